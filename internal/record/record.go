@@ -1,0 +1,139 @@
+// Package record holds the nouns of a measurement: what a trial was, what was seen around it, what was decided.
+//
+// It imports nothing of tare. Every type here is written to or derived from a bundle, so a field's JSON name is a
+// promise: names are never reused with another meaning.
+package record
+
+import "time"
+
+// NullSlot is the Slot of the baseline's hidden second place in each block: the null control.
+const NullSlot = "null"
+
+// Trial is one timed run of one workload in one target, in a fresh worker process. It is a line of trials.ndjson.
+type Trial struct {
+	Seq      int    `json:"seq"`            // position in the run, from 1
+	Session  int    `json:"session"`        // which opening of the environments, from 1
+	Block    int    `json:"block"`          // block number from 1; 0 is the warm-up
+	Workload string `json:"workload"`       // the workload's label in the plan
+	Target   string `json:"target"`         // the target's name
+	Slot     string `json:"slot,omitempty"` // NullSlot for the null control, else empty
+	Position int    `json:"position"`       // place in the block's random order, from 0
+	Work     int64  `json:"work"`           // frozen units of work
+	// Inject is the share of extra work done but not reported (0.05 = 5 %): the positive control of `tare selftest`.
+	Inject float64 `json:"inject,omitempty"`
+
+	Start        time.Time `json:"start"`         // controller's wall clock when the trial began
+	AgentNS      int64     `json:"agent_ns"`      // duration by the environment's monotonic clock, ns
+	ControllerNS int64     `json:"controller_ns"` // duration by the controller's monotonic clock, ns
+	RTTNS        int64     `json:"rtt_ns"`        // median round trip to the agent around this trial, ns
+	RTTSpreadNS  int64     `json:"rtt_spread_ns"` // largest minus smallest round trip seen around this trial, ns
+	SetupNS      int64     `json:"setup_ns"`      // untimed preparation, by the controller's clock, ns
+
+	Metrics map[string]float64   `json:"metrics,omitempty"` // figures by metric name, in the metric's unit
+	Samples map[string][]float64 `json:"samples,omitempty"` // finer samples within the trial, same units
+	// Checks is the evidence of equal work: counts, checksums, bytes. Cells whose checks differ are not compared.
+	Checks map[string]string `json:"checks,omitempty"`
+	// State is what the environment said of itself during the trial: context switches, faults, huge pages, direct I/O.
+	State    map[string]string `json:"state,omitempty"`
+	Gate     *Gate             `json:"gate,omitempty"`
+	Warnings []Warning         `json:"warnings,omitempty"`
+	Error    *Failure          `json:"error,omitempty"` // set when the trial gave no figures
+	// Discarded names the rule, declared before the run and blind to the target, by which the whole block is not used.
+	Discarded string `json:"discarded,omitempty"`
+}
+
+// Warmup tells whether the trial is the cell's trial 0: recorded, never used.
+func (t *Trial) Warmup() bool { return t.Block == 0 }
+
+// Gate is what the quiet-machine gate saw on the controller's host just before a trial.
+type Gate struct {
+	WaitedNS int64   `json:"waited_ns"`        // how long it waited for quiet, ns
+	Quiet    bool    `json:"quiet"`            // false: the wait ended without quiet
+	Load1    float64 `json:"load1"`            // 1-minute load average; -1 where the platform has none
+	Running  int     `json:"running"`          // runnable tasks besides tare; -1 unknown
+	CPUSome  float64 `json:"psi_cpu_some"`     // CPU pressure over the look, share 0..1; -1 unknown
+	IOSome   float64 `json:"psi_io_some"`      // I/O pressure over the look, share 0..1; -1 unknown
+	MemSome  float64 `json:"psi_memory_some"`  // memory pressure over the look, share 0..1; -1 unknown
+	Steal    float64 `json:"steal"`            // stolen CPU since the previous trial, share 0..1; -1 unknown
+	Throttle int64   `json:"throttle"`         // thermal throttle events since the previous trial; -1 unknown
+	Reason   string  `json:"reason,omitempty"` // why it was not quiet
+}
+
+// Warning is a doubt that travels with a result up to the report. Each names its remedy.
+type Warning struct {
+	Code   string `json:"code"`             // stable, kebab-case: "clock-disagrees"
+	Text   string `json:"text"`             // what was seen, in plain English, with figures
+	Remedy string `json:"remedy,omitempty"` // what to do about it
+}
+
+// Failure is an operation that did not give a result, with the evidence.
+type Failure struct {
+	Kind     string `json:"kind"`               // stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "timeout", "refused"
+	Message  string `json:"message"`            // what went wrong and what to do
+	Evidence string `json:"evidence,omitempty"` // the last bytes of output, control characters neutralised
+}
+
+// Error makes a Failure an error.
+func (f *Failure) Error() string { return f.Message }
+
+// Facts is what is known of an environment: what the agent sees inside and what the controller set outside.
+type Facts struct {
+	OS          string            `json:"os,omitempty"`     // GOOS
+	Arch        string            `json:"arch,omitempty"`   // GOARCH
+	Kernel      string            `json:"kernel,omitempty"` // release
+	Distro      string            `json:"distro,omitempty"` // os-release PRETTY_NAME
+	Hostname    string            `json:"hostname,omitempty"`
+	CPU         string            `json:"cpu,omitempty"`     // model name
+	Cores       int               `json:"cores,omitempty"`   // physical cores visible; 0 unknown
+	Threads     int               `json:"threads,omitempty"` // hardware threads usable by the agent
+	MHz         float64           `json:"mhz,omitempty"`     // nominal or current clock as told by the system
+	MemoryBytes int64             `json:"memory_bytes,omitempty"`
+	Hypervisor  string            `json:"hypervisor,omitempty"` // as detected from inside: "kvm", "tcg", "docker", ...
+	Clock       string            `json:"clock,omitempty"`      // clock source
+	Emulated    bool              `json:"emulated,omitempty"`   // the CPU is emulated in software
+	WorkDir     string            `json:"work_dir,omitempty"`   // where file workloads run
+	WorkFS      string            `json:"work_fs,omitempty"`    // file system and mount options of WorkDir, from the kernel
+	Settings    map[string]string `json:"settings,omitempty"`   // the environment's effective settings
+	Command     []string          `json:"command,omitempty"`    // the command line that made it, secrets removed
+	Extra       map[string]string `json:"extra,omitempty"`      // everything else, by dotted name: "cpu.mitigations.meltdown"
+}
+
+// Environment is one entry of environments.json.
+type Environment struct {
+	Name    string `json:"name"`
+	Spec    string `json:"spec"`    // the spec string that makes it again
+	Session int    `json:"session"` // which opening
+	Outside Facts  `json:"outside"` // what the controller knows
+	Inside  Facts  `json:"inside"`  // what the agent saw
+	OpenNS  int64  `json:"open_ns"` // from nothing to handshake, ns
+	// Retries lists openings that failed before this one succeeded: the reason, and the name of the evidence file.
+	Retries []Failure `json:"retries,omitempty"`
+	Error   *Failure  `json:"error,omitempty"` // it could not be opened
+}
+
+// Verdict is what tare says of one cell.
+type Verdict string
+
+// The verdicts of method.md, and the two ways of not having one.
+const (
+	Different    Verdict = "DIFFERENT"    // the interval lies wholly outside the margin
+	Equivalent   Verdict = "EQUIVALENT"   // the interval lies wholly inside the margin
+	Measured     Verdict = "MEASURED"     // precise enough, straddles the margin
+	Inconclusive Verdict = "INCONCLUSIVE" // budget spent; Ratio.BlocksNeeded says how many would settle it
+	Withheld     Verdict = "WITHHELD"     // a gate forbids a verdict; the warnings say which
+	Failed       Verdict = "FAILED"       // the cell gave no usable trials
+)
+
+// Ratio is candidate / baseline with its interval. Above 1 the candidate costs more.
+type Ratio struct {
+	Center       float64 `json:"ratio"`
+	Low          float64 `json:"low"`
+	High         float64 `json:"high"`
+	Level        float64 `json:"level"`                   // simultaneous confidence level, e.g. 0.95
+	Blocks       int     `json:"blocks"`                  // units behind it
+	BlocksNeeded int     `json:"blocks_needed,omitempty"` // blocks that would settle an INCONCLUSIVE
+	P            float64 `json:"p"`                       // minimal-effect p value
+	PHolm        float64 `json:"p_holm"`                  // the same, Holm-adjusted over the family
+	Q            float64 `json:"q"`                       // Benjamini-Hochberg q, for exploration
+	Verdict      Verdict `json:"verdict"`
+}

@@ -1,0 +1,47 @@
+package unit
+
+import "fmt"
+
+// Nearest returns the name closest to what was typed by edit distance, or "" when none is close enough to be meant.
+func Nearest(typed string, names []string) string {
+	best, bestDist := "", len(typed)/3+2
+	for _, n := range names {
+		if d := distance(typed, n); d < bestDist {
+			best, bestDist = n, d
+		}
+	}
+	return best
+}
+
+// DidYouMean returns `; did you mean "x"?` or nothing.
+func DidYouMean(typed string, names []string) string {
+	if n := Nearest(typed, names); n != "" {
+		return fmt.Sprintf("; did you mean %q?", n)
+	}
+	return ""
+}
+
+// distance is the optimal string alignment distance: insert, delete, replace, swap of neighbours.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	rows := [3][]int{make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	prev2, prev, cur := rows[2], rows[0], rows[1]
+	for i := 1; i <= len(x); i++ {
+		cur[0] = i
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, cur = prev, cur, prev2
+	}
+	return prev[len(y)]
+}

@@ -1,0 +1,107 @@
+package wire
+
+import (
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// Protocol is the version of the frames and messages. Controller and agent of one build always agree; the number is
+// there so that a refusal can say what differs.
+const Protocol = 1
+
+// Type is a frame's type.
+type Type uint8
+
+// The frame types. A is the agent, C the controller, W a worker. Payloads are JSON unless noted.
+const (
+	TypeHello      Type = 1  // A->C Hello, right after the magic
+	TypeWelcome    Type = 2  // C->A Welcome
+	TypePing       Type = 3  // C->A no payload
+	TypePong       Type = 4  // A->C Pong
+	TypeFacts      Type = 5  // C->A no payload; A->C record.Facts
+	TypeCalibrate  Type = 6  // C->A Calibrate
+	TypeCalibrated Type = 7  // A->C Calibrated
+	TypeRun        Type = 8  // C->A Run
+	TypeBegin      Type = 9  // A->C no payload: Measure starts now
+	TypeEnd        Type = 10 // A->C no payload: Measure has ended
+	TypeSamples    Type = 11 // A->C packed: u16 name length, name, little-endian float64s
+	TypeResult     Type = 12 // A->C Result: the trial's last frame
+	TypeCancel     Type = 13 // C->A no payload: end the worker now
+	TypeRelease    Type = 14 // C->A Release: remove a cell's directory; A->C no payload when done
+	TypeBye        Type = 15 // C->A no payload: clean up and leave; A->C the same, the agent's last frame
+	TypeFailure    Type = 16 // A->C record.Failure: the request could not be served
+)
+
+// Hello is the agent's first message.
+type Hello struct {
+	Protocol int    `json:"protocol"`
+	Version  string `json:"version"`
+	Build    string `json:"build"`
+	OS       string `json:"os"`   // GOOS
+	Arch     string `json:"arch"` // GOARCH
+	PID      int    `json:"pid"`
+	MonoNS   int64  `json:"mono_ns"` // agent's monotonic clock, ns since the agent started
+	WallNS   int64  `json:"wall_ns"` // agent's wall clock, Unix ns
+}
+
+// Welcome is the controller's answer.
+type Welcome struct {
+	Protocol int    `json:"protocol"`
+	Build    string `json:"build"`
+	RunID    string `json:"run_id"`
+}
+
+// Pong answers a ping with both of the agent's clocks, for the audit of its rate.
+type Pong struct {
+	MonoNS int64 `json:"mono_ns"`
+	WallNS int64 `json:"wall_ns"`
+}
+
+// Job is what a worker needs to know of a cell.
+type Job struct {
+	Kind   string            `json:"kind"`
+	Params map[string]string `json:"params"` // resolved
+	Cell   string            `json:"cell"`   // names the cell's directory; the same for all its trials
+	Seed   uint64            `json:"seed"`
+	Env    []string          `json:"env,omitempty"`
+}
+
+// Calibrate asks for the amount of work that takes at least TargetNS.
+type Calibrate struct {
+	Job
+	TargetNS int64 `json:"target_ns"`
+}
+
+// Calibrated is the answer.
+type Calibrated struct {
+	Work      int64 `json:"work"`
+	ElapsedNS int64 `json:"elapsed_ns"` // how long that work took, or is expected to take
+	SetupNS   int64 `json:"setup_ns"`   // untimed preparation, for the forecast
+	CleanupNS int64 `json:"cleanup_ns"`
+}
+
+// Run asks for one trial.
+type Run struct {
+	Job
+	Work   int64   `json:"work"`
+	Inject float64 `json:"inject,omitempty"` // share of extra work done but not reported
+	Warmup bool    `json:"warmup,omitempty"`
+}
+
+// Result is what a worker says after a trial. Samples travel before it in their own frames.
+type Result struct {
+	ElapsedNS int64              `json:"elapsed_ns"`
+	SetupNS   int64              `json:"setup_ns"`
+	Metrics   map[string]float64 `json:"metrics,omitempty"`
+	Checks    map[string]string  `json:"checks,omitempty"`
+	State     map[string]string  `json:"state,omitempty"`
+	Warnings  []record.Warning   `json:"warnings,omitempty"`
+	Error     *record.Failure    `json:"error,omitempty"`
+	// Declared are the metrics the kind reports for these parameters, so that a foreign agent's figures carry units.
+	Declared []unit.Metric `json:"declared,omitempty"`
+}
+
+// Release asks the agent to remove a cell's directory.
+type Release struct {
+	Cell string `json:"cell"`
+}

@@ -1,0 +1,142 @@
+// Package workload defines what a piece of work is: a named kind with parameters and metrics, prepared, timed and
+// cleaned up by a worker process that lives for one trial.
+//
+// It is opinionated: a kind is a row of data, so that `tare list` and the manual print what the code does; the amount of
+// work is frozen before the first counted trial and never depends on the clock; only Measure is timed, and nothing in it
+// allocates, locks, logs or asks for the time beyond what the measurement itself is.
+package workload
+
+import (
+	"context"
+	"time"
+
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// Kind is a row of the workload table.
+type Kind struct {
+	Name    string // "fs.randread"
+	Family  string // "cpu", "memory", "kernel", "file system", "command": summaries are made per family
+	Doc     string // one paragraph: what is done, what one operation is, which tool defines it
+	Params  []Param
+	Metrics []unit.Metric // exactly one is Primary
+	Needs   Needs
+	// WorkUnit names one unit of frozen work in the singular: "event", "pass", "operation".
+	WorkUnit string
+	// MaxWork bounds the frozen work of one trial; 0 means no bound.
+	MaxWork int64
+	// New checks the parameters together and makes a trial. It is called in the worker, once per trial.
+	New func(Params) (Trial, error)
+	// Dynamic, where set, gives the metrics for these parameters; Metrics then documents the default. The command
+	// workload's extracted figures need it.
+	Dynamic func(Params) []unit.Metric
+	// Space, where set, tells how many bytes below Bench.Dir the trial needs, for the forecast and the space check.
+	Space func(Params) int64
+}
+
+// MetricsFor returns the metrics a workload of this kind reports with the given parameters.
+func (k *Kind) MetricsFor(p Params) []unit.Metric {
+	if k.Dynamic != nil {
+		return k.Dynamic(p)
+	}
+	return k.Metrics
+}
+
+// Primary returns the metric that answers the kind's headline question.
+func (k *Kind) Primary(p Params) unit.Metric {
+	ms := k.MetricsFor(p)
+	for _, m := range ms {
+		if m.Primary {
+			return m
+		}
+	}
+	return ms[0]
+}
+
+// Needs says what an environment must offer and how figures of this kind are to be read.
+type Needs struct {
+	CPUBound bool     // emulated CPU makes the figure a property of the emulator
+	FS       bool     // needs a writable directory
+	Shell    bool     // needs a shell in the environment
+	OS       []string // GOOS values it runs on; empty means all
+}
+
+// Trial is one run of a kind with fixed parameters.
+type Trial interface {
+	Setup(ctx context.Context, b *Bench) error   // not timed
+	Measure(ctx context.Context, b *Bench) error // timed: does b.Work units
+	Cleanup(b *Bench) error                      // always called after Setup, also when it failed
+}
+
+// Reporter is implemented by trials that turn what Measure saw into figures. Report runs after Measure, untimed, with
+// b.Elapsed set and b.Work restored to the reported amount.
+type Reporter interface {
+	Report(b *Bench) error
+}
+
+// Bench is a trial's view of the world. It is not safe for concurrent use, except as its methods say.
+type Bench struct {
+	// Dir is an existing directory that belongs to this cell alone. It lives as long as the session, so that a file
+	// prepared in one trial can be found, checked and used by the next. tare removes it.
+	Dir string
+	// Work is the number of units Measure does. In Report it is the number to divide by.
+	Work int64
+	// Elapsed is the time between the start and the end of Measure by the monotonic clock; valid in Report.
+	Elapsed time.Duration
+	// Seed is the run's seed, the same in every target, so that generated data is the same everywhere.
+	Seed uint64
+	// Warmup is true in trial 0.
+	Warmup bool
+
+	Metrics  map[string]float64
+	Samples  map[string][]float64
+	Checks   map[string]string
+	State    map[string]string
+	Warnings []record.Warning
+}
+
+// Report sets a metric's value, in the metric's declared unit.
+func (b *Bench) Report(metric string, v float64) {
+	if b.Metrics == nil {
+		b.Metrics = map[string]float64{}
+	}
+	b.Metrics[metric] = v
+}
+
+// Rate is the number of things done per second when each unit of work is n of them.
+func (b *Bench) Rate(n float64) float64 {
+	return n * float64(b.Work) / b.Elapsed.Seconds()
+}
+
+// Sample keeps finer samples of a metric. The slice is kept, not copied; at most MaxSamples are sent.
+func (b *Bench) Sample(metric string, v []float64) {
+	if b.Samples == nil {
+		b.Samples = map[string][]float64{}
+	}
+	b.Samples[metric] = v
+}
+
+// MaxSamples bounds the samples kept of one metric in one trial.
+const MaxSamples = 4096
+
+// Check records evidence of the work done. It must not depend on speed: equal work gives equal checks in every target.
+func (b *Bench) Check(name, value string) {
+	if b.Checks == nil {
+		b.Checks = map[string]string{}
+	}
+	b.Checks[name] = value
+}
+
+// Note records a state of the environment that may differ between targets and can explain a ratio.
+func (b *Bench) Note(name, value string) {
+	if b.State == nil {
+		b.State = map[string]string{}
+	}
+	b.State[name] = value
+}
+
+// Warn attaches a doubt to the trial.
+func (b *Bench) Warn(code, text, remedy string) {
+	b.Warnings = append(b.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
+}
