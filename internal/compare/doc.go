@@ -1,0 +1,2 @@
+// Package compare turns a bundle's trials into verdicts.
+package compare

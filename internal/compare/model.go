@@ -1,0 +1,94 @@
+package compare
+
+import "tare/internal/record"
+
+// Schema is the version of Result's JSON form.
+const Schema = 1
+
+// Result is what a bundle says: the answer to the plan's question, cell by cell. Its JSON form is the report that
+// scripts read; docs/report.schema.json describes it.
+type Result struct {
+	Schema   int       `json:"schema"`
+	Run      Run       `json:"run"`
+	Targets  []Target  `json:"targets"`
+	Cells    []Cell    `json:"cells"`
+	Families []Summary `json:"families"`
+	Findings []Finding `json:"findings"`
+}
+
+// Run describes the whole run.
+type Run struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name,omitempty"`
+	Version   string  `json:"version"`
+	Build     string  `json:"build"`
+	Baseline  string  `json:"baseline"`
+	Seed      uint64  `json:"seed"`
+	Mode      string  `json:"mode"`
+	Sessions  int     `json:"sessions"`
+	Blocks    int     `json:"blocks"` // most blocks completed by a workload
+	Discarded int     `json:"discarded_blocks"`
+	Failed    int     `json:"failed_trials"`
+	Scope     string  `json:"scope"` // "on this boot", "across 5 boots": part of every sentence
+	Seconds   float64 `json:"seconds"`
+	Finished  bool    `json:"finished"`
+	Alpha     float64 `json:"alpha"`
+	LookAlpha float64 `json:"look_alpha"`
+}
+
+// Target is one column of the report.
+type Target struct {
+	Name     string           `json:"name"`
+	Spec     string           `json:"spec"`
+	Baseline bool             `json:"baseline"`
+	Emulated bool             `json:"emulated"`
+	OpenS    float64          `json:"open_seconds"` // from nothing to handshake
+	ClockOff float64          `json:"clock_off"`    // median of agent/controller time minus 1
+	Inside   record.Facts     `json:"inside"`
+	Outside  record.Facts     `json:"outside"`
+	Error    *record.Failure  `json:"error,omitempty"`
+	Retries  []record.Failure `json:"retries,omitempty"`
+	Warnings []record.Warning `json:"warnings"`
+}
+
+// Cell is one metric of one workload in one candidate, against the baseline.
+type Cell struct {
+	Workload string `json:"workload"` // label
+	Kind     string `json:"kind"`
+	Family   string `json:"family"`
+	Metric   string `json:"metric"`
+	Unit     string `json:"unit"`
+	Better   string `json:"better"`
+	Primary  bool   `json:"primary"`
+	Target   string `json:"target"`
+	Baseline string `json:"baseline"`
+	record.Ratio
+	Margin         float64          `json:"margin"`      // delta actually applied
+	NullSpread     float64          `json:"null_spread"` // null control's spread on this host for this metric
+	Center         float64          `json:"center"`      // candidate's centre, in Unit
+	BaselineCenter float64          `json:"baseline_center"`
+	Emulated       bool             `json:"emulated"`
+	Failure        *record.Failure  `json:"failure,omitempty"` // first failure, when there is no figure
+	Warnings       []record.Warning `json:"warnings"`
+}
+
+// Summary is the geometric mean of ratios over a family's primary metrics, with an interval over blocks.
+type Summary struct {
+	Family string  `json:"family"`
+	Target string  `json:"target"`
+	Ratio  float64 `json:"ratio"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Cells  int     `json:"cells"`
+	Blocks int     `json:"blocks"`
+}
+
+// Finding is a sentence with evidence and a remedy.
+type Finding struct {
+	Code      string   `json:"code"`
+	Severity  string   `json:"severity"` // "info", "warning", "withheld"
+	Targets   []string `json:"targets,omitempty"`
+	Workloads []string `json:"workloads,omitempty"`
+	Text      string   `json:"text"`
+	Remedy    string   `json:"remedy,omitempty"`
+}

@@ -1,0 +1,104 @@
+// Package plan turns a plan file or a command line into a Plan: which environments, which workloads, how sure.
+//
+// It is pure: it reads bytes and tables, opens nothing and starts nothing. A resolved Plan holds everything that decides
+// the course of a run, seed and frozen work included, so that writing it down is enough to repeat the run.
+package plan
+
+import (
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/workload"
+)
+
+// Schema is the version of the plan file.
+const Schema = 1
+
+// Mode is a named set of defaults for the length of a run.
+type Mode string
+
+// The modes of method.md.
+const (
+	Quick Mode = "quick" // trials of 0.3 s, looks up to 30 blocks
+	Full  Mode = "full"  // trials of 1 s, looks up to 60 blocks
+)
+
+// Plan is a resolved plan.
+type Plan struct {
+	Schema   int           `yaml:"schema" json:"schema"`
+	Name     string        `yaml:"name,omitempty" json:"name,omitempty"`
+	Question string        `yaml:"question,omitempty" json:"question,omitempty"` // the headline question: one family of cells
+	Baseline string        `yaml:"baseline" json:"baseline"`                     // name of the baseline target
+	Seed     uint64        `yaml:"seed" json:"seed"`
+	Mode     Mode          `yaml:"mode" json:"mode"`
+	Trial    time.Duration `yaml:"trial" json:"trial"`       // least length of a trial
+	Budget   time.Duration `yaml:"budget" json:"budget"`     // wall time for the whole run; 0 means none
+	Sessions int           `yaml:"sessions" json:"sessions"` // how often the environments are opened anew
+	// Looks are the block counts at which the run decides, ascending. The last is the most blocks a cell gets.
+	Looks []int `yaml:"looks" json:"looks"`
+	// Alpha is the simultaneous error level over all looks; LookAlpha is the level of each look that keeps it.
+	Alpha      float64 `yaml:"alpha" json:"alpha"`
+	LookAlpha  float64 `yaml:"look_alpha" json:"look_alpha"`
+	Margin     float64 `yaml:"margin" json:"margin"`           // least cost that matters: 0.02 is 2 %
+	TailMargin float64 `yaml:"tail_margin" json:"tail_margin"` // the same for tail latencies
+	Precision  float64 `yaml:"precision" json:"precision"`     // half-width of the interval that counts as MEASURED
+
+	Environments []Environment `yaml:"environments" json:"environments"`
+	Workloads    []Workload    `yaml:"workloads" json:"workloads"`
+}
+
+// Environment is one target of the plan, fully resolved: a derived environment carries its parent's settings.
+type Environment struct {
+	Name string   `yaml:"name" json:"name"`
+	Spec env.Spec `yaml:"-" json:"-"`
+	Text string   `yaml:"spec" json:"spec"` // Spec.String()
+	From string   `yaml:"from,omitempty" json:"from,omitempty"`
+}
+
+// Workload is one workload of the plan with resolved parameters.
+type Workload struct {
+	Label  string          `yaml:"label" json:"label"` // unique in the plan; what reports show: "fs.randread bs=4KiB"
+	Kind   string          `yaml:"kind" json:"kind"`
+	Params workload.Params `yaml:"params" json:"params"`
+	// Targets limits the workload to these targets (the baseline is always among them); empty means all.
+	Targets []string      `yaml:"targets,omitempty" json:"targets,omitempty"`
+	Trial   time.Duration `yaml:"trial,omitempty" json:"trial,omitempty"` // overrides Plan.Trial
+	// Work is the frozen number of units per trial by target, filled in by calibration.
+	Work map[string]int64 `yaml:"work,omitempty" json:"work,omitempty"`
+}
+
+// On tells whether the workload runs in the target.
+func (w *Workload) On(target string) bool {
+	if len(w.Targets) == 0 {
+		return true
+	}
+	for _, t := range w.Targets {
+		if t == target {
+			return true
+		}
+	}
+	return false
+}
+
+// Environment returns the environment of that name.
+func (p *Plan) Environment(name string) (*Environment, bool) {
+	for i := range p.Environments {
+		if p.Environments[i].Name == name {
+			return &p.Environments[i], true
+		}
+	}
+	return nil, false
+}
+
+// Workload returns the workload with that label.
+func (p *Plan) Workload(label string) (*Workload, bool) {
+	for i := range p.Workloads {
+		if p.Workloads[i].Label == label {
+			return &p.Workloads[i], true
+		}
+	}
+	return nil, false
+}
+
+// MaxBlocks is the most blocks a cell gets.
+func (p *Plan) MaxBlocks() int { return p.Looks[len(p.Looks)-1] }
