@@ -1,0 +1,67 @@
+# make build   bin/tare (with all agents inside) and bin/tare-agent
+# make check   vet, lint, unit tests: under a minute, for the inner loop
+# make test    everything, real servers included; installs what is missing
+# make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios
+# make demo    measure this machine in a few minutes
+
+SHELL    := /bin/bash
+GO       ?= go
+PLATFORMS := linux_amd64 linux_arm64 darwin_arm64 windows_amd64 freebsd_amd64
+AGENTS   := internal/deploy/agents
+SOURCES  := $(shell find cmd internal -name '*.go' -o -name '*.s' -path 'internal/*' 2>/dev/null) go.mod go.sum
+# The build id is the same for the controller and all agents of one source tree, and for no other.
+BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
+LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD)
+GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+.PHONY: build agents check vet lint unit test test-real fuzz bench demo clean deps
+build: bin/tare bin/tare-agent
+
+agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
+
+$(AGENTS)/tare-agent_%.gz: $(SOURCES)
+	@mkdir -p $(AGENTS)
+	GOOS=$(word 1,$(subst _, ,$*)) GOARCH=$(word 2,$(subst _, ,$*)) $(GOBUILD) -o $(AGENTS)/$*.tmp ./cmd/tare-agent
+	gzip -9 -n -c $(AGENTS)/$*.tmp > $@
+	@rm -f $(AGENTS)/$*.tmp
+
+bin/tare: agents $(SOURCES)
+	@mkdir -p bin
+	$(GOBUILD) -tags bundle -o $@ ./cmd/tare
+
+bin/tare-agent: $(SOURCES)
+	@mkdir -p bin
+	$(GOBUILD) -o $@ ./cmd/tare-agent
+
+check: vet lint unit
+
+vet:
+	$(GO) vet ./...
+	@test -z "$$(gofmt -l cmd internal bench 2>/dev/null)" || { gofmt -l cmd internal bench; echo "run gofmt -w on these"; exit 1; }
+
+lint:
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+
+# The inner loop: what needs no server, no root and no VM.
+unit:
+	$(GO) test -short ./...
+
+deps:
+	scripts/deps.sh test
+
+# Everything. TARE_REQUIRE turns every skip for a missing program into a failure.
+test: deps build vet lint
+	scripts/test.sh
+
+fuzz:
+	scripts/fuzz.sh
+
+bench: build
+	scripts/deps.sh bench
+	$(GO) run ./bench
+
+demo:
+	scripts/demo.sh
+
+clean:
+	rm -rf bin dist $(AGENTS)/*.gz
