@@ -1,9 +1,10 @@
 // Package proc runs child processes, and nothing else in tare does.
 //
-// It is opinionated about how they end. Every child is asked to stop (SIGTERM to its process group) when its context
-// is done, killed when it does not within the grace, and its pipes are abandoned after that, because a grandchild that
-// inherited them would otherwise hold Wait for ever (golang/go#23019). On Linux a child also dies with tare itself, so
-// that a killed controller leaves nothing running.
+// It is opinionated about how they end. Every child leads its own process group. When its context is done the group is
+// asked to stop (SIGTERM); a child that does not within the grace is killed, and with it whatever is left of its group.
+// Pipes are abandoned after that, because a grandchild that inherited them and left the group would otherwise hold Wait
+// for ever (golang/go#23019). On Linux a child also dies with tare itself, so that a killed controller leaves nothing
+// running.
 package proc
 
 import (
@@ -14,6 +15,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +29,7 @@ const Grace = 5 * time.Second
 const MaxOutput = 16 << 20
 
 // Command prepares argv to run under ctx with the termination ladder described in the package comment. argv is never
-// seen by a shell. The caller may set the fields of the command before starting it.
+// seen by a shell. The caller may set the fields of the command before starting it with RunCmd or Start.
 func Command(ctx context.Context, argv ...string) *Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.WaitDelay = Grace
@@ -59,7 +61,7 @@ func Run(ctx context.Context, stdin io.Reader, argv ...string) ([]byte, error) {
 func RunCmd(cmd *Cmd, stdin io.Reader) ([]byte, error) {
 	out, errOut := &limited{}, NewTail(32<<10)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, out, errOut
-	err := cmd.Run()
+	err := runToEnd(cmd)
 	if err == nil {
 		return out.buf.Bytes(), nil
 	}
@@ -71,6 +73,21 @@ func RunCmd(cmd *Cmd, stdin io.Reader) ([]byte, error) {
 		x.Code = cmd.ProcessState.ExitCode()
 	}
 	return out.buf.Bytes(), x
+}
+
+// runToEnd is cmd.Run, except that a child stopped by its context takes its whole process group with it.
+func runToEnd(cmd *Cmd) error {
+	var stopped atomic.Bool
+	if stop := cmd.Cancel; stop != nil {
+		cmd.Cancel = func() error {
+			stopped.Store(true)
+			return stop()
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return wait(cmd, stopped.Load)
 }
 
 // ExitError is a child that failed, with the end of what it said.

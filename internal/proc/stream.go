@@ -1,18 +1,21 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
 
-// Stream is a child's standard input and output as one connection. Closing it ends the child.
+// Stream is a child's standard input and output as one connection. Closing it ends the child and its process group;
+// when the child ends by itself, what is left of its group is killed.
 type Stream struct {
 	cmd    *Cmd
 	in     io.WriteCloser
-	out    io.ReadCloser
+	out    *os.File
 	stderr *Tail
 	done   chan struct{}
 	err    error
@@ -29,7 +32,8 @@ func Start(cmd *Cmd) (*Stream, error) {
 	// An own pipe instead of StdoutPipe: Wait must be callable while a reader still drains what the child wrote last.
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		s.in.Close()
+		return nil, fmt.Errorf("start %s: %w", cmd.Args[0], err)
 	}
 	s.out, cmd.Stdout, cmd.Stderr = r, w, s.stderr
 	err = cmd.Start()
@@ -39,14 +43,23 @@ func Start(cmd *Cmd) (*Stream, error) {
 		return nil, fmt.Errorf("start %s: %w", cmd.Args[0], err)
 	}
 	go func() {
-		s.err = cmd.Wait()
+		s.err = wait(cmd, func() bool { return true })
+		// What the child wrote last is still read; a stranger that inherited the pipe must not hold the reader for ever.
+		s.out.SetReadDeadline(time.Now().Add(Grace))
 		close(s.done)
 	}()
 	return s, nil
 }
 
-// Read reads from the child's standard output.
-func (s *Stream) Read(p []byte) (int, error) { return s.out.Read(p) }
+// Read reads from the child's standard output. It ends at the latest a Grace after the child has ended, also when
+// something the child left behind still holds its output open.
+func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.out.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("read from %s: it has ended but something it left behind holds its output open: %w", s.cmd.Args[0], io.ErrUnexpectedEOF)
+	}
+	return n, err
+}
 
 // Write writes to the child's standard input.
 func (s *Stream) Write(p []byte) (int, error) { return s.in.Write(p) }
@@ -56,6 +69,25 @@ func (s *Stream) CloseWrite() error { return s.in.Close() }
 
 // Stderr returns the end of what the child wrote to its standard error.
 func (s *Stream) Stderr() []byte { return s.stderr.Bytes() }
+
+// Diagnose returns the end of the child's standard error and, when it has ended or does so now, how. It takes at most
+// a third of a second.
+func (s *Stream) Diagnose() []byte {
+	b := s.stderr.Bytes()
+	// The reader sees the end of the output a moment before the child is reaped.
+	if !s.ended(300 * time.Millisecond) {
+		return b
+	}
+	b = s.stderr.Bytes()
+	if n := len(b); n > 0 && b[n-1] != '\n' {
+		b = append(b, '\n')
+	}
+	how := "exit status 0"
+	if s.err != nil {
+		how = s.err.Error()
+	}
+	return fmt.Appendf(b, "[%s: %s]\n", filepath.Base(s.cmd.Args[0]), how)
+}
 
 // Done is closed when the child has ended.
 func (s *Stream) Done() <-chan struct{} { return s.done }

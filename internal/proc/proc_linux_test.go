@@ -1,0 +1,210 @@
+package proc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running tells whether a process exists and is more than a zombie.
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	return fields[0] != "Z" && fields[0] != "X"
+}
+
+func waitGone(t *testing.T, pid int, within time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(within); running(pid); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d still runs after %v", pid, within)
+		}
+	}
+}
+
+// firstPid reads a process number from the first line of a stream.
+func firstPid(t *testing.T, r io.Reader) int {
+	t.Helper()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatalf("read process number: %v", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestRunReportsFailure(t *testing.T) {
+	out, err := Run(t.Context(), strings.NewReader("in"), "sh", "-c", `cat; printf 'bad \033[31mthing' >&2; exit 7`)
+	x, ok := errors.AsType[*ExitError](err)
+	if !ok || x.Code != 7 || string(out) != "in" {
+		t.Fatalf("out %q, error %v", out, err)
+	}
+	if x.Stderr != `bad \x1b[31mthing` {
+		t.Errorf("standard error %q", x.Stderr)
+	}
+}
+
+func TestRunBoundsOutput(t *testing.T) {
+	out, err := Run(t.Context(), nil, "head", "-c", strconv.Itoa(MaxOutput+1<<20), "/dev/zero")
+	if err != nil || len(out) != MaxOutput {
+		t.Errorf("%d bytes kept, error %v", len(out), err)
+	}
+}
+
+func TestCancelSweepsGroup(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"leader obeys":  `(trap '' TERM; exec sleep 60) & echo $! >"$0"; wait`,
+		"leader defies": `trap '' TERM; sleep 60 & echo $! >"$0"; wait; sleep 60`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := t.TempDir() + "/pid"
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := Run(ctx, nil, "sh", "-c", script, file)
+				done <- err
+			}()
+			var pid int
+			for pid == 0 {
+				time.Sleep(10 * time.Millisecond)
+				b, _ := os.ReadFile(file)
+				if bytes.HasSuffix(b, []byte("\n")) {
+					pid = firstPid(t, bytes.NewReader(b))
+				}
+			}
+			time.Sleep(50 * time.Millisecond) // let the grandchild set its trap
+			if !running(pid) {
+				t.Fatal("the grandchild must run before it is stopped")
+			}
+			cancel()
+			select {
+			case err := <-done:
+				if err == nil {
+					t.Error("a stopped command must report an error")
+				}
+			case <-time.After(2*Grace + 5*time.Second):
+				t.Fatal("Run did not return")
+			}
+			waitGone(t, pid, time.Second)
+		})
+	}
+}
+
+// A grandchild in a session of its own keeps the pipes and is out of reach of the group's signals.
+func TestEscapedGrandchildDoesNotHoldUs(t *testing.T) {
+	t.Parallel()
+	s, err := Start(Command(context.Background(), "sh", "-c", `setsid sh -c 'echo $$; exec sleep 60' & sleep 0.3`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := firstPid(t, s)
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	start := time.Now()
+	if _, err := io.ReadAll(s); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("read ends with %v", err)
+	}
+	if d := time.Since(start); d > 3*Grace {
+		t.Errorf("the reader was held for %v", d)
+	}
+	if !running(pid) {
+		t.Error("the grandchild was to outlive its parent, or this test shows nothing")
+	}
+	s.Close()
+}
+
+func TestStreamCloseLadder(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"input end": `echo $$; cat >/dev/null`,
+		"terminate": `echo $$; exec sleep 60`,
+		"kill":      `trap '' TERM; echo $$; while :; do sleep 1; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Start(Command(context.Background(), "sh", "-c", script))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid := firstPid(t, s)
+			if pid != s.Pid() {
+				t.Errorf("pid %d, want %d", s.Pid(), pid)
+			}
+			s.Close()
+			s.Close()
+			waitGone(t, pid, time.Second)
+			if _, err := s.Read(make([]byte, 1)); err == nil {
+				t.Error("a closed stream must not read")
+			}
+		})
+	}
+}
+
+func TestStreamEndSweepsGroupAndDiagnoses(t *testing.T) {
+	s, err := Start(Command(context.Background(), "sh", "-c", `sleep 60 & echo $!; echo 'cannot go on' >&2; kill -9 $$`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pid := firstPid(t, s)
+	if _, err := io.ReadAll(s); err != nil {
+		t.Errorf("read to the end: %v", err)
+	}
+	waitGone(t, pid, time.Second)
+	if d := string(s.Diagnose()); !strings.Contains(d, "cannot go on\n[sh: signal: killed]") {
+		t.Errorf("diagnosis %q", d)
+	}
+}
+
+// TestParentDeath starts this test binary as a controller that is then killed.
+func TestParentDeath(t *testing.T) {
+	const role = "TARE_PROC_TEST_ROLE"
+	if r := os.Getenv(role); r != "" {
+		cmd := Command(context.Background(), "sh", "-c", `trap 'echo asked >"$0"; exit' TERM; echo $$ >&3; while :; do sleep 0.1; done`, os.Getenv("TARE_PROC_TEST_FILE"))
+		cmd.ExtraFiles = []*os.File{os.Stdout}
+		if r == "gentle" {
+			GentleDeath(cmd)
+		}
+		if _, err := Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		select {}
+	}
+	for _, r := range []string{"hard", "gentle"} {
+		file := t.TempDir() + "/asked"
+		parent := exec.Command(os.Args[0], "-test.run=^TestParentDeath$")
+		parent.Env = append(os.Environ(), role+"="+r, "TARE_PROC_TEST_FILE="+file)
+		out, err := parent.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := parent.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid := firstPid(t, out)
+		parent.Process.Kill()
+		parent.Wait()
+		waitGone(t, pid, 3*time.Second)
+		if _, err := os.Stat(file); (err == nil) != (r == "gentle") {
+			t.Errorf("%s: the child was asked to stop: %v", r, err == nil)
+		}
+	}
+}
