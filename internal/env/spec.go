@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"tare/internal/unit"
 )
@@ -26,7 +28,8 @@ func (s *Spec) Get(name, fallback string) string {
 	return fallback
 }
 
-// String returns the spec's canonical text, which parses to the same spec: settings sorted by name.
+// String returns the canonical text of everything but the name, settings sorted by theirs: DRIVER[:ARG][?key=value&...].
+// NAME=TEXT parses to the same spec.
 func (s Spec) String() string {
 	var b strings.Builder
 	b.WriteString(s.Driver)
@@ -39,10 +42,20 @@ func (s Spec) String() string {
 	}
 	sort.Strings(keys)
 	for i, k := range keys {
-		b.WriteString(map[bool]string{true: "?", false: "&"}[i == 0])
-		b.WriteString(url.QueryEscape(k) + "=" + url.QueryEscape(s.Settings[k]))
+		if i == 0 {
+			b.WriteByte('?')
+		} else {
+			b.WriteByte('&')
+		}
+		b.WriteString(escape(k) + "=" + escape(s.Settings[k]))
 	}
 	return b.String()
+}
+
+// escape is url.QueryEscape with spaces as %20 and the characters that paths and lists are made of left readable: a plus
+// sign stands for itself in a spec, as in cpu=max,+avx2.
+func escape(s string) string {
+	return strings.NewReplacer("+", "%20", "%2B", "+", "%2F", "/", "%2C", ",", "%3A", ":").Replace(url.QueryEscape(s))
 }
 
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
@@ -55,46 +68,77 @@ func CheckName(name string) error {
 	return nil
 }
 
-// ParseSpec reads NAME=DRIVER[:ARG][?key=value&...]. A bare NAME is a driver with default settings, and the name "host"
-// alone means the local machine. It does not know the drivers; Registry.Check does.
+// ParseSpec reads NAME=DRIVER[:ARG][?key=value&...]. A bare DRIVER... is its own name, and the driver "host" is the local
+// machine. ARG and values may hold %XX escapes. It does not know the drivers; Registry.Check does.
 func ParseSpec(text string) (Spec, error) {
 	s := Spec{}
 	name, rest, named := strings.Cut(text, "=")
 	if !named || strings.ContainsAny(name, ":?") {
-		name, rest = "", text
+		named, rest = false, text
 	}
 	body, query, _ := strings.Cut(rest, "?")
-	s.Driver, s.Arg, _ = strings.Cut(body, ":")
 	var err error
-	if s.Arg, err = url.PathUnescape(s.Arg); err != nil {
-		return s, fmt.Errorf("environment %q: %v", text, err)
+	s.Driver, s.Arg, _ = strings.Cut(body, ":")
+	if s.Arg, err = unescape(s.Arg); err != nil {
+		return s, fmt.Errorf("environment %q: %w", text, err)
 	}
 	if query != "" {
-		s.Settings = map[string]string{}
-		for _, kv := range strings.Split(query, "&") {
-			k, v, ok := strings.Cut(kv, "=")
-			k, err1 := url.QueryUnescape(k)
-			v, err2 := url.QueryUnescape(v)
-			if !ok || k == "" || err1 != nil || err2 != nil {
-				return s, fmt.Errorf("environment %q: %q is not key=value", text, kv)
-			}
-			if _, twice := s.Settings[k]; twice {
-				return s, fmt.Errorf("environment %q: %s is given twice", text, k)
-			}
-			s.Settings[k] = v
+		if s.Settings, err = parseSettings(query); err != nil {
+			return s, fmt.Errorf("environment %q: %w", text, err)
 		}
 	}
-	if name == "" {
-		name = s.Driver
-		if s.Driver == "host" {
-			s.Driver = "local"
-		}
+	if s.Name = name; !named {
+		s.Name = s.Driver
 	}
-	s.Name = name
+	if s.Driver == "host" {
+		s.Driver = "local"
+	}
 	if s.Driver == "" {
 		return s, fmt.Errorf("environment %q names no driver; write NAME=DRIVER[:ARG][?key=value&...]", text)
 	}
-	return s, CheckName(name)
+	if err := CheckName(s.Driver); err != nil {
+		return s, fmt.Errorf("environment %q: driver %w", text, err)
+	}
+	if err := CheckName(s.Name); err != nil {
+		return s, fmt.Errorf("environment %q: %w", text, err)
+	}
+	return s, nil
+}
+
+func parseSettings(query string) (map[string]string, error) {
+	settings := map[string]string{}
+	for kv := range strings.SplitSeq(query, "&") {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("%q is not key=value; write %%26 for & in a value", kv)
+		}
+		k, err := unescape(k)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := settings[k]; twice {
+			return nil, fmt.Errorf("%s is given twice", k)
+		}
+		if settings[k], err = unescape(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", k, err)
+		}
+	}
+	return settings, nil
+}
+
+// unescape resolves %XX and refuses what no argument of a program and no report can carry.
+func unescape(s string) (string, error) {
+	u, err := url.PathUnescape(s)
+	if err != nil {
+		return "", fmt.Errorf("%q has a bad %%XX escape; write %%25 for a percent sign", s)
+	}
+	if !utf8.ValidString(u) {
+		return "", fmt.Errorf("%q is not UTF-8", u)
+	}
+	if i := strings.IndexFunc(u, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
+		return "", fmt.Errorf("%q holds a control character", u)
+	}
+	return u, nil
 }
 
 // Registry is the table of drivers.
