@@ -1,0 +1,62 @@
+package thread
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+)
+
+// Huge is what is asked of the kernel about huge pages.
+type Huge string
+
+// The ways to ask.
+const (
+	HugeAuto Huge = "auto" // ask nothing: the system's own setting decides
+	HugeOn   Huge = "on"   // ask for huge pages, aligned so that they can be had
+	HugeOff  Huge = "off"  // forbid them
+)
+
+// hugePage is the size of a transparent huge page on x86-64 and on arm64 with 4 KiB pages. Where it is larger, the
+// alignment is too small by a factor, and HugeShare tells.
+const hugePage = 2 << 20
+
+// Buffer is memory of its own, outside the Go heap where the platform allows, so that the garbage collector neither
+// scans nor moves it and nothing else shares its pages.
+type Buffer struct {
+	// Bytes begins on a page, or on a huge page with HugeOn. It must not be used after Free.
+	Bytes   []byte
+	mapping []byte // as the system gave it; nil once freed
+}
+
+// Alloc returns a zeroed buffer of size bytes, size > 0. Nothing of it is resident before it is touched.
+func Alloc(size int64, huge Huge) (*Buffer, error) {
+	if size <= 0 || int64(int(size)) != size {
+		return nil, fmt.Errorf("allocate memory: %d bytes is not a size this platform can address", size)
+	}
+	align := os.Getpagesize()
+	if huge == HugeOn {
+		align = hugePage
+	}
+	b, err := alloc(int(size), align, huge)
+	if err != nil {
+		return nil, fmt.Errorf("allocate %d bytes: %w", size, err)
+	}
+	return b, nil
+}
+
+// Touch makes every page of the buffer resident by writing to it. What is written is zero.
+func (b *Buffer) Touch() {
+	page := os.Getpagesize()
+	for i := 0; i < len(b.Bytes); i += page {
+		b.Bytes[i] = 0
+	}
+}
+
+// aligned returns the size bytes of m that begin at its first multiple of align.
+func aligned(m []byte, size, align int) []byte {
+	skip := 0
+	if r := int(uintptr(unsafe.Pointer(unsafe.SliceData(m))) % uintptr(align)); r != 0 {
+		skip = align - r
+	}
+	return m[skip : skip+size : skip+size]
+}

@@ -1,0 +1,91 @@
+// Package trialtest runs trials the way a worker does, for the tests of the kinds.
+package trialtest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"tare/internal/workload"
+)
+
+// Named returns the kind of that name.
+func Named(t testing.TB, kinds []workload.Kind, name string) *workload.Kind {
+	t.Helper()
+	for i := range kinds {
+		if kinds[i].Name == name {
+			return &kinds[i]
+		}
+	}
+	t.Fatalf("there is no kind %s", name)
+	return nil
+}
+
+// Run resolves the parameters, runs one trial of work units in a directory of its own, checks that every declared
+// metric and no other was reported, positive, and returns what the trial left in its bench.
+func Run(t testing.TB, kind *workload.Kind, given map[string]string, work int64) *workload.Bench {
+	t.Helper()
+	b, err := Try(t, kind, given, work)
+	if err != nil {
+		t.Fatalf("%s %v: %v", kind.Name, given, err)
+	}
+	p, _ := kind.Resolve(given)
+	declared := map[string]bool{}
+	primary := 0
+	for _, m := range kind.MetricsFor(p) {
+		declared[m.Name] = true
+		if m.Primary {
+			primary++
+		}
+		if v, ok := b.Metrics[m.Name]; !ok || !(v > 0) {
+			t.Errorf("%s %v: metric %s is %v (reported: %t), want a positive figure", kind.Name, given, m.Name, v, ok)
+		}
+	}
+	if primary != 1 {
+		t.Errorf("%s %v: %d primary metrics, want one", kind.Name, given, primary)
+	}
+	for name := range b.Metrics {
+		if !declared[name] {
+			t.Errorf("%s %v: metric %s is reported and not declared", kind.Name, given, name)
+		}
+	}
+	for name := range b.Samples {
+		if !declared[name] {
+			t.Errorf("%s %v: samples of %s, which is not declared", kind.Name, given, name)
+		}
+	}
+	return b
+}
+
+// Try is Run for trials that may fail: it returns the first error. Cleanup is called whatever happens.
+func Try(t testing.TB, kind *workload.Kind, given map[string]string, work int64) (*workload.Bench, error) {
+	t.Helper()
+	p, err := kind.Resolve(given)
+	if err != nil {
+		return nil, err
+	}
+	trial, err := kind.New(p)
+	if err != nil {
+		return nil, err
+	}
+	return TryTrial(t, trial, work)
+}
+
+// TryTrial is Try for a trial that was already made.
+func TryTrial(t testing.TB, trial workload.Trial, work int64) (b *workload.Bench, err error) {
+	t.Helper()
+	b = &workload.Bench{Dir: t.TempDir(), Work: work, Seed: 42}
+	defer func() { err = errors.Join(err, trial.Cleanup(b)) }()
+	if err := trial.Setup(t.Context(), b); err != nil {
+		return b, err
+	}
+	start := time.Now()
+	if err := trial.Measure(t.Context(), b); err != nil {
+		return b, err
+	}
+	b.Elapsed = time.Since(start)
+	if r, ok := trial.(workload.Reporter); ok {
+		return b, r.Report(b)
+	}
+	return b, nil
+}
