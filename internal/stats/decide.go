@@ -1,0 +1,199 @@
+package stats
+
+import (
+	"math"
+
+	"tare/internal/record"
+)
+
+// Options are what a decision depends on besides the data. Shares are relative: 0.02 is 2 %.
+type Options struct {
+	Alpha     float64 // level of this look, two-sided; see LookAlpha
+	Margin    float64 // delta: a cost must lie beyond it to be DIFFERENT
+	Same      float64 // a cost must lie within it to be EQUIVALENT; 0 means Margin
+	Precision float64 // half-width at which a cost counts as MEASURED
+	// Bias is a doubt that more blocks do not remove, such as a clock known to be off by that share: the interval grows
+	// by it on both sides.
+	Bias float64
+}
+
+// Decision is what the data say of one cell at one look. Center, Low and High are ratios of costs.
+type Decision struct {
+	Center float64 // 0 when there is no usable block
+	Low    float64 // 0 when the units are too few for an interval
+	High   float64 // +Inf when the units are too few for an interval
+	P      float64 // minimal-effect p value: H0 "the cost lies within Margin"
+	PHolm  float64 // P adjusted over the family; equals P until Judge has seen the family
+	Q      float64 // Benjamini-Hochberg q; equals P until Judge has seen the family
+	Units  int     // blocks, or sessions when there are at least two
+	Blocks int     // paired blocks behind the figure
+	Method string  // how it was made, see Estimate
+	// Verdict is DIFFERENT, EQUIVALENT, MEASURED or INCONCLUSIVE; FAILED without usable values.
+	Verdict record.Verdict
+
+	opts   Options
+	family int
+}
+
+// HasInterval tells whether the interval has ends.
+func (d *Decision) HasInterval() bool { return d.Low > 0 && !math.IsInf(d.High, 0) }
+
+// HalfWidth is half the width of the interval on the log scale, as a share: 0.02 means about plus or minus 2 %. +Inf
+// without an interval.
+func (d *Decision) HalfWidth() float64 {
+	if !d.HasInterval() {
+		return math.Inf(1)
+	}
+	return math.Expm1((math.Log(d.High) - math.Log(d.Low)) / 2)
+}
+
+// Decide applies the four steps of the decision, in their order, to d = ln(candidate / baseline) per block, grouped by
+// session:
+//
+//  1. interval wholly outside [1/(1+Margin), 1+Margin]: DIFFERENT
+//  2. interval wholly inside [1/(1+Same), 1+Same]: EQUIVALENT
+//  3. half-width at most Precision: MEASURED
+//  4. otherwise INCONCLUSIVE: go on, or say how many blocks would settle it
+//
+// It knows one cell only. A DIFFERENT stands when Judge has confirmed it in its family.
+func Decide(sessions [][]float64, o Options) Decision {
+	if !(o.Same > 0) {
+		o.Same = o.Margin
+	}
+	e := EstimateCenter(sessions, o.Alpha)
+	bias := math.Log1p(o.Bias)
+	d := Decision{
+		Center: math.Exp(e.Center),
+		Low:    math.Exp(e.Low - bias),
+		High:   math.Exp(e.High + bias),
+		Units:  e.Units,
+		Blocks: e.Blocks,
+		Method: e.Method,
+		P:      e.MinimalEffectP(math.Log1p(o.Margin) + bias),
+		opts:   o,
+		family: 1,
+	}
+	if e.Method == MethodNone || !(d.Center > 0) || math.IsInf(d.Center, 0) {
+		return Decision{High: math.Inf(1), P: 1, PHolm: 1, Q: 1, Verdict: record.Failed, opts: o, family: 1}
+	}
+	if !d.HasInterval() {
+		d.Low, d.High = 0, math.Inf(1)
+	}
+	d.PHolm, d.Q = d.P, d.P
+	switch {
+	case d.Low > 1+o.Margin || d.High < 1/(1+o.Margin):
+		d.Verdict = record.Different
+	case d.Low >= 1/(1+o.Same) && d.High <= 1+o.Same:
+		d.Verdict = record.Equivalent
+	default:
+		d.Verdict = d.precise()
+	}
+	return d
+}
+
+func (d *Decision) precise() record.Verdict {
+	if d.HalfWidth() <= d.opts.Precision {
+		return record.Measured
+	}
+	return record.Inconclusive
+}
+
+// Judge looks at the decisions of one family together. m is the number of cells in the family, including those without
+// data yet; smaller than the number given means that number. Each decision gets its PHolm and Q, and a DIFFERENT whose
+// PHolm exceeds the level of the look does not stand: it becomes MEASURED when the interval is precise enough, else
+// INCONCLUSIVE. Decisions without usable values count as hypotheses without evidence.
+func Judge(family []*Decision, m int) {
+	p := make([]float64, len(family))
+	for i, d := range family {
+		p[i] = d.P
+	}
+	m = max(m, len(family))
+	holm, q := Holm(p, m), BenjaminiHochberg(p, m)
+	for i, d := range family {
+		d.PHolm, d.Q, d.family = holm[i], q[i], m
+		if d.Verdict == record.Different && d.PHolm > d.opts.Alpha {
+			d.Verdict = d.precise()
+		}
+	}
+}
+
+// maxBlocksNeeded bounds BlocksNeeded: nobody runs a million blocks.
+const maxBlocksNeeded = 1_000_000
+
+// BlocksNeeded estimates how many blocks would settle an INCONCLUSIVE: those that shrink the half-width, which goes with
+// the root of their number, to the target precision or to the distance between the centre and the nearer margin,
+// whichever asks for fewer; never fewer than can pass Holm in the family, and always more than there are. With sessions
+// as units it is the number of blocks in as many more sessions. 0 for any other verdict.
+func (d *Decision) BlocksNeeded() int {
+	if d.Verdict != record.Inconclusive {
+		return 0
+	}
+	least := MinBlocks(d.family, d.opts.Alpha)
+	if d.Method == MethodStudent {
+		least = 2
+	}
+	units := least
+	if d.HasInterval() {
+		bias := math.Log1p(d.opts.Bias)
+		half := math.Log1p(d.HalfWidth()) - bias
+		at := math.Abs(math.Log(d.Center))
+		target := math.Log1p(d.opts.Precision)
+		target = max(target, at-math.Log1p(d.opts.Margin), math.Log1p(d.opts.Same)-at) - bias
+		units = max(least, unitsFor(d.Units, half, target))
+	}
+	units = max(units, d.Units+1)
+	perUnit := 1.0
+	if d.Units > 0 {
+		perUnit = float64(d.Blocks) / float64(d.Units)
+	}
+	return int(min(math.Ceil(float64(units)*perUnit), maxBlocksNeeded))
+}
+
+// unitsFor is how many units bring the half-width half, seen with n units, down to target.
+func unitsFor(n int, half, target float64) int {
+	if !(target > 0) {
+		return maxBlocksNeeded
+	}
+	r := half / target
+	return int(min(math.Ceil(float64(n)*r*r), maxBlocksNeeded))
+}
+
+// NullSpread is the spread of the null control, as a share: the largest apparent cost between two identical
+// environments that the control's own interval at level alpha still contains. d is ln(null slot / baseline) per block,
+// by session. An instrument that is noisy (a wide interval) and one that is biased (an interval off 1) both have a large
+// spread. With too few units for an interval it is the largest |d| seen. The second result is false without usable
+// values.
+func NullSpread(sessions [][]float64, alpha float64) (float64, bool) {
+	e := EstimateCenter(sessions, alpha)
+	if e.Method == MethodNone {
+		return 0, false
+	}
+	far := max(math.Abs(e.Low), math.Abs(e.High))
+	if math.IsInf(far, 0) {
+		far = 0
+		for _, s := range sessions {
+			for _, v := range s {
+				far = max(far, math.Abs(v))
+			}
+		}
+	}
+	return math.Expm1(far), true
+}
+
+// Margin is the delta that applies to a cell: the larger of the plan's margin and twice the null control's spread.
+func Margin(plan, nullSpread float64) float64 { return max(plan, 2*nullSpread) }
+
+// GeometricMean is the geometric mean of ratios over cells with an interval over blocks. d holds ln(ratio) by session,
+// block and cell; the cells of a block are averaged first, because workloads are not replicates of each other. The
+// result is on the log scale; blocks without cells are left out.
+func GeometricMean(d [][][]float64, alpha float64) Estimate {
+	sessions := make([][]float64, len(d))
+	for i, blocks := range d {
+		for _, cells := range blocks {
+			if len(cells) > 0 {
+				sessions[i] = append(sessions[i], Mean(cells))
+			}
+		}
+	}
+	return EstimateCenter(sessions, alpha)
+}
