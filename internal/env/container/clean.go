@@ -1,0 +1,95 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tare/internal/proc"
+)
+
+// The labels of every container that tare makes: which run and environment it belongs to, and which process made it.
+const (
+	labelRun     = "tare.run"
+	labelEnv     = "tare.env"
+	labelMachine = "tare.machine"
+	labelPID     = "tare.pid"
+	labelStart   = "tare.start"
+)
+
+// owner is the process of tare that made a container.
+type owner struct {
+	// Machine names what the process id is relative to: this boot of this machine and the namespace of process ids, so
+	// that tare in a container and tare beside it do not take each other for dead.
+	Machine string
+	PID     string
+	Start   string // when the process began, in the system's own unit; "" unknown
+}
+
+// labels are the labels of a container that this process makes.
+func (o owner) labels(runID, envName string) []string {
+	return []string{
+		labelRun + "=" + runID, labelEnv + "=" + envName,
+		labelMachine + "=" + o.Machine, labelPID + "=" + o.PID, labelStart + "=" + o.Start,
+	}
+}
+
+// abandonedAfter is the age at which a container that never ran, of a process that cannot be looked at from here, is
+// taken for a leftover. It lies between create and start for a second at most.
+const abandonedAfter = 24 * time.Hour
+
+// abandoned tells whether the container's owner is surely dead, seen from the process self.
+func (c *inspected) abandoned(self owner, now time.Time) bool {
+	l := c.Config.Labels
+	if l[labelMachine] != self.Machine {
+		return !c.State.Running && now.Sub(c.Created) > abandonedAfter
+	}
+	return !alive(l[labelPID], l[labelStart])
+}
+
+// clean removes the containers whose run is dead, and the empty image when nothing needs it any more.
+func clean(ctx context.Context, e engine, self owner, dry bool) ([]string, error) {
+	if _, err := proc.LookPath(e.name); err != nil {
+		return nil, nil
+	}
+	out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+labelRun)
+	if err != nil {
+		if e.remedy(err) == e.startIt() {
+			return nil, nil // no daemon, nothing of ours runs
+		}
+		return nil, fmt.Errorf("list containers of %s: %w", e.name, err)
+	}
+	var found []string
+	var errs []error
+	kept := false
+	for _, id := range strings.Fields(string(out)) {
+		c, err := e.inspect(ctx, id)
+		switch {
+		case noSuch(err):
+			continue
+		case err != nil:
+			errs = append(errs, fmt.Errorf("inspect %s container %s: %w", e.name, id, err))
+			continue
+		case !c.abandoned(self, time.Now()):
+			kept = true
+			continue
+		}
+		found = append(found, fmt.Sprintf("%s container %s of run %s", e.name, strings.TrimPrefix(c.Name, "/"), c.Config.Labels[labelRun]))
+		if !dry {
+			if err := e.remove(ctx, id); err != nil {
+				errs = append(errs, fmt.Errorf("remove %s container %s: %w", e.name, id, err))
+			}
+		}
+	}
+	if !kept {
+		if _, err := e.image(ctx, emptyImage); err == nil {
+			found = append(found, fmt.Sprintf("%s image %s", e.name, emptyImage))
+			if !dry {
+				dropEmpty(ctx, e)
+			}
+		}
+	}
+	return found, errors.Join(errs...)
+}

@@ -1,0 +1,252 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/record"
+)
+
+// container is an environment that tare made: one container, whose only process is the agent.
+type container struct {
+	engine    engine
+	about     about
+	opts      env.Options
+	create    []string // the arguments of create, without the name
+	image     string
+	empty     bool // the image is the empty one
+	agentPath string
+	dir       string
+	facts     record.Facts
+
+	mu     sync.Mutex
+	name   string // "" when there is none
+	used   bool   // its agent has been started, so it is gone or going
+	closed bool
+}
+
+// openNew makes a container and puts the agent into it. It is started by Agent.
+func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, err error) {
+	fail := func(op string, err error) (env.Env, error) { return nil, openError(e, o.Name, op, err) }
+	if v := o.Get("runtime", ""); v != "" && e.name == "podman" {
+		e.global = append(slices.Clone(e.global), "--runtime", v)
+	}
+	imageName, img, made, err := findImage(ctx, e, a, o)
+	if err != nil {
+		oe := openError(e, o.Name, "find image", err)
+		if x, ok := errors.AsType[*env.OpenError](oe); ok && x.Remedy == "" && o.Arg != "" {
+			x.Remedy = fmt.Sprintf("get it with `%s pull %s` where there is a network, load it from a file, or leave the image out: `%s` alone needs none", e.name, o.Arg, e.name)
+		}
+		return nil, oe
+	}
+	c := &container{engine: e, about: a, opts: o, image: imageName, empty: o.Arg == "", dir: o.Get("dir", workDir)}
+	defer func() {
+		if err == nil {
+			return
+		}
+		// The caller's ctx may be what failed; undoing must still work.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		c.remove(ctx)
+		if made {
+			dropEmpty(ctx, e)
+		}
+	}()
+	if img.OS != "linux" {
+		return fail("choose agent", fmt.Errorf("image %s is for %s; only linux containers are driven", imageName, img.OS))
+	}
+	if c.agentPath, err = o.Agents.Path(img.OS, img.Arch); err != nil {
+		return fail("choose agent", err)
+	}
+	if c.create, err = c.createArgs(); err != nil {
+		return fail("read settings", err)
+	}
+	if err = c.make(ctx); err != nil {
+		return fail("create container", err)
+	}
+	if err = ctx.Err(); err != nil {
+		return fail("create container", context.Cause(ctx))
+	}
+	seen, err := e.inspect(ctx, c.name)
+	if err != nil {
+		return fail("inspect container", err)
+	}
+	c.facts = seen.facts(a, img, c.dir)
+	c.facts.Command = e.argv(append([]string{"create"}, c.create...)...)
+	return c, nil
+}
+
+// createArgs are the arguments of create without the container's name.
+func (c *container) createArgs() ([]string, error) {
+	opts, err := createOptions(c.opts.Spec)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--interactive", "--rm",
+		// What the agent says is the protocol; an engine that also writes it to a log would be part of the measurement.
+		"--log-driver", "none",
+		"--entrypoint", "/" + agentName,
+	}
+	for _, l := range thisProcess().labels(c.opts.RunID, c.opts.Name) {
+		args = append(args, "--label", l)
+	}
+	args = append(args, "--pull=never") // that was done before, and told to the user
+	args = append(args, opts...)
+	return append(args, c.image, "agent", "--dir", c.dir), nil
+}
+
+// agentName is the agent's file at the root of a container.
+const agentName = "tare-agent"
+
+var notName = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// containerName makes a name that a user recognises and that is unique even when one run opens an environment twice.
+func containerName(runID, envName string) string {
+	var salt [3]byte
+	rand.Read(salt[:])
+	return "tare-" + notName.ReplaceAllString(runID+"-"+envName, "-") + "-" + hex.EncodeToString(salt[:])
+}
+
+// make creates the container with the agent in it.
+func (c *container) make(ctx context.Context) error {
+	c.name, c.used = containerName(c.opts.RunID, c.opts.Name), false
+	create := append([]string{"create", "--name", c.name}, c.create...)
+	_, err := c.engine.finish(ctx, nil, create...)
+	if c.empty && noSuch(err) {
+		// Another run has removed the empty image since we saw it.
+		if _, _, err = findEmpty(ctx, c.engine, c.about); err == nil {
+			_, err = c.engine.finish(ctx, nil, create...)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var folders []folder
+	if missing, err := c.dirMissing(ctx); err != nil {
+		return err
+	} else if missing {
+		folders = append(folders, folder{strings.TrimPrefix(c.dir, "/"), dirMode})
+	}
+	archive := agentArchive(c.agentPath, agentName, folders...)
+	defer archive.Close()
+	if _, err := c.engine.run(ctx, archive, "cp", "-", c.name+":/"); err != nil {
+		return fmt.Errorf("put agent into container: %w", err)
+	}
+	return nil
+}
+
+// dirMissing tells whether the working folder has to be made. A folder that the image brings keeps its own mode.
+func (c *container) dirMissing(ctx context.Context) (bool, error) {
+	if c.dir == workDir {
+		return true, nil
+	}
+	_, err := c.engine.run(ctx, nil, "cp", c.name+":"+c.dir, "-")
+	return err != nil, ctx.Err()
+}
+
+// inspect asks the engine about one container.
+func (e engine) inspect(ctx context.Context, name string) (*inspected, error) {
+	out, err := e.run(ctx, nil, "container", "inspect", name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := parseInspect(out)
+	if err == nil && len(list) != 1 {
+		err = fmt.Errorf("read inspect: asked for one container, told of %d", len(list))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// Agent starts the container, and a fresh one when the last has been used: a container ends with its agent.
+func (c *container) Agent(ctx context.Context) (env.Stream, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("start agent in %s: the environment is closed", c.opts.Name)
+	}
+	if c.used {
+		if err := c.remove(ctx); err != nil {
+			return nil, openError(c.engine, c.opts.Name, "remove used container", err)
+		}
+		if err := c.make(ctx); err != nil {
+			return nil, openError(c.engine, c.opts.Name, "create container", err)
+		}
+	}
+	c.used = true
+	return startAgent(ctx, c.engine, c.opts.Name, c.name, "start", "--attach", "--interactive", c.name)
+}
+
+// Facts returns what the engine says of the container.
+func (c *container) Facts() record.Facts { return c.facts }
+
+// closeTime bounds how long closing waits for the engine.
+const closeTime = 30 * time.Second
+
+// Close removes the container with its anonymous volumes.
+func (c *container) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := c.remove(ctx); err != nil {
+		return fmt.Errorf("close %s: remove container %s: %w; `tare clean` removes it once %s answers again", c.opts.Name, c.name, err, c.engine.name)
+	}
+	if c.empty {
+		c.empty = false
+		dropEmpty(ctx, c.engine)
+	}
+	return nil
+}
+
+// remove removes the container, if there is one, and returns when it is gone.
+func (c *container) remove(ctx context.Context) error {
+	if c.name == "" {
+		return nil
+	}
+	if err := c.engine.remove(ctx, c.name); err != nil {
+		return err
+	}
+	c.name = ""
+	return nil
+}
+
+// remove removes a container and returns when it is gone. It is no error when it is not there.
+func (e engine) remove(ctx context.Context, name string) error {
+	for {
+		_, err := e.run(ctx, nil, "rm", "--force", "--volumes", name)
+		switch {
+		case err == nil || noSuch(err):
+			return nil
+		case !says(err, "already in progress", "being removed"):
+			return err
+		}
+		// The engine is at it because of --rm, and refuses to be hurried.
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

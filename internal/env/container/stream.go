@@ -1,0 +1,101 @@
+package container
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/proc"
+)
+
+// stream is the connection to an agent through the engine's client.
+type stream struct {
+	*proc.Stream
+	r       *bufio.Reader
+	engine  engine
+	name    string // the container's
+	started time.Time
+}
+
+// startAgent runs the engine's client with args and returns once the agent has begun to speak, so that a container that
+// does not start is an error here, with the engine's reason.
+func startAgent(ctx context.Context, e engine, envName, container string, args ...string) (env.Stream, error) {
+	// The stream outlives ctx, which bounds the start only.
+	p, err := proc.Start(proc.Command(context.WithoutCancel(ctx), e.argv(args...)...))
+	if err != nil {
+		return nil, openError(e, envName, "start agent", err)
+	}
+	s := &stream{Stream: p, r: bufio.NewReaderSize(p, 64<<10), engine: e, name: container, started: time.Now()}
+	spoke := make(chan error, 1)
+	go func() {
+		_, err := s.r.Peek(1)
+		spoke <- err
+	}()
+	select {
+	case err = <-spoke:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		return s, nil
+	}
+	s.Close()
+	exit := &proc.ExitError{Argv: e.argv(args...), Code: -1, Stderr: proc.Printable(s.Stderr()), Err: err}
+	if ctx.Err() == nil {
+		exit.Err = s.ending()
+	}
+	oe := &env.OpenError{Env: envName, Op: "start agent", Err: exit, Remedy: e.remedy(exit), Evidence: s.Diagnose()}
+	return nil, oe
+}
+
+// Read reads what the agent says.
+func (s *stream) Read(p []byte) (int, error) { return s.r.Read(p) }
+
+// ending says how the client ended; it is for a client that has ended or is about to.
+func (s *stream) ending() error {
+	select {
+	case <-s.Done():
+	case <-time.After(time.Second):
+		return errors.New("the agent's output ended")
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return errors.New("the agent left")
+}
+
+// diagnoseTime bounds how long evidence is gathered.
+const diagnoseTime = 2 * time.Second
+
+// Diagnose returns what the client said, how it ended, and what the engine noted about the container since the start:
+// that it ran out of memory, was killed, or that the daemon is gone. It also works when the container does not exist any
+// more, because the engine removes it as soon as it ends.
+func (s *stream) Diagnose() []byte {
+	out := s.Stderr()
+	select {
+	case <-s.Done():
+		if err := s.Err(); err != nil {
+			out = fmt.Appendf(out, "\n%s ended: %v\n", s.engine.name, err)
+		}
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), diagnoseTime)
+	defer cancel()
+	args := []string{"events", "--filter", "container=" + s.name,
+		"--since", strconv.FormatInt(s.started.Add(-time.Second).Unix(), 10)}
+	if s.engine.name == "podman" {
+		args = append(args, "--stream=false")
+	} else {
+		args = append(args, "--until", strconv.FormatInt(time.Now().Add(time.Second).Unix(), 10))
+	}
+	events, err := s.engine.run(ctx, nil, args...)
+	out = append(out, events...)
+	if err != nil {
+		out = fmt.Appendf(out, "\nno word from %s about the container: %v\n", s.engine.name, err)
+	}
+	return out
+}
