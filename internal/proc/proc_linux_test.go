@@ -186,7 +186,7 @@ func TestParentDeath(t *testing.T) {
 		if _, err := Start(cmd); err != nil {
 			t.Fatal(err)
 		}
-		select {}
+		time.Sleep(time.Minute)
 	}
 	for _, r := range []string{"hard", "gentle"} {
 		file := t.TempDir() + "/asked"

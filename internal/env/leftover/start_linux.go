@@ -1,0 +1,45 @@
+package leftover
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// startTime returns the boot id and the start time in clock ticks since that boot (field 22 of /proc/PID/stat). A
+// process that does not exist is fs.ErrNotExist.
+func startTime(pid int) (string, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, syscall.ESRCH) {
+		return "", fs.ErrNotExist // it ended between open and read
+	}
+	if err != nil {
+		return "", err
+	}
+	ticks, err := parseStat(stat)
+	if err != nil {
+		return "", fmt.Errorf("read /proc/%d/stat: %w", pid, err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ticks, nil // some sandboxes hide it; ticks alone are nearly as good
+	}
+	return strings.TrimSpace(string(boot)) + "/" + ticks, nil
+}
+
+// parseStat finds the start time. The command's name, in parentheses, may hold anything, parentheses and spaces included.
+func parseStat(stat []byte) (string, error) {
+	_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	fields := bytes.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return "", errors.New("too few fields")
+	}
+	if fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return "", fs.ErrNotExist // a zombie owns nothing
+	}
+	return string(fields[19]), nil
+}

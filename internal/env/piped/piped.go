@@ -1,0 +1,71 @@
+// Package piped is the part that environments share whose agent is a child process speaking on its standard streams.
+package piped
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"tare/internal/env"
+	"tare/internal/proc"
+)
+
+// Agents starts agents, one at a time, and ends what runs when it is closed. The zero value is ready for use.
+type Agents struct {
+	mu     sync.Mutex
+	cur    *proc.Stream
+	closed bool
+}
+
+// Start starts cmd as the agent. ctx bounds only the start: cmd must have been made with a context that lives as long as
+// the agent may, because an agent's life is its stream's.
+func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (*proc.Stream, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if a.closed {
+		return nil, errors.New("start agent: the environment is closed")
+	}
+	if a.cur != nil {
+		select {
+		case <-a.cur.Done():
+			a.cur.Close()
+		default:
+			return nil, errors.New("start agent: another agent is still running; close its stream first")
+		}
+	}
+	s, err := proc.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	a.cur = s
+	return s, nil
+}
+
+// Diagnose returns the evidence of the agent started last.
+func (a *Agents) Diagnose() []byte {
+	a.mu.Lock()
+	s := a.cur
+	a.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	return s.Diagnose()
+}
+
+// Close ends the agent that runs, if any. It tells whether this was the first call.
+func (a *Agents) Close() (first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first = !a.closed
+	a.closed = true
+	if a.cur != nil {
+		a.cur.Close()
+	}
+	return first
+}
+
+var _ env.Stream = (*proc.Stream)(nil)
+var _ env.Diagnoser = (*proc.Stream)(nil)
