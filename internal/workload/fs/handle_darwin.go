@@ -1,0 +1,13 @@
+package fs
+
+import "golang.org/x/sys/unix"
+
+const directFlag = 0
+
+func setDirect(fd int) error {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_NOCACHE, 1)
+	return err
+}
+
+// datasync is fsync: macOS has no fdatasync that differs.
+func (h *handle) datasync() error { return h.sync() }

@@ -1,0 +1,20 @@
+package fs
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const directFlag = unix.O_DIRECT
+
+func setDirect(int) error { return nil }
+
+func (h *handle) datasync() error {
+	return retry(func() error {
+		if _, _, e := syscall.Syscall(unix.SYS_FDATASYNC, uintptr(h.fd), 0, 0); e != 0 {
+			return e
+		}
+		return nil
+	})
+}
