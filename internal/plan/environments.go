@@ -1,0 +1,265 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"tare/internal/env"
+)
+
+// reservedEnv are the keys of an environment's mapping that are not settings of its driver.
+var reservedEnv = []string{"driver", "arg", "from", "spec"}
+
+// written is an environment as it stands in the file, before it inherits.
+type written struct {
+	name     string
+	at       pos
+	spec     env.Spec
+	from     string
+	fromAt   pos
+	argGiven bool
+	removed  []string       // settings given as nothing: back to the driver's default
+	places   map[string]pos // of settings: the key
+	values   map[string]pos // of settings: the value
+	state    int            // of the walk to the root: 0 unseen, 1 being resolved, 2 done
+	bad      bool
+}
+
+func (r *reader) environments(d *draft, n *node) {
+	var all []*written
+	switch n.kind {
+	case mapping:
+		for _, e := range n.keys {
+			if err := env.CheckName(e.key); err != nil {
+				r.p.add(e.at, "%v", err)
+				continue
+			}
+			all = append(all, r.environment(e))
+		}
+	case list:
+		for _, item := range n.items {
+			if text, ok := r.value(item, "an environment such as vm=qemu?cpus=2"); ok {
+				w := &written{at: item.at}
+				var err error
+				if w.spec, err = env.ParseSpec(text); err != nil {
+					r.p.add(item.at, "%v", err)
+					continue
+				}
+				w.name = w.spec.Name
+				all = append(all, w)
+			}
+		}
+	default:
+		r.p.add(n.at, "expected a mapping of names to environments, such as `host: local`, found %s", n.kind)
+		return
+	}
+	if len(all) > maxEnvironments {
+		r.p.add(n.at, "%d environments are more than %d", len(all), maxEnvironments)
+		return
+	}
+	r.inherit(d, all)
+}
+
+func (r *reader) environment(e *entry) *written {
+	w := &written{name: e.key, at: e.at, places: map[string]pos{}, values: map[string]pos{}}
+	w.spec.Name = e.key
+	switch e.value.kind {
+	case null:
+		w.spec, w.bad = r.specText(e.key, e.key, e.at)
+		w.spec.Name = e.key
+	case scalar:
+		w.at = e.value.at
+		w.spec, w.bad = r.specText(e.key, e.key+"="+e.value.text, e.value.at)
+	case mapping:
+		r.environmentMap(w, e.value)
+	default:
+		r.p.add(e.value.at, "environment %s: expected DRIVER[:ARG][?key=value&...] or a mapping, found %s", e.key, e.value.kind)
+		w.bad = true
+	}
+	return w
+}
+
+func (r *reader) specText(name, text string, at pos) (env.Spec, bool) {
+	s, err := env.ParseSpec(text)
+	if err != nil {
+		r.p.add(at, "%v", err)
+		return env.Spec{Name: name}, true
+	}
+	return s, false
+}
+
+func (r *reader) environmentMap(w *written, n *node) {
+	driverGiven := false
+	for _, e := range n.keys {
+		if e.value.kind == null && !contains(reservedEnv, e.key) {
+			w.removed = append(w.removed, e.key)
+			w.places[e.key], w.values[e.key] = e.at, e.at
+			continue
+		}
+		text, ok := r.value(e.value, "text")
+		if !ok {
+			w.bad = true
+			continue
+		}
+		switch e.key {
+		case "driver":
+			driverGiven = true
+			if text == "host" {
+				text = "local"
+			}
+			w.spec.Driver, w.at = text, e.value.at
+		case "arg":
+			w.spec.Arg, w.argGiven = text, true
+		case "from":
+			w.from, w.fromAt = text, e.value.at
+		case "spec":
+			var s env.Spec
+			s, w.bad = r.specText(w.name, w.name+"="+text, e.value.at)
+			w.spec.Driver, w.spec.Arg, w.at = s.Driver, s.Arg, e.value.at
+			for k, v := range s.Settings {
+				w.set(k, v, e.value.at, e.value.at)
+			}
+		default:
+			w.set(e.key, text, e.at, e.value.at)
+		}
+	}
+	switch {
+	case w.bad:
+	case w.spec.Driver == "" && w.from == "":
+		r.p.add(n.at, "environment %s names no driver: write driver: NAME, or from: ENVIRONMENT to derive it", w.name)
+		w.bad = true
+	case driverGiven && w.from != "":
+		r.p.add(w.at, "environment %s has both driver and from; a derived environment has its parent's driver", w.name)
+		w.bad = true
+	}
+}
+
+func (w *written) set(key, value string, keyAt, valueAt pos) {
+	if w.spec.Settings == nil {
+		w.spec.Settings = map[string]string{}
+	}
+	w.spec.Settings[key] = value
+	w.places[key], w.values[key] = keyAt, valueAt
+}
+
+// inherit gives derived environments their parents' settings, checks each against its driver and adds it to the draft.
+func (r *reader) inherit(d *draft, all []*written) {
+	byName := map[string]*written{}
+	var names []string
+	for _, w := range all {
+		if byName[w.name] != nil {
+			r.p.add(w.at, "environment %s is given twice", w.name)
+			w.bad = true
+			continue
+		}
+		byName[w.name] = w
+		names = append(names, w.name)
+	}
+	for _, w := range all {
+		r.derive(w, byName, names)
+		if w.bad {
+			continue
+		}
+		if r.t != nil {
+			r.checkSpec(w)
+		}
+		d.envAt[w.name] = w.at
+		d.Environments = append(d.Environments, Environment{Name: w.name, Spec: w.spec, Text: w.spec.String(), From: w.from})
+	}
+}
+
+func (r *reader) derive(w *written, byName map[string]*written, names []string) {
+	if w.state == 2 || w.bad {
+		return
+	}
+	if w.state == 1 {
+		r.p.add(w.fromAt, "environment %s derives from itself through %s", w.name, w.from)
+		w.bad = true
+		return
+	}
+	w.state = 1
+	defer func() { w.state = 2 }()
+	// The resolved form carries spec and from: it has inherited already, also when its parent is not in the plan.
+	if w.from == "" || w.spec.Driver != "" {
+		for _, k := range w.removed {
+			r.p.add(w.places[k], "environment %s: setting %s has no value", w.name, k)
+			w.bad = true
+		}
+		return
+	}
+	parent := byName[w.from]
+	if parent == nil {
+		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from, didYouMean(w.from, names, "the environments are"))
+		w.bad = true
+		return
+	}
+	r.derive(parent, byName, names)
+	if parent.bad {
+		w.bad = true
+		return
+	}
+	own := w.spec.Settings
+	w.spec.Driver = parent.spec.Driver
+	w.spec.Settings = maps.Clone(parent.spec.Settings)
+	if w.spec.Settings == nil {
+		w.spec.Settings = map[string]string{}
+	}
+	maps.Copy(w.spec.Settings, own)
+	for _, k := range w.removed {
+		delete(w.spec.Settings, k)
+	}
+	if len(w.spec.Settings) == 0 {
+		w.spec.Settings = nil
+	}
+	if !w.argGiven {
+		w.spec.Arg = parent.spec.Arg
+	}
+}
+
+// checkSpec asks the driver's table once for driver and argument and once for each setting, so that each mistake is
+// shown at its own place.
+func (r *reader) checkSpec(w *written) {
+	bare := w.spec
+	bare.Settings = nil
+	if err := r.t.Drivers.Check(bare); err != nil {
+		r.p.add(w.at, "%v", err)
+		return
+	}
+	info, _ := r.t.Drivers.Lookup(bare.Driver)
+	known := map[string]bool{}
+	for _, s := range info.Settings {
+		known[s.Name] = true
+	}
+	for k, v := range w.spec.Settings {
+		bare.Settings = map[string]string{k: v}
+		if err := r.t.Drivers.Check(bare); err != nil {
+			places := w.values
+			if !known[k] {
+				places = w.places
+			}
+			r.p.add(place(places, k, w.at), "%v", err)
+		}
+	}
+	for _, k := range w.removed {
+		if !known[k] {
+			bare.Settings = map[string]string{k: ""}
+			r.p.add(w.places[k], "%v", r.t.Drivers.Check(bare))
+		}
+	}
+}
+
+func place(places map[string]pos, key string, otherwise pos) pos {
+	if at, ok := places[key]; ok {
+		return at
+	}
+	return otherwise
+}
+
+// quote shows a name in a message without letting it spread over lines.
+func quote(s string) string {
+	if len(s) > 60 {
+		s = strings.ToValidUTF8(s[:60], "") + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}

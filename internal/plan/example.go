@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tare/internal/env"
+	"tare/internal/workload"
+)
+
+// Example writes a commented plan for `tare init`: the available environments (specs, as for -e) and a first set of
+// workloads are live, everything else the tables offer stands there as a comment. Parse accepts it. An available spec
+// that the tables do not accept is left out.
+func Example(t Tables, available []string) []byte {
+	var b bytes.Buffer
+	b.WriteString(`# A plan for tare: which environments to weigh, by which work.
+# Start it with: tare run plan.yaml        Look at it first: tare run --dry-run plan.yaml
+
+name: first look
+# question: Does the container cost anything?   # the headline; all cells below are one family of comparisons
+mode: quick          # quick: trials of 0.3 s, up to 30 blocks; full: trials of 1 s, up to 60 blocks
+# budget: 10m        # stop after this long; what is not settled then is INCONCLUSIVE
+# blocks: 20         # most blocks for each workload
+# seed: 7            # repeat a random order; drawn and recorded when not given
+# margin: 2%         # the least cost that matters
+# sessions: 5        # open the environments this often, for claims beyond "on this boot"
+
+`)
+	specs := exampleSpecs(t, available)
+	baseline := specs[0].Name
+	for _, s := range specs {
+		if s.Name == "host" {
+			baseline = "host"
+		}
+	}
+	fmt.Fprintf(&b, "baseline: %s\nenvironments:\n", yamlText(baseline))
+	for _, s := range specs {
+		fmt.Fprintf(&b, "  %s: %s\n", yamlText(s.Name), yamlText(s.String()))
+	}
+	exampleDrivers(&b, t)
+	b.WriteString("\nworkloads:\n")
+	live := 0
+	for i := range t.Kinds {
+		if exampleKind(&b, &t.Kinds[i]) {
+			live++
+		}
+	}
+	if live == 0 {
+		b.WriteString("  []\n")
+	}
+	return b.Bytes()
+}
+
+func exampleSpecs(t Tables, available []string) []env.Spec {
+	var specs []env.Spec
+	for _, text := range available {
+		s, err := env.ParseSpec(text)
+		known := slices.ContainsFunc(specs, func(o env.Spec) bool { return o.Name == s.Name })
+		if err == nil && !known && t.Drivers.Check(s) == nil {
+			specs = append(specs, s)
+		}
+	}
+	if len(specs) == 0 {
+		specs = append(specs, env.Spec{Name: "host", Driver: "local"})
+	}
+	return specs
+}
+
+// exampleDrivers explains every driver and its settings in comments.
+func exampleDrivers(b *bytes.Buffer, t Tables) {
+	b.WriteString(`
+  # An environment is NAME: DRIVER[:ARG][?key=value&...], or a mapping; another may derive from it with changes:
+  # changed: { from: NAME, key: value }
+  # The drivers and their settings:
+`)
+	for _, d := range t.Drivers.All() {
+		arg := ""
+		if d.ArgDoc != "" {
+			arg = ":" + d.ArgDoc
+		}
+		comment(b, "  # ", d.Name+arg+" - "+d.Doc)
+		for _, s := range d.Settings {
+			def := ""
+			if s.Default != "" {
+				def = " [" + s.Default + "]"
+			}
+			comment(b, "  #     ", s.Name+def+": "+s.Doc)
+		}
+	}
+}
+
+// exampleKind writes one kind with its parameters as comments. A kind that needs a parameter, and the one for tests,
+// stand there as comments altogether.
+func exampleKind(b *bytes.Buffer, k *workload.Kind) (live bool) {
+	defaults := defaultParams(k)
+	_, err := k.Resolve(nil)
+	live = err == nil && k.Name != "null"
+	doc, _, _ := strings.Cut(k.Doc, "\n")
+	comment(b, "  # ", doc)
+	prefix := ""
+	if !live {
+		prefix = "# "
+	}
+	fmt.Fprintf(b, "  %s- %s\n", prefix, k.Name)
+	for _, d := range k.Params {
+		def := ""
+		if v := defaults[d.Name]; v != "" {
+			def = " [" + v + "]"
+		}
+		if d.Required {
+			def = " (required)"
+		}
+		choices := ""
+		if len(d.Choices) > 0 {
+			choices = " One of " + strings.Join(d.Choices, ", ") + "."
+		}
+		comment(b, "  #     ", d.Name+def+": "+d.Doc+choices)
+	}
+	return live
+}
+
+// comment writes text as comment lines of at most 100 columns.
+func comment(b *bytes.Buffer, prefix, text string) {
+	line := prefix
+	for _, word := range strings.Fields(text) {
+		if len(line)+len(word) > 100 && line != prefix {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = prefix + "  "
+		}
+		line += word + " "
+	}
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
+}

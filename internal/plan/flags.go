@@ -1,0 +1,197 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"tare/internal/env"
+)
+
+// Flags is what the command line says of a run. The zero value says nothing.
+type Flags struct {
+	// Environments are the values of -e: NAME[=DRIVER[:ARG][?key=value&...]]. When all of them are bare names of the
+	// plan's environments they select these; otherwise they are added, or replace the plan's of the same name.
+	Environments []string
+	Baseline     string // -b
+	// Workloads are the values of -w: KIND[:key=value,...]. When all of them are bare labels or kinds of the plan's
+	// workloads they select these; otherwise they are added. A value may hold a comma as `\,` and a backslash as `\\`, or
+	// be quoted (key="a,b"); the value of command= is everything that follows it.
+	Workloads []string
+	Mode      Mode           // --quick, --full; "" leaves the plan's
+	Budget    *time.Duration // --budget; 0 means no bound
+	Blocks    int            // --blocks: most blocks; 0 leaves the plan's looks
+	Seed      uint64         // --seed; 0 leaves the plan's
+}
+
+// FromFlags makes a plan of the command line alone (base nil) or lays it over base, which is not changed. With another
+// mode, what has the old mode's default takes the new mode's. The error is of type Errors and names the flag.
+func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
+	p := &problems{}
+	d := &draft{envAt: map[string]pos{}, blocksAt: pos{file: "--blocks"}, looksAt: pos{file: "looks"}, baselineAt: pos{file: "-b " + f.Baseline}}
+	if base != nil {
+		d.Plan = clone(base)
+		if slices.Equal(d.Looks, base.defaultLooks()) {
+			d.Looks = nil
+		}
+		if f.Mode != "" && f.Mode != base.Mode && d.Trial == DefaultTrial(base.Mode) {
+			d.Trial = 0
+		}
+	}
+	if f.Mode != "" && f.Mode != Quick && f.Mode != Full {
+		p.add(pos{file: "mode " + string(f.Mode)}, "expected quick or full")
+	}
+	if f.Blocks < 0 || f.Blocks > maxBlocks {
+		p.add(pos{file: "--blocks"}, "expected a whole number from 1 to %d, found %d", maxBlocks, f.Blocks)
+	}
+	if f.Budget != nil {
+		d.Budget = *f.Budget
+		if d.Budget < 0 || d.Budget > maxBudget {
+			p.add(pos{file: "--budget"}, "%v is out of range: expected a duration up to %v", d.Budget, maxBudget)
+		}
+	}
+	if f.Mode != "" {
+		d.Mode = f.Mode
+	}
+	if f.Seed != 0 {
+		d.Seed = f.Seed
+	}
+	d.blocks = f.Blocks
+	d.flagEnvironments(f.Environments, &reader{&t, p})
+	if f.Baseline != "" {
+		d.Baseline = f.Baseline
+	} else if _, ok := d.Environment(d.Baseline); !ok {
+		d.Baseline = ""
+	}
+	d.flagWorkloads(f.Workloads, &t, p)
+	if len(d.Workloads) == 0 && !p.any() {
+		p.add(pos{file: "-w"}, "name at least one workload; `tare list workloads` shows them")
+	}
+	if p.any() {
+		return nil, p.err()
+	}
+	d.resolve(&t, p)
+	if p.any() {
+		return nil, p.err()
+	}
+	return &d.Plan, nil
+}
+
+// defaultLooks are the looks the plan would have had without a word about them, or nil when it is refused.
+func (p *Plan) defaultLooks() []int {
+	d := &draft{Plan: *p}
+	d.Looks = nil
+	var refused problems
+	d.chooseLooks(&refused)
+	return d.Looks
+}
+
+func clone(p *Plan) Plan {
+	c := *p
+	c.Looks = slices.Clone(p.Looks)
+	c.Environments = slices.Clone(p.Environments)
+	for i := range c.Environments {
+		c.Environments[i].Spec.Settings = maps.Clone(c.Environments[i].Spec.Settings)
+	}
+	c.Workloads = slices.Clone(p.Workloads)
+	for i := range c.Workloads {
+		w := &c.Workloads[i]
+		w.Params, w.Targets, w.Work = maps.Clone(w.Params), slices.Clone(w.Targets), maps.Clone(w.Work)
+	}
+	return c
+}
+
+func (d *draft) flagEnvironments(texts []string, r *reader) {
+	if len(texts) == 0 {
+		return
+	}
+	var selected []Environment
+	given := map[string]bool{}
+	for _, text := range texts {
+		e, ok := d.Environment(text)
+		if ok {
+			selected = append(selected, *e)
+		}
+		name := text
+		if s, err := env.ParseSpec(text); err == nil {
+			name = s.Name
+		}
+		if given[name] {
+			r.p.add(pos{file: "-e " + text}, "environment %s is given twice", name)
+		}
+		given[name] = true
+	}
+	if len(selected) == len(texts) {
+		d.Environments = selected
+		d.forget()
+		return
+	}
+	for _, text := range texts {
+		if _, ok := d.Environment(text); !ok {
+			d.addEnvironment(r, text, pos{file: "-e " + text})
+		}
+	}
+	if len(d.Environments) > maxEnvironments {
+		r.p.add(pos{file: "-e"}, "%d environments are more than %d", len(d.Environments), maxEnvironments)
+	}
+}
+
+// forget removes what workloads say of environments that were not selected. A workload whose only target was the
+// baseline's company is gone with it.
+func (d *draft) forget() {
+	kept := d.Workloads[:0]
+	for _, w := range d.Workloads {
+		maps.DeleteFunc(w.Work, func(name string, _ int64) bool { _, ok := d.Environment(name); return !ok })
+		if len(w.Work) == 0 {
+			w.Work = nil
+		}
+		had := len(w.Targets) > 0
+		w.Targets = slices.DeleteFunc(w.Targets, func(name string) bool { _, ok := d.Environment(name); return !ok })
+		if had && len(w.Targets) == 0 {
+			continue
+		}
+		kept = append(kept, w)
+	}
+	d.Workloads = kept
+}
+
+func (d *draft) flagWorkloads(texts []string, t *Tables, p *problems) {
+	if len(texts) == 0 {
+		return
+	}
+	var selected []Workload
+	all := true
+	for _, text := range texts {
+		found := false
+		for _, w := range d.Workloads {
+			if w.Label == text || w.Kind == text {
+				found = true
+				if !slices.ContainsFunc(selected, func(s Workload) bool { return s.Label == w.Label }) {
+					selected = append(selected, w)
+				}
+			}
+		}
+		all = all && found
+	}
+	if all {
+		d.Workloads = selected
+		return
+	}
+	d.workAt = make([]pos, len(d.Workloads))
+	for i := range d.workAt {
+		d.workAt[i] = pos{file: "plan"}
+	}
+	for _, text := range texts {
+		at := pos{file: "-w " + text}
+		w, err := parseWork(text, t)
+		if err != nil {
+			p.add(at, "%s", oneLine(err.Error()))
+			continue
+		}
+		d.Workloads = append(d.Workloads, w)
+		d.workAt = append(d.workAt, at)
+	}
+	if len(d.Workloads) > maxWorkloads {
+		p.add(pos{file: "-w"}, "%d workloads are more than %d", len(d.Workloads), maxWorkloads)
+	}
+}

@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFlagsAlone(t *testing.T) {
+	p, err := FromFlags(nil, Flags{
+		Environments: []string{"host", "box=namespace", "vm=qemu?accel=tcg&cpus=2&memory=1GiB"},
+		Workloads:    []string{"cpu.prime:max=20000", "fs.randread:size=64MiB,bs=4KiB", `command:prepare=a\,b,command=x=1, y="2"`, `command:label=c d,prepare="q,\"r",command=true`},
+		Seed:         9, Blocks: 20,
+	}, tables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Baseline != "host" || p.Seed != 9 || len(p.Environments) != 3 || p.MaxBlocks() != 20 || p.Mode != Quick {
+		t.Errorf("%+v", p)
+	}
+	if w := p.Workloads[1]; w.Label != "fs.randread size=64MiB" || w.Params["bs"] != "4KiB" {
+		t.Errorf("%+v", w)
+	}
+	if w := p.Workloads[2]; w.Params["prepare"] != "a,b" || w.Params["command"] != `x=1, y="2"` {
+		t.Errorf("%+v", w)
+	}
+	if w := p.Workloads[3]; w.Params["prepare"] != `q,"r` || w.Label != "c d" {
+		t.Errorf("%+v", w)
+	}
+}
+
+func TestFlagsOverFile(t *testing.T) {
+	base := mustParse(t, "environments: [host, box=namespace]\nworkloads:\n  - cpu.prime\n  - {kind: fs.randread, targets: [box], work: {box: 5}}\nseed: 3\nmargin: 3%\n")
+	before := Marshal(base)
+	budget := time.Hour
+	lay := func(f Flags) *Plan {
+		t.Helper()
+		p, err := FromFlags(base, f, tables())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := lay(Flags{}); !reflect.DeepEqual(p, base) {
+		t.Errorf("no flags change the plan:\n got %+v\nwant %+v", p, base)
+	}
+	if p := lay(Flags{Mode: Full, Budget: &budget}); p.Trial != time.Second || !slices.Equal(p.Looks, DefaultLooks(Full)) || p.Budget != budget || p.Margin != 0.03 || p.Seed != 3 {
+		t.Errorf("--full: %+v", p)
+	}
+	if p := lay(Flags{Environments: []string{"lab=ssh:me@lab", "box=qemu"}}); strings.Join(names(p), " ") != "host box lab" || p.Environments[1].Text != "qemu" {
+		t.Errorf("added and replaced: %+v", p.Environments)
+	}
+	if p := lay(Flags{Environments: []string{"box"}}); strings.Join(names(p), " ") != "box" || p.Baseline != "box" {
+		t.Errorf("selected: %+v baseline %s", p.Environments, p.Baseline)
+	}
+	if p := lay(Flags{Environments: []string{"host"}}); len(p.Workloads) != 2 && len(p.Workloads) != 1 {
+		t.Errorf("selected: %+v", p.Workloads)
+	} else if len(p.Workloads) == 2 && p.Workloads[1].Work != nil {
+		t.Errorf("work of an environment that is gone: %+v", p.Workloads[1])
+	}
+	if p := lay(Flags{Workloads: []string{"fs.randread"}}); len(p.Workloads) != 1 || p.Workloads[0].Work["box"] != 5 {
+		t.Errorf("selected: %+v", p.Workloads)
+	}
+	if p := lay(Flags{Workloads: []string{"cpu.prime:threads=2"}, Baseline: "box"}); len(p.Workloads) != 3 || p.Baseline != "box" {
+		t.Errorf("added: %+v", p.Workloads)
+	}
+	if string(Marshal(base)) != string(before) {
+		t.Error("the base was changed")
+	}
+	// What the file says of looks stays, whatever the mode.
+	base = mustParse(t, "environments: [host, box=namespace]\nworkloads: [cpu.prime]\nlooks: [12, 24]\ntrial: 400ms\n")
+	if p := lay(Flags{Mode: Full}); !slices.Equal(p.Looks, []int{12, 24}) || p.Trial != 400*time.Millisecond {
+		t.Errorf("looks %v trial %v", p.Looks, p.Trial)
+	}
+}
+
+func names(p *Plan) []string {
+	var out []string
+	for _, e := range p.Environments {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+func TestFlagMistakes(t *testing.T) {
+	long := time.Duration(1 << 62)
+	for _, c := range []struct {
+		f    Flags
+		want string
+	}{
+		{Flags{Workloads: []string{"cpu.pirme"}}, `-w cpu.pirme: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
+		{Flags{Workloads: []string{"cpu.prime:mxa=3"}}, `-w cpu.prime:mxa=3: cpu.prime has no parameter "mxa"; did you mean "max"?`},
+		{Flags{Workloads: []string{"cpu.prime:max"}}, `-w cpu.prime:max: cpu.prime: "max" is not key=value`},
+		{Flags{Workloads: []string{"cpu.prime:max=1,max=2"}}, `-w cpu.prime:max=1,max=2: cpu.prime: max is given twice`},
+		{Flags{Workloads: []string{`cpu.prime:max="5`}}, `-w cpu.prime:max="5: cpu.prime: max: the quote is not closed`},
+		{Flags{Workloads: []string{`cpu.prime:max="5"6`}}, `-w cpu.prime:max="5"6: cpu.prime: max: "6" follows the closing quote`},
+		{Flags{Workloads: []string{"fs.randread:bs=8KiB,size=4KiB"}}, `-w fs.randread:bs=8KiB,size=4KiB: fs.randread: bs is larger than size`},
+		{Flags{Workloads: []string{"cpu.prime", "cpu.prime"}}, `-w cpu.prime: workload "cpu.prime" is given twice`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qmeu"}}, `-e vm=qmeu: environment vm: no driver is called "qmeu"`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?x"}}, `-e vm=qemu?x: environment "vm=qemu?x": "x" is not key=value`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "host"}}, `-e host: environment host is given twice`},
+		{Flags{Workloads: []string{"cpu.prime"}, Baseline: "box"}, `-b box: baseline "box" is not among the environments`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qemu"}, Blocks: 3}, `--blocks: 3 blocks cannot reach a verdict: 6 are needed`},
+		{Flags{Workloads: []string{"cpu.prime"}, Blocks: -3}, `--blocks: expected a whole number`},
+		{Flags{Workloads: []string{"cpu.prime"}, Budget: &long}, `--budget: `},
+		{Flags{}, `-w: name at least one workload`},
+	} {
+		_, err := FromFlags(nil, c.f, tables())
+		list, ok := errors.AsType[Errors](err)
+		if !ok || !strings.HasPrefix(list[0].Error(), c.want) {
+			t.Errorf("%+v:\n got %v\nwant %s", c.f, err, c.want)
+		}
+	}
+}
+
+// TestAttainable holds the rule of method.md: the first look of any plan that is accepted can pass for all its cells.
+func TestAttainable(t *testing.T) {
+	for _, n := range []int{1, 2, 10, 60, 300} {
+		var b strings.Builder
+		b.WriteString("environments: [host, box=namespace, vm=qemu]\nworkloads:\n")
+		for i := range n {
+			b.WriteString("  - {kind: cpu.prime, label: w" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "}\n")
+		}
+		p := mustParse(t, b.String())
+		m := 2 * n
+		if got := p.cells(); got != m {
+			t.Fatalf("%d cells, want %d", got, m)
+		}
+		// 2^-n is the smallest p value of n blocks, on each side.
+		if smallest := 2.0 / float64(uint64(1)<<p.Looks[0]); smallest*float64(m) > p.LookAlpha {
+			t.Errorf("%d cells: %d blocks can reach p=%.2g only, the level is %.3g/%d", m, p.Looks[0], smallest, p.LookAlpha, m)
+		}
+		if p.MaxBlocks() != 30 || !slices.IsSorted(p.Looks) {
+			t.Errorf("%d cells: looks %v", m, p.Looks)
+		}
+	}
+}
+
+func FuzzSplitPairs(f *testing.F) {
+	for _, s := range []string{`a=b,c=d`, `a="x,y",b=\,\\`, `command=a,b="`, `=`, `a="\`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		pairs, err := splitPairs(s)
+		if err != nil {
+			return
+		}
+		var b strings.Builder
+		for i, kv := range pairs {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			value := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `"`, `\"`).Replace(kv[1])
+			if kv[0] == "command" {
+				value = kv[1]
+			}
+			b.WriteString(kv[0] + "=" + value)
+		}
+		again, err := splitPairs(b.String())
+		if err != nil || !reflect.DeepEqual(again, pairs) {
+			t.Fatalf("%q is %q, written %q, read %q, %v", s, pairs, b.String(), again, err)
+		}
+	})
+}

@@ -1,0 +1,315 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/unit"
+	"tare/internal/workload"
+)
+
+// Tables are the drivers and kinds a plan may name.
+type Tables struct {
+	Drivers *env.Registry
+	Kinds   []workload.Kind
+	// Here, where set, gives the environments to compare when a plan names none, as specs; nil means the host alone.
+	Here func() []string
+}
+
+func (t *Tables) kind(name string) *workload.Kind {
+	for i := range t.Kinds {
+		if t.Kinds[i].Name == name {
+			return &t.Kinds[i]
+		}
+	}
+	return nil
+}
+
+func (t *Tables) kindNames() []string {
+	names := make([]string, len(t.Kinds))
+	for i := range t.Kinds {
+		names[i] = t.Kinds[i].Name
+	}
+	return names
+}
+
+// Bounds of a plan, so that no typing error asks for a year of work.
+const (
+	maxEnvironments = 64
+	maxWorkloads    = 1000
+	maxLooks        = 20
+	maxSessions     = 100
+	maxBlocks       = 500 // the level of the looks is simulated, at a cost that grows with its square
+	minTrial        = time.Millisecond
+	maxTrial        = time.Hour
+	maxBudget       = 30 * 24 * time.Hour
+)
+
+// draft is a plan as written: what was not written is zero and is filled in by resolve.
+type draft struct {
+	Plan
+	blocks            int // most blocks; 0: not said
+	blocksAt, looksAt pos
+	envAt             map[string]pos
+	workAt            []pos
+	baselineAt        pos
+	targetsAt         []pos
+}
+
+// Parse reads a plan file as users write it, or a resolved plan out of a bundle, and resolves it: defaults filled in,
+// labels made, looks chosen, a seed drawn when none is given. file is only a name for messages. The error is of type
+// Errors, with file, line and column for up to MaxErrors mistakes.
+func Parse(file string, src []byte, t Tables) (*Plan, error) {
+	p := &problems{}
+	d := readDraft(file, src, &t, p)
+	if p.any() {
+		return nil, p.err()
+	}
+	d.resolve(&t, p)
+	if p.any() {
+		return nil, p.err()
+	}
+	return &d.Plan, nil
+}
+
+// Unmarshal reads the resolved plan that Marshal wrote. It knows no drivers and kinds, so that a bundle can be read
+// by a build that has others; everything that a run drew or derived must be in the file.
+func Unmarshal(file string, src []byte) (*Plan, error) {
+	p := &problems{}
+	d := readDraft(file, src, nil, p)
+	if p.any() {
+		return nil, p.err()
+	}
+	d.check(p)
+	if p.any() {
+		return nil, p.err()
+	}
+	return &d.Plan, nil
+}
+
+// field is one key of the plan file.
+type field struct {
+	name string
+	read func(*reader, *draft, *node)
+	doc  string
+}
+
+// fields lists the keys of a plan in the order Marshal writes them. The schema and the messages come from it.
+func fields() []field {
+	return []field{
+		{"schema", (*reader).schema, "version of the plan file"},
+		{"name", func(r *reader, d *draft, n *node) { d.Name = r.text(n, 200) }, "a name for the run"},
+		{"question", func(r *reader, d *draft, n *node) { d.Question = r.text(n, 2000) }, "the headline question, in words"},
+		{"baseline", func(r *reader, d *draft, n *node) { d.Baseline, d.baselineAt = r.text(n, 100), n.at }, "the environment the others are compared with; host, or else the first"},
+		{"seed", func(r *reader, d *draft, n *node) { d.Seed = r.seed(n) }, "seed of the random order; 0 or nothing draws one"},
+		{"mode", (*reader).mode, "quick (trials of 0.3 s, up to 30 blocks) or full (1 s, up to 60 blocks)"},
+		{"trial", func(r *reader, d *draft, n *node) { d.Trial = r.duration(n, minTrial, maxTrial) }, "least length of a trial"},
+		{"budget", func(r *reader, d *draft, n *node) { d.Budget = r.duration(n, 0, maxBudget) }, "wall time for the whole run; 0 means no bound"},
+		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions = r.whole(n, 1, maxSessions) }, "how often the environments are opened anew"},
+		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, maxBlocks), n.at }, "most blocks; cuts the looks"},
+		{"looks", (*reader).looks, "numbers of blocks at which the run decides, ascending"},
+		{"alpha", func(r *reader, d *draft, n *node) { d.Alpha = r.share(n, 0.5) }, "simultaneous error level over all looks"},
+		{"look_alpha", func(r *reader, d *draft, n *node) { d.LookAlpha = r.share(n, 0.5) }, "level of each look; derived, written into resolved plans only"},
+		{"margin", func(r *reader, d *draft, n *node) { d.Margin = r.share(n, 1) }, "least cost that matters, as 2% or 0.02"},
+		{"tail_margin", func(r *reader, d *draft, n *node) { d.TailMargin = r.share(n, 1) }, "the same for tail latencies"},
+		{"precision", func(r *reader, d *draft, n *node) { d.Precision = r.share(n, 1) }, "half-width of the interval that is precise enough"},
+		{"environments", (*reader).environments, "what is compared: a name and how to open it"},
+		{"workloads", (*reader).workloads, "what is run in each"},
+	}
+}
+
+func fieldNames() []string {
+	var names []string
+	for _, f := range fields() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// reader reads fields; t is nil when kinds and drivers are not checked.
+type reader struct {
+	t *Tables
+	p *problems
+}
+
+func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
+	d := &draft{envAt: map[string]pos{}}
+	root := readTree(file, src, p)
+	if root == nil {
+		return d
+	}
+	if root.kind != mapping {
+		p.add(root.at, "a plan is a mapping with keys such as environments and workloads, not %s", root.kind)
+		return d
+	}
+	r := &reader{t, p}
+	d.blocksAt, d.looksAt, d.baselineAt = root.at, root.at, root.at
+	known := fields()
+	values := map[string]*node{}
+	for _, e := range root.keys {
+		if !contains(fieldNames(), e.key) {
+			p.add(e.at, "unknown key %q%s", e.key, didYouMean(e.key, fieldNames(), "the keys of a plan are"))
+			continue
+		}
+		values[e.key] = e.value
+	}
+	for _, f := range known {
+		if v := values[f.name]; v != nil && v.kind != null {
+			f.read(r, d, v)
+		}
+	}
+	if n := values["workloads"]; n == nil || n.kind == null {
+		p.add(root.at, "workloads is missing: list at least one, such as `workloads: [cpu.prime]`; `tare list workloads` shows them")
+	}
+	return d
+}
+
+// didYouMean offers the nearest name, or all of them when none is near.
+func didYouMean(typed string, names []string, list string) string {
+	if s := unit.DidYouMean(typed, names); s != "" {
+		return s
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; " + list + " " + strings.Join(names, ", ")
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// value returns a scalar's source text; anything else is a mistake.
+func (r *reader) value(n *node, expected string) (string, bool) {
+	if n.kind != scalar {
+		r.p.add(n.at, "expected %s, found %s", expected, n.kind)
+		return "", false
+	}
+	return n.text, true
+}
+
+func (r *reader) text(n *node, limit int) string {
+	s, ok := r.value(n, "text")
+	if ok && len(s) > limit {
+		r.p.add(n.at, "this text has %d bytes; at most %d fit here", len(s), limit)
+	}
+	return s
+}
+
+func (r *reader) whole(n *node, low, high int) int {
+	expected := fmt.Sprintf("a whole number from %d to %d", low, high)
+	s, ok := r.value(n, expected)
+	if !ok {
+		return low
+	}
+	v, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
+	if err != nil || v < low || v > high {
+		r.p.add(n.at, "expected %s, found %q", expected, s)
+		return low
+	}
+	return v
+}
+
+func (r *reader) seed(n *node) uint64 {
+	s, ok := r.value(n, "a whole number")
+	if !ok {
+		return 0
+	}
+	v, err := strconv.ParseUint(strings.ReplaceAll(s, "_", ""), 10, 64)
+	if err != nil {
+		r.p.add(n.at, "expected a whole number from 0 to 18446744073709551615, found %q", s)
+	}
+	return v
+}
+
+func (r *reader) duration(n *node, low, high time.Duration) time.Duration {
+	const expected = "a duration such as 300ms, 10m or 1h30m"
+	s, ok := r.value(n, expected)
+	if !ok {
+		return low
+	}
+	v, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		r.p.add(n.at, "expected %s, found %q%s", expected, s, bareNumber(s))
+		return low
+	case v < low || v > high:
+		r.p.add(n.at, "%s is out of range: expected a duration from %v to %v", s, low, high)
+		return low
+	}
+	return v
+}
+
+// bareNumber helps with the most common mistake in a duration.
+func bareNumber(s string) string {
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return fmt.Sprintf("; did you mean %q?", s+"s")
+	}
+	return ""
+}
+
+// share reads 2% or 0.02: more than 0, at most high.
+func (r *reader) share(n *node, high float64) float64 {
+	const expected = "a share such as 2% or 0.02"
+	s, ok := r.value(n, expected)
+	if !ok {
+		return high
+	}
+	num, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v > 0) || v > high {
+		hint := ""
+		if err == nil && !percent && v > high {
+			hint = fmt.Sprintf("; did you mean %q?", s+"%")
+		}
+		r.p.add(n.at, "expected %s, more than 0 and at most %g%%, found %q%s", expected, high*100, s, hint)
+		return high
+	}
+	return v
+}
+
+func (r *reader) schema(d *draft, n *node) {
+	d.Schema = r.whole(n, 1, 1<<30)
+	if d.Schema > Schema {
+		r.p.add(n.at, "this plan has schema %d and this tare reads up to %d; a newer tare reads it", d.Schema, Schema)
+	}
+}
+
+func (r *reader) mode(d *draft, n *node) {
+	s, ok := r.value(n, "quick or full")
+	if !ok {
+		return
+	}
+	d.Mode = Mode(s)
+	if d.Mode != Quick && d.Mode != Full {
+		r.p.add(n.at, "mode %q is neither quick nor full%s", s, unit.DidYouMean(s, []string{"quick", "full"}))
+	}
+}
+
+func (r *reader) looks(d *draft, n *node) {
+	d.looksAt = n.at
+	if n.kind != list || len(n.items) == 0 || len(n.items) > maxLooks {
+		r.p.add(n.at, "expected 1 to %d numbers of blocks in ascending order, such as [10, 15, 20]", maxLooks)
+		return
+	}
+	last := 0
+	for _, item := range n.items {
+		v := r.whole(item, 1, maxBlocks)
+		if v <= last && item.kind == scalar {
+			r.p.add(item.at, "looks must ascend: %d comes after %d", v, last)
+		}
+		last = v
+		d.Looks = append(d.Looks, v)
+	}
+}

@@ -1,0 +1,300 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/stats"
+)
+
+// Defaults of method.md.
+const (
+	DefaultAlpha      = 0.05 // simultaneous error level
+	DefaultMargin     = 0.02
+	DefaultTailMargin = 0.05
+	DefaultPrecision  = 0.01
+)
+
+// DefaultTrial is the least length of a trial in a mode.
+func DefaultTrial(m Mode) time.Duration {
+	if m == Full {
+		return time.Second
+	}
+	return 300 * time.Millisecond
+}
+
+// DefaultLooks are the numbers of blocks at which a run of that mode decides, before attainability is considered.
+func DefaultLooks(m Mode) []int {
+	if m == Full {
+		return []int{10, 15, 20, 30, 45, 60}
+	}
+	return []int{10, 15, 20, 30}
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// resolve fills in what was not written and checks what only makes sense together.
+func (d *draft) resolve(t *Tables, p *problems) {
+	orDefault(&d.Schema, Schema)
+	orDefault(&d.Mode, Quick)
+	orDefault(&d.Trial, DefaultTrial(d.Mode))
+	orDefault(&d.Sessions, 1)
+	orDefault(&d.Alpha, DefaultAlpha)
+	orDefault(&d.Margin, DefaultMargin)
+	orDefault(&d.TailMargin, DefaultTailMargin)
+	orDefault(&d.Precision, DefaultPrecision)
+	if d.Seed == 0 {
+		// Below 2^32, so that it is easy to type and survives readers of JSON that know only doubles.
+		d.Seed = 1 + rand.Uint64N(1<<32-1)
+	}
+	if len(d.Environments) == 0 {
+		d.here(t, p)
+	}
+	d.chooseBaseline(p)
+	d.resolveTargets(p)
+	d.resolveLabels(t, p)
+	if !p.any() {
+		d.chooseLooks(p)
+	}
+}
+
+// here takes the environments of this machine when the plan names none.
+func (d *draft) here(t *Tables, p *problems) {
+	texts := []string{"host"}
+	if t.Here != nil {
+		texts = t.Here()
+	}
+	r := &reader{t, p}
+	for _, text := range texts {
+		d.addEnvironment(r, text, pos{file: "this machine"})
+	}
+}
+
+func (d *draft) names() []string {
+	names := make([]string, len(d.Environments))
+	for i := range d.Environments {
+		names[i] = d.Environments[i].Name
+	}
+	return names
+}
+
+func (d *draft) chooseBaseline(p *problems) {
+	names := d.names()
+	if len(names) == 0 {
+		p.add(d.baselineAt, "the plan has no environment; name at least one, such as `host: local`")
+		return
+	}
+	if d.Baseline == "" {
+		d.Baseline = names[0]
+		if contains(names, "host") {
+			d.Baseline = "host"
+		}
+	}
+	if !contains(names, d.Baseline) {
+		p.add(d.baselineAt, "baseline %s is not among the environments%s", quote(d.Baseline), didYouMean(d.Baseline, names, "they are"))
+	}
+}
+
+// resolveTargets puts targets in the order of the environments, the baseline among them; all of them are written as none.
+func (d *draft) resolveTargets(p *problems) {
+	names := d.names()
+	for i := range d.Workloads {
+		w := &d.Workloads[i]
+		for _, n := range w.Targets {
+			if !contains(names, n) {
+				p.add(d.place(d.targetsAt, i), "target %s is not among the environments%s", quote(n), didYouMean(n, names, "they are"))
+			}
+		}
+		for n := range w.Work {
+			if !contains(names, n) {
+				p.add(d.place(d.workAt, i), "work is frozen for %s, which is not among the environments%s", quote(n), didYouMean(n, names, "they are"))
+			}
+		}
+		if len(w.Targets) == 0 {
+			continue
+		}
+		var ordered []string
+		for _, n := range names {
+			if n == d.Baseline || contains(w.Targets, n) {
+				ordered = append(ordered, n)
+			}
+		}
+		w.Targets = ordered
+		if len(ordered) == len(names) {
+			w.Targets = nil
+		}
+	}
+}
+
+func (d *draft) place(places []pos, i int) pos {
+	if i < len(places) {
+		return places[i]
+	}
+	return pos{file: "plan"}
+}
+
+// resolveLabels makes labels where none was given and holds that each is unique.
+func (d *draft) resolveLabels(t *Tables, p *problems) {
+	first := map[string]int{}
+	for i := range d.Workloads {
+		if d.Workloads[i].Label != "" {
+			d.claim(first, i, d.Workloads[i].Label, p)
+		}
+	}
+	for i := range d.Workloads {
+		w := &d.Workloads[i]
+		if w.Label != "" {
+			continue
+		}
+		k := t.kind(w.Kind)
+		if k == nil {
+			p.add(d.place(d.workAt, i), "no workload is called %s", quote(w.Kind))
+			continue
+		}
+		w.Label = autoLabel(k, w.Params)
+		// A shortened label may stand for two workloads; the same workload twice may not.
+		for n := 2; n <= len(d.Workloads); n++ {
+			j, taken := first[w.Label]
+			if !taken || sameWork(w, &d.Workloads[j]) {
+				break
+			}
+			w.Label = fmt.Sprintf("%s #%d", autoLabel(k, w.Params), n)
+		}
+		d.claim(first, i, w.Label, p)
+	}
+}
+
+func sameWork(a, b *Workload) bool {
+	if a.Kind != b.Kind || len(a.Params) != len(b.Params) {
+		return false
+	}
+	for k, v := range a.Params {
+		if b.Params[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *draft) claim(first map[string]int, i int, label string, p *problems) {
+	if j, twice := first[label]; twice {
+		where := ""
+		if at := d.place(d.workAt, j); at.line > 0 {
+			where = fmt.Sprintf(" (the first is in line %d)", at.line)
+		}
+		p.add(d.place(d.workAt, i), "workload %s is given twice%s; give one of them another label", quote(label), where)
+		return
+	}
+	first[label] = i
+}
+
+// cells is the number of cells of the headline question: one primary metric for each workload and candidate.
+func (p *Plan) cells() int {
+	n := 0
+	for i := range p.Workloads {
+		for j := range p.Environments {
+			if name := p.Environments[j].Name; name != p.Baseline && p.Workloads[i].On(name) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// chooseLooks makes the looks attainable: the first must be able to pass the correction for all cells, or the run could
+// never say DIFFERENT there. A plan whose last look cannot is refused, with the arithmetic.
+func (d *draft) chooseLooks(p *problems) {
+	looks := slices.Clone(d.Looks)
+	if len(looks) == 0 {
+		looks = DefaultLooks(d.Mode)
+	}
+	at := d.looksAt
+	if d.blocks > 0 {
+		at = d.blocksAt
+		looks = slices.DeleteFunc(looks, func(n int) bool { return n >= d.blocks })
+		looks = append(looks, d.blocks)
+	}
+	sort.Ints(looks)
+	m := max(1, d.cells())
+	for {
+		alpha := stats.LookAlpha(looks, d.Alpha)
+		need := stats.MinBlocks(m, alpha)
+		if last := looks[len(looks)-1]; last < need {
+			p.add(at, "%d blocks cannot reach a verdict: %d are needed for %s at level %.3g per look (2^-n <= %.3g / (2 x %d)); allow %d blocks or measure fewer cells",
+				last, need, count(m, "cell"), alpha, alpha, m, need)
+			return
+		}
+		if looks[0] >= need {
+			d.Looks, d.LookAlpha = looks, alpha
+			return
+		}
+		looks = slices.DeleteFunc(looks, func(n int) bool { return n <= need })
+		looks = append([]int{need}, looks...)
+	}
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// addEnvironment adds or replaces one environment given as text, as on the command line.
+func (d *draft) addEnvironment(r *reader, text string, at pos) {
+	spec, err := env.ParseSpec(text)
+	if err != nil {
+		r.p.add(at, "%v", err)
+		return
+	}
+	r.checkSpec(&written{name: spec.Name, at: at, spec: spec})
+	e := Environment{Name: spec.Name, Spec: spec, Text: spec.String()}
+	for i := range d.Environments {
+		if d.Environments[i].Name == e.Name {
+			d.Environments[i] = e
+			return
+		}
+	}
+	d.Environments = append(d.Environments, e)
+}
+
+// check holds that a plan out of a bundle is complete; nothing is filled in, because a default of this build need not
+// be the one the run had.
+func (d *draft) check(p *problems) {
+	at := d.baselineAt
+	at.line, at.col = max(1, at.line), max(1, at.col)
+	for _, f := range []struct {
+		name    string
+		missing bool
+	}{
+		{"schema", d.Schema == 0}, {"baseline", d.Baseline == ""}, {"seed", d.Seed == 0}, {"mode", d.Mode == ""},
+		{"trial", d.Trial == 0}, {"sessions", d.Sessions == 0}, {"looks", len(d.Looks) == 0}, {"alpha", d.Alpha == 0},
+		{"look_alpha", d.LookAlpha == 0}, {"margin", d.Margin == 0}, {"tail_margin", d.TailMargin == 0},
+		{"precision", d.Precision == 0}, {"environments", len(d.Environments) == 0},
+	} {
+		if f.missing {
+			p.add(at, "%s is missing; a resolved plan has it", f.name)
+		}
+	}
+	if d.Baseline != "" {
+		d.chooseBaseline(p)
+	}
+	d.resolveTargets(p)
+	first := map[string]int{}
+	for i := range d.Workloads {
+		if d.Workloads[i].Label == "" {
+			p.add(d.place(d.workAt, i), "this workload has no label; a resolved plan has it")
+			continue
+		}
+		d.claim(first, i, d.Workloads[i].Label, p)
+	}
+}
