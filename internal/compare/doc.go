@@ -1,2 +1,47 @@
-// Package compare turns a bundle's trials into verdicts.
+// Package compare turns the trials of a run into verdicts. It is pure: the same plan, environments and trials always
+// give the same Result, whether asked by the scheduler at a look, by a report a year later, or by `tare verify`.
+//
+// It is opinionated in what it refuses: no figure is compared whose work, clock or way of access differs, nothing is
+// dropped as an outlier, and a large table does not get to claim more than a small one. Doubts are values on the cell
+// they belong to, and each names its remedy.
+//
+// The pipeline of Evaluate, one file for each step:
+//
+//  1. Index (index.go). Trials are grouped by workload, target and slot. The warm-up (block 0) is left out. A block that
+//     a rule declared beforehand has discarded is left out for every target at once, kept and counted. Trials that failed
+//     are kept apart with their reason. If a block was taken twice (a resumed run), the later trial counts.
+//  2. Clock (clock.go). Every trial was timed by the environment and by the controller. The disagreement of a trial is
+//     |agent - controller| less the spread of the round trip, as a share of the trial. A cell's disagreement is the
+//     median over its trials, a target's the median over all its trials. Up to 0.2 % nothing happens. From there to 1 %
+//     the cell carries a warning and its interval grows by the disagreement on both sides. Above 1 %, in the cell or in
+//     the target as a whole, every figure that derives from the environment's clock is restated, trial by trial, on the
+//     controller's; a figure that cannot be restated because a foreign tool printed it is WITHHELD.
+//  3. Pair (cell.go). d = ln(candidate cost / baseline cost) for each block that both have. A block that only one has is
+//     counted and told. A cell without any pair is FAILED when something failed, and INCONCLUSIVE when it was not
+//     reached.
+//  4. Gates (gates.go). Checks that differ between the two sides, or within one, mean unequal work: WITHHELD, no ratio.
+//     Direct I/O on one side only, or served from memory, and load limited by its client: WITHHELD.
+//  5. Null control (cell.go). d of the baseline's hidden slot against the baseline. Its spread is the largest apparent
+//     cost between two identical environments that its own interval, at the level of the look, still contains:
+//     exp(max(|low|, |high|)) - 1 on the log scale. That grows both with noise and with bias of the instrument. The
+//     margin delta is the larger of the plan's (that for tails, for a tail latency) and twice this spread.
+//  6. Decide (stats.Decide). DIFFERENT: the interval lies wholly outside [1/(1+delta), 1+delta]. EQUIVALENT: it lies
+//     wholly inside the plan's margin. MEASURED: its half-width is at most the plan's precision. Else INCONCLUSIVE, with
+//     the number of blocks that would settle it. EQUIVALENT deliberately uses the plan's margin and not delta: twice the
+//     null control's spread is wider than the interval of an equal cell on the same host, so on a noisy host nearly
+//     every cell, a true 5 % included, would be declared equivalent at the first look.
+//  7. Multiplicity (family.go). Holm's procedure over the primary cells of the whole plan, cells not yet measured
+//     included, and separately over the secondary ones, on the minimal-effect p value ("the cost is within delta") at
+//     the level of the look. A DIFFERENT that Holm does not confirm becomes MEASURED when its interval is precise
+//     enough, else INCONCLUSIVE; a warning tells that the family, not the cell, stands in the way. Holm's p falls only
+//     when other cells' evidence comes in, so no later cell takes back an earlier DIFFERENT. Benjamini-Hochberg's q is
+//     shown beside it, for exploration.
+//  8. Doubts (doubts.go). Drift of the costs and of the ratio, two modes, few blocks, discarded blocks with the ratio
+//     that they would have given, emulated CPU.
+//  9. Summaries (family.go). The geometric mean of the primary ratios of each family of workloads and target, with an
+//     interval over the blocks that all of them have.
+//  10. Findings (findings.go). What a reader must know of the whole run, as sentences with a remedy.
+//
+// With one session the level is that of a look, so that looking several times keeps the plan's simultaneous level. A run
+// of several sessions does not look before its end: its level is the plan's, its units are the sessions.
 package compare

@@ -1,0 +1,239 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/stats"
+	"tare/internal/unit"
+)
+
+// work is a cell while it is made.
+type work struct {
+	Cell
+	metric       unit.Metric
+	cpuBound     bool
+	candidate    *series
+	baseline     *series
+	candClock    clock
+	baseClock    clock
+	d            map[blockKey]float64 // ln(candidate / baseline) by block
+	keys         []blockKey           // of d, ascending
+	decision     *stats.Decision      // nil when there is nothing to decide on
+	withheld     bool                 // a gate forbids a verdict
+	incomparable bool                 // ... and even the ratio would mislead
+	incomplete   int                  // blocks that only one side has a figure for
+}
+
+type nullKey struct{ workload, metric string }
+
+// null is what the null control says of a metric.
+type null struct {
+	spread float64
+	ok     bool
+	stats.Estimate
+}
+
+// makeCells makes every cell of the plan.
+func (e *evaluation) makeCells() {
+	for i := range e.Plan.Workloads {
+		w := &e.Plan.Workloads[i]
+		kind, ok := e.Kinds(w.Kind)
+		metrics := []unit.Metric{{Name: "unknown", Better: unit.Lower, Primary: true}}
+		primary := metrics[0].Name
+		family, cpuBound := "", false
+		if ok {
+			metrics, primary = kind.MetricsFor(w.Params), kind.Primary(w.Params).Name
+			family, cpuBound = kind.Family, kind.Needs.CPUBound
+		}
+		for _, m := range metrics {
+			for j := range e.Plan.Environments {
+				target := e.Plan.Environments[j].Name
+				if target == e.Plan.Baseline || !w.On(target) {
+					continue
+				}
+				c := &work{metric: m, cpuBound: cpuBound, Cell: Cell{
+					Workload: w.Label, Kind: w.Kind, Family: family,
+					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,
+					Target: target, Baseline: e.Plan.Baseline, Warnings: []record.Warning{},
+				}}
+				e.cells = append(e.cells, c)
+				if !ok {
+					c.fail(&record.Failure{Kind: "unknown-workload", Message: fmt.Sprintf("this tare knows no workload %s; report the bundle with the tare that made it", w.Kind)})
+					continue
+				}
+				e.compareCell(w, c)
+			}
+		}
+	}
+}
+
+// compareCell pairs the trials of one cell, applies the gates and decides.
+func (e *evaluation) compareCell(w *plan.Workload, c *work) {
+	c.candidate, c.baseline = e.of(w.Label, c.Target, ""), e.of(w.Label, c.Baseline, "")
+	c.candClock, c.baseClock = e.cellClock(c.Target, c.candidate), e.cellClock(c.Baseline, c.baseline)
+	candidate, baseline := e.pair(c)
+	c.Center = finite(c.metric.Value(medianOf(candidate)))
+	c.BaselineCenter = finite(c.metric.Value(medianOf(baseline)))
+
+	margin := e.Plan.Margin
+	if c.metric.Tail {
+		margin = e.Plan.TailMargin
+	}
+	n := e.null(w.Label, c.metric)
+	c.NullSpread = finite(n.spread)
+	c.Margin = finite(stats.Margin(margin, n.spread))
+
+	if len(c.d) == 0 {
+		e.nothing(c)
+		return
+	}
+	d := stats.Decide(bySession(c.d, c.keys), stats.Options{
+		Alpha: e.alpha, Margin: c.Margin, Same: margin, Precision: e.Plan.Precision,
+		Bias: c.candClock.doubtful() + c.baseClock.doubtful(),
+	})
+	c.decision = &d
+	e.gate(c)
+}
+
+// pair fills in d and returns the costs of both sides in the paired blocks.
+func (e *evaluation) pair(c *work) (candidate, baseline []float64) {
+	c.d = make(map[blockKey]float64, len(c.candidate.keys))
+	for _, k := range c.candidate.keys {
+		b := c.baseline.used[k]
+		if b == nil {
+			c.incomplete++
+			continue
+		}
+		cc, bc := c.candClock.cost(c.candidate.used[k], c.metric), c.baseClock.cost(b, c.metric)
+		d := math.Log(cc) - math.Log(bc)
+		if math.IsNaN(d) || math.IsInf(d, 0) {
+			c.incomplete++
+			continue
+		}
+		c.d[k] = d
+		c.keys = append(c.keys, k)
+		candidate, baseline = append(candidate, cc), append(baseline, bc)
+	}
+	for _, k := range c.baseline.keys {
+		if c.candidate.used[k] == nil {
+			c.incomplete++
+		}
+	}
+	return candidate, baseline
+}
+
+// nothing says why a cell has no pair of figures.
+func (e *evaluation) nothing(c *work) {
+	switch {
+	case len(c.candidate.failed) > 0:
+		c.fail(c.candidate.failed[0].Error)
+	case e.openFailure(c.Target) != nil:
+		c.fail(e.openFailure(c.Target))
+	case len(c.baseline.failed) > 0:
+		f := *c.baseline.failed[0].Error
+		f.Message = fmt.Sprintf("the baseline %s gave no figure to compare with: %s", c.Baseline, f.Message)
+		c.fail(&f)
+	case e.openFailure(c.Baseline) != nil:
+		f := *e.openFailure(c.Baseline)
+		f.Message = fmt.Sprintf("the baseline %s did not open: %s", c.Baseline, f.Message)
+		c.fail(&f)
+	case len(c.candidate.used) > 0 && len(c.baseline.used) > 0:
+		c.fail(&record.Failure{Kind: "no-figure", Message: fmt.Sprintf("no block has a positive figure for %s in both %s and %s; look at the trials' metrics in the bundle", c.Metric, c.Target, c.Baseline)})
+	default:
+		c.Verdict = record.Inconclusive
+		c.P, c.PHolm, c.Q = 1, 1, 1
+		if len(e.Plan.Looks) > 0 {
+			c.BlocksNeeded = e.Plan.Looks[0]
+		}
+		c.warn("not-measured", "no block of this cell was completed", "go on with `tare run --resume`, or allow a larger budget")
+	}
+}
+
+func (c *work) fail(f *record.Failure) {
+	c.Verdict, c.Failure = record.Failed, f
+	c.P, c.PHolm, c.Q = 1, 1, 1
+}
+
+func (c *work) warn(code, text, remedy string) {
+	c.Warnings = append(c.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
+}
+
+func (e *evaluation) openFailure(target string) *record.Failure {
+	for i := range e.Environments {
+		if re := &e.Environments[i]; re.Name == target && re.Error != nil {
+			return re.Error
+		}
+	}
+	return nil
+}
+
+// null compares the baseline with itself: its hidden slot against the counted one.
+func (e *evaluation) null(label string, m unit.Metric) null {
+	key := nullKey{label, m.Name}
+	if n, ok := e.nulls[key]; ok {
+		return n
+	}
+	base, hidden := e.of(label, e.Plan.Baseline, ""), e.of(label, e.Plan.Baseline, record.NullSlot)
+	ck := e.cellClock(e.Plan.Baseline, base)
+	d := make(map[blockKey]float64, len(base.keys))
+	var keys []blockKey
+	for _, k := range base.keys {
+		h := hidden.used[k]
+		if h == nil {
+			continue
+		}
+		if v := math.Log(ck.cost(h, m)) - math.Log(ck.cost(base.used[k], m)); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			d[k] = v
+			keys = append(keys, k)
+		}
+	}
+	sessions := bySession(d, keys)
+	n := null{Estimate: stats.EstimateCenter(sessions, e.alpha)}
+	n.spread, n.ok = stats.NullSpread(sessions, e.alpha)
+	e.nulls[key] = n
+	return n
+}
+
+// bySession groups values by session, in the order of keys.
+func bySession(d map[blockKey]float64, keys []blockKey) [][]float64 {
+	var out [][]float64
+	for i, k := range keys {
+		if i == 0 || k.session != keys[i-1].session {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], d[k])
+	}
+	return out
+}
+
+// finish copies the decision into the cell, without what JSON cannot hold.
+func (e *evaluation) finish(c *work) {
+	d := c.decision
+	if d == nil {
+		return
+	}
+	c.Blocks = d.Blocks
+	c.P, c.PHolm, c.Q = d.P, d.PHolm, d.Q
+	if c.withheld {
+		c.Verdict = record.Withheld
+		c.P, c.PHolm, c.Q = 1, 1, 1
+	} else {
+		c.Verdict, c.BlocksNeeded = d.Verdict, d.BlocksNeeded()
+	}
+	if c.incomparable {
+		return
+	}
+	c.Ratio.Center = finite(d.Center)
+	if d.HasInterval() {
+		c.Low, c.High, c.Level = d.Low, d.High, 1-e.Plan.Alpha
+	}
+}
+
+// medianOf is the median of finite values; NaN for none.
+func medianOf(x []float64) float64 {
+	return stats.Median(slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return math.IsNaN(v) }))
+}

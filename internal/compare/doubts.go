@@ -1,0 +1,172 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"tare/internal/record"
+	"tare/internal/stats"
+)
+
+// trendLevel is the level of a test for drift. It is strict because a report makes some hundred such tests.
+const trendLevel = 0.001
+
+// doubt attaches what weakens a cell without forbidding its verdict.
+func (e *evaluation) doubt(c *work) {
+	c.Emulated = c.cpuBound && (e.emulated(c.Target) || e.emulated(c.Baseline))
+	if c.Emulated {
+		c.warn("emulated", "the CPU is emulated in software: this figure is a property of the emulator, not of virtualisation",
+			"use hardware virtualisation (accel=kvm, hvf or whpx) where the host offers it")
+	}
+	if c.decision == nil {
+		return
+	}
+	if !c.decision.HasInterval() {
+		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at a level of %.3g", c.decision.Units, unitsText(c.decision), 1-e.alpha),
+			fmt.Sprintf("allow at least %d", stats.MinBlocks(1, e.alpha)))
+	}
+	e.doubtNull(c)
+	e.doubtDrift(c)
+	e.doubtModes(c)
+	e.doubtDiscarded(c)
+}
+
+func unitsText(d *stats.Decision) string {
+	if d.Units < d.Blocks {
+		return "sessions"
+	}
+	return "blocks"
+}
+
+func (e *evaluation) doubtNull(c *work) {
+	n, ok := e.nulls[nullKey{c.Workload, c.Metric}]
+	if !ok {
+		return
+	}
+	plain := e.plainMargin(c)
+	switch {
+	case !n.ok:
+		c.warn("no-null-control", "the null control gave no figures: nothing tells how well this host can repeat itself", "run again; read why the baseline's second trial of each block failed")
+	case nullOff(n, plain):
+		c.warn("null-control-differs", fmt.Sprintf("the null control, %s against itself, reads %.3f [%.3f, %.3f]: the measurement is biased by its order; the margin is widened to %s",
+			c.Baseline, math.Exp(n.Center), math.Exp(n.Low), math.Exp(n.High), percent(c.Margin)),
+			"look for what the first trial leaves to the next one: caches, dirty pages, temperature; or lengthen the trials")
+	case c.Margin > plain:
+		c.warn("noisy-host", fmt.Sprintf("the null control spreads by %s on this host, so the margin is %s instead of %s",
+			percent(c.NullSpread), percent(c.Margin), percent(plain)), "longer trials, more blocks, or a quieter host")
+	}
+}
+
+// nullOff tells whether the null control itself lies wholly outside the margin.
+func nullOff(n null, margin float64) bool {
+	m := math.Log1p(margin)
+	return n.ok && (n.Low > m || n.High < -m)
+}
+
+func (e *evaluation) plainMargin(c *work) float64 {
+	if c.metric.Tail {
+		return e.Plan.TailMargin
+	}
+	return e.Plan.Margin
+}
+
+// doubtDrift looks for a trend over the blocks, in what each side costs and in the ratio. Sessions restart whatever
+// drifts, so with several of them the question is not asked.
+func (e *evaluation) doubtDrift(c *work) {
+	if len(c.keys) == 0 || c.keys[0].session != c.keys[len(c.keys)-1].session {
+		return
+	}
+	cand, base, d := make([]float64, len(c.keys)), make([]float64, len(c.keys)), make([]float64, len(c.keys))
+	for i, k := range c.keys {
+		cand[i] = math.Log(c.candClock.cost(c.candidate.used[k], c.metric))
+		base[i] = math.Log(c.baseClock.cost(c.baseline.used[k], c.metric))
+		d[i] = c.d[k]
+	}
+	least := math.Log1p(e.plainMargin(c))
+	if t := stats.KendallTrend(d); t.P < trendLevel && math.Abs(t.Total) > least {
+		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last (Kendall's tau %.2f): there is no one ratio to tell", changeText(t.Total), t.Tau),
+			"find what warms up or fills up on one side only, or lengthen the run until it is steady")
+		return
+	}
+	for _, side := range []struct {
+		name string
+		y    []float64
+	}{{c.Target, cand}, {c.Baseline, base}} {
+		if t := stats.KendallTrend(side.y); t.P < trendLevel && math.Abs(t.Total) > least {
+			c.warn("drift", fmt.Sprintf("the cost in %s changes steadily, by %s from the first block to the last (Kendall's tau %.2f); the ratio, taken block by block, does not",
+				side.name, changeText(t.Total), t.Tau), "nothing if only ratios matter; do not quote the absolute figures of this cell")
+		}
+	}
+}
+
+func changeText(log float64) string {
+	v := math.Expm1(log)
+	if v < 0 {
+		return "-" + percent(-v)
+	}
+	return "+" + percent(v)
+}
+
+// doubtModes looks for two modes in what each side costs.
+func (e *evaluation) doubtModes(c *work) {
+	for _, side := range []struct {
+		name  string
+		clock clock
+		s     *series
+	}{{c.Target, c.candClock, c.candidate}, {c.Baseline, c.baseClock, c.baseline}} {
+		y := make([]float64, len(c.keys))
+		for i, k := range c.keys {
+			y[i] = math.Log(side.clock.cost(side.s.used[k], c.metric))
+		}
+		m, two := stats.TwoModes(y)
+		if !two || m.High-m.Low <= math.Log1p(e.plainMargin(c)) {
+			continue
+		}
+		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others", side.name, 100*m.Share, percent(math.Expm1(m.High-m.Low))),
+			"look for what switches: CPU frequency, placement on a core or a NUMA node, huge pages, a periodic job; the centre lies between the modes and may never occur")
+	}
+}
+
+// doubtDiscarded tells what the discarded blocks would have changed.
+func (e *evaluation) doubtDiscarded(c *work) {
+	if len(c.candidate.discarded) == 0 || len(c.baseline.discarded) == 0 {
+		return
+	}
+	all := make(map[blockKey]float64, len(c.d)+len(c.candidate.discarded))
+	for k, v := range c.d {
+		all[k] = v
+	}
+	var rules []string
+	n := 0
+	for k, t := range c.candidate.discarded {
+		b := c.baseline.discarded[k]
+		if b == nil {
+			continue
+		}
+		d := math.Log(c.candClock.cost(t, c.metric)) - math.Log(c.baseClock.cost(b, c.metric))
+		if math.IsNaN(d) || math.IsInf(d, 0) {
+			continue
+		}
+		all[k] = d
+		n++
+		if rule := e.rules[c.Workload][k]; !slices.Contains(rules, rule) {
+			rules = append(rules, rule)
+		}
+	}
+	if n == 0 {
+		return
+	}
+	slices.Sort(rules)
+	est := stats.EstimateCenter(bySession(all, sortedKeys(all)), e.alpha)
+	with := fmt.Sprintf("%.3f", math.Exp(est.Center))
+	if !math.IsInf(est.High, 0) {
+		with += fmt.Sprintf(" [%.3f, %.3f]", math.Exp(est.Low), math.Exp(est.High))
+	}
+	c.Warnings = append(c.Warnings, record.Warning{
+		Code:   "blocks-discarded",
+		Text:   fmt.Sprintf("%d blocks are not used (%s); with them the ratio would be %s", n, strings.Join(rules, "; "), with),
+		Remedy: "a quieter host; the rule cannot see which target is ahead, and the trials are kept in the bundle",
+	})
+}

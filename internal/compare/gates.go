@@ -1,0 +1,186 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tare/internal/record"
+)
+
+// withholding lists the codes of trial warnings that forbid a verdict whichever side they come from: what was measured
+// is not what the plan asked for. The warning itself says what to do.
+var withholding = map[string]bool{
+	"direct-refused":    true, // O_DIRECT was asked for and not given
+	"direct-was-cached": true, // O_DIRECT was accepted and served from the page cache
+	"file-fits-cache":   true, // the plan says cold and the file fits a cache
+	"client-bound":      true, // the load generator was the limit
+}
+
+// withholdingOneSided lists the codes that forbid a verdict when only one of the two sides has them.
+var withholdingOneSided = map[string]bool{
+	"direct-in-memory": true, // no device behind the file system
+}
+
+// sameState lists the states that must agree for two figures to be compared.
+var sameState = []struct{ key, what, remedy string }{
+	{"direct", "direct I/O", "set direct=false for this workload, or put the work directory of every target on a file system that supports direct I/O"},
+}
+
+// gate withholds the verdict of a cell whose two sides did not do the same thing.
+func (e *evaluation) gate(c *work) {
+	e.gateClock(c)
+	gateChecks(c)
+	for _, s := range sameState {
+		a, b := stateValues(c.candidate, s.key), stateValues(c.baseline, s.key)
+		if len(a) > 0 && len(b) > 0 && !slices.Equal(a, b) {
+			c.withhold("unequal-access", fmt.Sprintf("%s differs: %s has %s, %s has %s", s.what,
+				c.Target, strings.Join(a, " and "), c.Baseline, strings.Join(b, " and ")), s.remedy)
+		}
+	}
+	gateWarnings(c)
+	if n := c.incomplete; n > 0 {
+		c.warn("blocks-incomplete", fmt.Sprintf("%d blocks have no figure for one of the two sides (%d trials of %s and %d of %s failed) and are not used",
+			n, c.candidate.failedBlocks(), c.Target, c.baseline.failedBlocks(), c.Baseline),
+			"read the failures in the bundle's trials; if they come with slow trials, the ratio is too kind to that side")
+	}
+}
+
+func (c *work) withhold(code, text, remedy string) {
+	c.withheld = true
+	c.warn(code, text, remedy)
+}
+
+func (e *evaluation) gateClock(c *work) {
+	for _, side := range []struct {
+		target string
+		clock  clock
+	}{{c.Target, c.candClock}, {c.Baseline, c.baseClock}} {
+		switch {
+		case side.clock.wrong && c.metric.Timed:
+			c.Warnings = append(c.Warnings, clockWarning(side.target, side.clock))
+		case side.clock.wrong:
+			c.withheld, c.incomparable = true, true
+			c.Warnings = append(c.Warnings, clockWithheld(side.target, side.clock))
+		case side.clock.doubtful() > 0:
+			c.Warnings = append(c.Warnings, clockDoubt(side.target, side.clock))
+		}
+	}
+}
+
+// gateChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no better:
+// then the work itself is not repeatable.
+func gateChecks(c *work) {
+	a, b := checkValues(c.candidate), checkValues(c.baseline)
+	names := make([]string, 0, len(a)+len(b))
+	for n := range a {
+		names = append(names, n)
+	}
+	for n := range b {
+		if a[n] == nil {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if len(a[n]) == 1 && slices.Equal(a[n], b[n]) {
+			continue
+		}
+		c.incomparable = true
+		c.withhold("unequal-work", fmt.Sprintf("the work differs: %s is %s in %s and %s in %s", n,
+			valuesText(a[n]), c.Target, valuesText(b[n]), c.Baseline),
+			"make both sides do the same work (same data, same program version) and run again; the figures of each side are kept")
+	}
+}
+
+// missingCheck stands for a trial without a check that other trials of the cell have.
+const missingCheck = "(none)"
+
+// checkValues returns the values seen of each check, sorted. A trial that lacks a check which another one has counts as
+// a value of its own.
+func checkValues(s *series) map[string][]string {
+	seen := map[string]map[string]int{}
+	for _, k := range s.keys {
+		for name, v := range s.used[k].Checks {
+			if seen[name] == nil {
+				seen[name] = map[string]int{}
+			}
+			seen[name][v]++
+		}
+	}
+	out := map[string][]string{}
+	for name, values := range seen {
+		n := 0
+		for v, count := range values {
+			out[name] = append(out[name], v)
+			n += count
+		}
+		if n < len(s.keys) {
+			out[name] = append(out[name], missingCheck)
+		}
+		slices.Sort(out[name])
+	}
+	return out
+}
+
+func stateValues(s *series, key string) []string {
+	var out []string
+	for _, k := range s.keys {
+		if v, ok := s.used[k].State[key]; ok && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// valuesText names the values of a check; a check whose value changes with every trial must not fill the page.
+func valuesText(v []string) string {
+	switch len(v) {
+	case 0:
+		return "missing"
+	case 1, 2, 3:
+		return strings.Join(v, " or ")
+	}
+	return fmt.Sprintf("%s or one of %d others", v[0], len(v)-1)
+}
+
+// gateWarnings carries the trials' own warnings to the cell, each code once for each side, and withholds the verdict
+// where one of them forbids it.
+func gateWarnings(c *work) {
+	cand, base := trialWarnings(c.Target, c.candidate), trialWarnings(c.Baseline, c.baseline)
+	for _, list := range [][]record.Warning{cand, base} {
+		for _, w := range list {
+			one := withholdingOneSided[w.Code] && hasCode(cand, w.Code) != hasCode(base, w.Code)
+			if withholding[w.Code] || one {
+				c.withheld = true
+			}
+			c.Warnings = append(c.Warnings, w)
+		}
+	}
+}
+
+func hasCode(list []record.Warning, code string) bool {
+	return slices.ContainsFunc(list, func(w record.Warning) bool { return w.Code == code })
+}
+
+func trialWarnings(target string, s *series) []record.Warning {
+	var out []record.Warning
+	count := map[string]int{}
+	for _, k := range s.keys {
+		said := map[string]bool{}
+		for _, w := range s.used[k].Warnings {
+			if said[w.Code] {
+				continue
+			}
+			said[w.Code] = true
+			if count[w.Code]++; count[w.Code] == 1 {
+				out = append(out, w)
+			}
+		}
+	}
+	for i := range out {
+		out[i].Text = fmt.Sprintf("%s: %s (%d of %d trials)", target, out[i].Text, count[out[i].Code], len(s.keys))
+	}
+	return out
+}

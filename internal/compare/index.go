@@ -1,0 +1,124 @@
+package compare
+
+import (
+	"cmp"
+	"slices"
+
+	"tare/internal/record"
+)
+
+// blockKey names a block of a workload.
+type blockKey struct{ session, block int }
+
+func (a blockKey) compare(b blockKey) int {
+	return cmp.Or(cmp.Compare(a.session, b.session), cmp.Compare(a.block, b.block))
+}
+
+// seriesKey names the trials of one workload in one target and slot.
+type seriesKey struct{ workload, target, slot string }
+
+// series are the trials of one key.
+type series struct {
+	used      map[blockKey]*record.Trial // figures to compare
+	discarded map[blockKey]*record.Trial // figures of discarded blocks
+	failed    []*record.Trial            // in the order they happened; the warm-up and the calibration included
+	keys      []blockKey                 // of used, ascending
+}
+
+type index struct {
+	series   map[seriesKey]*series
+	rules    map[string]map[blockKey]string // discarded blocks of a workload: the rule
+	sessions map[int]bool                   // sessions with usable trials
+	failed   int
+}
+
+var noSeries = &series{}
+
+func newIndex(trials []record.Trial) *index {
+	x := &index{
+		series: map[seriesKey]*series{}, rules: map[string]map[blockKey]string{}, sessions: map[int]bool{},
+	}
+	for i := range trials {
+		if t := &trials[i]; t.Discarded != "" {
+			if x.rules[t.Workload] == nil {
+				x.rules[t.Workload] = map[blockKey]string{}
+			}
+			x.rules[t.Workload][blockKey{t.Session, t.Block}] = t.Discarded
+		}
+	}
+	for i := range trials {
+		x.add(&trials[i])
+	}
+	for _, s := range x.series {
+		s.keys = sortedKeys(s.used)
+	}
+	return x
+}
+
+func (x *index) add(t *record.Trial) {
+	if t.Target == "" {
+		return // the line that marks a block as discarded
+	}
+	k := seriesKey{t.Workload, t.Target, t.Slot}
+	s := x.series[k]
+	if s == nil {
+		s = &series{used: map[blockKey]*record.Trial{}, discarded: map[blockKey]*record.Trial{}}
+		x.series[k] = s
+	}
+	at := blockKey{t.Session, t.Block}
+	switch {
+	case t.Error != nil:
+		s.failed = append(s.failed, t)
+		x.failed++
+	case t.Warmup():
+	case x.rules[t.Workload][at] != "":
+		s.discarded[at] = t
+	default:
+		s.used[at] = t
+		x.sessions[t.Session] = true
+	}
+}
+
+// of returns the series of a target; never nil.
+func (x *index) of(workload, target, slot string) *series {
+	if s := x.series[seriesKey{workload, target, slot}]; s != nil {
+		return s
+	}
+	return noSeries
+}
+
+func (x *index) mostBlocks() int {
+	n := 0
+	for _, s := range x.series {
+		n = max(n, len(s.used))
+	}
+	return n
+}
+
+func (x *index) discardedBlocks() int {
+	n := 0
+	for _, w := range x.rules {
+		n += len(w)
+	}
+	return n
+}
+
+// failedBlocks counts the failed trials outside the warm-up and the calibration.
+func (s *series) failedBlocks() int {
+	n := 0
+	for _, t := range s.failed {
+		if !t.Warmup() {
+			n++
+		}
+	}
+	return n
+}
+
+func sortedKeys[V any](m map[blockKey]V) []blockKey {
+	keys := make([]blockKey, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, blockKey.compare)
+	return keys
+}
