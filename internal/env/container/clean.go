@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"tare/internal/env/leftover"
 	"tare/internal/proc"
 )
 
@@ -21,18 +24,30 @@ const (
 
 // owner is the process of tare that made a container.
 type owner struct {
-	// Machine names what the process id is relative to: this boot of this machine and the namespace of process ids, so
-	// that tare in a container and tare beside it do not take each other for dead.
-	Machine string
-	PID     string
-	Start   string // when the process began, in the system's own unit; "" unknown
+	leftover.Owner
+	// machine names what the process id is relative to: a boot of a machine and a namespace of process ids, so that tare
+	// in a container and tare beside it do not take each other for dead.
+	machine string
+}
+
+// thisProcess is the owner of what this process makes.
+func thisProcess() owner {
+	self, err := leftover.Self()
+	if err != nil {
+		self = leftover.Owner{PID: os.Getpid()}
+	}
+	// Only Linux has these two files and its containers; the name alone is good enough elsewhere.
+	name, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	pids, _ := os.Readlink("/proc/self/ns/pid")
+	return owner{self, strings.Join(append(strings.Fields(string(boot)), name, pids), " ")}
 }
 
 // labels are the labels of a container that this process makes.
 func (o owner) labels(runID, envName string) []string {
 	return []string{
-		labelRun + "=" + runID, labelEnv + "=" + envName,
-		labelMachine + "=" + o.Machine, labelPID + "=" + o.PID, labelStart + "=" + o.Start,
+		labelRun + "=" + runID, labelEnv + "=" + envName, labelMachine + "=" + o.machine,
+		labelPID + "=" + strconv.Itoa(o.PID), labelStart + "=" + o.Start,
 	}
 }
 
@@ -43,10 +58,11 @@ const abandonedAfter = 24 * time.Hour
 // abandoned tells whether the container's owner is surely dead, seen from the process self.
 func (c *inspected) abandoned(self owner, now time.Time) bool {
 	l := c.Config.Labels
-	if l[labelMachine] != self.Machine {
+	maker, err := leftover.ParseOwner(l[labelPID] + " " + l[labelStart])
+	if err != nil || l[labelMachine] != self.machine {
 		return !c.State.Running && now.Sub(c.Created) > abandonedAfter
 	}
-	return !alive(l[labelPID], l[labelStart])
+	return !maker.Alive()
 }
 
 // clean removes the containers whose run is dead, and the empty image when nothing needs it any more.
