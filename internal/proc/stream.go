@@ -115,6 +115,9 @@ func (s *Stream) Close() error {
 	return nil
 }
 
+// Kill ends the child and its process group at once, without a chance to tidy up. The stream must still be closed.
+func (s *Stream) Kill() error { return kill(s.cmd) }
+
 func (s *Stream) ended(within time.Duration) bool {
 	t := time.NewTimer(within)
 	defer t.Stop()

@@ -22,7 +22,7 @@ const (
 	TypeCalibrate  Type = 6  // C->A Calibrate
 	TypeCalibrated Type = 7  // A->C Calibrated
 	TypeRun        Type = 8  // C->A Run
-	TypeBegin      Type = 9  // A->C no payload: Measure starts now
+	TypeBegin      Type = 9  // W->A->C no payload: Measure starts now; A->W passed on, so Measure may start
 	TypeEnd        Type = 10 // A->C no payload: Measure has ended
 	TypeSamples    Type = 11 // A->C packed: u16 name length, name, little-endian float64s
 	TypeResult     Type = 12 // A->C Result: the trial's last frame
@@ -30,7 +30,20 @@ const (
 	TypeRelease    Type = 14 // C->A Release: remove a cell's directory; A->C no payload when done
 	TypeBye        Type = 15 // C->A no payload: clean up and leave; A->C the same, the agent's last frame
 	TypeFailure    Type = 16 // A->C record.Failure: the request could not be served
+
+	typeLast = TypeFailure
 )
+
+var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin", "end",
+	"samples", "result", "cancel", "release", "bye", "failure"}
+
+// String returns the type's name, as it appears in messages.
+func (t Type) String() string {
+	if int(t) < len(typeNames) && t > 0 {
+		return typeNames[t]
+	}
+	return "unknown"
+}
 
 // Hello is the agent's first message.
 type Hello struct {
@@ -90,13 +103,16 @@ type Run struct {
 
 // Result is what a worker says after a trial. Samples travel before it in their own frames.
 type Result struct {
-	ElapsedNS int64              `json:"elapsed_ns"`
-	SetupNS   int64              `json:"setup_ns"`
-	Metrics   map[string]float64 `json:"metrics,omitempty"`
-	Checks    map[string]string  `json:"checks,omitempty"`
-	State     map[string]string  `json:"state,omitempty"`
-	Warnings  []record.Warning   `json:"warnings,omitempty"`
-	Error     *record.Failure    `json:"error,omitempty"`
+	ElapsedNS int64 `json:"elapsed_ns"`
+	SetupNS   int64 `json:"setup_ns"`
+	// SlackNS is the time between sending Begin and sending End that was not Measure, by the agent's clock: Measure
+	// waits until Begin is on its way, so that passing it on costs the measured work nothing.
+	SlackNS  int64              `json:"slack_ns,omitempty"`
+	Metrics  map[string]float64 `json:"metrics,omitempty"`
+	Checks   map[string]string  `json:"checks,omitempty"`
+	State    map[string]string  `json:"state,omitempty"`
+	Warnings []record.Warning   `json:"warnings,omitempty"`
+	Error    *record.Failure    `json:"error,omitempty"`
 	// Declared are the metrics the kind reports for these parameters, so that a foreign agent's figures carry units.
 	Declared []unit.Metric `json:"declared,omitempty"`
 }

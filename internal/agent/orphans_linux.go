@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// self is the worker's executable. The link stays true when the file has been replaced or removed meanwhile.
+func self() (string, error) {
+	if _, err := os.Stat("/proc/self/exe"); err == nil {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
+// adoptOrphans makes this process the parent of what its workers leave behind, so that endOrphans finds it.
+func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// endOrphans kills and collects every child of this process, and theirs, as they become ours. Called when no worker is
+// alive, it ends what the last one left running: a server started by a command, a shell's background job.
+func endOrphans() {
+	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); {
+		pids := children()
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		for _, pid := range pids {
+			// A process in an uninterruptible wait cannot be collected now; the deadline is for that one.
+			for range 100 {
+				if got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); got == pid || err == unix.ECHILD {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+}
+
+// children lists this process's children, of all its threads.
+func children() (pids []int) {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil
+	}
+	for _, t := range tasks {
+		list, err := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
+		if err != nil {
+			continue // the thread has ended, or the kernel was built without this file
+		}
+		for _, s := range strings.Fields(string(list)) {
+			if pid, err := strconv.Atoi(s); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}

@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// rooms is the agent's one directory, with a directory for each cell. Everything in it is the agent's to remove, and
+// nothing outside: removal never follows a symbolic link and never enters another file system mounted inside.
+type rooms struct {
+	base string      // the directory given, or the system's: where the agent's own stands
+	path string      // the agent's own
+	info fs.FileInfo // of path when it was made
+	err  error       // why there is none
+}
+
+// open makes the agent's directory below dir. Its failure is kept for the trials that need a directory: the others
+// can run on a system that cannot be written at all.
+func (r *rooms) open(dir, runID string) {
+	candidates := []string{dir}
+	if dir == "" {
+		// A container made of nothing has no /tmp, but its root can be written.
+		candidates = []string{os.TempDir(), "/var/tmp", "/"}
+	}
+	var errs []error
+	for _, c := range candidates {
+		path, err := os.MkdirTemp(c, "tare-"+plain(runID, 64)+"-*")
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if r.info, err = os.Lstat(path); err == nil {
+			r.base, r.path = c, path
+			return
+		}
+		errs = append(errs, err, os.Remove(path))
+	}
+	r.base = candidates[0]
+	r.err = fmt.Errorf("make a directory to work in: %w; give the environment a writable directory with dir=", errors.Join(errs...))
+}
+
+// cell returns the directory of a cell, made on first use.
+func (r *rooms) cell(name string) (string, error) {
+	if r.err != nil {
+		return "", r.err
+	}
+	path := filepath.Join(r.path, cellName(name))
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make the cell's directory: %w", err)
+	}
+	return path, nil
+}
+
+// release removes a cell's directory, if there is one.
+func (r *rooms) release(ctx context.Context, cell string) error {
+	if r.path == "" {
+		return nil
+	}
+	return r.remove(ctx, r.path, cellName(cell))
+}
+
+// removeAll removes the agent's directory, provided it is still the one that was made.
+func (r *rooms) removeAll(ctx context.Context) error {
+	if r.path == "" {
+		return nil
+	}
+	info, err := os.Lstat(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !os.SameFile(info, r.info) {
+		err = errors.New("it is not the directory the agent made")
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", r.path, err)
+	}
+	return r.remove(ctx, filepath.Dir(r.path), filepath.Base(r.path))
+}
+
+// remove runs in its own goroutine, because an unlink on a dead network mount returns to nobody.
+func (r *rooms) remove(ctx context.Context, parent, name string) error {
+	done := make(chan error, 1)
+	go func() {
+		root, err := os.OpenRoot(parent)
+		if err == nil {
+			err = removeTree(ctx, root, name, r.info, 0)
+			root.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("remove %s: %w", filepath.Join(parent, name), err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("remove %s: %w", filepath.Join(parent, name), ctx.Err())
+	}
+}
+
+// maxDepth bounds the recursion of removeTree, which holds two descriptors a level.
+const maxDepth = 200
+
+// removeTree removes name in root and all below it. made is any file of the file system it may stay on.
+func removeTree(ctx context.Context, root *os.Root, name string, made fs.FileInfo, depth int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		if !sameDevice(info, made) {
+			return fmt.Errorf("%s is another file system; unmount it", name)
+		}
+		if depth == maxDepth {
+			return fmt.Errorf("%s is more than %d directories deep", name, maxDepth)
+		}
+		if info.Mode().Perm()&0o700 != 0o700 {
+			root.Chmod(name, 0o700)
+		}
+		if err := empty(ctx, root, name, made, depth); err != nil {
+			return err
+		}
+	}
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// empty removes what is in a directory. File systems differ in what a listing shows while entries vanish from it, so it
+// lists anew until nothing is left or nothing changes.
+func empty(ctx context.Context, root *os.Root, name string, made fs.FileInfo, depth int) error {
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		list, err := dir.Open(".")
+		if err != nil {
+			return err
+		}
+		removed := 0
+		for {
+			entries, err := list.ReadDir(256)
+			for _, e := range entries {
+				if err := removeTree(ctx, dir, e.Name(), made, depth+1); err != nil {
+					list.Close()
+					return err
+				}
+				removed++
+			}
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				list.Close()
+				return err
+			}
+		}
+		list.Close()
+		if removed == 0 {
+			return nil
+		}
+	}
+}
+
+// plain keeps what is harmless in a file name and bounds its length.
+func plain(s string, most int) string {
+	s = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {
+			return c
+		}
+		return '_'
+	}, s)
+	return s[:min(len(s), most)]
+}
+
+// cellName is a cell's directory name: readable, and different for different cells.
+func cellName(cell string) string {
+	sum := sha256.Sum256([]byte(cell))
+	return plain(cell, 40) + "-" + hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"tare/internal/facts"
+	"tare/internal/record"
+	"tare/internal/wire"
+)
+
+// Options say how an agent works.
+type Options struct {
+	// Dir is an existing directory below which the agent makes its own; empty means the system's for temporary files.
+	Dir string
+	// Worker is the command line of a worker; empty means this program with the role "worker".
+	Worker []string
+	// Reap says that every child of this process is a worker's remains and may be ended and collected once the worker
+	// is gone. It is always so for PID 1.
+	Reap bool
+}
+
+// tidyTime bounds the removal of the agent's directory when it leaves: a dead network mount must not keep it.
+const tidyTime = 30 * time.Second
+
+// Serve is the agent: it announces itself on out, serves the requests that come on in, and returns after a Bye, at the
+// end of in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not serve
+// or tidy up; an input that ends is none.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
+	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request)}
+	a.Reap = a.Reap || os.Getpid() == 1
+	if len(a.Worker) == 0 {
+		self, err := self()
+		if err != nil {
+			return fmt.Errorf("find the agent's own executable: %w", err)
+		}
+		a.Worker = []string{self, roleWorker}
+	}
+	defer func() {
+		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		defer cancel()
+		if e := a.rooms.removeAll(tidy); e != nil {
+			err = errors.Join(err, e)
+		}
+		if a.leaving {
+			a.out.Mark(wire.TypeBye, a.byeTrial)
+		}
+	}()
+	if err := a.out.Announce(); err != nil {
+		return err
+	}
+	if err := a.out.JSON(wire.TypeHello, 0, wire.NewHello()); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go a.read(wire.NewReader(in), ended)
+	for {
+		f, err := a.next(ctx)
+		if err != nil {
+			return endOfInput(ctx, err)
+		}
+		if err := a.serve(ctx, f); err != nil {
+			return endOfInput(ctx, err)
+		}
+		if a.leaving {
+			return nil
+		}
+	}
+}
+
+// endOfInput tells a controller that went away, which is how an agent normally ends, from one that talks nonsense.
+func endOfInput(ctx context.Context, err error) error {
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+type request struct {
+	frame wire.Frame
+	err   error
+}
+
+// server is an agent at work. Its fields belong to the goroutine of Serve, except out, which may be written by all.
+type server struct {
+	Options
+	out      *wire.Writer
+	requests chan request
+	rooms    rooms
+	welcome  bool
+	leaving  bool
+	byeTrial uint32
+}
+
+// read passes the controller's frames on until the input ends or Serve has.
+func (a *server) read(r *wire.Reader, ended <-chan struct{}) {
+	for {
+		f, err := r.Read()
+		select {
+		case a.requests <- request{f, err}:
+		case <-ended:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (a *server) next(ctx context.Context) (wire.Frame, error) {
+	select {
+	case r := <-a.requests:
+		return r.frame, r.err
+	case <-ctx.Done():
+		return wire.Frame{}, ctx.Err()
+	}
+}
+
+// serve answers one request. An error means that there is nobody left to answer.
+func (a *server) serve(ctx context.Context, f wire.Frame) error {
+	if !a.welcome && f.Type != wire.TypeBye {
+		return a.greet(f)
+	}
+	switch f.Type {
+	case wire.TypePing:
+		return a.pong(f)
+	case wire.TypeFacts:
+		return a.out.JSON(wire.TypeFacts, f.Trial, a.facts(ctx))
+	case wire.TypeRun, wire.TypeCalibrate:
+		return a.work(ctx, f)
+	case wire.TypeRelease:
+		return a.release(ctx, f)
+	case wire.TypeCancel:
+		return nil // it crossed the result of the trial it meant
+	case wire.TypeBye:
+		a.leaving, a.byeTrial = true, f.Trial
+		return nil
+	}
+	return a.refuse(f, "refused", fmt.Sprintf("an agent does not serve a %s frame", f.Type))
+}
+
+// greet takes the controller's answer to Hello and makes the agent's directory.
+func (a *server) greet(f wire.Frame) error {
+	var w wire.Welcome
+	if f.Type != wire.TypeWelcome {
+		return errors.Join(a.refuse(f, "refused", fmt.Sprintf("expected a welcome, got a %s frame", f.Type)),
+			fmt.Errorf("handshake: expected a welcome, got a %s frame", f.Type))
+	}
+	err := f.Decode(&w)
+	if err == nil {
+		err = wire.CheckPeer("controller", w.Protocol, w.Build)
+	}
+	if err != nil {
+		return errors.Join(a.refuse(f, "refused", err.Error()), fmt.Errorf("handshake: %w", err))
+	}
+	a.welcome = true
+	a.rooms.open(a.Dir, w.RunID)
+	return nil
+}
+
+func (a *server) pong(f wire.Frame) error {
+	return a.out.JSON(wire.TypePong, f.Trial, wire.Pong{MonoNS: wire.Now(), WallNS: time.Now().UnixNano()})
+}
+
+func (a *server) facts(ctx context.Context) record.Facts {
+	defer debug.FreeOSMemory()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	fs := facts.Collect(ctx, a.rooms.base)
+	if a.rooms.err != nil {
+		if fs.Extra == nil {
+			fs.Extra = map[string]string{}
+		}
+		fs.Extra["work_dir.error"] = a.rooms.err.Error()
+	}
+	return fs
+}
+
+func (a *server) release(ctx context.Context, f wire.Frame) error {
+	var r wire.Release
+	if err := f.Decode(&r); err != nil {
+		return a.refuse(f, "refused", err.Error())
+	}
+	if err := a.rooms.release(ctx, r.Cell); err != nil {
+		return a.refuse(f, "release", err.Error())
+	}
+	return a.out.Mark(wire.TypeRelease, f.Trial)
+}
+
+func (a *server) refuse(f wire.Frame, kind, message string) error {
+	return a.out.JSON(wire.TypeFailure, f.Trial, record.Failure{Kind: kind, Message: message})
+}

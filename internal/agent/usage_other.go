@@ -1,0 +1,6 @@
+//go:build !unix
+
+package agent
+
+// usage knows nothing here.
+func usage() (u resources) { return u }

@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Magic is what an agent says first. Like PNG's signature it holds a byte with the high bit set, a carriage return with
+// a line feed and an end-of-file character, so that a connection that is not clean for eight bits (a terminal, a serial
+// line in cooked mode) breaks it visibly instead of corrupting a frame later.
+const Magic = "\x89TARE\r\n\x1a"
+
+// MaxNoise is how many bytes are skipped, and kept, in search of the magic.
+const MaxNoise = 64 << 10
+
+// ErrNoMagic says that MaxNoise bytes came and none of them were the magic.
+var ErrNoMagic = errors.New("no agent has spoken")
+
+// ErrMangled says that the magic came with its line end changed: something on the way is not clean for eight bits.
+var ErrMangled = errors.New("the connection changes bytes on the way (a terminal in between?)")
+
+// SkipNoise reads up to the end of the magic and returns what came before it, at most MaxNoise bytes. Whatever the
+// error, the noise read so far is returned as evidence. Frames follow.
+func (r *Reader) SkipNoise() (noise []byte, err error) {
+	mangled := func(err error) error {
+		if bytes.Contains(noise, []byte(Magic[:5])) {
+			return fmt.Errorf("%w: %w", ErrMangled, err)
+		}
+		return err
+	}
+	// The first byte of the magic occurs nowhere else in it, so a failed match can only begin anew at the byte that
+	// broke it.
+	matched := 0
+	for {
+		c, err := r.r.ReadByte()
+		if err != nil {
+			noise = append(noise, Magic[:matched]...)
+			if err == io.EOF {
+				err = fmt.Errorf("%w: %w", ErrNoMagic, io.ErrUnexpectedEOF)
+			}
+			return noise, mangled(err)
+		}
+		if c == Magic[matched] {
+			if matched++; matched == len(Magic) {
+				return noise, nil
+			}
+			continue
+		}
+		noise = append(noise, Magic[:matched]...)
+		if matched = 0; c == Magic[0] {
+			matched = 1
+		} else {
+			noise = append(noise, c)
+		}
+		if len(noise) >= MaxNoise {
+			return noise[:MaxNoise], mangled(ErrNoMagic)
+		}
+	}
+}
+
+// Announce writes the magic.
+func (w *Writer) Announce() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := io.WriteString(w.w, Magic); err != nil {
+		return fmt.Errorf("write magic: %w", err)
+	}
+	return nil
+}
