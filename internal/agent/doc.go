@@ -15,7 +15,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"tare/internal/wire"
@@ -62,6 +64,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	flags := flag.NewFlagSet("tare-agent "+role, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	dir := flags.String("dir", "", "existing `directory` below which to work; empty means the system's own for temporary files")
+	remove := flags.String("remove", "", "`directory` to remove on leaving, this program in it included; its name must begin with .tare-")
 	about := flags.Bool("version", false, "print version, build id and platform")
 	if role == roleAgent || role == roleWorker || role == roleVersion {
 		if err := flags.Parse(rest); err != nil {
@@ -74,7 +77,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	}
 	switch role {
 	case roleAgent:
-		return p.agent(*dir, stdin, stdout, stderr)
+		return p.agent(*dir, *remove, stdin, stdout, stderr)
 	case roleWorker:
 		return work(p.Kinds(), *dir, stdin, stdout)
 	}
@@ -82,16 +85,28 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	return 2
 }
 
-func (p Program) agent(dir string, stdin io.Reader, stdout, stderr io.Writer) int {
+func (p Program) agent(dir, remove string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(12 << 20)
 	adoptOrphans()
+	// Where no other program is, only the agent can remove itself, and where the controller died nobody else would.
+	defer removeSelf(remove, stderr)
 	if err := Serve(ctx, stdin, stdout, Options{Dir: dir, Reap: true}); err != nil {
 		fmt.Fprintf(stderr, "tare-agent: %v\n", err)
 		return 1
 	}
 	return 0
+}
+
+// removeSelf removes a directory that was made for this agent. Any other it leaves alone, whoever asks.
+func removeSelf(dir string, stderr io.Writer) {
+	if !strings.HasPrefix(filepath.Base(dir), ".tare-") {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintf(stderr, "tare-agent: remove %s: %v\n", dir, err)
+	}
 }
