@@ -12,8 +12,13 @@ import (
 	"strings"
 )
 
-// maxProcFile bounds what is read of one file below /proc or /sys.
-const maxProcFile = 1 << 20
+// What is read of one file below /proc or /sys, and how long the path of a cgroup may be (PATH_MAX). A process is in one
+// group of each hierarchy, and there are no more than a dozen or so of those.
+const (
+	maxProcFile  = 1 << 20
+	maxGroupPath = 4096
+	maxGroups    = 64
+)
 
 // availableIn works on a file tree that holds proc/meminfo, proc/self/cgroup and sys/fs/cgroup.
 func availableIn(root fs.FS) (Memory, error) {
@@ -84,8 +89,11 @@ func memoryGroups(text []byte) []memoryGroup {
 	var groups []memoryGroup
 	for line := range strings.Lines(string(text)) {
 		part := strings.SplitN(strings.TrimRight(line, "\n"), ":", 3)
-		if len(part) != 3 || !strings.HasPrefix(part[2], "/") {
+		if len(part) != 3 || !strings.HasPrefix(part[2], "/") || len(part[2]) > maxGroupPath {
 			continue
+		}
+		if len(groups) == maxGroups {
+			break
 		}
 		// Clean, so that a path with ".." (a process moved out of its namespace's root) stays below the mount.
 		p := path.Clean(part[2])

@@ -58,7 +58,7 @@ func kilobytes(line []byte, name string) (uint64, bool) {
 		return 0, false
 	}
 	v, err := strconv.ParseUint(string(f[0]), 10, 64)
-	if err != nil || v > 1<<53 {
+	if err != nil || v >= 1<<53 {
 		return 0, false
 	}
 	return v << 10, true
