@@ -1,0 +1,208 @@
+// Package cli is tare's command line: one file per command, and the only place that knows arguments, exit codes and the
+// terminal.
+//
+// Exit codes: 0 done; 1 tare failed; 2 bad usage or plan; 3 a --fail-if condition holds; 4 inconclusive under --strict.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"tare/internal/env"
+	drivers "tare/internal/env/all"
+	"tare/internal/plan"
+	"tare/internal/version"
+	"tare/internal/workload"
+	kinds "tare/internal/workload/all"
+)
+
+// The exit codes.
+const (
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitInconclusive = 4
+)
+
+// app is what every command shares. Nothing below package cli looks at the process's arguments, streams or environment.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	// outFD and errFD are the descriptors of out and err when these are terminals, else -1.
+	outFD, errFD int
+	verbose      bool
+	drivers      *env.Registry
+	kinds        []workload.Kind
+	log          *slog.Logger
+}
+
+// usageError is a mistake in the command line: exit code 2.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// codeError ends the program with a certain code, after everything has been said.
+type codeError struct{ code int }
+
+func (e codeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// Main runs the command line and returns the exit code.
+func Main(args []string, in *os.File, out, errOut *os.File) int {
+	a := &app{in: in, out: out, err: errOut, getenv: os.Getenv, outFD: terminal(out), errFD: terminal(errOut)}
+	ctx, stop := interruptible(context.Background(), errOut)
+	defer stop()
+	return a.run(ctx, args)
+}
+
+func terminal(f *os.File) int {
+	if fd := int(f.Fd()); term.IsTerminal(fd) {
+		return fd
+	}
+	return -1
+}
+
+// run is Main without the process around it: what tests call.
+func (a *app) run(ctx context.Context, args []string) int {
+	a.drivers, a.kinds = drivers.Drivers(), kinds.Kinds()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if c, ok := errors.AsType[codeError](err); ok {
+		return c.code
+	}
+	fmt.Fprintf(a.err, "tare: %s\n", strings.TrimRight(err.Error(), "\n"))
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[plan.Errors](err); ok {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tare",
+		Short: "Weigh environments: what does the same work cost here and there?",
+		Long: `tare runs the same work on bare metal, in containers, in virtual machines and on remote hosts, in turn,
+and says what one costs against another, how sure that is, and what it takes to repeat it.
+
+Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
+		SilenceUsage: true, SilenceErrors: true,
+		Version: fmt.Sprintf("%s (build %s)", version.Version, version.Build),
+		PersistentPreRun: func(*cobra.Command, []string) {
+			level := slog.LevelWarn
+			if a.verbose {
+				level = slog.LevelDebug
+			}
+			a.log = slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+		},
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w\nsee %q", err, c.CommandPath()+" --help")}
+	})
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what is being done")
+	root.AddCommand(
+		a.runCommand(), a.reportCommand(), a.verifyCommand(), a.listCommand(), a.doctorCommand(), a.initCommand(),
+		a.selftestCommand(), a.guestCommand(), a.cleanCommand(), a.versionCommand(),
+	)
+	strictArgs(root)
+	return root
+}
+
+// strictArgs makes wrong arguments a usage error everywhere and suggests the nearest command.
+func strictArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{fmt.Errorf("%w\nsee %q", err, c.CommandPath()+" --help")}
+			}
+			return nil
+		}
+	} else if c.HasSubCommands() {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			names := []string{}
+			for _, s := range c.Commands() {
+				names = append(names, s.Name())
+			}
+			return usagef("%s has no command %q%s\nsee %q", c.CommandPath(), args[0], didYouMean(args[0], names), c.CommandPath()+" --help")
+		}
+		c.RunE = func(c *cobra.Command, args []string) error { return c.Help() }
+	}
+	for _, s := range c.Commands() {
+		strictArgs(s)
+	}
+}
+
+// interruptible returns a context that ends at the first Ctrl-C. The second one ends the program at once; then
+// `tare clean` finds what was left behind.
+func interruptible(ctx context.Context, errOut io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	sig := make(chan os.Signal, 2)
+	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if _, ok := <-sig; !ok {
+			return
+		}
+		fmt.Fprintln(errOut, "\ntare: stopping: the trial in flight is dropped, everything made for the run is removed. Press Ctrl-C again to leave at once.")
+		cancel()
+		if _, ok := <-sig; ok {
+			fmt.Fprintln(errOut, `tare: left at once; "tare clean" removes what is left behind.`)
+			os.Exit(exitFailed)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(sig)
+		close(sig)
+		cancel()
+	}
+}
+
+// width is the terminal's width, or the fallback when out is no terminal.
+func (a *app) width(fallback int) int {
+	if a.outFD >= 0 {
+		if w, _, err := term.GetSize(a.outFD); err == nil && w > 20 {
+			return w
+		}
+	}
+	return fallback
+}
+
+// colour tells whether standard output wants colour: a terminal, and NO_COLOR unset (no-color.org).
+func (a *app) colour() bool {
+	return a.outFD >= 0 && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
+}
+
+func (a *app) kind(name string) (*workload.Kind, bool) {
+	for i := range a.kinds {
+		if a.kinds[i].Name == name {
+			return &a.kinds[i], true
+		}
+	}
+	return nil, false
+}
+
+func (a *app) tables() plan.Tables { return plan.Tables{Drivers: a.drivers, Kinds: a.kinds} }

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/env/leftover"
+)
+
+func (a *app) cleanCommand() *cobra.Command {
+	var dry bool
+	c := &cobra.Command{
+		Use: "clean", Short: "Find and remove what killed runs left behind",
+		Long: "Find and remove what killed runs left behind: private directories, mounts, containers. What belongs to a run that is still going is left alone, and so are all bundles.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			found, failed := 0, []error{}
+			say := func(lines []string, err error) {
+				for _, l := range lines {
+					fmt.Fprintln(a.out, printableLine(l))
+				}
+				found += len(lines)
+				if err != nil {
+					failed = append(failed, err)
+				}
+			}
+			for _, d := range a.drivers.All() {
+				if d.Clean != nil {
+					say(d.Clean(c.Context(), dry))
+				}
+			}
+			say(cleanDirectories(dry))
+			if found == 0 && len(failed) == 0 {
+				fmt.Fprintln(a.out, "nothing was left behind")
+			}
+			return errors.Join(failed...)
+		},
+	}
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be removed")
+	return c
+}
+
+// cleanDirectories removes the private directories of runs whose process is gone. The drivers go first, because theirs
+// may still have mounts below them.
+func cleanDirectories(dry bool) ([]string, error) {
+	var lines []string
+	var failed []error
+	for _, dir := range leftover.Find("") {
+		if !dry {
+			if err := os.RemoveAll(dir); err != nil {
+				failed = append(failed, err)
+				continue
+			}
+		}
+		lines = append(lines, "directory "+dir)
+	}
+	return lines, errors.Join(failed...)
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/env"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Say what is here, what is missing and the one command that gets it", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all := a.drivers.All()
+			status := a.probe(c.Context())
+			for i, d := range all {
+				mark := "ok     "
+				if !status[i].OK {
+					mark = "missing"
+				}
+				fmt.Fprintf(a.out, "%s  %-10s %s\n", mark, d.Name, status[i].Detail)
+				if !status[i].OK && status[i].Remedy != "" {
+					fmt.Fprintf(a.out, "                    get it: %s\n", status[i].Remedy)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// probe asks all drivers at once whether they can work here.
+func (a *app) probe(ctx context.Context) []env.Status {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	all := a.drivers.All()
+	status := make([]env.Status, len(all))
+	var wait sync.WaitGroup
+	for i, d := range all {
+		if d.Probe == nil {
+			status[i] = env.Status{OK: true}
+			continue
+		}
+		wait.Go(func() { status[i] = d.Probe(ctx) })
+	}
+	wait.Wait()
+	return status
+}

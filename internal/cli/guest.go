@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/guest"
+)
+
+func (a *app) guestCommand() *cobra.Command {
+	c := &cobra.Command{Use: "guest", Short: "Get and list kernels for the micro-VM"}
+	var arch, flavour string
+	fetch := &cobra.Command{
+		Use: "fetch", Short: "Get a kernel through the distribution's package tool",
+		Long: `Get a kernel for the micro-VM through this distribution's package tool, without installing anything: the package is
+downloaded, checked by the package tool, and the kernel and the few modules the micro-VM needs are kept in the user's cache.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			k, err := guest.Fetch(c.Context(), arch, flavour)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%s %s %s\n", k.Arch, k.Flavour, k.Release)
+			return nil
+		},
+	}
+	fetch.Flags().StringVar(&arch, "arch", guest.Arch(runtime.GOARCH), "x86_64 or arm64")
+	fetch.Flags().StringVar(&flavour, "flavour", "cloud", "cloud (small) or generic (every driver, 9p included)")
+	list := &cobra.Command{
+		Use: "list", Short: "List the kernels that are here", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := guest.List()
+			if err != nil {
+				return err
+			}
+			for _, k := range all {
+				fmt.Fprintf(a.out, "%-8s %-8s %s\n", k.Arch, k.Flavour, k.Release)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(a.out, "none; get one: tare guest fetch")
+			}
+			return nil
+		},
+	}
+	c.AddCommand(fetch, list)
+	return c
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/plan"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "init [FILE]", Short: "Write a commented plan for what is here",
+		Long: "Write a commented plan for the environments that can be entered on this machine. FILE is tare.yaml if not given; - is standard output.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := "tare.yaml"
+			if len(args) == 1 {
+				name = args[0]
+			}
+			text := plan.Example(a.tables(), a.here(c.Context()))
+			if name == "-" {
+				_, err := a.out.Write(text)
+				return err
+			}
+			flag := os.O_CREATE | os.O_WRONLY | os.O_EXCL
+			if force {
+				flag = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+			}
+			file, err := os.OpenFile(name, flag, 0o644)
+			if errors.Is(err, fs.ErrExist) {
+				return usagef("%s exists already; give another name, or --force to overwrite it", name)
+			}
+			if err != nil {
+				return fmt.Errorf("write plan: %w", err)
+			}
+			if _, err := file.Write(text); err != nil {
+				file.Close()
+				return fmt.Errorf("write plan: %w", err)
+			}
+			if err := file.Close(); err != nil {
+				return fmt.Errorf("write plan: %w", err)
+			}
+			fmt.Fprintf(a.err, "wrote %s; look it over, then: tare run %s\n", name, quoteArg(name))
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "overwrite FILE")
+	return c
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/env"
+	"tare/internal/unit"
+	"tare/internal/workload"
+)
+
+func didYouMean(typed string, names []string) string { return unit.DidYouMean(typed, names) }
+
+func (a *app) listCommand() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use: "list [environments|workloads] [NAME]", Short: "List environments and workloads with their settings and metrics",
+		Long: `List what tare can enter and what it can measure. With a NAME, everything about that one:
+
+    tare list
+    tare list workloads fs.randread
+    tare list environments qemu`,
+		Args:      cobra.MaximumNArgs(2),
+		ValidArgs: []string{"environments", "workloads"},
+		RunE: func(c *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return usagef("--format is text or json, not %q", format)
+			}
+			topic, name := "", ""
+			if len(args) > 0 {
+				topic = args[0]
+			}
+			if len(args) > 1 {
+				name = args[1]
+			}
+			switch topic {
+			case "", "environments", "workloads":
+			default:
+				return usagef("there is no list of %q%s", topic, didYouMean(topic, []string{"environments", "workloads"}))
+			}
+			if format == "json" {
+				return a.listJSON()
+			}
+			if topic != "workloads" {
+				if err := a.listEnvironments(name); err != nil {
+					return err
+				}
+			}
+			if topic == "" {
+				fmt.Fprintln(a.out)
+			}
+			if topic != "environments" {
+				return a.listWorkloads(name)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&format, "format", "text", "text or json")
+	return c
+}
+
+func (a *app) listEnvironments(name string) error {
+	if name != "" {
+		d, ok := a.drivers.Lookup(name)
+		if !ok {
+			return usagef("no driver is called %q%s", name, didYouMean(name, a.drivers.Names()))
+		}
+		describeDriver(a.out, d)
+		return nil
+	}
+	fmt.Fprintln(a.out, "Environments: -e NAME[=DRIVER[:ARGUMENT][?key=value&...]]")
+	for _, d := range a.drivers.All() {
+		form := d.Name
+		if d.ArgDoc != "" {
+			form += ":" + d.ArgDoc
+		}
+		fmt.Fprintf(a.out, "  %-22s %s\n", form, firstSentence(d.Doc))
+	}
+	return nil
+}
+
+func describeDriver(w io.Writer, d env.Info) {
+	fmt.Fprintf(w, "%s\n%s\n", d.Name, wrap(d.Doc, 2, 96))
+	if d.ArgDoc != "" {
+		need := "optional"
+		if d.ArgNeeds {
+			need = "required"
+		}
+		fmt.Fprintf(w, "\n  argument: %s (%s)\n", d.ArgDoc, need)
+	}
+	if len(d.Settings) > 0 {
+		fmt.Fprintln(w, "\n  settings:")
+	}
+	for _, s := range d.Settings {
+		def := ""
+		if s.Default != "" {
+			def = " [" + s.Default + "]"
+		}
+		fmt.Fprintf(w, "    %-14s %s%s\n", s.Name, s.Doc, def)
+	}
+}
+
+func (a *app) listWorkloads(name string) error {
+	if name != "" {
+		k, ok := a.kind(name)
+		if !ok {
+			names := []string{}
+			for _, k := range a.kinds {
+				names = append(names, k.Name)
+			}
+			return usagef("no workload is called %q%s", name, didYouMean(name, names))
+		}
+		describeKind(a.out, k)
+		return nil
+	}
+	fmt.Fprintln(a.out, "Workloads: -w KIND[:key=value,...]")
+	family := ""
+	for _, k := range a.kinds {
+		if k.Family != family {
+			family = k.Family
+			fmt.Fprintf(a.out, "  %s\n", family)
+		}
+		fmt.Fprintf(a.out, "    %-20s %s\n", k.Name, firstSentence(k.Doc))
+	}
+	return nil
+}
+
+func describeKind(w io.Writer, k *workload.Kind) {
+	fmt.Fprintf(w, "%s (%s; one unit of work is one %s)\n%s\n", k.Name, k.Family, k.WorkUnit, wrap(k.Doc, 2, 96))
+	if len(k.Params) > 0 {
+		fmt.Fprintln(w, "\n  parameters:")
+	}
+	for _, p := range k.Params {
+		def := ""
+		if p.Default != "" {
+			def = " [" + p.Default + "]"
+		}
+		if len(p.Choices) > 0 {
+			def += " one of " + strings.Join(p.Choices, ", ")
+		}
+		fmt.Fprintf(w, "    %-14s %s%s\n", p.Name, p.Doc, def)
+	}
+	fmt.Fprintln(w, "\n  metrics:")
+	for _, m := range k.Metrics {
+		mark := ""
+		if m.Primary {
+			mark = " (decides)"
+		}
+		fmt.Fprintf(w, "    %-22s %s; %s is better; %s%s\n", m.Name, m.Unit, m.Better, m.Doc, mark)
+	}
+}
+
+func (a *app) listJSON() error {
+	type setting struct{ Name, Default, Doc string }
+	type environment struct {
+		Name, Doc, Argument string
+		Required            bool
+		Settings            []setting
+	}
+	type kind struct {
+		Name, Family, Doc, WorkUnit string
+		Params                      []workload.Param
+		Metrics                     []unit.Metric
+	}
+	var l struct {
+		Environments []environment
+		Workloads    []kind
+	}
+	for _, d := range a.drivers.All() {
+		e := environment{Name: d.Name, Doc: d.Doc, Argument: d.ArgDoc, Required: d.ArgNeeds}
+		for _, s := range d.Settings {
+			e.Settings = append(e.Settings, setting{s.Name, s.Default, s.Doc})
+		}
+		l.Environments = append(l.Environments, e)
+	}
+	for _, k := range a.kinds {
+		l.Workloads = append(l.Workloads, kind{k.Name, k.Family, k.Doc, k.WorkUnit, k.Params, k.Metrics})
+	}
+	e := json.NewEncoder(a.out)
+	e.SetIndent("", "  ")
+	return e.Encode(l)
+}
+
+// firstSentence is what fits into a list.
+func firstSentence(s string) string {
+	if head, _, ok := strings.Cut(s, ". "); ok {
+		return head
+	}
+	return strings.TrimSuffix(s, ".")
+}
+
+// wrap breaks text into lines of at most width columns, each indented.
+func wrap(text string, indent, width int) string {
+	var b strings.Builder
+	pad := strings.Repeat(" ", indent)
+	column := 0
+	for _, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case column == 0:
+			b.WriteString(pad)
+			column = indent
+		case column+1+n > width:
+			b.WriteString("\n" + pad)
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}

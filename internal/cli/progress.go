@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"tare/internal/compare"
+	"tare/internal/record"
+	"tare/internal/schedule"
+)
+
+// display shows a run's progress. Its event method is called from the measuring goroutine between trials, so it must be
+// quick; nothing is drawn while a trial runs but the clock.
+type display interface {
+	event(schedule.Event)
+	close()
+}
+
+type silent struct{}
+
+func (silent) event(schedule.Event) {}
+func (silent) close()               {}
+
+// lines says one line for each block: what a log file or a CI system wants.
+type lines struct {
+	w     io.Writer
+	began time.Time
+	said  map[string]record.Verdict
+}
+
+func newLines(w io.Writer) *lines {
+	return &lines{w: w, began: time.Now(), said: map[string]record.Verdict{}}
+}
+
+func (l *lines) close() {}
+
+func (l *lines) event(e schedule.Event) {
+	at := clock(time.Since(l.began))
+	switch e.Kind {
+	case schedule.Opened:
+		fmt.Fprintf(l.w, "%s  %s is open after %s\n", at, e.Target, seconds(e.Elapsed))
+	case schedule.OpenFailed:
+		fmt.Fprintf(l.w, "%s  %s did not open: %s\n", at, e.Target, printableLine(e.Failure.Message))
+	case schedule.Dropped:
+		what := e.Target
+		if e.Workload != "" {
+			what = e.Workload + " in " + e.Target
+		}
+		fmt.Fprintf(l.w, "%s  %s is given up: %s\n", at, what, printableLine(e.Failure.Message))
+	case schedule.Forecasted:
+		fmt.Fprintf(l.w, "%s  calibrated; the first look is expected in %s\n", at, seconds(e.Left))
+	case schedule.BlockDone:
+		fmt.Fprintf(l.w, "%s  block %d of %s done, about %s left\n", at, e.Block, e.Workload, seconds(e.Left))
+	case schedule.BlockLost:
+		fmt.Fprintf(l.w, "%s  block %d of %s discarded: %s\n", at, e.Block, e.Workload, e.Text)
+	case schedule.Looked:
+		if e.Text != "" {
+			fmt.Fprintf(l.w, "%s  %s\n", at, e.Text)
+		}
+		for _, s := range newVerdicts(l.said, e.Result) {
+			fmt.Fprintf(l.w, "%s  %s\n", at, s)
+		}
+	}
+}
+
+// newVerdicts returns a sentence for each primary cell that has a verdict it did not have before.
+func newVerdicts(said map[string]record.Verdict, r *compare.Result) []string {
+	var s []string
+	if r == nil {
+		return nil
+	}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		key := c.Workload + "\x00" + c.Target
+		if !c.Primary || said[key] == c.Verdict || c.Verdict == record.Inconclusive || c.Verdict == "" {
+			continue
+		}
+		said[key] = c.Verdict
+		s = append(s, verdictSentence(c))
+	}
+	return s
+}
+
+func verdictSentence(c *compare.Cell) string {
+	switch c.Verdict {
+	case record.Withheld:
+		return fmt.Sprintf("? %s %s: verdict withheld", c.Target, c.Workload)
+	case record.Failed:
+		return fmt.Sprintf("✕ %s %s: no figures", c.Target, c.Workload)
+	case record.Equivalent:
+		return fmt.Sprintf("= %s %s costs the same within %.1f %%: %.3g [%.3g, %.3g]", c.Target, c.Workload, 100*c.Margin, c.Ratio.Center, c.Low, c.High)
+	case record.Measured:
+		return fmt.Sprintf("≈ %s %s costs %.3gx [%.3g, %.3g]", c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
+	}
+	glyph := "▲"
+	if c.Ratio.Center < 1 {
+		glyph = "▼"
+	}
+	return fmt.Sprintf("%s %s %s costs %.3gx [%.3g, %.3g]", glyph, c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
+}
+
+// live is the display on a terminal: one line that says what runs now, one bar, and verdicts above them as they come.
+type live struct {
+	progress *mpb.Progress
+	bar      *mpb.Bar
+	mu       sync.Mutex
+	began    time.Time
+	left     time.Duration
+	leftAt   time.Time
+	now      string
+	blocks   map[string]int
+	said     map[string]record.Verdict
+	budget   time.Duration
+}
+
+const barTotal = 1000
+
+func newLive(w io.Writer, budget time.Duration) *live {
+	l := &live{began: time.Now(), blocks: map[string]int{}, said: map[string]record.Verdict{}, budget: budget, now: "starting"}
+	// Four frames a second: enough to look alive, too little to be seen by a trial.
+	l.progress = mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(250*time.Millisecond), mpb.WithWidth(60))
+	l.bar = l.progress.AddBar(barTotal,
+		mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return l.what() })),
+		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return l.when() })),
+	)
+	return l
+}
+
+func (l *live) what() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%-46.46s ", l.now)
+}
+
+func (l *live) when() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := " " + clock(time.Since(l.began))
+	if left := l.left - time.Since(l.leftAt); left > 0 {
+		s += ", about " + seconds(left) + " left"
+	}
+	if l.budget > 0 {
+		s += ", budget " + seconds(l.budget)
+	}
+	return s
+}
+
+func (l *live) print(format string, args ...any) {
+	fmt.Fprintf(l.progress, format+"\n", args...)
+}
+
+func (l *live) event(e schedule.Event) {
+	l.mu.Lock()
+	if e.Left > 0 {
+		l.left, l.leftAt = e.Left, time.Now()
+	}
+	passed := time.Since(l.began)
+	if total := passed + l.left; total > 0 && l.left > 0 {
+		l.bar.SetCurrent(min(barTotal-1, int64(barTotal*passed/total)))
+	}
+	switch e.Kind {
+	case schedule.Opening:
+		l.now = "opening " + e.Target
+	case schedule.TrialBegin:
+		l.now = fmt.Sprintf("%s · %s · block %d", e.Target, e.Workload, e.Block)
+		if e.Warmup {
+			l.now = fmt.Sprintf("%s · %s · warming up", e.Target, e.Workload)
+		}
+	}
+	l.mu.Unlock()
+	switch e.Kind {
+	case schedule.Opened:
+		l.print("%s is open after %s", e.Target, seconds(e.Elapsed))
+	case schedule.OpenFailed:
+		l.print("%s did not open: %s", e.Target, printableLine(e.Failure.Message))
+	case schedule.Dropped:
+		l.print("%s %s is given up: %s", e.Target, e.Workload, printableLine(e.Failure.Message))
+	case schedule.BlockLost:
+		l.print("block %d of %s discarded: %s", e.Block, e.Workload, e.Text)
+	case schedule.Looked:
+		if e.Text != "" {
+			l.print("%s", e.Text)
+		}
+		for _, s := range newVerdicts(l.said, e.Result) {
+			l.print("%s", s)
+		}
+	}
+}
+
+func (l *live) close() {
+	l.bar.Abort(true)
+	l.progress.Wait()
+}
+
+// clock writes a duration as minutes and seconds.
+func clock(d time.Duration) string {
+	s := int(d.Seconds())
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}
+
+// seconds writes a duration in words short enough for a line.
+func seconds(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}

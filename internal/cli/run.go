@@ -1,0 +1,366 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/bundle"
+	"tare/internal/compare"
+	"tare/internal/deploy"
+	"tare/internal/env/leftover"
+	"tare/internal/plan"
+	"tare/internal/proc"
+	"tare/internal/record"
+	"tare/internal/schedule"
+	"tare/internal/unit"
+	"tare/internal/version"
+)
+
+// runFlags are the flags of `tare run`.
+type runFlags struct {
+	plan    plan.Flags
+	out     string
+	resume  string
+	dryRun  bool
+	quick   bool
+	full    bool
+	budget  time.Duration
+	quiet   bool
+	strict  bool
+	ascii   bool
+	details bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	f := &runFlags{}
+	c := &cobra.Command{
+		Use:   "run [PLAN]",
+		Short: "Run the same work in each environment, in turn, and tell the ratios",
+		Long: `Run the same work in each environment, in turn, and tell what one costs against another.
+
+Without a plan and without -e, tare measures what is here: this host, the built-in container, Docker if a daemon
+answers, and the micro-VM. Environments and workloads given by flags are added to those of the plan.
+
+    tare run
+    tare run plan.yaml
+    tare run -e host -e box=namespace -e 'vm=qemu?accel=tcg&cpus=2&memory=1GiB' -w cpu.prime:max=20000 -w fs.randread:size=64MiB,bs=4KiB -o out
+    tare run -e host -e lab=ssh:user@lab -w command:command='make -j2'
+    tare run --resume out
+
+"tare list" shows the environments and workloads, "tare list workloads KIND" the parameters of one.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.resume != "" {
+				if len(args) > 0 || len(f.plan.Environments) > 0 || len(f.plan.Workloads) > 0 {
+					return usagef("--resume goes on with the plan of its bundle; give no plan, -e or -w with it")
+				}
+				f.complete(c)
+				return a.resume(c.Context(), f)
+			}
+			f.complete(c)
+			p, err := a.resolve(c.Context(), args, f)
+			if err != nil {
+				return err
+			}
+			return a.measure(c.Context(), p, f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
+	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [the first]")
+	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
+	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
+	fl.BoolVar(&f.quick, "quick", false, "trials of 0.3 s, at most 30 blocks (default)")
+	fl.BoolVar(&f.full, "full", false, "trials of 1 s, at most 60 blocks")
+	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report what there is: 10m")
+	fl.IntVar(&f.plan.Blocks, "blocks", 0, "at most this many blocks")
+	fl.Uint64Var(&f.plan.Seed, "seed", 0, "seed of order and data [random, recorded]")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
+	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted run: its bundle")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed")
+	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
+	fl.BoolVar(&f.details, "details", false, "show every metric, not only those that decide")
+	c.MarkFlagsMutuallyExclusive("quick", "full")
+	return c
+}
+
+// complete passes on to the plan what was really given on the command line.
+func (f *runFlags) complete(c *cobra.Command) {
+	switch {
+	case f.full:
+		f.plan.Mode = plan.Full
+	case f.quick:
+		f.plan.Mode = plan.Quick
+	}
+	if c.Flags().Changed("budget") {
+		f.plan.Budget = &f.budget
+	}
+}
+
+// resolve makes the plan from the file, the flags, or what is here.
+func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Plan, error) {
+	var base *plan.Plan
+	if len(args) == 1 {
+		src, err := readPlan(args[0])
+		if err != nil {
+			return nil, err
+		}
+		if base, err = plan.Parse(args[0], src, a.tables()); err != nil {
+			return nil, err
+		}
+	}
+	if base == nil && len(f.plan.Environments) == 0 {
+		f.plan.Environments = a.here(ctx)
+	}
+	if base == nil && len(f.plan.Workloads) == 0 {
+		f.plan.Workloads = defaultWorkloads()
+	}
+	p, err := plan.FromFlags(base, f.plan, a.tables())
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return p, nil
+}
+
+func readPlan(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("read plan: %w", err)}
+	}
+	defer file.Close()
+	src, err := io.ReadAll(io.LimitReader(file, plan.MaxFile+1))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("read plan %s: %w", name, err)}
+	}
+	return src, nil
+}
+
+// defaultWorkloads is what `tare run` measures when nothing else is asked: a few minutes that touch every family.
+func defaultWorkloads() []string {
+	return []string{
+		"cpu.prime", "memory.copy:size=64MiB", "memory.latency",
+		"syscall:op=null", "syscall:op=switch", "syscall:op=forkexec", "syscall:op=fault",
+		"fs.seqwrite:fsync=end", "fs.randread", "fs.randwrite", "fs.smallfiles",
+	}
+}
+
+// here lists the environments of a run without -e: those that need nothing from the user.
+func (a *app) here(ctx context.Context) []string {
+	all, status := a.drivers.All(), a.probe(ctx)
+	specs := []string{"host"}
+	for i, d := range all {
+		if !status[i].OK {
+			continue
+		}
+		switch d.Name {
+		case "namespace":
+			specs = append(specs, "box=namespace")
+		case "docker", "podman":
+			if d.Name == "docker" || !contains(specs, "docker") {
+				specs = append(specs, d.Name)
+			}
+		case "qemu":
+			specs = append(specs, "vm=qemu")
+		}
+	}
+	return specs
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// measure carries a fresh plan out.
+func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
+	a.forecast(a.err, p, f.dryRun || !f.quiet)
+	if f.dryRun {
+		return nil
+	}
+	dir := f.out
+	if dir == "" {
+		dir = "tare-" + time.Now().Format("20060102-150405")
+	}
+	runID := newRunID()
+	w, err := bundle.Create(dir, bundle.Header{Version: version.Version, Build: version.Build, RunID: runID, Created: time.Now()})
+	if err != nil {
+		return err
+	}
+	return a.carryOut(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f})
+}
+
+// resume goes on with an interrupted run.
+func (a *app) resume(ctx context.Context, f *runFlags) error {
+	w, b, err := bundle.Resume(f.resume, a.tables())
+	if err != nil {
+		return err
+	}
+	p := b.Plan
+	if f.plan.Budget != nil {
+		p.Budget = *f.plan.Budget
+	}
+	a.forecast(a.err, p, f.dryRun || !f.quiet)
+	if f.dryRun {
+		return w.Close()
+	}
+	fmt.Fprintf(a.err, "going on after %d trials\n", len(b.Trials))
+	return a.carryOut(ctx, session{plan: p, writer: w, dir: f.resume, runID: b.Header.RunID, flags: f, prior: b})
+}
+
+// session is one carrying out of a plan into a bundle.
+type session struct {
+	plan   *plan.Plan
+	writer *bundle.Writer
+	dir    string
+	runID  string
+	flags  *runFlags
+	prior  *bundle.Bundle
+	inject map[string]float64
+}
+
+func (a *app) carryOut(ctx context.Context, s session) (err error) {
+	result, runErr := a.execute(ctx, s)
+	state := bundle.Finished
+	if runErr != nil {
+		state = bundle.Interrupted
+	}
+	if err := s.writer.Finish(state); err != nil && runErr == nil {
+		runErr = err
+	}
+	if result != nil {
+		if err := a.print(a.out, result, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details}); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.err, "\nbundle %s   again: tare report %s\n", s.dir, quoteArg(s.dir))
+	}
+	if runErr != nil {
+		if ctx.Err() != nil || errors.Is(runErr, context.Canceled) {
+			fmt.Fprintf(a.err, "tare: stopped before the end; go on with: tare run --resume %s\n", quoteArg(s.dir))
+			return codeError{exitFailed}
+		}
+		return runErr
+	}
+	if s.flags.strict && !conclusive(result) {
+		return codeError{exitInconclusive}
+	}
+	return nil
+}
+
+// execute runs the plan with a display and everything made for it removed afterwards.
+func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
+	scratch, release, err := leftover.New("", s.runID)
+	if err != nil {
+		return nil, fmt.Errorf("make the run's private directory: %w", err)
+	}
+	defer release()
+	agents := deploy.NewStore(filepath.Join(scratch, "agents"))
+	defer agents.Close()
+
+	show := a.display(s)
+	defer show.close()
+	c := schedule.Config{
+		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Gate: schedule.NewGate(),
+		Opener: &schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log},
+		Header: compare.Run{ID: s.runID, Version: version.Version, Build: version.Build},
+		Inject: s.inject, Events: show.event, Log: a.log,
+	}
+	if s.prior != nil {
+		c.Prior, c.PriorTargets = s.prior.Trials, s.prior.Environments
+		c.Header.Seconds = s.prior.Header.Seconds
+	}
+	return schedule.Run(ctx, c)
+}
+
+func (a *app) display(s session) display {
+	switch {
+	case s.flags.quiet:
+		return silent{}
+	case a.errFD >= 0:
+		return newLive(a.err, s.plan.Budget)
+	}
+	return newLines(a.err)
+}
+
+// conclusive tells whether every primary cell has a verdict.
+func conclusive(r *compare.Result) bool {
+	for i := range r.Cells {
+		switch c := &r.Cells[i]; c.Verdict {
+		case record.Different, record.Equivalent, record.Measured:
+		default:
+			if c.Primary {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// forecast says what the run will do before anything is started.
+func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
+	if !say {
+		return
+	}
+	f := schedule.NewForecast(p, a.kind)
+	names := []string{}
+	for _, e := range p.Environments {
+		n := e.Name
+		if n == p.Baseline {
+			n += " (baseline)"
+		}
+		names = append(names, n)
+	}
+	fmt.Fprintf(w, "targets    %s\n", strings.Join(names, ", "))
+	labels := []string{}
+	for _, wl := range p.Workloads {
+		labels = append(labels, wl.Label)
+	}
+	fmt.Fprintln(w, strings.TrimPrefix(wrap("workloads  "+strings.Join(labels, ", "), 11, 100), strings.Repeat(" ", 11)))
+	fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
+	fmt.Fprintf(w, "disk       up to %s in each target\n", unit.FormatBytes(f.Disk))
+	fmt.Fprintf(w, "time       about %s if every cell settles at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
+	if p.Budget > 0 && f.Least > p.Budget {
+		fmt.Fprintf(w, "           the budget of %s may end before the first look; then nothing is decided\n", seconds(p.Budget))
+	}
+	fmt.Fprintf(w, "seed       %d\n\n", p.Seed)
+}
+
+func joinInts(n []int) string {
+	s := []string{}
+	for _, i := range n {
+		s = append(s, fmt.Sprint(i))
+	}
+	return strings.Join(s, ", ")
+}
+
+func newRunID() string {
+	b := make([]byte, 6)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+func printableLine(s string) string {
+	return strings.Join(strings.Fields(proc.Printable([]byte(s))), " ")
+}
+
+// quoteArg quotes a word for pasting into a shell, where it needs that.
+func quoteArg(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+@%:,=") == "" && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

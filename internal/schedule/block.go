@@ -1,0 +1,202 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tare/internal/plan"
+	"tare/internal/proc"
+	"tare/internal/record"
+	"tare/internal/wire"
+)
+
+// Deadlines. A trial may take far longer than expected, because a stalled environment is a measurement and not an
+// error; but not for ever.
+const (
+	leastTrialDeadline   = 2 * time.Minute
+	trialDeadlineFactor  = 20
+	calibrationDeadline  = 10 * time.Minute
+	maxDiscardedShare    = 5 // at most one block in this many is discarded; then the host is noisy and the figures say so
+	discardSteal         = 0.10
+	ruleSteal            = "host steal above 10 % of a block"
+	ruleThrottle         = "thermal throttling of the host during a block"
+	kindEnvironmentDied  = "environment-died"
+	kindNotCalibrated    = "calibrate"
+	kindDeadlineExceeded = "timeout"
+)
+
+// calibrateAll finds and freezes the work of every cell that has none yet, and writes the plan down with it.
+func (r *runner) calibrateAll(ctx context.Context) error {
+	for i := range r.Plan.Workloads {
+		w := &r.Plan.Workloads[i]
+		if w.Work == nil {
+			w.Work = map[string]int64{}
+		}
+		for j := range r.Plan.Environments {
+			e := r.Plan.Environments[j].Name
+			if !w.On(e) || r.targets[e] == nil || r.targets[e].dead != nil {
+				continue
+			}
+			c := &cell{work: w.Work[e], expected: trialLength(r.Plan, w) + assumedTrialOverhead}
+			r.cells[cellKey{w.Label, e}] = c
+			if c.work > 0 {
+				continue
+			}
+			r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: e, Warmup: true, Text: "calibrating"})
+			if err := r.calibrate(ctx, w, e, c); err != nil {
+				return err
+			}
+		}
+	}
+	return r.Sink.Plan(r.Plan)
+}
+
+func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {
+	cctx, cancel := context.WithTimeout(ctx, calibrationDeadline)
+	defer cancel()
+	got, err := r.targets[e].Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(w), TargetNS: int64(trialLength(r.Plan, w))})
+	if err == nil {
+		c.work = got.Work
+		w.Work[e] = got.Work
+		c.expected = time.Duration(got.ElapsedNS+got.SetupNS+got.CleanupNS) + assumedTrialOverhead
+		r.Events(Event{Kind: Calibrated, Workload: w.Label, Target: e, Elapsed: c.expected})
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f := failure(kindNotCalibrated, err)
+	r.giveUp(w, e, c, f)
+	// The failure is a trial of its own, so that the bundle tells why the cell has no figures.
+	return r.append(&record.Trial{Workload: w.Label, Target: e, Start: time.Now(), Error: f})
+}
+
+// giveUp drops a cell, and its whole target when the agent there is gone.
+func (r *runner) giveUp(w *plan.Workload, e string, c *cell, f *record.Failure) {
+	c.dead = f
+	if t := r.targets[e]; t.Agent != nil && !t.Agent.Alive() {
+		r.lose(e, f)
+		return
+	}
+	r.keep(fmt.Sprintf("%s-%d-%s.txt", e, r.session, r.cellName(w)), f.Evidence)
+	r.Events(Event{Kind: Dropped, Workload: w.Label, Target: e, Failure: f})
+}
+
+// cellName names the cell's directory in every target.
+func (r *runner) cellName(w *plan.Workload) string {
+	for i := range r.Plan.Workloads {
+		if r.Plan.Workloads[i].Label == w.Label {
+			return fmt.Sprintf("cell%03d", i)
+		}
+	}
+	return "cell"
+}
+
+func (r *runner) job(w *plan.Workload) wire.Job {
+	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: r.cellName(w), Seed: r.Plan.Seed}
+}
+
+// warmUp runs trial 0 of every cell.
+func (r *runner) warmUp(ctx context.Context) error {
+	for i := range r.Plan.Workloads {
+		w := &r.Plan.Workloads[i]
+		for j := range r.Plan.Environments {
+			if e := r.Plan.Environments[j].Name; w.On(e) && r.alive(w, e) {
+				if err := r.trial(ctx, w, record.Trial{Target: e}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// block runs one block of a workload: one trial in each living target and the null control, in the block's order.
+func (r *runner) block(ctx context.Context, w *plan.Workload) error {
+	r.blocks[w.Label]++
+	n := r.blocks[w.Label]
+	slots := []record.Trial{{Target: r.Plan.Baseline}, {Target: r.Plan.Baseline, Slot: record.NullSlot}}
+	for j := range r.Plan.Environments {
+		if e := r.Plan.Environments[j].Name; e != r.Plan.Baseline && w.On(e) && r.alive(w, e) {
+			slots = append(slots, record.Trial{Target: e})
+		}
+	}
+	r.Gate.reset()
+	order := Orders(r.Plan.Seed, w.Label, len(slots))(r.session*1_000_000 + n)
+	for position, slot := range order {
+		t := slots[slot]
+		if !r.alive(w, t.Target) {
+			continue
+		}
+		t.Block, t.Position = n, position
+		if err := r.trial(ctx, w, t); err != nil {
+			return err
+		}
+	}
+	if rule := r.Gate.verdict(ctx); rule != "" && (r.discards+1)*maxDiscardedShare <= r.totalBlocks() {
+		r.discards++
+		r.Events(Event{Kind: BlockLost, Workload: w.Label, Block: n, Text: rule})
+		return r.append(&record.Trial{Workload: w.Label, Block: n, Start: time.Now(), Discarded: rule})
+	}
+	r.kept[w.Label]++
+	r.Events(Event{Kind: BlockDone, Workload: w.Label, Block: r.kept[w.Label], Left: r.left()})
+	return nil
+}
+
+func (r *runner) totalBlocks() int {
+	n := 0
+	for _, b := range r.blocks {
+		n += b
+	}
+	return n
+}
+
+// trial runs one trial and puts it on disk, whatever came of it. An error means that the run cannot go on.
+func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) error {
+	c := r.cells[cellKey{w.Label, t.Target}]
+	t.Workload, t.Work, t.Inject = w.Label, c.work, r.Inject[t.Target]
+	t.Gate = r.Gate.wait(ctx)
+	r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup()})
+	began := time.Now()
+	deadline := max(leastTrialDeadline, trialDeadlineFactor*c.expected)
+	tctx, cancel := context.WithTimeout(ctx, deadline)
+	out, err := r.targets[t.Target].Agent.Run(tctx, wire.Run{Job: r.job(w), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
+	cancel()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t.Start, t.AgentNS, t.ControllerNS = out.Start, out.Result.ElapsedNS, out.ControllerNS
+	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
+	t.Metrics, t.Checks, t.State, t.Warnings = out.Result.Metrics, out.Result.Checks, out.Result.State, out.Result.Warnings
+	t.Samples, t.Error = out.Samples, out.Result.Error
+	if t.Start.IsZero() {
+		t.Start = began
+	}
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = &record.Failure{Kind: kindDeadlineExceeded, Message: fmt.Sprintf("the trial had not ended after %v", deadline.Round(time.Second))}
+		}
+		t.Error = failure(kindEnvironmentDied, err)
+	}
+	if err := r.append(&t); err != nil {
+		return err
+	}
+	r.Events(Event{Kind: TrialDone, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup(), Elapsed: time.Since(began), Trial: &t})
+	if t.Error == nil {
+		c.failures = 0
+		c.expected = (c.expected + time.Since(began)) / 2
+		return nil
+	}
+	c.failures++
+	if c.failures >= maxFailures || !r.targets[t.Target].Agent.Alive() || t.Warmup() {
+		r.giveUp(w, t.Target, c, t.Error)
+	}
+	if d := r.targets[r.Plan.Baseline].dead; d != nil {
+		return fmt.Errorf("%w: %s: %s", ErrBaseline, r.Plan.Baseline, d.Message)
+	}
+	return nil
+}
+
+func printable(b []byte) string { return proc.Printable(b) }

@@ -1,0 +1,107 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"tare/internal/deploy"
+	"tare/internal/env"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// Drivers opens environments with the real drivers and puts an agent into each.
+type Drivers struct {
+	Registry *env.Registry
+	Agents   env.Agents
+	RunID    string
+	Dir      string // private directory of the run; each environment gets one below it
+	Log      *slog.Logger
+	// Deadline bounds one opening; 0 means three minutes, which a slow emulator needs for two boots.
+	Deadline time.Duration
+}
+
+const defaultOpenDeadline = 3 * time.Minute
+
+// Open implements Opener.
+func (d *Drivers) Open(ctx context.Context, e *plan.Environment, session int) (Target, error) {
+	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session}}
+	info, ok := d.Registry.Lookup(e.Spec.Driver)
+	if !ok {
+		return t, fmt.Errorf("environment %s: no driver is called %q", e.Name, e.Spec.Driver)
+	}
+	dir := filepath.Join(d.Dir, fmt.Sprintf("%s-%d", e.Name, session))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return t, fmt.Errorf("environment %s: make directory: %w", e.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(d.Deadline, defaultOpenDeadline))
+	defer cancel()
+	began := time.Now()
+	opened, err := info.Driver.Open(ctx, env.Options{
+		Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name),
+	})
+	if err != nil {
+		os.RemoveAll(dir)
+		return t, err
+	}
+	undo := func() error {
+		err := opened.Close()
+		os.RemoveAll(dir)
+		return err
+	}
+	s, err := d.connect(ctx, opened)
+	if err != nil {
+		err = evidence(e.Name, opened, err)
+		undo()
+		return t, err
+	}
+	t.Record.OpenNS = int64(time.Since(began))
+	t.Record.Outside = opened.Facts()
+	if r, ok := opened.(env.Retrier); ok {
+		t.Record.Retries = r.Retries()
+	}
+	if t.Record.Inside, err = s.Facts(ctx); err != nil {
+		err = evidence(e.Name, opened, fmt.Errorf("collect facts: %w", err))
+		s.Close()
+		undo()
+		return t, err
+	}
+	t.Agent = s
+	t.Close = func() error {
+		s.Close()
+		return undo()
+	}
+	return t, nil
+}
+
+func (d *Drivers) connect(ctx context.Context, opened env.Env) (*deploy.Session, error) {
+	stream, err := opened.Agent(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	var witnesses []env.Diagnoser
+	if w, ok := opened.(env.Diagnoser); ok {
+		witnesses = append(witnesses, w)
+	}
+	s, err := deploy.Connect(ctx, stream, d.RunID, witnesses...)
+	if err != nil {
+		stream.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// evidence adds what the environment can still tell to an error that has none.
+func evidence(name string, opened env.Env, err error) error {
+	f := failure("open", err)
+	if f.Evidence == "" {
+		if d, ok := opened.(env.Diagnoser); ok {
+			f = &record.Failure{Kind: f.Kind, Message: f.Message, Evidence: printable(d.Diagnose())}
+		}
+	}
+	return &record.Failure{Kind: f.Kind, Message: name + ": " + f.Message, Evidence: f.Evidence}
+}

@@ -1,0 +1,307 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"tare/internal/compare"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/workload"
+)
+
+// Sink is where a run writes; *bundle.Writer implements it.
+type Sink interface {
+	Plan(p *plan.Plan) error
+	Environments(envs []record.Environment) error
+	Append(t *record.Trial) error
+}
+
+// Evidence keeps the evidence of failures; *bundle.Writer implements it.
+type Evidence interface {
+	Evidence(name string, data []byte) error
+}
+
+// Config is everything a run needs.
+type Config struct {
+	Plan     *plan.Plan
+	Kinds    func(name string) (*workload.Kind, bool)
+	Opener   Opener
+	Sink     Sink
+	Evidence Evidence
+	Gate     *Gate // nil: no gate
+	// Header is what the result says of the run: id, version, build.
+	Header compare.Run
+	// Prior holds what an interrupted run left: its trials count, and the run goes on after them.
+	Prior        []record.Trial
+	PriorTargets []record.Environment
+	// Inject is the share of extra work per target that is done and not reported: the positive control of the self-test.
+	Inject map[string]float64
+	Events func(Event)
+	Log    *slog.Logger
+}
+
+// ErrBaseline says that the run ended because its baseline could not be measured.
+var ErrBaseline = errors.New("the baseline could not be measured")
+
+// runner is the state of a run.
+type runner struct {
+	Config
+	started time.Time
+	// before is the time the interrupted part of a resumed run took; the budget covers only what runs now.
+	seq      int
+	trials   []record.Trial
+	envs     []record.Environment
+	session  int
+	targets  map[string]*target
+	cells    map[cellKey]*cell
+	settled  map[string]bool // workload labels that get no more blocks
+	blocks   map[string]int  // last block number begun, by workload, in this session
+	kept     map[string]int  // blocks completed and not discarded, by workload, in this session
+	discards int
+	result   *compare.Result
+	rng      *rand.Rand
+}
+
+type cellKey struct{ workload, target string }
+
+// cell is what the run knows of one workload in one target.
+type cell struct {
+	work     int64
+	expected time.Duration // one trial with everything around it
+	failures int           // consecutive
+	dead     *record.Failure
+}
+
+// maxFailures is the number of trials in a row that may fail before a cell is given up.
+const maxFailures = 3
+
+// Run carries out the plan and returns what the trials say. The result is valid, for what was measured, also when the
+// error is not nil: then the context was done, the disk failed or the baseline is lost.
+func Run(ctx context.Context, c Config) (*compare.Result, error) {
+	r := &runner{
+		Config: c, started: time.Now(), targets: map[string]*target{}, cells: map[cellKey]*cell{},
+		trials: append([]record.Trial(nil), c.Prior...), envs: append([]record.Environment(nil), c.PriorTargets...),
+		rng: rand.New(rand.NewPCG(c.Plan.Seed, 0x74617265)),
+	}
+	if r.Events == nil {
+		r.Events = func(Event) {}
+	}
+	if r.Log == nil {
+		r.Log = slog.New(slog.DiscardHandler)
+	}
+	first := 1
+	for i := range r.trials {
+		r.seq = max(r.seq, r.trials[i].Seq)
+		first = max(first, r.trials[i].Session)
+	}
+	var err error
+	for s := first; s <= r.Plan.Sessions && err == nil; s++ {
+		err = r.runSession(ctx, s)
+	}
+	r.evaluate()
+	return r.result, err
+}
+
+// runSession opens the environments, measures until all is settled or spent, and closes them.
+func (r *runner) runSession(ctx context.Context, session int) error {
+	r.session = session
+	r.settled, r.blocks, r.kept = map[string]bool{}, map[string]int{}, map[string]int{}
+	r.recount()
+	defer r.closeAll()
+	if err := r.openAll(ctx); err != nil {
+		return err
+	}
+	if err := r.calibrateAll(ctx); err != nil {
+		return err
+	}
+	if err := r.warmUp(ctx); err != nil {
+		return err
+	}
+	r.Events(Event{Kind: Forecasted, Left: r.left()})
+	for {
+		todo := r.unsettled()
+		if len(todo) == 0 {
+			return nil
+		}
+		r.rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
+		for _, w := range todo {
+			if r.overBudget(w) {
+				r.Events(Event{Kind: Looked, Result: r.evaluate(), Text: "the time budget is spent"})
+				return nil
+			}
+			if err := r.block(ctx, w); err != nil {
+				return err
+			}
+		}
+		r.look(todo)
+	}
+}
+
+// recount finds how far an interrupted run got in this session, so that a resumed one goes on after it.
+func (r *runner) recount() {
+	type block struct {
+		workload string
+		n        int
+	}
+	lost := map[block]bool{}
+	slots := map[block]int{}
+	for i := range r.trials {
+		t := &r.trials[i]
+		if t.Session != r.session || t.Warmup() {
+			continue
+		}
+		b := block{t.Workload, t.Block}
+		r.blocks[t.Workload] = max(r.blocks[t.Workload], t.Block)
+		slots[b]++
+		lost[b] = lost[b] || t.Discarded != ""
+	}
+	for b, n := range slots {
+		// A block that was cut short keeps its pairs, but does not count towards the next look.
+		if w, ok := r.Plan.Workload(b.workload); ok && !lost[b] && n >= r.slots(w) {
+			r.kept[b.workload]++
+		}
+	}
+}
+
+// slots is the number of trials in a block of the workload: its targets and the null control.
+func (r *runner) slots(w *plan.Workload) int {
+	n := 1
+	for i := range r.Plan.Environments {
+		if w.On(r.Plan.Environments[i].Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// lastLook is the most blocks a workload gets in one session. With several sessions the session is the unit of the
+// verdict, so that looks inside one decide nothing and every session gets the blocks of the first look.
+func (r *runner) lastLook() int {
+	if r.Plan.Sessions > 1 {
+		return r.Plan.Looks[0]
+	}
+	return r.Plan.MaxBlocks()
+}
+
+// unsettled lists the workloads that get another block.
+func (r *runner) unsettled() []*plan.Workload {
+	var todo []*plan.Workload
+	for i := range r.Plan.Workloads {
+		w := &r.Plan.Workloads[i]
+		if !r.settled[w.Label] && r.kept[w.Label] < r.lastLook() && r.measurable(w) {
+			todo = append(todo, w)
+		}
+	}
+	return todo
+}
+
+// measurable tells whether the workload can still tell anything: its baseline and a candidate are alive.
+func (r *runner) measurable(w *plan.Workload) bool {
+	if !r.alive(w, r.Plan.Baseline) {
+		return false
+	}
+	if len(r.Plan.Environments) == 1 {
+		return true // a baseline alone is measured against itself
+	}
+	for i := range r.Plan.Environments {
+		if e := r.Plan.Environments[i].Name; e != r.Plan.Baseline && w.On(e) && r.alive(w, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *runner) alive(w *plan.Workload, target string) bool {
+	t, c := r.targets[target], r.cells[cellKey{w.Label, target}]
+	return t != nil && t.dead == nil && c != nil && c.dead == nil
+}
+
+// look evaluates when workloads reached a block count at which the plan decides.
+func (r *runner) look(round []*plan.Workload) {
+	if r.Plan.Sessions > 1 {
+		return
+	}
+	due := round[:0:0]
+	for _, w := range round {
+		for _, n := range r.Plan.Looks {
+			if r.kept[w.Label] == n {
+				due = append(due, w)
+			}
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
+	res := r.evaluate()
+	for _, w := range due {
+		if compare.Settled(res, w.Label) {
+			r.settled[w.Label] = true
+		}
+	}
+	r.Events(Event{Kind: Looked, Result: res, Left: r.left()})
+}
+
+// evaluate computes the state of all cells from all trials.
+func (r *runner) evaluate() *compare.Result {
+	h := r.Header
+	h.Seconds += time.Since(r.started).Seconds()
+	r.result = compare.Evaluate(compare.Input{
+		Plan: r.Plan, Environments: r.envs, Trials: r.trials, Kinds: r.Kinds, Run: h,
+	})
+	return r.result
+}
+
+// overBudget tells whether the next block of the workload would overrun the budget.
+func (r *runner) overBudget(w *plan.Workload) bool {
+	return r.Plan.Budget > 0 && time.Since(r.started)+r.blockTime(w) > r.Plan.Budget
+}
+
+// blockTime is how long a block of the workload is expected to take, from what its trials took so far.
+func (r *runner) blockTime(w *plan.Workload) time.Duration {
+	var d time.Duration
+	for i := range r.Plan.Environments {
+		e := r.Plan.Environments[i].Name
+		if c := r.cells[cellKey{w.Label, e}]; c != nil && w.On(e) && r.alive(w, e) {
+			d += c.expected
+			if e == r.Plan.Baseline {
+				d += c.expected
+			}
+		}
+	}
+	return d
+}
+
+// left forecasts the rest of the run if every unsettled workload goes on to its next look.
+func (r *runner) left() time.Duration {
+	var d time.Duration
+	for _, w := range r.unsettled() {
+		next := r.lastLook()
+		for _, n := range r.Plan.Looks {
+			if n > r.kept[w.Label] {
+				next = min(next, n)
+				break
+			}
+		}
+		d += time.Duration(next-r.kept[w.Label]) * r.blockTime(w)
+	}
+	if r.Plan.Budget > 0 {
+		d = min(d, r.Plan.Budget-time.Since(r.started))
+	}
+	return max(d, 0)
+}
+
+// append numbers a trial, puts it on disk and keeps it.
+func (r *runner) append(t *record.Trial) error {
+	r.seq++
+	t.Seq, t.Session = r.seq, r.session
+	if err := r.Sink.Append(t); err != nil {
+		return fmt.Errorf("write trial %d: %w", t.Seq, err)
+	}
+	r.trials = append(r.trials, *t)
+	return nil
+}

@@ -1,0 +1,121 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tare/internal/deploy"
+	"tare/internal/env"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/wire"
+)
+
+// Agent is the part of an agent's connection that a run needs; *deploy.Session implements it.
+type Agent interface {
+	Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error)
+	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)
+	Alive() bool
+}
+
+// Target is an open environment with its agent.
+type Target struct {
+	Agent  Agent
+	Record record.Environment
+	// Close ends the agent and the environment and removes everything made for them.
+	Close func() error
+}
+
+// Opener opens the plan's environments.
+type Opener interface {
+	// Open returns what is known of the environment also when it fails: then the record carries the failure.
+	Open(ctx context.Context, e *plan.Environment, session int) (Target, error)
+}
+
+// target is an open environment in a run.
+type target struct {
+	Target
+	dead *record.Failure
+}
+
+// openAll opens every environment of the plan. Only a lost baseline, a full disk or the end of the context is an error.
+func (r *runner) openAll(ctx context.Context) error {
+	for i := range r.Plan.Environments {
+		e := &r.Plan.Environments[i]
+		r.Events(Event{Kind: Opening, Target: e.Name})
+		began := time.Now()
+		t, err := r.Opener.Open(ctx, e, r.session)
+		r.envs = append(r.envs, t.Record)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			f := failure("open", err)
+			r.envs[len(r.envs)-1].Error = f
+			r.targets[e.Name] = &target{dead: f}
+			r.keep(fmt.Sprintf("%s-%d-open.txt", e.Name, r.session), f.Evidence)
+			r.Events(Event{Kind: OpenFailed, Target: e.Name, Failure: f})
+			if e.Name == r.Plan.Baseline {
+				r.Sink.Environments(r.envs)
+				return fmt.Errorf("%w: %s", ErrBaseline, f.Message)
+			}
+			continue
+		}
+		for n, retry := range t.Record.Retries {
+			r.keep(fmt.Sprintf("%s-%d-retry%d.txt", e.Name, r.session, n+1), retry.Evidence)
+		}
+		r.targets[e.Name] = &target{Target: t}
+		r.Events(Event{Kind: Opened, Target: e.Name, Elapsed: time.Since(began)})
+	}
+	return r.Sink.Environments(r.envs)
+}
+
+func (r *runner) closeAll() {
+	for name, t := range r.targets {
+		if t.Target.Close == nil {
+			continue
+		}
+		if err := t.Target.Close(); err != nil {
+			r.Log.Warn("close environment", "env", name, "error", err)
+		}
+	}
+	r.targets = map[string]*target{}
+	r.cells = map[cellKey]*cell{}
+}
+
+// lose gives a target up for the rest of the session.
+func (r *runner) lose(name string, f *record.Failure) {
+	if t := r.targets[name]; t != nil && t.dead == nil {
+		t.dead = f
+		r.keep(fmt.Sprintf("%s-%d-lost.txt", name, r.session), f.Evidence)
+		r.Events(Event{Kind: Dropped, Target: name, Failure: f})
+	}
+}
+
+// keep writes evidence into the bundle. That a piece of evidence could not be kept never ends a run; if the disk is
+// full, the next trial says so.
+func (r *runner) keep(name, text string) {
+	if r.Evidence == nil || text == "" {
+		return
+	}
+	if err := r.Evidence.Evidence(name, []byte(text)); err != nil {
+		r.Log.Warn("keep evidence", "file", name, "error", err)
+	}
+}
+
+// failure turns an error into its record.
+func failure(kind string, err error) *record.Failure {
+	if f, ok := errors.AsType[*record.Failure](err); ok {
+		return f
+	}
+	f := &record.Failure{Kind: kind, Message: err.Error()}
+	if o, ok := errors.AsType[*env.OpenError](err); ok {
+		f.Evidence = printable(o.Evidence)
+	}
+	if h, ok := errors.AsType[*deploy.HandshakeError](err); ok && f.Evidence == "" {
+		f.Evidence = printable(h.Evidence())
+	}
+	return f
+}
