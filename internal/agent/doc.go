@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 
+	"tare/internal/agent/nsinit"
+	"tare/internal/agent/nsinit"
 	"tare/internal/wire"
 	"tare/internal/workload"
 	"tare/internal/workload/all"
@@ -32,10 +34,10 @@ const (
 	roleVersion = "version" // print version, build id and platform
 )
 
-// IsRole tells whether args, with the program's name first, ask for the agent or a worker. The full tare program uses it
-// to step aside, and a process with PID 1 to know that it was started as an agent and not as init.
+// IsRole tells whether args, with the program's name first, ask for the agent, a worker or a container's first process.
+// The full tare program uses it to step aside, and a process with PID 1 to know that it was not started as a machine's init.
 func IsRole(args []string) bool {
-	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker)
+	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role)
 }
 
 // Main runs the role that args, with the program's name first, ask for, and returns the exit code. Without a role it is
@@ -76,10 +78,14 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return 0
 	}
 	switch role {
+	case nsinit.Role:
+		return nsinit.Main(rest, stderr)
 	case roleAgent:
 		return p.agent(*dir, *remove, stdin, stdout, stderr)
 	case roleWorker:
 		return work(p.Kinds(), *dir, stdin, stdout)
+	case nsinit.Role:
+		return nsinit.Main(rest, stderr)
 	}
 	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker or version\n", role)
 	return 2

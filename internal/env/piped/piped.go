@@ -19,7 +19,7 @@ type Agents struct {
 
 // Start starts cmd as the agent. ctx bounds only the start: cmd must have been made with a context that lives as long as
 // the agent may, because an agent's life is its stream's.
-func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (*proc.Stream, error) {
+func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (env.Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -44,15 +44,19 @@ func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (*proc.Stream, error)
 	return s, nil
 }
 
+// Last returns the stream of the agent started last, nil when there was none.
+func (a *Agents) Last() *proc.Stream {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cur
+}
+
 // Diagnose returns the evidence of the agent started last.
 func (a *Agents) Diagnose() []byte {
-	a.mu.Lock()
-	s := a.cur
-	a.mu.Unlock()
-	if s == nil {
-		return nil
+	if s := a.Last(); s != nil {
+		return s.Diagnose()
 	}
-	return s.Diagnose()
+	return nil
 }
 
 // Close ends the agent that runs, if any. It tells whether this was the first call.
@@ -67,5 +71,4 @@ func (a *Agents) Close() (first bool) {
 	return first
 }
 
-var _ env.Stream = (*proc.Stream)(nil)
 var _ env.Diagnoser = (*proc.Stream)(nil)

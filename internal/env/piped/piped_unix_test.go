@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/env"
 	"tare/internal/proc"
 )
 
@@ -16,7 +17,7 @@ func TestOneAgentAtATime(t *testing.T) {
 	if d := a.Diagnose(); d != nil {
 		t.Errorf("diagnosis of nothing: %q", d)
 	}
-	start := func() (*proc.Stream, error) {
+	start := func() (env.Stream, error) {
 		return a.Start(t.Context(), proc.Command(context.Background(), "sh", "-c", "echo here; echo said >&2; cat"))
 	}
 	first, err := start()
@@ -37,7 +38,8 @@ func TestOneAgentAtATime(t *testing.T) {
 	if !a.Close() || a.Close() {
 		t.Error("Close must tell the first call from the second")
 	}
-	<-second.Done()
+	second.Close()
+	<-a.Last().Done()
 	if d := string(a.Diagnose()); !strings.HasPrefix(d, "said\n[sh: ") {
 		t.Errorf("diagnosis %q", d)
 	}

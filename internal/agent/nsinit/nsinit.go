@@ -1,0 +1,51 @@
+// Package nsinit is the first process of the built-in container: the agent's own executable, started in fresh namespaces
+// by the namespace driver, which gives itself a root, starts the agent proper and ends with it.
+//
+// It isolates for measurement, not for security: what runs inside sees its own files, processes, network and host name,
+// but nothing here defends the host against a hostile workload.
+package nsinit
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Role is the word by which the agent's executable is asked to be this: AGENT nsinit CONFIG.
+const Role = "nsinit"
+
+// WorkDir is the agent's work directory inside, on the overlay.
+const WorkDir = "/tare-work"
+
+// Exit codes of this process. Any other is the agent's own.
+const (
+	ExitSetup = 70 // the container could not be set up; standard error says which step
+	ExitUsage = 64
+)
+
+// Config is what the driver decides. It travels as JSON in the argument after the role.
+type Config struct {
+	// Dir is an empty directory outside for the overlay's layers. It must be on a file system that can be an upper layer.
+	Dir string `json:"dir"`
+	// Root is the directory that becomes the lower, unchanged layer.
+	Root string `json:"root"`
+	// Hostname is the name inside.
+	Hostname string `json:"hostname"`
+	// OwnNet says that the network namespace is new: its loopback is brought up.
+	OwnNet bool `json:"own_net"`
+	// OwnUser says that the user namespace is new, where devices cannot be made and overlayfs keeps its marks in the
+	// user's extended attributes.
+	OwnUser bool `json:"own_user"`
+	// CPUs are the processors the agent may use; empty means all.
+	CPUs []int `json:"cpus,omitempty"`
+	// Check ends after the set-up, with exit code 0, instead of starting the agent.
+	Check bool `json:"check,omitempty"`
+}
+
+// Args returns the arguments after the executable's name.
+func (c *Config) Args() ([]string, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode container set-up: %w", err)
+	}
+	return []string{Role, string(b)}, nil
+}

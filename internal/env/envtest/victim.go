@@ -1,0 +1,139 @@
+package envtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/deploy"
+	"tare/internal/env"
+	"tare/internal/proc"
+)
+
+// victimVar tells the test binary to be a controller that is going to be killed, and with what.
+const victimVar = "TARE_ENVTEST_VICTIM"
+
+var hasMain bool
+
+// Main is the TestMain of a driver's package. It runs the tests or, in a process that the suite started to be killed,
+// a controller.
+func Main(m *testing.M, infos []env.Info) {
+	hasMain = true
+	if text := os.Getenv(victimVar); text != "" {
+		os.Unsetenv(victimVar)
+		if err := victim(text, infos); err != nil {
+			panic(err)
+		}
+		return
+	}
+	m.Run()
+}
+
+// order is what a victim does.
+type order struct {
+	Spec     env.Spec
+	RunID    string
+	Dir      string
+	OS, Arch string
+	Agent    string
+	Kind     string
+}
+
+// given is the store of the one agent that a victim was given.
+type given order
+
+func (g given) Path(goos, goarch string) (string, error) {
+	if goos != g.OS || goarch != g.Arch {
+		return "", fmt.Errorf("this test has an agent for %s/%s only, not for %s/%s", g.OS, g.Arch, goos, goarch)
+	}
+	return g.Agent, nil
+}
+
+func victim(text string, infos []env.Info) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return fmt.Errorf("read the victim's orders: %w", err)
+	}
+	info, ok := env.NewRegistry(infos...).Lookup(o.Spec.Driver)
+	if !ok {
+		return fmt.Errorf("this package has no driver %s", o.Spec.Driver)
+	}
+	fmt.Println("opening")
+	ctx := context.Background()
+	e, err := info.Driver.Open(ctx, env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: given(o), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	stream, err := e.Agent(ctx)
+	if err != nil {
+		return err
+	}
+	session, err := deploy.Connect(ctx, stream, o.RunID)
+	if err != nil {
+		return err
+	}
+	fmt.Println("measuring")
+	s := suite{kind: o.Kind}
+	_, err = session.Run(ctx, s.run(endlessWork))
+	return fmt.Errorf("the endless trial ended: %w", err)
+}
+
+// controllerKilled kills controllers with SIGKILL: while one opens its environment, and in the middle of a trial.
+func (s *suite) controllerKilled(t *testing.T) {
+	for _, m := range []struct {
+		stage string
+		after time.Duration
+	}{{"opening", 30 * time.Millisecond}, {"measuring", 700 * time.Millisecond}} {
+		t.Run(m.stage, func(t *testing.T) {
+			o := s.options(t, s.Spec)
+			text, err := json.Marshal(order{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch, Agent: s.agent(t), Kind: s.kind})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
+			defer cancel()
+			cmd := proc.Command(ctx, os.Args[0])
+			cmd.Env = append(os.Environ(), victimVar+"="+string(text))
+			said := proc.NewTail(32 << 10)
+			cmd.Stderr = said
+			r, w := io.Pipe()
+			cmd.Stdout = w
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() {
+				cmd.Wait()
+				w.Close()
+				close(ended)
+			}()
+			reached := false
+			for lines := bufio.NewScanner(r); !reached && lines.Scan(); {
+				reached = strings.TrimSpace(lines.Text()) == m.stage
+			}
+			go io.Copy(io.Discard, r)
+			if !reached {
+				<-ended
+				t.Fatalf("the controller ended before %s:\n%s", m.stage, said.Bytes())
+			}
+			time.Sleep(m.after)
+			if m.stage == "measuring" && len(s.leaks(t, o)) == 0 {
+				t.Error("nothing of the run is to be seen while it runs: the search for leaks does not work")
+			}
+			cmd.Process.Kill()
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the killed controller's pipes are held open")
+			}
+			s.noLeaks(t, o, s.Settle)
+		})
+	}
+}
