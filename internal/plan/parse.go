@@ -38,8 +38,8 @@ func (t *Tables) kindNames() []string {
 
 // Bounds of a plan, so that no typing error asks for a year of work.
 const (
-	maxEnvironments = 64
-	maxWorkloads    = 1000
+	maxEnvironments = 32
+	maxWorkloads    = 400
 	maxLooks        = 20
 	maxSessions     = 100
 	maxBlocks       = 500 // the level of the looks is simulated, at a cost that grows with its square

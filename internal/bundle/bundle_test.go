@@ -1,0 +1,482 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/workload"
+)
+
+func testPlan() *plan.Plan {
+	return &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10, 30},
+		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
+		Environments: []plan.Environment{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}},
+		Workloads:    []plan.Workload{{Label: "w", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
+}
+
+func testTrial(i int) *record.Trial {
+	return &record.Trial{Session: 1, Block: 1 + i%30, Workload: "w", Target: "host", Work: 100, Start: time.Unix(1e9+int64(i), 0).UTC(),
+		AgentNS: int64(i) * 1000, ControllerNS: int64(i)*1000 + 3, Metrics: map[string]float64{"eps": 1.5 * float64(i)},
+		Samples: map[string][]float64{"lat": {0.1, 1e-9, float64(i)}}, Checks: map[string]string{"n": "1228"}}
+}
+
+func newBundle(t *testing.T, trials int) (string, *Writer) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "b")
+	w, err := Create(dir, "run-1", testPlan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	for i := range trials {
+		if err := w.Append(testTrial(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, w
+}
+
+// verify returns what Verify found, in one text.
+func verify(t *testing.T, dir string) (*Report, string) {
+	t.Helper()
+	r, err := Verify(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, p := range r.Problems {
+		fmt.Fprintln(&b, p)
+	}
+	return r, b.String()
+}
+
+func TestWriteAndRead(t *testing.T) {
+	dir, w := newBundle(t, 5)
+	envs := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: record.Facts{OS: "linux", Threads: 2}}}
+	if err := w.Environments(envs); err != nil {
+		t.Fatal(err)
+	}
+	p := testPlan()
+	p.Workloads[0].Work = map[string]int64{"host": 42}
+	if err := w.Plan(p); err != nil {
+		t.Fatal(err)
+	}
+	first, err1 := w.Evidence("vm-console.log", []byte("Kernel panic\x1b[31m"))
+	second, err2 := w.Evidence("vm-console.log", []byte("again"))
+	if err1 != nil || err2 != nil || first != "console/vm-console.log" || second != "console/vm-console-2.log" {
+		t.Errorf("%q %v %q %v", first, err1, second, err2)
+	}
+	if r, found := verify(t, dir); !r.OK() || r.Trials != 5 || r.State != Running {
+		t.Errorf("while running: %+v %s", r, found)
+	}
+	if err := w.Finish(Finished, 12.5); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(b.Plan, p) || !reflect.DeepEqual(b.Environments, envs) || b.Manifest.Seconds != 12.5 || b.Manifest.State != Finished {
+		t.Errorf("%+v", b)
+	}
+	trials, err := b.Load()
+	if err != nil || len(trials) != 5 {
+		t.Fatalf("%d trials, %v", len(trials), err)
+	}
+	for i := range trials {
+		want := testTrial(i)
+		want.Seq = i + 1
+		if !reflect.DeepEqual(&trials[i], want) {
+			t.Errorf("trial %d:\n got %+v\nwant %+v", i, trials[i], want)
+		}
+	}
+	if r, found := verify(t, dir); !r.OK() || r.Trials != 5 {
+		t.Errorf("after the end: %+v %s", r, found)
+	}
+	if err := w.Append(testTrial(9)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("append after the end: %v", err)
+	}
+	if _, _, err := Resume(dir); !errors.Is(err, ErrFinished) {
+		t.Errorf("resume after the end: %v", err)
+	}
+	if _, err := Create(dir, "run-2", testPlan()); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("create over it: %v", err)
+	}
+}
+
+func TestNotFinite(t *testing.T) {
+	dir, w := newBundle(t, 0)
+	tr := testTrial(0)
+	tr.Metrics["bad"], tr.Samples["worse"] = math.NaN(), []float64{1, math.Inf(1)}
+	if err := w.Append(tr); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Load()
+	if err != nil || len(got) != 1 || len(got[0].Warnings) != 1 || got[0].Warnings[0].Code != "not-finite" || got[0].Metrics["eps"] != tr.Metrics["eps"] {
+		t.Errorf("%+v %v", got, err)
+	}
+	if _, still := tr.Metrics["bad"]; !still || tr.Warnings != nil {
+		t.Error("the caller's trial was changed")
+	}
+}
+
+func TestLongTrial(t *testing.T) {
+	dir, w := newBundle(t, 0)
+	tr := testTrial(0)
+	tr.Samples["lat"] = make([]float64, MaxLine/4)
+	for i := range tr.Samples["lat"] {
+		tr.Samples["lat"][i] = 1.0 / float64(i+3)
+	}
+	if err := w.Append(tr); err != nil {
+		t.Fatal(err)
+	}
+	tr.Samples, tr.State = nil, map[string]string{"x": strings.Repeat("y", MaxLine)}
+	if err := w.Append(tr); err == nil || !strings.Contains(err.Error(), "do not fit") {
+		t.Errorf("a line of 8 MiB: %v", err)
+	}
+	if err := w.Append(testTrial(2)); err != nil {
+		t.Errorf("the next trial: %v", err)
+	}
+	b, _ := Open(dir)
+	got, err := b.Load()
+	if err != nil || len(got) != 2 || got[0].Warnings[0].Code != "samples-dropped" || got[1].Seq != 2 {
+		t.Errorf("%d trials, %v", len(got), err)
+	}
+}
+
+// TestTornTail cuts the file of an unfinished run at every byte of its last lines, as a crash may.
+func TestTornTail(t *testing.T) {
+	dir, w := newBundle(t, 3)
+	w.Close()
+	file := filepath.Join(dir, TrialsFile)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := []int{0}
+	for i, c := range whole {
+		if c == '\n' {
+			ends = append(ends, i+1)
+		}
+	}
+	for cut := ends[1]; cut < len(whole); cut++ {
+		for _, fill := range []int{0, 100} { // some file systems extend the file first: zeros follow
+			data := append(bytes.Clone(whole[:cut]), make([]byte, fill)...)
+			if err := os.WriteFile(file, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			for want+1 < len(ends) && ends[want+1] <= cut {
+				want++
+			}
+			b, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := b.Load()
+			if err != nil || len(got) != want {
+				t.Fatalf("cut at %d+%d: %d trials, want %d, %v", cut, fill, len(got), want, err)
+			}
+			r, found := verify(t, dir)
+			if !r.OK() || r.Torn != int64(len(data)-ends[want]) {
+				t.Fatalf("cut at %d+%d: torn %d, want %d: %s", cut, fill, r.Torn, len(data)-ends[want], found)
+			}
+		}
+	}
+	// Resume repairs it, keeps the bytes and goes on.
+	tail := whole[ends[2] : ends[3]-20]
+	if err := os.WriteFile(file, whole[:ends[3]-20], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w, b, err := Resume(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Load(); err != nil || len(got) != 2 {
+		t.Errorf("%d trials after resume, %v", len(got), err)
+	}
+	if err := w.Append(testTrial(7)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(Interrupted, 1); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := os.ReadFile(filepath.Join(dir, EvidenceDir, "torn-line")); err != nil || !bytes.Equal(kept, tail) {
+		t.Errorf("the torn bytes: %q, %v", kept, err)
+	}
+	if r, found := verify(t, dir); !r.OK() || r.Trials != 3 {
+		t.Errorf("%+v %s", r, found)
+	}
+	w, _, err = Resume(dir)
+	if err != nil {
+		t.Fatalf("resume an interrupted run: %v", err)
+	}
+	if err := w.Finish(Finished, 2); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := Open(dir); b.Manifest.Seconds != 3 || b.Manifest.Trials != 3 {
+		t.Errorf("%+v", b.Manifest)
+	}
+}
+
+// TestEveryEditIsSeen changes one byte at a time in every file of a bundle.
+func TestEveryEditIsSeen(t *testing.T) {
+	for _, state := range []State{Running, Finished} {
+		dir, w := newBundle(t, 3)
+		if _, err := w.Evidence("log", []byte("all well")); err != nil {
+			t.Fatal(err)
+		}
+		if state == Finished {
+			if err := w.Finish(state, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Close()
+		names := []string{TrialsFile}
+		if state == Finished {
+			names = append(names, PlanFile, EnvironmentsFile, EvidenceDir+"/log")
+		}
+		for _, name := range names {
+			file := filepath.Join(dir, name)
+			whole, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// An unfinished run's last line may be cut by a crash anywhere; what is before it may not.
+			end := len(whole)
+			if state == Running {
+				end = bytes.LastIndexByte(whole[:len(whole)-1], '\n')
+			}
+			for i := 0; i < end; i += 3 {
+				edited := bytes.Clone(whole)
+				edited[i] ^= 1
+				if err := os.WriteFile(file, edited, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if r, _ := verify(t, dir); r.OK() {
+					t.Fatalf("%s, %s: byte %d changed from %q to %q and nothing was found", state, name, i, whole[i], edited[i])
+				}
+			}
+			if err := os.WriteFile(file, whole, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, found := verify(t, dir); !r.OK() {
+			t.Errorf("%s: put back as it was: %s", state, found)
+		}
+	}
+}
+
+// TestLineRemoved holds that a line in the middle cannot be taken out or swapped, also of a run that goes on.
+func TestLineRemoved(t *testing.T) {
+	dir, w := newBundle(t, 4)
+	w.Close()
+	file := filepath.Join(dir, TrialsFile)
+	whole, _ := os.ReadFile(file)
+	l := bytes.SplitAfter(whole, []byte("\n"))
+	for name, data := range map[string][][]byte{"removed": {l[0], l[2], l[3]}, "swapped": {l[0], l[2], l[1], l[3]}, "first removed": {l[1], l[2], l[3]}, "twice": {l[0], l[1], l[1]}} {
+		if err := os.WriteFile(file, bytes.Join(data, nil), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := verify(t, dir); r.OK() {
+			t.Errorf("%s: nothing was found", name)
+		}
+		b, _ := Open(dir)
+		if _, err := b.Load(); err == nil || !strings.Contains(err.Error(), "tare verify") {
+			t.Errorf("%s: Load says %v", name, err)
+		}
+		if _, _, err := Resume(dir); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("%s: Resume says %v", name, err)
+		}
+	}
+}
+
+func TestUnknownNames(t *testing.T) {
+	dir, w := newBundle(t, 1)
+	for _, tr := range []*record.Trial{{Workload: "w", Target: "nowhere", Block: 1}, {Workload: "none", Target: "host", Block: 1}, {Workload: "w", Target: "host", Block: 99}} {
+		if err := w.Append(tr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, found := verify(t, dir); len(r.Problems) != 3 || r.Trials != 4 {
+		t.Errorf("%s", found)
+	}
+}
+
+func TestEvidenceNames(t *testing.T) {
+	dir, w := newBundle(t, 0)
+	for _, name := range []string{"", "..", "../x", "/etc/passwd", "a/b", `a\b`, ".hidden", "a\x00b", "a b", strings.Repeat("x", 101), "é"} {
+		if p, err := w.Evidence(name, nil); err == nil {
+			t.Errorf("%q was accepted as %q", name, p)
+		}
+		if p, err := w.Evidence(EvidenceName(name), nil); err != nil {
+			t.Errorf("EvidenceName(%q) = %q: %v, %v", name, EvidenceName(name), p, err)
+		}
+	}
+	// A manifest that lists foreign files must not make Verify read them.
+	if err := w.Finish(Finished, 1); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, ManifestFile)
+	src, _ := os.ReadFile(file)
+	var m Manifest
+	if err := json.Unmarshal(src, &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"../secret", "/etc/passwd", "console/../../x", "console/", "tare.json", "console/a/b"} {
+		m.Files = append(m.Files, File{Path: p})
+	}
+	src, _ = json.Marshal(m)
+	if err := os.WriteFile(file, src, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r, found := verify(t, dir); len(r.Problems) != 6 {
+		t.Errorf("%d problems: %s", len(r.Problems), found)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir, w := newBundle(t, 1)
+	w.Close()
+	file := filepath.Join(dir, ManifestFile)
+	good, _ := os.ReadFile(file)
+	for name, c := range map[string]struct {
+		src  string
+		want error
+	}{
+		"newer":     {`{"schema":2,"version":"9.0","trials":"in another form"}`, ErrNewer},
+		"not json":  {"hello", ErrNotBundle},
+		"no schema": {`{}`, ErrNotBundle},
+		"state":     {strings.Replace(string(good), `"running"`, `"walking"`, 1), nil},
+	} {
+		if err := os.WriteFile(file, []byte(c.src), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir); err == nil || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: Open says %v", name, err)
+		}
+		if _, err := Verify(dir); err == nil {
+			t.Errorf("%s: Verify accepts it", name)
+		}
+		if _, _, err := Resume(dir); err == nil {
+			t.Errorf("%s: Resume accepts it", name)
+		}
+	}
+	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNotBundle) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, err := Open(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	dir, w := newBundle(t, 1)
+	if _, err := Create(dir, "run-2", testPlan()); !errors.Is(err, ErrResumable) || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("over a run that goes on: %v", err)
+	}
+	if _, _, err := Resume(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("resume what another writes: %v", err)
+	}
+	w.Close()
+	if w, _, err := Resume(dir); err != nil {
+		t.Errorf("the lock was not given back: %v", err)
+	} else {
+		w.Close()
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "thesis.doc"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(other, "run-3", testPlan()); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("over a folder in use: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(other, TrialsFile)); err == nil {
+		t.Error("a refused folder was written to")
+	}
+	// What a beginning that was killed left behind is no obstacle.
+	left := t.TempDir()
+	for _, name := range []string{TrialsFile, PlanFile, tmpName(ManifestFile)} {
+		if err := os.WriteFile(filepath.Join(left, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := Create(left, "run-4", testPlan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+}
+
+func FuzzTrials(f *testing.F) {
+	line, chain, err := encode(testTrial(1), genesis("r"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	second, _, err := encode(testTrial(2), chain)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append(line, second...))
+	f.Add(append(line, second[:40]...))
+	f.Add([]byte("\x00\x00\n{}\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		s := newScanner(bytes.NewReader(src), "r")
+		for {
+			tr, err := s.next()
+			if err != nil {
+				break
+			}
+			if tr == nil {
+				t.Fatal("no trial and no error")
+			}
+		}
+		if s.good > int64(len(src)) || s.good > 0 && src[s.good-1] != '\n' {
+			t.Fatalf("%d of %d bytes are trusted", s.good, len(src))
+		}
+		// What is trusted must read the same again, to its end.
+		again := newScanner(bytes.NewReader(src[:s.good]), "r")
+		for {
+			if _, err := again.next(); err != nil {
+				break
+			}
+		}
+		if again.good != s.good || again.lines != s.lines || again.chain != s.chain {
+			t.Fatalf("%d lines of %d bytes, then %d of %d", s.lines, s.good, again.lines, again.good)
+		}
+	})
+}
+
+func FuzzManifest(f *testing.F) {
+	good, err := json.Marshal(Manifest{Schema: 1, RunID: "r", State: Finished, Files: []File{{Path: PlanFile}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"schema":2}`))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, src []byte) {
+		if err := os.WriteFile(filepath.Join(dir, ManifestFile), src, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Verify(dir); err == nil && r.OK() {
+			t.Fatalf("a folder with nothing but a manifest is in order:\n%s", src)
+		}
+	})
+}

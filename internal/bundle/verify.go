@@ -1,0 +1,190 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"tare/internal/record"
+)
+
+// Problem is something in a bundle that is not as tare wrote it.
+type Problem struct {
+	File string // below the bundle
+	Line int    // of trials.ndjson; 0 elsewhere
+	Text string
+}
+
+func (p Problem) String() string {
+	if p.Line > 0 {
+		return fmt.Sprintf("%s line %d: %s", p.File, p.Line, p.Text)
+	}
+	return p.File + ": " + p.Text
+}
+
+// Report is the outcome of Verify.
+type Report struct {
+	State    State
+	Trials   int   // whole, chained trials from the beginning
+	Torn     int64 // bytes of a last line cut short by a crash: expected of a killed run, and no problem
+	Problems []Problem
+}
+
+// OK tells whether nothing was found.
+func (r *Report) OK() bool { return len(r.Problems) == 0 }
+
+// maxProblems bounds a report on a bundle that is wrong everywhere.
+const maxProblems = 100
+
+func (r *Report) add(file string, line int, format string, args ...any) {
+	if len(r.Problems) < maxProblems {
+		r.Problems = append(r.Problems, Problem{file, line, fmt.Sprintf(format, args...)})
+	}
+}
+
+// Verify checks a bundle against itself: its form, the chain of its trials, their sequence, the names they refer to and,
+// when the run has ended, the digest of every file. It changes nothing. An error means that there is no bundle to check.
+func Verify(dir string) (*Report, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("verify bundle %s: %w", dir, err)
+	}
+	defer root.Close()
+	m, err := readManifest(root)
+	if err != nil {
+		return nil, fmt.Errorf("verify bundle %s: %w", dir, err)
+	}
+	r := &Report{State: m.State}
+	b, err := open(root)
+	if err != nil {
+		r.add("plan and environments", 0, "%v", err)
+		b = &Bundle{Manifest: *m}
+	}
+	r.environments(root)
+	r.trials(root, b)
+	if m.State == Running {
+		if len(m.Files) > 0 {
+			r.add(ManifestFile, 0, "the run is going on, and yet there are digests")
+		}
+		return r, nil
+	}
+	r.files(root, m)
+	return r, nil
+}
+
+// strict decodes JSON and refuses members that this schema does not have.
+func strict(src []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("there is more after the value")
+	}
+	return nil
+}
+
+func (r *Report) environments(root *os.Root) {
+	src, err := readFile(root, EnvironmentsFile, maxEnvironments)
+	if err != nil {
+		r.add(EnvironmentsFile, 0, "%v", err)
+		return
+	}
+	var list []record.Environment
+	if err := strict(src, &list); err != nil {
+		r.add(EnvironmentsFile, 0, "%v", err)
+	}
+}
+
+func (r *Report) trials(root *os.Root, b *Bundle) {
+	f, err := openRegular(root, TrialsFile)
+	if err != nil {
+		r.add(TrialsFile, 0, "%v", err)
+		return
+	}
+	defer f.Close()
+	s := newScanner(f, b.Manifest.RunID)
+	for {
+		t, err := s.next()
+		if err == io.EOF {
+			break
+		}
+		if torn, ok := errors.AsType[*tornError](err); ok {
+			r.Torn = torn.bytes
+			if b.Manifest.State != Running {
+				r.add(TrialsFile, s.lines+1, "%v", err)
+			}
+			break
+		}
+		if err != nil {
+			r.add(TrialsFile, 0, "%v; the %d lines before are in order", err, s.lines)
+			return
+		}
+		r.trial(s, t, b)
+	}
+	r.Trials = s.lines
+	if m := b.Manifest; m.State != Running && (m.Trials != s.lines || m.Head != s.chain) {
+		r.add(TrialsFile, 0, "the run ended with %d trials and digest %.12s..., the file has %d and %.12s...", m.Trials, m.Head, s.lines, s.chain)
+	}
+}
+
+func (r *Report) trial(s *scanner, t *record.Trial, b *Bundle) {
+	r.Trials = s.lines
+	if t.Seq != s.lines {
+		r.add(TrialsFile, s.lines, "its sequence number is %d", t.Seq)
+	}
+	body, _, _ := split(s.buf[:len(s.buf)-1])
+	if err := strict(body, &record.Trial{}); err != nil {
+		r.add(TrialsFile, s.lines, "%v", err)
+	}
+	if b.Plan == nil {
+		return
+	}
+	if _, ok := b.Plan.Environment(t.Target); !ok {
+		r.add(TrialsFile, s.lines, "target %.60q is not in the plan", t.Target)
+	}
+	w, ok := b.Plan.Workload(t.Workload)
+	switch {
+	case !ok:
+		r.add(TrialsFile, s.lines, "workload %.60q is not in the plan", t.Workload)
+	case !w.On(t.Target):
+		r.add(TrialsFile, s.lines, "the plan does not run workload %.60q in %.60q", t.Workload, t.Target)
+	}
+	if t.Block < 0 || t.Block > b.Plan.MaxBlocks()*max(1, b.Plan.Sessions) {
+		r.add(TrialsFile, s.lines, "block %d is not in the plan", t.Block)
+	}
+}
+
+// files compares every file with its digest, and the list of digests with the files there are.
+func (r *Report) files(root *os.Root, m *Manifest) {
+	listed := map[string]bool{}
+	for _, want := range m.Files {
+		if !validPath(want.Path) || listed[want.Path] {
+			r.add(ManifestFile, 0, "it lists %.60q, which is no file of a bundle", want.Path)
+			continue
+		}
+		listed[want.Path] = true
+		got, err := digest(root, want.Path)
+		switch {
+		case err != nil:
+			r.add(want.Path, 0, "%v", err)
+		case got.Size != want.Size:
+			r.add(want.Path, 0, "it has %d bytes; it had %d when the run ended", got.Size, want.Size)
+		case got.SHA256 != want.SHA256:
+			r.add(want.Path, 0, "its content is not what it was when the run ended")
+		}
+	}
+	now, err := digests(root)
+	if err != nil {
+		r.add(EvidenceDir, 0, "%v", err)
+	}
+	for _, f := range now {
+		if !listed[f.Path] {
+			r.add(f.Path, 0, "it was not there when the run ended")
+		}
+	}
+}
