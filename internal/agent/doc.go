@@ -21,7 +21,6 @@ import (
 	"syscall"
 
 	"tare/internal/agent/nsinit"
-	"tare/internal/agent/nsinit"
 	"tare/internal/wire"
 	"tare/internal/workload"
 	"tare/internal/workload/all"
@@ -84,8 +83,6 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return p.agent(*dir, *remove, stdin, stdout, stderr)
 	case roleWorker:
 		return work(p.Kinds(), *dir, stdin, stdout)
-	case nsinit.Role:
-		return nsinit.Main(rest, stderr)
 	}
 	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker or version\n", role)
 	return 2
