@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tare/internal/deploy"
+	"tare/internal/deploy/agenttest"
 	"tare/internal/env"
 	"tare/internal/proc"
 )
@@ -33,7 +34,7 @@ func Main(m *testing.M, infos []env.Info) {
 		}
 		return
 	}
-	m.Run()
+	agenttest.Main(m) // the exit code is kept in m
 }
 
 // order is what a victim does.

@@ -1,0 +1,32 @@
+package namespace
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"tare/internal/env"
+	"tare/internal/env/envtest"
+)
+
+func spec(settings ...string) env.Spec {
+	s := env.Spec{Driver: "namespace", Settings: map[string]string{}}
+	for i := 0; i < len(settings); i += 2 {
+		s.Settings[settings[i]] = settings[i+1]
+	}
+	return s
+}
+
+func TestContract(t *testing.T) {
+	envtest.Run(t, Driver{}, envtest.Options{
+		Spec: spec(),
+		Impossible: []env.Spec{
+			spec("root", "/nowhere-at-all"), spec("dir", "/proc"), spec("cpus", "1023"),
+			spec("root", filepath.Join(os.Args[0], "file")),
+		},
+	})
+}
+
+func TestContractUserNamespace(t *testing.T) {
+	envtest.Run(t, Driver{}, envtest.Options{Spec: spec("user", "own"), Impossible: []env.Spec{spec("user", "own", "dir", "/sys")}})
+}
