@@ -26,6 +26,8 @@ type Kind struct {
 	WorkUnit string
 	// MaxWork bounds the frozen work of one trial; 0 means no bound.
 	MaxWork int64
+	// MaxWorkFor, where set, gives the bound for these parameters in the place of MaxWork.
+	MaxWorkFor func(Params) int64
 	// New checks the parameters together and makes a trial. It is called in the worker, once per trial.
 	New func(Params) (Trial, error)
 	// Dynamic, where set, gives the metrics for these parameters; Metrics then documents the default. The command
@@ -41,6 +43,14 @@ func (k *Kind) MetricsFor(p Params) []unit.Metric {
 		return k.Dynamic(p)
 	}
 	return k.Metrics
+}
+
+// WorkLimit returns the most units of work that one trial with the given parameters may do; 0 means no bound.
+func (k *Kind) WorkLimit(p Params) int64 {
+	if k.MaxWorkFor != nil {
+		return k.MaxWorkFor(p)
+	}
+	return k.MaxWork
 }
 
 // Primary returns the metric that answers the kind's headline question.

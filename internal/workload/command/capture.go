@@ -1,0 +1,110 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what is kept of a child's output, in bytes.
+const (
+	maxOutput = 8 << 20  // of the standard output that figures are taken from
+	maxTail   = 16 << 10 // of the standard error that is evidence of a failure
+)
+
+// drainGrace is how long output is awaited after a run has ended. Only a process that the run left behind, with the pipe
+// still open, makes it last that long.
+const drainGrace = time.Second
+
+// sink drains a pipe whose writing end is a child's output. While nothing is written it costs nothing.
+type sink struct {
+	r, w *os.File
+	done chan struct{}
+
+	mu   sync.Mutex
+	keep func(*sink, []byte)
+	data []byte
+	lost int64 // bytes not kept
+}
+
+// newSink makes a pipe and drains it. keep adds what was read to s.data, within bounds.
+func newSink(keep func(*sink, []byte)) (*sink, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe for the command's output: %w", err)
+	}
+	s := &sink{r: r, w: w, keep: keep, done: make(chan struct{})}
+	go s.drain()
+	return s, nil
+}
+
+func (s *sink) drain() {
+	defer close(s.done)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := s.r.Read(buf)
+		s.mu.Lock()
+		s.keep(s, buf[:n])
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// keepFirst keeps the beginning, as figures are taken from whole output only.
+func keepFirst(s *sink, p []byte) {
+	n := min(len(p), maxOutput-len(s.data))
+	s.data = append(s.data, p[:n]...)
+	s.lost += int64(len(p) - n)
+}
+
+// keepLast keeps the end, where programs say why they fail.
+func keepLast(s *sink, p []byte) {
+	s.data = append(s.data, p...)
+	if n := len(s.data) - maxTail; n > 0 {
+		s.lost += int64(n)
+		s.data = append(s.data[:0], s.data[n:]...)
+	}
+}
+
+// finish closes the pipe and returns what was kept and how much was not.
+func (s *sink) finish() ([]byte, int64) {
+	s.w.Close()
+	select {
+	case <-s.done:
+	default:
+		// Pipes have no deadline on some platforms; closing the reading end does there.
+		if s.r.SetReadDeadline(time.Now().Add(drainGrace)) != nil {
+			time.AfterFunc(drainGrace, func() { s.r.Close() })
+		}
+		<-s.done
+	}
+	s.r.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data, s.lost
+}
+
+// printable makes foreign output fit for a report: control characters and what is no UTF-8 are shown as escapes.
+func printable(p []byte) string {
+	var b strings.Builder
+	for len(p) > 0 {
+		r, n := utf8.DecodeRune(p)
+		switch {
+		case r == utf8.RuneError && n <= 1:
+			fmt.Fprintf(&b, "\\x%02x", p[0])
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r == '\r':
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+		p = p[n:]
+	}
+	return strings.TrimSpace(b.String())
+}

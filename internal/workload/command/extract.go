@@ -1,0 +1,179 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// extractor takes figures from a command's standard output, which is foreign: at most maxOutput bytes of anything.
+type extractor interface {
+	metrics() []unit.Metric
+	extract(out []byte) (*found, error)
+}
+
+// found is what one run's output says.
+type found struct {
+	values   map[string]float64
+	notes    map[string]string
+	warnings []record.Warning
+}
+
+func newFound() *found { return &found{values: map[string]float64{}, notes: map[string]string{}} }
+
+// set keeps a figure that can be compared: a cost or rate of zero has no ratio.
+func (f *found) set(name string, v float64) {
+	if v > 0 && !math.IsInf(v, 0) {
+		f.values[name] = v
+	}
+}
+
+func (f *found) warn(code, text, remedy string) {
+	f.warnings = append(f.warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
+}
+
+// newExtractor makes the extractor of the parameters preset and metric; nil when no figures are taken.
+func newExtractor(preset, metric string) (extractor, error) {
+	var all chain
+	if preset != presetNone && preset != "" {
+		i := slices.IndexFunc(presets(), func(p program) bool { return p.name == preset })
+		if i < 0 {
+			return nil, fmt.Errorf("command: preset: %q is not known%s", preset, unit.DidYouMean(preset, presetNames()))
+		}
+		all = append(all, presets()[i])
+	}
+	for _, line := range strings.Split(metric, "\n") {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		m, err := parseMetric(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("command: metric %q: %w", line, err)
+		}
+		all = append(all, m)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	seen := map[string]bool{}
+	for _, m := range append(all.metrics(), ownMetrics(false)...) {
+		if seen[m.Name] {
+			return nil, fmt.Errorf("command: metric %s is declared twice; give it another name", m.Name)
+		}
+		seen[m.Name] = true
+	}
+	return all, nil
+}
+
+// chain takes figures by several extractors from the same output.
+type chain []extractor
+
+func (c chain) metrics() []unit.Metric {
+	var ms []unit.Metric
+	for _, e := range c {
+		ms = append(ms, e.metrics()...)
+	}
+	return ms
+}
+
+func (c chain) extract(out []byte) (*found, error) {
+	all := newFound()
+	for _, e := range c {
+		f, err := e.extract(out)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all.values, f.values)
+		maps.Copy(all.notes, f.notes)
+		all.warnings = append(all.warnings, f.warnings...)
+	}
+	return all, nil
+}
+
+// userMetric is one line of the parameter metric.
+type userMetric struct {
+	metric unit.Metric
+	find   func(out []byte) (float64, error)
+}
+
+func (u *userMetric) metrics() []unit.Metric { return []unit.Metric{u.metric} }
+
+func (u *userMetric) extract(out []byte) (*found, error) {
+	v, err := u.find(out)
+	if err != nil {
+		return nil, fmt.Errorf("metric %s: %w", u.metric.Name, err)
+	}
+	if !(v > 0) || math.IsInf(v, 0) {
+		return nil, fmt.Errorf("metric %s is %v: only figures above 0 can be compared", u.metric.Name, v)
+	}
+	f := newFound()
+	f.values[u.metric.Name] = v
+	return f, nil
+}
+
+var metricName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+
+// parseMetric reads NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX.
+func parseMetric(text string) (*userMetric, error) {
+	part := strings.SplitN(text, ":", 5)
+	if len(part) < 5 {
+		return nil, errors.New("write NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX")
+	}
+	name, unitName, better, how, where := part[0], part[1], unit.Better(part[2]), part[3], part[4]
+	if !metricName.MatchString(name) {
+		return nil, fmt.Errorf("%q is not a name: lower-case letters, digits and underscores, beginning with a letter", name)
+	}
+	if better != unit.Lower && better != unit.Higher {
+		return nil, fmt.Errorf("%q is neither lower nor higher (which is better?)", better)
+	}
+	u := &userMetric{metric: unit.Metric{Name: name, Unit: unitName, Better: better, Doc: "taken from the command's output by " + how + " " + where}}
+	switch how {
+	case "json":
+		path, err := parsePointer(where)
+		if err != nil {
+			return nil, err
+		}
+		u.find = func(out []byte) (float64, error) { return numberAt(out, path) }
+	case "re":
+		re, err := regexp.Compile(where)
+		if err != nil {
+			return nil, err
+		}
+		if re.NumSubexp() < 1 {
+			return nil, fmt.Errorf("the expression %s has no group: put the figure in parentheses", where)
+		}
+		u.find = func(out []byte) (float64, error) { return firstGroup(out, re) }
+	default:
+		return nil, fmt.Errorf("%q is neither json nor re", how)
+	}
+	return u, nil
+}
+
+// firstGroup returns the number in the first group of the first match.
+func firstGroup(out []byte, re *regexp.Regexp) (float64, error) {
+	m := re.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("the expression %s matches nothing in the output", re)
+	}
+	return parseNumber(string(m[1]))
+}
+
+func parseNumber(s string) (float64, error) {
+	s = strings.TrimSpace(s)
+	if len(s) > 64 {
+		return 0, errors.New("the text found is too long for a number")
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return v, nil
+}

@@ -1,0 +1,116 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// parsePointer reads a JSON pointer of RFC 6901: "" is the whole document, else every token follows a slash, "~1" is a
+// slash and "~0" a tilde.
+func parsePointer(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if text[0] != '/' {
+		return nil, fmt.Errorf("%q is not a JSON pointer: it begins with a slash, as in /jobs/0/read/iops", text)
+	}
+	tokens := strings.Split(text[1:], "/")
+	for i, t := range tokens {
+		for rest := t; ; {
+			_, after, found := strings.Cut(rest, "~")
+			if !found {
+				break
+			}
+			if after == "" || after[0] != '0' && after[0] != '1' {
+				return nil, fmt.Errorf("%q is not a JSON pointer: a tilde is written ~0 and a slash in a name ~1", text)
+			}
+			rest = after[1:]
+		}
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+	}
+	return tokens, nil
+}
+
+// lookup follows a pointer's tokens through a decoded document.
+func lookup(doc any, path []string) (any, error) {
+	for i, token := range path {
+		at := "/" + strings.Join(path[:i+1], "/")
+		switch v := doc.(type) {
+		case map[string]any:
+			next, ok := v[token]
+			if !ok {
+				return nil, fmt.Errorf("the output has nothing at %s", at)
+			}
+			doc = next
+		case []any:
+			n, err := arrayIndex(token)
+			if err != nil || n >= len(v) {
+				return nil, fmt.Errorf("the output has nothing at %s: it is a list of %d", at, len(v))
+			}
+			doc = v[n]
+		default:
+			return nil, fmt.Errorf("the output has nothing at %s", at)
+		}
+	}
+	return doc, nil
+}
+
+// arrayIndex reads an index as RFC 6901 has it: digits without leading zeros.
+func arrayIndex(token string) (int, error) {
+	if token == "" || len(token) > 1 && token[0] == '0' || strings.Trim(token, "0123456789") != "" {
+		return 0, fmt.Errorf("%q is no index", token)
+	}
+	return strconv.Atoi(token)
+}
+
+// numberAt returns the number at a pointer in the JSON document that the output holds. A text that is a number counts,
+// as some programs quote their figures.
+func numberAt(out []byte, path []string) (float64, error) {
+	var doc any
+	if err := decodeJSON(out, &doc); err != nil {
+		return 0, err
+	}
+	v, err := lookup(doc, path)
+	if err != nil {
+		return 0, err
+	}
+	switch v := v.(type) {
+	case json.Number:
+		return parseNumber(v.String())
+	case string:
+		return parseNumber(v)
+	default:
+		return 0, fmt.Errorf("what is at /%s is not a number", strings.Join(path, "/"))
+	}
+}
+
+// decodeJSON reads the document in a program's output: the whole of it, or what begins with the first line that opens an
+// object or list, because programs print notes before it. What follows the document is ignored.
+func decodeJSON(out []byte, into any) error {
+	const tries = 8 // a list may be a note in brackets; hostile output must not make this quadratic
+	for at, tried := 0, 0; at < len(out) && tried < tries; {
+		line := bytes.TrimLeft(out[at:], " \t\r\n")
+		at = len(out) - len(line)
+		if len(line) > 0 && (line[0] == '{' || line[0] == '[') {
+			d := json.NewDecoder(bytes.NewReader(line))
+			d.UseNumber()
+			err := d.Decode(into)
+			if err == nil {
+				return nil
+			}
+			if tried++; line[0] == '{' {
+				return fmt.Errorf("the output is not JSON: %w", err)
+			}
+		}
+		end := bytes.IndexByte(line, '\n')
+		if end < 0 {
+			break
+		}
+		at += end + 1
+	}
+	return errors.New("the output holds no JSON document")
+}

@@ -1,0 +1,7 @@
+package command
+
+import "syscall"
+
+const rssUnit = 1 // macOS counts ru_maxrss in bytes
+
+func sysAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
