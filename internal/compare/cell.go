@@ -94,6 +94,7 @@ func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 	d := stats.Decide(bySession(c.d, c.keys), stats.Options{
 		Alpha: e.alpha, Margin: c.Margin, Same: margin, Precision: e.Plan.Precision,
 		Bias: c.candClock.doubtful() + c.baseClock.doubtful(),
+		Last: e.Plan.Sessions > 1 || len(e.Plan.Looks) == 0 || len(c.d) >= e.Plan.MaxBlocks(),
 	})
 	c.decision = &d
 	e.gate(c)
@@ -153,9 +154,17 @@ func (e *evaluation) nothing(c *work) {
 	}
 }
 
+// kindRefused is the failure of an environment that does not offer what the plan asks for, such as direct I/O. That is
+// an answer and not an accident.
+const kindRefused = "refused"
+
 func (c *work) fail(f *record.Failure) {
 	c.Verdict, c.Failure = record.Failed, f
 	c.P, c.PHolm, c.Q = 1, 1, 1
+	if f.Kind == kindRefused {
+		c.Verdict = record.Withheld
+		c.warn(kindRefused, f.Message, "ask for something that every target offers, or leave the target out of this workload")
+	}
 }
 
 func (c *work) warn(code, text, remedy string) {
@@ -193,7 +202,7 @@ func (e *evaluation) null(label string, m unit.Metric) null {
 	}
 	sessions := bySession(d, keys)
 	n := null{Estimate: stats.EstimateCenter(sessions, e.alpha)}
-	n.spread, n.ok = stats.NullSpread(sessions, e.alpha)
+	n.spread, n.ok = stats.NullSpread(sessions)
 	e.nulls[key] = n
 	return n
 }

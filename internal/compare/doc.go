@@ -21,21 +21,22 @@
 //     reached.
 //  4. Gates (gates.go). Checks that differ between the two sides, or within one, mean unequal work: WITHHELD, no ratio.
 //     Direct I/O on one side only, or served from memory, and load limited by its client: WITHHELD.
-//  5. Null control (cell.go). d of the baseline's hidden slot against the baseline. Its spread is the largest apparent
-//     cost between two identical environments that its own interval, at the level of the look, still contains:
-//     exp(max(|low|, |high|)) - 1 on the log scale. That grows both with noise and with bias of the instrument. The
-//     margin delta is the larger of the plan's (that for tails, for a tail latency) and twice this spread.
+//  5. Null control (cell.go). d of the baseline's hidden slot against the baseline. Its spread is the farther end, seen
+//     from "no cost", of its interval of one standard error: what two identical environments appear to differ by on this
+//     host. It grows with noise and with bias of the instrument, and shrinks with blocks if it is only noise. The margin
+//     delta is the larger of the plan's (that for tails, for a tail latency) and twice this spread.
 //  6. Decide (stats.Decide). DIFFERENT: the interval lies wholly outside [1/(1+delta), 1+delta]. EQUIVALENT: it lies
 //     wholly inside the plan's margin. MEASURED: its half-width is at most the plan's precision. Else INCONCLUSIVE, with
-//     the number of blocks that would settle it. EQUIVALENT deliberately uses the plan's margin and not delta: twice the
-//     null control's spread is wider than the interval of an equal cell on the same host, so on a noisy host nearly
-//     every cell, a true 5 % included, would be declared equivalent at the first look.
+//     the number of blocks that would settle it. EQUIVALENT deliberately uses the plan's margin and not delta: on a noisy
+//     host a true 5 % would else be declared equivalent, within a margin that grew because of the noise, in every fifth
+//     case at the first look (simulated in package stats), and the run would stop there.
 //  7. Multiplicity (family.go). Holm's procedure over the primary cells of the whole plan, cells not yet measured
 //     included, and separately over the secondary ones, on the minimal-effect p value ("the cost is within delta") at
-//     the level of the look. A DIFFERENT that Holm does not confirm becomes MEASURED when its interval is precise
-//     enough, else INCONCLUSIVE; a warning tells that the family, not the cell, stands in the way. Holm's p falls only
-//     when other cells' evidence comes in, so no later cell takes back an earlier DIFFERENT. Benjamini-Hochberg's q is
-//     shown beside it, for exploration.
+//     the level of the look. A DIFFERENT that Holm does not confirm is INCONCLUSIVE while the plan has blocks left,
+//     because they can confirm it, and at the last look MEASURED when its interval is precise enough, else INCONCLUSIVE;
+//     a warning tells that the family, not the cell, stands in the way. Holm's p falls only when other cells' evidence
+//     comes in, so no later cell takes back an earlier DIFFERENT. Benjamini-Hochberg's q is shown beside it, for
+//     exploration.
 //  8. Doubts (doubts.go). Drift of the costs and of the ratio, two modes, few blocks, discarded blocks with the ratio
 //     that they would have given, emulated CPU.
 //  9. Summaries (family.go). The geometric mean of the primary ratios of each family of workloads and target, with an

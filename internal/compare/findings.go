@@ -2,7 +2,9 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tare/internal/record"
@@ -101,7 +103,7 @@ func withheldFindings(r *Result) []Finding {
 // forbids tells whether a warning's code is a reason to withhold a verdict.
 func forbids(code string) bool {
 	return withholding[code] || withholdingOneSided[code] ||
-		code == "unequal-work" || code == "unequal-access" || code == "clock-wrong"
+		code == kindRefused || code == "unequal-work" || code == "unequal-access" || code == "clock-wrong"
 }
 
 func addWorkload(f *Finding, label string) {
@@ -191,7 +193,7 @@ func (e *evaluation) pagesFindings() []Finding {
 		}
 		for _, key := range pageStates(c) {
 			a, b := stateValues(c.candidate, key), stateValues(c.baseline, key)
-			if slices.Equal(a, b) {
+			if alike(a, b) {
 				continue
 			}
 			out = append(out, Finding{
@@ -200,6 +202,29 @@ func (e *evaluation) pagesFindings() []Finding {
 					strings.ReplaceAll(key, "_", " "), valuesText(a), c.Target, valuesText(b), c.Baseline),
 				Remedy: "set transparent huge pages alike on both sides (/sys/kernel/mm/transparent_hugepage/enabled) to compare memory alone",
 			})
+		}
+	}
+	return out
+}
+
+// shareApart is by how many percentage points two shares may differ and still count as alike.
+const shareApart = 10
+
+// alike tells whether two sets of state values say the same. Percentages are compared by their median, because the share
+// of memory in huge pages is never quite the same twice.
+func alike(a, b []string) bool {
+	if slices.Equal(a, b) {
+		return true
+	}
+	x, y := medianOf(percentages(a)), medianOf(percentages(b))
+	return math.Abs(x-y) <= shareApart // false when one of them has no percentage: NaN
+}
+
+func percentages(values []string) []float64 {
+	var out []float64
+	for _, v := range values {
+		if p, err := strconv.ParseFloat(strings.TrimSuffix(v, "%"), 64); err == nil && strings.HasSuffix(v, "%") {
+			out = append(out, p)
 		}
 	}
 	return out

@@ -15,6 +15,8 @@ type Options struct {
 	// Bias is a doubt that more blocks do not remove, such as a clock known to be off by that share: the interval grows
 	// by it on both sides.
 	Bias float64
+	// Last says that no more blocks will come; see Judge.
+	Last bool
 }
 
 // Decision is what the data say of one cell at one look. Center, Low and High are ratios of costs.
@@ -100,8 +102,9 @@ func (d *Decision) precise() record.Verdict {
 
 // Judge looks at the decisions of one family together. m is the number of cells in the family, including those without
 // data yet; smaller than the number given means that number. Each decision gets its PHolm and Q, and a DIFFERENT whose
-// PHolm exceeds the level of the look does not stand: it becomes MEASURED when the interval is precise enough, else
-// INCONCLUSIVE. Decisions without usable values count as hypotheses without evidence.
+// PHolm exceeds the level of the look does not stand: while blocks are still to come it is INCONCLUSIVE, because more of
+// them can confirm it; at the last look it is MEASURED when the interval is precise enough, else INCONCLUSIVE. Decisions
+// without usable values count as hypotheses without evidence.
 func Judge(family []*Decision, m int) {
 	p := make([]float64, len(family))
 	for i, d := range family {
@@ -111,7 +114,11 @@ func Judge(family []*Decision, m int) {
 	holm, q := Holm(p, m), BenjaminiHochberg(p, m)
 	for i, d := range family {
 		d.PHolm, d.Q, d.family = holm[i], q[i], m
-		if d.Verdict == record.Different && d.PHolm > d.opts.Alpha {
+		if d.Verdict != record.Different || d.PHolm <= d.opts.Alpha {
+			continue
+		}
+		d.Verdict = record.Inconclusive
+		if d.opts.Last {
 			d.Verdict = d.precise()
 		}
 	}
@@ -158,13 +165,16 @@ func unitsFor(n int, half, target float64) int {
 	return int(min(math.Ceil(float64(n)*r*r), maxBlocksNeeded))
 }
 
-// NullSpread is the spread of the null control, as a share: the largest apparent cost between two identical
-// environments that the control's own interval at level alpha still contains. d is ln(null slot / baseline) per block,
-// by session. An instrument that is noisy (a wide interval) and one that is biased (an interval off 1) both have a large
-// spread. With too few units for an interval it is the largest |d| seen. The second result is false without usable
-// values.
-func NullSpread(sessions [][]float64, alpha float64) (float64, bool) {
-	e := EstimateCenter(sessions, alpha)
+// spreadAlpha makes an interval of one standard error to each side.
+const spreadAlpha = 0.3173105078629141
+
+// NullSpread is the spread of the null control, as a share: how far from "no cost" two identical environments appear to
+// lie, the uncertainty of that included. d is ln(null slot / baseline) per block, by session; the spread is the farther
+// end of its interval of one standard error (68.27 %), so it is large for an instrument that is noisy and for one that is
+// biased, and falls with more blocks if it is only noisy. With fewer than three units it is the largest |d| seen. The
+// second result is false without usable values.
+func NullSpread(sessions [][]float64) (float64, bool) {
+	e := EstimateCenter(sessions, spreadAlpha)
 	if e.Method == MethodNone {
 		return 0, false
 	}

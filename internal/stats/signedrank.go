@@ -10,7 +10,7 @@ import (
 )
 
 // exactMax is the largest number of units for which the signed-rank distribution is computed exactly. Beyond it the
-// normal approximation is off by less than 1e-4 in the tail probabilities that are used here.
+// normal approximation is off by less than 0.0006 everywhere, and by less than 0.0002 in the tails used here.
 const exactMax = 128
 
 // rankTable is the cumulative null distribution of the signed-rank statistic for n untied units: cdf[t] = P(T <= t).
