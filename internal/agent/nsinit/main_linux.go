@@ -28,11 +28,16 @@ func Main(args []string, stderr io.Writer) int {
 	}
 	// Affinity belongs to the thread, and the agent inherits it from the thread that forks.
 	runtime.LockOSThread()
-	if err := c.setUp(); err != nil {
+	layout, err := c.setUp()
+	if err != nil {
 		fmt.Fprintln(stderr, "tare: set up container:", err)
 		return ExitSetup
 	}
 	if c.Check {
+		// The agent's executable has made its standard output another name of its standard error.
+		if _, err := io.WriteString(os.NewFile(1, "standard output"), layout+"\n"); err != nil {
+			return ExitSetup
+		}
 		return 0
 	}
 	code, err := runAgent()
@@ -43,16 +48,16 @@ func Main(args []string, stderr io.Writer) int {
 	return code
 }
 
-func (c *Config) setUp() error {
-	if err := c.newRoot(); err != nil {
-		return err
+func (c *Config) setUp() (layout string, err error) {
+	if layout, err = c.newRoot(); err != nil {
+		return "", err
 	}
 	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
-		return fmt.Errorf("set host name: %w", err)
+		return "", fmt.Errorf("set host name: %w", err)
 	}
 	if c.OwnNet {
 		if err := loopbackUp(); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if len(c.CPUs) > 0 {
@@ -61,10 +66,10 @@ func (c *Config) setUp() error {
 			set.Set(n)
 		}
 		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			return fmt.Errorf("use processors %v: %w", c.CPUs, err)
+			return "", fmt.Errorf("use processors %v: %w", c.CPUs, err)
 		}
 	}
-	return os.Chdir("/")
+	return layout, os.Chdir("/")
 }
 
 func loopbackUp() error {

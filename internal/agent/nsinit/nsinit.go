@@ -16,6 +16,12 @@ const Role = "nsinit"
 // WorkDir is the agent's work directory inside, on the overlay.
 const WorkDir = "/tare-work"
 
+// Layouts of the root, which a check prints on standard output.
+const (
+	Overlaid = "overlay"        // all of Root is the lower layer: everything can be written, in the upper one
+	Bound    = "overlay, bound" // an overlay over an empty tree, with Root's directories bound into it read-only
+)
+
 // Exit codes of this process. Any other is the agent's own.
 const (
 	ExitSetup = 70 // the container could not be set up; standard error says which step
@@ -37,7 +43,7 @@ type Config struct {
 	OwnUser bool `json:"own_user"`
 	// CPUs are the processors the agent may use; empty means all.
 	CPUs []int `json:"cpus,omitempty"`
-	// Check ends after the set-up, with exit code 0, instead of starting the agent.
+	// Check ends after the set-up, with exit code 0 and the layout on standard output, instead of starting the agent.
 	Check bool `json:"check,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,15 +13,15 @@ import (
 // oldRoot is where the outside hangs while the new root is furnished. It is a directory of the upper layer.
 const oldRoot = "/.tare-outside"
 
-// newRoot makes an overlay of c.Root the root of this mount namespace and furnishes it.
-func (c *Config) newRoot() error {
+// newRoot makes an overlay of c.Root the root of this mount namespace and furnishes it. It returns the layout.
+func (c *Config) newRoot() (layout string, err error) {
 	// First of all, so that nothing that follows is seen outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return "", fmt.Errorf("make mounts private: %w", err)
 	}
 	// Relative names below c.Dir need no escaping in overlayfs's options, which give commas and colons a meaning.
 	if err := os.Chdir(c.Dir); err != nil {
-		return err
+		return "", err
 	}
 	old := unix.Umask(0)
 	defer unix.Umask(old)
@@ -29,36 +30,102 @@ func (c *Config) newRoot() error {
 		mode os.FileMode
 	}{{"upper", 0o755}, {"work", 0o700}, {"lower", 0o700}, {"root", 0o700}, {"upper" + oldRoot, 0o700}, {"upper" + WorkDir, 0o700}} {
 		if err := os.Mkdir(d.name, d.mode); err != nil {
-			return err
+			return "", err
 		}
 	}
 	// Recursive, because a user namespace may not take a mount apart; overlayfs looks at the top one only.
 	if err := unix.Mount(c.Root, "lower", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("bind %s: %w", c.Root, err)
+		return "", fmt.Errorf("bind %s: %w", c.Root, err)
 	}
-	options := "lowerdir=lower,upperdir=upper,workdir=work"
-	if c.OwnUser {
-		options += ",userxattr"
+	layout, bound := Overlaid, []string(nil)
+	err = c.overlay("lower")
+	if errors.Is(err, unix.EINVAL) && c.OwnUser {
+		layout = Bound
+		if bound, err = skeleton("lower", "skeleton"); err == nil {
+			err = c.overlay("skeleton")
+		}
 	}
-	if err := unix.Mount("overlay", "root", "overlay", 0, options); err != nil {
-		return fmt.Errorf("mount overlayfs over %s with layers in %s: %w", c.Root, c.Dir, err)
+	if err != nil {
+		return "", fmt.Errorf("mount overlayfs over %s with layers in %s: %w", c.Root, c.Dir, err)
+	}
+	dir, err := os.Getwd() // without symbolic links, which would lead elsewhere from inside
+	if err != nil {
+		return "", err
 	}
 	if err := unix.PivotRoot("root", "root"+oldRoot); err != nil {
-		return fmt.Errorf("pivot root: %w", err)
+		return "", fmt.Errorf("pivot root: %w", err)
 	}
 	if err := os.Chdir("/"); err != nil {
-		return err
+		return "", err
 	}
 	// From here on every name is looked up inside: a symbolic link in a foreign root cannot lead out.
+	for _, name := range bound {
+		if err := bindReadOnly(path.Join(oldRoot, dir, "lower", name), "/"+name); err != nil {
+			return "", err
+		}
+	}
 	for _, f := range c.furniture() {
 		if err := f.place(); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount the outside: %w", err)
+		return "", fmt.Errorf("unmount the outside: %w", err)
 	}
-	return os.Remove(oldRoot)
+	return layout, os.Remove(oldRoot)
+}
+
+func (c *Config) overlay(lower string) error {
+	options := "lowerdir=" + lower + ",upperdir=upper,workdir=work"
+	if c.OwnUser {
+		options += ",userxattr"
+	}
+	return unix.Mount("overlay", "root", "overlay", 0, options)
+}
+
+// skeleton makes dir an image of root's top level: its symbolic links, and empty directories for those that are to be
+// bound, which it returns. A user namespace may not use a directory with mounts of others below it as a layer, because
+// that would show what they hide (the kernel: "failed to clone lowerpath"), and / has such mounts on every system.
+func skeleton(root, dir string) (bound []string, err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case e.Type()&os.ModeSymlink != 0:
+			target, err := os.Readlink(path.Join(root, e.Name()))
+			if err != nil {
+				return nil, err
+			}
+			if err := os.Symlink(target, name); err != nil {
+				return nil, err
+			}
+		case e.IsDir():
+			if err := os.Mkdir(name, 0o755); err != nil {
+				return nil, err
+			}
+			if !slices.Contains([]string{"proc", "sys", "dev", "run", "tmp"}, e.Name()) {
+				bound = append(bound, e.Name())
+			}
+		}
+	}
+	return bound, os.MkdirAll(path.Join(dir, "tmp"), 0o777)
+}
+
+func bindReadOnly(source, name string) error {
+	if err := unix.Mount(source, name, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("bind %s: %w", name, err)
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, name, unix.AT_RECURSIVE, &attr); err != nil {
+		return fmt.Errorf("make %s read-only: %w", name, err)
+	}
+	return nil
 }
 
 // fixture is a thing in the new root: a mount, or a symbolic link when kind is empty.

@@ -45,11 +45,13 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 		}
 	}
 	if err := e.rehearse(ctx); err != nil {
-		return nil, errors.Join(err, e.Close())
+		e.Close()
+		return nil, err
 	}
 	argv, err := e.argv()
 	if err != nil {
-		return nil, errors.Join(e.failed("set up container", err, ""), e.Close())
+		e.Close()
+		return nil, e.failed("set up container", err, "")
 	}
 	e.facts = record.Facts{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Hostname: e.config.Hostname, WorkDir: nsinit.WorkDir,
@@ -57,6 +59,7 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 		Extra: map[string]string{
 			"namespace.flags":  strings.Join(e.namespaces(), " "),
 			"namespace.layers": e.base,
+			"namespace.root":   e.layout,
 		},
 	}
 	return e, nil
@@ -72,6 +75,7 @@ type environment struct {
 	agent   string
 	config  nsinit.Config
 	base    string // directory for the layers
+	layout  string // how the root is made, nsinit.Overlaid or nsinit.Bound
 	release func() error
 	facts   record.Facts
 	agents  piped.Agents
@@ -170,9 +174,10 @@ func (e *environment) rehearse(ctx context.Context) error {
 	if err != nil {
 		return e.failed("set up container", err, "choose a directory you may write to with the setting dir=PATH")
 	}
-	_, err = proc.RunCmd(cmd, nil)
+	out, err := proc.RunCmd(cmd, nil)
 	switch {
 	case err == nil:
+		e.layout = strings.TrimSpace(string(out))
 		return nil
 	case ctx.Err() != nil:
 		return e.failed("set up container", ctx.Err(), "")
