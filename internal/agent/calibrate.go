@@ -14,9 +14,11 @@ import (
 // so that it takes about three trials, and never more than patience of them once one answer is known.
 const (
 	maxSteps = 24
-	patience = 6
-	margin   = 1.1 // extra work, so that a slightly faster trial still takes long enough
-	tooLong  = 2.0 // a step that took this many times the target is scaled down
+	// boundless is more work than any machine does in a trial.
+	boundless = 1 << 50
+	patience  = 6
+	margin    = 1.1 // extra work, so that a slightly faster trial still takes long enough
+	tooLong   = 2.0 // a step that took this many times the target is scaled down
 )
 
 // calibrate finds the amount of work that takes at least the target, by doing it: it grows the work until its time can
@@ -32,10 +34,13 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 	}
 	most := c.kind.MaxWork
 	if most <= 0 {
-		most = 1 << 50
+		most = boundless
 	}
 	p := &pace{target: job.TargetNS, most: most, work: 1}
 	for range maxSteps {
+		if p.work == boundless {
+			break
+		}
 		b := &workload.Bench{Dir: w.dir, Work: p.work, Seed: job.Seed, Warmup: true}
 		s := &section{worker: w, work: p.work}
 		if fail := c.once(ctx, b, s); fail != nil {
@@ -46,7 +51,7 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 		}
 	}
 	return wire.Calibrated{}, &record.Failure{Kind: "calibrate", Message: fmt.Sprintf(
-		"%s: %d steps found no amount of work that takes %d ms; its time does not grow with its work", c.kind.Name, maxSteps, job.TargetNS/1e6)}
+		"%s: no amount of work takes %g ms: its time does not grow with its work", c.kind.Name, float64(job.TargetNS)/1e6)}
 }
 
 // pace chooses the next amount of work from what the last one took. It is pure.

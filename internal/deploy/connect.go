@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,10 +40,17 @@ func (e *HandshakeError) Evidence() []byte {
 	return append(all, e.Diagnose...)
 }
 
-// lastLine is the last line that says something, made safe and short.
+// lastLine is the last line that says something, made safe and short, with the note behind it of how the program ended.
 func lastLine(b []byte) string {
-	s := strings.TrimSpace(proc.Printable(b[max(0, len(b)-2048):]))
-	s = strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
+	lines := strings.FieldsFunc(proc.Printable(b[max(0, len(b)-2048):]), func(c rune) bool { return c == '\n' })
+	lines = slices.DeleteFunc(lines, func(s string) bool { return strings.TrimSpace(s) == "" })
+	if len(lines) == 0 {
+		return ""
+	}
+	s := strings.TrimSpace(lines[len(lines)-1])
+	if len(lines) > 1 && s[0] == '[' {
+		s = strings.TrimSpace(lines[len(lines)-2]) + " " + s
+	}
 	if r := []rune(s); len(r) > 200 {
 		s = "..." + string(r[len(r)-200:])
 	}

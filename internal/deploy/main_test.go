@@ -16,12 +16,16 @@ import (
 	"tare/internal/deploy"
 	"tare/internal/proc"
 	"tare/internal/unit"
+	"tare/internal/version"
 	"tare/internal/wire"
 	"tare/internal/workload"
 )
 
 // The test binary is the agent as well: the real one, with kinds that misbehave on purpose.
 func TestMain(m *testing.M) {
+	if b := os.Getenv("TARE_TEST_BUILD"); b != "" {
+		version.Build = b
+	}
 	if agent.IsRole(os.Args) {
 		os.Exit(agent.Program{Kinds: kinds}.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
@@ -84,9 +88,9 @@ var sink atomic.Uint64
 
 func block(context.Context, *workload.Bench) error { select {} }
 
-// stray leaves a process behind that has left the group, the session and its parents, holding the worker's stderr.
+// stray leaves a process behind that has left the group, the session and its parents.
 func stray(ctx context.Context, b *workload.Bench) error {
-	_, err := proc.Run(ctx, nil, "setsid", "sh", "-c", "sleep 300 >/dev/null & echo $! >"+filepath.Join(b.Dir, "stray"))
+	_, err := proc.Run(ctx, nil, "setsid", "sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $! >"+filepath.Join(b.Dir, "stray"))
 	if err != nil {
 		return err
 	}
@@ -168,7 +172,16 @@ func start(t *testing.T, dir string) *proc.Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := proc.Start(proc.Command(t.Context(), self, "agent", "--dir", dir))
+	return launch(t, self, "agent", "--dir", dir)
+}
+
+// launch starts a command as what may or may not be an agent.
+func launch(t *testing.T, argv ...string) *proc.Stream {
+	t.Helper()
+	cmd := proc.Command(t.Context(), argv...)
+	// A program built with the race detector sleeps for a second when it ends, unless told not to.
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	s, err := proc.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}

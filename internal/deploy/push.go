@@ -174,7 +174,7 @@ func verify(ctx context.Context, t Transport, path string, p Platform, limit tim
 	// The full program answers this as the slim agent does; its own command "version" speaks for the controller.
 	out, evidence, err := say(ctx, t, limit, path, "agent", "--version")
 	if err != nil {
-		if s := string(evidence); strings.Contains(s, "ermission denied") || strings.Contains(s, "peration not permitted") {
+		if s := strings.ToLower(err.Error() + string(evidence)); strings.Contains(s, "permission denied") || strings.Contains(s, "not permitted") {
 			err = fmt.Errorf("%w; is %s on a file system mounted noexec? choose another directory with dir=", err, path)
 		}
 		return &PushError{Op: op, Err: err, Evidence: evidence}

@@ -116,7 +116,8 @@ func (s *Store) extract(key string) (string, error) {
 	}
 	path := filepath.Join(s.dir, name)
 	if err := write(path, in); err != nil {
-		return "", errors.Join(err, os.Remove(path))
+		os.Remove(path) // Close removes it again with its directory
+		return "", err
 	}
 	return path, nil
 }
