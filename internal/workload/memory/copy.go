@@ -33,7 +33,7 @@ type kernel struct {
 	repeats bool
 }
 
-// kernels maps labels and method to what runs.
+// kernelFor returns what runs under a method's name in a version of mbw.
 func kernelFor(labels, method string) kernel {
 	var (
 		memcpy  = kernel{name: "one memmove of the array", copy: copyWhole}
@@ -156,8 +156,9 @@ func array(size int, huge thread.Huge) (*thread.Buffer, []byte, error) {
 }
 
 func fillArray(a []byte) {
-	for i := range words(a) {
-		words(a)[i] = fill
+	w := words(a)
+	for i := range w {
+		w[i] = fill
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/workload"
+	"tare/internal/workload/thread"
 	"tare/internal/workload/thread/trialtest"
 )
 
@@ -114,6 +116,22 @@ func TestHugePagesOff(t *testing.T) {
 	b := trialtest.Run(t, kind, map[string]string{"size": "8MiB", "hugepages": "off"}, 1)
 	if b.State["huge_pages_source"] != "0%" {
 		t.Errorf("huge pages were forbidden, and the state is %v", b.State)
+	}
+}
+
+func TestRefusedHugePagesAreSaid(t *testing.T) {
+	buf, err := thread.Alloc(8<<20, thread.HugeOff)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer buf.Free()
+	buf.Touch()
+	for asked, want := range map[thread.Huge]int{thread.HugeOn: 1, thread.HugeOff: 0, thread.HugeAuto: 0} {
+		b := &workload.Bench{}
+		noteHuge(b, "pages", buf, asked)
+		if len(b.Warnings) != want || b.State["pages"] != "0%" {
+			t.Errorf("asked %s, got none: warnings %v, state %v", asked, b.Warnings, b.State)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ type Team struct {
 	gone    sync.WaitGroup
 	barrier chan struct{}
 	cpus    []int
+	panics  []any // what each member's last piece of work panicked with
 }
 
 // Start makes a team of n >= 1 members.
@@ -28,7 +29,7 @@ func Start(n int, pin bool) (*Team, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("start threads: %d is not a number of threads", n)
 	}
-	t := &Team{work: make([]chan func(int), n), cpus: make([]int, n)}
+	t := &Team{work: make([]chan func(int), n), cpus: make([]int, n), panics: make([]any, n)}
 	errs := make([]error, n)
 	t.arrived.Add(n)
 	for i := range t.work {
@@ -55,13 +56,18 @@ func (t *Team) member(i int, work <-chan func(int), pin bool, err *error) {
 	for f := range work {
 		t.arrived.Done()
 		<-t.barrier
-		f(i)
-		t.done.Done()
+		t.run(i, f)
 	}
 }
 
+func (t *Team) run(i int, f func(int)) {
+	defer t.done.Done()
+	defer func() { t.panics[i] = recover() }()
+	f(i)
+}
+
 // Do runs work(0) to work(n-1), one on each member, and returns when all are done. The members pass a barrier first:
-// none begins before all are awake.
+// none begins before all are awake. A panic in work is passed on to the caller, when all are done.
 func (t *Team) Do(work func(i int)) {
 	n := len(t.work)
 	t.barrier = make(chan struct{})
@@ -73,6 +79,11 @@ func (t *Team) Do(work func(i int)) {
 	t.arrived.Wait()
 	close(t.barrier)
 	t.done.Wait()
+	for _, p := range t.panics {
+		if p != nil {
+			panic(p)
+		}
+	}
 }
 
 // CPUs returns the processor each member is bound to. It means nothing for a team that is not pinned.

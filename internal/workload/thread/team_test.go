@@ -85,3 +85,29 @@ func TestPinnedTeam(t *testing.T) {
 		t.Errorf("usable processors are %v after the teams, %v before (%v): a binding leaked", after, usable, err)
 	}
 }
+
+func TestTeamPassesOnPanics(t *testing.T) {
+	team, err := Start(3, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer team.Close()
+	finished := make([]bool, 3)
+	func() {
+		defer func() {
+			if p := recover(); p != "from 1" {
+				t.Errorf("Do panics with %v, want what member 1 said", p)
+			}
+		}()
+		team.Do(func(i int) {
+			if i == 1 {
+				panic("from 1")
+			}
+			finished[i] = true
+		})
+	}()
+	if !finished[0] || !finished[2] {
+		t.Errorf("the other members finished: %v", finished)
+	}
+	team.Do(func(int) {}) // and the team is still there
+}
