@@ -50,7 +50,7 @@ func explain(op, path string, err error) error {
 	v, on := volume(path)
 	switch {
 	case isFull(err):
-		return fmt.Errorf("%s %s: %w: %s has %s free; give a smaller size or another work directory", op, path, err, on, unit.FormatSize(v.free))
+		return fmt.Errorf("%s %s: %w: %s has %s free; give a smaller size or another work directory", op, path, err, on, freeText(v.free))
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s %s: %w: give the environment a writable work directory", op, path, err)
 	case errors.Is(err, os.ErrPermission):
@@ -88,6 +88,13 @@ func parent(path string) string {
 		}
 	}
 	return "."
+}
+
+func freeText(n int64) string {
+	if n < 0 {
+		return "an unknown number of bytes"
+	}
+	return unit.FormatSize(n)
 }
 
 // reserve is what a trial leaves free beyond its own need, so that a full disk is never tare's doing.

@@ -75,6 +75,9 @@ func statVolume(path string) (volumeInfo, error) {
 		return volumeInfo{}, err
 	}
 	v := volumeInfo{fs: unix.ByteSliceToString(st.Fstypename[:]), free: int64(st.Bavail) * int64(st.Bsize), inodes: int64(st.Ffree)}
+	if st.Blocks == 0 { // ramfs and some shared folders do not count space
+		v.free = -1
+	}
 	if st.Files == 0 {
 		v.inodes = -1
 	}

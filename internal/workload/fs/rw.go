@@ -90,9 +90,15 @@ func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
 	if t.direct {
 		return t.probeDirect(b)
 	}
-	if t.warm {
-		return t.warmUp(ctx, b)
+	if t.write {
+		return nil
 	}
+	if t.warm {
+		if err := t.warmUp(ctx); err != nil {
+			return err
+		}
+	}
+	t.noteResidency(b)
 	return nil
 }
 
@@ -137,8 +143,8 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 	return nil
 }
 
-// warmUp reads the file once and records how much of it is in the page cache afterwards.
-func (t *rw) warmUp(ctx context.Context, b *workload.Bench) error {
+// warmUp reads the file once.
+func (t *rw) warmUp(ctx context.Context) error {
 	p := aligned(max(1<<20, t.bs))
 	for off := int64(0); off < t.size(); {
 		if err := ctx.Err(); err != nil {
@@ -153,17 +159,22 @@ func (t *rw) warmUp(ctx context.Context, b *workload.Bench) error {
 		}
 		off += int64(n)
 	}
+	return nil
+}
+
+// noteResidency records how much of the file is in the page cache before the timed reads, and doubts reads that are to be
+// warm and are not.
+func (t *rw) noteResidency(b *workload.Bench) {
 	share, err := resident(t.path)
 	if err != nil {
 		b.Note("resident_before", "unknown")
-		return nil
+		return
 	}
 	b.Note("resident_before", fmt.Sprintf("%.1f%%", 100*share))
-	if share < 0.99 {
+	if t.warm && share < 0.99 {
 		b.Warn("not-resident", fmt.Sprintf("only %.1f %% of the file's %s is in the page cache after it was read: the reads are not all warm", 100*share, unit.FormatSize(t.size())),
 			"use a size that fits the memory of the environment, or cache=as-is if this is what you want to weigh")
 	}
-	return nil
 }
 
 // chunk is how many operations pass between two looks at the context.

@@ -31,6 +31,9 @@ func statVolume(path string) (volumeInfo, error) {
 		unitBytes = st.Bsize
 	}
 	v := volumeInfo{fs: name, free: int64(st.Bavail) * int64(unitBytes), inodes: int64(st.Ffree)}
+	if st.Blocks == 0 { // ramfs and some shared folders do not count space
+		v.free = -1
+	}
 	if st.Files == 0 { // btrfs and many shared folders do not count files
 		v.inodes = -1
 	}
