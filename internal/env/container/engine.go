@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -102,19 +103,26 @@ func (e engine) startIt() string {
 	return "start it with `systemctl start docker`, or name another daemon with host=unix:///... or DOCKER_HOST"
 }
 
-// remedies are what helps when an engine says something, looked for in this order and in lower case.
-var remedies = []struct{ says, remedy string }{
-	{"permission denied while trying to connect", "run tare as root, or join the group `docker` and log in again"},
-	{"setrlimit", "this machine does not allow raising limits; set them to what is allowed: ulimit=nofile=1024:1024,nproc=1024:1024"},
-	{"hybrid mode not supported", "this OCI runtime does not know the machine's cgroups; choose another one: runtime=runc"},
-	{"cni", "the engine's default network does not work here; a benchmark needs none: network=none"},
-	{"netavark", "the engine's default network does not work here; a benchmark needs none: network=none"},
-	{"exec format error", "the machine cannot run this image's architecture; choose another with platform=linux/ARCH, or install qemu-user-static"},
-	{"manifest unknown", "no image has that name there; check its spelling"},
-	{"pull access denied", "no public image has that name; check its spelling, or log in to its registry"},
-	{"short-name", "podman needs the full name here, such as docker.io/library/IMAGE"},
-	{"read-only", "the container's root is read-only; name a folder of a writable volume with dir="},
+// remedies are what helps when an engine says something, the first that matches.
+var remedies = []struct {
+	says   *regexp.Regexp
+	remedy string
+}{
+	{said(`permission denied while trying to connect`), "run tare as root, or join the group `docker` and log in again"},
+	{said(`setrlimit|setting rlimit`), "this machine does not allow raising limits; set them to what is allowed: ulimit=nofile=1024:1024,nproc=1024:1024"},
+	{said(`hybrid mode not supported`), "this OCI runtime does not know the machine's cgroups; choose another one: runtime=runc"},
+	{said(`\bcni\b|netavark|aardvark`), "the engine's default network does not work here; a benchmark needs none: network=none"},
+	{said(`network\b.* not found`), "`docker network ls` lists the networks there are; network=none needs none"},
+	{said(`exec format error`), "the machine cannot run this image's architecture; choose another with platform=linux/ARCH, or install qemu-user-static"},
+	{said(`runtime specified|invalid runtime name|(default )?oci runtime .* not found`), "`docker info` lists the runtimes it knows"},
+	{said(`no such container|no container with`), "`docker ps` lists the containers that run"},
+	{said(`manifest unknown`), "no image has that name there; check its spelling"},
+	{said(`pull access denied`), "no public image has that name; check its spelling, or log in to its registry"},
+	{said(`short-name`), "podman needs the full name here, such as docker.io/library/IMAGE"},
+	{said(`read-only`), "the container's root is read-only; name a folder of a writable volume with dir="},
 }
+
+func said(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + pattern) }
 
 // remedy says what the user can do about an error of the engine; "" when nothing is known.
 func (e engine) remedy(err error) string {
@@ -124,9 +132,13 @@ func (e engine) remedy(err error) string {
 	if says(err, "cannot connect to", "is the docker daemon running", "unable to connect to", "error during connect") {
 		return e.startIt()
 	}
+	x, ok := errors.AsType[*proc.ExitError](err)
+	if !ok {
+		return ""
+	}
 	for _, r := range remedies {
-		if says(err, r.says) {
-			return r.remedy
+		if r.says.MatchString(x.Stderr) {
+			return strings.ReplaceAll(r.remedy, "`docker", "`"+e.name)
 		}
 	}
 	return ""

@@ -290,6 +290,15 @@ func (c *inspected) volume(dir string) string {
 	return "none"
 }
 
+// addGiven adds the settings that were given and of which the engine does not speak: host, pull, platform.
+func addGiven(facts, given map[string]string) {
+	for k, v := range given {
+		if _, known := facts[k]; !known {
+			facts[k] = v
+		}
+	}
+}
+
 func yesNo(b bool) string {
 	if b {
 		return "yes"

@@ -1,10 +1,14 @@
 package container
 
 import (
-	"os"
 	"testing"
 
 	"tare/internal/env/container/dockertest"
+	"tare/internal/env/envtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dockertest.Main(m)) }
+func TestMain(m *testing.M) {
+	stop := dockertest.Share()
+	defer stop()
+	envtest.Main(m, Infos())
+}

@@ -29,8 +29,8 @@ type container struct {
 	facts     record.Facts
 
 	mu     sync.Mutex
-	name   string // "" when there is none
-	used   bool   // its agent has been started, so it is gone or going
+	name   string  // "" when there is none
+	stream *stream // of the agent that was started last; its container is gone or going
 	closed bool
 }
 
@@ -81,6 +81,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		return fail("inspect container", err)
 	}
 	c.facts = seen.facts(a, img, c.dir)
+	addGiven(c.facts.Settings, o.Settings)
 	c.facts.Command = e.argv(append([]string{"create"}, c.create...)...)
 	return c, nil
 }
@@ -95,6 +96,10 @@ func (c *container) createArgs() ([]string, error) {
 		// What the agent says is the protocol; an engine that also writes it to a log would be part of the measurement.
 		"--log-driver", "none",
 		"--entrypoint", "/" + agentName,
+	}
+	if c.dir != workDir {
+		// The engine makes a missing folder and leaves one that the image brings as it is.
+		args = append(args, "--workdir", c.dir)
 	}
 	for _, l := range thisProcess().labels(c.opts.RunID, c.opts.Name) {
 		args = append(args, "--label", l)
@@ -118,7 +123,7 @@ func containerName(runID, envName string) string {
 
 // make creates the container with the agent in it.
 func (c *container) make(ctx context.Context) error {
-	c.name, c.used = containerName(c.opts.RunID, c.opts.Name), false
+	c.name = containerName(c.opts.RunID, c.opts.Name)
 	create := append([]string{"create", "--name", c.name}, c.create...)
 	_, err := c.engine.finish(ctx, nil, create...)
 	if c.empty && noSuch(err) {
@@ -131,9 +136,7 @@ func (c *container) make(ctx context.Context) error {
 		return err
 	}
 	var folders []folder
-	if missing, err := c.dirMissing(ctx); err != nil {
-		return err
-	} else if missing {
+	if c.dir == workDir {
 		folders = append(folders, folder{strings.TrimPrefix(c.dir, "/"), dirMode})
 	}
 	archive := agentArchive(c.agentPath, agentName, folders...)
@@ -142,15 +145,6 @@ func (c *container) make(ctx context.Context) error {
 		return fmt.Errorf("put agent into container: %w", err)
 	}
 	return nil
-}
-
-// dirMissing tells whether the working folder has to be made. A folder that the image brings keeps its own mode.
-func (c *container) dirMissing(ctx context.Context) (bool, error) {
-	if c.dir == workDir {
-		return true, nil
-	}
-	_, err := c.engine.run(ctx, nil, "cp", c.name+":"+c.dir, "-")
-	return err != nil, ctx.Err()
 }
 
 // inspect asks the engine about one container.
@@ -176,16 +170,24 @@ func (c *container) Agent(ctx context.Context) (env.Stream, error) {
 	if c.closed {
 		return nil, fmt.Errorf("start agent in %s: the environment is closed", c.opts.Name)
 	}
-	if c.used {
+	if c.stream.busy() {
+		return nil, openError(c.engine, c.opts.Name, "start agent", errBusy)
+	}
+	if c.stream != nil {
 		if err := c.remove(ctx); err != nil {
 			return nil, openError(c.engine, c.opts.Name, "remove used container", err)
 		}
 		if err := c.make(ctx); err != nil {
 			return nil, openError(c.engine, c.opts.Name, "create container", err)
 		}
+		c.stream = nil
 	}
-	c.used = true
-	return startAgent(ctx, c.engine, c.opts.Name, c.name, "start", "--attach", "--interactive", c.name)
+	s, err := startAgent(ctx, c.engine, c.opts.Name, c.name, "start", "--attach", "--interactive", c.name)
+	if err != nil {
+		return nil, err
+	}
+	c.stream = s
+	return s, nil
 }
 
 // Facts returns what the engine says of the container.
@@ -203,6 +205,9 @@ func (c *container) Close() error {
 	defer cancel()
 	if err := c.remove(ctx); err != nil {
 		return fmt.Errorf("close %s: remove container %s: %w; `tare clean` removes it once %s answers again", c.opts.Name, c.name, err, c.engine.name)
+	}
+	if c.stream != nil {
+		c.stream.Close() // the client, whose container is gone now
 	}
 	if c.empty {
 		c.empty = false

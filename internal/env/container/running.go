@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path"
@@ -12,14 +13,17 @@ import (
 
 // running is an environment in a container that was there before and stays there.
 type running struct {
-	engine engine
-	opts   env.Options
-	name   string // the container's, as the user named it
-	place  string // the folder that was put into it
-	exec   []string
-	facts  record.Facts
+	engine    engine
+	opts      env.Options
+	name      string // the container's, as the user named it
+	agentPath string
+	place     string // the folder that is put into it; removed by the agent when it leaves
+	exec      []string
+	facts     record.Facts
 
 	mu     sync.Mutex
+	ready  bool    // the agent has been put and not been started since
+	stream *stream // of the agent that was started last
 	closed bool
 }
 
@@ -39,38 +43,45 @@ func openRunning(ctx context.Context, e engine, a about, o env.Options) (_ env.E
 	if err != nil {
 		return fail("find image of container", err)
 	}
-	agentPath, err := o.Agents.Path(img.OS, img.Arch)
-	if err != nil {
+	if c.agentPath, err = o.Agents.Path(img.OS, img.Arch); err != nil {
 		return fail("choose agent", err)
 	}
-	folderName := "." + containerName(o.RunID, o.Name)
-	c.place = path.Join("/", o.Get("dir", "/"), folderName)
-	defer func() {
-		if err != nil {
-			c.Close()
-		}
-	}()
-	// The folder is open to the user that the container runs as; the agent in it belongs to root.
-	archive := agentArchive(agentPath, folderName+"/"+agentName, folder{folderName, dirMode}, folder{folderName + "/work", dirMode})
-	defer archive.Close()
-	if _, err = e.finish(ctx, archive, "cp", "-", c.name+":"+path.Dir(c.place)); err != nil {
+	c.place = path.Join(o.Get("dir", "/"), "."+containerName(o.RunID, o.Name))
+	work := path.Join(c.place, "work")
+	c.exec = []string{"exec", "--interactive"}
+	user := o.Get("user", seen.Config.User)
+	if user != "" {
+		c.exec = append(c.exec, "--user", user)
+	}
+	c.exec = append(c.exec, c.name, path.Join(c.place, agentName), "agent", "--dir", work, "--remove", c.place)
+	if err = c.put(ctx); err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		c.Close() // what was put before ctx ended
 		return fail("put agent into container", err)
 	}
-	if err = ctx.Err(); err != nil {
-		return fail("put agent into container", context.Cause(ctx))
+	c.facts = seen.facts(a, img, work)
+	c.facts.Settings["dir"] = o.Get("dir", "/")
+	if user != "" {
+		c.facts.Settings["user"] = user
 	}
-	c.exec = []string{"exec", "--interactive"}
-	if u := o.Get("user", ""); u != "" {
-		c.exec = append(c.exec, "--user", u)
-	}
-	c.exec = append(c.exec, c.name, path.Join(c.place, agentName), "agent", "--dir", path.Join(c.place, "work"))
-	c.facts = seen.facts(a, img, path.Join(c.place, "work"))
-	c.facts.Settings["container"] = c.name
-	if u := o.Get("user", ""); u != "" {
-		c.facts.Settings["user"] = u
-	}
+	addGiven(c.facts.Settings, o.Settings)
 	c.facts.Command = e.argv(c.exec...)
 	return c, nil
+}
+
+// put copies the agent into the container. It goes on when ctx ends, so that what is in there afterwards is known.
+func (c *running) put(ctx context.Context) error {
+	// The folder is open to the user that the agent runs as; the agent in it belongs to root.
+	name := path.Base(c.place)
+	archive := agentArchive(c.agentPath, name+"/"+agentName, folder{name, dirMode}, folder{name + "/work", dirMode})
+	defer archive.Close()
+	if _, err := c.engine.finish(ctx, archive, "cp", "-", c.name+":"+path.Dir(c.place)); err != nil {
+		return err
+	}
+	c.ready = true
+	return nil
 }
 
 // Agent runs the agent in the container.
@@ -80,7 +91,21 @@ func (c *running) Agent(ctx context.Context) (env.Stream, error) {
 	if c.closed {
 		return nil, fmt.Errorf("start agent in %s: the environment is closed", c.opts.Name)
 	}
-	return startAgent(ctx, c.engine, c.opts.Name, c.name, c.exec...)
+	if c.stream.busy() {
+		return nil, openError(c.engine, c.opts.Name, "start agent", errBusy)
+	}
+	if !c.ready {
+		if err := c.put(ctx); err != nil {
+			return nil, openError(c.engine, c.opts.Name, "put agent into container", err)
+		}
+	}
+	c.ready = false
+	s, err := startAgent(ctx, c.engine, c.opts.Name, c.name, c.exec...)
+	if err != nil {
+		return nil, err
+	}
+	c.stream = s
+	return s, nil
 }
 
 // Facts returns what the engine says of the container.
@@ -94,6 +119,9 @@ func (c *running) Close() error {
 		return nil
 	}
 	c.closed = true
+	if c.stream != nil {
+		c.stream.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := c.remove(ctx); err != nil {
@@ -102,13 +130,20 @@ func (c *running) Close() error {
 	return nil
 }
 
-// remove asks the agent to remove the folder with itself in it, because the container may hold nothing else that can.
+// remove removes the folder, if it is still there. The container may hold no program that can remove a file, so an agent
+// does it: one that runs as root, finds its input empty, and leaves.
 func (c *running) remove(ctx context.Context) error {
-	_, err := c.engine.run(ctx, nil, "exec", "--user", "0", c.name, path.Join(c.place, agentName), "remove", c.place)
-	if err == nil || noSuch(err) {
+	_, err := c.engine.run(ctx, nil, "cp", c.name+":"+c.place, "-")
+	if noSuch(err) || says(err, "could not find the file", "no such file") {
 		return nil
 	}
-	if _, e := c.engine.run(ctx, nil, "exec", "--user", "0", c.name, "rm", "-rf", "--", c.place); e == nil || noSuch(e) {
+	if err == nil {
+		err = c.put(ctx) // the agent that was there may have removed itself, but had no right to remove its folder
+	}
+	if err == nil {
+		_, err = c.engine.run(ctx, bytes.NewReader(nil), "exec", "--user", "0", c.name, path.Join(c.place, agentName), "agent", "--remove", c.place)
+	}
+	if noSuch(err) {
 		return nil
 	}
 	return err

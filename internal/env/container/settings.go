@@ -33,7 +33,7 @@ func settings(engine string) []env.Setting {
 		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined", Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE")},
 		{Name: "privileged", Default: "no", Doc: "yes gives it all capabilities and devices", Check: oneOf("yes", "no")},
 		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024", Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
-		{Name: "dir", Default: workDir, Doc: "folder inside where the work is done; made if missing", Check: checkDir},
+		{Name: "dir", Default: workDir, Doc: "folder inside where the work is done; the engine makes another than the default for root if it is missing", Check: checkDir},
 		{Name: "volume", Default: "none", Doc: "what lies at dir: none (the container's own root), anonymous (an engine's volume) or tmpfs", Check: oneOf("none", "anonymous", "tmpfs")},
 	}
 }

@@ -23,7 +23,7 @@ type stream struct {
 
 // startAgent runs the engine's client with args and returns once the agent has begun to speak, so that a container that
 // does not start is an error here, with the engine's reason.
-func startAgent(ctx context.Context, e engine, envName, container string, args ...string) (env.Stream, error) {
+func startAgent(ctx context.Context, e engine, envName, container string, args ...string) (*stream, error) {
 	// The stream outlives ctx, which bounds the start only.
 	p, err := proc.Start(proc.Command(context.WithoutCancel(ctx), e.argv(args...)...))
 	if err != nil {
@@ -50,6 +50,22 @@ func startAgent(ctx context.Context, e engine, envName, container string, args .
 	}
 	oe := &env.OpenError{Env: envName, Op: "start agent", Err: exit, Remedy: e.remedy(exit), Evidence: s.Diagnose()}
 	return nil, oe
+}
+
+// errBusy refuses a second agent: two would measure each other.
+var errBusy = errors.New("another agent is still running; close its stream first")
+
+// busy tells whether the agent at the other end may still run. A nil stream is not busy.
+func (s *stream) busy() bool {
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.Done():
+		return false
+	default:
+		return true
+	}
 }
 
 // Read reads what the agent says.

@@ -93,7 +93,7 @@ func Busybox(t testing.TB) map[string][]byte {
 		t.Fatal(err)
 	}
 	files := map[string][]byte{}
-	for _, applet := range []string{"sh", "sleep", "cat", "rm", "ls"} {
+	for _, applet := range []string{"sh", "sleep", "cat", "rm", "ls", "tail"} {
 		files["/bin/"+applet] = b
 	}
 	return files

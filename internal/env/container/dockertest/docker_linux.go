@@ -34,22 +34,26 @@ var shared struct {
 	daemon  *Daemon
 }
 
-// Main runs the tests of a package and stops the daemon that Start shared between them. TestMain calls it:
+// Share lets all tests of a package use one daemon, which stop ends:
 //
-//	func TestMain(m *testing.M) { os.Exit(dockertest.Main(m)) }
-func Main(m *testing.M) int {
+//	func TestMain(m *testing.M) {
+//		stop := dockertest.Share()
+//		defer stop()
+//		m.Run()
+//	}
+func Share() (stop func()) {
 	shared.managed = true
-	code := m.Run()
-	if shared.daemon != nil {
+	return func() {
+		if shared.daemon == nil {
+			return
+		}
 		if err := shared.daemon.close(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop shared dockerd:", err)
-			return 1
+			fmt.Fprintln(os.Stderr, "stop the shared dockerd:", err)
 		}
 	}
-	return code
 }
 
-// Start returns the host of a running daemon, which all tests of a package share when its TestMain calls Main and which
+// Start returns the host of a running daemon, which all tests of a package share when its TestMain calls Share and which
 // otherwise ends with the test.
 func Start(t testing.TB) string { return Shared(t).Host }
 

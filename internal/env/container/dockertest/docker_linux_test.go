@@ -8,8 +8,6 @@ import (
 	"time"
 )
 
-func TestMain(m *testing.M) { os.Exit(Main(m)) }
-
 func TestDaemonRunsContainersAndLeavesNothing(t *testing.T) {
 	d := start(t)
 	closed := false

@@ -15,8 +15,8 @@ var errUnsupported = errors.New("a Docker daemon of its own needs Linux")
 // Client is the argv prefix that reaches the daemon.
 func (d *Daemon) Client() []string { return []string{"docker", "--host", d.Host} }
 
-// Main runs the tests of a package.
-func Main(m *testing.M) int { return m.Run() }
+// Share does nothing here.
+func Share() (stop func()) { return func() {} }
 
 // Start ends the test: no daemon can be started here.
 func Start(t testing.TB) string { return New(t).Host }

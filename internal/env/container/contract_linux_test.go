@@ -1,0 +1,114 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/env/container/dockertest"
+	"tare/internal/env/envtest"
+	"tare/internal/wire"
+)
+
+// ours lists the containers of a run that run or will not be found by `tare clean`.
+func ours(e engine) func(t testing.TB, runID string) []string {
+	return func(t testing.TB, runID string) []string {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label=tare.run="+runID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, id := range strings.Fields(string(out)) {
+			c, err := e.inspect(ctx, id)
+			switch {
+			case noSuch(err):
+			case err != nil:
+				t.Fatal(err)
+			case c.State.Status == "created" && c.abandoned(thisProcess(), time.Now()):
+				// Its controller was killed between create and start.
+			default:
+				left = append(left, fmt.Sprintf("container %s: %s", c.Name, c.State.Status))
+			}
+		}
+		return left
+	}
+}
+
+// killContainer kills an environment's container from outside, as a user or the kernel would.
+func killContainer(e engine) func(testing.TB, env.Env, wire.Hello) {
+	return func(t testing.TB, opened env.Env, _ wire.Hello) {
+		t.Helper()
+		if _, err := e.run(t.Context(), nil, "kill", opened.(*container).name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDockerContract(t *testing.T) {
+	d := dockertest.Shared(t)
+	e := newEngine("docker", d.Host)
+	spec := func(arg string, settings ...string) env.Spec {
+		s := env.Spec{Driver: "docker", Arg: arg, Settings: map[string]string{"host": d.Host}}
+		for _, kv := range settings {
+			k, v, _ := strings.Cut(kv, "=")
+			s.Settings[k] = v
+		}
+		return s
+	}
+	dockertest.Import(t, d.Client(), "scratch-like:1", map[string][]byte{"/a": nil})
+	envtest.Run(t, driver{"docker"}, envtest.Options{
+		Spec: spec("scratch-like:1", "cpus=1.5", "memory=256MiB"),
+		Impossible: []env.Spec{
+			spec("nosuch.invalid/image:1"),
+			spec("nosuch:1", "pull=never"),
+			spec("scratch-like:1", "runtime=nosuchruntime"),
+			spec("scratch-like:1", "platform=linux/arm64", "pull=never"),
+			spec("scratch-like:1", "host=unix:///nonexistent/docker.sock"),
+			spec("", "container=nosuch"),
+		},
+		Kill:  killContainer(e),
+		Leaks: ours(e),
+	})
+	cleanedUp(t, e)
+}
+
+func TestPodmanContract(t *testing.T) {
+	dockertest.Podman(t)
+	e := newEngine("podman", "")
+	dockertest.Import(t, []string{"podman"}, "scratch-like:1", map[string][]byte{"/a": nil})
+	spec := func(arg string, settings map[string]string) env.Spec {
+		return env.Spec{Driver: "podman", Arg: arg, Settings: settings}
+	}
+	envtest.Run(t, driver{"podman"}, envtest.Options{
+		Spec: spec("scratch-like:1", map[string]string{"cpus": "1.5", "memory": "256MiB", "network": "none"}),
+		Impossible: []env.Spec{
+			spec("nosuch.invalid/image:1", nil),
+			spec("localhost/nosuch:1", map[string]string{"pull": "never"}),
+			spec("scratch-like:1", map[string]string{"runtime": "nosuchruntime"}),
+			spec("", map[string]string{"container": "nosuch"}),
+		},
+		Kill:  killContainer(e),
+		Leaks: ours(e),
+	})
+	cleanedUp(t, e)
+}
+
+// cleanedUp has clean remove what killed controllers left, and fails for anything that is still there.
+func cleanedUp(t *testing.T, e engine) {
+	t.Helper()
+	found, err := clean(t.Context(), e, thisProcess(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("clean found %q", found)
+	out, err := e.run(t.Context(), nil, "ps", "--all", "--quiet", "--filter", "label="+labelRun)
+	if err != nil || strings.TrimSpace(string(out)) != "" {
+		t.Errorf("containers after clean: %q, %v", out, err)
+	}
+}
