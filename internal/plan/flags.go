@@ -41,8 +41,8 @@ func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
 	if f.Mode != "" && f.Mode != Quick && f.Mode != Full {
 		p.add(pos{file: "mode " + string(f.Mode)}, "expected quick or full")
 	}
-	if f.Blocks < 0 || f.Blocks > maxBlocks {
-		p.add(pos{file: "--blocks"}, "expected a whole number from 1 to %d, found %d", maxBlocks, f.Blocks)
+	if f.Blocks < 0 || f.Blocks > MostBlocks {
+		p.add(pos{file: "--blocks"}, "expected a whole number from 1 to %d, found %d", MostBlocks, f.Blocks)
 	}
 	if f.Budget != nil {
 		d.Budget = *f.Budget

@@ -36,13 +36,16 @@ func (t *Tables) kindNames() []string {
 	return names
 }
 
+// MostBlocks is the most blocks a plan may allow. The level of the looks is simulated, at a cost that grows with the
+// square of their number.
+const MostBlocks = 500
+
 // Bounds of a plan, so that no typing error asks for a year of work.
 const (
 	maxEnvironments = 32
 	maxWorkloads    = 400
 	maxLooks        = 20
 	maxSessions     = 100
-	maxBlocks       = 500 // the level of the looks is simulated, at a cost that grows with its square
 	minTrial        = time.Millisecond
 	maxTrial        = time.Hour
 	maxBudget       = 30 * 24 * time.Hour
@@ -109,7 +112,7 @@ func fields() []field {
 		{"trial", func(r *reader, d *draft, n *node) { d.Trial = r.duration(n, minTrial, maxTrial) }, "least length of a trial"},
 		{"budget", func(r *reader, d *draft, n *node) { d.Budget = r.duration(n, 0, maxBudget) }, "wall time for the whole run; 0 means no bound"},
 		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions = r.whole(n, 1, maxSessions) }, "how often the environments are opened anew"},
-		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, maxBlocks), n.at }, "most blocks; cuts the looks"},
+		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, MostBlocks), n.at }, "most blocks; cuts the looks"},
 		{"looks", (*reader).looks, "numbers of blocks at which the run decides, ascending"},
 		{"alpha", func(r *reader, d *draft, n *node) { d.Alpha = r.share(n, 0.5) }, "simultaneous error level over all looks"},
 		{"look_alpha", func(r *reader, d *draft, n *node) { d.LookAlpha = r.share(n, 0.5) }, "level of each look; derived, written into resolved plans only"},
@@ -305,7 +308,7 @@ func (r *reader) looks(d *draft, n *node) {
 	}
 	last := 0
 	for _, item := range n.items {
-		v := r.whole(item, 1, maxBlocks)
+		v := r.whole(item, 1, MostBlocks)
 		if v <= last && item.kind == scalar {
 			r.p.add(item.at, "looks must ascend: %d comes after %d", v, last)
 		}

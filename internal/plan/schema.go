@@ -70,9 +70,9 @@ func fieldSchema(name string, t *Tables) object {
 	case "sessions":
 		return object{"type": "integer", "minimum": 1, "maximum": maxSessions}
 	case "blocks":
-		return object{"type": "integer", "minimum": 1, "maximum": maxBlocks}
+		return object{"type": "integer", "minimum": 1, "maximum": MostBlocks}
 	case "looks":
-		return object{"type": "array", "minItems": 1, "maxItems": maxLooks, "items": object{"type": "integer", "minimum": 1, "maximum": maxBlocks}}
+		return object{"type": "array", "minItems": 1, "maxItems": maxLooks, "items": object{"type": "integer", "minimum": 1, "maximum": MostBlocks}}
 	case "environments":
 		return environmentsSchema(t)
 	case "workloads":

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"tare/internal/compare"
+	"tare/internal/record"
+)
+
+// sign is what stands before a ratio: the verdict at a glance.
+type sign int
+
+const (
+	costsMore sign = iota
+	costsLess
+	same
+	cannotTell
+	measured
+	failed
+	withheld
+	notRun
+	signs
+)
+
+var glyphs = [signs]struct{ unicode, ascii, legend string }{
+	costsMore:  {"▲", ">", "costs more"},
+	costsLess:  {"▼", "<", "costs less"},
+	same:       {"=", "=", "same within"}, // the legend adds the margin
+	cannotTell: {"~", "~", "cannot tell yet"},
+	measured:   {"≈", "%", "measured, too near the margin to say more"},
+	failed:     {"✕", "x", "failed"},
+	withheld:   {"?", "?", "verdict withheld"},
+	notRun:     {"–", "-", "not run"},
+}
+
+// mark is what stands after a ratio.
+type mark int
+
+const (
+	emulated mark = iota
+	finding
+	doubt
+	marks
+)
+
+var markTexts = [marks]struct{ mark, legend string }{
+	emulated: {"e", "emulated CPU"},
+	finding:  {"!", "read the finding"},
+	doubt:    {"*", "has warnings (in the details)"},
+}
+
+func signOf(c *compare.Cell) sign {
+	if !ran(c) {
+		return notRun
+	}
+	switch c.Verdict {
+	case record.Different:
+		if c.Ratio.Center < 1 {
+			return costsLess
+		}
+		return costsMore
+	case record.Equivalent:
+		return same
+	case record.Measured:
+		return measured
+	case record.Withheld:
+		return withheld
+	case record.Failed:
+		return failed
+	}
+	return cannotTell
+}
+
+// shown is one entry of the table: its parts are aligned below each other within a column.
+type shown struct {
+	sign     sign
+	noSign   bool // a summary has no verdict
+	ratio    string
+	interval string
+	flags    string
+}
+
+// show makes the entry for a cell. With narrow the interval is given as plus or minus its half-width.
+func (t *terminal) show(c *compare.Cell, narrow bool) shown {
+	s := shown{sign: signOf(c)}
+	t.usedSign[s.sign] = true
+	if s.sign == notRun {
+		return s
+	}
+	// A withheld verdict has no ratio beside it: a figure that must not be ranked would be.
+	if s.sign != failed && s.sign != withheld && c.Ratio.Center > 0 {
+		s.ratio = ratioText(c.Ratio.Center)
+		s.interval = intervalText(c.Low, c.High, c.Level > 0, narrow)
+	}
+	add := func(f mark) {
+		s.flags += markTexts[f].mark
+		t.usedMark[f] = true
+	}
+	if c.Emulated {
+		add(emulated)
+	}
+	switch {
+	case t.pointed[[2]string{c.Target, c.Workload}]:
+		add(finding)
+	case len(c.Warnings) > 0:
+		add(doubt)
+	}
+	if s.sign == same {
+		t.margin = max(t.margin, c.Margin)
+	}
+	return s
+}
+
+func (t *terminal) showSummary(s *compare.Summary, narrow bool) shown {
+	if s == nil || !(s.Ratio > 0) {
+		return shown{noSign: true}
+	}
+	return shown{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow)}
+}
+
+func intervalText(low, high float64, has, narrow bool) string {
+	if !has || !(low > 0) || !(high >= low) {
+		return ""
+	}
+	if narrow {
+		return "±" + compactPercent(math.Sqrt(high/low)-1)
+	}
+	return ratioText(low) + "-" + ratioText(high)
+}
+
+// compactPercent is percentText for a narrow column: 3%, .4%.
+func compactPercent(v float64) string {
+	switch p := v * 100; {
+	case p < 0.05:
+		return "0%"
+	case p < 0.95:
+		return strings.TrimPrefix(strconv.FormatFloat(p, 'f', 1, 64), "0") + "%"
+	case p < 1000:
+		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+	}
+	return ">999%"
+}

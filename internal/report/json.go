@@ -1,0 +1,57 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"tare/internal/compare"
+	"tare/internal/record"
+)
+
+// JSON writes the result as docs/report.schema.json describes it. Arrays are never null. A figure that does not exist is
+// 0: ratio, low and high of a cell without an interval (its level is 0 then too), a centre that was not measured. NaN and
+// infinity, which JSON does not have, cannot occur.
+func JSON(w io.Writer, m *Model) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(plainResult(m.Result)); err != nil {
+		return fmt.Errorf("write JSON report: %w", err)
+	}
+	return nil
+}
+
+// plainResult returns a copy without nil arrays and without figures that are not finite.
+func plainResult(r *compare.Result) *compare.Result {
+	c := *r
+	c.Targets = append([]compare.Target{}, r.Targets...)
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		t.Warnings = append([]record.Warning{}, t.Warnings...)
+		finite(&t.OpenS, &t.ClockOff, &t.Inside.MHz, &t.Outside.MHz)
+	}
+	c.Cells = append([]compare.Cell{}, r.Cells...)
+	for i := range c.Cells {
+		x := &c.Cells[i]
+		x.Warnings = append([]record.Warning{}, x.Warnings...)
+		finite(&x.Ratio.Center, &x.Low, &x.High, &x.Level, &x.P, &x.PHolm, &x.Q, &x.Margin, &x.NullSpread, &x.Center, &x.BaselineCenter)
+	}
+	c.Families = append([]compare.Summary{}, r.Families...)
+	for i := range c.Families {
+		f := &c.Families[i]
+		finite(&f.Ratio, &f.Low, &f.High)
+	}
+	c.Findings = append([]compare.Finding{}, r.Findings...)
+	finite(&c.Run.Seconds, &c.Run.Alpha, &c.Run.LookAlpha)
+	return &c
+}
+
+func finite(list ...*float64) {
+	for _, v := range list {
+		if math.IsNaN(*v) || math.IsInf(*v, 0) {
+			*v = 0
+		}
+	}
+}
