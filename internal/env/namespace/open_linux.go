@@ -220,12 +220,8 @@ func explain(err error) string {
 }
 
 func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
-	if last := e.agents.Last(); last != nil {
-		select {
-		case <-last.Done():
-		default:
-			return nil, errors.New("start agent: another agent is still running; close its stream first")
-		}
+	if err := e.agents.Free(); err != nil {
+		return nil, err
 	}
 	cmd, err := e.command(context.WithoutCancel(ctx))
 	if err != nil {

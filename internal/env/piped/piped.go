@@ -4,6 +4,7 @@ package piped
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"tare/internal/env"
@@ -23,18 +24,10 @@ func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (env.Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	if err := a.free(); err != nil {
 		return nil, err
-	}
-	if a.closed {
-		return nil, errors.New("start agent: the environment is closed")
-	}
-	if a.cur != nil {
-		select {
-		case <-a.cur.Done():
-			a.cur.Close()
-		default:
-			return nil, errors.New("start agent: another agent is still running; close its stream first")
-		}
 	}
 	s, err := proc.Start(cmd)
 	if err != nil {
@@ -42,6 +35,28 @@ func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (env.Stream, error) {
 	}
 	a.cur = s
 	return s, nil
+}
+
+// Free says why no agent can be started now, so that nothing need be prepared in vain.
+func (a *Agents) Free() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.free()
+}
+
+func (a *Agents) free() error {
+	if a.closed {
+		return errors.New("start agent: the environment is closed")
+	}
+	if a.cur == nil {
+		return nil
+	}
+	select {
+	case <-a.cur.Done():
+		return a.cur.Close()
+	default:
+		return errors.New("start agent: another agent is still running; close its stream first")
+	}
 }
 
 // Last returns the stream of the agent started last, nil when there was none.
