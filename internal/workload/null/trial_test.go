@@ -63,8 +63,10 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	// What dies without a word leaves its temporary directory behind: let that be in ours.
+	dir := t.TempDir()
 	p, err := os.StartProcess(self, []string{self, "-test.run=^TestKill$"}, &os.ProcAttr{
-		Env: append(os.Environ(), killVariable+"=1"), Files: []*os.File{nil, w, w},
+		Env: append(os.Environ(), killVariable+"=1", "TMPDIR="+dir, "TMP="+dir), Files: []*os.File{nil, w, w},
 	})
 	w.Close()
 	if err != nil {
