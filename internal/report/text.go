@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 
@@ -15,7 +16,14 @@ import (
 // the terminal's language is not East Asian, whatever the environment of this process says.
 var columns = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
 
-func width(s string) int { return columns.StringWidth(s) }
+func width(s string) int {
+	for i := range len(s) {
+		if s[i] >= 0x7f || s[i] < ' ' {
+			return columns.StringWidth(s)
+		}
+	}
+	return len(s)
+}
 
 func padRight(s string, n int) string { return s + strings.Repeat(" ", max(0, n-width(s))) }
 
@@ -38,32 +46,27 @@ func wrap(prefix, text string, limit int) []string {
 	indent := strings.Repeat(" ", width(prefix))
 	room := max(10, limit-len(indent))
 	var lines []string
-	line := ""
-	flush := func() {
-		if line != "" {
-			lines = append(lines, line)
-			line = ""
-		}
-	}
+	line, used := "", 0
 	for _, word := range words(text) {
-		if line != "" && width(line)+1+width(word) > room {
-			flush()
-		}
-		if line != "" {
-			line += " " + word
+		w := width(word)
+		if line != "" && used+1+w <= room {
+			line, used = line+" "+word, used+1+w
 			continue
 		}
-		for width(word) > room {
-			head := columns.Truncate(word, room, "")
-			if head == "" {
-				break
-			}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for w > room {
+			head := headOf(word, room)
 			lines = append(lines, head)
 			word = word[len(head):]
+			w -= width(head)
 		}
-		line = word
+		line, used = word, w
 	}
-	flush()
+	if line != "" {
+		lines = append(lines, line)
+	}
 	for i := range lines {
 		if i == 0 {
 			lines[i] = prefix + lines[i]
@@ -72,6 +75,19 @@ func wrap(prefix, text string, limit int) []string {
 		lines[i] = indent + lines[i]
 	}
 	return lines
+}
+
+// headOf returns the beginning of a word that fits in room columns, at least one character.
+func headOf(word string, room int) string {
+	end := 0
+	for i, r := range word {
+		if next := i + utf8.RuneLen(r); end == 0 || width(word[:next]) <= room {
+			end = next
+			continue
+		}
+		break
+	}
+	return word[:end]
 }
 
 // words splits text at spaces, but leaves a figure and its unit together: "0.3 %", "12 ms".
