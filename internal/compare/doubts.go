@@ -85,8 +85,8 @@ func (e *evaluation) doubtDrift(c *work) {
 		d[i] = c.d[k]
 	}
 	least := math.Log1p(e.plainMargin(c))
-	if t := stats.KendallTrend(d); t.P < trendLevel && math.Abs(t.Total) > least {
-		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last (Kendall's tau %.2f): there is no one ratio to tell", changeText(t.Total), t.Tau),
+	if t, total := trend(d); t.P < trendLevel && math.Abs(total) > least {
+		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last (Kendall's tau %.2f): there is no one ratio to tell", changeText(total), t.Tau),
 			"find what warms up or fills up on one side only, or lengthen the run until it is steady")
 		return
 	}
@@ -94,11 +94,20 @@ func (e *evaluation) doubtDrift(c *work) {
 		name string
 		y    []float64
 	}{{c.Target, cand}, {c.Baseline, base}} {
-		if t := stats.KendallTrend(side.y); t.P < trendLevel && math.Abs(t.Total) > least {
+		if t, total := trend(side.y); t.P < trendLevel && math.Abs(total) > least {
 			c.warn("drift", fmt.Sprintf("the cost in %s changes steadily, by %s from the first block to the last (Kendall's tau %.2f); the ratio, taken block by block, does not",
-				side.name, changeText(t.Total), t.Tau), "nothing if only ratios matter; do not quote the absolute figures of this cell")
+				side.name, changeText(total), t.Tau), "nothing if only ratios matter; do not quote the absolute figures of this cell")
 		}
 	}
+}
+
+// trend also gives the total change, where the trend is clear enough for it to matter.
+func trend(y []float64) (stats.Trend, float64) {
+	t := stats.KendallTrend(y)
+	if t.P >= trendLevel {
+		return t, 0
+	}
+	return t, stats.TotalChange(y)
 }
 
 func changeText(log float64) string {

@@ -262,8 +262,8 @@ func TestEvaluateIsFastEnoughForALook(t *testing.T) {
 		best = min(best, time.Since(began))
 	}
 	t.Logf("60 cells of 60 blocks: %v", best)
-	if best > 60*time.Millisecond*10 {
-		t.Errorf("60 cells of 60 blocks take %v, want well under 1 ms a cell even on a busy machine", best)
+	if best > 60*2*time.Millisecond { // 15 ms when nothing else runs; the rest is for a busy machine
+		t.Errorf("60 cells of 60 blocks take %v, want at most 2 ms a cell", best)
 	}
 }
 

@@ -52,6 +52,9 @@ type Target struct {
 }
 
 // Cell is one metric of one workload in one candidate, against the baseline.
+//
+// Without an interval (too few blocks) Level, Low and High are 0. A cell that is FAILED, or WITHHELD because work or
+// clock differ, has no ratio either: Ratio.Center is 0. Blocks counts paired blocks over all sessions.
 type Cell struct {
 	Workload string `json:"workload"` // label
 	Kind     string `json:"kind"`

@@ -206,8 +206,8 @@ func FuzzDecide(f *testing.F) {
 		if s, ok := NullSpread(sessions); ok && !(s >= 0) {
 			t.Fatalf("%v: null spread %g", all, s)
 		}
-		if p := KendallTrend(all); !(p.P >= 0 && p.P <= 1) || math.IsNaN(p.Tau) || math.IsNaN(p.Total) {
-			t.Fatalf("%v: trend %+v", all, p)
+		if p := KendallTrend(all); !(p.P >= 0 && p.P <= 1) || math.IsNaN(p.Tau) || math.IsNaN(TotalChange(all)) {
+			t.Fatalf("%v: trend %+v, %g", all, p, TotalChange(all))
 		}
 		if m, ok := TwoModes(all); ok && (math.IsNaN(m.Low) || !(m.Low < m.High)) {
 			t.Fatalf("%v: modes %+v", all, m)

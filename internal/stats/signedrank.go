@@ -13,7 +13,8 @@ import (
 // normal approximation is off by less than 0.0006 everywhere, and by less than 0.0002 in the tails used here.
 const exactMax = 128
 
-// rankTable is the cumulative null distribution of the signed-rank statistic for n untied units: cdf[t] = P(T <= t).
+// rankTable is the cumulative null distribution of a rank statistic, made when it is first asked for. Those of the
+// signed-rank statistic T hold cdf[t] = P(T <= t) for n untied units.
 type rankTable struct {
 	once sync.Once
 	cdf  []float64

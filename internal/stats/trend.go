@@ -9,9 +9,8 @@ import (
 
 // Trend is the answer of a test for a steady rise or fall over time.
 type Trend struct {
-	Tau   float64 // Kendall's tau-b against time, -1 to 1
-	P     float64 // two-sided p value of "no trend"
-	Total float64 // change from the first to the last value by the Theil-Sen slope, in units of the values
+	Tau float64 // Kendall's tau-b against time, -1 to 1
+	P   float64 // two-sided p value of "no trend"
 }
 
 // KendallTrend tests values in the order of time for a trend. The p value is exact up to 128 untied values, else by the
@@ -23,7 +22,6 @@ func KendallTrend(x []float64) Trend {
 		return Trend{P: 1}
 	}
 	score := 0
-	slopes := make([]float64, 0, n*(n-1)/2)
 	for i := range x {
 		for j := i + 1; j < n; j++ {
 			switch {
@@ -32,7 +30,6 @@ func KendallTrend(x []float64) Trend {
 			case x[j] < x[i]:
 				score--
 			}
-			slopes = append(slopes, x[j]/float64(j-i)-x[i]/float64(j-i))
 		}
 	}
 	var tiedPairs, tiedVar float64
@@ -53,11 +50,7 @@ func KendallTrend(x []float64) Trend {
 	if tiedPairs == pairs {
 		return Trend{P: 1}
 	}
-	slices.Sort(slopes)
-	out := Trend{
-		Tau:   float64(score) / math.Sqrt(pairs*(pairs-tiedPairs)),
-		Total: quantileSorted(slopes, 0.5) * (f - 1),
-	}
+	out := Trend{Tau: float64(score) / math.Sqrt(pairs*(pairs-tiedPairs))}
 	abs := score
 	if abs < 0 {
 		abs = -abs
@@ -72,10 +65,36 @@ func KendallTrend(x []float64) Trend {
 	return out
 }
 
-// inversionCDF is the probability that a random permutation of n has at most k inversions.
+// TotalChange is the change from the first to the last of values in the order of time, by the Theil-Sen slope (the median
+// slope over all pairs). It is 0 for fewer than two values and when a value is not finite.
+func TotalChange(x []float64) float64 {
+	n := len(x)
+	if n < 2 || !finite(x) {
+		return 0
+	}
+	slopes := make([]float64, 0, n*(n-1)/2)
+	for i := range x {
+		for j := i + 1; j < n; j++ {
+			slopes = append(slopes, x[j]/float64(j-i)-x[i]/float64(j-i))
+		}
+	}
+	slices.Sort(slopes)
+	return quantileSorted(slopes, 0.5) * float64(n-1)
+}
+
+var inversionTables [exactMax + 1]rankTable
+
+// inversionCDF is the probability that a random permutation of n, at most exactMax, has at most k inversions.
 func inversionCDF(n, k int) float64 {
-	p := make([]float64, k+1)
-	next := make([]float64, k+1)
+	t := &inversionTables[n]
+	t.once.Do(func() { t.cdf = cumulate(inversions(n)) })
+	return t.cdf[k]
+}
+
+// inversions is the distribution of the number of inversions of a random permutation of n.
+func inversions(n int) []float64 {
+	p := make([]float64, n*(n-1)/2+1)
+	next := make([]float64, len(p))
 	p[0] = 1
 	for m := 2; m <= n; m++ {
 		// next[j] is the mean of p[j-m+1..j]: the new largest element adds 0 to m-1 inversions.
@@ -89,9 +108,5 @@ func inversionCDF(n, k int) float64 {
 		}
 		p, next = next, p
 	}
-	var sum float64
-	for _, v := range p {
-		sum += v
-	}
-	return min(sum, 1)
+	return p
 }
