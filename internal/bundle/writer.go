@@ -1,8 +1,6 @@
 package bundle
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -370,81 +367,4 @@ func (w *Writer) writeManifest() error {
 		return err
 	}
 	return w.replace(ManifestFile, append(src, '\n'))
-}
-
-func tmpName(name string) string { return "." + name + ".tmp" }
-
-// replace writes a file beside the old one and renames it over it, so that a crash leaves one or the other.
-func (w *Writer) replace(name string, data []byte) error {
-	tmp := tmpName(name)
-	f, err := w.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return explain(err)
-	}
-	if err := writeSync(f, data); err != nil {
-		w.root.Remove(tmp)
-		return explain(err)
-	}
-	if err := w.root.Rename(tmp, name); err != nil {
-		w.root.Remove(tmp)
-		return explain(err)
-	}
-	return syncDir(w.root)
-}
-
-func writeSync(f *os.File, data []byte) error {
-	_, err := f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// digests reads every file of the bundle but the manifest, as a stream, in the order of their paths.
-func digests(root *os.Root) ([]File, error) {
-	names := []string{PlanFile, EnvironmentsFile, TrialsFile}
-	entries, err := fs.ReadDir(root.FS(), EvidenceDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range entries {
-		names = append(names, EvidenceDir+"/"+e.Name())
-	}
-	slices.Sort(names)
-	var files []File
-	for _, name := range names {
-		f, err := digest(root, name)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, f)
-	}
-	return files, nil
-}
-
-func digest(root *os.Root, name string) (File, error) {
-	f, err := openRegular(root, name)
-	if err != nil {
-		return File{}, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	if err != nil {
-		return File{}, fmt.Errorf("%s: %w", name, err)
-	}
-	return File{Path: name, Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
-}
-
-// explain adds what to do to the errors of a disk that cannot be written.
-func explain(err error) error {
-	switch {
-	case err == nil || strings.Contains(err.Error(), "what was written before"):
-		return err
-	case diskFull(err):
-		return fmt.Errorf("%w: the disk is full; what was written before stays readable: free some space and go on with --resume", err)
-	case readOnly(err):
-		return fmt.Errorf("%w: the folder cannot be written; what was written before stays readable", err)
-	}
-	return err
 }
