@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package facts
+
+func cpuidSignature() string { return "" }
+
+func cpuidBrand() string { return "" }
