@@ -1,0 +1,130 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/env/container/dockertest"
+)
+
+func TestRunningContainer(t *testing.T) {
+	d := dockertest.Shared(t)
+	files := dockertest.Busybox(t)
+	dockertest.Import(t, d.Client(), "box:1", files)
+	// An image with one program, which cannot remove a file.
+	dockertest.Import(t, d.Client(), "bare:1", map[string][]byte{"/sleep": files["/bin/sleep"]})
+	e := newEngine("docker", d.Host)
+	for _, c := range []struct{ name, image, user string }{{"shell", "box:1", ""}, {"bare", "bare:1", ""}, {"user", "box:1", "1000"}} {
+		t.Run(c.name, func(t *testing.T) {
+			inside(t, e, c.name, c.image, c.user)
+		})
+	}
+}
+
+func inside(t *testing.T, e engine, name, image, user string) {
+	program := map[string]string{"box:1": "/bin/sleep", "bare:1": "/sleep"}[image]
+	run := []string{"run", "--detach", "--name", name}
+	if user != "" {
+		run = append(run, "--user", user)
+	}
+	if _, err := e.run(t.Context(), nil, append(run, "--entrypoint", program, image, "1000")...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.remove(context.Background(), name) })
+	before := changes(t, e, name)
+	o := options(t, "docker", "", "host", e.global[1], "container", name)
+	c := open(t, o)
+	for range 2 {
+		s := connect(t, c, o.RunID)
+		succeed(t, s)
+		if _, err := c.Agent(t.Context()); err == nil {
+			t.Error("a second agent was started beside the first")
+		}
+		s.Close()
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if after := changes(t, e, name); after != before {
+		t.Errorf("the container was changed:\n%s", after)
+	}
+	if seen, err := e.inspect(t.Context(), name); err != nil || !seen.State.Running {
+		t.Errorf("the container does not run any more: %v", err)
+	}
+	// A controller that dies takes the agent with it, and the agent its folder.
+	o = options(t, "docker", "", "host", e.global[1], "container", name)
+	c = open(t, o)
+	agent, err := c.Agent(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.(*stream).Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		return // which may not remove a folder from the root; Close does
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for changes(t, e, name) != before {
+		if time.Now().After(deadline) {
+			t.Fatalf("after the client was killed there is still:\n%s", changes(t, e, name))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// changes are the files that a container has and its image has not.
+func changes(t *testing.T, e engine, name string) string {
+	t.Helper()
+	out, err := e.run(t.Context(), nil, "diff", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestStoppedContainerIsRefused(t *testing.T) {
+	d := dockertest.Shared(t)
+	e := newEngine("docker", d.Host)
+	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))
+	if _, err := e.run(t.Context(), nil, "create", "--name", "stopped", "--entrypoint", "/bin/sleep", "box:1", "1"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.remove(context.Background(), "stopped") })
+	_, err := driver{"docker"}.Open(t.Context(), options(t, "docker", "", "host", d.Host, "container", "stopped"))
+	if x, ok := errors.AsType[*env.OpenError](err); !ok || !strings.Contains(x.Remedy, "docker start stopped") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestHandshakeTime logs how long a handshake takes in a container that exists; the goal is 0.3 s.
+func TestHandshakeTime(t *testing.T) {
+	d := dockertest.Shared(t)
+	e := newEngine("docker", d.Host)
+	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))
+	if _, err := e.run(t.Context(), nil, "run", "--detach", "--name", "timed", "--entrypoint", "/bin/sleep", "box:1", "1000"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.remove(context.Background(), "timed") })
+	for name, o := range map[string]env.Options{
+		"made, started": options(t, "docker", "", "host", d.Host),
+		"running, exec": options(t, "docker", "", "host", d.Host, "container", "timed"),
+	} {
+		var times []time.Duration
+		for range 5 {
+			c := open(t, o)
+			began := time.Now()
+			s := connect(t, c, o.RunID)
+			times = append(times, time.Since(began).Round(time.Millisecond))
+			s.Close()
+			c.Close()
+		}
+		slices.Sort(times)
+		t.Logf("%s: median %v of %v", name, times[len(times)/2], times)
+	}
+}
