@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +31,8 @@ func (a *app) cleanCommand() *cobra.Command {
 					say(d.Clean(c.Context(), dry))
 				}
 			}
-			say(cleanDirectories(dry))
+			// The drivers went first, because the runs' directories may still have mounts below them.
+			say(leftover.Clean(dry, ""))
 			if found == 0 && len(failed) == 0 {
 				fmt.Fprintln(a.out, "nothing was left behind")
 			}
@@ -41,21 +41,4 @@ func (a *app) cleanCommand() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be removed")
 	return c
-}
-
-// cleanDirectories removes the private directories of runs whose process is gone. The drivers go first, because theirs
-// may still have mounts below them.
-func cleanDirectories(dry bool) ([]string, error) {
-	var lines []string
-	var failed []error
-	for _, dir := range leftover.Find("") {
-		if !dry {
-			if err := os.RemoveAll(dir); err != nil {
-				failed = append(failed, err)
-				continue
-			}
-		}
-		lines = append(lines, "directory "+dir)
-	}
-	return lines, errors.Join(failed...)
 }

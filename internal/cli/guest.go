@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,14 @@ func (a *app) guestCommand() *cobra.Command {
 downloaded, checked by the package tool, and the kernel and the few modules the micro-VM needs are kept in the user's cache.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			k, err := guest.Fetch(c.Context(), arch, flavour)
+			cache, err := guest.DefaultCache()
+			if err != nil {
+				return err
+			}
+			if !contains(guest.Arches(), arch) || !contains(guest.Flavours(), flavour) {
+				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(guest.Arches(), ", "), strings.Join(guest.Flavours(), ", "))
+			}
+			k, err := guest.Fetch(c.Context(), cache, arch, flavour)
 			if err != nil {
 				return err
 			}
@@ -26,12 +34,16 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			return nil
 		},
 	}
-	fetch.Flags().StringVar(&arch, "arch", guest.Arch(runtime.GOARCH), "x86_64 or arm64")
-	fetch.Flags().StringVar(&flavour, "flavour", "cloud", "cloud (small) or generic (every driver, 9p included)")
+	fetch.Flags().StringVar(&arch, "arch", runtime.GOARCH, strings.Join(guest.Arches(), " or "))
+	fetch.Flags().StringVar(&flavour, "flavour", guest.Cloud, "cloud (small) or generic (every driver, 9p included)")
 	list := &cobra.Command{
 		Use: "list", Short: "List the kernels that are here", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := guest.List()
+			cache, err := guest.DefaultCache()
+			if err != nil {
+				return err
+			}
+			all, err := guest.List(cache)
 			if err != nil {
 				return err
 			}

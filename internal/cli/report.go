@@ -10,6 +10,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/compare"
+	"tare/internal/record"
 	"tare/internal/report"
 )
 
@@ -25,13 +26,13 @@ func (a *app) reportCommand() *cobra.Command {
 				return err
 			}
 			if out == "" {
-				return a.print(a.out, r, format, o)
+				return a.print(a.out, r, args[0], format, o)
 			}
 			file, err := os.Create(out)
 			if err != nil {
 				return fmt.Errorf("write report: %w", err)
 			}
-			if err := a.print(file, r, format, o); err != nil {
+			if err := a.print(file, r, args[0], format, o); err != nil {
 				file.Close()
 				return err
 			}
@@ -45,37 +46,48 @@ func (a *app) reportCommand() *cobra.Command {
 	return c
 }
 
-// load reads a bundle and computes its result from the raw trials.
+// load reads a bundle and computes its result from the raw trials. What is damaged is said on standard error; the
+// readable part is still reported.
 func (a *app) load(dir string) (*compare.Result, error) {
-	b, err := bundle.Open(dir, a.tables())
+	b, err := bundle.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range b.Problems {
-		fmt.Fprintf(a.err, "tare: %s: %s\n", dir, printableLine(p))
+	trials, err := b.Load()
+	if err != nil {
+		fmt.Fprintf(a.err, "tare: %s\n", printableLine(err.Error()))
 	}
-	return a.evaluate(b), nil
+	return a.evaluate(b, trials), nil
 }
 
-func (a *app) evaluate(b *bundle.Bundle) *compare.Result {
+func (a *app) evaluate(b *bundle.Bundle, trials []record.Trial) *compare.Result {
+	m := &b.Manifest
 	return compare.Evaluate(compare.Input{
-		Plan: b.Plan, Environments: b.Environments, Trials: b.Trials, Kinds: a.kind,
-		Run: compare.Run{ID: b.Header.RunID, Version: b.Header.Version, Build: b.Header.Build, Seconds: b.Header.Seconds, Finished: b.Header.State == bundle.Finished},
+		Plan: b.Plan, Environments: b.Environments, Trials: trials, Kinds: a.kind,
+		Run: compare.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds, Finished: m.State == bundle.Finished},
 	})
 }
 
 type printOptions struct{ ascii, details bool }
 
-func formats() []string { return []string{"text", "json"} }
+func formats() []string {
+	names := []string{}
+	for _, f := range report.Renderers() {
+		names = append(names, f.Name)
+	}
+	return names
+}
 
-func (a *app) print(w io.Writer, r *compare.Result, format string, o printOptions) error {
-	switch format {
-	case "text":
-		return report.Terminal(report.TerminalOptions{
-			Width: a.width(100), Colour: a.colour() && w == a.out, ASCII: o.ascii, Details: o.details,
-		})(w, report.NewModel(r))
-	case "json":
-		return report.JSON(w, report.NewModel(r))
+// print renders a result; bundle is its folder as the reader would type it.
+func (a *app) print(w io.Writer, r *compare.Result, bundle, format string, o printOptions) error {
+	for _, f := range report.Renderers() {
+		if f.Name != format {
+			continue
+		}
+		m := report.NewModel(r)
+		m.Bundle = bundle
+		m.Text = report.TextOptions{Width: a.width(100), Color: a.colour() && w == a.out, ASCII: o.ascii, Details: o.details}
+		return f.Render(w, m)
 	}
 	return usagef("--format is %s, not %q%s", strings.Join(formats(), " or "), format, didYouMean(format, formats()))
 }

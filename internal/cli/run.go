@@ -197,7 +197,7 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 		dir = "tare-" + time.Now().Format("20060102-150405")
 	}
 	runID := newRunID()
-	w, err := bundle.Create(dir, bundle.Header{Version: version.Version, Build: version.Build, RunID: runID, Created: time.Now()})
+	w, err := bundle.Create(dir, runID, p)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 
 // resume goes on with an interrupted run.
 func (a *app) resume(ctx context.Context, f *runFlags) error {
-	w, b, err := bundle.Resume(f.resume, a.tables())
+	w, b, err := bundle.Resume(f.resume)
 	if err != nil {
 		return err
 	}
@@ -218,8 +218,13 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 	if f.dryRun {
 		return w.Close()
 	}
-	fmt.Fprintf(a.err, "going on after %d trials\n", len(b.Trials))
-	return a.carryOut(ctx, session{plan: p, writer: w, dir: f.resume, runID: b.Header.RunID, flags: f, prior: b})
+	trials, err := b.Load()
+	if err != nil {
+		w.Close()
+		return err
+	}
+	fmt.Fprintf(a.err, "going on after %d trials\n", len(trials))
+	return a.carryOut(ctx, session{plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b, trials: trials})
 }
 
 // session is one carrying out of a plan into a bundle.
@@ -229,24 +234,25 @@ type session struct {
 	dir    string
 	runID  string
 	flags  *runFlags
-	prior  *bundle.Bundle
+	prior  *bundle.Bundle // what a resumed run goes on from
+	trials []record.Trial // of prior
 	inject map[string]float64
 }
 
 func (a *app) carryOut(ctx context.Context, s session) (err error) {
+	began := time.Now()
 	result, runErr := a.execute(ctx, s)
 	state := bundle.Finished
 	if runErr != nil {
 		state = bundle.Interrupted
 	}
-	if err := s.writer.Finish(state); err != nil && runErr == nil {
+	if err := s.writer.Finish(state, time.Since(began).Seconds()); err != nil && runErr == nil {
 		runErr = err
 	}
 	if result != nil {
-		if err := a.print(a.out, result, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details}); err != nil {
+		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details}); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "\nbundle %s   again: tare report %s\n", s.dir, quoteArg(s.dir))
 	}
 	if runErr != nil {
 		if ctx.Err() != nil || errors.Is(runErr, context.Canceled) {
@@ -280,8 +286,8 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 		Inject: s.inject, Events: show.event, Log: a.log,
 	}
 	if s.prior != nil {
-		c.Prior, c.PriorTargets = s.prior.Trials, s.prior.Environments
-		c.Header.Seconds = s.prior.Header.Seconds
+		c.Prior, c.PriorTargets = s.trials, s.prior.Environments
+		c.Header.Seconds = s.prior.Manifest.Seconds
 	}
 	return schedule.Run(ctx, c)
 }
@@ -331,7 +337,7 @@ func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
 	}
 	fmt.Fprintln(w, strings.TrimPrefix(wrap("workloads  "+strings.Join(labels, ", "), 11, 100), strings.Repeat(" ", 11)))
 	fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
-	fmt.Fprintf(w, "disk       up to %s in each target\n", unit.FormatBytes(f.Disk))
+	fmt.Fprintf(w, "disk       up to %s in each target\n", unit.FormatSize(f.Disk))
 	fmt.Fprintf(w, "time       about %s if every cell settles at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
 	if p.Budget > 0 && f.Least > p.Budget {
 		fmt.Fprintf(w, "           the budget of %s may end before the first look; then nothing is decided\n", seconds(p.Budget))

@@ -15,7 +15,6 @@ import (
 	"tare/internal/compare"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/version"
 )
 
 // injected is the share of hidden extra work of the positive control.
@@ -69,16 +68,17 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 		dir = filepath.Join(tmp, "bundle")
 	}
 	runID := newRunID()
-	w, err := bundle.Create(dir, bundle.Header{Version: version.Version, Build: version.Build, RunID: runID, Created: time.Now()})
+	w, err := bundle.Create(dir, runID, p)
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	r, err := a.execute(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: map[string]float64{selfSlower: injected}})
 	state := bundle.Finished
 	if err != nil {
 		state = bundle.Interrupted
 	}
-	if ferr := w.Finish(state); err == nil {
+	if ferr := w.Finish(state, time.Since(began).Seconds()); err == nil {
 		err = ferr
 	}
 	if err != nil {

@@ -16,32 +16,34 @@ verdicts again from the raw trials. A verdict is never stored, so there is none 
 this computation. The exit code is 1 when anything is wrong.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			problems, err := bundle.Verify(args[0], a.tables())
+			checked, err := bundle.Verify(args[0])
 			if err != nil {
 				return err
 			}
-			for _, p := range problems {
-				fmt.Fprintf(a.out, "WRONG  %s\n", printableLine(p))
+			for _, p := range checked.Problems {
+				fmt.Fprintf(a.out, "WRONG  %s\n", printableLine(p.String()))
 			}
-			b, err := bundle.Open(args[0], a.tables())
+			b, err := bundle.Open(args[0])
 			if err != nil {
 				return err
 			}
-			r := a.evaluate(b)
+			// Trials before a damage count; the damage itself is among the problems.
+			trials, _ := b.Load()
+			r := a.evaluate(b, trials)
 			counts := map[string]int{}
 			for i := range r.Cells {
 				if c := &r.Cells[i]; c.Primary {
 					counts[string(c.Verdict)]++
 				}
 			}
-			fmt.Fprintf(a.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Header.RunID, b.Header.State, b.Header.Version, b.Header.Build, len(b.Trials))
+			fmt.Fprintf(a.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State, b.Manifest.Version, b.Manifest.Build, len(trials))
 			for _, v := range []string{"DIFFERENT", "EQUIVALENT", "MEASURED", "INCONCLUSIVE", "WITHHELD", "FAILED"} {
 				if counts[v] > 0 {
 					fmt.Fprintf(a.out, "%-13s%d\n", v, counts[v])
 				}
 			}
-			if len(problems) > 0 {
-				return fmt.Errorf("%s is not as tare wrote it: %d problems", args[0], len(problems))
+			if !checked.OK() {
+				return fmt.Errorf("%s is not as tare wrote it: %d problems", args[0], len(checked.Problems))
 			}
 			fmt.Fprintln(a.out, "all hashes and the chain of trials are right")
 			return nil

@@ -23,7 +23,7 @@ type Sink interface {
 
 // Evidence keeps the evidence of failures; *bundle.Writer implements it.
 type Evidence interface {
-	Evidence(name string, data []byte) error
+	Evidence(name string, data []byte) (path string, err error)
 }
 
 // Config is everything a run needs.

@@ -106,7 +106,11 @@ type memory struct {
 
 func (m *memory) Plan(p *plan.Plan) error                   { m.plan = p; return nil }
 func (m *memory) Environments(e []record.Environment) error { m.envs = e; return nil }
-func (m *memory) Evidence(name string, data []byte) error   { m.files[name] = string(data); return nil }
+func (m *memory) Evidence(name string, data []byte) (string, error) {
+	m.files[name] = string(data)
+	return name, nil
+}
+
 func (m *memory) Append(t *record.Trial) error {
 	if m.full > 0 && len(m.trials) >= m.full {
 		return errors.New("no space left on device")

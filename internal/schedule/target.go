@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"tare/internal/bundle"
 	"tare/internal/deploy"
 	"tare/internal/env"
 	"tare/internal/plan"
@@ -100,7 +101,7 @@ func (r *runner) keep(name, text string) {
 	if r.Evidence == nil || text == "" {
 		return
 	}
-	if err := r.Evidence.Evidence(name, []byte(text)); err != nil {
+	if _, err := r.Evidence.Evidence(bundle.EvidenceName(name), []byte(text)); err != nil {
 		r.Log.Warn("keep evidence", "file", name, "error", err)
 	}
 }
