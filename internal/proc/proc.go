@@ -75,6 +75,9 @@ func RunCmd(cmd *Cmd, stdin io.Reader) ([]byte, error) {
 	return out.buf.Bytes(), x
 }
 
+// Wait runs a command made with Command, with the streams its fields name, to its end.
+func Wait(cmd *Cmd) error { return runToEnd(cmd) }
+
 // runToEnd is cmd.Run, except that a child stopped by its context takes its whole process group with it.
 func runToEnd(cmd *Cmd) error {
 	var stopped atomic.Bool
