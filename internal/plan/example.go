@@ -40,7 +40,7 @@ mode: quick          # quick: trials of 0.3 s, up to 30 blocks; full: trials of 
 		fmt.Fprintf(&b, "  %s: %s\n", yamlText(s.Name), yamlText(s.String()))
 	}
 	exampleDrivers(&b, t)
-	b.WriteString("\nworkloads:\n")
+	b.WriteString("\n# What is run in each; a kind alone has the defaults in brackets (`tare list workloads` explains each parameter).\n# With others: `- fs.randread: { size: 1GiB, bs: 64KiB }`. Several of one kind may stand here.\nworkloads:\n")
 	live := 0
 	for i := range t.Kinds {
 		if exampleKind(&b, &t.Kinds[i]) {
@@ -68,57 +68,68 @@ func exampleSpecs(t Tables, available []string) []env.Spec {
 	return specs
 }
 
-// exampleDrivers explains every driver and its settings in comments.
+// exampleDrivers names every driver and its settings in comments.
 func exampleDrivers(b *bytes.Buffer, t Tables) {
 	b.WriteString(`
   # An environment is NAME: DRIVER[:ARG][?key=value&...], or a mapping; another may derive from it with changes:
   # changed: { from: NAME, key: value }
-  # The drivers and their settings:
+  # The drivers, and their settings with their defaults (` + "`tare list environments`" + ` explains each):
 `)
 	for _, d := range t.Drivers.All() {
 		arg := ""
 		if d.ArgDoc != "" {
 			arg = ":" + d.ArgDoc
 		}
-		comment(b, "  # ", d.Name+arg+" - "+d.Doc)
+		comment(b, "  # ", d.Name+arg+" - "+firstSentence(d.Doc))
+		var settings []string
 		for _, s := range d.Settings {
-			def := ""
-			if s.Default != "" {
-				def = " [" + s.Default + "]"
-			}
-			comment(b, "  #     ", s.Name+def+": "+s.Doc)
+			settings = append(settings, withDefault(s.Name, s.Default))
+		}
+		if len(settings) > 0 {
+			comment(b, "  #     ", strings.Join(settings, ", "))
 		}
 	}
 }
 
-// exampleKind writes one kind with its parameters as comments. A kind that needs a parameter, and the one for tests,
+// exampleKind writes one kind with its parameters as a comment. A kind that needs a parameter, and the one for tests,
 // stand there as comments altogether.
 func exampleKind(b *bytes.Buffer, k *workload.Kind) (live bool) {
 	defaults := defaultParams(k)
 	_, err := k.Resolve(nil)
 	live = err == nil && k.Name != "null"
-	doc, _, _ := strings.Cut(k.Doc, "\n")
-	comment(b, "  # ", doc)
 	prefix := ""
 	if !live {
 		prefix = "# "
 	}
 	fmt.Fprintf(b, "  %s- %s\n", prefix, k.Name)
+	comment(b, "  #     ", firstSentence(k.Doc))
+	var params []string
 	for _, d := range k.Params {
-		def := ""
-		if v := defaults[d.Name]; v != "" {
-			def = " [" + v + "]"
-		}
+		name := withDefault(d.Name, defaults[d.Name])
 		if d.Required {
-			def = " (required)"
+			name += " (required)"
 		}
-		choices := ""
-		if len(d.Choices) > 0 {
-			choices = " One of " + strings.Join(d.Choices, ", ") + "."
-		}
-		comment(b, "  #     ", d.Name+def+": "+d.Doc+choices)
+		params = append(params, name)
+	}
+	if len(params) > 0 {
+		comment(b, "  #     ", "Parameters: "+strings.Join(params, ", "))
 	}
 	return live
+}
+
+func withDefault(name, value string) string {
+	if value == "" {
+		return name
+	}
+	return name + " [" + value + "]"
+}
+
+func firstSentence(doc string) string {
+	s, _, more := strings.Cut(strings.Join(strings.Fields(doc), " "), ". ")
+	if more {
+		s += "."
+	}
+	return s
 }
 
 // comment writes text as comment lines of at most 100 columns.
