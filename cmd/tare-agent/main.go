@@ -5,8 +5,12 @@ import (
 	"os"
 
 	"tare/internal/agent"
+	"tare/internal/agent/pid1"
 )
 
 func main() {
+	if pid1.Wanted() {
+		os.Exit(pid1.Main())
+	}
 	os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }

@@ -5,10 +5,14 @@ import (
 	"os"
 
 	"tare/internal/agent"
+	"tare/internal/agent/pid1"
 	"tare/internal/cli"
 )
 
 func main() {
+	if pid1.Wanted() {
+		os.Exit(pid1.Main())
+	}
 	if agent.IsRole(os.Args) {
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}

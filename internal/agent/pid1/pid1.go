@@ -1,0 +1,48 @@
+// Package pid1 makes the agent the first and only program of a micro-VM: it mounts what a Linux system needs, loads the
+// kernel modules that the host put beside it, finds the port for the wire and the scratch disk, serves one controller, and
+// powers the machine off.
+//
+// It is opinionated about being little. There is no shell, no supervisor and no reaper: a process that waits for all
+// children would steal their exit statuses from whoever started them, and one that polls would take time from what is
+// measured. The agent ends what a worker leaves behind. Everything it says goes to the console, which the host keeps.
+package pid1
+
+import (
+	"fmt"
+	"strings"
+)
+
+// arguments reads the kernel's command line: words separated by blanks, with double quotes around values that hold some.
+// A word without "=" has an empty value; the last of several wins.
+func arguments(line string) map[string]string {
+	args := map[string]string{}
+	for line = strings.TrimLeft(line, " \n"); line != ""; line = strings.TrimLeft(line, " \n") {
+		quoted, end := false, len(line)
+		for i := range len(line) {
+			if line[i] == '"' {
+				quoted = !quoted
+			} else if !quoted && (line[i] == ' ' || line[i] == '\n') {
+				end = i
+				break
+			}
+		}
+		key, value, _ := strings.Cut(line[:end], "=")
+		if key = strings.Trim(key, `"`); key != "" {
+			args[key] = strings.Trim(value, `"`)
+		}
+		line = line[end:]
+	}
+	return args
+}
+
+// moduleList reads the list of modules to load, which names files in one folder.
+func moduleList(text string) ([]string, error) {
+	var names []string
+	for name := range strings.FieldsSeq(text) {
+		if strings.ContainsRune(name, '/') || !strings.HasSuffix(name, ".ko") {
+			return nil, fmt.Errorf("read list of kernel modules: %q is not the file of one", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

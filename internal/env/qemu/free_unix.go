@@ -1,0 +1,14 @@
+//go:build linux || darwin || freebsd
+
+package qemu
+
+import "golang.org/x/sys/unix"
+
+// freeSpace returns what this user may still write below dir, in bytes.
+func freeSpace(dir string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return -1, err
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil
+}

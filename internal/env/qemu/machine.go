@@ -1,0 +1,199 @@
+package qemu
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"tare/internal/guest/layout"
+)
+
+// target is what depends on the guest's architecture.
+type target struct {
+	arch     string   // GOARCH
+	program  string   // QEMU's
+	pkg      string   // Debian package that has it
+	machines []string // the first is the default
+	console  string   // the kernel's name of the serial console
+	cpu      string   // CPU model when emulated
+}
+
+// q35 comes before microvm: under TCG two of about 43 boots of microvm never said a word, none of q35's, and microvm
+// has no exact clock there, only the timer tick or a TSC that the guest calibrates itself.
+func targets() []target {
+	return []target{
+		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"q35", "microvm"}, "ttyS0", "max"},
+		// Not max: it has pointer authentication, whose emulation takes more time than everything else.
+		{"arm64", "qemu-system-aarch64", "qemu-system-arm", []string{"virt"}, "ttyAMA0", "cortex-a72"},
+	}
+}
+
+func targetOf(arch string) (target, error) {
+	for _, t := range targets() {
+		if t.arch == arch {
+			return t, nil
+		}
+	}
+	return target{}, fmt.Errorf("there are no guests for %s; use arch=x86_64 or arch=arm64", arch)
+}
+
+func (t target) remedy() string { return "install QEMU: apt-get install " + t.pkg }
+
+// cacheMode is what QEMU's cache= means for a block device; see qemu-options.hx.
+type cacheMode struct {
+	direct  bool // O_DIRECT, past the host's page cache
+	noFlush bool // the guest's flushes are ignored
+	write   bool // the guest sees a volatile write cache and so sends flushes
+}
+
+var cacheModes = map[string]cacheMode{
+	"writeback":    {write: true},
+	"none":         {direct: true, write: true},
+	"writethrough": {},
+	"directsync":   {direct: true},
+	"unsafe":       {noFlush: true, write: true},
+}
+
+func cacheNames() []string {
+	return []string{"none", "writeback", "writethrough", "directsync", "unsafe"}
+}
+
+// scratchSerial is how the guest finds the scratch disk; virtio-blk carries 20 characters.
+const scratchSerial = "tare-scratch"
+
+// scratchID is the scratch disk's name in QEMU.
+const scratchID = "scratch"
+
+// files are what a machine is started with.
+type files struct {
+	program, kernel, initrd, disk string
+	wire, control                 string // arguments of -chardev socket: "fd=3" or "path=..."
+	name                          string // shown in the list of processes
+	hostname                      string
+}
+
+// modules are the kernel modules that the machine needs.
+func (c *config) modules() (required, optional []string) {
+	required = []string{"virtio_pci"}
+	if c.machine == "microvm" {
+		required = []string{"virtio_mmio"}
+	}
+	required = append(required, "virtio_console")
+	if c.disk > 0 {
+		required = append(required, "virtio_blk", "ext4")
+		// ext4 asks for this checksum by name, not by symbol; newer kernels have it in a library.
+		optional = append(optional, "crc32c_generic")
+	}
+	switch c.nic {
+	case "virtio":
+		required = append(required, "virtio_net")
+	case "e1000":
+		required = append(required, "e1000")
+	}
+	return required, optional
+}
+
+// arguments returns QEMU's command line for an accelerator.
+func (c *config) arguments(accel string, f files) []string {
+	bus := "pci"
+	if c.machine == "microvm" {
+		bus = "device"
+	}
+	a := []string{f.program, "-name", f.name, "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
+		"-machine", c.machineOptions(), "-accel", accel, "-cpu", c.cpuModel(accel),
+		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",
+		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f.hostname),
+		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+		"-chardev", "socket,id=control," + f.control, "-mon", "chardev=control,mode=control",
+		"-chardev", "socket,id=wire," + f.wire,
+		"-device", "virtio-serial-" + bus + ",max_ports=2", "-device", "virtserialport,chardev=wire,name=" + layout.Port,
+	}
+	if c.machine == "microvm" {
+		a = append(a, "-global", "virtio-mmio.force-legacy=false")
+	}
+	if c.disk > 0 {
+		a = append(a, "-blockdev", c.blockdev(f.disk), "-device",
+			fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,write-cache=%s", bus, scratchID, scratchID, scratchSerial, onOff(c.cache.write)))
+	}
+	switch c.nic {
+	case "virtio":
+		a = append(a, "-netdev", "user,id=net,restrict=on", "-device", "virtio-net-"+bus+",netdev=net"+noROM(bus))
+	case "e1000":
+		a = append(a, "-netdev", "user,id=net,restrict=on", "-device", "e1000,netdev=net"+noROM(bus))
+	}
+	if c.sandbox {
+		a = append(a, sandboxArguments()...)
+	}
+	return a
+}
+
+// noROM leaves out the card's boot ROM, which would need another package and is never run.
+func noROM(bus string) string {
+	if bus == "pci" {
+		return ",romfile="
+	}
+	return ""
+}
+
+func (c *config) machineOptions() string {
+	if c.machine == "virt" {
+		return "virt,gic-version=3"
+	}
+	return c.machine
+}
+
+func (c *config) cpuModel(accel string) string {
+	switch {
+	case c.cpu != "":
+		return c.cpu
+	case accel == "tcg":
+		return c.target.cpu
+	case accel == "whpx":
+		return "max"
+	}
+	return "host"
+}
+
+// blockdev is the scratch disk as JSON, in which a comma in a path means nothing.
+func (c *config) blockdev(path string) string {
+	b, err := json.Marshal(map[string]any{
+		"node-name": scratchID, "driver": "raw",
+		"cache": map[string]bool{"direct": c.cache.direct, "no-flush": c.cache.noFlush},
+		"file": map[string]any{
+			"driver": "file", "filename": path, "aio": c.aio,
+			"cache": map[string]bool{"direct": c.cache.direct, "no-flush": c.cache.noFlush},
+		},
+	})
+	if err != nil {
+		panic(err) // strings and booleans always marshal
+	}
+	return string(b)
+}
+
+// kernelArguments is the guest's kernel command line. The user's come last, where they win.
+func (c *config) kernelArguments(accel, hostname string) string {
+	a := []string{"console=" + c.console, "panic=-1", "quiet", "rdinit=" + layout.Init,
+		// Entropy from the CPU or the host counts; a guest of seconds has no other.
+		"random.trust_cpu=on", "random.trust_bootloader=on",
+		layout.HostnameArg + "=" + hostname,
+	}
+	if c.machine == "microvm" && accel == "tcg" {
+		// It has neither HPET nor PM timer; without this its only clock is the timer tick, 4 ms coarse.
+		a = append(a, "tsc=reliable")
+	}
+	if c.disk > 0 {
+		a = append(a, layout.ScratchArg+"="+scratchSerial)
+	}
+	if c.append != "" {
+		a = append(a, c.append)
+	}
+	return strings.Join(a, " ")
+}
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}

@@ -1,0 +1,305 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"tare/internal/env"
+	"tare/internal/guest"
+	"tare/internal/proc"
+	"tare/internal/record"
+)
+
+// attempts is how often a boot is tried with an accelerator that is not on trial.
+const attempts = 2
+
+// Open boots a micro-VM and returns once its agent has begun to speak.
+func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
+	b := &boot{Options: o, driver: d}
+	e, err := b.open(ctx)
+	if err != nil {
+		if b.dir != "" {
+			os.RemoveAll(b.dir)
+		}
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		return nil, &env.OpenError{Env: o.Name, Op: b.op, Err: err, Remedy: b.remedy, Evidence: b.evidence}
+	}
+	return e, nil
+}
+
+// boot is an opening under way.
+type boot struct {
+	env.Options
+	driver
+	config  config
+	kernel  guest.Kernel
+	modules []string
+	version string
+	program string
+	dir     string // everything made for this machine
+	facts   map[string]string
+	retries []record.Failure
+
+	op, remedy string // for the error
+	evidence   []byte
+}
+
+func (b *boot) open(ctx context.Context) (*vm, error) {
+	b.op, b.remedy = "read settings", "tare list environments shows the settings and their values"
+	var err error
+	if b.config, err = parse(&b.Spec); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.op, b.remedy = "find QEMU", b.config.remedy()
+	if b.program, err = proc.LookPath(b.config.program); err != nil {
+		return nil, fmt.Errorf("%s is not installed", b.config.program)
+	}
+	if b.version, err = qemuVersion(ctx, b.program); err != nil {
+		return nil, err
+	}
+	b.op, b.remedy = "choose kernel", guest.Remedy(b.config.arch, "")
+	if err := b.chooseKernel(); err != nil {
+		return nil, err
+	}
+	b.op, b.remedy = "choose agent", "build tare with make build, which carries the agents of all platforms"
+	agent, err := b.Agents.Path("linux", b.config.arch)
+	if err != nil {
+		return nil, err
+	}
+	b.op, b.remedy = "write machine files", "free some space, or set TMPDIR to a folder that has some"
+	if b.dir, err = os.MkdirTemp(b.Dir, "vm-"); err != nil {
+		return nil, err
+	}
+	b.facts = map[string]string{"qemu.version": b.version, "guest.kernel.package": b.kernel.Package, "guest.kernel.flavour": b.kernel.Flavour}
+	if b.facts["guest.initramfs.sha256"], err = guest.Initramfs(b.initrd(), agent, b.kernel, b.modules); err != nil {
+		return nil, err
+	}
+	return b.accelerate(ctx)
+}
+
+func (b *boot) initrd() string { return filepath.Join(b.dir, "initrd") }
+func (b *boot) disk() string   { return filepath.Join(b.dir, "scratch.img") }
+
+// chooseKernel takes the first kernel that has the drivers the machine needs.
+func (b *boot) chooseKernel() error {
+	which := b.config.kernel
+	if which == "auto" {
+		which = ""
+	}
+	kernels, err := guest.Find(b.kernels, b.config.arch, which)
+	if err != nil {
+		return err
+	}
+	required, optional := b.config.modules()
+	var lacking error
+	for _, k := range kernels {
+		if k.Modules == "" {
+			// Whether what is needed is built in, only the boot can tell.
+			b.kernel, b.modules = k, nil
+			return nil
+		}
+		index, err := guest.ReadIndex(k.Modules)
+		if err != nil {
+			return err
+		}
+		wanted := required
+		for _, m := range optional {
+			if index.Has(m) {
+				wanted = append(wanted, m)
+			}
+		}
+		modules, err := index.Resolve(wanted...)
+		if err == nil {
+			b.kernel, b.modules = k, modules
+			return nil
+		}
+		lacking = errors.Join(lacking, fmt.Errorf("kernel %s (%s): %w", k.Release, k.Flavour, err))
+	}
+	b.remedy = guest.Remedy(b.config.arch, guest.Generic) + "; it has more drivers"
+	return lacking
+}
+
+// accelerate boots with the accelerator that was asked for, or with the first that really boots.
+func (b *boot) accelerate(ctx context.Context) (*vm, error) {
+	if b.config.accel != "auto" {
+		return b.start(ctx, b.config.accel, attempts)
+	}
+	memory := openMemory(b.memory)
+	for _, accel := range candidates(b.config.arch) {
+		key := memory.key(accel, b.config.machine, b.version)
+		works, reason := memory.recall(key)
+		if works {
+			return b.start(ctx, accel, attempts)
+		}
+		if reason != "" {
+			b.facts["accel."+accel] = "not used: " + reason
+			continue
+		}
+		v, err := b.start(ctx, accel, 1)
+		if err == nil {
+			memory.keep(key, "")
+			return v, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		b.Log.Info("accelerator does not boot a guest, the CPU is emulated", "env", b.Name, "accel", accel, "reason", err)
+		reason, _, _ = strings.Cut(err.Error(), "\n")
+		memory.keep(key, reason)
+		b.facts["accel."+accel] = "not used: " + reason
+		b.retries = append(b.retries, record.Failure{
+			Kind:     "accel-fallback",
+			Message:  fmt.Sprintf("accel=%s did not boot a guest (%v); the CPU is emulated instead. Say accel=%s or accel=tcg to choose", accel, err, accel),
+			Evidence: proc.Printable(b.evidence),
+		})
+	}
+	return b.start(ctx, "tcg", attempts)
+}
+
+// candidates are the accelerators that this machine seems to have for a guest's architecture, besides TCG.
+func candidates(arch string) []string {
+	if arch != runtime.GOARCH {
+		return nil
+	}
+	switch runtime.GOOS {
+	case "linux":
+		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+		if err != nil {
+			return nil
+		}
+		f.Close()
+		return []string{"kvm"}
+	case "darwin":
+		return []string{"hvf"}
+	case "windows":
+		return []string{"whpx"}
+	}
+	return nil
+}
+
+// start boots up to times times. A failed boot that is tried again is recorded with its console.
+func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) {
+	for n := 1; ; n++ {
+		v, err := b.once(ctx, accel, times == 1)
+		if err == nil {
+			v.retries = b.retries
+			return v, nil
+		}
+		if _, refused := errors.AsType[*refusedError](err); refused || n >= times || ctx.Err() != nil {
+			return nil, err
+		}
+		b.Log.Warn("boot failed, trying again", "env", b.Name, "accel", accel, "error", err)
+		b.retries = append(b.retries, record.Failure{
+			Kind: "boot", Message: fmt.Sprintf("boot %d with accel=%s: %v", n, accel, err), Evidence: proc.Printable(b.evidence),
+		})
+	}
+}
+
+// deadline is how long a boot may take. An accelerator on trial gets less: one that works needs a second or two.
+func (b *boot) deadline(accel string, trial bool) time.Duration {
+	d := b.config.boot
+	if d == 0 {
+		d = bootVirtual
+		if accel == "tcg" {
+			d = bootTCG
+		}
+	}
+	if trial {
+		d = min(d, 12*time.Second)
+	}
+	return d
+}
+
+// once boots once. On failure the evidence is set and nothing runs.
+func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) {
+	if b.config.disk > 0 {
+		b.op, b.remedy = "make scratch disk", mkfsRemedy
+		if err := makeDisk(ctx, b.disk(), b.config.disk); err != nil {
+			return nil, err
+		}
+	}
+	b.op = "boot with accel=" + accel
+	b.remedy = "the console is the evidence; accel=tcg works on every machine, boot= gives it more time, append=\"loglevel=7\" makes it talk"
+	limit := b.deadline(accel, trial)
+	began := time.Now()
+	v, err := launch(ctx, &b.config, accel, files{
+		program: b.program, kernel: b.kernel.Image, initrd: b.initrd(), disk: b.disk(),
+		// The run's id in the command line is how what a run started is told from what others did.
+		name: "tare-" + b.RunID, hostname: b.hostname(),
+	})
+	if err == nil {
+		if err = v.awaitAgent(ctx, limit); err == nil {
+			err = b.learn(v, accel, time.Since(began))
+		}
+	}
+	if v != nil {
+		if err == nil {
+			return v, nil
+		}
+		v.Close()
+		b.evidence = v.Diagnose()
+	}
+	return nil, err
+}
+
+// hostname makes a host name of the environment's name.
+func (b *boot) hostname() string {
+	h := strings.Trim(strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' {
+			return '-'
+		}
+		return r
+	}, b.Name), "-")
+	if h == "" {
+		return "tare"
+	}
+	return h
+}
+
+// learn completes the facts of a machine that booted, and reads back from QEMU what the disk's cache really is.
+func (b *boot) learn(v *vm, accel string, took time.Duration) error {
+	extra := map[string]string{}
+	for k, s := range b.facts {
+		if s != "" {
+			extra[k] = s
+		}
+	}
+	extra["accel"] = accel
+	extra["boot_ms"] = fmt.Sprint(took.Milliseconds())
+	if b.config.shown["boot"] == "" {
+		b.config.shown["boot"] = b.deadline(accel, false).String()
+	}
+	if _, given := b.Settings["accel"]; !given {
+		b.config.shown["accel"] = accel
+	}
+	if _, given := b.Settings["cpu"]; !given {
+		b.config.shown["cpu"] = b.config.cpuModel(accel)
+	}
+	if b.config.disk > 0 {
+		got, err := v.readCache()
+		if err != nil {
+			return err
+		}
+		if want := b.config.cache; got != want {
+			return fmt.Errorf("QEMU opened the scratch disk with %s, not %s as cache=%s asks", got, want, b.config.shown["cache"])
+		}
+		extra["disk.cache"] = got.String()
+	}
+	v.dir = b.dir
+	v.facts = record.Facts{
+		OS: "linux", Arch: b.config.arch, Kernel: b.kernel.Release, Hypervisor: "qemu " + accel, Emulated: accel == "tcg",
+		Threads: b.config.cpus, MemoryBytes: b.config.memory, Settings: b.config.shown, Command: v.argv, Extra: extra,
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package qemu
+
+func sandboxArguments() []string { return nil }

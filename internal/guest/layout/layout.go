@@ -1,0 +1,22 @@
+// Package layout is what the host, which writes a guest's initramfs and kernel command line, and the agent, which is the
+// guest's first process, both know. It has no code, so that the agent does not carry the host's.
+package layout
+
+// Places in the guest.
+const (
+	Init    = "/init"    // the agent
+	Modules = "/modules" // the kernel modules, flat
+	// Order lists the modules' file names in the order of loading, one a line. Its presence tells the agent that it is
+	// the first process of a machine and not of a container.
+	Order   = Modules + "/tare.order"
+	Scratch = "/scratch" // where the scratch disk is mounted
+)
+
+// Port is the name of the virtio-serial port for the wire.
+const Port = "tare.wire"
+
+// Kernel arguments that the agent reads. The kernel itself ignores what has a dot in its name.
+const (
+	HostnameArg = "tare.hostname" // the guest's host name
+	ScratchArg  = "tare.scratch"  // serial number of the disk to mount at Scratch; absent when there is none
+)

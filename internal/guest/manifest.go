@@ -1,0 +1,117 @@
+package guest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+const manifestName = "manifest.json"
+
+// manifest says what a fetched kernel's folder holds. Paths are relative to it, with slashes.
+type manifest struct {
+	Kernel
+	Files map[string]string `json:"files"` // SHA-256 of each file, hexadecimal
+}
+
+func hostArch() string { return runtime.GOARCH }
+
+// writeManifest hashes all files below dir and writes the manifest beside them. The paths in k are relative to dir.
+func writeManifest(dir string, k Kernel) error {
+	m := manifest{Kernel: k, Files: map[string]string{}}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		m.Files[filepath.ToSlash(rel)], err = hashFile(path)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("hash kernel files: %w", err)
+	}
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, manifestName), append(b, '\n'), 0o600)
+}
+
+// openManifest reads a fetched kernel and checks every file of it, so that a cache that was cut short or meddled with is
+// no kernel at all instead of one that boots strangely.
+func openManifest(dir string) (Kernel, error) {
+	b, err := readBounded(filepath.Join(dir, manifestName), 4<<20)
+	if err != nil {
+		return Kernel{}, err
+	}
+	var m manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		return Kernel{}, fmt.Errorf("read kernel manifest in %s: %w", dir, err)
+	}
+	for name, want := range m.Files {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return Kernel{}, fmt.Errorf("read kernel manifest in %s: %q leads out of the folder", dir, name)
+		}
+		got, err := hashFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return Kernel{}, err
+		}
+		if got != want {
+			return Kernel{}, fmt.Errorf("check kernel files in %s: %s was changed; remove the folder and fetch the kernel again", dir, name)
+		}
+	}
+	k := m.Kernel
+	for _, p := range []*string{&k.Image, &k.Config, &k.Modules} {
+		if *p == "" {
+			continue
+		}
+		if !filepath.IsLocal(*p) {
+			return Kernel{}, fmt.Errorf("read kernel manifest in %s: %q leads out of the folder", dir, *p)
+		}
+		*p = filepath.Join(dir, *p)
+	}
+	if k.Image == "" {
+		return Kernel{}, errors.New("read kernel manifest in " + dir + ": it names no kernel image")
+	}
+	return k, nil
+}
+
+func hashFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// readBounded reads a file of at most max bytes.
+func readBounded(name string, max int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(b)) > max {
+		return nil, fmt.Errorf("read %s: it is larger than %d bytes", name, max)
+	}
+	return b, nil
+}

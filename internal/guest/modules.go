@@ -1,0 +1,166 @@
+package guest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	modulesDep     = "modules.dep"
+	modulesBuiltin = "modules.builtin"
+	maxIndex       = 16 << 20 // bytes of a modules.* file
+	maxModule      = 64 << 20 // bytes of an unpacked module
+)
+
+// Index is what a kernel's modules.dep and modules.builtin say. Names are those of modules, with underscores.
+type Index struct {
+	files   map[string]string   // name -> path below the folder, with slashes
+	deps    map[string][]string // name -> names it needs
+	builtin map[string]bool
+}
+
+// MissingError is a module that a kernel neither has built in nor as a file.
+type MissingError struct {
+	Module string
+	For    string // the module that needs it; "" when it was asked for itself
+}
+
+func (e *MissingError) Error() string {
+	if e.For != "" {
+		return fmt.Sprintf("kernel module %s, which %s needs, is not there", e.Module, e.For)
+	}
+	return fmt.Sprintf("the kernel has no %s, neither built in nor as a module", e.Module)
+}
+
+// ModuleName returns the name of the module in a file, as the kernel spells it: "drivers/virtio/virtio-pci.ko.xz" holds
+// "virtio_pci". ok tells whether the file is a module.
+func ModuleName(file string) (name string, ok bool) {
+	base := path.Base(file)
+	for _, suffix := range []string{".xz", ".zst", ".gz"} {
+		base = strings.TrimSuffix(base, suffix)
+	}
+	base, ok = strings.CutSuffix(base, ".ko")
+	return strings.ReplaceAll(base, "-", "_"), ok && base != ""
+}
+
+// ReadIndex reads the index of a folder such as /lib/modules/RELEASE. A kernel without a list of what is built in has
+// nothing built in.
+func ReadIndex(dir string) (*Index, error) {
+	dep, err := readBounded(filepath.Join(dir, modulesDep), maxIndex)
+	if err != nil {
+		return nil, fmt.Errorf("read kernel module index: %w", err)
+	}
+	builtin, err := readBounded(filepath.Join(dir, modulesBuiltin), maxIndex)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read list of built-in modules: %w", err)
+	}
+	return ParseIndex(dep, builtin)
+}
+
+// ParseIndex reads the text of modules.dep ("kernel/a.ko: kernel/b.ko kernel/c.ko", one line a module) and of
+// modules.builtin (a path a line).
+func ParseIndex(dep, builtin []byte) (*Index, error) {
+	x := &Index{files: map[string]string{}, deps: map[string][]string{}, builtin: map[string]bool{}}
+	lines := bufio.NewScanner(bytes.NewReader(dep))
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		file, rest, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("%s line %d: no colon after the module's file", modulesDep, n)
+		}
+		name, isModule := ModuleName(file)
+		if !isModule || !filepath.IsLocal(filepath.FromSlash(file)) {
+			return nil, fmt.Errorf("%s line %d: %q is not the path of a module below the folder", modulesDep, n, file)
+		}
+		x.files[name] = file
+		x.deps[name] = nil
+		for _, d := range strings.Fields(rest) {
+			need, isModule := ModuleName(d)
+			if !isModule {
+				return nil, fmt.Errorf("%s line %d: %q is not a module", modulesDep, n, d)
+			}
+			x.deps[name] = append(x.deps[name], need)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", modulesDep, err)
+	}
+	for f := range strings.FieldsSeq(string(builtin)) {
+		if name, ok := ModuleName(f); ok {
+			x.builtin[name] = true
+		}
+	}
+	return x, nil
+}
+
+// Has tells whether the kernel has a module, built in or as a file.
+func (x *Index) Has(name string) bool { return x.builtin[name] || x.files[name] != "" }
+
+// Resolve returns the files, with slashes and below the folder, that must be loaded for the wanted modules, each after
+// what it needs. What is built in needs no file. The error is a *MissingError, or names a circle.
+func (x *Index) Resolve(wanted ...string) ([]string, error) {
+	var order []string
+	const visiting, done = 1, 2
+	state := map[string]int{}
+	var visit func(name, parent string) error
+	visit = func(name, parent string) error {
+		switch {
+		case state[name] == done || x.builtin[name]:
+			return nil
+		case state[name] == visiting:
+			return fmt.Errorf("kernel modules %s and %s need each other", name, parent)
+		case x.files[name] == "":
+			return &MissingError{Module: name, For: parent}
+		}
+		state[name] = visiting
+		// modules.dep lists the whole closure with the deepest last; reversed, it is close to the order of loading.
+		for _, d := range slices.Backward(x.deps[name]) {
+			if err := visit(d, name); err != nil {
+				return err
+			}
+		}
+		state[name] = done
+		order = append(order, x.files[name])
+		return nil
+	}
+	for _, w := range wanted {
+		if err := visit(w, ""); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}
+
+// ReadModule returns a module's bytes, unpacked on this side so that the guest, which may be emulated, need not.
+func ReadModule(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read kernel module: %w", err)
+	}
+	defer f.Close()
+	r, err := unpacker(name, f)
+	if err != nil {
+		return nil, fmt.Errorf("unpack kernel module %s: %w", name, err)
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxModule+1))
+	if err != nil {
+		return nil, fmt.Errorf("unpack kernel module %s: %w", name, err)
+	}
+	if len(b) > maxModule {
+		return nil, fmt.Errorf("unpack kernel module %s: it is larger than %d MiB", name, maxModule>>20)
+	}
+	return b, nil
+}

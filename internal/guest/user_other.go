@@ -1,0 +1,5 @@
+//go:build !unix
+
+package guest
+
+func currentUser() string { return "root" }

@@ -1,0 +1,15 @@
+//go:build unix
+
+package guest
+
+import (
+	"os/user"
+)
+
+// currentUser is the user's name, as apt's APT::Sandbox::User wants it.
+func currentUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "root"
+}
