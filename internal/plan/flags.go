@@ -24,11 +24,22 @@ type Flags struct {
 	Seed      uint64         // --seed; 0 leaves the plan's
 }
 
+// ParseWithFlags is Parse with the command line laid over the file before anything is filled in: what the file does not
+// say follows the flags, and when it names no environments, those of the flags are all there are.
+func ParseWithFlags(file string, src []byte, f Flags, t Tables) (*Plan, error) {
+	p := &problems{}
+	d := readDraft(file, src, &t, p)
+	if p.any() {
+		return nil, p.err()
+	}
+	d.resolveLabels(&t, p)
+	return d.withFlags(f, &t, p)
+}
+
 // FromFlags makes a plan of the command line alone (base nil) or lays it over base, which is not changed. With another
 // mode, what has the old mode's default takes the new mode's. The error is of type Errors and names the flag.
 func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
-	p := &problems{}
-	d := &draft{envAt: map[string]pos{}, blocksAt: pos{file: "--blocks"}, looksAt: pos{file: "looks"}, baselineAt: pos{file: "-b " + f.Baseline}}
+	d := &draft{envAt: map[string]pos{}, looksAt: pos{file: "looks"}}
 	if base != nil {
 		d.Plan = clone(base)
 		if slices.Equal(d.Looks, base.defaultLooks()) {
@@ -38,11 +49,23 @@ func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
 			d.Trial = 0
 		}
 	}
-	if f.Mode != "" && f.Mode != Quick && f.Mode != Full {
+	return d.withFlags(f, &t, &problems{})
+}
+
+// withFlags lays the flags over the draft and resolves it.
+func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
+	switch f.Mode {
+	case "":
+	case Quick, Full:
+		d.Mode = f.Mode
+	default:
 		p.add(pos{file: "mode " + string(f.Mode)}, "expected quick or full")
 	}
 	if f.Blocks < 0 || f.Blocks > MostBlocks {
 		p.add(pos{file: "--blocks"}, "expected a whole number from 1 to %d, found %d", MostBlocks, f.Blocks)
+	}
+	if f.Blocks > 0 {
+		d.blocks, d.blocksAt = f.Blocks, pos{file: "--blocks"}
 	}
 	if f.Budget != nil {
 		d.Budget = *f.Budget
@@ -50,27 +73,23 @@ func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
 			p.add(pos{file: "--budget"}, "%v is out of range: expected a duration up to %v", d.Budget, maxBudget)
 		}
 	}
-	if f.Mode != "" {
-		d.Mode = f.Mode
-	}
 	if f.Seed != 0 {
 		d.Seed = f.Seed
 	}
-	d.blocks = f.Blocks
-	d.flagEnvironments(f.Environments, &reader{&t, p})
+	named := len(d.Environments) > 0
+	d.flagEnvironments(f.Environments, &reader{t, p})
 	if f.Baseline != "" {
-		d.Baseline = f.Baseline
-	} else if _, ok := d.Environment(d.Baseline); !ok {
-		d.Baseline = ""
+		d.Baseline, d.baselineAt = f.Baseline, pos{file: "-b " + f.Baseline}
+	} else if _, ok := d.Environment(d.Baseline); !ok && named && len(f.Environments) > 0 {
+		d.Baseline = "" // the plan's baseline was not selected
 	}
-	d.flagWorkloads(f.Workloads, &t, p)
+	d.flagWorkloads(f.Workloads, t, p)
 	if len(d.Workloads) == 0 && !p.any() {
 		p.add(pos{file: "-w"}, "name at least one workload; `tare list workloads` shows them")
 	}
-	if p.any() {
-		return nil, p.err()
+	if !p.any() {
+		d.resolve(t, p)
 	}
-	d.resolve(&t, p)
 	if p.any() {
 		return nil, p.err()
 	}
@@ -140,6 +159,7 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 // baseline's company is gone with it.
 func (d *draft) forget() {
 	kept := d.Workloads[:0]
+	d.workAt, d.targetsAt = nil, nil
 	for _, w := range d.Workloads {
 		maps.DeleteFunc(w.Work, func(name string, _ int64) bool { _, ok := d.Environment(name); return !ok })
 		if len(w.Work) == 0 {
@@ -175,11 +195,11 @@ func (d *draft) flagWorkloads(texts []string, t *Tables, p *problems) {
 	}
 	if all {
 		d.Workloads = selected
+		d.workAt, d.targetsAt = nil, nil // they are the places of workloads that are no longer there
 		return
 	}
-	d.workAt = make([]pos, len(d.Workloads))
-	for i := range d.workAt {
-		d.workAt[i] = pos{file: "plan"}
+	for len(d.workAt) < len(d.Workloads) {
+		d.workAt = append(d.workAt, pos{file: "plan"})
 	}
 	for _, text := range texts {
 		at := pos{file: "-w " + text}

@@ -77,6 +77,42 @@ func TestFlagsOverFile(t *testing.T) {
 	}
 }
 
+func TestParseWithFlags(t *testing.T) {
+	read := func(src string, f Flags) *Plan {
+		t.Helper()
+		p, err := ParseWithFlags("plan.yaml", []byte(src), f, tables())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	// The file names no environments: those of the flags are all there are.
+	p := read("workloads: [cpu.prime]\n", Flags{Environments: []string{"vm=qemu", "box=namespace"}, Mode: Full})
+	if strings.Join(names(p), " ") != "vm box" || p.Baseline != "vm" || p.Trial != time.Second || p.MaxBlocks() != 60 {
+		t.Errorf("%+v", p)
+	}
+	// What the file says stays, even where it says the other mode's default.
+	p = read("trial: 300ms\nlooks: [10, 15, 20, 30]\nenvironments: [host, box=namespace]\nworkloads: [cpu.prime, fs.randread:bs=8KiB]\n",
+		Flags{Mode: Full, Workloads: []string{"fs.randread bs=8KiB"}, Environments: []string{"box", "host"}})
+	if p.Trial != 300*time.Millisecond || p.MaxBlocks() != 30 || len(p.Workloads) != 1 || strings.Join(names(p), " ") != "box host" || p.Baseline != "host" {
+		t.Errorf("%+v", p)
+	}
+	for _, c := range []struct {
+		src, want string
+		f         Flags
+	}{
+		{"workloads: [cpu.prime]\nbaseline: box\n", `plan.yaml:2:11: baseline "box" is not among`, Flags{Environments: []string{"host"}}},
+		{"workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 20\n", `--blocks: 3 blocks cannot reach`, Flags{Blocks: 3}},
+		{"workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 3\n", `plan.yaml:3:9: 3 blocks cannot reach`, Flags{Seed: 1}},
+		{"workloads:\n  - cpu.prime\n", `-w cpu.prime:max=10000: workload "cpu.prime" is given twice (the first is in line 2)`, Flags{Workloads: []string{"cpu.prime:max=10000"}}},
+	} {
+		_, err := ParseWithFlags("plan.yaml", []byte(c.src), c.f, tables())
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q with %+v:\n got %v\nwant %s", c.src, c.f, err, c.want)
+		}
+	}
+}
+
 func names(p *Plan) []string {
 	var out []string
 	for _, e := range p.Environments {
