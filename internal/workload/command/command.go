@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +13,6 @@ import (
 	"tare/internal/record"
 	"tare/internal/workload"
 )
-
-// memoryLimit is where the collector starts to work during a trial: rarely, and never without bound.
-const memoryLimit = 128 << 20
 
 // trial is one trial of the command workload.
 type trial struct {
@@ -37,13 +33,10 @@ type trial struct {
 	figures   map[string][]float64
 	warned    map[string]bool
 	owed      bool // a run was done that conclude has not followed
-	gc        int
-	limit     int64
 }
 
 // Setup finds the programs, measures the shell and prepares the first run.
 func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
-	t.gc, t.limit = debug.SetGCPercent(-1), debug.SetMemoryLimit(memoryLimit)
 	dir := t.params["dir"]
 	if dir == "" {
 		dir = b.Dir
@@ -84,28 +77,28 @@ const (
 	shellTime    = 200 * time.Millisecond
 )
 
-// weighShell measures how long the shell takes to start and end with nothing to do. The median is used: a single slow
-// start would otherwise be subtracted from every run.
+// weighShell measures how long the shell takes to start and end with nothing to do. The least is used: it is the steadiest
+// of the figures that describe such a sample, and what was disturbed must not be subtracted from every run.
 func (t *trial) weighShell(ctx context.Context) error {
 	r, err := newRunner("shell", t.params["shell"], "", t.base)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	var walls []time.Duration
-	for spent := time.Duration(0); len(walls) < shellRunsMin || len(walls) < shellRunsMax && spent < shellTime; {
+	spent := time.Duration(0)
+	for n := 0; n < shellRunsMin || n < shellRunsMax && spent < shellTime; n++ {
 		o, err := r.run(ctx, false)
 		if err == nil {
 			err = r.ended(&o, 0)
 		}
 		if err != nil {
-			return fmt.Errorf("measure the start of the shell: %w", err)
+			return err
 		}
-		walls = append(walls, o.wall)
+		if n == 0 || o.wall < t.shell {
+			t.shell = o.wall
+		}
 		spent += o.wall
 	}
-	slices.Sort(walls)
-	t.shell = walls[len(walls)/2]
 	return nil
 }
 
@@ -187,8 +180,8 @@ func (t *trial) take(b *workload.Bench, o *outcome) error {
 
 // Report turns the runs into means. seconds comes from the runs' own times: b.Elapsed also holds what stands between them.
 func (t *trial) Report(b *workload.Bench) error {
-	n := float64(t.ran)
-	raw := t.wall.Seconds() / n
+	n := float64(b.Work)
+	raw, shell := t.wall.Seconds()/n, t.shell.Seconds()*float64(t.ran)/n
 	b.Note("runs", strconv.FormatInt(t.ran, 10))
 	b.Check("exit", strconv.Itoa(t.exit))
 	if err := t.conclude(context.Background()); err != nil {
@@ -197,14 +190,14 @@ func (t *trial) Report(b *workload.Bench) error {
 	if t.ran > 1 && (t.params["prepare"] != "" || t.params["conclude"] != "") {
 		b.Note("outer_comparable", "false")
 	}
-	if net := raw - t.shell.Seconds(); net > 0 {
+	if net := raw - shell; net > 0 {
 		b.Report("seconds", net)
 	} else {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf(
-			"a run takes %.3f ms and the start of the shell alone %.3f ms: nothing is left to weigh; use shell=none", 1e3*raw, 1e3*t.shell.Seconds())}
+			"a run takes %.3f ms and the start of the shell alone %.3f ms: nothing is left to weigh; use shell=none", 1e3*raw, 1e3*shell)}
 	}
-	if t.shell.Seconds() > raw/2 {
-		b.Warn("shell-dominates", fmt.Sprintf("the shell's own start (%.3f ms) is more than half of a run (%.3f ms); its noise is in the difference", 1e3*t.shell.Seconds(), 1e3*raw),
+	if shell > raw/2 {
+		b.Warn("shell-dominates", fmt.Sprintf("the shell's own start (%.3f ms) is more than half of a run (%.3f ms); its noise is in the difference", 1e3*shell, 1e3*raw),
 			"use shell=none if the command needs no shell")
 	}
 	b.Sample("seconds", t.samples)
@@ -226,7 +219,7 @@ func (t *trial) Report(b *workload.Bench) error {
 	return nil
 }
 
-// Cleanup runs what still has to follow and puts the process back as it was.
+// Cleanup runs what still has to follow.
 func (t *trial) Cleanup(*workload.Bench) error {
 	err := t.conclude(context.Background())
 	if line := t.params["cleanup"]; line != "" && t.base.timeout > 0 {
@@ -236,7 +229,5 @@ func (t *trial) Cleanup(*workload.Bench) error {
 		t.command.close()
 		t.command = nil
 	}
-	debug.SetGCPercent(t.gc)
-	debug.SetMemoryLimit(t.limit)
 	return err
 }

@@ -22,8 +22,9 @@ const maxRuns = 100_000
 func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name: "command", Family: "command", WorkUnit: "run", MaxWork: maxRuns,
+		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: "Runs a command line of your own, as hyperfine does; one unit of work is one run. " +
-			"With a shell, the time the shell itself takes to start, measured just before, is subtracted from the mean and recorded; the samples keep the times as they were taken. " +
+			"With a shell, the least time that the shell itself takes to start, measured just before, is subtracted from the mean and recorded; the samples keep the times as they were taken. " +
 			"With prepare or conclude a trial is one run. With preset or metric, figures that the command prints are reported too, and the first of them is the headline. " +
 			"What a run leaves running in its process group is ended after it.",
 		Params: []workload.Param{

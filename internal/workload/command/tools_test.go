@@ -53,7 +53,7 @@ func TestRealFIO(t *testing.T) {
 func TestRealSysbench(t *testing.T) {
 	need(t, "sysbench")
 	m := positive(t, map[string]string{"preset": "sysbench", "command": "sysbench cpu --time=1 --cpu-max-prime=5000 run"}, "sysbench_events_per_second")
-	if m["seconds"] < 0.9 || m["seconds"] > 5 {
+	if m["seconds"] < 0.9 || m["seconds"] > 30 {
 		t.Errorf("a test of one second took %v s", m["seconds"])
 	}
 	positive(t, map[string]string{"preset": "sysbench", "command": "sysbench memory --time=1 --memory-total-size=100M run"}, "sysbench_events_per_second", "sysbench_transferred_mib_per_second")

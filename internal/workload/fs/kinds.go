@@ -16,7 +16,7 @@ import (
 // Bounds of the parameters.
 const (
 	minRecord = 512
-	maxRecord = 1 << 30
+	maxRecord = 256 << 20
 	maxFile   = 1 << 50
 )
 
@@ -83,7 +83,7 @@ func rwKind(name, doc string, p profile, bs string, extra ...any) workload.Kind 
 	}
 	return workload.Kind{
 		Name: name, Family: "file system", Doc: doc, Params: params, WorkUnit: "operation",
-		Needs: workload.Needs{FS: true},
+		Needs: workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		Metrics: []unit.Metric{
 			{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: p.random, Doc: "records per second; one operation is one system call for bs bytes"},
 			{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: !p.random, Doc: "bytes read or written per second, in units of 1,048,576"},
@@ -115,7 +115,7 @@ func smallFiles() workload.Kind {
 			rate("rename_per_second", "files renamed within their directory per second", false),
 			rate("unlink_per_second", "files removed per second", false),
 		},
-		Needs: workload.Needs{FS: true},
+		Needs: workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		New: func(p workload.Params) (workload.Trial, error) {
 			s := &small{files: int(p.Int("files")), size: int(p.Int("size")), dirs: int(p.Int("dirs")), fsync: p.Bool("fsync")}
 			if s.dirs > s.files {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -50,7 +49,6 @@ type rw struct {
 	done    int64  // operations done by Measure
 	pass    uint64 // passes over the file completed by Measure
 	inPass  int64  // operations done of the pass at work
-	gc      int    // the collector's setting to put back
 }
 
 func newRW(p profile, params workload.Params) (workload.Trial, error) {
@@ -69,8 +67,6 @@ func (t *rw) size() int64 { return t.records * int64(t.bs) }
 
 // Setup prepares or finds the file, opens it and draws the order. It is not timed.
 func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
-	// A collection in the middle of a trial would stop the timed loop, and could not even do so while it is in a call.
-	t.gc = debug.SetGCPercent(-1)
 	t.content = newContent(t.data, t.bs, b.Seed)
 	t.order = newOrder(t.records, t.random, b.Seed)
 	t.buf = aligned(t.bs)
@@ -145,7 +141,10 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 
 // warmUp reads the file once.
 func (t *rw) warmUp(ctx context.Context) error {
-	p := aligned(max(1<<20, t.bs))
+	p := t.buf
+	if len(p) < 1<<20 {
+		p = aligned(1 << 20)
+	}
 	for off := int64(0); off < t.size(); {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -373,7 +372,6 @@ func (t *rw) sample(seed uint64) []int64 {
 
 // Cleanup closes the file and removes it when it was this trial's own; a prepared one stays for the next trial.
 func (t *rw) Cleanup(b *workload.Bench) error {
-	debug.SetGCPercent(t.gc)
 	var err error
 	if t.file != nil {
 		err = t.file.close()

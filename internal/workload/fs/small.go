@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -44,14 +43,11 @@ type small struct {
 	tree   tree
 	page   *payload
 	spent  [phases]time.Duration
-	done   int64     // files taken through all phases by Measure
 	rounds []float64 // files per second of each round
-	gc     int
 }
 
 // Setup makes the directories and the names.
 func (s *small) Setup(_ context.Context, b *workload.Bench) error {
-	s.gc = debug.SetGCPercent(-1)
 	_, on := volume(b.Dir)
 	b.Note("fs", on)
 	root := filepath.Join(b.Dir, "small")
@@ -111,7 +107,6 @@ func (s *small) round(n int) error {
 	if len(s.rounds) < cap(s.rounds) {
 		s.rounds = append(s.rounds, float64(n)/from.Sub(start).Seconds())
 	}
-	s.done += int64(n)
 	return nil
 }
 
@@ -125,7 +120,7 @@ func (s *small) Report(b *workload.Bench) error {
 	b.Check("data", s.page.digest())
 	for p, name := range phaseNames {
 		if s.spent[p] > 0 {
-			b.Report(name+"_per_second", float64(s.done)/s.spent[p].Seconds())
+			b.Report(name+"_per_second", float64(b.Work)/s.spent[p].Seconds())
 		}
 	}
 	b.Report("files_per_second", b.Rate(1))
@@ -179,7 +174,6 @@ func (s *small) verify() error {
 
 // Cleanup removes whatever is left.
 func (s *small) Cleanup(*workload.Bench) error {
-	debug.SetGCPercent(s.gc)
 	var err error
 	if s.tree != nil {
 		err = s.tree.close()
