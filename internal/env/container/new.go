@@ -95,6 +95,8 @@ func (c *container) createArgs() ([]string, error) {
 	args := []string{"--interactive", "--rm",
 		// What the agent says is the protocol; an engine that also writes it to a log would be part of the measurement.
 		"--log-driver", "none",
+		// Whoever stops it wants it gone: there is nothing in it to save, and Podman would wait ten seconds.
+		"--stop-timeout", "0",
 		"--entrypoint", "/" + agentName,
 	}
 	if c.dir != workDir {

@@ -12,13 +12,20 @@ import (
 	"tare/internal/env/container/dockertest"
 )
 
-func TestRunningContainer(t *testing.T) {
-	d := dockertest.Shared(t)
+func TestRunningDockerContainer(t *testing.T) {
+	testRunning(t, newEngine("docker", dockertest.Start(t)))
+}
+
+func TestRunningPodmanContainer(t *testing.T) {
+	dockertest.Podman(t)
+	testRunning(t, newEngine("podman", ""))
+}
+
+func testRunning(t *testing.T, e engine) {
 	files := dockertest.Busybox(t)
-	dockertest.Import(t, d.Client(), "box:1", files)
+	dockertest.Import(t, e.argv(), "box:1", files)
 	// An image with one program, which cannot remove a file.
-	dockertest.Import(t, d.Client(), "bare:1", map[string][]byte{"/sleep": files["/bin/sleep"]})
-	e := newEngine("docker", d.Host)
+	dockertest.Import(t, e.argv(), "bare:1", map[string][]byte{"/sleep": files["/bin/sleep"]})
 	for _, c := range []struct{ name, image, user string }{{"shell", "box:1", ""}, {"bare", "bare:1", ""}, {"user", "box:1", "1000"}} {
 		t.Run(c.name, func(t *testing.T) {
 			inside(t, e, c.name, c.image, c.user)
@@ -28,7 +35,11 @@ func TestRunningContainer(t *testing.T) {
 
 func inside(t *testing.T, e engine, name, image, user string) {
 	program := map[string]string{"box:1": "/bin/sleep", "bare:1": "/sleep"}[image]
-	run := []string{"run", "--detach", "--name", name}
+	run := []string{"run", "--detach", "--name", name, "--network", "none", "--stop-timeout", "0"}
+	settings := []string{"container", name}
+	if len(e.global) > 0 {
+		settings = append(settings, "host", e.global[1])
+	}
 	if user != "" {
 		run = append(run, "--user", user)
 	}
@@ -37,7 +48,7 @@ func inside(t *testing.T, e engine, name, image, user string) {
 	}
 	t.Cleanup(func() { e.remove(context.Background(), name) })
 	before := changes(t, e, name)
-	o := options(t, "docker", "", "host", e.global[1], "container", name)
+	o := options(t, e.name, "", settings...)
 	c := open(t, o)
 	for range 2 {
 		s := connect(t, c, o.RunID)
@@ -57,7 +68,7 @@ func inside(t *testing.T, e engine, name, image, user string) {
 		t.Errorf("the container does not run any more: %v", err)
 	}
 	// A controller that dies takes the agent with it, and the agent its folder.
-	o = options(t, "docker", "", "host", e.global[1], "container", name)
+	o = options(t, e.name, "", settings...)
 	c = open(t, o)
 	agent, err := c.Agent(t.Context())
 	if err != nil {
@@ -67,7 +78,10 @@ func inside(t *testing.T, e engine, name, image, user string) {
 		t.Fatal(err)
 	}
 	if user != "" {
-		return // which may not remove a folder from the root; Close does
+		// That user may not remove a folder from the root. Closing does.
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for changes(t, e, name) != before {
