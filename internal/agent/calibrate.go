@@ -54,45 +54,77 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 		"%s: no amount of work takes %g ms: its time does not grow with its work", c.kind.Name, float64(job.TargetNS)/1e6)}
 }
 
-// pace chooses the next amount of work from what the last one took. It is pure.
+// pace chooses the next amount of work from what was seen so far. It is pure.
 type pace struct {
 	target, most int64 // ns; units
 	work         int64 // to do next; in the end, the answer
 	elapsed      int64 // in the end, what that work took or is expected to take
 	spent        int64 // ns measured so far
 	steps        int
+	short, long  seen // the most work that was too short, the least that was long enough
 }
+
+// seen is an amount of work and the ns it took; no work means not seen.
+type seen struct{ work, elapsed int64 }
 
 // step takes in how long p.work took and tells whether p.work is now the answer.
 func (p *pace) step(elapsed int64) (done bool) {
-	elapsed = max(elapsed, 1)
-	p.spent += elapsed
+	now := seen{p.work, max(elapsed, 1)}
+	p.spent += now.elapsed
 	p.steps++
-	perUnit := float64(elapsed) / float64(p.work)
 	switch {
-	case elapsed >= p.target && p.work == 1:
-		// The first unit ever may have met a cold cache; it is believed when it cannot be repeated cheaply.
-		if p.steps == 1 && elapsed < patience*p.target/2 {
-			return false
+	case now.elapsed >= p.target && p.steps == 1 && now.elapsed < patience*p.target/2:
+		// The first unit ever may have met a cold cache. It is repeated, unless that takes too long.
+		return false
+	case now.elapsed >= p.target:
+		p.long = now
+		if now.work == 1 || float64(now.elapsed) <= tooLong*float64(p.target) {
+			return p.settle()
 		}
-		p.elapsed = elapsed
-		return true
-	case float64(elapsed) > tooLong*float64(p.target):
-		p.work = max(int64(math.Ceil(float64(p.target)*margin/perUnit)), 1)
-		p.elapsed = int64(perUnit * float64(p.work))
-		return p.spent > patience*p.target
-	case elapsed >= p.target || p.work == p.most:
-		p.elapsed = elapsed
-		return true
+	case now.work == p.most:
+		p.long = now
+		return p.settle()
+	default:
+		p.short = now
+		if p.long.work <= now.work {
+			p.long = seen{} // it has become faster since
+		}
 	}
-	factor := margin * float64(p.target) / float64(elapsed)
-	if elapsed < p.target/10 {
+	if p.spent > patience*p.target && p.long.work > 0 {
+		return p.settle()
+	}
+	p.work = p.guess()
+	p.elapsed = int64(float64(now.elapsed) * float64(p.work) / float64(now.work))
+	// Time that only creeps up is taken at its word in the end.
+	return p.spent > patience*p.target
+}
+
+// settle answers with work that was seen to take long enough, or all there may be.
+func (p *pace) settle() bool {
+	p.work, p.elapsed = p.long.work, p.long.elapsed
+	return true
+}
+
+// guess is the amount of work that should take a little more than the target: between two amounts by the power law
+// through them, beyond one in proportion.
+func (p *pace) guess() int64 {
+	aim := margin * float64(p.target)
+	low, high := p.short, p.long
+	switch {
+	case low.work > 0 && high.work > low.work:
+		w, v := float64(low.work), float64(high.work)
+		power := math.Log(float64(high.elapsed)/float64(low.elapsed)) / math.Log(v/w)
+		return min(max(int64(math.Ceil(w*math.Pow(aim/float64(low.elapsed), 1/power))), low.work+1), high.work)
+	case high.work > 0:
+		return max(int64(math.Ceil(float64(high.work)*aim/float64(high.elapsed))), 1)
+	case low.work == 0:
+		return 1
+	}
+	factor := aim / float64(low.elapsed)
+	if low.elapsed < p.target/10 {
 		// Too short to extrapolate far: what a unit costs is still hidden by what a measurement costs.
 		factor = min(factor, 10)
 	}
-	next := math.Ceil(float64(p.work) * factor)
-	p.work = min(max(int64(min(next, 1<<52)), p.work+1), p.most)
-	p.elapsed = int64(perUnit * float64(p.work))
-	// Time that creeps up with every step is taken at its word in the end.
-	return p.spent > patience*p.target
+	next := math.Ceil(float64(low.work) * factor)
+	return min(max(int64(min(next, 1<<52)), low.work+1), p.most)
 }

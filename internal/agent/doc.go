@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -91,9 +90,6 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 func (p Program) agent(dir, remove string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
-	debug.SetGCPercent(25)
-	debug.SetMemoryLimit(12 << 20)
 	adoptOrphans()
 	// Where no other program is, only the agent can remove itself, and where the controller died nobody else would.
 	defer removeSelf(remove, stderr)

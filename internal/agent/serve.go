@@ -33,6 +33,9 @@ const tidyTime = 30 * time.Second
 // or tidy up; an input that ends is none.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
 	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request)}
+	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
+	debug.SetGCPercent(25)
+	debug.SetMemoryLimit(12 << 20)
 	a.Reap = a.Reap || os.Getpid() == 1
 	if len(a.Worker) == 0 {
 		self, err := self()

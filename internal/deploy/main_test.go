@@ -242,3 +242,24 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// shaken starts an agent and shakes hands with it.
+func shaken(t testing.TB, path, dir string) *deploy.Session {
+	t.Helper()
+	stream, err := proc.Start(proc.Command(t.Context(), path, "agent", "--dir", dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := deploy.Connect(t.Context(), stream, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func shake(t testing.TB, path, dir string) {
+	t.Helper()
+	if err := shaken(t, path, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
