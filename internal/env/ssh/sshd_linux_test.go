@@ -149,7 +149,7 @@ func TestContract(t *testing.T) {
 // A login script that talks on standard output is common, and a login shell that is not a shell of ours.
 func TestContractNoisyLogin(t *testing.T) {
 	s := startServer(t)
-	s.write(t, "noisy", "#!/bin/sh\nprintf 'Welcome!\\r\\n\\033[31mLinux x86_64 i686\\033[0m\\n'\nhead -c 3000 /dev/zero\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n")
+	s.write(t, "noisy", "#!/bin/sh\nprintf 'Welcome!\\r\\n\\033[31mLinux x86_64 i686\\033[0m\\n'\nhead -c 3000 /dev/zero; echo\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n")
 	if err := os.Chmod(s.file("noisy"), 0o700); err != nil {
 		t.Fatal(err)
 	}
