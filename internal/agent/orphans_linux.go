@@ -45,6 +45,9 @@ func endOrphans() {
 
 // children lists this process's children, of all its threads.
 func children() (pids []int) {
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		return childrenByParent() // the kernel was built without CONFIG_PROC_CHILDREN
+	}
 	tasks, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return nil
@@ -52,12 +55,37 @@ func children() (pids []int) {
 	for _, t := range tasks {
 		list, err := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
 		if err != nil {
-			continue // the thread has ended, or the kernel was built without this file
+			continue // the thread has ended
 		}
 		for _, s := range strings.Fields(string(list)) {
 			if pid, err := strconv.Atoi(s); err == nil {
 				pids = append(pids, pid)
 			}
+		}
+	}
+	return pids
+}
+
+// childrenByParent finds this process's children among all processes.
+func childrenByParent() (pids []int) {
+	self := strconv.Itoa(os.Getpid())
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		// The name in parentheses may hold anything, parentheses too; state and parent follow the last one.
+		text := string(stat)
+		if f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]); len(f) > 1 && f[1] == self {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

@@ -4,4 +4,13 @@
 // (length u32, type u8, flags u8, trial u32, big endian) and a payload of at most 4 MiB: JSON for control, packed binary for
 // samples. Whatever precedes the magic is noise of the environment (a login banner, a boot message); up to 64 KiB of it
 // are skipped and kept as evidence.
+//
+// One request is in flight at a time. A trial goes
+//
+//	C Run -> A -> W        set up, collect garbage
+//	C <- A <- W Begin      stamped on arrival; A hands Begin back to W, and only then does W start the clock
+//	                       nothing travels while Measure runs
+//	C <- A <- W End        stamped on arrival
+//	C <- A <- W Samples*   report and clean up
+//	C <- A <- W Result     sent on when W is gone
 package wire
