@@ -1,0 +1,46 @@
+package pid1
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestKernelArgumentsAreRead(t *testing.T) {
+	got := arguments("console=ttyS0 quiet  tare.hostname=vm dyndbg=\"file a.c +p\" \"odd=x y\" tare.hostname=box\n")
+	want := map[string]string{"console": "ttyS0", "quiet": "", "tare.hostname": "box", "dyndbg": "file a.c +p", "odd": "x y"}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestModuleListNamesFilesInOneFolder(t *testing.T) {
+	got, err := moduleList("virtio_ring.ko\nvirtio.ko\n")
+	if err != nil || !slices.Equal(got, []string{"virtio_ring.ko", "virtio.ko"}) {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, bad := range []string{"../x.ko", "/x.ko", "x"} {
+		if _, err := moduleList(bad); err == nil {
+			t.Errorf("%q was taken for a list of modules", bad)
+		}
+	}
+}
+
+func FuzzArguments(f *testing.F) {
+	f.Add("console=ttyS0 quiet tare.hostname=vm x=\"a b\"\n")
+	f.Add("\"")
+	f.Fuzz(func(t *testing.T, line string) {
+		for k := range arguments(line) {
+			if k == "" || !strings.Contains(line, k) {
+				t.Errorf("argument %q of %q", k, line)
+			}
+		}
+	})
+}
+
+func TestNoProcessOfATestIsAMachinesFirst(t *testing.T) {
+	if Wanted() {
+		t.Error("a test takes itself for PID 1 of a micro-VM")
+	}
+}
