@@ -22,7 +22,6 @@ import (
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/schedule"
-	"tare/internal/unit"
 	"tare/internal/version"
 )
 
@@ -110,27 +109,22 @@ func (f *runFlags) complete(c *cobra.Command) {
 
 // resolve makes the plan from the file, the flags, or what is here.
 func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Plan, error) {
-	var base *plan.Plan
-	if len(args) == 1 {
+	t := a.tables()
+	t.Here = func() []string { return a.here(ctx) }
+	switch {
+	case len(args) == 1:
 		src, err := readPlan(args[0])
 		if err != nil {
 			return nil, err
 		}
-		if base, err = plan.Parse(args[0], src, a.tables()); err != nil {
-			return nil, err
-		}
+		return plan.ParseWithFlags(args[0], src, f.plan, t)
+	case len(f.plan.Workloads) == 0:
+		name, src := a.defaultPlan(t.Here(), len(f.plan.Environments) > 0)
+		return plan.ParseWithFlags(name, src, f.plan, t)
+	case len(f.plan.Environments) == 0:
+		f.plan.Environments = t.Here()
 	}
-	if base == nil && len(f.plan.Environments) == 0 {
-		f.plan.Environments = a.here(ctx)
-	}
-	if base == nil && len(f.plan.Workloads) == 0 {
-		f.plan.Workloads = defaultWorkloads()
-	}
-	p, err := plan.FromFlags(base, f.plan, a.tables())
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return p, nil
+	return plan.FromFlags(nil, f.plan, t)
 }
 
 func readPlan(name string) ([]byte, error) {
@@ -144,46 +138,6 @@ func readPlan(name string) ([]byte, error) {
 		return nil, usageError{fmt.Errorf("read plan %s: %w", name, err)}
 	}
 	return src, nil
-}
-
-// defaultWorkloads is what `tare run` measures when nothing else is asked: a few minutes that touch every family.
-func defaultWorkloads() []string {
-	return []string{
-		"cpu.prime", "memory.copy:size=64MiB", "memory.latency",
-		"syscall:op=null", "syscall:op=switch", "syscall:op=forkexec", "syscall:op=fault",
-		"fs.seqwrite:fsync=end", "fs.randread", "fs.randwrite", "fs.smallfiles",
-	}
-}
-
-// here lists the environments of a run without -e: those that need nothing from the user.
-func (a *app) here(ctx context.Context) []string {
-	all, status := a.drivers.All(), a.probe(ctx)
-	specs := []string{"host"}
-	for i, d := range all {
-		if !status[i].OK {
-			continue
-		}
-		switch d.Name {
-		case "namespace":
-			specs = append(specs, "box=namespace")
-		case "docker", "podman":
-			if d.Name == "docker" || !contains(specs, "docker") {
-				specs = append(specs, d.Name)
-			}
-		case "qemu":
-			specs = append(specs, "vm=qemu")
-		}
-	}
-	return specs
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // measure carries a fresh plan out.
@@ -337,7 +291,9 @@ func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
 	}
 	fmt.Fprintln(w, strings.TrimPrefix(wrap("workloads  "+strings.Join(labels, ", "), 11, 100), strings.Repeat(" ", 11)))
 	fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
-	fmt.Fprintf(w, "disk       up to %s in each target\n", unit.FormatSize(f.Disk))
+	if f.Disk > 0 {
+		fmt.Fprintf(w, "disk       up to %d MiB in each target\n", (f.Disk+1<<20-1)>>20)
+	}
 	fmt.Fprintf(w, "time       about %s if every cell settles at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
 	if p.Budget > 0 && f.Least > p.Budget {
 		fmt.Fprintf(w, "           the budget of %s may end before the first look; then nothing is decided\n", seconds(p.Budget))

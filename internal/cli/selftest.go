@@ -55,7 +55,7 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 	}
 	p, err := plan.FromFlags(nil, f.plan, a.tables())
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	a.forecast(a.err, p, !f.quiet)
 	dir := f.out
@@ -116,12 +116,20 @@ func (a *app) selftestReport(r *compare.Result) bool {
 			missed++
 		}
 		// A cost shows when its whole interval lies beyond the margin: margin and half-width together.
-		visible := (1+slower.Margin)*math.Sqrt(slower.High/slower.Low) - 1
-		worst = max(worst, visible)
-		fmt.Fprintf(tw, "%s\t%d\t±%.2f %%\t%s\t%s\t%.1f %%\n", same.Workload, slower.Blocks, 100*same.NullSpread, control(same), control(slower), 100*visible)
+		shows := "-"
+		if slower.Level > 0 {
+			visible := (1+slower.Margin)*math.Sqrt(slower.High/slower.Low) - 1
+			worst = max(worst, visible)
+			shows = fmt.Sprintf("%.1f %%", 100*visible)
+		}
+		fmt.Fprintf(tw, "%s\t%d\t±%.2f %%\t%s\t%s\t%s\n", same.Workload, slower.Blocks, 100*same.NullSpread, control(same), control(slower), shows)
 	}
 	tw.Flush()
 	fmt.Fprintf(a.out, "\nfalse alarms: %d of %d cells. Injected 5 %%: found in %d of %d, called equivalent in %d.\n", falseAlarms, cells, found, cells, missed)
+	if worst == 0 {
+		fmt.Fprintln(a.out, "There were too few blocks for an interval; raise --budget.")
+		return false
+	}
 	fmt.Fprintf(a.out, "On this machine, now, a cost of %.1f %% or more shows in every one of these workloads.\n", 100*worst)
 	if falseAlarms > 0 || missed > 0 {
 		fmt.Fprintln(a.out, "A control came out wrong: something on this host changes with the order of the trials. Do not trust verdicts from it;\nclose what else runs here and repeat.")

@@ -124,7 +124,7 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 		}
 	}
 	r.Gate.reset()
-	order := Orders(r.Plan.Seed, w.Label, len(slots))(r.session*1_000_000 + n)
+	order := Orders(r.Plan.Seed, fmt.Sprintf("%s/%d", w.Label, r.session), len(slots))(n)
 	for position, slot := range order {
 		t := slots[slot]
 		if !r.alive(w, t.Target) {

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Names of the environments that tare finds by itself.
+const (
+	hereHost = "host"
+	hereBox  = "box"
+	hereVM   = "vm"
+	// hereUnsafe is the micro-VM with the one setting that makes its disk forget what it promised: the default run shows
+	// what that setting is worth, and that a guest can be faster than its host by not waiting for the disk.
+	hereUnsafe = "vm-unsafe"
+)
+
+// here lists the environments of a run without -e: those that need nothing from the user.
+func (a *app) here(ctx context.Context) []string {
+	all, status := a.drivers.All(), a.probe(ctx)
+	specs := []string{hereHost}
+	for i, d := range all {
+		if !status[i].OK {
+			continue
+		}
+		switch d.Name {
+		case "namespace":
+			specs = append(specs, hereBox+"=namespace")
+		case "docker":
+			specs = append(specs, "docker")
+		case "qemu":
+			specs = append(specs, hereVM+"=qemu")
+		}
+	}
+	return specs
+}
+
+// defaultPlan is the plan of `tare run` without workloads: a few minutes that touch every family. With environments
+// given by flags it names none itself.
+func (a *app) defaultPlan(specs []string, given bool) (name string, src []byte) {
+	var b strings.Builder
+	disk := ""
+	if !given {
+		fmt.Fprintf(&b, "baseline: %s\nenvironments:\n", hereHost)
+		names := []string{}
+		for _, s := range specs {
+			name, spec, ok := strings.Cut(s, "=")
+			if !ok {
+				spec = map[string]string{hereHost: "local"}[name]
+				if spec == "" {
+					spec = name
+				}
+			}
+			names = append(names, name)
+			fmt.Fprintf(&b, "  %s: %s\n", name, spec)
+		}
+		if slices.Contains(names, hereVM) {
+			fmt.Fprintf(&b, "  %s: {from: %s, cache: unsafe}\n", hereUnsafe, hereVM)
+			// The CPU and memory of the two machines are the same: only the disk is worth a trial in both.
+			disk = fmt.Sprintf(", targets: [%s]", strings.Join(names, ", "))
+		}
+	}
+	b.WriteString("workloads:\n")
+	for _, w := range []struct {
+		line string
+		disk bool
+	}{
+		{"kind: cpu.prime", false},
+		{"kind: memory.copy, size: 64MiB", false},
+		{"kind: memory.latency", false},
+		{"kind: syscall, op: \"null\"", false},
+		{"kind: syscall, op: switch", false},
+		{"kind: syscall, op: forkexec", false},
+		{"kind: syscall, op: fault", false},
+		{"kind: fs.seqwrite, fsync: end", true},
+		{"kind: fs.randread", false},
+		{"kind: fs.randwrite, fsync: each", true},
+		{"kind: fs.smallfiles", true},
+	} {
+		targets := disk
+		if w.disk {
+			targets = ""
+		}
+		fmt.Fprintf(&b, "  - {%s%s}\n", w.line, targets)
+	}
+	return "built-in plan", []byte(b.String())
+}
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }
