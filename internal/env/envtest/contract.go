@@ -22,21 +22,24 @@ const (
 	endlessWork = 1 << 45
 )
 
-func (s *suite) run(work int64) wire.Run {
-	return wire.Run{Job: wire.Job{Kind: s.kind, Params: s.params(), Cell: "envtest", Seed: 1}, Work: work}
+// null is a trial that computes, resolved as a plan would.
+func null(work int64) wire.Run { return job("null", work, nil) }
+
+// files is a trial that writes to the work directory.
+func files() wire.Run {
+	return job("fs.smallfiles", 5, map[string]string{"files": "5", "dirs": "1", "size": "1KiB"})
 }
 
-// params are the kind's defaults, as a plan would resolve them.
-func (s *suite) params() map[string]string {
-	kind, ok := all.Lookup(s.kind)
+func job(name string, work int64, given map[string]string) wire.Run {
+	kind, ok := all.Lookup(name)
 	if !ok {
-		panic("envtest: there is no workload kind " + s.kind)
+		panic("envtest: there is no workload kind " + name)
 	}
-	p, err := kind.Resolve(nil)
+	p, err := kind.Resolve(given)
 	if err != nil {
 		panic("envtest: " + err.Error())
 	}
-	return p
+	return wire.Run{Job: wire.Job{Kind: name, Params: p, Cell: "envtest-" + name, Seed: 1}, Work: work}
 }
 
 // work is the ordinary life of an environment.
@@ -51,8 +54,8 @@ func (s *suite) work(t *testing.T) {
 		session := s.connect(t, e, o.RunID)
 		s.checkHello(t, session.Hello())
 		s.checkFacts(t, e, session)
-		for range 2 {
-			s.trial(t, session)
+		for _, r := range []wire.Run{null(shortWork), files(), null(shortWork)} {
+			s.trial(t, session, r)
 		}
 		if n == 0 && !s.Attached {
 			ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
@@ -107,16 +110,16 @@ func (s *suite) checkFacts(t *testing.T, e env.Env, session *deploy.Session) {
 	}
 }
 
-func (s *suite) trial(t *testing.T, session *deploy.Session) {
+func (s *suite) trial(t *testing.T, session *deploy.Session, r wire.Run) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
-	got, err := session.Run(ctx, s.run(shortWork))
+	got, err := session.Run(ctx, r)
 	if err != nil {
 		if f, ok := errors.AsType[*record.Failure](err); ok {
 			t.Logf("evidence:\n%s", f.Evidence)
 		}
-		t.Fatalf("trial: %v", err)
+		t.Fatalf("trial of %s: %v", r.Kind, err)
 	}
 	if got.Result.ElapsedNS <= 0 || got.ControllerNS <= 0 || got.RTTNS <= 0 {
 		t.Errorf("times %d, %d, %d ns", got.Result.ElapsedNS, got.ControllerNS, got.RTTNS)
@@ -199,7 +202,7 @@ func (s *suite) start(t *testing.T, session *deploy.Session) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		_, err := session.Run(context.WithoutCancel(t.Context()), s.run(endlessWork))
+		_, err := session.Run(context.WithoutCancel(t.Context()), null(endlessWork))
 		done <- err
 	}()
 	select {

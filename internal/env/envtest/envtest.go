@@ -70,7 +70,6 @@ func Run(t *testing.T, d env.Driver, o Options) {
 type suite struct {
 	Options
 	driver env.Driver
-	kind   string // the workload kind for trials
 }
 
 func newSuite(t *testing.T, d env.Driver, o Options) *suite {
@@ -98,7 +97,7 @@ func newSuite(t *testing.T, d env.Driver, o Options) *suite {
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
-	return &suite{Options: o, driver: d, kind: "null"}
+	return &suite{Options: o, driver: d}
 }
 
 var runs atomic.Int64

@@ -44,7 +44,6 @@ type order struct {
 	Dir      string
 	OS, Arch string
 	Agent    string
-	Kind     string
 }
 
 // given is the store of the one agent that a victim was given.
@@ -81,8 +80,7 @@ func victim(text string, infos []env.Info) error {
 		return err
 	}
 	fmt.Println("measuring")
-	s := suite{kind: o.Kind}
-	_, err = session.Run(ctx, s.run(endlessWork))
+	_, err = session.Run(ctx, null(endlessWork))
 	return fmt.Errorf("the endless trial ended: %w", err)
 }
 
@@ -94,7 +92,7 @@ func (s *suite) controllerKilled(t *testing.T) {
 	}{{"opening", 30 * time.Millisecond}, {"measuring", 700 * time.Millisecond}} {
 		t.Run(m.stage, func(t *testing.T) {
 			o := s.options(t, s.Spec)
-			text, err := json.Marshal(order{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch, Agent: s.agent(t), Kind: s.kind})
+			text, err := json.Marshal(order{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch, Agent: s.agent(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
