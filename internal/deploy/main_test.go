@@ -14,6 +14,7 @@ import (
 
 	"tare/internal/agent"
 	"tare/internal/deploy"
+	"tare/internal/deploy/agenttest"
 	"tare/internal/proc"
 	"tare/internal/unit"
 	"tare/internal/version"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if agent.IsRole(os.Args) {
 		os.Exit(agent.Program{Kinds: kinds}.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	os.Exit(agenttest.Main(m))
 }
 
 // behaviour is a trial made of functions; a nil one does nothing.

@@ -3,12 +3,15 @@ package agenttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,7 +58,7 @@ func Store(t testing.TB, more ...string) *deploy.Store {
 }
 
 // Main runs a package's tests and removes the agents that were built for them: func TestMain(m *testing.M) {
-// os.Exit(agenttest.Main(m)) }. Without it the next build of any test process removes them, once they are a day old.
+// os.Exit(agenttest.Main(m)) }. Without it the next test process that builds an agent removes them.
 func Main(m *testing.M) int {
 	defer func() {
 		mu.Lock()
@@ -80,21 +83,16 @@ func compile(goos, goarch string) (string, error) {
 	return out, err
 }
 
-const pattern = "tare-agenttest-"
+const prefix = "tare-agenttest-"
 
-// place returns where to build, in a directory of this process, and removes forgotten ones.
+// place returns where to build, in a directory of this process, and removes those of processes that have ended.
 func place(goos, goarch string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if dir == "" {
-		old, _ := filepath.Glob(filepath.Join(os.TempDir(), pattern+"*")) // the pattern is well-formed
-		for _, d := range old {
-			if info, err := os.Stat(d); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
-				os.RemoveAll(d)
-			}
-		}
+		sweep()
 		var err error
-		if dir, err = os.MkdirTemp("", pattern+"*"); err != nil {
+		if dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-*", prefix, os.Getpid())); err != nil {
 			return "", err
 		}
 		// Containers and other users run what is here.
@@ -107,4 +105,19 @@ func place(goos, goarch string) (string, error) {
 		name += ".exe"
 	}
 	return filepath.Join(dir, name), nil
+}
+
+func sweep() {
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*-*")) // the pattern is well-formed
+	for _, d := range old {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(d), prefix), "-")
+		pid, err := strconv.Atoi(owner)
+		if err != nil {
+			continue
+		}
+		p, err := os.FindProcess(pid)
+		if err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			os.RemoveAll(d)
+		}
+	}
 }
