@@ -100,7 +100,7 @@ func (c *config) arguments(accel string, f files) []string {
 	if c.machine == "microvm" {
 		bus = "device"
 	}
-	a := []string{f.program, "-name", f.name, "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
+	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
 		"-machine", c.machineOptions(), "-accel", accel, "-cpu", c.cpuModel(accel),
 		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",
 		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f.hostname),

@@ -196,7 +196,13 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 			v.retries = b.retries
 			return v, nil
 		}
-		if _, refused := errors.AsType[*refusedError](err); refused || n >= times || ctx.Err() != nil {
+		if _, refused := errors.AsType[*refusedError](err); refused || ctx.Err() != nil {
+			return nil, err
+		}
+		if n >= times {
+			if n > 1 {
+				err = fmt.Errorf("%w (boot %d of %d; the first: %s)", err, n, times, b.retries[len(b.retries)-1].Message)
+			}
 			return nil, err
 		}
 		b.Log.Warn("boot failed, trying again", "env", b.Name, "accel", accel, "error", err)

@@ -1,0 +1,328 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tare/internal/deploy"
+	"tare/internal/deploy/agenttest"
+	"tare/internal/env"
+	"tare/internal/guest"
+	"tare/internal/proc"
+	"tare/internal/wire"
+	"tare/internal/workload/all"
+)
+
+func spec(settings ...string) env.Spec {
+	s := env.Spec{Name: "vm", Driver: name, Settings: map[string]string{}}
+	for i := 0; i < len(settings); i += 2 {
+		s.Settings[settings[i]] = settings[i+1]
+	}
+	return s
+}
+
+// lacking skips the test for something that this machine has not, or fails it where all must be there.
+func lacking(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// need sees to QEMU and a kernel, which is fetched into the user's cache if it is not there.
+func need(t testing.TB, arch, flavour string) {
+	t.Helper()
+	target, err := targetOf(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{target.program, "mke2fs"} {
+		if _, err := proc.LookPath(program); err != nil {
+			lacking(t, "%s is not installed", program)
+		}
+	}
+	if _, err := guest.Find("", arch, flavour); err == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	if _, err := guest.Fetch(ctx, "", arch, flavour); err != nil {
+		lacking(t, "%v", err)
+	}
+}
+
+var opened atomic.Int64
+
+func options(t testing.TB, s env.Spec, more ...string) env.Options {
+	return env.Options{
+		Spec: s, RunID: fmt.Sprintf("q%d-%d", os.Getpid(), opened.Add(1)), Dir: t.TempDir(),
+		Agents: agenttest.Store(t, more...), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+// open boots and shakes hands. Whatever is left in the private folder after closing fails the test.
+func open(t testing.TB, d driver, o env.Options) (*vm, *deploy.Session) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	e, err := d.Open(ctx, o)
+	if err != nil {
+		if x, ok := errors.AsType[*env.OpenError](err); ok {
+			t.Logf("evidence:\n%s", x.Evidence)
+		}
+		t.Fatal(err)
+	}
+	v := e.(*vm)
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
+			t.Errorf("left in the private folder: %v %v", left, err)
+		}
+	})
+	stream, err := v.Agent(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := deploy.Connect(ctx, stream, o.RunID, v)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, v.Diagnose())
+	}
+	t.Cleanup(func() { s.Close() })
+	return v, s
+}
+
+// fails opens what must not open.
+func fails(t *testing.T, d driver, o env.Options) *env.OpenError {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	e, err := d.Open(ctx, o)
+	if err == nil {
+		e.Close()
+		t.Fatal("it opened")
+	}
+	x, ok := errors.AsType[*env.OpenError](err)
+	if !ok {
+		t.Fatalf("the error is a %T: %v", err, err)
+	}
+	t.Logf("%v", x)
+	if left, err := os.ReadDir(o.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the private folder: %v %v", left, err)
+	}
+	return x
+}
+
+func nullTrial(t testing.TB, s *deploy.Session) {
+	t.Helper()
+	kind, ok := all.Lookup("null")
+	if !ok {
+		t.Fatal("there is no null workload")
+	}
+	params, err := kind.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: "null", Params: params, Cell: "c", Seed: 1}, Work: 100_000})
+	if err != nil {
+		t.Fatalf("trial: %v", err)
+	}
+	if got.Result.ElapsedNS <= 0 || len(got.Result.Metrics) == 0 {
+		t.Errorf("the trial gave %+v", got.Result)
+	}
+}
+
+func TestArm64GuestRunsATrial(t *testing.T) {
+	need(t, "arm64", guest.Cloud)
+	v, s := open(t, driver{}, options(t, spec("arch", "arm64", "accel", "tcg", "cpus", "2", "memory", "512MiB", "disk", "64MiB", "boot", "2m"), "linux/arm64"))
+	if h := s.Hello(); h.OS != "linux" || h.Arch != "arm64" || h.PID != 1 {
+		t.Errorf("the agent is %+v", h)
+	}
+	if f := v.Facts(); !f.Emulated || f.Arch != "arm64" || f.Extra["accel"] != "tcg" || f.Settings["machine"] != "virt" {
+		t.Errorf("facts %+v", f)
+	}
+	nullTrial(t, s)
+	t.Logf("boot to first word: %s ms", v.Facts().Extra["boot_ms"])
+}
+
+func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	for _, c := range []struct{ cache, want string }{
+		{"none", "direct=on,no-flush=off,guest-write-cache=on"},
+		{"unsafe", "direct=off,no-flush=on,guest-write-cache=on"},
+		{"writethrough", "direct=off,no-flush=off,guest-write-cache=off"},
+	} {
+		t.Run(c.cache, func(t *testing.T) {
+			v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cache", c.cache, "disk", "64MiB", "memory", "256MiB")))
+			if got := v.Facts().Extra["disk.cache"]; got != c.want {
+				t.Errorf("QEMU says %q, want %q", got, c.want)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			f, err := s.Facts(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(f.WorkDir, "/scratch/") || !strings.Contains(f.WorkFS, "ext4") {
+				t.Errorf("the work directory is %s on %s", f.WorkDir, f.WorkFS)
+			}
+		})
+	}
+}
+
+func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
+	need(t, "amd64", guest.Generic)
+	// The example of the command line's documentation, with the card that only the generic kernel has a driver for.
+	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "2", "nic", "e1000", "disk", "none", "memory", "512MiB")))
+	if got := v.Facts().Extra["guest.kernel.flavour"]; got == guest.Cloud {
+		t.Errorf("kernel %s has no driver for the card", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f, err := s.Facts(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(f.WorkFS, "tmpfs") || f.Threads != 2 {
+		t.Errorf("facts from inside: %+v", f)
+	}
+	nullTrial(t, s)
+}
+
+func TestKernelPanicEndsInAnErrorWithTheConsole(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "append", "rdinit=/nothing", "disk", "none")))
+	if !strings.Contains(string(x.Evidence), "Kernel panic") || !strings.Contains(x.Error(), "Kernel panic") || x.Remedy == "" {
+		t.Errorf("the panic is not told: %v\nevidence:\n%s", x, x.Evidence)
+	}
+	if !strings.Contains(x.Error(), "boot 2 of 2") {
+		t.Errorf("the second boot is not told: %v", x)
+	}
+}
+
+// wrapper puts a program in the place of QEMU that hangs, holding its connections open, as long as there is no file
+// "done", and is the real QEMU afterwards.
+func wrapper(t *testing.T, program string) (dir string) {
+	t.Helper()
+	qemu, err := proc.LookPath(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && exec %[1]s --version\nif [ ! -e %[2]s/done ]; then : >%[2]s/done; echo stuck in the firmware; exec sleep 600; fi\nexec %[1]s \"$@\"\n", qemu, dir)
+	if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return dir
+}
+
+func TestBootThatHangsIsTriedAgainAndRecorded(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "boot", "15s", "disk", "none"))
+	wrapper(t, "qemu-system-x86_64")
+	v, s := open(t, driver{}, o)
+	nullTrial(t, s)
+	r := v.Retries()
+	if len(r) != 1 || r[0].Kind != "boot" || !strings.Contains(r[0].Message, "did not speak within 15s") || !strings.Contains(r[0].Evidence, "stuck in the firmware") {
+		t.Errorf("retries %+v", r)
+	}
+}
+
+func TestAutoProvesAnAcceleratorByBooting(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	d := driver{memory: filepath.Join(t.TempDir(), "accel.json")}
+	v, s := open(t, d, options(t, spec("arch", "x86_64", "accel", "auto", "disk", "none")))
+	nullTrial(t, s)
+	f := v.Facts()
+	there := candidates("amd64")
+	t.Logf("candidates %v, used %s, retries %+v", there, f.Extra["accel"], v.Retries())
+	if f.Emulated != (f.Extra["accel"] == "tcg") || f.Settings["accel"] != "auto" {
+		t.Errorf("facts %+v", f)
+	}
+	if !f.Emulated {
+		if !slices.Contains(there, f.Extra["accel"]) || len(v.Retries()) > 0 {
+			t.Errorf("it used %s after %v", f.Extra["accel"], v.Retries())
+		}
+		return
+	}
+	if len(v.Retries()) != len(there) {
+		t.Fatalf("%d accelerators seemed to be there, %d fallbacks are recorded", len(there), len(v.Retries()))
+	}
+	for i, r := range v.Retries() {
+		if r.Kind != "accel-fallback" || !strings.Contains(r.Message, "accel="+there[i]) || r.Evidence == "" {
+			t.Errorf("fallback %+v", r)
+		}
+	}
+	s.Close()
+	v.Close()
+	// The second time the outcome is known: nothing is tried in vain, and the facts say why.
+	again, _ := open(t, d, options(t, spec("arch", "x86_64", "disk", "none")))
+	f = again.Facts()
+	if len(again.Retries()) > 0 || !f.Emulated || f.Settings["accel"] != "tcg" {
+		t.Errorf("the second opening: retries %v, facts %+v", again.Retries(), f)
+	}
+	for _, a := range there {
+		if !strings.Contains(f.Extra["accel."+a], "not used") {
+			t.Errorf("the facts do not say why %s is not used: %v", a, f.Extra)
+		}
+	}
+}
+
+func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	s := spec("arch", "x86_64", "accel", "tcg")
+	if x := fails(t, driver{kernels: t.TempDir()}, options(t, spec("arch", "arm64", "accel", "tcg"), "linux/arm64")); hostIs("arm64") == false && !strings.Contains(x.Error(), "tare guest fetch --arch arm64") {
+		t.Errorf("no kernel: %v", x)
+	}
+	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "nic", "e1000", "kernel", guest.Cloud))); !strings.Contains(x.Error(), "e1000") || !strings.Contains(x.Remedy, "--flavour generic") {
+		t.Errorf("no driver: %v", x)
+	}
+	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpu", "no-such-model", "disk", "none"))); !strings.Contains(x.Error(), "QEMU refused") || !strings.Contains(string(x.Evidence), "no-such-model") {
+		t.Errorf("no such CPU: %v", x)
+	}
+	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "16TiB"))); !strings.Contains(x.Error(), "free") {
+		t.Errorf("no room: %v", x)
+	}
+	o := options(t, s)
+	t.Setenv("PATH", t.TempDir())
+	if x := fails(t, driver{}, o); !strings.Contains(x.Error(), "not installed") || !strings.Contains(x.Remedy, "apt-get install qemu-system-x86") {
+		t.Errorf("no QEMU: %v", x)
+	}
+}
+
+func hostIs(arch string) bool { return defaultArch() == arch }
+
+func TestThereIsOneAgentForEachBoot(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none")))
+	if _, err := v.Agent(t.Context()); err == nil {
+		t.Error("a second agent was given out")
+	}
+	// The agent's leave is the machine's end: nobody has to kill it.
+	if err := s.Close(); err != nil {
+		t.Errorf("close session: %v", err)
+	}
+	select {
+	case <-v.qemu.Done():
+		if err := v.qemu.Err(); err != nil {
+			t.Errorf("QEMU ended with %v\n%s", err, v.Diagnose())
+		}
+	case <-time.After(20 * time.Second):
+		t.Errorf("the machine runs on without its agent\n%s", v.Diagnose())
+	}
+}
