@@ -204,6 +204,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 		runErr = err
 	}
 	if result != nil {
+		result.Run.Finished = runErr == nil
 		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details}); err != nil {
 			return err
 		}

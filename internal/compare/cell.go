@@ -52,7 +52,8 @@ func (e *evaluation) makeCells() {
 		for _, m := range metrics {
 			for j := range e.Plan.Environments {
 				target := e.Plan.Environments[j].Name
-				if target == e.Plan.Baseline || !w.On(target) {
+				// A baseline alone is weighed against itself: its figures still carry how well they repeat.
+				if target == e.Plan.Baseline && len(e.Plan.Environments) > 1 || !w.On(target) {
 					continue
 				}
 				c := &work{metric: m, cpuBound: cpuBound, Cell: Cell{
@@ -74,6 +75,9 @@ func (e *evaluation) makeCells() {
 // compareCell pairs the trials of one cell, applies the gates and decides.
 func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 	c.candidate, c.baseline = e.of(w.Label, c.Target, ""), e.of(w.Label, c.Baseline, "")
+	if c.Target == c.Baseline {
+		c.candidate = e.of(w.Label, c.Target, record.NullSlot)
+	}
 	c.candClock, c.baseClock = e.cellClock(c.Target, c.candidate), e.cellClock(c.Baseline, c.baseline)
 	candidate, baseline := e.pair(c)
 	c.Center = finite(c.metric.Value(medianOf(candidate)))

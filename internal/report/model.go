@@ -92,7 +92,8 @@ func NewModel(r *compare.Result) *Model {
 	m := &Model{Result: r}
 	column := map[string]int{}
 	for i := range r.Targets {
-		if t := &r.Targets[i]; !t.Baseline {
+		// A baseline alone stands against itself.
+		if t := &r.Targets[i]; !t.Baseline || len(r.Targets) == 1 {
 			column[t.Name] = len(m.Columns)
 			m.Columns = append(m.Columns, Column{t})
 		}

@@ -258,8 +258,8 @@ func (t *terminal) footer() {
 	t.line("")
 	n := &t.Null
 	switch {
-	case len(t.Columns) == 0:
-		t.para("", fmt.Sprintf("Only %s was measured: there is nothing to compare it with. Add an environment with -e.", clean(t.Run.Baseline)))
+	case len(t.Columns) == 1 && t.Columns[0].Target.Baseline:
+		t.para("", fmt.Sprintf("Only %s was measured, against itself. Add an environment with -e to compare it with another.", clean(t.Run.Baseline)))
 	case n.Cells == 0:
 		t.para("", "null control: no figure; how well this host repeats itself is not known.")
 	default:
