@@ -14,13 +14,14 @@ import (
 // storeys lists the packages from the ground up. A package may import only packages of lower storeys; those on one storey
 // do not know each other. A trailing /... stands for everything below the folder.
 var storeys = [][]string{
-	{"internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout"},
-	{"internal/workload", "internal/workload/thread", "internal/wire", "internal/env", "internal/stats", "internal/facts"},
-	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/command", "internal/workload/null", "internal/env/leftover", "internal/guest"},
+	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc"},
+	{"internal/workload", "internal/workload/thread", "internal/wire", "internal/env", "internal/env/shell", "internal/guest/layout", "internal/stats", "internal/facts"},
+	{"internal/workload/thread/trialtest"},
+	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/command", "internal/workload/null", "internal/env/leftover", "internal/env/piped", "internal/guest"},
 	{"internal/workload/all", "internal/plan"},
 	{"internal/agent", "internal/agent/nsinit", "internal/compare"},
 	{"internal/agent/pid1", "internal/deploy", "internal/report", "internal/bundle"},
-	{"internal/deploy/agenttest"},
+	{"internal/deploy/agenttest", "internal/env/remote"},
 	{"internal/env/local", "internal/env/namespace", "internal/env/command", "internal/env/ssh", "internal/env/container", "internal/env/qemu", "internal/env/envtest"},
 	{"internal/env/all", "internal/env/container/dockertest"},
 	{"internal/schedule"},
@@ -30,11 +31,9 @@ var storeys = [][]string{
 
 // within lists the few imports inside one storey, each with its reason.
 var within = map[string][]string{
-	"internal/workload":      {"internal/unit", "internal/record"},
-	"internal/agent":         {"internal/agent/nsinit"}, // a role of the agent, switched in its main
-	"internal/env/ssh":       {"internal/env/command"},  // ssh is an argv prefix with host keys
-	"internal/bundle":        {},
-	"internal/env/container": {},
+	"internal/workload": {"internal/unit", "internal/record"},
+	"internal/agent":    {"internal/agent/nsinit"}, // a role of the agent, switched in its main
+	"internal/stats":    {"internal/record"},
 }
 
 // onlyProc may import os/exec: everything else starts children through it.

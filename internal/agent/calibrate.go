@@ -32,7 +32,7 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 	if fail != nil {
 		return wire.Calibrated{}, fail
 	}
-	most := c.kind.MaxWork
+	most := c.kind.WorkLimit(c.params)
 	if most <= 0 {
 		most = boundless
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -89,3 +90,18 @@ func (a *app) defaultPlan(specs []string, given bool) (name string, src []byte) 
 }
 
 func contains(list []string, s string) bool { return slices.Contains(list, s) }
+
+// persistentTemp is the folder for temporary files that are on a disk on Linux, by the file system hierarchy standard. The
+// other one, /tmp, is memory on many systems, and file workloads there would weigh memory.
+const persistentTemp = "/var/tmp"
+
+// scratchBase is where a run's private directory is made: where the user says with TMPDIR, else on a disk.
+func (a *app) scratchBase() string {
+	if dir := a.getenv("TMPDIR"); dir != "" {
+		return dir
+	}
+	if info, err := os.Stat(persistentTemp); err == nil && info.IsDir() {
+		return persistentTemp
+	}
+	return os.TempDir()
+}

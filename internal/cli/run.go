@@ -224,7 +224,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 
 // execute runs the plan with a display and everything made for it removed afterwards.
 func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
-	scratch, release, err := leftover.New("", s.runID)
+	scratch, release, err := leftover.New(a.scratchBase(), s.runID)
 	if err != nil {
 		return nil, fmt.Errorf("make the run's private directory: %w", err)
 	}
