@@ -121,8 +121,12 @@ func (s *suite) trial(t *testing.T, session *deploy.Session, r wire.Run) {
 		}
 		t.Fatalf("trial of %s: %v", r.Kind, err)
 	}
-	if got.Result.ElapsedNS <= 0 || got.ControllerNS <= 0 || got.RTTNS <= 0 {
-		t.Errorf("times %d, %d, %d ns", got.Result.ElapsedNS, got.ControllerNS, got.RTTNS)
+	if got.Result.ElapsedNS <= 0 || got.RTTNS <= 0 {
+		t.Errorf("times %d and %d ns", got.Result.ElapsedNS, got.RTTNS)
+	}
+	// The controller's time is true to the spread of the round trips only: what is much shorter may come out as nothing.
+	if got.Result.ElapsedNS > 20*got.RTTSpreadNS && got.Result.ElapsedNS > int64(10*time.Millisecond) && got.ControllerNS <= 0 {
+		t.Errorf("%d ns inside are %d ns outside, with a spread of %d ns", got.Result.ElapsedNS, got.ControllerNS, got.RTTSpreadNS)
 	}
 	if len(got.Result.Metrics) == 0 {
 		t.Error("the trial gave no figures")
