@@ -46,7 +46,7 @@ type Kernel struct {
 	Modules string `json:"modules,omitempty"`
 }
 
-// ErrNoKernel is what Find's error wraps when there is no kernel; the error says how to get one.
+// ErrNoKernel is what Find's error wraps when there is no kernel; Remedy says how to get one.
 var ErrNoKernel = errors.New("no kernel for a guest")
 
 // DefaultCache returns the folder in which fetched kernels are kept: tare/guest in the user's cache folder.
@@ -122,13 +122,16 @@ func Find(cache, arch, which string) ([]Kernel, error) {
 		return found, nil
 	}
 	if which == Host {
-		return nil, fmt.Errorf("%w: this host has none for %s that can be read with its modules; %s", ErrNoKernel, arch, Remedy(arch, ""))
+		return nil, fmt.Errorf("%w: this host has none for %s that can be read with its modules", ErrNoKernel, arch)
 	}
 	if which != "" && !slices.Contains(Flavours(), which) {
 		return nil, fmt.Errorf("%w: %s is neither a flavour (%s, %s), nor the release of a kernel that was fetched, nor a path%s",
 			ErrNoKernel, which, Cloud, Generic, unit.DidYouMean(which, names))
 	}
-	return nil, fmt.Errorf("%w of %s; %s", ErrNoKernel, arch, Remedy(arch, which))
+	if which != "" {
+		which = " of flavour " + which
+	}
+	return nil, fmt.Errorf("%w: none was fetched for %s%s, and this host has none that can be read", ErrNoKernel, arch, which)
 }
 
 func fromFile(arch, image string) ([]Kernel, error) {

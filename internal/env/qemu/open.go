@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,6 +98,9 @@ func (b *boot) chooseKernel() error {
 	if which == "auto" {
 		which = ""
 	}
+	if slices.Contains(guest.Flavours(), which) {
+		b.remedy = guest.Remedy(b.config.arch, which)
+	}
 	kernels, err := guest.Find(b.kernels, b.config.arch, which)
 	if err != nil {
 		return err
@@ -136,6 +140,7 @@ func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 		return b.start(ctx, b.config.accel, attempts)
 	}
 	memory := openMemory(b.memory)
+	failed := map[string]string{}
 	for _, accel := range candidates(b.config.arch) {
 		key := memory.key(accel, b.config.machine, b.version)
 		works, reason := memory.recall(key)
@@ -155,8 +160,8 @@ func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 			return nil, err
 		}
 		b.Log.Info("accelerator does not boot a guest, the CPU is emulated", "env", b.Name, "accel", accel, "reason", err)
-		reason, _, _ = strings.Cut(err.Error(), "\n")
-		memory.keep(key, reason)
+		reason = err.Error()
+		failed[key] = reason
 		b.facts["accel."+accel] = "not used: " + reason
 		b.retries = append(b.retries, record.Failure{
 			Kind:     "accel-fallback",
@@ -164,7 +169,14 @@ func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 			Evidence: proc.Printable(b.evidence),
 		})
 	}
-	return b.start(ctx, "tcg", attempts)
+	v, err := b.start(ctx, "tcg", attempts)
+	if err == nil && b.config.cpu == "" && b.config.append == "" && b.config.boot == 0 {
+		// Only now is it the accelerator that does not work, and not a setting.
+		for key, reason := range failed {
+			memory.keep(key, reason)
+		}
+	}
+	return v, err
 }
 
 // candidates are the accelerators that this machine seems to have for a guest's architecture, besides TCG.
@@ -230,9 +242,9 @@ func (b *boot) deadline(accel string, trial bool) time.Duration {
 // once boots once. On failure the evidence is set and nothing runs.
 func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) {
 	if b.config.disk > 0 {
-		b.op, b.remedy = "make scratch disk", mkfsRemedy
+		b.op, b.remedy = "make scratch disk", "use a smaller disk=, or disk=none to work in the guest's memory"
 		if err := makeDisk(ctx, b.disk(), b.config.disk); err != nil {
-			return nil, err
+			return nil, &refusedError{err}
 		}
 	}
 	b.op = "boot with accel=" + accel

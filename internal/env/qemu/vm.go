@@ -22,10 +22,12 @@ import (
 // consoleTail is how much of a guest's console is kept, in bytes.
 const consoleTail = 128 << 10
 
-// refusedError is a QEMU that ended by itself with an error: a second try would end the same way.
-type refusedError struct{ text string }
+// refusedError is a failure that a second try would only repeat: QEMU ended by itself with an error, or never began.
+type refusedError struct{ err error }
 
-func (e *refusedError) Error() string { return "QEMU refused: " + e.text }
+func (e *refusedError) Error() string { return e.err.Error() }
+
+func (e *refusedError) Unwrap() error { return e.err }
 
 // vm is a running micro-VM.
 type vm struct {
@@ -111,7 +113,8 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	}
 	<-v.drained
 	if e := v.qemu.Err(); e != nil {
-		return &refusedError{strings.TrimSpace(proc.Printable(v.qemu.Stderr()) + " (" + e.Error() + ")")}
+		why, _, _ := strings.Cut(strings.TrimSpace(proc.Printable(v.qemu.Stderr())), "\n")
+		return &refusedError{fmt.Errorf("QEMU refused: %s (%w)", why, e)}
 	}
 	return fmt.Errorf("the guest ended before the agent spoke%s", v.lastWords())
 }
