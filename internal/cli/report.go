@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,9 @@ func (a *app) reportCommand() *cobra.Command {
 		Use: "report BUNDLE", Short: "Show what a bundle says, as a terminal table or as JSON",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := knownFormat(format); err != nil {
+				return err
+			}
 			r, err := a.load(args[0])
 			if err != nil {
 				return err
@@ -88,6 +92,14 @@ func (a *app) print(w io.Writer, r *compare.Result, bundle, format string, o pri
 		m.Bundle = bundle
 		m.Text = report.TextOptions{Width: a.width(100), Color: a.colour() && w == a.out, ASCII: o.ascii, Details: o.details}
 		return f.Render(w, m)
+	}
+	return knownFormat(format)
+}
+
+// knownFormat tells of a wrong format, before anything is read.
+func knownFormat(format string) error {
+	if slices.Contains(formats(), format) {
+		return nil
 	}
 	return usagef("--format is %s, not %q%s", strings.Join(formats(), " or "), format, didYouMean(format, formats()))
 }
