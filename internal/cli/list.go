@@ -154,33 +154,56 @@ func describeKind(w io.Writer, k *workload.Kind) {
 	}
 }
 
+// listJSON prints all tables. The manual's reference sections are made from it.
 func (a *app) listJSON() error {
-	type setting struct{ Name, Default, Doc string }
+	type setting struct {
+		Name    string `json:"name"`
+		Default string `json:"default,omitempty"`
+		Doc     string `json:"doc"`
+	}
 	type environment struct {
-		Name, Doc, Argument string
-		Required            bool
-		Settings            []setting
+		Name     string    `json:"name"`
+		Doc      string    `json:"doc"`
+		Argument string    `json:"argument,omitempty"`
+		Required bool      `json:"argument_required,omitempty"`
+		Settings []setting `json:"settings"`
+	}
+	type parameter struct {
+		Name     string   `json:"name"`
+		Type     string   `json:"type"`
+		Default  string   `json:"default,omitempty"`
+		Required bool     `json:"required,omitempty"`
+		Choices  []string `json:"choices,omitempty"`
+		Doc      string   `json:"doc"`
 	}
 	type kind struct {
-		Name, Family, Doc, WorkUnit string
-		Params                      []workload.Param
-		Metrics                     []unit.Metric
+		Name       string        `json:"name"`
+		Family     string        `json:"family"`
+		Doc        string        `json:"doc"`
+		WorkUnit   string        `json:"work_unit"`
+		Parameters []parameter   `json:"parameters"`
+		Metrics    []unit.Metric `json:"metrics"`
 	}
 	var l struct {
-		Environments []environment
-		Workloads    []kind
+		Environments []environment `json:"environments"`
+		Workloads    []kind        `json:"workloads"`
 	}
 	for _, d := range a.drivers.All() {
-		e := environment{Name: d.Name, Doc: d.Doc, Argument: d.ArgDoc, Required: d.ArgNeeds}
+		e := environment{Name: d.Name, Doc: d.Doc, Argument: d.ArgDoc, Required: d.ArgNeeds, Settings: []setting{}}
 		for _, s := range d.Settings {
 			e.Settings = append(e.Settings, setting{s.Name, s.Default, s.Doc})
 		}
 		l.Environments = append(l.Environments, e)
 	}
 	for _, k := range a.kinds {
-		l.Workloads = append(l.Workloads, kind{k.Name, k.Family, k.Doc, k.WorkUnit, k.Params, k.Metrics})
+		w := kind{Name: k.Name, Family: k.Family, Doc: k.Doc, WorkUnit: k.WorkUnit, Parameters: []parameter{}, Metrics: k.Metrics}
+		for _, p := range k.Params {
+			w.Parameters = append(w.Parameters, parameter{p.Name, string(p.Type), p.Default, p.Required, p.Choices, p.Doc})
+		}
+		l.Workloads = append(l.Workloads, w)
 	}
 	e := json.NewEncoder(a.out)
+	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(l)
 }
@@ -189,6 +212,9 @@ func (a *app) listJSON() error {
 func firstSentence(s string) string {
 	if head, _, ok := strings.Cut(s, ". "); ok {
 		return head
+	}
+	if strings.HasSuffix(s, "...") {
+		return s
 	}
 	return strings.TrimSuffix(s, ".")
 }

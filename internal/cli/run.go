@@ -59,9 +59,17 @@ answers, and the micro-VM. Environments and workloads given by flags are added t
 "tare list" shows the environments and workloads, "tare list workloads KIND" the parameters of one.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.quick && f.full {
+				return usagef("--quick and --full exclude each other")
+			}
 			if f.resume != "" {
-				if len(args) > 0 || len(f.plan.Environments) > 0 || len(f.plan.Workloads) > 0 {
-					return usagef("--resume goes on with the plan of its bundle; give no plan, -e or -w with it")
+				for _, name := range []string{"env", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
+					if c.Flags().Changed(name) {
+						return usagef("--resume goes on with the plan and in the folder of its bundle; leave --%s out", name)
+					}
+				}
+				if len(args) > 0 {
+					return usagef("--resume goes on with the plan of its bundle; leave %s out", args[0])
 				}
 				f.complete(c)
 				return a.resume(c.Context(), f)
@@ -76,7 +84,7 @@ answers, and the micro-VM. Environments and workloads given by flags are added t
 	}
 	fl := c.Flags()
 	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
-	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [the first]")
+	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [host, or else the first]")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.BoolVar(&f.quick, "quick", false, "trials of 0.3 s, at most 30 blocks (default)")
@@ -90,7 +98,6 @@ answers, and the micro-VM. Environments and workloads given by flags are added t
 	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed")
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
 	fl.BoolVar(&f.details, "details", false, "show every metric, not only those that decide")
-	c.MarkFlagsMutuallyExclusive("quick", "full")
 	return c
 }
 
@@ -290,7 +297,7 @@ func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
 	for _, wl := range p.Workloads {
 		labels = append(labels, wl.Label)
 	}
-	fmt.Fprintln(w, strings.TrimPrefix(wrap("workloads  "+strings.Join(labels, ", "), 11, 100), strings.Repeat(" ", 11)))
+	fmt.Fprintf(w, "workloads  %s\n", strings.TrimSpace(wrap(strings.Join(labels, ", "), 11, 100)))
 	fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
 	if f.Disk > 0 {
 		fmt.Fprintf(w, "disk       up to %d MiB in each target\n", (f.Disk+1<<20-1)>>20)
