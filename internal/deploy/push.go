@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"tare/internal/env"
 	"tare/internal/proc"
@@ -127,10 +128,13 @@ var small = []string{"i386", "i486", "i586", "i686", "x86", "armv5", "armv6", "a
 func ParseUname(output string) (Platform, error) {
 	var unknown string
 	for line := range strings.Lines(output) {
+		// Noise that ends without a newline, such as the escape that sets a terminal's title, is glued to the answer.
+		line = line[strings.LastIndexFunc(strings.TrimRight(line, "\r\n"), unicode.IsControl)+1:]
 		f := strings.Fields(line)
-		if len(f) != 2 {
+		if len(f) < 2 {
 			continue
 		}
+		f = f[len(f)-2:]
 		goos, known := systems[strings.ToLower(f[0])]
 		// Cygwin and MSYS tell of Windows as CYGWIN_NT-10.0 and MINGW64_NT-10.0-22631.
 		if !known && strings.Contains(f[0], "_NT-") {

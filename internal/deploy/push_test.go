@@ -109,10 +109,12 @@ func TestUnameIsFoundAmongNoise(t *testing.T) {
 	for out, want := range map[string]string{
 		"Linux x86_64\n": "linux/amd64",
 		"motd: Linux is great\nLinux aarch64\n\n": "linux/arm64",
-		"Darwin arm64":                     "darwin/arm64",
-		"FreeBSD amd64":                    "freebsd/amd64",
-		"MINGW64_NT-10.0-22631 x86_64":     "windows/amd64",
-		"Linux x86_64\nConnection closed.": "linux/amd64",
+		"Darwin arm64":                         "darwin/arm64",
+		"FreeBSD amd64":                        "freebsd/amd64",
+		"MINGW64_NT-10.0-22631 x86_64":         "windows/amd64",
+		"Linux x86_64\nConnection closed.":     "linux/amd64",
+		"\x1b]0;user@lab: ~\x07Linux x86_64\n": "linux/amd64",
+		"Last login: today Linux x86_64\r\n":   "linux/amd64",
 	} {
 		if p, err := deploy.ParseUname(out); err != nil || p.String() != want {
 			t.Errorf("%q: got %v, %v", out, p, err)

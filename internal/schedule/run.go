@@ -1,11 +1,13 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"tare/internal/compare"
@@ -124,7 +126,7 @@ func (r *runner) runSession(ctx context.Context, session int) error {
 	}
 	r.Events(Event{Kind: Forecasted, Left: r.left()})
 	for {
-		todo := r.unsettled()
+		todo := r.affordable(r.unsettled())
 		if len(todo) == 0 {
 			return nil
 		}
@@ -198,6 +200,38 @@ func (r *runner) unsettled() []*plan.Workload {
 		}
 	}
 	return todo
+}
+
+// affordable keeps those workloads that can reach their next look within the budget: first those with the earliest look
+// before them, of these the farthest on, then the quickest. Spread over all, a budget that is too small would decide nothing; blocks are complete in themselves, so which
+// workload gets them does not bias any. At least one is kept: overBudget has the last word.
+func (r *runner) affordable(todo []*plan.Workload) []*plan.Workload {
+	if r.Plan.Budget <= 0 || r.Plan.Sessions > 1 {
+		return todo
+	}
+	need := func(w *plan.Workload) time.Duration {
+		return time.Duration(r.nextLook(w)-r.kept[w.Label]) * r.blockTime(w)
+	}
+	slices.SortStableFunc(todo, func(a, b *plan.Workload) int {
+		return cmp.Or(cmp.Compare(r.nextLook(a), r.nextLook(b)), cmp.Compare(r.kept[b.Label], r.kept[a.Label]), cmp.Compare(need(a), need(b)))
+	})
+	left := r.Plan.Budget - time.Since(r.started)
+	for i, w := range todo {
+		if left -= need(w); left < 0 {
+			return todo[:max(i, 1)]
+		}
+	}
+	return todo
+}
+
+// nextLook is the number of blocks at which the workload is decided next.
+func (r *runner) nextLook(w *plan.Workload) int {
+	for _, n := range r.Plan.Looks {
+		if n > r.kept[w.Label] {
+			return min(n, r.lastLook())
+		}
+	}
+	return r.lastLook()
 }
 
 // measurable tells whether the workload can still tell anything: its baseline and a candidate are alive.
@@ -280,14 +314,7 @@ func (r *runner) blockTime(w *plan.Workload) time.Duration {
 func (r *runner) left() time.Duration {
 	var d time.Duration
 	for _, w := range r.unsettled() {
-		next := r.lastLook()
-		for _, n := range r.Plan.Looks {
-			if n > r.kept[w.Label] {
-				next = min(next, n)
-				break
-			}
-		}
-		d += time.Duration(next-r.kept[w.Label]) * r.blockTime(w)
+		d += time.Duration(r.nextLook(w)-r.kept[w.Label]) * r.blockTime(w)
 	}
 	if r.Plan.Budget > 0 {
 		d = min(d, r.Plan.Budget-time.Since(r.started))

@@ -446,3 +446,35 @@ func TestBudgetEndsTheRun(t *testing.T) {
 		t.Errorf("a verdict without a block: %+v", c)
 	}
 }
+
+func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
+	p := simPlan("host", "box")
+	p.Workloads = append(p.Workloads, plan.Workload{Label: "three", Kind: "sim"})
+	p.Budget = 50 * time.Second
+	r := &runner{
+		Config: Config{Plan: p}, started: time.Now(), cells: map[cellKey]*cell{}, kept: map[string]int{"one": 2, "two": 2, "three": 10},
+		targets: map[string]*target{"host": {Target: Target{Agent: &simAgent{alive: true}}}, "box": {Target: Target{Agent: &simAgent{alive: true}}}},
+	}
+	// A block is two trials of the host and one of the box: 3 s for one and three, 6 s for two.
+	for label, d := range map[string]time.Duration{"one": time.Second, "two": 2 * time.Second, "three": time.Second} {
+		r.cells[cellKey{label, "host"}] = &cell{expected: d}
+		r.cells[cellKey{label, "box"}] = &cell{expected: d}
+	}
+	labels := func(todo []*plan.Workload) (s []string) {
+		for _, w := range todo {
+			s = append(s, w.Label)
+		}
+		return s
+	}
+	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one]" {
+		t.Errorf("8 blocks of 3 s fit into 50 s and 8 more of 6 s do not: got %s", got)
+	}
+	p.Budget = 100 * time.Second
+	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one two three]" {
+		t.Errorf("all fit: got %s", got)
+	}
+	p.Budget = time.Second
+	if got := len(r.affordable(r.unsettled())); got != 1 {
+		t.Errorf("%d workloads kept, want one: whether it still fits is decided block by block", got)
+	}
+}
