@@ -8,7 +8,7 @@ SHELL    := /bin/bash
 GO       ?= go
 PLATFORMS := linux_amd64 linux_arm64 darwin_arm64 windows_amd64 freebsd_amd64
 AGENTS   := internal/deploy/agents
-SOURCES  := $(shell find cmd internal -name '*.go' -o -name '*.s' -path 'internal/*' 2>/dev/null) go.mod go.sum
+SOURCES  := $(shell find cmd internal \( -name '*.go' ! -name '*_test.go' \) -o -name '*.s' 2>/dev/null) go.mod go.sum
 # The build id is the same for the controller and all agents of one source tree, and for no other.
 BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
 LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD)
