@@ -211,7 +211,7 @@ func TestTornTail(t *testing.T) {
 	if got, err := b.Load(); err != nil || len(got) != 2 {
 		t.Errorf("%d trials after resume, %v", len(got), err)
 	}
-	if err := w.Append(testTrial(7)); err != nil {
+	if err := w.Append(testTrial(2)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Finish(Interrupted, 1); err != nil {
@@ -315,6 +315,25 @@ func TestUnknownNames(t *testing.T) {
 		}
 	}
 	if r, found := verify(t, dir); len(r.Problems) != 3 || r.Trials != 4 {
+		t.Errorf("%s", found)
+	}
+}
+
+// A block that is discarded, or cut short by a crash, is made up for by another one with the next number.
+func TestBlocksMadeUpFor(t *testing.T) {
+	dir, w := newBundle(t, 30)
+	for _, tr := range []*record.Trial{{Workload: "w", Block: 30, Discarded: "steal"}, {Workload: "w", Target: "host", Block: 31}} {
+		if err := w.Append(tr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, found := verify(t, dir); !r.OK() {
+		t.Errorf("%s", found)
+	}
+	if err := w.Append(&record.Trial{Workload: "w", Target: "host", Block: 33}); err != nil {
+		t.Fatal(err)
+	}
+	if r, found := verify(t, dir); len(r.Problems) != 1 || !strings.Contains(found, "block 33 of workload \"w\" comes after block 31") {
 		t.Errorf("%s", found)
 	}
 }

@@ -108,6 +108,7 @@ func (r *Report) trials(root *os.Root, b *Bundle) {
 	}
 	defer f.Close()
 	s := newScanner(f, b.Manifest.RunID)
+	blocks := map[string]int{}
 	for {
 		t, err := s.next()
 		if err == io.EOF {
@@ -124,7 +125,7 @@ func (r *Report) trials(root *os.Root, b *Bundle) {
 			r.add(TrialsFile, 0, "%v; the %d lines before are in order", err, s.lines)
 			return
 		}
-		r.trial(s, t, b)
+		r.trial(s, t, b, blocks)
 	}
 	r.Trials = s.lines
 	if m := b.Manifest; m.State != Running && (m.Trials != s.lines || m.Head != s.chain) {
@@ -132,7 +133,8 @@ func (r *Report) trials(root *os.Root, b *Bundle) {
 	}
 }
 
-func (r *Report) trial(s *scanner, t *record.Trial, b *Bundle) {
+// trial checks one line. blocks holds the last block seen of each workload.
+func (r *Report) trial(s *scanner, t *record.Trial, b *Bundle, blocks map[string]int) {
 	r.Trials = s.lines
 	if t.Seq != s.lines {
 		r.add(TrialsFile, s.lines, "its sequence number is %d", t.Seq)
@@ -144,18 +146,24 @@ func (r *Report) trial(s *scanner, t *record.Trial, b *Bundle) {
 	if b.Plan == nil {
 		return
 	}
-	if _, ok := b.Plan.Environment(t.Target); !ok {
+	// The line that marks a block as discarded speaks of all its targets.
+	marker := t.Target == "" && t.Discarded != ""
+	if _, ok := b.Plan.Environment(t.Target); !ok && !marker {
 		r.add(TrialsFile, s.lines, "target %.60q is not in the plan", t.Target)
 	}
 	w, ok := b.Plan.Workload(t.Workload)
 	switch {
 	case !ok:
 		r.add(TrialsFile, s.lines, "workload %.60q is not in the plan", t.Workload)
-	case !w.On(t.Target):
+	case !marker && !w.On(t.Target):
 		r.add(TrialsFile, s.lines, "the plan does not run workload %.60q in %.60q", t.Workload, t.Target)
 	}
-	if t.Block < 0 || t.Block > b.Plan.MaxBlocks()*max(1, b.Plan.Sessions) {
-		r.add(TrialsFile, s.lines, "block %d is not in the plan", t.Block)
+	// A block that was discarded, or cut short by the end of a run that went on later, is made up for by another, so that
+	// there may be more than the plan has looks for; but their numbers have no gaps.
+	if last := blocks[t.Workload]; t.Block < 0 || t.Block > last+1 {
+		r.add(TrialsFile, s.lines, "block %d of workload %.60q comes after block %d", t.Block, t.Workload, last)
+	} else {
+		blocks[t.Workload] = max(last, t.Block)
 	}
 }
 

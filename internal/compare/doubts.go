@@ -175,7 +175,7 @@ func (e *evaluation) doubtDiscarded(c *work) {
 	}
 	c.Warnings = append(c.Warnings, record.Warning{
 		Code:   "blocks-discarded",
-		Text:   fmt.Sprintf("%d blocks are not used (%s); with them the ratio would be %s", n, strings.Join(rules, "; "), with),
+		Text:   fmt.Sprintf("%s discarded (%s); with what was measured there the ratio would be %s", plural(n, "block"), strings.Join(rules, "; "), with),
 		Remedy: "a quieter host; the rule cannot see which target is ahead, and the trials are kept in the bundle",
 	})
 }

@@ -175,7 +175,7 @@ func TestDiscardedBlocksAreKeptAndCounted(t *testing.T) {
 	in.Trials = append(in.Trials, record.Trial{Session: 1, Block: 2, Workload: "cpu.prime", Discarded: "steal above 10 %"})
 	r := Evaluate(in)
 	c := cell(t, r, "cpu.prime", "", "vm")
-	if w := warning(c, "blocks-discarded"); c.Blocks != 13 || w == nil || !strings.Contains(w.Text, "steal above 10 %") || !strings.Contains(w.Text, "with them") {
+	if w := warning(c, "blocks-discarded"); c.Blocks != 13 || w == nil || !strings.Contains(w.Text, "steal above 10 %") || !strings.Contains(w.Text, "1 block discarded (steal above 10 %); with what was measured there the ratio") {
 		t.Errorf("%d blocks, %v", c.Blocks, c.Warnings)
 	}
 	if f := finding(r, "blocks-discarded"); r.Run.Discarded != 1 || f == nil || f.Severity != Info {

@@ -51,8 +51,8 @@ func (e *evaluation) openFindings(r *Result) []Finding {
 		if n := len(t.Retries); n > 0 {
 			out = append(out, Finding{
 				Code: "boot-retried", Severity: Info, Targets: []string{t.Name},
-				Text:   fmt.Sprintf("%s opened only after %d failed attempts; the first: %s", t.Name, n, t.Retries[0].Message),
-				Remedy: "the console of each attempt is in the bundle; a guest that often needs a retry is worth a look",
+				Text:   fmt.Sprintf("%s opened at attempt %d; the first: %s", t.Name, n+1, t.Retries[0].Message),
+				Remedy: "the console of each attempt is in the bundle",
 			})
 		}
 	}
@@ -129,7 +129,7 @@ func emulatedFindings(r *Result) []Finding {
 	}
 	f.Text = fmt.Sprintf("the CPU of %s is emulated in software", strings.Join(f.Targets, ", "))
 	if len(f.Workloads) > 0 {
-		f.Text += fmt.Sprintf(": what %s cost there is the price of emulation and says nothing of virtualisation", strings.Join(f.Workloads, ", "))
+		f.Text += fmt.Sprintf(": what %s cost there is the price of emulation and says nothing of virtualisation", few(f.Workloads))
 	}
 	return []Finding{f}
 }
@@ -156,11 +156,11 @@ func (e *evaluation) hostFindings(r *Result) []Finding {
 	}
 	var out []Finding
 	if len(biased.Workloads) > 0 {
-		biased.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only costs far beyond that are called DIFFERENT there", e.Plan.Baseline, strings.Join(biased.Workloads, ", "))
+		biased.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only costs far beyond that are called DIFFERENT there", e.Plan.Baseline, few(biased.Workloads))
 		out = append(out, biased)
 	}
 	if len(noisy.Workloads) > 0 {
-		noisy.Text = fmt.Sprintf("the host does not repeat itself within the margin: its null control spreads by up to %s in %s, and the margin is widened to twice that", percent(worst), strings.Join(noisy.Workloads, ", "))
+		noisy.Text = fmt.Sprintf("the host does not repeat itself within the margin: its null control spreads by up to %s in %s, and the margin is widened to twice that", percent(worst), few(noisy.Workloads))
 		out = append(out, noisy)
 	}
 	return out
@@ -191,6 +191,7 @@ func (e *evaluation) pagesFindings() []Finding {
 		if !c.Primary || !strings.HasPrefix(c.Kind, "memory.") || c.decision == nil {
 			continue
 		}
+		// One difference is enough: a host that gives huge pages gives them to every array.
 		for _, key := range pageStates(c) {
 			a, b := stateValues(c.candidate, key), stateValues(c.baseline, key)
 			if alike(a, b) {
@@ -202,9 +203,19 @@ func (e *evaluation) pagesFindings() []Finding {
 					strings.ReplaceAll(key, "_", " "), valuesText(a), c.Target, valuesText(b), c.Baseline),
 				Remedy: "set transparent huge pages alike on both sides (/sys/kernel/mm/transparent_hugepage/enabled) to compare memory alone",
 			})
+			break
 		}
 	}
 	return out
+}
+
+// few names workloads as far as a sentence bears it; a finding's Workloads has them all.
+func few(labels []string) string {
+	const most = 3
+	if len(labels) <= most+1 {
+		return strings.Join(labels, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(labels[:most], ", "), len(labels)-most)
 }
 
 // shareApart is by how many percentage points two shares may differ and still count as alike.
@@ -262,14 +273,14 @@ func (e *evaluation) runFindings(r *Result) []Finding {
 		slices.Sort(labels)
 		out = append(out, Finding{
 			Code: "blocks-discarded", Severity: Info, Workloads: labels,
-			Text:   fmt.Sprintf("%d blocks are not used: %s; they are kept in the bundle, and each cell says what they would change", r.Run.Discarded, strings.Join(rules, "; ")),
+			Text:   fmt.Sprintf("%s discarded: %s; what was measured is kept in the bundle, and each cell says what it would change", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
 			Remedy: "a quieter host, if they are many",
 		})
 	}
 	if r.Run.Failed > 0 {
 		f := Finding{
 			Code: "trials-failed", Severity: Attend,
-			Text:   fmt.Sprintf("%d trials gave no figures", r.Run.Failed),
+			Text:   plural(r.Run.Failed, "trial") + " gave no figures",
 			Remedy: "each failed trial says why in trials.ndjson; the evidence is in the console folder",
 		}
 		for i := range r.Cells {
@@ -283,4 +294,12 @@ func (e *evaluation) runFindings(r *Result) []Finding {
 		out = append(out, f)
 	}
 	return out
+}
+
+// plural counts things: "1 trial", "3 trials".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -190,7 +190,9 @@ func (e *environment) rehearse(ctx context.Context) error {
 			x.Err = errors.New(line)
 		}
 	}
-	x.Remedy = explain(x.Err)
+	if x.Remedy = explain(x.Err); errors.Is(x.Err, syscall.EPERM) && os.Geteuid() != 0 && !e.config.OwnUser {
+		x.Remedy = "only root may make a container in the host's user namespace: use user=own, or run tare as root"
+	}
 	return x
 }
 
