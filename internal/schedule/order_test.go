@@ -79,7 +79,7 @@ func TestOrdersDependOnSeedAndLabelOnly(t *testing.T) {
 		}
 		return s
 	}
-	if text(3, "a") != text(3, "a") {
+	if again := text(3, "a"); text(3, "a") != again {
 		t.Error("the same seed and label give different orders")
 	}
 	if text(3, "a") == text(4, "a") {

@@ -108,18 +108,18 @@ func join(prefix []string) func(words ...string) []string {
 }
 
 // explain knows the reasons of failure that all programs share.
-func explain(program, install string) func(err error, said string) (error, string) {
-	return func(err error, said string) (error, string) {
+func explain(program, install string) func(err error, said string) (string, error) {
+	return func(err error, said string) (string, error) {
 		switch {
 		case isMissing(program):
 			if install == "" {
 				install = "install " + program + ", or correct the command line"
 			}
-			return fmt.Errorf("%s is not installed: %w", program, err), install
+			return install, fmt.Errorf("%s is not installed: %w", program, err)
 		case strings.TrimSpace(said) == "":
-			return err, "try the command line by hand with uname -s -m after it: it must print only that"
+			return "try the command line by hand with uname -s -m after it: it must print only that", err
 		}
-		return nil, ""
+		return "", nil
 	}
 }
 

@@ -125,11 +125,11 @@ func (d presetDriver) Open(ctx context.Context, o env.Options) (env.Env, error) 
 	}
 	t := target(o)
 	t.Argv = join(d.argv(o.Arg, &o.Spec))
-	t.Explain = func(err error, said string) (error, string) {
+	t.Explain = func(err error, said string) (string, error) {
 		if isMissing(d.program) {
-			return fmt.Errorf("%s is not installed", d.program), d.install
+			return d.install, fmt.Errorf("%s is not installed", d.program)
 		}
-		return err, "see that it is there and runs: " + fmt.Sprintf(d.start, o.Arg)
+		return "see that it is there and runs: " + fmt.Sprintf(d.start, o.Arg), err
 	}
 	return remote.Open(ctx, t)
 }

@@ -29,10 +29,7 @@ func Main(m *testing.M, infos []env.Info) {
 	hasMain = true
 	if text := os.Getenv(victimVar); text != "" {
 		os.Unsetenv(victimVar)
-		if err := victim(text, infos); err != nil {
-			panic(err)
-		}
-		return
+		panic(victim(text, infos)) // it is killed, or it failed
 	}
 	agenttest.Main(m) // the exit code is kept in m
 }

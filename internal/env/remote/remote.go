@@ -37,7 +37,7 @@ type Target struct {
 	Agent string
 	// Explain knows the program's own complaints: it may replace the error and give a remedy. said is the program's
 	// output. nil explains nothing.
-	Explain func(err error, said string) (better error, remedy string)
+	Explain func(err error, said string) (remedy string, better error)
 	// Facts are what the driver knows; Command, OS and Arch are filled in.
 	Facts record.Facts
 }
@@ -173,7 +173,7 @@ func (e *environment) failed(ctx context.Context, op string, err error) error {
 	}
 	said := string(x.Evidence)
 	if e.t.Explain != nil {
-		if better, remedy := e.t.Explain(x.Err, said); better != nil {
+		if remedy, better := e.t.Explain(x.Err, said); better != nil {
 			x.Err, x.Remedy = better, remedy
 			return x
 		}

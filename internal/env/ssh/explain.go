@@ -39,13 +39,13 @@ var complaints = []complaint{
 const lost = 255
 
 // explain says what ssh's complaint means. Only a failure of ssh itself is looked at: the far side may print anything.
-func (c *client) explain(err error, said string) (error, string) {
+func (c *client) explain(err error, said string) (string, error) {
 	if _, e := proc.LookPath("ssh"); e != nil {
-		return fmt.Errorf("ssh is not installed: %w", err), install
+		return install, fmt.Errorf("ssh is not installed: %w", err)
 	}
 	x, ok := errors.AsType[*proc.ExitError](err)
 	if !ok || x.Code != lost {
-		return nil, ""
+		return "", nil
 	}
 	host, known := c.host, c.host
 	if c.user != "" {
@@ -58,8 +58,8 @@ func (c *client) explain(err error, said string) (error, string) {
 	name, fill := strings.NewReplacer("%h", c.host), strings.NewReplacer("%h", host, "%k", known)
 	for _, k := range complaints {
 		if strings.Contains(said, k.said) {
-			return fmt.Errorf("%s: %w", name.Replace(k.meaning), err), fill.Replace(k.remedy)
+			return fill.Replace(k.remedy), fmt.Errorf("%s: %w", name.Replace(k.meaning), err)
 		}
 	}
-	return err, "try it by hand: " + shell.Quote(c.argv("uname", "-s", "-m")...)
+	return "try it by hand: " + shell.Quote(c.argv("uname", "-s", "-m")...), err
 }

@@ -2,11 +2,7 @@
 
 package fs
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // retry repeats a call that a signal interrupted.
 func retry(call func() error) error {
@@ -15,9 +11,4 @@ func retry(call func() error) error {
 			return err
 		}
 	}
-}
-
-// plainSync is the fsync of C programs. On macOS os.File.Sync would be F_FULLFSYNC, which does more.
-func plainSync(f *os.File) error {
-	return retry(func() error { return unix.Fsync(int(f.Fd())) })
 }
