@@ -2,6 +2,7 @@ package dockertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,22 +88,49 @@ func New(t testing.TB) *Daemon {
 // their PID 1, and reaps: dockerd does not start again while a dead containerd is still to be seen.
 const hold = "mount --make-rprivate / && mount -t proc proc /proc && ip link set lo up && echo held && { sleep 2147483647 & while :; do wait; done; }"
 
+// programs are what a daemon of its own needs.
+var programs = []string{"dockerd", "containerd", "docker", "nsenter", "ip"}
+
 // start makes the namespaces and starts a daemon in them.
 func start(t testing.TB) *Daemon {
 	t.Helper()
-	need(t, "dockerd", "containerd", "docker", "nsenter", "ip")
+	need(t, programs...)
+	d, err := launch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Launch is New for programs that are no tests; the caller ends the daemon with Close. The error says what is missing.
+func Launch() (*Daemon, error) {
+	for _, p := range programs {
+		if _, err := proc.LookPath(p); err != nil {
+			return nil, fmt.Errorf("%s is not installed", p)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return nil, errors.New("a Docker daemon of its own needs root")
+	}
+	return launch()
+}
+
+func launch() (*Daemon, error) {
 	// Not t.TempDir: the name must be short, because the path of a Unix socket may have 107 bytes at most.
 	dir, err := os.MkdirTemp("", "tare-dockerd-")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	d := &Daemon{dir: dir, cgroup: filepath.Base(dir), Host: "unix://" + dir + "/docker.sock"}
 	if err := d.start(); err != nil {
 		d.close()
-		t.Fatalf("start dockerd: %v", err)
+		return nil, fmt.Errorf("start dockerd: %w", err)
 	}
-	return d
+	return d, nil
 }
+
+// Close ends a daemon that Launch started, with everything it ever started, and removes its files.
+func (d *Daemon) Close() error { return d.close() }
 
 // log is the end of what the daemon said.
 func (d *Daemon) log() string {

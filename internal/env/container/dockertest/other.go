@@ -45,3 +45,9 @@ func Podman(t *testing.T) {
 	t.Helper()
 	missing(t, "a Podman store of its own needs Linux")
 }
+
+// Launch refuses: no daemon can be started here.
+func Launch() (*Daemon, error) { return nil, errUnsupported }
+
+// Close cannot be reached.
+func (d *Daemon) Close() error { return errUnsupported }

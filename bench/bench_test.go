@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/proc"
+)
+
+// number finds a number in hyperfine's report.
+func number(t *testing.T, text, name string) float64 {
+	t.Helper()
+	var report struct{ Results []map[string]any }
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		t.Fatal(err)
+	}
+	v, ok := report.Results[0][name].(float64)
+	if !ok {
+		t.Fatalf("there is no number %s in %s", name, text)
+	}
+	return v
+}
+
+func TestJudge(t *testing.T) {
+	flat := func(v float64) []float64 { return slices.Repeat([]float64{v}, 10) }
+	wobbling := []float64{90, 110, 95, 105, 92, 108, 97, 103, 99, 101} // median 100
+	rate := figure{unit: "ops/s", goal: 0.98, agrees: true}
+	lower := figure{unit: "s", goal: 1, atMost: true}
+	for _, c := range []struct {
+		name               string
+		f                  figure
+		tare, peer         []float64
+		verdict, agreement string
+	}{
+		{"faster", rate, flat(120), flat(100), "met", "+20.0 %: they differ"},
+		{"slower", rate, flat(90), flat(100), "missed", "-10.0 %: they differ"},
+		{"same", rate, flat(101), flat(100), "met", "+1.0 %: agree"},
+		{"within the spread", rate, flat(104), wobbling, "met", "+4.0 %: agree within the peer's spread"},
+		{"below, in noise", rate, flat(97.5), wobbling, "missed, not surely", "-2.5 %: agree"},
+		{"quicker", lower, flat(0.9), flat(1), "met", ""},
+		{"equal is not above", lower, flat(1), flat(1), "met", ""},
+		{"too slow", lower, flat(1.1), flat(1), "missed", ""},
+		{"alone", figure{unit: "s", goal: 0.3, atMost: true}, flat(0.2), nil, "met", ""},
+		{"alone, too slow", figure{unit: "s", goal: 0.3, atMost: true}, flat(0.4), nil, "missed", ""},
+		{"alone, nothing used", figure{unit: "%", goal: 0.1, atMost: true}, flat(0), nil, "met", ""},
+		{"few", rate, []float64{120, 120}, []float64{100, 100}, "met, not surely", "+20.0 %: they differ"},
+		{"no goal", figure{unit: "s", agrees: true}, flat(1), flat(1), "", "+0.0 %: agree"},
+	} {
+		j := judge(c.f, c.tare, c.peer)
+		if j.verdict != c.verdict || j.agreement != c.agreement {
+			t.Errorf("%s: got %q, %q; want %q, %q", c.name, j.verdict, j.agreement, c.verdict, c.agreement)
+		}
+	}
+	// The ratio is taken within pairs: what hits both sides of a pair does not touch it.
+	tare, peer := slices.Clone(wobbling), slices.Clone(wobbling)
+	for i := range tare {
+		tare[i] *= 1.05
+	}
+	if e := judge(rate, tare, peer).estimate; e.Low < 1.0499 || e.High > 1.0501 {
+		t.Errorf("got %v to %v, want 1.05", e.Low, e.High)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"-list"}, 0, "fio-buffered"},
+		{[]string{"-h"}, 0, "usage: go run ./bench"},
+		{[]string{"no-such-row"}, 2, `no row "no-such-row"`},
+		{[]string{"-pairs", "0"}, 2, "from 1 to 1000"},
+		{[]string{"-length", "1ms"}, 2, "from 50ms to 1m"},
+		{[]string{"-o", "x.md", "fio-buffered"}, 2, "needs all rows"},
+		{[]string{"-dir", "/no/such/directory", "agent-size"}, 1, "/no/such/directory"},
+	} {
+		var out bytes.Buffer
+		if code := run(t.Context(), c.args, false, &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%v: code %d, %s; want %d and %q", c.args, code, out.String(), c.code, c.says)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	names := func(given ...string) string {
+		chosen, err := choose(rows(), given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s []string
+		for _, r := range chosen {
+			s = append(s, r.name)
+		}
+		return strings.Join(s, " ")
+	}
+	if got := names("hyperfine", "fio-direct"); got != "fio-direct hyperfine" {
+		t.Errorf("got %s", got)
+	}
+	if got := names(agreement); strings.Contains(got, "hyperfine") || !strings.Contains(got, "fio-direct sysbench-cpu-1") {
+		t.Errorf("got %s", got)
+	}
+	seen := map[string]bool{}
+	for _, r := range rows() {
+		if seen[r.name] || len(r.figures) == 0 || r.open == nil {
+			t.Errorf("row %s is there twice, or does nothing", r.name)
+		}
+		seen[r.name] = true
+	}
+}
+
+// simple is a row that needs no peer, for tests of what happens around rows.
+func simple(open func(context.Context, *bench) (*contest, error)) row {
+	return row{name: "simple", what: "nothing", peer: "nobody", figures: []figure{{unit: "s", goal: 1, atMost: true}}, open: open}
+}
+
+func measured(t *testing.T, required bool, rows ...row) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := measure(t.Context(), settings{pairs: 6, length: time.Second, seed: 1, dir: t.TempDir()}, rows, required, &out, &out)
+	return out.String(), err
+}
+
+func TestMissingPeer(t *testing.T) {
+	r := simple(func(context.Context, *bench) (*contest, error) { return nil, errors.New("opened") })
+	r.programs = []string{"no-such-program-as-this"}
+	text, err := measured(t, false, r)
+	if err != nil || !strings.Contains(text, "not run: no-such-program-as-this is not installed") {
+		t.Errorf("%v: %s", err, text)
+	}
+	if _, err := measured(t, true, r); err == nil || !strings.Contains(err.Error(), "TARE_REQUIRE") {
+		t.Errorf("got %v although the peer is required", err)
+	}
+	late := simple(func(context.Context, *bench) (*contest, error) { return nil, missing{"it is Sunday"} })
+	if text, err := measured(t, false, late); err != nil || !strings.Contains(text, "not run: it is Sunday") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+func TestFailingSide(t *testing.T) {
+	closed := 0
+	r := simple(func(context.Context, *bench) (*contest, error) {
+		return &contest{
+			tare:  func(context.Context) ([]float64, error) { return []float64{1}, nil },
+			peer:  func(context.Context) ([]float64, error) { return nil, errors.New("the peer is ill") },
+			close: func() error { closed++; return nil },
+		}, nil
+	})
+	text, err := measured(t, false, r)
+	if err == nil || !strings.Contains(err.Error(), "run nobody: the peer is ill") || !strings.Contains(text, "failed: run nobody") {
+		t.Errorf("%v: %s", err, text)
+	}
+	if closed != 1 {
+		t.Errorf("closed %d times", closed)
+	}
+}
+
+// Both sides run once in each pair, in an order that varies, and the warm-up is not counted.
+func TestPairs(t *testing.T) {
+	var order []string
+	count := func(who string, v float64) side {
+		return func(context.Context) ([]float64, error) {
+			order = append(order, who)
+			if len(order) <= 2 {
+				return []float64{1000}, nil
+			}
+			return []float64{v}, nil
+		}
+	}
+	r := simple(func(context.Context, *bench) (*contest, error) {
+		return &contest{tare: count("t", 2), peer: count("p", 1)}, nil
+	})
+	text, err := measured(t, false, r)
+	if err != nil || !strings.Contains(text, "2.000 (2.000 to 2.000)") || !strings.Contains(text, "| missed ") {
+		t.Errorf("%v: %s", err, text)
+	}
+	firsts := map[string]bool{}
+	for i := 0; i < len(order); i += 2 {
+		if order[i] == order[i+1] {
+			t.Errorf("pair %d is %v", i/2, order[i:i+2])
+		}
+		firsts[order[i]] = true
+	}
+	if len(order) != 14 || len(firsts) != 2 {
+		t.Errorf("the order was %v", order)
+	}
+}
+
+func TestInsert(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b.md")
+	if err := os.WriteFile(path, []byte("# A\n"+beginMark+"\nold\n"+endMark+"\nend\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time finds what the first has written
+		if err := insert(path, "new\n"); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if want := "# A\n" + beginMark + "\n\nnew\n\n" + endMark + "\nend\n"; err != nil || string(got) != want {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("no markers"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := insert(path, "new"); err == nil || !strings.Contains(err.Error(), beginMark) {
+		t.Errorf("got %v for a file without markers", err)
+	}
+}
+
+// The manual's table has the rows that there are.
+func TestManualHasAllRows(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows() {
+		if !strings.Contains(string(text), "`go run ./bench "+r.name+"`") {
+			t.Errorf("docs/benchmarks.md does not tell of row %s: run go run ./bench -o docs/benchmarks.md", r.name)
+		}
+	}
+}
+
+func TestOwnMbwRefuses(t *testing.T) {
+	need(t, "gcc")
+	bin := filepath.Join(t.TempDir(), "mbw20")
+	if err := compile(t.Context(), bin, mbwSource); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{}, {"memcopy", "1", "1024", "1"}, {"dumb", "0", "1", "1"}, {"mcblock", "1", "2097152", "1"}, {"dumb", "1", "1", "0"}} {
+		if out, err := program(t.Context(), append([]string{bin}, args...)...); err == nil {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	// A block that does not divide the array is ended by a shorter one.
+	out, err := program(t.Context(), bin, "mcblock", "1", "100000", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := parseMbw(string(out)); err != nil || r.passes != 2 || r.mib != 1 {
+		t.Errorf("%+v, %v: %s", r, err, out)
+	}
+}
+
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := proc.LookPath(p); err == nil {
+			continue
+		}
+		if os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatalf("%s is not installed, and TARE_REQUIRE is set", p)
+		}
+		t.Skipf("%s is not installed", p)
+	}
+}
+
+// Rows with the real peers, once and briefly: what is tested is that both sides did the same work and were read, not how
+// fast they were.
+func TestRealRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the agent and runs the peers")
+	}
+	for _, c := range []struct {
+		row   string
+		extra string // a peer that make bench installs and make test does not
+	}{
+		{row: "fio-buffered"}, {row: "fio-direct"}, {row: "sysbench-cpu-2"}, {row: "mbw-2.0-mcblock"},
+		{row: "mbw-packaged-memcpy", extra: "mbw"}, {row: "hyperfine", extra: "hyperfine"}, {row: "agent-idle"},
+	} {
+		t.Run(c.row, func(t *testing.T) {
+			if c.extra != "" {
+				if _, err := proc.LookPath(c.extra); err != nil {
+					t.Skip(c.extra + " is not installed; scripts/deps.sh bench gets it")
+				}
+			}
+			chosen, err := choose(rows(), []string{c.row})
+			if err != nil {
+				t.Fatal(err)
+			}
+			need(t, chosen[0].programs...)
+			var out bytes.Buffer
+			s := settings{pairs: 1, length: 50 * time.Millisecond, seed: 1, dir: t.TempDir()}
+			if err := measure(t.Context(), s, chosen, true, &out, &out); err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			if n := strings.Count(out.String(), "| "+c.row); n != len(chosen[0].figures) {
+				t.Errorf("%d lines for %d figures:\n%s", n, len(chosen[0].figures), out.String())
+			}
+			if left, _ := filepath.Glob(filepath.Join(s.dir, "*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// The file that is read.
+const (
+	fioSize   = 64 << 20
+	fioRecord = 4 << 10
+	fioPass   = fioSize / fioRecord // reads of one pass
+)
+
+// openFio compares random reads with fio's, which also touches each record once a pass.
+func openFio(direct bool) func(context.Context, *bench) (*contest, error) {
+	return func(ctx context.Context, b *bench) (_ *contest, err error) {
+		params := map[string]string{"size": "64MiB", "bs": "4KiB", "direct": map[bool]string{true: "yes", false: "no"}[direct]}
+		w, err := b.weigh(ctx, "fs.randread", params)
+		if err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, w.close())
+			}
+		}()
+		w.work = roundUp(w.work, fioPass)
+		// One file for both: the same blocks on the disk, the same pages in the cache.
+		files, err := filepath.Glob(filepath.Join(b.dir, "host-*", "*", "*", "records"))
+		if err == nil && len(files) != 1 {
+			err = fmt.Errorf("there are %d of them", len(files))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find the file that tare prepared: %w", err)
+		}
+		file := files[0]
+		argv := []string{"fio", "--name=bench", "--filename=" + file, "--size=64M", "--bs=4k", "--rw=randread", "--ioengine=psync",
+			fmt.Sprintf("--randseed=%d", b.seed), fmt.Sprintf("--loops=%d", w.work/fioPass), "--output-format=json"}
+		if direct {
+			argv = append(argv, "--direct=1")
+		} else {
+			argv = append(argv, "--invalidate=0")
+		}
+		return &contest{
+			tare:  fioTare(w, direct),
+			peer:  fioPeer(argv, w.work, direct),
+			after: w.doubts,
+			notes: []string{w.note("reads"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), file, "FILE") + "`, where FILE is the one that tare reads"},
+			close: w.close,
+		}, nil
+	}
+}
+
+func fioTare(w *weighing, direct bool) side {
+	rate := w.metric("ops_per_second")
+	if direct {
+		return rate
+	}
+	return func(ctx context.Context) ([]float64, error) {
+		got, err := rate(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []float64{got[0], 1 / got[0]}, nil
+	}
+}
+
+func fioPeer(argv []string, work int64, direct bool) side {
+	return func(ctx context.Context) ([]float64, error) {
+		out, err := program(ctx, argv...)
+		if err != nil {
+			return nil, err
+		}
+		r, err := parseFio(out)
+		if err != nil {
+			return nil, err
+		}
+		if r.TotalIOs != work {
+			return nil, fmt.Errorf("fio did %d reads where %d were asked for: the work is not the same", r.TotalIOs, work)
+		}
+		if direct {
+			return []float64{r.IOPS}, nil
+		}
+		return []float64{r.IOPS, r.Latency.Mean / 1e9}, nil
+	}
+}
+
+// fioRead is what fio says of a job's reads.
+type fioRead struct {
+	IOPS     float64 `json:"iops"`
+	TotalIOs int64   `json:"total_ios"`
+	Latency  struct {
+		Mean float64 `json:"mean"`
+	} `json:"clat_ns"` // ns from submission to completion, by fio's clock
+}
+
+// parseFio reads fio's JSON report of one job. Warnings may stand before it.
+func parseFio(out []byte) (fioRead, error) {
+	var report struct {
+		Jobs []struct {
+			Error int     `json:"error"`
+			Read  fioRead `json:"read"`
+		} `json:"jobs"`
+	}
+	at := bytes.IndexByte(out, '{')
+	if at < 0 {
+		return fioRead{}, errors.New("read fio's report: there is no JSON in it")
+	}
+	if err := json.NewDecoder(bytes.NewReader(out[at:])).Decode(&report); err != nil {
+		return fioRead{}, fmt.Errorf("read fio's report: %w", err)
+	}
+	if len(report.Jobs) != 1 {
+		return fioRead{}, fmt.Errorf("read fio's report: it tells of %d jobs instead of one", len(report.Jobs))
+	}
+	j := report.Jobs[0]
+	if j.Error != 0 {
+		return fioRead{}, fmt.Errorf("read fio's report: the job ended with error %d", j.Error)
+	}
+	if j.Read.IOPS <= 0 || j.Read.Latency.Mean <= 0 {
+		return fioRead{}, errors.New("read fio's report: it tells of no reads")
+	}
+	return j.Read, nil
+}

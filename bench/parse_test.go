@@ -1,0 +1,186 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// said returns what a peer once said.
+func said(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "peers", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestParseFio(t *testing.T) {
+	r, err := parseFio([]byte(said(t, "fio-3.33.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.TotalIOs != 2048 || r.IOPS < 1000 || r.Latency.Mean < 100 {
+		t.Errorf("got %+v", r)
+	}
+	for text, want := range map[string]string{
+		"fio: no such file": "no JSON",
+		`{"jobs":[]}`:       "0 jobs",
+		`{"jobs":[{"error":28,"read":{"iops":1,"total_ios":1,"clat_ns":{"mean":1}}}]}`: "error 28",
+		`{"jobs":[{"read":{}}]}`: "no reads",
+		`{"jobs":[{"read":`:      "unexpected EOF",
+	} {
+		if _, err := parseFio([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func TestParseSysbench(t *testing.T) {
+	rate, events, err := parseSysbench(said(t, "sysbench-1.0.20.txt"))
+	if err != nil || events != 300 || rate < 10 {
+		t.Errorf("got %v events/s, %d events, %v", rate, events, err)
+	}
+	for _, text := range []string{"", "events per second: x", "    events per second: 12.5\n", "events per second: 0\ntotal number of events: 1\n"} {
+		if _, _, err := parseSysbench(text); err == nil {
+			t.Errorf("%q was taken for a report", text)
+		}
+	}
+}
+
+func TestParseMbw(t *testing.T) {
+	text := said(t, "mbw-1.2.2.txt")
+	r, err := parseMbw(text)
+	if err != nil || r.passes != 3 || r.mib != 16 || r.rate < 10 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	for _, text := range []string{"", text + text, strings.ReplaceAll(text, "AVG", "SUM"), strings.ReplaceAll(text, "MiB/s", "GiB/s")} {
+		if _, err := parseMbw(text); err == nil {
+			t.Errorf("%q was taken for a report", text)
+		}
+	}
+}
+
+// What Debian's mbw calls MEMCPY is the loop, and the other way round.
+func TestMbwLabels(t *testing.T) {
+	for _, c := range []struct{ version, method, labels, label, fails string }{
+		{version: "1.2.2-1.1", method: "memcpy", labels: "mbw-1.2", label: "dumb"},
+		{version: "1.2.2-1+b1", method: "dumb", labels: "mbw-1.2", label: "memcpy"},
+		{version: "1.2.2-1.1", method: "mcblock", labels: "mbw-1.2", label: "mcblock"},
+		{version: "1.4-1", method: "memcpy", labels: "mbw-2.0", label: "memcpy"},
+		{version: "1:2.0-1", method: "dumb", labels: "mbw-2.0", label: "dumb"},
+		{version: "2.0-3", method: "mcblock", labels: "mbw-2.0", label: "mcblock"},
+		{version: "1.3-1", method: "dumb", fails: "1.3"},
+		{version: "unknown", method: "dumb", fails: "two numbers"},
+	} {
+		labels, label, err := mbwLabels(c.version, c.method)
+		if labels != c.labels || label != c.label || (err == nil) != (c.fails == "") {
+			t.Errorf("%s %s: got %q %q %v", c.version, c.method, labels, label, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), c.fails) {
+			t.Errorf("%s: got %v, want an error with %q", c.version, err, c.fails)
+		}
+	}
+}
+
+func TestParseHyperfine(t *testing.T) {
+	times, err := parseHyperfine([]byte(said(t, "hyperfine-1.15.0.json")))
+	if err != nil || len(times) != 4 || times[0] <= 0 || times[0] > 1 {
+		t.Errorf("got %v, %v", times, err)
+	}
+	for _, text := range []string{"", "{}", `{"results":[{"times":[]}]}`, `{"results":[{"times":[1],"exit_codes":[1]}]}`,
+		`{"results":[{"times":[1],"exit_codes":[null]}]}`, `{"results":[{"times":[1]},{"times":[1]}]}`} {
+		if _, err := parseHyperfine([]byte(text)); err == nil {
+			t.Errorf("%s was taken for a report", text)
+		}
+	}
+}
+
+// hyperfine's own mean and standard deviation of its times are what this program computes of them.
+func TestMeanAndSpreadAreHyperfines(t *testing.T) {
+	text := said(t, "hyperfine-1.15.0.json")
+	times, err := parseHyperfine([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := meanAndSpread(times, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"mean", "stddev"} {
+		want := number(t, text, name)
+		if math.Abs(got[i]-want) > 1e-9*want {
+			t.Errorf("%s: got %v, hyperfine says %v", name, got[i], want)
+		}
+	}
+	if _, err := meanAndSpread(times, 5); err == nil {
+		t.Error("a missing time was not noticed")
+	}
+}
+
+func TestParseProc(t *testing.T) {
+	if d, err := parseSchedstat("1500000 200 3\n"); err != nil || d != 1500*time.Microsecond {
+		t.Errorf("schedstat: %v, %v", d, err)
+	}
+	if mb, err := parseStatm("1000 500 200 1 0 300 0\n", 4096); err != nil || mb != 2.048 {
+		t.Errorf("statm: %v, %v", mb, err)
+	}
+	for _, text := range []string{"", "x", "-1 -1"} {
+		if d, err := parseSchedstat(text); err == nil {
+			t.Errorf("schedstat %q gave %v", text, d)
+		}
+		if mb, err := parseStatm(text, 4096); err == nil {
+			t.Errorf("statm %q gave %v", text, mb)
+		}
+	}
+	self, err := onCPU(os.Getpid())
+	if err == nil && self <= 0 {
+		t.Errorf("this process has run for %v", self)
+	}
+	if mb, err := residentMB(os.Getpid()); err == nil && (mb < 1 || mb > 10_000) {
+		t.Errorf("this process has %v MB", mb)
+	}
+}
+
+// FuzzParse holds every reader of a peer's report to two promises: no panic, and no figure that is not positive.
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"fio-3.33.json", "sysbench-1.0.20.txt", "mbw-1.2.2.txt", "hyperfine-1.15.0.json"} {
+		f.Add([]byte(said(f, name)))
+	}
+	f.Add([]byte("12 34 56"))
+	f.Add([]byte("1.2.2-1.1"))
+	f.Add([]byte(beginMark + "\n" + endMark))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 1<<16 {
+			return
+		}
+		if r, err := parseFio(text); err == nil && !(r.IOPS > 0) {
+			t.Errorf("fio: %+v", r)
+		}
+		if rate, _, err := parseSysbench(string(text)); err == nil && !(rate > 0) {
+			t.Errorf("sysbench: %v", rate)
+		}
+		if r, err := parseMbw(string(text)); err == nil && !(r.rate > 0) {
+			t.Errorf("mbw: %+v", r)
+		}
+		if times, err := parseHyperfine(text); err == nil && len(times) == 0 {
+			t.Error("hyperfine: no times")
+		}
+		if d, err := parseSchedstat(string(text)); err == nil && d < 0 {
+			t.Errorf("schedstat: %v", d)
+		}
+		if mb, err := parseStatm(string(text), 4096); err == nil && mb < 0 {
+			t.Errorf("statm: %v", mb)
+		}
+		if labels, label, err := mbwLabels(string(text), "dumb"); err == nil && (labels == "" || label == "") {
+			t.Errorf("mbw version: %q %q", labels, label)
+		}
+		if whole, err := between(string(text), "x"); err == nil && !strings.Contains(whole, beginMark+"\n\nx\n"+endMark) {
+			t.Errorf("between: %q", whole)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tare/internal/facts"
+	"tare/internal/proc"
+	"tare/internal/unit"
+)
+
+// render writes the outcomes as Markdown that also reads well in a terminal.
+func render(outcomes []outcome, machine []string, s settings, began time.Time, took time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Measured on %s in %s: %d pairs a row, runs of at least %v, seed %d.\n\n",
+		began.Format("2006-01-02"), took.Round(time.Second), s.pairs, s.length, s.seed)
+	for _, m := range machine {
+		fmt.Fprintf(&b, "- %s\n", m)
+	}
+	b.WriteString("\n")
+	table := [][]string{{"row", "tare", "peer", "tare / peer (95 %)", "peer's spread", "goal", "verdict", "medians"}}
+	agreed, compared := 0, 0
+	for i := range outcomes {
+		lines, a, c := outcomes[i].lines()
+		table = append(table, lines...)
+		agreed, compared = agreed+a, compared+c
+	}
+	writeTable(&b, table)
+	if compared > 0 {
+		fmt.Fprintf(&b, "\nAgreement: in %d of %d comparisons the medians lie within %.0f %% of each other or within the peer's own spread.\n", agreed, compared, 100*tolerance)
+	}
+	b.WriteString("\nWhat was run, and the command that measures the row again:\n\n")
+	for i := range outcomes {
+		outcomes[i].describe(&b)
+	}
+	return b.String()
+}
+
+// lines are the table's lines of a row, one for each figure, and how many of its comparisons agreed.
+func (o *outcome) lines() (lines [][]string, agreed, compared int) {
+	if o.skipped != "" || o.err != nil || len(o.tare[0]) == 0 {
+		why := "not run: " + o.skipped
+		if o.skipped == "" {
+			why = "failed, see below"
+		}
+		return [][]string{{o.row.name, why, "", "", "", "", "", ""}}, 0, 0
+	}
+	for i, f := range o.row.figures {
+		var peer []float64
+		if o.row.peer != "" {
+			peer = o.peer[i]
+		}
+		j := judge(f, o.tare[i], peer)
+		name := o.row.name
+		if f.name != "" {
+			name += ": " + f.name
+		}
+		line := []string{name, j.tare, j.peer, "", percent(j.spread), f.goalText(o.row.peer != ""), j.verdict, j.agreement}
+		if peer != nil {
+			line[3] = fmt.Sprintf("%s (%s)", ratio(j.estimate.Center), interval(j.estimate, ratio))
+		} else {
+			line[2], line[3] = "none", interval(j.estimate, func(v float64) string { return unit.Format(v, f.unit) })
+		}
+		lines = append(lines, line)
+		if j.agreement != "" {
+			compared++
+			if j.agreed {
+				agreed++
+			}
+		}
+	}
+	return lines, agreed, compared
+}
+
+func ratio(v float64) string { return fmt.Sprintf("%.3f", v) }
+
+func percent(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*v)
+}
+
+// goalText writes a goal: a ratio beside a peer, a figure without one.
+func (f *figure) goalText(beside bool) string {
+	if f.goal == 0 {
+		return ""
+	}
+	bound := map[bool]string{true: "at most ", false: "at least "}[f.atMost]
+	if beside {
+		return bound + fmt.Sprintf("%.2f", f.goal)
+	}
+	return bound + unit.Format(f.goal, f.unit)
+}
+
+// describe tells what a row did.
+func (o *outcome) describe(b *strings.Builder) {
+	fmt.Fprintf(b, "- **%s**: %s", o.row.name, o.row.what)
+	if o.row.peer != "" {
+		fmt.Fprintf(b, ", against %s", o.row.peer)
+	}
+	fmt.Fprintf(b, ". `go run ./bench %s`\n", o.row.name)
+	for _, n := range o.notes {
+		fmt.Fprintf(b, "  - %s\n", n)
+	}
+	if o.err != nil {
+		fmt.Fprintf(b, "  - failed: %s\n", strings.ReplaceAll(strings.TrimSpace(proc.Printable([]byte(o.err.Error()))), "\n", "; "))
+	}
+}
+
+// writeTable writes a Markdown table with its columns aligned.
+func writeTable(b *strings.Builder, table [][]string) {
+	width := make([]int, len(table[0]))
+	for _, line := range table {
+		for i, cell := range line {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	rule := make([]string, len(width))
+	for i, w := range width {
+		rule[i] = strings.Repeat("-", w)
+	}
+	for _, line := range slices.Insert(slices.Clone(table), 1, rule) {
+		for i, cell := range line {
+			fmt.Fprintf(b, "| %s%s ", cell, strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)))
+		}
+		b.WriteString("|\n")
+	}
+}
+
+// machine lists what the figures depend on: the machine, and the versions of the peers of the rows.
+func (b *bench) machine(ctx context.Context, chosen []row) []string {
+	f := facts.Collect(ctx, b.dir)
+	kind := "no hypervisor seen"
+	if vm := f.Extra["hypervisor.vm"]; vm != "" {
+		kind = "a virtual machine (" + vm + ")"
+	}
+	list := []string{
+		fmt.Sprintf("%s, %d processors, %s of memory, %s", f.CPU, f.Threads, unit.Format(float64(f.MemoryBytes), "B"), kind),
+		fmt.Sprintf("%s, kernel %s; files on %s", f.Distro, f.Kernel, f.WorkFS),
+	}
+	versions := []string{"tare: " + runtime.Version()}
+	for _, p := range []struct {
+		program string
+		argv    []string
+	}{
+		{"fio", []string{"fio", "--version"}},
+		{"sysbench", []string{"sysbench", "--version"}},
+		{"gcc", []string{"gcc", "--version"}},
+		{"mbw", []string{"dpkg-query", "--show", "mbw"}},
+		{"hyperfine", []string{"hyperfine", "--version"}},
+	} {
+		if !slices.ContainsFunc(chosen, func(r row) bool { return slices.Contains(r.programs, p.program) }) {
+			continue
+		}
+		if out, err := program(ctx, p.argv...); err == nil {
+			line, _, _ := strings.Cut(proc.Printable(out), "\n")
+			versions = append(versions, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return append(list, strings.Join(versions, ", "))
+}
+
+// The lines of a file between which the result stands.
+const (
+	beginMark = "<!-- bench: begin -->"
+	endMark   = "<!-- bench: end -->"
+)
+
+// insert replaces what stands between the markers of a file.
+func insert(path, text string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	whole, err := between(string(old), text)
+	if err != nil {
+		return fmt.Errorf("write the result into %s: %w", path, err)
+	}
+	// A new file in its place, so that an interrupted write leaves the old one.
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".bench-*")
+	if err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	_, err = tmp.WriteString(whole)
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+// between replaces what stands between the markers in a text.
+func between(old, text string) (string, error) {
+	head, rest, ok := strings.Cut(old, beginMark+"\n")
+	_, tail, ok2 := strings.Cut(rest, endMark)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("it lacks the lines %s and %s", beginMark, endMark)
+	}
+	return head + beginMark + "\n\n" + text + "\n" + endMark + tail, nil
+}
