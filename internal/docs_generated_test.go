@@ -1,0 +1,365 @@
+package internal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tare/internal/bundle"
+	"tare/internal/record"
+)
+
+// listing is what `tare list --format json` says.
+type listing struct {
+	Environments []struct {
+		Name, Doc, Argument string
+		Required            bool `json:"argument_required"`
+		Settings            []struct{ Name, Default, Doc string }
+	}
+	Workloads []struct {
+		Name, Family, Doc string
+		WorkUnit          string `json:"work_unit"`
+		Parameters        []struct {
+			Name, Type, Default, Doc string
+			Required                 bool
+			Choices                  []string
+		}
+		Metrics []struct {
+			Name, Unit, Better, Doc string
+			Primary                 bool
+		}
+	}
+}
+
+var generatedRE = regexp.MustCompile(`^<!-- generated: (.*) -->$`)
+
+// TestDocsGenerated holds that the reference sections are what the program's own tables say, and that every environment,
+// workload, key and field has one.
+func TestDocsGenerated(t *testing.T) {
+	l := &listing{}
+	out, err := command(t, t.TempDir(), "tare list --format json").Output()
+	if err != nil {
+		t.Fatalf("tare list: %v", err)
+	}
+	if err := json.Unmarshal(out, l); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, doc := range documents(t) {
+		lines, _ := readDocument(t, doc)
+		var next []string
+		for i := 0; i < len(lines); i++ {
+			next = append(next, lines[i])
+			m := generatedRE.FindStringSubmatch(lines[i])
+			if m == nil {
+				continue
+			}
+			seen[m[1]] = true
+			want, err := l.generate(m[1])
+			if err != nil {
+				t.Errorf("%s:%d: %v", doc, i+1, err)
+			}
+			end := i + 1
+			for end < len(lines) && lines[end] != "<!-- end -->" {
+				end++
+			}
+			if end == len(lines) {
+				t.Fatalf("%s:%d: no <!-- end --> follows", doc, i+1)
+			}
+			if got := lines[i+1 : end]; !slices.Equal(got, want) && !*update {
+				t.Errorf("%s:%d: %s is not what the program says; run: go test ./internal -run Docs -update", doc, i+1, m[1])
+			}
+			next = append(next, want...)
+			i = end - 1
+		}
+		if *update && !slices.Equal(next, lines) {
+			if err := os.WriteFile(doc, []byte(strings.Join(next, "\n")+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, e := range l.Environments {
+		if !seen["environment "+e.Name] {
+			t.Errorf("no document has the settings of %s: <!-- generated: environment %s -->", e.Name, e.Name)
+		}
+	}
+	for _, k := range l.Workloads {
+		if !seen["workload "+k.Name] {
+			t.Errorf("no document defines %s: <!-- generated: workload %s -->", k.Name, k.Name)
+		}
+	}
+	for _, s := range []string{"environments", "workloads", "plan keys", "report run", "report target", "report facts", "report cell", "report family", "report finding", "report warning", "report failure"} {
+		if !seen[s] {
+			t.Errorf("no document has <!-- generated: %s -->", s)
+		}
+	}
+}
+
+// generate makes a section.
+func (l *listing) generate(name string) ([]string, error) {
+	topic, of, _ := strings.Cut(name, " ")
+	out := []string{""}
+	switch topic {
+	case "environments":
+		out = append(out, "| driver | what it is |", "|---|---|")
+		for _, e := range l.Environments {
+			out = append(out, row("[`"+e.Name+"`](#"+e.Name+")", sentence(e.Doc)))
+		}
+	case "workloads":
+		out = append(out, "| kind | family | one unit of work | the metric that decides |", "|---|---|---|---|")
+		for _, k := range l.Workloads {
+			decides := ""
+			for _, m := range k.Metrics {
+				if m.Primary {
+					decides = fmt.Sprintf("`%s` (%s)", m.Name, m.Unit)
+				}
+			}
+			anchor := strings.ReplaceAll(k.Name, ".", "")
+			out = append(out, row("[`"+k.Name+"`](#"+anchor+")", k.Family, "one "+k.WorkUnit, decides))
+		}
+	case "environment":
+		for _, e := range l.Environments {
+			if e.Name != of {
+				continue
+			}
+			form := e.Name
+			if e.Argument != "" {
+				form += ":" + e.Argument
+				if !e.Required {
+					form = e.Name + "[:" + e.Argument + "]"
+				}
+			}
+			out = append(out, "`-e NAME="+form+"`: "+sentence(e.Doc))
+			if len(e.Settings) > 0 {
+				out = append(out, "", "| setting | default | meaning |", "|---|---|---|")
+			}
+			for _, s := range e.Settings {
+				out = append(out, row("`"+s.Name+"`", s.Default, sentence(s.Doc)))
+			}
+			return append(out, ""), nil
+		}
+		return nil, fmt.Errorf("there is no environment %q", of)
+	case "workload":
+		for _, k := range l.Workloads {
+			if k.Name != of {
+				continue
+			}
+			out = append(out, k.Doc)
+			if len(k.Parameters) > 0 {
+				out = append(out, "", "| parameter | default | meaning |", "|---|---|---|")
+			}
+			for _, p := range k.Parameters {
+				def, doc := p.Default, sentence(p.Doc)
+				if p.Required {
+					def = "(required)"
+				}
+				if len(p.Choices) > 0 {
+					doc += " One of " + strings.Join(p.Choices, ", ") + "."
+				}
+				out = append(out, row("`"+p.Name+"`", def, doc))
+			}
+			out = append(out, "", "| metric | unit | better | meaning |", "|---|---|---|---|")
+			for _, m := range k.Metrics {
+				doc := sentence(m.Doc)
+				if m.Primary {
+					doc += " **It decides.**"
+				}
+				out = append(out, row("`"+m.Name+"`", m.Unit, m.Better, doc))
+			}
+			return append(out, ""), nil
+		}
+		return nil, fmt.Errorf("there is no workload %q", of)
+	case "plan":
+		return schemaTable("plan.schema.json", "")
+	case "report":
+		return schemaTable("report.schema.json", of)
+	default:
+		return nil, fmt.Errorf("nothing generates %q", name)
+	}
+	return append(out, ""), nil
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	if head, _, _ := strings.Cut(s, " "); len(head) > 1 && strings.Trim(head, "abcdefghijklmnopqrstuvwxyz,") == "" {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+func row(cells ...string) string {
+	for i, c := range cells {
+		cells[i] = strings.ReplaceAll(c, "|", `\|`)
+	}
+	return strings.Join(append([]string{"|"}, strings.Join(cells, " | "), "|"), " ")
+}
+
+// property is the part of a JSON Schema that a table of fields needs. The order of the file is kept.
+type property struct {
+	Name string
+	Ref  string `json:"$ref"`
+	Type any    `json:"type"`
+	Doc  string `json:"description"`
+	Enum []any  `json:"enum"`
+	// Const is any value.
+	Const any       `json:"const"`
+	Items *property `json:"items"`
+}
+
+// schemaTable makes a table of the properties of a definition, or of the top level.
+func schemaTable(file, def string) ([]string, error) {
+	src, err := os.ReadFile(filepath.Join(root, "docs", file))
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		node
+		Defs map[string]node `json:"$defs"`
+	}
+	if err := json.Unmarshal(src, &doc); err != nil {
+		return nil, err
+	}
+	n := doc.node
+	if def != "" {
+		var ok bool
+		if n, ok = doc.Defs[def]; !ok {
+			return nil, fmt.Errorf("%s defines no %q", file, def)
+		}
+	}
+	fields, err := ordered(n.Properties)
+	if err != nil {
+		return nil, err
+	}
+	out := []string{"", "| key | form | meaning |", "|---|---|---|"}
+	if def != "" {
+		out = []string{"", "| field | form | meaning |", "|---|---|---|"}
+	}
+	for _, p := range fields {
+		name := "`" + p.Name + "`"
+		if def != "" && !slices.Contains(n.Required, p.Name) {
+			name += " (may be missing)"
+		}
+		out = append(out, row(name, p.form(), sentence(p.Doc)))
+	}
+	return append(out, ""), nil
+}
+
+type node struct {
+	Properties json.RawMessage `json:"properties"`
+	Required   []string        `json:"required"`
+}
+
+func ordered(src json.RawMessage) ([]property, error) {
+	d := json.NewDecoder(bytes.NewReader(src))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	var out []property
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		p := property{}
+		if err := d.Decode(&p); err != nil {
+			return nil, err
+		}
+		p.Name, _ = key.(string)
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func (p *property) form() string {
+	switch {
+	case p.Const != nil:
+		return fmt.Sprintf("`%v`", p.Const)
+	case len(p.Enum) > 0:
+		var words []string
+		for _, e := range p.Enum {
+			words = append(words, fmt.Sprintf("`%v`", e))
+		}
+		return strings.Join(words, ", ")
+	case p.Ref != "":
+		return strings.TrimPrefix(p.Ref, "#/$defs/")
+	case p.Type == "array" && p.Items != nil:
+		return "list of " + p.Items.form()
+	case p.Type != nil:
+		return fmt.Sprint(p.Type)
+	}
+	return "several forms, see below"
+}
+
+// reportSchema is the schema that scripts are promised.
+func reportSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join(root, "docs", "report.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func checkReport(s *jsonschema.Schema, src []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
+	if err != nil {
+		return err
+	}
+	return s.Validate(v)
+}
+
+// TestDocsJSON holds that the JSON in the manual is JSON of the kind it is said to be.
+func TestDocsJSON(t *testing.T) {
+	schema := reportSchema(t)
+	kinds := map[string]int{}
+	for _, doc := range documents(t) {
+		_, list := readDocument(t, doc)
+		for _, b := range list {
+			if b.lang != "json" {
+				continue
+			}
+			src := []byte(strings.Join(b.text, "\n"))
+			check := func(mark string, f func() error) {
+				if _, ok := b.mark(mark); !ok {
+					return
+				}
+				kinds[mark]++
+				if err := f(); err != nil {
+					t.Errorf("%s:%d: %v", doc, b.first, err)
+				}
+			}
+			strict := func(v any) func() error {
+				return func() error {
+					d := json.NewDecoder(bytes.NewReader(src))
+					d.DisallowUnknownFields()
+					return d.Decode(v)
+				}
+			}
+			check("report", func() error { return checkReport(schema, src) })
+			check("trial", strict(&struct {
+				record.Trial
+				Chain string `json:"chain"`
+			}{}))
+			check("manifest", strict(&bundle.Manifest{}))
+		}
+	}
+	for _, mark := range []string{"report", "trial", "manifest"} {
+		if kinds[mark] == 0 {
+			t.Errorf("no document shows a %s", mark)
+		}
+	}
+}
