@@ -102,6 +102,7 @@ func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 	})
 	c.decision = &d
 	e.gate(c)
+	e.gateLengths(w, c)
 }
 
 // pair fills in d and returns the costs of both sides in the paired blocks.
@@ -146,6 +147,8 @@ func (e *evaluation) nothing(c *work) {
 		f := *e.openFailure(c.Baseline)
 		f.Message = fmt.Sprintf("the baseline %s did not open: %s", c.Baseline, f.Message)
 		c.fail(&f)
+	case e.lostTarget(c.Target) != nil:
+		c.fail(e.lostTarget(c.Target))
 	case len(c.candidate.used) > 0 && len(c.baseline.used) > 0:
 		c.fail(&record.Failure{Kind: "no-figure", Message: fmt.Sprintf("no block has a positive figure for %s in both %s and %s; look at the trials' metrics in the bundle", c.Metric, c.Target, c.Baseline)})
 	default:

@@ -20,7 +20,8 @@
 //     counted and told. A cell without any pair is FAILED when something failed, and INCONCLUSIVE when it was not
 //     reached.
 //  4. Gates (gates.go). Checks that differ between the two sides, or within one, mean unequal work: WITHHELD, no ratio.
-//     Direct I/O on one side only, or served from memory, and load limited by its client: WITHHELD.
+//     Direct I/O on one side only, or served from memory, and load limited by its client: WITHHELD. Trials of different
+//     work, one of them far shorter than planned and than the other (lengths.go): WITHHELD too.
 //  5. Null control (cell.go). d of the baseline's hidden slot against the baseline. Its spread is the farther end, seen
 //     from "no cost", of its interval of one standard error: what two identical environments appear to differ by on this
 //     host. It grows with noise and with bias of the instrument, and shrinks with blocks if it is only noise. The margin

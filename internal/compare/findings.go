@@ -103,7 +103,8 @@ func withheldFindings(r *Result) []Finding {
 // forbids tells whether a warning's code is a reason to withhold a verdict.
 func forbids(code string) bool {
 	return withholding[code] || withholdingOneSided[code] ||
-		code == kindRefused || code == "unequal-work" || code == "unequal-access" || code == "clock-wrong"
+		code == kindRefused || code == "unequal-work" || code == "short-trials" || code == "unequal-access" || code == "clock-wrong" ||
+		code == "target-lost" || code == "given-up"
 }
 
 func addWorkload(f *Finding, label string) {

@@ -29,6 +29,7 @@ var sameState = []struct{ key, what, remedy string }{
 
 // gate withholds the verdict of a cell whose two sides did not do the same thing.
 func (e *evaluation) gate(c *work) {
+	e.gateLost(c)
 	e.gateClock(c)
 	gateChecks(c)
 	for _, s := range sameState {
@@ -40,8 +41,8 @@ func (e *evaluation) gate(c *work) {
 	}
 	gateWarnings(c)
 	if n := c.incomplete; n > 0 {
-		c.warn("blocks-incomplete", fmt.Sprintf("%d blocks have no figure for one of the two sides (%d trials of %s and %d of %s failed) and are not used",
-			n, c.candidate.failedBlocks(), c.Target, c.baseline.failedBlocks(), c.Baseline),
+		c.warn("blocks-incomplete", fmt.Sprintf("%s without a figure for one of the two sides left out (%d trials of %s and %d of %s failed)",
+			plural(n, "block"), c.candidate.failedBlocks(), c.Target, c.baseline.failedBlocks(), c.Baseline),
 			"read the failures in the bundle's trials; if they come with slow trials, the ratio is too kind to that side")
 	}
 }

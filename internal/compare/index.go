@@ -29,6 +29,7 @@ type index struct {
 	series   map[seriesKey]*series
 	rules    map[string]map[blockKey]string // discarded blocks of a workload: the rule
 	sessions map[int]bool                   // sessions with usable trials
+	last     map[string]*record.Trial       // the last trial of each target, failed ones included
 	failed   int
 }
 
@@ -37,6 +38,7 @@ var noSeries = &series{}
 func newIndex(trials []record.Trial) *index {
 	x := &index{
 		series: map[seriesKey]*series{}, rules: map[string]map[blockKey]string{}, sessions: map[int]bool{},
+		last: map[string]*record.Trial{},
 	}
 	for i := range trials {
 		if t := &trials[i]; t.Discarded != "" {
@@ -59,6 +61,7 @@ func (x *index) add(t *record.Trial) {
 	if t.Target == "" {
 		return // the line that marks a block as discarded
 	}
+	x.last[t.Target] = t
 	k := seriesKey{t.Workload, t.Target, t.Slot}
 	s := x.series[k]
 	if s == nil {

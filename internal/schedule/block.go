@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"tare/internal/compare"
 	"tare/internal/plan"
 	"tare/internal/proc"
 	"tare/internal/record"
@@ -17,61 +18,13 @@ import (
 const (
 	leastTrialDeadline   = 2 * time.Minute
 	trialDeadlineFactor  = 20
-	calibrationDeadline  = 10 * time.Minute
 	maxDiscardedShare    = 5 // at most one block in this many is discarded; then the host is noisy and the figures say so
 	discardSteal         = 0.10
 	ruleSteal            = "host steal above 10 % of a block"
 	ruleThrottle         = "thermal throttling of the host during a block"
 	kindEnvironmentDied  = "environment-died"
-	kindNotCalibrated    = "calibrate"
 	kindDeadlineExceeded = "timeout"
 )
-
-// calibrateAll finds and freezes the work of every cell that has none yet, and writes the plan down with it.
-func (r *runner) calibrateAll(ctx context.Context) error {
-	for i := range r.Plan.Workloads {
-		w := &r.Plan.Workloads[i]
-		if w.Work == nil {
-			w.Work = map[string]int64{}
-		}
-		for j := range r.Plan.Environments {
-			e := r.Plan.Environments[j].Name
-			if !w.On(e) || r.targets[e] == nil || r.targets[e].dead != nil {
-				continue
-			}
-			c := &cell{work: w.Work[e], expected: trialLength(r.Plan, w) + assumedTrialOverhead}
-			r.cells[cellKey{w.Label, e}] = c
-			if c.work > 0 {
-				continue
-			}
-			r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: e, Warmup: true, Text: "calibrating"})
-			if err := r.calibrate(ctx, w, e, c); err != nil {
-				return err
-			}
-		}
-	}
-	return r.Sink.Plan(r.Plan)
-}
-
-func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {
-	cctx, cancel := context.WithTimeout(ctx, calibrationDeadline)
-	defer cancel()
-	got, err := r.targets[e].Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(w), TargetNS: int64(trialLength(r.Plan, w))})
-	if err == nil {
-		c.work = got.Work
-		w.Work[e] = got.Work
-		c.expected = time.Duration(got.ElapsedNS+got.SetupNS+got.CleanupNS) + assumedTrialOverhead
-		r.Events(Event{Kind: Calibrated, Workload: w.Label, Target: e, Elapsed: c.expected})
-		return nil
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	f := failure(kindNotCalibrated, err)
-	r.giveUp(w, e, c, f)
-	// The failure is a trial of its own, so that the bundle tells why the cell has no figures.
-	return r.append(&record.Trial{Workload: w.Label, Target: e, Start: time.Now(), Error: f})
-}
 
 // giveUp drops a cell, and its whole target when the agent there is gone.
 func (r *runner) giveUp(w *plan.Workload, e string, c *cell, f *record.Failure) {
@@ -96,21 +49,6 @@ func (r *runner) cellName(w *plan.Workload) string {
 
 func (r *runner) job(w *plan.Workload) wire.Job {
 	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: r.cellName(w), Seed: r.Plan.Seed}
-}
-
-// warmUp runs trial 0 of every cell.
-func (r *runner) warmUp(ctx context.Context) error {
-	for i := range r.Plan.Workloads {
-		w := &r.Plan.Workloads[i]
-		for j := range r.Plan.Environments {
-			if e := r.Plan.Environments[j].Name; w.On(e) && r.alive(w, e) {
-				if err := r.trial(ctx, w, record.Trial{Target: e}); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // block runs one block of a workload: one trial in each living target and the null control, in the block's order.
@@ -186,11 +124,12 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	r.Events(Event{Kind: TrialDone, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup(), Elapsed: time.Since(began), Trial: &t})
 	if t.Error == nil {
 		c.failures = 0
+		c.seen(t.Work, t.AgentNS)
 		c.expected = (c.expected + time.Since(began)) / 2
 		return nil
 	}
 	c.failures++
-	if c.failures >= maxFailures || !r.targets[t.Target].Agent.Alive() || t.Warmup() {
+	if c.failures >= compare.GivenUp || !r.targets[t.Target].Agent.Alive() || t.Warmup() {
 		r.giveUp(w, t.Target, c, t.Error)
 	}
 	if d := r.targets[r.Plan.Baseline].dead; d != nil {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -80,6 +81,9 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, session int) (T
 
 func (d *Drivers) connect(ctx context.Context, opened env.Env) (*deploy.Session, error) {
 	stream, err := opened.Agent(ctx)
+	if _, said := errors.AsType[*env.OpenError](err); said {
+		return nil, err // it names the environment and what was done
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
@@ -102,6 +106,9 @@ func evidence(name string, opened env.Env, err error) error {
 		if d, ok := opened.(env.Diagnoser); ok {
 			f = &record.Failure{Kind: f.Kind, Message: f.Message, Evidence: printable(d.Diagnose())}
 		}
+	}
+	if _, said := errors.AsType[*env.OpenError](err); said {
+		return f
 	}
 	return &record.Failure{Kind: f.Kind, Message: name + ": " + f.Message, Evidence: f.Evidence}
 }

@@ -74,13 +74,22 @@ type cellKey struct{ workload, target string }
 // cell is what the run knows of one workload in one target.
 type cell struct {
 	work     int64
+	frozen   bool          // work is final
+	unit     float64       // least time of one unit of work seen so far, ns; 0 unknown
 	expected time.Duration // one trial with everything around it
 	failures int           // consecutive
 	dead     *record.Failure
 }
 
-// maxFailures is the number of trials in a row that may fail before a cell is given up.
-const maxFailures = 3
+// seen takes the pace of a trial into account.
+func (c *cell) seen(work, ns int64) {
+	if work <= 0 || ns <= 0 {
+		return
+	}
+	if u := float64(ns) / float64(work); c.unit == 0 || u < c.unit {
+		c.unit = u
+	}
+}
 
 // Run carries out the plan and returns what the trials say. The result is valid, for what was measured, also when the
 // error is not nil: then the context was done, the disk failed or the baseline is lost.
@@ -118,10 +127,7 @@ func (r *runner) runSession(ctx context.Context, session int) error {
 	if err := r.openAll(ctx); err != nil {
 		return err
 	}
-	if err := r.calibrateAll(ctx); err != nil {
-		return err
-	}
-	if err := r.warmUp(ctx); err != nil {
+	if err := r.freeze(ctx); err != nil {
 		return err
 	}
 	r.Events(Event{Kind: Forecasted, Left: r.left()})
