@@ -35,6 +35,7 @@ type world struct {
 	fails   map[string]bool
 	broken  map[string]bool // does not open
 	trials  map[string]int
+	stalled string // this target is calibrated while the machine stalls: with a tenth of the work it should get
 	onTrial func(n int)
 }
 
@@ -65,6 +66,9 @@ type simAgent struct {
 func (a *simAgent) Alive() bool { return a.alive }
 
 func (a *simAgent) Calibrate(context.Context, wire.Calibrate) (wire.Calibrated, error) {
+	if a.w.stalled == a.name {
+		return wire.Calibrated{Work: 100, ElapsedNS: 1e6}, nil
+	}
 	return wire.Calibrated{Work: 1000, ElapsedNS: 1e6}, nil
 }
 
@@ -88,7 +92,7 @@ func (a *simAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) 
 		return deploy.Outcome{Result: wire.Result{Error: &record.Failure{Kind: "measure", Message: "no space"}}}, nil
 	}
 	cost := w.cost[a.name] * (1 + r.Inject) * math.Exp(w.noise*w.rng.NormFloat64())
-	ns := int64(cost * 1000 * 1000)
+	ns := int64(cost * 1000 * float64(r.Work))
 	return deploy.Outcome{
 		Result: wire.Result{ElapsedNS: ns, Metrics: map[string]float64{"ns": cost}}, Start: time.Now(), ControllerNS: ns,
 	}, nil
@@ -476,5 +480,29 @@ func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
 	p.Budget = time.Second
 	if got := len(r.affordable(r.unsettled())); got != 1 {
 		t.Errorf("%d workloads kept, want one: whether it still fits is decided block by block", got)
+	}
+}
+
+func TestAStallDuringCalibrationDoesNotLeaveShortTrials(t *testing.T) {
+	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1.2, "vm": 9})
+	w.stalled = "host"
+	m, r, err := simulate(t, t.Context(), w, simPlan("host", "box", "vm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := m.plan.Workloads[0].Work
+	if work["host"] < 900 || work["host"] != work["box"] {
+		t.Errorf("host and box cost about the same and have the work %d and %d", work["host"], work["box"])
+	}
+	if work["vm"] != 1000 {
+		t.Errorf("vm costs nine times as much and keeps its own work, not %d", work["vm"])
+	}
+	for _, tr := range m.trials {
+		if tr.Block > 0 && tr.Work != work[tr.Target] && tr.Workload == "one" {
+			t.Fatalf("trial %d did %d units, frozen are %d", tr.Seq, tr.Work, work[tr.Target])
+		}
+	}
+	if c := cellOf(r, "one", "box"); c.Verdict != record.Different || c.Low > 1.2 || c.High < 1.2 {
+		t.Errorf("box costs 1.2x: %+v", c.Ratio)
 	}
 }

@@ -1,0 +1,164 @@
+package schedule
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/wire"
+)
+
+const (
+	calibrationDeadline = 10 * time.Minute
+	kindNotCalibrated   = "calibrate"
+	// alikeCost is how far the costs of a unit in two targets may be apart for both to get the same work.
+	alikeCost = 2.0
+	// A warm-up that took less than this share of the trial length is repeated with more work, at most so often.
+	lengthEnough = 0.8
+	warmUps      = 4
+)
+
+// freeze finds and freezes the work of every cell that has none yet, runs trial 0 of every cell, and writes the plan down.
+//
+// Calibration alone can be wrong by any factor when the machine stalls in the middle of it, and then one target's trials
+// would be a fraction as long as another's and slip between disturbances that the other has to sit through. So the
+// warm-up is a second look: the fastest pace seen decides, and targets that cost about the same get the same work.
+func (r *runner) freeze(ctx context.Context) error {
+	if err := r.calibrateAll(ctx); err != nil {
+		return err
+	}
+	for i := range r.Plan.Workloads {
+		w := &r.Plan.Workloads[i]
+		if err := r.warmUp(ctx, w); err != nil {
+			return err
+		}
+		r.alike(w)
+	}
+	return r.Sink.Plan(r.Plan)
+}
+
+func (r *runner) calibrateAll(ctx context.Context) error {
+	for i := range r.Plan.Workloads {
+		w := &r.Plan.Workloads[i]
+		if w.Work == nil {
+			w.Work = map[string]int64{}
+		}
+		for j := range r.Plan.Environments {
+			e := r.Plan.Environments[j].Name
+			if !w.On(e) || r.targets[e] == nil || r.targets[e].dead != nil {
+				continue
+			}
+			c := &cell{work: w.Work[e], expected: trialLength(r.Plan, w) + assumedTrialOverhead, frozen: w.Work[e] > 0}
+			r.cells[cellKey{w.Label, e}] = c
+			if c.frozen {
+				continue
+			}
+			r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: e, Warmup: true, Text: "calibrating"})
+			if err := r.calibrate(ctx, w, e, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {
+	cctx, cancel := context.WithTimeout(ctx, calibrationDeadline)
+	defer cancel()
+	got, err := r.targets[e].Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(w), TargetNS: int64(trialLength(r.Plan, w))})
+	if err == nil {
+		c.work = got.Work
+		c.seen(got.Work, got.ElapsedNS)
+		c.expected = time.Duration(got.ElapsedNS+got.SetupNS+got.CleanupNS) + assumedTrialOverhead
+		r.Events(Event{Kind: Calibrated, Workload: w.Label, Target: e, Elapsed: c.expected})
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f := failure(kindNotCalibrated, err)
+	r.giveUp(w, e, c, f)
+	// The failure is a trial of its own, so that the bundle tells why the cell has no figures.
+	return r.append(&record.Trial{Workload: w.Label, Target: e, Start: time.Now(), Error: f})
+}
+
+// warmUp runs trial 0 in each target of the workload, again with more work while it is far shorter than it should be.
+func (r *runner) warmUp(ctx context.Context, w *plan.Workload) error {
+	for j := range r.Plan.Environments {
+		e := r.Plan.Environments[j].Name
+		if !w.On(e) {
+			continue
+		}
+		c := r.cells[cellKey{w.Label, e}]
+		for range warmUps {
+			if !r.alive(w, e) {
+				break
+			}
+			if err := r.trial(ctx, w, record.Trial{Target: e}); err != nil {
+				return err
+			}
+			if !r.lengthen(w, c) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// lengthen gives a cell the work that takes the trial length at the fastest pace seen, and tells whether that is so much
+// more than it had that another warm-up is due.
+func (r *runner) lengthen(w *plan.Workload, c *cell) bool {
+	if c.frozen || c.unit <= 0 {
+		return false
+	}
+	length := float64(trialLength(r.Plan, w))
+	had := float64(c.work) * c.unit
+	c.work = r.within(w, max(c.work, int64(math.Ceil(length/c.unit))))
+	return had < lengthEnough*length && float64(c.work)*c.unit > had
+}
+
+// within bounds work by the kind's limit.
+func (r *runner) within(w *plan.Workload, work int64) int64 {
+	if k, ok := r.Kinds(w.Kind); ok {
+		if most := k.WorkLimit(w.Params); most > 0 {
+			return min(work, most)
+		}
+	}
+	return work
+}
+
+// alike gives the same work to the baseline and all targets whose unit costs about as much, and freezes the work of all.
+func (r *runner) alike(w *plan.Workload) {
+	base := r.cells[cellKey{w.Label, r.Plan.Baseline}]
+	near := []*cell{}
+	if base != nil && base.dead == nil && base.unit > 0 {
+		near = append(near, base)
+	}
+	most := int64(0)
+	frozen := false
+	for j := range r.Plan.Environments {
+		e := r.Plan.Environments[j].Name
+		c := r.cells[cellKey{w.Label, e}]
+		if c == nil || c.dead != nil || len(near) == 0 || c.unit <= 0 {
+			continue
+		}
+		if c == base || c.unit < alikeCost*base.unit && base.unit < alikeCost*c.unit {
+			near = append(near, c)
+			most = max(most, c.work)
+			frozen = frozen || c.frozen
+		}
+	}
+	for _, c := range near {
+		if !frozen {
+			c.work = most
+		}
+	}
+	for j := range r.Plan.Environments {
+		e := r.Plan.Environments[j].Name
+		if c := r.cells[cellKey{w.Label, e}]; c != nil && c.work > 0 {
+			w.Work[e], c.frozen = c.work, true
+		}
+	}
+}
