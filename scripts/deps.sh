@@ -9,7 +9,7 @@ case ${1:-test} in
 test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
 	e2fsprogs iproute2 busybox-static strace fio sysbench jq) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
-bench) packages=(fio sysbench mbw hyperfine gcc libc6-dev) ;;
+bench) packages=(fio sysbench mbw hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu e2fsprogs docker.io iproute2) ;;
 *)
 	echo "usage: scripts/deps.sh [test|demo|bench]" >&2
 	exit 2
