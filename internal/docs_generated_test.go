@@ -187,12 +187,16 @@ func (l *listing) generate(name string) ([]string, error) {
 	return append(out, ""), nil
 }
 
-// sentence begins with a capital and ends with a full stop.
+// literal are values of settings that a description begins with; they stay as they are typed.
+var literal = []string{"yes", "quick", "memcpy"}
+
+// sentence begins with a capital, unless it begins with something typed literally, and ends with a full stop.
 func sentence(s string) string {
 	if s == "" {
 		return ""
 	}
-	if head, _, _ := strings.Cut(s, " "); len(head) > 1 && strings.Trim(head, "abcdefghijklmnopqrstuvwxyz,") == "" {
+	head, _, _ := strings.Cut(s, " ")
+	if !slices.Contains(literal, head) && strings.Trim(head, "abcdefghijklmnopqrstuvwxyz,'-") == "" {
 		s = strings.ToUpper(s[:1]) + s[1:]
 	}
 	if strings.HasSuffix(s, ".") {

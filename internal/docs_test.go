@@ -285,3 +285,39 @@ func TestDocsCodes(t *testing.T) {
 		}
 	}
 }
+
+var tickRE = regexp.MustCompile("`([a-z0-9/{},]+)`")
+
+// TestDocsArchitecture holds that docs/architecture.md gives every package its job, and none to a package that is not there.
+func TestDocsArchitecture(t *testing.T) {
+	lines, _ := readDocument(t, filepath.Join(root, "docs", "architecture.md"))
+	told := map[string]bool{}
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "| `") {
+			continue
+		}
+		for _, m := range tickRE.FindAllStringSubmatch(l, -1) {
+			head, rest, braces := strings.Cut(m[1], "{")
+			if !braces {
+				told[m[1]] = true
+				continue
+			}
+			for _, name := range strings.Split(strings.TrimSuffix(rest, "}"), ",") {
+				told[head+name] = true
+			}
+		}
+	}
+	for _, p := range list(t, "tare/internal/...") {
+		name := strings.TrimPrefix(p.ImportPath, "tare/internal/")
+		if name == p.ImportPath {
+			continue // the tests of the house itself
+		}
+		if !told[name] {
+			t.Errorf("docs/architecture.md does not tell the job of %s", name)
+		}
+		delete(told, name)
+	}
+	for name := range told {
+		t.Errorf("docs/architecture.md tells the job of %s, which is not there", name)
+	}
+}
