@@ -33,7 +33,7 @@ func (r *runner) giveUp(w *plan.Workload, e string, c *cell, f *record.Failure) 
 		r.lose(e, f)
 		return
 	}
-	r.keep(fmt.Sprintf("%s-%d-%s.txt", e, r.session, r.cellName(w)), f.Evidence)
+	r.keep(fmt.Sprintf("%s-%d-%s.txt", e, r.session, r.cellName(w)), f)
 	r.Events(Event{Kind: Dropped, Workload: w.Label, Target: e, Failure: f})
 }
 

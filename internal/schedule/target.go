@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (r *runner) openAll(ctx context.Context) error {
 			f := failure("open", err)
 			r.envs[len(r.envs)-1].Error = f
 			r.targets[e.Name] = &target{dead: f}
-			r.keep(fmt.Sprintf("%s-%d-open.txt", e.Name, r.session), f.Evidence)
+			r.keep(fmt.Sprintf("%s-%d-open.txt", e.Name, r.session), f)
 			r.Events(Event{Kind: OpenFailed, Target: e.Name, Failure: f})
 			if e.Name == r.Plan.Baseline {
 				r.Sink.Environments(r.envs)
@@ -65,7 +66,7 @@ func (r *runner) openAll(ctx context.Context) error {
 			continue
 		}
 		for n, retry := range t.Record.Retries {
-			r.keep(fmt.Sprintf("%s-%d-retry%d.txt", e.Name, r.session, n+1), retry.Evidence)
+			r.keep(fmt.Sprintf("%s-%d-retry%d.txt", e.Name, r.session, n+1), &retry)
 		}
 		r.targets[e.Name] = &target{Target: t}
 		r.Events(Event{Kind: Opened, Target: e.Name, Elapsed: time.Since(began)})
@@ -90,14 +91,15 @@ func (r *runner) closeAll() {
 func (r *runner) lose(name string, f *record.Failure) {
 	if t := r.targets[name]; t != nil && t.dead == nil {
 		t.dead = f
-		r.keep(fmt.Sprintf("%s-%d-lost.txt", name, r.session), f.Evidence)
+		r.keep(fmt.Sprintf("%s-%d-lost.txt", name, r.session), f)
 		r.Events(Event{Kind: Dropped, Target: name, Failure: f})
 	}
 }
 
-// keep writes evidence into the bundle. That a piece of evidence could not be kept never ends a run; if the disk is
+// keep writes the evidence of a failure into the bundle; where there is none, what is known of it. That a piece of evidence could not be kept never ends a run; if the disk is
 // full, the next trial says so.
-func (r *runner) keep(name, text string) {
+func (r *runner) keep(name string, f *record.Failure) {
+	text := cmp.Or(f.Evidence, f.Message)
 	if r.Evidence == nil || text == "" {
 		return
 	}
