@@ -24,7 +24,8 @@ import (
 //	needs qemu      the block boots a micro-VM
 //	not run: WHY    commands that a test cannot run, with the reason
 //	file NAME       the block is written to this file, in the folder where the commands of the document run
-//	part            YAML that is no whole plan, or Go that does not compile by itself
+//	compile PATH    the block is Go; it is compiled as if it were that file
+//	part            YAML that is no whole plan
 //	report, trial, manifest    JSON of that kind
 //
 // A line of three dots in an output stands for any number of lines. What lies between <!-- generated: NAME --> and
@@ -70,7 +71,7 @@ func (b *block) mark(word string) (string, bool) {
 var (
 	fenceRE   = regexp.MustCompile("^( *)(```+)([a-z]*)$")
 	commentRE = regexp.MustCompile(`^ *<!-- (.*) -->$`)
-	markRE    = regexp.MustCompile(`^(shape|exit [1-9]|needs qemu|not run: .{10,}|file [a-z0-9.-]+|part|report|trial|manifest)$`)
+	markRE    = regexp.MustCompile(`^(shape|exit [1-9]|needs qemu|not run: .{10,}|file [a-z0-9.-]+|compile internal/[a-z/_]+\.go|part|report|trial|manifest)$`)
 )
 
 // blocks takes a document apart. What it cannot take apart is an error: a block that is not seen is not tested.
@@ -145,6 +146,9 @@ func TestDocsBlocks(t *testing.T) {
 				case strings.HasPrefix(l, "$ ") && !strings.HasPrefix(l, "$ tare ") && !notRun:
 					t.Errorf("%s: line %d is no tare command; mark the block with <!-- not run: WHY -->", at, i)
 				}
+			}
+			if _, ok := b.mark("compile"); b.lang == "go" && !ok {
+				t.Errorf("%s: Go needs the mark compile PATH", at)
 			}
 			if b.lang == "json" && len(b.marks) == 0 {
 				t.Errorf("%s: JSON needs a mark that says what it is: report, trial or manifest", at)
