@@ -157,12 +157,15 @@ func strictArgs(c *cobra.Command) {
 	}
 }
 
-// interruptible returns a context that ends at the first Ctrl-C. The second one ends the program at once; then
+// interruptible returns a context that ends at the first Ctrl-C, and likewise when the terminal goes away. The second one ends the program at once; then
 // `tare clean` finds what was left behind.
 func interruptible(ctx context.Context, errOut io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	sig := make(chan os.Signal, 2)
 	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(sig, syscall.SIGHUP)
+	}
 	go func() {
 		if _, ok := <-sig; !ok {
 			return

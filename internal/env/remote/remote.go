@@ -45,6 +45,9 @@ type Target struct {
 // clearTime bounds the removal of what was put, when the agent could not do it.
 const clearTime = 20 * time.Second
 
+// idleTime bounds the end of a shell at the far side that has nothing to remove.
+const idleTime = time.Second
+
 // Open puts the agent there and proves that it runs.
 func Open(ctx context.Context, t Target) (env.Env, error) {
 	e := &environment{t: t}
@@ -264,7 +267,11 @@ func (e *environment) Close() error {
 		e.agents.Close()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.dismiss(clearTime)
+		wait := clearTime
+		if !e.touched {
+			wait = idleTime // nothing was put, so that a far side that does not answer need not be waited for
+		}
+		e.dismiss(wait)
 		if !e.touched || e.leftByItself() {
 			return
 		}

@@ -1,0 +1,122 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"os"
+
+	"tare/internal/proc"
+)
+
+// sshd is a real server on a loopback port with keys of its own.
+type sshd struct {
+	lab    *lab
+	dir    string
+	port   int
+	daemon *proc.Stream
+}
+
+func (l *lab) sshd() *sshd {
+	l.Helper()
+	needRoot(l)
+	need(l, "ssh", "sshd", "ssh-keygen")
+	s := &sshd{lab: l, dir: filepath.Join(l.dir, "ssh")}
+	for _, d := range []string{s.dir, "/run/sshd"} { // the latter is for its separation of privileges
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			l.Fatal(err)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		l.Fatal(err)
+	}
+	s.port = listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	for _, key := range []string{"host_key", "user_key"} {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.file(key)).CombinedOutput(); err != nil {
+			l.Fatalf("ssh-keygen: %v %s", err, out)
+		}
+	}
+	public, err := os.ReadFile(s.file("host_key.pub"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", s.port, public),
+		"ssh_config":  "Host *\n",
+		"sshd_config": strings.Join([]string{
+			"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port), "HostKey " + s.file("host_key"), "PidFile none",
+			"AuthorizedKeysFile " + s.file("user_key.pub"), "StrictModes no", "PasswordAuthentication no",
+			"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "UseDNS no",
+		}, "\n") + "\n",
+	} {
+		l.file("ssh/"+name, text)
+	}
+	program, err := exec.LookPath("sshd")
+	if err != nil {
+		l.Fatal(err)
+	}
+	// It must be called by its full path, with which it starts itself again.
+	if s.daemon, err = proc.Start(proc.Command(context.Background(), program, "-D", "-e", "-f", s.file("sshd_config"))); err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { s.daemon.Close() })
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
+		if err == nil {
+			c.Close()
+			return s
+		}
+		if time.Now().After(end) {
+			l.Fatalf("sshd does not answer: %v\n%s", err, s.daemon.Diagnose())
+		}
+	}
+}
+
+func (s *sshd) file(name string) string { return filepath.Join(s.dir, name) }
+
+// spec is the environment that logs in as a user.
+func (s *sshd) spec(user string) string {
+	return fmt.Sprintf("ssh:%s@127.0.0.1:%d?identity=%s&known_hosts=%s&config=%s", user, s.port, s.file("user_key"), s.file("known_hosts"), s.file("ssh_config"))
+}
+
+// below returns the server's descendants whose command lines hold the word.
+func (s *sshd) below(word string) []int {
+	var pids []int
+	parents := map[int]bool{s.daemon.Pid(): true}
+	all := tasks()
+	for range 10 { // generations
+		for _, t := range all {
+			if parents[t.parent] {
+				parents[t.pid] = true
+			}
+		}
+	}
+	for _, t := range all {
+		if parents[t.pid] && t.pid != s.daemon.Pid() && strings.Contains(t.line, word) {
+			pids = append(pids, t.pid)
+		}
+	}
+	return pids
+}
+
+// kill ends the server and every connection at once.
+func (s *sshd) kill() {
+	s.lab.Helper()
+	connections := s.below("sshd: ")
+	if len(connections) == 0 {
+		s.lab.Fatal("no connection to be cut: this test looks in the wrong place")
+	}
+	for _, pid := range connections {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	s.daemon.Kill()
+}
