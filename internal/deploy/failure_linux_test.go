@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -249,13 +250,16 @@ func whenWorking(agent *proc.Stream, do func(worker int)) <-chan int {
 	return found
 }
 
-// children lists the processes whose parent is pid.
+// children lists the workers whose parent is pid. Others come and go: Go forks a process of its own before the first real
+// one, to see whether the kernel hands out pidfds.
 func children(pid int) (pids []int) {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children") // the pattern is well-formed
 	for _, f := range tasks {
 		list, _ := os.ReadFile(f)
 		for _, s := range strings.Fields(string(list)) {
-			if n, err := strconv.Atoi(s); err == nil {
+			n, err := strconv.Atoi(s)
+			cmdline, _ := os.ReadFile("/proc/" + s + "/cmdline")
+			if err == nil && bytes.Contains(cmdline, []byte("\x00worker\x00")) {
 				pids = append(pids, n)
 			}
 		}
