@@ -9,16 +9,21 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"tare/internal/bundle"
 )
 
 // tareBinary is the real program that the scripts run: TARE_BIN, which `make test` sets to what `make build` made, or one
 // built for this test.
 var tareBinary string
+
+// docs is the folder of the manual, by its full path.
+var docs string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
@@ -29,6 +34,10 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	if docs, err = filepath.Abs("../../docs"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	tareBinary = filepath.Join(dir, "tare")
 	if built := os.Getenv("TARE_BIN"); built != "" {
 		err = os.Symlink(built, tareBinary)
@@ -75,7 +84,8 @@ func TestScripts(t *testing.T) {
 			"interrupt": interrupt,
 			"flip":      flip,
 			"truncate":  truncate,
-			"settle":    settle,
+			"gone":      gone,
+			"valid":     valid,
 		},
 	})
 }
@@ -99,40 +109,48 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// interrupt starts a command, waits until a file has a number of lines, sends a signal and waits for the end:
-// interrupt INT|KILL FILE LINES COMMAND... Its exit code does not matter; its standard error is in the file stderr.txt.
+// interrupt starts tare, waits until a bundle holds a number of trials, sends a signal and waits for the end:
+// interrupt INT|KILL BUNDLE TRIALS ARG... Its exit code does not matter; what it said is in the file said.txt.
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
-		ts.Fatalf("usage: interrupt INT|KILL FILE LINES COMMAND...")
+		ts.Fatalf("usage: interrupt INT|KILL BUNDLE TRIALS ARG...")
 	}
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[0]]
-	file, lines := ts.MkAbs(args[1]), 0
-	if n, err := strconv.Atoi(args[2]); err == nil {
-		lines = n
-	}
-	program, err := exec.LookPath(filepath.Join(filepath.Dir(tareBinary), args[3]))
+	sig, ok := map[string]os.Signal{"INT": os.Interrupt, "KILL": os.Kill}[args[0]]
+	want, err := strconv.Atoi(args[2])
 	ts.Check(err)
-	cmd := exec.Command(program, args[4:]...)
+	if !ok {
+		ts.Fatalf("no signal is called %s", args[0])
+	}
+	cmd := exec.Command(tareBinary, args[3:]...)
 	cmd.Dir = ts.Getenv("WORK")
-	var stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stderr, &stderr
+	cmd.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"), "XDG_CACHE_HOME="+ts.Getenv("XDG_CACHE_HOME"))
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.WaitDelay = 10 * time.Second
 	ts.Check(cmd.Start())
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		if b, err := os.ReadFile(file); err == nil && bytes.Count(b, []byte("\n")) >= lines {
-			break
-		}
-		if time.Now().After(deadline) {
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	trials := filepath.Join(ts.MkAbs(args[1]), bundle.TrialsFile)
+	deadline := time.After(2 * time.Minute)
+	for waiting := true; waiting; {
+		select {
+		case <-ended:
+			ts.Fatalf("tare %v ended before there were %d trials:\n%s", args[3:], want, said.String())
+		case <-deadline:
 			cmd.Process.Kill()
-			cmd.Wait()
-			ts.Fatalf("%s never had %d lines:\n%s", args[1], lines, stderr.String())
+			<-ended
+			ts.Fatalf("%s never had %d trials:\n%s", args[1], want, said.String())
+		case <-time.After(5 * time.Millisecond):
+			b, _ := os.ReadFile(trials) // it is not there at first
+			waiting = bytes.Count(b, []byte("\n")) < want
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	ts.Check(cmd.Process.Signal(sig))
-	cmd.Wait()
-	ts.Check(os.WriteFile(ts.MkAbs("stderr.txt"), stderr.Bytes(), 0o644))
+	<-ended
+	ts.Check(os.WriteFile(ts.MkAbs("said.txt"), said.Bytes(), 0o644))
 }
 
 // flip changes one digit in the middle of a file, as a person with an editor would: flip FILE.
@@ -159,26 +177,65 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), info.Size()-int64(n)))
 }
 
-// settle waits until no process on this machine has the word in its command line: settle WORD.
-func settle(ts *testscript.TestScript, neg bool, args []string) {
+// gone waits until nothing of a run is to be seen any more: no process, no mount, no file, nothing that tare clean knows
+// of: gone BUNDLE. With the word "directories" behind it, those may still be there.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: gone BUNDLE [directories]")
+	}
+	b, err := bundle.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	id, allowed := b.Manifest.RunID, len(args) > 1
+	var left []string
 	for range 100 {
-		if len(processesWith(args[0])) == 0 {
-			return
+		left = traces(id)
+		if entries, err := os.ReadDir(ts.Getenv("TMPDIR")); err == nil && !allowed {
+			for _, e := range entries {
+				left = append(left, "file "+e.Name())
+			}
+		}
+		if len(left) == 0 {
+			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	ts.Fatalf("still running: %v", processesWith(args[0]))
+	if len(left) > 0 {
+		ts.Fatalf("left behind: %v", left)
+	}
+	ts.Check(ts.Exec("tare", "clean", "--dry-run"))
+	if out := ts.ReadFile("stdout"); strings.Contains(out, id) != allowed {
+		ts.Fatalf("clean --dry-run says of run %s: %s", id, out)
+	}
 }
 
-func processesWith(word string) []string {
+// traces returns the processes and mounts of this machine that carry a run's id. Only Linux lists them in a form to be
+// read here.
+func traces(id string) []string {
 	var found []string
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
 	for _, d := range dirs {
 		b, err := os.ReadFile(d + "/cmdline")
-		line := strings.ReplaceAll(string(b), "\x00", " ")
-		if err == nil && strings.Contains(line, word) && d != fmt.Sprintf("/proc/%d", os.Getpid()) {
-			found = append(found, filepath.Base(d)+" "+line)
+		if line := strings.ReplaceAll(string(b), "\x00", " "); err == nil && strings.Contains(line, id) {
+			found = append(found, "process "+filepath.Base(d)+" "+line)
+		}
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for m := range strings.Lines(string(mounts)) {
+		if strings.Contains(m, id) {
+			found = append(found, "mount "+m)
 		}
 	}
 	return found
+}
+
+// valid checks a JSON file against a schema of docs: valid SCHEMA FILE. The word stdout stands for the last output.
+func valid(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: valid SCHEMA FILE")
+	}
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(docs, args[0]))
+	ts.Check(err)
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(ts.ReadFile(args[1])))
+	ts.Check(err)
+	ts.Check(schema.Validate(document))
 }

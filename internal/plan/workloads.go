@@ -49,6 +49,9 @@ func (r *reader) workload(n *node) (w Workload, targetsAt pos, ok bool) {
 			r.p.add(n.at, "%v", err)
 		}
 		return w, n.at, err == nil
+	case n.kind == null:
+		r.p.add(n.at, `expected a workload such as cpu.prime, found %s; the workload called null is written "null", in quotes`, n.kind)
+		return w, n.at, false
 	case n.kind != mapping:
 		r.p.add(n.at, "expected a workload such as cpu.prime, found %s", n.kind)
 		return w, n.at, false
