@@ -48,7 +48,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run the same work in each environment, in turn, and tell what one costs against another.
 
 Without a plan and without -e, tare measures what is here: this host, the built-in container, Docker if a daemon
-answers, and the micro-VM, also with a disk that ignores flushes. Environments and workloads given by flags are added to those of the plan.
+answers, and the micro-VM, also with a disk that ignores flushes. Environments and workloads given by flags are added
+to those of the plan, or select from them where all are bare names that the plan has.
 
     tare run
     tare run plan.yaml
