@@ -43,8 +43,9 @@ lint:
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 
 # The inner loop: what needs no server, no root and no VM.
+REAL := internal/env/(command|container|local|namespace|qemu|ssh)|internal/cli|internal/proc|internal/deploy|workload/command|^tare/bench|^tare/internal$$
 unit:
-	$(GO) test -short ./...
+	$(GO) test -short $$($(GO) list ./... | grep -Ev '$(REAL)')
 
 deps:
 	scripts/deps.sh test

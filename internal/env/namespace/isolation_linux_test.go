@@ -133,8 +133,15 @@ func TestIsolation(t *testing.T) {
 			}
 		})
 	}
-	if after, err := os.ReadFile("/proc/self/mountinfo"); err != nil || string(after) != string(mounts) {
-		t.Errorf("the mounts outside have changed: %v", err)
+	after, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Others mount and unmount at the same time: what names this test's folders is ours.
+	for line := range strings.Lines(string(after)) {
+		if strings.Contains(line, t.Name()) && !strings.Contains(string(mounts), line) {
+			t.Errorf("a mount is left outside: %s", line)
+		}
 	}
 }
 
