@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,10 @@ func silence(ctx context.Context) error {
 func (s *Session) testimony() []byte {
 	var all []byte
 	for _, w := range s.witnesses {
-		all = append(all, w.Diagnose()...)
+		// A stream often tells what its environment does, and it need not be said twice.
+		if said := w.Diagnose(); !bytes.Contains(all, bytes.TrimSpace(said)) {
+			all = append(all, said...)
+		}
 	}
 	return all
 }

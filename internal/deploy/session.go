@@ -261,8 +261,12 @@ func (s *Session) Ping(ctx context.Context, n int) (RTT, error) {
 	return rtt, nil
 }
 
-// byeTime is how long an agent has to tidy up and leave.
-const byeTime = 35 * time.Second
+// byeTime is how long an agent has to tidy up and leave, answerTime how long to answer at all before that: one that is
+// stopped must not hold the user who wants to leave.
+const (
+	byeTime    = 35 * time.Second
+	answerTime = 5 * time.Second
+)
 
 // Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left behind.
 func (s *Session) Close() (err error) {
@@ -280,7 +284,13 @@ func (s *Session) Close() (err error) {
 }
 
 func (s *Session) bye() error {
-	ctx, cancel := context.WithTimeout(context.Background(), byeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	_, err := s.Ping(ctx, 1)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("end the agent: %w", err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), byeTime)
 	defer cancel()
 	if _, err := s.ask(ctx, wire.TypeBye, nil, wire.TypeBye, nil); err != nil {
 		return fmt.Errorf("end the agent: %w", err)

@@ -1,0 +1,129 @@
+package cli_test
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tare/internal/record"
+)
+
+// machine is the smallest micro-VM that does the work; emulated, so that it is the same on every host.
+const machine = "vm: qemu?accel=tcg&memory=256MiB&cpus=1&disk=64MiB"
+
+// needVM ends a test where no micro-VM can be booted: without QEMU or without a kernel for the guest.
+func needVM(l *lab) {
+	l.Helper()
+	need(l, "qemu-system-x86_64")
+	o := l.do("doctor")
+	for line := range strings.Lines(o.out) {
+		if f := strings.Fields(line); len(f) > 1 && f[1] == "qemu" && f[0] != "ok" {
+			missing(l, "no micro-VM here: "+strings.TrimSpace(line))
+		}
+	}
+}
+
+// The emulator is killed in the middle of a trial, as by the system when memory runs out.
+func TestMachineKilled(t *testing.T) {
+	l := newLab(t)
+	needVM(l)
+	l.plan(machine, slow)
+	p := l.start("run", "plan.yaml", "-o", "out")
+	p.trials("out", 8)
+	l.kill(p.find("vm", aMachine), syscall.SIGKILL)
+	l.spared(p.end(), "vm", "the connection to the agent broke")
+	l.undecided(l.read("out"), "vm")
+	l.evidence("out", "vm", "killed")
+}
+
+// A machine that stops answering is not waited for when the user has had enough, and one that cannot boot is told of.
+func TestMachineStopped(t *testing.T) {
+	l := newLab(t)
+	needVM(l)
+	l.plan(machine+"\nbad: qemu?accel=tcg&memory=256MiB&append=rdinit=/nowhere&boot=15s", slow)
+	p := l.start("run", "plan.yaml", "-o", "out")
+	p.trials("out", 8)
+	l.kill(p.find("vm", aMachine), syscall.SIGSTOP)
+	time.Sleep(300 * time.Millisecond)
+	began := time.Now()
+	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
+	o := p.end()
+	if took := time.Since(began); o.code != 1 || took > 40*time.Second || !strings.Contains(o.err, "tare run --resume out") {
+		t.Errorf("exit code %d after %v:\n%s", o.code, took, o.err)
+	}
+	if !strings.Contains(o.err, "bad did not open") {
+		t.Errorf("nothing was said of the machine that cannot boot:\n%s", o.err)
+	}
+	l.evidence("out", "bad", "Kernel panic")
+	for _, c := range l.read("out").Cells {
+		if c.Target == "bad" && c.Verdict != record.Failed {
+			t.Errorf("%+v", c)
+		}
+	}
+	l.gone("out", 5*time.Second)
+}
+
+// kill -9 with a host, a container and a machine: while the machine boots, and while it works.
+func TestKilledWithMachine(t *testing.T) {
+	l := newLab(t)
+	needRoot(t)
+	needVM(l)
+	l.plan("box: namespace\n"+machine, `- "null"`)
+	p := l.start("run", "plan.yaml", "-o", "booting")
+	p.find("vm", aMachine)
+	time.Sleep(rand.N(500 * time.Millisecond))
+	p.cmd.Process.Kill()
+	<-p.done
+	l.settled(l.runID("booting"), 10*time.Second, false)
+	p = l.start("run", "plan.yaml", "-o", "out")
+	p.trials("out", 6+rand.N(20))
+	p.cmd.Process.Kill()
+	<-p.done
+	l.recovers("out")
+	l.gone("booting", 0)
+}
+
+// The command line of the manual, as it is written there, but for the number of blocks.
+func TestCommandLineOfTheManual(t *testing.T) {
+	l := newLab(t)
+	needRoot(t)
+	needVM(l)
+	const line = `tare run -e host -e box=namespace -e 'vm=qemu?accel=tcg&cpus=2&memory=1GiB' -w cpu.prime:max=20000 -w fs.randread:size=64MiB,bs=4KiB -o out`
+	l.command = []string{"sh", "-c", line + ` "$@"`, "sh"}
+	o := l.do("--blocks", "10", "--budget", "100s")
+	if o.code != 0 {
+		t.Fatalf("exit code %d:\n%s%s", o.code, o.err, o.out)
+	}
+	l.command = []string{tareBinary}
+	d := l.read("out")
+	for _, target := range []string{"box", "vm"} {
+		n := 0
+		for _, c := range d.Cells {
+			if c.Target == target && c.Primary {
+				n++
+				if c.Verdict == record.Failed || c.Verdict == record.Withheld {
+					t.Errorf("%s in %s is %s: %+v", c.Workload, target, c.Verdict, c)
+				}
+			}
+		}
+		if n != 2 {
+			t.Errorf("%s has %d cells, want both workloads", target, n)
+		}
+	}
+	for _, tg := range d.Targets {
+		if tg.Emulated != (tg.Name == "vm") {
+			t.Errorf("%s emulated: %v", tg.Name, tg.Emulated)
+		}
+	}
+	l.gone("out", 5*time.Second)
+	if t.Failed() {
+		t.Logf("%s%s", o.err, o.out)
+	}
+	// Whatever the program left in its working directory is the bundle.
+	if left, _ := filepath.Glob(filepath.Join(l.dir, "*")); len(left) != 2 {
+		t.Errorf("in the working directory: %v", left)
+	}
+}
