@@ -3,10 +3,12 @@ package cli_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +30,11 @@ var docs string
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	// Most of what these tests do is wait: more of them at once than there are processors.
+	flag.Parse()
+	if n := runtime.GOMAXPROCS(0); flag.Lookup("test.parallel").Value.String() == strconv.Itoa(n) {
+		flag.Set("test.parallel", strconv.Itoa(2*n))
+	}
 	dir, err := os.MkdirTemp("", "tare-script-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

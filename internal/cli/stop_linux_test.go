@@ -62,7 +62,7 @@ func TestInterrupted(t *testing.T) {
 func TestInterruptedTwice(t *testing.T) {
 	l := newLab(t)
 	needRoot(t)
-	l.plan("box: namespace", `- "null": {hang: 300ms}`)
+	l.plan("box: namespace", slow)
 	p := l.start("run", "plan.yaml", "-o", "out")
 	p.trials("out", 5)
 	// A stopped agent cannot be closed in an orderly manner, so that there is time for the second signal.
