@@ -114,6 +114,7 @@ var remedies = []struct {
 	{said(`\bcni\b|netavark|aardvark`), "the engine's default network does not work here; a benchmark needs none: network=none"},
 	{said(`network\b.* not found`), "`docker network ls` lists the networks there are; network=none needs none"},
 	{said(`exec format error`), "the machine cannot run this image's architecture; choose another with platform=linux/ARCH, or install qemu-user-static"},
+	{said(`exec \S*tare-agent: no such file`), "the agent needs a C library that the image does not have; build tare with CGO_ENABLED=0, as `make build` does"},
 	{said(`runtime specified|invalid runtime name|(default )?oci runtime .* not found`), "`docker info` lists the runtimes it knows"},
 	{said(`no such container|no container with`), "`docker ps` lists the containers that run"},
 	{said(`manifest unknown`), "no image has that name there; check its spelling"},

@@ -12,6 +12,7 @@ import (
 
 	"tare/internal/env"
 	"tare/internal/env/leftover"
+	"tare/internal/proc"
 )
 
 // What the engines really said, shortened.
@@ -299,5 +300,20 @@ func TestArchive(t *testing.T) {
 	defer missing.Close()
 	if _, err := io.Copy(io.Discard, missing); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "no such file")) {
 		t.Errorf("a missing agent: %v", err)
+	}
+}
+
+// What the engines said when these things happened, and the word that the remedy must hold.
+func TestRemedies(t *testing.T) {
+	for said, want := range map[string]string{
+		"exec /tare-agent: no such file or directory":                                        "CGO_ENABLED=0",
+		"exec /tare-agent: exec format error":                                                "platform=",
+		"docker: Error response from daemon: pull access denied for nowhere, repository ...": "check its spelling",
+		"something nobody has seen before":                                                   "",
+	} {
+		got := engine{name: "docker"}.remedy(&proc.ExitError{Argv: []string{"docker"}, Code: 1, Stderr: said})
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: remedy %q, want one with %q", said, got, want)
+		}
 	}
 }
