@@ -72,16 +72,39 @@ func (e *evaluation) run() Run {
 	r.Name, r.Baseline, r.Seed, r.Mode = p.Name, p.Baseline, p.Seed, string(p.Mode)
 	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.sessions), e.mostBlocks(), e.discardedBlocks(), e.failed
 	r.Alpha, r.LookAlpha = p.Alpha, p.LookAlpha
-	r.Scope = scope(r.Sessions)
+	r.Scope = scope(r.Sessions, e.resumptions())
 	return r
 }
 
 // scope is the part of every sentence that says how far a claim reaches.
-func scope(sessions int) string {
-	if sessions < 2 {
-		return "on this boot"
+func scope(sessions, resumed int) string {
+	s := "on this boot"
+	if sessions > 1 {
+		s = fmt.Sprintf("across %d boots", sessions)
 	}
-	return fmt.Sprintf("across %d boots", sessions)
+	switch resumed {
+	case 0:
+		return s
+	case 1:
+		return s + ", resumed once"
+	}
+	return fmt.Sprintf("%s, resumed %d times", s, resumed)
+}
+
+// resumptions counts how often the run was resumed: each time, the environments of a session were opened once more.
+func (e *evaluation) resumptions() int {
+	type opening struct {
+		name    string
+		session int
+	}
+	times := map[opening]int{}
+	most := 0
+	for i := range e.Environments {
+		o := opening{e.Environments[i].Name, e.Environments[i].Session}
+		times[o]++
+		most = max(most, times[o]-1)
+	}
+	return most
 }
 
 // targets describes the columns: one for each environment of the plan.

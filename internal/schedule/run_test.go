@@ -348,7 +348,7 @@ func TestInterruptAndResume(t *testing.T) {
 		t.Errorf("%d trials on disk, want the 49 that ended", len(first.trials))
 	}
 	w.onTrial = nil
-	second, _, err := simulate(t, t.Context(), w, p, func(c *Config) { c.Prior, c.PriorTargets = first.trials, first.envs })
+	second, r, err := simulate(t, t.Context(), w, p, func(c *Config) { c.Prior, c.PriorTargets = first.trials, first.envs })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,6 +371,9 @@ func TestInterruptAndResume(t *testing.T) {
 		if n < 30 || n > 31 {
 			t.Errorf("%s has %d blocks after the resume, want 30 whole ones", label, n)
 		}
+	}
+	if r.Run.Scope != "on this boot, resumed once" {
+		t.Errorf("scope %q", r.Run.Scope)
 	}
 	if len(second.envs) != 4 {
 		t.Errorf("%d openings on record, want both of each target", len(second.envs))
