@@ -125,7 +125,8 @@ type outcome struct {
 	out, err string
 }
 
-const patience = 2 * time.Minute
+// patience is how long a command may take on a busy machine.
+const patience = 4 * time.Minute
 
 // do runs tare to its end.
 func (l *lab) do(args ...string) outcome {

@@ -41,6 +41,11 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	// Some tests run it as another user.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if docs, err = filepath.Abs("../../docs"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
