@@ -174,7 +174,7 @@ func runBlock(t *testing.T, dir, doc string, b *block) []string {
 		}
 		rewritten = append(rewritten, strings.Split("$ "+s.line, "\n")...)
 		switch {
-		case problem == "" || !*update:
+		case !*update || problem == "" && !(*figures && shape) || slices.ContainsFunc(s.output, elided):
 			rewritten = append(rewritten, s.output...)
 		default:
 			rewritten = append(rewritten, got...)
@@ -214,7 +214,7 @@ func trimmed(s string) []string {
 func matches(want, got []string) bool {
 	want = trimmed(strings.Join(want, "\n"))
 	for i, w := range want {
-		if strings.TrimSpace(w) == "..." {
+		if elided(w) {
 			for skip := range len(got) - i + 1 {
 				if matches(want[i+1:], got[i+skip:]) {
 					return true
@@ -228,6 +228,9 @@ func matches(want, got []string) bool {
 	}
 	return len(want) == len(got)
 }
+
+// elided tells whether a line of the manual stands for any number of lines.
+func elided(line string) bool { return strings.TrimSpace(line) == "..." }
 
 var (
 	spaceRE = regexp.MustCompile(`\s+`)
@@ -257,7 +260,7 @@ func compareShape(want, got []string) string {
 
 // stemOf returns the words that a line begins with, at most three and none with a digit.
 func stemOf(l string) string {
-	if l == "" || strings.TrimSpace(l) == "..." || strings.HasPrefix(l, " ") || strings.ContainsAny(l[:1], "!-*~=?") || l[0] >= 0x80 {
+	if l == "" || elided(l) || strings.HasPrefix(l, " ") || strings.ContainsAny(l[:1], "!-*~=?") || l[0] >= 0x80 {
 		return ""
 	}
 	var stem []string

@@ -29,8 +29,12 @@ import (
 //	report, trial, manifest    JSON of that kind
 //
 // A line of three dots in an output stands for any number of lines. What lies between <!-- generated: NAME --> and
-// <!-- end --> is written by `go test ./internal -run Docs -update`, which also rewrites outputs that are not shapes.
+// <!-- end --> is written by `go test ./internal -run Docs -update`, which also rewrites
+// outputs that are not shapes; with -figures, shapes as well.
 var update = flag.Bool("update", false, "write the generated parts of the manual and its exact outputs")
+
+// figures makes -update rewrite the shapes too, so that their figures are of one machine and one day.
+var figures = flag.Bool("figures", false, "with -update, also write the outputs whose figures differ from run to run")
 
 const root = ".."
 
