@@ -190,10 +190,10 @@ func copyWords(dst, src []byte, _ int) {
 // copyBlocks is mbw's MCBLOCK since 1.3: both pointers advance, a shorter block ends it.
 func copyBlocks(dst, src []byte, block int) {
 	for len(src) > block {
-		copy(dst[:block], src[:block])
+		copyBlock(dst[:block], src[:block])
 		dst, src = dst[block:], src[block:]
 	}
-	copy(dst, src)
+	copyBlock(dst, src)
 }
 
 // copyFirstBlock is MCBLOCK of mbw 1.2: the source pointer never advances. Where the size is no multiple of the block,
@@ -201,8 +201,8 @@ func copyBlocks(dst, src []byte, block int) {
 func copyFirstBlock(dst, src []byte, block int) {
 	first := src[:block]
 	for len(dst) > block {
-		copy(dst[:block], first)
+		copyBlock(dst[:block], first)
 		dst = dst[block:]
 	}
-	copy(dst, first)
+	copyBlock(dst, first)
 }

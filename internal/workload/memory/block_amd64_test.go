@@ -1,0 +1,40 @@
+package memory
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// Every alignment of both ends and every length around the turns of the loop, and not a byte beside them.
+func TestCopyAVX(t *testing.T) {
+	if !cpu.X86.HasAVX2 {
+		t.Skip("this processor has no AVX2")
+	}
+	g := rand.New(rand.NewPCG(1, 2))
+	const room = 8192
+	src, dst := make([]byte, room), make([]byte, room)
+	for i := range src {
+		src[i] = byte(g.Uint32()) | 1
+	}
+	try := func(from, to, n int) {
+		clear(dst)
+		copyAVX(unsafe.SliceData(dst[to:]), unsafe.SliceData(src[from:]), uintptr(n))
+		if !bytes.Equal(dst[to:to+n], src[from:from+n]) {
+			t.Fatalf("copy of %d bytes from %d to %d differs", n, from, to)
+		}
+		if bytes.Count(dst[:to], []byte{0}) != to || bytes.Count(dst[to+n:], []byte{0}) != room-to-n {
+			t.Fatalf("copy of %d bytes from %d to %d wrote beside them", n, from, to)
+		}
+	}
+	for n := 128; n < 128+300; n++ {
+		try(g.IntN(64), 1+g.IntN(64), n)
+	}
+	for at := range 64 {
+		try(at, 1+g.IntN(64), 2048+g.IntN(256))
+		try(g.IntN(64), 1+at, 4096)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package memory
+
+// copyBlock is memcpy of one block.
+func copyBlock(dst, src []byte) { copy(dst, src) }
