@@ -69,8 +69,8 @@ func (a *app) defaultPlan(specs []string, given bool) (name string, src []byte) 
 		disk bool
 	}{
 		{"kind: cpu.prime", false},
-		{"kind: memory.copy, size: 64MiB", false},
-		{"kind: memory.latency", false},
+		{"kind: memory.copy, size: 32MiB", false},
+		{"kind: memory.latency, sizes: 16KiB+256KiB+4MiB+32MiB", false},
 		{"kind: syscall, op: \"null\"", false},
 		{"kind: syscall, op: switch", false},
 		{"kind: syscall, op: forkexec", false},

@@ -93,7 +93,7 @@ func verdictSentence(c *compare.Cell) string {
 	case record.Failed:
 		return fmt.Sprintf("✕ %s %s: no figures", c.Target, c.Workload)
 	case record.Equivalent:
-		return fmt.Sprintf("= %s %s costs the same within %.1f %%: %.3g [%.3g, %.3g]", c.Target, c.Workload, 100*c.Margin, c.Ratio.Center, c.Low, c.High)
+		return fmt.Sprintf("= %s %s costs the same: %.3g [%.3g, %.3g]", c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
 	case record.Measured:
 		return fmt.Sprintf("≈ %s %s costs %.3gx [%.3g, %.3g]", c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
 	}

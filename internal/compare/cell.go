@@ -90,6 +90,7 @@ func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 	n := e.null(w.Label, c.metric)
 	c.NullSpread = finite(n.spread)
 	c.Margin = finite(stats.Margin(margin, n.spread))
+	c.SameMargin = finite(margin)
 
 	if len(c.d) == 0 {
 		e.nothing(c)

@@ -66,7 +66,8 @@ type Cell struct {
 	Target   string `json:"target"`
 	Baseline string `json:"baseline"`
 	record.Ratio
-	Margin         float64          `json:"margin"`      // delta actually applied
+	Margin         float64          `json:"margin"`      // delta actually applied: beyond it a cost is DIFFERENT
+	SameMargin     float64          `json:"same_margin"` // the plan's own: within it a cost is EQUIVALENT
 	NullSpread     float64          `json:"null_spread"` // null control's spread on this host for this metric
 	Center         float64          `json:"center"`      // candidate's centre, in Unit
 	BaselineCenter float64          `json:"baseline_center"`

@@ -108,7 +108,7 @@ func (t *terminal) show(c *compare.Cell, narrow bool) shown {
 		add(doubt)
 	}
 	if s.sign == same {
-		t.margin = max(t.margin, c.Margin)
+		t.margin = max(t.margin, c.SameMargin)
 	}
 	return s
 }

@@ -23,12 +23,12 @@ type Gate struct {
 func NewGate() *Gate { return &Gate{watch: facts.NewWatcher(), began: time.Now()} }
 
 // The gate's bounds. It looks for a short while at a time; it waits at most maxWait before one trial, and over the whole
-// run at most a tenth of the time, because a machine that is never quiet is a fact to report and not a reason to hang.
+// run at most a twentieth of the time, because a machine that is never quiet is a fact to report and not a reason to hang.
 const (
 	gateLook    = 10 * time.Millisecond
 	maxWait     = time.Second
 	waitAllowed = 2 * time.Second
-	waitShare   = 10
+	waitShare   = 20
 	busyCPU     = 0.20 // share of the look in which some task waited for a CPU
 	busyIO      = 0.50 // share of the look in which some task waited for I/O
 )
