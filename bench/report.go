@@ -144,9 +144,10 @@ func (b *bench) machine(ctx context.Context, chosen []row) []string {
 	if vm := f.Extra["hypervisor.vm"]; vm != "" {
 		kind = "a virtual machine (" + vm + ")"
 	}
+	fs, _, _ := strings.Cut(f.WorkFS, " ")
 	list := []string{
 		fmt.Sprintf("%s, %d processors, %s of memory, %s", f.CPU, f.Threads, unit.Format(float64(f.MemoryBytes), "B"), kind),
-		fmt.Sprintf("%s, kernel %s; files on %s", f.Distro, f.Kernel, f.WorkFS),
+		fmt.Sprintf("%s, kernel %s; files on %s", f.Distro, f.Kernel, fs),
 	}
 	versions := []string{"tare: " + runtime.Version()}
 	for _, p := range []struct {
