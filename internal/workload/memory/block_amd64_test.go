@@ -17,6 +17,10 @@ func TestCopyAVX(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	const room = 8192
 	src, dst := make([]byte, room), make([]byte, room)
+	page := func(b []byte) int { return int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) % 4096) }
+	if page(src) != page(dst) {
+		t.Fatalf("the test's arrays begin at %d and %d of their pages", page(src), page(dst))
+	}
 	for i := range src {
 		src[i] = byte(g.Uint32()) | 1
 	}
@@ -30,11 +34,15 @@ func TestCopyAVX(t *testing.T) {
 			t.Fatalf("copy of %d bytes from %d to %d wrote beside them", n, from, to)
 		}
 	}
+	// Ends in step go downwards, ends half a page apart upwards.
 	for n := 128; n < 128+300; n++ {
 		try(g.IntN(64), 1+g.IntN(64), n)
+		try(g.IntN(64), 2049+g.IntN(64), n)
 	}
 	for at := range 64 {
 		try(at, 1+g.IntN(64), 2048+g.IntN(256))
 		try(g.IntN(64), 1+at, 4096)
+		try(at, 2049+g.IntN(64), 4096)
+		try(g.IntN(64), 2049+at, 2048+g.IntN(256))
 	}
 }
