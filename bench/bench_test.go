@@ -269,20 +269,11 @@ func TestRealRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent and runs the peers")
 	}
-	for _, c := range []struct {
-		row   string
-		extra string // a peer that make bench installs and make test does not
-	}{
-		{row: "fio-buffered"}, {row: "fio-direct"}, {row: "sysbench-cpu-2"}, {row: "mbw-2.0-mcblock"},
-		{row: "mbw-packaged-memcpy", extra: "mbw"}, {row: "hyperfine", extra: "hyperfine"}, {row: "agent-idle"},
+	for _, row := range []string{
+		"fio-buffered", "fio-direct", "sysbench-cpu-2", "mbw-2.0-mcblock", "mbw-packaged-memcpy", "hyperfine", "agent-idle",
 	} {
-		t.Run(c.row, func(t *testing.T) {
-			if c.extra != "" {
-				if _, err := proc.LookPath(c.extra); err != nil {
-					t.Skip(c.extra + " is not installed; scripts/deps.sh bench gets it")
-				}
-			}
-			chosen, err := choose(rows(), []string{c.row})
+		t.Run(row, func(t *testing.T) {
+			chosen, err := choose(rows(), []string{row})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +283,7 @@ func TestRealRows(t *testing.T) {
 			if err := measure(t.Context(), s, chosen, true, &out, &out); err != nil {
 				t.Fatalf("%v\n%s", err, out.String())
 			}
-			if n := strings.Count(out.String(), "| "+c.row); n != len(chosen[0].figures) {
+			if n := strings.Count(out.String(), "| "+row); n != len(chosen[0].figures) {
 				t.Errorf("%d lines for %d figures:\n%s", n, len(chosen[0].figures), out.String())
 			}
 			if left, _ := filepath.Glob(filepath.Join(s.dir, "*")); len(left) > 0 {

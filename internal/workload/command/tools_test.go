@@ -20,7 +20,7 @@ func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := proc.LookPath(program)
 	if err != nil {
-		t.Skipf("%s is not installed: %v", program, err)
+		missing(t, "%s is not installed: %v", program, err)
 	}
 	return path
 }
@@ -108,7 +108,7 @@ func TestRealPgbench(t *testing.T) {
 	bin := "/usr/lib/postgresql"
 	versions, err := os.ReadDir(bin)
 	if err != nil || len(versions) == 0 {
-		t.Skipf("PostgreSQL is not installed: %v", err)
+		missing(t, "PostgreSQL is not installed: %v", err)
 	}
 	bin += "/" + versions[len(versions)-1].Name() + "/bin/"
 	need(t, bin+"pgbench")
@@ -142,4 +142,13 @@ func TestRealPgbench(t *testing.T) {
 	if !strings.Contains(f.Evidence, "nodatabase") {
 		t.Errorf("%+v", f)
 	}
+}
+
+// missing skips a test for want of a program, and fails it where everything must be there.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatalf(format+", and TARE_REQUIRE is set", args...)
+	}
+	t.Skipf(format, args...)
 }
