@@ -25,9 +25,12 @@ func copyAVX(dst, src *byte, n uintptr)
 
 // copyBlock is memcpy of one block.
 func copyBlock(dst, src []byte) {
-	if n := min(len(dst), len(src)); slowMove && n >= leastAVX && n <= mostAVX {
+	if n := min(len(dst), len(src)); byVectors(n) {
 		copyAVX(unsafe.SliceData(dst), unsafe.SliceData(src), uintptr(n))
 		return
 	}
 	copy(dst, src)
 }
+
+// byVectors tells whether copyBlock takes vector registers for a block of n bytes.
+func byVectors(n int) bool { return slowMove && n >= leastAVX && n <= mostAVX }

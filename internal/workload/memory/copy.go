@@ -117,6 +117,15 @@ func (t *copyTrial) Report(b *workload.Bench) error {
 		return err
 	}
 	b.Check("definition", t.labels+" "+t.method+": "+t.kernel.name)
+	if t.method == "mcblock" {
+		// Which instructions copy a block follows the processor's flags, as in the C library, and may differ between a
+		// host and its guest.
+		by := "memmove"
+		if byVectors(t.block) {
+			by = "avx"
+		}
+		b.Note("block_copied_by", by)
+	}
 	b.Check("verified", unit.FormatSize(int64(t.size)))
 	noteHuge(b, "huge_pages_source", t.src, t.huge)
 	noteHuge(b, "huge_pages_destination", t.dst, t.huge)
