@@ -70,7 +70,7 @@ func (a *app) defaultPlan(specs []string, given bool) (name string, src []byte) 
 	}{
 		{"kind: cpu.prime", false},
 		{"kind: memory.copy, size: 32MiB", false},
-		{"kind: memory.latency, sizes: 16KiB+256KiB+4MiB+32MiB", false},
+		{"kind: memory.latency, label: memory.latency 32MiB, sizes: 16KiB+256KiB+4MiB+32MiB", false},
 		{"kind: syscall, op: \"null\"", false},
 		{"kind: syscall, op: switch", false},
 		{"kind: syscall, op: forkexec", false},
