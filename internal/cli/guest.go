@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			if err != nil {
 				return err
 			}
-			if !contains(guest.Arches(), arch) || !contains(guest.Flavours(), flavour) {
+			if !slices.Contains(guest.Arches(), arch) || !slices.Contains(guest.Flavours(), flavour) {
 				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(guest.Arches(), ", "), strings.Join(guest.Flavours(), ", "))
 			}
 			k, err := guest.Fetch(c.Context(), cache, arch, flavour)

@@ -89,8 +89,6 @@ func (a *app) defaultPlan(specs []string, given bool) (name string, src []byte) 
 	return "built-in plan", []byte(b.String())
 }
 
-func contains(list []string, s string) bool { return slices.Contains(list, s) }
-
 // persistentTemp is the folder for temporary files that are on a disk on Linux, by the file system hierarchy standard. The
 // other one, /tmp, is memory on many systems, and file workloads there would weigh memory.
 const persistentTemp = "/var/tmp"

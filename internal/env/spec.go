@@ -222,3 +222,13 @@ func indexOf(names []string, name string) int {
 	}
 	return -1
 }
+
+// OneOf is a Setting.Check that accepts these values only.
+func OneOf(values ...string) func(string) error {
+	return func(v string) error {
+		if indexOf(values, v) < 0 {
+			return fmt.Errorf("%q is not one of %s%s", v, strings.Join(values, ", "), unit.DidYouMean(v, values))
+		}
+		return nil
+	}
+}

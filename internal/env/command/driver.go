@@ -24,8 +24,8 @@ func Infos() []env.Info {
 		Doc:  "Whatever a command line leads into, if it runs the words after it there and passes standard input and output on: chroot, nsenter, sudo, ssh, ...",
 		Settings: append([]env.Setting{
 			{Name: "argv", Doc: "The command line, split into words as a shell does but with nothing expanded, for example: chroot /srv/debian (required).", Check: checkArgv},
-			{Name: "quote", Default: "no", Doc: "sh: the far side hands the words to a shell, as ssh does, so they are quoted for one; no: they arrive as they are.", Check: oneOf("no", "sh")},
-			{Name: "put", Default: "cat", Doc: "cat: the agent is sent through sh and cat; none: an agent is there already, at path.", Check: oneOf("cat", "none")},
+			{Name: "quote", Default: "no", Doc: "sh: the far side hands the words to a shell, as ssh does, so they are quoted for one; no: they arrive as they are.", Check: env.OneOf("no", "sh")},
+			{Name: "put", Default: "cat", Doc: "cat: the agent is sent through sh and cat; none: an agent is there already, at path.", Check: env.OneOf("cat", "none")},
 			{Name: "path", Doc: "Path of the agent there, with put=none.", Check: checkAbs},
 		}, common...),
 		Driver: driver{},
@@ -57,17 +57,6 @@ func checkAbs(v string) error {
 		return fmt.Errorf("%q is not an absolute path", v)
 	}
 	return nil
-}
-
-func oneOf(values ...string) func(string) error {
-	return func(v string) error {
-		for _, w := range values {
-			if v == w {
-				return nil
-			}
-		}
-		return fmt.Errorf("%q is not one of %s", v, strings.Join(values, ", "))
-	}
 }
 
 // driver is the one whose command line is a setting.

@@ -22,7 +22,7 @@ func settings(engine string) []env.Setting {
 	return []env.Setting{
 		{Name: "host", Doc: "address of the daemon, as " + engine + "'s own option takes it", Default: "the client's choice"},
 		{Name: "container", Doc: "name of a running container to enter, instead of making one"},
-		{Name: "pull", Default: "missing", Doc: "what to do when the image is not here: missing (pull it) or never", Check: oneOf("missing", "never")},
+		{Name: "pull", Default: "missing", Doc: "what to do when the image is not here: missing (pull it) or never", Check: env.OneOf("missing", "never")},
 		{Name: "platform", Doc: "platform of the image, such as linux/arm64; another than the machine's is emulated", Check: match(`linux/[a-z0-9]+(/[a-z0-9]+)?`, "linux/ARCH")},
 		{Name: "cpus", Doc: "CPUs' worth of time it may use, such as 1.5", Check: checkCPUs},
 		{Name: "cpuset", Doc: "CPUs it may run on, such as 0-1 or 0,2", Check: match(`[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`, "a list of CPUs such as 0-1 or 0,2")},
@@ -31,10 +31,10 @@ func settings(engine string) []env.Setting {
 		{Name: "runtime", Default: "the engine's", Doc: "OCI runtime: runc, crun, runsc, kata, ...", Check: match(`[A-Za-z0-9/][A-Za-z0-9_./-]*`, "the name of an OCI runtime")},
 		{Name: "user", Default: "the image's", Doc: "user to run as: name or uid, optionally with :group", Check: match(`[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?`, "USER or USER:GROUP")},
 		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined", Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE")},
-		{Name: "privileged", Default: "no", Doc: "yes gives it all capabilities and devices", Check: oneOf("yes", "no")},
+		{Name: "privileged", Default: "no", Doc: "yes gives it all capabilities and devices", Check: env.OneOf("yes", "no")},
 		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024", Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
 		{Name: "dir", Default: workDir, Doc: "folder inside where the work is done; the engine makes another than the default for root if it is missing", Check: checkDir},
-		{Name: "volume", Default: "none", Doc: "what lies at dir: none (the container's own root), anonymous (an engine's volume) or tmpfs", Check: oneOf("none", "anonymous", "tmpfs")},
+		{Name: "volume", Default: "none", Doc: "what lies at dir: none (the container's own root), anonymous (an engine's volume) or tmpfs", Check: env.OneOf("none", "anonymous", "tmpfs")},
 	}
 }
 
@@ -105,15 +105,6 @@ func createOptions(s env.Spec) ([]string, error) {
 		opts = append(opts, "--tmpfs", dir+":rw,exec,mode=1777")
 	}
 	return opts, nil
-}
-
-func oneOf(values ...string) func(string) error {
-	return func(v string) error {
-		if !slices.Contains(values, v) {
-			return fmt.Errorf("%q is not one of %s%s", v, strings.Join(values, ", "), unit.DidYouMean(v, values))
-		}
-		return nil
-	}
 }
 
 func match(pattern, want string) func(string) error {

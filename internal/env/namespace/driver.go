@@ -26,8 +26,8 @@ func Infos() []env.Info {
 		Doc:  "The built-in container: this kernel's namespaces and an overlay of the host's files, with nothing to install.",
 		Settings: []env.Setting{
 			{Name: "root", Default: "/", Doc: "Directory that is the container's root; it is not written to. Other mounts below it are not seen inside.", Check: checkDir},
-			{Name: "net", Default: "none", Doc: "none: a network of its own with only a loopback; host: the host's.", Check: oneOf("none", "host")},
-			{Name: "user", Default: "auto", Doc: "host: root is the host's root; own: a user namespace; auto: host when tare runs as root, else own.", Check: oneOf("auto", "host", "own")},
+			{Name: "net", Default: "none", Doc: "none: a network of its own with only a loopback; host: the host's.", Check: env.OneOf("none", "host")},
+			{Name: "user", Default: "auto", Doc: "host: root is the host's root; own: a user namespace; auto: host when tare runs as root, else own.", Check: env.OneOf("auto", "host", "own")},
 			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3.", Check: func(v string) error {
 				_, err := parseCPUs(v)
 				return err
@@ -52,17 +52,6 @@ func checkDir(v string) error {
 		return fmt.Errorf("%q is not an absolute path", v)
 	}
 	return nil
-}
-
-func oneOf(values ...string) func(string) error {
-	return func(v string) error {
-		for _, w := range values {
-			if v == w {
-				return nil
-			}
-		}
-		return fmt.Errorf("%q is not one of %s", v, strings.Join(values, ", "))
-	}
 }
 
 // maxCPU is the largest processor number that can be named: the size of the kernel's default mask.

@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,18 +35,27 @@ func disk(t *testing.T, size int64, sector, options string, mke2fs ...string) st
 	return dir
 }
 
+// missing skips a test for want of something, and fails it where everything must be there.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatal(what + ", and TARE_REQUIRE is set")
+	}
+	t.Skip(what)
+}
+
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("mounting a file system needs root")
+		missing(t, "mounting a file system needs root")
 	}
 	for _, tool := range []string{"mke2fs", "losetup", "mount"} {
 		if _, err := proc.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed: %v", tool, err)
+			missing(t, fmt.Sprintf("%s is not installed: %v", tool, err))
 		}
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		t.Skip("this kernel or container has no loop devices")
+		missing(t, "this kernel or container has no loop devices")
 	}
 }
 
