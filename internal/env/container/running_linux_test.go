@@ -74,6 +74,11 @@ func inside(t *testing.T, e engine, name, image, user string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Not before it speaks: Podman attaches an agent's input after starting it, and one whose client dies between the two
+	// waits for ever. That agent is for `tare clean`.
+	if _, err := agent.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	if err := agent.(*stream).Kill(); err != nil {
 		t.Fatal(err)
 	}
