@@ -14,6 +14,29 @@ type Result struct {
 	Cells    []Cell    `json:"cells"`
 	Families []Summary `json:"families"`
 	Findings []Finding `json:"findings"`
+	// Costs are fitted where a workload was run with several record sizes.
+	Costs []Cost `json:"costs,omitempty"`
+}
+
+// Cost is what a call costs in one target, fitted over record sizes: PerCallNS + bytes*PerByteNS, and where the figures
+// show steps, PerQuantumNS for each begun Quantum of bytes.
+type Cost struct {
+	Target       string  `json:"target"`
+	Kind         string  `json:"kind"`  // "fs.randread"
+	Label        string  `json:"label"` // the workloads' common parameters: "fs.randread size=64MiB"
+	PerCallNS    float64 `json:"per_call_ns"`
+	PerByteNS    float64 `json:"per_byte_ns"`
+	Quantum      int64   `json:"quantum,omitempty"` // bytes; 0 when there are no steps
+	PerQuantumNS float64 `json:"per_quantum_ns,omitempty"`
+	Error        float64 `json:"error"`  // largest relative deviation of a point from the fit
+	Points       []Point `json:"points"` // what was fitted
+	Text         string  `json:"text"`   // "each call costs 62 us, then 210 MB/s"
+}
+
+// Point is the time of one operation at one record size.
+type Point struct {
+	Bytes int64   `json:"bytes"`
+	NS    float64 `json:"ns"`
 }
 
 // Run describes the whole run.
@@ -49,6 +72,11 @@ type Target struct {
 	Error    *record.Failure  `json:"error,omitempty"`
 	Retries  []record.Failure `json:"retries,omitempty"`
 	Warnings []record.Warning `json:"warnings"`
+	// Of, Mount, Card and Durability are those of record.Environment.
+	Of         string             `json:"of,omitempty"`
+	Mount      *record.Mount      `json:"mount,omitempty"`
+	Card       []record.Property  `json:"card,omitempty"`
+	Durability *record.Durability `json:"durability,omitempty"`
 }
 
 // Cell is one metric of one workload in one candidate, against the baseline.

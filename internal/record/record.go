@@ -109,6 +109,56 @@ type Environment struct {
 	// Retries lists openings that failed before this one succeeded: the reason, and the name of the evidence file.
 	Retries []Failure `json:"retries,omitempty"`
 	Error   *Failure  `json:"error,omitempty"` // it could not be opened
+	// Of names the environment that a mount is in; empty when this is the environment itself.
+	Of    string `json:"of,omitempty"`
+	Mount *Mount `json:"mount,omitempty"` // what the mount is, when Of is set
+	// Card says how files behave there, as far as it was tested.
+	Card []Property `json:"card,omitempty"`
+	// Durability is what is known of whether a flush there reaches stable storage.
+	Durability *Durability `json:"durability,omitempty"`
+}
+
+// Mount is a folder that was put into an environment.
+type Mount struct {
+	Kind     string            `json:"kind"`               // "9p", "virtiofs", "nfs", "bind", ...
+	Dir      string            `json:"dir"`                // inside the environment
+	HostDir  string            `json:"host_dir"`           // on the controller's side; empty when it has none that can be seen
+	Type     string            `json:"type"`               // file system type, read back from the kernel
+	Source   string            `json:"source"`             // as the kernel shows it
+	Options  string            `json:"options"`            // effective options, read back from the kernel
+	Settings map[string]string `json:"settings,omitempty"` // as asked for, defaults included
+	Server   string            `json:"server,omitempty"`   // program and version that serves it: "virtiofsd 7.2.22 (C)"
+	Command  []string          `json:"command,omitempty"`  // the server's command line, secrets removed
+}
+
+// Property is one line of a semantics card: how files behave in a target, found by trying.
+type Property struct {
+	Name   string `json:"name"`   // stable, kebab-case: "inotify", "attr-cache"
+	Title  string `json:"title"`  // in words: "change events from the host arrive"
+	Answer string `json:"answer"` // "yes", "no", "partly", "untested", or a figure with its unit: "1.0 s"
+	// Seconds is the measured time behind a figure, e.g. a lag; 0 when the answer is no time.
+	Seconds float64 `json:"seconds,omitempty"`
+	Rating  string  `json:"rating"`           // "good", "bad" or "neutral", as a developer would see it
+	Detail  string  `json:"detail,omitempty"` // what was tried and seen
+}
+
+// The words of a durability verdict. There is no word for safe: absence of loss is never proof.
+const (
+	Disproved    = "DISPROVED"     // an acknowledged record was lost; Evidence has it
+	Propagated   = "PROPAGATED"    // the flush was seen to reach Layer
+	NotDisproved = "NOT DISPROVED" // no loss in Cuts cuts; Bound is the 95 % upper bound of the loss rate
+	Untested     = "UNTESTED"
+)
+
+// Durability is what is known of a flush in a target.
+type Durability struct {
+	Verdict  string   `json:"verdict"`         // one of the words above
+	Class    string   `json:"class"`           // "flushes", "ignores-flushes", "memory" or "unknown": writes are ranked only within one
+	Layer    string   `json:"layer,omitempty"` // how far a flush was seen to go
+	Cuts     int      `json:"cuts,omitempty"`  // power cuts tried
+	Bound    float64  `json:"bound,omitempty"` // 3/Cuts
+	Text     string   `json:"text"`            // the reason, in plain words
+	Evidence []string `json:"evidence,omitempty"`
 }
 
 // Verdict is what tare says of one cell.

@@ -19,6 +19,10 @@ type Model struct {
 	Rows     []Row
 	Families []FamilyRow
 	Null     Null
+	// Trials are the raw trials in the order they ran. The caller sets them; renderers that show none do without.
+	Trials []record.Trial
+	// Plan is the resolved plan as written in the bundle. The caller sets it.
+	Plan []byte
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
 	Bundle string
 	// Text are the settings of the terminal report. The caller sets them.
