@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 
+	"tare/internal/guest/layout"
 	"tare/internal/record"
 )
 
@@ -50,9 +51,31 @@ type Retrier interface {
 	Retries() []record.Failure
 }
 
+// Mounter is implemented by environments of drivers that have kinds of mounts (Info.Mounts).
+type Mounter interface {
+	// Mounts returns an entry for each of Options.Mounts, in that order.
+	Mounts() []Mounted
+}
+
+// Mounted is a folder that was put into an environment, or could not be.
+type Mounted struct {
+	Name string
+	// Mount is what the controller knows: kind, place, host's folder, settings, server. The agent reads type, source and
+	// options back from its kernel. Its Dir is where work is done.
+	Mount record.Mount
+	// Order is what the agent still has to do before the folder is there; nil when it is there.
+	Order *layout.Mount
+	// Err says why this mount cannot be had, an *OpenError; the environment and its other mounts work all the same.
+	Err error
+	// Diagnose returns what the server said lately; nil when there is none. It must be quick.
+	Diagnose func() []byte
+}
+
 // Options is everything a driver is given.
 type Options struct {
 	Spec
+	// Mounts are the folders to put into the environment; Driver names the kind, which is one of Info.Mounts.
+	Mounts []Spec
 	// RunID is unique to this run of tare; everything made on a shared system (containers, directories, files) carries
 	// it, so that `tare clean` can find what a killed run left behind.
 	RunID string
@@ -97,12 +120,30 @@ type Info struct {
 	ArgDoc   string // what stands after the colon, "" when nothing does: "IMAGE"
 	ArgNeeds bool   // the argument is required
 	Settings []Setting
-	Driver   Driver
+	// Mounts lists the kinds of mounts that the driver's environments can have.
+	Mounts []MountKind
+	Driver Driver
 	// Probe tells whether the driver can work on this machine now. It is quick (below 2 s) and changes nothing.
 	Probe func(ctx context.Context) Status
 	// Clean finds and, unless dry, removes what killed runs left behind. It returns one line for each thing found. nil
 	// when the driver leaves nothing that outlives tare.
 	Clean func(ctx context.Context, dry bool) ([]string, error)
+}
+
+// MountKind is a way of putting a folder into an environment: what `tare list mounts` prints.
+type MountKind struct {
+	Name     string // "9p"
+	Doc      string // one sentence: what it is and what it promises
+	ArgDoc   string // what stands after the colon, "" when nothing does: "DIR"
+	ArgNeeds bool
+	Settings []Setting
+	// Probe tells whether this kind can work on this machine now. It is quick (below 2 s) and changes nothing. nil when
+	// nothing is needed.
+	Probe func(ctx context.Context) Status
+	// Shared says that the folder is one of the controller's machine, so that both sides can look at it.
+	Shared bool
+	// Sync says that the folder is a copy that a program brings up to date, not a mount.
+	Sync bool
 }
 
 // Status is the answer of a probe.

@@ -68,6 +68,27 @@ func CheckName(name string) error {
 	return nil
 }
 
+// CutMount takes the name of a mount's target apart: ENVIRONMENT:MOUNT. ok is false for the name of an environment.
+func CutMount(target string) (environment, mount string, ok bool) {
+	return strings.Cut(target, ":")
+}
+
+// ParseMount reads ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]; without a kind, the name is the kind. The Spec's Name is
+// NAME and its Driver the kind.
+func ParseMount(text string) (environment string, s Spec, err error) {
+	environment, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return "", s, fmt.Errorf("mount %q names no environment; write ENVIRONMENT:NAME=KIND[:ARG][?key=value&...]", text)
+	}
+	if err := CheckName(environment); err != nil {
+		return "", s, fmt.Errorf("mount %q: %w", text, err)
+	}
+	if s, err = ParseSpec(rest); err != nil {
+		return "", s, fmt.Errorf("mount %q: %w", text, err)
+	}
+	return environment, s, nil
+}
+
 // ParseSpec reads NAME=DRIVER[:ARG][?key=value&...]. A bare DRIVER... is its own name, and the driver "host" is the local
 // machine. ARG and values may hold %XX escapes. It does not know the drivers; Registry.Check does.
 func ParseSpec(text string) (Spec, error) {
@@ -191,9 +212,50 @@ func (r *Registry) Check(s Spec) error {
 	if d.ArgDoc == "" && s.Arg != "" {
 		return fmt.Errorf("environment %s: driver %s takes no argument, got %q", s.Name, d.Name, s.Arg)
 	}
-	names := make([]string, len(d.Settings))
-	for i := range d.Settings {
-		names[i] = d.Settings[i].Name
+	return checkSettings("environment "+s.Name, "driver "+d.Name, d.Settings, s)
+}
+
+// CheckMount says what is wrong with a mount in an environment of that driver; what names both in the error.
+func (r *Registry) CheckMount(what, driver string, s Spec) error {
+	d, ok := r.Lookup(driver)
+	if !ok {
+		return fmt.Errorf("mount %s: no driver is called %q", what, driver)
+	}
+	var names []string
+	for i := range d.Mounts {
+		names = append(names, d.Mounts[i].Name)
+	}
+	i := indexOf(names, s.Driver)
+	switch {
+	case len(names) == 0:
+		return fmt.Errorf("mount %s: driver %s has no mounts; use dir= to choose the directory", what, driver)
+	case i < 0:
+		return fmt.Errorf("mount %s: driver %s has no mount %q%s; it has %s", what, driver, s.Driver, unit.DidYouMean(s.Driver, names), strings.Join(names, ", "))
+	}
+	k := &d.Mounts[i]
+	if k.ArgNeeds && s.Arg == "" {
+		return fmt.Errorf("mount %s: %s needs an argument: %s:%s", what, k.Name, k.Name, k.ArgDoc)
+	}
+	if k.ArgDoc == "" && s.Arg != "" {
+		return fmt.Errorf("mount %s: %s takes no argument, got %q", what, k.Name, s.Arg)
+	}
+	return checkSettings("mount "+what, "mount "+k.Name, k.Settings, s)
+}
+
+// MountKind returns a driver's kind of mount.
+func (d *Info) MountKind(name string) (*MountKind, bool) {
+	for i := range d.Mounts {
+		if d.Mounts[i].Name == name {
+			return &d.Mounts[i], true
+		}
+	}
+	return nil, false
+}
+
+func checkSettings(what, owner string, settings []Setting, s Spec) error {
+	names := make([]string, len(settings))
+	for i := range settings {
+		names[i] = settings[i].Name
 	}
 	keys := make([]string, 0, len(s.Settings))
 	for k := range s.Settings {
@@ -203,11 +265,11 @@ func (r *Registry) Check(s Spec) error {
 	for _, k := range keys {
 		i := indexOf(names, k)
 		if i < 0 {
-			return fmt.Errorf("environment %s: driver %s has no setting %q%s", s.Name, d.Name, k, unit.DidYouMean(k, names))
+			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, unit.DidYouMean(k, names))
 		}
-		if c := d.Settings[i].Check; c != nil {
+		if c := settings[i].Check; c != nil {
 			if err := c(s.Settings[k]); err != nil {
-				return fmt.Errorf("environment %s: setting %s: %w", s.Name, k, err)
+				return fmt.Errorf("%s: setting %s: %w", what, k, err)
 			}
 		}
 	}

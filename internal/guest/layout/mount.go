@@ -1,0 +1,41 @@
+package layout
+
+// Mount tells an agent how to put a folder into its own system: either by mount(2), or by a program that does it.
+type Mount struct {
+	// Name is unique in the environment; a second order of the same name runs a program with Once again.
+	Name string `json:"name"`
+	// Dir is the mount point, absolute; it is made when it is missing.
+	Dir string `json:"dir"`
+	// Type, Source and Options are those of mount(2). Words of Options that are flags there ("ro", "noatime", "nodev")
+	// are passed as flags. Type is empty when Command does the mounting.
+	Type    string `json:"type,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Options string `json:"options,omitempty"`
+	// Secret are more options, which are never shown: "password=...".
+	Secret string `json:"secret,omitempty"`
+	// Files are written before anything else: keys, configuration.
+	Files []File `json:"files,omitempty"`
+	// Command mounts a file system and stays in the foreground while it is mounted (a FUSE program), or, with Once,
+	// fills Dir and ends (a synchroniser).
+	Command []string `json:"command,omitempty"`
+	Env     []string `json:"env,omitempty"`
+	Once    bool     `json:"once,omitempty"`
+	// Network has the agent bring up the first network card with the address of QEMU's user-mode network.
+	Network bool `json:"network,omitempty"`
+}
+
+// File is a small file that an agent writes.
+type File struct {
+	Path string `json:"path"` // absolute
+	Mode uint32 `json:"mode"` // permission bits
+	Data []byte `json:"data"`
+}
+
+// The guest's end of QEMU's user-mode network (SLIRP), which is the same in every guest.
+const (
+	GuestAddress = "10.0.2.15" // with a netmask of 24 bits
+	HostAddress  = "10.0.2.2"  // the host's loopback, as the guest reaches it
+)
+
+// Mounts is where mounts without a wish of their own are: Mounts/NAME.
+const Mounts = "/mnt"
