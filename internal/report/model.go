@@ -23,10 +23,19 @@ type Model struct {
 	Trials []record.Trial
 	// Plan is the resolved plan as written in the bundle. The caller sets it.
 	Plan []byte
+	// Gates are the conditions that the caller was asked to fail on. The caller sets them.
+	Gates []Gate
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
 	Bundle string
 	// Text are the settings of the terminal report. The caller sets them.
 	Text TextOptions
+}
+
+// Gate is one condition that fails a pipeline, as --fail-if gives it.
+type Gate struct {
+	Expr  string // as the user wrote it
+	Holds bool   // the condition holds, so the run is to fail
+	Text  string // why it holds or not, with figures
 }
 
 // TextOptions are the settings of the terminal report.
@@ -81,13 +90,17 @@ type Format struct {
 	Name   string // as in --format
 	Doc    string // one sentence
 	Render Renderer
+	// Suffix is the end of a file's name that means this form, with the dot; "" for none.
+	Suffix string
+	// Binary forms are not written to a terminal.
+	Binary bool
 }
 
 // Renderers lists the forms of report in the order they are listed to the user.
 func Renderers() []Format {
 	return []Format{
-		{"text", "a table for the terminal", Terminal},
-		{"json", "everything, for scripts; docs/report.schema.json describes it", JSON},
+		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
+		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json"},
 	}
 }
 
