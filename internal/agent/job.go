@@ -40,7 +40,7 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 		return a.refuse(f, "refused", err.Error())
 	}
 	// Without a directory the worker decides: only kinds that touch files need one.
-	dir, noDir := a.rooms.cell(job.Cell)
+	dir, noDir := a.room(job.Root).cell(job.Cell)
 	answer, gone := a.hire(ctx, f, job, dir)
 	if gone != nil {
 		return gone

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tare/internal/facts"
+	"tare/internal/guest/layout"
 	"tare/internal/record"
 	"tare/internal/wire"
 )
@@ -23,16 +24,21 @@ type Options struct {
 	// Reap says that every child of this process is a worker's remains and may be ended and collected once the worker
 	// is gone. It is always so for PID 1.
 	Reap bool
+	// Mounts says that the system is the agent's own, so that it may mount what the controller orders.
+	Mounts bool
 }
 
 // tidyTime bounds the removal of the agent's directory when it leaves: a dead network mount must not keep it.
 const tidyTime = 30 * time.Second
 
+// welcomeTime is how long an agent waits for a controller to answer its first words.
+const welcomeTime = 2 * time.Minute
+
 // Serve is the agent: it announces itself on out, serves the requests that come on in, and returns after a Bye, at the
 // end of in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not serve
 // or tidy up; an input that ends is none.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
-	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request)}
+	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), rooms: map[string]*rooms{}}
 	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(12 << 20)
@@ -47,9 +53,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	defer func() {
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
-		if e := a.rooms.removeAll(tidy); e != nil {
-			err = errors.Join(err, e)
+		for _, r := range a.rooms {
+			if e := r.removeAll(tidy); e != nil {
+				err = errors.Join(err, e)
+			}
 		}
+		a.unmountAll()
 		if a.leaving {
 			a.out.Mark(wire.TypeBye, a.byeTrial)
 		}
@@ -63,8 +72,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	ended := make(chan struct{})
 	defer close(ended)
 	go a.read(wire.NewReader(in), ended)
+	// Podman attaches an agent's input after starting it: a client that dies between the two leaves an agent whose input
+	// neither speaks nor ends.
+	greeting := time.AfterFunc(welcomeTime, a.unwelcome)
+	defer greeting.Stop()
 	for {
 		f, err := a.next(ctx)
+		greeting.Stop()
 		if err != nil {
 			return endOfInput(ctx, err)
 		}
@@ -95,7 +109,9 @@ type server struct {
 	Options
 	out      *wire.Writer
 	requests chan request
-	rooms    rooms
+	runID    string
+	rooms    map[string]*rooms // by Job.Root; "" is the agent's own choice
+	mounts   mounts
 	welcome  bool
 	leaving  bool
 	byeTrial uint32
@@ -116,6 +132,11 @@ func (a *server) read(r *wire.Reader, ended <-chan struct{}) {
 	}
 }
 
+// unwelcome ends the wait for a welcome.
+func (a *server) unwelcome() {
+	a.requests <- request{err: fmt.Errorf("handshake: no controller answered within %v: %w", welcomeTime, io.EOF)}
+}
+
 func (a *server) next(ctx context.Context) (wire.Frame, error) {
 	select {
 	case r := <-a.requests:
@@ -134,11 +155,13 @@ func (a *server) serve(ctx context.Context, f wire.Frame) error {
 	case wire.TypePing:
 		return a.pong(f)
 	case wire.TypeFacts:
-		return a.out.JSON(wire.TypeFacts, f.Trial, a.facts(ctx))
+		return a.facts(ctx, f)
 	case wire.TypeRun, wire.TypeCalibrate:
 		return a.work(ctx, f)
 	case wire.TypeRelease:
 		return a.release(ctx, f)
+	case wire.TypeMount:
+		return a.mount(ctx, f)
 	case wire.TypeCancel:
 		return nil // it crossed the result of the trial it meant
 	case wire.TypeBye:
@@ -163,26 +186,49 @@ func (a *server) greet(f wire.Frame) error {
 		return errors.Join(a.refuse(f, "refused", err.Error()), fmt.Errorf("handshake: %w", err))
 	}
 	a.welcome = true
-	a.rooms.open(a.Dir, w.RunID)
+	a.runID = w.RunID
+	a.room("")
 	return nil
+}
+
+// room returns the agent's directory below a root, made on first use.
+func (a *server) room(root string) *rooms {
+	r := a.rooms[root]
+	if r == nil {
+		r = &rooms{}
+		dir := root
+		if root == "" {
+			dir = a.Dir
+		}
+		r.open(dir, a.runID)
+		a.rooms[root] = r
+	}
+	return r
 }
 
 func (a *server) pong(f wire.Frame) error {
 	return a.out.JSON(wire.TypePong, f.Trial, wire.Pong{MonoNS: wire.Now(), WallNS: time.Now().UnixNano()})
 }
 
-func (a *server) facts(ctx context.Context) record.Facts {
+func (a *server) facts(ctx context.Context, f wire.Frame) error {
+	var of wire.FactsOf
+	if len(f.Payload) > 0 {
+		if err := f.Decode(&of); err != nil {
+			return a.refuse(f, "refused", err.Error())
+		}
+	}
 	defer debug.FreeOSMemory()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	fs := facts.Collect(ctx, a.rooms.base)
-	if a.rooms.err != nil {
+	room := a.room(of.Root)
+	fs := facts.Collect(ctx, room.base)
+	if room.err != nil {
 		if fs.Extra == nil {
 			fs.Extra = map[string]string{}
 		}
-		fs.Extra["work_dir.error"] = a.rooms.err.Error()
+		fs.Extra["work_dir.error"] = room.err.Error()
 	}
-	return fs
+	return a.out.JSON(wire.TypeFacts, f.Trial, fs)
 }
 
 func (a *server) release(ctx context.Context, f wire.Frame) error {
@@ -190,11 +236,31 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 	if err := f.Decode(&r); err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}
-	if err := a.rooms.release(ctx, r.Cell); err != nil {
+	if err := a.room(r.Root).release(ctx, r.Cell); err != nil {
 		return a.refuse(f, "release", err.Error())
 	}
 	return a.out.Mark(wire.TypeRelease, f.Trial)
 }
+
+// mount puts a folder into the system as the controller orders.
+func (a *server) mount(ctx context.Context, f wire.Frame) error {
+	var m layout.Mount
+	if err := f.Decode(&m); err != nil {
+		return a.refuse(f, "refused", err.Error())
+	}
+	if !a.Mounts {
+		return a.refuse(f, "refused", "this system is not the agent's own, so it mounts nothing here")
+	}
+	began := wire.Now()
+	got, failure := a.mounts.add(ctx, &m)
+	if failure != nil {
+		return a.out.JSON(wire.TypeFailure, f.Trial, failure)
+	}
+	got.TookNS = wire.Now() - began
+	return a.out.JSON(wire.TypeMount, f.Trial, got)
+}
+
+func (a *server) unmountAll() { a.mounts.close() }
 
 func (a *server) refuse(f wire.Frame, kind, message string) error {
 	return a.out.JSON(wire.TypeFailure, f.Trial, record.Failure{Kind: kind, Message: message})

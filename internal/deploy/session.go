@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tare/internal/env"
+	"tare/internal/guest/layout"
 	"tare/internal/record"
 	"tare/internal/wire"
 )
@@ -210,9 +211,18 @@ func (s *Session) interrupt(ctx context.Context, t wire.Type) error {
 }
 
 // Facts asks the agent for what it sees of the environment.
-func (s *Session) Facts(ctx context.Context) (f record.Facts, err error) {
-	_, err = s.ask(ctx, wire.TypeFacts, nil, wire.TypeFacts, &f)
+func (s *Session) Facts(ctx context.Context) (record.Facts, error) { return s.FactsAt(ctx, "") }
+
+// FactsAt is Facts with the file system of root, or of the directory the agent chose when root is empty.
+func (s *Session) FactsAt(ctx context.Context, root string) (f record.Facts, err error) {
+	_, err = s.ask(ctx, wire.TypeFacts, wire.FactsOf{Root: root}, wire.TypeFacts, &f)
 	return f, err
+}
+
+// Mount has the agent put a folder into its system, which must be its own.
+func (s *Session) Mount(ctx context.Context, m *layout.Mount) (got wire.Mounted, err error) {
+	_, err = s.ask(ctx, wire.TypeMount, m, wire.TypeMount, &got)
+	return got, err
 }
 
 // Calibrate asks for the amount of work that takes at least c.TargetNS.

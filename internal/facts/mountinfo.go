@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"os"
 	"strconv"
 	"strings"
 )
@@ -13,6 +14,18 @@ type mount struct {
 	options string // of the mount, then of the file system, without repetition
 	kind    string // "ext4"
 	source  string // "/dev/sda1"
+}
+
+// MountAt returns what the kernel shows of the mount that an absolute path is on: the file system's type, its source, and
+// the options of the mount and of its file system. point is the mount's own place. ok is false where the kernel has no
+// such list.
+func MountAt(path string) (point, kind, source, options string, ok bool) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", "", "", "", false
+	}
+	m, ok := mountOf(parseMountInfo(string(text)), path)
+	return m.point, m.kind, m.source, m.options, ok
 }
 
 // parseMountInfo reads /proc/self/mountinfo (proc(5)); lines it does not understand are skipped.

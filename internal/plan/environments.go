@@ -14,6 +14,7 @@ var reservedEnv = []string{"driver", "arg", "from", "spec"}
 // written is an environment as it stands in the file, before it inherits.
 type written struct {
 	name     string
+	of       string // the environment that a mount is in
 	at       pos
 	spec     env.Spec
 	from     string
@@ -31,11 +32,20 @@ func (r *reader) environments(d *draft, n *node) {
 	switch n.kind {
 	case mapping:
 		for _, e := range n.keys {
-			if err := env.CheckName(e.key); err != nil {
+			of, short, mount := env.CutMount(e.key)
+			if !mount {
+				of, short = "", e.key
+			} else if err := env.CheckName(of); err != nil {
 				r.p.add(e.at, "%v", err)
 				continue
 			}
-			all = append(all, r.environment(e))
+			if err := env.CheckName(short); err != nil {
+				r.p.add(e.at, "%v", err)
+				continue
+			}
+			w := r.environment(e, short)
+			w.of = of
+			all = append(all, w)
 		}
 	case list:
 		for _, item := range n.items {
@@ -61,16 +71,17 @@ func (r *reader) environments(d *draft, n *node) {
 	r.inherit(d, all)
 }
 
-func (r *reader) environment(e *entry) *written {
+// environment reads an environment, or a mount; short is the name without the environment that a mount is in.
+func (r *reader) environment(e *entry, short string) *written {
 	w := &written{name: e.key, at: e.at, places: map[string]pos{}, values: map[string]pos{}}
-	w.spec.Name = e.key
+	w.spec.Name = short
 	switch e.value.kind {
 	case null:
-		w.spec, w.bad = r.specText(e.key, e.key, e.at)
-		w.spec.Name = e.key
+		w.spec, w.bad = r.specText(short, short, e.at)
+		w.spec.Name = short
 	case scalar:
 		w.at = e.value.at
-		w.spec, w.bad = r.specText(e.key, e.key+"="+e.value.text, e.value.at)
+		w.spec, w.bad = r.specText(short, short+"="+e.value.text, e.value.at)
 	case mapping:
 		r.environmentMap(w, e.value)
 	default:
@@ -102,7 +113,11 @@ func (r *reader) environmentMap(w *written, n *node) {
 			w.bad = true
 			continue
 		}
-		switch e.key {
+		key := e.key
+		if _, _, mount := env.CutMount(w.name); mount && key == "kind" {
+			key = "driver" // a mount's kind stands where an environment's driver does
+		}
+		switch key {
 		case "driver":
 			driverGiven = true
 			if text == "host" {
@@ -115,7 +130,7 @@ func (r *reader) environmentMap(w *written, n *node) {
 			w.from, w.fromAt = text, e.value.at
 		case "spec":
 			var s env.Spec
-			s, w.bad = r.specText(w.name, w.name+"="+text, e.value.at)
+			s, w.bad = r.specText(w.spec.Name, w.spec.Name+"="+text, e.value.at)
 			w.spec.Driver, w.spec.Arg, w.at = s.Driver, s.Arg, e.value.at
 			for k, v := range s.Settings {
 				w.set(k, v, e.value.at, e.value.at)
@@ -161,11 +176,20 @@ func (r *reader) inherit(d *draft, all []*written) {
 		if w.bad {
 			continue
 		}
-		if r.t != nil {
+		if w.of != "" && (byName[w.of] == nil || byName[w.of].of != "") {
+			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name, didYouMean(w.of, names, "the environments are"))
+			continue
+		}
+		switch {
+		case r.t == nil:
+		case w.of == "":
 			r.checkSpec(w)
+		case !byName[w.of].bad:
+			r.derive(byName[w.of], byName, names)
+			r.checkMount(w, byName[w.of].spec.Driver)
 		}
 		d.envAt[w.name] = w.at
-		d.Environments = append(d.Environments, Environment{Name: w.name, Spec: w.spec, Text: w.spec.String(), From: w.from})
+		d.Environments = append(d.Environments, Environment{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from})
 	}
 }
 
@@ -245,6 +269,22 @@ func (r *reader) checkSpec(w *written) {
 		if !known[k] {
 			bare.Settings = map[string]string{k: ""}
 			r.p.add(w.places[k], "%v", r.t.Drivers.Check(bare))
+		}
+	}
+}
+
+// checkMount asks the driver of the environment once for the kind and argument and once for each setting.
+func (r *reader) checkMount(w *written, driver string) {
+	bare := w.spec
+	bare.Settings = nil
+	if err := r.t.Drivers.CheckMount(w.name, driver, bare); err != nil {
+		r.p.add(w.at, "%v", err)
+		return
+	}
+	for k, v := range w.spec.Settings {
+		bare.Settings = map[string]string{k: v}
+		if err := r.t.Drivers.CheckMount(w.name, driver, bare); err != nil {
+			r.p.add(place(w.values, k, w.at), "%v", err)
 		}
 	}
 }

@@ -13,7 +13,10 @@ type Flags struct {
 	// Environments are the values of -e: NAME[=DRIVER[:ARG][?key=value&...]]. When all of them are bare names of the
 	// plan's environments they select these; otherwise they are added, or replace the plan's of the same name.
 	Environments []string
-	Baseline     string // -b
+	// Mounts are the values of -m: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]. They are added, or replace the plan's of
+	// the same name.
+	Mounts   []string
+	Baseline string // -b
 	// Workloads are the values of -w: KIND[:key=value,...]. When all of them are bare labels or kinds of the plan's
 	// workloads they select these; otherwise they are added. A value may hold a comma as `\,` and a backslash as `\\`, or
 	// be quoted (key="a,b"); the value of command= is everything that follows it.
@@ -78,6 +81,12 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	}
 	named := len(d.Environments) > 0
 	d.flagEnvironments(f.Environments, &reader{t, p})
+	if len(f.Mounts) > 0 && len(d.Environments) == 0 {
+		d.here(t, p)
+	}
+	for _, text := range f.Mounts {
+		d.addMount(&reader{t, p}, text, pos{file: "-m " + text})
+	}
 	if f.Baseline != "" {
 		d.Baseline, d.baselineAt = f.Baseline, pos{file: "-b " + f.Baseline}
 	} else if _, ok := d.Environment(d.Baseline); !ok && named && len(f.Environments) > 0 {
@@ -141,7 +150,7 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 		given[name] = true
 	}
 	if len(selected) == len(texts) {
-		d.Environments = selected
+		d.Environments = d.withHosts(selected)
 		d.forget()
 		return
 	}
@@ -153,6 +162,21 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 	if len(d.Environments) > maxEnvironments {
 		r.p.add(pos{file: "-e"}, "%d environments are more than %d", len(d.Environments), maxEnvironments)
 	}
+}
+
+// withHosts adds to a selection the environments that selected mounts are in.
+func (d *draft) withHosts(selected []Environment) []Environment {
+	if !slices.ContainsFunc(selected, func(s Environment) bool { return s.Of != "" }) {
+		return selected
+	}
+	var out []Environment
+	for i := range d.Environments {
+		e := &d.Environments[i]
+		if slices.ContainsFunc(selected, func(s Environment) bool { return s.Name == e.Name || s.Of == e.Name }) {
+			out = append(out, *e)
+		}
+	}
+	return out
 }
 
 // forget removes what workloads say of environments that were not selected. A workload whose only target was the

@@ -47,9 +47,11 @@ type Plan struct {
 	Workloads    []Workload    `yaml:"workloads" json:"workloads"`
 }
 
-// Environment is one target of the plan, fully resolved: a derived environment carries its parent's settings.
+// Environment is one target of the plan, fully resolved: a derived environment carries its parent's settings. A mount
+// inside an environment is a target of its own, named ENVIRONMENT:MOUNT; its Spec's Driver is the kind of mount.
 type Environment struct {
 	Name string   `yaml:"name" json:"name"`
+	Of   string   `yaml:"-" json:"of,omitempty"` // the environment that a mount is in; empty for an environment
 	Spec env.Spec `yaml:"-" json:"-"`
 	Text string   `yaml:"spec" json:"spec"` // Spec.String()
 	From string   `yaml:"from,omitempty" json:"from,omitempty"`
@@ -88,6 +90,17 @@ func (p *Plan) Environment(name string) (*Environment, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Mounts returns the mounts in an environment, in the plan's order.
+func (p *Plan) Mounts(environment string) []*Environment {
+	var out []*Environment
+	for i := range p.Environments {
+		if p.Environments[i].Of == environment && environment != "" {
+			out = append(out, &p.Environments[i])
+		}
+	}
+	return out
 }
 
 // Workload returns the workload with that label.

@@ -60,6 +60,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 		d.here(t, p)
 	}
 	d.chooseBaseline(p)
+	d.spareMounts(t, p)
 	d.resolveTargets(p)
 	d.resolveLabels(t, p)
 	if !p.any() {
@@ -131,6 +132,35 @@ func (d *draft) resolveTargets(p *problems) {
 		w.Targets = ordered
 		if len(ordered) == len(names) {
 			w.Targets = nil
+		}
+	}
+}
+
+// spareMounts keeps workloads that touch no files out of mounts, where they would measure the environment once more.
+func (d *draft) spareMounts(t *Tables, p *problems) {
+	var environments []string
+	for i := range d.Environments {
+		if d.Environments[i].Of == "" {
+			environments = append(environments, d.Environments[i].Name)
+		}
+	}
+	if len(environments) == len(d.Environments) {
+		return
+	}
+	for i := range d.Workloads {
+		w := &d.Workloads[i]
+		k := t.kind(w.Kind)
+		if k == nil || k.Needs.FS || k.Needs.Shell {
+			continue
+		}
+		if len(w.Targets) == 0 {
+			w.Targets = environments
+			continue
+		}
+		for _, n := range w.Targets {
+			if _, _, mount := env.CutMount(n); mount {
+				p.add(d.place(d.targetsAt, i), "%s touches no files and cannot weigh the mount %s; name its environment", w.Kind, n)
+			}
 		}
 	}
 }
@@ -258,6 +288,29 @@ func (d *draft) addEnvironment(r *reader, text string, at pos) {
 	}
 	r.checkSpec(&written{name: spec.Name, at: at, spec: spec})
 	e := Environment{Name: spec.Name, Spec: spec, Text: spec.String()}
+	for i := range d.Environments {
+		if d.Environments[i].Name == e.Name {
+			d.Environments[i] = e
+			return
+		}
+	}
+	d.Environments = append(d.Environments, e)
+}
+
+// addMount adds or replaces one mount given as text, as on the command line.
+func (d *draft) addMount(r *reader, text string, at pos) {
+	of, spec, err := env.ParseMount(text)
+	if err != nil {
+		r.p.add(at, "%v", err)
+		return
+	}
+	parent, ok := d.Environment(of)
+	if !ok || parent.Of != "" {
+		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text, didYouMean(of, d.names(), "the environments are"))
+		return
+	}
+	e := Environment{Name: of + ":" + spec.Name, Of: of, Spec: spec, Text: spec.String()}
+	r.checkMount(&written{name: e.Name, at: at, spec: spec}, parent.Spec.Driver)
 	for i := range d.Environments {
 		if d.Environments[i].Name == e.Name {
 			d.Environments[i] = e

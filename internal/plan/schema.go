@@ -26,6 +26,7 @@ func JSONSchema(t Tables) []byte {
 			{"type": "string", "pattern": `^ *[0-9.]+([eE]-?[0-9]+)? *%?$`},
 		}},
 		"name":   object{"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"},
+		"target": object{"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}(:[A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"},
 		"scalar": object{"type": []string{"string", "number", "boolean"}},
 		"size":   object{"anyOf": []object{{"type": "integer", "minimum": 0}, {"type": "string", "pattern": `^[0-9][0-9._]* *([kKMGTP](i?B)?|B)?$`}}},
 		"int":    object{"anyOf": []object{{"type": "integer"}, {"type": "string", "pattern": `^-?[0-9][0-9_]*$`}}},
@@ -60,7 +61,7 @@ func fieldSchema(name string, t *Tables) object {
 	case "name", "question":
 		return object{"type": "string"}
 	case "baseline":
-		return ref("name")
+		return ref("target")
 	case "seed":
 		return object{"type": "integer", "minimum": 0}
 	case "mode":
@@ -90,25 +91,50 @@ func environmentsSchema(t *Tables) object {
 			"properties": object{"from": ref("name")}, "additionalProperties": object{"type": []string{"string", "number", "boolean", "null"}}},
 		{"type": "object", "required": []string{"spec"}, "properties": object{"spec": object{"type": "string"}, "from": ref("name")}, "additionalProperties": false},
 	}
+	seen := map[string]bool{}
 	for _, d := range t.Drivers.All() {
-		forms = append(forms, driverSchema(d))
+		forms = append(forms, driverSchema("driver", d.Name, d.Doc, d.ArgDoc, d.ArgNeeds, d.Settings))
+		for _, m := range d.Mounts {
+			if !seen[m.Name] {
+				seen[m.Name] = true
+				forms = append(forms, driverSchema("kind", m.Name, m.Doc, m.ArgDoc, m.ArgNeeds, mountSettings(t, m.Name)))
+			}
+		}
 	}
 	return object{"anyOf": []object{
-		{"type": "object", "minProperties": 1, "maxProperties": maxEnvironments, "propertyNames": ref("name"), "additionalProperties": object{"anyOf": forms}},
+		{"type": "object", "minProperties": 1, "maxProperties": maxEnvironments, "propertyNames": ref("target"), "additionalProperties": object{"anyOf": forms}},
 		{"type": "array", "minItems": 1, "maxItems": maxEnvironments, "items": object{"type": "string"}},
 	}}
 }
 
-func driverSchema(d env.Info) object {
-	props := object{"driver": object{"const": d.Name, "description": d.Doc}}
-	required := []string{"driver"}
-	if d.ArgDoc != "" {
-		props["arg"] = object{"type": "string", "description": d.ArgDoc}
+// mountSettings are the settings of a kind of mount over all drivers that have it.
+func mountSettings(t *Tables, kind string) []env.Setting {
+	var all []env.Setting
+	seen := map[string]bool{}
+	for _, d := range t.Drivers.All() {
+		if m, ok := d.MountKind(kind); ok {
+			for _, s := range m.Settings {
+				if !seen[s.Name] {
+					seen[s.Name] = true
+					all = append(all, s)
+				}
+			}
+		}
 	}
-	if d.ArgNeeds {
+	return all
+}
+
+// driverSchema is the long form of an environment, or of a mount; key names its driver or kind.
+func driverSchema(key, name, doc, argDoc string, argNeeds bool, settings []env.Setting) object {
+	props := object{key: object{"const": name, "description": doc}}
+	required := []string{key}
+	if argDoc != "" {
+		props["arg"] = object{"type": "string", "description": argDoc}
+	}
+	if argNeeds {
 		required = append(required, "arg")
 	}
-	for _, s := range d.Settings {
+	for _, s := range settings {
 		p := ref("scalar")
 		p["description"] = s.Doc
 		if s.Default != "" {
@@ -129,7 +155,7 @@ func workloadsSchema(t *Tables) object {
 		long := object{
 			"kind":    object{"const": k.Name, "description": k.Doc},
 			"label":   object{"type": "string", "minLength": 1, "maxLength": maxLabel},
-			"targets": object{"anyOf": []object{ref("name"), {"type": "array", "minItems": 1, "items": ref("name")}}},
+			"targets": object{"anyOf": []object{ref("target"), {"type": "array", "minItems": 1, "items": ref("target")}}},
 			"trial":   ref("duration"),
 			"work":    object{"type": "object", "additionalProperties": object{"type": "integer", "minimum": 1}},
 			"params":  object{"type": "object", "properties": params, "additionalProperties": false},

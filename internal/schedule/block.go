@@ -47,8 +47,8 @@ func (r *runner) cellName(w *plan.Workload) string {
 	return "cell"
 }
 
-func (r *runner) job(w *plan.Workload) wire.Job {
-	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: r.cellName(w), Seed: r.Plan.Seed}
+func (r *runner) job(w *plan.Workload, target string) wire.Job {
+	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: r.cellName(w), Seed: r.Plan.Seed, Root: r.targets[target].Root}
 }
 
 // block runs one block of a workload: one trial in each living target and the null control, in the block's order.
@@ -100,7 +100,7 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	began := time.Now()
 	deadline := max(leastTrialDeadline, trialDeadlineFactor*c.expected)
 	tctx, cancel := context.WithTimeout(ctx, deadline)
-	out, err := r.targets[t.Target].Agent.Run(tctx, wire.Run{Job: r.job(w), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
+	out, err := r.targets[t.Target].Agent.Run(tctx, wire.Run{Job: r.job(w, t.Target), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
 	cancel()
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -67,7 +67,7 @@ func (r *runner) calibrateAll(ctx context.Context) error {
 func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {
 	cctx, cancel := context.WithTimeout(ctx, calibrationDeadline)
 	defer cancel()
-	got, err := r.targets[e].Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(w), TargetNS: int64(trialLength(r.Plan, w))})
+	got, err := r.targets[e].Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(w, e), TargetNS: int64(trialLength(r.Plan, w))})
 	if err == nil {
 		c.work = got.Work
 		c.seen(got.Work, got.ElapsedNS)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"tare/internal/deploy"
@@ -29,7 +30,7 @@ type Drivers struct {
 const defaultOpenDeadline = 3 * time.Minute
 
 // Open implements Opener.
-func (d *Drivers) Open(ctx context.Context, e *plan.Environment, session int) (Target, error) {
+func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error) {
 	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session}}
 	info, ok := d.Registry.Lookup(e.Spec.Driver)
 	if !ok {
@@ -42,9 +43,11 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, session int) (T
 	ctx, cancel := context.WithTimeout(ctx, max(d.Deadline, defaultOpenDeadline))
 	defer cancel()
 	began := time.Now()
-	opened, err := info.Driver.Open(ctx, env.Options{
-		Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name),
-	})
+	o := env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name)}
+	for _, m := range mounts {
+		o.Mounts = append(o.Mounts, m.Spec)
+	}
+	opened, err := info.Driver.Open(ctx, o)
 	if err != nil {
 		os.RemoveAll(dir)
 		return t, err
@@ -71,12 +74,68 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, session int) (T
 		undo()
 		return t, err
 	}
+	if t.Mounts, err = d.mount(ctx, s, opened, mounts, session); err != nil {
+		s.Close()
+		undo()
+		return t, err
+	}
 	t.Agent = s
 	t.Close = func() error {
 		s.Close()
 		return undo()
 	}
 	return t, nil
+}
+
+// mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error
+// is the loss of the whole environment.
+func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, mounts []*plan.Environment, session int) ([]MountTarget, error) {
+	if len(mounts) == 0 {
+		return nil, nil
+	}
+	m, ok := opened.(env.Mounter)
+	if !ok || len(m.Mounts()) != len(mounts) {
+		return nil, fmt.Errorf("%s: the driver made none of its %d mounts", mounts[0].Of, len(mounts))
+	}
+	out := make([]MountTarget, len(mounts))
+	for i, got := range m.Mounts() {
+		began := time.Now()
+		t := &out[i]
+		t.Record = record.Environment{Name: mounts[i].Name, Spec: mounts[i].Text, Of: mounts[i].Of, Session: session, Outside: opened.Facts(), Mount: &got.Mount}
+		if t.Err = got.Err; t.Err == nil {
+			t.Root, t.Err = got.Mount.Dir, d.putMount(ctx, s, &got, t)
+		}
+		t.Record.OpenNS = int64(time.Since(began))
+		if t.Err != nil && !s.Alive() {
+			return nil, evidence(mounts[i].Of, opened, t.Err)
+		}
+		if t.Err != nil && got.Diagnose != nil {
+			f := failure("open", t.Err)
+			f.Evidence = printable(got.Diagnose()) + f.Evidence
+			t.Err = f
+		}
+	}
+	return out, nil
+}
+
+// putMount carries out what is left to do for one mount and reads back what became of it.
+func (d *Drivers) putMount(ctx context.Context, s *deploy.Session, got *env.Mounted, t *MountTarget) error {
+	if got.Order != nil {
+		if _, err := s.Mount(ctx, got.Order); err != nil {
+			return err
+		}
+	}
+	in, err := s.FactsAt(ctx, got.Mount.Dir)
+	if err != nil {
+		return fmt.Errorf("collect facts of %s: %w", t.Record.Name, err)
+	}
+	if why := in.Extra["work_dir.error"]; why != "" {
+		return &record.Failure{Kind: "open", Message: t.Record.Name + ": " + why}
+	}
+	t.Record.Inside = in
+	kind, options, _ := strings.Cut(in.WorkFS, " (")
+	t.Record.Mount.Type, t.Record.Mount.Source, t.Record.Mount.Options = kind, in.Extra["work.source"], strings.TrimSuffix(options, ")")
+	return nil
 }
 
 func (d *Drivers) connect(ctx context.Context, opened env.Env) (*deploy.Session, error) {

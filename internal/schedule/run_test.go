@@ -46,7 +46,7 @@ func newWorld(noise float64, cost map[string]float64) *world {
 	}
 }
 
-func (w *world) Open(_ context.Context, e *plan.Environment, session int) (Target, error) {
+func (w *world) Open(_ context.Context, e *plan.Environment, _ []*plan.Environment, session int) (Target, error) {
 	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session, OpenNS: 1}}
 	w.opens[e.Name]++
 	if w.broken[e.Name] {

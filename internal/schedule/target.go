@@ -25,30 +25,48 @@ type Agent interface {
 // Target is an open environment with its agent.
 type Target struct {
 	Agent  Agent
+	Root   string // directory below which work is done; empty: the agent's own choice
 	Record record.Environment
+	// Mounts are the targets inside the environment, in the order of the plan's mounts. They share its agent.
+	Mounts []MountTarget
 	// Close ends the agent and the environment and removes everything made for them.
 	Close func() error
 }
 
+// MountTarget is a folder in an environment, or the reason why it is not there.
+type MountTarget struct {
+	Root   string
+	Record record.Environment
+	Err    error
+	// Chill drops what the controller's machine caches of the folder; nil when that cannot be.
+	Chill func(ctx context.Context) error
+}
+
 // Opener opens the plan's environments.
 type Opener interface {
-	// Open returns what is known of the environment also when it fails: then the record carries the failure.
-	Open(ctx context.Context, e *plan.Environment, session int) (Target, error)
+	// Open returns what is known of the environment also when it fails: then the record carries the failure. A mount that
+	// fails does not fail its environment.
+	Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error)
 }
 
 // target is an open environment in a run.
 type target struct {
 	Target
-	dead *record.Failure
+	chill func(ctx context.Context) error // drops the host's caches of a mount
+	dead  *record.Failure
 }
 
 // openAll opens every environment of the plan. Only a lost baseline, a full disk or the end of the context is an error.
 func (r *runner) openAll(ctx context.Context) error {
 	for i := range r.Plan.Environments {
 		e := &r.Plan.Environments[i]
+		if e.Of != "" {
+			continue // opened with the environment it is in
+		}
+		mounts := r.Plan.Mounts(e.Name)
 		r.Events(Event{Kind: Opening, Target: e.Name})
 		began := time.Now()
-		t, err := r.Opener.Open(ctx, e, r.session)
+		t, err := r.Opener.Open(ctx, e, mounts, r.session)
 		r.envs = append(r.envs, t.Record)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -56,12 +74,15 @@ func (r *runner) openAll(ctx context.Context) error {
 			}
 			f := failure("open", err)
 			r.envs[len(r.envs)-1].Error = f
-			r.targets[e.Name] = &target{dead: f}
-			r.keep(fmt.Sprintf("%s-%d-open.txt", e.Name, r.session), f)
-			r.Events(Event{Kind: OpenFailed, Target: e.Name, Failure: f})
-			if e.Name == r.Plan.Baseline {
-				r.Sink.Environments(r.envs)
-				return fmt.Errorf("%w: %s", ErrBaseline, f.Message)
+			if err := r.unopened(e, f); err != nil {
+				return err
+			}
+			for _, m := range mounts {
+				f := &record.Failure{Kind: "open", Message: fmt.Sprintf("%s: its environment did not open: %s", m.Name, f.Message)}
+				r.envs = append(r.envs, record.Environment{Name: m.Name, Spec: m.Text, Of: m.Of, Session: r.session, Error: f})
+				if err := r.unopened(m, f); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -70,8 +91,34 @@ func (r *runner) openAll(ctx context.Context) error {
 		}
 		r.targets[e.Name] = &target{Target: t}
 		r.Events(Event{Kind: Opened, Target: e.Name, Elapsed: time.Since(began)})
+		for n, m := range mounts {
+			mt := &t.Mounts[n]
+			r.envs = append(r.envs, mt.Record)
+			if mt.Err != nil {
+				f := failure("open", mt.Err)
+				r.envs[len(r.envs)-1].Error = f
+				if err := r.unopened(m, f); err != nil {
+					return err
+				}
+				continue
+			}
+			r.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record}, chill: mt.Chill}
+			r.Events(Event{Kind: Opened, Target: m.Name, Elapsed: time.Duration(mt.Record.OpenNS)})
+		}
 	}
 	return r.Sink.Environments(r.envs)
+}
+
+// unopened notes a target that cannot be had. It is an error only for the baseline.
+func (r *runner) unopened(e *plan.Environment, f *record.Failure) error {
+	r.targets[e.Name] = &target{dead: f}
+	r.keep(fmt.Sprintf("%s-%d-open.txt", e.Name, r.session), f)
+	r.Events(Event{Kind: OpenFailed, Target: e.Name, Failure: f})
+	if e.Name == r.Plan.Baseline {
+		r.Sink.Environments(r.envs)
+		return fmt.Errorf("%w: %s", ErrBaseline, f.Message)
+	}
+	return nil
 }
 
 func (r *runner) closeAll() {

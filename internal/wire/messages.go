@@ -18,7 +18,7 @@ const (
 	TypeWelcome    Type = 2  // C->A Welcome
 	TypePing       Type = 3  // C->A no payload
 	TypePong       Type = 4  // A->C Pong
-	TypeFacts      Type = 5  // C->A no payload; A->C record.Facts
+	TypeFacts      Type = 5  // C->A FactsOf; A->C record.Facts
 	TypeCalibrate  Type = 6  // C->A Calibrate
 	TypeCalibrated Type = 7  // A->C Calibrated
 	TypeRun        Type = 8  // C->A Run
@@ -30,12 +30,14 @@ const (
 	TypeRelease    Type = 14 // C->A Release: remove a cell's directory; A->C no payload when done
 	TypeBye        Type = 15 // C->A no payload: clean up and leave; A->C the same, the agent's last frame
 	TypeFailure    Type = 16 // A->C record.Failure: the request could not be served
+	TypeMount      Type = 17 // C->A layout.Mount; A->C Mounted
+	TypeProbe      Type = 18 // C->A and A->C: what package probe says to itself about files below a directory
 
-	typeLast = TypeFailure
+	typeLast = TypeProbe
 )
 
 var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin", "end",
-	"samples", "result", "cancel", "release", "bye", "failure"}
+	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe"}
 
 // String returns the type's name, as it appears in messages.
 func (t Type) String() string {
@@ -76,7 +78,9 @@ type Job struct {
 	Params map[string]string `json:"params"` // resolved
 	Cell   string            `json:"cell"`   // names the cell's directory; the same for all its trials
 	Seed   uint64            `json:"seed"`
-	Env    []string          `json:"env,omitempty"`
+	// Root is the directory below which the cell's is made, such as a mount point; empty means the agent's own choice.
+	Root string   `json:"root,omitempty"`
+	Env  []string `json:"env,omitempty"`
 }
 
 // Calibrate asks for the amount of work that takes at least TargetNS.
@@ -120,4 +124,19 @@ type Result struct {
 // Release asks the agent to remove a cell's directory.
 type Release struct {
 	Cell string `json:"cell"`
+	Root string `json:"root,omitempty"` // as in Job
+}
+
+// FactsOf asks for facts.
+type FactsOf struct {
+	// Root is the directory whose file system is meant by WorkDir and WorkFS; as in Job.
+	Root string `json:"root,omitempty"`
+}
+
+// Mounted is a mount as the agent's kernel shows it.
+type Mounted struct {
+	Type    string `json:"type"`
+	Source  string `json:"source"`
+	Options string `json:"options"` // of the mount and of its file system, without duplicates
+	TookNS  int64  `json:"took_ns"`
 }

@@ -73,7 +73,7 @@ func serve() (err error) {
 		return err
 	}
 	defer port.Close()
-	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir})
+	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir, Mounts: true})
 }
 
 // settle gives the machine what programs expect of one. A guest without a loopback device can still measure most things.
