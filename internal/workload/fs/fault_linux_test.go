@@ -13,6 +13,7 @@ import (
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/workload"
+	"tare/internal/workload/file"
 )
 
 // disk makes a real ext4 of the given size in a file, mounts it by a loop device and returns a directory on it. Sector is
@@ -150,14 +151,14 @@ func fill(t *testing.T, path string, leave int64) {
 	}
 	defer f.Close()
 	for {
-		v, err := statVolume(path)
+		v, err := file.StatVolume(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.free <= leave {
+		if v.Free <= leave {
 			return
 		}
-		if _, err := f.Write(make([]byte, min(1<<20, v.free-leave+4096))); err != nil {
+		if _, err := f.Write(make([]byte, min(1<<20, v.Free-leave+4096))); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Sync(); err != nil {
@@ -215,9 +216,9 @@ func TestDirectIORefusedAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	run(t, "mount", "-t", "ramfs", "ramfs", dir)
 	t.Cleanup(func() { run(t, "umount", dir) })
-	h, err := openHandle(filepath.Join(dir, "probe"), openMode{write: true, create: true, direct: true})
+	h, err := file.Open(filepath.Join(dir, "probe"), file.Mode{Write: true, Create: true, Direct: true})
 	if err == nil {
-		h.close()
+		h.Close()
 		t.Skip("this kernel's ramfs accepts direct I/O")
 	}
 	f := failure(t, dir, "fs.seqwrite", map[string]string{"size": "1MiB", "direct": "yes"})
@@ -262,15 +263,15 @@ func TestResidency(t *testing.T) {
 		t.Errorf("a warm file is resident to %s", b.State["resident_before"])
 	}
 	path := filepath.Join(dir, "records")
-	h, err := openHandle(path, openMode{})
+	h, err := file.Open(path, file.Mode{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.close()
-	if err := h.dropCache(); err != nil {
+	defer h.Close()
+	if err := h.DropCache(); err != nil {
 		t.Fatal(err)
 	}
-	if share, err := resident(path); err != nil || share > 0.01 {
+	if share, err := file.Resident(path); err != nil || share > 0.01 {
 		t.Errorf("after dropping the cache %v is resident, %v", share, err)
 	}
 	if b := weigh(t, dir, "fs.randread", 10, with(given, "cache", "as-is")); b.State["resident_before"] != "0.0%" || len(b.Warnings) > 0 {
@@ -290,7 +291,7 @@ func TestColdPagesAreDoubted(t *testing.T) {
 	if len(b.Warnings) > 0 {
 		t.Fatalf("warm reads are doubted: %v", b.Warnings)
 	}
-	if err := w.file.dropCache(); err != nil {
+	if err := w.file.DropCache(); err != nil {
 		t.Fatal(err)
 	}
 	w.noteResidency(b)

@@ -11,6 +11,7 @@ import (
 
 	"tare/internal/unit"
 	"tare/internal/workload"
+	"tare/internal/workload/file"
 )
 
 // Bounds of the parameters.
@@ -71,7 +72,7 @@ func rwKind(name, doc string, p profile, bs string, extra ...any) workload.Kind 
 		{Name: "size", Type: workload.Size, Default: "64MiB", Min: minRecord, Max: maxFile, Doc: "size of the file"},
 		{Name: "bs", Type: workload.Size, Default: bs, Min: minRecord, Max: maxRecord, Doc: "record size: bytes per operation"},
 		{Name: "direct", Type: workload.Bool, Default: "no", Doc: "bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); a file system that cannot is reported, not worked around"},
-		{Name: "data", Type: workload.Choice, Default: dataRandom, Choices: []string{dataRandom, dataZero}, Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin storage does not store"},
+		{Name: "data", Type: workload.Choice, Default: file.Random, Choices: []string{file.Random, file.Zero}, Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin storage does not store"},
 	}
 	for _, e := range extra {
 		switch e := e.(type) {

@@ -14,6 +14,7 @@ import (
 	"tare/internal/record"
 	"tare/internal/unit"
 	"tare/internal/workload"
+	"tare/internal/workload/file"
 )
 
 // When writes are flushed.
@@ -40,9 +41,9 @@ type rw struct {
 	warm    bool
 
 	path    string
-	file    *handle
-	content *content
-	order   order
+	file    *file.Handle
+	content *file.Content
+	order   file.Order
 	buf     []byte // what reads go to
 	gen     uint64 // generation of this trial's first pass of writes
 	last    int64  // the record touched last
@@ -67,19 +68,19 @@ func (t *rw) size() int64 { return t.records * int64(t.bs) }
 
 // Setup prepares or finds the file, opens it and draws the order. It is not timed.
 func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
-	t.content = newContent(t.data, t.bs, b.Seed)
-	t.order = newOrder(t.records, t.random, b.Seed)
-	t.buf = aligned(t.bs)
+	t.content = file.NewContent(t.data, t.bs, b.Seed)
+	t.order = file.NewOrder(t.records, t.random, b.Seed)
+	t.buf = file.Aligned(t.bs)
 	clear(t.buf) // touch every page now
 	t.gen = uint64(time.Now().UnixNano())
 	t.path = filepath.Join(b.Dir, "records")
-	_, on := volume(b.Dir)
+	_, on := file.Volume(b.Dir)
 	b.Note("fs", on)
 	if err := t.prepare(ctx, b); err != nil {
 		return err
 	}
 	var err error
-	if t.file, err = openRecords(t.path, openMode{write: t.write, create: t.create, direct: t.direct}); err != nil {
+	if t.file, err = file.Open(t.path, file.Mode{Write: t.write, Create: t.create, Direct: t.direct}); err != nil {
 		return err
 	}
 	b.Note("direct", strconv.FormatBool(t.direct))
@@ -102,39 +103,39 @@ func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
 func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 	if t.create {
 		if err := os.Remove(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return explain("remove", t.path, err)
+			return file.Explain("remove", t.path, err)
 		}
-		return checkRoom(b.Dir, t.size(), 2)
+		return file.CheckRoom(b.Dir, t.size(), 2)
 	}
-	p := prepared{path: t.path, content: t.content, records: t.records, key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
-	reused, err := p.ensure(ctx)
+	p := file.Prepared{Path: t.path, Content: t.content, Records: t.records, Key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
+	reused, err := p.Ensure(ctx)
 	b.Note("prepared", map[bool]string{true: "reused", false: "new"}[reused])
 	return err
 }
 
 // probeDirect does one direct operation, because some file systems accept O_DIRECT at open and refuse it later.
 func (t *rw) probeDirect(b *workload.Bench) error {
-	if n := directAlignment(t.path); n > 0 {
+	if n := file.DirectAlignment(t.path); n > 0 {
 		b.Note("direct_alignment", strconv.FormatInt(n, 10))
 	}
 	var err error
 	if t.create {
-		_, err = t.file.writeAt(t.content.record(0, t.gen), 0)
+		_, err = t.file.WriteAt(t.content.Record(0, t.gen), 0)
 	} else {
-		_, err = t.file.readAt(t.buf, 0)
+		_, err = t.file.ReadAt(t.buf, 0)
 	}
-	if err != nil && isRefusal(err) {
-		return refused(t.path, t.bs, err)
+	if err != nil && file.IsRefusal(err) {
+		return file.Refused(t.path, t.bs, err)
 	}
 	if err != nil {
-		return explain("try direct I/O on", t.path, err)
+		return file.Explain("try direct I/O on", t.path, err)
 	}
-	if v, on := volume(t.path); v.fs == "tmpfs" || v.fs == "ramfs" {
+	if v, on := file.Volume(t.path); v.FS == "tmpfs" || v.FS == "ramfs" {
 		b.Warn("direct-in-memory", fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
 			"give the environment a work directory on a disk, or use direct=no")
 	}
 	if t.create {
-		return t.file.truncate(0)
+		return t.file.Truncate(0)
 	}
 	return nil
 }
@@ -143,15 +144,15 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 func (t *rw) warmUp(ctx context.Context) error {
 	p := t.buf
 	if len(p) < 1<<20 {
-		p = aligned(1 << 20)
+		p = file.Aligned(1 << 20)
 	}
 	for off := int64(0); off < t.size(); {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := t.file.readAt(p, off)
+		n, err := t.file.ReadAt(p, off)
 		if err != nil {
-			return explain("read", t.path, err)
+			return file.Explain("read", t.path, err)
 		}
 		if n == 0 {
 			return fmt.Errorf("read %s: it ends after %d bytes and should have %d", t.path, off, t.size())
@@ -164,7 +165,7 @@ func (t *rw) warmUp(ctx context.Context) error {
 // noteResidency records how much of the file is in the page cache before the timed reads, and doubts reads that are to be
 // warm and are not.
 func (t *rw) noteResidency(b *workload.Bench) {
-	share, err := resident(t.path)
+	share, err := file.Resident(t.path)
 	if err != nil {
 		b.Note("resident_before", "unknown")
 		return
@@ -183,7 +184,7 @@ const chunk = 1024
 func (t *rw) Measure(ctx context.Context, b *workload.Bench) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer quiet()()
+	defer file.Quiet()()
 	for t.done < b.Work {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -208,8 +209,8 @@ func (t *rw) Measure(ctx context.Context, b *workload.Bench) error {
 func (t *rw) readSome(n int64) error {
 	f, buf, bs := t.file, t.buf, int64(t.bs)
 	for range n {
-		t.last = t.order.next()
-		if got, err := f.readAt(buf, t.last*bs); got != len(buf) || err != nil {
+		t.last = t.order.Next()
+		if got, err := f.ReadAt(buf, t.last*bs); got != len(buf) || err != nil {
 			return t.failed("read", got, err)
 		}
 	}
@@ -222,13 +223,13 @@ func (t *rw) writeSome(n int64) error {
 	each := t.fsync == syncEach || t.fsync == syncDataEach
 	for range n {
 		if t.create && t.inPass == 0 && t.pass > 0 {
-			if err := t.file.truncate(0); err != nil {
-				return explain("truncate", t.path, err)
+			if err := t.file.Truncate(0); err != nil {
+				return file.Explain("truncate", t.path, err)
 			}
 		}
-		t.last = t.order.next()
-		p := t.content.record(t.last, t.gen+t.pass)
-		if got, err := t.file.writeAt(p, t.last*bs); got != len(p) || err != nil {
+		t.last = t.order.Next()
+		p := t.content.Record(t.last, t.gen+t.pass)
+		if got, err := t.file.WriteAt(p, t.last*bs); got != len(p) || err != nil {
 			return t.failed("write", got, err)
 		}
 		if each {
@@ -258,12 +259,12 @@ func (t *rw) flush() error {
 func (t *rw) flushAs(how string) error {
 	var err error
 	if how == syncDataEach || how == syncDataEnd {
-		err = t.file.datasync()
+		err = t.file.Datasync()
 	} else {
-		err = t.file.sync()
+		err = t.file.Sync()
 	}
 	if err != nil {
-		return explain("flush", t.path, err)
+		return file.Explain("flush", t.path, err)
 	}
 	return nil
 }
@@ -274,10 +275,10 @@ func (t *rw) failed(op string, got int, err error) error {
 	if err == nil {
 		return fmt.Errorf("%s record %d of %s at offset %d: %d of %d bytes", op, t.last, t.path, off, got, t.bs)
 	}
-	if t.direct && isRefusal(err) {
-		return refused(t.path, t.bs, err)
+	if t.direct && file.IsRefusal(err) {
+		return file.Refused(t.path, t.bs, err)
 	}
-	return explain(fmt.Sprintf("%s record %d at offset %d of", op, t.last, off), t.path, err)
+	return file.Explain(fmt.Sprintf("%s record %d at offset %d of", op, t.last, off), t.path, err)
 }
 
 // Report verifies what was read or written and turns the time into rates.
@@ -287,7 +288,7 @@ func (t *rw) Report(b *workload.Bench) error {
 	}
 	b.Check("record_bytes", strconv.Itoa(t.bs))
 	if t.direct {
-		if share, err := resident(t.path); err == nil {
+		if share, err := file.Resident(t.path); err == nil {
 			b.Note("resident_after", fmt.Sprintf("%.1f%%", 100*share))
 			if share > 0.05 {
 				b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the page cache: the file system serves it buffered", 100*share),
@@ -304,27 +305,27 @@ func (t *rw) Report(b *workload.Bench) error {
 // wrote must carry its generation: an older one means that a write was lost.
 func (t *rw) verify(b *workload.Bench) error {
 	if !t.write && t.done > 0 {
-		if err := t.content.verify(t.buf, t.last); err != nil {
+		if err := t.content.Verify(t.buf, t.last); err != nil {
 			return fmt.Errorf("the last timed read: %w", err)
 		}
 	}
 	sample := t.sample(b.Seed)
 	for _, r := range sample {
-		n, err := t.file.readAt(t.buf, r*int64(t.bs))
+		n, err := t.file.ReadAt(t.buf, r*int64(t.bs))
 		if err != nil {
 			return err
 		}
 		if n != t.bs {
 			return fmt.Errorf("record %d has %d of %d bytes", r, n, t.bs)
 		}
-		if g := t.content.generation(t.buf); t.write && t.done >= t.records && t.content.stamps && g < t.gen {
+		if g := t.content.Generation(t.buf); t.write && t.done >= t.records && t.content.Stamped() && g < t.gen {
 			return fmt.Errorf("record %d still holds generation %d, from before this trial (%d): the write was lost", r, g, t.gen)
 		}
-		if err := t.content.verify(t.buf, r); err != nil {
+		if err := t.content.Verify(t.buf, r); err != nil {
 			return err
 		}
 	}
-	if t.write && t.data == dataRandom {
+	if t.write && t.data == file.Random {
 		if err := t.verifyLast(); err != nil {
 			return err
 		}
@@ -334,12 +335,12 @@ func (t *rw) verify(b *workload.Bench) error {
 	} else {
 		b.Check("file_bytes", strconv.FormatInt(t.size(), 10))
 	}
-	b.Check("data", t.content.digest(sample))
+	b.Check("data", t.content.Digest(sample))
 	return nil
 }
 
 func (t *rw) verifyLast() error {
-	n, err := t.file.readAt(t.buf, t.last*int64(t.bs))
+	n, err := t.file.ReadAt(t.buf, t.last*int64(t.bs))
 	if err != nil {
 		return err
 	}
@@ -347,10 +348,10 @@ func (t *rw) verifyLast() error {
 		return fmt.Errorf("record %d has %d of %d bytes", t.last, n, t.bs)
 	}
 	want := t.gen + uint64((t.done-1)/t.records)
-	if got := t.content.generation(t.buf); got != want {
+	if got := t.content.Generation(t.buf); got != want {
 		return fmt.Errorf("record %d was written in generation %d and still holds generation %d: the write was lost", t.last, want, got)
 	}
-	return t.content.verify(t.buf, t.last)
+	return t.content.Verify(t.buf, t.last)
 }
 
 // sample chooses the records that are verified: the first, the last and up to 14 between, of those that exist.
@@ -374,12 +375,12 @@ func (t *rw) sample(seed uint64) []int64 {
 func (t *rw) Cleanup(b *workload.Bench) error {
 	var err error
 	if t.file != nil {
-		err = t.file.close()
+		err = t.file.Close()
 		t.file = nil
 	}
 	if t.create && t.path != "" {
 		if rm := os.Remove(t.path); rm != nil && !errors.Is(rm, os.ErrNotExist) {
-			err = errors.Join(err, explain("remove", t.path, rm))
+			err = errors.Join(err, file.Explain("remove", t.path, rm))
 		}
 	}
 	return err

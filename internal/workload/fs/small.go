@@ -13,6 +13,7 @@ import (
 
 	"tare/internal/record"
 	"tare/internal/workload"
+	"tare/internal/workload/file"
 )
 
 // The phases of a small file's life, in order.
@@ -48,19 +49,19 @@ type small struct {
 
 // Setup makes the directories and the names.
 func (s *small) Setup(_ context.Context, b *workload.Bench) error {
-	_, on := volume(b.Dir)
+	_, on := file.Volume(b.Dir)
 	b.Note("fs", on)
 	root := filepath.Join(b.Dir, "small")
 	if err := os.RemoveAll(root); err != nil { // of a trial that was killed
-		return explain("remove", root, err)
+		return file.Explain("remove", root, err)
 	}
-	if err := checkRoom(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)), int64(s.files+s.dirs)+1); err != nil {
+	if err := file.CheckRoom(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)), int64(s.files+s.dirs)+1); err != nil {
 		return err
 	}
 	s.root = root
 	for d := range s.dirs {
 		if err := os.MkdirAll(filepath.Join(root, dirName(d)), 0o700); err != nil {
-			return explain("create", root, err)
+			return file.Explain("create", root, err)
 		}
 	}
 	s.page = newPayload(s.size, b.Seed)
@@ -68,7 +69,7 @@ func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 	var err error
 	s.tree, err = newTree(root, newNames(s.files, s.dirs), s.page, s.fsync)
 	if err != nil {
-		return explain("open", root, err)
+		return file.Explain("open", root, err)
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 func (s *small) Measure(ctx context.Context, b *workload.Bench) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer quiet()()
+	defer file.Quiet()()
 	rounds := (b.Work + int64(s.files) - 1) / int64(s.files)
 	for i := range rounds {
 		if err := ctx.Err(); err != nil {
@@ -97,7 +98,7 @@ func (s *small) round(n int) error {
 	for p := range phases {
 		for f := range n {
 			if err := s.tree.do(p, f); err != nil {
-				return explain(fmt.Sprintf("%s file %d below", phaseNames[p], f), s.root, err)
+				return file.Explain(fmt.Sprintf("%s file %d below", phaseNames[p], f), s.root, err)
 			}
 		}
 		now := time.Now()
@@ -181,7 +182,7 @@ func (s *small) Cleanup(*workload.Bench) error {
 	}
 	if s.root != "" {
 		if rm := os.RemoveAll(s.root); rm != nil {
-			err = errors.Join(err, explain("remove", s.root, rm))
+			err = errors.Join(err, file.Explain("remove", s.root, rm))
 		}
 	}
 	return err
@@ -195,8 +196,8 @@ type payload struct {
 }
 
 func newPayload(size int, seed uint64) *payload {
-	p := &payload{data: aligned(size), in: aligned(size + 1)}
-	fillRandom(p.data, seed)
+	p := &payload{data: file.Aligned(size), in: file.Aligned(size + 1)}
+	file.FillRandom(p.data, seed)
 	clear(p.in)
 	return p
 }
@@ -218,11 +219,7 @@ func (p *payload) check(f, n int) error {
 	return nil
 }
 
-func (p *payload) digest() string {
-	c := &content{pool: p.data, bs: len(p.data), slots: 1}
-	p.of(0)
-	return c.digest([]int64{0})
-}
+func (p *payload) digest() string { return file.Digest(p.of(0)) }
 
 // names holds the path of every file before and after its renaming, relative to the root, each ended by a zero byte as
 // system calls want them.

@@ -6,9 +6,11 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/workload/file"
 )
 
 // plainSync is the fsync of C programs. On macOS os.File.Sync would be F_FULLFSYNC, which does more.
 func plainSync(f *os.File) error {
-	return retry(func() error { return unix.Fsync(int(f.Fd())) })
+	return file.Retry(func() error { return unix.Fsync(int(f.Fd())) })
 }

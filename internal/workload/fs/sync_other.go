@@ -1,4 +1,4 @@
-//go:build !linux && !darwin && !freebsd
+//go:build !darwin && !freebsd && !(linux && (amd64 || arm64 || riscv64 || loong64 || ppc64le || s390x))
 
 package fs
 

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/workload/file"
 )
 
 // rawTree works by bare system calls relative to an open directory, as a C program would.
@@ -93,7 +95,7 @@ func (t *rawTree) fill(fd uintptr, p []byte) error {
 		return unix.ENOSPC // a regular file takes less than it is given only when it cannot grow
 	}
 	if t.fsync {
-		return retry(func() error { return unix.Fsync(int(fd)) })
+		return file.Retry(func() error { return unix.Fsync(int(fd)) })
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package fs
+package file
 
 import "golang.org/x/sys/unix"
 
@@ -9,5 +9,5 @@ func setDirect(fd int) error {
 	return err
 }
 
-// datasync is fsync: macOS has no fdatasync that differs.
-func (h *handle) datasync() error { return h.sync() }
+// Datasync is fsync: macOS has no fdatasync that differs.
+func (h *Handle) Datasync() error { return h.Sync() }

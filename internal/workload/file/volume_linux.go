@@ -1,4 +1,4 @@
-package fs
+package file
 
 import (
 	"errors"
@@ -16,11 +16,11 @@ var magics = map[int64]string{
 	0x2fc12fc1: "zfs", 0x786f4256: "vboxsf", 0xbacbacbc: "vmhgfs", 0x7366746e: "ntfs3", 0xca451a4e: "bcachefs",
 }
 
-// statVolume asks the file system that holds path.
-func statVolume(path string) (volumeInfo, error) {
+// StatVolume asks the file system that holds path.
+func StatVolume(path string) (VolumeInfo, error) {
 	var st unix.Statfs_t
-	if err := retry(func() error { return unix.Statfs(path, &st) }); err != nil {
-		return volumeInfo{}, err
+	if err := Retry(func() error { return unix.Statfs(path, &st) }); err != nil {
+		return VolumeInfo{}, err
 	}
 	name, known := magics[int64(uint32(st.Type))]
 	if !known {
@@ -30,21 +30,22 @@ func statVolume(path string) (volumeInfo, error) {
 	if unitBytes == 0 {
 		unitBytes = st.Bsize
 	}
-	v := volumeInfo{fs: name, free: int64(st.Bavail) * int64(unitBytes), inodes: int64(st.Ffree)}
+	v := VolumeInfo{FS: name, Free: int64(st.Bavail) * int64(unitBytes), Inodes: int64(st.Ffree)}
 	if st.Blocks == 0 { // ramfs and some shared folders do not count space
-		v.free = -1
+		v.Free = -1
 	}
 	if st.Files == 0 { // btrfs and many shared folders do not count files
-		v.inodes = -1
+		v.Inodes = -1
 	}
 	return v, nil
 }
 
-func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+// IsFull tells whether an error means that there is no space or quota left.
+func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// directAlignment asks for the alignment that direct I/O needs here, in bytes; 0 when the kernel does not tell, which
+// DirectAlignment asks for the alignment that direct I/O needs here, in bytes; 0 when the kernel does not tell, which
 // it does from Linux 6.1 on.
-func directAlignment(path string) int64 {
+func DirectAlignment(path string) int64 {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_DIOALIGN, &st); err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
 		return 0

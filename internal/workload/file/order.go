@@ -1,4 +1,4 @@
-package fs
+package file
 
 import (
 	"math/bits"
@@ -8,16 +8,16 @@ import (
 // maxShuffled bounds the memory of a precomputed order: 8 MiB. Larger files use a computed one.
 const maxShuffled = 1 << 20
 
-// order gives the records of one pass, each exactly once.
-type order interface {
-	// next returns the next record; after the last one of a pass it begins again with the first.
-	next() int64
+// Order gives the records of one pass, each exactly once.
+type Order interface {
+	// Next returns the next record; after the last one of a pass it begins again with the first.
+	Next() int64
 }
 
 // sequential is 0, 1, 2 ... n-1.
 type sequential struct{ n, i int64 }
 
-func (s *sequential) next() int64 {
+func (s *sequential) Next() int64 {
 	r := s.i
 	if s.i++; s.i == s.n {
 		s.i = 0
@@ -31,7 +31,7 @@ type shuffled struct {
 	i       int
 }
 
-func (s *shuffled) next() int64 {
+func (s *shuffled) Next() int64 {
 	r := s.records[s.i]
 	if s.i++; s.i == len(s.records) {
 		s.i = 0
@@ -60,7 +60,7 @@ func newScrambled(n int64, g *rand.Rand) *scrambled {
 	return s
 }
 
-func (s *scrambled) next() int64 {
+func (s *scrambled) Next() int64 {
 	for {
 		x := s.i
 		s.i = (s.i + 1) & s.mask
@@ -78,8 +78,8 @@ func (s *scrambled) next() int64 {
 	}
 }
 
-// newOrder makes the order of a pass over n records. The same seed gives the same order everywhere.
-func newOrder(n int64, random bool, seed uint64) order {
+// NewOrder makes the order of a pass over n records. The same seed gives the same Order everywhere.
+func NewOrder(n int64, random bool, seed uint64) Order {
 	if !random {
 		return &sequential{n: n}
 	}

@@ -1,11 +1,11 @@
 //go:build linux || darwin || freebsd
 
-package fs
+package file
 
 import "golang.org/x/sys/unix"
 
-// retry repeats a call that a signal interrupted.
-func retry(call func() error) error {
+// Retry repeats a call that a signal interrupted.
+func Retry(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
 			return err

@@ -1,4 +1,4 @@
-package fs
+package file
 
 import (
 	"syscall"
@@ -10,8 +10,8 @@ const directFlag = unix.O_DIRECT
 
 func setDirect(int) error { return nil }
 
-func (h *handle) datasync() error {
-	return retry(func() error {
+func (h *Handle) Datasync() error {
+	return Retry(func() error {
 		if _, _, e := syscall.Syscall(unix.SYS_FDATASYNC, uintptr(h.fd), 0, 0); e != 0 {
 			return e
 		}

@@ -1,4 +1,4 @@
-package fs
+package file
 
 import (
 	"math/rand/v2"
@@ -7,12 +7,12 @@ import (
 )
 
 // pass reads one pass of an order and fails unless it holds every record once.
-func pass(t *testing.T, o order, n int64) []int64 {
+func pass(t *testing.T, o Order, n int64) []int64 {
 	t.Helper()
 	seen := make([]bool, n)
 	out := make([]int64, n)
 	for i := range out {
-		r := o.next()
+		r := o.Next()
 		if r < 0 || r >= n || seen[r] {
 			t.Fatalf("n=%d: record %d at step %d is out of range or repeated", n, r, i)
 		}
@@ -25,9 +25,9 @@ func pass(t *testing.T, o order, n int64) []int64 {
 func TestOrdersAreFullAndRepeat(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int64{1, 2, 3, 7, 64, 1000, 4097, 1<<20 + 3} {
-		orders := map[string]order{
-			"sequential": newOrder(n, false, 5),
-			"shuffled":   newOrder(n, true, 5),
+		orders := map[string]Order{
+			"sequential": NewOrder(n, false, 5),
+			"shuffled":   NewOrder(n, true, 5),
 			"scrambled":  newScrambled(n, g),
 		}
 		for name, o := range orders {
@@ -40,7 +40,7 @@ func TestOrdersAreFullAndRepeat(t *testing.T) {
 
 func TestOrderDependsOnSeedOnly(t *testing.T) {
 	for _, n := range []int64{1000, maxShuffled + 10} {
-		a, b, c := pass(t, newOrder(n, true, 1), n), pass(t, newOrder(n, true, 1), n), pass(t, newOrder(n, true, 2), n)
+		a, b, c := pass(t, NewOrder(n, true, 1), n), pass(t, NewOrder(n, true, 1), n), pass(t, NewOrder(n, true, 2), n)
 		if !slices.Equal(a, b) || slices.Equal(a, c) {
 			t.Errorf("n=%d: same seed equal %v, other seed equal %v", n, slices.Equal(a, b), slices.Equal(a, c))
 		}
@@ -51,7 +51,7 @@ func TestOrderDependsOnSeedOnly(t *testing.T) {
 // neighbours is n/3, and a record is followed by its neighbour about once in the whole pass.
 func TestScrambledLooksRandom(t *testing.T) {
 	const n = maxShuffled + 12345
-	o := pass(t, newOrder(n, true, 9), n)
+	o := pass(t, NewOrder(n, true, 9), n)
 	var sum float64
 	next := 0
 	for i := 1; i < n; i++ {
@@ -62,7 +62,7 @@ func TestScrambledLooksRandom(t *testing.T) {
 		sum += float64(max(d, -d))
 	}
 	if mean := sum / (n - 1) / n; mean < 0.30 || mean > 0.37 {
-		t.Errorf("mean distance is %.3f n, a random order has 0.333 n", mean)
+		t.Errorf("mean distance is %.3f n, a random Order has 0.333 n", mean)
 	}
 	if next > 100 {
 		t.Errorf("%d records are followed by their neighbour", next)

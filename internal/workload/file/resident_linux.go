@@ -1,4 +1,4 @@
-package fs
+package file
 
 import (
 	"os"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident returns which share of a file is in the page cache, 0 to 1, by mincore(2). The kernel tells the truth to those
+// Resident returns which share of a file is in the page cache, 0 to 1, by mincore(2). The kernel tells the truth to those
 // who may write the file.
-func resident(path string) (float64, error) {
+func Resident(path string) (float64, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
