@@ -18,14 +18,15 @@ func didYouMean(typed string, names []string) string { return unit.DidYouMean(ty
 func (a *app) listCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
-		Use: "list [environments|workloads] [NAME]", Short: "List environments and workloads with their settings and metrics",
+		Use: "list [environments|mounts|workloads] [NAME]", Short: "List environments, mounts and workloads with their settings and metrics",
 		Long: `List what tare can enter and what it can measure. With a NAME, everything about that one:
 
     tare list
     tare list workloads fs.randread
-    tare list environments qemu`,
+    tare list environments qemu
+    tare list mounts virtiofs`,
 		Args:      cobra.MaximumNArgs(2),
-		ValidArgs: []string{"environments", "workloads"},
+		ValidArgs: listTopics,
 		RunE: func(c *cobra.Command, args []string) error {
 			if format != "text" && format != "json" {
 				return usagef("--format is text or json, not %q", format)
@@ -38,29 +39,95 @@ func (a *app) listCommand() *cobra.Command {
 				name = args[1]
 			}
 			switch topic {
-			case "", "environments", "workloads":
+			case "", "environments", "mounts", "workloads":
 			default:
-				return usagef("there is no list of %q%s", topic, didYouMean(topic, []string{"environments", "workloads"}))
+				return usagef("there is no list of %q%s", topic, didYouMean(topic, listTopics))
 			}
 			if format == "json" {
 				return a.listJSON()
 			}
-			if topic != "workloads" {
-				if err := a.listEnvironments(name); err != nil {
+			lists := map[string]func(string) error{"environments": a.listEnvironments, "mounts": a.listMounts, "workloads": a.listWorkloads}
+			if topic != "" {
+				return lists[topic](name)
+			}
+			for i, t := range listTopics {
+				if i > 0 {
+					fmt.Fprintln(a.out)
+				}
+				if err := lists[t](""); err != nil {
 					return err
 				}
-			}
-			if topic == "" {
-				fmt.Fprintln(a.out)
-			}
-			if topic != "environments" {
-				return a.listWorkloads(name)
 			}
 			return nil
 		},
 	}
 	c.Flags().StringVar(&format, "format", "text", "text or json")
 	return c
+}
+
+// listTopics are what can be listed, in that order.
+var listTopics = []string{"environments", "mounts", "workloads"}
+
+// mountKinds returns the kinds of mounts over all drivers, each with the drivers that have it.
+func (a *app) mountKinds() (kinds []env.MountKind, drivers map[string][]string) {
+	drivers = map[string][]string{}
+	for _, d := range a.drivers.All() {
+		for _, m := range d.Mounts {
+			if drivers[m.Name] == nil {
+				kinds = append(kinds, m)
+			}
+			drivers[m.Name] = append(drivers[m.Name], d.Name)
+		}
+	}
+	return kinds, drivers
+}
+
+func (a *app) listMounts(name string) error {
+	kinds, drivers := a.mountKinds()
+	if name == "" {
+		fmt.Fprintln(a.out, "Mounts: -m ENVIRONMENT:NAME[=KIND[:ARGUMENT][?key=value&...]]")
+	}
+	names := []string{}
+	for _, m := range kinds {
+		names = append(names, m.Name)
+		form := m.Name
+		if m.ArgDoc != "" {
+			form += ":" + m.ArgDoc
+		}
+		switch name {
+		case "":
+			fmt.Fprintf(a.out, "  %-22s %s (%s)\n", form, firstSentence(m.Doc), strings.Join(drivers[m.Name], ", "))
+		case m.Name:
+			a.describeMount(m, drivers[m.Name])
+			return nil
+		}
+	}
+	if name != "" {
+		return usagef("no mount is called %q%s", name, didYouMean(name, names))
+	}
+	return nil
+}
+
+// describeMount tells everything about a kind of mount; settings may differ between the drivers that have it.
+func (a *app) describeMount(m env.MountKind, drivers []string) {
+	fmt.Fprintf(a.out, "%s (in %s)\n%s\n", m.Name, strings.Join(drivers, ", "), wrap(m.Doc, 2, 96))
+	if m.ArgDoc != "" {
+		fmt.Fprintf(a.out, "\n  argument: %s\n", m.ArgDoc)
+	}
+	shown := map[string]bool{}
+	for _, name := range drivers {
+		d, _ := a.drivers.Lookup(name)
+		kind, _ := d.MountKind(m.Name)
+		for _, s := range kind.Settings {
+			if !shown[s.Name] {
+				if len(shown) == 0 {
+					fmt.Fprintln(a.out, "\n  settings:")
+				}
+				shown[s.Name] = true
+				printSetting(a.out, s)
+			}
+		}
+	}
 }
 
 func (a *app) listEnvironments(name string) error {
@@ -96,12 +163,23 @@ func describeDriver(w io.Writer, d env.Info) {
 		fmt.Fprintln(w, "\n  settings:")
 	}
 	for _, s := range d.Settings {
-		def := ""
-		if s.Default != "" {
-			def = " [" + s.Default + "]"
-		}
-		fmt.Fprintf(w, "    %-14s %s%s\n", s.Name, s.Doc, def)
+		printSetting(w, s)
 	}
+	if len(d.Mounts) > 0 {
+		names := []string{}
+		for _, m := range d.Mounts {
+			names = append(names, m.Name)
+		}
+		fmt.Fprintf(w, "\n  mounts: %s\n", strings.Join(names, ", "))
+	}
+}
+
+func printSetting(w io.Writer, s env.Setting) {
+	def := ""
+	if s.Default != "" {
+		def = " [" + s.Default + "]"
+	}
+	fmt.Fprintf(w, "    %-14s %s%s\n", s.Name, s.Doc, def)
 }
 
 func (a *app) listWorkloads(name string) error {
@@ -167,6 +245,16 @@ func (a *app) listJSON() error {
 		Argument string    `json:"argument,omitempty"`
 		Required bool      `json:"argument_required,omitempty"`
 		Settings []setting `json:"settings"`
+		Mounts   []string  `json:"mounts,omitempty"`
+	}
+	type mount struct {
+		Name     string    `json:"name"`
+		Doc      string    `json:"doc"`
+		Drivers  []string  `json:"drivers"`
+		Argument string    `json:"argument,omitempty"`
+		Shared   bool      `json:"shared"`
+		Sync     bool      `json:"sync"`
+		Settings []setting `json:"settings"`
 	}
 	type parameter struct {
 		Name     string   `json:"name"`
@@ -186,6 +274,7 @@ func (a *app) listJSON() error {
 	}
 	var l struct {
 		Environments []environment `json:"environments"`
+		Mounts       []mount       `json:"mounts"`
 		Workloads    []kind        `json:"workloads"`
 	}
 	for _, d := range a.drivers.All() {
@@ -193,7 +282,18 @@ func (a *app) listJSON() error {
 		for _, s := range d.Settings {
 			e.Settings = append(e.Settings, setting{s.Name, s.Default, s.Doc})
 		}
+		for _, m := range d.Mounts {
+			e.Mounts = append(e.Mounts, m.Name)
+		}
 		l.Environments = append(l.Environments, e)
+	}
+	kinds, drivers := a.mountKinds()
+	for _, m := range kinds {
+		j := mount{Name: m.Name, Doc: m.Doc, Drivers: drivers[m.Name], Argument: m.ArgDoc, Shared: m.Shared, Sync: m.Sync, Settings: []setting{}}
+		for _, s := range m.Settings {
+			j.Settings = append(j.Settings, setting{s.Name, s.Default, s.Doc})
+		}
+		l.Mounts = append(l.Mounts, j)
 	}
 	for _, k := range a.kinds {
 		w := kind{Name: k.Name, Family: k.Family, Doc: k.Doc, WorkUnit: k.WorkUnit, Parameters: []parameter{}, Metrics: k.Metrics}

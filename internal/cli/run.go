@@ -55,16 +55,17 @@ to those of the plan, or select from them where all are bare names that the plan
     tare run plan.yaml
     tare run -e host -e box=namespace -e 'vm=qemu?accel=tcg&cpus=2&memory=1GiB' -w cpu.prime:max=20000 -w fs.randread:size=64MiB,bs=4KiB -o out
     tare run -e host -e lab=ssh:user@lab -w command:command='make -j2'
+    tare run -e vm=qemu -m vm:9p -m 'vm:loose=9p?cache=loose' -m vm:virtiofs -w fs.smallfiles -w fs.seqread:bs=4KiB..1MiB
     tare run --resume out
 
-"tare list" shows the environments and workloads, "tare list workloads KIND" the parameters of one.`,
+"tare list" shows the environments, mounts and workloads, "tare list workloads KIND" the parameters of one.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.quick && f.full {
 				return usagef("--quick and --full exclude each other")
 			}
 			if f.resume != "" {
-				for _, name := range []string{"env", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
+				for _, name := range []string{"env", "mount", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume goes on with the plan and in the folder of its bundle; leave --%s out", name)
 					}
@@ -85,6 +86,7 @@ to those of the plan, or select from them where all are bare names that the plan
 	}
 	fl := c.Flags()
 	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
+	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
 	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [host, or else the first]")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")

@@ -227,13 +227,15 @@ func (d *draft) flagWorkloads(texts []string, t *Tables, p *problems) {
 	}
 	for _, text := range texts {
 		at := pos{file: "-w " + text}
-		w, err := parseWork(text, t)
+		all, err := parseWork(text, t)
 		if err != nil {
 			p.add(at, "%s", oneLine(err.Error()))
 			continue
 		}
-		d.Workloads = append(d.Workloads, w)
-		d.workAt = append(d.workAt, at)
+		for _, w := range all {
+			d.Workloads = append(d.Workloads, w)
+			d.workAt = append(d.workAt, at)
+		}
 	}
 	if len(d.Workloads) > maxWorkloads {
 		p.add(pos{file: "-w"}, "%d workloads are more than %d", len(d.Workloads), maxWorkloads)

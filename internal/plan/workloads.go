@@ -31,30 +31,35 @@ func (r *reader) workloads(d *draft, n *node) {
 		return
 	}
 	for _, item := range n.items {
-		w, targetsAt, ok := r.workload(item)
-		if ok {
+		all, targetsAt := r.workload(item)
+		for _, w := range all {
 			d.Workloads = append(d.Workloads, w)
 			d.workAt = append(d.workAt, item.at)
 			d.targetsAt = append(d.targetsAt, targetsAt)
 		}
 	}
+	if len(d.Workloads) > maxWorkloads {
+		r.p.add(n.at, "the lists and ranges of parameters give %d workloads; at most %d fit a plan", len(d.Workloads), maxWorkloads)
+	}
 }
 
 // workload reads one of the three forms: KIND[:key=value,...], {KIND: {key: value}}, {kind: KIND, key: value}.
-func (r *reader) workload(n *node) (w Workload, targetsAt pos, ok bool) {
+// A parameter that is a list or a range of sizes gives a workload for each value.
+func (r *reader) workload(n *node) (all []Workload, targetsAt pos) {
+	var w Workload
 	switch {
 	case n.kind == scalar:
-		w, err := parseWork(n.text, r.t)
+		all, err := parseWork(n.text, r.t)
 		if err != nil {
 			r.p.add(n.at, "%v", err)
 		}
-		return w, n.at, err == nil
+		return all, n.at
 	case n.kind == null:
 		r.p.add(n.at, `expected a workload such as cpu.prime, found %s; the workload called null is written "null", in quotes`, n.kind)
-		return w, n.at, false
+		return nil, n.at
 	case n.kind != mapping:
 		r.p.add(n.at, "expected a workload such as cpu.prime, found %s", n.kind)
-		return w, n.at, false
+		return nil, n.at
 	}
 	kind, kindAt, body := "", n.at, n.keys
 	for _, e := range n.keys {
@@ -68,21 +73,20 @@ func (r *reader) workload(n *node) (w Workload, targetsAt pos, ok bool) {
 		kind, kindAt, body = e.key, e.at, e.value.keys
 		if e.value.kind == scalar || e.value.kind == list {
 			r.p.add(e.value.at, "%s: expected parameters such as { size: 64MiB }, found %s", quote(kind), e.value.kind)
-			return w, n.at, false
+			return nil, n.at
 		}
 	}
 	if kind == "" {
 		r.p.add(n.at, "this workload has no kind: write kind: NAME; `tare list workloads` shows them")
-		return w, n.at, false
+		return nil, n.at
 	}
 	w.Kind = kind
 	given, targetsAt, ok := r.workloadKeys(&w, body, n.at)
 	k, known := r.lookup(kind, kindAt)
 	if !known || !ok {
-		return w, targetsAt, false
+		return nil, targetsAt
 	}
-	w.Params, ok = r.params(k, given, n.at)
-	return w, targetsAt, ok
+	return r.sweep(w, k, given, n.at), targetsAt
 }
 
 func (r *reader) lookup(kind string, at pos) (*workload.Kind, bool) {
@@ -100,19 +104,30 @@ func (r *reader) lookup(kind string, at pos) (*workload.Kind, bool) {
 type given struct {
 	name, text string
 	at, value  pos
+	items      []string // of a list in place of one value
 }
 
 func (r *reader) workloadKeys(w *Workload, keys []*entry, at pos) (params []given, targetsAt pos, ok bool) {
 	ok, targetsAt = true, at
 	param := func(e *entry) {
-		text, scalar := r.value(e.value, "a value for "+e.key)
-		ok = ok && scalar
+		var items []string
+		text, good := "", true
+		if e.value.kind == list && len(e.value.items) > 0 {
+			for _, item := range e.value.items {
+				v, is := r.value(item, "a value for "+e.key)
+				items, good = append(items, v), good && is
+			}
+			text = items[0]
+		} else {
+			text, good = r.value(e.value, "a value for "+e.key)
+		}
+		ok = ok && good
 		if slices.ContainsFunc(params, func(g given) bool { return g.name == e.key }) {
 			r.p.add(e.at, "%q is given twice", e.key)
 			ok = false
 			return
 		}
-		params = append(params, given{e.key, text, e.at, e.value.at})
+		params = append(params, given{e.key, text, e.at, e.value.at, items})
 	}
 	for _, e := range keys {
 		switch e.key {
@@ -306,31 +321,31 @@ func shortText(v string) string {
 // parseWork reads KIND[:key=value,...], the form of -w. A value may hold a comma as `\,` and a backslash as `\\`, or be
 // quoted: key="a,b". The value of command= is everything that follows it, as it stands. label= and trial= are the
 // workload's own. With t nil, nothing is checked against the kinds.
-func parseWork(text string, t *Tables) (Workload, error) {
+func parseWork(text string, t *Tables) ([]Workload, error) {
 	name, rest, has := strings.Cut(text, ":")
 	w := Workload{Kind: name}
 	var k *workload.Kind
 	if t != nil {
 		if k = t.kind(name); k == nil {
-			return w, fmt.Errorf("no workload is called %s%s", quote(name), didYouMean(name, t.kindNames(), "there are"))
+			return nil, fmt.Errorf("no workload is called %s%s", quote(name), didYouMean(name, t.kindNames(), "there are"))
 		}
 	}
 	params := map[string]string{}
 	if has {
 		pairs, err := splitPairs(rest)
 		if err != nil {
-			return w, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for _, kv := range pairs {
 			if _, twice := params[kv[0]]; twice {
-				return w, fmt.Errorf("%s: %s is given twice", name, kv[0])
+				return nil, fmt.Errorf("%s: %s is given twice", name, kv[0])
 			}
 			params[kv[0]] = kv[1]
 		}
 	}
 	if label, ok := params["label"]; ok {
 		if msg := checkLabel(label); msg != "" {
-			return w, fmt.Errorf("%s: %s", name, msg)
+			return nil, fmt.Errorf("%s: %s", name, msg)
 		}
 		w.Label = label
 		delete(params, "label")
@@ -338,24 +353,36 @@ func parseWork(text string, t *Tables) (Workload, error) {
 	if s, ok := params["trial"]; ok {
 		v, err := time.ParseDuration(s)
 		if err != nil || v < minTrial || v > maxTrial {
-			return w, fmt.Errorf("%s: trial: expected a duration from %v to %v, found %q", name, minTrial, maxTrial, s)
+			return nil, fmt.Errorf("%s: trial: expected a duration from %v to %v, found %q", name, minTrial, maxTrial, s)
 		}
 		w.Trial = v
 		delete(params, "trial")
 	}
 	w.Params = params
 	if k == nil {
-		return w, nil
+		return []Workload{w}, nil
 	}
-	p, err := k.Resolve(params)
-	if err != nil {
-		return w, err
+	var all []Workload
+	var refused error
+	combinations := combine(k, params, nil)
+	for _, c := range combinations {
+		p, err := k.Resolve(c)
+		if err != nil {
+			return nil, err
+		}
+		if err := together(k, p); err != nil {
+			refused = fmt.Errorf("%s: %w", name, err)
+			continue
+		}
+		each := w
+		each.Params = p
+		all = append(all, each)
 	}
-	if err := together(k, p); err != nil {
-		return w, fmt.Errorf("%s: %w", name, err)
+	if len(all) == 0 {
+		return nil, refused
 	}
-	w.Params = p
-	return w, nil
+	tellApart(k, all)
+	return all, nil
 }
 
 // splitPairs reads key=value,key=value with the escapes of parseWork.

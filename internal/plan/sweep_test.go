@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"tare/internal/env"
+)
+
+func labels(p *Plan) []string {
+	var out []string
+	for _, w := range p.Workloads {
+		out = append(out, w.Label)
+	}
+	return out
+}
+
+func TestRangesAndListsOfParametersGiveAWorkloadEach(t *testing.T) {
+	src := `
+environments: [host]
+workloads:
+  - fs.randread:size=16KiB,bs=4KiB..64KiB
+  - {kind: fs.randread, bs: [4KiB, 1MiB], size: [64KiB, 2MiB], direct: yes}
+  - {kind: fs.randread, label: w, bs: 4KiB..8KiB}
+`
+	p, err := Parse("p.yaml", []byte(src), tables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A record that is larger than its file is left out.
+	want := []string{
+		"fs.randread size=16KiB", "fs.randread size=16KiB bs=8KiB", "fs.randread size=16KiB bs=16KiB",
+		"fs.randread size=64KiB direct=true", "fs.randread size=2MiB direct=true", "fs.randread size=2MiB bs=1MiB direct=true",
+		"w bs=4KiB", "w bs=8KiB",
+	}
+	if got := labels(p); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for src, want := range map[string]string{
+		"fs.randread:size=4KiB,bs=8KiB..64KiB":    "larger than",
+		"fs.randread:bs=64KiB..4KiB":              "bs",
+		"{kind: fs.randread, bs: [4KiB, nine]}":   "nine",
+		"{kind: fs.randread, bs: [], size: 1MiB}": "bs",
+	} {
+		if _, err := Parse("p.yaml", []byte("workloads:\n  - "+src), tables()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gives %v, want %q", src, err, want)
+		}
+	}
+}
+
+func mountTables() Tables {
+	t := tables()
+	t.Kinds[1].Needs.FS = true
+	infos := t.Drivers.All()
+	vm := infos[slices.IndexFunc(infos, func(i env.Info) bool { return i.Name == "qemu" })]
+	vm.Name = "machine"
+	vm.Mounts = []env.MountKind{
+		{Name: "9p", Settings: []env.Setting{{Name: "cache", Check: env.OneOf("none", "loose")}}},
+		{Name: "dir", ArgDoc: "DIR", ArgNeeds: true},
+	}
+	t.Drivers = env.NewRegistry(append(slices.Clone(infos), vm)...)
+	return t
+}
+
+func TestMountsAreTargets(t *testing.T) {
+	src := `
+baseline: vm:9p
+environments:
+  host: local
+  vm: machine
+  vm:9p:
+  vm:loose: 9p?cache=loose
+  vm:long: {kind: dir, arg: /srv/a b}
+workloads: [cpu.prime, fs.randread]
+`
+	p, err := Parse("p.yaml", []byte(src), mountTables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Environment{
+		{Name: "host", Text: "local"}, {Name: "vm", Text: "machine"}, {Name: "vm:9p", Of: "vm", Text: "9p"},
+		{Name: "vm:loose", Of: "vm", Text: "9p?cache=loose"}, {Name: "vm:long", Of: "vm", Text: "dir:/srv/a b"},
+	} {
+		if got := p.Environments[i]; got.Name != want.Name || got.Of != want.Of || got.Text != want.Text {
+			t.Errorf("environment %d is %+v, want %+v", i, got, want)
+		}
+	}
+	if w := p.Workloads[0]; w.On("vm:loose") || !w.On("vm") {
+		t.Errorf("a workload without files runs in %q", w.Targets)
+	}
+	if w := p.Workloads[1]; !w.On("vm:loose") || !w.On("host") {
+		t.Errorf("a workload with files runs in %q", w.Targets)
+	}
+	again, err := Unmarshal("plan.yaml", Marshal(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(Marshal(again)); got != string(Marshal(p)) || again.Environments[3].Of != "vm" || len(again.Mounts("vm")) != 3 {
+		t.Errorf("a resolved plan changes when it is read:\n%s", got)
+	}
+}
+
+func TestMountsOfTheCommandLine(t *testing.T) {
+	p, err := FromFlags(nil, Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{"vm:9p", "vm:l=9p?cache=loose"}, Workloads: []string{"fs.randread"}}, mountTables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.Mounts("vm")); n != 2 || p.Environments[3].Name != "vm:l" {
+		t.Errorf("%+v", p.Environments)
+	}
+	only, err := FromFlags(p, Flags{Environments: []string{"vm:l", "host"}}, mountTables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(only.Environments) != 3 || only.Environments[1].Name != "vm" {
+		t.Errorf("a selected mount does not bring its environment: %+v", only.Environments)
+	}
+	for text, want := range map[string]string{
+		"9p": "names no environment", "box:9p": "not in the plan", "vm:8p": `did you mean "9p"`, "vm:x=9p?cache=lose": `did you mean "loose"`,
+		"vm:x=dir": "needs an argument", "host:9p": "has no mounts", "vm:9p:x": "takes no argument", "vm:x=9p?size=1": "no setting",
+	} {
+		_, err := FromFlags(nil, Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{text}, Workloads: []string{"fs.randread"}}, mountTables())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("-m %s gives %v, want %q", text, err, want)
+		}
+	}
+	bad := Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{"vm:9p"}, Workloads: []string{"cpu.prime"}}
+	if p, err := FromFlags(nil, bad, mountTables()); err != nil || p.Workloads[0].On("vm:9p") {
+		t.Errorf("%v", err)
+	}
+}
