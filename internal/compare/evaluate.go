@@ -51,6 +51,7 @@ func Evaluate(in Input) *Result {
 		r.Cells[i] = w.Cell
 	}
 	r.Families = append(r.Families, e.summaries()...)
+	r.Costs = e.costs(r)
 	r.Findings = append(r.Findings, e.findings(r)...)
 	return r
 }
