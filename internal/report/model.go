@@ -101,6 +101,13 @@ func Renderers() []Format {
 	return []Format{
 		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
 		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json"},
+		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md"},
+		{Name: "csv", Doc: "the raw trials, tidy: a row for each metric of each trial", Render: CSV, Suffix: ".csv"},
+		{Name: "parquet", Doc: "the raw trials with the columns of csv, typed", Render: Parquet, Suffix: ".parquet", Binary: true},
+		{Name: "benchstat", Doc: "the raw trials in Go's benchmark format, for benchstat -col target", Render: Benchstat, Suffix: ".bench"},
+		{Name: "iozone", Doc: "the matrices of fs.matrix as iozone -R prints them", Render: Iozone},
+		{Name: "junit", Doc: "cells and conditions as test cases, for a CI system", Render: JUnit, Suffix: ".xml"},
+		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub},
 	}
 }
 

@@ -36,12 +36,15 @@ func (t *terminal) table() {
 	t.stacked(t.tableRows(false))
 }
 
-func (t *terminal) tableRows(narrow bool) []tableRow {
+func (t *terminal) tableRows(narrow bool) []tableRow { return t.rowsOf(t.Text.Details, narrow) }
+
+// rowsOf makes the rows of the primary metrics, or with all those of every metric, and notes which signs they use.
+func (t *terminal) rowsOf(all, narrow bool) []tableRow {
 	t.usedSign, t.usedMark, t.margin = [signs]bool{}, [marks]bool{}, 0
 	var rows []tableRow
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		if !r.Primary && !t.Text.Details {
+		if !r.Primary && !all {
 			continue
 		}
 		row := tableRow{label: clean(r.Workload)}

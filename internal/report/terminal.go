@@ -148,7 +148,10 @@ func names(list []string, name string) bool {
 	return len(list) == 0
 }
 
-func (t *terminal) legend() {
+func (t *terminal) legend() { t.items("  ", t.legendItems()) }
+
+// legendItems explains the signs and marks that the table uses.
+func (t *terminal) legendItems() []string {
 	var items []string
 	for s := range glyphs {
 		if !t.usedSign[s] {
@@ -168,7 +171,7 @@ func (t *terminal) legend() {
 	if t.narrow {
 		items = append(items, "± half the interval")
 	}
-	t.items("  ", items)
+	return items
 }
 
 func (t *terminal) footer() {

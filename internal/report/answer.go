@@ -1,0 +1,132 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"tare/internal/compare"
+	"tare/internal/record"
+)
+
+// Answer is one sentence of a report's first lines: what a family of workloads costs in one candidate.
+type Answer struct {
+	Family, Target string
+	Text           string
+}
+
+// Answers says what each family of workloads costs in each candidate, in the order of the rows. A family of one workload
+// has that workload's verdict; the mean of several has none, so only its figure and interval are told. Where there is no
+// figure at all the sentence says so.
+func (m *Model) Answers() []Answer {
+	var answers []Answer
+	for i := range m.Families {
+		f := &m.Families[i]
+		for col, s := range f.Columns {
+			if t := m.Columns[col].Target; !t.Baseline {
+				answers = append(answers, Answer{f.Family, t.Name, sentence(f.Family) + ": " + m.answer(f.Family, col, s) + "."})
+			}
+		}
+	}
+	if len(answers) == 0 {
+		for _, c := range m.Columns {
+			if !c.Target.Baseline {
+				answers = append(answers, Answer{Target: c.Target.Name, Text: fmt.Sprintf("Nothing can be told of %s yet.", clean(c.Target.Name))})
+			}
+		}
+	}
+	return answers
+}
+
+func (m *Model) answer(family string, col int, s *compare.Summary) string {
+	target, baseline := clean(m.Columns[col].Target.Name), clean(m.Run.Baseline)
+	if s == nil || !(s.Ratio > 0) {
+		return "nothing can be told of " + target
+	}
+	figure := ratioText(s.Ratio) + "x"
+	if interval := bracket(s.Low, s.High, s.High > 0); interval != "" {
+		figure += " " + interval
+	}
+	over := ""
+	if s.Cells > 1 {
+		over = fmt.Sprintf(" in the mean of %d workloads", s.Cells)
+	}
+	scope := clean(m.Run.Scope)
+	if c := m.only(family, col); c != nil && s.Cells == 1 {
+		switch c.Verdict {
+		case record.Equivalent:
+			return fmt.Sprintf("%s costs the same as %s within %s, %s, %s", target, baseline, percentText(c.SameMargin), figure, scope)
+		case record.Different, record.Measured:
+		default:
+			return fmt.Sprintf("%s cannot be told from %s yet, %s, %s", target, baseline, figure, scope)
+		}
+	}
+	if s.High == 0 || s.Low <= 1 && s.High >= 1 {
+		return fmt.Sprintf("%s costs %s against %s%s, %s; that may be no difference at all", target, figure, baseline, over, scope)
+	}
+	return fmt.Sprintf("%s costs %s against %s%s, %s", target, figure, baseline, over, scope)
+}
+
+// only returns the one primary cell of a family in a column that has a ratio; nil when there are none or several.
+func (m *Model) only(family string, col int) *compare.Cell {
+	var found *compare.Cell
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		if c := r.Cells[col]; r.Primary && r.Family == family && c != nil && c.Center > 0 && c.Ratio.Center > 0 {
+			if found != nil {
+				return nil
+			}
+			found = c
+		}
+	}
+	return found
+}
+
+// bracket writes an interval as in "[7.90, 9.00]"; "" where there is none.
+func bracket(low, high float64, has bool) string {
+	if !has || !(low > 0) || !(high >= low) {
+		return ""
+	}
+	return "[" + ratioText(low) + ", " + ratioText(high) + "]"
+}
+
+// sentence makes a name the beginning of a sentence.
+func sentence(s string) string {
+	s = clean(s)
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[n:]
+}
+
+// title is what a page is headed with: the plan's name or what was compared.
+func (m *Model) title() string {
+	if m.Run.Name != "" {
+		return clean(m.Run.Name)
+	}
+	var names []string
+	for i := range m.Targets {
+		if t := &m.Targets[i]; !t.Baseline {
+			names = append(names, clean(t.Name))
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return clean(m.Run.Baseline)
+	case len(names) > 4:
+		return fmt.Sprintf("%d targets against %s", len(names), clean(m.Run.Baseline))
+	}
+	return strings.Join(names, ", ") + " against " + clean(m.Run.Baseline)
+}
+
+// subtitle says how much was measured, of what, and by which program.
+func (m *Model) subtitle() string {
+	blocks := plural(m.Run.Blocks, "block")
+	if n := len(m.Targets); n > 1 {
+		blocks += fmt.Sprintf(" of %d targets", n)
+	}
+	text := fmt.Sprintf("baseline %s; %s, %s; %s; tare %s", clean(m.Run.Baseline), blocks, clean(m.Run.Scope), durationText(m.Run.Seconds), clean(m.Run.Version))
+	if !m.Run.Finished {
+		text += "; this run has not ended"
+	}
+	return text
+}

@@ -1,0 +1,39 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetBatch is how many rows are handed to the writer at once.
+const parquetBatch = 1024
+
+// Parquet writes the raw trials with the columns of CSV, typed. What is not known is null, and text stands as it is:
+// nothing takes a Parquet string for a formula. A row group holds the whole run, so that each column is read at once.
+func Parquet(w io.Writer, m *Model) error {
+	p := parquet.NewGenericWriter[raw](w, parquet.CreatedBy("tare", clean(m.Run.Version), clean(m.Run.Build)))
+	var batch []raw
+	flush := func() error {
+		_, err := p.Write(batch)
+		batch = batch[:0]
+		return err
+	}
+	err := m.eachRaw(func(r *raw) error {
+		if batch = append(batch, *r); len(batch) == parquetBatch {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err == nil {
+		err = p.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("write Parquet report: %w", err)
+	}
+	return nil
+}
