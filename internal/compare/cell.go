@@ -28,7 +28,7 @@ type work struct {
 	incomplete   int                  // blocks that only one side has a figure for
 }
 
-type nullKey struct{ workload, metric string }
+type nullKey struct{ workload, base, metric string }
 
 // null is what the null control says of a metric.
 type null struct {
@@ -59,7 +59,7 @@ func (e *evaluation) makeCells() {
 				c := &work{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,
-					Target: target, Baseline: e.Plan.Baseline, Warnings: []record.Warning{},
+					Target: target, Baseline: e.Plan.Against(target), Warnings: []record.Warning{},
 				}}
 				e.cells = append(e.cells, c)
 				if !ok {
@@ -87,7 +87,7 @@ func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 	if c.metric.Tail {
 		margin = e.Plan.TailMargin
 	}
-	n := e.null(w.Label, c.metric)
+	n := e.null(w.Label, c.Baseline, c.metric)
 	c.NullSpread = finite(n.spread)
 	c.Margin = finite(stats.Margin(margin, n.spread))
 	c.SameMargin = finite(margin)
@@ -188,14 +188,14 @@ func (e *evaluation) openFailure(target string) *record.Failure {
 	return nil
 }
 
-// null compares the baseline with itself: its hidden slot against the counted one.
-func (e *evaluation) null(label string, m unit.Metric) null {
-	key := nullKey{label, m.Name}
+// null compares a baseline with itself: its hidden slot against the counted one.
+func (e *evaluation) null(label, of string, m unit.Metric) null {
+	key := nullKey{label, of, m.Name}
 	if n, ok := e.nulls[key]; ok {
 		return n
 	}
-	base, hidden := e.of(label, e.Plan.Baseline, ""), e.of(label, e.Plan.Baseline, record.NullSlot)
-	ck := e.cellClock(e.Plan.Baseline, base)
+	base, hidden := e.of(label, of, ""), e.of(label, of, record.NullSlot)
+	ck := e.cellClock(of, base)
 	d := make(map[blockKey]float64, len(base.keys))
 	var keys []blockKey
 	for _, k := range base.keys {

@@ -41,7 +41,7 @@ func unitsText(d *stats.Decision) string {
 }
 
 func (e *evaluation) doubtNull(c *work) {
-	n, ok := e.nulls[nullKey{c.Workload, c.Metric}]
+	n, ok := e.nulls[nullKey{c.Workload, c.Baseline, c.Metric}]
 	if !ok {
 		return
 	}

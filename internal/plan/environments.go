@@ -9,7 +9,7 @@ import (
 )
 
 // reservedEnv are the keys of an environment's mapping that are not settings of its driver.
-var reservedEnv = []string{"driver", "arg", "from", "spec"}
+var reservedEnv = []string{"driver", "arg", "from", "spec", "against"}
 
 // written is an environment as it stands in the file, before it inherits.
 type written struct {
@@ -19,6 +19,8 @@ type written struct {
 	spec     env.Spec
 	from     string
 	fromAt   pos
+	against  string
+	againAt  pos
 	argGiven bool
 	removed  []string       // settings given as nothing: back to the driver's default
 	places   map[string]pos // of settings: the key
@@ -128,6 +130,8 @@ func (r *reader) environmentMap(w *written, n *node) {
 			w.spec.Arg, w.argGiven = text, true
 		case "from":
 			w.from, w.fromAt = text, e.value.at
+		case "against":
+			w.against, w.againAt = text, e.value.at
 		case "spec":
 			var s env.Spec
 			s, w.bad = r.specText(w.spec.Name, w.spec.Name+"="+text, e.value.at)
@@ -189,7 +193,10 @@ func (r *reader) inherit(d *draft, all []*written) {
 			r.checkMount(w, byName[w.of].spec.Driver)
 		}
 		d.envAt[w.name] = w.at
-		d.Environments = append(d.Environments, Environment{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from})
+		d.Environments = append(d.Environments, Environment{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from, Against: w.against})
+		if w.against != "" {
+			d.againAt[w.name] = w.againAt
+		}
 	}
 }
 

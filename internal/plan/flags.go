@@ -42,7 +42,7 @@ func ParseWithFlags(file string, src []byte, f Flags, t Tables) (*Plan, error) {
 // FromFlags makes a plan of the command line alone (base nil) or lays it over base, which is not changed. With another
 // mode, what has the old mode's default takes the new mode's. The error is of type Errors and names the flag.
 func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
-	d := &draft{envAt: map[string]pos{}, looksAt: pos{file: "looks"}}
+	d := &draft{envAt: map[string]pos{}, againAt: map[string]pos{}, looksAt: pos{file: "looks"}}
 	if base != nil {
 		d.Plan = clone(base)
 		if slices.Equal(d.Looks, base.defaultLooks()) {
@@ -151,6 +151,13 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 	}
 	if len(selected) == len(texts) {
 		d.Environments = d.withHosts(selected)
+		for i := range d.Environments {
+			if e := &d.Environments[i]; e.Against != "" {
+				if _, ok := d.Environment(e.Against); !ok {
+					e.Against = "" // it was not selected, so the baseline has to do
+				}
+			}
+		}
 		d.forget()
 		return
 	}

@@ -46,6 +46,9 @@ func Marshal(p *Plan) []byte {
 		if e.From != "" {
 			fmt.Fprintf(&b, "    from: %s\n", yamlText(e.From))
 		}
+		if e.Against != "" {
+			fmt.Fprintf(&b, "    against: %s\n", yamlText(e.Against))
+		}
 	}
 	b.WriteString("workloads:\n")
 	for i := range p.Workloads {

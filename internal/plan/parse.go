@@ -56,7 +56,7 @@ type draft struct {
 	Plan
 	blocks            int // most blocks; 0: not said
 	blocksAt, looksAt pos
-	envAt             map[string]pos
+	envAt, againAt    map[string]pos
 	workAt            []pos
 	baselineAt        pos
 	targetsAt         []pos
@@ -139,7 +139,7 @@ type reader struct {
 }
 
 func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
-	d := &draft{envAt: map[string]pos{}}
+	d := &draft{envAt: map[string]pos{}, againAt: map[string]pos{}}
 	root := readTree(file, src, p)
 	if root == nil {
 		return d

@@ -55,6 +55,9 @@ type Environment struct {
 	Spec env.Spec `yaml:"-" json:"-"`
 	Text string   `yaml:"spec" json:"spec"` // Spec.String()
 	From string   `yaml:"from,omitempty" json:"from,omitempty"`
+	// Against names the target that this one is compared with in the place of the baseline: a mount with the environment
+	// it is in, so that the ratio is the mount's and not the environment's.
+	Against string `yaml:"against,omitempty" json:"against,omitempty"`
 }
 
 // Workload is one workload of the plan with resolved parameters.
@@ -90,6 +93,27 @@ func (p *Plan) Environment(name string) (*Environment, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Against returns the target that a target is compared with.
+func (p *Plan) Against(target string) string {
+	if e, ok := p.Environment(target); ok && e.Against != "" {
+		return e.Against
+	}
+	return p.Baseline
+}
+
+// Bases returns the targets that others are compared with in a workload, the baseline first. Each takes a second, hidden
+// slot in the workload's blocks.
+func (p *Plan) Bases(w *Workload) []string {
+	bases := []string{p.Baseline}
+	for i := range p.Environments {
+		e := &p.Environments[i]
+		if e.Against != "" && w.On(e.Name) && w.On(e.Against) && !contains(bases, e.Against) {
+			bases = append(bases, e.Against)
+		}
+	}
+	return bases
 }
 
 // Mounts returns the mounts in an environment, in the plan's order.

@@ -167,7 +167,7 @@ func TestMistakes(t *testing.T) {
 		{"param", "workloads:\n  - cpu.prime: { maxx: 5 }\n", `plan.yaml:2:18: cpu.prime has no parameter "maxx"; did you mean "max"?`},
 		{"param value", "workloads:\n  - cpu.prime: { max: 1e3 }\n", `plan.yaml:2:23: cpu.prime: max: "1e3" is not a whole number`},
 		{"param range", "workloads:\n  - cpu.prime: { threads: 99 }\n", `plan.yaml:2:27: cpu.prime: threads: must be between 1 and 64`},
-		{"param list", "workloads:\n  - cpu.prime: { threads: [1, 2] }\n", `plan.yaml:2:27: expected a value for threads, found a list`},
+		{"param list", "workloads:\n  - cpu.prime: { threads: {a: 2} }\n", `plan.yaml:2:27: expected a value for threads, found a mapping`},
 		{"size", "workloads:\n  - {kind: fs.randread, size: 9999999PiB}\n", `plan.yaml:2:31: fs.randread: size: "9999999PiB" is more than any device holds`},
 		{"together", "workloads:\n  - {kind: fs.randread, size: 4KiB, bs: 8KiB}\n", `plan.yaml:2:5: fs.randread: bs is larger than size`},
 		{"required", "workloads:\n  - command\n", `plan.yaml:2:5: command: command is required: a shell line`},

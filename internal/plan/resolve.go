@@ -103,6 +103,27 @@ func (d *draft) chooseBaseline(p *problems) {
 	if !contains(names, d.Baseline) {
 		p.add(d.baselineAt, "baseline %s is not among the environments%s", quote(d.Baseline), didYouMean(d.Baseline, names, "they are"))
 	}
+	d.checkAgainst(names, p)
+}
+
+// checkAgainst holds that what targets are compared with exists and is itself compared with the baseline.
+func (d *draft) checkAgainst(names []string, p *problems) {
+	for i := range d.Environments {
+		e := &d.Environments[i]
+		base, ok := d.Environment(e.Against)
+		switch {
+		case e.Against == "":
+		case !ok:
+			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is compared with %s, which is not among the environments%s", e.Name, quote(e.Against), didYouMean(e.Against, names, "they are"))
+		case e.Against == e.Name || base.Against != "":
+			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is compared with %s, which must be another target that is compared with the baseline", e.Name, e.Against)
+		case e.Name == d.Baseline:
+			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is the baseline and is compared with nothing", e.Name)
+		}
+		if e.Against == d.Baseline {
+			e.Against = ""
+		}
+	}
 }
 
 // resolveTargets puts targets in the order of the environments, the baseline among them; all of them are written as none.
@@ -125,7 +146,7 @@ func (d *draft) resolveTargets(p *problems) {
 		}
 		var ordered []string
 		for _, n := range names {
-			if n == d.Baseline || contains(w.Targets, n) {
+			if n == d.Baseline || contains(w.Targets, n) || d.isBase(n, w.Targets) {
 				ordered = append(ordered, n)
 			}
 		}
@@ -163,6 +184,16 @@ func (d *draft) spareMounts(t *Tables, p *problems) {
 			}
 		}
 	}
+}
+
+// isBase tells whether one of the targets is compared with name.
+func (d *draft) isBase(name string, targets []string) bool {
+	for i := range d.Environments {
+		if e := &d.Environments[i]; e.Against == name && contains(targets, e.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *draft) place(places []pos, i int) pos {

@@ -88,8 +88,8 @@ func environmentsSchema(t *Tables) object {
 		{"type": "null"},
 		{"type": "string"},
 		{"type": "object", "required": []string{"from"}, "not": object{"required": []string{"driver"}},
-			"properties": object{"from": ref("name")}, "additionalProperties": object{"type": []string{"string", "number", "boolean", "null"}}},
-		{"type": "object", "required": []string{"spec"}, "properties": object{"spec": object{"type": "string"}, "from": ref("name")}, "additionalProperties": false},
+			"properties": object{"from": ref("target"), "against": ref("target")}, "additionalProperties": object{"type": []string{"string", "number", "boolean", "null"}}},
+		{"type": "object", "required": []string{"spec"}, "properties": object{"spec": object{"type": "string"}, "from": ref("target"), "against": ref("target")}, "additionalProperties": false},
 	}
 	seen := map[string]bool{}
 	for _, d := range t.Drivers.All() {
@@ -126,7 +126,7 @@ func mountSettings(t *Tables, kind string) []env.Setting {
 
 // driverSchema is the long form of an environment, or of a mount; key names its driver or kind.
 func driverSchema(key, name, doc, argDoc string, argNeeds bool, settings []env.Setting) object {
-	props := object{key: object{"const": name, "description": doc}}
+	props := object{key: object{"const": name, "description": doc}, "against": ref("target")}
 	required := []string{key}
 	if argDoc != "" {
 		props["arg"] = object{"type": "string", "description": argDoc}

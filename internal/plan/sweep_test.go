@@ -130,3 +130,35 @@ func TestMountsOfTheCommandLine(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAMountIsComparedWithItsEnvironment(t *testing.T) {
+	src := `
+environments:
+  host: local
+  vm: machine
+  vm:9p: {kind: 9p, against: vm}
+  vm:loose: {from: vm:9p, cache: loose, against: vm}
+workloads: [{kind: fs.randread, targets: [vm:9p]}, fs.randread:bs=8KiB]
+`
+	p, err := Parse("p.yaml", []byte(src), mountTables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Against("vm:9p") != "vm" || p.Against("vm") != "host" || p.Environments[3].Text != "9p?cache=loose" {
+		t.Errorf("%+v", p.Environments)
+	}
+	if got := p.Bases(&p.Workloads[0]); !slices.Equal(got, []string{"host", "vm"}) {
+		t.Errorf("bases %q", got)
+	}
+	if !p.Workloads[0].On("vm") {
+		t.Error("a workload leaves out what its target is compared with")
+	}
+	if again, err := Unmarshal("p", Marshal(p)); err != nil || again.Against("vm:loose") != "vm" {
+		t.Errorf("%v", err)
+	}
+	for from, to := range map[string]string{"against: vm}": "against: vn}", "9p, against: vm}": "9p, against: vm:loose}"} {
+		if _, err := Parse("p.yaml", []byte(strings.Replace(src, from, to, 1)), mountTables()); err == nil || !strings.Contains(err.Error(), "compared with") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}

@@ -234,6 +234,11 @@ func (r *reader) names(n *node) []string {
 	}
 	var out []string
 	for _, item := range n.items {
+		if item.kind == mapping && len(item.keys) == 1 && item.keys[0].value.kind == scalar {
+			// Within brackets, the parser takes vm:9p for a mapping, which YAML does not.
+			out = append(out, item.keys[0].key+":"+item.keys[0].value.text)
+			continue
+		}
 		if s, ok := r.value(item, "the name of an environment"); ok {
 			out = append(out, s)
 		}

@@ -55,7 +55,12 @@ func (r *runner) job(w *plan.Workload, target string) wire.Job {
 func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 	r.blocks[w.Label]++
 	n := r.blocks[w.Label]
-	slots := []record.Trial{{Target: r.Plan.Baseline}, {Target: r.Plan.Baseline, Slot: record.NullSlot}}
+	slots := []record.Trial{{Target: r.Plan.Baseline}}
+	for _, base := range r.Plan.Bases(w) {
+		if r.alive(w, base) {
+			slots = append(slots, record.Trial{Target: base, Slot: record.NullSlot})
+		}
+	}
 	for j := range r.Plan.Environments {
 		if e := r.Plan.Environments[j].Name; e != r.Plan.Baseline && w.On(e) && r.alive(w, e) {
 			slots = append(slots, record.Trial{Target: e})
