@@ -64,6 +64,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	flags := flag.NewFlagSet("tare-agent "+role, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	dir := flags.String("dir", "", "existing `directory` below which to work; empty means the system's own for temporary files")
+	home := flags.String("home", "", "another existing `directory`, the environment's own, where --dir is on a mount")
 	remove := flags.String("remove", "", "`directory` to remove on leaving, this program in it included; its name must begin with .tare-")
 	about := flags.Bool("version", false, "print version, build id and platform")
 	if role == roleAgent || role == roleWorker || role == roleVersion {
@@ -81,7 +82,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	case roleAgent:
 		return p.agent(*dir, *remove, stdin, stdout, stderr)
 	case roleWorker:
-		return work(p.Kinds(), *dir, stdin, stdout)
+		return work(p.Kinds(), *dir, *home, stdin, stdout)
 	}
 	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker or version\n", role)
 	return 2

@@ -41,7 +41,11 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 	}
 	// Without a directory the worker decides: only kinds that touch files need one.
 	dir, noDir := a.room(job.Root).cell(job.Cell)
-	answer, gone := a.hire(ctx, f, job, dir)
+	home := ""
+	if job.Root != "" {
+		home, _ = a.room("").cell(job.Cell) // what needs it says so
+	}
+	answer, gone := a.hire(ctx, f, job, dir, home)
 	if gone != nil {
 		return gone
 	}
@@ -74,9 +78,9 @@ func (a *server) answer(f wire.Frame, got answer) error {
 
 // hire starts a worker, waits for its last word, and sees to it that it and its children are gone. gone is set when the
 // controller is.
-func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir string) (got answer, gone error) {
+func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home string) (got answer, gone error) {
 	// The worker is ended by the agent alone: at once when asked, else after its last word.
-	cmd := proc.Command(context.WithoutCancel(ctx), append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir)...)
+	cmd := proc.Command(context.WithoutCancel(ctx), append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir, "--home", home)...)
 	cmd.WaitDelay = 500 * time.Millisecond
 	cmd.Env = append(os.Environ(), w.Env...)
 	worker, err := proc.Start(cmd)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"tare/internal/facts"
@@ -236,8 +237,10 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 	if err := f.Decode(&r); err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}
-	if err := a.room(r.Root).release(ctx, r.Cell); err != nil {
-		return a.refuse(f, "release", err.Error())
+	for _, root := range slices.Compact([]string{r.Root, ""}) {
+		if err := a.room(root).release(ctx, r.Cell); err != nil {
+			return a.refuse(f, "release", err.Error())
+		}
 	}
 	return a.out.Mark(wire.TypeRelease, f.Trial)
 }

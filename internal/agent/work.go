@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ const wrapUp = 3 * time.Second
 type worker struct {
 	kinds   []workload.Kind
 	dir     string
+	home    string
 	out     *wire.Writer
 	trial   uint32
 	passed  chan struct{} // Begin is on its way
@@ -40,13 +42,13 @@ type worker struct {
 }
 
 // work is a worker's whole life: read one request, serve it, answer, leave. It returns the exit code.
-func work(kinds []workload.Kind, dir string, in io.Reader, out io.Writer) int {
+func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) int {
 	r := wire.NewReader(in)
 	f, err := r.Read()
 	if err != nil {
 		return 1
 	}
-	w := &worker{kinds: kinds, dir: dir, out: wire.NewWriter(out), trial: f.Trial, passed: make(chan struct{}, 1), request: f}
+	w := &worker{kinds: kinds, dir: dir, home: cmp.Or(home, dir), out: wire.NewWriter(out), trial: f.Trial, passed: make(chan struct{}, 1), request: f}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	orphaned := make(chan struct{})
@@ -156,7 +158,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) (res wire.Result) {
 	if fail != nil {
 		return wire.Result{Error: fail}
 	}
-	b := &workload.Bench{Dir: w.dir, Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &section{worker: w, mark: true, work: real}

@@ -40,6 +40,9 @@ func Marshal(p *Plan) []byte {
 	line("margin", share(p.Margin))
 	line("tail_margin", share(p.TailMargin))
 	line("precision", share(p.Precision))
+	if p.Missing != Fail {
+		line("missing", p.Missing)
+	}
 	b.WriteString("environments:\n")
 	for _, e := range p.Environments {
 		fmt.Fprintf(&b, "  %s:\n    spec: %s\n", yamlText(e.Name), yamlText(e.Text))

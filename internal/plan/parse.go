@@ -17,6 +17,11 @@ type Tables struct {
 	Kinds   []workload.Kind
 	// Here, where set, gives the environments to compare when a plan names none, as specs; nil means the host alone.
 	Here func() []string
+	// Available, where set, tells whether a driver, or a kind of mount in it (mount not empty), can work on this machine,
+	// or why not. It is asked by plans that say missing: skip.
+	Available func(driver, mount string) (ok bool, why string)
+	// LeftOut, where set, is told what such a plan leaves out.
+	LeftOut func(target, why string)
 }
 
 func (t *Tables) kind(name string) *workload.Kind {
@@ -119,6 +124,7 @@ func fields() []field {
 		{"margin", func(r *reader, d *draft, n *node) { d.Margin = r.share(n, 1) }, "least cost that matters, as 2% or 0.02"},
 		{"tail_margin", func(r *reader, d *draft, n *node) { d.TailMargin = r.share(n, 1) }, "the same for tail latencies"},
 		{"precision", func(r *reader, d *draft, n *node) { d.Precision = r.share(n, 1) }, "half-width of the interval that is precise enough"},
+		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not have; fail, the default, reports them as failed"},
 		{"environments", (*reader).environments, "what is compared: a name and how to open it"},
 		{"workloads", (*reader).workloads, "what is run in each"},
 	}
@@ -297,6 +303,17 @@ func (r *reader) mode(d *draft, n *node) {
 	d.Mode = Mode(s)
 	if d.Mode != Quick && d.Mode != Full {
 		r.p.add(n.at, "mode %q is neither quick nor full%s", s, unit.DidYouMean(s, []string{"quick", "full"}))
+	}
+}
+
+func (r *reader) missing(d *draft, n *node) {
+	s, ok := r.value(n, "skip or fail")
+	switch {
+	case !ok || s == "fail":
+	case s == Skip:
+		d.Missing = Skip
+	default:
+		r.p.add(n.at, "missing %q is neither skip nor fail%s", s, unit.DidYouMean(s, []string{Skip, "fail"}))
 	}
 }
 

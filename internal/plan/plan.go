@@ -23,6 +23,12 @@ const (
 	Full  Mode = "full"  // trials of 1 s, looks up to 60 blocks
 )
 
+// What becomes of environments and mounts that cannot be had here.
+const (
+	Fail = ""     // they are opened, and fail
+	Skip = "skip" // they are left out, and the user is told
+)
+
 // Plan is a resolved plan.
 type Plan struct {
 	Schema   int           `yaml:"schema" json:"schema"`
@@ -42,6 +48,9 @@ type Plan struct {
 	Margin     float64 `yaml:"margin" json:"margin"`           // least cost that matters: 0.02 is 2 %
 	TailMargin float64 `yaml:"tail_margin" json:"tail_margin"` // the same for tail latencies
 	Precision  float64 `yaml:"precision" json:"precision"`     // half-width of the interval that counts as MEASURED
+
+	// Missing says what becomes of environments and mounts that this machine cannot open: Fail or Skip.
+	Missing string `yaml:"missing,omitempty" json:"missing,omitempty"`
 
 	Environments []Environment `yaml:"environments" json:"environments"`
 	Workloads    []Workload    `yaml:"workloads" json:"workloads"`

@@ -59,6 +59,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	if len(d.Environments) == 0 {
 		d.here(t, p)
 	}
+	d.leaveOut(t)
 	d.chooseBaseline(p)
 	d.spareMounts(t, p)
 	d.resolveTargets(p)
@@ -78,6 +79,55 @@ func (d *draft) here(t *Tables, p *problems) {
 	for _, text := range texts {
 		d.addEnvironment(r, text, pos{file: "this machine"})
 	}
+}
+
+// leaveOut drops what this machine does not have from a plan that allows it, and what depends on that. A baseline that is
+// dropped gives way to the first environment that is left.
+func (d *draft) leaveOut(t *Tables) {
+	if d.Missing != Skip || t.Available == nil {
+		return
+	}
+	gone := map[string]string{}
+	for i := range d.Environments {
+		if e := &d.Environments[i]; e.Of == "" {
+			if ok, why := t.Available(e.Spec.Driver, ""); !ok {
+				gone[e.Name] = why
+			}
+		}
+	}
+	for i := range d.Environments {
+		e := &d.Environments[i]
+		parent, ok := d.Environment(e.Of)
+		if !ok {
+			continue
+		}
+		if gone[e.Of] != "" {
+			gone[e.Name] = "its environment is not here"
+		} else if ok, why := t.Available(parent.Spec.Driver, e.Spec.Driver); !ok {
+			gone[e.Name] = why
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	var kept []Environment
+	for _, e := range d.Environments {
+		if why := gone[e.Name]; why != "" {
+			if t.LeftOut != nil {
+				t.LeftOut(e.Name, why)
+			}
+			continue
+		}
+		if gone[e.Against] != "" {
+			e.Against = ""
+		}
+		kept = append(kept, e)
+	}
+	d.Environments = kept
+	if gone[d.Baseline] != "" {
+		d.Baseline = ""
+	}
+	d.forget()
 }
 
 func (d *draft) names() []string {

@@ -90,6 +90,9 @@ type Bench struct {
 	// Dir is an existing directory that belongs to this cell alone. It lives as long as the session, so that a file
 	// prepared in one trial can be found, checked and used by the next. tare removes it.
 	Dir string
+	// Home is another such directory, where the environment itself works: on its own disk when Dir is on a mount, else the
+	// same as Dir. It may be empty where the environment has no directory of its own.
+	Home string
 	// Work is the number of units Measure does. In Report it is the number to divide by.
 	Work int64
 	// Elapsed is the time between the start and the end of Measure by the monotonic clock; valid in Report.

@@ -10,6 +10,8 @@ package pid1
 import (
 	"fmt"
 	"strings"
+
+	"tare/internal/guest/layout"
 )
 
 // arguments reads the kernel's command line: words separated by blanks, with double quotes around values that hold some.
@@ -35,14 +37,26 @@ func arguments(line string) map[string]string {
 	return args
 }
 
+// module is a file in the folder of kernel modules.
+type module struct {
+	file    string
+	mayFail bool
+}
+
 // moduleList reads the list of modules to load, which names files in one folder.
-func moduleList(text string) ([]string, error) {
-	var names []string
-	for name := range strings.FieldsSeq(text) {
-		if strings.ContainsRune(name, '/') || !strings.HasSuffix(name, ".ko") {
-			return nil, fmt.Errorf("read list of kernel modules: %q is not the file of one", name)
+func moduleList(text string) ([]module, error) {
+	var modules []module
+	for line := range strings.FieldsSeq(text) {
+		file, mayFail := strings.CutPrefix(line, layout.MayFail)
+		if strings.ContainsRune(file, '/') || !strings.HasSuffix(file, ".ko") {
+			return nil, fmt.Errorf("read list of kernel modules: %q is not the file of one", line)
 		}
-		names = append(names, name)
+		modules = append(modules, module{file, mayFail})
 	}
-	return names, nil
+	return modules, nil
+}
+
+// serials reads the list of disks that get a link.
+func serials(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '/' })
 }

@@ -68,6 +68,7 @@ func serve() (err error) {
 		}
 		dir = layout.Scratch
 	}
+	linkDisks(serials(args[layout.DisksArg]))
 	port, err := openPort(layout.Port)
 	if err != nil {
 		return err
@@ -117,13 +118,17 @@ func loadModules() error {
 	if err != nil {
 		return fmt.Errorf("read list of kernel modules: %w", err)
 	}
-	names, err := moduleList(string(text))
+	modules, err := moduleList(string(text))
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if err := loadModule(filepath.Join(layout.Modules, name)); err != nil {
+	for _, m := range modules {
+		err := loadModule(filepath.Join(layout.Modules, m.file))
+		if err != nil && !m.mayFail {
 			return err
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "tare: %v\n", err)
 		}
 	}
 	return nil
@@ -177,10 +182,9 @@ func openPort(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dev), nil
 }
 
-// mountScratch mounts the disk with a serial number.
-func mountScratch(serial string) error {
-	var dev string
-	err := await("scratch disk "+serial, func() bool {
+// disk waits for the disk with a serial number and returns its device.
+func disk(serial string) (dev string, err error) {
+	err = await("disk "+serial, func() bool {
 		names, _ := filepath.Glob("/sys/block/*/serial")
 		for _, n := range names {
 			if is(n, serial) {
@@ -190,6 +194,29 @@ func mountScratch(serial string) error {
 		}
 		return false
 	})
+	return dev, err
+}
+
+// linkDisks gives disks the names that udev would give them: in which order the kernel finds devices is its own affair. A
+// disk that does not appear is missed only by who mounts it.
+func linkDisks(serials []string) {
+	for _, serial := range serials {
+		dev, err := disk(serial)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(layout.Disks+serial), 0o755)
+		}
+		if err == nil {
+			err = os.Symlink(dev, layout.Disks+serial)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "tare: name disk: %v\n", err)
+		}
+	}
+}
+
+// mountScratch mounts the disk with a serial number.
+func mountScratch(serial string) error {
+	dev, err := disk(serial)
 	if err != nil {
 		return err
 	}
