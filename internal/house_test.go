@@ -14,7 +14,7 @@ import (
 // storeys lists the packages from the ground up. A package may import only packages of lower storeys; those on one storey
 // do not know each other. A trailing /... stands for everything below the folder.
 var storeys = [][]string{
-	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout"},
+	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout", "internal/study"},
 	{"internal/workload", "internal/workload/thread", "internal/wire", "internal/env", "internal/env/shell", "internal/stats", "internal/facts"},
 	{"internal/workload/thread/trialtest"},
 	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/command", "internal/workload/null", "internal/env/leftover", "internal/env/piped", "internal/guest", "internal/mount"},

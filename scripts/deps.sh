@@ -8,9 +8,14 @@ case ${1:-test} in
 # ipxe-qemu is only recommended by QEMU, which does not start with a network card when the card's ROM is missing.
 test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
 	e2fsprogs iproute2 busybox-static strace fio sysbench mbw hyperfine jq gcc libc6-dev iperf3 wrk
-	postgresql postgresql-contrib) ;;
+	postgresql postgresql-contrib
+	nfs-ganesha nfs-ganesha-vfs samba sshfs rsync chromium fonts-dejavu-core bzip2 xfsprogs btrfs-progs dosfstools attr) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
-bench) packages=(fio sysbench mbw hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu e2fsprogs docker.io iproute2) ;;
+bench) packages=(fio sysbench mbw hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2)
+	# iozone is in Debian's non-free component, which not everybody has; without it, its rows say so.
+	if apt-cache show iozone3 >/dev/null 2>&1; then
+		packages+=(iozone3)
+	fi ;;
 *)
 	echo "usage: scripts/deps.sh [test|demo|bench]" >&2
 	exit 2

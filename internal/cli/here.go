@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Names of the environments that tare finds by itself.
@@ -37,6 +38,53 @@ func (a *app) here(ctx context.Context) []string {
 	}
 	return specs
 }
+
+// available tells what of this machine's environments and mounts can work. Each is asked once, and only when a plan wants
+// to know.
+func (a *app) available(ctx context.Context) func(driver, mount string) (bool, string) {
+	type answer struct {
+		ok  bool
+		why string
+	}
+	asked := map[[2]string]answer{}
+	ask := func(driver, mount string) answer {
+		info, ok := a.drivers.Lookup(driver)
+		if !ok {
+			return answer{true, ""} // the plan's own check has the better message
+		}
+		probe := info.Probe
+		if mount != "" {
+			kind, ok := info.MountKind(mount)
+			if !ok {
+				return answer{true, ""}
+			}
+			probe = kind.Probe
+		}
+		if probe == nil {
+			return answer{true, ""}
+		}
+		ctx, cancel := context.WithTimeout(ctx, probeTime)
+		defer cancel()
+		s := probe(ctx)
+		why := s.Detail
+		if s.Remedy != "" {
+			why += "; " + s.Remedy
+		}
+		return answer{s.OK, why}
+	}
+	return func(driver, mount string) (bool, string) {
+		key := [2]string{driver, mount}
+		got, ok := asked[key]
+		if !ok {
+			got = ask(driver, mount)
+			asked[key] = got
+		}
+		return got.ok, got.why
+	}
+}
+
+// probeTime bounds the question whether something can work here.
+const probeTime = 10 * time.Second
 
 // defaultPlan is the plan of `tare run` without workloads: a few minutes that touch every family. With environments
 // given by flags it names none itself.

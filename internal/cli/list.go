@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/env"
+	"tare/internal/study"
 	"tare/internal/unit"
 	"tare/internal/workload"
 )
@@ -18,7 +19,7 @@ func didYouMean(typed string, names []string) string { return unit.DidYouMean(ty
 func (a *app) listCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
-		Use: "list [environments|mounts|workloads] [NAME]", Short: "List environments, mounts and workloads with their settings and metrics",
+		Use: "list [environments|mounts|workloads|studies] [NAME]", Short: "List environments, mounts, workloads and studies with their settings and metrics",
 		Long: `List what tare can enter and what it can measure. With a NAME, everything about that one:
 
     tare list
@@ -39,14 +40,14 @@ func (a *app) listCommand() *cobra.Command {
 				name = args[1]
 			}
 			switch topic {
-			case "", "environments", "mounts", "workloads":
+			case "", "environments", "mounts", "workloads", "studies":
 			default:
 				return usagef("there is no list of %q%s", topic, didYouMean(topic, listTopics))
 			}
 			if format == "json" {
 				return a.listJSON()
 			}
-			lists := map[string]func(string) error{"environments": a.listEnvironments, "mounts": a.listMounts, "workloads": a.listWorkloads}
+			lists := map[string]func(string) error{"environments": a.listEnvironments, "mounts": a.listMounts, "workloads": a.listWorkloads, "studies": a.listStudies}
 			if topic != "" {
 				return lists[topic](name)
 			}
@@ -66,7 +67,7 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 // listTopics are what can be listed, in that order.
-var listTopics = []string{"environments", "mounts", "workloads"}
+var listTopics = []string{"environments", "mounts", "workloads", "studies"}
 
 // mountKinds returns the kinds of mounts over all drivers, each with the drivers that have it.
 func (a *app) mountKinds() (kinds []env.MountKind, drivers map[string][]string) {
@@ -104,6 +105,22 @@ func (a *app) listMounts(name string) error {
 	}
 	if name != "" {
 		return usagef("no mount is called %q%s", name, didYouMean(name, names))
+	}
+	return nil
+}
+
+func (a *app) listStudies(name string) error {
+	if name != "" {
+		s, ok := study.Lookup(name)
+		if !ok {
+			return usagef("there is no study %q%s", name, didYouMean(name, study.Names()))
+		}
+		_, err := a.out.Write(s.Plan)
+		return err
+	}
+	fmt.Fprintln(a.out, "Studies: --study NAME")
+	for _, s := range study.All() {
+		fmt.Fprintf(a.out, "  %-22s %s\n", s.Name, s.Question)
 	}
 	return nil
 }

@@ -22,12 +22,14 @@ import (
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/schedule"
+	"tare/internal/study"
 	"tare/internal/version"
 )
 
 // runFlags are the flags of `tare run`.
 type runFlags struct {
 	plan    plan.Flags
+	study   string
 	out     string
 	resume  string
 	dryRun  bool
@@ -52,6 +54,7 @@ answers, and the micro-VM, also with a disk that ignores flushes. Environments a
 to those of the plan, or select from them where all are bare names that the plan has.
 
     tare run
+    tare run --study folders
     tare run plan.yaml
     tare run -e host -e box=namespace -e 'vm=qemu?accel=tcg&cpus=2&memory=1GiB' -w cpu.prime:max=20000 -w fs.randread:size=64MiB,bs=4KiB -o out
     tare run -e host -e lab=ssh:user@lab -w command:command='make -j2'
@@ -65,7 +68,7 @@ to those of the plan, or select from them where all are bare names that the plan
 				return usagef("--quick and --full exclude each other")
 			}
 			if f.resume != "" {
-				for _, name := range []string{"env", "mount", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
+				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume goes on with the plan and in the folder of its bundle; leave --%s out", name)
 					}
@@ -75,6 +78,9 @@ to those of the plan, or select from them where all are bare names that the plan
 				}
 				f.complete(c)
 				return a.resume(c.Context(), f)
+			}
+			if f.study != "" && len(args) > 0 {
+				return usagef("--study brings a plan of its own; leave %s out", args[0])
 			}
 			f.complete(c)
 			p, err := a.resolve(c.Context(), args, f)
@@ -86,6 +92,7 @@ to those of the plan, or select from them where all are bare names that the plan
 	}
 	fl := c.Flags()
 	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
+	fl.StringVar(&f.study, "study", "", "a plan that comes with tare: "+strings.Join(study.Names(), ", "))
 	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
 	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [host, or else the first]")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
@@ -121,7 +128,16 @@ func (f *runFlags) complete(c *cobra.Command) {
 func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Plan, error) {
 	t := a.tables()
 	t.Here = func() []string { return a.here(ctx) }
+	t.Available, t.LeftOut = a.available(ctx), func(target, why string) {
+		fmt.Fprintf(a.err, "without    %s: %s\n", target, printableLine(why))
+	}
 	switch {
+	case f.study != "":
+		s, ok := study.Lookup(f.study)
+		if !ok {
+			return nil, usagef("there is no study %q%s; they are %s", f.study, didYouMean(f.study, study.Names()), strings.Join(study.Names(), ", "))
+		}
+		return plan.ParseWithFlags("study "+s.Name, s.Plan, f.plan, t)
 	case len(args) == 1:
 		src, err := readPlan(args[0])
 		if err != nil {

@@ -43,6 +43,9 @@ func Marshal(p *Plan) []byte {
 	if p.Missing != Fail {
 		line("missing", p.Missing)
 	}
+	if p.Cards {
+		line("cards", "yes")
+	}
 	b.WriteString("environments:\n")
 	for _, e := range p.Environments {
 		fmt.Fprintf(&b, "  %s:\n    spec: %s\n", yamlText(e.Name), yamlText(e.Text))

@@ -125,6 +125,7 @@ func fields() []field {
 		{"tail_margin", func(r *reader, d *draft, n *node) { d.TailMargin = r.share(n, 1) }, "the same for tail latencies"},
 		{"precision", func(r *reader, d *draft, n *node) { d.Precision = r.share(n, 1) }, "half-width of the interval that is precise enough"},
 		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not have; fail, the default, reports them as failed"},
+		{"cards", (*reader).cards, "yes tries out how files behave in each mount, for its semantics card"},
 		{"environments", (*reader).environments, "what is compared: a name and how to open it"},
 		{"workloads", (*reader).workloads, "what is run in each"},
 	}
@@ -314,6 +315,17 @@ func (r *reader) missing(d *draft, n *node) {
 		d.Missing = Skip
 	default:
 		r.p.add(n.at, "missing %q is neither skip nor fail%s", s, unit.DidYouMean(s, []string{Skip, "fail"}))
+	}
+}
+
+func (r *reader) cards(d *draft, n *node) {
+	s, ok := r.value(n, "yes or no")
+	switch {
+	case !ok || s == "no" || s == "false":
+	case s == "yes" || s == "true":
+		d.Cards = true
+	default:
+		r.p.add(n.at, "expected yes or no, found %q", s)
 	}
 }
 

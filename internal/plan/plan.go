@@ -52,6 +52,9 @@ type Plan struct {
 	// Missing says what becomes of environments and mounts that this machine cannot open: Fail or Skip.
 	Missing string `yaml:"missing,omitempty" json:"missing,omitempty"`
 
+	// Cards says whether files are tried out in every mount before the first trial, for its semantics card.
+	Cards bool `yaml:"cards,omitempty" json:"cards,omitempty"`
+
 	Environments []Environment `yaml:"environments" json:"environments"`
 	Workloads    []Workload    `yaml:"workloads" json:"workloads"`
 }

@@ -74,6 +74,8 @@ func fieldSchema(name string, t *Tables) object {
 		return object{"type": "integer", "minimum": 1, "maximum": MostBlocks}
 	case "looks":
 		return object{"type": "array", "minItems": 1, "maxItems": maxLooks, "items": object{"type": "integer", "minimum": 1, "maximum": MostBlocks}}
+	case "cards":
+		return ref("bool")
 	case "missing":
 		return object{"enum": []string{Skip, "fail"}}
 	case "environments":
