@@ -1,0 +1,252 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"tare/internal/record"
+	"tare/internal/workload/file"
+)
+
+// Cell is what an operation of a row gave.
+type Cell struct {
+	Op      Op
+	Mark    Mark      // why there is no figure; empty when there is one
+	Why     string    // what was seen, for a mark that was not known beforehand
+	Samples []float64 // KiB/s
+	Passes  int64
+	Bytes   int64         // moved in all
+	Time    time.Duration // of all passes, timed parts only
+}
+
+// Rate returns the throughput over all passes in KiB/s, 0 without a figure.
+func (c *Cell) Rate() float64 {
+	if c.Time <= 0 || c.Mark != "" {
+		return 0
+	}
+	return float64(c.Bytes) / 1024 / c.Time.Seconds()
+}
+
+// row is a row at work. It is not safe for concurrent use.
+type row struct {
+	Config
+	path  string
+	n     int64
+	data  *payload
+	cells [numOps]Cell
+	shape shape
+
+	orders [numOps]file.Order
+	timed  file.Order // of the operation at work
+	flushy *stdio     // its buffer, for fwrite
+	buffer []byte
+	// permutation is the random order with compat.
+	permutation []int64
+	open        [numOps]sample
+
+	gen   uint64 // of the last pass that wrote
+	first uint64 // of record 0
+	whole uint64 // of the other records
+	there bool   // the file exists in full
+	dirty bool   // written since it was flushed
+}
+
+// sample is one that is not complete yet: small files need several passes.
+type sample struct {
+	passes, bytes int64
+	time          time.Duration
+}
+
+// maxKept bounds the samples of a cell.
+const maxKept = 4096
+
+// newRow makes a row over the file "row" in a directory that belongs to it.
+func newRow(c Config, dir string) (*row, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if err := file.CheckRoom(dir, c.space(), 2); err != nil {
+		return nil, err
+	}
+	w := &row{Config: c, path: filepath.Join(dir, "row"), n: c.Records(), shape: c.shape()}
+	w.data = newPayload(c.Data, c.Rec, c.Seed)
+	w.gen = uint64(time.Now().UnixNano())
+	for _, o := range c.Ops {
+		w.cells[o] = Cell{Op: o, Mark: c.marked(o)}
+		if w.cells[o].Mark != "" {
+			w.cells[o].Why = w.cells[o].Mark.Text()
+		}
+	}
+	return w, nil
+}
+
+// results returns the cells of the operations asked for, in order.
+func (w *row) results() []Cell {
+	var cells []Cell
+	for _, o := range w.Ops {
+		cells = append(cells, w.cells[o])
+	}
+	return cells
+}
+
+// close removes the file.
+func (w *row) close() error {
+	if err := os.Remove(w.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return file.Explain("remove", w.path, err)
+	}
+	return nil
+}
+
+// Measure does a row in a directory that belongs to the caller alone, operation by operation, as often as the samples
+// need, and verifies the file at the end. The file is removed. A refusal of direct I/O is a mark on the cell, not an
+// error; an error ends the row.
+func Measure(ctx context.Context, c Config, dir string) (cells []Cell, err error) {
+	w, err := newRow(c, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer file.Quiet()()
+	if c.Compat {
+		err = w.compat(ctx)
+	} else if err = w.prepare(ctx); err == nil {
+		for _, o := range w.meaningful() {
+			if err = w.operate(ctx, o, w.passes()); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil {
+		err = w.verify(ctx)
+	}
+	return w.results(), err
+}
+
+// operate does an operation's passes, and turns a refusal into a mark.
+func (w *row) operate(ctx context.Context, o Op, passes int64) error {
+	cell := &w.cells[o]
+	if cell.Mark != "" {
+		return nil
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	for range passes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.pass(ctx, o); err != nil {
+			f, ok := errors.AsType[*record.Failure](err)
+			if !ok || f.Kind != "refused" {
+				return err
+			}
+			*cell = Cell{Op: o, Mark: Refused, Why: f.Message}
+		}
+		if cell.Mark != "" {
+			return nil
+		}
+	}
+	w.judge(cell)
+	return nil
+}
+
+// judge marks a cell whose samples are too short for the clock.
+func (w *row) judge(cell *Cell) {
+	if w.Compat || cell.Mark != "" || len(cell.Samples) == 0 {
+		return
+	}
+	each := cell.Time / time.Duration(len(cell.Samples))
+	if least := ticksNeeded * clockStep(); each < least {
+		why := fmt.Sprintf("a sample takes %v and the clock needs at least %v to be right within one per cent", each, least)
+		*cell = Cell{Op: cell.Op, Mark: Ticks, Why: why}
+	}
+}
+
+// ticksNeeded is how many steps of the clock a sample must have: one per cent of error.
+const ticksNeeded = 100
+
+// clockStep returns the least time that the clock tells apart, or that looking at it takes.
+func clockStep() time.Duration {
+	least := time.Hour
+	for range 20 {
+		t := time.Now()
+		d := time.Since(t)
+		for d <= 0 {
+			d = time.Since(t)
+		}
+		least = min(least, d)
+	}
+	return least
+}
+
+// prepare makes the file when the operations do not.
+func (w *row) prepare(ctx context.Context) error {
+	if w.Ops[0] == Write {
+		return nil
+	}
+	return w.fill(ctx)
+}
+
+// fill writes the file, untimed.
+func (w *row) fill(ctx context.Context) (err error) {
+	h, err := file.Open(w.path, file.Mode{Write: true, Create: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	w.gen++
+	for r := range w.n {
+		if r%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := file.WriteFull(h, w.data.record(r, w.gen), r*w.Rec); err != nil {
+			return file.Explain("write", w.path, err)
+		}
+	}
+	w.first, w.whole, w.there = w.gen, w.gen, true
+	if err := h.Sync(); err != nil {
+		return file.Explain("flush", w.path, err)
+	}
+	return nil
+}
+
+// verify reads the whole file, untimed, and compares it with what was written.
+func (w *row) verify(ctx context.Context) (err error) {
+	if !w.there {
+		return nil
+	}
+	h, err := file.Open(w.path, file.Mode{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	for r := range w.n {
+		if r%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n, err := h.ReadAt(w.data.in, r*w.Rec)
+		if err != nil {
+			return file.Explain("read", w.path, err)
+		}
+		gen := w.whole
+		if r == 0 {
+			gen = w.first
+		}
+		if int64(n) != w.Rec {
+			err = fmt.Errorf("record %d has %d of %d bytes", r, n, w.Rec)
+		} else {
+			err = w.data.verify(r, gen)
+		}
+		if err != nil {
+			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", w.path, err)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/internal/record"
+	"tare/internal/workload"
+	"tare/internal/workload/file"
+)
+
+// trial is one trial of fs.matrix.
+type trial struct {
+	config Config
+	row    *row
+}
+
+// Setup makes the payload and, when no operation writes the file first, the file. It is not timed.
+func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
+	t.config.Seed = b.Seed
+	_, on := file.Volume(b.Dir)
+	b.Note("fs", on)
+	b.Note("direct", strconv.FormatBool(t.config.Direct))
+	var err error
+	if t.row, err = newRow(t.config, b.Dir); err != nil {
+		return err
+	}
+	if err := t.row.close(); err != nil { // what a killed trial left
+		return err
+	}
+	if t.config.Compat {
+		return nil
+	}
+	return t.row.prepare(ctx)
+}
+
+// Measure does b.Work passes. It is timed; the figures are of the operations' own times within it.
+func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer file.Quiet()()
+	for range b.Work {
+		if t.config.Compat {
+			if err := t.row.compat(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, o := range t.config.meaningful() {
+			if err := t.row.operate(ctx, o, 1); err != nil {
+				return err
+			}
+			// A row without one of its operations has no total that could be compared.
+			if c := &t.row.cells[o]; c.Mark == Refused || c.Mark == NotCold {
+				return &record.Failure{Kind: "refused", Message: c.Why + remedies[c.Mark]}
+			}
+		}
+	}
+	return nil
+}
+
+var remedies = map[Mark]string{NotCold: "; use cache=warm, or a work directory on a disk"}
+
+// Report verifies the file and turns the times into figures.
+func (t *trial) Report(b *workload.Bench) error {
+	if err := t.row.verify(context.Background()); err != nil {
+		return err
+	}
+	var sum time.Duration
+	var names, left []string
+	for _, o := range t.config.Ops {
+		c := &t.row.cells[o]
+		names = append(names, o.String())
+		sum += c.Time
+		t.row.judge(c)
+		if c.Mark != "" {
+			left = append(left, fmt.Sprintf("%s (%s)", o, c.Why))
+			continue
+		}
+		// b.Work, not the passes done: a share of these may be injected.
+		b.Report(o.String(), float64(t.config.bytes())/1024*float64(b.Work)/c.Time.Seconds())
+		b.Sample(o.String(), c.Samples)
+	}
+	b.Report(rowSeconds, sum.Seconds()/float64(b.Work))
+	if len(left) > 0 {
+		b.Warn("degenerate-cell", "no figure for "+strings.Join(left, ", "), "use a larger file, smaller records, or leave the operation out of ops")
+	}
+	if v, on := file.Volume(b.Dir); t.config.Direct && (v.FS == "tmpfs" || v.FS == "ramfs") {
+		b.Warn("direct-in-memory", fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
+			"give the environment a work directory on a disk, or use direct=no")
+	}
+	b.Check("record_bytes", strconv.FormatInt(t.config.Rec, 10))
+	b.Check("file_bytes", strconv.FormatInt(t.config.bytes(), 10))
+	b.Check("ops", strings.Join(names, " "))
+	b.Check("data", t.row.data.digest())
+	return nil
+}
+
+// Cleanup removes the file.
+func (t *trial) Cleanup(*workload.Bench) error {
+	if t.row == nil {
+		return nil
+	}
+	return t.row.close()
+}
