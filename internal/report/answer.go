@@ -62,6 +62,9 @@ func (m *Model) answer(family string, col int, s *compare.Summary) string {
 			return fmt.Sprintf("%s cannot be told from %s yet, %s, %s", target, baseline, figure, scope)
 		}
 	}
+	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {
+		return fmt.Sprintf("%s costs the same as %s within %s%s, %s, %s", target, baseline, percentText(margin), over, figure, scope)
+	}
 	if s.High == 0 || s.Low <= 1 && s.High >= 1 {
 		return fmt.Sprintf("%s costs %s against %s%s, %s; that may be no difference at all", target, figure, baseline, over, scope)
 	}
@@ -83,6 +86,17 @@ func (m *Model) only(family string, col int) *compare.Cell {
 	return found
 }
 
+// sameMargin is the smallest margin within which the cells of a family count as the same; 0 when there are none.
+func (m *Model) sameMargin(family string, col int) float64 {
+	margin := 0.0
+	for i := range m.Rows {
+		if c := m.Rows[i].Cells[col]; m.Rows[i].Primary && m.Rows[i].Family == family && c != nil && (margin == 0 || c.SameMargin < margin) {
+			margin = c.SameMargin
+		}
+	}
+	return margin
+}
+
 // bracket writes an interval as in "[7.90, 9.00]"; "" where there is none.
 func bracket(low, high float64, has bool) string {
 	if !has || !(low > 0) || !(high >= low) {
@@ -93,7 +107,9 @@ func bracket(low, high float64, has bool) string {
 
 // sentence makes a name the beginning of a sentence.
 func sentence(s string) string {
-	s = clean(s)
+	if s = clean(s); s == "cpu" {
+		return "CPU"
+	}
 	r, n := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[n:]
 }

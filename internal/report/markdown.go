@@ -80,9 +80,17 @@ func (d *markdown) table(all bool) {
 func (d *markdown) markdownEntry(s shown) string {
 	var parts []string
 	if !s.noSign {
-		parts = append(parts, markdownText(d.glyph(s.sign)))
+		glyph := d.glyph(s.sign)
+		if d.Text.ASCII {
+			glyph = markdownText(glyph)
+		}
+		parts = append(parts, glyph)
 	}
-	for _, p := range []string{s.ratio, s.interval, s.flags} {
+	interval := s.interval
+	if interval != "" {
+		interval = "(" + interval + ")"
+	}
+	for _, p := range []string{s.ratio, interval, s.flags} {
 		if p != "" {
 			parts = append(parts, markdownText(p))
 		}

@@ -81,7 +81,7 @@ func (m *Model) matrices() []*matrix {
 			all = append(all, x)
 		}
 	}
-	shorten(all)
+	dropCommon(all)
 	return all
 }
 
@@ -127,8 +127,8 @@ func variantOf(params map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// shorten takes from the variants what is common to all.
-func shorten(all []*matrix) {
+// dropCommon takes from the variants what is common to all.
+func dropCommon(all []*matrix) {
 	count := map[string]int{}
 	for _, x := range all {
 		for _, w := range strings.Fields(x.variant) {
