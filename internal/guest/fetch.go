@@ -173,16 +173,21 @@ func describe(dir string, names []string, k *Kernel) error {
 		return errors.New("the packages hold no kernel with modules")
 	}
 	root := filepath.Join(dir, filepath.FromSlash(k.Modules))
-	dep, unwanted, err := depmod(root, modules)
+	x, err := depmod(root, modules)
 	if err != nil {
 		return err
 	}
-	for _, f := range unwanted {
+	for _, f := range x.unwanted {
 		if err := os.Remove(filepath.Join(root, filepath.FromSlash(f))); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(root, modulesDep), dep, 0o600)
+	for name, text := range map[string][]byte{modulesDep: x.dep, modulesSoftdep: x.softdep, modulesAlias: x.alias} {
+		if err := os.WriteFile(filepath.Join(root, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sanitize(label string) string {

@@ -31,7 +31,7 @@ func TestInitramfsHoldsWhatTheGuestNeedsAndIsTheSameEachTime(t *testing.T) {
 	var sums []string
 	var archives [][]byte
 	for _, name := range []string{"one", "two"} {
-		sum, err := Initramfs(filepath.Join(dir, name), agent, k, modules)
+		w, err := Initramfs(filepath.Join(dir, name), Contents{Agent: agent, Kernel: k, Modules: modules})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestInitramfsHoldsWhatTheGuestNeedsAndIsTheSameEachTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sums, archives = append(sums, sum), append(archives, b)
+		sums, archives = append(sums, w.SHA256), append(archives, b)
 	}
 	if sums[0] != sums[1] || !bytes.Equal(archives[0], archives[1]) {
 		t.Error("the same input gave two archives")
@@ -74,7 +74,7 @@ func TestInitramfsHoldsWhatTheGuestNeedsAndIsTheSameEachTime(t *testing.T) {
 	if modes["init"] != 0o100755 || modes["dev/console"] != 0o020600 || modes["scratch"] != 0o040755 {
 		t.Errorf("modes %v", modes)
 	}
-	if _, err := Initramfs(filepath.Join(dir, "three"), agent, k, []string{"kernel/virtio.ko", "kernel/virtio.ko"}); err == nil {
+	if _, err := Initramfs(filepath.Join(dir, "three"), Contents{Agent: agent, Kernel: k, Modules: modules[:1], Extra: modules[:1]}); err == nil {
 		t.Error("a module was packed twice")
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "three")); err == nil {

@@ -13,19 +13,25 @@ import (
 	"runtime"
 )
 
-const manifestName = "manifest.json"
+const (
+	manifestName = "manifest.json"
+	// manifestFormat grows when more of a package is kept, so that a kernel that was fetched before is fetched again and
+	// does not lack what guests now need.
+	manifestFormat = 2
+)
 
 // manifest says what a fetched kernel's folder holds. Paths are relative to it, with slashes.
 type manifest struct {
 	Kernel
-	Files map[string]string `json:"files"` // SHA-256 of each file, hexadecimal
+	Format int               `json:"format"`
+	Files  map[string]string `json:"files"` // SHA-256 of each file, hexadecimal
 }
 
 func hostArch() string { return runtime.GOARCH }
 
 // writeManifest hashes all files below dir and writes the manifest beside them. The paths in k are relative to dir.
 func writeManifest(dir string, k Kernel) error {
-	m := manifest{Kernel: k, Files: map[string]string{}}
+	m := manifest{Kernel: k, Format: manifestFormat, Files: map[string]string{}}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -57,6 +63,9 @@ func openManifest(dir string) (Kernel, error) {
 	var m manifest
 	if err := json.Unmarshal(b, &m); err != nil {
 		return Kernel{}, fmt.Errorf("read kernel manifest in %s: %w", dir, err)
+	}
+	if m.Format != manifestFormat {
+		return Kernel{}, fmt.Errorf("read kernel manifest in %s: another version of tare fetched it; fetch the kernel again", dir)
 	}
 	for name, want := range m.Files {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {

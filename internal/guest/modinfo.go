@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ var wanted = []string{
 	"virtio_pci", "virtio_mmio", "virtio_console", "virtio_blk", "virtio_scsi", "sd_mod", "virtio_net", "virtio_rng",
 	"virtio_balloon", "vsock", "vmw_vsock_virtio_transport", "nvme", "e1000", "e1000e", "af_packet",
 	"ext4", "crc32c_generic", "crc32c_intel", "xfs", "btrfs", "overlay", "loop",
-	"virtiofs", "fuse", "9p", "9pnet_virtio", "nfs", "nfsv3", "nfsv4", "cifs",
+	"virtiofs", "fuse", "9p", "9pnet_virtio", "nfs", "nfsv3", "nfsv4", "nfsd", "cifs",
 	"dm_log_writes", "dm_flakey",
 }
 
@@ -46,66 +47,128 @@ func modinfo(module []byte) (map[string][]string, error) {
 	return info, nil
 }
 
-// depmod works out modules.dep for the wanted modules among files, which are relative to dir with slashes, and returns
-// its text and the files of the others. A package carries no modules.dep: the distribution writes it after installation.
-func depmod(dir string, files []string) (dep []byte, unwanted []string, err error) {
-	byName := map[string]string{}
+// indexes are the lists of a kernel's modules that a distribution writes after installation, and the files that no list
+// needs.
+type indexes struct {
+	dep, softdep, alias []byte
+	unwanted            []string
+}
+
+// depmod works out the lists for the wanted modules among files, which are relative to dir with slashes. Of the aliases
+// only those of the kernel's cryptography are kept: nothing else is asked for by alias.
+func depmod(dir string, files []string) (indexes, error) {
+	d := &depmodder{dir: dir, files: map[string]string{}, needs: map[string][]string{}, index: newIndex()}
 	for _, f := range files {
-		if name, ok := ModuleName(f); ok {
-			byName[name] = f
+		name, ok := ModuleName(f)
+		if !ok {
+			continue
 		}
-	}
-	needs := map[string][]string{}
-	var visit func(name string) error
-	visit = func(name string) error {
-		file := byName[name]
-		if _, seen := needs[name]; seen || file == "" {
-			return nil
+		d.files[name] = f
+		d.index.files[name] = f
+		if !isCrypto(f) {
+			continue
 		}
-		b, err := ReadModule(filepath.Join(dir, filepath.FromSlash(file)))
+		info, err := d.modinfo(name)
 		if err != nil {
-			return err
+			return indexes{}, err
 		}
-		info, err := modinfo(b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+		for _, a := range info["alias"] {
+			d.index.aliases[a] = append(d.index.aliases[a], name)
 		}
-		needs[name] = []string{}
-		for _, d := range strings.Split(strings.Join(info["depends"], ","), ",") {
-			d = strings.ReplaceAll(strings.TrimSpace(d), "-", "_")
-			if d == "" {
-				continue
-			}
-			needs[name] = append(needs[name], d)
-			if err := visit(d); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 	for _, w := range wanted {
-		if err := visit(w); err != nil {
-			return nil, nil, err
+		if err := d.visit(w); err != nil {
+			return indexes{}, err
 		}
 	}
-	var out bytes.Buffer
+	return d.write(files), nil
+}
+
+// isCrypto tells whether a module is one of the kernel's software cryptography; drivers of devices have theirs elsewhere.
+func isCrypto(file string) bool {
+	return strings.Contains("/"+file, "/crypto/") && !strings.Contains("/"+file, "/drivers/")
+}
+
+type depmodder struct {
+	dir   string
+	files map[string]string
+	needs map[string][]string // of the modules kept
+	index *Index              // for what is asked for softly
+}
+
+func (d *depmodder) modinfo(name string) (map[string][]string, error) {
+	b, err := ReadModule(filepath.Join(d.dir, filepath.FromSlash(d.files[name])))
+	if err != nil {
+		return nil, err
+	}
+	info, err := modinfo(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.files[name], err)
+	}
+	return info, nil
+}
+
+// visit keeps a module with all it needs or asks for. The depth is bounded by the number of modules.
+func (d *depmodder) visit(name string) error {
+	if _, seen := d.needs[name]; seen || d.files[name] == "" {
+		return nil
+	}
+	info, err := d.modinfo(name)
+	if err != nil {
+		return err
+	}
+	d.needs[name] = []string{}
+	for _, n := range strings.Split(strings.Join(info["depends"], ","), ",") {
+		if n = strings.ReplaceAll(strings.TrimSpace(n), "-", "_"); n == "" {
+			continue
+		}
+		d.needs[name] = append(d.needs[name], n)
+		if err := d.visit(n); err != nil {
+			return err
+		}
+	}
+	for _, s := range info["softdep"] {
+		d.index.asks[name] = append(d.index.asks[name], softWords(s)...)
+	}
+	for _, n := range d.index.asked(name) {
+		if err := d.visit(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *depmodder) write(files []string) indexes {
+	var x indexes
+	var dep, softdep, alias bytes.Buffer
 	for _, f := range slices.Sorted(slices.Values(files)) {
 		name, ok := ModuleName(f)
 		if !ok {
 			continue
 		}
-		deps, kept := needs[name]
+		needs, kept := d.needs[name]
 		if !kept {
-			unwanted = append(unwanted, f)
+			x.unwanted = append(x.unwanted, f)
 			continue
 		}
-		out.WriteString(f + ":")
+		dep.WriteString(f + ":")
 		// Reversed, because readers of modules.dep load from the end.
-		for _, d := range slices.Backward(deps) {
+		for _, n := range slices.Backward(needs) {
 			// A module that the package lacks stays in the list, so that whoever resolves it is told what is missing.
-			out.WriteString(" " + cmp.Or(byName[d], d+".ko"))
+			dep.WriteString(" " + cmp.Or(d.files[n], n+".ko"))
 		}
-		out.WriteString("\n")
+		dep.WriteString("\n")
+		if asks := d.index.asks[name]; len(asks) > 0 {
+			softdep.WriteString("softdep " + name + " pre: " + strings.Join(asks, " ") + "\n")
+		}
 	}
-	return out.Bytes(), unwanted, nil
+	for _, a := range slices.Sorted(maps.Keys(d.index.aliases)) {
+		for _, name := range d.index.aliases[a] {
+			if _, kept := d.needs[name]; kept && plainAlias(a) {
+				alias.WriteString("alias " + a + " " + name + "\n")
+			}
+		}
+	}
+	x.dep, x.softdep, x.alias = dep.Bytes(), softdep.Bytes(), alias.Bytes()
+	return x
 }

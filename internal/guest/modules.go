@@ -17,15 +17,27 @@ import (
 const (
 	modulesDep     = "modules.dep"
 	modulesBuiltin = "modules.builtin"
+	modulesSoftdep = "modules.softdep"
+	modulesAlias   = "modules.alias"
 	maxIndex       = 16 << 20 // bytes of a modules.* file
 	maxModule      = 64 << 20 // bytes of an unpacked module
 )
 
-// Index is what a kernel's modules.dep and modules.builtin say. Names are those of modules, with underscores.
+// Index is what a kernel's modules.dep, modules.builtin, modules.softdep and modules.alias say. Names are those of modules,
+// with underscores.
 type Index struct {
 	files   map[string]string   // name -> path below the folder, with slashes
 	deps    map[string][]string // name -> names it needs
 	builtin map[string]bool
+	asks    map[string][]string // name -> names and aliases it works better with, or fails later without
+	aliases map[string][]string // alias without wildcards -> names
+}
+
+func newIndex() *Index {
+	return &Index{
+		files: map[string]string{}, deps: map[string][]string{}, builtin: map[string]bool{},
+		asks: map[string][]string{}, aliases: map[string][]string{},
+	}
 }
 
 // MissingError is a module that a kernel neither has built in nor as a file.
@@ -63,13 +75,27 @@ func ReadIndex(dir string) (*Index, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read list of built-in modules: %w", err)
 	}
-	return ParseIndex(dep, builtin)
+	x, err := ParseIndex(dep, builtin)
+	if err != nil {
+		return nil, err
+	}
+	// Without these two lists everything works but what the kernel asks for at run time.
+	softdep, err := readBounded(filepath.Join(dir, modulesSoftdep), maxIndex)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read list of modules that others ask for: %w", err)
+	}
+	alias, err := readBounded(filepath.Join(dir, modulesAlias), maxIndex)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read list of modules' other names: %w", err)
+	}
+	x.learn(softdep, alias)
+	return x, nil
 }
 
 // ParseIndex reads the text of modules.dep ("kernel/a.ko: kernel/b.ko kernel/c.ko", one line a module) and of
 // modules.builtin (a path a line).
 func ParseIndex(dep, builtin []byte) (*Index, error) {
-	x := &Index{files: map[string]string{}, deps: map[string][]string{}, builtin: map[string]bool{}}
+	x := newIndex()
 	lines := bufio.NewScanner(bytes.NewReader(dep))
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {

@@ -16,14 +16,23 @@ func TestKernelArgumentsAreRead(t *testing.T) {
 }
 
 func TestModuleListNamesFilesInOneFolder(t *testing.T) {
-	got, err := moduleList("virtio_ring.ko\nvirtio.ko\n")
-	if err != nil || !slices.Equal(got, []string{"virtio_ring.ko", "virtio.ko"}) {
+	got, err := moduleList("virtio_ring.ko\nvirtio.ko\n-cifs.ko\n")
+	if err != nil || !slices.Equal(got, []module{{"virtio_ring.ko", false}, {"virtio.ko", false}, {"cifs.ko", true}}) {
 		t.Errorf("%v %v", got, err)
 	}
-	for _, bad := range []string{"../x.ko", "/x.ko", "x"} {
+	for _, bad := range []string{"../x.ko", "/x.ko", "x", "-../x.ko", "--"} {
 		if _, err := moduleList(bad); err == nil {
 			t.Errorf("%q was taken for a list of modules", bad)
 		}
+	}
+}
+
+func TestSerialsAreNamesInOneFolder(t *testing.T) {
+	if got := serials("a,b,,../c"); !slices.Equal(got, []string{"a", "b", "..", "c"}) {
+		t.Errorf("%q", got)
+	}
+	if got := serials(""); len(got) != 0 {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package qemu
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -23,15 +22,16 @@ func (v *vm) qmp() (*qmp, error) {
 	return v.session, nil
 }
 
-// readCache asks QEMU how it opened the scratch disk.
-func (v *vm) readCache() (cacheMode, error) {
+// readCaches asks QEMU how it opened its disks, by their id.
+func (v *vm) readCaches() (map[string]cacheMode, error) {
 	q, err := v.qmp()
 	if err != nil {
-		return cacheMode{}, err
+		return nil, err
 	}
 	var blocks []struct {
 		QDev     string `json:"qdev"`
 		Inserted *struct {
+			Node  string `json:"node-name"`
 			Cache struct {
 				WriteBack bool `json:"writeback"`
 				Direct    bool `json:"direct"`
@@ -40,12 +40,25 @@ func (v *vm) readCache() (cacheMode, error) {
 		} `json:"inserted"`
 	}
 	if err := q.execute("query-block", 5*time.Second, &blocks); err != nil {
-		return cacheMode{}, err
+		return nil, err
 	}
+	modes := map[string]cacheMode{}
 	for _, b := range blocks {
 		if c := b.Inserted; c != nil {
-			return cacheMode{direct: c.Cache.Direct, noFlush: c.Cache.NoFlush, write: c.Cache.WriteBack}, nil
+			modes[c.Node] = cacheMode{direct: c.Cache.Direct, noFlush: c.Cache.NoFlush, write: c.Cache.WriteBack}
 		}
 	}
-	return cacheMode{}, errors.New("read back the scratch disk's cache mode: QEMU knows of no disk")
+	return modes, nil
+}
+
+// checkCache holds what QEMU says of a disk against what it was asked for.
+func checkCache(modes map[string]cacheMode, id string, want cacheMode, setting string) error {
+	got, ok := modes[id]
+	if !ok {
+		return fmt.Errorf("read back the cache mode of disk %s: QEMU knows of no such disk", id)
+	}
+	if got != want {
+		return fmt.Errorf("QEMU opened disk %s with %s, not %s as cache=%s asks", id, got, want, setting)
+	}
+	return nil
 }

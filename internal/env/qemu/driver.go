@@ -29,6 +29,7 @@ func Infos() []env.Info {
 		Name:     name,
 		Doc:      "A micro-VM with the agent as its first process, booted from a distribution's kernel.",
 		Settings: settings(),
+		Mounts:   mountKinds(),
 		Driver:   driver{},
 		Probe:    probe,
 	}}

@@ -1,8 +1,8 @@
 package qemu
 
 import (
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,6 +71,15 @@ type files struct {
 	wire, control                 string // arguments of -chardev socket: "fd=3" or "path=..."
 	name                          string // shown in the list of processes
 	hostname                      string
+	extras
+}
+
+// extras are what a machine has for its mounts.
+type extras struct {
+	devices []string // arguments in pairs
+	serials []string // of disks that the guest shall name
+	shared  bool     // the guest's memory must be one that another process can map
+	network bool     // the guest must reach the host's loopback
 }
 
 // modules are the kernel modules that the machine needs.
@@ -96,36 +105,47 @@ func (c *config) modules() (required, optional []string) {
 
 // arguments returns QEMU's command line for an accelerator.
 func (c *config) arguments(accel string, f files) []string {
-	bus := "pci"
-	if c.machine == "microvm" {
-		bus = "device"
-	}
+	bus := c.bus()
 	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
-		"-machine", c.machineOptions(), "-accel", accel, "-cpu", c.cpuModel(accel),
+		"-machine", c.machineOptions(f.shared), "-accel", accel, "-cpu", c.cpuModel(accel),
 		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",
-		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f.hostname),
+		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f.hostname, f.serials),
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-chardev", "socket,id=control," + f.control, "-mon", "chardev=control,mode=control",
 		"-chardev", "socket,id=wire," + f.wire,
 		"-device", "virtio-serial-" + bus + ",max_ports=2", "-device", "virtserialport,chardev=wire,name=" + layout.Port,
 	}
+	if f.shared {
+		a = append(a, "-object", fmt.Sprintf("memory-backend-memfd,id=%s,size=%dM,share=on", memoryID, c.memory>>20))
+	}
 	if c.machine == "microvm" {
 		a = append(a, "-global", "virtio-mmio.force-legacy=false")
 	}
 	if c.disk > 0 {
-		a = append(a, "-blockdev", c.blockdev(f.disk), "-device",
-			fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,write-cache=%s", bus, scratchID, scratchID, scratchSerial, onOff(c.cache.write)))
+		a = append(a, drive{scratchID, scratchSerial, f.disk, c.cache, c.aio}.arguments(bus)...)
 	}
-	switch c.nic {
-	case "virtio":
-		a = append(a, "-netdev", "user,id=net,restrict=on", "-device", "virtio-net-"+bus+",netdev=net"+noROM(bus))
-	case "e1000":
-		a = append(a, "-netdev", "user,id=net,restrict=on", "-device", "e1000,netdev=net"+noROM(bus))
+	if card := c.card(f.network); card != "none" {
+		if card == "virtio" {
+			card = "virtio-net-" + bus
+		}
+		// Unrestricted, the guest reaches the host's loopback, where the servers of mounts listen, and whatever the host
+		// reaches: QEMU's user-mode network knows nothing in between for a server that is not started by QEMU itself. The
+		// only program in the guest is the agent, and it opens no connection but those of mounts.
+		a = append(a, "-netdev", "user,id=net,restrict="+onOff(!f.network), "-device", card+",netdev=net"+noROM(bus))
 	}
+	a = append(a, onBus(f.devices, bus)...)
 	if c.sandbox {
 		a = append(a, sandboxArguments()...)
 	}
 	return a
+}
+
+// bus is what the names of virtio devices on the machine's bus end with.
+func (c *config) bus() string {
+	if c.machine == "microvm" {
+		return "device"
+	}
+	return "pci"
 }
 
 // noROM leaves out the card's boot ROM, which would need another package and is never run.
@@ -136,11 +156,43 @@ func noROM(bus string) string {
 	return ""
 }
 
-func (c *config) machineOptions() string {
-	if c.machine == "virt" {
-		return "virt,gic-version=3"
+// memoryID is the name in QEMU of memory that is shared.
+const memoryID = "ram"
+
+// machineOptions gives shared memory to the machine itself and not to a NUMA node, so that the guest sees the same
+// topology as without.
+func (c *config) machineOptions(shared bool) string {
+	m := c.machine
+	if m == "virt" {
+		m += ",gic-version=3"
 	}
-	return c.machine
+	if shared {
+		m += ",memory-backend=" + memoryID
+	}
+	return m
+}
+
+// card is the network card that the machine gets: "none", "virtio" or "e1000".
+func (c *config) card(network bool) string {
+	if c.nic == "none" && network {
+		return "virtio"
+	}
+	return c.nic
+}
+
+// onBus puts virtio devices, named as those of PCI, onto another bus.
+func onBus(devices []string, bus string) []string {
+	devices = slices.Clone(devices)
+	if bus == "pci" {
+		return devices
+	}
+	for i := 1; i < len(devices); i++ {
+		kind, rest, _ := strings.Cut(devices[i], ",")
+		if name, ok := strings.CutSuffix(kind, "-pci"); ok && devices[i-1] == "-device" {
+			devices[i] = name + "-" + bus + "," + rest
+		}
+	}
+	return devices
 }
 
 func (c *config) cpuModel(accel string) string {
@@ -155,24 +207,8 @@ func (c *config) cpuModel(accel string) string {
 	return "host"
 }
 
-// blockdev is the scratch disk as JSON, in which a comma in a path means nothing.
-func (c *config) blockdev(path string) string {
-	b, err := json.Marshal(map[string]any{
-		"node-name": scratchID, "driver": "raw",
-		"cache": map[string]bool{"direct": c.cache.direct, "no-flush": c.cache.noFlush},
-		"file": map[string]any{
-			"driver": "file", "filename": path, "aio": c.aio,
-			"cache": map[string]bool{"direct": c.cache.direct, "no-flush": c.cache.noFlush},
-		},
-	})
-	if err != nil {
-		panic(err) // strings and booleans always marshal
-	}
-	return string(b)
-}
-
 // kernelArguments is the guest's kernel command line. The user's come last, where they win.
-func (c *config) kernelArguments(accel, hostname string) string {
+func (c *config) kernelArguments(accel, hostname string, serials []string) string {
 	a := []string{"console=" + c.console, "panic=-1", "quiet", "rdinit=" + layout.Init,
 		// Entropy from the CPU or the host counts; a guest of seconds has no other.
 		"random.trust_cpu=on", "random.trust_bootloader=on",
@@ -190,6 +226,9 @@ func (c *config) kernelArguments(accel, hostname string) string {
 	}
 	if c.disk > 0 {
 		a = append(a, layout.ScratchArg+"="+scratchSerial)
+	}
+	if len(serials) > 0 {
+		a = append(a, layout.DisksArg+"="+strings.Join(serials, ","))
 	}
 	if c.append != "" {
 		a = append(a, c.append)

@@ -7,12 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"tare/internal/env"
-	"tare/internal/guest"
 	"tare/internal/proc"
 	"tare/internal/record"
 )
@@ -22,9 +20,10 @@ const attempts = 2
 
 // Open boots a micro-VM and returns once its agent has begun to speak.
 func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
-	b := &boot{Options: o, driver: d}
+	b := &boot{Options: o, driver: d, broken: map[string]*env.OpenError{}}
 	e, err := b.open(ctx)
 	if err != nil {
+		err = errors.Join(err, b.shares.remove())
 		if b.dir != "" {
 			os.RemoveAll(b.dir)
 		}
@@ -40,9 +39,10 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 type boot struct {
 	env.Options
 	driver
-	config  config
-	kernel  guest.Kernel
-	modules []string
+	config config
+	chosen
+	shares  *shares                   // nil before the first boot
+	broken  map[string]*env.OpenError // mounts that QEMU refused
 	version string
 	program string
 	dir     string // everything made for this machine
@@ -69,70 +69,16 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	if b.version, err = qemuVersion(ctx, b.program); err != nil {
 		return nil, err
 	}
-	b.op, b.remedy = "choose kernel", guest.Remedy(b.config.arch, "")
-	if err := b.chooseKernel(); err != nil {
-		return nil, err
-	}
-	b.op, b.remedy = "choose agent", "build tare with make build, which carries the agents of all platforms"
-	agent, err := b.Agents.Path("linux", b.config.arch)
-	if err != nil {
-		return nil, err
-	}
 	b.op, b.remedy = "write machine files", "free some space, or set TMPDIR to a folder that has some"
 	if b.dir, err = os.MkdirTemp(b.Dir, "vm-"); err != nil {
 		return nil, err
 	}
-	b.facts = map[string]string{"qemu.version": b.version, "guest.kernel.package": b.kernel.Package, "guest.kernel.flavour": b.kernel.Flavour}
-	if b.facts["guest.initramfs.sha256"], err = guest.Initramfs(b.initrd(), agent, b.kernel, b.modules); err != nil {
-		return nil, err
-	}
+	b.facts = map[string]string{"qemu.version": b.version}
 	return b.accelerate(ctx)
 }
 
 func (b *boot) initrd() string { return filepath.Join(b.dir, "initrd") }
 func (b *boot) disk() string   { return filepath.Join(b.dir, "scratch.img") }
-
-// chooseKernel takes the first kernel that has the drivers the machine needs.
-func (b *boot) chooseKernel() error {
-	which := b.config.kernel
-	if which == "auto" {
-		which = ""
-	}
-	if slices.Contains(guest.Flavours(), which) {
-		b.remedy = guest.Remedy(b.config.arch, which)
-	}
-	kernels, err := guest.Find(b.kernels, b.config.arch, which)
-	if err != nil {
-		return err
-	}
-	required, optional := b.config.modules()
-	var lacking error
-	for _, k := range kernels {
-		if k.Modules == "" {
-			// Whether what is needed is built in, only the boot can tell.
-			b.kernel, b.modules = k, nil
-			return nil
-		}
-		index, err := guest.ReadIndex(k.Modules)
-		if err != nil {
-			return err
-		}
-		wanted := required
-		for _, m := range optional {
-			if index.Has(m) {
-				wanted = append(wanted, m)
-			}
-		}
-		modules, err := index.Resolve(wanted...)
-		if err == nil {
-			b.kernel, b.modules = k, modules
-			return nil
-		}
-		lacking = errors.Join(lacking, fmt.Errorf("kernel %s (%s): %w", k.Release, k.Flavour, err))
-	}
-	b.remedy = guest.Remedy(b.config.arch, guest.Generic) + "; it has more drivers"
-	return lacking
-}
 
 // accelerate boots with the accelerator that was asked for, or with the first that really boots.
 func (b *boot) accelerate(ctx context.Context) (*vm, error) {
@@ -241,9 +187,12 @@ func (b *boot) deadline(accel string, trial bool) time.Duration {
 
 // once boots once. On failure the evidence is set and nothing runs.
 func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, &refusedError{err}
+	}
 	if b.config.disk > 0 {
 		b.op, b.remedy = "make scratch disk", "use a smaller disk=, or disk=none to work in the guest's memory"
-		if err := makeDisk(ctx, b.disk(), b.config.disk); err != nil {
+		if err := makeDisk(ctx, b.disk(), b.config.disk, fileSystems()[0]); err != nil {
 			return nil, &refusedError{err}
 		}
 	}
@@ -254,7 +203,7 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 	v, err := launch(ctx, &b.config, accel, files{
 		program: b.program, kernel: b.kernel.Image, initrd: b.initrd(), disk: b.disk(),
 		// The run's id in the command line is how what a run started is told from what others did.
-		name: "tare-" + b.RunID, hostname: b.hostname(),
+		name: "tare-" + b.RunID, hostname: b.hostname(), extras: b.shares.extras(),
 	})
 	if err == nil {
 		if err = v.awaitAgent(ctx, limit); err == nil {
@@ -267,6 +216,13 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 		}
 		v.Close()
 		b.evidence = v.Diagnose()
+	}
+	if _, refused := errors.AsType[*refusedError](err); refused && ctx.Err() == nil {
+		if s := b.shares.blamed(string(b.evidence), b.config.bus()); s != nil {
+			s.fail("boot", err, "the evidence has what QEMU and the server said", b.evidence)
+			b.broken[s.spec.Name] = s.err
+			return b.once(ctx, accel, trial) // one mount fewer each time
+		}
 	}
 	return nil, err
 }
@@ -305,16 +261,26 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 		b.config.shown["cpu"] = b.config.cpuModel(accel)
 	}
 	if b.config.disk > 0 {
-		got, err := v.readCache()
+		modes, err := v.readCaches()
+		if err == nil {
+			err = checkCache(modes, scratchID, b.config.cache, b.config.shown["cache"])
+		}
 		if err != nil {
 			return err
 		}
-		if want := b.config.cache; got != want {
-			return fmt.Errorf("QEMU opened the scratch disk with %s, not %s as cache=%s asks", got, want, b.config.shown["cache"])
-		}
-		extra["disk.cache"] = got.String()
+		extra["disk.cache"] = modes[scratchID].String()
 	}
-	v.dir = b.dir
+	if err := b.learnMounts(v, extra); err != nil {
+		return err
+	}
+	v.dir, v.image, v.shares = b.dir, "", b.shares
+	if b.config.disk > 0 {
+		v.image = b.disk()
+	}
+	go func() {
+		<-v.qemu.Done() // servers of a machine that died serve nobody
+		v.shares.end()
+	}()
 	v.facts = record.Facts{
 		OS: "linux", Arch: b.config.arch, Kernel: b.kernel.Release, Hypervisor: "qemu " + accel, Emulated: accel == "tcg",
 		Threads: b.config.cpus, MemoryBytes: b.config.memory, Settings: b.config.shown, Command: v.argv, Extra: extra,

@@ -33,6 +33,8 @@ func (e *refusedError) Unwrap() error { return e.err }
 type vm struct {
 	argv    []string
 	dir     string
+	image   string // the scratch disk's; "" when there is none
+	shares  *shares
 	facts   record.Facts
 	retries []record.Failure
 
@@ -160,6 +162,9 @@ func (v *vm) Facts() record.Facts {
 // Retries are the boots that failed before this one.
 func (v *vm) Retries() []record.Failure { return v.retries }
 
+// Mounts are the folders that were put into the machine, as far as that is the host's part.
+func (v *vm) Mounts() []env.Mounted { return v.shares.mounted() }
+
 // Pid is QEMU's process id.
 func (v *vm) Pid() int { return v.qemu.Pid() }
 
@@ -184,7 +189,7 @@ func (v *vm) Diagnose() []byte {
 	return out
 }
 
-// Close ends QEMU and removes the machine's files. Its disk is thrown away, so the guest is not asked to shut down.
+// Close ends QEMU, then the servers of its mounts, and removes the files of all. Its disk is thrown away, so the guest is not asked to shut down.
 func (v *vm) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -196,10 +201,11 @@ func (v *vm) Close() error {
 	if v.dir == "" {
 		return nil
 	}
-	if err := os.RemoveAll(v.dir); err != nil {
-		return fmt.Errorf("remove micro-VM files: %w", err)
+	err := v.shares.remove()
+	if e := os.RemoveAll(v.dir); e != nil {
+		err = errors.Join(err, fmt.Errorf("remove micro-VM files: %w", e))
 	}
-	return nil
+	return err
 }
 
 // stop ends QEMU: by its own command first, then by the ladder of proc.

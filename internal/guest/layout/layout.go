@@ -8,8 +8,12 @@ const (
 	Modules = "/modules" // the kernel modules, flat
 	// Order lists the modules' file names in the order of loading, one a line. Its presence tells the agent that it is
 	// the first process of a machine and not of a container.
-	Order   = Modules + "/tare.order"
+	Order = Modules + "/tare.order"
+	// MayFail before a file name in Order means that the guest goes on without that module.
+	MayFail = "-"
 	Scratch = "/scratch" // where the scratch disk is mounted
+	// Disks is where every disk with a serial number has a link DisksSERIAL to its device, as udev makes them.
+	Disks = "/dev/disk/by-id/virtio-"
 )
 
 // Port is the name of the virtio-serial port for the wire.
@@ -18,5 +22,6 @@ const Port = "tare.wire"
 // Kernel arguments that the agent reads. The kernel itself ignores what has a dot in its name.
 const (
 	HostnameArg = "tare.hostname" // the guest's host name
+	DisksArg    = "tare.disks"    // serial numbers, with commas between, of the disks that get a link besides
 	ScratchArg  = "tare.scratch"  // serial number of the disk to mount at Scratch; absent when there is none
 )

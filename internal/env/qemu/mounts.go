@@ -1,0 +1,233 @@
+package qemu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"tare/internal/env"
+	"tare/internal/env/leftover"
+	"tare/internal/guest"
+	"tare/internal/mount"
+	"tare/internal/record"
+)
+
+// share is one of Options.Mounts on its way into the machine.
+type share struct {
+	spec   env.Spec
+	served              // without a Served when err is set
+	files  []guest.File // programs that the guest needs for it
+	err    *env.OpenError
+}
+
+// shares are the mounts of one boot, in the order of Options.Mounts.
+type shares struct {
+	list    []*share
+	dir     string // private, with a short path
+	release func() error
+	once    sync.Once
+	err     error
+}
+
+// maxBase is how long the path of the folder for private directories may be. A socket's path has at most 107 bytes, and
+// below this come a directory of this run, one for the mount, and the socket's name.
+const maxBase = 24
+
+// serveMounts starts what the mounts need. What cannot be had is marked and does not stop the others; the error is that
+// of the directory that all are in, or of ctx. broken are mounts that QEMU refused at an earlier boot.
+func serveMounts(ctx context.Context, o env.Options, broken map[string]*env.OpenError) (*shares, error) {
+	ss := &shares{release: func() error { return nil }}
+	if len(o.Mounts) == 0 {
+		return ss, nil
+	}
+	base := os.TempDir()
+	if _, err := os.Stat("/tmp"); err == nil && len(base) > maxBase {
+		base = "/tmp"
+	}
+	var err error
+	// A directory of its own and not one below Options.Dir, whose path may be too long; tare clean finds it all the same.
+	if ss.dir, ss.release, err = leftover.New(base, o.RunID); err != nil {
+		return nil, err
+	}
+	for i, spec := range o.Mounts {
+		s := &share{spec: spec, err: broken[spec.Name]}
+		ss.list = append(ss.list, s)
+		if s.err != nil {
+			continue
+		}
+		s.served, err = serveMount(ctx, mount.Request{
+			Spec: spec, RunID: o.RunID, Log: o.Log, Dir: filepath.Join(ss.dir, fmt.Sprint(i)), Folder: filepath.Join(ss.dir, fmt.Sprint(i), "folder"),
+		}, i)
+		if ctx.Err() != nil {
+			return nil, errors.Join(ctx.Err(), ss.end(), ss.release())
+		}
+		if err != nil {
+			s.served = served{}
+			x, ok := errors.AsType[*env.OpenError](err)
+			if !ok {
+				x = &env.OpenError{Env: spec.Name, Op: "serve " + spec.Driver, Err: err}
+			}
+			s.err = x
+		}
+	}
+	return ss, nil
+}
+
+// serveMount starts what one mount needs. The folder is empty, and below the directory that goes with the mount.
+func serveMount(ctx context.Context, r mount.Request, number int) (served, error) {
+	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
+		return served{}, err
+	}
+	r.Dir = filepath.Join(r.Dir, "s")
+	if err := os.Mkdir(r.Dir, 0o700); err != nil {
+		return served{}, err
+	}
+	if slices.ContainsFunc(ownKinds(), func(k env.MountKind) bool { return k.Name == r.Driver }) {
+		return serveOwn(ctx, r, number)
+	}
+	s, err := mount.Serve(ctx, r)
+	return served{Served: s}, err
+}
+
+// alive are the mounts that nothing is wrong with so far.
+func (ss *shares) alive() []*share {
+	return slices.DeleteFunc(slices.Clone(ss.list), func(s *share) bool { return s.err != nil })
+}
+
+// fail marks a mount that cannot be had and ends its server.
+func (s *share) fail(op string, err error, remedy string, evidence []byte) {
+	if s.Served != nil {
+		if s.Diagnose != nil {
+			if said := s.Diagnose(); len(said) > 0 {
+				evidence = append(append(slices.Clone(evidence), "\n[server] "...), said...)
+			}
+		}
+		err = errors.Join(err, s.Close())
+	}
+	s.err = &env.OpenError{Env: s.spec.Name, Op: op, Err: err, Remedy: remedy, Evidence: evidence}
+	s.served = served{}
+}
+
+// end ends the servers. The guest must be gone: one that still writes would see its file systems fail.
+func (ss *shares) end() error {
+	ss.once.Do(func() {
+		for _, s := range slices.Backward(ss.list) {
+			if s.Served != nil {
+				if err := s.Close(); err != nil {
+					ss.err = errors.Join(ss.err, fmt.Errorf("end mount %s: %w", s.spec.Name, err))
+				}
+			}
+		}
+	})
+	return ss.err
+}
+
+// remove ends the servers and removes all files.
+func (ss *shares) remove() error {
+	if ss == nil {
+		return nil
+	}
+	return errors.Join(ss.end(), ss.release())
+}
+
+// needs returns the modules that a mount needs, and those that it should get.
+func (s *share) needs(c *config) (required, optional []string) {
+	required = slices.Clone(s.Modules)
+	if s.Network && c.nic == "none" {
+		required = append(required, "virtio_net")
+	}
+	return required, s.Optional
+}
+
+// programs finds what the mounts run in the guest.
+func (ss *shares) programs(arch string) []guest.File {
+	all := map[string]guest.File{}
+	for _, s := range ss.alive() {
+		files, err := guest.Programs(arch, s.Programs...)
+		if err != nil {
+			s.fail("copy programs", err, "", nil)
+			continue
+		}
+		for _, f := range files {
+			all[f.Path] = f
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b guest.File) int { return cmp.Compare(a.Path, b.Path) })
+}
+
+// extras are what the machine must have for the mounts.
+func (ss *shares) extras() extras {
+	var x extras
+	for _, s := range ss.alive() {
+		x.devices = append(x.devices, s.Devices...)
+		x.shared = x.shared || s.SharedMemory
+		x.network = x.network || s.Network
+		if s.serial != "" {
+			x.serials = append(x.serials, s.serial)
+		}
+	}
+	return x
+}
+
+// blamed returns the mount for whose device QEMU refused to begin, if what it said names one: it quotes the option that
+// it stumbles over.
+func (ss *shares) blamed(said, bus string) *share {
+	for _, s := range ss.alive() {
+		if slices.ContainsFunc(onBus(s.Devices, bus), func(a string) bool { return !strings.HasPrefix(a, "-") && strings.Contains(said, a) }) {
+			return s
+		}
+	}
+	return nil
+}
+
+// mounted is what the controller is told of the mounts.
+func (ss *shares) mounted() []env.Mounted {
+	var all []env.Mounted
+	for _, s := range ss.list {
+		m := env.Mounted{Name: s.spec.Name, Mount: record.Mount{Kind: s.spec.Driver}}
+		if s.err != nil {
+			m.Err = s.err
+		} else {
+			m.Mount, m.Order, m.Diagnose = s.Mount, s.Order, s.Diagnose
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// learnMounts reads back what the machine got for its mounts. A disk whose cache is another than asked for fails that
+// mount, not the machine.
+func (b *boot) learnMounts(v *vm, extra map[string]string) error {
+	x := b.shares.extras()
+	if x.shared {
+		extra["memory.backend"] = "memfd, shared"
+	}
+	if x.network {
+		extra["nic.mounts"] = b.config.card(true) + ", reaches the host"
+	}
+	if len(x.serials) == 0 {
+		return nil
+	}
+	modes, err := v.readCaches()
+	if err != nil {
+		return err
+	}
+	for _, s := range b.shares.alive() {
+		if s.serial == "" {
+			continue
+		}
+		if err := checkCache(modes, s.id, s.cache, s.Mount.Settings["cache"]); err != nil {
+			s.fail("read back disk", err, "", nil)
+			continue
+		}
+		extra["mount."+s.spec.Name+".cache"] = s.cache.String()
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package qemu
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/deploy"
+	"tare/internal/env"
+	"tare/internal/guest"
+	"tare/internal/proc"
+	"tare/internal/wire"
+	"tare/internal/workload/all"
+)
+
+// mountSpecs are the mounts of the test that has them all in one machine.
+func mountSpecs(t testing.TB, texts ...string) []env.Spec {
+	t.Helper()
+	var specs []env.Spec
+	for _, text := range texts {
+		_, s, err := env.ParseMount("vm:" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		specs = append(specs, s)
+	}
+	return specs
+}
+
+// work runs a trial on files in a mount.
+func work(t testing.TB, s *deploy.Session, kindName, root string, given map[string]string) error {
+	t.Helper()
+	kind, ok := all.Lookup(kindName)
+	if !ok {
+		t.Fatalf("there is no workload %s", kindName)
+	}
+	params, err := kind.Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kindName, Params: params, Cell: "c", Seed: 1, Root: root}, Work: 3})
+	if err == nil && got.Result.Error != nil {
+		return got.Result.Error
+	}
+	return err
+}
+
+// mounted returns the entry of that name.
+func mounted(t testing.TB, v *vm, name string) env.Mounted {
+	t.Helper()
+	for _, m := range v.Mounts() {
+		if m.Name == name {
+			return m
+		}
+	}
+	t.Fatalf("there is no mount %s", name)
+	return env.Mounted{}
+}
+
+// processes returns those of this machine whose command line has the text.
+func processes(t testing.TB, text string) []string {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, n := range names {
+		b, err := os.ReadFile(n)
+		if line := strings.ReplaceAll(string(b), "\x00", " "); err == nil && strings.Contains(line, text) && filepath.Base(filepath.Dir(n)) != fmt.Sprint(os.Getpid()) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
+	need(t, "amd64", guest.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "512MiB", "kernel", guest.Generic))
+	o.Mounts = mountSpecs(t, "mem=tmpfs?size=64MiB", "e=disk?fs=ext4&size=64MiB&options=noatime,commit=7&cache=none", "x=disk?fs=xfs&size=300MiB",
+		"b=disk?fs=btrfs&size=128MiB&cache=unsafe", "small=disk?fs=xfs&size=64MiB", "odd=disk?aio=native", "wrong=disk?colour=red")
+	v, s := open(t, driver{}, o)
+	room := v.shares.dir
+	for _, c := range []struct {
+		name, kind, source string
+		options            []string
+	}{
+		{"mem", "tmpfs", "tmpfs", []string{"size=65536k"}},
+		{"e", "ext4", "", []string{"noatime", "commit=7"}},
+		{"x", "xfs", "", nil},
+		{"b", "btrfs", "", nil},
+	} {
+		m := mounted(t, v, c.name)
+		if m.Err != nil || m.Order == nil {
+			t.Errorf("%s: %v", c.name, m.Err)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		got, err := s.Mount(ctx, m.Order)
+		cancel()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", c.name, err, v.Diagnose())
+			continue
+		}
+		t.Logf("%s: %+v", c.name, got)
+		if got.Type != c.kind || c.source != "" && got.Source != c.source {
+			t.Errorf("%s is %+v", c.name, got)
+		}
+		for _, o := range c.options {
+			if !slices.Contains(strings.Split(got.Options, ","), o) {
+				t.Errorf("%s has no option %s: %s", c.name, o, got.Options)
+			}
+		}
+		if err := work(t, s, "fs.smallfiles", m.Mount.Dir, nil); err != nil {
+			t.Errorf("%s: work: %v", c.name, err)
+		}
+	}
+	for name, want := range map[string]string{"small": "at least 300MiB", "odd": "aio=native", "wrong": "colour"} {
+		if m := mounted(t, v, name); m.Err == nil || !strings.Contains(m.Err.Error(), want) || m.Order != nil {
+			t.Errorf("%s: %v", name, m.Err)
+		}
+	}
+	if f := v.Facts(); f.Extra["mount.b.cache"] != "direct=off,no-flush=on,guest-write-cache=on" || f.Extra["mount.e.cache"] != "direct=on,no-flush=off,guest-write-cache=on" {
+		t.Errorf("facts %v", f.Extra)
+	}
+	s.Close()
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(room); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", room, err)
+	}
+}
+
+func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	if kernels, err := guest.Find("", "amd64", guest.Cloud); err != nil {
+		lacking(t, "%v", err)
+	} else if index, err := guest.ReadIndex(kernels[0].Modules); err != nil || index.Has("9p") {
+		lacking(t, "the kernel %s has all drivers", kernels[0].Release)
+	}
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud))
+	o.Mounts = mountSpecs(t, "9p", "mem=tmpfs")
+	v, s := open(t, driver{}, o)
+	m := mounted(t, v, "9p")
+	x, ok := m.Err.(*env.OpenError)
+	if !ok || !strings.Contains(x.Error(), "9p") || !strings.Contains(x.Remedy, "tare guest fetch --flavour generic") {
+		t.Errorf("9p: %v", m.Err)
+	}
+	if slices.ContainsFunc(v.argv, func(a string) bool { return strings.Contains(a, "9p") }) {
+		t.Errorf("the machine has a device for a mount that failed: %v", v.argv)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if got, err := s.Mount(ctx, mounted(t, v, "mem").Order); err != nil || got.Type != "tmpfs" {
+		t.Errorf("the other mount: %+v %v", got, err)
+	}
+}
+
+var _ = proc.Printable

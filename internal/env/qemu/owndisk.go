@@ -1,0 +1,179 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"tare/internal/env"
+	"tare/internal/guest/layout"
+	"tare/internal/mount"
+	"tare/internal/proc"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// The kinds of mounts that need no server: they are the machine's own.
+const (
+	kindTmpfs = "tmpfs"
+	kindDisk  = "disk"
+)
+
+// mountKinds lists what can be put into a micro-VM.
+func mountKinds() []env.MountKind { return append(ownKinds(), mount.Kinds()...) }
+
+func ownKinds() []env.MountKind {
+	var fsNames []string
+	for _, f := range fileSystems() {
+		fsNames = append(fsNames, f.name)
+	}
+	return []env.MountKind{
+		{
+			Name: kindTmpfs, Doc: "The guest's memory: nothing is stored, and fsync has nothing to do.",
+			Settings: []env.Setting{
+				{Name: "size", Default: "50%", Doc: "How much it holds at most: a size such as 256MiB, or a share of the guest's memory.", Check: checkTmpfsSize},
+			},
+		},
+		{
+			Name: kindDisk, Doc: "Another virtual disk with a file system of its own, made on the host by that file system's real program.",
+			Settings: []env.Setting{
+				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.", Check: checkOwnDisk},
+				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.", Check: env.OneOf(fsNames...)},
+				{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
+				{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes it: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+				{Name: "options", Default: "", Doc: "Mount options in the guest, with commas between: noatime,commit=30.", Check: checkMountOptions},
+			},
+		},
+	}
+}
+
+var tmpfsShareRE = regexp.MustCompile(`^[1-9][0-9]?%$`)
+
+func checkTmpfsSize(v string) error {
+	if tmpfsShareRE.MatchString(v) {
+		return nil
+	}
+	n, err := unit.ParseSize(v)
+	if err != nil || n < 1<<20 || n > maxMemory {
+		return fmt.Errorf("%q is neither a share from 1%% to 99%% nor a size of at least 1MiB", v)
+	}
+	return nil
+}
+
+func checkOwnDisk(v string) error {
+	if n, err := parseDisk(v); err != nil || n == 0 {
+		return fmt.Errorf("%q is not a whole number of MiB of at least %s", v, unit.FormatSize(minDisk))
+	}
+	return nil
+}
+
+var mountOptionsRE = regexp.MustCompile(`^[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?(,[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?)*$`)
+
+func checkMountOptions(v string) error {
+	if v != "" && (len(v) > 500 || !mountOptionsRE.MatchString(v)) {
+		return fmt.Errorf("%q is not a list of mount options such as noatime,commit=30", v)
+	}
+	return nil
+}
+
+// served is a mount for which everything on the host is done.
+type served struct {
+	*mount.Served
+	id     string // QEMU's name of the disk that it is; "" for all other kinds
+	serial string // by which the guest knows that disk
+	image  string // its file
+	cache  cacheMode
+}
+
+// serveOwn makes a mount of the machine's own.
+func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) {
+	shown, err := resolve(ownKinds(), r.Spec)
+	if err != nil {
+		return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err, Remedy: "tare list mounts shows the settings and their values"}
+	}
+	s := served{Served: &mount.Served{
+		Mount:    record.Mount{Kind: r.Driver, Dir: path.Join(layout.Mounts, r.Name), Settings: shown},
+		Diagnose: func() []byte { return nil },
+		Close:    func() error { return nil },
+	}}
+	s.Order = &layout.Mount{Name: r.Name, Dir: s.Mount.Dir}
+	if r.Driver == kindTmpfs {
+		size := shown["size"]
+		if n, err := unit.ParseSize(size); err == nil {
+			size = fmt.Sprint(n)
+		}
+		s.Order.Type, s.Order.Source, s.Order.Options = "tmpfs", "tmpfs", "mode=0755,size="+size
+		return s, nil
+	}
+	err = s.makeDisk(ctx, r, number)
+	return s, err
+}
+
+func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) error {
+	shown := s.Mount.Settings
+	size, _ := parseDisk(shown["size"])
+	fs, _ := fileSystemOf(shown["fs"])
+	s.cache = cacheModes[shown["cache"]]
+	fail := func(err error, remedy string) error {
+		return &env.OpenError{Env: r.Name, Op: "make disk", Err: err, Remedy: remedy}
+	}
+	switch {
+	case size < fs.min:
+		return fail(fmt.Errorf("%s needs a disk of at least %s", fs.name, unit.FormatSize(fs.min)), "give it size="+unit.FormatSize(fs.min))
+	case shown["aio"] == "native" && !s.cache.direct:
+		return fail(errors.New("aio=native needs cache=none or cache=directsync; QEMU refuses it on a buffered file"), "")
+	}
+	program, err := proc.LookPath(fs.program)
+	if err != nil {
+		return fail(fmt.Errorf("%s is not installed", fs.program), "install it: apt-get install "+fs.pkg)
+	}
+	s.image = filepath.Join(r.Dir, "disk.img")
+	if err := makeDisk(ctx, s.image, size, fs); err != nil {
+		return fail(err, "free some space, use a smaller size=, or set TMPDIR to a folder that has some")
+	}
+	s.id, s.serial = fmt.Sprintf("disk%d", number), fmt.Sprintf("tare-disk-%d", number)
+	s.Mount.Command = append(append([]string{program}, fs.args...), s.image)
+	s.Devices = drive{id: s.id, serial: s.serial, path: s.image, cache: s.cache, aio: shown["aio"]}.arguments("pci")
+	s.Modules = []string{"virtio_blk", fs.name}
+	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, layout.Disks+s.serial, shown["options"]
+	image := s.image
+	s.Close = func() error { return os.RemoveAll(image) }
+	return nil
+}
+
+// resolve checks a mount's settings against its kind and returns them all, defaults included.
+func resolve(kinds []env.MountKind, s env.Spec) (map[string]string, error) {
+	i := slices.IndexFunc(kinds, func(k env.MountKind) bool { return k.Name == s.Driver })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no mount of kind %q", s.Driver)
+	}
+	if s.Arg != "" && kinds[i].ArgDoc == "" {
+		return nil, fmt.Errorf("%s takes nothing after a colon, and %q stands there", s.Driver, s.Arg)
+	}
+	shown := map[string]string{}
+	var names []string
+	for _, d := range kinds[i].Settings {
+		names = append(names, d.Name)
+		v, given := s.Settings[d.Name]
+		if given && d.Check != nil {
+			if err := d.Check(v); err != nil {
+				return nil, fmt.Errorf("setting %s: %w", d.Name, err)
+			}
+		}
+		if shown[d.Name] = d.Default; given {
+			shown[d.Name] = v
+		}
+	}
+	for k := range s.Settings {
+		if !slices.Contains(names, k) {
+			return nil, fmt.Errorf("%s has no setting %q, only %s", s.Driver, k, strings.Join(names, ", "))
+		}
+	}
+	return shown, nil
+}

@@ -1,0 +1,336 @@
+package guest
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+const (
+	maxProgram   = 256 << 20 // bytes of a program or library
+	maxLibraries = 500       // that the programs of one guest link, all together
+	maxNeeded    = 1 << 20   // bytes of the parts of a program that say what it links
+)
+
+// File is a file of this machine that a guest gets, at the same place, with the content of what a symbolic link leads to.
+type File struct {
+	Path string // absolute
+	Mode uint32 // permission bits
+	Size int64  // bytes
+}
+
+// Programs returns programs of this machine, given by absolute path, and the libraries that they link, as the dynamic
+// linker would find them here: what a guest needs to run them. The order is by path, each file once.
+//
+// arch is the guest's architecture (GOARCH). It must be this machine's, and this machine must run Linux. A program that
+// is a script is refused, because the guest has no shell.
+func Programs(arch string, paths ...string) ([]File, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	if runtime.GOOS != "linux" || arch != runtime.GOARCH {
+		return nil, fmt.Errorf("take programs into the guest: they are those of this machine, %s on %s, and a guest for linux on %s cannot run them",
+			runtime.GOOS, runtime.GOARCH, arch)
+	}
+	c := &closure{root: "/", files: map[string]File{}}
+	for _, p := range paths {
+		if err := c.program(p); err != nil {
+			return nil, fmt.Errorf("take program %s into the guest: %w", p, err)
+		}
+	}
+	return c.list(), nil
+}
+
+// closure collects programs and libraries.
+type closure struct {
+	root   string // where this machine's files are; another than "/" in tests
+	linker string // the dynamic linker of all programs
+	dirs   []libraryDir
+	files  map[string]File
+}
+
+// libraryDir is a folder the dynamic linker searches without being told by a program.
+type libraryDir struct {
+	path string
+	// listed is the file that names the folder to the linker: the guest needs it as well. Empty for the folders that the
+	// linker knows by itself.
+	listed string
+}
+
+// object is a program or library on the way: the loader chain is what DT_RPATH is inherited by.
+type object struct {
+	path   string
+	rpath  []string // nil when there is a runpath
+	run    []string
+	class  elf.Class
+	target elf.Machine
+	parent *object
+}
+
+func (c *closure) list() []File {
+	all := make([]File, 0, len(c.files))
+	for _, f := range c.files {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// add notes a file and tells whether it is new.
+func (c *closure) add(path string) (bool, error) {
+	if _, have := c.files[path]; have {
+		return false, nil
+	}
+	info, err := os.Stat(filepath.Join(c.root, path))
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, fmt.Errorf("%s is not a file", path)
+	}
+	if info.Size() > maxProgram {
+		return false, fmt.Errorf("%s is larger than %d MiB", path, maxProgram>>20)
+	}
+	if len(c.files) >= maxLibraries {
+		return false, fmt.Errorf("programs and libraries are more than %d files", maxLibraries)
+	}
+	// Set-user-ID bits stay behind: everything in the guest is root's.
+	c.files[path] = File{Path: path, Mode: uint32(info.Mode().Perm()), Size: info.Size()}
+	return true, nil
+}
+
+// program adds a program, its linker and all that it links.
+func (c *closure) program(path string) error {
+	if !filepath.IsAbs(path) {
+		return errors.New("its path must be absolute")
+	}
+	path = filepath.Clean(path)
+	if fresh, err := c.add(path); err != nil || !fresh {
+		return err
+	}
+	l, err := c.links(path)
+	if err != nil {
+		return err
+	}
+	if l.linker == "" {
+		return nil // statically linked
+	}
+	if err := c.useLinker(l.linker); err != nil {
+		return err
+	}
+	return c.libraries(&object{path: path, rpath: l.rpath, run: l.runpath, class: l.class, target: l.machine}, l.needed)
+}
+
+// useLinker adds the dynamic linker and learns which folders it searches.
+func (c *closure) useLinker(path string) error {
+	if c.linker == path {
+		return nil
+	}
+	if c.linker != "" {
+		return fmt.Errorf("it wants the dynamic linker %s, and another program %s", path, c.linker)
+	}
+	if _, err := c.add(path); err != nil {
+		return fmt.Errorf("dynamic linker: %w", err)
+	}
+	c.linker = path
+	var err error
+	c.dirs, err = libraryDirs(c.root, path)
+	return err
+}
+
+// libraries adds what an object links, and what that links, breadth first as the linker does.
+func (c *closure) libraries(o *object, needed []string) error {
+	type want struct {
+		name string
+		by   *object
+	}
+	var todo []want
+	for _, n := range needed {
+		todo = append(todo, want{n, o})
+	}
+	loaded := map[string]bool{}
+	for ; len(todo) > 0; todo = todo[1:] {
+		w := todo[0]
+		if loaded[w.name] || filepath.Base(c.linker) == w.name {
+			continue
+		}
+		loaded[w.name] = true
+		path, l, err := c.find(w.name, w.by)
+		if err != nil {
+			return fmt.Errorf("%s links %s: %w", w.by.path, w.name, err)
+		}
+		if _, err := c.add(path); err != nil {
+			return err
+		}
+		if w.name == "libc.so.6" {
+			if err := c.nameService(filepath.Dir(path)); err != nil {
+				return err
+			}
+		}
+		lib := &object{path: path, rpath: l.rpath, run: l.runpath, class: l.class, target: l.machine, parent: w.by}
+		for _, n := range l.needed {
+			todo = append(todo, want{n, lib})
+		}
+	}
+	return nil
+}
+
+// nameService adds what the GNU C library before 2.34 loads, without linking it, to look up users and addresses.
+func (c *closure) nameService(dir string) error {
+	for _, name := range []string{"libnss_files.so.2", "libnss_dns.so.2"} {
+		if _, err := c.add(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// find searches a library in the linker's order (ld.so(8)): DT_RPATH of the object and of those it was loaded by, unless
+// the object has a DT_RUNPATH; that; the folders of the linker's own list. A file for another machine is passed over.
+func (c *closure) find(name string, by *object) (path string, l links, err error) {
+	var dirs []libraryDir
+	if strings.ContainsRune(name, '/') {
+		dirs, name = []libraryDir{{path: filepath.Dir(name)}}, filepath.Base(name)
+	} else {
+		if by.run == nil {
+			for o := by; o != nil; o = o.parent {
+				if o.run == nil {
+					dirs = append(dirs, plainDirs(o.rpath)...)
+				}
+			}
+		}
+		dirs = append(append(dirs, plainDirs(by.run)...), c.dirs...)
+	}
+	for _, d := range dirs {
+		if !filepath.IsAbs(d.path) {
+			continue
+		}
+		path := filepath.Join(d.path, name)
+		if _, err := os.Stat(filepath.Join(c.root, path)); err != nil {
+			continue
+		}
+		l, err := c.links(path)
+		if err != nil || l.class != by.class || l.machine != by.target {
+			continue
+		}
+		if d.listed != "" {
+			if _, err := c.add(d.listed); err != nil {
+				return "", l, fmt.Errorf("%s, which lists %s for the dynamic linker: %w", d.listed, d.path, err)
+			}
+		}
+		return path, l, nil
+	}
+	return "", l, fmt.Errorf("it is in none of the dynamic linker's folders; install the package that has it")
+}
+
+func plainDirs(paths []string) []libraryDir {
+	var dirs []libraryDir
+	for _, p := range paths {
+		dirs = append(dirs, libraryDir{path: p})
+	}
+	return dirs
+}
+
+// links is what an ELF file says of what it is run with.
+type links struct {
+	class   elf.Class
+	machine elf.Machine
+	linker  string // "" for a library or a static program
+	needed  []string
+	rpath   []string // nil when there is a runpath
+	runpath []string // nil when there is none
+}
+
+func (c *closure) links(path string) (links, error) {
+	f, err := os.Open(filepath.Join(c.root, path))
+	if err != nil {
+		return links{}, err
+	}
+	defer f.Close()
+	var magic [4]byte
+	if _, err := io.ReadFull(f, magic[:]); err == nil && magic[0] == '#' && magic[1] == '!' {
+		return links{}, errors.New("it is a script, and the guest has no shell")
+	}
+	l, err := readLinks(f)
+	if err != nil {
+		return l, fmt.Errorf("read %s: %w", path, err)
+	}
+	// The linker resolves links in the folder of the object itself (DL_DST_ORIGIN).
+	origin := filepath.Dir(path)
+	if real, err := filepath.EvalSymlinks(filepath.Join(c.root, path)); err == nil && c.root == "/" {
+		origin = filepath.Dir(real)
+	}
+	for _, dirs := range [][]string{l.rpath, l.runpath} {
+		for i, d := range dirs {
+			d = strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin).Replace(d)
+			if dirs[i] = filepath.Clean(d); strings.ContainsRune(d, '$') {
+				dirs[i] = "" // $LIB and $PLATFORM, which no distribution's program uses
+			}
+		}
+	}
+	return l, nil
+}
+
+// readLinks reads an ELF file of any origin in bounded memory.
+func readLinks(r io.ReaderAt) (l links, err error) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return l, fmt.Errorf("it is no program: %w", err)
+	}
+	l.class, l.machine = f.Class, f.Machine
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_DYNAMIC && f.SectionByType(elf.SHT_DYNAMIC) == nil {
+			return l, errors.New("it has no section headers, so what it links cannot be told")
+		}
+		if p.Type != elf.PT_INTERP {
+			continue
+		}
+		if p.Filesz > 4096 {
+			return l, errors.New("the name of its dynamic linker is too long")
+		}
+		b := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(b, 0); err != nil {
+			return l, fmt.Errorf("read the name of its dynamic linker: %w", err)
+		}
+		l.linker = strings.TrimRight(string(b), "\x00")
+		if !filepath.IsAbs(l.linker) || strings.ContainsRune(l.linker, 0) {
+			return l, fmt.Errorf("its dynamic linker %q is not an absolute path", l.linker)
+		}
+	}
+	for _, s := range f.Sections {
+		if (s.Type == elf.SHT_DYNAMIC || s.Type == elf.SHT_STRTAB) && s.FileSize > 64*maxNeeded {
+			return l, errors.New("its dynamic section is too large")
+		}
+	}
+	get := func(tag elf.DynTag) []string {
+		values, e := f.DynString(tag)
+		if e != nil && err == nil && f.SectionByType(elf.SHT_DYNAMIC) != nil {
+			err = fmt.Errorf("read what it links: %w", e)
+		}
+		return values
+	}
+	l.needed = get(elf.DT_NEEDED)
+	paths := func(tag elf.DynTag) []string {
+		var dirs []string
+		for _, v := range get(tag) {
+			dirs = append(dirs, strings.Split(v, ":")...)
+		}
+		return dirs
+	}
+	if l.runpath = paths(elf.DT_RUNPATH); l.runpath == nil {
+		l.rpath = paths(elf.DT_RPATH)
+	}
+	for _, n := range l.needed {
+		if n == "" || strings.ContainsRune(n, 0) {
+			return l, fmt.Errorf("it links a library with the name %q", n)
+		}
+	}
+	return l, err
+}
