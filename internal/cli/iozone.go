@@ -1,0 +1,404 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/env/leftover"
+	"tare/internal/stats"
+	"tare/internal/unit"
+	"tare/internal/workload/file"
+	"tare/internal/workload/matrix"
+)
+
+// iozone is the command's settings, named after iozone's letters where it has them.
+type iozone struct {
+	auto, all             bool
+	close, fsync, direct  bool
+	excel, compat, spread bool
+	cold                  bool
+	tests                 []int
+	sizes, recs           []string
+	maxSize, minSize      string
+	maxRec, minRec        string
+	place, preset, data   string
+	samples               int
+	worksheet             string
+	rows                  []matrix.Row
+	config                matrix.Config
+}
+
+func (a *app) iozoneCommand() *cobra.Command {
+	o := &iozone{}
+	c := &cobra.Command{
+		Use: "iozone [flags]", Short: "Measure a directory of this host as iozone does, with several samples and honest data",
+		Long: `Do the matrix of iozone in a fresh private directory, with iozone's letters, and print iozone's table.
+
+Unlike iozone, each figure is the median of at least five samples, the data is incompressible, what is read is verified,
+and a cell that means nothing is marked instead of printed. --compat is iozone's own way: its payload of zeros, its
+sequence of calls, one sample. To compare environments with each other, use fs.matrix: tare run -w fs.matrix:preset=direct4k
+
+    tare iozone -a -g 64M                                  the matrix up to 64 MiB
+    tare iozone -Rac -f /mnt/share                         with tables for a spreadsheet, and the close in the time
+    tare iozone -I -e -a -s 64M -r 4k -i 0 -i 2            direct I/O; the same as --preset direct4k
+
+Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.read(c); err != nil {
+				return usageError{err}
+			}
+			return a.iozone(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.BoolVarP(&o.auto, "auto", "a", false, "all sizes from 64 KiB to 512 MiB and records from 4 KiB to 16 MiB, where -s and -r do not say otherwise")
+	f.BoolVarP(&o.all, "all", "z", false, "with -a: also records below 64 KiB in files above 16 MiB")
+	f.BoolVarP(&o.close, "close", "c", false, "close the file inside the time")
+	f.BoolVarP(&o.fsync, "fsync", "e", false, "flush the file inside the time")
+	f.BoolVarP(&o.direct, "direct", "I", false, "bypass the page cache; never for fwrite and fread")
+	f.BoolVarP(&o.excel, "report", "R", false, "add a table for each operation, for a spreadsheet")
+	f.IntSliceVarP(&o.tests, "test", "i", nil, "0 write, 1 read, 2 random, 3 backward, 4 record rewrite, 5 stride, 6 fwrite, 7 fread (repeatable; default all)")
+	f.StringArrayVarP(&o.sizes, "size", "s", nil, "file `size` (repeatable; default 512k without -a)")
+	f.StringArrayVarP(&o.recs, "record", "r", nil, "record `size` (repeatable; default 4k without -a)")
+	f.StringVarP(&o.maxSize, "max-size", "g", "512m", "with -a: the largest file")
+	f.StringVarP(&o.minSize, "min-size", "n", "64k", "with -a: the smallest file")
+	f.StringVarP(&o.maxRec, "max-record", "q", "16m", "with -a: the largest record")
+	f.StringVarP(&o.minRec, "min-record", "y", "4k", "with -a: the smallest record")
+	f.StringVarP(&o.place, "file", "f", ".", "`directory` to measure, or a file in it; a private directory is made there, and no file that exists is touched")
+	f.StringVarP(&o.worksheet, "worksheet", "b", "", "not offered: see the message")
+	f.StringVar(&o.preset, "preset", "", "a known command line: "+strings.Join(presets(), ", "))
+	f.StringVar(&o.data, "data", "", "random (default), zero, or iozone (default with --compat)")
+	f.BoolVar(&o.compat, "compat", false, "iozone's own payload, sequence of calls and single sample")
+	f.BoolVar(&o.cold, "cold", false, "drop the file from the page cache before each read that is no re-read, and see that it is gone")
+	f.IntVar(&o.samples, "samples", 5, "how many samples of each cell, at least")
+	f.BoolVar(&o.spread, "spread", false, "add a table of how far the samples of each cell lie apart")
+	_ = f.MarkHidden("worksheet")
+	return c
+}
+
+func presets() []string {
+	var names []string
+	for _, p := range matrix.Presets() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// read turns the flags into rows and a configuration.
+func (o *iozone) read(c *cobra.Command) error {
+	if o.worksheet != "" {
+		return errors.New("-b: there is no worksheet here; leave it out and use -R, or keep the figures: tare run -w fs.matrix:preset=Racb, then tare report --format xlsx")
+	}
+	if err := o.usePreset(c); err != nil {
+		return err
+	}
+	ops, err := matrix.Tests(o.tests)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"", file.Random, file.Zero, "iozone"}, o.data) {
+		return fmt.Errorf("--data is random, zero or iozone, not %q", o.data)
+	}
+	if o.compat && (c.Flags().Changed("samples") || o.spread) {
+		return errors.New("--compat takes one sample, as iozone does: leave --samples and --spread out, or --compat")
+	}
+	o.config = matrix.Config{
+		Ops: ops, Direct: o.direct, Fsync: o.fsync, Close: o.close, Cold: o.cold, Data: o.data, Compat: o.compat, Samples: o.samples, Seed: 1,
+	}
+	if o.data == "" {
+		o.config.Data = file.Random
+		if o.compat {
+			o.config.Data = "iozone"
+		}
+	}
+	return o.plan(c)
+}
+
+// usePreset sets the flags of a preset that were not given.
+func (o *iozone) usePreset(c *cobra.Command) error {
+	if o.preset == "" {
+		return nil
+	}
+	i := slices.IndexFunc(matrix.Presets(), func(p matrix.Preset) bool { return p.Name == o.preset })
+	if i < 0 {
+		return fmt.Errorf("--preset %s: there is %s", o.preset, strings.Join(presets(), ", "))
+	}
+	args := matrix.Presets()[i].Args
+	given := map[string]bool{}
+	for n := 0; n < len(args); n++ {
+		f := c.Flags().ShorthandLookup(strings.TrimPrefix(args[n], "-"))
+		value := "true"
+		if f.Value.Type() != "bool" {
+			n++
+			value = args[n]
+		}
+		if _, seen := given[f.Name]; !seen {
+			given[f.Name] = f.Changed
+		}
+		if given[f.Name] {
+			continue
+		}
+		if err := c.Flags().Set(f.Name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan lists the rows.
+func (o *iozone) plan(c *cobra.Command) error {
+	var bounds [4]int64
+	for i, b := range []struct{ flag, text string }{{"-n", o.minSize}, {"-g", o.maxSize}, {"-y", o.minRec}, {"-q", o.maxRec}} {
+		n, err := iozoneSize(b.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.flag, err)
+		}
+		bounds[i] = n
+	}
+	sizes, err := iozoneSizes("-s", o.sizes)
+	if err != nil {
+		return err
+	}
+	recs, err := iozoneSizes("-r", o.recs)
+	if err != nil {
+		return err
+	}
+	if !o.auto {
+		if len(sizes) == 0 {
+			sizes = []int64{512 << 10}
+		}
+		if len(recs) == 0 {
+			recs = []int64{4 << 10}
+		}
+	}
+	// What the user says of records holds for every file; only the automatic choice leaves the small ones out.
+	f := c.Flags()
+	crossover := !o.all && len(sizes) == 0 && len(recs) == 0 && !f.Changed("max-record") && !f.Changed("min-record")
+	rows := matrix.Rows(bounds[0], bounds[1], bounds[2], bounds[3], crossover)
+	switch {
+	case len(sizes) > 0 && len(recs) > 0:
+		rows = product(sizes, recs)
+	case len(sizes) > 0:
+		rows = nil
+		for _, s := range sizes {
+			rows = append(rows, matrix.Rows(s, s, bounds[2], bounds[3], false)...)
+		}
+	case len(recs) > 0:
+		rows = nil
+		for _, r := range recs {
+			rows = append(rows, matrix.Rows(bounds[0], bounds[1], r, r, false)...)
+		}
+		slices.SortStableFunc(rows, func(a, b matrix.Row) int { return int(min(max(a.Size-b.Size, -1), 1)) })
+	}
+	if len(rows) == 0 {
+		return errors.New("there is no row: every record size is larger than every file, or a smallest one larger than the largest; see -s, -r, -n, -g, -y and -q")
+	}
+	o.rows = rows
+	return nil
+}
+
+func product(sizes, recs []int64) []matrix.Row {
+	var rows []matrix.Row
+	for _, s := range sizes {
+		for _, r := range recs {
+			if r <= s {
+				rows = append(rows, matrix.Row{Size: s, Rec: r})
+			}
+		}
+	}
+	return rows
+}
+
+// iozoneSize reads a size as iozone does: KiB, unless a letter says otherwise.
+func iozoneSize(text string) (int64, error) {
+	scale, digits := int64(1<<10), text
+	if n := len(text); n > 0 {
+		switch text[n-1] {
+		case 'k', 'K':
+			digits = text[:n-1]
+		case 'm', 'M':
+			scale, digits = 1<<20, text[:n-1]
+		case 'g', 'G':
+			scale, digits = 1<<30, text[:n-1]
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 1 || n > math.MaxInt64/2/scale {
+		return 0, fmt.Errorf("%q is not a size: give a number of KiB, or one with k, m or g such as 64m", text)
+	}
+	return n * scale, nil
+}
+
+func iozoneSizes(flag string, texts []string) ([]int64, error) {
+	var sizes []int64
+	for _, t := range texts {
+		n, err := iozoneSize(t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes), nil
+}
+
+// iozone measures the rows and prints them as they come.
+func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
+	dir, release, err := o.room()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	// Nothing in a row makes garbage that matters; what a row leaves is collected between two.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	o.banner(a.out, dir)
+	fmt.Fprint(a.out, matrix.Header)
+	var done []matrix.Done
+	for _, r := range o.rows {
+		runtime.GC()
+		c := o.config
+		c.Row = r
+		cells, err := matrix.Measure(ctx, c, dir)
+		if err != nil {
+			return fmt.Errorf("measure a file of %s with records of %s: %w", unit.FormatSize(r.Size), unit.FormatSize(r.Rec), err)
+		}
+		done = append(done, matrix.Done{Row: r, Cells: cells})
+		if _, err := io.WriteString(a.out, done[len(done)-1].Line(iozoneCell)); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprint(a.out, "\niozone test complete.\n"); err != nil {
+		return err
+	}
+	if o.excel {
+		fmt.Fprintln(a.out, "Excel output is below:")
+		if err := matrix.WriteReports(a.out, done, iozoneCell); err != nil {
+			return err
+		}
+	}
+	if o.spread {
+		fmt.Fprint(a.out, "\nSpread of the samples, (largest - smallest) / median, in %\n", matrix.Header)
+		for i := range done {
+			fmt.Fprint(a.out, done[i].Line(iozoneSpread))
+		}
+	}
+	return explainMarks(a.out, done)
+}
+
+// room makes the private directory.
+func (o *iozone) room() (string, func() error, error) {
+	base := o.place
+	st, err := os.Stat(base)
+	if err != nil || !st.IsDir() { // iozone is given a file that need not exist
+		base = filepath.Dir(base)
+		st, err = os.Stat(base)
+	}
+	if err == nil && !st.IsDir() {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return "", nil, usagef("-f %s: %v; give a directory that exists, or a file in one", o.place, err)
+	}
+	var largest int64
+	for _, r := range o.rows {
+		largest = max(largest, r.Size)
+	}
+	if err := file.CheckRoom(base, largest, 2); err != nil {
+		return "", nil, err
+	}
+	dir, release, err := leftover.New(base, "iozone")
+	if err != nil {
+		return "", nil, file.Explain("make a private directory in", base, err)
+	}
+	return dir, release, nil
+}
+
+// banner says what is done, in the place where iozone does.
+func (o *iozone) banner(w io.Writer, dir string) {
+	_, on := file.Volume(dir)
+	fmt.Fprintf(w, "\ttare iozone: the matrix of iozone 3.489 on %s\n\n\tRun began: %s\n\n", on, time.Now().Format(time.ANSIC))
+	for _, l := range []struct {
+		on   bool
+		text string
+	}{
+		{o.direct, "O_DIRECT feature enabled"},
+		{o.excel, "Excel chart generation enabled"},
+		{o.fsync, "Include fsync in write timing"},
+		{o.auto, "Auto Mode"},
+		{o.close, "Include close in write timing"},
+		{o.cold, "Files are dropped from the page cache before reads that are no re-reads"},
+	} {
+		if l.on {
+			fmt.Fprintf(w, "\t%s\n", l.text)
+		}
+	}
+	if o.compat {
+		fmt.Fprintf(w, "\tAs iozone does it: one sample, data %s\n", o.config.Data)
+	} else {
+		fmt.Fprintf(w, "\tMedian of at least %d samples, data %s, verified\n", o.samples, o.config.Data)
+	}
+	fmt.Fprint(w, "\tOutput is in kBytes/sec\n\tFile stride size set to 17 * record size.\n")
+}
+
+// iozoneCell is a cell's figure: KiB/s, cut off, of its median sample.
+func iozoneCell(c *matrix.Cell) string {
+	if c.Mark != "" {
+		return "*" + string(c.Mark)
+	}
+	if len(c.Samples) == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(int64(stats.Median(c.Samples)), 10)
+}
+
+func iozoneSpread(c *matrix.Cell) string {
+	if c.Mark != "" || len(c.Samples) < 2 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*(slices.Max(c.Samples)-slices.Min(c.Samples))/stats.Median(c.Samples), 'f', 1, 64)
+}
+
+// explainMarks says below the table what its marks mean, each once, with what was seen first.
+func explainMarks(w io.Writer, done []matrix.Done) error {
+	seen := map[matrix.Mark]int{}
+	why := map[matrix.Mark]string{}
+	var order []matrix.Mark
+	for _, d := range done {
+		for _, c := range d.Cells {
+			if c.Mark == "" {
+				continue
+			}
+			if seen[c.Mark]++; seen[c.Mark] == 1 {
+				order, why[c.Mark] = append(order, c.Mark), c.Why
+			}
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	for _, m := range order {
+		text := m.Text()
+		if why[m] != text {
+			text += ": " + why[m]
+		}
+		if _, err := fmt.Fprintf(w, "*%s  no figure in %d cells: %s\n", m, seen[m], text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
