@@ -57,6 +57,15 @@ type Mounter interface {
 	Mounts() []Mounted
 }
 
+// HostCacher is implemented by environments whose files lie on the controller's machine, where a cache of the host may
+// answer for the disk.
+type HostCacher interface {
+	// DropHostCaches writes back what the host holds of the environment's disks and shared folders and drops it from
+	// the host's page cache. It returns an error unless it saw afterwards that nothing is left there. What the
+	// environment itself caches is not touched: it must have written its own back before.
+	DropHostCaches(ctx context.Context) error
+}
+
 // Mounted is a folder that was put into an environment, or could not be.
 type Mounted struct {
 	Name string

@@ -1,0 +1,96 @@
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// dropTries is how often a file is dropped that other processes still hold pages of: a page on its way through another
+// CPU's list, or under writeback, is passed over.
+const dropTries = 20
+
+// onDisk says no when a place is in memory, where nothing can be cold.
+func onDisk(place string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(place, &s); err != nil {
+		return fmt.Errorf("look at the file system of %s: %w", place, err)
+	}
+	if s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC {
+		return fmt.Errorf("%s is in the host's memory (tmpfs) and never cold; set TMPDIR to a folder on a disk", place)
+	}
+	return nil
+}
+
+// writeBack writes all of a place's file system to its disk: a dirty page cannot be dropped.
+func writeBack(place string) error {
+	f, err := os.Open(place)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}
+
+// dropFile drops a file's pages and returns how many bytes of them are still in memory.
+func dropFile(name string) (resident int64, err error) {
+	f, err := openForDrop(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for n := range dropTries {
+		if n > 0 {
+			time.Sleep(time.Duration(n) * time.Millisecond)
+			if err := unix.Fdatasync(int(f.Fd())); err != nil && !errors.Is(err, unix.EINVAL) {
+				return 0, err
+			}
+		}
+		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+			return 0, err
+		}
+		if resident, err = residentBytes(f); err != nil || resident == 0 {
+			break
+		}
+	}
+	return resident, err
+}
+
+// residentBytes counts a file's bytes in the page cache with mincore(2).
+func residentBytes(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	const window = 1 << 30 // bytes mapped at once; a multiple of all page sizes
+	page := int64(os.Getpagesize())
+	seen := make([]byte, min(window, info.Size()+page-1)/page+1)
+	var in int64
+	for off := int64(0); off < info.Size(); off += window {
+		n := min(window, info.Size()-off)
+		m, err := unix.Mmap(int(f.Fd()), off, int(n), unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			return 0, fmt.Errorf("map: %w", err)
+		}
+		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(m))), uintptr(n), uintptr(unsafe.Pointer(unsafe.SliceData(seen))))
+		if err := unix.Munmap(m); err != nil {
+			return 0, fmt.Errorf("unmap: %w", err)
+		}
+		if e != 0 {
+			return 0, fmt.Errorf("ask which pages are in memory: %w", e)
+		}
+		for _, b := range seen[:(n+page-1)/page] {
+			in += int64(b&1) * page
+		}
+	}
+	return in, nil
+}
+
+// dropNames drops the host's names and attributes, which has no finer unit. Without the right they stay.
+func dropNames() {
+	os.WriteFile("/proc/sys/vm/drop_caches", []byte("2\n"), 0)
+}
