@@ -163,14 +163,15 @@ func (f *forest) draw(p pen) {
 	f.foot(p, y)
 }
 
+// heading has its aside at the other end, where no font of a reader's own makes the two meet.
 func (f *forest) heading(p pen, l forestLine, y float64) {
-	p.text(point{forestMargin, y}, l.heading, style{size: 13, bold: true, colour: ink})
+	room := forestWidth - 2*forestMargin
 	if l.aside != "" {
-		x := forestMargin + textWidth(l.heading, 13, true) + 12
-		if x < forestWidth-forestMargin-textWidth(l.aside, 12, false) {
-			p.text(point{x, y}, l.aside, style{size: 12, colour: muted})
-		}
+		aside := fit(l.aside, 12, false, room/2)
+		p.text(point{forestWidth - forestMargin, y}, aside, style{size: 12, colour: muted, anchor: atEnd})
+		room -= textWidth(aside, 12, false)*1.2 + 20
 	}
+	p.text(point{forestMargin, y}, fit(l.heading, 13, true, room/1.1), style{size: 13, bold: true, colour: ink})
 }
 
 func (f *forest) row(p pen, l forestLine, y float64) {
@@ -231,7 +232,7 @@ func (f *forest) foot(p pen, y float64) {
 			p.fill(shape(sign(s), point{x + 6, y - 4}, 3.6), paper)
 		}
 		p.text(point{x + 17, y}, text, style{size: 12, colour: ink})
-		x += 17 + textWidth(text, 12, false) + 20
+		x += 17 + textWidth(text, 12, false)*1.12 + 18
 	}
 	for _, text := range f.footnotes() {
 		y += 18

@@ -102,6 +102,7 @@ func Renderers() []Format {
 		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
 		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json"},
 		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md"},
+		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true},
 		{Name: "svg", Doc: "the headline chart: every ratio with its interval", Render: SVG, Suffix: ".svg"},
 		{Name: "png", Doc: "the same chart as a picture", Render: PNG, Suffix: ".png", Binary: true},
 		{Name: "csv", Doc: "the raw trials, tidy: a row for each metric of each trial", Render: CSV, Suffix: ".csv"},
