@@ -54,7 +54,31 @@ func (h *Handle) WriteAt(p []byte, off int64) (int, error) {
 	}
 }
 
-// sync is the plain fsync of C programs. On macOS os.File.Sync would be F_FULLFSYNC, which does more.
+// Read is one read at the file's own offset: it may return fewer bytes than asked for, and 0 at the end.
+func (h *Handle) Read(p []byte) (int, error) {
+	for {
+		if n, err := unix.Read(h.fd, p); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// Write is one write at the file's own offset: it may write fewer bytes than given.
+func (h *Handle) Write(p []byte) (int, error) {
+	for {
+		if n, err := unix.Write(h.fd, p); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// Seek is one lseek; whence is io.SeekStart, io.SeekCurrent or io.SeekEnd.
+func (h *Handle) Seek(off int64, whence int) (int64, error) { return unix.Seek(h.fd, off, whence) }
+
+// Fd returns the descriptor, for calls that this package does not have.
+func (h *Handle) Fd() uintptr { return uintptr(h.fd) }
+
+// Sync is the plain fsync of C programs. On macOS os.File.Sync would be F_FULLFSYNC, which does more.
 func (h *Handle) Sync() error { return Retry(func() error { return unix.Fsync(h.fd) }) }
 
 // Truncate sets the size of the file.

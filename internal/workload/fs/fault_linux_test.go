@@ -291,10 +291,12 @@ func TestColdPagesAreDoubted(t *testing.T) {
 	if len(b.Warnings) > 0 {
 		t.Fatalf("warm reads are doubted: %v", b.Warnings)
 	}
-	if err := w.file.DropCache(); err != nil {
+	if err := w.drop(); err != nil {
 		t.Fatal(err)
 	}
-	w.noteResidency(b)
+	if err := w.reachWarm(b); err != nil {
+		t.Fatal(err)
+	}
 	if len(b.Warnings) != 1 || b.Warnings[0].Code != "not-resident" {
 		t.Errorf("cold pages gave %v", b.Warnings)
 	}

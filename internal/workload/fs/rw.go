@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +14,9 @@ import (
 	"tare/internal/unit"
 	"tare/internal/workload"
 	"tare/internal/workload/file"
+	"tare/internal/workload/histogram"
+	"tare/internal/workload/thread"
+	"tare/internal/workload/uring"
 )
 
 // When writes are flushed.
@@ -26,362 +28,350 @@ const (
 	syncDataEach = "datasync-each"
 )
 
-// profile is what tells the four record workloads apart.
-type profile struct{ random, write bool }
+// How operations reach the kernel.
+const (
+	enginePsync = "psync"
+	engineRing  = "io_uring"
+	engineMmap  = "mmap"
+	engineAuto  = "auto"
+)
+
+// profile is what tells the record workloads apart.
+type profile struct{ random, write, mixed bool }
 
 // rw is one trial of a record workload.
 type rw struct {
-	profile
-	bs      int
-	records int64
-	direct  bool
+	settings
+	records int64 // of each file
 	data    string
-	fsync   string
-	create  bool // each trial writes a new file
-	warm    bool
+	engine  string
+	depth   int
+	threads int
+	own     bool // each thread has a file of its own
+	cache   string
+	wait    time.Duration // attr_wait; 0 means from the mount
 
-	path    string
-	file    *file.Handle
+	files   []string
 	content *file.Content
-	order   file.Order
-	buf     []byte // what reads go to
-	gen     uint64 // generation of this trial's first pass of writes
-	last    int64  // the record touched last
-	done    int64  // operations done by Measure
-	pass    uint64 // passes over the file completed by Measure
-	inPass  int64  // operations done of the pass at work
+	lanes   []*lane
+	team    *thread.Team
+	procs   int // GOMAXPROCS to go back to; 0 when it was not changed
 }
 
 func newRW(p profile, params workload.Params) (workload.Trial, error) {
-	t := &rw{profile: p, bs: int(params.Int("bs")), direct: params.Bool("direct"), data: params["data"]}
+	t := &rw{
+		settings: settings{profile: p, bs: int(params.Int("bs")), direct: params.Bool("direct"), fsync: params["fsync"], create: params.Bool("create"), timed: params.Bool("latency")},
+		data:     params["data"], engine: params["engine"], depth: int(params.Int("qd")), threads: int(params.Int("threads")), own: params["files"] == "own",
+		cache: params["cache"], wait: params.Duration("attr_wait"),
+	}
+	if p.mixed {
+		t.random, t.percent = params["pattern"] == "random", uint64(params.Int("read_percent"))
+	}
 	t.records = params.Int("size") / int64(t.bs)
 	if t.records == 0 {
 		return nil, fmt.Errorf("bs=%s is larger than size=%s: give records that fit into the file", params["bs"], params["size"])
 	}
-	t.fsync = params["fsync"]
-	t.create = params["create"] == "true"
-	t.warm = params["cache"] == "warm" && !t.direct
-	return t, nil
+	return t, t.agree()
+}
+
+// agree says which parameters do not go together.
+func (t *rw) agree() error {
+	each := t.fsync == syncEach || t.fsync == syncDataEach
+	perLane := t.records
+	if !t.own {
+		perLane /= int64(t.threads)
+	}
+	switch {
+	case t.depth > 1 && (t.engine == enginePsync || t.engine == engineMmap):
+		return fmt.Errorf("qd=%d: engine=%s has one operation at a time in flight: use engine=io_uring, engine=auto, or threads=%d", t.depth, t.engine, t.depth)
+	case t.direct && t.engine == engineMmap:
+		return errors.New("engine=mmap works through the page cache: use direct=no, or another engine")
+	case each && t.depth > 1:
+		return fmt.Errorf("fsync=%s puts the writes in order, so qd=%d means nothing: use qd=1 or threads", t.fsync, t.depth)
+	case t.create && t.threads > 1 && !t.own:
+		return errors.New("create=yes truncates the file, which several threads cannot share: use files=own or create=no")
+	case perLane < int64(t.depth):
+		return fmt.Errorf("%d records for each thread are too few for qd=%d: use a larger size, smaller records or fewer threads", perLane, t.depth)
+	case (t.cache == cacheWarm || t.cache == cacheAttr) && t.wait < 0:
+		return errors.New("attr_wait is negative: give the lifetime of attributes, such as 3s")
+	}
+	return nil
 }
 
 func (t *rw) size() int64 { return t.records * int64(t.bs) }
 
-// Setup prepares or finds the file, opens it and draws the order. It is not timed.
+// Setup prepares or finds the files, opens them, draws the orders, and brings the cache into its state, in that order. It
+// is not timed.
 func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
 	t.content = file.NewContent(t.data, t.bs, b.Seed)
-	t.order = file.NewOrder(t.records, t.random, b.Seed)
-	t.buf = file.Aligned(t.bs)
-	clear(t.buf) // touch every page now
 	t.gen = uint64(time.Now().UnixNano())
-	t.path = filepath.Join(b.Dir, "records")
 	_, on := file.Volume(b.Dir)
 	b.Note("fs", on)
+	b.Note("direct", strconv.FormatBool(t.direct))
 	if err := t.prepare(ctx, b); err != nil {
 		return err
 	}
-	var err error
-	if t.file, err = file.Open(t.path, file.Mode{Write: t.write, Create: t.create, Direct: t.direct}); err != nil {
+	if err := t.chooseEngine(b); err != nil {
 		return err
 	}
-	b.Note("direct", strconv.FormatBool(t.direct))
+	if err := t.open(b); err != nil {
+		return err
+	}
 	if t.direct {
-		return t.probeDirect(b)
-	}
-	if t.write {
-		return nil
-	}
-	if t.warm {
-		if err := t.warmUp(ctx); err != nil {
+		if err := t.probeDirect(b); err != nil {
 			return err
 		}
 	}
-	t.noteResidency(b)
+	if err := t.reachCache(ctx, b); err != nil {
+		return err
+	}
+	return t.assemble()
+}
+
+// prepare makes the files that are read or overwritten, unless an earlier trial of the cell left them.
+func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
+	t.files = []string{filepath.Join(b.Dir, "records")}
+	if t.own {
+		for i := 1; i < t.threads; i++ {
+			t.files = append(t.files, filepath.Join(b.Dir, fmt.Sprintf("records%d", i)))
+		}
+	}
+	if t.create {
+		for _, path := range t.files {
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return file.Explain("remove", path, err)
+			}
+		}
+		return file.CheckRoom(b.Dir, t.size()*int64(len(t.files)), int64(len(t.files))+1)
+	}
+	reused := true
+	for _, path := range t.files {
+		p := file.Prepared{Path: path, Content: t.content, Records: t.records, Key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
+		old, err := p.Ensure(ctx)
+		if err != nil {
+			return err
+		}
+		reused = reused && old
+	}
+	b.Note("prepared", map[bool]string{true: "reused", false: "new"}[reused])
+	if t.cache == cacheCold && !reused && !b.Warmup {
+		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=cold: the file below %s had to be made anew in this trial, so that the host has it in its cache", b.Dir)}
+	}
 	return nil
 }
 
-// prepare makes the file that is read or overwritten, unless an earlier trial of the cell left it.
-func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
-	if t.create {
-		if err := os.Remove(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return file.Explain("remove", t.path, err)
+// chooseEngine settles engine=auto: io_uring for more than one operation at a time, where there is one, else as many
+// threads.
+func (t *rw) chooseEngine(b *workload.Bench) error {
+	auto := t.engine == engineAuto
+	if auto {
+		t.engine = enginePsync
+		if t.depth > 1 {
+			t.engine = engineRing
 		}
-		return file.CheckRoom(b.Dir, t.size(), 2)
 	}
-	p := file.Prepared{Path: t.path, Content: t.content, Records: t.records, Key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
-	reused, err := p.Ensure(ctx)
-	b.Note("prepared", map[bool]string{true: "reused", false: "new"}[reused])
+	if t.engine == engineRing && auto {
+		probe, err := uring.New(0, 1, 512)
+		if err == nil {
+			err = probe.Close()
+		}
+		if errors.Is(err, uring.ErrUnavailable) {
+			b.Warn("no-io-uring", fmt.Sprintf("%v; %d operations at a time are done by as many threads", err, t.depth*t.threads), "allow io_uring in this environment, or weigh all with engine=psync and threads")
+			t.engine = enginePsync
+		} else if err != nil {
+			return err
+		}
+	}
+	if t.engine != enginePsync || auto || t.threads > 1 {
+		b.Note("engine", t.engine)
+		b.Note("qd", strconv.Itoa(t.depth))
+		b.Note("threads", strconv.Itoa(t.threads))
+	}
+	return nil
+}
+
+// open makes the lanes.
+func (t *rw) open(b *workload.Bench) error {
+	split, depth := 1, t.depth
+	if t.engine == enginePsync { // depth by threads
+		split, depth = depth, 1
+	}
+	n := t.threads * split
+	if err := thread.CheckMemory(int64(n) * (int64(depth)*int64(t.bs) + 4<<20)); err != nil {
+		return err
+	}
+	for i := range n {
+		l := &lane{settings: &t.settings, path: t.files[i/split%len(t.files)], read: -1, wrote: -1, content: t.content}
+		t.lanes = append(t.lanes, l)
+		share, of := int64(i), int64(n)
+		if t.own {
+			share, of = int64(i%split), int64(split)
+		}
+		l.first = t.records * share / of
+		l.records = t.records*(share+1)/of - l.first
+		if l.records == 0 {
+			return fmt.Errorf("%d records are too few for %d operations at a time: use a larger size or smaller records", t.records, of)
+		}
+		if err := t.equip(l, i, depth, b.Seed); err != nil {
+			return err
+		}
+	}
+	if r := t.lanes[0].ring; r != nil {
+		b.Note("io_uring", r.Describe())
+	}
+	return nil
+}
+
+// equip gives a lane what it works with.
+func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
+	if i > 0 {
+		seed += uint64(i) * 0x9e3779b97f4a7c15 // other threads, other orders
+		if t.write {
+			l.content = t.content.Clone()
+		}
+	}
+	l.order = file.NewOrder(l.records, t.random, seed)
+	l.mix.state = seed
+	l.buf = file.Aligned(t.bs)
+	clear(l.buf) // touch every page now
+	if t.timed {
+		l.reads, l.writes = new(histogram.Histogram), new(histogram.Histogram)
+	}
+	if l.file, err = file.Open(l.path, file.Mode{Write: t.write, Create: t.create, Direct: t.direct}); err != nil {
+		return err
+	}
+	switch t.engine {
+	case engineRing:
+		l.ring, err = newFlight(l, depth)
+		if errors.Is(err, uring.ErrUnavailable) {
+			return &record.Failure{Kind: "refused", Message: err.Error()}
+		}
+	case engineMmap:
+		if t.create {
+			if err := l.file.Truncate(t.size()); err != nil {
+				return file.Explain("extend", l.path, err)
+			}
+		}
+		if l.memory, err = mapFile(l.file, t.size(), t.write); err != nil {
+			l.memory = nil
+			return &record.Failure{Kind: "refused", Message: fmt.Sprintf("map %s into memory: %v: this file system or platform has no shared mappings; use another engine", l.path, err)}
+		}
+	}
 	return err
 }
 
-// probeDirect does one direct operation, because some file systems accept O_DIRECT at open and refuse it later.
+// probeDirect does one direct operation, because some file systems accept O_DIRECT at open and refuse it later. A cold
+// trial learns it from its first operation: a probe would warm the host.
 func (t *rw) probeDirect(b *workload.Bench) error {
-	if n := file.DirectAlignment(t.path); n > 0 {
+	l := t.lanes[0]
+	if n := file.DirectAlignment(l.path); n > 0 {
 		b.Note("direct_alignment", strconv.FormatInt(n, 10))
 	}
-	var err error
-	if t.create {
-		_, err = t.file.WriteAt(t.content.Record(0, t.gen), 0)
-	} else {
-		_, err = t.file.ReadAt(t.buf, 0)
-	}
-	if err != nil && file.IsRefusal(err) {
-		return file.Refused(t.path, t.bs, err)
-	}
-	if err != nil {
-		return file.Explain("try direct I/O on", t.path, err)
-	}
-	if v, on := file.Volume(t.path); v.FS == "tmpfs" || v.FS == "ramfs" {
+	if v, on := file.Volume(l.path); v.FS == "tmpfs" || v.FS == "ramfs" {
 		b.Warn("direct-in-memory", fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
 			"give the environment a work directory on a disk, or use direct=no")
 	}
+	if t.cache == cacheCold {
+		return nil
+	}
+	var err error
 	if t.create {
-		return t.file.Truncate(0)
+		_, err = l.file.WriteAt(t.content.Record(0, t.gen), 0)
+	} else {
+		_, err = l.file.ReadAt(l.buf, 0)
 	}
-	return nil
-}
-
-// warmUp reads the file once.
-func (t *rw) warmUp(ctx context.Context) error {
-	p := t.buf
-	if len(p) < 1<<20 {
-		p = file.Aligned(1 << 20)
+	if err != nil && file.IsRefusal(err) {
+		return file.Refused(l.path, t.bs, err)
 	}
-	for off := int64(0); off < t.size(); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := t.file.ReadAt(p, off)
-		if err != nil {
-			return file.Explain("read", t.path, err)
-		}
-		if n == 0 {
-			return fmt.Errorf("read %s: it ends after %d bytes and should have %d", t.path, off, t.size())
-		}
-		off += int64(n)
-	}
-	return nil
-}
-
-// noteResidency records how much of the file is in the page cache before the timed reads, and doubts reads that are to be
-// warm and are not.
-func (t *rw) noteResidency(b *workload.Bench) {
-	share, err := file.Resident(t.path)
 	if err != nil {
-		b.Note("resident_before", "unknown")
-		return
+		return file.Explain("try direct I/O on", l.path, err)
 	}
-	b.Note("resident_before", fmt.Sprintf("%.1f%%", 100*share))
-	if t.warm && share < 0.99 {
-		b.Warn("not-resident", fmt.Sprintf("only %.1f %% of the file's %s is in the page cache after it was read: the reads are not all warm", 100*share, unit.FormatSize(t.size())),
-			"use a size that fits the memory of the environment, or cache=as-is if this is what you want to weigh")
+	if t.create {
+		return l.file.Truncate(0)
 	}
+	return nil
 }
 
-// chunk is how many operations pass between two looks at the context.
-const chunk = 1024
+// assemble makes the threads. They are not bound to processors: most of their time they wait, and the kernel knows best
+// where to wake them. Calls that block keep their processor from Go's scheduler (see file.Handle), so that each thread
+// needs one of its own.
+func (t *rw) assemble() error {
+	n := len(t.lanes)
+	epoch := time.Now()
+	for _, l := range t.lanes {
+		l.epoch = epoch
+	}
+	if n == 1 {
+		return nil
+	}
+	if have := runtime.GOMAXPROCS(0); have <= n {
+		t.procs = runtime.GOMAXPROCS(n + 1)
+	}
+	var err error
+	t.team, err = thread.Start(n, false)
+	return err
+}
 
 // Measure does b.Work operations. It is timed.
 func (t *rw) Measure(ctx context.Context, b *workload.Bench) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer file.Quiet()()
-	for t.done < b.Work {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(chunk, b.Work-t.done)
-		var err error
-		if t.write {
-			err = t.writeSome(n)
-		} else {
-			err = t.readSome(n)
-		}
-		if err != nil {
-			return err
-		}
+	if len(t.lanes) == 1 {
+		return t.lanes[0].run(ctx, b.Work)
 	}
-	if t.write && t.inPass != 0 {
-		return t.flush()
+	n := int64(len(t.lanes))
+	errs := make([]error, n)
+	t.team.Do(func(i int) {
+		work := b.Work*int64(i+1)/n - b.Work*int64(i)/n
+		if errs[i] = t.lanes[i].run(ctx, work); errs[i] != nil {
+			t.stop.Store(true)
+		}
+	})
+	for i, err := range errs { // the one that stopped the others comes first
+		if err != nil && !errors.Is(err, errStopped) {
+			return fmt.Errorf("thread %d of %d: %w", i+1, n, err)
+		}
 	}
 	return nil
 }
 
-func (t *rw) readSome(n int64) error {
-	f, buf, bs := t.file, t.buf, int64(t.bs)
-	for range n {
-		t.last = t.order.Next()
-		if got, err := f.ReadAt(buf, t.last*bs); got != len(buf) || err != nil {
-			return t.failed("read", got, err)
-		}
-	}
-	t.done += n
-	return nil
-}
-
-func (t *rw) writeSome(n int64) error {
-	bs := int64(t.bs)
-	each := t.fsync == syncEach || t.fsync == syncDataEach
-	for range n {
-		if t.create && t.inPass == 0 && t.pass > 0 {
-			if err := t.file.Truncate(0); err != nil {
-				return file.Explain("truncate", t.path, err)
-			}
-		}
-		t.last = t.order.Next()
-		p := t.content.Record(t.last, t.gen+t.pass)
-		if got, err := t.file.WriteAt(p, t.last*bs); got != len(p) || err != nil {
-			return t.failed("write", got, err)
-		}
-		if each {
-			if err := t.flushAs(t.fsync); err != nil {
-				return err
-			}
-		}
-		if t.inPass++; t.inPass == t.records {
-			t.pass, t.inPass = t.pass+1, 0
-			if err := t.flush(); err != nil {
-				return err
-			}
-		}
-	}
-	t.done += n
-	return nil
-}
-
-// flush is what ends a pass.
-func (t *rw) flush() error {
-	if t.fsync == syncEnd || t.fsync == syncDataEnd {
-		return t.flushAs(t.fsync)
-	}
-	return nil
-}
-
-func (t *rw) flushAs(how string) error {
+// Cleanup ends the lanes and removes the files that were this trial's own; prepared ones stay for the next trial.
+func (t *rw) Cleanup(*workload.Bench) error {
 	var err error
-	if how == syncDataEach || how == syncDataEnd {
-		err = t.file.Datasync()
-	} else {
-		err = t.file.Sync()
+	if t.team != nil {
+		t.team.Close()
+		t.team = nil
 	}
-	if err != nil {
-		return file.Explain("flush", t.path, err)
+	if t.procs > 0 {
+		runtime.GOMAXPROCS(t.procs)
+		t.procs = 0
 	}
-	return nil
-}
-
-// failed explains an operation on record t.last that gave an error or moved fewer bytes than asked for.
-func (t *rw) failed(op string, got int, err error) error {
-	off := t.last * int64(t.bs)
-	if err == nil {
-		return fmt.Errorf("%s record %d of %s at offset %d: %d of %d bytes", op, t.last, t.path, off, got, t.bs)
+	for _, l := range t.lanes {
+		err = errors.Join(err, l.close())
 	}
-	if t.direct && file.IsRefusal(err) {
-		return file.Refused(t.path, t.bs, err)
-	}
-	return file.Explain(fmt.Sprintf("%s record %d at offset %d of", op, t.last, off), t.path, err)
-}
-
-// Report verifies what was read or written and turns the time into rates.
-func (t *rw) Report(b *workload.Bench) error {
-	if err := t.verify(b); err != nil {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", t.path, err)}
-	}
-	b.Check("record_bytes", strconv.Itoa(t.bs))
-	if t.direct {
-		if share, err := file.Resident(t.path); err == nil {
-			b.Note("resident_after", fmt.Sprintf("%.1f%%", 100*share))
-			if share > 0.05 {
-				b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the page cache: the file system serves it buffered", 100*share),
-					"use a work directory on a file system with real direct I/O (ext4, xfs), or direct=no")
-			}
-		}
-	}
-	b.Report("ops_per_second", b.Rate(1))
-	b.Report("mib_per_second", b.Rate(float64(t.bs)/(1<<20)))
-	return nil
-}
-
-// verify reads a sample of records again, untimed, and compares them with what they must be. Records that this trial
-// wrote must carry its generation: an older one means that a write was lost.
-func (t *rw) verify(b *workload.Bench) error {
-	if !t.write && t.done > 0 {
-		if err := t.content.Verify(t.buf, t.last); err != nil {
-			return fmt.Errorf("the last timed read: %w", err)
-		}
-	}
-	sample := t.sample(b.Seed)
-	for _, r := range sample {
-		n, err := t.file.ReadAt(t.buf, r*int64(t.bs))
-		if err != nil {
-			return err
-		}
-		if n != t.bs {
-			return fmt.Errorf("record %d has %d of %d bytes", r, n, t.bs)
-		}
-		if g := t.content.Generation(t.buf); t.write && t.done >= t.records && t.content.Stamped() && g < t.gen {
-			return fmt.Errorf("record %d still holds generation %d, from before this trial (%d): the write was lost", r, g, t.gen)
-		}
-		if err := t.content.Verify(t.buf, r); err != nil {
-			return err
-		}
-	}
-	if t.write && t.data == file.Random {
-		if err := t.verifyLast(); err != nil {
-			return err
-		}
-	}
-	if t.create { // how far the file reaches depends on the work, so only its beginning is comparable
-		sample = sample[:1]
-	} else {
-		b.Check("file_bytes", strconv.FormatInt(t.size(), 10))
-	}
-	b.Check("data", t.content.Digest(sample))
-	return nil
-}
-
-func (t *rw) verifyLast() error {
-	n, err := t.file.ReadAt(t.buf, t.last*int64(t.bs))
-	if err != nil {
-		return err
-	}
-	if n != t.bs {
-		return fmt.Errorf("record %d has %d of %d bytes", t.last, n, t.bs)
-	}
-	want := t.gen + uint64((t.done-1)/t.records)
-	if got := t.content.Generation(t.buf); got != want {
-		return fmt.Errorf("record %d was written in generation %d and still holds generation %d: the write was lost", t.last, want, got)
-	}
-	return t.content.Verify(t.buf, t.last)
-}
-
-// sample chooses the records that are verified: the first, the last and up to 14 between, of those that exist.
-func (t *rw) sample(seed uint64) []int64 {
-	n := t.records
 	if t.create {
-		n = min(n, (t.done-1)%t.records+1)
-	}
-	s := []int64{0}
-	g := rand.New(rand.NewPCG(seed, uint64(n)))
-	for range min(14, n-2) {
-		s = append(s, g.Int64N(n))
-	}
-	if n > 1 {
-		s = append(s, n-1)
-	}
-	return s
-}
-
-// Cleanup closes the file and removes it when it was this trial's own; a prepared one stays for the next trial.
-func (t *rw) Cleanup(b *workload.Bench) error {
-	var err error
-	if t.file != nil {
-		err = t.file.Close()
-		t.file = nil
-	}
-	if t.create && t.path != "" {
-		if rm := os.Remove(t.path); rm != nil && !errors.Is(rm, os.ErrNotExist) {
-			err = errors.Join(err, file.Explain("remove", t.path, rm))
+		for _, path := range t.files {
+			if rm := os.Remove(path); rm != nil && !errors.Is(rm, os.ErrNotExist) {
+				err = errors.Join(err, file.Explain("remove", path, rm))
+			}
 		}
 	}
 	return err
 }
+
+// workLimit bounds the work of a trial that must not see a record twice: after the first pass a file is no longer cold.
+func workLimit(p workload.Params) int64 {
+	if p["cache"] != cacheCold && p["cache"] != cacheGuestCold {
+		return 0
+	}
+	return space(p) / p.Int("bs")
+}
+
+// space is the size of all files in bytes.
+func space(p workload.Params) int64 {
+	n := p.Int("size") / p.Int("bs") * p.Int("bs")
+	if p["files"] == "own" {
+		n *= p.Int("threads")
+	}
+	return n
+}
+
+func sizeText(n int64) string { return unit.FormatSize(n) }
