@@ -102,8 +102,13 @@ func TestProgramsRunWithNothingElse(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "dev"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "dev/null"), nil, 0o644); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
 		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"dev/null": "", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"} { // as in the guest
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	version := map[string]string{"ssh": "-V"}
 	for _, p := range paths {
