@@ -59,7 +59,7 @@ func (m *Model) answer(family string, col int, s *compare.Summary) string {
 			return fmt.Sprintf("%s costs the same as %s within %s, %s, %s", target, baseline, percentText(c.SameMargin), figure, scope)
 		case record.Different, record.Measured:
 		default:
-			return fmt.Sprintf("%s cannot be told from %s yet, %s, %s", target, baseline, figure, scope)
+			return fmt.Sprintf("what %s costs is not sure enough for a verdict yet, about %s against %s, %s", target, figure, baseline, scope)
 		}
 	}
 	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {

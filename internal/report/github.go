@@ -18,7 +18,7 @@ func GitHub(w io.Writer, m *Model) error {
 	d.answers()
 	d.table(false)
 	head := d.out.Len()
-	d.fold("What to know before using the figures", func() { d.notes("####") })
+	d.fold("What to know before using the figures", func() { d.notes("") })
 	d.folded()
 	d.closing()
 	out := d.out.Bytes()

@@ -131,7 +131,7 @@ func (d *markdown) grid(rows [][]string, right int) {
 	}
 }
 
-// notes lists findings, failures and what is open below a heading.
+// notes lists findings, failures and what is open, below a heading of this level if any.
 func (d *markdown) notes(heading string) {
 	var notes []note
 	for _, group := range [][]note{d.findings(), d.failures(), d.terminal.open()} {
@@ -140,9 +140,11 @@ func (d *markdown) notes(heading string) {
 	if len(notes) == 0 {
 		return
 	}
-	d.line("")
-	d.line("%s What to know before using the figures", heading)
-	d.line("")
+	if heading != "" {
+		d.line("")
+		d.line("%s What to know before using the figures", heading)
+		d.line("")
+	}
 	for _, n := range notes {
 		prefix := strings.Trim(n.prefix, " ")
 		if prefix == "-" {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -29,8 +30,12 @@ func XLSX(w io.Writer, m *Model) error {
 	b.plan()
 	b.trials()
 	b.properties()
+	var book bytes.Buffer
 	if b.err == nil {
-		b.err = b.file.Write(w)
+		b.err = b.file.Write(&book)
+	}
+	if b.err == nil {
+		b.err = steady(w, book.Bytes())
 	}
 	if b.err != nil {
 		return fmt.Errorf("write XLSX report: %w", b.err)
