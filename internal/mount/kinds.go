@@ -2,12 +2,35 @@ package mount
 
 import (
 	"context"
-	"errors"
 
 	"tare/internal/env"
 )
 
-// Kinds lists the mounts that a virtual machine can have.
-func Kinds() []env.MountKind { return nil }
+// kind is a row of the table: what users see of a mount, and how it is served.
+type kind struct {
+	env.MountKind
+	serve func(context.Context, *job) (*Served, error)
+}
 
-func serve(context.Context, Request) (*Served, error) { return nil, errors.New("not yet") }
+func kinds() []kind {
+	return []kind{kind9p(), kindVirtiofs()}
+}
+
+// Kinds lists the mounts that a virtual machine can have.
+func Kinds() []env.MountKind {
+	all := kinds()
+	out := make([]env.MountKind, len(all))
+	for i := range all {
+		out[i] = all[i].MountKind
+	}
+	return out
+}
+
+func lookup(name string) (kind, bool) {
+	for _, k := range kinds() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return kind{}, false
+}

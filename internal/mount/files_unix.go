@@ -1,0 +1,15 @@
+//go:build unix
+
+package mount
+
+import "golang.org/x/sys/unix"
+
+// openFiles is how many files a server may open at most: the limit that any process may raise its own to, bounded by
+// what virtiofsd itself wishes for.
+func openFiles() uint64 {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0
+	}
+	return min(uint64(l.Max), 1000000)
+}
