@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// override is an entry of a workbook's table of contents.
-var override = regexp.MustCompile(`<Override [^>]*></Override>|<Override [^>]*/>`)
+// entry is one of a workbook's table of contents. Sorted, those of name ends stand before those of parts, as they must.
+var entry = regexp.MustCompile(`<(?:Default|Override) [^>]*(?:/>|></(?:Default|Override)>)`)
 
 // contentTypes is the part of a workbook that lists the others.
 const contentTypes = "[Content_Types].xml"
@@ -61,14 +61,14 @@ func copySorted(out *zip.Writer, f *zip.File, h zip.FileHeader) error {
 	if err != nil {
 		return err
 	}
-	entries := override.FindAll(text, -1)
+	entries := entry.FindAll(text, -1)
 	sorted := slices.SortedFunc(slices.Values(entries), bytes.Compare)
-	text = override.ReplaceAllFunc(text, func([]byte) []byte {
+	text = entry.ReplaceAllFunc(text, func([]byte) []byte {
 		next := sorted[0]
 		sorted = sorted[1:]
 		return next
 	})
-	to, err := out.CreateHeader(&zip.FileHeader{Name: h.Name, Method: zip.Deflate})
+	to, err := out.CreateHeader(&zip.FileHeader{Name: h.Name, Method: zip.Deflate, ModifiedDate: h.ModifiedDate, ModifiedTime: h.ModifiedTime})
 	if err != nil {
 		return err
 	}
