@@ -17,7 +17,7 @@ var storeys = [][]string{
 	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout", "internal/study"},
 	{"internal/workload", "internal/workload/thread", "internal/wire", "internal/env", "internal/env/shell", "internal/stats", "internal/facts"},
 	{"internal/workload/thread/trialtest"},
-	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/command", "internal/workload/null", "internal/env/leftover", "internal/env/piped", "internal/guest", "internal/mount"},
+	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/command", "internal/workload/null", "internal/env/leftover", "internal/env/piped", "internal/env/folder", "internal/guest", "internal/mount"},
 	{"internal/workload/all", "internal/plan"},
 	{"internal/agent", "internal/agent/nsinit", "internal/compare"},
 	{"internal/agent/pid1", "internal/deploy", "internal/report", "internal/bundle"},

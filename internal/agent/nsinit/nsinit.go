@@ -41,10 +41,21 @@ type Config struct {
 	// OwnUser says that the user namespace is new, where devices cannot be made and overlayfs keeps its marks in the
 	// user's extended attributes.
 	OwnUser bool `json:"own_user"`
+	// Mounts are put into the new root, in this order.
+	Mounts []Mount `json:"mounts,omitempty"`
 	// CPUs are the processors the agent may use; empty means all.
 	CPUs []int `json:"cpus,omitempty"`
 	// Check ends after the set-up, with exit code 0 and the layout on standard output, instead of starting the agent.
 	Check bool `json:"check,omitempty"`
+}
+
+// Mount is a folder of the container beside its root.
+type Mount struct {
+	Target string `json:"target"` // inside, absolute
+	// Source is the directory outside that is bound; empty for memory.
+	Source string `json:"source,omitempty"`
+	// Options are those of a tmpfs: "size=512m".
+	Options string `json:"options,omitempty"`
 }
 
 // Args returns the arguments after the executable's name.

@@ -69,6 +69,15 @@ func (c *Config) newRoot() (layout string, err error) {
 			return "", err
 		}
 	}
+	for _, m := range c.Mounts {
+		f := fixture{name: m.Target, source: "tmpfs", kind: "tmpfs", flags: unix.MS_NOSUID | unix.MS_NODEV, data: m.Options}
+		if m.Source != "" {
+			f = fixture{name: m.Target, source: oldRoot + m.Source, kind: "bind", flags: unix.MS_REC}
+		}
+		if err := f.place(); err != nil {
+			return "", err
+		}
+	}
 	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
 		return "", fmt.Errorf("unmount the outside: %w", err)
 	}

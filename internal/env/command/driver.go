@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tare/internal/env"
+	"tare/internal/env/folder"
 	"tare/internal/env/remote"
 	"tare/internal/env/shell"
 	"tare/internal/proc"
@@ -28,6 +29,7 @@ func Infos() []env.Info {
 			{Name: "put", Default: "cat", Doc: "cat: the agent is sent through sh and cat; none: an agent is there already, at path.", Check: env.OneOf("cat", "none")},
 			{Name: "path", Doc: "Path of the agent there, with put=none.", Check: checkAbs},
 		}, common...),
+		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
 		Probe: func(context.Context) env.Status {
 			return env.Status{OK: true, Detail: "needs only what the command line names"}

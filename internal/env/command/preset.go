@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tare/internal/env"
+	"tare/internal/env/folder"
 	"tare/internal/env/remote"
 	"tare/internal/proc"
 )
@@ -97,6 +98,7 @@ func (p *preset) info() env.Info {
 	return env.Info{
 		Name: p.name, Doc: p.doc, ArgDoc: p.arg, ArgNeeds: true,
 		Settings: slices.Concat(p.settings, common),
+		Mounts:   []env.MountKind{folder.DirKind(false)},
 		Driver:   presetDriver{p},
 		Probe:    p.probe,
 	}

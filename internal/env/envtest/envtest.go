@@ -34,6 +34,8 @@ type Options struct {
 	OS, Arch string
 	// Impossible are specs that must not open. Each gets the error *env.OpenError with a remedy or evidence.
 	Impossible []env.Spec
+	// Mounts are opened together in the environment. Each must give a directory to work in; Broken must each fail alone.
+	Mounts, Broken []env.Spec
 	// Attached says that the agent is PID 1 of the environment, so that there is one agent for each opening.
 	Attached bool
 	// Patience bounds an opening with its handshake; it defaults to 30 s.
@@ -62,6 +64,7 @@ func Run(t *testing.T, d env.Driver, o Options) {
 	t.Run("Work", s.work)
 	t.Run("Impossible", s.impossible)
 	t.Run("CancelledOpen", s.cancelledOpen)
+	t.Run("Mounts", s.mounts)
 	t.Run("CloseMidTrial", s.closeMidTrial)
 	t.Run("AgentKilled", s.agentKilled)
 	t.Run("ControllerKilled", s.controllerKilled)

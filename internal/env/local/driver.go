@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"tare/internal/env"
+	"tare/internal/env/folder"
 	"tare/internal/env/leftover"
 	"tare/internal/env/piped"
 	"tare/internal/proc"
@@ -30,6 +31,7 @@ func Infos() []env.Info {
 			{Name: "nice", Default: "0", Doc: "Added to the niceness of the agent and its workers, -20 to 19; below 0 needs privileges.", Check: checkNice},
 			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3 (needs taskset, Linux).", Check: CheckCPUs},
 		},
+		Mounts: []env.MountKind{folder.DirKind(true)},
 		Driver: Driver{},
 		Probe: func(context.Context) env.Status {
 			return env.Status{OK: true, Detail: runtime.GOOS + "/" + runtime.GOARCH}
@@ -90,6 +92,7 @@ func (Driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 			return nil, fail("make work directory", err, "choose a directory you may write to with the setting dir=PATH")
 		}
 	}
+	e.mounts = folder.Given(o.Mounts, o.Name, true)
 	e.argv = append(prefix, agent, "agent", "--dir", e.dir)
 	e.facts = record.Facts{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, WorkDir: e.dir,
@@ -146,10 +149,13 @@ type environment struct {
 	argv    []string
 	dir     string
 	release func() error
+	mounts  []env.Mounted
 	facts   record.Facts
 	once    sync.Once
 	err     error
 }
+
+func (e *environment) Mounts() []env.Mounted { return e.mounts }
 
 func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	return e.agents.Start(ctx, proc.Command(context.WithoutCancel(ctx), e.argv...))

@@ -34,6 +34,7 @@ func Infos() []env.Info {
 			}},
 			{Name: "dir", Default: "a temporary directory", Doc: "Directory for what is written inside; its file system must be able to carry an overlay's upper layer.", Check: checkDir},
 		},
+		Mounts: mountKinds(),
 		Driver: Driver{},
 		Probe:  probe,
 		// Its files are in directories made with package leftover, which the local driver cleans.

@@ -17,9 +17,20 @@ func spec(settings ...string) env.Spec {
 	return s
 }
 
+// mount is the spec of a mount.
+func mount(name, kind string, settings ...string) env.Spec {
+	s := spec(settings...)
+	s.Name, s.Driver = name, kind
+	return s
+}
+
 func TestContract(t *testing.T) {
 	envtest.Run(t, Driver{}, envtest.Options{
 		Spec: spec(),
+		Mounts: []env.Spec{
+			mount("bind", "bind"), mount("else", "bind", "dir", t.TempDir()), mount("memory", "tmpfs"), mount("Small", "tmpfs", "size", "64MiB"),
+		},
+		Broken: []env.Spec{mount("no", "bind", "dir", "/proc/nowhere")},
 		Impossible: []env.Spec{
 			spec("root", "/nowhere-at-all"), spec("dir", "/proc"), spec("cpus", "1023"),
 			spec("root", filepath.Join(os.Args[0], "file")),
@@ -28,5 +39,5 @@ func TestContract(t *testing.T) {
 }
 
 func TestContractUserNamespace(t *testing.T) {
-	envtest.Run(t, Driver{}, envtest.Options{Spec: spec("user", "own"), Impossible: []env.Spec{spec("user", "own", "dir", "/sys")}})
+	envtest.Run(t, Driver{}, envtest.Options{Spec: spec("user", "own"), Mounts: []env.Spec{mount("bind", "bind"), mount("memory", "tmpfs", "size", "64MiB")}, Impossible: []env.Spec{spec("user", "own", "dir", "/sys")}})
 }

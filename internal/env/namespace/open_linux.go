@@ -23,7 +23,7 @@ import (
 )
 
 func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
-	e := &environment{name: o.Name, base: o.Dir, release: func() error { return nil }}
+	e := &environment{name: o.Name, runID: o.RunID, base: o.Dir, release: func() error { return nil }}
 	if err := ctx.Err(); err != nil {
 		return nil, e.failed("open", err, "")
 	}
@@ -44,6 +44,7 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 			return nil, e.failed("make directory for the overlay", err, "choose a directory you may write to with the setting dir=PATH")
 		}
 	}
+	e.makeMounts(o.Mounts)
 	if err := e.rehearse(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -72,10 +73,13 @@ func hostname(name string) string {
 
 type environment struct {
 	name    string
+	runID   string
 	agent   string
 	config  nsinit.Config
 	base    string // directory for the layers
-	layout  string // how the root is made, nsinit.Overlaid or nsinit.Bound
+	mounts  []env.Mounted
+	folders []func() error // release the hosts' folders of mounts with dir=
+	layout  string         // how the root is made, nsinit.Overlaid or nsinit.Bound
 	release func() error
 	facts   record.Facts
 	agents  piped.Agents
@@ -241,7 +245,7 @@ func (e *environment) Close() error {
 		e.agents.Close()
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.err = errors.Join(e.clear(), e.release())
+		e.err = errors.Join(e.clear(), e.removeMounts(), e.release())
 	})
 	return e.err
 }

@@ -19,6 +19,7 @@ import (
 
 	"tare/internal/deploy"
 	"tare/internal/env"
+	"tare/internal/env/folder"
 	"tare/internal/env/leftover"
 	"tare/internal/env/piped"
 	"tare/internal/proc"
@@ -83,6 +84,9 @@ type environment struct {
 	once     sync.Once
 	err      error
 }
+
+// Mounts are directories that are there; whether they can be used, the agent sees.
+func (e *environment) Mounts() []env.Mounted { return folder.Given(e.t.Mounts, e.t.Name, false) }
 
 // Command prepares words as a command at the far side. It implements deploy.Transport.
 func (e *environment) Command(ctx context.Context, words ...string) *proc.Cmd {

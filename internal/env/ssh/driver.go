@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tare/internal/env"
+	"tare/internal/env/folder"
 	"tare/internal/env/remote"
 	"tare/internal/env/shell"
 	"tare/internal/proc"
@@ -46,6 +47,7 @@ func Infos() []env.Info {
 			}},
 			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME", Doc: "Directory there below which the agent is put and file workloads work.", Check: checkRemoteDir},
 		},
+		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
 		Probe:  probe,
 	}}

@@ -138,7 +138,9 @@ func TestContract(t *testing.T) {
 	s := startServer(t)
 	nobody := s.spec("port", strconv.Itoa(freePort(t)))
 	envtest.Run(t, driver{}, envtest.Options{
-		Spec: s.spec(),
+		Spec:   s.spec(),
+		Mounts: []env.Spec{{Name: "here", Driver: "dir", Arg: t.TempDir()}, {Name: "shm", Driver: "dir", Arg: "/dev/shm"}},
+		Broken: []env.Spec{{Name: "no", Driver: "dir", Arg: "/nowhere-at-all"}, {Name: "relative", Driver: "dir", Arg: "x"}},
 		Impossible: []env.Spec{
 			nobody, s.spec("dir", "/proc"), s.spec("identity", "/nowhere/key"), s.spec("user", "tare-no-such-user"),
 			{Name: "x", Driver: "ssh", Arg: "-oProxyCommand=id"},
