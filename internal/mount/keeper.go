@@ -116,15 +116,16 @@ func (k *keeper) await(ctx context.Context) error {
 	go func() { answered <- k.greet(ctx) }()
 	select {
 	case err := <-answered:
+		if err == nil {
+			return nil
+		}
+		// A daemon that ends cuts the connection a moment before its end is known.
 		select {
 		case <-k.done:
 			return k.why()
-		default:
-		}
-		if err != nil {
+		case <-time.After(time.Second):
 			return fmt.Errorf("greet virtiofsd: %w", err)
 		}
-		return nil
 	case <-k.done:
 		return k.why()
 	}
@@ -139,8 +140,7 @@ func (k *keeper) why() error {
 	return errors.New("it ended instead of serving")
 }
 
-// greet asks for the daemon's vhost-user features (VHOST_USER_GET_FEATURES, QEMU's docs/interop/vhost-user.rst) and
-// checks that the answer is one.
+// greet connects to the daemon, checks that it answers, and leaves, with which the daemon ends.
 func (k *keeper) greet(ctx context.Context) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", k.socket)
@@ -148,12 +148,19 @@ func (k *keeper) greet(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	end, ok := ctx.Deadline()
-	if !ok {
-		end = time.Now().Add(patience)
-	}
-	c.SetDeadline(end)
 	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := greetVhost(c); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.serves = true
+	k.mu.Unlock()
+	return nil
+}
+
+// greetVhost asks for a device's features (VHOST_USER_GET_FEATURES, QEMU's docs/interop/vhost-user.rst) and checks that
+// the answer is one.
+func greetVhost(c io.ReadWriter) error {
 	const getFeatures, version1, reply = 1, 1, 4
 	question := make([]byte, 12) // request, flags, size of what follows
 	binary.NativeEndian.PutUint32(question, getFeatures)
@@ -168,9 +175,6 @@ func (k *keeper) greet(ctx context.Context) error {
 	if r, f := binary.NativeEndian.Uint32(answer[:]), binary.NativeEndian.Uint32(answer[4:]); r != getFeatures || f != version1|reply {
 		return fmt.Errorf("the answer %x is not one of vhost-user", answer)
 	}
-	k.mu.Lock()
-	k.serves = true // before the connection closes, with which the daemon ends
-	k.mu.Unlock()
 	return nil
 }
 
