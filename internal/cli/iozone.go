@@ -38,6 +38,7 @@ type iozone struct {
 	samples               int
 	worksheet             string
 	rows                  []matrix.Row
+	columns               []int64 // record sizes on top of the tables of -R
 	config                matrix.Config
 }
 
@@ -189,6 +190,11 @@ func (o *iozone) plan(c *cobra.Command) error {
 	f := c.Flags()
 	crossover := !o.all && len(sizes) == 0 && len(recs) == 0 && !f.Changed("max-record") && !f.Changed("min-record")
 	rows := matrix.Rows(bounds[0], bounds[1], bounds[2], bounds[3], crossover)
+	if len(recs) == 0 {
+		for rec := bounds[2]; rec <= bounds[3]; rec *= 2 {
+			o.columns = append(o.columns, rec)
+		}
+	}
 	switch {
 	case len(sizes) > 0 && len(recs) > 0:
 		rows = product(sizes, recs)
@@ -286,7 +292,7 @@ func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 	}
 	if o.excel {
 		fmt.Fprintln(a.out, "Excel output is below:")
-		if err := matrix.WriteReports(a.out, done, iozoneCell); err != nil {
+		if err := matrix.WriteReports(a.out, done, o.columns, iozoneCell); err != nil {
 			return err
 		}
 	}

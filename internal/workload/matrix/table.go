@@ -49,10 +49,12 @@ func (d *Done) Line(value func(*Cell) string) string {
 }
 
 // WriteReports writes what iozone's -R adds: a table for each operation, with record sizes on top and file sizes on the
-// left, both in KiB. A combination that was left out is 0, records larger than the file are missing.
-func WriteReports(w io.Writer, rows []Done, value func(*Cell) string) error {
+// left, both in KiB. A combination that was left out is 0, records larger than the file are missing. Recs are record sizes
+// in bytes that stand on top whether a row has them or not, as those of the automatic mode do.
+func WriteReports(w io.Writer, rows []Done, recs []int64, value func(*Cell) string) error {
 	var b strings.Builder
-	var sizes, recs []int64
+	var sizes []int64
+	recs = slices.Clone(recs)
 	at := map[Row]*Done{}
 	asked := map[Op]bool{}
 	for i := range rows {

@@ -1,0 +1,163 @@
+package matrix
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tare/internal/proc"
+)
+
+// need skips a test for want of a program, and fails it where everything must be there. iozone is not free software, so
+// it may be missing everywhere.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	path, err := proc.LookPath(program)
+	if err == nil {
+		return path
+	}
+	if os.Getenv("TARE_REQUIRE") != "" && program != "iozone" {
+		t.Fatalf("%s is not installed, and TARE_REQUIRE is set", program)
+	}
+	t.Skipf("%s is not installed", program)
+	return ""
+}
+
+// traced runs a program under strace and returns its calls on the file of the name given, one each line: the call with
+// its sizes and offsets, O_CLOEXEC and O_NOATIME removed. The descriptors are followed; calls on others are left out.
+func traced(t *testing.T, name string, argv ...string) []string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "strace")
+	args := append([]string{need(t, "strace"), "-f", "-s", "0", "-o", out, "-e", "trace=sync,creat,open,openat,close,read,write,lseek,fsync,ftruncate,unlink,unlinkat"}, argv...)
+	if text, err := proc.Run(context.Background(), nil, args...); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, text)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls(t, string(text), name)
+}
+
+var (
+	callLine = regexp.MustCompile(`^\d+ +(\w+)\((.*)\) += (-?\d+)`)
+	flagList = regexp.MustCompile(`O_[A-Z_|]+`)
+)
+
+// calls reads strace's output.
+func calls(t *testing.T, text, name string) []string {
+	t.Helper()
+	var seen []string
+	open, first := map[string]bool{}, true
+	for _, line := range strings.Split(joinUnfinished(text), "\n") {
+		m := callLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		call, args, result := m[1], m[2], m[3]
+		fd, rest, _ := strings.Cut(args, ",")
+		switch call {
+		case "sync":
+			seen = append(seen, "sync")
+		case "creat", "open", "openat":
+			if !strings.Contains(args, "/"+name+"\"") && !strings.Contains(args, "\""+name+"\"") || result[0] == '-' {
+				continue
+			}
+			how := opening(call, args)
+			if first { // the file is not there: making it and emptying it are the same
+				how, first = "emptied", false
+			}
+			open[result] = true
+			seen = append(seen, "open "+how)
+		case "unlink", "unlinkat":
+			if strings.Contains(args, "/"+name+"\"") && result == "0" {
+				seen = append(seen, "unlink")
+			}
+		default:
+			if !open[fd] {
+				continue
+			}
+			if call == "close" {
+				delete(open, fd)
+			}
+			fields := strings.Split(strings.TrimSpace(rest), ", ")
+			seen = append(seen, strings.TrimSpace(call+" "+sizes(call, fields)))
+		}
+	}
+	return seen
+}
+
+// joinUnfinished puts together calls that strace shows in two parts because another thread came between.
+func joinUnfinished(text string) string {
+	var lines []string
+	waiting := map[string]string{}
+	for _, line := range strings.Split(text, "\n") {
+		pid, _, _ := strings.Cut(line, " ")
+		if head, ok := strings.CutSuffix(line, " <unfinished ...>"); ok {
+			waiting[pid] = head
+			continue
+		}
+		if _, tail, ok := strings.Cut(line, " resumed>"); ok {
+			line = waiting[pid] + tail
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// opening says how a file is opened: for what, emptied or not, directly or not.
+func opening(call, args string) string {
+	if call == "creat" {
+		return "emptied"
+	}
+	flags := flagList.FindString(args)
+	how := "rw"
+	switch {
+	case strings.Contains(flags, "O_TRUNC"):
+		how = "emptied"
+	case strings.Contains(flags, "O_RDONLY"):
+		how = "r"
+	}
+	if strings.Contains(flags, "O_DIRECT") {
+		how += " direct"
+	}
+	return how
+}
+
+func sizes(call string, fields []string) string {
+	switch call {
+	case "read", "write":
+		return fields[len(fields)-1]
+	case "lseek":
+		return strings.Join(fields, " ")
+	}
+	return ""
+}
+
+// named runs a program under strace with the names of descriptors shown, and returns its reads and writes of the file,
+// /dev/zero and /dev/null in order.
+func named(t *testing.T, file string, argv ...string) []string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "strace")
+	args := append([]string{need(t, "strace"), "-f", "-y", "-s", "0", "-o", out, "-e", "trace=read,write"}, argv...)
+	if text, err := proc.Run(context.Background(), nil, args...); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, text)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	short := map[string]string{file: "file", "/dev/zero": "zero", "/dev/null": "null"}
+	for _, m := range namedCall.FindAllStringSubmatch(joinUnfinished(string(text)), -1) {
+		if name, ok := short[m[2]]; ok {
+			seen = append(seen, m[1]+" "+name+" "+m[3])
+		}
+	}
+	return seen
+}
+
+var namedCall = regexp.MustCompile(`(?m)^\d+ +(read|write)\(\d+<([^>]*)>.* = (\d+)$`)
