@@ -1,0 +1,97 @@
+package developer
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tare/internal/record"
+	"tare/internal/workload"
+	"tare/internal/workload/file"
+)
+
+// tracked is what an index remembers of a file, to see whether it was changed.
+type tracked struct {
+	name     name
+	size     int64
+	modified int64
+	inode    uint64
+}
+
+// lookOver is one trial of dev.status.
+type lookOver struct {
+	standing
+	modules int
+	cache   string
+	index   []tracked
+	status  status
+	changed int64
+}
+
+// Setup makes the tree unless it is there, and the index: every path from the top of the tree, sorted by bytes as git's is.
+func (l *lookOver) Setup(ctx context.Context, b *workload.Bench) error {
+	if err := l.plant(ctx, b, l.modules); err != nil {
+		return err
+	}
+	files := newTree(l.modules, b.Seed).files
+	slices.SortFunc(files, func(a, b source) int { return strings.Compare(a.path, b.path) })
+	l.index = make([]tracked, len(files))
+	var list strings.Builder
+	for i, f := range files {
+		n := l.root.name(f.path)
+		if err := l.root.lstat(n, &l.status); err != nil {
+			l.discard()
+			return file.Explain("stat", filepath.Join(l.path, f.path), err)
+		}
+		l.index[i] = tracked{n, l.status.size(), l.status.modified(), l.status.inode()}
+		if l.status.size() != int64(f.size) {
+			l.discard()
+			return fmt.Errorf("stat %s: it has %d bytes where %d were written", filepath.Join(l.path, f.path), l.status.size(), f.size)
+		}
+		fmt.Fprintf(&list, "%s %d\n", f.path, l.status.size())
+	}
+	b.Check("index", file.Digest([]byte(list.String())))
+	return bring(ctx, b, l.path, l.cache)
+}
+
+// Measure asks for the status of b.Work paths; after the last it begins again with the first.
+func (l *lookOver) Measure(ctx context.Context, b *workload.Bench) error {
+	defer alone()()
+	at := 0
+	for i := range b.Work {
+		if i%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		t := &l.index[at]
+		if err := l.root.lstat(t.name, &l.status); err != nil {
+			return file.Explain(fmt.Sprintf("stat entry %d of the index below", at), l.path, err)
+		}
+		if l.status.size() != t.size || l.status.modified() != t.modified || l.status.inode() != t.inode {
+			l.changed++
+		}
+		if at++; at == len(l.index) {
+			at = 0
+		}
+	}
+	return nil
+}
+
+// Report says whether the file system told the same of each file as before.
+func (l *lookOver) Report(b *workload.Bench) error {
+	if l.changed == b.Work && b.Work > 0 {
+		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("every file below %s looks changed: this file system tells another inode, size or time at each look", l.path)}
+	}
+	if l.changed > 0 {
+		b.Warn("status-changes", fmt.Sprintf("%d of %d looks found another inode, size or time of modification than before, though nothing was changed", l.changed, b.Work),
+			"expect git to read such files again at each status; see the inode options of the mount")
+	}
+	b.Report("paths_per_second", b.Rate(1))
+	return nil
+}
+
+// Cleanup leaves the tree to the next trial.
+func (l *lookOver) Cleanup(*workload.Bench) error { return l.close() }
