@@ -1,0 +1,135 @@
+package qemu
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/deploy/agenttest"
+	"tare/internal/env"
+	"tare/internal/env/leftover"
+	"tare/internal/guest"
+	"tare/internal/proc"
+)
+
+// victimVar tells this test's own executable that it is the controller to be killed, and what it shall open.
+const victimVar = "TARE_QEMU_TEST_VICTIM"
+
+type order struct {
+	Spec   env.Spec
+	Mounts []env.Spec
+	RunID  string
+	Dir    string
+	Agent  string
+}
+
+// agentFile is a store of one agent.
+type agentFile string
+
+func (a agentFile) Path(string, string) (string, error) { return string(a), nil }
+
+// victim opens a machine with mounts and waits to be killed.
+func victim() int {
+	var o order
+	if err := json.Unmarshal([]byte(os.Getenv(victimVar)), &o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	e, err := driver{}.Open(context.Background(), env.Options{
+		Spec: o.Spec, Mounts: o.Mounts, RunID: o.RunID, Dir: o.Dir, Agents: agentFile(o.Agent), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	for _, m := range e.(env.Mounter).Mounts() {
+		if m.Err != nil {
+			fmt.Fprintln(os.Stderr, m.Err)
+			return 1
+		}
+	}
+	fmt.Println("open", e.(*vm).shares.dir)
+	time.Sleep(time.Minute)
+	return 1
+}
+
+// killedMounts are those whose servers are programs of their own.
+func killedMounts(t *testing.T) []env.Spec {
+	return mountSpecs(t, "9p", "virtiofs")
+}
+
+func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
+	need(t, "amd64", guest.Generic)
+	agent, err := agenttest.Store(t).Path("linux", "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := order{
+		Spec: spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Generic), Mounts: killedMounts(t),
+		RunID: fmt.Sprintf("killed%d", os.Getpid()), Dir: t.TempDir(), Agent: agent,
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := proc.Command(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), victimVar+"="+string(text))
+	said := proc.NewTail(32 << 10)
+	cmd.Stderr = said
+	r, w := io.Pipe()
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		w.Close()
+		close(ended)
+	}()
+	line, _ := bufio.NewReader(r).ReadString('\n')
+	room, ok := strings.CutPrefix(strings.TrimSpace(line), "open ")
+	go io.Copy(io.Discard, r)
+	if !ok {
+		<-ended
+		t.Fatalf("the controller did not open it:\n%s", said.Bytes())
+	}
+	before := processes(t, room)
+	if len(before) < 2 { // QEMU, and at least one server
+		t.Errorf("running are only %q: the search for them does not work", before)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	var left []string
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if left = processes(t, o.RunID); len(left) == 0 {
+			break
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("still running: %q", left)
+	}
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), room) {
+		t.Errorf("something is mounted below %s (%v)", room, err)
+	}
+	base := filepath.Dir(room)
+	if found := leftover.Find(base); !slices.Contains(found, room) {
+		t.Errorf("tare clean would not find %s among %v", room, found)
+	}
+	if err := leftover.Remove(room); err != nil {
+		t.Error(err)
+	}
+}
