@@ -14,7 +14,12 @@ BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
 LDFLAGS  := -s -w -X tare/internal/version.Build=$(BUILD)
 GOBUILD  := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents check vet lint unit test test-real fuzz bench demo clean deps
+# The report page. Its sources are no part of the build id: agents do not change with it.
+PAGE     := internal/report/page/dist/page.html
+WEB      := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
+HAS_NODE := $(shell command -v npm 2>/dev/null)
+
+.PHONY: build agents web check vet lint unit test test-real fuzz bench demo clean deps
 build: bin/tare bin/tare-agent
 
 agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
@@ -24,6 +29,18 @@ $(AGENTS)/tare-agent_%.gz: $(SOURCES)
 	GOOS=$(word 1,$(subst _, ,$*)) GOARCH=$(word 2,$(subst _, ,$*)) $(GOBUILD) -o $(AGENTS)/$*.tmp ./cmd/tare-agent
 	gzip -9 -n -c $(AGENTS)/$*.tmp > $@
 	@rm -f $(AGENTS)/$*.tmp
+
+# Without Node.js the page is no file to wait for, and the script says what the build goes without.
+ifeq ($(HAS_NODE),)
+web:
+	@scripts/web.sh
+bin/tare: | web
+else
+web: $(PAGE)
+$(PAGE): $(WEB) scripts/web.sh
+	scripts/web.sh
+bin/tare: $(PAGE)
+endif
 
 bin/tare: agents $(SOURCES)
 	@mkdir -p bin
@@ -65,4 +82,4 @@ demo:
 	scripts/demo.sh
 
 clean:
-	rm -rf bin dist $(AGENTS)/*.gz
+	rm -rf bin dist $(AGENTS)/*.gz $(PAGE)

@@ -100,6 +100,7 @@ type Format struct {
 func Renderers() []Format {
 	return []Format{
 		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
+		{Name: "html", Doc: "a page for a browser, complete in one file, with charts and raw trials", Render: HTML, Suffix: ".html"},
 		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json"},
 		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md"},
 		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true},

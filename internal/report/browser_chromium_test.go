@@ -1,0 +1,346 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tare/internal/proc"
+)
+
+// missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
+func missing(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatalf("%s, and TARE_REQUIRE is set", reason)
+	}
+	t.Skip(reason)
+}
+
+// chromium is a real browser, spoken to in its DevTools protocol over a pipe: no port is opened.
+type chromium struct {
+	t       testing.TB
+	in      io.Writer
+	writing sync.Mutex
+	mu      sync.Mutex
+	next    int
+	waiting map[int]chan reply
+	pages   map[string]*tab
+}
+
+type reply struct {
+	Result json.RawMessage
+	Err    error
+}
+
+// tab is one page of the browser, and everything it complained of.
+type tab struct {
+	*chromium
+	session string
+	mu      sync.Mutex
+	errors  []string
+	asked   []string // addresses it asked for
+	loaded  chan struct{}
+}
+
+func startChromium(t testing.TB) *chromium {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := proc.LookPath(name); err == nil {
+			program = p
+			break
+		}
+	}
+	if program == "" {
+		missing(t, "no Chromium is installed (Debian package chromium)")
+	}
+	toRead, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, toWrite, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := proc.Command(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-extensions", "--no-first-run", "--no-default-browser-check", "--hide-scrollbars",
+		"--font-render-hinting=none", "--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
+	cmd.ExtraFiles = []*os.File{toRead, toWrite}
+	cmd.WaitDelay = time.Second
+	ended := make(chan error, 1)
+	started := time.Now()
+	go func() {
+		_, err := proc.RunCmd(cmd, nil)
+		toRead.Close()
+		toWrite.Close()
+		ended <- err
+	}()
+	c := &chromium{t: t, in: in, waiting: map[int]chan reply{}, pages: map[string]*tab{}}
+	go c.read(out)
+	t.Cleanup(func() {
+		stop()
+		in.Close()
+		<-ended
+		out.Close()
+	})
+	if _, err := c.call("", "Browser.getVersion", nil); err != nil {
+		t.Fatalf("start %s: %v (after %s)", program, err, time.Since(started).Round(time.Millisecond))
+	}
+	return c
+}
+
+type message struct {
+	ID        int             `json:"id"`
+	SessionID string          `json:"sessionId"`
+	Method    string          `json:"method"`
+	Params    json.RawMessage `json:"params"`
+	Result    json.RawMessage `json:"result"`
+	Error     *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func (c *chromium) read(out io.Reader) {
+	r := bufio.NewReaderSize(out, 1<<20)
+	for {
+		line, err := r.ReadBytes(0)
+		if err != nil {
+			c.mu.Lock()
+			for id, ch := range c.waiting {
+				ch <- reply{Err: fmt.Errorf("the browser ended: %w", err)}
+				delete(c.waiting, id)
+			}
+			c.mu.Unlock()
+			return
+		}
+		var m message
+		if json.Unmarshal(bytes.TrimSuffix(line, []byte{0}), &m) != nil {
+			continue
+		}
+		c.mu.Lock()
+		waiting, page := c.waiting[m.ID], c.pages[m.SessionID]
+		delete(c.waiting, m.ID)
+		c.mu.Unlock()
+		switch {
+		case m.ID != 0 && waiting != nil:
+			x := reply{Result: m.Result}
+			if m.Error != nil {
+				x.Err = fmt.Errorf("%s", m.Error.Message)
+			}
+			waiting <- x
+		case page != nil:
+			page.event(&m)
+		}
+	}
+}
+
+// call sends one command and waits for its result.
+func (c *chromium) call(session, method string, params any) (json.RawMessage, error) {
+	ch := make(chan reply, 1)
+	c.mu.Lock()
+	c.next++
+	id := c.next
+	c.waiting[id] = ch
+	c.mu.Unlock()
+	b, err := json.Marshal(map[string]any{"id": id, "sessionId": session, "method": method, "params": params})
+	if err != nil {
+		return nil, err
+	}
+	if session == "" {
+		b, err = json.Marshal(map[string]any{"id": id, "method": method, "params": params})
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.writing.Lock()
+	_, err = c.in.Write(append(b, 0))
+	c.writing.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("send %s: %w", method, err)
+	}
+	select {
+	case r := <-ch:
+		return r.Result, r.Err
+	case <-time.After(60 * time.Second):
+		return nil, fmt.Errorf("%s: no answer within 60 s", method)
+	}
+}
+
+// open loads a file in a fresh tab and waits until it has loaded.
+func (c *chromium) open(file string, width, height int) *tab {
+	c.t.Helper()
+	var made struct{ TargetID string }
+	c.must("", "Target.createTarget", map[string]any{"url": "about:blank"}, &made)
+	var attached struct{ SessionID string }
+	c.must("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &attached)
+	p := &tab{chromium: c, session: attached.SessionID, loaded: make(chan struct{})}
+	c.mu.Lock()
+	c.pages[p.session] = p
+	c.mu.Unlock()
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		p.do(domain+".enable", nil, nil)
+	}
+	p.size(width, height)
+	p.do("Page.navigate", map[string]any{"url": "file://" + file}, nil)
+	select {
+	case <-p.loaded:
+	case <-time.After(60 * time.Second):
+		c.t.Fatalf("%s did not load within 60 s", file)
+	}
+	return p
+}
+
+func (c *chromium) must(session, method string, params, result any) {
+	c.t.Helper()
+	raw, err := c.call(session, method, params)
+	if err != nil {
+		c.t.Fatalf("%s: %v", method, err)
+	}
+	if result != nil {
+		if err := json.Unmarshal(raw, result); err != nil {
+			c.t.Fatalf("%s: %v", method, err)
+		}
+	}
+}
+
+func (p *tab) do(method string, params, result any) {
+	p.t.Helper()
+	p.must(p.session, method, params, result)
+}
+
+func (p *tab) event(m *message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch m.Method {
+	case "Page.loadEventFired":
+		select {
+		case <-p.loaded:
+		default:
+			close(p.loaded)
+		}
+	case "Runtime.exceptionThrown":
+		p.errors = append(p.errors, string(m.Params))
+	case "Runtime.consoleAPICalled":
+		if bytes.Contains(m.Params, []byte(`"type":"error"`)) || bytes.Contains(m.Params, []byte(`"type":"warning"`)) {
+			p.errors = append(p.errors, string(m.Params))
+		}
+	case "Log.entryAdded":
+		p.errors = append(p.errors, string(m.Params))
+	case "Network.requestWillBeSent":
+		var r struct{ Request struct{ URL string } }
+		if json.Unmarshal(m.Params, &r) == nil {
+			p.asked = append(p.asked, r.Request.URL)
+		}
+	}
+}
+
+// size gives the tab a window.
+func (p *tab) size(width, height int) {
+	p.t.Helper()
+	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+}
+
+// eval runs an expression, which may be a promise, and decodes its value.
+func eval[T any](p *tab, expression string) T {
+	p.t.Helper()
+	var r struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	p.do("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &r)
+	if r.ExceptionDetails != nil {
+		p.t.Fatalf("%s: %s %s", expression, r.ExceptionDetails.Text, r.ExceptionDetails.Exception.Description)
+	}
+	var v T
+	if len(r.Result.Value) > 0 {
+		if err := json.Unmarshal(r.Result.Value, &v); err != nil {
+			p.t.Fatalf("%s: %s: %v", expression, r.Result.Value, err)
+		}
+	}
+	return v
+}
+
+// until waits for an expression to be true.
+func (p *tab) until(what, expression string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+		if eval[bool](p, expression) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("not within 20 s: %s (%s)", what, expression)
+		}
+	}
+}
+
+// press sends a key as a keyboard would.
+func (p *tab) press(key string) {
+	p.t.Helper()
+	code := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40, "Home": 36, "End": 35, "Escape": 27}[key]
+	down := map[string]any{"type": "keyDown", "key": key, "windowsVirtualKeyCode": code}
+	if text := map[string]string{"Enter": "\r", " ": " "}[key]; text != "" {
+		down["text"] = text
+	}
+	p.do("Input.dispatchKeyEvent", down, nil)
+	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}, nil)
+}
+
+// clean fails the test for anything the page complained of, and for anything it asked of a network.
+func (p *tab) clean() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.errors {
+		p.t.Errorf("the page complained: %s", e)
+	}
+	for _, a := range p.asked {
+		if !strings.HasPrefix(a, "file:") && !strings.HasPrefix(a, "blob:") && !strings.HasPrefix(a, "data:") {
+			p.t.Errorf("the page asked for %s", a)
+		}
+	}
+}
+
+// shoot keeps a picture of the page where TARE_ARTIFACTS says.
+func (p *tab) shoot(name string, full bool) {
+	p.t.Helper()
+	dir := os.Getenv("TARE_ARTIFACTS")
+	if dir == "" {
+		return
+	}
+	if full {
+		// What waits for the scroll bar is drawn by scrolling past it.
+		eval[bool](p, `(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) { scrollTo({top: y, behavior: "instant"}); await new Promise(r => setTimeout(r, 60)); } scrollTo({top: 0, behavior: "instant"}); await new Promise(r => setTimeout(r, 100)); return true; })()`)
+	}
+	p.save(dir, name+".png", "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": full, "optimizeForSpeed": true})
+}
+
+func (p *tab) save(dir, name, method string, params any) {
+	p.t.Helper()
+	var r struct{ Data string }
+	p.do(method, params, &r)
+	b, err := base64.StdEncoding.DecodeString(r.Data)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}

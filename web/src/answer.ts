@@ -1,0 +1,90 @@
+/** The answer in sentences, and the findings that stand against reading it too simply. */
+import { h, type Child } from "./dom";
+import { capital, interval, list, percent, plural, ratio } from "./format";
+import type { Cell, Finding, Summary } from "./data";
+import type { Model } from "./state";
+import { ranked, signOf, signs, type Sign } from "./verdict";
+
+interface Sentence { target: string; sign: Sign; figure: string; range: string; rest: Child[] }
+
+/** What a family of workloads says of one candidate. */
+function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefined): Sentence {
+  const base = m.state.baseline;
+  const emulated = m.target(target)?.emulated ? ", on an emulated CPU" : "";
+  const error = m.target(target)?.error;
+  const left = cells.filter((c) => !ranked(c)).length;
+  const over = cells.length > 1 ? `, mean of ${left ? `${cells.length - left} of ` : ""}${plural(cells.length, "workload")}` : "";
+  if (error) return { target, sign: "failed", figure: "", range: "", rest: [" could not be opened: ", error.message] };
+  if (target === base) return { target, sign: "absent", figure: "", range: "", rest: [" was measured alone, so there is nothing to compare it with"] };
+  if (cells.length === 0) return { target, sign: "absent", figure: "", range: "", rest: [" did not run this"] };
+  if (!sum || !(sum.ratio > 0) || !cells.some(ranked)) {
+    const why = [...new Set(cells.map((c) => signs[signOf(c)].word))];
+    return { target, sign: signOf(cells[0]!), figure: "", range: "", rest: [`: nothing can be told (${list(why)})`] };
+  }
+  const margin = Math.max(...cells.map((c) => c.margin));
+  const same = Math.max(...cells.map((c) => c.same_margin));
+  const range = interval(sum.low, sum.high);
+  const tail: Child[] = [over, emulated];
+  const x = { target, figure: `${ratio(sum.ratio)}×`, range };
+  if (!range) return { ...x, sign: "unsure", rest: [` against ${base}; too few blocks to say how sure that is`, ...tail] };
+  // The one cell of a family has a verdict; a mean has only its interval, held against the same margins.
+  const one = cells.length === 1 ? signOf(cells[0]!) : undefined;
+  if (one === "more" || (one === undefined && sum.low > 1 + margin)) return { ...x, sign: "more", rest: [` against ${base}`, ...tail] };
+  if (one === "less" || (one === undefined && sum.high < 1 / (1 + margin))) return { ...x, sign: "less", rest: [` against ${base}`, ...tail] };
+  if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: [` against ${base}, the same within ${percent(same)}`, ...tail] };
+  if (one === "measured") return { ...x, sign: "measured", rest: [` against ${base}, too near the margin of ${percent(margin)} to call it a difference`, ...tail] };
+  return { ...x, sign: "unsure", rest: [` against ${base}, but a difference cannot be told yet`, ...tail] };
+}
+
+export function answer(m: Model): HTMLElement {
+  const { run } = m;
+  const cells = m.cells().filter((c) => c.primary);
+  const summaries = m.summaries();
+  const candidates = m.candidates().filter((t) => m.state.targets.has(t.name));
+  const families = m.families.filter((f) => m.state.families.has(f));
+  const blocks = families.map((family) => {
+    const items = candidates.map((t) => {
+      const of = cells.filter((c) => c.family === family && c.target === t.name);
+      const x = sentence(m, t.name, of, summaries.find((z) => z.family === family && z.target === t.name));
+      const verb = x.figure ? " costs " : "";
+      return h("li", { class: `said ${x.sign}` },
+        h("span", { class: "glyph", "aria-hidden": true }, signs[x.sign].glyph),
+        h("p", {}, h("b", {}, x.target), verb, x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)], x.rest, "."));
+    });
+    return h("div", { class: "family" }, h("h3", {}, capital(family)), h("ul", {}, items));
+  });
+  if (blocks.length === 0) blocks.push(h("div", {}, h("p", {}, "Nothing was measured, so nothing can be told.")));
+  const level = run.alpha > 0 ? ` The intervals hold at ${percent(1 - run.alpha)}.` : "";
+  const note = m.rebasedNow
+    ? `Against ${m.state.baseline}, recomputed in this page from the trials: intervals are Student's t on the blocks' log ratios, without the corrections of the run's own verdicts, which are against ${run.baseline}.`
+    : `${capital(run.scope)}. A ratio is cost: 2.00× is twice the time per operation.${level}`;
+  return h("section", { id: "answer", "aria-labelledby": "answer-title" },
+    h("h2", { id: "answer-title", class: "unseen" }, "The answer"),
+    blocks, h("p", { class: m.rebasedNow ? "note recomputed" : "note" }, note),
+    !run.finished && h("p", { class: "note alert" }, "This run did not finish; the report shows what there is."));
+}
+
+const weight: Record<string, number> = { withheld: 0, warning: 1, info: 2 };
+const severities: Record<string, { glyph: string; word: string }> = {
+  withheld: { glyph: "?", word: "Withheld" }, warning: { glyph: "!", word: "Warning" }, info: { glyph: "i", word: "Note" },
+};
+
+export function findings(m: Model): HTMLElement | null {
+  const all = [...m.data.result.findings].sort((a, b) => (weight[a.severity] ?? 1) - (weight[b.severity] ?? 1));
+  const gates = m.data.gates ?? [];
+  if (all.length === 0 && gates.length === 0) return null;
+  const item = (f: Finding) => {
+    const s = severities[f.severity] ?? severities.warning!;
+    return h("li", { class: `finding ${Object.hasOwn(severities, f.severity) ? f.severity : "warning"}` },
+      h("span", { class: "badge", title: s.word }, h("span", { "aria-hidden": true }, s.glyph), h("span", { class: "unseen" }, s.word)),
+      h("div", {}, h("p", {}, capital(f.text)), f.remedy && h("p", { class: "remedy" }, h("b", {}, "Remedy "), f.remedy)));
+  };
+  const most = 8;
+  return h("section", { id: "findings", "aria-labelledby": "findings-title" },
+    h("h2", { id: "findings-title" }, "What needs attention"),
+    gates.length > 0 && h("ul", { class: "plain" }, gates.map((g) => h("li", { class: `finding ${g.holds ? "withheld" : "info"}` },
+      h("span", { class: "badge", "aria-hidden": true }, g.holds ? "✕" : "✓"),
+      h("div", {}, h("p", {}, h("code", {}, g.expr), g.holds ? " holds. " : " does not hold. ", g.text))))),
+    h("ul", { class: "plain" }, all.slice(0, most).map(item)),
+    all.length > most && h("details", {}, h("summary", {}, `${all.length - most} more`), h("ul", { class: "plain" }, all.slice(most).map(item))));
+}

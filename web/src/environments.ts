@@ -1,0 +1,114 @@
+/** What the targets are: durability, semantics, disks, and their facts side by side. */
+import { h, table, type Child } from "./dom";
+import { deviation, duration, percent, plural, quantity } from "./format";
+import type { Facts, Target } from "./data";
+import type { Model } from "./state";
+
+const shownTargets = (m: Model): Target[] => m.data.result.targets.filter((t) => m.state.targets.has(t.name) || t.name === m.state.baseline);
+
+export function durability(m: Model): HTMLElement | null {
+  const list = shownTargets(m).filter((t) => t.durability);
+  if (list.length === 0) return null;
+  return h("section", { id: "durability", "aria-labelledby": "durability-title" }, h("h2", { id: "durability-title" }, "Do writes last?"),
+    h("p", { class: "lead" }, "Speed of writes is ranked only among targets of one class. No verdict here says that data are safe: that no loss was seen is not proof of it."),
+    h("ul", { class: "cards" }, list.map((t) => {
+      const d = t.durability!;
+      const tone = d.verdict === "DISPROVED" ? "more" : d.verdict === "PROPAGATED" ? "same" : "unsure";
+      return h("li", { class: `card durable ${tone}` }, h("h3", {}, t.name), h("p", { class: "word" }, d.verdict), h("p", {}, d.text),
+        h("dl", {}, pair("class", d.class.replace(/-/g, " ")), d.layer && pair("seen down to", d.layer), !!d.cuts && pair("power cuts", d.cuts), !!d.bound && pair("loss rate below", `${percent(d.bound)} (95 % bound)`)),
+        !!d.evidence?.length && h("details", { class: "inner" }, h("summary", {}, "Evidence"), h("ul", {}, d.evidence.map((e) => h("li", {}, e)))));
+    })));
+}
+
+const pair = (term: string, value: Child): Child[] => [h("dt", {}, term), h("dd", {}, value)];
+
+const ratings: Record<string, [glyph: string, word: string]> = { good: ["●", "good"], bad: ["✕", "bad"], neutral: ["○", "neutral"] };
+
+export function cards(m: Model): HTMLElement | null {
+  const list = shownTargets(m).filter((t) => t.card?.length);
+  if (list.length === 0) return null;
+  const properties = new Map<string, string>();
+  for (const t of list) for (const p of t.card!) if (!properties.has(p.name)) properties.set(p.name, p.title);
+  return h("section", { id: "cards", "aria-labelledby": "cards-title" }, h("h2", { id: "cards-title" }, "How files behave"),
+    h("p", { class: "lead" }, "Found by trying, not read from a manual. ● suits a developer, ✕ will bite one, ○ is neither."),
+    table({
+      head: ["", ...list.map((t) => t.name)],
+      rows: [...properties.entries()].map(([name, title]): Child[] => [title, ...list.map((t): Child => {
+        const p = t.card!.find((x) => x.name === name);
+        if (!p) return h("span", { class: "muted" }, "–");
+        const [glyph, word] = Object.hasOwn(ratings, p.rating) ? ratings[p.rating]! : ratings.neutral!;
+        const says = [h("span", { class: `rating ${p.rating === "good" || p.rating === "bad" ? p.rating : "neutral"}`, "aria-hidden": true }, glyph), h("span", { class: "unseen" }, `${word}: `), ` ${p.answer}`];
+        return p.detail ? h("details", { class: "tiny" }, h("summary", {}, says), h("p", {}, p.detail)) : h("span", {}, says);
+      })]),
+    }, "How files behave in each target", "card-table"));
+}
+
+/**
+ * Panels drawn from what a driver tells of its own: a row for each key of Target.outside.extra that is more than a line. A
+ * panel with a drawing of its own goes here; text is shown as it is.
+ */
+const panels: { key: string; title: string; draw: (text: string) => HTMLElement }[] = [
+  { key: "disk.map", title: "Disk block map", draw: (text) => h("pre", { tabindex: 0 }, text) },
+];
+
+export function disks(m: Model): HTMLElement | null {
+  const found = shownTargets(m).flatMap((t) => panels.filter((p) => t.outside.extra?.[p.key]).map((p) => h("div", {}, h("h3", {}, `${p.title}: ${t.name}`), p.draw(t.outside.extra![p.key]!))));
+  return found.length === 0 ? null : h("section", { id: "disks", "aria-labelledby": "disks-title" }, h("h2", { id: "disks-title" }, "Disks"), found);
+}
+
+function flat(t: Target): Map<string, string> {
+  const out = new Map<string, string>();
+  const put = (key: string, value: unknown) => { if (value !== undefined && value !== null && value !== "" && value !== 0 && value !== false) out.set(key, String(value)); };
+  put("spec", t.spec);
+  put("mount of", t.of);
+  put("opened in", t.open_seconds > 0 ? duration(t.open_seconds) : "");
+  put("clock off by", Math.abs(t.clock_off) >= 0.0005 ? deviation(t.clock_off) : "");
+  put("emulated CPU", t.emulated ? "yes" : "");
+  put("openings that failed", t.retries?.length ?? 0);
+  const facts = (side: string, f: Facts) => {
+    for (const [k, v] of Object.entries(f)) {
+      if (k === "settings" || k === "extra" || k === "emulated") continue;
+      const name = `${side} ${k.replace(/_/g, " ").replace("work fs", "work file system").replace("work dir", "work folder")}`;
+      if (k === "memory_bytes") put(`${side} memory`, v ? quantity(Number(v), "B") : "");
+      else if (k === "mhz") put(`${side} clock rate`, v ? `${Math.round(Number(v))} MHz` : "");
+      else put(name, Array.isArray(v) ? v.join(" ") : v);
+    }
+    for (const [k, v] of Object.entries(f.settings ?? {})) put(`${side} setting ${k}`, v);
+    for (const [k, v] of Object.entries(f.extra ?? {})) if (!panels.some((p) => p.key === k)) put(`${side} ${k}`, v);
+  };
+  facts("inside:", t.inside);
+  facts("outside:", t.outside);
+  if (t.mount) {
+    const { settings, command, ...rest } = t.mount;
+    for (const [k, v] of Object.entries(rest)) put(`mount: ${k.replace("_", " ")}`, v);
+    put("mount: command", command?.join(" "));
+    for (const [k, v] of Object.entries(settings ?? {})) put(`mount: setting ${k}`, v);
+  }
+  return out;
+}
+
+export function facts(m: Model): HTMLElement {
+  const list = shownTargets(m);
+  const all = list.map(flat);
+  const keys = [...new Set(all.flatMap((f) => [...f.keys()]))];
+  const differs = (k: string) => new Set(all.map((f) => f.get(k) ?? "")).size > 1;
+  const section = h("section", { id: "facts", "aria-labelledby": "facts-title" }, h("h2", { id: "facts-title" }, "What was measured"));
+  const place = h("div", {});
+  const only = h("input", { type: "checkbox", checked: list.length > 1 });
+  const draw = () => {
+    const rows = keys.filter((k) => !only.checked || list.length < 2 || differs(k));
+    const t = table({
+      head: ["", ...list.map((x) => x.name)],
+      rows: rows.map((k): Child[] => [[k, list.length > 1 && differs(k) && h("span", { class: "differs" }, h("span", { "aria-hidden": true }, " ≠"), h("span", { class: "unseen" }, " (differs)"))],
+        ...all.map((f): Child => f.get(k) ?? h("span", { class: "muted" }, "–"))]),
+    }, "Facts of each target", "facts-table");
+    place.replaceChildren(t);
+  };
+  only.addEventListener("change", draw);
+  draw();
+  const errors = list.filter((t) => t.error);
+  section.append(
+    ...errors.map((t) => h("div", { class: "finding withheld" }, h("span", { class: "badge", "aria-hidden": true }, "✕"), h("div", {}, h("p", {}, h("b", {}, t.name), ": ", t.error!.message), t.error!.evidence && h("pre", { tabindex: 0 }, t.error!.evidence)))),
+    ...(list.length > 1 ? [h("p", { class: "lead" }, `${plural(keys.filter(differs).length, "fact")} of ${keys.length} differ between the targets, marked ≠: any of them may be why a ratio is what it is.`), h("label", { class: "field check" }, only, " Only what differs")] : []), place);
+  return section;
+}

@@ -1,0 +1,90 @@
+/**
+ * The report page. It reads the two data blocks of its own file, and opens with the answer; everything below waits until
+ * it is scrolled to or opened.
+ */
+import "./style.css";
+import { answer, findings } from "./answer";
+import { drawAll } from "./chart";
+import { controls, themeButton } from "./controls";
+import { readData, type Data } from "./data";
+import { h, replace, safe } from "./dom";
+import { cards, disks, durability, facts } from "./environments";
+import { forest } from "./forest";
+import { duration, plural } from "./format";
+import { method, repeat, warnings } from "./method";
+import { costModels, sizes } from "./sizes";
+import { Model } from "./state";
+import { workloads } from "./workload";
+
+/** What the program and the page must agree on; internal/report/html_data.go has the same number. */
+const format = 1;
+
+/** The page's parts in order; those that depend on what the reader chose are made again when it changes. */
+const parts: { make: (m: Model) => HTMLElement | null; again: boolean; title?: string }[] = [
+  { make: answer, again: true },
+  { make: findings, again: false, title: "Attention" },
+  { make: (m) => (m.data.result.cells.length ? controls(m) : null), again: false },
+  { make: forest, again: true, title: "Ratios" },
+  { make: workloads, again: true, title: "Workloads" },
+  { make: sizes, again: true, title: "Sizes" },
+  { make: costModels, again: true, title: "Costs" },
+  { make: durability, again: true, title: "Durability" },
+  { make: cards, again: true, title: "Behaviour" },
+  { make: disks, again: true, title: "Disks" },
+  { make: facts, again: true, title: "Facts" },
+  { make: warnings, again: false, title: "Warnings" },
+  { make: method, again: false, title: "Method" },
+  { make: repeat, again: false, title: "Repeat" },
+];
+
+function masthead(m: Model, links: [string, string][]): HTMLElement {
+  const { run, data } = m;
+  const started = data.started ? new Date(data.started) : undefined;
+  const facts = [
+    `baseline ${run.baseline}`, `${plural(run.blocks, "block")} of ${plural(data.result.targets.length, "target")}`, run.scope, run.seconds > 0 && duration(run.seconds),
+    started && started.toISOString().slice(0, 16).replace("T", " ") + " UTC",
+  ].filter(Boolean);
+  return h("header", { class: "masthead" },
+    h("div", { class: "top" }, h("span", { class: "mark-name" }, "tare"), h("span", { class: "version" }, run.version), themeButton()),
+    h("h1", {}, data.question || run.name || "What each environment costs"),
+    h("p", { class: "meta" }, facts.join(" · ")),
+    h("nav", { "aria-label": "Parts of this report" }, links.map(([id, title]) => h("a", { href: `#${id}` }, title))));
+}
+
+export function show(root: HTMLElement, data: Data): Model {
+  const m = new Model(data);
+  const made = parts.map((p) => ({ ...p, e: p.make(m) }));
+  const links = made.flatMap(({ e, title }): [string, string][] => (e && title ? [[e.id, title]] : []));
+  replace(root, h("a", { class: "skip", href: "#answer" }, "To the answer"), masthead(m, links), h("main", {}, made.map(({ e }) => e)),
+    h("footer", {}, h("p", {}, "Made by tare ", data.result.run.version, ". This file is complete: it asks nothing of any network.")));
+  m.onChange(() => {
+    for (const p of made) {
+      if (!p.again || !p.e) continue;
+      const next = p.make(m);
+      const place: HTMLElement = next ?? h("section", { id: p.e.id });
+      p.e.replaceWith(place);
+      p.e = place;
+    }
+  });
+  return m;
+}
+
+function start(): void {
+  const root = document.getElementById("page")!;
+  let data: Data | null = null;
+  try {
+    data = readData();
+  } catch (e) {
+    replace(root, h("p", { class: "boot" }, `The data of this report cannot be read, so the file is damaged: ${String(e)}`));
+    return;
+  }
+  if (!data || data.format !== format) {
+    replace(root, h("p", { class: "boot" }, data ? "This page and its data are of different versions of tare; make the report again." : "This page has no data in it; tare report BUNDLE --format html makes one that has."));
+    return;
+  }
+  document.title = safe(`${data.result.run.name || data.bundle || data.result.run.id} · tare`);
+  show(root, data);
+  addEventListener("beforeprint", () => drawAll(root));
+}
+
+start();

@@ -1,0 +1,34 @@
+/** What a verdict looks like: a sign, a word and a colour, so that none of the three is needed alone. */
+import type { Cell } from "./data";
+
+export type Sign = "more" | "less" | "same" | "unsure" | "measured" | "failed" | "withheld" | "absent";
+
+/** Glyphs and words are those of the terminal report. */
+export const signs: Record<Sign, { glyph: string; word: string }> = {
+  more: { glyph: "▲", word: "costs more" },
+  less: { glyph: "▼", word: "costs less" },
+  same: { glyph: "=", word: "the same" },
+  unsure: { glyph: "~", word: "cannot tell yet" },
+  measured: { glyph: "≈", word: "measured, too near the margin to say more" },
+  withheld: { glyph: "?", word: "verdict withheld" },
+  failed: { glyph: "✕", word: "failed" },
+  absent: { glyph: "–", word: "not run" },
+};
+
+export function signOf(c: Cell): Sign {
+  switch (c.verdict) {
+    case "DIFFERENT": return c.ratio < 1 ? "less" : "more";
+    case "EQUIVALENT": return "same";
+    case "MEASURED": return "measured";
+    case "WITHHELD": return "withheld";
+    case "FAILED": return "failed";
+  }
+  return c.blocks > 0 ? "unsure" : "absent";
+}
+
+/** Whether the cell has a ratio that may be shown: one that must not be ranked is not. */
+export const ranked = (c: Cell): boolean => c.ratio > 0 && c.verdict !== "WITHHELD" && c.verdict !== "FAILED";
+
+/** Colours of targets and their shapes, by place in the plan: Okabe and Ito's, told apart by shape as well. */
+export const shades = Array.from({ length: 8 }, (_, i) => `var(--t${i})`);
+export const symbols = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "times"] as const;
