@@ -111,7 +111,7 @@ func (j *job) read(declared []env.Setting) error {
 			return fmt.Errorf("%s has no setting %q", j.Driver, name)
 		}
 	}
-	if d, ok := j.settings["dir"]; ok && !filepath.IsAbs(d) {
+	if _, given := j.Settings["dir"]; !given && j.settings["dir"] != "" {
 		j.settings["dir"] = layout.Mounts + "/" + j.Name
 	}
 	return nil
