@@ -111,7 +111,7 @@ func TestAllMountsInOneMachine(t *testing.T) {
 		}
 	}
 	if err := v.DropHostCaches(t.Context()); err != nil {
-		t.Logf("while the guest runs: %v", err)
+		t.Errorf("with the guest idle: %v", err)
 	}
 	room := v.shares.dir
 	s.Close()

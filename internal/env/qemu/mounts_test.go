@@ -164,4 +164,61 @@ func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
 	}
 }
 
-var _ = proc.Printable
+// A program in the place of QEMU takes a disk away before it starts the real one, as another user of the folder could.
+func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	for _, machine := range []string{"q35", "microvm"} {
+		t.Run(machine, func(t *testing.T) {
+			qemu, err := proc.LookPath("qemu-system-x86_64")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := options(t, spec("arch", "x86_64", "accel", "tcg", "machine", machine, "disk", "none", "kernel", guest.Cloud))
+			o.Mounts = mountSpecs(t, "good=disk?size=32MiB", "bad=disk?size=32MiB", "mem=tmpfs")
+			dir := t.TempDir()
+			script := fmt.Sprintf("#!/bin/sh\nrm -f /tmp/tare-run-%s-*/1/s/disk.img \"$TMPDIR\"/tare-run-%s-*/1/s/disk.img\nexec %s \"$@\"\n", o.RunID, o.RunID, qemu)
+			if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+			v, s := open(t, driver{}, o)
+			x, ok := mounted(t, v, "bad").Err.(*env.OpenError)
+			if !ok || !strings.Contains(x.Error(), "disk.img") || len(x.Evidence) == 0 {
+				t.Errorf("the mount that QEMU refused: %v", x)
+			}
+			if r := v.Retries(); len(r) > 0 {
+				t.Errorf("the machine itself did not fail: %v", r)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if got, err := s.Mount(ctx, mounted(t, v, "good").Order); err != nil || got.Type != "ext4" {
+				t.Errorf("the other disk: %+v %v", got, err)
+			}
+		})
+	}
+}
+
+// Nobody serves a machine that has powered off.
+func TestServersEndWithTheMachine(t *testing.T) {
+	need(t, "amd64", guest.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Generic))
+	o.Mounts = mountSpecs(t, "virtiofs")
+	v, s := open(t, driver{}, o)
+	if m := mounted(t, v, "virtiofs"); m.Err != nil {
+		lacking(t, "%v", m.Err)
+	}
+	if len(processes(t, v.shares.dir)) < 2 {
+		t.Errorf("running are only %q", processes(t, v.shares.dir))
+	}
+	t.Logf("boot to first word: %s ms", v.Facts().Extra["boot_ms"])
+	began := time.Now()
+	s.Close() // the agent leaves, and the machine powers off
+	var left []string
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if left = processes(t, v.shares.dir); len(left) == 0 {
+			t.Logf("all ended within %v", time.Since(began))
+			return
+		}
+	}
+	t.Errorf("still running: %q", left)
+}
