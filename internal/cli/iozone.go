@@ -274,11 +274,12 @@ func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 	o.banner(a.out, dir)
 	fmt.Fprint(a.out, matrix.Header)
 	var done []matrix.Done
+	var series matrix.Series
 	for _, r := range o.rows {
 		runtime.GC()
 		c := o.config
 		c.Row = r
-		cells, err := matrix.Measure(ctx, c, dir)
+		cells, err := series.Measure(ctx, c, dir)
 		if err != nil {
 			return fmt.Errorf("measure a file of %s with records of %s: %w", unit.FormatSize(r.Size), unit.FormatSize(r.Rec), err)
 		}

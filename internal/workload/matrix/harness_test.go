@@ -161,3 +161,14 @@ func named(t *testing.T, file string, argv ...string) []string {
 }
 
 var namedCall = regexp.MustCompile(`(?m)^\d+ +(read|write)\(\d+<([^>]*)>.* = (\d+)$`)
+
+// diskDir is a directory on a file system with direct I/O.
+func diskDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "tare-matrix-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -62,7 +62,7 @@ func TestSequence(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, letters := range []string{"a", "ac", "ae", "ace", "aI", "aIe"} {
-		for _, records := range []int{1, 5, 20, 37} {
+		for _, records := range []int{1, 20, 37} {
 			t.Run(fmt.Sprintf("%s_%d", letters, records), func(t *testing.T) {
 				size := records * 4096
 				theirs := traced(t, "row", iozone, "-"+letters, "-s", fmt.Sprintf("%dk", size/1024), "-r", "4k", "-f", filepath.Join(diskDir(t), "row"))
@@ -79,17 +79,6 @@ func TestSequence(t *testing.T) {
 			})
 		}
 	}
-}
-
-// diskDir is a directory on a file system with direct I/O.
-func diskDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "tare-matrix-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 // TestPayload compares the data with what iozone leaves in its file (-w).

@@ -18,6 +18,9 @@ type payload struct {
 	in      []byte        // what reads go to
 }
 
+// minPayload is about what a payload of small records takes, in bytes.
+const minPayload = 1 << 20
+
 // newPayload makes the payload named by kind: file.Random, file.Zero or iozonePayload.
 func newPayload(kind string, rec int64, seed uint64) *payload {
 	p := &payload{in: file.Aligned(int(rec))}

@@ -66,7 +66,12 @@ type sample struct {
 const maxKept = 4096
 
 // newRow makes a row over the file "row" in a directory that belongs to it.
-func newRow(c Config, dir string) (*row, error) {
+func newRow(c Config, dir string) (*row, error) { return prepared{}.row(c, dir) }
+
+// prepared are payloads that were made before, by record size. They are of one kind of data and one seed.
+type prepared map[int64]*payload
+
+func (have prepared) row(c Config, dir string) (*row, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -74,7 +79,9 @@ func newRow(c Config, dir string) (*row, error) {
 		return nil, err
 	}
 	w := &row{Config: c, path: filepath.Join(dir, "row"), n: c.Records(), shape: c.shape()}
-	w.data = newPayload(c.Data, c.Rec, c.Seed)
+	if w.data = have[c.Rec]; w.data == nil {
+		w.data = newPayload(c.Data, c.Rec, c.Seed)
+	}
 	w.gen = uint64(time.Now().UnixNano())
 	for _, o := range c.Ops {
 		w.cells[o] = Cell{Op: o, Mark: c.marked(o)}
@@ -102,13 +109,36 @@ func (w *row) close() error {
 	return nil
 }
 
+// Series measures rows one after another, all with the same data and seed. It is not safe for concurrent use. The zero
+// value is ready.
+type Series struct {
+	have prepared
+	held int64 // bytes of the payloads kept
+}
+
+// maxHeld bounds the payloads that a series keeps, in bytes: enough for the record sizes of the automatic mode.
+const maxHeld = 128 << 20
+
+// Measure does a row by itself: see Series.Measure.
+func Measure(ctx context.Context, c Config, dir string) ([]Cell, error) {
+	var s Series
+	return s.Measure(ctx, c, dir)
+}
+
 // Measure does a row in a directory that belongs to the caller alone, operation by operation, as often as the samples
 // need, and verifies the file at the end. The file is removed. A refusal of direct I/O is a mark on the cell, not an
 // error; an error ends the row.
-func Measure(ctx context.Context, c Config, dir string) (cells []Cell, err error) {
-	w, err := newRow(c, dir)
+func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cell, err error) {
+	w, err := s.have.row(c, dir)
 	if err != nil {
 		return nil, err
+	}
+	if _, had := s.have[c.Rec]; !had && s.held+2*c.Rec+minPayload <= maxHeld {
+		if s.have == nil {
+			s.have = prepared{}
+		}
+		s.have[c.Rec] = w.data
+		s.held += 2*c.Rec + minPayload
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	runtime.LockOSThread()
@@ -116,7 +146,7 @@ func Measure(ctx context.Context, c Config, dir string) (cells []Cell, err error
 	defer file.Quiet()()
 	if c.Compat {
 		err = w.compat(ctx)
-	} else if err = w.prepare(ctx); err == nil {
+	} else {
 		for _, o := range w.meaningful() {
 			if err = w.operate(ctx, o, w.passes()); err != nil {
 				break
@@ -134,6 +164,11 @@ func (w *row) operate(ctx context.Context, o Op, passes int64) error {
 	cell := &w.cells[o]
 	if cell.Mark != "" {
 		return nil
+	}
+	if o != Write && !w.there { // nobody wrote it: not asked for, or refused
+		if err := w.fill(ctx); err != nil {
+			return err
+		}
 	}
 	if err := w.settle(); err != nil {
 		return err
