@@ -25,6 +25,12 @@ func rows() []row {
 		sysbenchRow("sysbench-cpu-20000", 1, 20000),
 		mbwOwnRow("memcpy"), mbwOwnRow("dumb"), mbwOwnRow("mcblock"),
 		mbwPackagedRow("memcpy"), mbwPackagedRow("dumb"), mbwPackagedRow("mcblock"),
+		matrixRow("4k"), matrixRow("64k"), matrixRow("1m"),
+		{
+			name: "iozone-matrix", what: "time of the whole matrix up to 64 MiB", peer: "iozone -a -g 64M",
+			programs: []string{"iozone"}, open: openMatrixWhole,
+			figures: []figure{{unit: "s", goal: 1, atMost: true}},
+		},
 		{
 			name: "hyperfine", what: "time of /bin/true without a shell, over at least 200 runs in a row", peer: "hyperfine -N",
 			programs: []string{"hyperfine"}, open: openHyperfine,
