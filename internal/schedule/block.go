@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tare/internal/compare"
+	"tare/internal/deploy"
 	"tare/internal/plan"
 	"tare/internal/proc"
 	"tare/internal/record"
@@ -105,7 +106,11 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	began := time.Now()
 	deadline := max(leastTrialDeadline, trialDeadlineFactor*c.expected)
 	tctx, cancel := context.WithTimeout(ctx, deadline)
-	out, err := r.targets[t.Target].Agent.Run(tctx, wire.Run{Job: r.job(w, t.Target), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
+	var out deploy.Outcome
+	err := r.chill(tctx, w, t.Target)
+	if err == nil {
+		out, err = r.targets[t.Target].Agent.Run(tctx, wire.Run{Job: r.job(w, t.Target), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
+	}
 	cancel()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -139,6 +144,22 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	}
 	if d := r.targets[r.Plan.Baseline].dead; d != nil {
 		return fmt.Errorf("%w: %s: %s", ErrBaseline, r.Plan.Baseline, d.Message)
+	}
+	return nil
+}
+
+// kindCacheState is the failure of a cache that could not be brought into the state the plan asks for.
+const kindCacheState = "cache-state"
+
+// chill drops the host's caches where the workload begins cold.
+func (r *runner) chill(ctx context.Context, w *plan.Workload, target string) error {
+	k, ok := r.Kinds(w.Kind)
+	t := r.targets[target]
+	if !ok || k.HostCold == nil || !k.HostCold(w.Params) || t.Chill == nil {
+		return nil
+	}
+	if err := t.Chill(ctx); err != nil {
+		return &record.Failure{Kind: kindCacheState, Message: fmt.Sprintf("drop the host's caches of %s: %v; use cache=guest-cold, which leaves them", target, err)}
 	}
 	return nil
 }

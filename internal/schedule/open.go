@@ -80,6 +80,9 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 		return t, err
 	}
 	t.Agent = s
+	if c, ok := opened.(env.HostCacher); ok {
+		t.Chill = c.DropHostCaches
+	}
 	t.Close = func() error {
 		s.Close()
 		return undo()

@@ -24,7 +24,10 @@ type Agent interface {
 
 // Target is an open environment with its agent.
 type Target struct {
-	Agent  Agent
+	Agent Agent
+	// Chill drops what the controller's machine caches of the environment's storage; nil where there is no such cache
+	// beneath the environment's own.
+	Chill  func(ctx context.Context) error
 	Root   string // directory below which work is done; empty: the agent's own choice
 	Record record.Environment
 	// Mounts are the targets inside the environment, in the order of the plan's mounts. They share its agent.
@@ -38,8 +41,6 @@ type MountTarget struct {
 	Root   string
 	Record record.Environment
 	Err    error
-	// Chill drops what the controller's machine caches of the folder; nil when that cannot be.
-	Chill func(ctx context.Context) error
 }
 
 // Opener opens the plan's environments.
@@ -52,8 +53,7 @@ type Opener interface {
 // target is an open environment in a run.
 type target struct {
 	Target
-	chill func(ctx context.Context) error // drops the host's caches of a mount
-	dead  *record.Failure
+	dead *record.Failure
 }
 
 // openAll opens every environment of the plan. Only a lost baseline, a full disk or the end of the context is an error.
@@ -102,7 +102,7 @@ func (r *runner) openAll(ctx context.Context) error {
 				}
 				continue
 			}
-			r.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record}, chill: mt.Chill}
+			r.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record, Chill: t.Chill}}
 			r.Events(Event{Kind: Opened, Target: m.Name, Elapsed: time.Duration(mt.Record.OpenNS)})
 		}
 	}

@@ -33,6 +33,9 @@ type Kind struct {
 	// Dynamic, where set, gives the metrics for these parameters; Metrics then documents the default. The command
 	// workload's extracted figures need it.
 	Dynamic func(Params) []unit.Metric
+	// HostCold, where set, tells whether a trial with these parameters begins with the host's caches dropped. The controller
+	// does that before it asks for the trial, since an environment can neither do it nor see it.
+	HostCold func(Params) bool
 	// Space, where set, tells how many bytes below Bench.Dir the trial needs, for the forecast and the space check.
 	Space func(Params) int64
 }
