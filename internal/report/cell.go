@@ -80,6 +80,8 @@ type shown struct {
 	ratio    string
 	interval string
 	flags    string
+	// What a bar shows; low and high are 0 without an interval.
+	center, low, high float64
 }
 
 // show makes the entry for a cell. With narrow the interval is given as plus or minus its half-width.
@@ -93,6 +95,10 @@ func (t *terminal) show(c *compare.Cell, narrow bool) shown {
 	if s.sign != failed && s.sign != withheld && c.Ratio.Center > 0 {
 		s.ratio = ratioText(c.Ratio.Center)
 		s.interval = intervalText(c.Low, c.High, c.Level > 0, narrow)
+		s.center = c.Ratio.Center
+		if s.interval != "" {
+			s.low, s.high = c.Low, c.High
+		}
 	}
 	add := func(f mark) {
 		s.flags += markTexts[f].mark
@@ -117,7 +123,11 @@ func (t *terminal) showSummary(s *compare.Summary, narrow bool) shown {
 	if s == nil || !(s.Ratio > 0) {
 		return shown{noSign: true}
 	}
-	return shown{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow)}
+	x := shown{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow), center: s.Ratio}
+	if x.interval != "" {
+		x.low, x.high = s.Low, s.High
+	}
+	return x
 }
 
 func intervalText(low, high float64, has, narrow bool) string {

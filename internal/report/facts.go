@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -100,15 +101,8 @@ func (f *factTable) mount(i int, t *compare.Target) {
 		f.set(i, "durability", durabilityText(d))
 	}
 	for _, p := range t.Card {
-		f.set(i, "files: "+cmpTitle(&p), p.Answer)
+		f.set(i, "files: "+cmp.Or(p.Title, p.Name), p.Answer)
 	}
-}
-
-func cmpTitle(p *record.Property) string {
-	if p.Title != "" {
-		return p.Title
-	}
-	return p.Name
 }
 
 // durabilityText is the verdict with its class and how far it was tested.

@@ -44,6 +44,15 @@ func plainResult(r *compare.Result) *compare.Result {
 		finite(&f.Ratio, &f.Low, &f.High)
 	}
 	c.Findings = append([]compare.Finding{}, r.Findings...)
+	c.Costs = append([]compare.Cost(nil), r.Costs...) // nil where there are none: the field is then left out
+	for i := range c.Costs {
+		x := &c.Costs[i]
+		finite(&x.PerCallNS, &x.PerByteNS, &x.PerQuantumNS, &x.Error)
+		x.Points = append([]compare.Point{}, x.Points...)
+		for j := range x.Points {
+			finite(&x.Points[j].NS)
+		}
+	}
 	finite(&c.Run.Seconds, &c.Run.Alpha, &c.Run.LookAlpha)
 	return &c
 }

@@ -191,6 +191,17 @@ func scenes() map[string]*Model {
 	early := scene{targets: []string{"host", "box"}, blocks: 3, workloads: work("cpu.prime", "fs.randread"),
 		tweak: func(in *compare.Input) { in.Run.Finished = false }}
 
+	ten := scene{workloads: work("cpu.prime", "fs.randread bs=4KiB", "fs.seqwrite fsync=end"), blocks: 15,
+		targets: []string{"host", "vm", "vm:virtiofs", "vm:9p", "vm:nfs", "vm:smb", "vm:sshfs", "vm:rsync", "box", "box:bind"},
+		cost:    func(label, target string) (float64, float64) { return 1 + float64(len(label)*len(target))/20, 0.01 }}
+	details := func(m *Model) *Model {
+		f := fileModel()
+		m.Targets[2].Card, m.Targets[3].Card = f.Targets[1].Card, f.Targets[2].Card
+		m.Targets[3].Of, m.Targets[3].Mount, m.Targets[3].Durability = "vm", f.Targets[2].Mount, f.Targets[2].Durability
+		m.Costs = f.Costs
+		return m
+	}
+
 	with := func(s scene, o TextOptions) *Model {
 		m := NewModel(s.result())
 		m.Text, m.Bundle = o, "tare-20261121-0731"
@@ -209,6 +220,9 @@ func scenes() map[string]*Model {
 		"one-target":       with(scene{targets: []string{"host"}, workloads: work("cpu.prime"), blocks: 5}, TextOptions{}),
 		"many":             with(many, TextOptions{}),
 		"hostile":          with(hostile, TextOptions{Details: true}),
+		"ten":              with(ten, TextOptions{Width: 80}),
+		"ten-wide":         with(ten, TextOptions{Width: 160}),
+		"ten-details":      details(with(ten, TextOptions{Width: 80, Details: true})),
 		"unfinished":       with(early, TextOptions{}),
 	}
 }

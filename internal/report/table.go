@@ -14,26 +14,86 @@ type tableRow struct {
 	gap      bool // an empty line before it
 }
 
-// table lays the rows out in the widest form that fits.
+// table lays the rows out in the widest form that fits: with intervals, and with bars where there is room; with half the
+// intervals; in groups of candidates; or each candidate on a line of its own.
 func (t *terminal) table() {
 	if len(t.Rows) == 0 {
 		return
 	}
+	all := [2]int{0, len(t.Columns)}
 	for _, narrow := range []bool{false, true} {
 		rows := t.tableRows(narrow)
-		gap := gutter
-		if narrow {
-			gap = "  "
+		lines, wide := t.grid(rows, gapOf(narrow), all, 0)
+		if wide > t.width {
+			continue
 		}
-		if lines, wide := t.grid(rows, gap); wide <= t.width {
-			t.narrow = narrow
-			for _, l := range lines {
-				t.line("%s", l)
-			}
-			return
+		t.narrow = narrow
+		if bar := t.barWidth(wide); bar > 0 && !narrow {
+			lines, _ = t.grid(rows, gutter, all, bar)
 		}
+		t.lines(lines)
+		return
+	}
+	if t.grouped() {
+		return
 	}
 	t.stacked(t.tableRows(false))
+}
+
+func gapOf(narrow bool) string {
+	if narrow {
+		return "  "
+	}
+	return gutter
+}
+
+func (t *terminal) lines(lines []string) {
+	for _, l := range lines {
+		t.line("%s", l)
+	}
+}
+
+// grouped writes several tables below each other, each with as many candidates as fit; false when not even two do.
+func (t *terminal) grouped() bool {
+	var best [][2]int
+	for _, narrow := range []bool{false, true} {
+		groups := t.groups(t.tableRows(narrow), gapOf(narrow))
+		if groups != nil && (best == nil || len(groups) < len(best)) {
+			best, t.narrow = groups, narrow
+		}
+	}
+	if best == nil {
+		return false
+	}
+	rows := t.tableRows(t.narrow)
+	for i, g := range best {
+		if i > 0 {
+			t.line("")
+		}
+		lines, _ := t.grid(rows, gapOf(t.narrow), g, 0)
+		t.lines(lines)
+	}
+	return true
+}
+
+// groups parts the candidates so that each group fits; nil when one would be alone that need not be.
+func (t *terminal) groups(rows []tableRow, gap string) [][2]int {
+	var groups [][2]int
+	for from := 0; from < len(t.Columns); {
+		to := from
+		for to < len(t.Columns) {
+			if _, wide := t.grid(rows, gap, [2]int{from, to + 1}, 0); wide > t.width {
+				break
+			}
+			to++
+		}
+		if to < from+2 && (to == from || to < len(t.Columns)) {
+			return nil
+		}
+		groups = append(groups, [2]int{from, to})
+		from = to
+	}
+	return groups
 }
 
 func (t *terminal) tableRows(narrow bool) []tableRow { return t.rowsOf(t.Text.Details, narrow) }
@@ -80,11 +140,11 @@ func (t *terminal) rowsOf(all, narrow bool) []tableRow {
 }
 
 // parts are the widths of the aligned parts of the entries of a column.
-type parts struct{ ratio, interval, flags int }
+type parts struct{ ratio, interval, flags, bar int }
 
 func (p parts) width() int {
 	w := 1
-	for _, n := range []int{p.ratio, p.interval, p.flags} {
+	for _, n := range []int{p.ratio, p.interval, p.flags, p.bar} {
 		if n > 0 {
 			w += 1 + n
 		}
@@ -107,6 +167,9 @@ func (t *terminal) entry(s shown, p parts) string {
 	}
 	if p.flags > 0 {
 		text += " " + padRight(s.flags, p.flags)
+	}
+	if p.bar > 0 {
+		text += " " + t.paint(s, t.bar(s, p.bar))
 	}
 	if p.ratio == 0 && p.interval == 0 && p.flags == 0 {
 		return strings.TrimRight(text, " ")
@@ -139,22 +202,30 @@ func (t *terminal) paint(s shown, text string) string {
 // gutter stands between the columns.
 const gutter = "   "
 
-// grid lays all candidates out side by side and returns the lines and the width they take.
-func (t *terminal) grid(rows []tableRow, gap string) (lines []string, wide int) {
+// grid lays the candidates of a group out side by side, each with a bar of that width, and returns the lines and the width
+// they take. Only the first group has the baseline's figures.
+func (t *terminal) grid(rows []tableRow, gap string, group [2]int, bar int) (lines []string, wide int) {
 	label, base := 0, width(clean(t.Run.Baseline))
-	cols := make([]parts, len(t.Columns))
+	cols := make([]parts, group[1]-group[0])
 	for _, r := range rows {
 		label, base = max(label, width(r.label)), max(base, width(r.baseline))
-		for i, s := range r.entries {
-			cols[i].fit(s)
+		for i := range cols {
+			cols[i].fit(r.entries[group[0]+i])
 		}
 	}
-	head := padRight("", label) + gap + padLeft(clean(t.Run.Baseline), base)
-	wide = label + len(gap) + base
+	left := func(name, figure string) string {
+		if group[0] > 0 {
+			return padRight(name, label)
+		}
+		return padRight(name, label) + gap + padLeft(figure, base)
+	}
+	head := left("", clean(t.Run.Baseline))
+	wide = width(head)
 	colWidth := make([]int, len(cols))
-	for i, p := range cols {
-		name := clean(t.Columns[i].Target.Name)
-		colWidth[i] = max(p.width(), width(name))
+	for i := range cols {
+		cols[i].bar = bar
+		name := clean(t.Columns[group[0]+i].Target.Name)
+		colWidth[i] = max(cols[i].width(), width(name))
 		head += gap + padRight(name, colWidth[i])
 		wide += len(gap) + colWidth[i]
 	}
@@ -163,9 +234,9 @@ func (t *terminal) grid(rows []tableRow, gap string) (lines []string, wide int) 
 		if r.gap {
 			lines = append(lines, "")
 		}
-		l := padRight(r.label, label) + gap + padLeft(r.baseline, base)
-		for i, s := range r.entries {
-			l += gap + t.entry(s, cols[i]) + strings.Repeat(" ", max(0, colWidth[i]-cols[i].width()))
+		l := left(r.label, r.baseline)
+		for i, p := range cols {
+			l += gap + t.entry(r.entries[group[0]+i], p) + strings.Repeat(" ", max(0, colWidth[i]-p.width()))
 		}
 		lines = append(lines, l)
 	}

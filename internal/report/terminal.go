@@ -14,7 +14,8 @@ type terminal struct {
 	*Model
 	out      bytes.Buffer
 	width    int
-	narrow   bool // intervals are half-widths
+	narrow   bool     // intervals are half-widths
+	axis     *logAxis // of the bars; nil where there are none
 	usedSign [signs]bool
 	usedMark [marks]bool
 	margin   float64            // the largest margin behind a "same"
@@ -170,6 +171,9 @@ func (t *terminal) legendItems() []string {
 	}
 	if t.narrow {
 		items = append(items, "± half the interval")
+	}
+	if t.axis != nil {
+		items = append(items, fmt.Sprintf("%s bars from %s to %s on a log axis, %s is 1", t.drawing().center, ratioText(t.axis.low), ratioText(t.axis.high), t.drawing().one))
 	}
 	return items
 }
