@@ -3,14 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
 	"tare/internal/compare"
+	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/report"
 )
@@ -19,49 +19,77 @@ func (a *app) reportCommand() *cobra.Command {
 	var format, out string
 	var o printOptions
 	c := &cobra.Command{
-		Use: "report BUNDLE", Short: "Show what a bundle says, as a terminal table or as JSON",
+		Use: "report BUNDLE", Short: "Show what a bundle says: a table, a page, a workbook, raw data, a chart",
+		Long: "Show what a bundle says. Verdicts are computed again from the raw trials.\n\n" + formatTable() + `
+Without --format the name given with -o decides: "-o result.xlsx" writes a workbook. A file is written whole or not at
+all.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := knownFormat(format); err != nil {
-				return err
+			if format == "" {
+				format = formatOf(out)
 			}
-			r, err := a.load(args[0])
+			f, err := knownFormat(format)
 			if err != nil {
 				return err
 			}
+			if f.Binary && out == "" && a.outFD >= 0 {
+				return usagef("--format %s is not text, and standard output is a terminal: name a file with -o", format)
+			}
+			r, trials, written, err := a.loadAll(args[0])
+			if err != nil {
+				return err
+			}
+			o.trials, o.plan = trials, written
 			if out == "" {
 				return a.print(a.out, r, args[0], format, o)
 			}
-			file, err := os.Create(out)
-			if err != nil {
-				return fmt.Errorf("write report: %w", err)
-			}
-			if err := a.print(file, r, args[0], format, o); err != nil {
-				file.Close()
-				return err
-			}
-			return file.Close()
+			return writeWhole(out, func(w io.Writer) error { return a.print(w, r, args[0], format, o) })
 		},
 	}
-	c.Flags().StringVar(&format, "format", "text", strings.Join(formats(), " or "))
+	c.Flags().StringVar(&format, "format", "", "one of "+strings.Join(formats(), ", ")+" [by the name of -o, else text]")
 	c.Flags().StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
 	c.Flags().BoolVar(&o.ascii, "ascii", false, "ASCII characters only")
-	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only those that decide")
+	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only those that decide, and all that is known of the targets")
 	return c
+}
+
+func formatTable() string {
+	var b strings.Builder
+	for _, f := range report.Renderers() {
+		fmt.Fprintf(&b, "    %-10s %s\n", f.Name, f.Doc)
+	}
+	return b.String()
+}
+
+// formatOf guesses the format from the name of the file to write.
+func formatOf(name string) string {
+	suffix := strings.ToLower(filepath.Ext(name))
+	for _, f := range report.Renderers() {
+		if suffix != "" && f.Suffix == suffix {
+			return f.Name
+		}
+	}
+	return "text"
 }
 
 // load reads a bundle and computes its result from the raw trials. What is damaged is said on standard error; the
 // readable part is still reported.
 func (a *app) load(dir string) (*compare.Result, error) {
+	r, _, _, err := a.loadAll(dir)
+	return r, err
+}
+
+// loadAll is load with what the result was computed from: the raw trials, and the plan as it is written down.
+func (a *app) loadAll(dir string) (*compare.Result, []record.Trial, []byte, error) {
 	b, err := bundle.Open(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	trials, err := b.Load()
 	if err != nil {
 		fmt.Fprintf(a.err, "tare: %s\n", printableLine(err.Error()))
 	}
-	return a.evaluate(b, trials), nil
+	return a.evaluate(b, trials), trials, plan.Marshal(b.Plan), nil
 }
 
 func (a *app) evaluate(b *bundle.Bundle, trials []record.Trial) *compare.Result {
@@ -72,7 +100,13 @@ func (a *app) evaluate(b *bundle.Bundle, trials []record.Trial) *compare.Result 
 	})
 }
 
-type printOptions struct{ ascii, details bool }
+type printOptions struct {
+	ascii, details bool
+	// trials and plan are what the result was computed from, where the caller has them at hand.
+	trials []record.Trial
+	plan   []byte
+	gates  []report.Gate
+}
 
 func formats() []string {
 	names := []string{}
@@ -84,22 +118,40 @@ func formats() []string {
 
 // print renders a result; bundle is its folder as the reader would type it.
 func (a *app) print(w io.Writer, r *compare.Result, bundle, format string, o printOptions) error {
-	for _, f := range report.Renderers() {
-		if f.Name != format {
-			continue
-		}
-		m := report.NewModel(r)
-		m.Bundle = bundle
-		m.Text = report.TextOptions{Width: a.width(100), Color: a.colour() && w == a.out, ASCII: o.ascii, Details: o.details}
-		return f.Render(w, m)
+	f, err := knownFormat(format)
+	if err != nil {
+		return err
 	}
-	return knownFormat(format)
+	if o.trials == nil {
+		o.trials, o.plan = rawOf(bundle)
+	}
+	m := report.NewModel(r)
+	m.Trials, m.Plan, m.Gates, m.Bundle = o.trials, o.plan, o.gates, bundle
+	m.Text = report.TextOptions{Width: a.width(100), Color: a.colour() && w == a.out, ASCII: o.ascii, Details: o.details}
+	return f.Render(w, m)
 }
 
-// knownFormat tells of a wrong format, before anything is read.
-func knownFormat(format string) error {
-	if slices.Contains(formats(), format) {
-		return nil
+// rawOf reads what a run that just ended has written. The result is there already, so what cannot be read is only
+// missing from the forms that show raw trials.
+func rawOf(dir string) ([]record.Trial, []byte) {
+	b, err := bundle.Open(dir)
+	if err != nil {
+		return nil, nil
 	}
-	return usagef("--format is %s, not %q%s", strings.Join(formats(), " or "), format, didYouMean(format, formats()))
+	trials, _ := b.Load()
+	return trials, plan.Marshal(b.Plan)
+}
+
+// knownFormat finds a format, before anything is read.
+func knownFormat(name string) (*report.Format, error) {
+	for _, f := range report.Renderers() {
+		if f.Name == name {
+			return &f, nil
+		}
+	}
+	return nil, usagef("--format is %s, not %q%s", oneOf(formats()), name, didYouMean(name, formats()))
+}
+
+func oneOf(names []string) string {
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }

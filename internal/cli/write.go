@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// writeWhole writes a file so that its name only ever holds all of it: into a new file beside it that then takes its
+// place. What is no regular file (a pipe, /dev/stdout) is written to as it is, and a link keeps pointing where it did.
+func writeWhole(name string, render func(io.Writer) error) error {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return writeThrough(name, render)
+	}
+	file, err := newBeside(name)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	buffered := bufio.NewWriterSize(file, 1<<16)
+	err = render(buffered)
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// newBeside makes a file with the permissions a new one of that name would have: os.CreateTemp's are the owner's alone.
+func newBeside(name string) (*os.File, error) {
+	for i := range 100 {
+		file, err := os.OpenFile(fmt.Sprintf("%s.%d-%d.part", name, os.Getpid(), i), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+	}
+	return nil, errors.New("a hundred unfinished files stand beside it: remove those that end in .part")
+}
+
+func writeThrough(name string, render func(io.Writer) error) error {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err == nil {
+		if err = render(file); err != nil {
+			file.Close()
+		} else {
+			err = file.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
