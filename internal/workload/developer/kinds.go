@@ -76,7 +76,7 @@ func probeKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.probe", Family: family, WorkUnit: "resolution", Needs: needs,
 		Doc: "Looks for modules where most of them are not, as Node.js and bundlers do: one unit resolves and loads one package from the top folder's node_modules and one file beside the importing one. " +
-			"With the defaults that is 19 lookups of which 10 find nothing, in the order Node.js 20 makes them; more candidates stand for TypeScript and bundlers.",
+			"With the defaults that is 17 lookups of which 10 find nothing, in the order Node.js 20 makes them; more candidates stand for TypeScript and bundlers.",
 		Params: []workload.Param{
 			{Name: "packages", Type: workload.Int, Default: "512", Min: 1, Max: 100_000, Doc: "packages, and as many importing files"},
 			{Name: "depth", Type: workload.Int, Default: "5", Min: 1, Max: 32, Doc: "folders between the top and the importing file, each looked into on the way up"},
