@@ -196,7 +196,9 @@ func (t *rw) expire(ctx context.Context, b *workload.Bench) error {
 		wait = life + life/10
 	}
 	if !known {
-		wait = max(wait, 3*time.Second)
+		if t.wait == 0 {
+			wait = 3 * time.Second
+		}
 		b.Note("attribute_lifetime", "unknown")
 		b.Warn("cache-unverified", fmt.Sprintf("the mount of %s (%s) does not say how long attributes are kept; the trial waited %v", b.Dir, kind, wait), "give attr_wait the lifetime that the server or the mount sets")
 	} else {

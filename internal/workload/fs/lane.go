@@ -60,10 +60,12 @@ func (l *lane) clock() int64 { return int64(time.Since(l.epoch)) }
 // chunk is how many operations pass between two looks at the context.
 const chunk = 1024
 
-// run does n operations on a system thread of its own.
+// run does n operations on a system thread of its own. A lane with a ring keeps the thread until release.
 func (l *lane) run(ctx context.Context, n int64) (err error) {
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	if l.ring == nil {
+		defer runtime.UnlockOSThread()
+	}
 	defer file.Quiet()()
 	if l.memory != nil {
 		// A page that cannot be read, or that was cut off, is a fault and not an error.
@@ -282,6 +284,14 @@ func (l *lane) fault(p any) error {
 		panic(p)
 	}
 	return fmt.Errorf("access record %d of %s in memory: %w: the file was cut off, the disk is full, or the storage gave an error", l.last, l.path, e)
+}
+
+// release gives back what the ring holds, on the goroutine that run was called on.
+func (l *lane) release() {
+	if l.ring != nil {
+		l.ring.Release()
+		runtime.UnlockOSThread()
+	}
 }
 
 // close ends the lane. It is idempotent.

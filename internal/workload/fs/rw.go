@@ -337,12 +337,16 @@ func (t *rw) Measure(ctx context.Context, b *workload.Bench) error {
 func (t *rw) Cleanup(*workload.Bench) error {
 	var err error
 	if t.team != nil {
+		t.team.Do(func(i int) { t.lanes[i].release() })
 		t.team.Close()
 		t.team = nil
 	}
 	if t.procs > 0 {
 		runtime.GOMAXPROCS(t.procs)
 		t.procs = 0
+	}
+	if len(t.lanes) == 1 {
+		t.lanes[0].release()
 	}
 	for _, l := range t.lanes {
 		err = errors.Join(err, l.close())

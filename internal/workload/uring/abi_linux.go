@@ -24,7 +24,9 @@ const (
 	enterGetEvents = 1 << 0
 
 	registerBuffers     = 0
+	unregisterBuffers   = 1
 	registerFiles       = 2
+	unregisterFiles     = 3
 	registerEnableRings = 12
 
 	opReadFixed  = 4

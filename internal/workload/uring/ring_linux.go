@@ -251,6 +251,18 @@ func (r *Ring) Next() (slot int, res int32, ok bool) {
 	return slot, res, true
 }
 
+// Release gives the file and the buffers back. The kernel tears a closed ring down at its leisure, and until then a
+// registered file keeps its file system busy, so that it cannot be unmounted. It must be called on the thread that called
+// Enable, with nothing in flight; elsewhere it does nothing. The ring is of no use afterwards.
+func (r *Ring) Release() {
+	if r.fileFlag != 0 {
+		r.control(unregisterFiles, nil, 0)
+	}
+	if r.fixed {
+		r.control(unregisterBuffers, nil, 0)
+	}
+}
+
 // Close waits for what is in flight, so that the kernel writes to no buffer afterwards, and frees the ring. It is
 // idempotent.
 func (r *Ring) Close() error {

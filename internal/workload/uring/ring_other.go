@@ -36,5 +36,8 @@ func (*Ring) Submit(int) error { return ErrUnavailable }
 // Next is never called.
 func (*Ring) Next() (slot int, res int32, ok bool) { return 0, 0, false }
 
+// Release is never called.
+func (*Ring) Release() {}
+
 // Close does nothing.
 func (*Ring) Close() error { return nil }
