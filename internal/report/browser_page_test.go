@@ -38,7 +38,7 @@ func testCharts(t *testing.T, p *tab) {
 		for (const f of document.querySelectorAll("figure.chart-frame")) { f.scrollIntoView({behavior: "instant"}); await new Promise(r => setTimeout(r, 80)); }
 		return document.querySelectorAll("figure.chart-frame").length; })()`)
 	p.until("all charts are drawn", `[...document.querySelectorAll("figure.chart-frame")].every(f => f.querySelector(".stage > svg"))`)
-	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime", "run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.randread", "cost-parts-"} {
+	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime", "run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.", "cost-parts-"} {
 		marks := eval[int](p, `document.querySelector('figure[data-chart^="`+want+`"] svg.chart')?.querySelectorAll("circle:not(.ring), path, rect, line").length ?? 0`)
 		if marks < 8 {
 			t.Errorf("chart %s has %d marks", want, marks)

@@ -49,7 +49,7 @@ export function answer(m: Model): HTMLElement {
       const verb = x.figure ? " costs " : "";
       return h("li", { class: `said ${x.sign}` },
         h("span", { class: "glyph", "aria-hidden": true }, signs[x.sign].glyph),
-        h("p", {}, h("b", {}, x.target), verb, x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)], x.rest, "."));
+        h("p", {}, h("b", {}, x.target), verb, x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)], x.rest, x.figure && h("span", { class: "scope" }, `, ${m.run.scope}`), "."));
     });
     return h("div", { class: "family" }, h("h3", {}, capital(family)), h("ul", {}, items));
   });
@@ -57,7 +57,7 @@ export function answer(m: Model): HTMLElement {
   const level = run.alpha > 0 ? ` The intervals hold at ${percent(1 - run.alpha)}.` : "";
   const note = m.rebasedNow
     ? `Against ${m.state.baseline}, recomputed in this page from the trials: intervals are Student's t on the blocks' log ratios, without the corrections of the run's own verdicts, which are against ${run.baseline}.`
-    : `${capital(run.scope)}. A ratio is cost: 2.00× is twice the time per operation.${level}`;
+    : `A ratio is cost: 2.00× is twice the time per operation.${level}`;
   return h("section", { id: "answer", "aria-labelledby": "answer-title" },
     h("h2", { id: "answer-title", class: "unseen" }, "The answer"),
     blocks, h("p", { class: m.rebasedNow ? "note recomputed" : "note" }, note),
@@ -77,7 +77,7 @@ export function findings(m: Model): HTMLElement | null {
     const s = severities[f.severity] ?? severities.warning!;
     return h("li", { class: `finding ${Object.hasOwn(severities, f.severity) ? f.severity : "warning"}` },
       h("span", { class: "badge", title: s.word }, h("span", { "aria-hidden": true }, s.glyph), h("span", { class: "unseen" }, s.word)),
-      h("div", {}, h("p", {}, capital(f.text)), f.remedy && h("p", { class: "remedy" }, h("b", {}, "Remedy "), f.remedy)));
+      h("div", {}, h("p", {}, f.text), f.remedy && h("p", { class: "remedy" }, h("b", {}, "Remedy "), f.remedy)));
   };
   const most = 8;
   return h("section", { id: "findings", "aria-labelledby": "findings-title" },

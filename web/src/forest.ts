@@ -2,7 +2,7 @@
 import { scaleLog } from "d3-scale";
 import { chart, type Drawing, type Spot } from "./chart";
 import { h, s, safe, type Child } from "./dom";
-import { capital, interval, percent, plural, quantity, ratio } from "./format";
+import { capital, interval, logTicks, percent, plural, quantity, ratio } from "./format";
 import type { Cell } from "./data";
 import type { Model } from "./state";
 import { ranked, signOf, signs, type Sign } from "./verdict";
@@ -80,14 +80,7 @@ function domainOf(cells: Cell[]): [number, number] {
 
 function ticks(low: number, high: number, room: number): number[] {
   const decades = Math.log10(high / low);
-  const steps = decades > 3 ? [1] : decades > 1.2 ? [1, 2, 5] : decades > 0.5 ? [1, 1.5, 2, 3, 5, 7] : [1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
-  const all: number[] = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
-    for (const k of steps) {
-      const v = Number((k * 10 ** e).toPrecision(3));
-      if (v >= low && v <= high) all.push(v);
-    }
-  }
+  const all = decades > 0.5 ? logTicks(low, high) : [0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.5].filter((v) => v >= low && v <= high);
   // One is always shown; others only where they do not touch it or each other.
   const at = (v: number) => (Math.log(v / low) / Math.log(high / low)) * room;
   const kept = [1];
@@ -131,14 +124,17 @@ function draw(m: Model, rows: Cell[], domain: [number, number], width: number): 
   const { by } = m.state;
   const groupOf = (c: Cell) => (by === "workload" ? c.workload : c.target);
   const rowOf = (c: Cell) => (by === "workload" ? c.target : c.workload) + (m.state.metric !== "" && !c.primary ? ` · ${c.metric}` : "");
-  const names = narrow ? 0 : Math.min(width * 0.24, 8 + 7.4 * Math.max(8, ...rows.map((c) => groupOf(c).length)));
-  const second = narrow ? 0 : Math.min(width * 0.2, 22 + 7 * Math.max(4, ...rows.map((c) => rowOf(c).length)));
+  // Both columns are as wide as the whole section needs, so that the axes of its charts stand below each other.
+  const all = m.shown();
+  const names = narrow ? 0 : Math.min(width * 0.27, 16 + Math.max(40, ...unique(all.map(groupOf)).map((t) => extent(t, true))));
+  const second = narrow ? 0 : Math.min(width * 0.2, 16 + Math.max(24, ...unique(all.map(rowOf)).map((t) => extent(t, false))));
   const figures = narrow ? 0 : 172;
   const left = names + second + (narrow ? 8 : 12);
   const right = width - figures - (narrow ? 8 : 14);
   const x = scaleLog().domain(domain).range([left, right]).clamp(true);
   const rowHeight = narrow ? 38 : 26;
   const head = 30;
+  const bands: SVGElement[] = [];
   const shapes: SVGElement[] = [];
   const spots: Spot[] = [];
   const marks = ticks(domain[0], domain[1], right - left);
@@ -152,14 +148,15 @@ function draw(m: Model, rows: Cell[], domain: [number, number], width: number): 
       group = groupOf(c);
       if (narrow) {
         y += 6;
-        shapes.push(s("text", { x: 0, y: y + 15, class: "name" }, short(group, width)));
+        shapes.push(s("text", { x: 0, y: y + 15, class: "name" }, short(group, width, true)));
         y += 22;
       }
     }
     const mid = narrow ? y + 27 : y + rowHeight / 2;
     const base = narrow ? y + 13 : mid + 4;
-    if (!narrow && fresh) shapes.push(s("text", { x: 0, y: base, class: "name" }, short(group, names - 6), s("title", {}, group)));
-    shapes.push(s("text", { x: narrow ? 8 : names, y: base, class: "row" }, short(rowOf(c), narrow ? width - 170 : second - 6), s("title", {}, rowOf(c))));
+    if (!narrow && fresh) shapes.push(s("text", { x: 0, y: base, class: "name" }, short(group, names - 8, true), s("title", {}, group)));
+    shapes.push(s("text", { x: narrow ? 8 : names, y: base, class: "row" }, short(rowOf(c), narrow ? width - 190 : second - 8, false), s("title", {}, rowOf(c))));
+    bands.push(s("rect", { x: x(1 / (1 + c.margin)), y: mid - rowHeight / 2, width: Math.max(1, x(1 + c.margin) - x(1 / (1 + c.margin))), height: rowHeight, class: "band" }));
     shapes.push(...row(c, x, mid, narrow ? { x: width, y: base, end: true } : { x: right + 16, y: base, end: false }, right, spots));
     y += rowHeight;
   }
@@ -170,22 +167,37 @@ function draw(m: Model, rows: Cell[], domain: [number, number], width: number): 
     s("text", { x: x(v), y: bottom + 14, class: v === 1 ? "tick unity" : "tick", "text-anchor": "middle" }, label(v)),
   ]);
   const height = bottom + 22;
-  return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height }, lines, axis, shapes), spots };
+  return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height }, bands, lines, axis, shapes), spots };
+}
+
+const unique = (v: string[]): string[] => [...new Set(v)];
+let pen: CanvasRenderingContext2D | null | undefined;
+
+/** The width of a label as style.css sets it, in pixels. */
+function extent(text: string, bold: boolean): number {
+  pen ??= document.createElement("canvas").getContext("2d");
+  if (!pen) return text.length * 7.5;
+  pen.font = `${bold ? 600 : 400} 13px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
 }
 
 /** Cuts a label that is longer than its room; the whole is in the row's title, its table and its tip. */
-function short(text: string, room: number): string {
-  const most = Math.max(6, Math.floor(room / 7));
-  const clean = safe(text);
-  return clean.length <= most ? clean : `${clean.slice(0, most - 1)}…`;
+function short(text: string, room: number, bold: boolean): string {
+  const clean = safe(text).slice(0, 200);
+  if (extent(clean, bold) <= room) return clean;
+  let [low, high] = [1, clean.length];
+  while (low < high) {
+    const mid = (low + high + 1) >> 1;
+    if (extent(`${clean.slice(0, mid)}…`, bold) <= room) low = mid;
+    else high = mid - 1;
+  }
+  return `${clean.slice(0, low)}…`;
 }
 
 function row(c: Cell, x: ReturnType<typeof scaleLog<number, number>>, y: number, text: { x: number; y: number; end: boolean }, right: number, spots: Spot[]): SVGElement[] {
   const sign = signOf(c);
   const out: SVGElement[] = [];
   const flags = `${c.emulated ? " e" : ""}${c.warnings.length > 0 ? " *" : ""}`;
-  const band = x(1 + c.margin) - x(1 / (1 + c.margin));
-  out.push(s("rect", { x: x(1 / (1 + c.margin)), y: y - 10, width: Math.max(1, band), height: 20, class: "band" }));
   const anchor = text.end ? { "text-anchor": "end" } : {};
   if (!ranked(c)) {
     out.push(glyph(sign, x(1), y));

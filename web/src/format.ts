@@ -95,9 +95,41 @@ export function quantity(value: number, unit: string): string {
 export function bytes(text: string): number {
   const m = /^(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)(B?)$/.exec(text.trim());
   if (!m) return NaN;
-  const power = "KMGT".indexOf(m[2]!.toUpperCase()) + 1;
+  const power = m[2] ? "KMGT".indexOf(m[2].toUpperCase()) + 1 : 0;
   const base = m[2] && !m[3] && m[4] ? 1000 : 1024;
   return Number(m[1]) * base ** power;
 }
 
-export const size = (n: number): string => quantity(n, "B");
+/** Bytes in the largest unit that they fill: unlike a measured quantity, a size is exact and 1,024 B are 1 KiB. */
+export function size(n: number): string {
+  const step = binary.find(([f]) => n >= f) ?? [1, "B"];
+  return `${number(n / step[0])} ${step[1]}`;
+}
+
+/** The unit that suits the largest of several figures, and what one of it is in the figures' own. */
+export function commonUnit(most: number, unit: string): { name: string; factor: number } {
+  const [digits = "", ...name] = quantity(most, unit).split(" ");
+  const shown = Number(digits.replace(/,/g, ""));
+  return shown > 0 ? { name: name.join(" "), factor: nice(most / shown) } : { name: unit, factor: 1 };
+}
+
+// The quotient carries the rounding of the shown figure; unit factors are whole powers of 10 or 1,024.
+function nice(v: number): number {
+  const near = (base: number) => base ** Math.round(Math.log(v) / Math.log(base));
+  const [ten, kibi] = [near(10), near(1024)];
+  return Math.abs(Math.log(v / ten)) <= Math.abs(Math.log(v / kibi)) ? ten : kibi;
+}
+
+/** Ticks of a logarithmic axis: steps of 1, 2 and 5, or only powers of ten where the axis is long. */
+export function logTicks(low: number, high: number): number[] {
+  const decades = Math.log10(high / low);
+  const steps = decades > 4 ? [1] : decades > 0.6 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9];
+  const out: number[] = [];
+  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
+    for (const k of steps) {
+      const v = Number((k * 10 ** e).toPrecision(3));
+      if (v >= low && v <= high) out.push(v);
+    }
+  }
+  return out;
+}

@@ -22,6 +22,11 @@ export function place(svg: Figure, x: unknown, y: unknown, row?: string): { x: n
   return at;
 }
 
+/** A logarithmic axis on the left whose every tick has its label; Plot's own leaves out all but some powers. */
+export function logAxis(ticks: number[], text: (v: number) => string): Plot.Markish[] {
+  return [Plot.gridY(ticks, { stroke: "var(--line)", strokeOpacity: 1 }), Plot.axisY(ticks, { text: (v: number) => text(v), tickSize: 0, label: null })];
+}
+
 /** Colour and shape of each target, the same in every chart. */
 export function scales(m: Model, names: string[]): Pick<Plot.PlotOptions, "color" | "symbol"> {
   return {

@@ -2,9 +2,9 @@
 import * as Plot from "@observablehq/plot";
 import { chart } from "./chart";
 import { h, table, type Child } from "./dom";
-import { bytes, interval, number, percent, quantity, ratio, size } from "./format";
+import { bytes, commonUnit, interval, logTicks, number, percent, quantity, ratio, size } from "./format";
 import type { Cell, Cost, PlanWorkload } from "./data";
-import { key, place, plot, scales } from "./plot";
+import { key, logAxis, place, plot, scales } from "./plot";
 import type { Model } from "./state";
 import { ranked, signOf, signs } from "./verdict";
 
@@ -104,9 +104,9 @@ function curve(m: Model, g: Sweep, cells: Cell[], like: Cell): HTMLElement {
     draw: (width) => {
       const svg = plot({
         width, height: 340, marginLeft: 76, marginRight: 20, marginBottom: 38, ...scales(m, names),
-        x: { type: "log", base: 2, domain: [g.records[0]!, g.records[g.records.length - 1]!], ticks: g.records.filter((_, i) => i % Math.ceil(g.records.length / Math.max(2, Math.floor(width / 80))) === 0), tickFormat: size, label: "record size", inset: 8 },
-        y: { type: "log", grid: true, ticks: 5, tickFormat: (v: number) => quantity(v, like.unit), label: null },
-        marks: [Plot.line(rows, { x: "bs", y: "v", stroke: "target", strokeWidth: 1.8 }), Plot.dot(rows, { x: "bs", y: "v", fill: "target", symbol: "target", r: 4 })],
+        x: { type: "log", base: 2, domain: [g.records[0]!, g.records[g.records.length - 1]!], ticks: shownSizes(g.records, width), tickFormat: size, label: "record size", inset: 8 },
+        y: { type: "log", axis: null },
+        marks: [...logAxis(logTicks(Math.min(...rows.map((r) => r.v)), Math.max(...rows.map((r) => r.v))), (v) => quantity(v, like.unit)), Plot.line(rows, { x: "bs", y: "v", stroke: "target", strokeWidth: 1.8 }), Plot.dot(rows, { x: "bs", y: "v", fill: "target", symbol: "target", r: 4 })],
       });
       return { svg, spots: rows.map((r) => ({ ...place(svg, r.bs, r.v), text: text(r) })) };
     },
@@ -120,8 +120,8 @@ function heat(m: Model, g: Sweep, cells: Cell[], like: Cell, ratios: boolean): H
   const worth = (r: Value) => (ratios ? (r.cell && ranked(r.cell) ? r.cell.ratio : NaN) : r.v);
   const known = rows.map(worth).filter((v) => v > 0);
   const far = Math.max(1.5, ...known.map((v) => Math.max(v, 1 / v)));
-  const label = (r: Value) => (ratios ? (r.cell && ranked(r.cell) ? ratio(worth(r)) : signs[r.cell ? signOf(r.cell) : "absent"].glyph) : quantity(r.v, like.unit).replace(/ .*/, ""));
-  const unit = ratios ? "ratio" : like.unit;
+  const label = (r: Value) => (ratios ? (r.cell && ranked(r.cell) ? ratio(worth(r)) : signs[r.cell ? signOf(r.cell) : "absent"].glyph) : number(r.v / unit.factor));
+  const unit = commonUnit(Math.max(...known), like.unit);
   const rowHeight = 24;
   const block = g.sizes.length * rowHeight + 30;
   // Whether ink or paper can be read on a cell follows from how far along the scale it is.
@@ -131,12 +131,12 @@ function heat(m: Model, g: Sweep, cells: Cell[], like: Cell, ratios: boolean): H
   const text = (r: Value) => `${r.target} · ${size(r.size)} file, ${size(r.bs)} records\n${quantity(r.v, like.unit)}${r.cell && ranked(r.cell) ? `\n${ratio(r.cell.ratio)}× ${interval(r.cell.low, r.cell.high)} ${signs[signOf(r.cell)].glyph}` : ""}`;
   return chart({
     title: `${like.metric}: file size × record size`, file: `heat-${g.title}-${like.metric}-${ratios ? "ratio" : "rate"}`, height: names.length * block + 60,
-    note: ratios ? `cost against ${m.state.baseline}; blue costs less, red more` : `${unit}; the lighter the faster`,
+    note: ratios ? `cost against ${m.state.baseline}; blue costs less, red more` : `${unit.name}; the lighter the ${like.better === "lower" ? "slower" : "faster"}`,
     draw: (width) => {
       const small = width < 560;
       const svg = plot({
         width, height: names.length * block + 56, marginLeft: 72, marginRight: 8, marginTop: 26, marginBottom: 40, padding: 0.04,
-        x: { type: "band", domain: g.records, tickFormat: size, label: "record size", tickRotate: small ? -60 : 0 }, y: { type: "band", domain: g.sizes, tickFormat: size, label: null }, fy: { domain: names, axis: null, padding: 0.22 },
+        x: { type: "band", domain: g.records, tickFormat: size, tickSize: 0, label: "record size", tickRotate: small ? -60 : 0 }, y: { type: "band", domain: g.sizes, tickFormat: size, tickSize: 0, label: null }, fy: { domain: names, axis: null, padding: 0.22 },
         color: ratios ? { type: "diverging-log", pivot: 1, domain: [1 / far, far], scheme: "RdBu", reverse: true } : { type: "log", scheme: "cividis" },
         marks: [
           Plot.cell(rows.filter((r) => worth(r) > 0), { x: "bs", y: "size", fy: "target", fill: worth }),
@@ -161,7 +161,25 @@ export function costModels(m: Model): HTMLElement | null {
   for (const c of all) groups.set(c.label, [...(groups.get(c.label) ?? []), c]);
   return h("section", { id: "costs", "aria-labelledby": "costs-title" }, h("h2", { id: "costs-title" }, "What a call costs"),
     h("p", { class: "lead" }, "A price for each call, one for each byte and, where the figures show steps, one for each begun quantum, fitted over the record sizes."),
-    [...groups.entries()].map(([label, list]) => costModel(m, label, list)));
+    pick(m, groups));
+}
+
+/** Models are many where a matrix was measured, so one is shown at a time. */
+let picked = "";
+function pick(m: Model, groups: Map<string, Cost[]>): Child[] {
+  const labels = [...groups.keys()];
+  if (!groups.has(picked)) picked = labels[0]!;
+  const stage = h("div", {});
+  const show = () => stage.replaceChildren(costModel(m, picked, groups.get(picked)!));
+  const select = h("select", { onchange: () => { picked = labels[select.selectedIndex]!; show(); } }, labels.map((l) => h("option", { selected: l === picked }, l)));
+  show();
+  return [labels.length > 1 && h("label", { class: "field" }, "Work ", select), stage];
+}
+
+/** The sizes that have room on an axis. */
+function shownSizes(all: number[], width: number): number[] {
+  const unique = [...new Set(all)].sort((a, b) => a - b);
+  return unique.filter((_, i) => i % Math.ceil(unique.length / Math.max(2, Math.floor((width - 100) / 64))) === 0);
 }
 
 function costModel(m: Model, label: string, list: Cost[]): HTMLElement {
@@ -178,14 +196,14 @@ function costModel(m: Model, label: string, list: Cost[]): HTMLElement {
   const tones: Record<string, string> = { "each call": "var(--t5)", "each byte": "var(--t2)", "each quantum": "var(--t1)" };
   const bars = [...new Set(parts.map((p) => p.at))];
   return h("div", { class: "sweep" }, h("h3", {}, label),
-    h("ul", { class: "sentences" }, list.map((c) => h("li", {}, h("b", {}, c.target), `: ${c.text} (largest deviation ${percent(c.error)})`))),
+    h("ul", { class: "sentences" }, list.map((c) => h("li", {}, h("b", {}, c.target), `: ${c.text}`))),
     h("div", { class: "pair" }, points.length > 1 && chart({
       title: "Time of one operation", note: "marks are measured, lines the fitted model", file: `cost-${label}`, height: 320, key: key(m, names),
       draw: (width) => {
         const svg = plot({
-          width, height: 320, marginLeft: 68, marginRight: 16, marginBottom: 38, ...scales(m, names), x: { type: "log", base: 2, tickFormat: size, ticks: Math.floor(width / 80), label: "record size", inset: 6 },
-          y: { type: "log", grid: true, ticks: 5, tickFormat: (v: number) => quantity(v, "ns"), label: null },
-          marks: [Plot.line(lines, { x: "bytes", y: "ns", stroke: "target", strokeWidth: 1.4 }), Plot.dot(points, { x: "bytes", y: "ns", fill: "target", symbol: "target", r: 4 })],
+          width, height: 320, marginLeft: 68, marginRight: 16, marginBottom: 38, ...scales(m, names), x: { type: "log", base: 2, tickFormat: size, ticks: shownSizes(points.map((p) => p.bytes), width), label: "record size", inset: 6 },
+          y: { type: "log", axis: null },
+          marks: [...logAxis(logTicks(Math.min(...points.map((p) => p.ns)), Math.max(...points.map((p) => p.ns))), (v) => quantity(v, "ns")), Plot.line(lines, { x: "bytes", y: "ns", stroke: "target", strokeWidth: 1.4 }), Plot.dot(points, { x: "bytes", y: "ns", fill: "target", symbol: "target", r: 4 })],
         });
         return { svg, spots: points.map((p) => ({ ...place(svg, p.bytes, p.ns), text: `${p.target} · ${size(p.bytes)}\n${quantity(p.ns, "ns")}, the model says ${quantity(p.fit, "ns")}` })) };
       },
@@ -195,7 +213,7 @@ function costModel(m: Model, label: string, list: Cost[]): HTMLElement {
       key: h("ul", {}, kinds.map((k) => { const swatch = h("span", { class: "swatch" }); swatch.style.background = tones[k]!; return h("li", {}, swatch, ` ${k}`); })),
       draw: (width) => {
         const svg = plot({
-          width, height: 50 + bars.length * 28, marginLeft: Math.min(width * 0.42, 12 + 6.6 * Math.max(...bars.map((b) => b.length))), marginRight: 16, x: { percent: true, label: "share of the time, %", domain: [0, 100] }, y: { domain: bars, label: null, tickSize: 0 },
+          width, height: 60 + bars.length * 28, marginBottom: 40, marginLeft: Math.min(width * 0.42, 12 + 6.6 * Math.max(...bars.map((b) => b.length))), marginRight: 16, x: { percent: true, label: "share of the time, %", domain: [0, 100] }, y: { domain: bars, label: null, tickSize: 0 },
           color: { type: "ordinal", domain: kinds, range: kinds.map((k) => tones[k]!) }, marks: [Plot.barX(parts, { x: "share", y: "at", fill: "part", order: kinds, stroke: "var(--paper)", insetTop: 2, insetBottom: 2 })],
         });
         return { svg, spots: bars.map((b) => ({ x: svg.scale("x")!.apply(50) as number, y: (svg.scale("y")!.apply(b) as number) + (svg.scale("y")!.bandwidth ?? 0) / 2, text: `${b}\n${parts.filter((p) => p.at === b).map((p) => `${p.part} ${percent(p.share)}`).join("\n")}` })) };

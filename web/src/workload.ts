@@ -2,9 +2,9 @@
 import * as Plot from "@observablehq/plot";
 import { chart } from "./chart";
 import { h, table, type Child } from "./dom";
-import { deviation, interval, number, plural, quantity, ratio } from "./format";
+import { deviation, interval, list as join, logTicks, plural, quantity, ratio } from "./format";
 import { Mark, seriesOf, targetName, type Cell, type Series } from "./data";
-import { key, place, plot, scales } from "./plot";
+import { key, logAxis, place, plot, scales } from "./plot";
 import { centerOf, type Model } from "./state";
 import { median } from "./stats";
 import { ranked, signOf, signs } from "./verdict";
@@ -127,7 +127,7 @@ function runOrder(m: Model, x: Series, c: Cell): HTMLElement {
         x: { label: "trial of the run", nice: false, inset: 6 }, fy: { domain: names, axis: null, padding: 0.12 },
         y: { ticks: 3, tickFormat: (v: number) => (v === 0 ? "0" : deviation(v).replace(" ", "\u2009")), label: null, nice: true },
         marks: [
-          Plot.axisFy({ text: null }), Plot.frame({ stroke: "var(--line)" }), Plot.ruleY([0], { stroke: "var(--muted)", strokeOpacity: 0.6 }),
+          Plot.frame({ stroke: "var(--line)" }), Plot.ruleY([0], { stroke: "var(--muted)", strokeOpacity: 0.6 }),
           Plot.line(plain, { x: "at", y: "off", fy: "target", stroke: "target", strokeOpacity: 0.25, strokeWidth: 1 }),
           Plot.dot(plain, { x: "at", y: "off", fy: "target", fill: "target", symbol: "target", r: 2.8 }),
           ...kinds.map(([word, list, style]) => Plot.dot(list, { x: "at", y: "off", fy: "target", symbol: word === "null control" ? "plus" : "circle", r: 3.2, strokeWidth: 1.4, ...style })),
@@ -144,6 +144,9 @@ function runOrder(m: Model, x: Series, c: Cell): HTMLElement {
     ...(centers.size === 0 ? { className: "hollow" } : {}),
   });
 }
+
+/** At most so many of a list, evenly taken. */
+const sparse = <T>(all: T[], most: number): T[] => all.filter((_, i) => i % Math.ceil(all.length / most) === 0);
 
 /** Spreads points over a row's height without chance: the same file always looks the same. */
 const scatter = (i: number) => ((i * 0.6180339887) % 1) * 0.7 + 0.15;
@@ -164,10 +167,10 @@ function spread(m: Model, x: Series, c: Cell): HTMLElement {
     draw: (width) => {
       const svg = plot({
         width, height: heightOf, marginLeft: 12, marginRight: 20, marginBottom: 34, ...scales(m, names),
-        x: { type: log ? "log" : "linear", label: null, ticks: Math.max(2, Math.floor(width / 110)), tickFormat: (v: number) => quantity(v, c.unit), nice: true, inset: 8 },
+        x: { type: log ? "log" : "linear", label: null, ticks: log ? sparse(logTicks(Math.min(...values), Math.max(...values)), Math.max(2, Math.floor(width / 90))) : Math.max(2, Math.floor(width / 110)), tickFormat: (v: number) => quantity(v, c.unit), nice: true, inset: 8 },
         y: { domain: [0, 1], axis: null }, fy: { domain: names, axis: null, padding: 0.1 },
         marks: [
-          Plot.gridX({ stroke: "var(--line)", strokeOpacity: 1 }),
+          Plot.gridX(log ? sparse(logTicks(Math.min(...values), Math.max(...values)), Math.max(2, Math.floor(width / 90))) : undefined, { stroke: "var(--line)", strokeOpacity: 1 }),
           Plot.barX(samples, { x1: (z) => z.q[5], x2: (z) => z.q[95], fy: "target", fill: "target", fillOpacity: 0.15 }),
           Plot.barX(samples, { x1: (z) => z.q[25], x2: (z) => z.q[75], fy: "target", fill: "target", fillOpacity: 0.2 }),
           Plot.dot(used.filter((p) => !log || p.value > 0), { x: "value", y: (_: Point, i: number) => scatter(i), fy: "target", fill: "target", fillOpacity: 0.75, symbol: "target", r: 2.6 }),
@@ -211,8 +214,8 @@ function percentiles(m: Model, label: string, metrics: Cell[]): HTMLElement | nu
     draw: (width) => {
       const svg = plot({
         width, height: 300, marginLeft: 64, marginRight: 16, ...scales(m, names), x: { type: "point", domain: list.map((z) => `p${z.p}`), label: null },
-        y: { type: "log", label: null, grid: true, ticks: 5, tickFormat: (v: number) => quantity(v, list[0]!.c.unit) },
-        marks: [Plot.line(rows, { x: "p", y: "v", stroke: "target", strokeWidth: 1.6 }), Plot.dot(rows, { x: "p", y: "v", fill: "target", symbol: "target", r: 4 })],
+        y: { type: "log", axis: null },
+        marks: [...logAxis(logTicks(Math.min(...rows.map((r) => r.v)), Math.max(...rows.map((r) => r.v))), (v) => quantity(v, list[0]!.c.unit)), Plot.line(rows, { x: "p", y: "v", stroke: "target", strokeWidth: 1.6 }), Plot.dot(rows, { x: "p", y: "v", fill: "target", symbol: "target", r: 4 })],
       });
       return { svg, spots: rows.map((r) => ({ ...place(svg, r.p, r.v), text: `${r.target} · ${r.p}\n${quantity(r.v, r.unit)}` })) };
     },
@@ -226,17 +229,23 @@ function figuresOf(label: string, cells: Cell[]): HTMLElement {
     head: ["Metric", "Target", "Verdict", "Ratio", "Interval", "Candidate", "Baseline", "Blocks", "q"], figures: 3,
     rows: cells.map((c): Child[] => [c.metric, c.target, h("span", { class: signOf(c) }, h("span", { class: "glyph", "aria-hidden": true }, signs[signOf(c)].glyph), ` ${signs[signOf(c)].word}`),
       ranked(c) ? `${ratio(c.ratio)}×` : "", ranked(c) ? interval(c.low, c.high) : "", c.center ? quantity(c.center, c.unit) : "",
-      c.baseline_center ? quantity(c.baseline_center, c.unit) : "", c.blocks_needed ? `${c.blocks} (needs ${c.blocks_needed})` : c.blocks, c.recomputed || !c.level ? "" : number(c.q)]),
+      c.baseline_center ? quantity(c.baseline_center, c.unit) : "", c.blocks_needed ? `${c.blocks} (needs ${c.blocks_needed})` : c.blocks, c.recomputed || !c.level ? "" : c.q < 0.001 ? "<0.001" : c.q.toFixed(3)]),
   }, `Figures of ${label}`);
 }
 
 function warningsOf(cells: Cell[]): HTMLElement | null {
-  const seen = new Map<string, HTMLElement>();
+  const seen = new Map<string, { targets: Set<string>; body: Child[] }>();
+  const add = (c: Cell, text: string, body: Child[]) => {
+    const g = seen.get(text) ?? { targets: new Set(), body };
+    g.targets.add(c.target);
+    seen.set(text, g);
+  };
   for (const c of cells) {
-    if (c.failure) seen.set(`f${c.target}${c.failure.message}`, h("li", {}, h("b", {}, c.target, " failed: "), c.failure.message, c.failure.evidence && h("pre", {}, c.failure.evidence)));
-    for (const w of c.warnings) seen.set(`${c.target}${w.text}`, h("li", {}, h("b", {}, c.target, ": "), w.text, w.remedy && h("span", { class: "remedy" }, ` — ${w.remedy}`)));
+    if (c.failure) add(c, `failed: ${c.failure.message}`, ["failed: ", c.failure.message, c.failure.evidence && h("pre", { tabindex: 0 }, c.failure.evidence)]);
+    for (const w of c.warnings) add(c, w.text, [w.text, w.remedy && h("span", { class: "remedy" }, ` — ${w.remedy}`)]);
   }
-  return seen.size === 0 ? null : h("div", {}, h("h4", {}, "Doubts"), h("ul", { class: "doubts" }, ...seen.values()));
+  return seen.size === 0 ? null : h("div", {}, h("h4", {}, "Doubts"),
+    h("ul", { class: "doubts" }, [...seen.values()].map((g) => h("li", {}, h("b", {}, join([...g.targets]), ": "), g.body))));
 }
 
 function stateOf(x: Series | undefined): HTMLElement | null {

@@ -1,0 +1,75 @@
+import { describe, expect, it, vi } from "vitest";
+import type { Cell, Data, Target } from "../src/data";
+
+const cell = (target: string, ratio: number, center: number, more: Partial<Cell> = {}): Cell => ({
+  workload: "w", kind: "k", family: "f", metric: "rate", unit: "ops/s", better: "higher", primary: true, target, baseline: "host", ratio, low: ratio, high: ratio, level: 0.95,
+  blocks: 5, p: 0, p_holm: 0, q: 0, verdict: "DIFFERENT", margin: 0.02, same_margin: 0.02, null_spread: 0.003, center, baseline_center: 100, emulated: false, warnings: [], ...more,
+});
+const target = (name: string, clock_off = 0): Target => ({ name, spec: name, baseline: name === "host", emulated: false, open_seconds: 0, clock_off, inside: {}, outside: {}, warnings: [] });
+
+/** Five blocks; a has half of the host's rate and b a quarter. Trial 0 of each is a wild warm-up, and one of host's is the null control. */
+function page(cells: Cell[], targets: Target[]): Data {
+  const series = { workload: "w", seq: [] as number[], start: [], session: [] as number[], block: [] as number[], target: [] as number[], mark: [] as number[], metrics: { rate: [] as number[] } };
+  const add = (block: number, t: number, mark: number, v: number) => {
+    series.block.push(block); series.session.push(1); series.target.push(t); series.mark.push(mark); series.metrics.rate.push(v); series.seq.push(series.seq.length + 1);
+  };
+  for (let b = 0; b <= 5; b++) for (const [t, rate] of [100, 50, 25].entries()) add(b, t, b === 0 ? 2 : 0, b === 0 ? 1 : rate * (1 + b / 1000));
+  add(1, 0, 1, 1e9);
+  vi.stubGlobal("document", { getElementById: () => ({ textContent: JSON.stringify({ targets: ["host", "a", "b"], series: [series] }) }) });
+  return {
+    format: 1, bundle: "", plan: "", seed: "7", workloads: [],
+    result: { schema: 1, run: { baseline: "host", look_alpha: 0.018, alpha: 0.05 } as Data["result"]["run"], targets, cells, families: [], findings: [] },
+  };
+}
+
+async function rebased(cells: Cell[], baseline: string, targets = [target("host"), target("a"), target("b")]) {
+  vi.resetModules(); // the trials are parsed once in a page's life
+  const { rebase } = await import("../src/state");
+  return rebase(page(cells, targets), baseline);
+}
+
+describe("another baseline", () => {
+  it("turns ratios round, warm-up and null control left out", async () => {
+    const r = await rebased([cell("a", 2, 50), cell("b", 4, 25)], "a");
+    expect(r.cells.map((c) => [c.target, c.baseline, Number(c.ratio.toFixed(6)), c.blocks, c.verdict, c.recomputed])).toEqual([["host", "a", 0.5, 5, "DIFFERENT", true], ["b", "a", 2, 5, "DIFFERENT", true]]);
+    expect(r.cells.map((c) => [c.center, c.baseline_center])).toEqual([[100, 50], [25, 50]]);
+    expect(r.families.map((f) => [f.target, Number(f.ratio.toFixed(6)), f.cells, f.blocks])).toEqual([["host", 0.5, 1, 5], ["b", 2, 1, 5]]);
+  });
+  it("ranks nothing that was withheld on either side", async () => {
+    const r = await rebased([cell("a", 0, 50, { verdict: "WITHHELD" }), cell("b", 4, 25)], "a");
+    expect(r.cells.map((c) => [c.verdict, c.ratio])).toEqual([["WITHHELD", 0], ["WITHHELD", 0]]);
+    expect(r.families).toEqual([]);
+  });
+  it("ranks nothing by a wrong clock", async () => {
+    const r = await rebased([cell("a", 2, 50), cell("b", 4, 25)], "a", [target("host"), target("a"), target("b", 0.2)]);
+    expect(r.cells.map((c) => [c.target, c.verdict])).toEqual([["host", "DIFFERENT"], ["b", "WITHHELD"]]);
+  });
+  it("says so where the new baseline did not run", async () => {
+    const r = await rebased([cell("b", 4, 25)], "a");
+    expect(r.cells.every((c) => c.verdict === "FAILED" && c.ratio === 0)).toBe(true);
+  });
+});
+
+describe("sweeps", () => {
+  it("puts workloads together that differ in nothing but sizes", async () => {
+    const { sweeps } = await import("../src/sizes");
+    const w = (label: string, params: Record<string, string>) => ({ label, kind: "fs.randread", params });
+    const got = sweeps([w("r bs=4KiB", { bs: "4KiB", size: "64MiB" }), w("r bs=64KiB", { bs: "64KiB", size: "64MiB" }), w("r direct bs=4KiB", { bs: "4KiB", size: "64MiB", direct: "true" }), w("other", {})]);
+    expect(got.map((g) => [g.title, g.records, g.sizes])).toEqual([["r", [4096, 65536], [64 << 20]]]);
+  });
+  it("reads labels where there is no plan", async () => {
+    const { sweeps } = await import("../src/sizes");
+    expect(sweeps([1, 4].map((n) => ({ label: `m size=1MiB bs=${n}KiB`, kind: "m", params: {} })))[0]?.records).toEqual([1024, 4096]);
+  });
+});
+
+describe("text", () => {
+  it("shows what would be obeyed as replaced", async () => {
+    const { safe } = await import("../src/dom");
+    expect(safe("a\x1b[31m\u202eb\u2066c\nd\te")).toBe("a\ufffd[31m\ufffdb\ufffdc\nd\te");
+  });
+  it("reads percentiles out of names", async () => {
+    const { percentileOf } = await import("../src/workload");
+    expect(["p50_us", "p90_us", "p999_us", "p9999_ns", "p5_us", "latency", "p50"].map(percentileOf)).toEqual([50, 90, 99.9, 99.99, undefined, undefined, undefined]);
+  });
+});
