@@ -18,7 +18,7 @@ import (
 // iozone does, with its calls and its data, so that the work is the same; one run of a side is one pass.
 func matrixRow(record string) row {
 	r := row{
-		name: "iozone-" + record, what: "every operation of iozone's matrix, 64 MiB file, records of " + record + "iB", peer: "iozone",
+		name: "iozone-" + record, what: "every operation of iozone's matrix, 64 MiB file, records of " + strings.ToUpper(record) + "iB", peer: "iozone",
 		programs: []string{"iozone"}, open: openMatrix(record),
 	}
 	for _, o := range matrix.AllOps() {
@@ -29,7 +29,7 @@ func matrixRow(record string) row {
 
 func openMatrix(record string) func(context.Context, *bench) (*contest, error) {
 	return func(ctx context.Context, b *bench) (*contest, error) {
-		w, err := b.weigh(ctx, "fs.matrix", map[string]string{"size": "64MiB", "bs": record, "compat": "iozone"})
+		w, err := b.weigh(ctx, "fs.matrix", map[string]string{"size": "64MiB", "bs": strings.ToUpper(record), "compat": "iozone"})
 		if err != nil {
 			return nil, err
 		}

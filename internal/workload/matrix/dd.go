@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -112,23 +111,30 @@ func (t *dd) block(i int64) []byte {
 
 // Measure does b.Work rounds. It is timed; the figures are of the two halves of each round.
 func (t *dd) Measure(ctx context.Context, b *workload.Bench) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer file.Quiet()()
-	for range b.Work {
-		took, err := t.half(ctx, file.Mode{Write: true, Create: true}, t.write)
-		if err != nil {
-			return err
+	return alone(func(private bool) error {
+		b.Note("file_table", map[bool]string{true: "private", false: "shared"}[private])
+		for range b.Work {
+			if err := t.round(ctx); err != nil {
+				return err
+			}
 		}
-		t.writing += took
-		if err := t.between(ctx); err != nil {
-			return err
-		}
-		if took, err = t.half(ctx, file.Mode{}, t.readBack); err != nil {
-			return err
-		}
-		t.read += took
+		return nil
+	})
+}
+
+func (t *dd) round(ctx context.Context) error {
+	took, err := t.half(ctx, file.Mode{Write: true, Create: true}, t.write)
+	if err != nil {
+		return err
 	}
+	t.writing += took
+	if err := t.between(ctx); err != nil {
+		return err
+	}
+	if took, err = t.half(ctx, file.Mode{}, t.readBack); err != nil {
+		return err
+	}
+	t.read += took
 	return nil
 }
 

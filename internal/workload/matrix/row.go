@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"tare/internal/record"
@@ -141,21 +140,20 @@ func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cel
 		s.held += 2*c.Rec + minPayload
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer file.Quiet()()
-	if c.Compat {
-		err = w.compat(ctx)
-	} else {
+	err = alone(func(bool) error {
+		if c.Compat {
+			if err := w.compat(ctx); err != nil {
+				return err
+			}
+			return w.verify(ctx)
+		}
 		for _, o := range w.meaningful() {
-			if err = w.operate(ctx, o, w.passes()); err != nil {
-				break
+			if err := w.operate(ctx, o, w.passes()); err != nil {
+				return err
 			}
 		}
-	}
-	if err == nil {
-		err = w.verify(ctx)
-	}
+		return w.verify(ctx)
+	})
 	return w.results(), err
 }
 

@@ -3,7 +3,6 @@ package matrix
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -40,24 +39,28 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 
 // Measure does b.Work passes. It is timed; the figures are of the operations' own times within it.
 func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer file.Quiet()()
-	for range b.Work {
-		if t.config.Compat {
-			if err := t.row.compat(ctx); err != nil {
+	return alone(func(private bool) error {
+		b.Note("file_table", map[bool]string{true: "private", false: "shared"}[private])
+		for range b.Work {
+			if err := t.pass(ctx); err != nil {
 				return err
 			}
-			continue
 		}
-		for _, o := range t.config.meaningful() {
-			if err := t.row.operate(ctx, o, 1); err != nil {
-				return err
-			}
-			// A row without one of its operations has no total that could be compared.
-			if c := &t.row.cells[o]; c.Mark == Refused || c.Mark == NotCold {
-				return &record.Failure{Kind: "refused", Message: c.Why + remedies[c.Mark]}
-			}
+		return nil
+	})
+}
+
+func (t *trial) pass(ctx context.Context) error {
+	if t.config.Compat {
+		return t.row.compat(ctx)
+	}
+	for _, o := range t.config.meaningful() {
+		if err := t.row.operate(ctx, o, 1); err != nil {
+			return err
+		}
+		// A row without one of its operations has no total that could be compared.
+		if c := &t.row.cells[o]; c.Mark == Refused || c.Mark == NotCold {
+			return &record.Failure{Kind: "refused", Message: c.Why + remedies[c.Mark]}
 		}
 	}
 	return nil
