@@ -3,6 +3,8 @@ package container
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +52,22 @@ func killContainer(e engine) func(testing.TB, env.Env, wire.Hello) {
 	}
 }
 
+// goodMounts are all kinds of mounts, one of them in a directory whose name an option could break over.
+func goodMounts(t *testing.T) []env.Spec {
+	odd := filepath.Join(t.TempDir(), "a, b\"c d=e:f")
+	if err := os.Mkdir(odd, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return []env.Spec{
+		{Name: "bind", Driver: "bind"}, {Name: "odd", Driver: "bind", Settings: map[string]string{"dir": odd}}, {Name: "volume", Driver: "volume"},
+		{Name: "memory", Driver: "tmpfs", Settings: map[string]string{"size": "64MiB"}}, {Name: "root", Driver: "dir", Arg: "/"},
+	}
+}
+
+var brokenMounts = []env.Spec{
+	{Name: "nowhere", Driver: "bind", Settings: map[string]string{"dir": "/proc/nowhere"}}, {Name: "missing", Driver: "dir", Arg: "/nowhere-at-all"},
+}
+
 func TestDockerContract(t *testing.T) {
 	d := dockertest.Shared(t)
 	e := newEngine("docker", d.Host)
@@ -63,7 +81,8 @@ func TestDockerContract(t *testing.T) {
 	}
 	dockertest.Import(t, d.Client(), "scratch-like:1", map[string][]byte{"/a": nil})
 	envtest.Run(t, driver{"docker"}, envtest.Options{
-		Spec: spec("scratch-like:1", "cpus=1.5", "memory=256MiB"),
+		Spec:   spec("scratch-like:1", "cpus=1.5", "memory=256MiB"),
+		Mounts: goodMounts(t), Broken: brokenMounts,
 		Impossible: []env.Spec{
 			spec("nosuch.invalid/image:1"),
 			spec("nosuch:1", "pull=never"),
@@ -86,7 +105,8 @@ func TestPodmanContract(t *testing.T) {
 		return env.Spec{Driver: "podman", Arg: arg, Settings: settings}
 	}
 	envtest.Run(t, driver{"podman"}, envtest.Options{
-		Spec: spec("scratch-like:1", map[string]string{"cpus": "1.5", "memory": "256MiB", "network": "none"}),
+		Spec:   spec("scratch-like:1", map[string]string{"cpus": "1.5", "memory": "256MiB", "network": "none"}),
+		Mounts: goodMounts(t), Broken: brokenMounts,
 		Impossible: []env.Spec{
 			spec("nosuch.invalid/image:1", nil),
 			spec("localhost/nosuch:1", map[string]string{"pull": "never"}),

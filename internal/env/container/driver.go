@@ -32,6 +32,7 @@ func info(name, doc string) env.Info {
 		Doc:      doc,
 		ArgDoc:   "IMAGE",
 		Settings: settings(name),
+		Mounts:   mountKinds(name),
 		Driver:   driver{name},
 		Probe:    func(ctx context.Context) env.Status { return probe(ctx, e) },
 		Clean: func(ctx context.Context, dry bool) ([]string, error) {

@@ -26,6 +26,7 @@ type container struct {
 	empty     bool // the image is the empty one
 	agentPath string
 	dir       string
+	mounts    mounts
 	facts     record.Facts
 
 	mu     sync.Mutex
@@ -57,6 +58,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		c.remove(ctx)
+		c.mounts.close()
 		if made {
 			dropEmpty(ctx, e)
 		}
@@ -67,6 +69,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 	if c.agentPath, err = o.Agents.Path(img.OS, img.Arch); err != nil {
 		return fail("choose agent", err)
 	}
+	c.mounts.prepare(e, &c.opts)
 	if c.create, err = c.createArgs(); err != nil {
 		return fail("read settings", err)
 	}
@@ -107,7 +110,7 @@ func (c *container) createArgs() ([]string, error) {
 		args = append(args, "--label", l)
 	}
 	args = append(args, "--pull=never") // that was done before, and told to the user
-	args = append(args, opts...)
+	args = append(append(args, opts...), c.mounts.options...)
 	return append(args, c.image, "agent", "--dir", c.dir), nil
 }
 
@@ -195,6 +198,9 @@ func (c *container) Agent(ctx context.Context) (env.Stream, error) {
 // Facts returns what the engine says of the container.
 func (c *container) Facts() record.Facts { return c.facts }
 
+// Mounts are the folders put into the container.
+func (c *container) Mounts() []env.Mounted { return c.mounts.all }
+
 // closeTime bounds how long closing waits for the engine.
 const closeTime = 30 * time.Second
 
@@ -214,6 +220,9 @@ func (c *container) Close() error {
 	if c.empty {
 		c.empty = false
 		dropEmpty(ctx, c.engine)
+	}
+	if err := c.mounts.close(); err != nil {
+		return fmt.Errorf("close %s: %w", c.opts.Name, err)
 	}
 	return nil
 }

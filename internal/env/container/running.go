@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"tare/internal/env"
+	dirs "tare/internal/env/folder"
 	"tare/internal/record"
 )
 
@@ -106,6 +107,19 @@ func (c *running) Agent(ctx context.Context) (env.Stream, error) {
 	}
 	c.stream = s
 	return s, nil
+}
+
+// Mounts are directories that are in the container already.
+func (c *running) Mounts() []env.Mounted {
+	var all []env.Mounted
+	for _, s := range c.opts.Mounts {
+		m := dirs.Given([]env.Spec{s}, c.opts.Name, false)[0]
+		if s.Driver != dirs.Dir {
+			m.Err = &env.OpenError{Env: c.opts.Name + ":" + s.Name, Op: "make mount", Err: fmt.Errorf("a container that runs already cannot be given a %s", s.Driver), Remedy: "name a directory that it has: " + dirs.Dir + ":PATH"}
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 // Facts returns what the engine says of the container.
