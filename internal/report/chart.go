@@ -113,47 +113,40 @@ func (a logAxis) at(v float64) float64 {
 	return a.left + min(1, max(0, f))*(a.right-a.left)
 }
 
-// ticks are round ratios inside the axis, at most most of them, always with 1.
+// ticks are round ratios inside the axis, at most most of them. Where the axis is short they stand at equal steps that
+// have 1 among them, else at the same places of each power of ten, as many as fit.
 func (a logAxis) ticks(most int) []float64 {
-	for _, steps := range tickSteps {
-		if t := a.ticksOf(steps); len(t) >= 3 && len(t) <= most {
+	if a.high/a.low < 4 {
+		for _, step := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5} {
+			from, to := math.Ceil(a.low/step-1e-9), math.Floor(a.high/step+1e-9)
+			if n := int(to-from) + 1; n <= most {
+				t := make([]float64, max(0, n))
+				for i := range t {
+					t[i] = (from + float64(i)) * step
+				}
+				return t
+			}
+		}
+	}
+	from, to := int(math.Floor(math.Log10(a.low))), int(math.Ceil(math.Log10(a.high)))
+	for _, steps := range [][]float64{{1, 1.5, 2, 3, 5, 7}, {1, 2, 5}, {1}} {
+		var t []float64
+		for e := from; e <= to; e++ {
+			for _, s := range steps {
+				if v := s * math.Pow10(e); v >= a.low && v <= a.high {
+					t = append(t, v)
+				}
+			}
+		}
+		if len(t) <= most {
 			return t
 		}
 	}
-	// Beyond many powers of ten only every so many of them fit.
-	from, to := int(math.Ceil(math.Log10(a.low))), int(math.Floor(math.Log10(a.high)))
-	step := max(1, (to-from)/max(1, most-1)+1)
 	var t []float64
+	every := (to-from)/most + 1
 	for e := from; e <= to; e++ {
-		if e%step == 0 {
-			t = append(t, math.Pow10(e))
-		}
-	}
-	if len(t) == 0 {
-		return []float64{1}
-	}
-	return t
-}
-
-// tickSteps are divisions of a decade, the finest first: as many ticks as fit are shown.
-var tickSteps = [][]float64{
-	{1, 1.02, 1.04, 1.06, 1.08, 1.1, 1.12, 1.14, 9.2, 9.4, 9.6, 9.8},
-	{1, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 8, 8.5, 9, 9.5},
-	{1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 6, 7, 8, 9},
-	{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8},
-	{1, 1.5, 2, 3, 5, 7},
-	{1, 2, 5},
-	{1, 3},
-	{1},
-}
-
-func (a logAxis) ticksOf(steps []float64) []float64 {
-	var t []float64
-	for e := math.Floor(math.Log10(a.low)) - 1; e <= math.Log10(a.high); e++ {
-		for _, s := range steps {
-			if v := s * math.Pow(10, e); v >= a.low*(1-1e-9) && v <= a.high*(1+1e-9) {
-				t = append(t, v)
-			}
+		if v := math.Pow10(e); e%every == 0 && v >= a.low && v <= a.high {
+			t = append(t, v)
 		}
 	}
 	return t

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/xml"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -161,4 +162,27 @@ func FuzzPlanned(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTicks holds that the ticks of any axis are inside it, ascending, few, spread over it, and have 1 among them.
+func TestTicks(t *testing.T) {
+	for _, r := range [][2]float64{{1, 1}, {0.99, 1.004}, {1, 1.35}, {0.62, 1.2}, {0.9, 3.9}, {1, 4.1}, {0.3, 12}, {1, 245}, {1e-4, 1e3}, {1e-12, 1e15}} {
+		a := newLogAxis([][2]float64{r}, 0, 600)
+		ticks := a.ticks(9)
+		if len(ticks) < 2 || len(ticks) > 9 || !slices.ContainsFunc(ticks, func(v float64) bool { return math.Abs(v-1) < 1e-9 }) {
+			t.Errorf("%v: %v", r, ticks)
+			continue
+		}
+		at := -50.0
+		for _, v := range ticks {
+			x := a.at(v)
+			if v < a.low*(1-1e-9) || v > a.high*(1+1e-9) || x < at+28 {
+				t.Errorf("%v: %v at %v", r, ticks, x)
+			}
+			at = x
+		}
+		if first := a.at(ticks[0]); first > 250 || at < 350 {
+			t.Errorf("%v: %v leave much of the axis empty", r, ticks)
+		}
+	}
 }

@@ -89,14 +89,19 @@ func fileModel() *Model {
 
 // TestFiles keeps a golden file of every form that is text, and holds for all of them that a second rendering is the same.
 func TestFiles(t *testing.T) {
-	m := fileModel()
 	for _, f := range Renderers() {
+		m := fileModel()
 		if f.Name == "html" {
 			continue // has tests of its own
 		}
 		t.Run(f.Name, func(t *testing.T) {
+			if f.Name == "xlsx" {
+				m.Trials = m.Trials[:100] // the raw rows are what takes long
+			}
 			got := render(t, f.Render, m)
-			if !bytes.Equal(got, render(t, f.Render, fileModel())) {
+			again := fileModel()
+			again.Trials = again.Trials[:len(m.Trials)]
+			if !bytes.Equal(got, render(t, f.Render, again)) {
 				t.Error("a second rendering differs")
 			}
 			if f.Binary || f.Name == "json" {
