@@ -59,7 +59,11 @@ func (c *compile) object(u int) []byte {
 // Measure builds b.Work units, in rounds of equal size (to within one) of at most c.units: compile each, then archive
 // all, then link all. A round begins by removing what the one before made.
 func (c *compile) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := c.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	rounds := (b.Work + int64(c.units) - 1) / int64(c.units)
 	for i := range rounds {
 		n := int(b.Work*(i+1)/rounds - b.Work*i/rounds)

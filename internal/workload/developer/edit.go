@@ -78,7 +78,11 @@ func (e *edit) version(n uint64) []byte {
 
 // Measure does b.Work edits and takes the time of each.
 func (e *edit) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := e.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	stride := (b.Work + workload.MaxSamples - 1) / workload.MaxSamples
 	last := time.Now()
 	for i := range b.Work {

@@ -154,7 +154,11 @@ func (c *commits) stamped(p uint32) []byte {
 
 // Measure does b.Work commits and takes the time of each.
 func (c *commits) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := c.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	stride := (b.Work + workload.MaxSamples - 1) / workload.MaxSamples
 	last := time.Now()
 	for i := range b.Work {

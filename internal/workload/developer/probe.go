@@ -156,7 +156,11 @@ func (p *probe) Setup(ctx context.Context, b *workload.Bench) error {
 
 // Measure does b.Work resolutions; after the last package it begins again with the first.
 func (p *probe) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := p.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	at := 0
 	for i := range b.Work {
 		if i%256 == 0 {

@@ -3,6 +3,8 @@
 package developer
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"syscall"
 	"unsafe"
@@ -17,7 +19,10 @@ const bare = true
 
 // root is an open directory. Everything below it is named relative to it, as a C program that was started there would. Calls
 // are RawSyscall, which does not tell the scheduler: the worker of one trial has nothing else to run.
-type root struct{ fd uintptr }
+type root struct {
+	fd uintptr
+	at uintptr // what names are relative to: fd or, when entered, the working directory
+}
 
 // name is a path relative to a root, ended by a zero byte, as system calls want it.
 type name = *byte
@@ -31,10 +36,34 @@ func openRoot(path string) (*root, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &root{uintptr(fd)}, nil
+	return &root{uintptr(fd), uintptr(fd)}, nil
 }
 
 func (r *root) close() error { return unix.Close(int(r.fd)) }
+
+// enter makes the root the working directory until leave is called, as git, find and compilers are started in theirs. It
+// matters: in a process with several threads, as every program in Go is, the kernel counts references to an open
+// directory at each call that names it, and not to the working directory. That is 80 of 1500 ns of an lstat.
+func (r *root) enter() (leave func(), err error) {
+	var before int
+	err = file.Retry(func() (err error) {
+		before, err = unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the working directory: %w", err)
+	}
+	if err := unix.Fchdir(int(r.fd)); err != nil {
+		return nil, errors.Join(err, unix.Close(before))
+	}
+	here := unix.AT_FDCWD
+	r.at = uintptr(here)
+	return func() {
+		r.at = r.fd
+		_ = unix.Fchdir(before)
+		_ = unix.Close(before)
+	}, nil
+}
 
 // name makes a name of a path with slashes. It allocates: names are made before the clock starts.
 func (r *root) name(path string) name {
@@ -50,7 +79,7 @@ func (s *status) inode() uint64   { return s.st.Ino }
 
 // lstat asks for a file's status and does not follow a link.
 func (r *root) lstat(n name, s *status) error {
-	_, _, e := syscall.RawSyscall6(sysFstatat, r.fd, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&s.st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+	_, _, e := syscall.RawSyscall6(sysFstatat, r.at, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&s.st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 	return orNil(e)
 }
 
@@ -84,7 +113,7 @@ func (h handle) number() uintptr { return h.fd }
 
 func (r *root) open(n name, how int) (handle, error) {
 	for {
-		fd, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, r.fd, uintptr(unsafe.Pointer(n)), uintptr(how), 0o600, 0, 0)
+		fd, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, r.at, uintptr(unsafe.Pointer(n)), uintptr(how), 0o600, 0, 0)
 		if e == 0 {
 			return handle{fd}, nil
 		}
@@ -95,24 +124,24 @@ func (r *root) open(n name, how int) (handle, error) {
 }
 
 func (r *root) mkdir(n name) error {
-	_, _, e := syscall.RawSyscall(unix.SYS_MKDIRAT, r.fd, uintptr(unsafe.Pointer(n)), 0o700)
+	_, _, e := syscall.RawSyscall(unix.SYS_MKDIRAT, r.at, uintptr(unsafe.Pointer(n)), 0o700)
 	return orNil(e)
 }
 
 func (r *root) rename(from, to name) error {
-	_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, r.fd, uintptr(unsafe.Pointer(from)), r.fd, uintptr(unsafe.Pointer(to)), 0, 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, r.at, uintptr(unsafe.Pointer(from)), r.at, uintptr(unsafe.Pointer(to)), 0, 0)
 	return orNil(e)
 }
 
 func (r *root) unlink(n name) error {
-	_, _, e := syscall.RawSyscall(unix.SYS_UNLINKAT, r.fd, uintptr(unsafe.Pointer(n)), 0)
+	_, _, e := syscall.RawSyscall(unix.SYS_UNLINKAT, r.at, uintptr(unsafe.Pointer(n)), 0)
 	return orNil(e)
 }
 
 // setTimes sets a directory's time of modification, in seconds since 1970, as an archiver does last of all.
 func (r *root) setTimes(n name, at int64) error {
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: at}}
-	_, _, e := syscall.RawSyscall6(unix.SYS_UTIMENSAT, r.fd, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&times)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_UTIMENSAT, r.at, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&times)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 	return orNil(e)
 }
 

@@ -107,14 +107,19 @@ func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key st
 // discard makes the next trial prepare the folder anew: it was found to be other than it was left.
 func (s *standing) discard() { _ = os.Remove(s.path + ".ok") }
 
-// alone keeps the scheduler away from the calling goroutine's thread until the returned function is called.
-func alone() (restore func()) {
+// alone enters the folder and keeps the scheduler away from the calling goroutine's thread until leave is called.
+func (s *site) alone() (leave func(), err error) {
+	out, err := s.root.enter()
+	if err != nil {
+		return nil, file.Explain("enter", s.path, err)
+	}
 	runtime.LockOSThread()
 	loud := file.Quiet()
 	return func() {
 		loud()
 		runtime.UnlockOSThread()
-	}
+		out()
+	}, nil
 }
 
 // spare is how many units a trial prepares that reports n of them: the positive control does some more than it reports.

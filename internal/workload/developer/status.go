@@ -58,7 +58,11 @@ func (l *lookOver) Setup(ctx context.Context, b *workload.Bench) error {
 
 // Measure asks for the status of b.Work paths; after the last it begins again with the first.
 func (l *lookOver) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := l.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	at := 0
 	for i := range b.Work {
 		if i%4096 == 0 {

@@ -75,7 +75,7 @@ func (m marked) Report(b *workload.Bench) error { return m.Trial.(workload.Repor
 var call = regexp.MustCompile(`^(\w+)\(.*\) += (-?\d+)( E\w+)?`)
 
 // trace runs one unit of a kind under strace and returns the system calls of Measure: name, and error if there was one.
-// Those of Go's runtime on other threads are left out.
+// Those of Go's runtime on other threads are left out, and those that enter and leave the folder.
 func trace(t *testing.T, line string) []string {
 	t.Helper()
 	needProgram(t, "strace")
@@ -99,7 +99,12 @@ func trace(t *testing.T, line string) []string {
 			t.Fatal(err)
 		}
 		if parts := strings.Split(string(text), `"`+mark+`"`); len(parts) == 3 {
-			return callsIn(t, parts[1])
+			calls := callsIn(t, parts[1])
+			n := len(calls)
+			if n < 4 || calls[0] != "openat" || calls[1] != "fchdir" || calls[n-2] != "fchdir" || calls[n-1] != "close" {
+				t.Fatalf("%s does not enter its folder first and leave it last: %v", line, calls)
+			}
+			return calls[2 : n-2]
 		}
 	}
 	t.Fatalf("no thread of %d in the trace of %s has both marks", len(files), line)

@@ -40,7 +40,11 @@ func (u *unpack) Setup(_ context.Context, b *workload.Bench) (err error) {
 
 // Measure unpacks b.Work modules.
 func (u *unpack) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := u.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	for m := range int(b.Work) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -102,7 +106,11 @@ func (t *removal) Setup(ctx context.Context, b *workload.Bench) (err error) {
 
 // Measure removes b.Work modules.
 func (t *removal) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := t.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	for _, m := range t.archive.roots[:b.Work] {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -44,7 +44,11 @@ func (w *walk) Setup(ctx context.Context, b *workload.Bench) error {
 
 // Measure walks b.Work modules; after the last it begins again with the first.
 func (w *walk) Measure(ctx context.Context, b *workload.Bench) error {
-	defer alone()()
+	leave, err := w.alone()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	for i := range b.Work {
 		if i%64 == 0 {
 			if err := ctx.Err(); err != nil {

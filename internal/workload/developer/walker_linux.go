@@ -47,13 +47,13 @@ func (w *walker) deepen() {
 }
 
 // walk counts what lies at n and below.
-func (w *walker) walk(r *root, n name) error { return w.visit(r.fd, n, 0, false) }
+func (w *walker) walk(r *root, n name) error { return w.visit(r.at, n, 0, false) }
 
 // remove removes n and what lies below, as rm -rf does.
 func (w *walker) remove(r *root, n name) error {
-	err := w.visit(r.fd, n, 0, true)
+	err := w.visit(r.at, n, 0, true)
 	if err == nil {
-		err = unlinkat(r.fd, n, unix.AT_REMOVEDIR)
+		err = unlinkat(r.at, n, unix.AT_REMOVEDIR)
 	}
 	return err
 }
@@ -62,7 +62,7 @@ func (w *walker) visit(parent uintptr, n *byte, depth int, remove bool) error {
 	if depth == len(w.levels) {
 		w.deepen()
 	}
-	dir := root{parent}
+	dir := root{at: parent}
 	h, err := dir.open(n, directory|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
