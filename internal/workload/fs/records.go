@@ -53,7 +53,7 @@ func cacheParams() []workload.Param {
 			Doc: "what buffered reads begin with, looked at and not assumed: warm: the whole file was read once and stayed in the page cache; guest-cold: nothing of it is in the environment's page cache; cold: nor in the host's; " +
 				"attr-expired: read once, then left until a shared folder's attributes are too old to be trusted; as-is: as it is found. A cold trial does one pass at most. A state that is not reached fails the trial",
 		},
-		{Name: "attr_wait", Type: workload.Duration, Default: "", Doc: "how long cache=attr-expired waits; 1.1 times the lifetime that the mount's options set, unless given"},
+		{Name: "attr_wait", Type: workload.Duration, Default: "0s", Doc: "how long cache=attr-expired waits; 0s: 1.1 times the lifetime that the mount's options set, or 3 s where they set none"},
 	}
 }
 

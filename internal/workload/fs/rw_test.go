@@ -241,6 +241,9 @@ func TestParametersAreChecked(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: the defaults do not resolve: %v", k.Name, err)
 		}
+		if again, err := k.Resolve(p); err != nil || !maps.Equal(again, p) { // the agent resolves what the plan resolved
+			t.Errorf("%s: the resolved defaults resolve to %v, %v", k.Name, again, err)
+		}
 		if k.Space(p) < 1<<20 || k.Doc == "" || k.WorkUnit == "" {
 			t.Errorf("%s: incomplete row", k.Name)
 		}
