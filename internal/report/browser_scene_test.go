@@ -159,9 +159,21 @@ func largeModel() *Model {
 // hostilePage is a run whose every text tries to become markup, script or another text than it is.
 func hostilePage() *Model {
 	m := fileModel()
+	const img = `"><img src=x onerror="window.owned=1">`
 	for i := range m.Targets {
-		m.Targets[i].Name += `"><img src=x onerror="window.owned=1">`
+		m.Targets[i].Name += img
 	}
+	for i := range m.Cells {
+		m.Cells[i].Target += img
+		m.Cells[i].Baseline += img
+	}
+	for i := range m.Result.Families {
+		m.Result.Families[i].Target += img
+	}
+	for i := range m.Trials {
+		m.Trials[i].Target += img
+	}
+	m.Run.Baseline += img
 	m.Plan = append(m.Plan, "\n# </script><script>window.owned=1</script><!-- \u2028\u2029\n"...)
 	m.Run.Name = `</title><script>window.owned=1</script>`
 	return m

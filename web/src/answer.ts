@@ -64,6 +64,9 @@ export function answer(m: Model): HTMLElement {
     !run.finished && h("p", { class: "note alert" }, "This run did not finish; the report shows what there is."));
 }
 
+/** Begins a sentence with a capital, unless it begins with a name. */
+const begin = (text: string): string => (/^(the|a|an|no|only|this|each) /.test(text) ? capital(text) : text);
+
 const weight: Record<string, number> = { withheld: 0, warning: 1, info: 2 };
 const severities: Record<string, { glyph: string; word: string }> = {
   withheld: { glyph: "?", word: "Withheld" }, warning: { glyph: "!", word: "Warning" }, info: { glyph: "i", word: "Note" },
@@ -77,7 +80,7 @@ export function findings(m: Model): HTMLElement | null {
     const s = severities[f.severity] ?? severities.warning!;
     return h("li", { class: `finding ${Object.hasOwn(severities, f.severity) ? f.severity : "warning"}` },
       h("span", { class: "badge", title: s.word }, h("span", { "aria-hidden": true }, s.glyph), h("span", { class: "unseen" }, s.word)),
-      h("div", {}, h("p", {}, f.text), f.remedy && h("p", { class: "remedy" }, h("b", {}, "Remedy "), f.remedy)));
+      h("div", {}, h("p", {}, begin(f.text)), f.remedy && h("p", { class: "remedy" }, h("b", {}, "Remedy "), f.remedy)));
   };
   const most = 8;
   return h("section", { id: "findings", "aria-labelledby": "findings-title" },

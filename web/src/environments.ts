@@ -1,6 +1,6 @@
 /** What the targets are: durability, semantics, disks, and their facts side by side. */
 import { h, table, type Child } from "./dom";
-import { deviation, duration, percent, plural, quantity } from "./format";
+import { deviation, duration, number, percent, plural, size } from "./format";
 import type { Facts, Target } from "./data";
 import type { Model } from "./state";
 
@@ -69,7 +69,7 @@ function flat(t: Target): Map<string, string> {
     for (const [k, v] of Object.entries(f)) {
       if (k === "settings" || k === "extra" || k === "emulated") continue;
       const name = `${side} ${k.replace(/_/g, " ").replace("work fs", "work file system").replace("work dir", "work folder")}`;
-      if (k === "memory_bytes") put(`${side} memory`, v ? quantity(Number(v), "B") : "");
+      if (k === "memory_bytes") put(`${side} memory`, v ? size(Number(v)) : "");
       else if (k === "mhz") put(`${side} clock rate`, v ? `${Math.round(Number(v))} MHz` : "");
       else put(name, Array.isArray(v) ? v.join(" ") : v);
     }
@@ -87,28 +87,42 @@ function flat(t: Target): Map<string, string> {
   return out;
 }
 
+/** Facts that answer "what is it?" at a glance; settings, commands and the rest wait below. */
+const basic = /^(spec|mount of|opened in|clock off by|emulated CPU|openings that failed|mount: (kind|type|options|server|dir)|inside: (?!(setting|.*\.)).*)$/;
+
 export function facts(m: Model): HTMLElement {
   const list = shownTargets(m);
   const all = list.map(flat);
   const keys = [...new Set(all.flatMap((f) => [...f.keys()]))];
-  const differs = (k: string) => new Set(all.map((f) => f.get(k) ?? "")).size > 1;
+  // A fact that only some have is shown, but only two different answers to one question are marked.
+  const answers = (k: string) => new Set(all.map((f) => f.get(k)).filter((v) => v !== undefined)).size;
+  const partial = (k: string) => all.some((f) => !f.has(k));
+  const differs = (k: string) => answers(k) > 1;
   const section = h("section", { id: "facts", "aria-labelledby": "facts-title" }, h("h2", { id: "facts-title" }, "What was measured"));
+  const rows = (some: string[], caption: string) => table({
+    head: ["", ...list.map((x) => x.name)],
+    rows: some.map((k): Child[] => [[k, differs(k) && h("span", { class: "differs" }, h("span", { "aria-hidden": true }, " ≠"), h("span", { class: "unseen" }, " (differs)"))],
+      ...all.map((f): Child => f.get(k) ?? h("span", { class: "muted" }, "–"))]),
+  }, caption, "facts-table");
   const place = h("div", {});
   const only = h("input", { type: "checkbox", checked: list.length > 1 });
+  let more = false;
   const draw = () => {
-    const rows = keys.filter((k) => !only.checked || list.length < 2 || differs(k));
-    const t = table({
-      head: ["", ...list.map((x) => x.name)],
-      rows: rows.map((k): Child[] => [[k, list.length > 1 && differs(k) && h("span", { class: "differs" }, h("span", { "aria-hidden": true }, " ≠"), h("span", { class: "unseen" }, " (differs)"))],
-        ...all.map((f): Child => f.get(k) ?? h("span", { class: "muted" }, "–"))]),
-    }, "Facts of each target", "facts-table");
-    place.replaceChildren(t);
+    const kept = keys.filter((k) => !only.checked || list.length < 2 || differs(k) || partial(k));
+    const [first, rest] = [kept.filter((k) => basic.test(k)), kept.filter((k) => !basic.test(k))];
+    const marked = rest.filter(differs).length;
+    const others = h("details", { class: "inner", open: more }, h("summary", {}, `Settings, commands and ${plural(rest.length, "other fact")}${marked ? `, ${number(marked)} of them marked ≠` : ""}`), rows(rest, "Further facts of each target"));
+    others.addEventListener("toggle", () => (more = others.open));
+    place.replaceChildren(...(first.length ? [rows(first, "Facts of each target")] : []), ...(rest.length ? [others] : []));
   };
   only.addEventListener("change", draw);
   draw();
-  const errors = list.filter((t) => t.error);
-  section.append(
-    ...errors.map((t) => h("div", { class: "finding withheld" }, h("span", { class: "badge", "aria-hidden": true }, "✕"), h("div", {}, h("p", {}, h("b", {}, t.name), ": ", t.error!.message), t.error!.evidence && h("pre", { tabindex: 0 }, t.error!.evidence)))),
-    ...(list.length > 1 ? [h("p", { class: "lead" }, `${plural(keys.filter(differs).length, "fact")} of ${keys.length} differ between the targets, marked ≠: any of them may be why a ratio is what it is.`), h("label", { class: "field check" }, only, " Only what differs")] : []), place);
+  section.append(...list.filter((t) => t.error).map((t) => h("div", { class: "finding withheld" }, h("span", { class: "badge", "aria-hidden": true }, "✕"),
+    h("div", {}, h("p", {}, h("b", {}, t.name), ": ", t.error!.message), t.error!.evidence && h("pre", { tabindex: 0 }, t.error!.evidence)))));
+  if (list.length > 1) {
+    section.append(h("p", { class: "lead" }, `${plural(keys.filter(differs).length, "fact")} of ${keys.length} differ between targets and are marked ≠: any of them may be why a ratio is what it is.`),
+      h("label", { class: "field check" }, only, " Only what differs or is not known of all"));
+  }
+  section.append(place);
   return section;
 }

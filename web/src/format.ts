@@ -120,6 +120,12 @@ function nice(v: number): number {
   return Math.abs(Math.log(v / ten)) <= Math.abs(Math.log(v / kibi)) ? ten : kibi;
 }
 
+/** logTicks at whole figures of the unit they will be shown in: 2 GiB/s, not 2,000 MiB/s. */
+export function unitTicks(low: number, high: number, unit: string): number[] {
+  const { factor } = commonUnit(high, unit);
+  return logTicks(low / factor, high / factor).map((v) => v * factor);
+}
+
 /** Ticks of a logarithmic axis: steps of 1, 2 and 5, or only powers of ten where the axis is long. */
 export function logTicks(low: number, high: number): number[] {
   const decades = Math.log10(high / low);

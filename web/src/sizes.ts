@@ -2,7 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { chart } from "./chart";
 import { h, table, type Child } from "./dom";
-import { bytes, commonUnit, interval, logTicks, number, percent, quantity, ratio, size } from "./format";
+import { bytes, commonUnit, interval, number, percent, quantity, ratio, size, unitTicks } from "./format";
 import type { Cell, Cost, PlanWorkload } from "./data";
 import { key, logAxis, place, plot, scales } from "./plot";
 import type { Model } from "./state";
@@ -106,7 +106,7 @@ function curve(m: Model, g: Sweep, cells: Cell[], like: Cell): HTMLElement {
         width, height: 340, marginLeft: 76, marginRight: 20, marginBottom: 38, ...scales(m, names),
         x: { type: "log", base: 2, domain: [g.records[0]!, g.records[g.records.length - 1]!], ticks: shownSizes(g.records, width), tickFormat: size, label: "record size", inset: 8 },
         y: { type: "log", axis: null },
-        marks: [...logAxis(logTicks(Math.min(...rows.map((r) => r.v)), Math.max(...rows.map((r) => r.v))), (v) => quantity(v, like.unit)), Plot.line(rows, { x: "bs", y: "v", stroke: "target", strokeWidth: 1.8 }), Plot.dot(rows, { x: "bs", y: "v", fill: "target", symbol: "target", r: 4 })],
+        marks: [...logAxis(unitTicks(Math.min(...rows.map((r) => r.v)), Math.max(...rows.map((r) => r.v)), like.unit), (v) => quantity(v, like.unit)), Plot.line(rows, { x: "bs", y: "v", stroke: "target", strokeWidth: 1.8 }), Plot.dot(rows, { x: "bs", y: "v", fill: "target", symbol: "target", r: 4 })],
       });
       return { svg, spots: rows.map((r) => ({ ...place(svg, r.bs, r.v), text: text(r) })) };
     },
@@ -133,14 +133,14 @@ function heat(m: Model, g: Sweep, cells: Cell[], like: Cell, ratios: boolean): H
     title: `${like.metric}: file size × record size`, file: `heat-${g.title}-${like.metric}-${ratios ? "ratio" : "rate"}`, height: names.length * block + 60,
     note: ratios ? `cost against ${m.state.baseline}; blue costs less, red more` : `${unit.name}; the lighter the ${like.better === "lower" ? "slower" : "faster"}`,
     draw: (width) => {
-      const small = width < 560;
+      const tight = (width - 80) / g.records.length;
       const svg = plot({
-        width, height: names.length * block + 56, marginLeft: 72, marginRight: 8, marginTop: 26, marginBottom: 40, padding: 0.04,
-        x: { type: "band", domain: g.records, tickFormat: size, tickSize: 0, label: "record size", tickRotate: small ? -60 : 0 }, y: { type: "band", domain: g.sizes, tickFormat: size, tickSize: 0, label: null }, fy: { domain: names, axis: null, padding: 0.22 },
+        width, height: names.length * block + 56, marginLeft: 72, marginRight: 8, marginTop: 26, marginBottom: tight < 48 ? 52 : 40, padding: 0.04,
+        x: { type: "band", domain: g.records, tickFormat: size, tickSize: 0, label: tight < 48 ? null : "record size", tickRotate: tight < 48 ? -50 : 0 }, y: { type: "band", domain: g.sizes, tickFormat: size, tickSize: 0, label: null }, fy: { domain: names, axis: null, padding: 0.22 },
         color: ratios ? { type: "diverging-log", pivot: 1, domain: [1 / far, far], scheme: "RdBu", reverse: true } : { type: "log", scheme: "cividis" },
         marks: [
           Plot.cell(rows.filter((r) => worth(r) > 0), { x: "bs", y: "size", fy: "target", fill: worth }),
-          small ? null : Plot.text(rows, { x: "bs", y: "size", fy: "target", text: label, fill: tone, fontSize: 10 }),
+          tight < 30 ? null : Plot.text(rows, { x: "bs", y: "size", fy: "target", text: label, fill: tone, fontSize: 10 }),
           Plot.text(names, { fy: (n: string) => n, text: (n: string) => n, frameAnchor: "top-left", dy: -16, fontWeight: 600, fill: "var(--ink)" }),
         ],
       });
@@ -203,7 +203,7 @@ function costModel(m: Model, label: string, list: Cost[]): HTMLElement {
         const svg = plot({
           width, height: 320, marginLeft: 68, marginRight: 16, marginBottom: 38, ...scales(m, names), x: { type: "log", base: 2, tickFormat: size, ticks: shownSizes(points.map((p) => p.bytes), width), label: "record size", inset: 6 },
           y: { type: "log", axis: null },
-          marks: [...logAxis(logTicks(Math.min(...points.map((p) => p.ns)), Math.max(...points.map((p) => p.ns))), (v) => quantity(v, "ns")), Plot.line(lines, { x: "bytes", y: "ns", stroke: "target", strokeWidth: 1.4 }), Plot.dot(points, { x: "bytes", y: "ns", fill: "target", symbol: "target", r: 4 })],
+          marks: [...logAxis(unitTicks(Math.min(...points.map((p) => p.ns)), Math.max(...points.map((p) => p.ns)), "ns"), (v) => quantity(v, "ns")), Plot.line(lines, { x: "bytes", y: "ns", stroke: "target", strokeWidth: 1.4 }), Plot.dot(points, { x: "bytes", y: "ns", fill: "target", symbol: "target", r: 4 })],
         });
         return { svg, spots: points.map((p) => ({ ...place(svg, p.bytes, p.ns), text: `${p.target} · ${size(p.bytes)}\n${quantity(p.ns, "ns")}, the model says ${quantity(p.fit, "ns")}` })) };
       },

@@ -2,7 +2,7 @@
 import * as Plot from "@observablehq/plot";
 import { chart } from "./chart";
 import { h, table, type Child } from "./dom";
-import { deviation, interval, list as join, logTicks, plural, quantity, ratio } from "./format";
+import { deviation, interval, list as join, plural, quantity, ratio, unitTicks } from "./format";
 import { Mark, seriesOf, targetName, type Cell, type Series } from "./data";
 import { key, logAxis, place, plot, scales } from "./plot";
 import { centerOf, type Model } from "./state";
@@ -118,20 +118,20 @@ function runOrder(m: Model, x: Series, c: Cell): HTMLElement {
   const failed = x.mark.map((mark, i) => ({ mark, i })).filter(({ mark }) => mark & Mark.failed);
   const text = (p: Point) => [`${p.target} · trial ${p.at}, block ${x.block[p.i]}`, `${quantity(p.value, c.unit)} (${deviation(p.off)} from its median)`, said(p.mark)].filter(Boolean).join("\n");
   return chart({
-    title: "In the order they ran", file: `run-order-${c.workload}-${c.metric}`, height: 50 + names.length * 84,
+    title: "In the order they ran", file: `run-order-${c.workload}-${c.metric}`, height: 50 + names.length * 92,
     note: `${c.metric}; each target against its own median, so that drift shows as a slope`,
     key: key(m, names, kinds.filter(([, list]) => list.length > 0).map(([word]) => h("li", {}, h("span", { class: `hollow ${word.replace(/\W/g, "")}`, "aria-hidden": true }), ` ${word}`))),
     draw: (width) => {
       const svg = plot({
-        width, height: 44 + names.length * 84, marginLeft: 52, marginRight: 12, marginBottom: 34, ...scales(m, names),
-        x: { label: "trial of the run", nice: false, inset: 6 }, fy: { domain: names, axis: null, padding: 0.12 },
+        width, height: 44 + names.length * 92, marginTop: 18, marginLeft: 52, marginRight: 12, marginBottom: 34, ...scales(m, names),
+        x: { label: "trial of the run", nice: false, inset: 6 }, fy: { domain: names, axis: null, padding: 0.24 },
         y: { ticks: 3, tickFormat: (v: number) => (v === 0 ? "0" : deviation(v).replace(" ", "\u2009")), label: null, nice: true },
         marks: [
           Plot.frame({ stroke: "var(--line)" }), Plot.ruleY([0], { stroke: "var(--muted)", strokeOpacity: 0.6 }),
           Plot.line(plain, { x: "at", y: "off", fy: "target", stroke: "target", strokeOpacity: 0.25, strokeWidth: 1 }),
           Plot.dot(plain, { x: "at", y: "off", fy: "target", fill: "target", symbol: "target", r: 2.8 }),
           ...kinds.map(([word, list, style]) => Plot.dot(list, { x: "at", y: "off", fy: "target", symbol: word === "null control" ? "plus" : "circle", r: 3.2, strokeWidth: 1.4, ...style })),
-          Plot.text(names, { fy: (n: string) => n, text: (n: string) => n, frameAnchor: "top-left", dx: 6, dy: 5, fontWeight: 600, fill: "var(--ink)", stroke: "var(--paper)", strokeWidth: 4 }),
+          Plot.text(names, { fy: (n: string) => n, text: (n: string) => n, frameAnchor: "top-left", lineAnchor: "bottom", dy: -4, fontWeight: 600, fill: "var(--ink)" }),
         ],
       });
       return { svg, spots: all.map((p) => ({ ...place(svg, p.at, p.off, p.target), text: text(p) })) };
@@ -159,23 +159,23 @@ function spread(m: Model, x: Series, c: Cell): HTMLElement {
     .map((q) => ({ target: targetName(q.target), count: q.count, q: q.quantiles }));
   const values = [...used.map((p) => p.value), ...samples.flatMap((z) => [z.q[5]!, z.q[95]!])].filter((v) => v > 0);
   const log = values.length > 0 && Math.max(...values) > 8 * Math.min(...values);
-  const heightOf = 46 + names.length * 58;
+  const heightOf = 46 + names.length * 66;
   return chart({
     title: "How they are spread", file: `spread-${c.workload}-${c.metric}`, height: heightOf,
     note: [`${c.metric}; one mark per trial, the line is the median`, samples.length > 0 && "; the bar holds 90 % of the samples within trials"],
     key: key(m, names),
     draw: (width) => {
       const svg = plot({
-        width, height: heightOf, marginLeft: 12, marginRight: 20, marginBottom: 34, ...scales(m, names),
-        x: { type: log ? "log" : "linear", label: null, ticks: log ? sparse(logTicks(Math.min(...values), Math.max(...values)), Math.max(2, Math.floor(width / 90))) : Math.max(2, Math.floor(width / 110)), tickFormat: (v: number) => quantity(v, c.unit), nice: true, inset: 8 },
-        y: { domain: [0, 1], axis: null }, fy: { domain: names, axis: null, padding: 0.1 },
+        width, height: heightOf, marginTop: 16, marginLeft: 12, marginRight: 20, marginBottom: 34, ...scales(m, names),
+        x: { type: log ? "log" : "linear", label: null, ticks: log ? sparse(unitTicks(Math.min(...values), Math.max(...values), c.unit), Math.max(2, Math.floor(width / 90))) : Math.max(2, Math.floor(width / 110)), tickFormat: (v: number) => quantity(v, c.unit), nice: true, inset: 8 },
+        y: { domain: [0, 1], axis: null }, fy: { domain: names, axis: null, padding: 0.26 },
         marks: [
-          Plot.gridX(log ? sparse(logTicks(Math.min(...values), Math.max(...values)), Math.max(2, Math.floor(width / 90))) : undefined, { stroke: "var(--line)", strokeOpacity: 1 }),
+          Plot.gridX(log ? sparse(unitTicks(Math.min(...values), Math.max(...values), c.unit), Math.max(2, Math.floor(width / 90))) : undefined, { stroke: "var(--line)", strokeOpacity: 1 }),
           Plot.barX(samples, { x1: (z) => z.q[5], x2: (z) => z.q[95], fy: "target", fill: "target", fillOpacity: 0.15 }),
           Plot.barX(samples, { x1: (z) => z.q[25], x2: (z) => z.q[75], fy: "target", fill: "target", fillOpacity: 0.2 }),
           Plot.dot(used.filter((p) => !log || p.value > 0), { x: "value", y: (_: Point, i: number) => scatter(i), fy: "target", fill: "target", fillOpacity: 0.75, symbol: "target", r: 2.6 }),
           Plot.ruleX(rows, { x: "center", fy: "target", stroke: "var(--ink)", strokeWidth: 1.6 }),
-          Plot.text(names, { fy: (n: string) => n, text: (n: string) => n, frameAnchor: "top-left", dx: 2, dy: -1, fontWeight: 600, fill: "var(--ink)", stroke: "var(--paper)", strokeWidth: 4 }),
+          Plot.text(names, { fy: (n: string) => n, text: (n: string) => n, frameAnchor: "top-left", lineAnchor: "bottom", dy: -3, fontWeight: 600, fill: "var(--ink)" }),
         ],
       });
       return { svg, spots: rows.map((r) => ({ ...place(svg, r.center, 0.5, r.target), text: `${r.target}\nmedian ${quantity(r.center, c.unit)} of ${plural(used.filter((p) => p.target === r.target).length, "trial")}` })) };
@@ -210,12 +210,12 @@ function percentiles(m: Model, label: string, metrics: Cell[]): HTMLElement | nu
   const names = [...new Set(rows.map((r) => r.target))];
   if (names.length === 0) return null;
   return chart({
-    title: "Latency percentiles", note: "median over the trials; both axes show the tail wider than it is rare", file: `latency-${label}`, height: 300, key: key(m, names),
+    title: "Latency percentiles", note: "each the median over the trials", file: `latency-${label}`, height: 300, key: key(m, names),
     draw: (width) => {
       const svg = plot({
         width, height: 300, marginLeft: 64, marginRight: 16, ...scales(m, names), x: { type: "point", domain: list.map((z) => `p${z.p}`), label: null },
         y: { type: "log", axis: null },
-        marks: [...logAxis(logTicks(Math.min(...rows.map((r) => r.v)), Math.max(...rows.map((r) => r.v))), (v) => quantity(v, list[0]!.c.unit)), Plot.line(rows, { x: "p", y: "v", stroke: "target", strokeWidth: 1.6 }), Plot.dot(rows, { x: "p", y: "v", fill: "target", symbol: "target", r: 4 })],
+        marks: [...logAxis(unitTicks(Math.min(...rows.map((r) => r.v)), Math.max(...rows.map((r) => r.v)), list[0]!.c.unit), (v) => quantity(v, list[0]!.c.unit)), Plot.line(rows, { x: "p", y: "v", stroke: "target", strokeWidth: 1.6 }), Plot.dot(rows, { x: "p", y: "v", fill: "target", symbol: "target", r: 4 })],
       });
       return { svg, spots: rows.map((r) => ({ ...place(svg, r.p, r.v), text: `${r.target} · ${r.p}\n${quantity(r.v, r.unit)}` })) };
     },
