@@ -214,7 +214,26 @@ func (o *iozone) plan(c *cobra.Command) error {
 		return errors.New("there is no row: every record size is larger than every file, or a smallest one larger than the largest; see -s, -r, -n, -g, -y and -q")
 	}
 	o.rows = rows
-	return nil
+	return o.check()
+}
+
+// check refuses what cannot be measured before anything is. A row without a figure is refused only when all are so.
+func (o *iozone) check() (empty error) {
+	meant := false
+	for _, r := range o.rows {
+		c := o.config
+		c.Row = r
+		if err := c.Check(); err != nil {
+			return err
+		}
+		err := c.Means()
+		meant = meant || err == nil
+		empty = err
+	}
+	if meant {
+		return nil
+	}
+	return empty
 }
 
 func product(sizes, recs []int64) []matrix.Row {

@@ -45,12 +45,15 @@ func (c *Config) Check() error {
 	case c.Samples < 1 || c.Samples > maxSamples:
 		return fmt.Errorf("samples=%d: give 1 to %d", c.Samples, maxSamples)
 	}
-	for _, o := range c.Ops {
-		if c.marked(o) == "" {
-			return nil
-		}
+	return nil
+}
+
+// Means says why no operation of the row means anything, or returns nil.
+func (c *Config) Means() error {
+	if len(c.meaningful()) > 0 {
+		return nil
 	}
-	return fmt.Errorf("none of the operations means anything with size=%s and bs=%s: %s", size, rec, c.marked(c.Ops[0]).Text())
+	return fmt.Errorf("none of the operations means anything with size=%s and bs=%s: %s", unit.FormatSize(c.Size), unit.FormatSize(c.Rec), c.marked(c.Ops[0]).Text())
 }
 
 // marked returns why an operation of this row means nothing, as far as that can be told before it is tried.

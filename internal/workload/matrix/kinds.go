@@ -93,5 +93,8 @@ func configOf(p workload.Params) (Config, error) {
 	if err := c.Check(); err != nil {
 		return Config{}, fmt.Errorf("fs.matrix: %w", err)
 	}
+	if err := c.Means(); err != nil {
+		return Config{}, fmt.Errorf("fs.matrix: %w", err)
+	}
 	return c, nil
 }

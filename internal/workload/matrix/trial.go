@@ -70,6 +70,12 @@ var remedies = map[Mark]string{NotCold: "; use cache=warm, or a work directory o
 
 // Report verifies the file and turns the times into figures.
 func (t *trial) Report(b *workload.Bench) error {
+	if t.config.Direct { // before verifying reads the file into the cache
+		if share, err := file.Resident(t.row.path); err == nil && share > 0.05 {
+			b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the page cache: the file system serves it buffered", 100*share),
+				"use a work directory on a file system with real direct I/O (ext4, xfs), or direct=no")
+		}
+	}
 	if err := t.row.verify(context.Background()); err != nil {
 		return err
 	}
