@@ -120,7 +120,7 @@ export function facts(m: Model): HTMLElement {
   section.append(...list.filter((t) => t.error).map((t) => h("div", { class: "finding withheld" }, h("span", { class: "badge", "aria-hidden": true }, "✕"),
     h("div", {}, h("p", {}, h("b", {}, t.name), ": ", t.error!.message), t.error!.evidence && h("pre", { tabindex: 0 }, t.error!.evidence)))));
   if (list.length > 1) {
-    section.append(h("p", { class: "lead" }, `${plural(keys.filter(differs).length, "fact")} of ${keys.length} differ between targets and are marked ≠: any of them may be why a ratio is what it is.`),
+    section.append(h("p", { class: "lead" }, `Of ${plural(keys.length, "fact")}, ${number(keys.filter(differs).length)} differ between targets and are marked ≠: any of them may be why a ratio is what it is.`),
       h("label", { class: "field check" }, only, " Only what differs or is not known of all"));
   }
   section.append(place);
