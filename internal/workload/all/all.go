@@ -5,7 +5,9 @@ import (
 	"tare/internal/workload"
 	"tare/internal/workload/command"
 	"tare/internal/workload/cpu"
+	"tare/internal/workload/developer"
 	"tare/internal/workload/fs"
+	"tare/internal/workload/matrix"
 	"tare/internal/workload/memory"
 	"tare/internal/workload/null"
 	"tare/internal/workload/syscalls"
@@ -16,7 +18,7 @@ func Kinds() []workload.Kind {
 	var all []workload.Kind
 	seen := map[string]bool{}
 	for _, kinds := range [][]workload.Kind{
-		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), command.Kinds(), null.Kinds(),
+		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), command.Kinds(), null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {

@@ -96,6 +96,7 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 		New:        func(params workload.Params) (workload.Trial, error) { return newRW(p, params) },
 		MaxWorkFor: workLimit,
 		Space:      func(params workload.Params) int64 { return space(params) + 1<<20 },
+		HostCold:   HostCold,
 	}
 }
 
