@@ -215,6 +215,9 @@ func (c *commits) Report(b *workload.Bench) error {
 			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("page %d of the database does not hold what commit %d wrote", p, n)}
 		}
 	}
+	if c.mode == modeWAL {
+		b.Note("checkpoints", strconv.Itoa(c.checkpoint))
+	}
 	b.Report("commits_per_second", b.Rate(1))
 	b.Report("commit_p50_ns", float64(c.took.Quantile(0.5)))
 	b.Report("commit_p99_ns", float64(c.took.Quantile(0.99)))

@@ -14,9 +14,6 @@ import (
 	"tare/internal/workload/file"
 )
 
-// bare says that an operation is one system call and nothing else.
-const bare = true
-
 // root is an open directory. Everything below it is named relative to it, as a C program that was started there would. Calls
 // are RawSyscall, which does not tell the scheduler: the worker of one trial has nothing else to run.
 type root struct {
@@ -98,7 +95,6 @@ func absent(err error) bool { return err == syscall.ENOENT }
 // The ways to open a file.
 const (
 	forReading = unix.O_RDONLY | unix.O_CLOEXEC
-	forChange  = unix.O_RDWR | unix.O_CLOEXEC
 	orMade     = unix.O_RDWR | unix.O_CREAT | unix.O_CLOEXEC
 	emptied    = unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC | unix.O_CLOEXEC
 	onlyNew    = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC

@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// bare says that an operation is one system call and nothing else.
-const bare = false
-
 // root is a directory by its absolute path: everything below it goes through the standard library.
 type root struct{ path string }
 
@@ -57,7 +54,6 @@ func absent(err error) bool { return errors.Is(err, os.ErrNotExist) }
 // The ways to open a file.
 const (
 	forReading = os.O_RDONLY
-	forChange  = os.O_RDWR
 	orMade     = os.O_RDWR | os.O_CREATE
 	emptied    = os.O_RDWR | os.O_CREATE | os.O_TRUNC
 	onlyNew    = os.O_WRONLY | os.O_CREATE | os.O_EXCL
