@@ -95,13 +95,14 @@ func (d *daemon) ended() error {
 func (d *daemon) close() {
 	family := descendants(d.stream.Pid(), d.stream.Done())
 	d.stop()
+	// Before waiting for the server's end to be known, which is put off while a descendant holds its output open.
+	family.end(goodbye)
 	select {
 	case <-d.stream.Done():
 	case <-time.After(goodbye):
 		d.stream.Kill()
 	}
 	d.stream.Close()
-	family.kill()
 }
 
 // diagnose returns the end of what the server said.

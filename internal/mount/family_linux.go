@@ -11,14 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family are processes by file descriptor, which, other than a number, never comes to mean another process.
-type family []int
+// family is a process with its children and theirs, by file descriptor, which, other than a number, never comes to mean
+// another process. The zero family is empty.
+type family struct {
+	head    int
+	members []int
+	found   bool
+}
 
-// descendants finds the children of a living process and theirs. sshd gives each connection a session of its own, out of
-// reach of signals to the process group, and they outlive it. ended is closed when the process is reaped: then nothing is
-// returned, because its number may be another's.
+// descendants finds the family of a child of ours. sshd gives each connection a session of its own, out of reach of
+// signals to the process group, and they outlive it. ended is closed when the child is reaped: then the family is empty,
+// because its number may be another's.
 func descendants(pid int, ended <-chan struct{}) family {
-	var f family
+	head, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return family{} // it has ended, or the kernel is older than 5.3
+	}
+	f := family{head: head, found: true}
 	seen := map[int]bool{pid: true}
 	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
 		for _, child := range children(queue[0]) {
@@ -26,20 +35,51 @@ func descendants(pid int, ended <-chan struct{}) family {
 				continue
 			}
 			seen[child] = true
-			fd, err := unix.PidfdOpen(child, 0)
-			if err != nil {
-				continue // it has ended, or the kernel is older than 5.3
+			if fd, err := unix.PidfdOpen(child, 0); err == nil {
+				f.members = append(f.members, fd)
+				queue = append(queue, child)
 			}
-			f = append(f, fd)
-			queue = append(queue, child)
 		}
 	}
 	select {
 	case <-ended:
 		f.close()
-		return nil
+		return family{}
 	default:
 		return f
+	}
+}
+
+// end waits until the head has ended, which it was asked to, then ends those that still live and waits for them.
+func (f family) end(within time.Duration) {
+	if !f.found {
+		return
+	}
+	await(f.head, time.Now().Add(within))
+	for _, fd := range f.members {
+		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // an error says that it has ended
+	}
+	limit := time.Now().Add(2 * time.Second)
+	for _, fd := range f.members {
+		await(fd, limit)
+	}
+	f.close()
+}
+
+// await returns when a process has ended, or at a time. A process's descriptor is readable once it has ended.
+func await(fd int, limit time.Time) {
+	for {
+		left := max(0, time.Until(limit).Milliseconds())
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left)); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+func (f family) close() {
+	unix.Close(f.head)
+	for _, fd := range f.members {
+		unix.Close(fd)
 	}
 }
 
@@ -61,28 +101,4 @@ func children(pid int) (pids []int) {
 		}
 	}
 	return pids
-}
-
-// kill ends those that still live and waits until they are gone.
-func (f family) kill() {
-	for _, fd := range f {
-		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // an error says that it has ended
-	}
-	end := time.Now().Add(2 * time.Second)
-	for _, fd := range f {
-		for {
-			// A descriptor of a process is readable once it has ended.
-			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(end).Milliseconds())))
-			if err != unix.EINTR {
-				break
-			}
-		}
-	}
-	f.close()
-}
-
-func (f family) close() {
-	for _, fd := range f {
-		unix.Close(fd)
-	}
 }

@@ -34,6 +34,9 @@ func serve(ctx context.Context, r Request) (*Served, error) {
 	}
 	s, err := j.serve(ctx)
 	if err != nil {
+		if _, ok := errors.AsType[*pathError](err); ok {
+			j.remedy = elsewhere
+		}
 		err = errors.Join(err, j.close())
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -111,8 +114,8 @@ func (j *job) read(declared []env.Setting) error {
 			return fmt.Errorf("%s has no setting %q", j.Driver, name)
 		}
 	}
-	if _, given := j.Settings["dir"]; !given && j.settings["dir"] != "" {
-		j.settings["dir"] = layout.Mounts + "/" + j.Name
+	if _, given := j.Settings["dir"]; !given {
+		j.settings["dir"] = strings.TrimSuffix(j.settings["dir"], placeholder) + j.Name
 	}
 	return nil
 }
@@ -131,9 +134,12 @@ func (j *job) write(name, text string) error {
 	return os.WriteFile(j.file(name), []byte(text), 0o600)
 }
 
+// placeholder stands for the mount's name in the default of the setting dir.
+const placeholder = "NAME"
+
 // settingDir declares where a mount is in the guest.
 func settingDir() env.Setting {
-	return env.Setting{Name: "dir", Default: layout.Mounts + "/NAME", Doc: "Where it is in the guest, an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
+	return env.Setting{Name: "dir", Default: layout.Mounts + "/" + placeholder, Doc: "Where it is in the guest, an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
 }
 
 // checkGuestDir keeps guests' paths plain: they become options of mount programs, which have no common way of quoting.

@@ -13,7 +13,7 @@ type kind struct {
 }
 
 func kinds() []kind {
-	return []kind{kind9p(), kindVirtiofs()}
+	return []kind{kind9p(), kindVirtiofs(), kindNFS(), kindSMB(), kindSSHFS(), kindRsync()}
 }
 
 // Kinds lists the mounts that a virtual machine can have.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tare/internal/proc"
 	"tare/internal/unit"
 )
 
@@ -27,25 +28,32 @@ func tagOf(name string) string {
 // comma doubles commas, which is how QEMU's options write one.
 func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
 
+// pathError is a path that a server's configuration cannot carry.
+type pathError struct{ path, why string }
+
+func (e *pathError) Error() string {
+	return fmt.Sprintf("the path %q %s, which this server's configuration cannot carry", e.path, e.why)
+}
+
+// elsewhere is the remedy for a pathError.
+const elsewhere = "set TMPDIR to a folder with a plain name"
+
 // plain says why a path cannot be written into a configuration file whose syntax gives the characters in special a
 // meaning that no quoting takes away. Control characters never pass: a newline begins the next line of every such file.
 func plain(path, special string) error {
 	if !utf8.ValidString(path) {
-		return fmt.Errorf("the path %q is not UTF-8, and this server's configuration cannot carry it", path)
+		return &pathError{path, "is not UTF-8"}
 	}
 	for _, r := range path {
 		if r < ' ' || r == 0x7f || strings.ContainsRune(special, r) {
-			return fmt.Errorf("the path %q holds %q, which this server's configuration cannot carry", path, r)
+			return &pathError{path, fmt.Sprintf("holds %q", r)}
 		}
 	}
 	if strings.TrimSpace(path) != path {
-		return fmt.Errorf("the path %q begins or ends with white space, which this server's configuration drops", path)
+		return &pathError{path, "begins or ends with white space"}
 	}
 	return nil
 }
-
-// elsewhere is the remedy for a path that plain refuses.
-const elsewhere = "set TMPDIR to a folder with a plain name"
 
 func parseNumber(v string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
@@ -56,3 +64,9 @@ func parseNumber(v string) (int64, error) {
 }
 
 func parseSize(v string) (int64, error) { return unit.ParseSize(v) }
+
+// lastLine returns the last line of a program's output that says something.
+func lastLine(b []byte) string {
+	lines := strings.Split(strings.TrimSpace(proc.Printable(b)), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}

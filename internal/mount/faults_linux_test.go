@@ -1,0 +1,225 @@
+package mount
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// kindsWithPorts are the kinds whose servers listen on loopback.
+func kindsWithPorts() []string { return []string{"nfs", "smb", "sshfs", "rsync"} }
+
+// usable skips the kinds that cannot work here.
+func usable(t *testing.T, name string) {
+	t.Helper()
+	k, ok := lookup(name)
+	if !ok {
+		t.Fatalf("no kind %s", name)
+	}
+	if k.Probe == nil {
+		return
+	}
+	if s := k.Probe(t.Context()); !s.OK {
+		lack(t, "%s: %s; %s", name, s.Detail, s.Remedy)
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	l, err := net.Listen("tcp4", loopback+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	for _, name := range kindsWithPorts() {
+		t.Run(name, func(t *testing.T) {
+			usable(t, name)
+			x := failing(t, t.Context(), request(t, name, "f", map[string]string{"port": fmt.Sprint(taken)}))
+			if !strings.Contains(x.Error(), fmt.Sprintf("port %d of 127.0.0.1 is taken", taken)) || !strings.Contains(x.Remedy, "port=auto") {
+				t.Error(x)
+			}
+			ports, err := freePorts(1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, request(t, name, "f", map[string]string{"port": fmt.Sprint(ports[0])}))
+			if got := portOf(t, s); got != ports[0] {
+				t.Errorf("port %d, want %d", got, ports[0])
+			}
+		})
+	}
+}
+
+// TestPortLostWhileStarting takes the port between its choice and the server's start.
+func TestPortLostWhileStarting(t *testing.T) {
+	usable(t, "rsync")
+	r := request(t, "rsync", "f", nil)
+	j := &job{Request: r, settings: map[string]string{"port": "auto"}, dir: r.Dir}
+	var thief net.Listener
+	var tried []int
+	d, ports, err := j.listen(t.Context(), 1, func(ports []int) (*daemon, func(context.Context) error, error) {
+		tried = append(tried, ports[0])
+		if thief == nil {
+			var err error
+			if thief, err = net.Listen("tcp4", address(ports[0])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		config := filepath.Join(r.Dir, "c")
+		write(t, config, "[m]\npath = /\n")
+		d, err := launch([]string{"rsync", "--daemon", "--no-detach", "--config=" + config, "--address=" + loopback, fmt.Sprintf("--port=%d", ports[0])}, "", nil)
+		return d, func(ctx context.Context) error {
+			return dial(ctx, ports[0], func(c net.Conn) error {
+				c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+				line, err := bufio.NewReader(c).ReadString('\n')
+				if err == nil && !strings.HasPrefix(line, "@RSYNCD:") {
+					err = fmt.Errorf("%q", line)
+				}
+				return err
+			})
+		}, err
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, j.evidence)
+	}
+	defer thief.Close()
+	defer d.close()
+	if len(tried) != 2 || ports[0] != tried[1] {
+		t.Errorf("tried %v, got %v", tried, ports)
+	}
+}
+
+// TestCancelledWhileStarting cancels at moments when some of the servers run already.
+func TestCancelledWhileStarting(t *testing.T) {
+	for _, k := range kinds() {
+		for _, after := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			r := request(t, k.Name, "f", nil)
+			if s, err := Serve(ctx, r); err == nil {
+				s.Close()
+			}
+			cancel()
+			nothingLeft(t, r)
+		}
+	}
+}
+
+// TestServerThatDies kills each server: its end must be told, and closing must still leave nothing.
+func TestServerThatDies(t *testing.T) {
+	for _, name := range kindsWithPorts() {
+		t.Run(name, func(t *testing.T) {
+			usable(t, name)
+			r := request(t, name, "f", nil)
+			s := open(t, r)
+			for _, line := range naming(t, r.Dir) {
+				var pid int
+				fmt.Sscanf(line, "/proc/%d/", &pid)
+				if p, err := os.FindProcess(pid); err == nil {
+					p.Kill()
+				}
+			}
+			for end := time.Now().Add(5 * time.Second); !strings.Contains(string(s.Diagnose()), "signal: killed"); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("nothing tells that the server was killed:\n%s", s.Diagnose())
+				}
+			}
+		})
+	}
+}
+
+// TestControllerKilled has this test binary serve all kinds and kills it: the servers must end with it.
+func TestControllerKilled(t *testing.T) {
+	const role = "TARE_MOUNT_TEST_KIND"
+	if name := os.Getenv(role); name != "" {
+		r := request(t, name, "f", nil)
+		s, err := Serve(t.Context(), r)
+		if err != nil {
+			fmt.Println("failed:", err)
+			return
+		}
+		fmt.Println("serving:", filepath.Dir(r.Dir), s.Mount.Server)
+		time.Sleep(time.Minute)
+	}
+	for _, k := range kinds() {
+		t.Run(k.Name, func(t *testing.T) {
+			usable(t, k.Name)
+			cmd := exec.Command(os.Args[0], "-test.run=^TestControllerKilled$")
+			cmd.Env = append(os.Environ(), role+"="+k.Name)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, _ := bufio.NewReader(out).ReadString('\n')
+			base, _, _ := strings.Cut(strings.TrimPrefix(line, "serving: "), " ")
+			defer os.RemoveAll(base)
+			if !strings.HasPrefix(line, "serving: ") {
+				cmd.Process.Kill()
+				cmd.Wait()
+				t.Fatalf("said %q", line)
+			}
+			// virtiofsd begins anew after its probe.
+			for end := time.Now().Add(5 * time.Second); k.Name != "9p" && len(naming(t, base)) == 0; time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Error("no server to be seen")
+					break
+				}
+			}
+			cmd.Process.Kill()
+			cmd.Wait()
+			var left []string
+			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+				if left = naming(t, base); len(left) == 0 {
+					left = naming(t, "rpcbind")
+				}
+				if len(left) == 0 {
+					return
+				}
+			}
+			t.Errorf("left: %q", left)
+		})
+	}
+}
+
+func TestFolderThatCannotBeServed(t *testing.T) {
+	for _, c := range []struct{ kind, folder string }{
+		{"nfs", "a\nb"}, {"nfs", `a"b`}, {"smb", "a%b"}, {"smb", "a\nb"}, {"rsync", "a%b"}, {"rsync", `b\`}, {"rsync", "\xff"}, {"sshfs", "\xff"}, {"sshfs", "a\nb"},
+	} {
+		usable(t, c.kind)
+		x := failing(t, t.Context(), request(t, c.kind, c.folder, nil))
+		if !strings.Contains(x.Error(), "the path") || x.Remedy != elsewhere {
+			t.Errorf("%s, %q: %v", c.kind, c.folder, x)
+		}
+	}
+}
+
+func TestSettingsThatExclude(t *testing.T) {
+	for _, c := range []struct {
+		kind, want string
+		settings   map[string]string
+	}{
+		{"nfs", "does not run over UDP", map[string]string{"proto": "udp", "vers": "4.1"}},
+		{"nfs", "one table of exports", map[string]string{"server": "kernel"}},
+		{"9p", "no setting", map[string]string{"colour": "red"}},
+		{"smb", "not one of", map[string]string{"vers": "1.0"}},
+	} {
+		usable(t, c.kind)
+		if x := failing(t, t.Context(), request(t, c.kind, "f", c.settings)); !strings.Contains(x.Error(), c.want) {
+			t.Errorf("%v does not say %q", x, c.want)
+		}
+	}
+	r := request(t, "9p", "f", nil)
+	r.Folder = filepath.Join(r.Folder, "missing")
+	if x := failing(t, t.Context(), r); !os.IsNotExist(x.Unwrap()) && !strings.Contains(x.Error(), "no such file") {
+		t.Error(x)
+	}
+}
