@@ -69,6 +69,9 @@ type Manifest struct {
 	Trials  int       `json:"trials,omitempty"` // lines of trials.ndjson, when the run has ended
 	Head    string    `json:"head,omitempty"`   // chain digest of the last of them
 	Files   []File    `json:"files,omitempty"`  // every file but this one, when the run has ended
+	// Redacted counts what was replaced before the bundle was shared, by what it was: "host names", "user names", ...
+	// Empty for a bundle as it was measured; then the chain of trials is the one that the run wrote.
+	Redacted map[string]int `json:"redacted,omitempty"`
 }
 
 // File is the digest of one file of a bundle that has ended.

@@ -1,0 +1,155 @@
+package bundle
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Ext is the suffix of a packed bundle: one zstd-compressed tar with the files of the folder and nothing else.
+const Ext = ".tare"
+
+// ErrDamaged is returned for a bundle or an archive whose content is not what tare wrote. What can be read may still be.
+var ErrDamaged = errors.New("it is not as tare wrote it")
+
+// Pack writes the bundle in dir as the archive file out, which must not exist yet. The bundle is verified first, and one
+// that is in use by another tare is refused with ErrLocked. The same bundle gives the same bytes.
+func Pack(dir, out string) error {
+	if err := pack(dir, out); err != nil {
+		return fmt.Errorf("pack bundle %s: %w", dir, err)
+	}
+	return nil
+}
+
+func pack(dir, out string) error {
+	if _, err := os.Lstat(out); err == nil {
+		return fmt.Errorf("%s is there already; choose another name", out)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	trials, err := openRegular(root, TrialsFile)
+	if err != nil {
+		return err
+	}
+	defer trials.Close()
+	// Under the writer's lock, so that nothing is appended between the check and the end.
+	if err := lockFile(trials); err != nil {
+		return err
+	}
+	if err := sound(dir); err != nil {
+		return err
+	}
+	m, err := readManifest(root)
+	if err != nil {
+		return err
+	}
+	return createFile(out, func(w io.Writer) error { return writeArchive(w, root, m) })
+}
+
+// sound is Verify as a yes or no.
+func sound(dir string) error {
+	r, err := Verify(dir)
+	if err != nil {
+		return err
+	}
+	if !r.OK() {
+		return fmt.Errorf("%w: %d problems, the first: %s; `tare verify` tells more", ErrDamaged, len(r.Problems), r.Problems[0])
+	}
+	return nil
+}
+
+// createFile makes a file that was not there, whole or not at all.
+func createFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".tare-pack-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	// A link, unlike a rename, never replaces what somebody else put there meanwhile.
+	err = os.Link(f.Name(), name)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return fmt.Errorf("%s is there already; choose another name", name)
+	}
+	return os.Rename(f.Name(), name) // the file system knows no hard links
+}
+
+// writeArchive writes the manifest first, so that a reader knows the version before anything else, and the trials before
+// the evidence, so that an archive that was cut short still has what matters.
+func writeArchive(w io.Writer, root *os.Root, m *Manifest) error {
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	t := tar.NewWriter(z)
+	names := []string{ManifestFile, PlanFile, EnvironmentsFile, TrialsFile}
+	evidence, err := evidenceFiles(root)
+	if err != nil {
+		return err
+	}
+	for _, name := range append(names, evidence...) {
+		if err := addFile(t, root, name, m); err != nil {
+			return err
+		}
+	}
+	return errors.Join(t.Close(), z.Close())
+}
+
+// evidenceFiles are the paths below the evidence folder in the order of their names.
+func evidenceFiles(root *os.Root) ([]string, error) {
+	entries, err := fs.ReadDir(root.FS(), EvidenceDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		name := EvidenceDir + "/" + e.Name()
+		if !validPath(name) {
+			return nil, fmt.Errorf("%.60q is no file of a bundle", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+func addFile(t *tar.Writer, root *os.Root, name string, m *Manifest) error {
+	f, err := openRegular(root, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	// Owner and time of the files are the packer's business, and would make each archive of a bundle another one.
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: 0o644, ModTime: m.Created}
+	if err := t.WriteHeader(h); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if _, err := io.CopyN(t, f, info.Size()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

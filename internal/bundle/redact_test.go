@@ -1,0 +1,168 @@
+package bundle
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tare/internal/env"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+func TestMaskText(t *testing.T) {
+	m := newMask()
+	m.host("lab7.corp.example.net")
+	m.user("alice")
+	m.word("moonshot")
+	m.name(ids, "S3Z8NB0K")
+	m.learn("saw /home/bob/x and C:\\Users\\Carol\\y")
+	m.seal()
+	for _, c := range [][2]string{
+		{"", ""},
+		{"nothing to hide", "nothing to hide"},
+		{"alice@lab7.corp.example.net:22", "anon-user-1@anon-host-1:22"},
+		{"LAB7 and lab7", "anon-host-2 and anon-host-2"},
+		{"label lab70 xlab7", "label lab70 xlab7"},
+		{"user%40lab7?x", "user%40anon-host-2?x"},
+		{"other.corp.example.net", "other.anon-host-3"},
+		{"/home/alice/secret/disk.img,cache=none", "/home/anon-user-1/anon-path-1,cache=none"},
+		{"dir=/home/alice", "dir=/home/anon-user-1"},
+		{`C:\Users\Carol\AppData`, `C:\Users\anon-user-2\anon-path-2`},
+		{"bob's", "anon-user-3's"},
+		{"/root/plans", "/root/anon-path-3"},
+		{"/rootfs/x /home", "/rootfs/x /home"},
+		{"Moonshot", "anon-word-1"},
+		{"from 10.1.2.3 to 10.1.2.3:80 and 10.9.9.9.", "from 192.0.2.1 to 192.0.2.1:80 and 192.0.2.2."},
+		{"127.0.0.1 0.0.0.0 255.255.255.0 10.0.2.2", "127.0.0.1 0.0.0.0 255.255.255.0 10.0.2.2"},
+		{"kernel 6.1.0.23-amd64, 1.2.3.4.5, 300.1.1.1", "kernel 6.1.0.23-amd64, 1.2.3.4.5, 300.1.1.1"},
+		{"inet6 fe80::1234:5%eth0 ::1 std::string 12:34:56 0000:00:1f.2", "inet6 2001:db8::1%eth0 ::1 std::string 12:34:56 0000:00:1f.2"},
+		{"link/ether 3c:ec:ef:12:34:56 brd", "link/ether 00:00:5e:00:53:01 brd"},
+		{"root=UUID=0b1c2d3e-0000-1111-2222-333344445555 ro", "root=UUID=00000000-0000-4000-8000-000000000001 ro"},
+		{"/dev/disk/by-id/nvme-Samsung_1TB", "/dev/disk/by-id/anon-id-1"},
+		{"Serial Number: WX123456", "Serial Number: anon-id-2"},
+		{"disk S3Z8NB0K", "disk anon-id-3"},
+		{"bad \xff alice \xfe", "bad \xff anon-user-1 \xfe"},
+	} {
+		if got := m.text(c[0]); got != c[1] {
+			t.Errorf("%q became %q, want %q", c[0], got, c[1])
+		}
+	}
+}
+
+func FuzzMask(f *testing.F) {
+	f.Add("alice@lab7 10.1.1.1 /home/alice/x fe80::1", "lab7", "alice")
+	f.Add("\xff::\xff", "a.b.c", "(")
+	f.Fuzz(func(t *testing.T, text, host, user string) {
+		m := newMask()
+		m.host(host)
+		m.user(user)
+		m.learn(text)
+		m.seal()
+		once := m.text(text)
+		if again := m.text(text); again != once {
+			t.Errorf("%q became %q, then %q", text, once, again)
+		}
+	})
+}
+
+// secretBundle has what must not be seen in every file.
+func secretBundle(t *testing.T) string {
+	t.Helper()
+	p := testPlan()
+	p.Name = "what moonshot costs on alicepc"
+	lab := env.Spec{Name: "lab7", Driver: "ssh", Arg: "alice@lab7.corp.example.net", Settings: map[string]string{"dir": "/home/alice/My Project/tmp"}}
+	p.Environments = append(p.Environments, plan.Environment{Name: lab.Name, Spec: lab, Text: lab.String()})
+	p.Workloads[0].Label = "build in /home/alice/src"
+	p.Workloads[0].Work = map[string]int64{"host": 100, "lab7": 50}
+	dir := filepath.Join(t.TempDir(), "b")
+	w, err := Create(dir, "run-1", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Environments([]record.Environment{
+		{Name: "host", Spec: "local", Session: 1, Inside: record.Facts{Hostname: "alicepc", WorkDir: "/home/alice/work",
+			Extra: map[string]string{"disk.serial": "S3Z8NB0K", "net.addr": "10.1.2.3", "kernel.cmdline": "root=UUID=0b1c2d3e-0000-1111-2222-333344445555"}}},
+		{Name: "lab7", Spec: lab.String(), Session: 1, Outside: record.Facts{Command: []string{"ssh", "-l", "alice", "lab7.corp.example.net"}},
+			Retries: []record.Failure{{Kind: "open", Message: "connect to 10.1.2.3: refused", Evidence: "alice@lab7: denied"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i, target := range []string{"host", "lab7"} {
+		tr := testTrial(i)
+		tr.Block, tr.Target, tr.Workload = 1, target, p.Workloads[0].Label
+		tr.State = map[string]string{"peer 10.1.2.3": "3c:ec:ef:12:34:56"}
+		tr.Warnings = []record.Warning{{Code: "x", Text: "the disk S3Z8NB0K of bob's is slow: /home/bob"}}
+		if err := w.Append(tr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Evidence("lab7-console.txt", []byte("lab7 login: alice\nmoonshot ready at 10.1.2.3, bob\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(Finished, 3); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestRedact(t *testing.T) {
+	dir := secretBundle(t)
+	out, again := filepath.Join(t.TempDir(), "r"), filepath.Join(t.TempDir(), "r")
+	secrets := Secrets{Words: []string{"moonshot"}}
+	for _, o := range []string{out, again} {
+		if err := Redact(dir, o, secrets); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := files(t, out), files(t, again)
+	for name, content := range one {
+		if two[name] != content {
+			t.Errorf("%s differs between two redactions", name)
+		}
+		for _, secret := range []string{"alice", "bob", "lab7", "corp.example", "10.1.2.3", "S3Z8NB0K", "3c:ec:ef", "0b1c2d3e", "moonshot", "Project", "/src"} {
+			if strings.Contains(strings.ToLower(name+content), strings.ToLower(secret)) {
+				t.Errorf("%s still has %q:\n%s", name, secret, content)
+			}
+		}
+	}
+	if r, found := verify(t, out); !r.OK() || r.Trials != 2 {
+		t.Errorf("the copy does not verify: %s", found)
+	}
+	b, err := Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Manifest.Redacted["host names"] == 0 || b.Manifest.RunID != "run-1" {
+		t.Errorf("the manifest says %+v", b.Manifest)
+	}
+	trials, err := b.Load()
+	if err != nil || len(trials) != 2 {
+		t.Fatalf("%d trials: %v", len(trials), err)
+	}
+	// One thing has one name everywhere, and figures stay.
+	other := b.Plan.Environments[1].Name
+	if trials[1].Target != other || b.Environments[1].Name != other || b.Plan.Workloads[0].Work[other] != 50 {
+		t.Errorf("target %q, environment %q, plan %q", trials[1].Target, b.Environments[1].Name, other)
+	}
+	if trials[1].Metrics["eps"] != 1.5 || trials[0].Checks["n"] != "1228" {
+		t.Errorf("figures changed: %+v", trials)
+	}
+	if _, err := os.Stat(filepath.Join(out, EvidenceDir, other+"-console.txt")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRedactRefuses(t *testing.T) {
+	dir := finished(t, 1)
+	if err := Redact(dir, t.TempDir(), Secrets{}); err == nil {
+		t.Error("a folder was overwritten")
+	}
+	if err := os.WriteFile(filepath.Join(dir, PlanFile), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Redact(dir, filepath.Join(t.TempDir(), "r"), Secrets{}); err == nil {
+		t.Error("a damaged bundle was redacted, and its damage hidden")
+	}
+}
