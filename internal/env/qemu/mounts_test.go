@@ -222,3 +222,34 @@ func TestServersEndWithTheMachine(t *testing.T) {
 	}
 	t.Errorf("still running: %q", left)
 }
+
+// microvm has no PCI, and arm64 cannot run this machine's programs.
+func TestMountsOnOtherMachines(t *testing.T) {
+	for _, c := range []struct{ arch, machine, flavour string }{
+		{"amd64", "microvm", guest.Generic}, {"arm64", "virt", guest.Cloud},
+	} {
+		t.Run(c.machine, func(t *testing.T) {
+			need(t, c.arch, c.flavour)
+			o := options(t, spec("arch", archName(c.arch), "accel", "tcg", "machine", c.machine, "disk", "64MiB", "kernel", c.flavour, "boot", "2m"), "linux/"+c.arch)
+			texts := []string{"disk?size=64MiB", "virtiofs", "mem=tmpfs"}
+			if c.flavour == guest.Generic {
+				texts = append(texts, "9p") // cloud kernels have none
+			}
+			o.Mounts = mountSpecs(t, texts...)
+			v, s := open(t, driver{}, o)
+			for _, m := range v.Mounts() {
+				if m.Err != nil {
+					t.Errorf("%s: %v", m.Name, m.Err)
+					continue
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				got, err := s.Mount(ctx, m.Order)
+				cancel()
+				if err != nil {
+					t.Errorf("%s: %v", m.Name, err)
+				}
+				t.Logf("%s: %+v", m.Name, got)
+			}
+		})
+	}
+}
