@@ -11,6 +11,9 @@ import (
 // Kinds lists the kinds of this package.
 func Kinds() []workload.Kind { return []workload.Kind{matrixKind(), ddKind()} }
 
+// autoData leaves the choice of data to compat.
+const autoData = "auto"
+
 // rowSeconds is the primary metric of fs.matrix.
 const rowSeconds = "row_seconds"
 
@@ -29,7 +32,7 @@ func matrixKind() workload.Kind {
 			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: "flush the file inside the time of every operation; iozone's -e"},
 			{Name: "close", Type: workload.Bool, Default: "no", Doc: "close the file inside the time of every operation; iozone's -c"},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"}, Doc: "warm: reads find what was just written or read; cold: the file's pages are dropped before read, randread, bkwdread, strideread and fread, and the kernel is asked whether they are gone"},
-			{Name: "data", Type: workload.Choice, Choices: []string{file.Random, file.Zero, iozonePayload}, Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 KiB, zeros else (the default is random, or iozone with compat=iozone)"},
+			{Name: "data", Type: workload.Choice, Default: autoData, Choices: []string{autoData, file.Random, file.Zero, iozonePayload}, Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 KiB, zeros else; auto: random, or iozone with compat=iozone"},
 			{Name: "compat", Type: workload.Choice, Default: "no", Choices: []string{"no", "iozone"}, Doc: "iozone: as iozone 3.489 does it, to compare with published figures"},
 			{Name: "samples", Type: workload.Int, Default: "5", Min: 1, Max: maxSamples, Doc: "how many stretches of time of a pass are told apart"},
 			{Name: "preset", Type: workload.Choice, Default: "none", Choices: presetNames(), Doc: "a set of parameters known by name: " + presetDoc()},
@@ -81,7 +84,7 @@ func configOf(p workload.Params) (Config, error) {
 		Direct: p.Bool("direct"), Fsync: p.Bool("fsync"), Close: p.Bool("close"), Cold: p["cache"] == "cold",
 		Data: p["data"], Compat: p["compat"] == "iozone", Samples: int(p.Int("samples")), Seed: 1,
 	}
-	if c.Data == "" {
+	if c.Data == autoData {
 		c.Data = file.Random
 		if c.Compat {
 			c.Data = iozonePayload

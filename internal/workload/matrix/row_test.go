@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -294,6 +295,19 @@ func TestInjected(t *testing.T) {
 	}
 	if r := rate / b.Metrics["read"]; r < 1.999 || r > 2.001 {
 		t.Errorf("twice the work is reported as %v times the cost", r)
+	}
+}
+
+// TestResolvedTwice wants resolved parameters to resolve to themselves: the plan resolves them, and the worker again.
+func TestResolvedTwice(t *testing.T) {
+	for _, k := range Kinds() {
+		p, err := k.Resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := k.Resolve(p); err != nil || !maps.Equal(again, p) {
+			t.Errorf("%s: %v, again %v, %v", k.Name, p, again, err)
+		}
 	}
 }
 
