@@ -91,7 +91,7 @@ func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home s
 	defer func() {
 		worker.Close()
 		if a.Reap {
-			endOrphans()
+			endOrphans(a.mounts.serves)
 		}
 	}()
 	j := &job{server: a, request: f, worker: worker, said: make(chan lastWord, 1)}

@@ -151,6 +151,16 @@ func (ms *mounts) close() {
 	ms.dirs, ms.programs = nil, nil
 }
 
+// serves tells whether a process is the program behind a mount.
+func (ms *mounts) serves(pid int) bool {
+	for _, p := range ms.programs {
+		if p.Pid() == pid {
+			return true
+		}
+	}
+	return false
+}
+
 // bounded runs a call that may hang in the kernel and gives up waiting for it.
 func bounded(ctx context.Context, limit time.Duration, call func() error) error {
 	done := make(chan error, 1)

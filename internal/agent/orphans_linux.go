@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,10 +22,11 @@ func self() (string, error) {
 func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // endOrphans kills and collects every child of this process, and theirs, as they become ours. Called when no worker is
-// alive, it ends what the last one left running: a server started by a command, a shell's background job.
-func endOrphans() {
+// alive, it ends what the last one left running: a server started by a command, a shell's background job. Those for which
+// keep holds, such as the program behind a mount, are not a worker's.
+func endOrphans(keep func(pid int) bool) {
 	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); {
-		pids := children()
+		pids := slices.DeleteFunc(children(), keep)
 		if len(pids) == 0 {
 			return
 		}
