@@ -36,7 +36,7 @@ func (t *rw) reachCache(ctx context.Context, b *workload.Bench) error {
 	case cacheGuestCold, cacheCold:
 		b.Note("cache", t.cache)
 		if t.cache == cacheCold {
-			b.Note("host_cache", "to be dropped by the controller")
+			b.Note("host_cache", "left to the controller")
 		}
 		return t.reachCold(ctx, b)
 	case cacheAttr:
