@@ -158,6 +158,18 @@ func fromFile(arch, image string) ([]Kernel, error) {
 	return []Kernel{k}, nil
 }
 
+// ReadConfig returns the configuration that the kernel was built with, nil when it is not known.
+func (k Kernel) ReadConfig() ([]byte, error) {
+	if k.Config == "" {
+		return nil, nil
+	}
+	b, err := readBounded(k.Config, 4<<20)
+	if err != nil {
+		return nil, fmt.Errorf("read kernel configuration: %w", err)
+	}
+	return b, nil
+}
+
 // onHost returns the kernels installed on this machine that this user can read together with their modules.
 func onHost(arch string) []Kernel {
 	if arch != hostArch() {

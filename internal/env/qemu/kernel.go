@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tare/internal/guest"
+	"tare/internal/mount"
 )
 
 // chosen is a kernel with the modules that a guest loads.
@@ -53,8 +54,11 @@ func (b *boot) chooseKernel() error {
 	}
 	b.chosen = *best
 	for s, err := range best.lacking {
-		s.fail("choose kernel", fmt.Errorf("kernel %s (%s): %w", best.kernel.Release, best.kernel.Flavour, err),
-			guest.Remedy(b.config.arch, guest.Generic)+"; it has more drivers", nil)
+		remedy := guest.Remedy(b.config.arch, guest.Generic) + "; it has more drivers"
+		if errors.Is(err, mount.ErrNFSUDP) {
+			remedy = "" // the error says it, and no kernel of a distribution has it
+		}
+		s.fail("choose kernel", fmt.Errorf("kernel %s (%s): %w", best.kernel.Release, best.kernel.Flavour, err), remedy, nil)
 	}
 	return nil
 }
@@ -62,6 +66,9 @@ func (b *boot) chooseKernel() error {
 // consider works out what a kernel would load. The error says what the machine itself lacks with it.
 func (b *boot) consider(k guest.Kernel) (*chosen, error) {
 	c := &chosen{kernel: k, lacking: map[*share]error{}}
+	if err := b.checkConfig(c); err != nil {
+		return nil, err
+	}
 	if k.Modules == "" {
 		return c, nil // whether what is needed is built in, only the boot can tell
 	}
@@ -76,6 +83,9 @@ func (b *boot) consider(k guest.Kernel) (*chosen, error) {
 	}
 	var wanted []string
 	for _, s := range b.shares.alive() {
+		if c.lacking[s] != nil {
+			continue
+		}
 		required, optional := s.needs(&b.config)
 		if _, err := index.Resolve(required...); err != nil {
 			c.lacking[s] = err
@@ -93,6 +103,24 @@ func (b *boot) consider(k guest.Kernel) (*chosen, error) {
 		}
 	}
 	return c, nil
+}
+
+// checkConfig marks the mounts that a kernel cannot have as it was built, whatever modules it has.
+func (b *boot) checkConfig(c *chosen) error {
+	alive := b.shares.alive()
+	if len(alive) == 0 {
+		return nil
+	}
+	config, err := c.kernel.ReadConfig()
+	if err != nil {
+		return err
+	}
+	for _, s := range alive {
+		if err := mount.CheckKernel(s.spec, config); err != nil {
+			c.lacking[s] = err
+		}
+	}
+	return nil
 }
 
 // there returns those modules that a kernel has with all they need.

@@ -64,7 +64,7 @@ func victim() int {
 
 // killedMounts are those whose servers are programs of their own.
 func killedMounts(t *testing.T) []env.Spec {
-	return mountSpecs(t, "9p", "virtiofs")
+	return mountSpecs(t, "9p", "virtiofs", "nfs", "smb", "sshfs", "rsync")
 }
 
 func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {

@@ -178,6 +178,7 @@ func (b *boot) deadline(accel string, trial bool) time.Duration {
 		if accel == "tcg" {
 			d = bootTCG
 		}
+		d += time.Duration(len(b.Mounts)) * bootMount
 	}
 	if trial {
 		d = min(d, 12*time.Second)
