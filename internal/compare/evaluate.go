@@ -117,6 +117,9 @@ func (e *evaluation) targets() []Target {
 			Name: pe.Name, Spec: pe.Text, Baseline: pe.Name == e.Plan.Baseline,
 			Emulated: e.emulated(pe.Name), ClockOff: e.clocks[pe.Name].off, Warnings: []record.Warning{},
 		}
+		if b := e.Plan.Against(pe.Name); b != e.Plan.Baseline && !t.Baseline {
+			t.Against = b
+		}
 		var opened []float64
 		for j := range e.Environments {
 			re := &e.Environments[j]

@@ -72,6 +72,8 @@ type Target struct {
 	Error    *record.Failure  `json:"error,omitempty"`
 	Retries  []record.Failure `json:"retries,omitempty"`
 	Warnings []record.Warning `json:"warnings"`
+	// Against is the target that this one is compared with where that is not the run's baseline: a mount's environment.
+	Against string `json:"against,omitempty"`
 	// Of, Mount, Card and Durability are those of record.Environment.
 	Of         string             `json:"of,omitempty"`
 	Mount      *record.Mount      `json:"mount,omitempty"`

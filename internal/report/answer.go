@@ -41,6 +41,9 @@ func (m *Model) Answers() []Answer {
 
 func (m *Model) answer(family string, col int, s *compare.Summary) string {
 	target, baseline := clean(m.Columns[col].Target.Name), clean(m.Run.Baseline)
+	if against := m.Columns[col].Target.Against; against != "" {
+		baseline = clean(against)
+	}
 	if s == nil || !(s.Ratio > 0) {
 		return "nothing can be told of " + target
 	}

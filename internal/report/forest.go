@@ -83,7 +83,7 @@ func (f *forest) means() {
 				f.lines = append(f.lines, forestLine{heading: sentence(fam.Family), aside: fmt.Sprintf("geometric mean of %d workloads", s.Cells)})
 				head = true
 			}
-			f.lines = append(f.lines, f.interval(forestLine{label: clean(f.m.Columns[col].Target.Name), summary: true, ratio: s.Ratio}, s.Low, s.High))
+			f.lines = append(f.lines, f.interval(forestLine{label: clean(f.m.Columns[col].Name()), summary: true, ratio: s.Ratio}, s.Low, s.High))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (f *forest) cells(r *Row) {
 		if s == notRun {
 			continue
 		}
-		l := forestLine{label: clean(f.m.Columns[col].Target.Name), sign: s}
+		l := forestLine{label: clean(f.m.Columns[col].Name()), sign: s}
 		f.used[s] = true
 		if s == failed || s == withheld || !(c.Ratio.Center > 0) {
 			l.figure = verdictWord(s)

@@ -34,7 +34,7 @@ func writePage(w io.Writer, template []byte, m *Model) error {
 	for _, b := range []struct {
 		place string
 		data  any
-	}{{dataBlock, pageData(m)}, {trialsBlock, pageTrials(m)}} {
+	}{{dataBlock, pageData(m)}, {trialsBlock, pageTrials(m, nil)}} {
 		before, after, ok := bytes.Cut(template, []byte(b.place))
 		if !ok {
 			return fmt.Errorf("write HTML report: the page has no place for the data (%s); rebuild it with make build", b.place)

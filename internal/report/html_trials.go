@@ -103,7 +103,8 @@ type samplesKey struct {
 	name   string // of a metric or a state
 }
 
-func pageTrials(m *Model) *htmlTrials {
+// pageTrials arranges the trials of the workloads that only admits; nil admits all.
+func pageTrials(m *Model, only func(workload string) bool) *htmlTrials {
 	out := &htmlTrials{Targets: []string{}, Series: []*htmlSeries{}}
 	index := map[string]int{}
 	for i := range m.Targets {
@@ -127,6 +128,9 @@ func pageTrials(m *Model) *htmlTrials {
 		}
 		if first == nil {
 			first = t
+		}
+		if only != nil && !only(t.Workload) {
+			continue
 		}
 		s := makers[t.Workload]
 		if s == nil {

@@ -57,7 +57,7 @@ func JUnit(w io.Writer, m *Model) error {
 	}
 	spent := m.spent()
 	for col, c := range m.Columns {
-		all.Suites = append(all.Suites, m.junitSuite(col, clean(c.Target.Name), spent))
+		all.Suites = append(all.Suites, m.junitSuite(col, clean(c.Name()), spent))
 	}
 	for _, s := range all.Suites {
 		all.Tests += s.Tests

@@ -58,7 +58,7 @@ func (d *markdown) table(all bool) {
 	rows := d.rowsOf(all, false)
 	grid := [][]string{{"workload", markdownText(d.Run.Baseline)}}
 	for _, c := range d.Columns {
-		grid[0] = append(grid[0], markdownText(c.Target.Name))
+		grid[0] = append(grid[0], markdownText(c.Name()))
 	}
 	for _, r := range rows {
 		label := markdownText(strings.TrimLeft(r.label, " "))

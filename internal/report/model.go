@@ -51,6 +51,15 @@ type Column struct {
 	Target *compare.Target
 }
 
+// Name is how the column is headed: the candidate, and after a stroke what it is compared with where that is not the
+// run's baseline.
+func (c *Column) Name() string {
+	if c.Target.Against != "" {
+		return c.Target.Name + "/" + c.Target.Against
+	}
+	return c.Target.Name
+}
+
 // Row is one metric of one workload.
 type Row struct {
 	Workload string

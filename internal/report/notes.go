@@ -114,6 +114,12 @@ func (t *terminal) closing() []string {
 	}
 	if len(t.Columns) > 0 {
 		text := fmt.Sprintf("A ratio is the cost against %s: 2.00 is twice the time per operation.", clean(t.Run.Baseline))
+		for i := range t.Columns {
+			if name := t.Columns[i].Name(); name != t.Columns[i].Target.Name {
+				text += fmt.Sprintf(" %s is the cost of %s against %s.", clean(name), clean(t.Columns[i].Target.Name), clean(t.Columns[i].Target.Against))
+				break
+			}
+		}
 		if t.Run.Alpha > 0 {
 			text += fmt.Sprintf(" The intervals hold at %s over all looks, %s.", percentText(1-t.Run.Alpha), clean(t.Run.Scope))
 		}

@@ -224,7 +224,7 @@ func (t *terminal) grid(rows []tableRow, gap string, group [2]int, bar int) (lin
 	colWidth := make([]int, len(cols))
 	for i := range cols {
 		cols[i].bar = bar
-		name := clean(t.Columns[group[0]+i].Target.Name)
+		name := clean(t.Columns[group[0]+i].Name())
 		colWidth[i] = max(cols[i].width(), width(name))
 		head += gap + padRight(name, colWidth[i])
 		wide += len(gap) + colWidth[i]
@@ -250,7 +250,7 @@ func (t *terminal) stacked(rows []tableRow) {
 	for _, r := range rows {
 		for i, s := range r.entries {
 			p.fit(s)
-			name = max(name, width(clean(t.Columns[i].Target.Name)))
+			name = max(name, width(clean(t.Columns[i].Name())))
 		}
 	}
 	for _, r := range rows {
@@ -267,7 +267,7 @@ func (t *terminal) stacked(rows []tableRow) {
 			if s.noSign && s.ratio == "" {
 				continue
 			}
-			t.line("%s  %s  %s", indent, padRight(clean(t.Columns[i].Target.Name), name), t.entry(s, p))
+			t.line("%s  %s  %s", indent, padRight(clean(t.Columns[i].Name()), name), t.entry(s, p))
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (b *workbook) figures(s string, row int, head string, rows []*Row, label fu
 	b.put(s, 1, row, head, b.head)
 	b.put(s, 2, row, clean(b.Run.Baseline), b.head)
 	for i, c := range b.Columns {
-		b.put(s, 3+i, row, c.Target.Name, b.head)
+		b.put(s, 3+i, row, c.Name(), b.head)
 	}
 	row++
 	for _, r := range rows {

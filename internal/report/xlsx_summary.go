@@ -57,7 +57,7 @@ func (b *workbook) ratios(s string, row int) int {
 	b.put(s, 2, row+1, clean(b.Run.Baseline), b.head)
 	for i, c := range b.Columns {
 		at := 3 + 4*i
-		b.put(s, at, row, c.Target.Name, b.label)
+		b.put(s, at, row, c.Name(), b.label)
 		for j, h := range []string{"ratio", "low", "high", "verdict"} {
 			b.put(s, at+j, row+1, h, b.head)
 		}
