@@ -9,7 +9,8 @@ interface Sentence { target: string; sign: Sign; figure: string; range: string; 
 
 /** What a family of workloads says of one candidate. */
 function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefined): Sentence {
-  const base = m.state.baseline;
+  // A mount is compared with the environment it is in, where the plan says so.
+  const base = cells[0]?.baseline ?? m.state.baseline;
   const emulated = m.target(target)?.emulated ? ", on an emulated CPU" : "";
   const error = m.target(target)?.error;
   const left = cells.filter((c) => !ranked(c)).length;

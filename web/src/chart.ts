@@ -39,6 +39,12 @@ export function drawAll(inside: Element): void {
   for (const p of [...pending.values()]) if (inside.contains(p.figure) && p.figure.offsetParent !== null) p.draw();
 }
 
+/** Stops watching charts that are about to leave the page. */
+export function forget(inside: Element): void {
+  for (const [figure] of [...pending]) if (inside.contains(figure)) { pending.delete(figure); near?.unobserve(figure); }
+  for (const stage of inside.querySelectorAll(".stage")) widths?.unobserve(stage);
+}
+
 export function chart(spec: ChartSpec): HTMLElement {
   const stage = h("div", { class: "stage" });
   if (spec.height) stage.style.minHeight = `${spec.height}px`;

@@ -69,7 +69,8 @@ function block<T>(id: string): T | null {
   return text ? (JSON.parse(text) as T | null) : null;
 }
 
-export const readData = (): Data | null => block<Data>("tare-data");
+/** The data of the page, or the mark that it is to ask its run for them. */
+export const readData = (): Data | { live: true } | null => block<Data | { live: true }>("tare-data");
 
 let trials: Map<string, Series> | undefined;
 let names: string[] = [];
@@ -82,6 +83,13 @@ export function seriesOf(workload: string): Series | undefined {
     trials = new Map((all?.series ?? []).map((x) => [x.workload, x]));
   }
   return trials.get(workload);
+}
+
+/** Takes in what a run says of its trials: whole series, of the workloads that have more than before. */
+export function learn(more: Trials): void {
+  trials ??= new Map();
+  names = more.targets;
+  for (const x of more.series) trials.set(x.workload, x);
 }
 
 export const targetName = (i: number): string => names[i] ?? "?";

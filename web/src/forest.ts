@@ -90,6 +90,9 @@ function ticks(low: number, high: number, room: number): number[] {
 
 const label = (v: number) => `${v >= 10000 ? v.toExponential(0) : Number(v.toPrecision(3))}×`;
 
+/** The candidate, and after a stroke what it is compared with where that is not the baseline of the page. */
+export const named = (m: Model, c: Cell): string => (c.baseline === m.state.baseline ? c.target : `${c.target}/${c.baseline}`);
+
 export function describe(c: Cell): string {
   const sign = signOf(c);
   const lines = [`${c.workload} · ${c.target}${c.primary ? "" : ` · ${c.metric}`}`];
@@ -105,14 +108,14 @@ export function describe(c: Cell): string {
 function figure(m: Model, family: string, rows: Cell[], domain: [number, number]): HTMLElement {
   const metrics = m.state.metric !== "";
   return chart({
-    title: `${capital(family)}: cost against ${m.state.baseline}`,
+    title: `${capital(family)}: cost against ${m.state.baseline}${rows.some((c) => c.baseline !== m.state.baseline) ? ", or what stands after the stroke" : ""}`,
     file: `forest-${family}`,
     className: "forest",
     height: 60 + rows.length * 26,
     draw: (width) => draw(m, rows, domain, width),
     table: () => ({
       head: ["Workload", "Target", ...(metrics ? ["Metric"] : []), "Verdict", "Ratio", "Interval", "Candidate", "Baseline", "Blocks", "Margin"],
-      rows: rows.map((c): Child[] => [c.workload, c.target, ...(metrics ? [c.metric] : []), `${signs[signOf(c)].glyph} ${signs[signOf(c)].word}`, ranked(c) ? ratio(c.ratio) : "",
+      rows: rows.map((c): Child[] => [c.workload, named(m, c), ...(metrics ? [c.metric] : []), `${signs[signOf(c)].glyph} ${signs[signOf(c)].word}`, ranked(c) ? ratio(c.ratio) : "",
         ranked(c) ? interval(c.low, c.high) : "", c.center ? quantity(c.center, c.unit) : "", c.baseline_center ? quantity(c.baseline_center, c.unit) : "", c.blocks, percent(c.margin)]),
       figures: metrics ? 4 : 3,
     }),
@@ -122,8 +125,8 @@ function figure(m: Model, family: string, rows: Cell[], domain: [number, number]
 function draw(m: Model, rows: Cell[], domain: [number, number], width: number): Drawing {
   const narrow = width < 620;
   const { by } = m.state;
-  const groupOf = (c: Cell) => (by === "workload" ? c.workload : c.target);
-  const rowOf = (c: Cell) => (by === "workload" ? c.target : c.workload) + (m.state.metric !== "" && !c.primary ? ` · ${c.metric}` : "");
+  const groupOf = (c: Cell) => (by === "workload" ? c.workload : named(m, c));
+  const rowOf = (c: Cell) => (by === "workload" ? named(m, c) : c.workload) + (m.state.metric !== "" && !c.primary ? ` · ${c.metric}` : "");
   // Both columns are as wide as the whole section needs, so that the axes of its charts stand below each other.
   const all = m.shown();
   const names = narrow ? 0 : Math.min(width * 0.27, 16 + Math.max(40, ...unique(all.map(groupOf)).map((t) => extent(t, true))));

@@ -1,5 +1,5 @@
 /**
- * The report page. It reads the two data blocks of its own file, and opens with the answer; everything below waits until
+ * The report page, of a run that is over or (live.ts) of one that goes on. It reads the two data blocks of its own file, and opens with the answer; everything below waits until
  * it is scrolled to or opened.
  */
 import "./style.css";
@@ -11,6 +11,7 @@ import { h, replace, safe } from "./dom";
 import { cards, disks, durability, facts } from "./environments";
 import { forest } from "./forest";
 import { duration, plural } from "./format";
+import { follow } from "./live";
 import { method, repeat, warnings } from "./method";
 import { costModels, sizes } from "./sizes";
 import { Model } from "./state";
@@ -51,12 +52,13 @@ function masthead(m: Model, links: [string, string][]): HTMLElement {
     h("nav", { "aria-label": "Parts of this report" }, links.map(([id, title]) => h("a", { href: `#${id}` }, title))));
 }
 
-export function show(root: HTMLElement, data: Data): Model {
-  const m = new Model(data);
+/** Draws a report. With live it says that it is served by a run; was is what the run showed before, whose choices stay. */
+export function show(root: HTMLElement, data: Data, live = false, was?: Model): Model {
+  const m = new Model(data, was);
   const made = parts.map((p) => ({ ...p, e: p.make(m) }));
   const links = made.flatMap(({ e, title }): [string, string][] => (e && title ? [[e.id, title]] : []));
   replace(root, h("a", { class: "skip", href: "#answer" }, "To the answer"), masthead(m, links), h("main", {}, made.map(({ e }) => e)),
-    h("footer", {}, h("p", {}, "Made by tare ", data.result.run.version, ". This file is complete: it asks nothing of any network.")));
+    h("footer", {}, h("p", {}, "Made by tare ", data.result.run.version, live ? ". The run itself serves this page, to this machine only." : ". This file is complete: it asks nothing of any network.")));
   m.onChange(() => {
     for (const p of made) {
       if (!p.again || !p.e) continue;
@@ -71,11 +73,15 @@ export function show(root: HTMLElement, data: Data): Model {
 
 function start(): void {
   const root = document.getElementById("page")!;
-  let data: Data | null = null;
+  let data: ReturnType<typeof readData> = null;
   try {
     data = readData();
   } catch (e) {
     replace(root, h("p", { class: "boot" }, `The data of this report cannot be read, so the file is damaged: ${String(e)}`));
+    return;
+  }
+  if (data && "live" in data) {
+    follow(root, format, show);
     return;
   }
   if (!data || data.format !== format) {

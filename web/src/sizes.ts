@@ -85,7 +85,7 @@ function values(m: Model, g: Sweep, cells: Cell[]): Value[] {
   const seen = new Set<string>();
   for (const c of cells) {
     const p = at.get(c.workload)!;
-    if (!seen.has(c.workload) && c.baseline_center > 0) {
+    if (!seen.has(c.workload) && c.baseline_center > 0 && c.baseline === m.state.baseline) {
       seen.add(c.workload);
       out.push({ target: m.state.baseline, bs: p.bs, size: p.size, v: c.baseline_center });
     }

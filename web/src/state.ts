@@ -20,7 +20,8 @@ export class Model {
   private byName: Map<string, Target>;
   private place: Map<string, number>;
 
-  constructor(readonly data: Data) {
+  /** The data of a running run come again and again; was is the model of the last ones, whose choices stay. */
+  constructor(readonly data: Data, was?: Model) {
     const r = data.result;
     this.families = [...new Set(r.cells.map((c) => c.family))];
     this.byName = new Map(r.targets.map((t) => [t.name, t]));
@@ -28,6 +29,12 @@ export class Model {
     this.state = {
       baseline: r.run.baseline, targets: new Set(r.targets.map((t) => t.name)), families: new Set(this.families),
       metric: "", by: "workload", order: "plan",
+    };
+    if (!was) return;
+    const keep = (all: string[], before: string[], chosen: Set<string>) => new Set(all.filter((x) => chosen.has(x) || !before.includes(x)));
+    this.state = {
+      ...was.state, baseline: this.byName.has(was.state.baseline) ? was.state.baseline : r.run.baseline,
+      targets: keep([...this.byName.keys()], [...was.byName.keys()], was.state.targets), families: keep(this.families, was.families, was.state.families),
     };
   }
 
