@@ -40,6 +40,7 @@ type runFlags struct {
 	strict  bool
 	ascii   bool
 	details bool
+	ui      uiFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -67,6 +68,10 @@ to those of the plan, or select from them where all are bare names that the plan
 			if f.quick && f.full {
 				return usagef("--quick and --full exclude each other")
 			}
+			if err := f.ui.open(a.err, f.dryRun); err != nil {
+				return err
+			}
+			defer f.ui.close(c.Context(), a.err)
 			if f.resume != "" {
 				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
 					if c.Flags().Changed(name) {
@@ -104,6 +109,7 @@ to those of the plan, or select from them where all are bare names that the plan
 	fl.Uint64Var(&f.plan.Seed, "seed", 0, "seed of order and data [random, recorded]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted run: its bundle")
+	f.ui.register(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
 	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed")
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
@@ -222,6 +228,7 @@ type session struct {
 func (a *app) carryOut(ctx context.Context, s session) (err error) {
 	began := time.Now()
 	result, runErr := a.execute(ctx, s)
+	s.flags.ui.finish(result, runErr)
 	state := bundle.Finished
 	if runErr != nil {
 		state = bundle.Interrupted
@@ -270,6 +277,7 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 		c.Prior, c.PriorTargets = s.trials, s.prior.Environments
 		c.Header.Seconds = s.prior.Manifest.Seconds
 	}
+	s.flags.ui.attach(&c, s.dir)
 	return schedule.Run(ctx, c)
 }
 

@@ -117,7 +117,7 @@ func TestHTMLTrials(t *testing.T) {
 		trial(7, 4, "vm", "", 5), record.Trial{Seq: 8, Session: 1, Block: 4, Workload: "w", Discarded: "steal"})
 	m := NewModel(&compare.Result{Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
 	m.Trials = trials
-	x := pageTrials(m)
+	x := pageTrials(m, nil)
 	if len(x.Series) != 1 {
 		t.Fatalf("%d series", len(x.Series))
 	}
