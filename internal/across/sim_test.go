@@ -1,0 +1,131 @@
+package across
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"tare/internal/record"
+	"tare/internal/stats"
+)
+
+// draw is one side's cell: blocks of ln(candidate/baseline) around a true value, estimated as package compare does.
+func draw(r *rand.Rand, truth, sd float64, blocks int, alpha float64, noise func(*rand.Rand) float64) input {
+	d := make([]float64, blocks)
+	null := make([]float64, blocks)
+	for i := range d {
+		d[i] = truth + sd*noise(r)
+		null[i] = sd * noise(r)
+	}
+	e := stats.EstimateCenter([][]float64{d}, alpha)
+	spread, _ := stats.NullSpread([][]float64{null})
+	return input{alpha: alpha, units: blocks, null: spread, same: 0.02,
+		ratio: record.Ratio{Center: math.Exp(e.Center), Low: math.Exp(e.Low), High: math.Exp(e.High), Level: 0.95, Blocks: blocks}}
+}
+
+var noises = map[string]func(*rand.Rand) float64{
+	"normal":   func(r *rand.Rand) float64 { return r.NormFloat64() },
+	"spikes":   func(r *rand.Rand) float64 { return spiky(r) },
+	"two-mode": func(r *rand.Rand) float64 { return float64(2*r.IntN(2)-1) + 0.2*r.NormFloat64() },
+}
+
+func spiky(r *rand.Rand) float64 {
+	v := r.NormFloat64()
+	if r.Float64() < 0.1 {
+		v += math.Copysign(8, r.Float64()-0.5) // a spike hits candidate or baseline
+	}
+	return v
+}
+
+// TestSimulationLevelAndCoverage holds the interval of a change to its level and the verdict to its error rate, with few
+// and with many blocks, alike and not.
+func TestSimulationLevelAndCoverage(t *testing.T) {
+	const runs = 2000
+	alpha := stats.LookAlpha([]int{10, 15, 20, 30}, 0.05)
+	for name, noise := range noises {
+		for _, n := range [][2]int{{10, 10}, {10, 30}, {30, 30}} {
+			t.Run(fmt.Sprintf("%s %d and %d blocks", name, n[0], n[1]), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(7, uint64(100*n[0]+n[1])))
+				covered, different, same := 0, 0, 0
+				for range runs {
+					a := draw(r, math.Log(2), 0.01, n[0], alpha, noise)
+					b := draw(r, math.Log(2), 0.02, n[1], alpha, noise)
+					d := decide(a, b, 0.01)
+					if d.Low <= 1 && 1 <= d.High {
+						covered++
+					}
+					if d.Verdict == record.Different {
+						different++
+					}
+					// A real change of 5 % must never be called the same.
+					if shifted := decide(a, draw(r, math.Log(2.1), 0.02, n[1], alpha, noise), 0.01); shifted.Verdict == record.Equivalent {
+						same++
+					}
+				}
+				if share := float64(covered) / runs; share < 0.97 {
+					t.Errorf("the interval of level %.3f holds the truth in %.3f of the cases", 1-alpha, share)
+				}
+				if share := float64(different) / runs; share > 0.005 {
+					t.Errorf("DIFFERENT in %.4f of the cases without a change", share)
+				}
+				if share := float64(same) / runs; share > 0.001 {
+					t.Errorf("EQUIVALENT in %.4f of the cases with a change of 5 %%", share)
+				}
+			})
+		}
+	}
+}
+
+// TestSimulationFamily holds a report of sixty cells to one false claim in twenty reports.
+func TestSimulationFamily(t *testing.T) {
+	const reports, cells = 200, 60
+	alpha := stats.LookAlpha([]int{10, 15, 20, 30}, 0.05)
+	r := rand.New(rand.NewPCG(3, 4))
+	wrong := 0
+	for range reports {
+		var family []*decision
+		for range cells {
+			d := decide(draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), 0.01)
+			family = append(family, &d)
+		}
+		confirm(family, cells, 0.01)
+		for _, d := range family {
+			if d.Verdict == record.Different {
+				wrong++
+				break
+			}
+		}
+	}
+	if wrong > reports/20 {
+		t.Errorf("%d of %d reports without a change claim one", wrong, reports)
+	}
+}
+
+func TestSimulationPower(t *testing.T) {
+	const runs = 500
+	alpha := stats.LookAlpha([]int{10, 15, 20, 30}, 0.05)
+	r := rand.New(rand.NewPCG(5, 6))
+	found := 0
+	for range runs {
+		d := decide(draw(r, 0.7, 0.01, 20, alpha, noises["normal"]), draw(r, 0.7+math.Log(1.05), 0.01, 20, alpha, noises["normal"]), 0.01)
+		if d.Verdict == record.Different && d.Center > 1 {
+			found++
+		}
+	}
+	if found < runs*95/100 {
+		t.Errorf("a change of 5 %% at 1 %% noise was found in %d of %d", found, runs)
+	}
+}
+
+func TestMover(t *testing.T) {
+	// Newcombe's own form: distances of 3 and 4 give 5.
+	low, high := mover(side{1, 0.5, 5}, side{10, 7, 12})
+	if low != 9-5 || high != 9+math.Hypot(2, 0.5) {
+		t.Errorf("[%v, %v]", low, high)
+	}
+	low, high = mover(side{0, math.Inf(-1), math.Inf(1)}, side{1, 0, 2})
+	if !math.IsInf(low, -1) || !math.IsInf(high, 1) {
+		t.Errorf("without ends: [%v, %v]", low, high)
+	}
+}
