@@ -54,6 +54,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	defer func() {
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
+		err = errors.Join(err, a.probes.close(tidy))
 		for _, r := range a.rooms {
 			if e := r.removeAll(tidy); e != nil {
 				err = errors.Join(err, e)
@@ -113,6 +114,7 @@ type server struct {
 	runID    string
 	rooms    map[string]*rooms // by Job.Root; "" is the agent's own choice
 	mounts   mounts
+	probes   probes
 	welcome  bool
 	leaving  bool
 	byeTrial uint32
@@ -163,6 +165,8 @@ func (a *server) serve(ctx context.Context, f wire.Frame) error {
 		return a.release(ctx, f)
 	case wire.TypeMount:
 		return a.mount(ctx, f)
+	case wire.TypeProbe:
+		return a.probe(ctx, f)
 	case wire.TypeCancel:
 		return nil // it crossed the result of the trial it meant
 	case wire.TypeBye:

@@ -1,0 +1,205 @@
+// Package probe performs single file operations on one side of a folder that two systems share: open this, write that,
+// tell me when you see it.
+//
+// The same code runs inside an environment, asked over the wire, and in the controller on the host's folder, so that what
+// differs is the folder and not the asker. It is opinionated about harm: everything happens below one private directory,
+// which no name and no symbolic link leads out of; every request is bounded in size, number and time; an operation that
+// the kernel never returns from costs one goroutine and makes the side refuse further work, not hang; and Close closes
+// what is open and removes what was made. What the answers mean, package card knows.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Side is one of the two systems that look at a folder.
+type Side interface {
+	// Do carries out one operation. An operation that the file system refuses is told in Reply.Fault; the error says that
+	// the side could not be asked or did not answer before ctx was done.
+	Do(ctx context.Context, r Request) (Reply, error)
+}
+
+// Op names an operation.
+type Op string
+
+// The operations. Name, To and Handle are those of Request; names are relative to the side's directory.
+const (
+	Begin Op = "begin" // make a private directory below Root; an agent's first request. Reply.Dir is its path below Root
+	Join  Op = "join"  // use the directory Name below Root, which the other side made or a copying program brought; End removes it
+	End   Op = "end"   // close everything and remove the directory
+
+	Nop      Op = "nop"      // for the round trip
+	Open     Op = "open"     // Name with Flags and Mode; Reply.Handle
+	CloseOp  Op = "close"    // Handle, of a file, map or watch
+	Write    Op = "write"    // Data at Offset of Handle
+	Read     Op = "read"     // Size bytes at Offset of Handle; Reply.Data, shorter at the end
+	Put      Op = "put"      // open Name for writing, made or emptied, write Data and close it: what saving a file does
+	Get      Op = "get"      // open Name, read Size bytes and close it
+	Flush    Op = "flush"    // Count times: write Size bytes at 0 of Handle, and fdatasync when Sync is set; Reply.NS, one each
+	Truncate Op = "truncate" // Handle to Size
+	Seek     Op = "seek"     // Offset of the first hole (Hole set) or data of Handle at or after Offset; Reply.Offset
+	Stat     Op = "stat"     // Name or Handle; Reply.Stat. Follow follows a link
+	List     Op = "list"     // directory Name with the types the system call told; Reply.Entries
+	Mkdir    Op = "mkdir"    // Name
+	Rename   Op = "rename"   // Name to To, over what is there
+	Remove   Op = "remove"   // Name
+	Link     Op = "link"     // hard link To of Name
+	Symlink  Op = "symlink"  // Name, a link that holds To
+	Readlink Op = "readlink" // Name; Reply.Data
+	Chmod    Op = "chmod"    // Name to Mode
+	Access   Op = "access"   // whether Name, in the directory itself, may be executed
+	Times    Op = "times"    // set Name's time of modification to TimeNS
+	SetXattr Op = "setxattr" // attribute To of Handle to Data
+	GetXattr Op = "getxattr" // attribute To of Handle; Reply.Data
+	Lock     Op = "lock"     // Handle by Kind, exclusive, without waiting: EAGAIN when somebody else holds it
+	Unlock   Op = "unlock"   // Handle by Kind
+	Map      Op = "map"      // Size bytes of Handle, shared, for writing too when Sync is set; Reply.Handle
+	Poke     Op = "poke"     // Data at Offset of the map Handle; msync when Sync is set
+	Peek     Op = "peek"     // Size bytes at Offset of the map Handle; Reply.Data
+	Watch    Op = "watch"    // the side's directory, with inotify; Reply.Handle
+	Events   Op = "events"   // wait at most TimeoutNS until the watch Handle tells of Name; Reply.Seen, Reply.Names
+	Wait     Op = "wait"     // look at Name until Until holds, at most TimeoutNS; Reply.Seen, Reply.WaitedNS
+	Race     Op = "race"     // Threads threads do Kind over and over for TimeoutNS; Reply.Count in Reply.WaitedNS
+	Claim    Op = "claim"    // make Name-0 to Name-(Count-1), each only if it is new; Reply.Count it was first with
+	Fill     Op = "fill"     // write Count files of Data below Name; Reply.Count
+	Verify   Op = "verify"   // Reply.Count of the files of Fill that hold Data
+)
+
+// Flag says how to open a file.
+type Flag uint
+
+// The flags, as of open(2). Without ForWriting a file is opened for reading.
+const (
+	ForWriting Flag = 1 << iota // and reading
+	Create
+	Exclusive
+	Empty
+	Append
+	Direct   // past the page cache: O_DIRECT
+	allFlags = 1<<iota - 1
+)
+
+// The kinds of Lock and Race.
+const (
+	Flock        = "flock"  // flock(2)
+	Fcntl        = "fcntl"  // fcntl(2) on the open file: an OFD lock, POSIX where the system has none
+	RaceStat     = "stat"   // stat of a file of the thread's own
+	RaceCreate   = "create" // make and delete a file of the thread's own
+	UntilThere   = "there"  // Name exists
+	UntilGone    = "gone"   // Name does not exist
+	UntilSize    = "size"   // Name has Size bytes
+	UntilData    = "data"   // Name begins with Data when it is opened now
+	UntilMapData = "map"    // the map Handle begins with Data
+)
+
+// Limits of a request. They bound what a confused or hostile controller costs a side.
+const (
+	MaxData    = 64 << 10 // bytes read, written or mapped at once
+	MaxCount   = 20000    // files
+	MaxThreads = 16
+	MaxTime    = 60e9    // ns
+	MaxOffset  = 1 << 40 // bytes; a hole may be large
+	maxHandles = 64
+	maxEntries = 1024
+	maxName    = 1024 // bytes of a path
+	maxDepth   = 8    // names in it
+	maxRoot    = 4096
+)
+
+// Request asks for one operation. Fields that an operation does not use are ignored. Names are bytes, not text: a name
+// that is no UTF-8 is one of the things to try.
+type Request struct {
+	Op        Op     `json:"op"`
+	Root      string `json:"root,omitempty"`
+	Name      []byte `json:"name,omitempty"`
+	To        []byte `json:"to,omitempty"`
+	Handle    int    `json:"handle,omitempty"`
+	Flags     Flag   `json:"flags,omitempty"`
+	Mode      uint32 `json:"mode,omitempty"`
+	Offset    int64  `json:"offset,omitempty"`
+	Size      int64  `json:"size,omitempty"`
+	Data      []byte `json:"data,omitempty"`
+	Count     int    `json:"count,omitempty"`
+	Threads   int    `json:"threads,omitempty"`
+	Kind      string `json:"kind,omitempty"`
+	Until     string `json:"until,omitempty"`
+	Sync      bool   `json:"sync,omitempty"`
+	Hole      bool   `json:"hole,omitempty"`
+	Follow    bool   `json:"follow,omitempty"`
+	TimeNS    int64  `json:"time_ns,omitempty"`    // Unix ns
+	TimeoutNS int64  `json:"timeout_ns,omitempty"` // of the operations that wait
+}
+
+// Reply is the answer.
+type Reply struct {
+	Fault   *Fault   `json:"fault,omitempty"`
+	Dir     string   `json:"dir,omitempty"`
+	Handle  int      `json:"handle,omitempty"`
+	Offset  int64    `json:"offset,omitempty"`
+	Data    []byte   `json:"data,omitempty"`
+	Stat    *Status  `json:"stat,omitempty"`
+	Entries []Entry  `json:"entries,omitempty"`
+	Names   []string `json:"names,omitempty"` // of Events, quoted where they are no text
+	NS      []int64  `json:"ns,omitempty"`
+	Seen    bool     `json:"seen,omitempty"`
+	Polls   int      `json:"polls,omitempty"`
+	// WaitedNS is how long an operation that waits or races took, by the monotonic clock of its side.
+	WaitedNS int64 `json:"waited_ns,omitempty"`
+	// GapNS is the time between the look that saw it and the one before, which saw nothing: how exact WaitedNS is.
+	GapNS int64 `json:"gap_ns,omitempty"`
+	Count int   `json:"count,omitempty"`
+	CPUs  int   `json:"cpus,omitempty"` // threads that the side can really run at once; of Race
+}
+
+// Status is what stat tells.
+type Status struct {
+	Size    int64       `json:"size"`
+	MtimeNS int64       `json:"mtime_ns"` // Unix ns
+	Ino     uint64      `json:"ino"`
+	Nlink   uint64      `json:"nlink"`
+	Mode    fs.FileMode `json:"mode"`
+	Blocks  int64       `json:"blocks"` // of 512 bytes; -1 where the system does not tell
+}
+
+// Entry is a name in a directory.
+type Entry struct {
+	Name []byte `json:"name"`
+	Type string `json:"type"` // "file", "directory", "link", "other", or "unknown" when the file system did not say
+}
+
+// Fault is an operation that a file system, or its system, refused.
+type Fault struct {
+	Code    string `json:"code"` // the error's name: "EEXIST"; "EUNSUPPORTED" where this build cannot ask
+	Message string `json:"message"`
+}
+
+func (f *Fault) Error() string { return f.Message }
+
+// Unsupported is the code of an operation that this platform's build does not have.
+const Unsupported = "EUNSUPPORTED"
+
+// ErrUnsupported is such an operation.
+var ErrUnsupported = errors.New("this system's build of tare cannot try it")
+
+// fault turns an error of a file operation into what is told of it.
+func fault(op Op, err error) *Fault {
+	code := errorName(err)
+	switch {
+	case code != "":
+	case errors.Is(err, ErrUnsupported):
+		code = Unsupported
+	case errors.Is(err, fs.ErrNotExist):
+		code = "ENOENT"
+	case errors.Is(err, fs.ErrExist):
+		code = "EEXIST"
+	case errors.Is(err, os.ErrPermission):
+		code = "EACCES"
+	default:
+		code = "EIO"
+	}
+	return &Fault{code, fmt.Sprintf("%s: %v", op, err)}
+}

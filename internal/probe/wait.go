@@ -1,0 +1,103 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// The pause between two looks: short at first, so that a short lag is seen exactly, then a sixteenth of what has passed,
+// so that a long one costs little of a CPU that is being watched.
+const (
+	shortestPause = 500 * time.Microsecond
+	longestPause  = 25 * time.Millisecond
+)
+
+// wait looks until what the request names is so. That it is not within the time is an answer, not a fault.
+func (b *Box) wait(ctx context.Context, r *Request, reply *Reply) error {
+	look, err := b.look(r)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	last := began
+	for {
+		seen, err := look()
+		now := time.Now()
+		reply.Polls++
+		reply.WaitedNS = int64(now.Sub(began))
+		if err != nil {
+			return err
+		}
+		if seen {
+			reply.Seen, reply.GapNS = true, int64(now.Sub(last))
+			return nil
+		}
+		if reply.WaitedNS >= r.TimeoutNS {
+			return nil
+		}
+		last = now
+		if !sleep(ctx, min(max(now.Sub(began)/16, shortestPause), longestPause)) {
+			return nil
+		}
+	}
+}
+
+// look returns the question that a wait asks over and over.
+func (b *Box) look(r *Request) (func() (bool, error), error) {
+	if r.Until == UntilMapData {
+		m, err := held[*mapping](b, r.Handle)
+		if err != nil {
+			return nil, err
+		}
+		return func() (bool, error) { return bytes.HasPrefix(m.memory, r.Data), nil }, nil
+	}
+	name := string(r.Name)
+	if name == "" {
+		return nil, errors.New("there is no name to look at")
+	}
+	exists := func() (bool, error) {
+		_, err := b.root.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	switch r.Until {
+	case UntilThere:
+		return exists, nil
+	case UntilGone:
+		return func() (bool, error) {
+			there, err := exists()
+			return !there, err
+		}, nil
+	case UntilSize:
+		return func() (bool, error) {
+			info, err := b.root.Lstat(name)
+			return err == nil && info.Size() == r.Size, err
+		}, nil
+	case UntilData:
+		return func() (bool, error) {
+			var got Reply
+			// While the other side replaces it, a file may be gone for a moment, or its handle stale.
+			err := b.get(context.Background(), &Request{Name: r.Name, Size: int64(len(r.Data))}, &got)
+			return err == nil && bytes.Equal(got.Data, r.Data), nil
+		}, nil
+	}
+	return nil, fmt.Errorf("cannot wait until %q", clip(r.Until))
+}
+
+// sleep returns false when ctx is done first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
