@@ -11,11 +11,7 @@ test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io p
 	postgresql postgresql-contrib
 	nfs-ganesha nfs-ganesha-vfs samba sshfs rsync chromium fonts-dejavu-core bzip2 xfsprogs btrfs-progs dosfstools attr) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
-bench) packages=(fio sysbench mbw hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2)
-	# iozone is in Debian's non-free component, which not everybody has; without it, its rows say so.
-	if apt-cache show iozone3 >/dev/null 2>&1; then
-		packages+=(iozone3)
-	fi ;;
+bench) packages=(fio sysbench mbw hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2) ;;
 *)
 	echo "usage: scripts/deps.sh [test|demo|bench]" >&2
 	exit 2
@@ -24,6 +20,11 @@ esac
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 	exit 0
+fi
+
+# iozone is in Debian's non-free component, which not everybody has: without it, its rows and comparisons say so.
+if [ "${1:-test}" != demo ] && apt-cache show iozone3 >/dev/null 2>&1; then
+	packages+=(iozone3)
 fi
 
 # A virtual machine of the machine's own kind is what demo boots.
