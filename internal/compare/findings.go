@@ -17,94 +17,78 @@ const (
 	Withhold = "withheld" // the reason why cells have no verdict
 )
 
-// suspiciousBelow is the ratio below which a candidate that writes is suspected of not writing.
-const suspiciousBelow = 0.9
-
-// writing lists the kinds whose work ends on a medium.
-var writing = []string{"fs.seqwrite", "fs.randwrite", "fs.smallfiles"}
-
-// findings tells what a reader must know of the whole run, the gravest first.
-func (e *evaluation) findings(r *Result) []Finding {
-	var out []Finding
-	out = append(out, e.openFindings(r)...)
-	out = append(out, clockFindings(r)...)
-	out = append(out, withheldFindings(r)...)
-	out = append(out, emulatedFindings(r)...)
-	out = append(out, e.hostFindings(r)...)
-	out = append(out, fasterFindings(r)...)
-	out = append(out, e.pagesFindings()...)
-	out = append(out, e.runFindings(r)...)
-	return out
-}
-
-func (e *evaluation) openFindings(r *Result) []Finding {
+// openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that.
+func openFindings(_ *evaluation, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if t.Error != nil {
-			out = append(out, Finding{
-				Code: "target-failed", Severity: Attend, Targets: []string{t.Name},
-				Text:   fmt.Sprintf("%s did not open: %s", t.Name, t.Error.Message),
-				Remedy: "the evidence is in the bundle's console folder; `tare doctor` says what is missing",
-			})
+		if t.Error == nil || lacksNFSUDP(t) {
+			continue
 		}
+		out = append(out, Finding{
+			Targets: []string{t.Name},
+			Text:    fmt.Sprintf("%s did not open: %s", t.Name, t.Error.Message),
+			Remedy:  "the evidence is in the bundle's console folder; `tare doctor` says what is missing",
+		})
+	}
+	return out
+}
+
+func retryFindings(_ *evaluation, r *Result) []Finding {
+	var out []Finding
+	for i := range r.Targets {
+		t := &r.Targets[i]
 		if n := len(t.Retries); n > 0 {
 			out = append(out, Finding{
-				Code: "boot-retried", Severity: Info, Targets: []string{t.Name},
-				Text:   fmt.Sprintf("%s opened at attempt %d; the first: %s", t.Name, n+1, t.Retries[0].Message),
-				Remedy: "the console of each attempt is in the bundle",
+				Targets: []string{t.Name},
+				Text:    fmt.Sprintf("%s opened at attempt %d; the first: %s", t.Name, n+1, t.Retries[0].Message),
+				Remedy:  "the console of each attempt is in the bundle",
 			})
 		}
 	}
 	return out
 }
 
-func clockFindings(r *Result) []Finding {
+// clockFindings tells of wrong clocks, and of the cells whose figures cannot be restated.
+func clockFindings(_ *evaluation, r *Result) []Finding {
+	const code = "clock-wrong"
 	var out []Finding
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		for _, w := range t.Warnings {
-			if w.Code == "clock-wrong" {
-				out = append(out, Finding{Code: w.Code, Severity: Attend, Targets: []string{t.Name}, Text: w.Text, Remedy: w.Remedy})
+			if w.Code == code {
+				out = append(out, Finding{Targets: []string{t.Name}, Text: w.Text, Remedy: w.Remedy})
 			}
 		}
 	}
-	return out
+	return append(out, withheldFindings(r, code)...)
 }
 
-// withheldFindings says for each reason and target which workloads have no verdict.
-func withheldFindings(r *Result) []Finding {
+// withheldFindings says for each target which workloads have no verdict because of a gate.
+func withheldFindings(r *Result, code string) []Finding {
 	var out []Finding
-	at := map[[2]string]int{}
+	at := map[string]int{}
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if c.Verdict != record.Withheld {
 			continue
 		}
 		for _, w := range c.Warnings {
-			if !forbids(w.Code) {
+			if w.Code != code {
 				continue
 			}
-			k := [2]string{w.Code, c.Target}
-			if n, ok := at[k]; ok {
+			if n, ok := at[c.Target]; ok {
 				addWorkload(&out[n], c.Workload)
 				continue
 			}
-			at[k] = len(out)
+			at[c.Target] = len(out)
 			out = append(out, Finding{
-				Code: w.Code, Severity: Withhold, Targets: []string{c.Target}, Workloads: []string{c.Workload},
+				Severity: Withhold, Targets: []string{c.Target}, Workloads: []string{c.Workload},
 				Text: fmt.Sprintf("%s %s has no verdict: %s", c.Target, c.Workload, w.Text), Remedy: w.Remedy,
 			})
 		}
 	}
 	return out
-}
-
-// forbids tells whether a warning's code is a reason to withhold a verdict.
-func forbids(code string) bool {
-	return withholding[code] || withholdingOneSided[code] ||
-		code == kindRefused || code == "unequal-work" || code == "short-trials" || code == "unequal-access" || code == "clock-wrong" ||
-		code == "target-lost" || code == "given-up"
 }
 
 func addWorkload(f *Finding, label string) {
@@ -113,8 +97,8 @@ func addWorkload(f *Finding, label string) {
 	}
 }
 
-func emulatedFindings(r *Result) []Finding {
-	f := Finding{Code: "emulated", Severity: Attend, Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) where the host offers it; `tare doctor` says whether it does"}
+func emulatedFindings(_ *evaluation, r *Result) []Finding {
+	f := Finding{Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) where the host offers it; `tare doctor` says whether it does"}
 	for i := range r.Targets {
 		if r.Targets[i].Emulated {
 			f.Targets = append(f.Targets, r.Targets[i].Name)
@@ -135,58 +119,44 @@ func emulatedFindings(r *Result) []Finding {
 	return []Finding{f}
 }
 
-// hostFindings tells how well the host repeats itself.
-func (e *evaluation) hostFindings(r *Result) []Finding {
-	noisy := Finding{Code: "noisy-host", Severity: Attend, Remedy: "close what else runs here, lengthen the trials (--full), or allow more blocks"}
-	biased := Finding{Code: "null-control-differs", Severity: Attend, Remedy: "look for what one trial leaves to the next: caches, dirty pages, temperature"}
+// biasedFindings tells where the host differs from itself.
+func biasedFindings(e *evaluation, r *Result) []Finding {
+	f := Finding{Remedy: "look for what one trial leaves to the next: caches, dirty pages, temperature"}
+	warned(r, "null-control-differs", &f)
+	if len(f.Workloads) == 0 {
+		return nil
+	}
+	f.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only costs far beyond that are called DIFFERENT there", e.Plan.Baseline, few(f.Workloads))
+	return []Finding{f}
+}
+
+// noisyFindings tells where the host does not repeat itself.
+func noisyFindings(_ *evaluation, r *Result) []Finding {
+	f := Finding{Remedy: "close what else runs here, lengthen the trials (--full), or allow more blocks"}
+	worst := warned(r, "noisy-host", &f)
+	if len(f.Workloads) == 0 {
+		return nil
+	}
+	f.Text = fmt.Sprintf("the host does not repeat itself within the margin: its null control spreads by up to %s in %s, and the margin is widened to twice that", percent(worst), few(f.Workloads))
+	return []Finding{f}
+}
+
+// warned adds the workloads whose deciding cells carry a warning, and returns the largest spread of the null control
+// among them.
+func warned(r *Result, code string, f *Finding) float64 {
 	worst := 0.0
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if !c.Primary {
-			continue
-		}
-		for _, w := range c.Warnings {
-			switch w.Code {
-			case noisy.Code:
-				addWorkload(&noisy, c.Workload)
-				worst = max(worst, c.NullSpread)
-			case biased.Code:
-				addWorkload(&biased, c.Workload)
-			}
+		if c.Primary && slices.ContainsFunc(c.Warnings, func(w record.Warning) bool { return w.Code == code }) {
+			addWorkload(f, c.Workload)
+			worst = max(worst, c.NullSpread)
 		}
 	}
-	var out []Finding
-	if len(biased.Workloads) > 0 {
-		biased.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only costs far beyond that are called DIFFERENT there", e.Plan.Baseline, few(biased.Workloads))
-		out = append(out, biased)
-	}
-	if len(noisy.Workloads) > 0 {
-		noisy.Text = fmt.Sprintf("the host does not repeat itself within the margin: its null control spreads by up to %s in %s, and the margin is widened to twice that", percent(worst), few(noisy.Workloads))
-		out = append(out, noisy)
-	}
-	return out
-}
-
-// fasterFindings points at candidates that write faster than the baseline's own medium.
-func fasterFindings(r *Result) []Finding {
-	var out []Finding
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		if !c.Primary || !slices.Contains(writing, c.Kind) || c.High <= 0 || c.High >= suspiciousBelow {
-			continue
-		}
-		out = append(out, Finding{
-			Code: "faster-than-baseline", Severity: Attend, Targets: []string{c.Target}, Workloads: []string{c.Workload},
-			Text: fmt.Sprintf("%s writes faster than %s in %s (cost %.2f [%.2f, %.2f]): a cache in between or an elided flush may be why",
-				c.Target, c.Baseline, c.Workload, c.Ratio.Center, c.Low, c.High),
-			Remedy: "compare with a setting that reaches the medium (cache=none, fsync=true, a volume instead of memory) before calling it an advantage",
-		})
-	}
-	return out
+	return worst
 }
 
 // pagesFindings tells where memory was measured with different page sizes.
-func (e *evaluation) pagesFindings() []Finding {
+func pagesFindings(e *evaluation, _ *Result) []Finding {
 	var out []Finding
 	for _, c := range e.cells {
 		if !c.Primary || !strings.HasPrefix(c.Kind, "memory.") || c.decision == nil {
@@ -199,7 +169,7 @@ func (e *evaluation) pagesFindings() []Finding {
 				continue
 			}
 			out = append(out, Finding{
-				Code: "huge-pages-differ", Severity: Attend, Targets: []string{c.Target}, Workloads: []string{c.Workload},
+				Targets: []string{c.Target}, Workloads: []string{c.Workload},
 				Text: fmt.Sprintf("%s: %s is %s in %s and %s in %s, which alone changes what memory costs", c.Workload,
 					strings.ReplaceAll(key, "_", " "), valuesText(a), c.Target, valuesText(b), c.Baseline),
 				Remedy: "set transparent huge pages alike on both sides (/sys/kernel/mm/transparent_hugepage/enabled) to compare memory alone",
@@ -258,43 +228,45 @@ func pageStates(c *work) []string {
 	return keys
 }
 
-func (e *evaluation) runFindings(r *Result) []Finding {
-	var out []Finding
-	if r.Run.Discarded > 0 {
-		var rules, labels []string
-		for label, blocks := range e.rules {
-			labels = append(labels, label)
-			for _, rule := range blocks {
-				if !slices.Contains(rules, rule) {
-					rules = append(rules, rule)
-				}
+func discardFindings(e *evaluation, r *Result) []Finding {
+	if r.Run.Discarded == 0 {
+		return nil
+	}
+	var rules, labels []string
+	for label, blocks := range e.rules {
+		labels = append(labels, label)
+		for _, rule := range blocks {
+			if !slices.Contains(rules, rule) {
+				rules = append(rules, rule)
 			}
 		}
-		slices.Sort(rules)
-		slices.Sort(labels)
-		out = append(out, Finding{
-			Code: "blocks-discarded", Severity: Info, Workloads: labels,
-			Text:   fmt.Sprintf("%s discarded: %s; what was measured is kept in the bundle, and each cell says what it would change", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
-			Remedy: "a quieter host, if they are many",
-		})
 	}
-	if r.Run.Failed > 0 {
-		f := Finding{
-			Code: "trials-failed", Severity: Attend,
-			Text:   plural(r.Run.Failed, "trial") + " gave no figures",
-			Remedy: "each failed trial says why in trials.ndjson; the evidence is in the console folder",
-		}
-		for i := range r.Cells {
-			if c := &r.Cells[i]; c.Primary && c.Verdict == record.Failed {
-				addWorkload(&f, c.Workload)
-				if !slices.Contains(f.Targets, c.Target) {
-					f.Targets = append(f.Targets, c.Target)
-				}
+	slices.Sort(rules)
+	slices.Sort(labels)
+	return []Finding{{
+		Workloads: labels,
+		Text:      fmt.Sprintf("%s discarded: %s; what was measured is kept in the bundle, and each cell says what it would change", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
+		Remedy:    "a quieter host, if they are many",
+	}}
+}
+
+func failedFindings(_ *evaluation, r *Result) []Finding {
+	if r.Run.Failed == 0 {
+		return nil
+	}
+	f := Finding{
+		Text:   plural(r.Run.Failed, "trial") + " gave no figures",
+		Remedy: "each failed trial says why in trials.ndjson; the evidence is in the console folder",
+	}
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Primary && c.Verdict == record.Failed {
+			addWorkload(&f, c.Workload)
+			if !slices.Contains(f.Targets, c.Target) {
+				f.Targets = append(f.Targets, c.Target)
 			}
 		}
-		out = append(out, f)
 	}
-	return out
+	return []Finding{f}
 }
 
 // plural counts things: "1 trial", "3 trials".

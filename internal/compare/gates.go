@@ -32,6 +32,8 @@ func (e *evaluation) gate(c *work) {
 	e.gateLost(c)
 	e.gateClock(c)
 	gateChecks(c)
+	e.gateDurability(c)
+	gateClient(c)
 	for _, s := range sameState {
 		a, b := stateValues(c.candidate, s.key), stateValues(c.baseline, s.key)
 		if len(a) > 0 && len(b) > 0 && !slices.Equal(a, b) {

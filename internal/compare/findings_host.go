@@ -1,0 +1,203 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// From these shares on, what the gate saw of the host is told.
+const (
+	stealTold     = 0.01 // median share of CPU stolen
+	stealBad      = 0.05 // a trial that lost this much
+	badTrials     = 0.10 // share of trials that lost it, or were throttled, to be told as a warning
+	unquietTrials = 0.50 // share of trials that began without quiet
+)
+
+// gates lists what the gate saw before each trial whose figures count.
+func (e *evaluation) gates() []*record.Gate {
+	var out []*record.Gate
+	for _, s := range e.series {
+		for _, t := range s.used {
+			if t.Gate != nil {
+				out = append(out, t.Gate)
+			}
+		}
+	}
+	return out
+}
+
+func stealFindings(e *evaluation, _ *Result) []Finding {
+	var steal []float64
+	bad := 0
+	for _, g := range e.gates() {
+		if g.Steal < 0 {
+			continue
+		}
+		steal = append(steal, g.Steal)
+		if g.Steal >= stealBad {
+			bad++
+		}
+	}
+	if len(steal) == 0 {
+		return nil
+	}
+	median := medianOf(steal)
+	if median < stealTold && float64(bad) < badTrials*float64(len(steal)) {
+		return nil
+	}
+	return []Finding{{
+		Text: fmt.Sprintf("this host is a guest itself, and other guests take its CPU: %s stolen in the median trial, %s in the worst, at least %s in %d of %d trials",
+			percent(median), percent(slices.Max(steal)), percent(stealBad), bad, len(steal)),
+		Remedy: "run where the CPU is not shared; ratios bear it better than absolute figures, because targets take turns",
+	}}
+}
+
+func throttleFindings(e *evaluation, _ *Result) []Finding {
+	n, hit := 0, 0
+	for _, g := range e.gates() {
+		if g.Throttle < 0 {
+			continue
+		}
+		n++
+		if g.Throttle > 0 {
+			hit++
+		}
+	}
+	if hit == 0 {
+		return nil
+	}
+	f := Finding{
+		Text:   fmt.Sprintf("the processors were throttled before %d of %d trials: the machine is too warm or short of power", hit, n),
+		Remedy: "cool the machine, plug it in, or fix the clock below the limit (cpupower frequency-set); do not quote absolute figures",
+	}
+	if float64(hit) < badTrials*float64(n) {
+		f.Severity = Info
+	}
+	return []Finding{f}
+}
+
+func busyFindings(e *evaluation, _ *Result) []Finding {
+	gates := e.gates()
+	busy := 0
+	reasons := map[string]int{}
+	for _, g := range gates {
+		if !g.Quiet {
+			busy++
+			reasons[g.Reason]++
+		}
+	}
+	if busy == 0 || float64(busy) < unquietTrials*float64(len(gates)) {
+		return nil
+	}
+	top := ""
+	for r, n := range reasons {
+		if r != "" && (top == "" || n > reasons[top] || n == reasons[top] && r < top) {
+			top = r
+		}
+	}
+	text := fmt.Sprintf("%d of %d trials began although the host was not quiet", busy, len(gates))
+	if top != "" {
+		text += ", most often because of " + top
+	}
+	return []Finding{{Text: text, Remedy: "close what else runs here; the null control says how much it disturbs"}}
+}
+
+// The facts in which an environment's standing cost is kept, as the controller measured it after the environment had
+// been left alone.
+const (
+	idleCPU = "idle.cpu"       // share of one CPU of the host
+	idleRSS = "idle.rss_bytes" // memory of the host
+)
+
+// idleTold is the share of one CPU from which the cost of doing nothing is a warning.
+const idleTold = 0.05
+
+func idleFindings(_ *evaluation, r *Result) []Finding {
+	var out []Finding
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		cpu, err := strconv.ParseFloat(t.Outside.Extra[idleCPU], 64)
+		if err != nil || !(cpu >= 0) || t.Of != "" {
+			continue
+		}
+		f := Finding{Targets: []string{t.Name}, Text: fmt.Sprintf("%s costs the host %s of one CPU while it does nothing", t.Name, percent(cpu))}
+		if rss, err := strconv.ParseInt(t.Outside.Extra[idleRSS], 10, 64); err == nil && rss > 0 {
+			f.Text += fmt.Sprintf(", and %d MiB of memory", rss>>20)
+		}
+		f.Remedy = "stop it when it is not used"
+		if cpu >= idleTold {
+			f.Severity = Attend
+			f.Remedy += "; look for a timer that ticks (an old guest kernel, a USB tablet device, a missing paravirtual clock)"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// cpuFindings tells where the two sides have different numbers of processors and a workload could have used them.
+func cpuFindings(e *evaluation, r *Result) []Finding {
+	var out []Finding
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		b := r.target(e.Plan.Against(t.Name))
+		if t.Baseline || b == nil || t.Of != "" && t.Of == b.Name {
+			continue
+		}
+		mine, theirs := cpusOf(r, t), cpusOf(r, b)
+		if mine == "" || theirs == "" || mine == theirs {
+			continue
+		}
+		f := Finding{Targets: []string{t.Name}, Remedy: "give both sides the same (cpus= of a virtual machine or a container), or divide by what each has: --per core"}
+		for j := range r.Cells {
+			c := &r.Cells[j]
+			w, ok := e.Plan.Workload(c.Workload)
+			if !ok || !c.Primary || c.Target != t.Name || !manyThreads(w, c.Family) {
+				continue
+			}
+			addWorkload(&f, c.Workload)
+			if c.Verdict == record.Different {
+				f.Severity = Attend
+			}
+		}
+		if len(f.Workloads) == 0 {
+			continue
+		}
+		f.Text = fmt.Sprintf("%s has %s and %s %s: %s can use more than one thread, so its ratio may be that of the processors", t.Name, mine, b.Name, theirs, few(f.Workloads))
+		out = append(out, f)
+	}
+	return out
+}
+
+// cpusOf says how many processors a target has; "" when that is not known.
+func cpusOf(r *Result, t *Target) string {
+	if t.Inside.Threads == 0 && t.Of != "" {
+		if of := r.target(t.Of); of != nil {
+			t = of
+		}
+	}
+	f := &t.Inside
+	switch {
+	case f.Threads == 0:
+		return ""
+	case f.Cores > 0:
+		return fmt.Sprintf("%s with %s", plural(f.Cores, "core"), plural(f.Threads, "thread"))
+	}
+	return plural(f.Threads, "thread")
+}
+
+// manyThreads tells whether a workload may use more than one processor. Of foreign programs that is not known.
+func manyThreads(w *plan.Workload, family string) bool {
+	if w.Params["threads"] != "" {
+		return whole(w.Params, "threads") > 1
+	}
+	switch family {
+	case "command", "web", "database", "restore":
+		return true
+	}
+	return w.Kind == "dev.build" || strings.HasPrefix(w.Kind, "sql.") || strings.HasPrefix(w.Kind, "http.")
+}

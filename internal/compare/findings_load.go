@@ -1,0 +1,143 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// The states in which a load test says how busy its two ends were: the share, 0 to 1, of the CPU time that each could
+// have used during the timed section.
+const (
+	clientShare = "client_cpu_share"
+	serverShare = "server_cpu_share"
+)
+
+// bound is the share of its CPUs from which one end of a load test is its limit.
+const bound = 0.95
+
+// gateClient withholds the verdict on a load test whose client had no CPU to spare: the figure is the client's.
+func gateClient(c *work) {
+	for _, side := range []struct {
+		target string
+		of     *series
+	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
+		share := medianState(side.of, clientShare)
+		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") { // else gateWarnings does it
+			c.withhold("client-bound", fmt.Sprintf("the load generator used %.0f %% of the CPU it had in the trials of %s: the figure is its limit and not the server's", 100*share, side.target),
+				"give the client more CPUs or threads, or the server less to do per request")
+		}
+	}
+}
+
+// medianState is the median of a numeric state over a series; NaN when no trial has it.
+func medianState(s *series, key string) float64 {
+	var x []float64
+	for _, k := range s.keys {
+		if v, err := strconv.ParseFloat(s.used[k].State[key], 64); err == nil {
+			x = append(x, v)
+		}
+	}
+	return medianOf(x)
+}
+
+// serverFindings tells where the server's CPU was the limit, which is what a comparison of environments wants.
+func serverFindings(e *evaluation, _ *Result) []Finding {
+	var out []Finding
+	at := map[string]int{}
+	for _, c := range e.cells {
+		if !c.Primary || c.decision == nil {
+			continue
+		}
+		client, server := medianState(c.candidate, clientShare), medianState(c.candidate, serverShare)
+		if !(server >= bound) || !(client < bound) {
+			continue
+		}
+		if n, ok := at[c.Target]; ok {
+			addWorkload(&out[n], c.Workload)
+			continue
+		}
+		at[c.Target] = len(out)
+		out = append(out, Finding{
+			Targets: []string{c.Target}, Workloads: []string{c.Workload},
+			Text: fmt.Sprintf("%s %s is bound by the server's CPU (%.0f %% busy, the client %.0f %%): the ratio is what serving costs there, not what the network does",
+				c.Target, c.Workload, 100*server, 100*client),
+			Remedy: "nothing; a network workload beside it tells what the network alone costs",
+		})
+	}
+	return out
+}
+
+// loadCommands tell by its command line what a workload of kind command loads.
+var (
+	networkCommand = regexp.MustCompile(`(^|[\s;&|/])(iperf3?|netperf|qperf|sockperf)\s`)
+	webCommand     = regexp.MustCompile(`(^|[\s;&|/])(wrk2?|ab|h2load|hey|k6|vegeta|oha|bombardier|curl)\s`)
+	buildCommand   = regexp.MustCompile(`(^|[\s;&|/])(make|ninja|go build|cargo build|mvn|gradle|bazel build|npm run build|meson compile|cmake --build)(\s|$)`)
+	buildLabel     = regexp.MustCompile(`(?i)\b(build|compile|make)\b`)
+)
+
+func isNetwork(w *plan.Workload, family string) bool {
+	return family == "network" || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" || networkCommand.MatchString(w.Params["command"]+" ")
+}
+
+func isWeb(w *plan.Workload, family string) bool {
+	return family == "web" || strings.HasPrefix(w.Kind, "http.") || strings.HasPrefix(w.Kind, "web.") || w.Params["preset"] == "wrk" || webCommand.MatchString(w.Params["command"]+" ")
+}
+
+// explained is how far apart, as a ratio, the costs of network and page may be for the one to explain the other.
+const explained = 1.1
+
+// networkFindings compares what a page costs with what the network costs. Where both ratios differ from 1 in the same
+// direction and agree within their intervals, the network is explanation enough.
+func networkFindings(e *evaluation, _ *Result) []Finding {
+	var networks, pages []*work
+	for _, c := range e.cells {
+		w, ok := e.Plan.Workload(c.Workload)
+		if !ok || !c.Primary || c.decision == nil || !c.decision.HasInterval() || c.Verdict != record.Different {
+			continue
+		}
+		switch {
+		case isNetwork(w, c.Family):
+			networks = append(networks, c)
+		case isWeb(w, c.Family):
+			pages = append(pages, c)
+		}
+	}
+	var out []Finding
+	for _, p := range pages {
+		i := slices.IndexFunc(networks, func(n *work) bool {
+			_, _, ok := agree(p, n)
+			return ok && n.Target == p.Target && n.Baseline == p.Baseline
+		})
+		if i < 0 {
+			continue
+		}
+		n := networks[i]
+		rest, half, _ := agree(p, n)
+		out = append(out, Finding{
+			Targets: []string{p.Target}, Workloads: []string{p.Workload, n.Workload},
+			Text: fmt.Sprintf("in %s the network explains %s: %s costs %.3g [%.3g, %.3g] against %s and %s %.3g [%.3g, %.3g]; what is left is %.3g [%.3g, %.3g]",
+				p.Target, p.Workload, n.Workload, n.Ratio.Center, n.Low, n.High, n.Baseline, p.Workload, p.Ratio.Center, p.Low, p.High,
+				math.Exp(rest), math.Exp(rest-half), math.Exp(rest+half)),
+			Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page that needs no network tells the rest",
+		})
+	}
+	return out
+}
+
+// agree compares two ratios of one target: what is left of the first when the second is taken off, ln, and the half-width
+// of its interval, where the two are taken as independent.
+func agree(page, network *work) (rest, half float64, ok bool) {
+	p, n := math.Log(page.Ratio.Center), math.Log(network.Ratio.Center)
+	hp, hn := math.Log(page.High/page.Low)/2, math.Log(network.High/network.Low)/2
+	rest, half = p-n, math.Hypot(hp, hn)
+	// An interval as wide as the cost itself would agree with anything.
+	ok = p*n > 0 && math.Abs(rest) <= math.Log(explained) && math.Abs(rest) <= half+math.Log1p(page.Margin) && half < math.Abs(n)/2
+	return rest, half, ok
+}

@@ -1,0 +1,93 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tare/internal/record"
+)
+
+// settingFindings tells which settings differ between a target and what it is compared with, as far as they can explain
+// a ratio that is DIFFERENT. It claims no cause: that takes a run in which nothing else differs.
+func settingFindings(e *evaluation, r *Result) []Finding {
+	rows := explaining()
+	var out []Finding
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		base := r.target(e.Plan.Against(t.Name))
+		if base == nil || base == t {
+			continue
+		}
+		different := map[string][]string{} // workloads by family
+		for j := range r.Cells {
+			c := &r.Cells[j]
+			if c.Primary && c.Target == t.Name && c.Baseline == base.Name && c.Verdict == record.Different && !slices.Contains(different[c.Family], c.Workload) {
+				different[c.Family] = append(different[c.Family], c.Workload)
+			}
+		}
+		if f, ok := explain(rows, t, base, different); ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// mostSettings bounds the settings in one sentence; the facts side by side show the others.
+const mostSettings = 5
+
+// explain makes one finding of all settings that differ between two targets.
+func explain(rows []setting, t, base *Target, different map[string][]string) (f Finding, ok bool) {
+	f = Finding{Targets: []string{t.Name}}
+	var texts []string
+	for _, s := range rows {
+		a, b := s.value(t), s.value(base)
+		if a == "" || b == "" || a == b || !bears(s, different) {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s is %s here and %s there (%s)", s.name, short(a), short(b), s.why))
+		for _, family := range sortedFamilies(different) {
+			if len(s.families) == 0 || slices.Contains(s.families, family) {
+				for _, w := range different[family] {
+					addWorkload(&f, w)
+				}
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return f, false
+	}
+	more := ""
+	if n := len(texts) - mostSettings; n > 0 {
+		texts, more = texts[:mostSettings], fmt.Sprintf("; and %s more", plural(n, "setting"))
+	}
+	f.Text = fmt.Sprintf("%s differs from %s in what can explain its ratios in %s: %s%s", t.Name, base.Name, few(f.Workloads), strings.Join(texts, "; "), more)
+	f.Remedy = "to know which it is, add an environment that differs in that setting alone"
+	return f, true
+}
+
+// bears tells whether a setting can explain any of the ratios that differ.
+func bears(s setting, different map[string][]string) bool {
+	if len(s.families) == 0 {
+		return len(different) > 0
+	}
+	return slices.ContainsFunc(s.families, func(f string) bool { return len(different[f]) > 0 })
+}
+
+func sortedFamilies(m map[string][]string) []string {
+	var names []string
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// short cuts a long value, such as a list of mitigations.
+func short(s string) string {
+	const most = 40
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}

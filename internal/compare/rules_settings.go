@@ -1,0 +1,178 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// setting is one row of the table of settings that can explain a ratio: where its value stands among the facts, and
+// which families of workloads it bears on.
+type setting struct {
+	name     string
+	families []string // empty: all
+	value    func(*Target) string
+	why      string // what it does to a cost, in a few words
+}
+
+// The families of workloads, as their kinds name them.
+const (
+	onCPU      = "cpu"
+	onMemory   = "memory"
+	onKernel   = "kernel"
+	onFiles    = "file system"
+	onCommand  = "command"
+	onNetwork  = "network"
+	onWeb      = "web"
+	onDatabase = "database"
+)
+
+// explaining lists the settings. A row says nothing unless both sides have a value: what is not known explains nothing.
+func explaining() []setting {
+	return []setting{
+		{"accelerator", nil, either(asked("accel"), outside("accel")), "an emulated CPU is many times slower"},
+		{"CPU model", []string{onCPU, onMemory, onKernel, onCommand, onDatabase}, asked("cpu", "cpu-profile"), "it decides which instructions there are"},
+		{"paravirtualisation", nil, asked("paravirt", "paravirtprovider"), "it decides how clocks, interrupts and waiting cost"},
+		{"machine", nil, asked("machine", "chipset"), "it decides the buses and the interrupt controller"},
+		{"governor", nil, inside("cpu.governor"), "it decides how fast the clock rises"},
+		{"boost", nil, inside("cpu.boost"), "it decides the highest clock"},
+		{"turbo off", nil, inside("cpu.no_turbo"), "it decides the highest clock"},
+		{"clock source", []string{onKernel, onDatabase, onWeb, onCommand}, func(t *Target) string { return t.Inside.Clock }, "reading the time may be a system call, or an exit to the hypervisor"},
+		{"mitigations", []string{onKernel, onFiles, onNetwork, onWeb, onDatabase, onCommand}, mitigations, "they make every entry to the kernel dearer"},
+		{"transparent huge pages", []string{onMemory, onDatabase, onCommand}, inside("memory.thp"), "they save page-table walks"},
+		{"memory size", []string{onFiles, onDatabase, onCommand}, memory, "it is the size of the page cache"},
+		{"memory limit", []string{onFiles, onDatabase, onCommand}, inside("cgroup.memory_bytes"), "it is the size of the page cache"},
+		{"CPU limit", nil, inside("cgroup.cpus"), "threads beyond it wait"},
+		{"network card", []string{onNetwork, onWeb, onDatabase}, asked("nic", "nictype", "nictype1"), "an emulated card costs an exit for each packet, virtio one for many"},
+		{"cache mode of the disk", []string{onFiles, onDatabase}, either(outside("disk.cache"), diskSetting("cache")), "it decides whether writes wait for the host's disk"},
+		{"I/O of the disk", []string{onFiles, onDatabase}, diskSetting("aio"), "threads cost more per request than the kernel's own queues"},
+		{"disk format", []string{onFiles, onDatabase}, either(outside("disk.format"), diskSetting("format")), "an image has a map of its own to read and write"},
+		{"bus of the disk", []string{onFiles, onDatabase}, diskSetting("bus"), "IDE and SATA are emulated, virtio is not"},
+		{"I/O scheduler", []string{onFiles, onDatabase}, inside("work.disk.scheduler"), "it orders and merges requests"},
+		{"read-ahead", []string{onFiles, onDatabase}, inside("work.disk.read_ahead_kb"), "it decides how much sequential reading asks for"},
+		{"file system", []string{onFiles, onDatabase}, fileSystem, "each has its own way to keep names and blocks"},
+		{"msize", []string{onFiles}, option("msize"), "it is the largest message of 9p: small ones cost a round trip each"},
+		{"rsize", []string{onFiles}, option("rsize"), "it is the largest read in one request"},
+		{"wsize", []string{onFiles}, option("wsize"), "it is the largest write in one request"},
+		{"cache of the mount", []string{onFiles}, either(option("cache"), mounted("cache")), "what the guest may keep it need not ask for"},
+		{"attribute lifetime", []string{onFiles}, either(option("actimeo"), mounted("actimeo", "attr_timeout")), "attributes that are trusted are not asked for"},
+		{"noac", []string{onFiles}, mounted("noac"), "no attributes are trusted, and writes are synchronous"},
+		{"protocol", []string{onFiles}, option("proto"), "NFS over UDP repeats whole requests"},
+		{"protocol version", []string{onFiles}, option("vers"), "versions differ in how many requests an operation takes"},
+		{"synchronous mount", []string{onFiles}, either(option("sync"), mounted("sync", "sync_always")), "each write waits for the server's disk"},
+		{"writeback", []string{onFiles}, mounted("writeback", "writeout"), "the guest collects writes before it sends them"},
+		{"atime", []string{onFiles}, atime, "reading writes the time of access"},
+	}
+}
+
+func asked(names ...string) func(*Target) string {
+	return func(t *Target) string { return first(t.Outside.Settings, names) }
+}
+
+func mounted(names ...string) func(*Target) string {
+	return func(t *Target) string {
+		if t.Mount == nil {
+			return ""
+		}
+		return first(t.Mount.Settings, names)
+	}
+}
+
+func outside(name string) func(*Target) string {
+	return func(t *Target) string { return t.Outside.Extra[name] }
+}
+
+func inside(name string) func(*Target) string {
+	return func(t *Target) string { return t.Inside.Extra[name] }
+}
+
+// diskSetting reads a setting of the disk that file workloads run on: a mounted disk's own, else the environment's.
+func diskSetting(name string) func(*Target) string {
+	return func(t *Target) string {
+		switch {
+		case t.Mount == nil:
+			return t.Outside.Settings[name]
+		case t.Mount.Kind == "disk":
+			return t.Mount.Settings[name]
+		}
+		return ""
+	}
+}
+
+func option(name string) func(*Target) string {
+	return func(t *Target) string {
+		if t.Mount == nil {
+			return ""
+		}
+		return mountOption(t.Mount, name)
+	}
+}
+
+// either takes the first value that is known.
+func either(of ...func(*Target) string) func(*Target) string {
+	return func(t *Target) string {
+		for _, f := range of {
+			if v := f(t); v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+}
+
+func first(m map[string]string, names []string) string {
+	for _, n := range names {
+		if v := m[n]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// memory is the memory in steps of a quarter GiB: kernels keep different shares of it for themselves.
+func memory(t *Target) string {
+	const step = 256 << 20
+	if t.Inside.MemoryBytes <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.4g GiB", float64((t.Inside.MemoryBytes+step/2)/step)/4)
+}
+
+func fileSystem(t *Target) string {
+	name, _, _ := strings.Cut(t.Inside.WorkFS, " ")
+	return name
+}
+
+func atime(t *Target) string {
+	for _, o := range []string{"noatime", "relatime", "strictatime"} {
+		if slices.ContainsFunc(strings.FieldsFunc(t.Inside.WorkFS, func(r rune) bool { return strings.ContainsRune(" (),", r) }), func(f string) bool { return f == o }) {
+			return o
+		}
+	}
+	return ""
+}
+
+// mitigations lists what the kernel does against faults of the processor, without the words that say how.
+func mitigations(t *Target) string {
+	const prefix = "cpu.mitigations."
+	var on []string
+	known := false
+	for name, v := range t.Inside.Extra {
+		fault, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		known = true
+		if strings.HasPrefix(v, "Mitigation") {
+			on = append(on, fault)
+		}
+	}
+	switch {
+	case !known:
+		return ""
+	case len(on) == 0:
+		return "none"
+	}
+	slices.Sort(on)
+	return strings.Join(on, ", ")
+}
