@@ -11,46 +11,48 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tare/internal/report/chromium"
 )
 
 // TestPageInBrowser opens the page in a real Chromium and uses it as a reader would.
 func TestPageInBrowser(t *testing.T) {
 	file := pageFile(t, pageModel())
-	c := startChromium(t)
-	p := c.open(file, 1280, 900)
-	p.until("the answer is there", `!!document.querySelector("#answer .said strong")`)
+	c := chromium.Start(t)
+	p := c.Open(file, 1280, 900)
+	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
 	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "durability", "cards", "disks", "facts", "warnings", "method", "repeat"} {
-		if !eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+`").innerText.length > 20`) {
+		if !chromium.Eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+`").innerText.length > 20`) {
 			t.Errorf("section %s is missing or empty", id)
 		}
 	}
-	order := eval[string](p, `[...document.querySelectorAll("main > section")].map(s => s.id).join(" ")`)
+	order := chromium.Eval[string](p, `[...document.querySelectorAll("main > section")].map(s => s.id).join(" ")`)
 	if want := "answer findings forest workloads sizes costs durability cards disks facts warnings method repeat"; order != want {
 		t.Errorf("sections stand in the order %s, want %s", order, want)
 	}
 	for _, part := range []struct {
 		name string
-		test func(*testing.T, *tab)
+		test func(*testing.T, *chromium.Tab)
 	}{{"charts", testCharts}, {"filters", testFilters}, {"baseline", testBaseline}, {"saving", testSaving}, {"keyboard", testKeyboard},
-		{"policy", func(t *testing.T, _ *tab) { testPolicy(t, c, file) }}} {
+		{"policy", func(t *testing.T, _ *chromium.Tab) { testPolicy(t, c, file) }}} {
 		t.Run(part.name, func(sub *testing.T) {
-			c.t = sub
-			defer func() { c.t = t }()
+			c.T = sub
+			defer func() { c.T = t }()
 			part.test(sub, p)
 		})
 	}
-	p.clean()
+	p.Clean()
 }
 
 // testCharts scrolls to every chart and holds that it has something in it that comes from the data.
-func testCharts(t *testing.T, p *tab) {
-	eval[bool](p, `document.querySelectorAll("details.workload").forEach((d, i) => { if (i < 3 || i > 18) d.open = true; }) ?? true`)
-	n := eval[int](p, `(async () => {
+func testCharts(t *testing.T, p *chromium.Tab) {
+	chromium.Eval[bool](p, `document.querySelectorAll("details.workload").forEach((d, i) => { if (i < 3 || i > 18) d.open = true; }) ?? true`)
+	n := chromium.Eval[int](p, `(async () => {
 		for (const f of document.querySelectorAll("figure.chart-frame")) { f.scrollIntoView({behavior: "instant"}); await new Promise(r => setTimeout(r, 80)); }
 		return document.querySelectorAll("figure.chart-frame").length; })()`)
-	p.until("all charts are drawn", `[...document.querySelectorAll("figure.chart-frame")].every(f => f.querySelector(".stage > svg"))`)
+	p.Until("all charts are drawn", `[...document.querySelectorAll("figure.chart-frame")].every(f => f.querySelector(".stage > svg"))`)
 	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime", "run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.", "cost-parts-"} {
-		marks := eval[int](p, `document.querySelector('figure[data-chart^="`+want+`"] svg.chart')?.querySelectorAll("circle:not(.ring), path, rect, line").length ?? 0`)
+		marks := chromium.Eval[int](p, `document.querySelector('figure[data-chart^="`+want+`"] svg.chart')?.querySelectorAll("circle:not(.ring), path, rect, line").length ?? 0`)
 		if marks < 8 {
 			t.Errorf("chart %s has %d marks", want, marks)
 		}
@@ -58,11 +60,11 @@ func testCharts(t *testing.T, p *tab) {
 	if n < 15 {
 		t.Errorf("%d charts, want at least 15", n)
 	}
-	if bad := eval[string](p, `[...document.querySelectorAll("svg.chart *")].flatMap(e => [...e.attributes].filter(a => /NaN|undefined|Infinity/.test(a.value)).map(a => e.tagName + " " + a.name + "=" + a.value.slice(0, 60) + " in " + e.closest("figure").dataset.chart)).slice(0, 5).join("\n")`); bad != "" {
+	if bad := chromium.Eval[string](p, `[...document.querySelectorAll("svg.chart *")].flatMap(e => [...e.attributes].filter(a => /NaN|undefined|Infinity/.test(a.value)).map(a => e.tagName + " " + a.name + "=" + a.value.slice(0, 60) + " in " + e.closest("figure").dataset.chart)).slice(0, 5).join("\n")`); bad != "" {
 		t.Errorf("drawn without a figure: %s", bad)
 	}
 	// The points that can be read stand where they are drawn: the ring of the first value covers its mark.
-	off := eval[float64](p, `(() => { const svg = document.querySelector('figure[data-chart^="run-order-cpu.prime"] svg.chart');
+	off := chromium.Eval[float64](p, `(() => { const svg = document.querySelector('figure[data-chart^="run-order-cpu.prime"] svg.chart');
 		svg.focus(); svg.dispatchEvent(new KeyboardEvent("keydown", {key: "End", bubbles: true}));
 		const ring = svg.querySelector(".ring").getBoundingClientRect(), x = ring.x + ring.width / 2, y = ring.y + ring.height / 2;
 		svg.blur();
@@ -72,76 +74,76 @@ func testCharts(t *testing.T, p *tab) {
 	}
 }
 
-func testFilters(t *testing.T, p *tab) {
+func testFilters(t *testing.T, p *chromium.Tab) {
 	rows := `document.querySelectorAll("#forest svg text.figures").length`
 	forest := `(async () => { for (const f of document.querySelectorAll("#forest figure")) { f.scrollIntoView({behavior: "instant"}); await new Promise(r => setTimeout(r, 60)); } })()`
-	eval[any](p, forest)
-	before := eval[int](p, rows)
+	chromium.Eval[any](p, forest)
+	before := chromium.Eval[int](p, rows)
 	set := func(fieldset, value string, on bool) {
 		want := "false"
 		if on {
 			want = "true"
 		}
-		if !eval[bool](p, `(() => { const f = [...document.querySelectorAll("fieldset")].find(f => f.querySelector("legend").textContent === "`+fieldset+`");
+		if !chromium.Eval[bool](p, `(() => { const f = [...document.querySelectorAll("fieldset")].find(f => f.querySelector("legend").textContent === "`+fieldset+`");
 			const box = [...f.querySelectorAll("label")].find(l => l.textContent === "`+value+`").querySelector("input"); if (box.checked !== `+want+`) box.click(); return box.checked === `+want+`; })()`) {
 			t.Fatalf("cannot set %s %s", fieldset, value)
 		}
-		eval[any](p, forest)
+		chromium.Eval[any](p, forest)
 	}
 	set("Targets", "box", false)
-	p.until("a target is filtered out", `![...document.querySelectorAll("#forest svg text.row, #answer b")].some(e => e.textContent === "box") && `+rows+` > 0`)
-	if after := eval[int](p, rows); after >= before {
+	p.Until("a target is filtered out", `![...document.querySelectorAll("#forest svg text.row, #answer b")].some(e => e.textContent === "box") && `+rows+` > 0`)
+	if after := chromium.Eval[int](p, rows); after >= before {
 		t.Errorf("%d rows with a target filtered out, %d before", after, before)
 	}
 	set("Targets", "box", true)
 	set("Families", "File system", false)
-	p.until("a family is filtered out", `!document.querySelector('[data-chart^="forest-file"]') && !document.querySelector('[data-workload^="fs."]') && document.querySelector('[data-workload="cpu.prime"]') !== null`)
+	p.Until("a family is filtered out", `!document.querySelector('[data-chart^="forest-file"]') && !document.querySelector('[data-workload^="fs."]') && document.querySelector('[data-workload="cpu.prime"]') !== null`)
 	set("Families", "File system", true)
-	p.until("all rows are back", fmt.Sprintf("%s === %d", rows, before))
+	p.Until("all rows are back", fmt.Sprintf("%s === %d", rows, before))
 	choose(p, "pick-metric", "randwrite")
-	p.until("another metric is shown", `[...document.querySelectorAll("#forest svg text.row title")].some(e => e.textContent.includes("randwrite"))`)
+	p.Until("another metric is shown", `[...document.querySelectorAll("#forest svg text.row title")].some(e => e.textContent.includes("randwrite"))`)
 	choose(p, "pick-metric", "")
 	choose(p, "pick-group", "target")
-	p.until("rows are grouped by target", `document.querySelector("#forest svg text.name title")?.textContent === "box"`)
+	p.Until("rows are grouped by target", `document.querySelector("#forest svg text.name title")?.textContent === "box"`)
 	choose(p, "pick-group", "workload")
 }
 
 // choose picks an option of a select as a reader would.
-func choose(p *tab, id, value string) {
-	p.t.Helper()
-	eval[any](p, `(() => { const e = document.getElementById("`+id+`"); e.value = "`+value+`"; e.dispatchEvent(new Event("change", {bubbles: true})); document.getElementById("forest").scrollIntoView({behavior: "instant"}); })()`)
+func choose(p *chromium.Tab, id, value string) {
+	p.T.Helper()
+	chromium.Eval[any](p, `(() => { const e = document.getElementById("`+id+`"); e.value = "`+value+`"; e.dispatchEvent(new Event("change", {bubbles: true})); document.getElementById("forest").scrollIntoView({behavior: "instant"}); })()`)
 }
 
 // testBaseline holds that a recomputed ratio is the one that the run has the other way round.
-func testBaseline(t *testing.T, p *tab) {
+func testBaseline(t *testing.T, p *chromium.Tab) {
 	ratio := func(target, workload string) float64 {
-		return eval[float64](p, `(() => { const d = document.querySelector('[data-workload="`+workload+`"]'); const v = [...d.querySelectorAll(".verdict")].find(v => v.querySelector(".who").textContent === "`+target+`"); return Number(/([\d.]+)×/.exec(v.textContent)[1]); })()`)
+		return chromium.Eval[float64](p, `(() => { const d = document.querySelector('[data-workload="`+workload+`"]'); const v = [...d.querySelectorAll(".verdict")].find(v => v.querySelector(".who").textContent === "`+target+`"); return Number(/([\d.]+)×/.exec(v.textContent)[1]); })()`)
 	}
 	was := ratio("vm:9p", "cpu.prime")
 	choose(p, "pick-baseline", "vm:9p")
-	p.until("the answer is recomputed", `document.querySelector("#answer .note.recomputed") !== null`)
+	p.Until("the answer is recomputed", `document.querySelector("#answer .note.recomputed") !== null`)
 	if got := was * ratio("host", "cpu.prime"); got < 0.97 || got > 1.03 {
 		t.Errorf("the two ratios of host and vm:9p multiply to %.3f", got)
 	}
-	note := eval[string](p, `document.querySelector("#answer .note").textContent`)
+	note := chromium.Eval[string](p, `document.querySelector("#answer .note").textContent`)
 	if !strings.Contains(note, "Student's t") || !strings.Contains(note, "recomputed in this page") {
 		t.Errorf("the recomputed intervals are not called so: %s", note)
 	}
 	// What was withheld against one baseline is not ranked against another.
-	if got := eval[string](p, `[...document.querySelectorAll('[data-workload="memory.latency"] .verdict')].find(v => v.querySelector(".who").textContent === "vm").textContent`); strings.Contains(got, "×") {
+	if got := chromium.Eval[string](p, `[...document.querySelectorAll('[data-workload="memory.latency"] .verdict')].find(v => v.querySelector(".who").textContent === "vm").textContent`); strings.Contains(got, "×") {
 		t.Errorf("a withheld cell shows a ratio: %s", got)
 	}
 	choose(p, "pick-baseline", "host")
-	p.until("the run's own verdicts are back", `document.querySelector("#answer .note.recomputed") === null`)
+	p.Until("the run's own verdicts are back", `document.querySelector("#answer .note.recomputed") === null`)
 	if again := ratio("vm:9p", "cpu.prime"); again != was {
 		t.Errorf("back at the run's baseline the ratio is %v, was %v", again, was)
 	}
 }
 
 // testSaving catches the files that a chart's buttons make.
-func testSaving(t *testing.T, p *tab) {
+func testSaving(t *testing.T, p *chromium.Tab) {
 	catch := func(button string) string {
-		return eval[string](p, `new Promise((done, no) => { const make = URL.createObjectURL, click = HTMLAnchorElement.prototype.click; const blobs = new Map(); setTimeout(() => no("no file within 15 s"), 15000);
+		return chromium.Eval[string](p, `new Promise((done, no) => { const make = URL.createObjectURL, click = HTMLAnchorElement.prototype.click; const blobs = new Map(); setTimeout(() => no("no file within 15 s"), 15000);
 			URL.createObjectURL = b => { const u = make(b); blobs.set(u, b); return u; };
 			HTMLAnchorElement.prototype.click = function () { URL.createObjectURL = make; HTMLAnchorElement.prototype.click = click;
 				const r = new FileReader(); r.onload = () => done(this.download + "\n" + r.result); r.readAsDataURL(blobs.get(this.href)); };
@@ -184,62 +186,62 @@ func savedFile(t *testing.T, s string) []byte {
 }
 
 // testKeyboard reaches everything without a pointer.
-func testKeyboard(t *testing.T, p *tab) {
-	eval[any](p, `(() => { scrollTo({top: 0, behavior: "instant"}); document.activeElement?.blur(); getSelection().removeAllRanges(); document.querySelectorAll("details.workload").forEach(d => d.open = false); document.querySelector(".skip").focus(); })()`)
+func testKeyboard(t *testing.T, p *chromium.Tab) {
+	chromium.Eval[any](p, `(() => { scrollTo({top: 0, behavior: "instant"}); document.activeElement?.blur(); getSelection().removeAllRanges(); document.querySelectorAll("details.workload").forEach(d => d.open = false); document.querySelector(".skip").focus(); })()`)
 	seen := map[string]bool{}
 	for range 60 {
-		seen[eval[string](p, `(() => { const e = document.activeElement; return e.closest("figure") ? (e.tagName === "svg" ? "chart" : "chart " + e.textContent) : e.id || (e.tagName === "INPUT" ? "chip" : e.className || e.tagName); })()`)] = true
-		if hidden := eval[string](p, `(() => { const e = document.activeElement, b = e.getBoundingClientRect(), s = getComputedStyle(e), n = e.nextElementSibling ? getComputedStyle(e.nextElementSibling) : s; return b.width === 0 ? e.outerHTML.slice(0, 100) : (s.outlineStyle === "none" && n.outlineStyle === "none") ? "no outline on " + e.outerHTML.slice(0, 100) : ""; })()`); hidden != "" {
+		seen[chromium.Eval[string](p, `(() => { const e = document.activeElement; return e.closest("figure") ? (e.tagName === "svg" ? "chart" : "chart " + e.textContent) : e.id || (e.tagName === "INPUT" ? "chip" : e.className || e.tagName); })()`)] = true
+		if hidden := chromium.Eval[string](p, `(() => { const e = document.activeElement, b = e.getBoundingClientRect(), s = getComputedStyle(e), n = e.nextElementSibling ? getComputedStyle(e.nextElementSibling) : s; return b.width === 0 ? e.outerHTML.slice(0, 100) : (s.outlineStyle === "none" && n.outlineStyle === "none") ? "no outline on " + e.outerHTML.slice(0, 100) : ""; })()`); hidden != "" {
 			t.Errorf("focus cannot be seen: %s", hidden)
 		}
-		p.press("Tab")
+		p.Press("Tab")
 	}
 	for _, want := range []string{"theme", "chip", "pick-metric", "pick-baseline", "chart", "chart SVG", "chart PNG", "chart Table"} {
 		if !seen[want] {
 			t.Errorf("%s is not reached by Tab; reached %v", want, seen)
 		}
 	}
-	eval[any](p, `document.querySelector('[data-workload="cpu.prime"] > summary').focus()`)
-	p.press("Enter")
-	p.until("Enter opens a workload", `document.querySelector('[data-workload="cpu.prime"]').open`)
-	eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure').scrollIntoView({behavior: "instant"})`)
-	p.until("its charts are drawn", `document.querySelectorAll('[data-workload="cpu.prime"] figure svg.chart').length === 2`)
-	eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure svg.chart').focus()`)
-	p.press("ArrowRight")
-	first := eval[string](p, `document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent`)
-	p.press("ArrowRight")
-	second := eval[string](p, `document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent`)
+	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] > summary').focus()`)
+	p.Press("Enter")
+	p.Until("Enter opens a workload", `document.querySelector('[data-workload="cpu.prime"]').open`)
+	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure').scrollIntoView({behavior: "instant"})`)
+	p.Until("its charts are drawn", `document.querySelectorAll('[data-workload="cpu.prime"] figure svg.chart').length === 2`)
+	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure svg.chart').focus()`)
+	p.Press("ArrowRight")
+	first := chromium.Eval[string](p, `document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent`)
+	p.Press("ArrowRight")
+	second := chromium.Eval[string](p, `document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent`)
 	if !strings.Contains(first, "trial") || first == second {
 		t.Errorf("the arrow keys read %q, then %q", first, second)
 	}
-	p.press("Escape")
-	if eval[bool](p, `document.querySelector('[data-workload="cpu.prime"] .tip').checkVisibility()`) {
+	p.Press("Escape")
+	if chromium.Eval[bool](p, `document.querySelector('[data-workload="cpu.prime"] .tip').checkVisibility()`) {
 		t.Error("Escape leaves the tip")
 	}
-	unnamed := eval[string](p, `[...document.querySelectorAll("button, select, input, a, summary, svg[tabindex]")].filter(e => !(e.textContent.trim() || e.getAttribute("aria-label") || e.closest("label")?.textContent.trim())).map(e => e.outerHTML.slice(0, 80)).join("\n")`)
+	unnamed := chromium.Eval[string](p, `[...document.querySelectorAll("button, select, input, a, summary, svg[tabindex]")].filter(e => !(e.textContent.trim() || e.getAttribute("aria-label") || e.closest("label")?.textContent.trim())).map(e => e.outerHTML.slice(0, 80)).join("\n")`)
 	if unnamed != "" {
 		t.Errorf("without a name: %s", unnamed)
 	}
-	before := eval[string](p, `getComputedStyle(document.body).backgroundColor`)
-	eval[any](p, `document.getElementById("theme").focus()`)
-	p.press("Enter")
-	p.press("Enter")
-	if after := eval[string](p, `getComputedStyle(document.body).backgroundColor`); after == before {
+	before := chromium.Eval[string](p, `getComputedStyle(document.body).backgroundColor`)
+	chromium.Eval[any](p, `document.getElementById("theme").focus()`)
+	p.Press("Enter")
+	p.Press("Enter")
+	if after := chromium.Eval[string](p, `getComputedStyle(document.body).backgroundColor`); after == before {
 		t.Errorf("the theme did not change from %s", before)
 	}
-	p.press("Enter")
+	p.Press("Enter")
 }
 
 // testPolicy holds that the page's policy is in force, not only written.
-func testPolicy(t *testing.T, c *chromium, file string) {
-	p := c.open(file, 800, 600)
-	if got := eval[string](p, `(() => { try { document.body.innerHTML = "<b>x</b>"; return "markup"; } catch (e) { return e.name; } })()`); got != "TypeError" {
+func testPolicy(t *testing.T, c *chromium.Browser, file string) {
+	p := c.Open(file, 800, 600)
+	if got := chromium.Eval[string](p, `(() => { try { document.body.innerHTML = "<b>x</b>"; return "markup"; } catch (e) { return e.name; } })()`); got != "TypeError" {
 		t.Errorf("markup made from text: %s", got)
 	}
-	if eval[bool](p, `(() => { const s = document.createElement("style"); s.textContent = "body { opacity: 0.5 }"; document.head.append(s); return getComputedStyle(document.body).opacity === "0.5"; })()`) {
+	if chromium.Eval[bool](p, `(() => { const s = document.createElement("style"); s.textContent = "body { opacity: 0.5 }"; document.head.append(s); return getComputedStyle(document.body).opacity === "0.5"; })()`) {
 		t.Error("a foreign style is applied")
 	}
-	if got := eval[string](p, `fetch("https://evil.example/").then(() => "fetched", e => e.name)`); got != "TypeError" {
+	if got := chromium.Eval[string](p, `fetch("https://evil.example/").then(() => "fetched", e => e.name)`); got != "TypeError" {
 		t.Errorf("fetch: %s", got)
 	}
 }
@@ -248,38 +250,38 @@ func testPolicy(t *testing.T, c *chromium, file string) {
 // colours that can be read.
 func TestPageLooks(t *testing.T) {
 	file := pageFile(t, pageModel())
-	c := startChromium(t)
+	c := chromium.Start(t)
 	for _, look := range []struct {
 		name, scheme string
 		width        int
 	}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"narrow", "light", 380}, {"narrow-dark", "dark", 380}} {
-		p := c.open(file, look.width, 900)
-		p.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": look.scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
-		p.until("the page is drawn", `!!document.querySelector("#answer .said")`)
-		eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true; document.querySelector('[data-workload="net.latency"]').open = true`)
-		p.shoot(look.name, true)
-		if wide := eval[string](p, `[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, pre, svg, .unseen") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 40)).slice(0, 5).join("\n")`); wide != "" {
+		p := c.Open(file, look.width, 900)
+		p.Do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": look.scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
+		p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
+		chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true; document.querySelector('[data-workload="net.latency"]').open = true`)
+		p.Shoot(look.name, true)
+		if wide := chromium.Eval[string](p, `[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, pre, svg, .unseen") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 40)).slice(0, 5).join("\n")`); wide != "" {
 			t.Errorf("%s: wider than the window: %s", look.name, wide)
 		}
-		if eval[int](p, `document.documentElement.scrollWidth`) > look.width {
+		if chromium.Eval[int](p, `document.documentElement.scrollWidth`) > look.width {
 			t.Errorf("%s: the page scrolls sideways", look.name)
 		}
-		if dim := eval[string](p, contrast); dim != "" {
+		if dim := chromium.Eval[string](p, contrast); dim != "" {
 			t.Errorf("%s: hard to read: %s", look.name, dim)
 		}
-		p.clean()
+		p.Clean()
 	}
-	p := c.open(file, 1000, 900)
-	p.do("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
-	eval[any](p, `dispatchEvent(new Event("beforeprint"))`)
-	if shown := eval[string](p, `[...document.querySelectorAll(".tools, .controls, nav")].filter(e => getComputedStyle(e).display !== "none").map(e => e.className).join(" ")`); shown != "" {
+	p := c.Open(file, 1000, 900)
+	p.Do("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
+	chromium.Eval[any](p, `dispatchEvent(new Event("beforeprint"))`)
+	if shown := chromium.Eval[string](p, `[...document.querySelectorAll(".tools, .controls, nav")].filter(e => getComputedStyle(e).display !== "none").map(e => e.className).join(" ")`); shown != "" {
 		t.Errorf("on paper: %s", shown)
 	}
 	if dir := os.Getenv("TARE_ARTIFACTS"); dir != "" {
-		p.shoot("print", true)
-		p.save(dir, "print.pdf", "Page.printToPDF", map[string]any{"printBackground": true, "preferCSSPageSize": true})
+		p.Shoot("print", true)
+		p.Save(dir, "print.pdf", "Page.printToPDF", map[string]any{"printBackground": true, "preferCSSPageSize": true})
 	}
-	p.clean()
+	p.Clean()
 }
 
 // contrast lists texts whose colour is less than 4.5 to 1 against the page's ground (WCAG 2.1, 1.4.3).
@@ -300,24 +302,24 @@ const contrast = `(() => {
 // TestHostilePage holds that whatever names and outputs hold is text.
 func TestHostilePage(t *testing.T) {
 	file := pageFile(t, hostilePage())
-	p := startChromium(t).open(file, 1280, 900)
-	p.until("the page is drawn", `!!document.querySelector("#answer .said")`)
-	eval[any](p, `(async () => { document.querySelectorAll("details").forEach(d => d.open = true); for (const f of document.querySelectorAll("figure.chart-frame")) { f.scrollIntoView({behavior: "instant"}); await new Promise(r => setTimeout(r, 30)); } })()`)
-	if eval[bool](p, `"owned" in window || !!document.querySelector("#page img, #page script, #page iframe, #page a[href^='javascript'], #page a:not([href^='#'])")`) {
+	p := chromium.Start(t).Open(file, 1280, 900)
+	p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
+	chromium.Eval[any](p, `(async () => { document.querySelectorAll("details").forEach(d => d.open = true); for (const f of document.querySelectorAll("figure.chart-frame")) { f.scrollIntoView({behavior: "instant"}); await new Promise(r => setTimeout(r, 30)); } })()`)
+	if chromium.Eval[bool](p, `"owned" in window || !!document.querySelector("#page img, #page script, #page iframe, #page a[href^='javascript'], #page a:not([href^='#'])")`) {
 		t.Error("a text became markup")
 	}
-	if n := eval[int](p, `document.scripts.length`); n != 3 {
+	if n := chromium.Eval[int](p, `document.scripts.length`); n != 3 {
 		t.Errorf("%d scripts, want the two data blocks and the page's own", n)
 	}
 	// Control and direction characters are shown as replaced, not obeyed.
-	if eval[bool](p, `/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.getElementById("page").textContent + document.title)`) {
+	if chromium.Eval[bool](p, `/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.getElementById("page").textContent + document.title)`) {
 		t.Error("a control character reached the page")
 	}
-	if !eval[bool](p, `document.getElementById("page").textContent.includes('<script>alert(1)</script>')`) {
+	if !chromium.Eval[bool](p, `document.getElementById("page").textContent.includes('<script>alert(1)</script>')`) {
 		t.Error("the hostile text is not shown as it is")
 	}
-	p.shoot("hostile", false)
-	p.clean()
+	p.Shoot("hostile", false)
+	p.Clean()
 }
 
 // TestLargePage holds the size of a page of 2,000 cells, and a generous bound on the time it takes to open.
@@ -327,18 +329,18 @@ func TestLargePage(t *testing.T) {
 		t.Fatalf("%d cells, want 2,000", len(m.Cells))
 	}
 	file := pageFile(t, m)
-	c := startChromium(t)
-	c.open(pageFile(t, scenes()["unfinished"]), 1280, 900) // warms the browser up
+	c := chromium.Start(t)
+	c.Open(pageFile(t, scenes()["unfinished"]), 1280, 900) // warms the browser up
 	start := time.Now()
-	p := c.open(file, 1280, 900)
-	p.until("the answer is there", `!!document.querySelector("#answer .said strong") && !!document.querySelector("#forest svg")`)
+	p := c.Open(file, 1280, 900)
+	p.Until("the answer is there", `!!document.querySelector("#answer .said strong") && !!document.querySelector("#forest svg")`)
 	took := time.Since(start)
-	paint := eval[float64](p, `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1`)
-	ready := eval[float64](p, `performance.timing.domComplete - performance.timing.navigationStart`)
+	paint := chromium.Eval[float64](p, `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1`)
+	ready := chromium.Eval[float64](p, `performance.timing.domComplete - performance.timing.navigationStart`)
 	t.Logf("2,000 cells, %d trials: open after %s (by the page: first paint %.0f ms, complete %.0f ms)", len(m.Trials), took.Round(time.Millisecond), paint, ready)
 	if took > 5*time.Second {
 		t.Errorf("the page took %s to open", took)
 	}
-	p.shoot("large", false)
-	p.clean()
+	p.Shoot("large", false)
+	p.Clean()
 }

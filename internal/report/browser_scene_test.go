@@ -12,6 +12,7 @@ import (
 	"tare/internal/compare"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/report/chromium"
 	"tare/internal/report/page"
 	"tare/internal/unit"
 	"tare/internal/workload"
@@ -183,7 +184,7 @@ func hostilePage() *Model {
 func pageFile(t testing.TB, m *Model) string {
 	t.Helper()
 	if _, ok := page.HTML(); !ok {
-		missing(t, "the page is not built (make web, with Node.js)")
+		chromium.Missing(t, "the page is not built (make web, with Node.js)")
 	}
 	var b bytes.Buffer
 	if err := HTML(&b, m); err != nil {

@@ -14,6 +14,7 @@ import (
 	"tare/internal/compare"
 	"tare/internal/proc"
 	"tare/internal/record"
+	"tare/internal/report/chromium"
 	"tare/internal/report/page"
 )
 
@@ -196,7 +197,7 @@ func TestPageTemplate(t *testing.T) {
 		if err := HTML(&bytes.Buffer{}, scenes()["unfinished"]); err == nil || !strings.Contains(err.Error(), "make build") {
 			t.Errorf("without the page: %v", err)
 		}
-		missing(t, "the page is not built (make web, with Node.js)")
+		chromium.Missing(t, "the page is not built (make web, with Node.js)")
 	}
 	if len(html) > 2<<20 {
 		t.Errorf("the page is %d bytes, want at most 2 MiB", len(html))
@@ -239,7 +240,7 @@ func TestPageTemplate(t *testing.T) {
 func TestWebUnits(t *testing.T) {
 	const runner = "../../web/node_modules/.bin/vitest"
 	if _, err := os.Stat(runner); err != nil {
-		missing(t, "the page's tools are not installed (make web, with Node.js)")
+		chromium.Missing(t, "the page's tools are not installed (make web, with Node.js)")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

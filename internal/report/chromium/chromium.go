@@ -1,4 +1,6 @@
-package report
+// Package chromium drives a real browser in tests: pages are opened, used by keyboard and pointer, and held to complain of
+// nothing and to ask nothing of a network that they should not.
+package chromium
 
 import (
 	"bufio"
@@ -18,8 +20,8 @@ import (
 	"tare/internal/proc"
 )
 
-// missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
-func missing(t testing.TB, reason string) {
+// Missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
+func Missing(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("TARE_REQUIRE") != "" {
 		t.Fatalf("%s, and TARE_REQUIRE is set", reason)
@@ -27,15 +29,15 @@ func missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// chromium is a real browser, spoken to in its DevTools protocol over a pipe: no port is opened.
-type chromium struct {
-	t       testing.TB
+// Browser is a real Chromium, spoken to in its DevTools protocol over a pipe: no port is opened.
+type Browser struct {
+	T       testing.TB // the test that failures belong to
 	in      io.Writer
 	writing sync.Mutex
 	mu      sync.Mutex
 	next    int
 	waiting map[int]chan reply
-	pages   map[string]*tab
+	pages   map[string]*Tab
 }
 
 type reply struct {
@@ -43,9 +45,11 @@ type reply struct {
 	Err    error
 }
 
-// tab is one page of the browser, and everything it complained of.
-type tab struct {
-	*chromium
+// Tab is one page of the browser, and everything it complained of.
+type Tab struct {
+	*Browser
+	// Allow is the beginning of addresses that the page may ask for, beside file:, blob: and data:.
+	Allow   string
 	session string
 	mu      sync.Mutex
 	errors  []string
@@ -53,7 +57,8 @@ type tab struct {
 	loaded  chan struct{}
 }
 
-func startChromium(t testing.TB) *chromium {
+// Start starts a headless browser that ends with the test. It resolves no name and reaches loopback only.
+func Start(t testing.TB) *Browser {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -63,7 +68,7 @@ func startChromium(t testing.TB) *chromium {
 		}
 	}
 	if program == "" {
-		missing(t, "no Chromium is installed (Debian package chromium)")
+		Missing(t, "no Chromium is installed (Debian package chromium)")
 	}
 	toRead, in, err := os.Pipe()
 	if err != nil {
@@ -76,7 +81,7 @@ func startChromium(t testing.TB) *chromium {
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := proc.Command(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-extensions", "--no-first-run", "--no-default-browser-check", "--hide-scrollbars",
-		"--font-render-hinting=none", "--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
+		"--font-render-hinting=none", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
 	cmd.ExtraFiles = []*os.File{toRead, toWrite}
 	cmd.WaitDelay = time.Second
 	ended := make(chan error, 1)
@@ -87,7 +92,7 @@ func startChromium(t testing.TB) *chromium {
 		toWrite.Close()
 		ended <- err
 	}()
-	c := &chromium{t: t, in: in, waiting: map[int]chan reply{}, pages: map[string]*tab{}}
+	c := &Browser{T: t, in: in, waiting: map[int]chan reply{}, pages: map[string]*Tab{}}
 	go c.read(out)
 	t.Cleanup(func() {
 		stop()
@@ -112,7 +117,7 @@ type message struct {
 	} `json:"error"`
 }
 
-func (c *chromium) read(out io.Reader) {
+func (c *Browser) read(out io.Reader) {
 	r := bufio.NewReaderSize(out, 1<<20)
 	for {
 		line, err := r.ReadBytes(0)
@@ -147,7 +152,7 @@ func (c *chromium) read(out io.Reader) {
 }
 
 // call sends one command and waits for its result.
-func (c *chromium) call(session, method string, params any) (json.RawMessage, error) {
+func (c *Browser) call(session, method string, params any) (json.RawMessage, error) {
 	ch := make(chan reply, 1)
 	c.mu.Lock()
 	c.next++
@@ -178,49 +183,52 @@ func (c *chromium) call(session, method string, params any) (json.RawMessage, er
 	}
 }
 
-// open loads a file in a fresh tab and waits until it has loaded.
-func (c *chromium) open(file string, width, height int) *tab {
-	c.t.Helper()
+// Open loads a file or an http address in a fresh tab and waits until it has loaded.
+func (c *Browser) Open(address string, width, height int) *Tab {
+	c.T.Helper()
 	var made struct{ TargetID string }
 	c.must("", "Target.createTarget", map[string]any{"url": "about:blank"}, &made)
 	var attached struct{ SessionID string }
 	c.must("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &attached)
-	p := &tab{chromium: c, session: attached.SessionID, loaded: make(chan struct{})}
+	p := &Tab{Browser: c, session: attached.SessionID, loaded: make(chan struct{})}
 	c.mu.Lock()
 	c.pages[p.session] = p
 	c.mu.Unlock()
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		p.do(domain+".enable", nil, nil)
+		p.Do(domain+".enable", nil, nil)
 	}
-	p.size(width, height)
-	p.do("Page.navigate", map[string]any{"url": "file://" + file}, nil)
+	p.Size(width, height)
+	if !strings.Contains(address, "://") {
+		address = "file://" + address
+	}
+	p.Do("Page.navigate", map[string]any{"url": address}, nil)
 	select {
 	case <-p.loaded:
 	case <-time.After(60 * time.Second):
-		c.t.Fatalf("%s did not load within 60 s", file)
+		c.T.Fatalf("%s did not load within 60 s", address)
 	}
 	return p
 }
 
-func (c *chromium) must(session, method string, params, result any) {
-	c.t.Helper()
+func (c *Browser) must(session, method string, params, result any) {
+	c.T.Helper()
 	raw, err := c.call(session, method, params)
 	if err != nil {
-		c.t.Fatalf("%s: %v", method, err)
+		c.T.Fatalf("%s: %v", method, err)
 	}
 	if result != nil {
 		if err := json.Unmarshal(raw, result); err != nil {
-			c.t.Fatalf("%s: %v", method, err)
+			c.T.Fatalf("%s: %v", method, err)
 		}
 	}
 }
 
-func (p *tab) do(method string, params, result any) {
-	p.t.Helper()
+func (p *Tab) Do(method string, params, result any) {
+	p.T.Helper()
 	p.must(p.session, method, params, result)
 }
 
-func (p *tab) event(m *message) {
+func (p *Tab) event(m *message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch m.Method {
@@ -246,15 +254,15 @@ func (p *tab) event(m *message) {
 	}
 }
 
-// size gives the tab a window.
-func (p *tab) size(width, height int) {
-	p.t.Helper()
-	p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+// Size gives the tab a window.
+func (p *Tab) Size(width, height int) {
+	p.T.Helper()
+	p.Do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 }
 
-// eval runs an expression, which may be a promise, and decodes its value.
-func eval[T any](p *tab, expression string) T {
-	p.t.Helper()
+// Eval runs an expression, which may be a promise, and decodes its value.
+func Eval[T any](p *Tab, expression string) T {
+	p.T.Helper()
 	var r struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct {
@@ -262,85 +270,85 @@ func eval[T any](p *tab, expression string) T {
 			Exception struct{ Description string }
 		}
 	}
-	p.do("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &r)
+	p.Do("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &r)
 	if r.ExceptionDetails != nil {
-		p.t.Fatalf("%s: %s %s", expression, r.ExceptionDetails.Text, r.ExceptionDetails.Exception.Description)
+		p.T.Fatalf("%s: %s %s", expression, r.ExceptionDetails.Text, r.ExceptionDetails.Exception.Description)
 	}
 	var v T
 	if len(r.Result.Value) > 0 {
 		if err := json.Unmarshal(r.Result.Value, &v); err != nil {
-			p.t.Fatalf("%s: %s: %v", expression, r.Result.Value, err)
+			p.T.Fatalf("%s: %s: %v", expression, r.Result.Value, err)
 		}
 	}
 	return v
 }
 
-// until waits for an expression to be true.
-func (p *tab) until(what, expression string) {
-	p.t.Helper()
+// Until waits for an expression to be true.
+func (p *Tab) Until(what, expression string) {
+	p.T.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(30 * time.Millisecond) {
-		if eval[bool](p, expression) {
+		if Eval[bool](p, expression) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("not within 20 s: %s (%s)", what, expression)
+			p.T.Fatalf("not within 20 s: %s (%s)", what, expression)
 		}
 	}
 }
 
-// press sends a key as a keyboard would.
-func (p *tab) press(key string) {
-	p.t.Helper()
+// Press sends a key as a keyboard would.
+func (p *Tab) Press(key string) {
+	p.T.Helper()
 	code := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40, "Home": 36, "End": 35, "Escape": 27}[key]
 	down := map[string]any{"type": "keyDown", "key": key, "windowsVirtualKeyCode": code}
 	if text := map[string]string{"Enter": "\r", " ": " "}[key]; text != "" {
 		down["text"] = text
 	}
-	p.do("Input.dispatchKeyEvent", down, nil)
-	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}, nil)
+	p.Do("Input.dispatchKeyEvent", down, nil)
+	p.Do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}, nil)
 }
 
-// clean fails the test for anything the page complained of, and for anything it asked of a network.
-func (p *tab) clean() {
-	p.t.Helper()
+// Clean fails the test for anything the page complained of, and for anything it asked of a network.
+func (p *Tab) Clean() {
+	p.T.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.errors {
-		p.t.Errorf("the page complained: %s", e)
+		p.T.Errorf("the page complained: %s", e)
 	}
 	for _, a := range p.asked {
-		if !strings.HasPrefix(a, "file:") && !strings.HasPrefix(a, "blob:") && !strings.HasPrefix(a, "data:") {
-			p.t.Errorf("the page asked for %s", a)
+		if !strings.HasPrefix(a, "file:") && !strings.HasPrefix(a, "blob:") && !strings.HasPrefix(a, "data:") && (p.Allow == "" || !strings.HasPrefix(a, p.Allow)) {
+			p.T.Errorf("the page asked for %s", a)
 		}
 	}
 }
 
-// shoot keeps a picture of the page where TARE_ARTIFACTS says.
-func (p *tab) shoot(name string, full bool) {
-	p.t.Helper()
+// Shoot keeps a picture of the page where TARE_ARTIFACTS says.
+func (p *Tab) Shoot(name string, full bool) {
+	p.T.Helper()
 	dir := os.Getenv("TARE_ARTIFACTS")
 	if dir == "" {
 		return
 	}
 	if full {
 		// What waits for the scroll bar is drawn by scrolling past it.
-		eval[bool](p, `(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) { scrollTo({top: y, behavior: "instant"}); await new Promise(r => setTimeout(r, 60)); } scrollTo({top: 0, behavior: "instant"}); await new Promise(r => setTimeout(r, 100)); return true; })()`)
+		Eval[bool](p, `(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) { scrollTo({top: y, behavior: "instant"}); await new Promise(r => setTimeout(r, 60)); } scrollTo({top: 0, behavior: "instant"}); await new Promise(r => setTimeout(r, 100)); return true; })()`)
 	}
-	p.save(dir, name+".png", "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": full, "optimizeForSpeed": true})
+	p.Save(dir, name+".png", "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": full, "optimizeForSpeed": true})
 }
 
-func (p *tab) save(dir, name, method string, params any) {
-	p.t.Helper()
+func (p *Tab) Save(dir, name, method string, params any) {
+	p.T.Helper()
 	var r struct{ Data string }
-	p.do(method, params, &r)
+	p.Do(method, params, &r)
 	b, err := base64.StdEncoding.DecodeString(r.Data)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 }
