@@ -1,6 +1,7 @@
 package developer
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -17,12 +18,16 @@ import (
 
 // compile is one trial of dev.compile.
 type compile struct {
-	standing        // sources and headers
-	objectRoot site // what the build makes
+	standing          // sources and headers
+	objectRoot site   // what the build makes
+	aside      *aside // nil unless the build is done beside the folder that is weighed
 	units      int
 	cache      string
 	rename     bool
 	think      time.Duration
+
+	// from is where the compiler reads and to where it writes: here, or aside.
+	from, to *root
 
 	include            [headerVariants][]included // unit u includes include[u%headerVariants]
 	sources            []name
@@ -45,9 +50,18 @@ func (c *compile) Setup(ctx context.Context, b *workload.Bench) error {
 	c.data, c.in = file.Aligned(objectSize()), file.Aligned(readWhole)
 	file.FillRandom(c.data, b.Seed^1)
 	clear(c.in)
+	c.from, c.to = c.root, c.objectRoot.root
+	if c.aside != nil {
+		if err := c.goAside(ctx, b); err != nil {
+			return err
+		}
+	}
 	c.nameAll()
 	b.Check("object", file.Digest(c.object(0)))
-	return bring(ctx, b, c.path, c.cache)
+	if err := bring(ctx, b, c.path, c.cache); err != nil || c.aside == nil {
+		return err
+	}
+	return c.aside.warm()
 }
 
 // object is what compiling unit u gives, valid until the next call.
@@ -59,7 +73,11 @@ func (c *compile) object(u int) []byte {
 // Measure builds b.Work units, in rounds of equal size (to within one) of at most c.units: compile each, then archive
 // all, then link all. A round begins by removing what the one before made.
 func (c *compile) Measure(ctx context.Context, b *workload.Bench) error {
-	leave, err := c.alone()
+	here := &c.site
+	if c.aside != nil {
+		here = &c.aside.site
+	}
+	leave, err := here.alone()
 	if err != nil {
 		return err
 	}
@@ -76,28 +94,34 @@ func (c *compile) Measure(ctx context.Context, b *workload.Bench) error {
 
 func (c *compile) round(ctx context.Context, n int) error {
 	if err := c.clean(); err != nil {
-		return c.explain("clean", err)
+		return c.explain("clean in", err)
+	}
+	if err := c.copyIn(n); err != nil {
+		return c.explain("copy the sources from", err)
 	}
 	for u := range n {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := c.compile(u); err != nil {
-			return c.explain(fmt.Sprintf("compile unit %d", u), err)
+			return c.explain(fmt.Sprintf("compile unit %d in", u), err)
 		}
 		c.built = u + 1
 	}
 	if err := c.collect(n); err != nil {
-		return c.explain("archive", err)
+		return c.explain("archive in", err)
 	}
-	return c.explain("link", c.link(n))
+	if err := c.link(n); err != nil {
+		return c.explain("link in", err)
+	}
+	return c.explain("copy the results back to", c.copyBack(n))
 }
 
 func (c *compile) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return file.Explain(op+" in", c.path, err)
+	return file.Explain(op, c.path, err)
 }
 
 func (c *compile) clean() error {
@@ -105,15 +129,21 @@ func (c *compile) clean() error {
 		return nil
 	}
 	for u := range c.built {
-		if err := c.objectRoot.root.unlink(c.objects[u]); err != nil {
+		if err := c.to.unlink(c.objects[u]); err != nil {
 			return err
 		}
 	}
-	c.built = 0
-	if err := c.objectRoot.root.unlink(c.archive); err != nil {
+	if err := c.to.unlink(c.archive); err != nil {
 		return err
 	}
-	return c.objectRoot.root.unlink(c.program)
+	if err := c.to.unlink(c.program); err != nil {
+		return err
+	}
+	if err := c.takeBack(c.built); err != nil {
+		return err
+	}
+	c.built = 0
+	return nil
 }
 
 func (c *compile) compile(u int) error {
@@ -121,7 +151,7 @@ func (c *compile) compile(u int) error {
 	if c.think > 0 {
 		began = time.Now()
 	}
-	if err := c.root.lstat(c.sources[u], &c.status); err != nil {
+	if err := c.from.lstat(c.sources[u], &c.status); err != nil {
 		return err
 	}
 	if err := c.notThere(c.objects[u]); err != nil {
@@ -134,7 +164,7 @@ func (c *compile) compile(u int) error {
 	for i := range headers {
 		h := &headers[i]
 		for _, m := range h.misses {
-			if f, err := c.root.open(m, forReading); err == nil {
+			if f, err := c.from.open(m, forReading); err == nil {
 				return errors.Join(errors.New("a header is where none was put"), f.close())
 			} else if !absent(err) {
 				return err
@@ -155,7 +185,7 @@ func (c *compile) compile(u int) error {
 }
 
 func (c *compile) notThere(n name) error {
-	switch err := c.objectRoot.root.lstat(n, &c.status); {
+	switch err := c.to.lstat(n, &c.status); {
 	case err == nil:
 		return errors.New("an object is there before it was made")
 	case !absent(err):
@@ -166,7 +196,7 @@ func (c *compile) notThere(n name) error {
 
 // load reads a file as cc1 reads sources and headers: status, then all of it in one read.
 func (c *compile) load(n name, size int) error {
-	h, err := c.root.open(n, forReading)
+	h, err := c.from.open(n, forReading)
 	if err != nil {
 		return err
 	}
@@ -189,7 +219,7 @@ func (c *compile) assemble(u int) error {
 	if c.rename {
 		n = c.temporary[u]
 	}
-	h, err := c.objectRoot.root.open(n, emptied)
+	h, err := c.to.open(n, emptied)
 	if err != nil {
 		return err
 	}
@@ -210,14 +240,14 @@ func (c *compile) assemble(u int) error {
 		err = e
 	}
 	if err == nil && c.rename {
-		err = c.objectRoot.root.rename(n, c.objects[u])
+		err = c.to.rename(n, c.objects[u])
 	}
 	return err
 }
 
 // collect puts all objects into an archive.
 func (c *compile) collect(n int) error {
-	a, err := c.objectRoot.root.open(c.archive, emptied)
+	a, err := c.to.open(c.archive, emptied)
 	if err != nil {
 		return err
 	}
@@ -233,7 +263,7 @@ func (c *compile) collect(n int) error {
 }
 
 func (c *compile) member(a handle, u int) error {
-	h, err := c.objectRoot.root.open(c.objects[u], forReading)
+	h, err := c.to.open(c.objects[u], forReading)
 	if err != nil {
 		return err
 	}
@@ -272,11 +302,11 @@ func (c *compile) part(h handle, u, at, want int, off int64) error {
 
 // link reads all objects from the archive and writes a program.
 func (c *compile) link(n int) error {
-	a, err := c.objectRoot.root.open(c.archive, forReading)
+	a, err := c.to.open(c.archive, forReading)
 	if err != nil {
 		return err
 	}
-	p, err := c.objectRoot.root.open(c.program, emptied)
+	p, err := c.to.open(c.program, emptied)
 	if err != nil {
 		return errors.Join(err, a.close())
 	}
@@ -311,33 +341,58 @@ func (c *compile) callsPerUnit() int {
 	if c.rename {
 		n++
 	}
+	if c.aside != nil {
+		n += c.aside.callsPerUnit()
+	}
 	return n
 }
 
 // Report checks what the last round left.
 func (c *compile) Report(b *workload.Bench) error {
-	for u := range c.built {
-		got, err := os.ReadFile(filepath.Join(c.objectRoot.path, fmt.Sprintf("unit%04d.o", u)))
-		if err != nil {
-			return file.Explain("read", c.objectRoot.path, err)
-		}
-		if string(got) != string(c.object(u)) {
-			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("object %d does not hold what was written", u)}
-		}
-	}
-	st, err := os.Stat(filepath.Join(c.objectRoot.path, "program"))
-	if err != nil {
-		return file.Explain("stat", c.objectRoot.path, err)
-	}
-	if want := int64(c.built * linkWrites * linkWrite); st.Size() != want {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("the program has %d bytes where %d were written", st.Size(), want)}
+	if err := c.verify(); err != nil {
+		return err
 	}
 	b.Check("calls", strconv.Itoa(c.callsPerUnit()))
 	b.Report("units_per_second", b.Rate(1))
 	return nil
 }
 
+// verify compares the last round's objects, archive and program, byte for byte, with what a compiler, an archiver and a
+// linker have made of the sources, wherever they did it.
+func (c *compile) verify() error {
+	var archive, program []byte
+	for u := range c.built {
+		object := c.object(u)
+		if err := c.holds(objectPath(u), object); err != nil {
+			return err
+		}
+		archive = append(archive, object...)
+		for range linkWrites {
+			program = append(program, object[:linkWrite]...)
+		}
+	}
+	if err := c.holds(archivePath, archive); err != nil {
+		return err
+	}
+	return c.holds(programPath, program)
+}
+
+func (c *compile) holds(name string, want []byte) error {
+	got, err := os.ReadFile(filepath.Join(c.objectRoot.path, name))
+	if err != nil {
+		return file.Explain("read", c.objectRoot.path, err)
+	}
+	if !bytes.Equal(got, want) {
+		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%s in %s has %d bytes that are not the %d that were written", name, c.objectRoot.path, len(got), len(want))}
+	}
+	return nil
+}
+
 // Cleanup removes what was built and leaves the project to the next trial.
 func (c *compile) Cleanup(*workload.Bench) error {
-	return errors.Join(c.close(), c.objectRoot.remove())
+	err := errors.Join(c.close(), c.objectRoot.remove())
+	if c.aside != nil {
+		err = errors.Join(err, c.aside.remove())
+	}
+	return err
 }

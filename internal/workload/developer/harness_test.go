@@ -77,7 +77,7 @@ func drive(ctx context.Context, w workload.Trial, b *workload.Bench) (err error)
 // weigh runs one trial that must succeed and report every metric.
 func weigh(t testing.TB, dir, name string, work int64, given map[string]string) *workload.Bench {
 	t.Helper()
-	b := &workload.Bench{Dir: dir, Work: work, Seed: 7}
+	b := &workload.Bench{Dir: dir, Home: dir, Work: work, Seed: 7}
 	if err := drive(context.Background(), trial(t, name, given), b); err != nil {
 		t.Fatalf("%s %v work %d: %v", name, given, work, err)
 	}

@@ -76,6 +76,14 @@ func headerPath(dir, class, variant int) string {
 
 func sourcePath(unit int) string { return fmt.Sprintf("src/unit%04d.c", unit) }
 
+// Where the results of a build lie.
+const (
+	archivePath = "lib.a"
+	programPath = "program"
+)
+
+func objectPath(unit int) string { return fmt.Sprintf("unit%04d.o", unit) }
+
 // headers lists what unit number u includes: of each class all variants but one, so that all units read as much, and
 // each leaves out other headers.
 func (s *site) headers(u int, all [headerClasses][headerVariants]included) []included {
@@ -122,9 +130,9 @@ func (c *compile) nameAll() {
 	var all [headerClasses][headerVariants]included
 	for class := range headerClasses {
 		for v := range headerVariants {
-			h := included{size: headerSizes[class], at: c.root.name(headerPath(headerDir[class], class, v))}
+			h := included{size: headerSizes[class], at: c.from.name(headerPath(headerDir[class], class, v))}
 			for d := range headerDir[class] {
-				h.misses = append(h.misses, c.root.name(headerPath(d, class, v)))
+				h.misses = append(h.misses, c.from.name(headerPath(d, class, v)))
 			}
 			all[class][v] = h
 		}
@@ -133,9 +141,9 @@ func (c *compile) nameAll() {
 		c.include[v] = c.headers(v, all)
 	}
 	for u := range c.units {
-		c.sources = append(c.sources, c.root.name(sourcePath(u)))
-		c.objects = append(c.objects, c.objectRoot.root.name(fmt.Sprintf("unit%04d.o", u)))
-		c.temporary = append(c.temporary, c.objectRoot.root.name(fmt.Sprintf("unit%04d.o.tmp", u)))
+		c.sources = append(c.sources, c.from.name(sourcePath(u)))
+		c.objects = append(c.objects, c.to.name(objectPath(u)))
+		c.temporary = append(c.temporary, c.to.name(objectPath(u)+".tmp"))
 	}
-	c.archive, c.program = c.objectRoot.root.name("lib.a"), c.objectRoot.root.name("program")
+	c.archive, c.program = c.to.name(archivePath), c.to.name(programPath)
 }

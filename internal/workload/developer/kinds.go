@@ -180,11 +180,13 @@ func compileKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.compile", Family: family, WorkUnit: "translation unit", Needs: needs,
 		Doc: "Does the file operations of building a C project, in the proportions measured on a real one (Lua with gcc 12): per translation unit 102 headers of 0.2 to 27 KB are found and read after 129 misses on the include path, an object of 16 KB is written in small pieces, archived and linked. " +
-			"Only the operations: no CPU time beyond theirs, unless think gives some; no starting of programs. One unit is one translation unit; after units of them the results are removed and the build begins again.",
+			"Only the operations: no CPU time beyond theirs, unless think gives some; no starting of programs. One unit is one translation unit; after units of them the results are removed and the build begins again. " +
+			"With workaround the sources are copied to the environment's own disk first and the results back at the end, as cp does it; each unit brings its source and its share of the headers.",
 		Params: []workload.Param{
 			{Name: "units", Type: workload.Int, Default: "64", Min: 1, Max: 10_000, Doc: "translation units in the project"},
 			{Name: "rename", Type: workload.Bool, Default: "yes", Doc: "write an object under another name and rename it (clang, ccache, Go, Rust), or in place (gcc)"},
 			{Name: "think", Type: workload.Duration, Default: "0s", Doc: "time that compiling a unit takes at least, spent busy between reading and writing"},
+			workaroundParam(),
 			cacheParam(),
 		},
 		Metrics:    []unit.Metric{rate("units_per_second", "units/s", "translation units compiled, archived and linked per second", true)},
@@ -196,7 +198,11 @@ func compileKind() workload.Kind {
 			if p.Duration("think") < 0 {
 				return nil, fmt.Errorf("dev.compile: think=%s: give a time of at least 0", p["think"])
 			}
-			return &compile{units: int(p.Int("units")), cache: p["cache"], rename: p.Bool("rename"), think: p.Duration("think")}, nil
+			c := &compile{units: int(p.Int("units")), cache: p["cache"], rename: p.Bool("rename"), think: p.Duration("think")}
+			if p.Bool("workaround") {
+				c.aside = &aside{}
+			}
+			return c, nil
 		},
 	}
 }

@@ -21,11 +21,16 @@ type site struct {
 func (s *site) fresh(b *workload.Bench, folder string, bytes, files int64) error {
 	_, on := file.Volume(b.Dir)
 	b.Note("fs", on)
-	path := filepath.Join(b.Dir, folder)
+	return s.freshIn(b.Dir, folder, bytes, files)
+}
+
+// freshIn makes an empty folder in a directory of this cell's own.
+func (s *site) freshIn(dir, folder string, bytes, files int64) error {
+	path := filepath.Join(dir, folder)
 	if err := os.RemoveAll(path); err != nil { // of a trial that was killed
 		return file.Explain("remove", path, err)
 	}
-	if err := file.CheckRoom(b.Dir, bytes, files); err != nil {
+	if err := file.CheckRoom(dir, bytes, files); err != nil {
 		return err
 	}
 	s.path = path

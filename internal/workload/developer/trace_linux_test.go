@@ -49,7 +49,7 @@ func traced(line string) int {
 		if err == nil {
 			var w workload.Trial
 			if w, err = k.New(p); err == nil {
-				err = drive(context.Background(), marked{w}, &workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Work: 1, Seed: 7})
+				err = drive(context.Background(), marked{w}, &workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Home: os.Getenv("TARE_TEST_DIR"), Work: 1, Seed: 7})
 			}
 		}
 		if err != nil {
@@ -228,6 +228,34 @@ func TestCompileCalls(t *testing.T) {
 	}
 	if i := slices.Index(calls, "renameat2"); i < 0 || !slices.Contains(calls[:i], "pwrite64") {
 		t.Error("the object is not written before it is renamed")
+	}
+}
+
+// TestWorkaroundCalls: on top of a build come, for each file that is copied, the calls of cp, and for each that is copied
+// in the removal of the copy before it.
+func TestWorkaroundCalls(t *testing.T) {
+	count := func(line string) (map[string]int, int) {
+		n, calls := map[string]int{}, trace(t, line)
+		for _, c := range calls {
+			n[c]++
+		}
+		return n, len(calls)
+	}
+	plain, before := count("dev.compile")
+	got, after := count("dev.compile workaround=yes")
+	in := 1 + headerClasses*headerVariants/5 // the source of one of five units, and a fifth of the headers
+	copies := in + 3                         // object, archive and program
+	for name, more := range map[string]int{"openat": 2 * copies, "close": 2 * copies, "fstat": copies, "read": 2 * copies, "write": copies, "unlinkat": in} {
+		if got[name]-plain[name] != more {
+			t.Errorf("the workaround takes %d %s more, want %d", got[name]-plain[name], name, more)
+		}
+	}
+	if want := 8*copies + in; after-before != want {
+		t.Errorf("the workaround takes %d calls more, want %d: %v", after-before, want, got)
+	}
+	a := &aside{units: 5, headers: make([]copied, headerClasses*headerVariants)}
+	if want := after - before - 2*8; a.callsPerUnit() != want { // archive and program are copied once
+		t.Errorf("%d calls are told, %d were made", a.callsPerUnit(), want)
 	}
 }
 
