@@ -56,7 +56,13 @@ func (j *job) start(argv []string, log string) (*daemon, error) {
 	return d, nil
 }
 
-// await asks again and again whether the server answers, until it does, has ended, or patience is at its end.
+// finalError is an answer that waiting does not change.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// await asks again and again whether the server answers, until it does, gives a finalError, has
+// ended, or patience is at its end.
 func (d *daemon) await(ctx context.Context, answers func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -68,8 +74,8 @@ func (d *daemon) await(ctx context.Context, answers func(context.Context) error)
 			return d.ended()
 		default:
 		}
-		if err == nil {
-			return nil
+		if _, final := errors.AsType[finalError](err); final || err == nil {
+			return err
 		}
 		select {
 		case <-d.stream.Done():

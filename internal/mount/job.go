@@ -27,6 +27,9 @@ type job struct {
 	evidence   []byte
 }
 
+// moreRoom is the remedy when files cannot be written.
+const moreRoom = "free some space, or set TMPDIR to a folder that has some"
+
 func serve(ctx context.Context, r Request) (*Served, error) {
 	j := &job{Request: r}
 	if j.Log == nil {
@@ -55,7 +58,7 @@ func (j *job) serve(ctx context.Context) (*Served, error) {
 	if err := j.read(k.Settings); err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "make the server's folder", "free some space, or set TMPDIR to a folder that has some"
+	j.op, j.remedy = "make the server's folder", moreRoom
 	if !filepath.IsAbs(j.Folder) || !filepath.IsAbs(j.Dir) {
 		return nil, fmt.Errorf("folders %q and %q must be absolute paths", j.Folder, j.Dir)
 	}

@@ -159,7 +159,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		j.op, j.remedy = "read settings", "use vers=3, or proto=tcp"
 		return nil, fmt.Errorf("NFS %s does not run over UDP (RFC 7530, section 3.1)", vers)
 	}
-	j.op, j.remedy = "write NFS-Ganesha's configuration", elsewhere
+	j.op, j.remedy = "write NFS-Ganesha's configuration", moreRoom
 	if strings.HasPrefix(j.Folder+"/", "/run/") || strings.HasPrefix(j.dir+"/", "/run/") || strings.HasPrefix(j.Folder+"/", "/proc/") {
 		return nil, fmt.Errorf("NFS-Ganesha gets a private /run, so it cannot serve %s", j.Folder)
 	}

@@ -27,14 +27,14 @@ func kind9p() kind {
 }
 
 func serve9p(_ context.Context, j *job) (*Served, error) {
-	j.op, j.remedy = "configure QEMU's 9p server", "put the folder elsewhere with TMPDIR"
+	j.op, j.remedy = "configure QEMU's 9p server", ""
 	msize, err := parseSize(j.get("msize"))
 	if err != nil {
 		return nil, err
 	}
 	id, tag := "fs-"+j.Name, tagOf(j.Name)
 	fsdev := "local,id=" + id + ",path=" + comma(j.Folder) + ",security_model=" + j.get("security_model") + ",multidevs=remap"
-	if j.get("security_model") != "passthrough" && strings.HasPrefix(j.get("security_model"), "mapped") {
+	if strings.HasPrefix(j.get("security_model"), "mapped") {
 		// QEMU's own defaults, 0600 and 0700, would be modes that the guest never asked for.
 		fsdev += ",fmode=0644,dmode=0755"
 	}

@@ -98,7 +98,7 @@ func serveRsync(ctx context.Context, j *job) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "write rsync's configuration", elsewhere
+	j.op, j.remedy = "write rsync's configuration", moreRoom
 	config, err := rsyncConfig(j.Folder, j.dir, isRoot())
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -36,6 +37,13 @@ func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err err
 		g, err = readSFTPVersion(s)
 	}
 	if err != nil {
+		select {
+		case <-s.Done(): // so that what it says is complete
+		case <-ctx.Done():
+		}
+		if said := s.Stderr(); bytes.Contains(said, []byte("Permission denied")) || bytes.Contains(said, []byte("Host key verification failed")) {
+			return g, finalError{fmt.Errorf("log in: %s", lastLine(said))}
+		}
 		return g, fmt.Errorf("log in: %w: %s", err, lastLine(s.Diagnose()))
 	}
 	if m := opensshRE.FindSubmatch(s.Stderr()); m != nil {

@@ -24,7 +24,7 @@ const smbRemedy = "install it: apt-get install samba"
 func kindSMB() kind {
 	return kind{env.MountKind{
 		Name:   "smb",
-		Doc:    "Samba and the kernel's cifs client; fsync reaches the host's file system unless strict_sync is off, the client's leases keep caches coherent between clients but see no change made on the host.",
+		Doc:    "Samba and the kernel's cifs client; fsync reaches the host's file system unless strict_sync is off, a lease lets the guest cache a file and hides changes made on the host meanwhile.",
 		Shared: true,
 		Probe:  probeProgram("smbd", smbRemedy, "--version"),
 		Settings: []env.Setting{
@@ -113,7 +113,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "write Samba's configuration", elsewhere
+	j.op, j.remedy = "write Samba's configuration", moreRoom
 	for _, dir := range []string{"private", "lock", "state", "cache", "pid", "rpc"} {
 		if err := os.Mkdir(j.file(dir), 0o700); err != nil {
 			return nil, err

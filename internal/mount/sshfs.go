@@ -141,7 +141,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "write the SSH server's configuration", elsewhere
+	j.op, j.remedy = "write the SSH server's configuration", moreRoom
 	if isRoot() {
 		if err := os.Mkdir(separation, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, err
@@ -153,7 +153,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	if err := j.makeKeys(ctx, programs["ssh-keygen"]); err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "start sshd", "the server's log is the evidence; an account that is locked (! in /etc/shadow) cannot log in without PAM: run tare as a user who can"
+	j.op, j.remedy = "start sshd", "the server's log is the evidence; an account that is locked (! in /etc/shadow) cannot log in without PAM: usermod -p '*' "+user+" lets it, by key only"
 	var argv []string
 	var greeting sftpGreeting
 	d, ports, err := j.listen(ctx, 1, func(ports []int) (*daemon, func(context.Context) error, error) {
