@@ -1,0 +1,113 @@
+package image
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// parsers lists the formats by the name that tare and, as an alias, qemu-img give them.
+func parsers() map[string]func(*store, *file) (*layer, parent, error) {
+	return map[string]func(*store, *file) (*layer, parent, error){
+		"raw": parseRaw, "vdi": parseVDI, "vmdk": parseVMDK, "vhd": parseVHD, "vpc": parseVHD, "vhdx": parseVHDX, "qcow2": parseQcow2,
+	}
+}
+
+// parse reads an image's header in the format that its child names, or in the one that its content shows. The format a
+// child names counts: a guest can write a header of another format into its raw disk.
+func (s *store) parse(f *file, format string) (*layer, parent, error) {
+	if format == "" {
+		var err error
+		if format, err = s.detect(f); err != nil {
+			return nil, parent{}, err
+		}
+	}
+	p, ok := parsers()[format]
+	if !ok {
+		return nil, parent{}, fmt.Errorf("the format %q is not one that is read: raw, vdi, vmdk, vhd, vhdx, qcow2", format)
+	}
+	l, next, err := p(s, f)
+	if err != nil {
+		return nil, parent{}, fmt.Errorf("read it as %s: %w", format, err)
+	}
+	l.info.Path = f.name
+	if l.info.FileBytes == 0 {
+		l.info.FileBytes = f.size
+	}
+	if l.info.Snapshots == nil {
+		l.info.Snapshots = []Snapshot{}
+	}
+	return l, next, nil
+}
+
+// others are formats that are recognised and not read.
+var others = []struct {
+	at    int
+	magic string
+	name  string
+}{
+	{0, "QFI\xfb\x00\x00\x00\x01", "qcow (version 1)"},
+	{0, "COWD", "a VMDK of ESX's older sparse format (COWD)"},
+	{0, "\xbe\xba\xfe\xca\x00\x00\x00\x00", "a VMDK of ESX's SESPARSE format"},
+	{0, "WithoutFreeSpace", "Parallels"},
+	{0, "WithouFreSpacExt", "Parallels"},
+	{0, "LUKS\xba\xbe", "LUKS, which is encrypted as a whole"},
+	{0, "koly", "an Apple disk image"},
+}
+
+// detect tells the format by its signature.
+func (s *store) detect(f *file) (string, error) {
+	head, _, err := f.header(0, 1024)
+	if err != nil {
+		return "", err
+	}
+	for _, o := range others {
+		if bytes.HasPrefix(head[o.at:], []byte(o.magic)) {
+			return "", fmt.Errorf("it is %s, which tare does not read", o.name)
+		}
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte("QFI\xfb")):
+		return "qcow2", nil
+	case binary.LittleEndian.Uint32(head[0x40:]) == vdiMagic:
+		return "vdi", nil
+	case bytes.HasPrefix(head, []byte("KDMV")), isDescriptor(head):
+		return "vmdk", nil
+	case bytes.HasPrefix(head, []byte("vhdxfile")):
+		return "vhdx", nil
+	case bytes.HasPrefix(head, []byte("conectix")):
+		return "vhd", nil
+	}
+	// A fixed VHD is a raw disk with a footer; Virtual PC's footer once had 511 bytes.
+	for _, n := range []int64{512, 511} {
+		tail, ok, err := f.header(f.size-n, 8)
+		if err != nil {
+			return "", err
+		}
+		if ok && string(tail) == "conectix" {
+			return "vhd", nil
+		}
+	}
+	return "raw", nil
+}
+
+// name makes text from a file safe to keep: valid, short, without what is not text.
+func name(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(bytes.ToValidUTF8(slices.Clone(b[:min(len(b), 4096)]), []byte("?")))
+}
+
+// guid writes one as Microsoft and VirtualBox store it: the first three parts with the lowest byte first.
+func guid(b []byte) string {
+	if len(b) < 16 || !slices.ContainsFunc(b[:16], func(c byte) bool { return c != 0 }) {
+		return ""
+	}
+	le := binary.LittleEndian
+	return fmt.Sprintf("%08x-%04x-%04x-%x-%x", le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]), b[8:10], b[10:16])
+}
+
+// power tells whether n is a power of two within bounds.
+func power(n, low, high int64) bool { return n >= low && n <= high && n&(n-1) == 0 }
