@@ -1,0 +1,98 @@
+package study_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	drivers "tare/internal/env/all"
+	"tare/internal/plan"
+	"tare/internal/study"
+	kinds "tare/internal/workload/all"
+)
+
+// parse reads a study as on a machine that has everything.
+func parse(t *testing.T, s study.Study) *plan.Plan {
+	t.Helper()
+	p, err := plan.Parse("study "+s.Name, s.Plan, plan.Tables{Drivers: drivers.Drivers(), Kinds: kinds.Kinds()})
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	return p
+}
+
+// TestEveryStudyIsAPlan reads each with the real drivers, mounts and kinds.
+func TestEveryStudyIsAPlan(t *testing.T) {
+	if len(study.All()) == 0 {
+		t.Fatal("there are no studies")
+	}
+	for _, s := range study.All() {
+		p := parse(t, s)
+		if p.Name != s.Name {
+			t.Errorf("study %s calls itself %q", s.Name, p.Name)
+		}
+		if s.Question == "" || p.Question != s.Question {
+			t.Errorf("%s: the question is %q in the list and %q in the plan", s.Name, s.Question, p.Question)
+		}
+		if got, ok := study.Lookup(s.Name); !ok || string(got.Plan) != string(s.Plan) {
+			t.Errorf("%s is not found by its name", s.Name)
+		}
+		if len(p.Environments) < 2 || len(p.Workloads) == 0 {
+			t.Errorf("%s compares %d environments by %d workloads", s.Name, len(p.Environments), len(p.Workloads))
+		}
+	}
+	if _, ok := study.Lookup("no such study"); ok {
+		t.Error("a study that is not there was found")
+	}
+	if !slices.IsSorted(study.Names()) {
+		t.Errorf("the names are not in order: %v", study.Names())
+	}
+}
+
+// mostRecords bounds the records that one unit of work moves: ten seconds at a millisecond for each, as in a folder of an
+// emulated machine.
+const mostRecords = 10_000
+
+// TestUnitsAreSmall: a target that is a hundred times slower gets fewer units of work, but never less than one.
+func TestUnitsAreSmall(t *testing.T) {
+	for _, s := range study.All() {
+		for _, w := range parse(t, s).Workloads {
+			p := w.Params
+			passes := int64(0)
+			switch w.Kind {
+			case "fs.dd":
+				passes = 2
+			case "fs.matrix":
+				passes = int64(len(strings.Fields(p["ops"])))
+				if p["ops"] == "all" {
+					passes = 13
+				}
+			default:
+				continue
+			}
+			if n := passes * (p.Int("size") / p.Int("bs")); n > mostRecords {
+				t.Errorf("%s: one unit of %s is %d records: a trial in a slow folder takes minutes", s.Name, w.Label, n)
+			}
+		}
+	}
+}
+
+// TestFoldersTriesTheWorkaround: the study's advice is measured beside what it is to beat, with the same work.
+func TestFoldersTriesTheWorkaround(t *testing.T) {
+	s, ok := study.Lookup("folders")
+	if !ok {
+		t.Fatal("there is no study folders")
+	}
+	var plain, aside []plan.Workload
+	for _, w := range parse(t, s).Workloads {
+		switch {
+		case w.Kind == "dev.compile" && w.Params["workaround"] == "true":
+			aside = append(aside, w)
+		case w.Kind == "dev.compile":
+			plain = append(plain, w)
+		}
+	}
+	if len(plain) != 1 || len(aside) != 1 || plain[0].Params["units"] != aside[0].Params["units"] {
+		t.Errorf("the study builds in place %v and by the workaround %v", plain, aside)
+	}
+}
