@@ -151,10 +151,14 @@ func (ms *mounts) close() {
 	ms.dirs, ms.programs = nil, nil
 }
 
-// serves tells whether a process is the program behind a mount.
+// serves tells whether a process belongs to the program behind a mount: sshfs lets its ssh become an orphan.
 func (ms *mounts) serves(pid int) bool {
+	group, err := unix.Getpgid(pid)
+	if err != nil {
+		return false
+	}
 	for _, p := range ms.programs {
-		if p.Pid() == pid {
+		if p.Pid() == group {
 			return true
 		}
 	}
