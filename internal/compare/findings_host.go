@@ -102,7 +102,7 @@ func busyFindings(e *evaluation, _ *Result) []Finding {
 	}
 	text := fmt.Sprintf("%d of %d trials began although the host was not quiet", busy, len(gates))
 	if top != "" {
-		text += ", most often because of " + top
+		text += "; most often: " + top
 	}
 	return []Finding{{Text: text, Remedy: "close what else runs here; the null control says how much it disturbs"}}
 }

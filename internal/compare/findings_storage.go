@@ -232,13 +232,13 @@ func lacksNFSUDP(t *Target) bool {
 	return t.Error != nil && strings.Contains(t.Error.Message, "nfs-udp-unavailable")
 }
 
-func nfsRefusedFindings(_ *evaluation, r *Result) []Finding {
+func nfsRefusedFindings(e *evaluation, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		if t := &r.Targets[i]; lacksNFSUDP(t) {
 			out = append(out, Finding{
 				Targets: []string{t.Name},
-				Text:    fmt.Sprintf("%s cannot be had: the guest's kernel (%s) was built without NFS over UDP, as most are since Linux 5.6", t.Name, known(kernelOf(r, t))),
+				Text:    fmt.Sprintf("%s cannot be had: the guest's kernel (%s) was built without NFS over UDP, as most are since Linux 5.6", t.Name, known(e.kernelOf(r, t.Name))),
 				Remedy:  "use proto=tcp; in a Vagrantfile nfs_udp: false, because its default below version 4 is UDP",
 			})
 		}
@@ -246,14 +246,16 @@ func nfsRefusedFindings(_ *evaluation, r *Result) []Finding {
 	return out
 }
 
-// kernelOf is the release of the kernel that a target runs on.
-func kernelOf(r *Result, t *Target) string {
-	if t.Inside.Kernel == "" && t.Of != "" {
-		if of := r.target(t.Of); of != nil {
-			t = of
-		}
+// kernelOf is the release of the kernel that a target runs on: of a mount that failed only its environment knows.
+func (e *evaluation) kernelOf(r *Result, name string) string {
+	if pe, ok := e.Plan.Environment(name); ok && pe.Of != "" {
+		name = pe.Of
 	}
-	if t.Inside.Kernel != "" {
+	t := r.target(name)
+	switch {
+	case t == nil:
+		return ""
+	case t.Inside.Kernel != "":
 		return t.Inside.Kernel
 	}
 	return t.Outside.Kernel

@@ -72,7 +72,7 @@ func waits(c *work, candidate, baseline string) string {
 }
 
 func becauseText(fast string, fastAt float64, slow string, slowAt float64, unit string) string {
-	return fmt.Sprintf("%s is faster (%s %s against %s in %s) because it does not wait for the disk", fast, figure(fastAt), unit, figure(slowAt), slow)
+	return fmt.Sprintf("%s is faster (%s against %s %s in %s) because it does not wait for the disk", fast, figure(fastAt), figure(slowAt), unit, slow)
 }
 
 // durabilityClass is what is known of a flush in a target: "flushes", "ignores-flushes" or "memory"; "" for unknown.

@@ -1,5 +1,10 @@
 package compare
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Rule is one row of the table of findings: a code and the test behind it. Rules are data, so that the manual can list
 // them and a test can ask each for a scene that shows it.
 type Rule struct {
@@ -14,7 +19,7 @@ type Rule struct {
 // Gates reports whether the rule tells of cells without a verdict.
 func (r Rule) Gates() bool { return r.Severity == Withhold }
 
-// Rules lists every rule in the order in which a report shows the findings: the gravest first. The reasons why a verdict
+// Rules lists every rule in the order in which a report shows the findings of one severity. The reasons why a verdict
 // was withheld are rules, too: the gate puts the warning on the cell, the rule tells of it once for all workloads.
 func Rules() []Rule {
 	const withheldBy = "cells that the gate met"
@@ -67,7 +72,7 @@ func Rules() []Rule {
 	return rules
 }
 
-// findings tells what a reader must know of the whole run.
+// findings tells what a reader must know of the whole run, what is only good to know last.
 func (e *evaluation) findings(r *Result) []Finding {
 	var out []Finding
 	for _, rule := range Rules() {
@@ -79,5 +84,14 @@ func (e *evaluation) findings(r *Result) []Finding {
 			out = append(out, f)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(order(a.Severity), order(b.Severity)) })
 	return out
+}
+
+// order puts what is only good to know behind what must be read.
+func order(severity string) int {
+	if severity == Info {
+		return 1
+	}
+	return 0
 }

@@ -11,7 +11,7 @@ import (
 // mostExact is the most pairs for which the permutation distribution is counted out; drawn is the number of random
 // orders tried beyond.
 const (
-	mostExact = 10
+	mostExact = 9
 	drawn     = 9999
 )
 
@@ -72,7 +72,7 @@ func exactTail(a, b []int, seen int) float64 {
 	for i := range n { // Cauchy-Schwarz would do; the sorted pairing is the maximum itself
 		most += slices.Sorted(slices.Values(a))[i] * slices.Sorted(slices.Values(b))[i]
 	}
-	counts := make([][]float64, 1<<n) // counts of at most 10! are exact
+	counts := make([][]float64, 1<<n) // counts of at most 9! are exact
 	counts[0] = make([]float64, most+1)
 	counts[0][0] = 1
 	for set := range counts[:len(counts)-1] {

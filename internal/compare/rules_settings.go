@@ -138,7 +138,11 @@ func memory(t *Target) string {
 	return fmt.Sprintf("%.4g GiB", float64((t.Inside.MemoryBytes+step/2)/step)/4)
 }
 
+// fileSystem is that of an environment's own disk. That of a mount is what the mount is, and no setting.
 func fileSystem(t *Target) string {
+	if t.Mount != nil {
+		return ""
+	}
 	name, _, _ := strings.Cut(t.Inside.WorkFS, " ")
 	return name
 }

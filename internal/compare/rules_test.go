@@ -1,0 +1,407 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/stats"
+	"tare/internal/unit"
+	"tare/internal/workload"
+)
+
+// scene is a small run for one rule: what the targets are, what they did, and what a trial says of itself.
+type scene struct {
+	targets []string // the first is the baseline; "vm:9p" is a mount in vm
+	work    []plan.Workload
+	cost    map[string]float64                    // true cost by "workload target"; 1 where nothing is said
+	env     func(name string) record.Facts        // inside and outside, as tweak leaves them
+	tweak   func(*record.Environment)             // last word on each environment
+	trial   func(*record.Trial)                   // last word on each trial
+	base    func(workload, metric string) float64 // the baseline's figure; 100 where nothing is said
+}
+
+func sceneKind(name string) (*workload.Kind, bool) {
+	rate := func(name, u string, primary bool) unit.Metric {
+		return unit.Metric{Name: name, Unit: u, Better: unit.Higher, Timed: true, Primary: primary}
+	}
+	seconds := unit.Metric{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true}
+	files := []unit.Metric{rate("mib_per_second", "MiB/s", true), rate("ops_per_second", "ops/s", false)}
+	kinds := []workload.Kind{
+		{Name: "cpu.prime", Family: "cpu", Needs: workload.Needs{CPUBound: true}, Metrics: []unit.Metric{rate("events_per_second", "events/s", true)}},
+		{Name: "memory.latency", Family: "memory", Metrics: []unit.Metric{seconds}},
+		{Name: "fs.seqread", Family: "file system", Metrics: files},
+		{Name: "fs.seqwrite", Family: "file system", Metrics: files},
+		{Name: "fs.randread", Family: "file system", Metrics: files},
+		{Name: "fs.smallfiles", Family: "file system", Metrics: []unit.Metric{rate("files_per_second", "files/s", true), rate("stat_per_second", "files/s", false)}},
+		{Name: "fs.matrix", Family: "file system", Metrics: []unit.Metric{seconds, rate("write", "KiB/s", false), rate("read", "KiB/s", false)}},
+		{Name: "dev.compile", Family: "file system", Metrics: []unit.Metric{rate("units_per_second", "units/s", true)}},
+		{Name: "dev.journal", Family: "file system", Metrics: []unit.Metric{rate("commits_per_second", "commits/s", true)}},
+		{Name: "net.stream", Family: "network", Metrics: []unit.Metric{rate("bits_per_second", "b/s", true)}},
+		{Name: "http.get", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}},
+		{Name: "command", Family: "command", Metrics: []unit.Metric{seconds}},
+	}
+	for i := range kinds {
+		if kinds[i].Name == name {
+			return &kinds[i], true
+		}
+	}
+	return nil, false
+}
+
+// on makes a workload of a kind with parameters "k=v", labelled with both.
+func on(kind string, params ...string) plan.Workload {
+	w := plan.Workload{Label: strings.Join(append([]string{kind}, params...), " "), Kind: kind, Params: workload.Params{}}
+	for _, p := range params {
+		k, v, _ := strings.Cut(p, "=")
+		w.Params[k] = v
+	}
+	return w
+}
+
+func (s scene) input() Input {
+	p := &plan.Plan{
+		Baseline: s.targets[0], Seed: 1, Mode: plan.Quick, Sessions: 1, Looks: []int{10, 15}, Trial: 300 * time.Millisecond,
+		Alpha: 0.05, LookAlpha: stats.LookAlpha([]int{10, 15}, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01, Workloads: s.work,
+	}
+	in := Input{Run: Run{ID: "r1", Finished: true}, Plan: p, Kinds: sceneKind}
+	for _, name := range s.targets {
+		of, _, mount := strings.Cut(name, ":")
+		if !mount {
+			of = ""
+		}
+		p.Environments = append(p.Environments, plan.Environment{Name: name, Of: of, Text: "local"})
+		re := record.Environment{Name: name, Of: of, Spec: "local", Session: 1, OpenNS: 1e8}
+		re.Inside = record.Facts{OS: "linux", Cores: 4, Threads: 8, MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,relatime)", Extra: map[string]string{}}
+		re.Outside = record.Facts{Settings: map[string]string{}, Extra: map[string]string{}}
+		if mount {
+			re.Mount = &record.Mount{Kind: "9p", Settings: map[string]string{}}
+		}
+		if s.tweak != nil {
+			s.tweak(&re)
+		}
+		in.Environments = append(in.Environments, re)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	for block := 0; block <= 12; block++ {
+		for i := range s.work {
+			for j := -1; j < len(s.targets); j++ {
+				if j < 0 && block == 0 {
+					continue
+				}
+				in.Trials = append(in.Trials, s.one(rng, block, &s.work[i], j))
+			}
+		}
+	}
+	for i := range in.Trials {
+		in.Trials[i].Seq = i + 1
+	}
+	return in
+}
+
+func (s scene) one(rng *rand.Rand, block int, w *plan.Workload, j int) record.Trial {
+	target, slot := s.targets[max(j, 0)], ""
+	if j < 0 {
+		slot = record.NullSlot
+	}
+	cost := factor(s.cost, w.Label+" "+target) * math.Exp(0.003*rng.NormFloat64())
+	t := record.Trial{
+		Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot, Work: 1000, AgentNS: int64(3e8 * cost), ControllerNS: int64(3e8 * cost),
+		Metrics: map[string]float64{}, Checks: map[string]string{"n": "1"}, State: map[string]string{},
+		Gate: &record.Gate{Quiet: true},
+	}
+	if w.Params["direct"] != "" {
+		t.State["direct"] = w.Params["direct"]
+	}
+	kind, _ := sceneKind(w.Kind)
+	for _, m := range kind.Metrics {
+		v := 100.0
+		if s.base != nil {
+			v = s.base(w.Label, m.Name)
+		}
+		t.Metrics[m.Name] = m.Value(m.Cost(v) * cost)
+	}
+	if s.trial != nil {
+		s.trial(&t)
+	}
+	return t
+}
+
+func (s scene) evaluate() *Result { return Evaluate(s.input()) }
+
+// two is a host and a virtual machine doing some work.
+func two(work ...plan.Workload) scene { return scene{targets: []string{"host", "vm"}, work: work} }
+
+func (s scene) costs(m map[string]float64) scene                      { s.cost = m; return s }
+func (s scene) envs(f func(*record.Environment)) scene                { s.tweak = f; return s }
+func (s scene) trials(f func(*record.Trial)) scene                    { s.trial = f; return s }
+func (s scene) figures(f func(workload, metric string) float64) scene { s.base = f; return s }
+
+// inVM changes the environment called vm alone.
+func inVM(f func(*record.Environment)) func(*record.Environment) {
+	return func(re *record.Environment) {
+		if re.Name == "vm" {
+			f(re)
+		}
+	}
+}
+
+// vmTrials changes the trials in vm alone.
+func vmTrials(f func(*record.Trial)) func(*record.Trial) {
+	return func(t *record.Trial) {
+		if t.Target == "vm" {
+			f(t)
+		}
+	}
+}
+
+func warns(code string) func(*record.Trial) {
+	return vmTrials(func(t *record.Trial) { t.Warnings = []record.Warning{{Code: code, Text: "seen", Remedy: "do"}} })
+}
+
+func class(c string) func(*record.Environment) {
+	return inVM(func(re *record.Environment) { re.Durability = &record.Durability{Class: c} })
+}
+
+// durable gives host a disk that is flushed, and vm a class.
+func durable(c string) func(*record.Environment) {
+	return func(re *record.Environment) {
+		re.Durability = &record.Durability{Class: flushes}
+		class(c)(re)
+	}
+}
+
+func udp(proto string) func(*record.Environment) {
+	return inVM(func(re *record.Environment) {
+		re.Mount = &record.Mount{Kind: "nfs", Type: "nfs", Options: "rw,vers=3,proto=" + proto}
+	})
+}
+
+// unsteady has the null control and vm go up and down by a tenth and more.
+func unsteady(t *record.Trial) {
+	if (t.Target == "vm" || t.Slot == record.NullSlot) && t.Metrics != nil {
+		t.Metrics["events_per_second"] *= 1 + 0.05*float64(t.Block*t.Block%7-2)
+	}
+}
+
+func refusedNFS(message string) func(*record.Environment) {
+	return func(re *record.Environment) {
+		re.Inside.Kernel = "6.1.0-41"
+		if re.Name == "vm:nfs" {
+			re.Error = &record.Failure{Kind: "open", Message: message}
+		}
+	}
+}
+
+// died has the trials in vm fail from a block on.
+func died(kind string, from int) func(*record.Trial) {
+	return vmTrials(func(t *record.Trial) {
+		if t.Block >= from {
+			t.Metrics, t.Error = nil, &record.Failure{Kind: kind, Message: "gone"}
+		}
+	})
+}
+
+// ruleScenes has a run that shows each finding, words that its text must have, and a run that is as near as can be and
+// does not show it.
+var ruleScenes = map[string]struct {
+	shows, hides scene
+	words        []string
+}{
+	"target-failed": {
+		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Error = &record.Failure{Kind: "open", Message: "no kernel"} })),
+		two(on("cpu.prime")), []string{"vm", "no kernel"}},
+	"nfs-udp-unavailable": {
+		scene{targets: []string{"host", "vm", "vm:nfs"}, work: []plan.Workload{on("fs.seqread")}}.envs(refusedNFS("mount nfs: nfs-udp-unavailable: the guest's kernel ...")),
+		scene{targets: []string{"host", "vm", "vm:nfs"}, work: []plan.Workload{on("fs.seqread")}}.envs(refusedNFS("mount nfs: connection refused")),
+		[]string{"6.1.0-41", "UDP"}},
+	"nfs-udp": {
+		two(on("fs.seqread")).envs(udp("udp")).costs(map[string]float64{"fs.seqread vm": 1.6}), two(on("fs.seqread")).envs(udp("tcp")), []string{"UDP", "fs.seqread", "1.6"}},
+	"boot-retried": {
+		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Retries = []record.Failure{{Message: "no handshake within 20 s"}} })),
+		two(on("cpu.prime")), []string{"attempt 2", "20 s"}},
+	"clock-wrong": {
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 120 / 100 })),
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 1001 / 1000 })), []string{"vm", "20 %"}},
+	"unequal-work": {
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Checks["n"] = "2" })), two(on("cpu.prime")), []string{"n is 2 in vm"}},
+	"unequal-access": {
+		two(on("fs.seqread")).trials(func(t *record.Trial) { t.State["direct"] = fmt.Sprint(t.Target == "vm") }),
+		two(on("fs.seqread")).trials(func(t *record.Trial) { t.State["direct"] = "true" }), []string{"direct I/O differs"}},
+	"durability-differs": {
+		two(on("fs.seqwrite")).envs(durable("ignores-flushes")).costs(map[string]float64{"fs.seqwrite vm": 0.5}),
+		two(on("fs.seqwrite")).envs(durable("unknown")).costs(map[string]float64{"fs.seqwrite vm": 0.5}),
+		[]string{"vm ignores flushes", "vm is faster (200 against", "because it does not wait for the disk"}},
+	"refused": {
+		two(on("fs.seqread", "direct=true")).trials(vmTrials(func(t *record.Trial) {
+			t.Metrics, t.Error = nil, &record.Failure{Kind: "refused", Message: "tmpfs refuses O_DIRECT"}
+		})), two(on("fs.seqread", "direct=true")), []string{"O_DIRECT"}},
+	"direct-refused":    {two(on("fs.seqread")).trials(warns("direct-refused")), two(on("fs.seqread")), []string{"vm"}},
+	"direct-was-cached": {two(on("fs.seqread")).trials(warns("direct-was-cached")), two(on("fs.seqread")), []string{"vm"}},
+	"direct-in-memory": {two(on("fs.seqread")).trials(warns("direct-in-memory")),
+		two(on("fs.seqread")).trials(func(t *record.Trial) { t.Warnings = []record.Warning{{Code: "direct-in-memory", Text: "seen"}} }), []string{"vm"}},
+	"file-fits-cache": {two(on("fs.seqread")).trials(warns("file-fits-cache")), two(on("fs.seqread")), []string{"vm"}},
+	"client-bound": {
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.99" })),
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.80" })), []string{"load generator", "99 %"}},
+	"short-trials": {
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Work, t.AgentNS, t.ControllerNS = 10, 6e6, 6e6 })),
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Work = 900 })), []string{"6ms in vm"}},
+	"target-lost": {
+		two(on("cpu.prime")).trials(func(t *record.Trial) {
+			unsteady(t)
+			died("environment-died", 11)(t)
+		}).costs(map[string]float64{"cpu.prime vm": 1.03}), two(on("cpu.prime")), []string{"lost after 10 blocks"}},
+	"given-up": {two(on("cpu.prime")).trials(died("measure", 5)), two(on("cpu.prime")), []string{"failed one after the other"}},
+	"emulated": {two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Inside.Emulated = true })), two(on("cpu.prime")), []string{"vm", "emulated", "cpu.prime"}},
+	"null-control-differs": {
+		two(on("cpu.prime")).trials(func(t *record.Trial) {
+			if t.Slot == record.NullSlot {
+				t.Metrics["events_per_second"] /= 1.2
+			}
+		}), two(on("cpu.prime")), []string{"against itself"}},
+	"noisy-host": {
+		two(on("cpu.prime")).trials(unsteady), two(on("cpu.prime")), []string{"cpu.prime", "%"}},
+	"host-steal": {
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Steal = 0.03 }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Steal = -1 }), []string{"3 % stolen"}},
+	"host-throttled": {
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Throttle = int64(t.Block % 2) }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Throttle = -1 }), []string{"of 36 trials"}},
+	"host-busy": {
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Quiet, t.Gate.Reason = t.Block%3 == 0, "load" }),
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Quiet = t.Block%3 != 0 }), []string{"24 of 36", "load"}},
+	"faster-than-baseline": {
+		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.6}).envs(inVM(func(re *record.Environment) { re.Outside.Settings["cache"] = "unsafe" })),
+		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.97}), []string{"because it does not wait for the disk", "cache=unsafe", "0.60"}},
+	"faster-than-device": {
+		two(on("fs.randread", "bs=4KiB", "direct=true"), on("fs.randread", "bs=4KiB", "direct=false")).figures(throughput(40, 1200)),
+		two(on("fs.randread", "bs=4KiB", "direct=true"), on("fs.randread", "bs=1MiB", "direct=false")).figures(throughput(40, 1200)), // larger requests: the device may do more, too
+		[]string{"host fs.randread bs=4KiB direct=false moves 1", "gives 40", "cache"}},
+	"misaligned-image": {
+		two(on("fs.randread")).envs(inVM(func(re *record.Environment) {
+			re.Outside.Extra[alignedKey], re.Outside.Extra["disk.format"] = "2", "vdi"
+		})),
+		two(on("fs.randread")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[alignedKey] = "1" })), []string{"touches 2 blocks", "vdi"}},
+	"server-bound": {
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare], t.State[serverShare] = "0.4", "0.99" })),
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare], t.State[serverShare] = "0.4", "0.5" })), []string{"server's CPU", "99 %"}},
+	"network-explains-web": {
+		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.43}),
+		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.10}), []string{"1.4", "1.43", "what is left is 1.0"}},
+	"predicts-build":        {folders(false), folders(true), []string{"fs.smallfiles", "dev.compile", "1.00", "over 6 targets in vm"}},
+	"no-predictor-of-build": {folders(true), folders(false), []string{"fs.smallfiles does not order", "p "}},
+	"huge-pages-differ": {
+		two(on("memory.latency")).trials(func(t *record.Trial) {
+			t.State["huge_pages"] = map[bool]string{true: "0%", false: "100%"}[t.Target == "vm"]
+		}),
+		two(on("memory.latency")).trials(func(t *record.Trial) { t.State["huge_pages"] = "100%" }), []string{"huge pages", "0%"}},
+	"unequal-cpus": {
+		two(on("command", "command=make -j8")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })),
+		two(on("cpu.prime", "threads=1")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })), []string{"4 cores with 4 threads", "4 cores with 8 threads"}},
+	"settings-differ": {
+		two(on("net.stream")).envs(nics).costs(map[string]float64{"net.stream vm": 3}), two(on("net.stream")).envs(nics), []string{"network card is e1000 here and virtio there", "net.stream"}},
+	"idle-cost": {
+		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) {
+			re.Outside.Extra[idleCPU], re.Outside.Extra[idleRSS] = "0.031", "432013312"
+		})),
+		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[idleCPU] = "unknown" })), []string{"3.1 % of one CPU", "412 MiB"}},
+	"blocks-discarded": {
+		two(on("cpu.prime")).trials(func(t *record.Trial) {
+			if t.Block == 3 {
+				t.Discarded = "host steal above 10 %"
+			}
+		}), two(on("cpu.prime")), []string{"1 block", "steal"}},
+	"trials-failed": {
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) {
+			if t.Block == 3 {
+				t.Metrics, t.Error = nil, &record.Failure{Kind: "measure", Message: "x"}
+			}
+		})), two(on("cpu.prime")), []string{"1 trial"}},
+}
+
+func nics(re *record.Environment) {
+	re.Outside.Settings["nic"] = map[bool]string{true: "e1000", false: "virtio"}[re.Name == "vm"]
+}
+
+// throughput gives workloads with direct I/O one figure and those without another, in MiB/s.
+func throughput(direct, buffered float64) func(workload, metric string) float64 {
+	return func(workload, _ string) float64 {
+		if strings.Contains(workload, "direct=true") {
+			return direct
+		}
+		return buffered
+	}
+}
+
+// folders is a virtual machine with five folders, in which small files and the build agree about the order or do not.
+func folders(disagree bool) scene {
+	s := scene{targets: []string{"vm", "vm:a", "vm:b", "vm:c", "vm:d", "vm:e"}, work: []plan.Workload{on("fs.smallfiles"), on("dev.compile")}, cost: map[string]float64{}}
+	other := []float64{1, 3, 1.4, 6, 1.2, 2} // neither rising nor falling
+	for i, t := range s.targets {
+		s.cost["dev.compile "+t] = float64(1 + i)
+		s.cost["fs.smallfiles "+t] = float64(1 + i*i)
+		if disagree {
+			s.cost["fs.smallfiles "+t] = other[i]
+		}
+	}
+	return s
+}
+
+func TestEveryRuleHasAScene(t *testing.T) {
+	for _, rule := range Rules() {
+		s, ok := ruleScenes[rule.Code]
+		if !ok {
+			t.Errorf("no scene shows %s", rule.Code)
+			continue
+		}
+		f := finding(s.shows.evaluate(), rule.Code)
+		if f == nil {
+			t.Errorf("%s: the scene made for it does not show it: %+v", rule.Code, s.shows.evaluate().Findings)
+			continue
+		}
+		for _, w := range s.words {
+			if !strings.Contains(f.Text, w) {
+				t.Errorf("%s: %q is not in: %s", rule.Code, w, f.Text)
+			}
+		}
+		if f.Severity == "" || f.Remedy == "" || rule.Doc == "" || rule.Needs == "" || strings.HasSuffix(f.Text, ".") {
+			t.Errorf("%s: %+v", rule.Code, f)
+		}
+		if g := finding(s.hides.evaluate(), rule.Code); g != nil {
+			t.Errorf("%s is said where it is not so: %s", rule.Code, g.Text)
+		}
+	}
+	for code := range ruleScenes {
+		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Code == code }) {
+			t.Errorf("a scene for %s, which is no rule", code)
+		}
+	}
+}
+
+// TestACalmRunHasNoFindings holds that no rule speaks for the sake of speaking.
+func TestACalmRunHasNoFindings(t *testing.T) {
+	s := scene{targets: []string{"host", "vm", "vm:9p"}}
+	for _, k := range []string{"cpu.prime", "memory.latency", "fs.seqread", "fs.seqwrite", "fs.smallfiles", "dev.compile", "net.stream", "http.get", "command"} {
+		s.work = append(s.work, on(k))
+	}
+	if f := s.evaluate().Findings; len(f) != 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestGravestFirst holds the order that reports rely on.
+func TestGravestFirst(t *testing.T) {
+	s := two(on("cpu.prime")).envs(inVM(func(re *record.Environment) {
+		re.Retries = []record.Failure{{Message: "x"}}
+		re.Inside.Emulated = true
+	}))
+	f := s.evaluate().Findings
+	if len(f) != 2 || f[0].Code != "emulated" || f[1].Code != "boot-retried" {
+		t.Errorf("%+v", f)
+	}
+}
