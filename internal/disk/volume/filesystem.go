@@ -1,0 +1,165 @@
+package volume
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// FileSystem is what a file system says of itself. Sizes are bytes.
+type FileSystem struct {
+	Kind  string `json:"kind"` // "ext4", "xfs", "btrfs", "ntfs", "fat32", "exfat"; also "swap", "lvm2", "luks"
+	Label string `json:"label"`
+	UUID  string `json:"uuid"`
+	Block int64  `json:"block_bytes"` // unit of allocation
+	Total int64  `json:"total_bytes"`
+	Used  int64  `json:"used_bytes"` // with its own tables and journal; -1 when it does not say
+	// From says where Used is from: counters are right when the file system was closed, a bitmap is always.
+	From string `json:"used_from"`
+}
+
+// fileSystem recognises one by its superblock. nil is none that is known.
+func (d disk) fileSystem(start, length int64) (*FileSystem, error) {
+	v := disk{r: section{d.r, start}, size: length}
+	for _, probe := range []func(disk) (*FileSystem, error){ext, xfs, btrfs, ntfs, exfat, fat, marked} {
+		fs, err := probe(v)
+		if err != nil || fs != nil {
+			return fs, err
+		}
+	}
+	return nil, nil
+}
+
+// section shifts offsets.
+type section struct {
+	r     io.ReaderAt
+	start int64
+}
+
+func (s section) ReadAt(p []byte, off int64) (int, error) { return s.r.ReadAt(p, s.start+off) }
+
+// sane fills in the sizes, or says by nil that figures which cannot be are no file system's.
+func (d disk) sane(fs *FileSystem, total, free uint64) *FileSystem {
+	if fs.Block <= 0 || total == 0 || total > uint64(1<<60/fs.Block) || free > total {
+		return nil
+	}
+	fs.Total, fs.Used = int64(total)*fs.Block, int64(total-free)*fs.Block
+	return fs
+}
+
+func ext(d disk) (*FileSystem, error) {
+	b, err := d.bytes(1024, 1024)
+	le := binary.LittleEndian
+	if err != nil || le.Uint16(b[56:]) != 0xef53 || le.Uint32(b[24:]) > 6 {
+		return nil, err
+	}
+	fs := &FileSystem{Kind: "ext2", Label: text(b[120:136]), UUID: uuid(b[104:]), Block: 1024 << le.Uint32(b[24:]), From: "superblock"}
+	compat, incompat := le.Uint32(b[92:]), le.Uint32(b[96:])
+	switch {
+	case incompat&0x2c0 != 0: // extents, 64bit, flex_bg
+		fs.Kind = "ext4"
+	case compat&4 != 0:
+		fs.Kind = "ext3"
+	}
+	total, free := uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[12:]))
+	if incompat&0x80 != 0 {
+		total |= uint64(le.Uint32(b[0x150:])) << 32
+		free |= uint64(le.Uint32(b[0x158:])) << 32
+	}
+	if incompat&4 != 0 {
+		fs.From = "superblock, before its journal is replayed"
+	}
+	return d.sane(fs, total, free), nil
+}
+
+func xfs(d disk) (*FileSystem, error) {
+	b, err := d.bytes(0, 512)
+	be := binary.BigEndian
+	if err != nil || string(b[:4]) != "XFSB" || bits.OnesCount32(be.Uint32(b[4:])) != 1 {
+		return nil, err
+	}
+	fs := &FileSystem{Kind: "xfs", Label: text(b[108:120]), UUID: uuid(b[32:]), Block: int64(be.Uint32(b[4:])), From: "superblock"}
+	return d.sane(fs, be.Uint64(b[8:]), be.Uint64(b[144:])), nil
+}
+
+func btrfs(d disk) (*FileSystem, error) {
+	b, err := d.bytes(64<<10, 4096)
+	le := binary.LittleEndian
+	if err != nil || string(b[64:72]) != "_BHRfS_M" {
+		return nil, err
+	}
+	total, used := le.Uint64(b[0x70:]), le.Uint64(b[0x78:])
+	if total > 1<<60 || used > total {
+		return nil, nil
+	}
+	return &FileSystem{
+		Kind: "btrfs", Label: text(b[0x12b : 0x12b+256]), UUID: uuid(b[32:]), Block: int64(le.Uint32(b[0x90:])),
+		Total: int64(total), Used: int64(used), From: "superblock, each byte once even where two copies are kept",
+	}, nil
+}
+
+// marked recognises what holds something else than files.
+func marked(d disk) (*FileSystem, error) {
+	b, err := d.bytes(0, 4096)
+	if err != nil {
+		return nil, err
+	}
+	fs := &FileSystem{Total: d.size, Used: -1}
+	switch {
+	case string(b[512:520]) == "LABELONE":
+		fs.Kind = "lvm2"
+	case string(b[:6]) == "LUKS\xba\xbe":
+		fs.Kind = "luks"
+	case string(b[4086:]) == "SWAPSPACE2":
+		fs.Kind, fs.Label, fs.Block = "swap", text(b[1052:1068]), 4096
+	default:
+		return nil, nil
+	}
+	return fs, nil
+}
+
+func uuid(b []byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// maxBitmap bounds how much of an allocation table is read: a bitmap of 16 TiB in clusters of 4 KiB has 512 MiB, which would
+// take a second; beyond the bound the answer is "unknown".
+const maxBitmap = 512 << 20
+
+// each reads a table in pieces. It stops at the end of the volume.
+func (d disk) each(off, length int64, use func([]byte)) error {
+	buf := make([]byte, 256<<10)
+	for length > 0 {
+		n := min(length, int64(len(buf)))
+		if off < 0 || off >= d.size {
+			return nil
+		}
+		if _, err := d.r.ReadAt(buf[:n], off); err != nil && off+n <= d.size {
+			return fmt.Errorf("read the allocation table at %d: %w", off, err)
+		}
+		use(buf[:n])
+		off, length = off+n, length-n
+	}
+	return nil
+}
+
+// ones counts the marked ones of the first n bits, which come in pieces, lowest bit first.
+type ones struct{ left, set int64 }
+
+func (o *ones) add(b []byte) {
+	for len(b) >= 8 && o.left >= 64 {
+		o.set += int64(bits.OnesCount64(binary.LittleEndian.Uint64(b)))
+		b, o.left = b[8:], o.left-64
+	}
+	for _, c := range b {
+		if o.left <= 0 {
+			return
+		}
+		if o.left < 8 {
+			c &= 1<<o.left - 1
+		}
+		o.set += int64(bits.OnesCount8(c))
+		o.left -= 8
+	}
+}
