@@ -48,6 +48,20 @@ func Programs(arch string, paths ...string) ([]File, error) {
 	return c.list(), nil
 }
 
+// CheckAgent says no to an agent that needs a dynamic linker: the guest has none, and the kernel's word for it is that
+// there is no /init. What is no program at all is left to the kernel.
+func CheckAgent(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if l, err := readLinks(f); err == nil && l.linker != "" {
+		return fmt.Errorf("%s is linked dynamically, with %s, and cannot be a guest's first program; build tare with CGO_ENABLED=0, as make build does", path, l.linker)
+	}
+	return nil
+}
+
 // closure collects programs and libraries.
 type closure struct {
 	root   string // where this machine's files are; another than "/" in tests

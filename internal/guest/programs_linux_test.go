@@ -152,6 +152,24 @@ func TestProgramsThatCannotRunThereAreRefused(t *testing.T) {
 	}
 }
 
+func TestAgentMustBeStatic(t *testing.T) {
+	program, err := proc.LookPath("ls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, libs := tree(t)
+	if err := CheckAgent(program); len(libs) > 0 && (err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0")) {
+		t.Errorf("a dynamic agent: %v", err)
+	}
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckAgent(text); err != nil {
+		t.Error(err)
+	}
+}
+
 // tree copies the program and its libraries into a made-up machine, where a test can move them.
 func tree(t *testing.T) (root, program string, libs []File) {
 	t.Helper()

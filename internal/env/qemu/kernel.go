@@ -154,6 +154,9 @@ func (b *boot) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := guest.CheckAgent(agent); err != nil {
+		return err
+	}
 	files := b.shares.programs(b.config.arch)
 	b.op, b.remedy = "write machine files", "free some space, or set TMPDIR to a folder that has some"
 	if err := os.RemoveAll(b.initrd()); err != nil {
