@@ -1,0 +1,62 @@
+package card
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"tare/internal/probe"
+)
+
+func parallelTrials() []trial {
+	return []trial{{
+		lines: []line{{"parallel-stat", "status calls with 4 threads against one"}, {"parallel-create", "making files with 4 threads against one"}},
+		run:   tryParallel,
+	}}
+}
+
+const (
+	team       = 4
+	raceTime   = 60 * time.Millisecond
+	raceRounds = 3
+)
+
+func tryParallel(t *try) {
+	t.in.do(probe.Request{Op: probe.Mkdir, Name: []byte("races")})
+	for _, r := range []struct{ kind, line string }{{probe.RaceStat, "parallel-stat"}, {probe.RaceCreate, "parallel-create"}} {
+		// In turn, so that what the machine does besides hits both alike.
+		var one, many []float64
+		cpus := 0
+		for range raceRounds {
+			for _, threads := range []int{1, team} {
+				got := t.in.do(probe.Request{Op: probe.Race, Name: []byte("races"), Kind: r.kind, Threads: threads, TimeoutNS: int64(raceTime)})
+				if got.WaitedNS <= 0 {
+					return
+				}
+				rate := float64(got.Count) / time.Duration(got.WaitedNS).Seconds()
+				if threads == 1 {
+					one = append(one, rate)
+				} else {
+					many = append(many, rate)
+				}
+				cpus = got.CPUs
+			}
+		}
+		slices.Sort(one)
+		slices.Sort(many)
+		single, together := one[len(one)/2], many[len(many)/2]
+		t.say(r.line, fmt.Sprintf("%.2gx", together/single), parallelRating(together/single),
+			"%.0f/s by one thread and %.0f/s by %d, on %d CPUs; the medians of %d turns of %v each, taken in turn", single, together, team, cpus, raceRounds, raceTime)
+	}
+}
+
+// parallelRating rates how much more several threads do than one. Where they do less, they wait for each other.
+func parallelRating(ratio float64) string {
+	switch {
+	case ratio < 0.8:
+		return bad
+	case ratio > 1.5:
+		return good
+	}
+	return neutral
+}
