@@ -57,7 +57,7 @@ func CheckAgent(path string) error {
 	}
 	defer f.Close()
 	if l, err := readLinks(f); err == nil && l.linker != "" {
-		return fmt.Errorf("%s is linked dynamically, with %s, and cannot be a guest's first program; build tare with CGO_ENABLED=0, as make build does", path, l.linker)
+		return fmt.Errorf("%s is linked dynamically, with %s, and cannot be a guest's first program; CGO_ENABLED=0 makes it static", path, l.linker)
 	}
 	return nil
 }

@@ -164,6 +164,40 @@ func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
 	}
 }
 
+func TestKernelWithTheDriversOfTheMostMountsIsTaken(t *testing.T) {
+	need(t, "amd64", guest.Generic)
+	if all, err := guest.Find("", "amd64", ""); err != nil || all[0].Flavour != guest.Cloud {
+		lacking(t, "the smaller kernel is not the first choice here: %v", err)
+	}
+	for _, c := range []struct {
+		mounts  []string
+		flavour string
+	}{{nil, guest.Cloud}, {[]string{"tmpfs", "virtiofs"}, guest.Cloud}, {[]string{"tmpfs", "9p"}, guest.Generic}} {
+		o := options(t, spec("arch", "x86_64", "accel", "tcg"))
+		o.Mounts = mountSpecs(t, c.mounts...)
+		b := &boot{Options: o}
+		var err error
+		if b.config, err = parse(&b.Spec); err != nil {
+			t.Fatal(err)
+		}
+		if b.shares, err = serveMounts(t.Context(), o, nil); err != nil {
+			t.Fatal(err)
+		}
+		err = b.chooseKernel()
+		if err != nil || b.kernel.Flavour != c.flavour || len(b.shares.alive()) != len(c.mounts) {
+			t.Errorf("%v: kernel %s, %d mounts, %v", c.mounts, b.kernel.Flavour, len(b.shares.alive()), err)
+		}
+		for _, x := range b.extra {
+			if slices.Contains(b.modules, x) {
+				t.Errorf("%v: module %s is listed twice", c.mounts, x)
+			}
+		}
+		if err := b.shares.remove(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A program in the place of QEMU takes a disk away before it starts the real one, as another user of the folder could.
 func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 	need(t, "amd64", guest.Cloud)
