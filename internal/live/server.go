@@ -81,7 +81,7 @@ func Listen(addr string) (*Server, error) {
 	// Cookies know hosts but no ports: two runs must not take each other's.
 	s.cookie = "tare-" + strconv.Itoa(port)
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0)}
+		MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() {
 		s.http.Serve(s.listener)
 		close(s.served)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,12 +197,12 @@ func (w *Watch) note(e schedule.Event) {
 // log adds a line; the caller holds the lock. Foreign text is cut and loses its control characters here, and the page
 // shows it as text.
 func (w *Watch) log(format string, args ...any) {
-	text := proc.Printable([]byte(fmt.Sprintf(format, args...)))
+	text, more := fmt.Sprintf(format, args...), ""
 	if len(text) > maxText {
-		text = text[:maxText] + "..."
+		text, more = strings.ToValidUTF8(text[:maxText], ""), "..."
 	}
 	p := &w.progress
-	p.Log = append(p.Log, logEntry{At: w.now().Sub(w.began).Seconds(), Text: text})
+	p.Log = append(p.Log, logEntry{At: w.now().Sub(w.began).Seconds(), Text: proc.Printable([]byte(text)) + more})
 	if len(p.Log) > maxLog {
 		p.Log = append(p.Log[:0:0], p.Log[len(p.Log)-maxLog:]...)
 	}
