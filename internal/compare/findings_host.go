@@ -156,7 +156,7 @@ func cpuFindings(e *evaluation, r *Result) []Finding {
 		for j := range r.Cells {
 			c := &r.Cells[j]
 			w, ok := e.Plan.Workload(c.Workload)
-			if !ok || !c.Primary || c.Target != t.Name || !manyThreads(w, c.Family) {
+			if !ok || !c.Primary || c.Target != t.Name || !ManyThreads(w, c.Family) {
 				continue
 			}
 			addWorkload(&f, c.Workload)
@@ -190,8 +190,9 @@ func cpusOf(r *Result, t *Target) string {
 	return plural(f.Threads, "thread")
 }
 
-// manyThreads tells whether a workload may use more than one processor. Of foreign programs that is not known.
-func manyThreads(w *plan.Workload, family string) bool {
+// ManyThreads tells whether a workload of a family may use more than one processor. Of foreign programs that is not known,
+// so they count as if they could.
+func ManyThreads(w *plan.Workload, family string) bool {
 	if w.Params["threads"] != "" {
 		return whole(w.Params, "threads") > 1
 	}

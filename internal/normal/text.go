@@ -1,0 +1,106 @@
+package normal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// WriteText writes the table with its arithmetic, a line for each cell, for the terminal. Names come from the user and
+// pass through clean, which must make them printable.
+func (t *Table) WriteText(w io.Writer, clean func(string) string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Costs per %s\n", perWords[t.Per])
+	for i := range t.Lines {
+		l := &t.Lines[i]
+		fmt.Fprintf(&b, "  %s %s against %s: ", clean(l.Target), clean(l.Workload), clean(l.Baseline))
+		if l.Refused != "" {
+			fmt.Fprintf(&b, "not restated: %s\n", clean(l.Refused))
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", clean(l.Arithmetic))
+		if l.Unit != "" {
+			fmt.Fprintf(&b, "      its %s would be %s %s with what %s has\n", measured(l), figure(l.Value), clean(l.Unit), clean(l.Baseline))
+		}
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(&b, "  Note: %s.\n", clean(n))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var perWords = map[Per]string{CoreGHz: "core-GHz", Core: "core", GHz: "GHz", WattHour: "watt-hour", Price: "price of an hour"}
+
+// measured is the figure as it was before.
+func measured(l *Line) string {
+	v := l.Value / l.Factor
+	if l.higher {
+		v = l.Value * l.Factor
+	}
+	return figure(v) + " " + l.Unit
+}
+
+// WriteText writes the answers as sentences. The interval's level and scope are part of each.
+func (x *Worth) WriteText(w io.Writer, s WorthSpec, scope string, clean func(string) string) error {
+	var b strings.Builder
+	if x.Refused != "" {
+		fmt.Fprintf(&b, "  %s: no answer: %s.\n", clean(x.Target), clean(x.Refused))
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
+	fmt.Fprintf(&b, "  %s saves %s in each use of %s against %s (%.0f %%, %s).\n", clean(x.Target), x.PerUse.text(duration), clean(x.Workload), clean(x.Baseline), 100*x.Level, clean(scope))
+	fmt.Fprintf(&b, "      %s a day, on all days of the year, save %s a day and %s a year.\n", uses(s.UsesPerDay), x.PerDay.text(duration), x.PerYear.text(duration))
+	price := s.Price
+	if price.Currency == "" {
+		price.Currency = s.Hourly.Currency
+	}
+	if s.Hourly.Amount > 0 {
+		money := func(v float64) string { return Money{v, price.Currency}.String() }
+		fmt.Fprintf(&b, "      At %s an hour that is %s a year; %s are saved after %s uses: ", money(s.Hourly.Amount), x.MoneyPerYear.text(money), price, x.BreakEvenUses.text(count))
+		if x.BreakEvenDay.IsZero() {
+			b.WriteString("not within a hundred years.\n")
+		} else {
+			fmt.Fprintf(&b, "on %s [%s, %s].\n", date(x.BreakEvenDay), date(x.DayEarly), date(x.DayLate))
+		}
+	} else {
+		perHour := func(v float64) string { return Money{v, price.Currency}.String() }
+		fmt.Fprintf(&b, "      %s are saved within a year if an hour is worth at least %s.\n", price, x.BreakEvenHourly.text(perHour))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s Span) text(f func(float64) string) string {
+	return fmt.Sprintf("%s [%s, %s]", f(s.Center), f(s.Low), f(s.High))
+}
+
+func uses(n float64) string {
+	if n == 1 {
+		return "1 use"
+	}
+	return figure(n) + " uses"
+}
+
+func count(v float64) string { return figure(roundUp(v)) }
+
+func date(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format(time.DateOnly)
+}
+
+// duration writes a time in the largest unit of which there is at least one.
+func duration(s float64) string {
+	for _, u := range []struct {
+		name string
+		s    float64
+	}{{"h", 3600}, {"min", 60}, {"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}} {
+		if s >= u.s {
+			return figure(s/u.s) + " " + u.name
+		}
+	}
+	return figure(s*1e9) + " ns"
+}
