@@ -1,0 +1,73 @@
+package disk
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+)
+
+// errUnknown says that the place of a file's bytes on its disk cannot be asked for here.
+var errUnknown = errors.New("the host does not say where on the disk the file lies")
+
+// maxExtents bounds what is kept of one chain: 24 bytes each, 12 MiB in all. The rest is counted, not kept.
+const maxExtents = 1 << 19
+
+// extent is a piece of a host file that lies in one piece on the host's disk; bytes.
+type extent struct{ logical, physical, length int64 }
+
+// layout is where a file lies.
+type layout struct {
+	extents  []extent // in the file's order, those that follow each other joined
+	count    int64    // of all extents, kept or not
+	bytes    int64    // placed on the disk
+	unplaced int64    // written and not yet given a place
+	reserved int64    // placed, and never written: reads as zeros
+}
+
+// add takes the next extent of the file.
+func (l *layout) add(e extent, room *int) {
+	l.bytes += e.length
+	if n := len(l.extents); n > 0 && int64(n) == l.count {
+		last := &l.extents[n-1]
+		if last.logical+last.length == e.logical && last.physical+last.length == e.physical {
+			last.length += e.length
+			return
+		}
+	}
+	l.count++
+	if *room > 0 {
+		l.extents = append(l.extents, e)
+		*room--
+	}
+}
+
+// whole tells whether all extents are kept and have a place.
+func (l *layout) whole() bool { return int64(len(l.extents)) == l.count && l.unplaced == 0 }
+
+// pieces calls use with each part of a piece of the file that lies in one piece on the disk. Holes are left out.
+func (l *layout) pieces(off, length int64, use func(physical, length int64)) {
+	i, _ := slices.BinarySearchFunc(l.extents, off, func(e extent, off int64) int { return cmp.Compare(e.logical+e.length-1, off) })
+	for ; i < len(l.extents) && l.extents[i].logical < off+length; i++ {
+		e := l.extents[i]
+		from, to := max(off, e.logical), min(off+length, e.logical+e.length)
+		use(e.physical+from-e.logical, to-from)
+	}
+}
+
+// layouts asks for the places of all files; an entry is nil where the host does not say.
+func layouts(files []*os.File) ([]*layout, error) {
+	room := maxExtents
+	out := make([]*layout, len(files))
+	for i, f := range files {
+		l, err := extents(f, &room)
+		if errors.Is(err, errUnknown) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i] = l
+	}
+	return out, nil
+}

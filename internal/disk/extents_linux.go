@@ -1,0 +1,84 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The structures of linux/fiemap.h.
+type fiemapExtent struct {
+	logical, physical, length uint64
+	_                         [2]uint64
+	flags                     uint32
+	_                         [3]uint32
+}
+
+type fiemap struct {
+	start, length        uint64
+	flags, mapped, count uint32
+	_                    uint32
+	extents              [512]fiemapExtent
+}
+
+const (
+	fiemapIoctl     = 0xc020660b // _IOWR('f', 11, struct fiemap)
+	fiemapLast      = 1
+	fiemapUnknown   = 2
+	fiemapDelayed   = 4
+	fiemapUnwritten = 0x800
+)
+
+// extents asks the file system. The file is not synced for it: to look at an image must not write. What has no place yet
+// is told as such.
+func extents(f *os.File, room *int) (*layout, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", f.Name(), err)
+	}
+	l := &layout{}
+	if !info.Mode().IsRegular() { // a disk lies where it lies
+		size, err := f.Seek(0, 2)
+		if err != nil {
+			return nil, fmt.Errorf("find the size of %s: %w", f.Name(), err)
+		}
+		l.add(extent{0, 0, size}, room)
+		return l, nil
+	}
+	m := new(fiemap)
+	for start := uint64(0); ; {
+		*m = fiemap{start: start, length: ^uint64(0) - start, count: uint32(len(m.extents))}
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fiemapIoctl, uintptr(unsafe.Pointer(m)))
+		runtime.KeepAlive(f)
+		if errno != 0 {
+			if errors.Is(errno, unix.EOPNOTSUPP) || errors.Is(errno, unix.ENOTTY) || errors.Is(errno, unix.EINVAL) || errors.Is(errno, unix.ENOSYS) {
+				return nil, errUnknown
+			}
+			return nil, fmt.Errorf("ask where %s lies: %w", f.Name(), errno)
+		}
+		if m.mapped == 0 {
+			return l, nil
+		}
+		for _, e := range m.extents[:min(int(m.mapped), len(m.extents))] {
+			if e.flags&(fiemapUnknown|fiemapDelayed) != 0 {
+				l.unplaced += int64(e.length)
+			} else {
+				l.add(extent{int64(e.logical), int64(e.physical), int64(e.length)}, room)
+			}
+			if e.flags&fiemapUnwritten != 0 {
+				l.reserved += int64(e.length)
+			}
+			if e.flags&fiemapLast != 0 {
+				return l, nil
+			}
+			if e.logical+e.length <= start && e.length > 0 && start > 0 {
+				return nil, fmt.Errorf("ask where %s lies: the answers do not go on", f.Name())
+			}
+			start = e.logical + e.length
+		}
+	}
+}
