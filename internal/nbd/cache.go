@@ -1,0 +1,221 @@
+package nbd
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+)
+
+// Fault is what a loss of power does to writes that were acknowledged and not flushed.
+type Fault string
+
+// The faults.
+const (
+	Drop    Fault = "drop"    // none of them is there
+	Reorder Fault = "reorder" // a random part of them is there, as if the drive had written in an order of its own
+	Tear    Fault = "tear"    // as Reorder, and of those that are there some have only some of their sectors
+)
+
+// Faults lists them all.
+func Faults() []Fault { return []Fault{Drop, Reorder, Tear} }
+
+// ErrCut is what requests get after the plug was pulled.
+var ErrCut = errors.New("the plug was pulled")
+
+// CacheSize is how much a volatile cache holds by default, in bytes. What exceeds it reaches the medium, oldest first,
+// as in a drive.
+const CacheSize = 256 << 20
+
+// pending is a write that a loss of power may undo.
+type pending struct {
+	off      int64
+	old, new []byte
+	durable  bool // forced unit access: the write is on the medium, those before it may not be
+}
+
+// volatile is a file with a volatile cache before it. The file always has the latest bytes, so that reads need no more
+// than the file; what a cut undoes is kept beside.
+type volatile struct {
+	file  *os.File
+	limit int64
+
+	mu     sync.Mutex
+	log    []pending // in the order of acknowledgement
+	held   int64     // bytes in log
+	cut    bool
+	counts Counts
+}
+
+// Counts is what a client asked of a device.
+type Counts struct {
+	Writes  int64 `json:"writes"`  // requests that write, zeroes included
+	Flushes int64 `json:"flushes"` // flush requests
+	FUA     int64 `json:"fua"`     // writes with forced unit access
+	Evicted int64 `json:"evicted"` // writes that left the cache for want of room
+}
+
+// Cut is what a pulled plug did.
+type Cut struct {
+	Fault   Fault  `json:"fault"`
+	Seed    uint64 `json:"seed"`    // of the choices below
+	Pending int    `json:"pending"` // writes that were acknowledged and not flushed
+	Bytes   int64  `json:"bytes"`   // in them
+	Kept    int    `json:"kept"`    // of them reached the medium whole
+	Torn    int    `json:"torn"`    // of them reached it in part
+	Counts
+}
+
+func (v *volatile) read(p []byte, off int64) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cut {
+		return ErrCut
+	}
+	_, err := v.file.ReadAt(p, off)
+	return err
+}
+
+func (v *volatile) write(p []byte, off int64, fua bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cut {
+		return ErrCut
+	}
+	v.counts.Writes++
+	if fua {
+		v.counts.FUA++
+	}
+	return v.put(p, off, fua)
+}
+
+func (v *volatile) put(p []byte, off int64, fua bool) error {
+	e := pending{off: off, old: make([]byte, len(p)), new: slices.Clone(p), durable: fua}
+	if _, err := v.file.ReadAt(e.old, off); err != nil {
+		return err
+	}
+	if _, err := v.file.WriteAt(p, off); err != nil {
+		// Part of it may be there; a device that failed a write may hold either.
+		_, undo := v.file.WriteAt(e.old, off)
+		return errors.Join(err, undo)
+	}
+	v.log, v.held = append(v.log, e), v.held+int64(len(p))
+	v.evict()
+	return nil
+}
+
+// evict makes room by letting the oldest writes reach the medium.
+func (v *volatile) evict() {
+	n := 0
+	for v.held > v.limit && n < len(v.log) {
+		v.held -= int64(len(v.log[n].new))
+		v.counts.Evicted++
+		n++
+	}
+	v.log = slices.Delete(v.log, 0, n)
+}
+
+func (v *volatile) zero(off, n int64, fua, _ bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cut {
+		return ErrCut
+	}
+	v.counts.Writes++
+	if fua {
+		v.counts.FUA++
+	}
+	return eachPiece(off, n, func(off int64, zeroes []byte) error { return v.put(zeroes, off, fua) })
+}
+
+// trim does nothing, as a device may: what is trimmed is nobody's record.
+func (v *volatile) trim(int64, int64) error { return nil }
+
+// flush puts all that was acknowledged out of a cut's reach. The file is not synced: it is the medium of this device,
+// and the host's power is not what is cut.
+func (v *volatile) flush() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cut {
+		return ErrCut
+	}
+	v.counts.Flushes++
+	clear(v.log)
+	v.log, v.held = v.log[:0], 0
+	return nil
+}
+
+func (v *volatile) count() Counts {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.counts
+}
+
+// pull ends the device and leaves in the file what a loss of power would have left.
+func (v *volatile) pull(fault Fault, seed uint64) (c Cut, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cut {
+		return c, ErrCut
+	}
+	v.cut = true
+	c = Cut{Fault: fault, Seed: seed, Counts: v.counts}
+	for _, e := range slices.Backward(v.log) {
+		if _, err := v.file.WriteAt(e.old, e.off); err != nil {
+			return c, fmt.Errorf("undo a write of %d bytes at %d: %w", len(e.old), e.off, err)
+		}
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x637574))
+	for _, e := range v.log {
+		if e.durable {
+			if err := e.apply(v.file, 0, len(e.new)); err != nil {
+				return c, err
+			}
+			continue
+		}
+		c.Pending++
+		c.Bytes += int64(len(e.new))
+		if fault == Drop || rng.IntN(2) == 0 {
+			continue
+		}
+		if fault == Tear && len(e.new) > sector && rng.IntN(2) == 0 {
+			c.Torn++
+			err = e.tear(v.file, rng)
+		} else {
+			c.Kept++
+			err = e.apply(v.file, 0, len(e.new))
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	v.log, v.held = nil, 0
+	return c, nil
+}
+
+func (e *pending) apply(f *os.File, from, to int) error {
+	if _, err := f.WriteAt(e.new[from:to], e.off+int64(from)); err != nil {
+		return fmt.Errorf("redo a write of %d bytes at %d: %w", to-from, e.off+int64(from), err)
+	}
+	return nil
+}
+
+// tear applies some of the sectors: at least one, and not all.
+func (e *pending) tear(f *os.File, rng *rand.Rand) error {
+	n := (len(e.new) + sector - 1) / sector
+	must, never := rng.IntN(n), rng.IntN(n-1)
+	if never >= must {
+		never++
+	}
+	for i := range n {
+		if i == never || i != must && rng.IntN(2) == 0 {
+			continue
+		}
+		if err := e.apply(f, i*sector, min((i+1)*sector, len(e.new))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

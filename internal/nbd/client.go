@@ -1,0 +1,191 @@
+package nbd
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// Client is the other end: a device that somebody serves on a unix socket. It is safe for concurrent use; concurrent
+// requests are in flight together.
+type Client struct {
+	Size  int64
+	Flags uint16 // transmission flags, as the server told them
+	conn  net.Conn
+
+	write sync.Mutex
+	mu    sync.Mutex
+	next  uint64
+	waits map[uint64]*waiting
+	dead  error
+}
+
+type waiting struct {
+	into []byte
+	done chan error
+}
+
+// Error is an error number that a server answered with.
+type Error uint32
+
+func (e Error) Error() string {
+	return fmt.Sprintf("the server answered with error %d (%v)", uint32(e), syscall.Errno(e))
+}
+
+// Dial connects to the export without a name.
+func Dial(ctx context.Context, socket string) (*Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", socket, err)
+	}
+	c := &Client{conn: conn, waits: map[uint64]*waiting{}}
+	if err := c.handshake(); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("handshake with %s: %w", socket, err)
+	}
+	go c.read()
+	return c, nil
+}
+
+func (c *Client) handshake() error {
+	var hello [18]byte
+	if _, err := io.ReadFull(c.conn, hello[:]); err != nil {
+		return err
+	}
+	if binary.BigEndian.Uint64(hello[0:]) != magicServer || binary.BigEndian.Uint64(hello[8:]) != magicOption {
+		return errors.New("it speaks no newstyle NBD")
+	}
+	b := binary.BigEndian.AppendUint32(nil, flagFixedNewstyle|flagNoZeroes)
+	b = binary.BigEndian.AppendUint64(b, magicOption)
+	b = binary.BigEndian.AppendUint32(b, optExportName)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	if _, err := c.conn.Write(b); err != nil {
+		return err
+	}
+	var export [10]byte
+	if _, err := io.ReadFull(c.conn, export[:]); err != nil {
+		return err
+	}
+	c.Size, c.Flags = int64(binary.BigEndian.Uint64(export[:])), binary.BigEndian.Uint16(export[8:])
+	return nil
+}
+
+func (c *Client) read() {
+	in := bufio.NewReaderSize(c.conn, 128<<10)
+	var b [replySize]byte
+	for {
+		_, err := io.ReadFull(in, b[:])
+		if err == nil && binary.BigEndian.Uint32(b[:]) != magicReply {
+			err = errors.New("read reply: it has the wrong magic")
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		handle := binary.BigEndian.Uint64(b[8:])
+		c.mu.Lock()
+		w := c.waits[handle]
+		delete(c.waits, handle)
+		c.mu.Unlock()
+		if w == nil {
+			c.fail(fmt.Errorf("read reply: it answers request %d, which was not made", handle))
+			return
+		}
+		if e := binary.BigEndian.Uint32(b[4:]); e != 0 {
+			w.done <- Error(e)
+			continue
+		}
+		if _, err := io.ReadFull(in, w.into); err != nil {
+			w.done <- err
+			c.fail(err)
+			return
+		}
+		w.done <- nil
+	}
+}
+
+func (c *Client) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead = err
+	for h, w := range c.waits {
+		w.done <- err
+		delete(c.waits, h)
+	}
+}
+
+func (c *Client) do(q request, data, into []byte) error {
+	w := &waiting{into: into, done: make(chan error, 1)}
+	c.mu.Lock()
+	if c.dead != nil {
+		defer c.mu.Unlock()
+		return c.dead
+	}
+	c.next++
+	q.handle = c.next
+	c.waits[q.handle] = w
+	c.mu.Unlock()
+	var b [requestSize]byte
+	q.marshal(&b)
+	c.write.Lock()
+	parts := net.Buffers{b[:], data}
+	_, err := parts.WriteTo(c.conn)
+	c.write.Unlock()
+	if err != nil {
+		c.fail(err)
+	}
+	return <-w.done
+}
+
+// ReadAt fills p from off.
+func (c *Client) ReadAt(p []byte, off int64) (int, error) {
+	err := c.do(request{cmd: cmdRead, offset: uint64(off), length: uint32(len(p))}, nil, p)
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// WriteAt writes p at off into what may be a volatile cache.
+func (c *Client) WriteAt(p []byte, off int64) (int, error) { return c.put(p, off, 0) }
+
+// WriteFUA writes p at off past any cache.
+func (c *Client) WriteFUA(p []byte, off int64) (int, error) { return c.put(p, off, cmdFlagFUA) }
+
+func (c *Client) put(p []byte, off int64, flags uint16) (int, error) {
+	err := c.do(request{cmd: cmdWrite, flags: flags, offset: uint64(off), length: uint32(len(p))}, p, nil)
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Zero writes n zeroes at off.
+func (c *Client) Zero(off int64, n uint32) error {
+	return c.do(request{cmd: cmdWriteZeroes, offset: uint64(off), length: n}, nil, nil)
+}
+
+// Trim says that n bytes at off are not needed.
+func (c *Client) Trim(off int64, n uint32) error {
+	return c.do(request{cmd: cmdTrim, offset: uint64(off), length: n}, nil, nil)
+}
+
+// Flush makes what was acknowledged before durable.
+func (c *Client) Flush() error { return c.do(request{cmd: cmdFlush}, nil, nil) }
+
+// Close disconnects.
+func (c *Client) Close() error {
+	var b [requestSize]byte
+	(&request{cmd: cmdDisconnect}).marshal(&b)
+	c.write.Lock()
+	c.conn.Write(b[:]) // a courtesy: the connection ends either way
+	c.write.Unlock()
+	return c.conn.Close()
+}

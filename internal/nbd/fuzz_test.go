@@ -1,0 +1,90 @@
+package nbd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// script is a client that sends bytes whatever it is told.
+type script struct {
+	io.Reader
+	sent bytes.Buffer
+}
+
+func (s *script) Write(p []byte) (int, error) { return s.sent.Write(p) }
+
+func option(opt uint32, data []byte) []byte {
+	b := binary.BigEndian.AppendUint64(nil, magicOption)
+	b = binary.BigEndian.AppendUint32(b, opt)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
+	return append(b, data...)
+}
+
+func FuzzHandshake(f *testing.F) {
+	flags := []byte{0, 0, 0, 3}
+	f.Add(append(bytes.Clone(flags), option(optGo, make([]byte, 6))...))
+	f.Add(append(bytes.Clone(flags), append(option(8, nil), option(optExportName, nil)...)...))
+	f.Add(append(bytes.Clone(flags), append(option(optList, nil), option(optAbort, nil)...)...))
+	f.Add([]byte{0, 0, 0, 0})
+	f.Add(append(bytes.Clone(flags), 0x49, 0x48))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := &script{Reader: bytes.NewReader(b)}
+		handshake(s, testSize)
+		if s.sent.Len() > 18+200*maxOptions {
+			t.Errorf("%d bytes were answered", s.sent.Len())
+		}
+	})
+}
+
+func FuzzTransmission(f *testing.F) {
+	seed := func(qs ...request) {
+		var all []byte
+		for _, q := range qs {
+			var b [requestSize]byte
+			q.marshal(&b)
+			all = append(all, b[:]...)
+			if q.cmd == cmdWrite {
+				all = append(all, make([]byte, q.length)...)
+			}
+		}
+		f.Add(all)
+	}
+	seed(request{cmd: cmdWrite, length: 512}, request{cmd: cmdRead, length: 512}, request{cmd: cmdFlush}, request{cmd: cmdDisconnect})
+	seed(request{cmd: cmdWriteZeroes, offset: 1 << 63, length: 1 << 31}, request{cmd: cmdTrim, length: 4096}, request{cmd: 99})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := file.Truncate(1 << 20); err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs := net.Pipe()
+		go io.Copy(io.Discard, theirs)
+		go func() {
+			theirs.Write(b)
+			theirs.Close()
+		}()
+		done := make(chan error, 1)
+		v := &volatile{file: file, limit: 1 << 20}
+		go func() { done <- newTransmission(ours, v, 1<<20).serve() }()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatal("the server hangs")
+		}
+		ours.Close()
+		if _, err := v.pull(Tear, 1); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := file.Stat(); err != nil || st.Size() != 1<<20 {
+			t.Errorf("the disk has %d bytes, %v", st.Size(), err)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package nbd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Options say how a device is served.
+type Options struct {
+	Disk   string // an existing raw file; its size is the device's
+	Socket string // path of the unix socket to make, at most some 100 bytes long
+	// Volatile gives the device a volatile cache, so that Cut works.
+	Volatile bool
+	// Cache is the size of that cache in bytes; 0 means CacheSize.
+	Cache int64
+}
+
+// Server serves a device to one client at a time.
+type Server struct {
+	file     *os.File
+	size     int64
+	medium   medium
+	cache    *volatile // nil when writes pass
+	listener net.Listener
+	accepted sync.WaitGroup
+
+	mu     sync.Mutex
+	conn   net.Conn // the client's
+	closed bool
+	failed error
+}
+
+// handshakeTime is how long a client may take until it sends commands: one that says nothing would keep others out.
+const handshakeTime = 10 * time.Second
+
+// Start serves until Close or Cut.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	file, size, err := openDisk(o.Disk)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{file: file, size: size, medium: &direct{file: file}}
+	if o.Volatile {
+		s.cache = &volatile{file: file, limit: o.Cache}
+		if o.Cache == 0 {
+			s.cache.limit = CacheSize
+		}
+		s.medium = s.cache
+	}
+	var lc net.ListenConfig
+	if s.listener, err = lc.Listen(ctx, "unix", o.Socket); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("listen on %s: %w", o.Socket, err)
+	}
+	// Whoever can open the socket can write the disk.
+	if err := os.Chmod(o.Socket, 0o600); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("listen on %s: %w", o.Socket, err)
+	}
+	s.accepted.Go(s.accept)
+	return s, nil
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		busy := s.conn != nil || s.closed
+		if !busy {
+			s.conn = c
+		}
+		s.mu.Unlock()
+		if busy {
+			c.Close() // the device says that it cannot have two connections
+			continue
+		}
+		s.accepted.Go(func() {
+			err := s.serve(c)
+			c.Close()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.conn = nil
+			if err != nil && !s.closed && s.failed == nil {
+				s.failed = err
+			}
+		})
+	}
+}
+
+func (s *Server) serve(c net.Conn) error {
+	if err := c.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return err
+	}
+	if err := handshake(c, s.size); err != nil {
+		if errors.Is(err, errDone) {
+			return nil
+		}
+		return fmt.Errorf("handshake with the client: %w", err)
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return newTransmission(c, s.medium, s.size).serve()
+}
+
+// Counts is what the client has asked for so far; zero unless the cache is volatile.
+func (s *Server) Counts() Counts {
+	if s.cache == nil {
+		return Counts{}
+	}
+	return s.cache.count()
+}
+
+// Err is the first connection that ended in another way than by the client's wish; nil when there was none.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// Cut pulls the plug: from this moment on no request is answered with success, the connection breaks, and the file has
+// what was flushed and, of the rest, what fault and seed leave of it. The server must still be closed.
+func (s *Server) Cut(fault Fault, seed uint64) (Cut, error) {
+	if s.cache == nil {
+		return Cut{}, errors.New("pull the plug: the device has no volatile cache")
+	}
+	c, err := s.cache.pull(fault, seed)
+	s.hangUp()
+	if err != nil {
+		return c, fmt.Errorf("pull the plug: %w", err)
+	}
+	return c, nil
+}
+
+func (s *Server) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.conn != nil {
+		s.conn.Close()
+	}
+}
+
+// Close ends the connection and removes the socket. What was not flushed is in the file, unless it was cut.
+func (s *Server) Close() error {
+	s.hangUp()
+	err := s.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	s.accepted.Wait()
+	return errors.Join(err, s.file.Close())
+}
