@@ -18,24 +18,6 @@ func acrossTrials() []trial {
 	}
 }
 
-// pending is a request under way.
-type pending chan arrived
-
-type arrived struct {
-	reply probe.Reply
-	at    time.Time
-}
-
-// start asks and does not wait. Until await the actor belongs to the request.
-func (a *actor) start(r probe.Request) pending {
-	p := make(pending, 1)
-	go func() {
-		reply := a.do(r)
-		p <- arrived{reply, time.Now()}
-	}()
-	return p
-}
-
 // reopenings is how often each side overwrites what the other has just read.
 const reopenings = 5
 
@@ -120,7 +102,7 @@ func tryClaims(t *try) {
 	r := probe.Request{Op: probe.Claim, Name: []byte("claim"), Count: claims}
 	p := t.in.start(r)
 	host := t.out.do(r)
-	inside := (<-p).reply
+	inside, _ := t.in.await(p)
 	won := host.Count + inside.Count
 	t.check("o-excl-across", won == claims, "of %d names that both sides made at the same time, the host was first with %d and inside with %d", claims, host.Count, inside.Count)
 }

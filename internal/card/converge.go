@@ -148,7 +148,7 @@ func (c *copying) say(l line, took []time.Duration, what string) time.Duration {
 	}
 	c.properties = append(c.properties, record.Property{
 		Name: l.name, Title: l.title, Answer: duration(middle), Seconds: middle.Seconds(), Rating: rating,
-		Detail: fmt.Sprintf("%s: p50 %s, p99 %s over %d times", what, duration(middle), duration(worst), len(took)),
+		Detail: fmt.Sprintf("%s: p50 %s, p99 %s, n=%d", what, duration(middle), duration(worst), len(took)),
 	})
 	return middle
 }

@@ -79,6 +79,9 @@ func flushVerdict(fs string, inside, fastest time.Duration) (answer, rating, why
 	if fastest >= trustworthy && inside < fastest/2 {
 		return no, bad, "one that reached what the host's reaches could not be so quick"
 	}
+	if fastest > 0 && fastest < trustworthy {
+		return untested, neutral, "the host's own is too quick to compare with"
+	}
 	if fastest > 0 {
 		return untested, neutral, "it is slow enough to have been passed on, which proves nothing; what the host's kernel is asked for, or a cut of the power, would tell"
 	}

@@ -47,23 +47,23 @@ func (t *try) lag(l *lags, watcher, changer *actor, wait probe.Request, change f
 	t.pause(2*t.rtt + 5*time.Millisecond)
 	change()
 	changed := time.Now()
-	got := <-p
+	got, at := watcher.await(p)
 	if t.err() != nil {
 		return
 	}
-	if !got.reply.Seen {
+	if !got.Seen {
 		l.unseen++
 		return
 	}
 	way := t.rtt / 2
 	if watcher == t.in {
-		got.at = got.at.Add(-way)
+		at = at.Add(-way)
 	}
 	if changer == t.in {
 		changed = changed.Add(-way)
 	}
-	l.seen = append(l.seen, max(0, got.at.Sub(changed)))
-	l.gap = max(l.gap, time.Duration(got.reply.GapNS))
+	l.seen = append(l.seen, max(0, at.Sub(changed)))
+	l.gap = max(l.gap, time.Duration(got.GapNS))
 }
 
 // quantile of the lags, by nearest rank; those unseen are the longest.
@@ -77,13 +77,17 @@ func (l *lags) quantile(q float64) (d time.Duration, atLeast bool) {
 	return l.seen[i], false
 }
 
+// resolution is the shortest lag that can be told from none: the way to the agent and back, and what two looks and a
+// scheduler take.
+func (t *try) resolution() time.Duration { return t.rtt + 3*time.Millisecond }
+
 // sayLag answers a line with the median, and with the 99th percentile where it is another. A lag below what can be
 // resolved is good, one of a tenth of a second or more is what developers notice.
 func (t *try) sayLag(name string, l *lags, what string) {
 	if len(l.seen)+l.unseen == 0 {
 		return
 	}
-	resolution := t.rtt + time.Millisecond
+	resolution := t.resolution()
 	write := func(q float64) (time.Duration, string) {
 		d, more := l.quantile(q)
 		switch {
@@ -96,7 +100,7 @@ func (t *try) sayLag(name string, l *lags, what string) {
 	}
 	middle, answer := write(0.5)
 	worst, tail := write(0.99)
-	detail := fmt.Sprintf("%s: p50 %s, p99 %s over %d times; true to %s", what, answer, tail, len(l.seen)+l.unseen, duration(max(t.rtt, l.gap)))
+	detail := fmt.Sprintf("%s: p50 %s, p99 %s, n=%d; true to %s", what, answer, tail, len(l.seen)+l.unseen, duration(max(t.rtt, l.gap)))
 	if worst > 2*middle {
 		answer += ", p99 " + tail
 	}
@@ -163,7 +167,7 @@ func tryAttributes(t *try) {
 			changed = time.Now()
 			t.out.do(probe.Request{Op: probe.Put, Name: []byte("attributes-age"), Data: []byte("x"), Flags: probe.Append})
 		})
-		if len(l.seen) > before && l.seen[before] > t.rtt+time.Millisecond {
+		if len(l.seen) > before && l.seen[before] > t.resolution() {
 			l.seen[before] += changed.Sub(asked)
 		}
 		round = time.Since(turn)

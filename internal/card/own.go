@@ -223,12 +223,13 @@ func tryMtime(t *try) {
 	}
 	got := t.in.stat("time").MtimeNS
 	for _, step := range []time.Duration{1, 100, time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second, 2 * time.Second} {
+		// Rounded down or to the nearest.
 		if s := int64(step); got == set/s*s || got == (set+s/2)/s*s {
 			rating := good
 			if step >= time.Second {
 				rating = bad
 			}
-			t.sayTime("mtime", step, duration(step), rating, "a time set to .%09d s reads as .%09d s", int64(set)%1e9, got%1e9)
+			t.sayTime("mtime", step, step.String(), rating, "a time set to .%09d s reads as .%09d s", int64(set)%1e9, got%1e9)
 			return
 		}
 	}

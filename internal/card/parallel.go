@@ -50,10 +50,11 @@ func tryParallel(t *try) {
 	}
 }
 
-// parallelRating rates how much more several threads do than one. Where they do less, they wait for each other.
+// parallelRating rates how much more several threads do than one. Where they do clearly less, they wait for each other; a
+// little less is what a busy machine makes of as much.
 func parallelRating(ratio float64) string {
 	switch {
-	case ratio < 0.8:
+	case ratio < 0.6:
 		return bad
 	case ratio > 1.5:
 		return good

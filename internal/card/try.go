@@ -85,7 +85,8 @@ func (m *maker) try(ctx context.Context, trial *trial) {
 	defer cancel()
 	t.in = &actor{side: m.in, ctx: t.ctx}
 	if m.out != nil {
-		t.out = &actor{side: m.out, ctx: t.ctx}
+		t.out = &actor{side: m.out, ctx: t.ctx, peer: t.in}
+		t.in.peer = t.out
 	}
 	trial.run(t)
 	err := t.err()
@@ -189,37 +190,77 @@ func (t *try) left() time.Duration {
 // tick is longer than the kernel's slowest tick, 10 ms, by which file systems stamp their files.
 const tick = 15 * time.Millisecond
 
-// actor asks a side. It keeps the first error and the handles that it opened.
+// actor asks a side. It keeps the first error, after which neither it nor its peer does anything more, and the handles that
+// it opened.
 type actor struct {
 	side    probe.Side
 	ctx     context.Context
+	peer    *actor
 	err     error
 	handles []int
 }
 
+func (a *actor) stopped() bool { return a.err != nil || a.peer != nil && a.peer.err != nil }
+
 // do carries out what has to work.
 func (a *actor) do(r probe.Request) probe.Reply {
-	reply, f := a.ask(r)
-	if f != nil && a.err == nil {
-		a.err = f
-	}
+	reply, _ := a.await(a.start(r))
 	return reply
 }
 
 // ask carries out what may be refused.
 func (a *actor) ask(r probe.Request) (probe.Reply, *probe.Fault) {
-	if a.err != nil {
+	if a.stopped() {
 		return probe.Reply{}, nil
 	}
-	reply, err := a.side.Do(a.ctx, r)
-	if err != nil {
-		a.err = err
+	var reply probe.Reply
+	if reply, a.err = a.side.Do(a.ctx, r); a.err != nil {
 		return probe.Reply{}, nil
 	}
-	if reply.Handle > 0 {
-		a.handles = append(a.handles, reply.Handle)
-	}
+	a.own(reply)
 	return reply, reply.Fault
+}
+
+func (a *actor) own(r probe.Reply) {
+	if r.Handle > 0 {
+		a.handles = append(a.handles, r.Handle)
+	}
+}
+
+// pending is a request under way.
+type pending chan arrived
+
+type arrived struct {
+	reply probe.Reply
+	err   error
+	at    time.Time
+}
+
+// start asks for what has to work and does not wait. The actor does nothing else until await, which its peer may.
+func (a *actor) start(r probe.Request) pending {
+	p := make(pending, 1)
+	if a.stopped() {
+		p <- arrived{}
+		return p
+	}
+	go func() {
+		reply, err := a.side.Do(a.ctx, r)
+		if err == nil && reply.Fault != nil {
+			err = reply.Fault
+		}
+		p <- arrived{reply, err, time.Now()}
+	}()
+	return p
+}
+
+// await returns the answer, and when it came.
+func (a *actor) await(p pending) (probe.Reply, time.Time) {
+	got := <-p
+	if a.err == nil {
+		a.err = got.err
+	}
+	a.own(got.reply)
+	return got.reply, got.at
 }
 
 // tidy closes what is open. The side does it again when it ends.
