@@ -20,26 +20,35 @@ const (
 	warmUps      = 4
 )
 
-// freeze finds and freezes the work of every cell that has none yet, runs trial 0 of every cell, and writes the plan down.
+// freeze finds and freezes the work of a workload's cells that have none yet, runs trial 0 of each, and writes the plan
+// down. It comes just before the workload's first block: in a slow environment it takes as long as several blocks, and a
+// budget that only suffices for some workloads must not go to finding the work of all.
 //
 // Calibration alone can be wrong by any factor when the machine stalls in the middle of it, and then one target's trials
 // would be a fraction as long as another's and slip between disturbances that the other has to sit through. So the
 // warm-up is a second look: the fastest pace seen decides, and targets that cost about the same get the same work.
-func (r *runner) freeze(ctx context.Context) error {
-	if err := r.calibrateAll(ctx); err != nil {
-		return err
-	}
-	for i := range r.Plan.Workloads {
-		w := &r.Plan.Workloads[i]
-		if err := r.warmUp(ctx, w); err != nil {
+func (r *runner) freeze(ctx context.Context, w *plan.Workload) error {
+	for j := range r.Plan.Environments {
+		e := r.Plan.Environments[j].Name
+		c := r.cells[cellKey{w.Label, e}]
+		if c == nil || c.frozen || !r.alive(w, e) {
+			continue
+		}
+		r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: e, Warmup: true, Text: "calibrating"})
+		if err := r.calibrate(ctx, w, e, c); err != nil {
 			return err
 		}
-		r.alike(w)
 	}
+	if err := r.warmUp(ctx, w); err != nil {
+		return err
+	}
+	r.alike(w)
+	r.ready[w.Label] = true
 	return r.Sink.Plan(r.Plan)
 }
 
-func (r *runner) calibrateAll(ctx context.Context) error {
+// makeCells makes the cells of the session. How long their trials take is not known yet.
+func (r *runner) makeCells() {
 	for i := range r.Plan.Workloads {
 		w := &r.Plan.Workloads[i]
 		if w.Work == nil {
@@ -47,21 +56,11 @@ func (r *runner) calibrateAll(ctx context.Context) error {
 		}
 		for j := range r.Plan.Environments {
 			e := r.Plan.Environments[j].Name
-			if !w.On(e) || r.targets[e] == nil || r.targets[e].dead != nil {
-				continue
-			}
-			c := &cell{work: w.Work[e], expected: trialLength(r.Plan, w) + assumedTrialOverhead, frozen: w.Work[e] > 0}
-			r.cells[cellKey{w.Label, e}] = c
-			if c.frozen {
-				continue
-			}
-			r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: e, Warmup: true, Text: "calibrating"})
-			if err := r.calibrate(ctx, w, e, c); err != nil {
-				return err
+			if w.On(e) && r.targets[e] != nil && r.targets[e].dead == nil {
+				r.cells[cellKey{w.Label, e}] = &cell{work: w.Work[e], expected: trialLength(r.Plan, w) + assumedTrialOverhead, frozen: w.Work[e] > 0}
 			}
 		}
 	}
-	return nil
 }
 
 func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {

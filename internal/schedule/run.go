@@ -61,6 +61,7 @@ type runner struct {
 	session  int
 	targets  map[string]*target
 	cells    map[cellKey]*cell
+	ready    map[string]bool // workloads whose work is frozen and warm-up done in this session
 	settled  map[string]bool // workload labels that get no more blocks
 	blocks   map[string]int  // last block number begun, by workload, in this session
 	kept     map[string]int  // blocks completed and not discarded, by workload, in this session
@@ -127,10 +128,8 @@ func (r *runner) runSession(ctx context.Context, session int) error {
 	if err := r.openAll(ctx); err != nil {
 		return err
 	}
-	if err := r.freeze(ctx); err != nil {
-		return err
-	}
-	r.Events(Event{Kind: Forecasted, Left: r.left()})
+	r.makeCells()
+	r.ready = map[string]bool{}
 	for {
 		todo := r.affordable(r.unsettled())
 		if len(todo) == 0 {
@@ -138,6 +137,19 @@ func (r *runner) runSession(ctx context.Context, session int) error {
 		}
 		r.rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
 		for _, w := range todo {
+			if !r.ready[w.Label] {
+				// What the others cost is known better by now than when the round began.
+				if !slices.Contains(r.affordable(r.unsettled()), w) {
+					continue
+				}
+				if err := r.freeze(ctx, w); err != nil {
+					return err
+				}
+				r.Events(Event{Kind: Forecasted, Left: r.left()})
+				if !r.measurable(w) {
+					continue
+				}
+			}
 			if r.overBudget(w) {
 				r.Events(Event{Kind: Looked, Result: r.evaluate(), Text: "the time budget is spent"})
 				return nil
@@ -216,7 +228,11 @@ func (r *runner) affordable(todo []*plan.Workload) []*plan.Workload {
 		return todo
 	}
 	need := func(w *plan.Workload) time.Duration {
-		return time.Duration(r.nextLook(w)-r.kept[w.Label]) * r.blockTime(w)
+		n := r.nextLook(w) - r.kept[w.Label]
+		if !r.ready[w.Label] {
+			n += freezeBlocks
+		}
+		return time.Duration(n) * r.blockTime(w)
 	}
 	slices.SortStableFunc(todo, func(a, b *plan.Workload) int {
 		return cmp.Or(cmp.Compare(r.nextLook(a), r.nextLook(b)), cmp.Compare(r.kept[b.Label], r.kept[a.Label]), cmp.Compare(need(a), need(b)))
@@ -303,6 +319,25 @@ func (r *runner) overBudget(w *plan.Workload) bool {
 
 // blockTime is how long a block of the workload is expected to take, from what its trials took so far.
 func (r *runner) blockTime(w *plan.Workload) time.Duration {
+	d := r.knownTime(w)
+	if r.ready[w.Label] || len(r.ready) == 0 {
+		return d
+	}
+	// Nothing is known of this one yet: it will be as slow as the others are on average.
+	var sum time.Duration
+	for i := range r.Plan.Workloads {
+		if other := &r.Plan.Workloads[i]; r.ready[other.Label] {
+			sum += r.knownTime(other)
+		}
+	}
+	return max(d, sum/time.Duration(len(r.ready)))
+}
+
+// freezeBlocks is about how many blocks' time it takes to find a workload's work.
+const freezeBlocks = 3
+
+// knownTime is how long a block takes by what its own trials took, or by assumption.
+func (r *runner) knownTime(w *plan.Workload) time.Duration {
 	var d time.Duration
 	for i := range r.Plan.Environments {
 		e := r.Plan.Environments[i].Name

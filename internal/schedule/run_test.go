@@ -219,8 +219,8 @@ func TestBlocksHoldEveryTargetOnceAndTheBaselineTwice(t *testing.T) {
 	if c := cellOf(r, "one", "box"); c == nil || c.Verdict != record.Equivalent {
 		t.Errorf("box costs the same: %+v", c)
 	}
-	if m.plan.Workloads[0].Work["vm"] != 1000 {
-		t.Error("the frozen work is not in the plan")
+	if n := m.plan.Workloads[0].Work["vm"]; n < 990 || n > 1020 {
+		t.Errorf("the frozen work in the plan is %d units, and 1000 take the length of a trial", n)
 	}
 }
 
@@ -459,7 +459,7 @@ func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
 	p.Workloads = append(p.Workloads, plan.Workload{Label: "three", Kind: "sim"})
 	p.Budget = 50 * time.Second
 	r := &runner{
-		Config: Config{Plan: p}, started: time.Now(), cells: map[cellKey]*cell{}, kept: map[string]int{"one": 2, "two": 2, "three": 10},
+		Config: Config{Plan: p}, started: time.Now(), cells: map[cellKey]*cell{}, ready: map[string]bool{"one": true, "two": true, "three": true}, kept: map[string]int{"one": 2, "two": 2, "three": 10},
 		targets: map[string]*target{"host": {Target: Target{Agent: &simAgent{alive: true}}}, "box": {Target: Target{Agent: &simAgent{alive: true}}}},
 	}
 	// A block is two trials of the host and one of the box: 3 s for one and three, 6 s for two.
@@ -480,6 +480,11 @@ func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
 	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one two three]" {
 		t.Errorf("all fit: got %s", got)
 	}
+	// One of which nothing is known is taken to be as slow as the others, and finding its work takes some blocks more.
+	r.ready["two"], p.Budget = false, 60*time.Second
+	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one three]" && got != "[one]" {
+		t.Errorf("what is not known to fit is left for later: got %s", got)
+	}
 	p.Budget = time.Second
 	if got := len(r.affordable(r.unsettled())); got != 1 {
 		t.Errorf("%d workloads kept, want one: whether it still fits is decided block by block", got)
@@ -497,7 +502,7 @@ func TestAStallDuringCalibrationDoesNotLeaveShortTrials(t *testing.T) {
 	if work["host"] < 900 || work["host"] != work["box"] {
 		t.Errorf("host and box cost about the same and have the work %d and %d", work["host"], work["box"])
 	}
-	if work["vm"] != 1000 {
+	if work["vm"] < 990 || work["vm"] > 1020 {
 		t.Errorf("vm costs nine times as much and keeps its own work, not %d", work["vm"])
 	}
 	for _, tr := range m.trials {
