@@ -308,6 +308,19 @@ func (p *Tab) Press(key string) {
 	p.Do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}, nil)
 }
 
+// Asked is the number of requests that the page has made.
+func (p *Tab) Asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.asked)
+}
+
+// Close closes the tab.
+func (p *Tab) Close() {
+	p.T.Helper()
+	p.Do("Page.close", nil, nil)
+}
+
 // Clean fails the test for anything the page complained of, and for anything it asked of a network.
 func (p *Tab) Clean() {
 	p.T.Helper()
