@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/card"
+	"tare/internal/deploy"
+	"tare/internal/env"
+	"tare/internal/env/leftover"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// targetCard is the card of one target, or the reason why there is none.
+type targetCard struct {
+	Target string            `json:"target"`
+	FS     string            `json:"fs,omitempty"` // file system and options, from the kernel inside
+	Mount  *record.Mount     `json:"mount,omitempty"`
+	Card   []record.Property `json:"card,omitempty"`
+	Error  string            `json:"error,omitempty"`
+}
+
+func (a *app) cardCommand() *cobra.Command {
+	var f plan.Flags
+	var format string
+	var details bool
+	c := &cobra.Command{
+		Use: "card", Short: "Try out how files behave in a folder: locks, change events, caches, names",
+		Long: `Open environments, try files out in their mounts from inside and from the host, and print what was found. Nothing is
+measured but lags, and nothing is kept. An environment without -m is tried in its own working directory.
+
+    tare card -e box=namespace -m box:bind
+    tare card -e vm=qemu -m vm:9p -m vm:virtiofs --details
+    tare card -e host -m host:data=dir:/mnt/share --format json
+
+An answer with ! is one that developers stumble over. A mount takes up to 20 s, a copy by rsync up to 40 s.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if format != "text" && format != "json" {
+				return usagef("--format is text or json, not %q", format)
+			}
+			if len(f.Environments) == 0 {
+				return usagef("name an environment: -e host, or -e box=namespace -m box:bind")
+			}
+			f.Workloads = []string{a.kinds[0].Name} // a plan has one; none is run
+			p, err := plan.FromFlags(nil, f, a.tables())
+			if err != nil {
+				return err
+			}
+			return a.cards(c.Context(), p, format, details)
+		},
+	}
+	fl := c.Flags()
+	fl.StringArrayVarP(&f.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
+	fl.StringArrayVarP(&f.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
+	fl.StringVar(&format, "format", "text", "text or json")
+	fl.BoolVar(&details, "details", false, "say what was tried and seen")
+	return c
+}
+
+// cards makes the cards of a plan's environments, one environment after the other, and prints them. An environment that
+// cannot be opened leaves the others alone, and makes the exit code 1.
+func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bool) error {
+	runID := newRunID()
+	scratch, release, err := leftover.New(a.scratchBase(), runID)
+	if err != nil {
+		return fmt.Errorf("make the run's private directory: %w", err)
+	}
+	defer release()
+	agents := deploy.NewStore(filepath.Join(scratch, "agents"))
+	defer agents.Close()
+	var all []targetCard
+	for i := range p.Environments {
+		e := &p.Environments[i]
+		if e.Of != "" {
+			continue
+		}
+		dir := filepath.Join(scratch, e.Name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return fmt.Errorf("environment %s: make directory: %w", e.Name, err)
+		}
+		o := env.Options{Spec: e.Spec, RunID: runID, Dir: dir, Agents: agents, Log: a.log.With("env", e.Name)}
+		for _, m := range p.Mounts(e.Name) {
+			o.Mounts = append(o.Mounts, m.Spec)
+		}
+		got, err := a.cardsOf(ctx, o)
+		if err != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			got = append(got, targetCard{Target: e.Name, Error: printableLine(err.Error())})
+		}
+		all = append(all, got...)
+	}
+	if format == "json" {
+		enc := json.NewEncoder(a.out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(all); err != nil {
+			return err
+		}
+	} else if err := printCards(a.out, all, details); err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Error != "" {
+			return codeError{exitFailed}
+		}
+	}
+	return nil
+}
+
+// openTime bounds the opening of an environment for its cards: an emulated machine needs a while to boot.
+const openTime = 3 * time.Minute
+
+// cardsOf opens one environment and makes its cards.
+func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, err error) {
+	info, ok := a.drivers.Lookup(o.Driver)
+	if !ok {
+		return nil, fmt.Errorf("environment %s: no driver is called %q", o.Name, o.Driver)
+	}
+	opening, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	opened, err := info.Driver.Open(opening, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	stream, err := opened.Agent(opening)
+	if err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	var witnesses []env.Diagnoser
+	if w, ok := opened.(env.Diagnoser); ok {
+		witnesses = append(witnesses, w)
+	}
+	s, err := deploy.Connect(opening, stream, o.RunID, witnesses...)
+	if err != nil {
+		return nil, errors.Join(err, stream.Close())
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	mounts := []env.Mounted{{}} // the environment's own directory
+	if m, ok := opened.(env.Mounter); ok && len(o.Mounts) > 0 {
+		mounts = m.Mounts()
+	}
+	for i := range mounts {
+		m := &mounts[i]
+		t := targetCard{Target: o.Name}
+		if m.Name != "" {
+			t.Target, t.Mount = o.Name+":"+m.Name, &m.Mount
+		}
+		fmt.Fprintf(a.err, "trying     %s\n", t.Target)
+		if err := fill(ctx, s, m, &t); err != nil {
+			if ctx.Err() != nil {
+				return cards, ctx.Err()
+			}
+			t.Error = printableLine(err.Error())
+		}
+		cards = append(cards, t)
+		if !s.Alive() {
+			return cards, fmt.Errorf("%s: the agent is lost; what was not tried yet stays so", o.Name)
+		}
+	}
+	return cards, nil
+}
+
+// fill puts the mount in place where that is left to do, and makes its card.
+func fill(ctx context.Context, s *deploy.Session, m *env.Mounted, t *targetCard) error {
+	if m.Err != nil {
+		return m.Err
+	}
+	if m.Order != nil {
+		if _, err := s.Mount(ctx, m.Order); err != nil {
+			return err
+		}
+	}
+	facts, err := s.FactsAt(ctx, m.Mount.Dir)
+	if err != nil {
+		return fmt.Errorf("collect facts of %s: %w", t.Target, err)
+	}
+	if why := facts.Extra["work_dir.error"]; why != "" {
+		return errors.New(why)
+	}
+	t.FS = facts.WorkFS
+	var options string
+	m.Mount.Type, options, _ = strings.Cut(facts.WorkFS, " (")
+	m.Mount.Source, m.Mount.Options = facts.Extra["work.source"], strings.TrimSuffix(options, ")")
+	t.Card, err = card.For(ctx, s, m)
+	return err
+}
+
+// printCards lays the cards side by side: a line for each property that was tried anywhere.
+func printCards(w io.Writer, all []targetCard, details bool) error {
+	var order []record.Property
+	answers := map[string][]string{}
+	head := "\t"
+	for i, t := range all {
+		head += t.Target + "\t"
+		for _, p := range t.Card {
+			if answers[p.Name] == nil {
+				answers[p.Name] = make([]string, len(all))
+				order = append(order, p)
+			}
+			if answers[p.Name][i] = p.Answer; p.Rating == "bad" {
+				answers[p.Name][i] += " !"
+			}
+		}
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(order) > 0 {
+		fmt.Fprintln(table, head)
+	}
+	for _, p := range order {
+		fmt.Fprintf(table, "%s\t%s\t\n", p.Title, strings.Join(answers[p.Name], "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, t := range all {
+		if t.Error != "" {
+			fmt.Fprintf(w, "\n%s: %s\n", t.Target, t.Error)
+		}
+		if !details {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s  %s\n", t.Target, t.FS)
+		for _, p := range t.Card {
+			fmt.Fprintf(w, "  %s: %s\n%s\n", p.Title, p.Answer, wrap(p.Detail, 4, 110))
+		}
+	}
+	return nil
+}
