@@ -3,8 +3,6 @@
 package developer
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"syscall"
 	"unsafe"
@@ -38,27 +36,17 @@ func openRoot(path string) (*root, error) {
 
 func (r *root) close() error { return unix.Close(int(r.fd)) }
 
-// enter makes the root the working directory until leave is called, as git, find and compilers are started in theirs. It
-// matters: in a process with several threads, as every program in Go is, the kernel counts references to an open
-// directory at each call that names it, and not to the working directory. That is 80 of 1500 ns of an lstat.
+// enter makes the root the working directory until leave is called, as git, find and compilers are started in theirs.
 func (r *root) enter() (leave func(), err error) {
-	var before int
-	err = file.Retry(func() (err error) {
-		before, err = unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		return err
-	})
+	out, err := file.Enter(r.fd)
 	if err != nil {
-		return nil, fmt.Errorf("open the working directory: %w", err)
-	}
-	if err := unix.Fchdir(int(r.fd)); err != nil {
-		return nil, errors.Join(err, unix.Close(before))
+		return nil, err
 	}
 	here := unix.AT_FDCWD
 	r.at = uintptr(here)
 	return func() {
 		r.at = r.fd
-		_ = unix.Fchdir(before)
-		_ = unix.Close(before)
+		out()
 	}, nil
 }
 

@@ -51,7 +51,10 @@ type lane struct {
 	reads  *histogram.Histogram
 	writes *histogram.Histogram
 	epoch  time.Time
-	took   time.Duration // from the barrier to the lane's last operation
+	thread file.Thread
+	// private tells that the thread had its own table of files.
+	private bool
+	took    time.Duration // from the barrier to the lane's last operation
 }
 
 // clock is one reading of the monotonic clock.
@@ -60,8 +63,20 @@ func (l *lane) clock() int64 { return int64(time.Since(l.epoch)) }
 // chunk is how many operations pass between two looks at the context.
 const chunk = 1024
 
-// run does n operations on a system thread of its own. A lane with a ring keeps the thread until release.
-func (l *lane) run(ctx context.Context, n int64) (err error) {
+// run does n operations on a system thread of its own. A lane with a ring keeps the thread until release. One that calls
+// the kernel for each operation has a thread with its own table of files, where the kernel allows that: there a buffered
+// read or write of 4 KiB costs 4 to 8 % less, as much as in a program with one thread.
+func (l *lane) run(ctx context.Context, n int64) error {
+	if l.ring != nil || l.memory != nil {
+		return l.operate(ctx, n)
+	}
+	return l.thread.Run(func(private bool) error {
+		l.private = private
+		return l.operate(ctx, n)
+	})
+}
+
+func (l *lane) operate(ctx context.Context, n int64) (err error) {
 	runtime.LockOSThread()
 	if l.ring == nil {
 		defer runtime.UnlockOSThread()
@@ -297,6 +312,7 @@ func (l *lane) release() {
 // close ends the lane. It is idempotent.
 func (l *lane) close() error {
 	var err error
+	l.thread.Wait()
 	if l.ring != nil {
 		err = l.ring.Close()
 		l.ring = nil

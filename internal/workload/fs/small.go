@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -32,6 +31,8 @@ var phaseNames = [phases]string{"create", "stat", "read", "rename", "unlink"}
 // number.
 type tree interface {
 	do(phase, file int) error
+	// enter makes the tree the working directory, where names are shortest, until leave is called.
+	enter() (leave func(), err error)
 	close() error
 }
 
@@ -42,6 +43,7 @@ type small struct {
 
 	root   string
 	tree   tree
+	thread file.Thread
 	page   *payload
 	spent  [phases]time.Duration
 	rounds []float64 // files per second of each round
@@ -76,20 +78,25 @@ func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 
 // Measure takes b.Work files through all phases, in rounds of equal size (to within one file) of at most s.files.
 func (s *small) Measure(ctx context.Context, b *workload.Bench) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer file.Quiet()()
-	rounds := (b.Work + int64(s.files) - 1) / int64(s.files)
-	for i := range rounds {
-		if err := ctx.Err(); err != nil {
-			return err
+	return s.thread.Run(func(private bool) error {
+		b.Note("file_table", map[bool]string{true: "private", false: "shared"}[private])
+		leave, err := s.tree.enter()
+		if err != nil {
+			return file.Explain("enter", s.root, err)
 		}
-		n := b.Work*(i+1)/rounds - b.Work*i/rounds
-		if err := s.round(int(n)); err != nil {
-			return err
+		defer leave()
+		rounds := (b.Work + int64(s.files) - 1) / int64(s.files)
+		for i := range rounds {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n := b.Work*(i+1)/rounds - b.Work*i/rounds
+			if err := s.round(int(n)); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (s *small) round(n int) error {
@@ -113,6 +120,7 @@ func (s *small) round(n int) error {
 
 // Report turns the phases' times into rates and takes a few files through their life once more to compare every byte.
 func (s *small) Report(b *workload.Bench) error {
+	s.thread.Wait()
 	if err := s.verify(); err != nil {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify small files below %s: %v", s.root, err)}
 	}
@@ -176,6 +184,7 @@ func (s *small) verify() error {
 // Cleanup removes whatever is left.
 func (s *small) Cleanup(*workload.Bench) error {
 	var err error
+	s.thread.Wait()
 	if s.tree != nil {
 		err = s.tree.close()
 		s.tree = nil

@@ -14,6 +14,7 @@ import (
 // rawTree works by bare system calls relative to an open directory, as a C program would.
 type rawTree struct {
 	dir    int
+	at     uintptr // what names are relative to: dir or, when entered, the working directory
 	names  *names
 	page   *payload
 	fsync  bool
@@ -25,25 +26,37 @@ func newTree(root string, n *names, page *payload, fsync bool) (tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rawTree{dir: dir, names: n, page: page, fsync: fsync}, nil
+	return &rawTree{dir: dir, at: uintptr(dir), names: n, page: page, fsync: fsync}, nil
 }
 
 func (t *rawTree) close() error { return unix.Close(t.dir) }
+
+func (t *rawTree) enter() (leave func(), err error) {
+	out, err := file.Enter(uintptr(t.dir))
+	if err != nil {
+		return nil, err
+	}
+	here := unix.AT_FDCWD
+	t.at = uintptr(here)
+	return func() {
+		t.at = uintptr(t.dir)
+		out()
+	}, nil
+}
 
 func (t *rawTree) do(phase, f int) error {
 	switch phase {
 	case phaseCreate:
 		return t.create(f)
 	case phaseStat:
-		return orNil(fstatat(uintptr(t.dir), t.first(f), &t.status))
+		return orNil(fstatat(t.at, t.first(f), &t.status))
 	case phaseRead:
 		return t.read(f)
 	case phaseRename:
-		d := uintptr(t.dir)
-		_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, d, uintptr(unsafe.Pointer(t.first(f))), d, uintptr(unsafe.Pointer(t.second(f))), 0, 0)
+		_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, t.at, uintptr(unsafe.Pointer(t.first(f))), t.at, uintptr(unsafe.Pointer(t.second(f))), 0, 0)
 		return orNil(e)
 	default:
-		_, _, e := syscall.RawSyscall(unix.SYS_UNLINKAT, uintptr(t.dir), uintptr(unsafe.Pointer(t.second(f))), 0)
+		_, _, e := syscall.RawSyscall(unix.SYS_UNLINKAT, t.at, uintptr(unsafe.Pointer(t.second(f))), 0)
 		return orNil(e)
 	}
 }
@@ -64,7 +77,7 @@ func (t *rawTree) second(f int) *byte {
 
 func (t *rawTree) open(f, flags int) (uintptr, error) {
 	for {
-		fd, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, uintptr(t.dir), uintptr(unsafe.Pointer(t.first(f))), uintptr(flags|unix.O_CLOEXEC), 0o600, 0, 0)
+		fd, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, t.at, uintptr(unsafe.Pointer(t.first(f))), uintptr(flags|unix.O_CLOEXEC), 0o600, 0, 0)
 		if e == 0 {
 			return fd, nil
 		}

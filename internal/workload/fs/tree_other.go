@@ -28,6 +28,9 @@ func newTree(root string, n *names, page *payload, fsync bool) (tree, error) {
 
 func (t *pathTree) close() error { return nil }
 
+// enter does nothing: names are absolute.
+func (t *pathTree) enter() (leave func(), err error) { return func() {}, nil }
+
 func (t *pathTree) do(phase, f int) error {
 	switch phase {
 	case phaseCreate:

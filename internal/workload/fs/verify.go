@@ -26,6 +26,9 @@ func (t *rw) Report(b *workload.Bench) error {
 			}
 		}
 	}
+	if t.engine == enginePsync {
+		b.Note("file_table", map[bool]string{true: "private", false: "shared"}[t.lanes[0].private])
+	}
 	b.Report("ops_per_second", b.Rate(1))
 	b.Report("mib_per_second", b.Rate(float64(t.bs)/(1<<20)))
 	if len(t.lanes) > 1 {

@@ -57,6 +57,7 @@ type dd struct {
 	pause      time.Duration
 
 	path          string
+	thread        file.Thread
 	buf, want     []byte
 	zero, null    *file.Handle // /dev/zero and /dev/null; zero is nil where the data comes from memory
 	writing, read time.Duration
@@ -111,7 +112,7 @@ func (t *dd) block(i int64) []byte {
 
 // Measure does b.Work rounds. It is timed; the figures are of the two halves of each round.
 func (t *dd) Measure(ctx context.Context, b *workload.Bench) error {
-	return alone(func(private bool) error {
+	return t.thread.Run(func(private bool) error {
 		b.Note("file_table", map[bool]string{true: "private", false: "shared"}[private])
 		for range b.Work {
 			if err := t.round(ctx); err != nil {

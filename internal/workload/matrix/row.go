@@ -140,7 +140,8 @@ func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cel
 		s.held += 2*c.Rec + minPayload
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	err = alone(func(bool) error {
+	var thread file.Thread
+	err = thread.Run(func(bool) error {
 		if c.Compat {
 			if err := w.compat(ctx); err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 type trial struct {
 	config Config
 	row    *row
+	thread file.Thread
 }
 
 // Setup makes the payload and, when no operation writes the file first, the file. It is not timed.
@@ -39,7 +40,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 
 // Measure does b.Work passes. It is timed; the figures are of the operations' own times within it.
 func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
-	return alone(func(private bool) error {
+	return t.thread.Run(func(private bool) error {
 		b.Note("file_table", map[bool]string{true: "private", false: "shared"}[private])
 		for range b.Work {
 			if err := t.pass(ctx); err != nil {

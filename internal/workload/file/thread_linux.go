@@ -1,4 +1,4 @@
-package matrix
+package file
 
 import (
 	"math"
@@ -14,3 +14,10 @@ import (
 func unshareFiles() bool {
 	return unix.CloseRange(math.MaxInt32, math.MaxInt32, unix.CLOSE_RANGE_UNSHARE) == nil || unix.Unshare(unix.CLONE_FILES) == nil
 }
+
+func threadID() int { return unix.Gettid() }
+
+func firstThread() bool { return unix.Gettid() == unix.Getpid() }
+
+// ended tells whether a thread of this process is gone. The kernel closes its files before it forgets it.
+func ended(id int) bool { return unix.Tgkill(unix.Getpid(), id, 0) == unix.ESRCH }

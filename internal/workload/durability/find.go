@@ -1,0 +1,61 @@
+package durability
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Find tells of every record of the classes that is in dir, whole or not, in the order of the files. Places that hold
+// nothing are not told of; a directory that is not there holds nothing.
+func Find(dir string, classes []Class, tell func(Record) error) error {
+	for _, c := range classes {
+		n, size := uint32(1), slot
+		switch c {
+		case Create, CreateDir:
+			n = files
+		case Rename:
+			n = targets
+		case Append:
+			size = appended
+		}
+		for file := range n {
+			if err := findIn(name(dir, c, file), Record{Class: c, File: file}, size, tell); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func findIn(path string, at Record, size int, tell func(Record) error) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := io.LimitReader(f, maxRead)
+	p := make([]byte, size)
+	for {
+		n, err := io.ReadFull(in, p)
+		if n > 0 {
+			r, none := read(p[:n], at)
+			if none == nil {
+				if err := tell(r); err != nil {
+					return err
+				}
+			}
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at.Offset += uint64(size)
+	}
+}

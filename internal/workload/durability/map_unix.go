@@ -1,0 +1,37 @@
+//go:build unix
+
+package durability
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func openDSync(path string) (*os.File, error) { return os.OpenFile(path, os.O_WRONLY|dsync, 0) }
+
+// mapper stores into a mapped file.
+type mapper struct{ m []byte }
+
+func openMap(f *os.File) (writer, error) {
+	m, err := unix.Mmap(int(f.Fd()), 0, slots*slot, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return &mapper{m}, nil
+}
+
+func (w *mapper) put(n, seed uint64) (r Record, done bool, err error) {
+	if n == slots {
+		return r, true, nil
+	}
+	r = Record{Class: Mapped, Seq: n + 1, Offset: n * slot}
+	page := w.m[n*slot:][:slot]
+	fill(page, &r, seed)
+	// Pages may be larger than a slot.
+	size := uint64(os.Getpagesize())
+	from := r.Offset / size * size
+	return r, false, unix.Msync(w.m[from:min(from+max(size, slot), uint64(len(w.m)))], unix.MS_SYNC)
+}
+
+func (w *mapper) close() error { return unix.Munmap(w.m) }
