@@ -160,15 +160,14 @@ func (w *Watch) note(e schedule.Event) {
 		w.log("%s did not open: %s", e.Target, e.Failure.Message)
 	case schedule.Forecasted:
 		p.Phase = measuring
-		w.log("calibrated")
 	case schedule.TrialBegin:
 		switch {
-		case e.Warmup && p.Phase != measuring:
-			p.Phase, p.Now = calibrating, fmt.Sprintf("%s in %s, calibrating", e.Workload, e.Target)
-		case e.Warmup:
-			p.Now = fmt.Sprintf("%s in %s, warming up", e.Workload, e.Target)
+		case !e.Warmup:
+			p.Phase, p.Now = measuring, fmt.Sprintf("%s in %s, block %d", e.Workload, e.Target, e.Block)
+		case e.Text != "":
+			p.Phase, p.Now = calibrating, fmt.Sprintf("%s in %s", e.Workload, e.Target)
 		default:
-			p.Now = fmt.Sprintf("%s in %s, block %d", e.Workload, e.Target, e.Block)
+			p.Now = fmt.Sprintf("%s in %s, warming up", e.Workload, e.Target)
 		}
 	case schedule.BlockDone:
 		for i := range p.Workloads {

@@ -5,7 +5,7 @@
 import { forget } from "./chart";
 import { learn, type Data, type Trials } from "./data";
 import { h, replace } from "./dom";
-import { duration, plural } from "./format";
+import { duration, list, plural } from "./format";
 import type { Model } from "./state";
 
 export interface Progress {
@@ -27,7 +27,7 @@ const clock = (s: number) => `${Math.floor(s / 60)}:${String(Math.floor(s % 60))
 /** How far the run is, from 0 to 1; undefined while nothing can be said. */
 export function done(p: Progress): number | undefined {
   if (over(p)) return 1;
-  return p.phase === "measuring" && p.left_s > 0 ? p.elapsed_s / (p.elapsed_s + p.left_s) : undefined;
+  return (p.phase === "measuring" || p.phase === "calibrating") && p.left_s > 0 ? p.elapsed_s / (p.elapsed_s + p.left_s) : undefined;
 }
 
 /** The line that a reader who looks up now wants to see. */
@@ -36,7 +36,7 @@ export function headline(p: Progress): string {
   return parts.filter(Boolean).join(" · ");
 }
 
-function panel(p: Progress, said: string, paused: boolean, pause: () => void): HTMLElement[] {
+function panel(p: Progress, said: string, looks: number[] | undefined, paused: boolean, pause: () => void): HTMLElement[] {
   const share = done(p);
   const counted = p.workloads.filter((w) => w.blocks > 0);
   const out: HTMLElement[] = [
@@ -44,6 +44,8 @@ function panel(p: Progress, said: string, paused: boolean, pause: () => void): H
     h("progress", { max: 1, value: share ?? null, "aria-label": "Progress of the run" }),
   ];
   if (said) out.push(h("p", { class: "problem", role: "alert" }, said));
+  // Whoever watches until a sign pleases them has looked too often: the error level pays for the plan's looks only.
+  if (looks && !over(p)) out.push(h("p", { class: "muted" }, looks.length ? `The signs below are provisional. tare decides after ${list(looks.map(String))} blocks and at no other time.` : "The signs below are provisional until the run is over."));
   if (counted.length) {
     const settled = p.workloads.filter((w) => w.settled).length;
     out.push(h("details", { class: "inner" }, h("summary", {}, `${settled} of ${plural(p.workloads.length, "workload")} decided`),
@@ -98,10 +100,10 @@ export function follow(root: HTMLElement, format: number, show: Show): void {
   let shown = "";
 
   const paint = () => {
-    const next = JSON.stringify([last, said, paused]);
+    const next = JSON.stringify([last, said, paused, version > 0]);
     if (next === shown) return;
     shown = next;
-    redraw(bar, () => replace(bar, panel(last, said, paused, () => { paused = !paused; paint(); if (!paused) void ask(); })));
+    redraw(bar, () => replace(bar, panel(last, said, model && (model.data.looks ?? []), paused, () => { paused = !paused; paint(); if (!paused) void ask(); })));
     document.title = over(last) ? "over · tare" : `${Math.round(100 * (done(last) ?? 0))} % · tare`;
   };
   // Whoever reads a value would lose it with the chart below the pointer.
