@@ -44,6 +44,8 @@ func (l *lines) event(e schedule.Event) {
 	switch e.Kind {
 	case schedule.Opened:
 		fmt.Fprintf(l.w, "%s  %s is open after %s\n", at, e.Target, seconds(e.Elapsed))
+	case schedule.Trying:
+		fmt.Fprintf(l.w, "%s  trying out how files behave in %s\n", at, e.Target)
 	case schedule.OpenFailed:
 		fmt.Fprintf(l.w, "%s  %s did not open: %s\n", at, e.Target, printableLine(e.Failure.Message))
 	case schedule.Dropped:
@@ -53,7 +55,7 @@ func (l *lines) event(e schedule.Event) {
 		}
 		fmt.Fprintf(l.w, "%s  %s is given up: %s\n", at, what, printableLine(e.Failure.Message))
 	case schedule.Forecasted:
-		fmt.Fprintf(l.w, "%s  calibrated; the first look is expected in %s\n", at, seconds(e.Left))
+		fmt.Fprintf(l.w, "%s  %s is calibrated, about %s left\n", at, e.Workload, seconds(e.Left))
 	case schedule.BlockDone:
 		fmt.Fprintf(l.w, "%s  block %d of %s done, about %s left\n", at, e.Block, e.Workload, seconds(e.Left))
 	case schedule.BlockLost:
@@ -167,6 +169,8 @@ func (l *live) event(e schedule.Event) {
 	switch e.Kind {
 	case schedule.Opening:
 		l.now = "opening " + e.Target
+	case schedule.Trying:
+		l.now = "trying out files in " + e.Target
 	case schedule.TrialBegin:
 		l.now = fmt.Sprintf("%s · %s · block %d", e.Target, e.Workload, e.Block)
 		if e.Warmup {

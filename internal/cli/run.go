@@ -18,6 +18,7 @@ import (
 	"tare/internal/compare"
 	"tare/internal/deploy"
 	"tare/internal/env/leftover"
+	"tare/internal/gate"
 	"tare/internal/plan"
 	"tare/internal/proc"
 	"tare/internal/record"
@@ -30,6 +31,7 @@ import (
 type runFlags struct {
 	plan    plan.Flags
 	study   string
+	cards   bool
 	out     string
 	resume  string
 	dryRun  bool
@@ -40,6 +42,7 @@ type runFlags struct {
 	strict  bool
 	ascii   bool
 	details bool
+	failIf  failIf
 	ui      uiFlags
 }
 
@@ -92,6 +95,7 @@ to those of the plan, or select from them where all are bare names that the plan
 			if err != nil {
 				return err
 			}
+			p.Cards = p.Cards || f.cards
 			return a.measure(c.Context(), p, f)
 		},
 	}
@@ -99,6 +103,7 @@ to those of the plan, or select from them where all are bare names that the plan
 	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
 	fl.StringVar(&f.study, "study", "", "a plan that comes with tare: "+strings.Join(study.Names(), ", "))
 	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
+	fl.BoolVar(&f.cards, "cards", false, "try out how files behave in each mount first, for its semantics card (some 20 s each)")
 	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [host, or else the first]")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
@@ -111,7 +116,8 @@ to those of the plan, or select from them where all are bare names that the plan
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted run: its bundle")
 	f.ui.register(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
-	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be told")
+	f.failIf.flag(c)
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
 	fl.BoolVar(&f.details, "details", false, "show every metric, not only those that decide")
 	return c
@@ -174,6 +180,9 @@ func readPlan(name string) ([]byte, error) {
 
 // measure carries a fresh plan out.
 func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
+	if err := a.checkFailIf(&f.failIf, p); err != nil {
+		return err
+	}
 	a.forecast(a.err, p, f.dryRun || !f.quiet)
 	if f.dryRun {
 		return nil
@@ -197,6 +206,10 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	p := b.Plan
+	if err := a.checkFailIf(&f.failIf, p); err != nil {
+		w.Close()
+		return err
+	}
 	if f.plan.Budget != nil {
 		p.Budget = *f.plan.Budget
 	}
@@ -236,11 +249,16 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 	if err := s.writer.Finish(state, time.Since(began).Seconds()); err != nil && runErr == nil {
 		runErr = err
 	}
+	var outcomes []gate.Outcome
 	if result != nil {
 		result.Run.Finished = runErr == nil
-		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details}); err != nil {
+		if outcomes, err = a.judgeRun(&s.flags.failIf, s.dir, result); err != nil {
 			return err
 		}
+		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details, gates: gatesOf(outcomes)}); err != nil {
+			return err
+		}
+		a.tell(outcomes)
 	}
 	if runErr != nil {
 		if ctx.Err() != nil || errors.Is(runErr, context.Canceled) {
@@ -249,10 +267,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 		}
 		return runErr
 	}
-	if s.flags.strict && !conclusive(result) {
-		return codeError{exitInconclusive}
-	}
-	return nil
+	return ending(outcomes, s.flags.strict, conclusive(result))
 }
 
 // execute runs the plan with a display and everything made for it removed afterwards.

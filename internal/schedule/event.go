@@ -14,9 +14,10 @@ type EventKind string
 const (
 	Opening    EventKind = "opening"    // Target is being opened
 	Opened     EventKind = "opened"     // Target is open; Elapsed is how long that took
+	Trying     EventKind = "trying"     // files are tried out in Target, for its semantics card
 	OpenFailed EventKind = "failed"     // Target did not open; Failure says why
 	Calibrated EventKind = "calibrated" // Workload on Target has its frozen work
-	Forecasted EventKind = "forecast"   // Left is the time the run is expected to take from here
+	Forecasted EventKind = "forecast"   // Workload is calibrated; Left is the time the run is expected to take from here
 	TrialBegin EventKind = "trial"      // Workload on Target starts, in Block
 	TrialDone  EventKind = "done"       // Trial is on disk
 	BlockDone  EventKind = "block"      // Workload completed Block

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tare/internal/card"
 	"tare/internal/deploy"
 	"tare/internal/env"
 	"tare/internal/plan"
@@ -27,7 +28,10 @@ type Drivers struct {
 	Deadline time.Duration
 }
 
-const defaultOpenDeadline = 3 * time.Minute
+const (
+	defaultOpenDeadline = 3 * time.Minute
+	mountDeadline       = time.Minute // more for each mount
+)
 
 // Open implements Opener.
 func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error) {
@@ -40,7 +44,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return t, fmt.Errorf("environment %s: make directory: %w", e.Name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(d.Deadline, defaultOpenDeadline))
+	ctx, cancel := context.WithTimeout(ctx, max(d.Deadline, defaultOpenDeadline)+time.Duration(len(mounts))*mountDeadline)
 	defer cancel()
 	began := time.Now()
 	o := env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name)}
@@ -109,6 +113,7 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, 
 			t.Root, t.Err = got.Mount.Dir, d.putMount(ctx, s, &got, t)
 		}
 		t.Record.OpenNS = int64(time.Since(began))
+		t.Card = func(ctx context.Context) ([]record.Property, error) { return card.For(ctx, s, &got) }
 		if t.Err != nil && !s.Alive() {
 			return nil, evidence(mounts[i].Of, opened, t.Err)
 		}

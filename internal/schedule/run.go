@@ -145,7 +145,7 @@ func (r *runner) runSession(ctx context.Context, session int) error {
 				if err := r.freeze(ctx, w); err != nil {
 					return err
 				}
-				r.Events(Event{Kind: Forecasted, Left: r.left()})
+				r.Events(Event{Kind: Forecasted, Workload: w.Label, Left: r.left()})
 				if !r.measurable(w) {
 					continue
 				}

@@ -41,6 +41,8 @@ type MountTarget struct {
 	Root   string
 	Record record.Environment
 	Err    error
+	// Card tries out how files behave in the folder, for its semantics card.
+	Card func(ctx context.Context) ([]record.Property, error)
 }
 
 // Opener opens the plan's environments.
@@ -93,6 +95,9 @@ func (r *runner) openAll(ctx context.Context) error {
 		r.Events(Event{Kind: Opened, Target: e.Name, Elapsed: time.Since(began)})
 		for n, m := range mounts {
 			mt := &t.Mounts[n]
+			if err := r.tryOut(ctx, m, mt); err != nil {
+				return err
+			}
 			r.envs = append(r.envs, mt.Record)
 			if mt.Err != nil {
 				f := failure("open", mt.Err)
@@ -107,6 +112,24 @@ func (r *runner) openAll(ctx context.Context) error {
 		}
 	}
 	return r.Sink.Environments(r.envs)
+}
+
+// tryOut makes a mount's card where the plan asks for cards: once, since it is the same in every session. A card that
+// cannot be made is no reason not to measure.
+func (r *runner) tryOut(ctx context.Context, m *plan.Environment, mt *MountTarget) error {
+	if !r.Plan.Cards || mt.Err != nil || mt.Card == nil || r.session > 1 {
+		return nil
+	}
+	r.Events(Event{Kind: Trying, Target: m.Name})
+	card, err := mt.Card(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		r.Log.Warn("make semantics card", "target", m.Name, "error", err)
+	}
+	mt.Record.Card = card
+	return nil
 }
 
 // unopened notes a target that cannot be had. It is an error only for the baseline.
