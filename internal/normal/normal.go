@@ -159,7 +159,11 @@ func factorOf(s Spec, w *plan.Workload, family string, a, b *resources) (factor,
 		if a.currency != b.currency {
 			return factor{}, fmt.Errorf("%s is paid in %s and %s in %s: give both in one currency", a.name, unnamed(a.currency), b.name, unnamed(b.currency))
 		}
-		return quotient(a.pricePerHour, b.pricePerHour, strings.TrimSpace(a.currency+"/h")), nil
+		unit := "per hour"
+		if a.currency != "" {
+			unit = a.currency + "/h"
+		}
+		return quotient(a.pricePerHour, b.pricePerHour, unit), nil
 	}
 	return byProcessor(s, w, family, a, b)
 }

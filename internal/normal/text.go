@@ -21,7 +21,7 @@ func (t *Table) WriteText(w io.Writer, clean func(string) string) error {
 		}
 		fmt.Fprintf(&b, "%s\n", clean(l.Arithmetic))
 		if l.Unit != "" {
-			fmt.Fprintf(&b, "      its %s would be %s %s with what %s has\n", measured(l), figure(l.Value), clean(l.Unit), clean(l.Baseline))
+			fmt.Fprintf(&b, "      its %s would be %s %s %s %s\n", measured(l), figure(l.Value), clean(l.Unit), likeWords[t.Per], clean(l.Baseline))
 		}
 	}
 	for _, n := range t.Notes {
@@ -32,6 +32,9 @@ func (t *Table) WriteText(w io.Writer, clean func(string) string) error {
 }
 
 var perWords = map[Per]string{CoreGHz: "core-GHz", Core: "core", GHz: "GHz", WattHour: "watt-hour", Price: "price of an hour"}
+
+// likeWords stand between a restated figure and the baseline's name.
+var likeWords = map[Per]string{CoreGHz: "with the cores and clock of", Core: "with the cores of", GHz: "at the clock of", WattHour: "with the power of", Price: "for the price of"}
 
 // measured is the figure as it was before.
 func measured(l *Line) string {
@@ -50,30 +53,47 @@ func (x *Worth) WriteText(w io.Writer, s WorthSpec, scope string, clean func(str
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	fmt.Fprintf(&b, "  %s saves %s in each use of %s against %s (%.0f %%, %s).\n", clean(x.Target), x.PerUse.text(duration), clean(x.Workload), clean(x.Baseline), 100*x.Level, clean(scope))
-	fmt.Fprintf(&b, "      %s a day, on all days of the year, save %s a day and %s a year.\n", uses(s.UsesPerDay), x.PerDay.text(duration), x.PerYear.text(duration))
+	fmt.Fprintf(&b, "  %s saves %s in each use of %s against %s (%.0f %%, %s).\n", clean(x.Target), x.PerUse.time(), clean(x.Workload), clean(x.Baseline), 100*x.Level, clean(scope))
+	fmt.Fprintf(&b, "      %s a day, on all days of the year, save %s a day and %s a year.\n", uses(s.UsesPerDay), x.PerDay.time(), x.PerYear.time())
 	price := s.Price
 	if price.Currency == "" {
 		price.Currency = s.Hourly.Currency
 	}
 	if s.Hourly.Amount > 0 {
-		money := func(v float64) string { return Money{v, price.Currency}.String() }
-		fmt.Fprintf(&b, "      At %s an hour that is %s a year; %s are saved after %s uses: ", money(s.Hourly.Amount), x.MoneyPerYear.text(money), price, x.BreakEvenUses.text(count))
+		whole := Span{roundUp(x.BreakEvenUses.Center), roundUp(x.BreakEvenUses.Low), roundUp(x.BreakEvenUses.High)}
+		fmt.Fprintf(&b, "      At %s an hour that is %s a year; %s are saved after %s: ", Money{s.Hourly.Amount, price.Currency}, x.MoneyPerYear.in(price.Currency, 1), price, whole.in("uses", 1))
 		if x.BreakEvenDay.IsZero() {
 			b.WriteString("not within a hundred years.\n")
 		} else {
 			fmt.Fprintf(&b, "on %s [%s, %s].\n", date(x.BreakEvenDay), date(x.DayEarly), date(x.DayLate))
 		}
 	} else {
-		perHour := func(v float64) string { return Money{v, price.Currency}.String() }
-		fmt.Fprintf(&b, "      %s are saved within a year if an hour is worth at least %s.\n", price, x.BreakEvenHourly.text(perHour))
+		fmt.Fprintf(&b, "      %s are saved within a year if an hour is worth at least %s.\n", price, x.BreakEvenHourly.in(price.Currency, 1))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (s Span) text(f func(float64) string) string {
-	return fmt.Sprintf("%s [%s, %s]", f(s.Center), f(s.Low), f(s.High))
+// in writes a span in a unit of so many of its own: "20 [10, 30] s".
+func (s Span) in(unit string, size float64) string {
+	text := fmt.Sprintf("%s [%s, %s]", figure(s.Center/size), figure(s.Low/size), figure(s.High/size))
+	if unit != "" {
+		text += " " + unit
+	}
+	return text
+}
+
+// time writes a span of seconds in the largest unit of which its centre has at least one.
+func (s Span) time() string {
+	for _, u := range []struct {
+		name string
+		s    float64
+	}{{"h", 3600}, {"min", 60}, {"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}} {
+		if s.Center >= u.s {
+			return s.in(u.name, u.s)
+		}
+	}
+	return s.in("ns", 1e-9)
 }
 
 func uses(n float64) string {
@@ -83,24 +103,9 @@ func uses(n float64) string {
 	return figure(n) + " uses"
 }
 
-func count(v float64) string { return figure(roundUp(v)) }
-
 func date(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
 	return t.Format(time.DateOnly)
-}
-
-// duration writes a time in the largest unit of which there is at least one.
-func duration(s float64) string {
-	for _, u := range []struct {
-		name string
-		s    float64
-	}{{"h", 3600}, {"min", 60}, {"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}} {
-		if s >= u.s {
-			return figure(s/u.s) + " " + u.name
-		}
-	}
-	return figure(s*1e9) + " ns"
 }

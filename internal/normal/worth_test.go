@@ -53,7 +53,7 @@ func TestWorth(t *testing.T) {
 	if err := w.WriteText(&out, theStudy(), "on this boot", strings.ToUpper); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"VMWARE saves 20 s [10 s, 30 s]", "95 %", "ON THIS BOOT", "140 USD", "420 [280, 840] uses", "2027-01-02 [2026-12-19, 2027-02-13]"} {
+	for _, want := range []string{"VMWARE saves 20 [10, 30] s in", "95 %", "ON THIS BOOT", "140 USD", "1217 [608, 1825] USD a year", "420 [280, 840] uses", "2027-01-02 [2026-12-19, 2027-02-13]"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, &out)
 		}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/compare"
+	"tare/internal/normal"
+	"tare/internal/plan"
+	"tare/internal/schedule"
+)
+
+// restate is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving is
+// worth. tare run and tare report share it.
+type restate struct {
+	per      string
+	unequal  bool
+	watts    []string
+	prices   []string
+	worth    string
+	hourly   string
+	workload string
+	from     string
+	uses     float64
+
+	spec  normal.Spec
+	asked *normal.WorthSpec // nil: nobody asks what it is worth
+}
+
+// flag adds the flags.
+func (n *restate) flag(c *cobra.Command) {
+	var pers []string
+	for _, p := range normal.Pers() {
+		pers = append(pers, string(p))
+	}
+	f := c.Flags()
+	f.StringVar(&n.per, "per", "", "after the table, restate the costs per "+strings.Join(pers, ", ")+", from recorded facts, with the arithmetic")
+	f.BoolVar(&n.unequal, "unequal-topology", false, "with --per: divide by cores although they run different numbers of threads")
+	f.StringArrayVar(&n.watts, "watts", nil, "power that an environment takes while it works, W: NAME=35 (repeatable)")
+	f.StringArrayVar(&n.prices, "price", nil, "price of an environment: NAME=0.12/h, NAME=40EUR/month (repeatable)")
+	f.StringVar(&n.worth, "worth", "", "after the table, say when a candidate that costs this once has paid for itself: 140USD")
+	f.Float64Var(&n.uses, "uses-per-day", 0, "with --worth: how often the work is done, on average over all days")
+	f.StringVar(&n.hourly, "hourly", "", "with --worth: what an hour of waiting costs: 60USD")
+	f.StringVar(&n.workload, "worth-workload", "", "with --worth: the workload that is a use [the first command]")
+	f.StringVar(&n.from, "worth-from", "", "with --worth: the first day of use, as 2026-11-21 [today]")
+}
+
+// parse reads the flags' values. A mistake in them is one in the command line.
+func (n *restate) parse() error {
+	n.spec = normal.Spec{Per: normal.Per(n.per), UnequalTopology: n.unequal, Given: map[string]map[string]string{}}
+	if n.per != "" && !slices.Contains(normal.Pers(), n.spec.Per) {
+		return usagef("--per: there is no %q%s; expected one of %v", n.per, didYouMean(n.per, perNames()), perNames())
+	}
+	if n.unequal && n.per == "" {
+		return usagef("--unequal-topology goes with --per")
+	}
+	for _, kind := range []struct {
+		flag   string
+		values []string
+		parse  func(string) (string, map[string]string, error)
+	}{{"--watts", n.watts, normal.ParseWatts}, {"--price", n.prices, normal.ParsePrice}} {
+		for _, v := range kind.values {
+			target, facts, err := kind.parse(v)
+			if err != nil {
+				return usageError{fmt.Errorf("%s: %w", kind.flag, err)}
+			}
+			if n.spec.Given[target] == nil {
+				n.spec.Given[target] = map[string]string{}
+			}
+			for k, f := range facts {
+				n.spec.Given[target][k] = f
+			}
+		}
+	}
+	return n.parseWorth()
+}
+
+func (n *restate) parseWorth() error {
+	if n.worth == "" {
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{{"uses-per-day", n.uses != 0}, {"hourly", n.hourly != ""}, {"worth-workload", n.workload != ""}, {"worth-from", n.from != ""}} {
+			if f.set {
+				return usagef("--%s goes with --worth", f.name)
+			}
+		}
+		return nil
+	}
+	s := normal.WorthSpec{UsesPerDay: n.uses, Workload: n.workload, From: time.Now()}
+	var err error
+	if s.Price, err = normal.ParseMoney(n.worth); err != nil {
+		return usageError{fmt.Errorf("--worth: %w", err)}
+	}
+	if n.hourly != "" {
+		if s.Hourly, err = normal.ParseMoney(n.hourly); err != nil {
+			return usageError{fmt.Errorf("--hourly: %w", err)}
+		}
+	}
+	if n.from != "" {
+		if s.From, err = time.Parse(time.DateOnly, n.from); err != nil {
+			return usagef("--worth-from: %q is not a day such as 2026-11-21", n.from)
+		}
+	}
+	n.asked = &s
+	return nil
+}
+
+// check is parse for a plan at hand.
+func (n *restate) check(p *plan.Plan) error {
+	if err := n.parse(); err != nil {
+		return err
+	}
+	return n.names(p)
+}
+
+// restated says below a report what was asked for; written is the bundle's plan. Where the report itself is not text for
+// the reader, it goes to standard error.
+func (a *app) restated(n *restate, r *compare.Result, written []byte, onOut bool) error {
+	p, err := plan.Unmarshal("plan.yaml", written)
+	if err != nil {
+		return err
+	}
+	if err := n.names(p); err != nil {
+		return err
+	}
+	if onOut {
+		return n.say(a.out, r, p)
+	}
+	return n.say(a.err, r, p)
+}
+
+// names checks that every target with a price or a power is one of the plan's.
+func (n *restate) names(p *plan.Plan) error {
+	for target := range n.spec.Given {
+		if _, ok := p.Environment(target); ok {
+			continue
+		}
+		var known []string
+		for _, e := range p.Environments {
+			known = append(known, e.Name)
+		}
+		return usagef("--watts, --price: there is no target %q%s; they are %s", target, didYouMean(target, known), strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// say writes what was asked for below a report. A question that the figures cannot answer is an error, after those that
+// they can answer have been.
+func (n *restate) say(w io.Writer, r *compare.Result, p *plan.Plan) error {
+	var failed error
+	if n.per != "" {
+		table, err := normal.Apply(r, p, n.spec)
+		if err != nil {
+			failed = err
+		} else {
+			fmt.Fprintln(w)
+			if err := table.WriteText(w, printableLine); err != nil {
+				return err
+			}
+		}
+	}
+	if n.asked == nil {
+		return failed
+	}
+	answers, err := normal.Ask(r, p, *n.asked)
+	if err != nil {
+		if failed != nil {
+			return fmt.Errorf("%w; %w", failed, err)
+		}
+		return err
+	}
+	fmt.Fprintf(w, "\nWorth\n")
+	for i := range answers {
+		if err := answers[i].WriteText(w, *n.asked, r.Run.Scope, printableLine); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+func perNames() []string {
+	var names []string
+	for _, p := range normal.Pers() {
+		names = append(names, string(p))
+	}
+	return names
+}
+
+// recording has what the user says of an environment's price and power written to the bundle with the environment.
+type recording struct {
+	schedule.Opener
+	given map[string]map[string]string
+}
+
+// record wraps an opener; with nothing to record it is the opener itself.
+func (n *restate) record(o schedule.Opener) schedule.Opener {
+	if len(n.spec.Given) == 0 {
+		return o
+	}
+	return recording{o, n.spec.Given}
+}
+
+// Open implements schedule.Opener.
+func (r recording) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (schedule.Target, error) {
+	t, err := r.Opener.Open(ctx, e, mounts, session)
+	normal.Record(&t.Record, r.given[t.Record.Name])
+	for i := range t.Mounts {
+		normal.Record(&t.Mounts[i].Record, r.given[t.Mounts[i].Record.Name])
+	}
+	return t, err
+}

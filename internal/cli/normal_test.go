@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/compare"
+	"tare/internal/normal"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/schedule"
+	"tare/internal/workload"
+)
+
+// restateArgs are the flags as a user types them.
+func restateArgs(t *testing.T, args ...string) *restate {
+	t.Helper()
+	n := &restate{}
+	c := &cobra.Command{Use: "x"}
+	n.flag(c)
+	if err := c.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func twoTargets() (*compare.Result, *plan.Plan) {
+	p := &plan.Plan{Baseline: "host", Environments: []plan.Environment{{Name: "host"}, {Name: "vm"}},
+		Workloads: []plan.Workload{{Label: "make", Kind: "command", Params: workload.Params{"command": "make"}}}}
+	facts := record.Facts{Cores: 2, Threads: 2, MHz: 2000}
+	return &compare.Result{
+		Run:     compare.Run{Baseline: "host", Scope: "on this boot"},
+		Targets: []compare.Target{{Name: "host", Inside: facts}, {Name: "vm", Inside: facts}},
+		Cells: []compare.Cell{{Workload: "make", Kind: "command", Family: "command", Metric: "seconds", Unit: "s", Better: "lower", Primary: true,
+			Target: "vm", Baseline: "host", Center: 50, BaselineCenter: 100,
+			Ratio: record.Ratio{Center: 0.5, Low: 0.4, High: 0.6, Level: 0.95, Blocks: 10, Verdict: record.Different}}},
+	}, p
+}
+
+func TestRestateMistakesAreUsage(t *testing.T) {
+	_, p := twoTargets()
+	for args, want := range map[string]string{
+		"--per=joy":                         "no \"joy\"",
+		"--per=cores":                       "did you mean \"core\"",
+		"--unequal-topology":                "goes with --per",
+		"--watts=vm":                        "--watts",
+		"--watts=guest=35":                  "no target \"guest\"",
+		"--price=vm=1":                      "h, day, month or year",
+		"--hourly=60":                       "goes with --worth",
+		"--uses-per-day=3":                  "goes with --worth",
+		"--worth=much":                      "--worth",
+		"--worth=140 --hourly=a":            "--hourly",
+		"--worth=140 --worth-from=tomorrow": "2026-11-21",
+		"--worth-workload=make":             "goes with --worth",
+	} {
+		err := restateArgs(t, strings.Fields(args)...).check(p)
+		if _, usage := errors.AsType[usageError](err); !usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q as a mistake in the command line", args, err, want)
+		}
+	}
+}
+
+func TestRestateSays(t *testing.T) {
+	r, p := twoTargets()
+	say := func(args ...string) (string, error) {
+		n := restateArgs(t, args...)
+		if err := n.check(p); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err := n.say(&out, r, p)
+		return out.String(), err
+	}
+	if got, err := say(); got != "" || err != nil {
+		t.Errorf("without a question: %q, %v", got, err)
+	}
+	got, err := say("--per", "price", "--price", "host=0.10/h", "--price", "vm=0.4/h", "--worth", "140USD", "--uses-per-day", "10", "--hourly", "60USD", "--worth-from", "2026-11-21")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0.4 per hour / 0.1 per hour = 2.000 [1.600, 2.400]", "vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot)", "on 2026-12-08 [2026-12-05, 2026-12-12]"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	// What can be answered is, before the error tells what cannot.
+	got, err = say("--per", "watt-hour", "--worth", "140", "--uses-per-day", "1")
+	if err == nil || !strings.Contains(err.Error(), "--watts vm=35") || !strings.Contains(got, "Worth") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// stubOpener opens nothing; what matters here is the record that passes through.
+type stubOpener struct{ err error }
+
+func (s stubOpener) Open(_ context.Context, e *plan.Environment, mounts []*plan.Environment, _ int) (schedule.Target, error) {
+	t := schedule.Target{Record: record.Environment{Name: e.Name}}
+	for _, m := range mounts {
+		t.Mounts = append(t.Mounts, schedule.MountTarget{Record: record.Environment{Name: m.Name}})
+	}
+	return t, s.err
+}
+
+func TestPriceAndPowerAreRecorded(t *testing.T) {
+	p := &plan.Plan{Environments: []plan.Environment{{Name: "vm"}, {Name: "vm:nfs", Of: "vm"}}}
+	n := restateArgs(t, "--watts", "vm=35", "--price", "vm:nfs=40EUR/month")
+	if err := n.check(p); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("no kernel")
+	got, err := n.record(stubOpener{broken}).Open(t.Context(), &p.Environments[0], []*plan.Environment{&p.Environments[1]}, 1)
+	if !errors.Is(err, broken) || got.Record.Outside.Extra[normal.Watts] != "35" || got.Mounts[0].Record.Outside.Extra[normal.Currency] != "EUR" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if o := restateArgs(t).record(stubOpener{}); o != (stubOpener{}) {
+		t.Error("with nothing to record the opener is wrapped")
+	}
+}
