@@ -30,6 +30,7 @@ type qcow2 struct {
 	size      int64
 	external  bool
 	sizeShift uint // of the length in a compressed cluster's entry
+	visit
 }
 
 func parseQcow2(s *store, f *file) (*layer, parent, error) {
@@ -243,6 +244,10 @@ func (m *qcow2) at(off int64) (Run, error) {
 		if m.s.walking {
 			m.s.problem(m.f, ProblemTable, off, "tables of the second level lie outside the file or between clusters: what they map is lost")
 		}
+		return gap, m.s.step(1)
+	}
+	if m.visited(m.s, m.f, i, l2/m.cluster, m.cluster) {
+		m.s.problem(m.f, ProblemOverlap, off, "tables of the second level are used for two parts of the disk: writing one destroys the other")
 		return gap, m.s.step(1)
 	}
 	if b, err = m.s.words(m.f, l2+m.entry*j, int(m.entry)); err != nil {

@@ -47,7 +47,10 @@ type store struct {
 	problems []Problem
 	kinds    map[problemKey]int // index in problems
 	used     []*bitmap          // by file: blocks that a guest offset points to
+	entered  []*bitmap          // by file: tables that a walk went through
+	room     int64              // words left for bitmaps
 	walking  bool
+	walks    int // begun or ended
 }
 
 type problemKey struct{ code, where string }
@@ -78,7 +81,7 @@ func (s *store) open(name string) (*file, error) {
 	}
 	x := &file{f: f, name: name, size: size, id: len(s.files)}
 	s.files = append(s.files, x)
-	s.used = append(s.used, nil)
+	s.used, s.entered = append(s.used, nil), append(s.entered, nil)
 	return x, nil
 }
 
@@ -143,9 +146,10 @@ func (s *store) words(f *file, off int64, entry int) ([]byte, error) {
 	return b[:len(b)/entry*entry], nil
 }
 
-// step counts entries that were looked at.
+// step counts a look-up and the entries it looked at.
 func (s *store) step(n int) error {
-	if s.steps += int64(n); s.steps > maxSteps {
+	const lookup = 8 // entries could be looked at in the time that the rest of a look-up takes
+	if s.steps += int64(n) + lookup; s.steps > maxSteps {
 		return errEndless
 	}
 	return nil
@@ -180,7 +184,7 @@ func (s *store) claim(f *file, guest, host, block int64) {
 	}
 	u := s.used[f.id]
 	if u == nil {
-		u = &bitmap{bits: make([]uint64, min(f.size/block, maxBitmap*8)/64+1)}
+		u = s.bitmap(f.size / block)
 		s.used[f.id] = u
 	}
 	if guest < u.walked {
@@ -196,10 +200,48 @@ func (s *store) claim(f *file, guest, host, block int64) {
 	}
 }
 
+// enter notes, during a walk, that the walk goes into the table number n of a file, with tables of that many bytes. It
+// tells whether it was there before: then the table is used twice, and to follow it again would never end.
+func (s *store) enter(f *file, n, bytes int64) (again bool) {
+	if !s.walking {
+		return false
+	}
+	if s.entered[f.id] == nil {
+		s.entered[f.id] = s.bitmap(f.size / bytes)
+	}
+	return s.entered[f.id].set(n)
+}
+
+// visit remembers which entry of a first table a walk is in.
+type visit struct {
+	walk  int
+	entry int64
+	again bool
+}
+
+// visited tells, during a walk, whether the second table number n, of that many bytes, was gone through for another entry
+// of the first table than this one.
+func (v *visit) visited(s *store, f *file, entry, n, bytes int64) bool {
+	if v.walk != s.walks || v.entry != entry {
+		v.walk, v.entry = s.walks, entry
+		v.again = s.enter(f, n, bytes)
+	}
+	return v.again
+}
+
+// bitmap makes one for that many blocks, or for as many as there is room left for.
+func (s *store) bitmap(blocks int64) *bitmap {
+	words := min(blocks/64+1, s.room)
+	s.room -= words
+	return &bitmap{bits: make([]uint64, words)}
+}
+
 // walk begins or ends a walk through the whole map.
 func (s *store) walk(on bool) {
-	s.walking = on
+	s.walking, s.room = on, maxBitmaps/8
+	s.walks++
 	clear(s.used)
+	clear(s.entered)
 }
 
 // bitmap remembers which blocks of a file are in use. Blocks that do not overlap have different numbers even where they do
@@ -209,8 +251,8 @@ type bitmap struct {
 	walked int64 // guest offsets below were claimed already
 }
 
-// maxBitmap is how many bytes a bitmap takes at most; blocks beyond what it holds are not checked.
-const maxBitmap = 8 << 20
+// maxBitmaps is how many bytes all bitmaps of a chain take at most; blocks beyond what they hold are not checked.
+const maxBitmaps = 16 << 20
 
 // set marks a block and tells whether it was marked before.
 func (b *bitmap) set(n int64) bool {

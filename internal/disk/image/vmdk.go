@@ -192,6 +192,7 @@ type grains struct {
 	dirty      bool
 	version    uint32
 	descriptor region
+	visit
 }
 
 func parseGrains(s *store, f *file) (*grains, error) {
@@ -275,6 +276,10 @@ func (g *grains) at(off int64) (Run, error) {
 		if g.s.walking {
 			g.s.problem(g.f, ProblemTable, off, "grain tables lie outside the file: what they map is lost")
 		}
+		return Run{Offset: off, Length: (g.perTable-j)*g.grain - within}, g.s.step(1)
+	}
+	if g.visited(g.s, g.f, i, table/512, 512) {
+		g.s.problem(g.f, ProblemOverlap, off, "grain tables are used for two parts of the disk: writing one destroys the other")
 		return Run{Offset: off, Length: (g.perTable-j)*g.grain - within}, g.s.step(1)
 	}
 	if b, err = g.s.words(g.f, table+4*j, 4); err != nil {
