@@ -46,7 +46,12 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 		return nil, fmt.Errorf("connect to %s: %w", socket, err)
 	}
 	c := &Client{conn: conn, waits: map[uint64]*waiting{}}
-	if err := c.handshake(); err != nil {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	err = c.handshake()
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("handshake with %s: %w", socket, err)
 	}

@@ -66,33 +66,38 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
+// accept serves one client after the other: the device says that it cannot have two connections, and who comes second
+// waits for the first to leave.
 func (s *Server) accept() {
 	for {
 		c, err := s.listener.Accept()
 		if err != nil {
 			return
 		}
+		if !s.take(c) {
+			c.Close()
+			return
+		}
+		err = s.serve(c)
+		c.Close()
 		s.mu.Lock()
-		busy := s.conn != nil || s.closed
-		if !busy {
-			s.conn = c
+		s.conn = nil
+		if err != nil && !s.closed && s.failed == nil {
+			s.failed = err
 		}
 		s.mu.Unlock()
-		if busy {
-			c.Close() // the device says that it cannot have two connections
-			continue
-		}
-		s.accepted.Go(func() {
-			err := s.serve(c)
-			c.Close()
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.conn = nil
-			if err != nil && !s.closed && s.failed == nil {
-				s.failed = err
-			}
-		})
 	}
+}
+
+// take makes c the client's connection, unless the server is being closed.
+func (s *Server) take(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.conn = c
+	return true
 }
 
 func (s *Server) serve(c net.Conn) error {

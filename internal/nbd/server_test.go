@@ -2,12 +2,14 @@ package nbd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
 
 const testSize = 8 << 20
@@ -125,14 +127,22 @@ func TestRefusals(t *testing.T) {
 	write(t, c, []byte("still here"), 0)
 }
 
-// TestOneClient sees to it that a second client is turned away: the device has one cache and one connection.
+// TestOneClient sees to it that a second client waits: the device has one cache and one connection.
 func TestOneClient(t *testing.T) {
 	s, c, _ := start(t, false, 0)
-	if c2, err := Dial(t.Context(), s.listener.Addr().String()); err == nil {
-		c2.Close()
-		t.Error("a second client got in")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if c2, err := Dial(ctx, s.listener.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second client was served: %v, %v", c2, err)
 	}
 	write(t, c, []byte("first"), 0)
+	c.Close()
+	c2, err := Dial(t.Context(), s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, c2, []byte("second"), 0)
+	c2.Close()
 }
 
 func TestCutDropsWhatNoFlushCovers(t *testing.T) {
