@@ -154,6 +154,8 @@ func (w *Watch) note(e schedule.Event) {
 	switch e.Kind {
 	case schedule.Opening:
 		p.Phase, p.Now = opening, "opening "+e.Target
+	case schedule.Trying:
+		p.Phase, p.Now = opening, "trying out files in "+e.Target
 	case schedule.Opened:
 		w.log("%s is open after %s", e.Target, e.Elapsed.Round(time.Millisecond))
 	case schedule.OpenFailed:
