@@ -80,6 +80,12 @@ type Mounted struct {
 	Diagnose func() []byte
 }
 
+// Standing is implemented by environments that run on the controller's machine also while nothing is asked of them.
+type Standing interface {
+	// Processes are the ids of what stands there, without what serves mounts.
+	Processes() []int
+}
+
 // Options is everything a driver is given.
 type Options struct {
 	Spec

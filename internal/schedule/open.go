@@ -14,6 +14,7 @@ import (
 	"tare/internal/deploy"
 	"tare/internal/env"
 	"tare/internal/plan"
+	"tare/internal/proc"
 	"tare/internal/record"
 )
 
@@ -26,7 +27,15 @@ type Drivers struct {
 	Log      *slog.Logger
 	// Deadline bounds one opening; 0 means three minutes, which a slow emulator needs for two boots.
 	Deadline time.Duration
+	// Idle says to measure what each environment costs the host while nothing is asked of it.
+	Idle bool
 }
+
+// idleLook is how long an environment is watched doing nothing, after it has settled.
+const (
+	idleSettle = 2 * time.Second
+	idleLook   = 3 * time.Second
+)
 
 const (
 	defaultOpenDeadline = 3 * time.Minute
@@ -83,6 +92,9 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 		undo()
 		return t, err
 	}
+	if d.Idle {
+		idle(ctx, opened, &t.Record.Outside)
+	}
 	t.Agent = s
 	if c, ok := opened.(env.HostCacher); ok {
 		t.Chill = c.DropHostCaches
@@ -92,6 +104,43 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 		return undo()
 	}
 	return t, nil
+}
+
+// idle watches what an environment costs the host while nothing is asked of it.
+func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
+	s, ok := opened.(env.Standing)
+	if !ok {
+		return // nothing of it runs when its agent waits
+	}
+	used := func() (cpu time.Duration, rss int64, err error) {
+		for _, pid := range s.Processes() {
+			c, r, err := proc.Usage(pid)
+			if err != nil {
+				return 0, 0, err
+			}
+			cpu, rss = cpu+c, rss+r
+		}
+		return cpu, rss, nil
+	}
+	pause := func(d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+	pause(idleSettle)
+	began := time.Now()
+	before, _, err := used()
+	pause(idleLook)
+	after, rss, err2 := used()
+	if err != nil || err2 != nil || ctx.Err() != nil {
+		return
+	}
+	if facts.Extra == nil {
+		facts.Extra = map[string]string{}
+	}
+	facts.Extra["idle.cpu"] = fmt.Sprintf("%.4f", (after-before).Seconds()/time.Since(began).Seconds())
+	facts.Extra["idle.rss_bytes"] = fmt.Sprint(rss)
 }
 
 // mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error
