@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+
+	iozone "tare/internal/workload/matrix"
 )
 
 // errNoMatrix is what the forms for iozone's readers say of a run that has no matrix.
 var errNoMatrix = errors.New("write iozone report: this run has no cell of fs.matrix, which alone measures iozone's matrix: run it with -w fs.matrix, or use --format text")
 
-// iozoneWidths are the widths of the columns of iozone's table: kB, reclen, then one for each operation.
-var iozoneWidths = [...]int{16, 8, 9, 9, 9, 9, 9, 10, 9, 10, 10, 9, 9, 9, 9}
-
-// Iozone writes each target's matrix in the layout of iozone's standard output followed by the tables of its option -R,
-// so that programs which read those read this. As in iozone, "kB" is KiB, figures are whole KiB/s cut off, operations
-// that were not run are blank, and in the tables of -R a combination that was not run is 0 and records larger than the
-// file are left out. Each figure is the median over blocks. It is an error when the run has no fs.matrix.
+// Iozone writes each target's matrix as iozone prints it on standard output with its option -R, byte for byte from the
+// table's header on, so that programs which read that read this. As in iozone, "kB" is KiB, figures are whole KiB/s cut
+// off, operations that were not run are blank, and in the tables of -R a combination that was not run is 0 and records
+// larger than the file are left out. Each figure is the median over blocks. It is an error when the run has no fs.matrix.
 func Iozone(w io.Writer, m *Model) error {
 	all := m.matrices()
 	if len(all) == 0 {
@@ -31,9 +31,9 @@ func Iozone(w io.Writer, m *Model) error {
 			if x.variant != "" {
 				fmt.Fprintf(&out, "\tSettings: %s\n", x.variant)
 			}
-			x.table(&out, target)
-			for _, op := range x.ops {
-				x.report(&out, target, op)
+			out.WriteByte('\n')
+			if err := x.iozone(&out, target); err != nil {
+				return fmt.Errorf("write iozone report: %w", err)
 			}
 		}
 	}
@@ -43,53 +43,29 @@ func Iozone(w io.Writer, m *Model) error {
 	return nil
 }
 
-func (x *matrix) table(out *bytes.Buffer, target string) {
-	var over, under bytes.Buffer
-	fmt.Fprintf(&over, "%*s%*s", iozoneWidths[0], "", iozoneWidths[1], "")
-	fmt.Fprintf(&under, "%*s%*s", iozoneWidths[0], "kB", iozoneWidths[1], "reclen")
-	for i, op := range matrixOps {
-		fmt.Fprintf(&over, "%*s", iozoneWidths[i+2], op.over)
-		fmt.Fprintf(&under, "%*s", iozoneWidths[i+2], op.under)
-	}
-	fmt.Fprintf(out, "\n%s\n%s\n", bytes.TrimRight(over.Bytes(), " "), under.Bytes())
+// iozone writes one target's matrix.
+func (x *matrix) iozone(out *bytes.Buffer, target string) error {
+	var done []iozone.Done
 	for _, size := range x.sizes {
 		for _, record := range x.records {
-			var line bytes.Buffer
-			found := false
-			fmt.Fprintf(&line, "%*d%*d", iozoneWidths[0], size>>10, iozoneWidths[1], record>>10)
+			d := iozone.Done{Row: iozone.Row{Size: size, Rec: record}}
 			for op := range matrixOps {
-				v, ok := x.at(target, op, size, record)
-				if !ok {
-					fmt.Fprintf(&line, "%*s", iozoneWidths[op+2], "")
-					continue
+				if v, ok := x.at(target, op, size, record); ok {
+					d.Cells = append(d.Cells, iozone.Cell{Op: iozone.Op(op), Samples: []float64{v}})
 				}
-				found = true
-				// A figure as wide as its column would touch its neighbour.
-				fmt.Fprintf(&line, " %*d", iozoneWidths[op+2]-1, int64(v))
 			}
-			if found {
-				fmt.Fprintf(out, "%s\n", bytes.TrimRight(line.Bytes(), " "))
+			if len(d.Cells) > 0 {
+				done = append(done, d)
 			}
 		}
 	}
+	out.WriteString(iozone.Header)
+	for i := range done {
+		out.WriteString(done[i].Line(iozoneFigure))
+	}
+	out.WriteString("\niozone test complete.\nExcel output is below:\n")
+	return iozone.WriteReports(out, done, nil, iozoneFigure)
 }
 
-// report writes one operation as -R does: record sizes on top, file sizes on the left, in kB and in quotes.
-func (x *matrix) report(out *bytes.Buffer, target string, op int) {
-	fmt.Fprintf(out, "\n\"%s\"\n      ", matrixOps[op].report)
-	for _, record := range x.records {
-		fmt.Fprintf(out, "  \"%d\"", record>>10)
-	}
-	out.WriteByte('\n')
-	for _, size := range x.sizes {
-		fmt.Fprintf(out, "\"%d\"  ", size>>10)
-		for _, record := range x.records {
-			if record > size {
-				break
-			}
-			v, _ := x.at(target, op, size, record)
-			fmt.Fprintf(out, " %d ", int64(v))
-		}
-		out.WriteByte('\n')
-	}
-}
+// iozoneFigure is a cell's figure as iozone prints it: whole KiB/s, cut off.
+func iozoneFigure(c *iozone.Cell) string { return strconv.FormatInt(int64(c.Samples[0]), 10) }

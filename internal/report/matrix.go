@@ -11,22 +11,22 @@ import (
 // matrixKind is the workload kind that measures one row of iozone's matrix: one file size and one record size.
 const matrixKind = "fs.matrix"
 
-// matrixOps are the columns of iozone's matrix: the metric's name, the two lines above the column in iozone's table, and
-// the title of its own table under -R.
-var matrixOps = []struct{ name, over, under, report string }{
-	{"write", "", "write", "Writer report"},
-	{"rewrite", "", "rewrite", "Re-writer report"},
-	{"read", "", "read", "Reader report"},
-	{"reread", "", "reread", "Re-Reader report"},
-	{"randread", "random", "read", "Random read report"},
-	{"randwrite", "random", "write", "Random write report"},
-	{"bkwdread", "bkwd", "read", "Backward read report"},
-	{"recrewrite", "record", "rewrite", "Record rewrite report"},
-	{"strideread", "stride", "read", "Stride read report"},
-	{"fwrite", "", "fwrite", "Fwrite report"},
-	{"frewrite", "", "frewrite", "Re-Fwrite report"},
-	{"fread", "", "fread", "Fread report"},
-	{"freread", "", "freread", "Re-Fread report"},
+// matrixOps are the columns of iozone's matrix, in the order of the kind's operations: the metric's name and the title of
+// its own table under -R.
+var matrixOps = []struct{ name, report string }{
+	{"write", "Writer report"},
+	{"rewrite", "Re-writer report"},
+	{"read", "Reader report"},
+	{"reread", "Re-Reader report"},
+	{"randread", "Random read report"},
+	{"randwrite", "Random write report"},
+	{"bkwdread", "Backward read report"},
+	{"recrewrite", "Record rewrite report"},
+	{"strideread", "Stride read report"},
+	{"fwrite", "Fwrite report"},
+	{"frewrite", "Re-Fwrite report"},
+	{"fread", "Fread report"},
+	{"freread", "Re-Fread report"},
 }
 
 // matrix holds the medians of file size x record size x operation x target that share every other parameter.
