@@ -170,8 +170,8 @@ func (d doctor) scattered() *Advice {
 	}
 	a := &Advice{
 		Code: "fragmented-image", Severity: "speed",
-		Text: fmt.Sprintf("The blocks stand in the file in the order in which they were first written: reading the disk in order finds its data in %s pieces, "+
-			"%s to a GiB. Written anew they follow the guest's order.", unit.Number(float64(p.Format)), unit.Number(p.FormatGiB)),
+		Text: fmt.Sprintf("The blocks stand in the file in the order in which they were first written: reading the disk in order finds its data in %s, "+
+			"%s to a GiB. Written anew they follow the guest's order.", count(p.Format, "piece"), unit.Number(p.FormatGiB)),
 		Commands: []string{d.convert(d.writable())},
 	}
 	switch d.top.Format {
@@ -198,8 +198,8 @@ func (d doctor) hostScattered() *Advice {
 	}
 	return &Advice{
 		Code: "fragmented-host", Severity: "speed",
-		Text: fmt.Sprintf("The host's file system keeps the image in %s extents, %s to a GiB. A copy is laid out anew; a disk that is nearly full scatters it again.",
-			unit.Number(float64(p.Host)), unit.Number(p.HostGiB)),
+		Text: fmt.Sprintf("The host's file system keeps the image in %s, %s to a GiB. A copy is laid out anew; a disk that is nearly full scatters it again.",
+			count(p.Host, "extent"), unit.Number(p.HostGiB)),
 		Commands: []string{shell.Quote("cp", "--sparse=always", "--reflink=never", d.path(), d.path()+".new"), shell.Quote("e4defrag", d.path())},
 	}
 }

@@ -55,6 +55,16 @@ func (l *layout) pieces(off, length int64, use func(physical, length int64)) {
 	}
 }
 
+// hole tells whether it is sure that a piece of the file has no place on the disk: then it reads as zeros.
+func (l *layout) hole(off, length int64) bool {
+	if l == nil || !l.whole() {
+		return false
+	}
+	hole := true
+	l.pieces(off, length, func(int64, int64) { hole = false })
+	return hole
+}
+
 // layouts asks for the places of all files; an entry is nil where the host does not say.
 func layouts(files []*os.File) ([]*layout, error) {
 	room := maxExtents

@@ -50,9 +50,9 @@ func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error)
 	}
 	r.Problem = append(r.Problem, c.Problems()...)
 	if o.Full {
-		r.Space.Zeros, err = readZeros(ctx, c, s.unit)
+		r.Space.Zeros, err = readZeros(ctx, c, s.unit, places)
 	} else {
-		r.Space.Zeros, err = s.look(c.Files())
+		r.Space.Zeros, err = s.look(c.Files(), places)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", path, err)

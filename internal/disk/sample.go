@@ -65,8 +65,8 @@ func (s *sampler) next(i int64) int64 {
 	return i + s.every - n%s.every
 }
 
-// look reads what was picked.
-func (s *sampler) look(files []*os.File) (Zeros, error) {
+// look reads what was picked. What the host's file system keeps no block for needs no reading.
+func (s *sampler) look(files []*os.File, places []*layout) (Zeros, error) {
 	z := Zeros{How: "none", Unit: s.unit}
 	if len(s.samples) == 0 {
 		return z, nil
@@ -74,9 +74,12 @@ func (s *sampler) look(files []*os.File) (Zeros, error) {
 	z.How = "sampled"
 	buf := make([]byte, s.unit)
 	for _, x := range s.samples {
-		zero, err := zeroAt(files[x.file], x.host, buf)
-		if err != nil {
-			return z, err
+		zero := places[x.file].hole(x.host, s.unit)
+		if !zero {
+			var err error
+			if zero, err = zeroAt(files[x.file], x.host, buf); err != nil {
+				return z, err
+			}
 		}
 		if z.Units++; zero {
 			z.Zero++
@@ -128,7 +131,7 @@ func allZero(b []byte) bool {
 }
 
 // readZeros looks at every unit of the data.
-func readZeros(ctx context.Context, c *image.Chain, unit int64) (Zeros, error) {
+func readZeros(ctx context.Context, c *image.Chain, unit int64, places []*layout) (Zeros, error) {
 	z := Zeros{How: "read", Unit: unit}
 	files, buf := c.Files(), make([]byte, unit)
 	var zero, all int64
@@ -144,9 +147,11 @@ func readZeros(ctx context.Context, c *image.Chain, unit int64) (Zeros, error) {
 				return z, err
 			}
 			n := min(unit, r.Length-off)
-			is, err := zeroAt(files[r.File], r.Host+off, buf[:n])
-			if err != nil {
-				return z, err
+			is := places[r.File].hole(r.Host+off, n)
+			if !is {
+				if is, err = zeroAt(files[r.File], r.Host+off, buf[:n]); err != nil {
+					return z, err
+				}
 			}
 			z.Units, all = z.Units+1, all+n
 			if is {

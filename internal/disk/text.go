@@ -17,7 +17,7 @@ type printer struct {
 
 func (p *printer) line(name, format string, args ...any) {
 	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, "  %-13s %s\n", name, clean(fmt.Sprintf(format, args...)))
+		_, p.err = fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("  %-13s %s", name, clean(fmt.Sprintf(format, args...))), " "))
 	}
 }
 
@@ -48,7 +48,6 @@ func Text(w io.Writer, r *Report, width int) error {
 		p.line("PROBLEM", "%s%s (%s)", x.Text, times(x), x.Code)
 	}
 	for _, a := range r.Advice {
-		p.line("", "")
 		p.line(a.Severity, "%s (%s)", a.Text, a.Code)
 		for i, c := range a.Commands {
 			p.line("", "%s%s", map[bool]string{true: "do: ", false: "or: "}[i == 0], c)
@@ -164,10 +163,25 @@ func (p *printer) space(r *Report) {
 		used = about(s.Used)
 	}
 	free := "unknown"
-	if s.Reclaimable >= 0 {
+	switch {
+	case s.Reclaimable == 0:
+		free = "nothing"
+	case s.Reclaimable > 0:
 		free = "about " + about(s.Reclaimable)
 	}
 	p.line("used", "by the guest's file systems: %s; to be had back: %s", used, free)
+}
+
+// count writes a number of things: "1 piece", "49,999 pieces".
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits + " " + what + "s"
 }
 
 func percent(share float64) string { return unit.Number(100 * share) }
@@ -191,15 +205,15 @@ func (p *printer) pieces(r *Report) {
 	x := &r.Pieces
 	host := "host unknown (" + x.Why + ")"
 	if x.Host >= 0 {
-		host = fmt.Sprintf("host %s extents (%s per GiB)", unit.Number(float64(x.Host)), unit.Number(x.HostGiB))
+		host = fmt.Sprintf("host %s (%s per GiB)", count(x.Host, "extent"), unit.Number(x.HostGiB))
 	}
 	product := "product unknown"
 	if x.Product >= 0 {
-		product = fmt.Sprintf("together %s (%s per GiB)", unit.Number(float64(x.Product)), unit.Number(x.ProdGiB))
+		product = fmt.Sprintf("together %s (%s per GiB)", count(x.Product, "piece"), unit.Number(x.ProdGiB))
 	} else if x.Host >= 0 {
 		product += " (" + x.Why + ")"
 	}
-	p.line("fragments", "format %s pieces (%s per GiB), %s, %s", unit.Number(float64(x.Format)), unit.Number(x.FormatGiB), host, product)
+	p.line("fragments", "format %s (%s per GiB), %s, %s", count(x.Format, "piece"), unit.Number(x.FormatGiB), host, product)
 }
 
 func (p *printer) writes(r *Report) {
