@@ -24,7 +24,7 @@ func nameTrials() []trial {
 		{lines: []line{{"symlink", "symbolic links"}}, run: trySymlink},
 		{lines: []line{{"hard-link", "hard links"}}, run: tryLink},
 		{lines: []line{{"exec-bit", "the executable bit is kept"}, {"exec", "programs can be run"}}, run: tryExec},
-		{lines: []line{{"mtime", "times of files are exact to"}}, run: tryMtime},
+		{lines: []line{{"mtime", "times that programs set are kept to"}}, run: tryMtime},
 		{lines: []line{{"xattr", "extended attributes (user.) are kept"}}, run: tryXattr},
 	}
 }
@@ -217,6 +217,7 @@ func tryMtime(t *try) {
 	// An odd second, because FAT counts in twos.
 	const set = 1234567891123456789
 	t.in.put("time", "")
+	written := t.in.stat("time").MtimeNS
 	if _, f := t.in.ask(probe.Request{Op: probe.Times, Name: []byte("time"), TimeNS: set}); f != nil {
 		t.refusal("mtime", bad, f)
 		return
@@ -229,7 +230,7 @@ func tryMtime(t *try) {
 			if step >= time.Second {
 				rating = bad
 			}
-			t.sayTime("mtime", step, step.String(), rating, "a time set to .%09d s reads as .%09d s", int64(set)%1e9, got%1e9)
+			t.sayTime("mtime", step, step.String(), rating, "a time set to .%09d s reads as .%09d s; a file just written has .%09d s", int64(set)%1e9, got%1e9, written%1e9)
 			return
 		}
 	}
