@@ -36,6 +36,10 @@ func differences(from, to *Side) []Difference {
 		l.facts("host", "", a, b)
 	}
 	l.targets(from, to)
+	if from.Redacted != to.Redacted {
+		// A name and its pseudonym are no difference.
+		l.all = slices.DeleteFunc(l.all, func(d Difference) bool { return d.Name == "host name" })
+	}
 	return l.all
 }
 
@@ -108,7 +112,7 @@ func (l *list) targets(from, to *Side) {
 
 func isHost(s *Side, name string) bool {
 	e, ok := s.Plan.Environment(name)
-	return ok && e.Spec.Driver == "local"
+	return ok && e.Spec.Driver == "local" && e.Of == ""
 }
 
 func (l *list) mount(target string, a, b *record.Mount) {

@@ -185,6 +185,9 @@ func (p *Pair) warn(from, to *Side) {
 	add := func(code, text, remedy string) {
 		p.Warnings = append(p.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 	}
+	if from.Result.Run.ID == to.Result.Run.ID {
+		add("same-run", "both are the same run: there is nothing to tell from it but how wide the intervals are", "compare two runs")
+	}
 	add("unpaired", "the two results share no blocks: a change is told from intervals that were found apart, and is less sharp than a ratio within one run",
 		"where both can be opened from one place, put them into one plan as two environments")
 	if p.SameBoot != Yes && (from.Result.Run.Sessions < 2 || to.Result.Run.Sessions < 2) {

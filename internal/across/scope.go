@@ -14,7 +14,7 @@ import (
 func host(s *Side) (*record.Facts, bool) {
 	for i := range s.Plan.Environments {
 		e := &s.Plan.Environments[i]
-		if e.Spec.Driver != "local" {
+		if e.Spec.Driver != "local" || e.Of != "" {
 			continue
 		}
 		for j := range s.Result.Targets {

@@ -131,7 +131,8 @@ func (v *Value) estimate(costs [][]float64, m unit.Metric, alpha float64) bool {
 		return false
 	}
 	v.cost, v.costLow, v.costHigh, v.Blocks = e.Center, e.Low, e.High, e.Blocks
-	v.Center = m.Value(math.Exp(e.Center))
+	// Shown is the median, as in the report of one run; compared is the Hodges-Lehmann centre, to which the interval belongs.
+	v.Center = m.Value(math.Exp(stats.Median(slices.Concat(costs...))))
 	if !math.IsInf(e.Low, 0) && !math.IsInf(e.High, 0) {
 		a, b := m.Value(math.Exp(e.Low)), m.Value(math.Exp(e.High))
 		v.Low, v.High = min(a, b), max(a, b)

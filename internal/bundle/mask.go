@@ -333,6 +333,14 @@ func (m *mask) give(c class, v string) string {
 	return a
 }
 
+// hostname replaces the name in the one place that is for it, also when it is too common to be looked for elsewhere.
+func (m *mask) hostname(h string) string {
+	if slices.Contains(common, strings.ToLower(h)) {
+		return m.give(hostNames, h)
+	}
+	return h
+}
+
 func (m *mask) counts() map[string]int {
 	out := map[string]int{}
 	for c, all := range m.alias {

@@ -109,7 +109,7 @@ func writeArchive(w io.Writer, root *os.Root, m *Manifest) error {
 		return err
 	}
 	for _, name := range append(names, evidence...) {
-		if err := addFile(t, root, name, m); err != nil {
+		if err := addFile(t, z, root, name, m); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,11 @@ func evidenceFiles(root *os.Root) ([]string, error) {
 	return names, nil
 }
 
-func addFile(t *tar.Writer, root *os.Root, name string, m *Manifest) error {
+// flushEvery is how much of a file is compressed together. What comes before the block in which an archive was cut short
+// can be read.
+const flushEvery = 32 << 10
+
+func addFile(t *tar.Writer, z *zstd.Encoder, root *os.Root, name string, m *Manifest) error {
 	f, err := openRegular(root, name)
 	if err != nil {
 		return err
@@ -148,8 +152,13 @@ func addFile(t *tar.Writer, root *os.Root, name string, m *Manifest) error {
 	if err := t.WriteHeader(h); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if _, err := io.CopyN(t, f, info.Size()); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	for left := info.Size(); left > 0; left -= flushEvery {
+		if _, err := io.CopyN(t, f, min(left, flushEvery)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := z.Flush(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -201,6 +201,7 @@ func maskPlan(p *plan.Plan, m *mask) {
 		e := &p.Environments[i]
 		maskSpec(&e.Spec, m)
 		e.Name, e.From, e.Text = m.text(e.Name), m.text(e.From), e.Spec.String()
+		e.Of, e.Against = m.text(e.Of), m.text(e.Against)
 	}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -221,7 +222,8 @@ func maskPlan(p *plan.Plan, m *mask) {
 func (r *redaction) maskEnvironment(e *record.Environment) {
 	text := e.Spec
 	r.mask.value(reflect.ValueOf(e).Elem())
-	if s, err := env.ParseSpec(e.Name + "=" + text); err == nil {
+	e.Inside.Hostname, e.Outside.Hostname = r.mask.hostname(e.Inside.Hostname), r.mask.hostname(e.Outside.Hostname)
+	if s, err := env.ParseSpec("x=" + text); err == nil {
 		maskSpec(&s, r.mask)
 		e.Spec = s.String()
 	}

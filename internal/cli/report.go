@@ -18,6 +18,8 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var format, out string
 	var o printOptions
+	var strict bool
+	var fail failIf
 	c := &cobra.Command{
 		Use: "report BUNDLE", Short: "Show what a bundle says: a table, a page, a workbook, raw data, a chart",
 		Long: "Show what a bundle says. Verdicts are computed again from the raw trials.\n\n" + formatTable() + `
@@ -35,19 +37,39 @@ all.`,
 			if f.Binary && out == "" && a.outFD >= 0 {
 				return usagef("--format %s is not text, and standard output is a terminal: name a file with -o", format)
 			}
-			r, trials, written, err := a.loadAll(args[0])
+			if err := fail.parse(); err != nil {
+				return err
+			}
+			in, err := a.folder(args[0])
 			if err != nil {
 				return err
 			}
-			o.trials, o.plan = trials, written
-			if out == "" {
-				return a.print(a.out, r, args[0], format, o)
+			defer in.done()
+			r, trials, written, err := a.loadAll(in.dir)
+			if err != nil {
+				return err
 			}
-			return writeWhole(out, func(w io.Writer) error { return a.print(w, r, args[0], format, o) })
+			outcomes, err := a.judgeRun(&fail, in.dir, r)
+			if err != nil {
+				return err
+			}
+			o.trials, o.plan, o.gates = trials, written, gatesOf(outcomes)
+			if out == "" {
+				err = a.print(a.out, r, args[0], format, o)
+			} else {
+				err = writeWhole(out, func(w io.Writer) error { return a.print(w, r, args[0], format, o) })
+			}
+			if err != nil {
+				return err
+			}
+			a.tell(outcomes)
+			return ending(outcomes, strict, conclusive(r))
 		},
 	}
 	c.Flags().StringVar(&format, "format", "", "one of "+strings.Join(formats(), ", ")+" [by the name of -o, else text]")
 	c.Flags().StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
+	c.Flags().BoolVar(&strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be told")
+	fail.flag(c)
 	c.Flags().BoolVar(&o.ascii, "ascii", false, "ASCII characters only")
 	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only those that decide, and all that is known of the targets")
 	return c

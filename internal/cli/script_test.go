@@ -78,6 +78,9 @@ func TestScripts(t *testing.T) {
 			if cache, err := os.UserCacheDir(); err == nil {
 				e.Setenv("XDG_CACHE_HOME", cache)
 			}
+			if bundles, err := filepath.Abs("../../testdata/bundles"); err == nil {
+				e.Setenv("BUNDLES", bundles)
+			}
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {

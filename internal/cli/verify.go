@@ -16,20 +16,31 @@ verdicts again from the raw trials. A verdict is never stored, so there is none 
 this computation. The exit code is 1 when anything is wrong.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			checked, err := bundle.Verify(args[0])
+			in, err := a.folder(args[0])
 			if err != nil {
 				return err
+			}
+			defer in.done()
+			checked, err := bundle.Verify(in.dir)
+			if err != nil {
+				return err
+			}
+			if in.damage != nil && checked.OK() {
+				return in.damage
 			}
 			for _, p := range checked.Problems {
 				fmt.Fprintf(a.out, "WRONG  %s\n", printableLine(p.String()))
 			}
-			b, err := bundle.Open(args[0])
+			b, err := bundle.Open(in.dir)
 			if err != nil {
 				return err
 			}
 			// Trials before a damage count; the damage itself is among the problems.
 			trials, _ := b.Load()
 			r := a.evaluate(b, trials)
+			if n := b.Manifest.Redacted; len(n) > 0 {
+				fmt.Fprintf(a.out, "redacted before it was shared; replaced:%s\n", counted(n))
+			}
 			counts := map[string]int{}
 			for i := range r.Cells {
 				if c := &r.Cells[i]; c.Primary {

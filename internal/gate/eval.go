@@ -106,8 +106,8 @@ func (e *evaluator) test(t *test) (State, error) {
 		return Unknown, nil
 	}
 	state := against(f, t.op, limit)
-	e.said = append(e.said, fmt.Sprintf("%s is %s [%s, %s], %s %s %s", what, f.show(f.Center), f.show(f.Low), f.show(f.High),
-		[]string{"wholly not", "which cannot be told from", "wholly"}[state], t.op, f.show(limit)))
+	e.said = append(e.said, fmt.Sprintf("%s is %s [%s, %s], %s is %s %s", what, f.show(f.Center), f.show(f.Low), f.show(f.High),
+		[...]string{"no part of which", "only a part of which", "all of which"}[state], t.op, f.show(limit)))
 	return state, nil
 }
 
@@ -163,14 +163,14 @@ func (e *evaluator) find(t *test) (*Figure, error) {
 	}
 	of, err := choose(of, "target", t.target, func(f *Figure) string { return f.Target })
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.text, err)
+		return nil, err
 	}
 	if of, err = chooseWorkload(of, t.workload); err != nil {
-		return nil, fmt.Errorf("%s: %w", t.text, err)
+		return nil, err
 	}
 	if t.metric != "" {
 		if of, err = choose(of, "metric", t.metric, func(f *Figure) string { return f.Metric }); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.text, err)
+			return nil, err
 		}
 		return of[0], nil
 	}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/bundle"
+	"tare/internal/env/leftover"
+)
+
+// opened is a bundle argument made into a folder to read from.
+type opened struct {
+	dir    string
+	damage error // the archive was damaged; what could be read is in dir
+	done   func()
+}
+
+// folder returns the folder of a bundle argument: itself, or where a packed one was unpacked to until done is called.
+func (a *app) folder(path string) (opened, error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return opened{dir: path, done: func() {}}, nil // what is wrong with it, opening it says
+	}
+	dir, release, err := leftover.New(a.scratchBase(), newRunID())
+	if err != nil {
+		return opened{}, fmt.Errorf("unpack %s: %w", path, err)
+	}
+	o := opened{dir: filepath.Join(dir, "bundle"), done: func() { release() }}
+	if err := os.Mkdir(o.dir, 0o700); err != nil {
+		o.done()
+		return opened{}, fmt.Errorf("unpack %s: %w", path, err)
+	}
+	if o.damage = bundle.Extract(path, o.dir); o.damage == nil {
+		return o, nil
+	}
+	if _, err := bundle.Open(o.dir); err != nil {
+		o.done()
+		return opened{}, o.damage
+	}
+	fmt.Fprintf(a.err, "tare: %s; what could be read is used\n", printableLine(o.damage.Error()))
+	return o, nil
+}
+
+func (a *app) bundleCommand() *cobra.Command {
+	c := &cobra.Command{Use: "bundle", Short: "Pack a bundle into one file to give away, and unpack one"}
+	c.AddCommand(a.packCommand(), a.unpackCommand())
+	return c
+}
+
+func (a *app) packCommand() *cobra.Command {
+	var out string
+	var redact bool
+	var words []string
+	c := &cobra.Command{
+		Use: "pack BUNDLE", Short: "Make one .tare file of a bundle",
+		Long: `Make one file of a bundle: a zstd-compressed tar of its folder. The bundle is verified first. Every command that takes
+a bundle takes such a file as well.
+
+With --redact the names of hosts and users, what lies below home directories, IP and MAC addresses, UUIDs, serial numbers
+and machine ids are replaced, in every file, the same name by the same pseudonym; the chain of trials is made anew, and
+the manifest says that it was. Names that have no form of their own, such as a customer's in a command line, must be
+given with --redact-word. Unpack the file and look it through before you publish it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(words) > 0 && !redact {
+				return usagef("--redact-word means something with --redact only")
+			}
+			o, err := a.folder(args[0])
+			if err != nil {
+				return err
+			}
+			defer o.done()
+			if o.damage != nil {
+				return o.damage
+			}
+			if out == "" {
+				out = strings.TrimSuffix(filepath.Base(filepath.Clean(args[0])), bundle.Ext) + bundle.Ext
+			}
+			return a.pack(o.dir, out, redact, words)
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "the file to make [BUNDLE.tare]")
+	c.Flags().BoolVar(&redact, "redact", false, "replace names of hosts and users, home directories, addresses and serial numbers")
+	c.Flags().StringArrayVar(&words, "redact-word", nil, "replace this word as well (repeatable)")
+	return c
+}
+
+func (a *app) pack(dir, out string, redact bool, words []string) error {
+	if !redact {
+		return bundle.Pack(dir, out)
+	}
+	tmp, release, err := leftover.New(a.scratchBase(), newRunID())
+	if err != nil {
+		return fmt.Errorf("redact %s: %w", dir, err)
+	}
+	defer release()
+	copied := filepath.Join(tmp, "bundle")
+	if err := bundle.Redact(dir, copied, a.secrets(words)); err != nil {
+		return err
+	}
+	b, err := bundle.Open(copied)
+	if err != nil {
+		return err
+	}
+	if err := bundle.Pack(copied, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "%s: replaced%s\n", printableLine(out), counted(b.Manifest.Redacted))
+	return nil
+}
+
+// secrets are the names of this machine and its user, which may stand in outputs without any form to tell them by.
+func (a *app) secrets(words []string) bundle.Secrets {
+	s := bundle.Secrets{Words: words}
+	if h, err := os.Hostname(); err == nil {
+		s.Hosts = append(s.Hosts, h)
+	}
+	if u, err := user.Current(); err == nil {
+		s.Users = append(s.Users, u.Username)
+	}
+	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER", "USERNAME"} {
+		if v := a.getenv(name); v != "" {
+			s.Users = append(s.Users, v)
+		}
+	}
+	return s
+}
+
+// counted writes what redaction replaced, sorted.
+func counted(n map[string]int) string {
+	parts := []string{}
+	for _, k := range sortedKeys(n) {
+		if n[k] > 0 {
+			parts = append(parts, fmt.Sprintf(" %d %s", n[k], k))
+		}
+	}
+	if len(parts) == 0 {
+		return " nothing: no name was found"
+	}
+	return strings.Join(parts, ",")
+}
+
+func (a *app) unpackCommand() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "unpack FILE", Short: "Make the folder of a .tare file again",
+		Long: `Make the folder of a packed bundle again. It is verified, and made whole or not at all; nothing is overwritten. A file
+that holds anything but a bundle (other names, links, devices, more than a bundle can be) is refused.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if out == "" {
+				base := filepath.Base(args[0])
+				if out = strings.TrimSuffix(base, bundle.Ext); out == base {
+					return usagef("%s does not end in %s: name the folder to make with -o", args[0], bundle.Ext)
+				}
+			}
+			return bundle.Unpack(args[0], out)
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "the folder to make [FILE without .tare]")
+	return c
+}

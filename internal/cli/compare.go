@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/across"
+	"tare/internal/bundle"
+	"tare/internal/gate"
+	"tare/internal/record"
+)
+
+// compareFlags are the flags of `tare compare`.
+type compareFlags struct {
+	format, out string
+	options     across.Options
+	strict      bool
+	failIf      failIf
+}
+
+func (a *app) compareCommand() *cobra.Command {
+	f := &compareFlags{}
+	c := &cobra.Command{
+		Use: "compare BUNDLE BUNDLE [BUNDLE...]", Short: "Hold results of other machines or other days against each other",
+		Long: `Hold the first result against each of the others: what differs between them, how each ratio stood there and stands
+here, and what the change is, with its interval. Ratios are compared, not figures: the baseline carries most of what the
+machines differ by. The two results share no blocks, so the comparison is unpaired and less sharp than one within a run.
+The line at the top says how far a claim reaches: two machines, two days, two boots.
+
+In --fail-if, change(TARGET, WORKLOAD) is by what factor the ratio changed, and slower(TARGET, WORKLOAD, 10%) means that
+change; ratio and value are those of the later result.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, f) },
+	}
+	c.Flags().StringVar(&f.format, "format", "text", oneOf(comparisonFormats()))
+	c.Flags().StringVarP(&f.out, "out", "o", "", "write to this file instead of standard output")
+	c.Flags().BoolVar(&f.options.Details, "details", false, "show every metric, not only those that decide")
+	c.Flags().BoolVar(&f.options.ASCII, "ascii", false, "ASCII characters only")
+	c.Flags().BoolVar(&f.strict, "strict", false, "exit with 4 when a change, or a --fail-if condition, cannot be told")
+	f.failIf.flag(c)
+	return c
+}
+
+func comparisonFormats() []string {
+	var names []string
+	for _, f := range across.Formats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func (a *app) compare(args []string, f *compareFlags) error {
+	if err := f.failIf.parse(); err != nil {
+		return err
+	}
+	formats := across.Formats()
+	i := slices.Index(comparisonFormats(), f.format)
+	if i < 0 {
+		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format, didYouMean(f.format, comparisonFormats()))
+	}
+	sides := make([]across.Side, len(args))
+	for i, arg := range args {
+		var err error
+		if sides[i], err = a.side(arg); err != nil {
+			return err
+		}
+	}
+	c := across.Compare(sides)
+	outcomes, err := a.judgeComparison(&f.failIf, c, sides)
+	if err != nil {
+		return err
+	}
+	render := func(w io.Writer) error { return formats[i].Render(w, c, f.options) }
+	if f.out == "" {
+		err = render(a.out)
+	} else {
+		err = writeWhole(f.out, render)
+	}
+	if err != nil {
+		return err
+	}
+	a.tell(outcomes)
+	return ending(outcomes, f.strict, told(c))
+}
+
+func (a *app) judgeComparison(f *failIf, c *across.Comparison, sides []across.Side) ([]gate.Outcome, error) {
+	var out []gate.Outcome
+	for i := range c.Pairs {
+		p := &c.Pairs[i]
+		some, err := f.judge(a.changes(c, p, &sides[p.To]))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, some...)
+	}
+	return out, nil
+}
+
+// told tells whether every primary change has a verdict.
+func told(c *across.Comparison) bool {
+	for i := range c.Pairs {
+		for j := range c.Pairs[i].Cells {
+			x := &c.Pairs[i].Cells[j]
+			switch x.Verdict {
+			case record.Different, record.Equivalent, record.Measured:
+			default:
+				if x.Primary {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// side reads a bundle for comparing.
+func (a *app) side(arg string) (across.Side, error) {
+	o, err := a.folder(arg)
+	if err != nil {
+		return across.Side{}, err
+	}
+	defer o.done()
+	b, err := bundle.Open(o.dir)
+	if err != nil {
+		return across.Side{}, err
+	}
+	trials, err := b.Load()
+	if err != nil {
+		fmt.Fprintf(a.err, "tare: %s\n", printableLine(err.Error()))
+	}
+	return across.Side{Name: nameOf(arg), Result: a.evaluate(b, trials), Plan: b.Plan, Trials: trials, Created: b.Manifest.Created,
+		Redacted: len(b.Manifest.Redacted) > 0, Kinds: a.kind}, nil
+}
+
+// nameOf is a bundle's path without what a shell's completion leaves at its end.
+func nameOf(arg string) string {
+	if n := strings.TrimRight(arg, `/\`); n != "" {
+		return n
+	}
+	return arg
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

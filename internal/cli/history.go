@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/bundle"
+	"tare/internal/plan"
+	"tare/internal/store"
+)
+
+// history is what the history commands share.
+type history struct {
+	address string
+	json    bool
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	h := &history{}
+	c := &cobra.Command{
+		Use: "history", Short: "Keep results and see how a cell's cost changes over time",
+		Long: `Keep what results say in a history, and show how a cell's ratio went from run to run, with changes of its level marked.
+
+The history is a file in your data directory ($XDG_DATA_HOME/tare/history.db, ~/.local/share without it) or, for a team,
+a PostgreSQL database: --store postgres://USER@HOST/DATABASE. A password does not belong on a command line, where every
+user of the machine can read it: put it into PGPASSWORD or ~/.pgpass, or the whole URL into the variable TARE_STORE,
+which is used when --store is not given. A run is kept once, whatever its bundle is called.`,
+	}
+	c.PersistentFlags().StringVar(&h.address, "store", "", "file or postgres:// URL of the history [$TARE_STORE, else a file in your data directory]")
+	add := &cobra.Command{
+		Use: "add BUNDLE [BUNDLE...]", Short: "Record results", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.historyAdd(c.Context(), h, args) },
+	}
+	var limit int
+	show := &cobra.Command{
+		Use: "show", Short: "List the recorded runs and the cells there are trends of", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.historyShow(c.Context(), h, limit) },
+	}
+	show.Flags().IntVarP(&limit, "limit", "n", 20, "show the newest runs only; 0 shows all")
+	trend := &cobra.Command{
+		Use: "trend TARGET/WORKLOAD[/METRIC]", Short: "Show a cell's ratio from run to run, with its changes marked",
+		Long: `Show a cell's ratio from run to run. Where its level changed is marked: found by circular binary segmentation on ranks
+with a permutation test at the level of 1 %, so that one trend in a hundred without a change shows one, and told only when
+the medians on both sides differ by more than 2 %. It takes about ten runs to find one. Each machine, and each work that
+went by the workload's name, has a trend of its own.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.historyTrend(c.Context(), h, args[0]) },
+	}
+	for _, s := range []*cobra.Command{show, trend} {
+		s.Flags().BoolVar(&h.json, "json", false, "write JSON")
+	}
+	c.AddCommand(add, show, trend)
+	return c
+}
+
+// open opens the store that the flags and the environment name.
+func (a *app) openHistory(ctx context.Context, h *history) (*store.Store, error) {
+	address := h.address
+	if address != "" {
+		if err := store.CheckPublic(address); err != nil {
+			return nil, usageError{fmt.Errorf("--store: %w", err)}
+		}
+	} else if address = a.getenv("TARE_STORE"); address == "" {
+		dir, err := a.dataDir()
+		if err != nil {
+			return nil, err
+		}
+		address = filepath.Join(dir, "tare", "history.db")
+	}
+	return store.Open(ctx, address)
+}
+
+// dataDir is where a user's data are kept: by the XDG base directory specification, and on Windows where it says.
+func (a *app) dataDir() (string, error) {
+	for _, name := range []string{"XDG_DATA_HOME", "LOCALAPPDATA"} {
+		if dir := a.getenv(name); filepath.IsAbs(dir) {
+			return dir, nil
+		}
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the data directory: %w; name a file with --store", err)
+	}
+	return filepath.Join(home, ".local", "share"), nil
+}
+
+func (a *app) historyAdd(ctx context.Context, h *history, args []string) (err error) {
+	s, err := a.openHistory(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, arg := range args {
+		e, err := a.entry(arg)
+		if err != nil {
+			return err
+		}
+		change, err := s.Add(ctx, e)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "%-9s  run %s of %s, %d cells\n", change, printableLine(e.Result.Run.ID), e.Created.UTC().Format(time.DateTime), len(e.Result.Cells))
+	}
+	return nil
+}
+
+// entry is what is recorded of a bundle. A damaged one is refused: half a run would pass for a run for ever after.
+func (a *app) entry(arg string) (store.Entry, error) {
+	o, err := a.folder(arg)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	defer o.done()
+	b, err := bundle.Open(o.dir)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	trials, err := b.Load()
+	if err = errors.Join(o.damage, err); err != nil {
+		return store.Entry{}, fmt.Errorf("record %s: %w", arg, err)
+	}
+	where, err := filepath.Abs(arg)
+	if err != nil {
+		where = arg
+	}
+	r := a.evaluate(b, trials)
+	return store.Entry{Result: r, Created: b.Manifest.Created, Bundle: where, Host: hostFacts(r, b.Plan), Work: workText(b.Plan)}, nil
+}
+
+// workText tells works of one name apart.
+func workText(p *plan.Plan) map[string]string {
+	out := map[string]string{}
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		text := w.Kind
+		for _, k := range slices.Sorted(maps.Keys(w.Params)) {
+			text += " " + strconv.Quote(k+"="+w.Params[k])
+		}
+		out[w.Label] = text
+	}
+	return out
+}
+
+func (a *app) historyShow(ctx context.Context, h *history, limit int) (err error) {
+	s, err := a.openHistory(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	runs, err := s.Runs(ctx, limit)
+	if err != nil {
+		return err
+	}
+	cells, err := s.Cells(ctx)
+	if err != nil {
+		return err
+	}
+	if h.json {
+		return a.writeJSON(struct {
+			Runs  []store.Run      `json:"runs"`
+			Cells []store.CellName `json:"cells"`
+		}{runs, cells})
+	}
+	if len(runs) == 0 {
+		fmt.Fprintln(a.out, `nothing is recorded yet; "tare history add BUNDLE" does it`)
+		return nil
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "run\tbegan (UTC)\thost\tkernel\tcells\tblocks\tbundle")
+	for _, r := range runs {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", printableLine(r.ID), r.Created.UTC().Format(time.DateTime), orUnknown(printableLine(r.Host)),
+			orUnknown(printableLine(r.Kernel)), r.Cells, r.Blocks, printableLine(r.Bundle))
+	}
+	fmt.Fprintln(w, "\ncell\truns")
+	for _, c := range cells {
+		if c.Primary {
+			fmt.Fprintf(w, "%s\t%d\n", printableLine(c.String()), c.Runs)
+		}
+	}
+	return w.Flush()
+}
+
+func (a *app) historyTrend(ctx context.Context, h *history, name string) (err error) {
+	s, err := a.openHistory(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	cell, err := s.Find(ctx, name)
+	if err != nil {
+		return usageError{err}
+	}
+	trends, err := s.Trends(ctx, cell)
+	if err != nil {
+		return err
+	}
+	if h.json {
+		return a.writeJSON(trends)
+	}
+	for i := range trends {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		if err := a.trend(&trends[i], len(trends) > 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) trend(t *store.Trend, several bool) error {
+	head := printableLine(t.Cell.String()) + " on " + orUnknown(printableLine(t.Host))
+	if several {
+		head += fmt.Sprintf(" (machine %.6s, work %.6s)", t.Machine, t.Work)
+	}
+	fmt.Fprintln(a.out, head)
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for i := range t.Points {
+		p := &t.Points[i]
+		mark := ""
+		if p.Changed {
+			for _, s := range t.Shifts {
+				if s.At == i {
+					mark = fmt.Sprintf("<- from about %.3g to about %.3g (p %.2g)", s.Before, s.After, s.P)
+				}
+			}
+		}
+		ratio := "-\t"
+		if p.Ratio > 0 {
+			ratio = fmt.Sprintf("%.3g\t", p.Ratio)
+			if p.Low > 0 {
+				ratio += fmt.Sprintf("[%.3g, %.3g]", p.Low, p.High)
+			}
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.Created.UTC().Format(time.DateTime), printableLine(p.RunID), ratio, p.Verdict, printableLine(p.Kernel), mark)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	said := "no change of level"
+	switch {
+	case len(t.Shifts) == 1:
+		said = "one change of level"
+	case len(t.Shifts) > 1:
+		said = fmt.Sprintf("%d changes of level", len(t.Shifts))
+	case len(t.Points) < 10:
+		said = fmt.Sprintf("%d runs are too few to find a change; it takes ten", len(t.Points))
+	}
+	fmt.Fprintln(a.out, "  "+said)
+	return nil
+}
+
+func (a *app) writeJSON(v any) error {
+	e := json.NewEncoder(a.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

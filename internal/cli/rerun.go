@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/across"
+	"tare/internal/bundle"
+	"tare/internal/compare"
+	"tare/internal/env"
+	"tare/internal/facts"
+	"tare/internal/gate"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+func (a *app) rerunCommand() *cobra.Command {
+	f := &runFlags{}
+	var environments []string
+	var fail failIf
+	c := &cobra.Command{
+		Use: "rerun BUNDLE", Short: "Repeat a result: the same plan, seed and work, here and now",
+		Long: `Repeat a result with the same plan, seed and frozen work, and hold the new result against the old one at the end.
+
+On another machine, environments are matched by name and driver. What cannot be had here is said before anything starts:
+an environment whose driver or program is missing is left out (--environment NAME=SPEC says what to take in its place),
+and what differs of the machine is listed. The work stays what it was, so trials are shorter on a faster machine.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("budget") {
+				f.plan.Budget = &f.budget
+			}
+			if err := fail.parse(); err != nil {
+				return err
+			}
+			o, err := a.folder(args[0])
+			if err != nil {
+				return err
+			}
+			defer o.done()
+			old, err := a.side(o.dir)
+			if err != nil {
+				return err
+			}
+			old.Name = nameOf(args[0])
+			return a.rerun(c.Context(), &old, f, environments, &fail)
+		},
+	}
+	fl := c.Flags()
+	fl.StringArrayVarP(&environments, "environment", "e", nil, "take this for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
+	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
+	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report what there is: 10m [the plan's]")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "say what differs and what would be done, and start nothing")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell, a change or a --fail-if condition cannot be told")
+	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
+	fl.BoolVar(&f.details, "details", false, "show every metric, not only those that decide")
+	fail.flag(c)
+	return c
+}
+
+// rerun repeats old and compares.
+func (a *app) rerun(ctx context.Context, old *across.Side, f *runFlags, environments []string, fail *failIf) error {
+	p, lost, err := a.match(ctx, old.Plan, environments)
+	if err != nil {
+		return err
+	}
+	if f.plan.Budget != nil {
+		p.Budget = *f.plan.Budget
+	}
+	fmt.Fprintf(a.err, "again      run %s of %s: seed %d, the work as it was frozen then\n", printableLine(old.Result.Run.ID),
+		old.Created.UTC().Format(time.DateTime), p.Seed)
+	for _, l := range append(lost, a.unlike(ctx, old)...) {
+		fmt.Fprintf(a.err, "differs    %s\n", printableLine(l))
+	}
+	if _, err := fail.judge(append(a.expected(p), changesExpected(a.expected(p))...)); err != nil {
+		return err
+	}
+	if f.out == "" {
+		f.out = "tare-" + time.Now().Format("20060102-150405")
+	}
+	ran := a.measure(ctx, p, f)
+	// A cell without a verdict ends a strict run with a code of its own; the comparison is due all the same.
+	code, inconclusive := errors.AsType[codeError](ran)
+	inconclusive = inconclusive && code.code == exitInconclusive
+	if f.dryRun || ran != nil && !inconclusive {
+		return ran
+	}
+	now, err := a.side(f.out)
+	if err != nil {
+		return err
+	}
+	sides := []across.Side{*old, now}
+	c := across.Compare(sides)
+	fmt.Fprintln(a.out)
+	if err := across.Text(a.out, c, across.Options{Details: f.details, ASCII: f.ascii}); err != nil {
+		return err
+	}
+	outcomes, err := a.judgeComparison(fail, c, sides)
+	if err != nil {
+		return err
+	}
+	a.tell(outcomes)
+	return ending(outcomes, f.strict, !inconclusive && told(c))
+}
+
+// changesExpected are the changes that a rerun will give, without any value.
+func changesExpected(figures []gate.Figure) []gate.Figure {
+	var out []gate.Figure
+	for _, f := range figures {
+		if f.Name == gate.Ratio {
+			f.Name = gate.Change
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// match makes of a bundle's plan one that this machine can carry out, and says what had to be left out.
+func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) (p *plan.Plan, lost []string, err error) {
+	p = old
+	if len(environments) > 0 {
+		flags, err := replacements(old, environments)
+		if err != nil {
+			return nil, nil, err
+		}
+		if p, err = plan.FromFlags(old, flags, a.tables()); err != nil {
+			return nil, nil, err
+		}
+	}
+	here := a.probe(ctx)
+	gone := map[string]bool{}
+	for i := range p.Environments {
+		e := &p.Environments[i]
+		why := a.cannot(p, e, here, gone)
+		if why == "" {
+			continue
+		}
+		if e.Name == p.Baseline {
+			return nil, nil, fmt.Errorf("rerun: the baseline %s cannot be had here: %s; say what to take in its place with --environment %s=SPEC", e.Name, why, e.Name)
+		}
+		gone[e.Name] = true
+		lost = append(lost, fmt.Sprintf("%s is left out: %s; --environment %s=SPEC takes another in its place", e.Name, why, e.Name))
+	}
+	unknown := map[string]bool{}
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		if _, ok := a.kind(w.Kind); !ok {
+			unknown[w.Label] = true
+			lost = append(lost, fmt.Sprintf("workload %s is left out: this tare knows no %s", w.Label, w.Kind))
+		}
+	}
+	if p, err = without(p, gone, unknown); err != nil {
+		return nil, nil, err
+	}
+	if len(p.Workloads) == 0 || len(p.Environments) < min(2, len(old.Environments)) {
+		return nil, nil, fmt.Errorf("rerun: nothing is left to compare: %s", strings.Join(lost, "; "))
+	}
+	return p, lost, nil
+}
+
+// replacements reads what is to be taken in the place of the plan's environments and mounts.
+func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
+	var f plan.Flags
+	names := []string{}
+	for i := range p.Environments {
+		names = append(names, p.Environments[i].Name)
+	}
+	for _, text := range environments {
+		name, _, ok := strings.Cut(text, "=")
+		switch {
+		case !ok:
+			return f, usagef("--environment %s: write NAME=SPEC, the name as in the plan: %s", text, strings.Join(names, ", "))
+		case !slices.Contains(names, name):
+			return f, usagef("--environment %s: the plan has no environment %q%s; it has %s", text, name, didYouMean(name, names), strings.Join(names, ", "))
+		}
+		if _, _, mount := env.CutMount(name); mount {
+			f.Mounts = append(f.Mounts, text)
+		} else {
+			f.Environments = append(f.Environments, text)
+		}
+	}
+	return f, nil
+}
+
+// cannot says why an environment or a mount cannot be had on this machine; "" when nothing is known against it.
+func (a *app) cannot(p *plan.Plan, e *plan.Environment, here []env.Status, gone map[string]bool) string {
+	if e.Of != "" {
+		of, ok := p.Environment(e.Of)
+		if !ok || gone[e.Of] {
+			return e.Of + " is not there"
+		}
+		if err := a.drivers.CheckMount(e.Name, of.Spec.Driver, e.Spec); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	if err := a.drivers.Check(e.Spec); err != nil {
+		return err.Error()
+	}
+	for i, d := range a.drivers.All() {
+		if d.Name == e.Spec.Driver && !here[i].OK {
+			why := d.Name + " does not work here: " + here[i].Detail
+			if here[i].Remedy != "" {
+				why += " (get it: " + here[i].Remedy + ")"
+			}
+			return why
+		}
+	}
+	return ""
+}
+
+// without is a copy of the plan that does without some environments and workloads. All else stays, looks and levels too:
+// it is to be the same plan.
+func without(old *plan.Plan, gone, unknown map[string]bool) (*plan.Plan, error) {
+	p, err := plan.Unmarshal(bundle.PlanFile, plan.Marshal(old))
+	if err != nil {
+		return nil, fmt.Errorf("rerun: %w", err)
+	}
+	p.Environments = slices.DeleteFunc(p.Environments, func(e plan.Environment) bool { return gone[e.Name] })
+	for i := range p.Environments {
+		if e := &p.Environments[i]; gone[e.Against] {
+			e.Against = ""
+		}
+	}
+	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return unknown[w.Label] })
+	kept := p.Workloads[:0]
+	for _, w := range p.Workloads {
+		all := len(w.Targets) == 0
+		w.Targets = slices.DeleteFunc(w.Targets, func(t string) bool { return gone[t] })
+		maps.DeleteFunc(w.Work, func(t string, _ int64) bool { return gone[t] })
+		// One that is left with its baseline alone compares nothing.
+		if all || len(w.Targets) > 1 {
+			kept = append(kept, w)
+		}
+	}
+	p.Workloads = kept
+	return p, nil
+}
+
+// unlike lists what this machine has otherwise than the one that the result is of.
+func (a *app) unlike(ctx context.Context, old *across.Side) []string {
+	then := hostFacts(old.Result, old.Plan)
+	if then == nil {
+		return []string{"the result does not say what machine it is of: it has no local environment"}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	now := facts.Collect(ctx, dir)
+	var out []string
+	add := func(what, was, is string) {
+		if was != is {
+			out = append(out, fmt.Sprintf("%s: %s then, %s now", what, orUnknown(was), orUnknown(is)))
+		}
+	}
+	add("system", then.OS+"/"+then.Arch, now.OS+"/"+now.Arch)
+	if !old.Redacted {
+		add("host", then.Hostname, now.Hostname)
+	}
+	add("kernel", then.Kernel, now.Kernel)
+	add("processor", then.CPU, now.CPU)
+	add("threads", strconv.Itoa(then.Threads), strconv.Itoa(now.Threads))
+	add("governor", then.Extra["cpu.governor"], now.Extra["cpu.governor"])
+	add("memory", gib(then.MemoryBytes), gib(now.MemoryBytes))
+	return out
+}
+
+// hostFacts is what a local environment saw of the controller's machine; nil when the plan has none.
+func hostFacts(r *compare.Result, p *plan.Plan) *record.Facts {
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		if e, ok := p.Environment(t.Name); ok && e.Of == "" && e.Spec.Driver == "local" && t.Inside.OS != "" {
+			return &t.Inside
+		}
+	}
+	return nil
+}
+
+func gib(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
