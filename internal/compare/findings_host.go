@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -139,36 +140,48 @@ func idleFindings(_ *evaluation, r *Result) []Finding {
 	return out
 }
 
-// cpuFindings tells where the two sides have different numbers of processors and a workload could have used them.
+// cpuFindings tells where the two sides have different numbers of processors and a workload could have used them. An
+// environment and the mounts in it have the same, so they share a finding.
 func cpuFindings(e *evaluation, r *Result) []Finding {
 	var out []Finding
+	at := map[string]int{}
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		b := r.target(e.Plan.Against(t.Name))
-		if t.Baseline || b == nil || t.Of != "" && t.Of == b.Name {
+		if t.Baseline || b == nil {
 			continue
 		}
 		mine, theirs := cpusOf(r, t), cpusOf(r, b)
 		if mine == "" || theirs == "" || mine == theirs {
 			continue
 		}
-		f := Finding{Targets: []string{t.Name}, Remedy: "give both sides the same (cpus= of a virtual machine or a container), or divide by what each has: --per core"}
+		root := cmp.Or(t.Of, t.Name)
+		n, known := at[root]
+		if !known {
+			n = len(out)
+			out = append(out, Finding{Remedy: "give both sides the same (cpus= of a virtual machine or a container), or divide by what each has: --per core"})
+		}
+		f := &out[n]
 		for j := range r.Cells {
 			c := &r.Cells[j]
 			w, ok := e.Plan.Workload(c.Workload)
 			if !ok || !c.Primary || c.Target != t.Name || !ManyThreads(w, c.Family) {
 				continue
 			}
-			addWorkload(&f, c.Workload)
+			addWorkload(f, c.Workload)
+			if !slices.Contains(f.Targets, t.Name) {
+				f.Targets = append(f.Targets, t.Name)
+			}
 			if c.Verdict == record.Different {
 				f.Severity = Attend
 			}
 		}
 		if len(f.Workloads) == 0 {
+			out = out[:n]
 			continue
 		}
-		f.Text = fmt.Sprintf("%s has %s and %s %s: %s can use more than one thread, so its ratio may be that of the processors", t.Name, mine, b.Name, theirs, few(f.Workloads))
-		out = append(out, f)
+		at[root] = n
+		f.Text = fmt.Sprintf("%s has %s and %s %s: %s can use more than one thread, so its ratio may be that of the processors", root, mine, b.Name, theirs, few(f.Workloads))
 	}
 	return out
 }

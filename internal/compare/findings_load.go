@@ -122,9 +122,9 @@ func networkFindings(e *evaluation, _ *Result) []Finding {
 		rest, half, _ := agree(p, n)
 		out = append(out, Finding{
 			Targets: []string{p.Target}, Workloads: []string{p.Workload, n.Workload},
-			Text: fmt.Sprintf("in %s the network explains %s: %s costs %.3g [%.3g, %.3g] against %s and %s %.3g [%.3g, %.3g]; what is left is %.3g [%.3g, %.3g]",
-				p.Target, p.Workload, n.Workload, n.Ratio.Center, n.Low, n.High, n.Baseline, p.Workload, p.Ratio.Center, p.Low, p.High,
-				math.Exp(rest), math.Exp(rest-half), math.Exp(rest+half)),
+			Text: fmt.Sprintf("in %s the network explains %s: %s costs %s against %s and %s %s; what is left is %s",
+				p.Target, p.Workload, n.Workload, times(n.Ratio.Center, n.Low, n.High), n.Baseline, p.Workload, times(p.Ratio.Center, p.Low, p.High),
+				times(math.Exp(rest), math.Exp(rest-half), math.Exp(rest+half))),
 			Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page that needs no network tells the rest",
 		})
 	}
@@ -140,4 +140,13 @@ func agree(page, network *work) (rest, half float64, ok bool) {
 	// An interval as wide as the cost itself would agree with anything.
 	ok = p*n > 0 && math.Abs(rest) <= math.Log(explained) && math.Abs(rest) <= half+math.Log1p(page.Margin) && half < math.Abs(n)/2
 	return rest, half, ok
+}
+
+// times writes a ratio with its interval, two decimals where they tell something.
+func times(center, low, high float64) string {
+	format := "%.2f [%.2f, %.2f]"
+	if low >= 100 {
+		format = "%.0f [%.0f, %.0f]"
+	}
+	return fmt.Sprintf(format, center, low, high)
 }

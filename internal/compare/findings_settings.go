@@ -26,7 +26,11 @@ func settingFindings(e *evaluation, r *Result) []Finding {
 				different[c.Family] = append(different[c.Family], c.Workload)
 			}
 		}
-		if f, ok := explain(rows, t, base, different); ok {
+		var own *Target // the environment of a mount says for all of its mounts what it has
+		if t.Of != "" && t.Of != base.Name {
+			own = r.target(t.Of)
+		}
+		if f, ok := explain(rows, t, base, own, different); ok {
 			out = append(out, f)
 		}
 	}
@@ -37,12 +41,12 @@ func settingFindings(e *evaluation, r *Result) []Finding {
 const mostSettings = 5
 
 // explain makes one finding of all settings that differ between two targets.
-func explain(rows []setting, t, base *Target, different map[string][]string) (f Finding, ok bool) {
+func explain(rows []setting, t, base, own *Target, different map[string][]string) (f Finding, ok bool) {
 	f = Finding{Targets: []string{t.Name}}
 	var texts []string
 	for _, s := range rows {
 		a, b := s.value(t), s.value(base)
-		if a == "" || b == "" || a == b || !bears(s, different) {
+		if a == "" || b == "" || a == b || !bears(s, different) || own != nil && own.Error == nil && s.value(own) == a {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%s is %s here and %s there (%s)", s.name, short(a), short(b), s.why))

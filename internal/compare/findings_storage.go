@@ -278,7 +278,7 @@ func nfsFindings(_ *evaluation, r *Result) []Finding {
 		}
 		text := fmt.Sprintf("%s runs NFS over UDP", t.Name)
 		if c := worstCell(r, t.Name); c != nil {
-			text += fmt.Sprintf("; it costs most in %s (%.3g [%.3g, %.3g] against %s)", c.Workload, c.Ratio.Center, c.Low, c.High, c.Baseline)
+			text += fmt.Sprintf("; it costs most in %s (%s against %s)", c.Workload, times(c.Ratio.Center, c.Low, c.High), c.Baseline)
 		}
 		out = append(out, Finding{
 			Targets: []string{t.Name}, Text: text,

@@ -161,8 +161,9 @@ func vmTrials(f func(*record.Trial)) func(*record.Trial) {
 	}
 }
 
-func warns(code string) func(*record.Trial) {
-	return vmTrials(func(t *record.Trial) { t.Warnings = []record.Warning{{Code: code, Text: "seen", Remedy: "do"}} })
+// warns has every trial in vm carry a warning, as a workload attaches it.
+func warns(code, text, remedy string) func(*record.Trial) {
+	return vmTrials(func(t *record.Trial) { t.Warnings = []record.Warning{{Code: code, Text: text, Remedy: remedy}} })
 }
 
 func class(c string) func(*record.Environment) {
@@ -242,11 +243,13 @@ var ruleScenes = map[string]struct {
 		two(on("fs.seqread", "direct=true")).trials(vmTrials(func(t *record.Trial) {
 			t.Metrics, t.Error = nil, &record.Failure{Kind: "refused", Message: "tmpfs refuses O_DIRECT"}
 		})), two(on("fs.seqread", "direct=true")), []string{"O_DIRECT"}},
-	"direct-refused":    {two(on("fs.seqread")).trials(warns("direct-refused")), two(on("fs.seqread")), []string{"vm"}},
-	"direct-was-cached": {two(on("fs.seqread")).trials(warns("direct-was-cached")), two(on("fs.seqread")), []string{"vm"}},
-	"direct-in-memory": {two(on("fs.seqread")).trials(warns("direct-in-memory")),
-		two(on("fs.seqread")).trials(func(t *record.Trial) { t.Warnings = []record.Warning{{Code: "direct-in-memory", Text: "seen"}} }), []string{"vm"}},
-	"file-fits-cache": {two(on("fs.seqread")).trials(warns("file-fits-cache")), two(on("fs.seqread")), []string{"vm"}},
+	"direct-refused":    {two(on("fs.seqread")).trials(warns("direct-refused", "9p refused O_DIRECT with \"invalid argument\"", "set direct=false on both sides, or mount it with a cache mode that has direct I/O")), two(on("fs.seqread")), []string{"vm"}},
+	"direct-was-cached": {two(on("fs.seqread")).trials(warns("direct-was-cached", "direct I/O was accepted, yet 98 % of the file was found in the page cache", "choose a mount that passes O_DIRECT on (virtiofs: direct=on)")), two(on("fs.seqread")), []string{"vm"}},
+	"direct-in-memory": {two(on("fs.seqread")).trials(warns("direct-in-memory", "direct I/O on tmpfs, which has no device", "put the work directory on a disk")),
+		two(on("fs.seqread")).trials(func(t *record.Trial) {
+			t.Warnings = []record.Warning{{Code: "direct-in-memory", Text: "direct I/O on tmpfs"}}
+		}), []string{"vm"}},
+	"file-fits-cache": {two(on("fs.seqread")).trials(warns("file-fits-cache", "the plan says cold, and the file of 64 MiB fits the cache of 512 MiB", "choose a size larger than the cache")), two(on("fs.seqread")), []string{"vm"}},
 	"client-bound": {
 		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.99" })),
 		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.80" })), []string{"load generator", "99 %"}},
@@ -403,5 +406,76 @@ func TestGravestFirst(t *testing.T) {
 	f := s.evaluate().Findings
 	if len(f) != 2 || f[0].Code != "emulated" || f[1].Code != "boot-retried" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestMountsDoNotRepeatTheirEnvironment holds that ten folders of one machine do not say ten times what the machine has.
+func TestMountsDoNotRepeatTheirEnvironment(t *testing.T) {
+	s := scene{targets: []string{"host", "vm", "vm:a", "vm:b"}, work: []plan.Workload{on("fs.seqread"), on("command", "command=make")}, cost: map[string]float64{}}
+	for _, target := range s.targets[1:] {
+		s.cost["fs.seqread "+target], s.cost["command command=make "+target] = 2, 2
+	}
+	r := s.envs(func(re *record.Environment) {
+		re.Inside.Extra["cpu.governor"] = "performance"
+		if re.Name != "host" {
+			re.Inside.Extra["cpu.governor"] = "powersave"
+			re.Inside.Cores, re.Inside.Threads = 2, 2
+		}
+		if re.Name == "vm:b" {
+			re.Inside.Extra["work.disk.read_ahead_kb"] = "4096"
+		} else {
+			re.Inside.Extra["work.disk.read_ahead_kb"] = "128"
+		}
+	}).evaluate()
+	var cpus, settings []Finding
+	for _, f := range r.Findings {
+		switch f.Code {
+		case "unequal-cpus":
+			cpus = append(cpus, f)
+		case "settings-differ":
+			settings = append(settings, f)
+		}
+	}
+	if len(cpus) != 1 || len(cpus[0].Targets) != 3 || !strings.HasPrefix(cpus[0].Text, "vm has 2 cores") || cpus[0].Severity != Attend {
+		t.Errorf("%+v", cpus)
+	}
+	if len(settings) != 2 || !strings.Contains(settings[0].Text, "governor is powersave here") || strings.Contains(settings[1].Text, "governor") || !strings.Contains(settings[1].Text, "read-ahead is 4096") {
+		t.Errorf("%+v", settings)
+	}
+}
+
+// TestSettings reads every row of the table from facts that have it, and holds that it says nothing of facts that do not.
+func TestSettings(t *testing.T) {
+	full := Target{
+		Inside: record.Facts{
+			Clock: "tsc", MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,noatime)",
+			Extra: map[string]string{
+				"cpu.governor": "x", "cpu.boost": "1", "cpu.no_turbo": "0", "memory.thp": "always", "cgroup.memory_bytes": "1", "cgroup.cpus": "1.5",
+				"cpu.mitigations.meltdown": "Mitigation: PTI", "cpu.mitigations.srbds": "Not affected", "work.disk.scheduler": "none", "work.disk.read_ahead_kb": "128",
+			},
+		},
+		Outside: record.Facts{
+			Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35", "nic": "virtio", "cache": "none", "aio": "native", "format": "raw", "bus": "virtio"},
+			Extra:    map[string]string{},
+		},
+	}
+	mount := full
+	mount.Mount = &record.Mount{
+		Kind: "nfs", Options: "rw,sync,vers=3,rsize=65536,wsize=4096,msize=512000,cache=loose,actimeo=3,proto=tcp",
+		Settings: map[string]string{"noac": "on", "writeback": "on"},
+	}
+	for _, s := range explaining() {
+		if s.value(&full) == "" && s.value(&mount) == "" {
+			t.Errorf("%s is read from nothing that exists", s.name)
+		}
+		if v := s.value(&Target{}); v != "" {
+			t.Errorf("%s of a target without facts is %q", s.name, v)
+		}
+		if s.why == "" {
+			t.Errorf("%s explains nothing", s.name)
+		}
+	}
+	if got := mitigations(&full); got != "meltdown" {
+		t.Errorf("mitigations: %q", got)
 	}
 }
