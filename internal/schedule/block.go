@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"tare/internal/compare"
 	"tare/internal/deploy"
+	"tare/internal/facts"
 	"tare/internal/plan"
 	"tare/internal/proc"
 	"tare/internal/record"
@@ -119,6 +121,7 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
 	t.Metrics, t.Checks, t.State, t.Warnings = out.Result.Metrics, out.Result.Checks, out.Result.State, out.Result.Warnings
 	t.Samples, t.Error = out.Samples, out.Result.Error
+	t.Warnings = append(t.Warnings, r.doubtCold(w, t.Target)...)
 	if t.Start.IsZero() {
 		t.Start = began
 	}
@@ -153,15 +156,40 @@ const kindCacheState = "cache-state"
 
 // chill drops the host's caches where the workload begins cold.
 func (r *runner) chill(ctx context.Context, w *plan.Workload, target string) error {
-	k, ok := r.Kinds(w.Kind)
 	t := r.targets[target]
-	if !ok || k.HostCold == nil || !k.HostCold(w.Params) || t.Chill == nil {
+	if !r.hostCold(w) || t.Chill == nil {
 		return nil
 	}
 	if err := t.Chill(ctx); err != nil {
 		return &record.Failure{Kind: kindCacheState, Message: fmt.Sprintf("drop the host's caches of %s: %v; use cache=guest-cold, which leaves them", target, err)}
 	}
 	return nil
+}
+
+func (r *runner) hostCold(w *plan.Workload) bool {
+	k, ok := r.Kinds(w.Kind)
+	return ok && k.HostCold != nil && k.HostCold(w.Params)
+}
+
+// here is what the controller's own machine is.
+var here = sync.OnceValue(func() record.Facts { return facts.Collect(context.Background(), "") })
+
+// doubtCold doubts a trial that is to begin cold in an environment with another kernel than the controller's, where no
+// driver can drop what lies beneath it: its agent dropped what its own kernel cached, and sees no more.
+func (r *runner) doubtCold(w *plan.Workload, target string) []record.Warning {
+	t := r.targets[target]
+	if !r.hostCold(w) || t.Chill != nil {
+		return nil
+	}
+	in := t.Record.Inside
+	if of := r.targets[t.Record.Of]; of != nil { // a mount's kernel is its environment's
+		in = of.Record.Inside
+	}
+	if in.Kernel == here().Kernel && in.Extra["hypervisor.vm"] == here().Extra["hypervisor.vm"] {
+		return nil
+	}
+	return []record.Warning{{Code: "host-not-cold", Text: "the environment's own caches were dropped before the trial; what a host or a server beneath it caches was not, and may answer for the disk",
+		Remedy: "drop that machine's caches yourself before each run, or weigh with cache=guest-cold, which does not promise it"}}
 }
 
 func printable(b []byte) string { return proc.Printable(b) }
