@@ -159,6 +159,7 @@ func (b *bench) machine(ctx context.Context, chosen []row) []string {
 		{"gcc", []string{"gcc", "--version"}},
 		{"mbw", []string{"dpkg-query", "--show", "mbw"}},
 		{"hyperfine", []string{"hyperfine", "--version"}},
+		{"iozone", []string{"dpkg-query", "--show", "iozone3"}},
 	} {
 		if !slices.ContainsFunc(chosen, func(r row) bool { return slices.Contains(r.programs, p.program) }) {
 			continue

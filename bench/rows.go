@@ -1,11 +1,13 @@
 package main
 
+import "slices"
+
 // agreement is the name that stands for all rows whose figures are to agree with the peer's.
 const agreement = "agreement"
 
 // rows is the table, in the order it is printed. The goals are those of the project's plan.
 func rows() []row {
-	return []row{
+	all := []row{
 		{
 			name: "fio-buffered", what: "4 KiB random reads of a cached 64 MiB file, buffered, 1 thread", peer: "fio psync",
 			programs: []string{"fio"}, open: openFio(false),
@@ -20,6 +22,7 @@ func rows() []row {
 			programs: []string{"fio"}, open: openFio(true),
 			figures: []figure{{unit: "ops/s", goal: 0.98, agrees: true}},
 		},
+		uringRow(),
 		sysbenchRow("sysbench-cpu-1", 1, 10000),
 		sysbenchRow("sysbench-cpu-2", 2, 10000),
 		sysbenchRow("sysbench-cpu-20000", 1, 20000),
@@ -68,4 +71,6 @@ func rows() []row {
 			},
 		},
 	}
+	after := slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
+	return slices.Insert(all, after, slices.Concat(developerRows(), nbdRows())...)
 }
