@@ -2,6 +2,7 @@
 # make check   vet, lint, unit tests: under a minute, for the inner loop
 # make test    everything, real servers included; installs what is missing
 # make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios
+# make man     the manual pages, in bin/man
 # make demo    measure this machine in a few minutes
 
 SHELL    := /bin/bash
@@ -19,7 +20,7 @@ PAGE     := internal/report/page/dist/page.html
 WEB      := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 HAS_NODE := $(shell command -v npm 2>/dev/null)
 
-.PHONY: build agents web check vet lint unit test test-real fuzz bench demo clean deps
+.PHONY: build man agents web check vet lint unit test test-real fuzz bench demo clean deps
 build: bin/tare bin/tare-agent
 
 agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
@@ -49,6 +50,10 @@ bin/tare: agents $(SOURCES)
 bin/tare-agent: $(SOURCES)
 	@mkdir -p bin
 	$(GOBUILD) -o $@ ./cmd/tare-agent
+
+man: bin/tare
+	rm -rf bin/man
+	bin/tare man bin/man
 
 check: vet lint unit
 

@@ -126,7 +126,7 @@ Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
 		a.runCommand(), a.reportCommand(), a.verifyCommand(), a.listCommand(), a.doctorCommand(), a.initCommand(),
 		a.diskCommand(),
 		a.selftestCommand(), a.guestCommand(), a.cleanCommand(), a.versionCommand(), a.iozoneCommand(),
-		a.compareCommand(), a.rerunCommand(), a.historyCommand(), a.bundleCommand(),
+		a.compareCommand(), a.rerunCommand(), a.historyCommand(), a.bundleCommand(), a.manCommand(),
 	)
 	strictArgs(root)
 	return root

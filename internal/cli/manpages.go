@@ -56,8 +56,8 @@ var exitCodes = []struct {
 	{exitOK, "Done."},
 	{exitFailed, "tare failed; standard error says why."},
 	{exitUsage, "The command line or the plan is wrong; nothing was started."},
-	{3, "A condition of --fail-if holds."},
-	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed."},
+	{exitGate, "A condition of --fail-if holds."},
+	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be told."},
 }
 
 // manPage writes one page in the man macros that every roff knows. It bears no date: the same program writes the same
