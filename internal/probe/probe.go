@@ -66,7 +66,7 @@ const (
 	Race     Op = "race"     // Threads threads do Kind over and over for TimeoutNS; Reply.Count in Reply.WaitedNS
 	Claim    Op = "claim"    // make Name-0 to Name-(Count-1), each only if it is new; Reply.Count it was first with
 	Fill     Op = "fill"     // write Count files of Data below Name; Reply.Count
-	Verify   Op = "verify"   // Reply.Count of the files of Fill that hold Data
+	Verify   Op = "verify"   // Reply.Count of the files of Fill, from number Offset on, that hold Data
 )
 
 // Flag says how to open a file.
