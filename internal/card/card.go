@@ -30,7 +30,7 @@ import (
 
 // Options say how a card is made.
 type Options struct {
-	// Budget is the most time a card may take, about; 0 means 20 s, or 90 s with Sync.
+	// Budget is the most time a card may take, about; 0 means 20 s, or a minute with Sync.
 	Budget time.Duration
 	// Sync brings a folder that is a copy up to date. in and out are then not two views of one folder.
 	Sync func(ctx context.Context) error
@@ -40,7 +40,7 @@ type Options struct {
 
 const (
 	defaultBudget = 20 * time.Second
-	syncBudget    = 90 * time.Second
+	syncBudget    = time.Minute
 )
 
 // Make tries out files on one side, or between two: in is the side inside the environment, out the controller's view of
@@ -74,7 +74,7 @@ type Session interface {
 }
 
 // For makes the card of a mount in an environment, whose agent s is, and leaves nothing behind. It takes about 20 s at most,
-// 90 s for a copy; a server that does not answer costs 15 s more. A mount whose Dir is empty stands for the
+// a minute for a copy; a server that does not answer costs 15 s more. A mount whose Dir is empty stands for the
 // environment's own directory. Only the end of ctx, and a directory that cannot be made at all, are errors.
 func For(ctx context.Context, s Session, m *env.Mounted) ([]record.Property, error) {
 	in := remote{s}
