@@ -21,7 +21,7 @@ type FileSystem struct {
 
 // fileSystem recognises one by its superblock. nil is none that is known.
 func (d disk) fileSystem(start, length int64) (*FileSystem, error) {
-	v := disk{r: section{d.r, start}, size: length}
+	v := disk{r: section{d.r, start}, size: length, left: d.left}
 	for _, probe := range []func(disk) (*FileSystem, error){ext, xfs, btrfs, ntfs, exfat, fat, marked} {
 		fs, err := probe(v)
 		if err != nil || fs != nil {
@@ -123,18 +123,25 @@ func uuid(b []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// maxBitmap bounds how much of an allocation table is read: a bitmap of 16 TiB in clusters of 4 KiB has 512 MiB, which would
-// take a second; beyond the bound the answer is "unknown".
-const maxBitmap = 512 << 20
+// maxTables bounds how much of allocation tables is read, in bytes: the bitmap of 16 TiB in clusters of 4 KiB. Beyond it the
+// answer is "unknown".
+const maxTables = 512 << 20
+
+// countable tells whether an allocation table of that many bytes may be read: the file system fits into its partition, and
+// there is something left of the bound. It takes that much off.
+func (d disk) countable(fs *FileSystem, table int64) bool {
+	if fs.Total > d.size || table > *d.left {
+		return false
+	}
+	*d.left -= table
+	return true
+}
 
 // each reads a table in pieces. It stops at the end of the volume.
 func (d disk) each(off, length int64, use func([]byte)) error {
-	buf := make([]byte, 256<<10)
-	for length > 0 {
+	buf := make([]byte, min(length, 256<<10))
+	for length > 0 && off >= 0 && off < d.size {
 		n := min(length, int64(len(buf)))
-		if off < 0 || off >= d.size {
-			return nil
-		}
 		if _, err := d.r.ReadAt(buf[:n], off); err != nil && off+n <= d.size {
 			return fmt.Errorf("read the allocation table at %d: %w", off, err)
 		}

@@ -46,7 +46,7 @@ func ntfs(d disk) (*FileSystem, error) {
 		return nil, err
 	}
 	count := ones{left: clusters}
-	ok := unfix(r, int(sector)) && clusters/8 <= maxBitmap
+	ok := unfix(r, int(sector)) && d.countable(fs, clusters/8)
 	if ok {
 		ok, err = d.ntfsData(r, cluster, clusters, &count)
 	}
@@ -155,7 +155,7 @@ func exfat(d disk) (*FileSystem, error) {
 			fs.Label = wide(root[2:min(2+2*int(root[1]), 24)])
 		case 0x81:
 			length, first := le.Uint64(root[24:]), le.Uint32(root[20:])
-			if root[1]&1 != 0 || first < 2 || length > maxBitmap || int64(length) < (clusters+7)/8 {
+			if root[1]&1 != 0 || first < 2 || length > maxTables || int64(length) < (clusters+7)/8 || !d.countable(fs, int64(length)) {
 				continue
 			}
 			count := ones{left: clusters}
@@ -205,7 +205,7 @@ func fat(d disk) (*FileSystem, error) {
 	}
 	fs.UUID, fs.Label = fmt.Sprintf("%08X", le.Uint32(label)), text(label[4:15])
 	need := ((clusters+2)*int64(width) + 7) / 8
-	if need > maxBitmap || need > table*sector {
+	if need > table*sector || !d.countable(fs, need) {
 		return fs, nil
 	}
 	used, err := d.fatUsed(reserved*sector, need, width)

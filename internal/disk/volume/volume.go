@@ -42,7 +42,8 @@ const (
 
 // Read looks at a disk of size bytes. What is damaged is told in Table.Problems; an error is one of reading.
 func Read(r io.ReaderAt, size int64) (Table, error) {
-	d := disk{r: r, size: size}
+	left := int64(maxTables)
+	d := disk{r: r, size: size, left: &left}
 	t := Table{Scheme: "none", Sector: 512, Partitions: []Partition{}, Problems: []string{}}
 	if size < 512 {
 		return t, nil
@@ -99,6 +100,7 @@ func (t *Table) overlaps() {
 type disk struct {
 	r    io.ReaderAt
 	size int64
+	left *int64 // bytes of allocation tables that may still be read, of the whole disk
 }
 
 // bytes reads n bytes, n being bounded by the caller. What lies past the end of the disk reads as zeros.
@@ -249,6 +251,7 @@ func (d disk) gptAt(at, sector int64) (parts []Partition, why string, err error)
 	if crc32.ChecksumIEEE(array) != le.Uint32(h[88:]) {
 		return nil, "the checksum of its entries is wrong", nil
 	}
+	parts = []Partition{}
 	for i := range n {
 		e := array[i*size:]
 		if kind := guid(e); kind != "" {
