@@ -17,14 +17,23 @@ const (
 	Withhold = "withheld" // the reason why cells have no verdict
 )
 
-// openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that.
-func openFindings(_ *evaluation, r *Result) []Finding {
+// openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that, and one
+// whose environment failed is named with it.
+func openFindings(e *evaluation, r *Result) []Finding {
 	var out []Finding
+	at := map[string]int{}
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		if t.Error == nil || lacksNFSUDP(t) {
 			continue
 		}
+		if pe, ok := e.Plan.Environment(t.Name); ok && pe.Of != "" {
+			if n, dead := at[pe.Of]; dead {
+				out[n].Targets = append(out[n].Targets, t.Name)
+				continue
+			}
+		}
+		at[t.Name] = len(out)
 		out = append(out, Finding{
 			Targets: []string{t.Name},
 			Text:    fmt.Sprintf("%s did not open: %s", t.Name, t.Error.Message),

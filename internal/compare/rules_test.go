@@ -479,3 +479,16 @@ func TestSettings(t *testing.T) {
 		t.Errorf("mitigations: %q", got)
 	}
 }
+
+// TestMountsOfWhatDidNotOpen holds that one failure is told once, for the environment and all mounts in it.
+func TestMountsOfWhatDidNotOpen(t *testing.T) {
+	r := scene{targets: []string{"host", "vm", "vm:a", "vm:b"}, work: []plan.Workload{on("fs.seqread")}}.envs(func(re *record.Environment) {
+		if re.Name != "host" {
+			re.Error = &record.Failure{Kind: "open", Message: "no kernel"}
+		}
+	}).evaluate()
+	f := finding(r, "target-failed")
+	if f == nil || len(r.Findings) != 1 || !slices.Equal(f.Targets, []string{"vm", "vm:a", "vm:b"}) {
+		t.Errorf("%+v", r.Findings)
+	}
+}
