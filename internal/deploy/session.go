@@ -200,6 +200,10 @@ func (s *Session) interrupt(ctx context.Context, t wire.Type) error {
 		switch a.frame.Type {
 		case wire.TypeBegin, wire.TypeEnd, wire.TypeSamples:
 			continue
+		case wire.TypeLedger:
+			if len(a.frame.Payload) > 0 {
+				continue
+			}
 		case wire.TypeResult:
 			var r wire.Result
 			if a.frame.Decode(&r) == nil && r.Error != nil {

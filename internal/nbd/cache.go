@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Fault is what a loss of power does to writes that were acknowledged and not flushed.
@@ -21,6 +22,14 @@ const (
 
 // Faults lists them all.
 func Faults() []Fault { return []Fault{Drop, Reorder, Tear} }
+
+// ParseFault is the fault of a name.
+func ParseFault(name string) (Fault, error) {
+	if slices.Contains(Faults(), Fault(name)) {
+		return Fault(name), nil
+	}
+	return "", fmt.Errorf("%q is not one of %v", name, Faults())
+}
 
 // ErrCut is what requests get after the plug was pulled.
 var ErrCut = errors.New("the plug was pulled")
@@ -47,6 +56,7 @@ type volatile struct {
 	held   int64     // bytes in log
 	cut    bool
 	counts Counts
+	armed  *trigger
 }
 
 // Counts is what a client asked of a device.
@@ -103,6 +113,9 @@ func (v *volatile) put(p []byte, off int64, fua bool) error {
 	}
 	v.log, v.held = append(v.log, e), v.held+int64(len(p))
 	v.evict()
+	if v.fire(); v.cut {
+		return ErrCut
+	}
 	return nil
 }
 
@@ -153,10 +166,47 @@ func (v *volatile) count() Counts {
 	return v.counts
 }
 
-// pull ends the device and leaves in the file what a loss of power would have left.
-func (v *volatile) pull(fault Fault, seed uint64) (c Cut, err error) {
+// trigger is a cut that waits until there is something to lose.
+type trigger struct {
+	pending int // writes
+	fault   Fault
+	seed    uint64
+	done    chan struct{}
+	cut     Cut
+	err     error
+}
+
+// fire cuts when enough is pending. The lock is held.
+func (v *volatile) fire() {
+	t := v.armed
+	if t == nil || len(v.log) < t.pending {
+		return
+	}
+	v.armed = nil
+	t.cut, t.err = v.pull(t.fault, t.seed)
+	close(t.done)
+}
+
+// arm cuts as soon as so many writes are pending, and after wait in any case.
+func (v *volatile) arm(pending int, fault Fault, seed uint64, wait time.Duration) (Cut, error) {
+	t := &trigger{pending: pending, fault: fault, seed: seed, done: make(chan struct{})}
 	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.armed = t
+	v.fire()
+	v.mu.Unlock()
+	timer := time.AfterFunc(wait, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		t.pending = 0
+		v.fire()
+	})
+	defer timer.Stop()
+	<-t.done
+	return t.cut, t.err
+}
+
+// pull ends the device and leaves in the file what a loss of power would have left. The lock is held.
+func (v *volatile) pull(fault Fault, seed uint64) (c Cut, err error) {
 	if v.cut {
 		return c, ErrCut
 	}

@@ -80,7 +80,7 @@ func FuzzTransmission(f *testing.F) {
 			t.Fatal("the server hangs")
 		}
 		ours.Close()
-		if _, err := v.pull(Tear, 1); err != nil {
+		if _, err := v.arm(0, Tear, 1, 0); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := file.Stat(); err != nil || st.Size() != 1<<20 {

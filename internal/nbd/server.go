@@ -133,11 +133,15 @@ func (s *Server) Err() error {
 
 // Cut pulls the plug: from this moment on no request is answered with success, the connection breaks, and the file has
 // what was flushed and, of the rest, what fault and seed leave of it. The server must still be closed.
-func (s *Server) Cut(fault Fault, seed uint64) (Cut, error) {
+func (s *Server) Cut(fault Fault, seed uint64) (Cut, error) { return s.CutAt(0, 0, fault, seed) }
+
+// CutAt is Cut at the moment when so many writes are pending, but after wait in any case: between the flushes of a quiet
+// machine there is often nothing to lose.
+func (s *Server) CutAt(pending int, wait time.Duration, fault Fault, seed uint64) (Cut, error) {
 	if s.cache == nil {
 		return Cut{}, errors.New("pull the plug: the device has no volatile cache")
 	}
-	c, err := s.cache.pull(fault, seed)
+	c, err := s.cache.arm(pending, fault, seed, wait)
 	s.hangUp()
 	if err != nil {
 		return c, fmt.Errorf("pull the plug: %w", err)

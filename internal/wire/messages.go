@@ -32,12 +32,13 @@ const (
 	TypeFailure    Type = 16 // A->C record.Failure: the request could not be served
 	TypeMount      Type = 17 // C->A layout.Mount; A->C Mounted
 	TypeProbe      Type = 18 // C->A and A->C: what package probe says to itself about files below a directory
+	TypeLedger     Type = 19 // C->A Ledger; A->C packed records, as they are acknowledged or found; last, A->C no payload
 
-	typeLast = TypeProbe
+	typeLast = TypeLedger
 )
 
 var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin", "end",
-	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe"}
+	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger"}
 
 // String returns the type's name, as it appears in messages.
 func (t Type) String() string {
@@ -131,6 +132,17 @@ type Release struct {
 type FactsOf struct {
 	// Root is the directory whose file system is meant by WorkDir and WorkFS; as in Job.
 	Root string `json:"root,omitempty"`
+}
+
+// Ledger asks an agent to write records that it tells of as soon as they are acknowledged, until a Cancel comes or the
+// power goes, or to find those that an earlier one wrote. Package workload/durability has the records.
+type Ledger struct {
+	// Dir is the directory, absolute and not yet there when records are to be written. It is not removed: it must outlive
+	// the agent.
+	Dir     string   `json:"dir"`
+	Classes []string `json:"classes"`
+	Seed    uint64   `json:"seed"`
+	Find    bool     `json:"find,omitempty"`
 }
 
 // Mounted is a mount as the agent's kernel shows it.

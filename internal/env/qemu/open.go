@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 }
 
 func (b *boot) initrd() string { return filepath.Join(b.dir, "initrd") }
-func (b *boot) disk() string   { return filepath.Join(b.dir, "scratch.img") }
+func (b *boot) disk() string   { return cmp.Or(b.config.served, filepath.Join(b.dir, "scratch.img")) }
 
 // accelerate boots with the accelerator that was asked for, or with the first that really boots.
 func (b *boot) accelerate(ctx context.Context) (*vm, error) {
@@ -191,7 +192,7 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 	if err := b.prepare(ctx); err != nil {
 		return nil, &refusedError{err}
 	}
-	if b.config.disk > 0 {
+	if b.config.disk > 0 && b.config.served == "" {
 		b.op, b.remedy = "make scratch disk", "use a smaller disk=, or disk=none to work in the guest's memory"
 		if err := makeDisk(ctx, b.disk(), b.config.disk, fileSystems()[0]); err != nil {
 			return nil, &refusedError{err}
@@ -275,7 +276,7 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 		return err
 	}
 	v.dir, v.image, v.shares = b.dir, "", b.shares
-	if b.config.disk > 0 {
+	if b.config.disk > 0 && b.config.served == "" {
 		v.image = b.disk()
 	}
 	go func() {

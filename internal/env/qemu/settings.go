@@ -35,7 +35,8 @@ type config struct {
 	cpus    int
 	memory  int64 // bytes, a multiple of MiB
 	kernel  string
-	disk    int64 // bytes; 0: no scratch disk
+	disk    int64  // bytes; 0: no scratch disk
+	served  string // a scratch disk that is there already; disk is then only not 0
 	cache   cacheMode
 	aio     string
 	nic     string
@@ -101,6 +102,7 @@ func parse(s *env.Spec) (config, error) {
 	c.cpus, _ = parseCPUs(get("cpus", strconv.Itoa(defaultCPUs())))
 	c.memory, _ = parseMemory(get("memory", "1GiB"))
 	c.disk, _ = parseDisk(get("disk", "1GiB"))
+	c.served = servedDisk(c.shown["disk"])
 	if v, ok := s.Settings["boot"]; ok {
 		c.boot, _ = parseBoot(v)
 		c.shown["boot"] = v
@@ -181,6 +183,9 @@ func parseMemory(v string) (int64, error) {
 func parseDisk(v string) (int64, error) {
 	if v == "none" {
 		return 0, nil
+	}
+	if servedDisk(v) != "" {
+		return minDisk, nil
 	}
 	n, err := unit.ParseSize(v)
 	if err != nil {

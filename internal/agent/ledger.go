@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"tare/internal/wire"
+	"tare/internal/workload/durability"
+)
+
+// foundAtOnce is how many records travel in one frame when nobody waits for the first of them.
+const foundAtOnce = 1000
+
+// ledger writes or finds records and tells of them while it does. It runs beside the agent's loop, which takes a Cancel.
+func (a *server) ledger(ctx context.Context, f wire.Frame) error {
+	var l wire.Ledger
+	if err := f.Decode(&l); err != nil {
+		return a.refuse(f, "refused", err.Error())
+	}
+	classes, err := ledgerClasses(&l)
+	if err != nil {
+		return a.refuse(f, "refused", err.Error())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		if l.Find {
+			done <- a.find(&l, classes, f.Trial)
+		} else {
+			done <- a.write(ctx, &l, classes, f.Trial)
+		}
+	}()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return a.refuse(f, "ledger", err.Error())
+			}
+			return a.out.Mark(wire.TypeLedger, f.Trial)
+		case next := <-a.requests:
+			var gone error
+			switch {
+			case next.err != nil:
+				gone = next.err
+			case next.frame.Type == wire.TypePing:
+				gone = a.pong(next.frame)
+			case next.frame.Type == wire.TypeCancel:
+				cancel()
+			case next.frame.Type == wire.TypeBye:
+				a.leaving, a.byeTrial = true, next.frame.Trial
+				cancel()
+			default:
+				gone = a.refuse(next.frame, "refused", "records are being written; an agent serves one request at a time")
+			}
+			if gone != nil {
+				cancel()
+				<-done
+				return gone
+			}
+		}
+	}
+}
+
+func ledgerClasses(l *wire.Ledger) ([]durability.Class, error) {
+	if !filepath.IsAbs(l.Dir) {
+		return nil, fmt.Errorf("write records: %q is no absolute path", l.Dir)
+	}
+	classes := []durability.Class{}
+	seen := map[durability.Class]bool{}
+	for _, name := range l.Classes {
+		c, err := durability.ParseClass(name)
+		if err == nil && seen[c] {
+			err = fmt.Errorf("%s is named twice", c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write records: %w", err)
+		}
+		seen[c] = true
+		classes = append(classes, c)
+	}
+	if len(classes) == 0 {
+		return nil, errors.New("write records: no class is named")
+	}
+	return classes, nil
+}
+
+func (a *server) write(ctx context.Context, l *wire.Ledger, classes []durability.Class, trial uint32) error {
+	if err := os.Mkdir(l.Dir, 0o700); err != nil {
+		return fmt.Errorf("write records: %w", err)
+	}
+	return durability.Write(ctx, l.Dir, durability.Plan{Classes: classes, Seed: l.Seed}, func(r durability.Record) error {
+		return a.out.Write(wire.Frame{Type: wire.TypeLedger, Trial: trial, Payload: r.Pack(nil)})
+	})
+}
+
+func (a *server) find(l *wire.Ledger, classes []durability.Class, trial uint32) error {
+	var packed []byte
+	flush := func() error {
+		if len(packed) == 0 {
+			return nil
+		}
+		err := a.out.Write(wire.Frame{Type: wire.TypeLedger, Trial: trial, Payload: packed})
+		packed = packed[:0]
+		return err
+	}
+	err := durability.Find(l.Dir, classes, func(r durability.Record) error {
+		packed = r.Pack(packed)
+		if len(packed) < foundAtOnce*durability.RecordSize {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return fmt.Errorf("find records: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/deploy"
+	"tare/internal/durability"
+	"tare/internal/env"
+	"tare/internal/nbd"
+	"tare/internal/record"
+	work "tare/internal/workload/durability"
+)
+
+// durabilityFlags are the flags of `tare durability`.
+type durabilityFlags struct {
+	env     string
+	cuts    int
+	control int
+	classes []string
+	faults  []string
+	seed    uint64
+	out     string
+	format  string
+	quiet   bool
+}
+
+func (a *app) durabilityCommand() *cobra.Command {
+	f := &durabilityFlags{}
+	c := &cobra.Command{
+		Use: "durability", Short: "Pull the plug of a virtual machine and see whether what it acknowledged is still there",
+		Long: `Serve a micro-VM's disk, let programs in it write and flush, pull the plug at a random moment, boot again, and look for
+every record that was acknowledged before. Each class of promise gets a verdict: DISPROVED with the record that was lost,
+NOT DISPROVED with the number of cuts and the bound that follows, or UNTESTED. There is no word for safe.
+
+Two controls frame the test: with cache=unsafe, which ignores flushes, every cut must lose records, or the test has no
+power; where flushes are passed on, no cut may, or the test is not sound.
+
+Classes: ` + strings.Join(classNames(), ", ") + `.
+Faults, in turn: drop (what was not flushed is gone), reorder (a random part of it is there), tear (writes are torn between
+sectors).`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.durability(c.Context(), f) },
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.env, "env", "e", "", "the environment: vm=qemu?cache=none")
+	fl.IntVar(&f.cuts, "cuts", 20, "how often to pull the plug")
+	fl.IntVar(&f.control, "control", 2, "cuts of each control")
+	fl.StringSliceVar(&f.classes, "classes", nil, "classes to test [all]")
+	fl.StringSliceVar(&f.faults, "faults", nil, "faults, in turn [drop,reorder,tear]")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of the moments, the faults and the data [random]")
+	fl.StringVarP(&f.out, "out", "o", "", "keep the ledger and the result in this folder, which must be new")
+	fl.StringVar(&f.format, "format", "text", "text or json")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the result")
+	return c
+}
+
+func classNames() []string {
+	names := []string{}
+	for _, c := range work.Classes() {
+		names = append(names, c.String())
+	}
+	return names
+}
+
+// options checks the flags.
+func (a *app) durabilityOptions(f *durabilityFlags) (o durability.Options, err error) {
+	if f.format != "text" && f.format != "json" {
+		return o, usagef("--format %q is not one of text, json", f.format)
+	}
+	if o.Spec, err = env.ParseSpec(cmp.Or(f.env, "vm=qemu")); err != nil {
+		return o, usageError{err}
+	}
+	if err := a.drivers.Check(o.Spec); err != nil {
+		return o, usageError{err}
+	}
+	if o.Spec.Get("disk", "") != "" {
+		return o, usagef("disk=%s: the disk of this test is one that tare serves itself; leave the setting out", o.Spec.Get("disk", ""))
+	}
+	info, _ := a.drivers.Lookup(o.Spec.Driver)
+	o.Driver, o.Cuts, o.Control, o.Seed = info.Driver, f.cuts, f.control, f.seed
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	if len(f.classes) == 0 {
+		f.classes = classNames()
+	}
+	for _, name := range f.classes {
+		c, err := work.ParseClass(name)
+		if err != nil {
+			return o, usagef("--classes: %w", err)
+		}
+		o.Classes = append(o.Classes, c)
+	}
+	if len(f.faults) == 0 {
+		o.Faults = nbd.Faults()
+	}
+	for _, name := range f.faults {
+		fault, err := nbd.ParseFault(name)
+		if err != nil {
+			return o, usagef("--faults: %w", err)
+		}
+		o.Faults = append(o.Faults, fault)
+	}
+	if err := o.Check(); err != nil {
+		return o, usageError{err}
+	}
+	return o, nil
+}
+
+func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
+	o, err := a.durabilityOptions(f)
+	if err != nil {
+		return err
+	}
+	// Not the result's folder: sockets are made in it, whose paths must be short.
+	dir, err := os.MkdirTemp("", "tare-cut-")
+	if err != nil {
+		return fmt.Errorf("make a directory to work in: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	out := f.out
+	if out == "" {
+		out = filepath.Join(dir, "result")
+	}
+	if err := os.Mkdir(out, 0o755); err != nil {
+		return fmt.Errorf("make folder for the result: %w; name one with -o that does not exist yet", err)
+	}
+	store := deploy.NewStore(filepath.Join(dir, "agents"))
+	defer store.Close()
+	o.Agents, o.RunID, o.Dir, o.Log = store, newRunID(), dir, a.log.With("env", o.Spec.Name)
+	if !f.quiet {
+		o.Told = a.durabilityProgress
+	}
+	ledger, err := durability.CreateLedger(filepath.Join(out, "ledger.ndjson"))
+	if err != nil {
+		return err
+	}
+	r, err := durability.Pull(ctx, o, ledger)
+	err = errors.Join(err, ledger.Close())
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	b = append(b, '\n')
+	if err := os.WriteFile(filepath.Join(out, "durability.json"), b, 0o644); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	if f.format == "json" {
+		_, err = a.out.Write(b)
+	} else {
+		err = a.durabilityReport(r)
+	}
+	if err == nil && (!r.Power || !r.Sound) {
+		return codeError{exitFailed}
+	}
+	return err
+}
+
+func (a *app) durabilityProgress(p *durability.Pulled) {
+	fmt.Fprintf(a.err, "cut %3d  %-16s cache=%-12s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes were not flushed; cycle %4.1f s\n",
+		p.Number, p.Target, p.Cache, p.Cut.Fault, p.After, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
+}
+
+// durabilityReport prints the verdicts.
+func (a *app) durabilityReport(r *durability.Result) error {
+	tw := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, "what was promised\tverdict\tcuts\tacknowledged\tlost\tthereof torn\trolled back\tout of order")
+	for i := range r.Rows {
+		w := &r.Rows[i]
+		verdict := w.Verdict
+		switch {
+		case w.Verdict == record.NotDisproved:
+			verdict += fmt.Sprintf(" (bound %.2g)", w.Bound)
+		case w.Verdict == record.Disproved && !w.Promised:
+			verdict = "lost, and not promised"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", w.Doc, verdict, w.Cuts, w.Acknowledged, w.Lost, w.Torn, w.RolledBack, w.Reordered)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	if r.Power && r.Sound {
+		fmt.Fprintln(a.out, "Controls: with flushes ignored every cut lost records, with flushes passed on none did.")
+	}
+	fmt.Fprintf(a.out, "%s: %s\n", r.Verdict.Verdict, r.Verdict.Text)
+	if r.Verdict.Layer != "" {
+		fmt.Fprintf(a.out, "Tested down to %s.\n", r.Verdict.Layer)
+	}
+	for _, e := range r.Verdict.Evidence {
+		fmt.Fprintf(a.out, "  %s\n", e)
+	}
+	longest := 0.0
+	for i := range r.Pulls {
+		longest = max(longest, r.Pulls[i].Took)
+	}
+	_, err := fmt.Fprintf(a.out, "%d cuts, the longest cycle %v; seed %d\n", len(r.Pulls), time.Duration(longest*float64(time.Second)).Round(100*time.Millisecond), r.Seed)
+	return err
+}
