@@ -52,16 +52,14 @@ The exit code is 1 when an image cannot be read or is damaged; the others are lo
 			return errors.Join(errs...)
 		},
 	}
-	c.Flags().StringVar(&format, "format", "text", "text, or json: one document for each image, in a row")
+	c.Flags().StringVar(&format, "format", "text", "text, or json: one document for each image, on a line of its own")
 	c.Flags().BoolVar(&full, "full", false, "read all data to count zeros, instead of samples")
 	return c
 }
 
 func (a *app) writeDisk(r *disk.Report, format string, another bool) error {
 	if format == "json" {
-		e := json.NewEncoder(a.out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return json.NewEncoder(a.out).Encode(r)
 	}
 	if another {
 		if _, err := fmt.Fprintln(a.out); err != nil {

@@ -248,6 +248,14 @@ func (c *Chain) At(off int64) (Run, error) {
 		return Run{}, fmt.Errorf("look up %d: the disk has %d bytes", off, c.Size())
 	}
 	length := c.Size() - off
+	if len(c.layers) == 1 { // nothing is asked for twice, so nothing need be remembered
+		r, err := c.layers[0].m.at(off)
+		if err != nil {
+			return Run{}, fmt.Errorf("look up %d in %s: %w", off, c.layers[0].info.Path, err)
+		}
+		r.Length = min(r.Length, length)
+		return r, nil
+	}
 	for depth, l := range c.layers {
 		if off >= l.info.Size { // a parent may be smaller than its child
 			return Run{Offset: off, Length: length, Depth: depth}, nil
