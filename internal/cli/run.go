@@ -203,6 +203,9 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 
 // resume goes on with an interrupted run.
 func (a *app) resume(ctx context.Context, f *runFlags) error {
+	if info, err := os.Stat(f.resume); err == nil && info.Mode().IsRegular() {
+		return usagef("--resume: %s is one file, and a run goes on in a folder: tare bundle unpack %s", f.resume, quoteArg(f.resume))
+	}
 	w, b, err := bundle.Resume(f.resume)
 	if err != nil {
 		return err
