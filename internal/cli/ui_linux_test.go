@@ -52,6 +52,10 @@ func TestLivePage(t *testing.T) {
 	if chromium.Eval[bool](tab, `document.cookie !== ""`) {
 		t.Error("a script can read the cookie")
 	}
+	tab.Shoot("live-top", false)
+	if chromium.Eval[bool](tab, `document.querySelector("#report .unfinished").checkVisibility()`) {
+		t.Error("the page says of a run that goes on that it did not finish")
+	}
 	first := chromium.Eval[string](tab, `document.querySelector("#report .meta").textContent`)
 	// What the reader opened stays open, what they chose stays chosen, and the keyboard stays where it is.
 	chromium.Eval[any](tab, `(() => { const o = document.getElementById("pick-order"); o.value = "cost"; o.dispatchEvent(new Event("change")); o.focus(); document.querySelector('[data-workload]').open = true; document.querySelector('[data-workload]').scrollIntoView({behavior: "instant"}); })()`)

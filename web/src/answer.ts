@@ -62,7 +62,7 @@ export function answer(m: Model): HTMLElement {
   return h("section", { id: "answer", "aria-labelledby": "answer-title" },
     h("h2", { id: "answer-title", class: "unseen" }, "The answer"),
     blocks, h("p", { class: m.rebasedNow ? "note recomputed" : "note" }, note),
-    !run.finished && h("p", { class: "note alert" }, "This run did not finish; the report shows what there is."));
+    !run.finished && h("p", { class: "note alert unfinished" }, "This run did not finish; the report shows what there is."));
 }
 
 /** Begins a sentence with a capital, unless it begins with a name. */

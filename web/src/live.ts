@@ -103,6 +103,7 @@ export function follow(root: HTMLElement, format: number, show: Show): void {
     const next = JSON.stringify([last, said, paused, version > 0]);
     if (next === shown) return;
     shown = next;
+    bar.className = over(last) || said ? "" : "running";
     redraw(bar, () => replace(bar, panel(last, said, model && (model.data.looks ?? []), paused, () => { paused = !paused; paint(); if (!paused) void ask(); })));
     document.title = over(last) ? "over · tare" : `${Math.round(100 * (done(last) ?? 0))} % · tare`;
   };
