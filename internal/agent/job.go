@@ -41,7 +41,7 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 	}
 	// Without a directory the worker decides: only kinds that touch files need one.
 	dir, noDir := a.room(job.Root).cell(job.Cell)
-	home := ""
+	home := dir
 	if job.Root != "" {
 		home, _ = a.room("").cell(job.Cell) // what needs it says so
 	}

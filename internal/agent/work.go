@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +47,7 @@ func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) 
 	if err != nil {
 		return 1
 	}
-	w := &worker{kinds: kinds, dir: dir, home: cmp.Or(home, dir), out: wire.NewWriter(out), trial: f.Trial, passed: make(chan struct{}, 1), request: f}
+	w := &worker{kinds: kinds, dir: dir, home: home, out: wire.NewWriter(out), trial: f.Trial, passed: make(chan struct{}, 1), request: f}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	orphaned := make(chan struct{})

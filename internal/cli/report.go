@@ -20,6 +20,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var o printOptions
 	var strict bool
 	var fail failIf
+	var more restate
 	c := &cobra.Command{
 		Use: "report BUNDLE", Short: "Show what a bundle says: a table, a page, a workbook, raw data, a chart",
 		Long: "Show what a bundle says. Verdicts are computed again from the raw trials.\n\n" + formatTable() + `
@@ -38,6 +39,9 @@ all.`,
 				return usagef("--format %s is not text, and standard output is a terminal: name a file with -o", format)
 			}
 			if err := fail.parse(); err != nil {
+				return err
+			}
+			if err := more.parse(); err != nil {
 				return err
 			}
 			in, err := a.folder(args[0])
@@ -62,6 +66,9 @@ all.`,
 			if err != nil {
 				return err
 			}
+			if err := a.restated(&more, r, written, out == "" && format == "text"); err != nil {
+				return err
+			}
 			a.tell(outcomes)
 			return ending(outcomes, strict, conclusive(r))
 		},
@@ -70,6 +77,7 @@ all.`,
 	c.Flags().StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
 	c.Flags().BoolVar(&strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be told")
 	fail.flag(c)
+	more.flag(c)
 	c.Flags().BoolVar(&o.ascii, "ascii", false, "ASCII characters only")
 	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only those that decide, and all that is known of the targets")
 	return c

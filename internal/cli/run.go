@@ -44,6 +44,7 @@ type runFlags struct {
 	ascii   bool
 	details bool
 	failIf  failIf
+	more    restate
 	ui      uiFlags
 }
 
@@ -120,6 +121,7 @@ to those of the plan, or select from them where all are bare names that the plan
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
 	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be told")
 	f.failIf.flag(c)
+	f.more.flag(c)
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
 	fl.BoolVar(&f.details, "details", false, "show every metric, not only those that decide")
 	return c
@@ -185,6 +187,9 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 	if err := a.checkFailIf(&f.failIf, p); err != nil {
 		return err
 	}
+	if err := f.more.check(p); err != nil {
+		return err
+	}
 	a.forecast(a.err, p, f.dryRun || !f.quiet)
 	if f.dryRun {
 		return nil
@@ -212,6 +217,10 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 	}
 	p := b.Plan
 	if err := a.checkFailIf(&f.failIf, p); err != nil {
+		w.Close()
+		return err
+	}
+	if err := f.more.check(p); err != nil {
 		w.Close()
 		return err
 	}
@@ -243,6 +252,14 @@ type session struct {
 	inject map[string]float64
 }
 
+// recorded has what the flags say of the environments' price and power written to the bundle.
+func (s session) recorded(o schedule.Opener) schedule.Opener {
+	if s.flags == nil {
+		return o
+	}
+	return s.flags.more.record(o)
+}
+
 func (a *app) carryOut(ctx context.Context, s session) (err error) {
 	began := time.Now()
 	result, runErr := a.execute(ctx, s)
@@ -262,6 +279,9 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 		}
 		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details, gates: gatesOf(outcomes)}); err != nil {
 			return err
+		}
+		if err := s.flags.more.say(a.out, result, s.plan); err != nil && runErr == nil {
+			runErr = err
 		}
 		a.tell(outcomes)
 	}
@@ -289,7 +309,7 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 	defer show.close()
 	c := schedule.Config{
 		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Gate: schedule.NewGate(),
-		Opener: &schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle},
+		Opener: s.recorded(&schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle}),
 		Header: compare.Run{ID: s.runID, Version: version.Version, Build: version.Build},
 		Inject: s.inject, Events: show.event, Log: a.log,
 	}

@@ -81,7 +81,8 @@ func rsyncConfig(folder, dir string, root bool) (string, error) {
 
 // rsyncCommand fills dir from the daemon at a host's port.
 func (j *job) rsyncCommand(program, host string, port int, password, dir string) []string {
-	a := []string{program, "--archive"}
+	// What the agent works in is no part of the copy and must survive --delete.
+	a := []string{program, "--archive", "--filter=P /tare-*"}
 	for _, o := range []struct{ setting, option string }{
 		{"delete", "--delete"}, {"compress", "--compress"}, {"copy_links", "--copy-links"}, {"whole_file", "--whole-file"}, {"checksum", "--checksum"},
 	} {
