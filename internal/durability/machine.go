@@ -43,7 +43,7 @@ type machine struct {
 	file  *bridge
 	env   env.Env
 	agent *deploy.Session
-	boots int
+	dir   string // of this boot
 }
 
 // format makes a fresh disk.
@@ -70,16 +70,16 @@ func (m *machine) format(ctx context.Context) error {
 
 // boot serves the disk and boots the machine with it.
 func (m *machine) boot(ctx context.Context) (err error) {
-	m.boots++
 	ctx, cancel := context.WithTimeout(ctx, bootTime)
 	defer cancel()
-	dir := filepath.Join(m.Dir, fmt.Sprintf("boot-%s-%d", m.cache, m.boots))
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	dir, err := os.MkdirTemp(m.Dir, "boot-")
+	if err != nil {
 		return fmt.Errorf("boot: %w", err)
 	}
+	m.dir = dir
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, m.close(), os.RemoveAll(dir))
+			err = errors.Join(err, m.close())
 		}
 	}()
 	socket := filepath.Join(dir, "disk")
@@ -129,6 +129,10 @@ func (m *machine) close() error {
 	if m.disk != nil {
 		errs = append(errs, m.disk.Close())
 	}
+	if m.dir != "" {
+		errs = append(errs, os.RemoveAll(m.dir))
+	}
+	m.dir = ""
 	m.env, m.agent, m.file, m.disk = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
