@@ -259,7 +259,8 @@ var (
 func TestDocsCodes(t *testing.T) {
 	said := map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "env"+string(filepath.Separator)) {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "env"+string(filepath.Separator)) ||
+			strings.HasPrefix(path, "disk"+string(filepath.Separator)) { // docs/disks.md explains what the doctor says
 			return err
 		}
 		src, err := os.ReadFile(path)

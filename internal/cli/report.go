@@ -102,14 +102,9 @@ func formatOf(name string) string {
 	return "text"
 }
 
-// load reads a bundle and computes its result from the raw trials. What is damaged is said on standard error; the
-// readable part is still reported.
-func (a *app) load(dir string) (*compare.Result, error) {
-	r, _, _, err := a.loadAll(dir)
-	return r, err
-}
-
-// loadAll is load with what the result was computed from: the raw trials, and the plan as it is written down.
+// loadAll reads a bundle and computes its result from the raw trials. What is damaged is said on standard error; the
+// readable part is still reported. It also returns what the result was computed from: the raw trials, and the plan as it
+// is written down.
 func (a *app) loadAll(dir string) (*compare.Result, []record.Trial, []byte, error) {
 	b, err := bundle.Open(dir)
 	if err != nil {

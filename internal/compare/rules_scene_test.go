@@ -18,7 +18,6 @@ type scene struct {
 	targets []string // the first is the baseline; "vm:9p" is a mount in vm
 	work    []plan.Workload
 	cost    map[string]float64                    // true cost by "workload target"; 1 where nothing is said
-	env     func(name string) record.Facts        // inside and outside, as tweak leaves them
 	tweak   func(*record.Environment)             // last word on each environment
 	trial   func(*record.Trial)                   // last word on each trial
 	base    func(workload, metric string) float64 // the baseline's figure; 100 where nothing is said

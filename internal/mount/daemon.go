@@ -46,16 +46,6 @@ func launch(argv []string, log string, change func(*proc.Cmd)) (*daemon, error) 
 	return d, nil
 }
 
-// start is launch for a server that lives as long as the job's mount.
-func (j *job) start(argv []string, log string) (*daemon, error) {
-	d, err := launch(argv, log, nil)
-	if err != nil {
-		return nil, err
-	}
-	j.undo = append(j.undo, func() error { d.close(); return nil })
-	return d, nil
-}
-
 // finalError is an answer that waiting does not change.
 type finalError struct{ error }
 

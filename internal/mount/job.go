@@ -154,7 +154,7 @@ func checkGuestDir(v string) error {
 	}
 	for _, own := range []string{"/", "/dev", "/proc", "/sys", layout.Modules, layout.Scratch, layout.Init} {
 		if v == own || own != "/" && own != layout.Scratch && strings.HasPrefix(v, own+"/") {
-			return fmt.Errorf("%s is the guest's own; use %s/...", v, layout.Mounts)
+			return fmt.Errorf("%s is the guest's own; use a folder below %s", v, layout.Mounts)
 		}
 	}
 	return nil

@@ -248,6 +248,7 @@ func TestSMBServes(t *testing.T) {
 }
 
 func TestNFSServes(t *testing.T) {
+	others := len(naming(t, "rpcbind")) // the machine's own
 	needRoot(t)
 	need(t, nfsRemedy, "ganesha.nfsd", "rpcbind")
 	for name, settings := range map[string]map[string]string{
@@ -264,12 +265,12 @@ func TestNFSServes(t *testing.T) {
 			if (s.Refused != nil) != (s.Mount.Settings["proto"] == "udp") {
 				t.Errorf("refused: %v", s.Refused)
 			}
-			if found := naming(t, "rpcbind"); len(found) != 1 {
+			if found := naming(t, "rpcbind"); len(found) != others+1 {
 				t.Errorf("the private rpcbind: %q", found)
 			}
 		})
 	}
-	if found := naming(t, "rpcbind"); len(found) != 0 {
+	if found := naming(t, "rpcbind"); len(found) > others {
 		t.Errorf("left: %q", found)
 	}
 }

@@ -103,7 +103,7 @@ func worthWorkload(r *compare.Result, p *plan.Plan, asked string) (string, error
 	case asked != "" && slices.Contains(timed, asked):
 		return asked, nil
 	case len(timed) == 0:
-		return "", errors.New("worth: no workload of this run says how long a use takes; measure the work you wait for with -w command:command=...")
+		return "", errors.New("worth: no workload of this run says how long a use takes; measure the work you wait for with -w command:command=COMMAND")
 	case asked != "":
 		return "", fmt.Errorf("worth: no workload %q says how long a use takes; those that do: %s", asked, strings.Join(timed, ", "))
 	}

@@ -40,7 +40,6 @@ type forest struct {
 	axis    logAxis
 	margin  float64
 	used    [signs]bool
-	height  float64
 	answers []string
 }
 

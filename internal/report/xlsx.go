@@ -50,8 +50,8 @@ type workbook struct {
 	taken map[string]bool // sheet names in lower case, as Excel compares them
 	err   error
 
-	title, head, label, ratio, figure, wrap, differs, verdict int // styles
-	colours                                                   map[string]int
+	title, head, label, ratio, figure, wrap, differs int // styles
+	colours                                          map[string]int
 }
 
 func (b *workbook) styles() {

@@ -25,6 +25,7 @@ func steady(w io.Writer, book []byte) error {
 	out := zip.NewWriter(w)
 	for _, f := range r.File {
 		h := f.FileHeader
+		//lint:ignore SA1019 Modified would write a field of its own beside them, and copying raw writes these.
 		h.ModifiedDate, h.ModifiedTime = 1<<5|1, 0 // 1 January 1980, the first day of the format
 		if f.Name == contentTypes {
 			err = copySorted(out, f, h)
@@ -68,6 +69,7 @@ func copySorted(out *zip.Writer, f *zip.File, h zip.FileHeader) error {
 		sorted = sorted[1:]
 		return next
 	})
+	//lint:ignore SA1019 as above
 	to, err := out.CreateHeader(&zip.FileHeader{Name: h.Name, Method: zip.Deflate, ModifiedDate: h.ModifiedDate, ModifiedTime: h.ModifiedTime})
 	if err != nil {
 		return err

@@ -22,8 +22,7 @@ import (
 // share is one of Options.Mounts on its way into the machine.
 type share struct {
 	spec   env.Spec
-	served              // without a Served when err is set
-	files  []guest.File // programs that the guest needs for it
+	served // without a Served when err is set
 	err    *env.OpenError
 }
 

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,6 +179,6 @@ func TestExactCalls(t *testing.T) {
 		t.Errorf("512 reads through the ring are %d pread64", n)
 	}
 	if n := count(engineRing, "io_uring_enter"); n < 16 || n > 512 {
-		t.Errorf("512 reads with 32 in flight are %d io_uring_enter, want %s", n, fmt.Sprint("16 to 512"))
+		t.Errorf("512 reads with 32 in flight are %d io_uring_enter, want 16 to 512", n)
 	}
 }
