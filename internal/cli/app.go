@@ -124,7 +124,7 @@ Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what is being done")
 	root.AddCommand(
 		a.runCommand(), a.reportCommand(), a.verifyCommand(), a.listCommand(), a.doctorCommand(), a.initCommand(),
-		a.diskCommand(), a.cardCommand(),
+		a.diskCommand(), a.cardCommand(), a.durabilityCommand(),
 		a.selftestCommand(), a.guestCommand(), a.cleanCommand(), a.versionCommand(), a.iozoneCommand(),
 		a.compareCommand(), a.rerunCommand(), a.historyCommand(), a.bundleCommand(), a.manCommand(),
 	)
