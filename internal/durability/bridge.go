@@ -36,9 +36,11 @@ func openBridge(ctx context.Context, dir, socket string) (*bridge, error) {
 	// Not bound by ctx, which is that of the boot; it dies with tare.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	b.end = end
-	b.daemon, err = proc.Start(proc.Command(life, program,
+	cmd := proc.Command(life, program,
 		"--blockdev", "driver=nbd,node-name=disk,server.type=unix,server.path="+socket,
-		"--export", "type=fuse,id=file,node-name=disk,writable=on,mountpoint="+b.path))
+		"--export", "type=fuse,id=file,node-name=disk,writable=on,mountpoint="+b.path)
+	proc.GentleDeath(cmd) // killed outright it would leave a dead mount behind
+	b.daemon, err = proc.Start(cmd)
 	if err != nil {
 		end()
 		return nil, fmt.Errorf("show disk as a file: %w", err)
