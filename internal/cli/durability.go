@@ -18,6 +18,7 @@ import (
 	"tare/internal/deploy"
 	"tare/internal/durability"
 	"tare/internal/env"
+	"tare/internal/env/leftover"
 	"tare/internal/nbd"
 	"tare/internal/record"
 	work "tare/internal/workload/durability"
@@ -125,11 +126,11 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 		return err
 	}
 	// Not the result's folder: sockets are made in it, whose paths must be short.
-	dir, err := os.MkdirTemp("", "tare-cut-")
+	dir, release, err := leftover.New("", newRunID())
 	if err != nil {
 		return fmt.Errorf("make a directory to work in: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, release()) }()
 	out := f.out
 	if out == "" {
 		out = filepath.Join(dir, "result")

@@ -94,9 +94,8 @@ func (m *machine) boot(ctx context.Context) (err error) {
 	if m.file, err = openBridge(ctx, dir, socket); err != nil {
 		return err
 	}
-	spec.Settings["disk"] = "file://" + m.file.path
 	spec.Settings["cache"] = m.cache
-	if m.env, err = m.Driver.Open(ctx, env.Options{Spec: spec, RunID: m.RunID, Dir: dir, Agents: m.Agents, Log: m.Log}); err != nil {
+	if m.env, err = m.Driver.Open(ctx, env.Options{Spec: spec, Scratch: m.file.path, RunID: m.RunID, Dir: dir, Agents: m.Agents, Log: m.Log}); err != nil {
 		if o, ok := errors.AsType[*env.OpenError](err); ok && strings.Contains(string(o.Evidence), "mount scratch disk") {
 			return &UnmountableError{err}
 		}

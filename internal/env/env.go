@@ -97,6 +97,9 @@ type Options struct {
 	// Dir is an existing private directory on the controller for this environment's files. The caller removes it after
 	// Close.
 	Dir string
+	// Scratch is the path of a disk that the caller serves and that a virtual machine uses as its scratch disk, in the
+	// place of one that the driver makes. It is no setting, because what is on it is written to.
+	Scratch string
 	// Agents gives agent executables.
 	Agents Agents
 	Log    *slog.Logger

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"tare/internal/proc"
@@ -78,16 +77,6 @@ type drive struct {
 	id, serial, path string
 	cache            cacheMode
 	aio              string
-}
-
-// servedDisk is the path in a setting disk=file:///PATH, which is not for users: package durability serves a machine's
-// disk itself, to pull its plug. It is "" for every other value.
-func servedDisk(v string) string {
-	path, ok := strings.CutPrefix(v, "file://")
-	if !ok || !filepath.IsAbs(path) {
-		return ""
-	}
-	return path
 }
 
 // arguments returns the options for a drive on a bus, "pci" or "device". The file is named in JSON, in which a comma in a

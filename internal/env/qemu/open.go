@@ -60,6 +60,9 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	if b.config, err = parse(&b.Spec); err != nil {
 		return nil, err
 	}
+	if b.Scratch != "" {
+		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -102,7 +102,6 @@ func parse(s *env.Spec) (config, error) {
 	c.cpus, _ = parseCPUs(get("cpus", strconv.Itoa(defaultCPUs())))
 	c.memory, _ = parseMemory(get("memory", "1GiB"))
 	c.disk, _ = parseDisk(get("disk", "1GiB"))
-	c.served = servedDisk(c.shown["disk"])
 	if v, ok := s.Settings["boot"]; ok {
 		c.boot, _ = parseBoot(v)
 		c.shown["boot"] = v
@@ -183,9 +182,6 @@ func parseMemory(v string) (int64, error) {
 func parseDisk(v string) (int64, error) {
 	if v == "none" {
 		return 0, nil
-	}
-	if servedDisk(v) != "" {
-		return minDisk, nil
 	}
 	n, err := unit.ParseSize(v)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"tare/internal/workload/command"
 	"tare/internal/workload/cpu"
 	"tare/internal/workload/developer"
+	"tare/internal/workload/durability"
 	"tare/internal/workload/fs"
 	"tare/internal/workload/matrix"
 	"tare/internal/workload/memory"
@@ -18,7 +19,7 @@ func Kinds() []workload.Kind {
 	var all []workload.Kind
 	seen := map[string]bool{}
 	for _, kinds := range [][]workload.Kind{
-		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), command.Kinds(), null.Kinds(),
+		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), durability.Kinds(), command.Kinds(), null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {
