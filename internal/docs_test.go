@@ -75,7 +75,7 @@ func (b *block) mark(word string) (string, bool) {
 var (
 	fenceRE   = regexp.MustCompile("^( *)(```+)([a-z]*)$")
 	commentRE = regexp.MustCompile(`^ *<!-- (.*) -->$`)
-	markRE    = regexp.MustCompile(`^(shape|exit [1-9]|needs qemu|not run: .{10,}|file [a-z0-9.-]+|compile internal/[a-z/_]+\.go|part|report|trial|manifest)$`)
+	markRE    = regexp.MustCompile(`^(shape|example|exit [1-9]|needs qemu|not run: .{10,}|file [a-z0-9.-]+|compile internal/[a-z/_]+\.go|part|report|trial|manifest)$`)
 )
 
 // blocks takes a document apart. What it cannot take apart is an error: a block that is not seen is not tested.
