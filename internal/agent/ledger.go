@@ -26,23 +26,33 @@ func (a *server) ledger(ctx context.Context, f wire.Frame) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done := make(chan error, 1)
+	var failed error
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		if l.Find {
-			done <- a.find(&l, classes, f.Trial)
+			failed = a.find(&l, classes, f.Trial)
 		} else {
-			done <- a.write(ctx, &l, classes, f.Trial)
+			failed = a.write(ctx, &l, classes, f.Trial)
 		}
 	}()
+	if gone := a.attend(done, cancel, "records are being written"); gone != nil {
+		return gone
+	}
+	if failed != nil {
+		return a.refuse(f, "ledger", failed.Error())
+	}
+	return a.out.Mark(wire.TypeLedger, f.Trial)
+}
+
+// attend answers what the controller sends while the agent is busy, until done is closed. It cancels the work when asked,
+// and when there is nobody left to answer; then it waits for its end, because its directory is closed next.
+func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy string) (gone error) {
 	for {
 		select {
-		case err := <-done:
-			if err != nil {
-				return a.refuse(f, "ledger", err.Error())
-			}
-			return a.out.Mark(wire.TypeLedger, f.Trial)
+		case <-done:
+			return nil
 		case next := <-a.requests:
-			var gone error
 			switch {
 			case next.err != nil:
 				gone = next.err
@@ -54,7 +64,7 @@ func (a *server) ledger(ctx context.Context, f wire.Frame) error {
 				a.leaving, a.byeTrial = true, next.frame.Trial
 				cancel()
 			default:
-				gone = a.refuse(next.frame, "refused", "records are being written; an agent serves one request at a time")
+				gone = a.refuse(next.frame, "refused", busy+"; an agent serves one request at a time")
 			}
 			if gone != nil {
 				cancel()

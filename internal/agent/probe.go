@@ -40,42 +40,19 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	if r.Op == probe.Begin {
 		room = a.room(r.Root)
 	}
-	done := make(chan probed, 1)
+	var got probed
+	done := make(chan struct{})
 	go func() {
-		reply, err := a.probes.do(ctx, &r, room)
-		done <- probed{reply, err}
+		defer close(done)
+		got.reply, got.err = a.probes.do(ctx, &r, room)
 	}()
-	requests := a.requests
-	for {
-		select {
-		case got := <-done:
-			if got.err != nil {
-				return a.refuse(f, "probe", got.err.Error())
-			}
-			return a.out.JSON(wire.TypeProbe, f.Trial, got.reply)
-		case next := <-requests:
-			var gone error
-			switch {
-			case next.err != nil:
-				gone = next.err
-			case next.frame.Type == wire.TypePing:
-				gone = a.pong(next.frame)
-			case next.frame.Type == wire.TypeCancel:
-				cancel()
-			case next.frame.Type == wire.TypeBye:
-				a.leaving, a.byeTrial = true, next.frame.Trial
-				cancel()
-			default:
-				gone = a.refuse(next.frame, "refused", "files are being tried out; an agent serves one request at a time")
-			}
-			if gone != nil {
-				// The directory is closed next, so the operation has to be over, or known to be stuck.
-				cancel()
-				<-done
-				return gone
-			}
-		}
+	if gone := a.attend(done, cancel, "files are being tried out"); gone != nil {
+		return gone
 	}
+	if got.err != nil {
+		return a.refuse(f, "probe", got.err.Error())
+	}
+	return a.out.JSON(wire.TypeProbe, f.Trial, got.reply)
 }
 
 // do serves the operations that a box cannot, because it is not there before or after them.

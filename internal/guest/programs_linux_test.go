@@ -28,6 +28,9 @@ func realPrograms(t *testing.T) []string {
 		paths = append(paths, p)
 	}
 	if len(paths) == 0 {
+		if os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatal("none of sshfs, ssh and rsync is installed, and TARE_REQUIRE is set")
+		}
 		t.Skip("none of sshfs, ssh and rsync is installed")
 	}
 	return paths
