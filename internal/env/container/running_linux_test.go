@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/deploy"
 	"tare/internal/env"
 	"tare/internal/env/container/dockertest"
 )
@@ -74,9 +75,10 @@ func inside(t *testing.T, e engine, name, image, user string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not before it speaks: Podman attaches an agent's input after starting it, and one whose client dies between the two
-	// waits for ever. That agent is for `tare clean`.
-	if _, err := agent.Read(make([]byte, 1)); err != nil {
+	// Not before it has said all and waits: conmon (seen in 2.1.6, conn_sock.c) frees a client's record when a write to it fails,
+	// then looks into it to learn whether to close the input, and so leaves an agent waiting that wrote when its client
+	// died. That agent is for `tare clean`.
+	if _, err := deploy.Connect(t.Context(), agent, o.RunID); err != nil {
 		t.Fatal(err)
 	}
 	if err := agent.(*stream).Kill(); err != nil {
