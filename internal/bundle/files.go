@@ -40,17 +40,44 @@ func writeSync(f *os.File, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// digests reads every file of the bundle but the manifest, as a stream, in the order of their paths.
-func digests(root *os.Root) ([]File, error) {
-	names := []string{PlanFile, EnvironmentsFile, TrialsFile}
+// evidenceNames are the paths below the evidence folder in their order, also those that tare never gives.
+func evidenceNames(root *os.Root) ([]string, error) {
 	entries, err := fs.ReadDir(root.FS(), EvidenceDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	var names []string
 	for _, e := range entries {
 		names = append(names, EvidenceDir+"/"+e.Name())
 	}
+	return names, nil
+}
+
+// evidenceFiles are evidenceNames, all of which are files that a bundle has.
+func evidenceFiles(root *os.Root) ([]string, error) {
+	names, err := evidenceNames(root)
+	for _, name := range names {
+		if !validPath(name) {
+			return nil, fmt.Errorf("%.60q is no file of a bundle", name)
+		}
+	}
+	return names, err
+}
+
+// fileNames are the paths of every file of the bundle but the manifest, in their order.
+func fileNames(root *os.Root) ([]string, error) {
+	names, err := evidenceNames(root)
+	names = append(names, PlanFile, EnvironmentsFile, TrialsFile)
 	slices.Sort(names)
+	return names, err
+}
+
+// digests reads every file of the bundle but the manifest, as a stream, in the order of their paths.
+func digests(root *os.Root) ([]File, error) {
+	names, err := fileNames(root)
+	if err != nil {
+		return nil, err
+	}
 	var files []File
 	for _, name := range names {
 		f, err := digest(root, name)

@@ -116,23 +116,6 @@ func writeArchive(w io.Writer, root *os.Root, m *Manifest) error {
 	return errors.Join(t.Close(), z.Close())
 }
 
-// evidenceFiles are the paths below the evidence folder in the order of their names.
-func evidenceFiles(root *os.Root) ([]string, error) {
-	entries, err := fs.ReadDir(root.FS(), EvidenceDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		name := EvidenceDir + "/" + e.Name()
-		if !validPath(name) {
-			return nil, fmt.Errorf("%.60q is no file of a bundle", name)
-		}
-		names = append(names, name)
-	}
-	return names, nil
-}
-
 // flushEvery is how much of a file is compressed together. What comes before the block in which an archive was cut short
 // can be read.
 const flushEvery = 32 << 10

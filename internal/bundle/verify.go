@@ -186,13 +186,13 @@ func (r *Report) files(root *os.Root, m *Manifest) {
 			r.add(want.Path, 0, "its content is not what it was when the run ended")
 		}
 	}
-	now, err := digests(root)
+	names, err := fileNames(root)
 	if err != nil {
 		r.add(EvidenceDir, 0, "%v", err)
 	}
-	for _, f := range now {
-		if !listed[f.Path] {
-			r.add(f.Path, 0, "it was not there when the run ended")
+	for _, name := range names {
+		if !listed[name] {
+			r.add(name, 0, "it was not there when the run ended")
 		}
 	}
 }

@@ -133,15 +133,15 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 	if len(texts) == 0 {
 		return
 	}
+	mounts := d.mountsMeant(texts, r.t)
 	var selected []Environment
 	given := map[string]bool{}
 	for _, text := range texts {
-		e, ok := d.Environment(text)
-		if ok {
-			selected = append(selected, *e)
-		}
+		// What the plan has is meant by its whole name: vm and vm:9p are two.
 		name := text
-		if s, err := env.ParseSpec(text); err == nil {
+		if e, ok := d.Environment(text); ok {
+			selected = append(selected, *e)
+		} else if s, err := env.ParseSpec(text); err == nil && !mounts[text] {
 			name = s.Name
 		}
 		if given[name] {
@@ -162,13 +162,41 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 		return
 	}
 	for _, text := range texts {
-		if _, ok := d.Environment(text); !ok {
+		switch _, ok := d.Environment(text); {
+		case ok:
+		case mounts[text]:
+			r.p.add(pos{file: "-e " + text}, "the plan has no mount of that name; -m %s adds one", text)
+		default:
 			d.addEnvironment(r, text, pos{file: "-e " + text})
 		}
 	}
 	if len(d.Environments) > maxEnvironments {
 		r.p.add(pos{file: "-e"}, "%d environments are more than %d", len(d.Environments), maxEnvironments)
 	}
+}
+
+// mountsMeant are the values of -e that read as mounts which the plan does not have: what stands before the colon is an
+// environment of the plan or of the command line, and no driver.
+func (d *draft) mountsMeant(texts []string, t *Tables) map[string]bool {
+	given := map[string]bool{}
+	for _, text := range texts {
+		if s, err := env.ParseSpec(text); err == nil {
+			if _, ok := t.Drivers.Lookup(s.Driver); ok {
+				given[s.Name] = true
+			}
+		}
+	}
+	meant := map[string]bool{}
+	for _, text := range texts {
+		of, _, ok := env.CutMount(text)
+		if _, planned := d.Environment(text); !ok || planned {
+			continue
+		}
+		_, driver := t.Drivers.Lookup(of)
+		_, environment := d.Environment(of)
+		meant[text] = !driver && (environment || given[of])
+	}
+	return meant
 }
 
 // withHosts adds to a selection the environments that selected mounts are in.

@@ -138,6 +138,8 @@ func TestFlagMistakes(t *testing.T) {
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qmeu"}}, `-e vm=qmeu: environment vm: no driver is called "qmeu"`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?x"}}, `-e vm=qemu?x: environment "vm=qemu?x": "x" is not key=value`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "host"}}, `-e host: environment host is given twice`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "vm:9p", "vm=qemu"}}, `-e vm:9p: the plan has no mount of that name; -m vm:9p adds one`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qmu:9p"}}, `-e qmu:9p: environment qmu: no driver is called "qmu"`},
 		{Flags{Workloads: []string{"cpu.prime"}, Baseline: "box"}, `-b box: baseline "box" is not among the environments`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qemu"}, Blocks: 3}, `--blocks: 3 blocks cannot reach a verdict: 6 are needed`},
 		{Flags{Workloads: []string{"cpu.prime"}, Blocks: -3}, `--blocks: expected a whole number`},

@@ -109,6 +109,10 @@ func TestMountsOfTheCommandLine(t *testing.T) {
 	if n := len(p.Mounts("vm")); n != 2 || p.Environments[3].Name != "vm:l" {
 		t.Errorf("%+v", p.Environments)
 	}
+	both, err := FromFlags(p, Flags{Environments: []string{"host", "vm", "vm:l"}}, mountTables())
+	if err != nil || strings.Join(names(both), " ") != "host vm vm:l" {
+		t.Errorf("an environment and a mount in it are selected: %v, %v", both, err)
+	}
 	only, err := FromFlags(p, Flags{Environments: []string{"vm:l", "host"}}, mountTables())
 	if err != nil {
 		t.Fatal(err)

@@ -58,9 +58,9 @@ func Format(value float64, unit string) string {
 
 // inScale writes v, given in the family's base unit, in the largest unit that keeps it at 1 or more after rounding.
 func inScale(v float64, scales []scale, suffix string) string {
-	rounded := math.Abs(Round(v, 3))
 	for _, s := range scales {
-		if rounded >= s.factor {
+		// Rounded in the unit it is shown in: 1 GiB in bytes, rounded to three decimal digits, is a little less than 1 GiB.
+		if math.Abs(Round(v/s.factor, 3)) >= 1 {
 			return Number(v/s.factor) + " " + s.name + suffix
 		}
 	}
