@@ -148,19 +148,37 @@ func (l *list) facts(area, where string, a, b *record.Facts) {
 	l.add(area, where, "processor", a.CPU, b.CPU)
 	l.add(area, where, "cores", count(a.Cores), count(b.Cores))
 	l.add(area, where, "threads", count(a.Threads), count(b.Threads))
-	// The clock as told by the system is often that of the moment.
-	if math.Abs(a.MHz-b.MHz) > 0.1*max(a.MHz, b.MHz) {
-		l.add(area, where, "MHz", fmt.Sprintf("%.0f", a.MHz), fmt.Sprintf("%.0f", b.MHz))
-	}
+	// The clock as told by the system is often that of the moment, and what was measured is never twice the same.
+	l.clock(area, where, "MHz", a.MHz, b.MHz, 0.1)
+	l.clock(area, where, "MHz measured", number(a.Extra[measured]), number(b.Extra[measured]), 0.03)
 	l.add(area, where, "memory", unit.Format(float64(a.MemoryBytes), "B"), unit.Format(float64(b.MemoryBytes), "B"))
 	l.add(area, where, "hypervisor", a.Hypervisor, b.Hypervisor)
 	l.add(area, where, "clock source", a.Clock, b.Clock)
 	l.add(area, where, "file system", a.WorkFS, b.WorkFS)
 	for _, k := range keys(a.Extra, b.Extra) {
-		if !slices.Contains(private, k) && !volatile(k) {
+		if k != measured && !slices.Contains(private, k) && !volatile(k) {
 			l.add(area, where, k, a.Extra[k], b.Extra[k])
 		}
 	}
+}
+
+// measured is the clock at which the agent saw its processor run, MHz.
+const measured = "cpu.measured_mhz"
+
+// clock adds two clock rates where both are known and further apart than a share of the larger.
+func (l *list) clock(area, where, name string, a, b, share float64) {
+	if a > 0 && b > 0 && math.Abs(a-b) > share*max(a, b) {
+		l.add(area, where, name, fmt.Sprintf("%.0f", a), fmt.Sprintf("%.0f", b))
+	}
+}
+
+// number reads a fact; 0 for one that is missing or no number.
+func number(s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0
+	}
+	return v
 }
 
 // volatile tells facts that are another at each look.

@@ -11,7 +11,7 @@ import (
 )
 
 // Collect describes the system as seen from this process. workDir is the directory below which file workloads run; it
-// may be empty. It takes milliseconds, stops early when ctx ends, and leaves out what the system does not tell.
+// may be empty. It takes some tens of milliseconds, stops early when ctx ends, and leaves out what the system does not tell.
 func Collect(ctx context.Context, workDir string) record.Facts {
 	c := collector{Facts: record.Facts{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Threads: runtime.NumCPU(), WorkDir: workDir, Extra: map[string]string{},
@@ -32,6 +32,11 @@ func Collect(ctx context.Context, workDir string) record.Facts {
 		c.Hypervisor = c.container // the innermost of the two is where we are
 	}
 	c.Emulated = c.vm == "tcg"
+	if !c.Emulated && ctx.Err() == nil {
+		if mhz := measuredMHz(); mhz > 0 {
+			c.extra("cpu.measured_mhz", strconv.FormatFloat(mhz, 'f', 0, 64))
+		}
+	}
 	if workDir != "" && ctx.Err() == nil {
 		c.workDir(workDir)
 		if n := Free(workDir); n >= 0 {
