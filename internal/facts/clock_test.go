@@ -59,6 +59,7 @@ func TestTheMeasuredClock(t *testing.T) {
 		t.Fatalf("%.0f MHz", mhz)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	f := Collect(ctx, "")
 	told, err := strconv.ParseFloat(f.Extra["cpu.measured_mhz"], 64)
 	if f.Emulated {
