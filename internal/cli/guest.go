@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) guestCommand() *cobra.Command {
-	c := &cobra.Command{Use: "guest", Short: "Get and list kernels for the micro-VM"}
+	c := &cobra.Command{Use: "guest", Short: "Get and list kernels for the micro-VM, build root images"}
 	var arch, flavour string
 	fetch := &cobra.Command{
 		Use: "fetch", Short: "Get a kernel through the distribution's package tool",
@@ -57,6 +57,6 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			return nil
 		},
 	}
-	c.AddCommand(fetch, list)
+	c.AddCommand(fetch, a.guestBuildCommand(), list)
 	return c
 }

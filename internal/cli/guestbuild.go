@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/guest"
+	"tare/internal/rootfs"
+	"tare/internal/unit"
+)
+
+func (a *app) guestBuildCommand() *cobra.Command {
+	o := rootfs.Options{}
+	var size string
+	c := &cobra.Command{
+		Use: "build", Short: "Build a Debian root image for virtual machines",
+		Long: `Build an image of a small Debian system with the packages you name: an ext4 file system in a plain file, made by mmdebstrap
+(or debootstrap) from this machine's own apt sources, and kept in the user's cache. The same suite, packages and size are built
+once; --refresh builds them again. Prints where the image is. Needs root, because the image's files belong to users of its own.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			n, err := unit.ParseSize(size)
+			if err != nil {
+				return usagef("--size: %v", err)
+			}
+			o.Size = n
+			o.Progress = func(what string) { fmt.Fprintf(a.err, "%s ...\n", what) }
+			img, err := rootfs.Build(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.out, img.Path)
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&o.Packages, "packages", nil, "packages beside the smallest system that has apt: postgresql,bzip2")
+	c.Flags().StringVar(&o.Suite, "suite", rootfs.DefaultSuite, "suite of Debian")
+	c.Flags().StringVar(&o.Arch, "arch", runtime.GOARCH, strings.Join(guest.Arches(), " or "))
+	c.Flags().StringVar(&size, "size", unit.FormatSize(rootfs.DefaultSize), "size of the file system; free space in it takes no disk space")
+	c.Flags().BoolVar(&o.Refresh, "refresh", false, "build again what is there, for newer versions of the packages")
+	return c
+}
