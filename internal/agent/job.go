@@ -82,6 +82,7 @@ func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home s
 	// The worker is ended by the agent alone: at once when asked, else after its last word.
 	cmd := proc.Command(context.WithoutCancel(ctx), append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir, "--home", home)...)
 	cmd.WaitDelay = 500 * time.Millisecond
+	enter(cmd, a.Root)
 	cmd.Env = append(os.Environ(), w.Env...)
 	worker, err := proc.Start(cmd)
 	if err != nil {

@@ -34,6 +34,8 @@ type mounts struct {
 	dirs      []string                // mounted by mount(2) or by a program, in that order
 	programs  map[string]*proc.Stream // of programs that serve a mount, by name
 	secrets   []string
+	root      string          // of the workers; "" when it is the agent's own
+	shown     map[string]bool // directories that were made visible there
 }
 
 // add carries out an order. A failure says what is missing as far as the kernel tells.
@@ -86,6 +88,9 @@ func (ms *mounts) add(ctx context.Context, m *layout.Mount) (got wire.Mounted, f
 	point, kind, source, options, ok := facts.MountAt(m.Dir)
 	if !ok || !m.Once && point != filepath.Clean(m.Dir) {
 		return fail("read back", fmt.Errorf("the kernel does not show a mount at %s", m.Dir), nil)
+	}
+	if err := ms.show(filepath.Clean(m.Dir)); err != nil {
+		return fail("show it to the workers", err, nil)
 	}
 	got.Type, got.Source, got.Options = kind, ms.hide(source), ms.hide(options)
 	return got, nil
@@ -142,13 +147,16 @@ func (ms *mounts) serve(ctx context.Context, m *layout.Mount) (evidence []byte, 
 // close takes the mounts down, the last first. The system ends with the agent, so a mount whose server is gone is only
 // detached.
 func (ms *mounts) close() {
+	for dir := range ms.shown {
+		unix.Unmount(filepath.Join(ms.root, dir), unix.MNT_DETACH)
+	}
 	for _, dir := range slices.Backward(ms.dirs) {
 		unix.Unmount(dir, unix.MNT_DETACH)
 	}
 	for _, p := range ms.programs {
 		p.Close()
 	}
-	ms.dirs, ms.programs = nil, nil
+	ms.dirs, ms.programs, ms.shown = nil, nil, nil
 }
 
 // serves tells whether a process belongs to the program behind a mount: sshfs lets its ssh become an orphan.

@@ -17,6 +17,8 @@ func (mounts) add(context.Context, *layout.Mount) (wire.Mounted, *record.Failure
 	return wire.Mounted{}, &record.Failure{Kind: "refused", Message: "an agent mounts folders on Linux only"}
 }
 
+func (mounts) in(string) {}
+
 func (mounts) serves(int) bool { return false }
 
 func (mounts) close() {}

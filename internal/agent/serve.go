@@ -27,6 +27,9 @@ type Options struct {
 	Reap bool
 	// Mounts says that the system is the agent's own, so that it may mount what the controller orders.
 	Mounts bool
+	// Root is a directory that is the root of workers instead of the agent's own, on Linux; empty means the agent's. /proc,
+	// and the directories that work is done in, must be at the same paths there.
+	Root string
 }
 
 // tidyTime bounds the removal of the agent's directory when it leaves: a dead network mount must not keep it.
@@ -44,6 +47,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(12 << 20)
 	a.Reap = a.Reap || os.Getpid() == 1
+	a.mounts.in(a.Root)
 	if len(a.Worker) == 0 {
 		self, err := self()
 		if err != nil {
@@ -229,6 +233,9 @@ func (a *server) facts(ctx context.Context, f wire.Frame) error {
 	defer cancel()
 	room := a.room(of.Root)
 	fs := facts.Collect(ctx, room.base)
+	if a.Root != "" {
+		fs.Distro = distro(a.Root)
+	}
 	if room.err != nil {
 		if fs.Extra == nil {
 			fs.Extra = map[string]string{}

@@ -69,12 +69,19 @@ func serve() (err error) {
 		dir = layout.Scratch
 	}
 	linkDisks(serials(args[layout.DisksArg]))
+	root := ""
+	if serial := args[layout.RootArg]; serial != "" {
+		if err := mountRoot(serial, args[layout.ScratchArg]); err != nil {
+			return err
+		}
+		root = layout.Root
+	}
 	port, err := openPort(layout.Port)
 	if err != nil {
 		return err
 	}
 	defer port.Close()
-	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir, Mounts: true})
+	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir, Mounts: true, Root: root})
 }
 
 // settle gives the machine what programs expect of one. A guest without a loopback device can still measure most things.
@@ -251,6 +258,7 @@ func exists(name string) bool {
 // powerOff makes what was written safe and ends the machine.
 func powerOff() error {
 	unix.Sync()
+	leaveRoot()
 	if err := unix.Unmount(layout.Scratch, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 		// Something still works there; the journal and the sync have to do.
 		unix.Unmount(layout.Scratch, unix.MNT_DETACH)

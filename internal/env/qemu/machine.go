@@ -89,11 +89,12 @@ func (c *config) modules() (required, optional []string) {
 		required = []string{"virtio_mmio"}
 	}
 	required = append(required, "virtio_console")
-	if c.disk > 0 {
+	if c.disk > 0 || c.root.want != "" {
 		required = append(required, "virtio_blk", "ext4")
 		// ext4 asks for this checksum by name, not by symbol; newer kernels have it in a library.
 		optional = append(optional, "crc32c_generic")
 	}
+	required = append(required, c.rootModules()...)
 	switch c.nic {
 	case "virtio":
 		required = append(required, "virtio_net")
@@ -124,6 +125,7 @@ func (c *config) arguments(accel string, f files) []string {
 	if c.disk > 0 {
 		a = append(a, drive{scratchID, scratchSerial, f.disk, c.cache, c.aio}.arguments(bus)...)
 	}
+	a = append(a, c.rootArguments(bus)...)
 	if card := c.card(f.network); card != "none" {
 		if card == "virtio" {
 			card = "virtio-net-" + bus
@@ -227,6 +229,7 @@ func (c *config) kernelArguments(accel, hostname string, serials []string) strin
 	if c.disk > 0 {
 		a = append(a, layout.ScratchArg+"="+scratchSerial)
 	}
+	a = append(a, c.rootKernelArguments()...)
 	if len(serials) > 0 {
 		a = append(a, layout.DisksArg+"="+strings.Join(serials, ","))
 	}

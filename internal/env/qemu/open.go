@@ -73,11 +73,14 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	if b.version, err = qemuVersion(ctx, b.program); err != nil {
 		return nil, err
 	}
+	b.facts = map[string]string{"qemu.version": b.version}
+	if err := b.findRoot(ctx); err != nil {
+		return nil, err
+	}
 	b.op, b.remedy = "write machine files", "free some space, or set TMPDIR to a folder that has some"
 	if b.dir, err = os.MkdirTemp(b.Dir, "vm-"); err != nil {
 		return nil, err
 	}
-	b.facts = map[string]string{"qemu.version": b.version}
 	return b.accelerate(ctx)
 }
 

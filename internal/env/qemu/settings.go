@@ -44,11 +44,12 @@ type config struct {
 	append  string
 	boot    time.Duration // 0: by accelerator
 	sandbox bool
+	root    rootImage
 	shown   map[string]string // all settings as text, defaults included
 }
 
 func settings() []env.Setting {
-	return []env.Setting{
+	return append([]env.Setting{
 		{Name: "accel", Default: "auto", Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses what really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
 		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; another than the host's is emulated.", Check: checkArch},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)", Doc: "QEMU's machine: q35 or microvm for x86_64, virt for arm64.", Check: env.OneOf("q35", "microvm", "virt")},
@@ -63,7 +64,7 @@ func settings() []env.Setting {
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
 		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent speaks, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
-	}
+	}, rootSettings()...)
 }
 
 // parse reads the settings of a spec. The error says what to change.
@@ -105,6 +106,9 @@ func parse(s *env.Spec) (config, error) {
 	if v, ok := s.Settings["boot"]; ok {
 		c.boot, _ = parseBoot(v)
 		c.shown["boot"] = v
+	}
+	if c.root, err = parseRoot(get("root", rootNone), get("packages", "")); err != nil {
+		return c, err
 	}
 	return c, c.consistent()
 }

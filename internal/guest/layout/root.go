@@ -1,0 +1,12 @@
+package layout
+
+// A guest may have a root image: a disk with a distribution's files. The agent stays in the initramfs, where it and the
+// programs that mounts need are; its workers live in the image, which is never written to.
+const (
+	// RootArg is a kernel argument: the serial number of the disk with the image; absent when there is none.
+	RootArg = "tare.root"
+	// RootParts is where the image and what is written over it are mounted.
+	RootParts = "/guest"
+	// Root is the two of them as one tree, which is the workers' root.
+	Root = RootParts + "/root"
+)
