@@ -1,0 +1,4 @@
+package durability
+
+// firstArgument is the place of a system call's first argument in the kernel's struct pt_regs, in bytes: x0.
+const firstArgument = 0
