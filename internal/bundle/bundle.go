@@ -128,7 +128,8 @@ func open(root *os.Root) (*Bundle, error) {
 		return nil, err
 	}
 	if b.Plan, err = plan.Unmarshal(PlanFile, src); err != nil {
-		return nil, err
+		// Not wrapped: a mistake in a plan is the user's, and this one is no plan that a user wrote.
+		return nil, errors.New(err.Error())
 	}
 	if src, err = readFile(root, EnvironmentsFile, maxEnvironments); err != nil {
 		return nil, err
@@ -189,8 +190,17 @@ func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// missingError is the name of a file that a bundle must have and this one has not.
+type missingError string
+
+func (e missingError) Error() string        { return string(e) + " is missing" }
+func (e missingError) Is(target error) bool { return target == fs.ErrNotExist }
+
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missingError(name)
+	}
 	if err != nil {
 		return nil, err
 	}

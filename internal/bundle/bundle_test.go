@@ -307,6 +307,51 @@ func TestLineRemoved(t *testing.T) {
 	}
 }
 
+// TestAnEndedRunKnowsItsEnd holds that a run which has ended is not read as a shorter one, nor with another plan or other
+// facts, and that an interrupted one does not go on from there.
+func TestAnEndedRunKnowsItsEnd(t *testing.T) {
+	for _, state := range []State{Finished, Interrupted} {
+		for name, change := range map[string]struct {
+			file string
+			edit func([]byte) []byte
+			left int // trials that are read all the same
+		}{
+			"last line":    {TrialsFile, func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] }, 3},
+			"part of it":   {TrialsFile, func(b []byte) []byte { return b[:len(b)-30] }, 3},
+			"everything":   {TrialsFile, func([]byte) []byte { return nil }, 0},
+			"plan":         {PlanFile, func(b []byte) []byte { return append(b, "# a word\n"...) }, 4},
+			"environments": {EnvironmentsFile, func(b []byte) []byte { return append(b, '\n') }, 4},
+		} {
+			dir, w := newBundle(t, 4)
+			if err := w.Finish(state, 1); err != nil {
+				t.Fatal(err)
+			}
+			b, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := b.Load(); err != nil || len(n) != 4 {
+				t.Fatalf("%s: as it was written: %d trials, %v", state, len(n), err)
+			}
+			file := filepath.Join(dir, change.file)
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, change.edit(data), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			n, err := b.Load()
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), change.file) || len(n) != change.left {
+				t.Errorf("%s, %s: %d trials, %v", state, name, len(n), err)
+			}
+			if _, _, err := Resume(dir); err == nil && change.left < 4 {
+				t.Errorf("%s, %s: it goes on", state, name)
+			}
+		}
+	}
+}
+
 func TestUnknownNames(t *testing.T) {
 	dir, w := newBundle(t, 1)
 	for _, tr := range []*record.Trial{{Workload: "w", Target: "nowhere", Block: 1}, {Workload: "none", Target: "host", Block: 1}, {Workload: "w", Target: "host", Block: 99}} {

@@ -219,8 +219,8 @@ func (s *scanner) skipLine(part []byte) (n int64, newline bool, err error) {
 }
 
 // Trials reads the trials in the order they ran, one at a time, whatever the size of the file. A last line cut short by
-// a crash is not yielded and is no error; Verify reports it. Anything else that is damaged ends the sequence with an
-// error.
+// a crash is not yielded, and is no error of a run that has not ended; Verify reports it. Anything else that is damaged
+// ends the sequence with an error, and so do trials that are missing at the end of a run that has ended.
 func (b *Bundle) Trials() iter.Seq2[*record.Trial, error] {
 	return func(yield func(*record.Trial, error) bool) {
 		root, err := os.OpenRoot(b.Dir)
@@ -238,10 +238,10 @@ func (b *Bundle) Trials() iter.Seq2[*record.Trial, error] {
 		s := newScanner(f, b.Manifest.RunID)
 		for {
 			t, err := s.next()
-			if err == io.EOF {
-				return
-			}
-			if _, torn := errors.AsType[*tornError](err); torn {
+			if _, torn := errors.AsType[*tornError](err); torn || err == io.EOF {
+				if err := b.Manifest.complete(s); err != nil {
+					yield(nil, fmt.Errorf("read trials of %s: %w; `tare verify` tells more", b.Dir, err))
+				}
 				return
 			}
 			if err != nil {
@@ -255,14 +255,52 @@ func (b *Bundle) Trials() iter.Seq2[*record.Trial, error] {
 	}
 }
 
-// Load returns all trials. When the file is damaged in the middle it returns those before the damage, and the error.
+// complete compares what a scanner has read to the end with what a run that has ended had.
+func (m *Manifest) complete(s *scanner) error {
+	switch {
+	case m.State == Running:
+		return nil
+	case m.Trials != s.lines:
+		return fmt.Errorf("%w: the run ended with %d trials, %s has %d", ErrDamaged, m.Trials, TrialsFile, s.lines)
+	case m.Head != s.chain:
+		return fmt.Errorf("%w: the run ended with other trials than %s has", ErrDamaged, TrialsFile)
+	}
+	return nil
+}
+
+// Load returns all trials that can be read. The error tells what is not as tare wrote it: trials that are damaged or
+// missing, or, of a run that has ended, another plan or other facts than it ended with.
 func (b *Bundle) Load() ([]record.Trial, error) {
 	var out []record.Trial
+	problem := b.unchanged()
 	for t, err := range b.Trials() {
 		if err != nil {
-			return out, err
+			problem = errors.Join(problem, err)
+			break
 		}
 		out = append(out, *t)
 	}
-	return out, nil
+	return out, problem
+}
+
+// unchanged compares what Open reads with the digests that the run ended with.
+func (b *Bundle) unchanged() error {
+	root, err := os.OpenRoot(b.Dir)
+	if err != nil {
+		return fmt.Errorf("read bundle %s: %w", b.Dir, err)
+	}
+	defer root.Close()
+	for _, want := range b.Manifest.Files {
+		if want.Path != PlanFile && want.Path != EnvironmentsFile {
+			continue
+		}
+		got, err := digest(root, want.Path)
+		if err != nil {
+			return fmt.Errorf("read bundle %s: %w", b.Dir, err)
+		}
+		if got != want {
+			return fmt.Errorf("read bundle %s: %w: %s was changed after the run ended; `tare verify` tells more", b.Dir, ErrDamaged, want.Path)
+		}
+	}
+	return nil
 }

@@ -36,6 +36,10 @@ func pack(dir, out string) error {
 		return err
 	}
 	defer root.Close()
+	m, err := readManifest(root)
+	if err != nil {
+		return err
+	}
 	trials, err := openRegular(root, TrialsFile)
 	if err != nil {
 		return err
@@ -48,8 +52,7 @@ func pack(dir, out string) error {
 	if err := sound(dir); err != nil {
 		return err
 	}
-	m, err := readManifest(root)
-	if err != nil {
+	if m, err = readManifest(root); err != nil { // it may have ended meanwhile
 		return err
 	}
 	return createFile(out, func(w io.Writer) error { return writeArchive(w, root, m) })
@@ -62,9 +65,17 @@ func sound(dir string) error {
 		return err
 	}
 	if !r.OK() {
-		return fmt.Errorf("%w: %d problems, the first: %s; `tare verify` tells more", ErrDamaged, len(r.Problems), r.Problems[0])
+		return fmt.Errorf("%w: %s; `tare verify` tells more", ErrDamaged, first(r.Problems))
 	}
 	return nil
+}
+
+// first tells how many problems there are, and the first of them.
+func first(problems []Problem) string {
+	if len(problems) == 1 {
+		return problems[0].String()
+	}
+	return fmt.Sprintf("%d problems, the first: %s", len(problems), problems[0])
 }
 
 // createFile makes a file that was not there, whole or not at all.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tare/internal/plan"
 )
 
 func TestEvidenceNames(t *testing.T) {
@@ -73,6 +75,41 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// TestWhatIsMissing holds that what is not there is called that, by its name.
+func TestWhatIsMissing(t *testing.T) {
+	for _, name := range []string{PlanFile, EnvironmentsFile, TrialsFile} {
+		dir := finished(t, 3)
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := Open(dir)
+		if err == nil {
+			_, err = b.Load()
+		}
+		if err == nil || !strings.Contains(err.Error(), name+" is missing") || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := Pack(dir, filepath.Join(t.TempDir(), "x.tare")); err == nil || !strings.Contains(err.Error(), "missing") {
+			t.Errorf("pack without %s: %v", name, err)
+		}
+	}
+	if err := Pack(t.TempDir(), filepath.Join(t.TempDir(), "x.tare")); !errors.Is(err, ErrNotBundle) {
+		t.Errorf("pack an empty folder: %v", err)
+	}
+}
+
+// TestADamagedPlanIsNoMistakeOfTheUser keeps the program's exit code for bad plans to the plans that users write.
+func TestADamagedPlanIsNoMistakeOfTheUser(t *testing.T) {
+	dir := finished(t, 1)
+	if err := os.WriteFile(filepath.Join(dir, PlanFile), []byte("schema: 1\nname: [\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(dir)
+	if list, ok := errors.AsType[plan.Errors](err); ok || err == nil || !strings.Contains(err.Error(), PlanFile+":2:") {
+		t.Errorf("%v (%d mistakes in a plan)", err, len(list))
 	}
 }
 

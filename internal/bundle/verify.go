@@ -128,8 +128,8 @@ func (r *Report) trials(root *os.Root, b *Bundle) {
 		r.trial(s, t, b, blocks)
 	}
 	r.Trials = s.lines
-	if m := b.Manifest; m.State != Running && (m.Trials != s.lines || m.Head != s.chain) {
-		r.add(TrialsFile, 0, "the run ended with %d trials and digest %.12s..., the file has %d and %.12s...", m.Trials, m.Head, s.lines, s.chain)
+	if err := b.Manifest.complete(s); err != nil {
+		r.add(TrialsFile, 0, "%v", err)
 	}
 }
 

@@ -158,9 +158,15 @@ func (w *Writer) resume() (*Bundle, error) {
 	for {
 		t, err := s.next()
 		if err == io.EOF {
+			if err := w.manifest.complete(s); err != nil {
+				return nil, fmt.Errorf("%w; a damaged run cannot go on", err)
+			}
 			break
 		}
 		if torn, ok := errors.AsType[*tornError](err); ok {
+			if err := w.manifest.complete(s); err != nil {
+				return nil, fmt.Errorf("%w; a damaged run cannot go on", err)
+			}
 			if err := w.cutTorn(s.good, torn.bytes); err != nil {
 				return nil, err
 			}

@@ -54,7 +54,7 @@ this computation. The exit code is 1 when anything is wrong.`,
 				}
 			}
 			if !checked.OK() {
-				return fmt.Errorf("%s is not as tare wrote it: %d problems", args[0], len(checked.Problems))
+				return fmt.Errorf("%s is not as tare wrote it: see what is WRONG above", args[0])
 			}
 			fmt.Fprintln(a.out, "all hashes and the chain of trials are right")
 			return nil
