@@ -59,7 +59,7 @@ func (e *evaluation) makeCells() {
 				c := &work{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,
-					Target: target, Baseline: e.Plan.Against(target), Warnings: []record.Warning{},
+					Target: target, Baseline: e.Plan.Against(target), Writes: writes(w, m.Name), Warnings: []record.Warning{},
 				}}
 				e.cells = append(e.cells, c)
 				if !ok {

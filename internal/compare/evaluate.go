@@ -135,7 +135,7 @@ func (e *evaluation) targets() []Target {
 			}
 			if len(opened) == 0 {
 				t.Inside, t.Outside = re.Inside, re.Outside
-				t.Of, t.Mount, t.Card, t.Durability = re.Of, re.Mount, re.Card, re.Durability
+				t.Of, t.Mount, t.Card, t.Durability, t.Disks = re.Of, re.Mount, re.Card, re.Durability, re.Disks
 			}
 			opened = append(opened, float64(re.OpenNS)/1e9)
 		}

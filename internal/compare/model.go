@@ -2,7 +2,8 @@ package compare
 
 import "tare/internal/record"
 
-// Schema is the version of Result's JSON form.
+// Schema is the version of Result's JSON form. It stays while fields are only added, because readers are told to pass over
+// what they do not know; it rises when a field goes, or changes its meaning or its type.
 const Schema = 1
 
 // Result is what a bundle says: the answer to the plan's question, cell by cell. Its JSON form is the report that
@@ -74,11 +75,12 @@ type Target struct {
 	Warnings []record.Warning `json:"warnings"`
 	// Against is the target that this one is compared with where that is not the run's baseline: a mount's environment.
 	Against string `json:"against,omitempty"`
-	// Of, Mount, Card and Durability are those of record.Environment.
+	// Of, Mount, Card, Durability and Disks are those of record.Environment.
 	Of         string             `json:"of,omitempty"`
 	Mount      *record.Mount      `json:"mount,omitempty"`
 	Card       []record.Property  `json:"card,omitempty"`
 	Durability *record.Durability `json:"durability,omitempty"`
+	Disks      []record.DiskMap   `json:"disks,omitempty"`
 }
 
 // Cell is one metric of one workload in one candidate, against the baseline.
@@ -95,6 +97,8 @@ type Cell struct {
 	Primary  bool   `json:"primary"`
 	Target   string `json:"target"`
 	Baseline string `json:"baseline"`
+	// Writes says that the figure depends on what a flush does: it is ranked only within one durability class.
+	Writes bool `json:"writes,omitempty"`
 	record.Ratio
 	Margin         float64          `json:"margin"`      // delta actually applied: beyond it a cost is DIFFERENT
 	SameMargin     float64          `json:"same_margin"` // the plan's own: within it a cost is EQUIVALENT

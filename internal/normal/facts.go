@@ -24,8 +24,8 @@ const (
 
 // Money is an amount in a currency; the currency may be unnamed.
 type Money struct {
-	Amount   float64 // at least 0
-	Currency string  // upper case letters, or ""
+	Amount   float64 `json:"amount"`             // at least 0
+	Currency string  `json:"currency,omitempty"` // upper case letters, or ""
 }
 
 // String writes the amount with as many decimals as matter: "140 USD", "0.12".

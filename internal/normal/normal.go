@@ -35,27 +35,45 @@ type Spec struct {
 	Given map[string]map[string]string
 }
 
-// Table is a comparison restated.
+// Table is a comparison restated. Its JSON form is the section "normal" of the JSON report.
 type Table struct {
-	Per   Per
-	Lines []Line
+	Per   Per    `json:"per"`
+	Lines []Line `json:"lines"`
 	// Notes are what a reader must know of all lines.
-	Notes []string
+	Notes []string `json:"notes"`
 }
 
-// Line is one cell restated: Ratio, Low and High times Factor.
+// Line is one cell restated: Ratio, Low and High are those of Measured times Factor.
 type Line struct {
-	Workload, Target, Baseline string
-	Ratio, Low, High           float64 // restated; Low and High are 0 without an interval
-	Factor                     float64 // what the measured ratio was multiplied by
-	// Value is the target's own figure restated to what the baseline had, in Unit: what it would be there.
-	Value float64
-	Unit  string
-	// Arithmetic is the computation, figure by figure.
-	Arithmetic string
+	Workload string `json:"workload"`
+	Target   string `json:"target"`
+	Baseline string `json:"baseline"`
+	Measured Span   `json:"measured"` // the cell's own ratio; Low and High are 0 without an interval
+	// Terms are what Factor is the product of.
+	Terms  []Term  `json:"terms"`
+	Factor float64 `json:"factor"`
+	Ratio  float64 `json:"ratio"` // restated; Low and High are 0 without an interval
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	// Figure is the target's own figure as measured, in Unit; Value is what it would be with what the baseline had.
+	Figure float64 `json:"figure"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	// Arithmetic is the computation in one line, figure by figure.
+	Arithmetic string `json:"arithmetic"`
+	// Told is the difference in topology that the user allowed; "" where there is none.
+	Told string `json:"unequal_topology,omitempty"`
 	// Refused says why there is no figure; then all figures are 0.
-	Refused string
-	higher  bool // the figure is a rate
+	Refused string `json:"refused,omitempty"`
+}
+
+// Term is one quotient of a factor: what the candidate had for each that the baseline had.
+type Term struct {
+	What      string  `json:"what"`           // "cores", "clock", "power" or "price"
+	Unit      string  `json:"unit,omitempty"` // "GHz", "W", "EUR/h"; "" for cores
+	Candidate float64 `json:"candidate"`
+	Baseline  float64 `json:"baseline"`
+	Source    string  `json:"source,omitempty"` // of a clock: "measured" or "nominal"
 }
 
 // Apply restates every deciding cell of r, whose plan is p. The error says what is missing or does not fit, when no cell
@@ -64,7 +82,7 @@ func Apply(r *compare.Result, p *plan.Plan, s Spec) (*Table, error) {
 	if !slices.Contains(Pers(), s.Per) {
 		return nil, fmt.Errorf("normalise per %q: expected one of %s", s.Per, persText())
 	}
-	t := &Table{Per: s.Per}
+	t := &Table{Per: s.Per, Lines: []Line{}, Notes: []string{}}
 	done, assumed := 0, []string{}
 	sources := map[string]bool{}
 	for i := range r.Cells {
@@ -73,7 +91,7 @@ func Apply(r *compare.Result, p *plan.Plan, s Spec) (*Table, error) {
 		if !ok || !c.Primary || c.Target == c.Baseline {
 			continue
 		}
-		l := Line{Workload: c.Workload, Target: c.Target, Baseline: c.Baseline, Unit: c.Unit}
+		l := Line{Workload: c.Workload, Target: c.Target, Baseline: c.Baseline, Unit: c.Unit, Terms: []Term{}}
 		if !usableCell(c) {
 			l.Refused = fmt.Sprintf("there is no ratio (%s)", c.Verdict)
 			t.Lines = append(t.Lines, l)
@@ -86,7 +104,9 @@ func Apply(r *compare.Result, p *plan.Plan, s Spec) (*Table, error) {
 		} else {
 			l.restate(c, f)
 			done++
-			sources[f.source] = true
+			for _, term := range l.Terms {
+				sources[term.Source] = true
+			}
 			if s.Per != WattHour && s.Per != Price && !scales(c.Family) && !slices.Contains(assumed, c.Family) {
 				assumed = append(assumed, c.Family)
 			}
@@ -136,12 +156,42 @@ func (t *Table) note(r *compare.Result, sources map[string]bool, assumed []strin
 	}
 }
 
-// factor is what a ratio is multiplied by, with its arithmetic: "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)".
+// factor is what a ratio is multiplied by.
 type factor struct {
-	value  float64
-	text   string
-	source string // of the clocks; "" where none is used
-	told   string // the topology that the user allowed to differ
+	terms []Term
+	told  string // the topology that the user allowed to differ
+}
+
+// add takes one more quotient.
+func (f *factor) add(what, unit string, candidate, baseline float64, source string) {
+	f.terms = append(f.terms, Term{what, unit, candidate, baseline, source})
+}
+
+func (f *factor) value() float64 {
+	v := 1.0
+	for _, t := range f.terms {
+		v *= t.Candidate / t.Baseline
+	}
+	return v
+}
+
+// text is the arithmetic: "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)", or "35 W / 70 W".
+func (f *factor) text() string {
+	var mine, theirs []string
+	for _, t := range f.terms {
+		mine, theirs = append(mine, t.side(t.Candidate)), append(theirs, t.side(t.Baseline))
+	}
+	if len(f.terms) == 1 && f.terms[0].Source == "" && f.terms[0].What != "cores" {
+		return mine[0] + " / " + theirs[0]
+	}
+	return fmt.Sprintf("(%s) / (%s)", strings.Join(mine, " x "), strings.Join(theirs, " x "))
+}
+
+func (t *Term) side(v float64) string {
+	if t.What == "cores" {
+		return coresText(v)
+	}
+	return digits(v) + " " + t.Unit
 }
 
 // factorOf is what candidate a had for each that baseline b had.
@@ -151,7 +201,7 @@ func factorOf(s Spec, w *plan.Workload, family string, a, b *resources) (factor,
 		if a.watts == 0 || b.watts == 0 {
 			return factor{}, missing(a, b, a.watts, "power", "--watts %s=35")
 		}
-		return quotient(a.watts, b.watts, "W"), nil
+		return factor{terms: []Term{{"power", "W", a.watts, b.watts, ""}}}, nil
 	case Price:
 		if a.pricePerHour == 0 || b.pricePerHour == 0 {
 			return factor{}, missing(a, b, a.pricePerHour, "price", "--price %s=0.12/h")
@@ -163,7 +213,7 @@ func factorOf(s Spec, w *plan.Workload, family string, a, b *resources) (factor,
 		if a.currency != "" {
 			unit = a.currency + "/h"
 		}
-		return quotient(a.pricePerHour, b.pricePerHour, unit), nil
+		return factor{terms: []Term{{"price", unit, a.pricePerHour, b.pricePerHour, ""}}}, nil
 	}
 	return byProcessor(s, w, family, a, b)
 }
@@ -183,17 +233,13 @@ func missing(a, b *resources, ofA float64, what, example string) error {
 	return fmt.Errorf("the %s of %s is not known; give it with "+example, what, name, name)
 }
 
-func quotient(a, b float64, unit string) factor {
-	return factor{value: a / b, text: fmt.Sprintf("%s %s / %s %s", digits(a), unit, digits(b), unit)}
-}
-
 // byProcessor divides by cores, by clock, or by both.
 func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (factor, error) {
 	threads := 1
 	if compare.ManyThreads(w, family) {
 		threads, _ = strconv.Atoi(w.Params["threads"]) // 0: as many as there are
 	}
-	f := factor{value: 1}
+	var f factor
 	if threads != 1 {
 		if why := unequal(a, b); why != "" {
 			if !s.UnequalTopology {
@@ -203,13 +249,11 @@ func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (fact
 		}
 	}
 	ca, cb := a.usable(threads), b.usable(threads)
-	var mine, theirs []string
 	if s.Per != GHz {
 		if ca == 0 || cb == 0 {
 			return f, errors.New("the number of cores is not known")
 		}
-		f.value *= ca / cb
-		mine, theirs = append(mine, coresText(ca)), append(theirs, coresText(cb))
+		f.add("cores", "", ca, cb, "")
 	} else if ca != cb && threads != 1 && !s.UnequalTopology {
 		return f, fmt.Errorf("%s works on %s and %s on %s: use --per core-ghz", a.name, coresText(ca), b.name, coresText(cb))
 	}
@@ -221,25 +265,25 @@ func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (fact
 		if source == "" {
 			return f, fmt.Errorf("the clock of %s or of %s is not known", a.name, b.name)
 		}
-		f.source = source
-		f.value *= ma / mb
-		mine, theirs = append(mine, digits(ma/1000)+" GHz"), append(theirs, digits(mb/1000)+" GHz")
+		f.add("clock", "GHz", ma/1000, mb/1000, source)
 	}
-	f.text = fmt.Sprintf("(%s) / (%s)", strings.Join(mine, " x "), strings.Join(theirs, " x "))
 	return f, nil
 }
 
 // restate fills in the figures and writes down how they come about.
 func (l *Line) restate(c *compare.Cell, f factor) {
-	l.Factor = f.value
-	l.Ratio, l.Low, l.High = c.Ratio.Center*f.value, c.Low*f.value, c.High*f.value
-	l.Value = c.Center * f.value
-	if l.higher = c.Better == "higher"; l.higher {
-		l.Value = c.Center / f.value
+	l.Measured, l.Figure = Span{c.Ratio.Center, c.Low, c.High}, c.Center
+	l.Terms, l.Factor, l.Told = f.terms, f.value(), f.told
+	l.Ratio, l.Low, l.High = c.Ratio.Center*l.Factor, c.Low*l.Factor, c.High*l.Factor
+	l.Value = c.Center * l.Factor
+	if c.Better == "higher" {
+		l.Value = c.Center / l.Factor
 	}
-	l.Arithmetic = fmt.Sprintf("%s x %s = %s", ratioText(c.Ratio.Center, c.Low, c.High), f.text, ratioText(l.Ratio, l.Low, l.High))
-	if f.source != "" {
-		l.Arithmetic += ", clocks " + f.source
+	l.Arithmetic = fmt.Sprintf("%s x %s = %s", ratioText(c.Ratio.Center, c.Low, c.High), f.text(), ratioText(l.Ratio, l.Low, l.High))
+	for _, t := range f.terms {
+		if t.Source != "" {
+			l.Arithmetic += ", clocks " + t.Source
+		}
 	}
 	if f.told != "" {
 		l.Arithmetic += "; unequal topology, as told: " + f.told

@@ -65,10 +65,10 @@ func lookup(r *compare.Result, name string) *compare.Target {
 	return nil
 }
 
-// positive reads a fact; 0 for anything that is no positive, finite number.
+// positive reads a fact; 0 for anything that is no positive number of a size that products of it stay finite.
 func positive(s string) float64 {
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+	if err != nil || !(v >= 1/largest) || v > largest {
 		return 0
 	}
 	return v

@@ -21,7 +21,7 @@ func (t *Table) WriteText(w io.Writer, clean func(string) string) error {
 		}
 		fmt.Fprintf(&b, "%s\n", clean(l.Arithmetic))
 		if l.Unit != "" {
-			fmt.Fprintf(&b, "      its %s would be %s %s %s %s\n", measured(l), figure(l.Value), clean(l.Unit), likeWords[t.Per], clean(l.Baseline))
+			fmt.Fprintf(&b, "      its %s %s would be %s %s %s %s\n", figure(l.Figure), clean(l.Unit), figure(l.Value), clean(l.Unit), likeWords[t.Per], clean(l.Baseline))
 		}
 	}
 	for _, n := range t.Notes {
@@ -35,15 +35,6 @@ var perWords = map[Per]string{CoreGHz: "core-GHz", Core: "core", GHz: "GHz", Wat
 
 // likeWords stand between a restated figure and the baseline's name.
 var likeWords = map[Per]string{CoreGHz: "with the cores and clock of", Core: "with the cores of", GHz: "at the clock of", WattHour: "with the power of", Price: "for the price of"}
-
-// measured is the figure as it was before.
-func measured(l *Line) string {
-	v := l.Value / l.Factor
-	if l.higher {
-		v = l.Value * l.Factor
-	}
-	return figure(v) + " " + l.Unit
-}
 
 // WriteText writes the answers as sentences. The interval's level and scope are part of each.
 func (x *Worth) WriteText(w io.Writer, s WorthSpec, scope string, clean func(string) string) error {
@@ -103,7 +94,7 @@ func uses(n float64) string {
 	return figure(n) + " uses"
 }
 
-func date(t time.Time) string {
+func date(t Day) string {
 	if t.IsZero() {
 		return "never"
 	}

@@ -28,23 +28,64 @@ type WorthSpec struct {
 }
 
 // Span is a figure with its interval.
-type Span struct{ Center, Low, High float64 }
+type Span struct {
+	Center float64 `json:"center"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
 
-// Worth is the answer for one candidate.
+// Day is a date, which is written as one: 2026-11-21.
+type Day struct{ time.Time }
+
+// MarshalJSON implements json.Marshaler, in place of that of a time.
+func (d Day) MarshalJSON() ([]byte, error) { return []byte(`"` + d.Format(time.DateOnly) + `"`), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Day) UnmarshalJSON(b []byte) (err error) {
+	d.Time, err = time.Parse(`"`+time.DateOnly+`"`, string(b))
+	return err
+}
+
+// Answers are the question and what each candidate is worth: the section "worth" of the JSON report.
+type Answers struct {
+	Price      Money   `json:"price"`
+	UsesPerDay float64 `json:"uses_per_day"`
+	Hourly     Money   `json:"hourly"` // amount 0 when nobody said
+	From       Day     `json:"from"`
+	DaysInYear int     `json:"days_in_year"`
+	Answers    []Worth `json:"answers"`
+}
+
+// NewAnswers puts what Ask found under its question.
+func NewAnswers(s WorthSpec, found []Worth) *Answers {
+	if s.Price.Currency == "" {
+		s.Price.Currency = s.Hourly.Currency
+	}
+	return &Answers{s.Price, s.UsesPerDay, s.Hourly, Day{s.From}, daysInYear, append([]Worth{}, found...)}
+}
+
+// Worth is the answer for one candidate. Saved times are Use times one less Ratio.
 type Worth struct {
-	Workload, Target, Baseline string
-	Level                      float64 // confidence of the intervals
-	PerUse                     Span    // time saved in one use, s
-	PerDay, PerYear            Span    // s
-	MoneyPerYear               Span    // in the currency of Hourly; 0 without one
+	Workload     string  `json:"workload"`
+	Target       string  `json:"target"`
+	Baseline     string  `json:"baseline"`
+	Level        float64 `json:"level"`          // confidence of the intervals
+	Use          float64 `json:"use_seconds"`    // the baseline's own time of one use, s
+	Ratio        Span    `json:"ratio"`          // of the candidate's time to it
+	PerUse       Span    `json:"per_use"`        // time saved in one use, s
+	PerDay       Span    `json:"per_day"`        // s
+	PerYear      Span    `json:"per_year"`       // s
+	MoneyPerYear Span    `json:"money_per_year"` // in the currency of Hourly; 0 without one
 	// BreakEvenUses is after how many uses the price is saved; 0 without an hourly price.
-	BreakEvenUses Span
+	BreakEvenUses Span `json:"break_even_uses"`
 	// BreakEvenHourly is what an hour must be worth for the price to be saved within a year.
-	BreakEvenHourly Span
+	BreakEvenHourly Span `json:"break_even_hourly"`
 	// BreakEvenDay, DayEarly and DayLate are when; zero when that is not within a hundred years.
-	BreakEvenDay, DayEarly, DayLate time.Time
+	BreakEvenDay Day `json:"break_even_day,omitzero"`
+	DayEarly     Day `json:"day_early,omitzero"`
+	DayLate      Day `json:"day_late,omitzero"`
 	// Refused says why there is no answer; then there are no figures.
-	Refused string
+	Refused string `json:"refused,omitempty"`
 }
 
 // Ask answers for every candidate of r, whose plan is p. The interval of the ratio is carried through; the baseline's own
@@ -121,6 +162,8 @@ func noSaving(c *compare.Cell) string {
 	switch {
 	case c.Verdict == record.Withheld || c.Verdict == record.Failed:
 		return fmt.Sprintf("%s has no figure to compute with (%s)", name, c.Verdict)
+	case !(c.BaselineCenter > 0):
+		return fmt.Sprintf("%s has no time in %s to compute with", name, c.Baseline)
 	case c.Level == 0:
 		return fmt.Sprintf("%s has too few blocks for an interval", name)
 	case c.Low >= 1:
@@ -134,7 +177,7 @@ func noSaving(c *compare.Cell) string {
 // compute carries the ratio's interval through: the largest ratio saves least.
 func (w *Worth) compute(c *compare.Cell, s WorthSpec) {
 	use := c.BaselineCenter * secondsIn[c.Unit]
-	w.Level = c.Level
+	w.Level, w.Use, w.Ratio = c.Level, use, Span{c.Ratio.Center, c.Low, c.High}
 	w.PerUse = Span{use * (1 - c.Ratio.Center), use * (1 - c.High), use * (1 - c.Low)}
 	w.PerDay = w.PerUse.times(s.UsesPerDay)
 	w.PerYear = w.PerDay.times(daysInYear)
@@ -144,12 +187,12 @@ func (w *Worth) compute(c *compare.Cell, s WorthSpec) {
 	}
 	w.MoneyPerYear = w.PerYear.times(s.Hourly.Amount / 3600)
 	w.BreakEvenUses = w.PerUse.times(s.Hourly.Amount / 3600).under(s.Price.Amount)
-	day := func(uses float64) time.Time {
+	day := func(uses float64) Day {
 		days := roundUp(uses / s.UsesPerDay)
 		if !(days <= longestDays) {
-			return time.Time{}
+			return Day{}
 		}
-		return s.From.AddDate(0, 0, int(days))
+		return Day{s.From.AddDate(0, 0, int(days))}
 	}
 	w.BreakEvenDay, w.DayEarly, w.DayLate = day(w.BreakEvenUses.Center), day(w.BreakEvenUses.Low), day(w.BreakEvenUses.High)
 }

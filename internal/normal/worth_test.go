@@ -42,7 +42,7 @@ func TestWorth(t *testing.T) {
 	near(t, "uses", w.BreakEvenUses, Span{420, 280, 840})                             // 140 USD are 140 minutes
 	near(t, "an hour's worth", w.BreakEvenHourly, Span{140 * 3600.0 / 73000, 140 * 3600.0 / 109500, 140 * 3600.0 / 36500})
 	for _, d := range []struct {
-		got  time.Time
+		got  Day
 		days int
 	}{{w.BreakEvenDay, 42}, {w.DayEarly, 28}, {w.DayLate, 84}} {
 		if want := theStudy().From.AddDate(0, 0, d.days); !d.got.Equal(want) {

@@ -116,6 +116,8 @@ type Environment struct {
 	Card []Property `json:"card,omitempty"`
 	// Durability is what is known of whether a flush there reaches stable storage.
 	Durability *Durability `json:"durability,omitempty"`
+	// Disks are pictures of the virtual disks that its files are on, at most a handful.
+	Disks []DiskMap `json:"disks,omitempty"`
 }
 
 // Mount is a folder that was put into an environment.
@@ -159,6 +161,32 @@ type Durability struct {
 	Bound    float64  `json:"bound,omitempty"` // 3/Cuts
 	Text     string   `json:"text"`            // the reason, in plain words
 	Evidence []string `json:"evidence,omitempty"`
+	// Settings are those that weaken what a flush promises, as the configuration declares them.
+	Settings []Warning `json:"settings,omitempty"`
+	// Tests lists what was tried, and what each said by itself.
+	Tests []FlushTest `json:"tests,omitempty"`
+}
+
+// The ways of trying what a flush does.
+const (
+	FlushCost  = "cost"  // what it costs in the target against what it costs on the host beneath
+	FlushWatch = "watch" // whether the host's kernel is asked for one when the target is
+)
+
+// FlushTest is one way of trying what a flush does in a target, and what it said.
+type FlushTest struct {
+	Name    string  `json:"name"`    // "cost" or "watch"
+	Verdict string  `json:"verdict"` // as in Durability
+	Class   string  `json:"class"`   // as in Durability; "unknown" when the test says nothing
+	Text    string  `json:"text"`
+	Seconds float64 `json:"seconds"` // how long it took
+	// Inside and Host are the median over the rounds of what a flush cost, s, of the test of cost.
+	Inside float64 `json:"inside_s,omitempty"`
+	Host   float64 `json:"host_s,omitempty"`
+	// Asked and Seen are how many flushes the target was asked for and how many of them the host's kernel was, of the
+	// test by watching.
+	Asked int `json:"asked,omitempty"`
+	Seen  int `json:"seen,omitempty"`
 }
 
 // Verdict is what tare says of one cell.
