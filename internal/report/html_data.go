@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tare/internal/compare"
+	"tare/internal/normal"
 	"tare/internal/plan"
 )
 
@@ -26,6 +27,8 @@ type htmlData struct {
 	Precision float64         `json:"precision,omitempty"`
 	TrialS    float64         `json:"trial_seconds,omitempty"`
 	Gates     []htmlGate      `json:"gates,omitempty"`
+	Normal    *normal.Table   `json:"normal,omitempty"`
+	Worth     *normal.Answers `json:"worth,omitempty"`
 }
 
 type htmlGate struct {
@@ -44,7 +47,7 @@ type htmlWorkload struct {
 
 func pageData(m *Model) *htmlData {
 	d := &htmlData{Format: pageFormat, Result: plainResult(m.Result), Bundle: m.Bundle, Plan: string(m.Plan),
-		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}}
+		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, Normal: m.Normal, Worth: m.Worth}
 	for i := range m.Trials {
 		if t := m.Trials[i].Start; !t.IsZero() {
 			d.Started = t.UTC().Format(time.RFC3339)

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"tare/internal/compare"
+	"tare/internal/normal"
 	"tare/internal/record"
 )
 
@@ -17,10 +18,17 @@ func JSON(w io.Writer, m *Model) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(plainResult(m.Result)); err != nil {
+	if err := e.Encode(jsonReport{plainResult(m.Result), m.Normal, m.Worth}); err != nil {
 		return fmt.Errorf("write JSON report: %w", err)
 	}
 	return nil
+}
+
+// jsonReport is a result, and what was asked for beyond the ratios.
+type jsonReport struct {
+	*compare.Result
+	Normal *normal.Table   `json:"normal,omitempty"`
+	Worth  *normal.Answers `json:"worth,omitempty"`
 }
 
 // plainResult returns a copy without nil arrays and without figures that are not finite.
@@ -30,6 +38,7 @@ func plainResult(r *compare.Result) *compare.Result {
 	for i := range c.Targets {
 		t := &c.Targets[i]
 		t.Warnings = append([]record.Warning{}, t.Warnings...)
+		t.Disks = drawable(t.Disks)
 		finite(&t.OpenS, &t.ClockOff, &t.Inside.MHz, &t.Outside.MHz)
 	}
 	c.Cells = append([]compare.Cell{}, r.Cells...)
@@ -55,6 +64,21 @@ func plainResult(r *compare.Result) *compare.Result {
 	}
 	finite(&c.Run.Seconds, &c.Run.Alpha, &c.Run.LookAlpha)
 	return &c
+}
+
+// mostDisks bounds the pictures of one target.
+const mostDisks = 16
+
+// drawable returns the pictures that can be drawn. Of one that cannot, because its bundle was edited, only the reason stays.
+func drawable(list []record.DiskMap) []record.DiskMap {
+	var out []record.DiskMap
+	for _, d := range list[:min(len(list), mostDisks)] {
+		if err := d.Check(); err != nil {
+			d = record.DiskMap{Name: d.Name, State: d.State, Format: d.Format, Text: err.Error()}
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 func finite(list ...*float64) {

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"tare/internal/compare"
+	"tare/internal/normal"
 	"tare/internal/record"
 )
 
@@ -25,6 +26,10 @@ type Model struct {
 	Plan []byte
 	// Gates are the conditions that the caller was asked to fail on. The caller sets them.
 	Gates []Gate
+	// Normal and Worth are the costs restated and what a saving is worth, for the forms that show them: JSON and HTML. The
+	// caller sets them; nil where nobody asked.
+	Normal *normal.Table
+	Worth  *normal.Answers
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
 	Bundle string
 	// Text are the settings of the terminal report. The caller sets them.
