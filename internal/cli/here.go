@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tare/internal/env"
 )
 
 // Names of the environments that tare finds by itself.
@@ -39,47 +41,44 @@ func (a *app) here(ctx context.Context) []string {
 	return specs
 }
 
-// available tells what of this machine's environments and mounts can work. Each is asked once, and only when a plan wants
-// to know.
-func (a *app) available(ctx context.Context) func(driver, mount string) (bool, string) {
-	type answer struct {
-		ok  bool
-		why string
+// available tells what of this machine's environments and mounts can work. Each driver is asked once, and only when a plan
+// wants to know.
+func (a *app) available(ctx context.Context) func(s env.Spec, mount string) (bool, string) {
+	ask := func(question func(context.Context) env.Status) env.Status {
+		if question == nil {
+			return env.Status{OK: true}
+		}
+		ctx, cancel := context.WithTimeout(ctx, probeTime)
+		defer cancel()
+		return question(ctx)
 	}
-	asked := map[[2]string]answer{}
-	ask := func(driver, mount string) answer {
-		info, ok := a.drivers.Lookup(driver)
+	asked := map[[2]string]env.Status{}
+	return func(s env.Spec, mount string) (bool, string) {
+		info, ok := a.drivers.Lookup(s.Driver)
 		if !ok {
-			return answer{true, ""} // the plan's own check has the better message
+			return true, "" // the plan's own check has the better message
 		}
 		probe := info.Probe
 		if mount != "" {
 			kind, ok := info.MountKind(mount)
 			if !ok {
-				return answer{true, ""}
+				return true, ""
 			}
 			probe = kind.Probe
 		}
-		if probe == nil {
-			return answer{true, ""}
-		}
-		ctx, cancel := context.WithTimeout(ctx, probeTime)
-		defer cancel()
-		s := probe(ctx)
-		why := s.Detail
-		if s.Remedy != "" {
-			why += "; " + s.Remedy
-		}
-		return answer{s.OK, why}
-	}
-	return func(driver, mount string) (bool, string) {
-		key := [2]string{driver, mount}
+		key := [2]string{s.Driver, mount}
 		got, ok := asked[key]
 		if !ok {
-			got = ask(driver, mount)
+			got = ask(probe)
 			asked[key] = got
 		}
-		return got.ok, got.why
+		if got.OK && mount == "" && info.Has != nil {
+			got = ask(func(ctx context.Context) env.Status { return info.Has(ctx, s) })
+		}
+		if got.Remedy != "" {
+			got.Detail += "; " + got.Remedy
+		}
+		return got.OK, got.Detail
 	}
 }
 

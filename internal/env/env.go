@@ -143,6 +143,9 @@ type Info struct {
 	Driver Driver
 	// Probe tells whether the driver can work on this machine now. It is quick (below 2 s) and changes nothing.
 	Probe func(ctx context.Context) Status
+	// Has tells whether what one spec names is here, such as an image that is not fetched when it is missing, on a machine
+	// where Probe says that the driver works. It is quick (below 5 s) and changes nothing. nil when there is nothing to ask.
+	Has func(ctx context.Context, s Spec) Status
 	// Clean finds and, unless dry, removes what killed runs left behind. It returns one line for each thing found. nil
 	// when the driver leaves nothing that outlives tare.
 	Clean func(ctx context.Context, dry bool) ([]string, error)

@@ -35,6 +35,9 @@ func info(name, doc string) env.Info {
 		Mounts:   mountKinds(name),
 		Driver:   driver{name},
 		Probe:    func(ctx context.Context) env.Status { return probe(ctx, e) },
+		Has: func(ctx context.Context, s env.Spec) env.Status {
+			return has(ctx, newEngine(name, s.Get("host", "")), s)
+		},
 		Clean: func(ctx context.Context, dry bool) ([]string, error) {
 			return clean(ctx, e, thisProcess(), dry)
 		},

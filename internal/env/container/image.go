@@ -46,6 +46,21 @@ func findImage(ctx context.Context, e engine, a about, o env.Options) (name stri
 	return o.Arg, img, false, err
 }
 
+// has tells whether the image of a spec is here or may be pulled.
+func has(ctx context.Context, e engine, s env.Spec) env.Status {
+	if s.Arg == "" || s.Get("pull", "missing") != "never" {
+		return env.Status{OK: true}
+	}
+	switch _, err := e.image(ctx, s.Arg); {
+	case err == nil:
+		return env.Status{OK: true}
+	case noSuch(err):
+		return env.Status{Detail: "image " + s.Arg + " is not here and pull=never", Remedy: e.name + " image ls shows those that are"}
+	default:
+		return env.Status{Detail: err.Error()}
+	}
+}
+
 // image asks the engine about an image that is here.
 func (e engine) image(ctx context.Context, name string) (image, error) {
 	out, err := e.run(ctx, nil, "image", "inspect", name)

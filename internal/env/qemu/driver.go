@@ -32,6 +32,7 @@ func Infos() []env.Info {
 		Mounts:   mountKinds(),
 		Driver:   driver{},
 		Probe:    probe,
+		Has:      has,
 	}}
 }
 

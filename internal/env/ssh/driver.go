@@ -50,6 +50,7 @@ func Infos() []env.Info {
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
 		Probe:  probe,
+		Has:    has,
 	}}
 }
 
