@@ -16,6 +16,8 @@ type Finding struct {
 	Layer  string `json:"layer"` // who acts on the setting
 	Text   string `json:"text"`
 	Remedy string `json:"remedy"`
+	// Ignores says that a flush by a program ends there; else the setting weakens something beside it.
+	Ignores bool `json:"ignores"`
 }
 
 // MaxConfig bounds the text of a configuration that is read, in bytes; what is longer is refused.
@@ -47,7 +49,7 @@ var (
 func QEMU(argv []string) (found []Finding) {
 	for i, a := range argv {
 		if i > 0 && (argv[i-1] == "-drive" || argv[i-1] == "-blockdev") && (qemuUnsafe.MatchString(a) || qemuNoFlush.MatchString(a)) {
-			found = append(found, Finding{"qemu-cache-unsafe", layerHypervisor, "QEMU ignores the guest's flushes of a disk (cache=unsafe, no-flush)", "use cache=none or cache=writeback"})
+			found = append(found, Finding{"qemu-cache-unsafe", layerHypervisor, "QEMU ignores the guest's flushes of a disk (cache=unsafe, no-flush)", "use cache=none or cache=writeback", true})
 		}
 	}
 	return found
@@ -66,11 +68,11 @@ func VirtualBoxLog(text string) (found []Finding, err error) {
 		if strings.Contains(l[i:], "Async flushes will be passed") {
 			found = append(found, Finding{"vbox-sync-flush-ignored", layerHypervisor,
 				"VirtualBox ignores flushes of controllers without asynchronous I/O (IDE), and passes those of others",
-				"put the disk on a SATA, SCSI or SAS controller, or set IgnoreFlush to 0 (VBoxManage setextradata)"})
+				"put the disk on a SATA, SCSI or SAS controller, or set IgnoreFlush to 0 (VBoxManage setextradata)", false})
 			continue
 		}
 		found = append(found, Finding{"vbox-flush-ignored", layerHypervisor, "VirtualBox ignores the guest's flushes",
-			"set IgnoreFlush to 0 (VBoxManage setextradata VM VBoxInternal/Devices/.../LUN#0/Config/IgnoreFlush 0)"})
+			"set IgnoreFlush to 0 (VBoxManage setextradata VM VBoxInternal/Devices/.../LUN#0/Config/IgnoreFlush 0)", true})
 	}
 	return found, nil
 }
@@ -95,7 +97,7 @@ func Libvirt(text string) (found []Finding, err error) {
 		}
 		for _, a := range e.Attr {
 			if a.Name.Local == "cache" && a.Value == "unsafe" {
-				found = append(found, Finding{"libvirt-cache-unsafe", layerHypervisor, "libvirt has QEMU ignore the guest's flushes (cache='unsafe')", "use cache='none'"})
+				found = append(found, Finding{"libvirt-cache-unsafe", layerHypervisor, "libvirt has QEMU ignore the guest's flushes (cache='unsafe')", "use cache='none'", true})
 			}
 		}
 	}
@@ -106,7 +108,7 @@ func WriteCache(disk, text string) (found []Finding) {
 	if strings.TrimSpace(text) == "write through" {
 		found = append(found, Finding{"write-cache-through", layerGuest,
 			"the guest's kernel takes the disk " + disk + " for one without a volatile cache and sends it no flushes",
-			"right only where the disk really has none; else: echo 'write back' > /sys/block/" + disk + "/queue/write_cache"})
+			"right only where the disk really has none; else: echo 'write back' > /sys/block/" + disk + "/queue/write_cache", true})
 	}
 	return found
 }
@@ -116,13 +118,13 @@ func MountOptions(fsType, options string) (found []Finding) {
 	for o := range strings.SplitSeq(options, ",") {
 		switch o {
 		case "nobarrier", "barrier=0":
-			found = append(found, Finding{"mount-nobarrier", layerGuest, fsType + " is mounted with " + o + ": it flushes no disk", "mount it without " + o})
+			found = append(found, Finding{"mount-nobarrier", layerGuest, fsType + " is mounted with " + o + ": it flushes no disk", "mount it without " + o, true})
 		case "data=writeback":
-			found = append(found, Finding{"mount-data-writeback", layerGuest, fsType + " may show old contents in a file after a crash (data=writeback)", "mount it with data=ordered"})
+			found = append(found, Finding{"mount-data-writeback", layerGuest, fsType + " may show old contents in a file after a crash (data=writeback)", "mount it with data=ordered", false})
 		}
 	}
 	if fsType == "vboxsf" {
-		found = append(found, Finding{"vboxsf-fsync", layerGuest, "fsync on a VirtualBox shared folder does nothing", "keep what must survive on the guest's own disk"})
+		found = append(found, Finding{"vboxsf-fsync", layerGuest, "fsync on a VirtualBox shared folder does nothing", "keep what must survive on the guest's own disk", true})
 	}
 	return found
 }
@@ -142,7 +144,7 @@ func Exports(text string) (found []Finding, err error) {
 			}
 			for o := range strings.SplitSeq(strings.TrimSuffix(options, ")"), ",") {
 				if o == "async" {
-					found = append(found, Finding{"nfs-async", layerServer, "the NFS server acknowledges writes to " + fields[0] + " before they are on its disk (async)", "export it with sync"})
+					found = append(found, Finding{"nfs-async", layerServer, "the NFS server acknowledges writes to " + fields[0] + " before they are on its disk (async)", "export it with sync", true})
 				}
 			}
 		}
@@ -171,7 +173,7 @@ func Samba(text string) (found []Finding, err error) {
 		key = strings.ToLower(strings.Join(strings.Fields(key), "")) // Samba ignores case and blanks in names
 		switch value = strings.ToLower(strings.TrimSpace(value)); {
 		case ok && key == "strictsync" && (value == "no" || value == "false" || value == "0" || value == "off"):
-			found = append(found, Finding{"smb-strict-sync", layerServer, "Samba ignores flushes of clients in [" + section + "] (strict sync = no)", "set strict sync = yes"})
+			found = append(found, Finding{"smb-strict-sync", layerServer, "Samba ignores flushes of clients in [" + section + "] (strict sync = no)", "set strict sync = yes", true})
 		}
 	}
 	return found, s.Err()

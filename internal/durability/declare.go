@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -26,21 +27,106 @@ func Declared(driver string, e *record.Environment) record.Durability {
 		d.Class, d.Text = ClassMemory, "files are in memory ("+kind+"): a flush has nowhere to go"
 		return d
 	}
-	found := MountOptions(kind, options)
-	if cache(driver, e) == "unsafe" {
-		found = append(found, Finding{Text: "QEMU ignores flushes of this disk (cache=unsafe)"})
-	}
+	found := audit(driver, e, kind, options)
 	for _, f := range found {
-		if f.Code == "mount-data-writeback" {
-			continue // it weakens what a crash leaves, not a flush
-		}
-		d.Class, d.Text = ClassIgnores, f.Text
+		d.Settings = append(d.Settings, record.Warning{Code: f.Code, Text: f.Text, Remedy: f.Remedy})
+	}
+	if i := slices.IndexFunc(found, func(f Finding) bool { return f.Ignores }); i >= 0 {
+		d.Class, d.Text = ClassIgnores, found[i].Text
 		return d
 	}
 	if slices.Contains(diskFS, kind) && (slices.Contains(localDrivers, driver) || cache(driver, e) != "") {
 		d.Class, d.Text = ClassFlushes, "no setting was found by which a flush would be ignored"
 	}
 	return d
+}
+
+// audit reads every configuration that the facts have.
+func audit(driver string, e *record.Environment, kind, options string) []Finding {
+	found := MountOptions(kind, options)
+	mode := cache(driver, e)
+	switch argv := diskArguments(e); {
+	case mode != "" && len(argv) > 0:
+		found = append(found, QEMU(argv)...)
+	case mode == "unsafe": // the command line is not there, or was shortened
+		found = append(found, QEMU([]string{"-drive", "cache=unsafe"})...)
+	}
+	// A disk whose hypervisor writes through has no cache to flush, and the guest is right not to.
+	if machine := e.Inside.Extra["hypervisor.vm"] != "" || driver == "qemu"; machine && mode != "writethrough" && mode != "directsync" {
+		for _, f := range WriteCache(e.Inside.Extra["work.disk.name"], e.Inside.Extra["work.disk.write_cache"]) {
+			f.Ignores = mode != "" // of others it is not known whether their disk has a cache
+			found = append(found, f)
+		}
+	}
+	if m := e.Mount; m != nil {
+		found = append(found, served(m)...)
+	}
+	return found
+}
+
+// served reads the settings of a server that tare itself has configured.
+func served(m *record.Mount) []Finding {
+	var found []Finding
+	switch {
+	case m.Kind == "smb" && m.Settings["strict_sync"] == "off":
+		found, _ = Samba("[share]\nstrict sync = no\n")
+	case m.Kind == "nfs" && m.Settings["async"] == "on":
+		found, _ = Exports(m.Dir + " *(async)\n")
+	}
+	return found
+}
+
+// diskArguments are those of QEMU's arguments that tell of the disk that the files are on.
+func diskArguments(e *record.Environment) []string {
+	image := Image(e)
+	var argv []string
+	for _, d := range drives(e.Outside.Command) {
+		if d.file == image {
+			argv = append(argv, "-blockdev", d.argument)
+		}
+	}
+	return argv
+}
+
+// qemuDrive is a disk as QEMU was told of it.
+type qemuDrive struct{ name, file, argument string }
+
+// drives lists the disks of a command line of QEMU that are given in JSON, as tare gives them.
+func drives(argv []string) (all []qemuDrive) {
+	for i := 1; i < len(argv); i++ {
+		var node struct {
+			Name string `json:"node-name"`
+			File struct {
+				Name string `json:"filename"`
+			} `json:"file"`
+		}
+		if argv[i-1] == "-blockdev" && len(argv[i]) < MaxConfig && json.Unmarshal([]byte(argv[i]), &node) == nil && node.File.Name != "" {
+			all = append(all, qemuDrive{node.Name, node.File.Name, argv[i]})
+		}
+	}
+	return all
+}
+
+// scratch is the name of the disk that a micro-VM works on when it is not told where.
+const scratch = "scratch"
+
+// Image is the file on this machine that holds the disk which files of the target are on; empty where they are on none
+// that tare knows. The copy that rsync makes is on its machine's own disk.
+func Image(e *record.Environment) string {
+	if m := e.Mount; m != nil && m.Kind == "disk" {
+		if n := len(m.Command); n > 0 {
+			return m.Command[n-1] // the program that made the file system was given it
+		}
+		return ""
+	} else if m != nil && m.Kind != "rsync" {
+		return ""
+	}
+	for _, d := range drives(e.Outside.Command) {
+		if d.name == scratch {
+			return d.file
+		}
+	}
+	return ""
 }
 
 // fileSystem is the kind and the options of where files are worked on.
@@ -61,6 +147,8 @@ func cache(driver string, e *record.Environment) string {
 		return e.Outside.Settings["cache"]
 	case e.Mount.Kind == "disk":
 		return e.Mount.Settings["cache"]
+	case e.Mount.Kind == "rsync":
+		return e.Outside.Settings["cache"]
 	}
 	return ""
 }

@@ -29,6 +29,9 @@ type Drivers struct {
 	Deadline time.Duration
 	// Idle says to measure what each environment costs the host while nothing is asked of it.
 	Idle bool
+	// Flushes says to try what a flush does in each target before anything is measured. What the configuration declares
+	// is recorded in any case.
+	Flushes bool
 }
 
 // idleLook is how long an environment is watched doing nothing, after it has settled.
@@ -88,6 +91,11 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 		return t, err
 	}
 	if t.Mounts, err = d.mount(ctx, s, opened, mounts, session); err != nil {
+		s.Close()
+		undo()
+		return t, err
+	}
+	if err = d.flushes(ctx, s, e, &t); err != nil {
 		s.Close()
 		undo()
 		return t, err

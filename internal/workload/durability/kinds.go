@@ -95,6 +95,9 @@ func (t *flushes) Report(b *workload.Bench) error {
 	return nil
 }
 
+// p1 is what 1 % of the flushes stayed below, in seconds.
+func (t *flushes) p1() float64 { return math.Max(float64(t.times.Quantile(0.01)), 1) / 1e9 }
+
 func (t *flushes) Cleanup(*workload.Bench) error {
 	if t.file == nil {
 		return nil
