@@ -33,6 +33,7 @@ type runFlags struct {
 	study   string
 	cards   bool
 	idle    bool
+	flushes bool
 	out     string
 	resume  string
 	dryRun  bool
@@ -106,6 +107,7 @@ to those of the plan, or select from them where all are bare names that the plan
 	fl.StringVar(&f.study, "study", "", "a plan that comes with tare: "+strings.Join(study.Names(), ", "))
 	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
 	fl.BoolVar(&f.idle, "idle-cost", false, "measure what each environment costs the host while it does nothing (5 s each)")
+	fl.BoolVar(&f.flushes, "durability", false, "try out what a flush does in each virtual machine first (a few seconds each); done anyway for work that flushes")
 	fl.BoolVar(&f.cards, "cards", false, "try out how files behave in each mount first, for its semantics card (some 20 s each)")
 	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [host, or else the first]")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
@@ -309,7 +311,8 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 	defer show.close()
 	c := schedule.Config{
 		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Gate: schedule.NewGate(),
-		Opener: s.recorded(&schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle}),
+		Opener: s.recorded(&schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle,
+			Flushes: compare.Flushes(s.plan) || s.flags != nil && s.flags.flushes}),
 		Header: compare.Run{ID: s.runID, Version: version.Version, Build: version.Build},
 		Inject: s.inject, Events: show.event, Log: a.log,
 	}
