@@ -14,6 +14,7 @@ import (
 
 	"tare/internal/facts"
 	"tare/internal/guest/layout"
+	"tare/internal/nfsd"
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/wire"
@@ -33,6 +34,7 @@ type mounts struct {
 	networkUp bool
 	dirs      []string                // mounted by mount(2) or by a program, in that order
 	programs  map[string]*proc.Stream // of programs that serve a mount, by name
+	nfs       *nfsd.Server            // nil unless this system serves
 	secrets   []string
 	root      string          // of the workers; "" when it is the agent's own
 	shown     map[string]bool // directories that were made visible there
@@ -57,6 +59,11 @@ func (ms *mounts) add(ctx context.Context, m *layout.Mount) (got wire.Mounted, f
 		}
 		ms.networkUp = true
 	}
+	if m.Link != nil {
+		if err := linkUp(m.Link); err != nil {
+			return fail("bring up the link", err, nil)
+		}
+	}
 	for _, file := range m.Files {
 		if err := writeFile(file); err != nil {
 			return fail("write file", err, nil)
@@ -66,6 +73,10 @@ func (ms *mounts) add(ctx context.Context, m *layout.Mount) (got wire.Mounted, f
 		return fail("make mount point", err, nil)
 	}
 	switch {
+	case m.Serve != nil:
+		if err := ms.export(ctx, m); err != nil {
+			return fail("serve", err, kernelLog())
+		}
 	case len(m.Command) == 0:
 		if err := bounded(ctx, mountTime, func() error { return mountCall(m) }); err != nil {
 			return fail("mount -t "+m.Type, explainMount(m, err), kernelLog())
@@ -86,7 +97,7 @@ func (ms *mounts) add(ctx context.Context, m *layout.Mount) (got wire.Mounted, f
 		ms.dirs = append(ms.dirs, m.Dir)
 	}
 	point, kind, source, options, ok := facts.MountAt(m.Dir)
-	if !ok || !m.Once && point != filepath.Clean(m.Dir) {
+	if !ok || !m.Once && m.Serve == nil && point != filepath.Clean(m.Dir) {
 		return fail("read back", fmt.Errorf("the kernel does not show a mount at %s", m.Dir), nil)
 	}
 	if err := ms.show(filepath.Clean(m.Dir)); err != nil {
@@ -156,6 +167,10 @@ func (ms *mounts) close() {
 	for _, p := range ms.programs {
 		p.Close()
 	}
+	if ms.nfs != nil {
+		ms.nfs.Close()
+	}
+	ms.nfs = nil
 	ms.dirs, ms.programs, ms.shown = nil, nil, nil
 }
 
@@ -214,6 +229,8 @@ func mountCall(m *layout.Mount) error {
 // explainMount adds what the bare error number of mount(2) does not say.
 func explainMount(m *layout.Mount, err error) error {
 	switch {
+	case m.Refused != "" && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPROTONOSUPPORT)):
+		return fmt.Errorf("%s (%w)", m.Refused, err)
 	case errors.Is(err, unix.ENODEV):
 		return fmt.Errorf("the guest's kernel has no file system %s (%w)", m.Type, err)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
@@ -251,52 +268,4 @@ func writeFile(f layout.File) error {
 		return err
 	}
 	return file.Close()
-}
-
-// networkUp gives the first network card the address of QEMU's user-mode network. The host is on the same network, so no
-// route is needed.
-func networkUp() error {
-	names, err := filepath.Glob("/sys/class/net/*/device")
-	if err != nil {
-		return err
-	}
-	if len(names) == 0 {
-		return errors.New("the guest has no network card; give the environment nic=virtio")
-	}
-	slices.Sort(names)
-	card := filepath.Base(filepath.Dir(names[0]))
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(s)
-	r, err := unix.NewIfreq(card)
-	if err != nil {
-		return err
-	}
-	for _, a := range []struct {
-		request uint
-		address [4]byte
-	}{{unix.SIOCSIFADDR, ip4(layout.GuestAddress)}, {unix.SIOCSIFNETMASK, [4]byte{255, 255, 255, 0}}} {
-		if err := r.SetInet4Addr(a.address[:]); err != nil {
-			return err
-		}
-		if err := unix.IoctlIfreq(s, a.request, r); err != nil {
-			return fmt.Errorf("set address of %s: %w", card, err)
-		}
-	}
-	if err := unix.IoctlIfreq(s, unix.SIOCGIFFLAGS, r); err != nil {
-		return err
-	}
-	r.SetUint16(r.Uint16() | unix.IFF_UP)
-	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r); err != nil {
-		return fmt.Errorf("bring up %s: %w", card, err)
-	}
-	return nil
-}
-
-// ip4 reads an address that is a constant of this program.
-func ip4(text string) (a [4]byte) {
-	fmt.Sscanf(text, "%d.%d.%d.%d", &a[0], &a[1], &a[2], &a[3])
-	return a
 }

@@ -40,9 +40,6 @@ type Served struct {
 	SharedMemory bool
 	// Network says that the guest needs a network card with user-mode networking that reaches the host's loopback.
 	Network bool
-	// Refused is what it means when the guest's kernel refuses the order with EINVAL or EPROTONOSUPPORT; nil when that has
-	// no special meaning.
-	Refused error
 	// Diagnose returns the end of the server's log and output.
 	Diagnose func() []byte
 	// Close ends the server and removes its files, but not Folder. It is idempotent. It is called after the guest is gone.

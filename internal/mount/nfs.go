@@ -35,7 +35,10 @@ func kindNFS() kind {
 			settingPort(),
 			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.", Check: env.OneOf("3", "4.0", "4.1", "4.2")},
 			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have (CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
-			{Name: "server", Default: "auto", Doc: "auto or ganesha: NFS-Ganesha.", Check: checkNFSServer},
+			{Name: "server", Default: "auto", Doc: "auto or ganesha: NFS-Ganesha; vm: the kernel's own server in a second micro-VM, over a private link, for version 4.", Check: checkNFSServer},
+			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.", Check: sized(64<<20, 1<<44)},
+			{Name: "threads", Default: "8", Doc: "With server=vm, how many threads serve, 1 to 256.", Check: number(1, 256, "a number of threads")},
+			{Name: "async", Default: "off", Doc: "With server=vm, on acknowledges writes before they are on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
 			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: fsync, close) or always (with each write). Neither loses what was acknowledged.", Check: env.OneOf("client", "always")},
 			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
 			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
@@ -55,9 +58,9 @@ func kindNFS() kind {
 
 func checkNFSServer(v string) error {
 	if v == "kernel" {
-		return errors.New("the kernel's nfsd has one table of exports and one set of sockets for the whole machine, so it cannot serve one private folder on loopback; use server=ganesha")
+		return errors.New("the kernel's nfsd has one table of exports and one set of sockets for the whole machine, so it cannot serve one private folder on loopback; use server=vm, where it has a machine of its own, or server=ganesha")
 	}
-	return env.OneOf("auto", "ganesha")(v)
+	return env.OneOf("auto", "ganesha", serverVM)(v)
 }
 
 func probeNFS(ctx context.Context) env.Status {
@@ -144,6 +147,16 @@ exec "$@"
 `
 
 func serveNFS(ctx context.Context, j *job) (*Served, error) {
+	if j.get("server") == serverVM {
+		return nil, errors.New("server=vm is for micro-VMs alone")
+	}
+	for _, name := range []string{"disk", "threads", "async"} {
+		if _, given := j.Settings[name]; given {
+			j.op, j.remedy = "read settings", "leave it out, or say server=vm"
+			return nil, fmt.Errorf("setting %s is for server=vm", name)
+		}
+		delete(j.settings, name)
+	}
 	j.op, j.remedy = "find NFS-Ganesha", nfsRemedy
 	status := probeNFS(ctx)
 	if !status.OK {
@@ -196,20 +209,25 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		Modules: modules, Network: true, Diagnose: d.diagnose,
 	}
 	if proto == "udp" {
-		s.Refused = ErrNFSUDP
+		order.Refused = ErrNFSUDP.Error()
 	}
 	return s, nil
 }
 
 // nfsOptions are the guest's mount options. It talks to the ports directly and asks no rpcbind.
 func (j *job) nfsOptions(ports []int) string {
+	return j.clientOptions(layout.HostAddress, layout.GuestAddress, ports)
+}
+
+// clientOptions are the options of a mount of server by client.
+func (j *job) clientOptions(server, client string, ports []int) string {
 	vers, proto := j.get("vers"), j.get("proto")
-	o := []string{"vers=" + vers, "proto=" + proto, "addr=" + layout.HostAddress, "port=" + strconv.Itoa(ports[0]), j.get("recovery")}
+	o := []string{"vers=" + vers, "proto=" + proto, "addr=" + server, "port=" + strconv.Itoa(ports[0]), j.get("recovery")}
 	if vers == "3" {
 		// Locks stay in the guest: their protocol is another service, with callbacks that cannot reach it.
 		o = append(o, "mountvers=3", "mountproto="+proto, "mountport="+strconv.Itoa(ports[1]), "nolock")
 	} else {
-		o = append(o, "clientaddr="+layout.GuestAddress)
+		o = append(o, "clientaddr="+client)
 	}
 	o = append(o, j.sizeOptions("rsize", "wsize")...)
 	for _, name := range []string{"actimeo", "timeo"} {

@@ -33,6 +33,14 @@ func (v *vm) hostFiles() []string {
 // nothing else on the host becomes cold. Only names and attributes cannot be dropped one by one: as root all of the
 // host's are dropped, otherwise they stay.
 func (v *vm) DropHostCaches(ctx context.Context) error {
+	for _, s := range v.shares.alive() {
+		if s.second == nil {
+			continue
+		}
+		if err := s.second.forget(ctx); err != nil {
+			return fmt.Errorf("drop the cache of the machine that serves %s: %w", s.target, err)
+		}
+	}
 	places := v.hostFiles()
 	for _, place := range places {
 		if err := dropPlace(ctx, place); err != nil {

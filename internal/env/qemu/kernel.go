@@ -142,7 +142,7 @@ func (b *boot) prepare(ctx context.Context) error {
 	if err := b.shares.remove(); err != nil {
 		return err
 	}
-	if b.shares, err = serveMounts(ctx, b.Options, b.broken); err != nil {
+	if b.shares, err = b.serveMounts(ctx, b.Options, b.broken); err != nil {
 		return err
 	}
 	b.op, b.remedy = "choose kernel", guest.Remedy(b.config.arch, "")

@@ -80,6 +80,7 @@ type extras struct {
 	serials []string // of disks that the guest shall name
 	shared  bool     // the guest's memory must be one that another process can map
 	network bool     // the guest must reach the host's loopback
+	links   []*link  // to other machines
 }
 
 // modules are the kernel modules that the machine needs.
@@ -101,7 +102,7 @@ func (c *config) modules() (required, optional []string) {
 	case "e1000":
 		required = append(required, "e1000")
 	}
-	return required, optional
+	return append(required, c.drivers...), optional
 }
 
 // arguments returns QEMU's command line for an accelerator.
@@ -134,6 +135,9 @@ func (c *config) arguments(accel string, f files) []string {
 		// reaches: QEMU's user-mode network knows nothing in between for a server that is not started by QEMU itself. The
 		// only program in the guest is the agent, and it opens no connection but those of mounts.
 		a = append(a, "-netdev", "user,id=net,restrict="+onOff(!f.network), "-device", card+",netdev=net"+noROM(bus))
+	}
+	for _, l := range f.links {
+		a = append(a, l.arguments(bus)...)
 	}
 	a = append(a, onBus(f.devices, bus)...)
 	if c.sandbox {

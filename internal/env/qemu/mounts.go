@@ -22,7 +22,8 @@ import (
 // share is one of Options.Mounts on its way into the machine.
 type share struct {
 	spec   env.Spec
-	served // without a Served when err is set
+	target string // its name to the user: "vm:9p"
+	served        // without a Served when err is set
 	err    *env.OpenError
 }
 
@@ -41,7 +42,7 @@ const maxBase = 24
 
 // serveMounts starts what the mounts need. What cannot be had is marked and does not stop the others; the error is that
 // of the directory that all are in, or of ctx. broken are mounts that QEMU refused at an earlier boot.
-func serveMounts(ctx context.Context, o env.Options, broken map[string]*env.OpenError) (*shares, error) {
+func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[string]*env.OpenError) (*shares, error) {
 	ss := &shares{release: func() error { return nil }}
 	if len(o.Mounts) == 0 {
 		return ss, nil
@@ -56,12 +57,12 @@ func serveMounts(ctx context.Context, o env.Options, broken map[string]*env.Open
 		return nil, err
 	}
 	for i, spec := range o.Mounts {
-		s := &share{spec: spec, err: broken[spec.Name]}
+		s := &share{spec: spec, target: o.Name + ":" + spec.Name, err: broken[spec.Name]}
 		ss.list = append(ss.list, s)
 		if s.err != nil {
 			continue
 		}
-		s.served, err = serveMount(ctx, mount.Request{
+		s.served, err = d.serveMount(ctx, o, mount.Request{
 			Spec: spec, RunID: o.RunID, Log: o.Log, Dir: filepath.Join(ss.dir, fmt.Sprint(i)), Folder: filepath.Join(ss.dir, fmt.Sprint(i), "folder"),
 		}, i)
 		if ctx.Err() != nil {
@@ -73,6 +74,7 @@ func serveMounts(ctx context.Context, o env.Options, broken map[string]*env.Open
 			if !ok {
 				x = &env.OpenError{Env: spec.Name, Op: "serve " + spec.Driver, Err: err}
 			}
+			x.Env = s.target
 			s.err = x
 		}
 	}
@@ -80,7 +82,7 @@ func serveMounts(ctx context.Context, o env.Options, broken map[string]*env.Open
 }
 
 // serveMount starts what one mount needs. The folder is empty, and below the directory that goes with the mount.
-func serveMount(ctx context.Context, r mount.Request, number int) (served, error) {
+func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request, number int) (served, error) {
 	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
 		return served{}, err
 	}
@@ -90,6 +92,9 @@ func serveMount(ctx context.Context, r mount.Request, number int) (served, error
 	}
 	if slices.ContainsFunc(ownKinds(), func(k env.MountKind) bool { return k.Name == r.Driver }) {
 		return serveOwn(ctx, r, number)
+	}
+	if mount.ServedByVM(r.Spec) {
+		return d.serveByVM(ctx, o, r, number)
 	}
 	s, err := mount.Serve(ctx, r)
 	return served{Served: s}, err
@@ -110,7 +115,7 @@ func (s *share) fail(op string, err error, remedy string, evidence []byte) {
 		}
 		err = errors.Join(err, s.Close())
 	}
-	s.err = &env.OpenError{Env: s.spec.Name, Op: op, Err: err, Remedy: remedy, Evidence: evidence}
+	s.err = &env.OpenError{Env: s.target, Op: op, Err: err, Remedy: remedy, Evidence: evidence}
 	s.served = served{}
 }
 
@@ -120,7 +125,7 @@ func (ss *shares) end() error {
 		for _, s := range slices.Backward(ss.list) {
 			if s.Served != nil {
 				if err := s.Close(); err != nil {
-					ss.err = errors.Join(ss.err, fmt.Errorf("end mount %s: %w", s.spec.Name, err))
+					ss.err = errors.Join(ss.err, fmt.Errorf("end mount %s: %w", s.target, err))
 				}
 			}
 		}
@@ -168,6 +173,9 @@ func (ss *shares) extras() extras {
 		x.devices = append(x.devices, s.Devices...)
 		x.shared = x.shared || s.SharedMemory
 		x.network = x.network || s.Network
+		if s.second != nil {
+			x.links = append(x.links, s.second.link)
+		}
 		if s.serial != "" {
 			x.serials = append(x.serials, s.serial)
 		}

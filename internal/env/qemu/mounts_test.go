@@ -180,7 +180,7 @@ func TestKernelWithTheDriversOfTheMostMountsIsTaken(t *testing.T) {
 		if b.config, err = parse(&b.Spec); err != nil {
 			t.Fatal(err)
 		}
-		if b.shares, err = serveMounts(t.Context(), o, nil); err != nil {
+		if b.shares, err = b.serveMounts(t.Context(), o, nil); err != nil {
 			t.Fatal(err)
 		}
 		err = b.chooseKernel()

@@ -21,8 +21,16 @@ const attempts = 2
 
 // Open boots a micro-VM and returns once its agent has begun to speak.
 func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
-	b := &boot{Options: o, driver: d, broken: map[string]*env.OpenError{}}
-	e, err := b.open(ctx)
+	v, err := (&boot{Options: o, driver: d, broken: map[string]*env.OpenError{}}).run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// run opens it; on failure nothing is left.
+func (b *boot) run(ctx context.Context) (*vm, error) {
+	v, err := b.open(ctx)
 	if err != nil {
 		err = errors.Join(err, b.shares.remove())
 		if b.dir != "" {
@@ -31,9 +39,9 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		return nil, &env.OpenError{Env: o.Name, Op: b.op, Err: err, Remedy: b.remedy, Evidence: b.evidence}
+		return nil, &env.OpenError{Env: b.Name, Op: b.op, Err: err, Remedy: b.remedy, Evidence: b.evidence}
 	}
-	return e, nil
+	return v, nil
 }
 
 // boot is an opening under way.
@@ -49,6 +57,7 @@ type boot struct {
 	dir     string // everything made for this machine
 	facts   map[string]string
 	retries []record.Failure
+	second  *second // nil unless the machine serves another
 
 	op, remedy string // for the error
 	evidence   []byte
@@ -59,6 +68,9 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	var err error
 	if b.config, err = parse(&b.Spec); err != nil {
 		return nil, err
+	}
+	if b.second != nil {
+		b.config.drivers = b.second.modules
 	}
 	if b.Scratch != "" {
 		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
@@ -211,7 +223,7 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 	v, err := launch(ctx, &b.config, accel, files{
 		program: b.program, kernel: b.kernel.Image, initrd: b.initrd(), disk: b.disk(),
 		// The run's id in the command line is how what a run started is told from what others did.
-		name: "tare-" + b.RunID, hostname: b.hostname(), extras: b.shares.extras(),
+		name: "tare-" + b.RunID, hostname: b.hostname(), extras: b.extras(),
 	})
 	if err == nil {
 		if err = v.awaitAgent(ctx, limit); err == nil {

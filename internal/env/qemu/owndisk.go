@@ -89,6 +89,7 @@ type served struct {
 	serial string // by which the guest knows that disk
 	image  string // its file
 	cache  cacheMode
+	second *secondVM // the machine that serves it; nil for all kinds but one
 }
 
 // serveOwn makes a mount of the machine's own.

@@ -44,6 +44,7 @@ type config struct {
 	append  string
 	boot    time.Duration // 0: by accelerator
 	sandbox bool
+	drivers []string // more kernel modules; no setting
 	root    rootImage
 	shown   map[string]string // all settings as text, defaults included
 }

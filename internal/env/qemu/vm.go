@@ -73,6 +73,9 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 		v.channels = append(v.channels, ch)
 		*arg = ch.give(cmd)
 	}
+	for _, l := range f.links {
+		l.give(cmd)
+	}
 	v.argv = c.arguments(accel, f)
 	cmd.Args = v.argv
 	if v.qemu, err = proc.Start(cmd); err != nil {

@@ -22,7 +22,35 @@ type Mount struct {
 	Once    bool     `json:"once,omitempty"`
 	// Network has the agent bring up the first network card with the address of QEMU's user-mode network.
 	Network bool `json:"network,omitempty"`
+	// Link has it bring up another card, which leads to one other machine.
+	Link *Link `json:"link,omitempty"`
+	// Serve has it serve Dir over NFS with the kernel's own server, instead of mounting anything there.
+	Serve *Serve `json:"serve,omitempty"`
+	// Refused is what it means when the kernel refuses Options with "invalid argument" or "protocol not supported"; empty
+	// when that has no special meaning.
+	Refused string `json:"refused,omitempty"`
 }
+
+// Link is a network card that leads to one other machine and nowhere else.
+type Link struct {
+	Hardware string `json:"hardware"` // the card's address; begins with LinkHardware
+	Address  string `json:"address"`  // IPv4, with a netmask of 24 bits
+}
+
+// Serve is how a folder is served over NFS.
+type Serve struct {
+	Client  string `json:"client"`  // IPv4 address of the only client
+	Version string `json:"version"` // "4.0", "4.1" or "4.2"
+	Port    int    `json:"port"`    // TCP
+	Threads int    `json:"threads"`
+	Async   bool   `json:"async,omitempty"` // writes are acknowledged before they are on the disk
+	// Forget has a system that serves already write back what it caches of Dir and drop it, instead of serving.
+	Forget bool `json:"forget,omitempty"`
+}
+
+// LinkHardware begins the hardware address of every card that leads to one other machine, so that it is not taken for
+// that of the user-mode network. 52:54:00 is what QEMU's own cards begin with.
+const LinkHardware = "52:54:00:74"
 
 // File is a small file that an agent writes.
 type File struct {

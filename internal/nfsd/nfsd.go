@@ -1,0 +1,153 @@
+// Package nfsd has Linux serve a folder over NFS with the kernel's own server, in a system or network namespace that has no
+// other: the agent's micro-VM.
+//
+// It is opinionated about needing nobody. There is no rpc.nfsd, exportfs or rpc.mountd: this package writes what they
+// would into the server's control files and into the caches that the kernel asks about clients and exports, once and for
+// as long as the system lives, so that the kernel never has to ask. That works for version 4, whose clients need no other
+// service; version 3 needs the mount protocol, which is a program's.
+package nfsd
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"strings"
+)
+
+// ErrUnsupported says that only Linux has this server.
+var ErrUnsupported = errors.New("the kernel serves NFS on Linux only")
+
+// Export is one folder for one client.
+type Export struct {
+	// Folder is an absolute path. It is the root of the name space that the client sees: it mounts "SERVER:/".
+	Folder string `json:"folder"`
+	// Client is the IPv4 address of the only client.
+	Client string `json:"client"`
+	// Version is the only version of the protocol that is spoken: "4.0", "4.1" or "4.2".
+	Version string `json:"version"`
+	Port    int    `json:"port"`    // TCP
+	Threads int    `json:"threads"` // of the server, 1 to 1024
+	// Async has the server acknowledge writes before they are on its disk, which loses them when it crashes. It is the
+	// export option of that name.
+	Async bool `json:"async,omitempty"`
+}
+
+// versions are those that the control file knows, the newest last.
+var versions = []string{"4.0", "4.1", "4.2"}
+
+// maxPath is the most bytes of a path: a line of a cache holds it with each byte written as four.
+const maxPath = 500
+
+// Check says what is wrong with an export.
+func (e *Export) Check() error {
+	a, err := netip.ParseAddr(e.Client)
+	switch {
+	case !path.IsAbs(e.Folder) || path.Clean(e.Folder) != e.Folder || e.Folder == "/" || len(e.Folder) > maxPath || strings.Contains(e.Folder, "\x00"):
+		return fmt.Errorf("folder %q is not an absolute path below / of at most %d bytes", e.Folder, maxPath)
+	case err != nil || !a.Is4():
+		return fmt.Errorf("client %q is not an IPv4 address", e.Client)
+	case versionIndex(e.Version) < 0:
+		return fmt.Errorf("version %q is not one of %s", e.Version, strings.Join(versions, ", "))
+	case e.Port < 1 || e.Port > 65535:
+		return fmt.Errorf("%d is not a port", e.Port)
+	case e.Threads < 1 || e.Threads > 1024:
+		return fmt.Errorf("%d is not a number of threads from 1 to 1024", e.Threads)
+	}
+	return nil
+}
+
+func versionIndex(v string) int {
+	for i, w := range versions {
+		if v == w {
+			return i
+		}
+	}
+	return -1
+}
+
+// versionLine is what the file versions is told, of which known is the content: each version with a plus or a minus before
+// it. The minor versions come after the major one, which turns all of them on. Of the others only those that the kernel
+// knows may be named.
+func (e *Export) versionLine(known string) string {
+	var words []string
+	for w := range strings.FieldsSeq(known) {
+		if v := w[1:]; v != "4" && !strings.Contains(v, ".") {
+			words = append(words, "-"+v)
+		}
+	}
+	words = append(words, "+4")
+	for _, v := range versions {
+		sign := "-"
+		if v == e.Version {
+			sign = "+"
+		}
+		words = append(words, sign+v)
+	}
+	return strings.Join(words, " ")
+}
+
+// spoken reads the versions that are on out of the content of the file versions. Version 4.0 is never listed as on: "+4"
+// means it, unless "-4.0" is there.
+func spoken(content string) []string {
+	var on []string
+	for w := range strings.FieldsSeq(content) {
+		switch {
+		case w == "+4.0":
+		case w == "+4" && !strings.Contains(" "+content+" ", " -4.0 "):
+			on = append(on, "4.0")
+		case w[0] == '+' && w != "+4":
+			on = append(on, w[1:])
+		}
+	}
+	return on
+}
+
+// Flags of an export, from the kernel's include/uapi/linux/nfsd/export.h.
+const (
+	flagInsecure   = 0x0002 // clients may use any port
+	flagAsync      = 0x0010
+	flagNoSubtree  = 0x0400 // handles are not checked against the exported folder, which costs on each call
+	flagFSID       = 0x2000 // handles carry a number of ours and not the device's
+	fsidRoot       = `\x00000000`
+	fsidTypeNumber = 1 // FSID_NUM of the kernel's fs/nfsd/nfsfh.h
+)
+
+// never is when an entry of a cache expires, in seconds of the wall clock: the largest number that the kernel reads.
+const never = 1<<31 - 1
+
+// domain is the kernel's name for the one client.
+const domain = "tare"
+
+// entry is a line for one of the kernel's caches.
+type entry struct{ cache, line string }
+
+// entries are what rpc.mountd would answer when asked: who the client is, what the root of the name space is, and how
+// it is exported. The owner that root becomes does not matter, because root stays root.
+func (e *Export) entries() []entry {
+	flags := flagInsecure | flagNoSubtree | flagFSID
+	if e.Async {
+		flags |= flagAsync
+	}
+	const nobody = 65534
+	return []entry{
+		{"auth.unix.ip", fmt.Sprintf("nfsd %s %d %s\n", e.Client, never, domain)},
+		{"nfsd.export", fmt.Sprintf("%s %s %d %d %d %d 0\n", domain, quote(e.Folder), never, flags, nobody, nobody)},
+		{"nfsd.fh", fmt.Sprintf("%s %d %s %d %s\n", domain, fsidTypeNumber, fsidRoot, never, quote(e.Folder))},
+	}
+}
+
+// quote writes a word as the kernel's caches read it: what would end a word, and the backslash, in octal
+// (qword_get of the kernel's net/sunrpc/cache.c).
+func quote(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ' || c == '\\' || c >= 0x7f:
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
