@@ -1,40 +1,51 @@
 /** The answer in sentences, and the findings that stand against reading it too simply. */
 import { h, type Child } from "./dom";
 import { capital, interval, list, percent, plural, ratio } from "./format";
-import type { Cell, Finding, Summary } from "./data";
+import type { Cell, Finding, Summary, Target } from "./data";
 import type { Model } from "./state";
-import { ranked, signOf, signs, type Sign } from "./verdict";
+import { ranked, signOf, signs, tried, type Sign } from "./verdict";
 
-interface Sentence { target: string; sign: Sign; figure: string; range: string; rest: Child[] }
+/** A sentence without its scope; doubt is what follows the scope. */
+interface Sentence { target: string; sign: Sign; figure: string; range: string; rest: Child[]; doubt: string }
 
 /** What a family of workloads says of one candidate. */
 function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefined): Sentence {
   // A mount is compared with the environment it is in, where the plan says so.
   const base = cells[0]?.baseline ?? m.state.baseline;
-  const emulated = m.target(target)?.emulated ? ", on an emulated CPU" : "";
-  const error = m.target(target)?.error;
   const left = cells.filter((c) => !ranked(c)).length;
-  const over = cells.length > 1 ? `, mean of ${left ? `${cells.length - left} of ` : ""}${plural(cells.length, "workload")}` : "";
-  if (error) return { target, sign: "failed", figure: "", range: "", rest: [" could not be opened: ", error.message] };
-  if (target === base) return { target, sign: "absent", figure: "", range: "", rest: [" was measured alone, so there is nothing to compare it with"] };
-  if (cells.length === 0) return { target, sign: "absent", figure: "", range: "", rest: [" did not run this"] };
   if (!sum || !(sum.ratio > 0) || !cells.some(ranked)) {
     const why = [...new Set(cells.map((c) => signs[signOf(c)].word))];
-    return { target, sign: signOf(cells[0]!), figure: "", range: "", rest: [`: nothing can be told (${list(why)})`] };
+    return { target, sign: signOf(cells[0]!), figure: "", range: "", rest: [target === base ? " was measured alone, so there is nothing to compare it with" : `: nothing can be told (${list(why)})`], doubt: "" };
   }
   const margin = Math.max(...cells.map((c) => c.margin));
   const same = Math.max(...cells.map((c) => c.same_margin));
   const range = interval(sum.low, sum.high);
-  const tail: Child[] = [over, emulated];
-  const x = { target, figure: `${ratio(sum.ratio)}×`, range };
-  if (!range) return { ...x, sign: "unsure", rest: [` against ${base}; too few blocks to say how sure that is`, ...tail] };
+  const over = cells.length > 1 ? ` in the mean of ${left ? `${cells.length - left} of ` : ""}${plural(cells.length, "workload")}` : "";
+  const emulated = m.target(target)?.emulated ? ", on an emulated CPU" : "";
+  const x = { target, figure: `${ratio(sum.ratio)}×`, range, rest: [` against ${base}`, over, emulated] as Child[], doubt: "" };
+  if (!range) return { ...x, sign: "unsure", doubt: "too few blocks to say how sure that is" };
   // The one cell of a family has a verdict; a mean has only its interval, held against the same margins.
   const one = cells.length === 1 ? signOf(cells[0]!) : undefined;
-  if (one === "more" || (one === undefined && sum.low > 1 + margin)) return { ...x, sign: "more", rest: [` against ${base}`, ...tail] };
-  if (one === "less" || (one === undefined && sum.high < 1 / (1 + margin))) return { ...x, sign: "less", rest: [` against ${base}`, ...tail] };
-  if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: [` against ${base}, the same within ${percent(same)}`, ...tail] };
-  if (one === "measured") return { ...x, sign: "measured", rest: [` against ${base}, too near the margin of ${percent(margin)} to call it a difference`, ...tail] };
-  return { ...x, sign: "unsure", rest: [` against ${base}, but a difference cannot be told yet`, ...tail] };
+  const beyond = sum.low > 1 + margin || sum.high < 1 / (1 + margin);
+  if (one === "more" || (one === undefined && sum.low > 1 + margin)) return { ...x, sign: "more" };
+  if (one === "less" || (one === undefined && sum.high < 1 / (1 + margin))) return { ...x, sign: "less" };
+  if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: [` against ${base}`, over, `, the same within ${percent(same)}`, emulated] };
+  if (one === "measured") return { ...x, sign: "measured", doubt: `too near the margin of ${percent(margin)} to call it a difference` };
+  return { ...x, sign: "unsure", doubt: beyond ? "more blocks are needed before that is a verdict" : "that may be no difference at all" };
+}
+
+/** What could not be opened: said once, and of a mount only where its environment is not at fault. */
+function unopened(candidates: Target[]): HTMLElement | null {
+  const dead = candidates.filter((t) => t.error);
+  const roots = dead.filter((t) => !dead.some((e) => e.name === t.of));
+  if (roots.length === 0) return null;
+  return h("div", { class: "family" }, h("h3", {}, "Not opened"), h("ul", {}, roots.map((t) => {
+    const mounts = dead.filter((e) => e.of === t.name).map((e) => e.name);
+    const prefix = `${t.name}: `;
+    const why = t.error!.message.startsWith(prefix) ? t.error!.message.slice(prefix.length) : t.error!.message;
+    return h("li", { class: "said failed" }, h("span", { class: "glyph", "aria-hidden": true }, signs.failed.glyph),
+      h("p", {}, h("b", {}, t.name), " could not be opened", mounts.length > 0 && `, and with it ${list(mounts)}`, ": ", why.replace(/\.$/, ""), "."));
+  })));
 }
 
 export function answer(m: Model): HTMLElement {
@@ -43,17 +54,22 @@ export function answer(m: Model): HTMLElement {
   const summaries = m.summaries();
   const candidates = m.candidates().filter((t) => m.state.targets.has(t.name));
   const families = m.families.filter((f) => m.state.families.has(f));
-  const blocks = families.map((family) => {
-    const items = candidates.map((t) => {
-      const of = cells.filter((c) => c.family === family && c.target === t.name);
+  const blocks: HTMLElement[] = families.map((family) => {
+    const inFamily = cells.filter((c) => c.family === family);
+    const ran = candidates.filter((t) => !t.error && inFamily.some((c) => c.target === t.name && tried(c)));
+    const idle = candidates.filter((t) => !t.error && !ran.includes(t)).map((t) => t.name);
+    const items = ran.map((t) => {
+      const of = inFamily.filter((c) => c.target === t.name);
       const x = sentence(m, t.name, of, summaries.find((z) => z.family === family && z.target === t.name));
       const verb = x.figure ? " costs " : "";
       return h("li", { class: `said ${x.sign}` },
         h("span", { class: "glyph", "aria-hidden": true }, signs[x.sign].glyph),
-        h("p", {}, h("b", {}, x.target), verb, x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)], x.rest, x.figure && h("span", { class: "scope" }, `, ${m.run.scope}`), "."));
+        h("p", {}, h("b", {}, x.target), verb, x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)], x.rest, x.figure && h("span", { class: "scope" }, `, ${m.run.scope}`), x.doubt && `; ${x.doubt}`, "."));
     });
-    return h("div", { class: "family" }, h("h3", {}, capital(family)), h("ul", {}, items));
+    return h("div", { class: "family" }, h("h3", {}, capital(family)), h("div", {}, h("ul", {}, items), idle.length > 0 && h("p", { class: "idle" }, `Not run in ${list(idle)}.`)));
   });
+  const dead = unopened(candidates);
+  if (dead) blocks.push(dead);
   if (blocks.length === 0) blocks.push(h("div", {}, h("p", {}, "Nothing was measured, so nothing can be told.")));
   const level = run.alpha > 0 ? ` The intervals hold at ${percent(1 - run.alpha)}.` : "";
   const note = m.rebasedNow

@@ -13,15 +13,21 @@ export interface Mount {
   kind: string; dir: string; host_dir: string; type: string; source: string; options: string; settings?: Record<string, string>; server?: string; command?: string[];
 }
 export interface Property { name: string; title: string; answer: string; seconds?: number; rating: string; detail?: string }
-export interface Durability { verdict: string; class: string; layer?: string; cuts?: number; bound?: number; text: string; evidence?: string[] }
+export interface Durability { verdict: string; class: string; layer?: string; cuts?: number; bound?: number; text: string; evidence?: string[]; settings?: Warning[]; tests?: { name: string; verdict: string; class: string; text: string }[] }
+
+/** A picture of a disk: columns have an entry for each cell, or are missing where all would be 0. Shares are thousandths. */
+export interface DiskMap {
+  name?: string; state?: string; format?: string; bytes: number; cell_bytes: number; data?: number[]; compressed?: number[]; zero?: number[]; inherited?: number[];
+  breaks?: number[]; place?: number[]; text?: string;
+}
 
 export interface Target {
   name: string; spec: string; baseline: boolean; emulated: boolean; open_seconds: number; clock_off: number; inside: Facts; outside: Facts;
-  error?: Failure; retries?: Failure[]; warnings: Warning[]; of?: string; mount?: Mount; card?: Property[]; durability?: Durability;
+  error?: Failure; retries?: Failure[]; warnings: Warning[]; of?: string; mount?: Mount; card?: Property[]; durability?: Durability; disks?: DiskMap[];
 }
 export interface Cell {
   workload: string; kind: string; family: string; metric: string; unit: string; better: string; primary: boolean; target: string; baseline: string;
-  ratio: number; low: number; high: number; level: number; blocks: number; blocks_needed?: number; p: number; p_holm: number; q: number; verdict: Verdict;
+  ratio: number; low: number; high: number; level: number; blocks: number; blocks_needed?: number; p: number; p_holm: number; q: number; verdict: Verdict; writes?: boolean;
   margin: number; same_margin: number; null_spread: number; center: number; baseline_center: number; emulated: boolean; failure?: Failure; warnings: Warning[];
   /** Made in the page, against another baseline than the run's. */
   recomputed?: boolean;
@@ -38,11 +44,28 @@ export interface Run {
 }
 export interface Result { schema: number; run: Run; targets: Target[]; cells: Cell[]; families: Summary[]; findings: Finding[]; costs?: Cost[] }
 
+export interface Span { center: number; low: number; high: number }
+export interface Money { amount: number; currency?: string }
+/** Costs restated per something that is paid for; internal/normal has the other end. */
+export interface Normal {
+  per: string; notes: string[];
+  lines: {
+    workload: string; target: string; baseline: string; measured: Span; factor: number; ratio: number; low: number; high: number; figure: number; value: number; unit: string;
+    terms: { what: string; unit?: string; candidate: number; baseline: number; source?: string }[]; arithmetic: string; unequal_topology?: string; refused?: string;
+  }[];
+}
+export interface Saving {
+  workload: string; target: string; baseline: string; level: number; use_seconds: number; ratio: Span; per_use: Span; per_day: Span; per_year: Span; money_per_year: Span;
+  break_even_uses: Span; break_even_hourly: Span; break_even_day?: string; day_early?: string; day_late?: string; refused?: string;
+}
+export interface Worth { price: Money; uses_per_day: number; hourly: Money; from: string; days_in_year: number; answers: Saving[] }
+
 export interface PlanWorkload { label: string; kind: string; params: Record<string, string>; seconds?: number }
 export interface Data {
   format: number; result: Result; bundle: string; plan: string; seed: string; question?: string; started?: string;
   workloads: PlanWorkload[]; looks?: number[]; precision?: number; trial_seconds?: number;
   gates?: { expr: string; holds: boolean; text: string }[];
+  normal?: Normal; worth?: Worth;
 }
 
 /** Marks of a trial, as bits. */

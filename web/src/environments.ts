@@ -1,8 +1,9 @@
-/** What the targets are: durability, semantics, disks, and their facts side by side. */
+/** What the targets are: durability, semantics, and their facts side by side. */
 import { h, table, type Child } from "./dom";
-import { deviation, duration, number, percent, plural, size } from "./format";
+import { capital, deviation, duration, number, percent, plural, quantity, size } from "./format";
 import type { Facts, Target } from "./data";
 import type { Model } from "./state";
+import { flushOf } from "./verdict";
 
 const shownTargets = (m: Model): Target[] => m.data.result.targets.filter((t) => m.state.targets.has(t.name) || t.name === m.state.baseline);
 
@@ -14,11 +15,15 @@ export function durability(m: Model): HTMLElement | null {
     h("ul", { class: "cards" }, list.map((t) => {
       const d = t.durability!;
       const tone = d.verdict === "DISPROVED" ? "more" : d.verdict === "PROPAGATED" ? "same" : "unsure";
-      return h("li", { class: `card durable ${tone}` }, h("h3", {}, t.name), h("p", { class: "word" }, d.verdict), h("p", {}, d.text),
-        h("dl", {}, pair("class", d.class.replace(/-/g, " ")), d.layer && pair("seen down to", d.layer), !!d.cuts && pair("power cuts", d.cuts), !!d.bound && pair("loss rate below", `${percent(d.bound)} (95 % bound)`)),
+      return h("li", { class: `card durable ${tone}` }, h("h3", {}, t.name), h("p", { class: "word" }, d.verdict), h("p", {}, capital(d.text)),
+        h("dl", {}, pair("class", flushOf(t)!.words), d.layer && pair("seen down to", d.layer), !!d.cuts && pair("power cuts", d.cuts), !!d.bound && pair("loss rate below", `${percent(d.bound)} (95 % bound)`)),
+        !!d.tests?.length && h("ul", { class: "tests" }, d.tests.map((x) => h("li", {}, h("b", {}, testWords[x.name] ?? x.name), `: ${x.verdict}. ${capital(x.text)}`))),
+        !!d.settings?.length && h("ul", { class: "tests" }, d.settings.map((x) => h("li", {}, h("span", { class: "mark" }, "! "), x.text, x.remedy && h("span", { class: "remedy" }, ` — ${x.remedy}`)))),
         !!d.evidence?.length && h("details", { class: "inner" }, h("summary", {}, "Evidence"), h("ul", {}, d.evidence.map((e) => h("li", {}, e)))));
     })));
 }
+
+const testWords: Record<string, string> = { cost: "What a flush costs", watch: "Whether the host is asked to flush" };
 
 const pair = (term: string, value: Child): Child[] => [h("dt", {}, term), h("dd", {}, value)];
 
@@ -29,41 +34,35 @@ export function cards(m: Model): HTMLElement | null {
   if (list.length === 0) return null;
   const properties = new Map<string, string>();
   for (const t of list) for (const p of t.card!) if (!properties.has(p.name)) properties.set(p.name, p.title);
+  const find = (t: Target, name: string) => t.card!.find((x) => x.name === name);
+  // First what tells targets apart or bites somewhere; on the rest all agree, and it only needs to be there.
+  const telling = ([name]: [string, string]) => list.some((t) => find(t, name)?.rating === "bad") || new Set(list.map((t) => find(t, name)?.answer).filter((a) => a !== undefined)).size > 1;
+  const rows = (some: [string, string][], caption: string) => table({
+    head: ["", ...list.map((t) => t.name)],
+    rows: some.map(([name, title]): Child[] => [title, ...list.map((t): Child => {
+      const p = find(t, name);
+      if (!p) return h("span", { class: "muted" }, "–");
+      const [glyph, word] = Object.hasOwn(ratings, p.rating) ? ratings[p.rating]! : ratings.neutral!;
+      const says = [h("span", { class: `rating ${p.rating === "good" || p.rating === "bad" ? p.rating : "neutral"}`, "aria-hidden": true }, glyph), h("span", { class: "unseen" }, `${word}: `), ` ${p.answer}`];
+      return p.detail ? h("details", { class: "tiny" }, h("summary", {}, says), h("p", {}, p.detail)) : h("span", {}, says);
+    })]),
+  }, caption, "card-table");
+  const all = [...properties.entries()];
+  const [first, rest] = [all.filter(telling), all.filter((x) => !telling(x))];
   return h("section", { id: "cards", "aria-labelledby": "cards-title" }, h("h2", { id: "cards-title" }, "How files behave"),
-    h("p", { class: "lead" }, "Found by trying, not read from a manual. ● suits a developer, ✕ will bite one, ○ is neither."),
-    table({
-      head: ["", ...list.map((t) => t.name)],
-      rows: [...properties.entries()].map(([name, title]): Child[] => [title, ...list.map((t): Child => {
-        const p = t.card!.find((x) => x.name === name);
-        if (!p) return h("span", { class: "muted" }, "–");
-        const [glyph, word] = Object.hasOwn(ratings, p.rating) ? ratings[p.rating]! : ratings.neutral!;
-        const says = [h("span", { class: `rating ${p.rating === "good" || p.rating === "bad" ? p.rating : "neutral"}`, "aria-hidden": true }, glyph), h("span", { class: "unseen" }, `${word}: `), ` ${p.answer}`];
-        return p.detail ? h("details", { class: "tiny" }, h("summary", {}, says), h("p", {}, p.detail)) : h("span", {}, says);
-      })]),
-    }, "How files behave in each target", "card-table"));
+    h("p", { class: "lead" }, "Found by trying, not read from a manual. ● suits a developer, ✕ will bite one, ○ is neither. Open an answer to see what was tried."),
+    first.length > 0 && rows(first, "How files behave in each target"),
+    rest.length > 0 && h("details", { class: "inner", open: first.length === 0 }, h("summary", {}, `${plural(rest.length, "property").replace("propertys", "properties")} on which ${list.length > 1 ? "they agree and none" : "nothing"} bites`), rows(rest, "On what they agree")));
 }
 
-/**
- * Panels drawn from what a driver tells of its own: a row for each key of Target.outside.extra that is more than a line. A
- * panel with a drawing of its own goes here; text is shown as it is.
- */
-const panels: { key: string; title: string; draw: (text: string) => HTMLElement }[] = [
-  { key: "disk.map", title: "Disk block map", draw: (text) => h("pre", { tabindex: 0 }, text) },
-];
-
-export function disks(m: Model): HTMLElement | null {
-  const found = shownTargets(m).flatMap((t) => panels.filter((p) => t.outside.extra?.[p.key]).map((p) => h("div", {}, h("h3", {}, `${p.title}: ${t.name}`), p.draw(t.outside.extra![p.key]!))));
-  return found.length === 0 ? null : h("section", { id: "disks", "aria-labelledby": "disks-title" }, h("h2", { id: "disks-title" }, "Disks"), found);
-}
-
-function flat(t: Target): Map<string, string> {
+function flat(t: Target, emulation: boolean): Map<string, string> {
   const out = new Map<string, string>();
   const put = (key: string, value: unknown) => { if (value !== undefined && value !== null && value !== "" && value !== 0 && value !== false) out.set(key, String(value)); };
   put("spec", t.spec);
   put("mount of", t.of);
-  put("opened in", t.open_seconds > 0 ? duration(t.open_seconds) : "");
+  put("opened in", t.open_seconds >= 1 ? duration(t.open_seconds) : t.open_seconds > 0 ? quantity(t.open_seconds, "s") : "");
   put("clock off by", Math.abs(t.clock_off) >= 0.0005 ? deviation(t.clock_off) : "");
-  put("emulated CPU", t.emulated ? "yes" : "");
+  put("emulated CPU", t.emulated ? "yes" : emulation ? "no" : "");
   put("openings that failed", t.retries?.length ?? 0);
   const facts = (side: string, f: Facts) => {
     for (const [k, v] of Object.entries(f)) {
@@ -74,7 +73,7 @@ function flat(t: Target): Map<string, string> {
       else put(name, Array.isArray(v) ? v.join(" ") : v);
     }
     for (const [k, v] of Object.entries(f.settings ?? {})) put(`${side} setting ${k}`, v);
-    for (const [k, v] of Object.entries(f.extra ?? {})) if (!panels.some((p) => p.key === k)) put(`${side} ${k}`, v);
+    for (const [k, v] of Object.entries(f.extra ?? {})) put(`${side} ${k}`, v);
   };
   facts("inside:", t.inside);
   facts("outside:", t.outside);
@@ -92,7 +91,7 @@ const basic = /^(spec|mount of|opened in|clock off by|emulated CPU|openings that
 
 export function facts(m: Model): HTMLElement {
   const list = shownTargets(m);
-  const all = list.map(flat);
+  const all = list.map((t) => flat(t, list.some((x) => x.emulated)));
   const keys = [...new Set(all.flatMap((f) => [...f.keys()]))];
   // A fact that only some have is shown, but only two different answers to one question are marked.
   const answers = (k: string) => new Set(all.map((f) => f.get(k)).filter((v) => v !== undefined)).size;

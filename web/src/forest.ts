@@ -2,10 +2,10 @@
 import { scaleLog } from "d3-scale";
 import { chart, type Drawing, type Spot } from "./chart";
 import { h, s, safe, type Child } from "./dom";
-import { capital, interval, logTicks, percent, plural, quantity, ratio } from "./format";
+import { capital, interval, list, logTicks, percent, plural, quantity, ratio } from "./format";
 import type { Cell } from "./data";
 import type { Model } from "./state";
-import { ranked, signOf, signs, type Sign } from "./verdict";
+import { flushMarks, flushOf, ranked, signOf, signs, tried, type Sign } from "./verdict";
 
 /** Rows of one chart before the reader is asked: longer drawings are slow, and no printer has the paper. */
 const mostRows = 120;
@@ -19,9 +19,15 @@ export function forest(m: Model): HTMLElement {
   }
   const domain = domainOf(cells);
   for (const family of m.families) {
-    const rows = arrange(m, cells.filter((c) => c.family === family));
-    if (rows.length === 0) continue;
+    const all = arrange(m, cells.filter((c) => c.family === family));
+    if (all.length === 0) continue;
+    // A row that holds nothing is no ratio: what did not open or was never reached is told in one line.
+    const rows = all.filter((c) => tried(c) && !m.target(c.target)?.error);
     const place = h("div", {});
+    if (rows.length === 0) {
+      section.append(h("h3", {}, capital(family)), leftOut(m, all));
+      continue;
+    }
     const draw = (most: number) => {
       place.replaceChildren(figure(m, family, rows.slice(0, most), domain));
       if (rows.length > most) {
@@ -30,17 +36,28 @@ export function forest(m: Model): HTMLElement {
     };
     draw(mostRows);
     section.append(place);
+    if (rows.length < all.length) section.append(leftOut(m, all.filter((c) => !rows.includes(c))));
   }
   return section;
 }
 
+/** Cells without a row, folded: their targets, and what each of them would have run. */
+function leftOut(m: Model, cells: Cell[]): HTMLElement {
+  const by = new Map<string, string[]>();
+  for (const c of cells) by.set(c.target, [...(by.get(c.target) ?? []), c.workload]);
+  return h("details", { class: "inner left-out" }, h("summary", {}, `${plural(cells.length, "cell")} without a row: not run in ${list([...by.keys()])}`),
+    h("ul", {}, [...by.entries()].map(([target, labels]) => h("li", {}, h("b", {}, target), m.target(target)?.error ? " (did not open): " : ": ", unique(labels).join(", ")))));
+}
+
 function legend(m: Model): HTMLElement {
-  const used = new Set(m.shown().map(signOf));
+  const used = new Set(m.shown().filter((c) => tried(c) && !m.target(c.target)?.error).map(signOf));
   const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];
   const emulated = m.shown().some((c) => c.emulated);
   return h("ul", { class: "legend", "aria-label": "Signs" },
     order.filter((x) => used.has(x)).map((x) => h("li", { class: x }, h("span", { class: "glyph", "aria-hidden": true }, signs[x].glyph), ` ${signs[x].word}`)),
     emulated && h("li", {}, h("span", { class: "mark" }, "e"), " emulated CPU"),
+    [...new Set(m.shown().filter((c) => c.writes).map((c) => flushOf(m.target(c.target))?.mark))].filter((x) => x !== undefined).sort()
+      .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${flushMarks[x]}`)),
     m.shown().some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),
     h("li", {}, h("span", { class: "swatch band" }), " margin within which a cost counts as none"),
     m.rebasedNow && h("li", { class: "recomputed" }, "recomputed in this page: Student's t, no correction for the number of cells"));
@@ -93,13 +110,15 @@ const label = (v: number) => `${v >= 10000 ? v.toExponential(0) : Number(v.toPre
 /** The candidate, and after a stroke what it is compared with where that is not the baseline of the page. */
 export const named = (m: Model, c: Cell): string => (c.baseline === m.state.baseline ? c.target : `${c.target}/${c.baseline}`);
 
-export function describe(c: Cell): string {
+export function describe(m: Model, c: Cell): string {
   const sign = signOf(c);
   const lines = [`${c.workload} · ${c.target}${c.primary ? "" : ` · ${c.metric}`}`];
   if (ranked(c)) lines.push(`${ratio(c.ratio)}× ${interval(c.low, c.high)} against ${c.baseline}`);
   lines.push(`${signs[sign].glyph} ${signs[sign].word}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}`);
   if (ranked(c)) lines.push(`${quantity(c.center, c.unit)} against ${quantity(c.baseline_center, c.unit)}, ${plural(c.blocks, "block")}`);
   if (c.blocks_needed) lines.push(`about ${plural(c.blocks_needed, "block")} would settle it`);
+  const [mine, theirs] = [flushOf(m.target(c.target)), flushOf(m.target(c.baseline))];
+  if (c.writes && mine) lines.push(`flush: ${c.target} ${mine.words} (${mine.verdict})${theirs ? `; ${c.baseline} ${theirs.words} (${theirs.verdict})` : ""}`);
   if (c.failure) lines.push(c.failure.message.slice(0, 160));
   else if (sign === "withheld" && c.warnings[0]) lines.push(c.warnings[0].text.slice(0, 160));
   return lines.join("\n");
@@ -144,7 +163,7 @@ function draw(m: Model, rows: Cell[], domain: [number, number], width: number): 
   let y = head;
   let group = "";
   const lines: SVGElement[] = [];
-  for (const c of rows) {
+  for (const [at, c] of rows.entries()) {
     const fresh = groupOf(c) !== group;
     if (fresh) {
       if (group !== "" && !narrow) lines.push(s("line", { x1: 0, x2: width, y1: y + 0.5, y2: y + 0.5, class: "rule" }));
@@ -157,10 +176,14 @@ function draw(m: Model, rows: Cell[], domain: [number, number], width: number): 
     }
     const mid = narrow ? y + 27 : y + rowHeight / 2;
     const base = narrow ? y + 13 : mid + 4;
-    if (!narrow && fresh) shapes.push(s("text", { x: 0, y: base, class: "name" }, short(group, names - 8, true), s("title", {}, group)));
+    if (!narrow && fresh) {
+      let height = 1;
+      while (rows[at + height] && groupOf(rows[at + height]!) === group) height++;
+      shapes.push(s("text", { x: 0, y: base, class: "name" }, wrapped(group, names - 8, Math.min(3, height)).map((line, i) => s("tspan", { x: 0, dy: i === 0 ? 0 : 15 }, line)), s("title", {}, group)));
+    }
     shapes.push(s("text", { x: narrow ? 8 : names, y: base, class: "row" }, short(rowOf(c), narrow ? width - 190 : second - 8, false), s("title", {}, rowOf(c))));
     bands.push(s("rect", { x: x(1 / (1 + c.margin)), y: mid - rowHeight / 2, width: Math.max(1, x(1 + c.margin) - x(1 / (1 + c.margin))), height: rowHeight, class: "band" }));
-    shapes.push(...row(c, x, mid, narrow ? { x: width, y: base, end: true } : { x: right + 16, y: base, end: false }, right, spots));
+    shapes.push(...row(m, c, x, mid, narrow ? { x: width, y: base, end: true } : { x: right + 16, y: base, end: false }, right, spots));
     y += rowHeight;
   }
   const bottom = y + 4;
@@ -197,15 +220,28 @@ function short(text: string, room: number, bold: boolean): string {
   return `${clean.slice(0, low)}…`;
 }
 
-function row(c: Cell, x: ReturnType<typeof scaleLog<number, number>>, y: number, text: { x: number; y: number; end: boolean }, right: number, spots: Spot[]): SVGElement[] {
+/** Breaks a bold label between its words into at most so many lines; the last is cut when there is more. */
+function wrapped(text: string, room: number, most: number): string[] {
+  const lines: string[] = [];
+  const words = safe(text).slice(0, 200).split(/\s+/);
+  while (words.length > 0) {
+    if (lines.length === most - 1) return [...lines, short(words.join(" "), room, true)];
+    let line = words.shift()!;
+    while (words.length > 0 && extent(`${line} ${words[0]}`, true) <= room) line += ` ${words.shift()}`;
+    lines.push(short(line, room, true));
+  }
+  return lines;
+}
+
+function row(m: Model, c: Cell, x: ReturnType<typeof scaleLog<number, number>>, y: number, text: { x: number; y: number; end: boolean }, right: number, spots: Spot[]): SVGElement[] {
   const sign = signOf(c);
   const out: SVGElement[] = [];
-  const flags = `${c.emulated ? " e" : ""}${c.warnings.length > 0 ? " *" : ""}`;
+  const flags = `${c.emulated ? " e" : ""}${c.writes ? ` ${flushOf(m.target(c.target))?.mark ?? ""}`.trimEnd() : ""}${c.warnings.length > 0 ? " *" : ""}`;
   const anchor = text.end ? { "text-anchor": "end" } : {};
   if (!ranked(c)) {
     out.push(glyph(sign, x(1), y));
     out.push(s("text", { ...anchor, x: text.x, y: text.y, class: "figures none" }, `${signs[sign].word.replace("verdict ", "")}${flags}`));
-    spots.push({ x: x(1), y, text: describe(c) });
+    spots.push({ x: x(1), y, text: describe(m, c) });
     return out;
   }
   const at = x(c.ratio);
@@ -217,7 +253,7 @@ function row(c: Cell, x: ReturnType<typeof scaleLog<number, number>>, y: number,
   out.push(glyph(sign, Math.min(at, right), y));
   out.push(s("text", { ...anchor, x: text.x, y: text.y, class: "figures" },
     s("tspan", { class: `ratio ${sign}` }, `${ratio(c.ratio)}×`), s("tspan", { class: "range", dx: 6 }, `${interval(c.low, c.high)}`), s("tspan", { class: "mark" }, flags)));
-  spots.push({ x: at, y, text: describe(c) });
+  spots.push({ x: at, y, text: describe(m, c) });
   return out;
 }
 

@@ -8,11 +8,13 @@ import { drawAll } from "./chart";
 import { controls, themeButton } from "./controls";
 import { readData, type Data } from "./data";
 import { h, replace, safe } from "./dom";
-import { cards, disks, durability, facts } from "./environments";
+import { disks } from "./disks";
+import { cards, durability, facts } from "./environments";
 import { forest } from "./forest";
 import { duration, plural } from "./format";
 import { follow } from "./live";
 import { method, repeat, warnings } from "./method";
+import { paid } from "./paid";
 import { costModels, sizes } from "./sizes";
 import { Model } from "./state";
 import { workloads } from "./workload";
@@ -29,6 +31,7 @@ const parts: { make: (m: Model) => HTMLElement | null; again: boolean; title?: s
   { make: workloads, again: true, title: "Workloads" },
   { make: sizes, again: true, title: "Sizes" },
   { make: costModels, again: true, title: "Costs" },
+  { make: paid, again: true, title: "Paid for" },
   { make: durability, again: true, title: "Durability" },
   { make: cards, again: true, title: "Behaviour" },
   { make: disks, again: true, title: "Disks" },

@@ -1,5 +1,5 @@
 /** What a verdict looks like: a sign, a word and a colour, so that none of the three is needed alone. */
-import type { Cell } from "./data";
+import type { Cell, Target } from "./data";
 
 export type Sign = "more" | "less" | "same" | "unsure" | "measured" | "failed" | "withheld" | "absent";
 
@@ -28,6 +28,23 @@ export function signOf(c: Cell): Sign {
 
 /** Whether the cell has a ratio that may be shown: one that must not be ranked is not. */
 export const ranked = (c: Cell): boolean => c.ratio > 0 && c.verdict !== "WITHHELD" && c.verdict !== "FAILED";
+
+/** Whether it was measured, or at least tried: what a budget left out is not. */
+export const tried = (c: Cell): boolean => signOf(c) !== "absent";
+
+const classes: Record<string, [mark: string, words: string]> = {
+  flushes: ["f", "passes flushes on"], "ignores-flushes": ["i", "ignores flushes"], memory: ["m", "keeps files in memory"], unknown: ["u", "not known"],
+};
+/** The marks of write figures and their meanings, as in the terminal report. */
+export const flushMarks: Record<string, string> = { f: "flush passed on", i: "flush ignored", m: "in memory: nothing to flush to", u: "what a flush does is not known" };
+
+/** What a flush does in a target, beside each of its write figures; undefined where nothing was recorded of it. */
+export function flushOf(t: Target | undefined): { mark: string; words: string; verdict: string } | undefined {
+  const d = t?.durability;
+  if (!d) return undefined;
+  const [mark, words] = Object.hasOwn(classes, d.class) ? classes[d.class]! : classes.unknown!;
+  return { mark, words, verdict: d.verdict };
+}
 
 /** Colours of targets and their shapes, by place in the plan: Okabe and Ito's, told apart by shape as well. */
 export const shades = Array.from({ length: 8 }, (_, i) => `var(--t${i})`);

@@ -7,7 +7,7 @@ import { Mark, seriesOf, targetName, type Cell, type Series } from "./data";
 import { key, logAxis, place, plot, scales } from "./plot";
 import { centerOf, type Model } from "./state";
 import { median } from "./stats";
-import { ranked, signOf, signs } from "./verdict";
+import { flushOf, ranked, signOf, signs, tried } from "./verdict";
 
 /** Workloads listed before the reader is asked. */
 const mostListed = 60;
@@ -21,22 +21,27 @@ export function workloads(m: Model): HTMLElement {
     if (g) g.push(c);
     else byLabel.set(c.workload, [c]);
   }
+  const ran = (l: string) => (byLabel.get(l) ?? []).some((c) => tried(c) && !m.target(c.target)?.error);
+  const never = labels.filter((l) => !ran(l));
+  const labelsShown = labels.filter(ran);
   const list = h("div", { class: "workloads" });
-  const fill = (from: number, to: number) => { for (const l of labels.slice(from, to)) list.append(entry(m, l, byLabel.get(l) ?? [])); };
+  const fill = (from: number, to: number) => { for (const l of labelsShown.slice(from, to)) list.append(entry(m, l, byLabel.get(l) ?? [])); };
   fill(0, mostListed);
   const section = h("section", { id: "workloads", "aria-labelledby": "workloads-title" },
     h("h2", { id: "workloads-title" }, "Workload by workload"),
     h("p", { class: "lead" }, "Open one to see its trials in the order they ran, how they are spread, and what was said while they ran."), list);
   if (labels.length === 0) section.append(h("p", { class: "empty" }, "No workload is left by the filters above."));
-  if (labels.length > mostListed) {
-    const more = h("button", { type: "button", class: "wide", onclick: () => { fill(mostListed, labels.length); more.remove(); } }, `Show all ${labels.length} workloads`);
+  if (labelsShown.length > mostListed) {
+    const more = h("button", { type: "button", class: "wide", onclick: () => { fill(mostListed, labelsShown.length); more.remove(); } }, `Show all ${labelsShown.length} workloads`);
     section.append(more);
   }
+  // One line for all of them: there is nothing to open.
+  if (never.length > 0) section.append(h("details", { class: "inner never-run" }, h("summary", {}, `${plural(never.length, "workload")} of the plan ${never.length === 1 ? "was" : "were"} not run`), h("ul", {}, never.map((l) => h("li", {}, l)))));
   return section;
 }
 
 function entry(m: Model, label: string, cells: Cell[]): HTMLElement {
-  const primary = cells.filter((c) => c.primary && m.state.targets.has(c.target));
+  const primary = cells.filter((c) => c.primary && m.state.targets.has(c.target) && tried(c) && !m.target(c.target)?.error);
   const body = h("div", { class: "body" });
   const d = h("details", { class: "workload", "data-workload": label },
     h("summary", {}, h("span", { class: "label" }, label),
@@ -71,7 +76,7 @@ function detail(m: Model, label: string, cells: Cell[]): HTMLElement[] {
   }
   out.push(place);
   if (latency) out.push(latency);
-  out.push(figuresOf(label, cells));
+  out.push(figuresOf(m, label, cells.filter((c) => tried(c) && !m.target(c.target)?.error)));
   const doubts = warningsOf(cells);
   if (doubts) out.push(doubts);
   const said = stateOf(x);
@@ -224,10 +229,14 @@ function percentiles(m: Model, label: string, metrics: Cell[]): HTMLElement | nu
   });
 }
 
-function figuresOf(label: string, cells: Cell[]): HTMLElement {
+function figuresOf(m: Model, label: string, cells: Cell[]): HTMLElement {
+  // Beside a figure that depends on it stands what a flush does on both sides.
+  const flush = (name: string) => { const f = flushOf(m.target(name)); return f ? [h("b", {}, f.verdict), ` ${f.words}`] : "–"; };
+  const writes = cells.some((c) => c.writes && flushOf(m.target(c.target)));
   return table({
-    head: ["Metric", "Target", "Verdict", "Ratio", "Interval", "Candidate", "Baseline", "Blocks", "q"], figures: 3,
+    head: ["Metric", "Target", "Verdict", ...(writes ? ["A flush there", "In the baseline"] : []), "Ratio", "Interval", "Candidate", "Baseline", "Blocks", "q"], figures: writes ? 5 : 3,
     rows: cells.map((c): Child[] => [c.metric, c.target, h("span", { class: signOf(c) }, h("span", { class: "glyph", "aria-hidden": true }, signs[signOf(c)].glyph), ` ${signs[signOf(c)].word}`),
+      ...(writes ? [c.writes ? flush(c.target) : "", c.writes ? flush(c.baseline) : ""] : []),
       ranked(c) ? `${ratio(c.ratio)}×` : "", ranked(c) ? interval(c.low, c.high) : "", c.center ? quantity(c.center, c.unit) : "",
       c.baseline_center ? quantity(c.baseline_center, c.unit) : "", c.blocks_needed ? `${c.blocks} (needs ${c.blocks_needed})` : c.blocks, c.recomputed || !c.level ? "" : c.q < 0.001 ? "<0.001" : c.q.toFixed(3)]),
   }, `Figures of ${label}`);
