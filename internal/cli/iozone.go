@@ -288,14 +288,21 @@ func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	// Nothing in a row makes garbage that matters; what a row leaves is collected between two.
+	// Nothing in a row makes garbage that matters; what rows leave is collected between two sizes.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	o.banner(a.out, dir)
 	fmt.Fprint(a.out, matrix.Header)
 	var done []matrix.Done
 	var series matrix.Series
+	var size int64
 	for _, r := range o.rows {
-		runtime.GC()
+		series.MaxRec = max(series.MaxRec, r.Rec)
+	}
+	for _, r := range o.rows {
+		if r.Size != size {
+			runtime.GC()
+			size = r.Size
+		}
 		c := o.config
 		c.Row = r
 		cells, err := series.Measure(ctx, c, dir)

@@ -31,7 +31,7 @@ func tmpfs(t *testing.T) string {
 func TestCold(t *testing.T) {
 	c := Honest(Row{4 << 20, 64 << 10})
 	c.Cold = true
-	w, err := newRow(c, diskDir(t))
+	w, err := newRow(c, diskDir(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestCold(t *testing.T) {
 				t.Fatalf("%s: %v of the file is resident, %v", o, share, err)
 			}
 		}
-		if err := w.operate(t.Context(), o, 1); err != nil {
+		if err := w.operate(t.Context(), o, w.onePass()); err != nil {
 			t.Fatal(err)
 		}
 		if w.cells[o].Mark != "" && w.cells[o].Mark != Ticks {
@@ -109,12 +109,12 @@ func TestDirect(t *testing.T) {
 	c := Honest(Row{1 << 20, 4 << 10})
 	c.Direct = true
 	dir := diskDir(t)
-	w, err := newRow(c, dir)
+	w, err := newRow(c, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range c.meaningful() {
-		if err := w.operate(t.Context(), o, 1); err != nil {
+		if err := w.operate(t.Context(), o, w.onePass()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,14 +128,14 @@ func TestFull(t *testing.T) {
 	dir := tmpfs(t)
 	c := Honest(Row{32 << 20, 1 << 20})
 	c.Ops = []Op{Write}
-	w, err := newRow(c, dir)
+	w, err := newRow(c, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 50<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = w.operate(t.Context(), Write, 1)
+	err = w.operate(t.Context(), Write, w.onePass())
 	if !file.IsFull(err) {
 		t.Fatalf("got %v", err)
 	}

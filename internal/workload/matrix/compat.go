@@ -109,7 +109,7 @@ func (w *row) timedCompat(o Op, m file.Mode, flush bool, before, body func(h *fi
 		return err
 	}
 	w.keep(o, w.n, took)
-	w.finished(o)
+	w.finished(o, true)
 	if w.flushy != nil {
 		if err := w.flushy.flush(); err != nil {
 			return err

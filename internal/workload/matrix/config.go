@@ -129,17 +129,25 @@ func (c *Config) shape() shape {
 	return shape{max(1, min(int64(c.Samples), c.Records(), c.bytes()/leastBytes)), 1}
 }
 
-// passes returns how many passes give the samples asked for.
-func (c *Config) passes() int64 {
+// passes returns the segments of each pass, so that the passes give the samples asked for and no more: the first is the
+// one that is not whole, because what it leaves of a file is what the next one completes.
+func (c *Config) passes() []int64 {
 	s := c.shape()
-	if c.Compat {
-		return 1
-	}
 	if s.segments == 0 {
-		return int64(c.Samples) * s.group
+		return slices.Repeat([]int64{1}, c.Samples*int(s.group))
 	}
-	return (int64(c.Samples) + s.segments - 1) / s.segments
+	if c.Compat {
+		return []int64{1}
+	}
+	passes := slices.Repeat([]int64{s.segments}, int((int64(c.Samples)+s.segments-1)/s.segments))
+	if rest := int64(c.Samples) % s.segments; rest > 0 {
+		passes[0] = rest
+	}
+	return passes
 }
+
+// onePass is a single pass, whole.
+func (c *Config) onePass() []int64 { return []int64{max(1, c.shape().segments)} }
 
 // space returns the bytes that the row needs below its directory.
 func (c *Config) space() int64 { return c.Size + 1<<20 }

@@ -42,7 +42,7 @@ func helperRow(setting string) error {
 	}
 	c.Ops, c.Data, c.Compat, c.Samples = AllOps(), iozonePayload, true, 1
 	c.Direct, c.Fsync, c.Close = strings.Contains(f[3], "I"), strings.Contains(f[3], "e"), strings.Contains(f[3], "c")
-	w, err := newRow(c, f[0])
+	w, err := newRow(c, f[0], nil)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,9 @@ import (
 	"tare/internal/workload/file"
 )
 
-// pass does one pass of an operation: it makes the file ready, times the pass in segments, and keeps the samples.
-func (w *row) pass(ctx context.Context, o Op) (err error) {
+// pass does one pass of an operation, or its first part of so many segments: it makes the file ready, times the segments,
+// and keeps the samples.
+func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
 	if w.Cold && !columns[o].writes && o != Reread && o != Freread {
 		if cold, err := w.chill(o); err != nil || !cold {
 			return err
@@ -29,7 +30,10 @@ func (w *row) pass(ctx context.Context, o Op) (err error) {
 	}()
 	w.begin(o, h)
 	segments := max(1, w.shape.segments)
-	for i := range segments {
+	if part < segments {
+		defer func() { w.orders[o] = nil }() // the next pass begins at the beginning
+	}
+	for i := range part {
 		from, to := w.n*i/segments, w.n*(i+1)/segments
 		start := time.Now()
 		if err = w.move(ctx, o, h, to-from); err == nil && i == segments-1 {
@@ -41,7 +45,7 @@ func (w *row) pass(ctx context.Context, o Op) (err error) {
 		}
 		w.keep(o, to-from, took)
 	}
-	w.finished(o)
+	w.finished(o, part == segments)
 	return nil
 }
 
@@ -64,11 +68,7 @@ func (w *row) begin(o Op, h *file.Handle) {
 
 // stdioOn makes the buffer of a file that is written through stdio.
 func (w *row) stdioOn(h *file.Handle) *stdio {
-	if w.buffer == nil {
-		w.buffer = file.Aligned(int(w.Rec))
-		clear(w.buffer)
-	}
-	return &stdio{h: h, buf: w.buffer}
+	return &stdio{h: h, buf: w.data.stdio()}
 }
 
 // chunk is how many records pass between two looks at the context.
@@ -192,10 +192,10 @@ func (w *row) keep(o Op, records int64, took time.Duration) {
 	w.open[o] = sample{}
 }
 
-// finished notes what a whole pass leaves behind.
-func (w *row) finished(o Op) {
+// finished notes what a pass leaves behind. What a part of one wrote is written again by the whole pass after it.
+func (w *row) finished(o Op, whole bool) {
 	w.cells[o].Passes++
-	if !columns[o].writes {
+	if !columns[o].writes || !whole {
 		return
 	}
 	w.first, w.there = w.gen, true

@@ -16,10 +16,8 @@ type payload struct {
 	content *file.Content // nil for iozone's
 	fixed   []byte        // iozone's one buffer: it is written from and read into
 	in      []byte        // what reads go to
+	buffer  []byte        // stdio's, of a record's size; made when it is needed
 }
-
-// minPayload is about what a payload of small records takes, in bytes.
-const minPayload = 1 << 20
 
 // newPayload makes the payload named by kind: file.Random, file.Zero or iozonePayload.
 func newPayload(kind string, rec int64, seed uint64) *payload {
@@ -35,6 +33,30 @@ func newPayload(kind string, rec int64, seed uint64) *payload {
 	}
 	p.fixed = bytes.Clone(p.in)
 	return p
+}
+
+// resized returns the same payload for another size of records, in the memory of p, or nil where it does not fit.
+func (p *payload) resized(rec int64) *payload {
+	if rec > int64(len(p.in)) {
+		return nil
+	}
+	if p.content == nil {
+		return &payload{fixed: p.fixed[:rec], in: p.in[:rec], buffer: p.stdio()[:rec]}
+	}
+	c := p.content.Resized(int(rec))
+	if c == nil {
+		return nil
+	}
+	return &payload{content: c, in: p.in[:rec], buffer: p.stdio()[:rec]}
+}
+
+// stdio returns the buffer of stdio.
+func (p *payload) stdio() []byte {
+	if p.buffer == nil {
+		p.buffer = file.Aligned(len(p.in))
+		clear(p.buffer)
+	}
+	return p.buffer
 }
 
 // record returns record r as generation gen writes it.

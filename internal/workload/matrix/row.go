@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,6 @@ type row struct {
 	orders [numOps]file.Order
 	timed  file.Order // of the operation at work
 	flushy *stdio     // its buffer, for fwrite
-	buffer []byte
 	// permutation is the random order with compat.
 	permutation []int64
 	open        [numOps]sample
@@ -64,21 +64,16 @@ type sample struct {
 // maxKept bounds the samples of a cell.
 const maxKept = 4096
 
-// newRow makes a row over the file "row" in a directory that belongs to it.
-func newRow(c Config, dir string) (*row, error) { return prepared{}.row(c, dir) }
-
-// prepared are payloads that were made before, by record size. They are of one kind of data and one seed.
-type prepared map[int64]*payload
-
-func (have prepared) row(c Config, dir string) (*row, error) {
+// newRow makes a row over the file "row" in a directory that belongs to it, with a payload that was made before or nil.
+func newRow(c Config, dir string, have *payload) (*row, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	if err := file.CheckRoom(dir, c.space(), 2); err != nil {
 		return nil, err
 	}
-	w := &row{Config: c, path: filepath.Join(dir, "row"), n: c.Records(), shape: c.shape()}
-	if w.data = have[c.Rec]; w.data == nil {
+	w := &row{Config: c, path: filepath.Join(dir, "row"), n: c.Records(), shape: c.shape(), data: have}
+	if w.data == nil {
 		w.data = newPayload(c.Data, c.Rec, c.Seed)
 	}
 	w.gen = uint64(time.Now().UnixNano())
@@ -108,15 +103,31 @@ func (w *row) close() error {
 	return nil
 }
 
-// Series measures rows one after another, all with the same data and seed. It is not safe for concurrent use. The zero
-// value is ready.
+// Series measures rows one after another, all with the same data and seed, in the same memory: making data of 16 MiB for
+// each row would take longer than many a row. It is not safe for concurrent use. The zero value is ready.
 type Series struct {
-	have prepared
-	held int64 // bytes of the payloads kept
+	// MaxRec is the largest record to come, in bytes, so that memory for all is made at once; 0 when it is not known.
+	MaxRec int64
+	have   *payload
 }
 
-// maxHeld bounds the payloads that a series keeps, in bytes: enough for the record sizes of the automatic mode.
-const maxHeld = 128 << 20
+// maxHeld bounds the records whose payload a series keeps, in bytes: the largest of the automatic mode.
+const maxHeld = 16 << 20
+
+// payload returns the payload of a row.
+func (s *Series) payload(c *Config) *payload {
+	if s.have == nil || int64(len(s.have.in)) < c.Rec {
+		s.have = newPayload(c.Data, max(c.Rec, min(s.MaxRec, maxHeld)), c.Seed)
+	}
+	p := s.have.resized(c.Rec)
+	if p == nil {
+		p = newPayload(c.Data, c.Rec, c.Seed)
+	}
+	if len(s.have.in) > maxHeld {
+		s.have = nil
+	}
+	return p
+}
 
 // Measure does a row by itself: see Series.Measure.
 func Measure(ctx context.Context, c Config, dir string) ([]Cell, error) {
@@ -128,16 +139,12 @@ func Measure(ctx context.Context, c Config, dir string) ([]Cell, error) {
 // need, and verifies the file at the end. The file is removed. A refusal of direct I/O is a mark on the cell, not an
 // error; an error ends the row.
 func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cell, err error) {
-	w, err := s.have.row(c, dir)
-	if err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if _, had := s.have[c.Rec]; !had && s.held+2*c.Rec+minPayload <= maxHeld {
-		if s.have == nil {
-			s.have = prepared{}
-		}
-		s.have[c.Rec] = w.data
-		s.held += 2*c.Rec + minPayload
+	w, err := newRow(c, dir, s.payload(&c))
+	if err != nil {
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	var thread file.Thread
@@ -158,8 +165,8 @@ func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cel
 	return w.results(), err
 }
 
-// operate does an operation's passes, and turns a refusal into a mark.
-func (w *row) operate(ctx context.Context, o Op, passes int64) error {
+// operate does an operation's passes, given as how many segments of each, and turns a refusal into a mark.
+func (w *row) operate(ctx context.Context, o Op, passes []int64) error {
 	cell := &w.cells[o]
 	if cell.Mark != "" {
 		return nil
@@ -172,11 +179,11 @@ func (w *row) operate(ctx context.Context, o Op, passes int64) error {
 	if err := w.settle(); err != nil {
 		return err
 	}
-	for range passes {
+	for _, part := range passes {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.pass(ctx, o); err != nil {
+		if err := w.pass(ctx, o, part); err != nil {
 			f, ok := errors.AsType[*record.Failure](err)
 			if !ok || f.Kind != "refused" {
 				return err
@@ -265,13 +272,16 @@ func (w *row) verify(ctx context.Context) (err error) {
 		if r%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n, err := h.ReadAt(w.data.in, r*w.Rec)
-		if err != nil {
-			return file.Explain("read", w.path, err)
-		}
 		gen := w.whole
 		if r == 0 {
 			gen = w.first
+		}
+		if w.sameInParts(h, r, gen) {
+			continue
+		}
+		n, err := h.ReadAt(w.data.in, r*w.Rec)
+		if err != nil {
+			return file.Explain("read", w.path, err)
 		}
 		if int64(n) != w.Rec {
 			err = fmt.Errorf("record %d has %d of %d bytes", r, n, w.Rec)
@@ -283,4 +293,24 @@ func (w *row) verify(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// verifyPart is how much of a large record is read at once to be compared: it stays in the processor's cache, which a
+// record of 16 MiB does not, and halves the time.
+const verifyPart = 128 << 10
+
+// sameInParts tells whether a large record of the file is what generation gen wrote. It does not say what is wrong.
+func (w *row) sameInParts(h *file.Handle, r int64, gen uint64) bool {
+	if w.Rec <= verifyPart || w.data.content == nil {
+		return false
+	}
+	want := w.data.record(r, gen)
+	for at := int64(0); at < w.Rec; at += verifyPart {
+		part := want[at:min(at+verifyPart, w.Rec)]
+		got := w.data.in[:len(part)]
+		if n, err := h.ReadAt(got, r*w.Rec+at); err != nil || n != len(part) || !bytes.Equal(got, part) {
+			return false
+		}
+	}
+	return true
 }
