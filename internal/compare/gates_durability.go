@@ -28,6 +28,7 @@ var writesByKind = map[string]struct {
 	"fs.matrix":     {metrics: []string{"row_seconds", "write", "rewrite", "randwrite", "recrewrite", "fwrite", "frewrite"}},
 	"dev.journal":   {synced: true},
 	"dev.edit":      {synced: true},
+	"command":       {synced: true}, // by the user's word
 }
 
 // writes tells whether a metric of a workload depends on what a flush does.

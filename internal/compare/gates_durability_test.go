@@ -34,6 +34,8 @@ func TestUnlikeFlushesAreNotRanked(t *testing.T) {
 		{"a column that reads", on("fs.matrix"), "read", flushes, "memory", false},
 		{"commits", on("dev.journal", "fsync=true"), "", flushes, "memory", true},
 		{"commits without a flush", on("dev.journal", "fsync=false"), "", flushes, "memory", false},
+		{"a command that says so", on("command", "command=x", "fsync=true"), "", flushes, "ignores-flushes", true},
+		{"a command", on("command", "command=x", "fsync=false"), "", flushes, "ignores-flushes", false},
 	} {
 		r := two(c.work).costs(map[string]float64{c.work.Label + " vm": 0.5}).envs(func(re *record.Environment) {
 			class := map[string]string{"host": c.host, "vm": c.vm}[re.Name]

@@ -37,6 +37,7 @@ func Kinds() []workload.Kind {
 			{Name: "input", Type: workload.Text, Doc: "file that is the standard input; by default there is none"},
 			{Name: "exit", Type: workload.Int, Default: "0", Min: 0, Max: 255, Doc: "the exit code of a good run"},
 			{Name: "timeout", Type: workload.Duration, Default: "10m", Doc: "a run that takes longer is ended with its process group and fails"},
+			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: "the command's figures depend on flushes, as a database's commits do: they are not compared between environments where a flush means different things"},
 			{Name: "preset", Type: workload.Choice, Default: presetNone, Choices: presetNames(), Doc: "take the figures that this program prints: fio (--output-format=json), iperf3 (-J), sysbench, wrk, pgbench"},
 			{Name: "metric", Type: workload.Text, Doc: "figures to take from standard output, one a line: NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the first group of the first match is the figure"},
 		},
