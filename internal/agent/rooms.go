@@ -142,28 +142,36 @@ func removeTree(ctx context.Context, root *os.Root, name string, made fs.FileInf
 	return nil
 }
 
+// maxPhantoms is how often in a row a listing may hold nothing but names that are not there.
+const maxPhantoms = 3
+
 // empty removes what is in a directory. File systems differ in what a listing shows while entries vanish from it, so it
-// lists anew until nothing is left or nothing changes.
+// lists anew until nothing is left or nothing changes: a server may list a file for ever under a name by which it cannot
+// be had, as Samba does with names that DOS reserved. The removal of the directory then tells that it is not empty.
 func empty(ctx context.Context, root *os.Root, name string, made fs.FileInfo, depth int) error {
 	dir, err := root.OpenRoot(name)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	for {
+	for phantoms := 0; ; {
 		list, err := dir.Open(".")
 		if err != nil {
 			return err
 		}
-		removed := 0
+		listed, removed := 0, 0
 		for {
 			entries, err := list.ReadDir(256)
 			for _, e := range entries {
-				if err := removeEntry(ctx, dir, e, made, depth+1); err != nil {
+				there, err := removeEntry(ctx, dir, e, made, depth+1)
+				if err != nil {
 					list.Close()
 					return err
 				}
-				removed++
+				listed++
+				if there {
+					removed++
+				}
 			}
 			if err == io.EOF {
 				break
@@ -174,22 +182,27 @@ func empty(ctx context.Context, root *os.Root, name string, made fs.FileInfo, de
 			}
 		}
 		list.Close()
-		if removed == 0 {
+		if removed > 0 {
+			phantoms = 0
+			continue
+		}
+		if phantoms++; listed == 0 || phantoms == maxPhantoms {
 			return nil
 		}
 	}
 }
 
 // removeEntry is removeTree for an entry whose type the listing told; a hundred thousand small files have to be looked
-// at only once.
-func removeEntry(ctx context.Context, dir *os.Root, e fs.DirEntry, made fs.FileInfo, depth int) error {
+// at only once. It tells whether there was anything of that name.
+func removeEntry(ctx context.Context, dir *os.Root, e fs.DirEntry, made fs.FileInfo, depth int) (there bool, err error) {
 	if e.IsDir() || ctx.Err() != nil {
-		return removeTree(ctx, dir, e.Name(), made, depth)
+		return true, removeTree(ctx, dir, e.Name(), made, depth)
 	}
-	if err := dir.Remove(e.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err = dir.Remove(e.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return nil
+	return true, err
 }
 
 // plain keeps what is harmless in a file name and bounds its length.

@@ -63,6 +63,8 @@ func tryNames(t *try) {
 		} else if !slices.ContainsFunc(t.in.list("odd"), func(e probe.Entry) bool { return string(e.Name) == o.name }) {
 			wrong = append(wrong, o.what+" is listed as something else")
 		}
+		// By the name it was made with: where it is listed under another, nobody who goes by the listing can remove it.
+		t.in.ask(probe.Request{Op: probe.Remove, Name: []byte("odd/" + o.name)})
 	}
 	switch len(wrong) {
 	case 0:
