@@ -11,6 +11,7 @@ import (
 	"tare/internal/workload/matrix"
 	"tare/internal/workload/memory"
 	"tare/internal/workload/null"
+	"tare/internal/workload/restore"
 	"tare/internal/workload/syscalls"
 )
 
@@ -19,7 +20,7 @@ func Kinds() []workload.Kind {
 	var all []workload.Kind
 	seen := map[string]bool{}
 	for _, kinds := range [][]workload.Kind{
-		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), durability.Kinds(), command.Kinds(), null.Kinds(),
+		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), durability.Kinds(), restore.Kinds(), command.Kinds(), null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {
