@@ -131,6 +131,8 @@ type Mount struct {
 	Settings map[string]string `json:"settings,omitempty"` // as asked for, defaults included
 	Server   string            `json:"server,omitempty"`   // program and version that serves it: "virtiofsd 7.2.22 (C)"
 	Command  []string          `json:"command,omitempty"`  // the server's command line, secrets removed
+	// Facts are what was read back of it on the controller's side, by dotted name: "disk.format".
+	Facts map[string]string `json:"facts,omitempty"`
 }
 
 // Property is one line of a semantics card: how files behave in a target, found by trying.

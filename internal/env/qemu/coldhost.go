@@ -15,12 +15,12 @@ const maxLeft = 3
 // hostFiles are the places on the host that hold what the guest stores: its disks and its shared folders.
 func (v *vm) hostFiles() []string {
 	var places []string
-	if v.image != "" {
-		places = append(places, v.image)
+	if v.image != nil {
+		places = append(places, v.image.Places...)
 	}
 	for _, s := range v.shares.alive() {
-		if s.image != "" {
-			places = append(places, s.image)
+		if s.image != nil {
+			places = append(places, s.image.Places...)
 		}
 		if s.Mount.HostDir != "" {
 			places = append(places, s.Mount.HostDir)
@@ -71,7 +71,7 @@ func dropPlace(ctx context.Context, place string) error {
 			return nil // a server's temporary file
 		case err != nil:
 			return err
-		case !d.Type().IsRegular():
+		case !d.Type().IsRegular() && name != place: // a place may be a block device
 			return nil
 		}
 		resident, err := dropFile(name)

@@ -3,6 +3,7 @@ package qemu
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 	"unsafe"
@@ -16,6 +17,9 @@ const dropTries = 20
 
 // onDisk says no when a place is in memory, where nothing can be cold.
 func onDisk(place string) error {
+	if isDevice(place) {
+		return nil
+	}
 	var s unix.Statfs_t
 	if err := unix.Statfs(place, &s); err != nil {
 		return fmt.Errorf("look at the file system of %s: %w", place, err)
@@ -26,13 +30,22 @@ func onDisk(place string) error {
 	return nil
 }
 
-// writeBack writes all of a place's file system to its disk: a dirty page cannot be dropped.
+// isDevice tells a device from files: it has pages of its own, whatever file system its name is in.
+func isDevice(place string) bool {
+	info, err := os.Stat(place)
+	return err == nil && info.Mode()&os.ModeDevice != 0
+}
+
+// writeBack writes all of a place's file system, or a device, to its disk: a dirty page cannot be dropped.
 func writeBack(place string) error {
 	f, err := os.Open(place)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if isDevice(place) {
+		return f.Sync()
+	}
 	return unix.Syncfs(int(f.Fd()))
 }
 
@@ -62,16 +75,16 @@ func dropFile(name string) (resident int64, err error) {
 
 // residentBytes counts a file's bytes in the page cache with mincore(2).
 func residentBytes(f *os.File) (int64, error) {
-	info, err := f.Stat()
+	size, err := f.Seek(0, io.SeekEnd) // a device's status has none
 	if err != nil {
 		return 0, err
 	}
 	const window = 1 << 30 // bytes mapped at once; a multiple of all page sizes
 	page := int64(os.Getpagesize())
-	seen := make([]byte, min(window, info.Size()+page-1)/page+1)
+	seen := make([]byte, min(window, size+page-1)/page+1)
 	var in int64
-	for off := int64(0); off < info.Size(); off += window {
-		n := min(window, info.Size()-off)
+	for off := int64(0); off < size; off += window {
+		n := min(window, size-off)
 		m, err := unix.Mmap(int(f.Fd()), off, int(n), unix.PROT_READ, unix.MAP_SHARED)
 		if err != nil {
 			return 0, fmt.Errorf("map: %w", err)

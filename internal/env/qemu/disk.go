@@ -3,14 +3,15 @@ package qemu
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"tare/internal/proc"
 	"tare/internal/unit"
+	"tare/internal/vdisk"
 )
 
 const mkfsRemedy = "install mke2fs (apt-get install e2fsprogs), or use disk=none to work in the guest's memory"
@@ -45,26 +46,11 @@ func fileSystemOf(name string) (fileSystem, bool) {
 	return all[i], true
 }
 
-// makeDisk makes a sparse raw disk with a file system, by the file system's real program.
-func makeDisk(ctx context.Context, path string, size int64, fs fileSystem) error {
-	free, err := freeSpace(filepath.Dir(path))
-	if err == nil && free >= 0 && free < size+reserve {
-		return fmt.Errorf("%s has %s free and the disk needs %s", filepath.Dir(path), mib(free), mib(size+reserve))
-	}
+// format puts the file system onto a file or device, by its real program.
+func (fs fileSystem) format(ctx context.Context, path string) error {
 	mkfs, err := proc.LookPath(fs.program)
 	if err != nil {
 		return fmt.Errorf("%s is not installed; install it (apt-get install %s), or use disk=none to work in the guest's memory", fs.program, fs.pkg)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	err = f.Truncate(size)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -72,11 +58,34 @@ func makeDisk(ctx context.Context, path string, size int64, fs fileSystem) error
 	return err
 }
 
+// makeDisk makes an image with a file system and reads back what it has become.
+func makeDisk(ctx context.Context, r vdisk.Request, fs fileSystem) (*vdisk.Image, map[string]string, error) {
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	free, err := freeSpace(r.Dir)
+	if need := r.Room(r.Size) + reserve; err == nil && free >= 0 && free < need {
+		return nil, nil, fmt.Errorf("%s has %s free and the disk needs %s", r.Dir, mib(free), mib(need))
+	}
+	r.Format = fs.format
+	image, err := vdisk.Make(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	facts, err := image.Describe(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, image.Close())
+	}
+	return image, facts, nil
+}
+
 // drive is a disk as QEMU is told of it.
 type drive struct {
 	id, serial, path string
+	shape            vdisk.Shape
 	cache            cacheMode
 	aio              string
+	discard          string // "ignore" or "unmap"
 }
 
 // arguments returns the options for a drive on a bus, "pci" or "device". The file is named in JSON, in which a comma in a
@@ -84,8 +93,10 @@ type drive struct {
 func (d drive) arguments(bus string) []string {
 	cache := map[string]bool{"direct": d.cache.direct, "no-flush": d.cache.noFlush}
 	b, err := json.Marshal(map[string]any{
-		"node-name": d.id, "driver": "raw", "cache": cache,
-		"file": map[string]any{"driver": "file", "filename": d.path, "aio": d.aio, "cache": cache},
+		"node-name": d.id, "driver": d.shape.Driver, "cache": cache, "discard": d.discard, "read-only": d.shape.ReadOnly,
+		"file": map[string]any{
+			"driver": d.shape.Protocol(), "filename": d.path, "aio": d.aio, "cache": cache, "discard": d.discard, "read-only": d.shape.ReadOnly,
+		},
 	})
 	if err != nil {
 		panic(err) // strings and booleans always marshal

@@ -124,7 +124,7 @@ func (c *config) arguments(accel string, f files) []string {
 		a = append(a, "-global", "virtio-mmio.force-legacy=false")
 	}
 	if c.disk > 0 {
-		a = append(a, drive{scratchID, scratchSerial, f.disk, c.cache, c.aio}.arguments(bus)...)
+		a = append(a, c.scratch(f.disk).arguments(bus)...)
 	}
 	a = append(a, c.rootArguments(bus)...)
 	if card := c.card(f.network); card != "none" {

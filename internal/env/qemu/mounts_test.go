@@ -210,7 +210,7 @@ func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 			o := options(t, spec("arch", "x86_64", "accel", "tcg", "machine", machine, "disk", "none", "kernel", guest.Cloud))
 			o.Mounts = mountSpecs(t, "good=disk?size=32MiB", "bad=disk?size=32MiB", "mem=tmpfs")
 			dir := t.TempDir()
-			script := fmt.Sprintf("#!/bin/sh\nrm -f /tmp/tare-run-%s-*/1/s/disk.img \"$TMPDIR\"/tare-run-%s-*/1/s/disk.img\nexec %s \"$@\"\n", o.RunID, o.RunID, qemu)
+			script := fmt.Sprintf("#!/bin/sh\nrm -f /tmp/tare-run-%s-*/1/s/image/disk.img \"$TMPDIR\"/tare-run-%s-*/1/s/image/disk.img\nexec %s \"$@\"\n", o.RunID, o.RunID, qemu)
 			if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,6 @@
 package qemu
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"tare/internal/env"
 	"tare/internal/proc"
 	"tare/internal/record"
+	"tare/internal/vdisk"
 )
 
 // attempts is how often a boot is tried with an accelerator that is not on trial.
@@ -32,7 +32,7 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 func (b *boot) run(ctx context.Context) (*vm, error) {
 	v, err := b.open(ctx)
 	if err != nil {
-		err = errors.Join(err, b.shares.remove())
+		err = errors.Join(err, b.shares.remove(), b.closeScratch())
 		if b.dir != "" {
 			os.RemoveAll(b.dir)
 		}
@@ -56,8 +56,11 @@ type boot struct {
 	program string
 	dir     string // everything made for this machine
 	facts   map[string]string
-	retries []record.Failure
-	second  *second // nil unless the machine serves another
+	image   *vdisk.Image // of the scratch disk; nil when there is none or the caller serves it
+	// imageFacts are those of image, by names without a prefix.
+	imageFacts map[string]string
+	retries    []record.Failure
+	second     *second // nil unless the machine serves another
 
 	op, remedy string // for the error
 	evidence   []byte
@@ -73,6 +76,9 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 		b.config.drivers = b.second.modules
 	}
 	if b.Scratch != "" {
+		if b.config.image.Name() != "raw" || b.config.image.Device != "" {
+			return nil, fmt.Errorf("the scratch disk is one that is served already and has no format; leave out format=%s", b.config.image.Format)
+		}
 		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
 	}
 	if err := ctx.Err(); err != nil {
@@ -97,7 +103,33 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 }
 
 func (b *boot) initrd() string { return filepath.Join(b.dir, "initrd") }
-func (b *boot) disk() string   { return cmp.Or(b.config.served, filepath.Join(b.dir, "scratch.img")) }
+
+// disk is what QEMU opens as the scratch disk.
+func (b *boot) disk() string {
+	if b.image != nil {
+		return b.image.Path
+	}
+	return b.config.served
+}
+
+// makeScratch makes the scratch disk anew: a boot that failed may have written to it.
+func (b *boot) makeScratch(ctx context.Context) error {
+	if err := b.closeScratch(); err != nil {
+		return err
+	}
+	var err error
+	b.image, b.imageFacts, err = makeDisk(ctx, vdisk.Request{
+		Shape: b.config.image, Dir: filepath.Join(b.dir, "scratch"), Name: "scratch", Size: b.config.disk, Direct: b.config.cache.direct,
+	}, fileSystems()[0])
+	return err
+}
+
+func (b *boot) closeScratch() error {
+	if b.image == nil {
+		return nil
+	}
+	return b.image.Close()
+}
 
 // accelerate boots with the accelerator that was asked for, or with the first that really boots.
 func (b *boot) accelerate(ctx context.Context) (*vm, error) {
@@ -212,7 +244,7 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 	}
 	if b.config.disk > 0 && b.config.served == "" {
 		b.op, b.remedy = "make scratch disk", "use a smaller disk=, or disk=none to work in the guest's memory"
-		if err := makeDisk(ctx, b.disk(), b.config.disk, fileSystems()[0]); err != nil {
+		if err := b.makeScratch(ctx); err != nil {
 			return nil, &refusedError{err}
 		}
 	}
@@ -289,14 +321,14 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 			return err
 		}
 		extra["disk.cache"] = modes[scratchID].String()
+		for k, s := range b.imageFacts {
+			extra["disk."+k] = s
+		}
 	}
 	if err := b.learnMounts(v, extra); err != nil {
 		return err
 	}
-	v.dir, v.image, v.shares = b.dir, "", b.shares
-	if b.config.disk > 0 && b.config.served == "" {
-		v.image = b.disk()
-	}
+	v.dir, v.image, v.shares = b.dir, b.image, b.shares
 	go func() {
 		<-v.qemu.Done() // servers of a machine that died serve nobody
 		v.shares.end()

@@ -2,14 +2,13 @@ package qemu
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tare/internal/env"
 	"tare/internal/guest/layout"
@@ -17,6 +16,7 @@ import (
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/unit"
+	"tare/internal/vdisk"
 )
 
 // The kinds of mounts that need no server: they are the machine's own.
@@ -42,21 +42,21 @@ func ownKinds() []env.MountKind {
 		},
 		{
 			Name: kindDisk, Doc: "Another virtual disk with a file system of its own, made on the host by that file system's real program.",
-			Settings: []env.Setting{
+			Settings: append([]env.Setting{
 				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.", Check: checkOwnDisk},
 				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.", Check: env.OneOf(fsNames...)},
 				{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
 				{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes it: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
 				{Name: "options", Default: "", Doc: "Mount options in the guest, with commas between: noatime,commit=30.", Check: checkMountOptions},
-			},
+			}, imageSettings()...),
 		},
 	}
 }
 
-var tmpfsShareRE = regexp.MustCompile(`^[1-9][0-9]?%$`)
+var tmpfsShareRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[1-9][0-9]?%$`) })
 
 func checkTmpfsSize(v string) error {
-	if tmpfsShareRE.MatchString(v) {
+	if tmpfsShareRE().MatchString(v) {
 		return nil
 	}
 	n, err := unit.ParseSize(v)
@@ -73,10 +73,12 @@ func checkOwnDisk(v string) error {
 	return nil
 }
 
-var mountOptionsRE = regexp.MustCompile(`^[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?(,[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?)*$`)
+var mountOptionsRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?(,[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?)*$`)
+})
 
 func checkMountOptions(v string) error {
-	if v != "" && (len(v) > 500 || !mountOptionsRE.MatchString(v)) {
+	if v != "" && (len(v) > 500 || !mountOptionsRE().MatchString(v)) {
 		return fmt.Errorf("%q is not a list of mount options such as noatime,commit=30", v)
 	}
 	return nil
@@ -85,9 +87,9 @@ func checkMountOptions(v string) error {
 // served is a mount for which everything on the host is done.
 type served struct {
 	*mount.Served
-	id     string // QEMU's name of the disk that it is; "" for all other kinds
-	serial string // by which the guest knows that disk
-	image  string // its file
+	id     string       // QEMU's name of the disk that it is; "" for all other kinds
+	serial string       // by which the guest knows that disk
+	image  *vdisk.Image // nil for all other kinds
 	cache  cacheMode
 	second *secondVM // the machine that serves it; nil for all kinds but one
 }
@@ -124,27 +126,32 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 	fail := func(err error, remedy string) error {
 		return &env.OpenError{Env: r.Name, Op: "make disk", Err: err, Remedy: remedy}
 	}
+	shape, err := parseImage(given(&r.Spec), s.cache, shown["aio"], shown)
 	switch {
+	case err != nil:
+		return fail(err, "tare list mounts shows the settings and their values")
 	case size < fs.min:
 		return fail(fmt.Errorf("%s needs a disk of at least %s", fs.name, unit.FormatSize(fs.min)), "give it size="+unit.FormatSize(fs.min))
-	case shown["aio"] == "native" && !s.cache.direct:
-		return fail(errors.New("aio=native needs cache=none or cache=directsync; QEMU refuses it on a buffered file"), "")
+	case r.Settings["size"] != "" && shape.Device != "" && shape.Device != vdisk.LoopDevice:
+		return fail(fmt.Errorf("device=%s has its own size", shape.Device), "leave out size=")
 	}
 	program, err := proc.LookPath(fs.program)
 	if err != nil {
 		return fail(fmt.Errorf("%s is not installed", fs.program), "install it: apt-get install "+fs.pkg)
 	}
-	s.image = filepath.Join(r.Dir, "disk.img")
-	if err := makeDisk(ctx, s.image, size, fs); err != nil {
+	s.image, s.Mount.Facts, err = makeDisk(ctx, vdisk.Request{Shape: shape, Dir: filepath.Join(r.Dir, "image"), Name: "disk", Size: size, Direct: s.cache.direct}, fs)
+	if err != nil {
 		return fail(err, "free some space, use a smaller size=, or set TMPDIR to a folder that has some")
 	}
+	s.Mount.Facts = prefixed("disk.", s.Mount.Facts)
 	s.id, s.serial = fmt.Sprintf("disk%d", number), fmt.Sprintf("tare-disk-%d", number)
-	s.Mount.Command = append(append([]string{program}, fs.args...), s.image)
-	s.Devices = drive{id: s.id, serial: s.serial, path: s.image, cache: s.cache, aio: shown["aio"]}.arguments("pci")
+	s.Mount.Command = append([]string{program}, fs.args...)
+	s.Devices = drive{
+		id: s.id, serial: s.serial, path: s.image.Path, shape: shape, cache: s.cache, aio: shown["aio"], discard: shown[settingDiscard],
+	}.arguments("pci")
 	s.Modules = []string{"virtio_blk", fs.name}
-	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, layout.Disks+s.serial, shown["options"]
-	image := s.image
-	s.Close = func() error { return os.RemoveAll(image) }
+	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, layout.Disks+s.serial, mountOptions(shown["options"], shape, shown[settingDiscard])
+	s.Close = s.image.Close
 	return nil
 }
 

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tare/internal/env"
 	"tare/internal/guest"
 	"tare/internal/unit"
+	"tare/internal/vdisk"
 )
 
 const (
@@ -35,8 +37,10 @@ type config struct {
 	cpus    int
 	memory  int64 // bytes, a multiple of MiB
 	kernel  string
-	disk    int64  // bytes; 0: no scratch disk
-	served  string // a scratch disk that is there already; disk is then only not 0
+	disk    int64       // bytes; 0: no scratch disk
+	served  string      // a scratch disk that is there already; disk is then only not 0
+	image   vdisk.Shape // of the scratch disk
+	discard string
 	cache   cacheMode
 	aio     string
 	nic     string
@@ -50,7 +54,7 @@ type config struct {
 }
 
 func settings() []env.Setting {
-	return append([]env.Setting{
+	return slices.Concat([]env.Setting{
 		{Name: "accel", Default: "auto", Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses what really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
 		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; another than the host's is emulated.", Check: checkArch},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)", Doc: "QEMU's machine: q35 or microvm for x86_64, virt for arm64.", Check: env.OneOf("q35", "microvm", "virt")},
@@ -65,7 +69,7 @@ func settings() []env.Setting {
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
 		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent speaks, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
-	}, rootSettings()...)
+	}, imageSettings(), rootSettings())
 }
 
 // parse reads the settings of a spec. The error says what to change.
@@ -111,6 +115,13 @@ func parse(s *env.Spec) (config, error) {
 	if c.root, err = parseRoot(get("root", rootNone), get("packages", "")); err != nil {
 		return c, err
 	}
+	if c.image, err = parseImage(given(s), c.cache, c.aio, c.shown); err != nil {
+		return c, err
+	}
+	c.discard = c.shown[settingDiscard]
+	if err := c.checkScratch(s); err != nil {
+		return c, err
+	}
 	return c, c.consistent()
 }
 
@@ -123,8 +134,6 @@ func (c *config) consistent() error {
 		return fmt.Errorf("accel=%s cannot run arch=%s on this machine, which is %s; use accel=tcg", c.accel, archName(c.arch), archName(runtime.GOARCH))
 	case c.machine == "microvm" && c.nic == "e1000":
 		return errors.New("machine=microvm has no PCI for nic=e1000; use nic=virtio or machine=q35")
-	case c.aio == "native" && c.disk > 0 && !c.cache.direct:
-		return errors.New("aio=native needs cache=none or cache=directsync; QEMU refuses it on a buffered file")
 	case c.cpu == "host" && c.accel == "tcg":
 		return errors.New("cpu=host needs the host's own CPU, and accel=tcg emulates one; use cpu=max")
 	}
@@ -207,10 +216,12 @@ func parseBoot(v string) (time.Duration, error) {
 }
 
 // A comma would begin QEMU's next option.
-var cpuRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(,[+-]?[a-z0-9._-]+(=[a-z0-9._-]+)?)*$`)
+var cpuRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(,[+-]?[a-z0-9._-]+(=[a-z0-9._-]+)?)*$`)
+})
 
 func checkCPU(v string) error {
-	if len(v) > 400 || !cpuRE.MatchString(v) {
+	if len(v) > 400 || !cpuRE().MatchString(v) {
 		return fmt.Errorf("%q is not a CPU model as QEMU writes it: Haswell, max,avx512f=off", v)
 	}
 	return nil

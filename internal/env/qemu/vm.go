@@ -17,6 +17,7 @@ import (
 	"tare/internal/env"
 	"tare/internal/proc"
 	"tare/internal/record"
+	"tare/internal/vdisk"
 )
 
 // consoleTail is how much of a guest's console is kept, in bytes.
@@ -33,7 +34,7 @@ func (e *refusedError) Unwrap() error { return e.err }
 type vm struct {
 	argv    []string
 	dir     string
-	image   string // the scratch disk's; "" when there is none
+	image   *vdisk.Image // the scratch disk's; nil when there is none or the caller serves it
 	shares  *shares
 	facts   record.Facts
 	retries []record.Failure
@@ -208,6 +209,9 @@ func (v *vm) Close() error {
 		return nil
 	}
 	err := v.shares.remove()
+	if v.image != nil {
+		err = errors.Join(err, v.image.Close())
+	}
 	if e := os.RemoveAll(v.dir); e != nil {
 		err = errors.Join(err, fmt.Errorf("remove micro-VM files: %w", e))
 	}

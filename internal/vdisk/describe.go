@@ -1,0 +1,90 @@
+package vdisk
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"tare/internal/disk"
+)
+
+// Describe reads back what the image is, by dotted names: qemu-img says the format and package disk the rest. An image that
+// is another than asked for is an error. Figures that the host does not tell are left out.
+//
+//	format, subformat, state, preallocation
+//	virtual_bytes, allocated_bytes   of the guest's disk; on the host's disk
+//	block_bytes                      unit of allocation; absent when everything has its place
+//	guest_blocks_per_write           blocks of the host that a 4 KiB write touches, 1 to 2
+//	format_pieces, host_extents      in how many pieces the data lie in the file; the file on the host's disk
+//	disk_pieces                      both together
+//	device, device.direct            of a block device
+//	aged.seed, aged.piece_bytes      how it was aged
+//	compacted_by                     what compacted it
+func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
+	facts := map[string]string{"format": i.Format, "state": i.State, "preallocation": i.Preallocation}
+	for k, v := range i.facts {
+		facts[k] = v
+	}
+	if i.Subformat != "" {
+		facts["subformat"] = i.Subformat
+	}
+	if err := i.askTool(ctx); err != nil {
+		return nil, fmt.Errorf("read back image: %w", err)
+	}
+	path := i.Path
+	if i.Device == LoopDevice && i.Subformat != rawDisk {
+		path = i.Places[len(i.Places)-1] // the file behind it has extents, the device has not
+	}
+	r, err := disk.Inspect(ctx, path, disk.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("read back image: %w", err)
+	}
+	top := &r.Layers[0]
+	if top.Format != i.Format || top.Variant != i.variant || r.Size != i.Size {
+		return nil, fmt.Errorf("read back image: it is %s %s of %d bytes, not %s of %d", top.Format, top.Variant, r.Size, i.Name(), i.Size)
+	}
+	if r.Damaged() {
+		return nil, fmt.Errorf("read back image: it is damaged: %s", r.Problem[0].Text)
+	}
+	number := func(name string, n int64) {
+		if n >= 0 {
+			facts[name] = strconv.FormatInt(n, 10)
+		}
+	}
+	number("virtual_bytes", r.Size)
+	number("allocated_bytes", r.Space.Host)
+	number("block_bytes", cmp.Or(top.Block, -1))
+	number("format_pieces", r.Pieces.Format)
+	number("host_extents", r.Pieces.Host)
+	number("disk_pieces", r.Pieces.Product)
+	facts["guest_blocks_per_write"] = strconv.FormatFloat(r.Align.Touches, 'g', 4, 64)
+	if i.loop != nil {
+		direct, err := loopDirect(i.loop)
+		if err != nil {
+			return nil, fmt.Errorf("read back loop device: %w", err)
+		}
+		facts["device.direct"] = strconv.FormatBool(direct)
+	}
+	return facts, nil
+}
+
+// askTool holds what qemu-img says against what was asked for.
+func (i *Image) askTool(ctx context.Context) error {
+	out, err := runTool(ctx, "qemu-img", "info", "-f", i.Driver, "--output=json", i.Path)
+	if err != nil {
+		return err
+	}
+	var info struct {
+		Format string `json:"format"`
+		Size   int64  `json:"virtual-size"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil {
+		return fmt.Errorf("read what qemu-img says of it: %w", err)
+	}
+	if info.Format != i.Driver || info.Size != i.Size {
+		return fmt.Errorf("qemu-img calls it %s of %d bytes, not %s of %d", info.Format, info.Size, i.Driver, i.Size)
+	}
+	return nil
+}

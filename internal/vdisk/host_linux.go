@@ -1,0 +1,91 @@
+package vdisk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserveRange gives part of a file its room on the disk, and lengthens the file as far as needed.
+func reserveRange(f *os.File, from, length int64) error {
+	err := unix.Fallocate(int(f.Fd()), 0, from, length)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	}
+	return err
+}
+
+// checkTarget says no to what may not be overwritten, whoever asks, and returns the size of what may.
+func checkTarget(path string) (size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	if info.Mode()&os.ModeDevice == 0 || info.Mode()&os.ModeCharDevice != 0 {
+		return 0, errors.New("it is no block device")
+	}
+	// The kernel lets nobody open a device exclusively that is mounted, swapped to, or part of a RAID, an LVM or a
+	// mounted partition's disk.
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_EXCL, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return 0, fmt.Errorf("it is in use, nothing was written; unmount it first: %w", err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	size, err = f.Seek(0, io.SeekEnd)
+	return size, errors.Join(err, f.Close())
+}
+
+// loopTries is how often a free loop device is asked for: others may take it first.
+const loopTries = 16
+
+// attachLoop makes a loop device over a file. It ends when the last of its users has closed it, so also when this process
+// is killed.
+func attachLoop(path string, direct bool) (*os.File, error) {
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w; it needs root and the module loop", err)
+	}
+	defer control.Close()
+	back, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer back.Close()
+	flags := uint32(unix.LO_FLAGS_AUTOCLEAR)
+	if direct {
+		flags |= unix.LO_FLAGS_DIRECT_IO
+	}
+	for range loopTries {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return nil, fmt.Errorf("ask for a free one: %w", err)
+		}
+		dev, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", n), os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.IoctlLoopConfigure(int(dev.Fd()), &unix.LoopConfig{Fd: uint32(back.Fd()), Info: unix.LoopInfo64{Flags: flags}})
+		if err == nil {
+			return dev, nil
+		}
+		dev.Close()
+		if !errors.Is(err, unix.EBUSY) {
+			return nil, fmt.Errorf("set up %s: %w", dev.Name(), err)
+		}
+	}
+	return nil, errors.New("all that were free were taken by others first")
+}
+
+// loopDirect tells whether a loop device goes past the host's page cache, which the kernel may have refused without a word.
+func loopDirect(f *os.File) (bool, error) {
+	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	if err != nil {
+		return false, err
+	}
+	return info.Flags&unix.LO_FLAGS_DIRECT_IO != 0, nil
+}

@@ -1,0 +1,209 @@
+package vdisk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tare/internal/unit"
+)
+
+// The states of an image.
+const (
+	Fresh = "fresh" // as it was made
+	// Aged is after a life of writes: its blocks came into the file in a random order, between those of another file
+	// that grew at the same time, and what is deleted in the guest is still stored.
+	Aged = "aged"
+	// Compacted is an aged one that was mended by the format's tool.
+	Compacted = "compacted"
+)
+
+// LoopDevice as the device asks for a loop device over a file of tare's own.
+const LoopDevice = "loop"
+
+// Ways to give an image its room on the host.
+const (
+	PreallocOff      = "off"
+	PreallocMetadata = "metadata" // qcow2's tables
+	PreallocFalloc   = "falloc"   // fallocate(2): reserved, and not written
+	PreallocFull     = "full"     // written
+)
+
+// Shape is how an image is made.
+type Shape struct {
+	Kind
+	State         string
+	Preallocation string
+	ClusterBytes  int64  // of qcow2; 0 for qemu-img's own
+	ExtendedL2    bool   // of qcow2: subclusters
+	Device        string // a block device in the place of a file, or LoopDevice; "" for a file
+}
+
+// The settings of a shape, by name. States, Preallocations and Clusters are their values.
+const (
+	SettingFormat        = "format"
+	SettingSubformat     = "subformat"
+	SettingState         = "state"
+	SettingPreallocation = "preallocation"
+	SettingCluster       = "cluster_size"
+	SettingExtendedL2    = "extended_l2"
+	SettingDevice        = "device"
+	SettingDestroy       = "destroy"
+)
+
+// States lists the states of an image.
+func States() []string { return []string{Fresh, Aged, Compacted} }
+
+// Preallocations lists the ways to give an image its room.
+func Preallocations() []string {
+	return []string{PreallocOff, PreallocMetadata, PreallocFalloc, PreallocFull}
+}
+
+const (
+	minCluster = 512
+	maxCluster = 2 << 20
+)
+
+// CheckCluster says what is wrong with a size of qcow2's clusters.
+func CheckCluster(v string) error {
+	n, err := unit.ParseSize(v)
+	if err != nil || n < minCluster || n > maxCluster || n&(n-1) != 0 {
+		return fmt.Errorf("%q is not a power of two from %d to %s", v, minCluster, unit.FormatSize(maxCluster))
+	}
+	return nil
+}
+
+// Parse reads a shape from settings; get returns "" for one that was not given. The error says which settings exclude each
+// other and what to do.
+func Parse(get func(name string) string) (Shape, error) {
+	var s Shape
+	var err error
+	if s.Kind, err = lookup(get(SettingFormat), get(SettingSubformat)); err != nil {
+		return s, err
+	}
+	s.State = cmp.Or(get(SettingState), Fresh)
+	s.Device = get(SettingDevice)
+	if s.Preallocation = get(SettingPreallocation); s.Preallocation == "" {
+		// A static image is one that has its room: that is what it is chosen for. QEMU's programs leave it a file with
+		// holes unless they are told otherwise.
+		s.Preallocation = PreallocOff
+		if s.Flat && s.Format != "raw" && s.State == Fresh && s.Device == "" {
+			s.Preallocation = PreallocFalloc
+		}
+	}
+	if v := get(SettingCluster); v != "" {
+		if err := CheckCluster(v); err != nil {
+			return s, fmt.Errorf("setting %s: %w", SettingCluster, err)
+		}
+		s.ClusterBytes, _ = unit.ParseSize(v)
+	}
+	s.ExtendedL2 = get(SettingExtendedL2) == "on"
+	if !slices.Contains(States(), s.State) {
+		return s, fmt.Errorf("state=%s is not one of %s", s.State, strings.Join(States(), ", "))
+	}
+	if err := s.checkDevice(get(SettingDestroy)); err != nil {
+		return s, err
+	}
+	return s, s.consistent()
+}
+
+// minExtended is the smallest cluster that QEMU divides into subclusters, in bytes.
+const minExtended = 16 << 10
+
+func (s *Shape) consistent() error {
+	name := s.Name()
+	switch {
+	case s.Format != "qcow2" && s.ClusterBytes != 0:
+		return fmt.Errorf("%s= is for format=qcow2; %s has none to choose", SettingCluster, name)
+	case s.Format != "qcow2" && s.ExtendedL2:
+		return fmt.Errorf("%s=on is for format=qcow2, not for %s", SettingExtendedL2, name)
+	case s.ExtendedL2 && s.ClusterBytes != 0 && s.ClusterBytes < minExtended:
+		return fmt.Errorf("%s=on needs %s=16KiB or more", SettingExtendedL2, SettingCluster)
+	case !slices.Contains(Preallocations(), s.Preallocation):
+		return fmt.Errorf("%s=%s is not one of %s", SettingPreallocation, s.Preallocation, strings.Join(Preallocations(), ", "))
+	case s.Preallocation == PreallocMetadata && s.Format != "qcow2":
+		return fmt.Errorf("%s=metadata is for format=qcow2: %s keeps no tables that could be filled beforehand", SettingPreallocation, name)
+	case s.Preallocation != PreallocOff && s.Format != "qcow2" && !s.Flat:
+		return fmt.Errorf("%s=%s is not for %s, which grows as it is written to; %s", SettingPreallocation, s.Preallocation, name, s.flatInstead())
+	case s.Preallocation != PreallocOff && s.State != Fresh:
+		return fmt.Errorf("state=%s needs %s=off: what has its place from the beginning is not scattered by use", s.State, SettingPreallocation)
+	case s.Preallocation != PreallocOff && s.Device != "":
+		return fmt.Errorf("a device has its room: leave out %s=%s", SettingPreallocation, s.Preallocation)
+	case s.ReadOnly && s.State != Fresh:
+		return fmt.Errorf("state=%s needs an image that is written to, and QEMU writes %s only once; leave out state=", s.State, name)
+	}
+	return nil
+}
+
+// flatInstead names the form of the same format that has its place from the beginning.
+func (s *Shape) flatInstead() string {
+	for _, k := range kinds() {
+		if k.Format == s.Format && k.Flat && k.Subformat != rawDisk {
+			return "use subformat=" + k.Subformat
+		}
+	}
+	return "leave it out"
+}
+
+// rawDisk is the form that is nothing but a device's name.
+const rawDisk = "rawdisk"
+
+// checkDevice holds that a device that will be overwritten is named twice, and that it is one which can be used so.
+func (s *Shape) checkDevice(destroy string) error {
+	switch {
+	case s.Device == "" && destroy != "":
+		return fmt.Errorf("%s=%s names what may be overwritten, and there is no %s=; write %s=%s too", SettingDestroy, destroy, SettingDevice, SettingDevice, destroy)
+	case s.Device == "" && s.Subformat == rawDisk:
+		return fmt.Errorf("subformat=%s leads to a device; name one by %s=", rawDisk, SettingDevice)
+	case s.Device == "":
+		return nil
+	case s.Format != "raw" && s.Subformat != rawDisk:
+		return fmt.Errorf("%s=%s is a disk without a format; leave out format=%s, or use format=vmdk with subformat=%s", SettingDevice, s.Device, s.Format, rawDisk)
+	case s.State != Fresh:
+		return fmt.Errorf("state=%s is for image files: a device lies where it lies", s.State)
+	case s.Device == LoopDevice && destroy != "":
+		return fmt.Errorf("%s=%s overwrites nothing of yours; leave out %s=", SettingDevice, LoopDevice, SettingDestroy)
+	case s.Device == LoopDevice:
+		return nil
+	case !filepath.IsAbs(s.Device) || strings.ContainsAny(s.Device, "\"\n\r"):
+		return fmt.Errorf("%s=%q is not the absolute path of a block device, nor %s", SettingDevice, s.Device, LoopDevice)
+	case destroy == "":
+		return fmt.Errorf("everything on %s will be overwritten; if that is meant, name it again: %s=%s", s.Device, SettingDestroy, s.Device)
+	case destroy != s.Device:
+		return errors.New("device=" + s.Device + " and destroy=" + destroy + " are not the same; nothing was written")
+	}
+	return nil
+}
+
+// Name is the kind in a few words: "vdi static".
+func (k Kind) Name() string { return strings.TrimSpace(k.Format + " " + k.Subformat) }
+
+// Protocol is QEMU's driver below the format's: for a file or for a device.
+func (s *Shape) Protocol() string {
+	if s.Device != "" && s.Subformat != rawDisk {
+		return "host_device"
+	}
+	return "file"
+}
+
+// creation is what qemu-img is given with -o; "" for nothing.
+func (s *Shape) creation() string {
+	o := slices.Clone(s.options)
+	if s.ClusterBytes > 0 {
+		o = append(o, fmt.Sprintf("cluster_size=%d", s.ClusterBytes))
+	}
+	if s.ExtendedL2 {
+		o = append(o, "extended_l2=on")
+	}
+	if s.Preallocation != PreallocOff && s.byTool() {
+		o = append(o, "preallocation="+s.Preallocation)
+	}
+	return strings.Join(o, ",")
+}
+
+// byTool tells whether qemu-img itself gives the image its room. Of the static forms it only sets the length, and the file
+// has holes.
+func (s *Shape) byTool() bool { return s.Format == "raw" || s.Format == "qcow2" }
