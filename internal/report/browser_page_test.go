@@ -21,19 +21,20 @@ func TestPageInBrowser(t *testing.T) {
 	c := chromium.Start(t)
 	p := c.Open(file, 1280, 900)
 	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
-	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "durability", "cards", "disks", "facts", "warnings", "method", "repeat"} {
+	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "paid", "durability", "cards", "disks", "facts", "warnings", "method", "repeat"} {
 		if !chromium.Eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+`").innerText.length > 20`) {
 			t.Errorf("section %s is missing or empty", id)
 		}
 	}
 	order := chromium.Eval[string](p, `[...document.querySelectorAll("main > section")].map(s => s.id).join(" ")`)
-	if want := "answer findings forest workloads sizes costs durability cards disks facts warnings method repeat"; order != want {
+	if want := "answer findings forest workloads sizes costs paid durability cards disks facts warnings method repeat"; order != want {
 		t.Errorf("sections stand in the order %s, want %s", order, want)
 	}
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *chromium.Tab)
 	}{{"charts", testCharts}, {"filters", testFilters}, {"baseline", testBaseline}, {"saving", testSaving}, {"keyboard", testKeyboard},
+		{"paid", testPaid}, {"disks", testDisks}, {"flushes", testFlushes}, {"hover", testHover}, {"saving each", testSavingEach},
 		{"policy", func(t *testing.T, _ *chromium.Tab) { testPolicy(t, c, file) }}} {
 		t.Run(part.name, func(sub *testing.T) {
 			c.T = sub
@@ -51,7 +52,7 @@ func testCharts(t *testing.T, p *chromium.Tab) {
 		for (const f of document.querySelectorAll("figure.chart-frame")) { f.scrollIntoView({behavior: "instant"}); await new Promise(r => setTimeout(r, 80)); }
 		return document.querySelectorAll("figure.chart-frame").length; })()`)
 	p.Until("all charts are drawn", `[...document.querySelectorAll("figure.chart-frame")].every(f => f.querySelector(".stage > svg"))`)
-	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime", "run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.", "cost-parts-"} {
+	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime", "run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.", "cost-parts-", "disk-vm"} {
 		marks := chromium.Eval[int](p, `document.querySelector('figure[data-chart^="`+want+`"] svg.chart')?.querySelectorAll("circle:not(.ring), path, rect, line").length ?? 0`)
 		if marks < 8 {
 			t.Errorf("chart %s has %d marks", want, marks)

@@ -140,18 +140,23 @@ func reportSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
+func validate(t *testing.T, schema *jsonschema.Schema, src []byte) {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		t.Errorf("%v\n%.20000s", err, src)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	schema := reportSchema(t)
 	for name, m := range scenes() {
 		t.Run(name, func(t *testing.T) {
 			got := render(t, JSON, m)
-			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(got))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := schema.Validate(doc); err != nil {
-				t.Errorf("%v\n%s", err, got)
-			}
+			validate(t, schema, got)
 			var back compare.Result
 			if err := json.Unmarshal(got, &back); err != nil {
 				t.Fatal(err)

@@ -12,10 +12,11 @@ interface Sentence { target: string; sign: Sign; figure: string; range: string; 
 function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefined): Sentence {
   // A mount is compared with the environment it is in, where the plan says so.
   const base = cells[0]?.baseline ?? m.state.baseline;
+  if (target === base) return { target, sign: "absent", figure: "", range: "", rest: [" was measured alone, so there is nothing to compare it with"], doubt: "" };
   const left = cells.filter((c) => !ranked(c)).length;
   if (!sum || !(sum.ratio > 0) || !cells.some(ranked)) {
     const why = [...new Set(cells.map((c) => signs[signOf(c)].word))];
-    return { target, sign: signOf(cells[0]!), figure: "", range: "", rest: [target === base ? " was measured alone, so there is nothing to compare it with" : `: nothing can be told (${list(why)})`], doubt: "" };
+    return { target, sign: signOf(cells[0]!), figure: "", range: "", rest: [`: nothing can be told (${list(why)})`], doubt: "" };
   }
   const margin = Math.max(...cells.map((c) => c.margin));
   const same = Math.max(...cells.map((c) => c.same_margin));
@@ -37,10 +38,12 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefi
 /** What could not be opened: said once, and of a mount only where its environment is not at fault. */
 function unopened(candidates: Target[]): HTMLElement | null {
   const dead = candidates.filter((t) => t.error);
-  const roots = dead.filter((t) => !dead.some((e) => e.name === t.of));
+  // A mount that never came to be has only its name to tell where it would have been.
+  const home = (t: Target) => t.of ?? (t.name.includes(":") ? t.name.slice(0, t.name.indexOf(":")) : undefined);
+  const roots = dead.filter((t) => !dead.some((e) => e.name === home(t)));
   if (roots.length === 0) return null;
   return h("div", { class: "family" }, h("h3", {}, "Not opened"), h("ul", {}, roots.map((t) => {
-    const mounts = dead.filter((e) => e.of === t.name).map((e) => e.name);
+    const mounts = dead.filter((e) => home(e) === t.name).map((e) => e.name);
     const prefix = `${t.name}: `;
     const why = t.error!.message.startsWith(prefix) ? t.error!.message.slice(prefix.length) : t.error!.message;
     return h("li", { class: "said failed" }, h("span", { class: "glyph", "aria-hidden": true }, signs.failed.glyph),

@@ -19,9 +19,12 @@ export function paid(m: Model): HTMLElement | null {
 
 type Term = Normal["lines"][number]["terms"][number];
 
+/** A figure as it was given: not measured, so no digit is added to it. */
+const exact = (v: number): string => (v >= 1e-4 && v < 1e7 ? Number.isInteger(v) ? number(v) : String(Number(v.toPrecision(4))) : number(v));
+
 /** One side of a quotient: 4 cores × 2.67 GHz. */
 const side = (terms: Term[], of: (t: Term) => number): string =>
-  terms.map((t) => (t.what === "cores" ? plural(of(t), "core") : `${number(of(t))} ${t.unit ?? ""}`.trim())).join(" × ");
+  terms.map((t) => (t.what === "cores" ? `${exact(of(t))} ${of(t) === 1 ? "core" : "cores"}` : `${exact(of(t))} ${t.unit ?? ""}`.trim())).join(" × ");
 
 function restated(m: Model, n: Normal): Child {
   const [each, like] = Object.hasOwn(perWords, n.per) ? perWords[n.per]! : [n.per, "what is paid for of"];
@@ -56,7 +59,7 @@ function products(lines: Normal["lines"], each: string, like: string, oneBaselin
 }
 
 const money = (v: number, currency: string | undefined): string => `${number(v)}${currency ? ` ${currency}` : ""}`;
-const sum = (m: Money): string => money(m.amount, m.currency);
+const sum = (m: Money): string => `${exact(m.amount)}${m.currency ? ` ${m.currency}` : ""}`;
 
 /** Seconds in the unit that suits them: a saving may be microseconds in a use and days in a year. */
 const time = (s: number): string => (s < 60 ? quantity(s, "s") : s < 48 * 3600 ? duration(s) : `${number(s / 86400)} days`);
@@ -65,7 +68,7 @@ const spanned = (x: Span, text: (v: number) => string): Child => [h("b", {}, tex
 function saving(m: Model, w: Worth): Child {
   const shown = w.answers.filter((a) => m.state.targets.has(a.target));
   return h("div", { class: "worth" }, h("h3", {}, `Is it worth ${sum(w.price)}?`),
-    h("p", { class: "lead" }, `If ${sum(w.price)} buys it once and the work is done ${number(w.uses_per_day)} times a day, on average over all days of the year${w.hourly.amount > 0 ? `, and an hour of waiting costs ${sum(w.hourly)}` : ""}.`),
+    h("p", { class: "lead" }, `If ${sum(w.price)} buys it once and the work is done ${exact(w.uses_per_day)} times a day, on average over all days of the year${w.hourly.amount > 0 ? `, and an hour of waiting costs ${sum(w.hourly)}` : ""}.`),
     shown.map((a) => (a.refused ? h("p", { class: "saved" }, h("b", {}, a.target), `: no answer: ${a.refused}.`) : answerOf(m, w, a))));
 }
 
@@ -74,7 +77,7 @@ function answerOf(m: Model, w: Worth, a: Saving): Child {
   const currency = w.price.currency ?? w.hourly.currency;
   const rows: Child[][] = [
     ["Saved in one use", `${time(a.use_seconds)} × (1 − ${ratio(a.ratio.center)})`, spanned(a.per_use, time)],
-    ["Saved in a day", `× ${number(w.uses_per_day)} uses`, spanned(a.per_day, time)],
+    ["Saved in a day", `× ${exact(w.uses_per_day)} uses`, spanned(a.per_day, time)],
     ["Saved in a year", `× ${w.days_in_year} days`, spanned(a.per_year, time)],
   ];
   if (hourly) {
