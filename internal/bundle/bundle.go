@@ -21,6 +21,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"sync"
 	"time"
 
 	"tare/internal/plan"
@@ -45,6 +46,7 @@ const (
 	maxManifest     = 16 << 20
 	maxEnvironments = 64 << 20
 	maxEvidence     = 64 << 20
+	maxLoad         = 1 << 30 // bytes of all trials that are kept at once
 )
 
 // State is how far a run is.
@@ -103,7 +105,7 @@ var (
 // Open reads a bundle's manifest, plan and environments. Trials are read by Bundle.Trials. A bundle whose run goes on, or
 // was killed, opens just as well.
 func Open(dir string) (*Bundle, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := openFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open bundle %s: %w", dir, err)
 	}
@@ -114,6 +116,15 @@ func Open(dir string) (*Bundle, error) {
 	}
 	b.Dir = dir
 	return b, nil
+}
+
+// openFolder is os.OpenRoot without the operation and the path in the error, which the caller says.
+func openFolder(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return root, err
 }
 
 func open(root *os.Root) (*Bundle, error) {
@@ -210,7 +221,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return root.Open(name)
 }
 
-var evidenceRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,119}$`)
+var evidenceRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,119}$`) })
 
 // EvidenceName makes a valid name of evidence out of any text: what is not a letter, digit, dot, dash or underscore
 // becomes a dash.
@@ -234,5 +245,5 @@ func validPath(p string) bool {
 		return true
 	}
 	dir, name := path.Split(p)
-	return dir == EvidenceDir+"/" && evidenceRE.MatchString(name)
+	return dir == EvidenceDir+"/" && evidenceRE().MatchString(name)
 }

@@ -352,6 +352,25 @@ func TestAnEndedRunKnowsItsEnd(t *testing.T) {
 	}
 }
 
+// TestMoreTrialsThanFit holds that a report of a bundle larger than memory is made of its beginning, and said to be.
+func TestMoreTrialsThanFit(t *testing.T) {
+	b, err := Open(finished(t, 50))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(b.Dir, TrialsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.load(info.Size()); err != nil || len(n) != 50 {
+		t.Errorf("what just fits: %d trials, %v", len(n), err)
+	}
+	n, err := b.load(info.Size() / 2)
+	if err == nil || len(n) < 20 || len(n) > 30 || !strings.Contains(err.Error(), fmt.Sprintf("the first %d are used", len(n))) {
+		t.Errorf("half of it: %d trials, %v", len(n), err)
+	}
+}
+
 func TestUnknownNames(t *testing.T) {
 	dir, w := newBundle(t, 1)
 	for _, tr := range []*record.Trial{{Workload: "w", Target: "nowhere", Block: 1}, {Workload: "none", Target: "host", Block: 1}, {Workload: "w", Target: "host", Block: 99}} {

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // A line is the trial's JSON object with one member more at its end: "chain", the SHA-256 over the previous line's chain
@@ -221,7 +222,10 @@ func (s *scanner) skipLine(part []byte) (n int64, newline bool, err error) {
 // Trials reads the trials in the order they ran, one at a time, whatever the size of the file. A last line cut short by
 // a crash is not yielded, and is no error of a run that has not ended; Verify reports it. Anything else that is damaged
 // ends the sequence with an error, and so do trials that are missing at the end of a run that has ended.
-func (b *Bundle) Trials() iter.Seq2[*record.Trial, error] {
+func (b *Bundle) Trials() iter.Seq2[*record.Trial, error] { return b.trials(math.MaxInt64) }
+
+// trials is Trials, ended by an error after so many bytes of the file.
+func (b *Bundle) trials(limit int64) iter.Seq2[*record.Trial, error] {
 	return func(yield func(*record.Trial, error) bool) {
 		root, err := os.OpenRoot(b.Dir)
 		if err != nil {
@@ -238,14 +242,23 @@ func (b *Bundle) Trials() iter.Seq2[*record.Trial, error] {
 		s := newScanner(f, b.Manifest.RunID)
 		for {
 			t, err := s.next()
-			if _, torn := errors.AsType[*tornError](err); torn || err == io.EOF {
-				if err := b.Manifest.complete(s); err != nil {
+			if torn, ok := errors.AsType[*tornError](err); ok || err == io.EOF {
+				err := b.Manifest.complete(s)
+				if err == nil && ok && b.Manifest.State != Running {
+					err = fmt.Errorf("%w: %d bytes follow the last trial of %s", ErrDamaged, torn.bytes, TrialsFile)
+				}
+				if err != nil {
 					yield(nil, fmt.Errorf("read trials of %s: %w; `tare verify` tells more", b.Dir, err))
 				}
 				return
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("read trials of %s: %w; `tare verify` tells more", b.Dir, err))
+				return
+			}
+			if s.good > limit {
+				yield(nil, fmt.Errorf("read trials of %s: %s holds more than %s of trials, which is more than a report is made of; the first %d are used",
+					b.Dir, TrialsFile, unit.Format(float64(limit), "B"), s.lines-1))
 				return
 			}
 			if !yield(t, nil) {
@@ -268,12 +281,15 @@ func (m *Manifest) complete(s *scanner) error {
 	return nil
 }
 
-// Load returns all trials that can be read. The error tells what is not as tare wrote it: trials that are damaged or
-// missing, or, of a run that has ended, another plan or other facts than it ended with.
-func (b *Bundle) Load() ([]record.Trial, error) {
+// Load returns all trials that can be read, up to a gibibyte of them: in memory they are some times larger. The error
+// tells what is not as tare wrote it: trials that are damaged or missing, or, of a run that has ended, another plan or
+// other facts than it ended with.
+func (b *Bundle) Load() ([]record.Trial, error) { return b.load(maxLoad) }
+
+func (b *Bundle) load(limit int64) ([]record.Trial, error) {
 	var out []record.Trial
 	problem := b.unchanged()
-	for t, err := range b.Trials() {
+	for t, err := range b.trials(limit) {
 		if err != nil {
 			problem = errors.Join(problem, err)
 			break

@@ -31,7 +31,7 @@ func pack(dir, out string) error {
 	if _, err := os.Lstat(out); err == nil {
 		return fmt.Errorf("%s is there already; choose another name", out)
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := openFolder(dir)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func first(problems []Problem) string {
 func createFile(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".tare-pack-*")
 	if err != nil {
-		return err
+		return beside(name, err)
 	}
 	defer os.Remove(f.Name())
 	err = write(f)
@@ -104,6 +104,14 @@ func createFile(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s is there already; choose another name", name)
 	}
 	return os.Rename(f.Name(), name) // the file system knows no hard links
+}
+
+// beside is the error of making something next to what is to become name, said of name: the user knows no other.
+func beside(name string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return fmt.Errorf("make %s: %w", name, err)
 }
 
 // writeArchive writes the manifest first, so that a reader knows the version before anything else, and the trials before

@@ -57,7 +57,7 @@ func redact(dir, out string, s Secrets) error {
 	defer from.Close()
 	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(out)), ".tare-redact-*")
 	if err != nil {
-		return err
+		return beside(out, err)
 	}
 	defer os.RemoveAll(tmp)
 	to, err := os.OpenRoot(tmp)

@@ -43,7 +43,7 @@ func unpack(archive, dir string) error {
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(dir)), ".tare-unpack-*")
 	if err != nil {
-		return err
+		return beside(dir, err)
 	}
 	defer os.RemoveAll(tmp)
 	if err := extractFile(archive, tmp); err != nil {

@@ -48,7 +48,7 @@ func (r *Report) add(file string, line int, format string, args ...any) {
 // Verify checks a bundle against itself: its form, the chain of its trials, their sequence, the names they refer to and,
 // when the run has ended, the digest of every file. It changes nothing. An error means that there is no bundle to check.
 func Verify(dir string) (*Report, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := openFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("verify bundle %s: %w", dir, err)
 	}

@@ -124,7 +124,7 @@ func vacant(root *os.Root) error {
 // kept as evidence. The returned Bundle is what there is so far. It returns ErrFinished for a finished run and ErrLocked
 // when another tare writes it.
 func Resume(dir string) (*Writer, *Bundle, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := openFolder(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resume bundle %s: %w", dir, err)
 	}
@@ -291,7 +291,7 @@ func (w *Writer) Evidence(name string, data []byte) (string, error) {
 }
 
 func (w *Writer) evidence(name string, data []byte) (string, error) {
-	if !evidenceRE.MatchString(name) || len(name) > 100 {
+	if !evidenceRE().MatchString(name) || len(name) > 100 {
 		return "", fmt.Errorf("%q is not a name for evidence", name)
 	}
 	if err := w.root.Mkdir(EvidenceDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

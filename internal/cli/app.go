@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -119,7 +120,7 @@ Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w\nsee %q", err, c.CommandPath()+" --help")}
+		return usagef("%s\nsee %q", flagMistake(err), c.CommandPath()+" --help")
 	})
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what is being done")
 	root.AddCommand(
@@ -132,14 +133,43 @@ Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
 	return root
 }
 
+// flagMistakes are what the parsers of numbers and durations say, and what a user can do with that.
+var flagMistakes = []struct {
+	said   *regexp.Regexp
+	expect string
+}{
+	{regexp.MustCompile(`strconv\.ParseInt: .*`), "expected a whole number"},
+	{regexp.MustCompile(`strconv\.ParseUint: .*`), "expected a whole number that is not negative"},
+	{regexp.MustCompile(`strconv\.ParseFloat: .*`), "expected a number"},
+	{regexp.MustCompile(`strconv\.ParseBool: .*`), "expected true or false"},
+	{regexp.MustCompile(`time: .* duration .*`), "expected a duration such as 90s or 10m"},
+}
+
+// flagMistake is the text of an error about a flag.
+func flagMistake(err error) string {
+	text := err.Error()
+	for _, m := range flagMistakes {
+		text = m.said.ReplaceAllString(text, m.expect)
+	}
+	return text
+}
+
 // strictArgs makes wrong arguments a usage error everywhere and suggests the nearest command.
 func strictArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return usageError{fmt.Errorf("%w\nsee %q", err, c.CommandPath()+" --help")}
+			if check(c, args) == nil {
+				return nil
 			}
-			return nil
+			_, takes, _ := strings.Cut(c.Use, " ")
+			if takes == "" || takes == "[flags]" {
+				takes = "no arguments"
+			}
+			found := "nothing"
+			if len(args) > 0 {
+				found = printableLine(strings.Join(args, " "))
+			}
+			return usagef("%s takes %s, and was given %s\nsee %q", c.CommandPath(), takes, found, c.CommandPath()+" --help")
 		}
 	} else if c.HasSubCommands() {
 		c.Args = func(c *cobra.Command, args []string) error {

@@ -77,6 +77,9 @@ func (a *app) openHistory(ctx context.Context, h *history) (*store.Store, error)
 			return nil, err
 		}
 		address = filepath.Join(dir, "tare", "history.db")
+		if err := os.MkdirAll(filepath.Dir(address), 0o700); err != nil {
+			return nil, fmt.Errorf("make the folder of the history: %w", err)
+		}
 	}
 	return store.Open(ctx, address)
 }
@@ -255,10 +258,18 @@ func (a *app) trend(t *store.Trend, several bool) error {
 	case len(t.Shifts) > 1:
 		said = fmt.Sprintf("%d changes of level", len(t.Shifts))
 	case len(t.Points) < 10:
-		said = fmt.Sprintf("%d runs are too few to find a change; it takes ten", len(t.Points))
+		said = fmt.Sprintf("%s too few to find a change; it takes ten", counting(len(t.Points), "run is", "runs are"))
 	}
 	fmt.Fprintln(a.out, "  "+said)
 	return nil
+}
+
+// counting writes a number of things with the word for one or for many.
+func counting(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 func (a *app) writeJSON(v any) error {

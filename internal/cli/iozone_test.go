@@ -101,7 +101,7 @@ func TestIozoneUsage(t *testing.T) {
 		"-s 64k -r 4k -i 5":                 "hardly strides",
 		"-a -n 99999999999999999999g":       "is not a size",
 		"-a -n 1g -g 64k":                   "there is no row",
-		"-g 64M -a --data iozone extra-arg": "unknown command",
+		"-g 64M -a --data iozone extra-arg": "takes no arguments, and was given extra-arg",
 	} {
 		_, errOut, code := iozoneRun(t, strings.Fields(args)...)
 		if code != exitUsage || !strings.Contains(errOut, want) {

@@ -42,7 +42,7 @@ func (a *app) listCommand() *cobra.Command {
 			switch topic {
 			case "", "environments", "mounts", "workloads", "studies":
 			default:
-				return usagef("there is no list of %q%s", topic, didYouMean(topic, listTopics))
+				return usagef("there is no list of %q%s; there are lists of %s", topic, didYouMean(topic, listTopics), strings.Join(listTopics, ", "))
 			}
 			if format == "json" {
 				return a.listJSON()

@@ -66,7 +66,7 @@ func CheckPublic(address string) error {
 	return nil
 }
 
-// Open opens the history at a path (SQLite, made when it is not there) or a postgres:// URL. PostgreSQL's own variables
+// Open opens the history at a path (SQLite; the file is made when it is not there, its folder is not) or a postgres:// URL. PostgreSQL's own variables
 // and files (PGPASSWORD, ~/.pgpass, PGSSLMODE, ...) count as for psql.
 func Open(ctx context.Context, address string) (*Store, error) {
 	s := &Store{postgres: IsServer(address), where: public(address)}
@@ -105,8 +105,12 @@ func (s *Store) open(ctx context.Context, address string) (err error) {
 		// A command of a few statements: a team's server has better uses for connections.
 		s.db.SetMaxOpenConns(2)
 	} else {
-		if err := os.MkdirAll(filepath.Dir(address), 0o700); err != nil {
-			return err
+		if scheme, _, ok := strings.Cut(address, "://"); ok {
+			return fmt.Errorf("a history is a file or a postgres:// URL, and %s:// is neither", scheme)
+		}
+		// SQLite would only say that it cannot open the file.
+		if _, err := os.Stat(filepath.Dir(address)); err != nil {
+			return fmt.Errorf("its folder: %w", err)
 		}
 		// A file name may hold what a URI would take for its own.
 		name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: address}).EscapedPath(),

@@ -134,7 +134,11 @@ func contract(t *testing.T, address string) {
 }
 
 func TestSQLite(t *testing.T) {
-	contract(t, filepath.Join(t.TempDir(), "a folder?#%41", "history.db"))
+	dir := filepath.Join(t.TempDir(), "a folder?#%41")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	contract(t, filepath.Join(dir, "history.db"))
 }
 
 func TestFilesThatAreNoHistory(t *testing.T) {
