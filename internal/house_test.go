@@ -14,14 +14,15 @@ import (
 // storeys lists the packages from the ground up. A package may import only packages of lower storeys; those on one storey
 // do not know each other. A trailing /... stands for everything below the folder.
 var storeys = [][]string{
-	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout", "internal/study", "internal/report/page", "internal/probe", "internal/disk/image", "internal/disk/volume", "internal/nbd"},
+	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout", "internal/study", "internal/report/page", "internal/probe", "internal/disk/image", "internal/disk/volume", "internal/nbd", "internal/bzip2", "internal/nfsd"},
 	{"internal/workload", "internal/workload/thread", "internal/workload/file", "internal/workload/histogram", "internal/workload/uring", "internal/wire", "internal/env", "internal/env/shell", "internal/stats", "internal/facts", "internal/gate", "internal/report/chromium"},
 	{"internal/workload/thread/trialtest"},
-	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/matrix", "internal/workload/durability", "internal/workload/command", "internal/workload/null", "internal/env/leftover", "internal/env/piped", "internal/env/folder", "internal/guest", "internal/mount", "internal/card", "internal/disk"},
-	{"internal/workload/developer", "internal/plan"},
+	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/matrix", "internal/workload/durability", "internal/workload/command", "internal/workload/restore", "internal/workload/null", "internal/env/leftover", "internal/env/piped", "internal/env/folder", "internal/guest", "internal/mount", "internal/card", "internal/disk"},
+	{"internal/workload/developer", "internal/plan", "internal/rootfs", "internal/vdisk"},
 	{"internal/workload/all"},
 	{"internal/agent", "internal/agent/nsinit", "internal/compare"},
-	{"internal/agent/pid1", "internal/deploy", "internal/report", "internal/bundle", "internal/across", "internal/store", "internal/normal"},
+	{"internal/normal"},
+	{"internal/agent/pid1", "internal/deploy", "internal/report", "internal/bundle", "internal/across", "internal/store"},
 	{"internal/deploy/agenttest", "internal/env/remote"},
 	{"internal/env/local", "internal/env/namespace", "internal/env/command", "internal/env/ssh", "internal/env/container", "internal/env/qemu", "internal/env/envtest"},
 	{"internal/env/all", "internal/env/container/dockertest", "internal/durability"},
