@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -171,5 +173,31 @@ func TestCancelledServing(t *testing.T) {
 		if !errors.Is(x, context.Canceled) {
 			t.Error(x)
 		}
+	}
+}
+
+// TestDAXIsRefusedWhereQEMUHasNone asks the real QEMU. No release has the window; one with the patches gets it.
+func TestDAXIsRefusedWhereQEMUHasNone(t *testing.T) {
+	daemons(t)
+	machine := map[string]string{"amd64": "qemu-system-x86_64", "arm64": "qemu-system-aarch64"}[runtime.GOARCH]
+	program, err := exec.LookPath(machine)
+	if err != nil {
+		lack(t, "%s is not installed", machine)
+	}
+	help, err := exec.Command(program, "-device", "vhost-user-fs-pci,help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, help)
+	}
+	r := request(t, "virtiofs", "f", map[string]string{"dax": "64MiB"})
+	if strings.Contains(string(help), "cache-size=") {
+		s := open(t, r)
+		if device := strings.Join(s.Devices, " "); !strings.Contains(device, ",cache-size=67108864") || s.Order.Options != "dax=always" {
+			t.Errorf("device %q, options %q", device, s.Order.Options)
+		}
+		return
+	}
+	x := failing(t, t.Context(), r)
+	if !strings.Contains(x.Error(), "has no cache-size for vhost-user-fs-pci") || x.Op != "look for DAX" || !strings.Contains(x.Remedy, "leave dax off") {
+		t.Error(x)
 	}
 }

@@ -71,7 +71,7 @@ func dropPlace(ctx context.Context, place string) error {
 			return nil // a server's temporary file
 		case err != nil:
 			return err
-		case !d.Type().IsRegular() && name != place: // a place may be a block device
+		case d.IsDir() || !d.Type().IsRegular() && name != place: // a place may be a block device
 			return nil
 		}
 		resident, err := dropFile(name)

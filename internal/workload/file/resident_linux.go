@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"os"
 	"unsafe"
 
@@ -10,7 +11,16 @@ import (
 // Resident returns which share of a file is in the page cache, 0 to 1, by mincore(2). The kernel tells the truth to those
 // who may write the file.
 func Resident(path string) (float64, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	share, err := resident(path, os.O_RDWR)
+	if errors.Is(err, unix.EINVAL) {
+		// 9p without a cache lets nobody map what could be written through the map.
+		return resident(path, os.O_RDONLY)
+	}
+	return share, err
+}
+
+func resident(path string, flag int) (float64, error) {
+	f, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		return 0, err
 	}

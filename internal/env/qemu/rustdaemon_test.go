@@ -1,0 +1,53 @@
+//go:build linux
+
+package qemu
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/guest"
+)
+
+// rustDaemon names a Rust virtiofsd for the tests: Debian 12, which they are written on, has the C one alone.
+const rustDaemon = "TARE_VIRTIOFSD"
+
+// TestRustVirtiofsdServesAGuest mounts what the Rust daemon serves, with the settings that the C one has not.
+func TestRustVirtiofsdServesAGuest(t *testing.T) {
+	path := os.Getenv(rustDaemon)
+	if path == "" {
+		t.Skipf("no package of Debian 12 has the Rust virtiofsd: cargo install virtiofsd, and name it with %s=PATH", rustDaemon)
+	}
+	need(t, "amd64", guest.Cloud)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud, "boot", "2m"))
+	o.Mounts = mountSpecs(t, "auto=virtiofs?daemon="+path, "never=virtiofs?cache=never&sandbox=none&daemon="+path, "locks=virtiofs?posix_lock=on&daemon="+path)
+	v, s := open(t, driver{}, o)
+	for _, name := range []string{"auto", "never"} {
+		m := mounted(t, v, name)
+		if m.Err != nil {
+			t.Errorf("%s: %v", name, m.Err)
+			continue
+		}
+		if !strings.Contains(m.Mount.Server, "(Rust)") {
+			t.Errorf("it is served by %q", m.Mount.Server)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		got, err := s.Mount(ctx, m.Order)
+		cancel()
+		if err != nil || got.Type != "virtiofs" {
+			t.Fatalf("%s: %+v %v\nserver: %s", name, got, err, diagnose(m.Diagnose))
+		}
+		if err := work(t, s, "fs.smallfiles", m.Mount.Dir, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if r := trial(t, s, m.Mount.Dir, "guest-cold"); r.Error != nil || r.State["resident_before"] != "0.0%" {
+			t.Errorf("%s: %v %+v", name, r.State, r.Error)
+		}
+	}
+	if m := mounted(t, v, "locks"); m.Err == nil || !strings.Contains(m.Err.Error(), "daemon=c") {
+		t.Errorf("a setting that only the C daemon has: %v", m.Err)
+	}
+}
