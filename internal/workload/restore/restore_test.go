@@ -9,7 +9,7 @@ import (
 func TestRestore(t *testing.T) {
 	k := trialtest.Named(t, Kinds(), "restore")
 	for _, tools := range []string{own, environment} {
-		b, err := trialtest.Try(t, k, map[string]string{"size": "4MiB", "tools": tools}, 1)
+		b, err := trialtest.Try(t, k, map[string]string{"size": "1MiB", "tools": tools, "load":"postgresql"}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,30 @@
+//go:build unix && !linux
+
+package restore
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"tare/internal/record"
+)
+
+// wayInto sees whether everybody may pass through all directories above dir: there are no capabilities here.
+func wayInto(dir string) ([]uintptr, error) {
+	for d := dir; ; d = filepath.Dir(d) {
+		st, err := os.Stat(d)
+		if err != nil {
+			return nil, err
+		}
+		if st.Mode().Perm()&1 == 0 {
+			return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s, because %s is closed to it: run the agent as another user than root", dir, d)}
+		}
+		if d == filepath.Dir(d) {
+			return nil, nil
+		}
+	}
+}
+
+func keepReach(*syscall.SysProcAttr, []uintptr) {}
