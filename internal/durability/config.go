@@ -8,6 +8,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Finding is a setting that weakens what a flush promises, as a configuration declares it.
@@ -41,14 +42,14 @@ func lines(text string) func(yield func(string) bool) {
 }
 
 var (
-	qemuUnsafe  = regexp.MustCompile(`(?:^|,)cache=unsafe(?:,|$)`)
-	qemuNoFlush = regexp.MustCompile(`cache\.no-flush=on|"no-flush":\s*true`)
+	qemuUnsafe  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|,)cache=unsafe(?:,|$)`) })
+	qemuNoFlush = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`cache\.no-flush=on|"no-flush":\s*true`) })
 )
 
 // QEMU reads QEMU's command line.
 func QEMU(argv []string) (found []Finding) {
 	for i, a := range argv {
-		if i > 0 && (argv[i-1] == "-drive" || argv[i-1] == "-blockdev") && (qemuUnsafe.MatchString(a) || qemuNoFlush.MatchString(a)) {
+		if i > 0 && (argv[i-1] == "-drive" || argv[i-1] == "-blockdev") && (qemuUnsafe().MatchString(a) || qemuNoFlush().MatchString(a)) {
 			found = append(found, Finding{"qemu-cache-unsafe", layerHypervisor, "QEMU ignores the guest's flushes of a disk (cache=unsafe, no-flush)", "use cache=none or cache=writeback", true})
 		}
 	}

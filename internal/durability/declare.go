@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func served(m *record.Mount) []Finding {
 	case m.Kind == "smb" && m.Settings["strict_sync"] == "off":
 		found, _ = Samba("[share]\nstrict sync = no\n")
 	case m.Kind == "nfs" && m.Settings["async"] == "on":
-		found, _ = Exports(m.Dir + " *(async)\n")
+		found, _ = Exports(cmp.Or(m.Dir, "/") + " *(async)\n")
 	}
 	return found
 }

@@ -15,6 +15,16 @@ func TestDeclared(t *testing.T) {
 		e.Mount = &record.Mount{Kind: kind, Type: fs, Settings: map[string]string{"cache": cache}}
 		return e
 	}
+	kind := func(kind, setting, value string) *record.Environment {
+		e := mount(kind, kind, "")
+		e.Mount.Settings = map[string]string{setting: value}
+		return e
+	}
+	guest := func(cache, writeCache string) *record.Environment {
+		e := on("ext4 (rw)", cache)
+		e.Inside.Extra = map[string]string{"work.disk.name": "vda", "work.disk.write_cache": writeCache, "hypervisor.vm": "kvm"}
+		return e
+	}
 	for name, c := range map[string]struct {
 		driver string
 		e      *record.Environment
@@ -30,6 +40,13 @@ func TestDeclared(t *testing.T) {
 		"machine, no disk":   {"qemu", on("tmpfs (rw)", "unsafe"), ClassMemory},
 		"disk of a machine":  {"qemu", mount("disk", "xfs", "unsafe"), ClassIgnores},
 		"share of a machine": {"qemu", mount("9p", "9p", "loose"), ClassUnknown},
+		"samba, lax":         {"qemu", kind("smb", "strict_sync", "off"), ClassIgnores},
+		"samba":              {"qemu", kind("smb", "strict_sync", "on"), ClassUnknown},
+		"nfs, async":         {"qemu", kind("nfs", "async", "on"), ClassIgnores},
+		"no flush is sent":   {"qemu", guest("none", "write through"), ClassIgnores},
+		"none is needed":     {"qemu", guest("writethrough", "write through"), ClassFlushes},
+		"flushes are sent":   {"qemu", guest("none", "write back"), ClassFlushes},
+		"remote, unknown":    {"ssh", guest("", "write through"), ClassUnknown},
 		"remote":             {"ssh", on("ext4 (rw)", ""), ClassUnknown},
 	} {
 		if d := Declared(c.driver, c.e); d.Class != c.want || d.Verdict != record.Untested || d.Text == "" {

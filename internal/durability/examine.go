@@ -154,7 +154,8 @@ func (s *Subject) flushed(w *Watcher) (n int, err error) {
 	return n, err
 }
 
-// cost weighs flushes inside and on the host, in pairs of random order.
+// cost weighs flushes inside and on the host, in pairs of random order. The first round in which one is not cheaper inside
+// ends it: then the rest cannot say anything more.
 func (s *Subject) cost(ctx context.Context) (t record.FlushTest, err error) {
 	t = record.FlushTest{Name: record.FlushCost, Verdict: record.Untested, Class: ClassUnknown}
 	began := time.Now()
@@ -183,7 +184,9 @@ func (s *Subject) cost(ctx context.Context) (t record.FlushTest, err error) {
 				return t, nil
 			}
 		}
-		rounds = append(rounds, r)
+		if rounds = append(rounds, r); r.Inside >= r.Host {
+			break
+		}
 	}
 	d := Relative(rounds)
 	t.Class, t.Text = d.Class, d.Text
@@ -192,7 +195,7 @@ func (s *Subject) cost(ctx context.Context) (t record.FlushTest, err error) {
 	return t, nil
 }
 
-// middle is the median of an odd number of rounds.
+// middle is the median over the rounds, the upper one of two.
 func middle(rounds []Round, of func(Round) float64) float64 {
 	var all []float64
 	for _, r := range rounds {

@@ -23,10 +23,6 @@ type Round struct {
 // dearer may be so for other reasons, and one on a disk with a protected cache is cheap on both sides.
 func Relative(rounds []Round) record.Durability {
 	d := record.Durability{Verdict: record.Untested, Class: ClassUnknown}
-	if len(rounds) < RelativeRounds {
-		d.Text = fmt.Sprintf("%d rounds are too few to compare the cost of flushes; %d are needed", len(rounds), RelativeRounds)
-		return d
-	}
 	cheaper := 0
 	for _, r := range rounds {
 		if !(r.Inside > 0 && r.Host > 0) {
@@ -37,12 +33,16 @@ func Relative(rounds []Round) record.Durability {
 			cheaper++
 		}
 	}
-	if cheaper < len(rounds) {
-		d.Text = fmt.Sprintf("a flush was cheaper inside in %d of %d rounds, which proves nothing either way", cheaper, len(rounds))
-		return d
+	switch n := len(rounds); {
+	case cheaper < n:
+		last := rounds[n-1]
+		d.Text = fmt.Sprintf("a flush was cheaper inside in %d of %d rounds (%.3g ms against %.3g ms on the host in the last), which proves nothing either way", cheaper, n, 1e3*last.Inside, 1e3*last.Host)
+	case n < RelativeRounds:
+		d.Text = fmt.Sprintf("%d rounds are too few to compare the cost of flushes; %d are needed", n, RelativeRounds)
+	default:
+		last := rounds[n-1]
+		d.Class = ClassIgnores
+		d.Text = fmt.Sprintf("a flush was cheaper inside than on the host in all of %d rounds (%.3g ms against %.3g ms in the last): it does not reach the host's disk", n, 1e3*last.Inside, 1e3*last.Host)
 	}
-	last := rounds[len(rounds)-1]
-	d.Class = ClassIgnores
-	d.Text = fmt.Sprintf("a flush was cheaper inside than on the host in all of %d rounds (%.3g ms against %.3g ms in the last): it does not reach the host's disk", len(rounds), 1e3*last.Inside, 1e3*last.Host)
 	return d
 }
