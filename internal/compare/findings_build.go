@@ -34,7 +34,7 @@ func isBuild(w *plan.Workload) bool {
 	case "dev.compile", "dev.build":
 		return true
 	case "command":
-		return buildCommand.MatchString(w.Params["command"]) || buildLabel.MatchString(w.Label)
+		return buildCommand().MatchString(w.Params["command"]) || buildLabel().MatchString(w.Label)
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -76,18 +77,22 @@ func serverFindings(e *evaluation, _ *Result) []Finding {
 
 // loadCommands tell by its command line what a workload of kind command loads.
 var (
-	networkCommand = regexp.MustCompile(`(^|[\s;&|/])(iperf3?|netperf|qperf|sockperf)\s`)
-	webCommand     = regexp.MustCompile(`(^|[\s;&|/])(wrk2?|ab|h2load|hey|k6|vegeta|oha|bombardier|curl)\s`)
-	buildCommand   = regexp.MustCompile(`(^|[\s;&|/])(make|ninja|go build|cargo build|mvn|gradle|bazel build|npm run build|meson compile|cmake --build)(\s|$)`)
-	buildLabel     = regexp.MustCompile(`(?i)\b(build|compile|make)\b`)
+	networkCommand = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[\s;&|/])(iperf3?|netperf|qperf|sockperf)\s`) })
+	webCommand     = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(^|[\s;&|/])(wrk2?|ab|h2load|hey|k6|vegeta|oha|bombardier|curl)\s`)
+	})
+	buildCommand = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(^|[\s;&|/])(make|ninja|go build|cargo build|mvn|gradle|bazel build|npm run build|meson compile|cmake --build)(\s|$)`)
+	})
+	buildLabel = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\b(build|compile|make)\b`) })
 )
 
 func isNetwork(w *plan.Workload, family string) bool {
-	return family == "network" || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" || networkCommand.MatchString(w.Params["command"]+" ")
+	return family == "network" || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" || networkCommand().MatchString(w.Params["command"]+" ")
 }
 
 func isWeb(w *plan.Workload, family string) bool {
-	return family == "web" || strings.HasPrefix(w.Kind, "http.") || strings.HasPrefix(w.Kind, "web.") || w.Params["preset"] == "wrk" || webCommand.MatchString(w.Params["command"]+" ")
+	return family == "web" || strings.HasPrefix(w.Kind, "http.") || strings.HasPrefix(w.Kind, "web.") || w.Params["preset"] == "wrk" || webCommand().MatchString(w.Params["command"]+" ")
 }
 
 // explained is how far apart, as a ratio, the costs of network and page may be for the one to explain the other.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -58,11 +59,11 @@ func escape(s string) string {
 	return strings.NewReplacer("+", "%20", "%2B", "+", "%2F", "/", "%2C", ",", "%3A", ":").Replace(url.QueryEscape(s))
 }
 
-var nameRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
+var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`) })
 
 // CheckName says what is wrong with an environment's name.
 func CheckName(name string) error {
-	if !nameRE.MatchString(name) {
+	if !nameRE().MatchString(name) {
 		return fmt.Errorf("%q is not a name: 1 to 40 letters, digits, dots, dashes or underscores, beginning with a letter or digit", name)
 	}
 	return nil

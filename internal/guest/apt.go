@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"tare/internal/proc"
 )
@@ -121,11 +122,11 @@ func (a apt) kernel(ctx context.Context, flavour, dir string) ([]string, string,
 	return nil, "", fmt.Errorf("find a kernel package: %s", strings.Join(tried, "; "))
 }
 
-var packageRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]+$`)
+var packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]+$`) })
 
 // show returns the fields of a package's current version.
 func (a apt) show(ctx context.Context, name string) (map[string]string, error) {
-	if !packageRE.MatchString(name) {
+	if !packageRE().MatchString(name) {
 		return nil, fmt.Errorf("%q is no package name", name)
 	}
 	out, err := a.run(ctx, "", "apt-cache", "show", "--no-all-versions", name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"sync"
 	"time"
 
 	"tare/internal/env"
@@ -13,7 +14,7 @@ import (
 )
 
 // versionRE finds a version in what a program says of itself: "Version 4.17.12-Debian", "Release = V4.3".
-var versionRE = regexp.MustCompile(`[0-9]+\.[0-9][0-9A-Za-z.+~-]*`)
+var versionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+\.[0-9][0-9A-Za-z.+~-]*`) })
 
 // programVersion finds a program and asks it for its version with the option it has for that.
 func programVersion(ctx context.Context, name, option string) (path, version string, err error) {
@@ -26,7 +27,7 @@ func programVersion(ctx context.Context, name, option string) (path, version str
 	if err != nil {
 		return "", "", fmt.Errorf("ask %s for its version: %w", path, err)
 	}
-	if version = versionRE.FindString(proc.Printable(out)); version == "" {
+	if version = versionRE().FindString(proc.Printable(out)); version == "" {
 		return "", "", fmt.Errorf("%s %s names no version: %.80q", path, option, out)
 	}
 	return path, version, nil

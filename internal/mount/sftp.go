@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"sync"
 
 	"tare/internal/proc"
 )
@@ -20,7 +21,7 @@ type sftpGreeting struct {
 }
 
 // opensshRE finds the server's version in what ssh -v says.
-var opensshRE = regexp.MustCompile(`remote software version OpenSSH_([0-9A-Za-z.]+)`)
+var opensshRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`remote software version OpenSSH_([0-9A-Za-z.]+)`) })
 
 // greetSFTP connects with the real client, as the guest will, and greets the SFTP server.
 func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err error) {
@@ -46,7 +47,7 @@ func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err err
 		}
 		return g, fmt.Errorf("log in: %w: %s", err, lastLine(s.Diagnose()))
 	}
-	if m := opensshRE.FindSubmatch(s.Stderr()); m != nil {
+	if m := opensshRE().FindSubmatch(s.Stderr()); m != nil {
 		g.version = string(m[1])
 	}
 	return g, nil

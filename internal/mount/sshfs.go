@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tare/internal/env"
 	"tare/internal/guest/layout"
@@ -40,10 +41,12 @@ func kindSSHFS() kind {
 	}, serveSSHFS}
 }
 
-var ciphersRE = regexp.MustCompile(`^[a-z][a-z0-9-]*(@[a-z0-9.]+)?(,[a-z][a-z0-9-]*(@[a-z0-9.]+)?)*$`)
+var ciphersRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z][a-z0-9-]*(@[a-z0-9.]+)?(,[a-z][a-z0-9-]*(@[a-z0-9.]+)?)*$`)
+})
 
 func checkCiphers(v string) error {
-	if len(v) > 200 || !ciphersRE.MatchString(v) {
+	if len(v) > 200 || !ciphersRE().MatchString(v) {
 		return fmt.Errorf("%q is not a list of ciphers such as aes128-gcm@openssh.com,aes256-ctr", v)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"tare/internal/report/page"
 )
@@ -17,9 +18,11 @@ const PageFormat = pageFormat
 const liveBlock = `<script type="application/json" id="tare-data">{"live":true}</script>`
 
 var (
-	policyRE = regexp.MustCompile(`<meta http-equiv="Content-Security-Policy" content="([^"]*)" />`)
-	silence  = "default-src 'none'"
-	speech   = silence + "; connect-src 'self'"
+	policyRE = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`<meta http-equiv="Content-Security-Policy" content="([^"]*)" />`)
+	})
+	silence = "default-src 'none'"
+	speech  = silence + "; connect-src 'self'"
 )
 
 // LivePage returns the report page without data and the policy to send with it. It is the page of HTML, byte for byte, but
@@ -30,7 +33,7 @@ func LivePage() (html []byte, policy string, err error) {
 	if !ok {
 		return nil, "", fmt.Errorf("serve live page: %w", ErrNoPage)
 	}
-	m := policyRE.FindSubmatch(template)
+	m := policyRE().FindSubmatch(template)
 	if m == nil || !strings.HasPrefix(string(m[1]), silence+";") || !bytes.Contains(template, []byte(dataBlock)) {
 		return nil, "", fmt.Errorf("serve live page: the page is not of this build; rebuild it with make build")
 	}

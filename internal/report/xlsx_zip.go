@@ -7,10 +7,13 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"sync"
 )
 
 // entry is one of a workbook's table of contents. Sorted, those of name ends stand before those of parts, as they must.
-var entry = regexp.MustCompile(`<(?:Default|Override) [^>]*(?:/>|></(?:Default|Override)>)`)
+var entry = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`<(?:Default|Override) [^>]*(?:/>|></(?:Default|Override)>)`)
+})
 
 // contentTypes is the part of a workbook that lists the others.
 const contentTypes = "[Content_Types].xml"
@@ -62,9 +65,9 @@ func copySorted(out *zip.Writer, f *zip.File, h zip.FileHeader) error {
 	if err != nil {
 		return err
 	}
-	entries := entry.FindAll(text, -1)
+	entries := entry().FindAll(text, -1)
 	sorted := slices.SortedFunc(slices.Values(entries), bytes.Compare)
-	text = entry.ReplaceAllFunc(text, func([]byte) []byte {
+	text = entry().ReplaceAllFunc(text, func([]byte) []byte {
 		next := sorted[0]
 		sorted = sorted[1:]
 		return next

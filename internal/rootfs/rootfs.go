@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tare/internal/guest"
@@ -77,8 +78,8 @@ const Label = "tare-root"
 var ErrNotBuilt = errors.New("no such root image was built")
 
 var (
-	packageRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*$`)
-	suiteRE   = regexp.MustCompile(`^[a-z][a-z0-9.-]*$`)
+	packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*$`) })
+	suiteRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9.-]*$`) })
 )
 
 // resolve checks the options and fills in what was left out.
@@ -92,7 +93,7 @@ func (o Options) resolve() (Options, error) {
 	if o.Size == 0 {
 		o.Size = DefaultSize
 	}
-	if !suiteRE.MatchString(o.Suite) {
+	if !suiteRE().MatchString(o.Suite) {
 		return o, fmt.Errorf("%q is no name of a suite such as bookworm", o.Suite)
 	}
 	if !slices.Contains(guest.Arches(), o.Arch) {
@@ -103,7 +104,7 @@ func (o Options) resolve() (Options, error) {
 	}
 	var packages []string
 	for _, p := range o.Packages {
-		if p = strings.TrimSpace(p); !packageRE.MatchString(p) {
+		if p = strings.TrimSpace(p); !packageRE().MatchString(p) {
 			return o, fmt.Errorf("%q is no name of a package", p)
 		}
 		packages = append(packages, p)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tare/internal/env"
@@ -85,10 +86,10 @@ var presets = []preset{{
 }}
 
 // instanceRE keeps a name from being taken for an option.
-var instanceRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,252}$`)
+var instanceRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,252}$`) })
 
 func checkInstance(v string) error {
-	if !instanceRE.MatchString(v) {
+	if !instanceRE().MatchString(v) {
 		return fmt.Errorf("%q is not a name: letters, digits and _.:/@- only, beginning with a letter or digit", v)
 	}
 	return nil

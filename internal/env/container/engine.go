@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"tare/internal/proc"
@@ -105,7 +106,7 @@ func (e engine) startIt() string {
 
 // remedies are what helps when an engine says something, the first that matches.
 var remedies = []struct {
-	says   *regexp.Regexp
+	says   func() *regexp.Regexp
 	remedy string
 }{
 	{said(`permission denied while trying to connect`), "run tare as root, or join the group `docker` and log in again"},
@@ -123,7 +124,10 @@ var remedies = []struct {
 	{said(`read-only`), "the container's root is read-only; name a folder of a writable volume with dir="},
 }
 
-func said(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + pattern) }
+// said finds words in any case. The expression is made when an engine has refused something, and not whenever tare starts.
+func said(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)` + pattern) })
+}
 
 // remedy says what the user can do about an error of the engine; "" when nothing is known.
 func (e engine) remedy(err error) string {
@@ -138,7 +142,7 @@ func (e engine) remedy(err error) string {
 		return ""
 	}
 	for _, r := range remedies {
-		if r.says.MatchString(x.Stderr) {
+		if r.says().MatchString(x.Stderr) {
 			return strings.ReplaceAll(r.remedy, "`docker", "`"+e.name)
 		}
 	}

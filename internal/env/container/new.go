@@ -117,13 +117,13 @@ func (c *container) createArgs() ([]string, error) {
 // agentName is the agent's file at the root of a container.
 const agentName = "tare-agent"
 
-var notName = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+var notName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_.-]+`) })
 
 // containerName makes a name that a user recognises and that is unique even when one run opens an environment twice.
 func containerName(runID, envName string) string {
 	var salt [3]byte
 	rand.Read(salt[:])
-	return "tare-" + notName.ReplaceAllString(runID+"-"+envName, "-") + "-" + hex.EncodeToString(salt[:])
+	return "tare-" + notName().ReplaceAllString(runID+"-"+envName, "-") + "-" + hex.EncodeToString(salt[:])
 }
 
 // make creates the container with the agent in it.

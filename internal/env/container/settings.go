@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tare/internal/env"
 	"tare/internal/unit"
@@ -108,9 +109,10 @@ func createOptions(s env.Spec) ([]string, error) {
 }
 
 func match(pattern, want string) func(string) error {
-	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
+	// Made when there is a value to check, and not whenever tare starts.
+	re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:` + pattern + `)$`) })
 	return func(v string) error {
-		if !re.MatchString(v) {
+		if !re().MatchString(v) {
 			return fmt.Errorf("%q is not %s", v, want)
 		}
 		return nil

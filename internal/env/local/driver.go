@@ -57,11 +57,13 @@ func checkNice(v string) error {
 	return nil
 }
 
-var cpusRE = regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$`)
+var cpusRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$`)
+})
 
 // CheckCPUs says what is wrong with a list of processors such as 0-1,3.
 func CheckCPUs(v string) error {
-	if !cpusRE.MatchString(v) {
+	if !cpusRE().MatchString(v) {
 		return fmt.Errorf("%q is not a list of processors such as 0 or 0-1,3", v)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tare/internal/env"
 	"tare/internal/guest/layout"
@@ -55,7 +56,7 @@ func checkRoot(v string) error {
 }
 
 // packageRE is a Debian package's name (Debian Policy 5.6.1), at most as long as those in the archive.
-var packageRE = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`)
+var packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`) })
 
 func checkPackages(v string) error {
 	_, err := parsePackages(v)
@@ -69,7 +70,7 @@ func parsePackages(v string) ([]string, error) {
 	}
 	list := strings.Split(v, ",")
 	for _, p := range list {
-		if !packageRE.MatchString(p) {
+		if !packageRE().MatchString(p) {
 			return nil, fmt.Errorf("%q is not the name of a Debian package", p)
 		}
 	}

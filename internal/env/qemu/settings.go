@@ -50,6 +50,7 @@ type config struct {
 	sandbox bool
 	drivers []string // more kernel modules; no setting
 	root    rootImage
+	tcg     string            // tcgAuto, "multi", "single"
 	shown   map[string]string // all settings as text, defaults included
 }
 
@@ -69,7 +70,7 @@ func settings() []env.Setting {
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
 		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent speaks, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
-	}, imageSettings(), rootSettings())
+	}, imageSettings(), rootSettings(), tcgSettings())
 }
 
 // parse reads the settings of a spec. The error says what to change.
@@ -111,6 +112,10 @@ func parse(s *env.Spec) (config, error) {
 	if v, ok := s.Settings["boot"]; ok {
 		c.boot, _ = parseBoot(v)
 		c.shown["boot"] = v
+	}
+	c.tcg = get("tcg", tcgAuto)
+	if err := c.checkTCG(); err != nil {
+		return c, err
 	}
 	if c.root, err = parseRoot(get("root", rootNone), get("packages", "")); err != nil {
 		return c, err

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"tare/internal/env"
@@ -128,8 +129,8 @@ func parseOptions(text string) ([]string, error) {
 }
 
 var (
-	hostRE = regexp.MustCompile(`^[A-Za-z0-9_:%]([A-Za-z0-9_.:%-]{0,252})$`)
-	userRE = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.@\\+-]{0,127}$`)
+	hostRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_:%]([A-Za-z0-9_.:%-]{0,252})$`) })
+	userRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.@\\+-]{0,127}$`) })
 )
 
 // address is where to connect to; what is empty or 0 the user's configuration decides.
@@ -144,7 +145,7 @@ func parseArg(arg string) (a address, err error) {
 	host := arg
 	if i := strings.LastIndexByte(arg, '@'); i >= 0 {
 		a.user, host = arg[:i], arg[i+1:]
-		if !userRE.MatchString(a.user) {
+		if !userRE().MatchString(a.user) {
 			return a, fmt.Errorf("%q is not a user's name", a.user)
 		}
 	}
@@ -167,7 +168,7 @@ func parseArg(arg string) (a address, err error) {
 		}
 		a.port, _ = strconv.Atoi(port)
 	}
-	if !hostRE.MatchString(host) {
+	if !hostRE().MatchString(host) {
 		return a, fmt.Errorf("%q is not a host's name or address", host)
 	}
 	a.host = host
@@ -208,7 +209,7 @@ func connection(s *env.Spec) (*client, error) {
 		return nil, err
 	}
 	if u := s.Get("user", ""); u != "" {
-		if a.user = u; !userRE.MatchString(u) {
+		if a.user = u; !userRE().MatchString(u) {
 			return nil, fmt.Errorf("%q is not a user's name", u)
 		}
 	}

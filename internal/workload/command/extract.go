@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tare/internal/record"
 	"tare/internal/unit"
@@ -119,7 +120,7 @@ func (u *userMetric) extract(out []byte) (*found, error) {
 	return f, nil
 }
 
-var metricName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+var metricName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`) })
 
 // parseMetric reads NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX.
 func parseMetric(text string) (*userMetric, error) {
@@ -128,7 +129,7 @@ func parseMetric(text string) (*userMetric, error) {
 		return nil, errors.New("write NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX")
 	}
 	name, unitName, better, how, where := part[0], part[1], unit.Better(part[2]), part[3], part[4]
-	if !metricName.MatchString(name) {
+	if !metricName().MatchString(name) {
 		return nil, fmt.Errorf("%q is not a name: lower-case letters, digits and underscores, beginning with a letter", name)
 	}
 	if better != unit.Lower && better != unit.Higher {
