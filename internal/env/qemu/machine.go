@@ -109,7 +109,7 @@ func (c *config) modules() (required, optional []string) {
 func (c *config) arguments(accel string, f files) []string {
 	bus := c.bus()
 	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
-		"-machine", c.machineOptions(f.shared), "-accel", accel, "-cpu", c.cpuModel(accel),
+		"-machine", c.machineOptions(f.shared), "-accel", c.accelOptions(accel), "-cpu", c.cpuModel(accel),
 		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",
 		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f.hostname, f.serials),
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
