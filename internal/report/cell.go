@@ -40,15 +40,23 @@ type mark int
 
 const (
 	emulated mark = iota
+	flushPassed
+	flushIgnored
+	flushMemory
+	flushUnknown
 	finding
 	doubt
 	marks
 )
 
 var markTexts = [marks]struct{ mark, legend string }{
-	emulated: {"e", "emulated CPU"},
-	finding:  {"!", "read the finding"},
-	doubt:    {"*", "has warnings (in the details)"},
+	emulated:     {"e", "emulated CPU"},
+	flushPassed:  {"f", "flush passed on"},
+	flushIgnored: {"i", "flush ignored"},
+	flushMemory:  {"m", "in memory: nothing to flush to"},
+	flushUnknown: {"u", "what a flush does is not known"},
+	finding:      {"!", "read the finding"},
+	doubt:        {"*", "has warnings (in the details)"},
 }
 
 func signOf(c *compare.Cell) sign {
@@ -107,6 +115,9 @@ func (t *terminal) show(c *compare.Cell, narrow bool) shown {
 	if c.Emulated {
 		add(emulated)
 	}
+	if d := t.durable[c.Target]; c.Writes && d != nil {
+		add(flushMark(d))
+	}
 	switch {
 	case t.pointed[[2]string{c.Target, c.Workload}]:
 		add(finding)
@@ -117,6 +128,19 @@ func (t *terminal) show(c *compare.Cell, narrow bool) shown {
 		t.margin = max(t.margin, c.SameMargin)
 	}
 	return s
+}
+
+// flushMark is what stands beside a figure that depends on what a flush does.
+func flushMark(d *record.Durability) mark {
+	switch d.Class {
+	case "flushes":
+		return flushPassed
+	case "ignores-flushes":
+		return flushIgnored
+	case "memory":
+		return flushMemory
+	}
+	return flushUnknown
 }
 
 func (t *terminal) showSummary(s *compare.Summary, narrow bool) shown {

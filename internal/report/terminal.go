@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tare/internal/compare"
+	"tare/internal/record"
 )
 
 // terminal is one rendering.
@@ -20,6 +21,7 @@ type terminal struct {
 	usedMark [marks]bool
 	margin   float64            // the largest margin behind a "same"
 	pointed  map[[2]string]bool // target and workload that a finding speaks of
+	durable  map[string]*record.Durability
 }
 
 // Terminal writes the table with its legend, the findings, and what the reader must know to judge and to repeat it. The
@@ -35,6 +37,7 @@ func Terminal(w io.Writer, m *Model) error {
 	t.header()
 	t.table()
 	t.legend()
+	t.flushes()
 	for _, group := range [][]note{t.findings(), t.failures(), t.open()} {
 		if len(group) > 0 {
 			t.line("")
@@ -123,8 +126,13 @@ func (t *terminal) header() {
 	t.line("")
 }
 
-// point notes which cells a finding speaks of. An emulated CPU has a mark of its own.
+// point notes which cells a finding speaks of, and what is known of a flush in each target. An emulated CPU has a mark of
+// its own.
 func (t *terminal) point() {
+	t.durable = map[string]*record.Durability{}
+	for i := range t.Targets {
+		t.durable[t.Targets[i].Name] = t.Targets[i].Durability
+	}
 	for i := range t.Findings {
 		f := &t.Findings[i]
 		if f.Severity == compare.Info || f.Code == "emulated" {
@@ -176,6 +184,35 @@ func (t *terminal) legendItems() []string {
 		items = append(items, fmt.Sprintf("%s bars from %s to %s on a log axis, %s is 1", t.drawing().center, ratioText(t.axis.low), ratioText(t.axis.high), t.drawing().one))
 	}
 	return items
+}
+
+// flushes says on what each mark of a flush rests, the baseline's included; nothing where no figure has one.
+func (t *terminal) flushes() {
+	if !t.usedMark[flushPassed] && !t.usedMark[flushIgnored] && !t.usedMark[flushMemory] && !t.usedMark[flushUnknown] {
+		return
+	}
+	type known struct {
+		mark    mark
+		verdict string
+	}
+	var order []known
+	of := map[known][]string{}
+	for i := range t.Targets {
+		d := t.Targets[i].Durability
+		if d == nil {
+			continue
+		}
+		k := known{flushMark(d), clean(d.Verdict)}
+		if of[k] == nil {
+			order = append(order, k)
+		}
+		of[k] = append(of[k], clean(t.Targets[i].Name))
+	}
+	var parts []string
+	for _, k := range order {
+		parts = append(parts, fmt.Sprintf("%s %s %s", strings.Join(of[k], ", "), markTexts[k.mark].mark, k.verdict))
+	}
+	t.para("", "writes are ranked among like flushes only: "+strings.Join(parts, "; "))
 }
 
 func (t *terminal) footer() {

@@ -50,7 +50,7 @@ const quote = (t: string) => (/^[A-Za-z0-9/._+:@%=,-]+$/.test(t) ? t : `'${t.rep
 export function repeat(m: Model): HTMLElement {
   const { run, data } = m;
   const commands = data.bundle
-    ? [run.finished ? `tare run ${quote(`${data.bundle.replace(/\/$/, "")}/plan.yaml`)}` : `tare run --resume ${quote(data.bundle)}`, `tare verify ${quote(data.bundle)}`]
+    ? [run.finished ? `tare rerun ${quote(data.bundle)}` : `tare run --resume ${quote(data.bundle)}`, `tare verify ${quote(data.bundle)}`]
     : ["tare run plan.yaml"];
   const copy = (text: string) => {
     const b = h("button", { type: "button", class: "copy", onclick: () => {
