@@ -96,3 +96,49 @@ func TestFoldersTriesTheWorkaround(t *testing.T) {
 		t.Errorf("the study builds in place %v and by the workaround %v", plain, aside)
 	}
 }
+
+// TestDisksComparesImagesAndNothingElse: the disks differ in their image alone, and there are enough kinds of it to call
+// it a study.
+func TestDisksComparesImagesAndNothingElse(t *testing.T) {
+	s, ok := study.Lookup("disks")
+	if !ok {
+		t.Fatal("there is no study disks")
+	}
+	p := parse(t, s)
+	about := map[string]bool{"format": true, "subformat": true, "state": true, "device": true}
+	kinds := map[string]bool{}
+	var states []string
+	for _, e := range p.Environments {
+		size := e.Spec.Settings["size"]
+		if e.Of == "" {
+			size = e.Spec.Settings["disk"]
+		}
+		if size != "256MiB" || e.Spec.Settings["cache"] != "none" {
+			t.Errorf("%s has %s and cache=%s", e.Name, size, e.Spec.Settings["cache"])
+		}
+		kind := ""
+		for k, v := range e.Spec.Settings {
+			switch {
+			case about[k]:
+			case k == "disk" || k == "size" || k == "cache":
+				continue
+			default:
+				t.Errorf("%s has %s=%s, which is not about its image", e.Name, k, v)
+			}
+		}
+		for _, k := range []string{"format", "subformat", "state", "device"} {
+			kind += e.Spec.Settings[k] + " "
+		}
+		if kinds[kind] {
+			t.Errorf("%s comes twice: %s", e.Name, kind)
+		}
+		kinds[kind] = true
+		states = append(states, e.Spec.Settings["state"])
+	}
+	if len(kinds) < 8 || !slices.Contains(states, "aged") || !slices.Contains(states, "compacted") {
+		t.Errorf("there are %d kinds in the states %v", len(kinds), states)
+	}
+	if !slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.Kind == "restore" && w.Params["load"] == "none" }) {
+		t.Error("the original's restore is missing")
+	}
+}
