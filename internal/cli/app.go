@@ -127,8 +127,10 @@ Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
 		a.runCommand(), a.reportCommand(), a.verifyCommand(), a.listCommand(), a.doctorCommand(), a.initCommand(),
 		a.diskCommand(), a.cardCommand(), a.durabilityCommand(),
 		a.selftestCommand(), a.guestCommand(), a.cleanCommand(), a.versionCommand(), a.iozoneCommand(),
-		a.compareCommand(), a.rerunCommand(), a.historyCommand(), a.bundleCommand(), a.manCommand(),
+		a.compareCommand(), a.rerunCommand(), a.historyCommand(), a.bundleCommand(), a.manCommand(), a.completionCommand(),
 	)
+	root.CompletionOptions.DisableDefaultCmd = true
+	a.completions(root)
 	strictArgs(root)
 	return root
 }

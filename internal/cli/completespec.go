@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/env"
+	"tare/internal/workload"
+)
+
+// open are words that go on behind what is offered: no space follows.
+func open(words []string) ([]string, cobra.ShellCompDirective) {
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeName offers the names of targets that the command line has so far.
+func (a *app) completeName(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return done(a.targetNames(c, args, true))
+}
+
+// targetNames are the names of environments, and of mounts where they are wanted, of the plan and the flags.
+func (a *app) targetNames(c *cobra.Command, args []string, mounts bool) []string {
+	var names []string
+	for _, e := range a.planned(c, args).Environments {
+		if mounts || e.Of == "" {
+			names = append(names, e.Name)
+		}
+	}
+	for _, text := range given(c, "env") {
+		if s, err := env.ParseSpec(text); err == nil && !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	if mounts {
+		for _, text := range given(c, "mount") {
+			if of, s, err := env.ParseMount(text); err == nil {
+				names = append(names, of+":"+s.Name)
+			}
+		}
+	}
+	return names
+}
+
+// completeEnvironment completes NAME[=DRIVER[:ARG][?key=value&...]].
+func (a *app) completeEnvironment(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if body, query, ok := strings.Cut(typed, "?"); ok {
+		driver := body[nameEnd(body):]
+		driver, _, _ = strings.Cut(driver, ":")
+		if driver == "host" {
+			driver = "local"
+		}
+		info, ok := a.drivers.Lookup(driver)
+		if !ok {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return settings(body+"?", query, info.Settings)
+	}
+	name := typed[:nameEnd(typed)]
+	var out []string
+	if name == "" {
+		for _, e := range a.planned(c, args).Environments {
+			out = append(out, e.Name)
+		}
+		out = append(out, described("host", "this machine"))
+	}
+	for _, d := range a.drivers.All() {
+		word := name + d.Name
+		if d.ArgNeeds {
+			word += ":"
+		}
+		out = append(out, described(word, d.Doc))
+	}
+	return open(out)
+}
+
+// nameEnd is where the driver begins: behind NAME=, or at the beginning.
+func nameEnd(spec string) int {
+	if i := strings.IndexAny(spec, "=:?"); i >= 0 && spec[i] == '=' {
+		return i + 1
+	}
+	return 0
+}
+
+// completeMount completes ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]].
+func (a *app) completeMount(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	of, rest, ok := strings.Cut(typed, ":")
+	if !ok {
+		names := a.targetNames(c, args, false)
+		for i := range names {
+			names[i] += ":"
+		}
+		return open(names)
+	}
+	kinds := a.kindsIn(c, args, of)
+	if body, query, ok := strings.Cut(rest, "?"); ok {
+		kind, _, _ := strings.Cut(body[nameEnd(body):], ":")
+		if i := slices.IndexFunc(kinds, func(k env.MountKind) bool { return k.Name == kind }); i >= 0 {
+			return settings(of+":"+body+"?", query, kinds[i].Settings)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	begin := of + ":" + rest[:nameEnd(rest)]
+	var out []string
+	for _, k := range kinds {
+		word := begin + k.Name
+		if k.ArgNeeds {
+			word += ":"
+		}
+		out = append(out, described(word, k.Doc))
+	}
+	return open(out)
+}
+
+// kindsIn are the kinds of mounts that an environment of the command line can have; all of them where it is not known.
+func (a *app) kindsIn(c *cobra.Command, args []string, of string) []env.MountKind {
+	driver := ""
+	if e, ok := a.planned(c, args).Environment(of); ok {
+		driver = e.Spec.Driver
+	}
+	for _, text := range given(c, "env") {
+		if s, err := env.ParseSpec(text); err == nil && s.Name == of {
+			driver = s.Driver
+		}
+	}
+	if d, ok := a.drivers.Lookup(driver); ok {
+		return d.Mounts
+	}
+	kinds, _ := a.mountKinds()
+	return kinds
+}
+
+// settings completes key=value&key=value behind before.
+func settings(before, query string, all []env.Setting) ([]string, cobra.ShellCompDirective) {
+	cut := strings.LastIndexByte(query, '&') + 1
+	before += query[:cut]
+	key, _, valued := strings.Cut(query[cut:], "=")
+	var out []string
+	for i := range all {
+		s := &all[i]
+		switch {
+		case valued && s.Name == key:
+			for _, v := range values(s) {
+				out = append(out, before+key+"="+v)
+			}
+		case !valued && !slices.Contains(keysOf(query[:cut], "&"), s.Name):
+			out = append(out, described(before+s.Name+"=", s.Doc))
+		}
+	}
+	return open(out)
+}
+
+// keysOf are the keys of key=value pairs.
+func keysOf(pairs, separator string) []string {
+	var keys []string
+	for pair := range strings.SplitSeq(pairs, separator) {
+		key, _, _ := strings.Cut(pair, "=")
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+var wordRE = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._+-]*`)
+
+// values are the values of a setting that its own description names and its own check accepts. A setting that takes any
+// word has none to offer but its default.
+func values(s *env.Setting) []string {
+	var out []string
+	if s.Default != "" {
+		out = append(out, s.Default)
+	}
+	if s.Check == nil || s.Check("no-such-word") == nil {
+		return out
+	}
+	for _, word := range wordRE.FindAllString(s.Doc, -1) {
+		word = strings.TrimRight(word, ".-+")
+		if s.Check(word) == nil && !slices.Contains(out, word) {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// completeWorkload completes KIND[:key=value,...].
+func (a *app) completeWorkload(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	name, query, ok := strings.Cut(typed, ":")
+	if !ok {
+		var out []string
+		for _, w := range a.planned(c, args).Workloads {
+			out = append(out, described(w.Label, "of the plan"))
+		}
+		for i := range a.kinds {
+			if k := &a.kinds[i]; !slices.Contains(out, k.Name) {
+				out = append(out, described(k.Name, k.Doc))
+			}
+		}
+		return open(out)
+	}
+	kind, ok := a.kind(name)
+	if !ok {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	cut := strings.LastIndexByte(query, ',') + 1
+	before := name + ":" + query[:cut]
+	key, _, valued := strings.Cut(query[cut:], "=")
+	var out []string
+	for i := range kind.Params {
+		p := &kind.Params[i]
+		switch {
+		case valued && p.Name == key:
+			for _, v := range choices(p) {
+				out = append(out, before+key+"="+v)
+			}
+		case !valued && !slices.Contains(keysOf(query[:cut], ","), p.Name):
+			out = append(out, described(before+p.Name+"=", p.Doc))
+		}
+	}
+	return open(out)
+}
+
+// choices are the values of a parameter that can be listed, the default first.
+func choices(p *workload.Param) []string {
+	var out []string
+	if p.Default != "" {
+		out = append(out, p.Default)
+	}
+	all := p.Choices
+	if p.Type == workload.Bool {
+		all = []string{"true", "false"}
+	}
+	for _, v := range all {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
