@@ -151,7 +151,7 @@ func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
 	v, s := open(t, driver{}, o)
 	m := mounted(t, v, "9p")
 	x, ok := m.Err.(*env.OpenError)
-	if !ok || !strings.Contains(x.Error(), "9p") || !strings.Contains(x.Remedy, "tare guest fetch --flavour generic") {
+	if !ok || x.Env != "vm:9p" || !strings.HasPrefix(x.Error(), "vm:9p: ") || !strings.Contains(x.Remedy, "tare guest fetch --flavour generic") {
 		t.Errorf("9p: %v", m.Err)
 	}
 	if slices.ContainsFunc(v.argv, func(a string) bool { return strings.Contains(a, "9p") }) {
