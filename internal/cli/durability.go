@@ -64,6 +64,7 @@ sectors).`,
 	fl.StringVarP(&f.out, "out", "o", "", "keep the ledger and the result in this folder, which must be new")
 	fl.StringVar(&f.format, "format", "text", "text or json")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the result")
+	c.AddCommand(a.durabilityAuditCommand())
 	return c
 }
 

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tare/internal/durability"
+)
+
+// audited is what was read in one configuration.
+type audited struct {
+	File     string               `json:"file"`
+	Kind     string               `json:"kind"`
+	Findings []durability.Finding `json:"findings"`
+}
+
+func (a *app) durabilityAuditCommand() *cobra.Command {
+	var kind, format string
+	var docs []string
+	for _, s := range durability.Sources() {
+		docs = append(docs, fmt.Sprintf("  %-15s %s", s.Name, s.Doc))
+	}
+	c := &cobra.Command{
+		Use: "audit FILE...", Short: "Read configurations for settings by which a flush is ignored",
+		Long: `Read configurations and say which of their settings weaken what a flush promises, who acts on them, and what to do. - is
+standard input. A configuration without such a setting proves nothing: what is declared is no test.
+
+What can be read:
+` + strings.Join(docs, "\n"),
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return usagef("--format %q is not one of text, json", format)
+			}
+			return a.durabilityAudit(args, kind, format)
+		},
+	}
+	c.Flags().StringVar(&kind, "as", "", "what the files are: "+strings.Join(durability.SourceNames(), ", ")+" [seen from the text]")
+	c.Flags().StringVar(&format, "format", "text", "text, or json: one document for each file, on a line of its own")
+	return c
+}
+
+// durabilityAudit reads every file, also after one that cannot be read.
+func (a *app) durabilityAudit(files []string, kind, format string) error {
+	var errs []error
+	for _, name := range files {
+		text, err := a.readConfig(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		got := audited{File: name}
+		if got.Kind, got.Findings, err = durability.Audit(name, kind, text); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err := a.writeAudit(&got, format); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) readConfig(name string) ([]byte, error) {
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read configuration: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, durability.MaxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration %s: %w", name, err)
+	}
+	return text, nil
+}
+
+func (a *app) writeAudit(got *audited, format string) error {
+	if format == "json" {
+		if got.Findings == nil {
+			got.Findings = []durability.Finding{}
+		}
+		return json.NewEncoder(a.out).Encode(got)
+	}
+	fmt.Fprintf(a.out, "%s (%s)\n", printableLine(got.File), got.Kind)
+	for _, f := range got.Findings {
+		what := "weakens"
+		if f.Ignores {
+			what = "ignores flushes"
+		}
+		fmt.Fprintf(a.out, "  %s: %s, %s: %s\n      %s\n", f.Code, f.Layer, what, printableLine(f.Text), printableLine(f.Remedy))
+	}
+	if len(got.Findings) == 0 {
+		fmt.Fprintln(a.out, "  no setting was found by which a flush would be ignored; that is no test")
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDurabilityAudit(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	smb := file("smb.conf", "[share]\nstrict sync = no\n")
+	exports := file("exports", "/srv *(rw,sync)\n")
+	for _, c := range []struct {
+		args  []string
+		stdin string
+		code  int
+		says  []string
+	}{
+		{[]string{smb, exports}, "", 0, []string{"smb-strict-sync: the file server, ignores flushes", "set strict sync = yes", "that is no test"}},
+		{[]string{"--format", "json", smb}, "", 0, []string{`"kind":"samba"`, `"ignores":true`}},
+		{[]string{"--format", "json", exports}, "", 0, []string{`"findings":[]`}},
+		{[]string{"-"}, "write through\n", 0, []string{"write-cache-through"}},
+		{[]string{filepath.Join(dir, "missing"), smb}, "", 1, []string{"smb-strict-sync", "no such file"}},
+		{[]string{file("what", "hello")}, "", 1, []string{"--as"}},
+		{[]string{"--as", "exports", smb}, "", 0, []string{"(exports)"}},
+		{[]string{"--format", "xml", smb}, "", 2, []string{"--format"}},
+		{nil, "", 2, []string{"was given nothing"}},
+	} {
+		var out bytes.Buffer
+		a := &app{in: strings.NewReader(c.stdin), out: &out, err: &out, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}
+		code := a.run(context.Background(), append([]string{"durability", "audit"}, c.args...))
+		if code != c.code {
+			t.Errorf("%v: exit code %d, want %d\n%s", c.args, code, c.code, out.String())
+		}
+		for _, s := range c.says {
+			if !strings.Contains(out.String(), s) {
+				t.Errorf("%v does not say %q:\n%s", c.args, s, out.String())
+			}
+		}
+	}
+}
