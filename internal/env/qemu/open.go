@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -206,6 +207,10 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 			return v, nil
 		}
 		if _, refused := errors.AsType[*refusedError](err); refused || ctx.Err() != nil {
+			return nil, err
+		}
+		// A disk that the caller serves is as it is: whoever cannot mount it will not be able to a moment later.
+		if b.config.served != "" && bytes.Contains(b.evidence, []byte("mount scratch disk")) {
 			return nil, err
 		}
 		if n >= times {
