@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "modernc.org/sqlite"             // the driver "sqlite"
 
@@ -74,9 +75,27 @@ func Open(ctx context.Context, address string) (*Store, error) {
 		if s.db != nil {
 			s.db.Close()
 		}
-		return nil, fmt.Errorf("open history %s: %w", s.where, err)
+		return nil, fmt.Errorf("open history %s: %w%s", s.where, err, remedy(err))
 	}
 	return s, nil
+}
+
+// remedy is what to do about an error of a PostgreSQL server, "" where the error says it. The codes are those of its
+// manual, appendix A.
+func remedy(err error) string {
+	said, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return ""
+	}
+	switch said.Code {
+	case "28P01":
+		return "; the password is taken from PGPASSWORD, from ~/.pgpass or from the URL in TARE_STORE"
+	case "3D000":
+		return "; make it: createdb NAME"
+	case "42501":
+		return "; tare makes tables named tare_ in the schema that comes first: GRANT CREATE ON SCHEMA public TO the user"
+	}
+	return ""
 }
 
 // public is the address without a password.

@@ -175,17 +175,37 @@ func TestPasswords(t *testing.T) {
 // TestPostgreSQL starts a server of its own that asks for a password, as the user that the package made when this one is
 // root.
 func TestPostgreSQL(t *testing.T) {
-	address := postgres(t)
+	address, restart := postgres(t)
 	t.Setenv("PGPASSWORD", "wrong")
-	if _, err := Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), "password") {
+	if _, err := Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), "PGPASSWORD") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	t.Setenv("PGPASSWORD", "s3cret")
+	if _, err := Open(t.Context(), strings.Replace(address, "/postgres?", "/elsewhere?", 1)); err == nil || !strings.Contains(err.Error(), "createdb") {
+		t.Errorf("no such database: %v", err)
+	}
+	first := open(t, address)
+	if _, err := first.db.Exec("CREATE DATABASE other"); err != nil {
+		t.Fatal(err)
+	}
+	// A server that is restarted meanwhile loses the connections and nothing else.
+	s := open(t, strings.Replace(address, "/postgres?", "/other?", 1))
+	if c, err := s.Add(t.Context(), entry(1, 2)); err != nil || c != Added {
+		t.Fatalf("%q, %v", c, err)
+	}
+	restart()
+	time.Sleep(1100 * time.Millisecond) // a connection used within the last second is not tried before it is used
+	if runs, err := s.Runs(t.Context(), 0); err != nil || len(runs) != 1 {
+		t.Errorf("after a restart %d runs: %v", len(runs), err)
+	}
+	if c, err := s.Add(t.Context(), entry(2, 2)); err != nil || c != Added {
+		t.Errorf("after a restart: %q, %v", c, err)
+	}
 	contract(t, address)
 }
 
-// postgres starts a server and returns its address, without the password "s3cret" of its only user.
-func postgres(t *testing.T) string {
+// postgres starts a server and returns its address, without the password "s3cret" of its only user, and what restarts it.
+func postgres(t *testing.T) (address string, restart func()) {
 	t.Helper()
 	versions, err := os.ReadDir("/usr/lib/postgresql")
 	if err != nil || len(versions) == 0 {
@@ -225,7 +245,12 @@ func postgres(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	return "postgres:///postgres?user=tare&host=" + dir
+	return "postgres:///postgres?user=tare&host=" + dir, func() {
+		t.Helper()
+		if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-m", "fast", "-w", "restart"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // missing skips a test for want of a program, and fails it where everything must be there.
