@@ -47,19 +47,19 @@ func (d *decoder) decode(packed []byte, bit, limit int, flat []byte) (text []byt
 	d.bits.p = packed
 	d.bits.seek(bit)
 	var b block
-	if err := d.header(&b, limit); err != nil {
-		return nil, 0, 0, err
+	n := 0
+	if err = d.header(&b, limit); err == nil {
+		n, err = d.column(&b, limit)
 	}
-	n, err := d.column(&b, limit)
+	// What was read behind the data's end is padding: what is wrong with it is not the data's fault.
+	if end = d.bits.bit(); end > limit {
+		return nil, 0, 0, errShort
+	}
+	if err == nil && b.origin >= n {
+		err = errors.New("a block's origin lies outside it")
+	}
 	if err != nil {
 		return nil, 0, 0, err
-	}
-	end = d.bits.bit()
-	switch {
-	case end > limit:
-		return nil, 0, 0, errShort
-	case b.origin >= n:
-		return nil, 0, 0, errors.New("a block's origin lies outside it")
 	}
 	text = flat[:n]
 	d.permute(n)
@@ -199,6 +199,7 @@ func (d *decoder) column(b *block, limit int) (int, error) {
 			if e == 0 {
 				var err error
 				if symbol, length, err = code.slow(uint32(acc >> 32)); err != nil {
+					d.bits.at, d.bits.have = at, have
 					return 0, err
 				}
 			}
@@ -209,12 +210,14 @@ func (d *decoder) column(b *block, limit int) (int, error) {
 				run += runUnit << symbol
 				runUnit <<= 1
 				if run > maxBlock {
+					d.bits.at, d.bits.have = at, have
 					return 0, errTooLong
 				}
 				continue
 			}
 			if run > 0 {
 				if run > len(last)-n {
+					d.bits.at, d.bits.have = at, have
 					return 0, errTooLong
 				}
 				fillBytes(last[n:n+run], byte(head))
@@ -226,6 +229,7 @@ func (d *decoder) column(b *block, limit int) (int, error) {
 				return n, nil
 			}
 			if n == len(last) {
+				d.bits.at, d.bits.have = at, have
 				return 0, errTooLong
 			}
 			rank := symbol - 1
@@ -246,6 +250,7 @@ func (d *decoder) column(b *block, limit int) (int, error) {
 			n++
 		}
 	}
+	d.bits.at, d.bits.have = at, have
 	return 0, errors.New("a block does not end")
 }
 

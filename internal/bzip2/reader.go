@@ -27,13 +27,13 @@ type Reader struct {
 }
 
 // NewReader returns a Reader of src that decodes as many blocks at a time as it has workers, GOMAXPROCS when 0; more than
-// 64 are not used. It takes about 17 MB and 12 MB more for each worker. It must be closed.
+// 64 are not used. It takes up to 10 MB and 18 MB more for each worker. It must be closed.
 func NewReader(src io.Reader, workers int) *Reader {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	workers = min(workers, 64)
-	r := &Reader{table: newSuspicious(), work: make(chan *segment, 2*workers+1)}
+	r := &Reader{table: newSuspicious(), work: make(chan *segment, 3*workers+2)}
 	for range cap(r.work) {
 		r.all = append(r.all, &segment{done: make(chan struct{}, 1), flat: make([]byte, maxBlock)})
 	}

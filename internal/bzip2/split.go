@@ -34,6 +34,8 @@ type splitter struct {
 	seen  int   // bytes of buf in which no place begins, beyond from
 	block bool  // a block's magic is at from
 	err   error
+
+	pieces int64 // bits after which a segment is cut whatever is there; 0 but in tests
 }
 
 // suspicious has a bit for each pair of bytes that may lie inside a magic number, at any distance from its beginning.
@@ -96,7 +98,7 @@ func match(p []byte, low, high int) (int, bool) {
 const readSize = 256 << 10
 
 func (s *splitter) reset(src io.Reader) {
-	*s = splitter{src: src, buf: s.buf[:0]}
+	*s = splitter{src: src, buf: s.buf[:0], pieces: s.pieces}
 }
 
 // cut makes the next segment. After the one marked last there is none.
@@ -105,6 +107,11 @@ func (s *splitter) cut(table *suspicious, g *segment) {
 		// The segment's own magic number begins at from: what ends it lies at least a bit further.
 		local := int(s.from - s.base*8)
 		bit, block := table.find(s.buf, max(local+1, s.seen*8))
+		if s.pieces > 0 && (bit < 0 || int64(bit-local) > s.pieces) && int64(len(s.buf)*8-local) > s.pieces {
+			s.give(g, s.from+s.pieces)
+			s.block = true
+			return
+		}
 		if bit >= 0 && bit-local <= maxSegment*8 {
 			s.give(g, s.base*8+int64(bit))
 			s.block = block
