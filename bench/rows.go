@@ -72,5 +72,5 @@ func rows() []row {
 		},
 	}
 	after := slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
-	return slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), []row{diskRow()})...)
+	return slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), []row{diskRow(), bzip2Row()})...)
 }
