@@ -32,7 +32,7 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefi
   if (one === "less" || (one === undefined && sum.high < 1 / (1 + margin))) return { ...x, sign: "less" };
   if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: [` against ${base}`, over, `, the same within ${percent(same)}`, emulated] };
   if (one === "measured") return { ...x, sign: "measured", doubt: `too near the margin of ${percent(margin)} to call it a difference` };
-  return { ...x, sign: "unsure", doubt: beyond ? "more blocks are needed before that is a verdict" : "that may be no difference at all" };
+  return { ...x, sign: "unsure", doubt: beyond ? "more blocks are needed before that is a verdict" : sum.low > 1 || sum.high < 1 ? `within the margin of ${percent(margin)} that the noise of this run asks for` : "that may be no difference at all" };
 }
 
 /** What could not be opened: said once, and of a mount only where its environment is not at fault. */

@@ -50,15 +50,16 @@ function leftOut(m: Model, cells: Cell[]): HTMLElement {
 }
 
 function legend(m: Model): HTMLElement {
-  const used = new Set(m.shown().filter((c) => tried(c) && !m.target(c.target)?.error).map(signOf));
+  const drawn = m.shown().filter((c) => tried(c) && !m.target(c.target)?.error);
+  const used = new Set(drawn.map(signOf));
   const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];
-  const emulated = m.shown().some((c) => c.emulated);
+  const emulated = drawn.some((c) => c.emulated);
   return h("ul", { class: "legend", "aria-label": "Signs" },
     order.filter((x) => used.has(x)).map((x) => h("li", { class: x }, h("span", { class: "glyph", "aria-hidden": true }, signs[x].glyph), ` ${signs[x].word}`)),
     emulated && h("li", {}, h("span", { class: "mark" }, "e"), " emulated CPU"),
-    [...new Set(m.shown().filter((c) => c.writes).map((c) => flushOf(m.target(c.target))?.mark))].filter((x) => x !== undefined).sort()
+    [...new Set(drawn.filter((c) => c.writes).map((c) => flushOf(m.target(c.target))?.mark))].filter((x) => x !== undefined).sort()
       .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${flushMarks[x]}`)),
-    m.shown().some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),
+    drawn.some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),
     h("li", {}, h("span", { class: "swatch band" }), " margin within which a cost counts as none"),
     m.rebasedNow && h("li", { class: "recomputed" }, "recomputed in this page: Student's t, no correction for the number of cells"));
 }

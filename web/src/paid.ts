@@ -82,7 +82,7 @@ function answerOf(m: Model, w: Worth, a: Saving): Child {
   ];
   if (hourly) {
     rows.push(["Money in a year", `× ${sum(w.hourly)} an hour`, spanned(a.money_per_year, (v) => money(v, currency))],
-      ["The price is saved after", `${sum(w.price)} / (${time(a.per_use.center)} × ${sum(w.hourly)} an hour)`, spanned(a.break_even_uses, (v) => plural(Math.ceil(v * (1 - 1e-9)), "use"))]);
+      ["The price is saved after", `${sum(w.price)} / (${time(a.per_use.center)} × ${sum(w.hourly)} an hour)`, spanned(a.break_even_uses, (v) => plural(Math.ceil(Number(v.toPrecision(3))), "use"))]);
   } else {
     rows.push(["An hour must be worth", `${sum(w.price)} / ${time(a.per_year.center)}`, spanned(a.break_even_hourly, (v) => money(v, currency))]);
   }
