@@ -20,7 +20,8 @@ import (
 //	format_pieces, host_extents      in how many pieces the data lie in the file; the file on the host's disk
 //	disk_pieces                      both together
 //	device, device.direct            of a block device
-//	aged.seed, aged.piece_bytes      how it was aged
+//	aged.seed, aged.piece_bytes      order and unit of its first writes
+//	aged.host_piece_bytes            pieces that it was laid out in on the host; aged.host_pieces says why it was not
 //	compacted_by                     what compacted it
 func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	facts := map[string]string{"format": i.Format, "state": i.State, "preallocation": i.Preallocation}

@@ -1,6 +1,7 @@
 package vdisk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,58 @@ func reserveRange(f *os.File, from, length int64) error {
 		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	return err
+}
+
+// scatter lays a file out anew so that no piece of it lies next to the following one on the disk: it is written with gaps
+// as long as a piece, and the gaps are then cut out, which ext4 and xfs do without moving what is around them.
+func scatter(ctx context.Context, path string, piece int64) (err error) {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	to, err := os.OpenFile(path+".scattered", os.O_RDWR|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, to.Close()); err != nil {
+			err = errors.Join(err, os.Remove(to.Name()))
+		}
+	}()
+	last := (info.Size() - 1) / piece
+	if last < 1 {
+		return fmt.Errorf("%w: it is shorter than two pieces", errors.ErrUnsupported)
+	}
+	if err := reserveRange(to, 0, info.Size()+last*piece); err != nil {
+		return err
+	}
+	for n := range last + 1 {
+		part := io.NewSectionReader(from, n*piece, min(piece, info.Size()-n*piece))
+		if _, err := io.Copy(io.NewOffsetWriter(to, 2*n*piece), part); err != nil {
+			return err
+		}
+	}
+	if err := to.Sync(); err != nil {
+		return err
+	}
+	for n := last; n > 0; n-- {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := unix.Fallocate(int(to.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, (2*n-1)*piece, piece)
+		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) { // xfs and ext4 can, with blocks of at most a piece
+			err = fmt.Errorf("%w: the host's file system cuts no pieces out of files (%w)", errors.ErrUnsupported, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.Rename(to.Name(), path)
 }
 
 // checkTarget says no to what may not be overwritten, whoever asks, and returns the size of what may.

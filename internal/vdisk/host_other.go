@@ -3,6 +3,7 @@
 package vdisk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,10 @@ import (
 
 func reserveRange(*os.File, int64, int64) error {
 	return fmt.Errorf("%w: only Linux reserves room in files here", errors.ErrUnsupported)
+}
+
+func scatter(context.Context, string, int64) error {
+	return fmt.Errorf("%w: only Linux cuts pieces out of files", errors.ErrUnsupported)
 }
 
 // checkTarget refuses all devices: nothing here tells whether one is in use.

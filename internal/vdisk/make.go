@@ -50,10 +50,8 @@ func (s *Shape) Room(size int64) int64 {
 	switch {
 	case s.Device != "" && s.Device != LoopDevice:
 		return 0
-	case s.State == Aged:
-		return size + size/neighbourShare
-	case s.State == Compacted:
-		return 2 * size
+	case s.State != Fresh:
+		return 3 * size // the image, and twice its length while it is scattered
 	}
 	return size
 }
@@ -108,7 +106,7 @@ func (i *Image) inFile(ctx context.Context, r *Request) error {
 	i.Path = filepath.Join(r.Dir, r.Name+i.ending())
 	i.Places = []string{i.Path}
 	if i.Extents {
-		i.Places = append(i.Places, filepath.Join(r.Dir, r.Name+"-flat"+i.ending()))
+		i.Places = append(i.Places, i.dataFile(i.Path))
 	}
 	plain := i.Format == "raw" && i.State == Fresh && i.Preallocation == PreallocOff
 	base := filepath.Join(r.Dir, "base.raw")
