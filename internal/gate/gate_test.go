@@ -71,6 +71,35 @@ func TestSlowerMeansTheChangeWhereThereIsOne(t *testing.T) {
 	}
 }
 
+// TestTheMistakeIsPointedAt holds the mark below the first character of what is wrong, whatever stands before it.
+func TestTheMistakeIsPointedAt(t *testing.T) {
+	for expr, at := range map[string]string{
+		"ratio(a, b) >> 2":                  "> 2",
+		"ratio(a, b) > 1 and foo(c) < 2":    "foo(c)",
+		"ratio(a, b) > 2 MB":                "MB",
+		"ratio(größe, \"wörk\") > 2 MB":     "MB",
+		"ratio(a,\tb\x1b[31m) > 1 or x":     "x",
+		"not slower(a, b, 10)":              "slower",
+		"value(a, b) > 1 or ratio(a) > 2":   "ratio(a)",
+		"ratio(a, b) > 1 and (ratio(c, d) ": "",
+	} {
+		_, err := Parse(expr)
+		if err == nil {
+			t.Errorf("%q is accepted", expr)
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != 3 || strings.ContainsAny(err.Error(), "\t\x1b") {
+			t.Errorf("%q: %q", expr, err)
+			continue
+		}
+		want := len([]rune(expr[:strings.LastIndex(expr, at)])) + 4
+		if mark := strings.Index(lines[2], "^"); mark != want {
+			t.Errorf("%q: the mark is in column %d, want %d:\n%v", expr, mark, want, err)
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for expr, want := range map[string]string{
 		"":                                       "expected ratio",
@@ -89,6 +118,7 @@ func TestMistakes(t *testing.T) {
 		"slower(a, b)":                           "takes target, workload, share",
 		"slower(a, b, x%)":                       "not a share",
 		"slower(a, b, -5%)":                      "not a share",
+		"slower(a, b, 10)":                       "write 10% or",
 		strings.Repeat("(", 100):                 "within each other",
 		strings.Repeat("x", 5000):                "longer than",
 		"\xff":                                   "not UTF-8",

@@ -63,7 +63,7 @@ func Parse(expr string) (*Condition, error) {
 		err = p.errorf("expected and, or, or the end")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("condition %q: %w", expr, err)
+		return nil, located(expr, err)
 	}
 	return &Condition{Expr: strings.TrimSpace(expr), top: top}, nil
 }
@@ -71,6 +71,32 @@ func Parse(expr string) (*Condition, error) {
 type parser struct {
 	src string
 	at  int
+}
+
+// mistake is an error at a byte of the source.
+type mistake struct {
+	at   int
+	text string
+}
+
+func (m mistake) Error() string { return m.text }
+
+// longestShown is the longest condition, in characters, that an error shows with a mark below the mistake.
+const longestShown = 120
+
+// located adds the condition, with a mark below the mistake where it fits on a line.
+func located(expr string, err error) error {
+	m, ok := errors.AsType[mistake](err)
+	if !ok || utf8.RuneCountInString(expr) > longestShown {
+		return fmt.Errorf("condition %q: %w", expr, err)
+	}
+	shown := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) { // a tab or an escape would move the mark, or do worse
+			return ' '
+		}
+		return r
+	}, expr)
+	return fmt.Errorf("%w\n    %s\n    %s^", err, shown, strings.Repeat(" ", utf8.RuneCountInString(expr[:m.at])))
 }
 
 func (p *parser) errorf(format string, args ...any) error {
@@ -83,7 +109,12 @@ func (p *parser) errorf(format string, args ...any) error {
 	} else {
 		rest = strconv.Quote(rest)
 	}
-	return fmt.Errorf("%s at %s", fmt.Sprintf(format, args...), rest)
+	return mistake{p.at, fmt.Sprintf(format, args...) + " at " + rest}
+}
+
+// wrongAt is an error about what has been read already.
+func wrongAt(at int, format string, args ...any) error {
+	return mistake{at, fmt.Sprintf(format, args...)}
 }
 
 func (p *parser) space() {
@@ -185,9 +216,9 @@ func (p *parser) test() (node, error) {
 	}
 	var t test
 	if name == "slower" || name == "faster" {
-		t, err = p.predicate(name, args)
+		t, err = predicate(start, name, args)
 	} else {
-		t, err = p.comparison(name, args)
+		t, err = p.comparison(start, name, args)
 	}
 	t.text = strings.TrimSpace(p.src[start:p.at])
 	return node{kind: kindTest, test: t}, err
@@ -238,9 +269,10 @@ func (p *parser) arg() (string, error) {
 	return a, nil
 }
 
-func (p *parser) predicate(name string, args []string) (test, error) {
+// predicate makes a test of slower or faster, which stands at the byte start.
+func predicate(start int, name string, args []string) (test, error) {
 	if len(args) < 3 || len(args) > 4 {
-		return test{}, fmt.Errorf("%s takes target, workload, share and perhaps a metric, such as %s(vm, cpu.prime, 10%%)", name, name)
+		return test{}, wrongAt(start, "%s takes target, workload, share and perhaps a metric, such as %s(vm, cpu.prime, 10%%)", name, name)
 	}
 	share, ok := strings.CutSuffix(args[2], "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
@@ -248,7 +280,10 @@ func (p *parser) predicate(name string, args []string) (test, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0) || v > 1e6 {
-		return test{}, fmt.Errorf("%s: %q is not a share such as 10%%", name, args[2])
+		return test{}, wrongAt(start, "%s: %q is not a share such as 10%%", name, args[2])
+	}
+	if !ok && v > 1 {
+		return test{}, wrongAt(start, "%s: %s without a percent sign would be %s times as much more; write %s%% or a share below 1", name, args[2], args[2], args[2])
 	}
 	t := test{target: args[0], workload: args[1], op: ">", limit: 1 + v}
 	if name == "faster" {
@@ -260,9 +295,9 @@ func (p *parser) predicate(name string, args []string) (test, error) {
 	return t, nil
 }
 
-func (p *parser) comparison(name string, args []string) (test, error) {
+func (p *parser) comparison(start int, name string, args []string) (test, error) {
 	if len(args) < 2 || len(args) > 3 {
-		return test{}, fmt.Errorf("%s takes target, workload and perhaps a metric, such as %s(vm, cpu.prime)", name, name)
+		return test{}, wrongAt(start, "%s takes target, workload and perhaps a metric, such as %s(vm, cpu.prime)", name, name)
 	}
 	t := test{figure: name, target: args[0], workload: args[1]}
 	if len(args) == 3 {
@@ -300,6 +335,8 @@ func (p *parser) number(t *test) error {
 	}
 	p.at += end
 	t.limit = v
+	p.space()
+	unitAt := p.at
 	t.unit = p.unit()
 	if t.figure == "value" {
 		return nil
@@ -309,7 +346,7 @@ func (p *parser) number(t *test) error {
 		t.limit /= 100
 	case "", "x":
 	default:
-		return fmt.Errorf("a %s has no unit, and %q was given", t.figure, t.unit)
+		return wrongAt(unitAt, "a %s has no unit, and %q was given", t.figure, t.unit)
 	}
 	t.unit = ""
 	return nil
