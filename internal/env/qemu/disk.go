@@ -101,8 +101,10 @@ func (d drive) arguments(bus string) []string {
 	if err != nil {
 		panic(err) // strings and booleans always marshal
 	}
+	// An error is the guest's to see. By default QEMU stops a machine whose disk finds no room on the host, and the machine
+	// then says nothing more.
 	return []string{"-blockdev", string(b), "-device",
-		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,write-cache=%s", bus, d.id, d.id, d.serial, onOff(d.cache.write))}
+		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,werror=report,rerror=report,write-cache=%s", bus, d.id, d.id, d.serial, onOff(d.cache.write))}
 }
 
 // mib rounds a number of bytes down to whole MiB, so that it can be read.

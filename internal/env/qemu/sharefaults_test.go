@@ -56,7 +56,7 @@ func pids(t *testing.T, text string) (list []int) {
 func TestSharesThatFail(t *testing.T) {
 	need(t, "amd64", guest.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "2m"))
-	o.Mounts = mountSpecs(t, "n=nfs?recovery=soft&timeo=10", "f=sshfs", "s=smb", "mem=tmpfs?size=64MiB", "stale=nfs?vers=3")
+	o.Mounts = mountSpecs(t, "n=nfs?recovery=soft&timeo=10", "f=sshfs", "s=smb", "mem=tmpfs?size=64MiB", "stale=nfs?actimeo=0")
 	v, s := open(t, driver{}, o)
 	room := v.shares.dir
 	for _, m := range v.Mounts() {
@@ -144,5 +144,73 @@ func TestSharesThatFail(t *testing.T) {
 	}
 	if _, err := os.Lstat(room); !os.IsNotExist(err) {
 		t.Errorf("%s is left: %v", room, err)
+	}
+}
+
+// TestDiskOfAFullHost fills the host below a machine's disk, which is larger than what is left there. The guest is told of
+// it: a machine that QEMU stops instead would say nothing more.
+func TestDiskOfAFullHost(t *testing.T) {
+	need(t, "amd64", guest.Cloud)
+	if os.Geteuid() != 0 {
+		lacking(t, "mounting needs root")
+	}
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud, "boot", "2m"))
+	store, err := os.MkdirTemp("/tmp", "tare-full") // short, or another folder is taken
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(store) })
+	if err := syscall.Mount("tare-test", store, "tmpfs", 0, "size=200m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(store, 0); err != nil {
+			t.Errorf("something is left open in %s: %v", store, err)
+		}
+	})
+	t.Setenv("TMPDIR", store)
+	o.Mounts = mountSpecs(t, "d=disk?size=128MiB", "mem=tmpfs")
+	v, s := open(t, driver{}, o)
+	for _, name := range []string{"d", "mem"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		m := mounted(t, v, name)
+		if m.Err != nil {
+			t.Fatal(m.Err)
+		} else if _, err := s.Mount(ctx, m.Order); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	if m := mounted(t, v, "d"); !strings.HasPrefix(v.shares.dir, store) {
+		t.Fatalf("%s is not on the small disk: %s", m.Name, v.shares.dir)
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(store, &fs); err != nil {
+		t.Fatal(err)
+	}
+	filler := filepath.Join(store, "filler")
+	if err := os.WriteFile(filler, make([]byte, int64(fs.Bavail)*fs.Bsize-8<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	err = work(t, s, "fs.seqwrite", mounted(t, v, "d").Mount.Dir, map[string]string{"size": "64MiB", "bs": "16MiB", "fsync": "end"})
+	t.Logf("after %v: %v", time.Since(began), err)
+	if err == nil {
+		t.Error("64 MiB were written to a host that had 8")
+	} else if text := err.Error(); !strings.Contains(text, "no space left") && !strings.Contains(text, "input/output error") {
+		t.Errorf("it does not say what went wrong: %v", err)
+	}
+	if !s.Alive() {
+		t.Fatal("the agent is lost")
+	}
+	if err := work(t, s, "fs.smallfiles", mounted(t, v, "mem").Mount.Dir, nil); err != nil {
+		t.Errorf("the other mount: %v", err)
+	}
+	s.Close()
+	if err := v.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Error(err)
 	}
 }
