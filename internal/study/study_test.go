@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/env"
 	drivers "tare/internal/env/all"
 	"tare/internal/plan"
 	"tare/internal/study"
@@ -140,5 +141,34 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 	}
 	if !slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.Kind == "restore" && w.Params["load"] == "none" }) {
 		t.Error("the original's restore is missing")
+	}
+}
+
+// TestStudiesGoOnWithWhatIsHere: a study is a plan also where most of what it names is missing, and says what it leaves out.
+func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
+	for name, here := range map[string][]string{"host and namespace": {"local", "namespace"}, "machines": {"local", "qemu"}, "others": {"local", "ssh"}} {
+		for _, s := range study.All() {
+			full := parse(t, s)
+			var out []string
+			available := func(e env.Spec, _ string) (bool, string) { return slices.Contains(here, e.Driver), "it is not here" }
+			p, err := plan.Parse("study "+s.Name, s.Plan, plan.Tables{
+				Drivers: drivers.Drivers(), Kinds: kinds.Kinds(), Available: available, LeftOut: func(target, _ string) { out = append(out, target) },
+			})
+			if err != nil {
+				if !slices.ContainsFunc(full.Environments, func(e plan.Environment) bool { return e.Of == "" && slices.Contains(here, e.Spec.Driver) }) {
+					continue // nothing of it is here at all
+				}
+				t.Errorf("%s, %s: %v", name, s.Name, err)
+				continue
+			}
+			if len(p.Environments)+len(out) != len(full.Environments) {
+				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, len(p.Environments), len(full.Environments), len(out))
+			}
+			for _, e := range p.Environments {
+				if slices.Contains(out, e.Against) {
+					t.Errorf("%s, %s: %s is compared with %s, which is not here", name, s.Name, e.Name, e.Against)
+				}
+			}
+		}
 	}
 }
