@@ -73,6 +73,9 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 
 // askTool holds what qemu-img says against what was asked for.
 func (i *Image) askTool(ctx context.Context) error {
+	if i.Format == "raw" {
+		return nil // it has no header, and needs no program of QEMU's beside QEMU
+	}
 	out, err := runTool(ctx, "qemu-img", "info", "-f", i.Driver, "--output=json", i.Path)
 	if err != nil {
 		return err
