@@ -65,8 +65,14 @@ func findPostgres(given string) (string, error) {
 		}
 		return given, nil
 	}
-	if path, err := proc.LookPath("postgres"); err == nil && has(filepath.Dir(path)) {
-		return filepath.Dir(path), nil
+	if path, err := proc.LookPath("postgres"); err == nil {
+		// Behind a link lies the folder that has all of its programs.
+		if target, err := filepath.EvalSymlinks(path); err == nil && has(filepath.Dir(target)) {
+			return filepath.Dir(target), nil
+		}
+		if has(filepath.Dir(path)) {
+			return filepath.Dir(path), nil
+		}
 	}
 	var found []string
 	for _, pattern := range pgFolders {

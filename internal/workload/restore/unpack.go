@@ -20,9 +20,13 @@ const maxEntries = 10_000_000
 // here by name a second time when it is used: an entry cannot reach through a link that came before it.
 func unpack(r io.Reader, root *os.Root, buf []byte) (bytes int64, err error) {
 	t := tar.NewReader(r)
+	var links []string
 	for n := 0; ; n++ {
 		h, err := t.Next()
 		if err == io.EOF {
+			if err := checkLinks(root, links); err != nil {
+				return bytes, err
+			}
 			// What is behind the archive's end is read as well: the checksum of the compressed stream comes last.
 			_, err := io.CopyBuffer(onlyWriter{io.Discard}, onlyReader{r}, buf)
 			return bytes, err
@@ -40,10 +44,25 @@ func unpack(r io.Reader, root *os.Root, buf []byte) (bytes int64, err error) {
 		if err := extract(t, h, root, name, buf); err != nil {
 			return bytes, fmt.Errorf("unpack %s: %w", h.Name, err)
 		}
-		if h.Typeflag == tar.TypeReg {
+		switch h.Typeflag {
+		case tar.TypeReg:
 			bytes += h.Size
+		case tar.TypeSymlink:
+			links = append(links, name)
 		}
 	}
+}
+
+// checkLinks follows every link once all are there: one that leads to a place inside by its name can lead outside by way
+// of another. Those are removed.
+func checkLinks(root *os.Root, links []string) error {
+	var wrong error
+	for _, name := range links {
+		if _, err := root.Stat(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			wrong = errors.Join(wrong, fmt.Errorf("refuse archive: follow link %.200q: %w", name, err), root.Remove(name))
+		}
+	}
+	return wrong
 }
 
 // onlyReader and onlyWriter hide what would make io.CopyBuffer leave the buffer aside and allocate one.
