@@ -151,26 +151,34 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 	}
 	r, err := durability.Pull(ctx, o, ledger)
 	err = errors.Join(err, ledger.Close())
-	if err != nil {
+	if r == nil || len(r.Pulls) == 0 {
 		return err
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write result: %w", err)
-	}
-	b = append(b, '\n')
-	if err := os.WriteFile(filepath.Join(out, "durability.json"), b, 0o644); err != nil {
-		return fmt.Errorf("write result: %w", err)
-	}
-	if f.format == "json" {
-		_, err = a.out.Write(b)
-	} else {
-		err = a.durabilityReport(r)
+	// What was seen before the end is told also where the end came early.
+	if e := a.durabilityResult(r, out, f.format); e != nil {
+		return errors.Join(err, e)
 	}
 	if err == nil && (!r.Power || !r.Sound) {
 		return codeError{exitFailed}
 	}
 	return err
+}
+
+// durabilityResult writes the result into its folder and prints it.
+func (a *app) durabilityResult(r *durability.Result, dir, format string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	b = append(b, '\n')
+	if err := os.WriteFile(filepath.Join(dir, "durability.json"), b, 0o644); err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	if format == "json" {
+		_, err = a.out.Write(b)
+		return err
+	}
+	return a.durabilityReport(r)
 }
 
 func (a *app) durabilityProgress(p *durability.Pulled) {
@@ -197,7 +205,7 @@ func (a *app) durabilityReport(r *durability.Result) error {
 		return err
 	}
 	fmt.Fprintln(a.out)
-	if r.Power && r.Sound {
+	if r.Power && r.Sound && !r.Stopped {
 		fmt.Fprintln(a.out, "Controls: with flushes ignored every cut lost records, with flushes passed on none did.")
 	}
 	fmt.Fprintf(a.out, "%s: %s\n", r.Verdict.Verdict, r.Verdict.Text)

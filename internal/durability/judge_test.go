@@ -155,6 +155,10 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s: evidence %v", name, r.Verdict.Evidence)
 		}
 	}
+	r := Result{Classes: []string{"append"}, Pulls: []Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss)}, Stopped: true}
+	if r.judge(); r.Verdict.Verdict != record.Untested || r.Rows[0].Verdict != record.Untested || !strings.Contains(r.Verdict.Text, "stopped before the end: 2 cuts") {
+		t.Errorf("stopped: %+v, %+v", r.Verdict, r.Rows)
+	}
 	if got := bound(30); got != 0.1 {
 		t.Errorf("bound of 30 cuts is %v", got)
 	}

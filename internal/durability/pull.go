@@ -85,12 +85,17 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Pull does the controls and the test. The positive control goes first: without power the rest says nothing.
-func Pull(ctx context.Context, o Options, ledger *Ledger) (*Result, error) {
+// Pull does the controls and the test. The positive control goes first: without power the rest says nothing. With an error
+// the result tells of the cuts that were made before it, and judges nothing.
+func Pull(ctx context.Context, o Options, ledger *Ledger) (r *Result, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	r := &Result{Spec: o.Spec.String(), Seed: o.Seed, Cache: o.Spec.Get("cache", "writeback")}
+	defer func() {
+		r.Stopped = err != nil
+		r.judge()
+	}()
+	r = &Result{Spec: o.Spec.String(), Seed: o.Seed, Cache: o.Spec.Get("cache", "writeback")}
 	for _, c := range o.Classes {
 		r.Classes = append(r.Classes, c.String())
 	}
@@ -113,7 +118,6 @@ func Pull(ctx context.Context, o Options, ledger *Ledger) (*Result, error) {
 	if err := run(NegativeControl, sound, o.Control, o.Faults); err != nil {
 		return r, fmt.Errorf("%s: %w", NegativeControl, err)
 	}
-	r.judge()
 	return r, nil
 }
 

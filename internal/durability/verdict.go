@@ -2,6 +2,7 @@ package durability
 
 import (
 	"fmt"
+	"slices"
 
 	"tare/internal/record"
 	"tare/internal/workload/durability"
@@ -35,7 +36,9 @@ type Result struct {
 	// Power says that the positive control lost records in every cut. Without it the test says nothing.
 	Power bool `json:"power"`
 	// Sound says that the negative control lost none. Without it a loss may be tare's own.
-	Sound   bool              `json:"sound"`
+	Sound bool `json:"sound"`
+	// Stopped says that the test ended before all cuts were made, so that controls are missing and nothing is judged.
+	Stopped bool              `json:"stopped,omitempty"`
 	Rows    []Row             `json:"rows"`    // one for each class
 	Verdict record.Durability `json:"verdict"` // of all classes together
 }
@@ -59,7 +62,7 @@ type Row struct {
 
 // judge completes the result from its pulls.
 func (r *Result) judge() {
-	r.Power, r.Sound = true, true
+	r.Power, r.Sound = r.has(PositiveControl), r.has(NegativeControl)
 	tested := 0
 	for i := range r.Pulls {
 		p := &r.Pulls[i]
@@ -84,9 +87,16 @@ func (r *Result) judge() {
 	r.Verdict = r.verdict(tested, broken)
 }
 
+// has tells whether a target was cut at least once.
+func (r *Result) has(target string) bool {
+	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool { return p.Target == target })
+}
+
 func (r *Result) verdict(cuts int, broken []string) record.Durability {
 	d := record.Durability{Verdict: record.Untested, Class: ClassUnknown, Cuts: cuts}
 	switch {
+	case r.Stopped:
+		d.Text = fmt.Sprintf("stopped before the end: %d cuts were made of the environment, and the controls that say what they mean are not complete", cuts)
 	case !r.Power:
 		d.Text = "this test has no power here: with cache=unsafe, which ignores flushes, a cut lost nothing"
 	case !r.Sound:
@@ -128,7 +138,7 @@ func (r *Result) row(class string) Row {
 		}
 	}
 	switch {
-	case !r.Power || !r.Sound || row.Cuts == 0:
+	case r.Stopped || !r.Power || !r.Sound || row.Cuts == 0:
 	case row.Lost > 0:
 		row.Verdict = record.Disproved
 	default:
