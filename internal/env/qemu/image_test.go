@@ -128,7 +128,7 @@ func TestAllImagesInOneMachine(t *testing.T) {
 	if err := v.Close(); err != nil {
 		t.Error(err)
 	}
-	if *checked != 10 {
+	if *checked != 11 {
 		t.Errorf("%d images were checked", *checked)
 	}
 }
