@@ -41,7 +41,7 @@ func ownKinds() []env.MountKind {
 			},
 		},
 		{
-			Name: kindDisk, Doc: "Another virtual disk with a file system of its own, made on the host by that file system's real program.",
+			Name: kindDisk, Doc: "Another virtual disk, in any format that QEMU has, with a file system of its own, made on the host by the real programs.",
 			Settings: append([]env.Setting{
 				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.", Check: checkOwnDisk},
 				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.", Check: env.OneOf(fsNames...)},
