@@ -96,18 +96,20 @@ func For(ctx context.Context, s Session, m *env.Mounted) ([]record.Property, err
 		}
 	}
 	properties, err := Make(ctx, in, out, o)
-	return properties, errors.Join(err, leave(ctx, in))
+	return properties, errors.Join(err, leave(ctx, in, leaveTime))
 }
 
 // The most time that the first and the last request of a card may take.
 const (
 	openTime  = 10 * time.Second
 	leaveTime = 15 * time.Second
+	// leaveMany is for the ten thousand files of a copy.
+	leaveMany = 2 * time.Minute
 )
 
 // leave removes what was made. An agent that does not answer does it on its own when it leaves.
-func leave(ctx context.Context, in probe.Side) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+func leave(ctx context.Context, in probe.Side, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	if _, err := in.Do(ctx, probe.Request{Op: probe.End}); err != nil {
 		return fmt.Errorf("remove the files tried out: %w", err)
@@ -171,7 +173,7 @@ func forCopy(ctx context.Context, s Session, m *env.Mounted, o Options) ([]recor
 	}
 	began := time.Now()
 	own, err := Make(ctx, in, nil, o)
-	if err = errors.Join(err, leave(ctx, in)); err != nil {
+	if err = errors.Join(err, leave(ctx, in, leaveTime)); err != nil {
 		return own, err
 	}
 	o.Budget = syncBudget - time.Since(began)

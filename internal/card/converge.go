@@ -60,7 +60,7 @@ func converge(ctx context.Context, in probe.Side, m *env.Mounted, o Options) ([]
 	}
 	c.host = box
 	err = c.measure(ctx, m.Mount.Dir, box.Base())
-	return c.untested(err), errors.Join(ctx.Err(), leave(ctx, in), box.Close())
+	return c.untested(err), errors.Join(ctx.Err(), leave(ctx, in, leaveMany), box.Close())
 }
 
 // measure goes from few changes to many; the time of one step foretells that of the next.
@@ -85,12 +85,14 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 		scan = append(scan, time.Since(began))
 	}
 	middle := c.say(scanLine, scan, "of a folder of one file")
-	perFile := 20 * time.Millisecond // a first guess, which the steps correct
+	// First guesses of what a file takes to be copied, and to be written before and looked at afterwards. The steps correct
+	// them.
+	perFile, perLook := 15*time.Millisecond, 5*time.Millisecond
 	for _, s := range steps {
 		var took []time.Duration
-		slowest := time.Duration(0) // the first round makes files, which takes longer than changing them
+		slowest, look := time.Duration(0), time.Duration(0) // the first round makes files, which takes longer than changing them
 		for range s.repeats {
-			expected := middle + time.Duration(s.files)*perFile
+			expected := middle + time.Duration(s.files)*perFile + time.Duration(min(s.files, verified))*perLook
 			if left := time.Until(c.end); left < expected && (len(took) > 0 || left+overrun < expected) {
 				if len(took) == 0 {
 					return fmt.Errorf("%d changes would take about %s more, and %s of the card's time are left", s.files, duration(expected), duration(max(0, left+overrun)))
@@ -101,10 +103,11 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 			if err != nil {
 				return err
 			}
-			slowest = max(slowest, (all-middle)/time.Duration(s.files))
+			slowest = max(slowest, (d-middle)/time.Duration(s.files))
+			look = max(look, (all-d)/time.Duration(min(s.files, verified)))
 			took = append(took, d)
 		}
-		perFile = slowest
+		perFile, perLook = slowest, look
 		c.say(s.line, took, fmt.Sprintf("%d files were written anew on the host, and found inside as they are there", s.files))
 	}
 	return nil

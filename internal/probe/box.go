@@ -24,7 +24,8 @@ type Box struct {
 	// busy holds the token of whoever uses the fields above: Do, or Close after it.
 	busy  chan struct{}
 	mu    sync.Mutex
-	stuck Op // an operation that did not return
+	stuck Op  // an operation that did not return
+	files int // how many Fill made here, or the other side where this one verifies
 }
 
 // directory is the beginning of the names of directories that boxes make.
@@ -165,8 +166,19 @@ func (b *Box) guard(ctx context.Context, o operation, r *Request) (reply Reply) 
 	return reply
 }
 
-// closeTime bounds Close: the last unlink on a dead network mount must not keep anybody.
-const closeTime = 10 * time.Second
+// closeTime bounds Close: the last unlink on a dead network mount must not keep anybody. removeTime is added for each file
+// of Fill, of which there may be ten thousand.
+const (
+	closeTime  = 10 * time.Second
+	removeTime = 10 * time.Millisecond
+)
+
+// expect notes how many files there will be to remove.
+func (b *Box) expect(files int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files = max(b.files, files)
+}
 
 // Close closes what is open and removes the directory if the box made it. It waits a moment for an operation under way,
 // and leaves everything as it is when that does not return: then the error says so. It is idempotent.
@@ -182,6 +194,7 @@ func (b *Box) Close() error {
 	}
 	b.mu.Lock()
 	b.stuck = End
+	patience := closeTime + time.Duration(b.files)*removeTime
 	b.mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
@@ -189,7 +202,7 @@ func (b *Box) Close() error {
 		<-b.busy
 		done <- err
 	}()
-	limit := time.NewTimer(closeTime)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case err := <-done:

@@ -99,6 +99,7 @@ func fillName(dir []byte, i int) (folder, file string) {
 
 // fill writes files, made or emptied, and makes the directories they need.
 func (b *Box) fill(ctx context.Context, r *Request, reply *Reply) error {
+	b.expect(r.Count)
 	if err := b.root.Mkdir(string(r.Name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -122,6 +123,7 @@ func (b *Box) fill(ctx context.Context, r *Request, reply *Reply) error {
 
 // verify counts the files of fill, from number Offset on, that hold the data and nothing else.
 func (b *Box) verify(ctx context.Context, r *Request, reply *Reply) error {
+	b.expect(r.Count)
 	p := make([]byte, len(r.Data)+1)
 	for i := int(min(r.Offset, MaxCount)); i < r.Count; i++ {
 		_, name := fillName(r.Name, i)
