@@ -61,7 +61,8 @@ func (b *workbook) styles() {
 		return id
 	}
 	fill := func(c string) excelize.Fill { return excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{c}} }
-	ratioFormat, figureFormat := `0.00`, `#,##0.###`
+	// A small figure has all its digits: seconds of a flush would else be 0.
+	ratioFormat, figureFormat := `0.00`, `[>=1000]#,##0;[>=10]0.0;General`
 	b.title = make(excelize.Style{Font: &excelize.Font{Bold: true, Size: 15}})
 	b.head = make(excelize.Style{Font: &excelize.Font{Bold: true}, Fill: fill("EFEFEA"), Border: []excelize.Border{{Type: "bottom", Color: "8A8A8A", Style: 1}}})
 	b.label = make(excelize.Style{Font: &excelize.Font{Bold: true}})
@@ -93,11 +94,20 @@ func (b *workbook) sheet(wanted string) string {
 	b.taken[strings.ToLower(name)] = true
 	if len(b.taken) == 1 {
 		b.fail(b.file.SetSheetName("Sheet1", name))
-		return name
+	} else {
+		_, err := b.file.NewSheet(name)
+		b.fail(err)
 	}
-	_, err := b.file.NewSheet(name)
-	b.fail(err)
+	b.fit(name)
 	return name
+}
+
+// fit makes a sheet as wide as the page and as long as it must be on paper, where a table else comes in strips of columns.
+// A filter undoes it (excelize replaces the properties that have it), so it comes after one.
+func (b *workbook) fit(sheet string) {
+	orientation, wide, long, fit := "landscape", 1, 0, true
+	b.fail(b.file.SetPageLayout(sheet, &excelize.PageLayoutOptions{Orientation: &orientation, FitToWidth: &wide, FitToHeight: &long}))
+	b.fail(b.file.SetSheetProps(sheet, &excelize.SheetPropsOptions{FitToPage: &fit}))
 }
 
 // sheetLength is the longest name of a sheet, in UTF-16 units.

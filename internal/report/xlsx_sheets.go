@@ -42,6 +42,12 @@ func (b *workbook) matrix(x *matrix) {
 			row++
 		}
 	}
+	// Wide enough for kB/s of memory: a figure that does not fit is shown as a row of #.
+	if last, err := excelize.ColumnNumberToName(len(x.targets) * band); err != nil {
+		b.fail(err)
+	} else {
+		b.fail(b.file.SetColWidth(s, "A", last, 14))
+	}
 	b.matrixCurves(x, s, name, band, at)
 }
 
@@ -90,11 +96,14 @@ func lineSeries(i int, name, categories, values string) excelize.ChartSeries {
 		Marker: excelize.ChartMarker{Symbol: "circle", Size: 6, Fill: fill}}
 }
 
+// axisFont is dark enough to be read: left to itself, excelize writes axes in the grey of their grid.
+var axisFont = excelize.Font{Color: "404040", Size: 9}
+
 func (b *workbook) curve(sheet, at, title, x, y string, series []excelize.ChartSeries) {
 	b.fail(b.file.AddChart(sheet, at, &excelize.Chart{
 		Type: excelize.Line, Series: series, Title: plainTitle(title), Dimension: excelize.ChartDimension{Width: 680, Height: 420},
 		Legend: excelize.ChartLegend{Position: "bottom"}, ShowBlanksAs: "gap",
-		XAxis: excelize.ChartAxis{Title: plainTitle(x)}, YAxis: excelize.ChartAxis{Title: plainTitle(y), MajorGridLines: true, LogBase: 10},
+		XAxis: excelize.ChartAxis{Title: plainTitle(x), Font: axisFont}, YAxis: excelize.ChartAxis{Title: plainTitle(y), Font: axisFont, MajorGridLines: true, LogBase: 10},
 	}))
 }
 

@@ -151,8 +151,8 @@ func (b *workbook) ratioChart(s string, head, top, last int) {
 		Type: excelize.Bar, Series: series, Title: plainTitle("Cost against " + clean(b.Run.Baseline) + " (log axis, 1 is the same)"),
 		Dimension: excelize.ChartDimension{Width: 720, Height: uint(160 + 22*(last-top+1)*max(1, len(series)/2))},
 		Legend:    excelize.ChartLegend{Position: "bottom"},
-		XAxis:     excelize.ChartAxis{ReverseOrder: true},
-		YAxis:     excelize.ChartAxis{LogBase: 10, MajorGridLines: true, NumFmt: excelize.ChartNumFmt{CustomNumFmt: "General"}},
+		XAxis:     excelize.ChartAxis{ReverseOrder: true, Font: axisFont},
+		YAxis:     excelize.ChartAxis{LogBase: 10, MajorGridLines: true, Font: axisFont, NumFmt: excelize.ChartNumFmt{CustomNumFmt: "General"}},
 	}))
 }
 
@@ -195,6 +195,7 @@ func (b *workbook) allCells() {
 	b.freeze(s, 1, 1)
 	if row > 2 {
 		b.fail(b.file.AutoFilter(s, fmt.Sprintf("A1:%s", b.address(len(head), row-1)), nil))
+		b.fit(s)
 		b.verdictColours(s, 9, 8, 2, row-1)
 	}
 }

@@ -51,6 +51,20 @@ func TestXLSX(t *testing.T) {
 			}
 		}
 	}
+	t.Run("fits", func(t *testing.T) {
+		for _, s := range sheets {
+			if l, err := f.GetPageLayout(s); err != nil || l.FitToWidth == nil || *l.FitToWidth != 1 || *l.Orientation != "landscape" {
+				t.Errorf("%s is not as wide as a page: %+v (%v)", s, l, err)
+			}
+			if p, err := f.GetSheetProps(s); err != nil || p.FitToPage == nil || !*p.FitToPage {
+				t.Errorf("%s does not fit its page (%v)", s, err)
+			}
+		}
+		// "12,345,678" and a margin: what does not fit its column is shown as #.
+		if w, err := f.GetColWidth("fs.matrix direct=false", "B"); err != nil || w < 12 {
+			t.Errorf("the columns of the matrix are %g characters wide (%v)", w, err)
+		}
+	})
 	t.Run("matrix", func(t *testing.T) {
 		x := m.matrices()[0]
 		cell := func(at string) string {
