@@ -83,7 +83,7 @@ func (b *workbook) matrixCurves(x *matrix, s, name string, band int, at map[matr
 				series = append(series, lineSeries(i, b.span(s, col, 3, col, 3), b.span(s, col+1, head, col+records, head), b.span(s, col+1, row, col+records, row)))
 			}
 			title := fmt.Sprintf("%s of a %s file", strings.TrimSuffix(matrixOps[opIndex(op)].report, " report"), sizeText(size))
-			b.curve(page, b.address(1+11*(n%2), 1+22*(n/2)), title, "record size, kB", "kB/s", series)
+			b.curve(page, b.address(1+11*(n%2), 1+27*(n/2)), title, "record size, kB", "kB/s", series)
 			n++
 		}
 	}
