@@ -77,7 +77,7 @@ type forum struct {
 }
 
 // rowBytes is about how long a row of posts is.
-const rowBytes = 480
+const rowBytes = 590
 
 func newForum(seed uint64, bytes int64) *forum {
 	n := max(40, bytes/(rowBytes+rowBytes/8))
