@@ -202,6 +202,10 @@ func (a *app) cannot(p *plan.Plan, e *plan.Environment, here []env.Status, gone 
 		if err := a.drivers.CheckMount(e.Name, of.Spec.Driver, e.Spec); err != nil {
 			return err.Error()
 		}
+		// Another machine, or a redacted bundle, has no such directory.
+		if info, err := os.Stat(e.Spec.Arg); of.Spec.Driver == "local" && e.Spec.Driver == "dir" && (err != nil || !info.IsDir()) {
+			return "there is no directory " + e.Spec.Arg
+		}
 		return ""
 	}
 	if err := a.drivers.Check(e.Spec); err != nil {

@@ -151,3 +151,12 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	})
 }
+
+// TestCardsAreAskedForAgain holds that a repeated run makes the cards that the first one made.
+func TestCardsAreAskedForAgain(t *testing.T) {
+	p := mustParse(t, "cards: yes\nenvironments: [host, box=namespace]\nworkloads: [cpu.prime]\n")
+	again, err := Unmarshal("plan.yaml", Marshal(p))
+	if err != nil || !p.Cards || !again.Cards {
+		t.Errorf("written with %v, read with %v: %v", p.Cards, again, err)
+	}
+}
