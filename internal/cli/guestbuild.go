@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -29,6 +30,9 @@ once; --refresh builds them again. Prints where the image is. Needs root, becaus
 			o.Size = n
 			o.Progress = func(what string) { fmt.Fprintf(a.err, "%s ...\n", what) }
 			img, err := rootfs.Build(c.Context(), o)
+			if _, ok := errors.AsType[*rootfs.OptionError](err); ok {
+				return usageError{err}
+			}
 			if err != nil {
 				return err
 			}

@@ -82,6 +82,13 @@ var (
 	suiteRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9.-]*$`) })
 )
 
+// OptionError is a value of Options that cannot be.
+type OptionError struct{ Message string }
+
+func (e *OptionError) Error() string { return e.Message }
+
+func badOption(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }
+
 // resolve checks the options and fills in what was left out.
 func (o Options) resolve() (Options, error) {
 	if o.Suite == "" {
@@ -94,18 +101,18 @@ func (o Options) resolve() (Options, error) {
 		o.Size = DefaultSize
 	}
 	if !suiteRE().MatchString(o.Suite) {
-		return o, fmt.Errorf("%q is no name of a suite such as bookworm", o.Suite)
+		return o, badOption("%q is no name of a suite such as bookworm", o.Suite)
 	}
 	if !slices.Contains(guest.Arches(), o.Arch) {
-		return o, fmt.Errorf("the architecture must be one of %s, not %q", strings.Join(guest.Arches(), ", "), o.Arch)
+		return o, badOption("the architecture must be one of %s, not %q", strings.Join(guest.Arches(), ", "), o.Arch)
 	}
 	if o.Size < MinSize || o.Size > MaxSize || o.Size%(1<<20) != 0 {
-		return o, fmt.Errorf("the size must be a multiple of 1 MiB between %s and %s, not %s", unit.FormatSize(MinSize), unit.FormatSize(MaxSize), unit.FormatSize(o.Size))
+		return o, badOption("the size must be a multiple of 1 MiB between %s and %s, not %s", unit.FormatSize(MinSize), unit.FormatSize(MaxSize), unit.FormatSize(o.Size))
 	}
 	var packages []string
 	for _, p := range o.Packages {
 		if p = strings.TrimSpace(p); !packageRE().MatchString(p) {
-			return o, fmt.Errorf("%q is no name of a package", p)
+			return o, badOption("%q is no name of a package", p)
 		}
 		packages = append(packages, p)
 	}

@@ -69,7 +69,8 @@ func TestOptions(t *testing.T) {
 		"odd":                    {Size: DefaultSize + 1},
 	} {
 		bad.Cache = t.TempDir()
-		if _, err := Build(t.Context(), bad); err == nil || errors.Is(err, ErrNotBuilt) {
+		_, err := Build(t.Context(), bad)
+		if _, ok := errors.AsType[*OptionError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := Lookup(bad); err == nil || errors.Is(err, ErrNotBuilt) {
