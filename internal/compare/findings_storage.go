@@ -80,6 +80,7 @@ type transfer struct {
 	read, random     bool
 	direct           bool
 	bs               int64 // bytes of a record
+	settled          bool  // it differs from its baseline for certain, or is it
 	flight           int64 // operations in flight
 	mib              float64
 }
@@ -102,7 +103,7 @@ func deviceFindings(e *evaluation, r *Result) []Finding {
 			continue
 		}
 		d, ok := deviceFor(device, x)
-		if !ok || x.mib < aboveDevice*d.mib {
+		if !ok || x.mib < aboveDevice*d.mib || x.direct && !x.settled {
 			continue
 		}
 		n, known := at[x.target]
@@ -163,6 +164,7 @@ func (e *evaluation) transfers() []transfer {
 			}
 			seen[key] = true
 			x.target, x.mib = side.target, side.center*scale
+			x.settled = c.Verdict == record.Different || side.target == c.Baseline
 			x.direct = slices.Equal(stateValues(side.of, "direct"), []string{"true"})
 			out = append(out, x)
 		}
@@ -209,12 +211,12 @@ func alignmentFindings(_ *evaluation, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		n, err := strconv.ParseFloat(t.Outside.Extra[alignedKey], 64)
+		n, err := strconv.ParseFloat(diskFact(alignedKey)(t), 64)
 		if err != nil || !(n > 1) || math.IsInf(n, 0) {
 			continue
 		}
 		what := "its image"
-		if f := t.Outside.Extra["disk.format"]; f != "" {
+		if f := diskFact("disk.format")(t); f != "" {
 			what = "its " + f + " image"
 		}
 		out = append(out, Finding{

@@ -44,9 +44,9 @@ func explaining() []setting {
 		{"memory limit", []string{onFiles, onDatabase, onCommand}, inside("cgroup.memory_bytes"), "it is the size of the page cache"},
 		{"CPU limit", nil, inside("cgroup.cpus"), "threads beyond it wait"},
 		{"network card", []string{onNetwork, onWeb, onDatabase}, asked("nic", "nictype", "nictype1"), "an emulated card costs an exit for each packet, virtio one for many"},
-		{"cache mode of the disk", []string{onFiles, onDatabase}, either(outside("disk.cache"), diskSetting("cache")), "it decides whether writes wait for the host's disk"},
+		{"cache mode of the disk", []string{onFiles, onDatabase}, either(diskFact("disk.cache"), diskSetting("cache")), "it decides whether writes wait for the host's disk"},
 		{"I/O of the disk", []string{onFiles, onDatabase}, diskSetting("aio"), "threads cost more per request than the kernel's own queues"},
-		{"disk format", []string{onFiles, onDatabase}, either(outside("disk.format"), diskSetting("format")), "an image has a map of its own to read and write"},
+		{"disk format", []string{onFiles, onDatabase}, either(diskFact("disk.format"), diskSetting("format")), "an image has a map of its own to read and write"},
 		{"bus of the disk", []string{onFiles, onDatabase}, diskSetting("bus"), "IDE and SATA are emulated, virtio is not"},
 		{"I/O scheduler", []string{onFiles, onDatabase}, inside("work.disk.scheduler"), "it orders and merges requests"},
 		{"read-ahead", []string{onFiles, onDatabase}, inside("work.disk.read_ahead_kb"), "it decides how much sequential reading asks for"},
@@ -84,6 +84,19 @@ func outside(name string) func(*Target) string {
 
 func inside(name string) func(*Target) string {
 	return func(t *Target) string { return t.Inside.Extra[name] }
+}
+
+// diskFact reads what was found out about the disk that file workloads run on. A share's files are on a disk of the host.
+func diskFact(name string) func(*Target) string {
+	return func(t *Target) string {
+		switch {
+		case t.Mount == nil:
+			return t.Outside.Extra[name]
+		case t.Mount.Kind == "disk":
+			return t.Mount.Facts[name]
+		}
+		return ""
+	}
 }
 
 // diskSetting reads a setting of the disk that file workloads run on: a mounted disk's own, else the environment's.

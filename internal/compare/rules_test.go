@@ -293,3 +293,21 @@ func TestMountsOfWhatDidNotOpen(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 }
+
+// TestMisalignedMount: a mounted disk speaks for itself, and a share's files are on no disk of the machine.
+func TestMisalignedMount(t *testing.T) {
+	image := func(blocks, format string) map[string]string {
+		return map[string]string{alignedKey: blocks, "disk.format": format}
+	}
+	outside := record.Facts{Extra: image("2", "vdi")}
+	r := &Result{Targets: []Target{
+		{Name: "vm", Outside: outside},
+		{Name: "vm:9p", Outside: outside, Mount: &record.Mount{Kind: "9p"}},
+		{Name: "vm:even", Outside: outside, Mount: &record.Mount{Kind: "disk", Facts: image("1", "qcow2")}},
+		{Name: "vm:odd", Outside: outside, Mount: &record.Mount{Kind: "disk", Facts: image("1.9", "vhd")}},
+	}}
+	found := alignmentFindings(nil, r)
+	if len(found) != 2 || found[0].Targets[0] != "vm" || found[1].Targets[0] != "vm:odd" || !strings.Contains(found[1].Text, "vhd") {
+		t.Errorf("%+v", found)
+	}
+}
