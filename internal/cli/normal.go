@@ -120,20 +120,45 @@ func (n *restate) check(p *plan.Plan) error {
 	return n.names(p)
 }
 
-// restated says below a report what was asked for; written is the bundle's plan. Where the report itself is not text for
-// the reader, it goes to standard error.
-func (a *app) restated(n *restate, r *compare.Result, written []byte, onOut bool) error {
+// asked is what the flags ask of a result, computed. failed tells which of it the figures cannot answer.
+type asked struct {
+	table  *normal.Table
+	worth  *normal.Answers
+	spec   *normal.WorthSpec
+	scope  string
+	failed error
+}
+
+// answers computes what was asked for; written is the bundle's plan. The error is a mistake in the command line.
+func (n *restate) answers(r *compare.Result, written []byte) (*asked, error) {
 	p, err := plan.Unmarshal("plan.yaml", written)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := n.names(p); err != nil {
-		return err
+		return nil, err
 	}
-	if onOut {
-		return n.say(a.out, r, p)
+	return n.compute(r, p), nil
+}
+
+func (n *restate) compute(r *compare.Result, p *plan.Plan) *asked {
+	x := &asked{spec: n.asked, scope: r.Run.Scope}
+	if n.per != "" {
+		x.table, x.failed = normal.Apply(r, p, n.spec)
 	}
-	return n.say(a.err, r, p)
+	if n.asked == nil {
+		return x
+	}
+	found, err := normal.Ask(r, p, *n.asked)
+	switch {
+	case err == nil:
+		x.worth = normal.NewAnswers(*n.asked, found)
+	case x.failed != nil:
+		x.failed = fmt.Errorf("%w; %w", x.failed, err)
+	default:
+		x.failed = err
+	}
+	return x
 }
 
 // names checks that every target with a price or a power is one of the plan's.
@@ -153,36 +178,22 @@ func (n *restate) names(p *plan.Plan) error {
 
 // say writes what was asked for below a report. A question that the figures cannot answer is an error, after those that
 // they can answer have been.
-func (n *restate) say(w io.Writer, r *compare.Result, p *plan.Plan) error {
-	var failed error
-	if n.per != "" {
-		table, err := normal.Apply(r, p, n.spec)
-		if err != nil {
-			failed = err
-		} else {
-			fmt.Fprintln(w)
-			if err := table.WriteText(w, printableLine); err != nil {
+func (x *asked) say(w io.Writer) error {
+	if x.table != nil {
+		fmt.Fprintln(w)
+		if err := x.table.WriteText(w, printableLine); err != nil {
+			return err
+		}
+	}
+	if x.worth != nil {
+		fmt.Fprintf(w, "\nWorth\n")
+		for i := range x.worth.Answers {
+			if err := x.worth.Answers[i].WriteText(w, *x.spec, x.scope, printableLine); err != nil {
 				return err
 			}
 		}
 	}
-	if n.asked == nil {
-		return failed
-	}
-	answers, err := normal.Ask(r, p, *n.asked)
-	if err != nil {
-		if failed != nil {
-			return fmt.Errorf("%w; %w", failed, err)
-		}
-		return err
-	}
-	fmt.Fprintf(w, "\nWorth\n")
-	for i := range answers {
-		if err := answers[i].WriteText(w, *n.asked, r.Run.Scope, printableLine); err != nil {
-			return err
-		}
-	}
-	return failed
+	return x.failed
 }
 
 func perNames() []string {

@@ -73,7 +73,7 @@ func TestRestateSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		err := n.say(&out, r, p)
+		err := n.compute(r, p).say(&out)
 		return out.String(), err
 	}
 	if got, err := say(); got != "" || err != nil {

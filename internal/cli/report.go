@@ -57,7 +57,11 @@ all.`,
 			if err != nil {
 				return err
 			}
-			o.trials, o.plan, o.gates = trials, written, gatesOf(outcomes)
+			beyond, err := more.answers(r, written)
+			if err != nil {
+				return err
+			}
+			o.trials, o.plan, o.gates, o.beyond = trials, written, gatesOf(outcomes), beyond
 			if out == "" {
 				err = a.print(a.out, r, args[0], format, o)
 			} else {
@@ -66,7 +70,7 @@ all.`,
 			if err != nil {
 				return err
 			}
-			if err := a.restated(&more, r, written, out == "" && format == "text"); err != nil {
+			if err := a.sayBeyond(beyond, format, out); err != nil {
 				return err
 			}
 			a.tell(outcomes)
@@ -131,6 +135,19 @@ type printOptions struct {
 	trials []record.Trial
 	plan   []byte
 	gates  []report.Gate
+	beyond *asked // nil where nobody asks
+}
+
+// sayBeyond says below a report what was asked for beyond the ratios. JSON and HTML have it inside; where another form is
+// not text for the reader, it goes to standard error.
+func (a *app) sayBeyond(x *asked, format, out string) error {
+	switch {
+	case format == "json" || format == "html":
+		return x.failed
+	case format == "text" && out == "":
+		return x.say(a.out)
+	}
+	return x.say(a.err)
 }
 
 func formats() []string {
@@ -152,6 +169,9 @@ func (a *app) print(w io.Writer, r *compare.Result, bundle, format string, o pri
 	}
 	m := report.NewModel(r)
 	m.Trials, m.Plan, m.Gates, m.Bundle = o.trials, o.plan, o.gates, bundle
+	if o.beyond != nil {
+		m.Normal, m.Worth = o.beyond.table, o.beyond.worth
+	}
 	m.Text = report.TextOptions{Width: a.width(100), Color: a.colour() && w == a.out, ASCII: o.ascii, Details: o.details}
 	return f.Render(w, m)
 }

@@ -282,7 +282,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details, gates: gatesOf(outcomes)}); err != nil {
 			return err
 		}
-		if err := s.flags.more.say(a.out, result, s.plan); err != nil && runErr == nil {
+		if err := s.flags.more.compute(result, s.plan).say(a.out); err != nil && runErr == nil {
 			runErr = err
 		}
 		a.tell(outcomes)

@@ -74,10 +74,18 @@ type Mounted struct {
 	Mount record.Mount
 	// Order is what the agent still has to do before the folder is there; nil when it is there.
 	Order *layout.Mount
+	// Disk is the picture of the virtual disk that it is; nil for all other kinds.
+	Disk *record.DiskMap
 	// Err says why this mount cannot be had, an *OpenError; the environment and its other mounts work all the same.
 	Err error
 	// Diagnose returns what the server said lately; nil when there is none. It must be quick.
 	Diagnose func() []byte
+}
+
+// Drawn is implemented by environments with a virtual disk of which there is a picture.
+type Drawn interface {
+	// Disk is the picture of the disk that work is done on, as it was before any; nil when there is none.
+	Disk() *record.DiskMap
 }
 
 // Standing is implemented by environments that run on the controller's machine also while nothing is asked of them.

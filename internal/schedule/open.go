@@ -81,6 +81,9 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 	}
 	t.Record.OpenNS = int64(time.Since(began))
 	t.Record.Outside = opened.Facts()
+	if p, ok := opened.(env.Drawn); ok {
+		t.Record.Disks = pictures(p.Disk())
+	}
 	if r, ok := opened.(env.Retrier); ok {
 		t.Record.Retries = r.Retries()
 	}
@@ -112,6 +115,13 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 		return undo()
 	}
 	return t, nil
+}
+
+func pictures(d *record.DiskMap) []record.DiskMap {
+	if d == nil {
+		return nil
+	}
+	return []record.DiskMap{*d}
 }
 
 // idle watches what an environment costs the host while nothing is asked of it.
@@ -165,7 +175,7 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, 
 	for i, got := range m.Mounts() {
 		began := time.Now()
 		t := &out[i]
-		t.Record = record.Environment{Name: mounts[i].Name, Spec: mounts[i].Text, Of: mounts[i].Of, Session: session, Outside: opened.Facts(), Mount: &got.Mount}
+		t.Record = record.Environment{Name: mounts[i].Name, Spec: mounts[i].Text, Of: mounts[i].Of, Session: session, Outside: opened.Facts(), Mount: &got.Mount, Disks: pictures(got.Disk)}
 		if t.Err = got.Err; t.Err == nil {
 			t.Root, t.Err = got.Mount.Dir, d.putMount(ctx, s, &got, t)
 		}

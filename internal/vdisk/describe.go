@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"tare/internal/disk"
+	"tare/internal/record"
 )
 
 // Describe reads back what the image is, by dotted names: qemu-img says the format and package disk the rest. An image that
@@ -60,6 +61,7 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	number("format_pieces", r.Pieces.Format)
 	number("host_extents", r.Pieces.Host)
 	number("disk_pieces", r.Pieces.Product)
+	i.picture = picture(i, r)
 	facts["guest_blocks_per_write"] = strconv.FormatFloat(r.Align.Touches, 'g', 4, 64)
 	if i.loop != nil {
 		direct, err := loopDirect(i.loop)
@@ -69,6 +71,28 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 		facts["device.direct"] = strconv.FormatBool(direct)
 	}
 	return facts, nil
+}
+
+// Picture returns what Describe saw of the image's map, nil before it and for an image without one.
+func (i *Image) Picture() *record.DiskMap { return i.picture }
+
+func picture(i *Image, r *disk.Report) *record.DiskMap {
+	if r.Map == nil {
+		return nil
+	}
+	cells := make([]record.DiskCell, len(r.Map.Buckets))
+	for n, b := range r.Map.Buckets {
+		cells[n] = record.DiskCell(b)
+	}
+	m := record.NewDiskMap(r.Size, r.Map.Bucket, cells)
+	if m == nil {
+		return nil
+	}
+	m.Format, m.State = i.Name(), i.State
+	if r.Pieces.Format >= 0 && r.Pieces.Host >= 0 {
+		m.Text = fmt.Sprintf("%d pieces in the image, %d on the host's disk", r.Pieces.Format, r.Pieces.Host)
+	}
+	return m
 }
 
 // askTool holds what qemu-img says against what was asked for.

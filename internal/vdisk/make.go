@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tare/internal/proc"
+	"tare/internal/record"
 )
 
 // Remedy gets the programs that images are made with.
@@ -43,6 +44,8 @@ type Image struct {
 	dir   string
 	loop  *os.File // held open: the loop device ends with its last user
 	facts map[string]string
+	// picture is what Describe saw.
+	picture *record.DiskMap
 }
 
 // Room is how much room on the host making an image of a size takes at most, in bytes.

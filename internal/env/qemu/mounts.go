@@ -203,6 +203,9 @@ func (ss *shares) mounted() []env.Mounted {
 			m.Err = s.err
 		} else {
 			m.Mount, m.Order, m.Diagnose = s.Mount, s.Order, s.Diagnose
+			if s.image != nil {
+				m.Disk = s.image.Picture()
+			}
 		}
 		all = append(all, m)
 	}

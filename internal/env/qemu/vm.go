@@ -163,6 +163,14 @@ func (v *vm) Facts() record.Facts {
 	return f
 }
 
+// Disk is the scratch disk as it was made. A raw image has nothing to show.
+func (v *vm) Disk() *record.DiskMap {
+	if v.image == nil || v.image.Format == "raw" {
+		return nil
+	}
+	return v.image.Picture()
+}
+
 // Retries are the boots that failed before this one.
 func (v *vm) Retries() []record.Failure { return v.retries }
 
