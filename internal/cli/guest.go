@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/guest"
+	"tare/internal/rootfs"
+	"tare/internal/unit"
 )
 
 func (a *app) guestCommand() *cobra.Command {
@@ -38,7 +41,7 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 	fetch.Flags().StringVar(&arch, "arch", runtime.GOARCH, strings.Join(guest.Arches(), " or "))
 	fetch.Flags().StringVar(&flavour, "flavour", guest.Cloud, "cloud (small) or generic (every driver, 9p included)")
 	list := &cobra.Command{
-		Use: "list", Short: "List the kernels that are here", Args: cobra.NoArgs,
+		Use: "list", Short: "List the kernels and root images that are here", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cache, err := guest.DefaultCache()
 			if err != nil {
@@ -52,7 +55,14 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 				fmt.Fprintf(a.out, "%-8s %-8s %s\n", k.Arch, k.Flavour, k.Release)
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(a.out, "none; get one: tare guest fetch")
+				fmt.Fprintln(a.out, "no kernel; get one: tare guest fetch")
+			}
+			images, err := rootfs.List(cache)
+			if err != nil {
+				return err
+			}
+			for _, i := range images {
+				fmt.Fprintf(a.out, "%-8s %-8s %s root image with %s\n", i.Arch, i.Suite, unit.FormatSize(i.Size), cmp.Or(strings.Join(i.Packages, ","), "no further packages"))
 			}
 			return nil
 		},

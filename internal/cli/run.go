@@ -98,7 +98,9 @@ to those of the plan, or select from them where all are bare names that the plan
 			if err != nil {
 				return err
 			}
-			p.Cards = p.Cards || f.cards
+			if c.Flags().Changed("cards") {
+				p.Cards = f.cards
+			}
 			return a.measure(c.Context(), p, f)
 		},
 	}

@@ -87,6 +87,9 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	for _, text := range f.Mounts {
 		d.addMount(&reader{t, p}, text, pos{file: "-m " + text})
 	}
+	if len(f.Environments) > 0 {
+		d.forget() // not before -m has brought back mounts
+	}
 	if f.Baseline != "" {
 		d.Baseline, d.baselineAt = f.Baseline, pos{file: "-b " + f.Baseline}
 	} else if _, ok := d.Environment(d.Baseline); !ok && named && len(f.Environments) > 0 {
@@ -158,7 +161,6 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 				}
 			}
 		}
-		d.forget()
 		return
 	}
 	for _, text := range texts {
