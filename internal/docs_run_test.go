@@ -202,7 +202,7 @@ func has(t *testing.T, what string) bool {
 		return false
 	}
 	out, err := command(t, t.TempDir(), "tare guest list").Output()
-	return err == nil && !bytes.HasPrefix(out, []byte("none"))
+	return err == nil && !bytes.HasPrefix(out, []byte("no kernel"))
 }
 
 // trimmed splits an output into lines without trailing spaces and without empty lines around it.
