@@ -18,6 +18,12 @@ import (
 // leaveTime is how long a worker has to end after its last word.
 const leaveTime = 5 * time.Second
 
+// stuckTime is how long a worker that was killed may take to end. One that writes to a server which is gone may never: its
+// kernel waits for the pages under way, and hears no signal. The controller waits longer than this for an answer.
+const stuckTime = 3 * time.Second
+
+var errStuck = errors.New("killed, and not gone: it waits in the kernel, for a file system or a device that does not answer")
+
 // job is a request that a worker is serving.
 type job struct {
 	*server
@@ -90,7 +96,11 @@ func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home s
 		return got, nil
 	}
 	defer func() {
-		worker.Close()
+		if got.failure != nil && got.failure.Kind == "cancelled" && !over(worker, 0) {
+			go worker.Close() // nothing ends it, and the controller waits
+		} else {
+			worker.Close()
+		}
 		if a.Reap {
 			endOrphans(a.mounts.serves)
 		}
@@ -106,21 +116,37 @@ func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home s
 		worker.Kill()
 		return got, gone
 	}
-	select {
-	case <-worker.Done():
-	case <-time.After(leaveTime):
+	if word.err != errStuck && !over(worker, leaveTime) {
 		worker.Kill()
-		<-worker.Done()
+		over(worker, stuckTime)
 	}
 	switch {
 	case cancelled:
 		got.failure = &record.Failure{Kind: "cancelled", Message: "the controller ended the trial", Evidence: proc.Printable(worker.Stderr())}
+		if word.err == errStuck {
+			got.failure.Message += "; its worker was " + errStuck.Error()
+		}
 	case word.err != nil:
 		got.failure = j.died(word.err)
 	default:
 		got = j.read(word.frame)
 	}
 	return got, nil
+}
+
+// over tells whether a worker has ended, now or within some time.
+func over(worker *proc.Stream, within time.Duration) bool {
+	select {
+	case <-worker.Done():
+		return true
+	default:
+	}
+	select {
+	case <-worker.Done():
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 // relay passes the worker's marks and samples on as they come and keeps its last word. Begin is handed back once it is
@@ -155,10 +181,16 @@ func (j *job) relay() {
 // wait returns the worker's last word. Meanwhile it serves the controller's Cancel, and answers pings.
 func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone error) {
 	ended := j.worker.Done()
+	var stuck <-chan time.Time
 	for {
+		if cancelled && stuck == nil {
+			stuck = time.After(stuckTime)
+		}
 		select {
 		case word = <-j.said:
 			return word, cancelled, nil
+		case <-stuck:
+			return lastWord{err: errStuck}, cancelled, nil
 		case <-ended:
 			// Its last word may still be in the pipe; relay ends with it.
 			ended = nil
