@@ -148,6 +148,7 @@ func TestControllerKilled(t *testing.T) {
 		fmt.Println("serving:", filepath.Dir(r.Dir), s.Mount.Server)
 		time.Sleep(time.Minute)
 	}
+	t.Setenv(markKey, t.TempDir())
 	for _, k := range kinds() {
 		t.Run(k.Name, func(t *testing.T) {
 			usable(t, k.Name)
@@ -180,7 +181,7 @@ func TestControllerKilled(t *testing.T) {
 			var left []string
 			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 				if left = naming(t, base); len(left) == 0 {
-					left = naming(t, "rpcbind")
+					left = rpcbinds(t)
 				}
 				if len(left) == 0 {
 					return

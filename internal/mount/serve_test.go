@@ -123,6 +123,23 @@ func naming(t *testing.T, text string) (found []string) {
 	return found
 }
 
+// markKey is in the environment of this test and of all that it starts.
+const markKey = "TARE_MOUNT_TEST_MARK"
+
+// rpcbinds are the processes of that name that this test started, by a server or a child. Other tests, and the machine, may
+// have some too.
+func rpcbinds(t *testing.T) (found []string) {
+	t.Helper()
+	mark := markKey + "=" + os.Getenv(markKey)
+	for _, p := range naming(t, "rpcbind") {
+		name, _, _ := strings.Cut(p, " ")
+		if b, err := os.ReadFile(filepath.Join(filepath.Dir(name), "environ")); err == nil && strings.Contains(string(b), mark) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
 // failing serves what cannot be served, and returns how it was refused.
 func failing(t *testing.T, ctx context.Context, r Request) *env.OpenError {
 	t.Helper()
