@@ -216,7 +216,9 @@ func TestMeasureDoesNotAllocate(t *testing.T) {
 			})
 		}
 		few, many := allocations(1000), allocations(4000)
-		if few > 40 || many > few+5 { // the thread takes some 20; the runtime may do things of its own
+		// The thread takes some 20. The runtime does things of its own in the longer of the two, more on a busy machine: a
+		// fiftieth of the 3,000 operations more is far from one for each.
+		if few > 60 || many > few+60 {
 			t.Errorf("%s: %v allocations in 1000 operations, %v in 4000", name, few, many)
 		}
 		if err := w.Cleanup(b); err != nil {
