@@ -44,7 +44,7 @@ measured but lags, and nothing is kept. An environment without -m is tried in it
     tare card -e vm=qemu -m vm:9p -m vm:virtiofs --details
     tare card -e host -m host:data=dir:/mnt/share --format json
 
-An answer with ! is one that developers stumble over. A mount takes up to 20 s, a copy by rsync up to a minute.`,
+An answer with ! is one that developers stumble over. A mount takes up to 20 s, a copy by rsync up to three minutes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if format != "text" && format != "json" {

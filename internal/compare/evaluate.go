@@ -114,7 +114,7 @@ func (e *evaluation) targets() []Target {
 	for i := range e.Plan.Environments {
 		pe := &e.Plan.Environments[i]
 		t := Target{
-			Name: pe.Name, Spec: pe.Text, Baseline: pe.Name == e.Plan.Baseline,
+			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
 			Emulated: e.emulated(pe.Name), ClockOff: e.clocks[pe.Name].off, Warnings: []record.Warning{},
 		}
 		if b := e.Plan.Against(pe.Name); b != e.Plan.Baseline && !t.Baseline {
@@ -135,7 +135,7 @@ func (e *evaluation) targets() []Target {
 			}
 			if len(opened) == 0 {
 				t.Inside, t.Outside = re.Inside, re.Outside
-				t.Of, t.Mount, t.Card, t.Durability, t.Disks = re.Of, re.Mount, re.Card, re.Durability, re.Disks
+				t.Mount, t.Card, t.Durability, t.Disks = re.Mount, re.Card, re.Durability, re.Disks
 			}
 			opened = append(opened, float64(re.OpenNS)/1e9)
 		}
