@@ -209,6 +209,7 @@ const alignedKey = "disk.guest_blocks_per_write"
 // alignmentFindings points at images whose data does not begin where the host's blocks do.
 func alignmentFindings(_ *evaluation, r *Result) []Finding {
 	var out []Finding
+	at := map[string]int{}
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		n, err := strconv.ParseFloat(diskFact(alignedKey)(t), 64)
@@ -219,11 +220,17 @@ func alignmentFindings(_ *evaluation, r *Result) []Finding {
 		if f := diskFact("disk.format")(t); f != "" {
 			what = "its " + f + " image"
 		}
-		out = append(out, Finding{
-			Targets: []string{t.Name},
-			Text:    fmt.Sprintf("%s: a 4 KiB write of the guest touches %.3g blocks of the host, because the data in %s does not begin at a block of the host", t.Name, n, what),
-			Remedy:  "`tare disk inspect` shows where the data begins; make the image again with an aligned offset, or partition the guest's disk at 1 MiB",
-		})
+		said := fmt.Sprintf("a 4 KiB write of the guest touches %.3g blocks of the host, because the data in %s does not begin at a block of the host", n, what)
+		k, known := at[said]
+		if !known {
+			k = len(out)
+			at[said] = k
+			out = append(out, Finding{
+				Remedy: "`tare disk inspect` shows where the data begins; make the image again with an aligned offset, or partition the guest's disk at 1 MiB",
+			})
+		}
+		out[k].Targets = append(out[k].Targets, t.Name)
+		out[k].Text = strings.Join(out[k].Targets, ", ") + ": " + said
 	}
 	return out
 }

@@ -238,6 +238,9 @@ func (b *boot) learnMounts(v *vm, extra map[string]string) error {
 			continue
 		}
 		extra["mount."+s.spec.Name+".cache"] = s.cache.String()
+		if s.Mount.Facts != nil {
+			s.Mount.Facts["disk.cache"] = modes[s.id].String() // as the machine's own disk has it
+		}
 	}
 	return nil
 }
