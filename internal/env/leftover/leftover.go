@@ -1,7 +1,7 @@
 // Package leftover makes the private directories in which a run keeps its files, so that `tare clean` can tell the ones
 // of killed runs from the ones in use.
 //
-// A directory is called tare-run-RUNID-XXXX and holds a file "owner" with the process that made it: its number and its
+// A directory is called tare-run-RUNID-RANDOM and holds a file "owner" with the process that made it: its number and its
 // start time, because numbers come around again. A directory is left over when no such process lives.
 package leftover
 
