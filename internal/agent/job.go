@@ -30,6 +30,7 @@ type job struct {
 	request wire.Frame
 	worker  *proc.Stream
 	said    chan lastWord
+	stuck   <-chan time.Time // when a worker that was killed counts as stuck; nil until then
 }
 
 // lastWord is how a worker's output ended: with its answer, or with an error.
@@ -46,10 +47,16 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 		return a.refuse(f, "refused", err.Error())
 	}
 	// Without a directory the worker decides: only kinds that touch files need one.
-	dir, noDir := a.room(job.Root).cell(job.Cell)
+	dir, noDir, gone := a.cell(ctx, job.Root, job.Cell)
 	home := dir
-	if job.Root != "" {
-		home, _ = a.room("").cell(job.Cell) // what needs it says so
+	if job.Root != "" && gone == nil {
+		home, _, gone = a.cell(ctx, "", job.Cell) // what needs it says so
+	}
+	switch {
+	case gone != nil:
+		return gone
+	case noDir == errSilent:
+		return a.answer(f, answer{failure: &record.Failure{Kind: "cancelled", Message: "the controller ended the trial before it began: " + noDir.Error()}})
 	}
 	answer, gone := a.hire(ctx, f, job, dir, home)
 	if gone != nil {
@@ -62,6 +69,22 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 	// and then the next trial.
 	debug.FreeOSMemory()
 	return a.answer(f, answer)
+}
+
+// cell returns a cell's directory below a root. What it needs may take as long as the controller lets it.
+func (a *server) cell(ctx context.Context, root, name string) (dir string, err, gone error) {
+	type made struct {
+		dir string
+		err error
+	}
+	m, err, gone := reach(a, ctx, root, "a trial is being prepared", func(r *rooms) (m made) {
+		m.dir, m.err = r.cell(name)
+		return m
+	})
+	if err == nil {
+		err = m.err
+	}
+	return m.dir, err, gone
 }
 
 // answer is what is told of a job.
@@ -96,13 +119,14 @@ func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home s
 		return got, nil
 	}
 	defer func() {
-		if got.failure != nil && got.failure.Kind == "cancelled" && !over(worker, 0) {
+		stuck := got.failure != nil && got.failure.Kind == "cancelled" && !over(worker, 0)
+		if stuck {
 			go worker.Close() // nothing ends it, and the controller waits
 		} else {
 			worker.Close()
 		}
 		if a.Reap {
-			endOrphans(a.mounts.serves)
+			endOrphans(func(pid int) bool { return stuck && pid == worker.Pid() || a.mounts.serves(pid) })
 		}
 	}()
 	j := &job{server: a, request: f, worker: worker, said: make(chan lastWord, 1)}
@@ -116,7 +140,14 @@ func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home s
 		worker.Kill()
 		return got, gone
 	}
-	if word.err != errStuck && !over(worker, leaveTime) {
+	switch {
+	case cancelled:
+		// Its pipes may break at once, and the rest of it stay: a process closes one file after the other when it ends, and a
+		// dead server holds it at the first of its own.
+		if word.err == errStuck || !overBy(worker, j.stuck) {
+			word.err = errStuck
+		}
+	case !over(worker, leaveTime):
 		worker.Kill()
 		over(worker, stuckTime)
 	}
@@ -135,7 +166,10 @@ func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home s
 }
 
 // over tells whether a worker has ended, now or within some time.
-func over(worker *proc.Stream, within time.Duration) bool {
+func over(worker *proc.Stream, within time.Duration) bool { return overBy(worker, time.After(within)) }
+
+// overBy tells whether a worker has ended, now or before end.
+func overBy(worker *proc.Stream, end <-chan time.Time) bool {
 	select {
 	case <-worker.Done():
 		return true
@@ -144,7 +178,7 @@ func over(worker *proc.Stream, within time.Duration) bool {
 	select {
 	case <-worker.Done():
 		return true
-	case <-time.After(within):
+	case <-end:
 		return false
 	}
 }
@@ -181,15 +215,14 @@ func (j *job) relay() {
 // wait returns the worker's last word. Meanwhile it serves the controller's Cancel, and answers pings.
 func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone error) {
 	ended := j.worker.Done()
-	var stuck <-chan time.Time
 	for {
-		if cancelled && stuck == nil {
-			stuck = time.After(stuckTime)
+		if cancelled && j.stuck == nil {
+			j.stuck = time.After(stuckTime)
 		}
 		select {
 		case word = <-j.said:
 			return word, cancelled, nil
-		case <-stuck:
+		case <-j.stuck:
 			return lastWord{err: errStuck}, cancelled, nil
 		case <-ended:
 			// Its last word may still be in the pipe; relay ends with it.

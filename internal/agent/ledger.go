@@ -45,36 +45,6 @@ func (a *server) ledger(ctx context.Context, f wire.Frame) error {
 	return a.out.Mark(wire.TypeLedger, f.Trial)
 }
 
-// attend answers what the controller sends while the agent is busy, until done is closed. It cancels the work when asked,
-// and when there is nobody left to answer; then it waits for its end, because its directory is closed next.
-func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy string) (gone error) {
-	for {
-		select {
-		case <-done:
-			return nil
-		case next := <-a.requests:
-			switch {
-			case next.err != nil:
-				gone = next.err
-			case next.frame.Type == wire.TypePing:
-				gone = a.pong(next.frame)
-			case next.frame.Type == wire.TypeCancel:
-				cancel()
-			case next.frame.Type == wire.TypeBye:
-				a.leaving, a.byeTrial = true, next.frame.Trial
-				cancel()
-			default:
-				gone = a.refuse(next.frame, "refused", busy+"; an agent serves one request at a time")
-			}
-			if gone != nil {
-				cancel()
-				<-done
-				return gone
-			}
-		}
-	}
-}
-
 func ledgerClasses(l *wire.Ledger) ([]durability.Class, error) {
 	if !filepath.IsAbs(l.Dir) {
 		return nil, fmt.Errorf("write records: %q is no absolute path", l.Dir)

@@ -34,12 +34,19 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	if err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var room *rooms
 	if r.Op == probe.Begin {
-		room = a.room(r.Root)
+		var gone error
+		room, err, gone = reach(a, ctx, r.Root, "files are being tried out", func(room *rooms) *rooms { return room })
+		switch {
+		case gone != nil:
+			return gone
+		case err != nil:
+			return a.refuse(f, "probe", err.Error())
+		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var got probed
 	done := make(chan struct{})
 	go func() {

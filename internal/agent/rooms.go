@@ -22,6 +22,12 @@ type rooms struct {
 	err  error       // why there is none
 }
 
+func newRoom(dir, runID string) *rooms {
+	r := &rooms{}
+	r.open(dir, runID)
+	return r
+}
+
 // open makes the agent's directory below dir. Its failure is kept for the trials that need a directory: the others
 // can run on a system that cannot be written at all.
 func (r *rooms) open(dir, runID string) {

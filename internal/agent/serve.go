@@ -198,23 +198,8 @@ func (a *server) greet(f wire.Frame) error {
 	}
 	a.welcome = true
 	a.runID = w.RunID
-	a.room("")
+	a.rooms[""] = newRoom(a.Dir, a.runID)
 	return nil
-}
-
-// room returns the agent's directory below a root, made on first use.
-func (a *server) room(root string) *rooms {
-	r := a.rooms[root]
-	if r == nil {
-		r = &rooms{}
-		dir := root
-		if root == "" {
-			dir = a.Dir
-		}
-		r.open(dir, a.runID)
-		a.rooms[root] = r
-	}
-	return r
 }
 
 func (a *server) pong(f wire.Frame) error {
@@ -229,18 +214,29 @@ func (a *server) facts(ctx context.Context, f wire.Frame) error {
 		}
 	}
 	defer debug.FreeOSMemory()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	// Collect keeps to its time as far as files answer; beyond that nobody waits for them.
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	room := a.room(of.Root)
-	fs := facts.Collect(ctx, room.base)
-	if a.Root != "" {
-		fs.Distro = distro(a.Root)
-	}
-	if room.err != nil {
-		if fs.Extra == nil {
-			fs.Extra = map[string]string{}
+	fs, err, gone := reach(a, ctx, of.Root, "facts are being collected", func(room *rooms) record.Facts {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		fs := facts.Collect(ctx, room.base)
+		if a.Root != "" {
+			fs.Distro = distro(a.Root)
 		}
-		fs.Extra["work_dir.error"] = room.err.Error()
+		if room.err != nil {
+			if fs.Extra == nil {
+				fs.Extra = map[string]string{}
+			}
+			fs.Extra["work_dir.error"] = room.err.Error()
+		}
+		return fs
+	})
+	switch {
+	case gone != nil:
+		return gone
+	case err != nil:
+		return a.refuse(f, "facts", err.Error())
 	}
 	return a.out.JSON(wire.TypeFacts, f.Trial, fs)
 }
@@ -251,7 +247,14 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 		return a.refuse(f, "refused", err.Error())
 	}
 	for _, root := range slices.Compact([]string{r.Root, ""}) {
-		if err := a.room(root).release(ctx, r.Cell); err != nil {
+		if a.rooms[root] == nil {
+			continue
+		}
+		failed, err, gone := reach(a, ctx, root, "files are being removed", func(room *rooms) error { return room.release(ctx, r.Cell) })
+		if gone != nil {
+			return gone
+		}
+		if err = errors.Join(failed, err); err != nil {
 			return a.refuse(f, "release", err.Error())
 		}
 	}
@@ -267,8 +270,19 @@ func (a *server) mount(ctx context.Context, f wire.Frame) error {
 	if !a.Mounts {
 		return a.refuse(f, "refused", "this system is not the agent's own, so it mounts nothing here")
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	began := wire.Now()
-	got, failure := a.mounts.add(ctx, &m)
+	var got wire.Mounted
+	var failure *record.Failure
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		got, failure = a.mounts.add(ctx, &m)
+	}()
+	if gone := a.attend(done, cancel, "a folder is being mounted"); gone != nil {
+		return gone
+	}
 	if failure != nil {
 		return a.out.JSON(wire.TypeFailure, f.Trial, failure)
 	}

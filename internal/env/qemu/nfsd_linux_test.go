@@ -93,16 +93,19 @@ func TestSecondMachineKilled(t *testing.T) {
 	m, server := mounted(t, v, "n"), v.shares.list[0].second.vm.Pid()
 	timer := time.AfterFunc(5*time.Second, func() { syscall.Kill(server, syscall.SIGKILL) })
 	defer timer.Stop()
-	err := endless(t, s, m.Mount.Dir, 40*time.Second)
-	t.Log(err)
-	if err == nil {
-		t.Fatal("a trial whose server was killed succeeds")
+	// The first trial loses its server while it works, the second, of another cell, finds none when it begins.
+	for _, cell := range []string{"endless", "late"} {
+		err := endless(t, s, cell, m.Mount.Dir, 40*time.Second)
+		t.Log(err)
+		if err == nil {
+			t.Fatal("a trial whose server was killed succeeds")
+		}
+		if !s.Alive() {
+			t.Fatalf("the agent is lost: %v", err)
+		}
 	}
 	if said := diagnose(m.Diagnose); !strings.Contains(string(said), "killed") {
 		t.Errorf("the evidence does not tell that the server was killed: %s", said)
-	}
-	if !s.Alive() {
-		t.Fatalf("the agent is lost: %v", err)
 	}
 	if err := work(t, s, "fs.smallfiles", mounted(t, v, "mem").Mount.Dir, nil); err != nil {
 		t.Errorf("the other mount: %v", err)
@@ -120,7 +123,7 @@ func TestSecondMachineKilled(t *testing.T) {
 }
 
 // endless runs a trial with more work than any system does within the limit.
-func endless(t *testing.T, s *deploy.Session, root string, limit time.Duration) error {
+func endless(t *testing.T, s *deploy.Session, cell, root string, limit time.Duration) error {
 	t.Helper()
 	kind, _ := all.Lookup("fs.smallfiles")
 	params, err := kind.Resolve(nil)
@@ -129,7 +132,7 @@ func endless(t *testing.T, s *deploy.Session, root string, limit time.Duration) 
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "endless", Seed: 1, Root: root}, Work: 1 << 20})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: cell, Seed: 1, Root: root}, Work: 1 << 20})
 	if err == nil && got.Result.Error != nil {
 		return got.Result.Error
 	}

@@ -116,7 +116,7 @@ func TestSharesThatFail(t *testing.T) {
 				}
 			})
 			defer timer.Stop()
-			err := endless(t, s, m.Mount.Dir, 45*time.Second)
+			err := endless(t, s, "endless", m.Mount.Dir, 45*time.Second)
 			t.Logf("after %v: %v", time.Since(began), err)
 			if err == nil {
 				t.Fatal("a trial whose server was killed succeeds")
