@@ -137,48 +137,58 @@ func (w *row) ioWrite(o Op) error {
 	})
 }
 
-// cursor moves one record after another through a file's own position. It is a value for a loop's stack, with a copy of
-// the handle in it: where the kernel forgets the processor's address cache at each call (a guest without hardware help),
-// every page that a loop touches costs as much as the lookup of it, about 30 ns.
-type cursor struct {
-	h     file.Handle
-	p     []byte
-	data  *payload // nil when each record is the same
-	gen   uint64
-	write bool
+// course is the way of an operation through a file: how it moves before each record, and which record that is.
+type course struct {
+	write   bool
+	n       int64
+	offsets []int64 // nil for none, one for all, or one for each
+	whence  int
+	record  func(i int64) int64
 }
 
-func (w *row) cursor(h *file.Handle, write bool) cursor {
-	c := cursor{h: *h, p: w.data.in, gen: w.gen, write: write}
-	if w.data.content != nil {
-		c.data = w.data
+// follow takes n records as c says.
+func (w *row) follow(h *file.Handle, c course) error {
+	b := file.Burst{Write: c.write, Buf: w.data.in, Offsets: c.offsets, Whence: c.whence}
+	if !c.write || w.data.content == nil {
+		done, got, err := b.Do(h, int(c.n))
+		return c.trouble(int64(done), got, err)
 	}
-	return c
-}
-
-func (c *cursor) next(r int64) error {
-	p, op := c.p, "read"
-	var n int
-	var err error
-	if c.write {
-		op = "write"
-		if c.data != nil {
-			p = c.data.record(r, c.gen)
+	for i := range c.n {
+		if len(c.offsets) > 0 {
+			if _, err := h.Seek(c.offsets[min(i, int64(len(c.offsets))-1)], c.whence); err != nil {
+				return err
+			}
 		}
-		n, err = c.h.Write(p)
-	} else {
-		n, err = c.h.Read(p)
-	}
-	if err != nil || n != len(p) {
-		return &trouble{op, r, n, err}
+		b := file.Burst{Write: true, Buf: w.data.record(c.record(i), w.gen)}
+		if done, got, err := b.Do(h, 1); done == 0 {
+			return c.trouble(i, got, err)
+		}
 	}
 	return nil
 }
 
+// trouble tells of the record at which a course ended, or nil when that is its end.
+func (c *course) trouble(done int64, got int, err error) error {
+	if done == c.n {
+		return nil
+	}
+	op := "read"
+	if c.write {
+		op = "write"
+	}
+	return &trouble{op, c.record(done), got, err}
+}
+
+func inOrder(i int64) int64 { return i }
+
+// one is the course of a single record, where the file stands.
+func one(write bool, r int64) course {
+	return course{write: write, n: 1, record: func(int64) int64 { return r }}
+}
+
 func (w *row) ioRead(o Op) error {
 	first := func(h *file.Handle) error {
-		c := w.cursor(h, false)
-		if err := c.next(0); err != nil {
+		if err := w.follow(h, one(false, 0)); err != nil {
 			return err
 		}
 		_, err := h.Seek(0, io.SeekStart)
@@ -192,13 +202,7 @@ func (w *row) readOn(h *file.Handle) error { return w.onward(h, false) }
 
 // onward moves n records from where the file stands.
 func (w *row) onward(h *file.Handle, write bool) error {
-	c := w.cursor(h, write)
-	for r := range w.n {
-		if err := c.next(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.follow(h, course{write: write, n: w.n, record: inOrder})
 }
 
 func (w *row) ioRandom(o Op) error {
@@ -208,36 +212,35 @@ func (w *row) ioRandom(o Op) error {
 	if o == RandWrite {
 		w.gen++
 	}
-	return w.timedCompat(o, file.Mode{Write: true}, false, nil, func(h *file.Handle) error {
-		c, rec := w.cursor(h, o == RandWrite), w.Rec
-		for _, r := range w.permutation {
-			if _, err := c.h.Seek(r*rec, io.SeekStart); err != nil {
-				return err
-			}
-			if err := c.next(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	c := course{write: o == RandWrite, n: w.n, offsets: w.offsets(w.permutation), whence: io.SeekStart, record: func(i int64) int64 { return w.permutation[i] }}
+	return w.timedCompat(o, file.Mode{Write: true}, false, nil, func(h *file.Handle) error { return w.follow(h, c) })
+}
+
+// offsets are where records begin.
+func (w *row) offsets(records []int64) []int64 {
+	offsets := make([]int64, len(records))
+	for i, r := range records {
+		offsets[i] = r * w.Rec
+	}
+	return offsets
 }
 
 // ioBackward reads backwards twice, of which iozone tells the first.
 func (w *row) ioBackward(o Op) error {
+	n, back := w.n, -2*w.Rec
+	c := course{n: n - 1, offsets: []int64{back}, whence: io.SeekCurrent, record: func(i int64) int64 { return n - 2 - i }}
 	body := func(h *file.Handle) error {
-		c, n, rec := w.cursor(h, false), w.n, w.Rec
-		if _, err := c.h.Seek(-rec, io.SeekEnd); err != nil {
+		if _, err := h.Seek(-w.Rec, io.SeekEnd); err != nil {
 			return err
 		}
-		for r := range n {
-			if err := c.next(n - 1 - r); err != nil {
-				return err
-			}
-			// The last one would go before the beginning, and fails.
-			if _, err := c.h.Seek(-2*rec, io.SeekCurrent); err != nil && r != n-1 {
-				return err
-			}
+		if err := w.follow(h, one(false, n-1)); err != nil {
+			return err
 		}
+		if err := w.follow(h, c); err != nil {
+			return err
+		}
+		// The last one would go before the beginning, and fails.
+		_, _ = h.Seek(back, io.SeekCurrent)
 		return nil
 	}
 	if err := w.timedCompat(o, file.Mode{}, true, nil, body); err != nil {
@@ -251,34 +254,36 @@ func (w *row) ioBackward(o Op) error {
 
 func (w *row) ioRecord(o Op) error {
 	w.gen++
+	c := course{write: true, n: w.n - 1, offsets: []int64{0}, whence: io.SeekStart, record: func(int64) int64 { return 0 }}
 	return w.timedCompat(o, file.Mode{Write: true}, true, nil, func(h *file.Handle) error {
-		c := w.cursor(h, true)
-		for range w.n {
-			if err := c.next(0); err != nil {
-				return err
-			}
-			if _, err := c.h.Seek(0, io.SeekStart); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.goAndReturn(h, one(true, 0), c, 0)
 	})
 }
 
 func (w *row) ioStride(o Op) error {
+	s := strided{n: w.n}
+	records := make([]int64, w.n) // of the records after the first, and where the last move goes
+	for i := range records {
+		s.at = s.jump()
+		records[i] = s.at
+	}
+	offsets := w.offsets(records)
+	c := course{n: w.n - 1, offsets: offsets[:w.n-1], whence: io.SeekStart, record: func(i int64) int64 { return records[i] }}
 	return w.timedCompat(o, file.Mode{}, true, nil, func(h *file.Handle) error {
-		c, s, rec := w.cursor(h, false), strided{n: w.n}, w.Rec
-		for range s.n {
-			if err := c.next(s.at); err != nil {
-				return err
-			}
-			s.at = s.jump()
-			if _, err := c.h.Seek(s.at*rec, io.SeekStart); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.goAndReturn(h, one(false, 0), c, offsets[w.n-1])
 	})
+}
+
+// goAndReturn takes a first record and a course after it, and ends with a move.
+func (w *row) goAndReturn(h *file.Handle, first, c course, last int64) error {
+	if err := w.follow(h, first); err != nil {
+		return err
+	}
+	if err := w.follow(h, c); err != nil {
+		return err
+	}
+	_, err := h.Seek(last, io.SeekStart)
+	return err
 }
 
 func (w *row) ioFwrite(o Op) error {
