@@ -101,8 +101,16 @@ func (l *lane) flyTo(ctx context.Context, end int64) error {
 			if l.timed {
 				l.keep(s, now)
 			}
-			f.free = append(f.free, s)
 			l.done++
+			if issued < end {
+				l.issue(s, now)
+				issued++
+				if err := f.Submit(0); err != nil {
+					return fmt.Errorf("submit to io_uring for %s: %w", l.path, err)
+				}
+			} else {
+				f.free = append(f.free, s)
+			}
 		}
 	}
 	return nil
