@@ -18,6 +18,13 @@ func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
 			return err
 		}
 	}
+	if o == Write {
+		// A new file each time. One that is cut to nothing instead has to wait for its old pages, which ext4 begins to write
+		// when such a file is closed.
+		if err := w.close(); err != nil {
+			return err
+		}
+	}
 	h, err := file.Open(w.path, file.Mode{Write: columns[o].writes || w.Fsync, Create: o == Write, Direct: w.Direct && !columns[o].stdio})
 	if err != nil {
 		return err
