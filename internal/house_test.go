@@ -29,7 +29,7 @@ var storeys = [][]string{
 	{"internal/schedule"},
 	{"internal/live"},
 	{"internal/cli"},
-	{"cmd/tare", "cmd/tare-agent", "bench"},
+	{"cmd/tare", "cmd/tare-agent", "bench", "scripts/tested"},
 }
 
 // within lists the few imports inside one storey, each with its reason.

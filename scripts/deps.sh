@@ -2,7 +2,105 @@
 # Install what make needs beyond Go and Node.js: scripts/deps.sh [test|demo|bench]
 # As root it installs; as anybody else it prints the one command that does. Silent when everything is here, and without
 # apt, whose package names these are.
+#
+# scripts/deps.sh virtiofsd prints the path of a Rust virtiofsd for the tests. Debian has it from release 13 on; before
+# that it is fetched from there, from the mirror that this machine uses, into a folder of the user's cache, with the
+# libraries that it needs. Nothing is installed for it.
 set -euo pipefail
+
+# Where what is fetched once is kept.
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/tare
+
+# apt_elsewhere DIR ARGUMENT...: an apt that knows the packages of release 13 only, and has its state, its lists and its
+# settings in a folder of its own. Proxies and keys are the machine's.
+apt_elsewhere() {
+	local dir=$1
+	shift
+	apt-get -q -o Dir::State="$dir/state" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
+		-o Dir::Etc::SourceList="$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null \
+		-o Dir::Etc::PreferencesParts=/dev/null -o APT::Sandbox::User=root -o Acquire::Languages=none \
+		-o Acquire::Retries=3 -o Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false \
+		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o APT::Update::Post-Invoke-Success= "$@"
+}
+
+# rust_virtiofsd prints the path of one that runs.
+rust_virtiofsd() {
+	local found dir mirror packages loader
+	for found in "${TARE_VIRTIOFSD:-}" /usr/libexec/virtiofsd /usr/lib/virtiofsd; do
+		if [ -n "$found" ] && "$found" --help 2>/dev/null | grep -q -e --shared-dir; then
+			echo "$found"
+			return
+		fi
+	done
+	dir=$cache/virtiofsd
+	if [ -x "$dir/virtiofsd" ] && "$dir/virtiofsd" --version >/dev/null 2>&1; then
+		echo "$dir/virtiofsd"
+		return
+	fi
+	if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+		echo "deps: no Rust virtiofsd here; name one with TARE_VIRTIOFSD=PATH" >&2
+		return 1
+	fi
+	# The first source of the machine's own release is where the next one is, too.
+	mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+		awk -v release="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" '$2 == release { print $1; exit }')
+	if [ -z "$mirror" ]; then
+		echo "deps: the machine's apt knows no source of its own release, so there is nowhere to fetch virtiofsd from" >&2
+		return 1
+	fi
+	echo "deps: fetching the virtiofsd of Debian 13 from $mirror" >&2
+	mkdir -p "$cache"
+	local work
+	work=$(mktemp -d "$cache/virtiofsd.XXXXXX")
+	# shellcheck disable=SC2064
+	trap "rm -rf '$work'" EXIT
+	mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$work/root"
+	: >"$work/status"
+	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg keys=
+	[ ! -e "$keyring" ] || keys="[signed-by=$keyring]"
+	echo "deb $keys $mirror trixie main" >"$work/sources.list"
+	if ! apt_elsewhere "$work" update >"$work/log" 2>&1; then
+		cat "$work/log" >&2
+		echo "deps: $mirror has no Debian 13 (trixie) that can be read" >&2
+		return 1
+	fi
+	# With no package installed, what would be installed is the daemon and all that it needs. Of these it is the libraries
+	# that matter; the daemon only recommends the rest.
+	packages=$(apt_elsewhere "$work" -s --no-install-recommends install virtiofsd 2>"$work/log" | awk '$1 == "Inst" { print $2 }')
+	if [ -z "$packages" ]; then
+		cat "$work/log" >&2
+		echo "deps: $mirror has no virtiofsd in Debian 13 (trixie)" >&2
+		return 1
+	fi
+	# shellcheck disable=SC2086
+	if ! (cd "$work/cache" && apt_elsewhere "$work" download $packages) >"$work/log" 2>&1; then
+		cat "$work/log" >&2
+		return 1
+	fi
+	local file
+	for file in "$work"/cache/*.deb; do
+		dpkg-deb --extract "$file" "$work/root"
+	done
+	loader=$(cd "$work/root" && find usr/lib* -name 'ld-linux-*.so.*' | head -1)
+	# It is run by the loader and with the libraries of its own release: this machine's C library may be older.
+	cat >"$work/virtiofsd" <<-WRAPPER
+		#!/bin/sh
+		exec "$dir/root/$loader" --library-path "$(cd "$work/root" && find usr/lib -name '*.so*' -printf '%h\n' | sort -u | sed "s|^|$dir/root/|" | paste -sd:)" "$dir/root/usr/libexec/virtiofsd" "\$@"
+	WRAPPER
+	chmod +x "$work/virtiofsd"
+	rm -rf "$work/state" "$work/cache" "$work/status" "$work/sources.list" "$work/log" "$dir"
+	mv "$work" "$dir"
+	if ! "$dir/virtiofsd" --version >&2; then
+		echo "deps: the virtiofsd of Debian 13 does not run here" >&2
+		return 1
+	fi
+	echo "$dir/virtiofsd"
+}
+
+if [ "${1:-}" = virtiofsd ]; then
+	rust_virtiofsd
+	exit
+fi
 
 case ${1:-test} in
 # ipxe-qemu is only recommended by QEMU, which does not start with a network card when the card's ROM is missing.
@@ -13,7 +111,7 @@ test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io p
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd]" >&2
 	exit 2
 	;;
 esac
@@ -25,6 +123,11 @@ fi
 # iozone is in Debian's non-free component, which not everybody has: without it, its rows and comparisons say so.
 if [ "${1:-test}" != demo ] && apt-cache show iozone3 >/dev/null 2>&1; then
 	packages+=(iozone3)
+fi
+
+# The Rust virtiofsd is a package from Debian 13 on; see rust_virtiofsd for what comes before.
+if [ "${1:-test}" = test ] && apt-cache show virtiofsd >/dev/null 2>&1; then
+	packages+=(virtiofsd)
 fi
 
 # A virtual machine of the machine's own kind is what demo boots.

@@ -14,6 +14,13 @@ for p in darwin/arm64 windows/amd64 freebsd/amd64; do
 	GOOS=${p%/*} GOARCH=${p#*/} $GO build -o /dev/null ./cmd/tare
 done
 
+# Both daemons of virtiofs are tested. Where this fails, the tests that need the one say why.
+if TARE_VIRTIOFSD=$(scripts/deps.sh virtiofsd); then
+	export TARE_VIRTIOFSD
+else
+	unset TARE_VIRTIOFSD
+fi
+
 # Before two test programs fetch them at once. Where it fails, the tests that need one say why.
 for kernel in "amd64 cloud" "amd64 generic" "arm64 cloud"; do
 	bin/tare guest fetch --arch "${kernel% *}" --flavour "${kernel#* }" || true
@@ -24,18 +31,26 @@ echo "== tests"
 # beside the others, because their tests wait more than they compute: for boots, and for servers that were killed. A job
 # of its own process group keeps its signals, which a shell without job control would have it ignore.
 machines=tare/internal/env/qemu
-said=$(mktemp)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+$GO build -o "$work/tested" ./scripts/tested
+# What is said is what go test says without -v; the skipped tests, which it tells with -v only, come at the end.
+tested() {
+	$GO test -json -count=1 -timeout 18m "$@" | "$work/tested" -skips "$work/skips"
+}
 set -m
-$GO test -count=1 -timeout 18m $machines >"$said" 2>&1 &
+tested $machines >"$work/said" 2>&1 &
 beside=$!
 set +m
-trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -f "$said"' EXIT
+trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
 failed=0
 mapfile -t others < <($GO list ./... | grep -vx "$machines")
-$GO test -count=1 -p 1 -timeout 18m "${others[@]}" || failed=1
+tested -p 1 "${others[@]}" || failed=1
 wait "$beside" || failed=1
-trap 'rm -f "$said"' EXIT
-cat "$said"
+trap 'rm -rf "$work"' EXIT
+cat "$work/said"
+echo "== skipped tests, and why"
+sort "$work/skips"
 if [ $failed -ne 0 ]; then
 	exit 1
 fi

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// rustDaemon is where a Rust virtiofsd may be named for the tests, since Debian 12 has no package of it.
+// rustDaemon is where a Rust virtiofsd is named for the tests; scripts/deps.sh virtiofsd prints the path of one.
 const rustDaemon = "TARE_VIRTIOFSD"
 
 // daemons are the virtiofsds of this machine, by language.
@@ -26,15 +26,18 @@ func daemons(t *testing.T) map[string]*virtiofsd {
 		if which == "" {
 			continue
 		}
-		if v, err := findVirtiofsd(t.Context(), which); err == nil && (v.rust || isRoot()) {
+		v, err := findVirtiofsd(t.Context(), which)
+		if err == nil && (v.rust || isRoot()) {
 			found[fmt.Sprintf("rust=%t", v.rust)] = v
+		} else if which == os.Getenv(rustDaemon) {
+			t.Fatalf("%s names no virtiofsd: %v", rustDaemon, err)
 		}
 	}
 	if len(found) == 0 {
 		lack(t, "no virtiofsd that this user can run: %s", virtiofsRemedy)
 	}
-	if found["rust=true"] == nil {
-		t.Logf("only the C daemon is tried; name a Rust one with %s=PATH", rustDaemon)
+	if found["rust=true"] == nil && os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatalf("only the C daemon is here; name a Rust one with %s=PATH, see scripts/deps.sh virtiofsd", rustDaemon)
 	}
 	return found
 }
@@ -47,7 +50,7 @@ func TestVirtiofsServesOneClientAfterAnother(t *testing.T) {
 			socket := after(t, s.Devices, "path=")
 			for range 3 {
 				k := &keeper{socket: socket}
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				if err := k.greet(ctx); err != nil {
 					t.Fatalf("greet: %v\n%s", err, s.Diagnose())
 				}
@@ -95,7 +98,7 @@ func TestQEMUAcceptsDevices(t *testing.T) {
 				return err
 			}
 			defer c.Close()
-			c.SetReadDeadline(time.Now().Add(5 * time.Second))
+			c.SetReadDeadline(time.Now().Add(patience))
 			_, err = c.Read(make([]byte, 1))
 			return err
 		})
@@ -142,7 +145,7 @@ func TestDeadDaemonIsReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(5 * time.Second))
+			c.SetDeadline(time.Now().Add(patience))
 			if err := greetVhost(c); err != nil {
 				t.Fatal(err)
 			}
