@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tare/internal/disk/disktest"
 )
 
 func open(t *testing.T, path string) *Chain {
@@ -30,12 +32,12 @@ func overlay(t *testing.T, dir, path, format string, disk []byte, writes ...[3]i
 			out[i] = byte(w[2])
 		}
 	}
-	run(t, dir, append(argv, path)...)
+	disktest.Run(t, dir, append(argv, path)...)
 	return out
 }
 
 func TestChainsOfParents(t *testing.T) {
-	need(t, "qemu-img", "qemu-io")
+	disktest.Need(t, "qemu-img", "qemu-io")
 	for _, k := range []struct{ format, options string }{
 		{"qcow2", ""}, {"qcow2", "extended_l2=on"}, {"qcow2", "compat=0.10"}, {"qcow2", "cluster_size=2M"}, {"vmdk", ""},
 	} {
@@ -48,7 +50,7 @@ func TestChainsOfParents(t *testing.T) {
 				if k.options != "" {
 					argv = append(argv, "-o", k.options)
 				}
-				run(t, dir, append(argv, names[1])...)
+				disktest.Run(t, dir, append(argv, names[1])...)
 				disk = overlay(t, dir, names[1], k.format, disk, [3]int64{int64(i)<<22 + 12288, 8192, 7}, [3]int64{5<<20 + int64(i)*4096, 4096, int64(9 + i)})
 			}
 			c := open(t, filepath.Join(dir, "top"))
@@ -56,7 +58,7 @@ func TestChainsOfParents(t *testing.T) {
 				t.Fatalf("the chain has %d images, want 3", n)
 			}
 			sameContent(t, c, disk)
-			sameMap(t, c, run(t, dir, "qemu-img", "map", "--output=json", "-f", k.format, "top"))
+			sameMap(t, c, disktest.Run(t, dir, "qemu-img", "map", "--output=json", "-f", k.format, "top"))
 			depths := map[int]bool{}
 			for _, r := range walk(t, c) {
 				depths[r.Depth] = true
@@ -69,13 +71,13 @@ func TestChainsOfParents(t *testing.T) {
 }
 
 func TestExternalDataFile(t *testing.T) {
-	need(t, "qemu-img", "qemu-io")
+	disktest.Need(t, "qemu-img", "qemu-io")
 	dir := t.TempDir()
-	run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-o", "data_file=data.raw", "top", "8M")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-o", "data_file=data.raw", "top", "8M")
 	disk := overlay(t, dir, "top", "qcow2", make([]byte, 8<<20), [3]int64{0, 65536, 3}, [3]int64{3 << 20, 4096, 5})
 	c := open(t, filepath.Join(dir, "top"))
 	sameContent(t, c, disk)
-	sameMap(t, c, run(t, dir, "qemu-img", "map", "--output=json", "-f", "qcow2", "top"))
+	sameMap(t, c, disktest.Run(t, dir, "qemu-img", "map", "--output=json", "-f", "qcow2", "top"))
 	if r, err := c.At(0); err != nil || c.Files()[r.File].Name() != filepath.Join(dir, "data.raw") {
 		t.Errorf("byte 0 lies in %v (%v), want data.raw", r, err)
 	}
@@ -88,12 +90,12 @@ func TestExternalDataFile(t *testing.T) {
 }
 
 func TestSnapshotsInside(t *testing.T) {
-	need(t, "qemu-img", "qemu-io")
+	disktest.Need(t, "qemu-img", "qemu-io")
 	dir := t.TempDir()
-	run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "top", "8M")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "top", "8M")
 	disk := overlay(t, dir, "top", "qcow2", make([]byte, 8<<20), [3]int64{0, 65536, 3})
-	run(t, dir, "qemu-img", "snapshot", "-c", "before the update", "top")
-	run(t, dir, "qemu-img", "snapshot", "-c", "zweiter", "top")
+	disktest.Run(t, dir, "qemu-img", "snapshot", "-c", "before the update", "top")
+	disktest.Run(t, dir, "qemu-img", "snapshot", "-c", "zweiter", "top")
 	disk = overlay(t, dir, "top", "qcow2", disk, [3]int64{4096, 4096, 5})
 	c := open(t, filepath.Join(dir, "top"))
 	sameContent(t, c, disk)
@@ -104,19 +106,19 @@ func TestSnapshotsInside(t *testing.T) {
 }
 
 func TestEncryptedIsSaid(t *testing.T) {
-	need(t, "qemu-img")
+	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
-	run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "--object", "secret,id=s,data=geheim", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", "top", "8M")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "--object", "secret,id=s,data=geheim", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", "top", "8M")
 	if got := open(t, filepath.Join(dir, "top")).Layers()[0].Encrypted; got != "LUKS" {
 		t.Errorf("encrypted with %q, want LUKS", got)
 	}
 }
 
 func TestChainsThatCannotBe(t *testing.T) {
-	need(t, "qemu-img")
+	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
 	create := func(name, backing string) {
-		run(t, dir, "qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", backing, "-F", "qcow2", name, "8M")
+		disktest.Run(t, dir, "qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", backing, "-F", "qcow2", name, "8M")
 	}
 	create("other", "self") // qemu-img makes no image upon itself
 	if err := os.Rename(filepath.Join(dir, "other"), filepath.Join(dir, "self")); err != nil {
@@ -148,10 +150,10 @@ func TestChainsThatCannotBe(t *testing.T) {
 
 // TestParentFormatCounts: a guest can write a header of any format into its raw disk; what the child says decides.
 func TestParentFormatCounts(t *testing.T) {
-	need(t, "qemu-img")
+	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
-	run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-u", "-b", "/etc/hostname", "-F", "raw", "evil", "8M")
-	run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-b", "evil", "-F", "raw", "top")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-u", "-b", "/etc/hostname", "-F", "raw", "evil", "8M")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-b", "evil", "-F", "raw", "top")
 	l := open(t, filepath.Join(dir, "top")).Layers()
 	if len(l) != 2 || l[1].Format != "raw" {
 		t.Errorf("the chain is %+v, want a raw parent and nothing below it", l)
@@ -159,10 +161,10 @@ func TestParentFormatCounts(t *testing.T) {
 }
 
 func TestMissingExtents(t *testing.T) {
-	need(t, "qemu-img")
+	disktest.Need(t, "qemu-img")
 	for name, o := range map[string]string{"f001": "twoGbMaxExtentFlat", "s001": "twoGbMaxExtentSparse", "flat": "monolithicFlat"} {
 		dir := t.TempDir()
-		run(t, dir, "qemu-img", "create", "-q", "-f", "vmdk", "-o", "subformat="+o, "top.vmdk", "8M")
+		disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "vmdk", "-o", "subformat="+o, "top.vmdk", "8M")
 		open(t, filepath.Join(dir, "top.vmdk"))
 		file := filepath.Join(dir, "top-"+name+".vmdk")
 		if err := os.Rename(file, file+"-away"); err != nil {
@@ -202,7 +204,7 @@ func TestRawPartitionDescriptor(t *testing.T) {
 
 // TestFooter reads a stream whose directory is named at its end only, as VMware writes it.
 func TestFooter(t *testing.T) {
-	need(t, "qemu-img")
+	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
 	disk := plain(t, filepath.Join(dir, "plain.raw"), 4<<20)
 	path := convert(t, dir, "plain.raw", "stream.vmdk", "vmdk", "subformat=streamOptimized")

@@ -183,7 +183,7 @@ func (m *qcow2) extensions(at int64) (x qcowExtensions, err error) {
 	return x, nil
 }
 
-// maxSnapshots is how many snapshots are listed; QEMU allows 65536.
+// maxSnapshots is how many snapshots of a whole chain are listed; QEMU allows 65536 in each image.
 const maxSnapshots = 1024
 
 func (m *qcow2) snapshots(at int64, n uint32) ([]Snapshot, error) {
@@ -192,7 +192,7 @@ func (m *qcow2) snapshots(at int64, n uint32) ([]Snapshot, error) {
 		return nil, fmt.Errorf("%d snapshots are more than QEMU allows", n)
 	}
 	var out []Snapshot
-	for range min(n, maxSnapshots) {
+	for range min(int(n), maxSnapshots-m.s.snapshots) {
 		h, ok, err := m.f.header(at, 40)
 		if err != nil {
 			return nil, err
@@ -218,6 +218,7 @@ func (m *qcow2) snapshots(at int64, n uint32) ([]Snapshot, error) {
 			shot.Bytes = int64(be.Uint64(b))
 		}
 		out = append(out, shot)
+		m.s.snapshots++
 		at += (40 + extra + ids + names + 7) &^ 7
 	}
 	return out, nil

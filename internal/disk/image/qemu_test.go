@@ -7,37 +7,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tare/internal/disk/disktest"
 )
-
-// need skips a test when a program is missing, or fails it where everything has to run.
-func need(t testing.TB, programs ...string) {
-	t.Helper()
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			if os.Getenv("TARE_REQUIRE") != "" {
-				t.Fatalf("%s is not installed, and TARE_REQUIRE is set", p)
-			}
-			t.Skipf("%s is not installed", p)
-		}
-	}
-}
-
-func run(t testing.TB, dir string, argv ...string) []byte {
-	t.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = dir
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out, said.String())
-	}
-	return out
-}
 
 const plainSize = 48<<20 + 512*7
 
@@ -119,12 +94,12 @@ func convert(t testing.TB, dir, from, to, format, options string) string {
 	if options != "" {
 		argv = append(argv, "-o", options)
 	}
-	run(t, dir, append(argv, from, to)...)
+	disktest.Run(t, dir, append(argv, from, to)...)
 	return filepath.Join(dir, to)
 }
 
 func TestReadsWhatQemuWrote(t *testing.T) {
-	need(t, "qemu-img")
+	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
 	want := plain(t, filepath.Join(dir, "plain.raw"), plainSize)
 	for _, k := range kinds {
@@ -139,7 +114,7 @@ func TestReadsWhatQemuWrote(t *testing.T) {
 			var info struct {
 				Size int64 `json:"virtual-size"`
 			}
-			if err := json.Unmarshal(run(t, dir, "qemu-img", "info", "--output=json", "-f", k.format, path), &info); err != nil {
+			if err := json.Unmarshal(disktest.Run(t, dir, "qemu-img", "info", "--output=json", "-f", k.format, path), &info); err != nil {
 				t.Fatal(err)
 			}
 			if c.Size() != info.Size {
@@ -150,7 +125,7 @@ func TestReadsWhatQemuWrote(t *testing.T) {
 				// qemu-img map calls all of a VHDX data without an offset, so the bytes found there stand for it.
 				sameHost(t, c, want)
 			} else {
-				sameMap(t, c, run(t, dir, "qemu-img", "map", "--output=json", "-f", k.format, path))
+				sameMap(t, c, disktest.Run(t, dir, "qemu-img", "map", "--output=json", "-f", k.format, path))
 			}
 			if p := c.Problems(); len(p) > 0 {
 				t.Errorf("problems in an image without any: %+v", p)

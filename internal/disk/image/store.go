@@ -9,7 +9,10 @@ import (
 
 const (
 	pageBytes = 64 << 10
-	pageSlots = 64 // 4 MiB in all, whatever the image says
+	pageSets  = 16 // with pageWays: 4 MiB in all, whatever the image says
+	// pageWays is how many pages of one set are kept. A look-up in two levels of tables goes to two pages in turn: if one
+	// drove out the other, both would be read for every entry.
+	pageWays = 4
 	// maxTables and maxSteps bound the work that tables can cause. The largest legitimate table is that of a VHDX of
 	// 64 TiB (512 MiB) or a VDI of 512 TiB (2 GiB); one that takes more is used twice or leads in circles.
 	maxTables = 4 << 30
@@ -36,21 +39,30 @@ type page struct {
 	at   int64
 	n    int
 	data []byte
+	used int64 // when it was asked for, in changes of a set's newest page
+}
+
+// pageSet holds pages whose numbers have the same remainder.
+type pageSet struct {
+	ways   [pageWays]page
+	newest int // the one that was asked for last
 }
 
 // store holds what all images of a chain share: files, the cache of tables, problems.
 type store struct {
-	files    []*file
-	slots    [pageSlots]page
-	tables   int64 // bytes of tables read
-	steps    int64 // entries looked at
-	problems []Problem
-	kinds    map[problemKey]int // index in problems
-	used     []*bitmap          // by file: blocks that a guest offset points to
-	entered  []*bitmap          // by file: tables that a walk went through
-	room     int64              // words left for bitmaps
-	walking  bool
-	walks    int // begun or ended
+	files     []*file
+	sets      [pageSets]pageSet
+	now       int64 // of page.used
+	tables    int64 // bytes of tables read
+	steps     int64 // entries looked at
+	problems  []Problem
+	snapshots int                // listed
+	kinds     map[problemKey]int // index in problems
+	used      []*bitmap          // by file: blocks that a guest offset points to
+	entered   []*bitmap          // by file: tables that a walk went through
+	room      int64              // words left for bitmaps
+	walking   bool
+	walks     int // begun or ended
 }
 
 type problemKey struct{ code, where string }
@@ -124,26 +136,50 @@ func (s *store) words(f *file, off int64, entry int) ([]byte, error) {
 		return nil, fmt.Errorf("a table ends at %d, past the end of the file", off)
 	}
 	base := off &^ (pageBytes - 1)
-	p := &s.slots[(uint64(base/pageBytes)+uint64(f.id)*31)%pageSlots]
-	if p.f != f || p.at != base {
-		if p.data == nil {
-			p.data = make([]byte, pageBytes)
-		}
-		p.f = nil
-		n, err := f.f.ReadAt(p.data, base)
-		if err != nil && err != io.EOF {
-			return nil, fmt.Errorf("read a table at %d: %w", base, err)
-		}
-		p.f, p.at, p.n = f, base, n
-		if s.tables += int64(n); s.tables > maxTables {
-			return nil, errEndless
-		}
+	p, err := s.page(f, base)
+	if err != nil {
+		return nil, err
 	}
 	b := p.data[off-base : p.n]
 	if len(b) < entry {
 		return nil, fmt.Errorf("a table ends at %d, past the end of the file", off)
 	}
 	return b[:len(b)/entry*entry], nil
+}
+
+// page returns the page of a file that begins at base, from the cache or into it.
+func (s *store) page(f *file, base int64) (*page, error) {
+	set := &s.sets[(uint64(base/pageBytes)+uint64(f.id)*31)%pageSets]
+	if p := &set.ways[set.newest]; p.f == f && p.at == base {
+		return p, nil
+	}
+	s.now++
+	oldest := 0
+	for i := range set.ways {
+		p := &set.ways[i]
+		if p.f == f && p.at == base {
+			p.used, set.newest = s.now, i
+			return p, nil
+		}
+		if p.used < set.ways[oldest].used {
+			oldest = i
+		}
+	}
+	p := &set.ways[oldest]
+	if p.data == nil {
+		p.data = make([]byte, pageBytes)
+	}
+	p.f = nil
+	n, err := f.f.ReadAt(p.data, base)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("read a table at %d: %w", base, err)
+	}
+	*p = page{f: f, at: base, n: n, data: p.data, used: s.now}
+	set.newest = oldest
+	if s.tables += int64(n); s.tables > maxTables {
+		return nil, errEndless
+	}
+	return p, nil
 }
 
 // step counts a look-up and the entries it looked at.

@@ -131,7 +131,7 @@ func (m *vdi) at(off int64) (Run, error) {
 		r.Host = m.data + int64(first)*(m.block+m.extra) + m.extra + within
 		if m.claim(off-within, first); m.extra != 0 {
 			r.Length = m.block - within
-			return r, nil
+			return r, m.s.step(1)
 		}
 	}
 	i := int64(1)

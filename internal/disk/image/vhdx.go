@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -198,21 +199,26 @@ func vhdxParent(f *file, b []byte) (written, path string, err error) {
 	if len(b) < 20 {
 		return "", "", errors.New("it has a parent, and the item that names it is missing")
 	}
+	keys := []string{"relative_path", "absolute_win32_path", "volume_path"}
 	values := map[string]string{}
 	for i := range int(le.Uint16(b[18:])) {
 		at := 20 + 12*i
 		if at+12 > len(b) {
 			break
 		}
-		part := func(off uint32, n uint16) string {
-			if int64(off)+int64(n) > int64(len(b)) {
+		part := func(off uint32, n uint16, most int) string {
+			if int64(off)+int64(n) > int64(len(b)) || int(n) > most {
 				return ""
 			}
 			return wide(b[off:int(off)+int(n)], le)
 		}
-		values[part(le.Uint32(b[at:]), le.Uint16(b[at+8:]))] = part(le.Uint32(b[at+4:]), le.Uint16(b[at+10:]))
+		// Texts may share their bytes, so that a small item can stand for thousands of long ones: only what is asked for is
+		// kept. A path of Windows has 32,767 letters at most.
+		if key := part(le.Uint32(b[at:]), le.Uint16(b[at+8:]), 64); slices.Contains(keys, key) {
+			values[key] = part(le.Uint32(b[at+4:]), le.Uint16(b[at+10:]), 1<<16-1)
+		}
 	}
-	for _, key := range []string{"relative_path", "absolute_win32_path", "volume_path"} {
+	for _, key := range keys {
 		p := strings.ReplaceAll(values[key], `\`, "/")
 		if p == "" {
 			continue

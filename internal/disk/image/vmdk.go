@@ -107,7 +107,8 @@ func parseVMDK(s *store, f *file) (*layer, parent, error) {
 			m.extents = append(m.extents, x)
 		}
 	}
-	l.info.Variant, l.info.Version, l.info.CHS, l.info.UUID = d.kind, d.version, d.geometry(), d.cid
+	// Copies of bounded length: what is cut out of the descriptor would keep all of it.
+	l.info.Variant, l.info.Version, l.info.CHS, l.info.UUID = name([]byte(d.kind)), name([]byte(d.version)), d.geometry(), name([]byte(d.cid))
 	if l.info.Variant == "" {
 		l.info.Variant = "extent" // one file of several, without its descriptor
 	}
@@ -117,8 +118,8 @@ func parseVMDK(s *store, f *file) (*layer, parent, error) {
 	l.info.Encrypted = d.encrypted
 	var next parent
 	if d.parent != "" {
-		l.info.Parent = d.parent
-		next = parent{path: relative(f.name, strings.ReplaceAll(d.parent, `\`, "/")), format: "vmdk"}
+		l.info.Parent = name([]byte(d.parent))
+		next = parent{path: relative(f.name, strings.ReplaceAll(l.info.Parent, `\`, "/")), format: "vmdk"}
 	}
 	return l, next, nil
 }

@@ -12,31 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tare/internal/disk/disktest"
 )
-
-func need(t testing.TB, programs ...string) {
-	t.Helper()
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			if os.Getenv("TARE_REQUIRE") != "" {
-				t.Fatalf("%s is not installed, and TARE_REQUIRE is set", p)
-			}
-			t.Skipf("%s is not installed", p)
-		}
-	}
-}
-
-func run(t testing.TB, argv ...string) string {
-	t.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out, said.String())
-	}
-	return string(out)
-}
 
 func read(t testing.TB, path string) Table {
 	t.Helper()
@@ -56,13 +34,13 @@ func read(t testing.TB, path string) Table {
 	return table
 }
 
-func number(t testing.TB, out, pattern string) int64 {
+func number(t testing.TB, out []byte, pattern string) int64 {
 	t.Helper()
-	m := regexp.MustCompile(pattern).FindStringSubmatch(out)
+	m := regexp.MustCompile(pattern).FindSubmatch(out)
 	if m == nil {
 		t.Fatalf("no %s in:\n%s", pattern, out)
 	}
-	n, err := strconv.ParseInt(m[1], 10, 64)
+	n, err := strconv.ParseInt(string(m[1]), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +59,16 @@ func TestFileSystems(t *testing.T) {
 		{name: "ext3", size: "64M", label: "tare", block: 1024, make: []string{"mkfs.ext3", "-q", "-F", "-b", "1024", "-L", "tare"}, used: extUsed},
 		{name: "ext2", size: "64M", label: "tare", block: 1024, make: []string{"mkfs.ext2", "-q", "-F", "-b", "1024", "-L", "tare"}, used: extUsed},
 		{name: "xfs", size: "400M", label: "tare", block: 4096, make: []string{"mkfs.xfs", "-q", "-L", "tare"}, used: func(t *testing.T, path string) int64 {
-			need(t, "xfs_db")
-			out := run(t, "xfs_db", "-r", "-c", "sb 0", "-c", "print dblocks fdblocks blocksize", path)
+			disktest.Need(t, "xfs_db")
+			out := disktest.Run(t, "", "xfs_db", "-r", "-c", "sb 0", "-c", "print dblocks fdblocks blocksize", path)
 			return (number(t, out, `(?m)^dblocks = (\d+)`) - number(t, out, `(?m)^fdblocks = (\d+)`)) * number(t, out, `(?m)^blocksize = (\d+)`)
 		}},
 		{name: "btrfs", size: "256M", label: "tare", block: 4096, make: []string{"mkfs.btrfs", "-q", "-L", "tare"}, used: func(t *testing.T, path string) int64 {
-			return number(t, run(t, "btrfs", "inspect-internal", "dump-super", path), `(?m)^bytes_used\s+(\d+)`)
+			return number(t, disktest.Run(t, "", "btrfs", "inspect-internal", "dump-super", path), `(?m)^bytes_used\s+(\d+)`)
 		}},
 		{name: "ntfs", size: "64M", block: 4096, make: []string{"mkntfs", "-q", "-F", "-f", "-L", "tare"}, used: func(t *testing.T, path string) int64 {
-			need(t, "ntfsinfo")
-			out := run(t, "ntfsinfo", "-m", path)
+			disktest.Need(t, "ntfsinfo")
+			out := disktest.Run(t, "", "ntfsinfo", "-m", path)
 			size := number(t, out, `Cluster Size: (\d+)`)
 			return (number(t, out, `Volume Size in Clusters: (\d+)`) - number(t, out, `Free Clusters: (\d+)`)) * size
 		}},
@@ -99,10 +77,10 @@ func TestFileSystems(t *testing.T) {
 		{name: "fat32", size: "128M", label: "TARE", block: 1024, make: []string{"mkfs.vfat", "-F", "32", "-s", "2", "-n", "TARE"}, used: fatUsed},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			need(t, k.make[0], "truncate")
+			disktest.Need(t, k.make[0], "truncate")
 			path := filepath.Join(t.TempDir(), "fs")
-			run(t, "truncate", "-s", k.size, path)
-			run(t, append(k.make, path)...)
+			disktest.Run(t, "", "truncate", "-s", k.size, path)
+			disktest.Run(t, "", append(k.make, path)...)
 			table := read(t, path)
 			if table.Scheme != "none" || len(table.Partitions) != 1 || table.Partitions[0].FS == nil {
 				t.Fatalf("the disk is %+v", table)
@@ -119,19 +97,14 @@ func TestFileSystems(t *testing.T) {
 }
 
 func extUsed(t *testing.T, path string) int64 {
-	out := run(t, "dumpe2fs", "-h", path)
+	out := disktest.Run(t, "", "dumpe2fs", "-h", path)
 	return (number(t, out, `Block count:\s+(\d+)`) - number(t, out, `Free blocks:\s+(\d+)`)) * number(t, out, `Block size:\s+(\d+)`)
 }
 
 // fatUsed is all but the free clusters, as fsck counts them.
 func fatUsed(t *testing.T, path string) int64 {
-	out := run(t, "fsck.vfat", "-n", "-v", path)
-	m := regexp.MustCompile(`(\d+)/(\d+) clusters`).FindStringSubmatch(out)
-	if m == nil {
-		t.Fatalf("fsck.vfat does not tell the clusters:\n%s", out)
-	}
-	used, _ := strconv.ParseInt(m[1], 10, 64)
-	all, _ := strconv.ParseInt(m[2], 10, 64)
+	out := disktest.Run(t, "", "fsck.vfat", "-n", "-v", path)
+	used, all := number(t, out, `(\d+)/\d+ clusters`), number(t, out, `\d+/(\d+) clusters`)
 	cluster := number(t, out, `(\d+) bytes per cluster`)
 	info, err := os.Stat(path)
 	if err != nil {
@@ -204,7 +177,7 @@ func gptDisk(sector int64) []byte {
 
 // TestTables compares what is read with what util-linux reads from the same bytes.
 func TestTables(t *testing.T) {
-	need(t, "partx")
+	disktest.Need(t, "partx")
 	for name, disk := range map[string][]byte{"mbr": mbrDisk(), "gpt": gptDisk(512)} {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, disk, 0o644); err != nil {
@@ -214,7 +187,7 @@ func TestTables(t *testing.T) {
 		for _, p := range table.Partitions {
 			want += fmt.Sprintf("%d %d %d %s\n", p.Number, p.Start/512, p.Length/512, p.Type)
 		}
-		got := run(t, "partx", "--noheadings", "--raw", "-o", "NR,START,SECTORS,TYPE", path)
+		got := string(disktest.Run(t, "", "partx", "--noheadings", "--raw", "-o", "NR,START,SECTORS,TYPE", path))
 		// partx also lists the extended partition, which holds nothing itself.
 		got = regexp.MustCompile(`(?m)^\d+ \d+ \d+ 0x5\n`).ReplaceAllString(got, "")
 		got = regexp.MustCompile(`0x(\d)\n`).ReplaceAllString(got, "0x0$1\n")
