@@ -20,10 +20,11 @@ import (
 //	guest_blocks_per_write           blocks of the host that a 4 KiB write touches, 1 to 2
 //	format_pieces, host_extents      in how many pieces the data lie in the file; the file on the host's disk
 //	disk_pieces                      both together
+//	zero_share                       part of the stored data that is zero, 0 to 1, by samples: what compacting can give back
 //	device, device.direct            of a block device
 //	aged.seed, aged.piece_bytes      order and unit of its first writes
 //	aged.host_piece_bytes            pieces that it was laid out in on the host; aged.host_pieces says why it was not
-//	compacted_by                     what compacted it
+//	compacted_by, compacted_note     what compacted it; why not the format's own tool
 func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	facts := map[string]string{"format": i.Format, "state": i.State, "preallocation": i.Preallocation}
 	for k, v := range i.facts {
@@ -61,6 +62,9 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	number("format_pieces", r.Pieces.Format)
 	number("host_extents", r.Pieces.Host)
 	number("disk_pieces", r.Pieces.Product)
+	if z := r.Space.Zeros; z.How != "none" {
+		facts["zero_share"] = strconv.FormatFloat(z.Share, 'f', 2, 64)
+	}
 	i.picture = picture(i, r)
 	facts["guest_blocks_per_write"] = strconv.FormatFloat(r.Align.Touches, 'g', 4, 64)
 	if i.loop != nil {

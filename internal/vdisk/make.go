@@ -137,24 +137,6 @@ func (i *Image) inFile(ctx context.Context, r *Request) error {
 	return errors.Join(err, os.Remove(base))
 }
 
-// ageAndCompact mends an aged image by writing it anew, which is the only way that qemu-img has.
-func (i *Image) ageAndCompact(ctx context.Context, base string) error {
-	old := *i
-	// Its own directory, because the descriptor of a flat image names the file beside it.
-	old.dir = filepath.Join(i.dir, "aged")
-	if err := os.Mkdir(old.dir, 0o700); err != nil {
-		return err
-	}
-	old.Path = filepath.Join(old.dir, filepath.Base(i.Path))
-	err := old.age(ctx, base, old.Path)
-	i.Made = old.Made
-	if err == nil {
-		err = i.convert(ctx, old.Path, i.Driver, i.Path)
-	}
-	i.facts["compacted_by"] = "qemu-img convert"
-	return errors.Join(err, os.RemoveAll(old.dir))
-}
-
 // convert has qemu-img make a new image of another one. Runs of zeros take no room in it.
 func (i *Image) convert(ctx context.Context, from, format, to string) error {
 	return i.run(ctx, slices.Concat([]string{"qemu-img", "convert", "-q", "-f", format, "-O", i.Driver}, i.withOptions(), []string{from, to})...)

@@ -2,37 +2,32 @@ package vdisk
 
 import (
 	"bytes"
+	"cmp"
+	"compress/flate"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"tare/internal/disk/disktest"
 	"tare/internal/disk/image"
 	"tare/internal/proc"
 )
 
-// lacking skips the test for something that this machine has not, or fails it where all must be there.
-func lacking(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("TARE_REQUIRE") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
 func need(t *testing.T, programs ...string) {
 	t.Helper()
-	for _, p := range append(programs, "qemu-img", "qemu-io", "mke2fs", "e2fsck") {
-		if _, err := proc.LookPath(p); err != nil {
-			lacking(t, "%s is not installed", p)
-		}
-	}
+	disktest.Need(t, append(programs, "qemu-img", "qemu-io", "mke2fs", "e2fsck")...)
 }
 
 const testSize = 48 << 20
@@ -59,7 +54,7 @@ func facts(t *testing.T, pairs ...string) (*Image, map[string]string) {
 	dir := filepath.Join(t.TempDir(), "it's, 100%")
 	i, err := Make(t.Context(), Request{Shape: s, Dir: dir, Name: "disk", Size: testSize, Format: ext4(t)})
 	if errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), "/dev/loop") {
-		lacking(t, "no loop devices: %v", err)
+		disktest.Lacking(t, "no loop devices: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -87,32 +82,31 @@ func facts(t *testing.T, pairs ...string) (*Image, map[string]string) {
 	return i, f
 }
 
-// sound takes the disk out of its image by this package's reader, not by the program that made it, and has e2fsck look.
-func sound(t *testing.T, i *Image) (err error) {
+// extract takes the disk out of its image by this package's reader, not by the program that made it.
+func extract(i *Image, to string) (err error) {
 	c, err := image.Open(i.Path)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	out, err := os.Create(filepath.Join(t.TempDir(), "out.raw"))
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	buf := make([]byte, 1<<20)
-	for off := int64(0); off < c.Size(); off += int64(len(buf)) {
-		n, err := c.ReadAt(buf[:min(int64(len(buf)), c.Size()-off)], off)
-		if err != nil {
-			return err
-		}
-		if _, err := out.WriteAt(buf[:n], off); err != nil {
-			return err
-		}
-	}
 	if c.Size() != testSize {
 		return fmt.Errorf("the disk has %d bytes", c.Size())
 	}
-	said, err := proc.Run(t.Context(), nil, "e2fsck", "-f", "-n", out.Name())
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.NewSectionReader(c, 0, c.Size()))
+	return errors.Join(err, out.Close())
+}
+
+// sound has e2fsck look at what is on the disk.
+func sound(t *testing.T, i *Image) error {
+	raw := filepath.Join(t.TempDir(), "out.raw")
+	if err := extract(i, raw); err != nil {
+		return err
+	}
+	said, err := proc.Run(t.Context(), nil, "e2fsck", "-f", "-n", raw)
 	if err == nil && !strings.Contains(string(said), "12/") { // the root, lost+found and the file
 		err = fmt.Errorf("e2fsck said %q", said)
 	}
@@ -183,7 +177,7 @@ func TestAgeScattersAndCompactingMends(t *testing.T) {
 	for _, form := range [][]string{{"raw", ""}, {"vdi", "static"}, {"vmdk", "monolithicFlat"}, {"vhd", "fixed"}} {
 		_, f := facts(t, SettingFormat, form[0], SettingSubformat, form[1], SettingState, Aged)
 		if f["aged.host_piece_bytes"] == "" {
-			lacking(t, "the temporary folder: %s", f["aged.host_pieces"])
+			disktest.Lacking(t, "the temporary folder: %s", f["aged.host_pieces"])
 		}
 		if n := number(t, f, "host_extents"); n < testSize/hostPiece || number(t, f, "format_pieces") != 1 {
 			t.Errorf("%v aged: %v", form, f)
@@ -213,7 +207,7 @@ func TestLoopDeviceIsOneAndEnds(t *testing.T) {
 	for _, direct := range []bool{true, false} {
 		i, err := Make(t.Context(), Request{Shape: s, Dir: filepath.Join(t.TempDir(), "d"), Name: "disk", Size: testSize, Direct: direct, Format: ext4(t)})
 		if err != nil {
-			lacking(t, "%v", err)
+			disktest.Lacking(t, "%v", err)
 		}
 		f, err := i.Describe(t.Context())
 		if err != nil || f["device"] != i.Path || f["device.direct"] != strconv.FormatBool(direct) || i.Protocol() != "host_device" {
@@ -289,5 +283,157 @@ func TestAnotherImageThanAskedForIsNotDescribed(t *testing.T) {
 	}
 	if f, err := i.Describe(t.Context()); err == nil {
 		t.Errorf("an image that was cut off is described: %v", f)
+	}
+}
+
+// TestFreeSpaceIsZero: compacting gives back nothing but zeros, so an aged image must hold zeros where its file system is
+// free, as zerofree leaves it. dumpe2fs says where that is.
+func TestFreeSpaceIsZero(t *testing.T) {
+	need(t, "dumpe2fs")
+	i, f := facts(t, SettingFormat, "vdi", SettingState, Aged)
+	if share, err := strconv.ParseFloat(f["zero_share"], 64); err != nil || share < 0.5 {
+		t.Errorf("of an aged disk that is nearly empty %q is zero", f["zero_share"])
+	}
+	raw := filepath.Join(t.TempDir(), "out.raw")
+	if err := extract(i, raw); err != nil {
+		t.Fatal(err)
+	}
+	out := disktest.Run(t, "", "dumpe2fs", raw)
+	m := regexp.MustCompile(`(?m)^Block size: +(\d+)$`).FindSubmatch(out)
+	if m == nil {
+		t.Fatalf("dumpe2fs does not tell the size of blocks:\n%s", out)
+	}
+	block, _ := strconv.Atoi(string(m[1]))
+	disk, err := os.ReadFile(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := 0
+	for _, line := range regexp.MustCompile(`(?m)^  Free blocks: (.+)$`).FindAllSubmatch(out, -1) {
+		for span := range strings.SplitSeq(string(line[1]), ", ") {
+			from, to, _ := strings.Cut(span, "-")
+			first, err := strconv.Atoi(from)
+			if err != nil {
+				t.Fatalf("dumpe2fs says of free blocks %q", line[1])
+			}
+			last, err := strconv.Atoi(cmp.Or(to, from))
+			if err != nil {
+				t.Fatalf("dumpe2fs says of free blocks %q", line[1])
+			}
+			free += (last + 1 - first) * block
+			if dirty := bytes.TrimLeft(disk[first*block:(last+1)*block], "\x00"); len(dirty) > 0 {
+				t.Fatalf("the free blocks %s hold %d bytes that are not zero", span, len(dirty))
+			}
+		}
+	}
+	if free < testSize/2 {
+		t.Errorf("%d bytes are free of %d", free, testSize)
+	}
+}
+
+// TestFilledDisksHoldTheFile: the same bytes are in each kind of image, whatever becomes of the image.
+func TestFilledDisksHoldTheFile(t *testing.T) {
+	need(t, "debugfs")
+	const size = 4 << 20
+	for _, c := range [][]string{
+		{SettingFormat, "raw"},
+		{SettingFormat, "vmdk", SettingSubformat, "streamOptimized", SettingFillData, FillHalf},
+		{SettingFormat, "vdi", SettingState, Aged},
+	} {
+		s, err := Parse(settings(append(c, SettingFill, "4MiB")...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree := filepath.Join(t.TempDir(), "tree")
+		told, err := s.Fill(t.Context(), tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := Make(t.Context(), Request{Shape: s, Dir: filepath.Join(t.TempDir(), "d"), Name: "disk", Size: testSize, Format: func(ctx context.Context, path string) error {
+			_, err := proc.Run(ctx, nil, "mke2fs", "-q", "-F", "-t", "ext4", "-E", "nodiscard", "-d", tree, path)
+			return err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { i.Close() })
+		dir := t.TempDir()
+		if err := extract(i, filepath.Join(dir, "out.raw")); err != nil {
+			t.Fatal(err)
+		}
+		disktest.Run(t, dir, "debugfs", "-R", "dump /"+FillName+" found", "out.raw")
+		b, err := os.ReadFile(filepath.Join(dir, "found"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(b); len(b) != size || told["fill_bytes"] != strconv.Itoa(size) || told["fill_sha256"] != hex.EncodeToString(sum[:]) {
+			t.Errorf("%v: %d bytes with the sum %x are on the disk, told were %v", c, len(b), sum, told)
+		}
+		var packed bytes.Buffer
+		w, err := flate.NewWriter(&packed, flate.BestSpeed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]float64{FillRandom: 1, FillHalf: 0.5}[s.FillData]
+		if got := float64(packed.Len()) / size; math.Abs(got-want) > 0.05 {
+			t.Errorf("%s compresses to %.2f, want %.2f", s.FillData, got, want)
+		}
+	}
+}
+
+// TestVirtualBoxIsAskedAsItsManualSays holds the command lines only: a script stands in for VBoxManage, which compacts
+// nothing. VirtualBox itself was never run here.
+func TestVirtualBoxIsAskedAsItsManualSays(t *testing.T) {
+	need(t)
+	for _, fails := range []bool{false, true} {
+		bin, said := t.TempDir(), filepath.Join(t.TempDir(), "said")
+		script := fmt.Sprintf("#!/bin/sh\nprintf '%%s|' \"$@\" >>'%s'\necho >>'%s'\n", said, said)
+		if fails {
+			script += "echo 'VBoxManage: error: VERR_ACCESS_DENIED' >&2\nexit 1\n"
+		}
+		if err := os.WriteFile(filepath.Join(bin, vboxManage), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		i, f := facts(t, SettingFormat, "vdi", SettingState, Compacted)
+		b, err := os.ReadFile(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		aged := filepath.Join(filepath.Dir(i.Path), "aged", "disk.vdi")
+		want := "modifymedium|disk|" + aged + "|--compact|\n"
+		if !fails {
+			want += "closemedium|disk|" + aged + "|\n"
+		}
+		if string(b) != want {
+			t.Errorf("VBoxManage was asked %q, want %q", b, want)
+		}
+		switch {
+		case !fails && (f["compacted_by"] != "VBoxManage modifymedium --compact" || f["compacted_note"] != ""):
+			t.Errorf("after VBoxManage: %v", f)
+		case fails && (f["compacted_by"] != "qemu-img convert" || !strings.Contains(f["compacted_note"], "VERR_ACCESS_DENIED")):
+			t.Errorf("after VBoxManage has failed: %v", f)
+		}
+		if !slices.ContainsFunc(i.Made, func(argv []string) bool {
+			return slices.Equal(argv, []string{"VBoxManage", "modifymedium", "disk", aged, "--compact"})
+		}) {
+			t.Errorf("what made it does not name VBoxManage: %q", i.Made)
+		}
+		// Other formats, and images that cannot shrink, are not VirtualBox's to compact.
+		for _, other := range [][]string{{SettingFormat, "qcow2"}, {SettingFormat, "vdi", SettingSubformat, "static"}} {
+			if err := os.Remove(said); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			_, f := facts(t, append(other, SettingState, Compacted)...)
+			if _, err := os.Stat(said); !errors.Is(err, fs.ErrNotExist) || f["compacted_by"] != "qemu-img convert" || f["compacted_note"] != "" {
+				t.Errorf("%v: %v, %v", other, f, err)
+			}
+		}
 	}
 }

@@ -40,6 +40,8 @@ type Shape struct {
 	ClusterBytes  int64  // of qcow2; 0 for qemu-img's own
 	ExtendedL2    bool   // of qcow2: subclusters
 	Device        string // a block device in the place of a file, or LoopDevice; "" for a file
+	FillBytes     int64  // length of FillName on the disk; 0 for a disk without it
+	FillData      string // what is in it, FillRandom or FillHalf
 }
 
 // The settings of a shape, by name. States, Preallocations and Clusters are their values.
@@ -52,6 +54,8 @@ const (
 	SettingExtendedL2    = "extended_l2"
 	SettingDevice        = "device"
 	SettingDestroy       = "destroy"
+	SettingFill          = "fill"
+	SettingFillData      = "fill_data"
 )
 
 // States lists the states of an image.
@@ -105,6 +109,9 @@ func Parse(get func(name string) string) (Shape, error) {
 		return s, fmt.Errorf("state=%s is not one of %s", s.State, strings.Join(States(), ", "))
 	}
 	if err := s.checkDevice(get(SettingDestroy)); err != nil {
+		return s, err
+	}
+	if err := s.checkFill(get(SettingFill), get(SettingFillData)); err != nil {
 		return s, err
 	}
 	return s, s.consistent()

@@ -47,6 +47,11 @@ func TestShapesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
 		{"device=loop format=qcow2", "subformat=rawdisk"},
 		{"device=loop state=aged", "lies where it lies"},
 		{"device=loop preallocation=full", "has its room"},
+		{"fill=3KiB", "whole pieces of 4KiB"},
+		{"fill=5000", "whole pieces of 4KiB"},
+		{"fill=much", "such as 64MiB"},
+		{"fill=4MiB fill_data=zero", "random, half"},
+		{"fill_data=half", "give it a size too"},
 	} {
 		var pairs []string
 		for w := range strings.FieldsSeq(c.settings) {
@@ -78,12 +83,12 @@ func TestWhatIsNotSaidIsDecidedByTheFormat(t *testing.T) {
 // FuzzParse: whatever is written into a plan, a shape is one that can be made or an error that says something, and nothing
 // is overwritten that was not named twice.
 func FuzzParse(f *testing.F) {
-	f.Add("vdi", "static", "aged", "off", "", "off", "", "")
-	f.Add("raw", "", "fresh", "", "", "", "/dev/sda", "/dev/sda")
-	f.Add("qcow2", "", "", "metadata", "64KiB", "on", "", "")
-	f.Fuzz(func(t *testing.T, format, subformat, state, prealloc, cluster, extended, device, destroy string) {
+	f.Add("vdi", "static", "aged", "off", "", "off", "", "", "", "")
+	f.Add("raw", "", "fresh", "", "", "", "/dev/sda", "/dev/sda", "4MiB", "half")
+	f.Add("qcow2", "", "", "metadata", "64KiB", "on", "", "", "9EiB", "random")
+	f.Fuzz(func(t *testing.T, format, subformat, state, prealloc, cluster, extended, device, destroy, fill, data string) {
 		s, err := Parse(settings(SettingFormat, format, SettingSubformat, subformat, SettingState, state, SettingPreallocation, prealloc,
-			SettingCluster, cluster, SettingExtendedL2, extended, SettingDevice, device, SettingDestroy, destroy))
+			SettingCluster, cluster, SettingExtendedL2, extended, SettingDevice, device, SettingDestroy, destroy, SettingFill, fill, SettingFillData, data))
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("an error without words")
@@ -92,6 +97,9 @@ func FuzzParse(f *testing.F) {
 		}
 		if s.Device != "" && s.Device != LoopDevice && destroy != s.Device {
 			t.Errorf("%q would be overwritten, and destroy=%q", s.Device, destroy)
+		}
+		if s.Filled() != (fill != "") || s.FillBytes < 0 {
+			t.Errorf("fill=%q fills with %d bytes", fill, s.FillBytes)
 		}
 		if strings.ContainsAny(s.creation(), " \n") || s.Driver == "" {
 			t.Errorf("%+v gives qemu-img %q", s, s.creation())
