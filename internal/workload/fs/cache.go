@@ -135,7 +135,7 @@ var local = map[string]bool{"ext4": true, "overlay": true, "xfs": true, "btrfs":
 // drop brings the files to stable storage and asks the kernel to forget them.
 func (t *rw) drop() error {
 	for _, path := range t.files {
-		h, err := file.Open(path, file.Mode{Write: true})
+		h, err := file.Open(path, file.Mode{Write: t.given == ""}) // a file that is given may be on a medium that cannot be written
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (t *rw) drop() error {
 func (t *rw) warmUp(ctx context.Context) error {
 	p := file.Aligned(max(t.bs, 1<<20))
 	for _, path := range t.files {
-		if err := warmOne(ctx, path, t.size(), p); err != nil {
+		if err := warmOne(ctx, path, max(t.size(), t.length), p); err != nil {
 			return err
 		}
 	}

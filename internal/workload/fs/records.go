@@ -20,13 +20,13 @@ func seqWrite() workload.Kind {
 func seqRead() workload.Kind {
 	return recordKind("fs.seqread", "Reads a file from its beginning to its end, one record after the other. "+
 		"One operation is one pread of bs bytes (fio: rw=read ioengine=psync invalidate=0)."+common,
-		profile{}, "64KiB", cacheParams())
+		profile{}, "64KiB", append(cacheParams(), fileParam()))
 }
 
 func randRead() workload.Kind {
 	return recordKind("fs.randread", "Reads the records of a file in a random order that touches each exactly once per pass; the order is drawn from the seed and is the same in every target and pass. "+
 		"One operation is one pread of bs bytes (fio: rw=randread ioengine=psync invalidate=0)."+common,
-		profile{random: true}, "4KiB", cacheParams())
+		profile{random: true}, "4KiB", append(cacheParams(), fileParam()))
 }
 
 func randWrite() workload.Kind {
@@ -66,7 +66,7 @@ func syncParam() workload.Param {
 // recordKind makes the row of one of the record workloads, which differ by profile, default record size and parameters.
 func recordKind(name, doc string, p profile, bs string, extra []workload.Param) workload.Kind {
 	params := []workload.Param{
-		{Name: "size", Type: workload.Size, Default: "64MiB", Min: minRecord, Max: maxFile, Doc: "size of the file"},
+		{Name: "size", Type: workload.Size, Default: defaultSize, Min: minRecord, Max: maxFile, Doc: "size of the file"},
 		{Name: "bs", Type: workload.Size, Default: bs, Min: minRecord, Max: maxRecord, Doc: "record size: bytes per operation"},
 		{Name: "direct", Type: workload.Bool, Default: "no", Doc: "bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); a file system that cannot is reported, not worked around"},
 		{Name: "data", Type: workload.Choice, Default: file.Random, Choices: []string{file.Random, file.Zero}, Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin storage does not store"},
@@ -95,7 +95,7 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 		},
 		New:        func(params workload.Params) (workload.Trial, error) { return newRW(p, params) },
 		MaxWorkFor: workLimit,
-		Space:      func(params workload.Params) int64 { return space(params) + 1<<20 },
+		Space:      room,
 		HostCold:   HostCold,
 	}
 }

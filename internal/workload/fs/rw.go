@@ -50,6 +50,9 @@ type rw struct {
 	own     bool // each thread has a file of its own
 	cache   string
 	wait    time.Duration // attr_wait; 0 means from the mount
+	given   string        // a file that is there already, as file= names it; "" for those that tare makes
+	sized   bool          // size= is not at its default; else the given file decides
+	length  int64         // of the given file in bytes, the piece behind its last whole record included
 
 	files   []string
 	content *file.Content
@@ -63,11 +66,20 @@ func newRW(p profile, params workload.Params) (workload.Trial, error) {
 		settings: settings{profile: p, bs: int(params.Int("bs")), direct: params.Bool("direct"), fsync: params["fsync"], create: params.Bool("create"), timed: params.Bool("latency")},
 		data:     params["data"], engine: params["engine"], depth: int(params.Int("qd")), threads: int(params.Int("threads")), own: params["files"] == "own",
 		cache: params["cache"], wait: params.Duration("attr_wait"),
+		given: params["file"], sized: params["size"] != defaultSize,
 	}
 	if p.mixed {
 		t.random, t.percent = params["pattern"] == "random", uint64(params.Int("read_percent"))
 	}
 	t.records = params.Int("size") / int64(t.bs)
+	if t.given != "" {
+		if err := t.agreeGiven(params); err != nil {
+			return nil, err
+		}
+		if !t.sized { // only the file knows
+			t.records = max(t.records, int64(t.depth*t.threads))
+		}
+	}
 	if t.records == 0 {
 		return nil, fmt.Errorf("bs=%s is larger than size=%s: give records that fit into the file", params["bs"], params["size"])
 	}
@@ -103,10 +115,6 @@ func (t *rw) size() int64 { return t.records * int64(t.bs) }
 // Setup prepares or finds the files, opens them, draws the orders, and brings the cache into its state, in that order. It
 // is not timed.
 func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
-	t.content = file.NewContent(t.data, t.bs, b.Seed)
-	t.gen = uint64(time.Now().UnixNano())
-	_, on := file.Volume(b.Dir)
-	b.Note("fs", on)
 	b.Note("direct", strconv.FormatBool(t.direct))
 	if err := t.prepare(ctx, b); err != nil {
 		return err
@@ -128,8 +136,15 @@ func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
 	return t.assemble()
 }
 
-// prepare makes the files that are read or overwritten, unless an earlier trial of the cell left them.
+// prepare makes the files that are read or overwritten, unless an earlier trial of the cell left them or one is given.
 func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
+	if t.given != "" {
+		return t.find(b)
+	}
+	_, on := file.Volume(b.Dir)
+	b.Note("fs", on)
+	t.content = file.NewContent(t.data, t.bs, b.Seed)
+	t.gen = uint64(time.Now().UnixNano())
 	t.files = []string{filepath.Join(b.Dir, "records")}
 	if t.own {
 		for i := 1; i < t.threads; i++ {
@@ -369,7 +384,15 @@ func workLimit(p workload.Params) int64 {
 	return space(p) / p.Int("bs")
 }
 
-// space is the size of all files in bytes.
+// room is what a trial writes, in bytes.
+func room(p workload.Params) int64 {
+	if p["file"] != "" {
+		return 0
+	}
+	return space(p) + 1<<20
+}
+
+// space is the size of all files in bytes. That of a file which is given is known only where it is.
 func space(p workload.Params) int64 {
 	n := p.Int("size") / p.Int("bs") * p.Int("bs")
 	if p["files"] == "own" {

@@ -13,8 +13,12 @@ import (
 
 // Report verifies what was read or written and turns the time into figures.
 func (t *rw) Report(b *workload.Bench) error {
-	if err := t.verify(b); err != nil {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", t.files[0], err)}
+	verify, wrong := t.verify, "the storage did not give back what was written to it"
+	if t.given != "" {
+		verify, wrong = t.reread, "somebody writes to the file, or the storage does not keep it"
+	}
+	if err := verify(b); err != nil {
+		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify %s: %v; %s", t.files[0], err, wrong)}
 	}
 	b.Check("record_bytes", strconv.Itoa(t.bs))
 	if t.direct {
