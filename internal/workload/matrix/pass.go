@@ -221,10 +221,18 @@ func (w *row) settle() error {
 		return err
 	}
 	w.dirty = false
+	beside := make(chan error, 1)
+	go func() {
+		if w.settling == nil {
+			beside <- nil
+		} else {
+			beside <- w.settling()
+		}
+	}()
 	if err := errors.Join(h.Sync(), h.Close()); err != nil {
-		return file.Explain("flush", w.path, err)
+		return errors.Join(file.Explain("flush", w.path, err), <-beside)
 	}
-	return nil
+	return <-beside
 }
 
 // residue is the share of a file that may stay in the cache of a read that is called cold.
