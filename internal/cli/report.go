@@ -70,7 +70,7 @@ all.`,
 			if err != nil {
 				return err
 			}
-			if err := a.sayBeyond(beyond, format, out); err != nil {
+			if err := a.sayBeyond(beyond, f, out); err != nil {
 				return err
 			}
 			a.tell(outcomes)
@@ -138,13 +138,13 @@ type printOptions struct {
 	beyond *asked // nil where nobody asks
 }
 
-// sayBeyond says below a report what was asked for beyond the ratios. JSON and HTML have it inside; where another form is
-// not text for the reader, it goes to standard error.
-func (a *app) sayBeyond(x *asked, format, out string) error {
+// sayBeyond says below a report what was asked for beyond the ratios. Some forms have it inside; where another is not text
+// for the reader, it goes to standard error.
+func (a *app) sayBeyond(x *asked, f *report.Format, out string) error {
 	switch {
-	case format == "json" || format == "html":
+	case f.Paid:
 		return x.failed
-	case format == "text" && out == "":
+	case f.Name == "text" && out == "":
 		return x.say(a.out)
 	}
 	return x.say(a.err)

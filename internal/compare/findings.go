@@ -121,11 +121,36 @@ func emulatedFindings(_ *evaluation, r *Result) []Finding {
 			addWorkload(&f, r.Cells[i].Workload)
 		}
 	}
-	f.Text = fmt.Sprintf("the CPU of %s is emulated in software", strings.Join(f.Targets, ", "))
+	f.Text = fmt.Sprintf("the CPU of %s is emulated in software", strings.Join(withMounts(r, f.Targets), ", "))
 	if len(f.Workloads) > 0 {
 		f.Text += fmt.Sprintf(": what %s cost there is the price of emulation and says nothing of virtualisation", few(f.Workloads))
 	}
 	return []Finding{f}
+}
+
+// manyMounts is from how many mounts of one environment on their names are a number.
+const manyMounts = 4
+
+// withMounts shortens a list of targets: an environment in it stands for all of its mounts where they are many.
+func withMounts(r *Result, names []string) []string {
+	mounts := map[string]int{}
+	for i := range r.Targets {
+		if t := &r.Targets[i]; t.Of != "" && slices.Contains(names, t.Of) && slices.Contains(names, t.Name) {
+			mounts[t.Of]++
+		}
+	}
+	var out []string
+	for _, name := range names {
+		i := slices.IndexFunc(r.Targets, func(t Target) bool { return t.Name == name })
+		switch {
+		case i >= 0 && mounts[r.Targets[i].Of] >= manyMounts:
+		case mounts[name] >= manyMounts:
+			out = append(out, fmt.Sprintf("%s and its %d mounts", name, mounts[name]))
+		default:
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // biasedFindings tells where the host differs from itself.

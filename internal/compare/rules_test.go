@@ -311,3 +311,23 @@ func TestMisalignedMount(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// TestManyMounts holds that an environment stands for its mounts where they are many, and only then.
+func TestManyMounts(t *testing.T) {
+	r := &Result{Targets: []Target{{Name: "host"}, {Name: "vm"}, {Name: "lab"}, {Name: "lab:a", Of: "lab"}}}
+	names := []string{"vm", "lab", "lab:a"}
+	for _, m := range []string{"vm:a", "vm:b", "vm:c"} {
+		r.Targets = append(r.Targets, Target{Name: m, Of: "vm"})
+		names = append(names, m)
+	}
+	if got := strings.Join(withMounts(r, names), ", "); got != "vm, lab, lab:a, vm:a, vm:b, vm:c" {
+		t.Error(got)
+	}
+	r.Targets = append(r.Targets, Target{Name: "vm:d", Of: "vm"})
+	if got := strings.Join(withMounts(r, append(names, "vm:d")), ", "); got != "vm and its 4 mounts, lab, lab:a" {
+		t.Error(got)
+	}
+	if got := strings.Join(withMounts(r, []string{"vm:a", "vm:b", "vm:c", "vm:d"}), ", "); got != "vm:a, vm:b, vm:c, vm:d" {
+		t.Error(got)
+	}
+}

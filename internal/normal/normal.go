@@ -76,6 +76,16 @@ type Term struct {
 	Source    string  `json:"source,omitempty"` // of a clock: "measured" or "nominal"
 }
 
+// Product is what the ratio was multiplied by, written out: "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)". It is "" for a
+// line that was refused.
+func (l *Line) Product() string {
+	if len(l.Terms) == 0 {
+		return ""
+	}
+	f := factor{terms: l.Terms}
+	return f.text()
+}
+
 // Apply restates every deciding cell of r, whose plan is p. The error says what is missing or does not fit, when no cell
 // can be restated.
 func Apply(r *compare.Result, p *plan.Plan, s Spec) (*Table, error) {

@@ -31,6 +31,15 @@ func (t *Table) WriteText(w io.Writer, clean func(string) string) error {
 	return err
 }
 
+// Words say what a cost is restated per, "core-GHz", and what stands between a restated figure and the baseline's name,
+// "with the cores and clock of". Both are the name itself for one that is not known.
+func (p Per) Words() (each, like string) {
+	if perWords[p] == "" {
+		return string(p), string(p) + " of"
+	}
+	return perWords[p], likeWords[p]
+}
+
 var perWords = map[Per]string{CoreGHz: "core-GHz", Core: "core", GHz: "GHz", WattHour: "watt-hour", Price: "price of an hour"}
 
 // likeWords stand between a restated figure and the baseline's name.

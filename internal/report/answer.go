@@ -55,6 +55,7 @@ func (m *Model) answer(family string, col int, s *compare.Summary) string {
 	if s.Cells > 1 {
 		over = fmt.Sprintf(" in the mean of %d workloads", s.Cells)
 	}
+	far := m.apart(family, col, s.Ratio)
 	scope := clean(m.Run.Scope)
 	if c := m.only(family, col); c != nil && s.Cells == 1 {
 		switch c.Verdict {
@@ -66,13 +67,57 @@ func (m *Model) answer(family string, col int, s *compare.Summary) string {
 		}
 	}
 	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {
-		return fmt.Sprintf("%s costs the same as %s within %s%s, %s, %s", target, baseline, percentText(margin), over, figure, scope)
+		return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s, %s", target, baseline, percentText(margin), over, figure, far, scope)
 	}
 	if s.High == 0 || s.Low <= 1 && s.High >= 1 {
-		return fmt.Sprintf("%s costs %s against %s%s, %s; that may be no difference at all", target, figure, baseline, over, scope)
+		return fmt.Sprintf("%s costs %s against %s%s%s, %s; that may be no difference at all", target, figure, baseline, over, far, scope)
 	}
-	return fmt.Sprintf("%s costs %s against %s%s, %s", target, figure, baseline, over, scope)
+	return fmt.Sprintf("%s costs %s against %s%s%s, %s", target, figure, baseline, over, far, scope)
 }
+
+// apart says which workloads stand out of the mean of a family: those of which a cost or a saving is sure, where they are
+// far from it. "" where none does, or where there is one workload only.
+func (m *Model) apart(family string, col int, mean float64) string {
+	var low, high *compare.Cell
+	kinds, cells := map[string]int{}, 0
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		c := r.Cells[col]
+		if !r.Primary || r.Family != family || c == nil {
+			continue
+		}
+		cells++
+		kinds[c.Kind]++
+		if c.Verdict != record.Different || !(c.Ratio.Center > 0) {
+			continue
+		}
+		if low == nil || c.Ratio.Center < low.Ratio.Center {
+			low = c
+		}
+		if high == nil || c.Ratio.Center > high.Ratio.Center {
+			high = c
+		}
+	}
+	if high == nil || cells < 2 {
+		return ""
+	}
+	name := func(c *compare.Cell) string {
+		if kinds[c.Kind] > 1 {
+			return clean(c.Workload)
+		}
+		return clean(c.Kind)
+	}
+	if high.Ratio.Center > farApart*low.Ratio.Center {
+		return fmt.Sprintf(", from %sx in %s to %sx in %s", ratioText(low.Ratio.Center), name(low), ratioText(high.Ratio.Center), name(high))
+	}
+	if r := high.Ratio.Center / mean; r > farApart || r < 1/farApart {
+		return fmt.Sprintf(", but %sx in %s", ratioText(high.Ratio.Center), name(high))
+	}
+	return ""
+}
+
+// farApart is by what factor costs of one family must differ to be told apart from their mean; the page has the same.
+const farApart = 1.15
 
 // only returns the one primary cell of a family in a column that has a ratio; nil when there are none or several.
 func (m *Model) only(family string, col int) *compare.Cell {

@@ -111,19 +111,19 @@ func pageModel() *Model {
 	}
 	m := NewModel(r)
 	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "tare-20261121-0731"
-	m.Normal, m.Worth = paidFor(r, kept.Plan)
+	m.Normal, m.Worth = paidFor(r, kept.Plan, "net.latency")
 	return m
 }
 
-// paidFor asks the real questions: what each costs for its price, with one whose price nobody knows, and what is saved.
-func paidFor(r *compare.Result, p *plan.Plan) (*normal.Table, *normal.Answers) {
+// paidFor asks the real questions: what each costs for its price, with one whose price nobody knows, and what is saved in each use.
+func paidFor(r *compare.Result, p *plan.Plan, use string) (*normal.Table, *normal.Answers) {
 	given := map[string]map[string]string{"host": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}, "vm": {normal.PricePerHour: "0.05", normal.Currency: "EUR"}}
 	table, err := normal.Apply(r, p, normal.Spec{Per: normal.Price, Given: given})
 	if err != nil {
 		panic(err)
 	}
 	asked := normal.WorthSpec{Price: normal.Money{Amount: 140, Currency: "EUR"}, UsesPerDay: 50000, Hourly: normal.Money{Amount: 60, Currency: "EUR"},
-		Workload: "net.latency", From: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
+		Workload: use, From: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 	found, err := normal.Ask(r, p, asked)
 	if err != nil {
 		panic(err)

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"tare/internal/compare"
+	"tare/internal/normal"
 	"tare/internal/record"
 )
 
@@ -19,12 +20,19 @@ import (
 func hostileModel(s string) *Model {
 	r := &compare.Result{Run: compare.Run{ID: s, Name: s, Baseline: s, Version: s, Scope: s, Alpha: 0.05},
 		Targets: []compare.Target{{Name: s, Baseline: true}, {Name: s + "x", Spec: s, Inside: record.Facts{OS: s, Kernel: s, CPU: s}}},
-		Cells: []compare.Cell{{Workload: s, Kind: s, Family: s, Metric: s, Unit: s, Target: s + "x", Baseline: s, Primary: true, BaselineCenter: 5, Center: 6,
+		Cells: []compare.Cell{{Workload: s, Kind: s, Family: s, Metric: s, Unit: s, Target: s + "x", Baseline: s, Primary: true, Writes: true, BaselineCenter: 5, Center: 6,
 			Ratio: record.Ratio{Center: 1.2, Low: 1.1, High: 1.3, Level: 0.95, Blocks: 10, Verdict: record.Different}, Warnings: []record.Warning{{Text: s}}}},
 		Families: []compare.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
 		Findings: []compare.Finding{{Text: s, Remedy: s}}}
 	m := NewModel(r)
 	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, Holds: true}}
+	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
+	m.Targets[1].Durability = m.Targets[0].Durability
+	m.Normal = &normal.Table{Per: normal.Per(s), Notes: []string{s}, Lines: []normal.Line{
+		{Workload: s, Target: s + "x", Baseline: s, Unit: s, Measured: normal.Span{Center: 1.2}, Factor: 2, Ratio: 2.4, Terms: []normal.Term{{What: s, Unit: s, Candidate: 2, Baseline: 1, Source: s}}, Told: s},
+		{Workload: s, Target: s + "y", Baseline: s, Refused: s}}}
+	m.Worth = &normal.Answers{Price: normal.Money{Amount: 1, Currency: s}, UsesPerDay: 1, Hourly: normal.Money{Amount: 1, Currency: s},
+		Answers: []normal.Worth{{Workload: s, Target: s + "x", Baseline: s, PerUse: normal.Span{Center: 1}}, {Target: s, Refused: s}}}
 	m.Trials = []record.Trial{
 		{Seq: 1, Session: 1, Block: 1, Workload: s, Target: s, Slot: s, Work: 1, Metrics: map[string]float64{s: 1}},
 		{Seq: 2, Session: 1, Block: 1, Workload: s, Target: s + "x", Error: &record.Failure{Kind: s, Message: s}},
@@ -52,7 +60,7 @@ func FuzzForms(f *testing.F) {
 				t.Fatalf("%d columns", len(r))
 			}
 			for i, v := range r {
-				if textual := slices.Contains([]string{"run", "workload", "target", "slot", "metric", "error", "error_kind"}, rawHeader[i]); textual && v != "" && strings.ContainsRune("=+-@＝＋－＠\t\r", []rune(v)[0]) {
+				if textual := slices.Contains([]string{"run", "workload", "target", "slot", "metric", "error", "error_kind", "flush"}, rawHeader[i]); textual && v != "" && strings.ContainsRune("=+-@＝＋－＠\t\r", []rune(v)[0]) {
 					t.Fatalf("%s would be a formula: %q", rawHeader[i], v)
 				}
 			}

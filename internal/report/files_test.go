@@ -153,6 +153,21 @@ func TestAnswers(t *testing.T) {
 	if len(got) != 6 || !strings.Contains(all, "File system: vm:9p costs 8.4") || !strings.Contains(all, "against host in the mean of 12 workloads, on this boot.") {
 		t.Errorf("%s", all)
 	}
+	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 15}
+	s.cost = func(label, target string) (float64, float64) {
+		switch {
+		case target == "box" && label == "fs.randread":
+			return 1.7, 0.01
+		case target == "box":
+			return 1, 0.003
+		}
+		return map[string]float64{"fs.randread": 0.5, "fs.seqwrite bs=4KiB": 2, "fs.seqwrite bs=64KiB": 8}[label], 0.01
+	}
+	for i, want := range []string{", from 0.50x in fs.randread to 8.0", ", but 1.7"} {
+		if text := NewModel(s.result()).Answers()[i].Text; !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
 	empty := NewModel(&compare.Result{Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
 	if a := empty.Answers(); len(a) != 1 || a[0].Text != "Nothing can be told of vm yet." {
 		t.Errorf("%+v", a)

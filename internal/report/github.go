@@ -19,6 +19,9 @@ func GitHub(w io.Writer, m *Model) error {
 	d.table(false)
 	head := d.out.Len()
 	d.fold("What to know before using the figures", func() { d.notes("") })
+	if err := d.paid(); err != nil {
+		return fmt.Errorf("write GitHub summary: %w", err)
+	}
 	d.folded()
 	d.closing()
 	out := d.out.Bytes()

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"tare/internal/compare"
 	"tare/internal/unit"
 )
 
-// Markdown writes GitHub's dialect: the answers, one table with its legend, what must be known to judge it, and folded
-// away the figures of every metric and what each target is. The table's source is aligned, so that it reads well as
+// Markdown writes GitHub's dialect: the answers, one table with its legend, what must be known to judge it, the costs
+// restated and what a saving is worth where that was asked for, and folded away the figures of every metric, what is known
+// of flushes and what each target is. The table's source is aligned, so that it reads well as
 // plain text too.
 func Markdown(w io.Writer, m *Model) error {
 	d := newMarkdown(m)
@@ -18,6 +21,9 @@ func Markdown(w io.Writer, m *Model) error {
 	d.answers()
 	d.table(false)
 	d.notes("###")
+	if err := d.paid(); err != nil {
+		return fmt.Errorf("write Markdown report: %w", err)
+	}
 	d.folded()
 	d.closing()
 	if _, err := w.Write(d.out.Bytes()); err != nil {
@@ -74,6 +80,10 @@ func (d *markdown) table(all bool) {
 	d.grid(grid, 1)
 	d.line("")
 	d.line("%s", strings.Join(d.legendItems(), " · "))
+	if text := d.flushSummary(); text != "" && !all {
+		d.line("")
+		d.line("%s.", markdownText(sentence(text)))
+	}
 }
 
 // markdownEntry writes an entry on one line: ▲ 9.80 [9.76, 9.84] e!
@@ -163,6 +173,9 @@ func (d *markdown) folded() {
 	}
 	if secondary {
 		d.fold("Every metric", func() { d.table(true) })
+	}
+	if slices.ContainsFunc(d.Targets, func(t compare.Target) bool { return t.Durability != nil }) {
+		d.fold("What is known of a flush", d.flushTable)
 	}
 	d.fold("The targets", d.targets)
 }

@@ -26,8 +26,8 @@ type Model struct {
 	Plan []byte
 	// Gates are the conditions that the caller was asked to fail on. The caller sets them.
 	Gates []Gate
-	// Normal and Worth are the costs restated and what a saving is worth, for the forms that show them: JSON and HTML. The
-	// caller sets them; nil where nobody asked.
+	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they show
+	// them. The caller sets them; nil where nobody asked.
 	Normal *normal.Table
 	Worth  *normal.Answers
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
@@ -108,16 +108,18 @@ type Format struct {
 	Suffix string
 	// Binary forms are not written to a terminal.
 	Binary bool
+	// Paid forms show Model.Normal and Model.Worth.
+	Paid bool
 }
 
 // Renderers lists the forms of report in the order they are listed to the user.
 func Renderers() []Format {
 	return []Format{
 		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
-		{Name: "html", Doc: "a page for a browser, complete in one file, with charts and raw trials", Render: HTML, Suffix: ".html"},
-		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json"},
-		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md"},
-		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true},
+		{Name: "html", Doc: "a page for a browser, complete in one file, with charts and raw trials", Render: HTML, Suffix: ".html", Paid: true},
+		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json", Paid: true},
+		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md", Paid: true},
+		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true, Paid: true},
 		{Name: "svg", Doc: "the headline chart: every ratio with its interval", Render: SVG, Suffix: ".svg"},
 		{Name: "png", Doc: "the same chart as a picture", Render: PNG, Suffix: ".png", Binary: true},
 		{Name: "csv", Doc: "the raw trials, tidy: a row for each metric of each trial", Render: CSV, Suffix: ".csv"},
@@ -125,7 +127,7 @@ func Renderers() []Format {
 		{Name: "benchstat", Doc: "the raw trials in Go's benchmark format, for benchstat -col target", Render: Benchstat, Suffix: ".bench"},
 		{Name: "iozone", Doc: "the matrices of fs.matrix as iozone -R prints them", Render: Iozone},
 		{Name: "junit", Doc: "cells and conditions as test cases, for a CI system", Render: JUnit, Suffix: ".xml"},
-		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub},
+		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub, Paid: true},
 	}
 }
 

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"tare/internal/compare"
@@ -133,7 +132,7 @@ func (t *terminal) commands() []note {
 	if t.Bundle == "" {
 		return nil
 	}
-	repeat := note{"repeat: ", "tare run " + shellWord(filepath.Join(t.Bundle, "plan.yaml"))}
+	repeat := note{"repeat: ", "tare rerun " + shellWord(t.Bundle)}
 	if !t.Run.Finished {
 		repeat = note{"go on: ", "tare run --resume " + shellWord(t.Bundle)}
 	}

@@ -42,13 +42,15 @@ type raw struct {
 	Steal        *float64  `parquet:"steal,optional,zstd"`
 	ErrorKind    *string   `parquet:"error_kind,optional,dict,zstd"`
 	Error        *string   `parquet:"error,optional,dict,zstd"`
+	// Flush is the durability class of the target, on figures that depend on what a flush does there.
+	Flush *string `parquet:"flush,optional,dict,zstd"`
 }
 
 // rawHeader names the columns of raw in order.
 var rawHeader = []string{
 	"run", "seq", "session", "block", "warmup", "discarded", "workload", "kind", "family", "target", "slot", "position",
 	"metric", "unit", "better", "primary", "value", "work", "start", "agent_ns", "controller_ns", "rtt_ns", "rtt_spread_ns",
-	"setup_ns", "gate_waited_ns", "gate_quiet", "load1", "steal", "error_kind", "error",
+	"setup_ns", "gate_waited_ns", "gate_quiet", "load1", "steal", "error_kind", "error", "flush",
 }
 
 // values are the fields of a row in the order of rawHeader: string, int64, float64, bool, time.Time, or nil.
@@ -56,7 +58,7 @@ func (r *raw) values() []any {
 	return []any{
 		r.Run, r.Seq, r.Session, r.Block, r.Warmup, known(r.Discarded), r.Workload, r.Kind, r.Family, r.Target, known(r.Slot), r.Position,
 		known(r.Metric), known(r.Unit), known(r.Better), known(r.Primary), known(r.Value), r.Work, r.Start, r.AgentNS, r.ControllerNS, r.RTTNS, r.RTTSpreadNS,
-		r.SetupNS, known(r.GateWaitedNS), known(r.GateQuiet), known(r.Load1), known(r.Steal), known(r.ErrorKind), known(r.Error),
+		r.SetupNS, known(r.GateWaitedNS), known(r.GateQuiet), known(r.Load1), known(r.Steal), known(r.ErrorKind), known(r.Error), known(r.Flush),
 	}
 }
 
@@ -92,6 +94,12 @@ func (m *Model) eachRaw(yield func(*raw) error) error {
 			rules[block{t.Workload, t.Session, t.Block}] = clean(t.Discarded)
 		}
 	}
+	writes, classes := writesOf(m.Cells), map[string]string{}
+	for i := range m.Targets {
+		if t := &m.Targets[i]; t.Durability != nil {
+			classes[t.Name] = flushClass(t.Durability)
+		}
+	}
 	run := clean(m.Run.ID)
 	for i := range m.Trials {
 		t := &m.Trials[i]
@@ -119,6 +127,9 @@ func (m *Model) eachRaw(yield func(*raw) error) error {
 		for _, name := range slices.Sorted(maps.Keys(t.Metrics)) {
 			r := base
 			r.Metric = orNil(name)
+			if writes[[2]string{t.Workload, name}] {
+				r.Flush = orNil(classes[t.Target])
+			}
 			if d, ok := metrics[metricKey{t.Workload, name}]; ok {
 				r.Unit, r.Better, r.Primary = orNil(d.unit), orNil(d.better), &d.primary
 			}

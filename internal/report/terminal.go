@@ -186,33 +186,11 @@ func (t *terminal) legendItems() []string {
 	return items
 }
 
-// flushes says on what each mark of a flush rests, the baseline's included; nothing where no figure has one.
+// flushes says on what the marks of flushes rest.
 func (t *terminal) flushes() {
-	if !t.usedMark[flushPassed] && !t.usedMark[flushIgnored] && !t.usedMark[flushMemory] && !t.usedMark[flushUnknown] {
-		return
+	if text := t.flushSummary(); text != "" {
+		t.para("", text)
 	}
-	type known struct {
-		mark    mark
-		verdict string
-	}
-	var order []known
-	of := map[known][]string{}
-	for i := range t.Targets {
-		d := t.Targets[i].Durability
-		if d == nil {
-			continue
-		}
-		k := known{flushMark(d), clean(d.Verdict)}
-		if of[k] == nil {
-			order = append(order, k)
-		}
-		of[k] = append(of[k], clean(t.Targets[i].Name))
-	}
-	var parts []string
-	for _, k := range order {
-		parts = append(parts, fmt.Sprintf("%s %s %s", strings.Join(of[k], ", "), markTexts[k.mark].mark, k.verdict))
-	}
-	t.para("", "writes are ranked among like flushes only: "+strings.Join(parts, "; "))
 }
 
 func (t *terminal) footer() {

@@ -32,6 +32,10 @@ func (b *workbook) summary() {
 	t := &terminal{Model: b.Model, pointed: map[[2]string]bool{}}
 	t.point()
 	t.rowsOf(false, false)
+	if text := t.flushSummary(); text != "" {
+		b.put(s, 1, row, sentence(text)+".", 0)
+		row++
+	}
 	for _, group := range [][]note{t.findings(), t.failures(), t.open()} {
 		for _, n := range group {
 			b.put(s, 1, row, n.prefix+n.text, 0)
@@ -168,9 +172,9 @@ func seriesColour(i int) string {
 func (b *workbook) allCells() {
 	s := b.sheet("Cells")
 	head := []any{"workload", "kind", "family", "metric", "primary", "target", "baseline", "verdict", "ratio", "low", "high", "level", "blocks", "blocks needed",
-		"p", "p Holm", "q", "margin", "null spread", "unit", "figure", "baseline figure", "emulated", "warnings"}
+		"p", "p Holm", "q", "margin", "null spread", "unit", "figure", "baseline figure", "emulated", "flush", "baseline flush", "warnings"}
 	b.row(s, 1, b.head, head...)
-	b.widths(s, 34, 16, 14, 20, 9, 16, 12, 15, 9, 9, 9, 8, 8, 8, 9, 9, 9, 9, 9, 12, 14, 14, 9, 60)
+	b.widths(s, 34, 16, 14, 20, 9, 16, 12, 15, 9, 9, 9, 8, 8, 8, 9, 9, 9, 9, 9, 12, 14, 14, 9, 24, 24, 60)
 	row := 2
 	for i := range b.Cells {
 		c := &b.Cells[i]
@@ -184,12 +188,16 @@ func (b *workbook) allCells() {
 		if c.Failure != nil {
 			texts = joinKnown("; ", c.Failure.Message, texts)
 		}
+		flush, baseFlush := "", ""
+		if c.Writes {
+			flush, baseFlush = b.flushOf(c.Target), b.flushOf(c.Baseline)
+		}
 		var p, holm, q any
 		if c.Level > 0 {
 			p, holm, q = c.P, c.PHolm, c.Q
 		}
 		b.row(s, row, 0, c.Workload, c.Kind, c.Family, c.Metric, c.Primary, c.Target, c.Baseline, string(c.Verdict), positive(c.Ratio.Center), positive(c.Low), positive(c.High),
-			positive(c.Level), c.Blocks, positive(float64(c.BlocksNeeded)), p, holm, q, positive(c.Margin), positive(c.NullSpread), c.Unit, positive(c.Center), positive(c.BaselineCenter), c.Emulated, texts)
+			positive(c.Level), c.Blocks, positive(float64(c.BlocksNeeded)), p, holm, q, positive(c.Margin), positive(c.NullSpread), c.Unit, positive(c.Center), positive(c.BaselineCenter), c.Emulated, flush, baseFlush, texts)
 		row++
 	}
 	b.freeze(s, 1, 1)

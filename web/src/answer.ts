@@ -1,39 +1,62 @@
 /** The answer in sentences, and the findings that stand against reading it too simply. */
-import { h, type Child } from "./dom";
+import { h, ticked } from "./dom";
 import { capital, interval, list, percent, plural, ratio } from "./format";
 import type { Cell, Finding, Summary, Target } from "./data";
 import type { Model } from "./state";
-import { ranked, signOf, signs, tried, type Sign } from "./verdict";
+import { marginText, ranked, signOf, signs, tried, type Sign } from "./verdict";
 
-/** A sentence without its scope; doubt is what follows the scope. */
-interface Sentence { target: string; sign: Sign; figure: string; range: string; rest: Child[]; doubt: string }
+/** A sentence in parts. What all of a family share (base, over, cpu) is said once where there are many. */
+interface Sentence {
+  target: string; sign: Sign; figure: string; range: string;
+  base: string; // " against host"
+  over: string; // " in the mean of 5 workloads"
+  cpu: string; // ", on an emulated CPU"
+  rest: string; // what the sign means in figures, and which workloads stand out of the mean
+  doubt: string; // after the scope
+}
+
+/** What stands out of a mean: the workloads of which a cost or a saving is sure, where they are far from it. */
+export function apart(cells: Cell[], mean: number): string {
+  if (cells.length < 2) return "";
+  const far = cells.filter((c) => c.verdict === "DIFFERENT" && c.ratio > 0).sort((a, b) => a.ratio - b.ratio);
+  const name = (c: Cell) => (cells.filter((x) => x.kind === c.kind).length > 1 ? c.workload : c.kind);
+  const [low, high] = [far[0], far[far.length - 1]];
+  if (!low || !high) return "";
+  if (high.ratio > 1.15 * low.ratio) return `, from ${ratio(low.ratio)}× in ${name(low)} to ${ratio(high.ratio)}× in ${name(high)}`;
+  return Math.abs(Math.log(high.ratio / mean)) > Math.log(1.15) ? `, but ${ratio(high.ratio)}× in ${name(high)}` : "";
+}
 
 /** What a family of workloads says of one candidate. */
 function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefined): Sentence {
   // A mount is compared with the environment it is in, where the plan says so.
   const base = cells[0]?.baseline ?? m.state.baseline;
-  if (target === base) return { target, sign: "absent", figure: "", range: "", rest: [" was measured alone, so there is nothing to compare it with"], doubt: "" };
+  const bare = { target, figure: "", range: "", base: "", over: "", cpu: "", doubt: "" };
+  if (target === base) return { ...bare, sign: "absent", rest: " was measured alone, so there is nothing to compare it with" };
   const left = cells.filter((c) => !ranked(c)).length;
   if (!sum || !(sum.ratio > 0) || !cells.some(ranked)) {
     const why = [...new Set(cells.map((c) => signs[signOf(c)].word))];
-    return { target, sign: signOf(cells[0]!), figure: "", range: "", rest: [`: nothing can be told (${list(why)})`], doubt: "" };
+    return { ...bare, sign: signOf(cells[0]!), rest: `: nothing can be told (${list(why)})` };
   }
   const margin = Math.max(...cells.map((c) => c.margin));
   const same = Math.max(...cells.map((c) => c.same_margin));
   const range = interval(sum.low, sum.high);
-  const over = cells.length > 1 ? ` in the mean of ${left ? `${cells.length - left} of ` : ""}${plural(cells.length, "workload")}` : "";
-  const emulated = m.target(target)?.emulated ? ", on an emulated CPU" : "";
-  const x = { target, figure: `${ratio(sum.ratio)}×`, range, rest: [` against ${base}`, over, emulated] as Child[], doubt: "" };
+  const x = {
+    target, figure: `${ratio(sum.ratio)}×`, range, base: ` against ${base}`, cpu: m.target(target)?.emulated ? ", on an emulated CPU" : "", doubt: "",
+    over: cells.length > 1 ? ` in the mean of ${left ? `${cells.length - left} of ` : ""}${plural(cells.length, "workload")}` : "", rest: apart(cells, sum.ratio),
+  };
   if (!range) return { ...x, sign: "unsure", doubt: "too few blocks to say how sure that is" };
   // The one cell of a family has a verdict; a mean has only its interval, held against the same margins.
   const one = cells.length === 1 ? signOf(cells[0]!) : undefined;
   const beyond = sum.low > 1 + margin || sum.high < 1 / (1 + margin);
   if (one === "more" || (one === undefined && sum.low > 1 + margin)) return { ...x, sign: "more" };
   if (one === "less" || (one === undefined && sum.high < 1 / (1 + margin))) return { ...x, sign: "less" };
-  if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: [` against ${base}`, over, `, the same within ${percent(same)}`, emulated] };
-  if (one === "measured") return { ...x, sign: "measured", doubt: `too near the margin of ${percent(margin)} to call it a difference` };
-  return { ...x, sign: "unsure", doubt: beyond ? "more blocks are needed before that is a verdict" : sum.low > 1 || sum.high < 1 ? `within the margin of ${percent(margin)} that the noise of this run asks for` : "that may be no difference at all" };
+  if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: `, the same within ${percent(same)}${x.rest}` };
+  if (one === "measured") return { ...x, sign: "measured", doubt: `known well, but too near the edge of ${marginText(cells)} to call it a difference or none` };
+  return { ...x, sign: "unsure", doubt: beyond ? "more blocks are needed before that is a verdict" : sum.low > 1 || sum.high < 1 ? `not beyond ${marginText(cells)}` : "that may be no difference at all" };
 }
+
+/** From so many sentences on, what they share is said once. */
+const many = 3;
 
 /** What could not be opened: said once, and of a mount only where its environment is not at fault. */
 function unopened(candidates: Target[]): HTMLElement | null {
@@ -61,15 +84,16 @@ export function answer(m: Model): HTMLElement {
     const inFamily = cells.filter((c) => c.family === family);
     const ran = candidates.filter((t) => !t.error && inFamily.some((c) => c.target === t.name && tried(c)));
     const idle = candidates.filter((t) => !t.error && !ran.includes(t)).map((t) => t.name);
-    const items = ran.map((t) => {
-      const of = inFamily.filter((c) => c.target === t.name);
-      const x = sentence(m, t.name, of, summaries.find((z) => z.family === family && z.target === t.name));
-      const verb = x.figure ? " costs " : "";
-      return h("li", { class: `said ${x.sign}` },
-        h("span", { class: "glyph", "aria-hidden": true }, signs[x.sign].glyph),
-        h("p", {}, h("b", {}, x.target), verb, x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)], x.rest, x.figure && h("span", { class: "scope" }, `, ${m.run.scope}`), x.doubt && `; ${x.doubt}`, "."));
-    });
-    return h("div", { class: "family" }, h("h3", {}, capital(family)), h("div", {}, h("ul", {}, items), idle.length > 0 && h("p", { class: "idle" }, `Not run in ${list(idle)}.`)));
+    const said = ran.map((t) => sentence(m, t.name, inFamily.filter((c) => c.target === t.name), summaries.find((z) => z.family === family && z.target === t.name)));
+    const told = said.filter((x) => x.figure);
+    const shared = (part: (x: Sentence) => string) => (told.length >= many && told.every((x) => part(x) === part(told[0]!)) ? part(told[0]!) : undefined);
+    const [base, over, cpu] = [shared((x) => x.base), shared((x) => x.over), shared((x) => x.cpu)];
+    const once = told.length >= many ? `${base ?? ""}${over ?? ""}${cpu ?? ""}, ${m.run.scope}`.replace(/^[ ,]+/, "") : "";
+    const items = said.map((x) => h("li", { class: `said ${x.sign}` },
+      h("span", { class: "glyph", "aria-hidden": true }, signs[x.sign].glyph),
+      h("p", {}, h("b", {}, x.target), x.figure && " costs ", x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)],
+        base === undefined && x.base, over === undefined && x.over, x.rest, cpu === undefined && x.cpu, x.figure && !once && h("span", { class: "scope" }, `, ${m.run.scope}`), x.doubt && `; ${x.doubt}`, ".")));
+    return h("div", { class: "family" }, h("h3", {}, capital(family)), h("div", {}, once && h("p", { class: "common" }, `${capital(once)}:`), h("ul", {}, items), idle.length > 0 && h("p", { class: "idle" }, `Not run in ${list(idle)}.`)));
   });
   const dead = unopened(candidates);
   if (dead) blocks.push(dead);
@@ -100,7 +124,7 @@ export function findings(m: Model): HTMLElement | null {
     const s = severities[f.severity] ?? severities.warning!;
     return h("li", { class: `finding ${Object.hasOwn(severities, f.severity) ? f.severity : "warning"}` },
       h("span", { class: "badge", title: s.word }, h("span", { "aria-hidden": true }, s.glyph), h("span", { class: "unseen" }, s.word)),
-      h("div", {}, h("p", {}, begin(f.text)), f.remedy && h("p", { class: "remedy" }, h("b", {}, "Remedy "), f.remedy)));
+      h("div", {}, h("p", {}, ticked(begin(f.text))), f.remedy && h("p", { class: "remedy" }, h("b", {}, "Remedy "), ticked(f.remedy))));
   };
   const most = 8;
   return h("section", { id: "findings", "aria-labelledby": "findings-title" },

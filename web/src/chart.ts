@@ -3,7 +3,7 @@
  * keys. A chart is drawn when it comes near the window, and again when its width changes.
  */
 import { append, h, replace, s, table, type Child, type Grid } from "./dom";
-import { savePNG, saveSVG } from "./save";
+import { savePNG, saveSVG, type Caption } from "./save";
 
 /** A value of a chart that can be pointed at, in the drawing's pixels. */
 export interface Spot { x: number; y: number; text: string }
@@ -11,17 +11,25 @@ export interface Drawing { svg: SVGSVGElement; spots: Spot[] }
 
 export interface ChartSpec {
   title: string;
+  /** What the chart is of, where the page says so around it; a saved file begins with it. */
+  subject?: string;
   note?: Child;
   /** Name of a saved file, without its ending. */
   file: string;
   /** What each colour or shape means; drawn above the chart. */
   key?: Child;
+  /** The same for a chart whose signs the page explains elsewhere; only in saved files. */
+  savedKey?: () => HTMLElement;
   draw: (width: number) => Drawing;
   table: () => Grid;
   /** About how high it will be, so that the page does not jump when it is drawn. */
   height?: number;
   className?: string;
 }
+
+/** Where the figures of this page come from, for saved charts. */
+let source = "";
+export function comesFrom(text: string): void { source = text; }
 
 interface Pending { figure: HTMLElement; draw: () => void }
 const pending = new Map<Element, Pending>();
@@ -67,9 +75,17 @@ export function chart(spec: ChartSpec): HTMLElement {
     pending.delete(figure);
     near?.unobserve(figure);
   };
-  const save = (how: (svg: SVGSVGElement, name: string) => void) => () => {
+  const caption = (): Caption => {
+    // Only what is in the page has styles to take along.
+    const extra = spec.savedKey?.();
+    if (extra) { extra.classList.add("unseen"); figure.append(extra); }
+    const key = [...figure.querySelectorAll(":scope > .key li, :scope > .unseen li")].map((li) => ({ icon: li.querySelector("svg"), text: li.textContent!.trim() }));
+    queueMicrotask(() => extra?.remove());
+    return { title: spec.subject ? `${spec.subject}: ${spec.title}` : spec.title, note: figure.querySelector(".chart-note")?.textContent ?? "", key, source };
+  };
+  const save = (how: (svg: SVGSVGElement, c: Caption, name: string) => void) => () => {
     draw();
-    if (last) how(last.svg, `tare-${spec.file}`);
+    if (last) how(last.svg, caption(), `tare-${spec.file}`);
   };
   const figure = h("figure", { class: `chart-frame ${spec.className ?? ""}`, "data-chart": spec.file },
     h("figcaption", {}, h("span", { class: "chart-title" }, spec.title), spec.note && h("span", { class: "chart-note" }, spec.note)),

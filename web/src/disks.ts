@@ -5,6 +5,7 @@
 import { chart, type Drawing, type Spot } from "./chart";
 import { h, s, type Child } from "./dom";
 import { number, percent, plural, size } from "./format";
+import { keyItem, swatch } from "./plot";
 import type { DiskMap, Target } from "./data";
 import type { Model } from "./state";
 
@@ -42,7 +43,11 @@ export function describe(d: DiskMap, i: number): string {
   return lines.join("\n");
 }
 
-let drawn = 0;
+const hatch = (id: string): SVGElement => s("pattern", { id, width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  s("rect", { width: 4, height: 4, fill: "var(--t2)", "fill-opacity": 0.25 }), s("line", { x1: 0, y1: 0, x2: 0, y2: 4, stroke: "var(--t2)", "stroke-width": 2 }));
+const dots = (id: string): SVGElement => s("pattern", { id, width: 4, height: 4, patternUnits: "userSpaceOnUse" }, s("circle", { cx: 2, cy: 2, r: 0.8, fill: "var(--muted)" }));
+
+let drawn = 0; // drawings so far: the names of their patterns must differ
 
 /** The pieces of the disk in reading order, row below row. */
 export function grid(d: DiskMap, width: number): Drawing {
@@ -53,9 +58,6 @@ export function grid(d: DiskMap, width: number): Drawing {
   const tall = Math.min(22, Math.max(9, w));
   const rows = Math.ceil(n / across);
   const id = `disk-${++drawn}`;
-  const hatch = s("pattern", { id: `${id}-hatch`, width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-    s("rect", { width: 4, height: 4, fill: "var(--t2)", "fill-opacity": 0.25 }), s("line", { x1: 0, y1: 0, x2: 0, y2: 4, stroke: "var(--t2)", "stroke-width": 2 }));
-  const dots = s("pattern", { id: `${id}-dots`, width: 4, height: 4, patternUnits: "userSpaceOnUse" }, s("circle", { cx: 2, cy: 2, r: 0.8, fill: "var(--muted)" }));
   const shapes: SVGElement[] = [];
   const marks: SVGElement[] = [];
   const spots: Spot[] = [];
@@ -82,7 +84,7 @@ export function grid(d: DiskMap, width: number): Drawing {
     shapes.push(s("rect", { x: 0.5, y, width: Math.max(1, (end - r * across) * w - 1), height: tall, fill: "none", stroke: "var(--line)" }));
   }
   const height = rows * (tall + 2) + 1;
-  return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "plot" }, s("defs", {}, hatch, dots), shapes, marks), spots };
+  return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "plot" }, s("defs", {}, hatch(`${id}-hatch`), dots(`${id}-dots`)), shapes, marks), spots };
 }
 
 /** Where in the file each piece of the disk lies: one straight line when the image is in order, a cloud when it is not. */
@@ -106,8 +108,13 @@ export function order(d: DiskMap, width: number): Drawing {
 
 const legend = (d: DiskMap): Child => {
   const used = new Set(Array.from({ length: cellsOf(d) }, (_, i) => kindOf(d, i)));
-  const item = (kind: string, text: string) => h("li", {}, h("span", { class: `swatch disk-${kind}`, "aria-hidden": true }), ` ${text}`);
-  return h("ul", {}, (Object.keys(words) as Kind[]).filter((k) => used.has(k)).map((k) => item(k, k === "data" ? "stored, the fuller the darker" : words[k])), d.breaks && item("jump", "reading it in order jumps in the file"));
+  const id = `disk-key-${++drawn}`;
+  const icons: Record<Kind, () => SVGElement[]> = {
+    data: () => [swatch("var(--t2)")], inherited: () => [swatch("var(--t7)")], free: () => [swatch("var(--paper)", "var(--muted)")],
+    compressed: () => [hatch(`${id}-hatch`), swatch(`url(#${id}-hatch)`)], zero: () => [dots(`${id}-dots`), swatch(`url(#${id}-dots)`, "var(--line)")],
+  };
+  return h("ul", {}, (Object.keys(words) as Kind[]).filter((k) => used.has(k)).map((k) => keyItem(k === "data" ? "stored, the fuller the darker" : words[k], ...icons[k]())),
+    d.breaks && keyItem("reading it in order jumps in the file", s("rect", { x: -1.5, y: -6, width: 3, height: 12, fill: "var(--t1)" })));
 };
 
 /** Bytes of the disk that a column stands for. */
@@ -135,9 +142,9 @@ function figure(t: Target, d: DiskMap): Child {
     return out;
   };
   return h("div", { class: "disk" }, h("h3", {}, name), d.text && h("p", {}, d.text),
-    chart({ title: "What the image holds", note: about, file, className: "disk-map", key: legend(d), draw: (width) => grid(d, width),
+    chart({ title: "What the image holds", subject: name, note: about, file, className: "disk-map", key: legend(d), draw: (width) => grid(d, width),
       table: () => ({ head: ["Of the disk", "Mostly", "Stored", "Jumps", "At, in the file"], figures: 2, rows: rows() }) }),
-    (d.place ?? []).some((p) => p >= 0) && chart({ title: "Where it lies in the file", note: "a straight line is an image in order; each jump is a seek for whoever reads it in order", file: `${file}-order`, className: "disk-order", height: 240,
+    (d.place ?? []).some((p) => p >= 0) && chart({ title: "Where it lies in the file", subject: name, note: "a straight line is an image in order; each jump is a seek for whoever reads it in order", file: `${file}-order`, className: "disk-order", height: 240,
       draw: (width) => order(d, width), table: () => ({ head: ["Of the disk", "Mostly", "Stored", "Jumps", "At, in the file"], figures: 2, rows: rows() }) }));
 }
 

@@ -1,5 +1,5 @@
 /** What the targets are: durability, semantics, and their facts side by side. */
-import { h, table, type Child } from "./dom";
+import { h, table, ticked, type Child } from "./dom";
 import { capital, deviation, duration, number, percent, plural, quantity, size } from "./format";
 import type { Facts, Target } from "./data";
 import type { Model } from "./state";
@@ -18,7 +18,7 @@ export function durability(m: Model): HTMLElement | null {
       return h("li", { class: `card durable ${tone}` }, h("h3", {}, t.name), h("p", { class: "word" }, d.verdict), h("p", {}, capital(d.text)),
         h("dl", {}, pair("class", flushOf(t)!.words), d.layer && pair("seen down to", d.layer), !!d.cuts && pair("power cuts", d.cuts), !!d.bound && pair("loss rate below", `${percent(d.bound)} (95 % bound)`)),
         !!d.tests?.length && h("ul", { class: "tests" }, d.tests.map((x) => h("li", {}, h("b", {}, testWords[x.name] ?? x.name), `: ${x.verdict}. ${capital(x.text)}`))),
-        !!d.settings?.length && h("ul", { class: "tests" }, d.settings.map((x) => h("li", {}, h("span", { class: "mark" }, "! "), x.text, x.remedy && h("span", { class: "remedy" }, ` — ${x.remedy}`)))),
+        !!d.settings?.length && h("ul", { class: "tests" }, d.settings.map((x) => h("li", {}, h("span", { class: "mark" }, "! "), ticked(x.text), x.remedy && h("span", { class: "remedy" }, " — ", ticked(x.remedy))))),
         !!d.evidence?.length && h("details", { class: "inner" }, h("summary", {}, "Evidence"), h("ul", {}, d.evidence.map((e) => h("li", {}, e)))));
     })));
 }

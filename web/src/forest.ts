@@ -4,8 +4,10 @@ import { chart, type Drawing, type Spot } from "./chart";
 import { h, s, safe, type Child } from "./dom";
 import { capital, interval, list, logTicks, percent, plural, quantity, ratio } from "./format";
 import type { Cell } from "./data";
+import { keyItem, swatch } from "./plot";
+import { extent as measure } from "./save";
 import type { Model } from "./state";
-import { flushMarks, flushOf, ranked, signOf, signs, tried, type Sign } from "./verdict";
+import { flushMarks, flushOf, marginText, ranked, signOf, signs, tried, type Sign } from "./verdict";
 
 /** Rows of one chart before the reader is asked: longer drawings are slow, and no printer has the paper. */
 const mostRows = 120;
@@ -49,10 +51,12 @@ function leftOut(m: Model, cells: Cell[]): HTMLElement {
     h("ul", {}, [...by.entries()].map(([target, labels]) => h("li", {}, h("b", {}, target), m.target(target)?.error ? " (did not open): " : ": ", unique(labels).join(", ")))));
 }
 
+const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];
+const bandText = "the margin: what is not wholly beyond it is not called a cost";
+
 function legend(m: Model): HTMLElement {
   const drawn = m.shown().filter((c) => tried(c) && !m.target(c.target)?.error);
   const used = new Set(drawn.map(signOf));
-  const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];
   const emulated = drawn.some((c) => c.emulated);
   return h("ul", { class: "legend", "aria-label": "Signs" },
     order.filter((x) => used.has(x)).map((x) => h("li", { class: x }, h("span", { class: "glyph", "aria-hidden": true }, signs[x].glyph), ` ${signs[x].word}`)),
@@ -60,7 +64,7 @@ function legend(m: Model): HTMLElement {
     [...new Set(drawn.filter((c) => c.writes).map((c) => flushOf(m.target(c.target))?.mark))].filter((x) => x !== undefined).sort()
       .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${flushMarks[x]}`)),
     drawn.some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),
-    h("li", {}, h("span", { class: "swatch band" }), " margin within which a cost counts as none"),
+    h("li", {}, h("span", { class: "swatch band" }), ` ${bandText}`),
     m.rebasedNow && h("li", { class: "recomputed" }, "recomputed in this page: Student's t, no correction for the number of cells"));
 }
 
@@ -117,6 +121,7 @@ export function describe(m: Model, c: Cell): string {
   if (ranked(c)) lines.push(`${ratio(c.ratio)}× ${interval(c.low, c.high)} against ${c.baseline}`);
   lines.push(`${signs[sign].glyph} ${signs[sign].word}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}`);
   if (ranked(c)) lines.push(`${quantity(c.center, c.unit)} against ${quantity(c.baseline_center, c.unit)}, ${plural(c.blocks, "block")}`);
+  if (sign === "unsure" || sign === "measured") lines.push(`${c.low > 1 || c.high < 1 ? "not wholly beyond" : "held against"} ${marginText([c])}`);
   if (c.blocks_needed) lines.push(`about ${plural(c.blocks_needed, "block")} would settle it`);
   const [mine, theirs] = [flushOf(m.target(c.target)), flushOf(m.target(c.baseline))];
   if (c.writes && mine) lines.push(`flush: ${c.target} ${mine.words} (${mine.verdict})${theirs ? `; ${c.baseline} ${theirs.words} (${theirs.verdict})` : ""}`);
@@ -131,6 +136,7 @@ function figure(m: Model, family: string, rows: Cell[], domain: [number, number]
     title: `${capital(family)}: cost against ${m.state.baseline}${rows.some((c) => c.baseline !== m.state.baseline) ? ", or what stands after the stroke" : ""}`,
     file: `forest-${family}`,
     className: "forest",
+    savedKey: () => h("ul", {}, order.filter((x) => rows.some((c) => signOf(c) === x)).map((x) => keyItem(signs[x].word, glyph(x, 0, 0))), keyItem(bandText, swatch("var(--band)", "var(--line)"))),
     height: 60 + rows.length * 26,
     draw: (width) => draw(m, rows, domain, width),
     table: () => ({
@@ -198,15 +204,9 @@ function draw(m: Model, rows: Cell[], domain: [number, number], width: number): 
 }
 
 const unique = (v: string[]): string[] => [...new Set(v)];
-let pen: CanvasRenderingContext2D | null | undefined;
 
 /** The width of a label as style.css sets it, in pixels. */
-function extent(text: string, bold: boolean): number {
-  pen ??= document.createElement("canvas").getContext("2d");
-  if (!pen) return text.length * 7.5;
-  pen.font = `${bold ? 600 : 400} 13px ${getComputedStyle(document.body).fontFamily}`;
-  return pen.measureText(text).width;
-}
+const extent = (text: string, bold: boolean): number => measure(text, `${bold ? 600 : 400} 13px ${getComputedStyle(document.body).fontFamily}`);
 
 /** Cuts a label that is longer than its room; the whole is in the row's title, its table and its tip. */
 function short(text: string, room: number, bold: boolean): string {

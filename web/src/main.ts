@@ -4,7 +4,7 @@
  */
 import "./style.css";
 import { answer, findings } from "./answer";
-import { drawAll } from "./chart";
+import { comesFrom, drawAll } from "./chart";
 import { controls, themeButton } from "./controls";
 import { readData, type Data } from "./data";
 import { h, replace, safe } from "./dom";
@@ -58,6 +58,7 @@ function masthead(m: Model, links: [string, string][]): HTMLElement {
 /** Draws a report. With live it says that it is served by a run; was is what the run showed before, whose choices stay. */
 export function show(root: HTMLElement, data: Data, live = false, was?: Model): Model {
   const m = new Model(data, was);
+  comesFrom([`against ${m.run.baseline}`, m.run.scope, `run ${m.run.id}`, data.started?.slice(0, 10), `tare ${m.run.version}`].filter(Boolean).join(" · "));
   const made = parts.map((p) => ({ ...p, e: p.make(m) }));
   const links = made.flatMap(({ e, title }): [string, string][] => (e && title ? [[e.id, title]] : []));
   replace(root, h("a", { class: "skip", href: "#answer" }, "To the answer"), masthead(m, links), h("main", {}, made.map(({ e }) => e)),

@@ -1,5 +1,5 @@
 /** Doubts, how the figures came about, and what it takes to get them again. */
-import { h } from "./dom";
+import { h, ticked } from "./dom";
 import { duration, list, percent, plural } from "./format";
 import type { Model } from "./state";
 
@@ -21,7 +21,7 @@ export function warnings(m: Model): HTMLElement | null {
   const all = [...seen.values()];
   const item = (g: Group) => {
     const where = [...g.where];
-    return h("li", {}, h("span", { class: "where" }, where.slice(0, 3).join("; "), where.length > 3 && ` and ${where.length - 3} more`), h("p", {}, g.failed && "✕ ", g.text, g.remedy && h("span", { class: "remedy" }, ` — ${g.remedy}`)));
+    return h("li", {}, h("span", { class: "where" }, where.slice(0, 3).join("; "), where.length > 3 && ` and ${where.length - 3} more`), h("p", {}, g.failed && "✕ ", ticked(g.text), g.remedy && h("span", { class: "remedy" }, " — ", ticked(g.remedy))));
   };
   return h("section", { id: "warnings", "aria-labelledby": "warnings-title" }, h("h2", { id: "warnings-title" }, "Warnings"),
     h("ul", { class: "warnings" }, all.slice(0, 12).map(item)),
@@ -40,7 +40,7 @@ export function method(m: Model): HTMLElement {
       p("Each trial did an amount of work that was fixed beforehand, in a fresh process, and was timed by the environment's clock and by the controller's. The first trial of each cell is a warm-up: recorded, shown hollow, not used. Nothing is dropped as an outlier."),
       p("A ratio is the Hodges-Lehmann centre of the blocks' log ratios, candidate against baseline, turned so that above 1 always costs more. Its interval inverts the exact Wilcoxon signed-rank test; with several sessions it is Student's t on the sessions' means.",
         run.alpha > 0 && ` The level over all looks is ${percent(1 - run.alpha)}`, run.look_alpha > 0 && data.looks?.length ? `, which takes ${percent(1 - run.look_alpha)} at each of the looks after ${list(data.looks.map(String))} blocks.` : run.alpha > 0 && "."),
-      p("Different means that the interval lies wholly beyond the margin, the same that it lies wholly within; the margin is at least the plan's and grows with the null control, the baseline measured against itself in a hidden second place of each block.",
+      p("Different means that the interval lies wholly beyond the margin, the same that it lies wholly within; the margin is the plan's, or twice the spread of the null control where that is more: the baseline measured against itself in a hidden second place of each block.",
         spreads.length > 0 && ` Here the null control spread by ${percent(spreads[Math.floor(spreads.length / 2)]!)}, at worst ${percent(spreads[spreads.length - 1]!)}.`, " Many cells are corrected for by Holm's method; q is Benjamini and Hochberg's."),
       p(`Scope: every sentence here holds ${run.scope}.`)));
 }

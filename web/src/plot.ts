@@ -38,9 +38,12 @@ export function scales(m: Model, names: string[]): Pick<Plot.PlotOptions, "color
 const paths = ["M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0", "M-4,-4h8v8h-8z", "M0,-5l5,9h-10z", "M0,-6l4.5,6l-4.5,6l-4.5,-6z", "M0,-6l1.6,4h4.2l-3.3,2.7l1.2,4.3l-3.7,-2.6l-3.7,2.6l1.2,-4.3l-3.3,-2.7h4.2z",
   "M-1.7,-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z", "M-1.5,5v-4.5l-3.5,-3l1.8,-2.2l3.2,2.6l3.2,-2.6l1.8,2.2l-3.5,3v4.5z", "M-4.5,-3l1.5,-1.5l3,3l3,-3l1.5,1.5l-3,3l3,3l-1.5,1.5l-3,-3l-3,3l-1.5,-1.5l3,-3z"];
 
+/** An entry of a key: a small drawing about the point 0, 0, at most 8 to each side, and what it means. */
+export const keyItem = (text: string, ...shapes: SVGElement[]): HTMLElement =>
+  h("li", {}, s("svg", { viewBox: "-8 -8 16 16", width: 14, height: 14, "aria-hidden": true }, shapes), ` ${text}`);
+
+export const swatch = (fill: string, stroke = "none"): SVGElement => s("rect", { x: -7, y: -5, width: 14, height: 10, rx: 2, fill, stroke });
+
 export function key(m: Model, names: string[], more: Child[] = []): HTMLElement {
-  return h("ul", {}, names.map((n) => {
-    const icon = s("svg", { viewBox: "-8 -8 16 16", width: 14, height: 14, "aria-hidden": true }, s("path", { d: paths[m.at(n) % paths.length]!, fill: shades[m.at(n) % shades.length]! }));
-    return h("li", {}, icon, ` ${n}`);
-  }), more);
+  return h("ul", {}, names.map((n) => keyItem(n, s("path", { d: paths[m.at(n) % paths.length]!, fill: shades[m.at(n) % shades.length]! }))), more);
 }

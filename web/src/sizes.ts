@@ -4,7 +4,7 @@ import { chart } from "./chart";
 import { h, table, type Child } from "./dom";
 import { bytes, commonUnit, interval, number, percent, quantity, ratio, size, unitTicks } from "./format";
 import type { Cell, Cost, PlanWorkload } from "./data";
-import { key, logAxis, place, plot, scales } from "./plot";
+import { key, keyItem, logAxis, place, plot, scales, swatch } from "./plot";
 import type { Model } from "./state";
 import { ranked, signOf, signs } from "./verdict";
 
@@ -100,7 +100,7 @@ function curve(m: Model, g: Sweep, cells: Cell[], like: Cell): HTMLElement {
   const names = [...new Set(rows.map((r) => r.target))];
   const text = (r: Value) => `${r.target} · ${size(r.bs)}\n${quantity(r.v, like.unit)}${r.cell && ranked(r.cell) ? `\n${ratio(r.cell.ratio)}× ${interval(r.cell.low, r.cell.high)}` : ""}`;
   return chart({
-    title: `${like.metric} by record size`, file: `curve-${g.title}-${like.metric}`, height: 340, key: key(m, names),
+    title: `${like.metric} by record size`, subject: g.title, file: `curve-${g.title}-${like.metric}`, height: 340, key: key(m, names),
     draw: (width) => {
       const svg = plot({
         width, height: 340, marginLeft: 76, marginRight: 20, marginBottom: 38, ...scales(m, names),
@@ -130,7 +130,7 @@ function heat(m: Model, g: Sweep, cells: Cell[], like: Cell, ratios: boolean): H
   const tone = (r: Value) => { const v = worth(r); return !(v > 0) ? "var(--muted)" : ratios ? (Math.abs(along(v) - 0.5) > 0.32 ? "#fff" : "#111") : along(v) > 0.55 ? "#111" : "#fff"; };
   const text = (r: Value) => `${r.target} · ${size(r.size)} file, ${size(r.bs)} records\n${quantity(r.v, like.unit)}${r.cell && ranked(r.cell) ? `\n${ratio(r.cell.ratio)}× ${interval(r.cell.low, r.cell.high)} ${signs[signOf(r.cell)].glyph}` : ""}`;
   return chart({
-    title: `${like.metric}: file size × record size`, file: `heat-${g.title}-${like.metric}-${ratios ? "ratio" : "rate"}`, height: names.length * block + 60,
+    title: `${like.metric}: file size × record size`, subject: g.title, file: `heat-${g.title}-${like.metric}-${ratios ? "ratio" : "rate"}`, height: names.length * block + 60,
     note: ratios ? `cost against ${m.state.baseline}; blue costs less, red more` : `${unit.name}; the lighter the ${like.better === "lower" ? "slower" : "faster"}`,
     draw: (width) => {
       const tight = (width - 80) / g.records.length;
@@ -198,7 +198,7 @@ function costModel(m: Model, label: string, list: Cost[]): HTMLElement {
   return h("div", { class: "sweep" }, h("h3", {}, label),
     h("ul", { class: "sentences" }, list.map((c) => h("li", {}, h("b", {}, c.target), `: ${c.text}`))),
     h("div", { class: "pair" }, points.length > 1 && chart({
-      title: "Time of one operation", note: "marks are measured, lines the fitted model", file: `cost-${label}`, height: 320, key: key(m, names),
+      title: "Time of one operation", subject: label, note: "marks are measured, lines the fitted model", file: `cost-${label}`, height: 320, key: key(m, names),
       draw: (width) => {
         const svg = plot({
           width, height: 320, marginLeft: 68, marginRight: 16, marginBottom: 38, ...scales(m, names), x: { type: "log", base: 2, tickFormat: size, ticks: shownSizes(points.map((p) => p.bytes), width), label: "record size", inset: 6 },
@@ -209,8 +209,8 @@ function costModel(m: Model, label: string, list: Cost[]): HTMLElement {
       },
       table: () => ({ head: ["Target", "Record size", "Measured", "Model"], figures: 2, rows: points.map((p): Child[] => [p.target, size(p.bytes), quantity(p.ns, "ns"), quantity(p.fit, "ns")]) }),
     }), parts.length > 0 && chart({
-      title: "Where the time goes", note: "at the smallest and the largest record", file: `cost-parts-${label}`, height: 60 + bars.length * 28,
-      key: h("ul", {}, kinds.map((k) => { const swatch = h("span", { class: "swatch" }); swatch.style.background = tones[k]!; return h("li", {}, swatch, ` ${k}`); })),
+      title: "Where the time goes", subject: label, note: "at the smallest and the largest record", file: `cost-parts-${label}`, height: 60 + bars.length * 28,
+      key: h("ul", {}, kinds.map((k) => keyItem(k, swatch(tones[k]!)))),
       draw: (width) => {
         const svg = plot({
           width, height: 60 + bars.length * 28, marginBottom: 40, marginLeft: Math.min(width * 0.42, 12 + 6.6 * Math.max(...bars.map((b) => b.length))), marginRight: 16, x: { percent: true, label: "share of the time, %", domain: [0, 100] }, y: { domain: bars, label: null, tickSize: 0 },

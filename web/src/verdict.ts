@@ -1,5 +1,6 @@
 /** What a verdict looks like: a sign, a word and a colour, so that none of the three is needed alone. */
 import type { Cell, Target } from "./data";
+import { percent } from "./format";
 
 export type Sign = "more" | "less" | "same" | "unsure" | "measured" | "failed" | "withheld" | "absent";
 
@@ -24,6 +25,14 @@ export function signOf(c: Cell): Sign {
     case "FAILED": return "failed";
   }
   return c.blocks > 0 ? "unsure" : "absent";
+}
+
+/** The widest margin that a cost must leave to be called one, and whether the plan asks for it or the noise of the run. */
+export function marginText(cells: Cell[]): string {
+  const widest = cells.reduce((a, b) => (b.margin > a.margin ? b : a));
+  if (widest.margin <= widest.same_margin * (1 + 1e-9)) return `the plan's margin of ${percent(widest.margin)}`;
+  const where = cells.length > 1 ? `, in ${widest.workload},` : "";
+  return `a margin of ${percent(widest.margin)}, twice what the baseline${where} seemed to differ from itself in this run (the plan asks for ${percent(widest.same_margin)})`;
 }
 
 /** Whether the cell has a ratio that may be shown: one that must not be ranked is not. */

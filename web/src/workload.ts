@@ -1,10 +1,10 @@
 /** The trials of one workload: in the order they ran, as distributions, as percentiles, and what they said of themselves. */
 import * as Plot from "@observablehq/plot";
 import { chart } from "./chart";
-import { h, table, type Child } from "./dom";
+import { h, s, table, ticked, type Child } from "./dom";
 import { deviation, interval, list as join, plural, quantity, ratio, unitTicks } from "./format";
 import { Mark, seriesOf, targetName, type Cell, type Series } from "./data";
-import { key, logAxis, place, plot, scales } from "./plot";
+import { key, keyItem, logAxis, place, plot, scales } from "./plot";
 import { centerOf, type Model } from "./state";
 import { median } from "./stats";
 import { flushOf, ranked, signOf, signs, tried } from "./verdict";
@@ -112,6 +112,12 @@ function said(mark: number): string {
   return words.join(", ");
 }
 
+/** The mark of a trial that is not used, as it stands in a key. */
+function hollow(word: string): SVGElement {
+  if (word === "null control") return s("path", { d: "M-5,0h10M0,-5v10", stroke: "var(--muted)", "stroke-width": 1.6 });
+  return s("circle", { r: 5, fill: "none", stroke: word === "discarded" ? "var(--withheld)" : "var(--soft)", "stroke-width": 1.6 });
+}
+
 function runOrder(m: Model, x: Series, c: Cell): HTMLElement {
   const { names, all, centers } = points(m, x, c.metric);
   const plain = all.filter((p) => !(p.mark & ~Mark.noisy));
@@ -123,9 +129,9 @@ function runOrder(m: Model, x: Series, c: Cell): HTMLElement {
   const failed = x.mark.map((mark, i) => ({ mark, i })).filter(({ mark }) => mark & Mark.failed);
   const text = (p: Point) => [`${p.target} · trial ${p.at}, block ${x.block[p.i]}`, `${quantity(p.value, c.unit)} (${deviation(p.off)} from its median)`, said(p.mark)].filter(Boolean).join("\n");
   return chart({
-    title: "In the order they ran", file: `run-order-${c.workload}-${c.metric}`, height: 50 + names.length * 92,
+    title: "In the order they ran", subject: c.workload, file: `run-order-${c.workload}-${c.metric}`, height: 50 + names.length * 92,
     note: `${c.metric}; each target against its own median, so that drift shows as a slope`,
-    key: key(m, names, kinds.filter(([, list]) => list.length > 0).map(([word]) => h("li", {}, h("span", { class: `hollow ${word.replace(/\W/g, "")}`, "aria-hidden": true }), ` ${word}`))),
+    key: key(m, names, kinds.filter(([, list]) => list.length > 0).map(([word]) => keyItem(word, hollow(word)))),
     draw: (width) => {
       const svg = plot({
         width, height: 44 + names.length * 92, marginTop: 18, marginLeft: 52, marginRight: 12, marginBottom: 34, ...scales(m, names),
@@ -166,7 +172,7 @@ function spread(m: Model, x: Series, c: Cell): HTMLElement {
   const log = values.length > 0 && Math.max(...values) > 8 * Math.min(...values);
   const heightOf = 46 + names.length * 66;
   return chart({
-    title: "How they are spread", file: `spread-${c.workload}-${c.metric}`, height: heightOf,
+    title: "How they are spread", subject: c.workload, file: `spread-${c.workload}-${c.metric}`, height: heightOf,
     note: [`${c.metric}; one mark per trial, the line is the median`, samples.length > 0 && "; the bar holds 90 % of the samples within trials"],
     key: key(m, names),
     draw: (width) => {
@@ -215,7 +221,7 @@ function percentiles(m: Model, label: string, metrics: Cell[]): HTMLElement | nu
   const names = [...new Set(rows.map((r) => r.target))];
   if (names.length === 0) return null;
   return chart({
-    title: "Latency percentiles", note: "each the median over the trials", file: `latency-${label}`, height: 300, key: key(m, names),
+    title: "Latency percentiles", subject: label, note: "each the median over the trials", file: `latency-${label}`, height: 300, key: key(m, names),
     draw: (width) => {
       const svg = plot({
         width, height: 300, marginLeft: 64, marginRight: 16, ...scales(m, names), x: { type: "point", domain: list.map((z) => `p${z.p}`), label: null },
@@ -251,7 +257,7 @@ function warningsOf(cells: Cell[]): HTMLElement | null {
   };
   for (const c of cells) {
     if (c.failure) add(c, `failed: ${c.failure.message}`, ["failed: ", c.failure.message, c.failure.evidence && h("pre", { tabindex: 0 }, c.failure.evidence)]);
-    for (const w of c.warnings) add(c, w.text, [w.text, w.remedy && h("span", { class: "remedy" }, ` — ${w.remedy}`)]);
+    for (const w of c.warnings) add(c, w.text, [ticked(w.text), w.remedy && h("span", { class: "remedy" }, " — ", ticked(w.remedy))]);
   }
   return seen.size === 0 ? null : h("div", {}, h("h4", {}, "Doubts"),
     h("ul", { class: "doubts" }, [...seen.values()].map((g) => h("li", {}, h("b", {}, join([...g.targets]), ": "), g.body))));

@@ -63,6 +63,29 @@ describe("sweeps", () => {
   });
 });
 
+describe("margin", () => {
+  it("says whether the plan or the noise asks for it", async () => {
+    const { marginText } = await import("../src/verdict");
+    const quiet = cell("a", 1.01, 50);
+    const noisy = cell("a", 1.1, 50, { workload: "x", margin: 0.25 });
+    expect(marginText([quiet])).toBe("the plan's margin of 2 %");
+    expect(marginText([noisy])).toBe("a margin of 25 %, twice what the baseline seemed to differ from itself in this run (the plan asks for 2 %)");
+    expect(marginText([quiet, noisy])).toContain("twice what the baseline, in x, seemed");
+  });
+});
+
+describe("a mean", () => {
+  it("does not hide what stands out of it", async () => {
+    const { apart } = await import("../src/answer");
+    const w = (workload: string, kind: string, ratio: number, verdict: Cell["verdict"] = "DIFFERENT") => cell("a", ratio, 50, { workload, kind, verdict });
+    expect(apart([w("r", "fs.randread", 0.5), w("s 4K", "fs.seqwrite", 2), w("s 64K", "fs.seqwrite", 8)], 2)).toBe(", from 0.50× in fs.randread to 8.00× in s 64K");
+    expect(apart([w("r", "fs.randread", 1.7), w("s", "fs.seqwrite", 1, "EQUIVALENT")], 1.3)).toBe(", but 1.70× in fs.randread");
+    expect(apart([w("r", "fs.randread", 1.7), w("s", "fs.seqwrite", 1.65)], 1.67)).toBe("");
+    expect(apart([w("r", "fs.randread", 1.7)], 1.7)).toBe("");
+    expect(apart([w("r", "fs.randread", 3, "INCONCLUSIVE"), w("s", "fs.seqwrite", 1, "EQUIVALENT")], 1.7)).toBe("");
+  });
+});
+
 describe("text", () => {
   it("shows what would be obeyed as replaced", async () => {
     const { safe } = await import("../src/dom");

@@ -20,6 +20,10 @@ import (
 	"tare/internal/proc"
 )
 
+// patience is how long anything may take before a test gives up on it: only what will never come takes so long, and a busy
+// machine must not be mistaken for that.
+const patience = 3 * time.Minute
+
 // Missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
 func Missing(t testing.TB, reason string) {
 	t.Helper()
@@ -178,8 +182,8 @@ func (c *Browser) call(session, method string, params any) (json.RawMessage, err
 	select {
 	case r := <-ch:
 		return r.Result, r.Err
-	case <-time.After(60 * time.Second):
-		return nil, fmt.Errorf("%s: no answer within 60 s", method)
+	case <-time.After(patience):
+		return nil, fmt.Errorf("%s: no answer within %v", method, patience)
 	}
 }
 
@@ -204,8 +208,8 @@ func (c *Browser) Open(address string, width, height int) *Tab {
 	p.Do("Page.navigate", map[string]any{"url": address}, nil)
 	select {
 	case <-p.loaded:
-	case <-time.After(60 * time.Second):
-		c.T.Fatalf("%s did not load within 60 s", address)
+	case <-time.After(patience):
+		c.T.Fatalf("%s did not load within %v", address, patience)
 	}
 	return p
 }
@@ -286,12 +290,12 @@ func Eval[T any](p *Tab, expression string) T {
 // Until waits for an expression to be true.
 func (p *Tab) Until(what, expression string) {
 	p.T.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(30 * time.Millisecond) {
 		if Eval[bool](p, expression) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.T.Fatalf("not within 20 s: %s (%s)", what, expression)
+			p.T.Fatalf("not within %s: %s (%s)", patience, what, expression)
 		}
 	}
 }
