@@ -289,7 +289,7 @@ func (j *job) died(cause error) *record.Failure {
 		if err := j.worker.Err(); err != nil {
 			how = err.Error()
 		}
-	case <-time.After(time.Second): // its pipes break a moment before it is collected
+	case <-time.After(leaveTime): // its pipes break a moment before it is collected
 		j.worker.Kill()
 		how = cause.Error()
 	}

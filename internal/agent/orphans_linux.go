@@ -21,11 +21,14 @@ func self() (string, error) {
 // adoptOrphans makes this process the parent of what its workers leave behind, so that endOrphans finds it.
 func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
+// orphanTime bounds the wait for those that were killed, one of which may be held in the kernel.
+const orphanTime = 5 * time.Second
+
 // endOrphans kills and collects every child of this process, and theirs, as they become ours. Called when no worker is
 // alive, it ends what the last one left running: a server started by a command, a shell's background job. Those for which
 // keep holds, such as the program behind a mount, are not a worker's.
 func endOrphans(keep func(pid int) bool) {
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(orphanTime); time.Now().Before(deadline); {
 		pids := slices.DeleteFunc(children(), keep)
 		if len(pids) == 0 {
 			return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +33,7 @@ func (a *app) doctorCommand() *cobra.Command {
 
 // probe asks all drivers at once whether they can work here.
 func (a *app) probe(ctx context.Context) []env.Status {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	all := a.drivers.All()
 	status := make([]env.Status, len(all))

@@ -177,7 +177,7 @@ func given(ctx context.Context, what string) *record.Failure {
 }
 
 // cancelTime is how long an agent has to end what was cancelled. It gives up a worker that does not end after three seconds
-// and its remains after two more, and a virtual machine under load takes several times as long for everything.
+// and its remains after five more, and a virtual machine under load takes several times as long for everything.
 const cancelTime = 30 * time.Second
 
 // interrupt cancels the request in flight and waits for the agent to say that it is over.
@@ -280,7 +280,7 @@ func (s *Session) Ping(ctx context.Context, n int) (RTT, error) {
 // stopped must not hold the user who wants to leave.
 const (
 	byeTime    = 35 * time.Second
-	answerTime = 5 * time.Second
+	answerTime = 10 * time.Second
 )
 
 // Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left behind.
@@ -289,13 +289,23 @@ func (s *Session) Close() (err error) {
 		if s.Alive() {
 			err = s.bye()
 		}
-		s.lost(errors.New("the session was closed"))
+		s.retire()
 		close(s.closed)
 		if e := s.stream.Close(); err == nil && e != nil {
 			err = fmt.Errorf("close the connection to the agent: %w", e)
 		}
 	})
 	return err
+}
+
+// retire marks the session as closed. Unlike a loss it asks nobody for evidence, which would take an engine of containers
+// a second.
+func (s *Session) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead == nil {
+		s.dead = &record.Failure{Kind: Died, Message: "the session was closed"}
+	}
 }
 
 func (s *Session) bye() error {

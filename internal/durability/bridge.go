@@ -62,7 +62,7 @@ func openBridge(ctx context.Context, dir, socket string) (*bridge, error) {
 	}
 }
 
-const bridgeTime = 10 * time.Second
+const bridgeTime = time.Minute
 
 func (b *bridge) close() error {
 	b.end()

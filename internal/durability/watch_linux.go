@@ -50,7 +50,7 @@ func NewWatcher(dir string) (*Watcher, error) {
 }
 
 // tryTime is how long the watcher's own flush may take to be seen.
-const tryTime = 2 * time.Second
+const tryTime = 5 * time.Second
 
 func (w *Watcher) try(dir string) error {
 	f, err := os.CreateTemp(dir, "tare-watch-")

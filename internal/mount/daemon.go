@@ -13,7 +13,7 @@ import (
 
 const (
 	// patience is how long a server may take until it answers.
-	patience = 20 * time.Second
+	patience = time.Minute
 	// goodbye is how long one may take to end when asked, before it is killed.
 	goodbye = 4 * time.Second
 	// maxEvidence is how much of each of a server's streams and of its log is kept, bytes.

@@ -59,7 +59,7 @@ func (f family) end(within time.Duration) {
 	for _, fd := range f.members {
 		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // an error says that it has ended
 	}
-	limit := time.Now().Add(2 * time.Second)
+	limit := time.Now().Add(10 * time.Second)
 	for _, fd := range f.members {
 		await(fd, limit)
 	}

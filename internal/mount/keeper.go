@@ -123,7 +123,7 @@ func (k *keeper) await(ctx context.Context) error {
 		select {
 		case <-k.done:
 			return k.why()
-		case <-time.After(time.Second):
+		case <-time.After(5 * time.Second):
 			return fmt.Errorf("greet virtiofsd: %w", err)
 		}
 	case <-k.done:

@@ -16,12 +16,15 @@ import (
 // versionRE finds a version in what a program says of itself: "Version 4.17.12-Debian", "Release = V4.3".
 var versionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+\.[0-9][0-9A-Za-z.+~-]*`) })
 
+// askTime bounds a question that a program answers by itself, about its version or its options.
+const askTime = 20 * time.Second
+
 // programVersion finds a program and asks it for its version with the option it has for that.
 func programVersion(ctx context.Context, name, option string) (path, version string, err error) {
 	if path, err = proc.LookPath(name); err != nil {
 		return "", "", fmt.Errorf("%s is not installed", name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	out, err := proc.Run(ctx, nil, path, option)
 	if err != nil {

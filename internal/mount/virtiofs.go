@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"tare/internal/env"
 	"tare/internal/guest/layout"
@@ -105,7 +104,7 @@ func findVirtiofsd(ctx context.Context, which string) (*virtiofsd, error) {
 
 // identify tells which of the two programs a file is: both are called virtiofsd, and both have a version 1.
 func identify(ctx context.Context, path string) (*virtiofsd, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	version, err := proc.Run(ctx, nil, path, "--version")
 	if err != nil {
@@ -253,7 +252,7 @@ func (j *job) dax(ctx context.Context) (device, options string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	help, err := proc.Run(ctx, nil, program, "-device", "vhost-user-fs-pci,help")
 	if err != nil {

@@ -36,7 +36,7 @@ type Server struct {
 }
 
 // handshakeTime is how long a client may take until it sends commands: one that says nothing would keep others out.
-const handshakeTime = 10 * time.Second
+const handshakeTime = 30 * time.Second
 
 // Start serves until Close or Cut.
 func Start(ctx context.Context, o Options) (*Server, error) {

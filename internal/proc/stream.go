@@ -71,11 +71,11 @@ func (s *Stream) CloseWrite() error { return s.in.Close() }
 func (s *Stream) Stderr() []byte { return s.stderr.Bytes() }
 
 // Diagnose returns the end of the child's standard error and, when it has ended or does so now, how. It takes at most
-// a third of a second.
+// a second.
 func (s *Stream) Diagnose() []byte {
 	b := s.stderr.Bytes()
 	// The reader sees the end of the output a moment before the child is reaped.
-	if !s.ended(300 * time.Millisecond) {
+	if !s.ended(time.Second) {
 		return b
 	}
 	b = s.stderr.Bytes()

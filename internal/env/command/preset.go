@@ -109,7 +109,7 @@ func (p *preset) probe(ctx context.Context) env.Status {
 	if isMissing(p.program) {
 		return env.Status{Detail: p.program + " is not installed", Remedy: p.install}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := proc.Run(ctx, nil, p.version...)
 	if err != nil {

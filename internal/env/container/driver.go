@@ -73,7 +73,7 @@ func openError(e engine, name, op string, err error) error {
 }
 
 // probeTime bounds how long a probe waits for the engine's answer.
-const probeTime = 2 * time.Second
+const probeTime = 10 * time.Second
 
 // probe tells whether the engine's client is here and its daemon answers.
 func probe(ctx context.Context, e engine) env.Status {

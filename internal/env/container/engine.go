@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	"tare/internal/proc"
 )
@@ -50,7 +49,7 @@ func (e engine) run(ctx context.Context, stdin io.Reader, args ...string) ([]byt
 // finish is run for calls that must not stop half-way, because what they made could not be named afterwards: it goes on
 // when ctx is done, for a bounded time.
 func (e engine) finish(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	return e.run(ctx, stdin, args...)
 }

@@ -202,7 +202,7 @@ func (c *container) Facts() record.Facts { return c.facts }
 func (c *container) Mounts() []env.Mounted { return c.mounts.all }
 
 // closeTime bounds how long closing waits for the engine.
-const closeTime = 30 * time.Second
+const closeTime = 2 * time.Minute
 
 // Close removes the container with its anonymous volumes.
 func (c *container) Close() error {

@@ -76,7 +76,7 @@ func (s *stream) Read(p []byte) (int, error) { return s.r.Read(p) }
 func (s *stream) ending() error {
 	select {
 	case <-s.Done():
-	case <-time.After(time.Second):
+	case <-time.After(5 * time.Second):
 		return errors.New("the agent's output ended")
 	}
 	if err := s.Err(); err != nil {
@@ -85,8 +85,8 @@ func (s *stream) ending() error {
 	return errors.New("the agent left")
 }
 
-// diagnoseTime bounds how long evidence is gathered.
-const diagnoseTime = 2 * time.Second
+// diagnoseTime bounds how long evidence is gathered. Docker takes a second by itself, see --until below.
+const diagnoseTime = 10 * time.Second
 
 // Diagnose returns what the client said, how it ended, and what the engine noted about the container since the start:
 // that it ran out of memory, was killed, or that the daemon is gone. It also works when the container does not exist any

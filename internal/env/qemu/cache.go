@@ -10,10 +10,14 @@ func (m cacheMode) String() string {
 	return fmt.Sprintf("direct=%s,no-flush=%s,guest-write-cache=%s", onOff(m.direct), onOff(m.noFlush), onOff(m.write))
 }
 
-// qmp returns a session with QEMU's machine protocol, which greets only once.
-func (v *vm) qmp() (*qmp, error) {
+// answerTime is how long a QEMU that works may take to answer: it does so between two pieces of the guest's work, and waits
+// for its disks.
+const answerTime = 30 * time.Second
+
+// qmp returns a session with QEMU's machine protocol, which greets only once, within limit.
+func (v *vm) qmp(limit time.Duration) (*qmp, error) {
 	if v.session == nil {
-		q, err := newQMP(v.control, 5*time.Second)
+		q, err := newQMP(v.control, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -24,7 +28,7 @@ func (v *vm) qmp() (*qmp, error) {
 
 // readCaches asks QEMU how it opened its disks, by their id.
 func (v *vm) readCaches() (map[string]cacheMode, error) {
-	q, err := v.qmp()
+	q, err := v.qmp(answerTime)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +43,7 @@ func (v *vm) readCaches() (map[string]cacheMode, error) {
 			} `json:"cache"`
 		} `json:"inserted"`
 	}
-	if err := q.execute("query-block", 5*time.Second, &blocks); err != nil {
+	if err := q.execute("query-block", answerTime, &blocks); err != nil {
 		return nil, err
 	}
 	modes := map[string]cacheMode{}

@@ -114,7 +114,7 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	// The connection ended, so QEMU ends or has ended.
 	select {
 	case <-v.qemu.Done():
-	case <-time.After(2 * time.Second):
+	case <-time.After(10 * time.Second):
 		return fmt.Errorf("the guest closed the connection before the agent spoke%s", v.lastWords())
 	}
 	<-v.drained
@@ -230,7 +230,7 @@ func (v *vm) Close() error {
 func (v *vm) stop() {
 	if v.qemu != nil {
 		if v.control != nil {
-			if q, err := v.qmp(); err == nil {
+			if q, err := v.qmp(2 * time.Second); err == nil {
 				q.execute("quit", time.Second, nil) // the ladder below follows when it is refused
 			}
 		}

@@ -62,7 +62,7 @@ func probe(ctx context.Context) env.Status {
 	if err != nil {
 		return env.Status{Detail: "ssh is not installed", Remedy: install}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	said := proc.NewTail(4 << 10)
 	cmd := proc.Command(ctx, p, "-V") // it answers on standard error
@@ -274,7 +274,7 @@ func (c *client) argv(words ...string) []string {
 
 // facts returns what OpenSSH makes of the configuration, as ssh -G tells, as far as it says where and how one connects.
 func (c *client) facts(ctx context.Context) map[string]string {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	argv := append(append([]string{"ssh", "-G"}, c.flags...), "--", c.host)
 	out, err := proc.Run(ctx, nil, argv...)

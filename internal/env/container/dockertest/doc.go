@@ -41,7 +41,7 @@ func need(t testing.TB, programs ...string) {
 }
 
 // callTime bounds one call of an engine's client.
-const callTime = time.Minute
+const callTime = 3 * time.Minute
 
 // run makes one call and fails the test when it fails.
 func run(t testing.TB, stdin []byte, argv ...string) string {

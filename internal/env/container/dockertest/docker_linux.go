@@ -176,9 +176,9 @@ func (d *Daemon) Run() error {
 	if d.daemon, err = proc.Start(cmd); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		_, err := proc.Run(ctx, nil, append(d.Client(), "version")...)
 		cancel()
 		if err == nil {
@@ -190,7 +190,7 @@ func (d *Daemon) Run() error {
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("no answer within a minute: %w\n%s", err, d.log())
+			return fmt.Errorf("no answer within three minutes: %w\n%s", err, d.log())
 		}
 	}
 }
@@ -213,8 +213,8 @@ func (d *Daemon) signal(name string) error {
 	}
 	select {
 	case <-d.daemon.Done():
-	case <-time.After(30 * time.Second):
-		return fmt.Errorf("dockerd survived SIG%s for 30 s", name)
+	case <-time.After(2 * time.Minute):
+		return fmt.Errorf("dockerd survived SIG%s for two minutes", name)
 	}
 	if err := os.Remove(pidFile); err != nil && !os.IsNotExist(err) {
 		return err
@@ -244,7 +244,7 @@ func (d *Daemon) close() error {
 func removeCgroups(name string) {
 	tops, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
 	tops = append(tops, "/sys/fs/cgroup/"+name)
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		left := false
 		for _, top := range tops {
 			below, _ := os.ReadDir(top)
