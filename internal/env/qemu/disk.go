@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -26,14 +28,15 @@ type fileSystem struct {
 	pkg     string   // Debian package that has it
 	args    []string // nothing is left for the guest's kernel to initialise in the background: that would be measured
 	min     int64    // bytes; below it the program refuses
+	from    string   // the option before a folder whose files are put into it; "" where that is not done
 }
 
 func fileSystems() []fileSystem {
 	return []fileSystem{
 		{"ext4", "mke2fs", "e2fsprogs", []string{"-q", "-F", "-t", "ext4", "-m", "0", "-L", "tare",
-			"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"}, minDisk},
-		{"xfs", "mkfs.xfs", "xfsprogs", []string{"-q", "-f", "-K", "-L", "tare"}, 300 << 20},
-		{"btrfs", "mkfs.btrfs", "btrfs-progs", []string{"-q", "-f", "-K", "-L", "tare"}, 128 << 20},
+			"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"}, minDisk, "-d"},
+		{"xfs", "mkfs.xfs", "xfsprogs", []string{"-q", "-f", "-K", "-L", "tare"}, 300 << 20, ""},
+		{"btrfs", "mkfs.btrfs", "btrfs-progs", []string{"-q", "-f", "-K", "-L", "tare"}, 128 << 20, ""},
 	}
 }
 
@@ -46,16 +49,35 @@ func fileSystemOf(name string) (fileSystem, bool) {
 	return all[i], true
 }
 
-// format puts the file system onto a file or device, by its real program.
-func (fs fileSystem) format(ctx context.Context, path string) error {
+// format puts the file system onto a file or device, by its real program, with the files of a folder unless that is "".
+func (fs fileSystem) format(ctx context.Context, path, folder string) error {
 	mkfs, err := proc.LookPath(fs.program)
 	if err != nil {
 		return fmt.Errorf("%s is not installed; install it (apt-get install %s), or use disk=none to work in the guest's memory", fs.program, fs.pkg)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	_, err = proc.Run(ctx, nil, append(append([]string{mkfs}, fs.args...), path)...)
+	argv := append([]string{mkfs}, fs.args...)
+	if folder != "" {
+		argv = append(argv, fs.from, folder)
+	}
+	_, err = proc.Run(ctx, nil, append(argv, path)...)
 	return err
+}
+
+// checkFill says when a disk of a size cannot be filled as asked for.
+func (fs fileSystem) checkFill(s *vdisk.Shape, size int64) error {
+	most, own := vdisk.MaxFill(size), s.Device == "" || s.Device == vdisk.LoopDevice // else the device has a size
+	switch {
+	case !s.Filled():
+		return nil
+	case fs.from == "":
+		return fmt.Errorf("%s= is for fs=ext4, and not for %s: leave out one of the two", vdisk.SettingFill, fs.name)
+	case own && s.FillBytes > most:
+		return fmt.Errorf("%s=%s is more than the three quarters of the disk that can be filled; use at most %s, or a larger disk",
+			vdisk.SettingFill, unit.FormatSize(s.FillBytes), mib(most))
+	}
+	return nil
 }
 
 // makeDisk makes an image with a file system and reads back what it has become.
@@ -64,10 +86,23 @@ func makeDisk(ctx context.Context, r vdisk.Request, fs fileSystem) (*vdisk.Image
 		return nil, nil, err
 	}
 	free, err := freeSpace(r.Dir)
-	if need := r.Room(r.Size) + reserve; err == nil && free >= 0 && free < need {
+	// What fills the disk lies beside it for a moment, and in the raw image that it is converted from.
+	if need := r.Room(r.Size) + 2*r.FillBytes + reserve; err == nil && free >= 0 && free < need {
 		return nil, nil, fmt.Errorf("%s has %s free and the disk needs %s", r.Dir, mib(free), mib(need))
 	}
-	r.Format = fs.format
+	filled := map[string]string{}
+	r.Format = func(ctx context.Context, path string) error {
+		folder := ""
+		if r.Filled() {
+			folder = filepath.Join(r.Dir, "fill")
+			defer os.RemoveAll(folder)
+			var err error
+			if filled, err = r.Fill(ctx, folder); err != nil {
+				return fmt.Errorf("make what the disk is filled with: %w", err)
+			}
+		}
+		return fs.format(ctx, path, folder)
+	}
 	image, err := vdisk.Make(ctx, r)
 	if err != nil {
 		return nil, nil, err
@@ -76,6 +111,7 @@ func makeDisk(ctx context.Context, r vdisk.Request, fs fileSystem) (*vdisk.Image
 	if err != nil {
 		return nil, nil, errors.Join(err, image.Close())
 	}
+	maps.Copy(facts, filled)
 	return image, facts, nil
 }
 

@@ -92,6 +92,7 @@ type served struct {
 	image  *vdisk.Image // nil for all other kinds
 	cache  cacheMode
 	second *secondVM // the machine that serves it; nil for all kinds but one
+	tap    *link     // to the host's own server in its namespaces; nil for all kinds but one
 }
 
 // serveOwn makes a mount of the machine's own.
@@ -134,6 +135,9 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 		return fail(fmt.Errorf("%s needs a disk of at least %s", fs.name, unit.FormatSize(fs.min)), "give it size="+unit.FormatSize(fs.min))
 	case r.Settings["size"] != "" && shape.Device != "" && shape.Device != vdisk.LoopDevice:
 		return fail(fmt.Errorf("device=%s has its own size", shape.Device), "leave out size=")
+	}
+	if err := fs.checkFill(&shape, size); err != nil {
+		return fail(err, "tare list mounts shows the settings and their values")
 	}
 	program, err := proc.LookPath(fs.program)
 	if err != nil {
