@@ -11,8 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/deploy"
 	"tare/internal/guest"
 	"tare/internal/proc"
+	"tare/internal/unit"
+	"tare/internal/vdisk"
+	"tare/internal/wire"
+	"tare/internal/workload/all"
 )
 
 func TestImageSettingsThatExcludeEachOtherAreRefused(t *testing.T) {
@@ -25,6 +30,10 @@ func TestImageSettingsThatExcludeEachOtherAreRefused(t *testing.T) {
 		{[]string{"format", "vmdk", "subformat", "monolithicFlat", "aio", "native", "cache", "none"}, "use aio=threads"},
 		{[]string{"format", "vmdk", "subformat", "streamOptimized"}, "use it for a mount"},
 		{[]string{"disk", "none", "format", "vdi"}, "give the disk a size"},
+		{[]string{"disk", "none", "fill", "4MiB"}, "give the disk a size"},
+		{[]string{"disk", "64MiB", "fill", "49MiB"}, "use at most 48MiB"},
+		{[]string{"fill", "5KiB"}, "whole pieces of 4KiB"},
+		{[]string{"fill_data", "half"}, "give it a size too"},
 		{[]string{"format", "vdi", "subformat", "fixed"}, "it has dynamic, static"},
 		{[]string{"device", "/dev/vda"}, "destroy=/dev/vda"},
 		{[]string{"device", "/dev/vda", "destroy", "/dev/vdb"}, "not the same"},
@@ -52,12 +61,12 @@ func allImages() []wantImage {
 		{"qcow2-x=disk?format=qcow2&extended_l2=on&cluster_size=128KiB&cache=none&aio=native", map[string]string{"disk.block_bytes": "131072"}},
 		{"qcow2-pre=disk?format=qcow2&preallocation=metadata", map[string]string{"disk.preallocation": "metadata"}},
 		{"vdi=disk?format=vdi&cache=none", map[string]string{"disk.format": "vdi", "disk.subformat": "dynamic", "disk.guest_blocks_per_write": "2"}},
-		{"vdi-static=disk?format=vdi&subformat=static", map[string]string{"disk.subformat": "static", "disk.preallocation": "falloc"}},
+		{"vdi-static=disk?format=vdi&subformat=static&fill=8MiB", map[string]string{"disk.subformat": "static", "disk.preallocation": "falloc", "disk.fill_data": "random"}},
 		{"vdi-aged=disk?format=vdi&state=aged", map[string]string{"disk.state": "aged", "disk.aged.piece_bytes": "1048576"}},
-		{"vdi-compacted=disk?format=vdi&state=compacted", map[string]string{"disk.state": "compacted", "disk.compacted_by": "qemu-img convert"}},
-		{"vmdk=disk?format=vmdk", map[string]string{"disk.subformat": "monolithicSparse", "disk.block_bytes": "65536"}},
+		{"vdi-compacted=disk?format=vdi&state=compacted", map[string]string{"disk.state": "compacted", "disk.format": "vdi"}},
+		{"vmdk=disk?format=vmdk&fill=8MiB&fill_data=half", map[string]string{"disk.subformat": "monolithicSparse", "disk.block_bytes": "65536", "disk.fill": "tare.data"}},
 		{"vmdk-flat=disk?format=vmdk&subformat=monolithicFlat&cache=none", map[string]string{"disk.subformat": "monolithicFlat", "disk.block_bytes": ""}},
-		{"vmdk-stream=disk?format=vmdk&subformat=streamOptimized", map[string]string{"disk.subformat": "streamOptimized"}},
+		{"vmdk-stream=disk?format=vmdk&subformat=streamOptimized&fill=8MiB&fill_data=half", map[string]string{"disk.subformat": "streamOptimized", "disk.fill_data": "half"}},
 		{"vmdk-raw=disk?format=vmdk&subformat=rawdisk&device=loop", map[string]string{"disk.subformat": "rawdisk", "disk.device.direct": "false"}},
 		{"vhd=disk?format=vhd", map[string]string{"disk.format": "vhd", "disk.subformat": "dynamic"}},
 		{"vhd-fixed=disk?format=vhd&subformat=fixed&preallocation=full", map[string]string{"disk.subformat": "fixed", "disk.guest_blocks_per_write": "1"}},
@@ -70,7 +79,7 @@ func allImages() []wantImage {
 func TestAllImagesInOneMachine(t *testing.T) {
 	need(t, "amd64", guest.Cloud)
 	needImages(t)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "format", "vdi", "kernel", guest.Cloud, "boot", "3m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "format", "vdi", "fill", "4MiB", "kernel", guest.Cloud, "boot", "3m"))
 	wants := allImages()
 	var texts []string
 	for _, w := range wants {
@@ -87,6 +96,7 @@ func TestAllImagesInOneMachine(t *testing.T) {
 	if x := v.Facts().Extra; x["disk.format"] != "vdi" || x["disk.guest_blocks_per_write"] != "2" {
 		t.Errorf("the scratch disk: %v", x)
 	}
+	readFilled(t, s, "", v.Facts().Extra)
 	for i, w := range wants {
 		m := v.Mounts()[i]
 		t.Run(m.Name, func(t *testing.T) {
@@ -99,7 +109,7 @@ func TestAllImagesInOneMachine(t *testing.T) {
 					t.Errorf("%s is %q, want %q", name, got, want)
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			got, err := s.Mount(ctx, m.Order)
 			if err != nil {
@@ -113,6 +123,9 @@ func TestAllImagesInOneMachine(t *testing.T) {
 			if readOnly := slices.Contains(flags, "ro"); readOnly != (err != nil) || readOnly != (m.Name == "vmdk-stream") {
 				t.Errorf("work: %v, mounted %s", err, got.Options)
 			}
+			if m.Mount.Facts["disk.fill"] != "" && m.Name != "vmdk-stream" {
+				readFilled(t, s, m.Mount.Dir, m.Mount.Facts)
+			}
 		})
 	}
 	if err := v.DropHostCaches(t.Context()); err != nil {
@@ -122,7 +135,7 @@ func TestAllImagesInOneMachine(t *testing.T) {
 	s.Close() // the agent leaves, the machine powers off, and QEMU closes the images
 	select {
 	case <-v.qemu.Done():
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the machine did not power off")
 	}
 	if err := v.Close(); err != nil {
@@ -130,6 +143,33 @@ func TestAllImagesInOneMachine(t *testing.T) {
 	}
 	if *checked != 11 {
 		t.Errorf("%d images were checked", *checked)
+	}
+}
+
+// readFilled reads what a disk was filled with, in two records, so that the evidence of a trial is the sum of all of it.
+func readFilled(t *testing.T, s *deploy.Session, root string, facts map[string]string) {
+	t.Helper()
+	n, err := strconv.ParseInt(facts["disk.fill_bytes"], 10, 64)
+	if err != nil {
+		t.Fatalf("the disk is not filled: %v", facts)
+	}
+	kind, ok := all.Lookup("fs.randread")
+	if !ok {
+		t.Fatal("there is no workload fs.randread")
+	}
+	params, err := kind.Resolve(map[string]string{"file": vdisk.FillName, "bs": unit.FormatSize(n / 2), "direct": "yes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "filled", Seed: 1, Root: root}, Work: 3})
+	if err != nil || got.Result.Error != nil {
+		t.Errorf("read what the disk was filled with: %v, %v", err, got.Result.Error)
+		return
+	}
+	if r := got.Result; len(r.Checks["data"]) != 32 || !strings.HasPrefix(facts["disk.fill_sha256"], r.Checks["data"]) || r.Checks["file_bytes"] != facts["disk.fill_bytes"] {
+		t.Errorf("the disk was filled with %s bytes of the sum %s, and %v was read", facts["disk.fill_bytes"], facts["disk.fill_sha256"], r.Checks)
 	}
 }
 
