@@ -22,6 +22,16 @@ func build(ctx context.Context, o Options, final string) (_ Image, err error) {
 	if err := needed(); err != nil {
 		return Image{}, err
 	}
+	release, err := lock(ctx, filepath.Join(parent, ".lock-"+o.key()), o.Progress)
+	if err != nil {
+		return Image{}, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if !o.Refresh {
+		if img, err := openImage(final, o.key()); err == nil { // of the build that was waited for
+			return img, nil
+		}
+	}
 	tmp, err := os.MkdirTemp(parent, ".build-")
 	if err != nil {
 		return Image{}, err
@@ -54,7 +64,8 @@ func build(ctx context.Context, o Options, final string) (_ Image, err error) {
 	return img, publish(stage, final, &img, o)
 }
 
-// publish puts a finished image in its place. Another process may have done so meanwhile; then its image serves.
+// publish puts a finished image in its place. Where there are no locks another process may have done so meanwhile; then its
+// image serves.
 func publish(stage, final string, img *Image, o Options) error {
 	if !o.Refresh {
 		if other, err := openImage(final, o.key()); err == nil {

@@ -214,8 +214,8 @@ func List(cache string) ([]Image, error) {
 }
 
 // Build returns the image that the options name, and builds it unless it is there. That takes one to a few minutes and
-// 50 to 500 MB of download, and needs root, or user namespaces with subordinate ids. A build that is cut short leaves
-// nothing.
+// 50 to 500 MB of download, and needs root. Of several processes that want the same image one builds it, and the others
+// wait. A build that is cut short leaves nothing.
 func Build(ctx context.Context, o Options) (Image, error) {
 	o, err := o.resolve()
 	if err != nil {

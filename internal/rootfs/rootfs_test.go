@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -283,9 +284,29 @@ func TestBuild(t *testing.T) {
 		t.Error("a build that was stopped succeeds")
 	}
 	empty("a build that was stopped")
-	img, err := Build(t.Context(), Options{Cache: cache, Packages: []string{"bzip2"}, Size: 1 << 30})
+	o := Options{Cache: cache, Packages: []string{"bzip2"}, Size: 1 << 30}
+	type result struct {
+		img  Image
+		err  error
+		said []string
+	}
+	second := make(chan result, 1)
+	first := o
+	begin := sync.OnceFunc(func() {
+		go func() {
+			var r result
+			o.Progress = func(what string) { r.said = append(r.said, what) }
+			r.img, r.err = Build(t.Context(), o)
+			second <- r
+		}()
+	})
+	first.Progress = func(string) { begin() }
+	img, err := Build(t.Context(), first)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if r := <-second; r.err != nil || r.img.SHA256 != img.SHA256 || slices.Contains(r.said, "installing packages") {
+		t.Errorf("a build at the same time: %+v", r)
 	}
 	if err := img.Verify(t.Context()); err != nil {
 		t.Error(err)

@@ -20,6 +20,10 @@ func serverAccount(string) (account, error) {
 
 func (a account) give(string) error { return nil }
 
+func (a account) giveIn(*os.Root, string) error { return nil }
+
+func (a *account) reachAlso(string) error { return nil }
+
 func (a account) become(*proc.Cmd) {}
 
 type conn struct{ *os.File }

@@ -61,6 +61,24 @@ func (a account) give(path string) error {
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
+// giveIn makes the account the owner of what has that name in a root.
+func (a account) giveIn(root *os.Root, name string) error {
+	if !a.change {
+		return nil
+	}
+	return root.Lchown(name, int(a.uid), int(a.gid))
+}
+
+// reachAlso sees to it that the account reaches another folder as well.
+func (a *account) reachAlso(dir string) error {
+	if !a.change || len(a.reach) > 0 {
+		return nil
+	}
+	var err error
+	a.reach, err = wayInto(dir)
+	return err
+}
+
 // become makes a command run as the account.
 func (a account) become(cmd *proc.Cmd) {
 	if !a.change {

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"tare/internal/proc"
@@ -37,13 +39,14 @@ const maxSocket = 100
 
 // database is a PostgreSQL server of this trial's own.
 type database struct {
-	bin    string // folder of its programs
-	data   string
-	socket string // folder
-	psql   string // program of the environment; empty when tare loads itself
-	as     account
-	server *proc.Stream
-	lines  *lines
+	bin      string // folder of its programs
+	pristine string // folder of the cluster that the session keeps
+	data     string // folder of the copy that the server works on
+	socket   string // folder
+	psql     string // program of the environment; empty when tare loads itself
+	as       account
+	server   *proc.Stream
+	lines    *lines
 }
 
 // pgFolders are where systems put PostgreSQL's programs, beside PATH.
@@ -101,13 +104,13 @@ func pgVersion(dir string) int {
 	return 0
 }
 
-// startServer makes a new cluster in the folder of the trial and starts a server on it, untimed.
+// startServer puts a new cluster into the folder of the trial and starts a server on it, untimed.
 func (t *trial) startServer(ctx context.Context, b *workload.Bench) error {
 	bin, err := findPostgres(t.pgFolder)
 	if err != nil {
 		return err
 	}
-	d := &database{bin: bin, lines: newLines("merged dump"), data: filepath.Join(t.path, "pg", "data"), socket: filepath.Join(t.path, "pg", "socket")}
+	d := &database{bin: bin, lines: newLines("merged dump"), pristine: filepath.Join(b.Dir, clusterName), data: filepath.Join(t.path, "pg", "data")}
 	if t.tools == environment {
 		if d.psql = filepath.Join(bin, "psql"); !exists(d.psql) {
 			if d.psql, err = findProgram("psql", "postgresql-client"); err != nil {
@@ -118,17 +121,19 @@ func (t *trial) startServer(ctx context.Context, b *workload.Bench) error {
 	if d.as, err = serverAccount(t.path); err != nil {
 		return err
 	}
-	if err := d.folders(t); err != nil {
+	if err := d.folders(t, b); err != nil {
 		return err
 	}
 	t.database = d
 	t.later(d.stop)
-	if err := d.initialise(ctx); err != nil {
+	if err := d.furnish(ctx, b, t.buf); err != nil {
 		return err
 	}
+	began := time.Now()
 	if err := d.start(ctx); err != nil {
-		return err
+		return with(err, d.forget())
 	}
+	b.Note("server_ms", strconv.FormatInt(time.Since(began).Milliseconds(), 10))
 	t.meter.servers = d.cpu
 	version, err := d.version(ctx)
 	b.Note("postgres", version)
@@ -141,26 +146,49 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// folders makes the server's folders. A socket's path must be short; where the cell's is not, the socket has a folder of
-// its own in the system's directory for such things, removed with the server.
-func (d *database) folders(t *trial) error {
+// folders makes the server's folders. The socket's is where the environment itself works, because not every mount can hold
+// one. Its path must be short; where it is not, the socket has a folder of its own elsewhere, removed with the server.
+func (d *database) folders(t *trial, b *workload.Bench) error {
+	if err := os.Mkdir(filepath.Dir(d.data), 0o755); err != nil {
+		return file.Explain("create", filepath.Dir(d.data), err)
+	}
+	d.socket = filepath.Join(filepath.Dir(d.data), "socket")
+	if b.Home != "" && b.Home != b.Dir {
+		d.socket = filepath.Join(b.Home, "socket")
+		if err := removeAll(d.socket); err != nil { // of a trial that was killed
+			return err
+		}
+	}
 	if len(filepath.Join(d.socket, pgSocket)) > maxSocket {
-		short, err := os.MkdirTemp("", "tare-pg-")
+		short, err := shortFolder([]string{os.TempDir(), "/tmp", "/run", "/var/tmp"})
 		if err != nil {
-			return fmt.Errorf("make a folder for the server's socket: %w", err)
+			return err
 		}
 		d.socket = short
-		t.later(func() error { return removeAll(short) })
 	}
-	for _, dir := range []string{filepath.Dir(d.data), d.data, d.socket} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return file.Explain("create", dir, err)
-		}
-		if err := d.as.give(dir); err != nil {
-			return file.Explain("give the server", dir, err)
-		}
+	t.later(func() error { return removeAll(d.socket) })
+	if err := d.own(d.socket); err != nil {
+		return err
 	}
-	return nil
+	return d.as.reachAlso(d.socket)
+}
+
+// shortFolder makes a folder with a name that is short enough for a socket, in the first place that allows it.
+func shortFolder(places []string) (string, error) {
+	var errs []error
+	for _, base := range places {
+		if n := len(filepath.Join(base, "tare-pg-4294967295", pgSocket)); n > maxSocket {
+			errs = append(errs, fmt.Errorf("%s makes it %d bytes long", base, n))
+			continue
+		}
+		dir, err := os.MkdirTemp(base, "tare-pg-")
+		if err == nil {
+			return dir, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: the path of PostgreSQL's socket may be %d bytes long, and there is no place for a shorter one: %s; give the environment a work directory with a shorter name, or a /tmp that can be written",
+		maxSocket, strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))}
 }
 
 func (d *database) command(ctx context.Context, name string, args ...string) *proc.Cmd {
@@ -168,19 +196,6 @@ func (d *database) command(ctx context.Context, name string, args ...string) *pr
 	cmd.Dir = "/" // where the server's user may be
 	cmd.Env = []string{"PATH=" + d.bin + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/"}
 	return cmd
-}
-
-func (d *database) initialise(ctx context.Context) error {
-	cmd := d.command(ctx, "initdb", "--pgdata="+d.data, "--username="+pgUser, "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
-	d.as.become(cmd)
-	if _, err := proc.RunCmd(cmd, nil); err != nil {
-		f := &record.Failure{Kind: "setup", Message: fmt.Sprintf("restore: make a database cluster as user %s: %v", d.as.name, err)}
-		if x, ok := errors.AsType[*proc.ExitError](err); ok {
-			f.Evidence = x.Stderr
-		}
-		return f
-	}
-	return nil
 }
 
 // settings are the server's. What decides durability is left as it comes; the rest keeps it small and quiet.
@@ -205,7 +220,7 @@ func (d *database) start(ctx context.Context) error {
 	d.server = server
 	var last error
 	for deadline := time.Now().Add(pgStart); time.Now().Before(deadline); {
-		if last = d.with(ctx, func(*client) error { return nil }); last == nil {
+		if last = d.talk(ctx, func(*client) error { return nil }); last == nil {
 			return nil
 		}
 		select {
@@ -219,13 +234,49 @@ func (d *database) start(ctx context.Context) error {
 	return d.failed("setup", fmt.Errorf("restore: PostgreSQL did not answer within %v: %w", pgStart, last))
 }
 
-// failed adds the end of the server's log.
+// pgWords bounds the wait for the server's word on the end of one of its processes, which the client learns of first.
+const pgWords = 30 * time.Second
+
+// failed adds the end of the server's log, and to the message what it gives as the reason.
 func (d *database) failed(kind string, err error) error {
-	return &record.Failure{Kind: kind, Message: err.Error(), Evidence: proc.Printable(d.server.Diagnose())}
+	log := proc.Printable(d.server.Diagnose())
+	if lost(err) {
+		for end := time.Now().Add(pgWords); reason(log) == "" && time.Now().Before(end); log = proc.Printable(d.server.Diagnose()) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	msg := err.Error()
+	if why := reason(log); why != "" && !strings.Contains(msg, why) {
+		msg += "; its log says: " + why
+	}
+	return &record.Failure{Kind: kind, Message: msg, Evidence: log}
 }
 
-// with connects, calls do, and takes leave.
-func (d *database) with(ctx context.Context, do func(*client) error) error {
+// lost tells whether the server left in the middle of a conversation.
+func lost(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), "server closed the connection")
+}
+
+// reason finds in a server's log the first word of why it does not serve: what comes later is a consequence. That it
+// turned a client away while it was starting is none.
+func reason(log string) string {
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, "the database system is ") {
+			continue
+		}
+		for _, word := range []string{"PANIC: ", "FATAL: ", "server process (PID "} {
+			if i := strings.Index(line, word); i >= 0 {
+				return strings.Join(strings.Fields(line[i:]), " ")
+			}
+		}
+	}
+	return ""
+}
+
+// talk connects, calls do, and takes leave.
+func (d *database) talk(ctx context.Context, do func(*client) error) error {
 	conn, err := dialUnix(filepath.Join(d.socket, pgSocket))
 	if err != nil {
 		return err
@@ -243,7 +294,7 @@ func (d *database) with(ctx context.Context, do func(*client) error) error {
 }
 
 func (d *database) version(ctx context.Context) (version string, err error) {
-	err = d.with(ctx, func(c *client) error {
+	err = d.talk(ctx, func(c *client) error {
 		return c.copyOut("COPY (SELECT current_setting('server_version')) TO STDOUT", func(row []byte) error {
 			version = strings.TrimSpace(string(row))
 			return nil
@@ -261,7 +312,7 @@ func (d *database) load(ctx context.Context, path, tools string) error {
 		err = d.loadOurselves(ctx, path)
 	}
 	if err == nil {
-		err = d.with(ctx, func(c *client) error { return c.exec("CHECKPOINT") })
+		err = d.talk(ctx, func(c *client) error { return c.exec("CHECKPOINT") })
 	}
 	if err == nil {
 		return nil
@@ -283,7 +334,7 @@ func (d *database) loadOurselves(ctx context.Context, path string) error {
 	}
 	defer f.Close()
 	d.lines.reset(f)
-	return d.with(ctx, func(c *client) error { return c.script(d.lines) })
+	return d.talk(ctx, func(c *client) error { return c.script(d.lines) })
 }
 
 func (d *database) loadByPsql(ctx context.Context, path string) error {
@@ -295,7 +346,7 @@ func (d *database) loadByPsql(ctx context.Context, path string) error {
 
 // rows counts and sums up the rows of each table in the order of their keys.
 func (d *database) rows() (count [tableCount]int64, digest [tableCount]string, err error) {
-	err = d.with(context.Background(), func(c *client) error {
+	err = d.talk(context.Background(), func(c *client) error {
 		for i, table := range tables {
 			h := sha256.New()
 			sql := fmt.Sprintf("COPY (SELECT %s FROM %s ORDER BY id) TO STDOUT", table.columns, table.name)

@@ -24,7 +24,7 @@ func TestBadDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := prepared(t)
+	b := inMemory(t, prepared(t))
 	for name, c := range map[string]struct{ sql, want string }{
 		"syntax":        {"CREATE TABEL users (id bigint);\n", "syntax error"},
 		"after a table": {"CREATE TABLE fine (id bigint);\nINSERT INTO missing VALUES (1);\n", `"missing" does not exist`},
@@ -47,7 +47,7 @@ func TestBadDump(t *testing.T) {
 			if !ok || f.Kind != "measure" || !strings.Contains(f.Message, c.want) {
 				t.Errorf("%s by %s: %v", name, tools, err)
 			}
-			err = w.database.with(t.Context(), func(c *client) error { return c.exec("SELECT * FROM fine") })
+			err = w.database.talk(t.Context(), func(c *client) error { return c.exec("SELECT * FROM fine") })
 			if err == nil || !strings.Contains(err.Error(), "does not exist") {
 				t.Errorf("%s by %s: afterwards %v", name, tools, err)
 			}
@@ -68,7 +68,7 @@ func TestBadDump(t *testing.T) {
 // TestServerDoesNotStart: a cluster that the real server refuses gives the server's own words.
 func TestServerDoesNotStart(t *testing.T) {
 	needPostgres(t)
-	b := prepared(t)
+	b := inMemory(t, prepared(t))
 	w := newTest(t, map[string]string{"load": loadPostgreSQL})
 	err := drive(t.Context(), w, b, func() error {
 		if err := errors.Join(w.database.stop(), os.Remove(filepath.Join(w.database.data, "PG_VERSION"))); err != nil {
@@ -86,7 +86,7 @@ func TestServerDoesNotStart(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	needPostgres(t)
 	b := prepared(t)
-	if err := unix.Mount("tare-test", b.Dir, "tmpfs", 0, "size=320m,mode=0755"); err != nil {
+	if err := unix.Mount("tare-test", b.Dir, "tmpfs", 0, "size=384m,mode=0755"); err != nil {
 		missing(t, "a file system of its own cannot be mounted: "+err.Error())
 	}
 	defer unix.Unmount(b.Dir, unix.MNT_DETACH)
@@ -200,7 +200,7 @@ func (fake) Write(p []byte) (int, error) { return len(p), nil }
 
 func TestSocketPath(t *testing.T) {
 	needPostgres(t)
-	b := prepared(t)
+	b := inMemory(t, prepared(t))
 	b.Dir = filepath.Join(b.Dir, strings.Repeat("deep", 25))
 	if err := os.Mkdir(b.Dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func kind() workload.Kind {
 			"One unit is one restore; files, rows and checksums are compared afterwards with what the generator knows. The backup is made once per session, outside the clock. With load=none the merged dump is written to a file and flushed, and nothing needs to be installed.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "16MiB", Min: 1 << 20, Max: 64 << 30, Doc: "the backup's bytes when unpacked: half of them the database, half files; making a backup takes about a second per 2 MiB once"},
-			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL}, Doc: "none: the merged dump is a file; postgresql: it is loaded into a server that is started for the trial from the environment's own programs"},
+			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL}, Doc: "none: the merged dump is a file; postgresql: it is loaded into a server that is started for the trial from the environment's own programs, on a copy of a data directory that initdb makes once per session"},
 			{Name: "tools", Type: workload.Choice, Default: own, Choices: []string{own, environment}, Doc: "own: tare decompresses and loads, the same code everywhere; environment: its bzip2 and psql do"},
 			{Name: "threads", Type: workload.Int, Default: "0", Min: 0, Max: 64, Doc: "blocks that tare decompresses at a time, 0 for one per processor; bzip2 uses one"},
 			{Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold}, Doc: "cold: the backup's pages are dropped from the environment's page cache first; those of a host beneath it are not"},
@@ -80,11 +80,11 @@ func metrics(load bool) []unit.Metric {
 }
 
 // space estimates the bytes below the cell's directory: the backup twice, what is unpacked and merged, and what a server
-// makes of it, with its log.
+// makes of it, with its log and the cluster that it is a copy of.
 func space(size int64, load bool) int64 {
 	n := 3*size + size/2 + 8<<20
 	if load {
-		n += 3*size + 256<<20
+		n += 3*size + 256<<20 + clusterSpace
 	}
 	return n
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,21 @@ func drive(ctx context.Context, w *trial, b *workload.Bench, spoil func() error)
 	return w.Report(b)
 }
 
+// refusedSetup returns the failure that a trial's setup must end in. It must be one itself, not something that wraps one:
+// the agent looks no deeper.
+func refusedSetup(t *testing.T, w *trial, b *workload.Bench) *record.Failure {
+	t.Helper()
+	err := w.Setup(t.Context(), b)
+	if left := w.Cleanup(b); left != nil {
+		t.Error(left)
+	}
+	f, ok := err.(*record.Failure)
+	if !ok {
+		t.Fatalf("setup gives %T: %v", err, err)
+	}
+	return f
+}
+
 func TestRestore(t *testing.T) {
 	b := prepared(t)
 	var checks map[string]string
@@ -131,8 +147,16 @@ func TestRestore(t *testing.T) {
 		if sum := b.Metrics["verify_seconds"] + b.Metrics["unpack_seconds"] + b.Metrics["merge_seconds"] + b.Metrics["load_seconds"] + b.Metrics["sync_seconds"]; sum > b.Metrics["seconds"]*1.001 || sum < b.Metrics["seconds"]*0.5 {
 			t.Errorf("%v: the stages take %v s and the whole %v s", given, sum, b.Metrics["seconds"])
 		}
-		left, err := filepath.Glob(filepath.Join(b.Dir, "*"))
-		if err != nil || len(left) != 2 {
+		kept := []string{"backup", "backup.json"}
+		if given["load"] == loadPostgreSQL {
+			kept = append(kept, "cluster", "cluster.json")
+			if want := map[string]string{own: "now", environment: "earlier"}[given["tools"]]; b.State["cluster"] != want {
+				t.Errorf("%v: the cluster was made %s", given, b.State["cluster"])
+			}
+			t.Logf("%s: cluster %s ms, server %s ms, cluster made %s", given["tools"], b.State["cluster_ms"], b.State["server_ms"], b.State["cluster"])
+		}
+		left, err := os.ReadDir(b.Dir)
+		if err != nil || !slices.EqualFunc(left, kept, func(e os.DirEntry, name string) bool { return e.Name() == name }) {
 			t.Errorf("%v: %v is left, %v", given, left, err)
 		}
 	}
@@ -230,8 +254,8 @@ func TestSpoiledBackup(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := drive(t.Context(), newTest(t, nil), b, nil); err == nil || !strings.Contains(err.Error(), "MD5") {
-		t.Errorf("a spoiled backup gives %v", err)
+	if f := refusedSetup(t, newTest(t, nil), b); !strings.Contains(f.Message, "MD5") {
+		t.Errorf("a spoiled backup gives %+v", f)
 	}
 	if err := drive(t.Context(), newTest(t, nil), b, nil); err != nil || b.State["prepared"] != "now" {
 		t.Errorf("afterwards: %v, prepared %s", err, b.State["prepared"])

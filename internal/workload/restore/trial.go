@@ -111,7 +111,11 @@ func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 		if json.Unmarshal(text, have) == nil && have.Key == key {
 			b.Note("prepared", "earlier")
 			t.backup = have
-			return file.CheckRoom(b.Dir, space(t.size, t.load)-t.size, 1000)
+			need := space(t.size, t.load) - t.size
+			if t.load && exists(filepath.Join(b.Dir, clusterName+".json")) {
+				need -= clusterSpace
+			}
+			return file.CheckRoom(b.Dir, need, 1000)
 		}
 	}
 	b.Note("prepared", "now")
@@ -195,7 +199,7 @@ func (t *trial) fillCache(ctx context.Context, b *workload.Bench) error {
 		}
 		if _, err := t.store.fetch(ctx, p, filepath.Join(t.path, "cache", p.name())); err != nil {
 			// The copy that this session keeps was changed: the next trial makes it anew.
-			return errors.Join(err, removeAll(t.source+".json"))
+			return with(err, removeAll(t.source+".json"))
 		}
 	}
 	sums := make([]string, len(t.backup.Parts))
