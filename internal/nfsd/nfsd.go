@@ -1,22 +1,28 @@
-// Package nfsd has Linux serve a folder over NFS with the kernel's own server, in a system or network namespace that has no
-// other: the agent's micro-VM.
+// Package nfsd has Linux serve a folder over NFS with the kernel's own server: in a system that has no other, which is the
+// agent's micro-VM (Start), or in namespaces of its own, beside whatever the machine serves (OpenRoom).
 //
-// It is opinionated about needing nobody. There is no rpc.nfsd, exportfs or rpc.mountd: this package writes what they
-// would into the server's control files and into the caches that the kernel asks about clients and exports, once and for
-// as long as the system lives, so that the kernel never has to ask. That works for version 4, whose clients need no other
-// service; version 3 needs the mount protocol, which is a program's.
+// It is opinionated about needing nobody. There is no rpc.nfsd, exportfs, rpc.mountd, rpcbind or nfsdcld: this package
+// writes what they would into the server's control files and into the caches that the kernel asks about clients and
+// exports, once and for as long as the server lives, so that the kernel never has to ask. What the kernel or a client
+// insists on asking, a few lines here answer: the port mapper that the kernel's lock manager registers with, the mount
+// protocol by which a client of version 3 gets the folder's handle, and the memory of clients of version 4.
 package nfsd
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 )
 
 // ErrUnsupported says that only Linux has this server.
 var ErrUnsupported = errors.New("the kernel serves NFS on Linux only")
+
+// ErrNoServer says that this Linux was built without the server, or that its module is not there.
+var ErrNoServer = errors.New("this kernel has no NFS server: it was built without CONFIG_NFSD, or the module nfsd is not installed")
 
 // Export is one folder for one client.
 type Export struct {
@@ -24,17 +30,21 @@ type Export struct {
 	Folder string `json:"folder"`
 	// Client is the IPv4 address of the only client.
 	Client string `json:"client"`
-	// Version is the only version of the protocol that is spoken: "4.0", "4.1" or "4.2".
+	// Version is the only version of the protocol that is spoken: "3", "4.0", "4.1" or "4.2".
 	Version string `json:"version"`
-	Port    int    `json:"port"`    // TCP
-	Threads int    `json:"threads"` // of the server, 1 to 1024
+	Port    int    `json:"port"` // TCP
+	// MountPort is where clients of version 3 ask for the folder, over TCP; it is 0 for the others, which need not.
+	MountPort int `json:"mount_port,omitempty"`
+	Threads   int `json:"threads"` // of the server, 1 to 1024
 	// Async has the server acknowledge writes before they are on its disk, which loses them when it crashes. It is the
 	// export option of that name.
 	Async bool `json:"async,omitempty"`
 }
 
 // versions are those that the control file knows, the newest last.
-var versions = []string{"4.0", "4.1", "4.2"}
+var versions = []string{version3, "4.0", "4.1", "4.2"}
+
+const version3 = "3"
 
 // maxPath is the most bytes of a path: a line of a cache holds it with each byte written as four.
 const maxPath = 500
@@ -47,37 +57,35 @@ func (e *Export) Check() error {
 		return fmt.Errorf("folder %q is not an absolute path below / of at most %d bytes", e.Folder, maxPath)
 	case err != nil || !a.Is4():
 		return fmt.Errorf("client %q is not an IPv4 address", e.Client)
-	case versionIndex(e.Version) < 0:
+	case !slices.Contains(versions, e.Version):
 		return fmt.Errorf("version %q is not one of %s", e.Version, strings.Join(versions, ", "))
 	case e.Port < 1 || e.Port > 65535:
 		return fmt.Errorf("%d is not a port", e.Port)
+	case e.Version == version3 && (e.MountPort < 1 || e.MountPort > 65535 || e.MountPort == e.Port):
+		return fmt.Errorf("%d is not a port for the mount protocol beside %d", e.MountPort, e.Port)
+	case e.Version != version3 && e.MountPort != 0:
+		return fmt.Errorf("version %s has no mount protocol, and %d is a port for it", e.Version, e.MountPort)
 	case e.Threads < 1 || e.Threads > 1024:
 		return fmt.Errorf("%d is not a number of threads from 1 to 1024", e.Threads)
 	}
 	return nil
 }
 
-func versionIndex(v string) int {
-	for i, w := range versions {
-		if v == w {
-			return i
-		}
-	}
-	return -1
-}
-
 // versionLine is what the file versions is told, of which known is the content: each version with a plus or a minus before
-// it. The minor versions come after the major one, which turns all of them on. Of the others only those that the kernel
-// knows may be named.
+// it. The minor versions come after the major one, which turns all of them on or off. Of the other major versions only
+// those that the kernel knows may be named.
 func (e *Export) versionLine(known string) string {
 	var words []string
 	for w := range strings.FieldsSeq(known) {
-		if v := w[1:]; v != "4" && !strings.Contains(v, ".") {
+		if v := w[1:]; v != "4" && v != e.Version && !strings.Contains(v, ".") {
 			words = append(words, "-"+v)
 		}
 	}
+	if e.Version == version3 {
+		return strings.Join(append(words, "+3", "-4"), " ")
+	}
 	words = append(words, "+4")
-	for _, v := range versions {
+	for _, v := range versions[1:] {
 		sign := "-"
 		if v == e.Version {
 			sign = "+"
@@ -119,6 +127,9 @@ const never = 1<<31 - 1
 // domain is the kernel's name for the one client.
 const domain = "tare"
 
+// cacheExport is the kernel's cache of what is exported to whom.
+const cacheExport = "nfsd.export"
+
 // entry is a line for one of the kernel's caches.
 type entry struct{ cache, line string }
 
@@ -132,7 +143,7 @@ func (e *Export) entries() []entry {
 	const nobody = 65534
 	return []entry{
 		{"auth.unix.ip", fmt.Sprintf("nfsd %s %d %s\n", e.Client, never, domain)},
-		{"nfsd.export", fmt.Sprintf("%s %s %d %d %d %d 0\n", domain, quote(e.Folder), never, flags, nobody, nobody)},
+		{cacheExport, fmt.Sprintf("%s %s %d %d %d %d 0\n", domain, quote(e.Folder), never, flags, nobody, nobody)},
 		{"nfsd.fh", fmt.Sprintf("%s %d %s %d %s\n", domain, fsidTypeNumber, fsidRoot, never, quote(e.Folder))},
 	}
 }
@@ -150,4 +161,35 @@ func quote(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// maxHandle is the longest file handle of version 3, bytes (NFS3_FHSIZE, RFC 1813, section 2.4).
+const maxHandle = 64
+
+// handleLine asks the control file filehandle for the root's handle.
+func handleLine(folder string) string {
+	return fmt.Sprintf("%s %s %d\n", domain, quote(folder), maxHandle)
+}
+
+// parseHandle reads a file handle as the kernel writes it: \x, and two digits for each byte.
+func parseHandle(text string) ([]byte, error) {
+	digits, ok := strings.CutPrefix(strings.TrimSuffix(text, "\n"), `\x`)
+	handle, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(handle) == 0 || len(handle) > maxHandle {
+		return nil, fmt.Errorf("%.200q is not a file handle of 1 to %d bytes", text, maxHandle)
+	}
+	return handle, nil
+}
+
+// oldestKernel is the first whose server ends with the mount of its control files (commit c6c7f2a84da4). With an older one
+// a server would outlive a tare that is killed.
+var oldestKernel = [2]int{5, 13}
+
+// endsByItself tells whether the server of a kernel of that release ends when the namespaces that it is in do.
+func endsByItself(release string) bool {
+	var major, minor int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 {
+		return false
+	}
+	return major > oldestKernel[0] || major == oldestKernel[0] && minor >= oldestKernel[1]
 }

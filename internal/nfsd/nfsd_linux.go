@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,120 +15,183 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the kernel's files are. The folder of the caches is that of the network namespace of whoever looks.
-const (
-	control = "/proc/fs/nfsd"
-	caches  = "/proc/net/rpc"
-)
+// caches is the folder of the kernel's caches: those of the network namespace of the calling thread.
+const caches = "/proc/thread-self/net/rpc"
+
+// portMapperSocket is where the kernel looks for a port mapper first (RPCBIND_SOCK_PATHNAME).
+const portMapperSocket = "/var/run/rpcbind.sock"
 
 // Server is the kernel's server under way.
-type Server struct{}
+type Server struct {
+	control   string // where its control files are
+	pipes     string // an empty folder, for the pipes between the kernel and its helpers
+	blockSize int    // the largest read and write, bytes; 0 leaves what the kernel makes of the machine's memory
+	services  []*service
+	memory    *memory
+}
 
-// Start has the kernel serve an export. The control files must belong to nobody else: when a server runs already, that is
-// the error.
-func Start(ctx context.Context, e Export) (s *Server, err error) {
-	if err := e.Check(); err != nil {
+// Start has the kernel serve an export, in a system that has no other server and no port mapper. When one runs already,
+// that is the error.
+func Start(ctx context.Context, e Export) (*Server, error) {
+	s := &Server{control: "/proc/fs/nfsd", pipes: filepath.Join(filepath.Dir(portMapperSocket), "tare-pipes"), blockSize: blockSize}
+	if err := os.MkdirAll(s.pipes, 0o755); err != nil {
 		return nil, fmt.Errorf("serve NFS: %w", err)
 	}
-	if err := unix.Mount("nfsd", control, "nfsd", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && !errors.Is(err, unix.EBUSY) {
-		return nil, fmt.Errorf("serve NFS: mount %s: %w; is the module nfsd loaded?", control, err)
+	if err := s.start(ctx, &e); err != nil {
+		return nil, err
 	}
-	if n, err := read("threads"); err != nil || n != "0" {
-		return nil, fmt.Errorf("serve NFS: %s threads run already (%v); the kernel has one server", n, err)
-	}
-	s = &Server{}
+	return s, nil
+}
+
+// start has the kernel serve in the namespaces of the calling thread.
+func (s *Server) start(ctx context.Context, e *Export) (err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("serve NFS: %w", err), s.Close())
-			s = nil
+			err = fmt.Errorf("serve NFS: %w", err)
 		}
 	}()
+	if err := e.Check(); err != nil {
+		return err
+	}
+	if err := unix.Mount("nfsd", s.control, "nfsd", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+		if errors.Is(err, unix.ENODEV) || errors.Is(err, fs.ErrNotExist) {
+			return ErrNoServer
+		}
+		return fmt.Errorf("mount %s: %w", s.control, err)
+	}
+	if n, err := s.read("threads"); err != nil || n != "0" {
+		return fmt.Errorf("%s threads run already (%v); the kernel has one server", n, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	mapper, err := listenLocal(portMapperSocket)
+	if err != nil {
+		return fmt.Errorf("stand in for the port mapper: %w", err)
+	}
+	s.services = append(s.services, offer(mapper, nil, portMapper()))
 	for _, c := range e.entries() {
 		if err := write(filepath.Join(caches, c.cache, "channel"), c.line); err != nil {
-			return s, fmt.Errorf("tell the kernel's cache %s: %w", c.cache, err)
+			if c.cache == cacheExport && errors.Is(err, unix.EINVAL) {
+				err = fmt.Errorf("%w; its file system must have file handles, as ext4, xfs, btrfs and tmpfs do", err)
+			}
+			return fmt.Errorf("tell the kernel's cache %s of %s: %w", c.cache, e.Folder, err)
 		}
 	}
-	if err := remember(); err != nil {
-		return s, err
-	}
-	known, err := read("versions")
+	known, err := s.read("versions")
 	if err != nil {
-		return s, err
+		return err
 	}
-	for _, c := range []struct{ file, line string }{
-		{"versions", e.versionLine(known) + "\n"},
-		{"max_block_size", fmt.Sprintln(blockSize)},
-		{"nfsv4gracetime", fmt.Sprintln(graceTime)},
-		{"portlist", fmt.Sprintf("tcp %d\n", e.Port)},
-		{"threads", fmt.Sprintln(e.Threads)},
-	} {
+	if s.memory, err = remember(s.pipes); err != nil {
+		return err
+	}
+	for _, l := range s.lines(e, known) {
 		if err := ctx.Err(); err != nil {
-			return s, err
-		}
-		if err := write(filepath.Join(control, c.file), c.line); err != nil {
-			return s, fmt.Errorf("write %q to %s: %w", strings.TrimSpace(c.line), c.file, err)
-		}
-	}
-	if err := endGrace(ctx); err != nil {
-		return s, fmt.Errorf("end the time of grace: %w", err)
-	}
-	return s, s.check(&e)
-}
-
-// remember gives the server a directory to note its clients in, which is the one way to do so that needs no program.
-// Without any, it waits out the time of grace whatever it is told. Newer kernels may be built without it.
-func remember() error {
-	dir, err := read("nfsv4recoverydir")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !filepath.IsAbs(dir) {
-		return fmt.Errorf("the kernel names %q as the folder to note clients in", dir)
-	}
-	return os.MkdirAll(dir, 0o700)
-}
-
-// graceTime is the shortest that the kernel takes, in seconds.
-const graceTime = 10
-
-// endGrace ends the time in which clients may reclaim what they had open before a restart, and nobody may open anything
-// else: there was nobody before. Where the kernel does not let it be ended, it is waited for.
-func endGrace(ctx context.Context) error {
-	const file = "v4_end_grace"
-	if err := write(filepath.Join(control, file), "Y\n"); err != nil && !errors.Is(err, unix.EBUSY) {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 3*graceTime*time.Second)
-	defer cancel()
-	for {
-		if ended, err := read(file); err != nil || strings.HasPrefix(ended, "Y") {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it goes on: %w", ctx.Err())
-		case <-time.After(50 * time.Millisecond):
+		if err := write(filepath.Join(s.control, l.file), l.line+"\n"); err != nil {
+			return fmt.Errorf("write %q to %s: %w", l.line, l.file, err)
 		}
 	}
+	if e.Version == version3 {
+		err = s.offerMount(e)
+	} else {
+		err = s.endGrace(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return s.check(e)
+}
+
+// line is what a control file is told.
+type line struct{ file, line string }
+
+// lines start the server, in their order: nothing can be changed once it has a socket.
+func (s *Server) lines(e *Export, known string) []line {
+	l := []line{{"versions", e.versionLine(known)}}
+	if s.blockSize > 0 {
+		l = append(l, line{"max_block_size", fmt.Sprint(s.blockSize)})
+	}
+	if e.Version != version3 {
+		l = append(l, line{"nfsv4gracetime", fmt.Sprint(graceTime)})
+	}
+	return append(l, line{"portlist", fmt.Sprintf("tcp %d", e.Port)}, line{"threads", fmt.Sprint(e.Threads)})
 }
 
 // blockSize is the largest read and write that is taken, bytes: what a server with 4 GiB of memory offers by itself. One
 // with less offers less, down to 8 KiB, and a micro-VM has less than any server that people use.
 const blockSize = 1 << 20
 
+// offerMount answers version 3's question for the folder.
+func (s *Server) offerMount(e *Export) error {
+	handle, err := s.rootHandle(e.Folder)
+	if err != nil {
+		return fmt.Errorf("ask the kernel for the handle of %s: %w", e.Folder, err)
+	}
+	socket, err := listenTCP(e.MountPort)
+	if err != nil {
+		return fmt.Errorf("answer the mount protocol at port %d: %w", e.MountPort, err)
+	}
+	client := netip.MustParseAddr(e.Client).As4() // Check has seen it
+	s.services = append(s.services, offer(socket, client[:], mountProtocol(handle)))
+	return nil
+}
+
+// rootHandle asks the kernel for the handle of a folder that it exports. Question and answer go through one open file.
+func (s *Server) rootHandle(folder string) ([]byte, error) {
+	f, err := os.OpenFile(filepath.Join(s.control, "filehandle"), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := f.WriteString(handleLine(folder)); err != nil {
+		return nil, err
+	}
+	b := make([]byte, 4096)
+	n, err := f.ReadAt(b, 0)
+	if n == 0 {
+		return nil, err
+	}
+	return parseHandle(string(b[:n]))
+}
+
+// graceTime is the shortest that the kernel takes, in seconds.
+const graceTime = 10
+
+// endGrace ends the time in which clients may reclaim what they had open before a restart, and nobody may open anything
+// else: there was nobody before, and the kernel has been told so. Where that does not end it, it is waited for.
+func (s *Server) endGrace(ctx context.Context) error {
+	const file = "v4_end_grace"
+	if err := write(filepath.Join(s.control, file), "Y\n"); err != nil && !errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("end the time of grace: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*graceTime*time.Second)
+	defer cancel()
+	for {
+		if ended, err := s.read(file); err != nil || strings.HasPrefix(ended, "Y") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("end the time of grace: it goes on: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // check reads back what the kernel does.
 func (s *Server) check(e *Export) error {
-	n, err := read("threads")
+	n, err := s.read("threads")
 	if err != nil {
 		return err
 	}
 	if want := fmt.Sprint(e.Threads); n != want {
 		return fmt.Errorf("%s threads run instead of %s", n, want)
 	}
-	got, err := read("versions")
+	got, err := s.read("versions")
 	if err != nil {
 		return err
 	}
@@ -139,7 +203,17 @@ func (s *Server) check(e *Export) error {
 
 // Close ends the server. Its clients see a server that does not answer.
 func (s *Server) Close() error {
-	if err := write(filepath.Join(control, "threads"), "0\n"); err != nil {
+	err := write(filepath.Join(s.control, "threads"), "0\n")
+	// Only now: while it ends, the kernel takes back what it has registered.
+	for _, o := range slices.Backward(s.services) {
+		o.close()
+	}
+	if s.memory != nil {
+		s.memory.close()
+		unix.Unmount(s.pipes, unix.MNT_DETACH)
+	}
+	s.services, s.memory = nil, nil
+	if err != nil {
 		return fmt.Errorf("end the NFS server: %w", err)
 	}
 	return nil
@@ -155,7 +229,7 @@ func write(name, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-func read(name string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(control, name))
+func (s *Server) read(name string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(s.control, name))
 	return strings.TrimSpace(string(b)), err
 }

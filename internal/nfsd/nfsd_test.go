@@ -12,24 +12,29 @@ func good() Export {
 }
 
 func TestExportsAreChecked(t *testing.T) {
-	e := good()
-	if err := e.Check(); err != nil {
-		t.Fatal(err)
+	e, e3 := good(), good()
+	e3.Version, e3.MountPort = "3", 2050
+	for _, e := range []Export{e, e3} {
+		if err := e.Check(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, change := range map[string]func(*Export){
-		"relative":     func(e *Export) { e.Folder = "share" },
-		"root":         func(e *Export) { e.Folder = "/" },
-		"not clean":    func(e *Export) { e.Folder = "/a/../b" },
-		"zero byte":    func(e *Export) { e.Folder = "/a\x00b" },
-		"long":         func(e *Export) { e.Folder = "/" + strings.Repeat("a", maxPath) },
-		"no address":   func(e *Export) { e.Client = "host" },
-		"two words":    func(e *Export) { e.Client = "10.0.0.1 x" },
-		"IPv6":         func(e *Export) { e.Client = "::1" },
-		"version 3":    func(e *Export) { e.Version = "3" },
-		"version 4":    func(e *Export) { e.Version = "4" },
-		"no port":      func(e *Export) { e.Port = 0 },
-		"no threads":   func(e *Export) { e.Threads = 0 },
-		"many threads": func(e *Export) { e.Threads = 5000 },
+		"relative":      func(e *Export) { e.Folder = "share" },
+		"root":          func(e *Export) { e.Folder = "/" },
+		"not clean":     func(e *Export) { e.Folder = "/a/../b" },
+		"zero byte":     func(e *Export) { e.Folder = "/a\x00b" },
+		"long":          func(e *Export) { e.Folder = "/" + strings.Repeat("a", maxPath) },
+		"no address":    func(e *Export) { e.Client = "host" },
+		"two words":     func(e *Export) { e.Client = "10.0.0.1 x" },
+		"IPv6":          func(e *Export) { e.Client = "::1" },
+		"no mount port": func(e *Export) { e.Version = "3" },
+		"one port":      func(e *Export) { e.Version, e.MountPort = "3", e.Port },
+		"mount port":    func(e *Export) { e.MountPort = 2050 },
+		"version 4":     func(e *Export) { e.Version = "4" },
+		"no port":       func(e *Export) { e.Port = 0 },
+		"no threads":    func(e *Export) { e.Threads = 0 },
+		"many threads":  func(e *Export) { e.Threads = 5000 },
 	} {
 		e := good()
 		change(&e)
@@ -44,6 +49,8 @@ func TestOnlyTheVersionAskedForIsSpoken(t *testing.T) {
 		{"+3 +4 +4.0 +4.1 +4.2", "4.0", "-3 +4 +4.0 -4.1 -4.2"},
 		{"-2 +3 +4 +4.0 +4.1 +4.2", "4.1", "-2 -3 +4 -4.0 +4.1 -4.2"},
 		{"", "4.2", "+4 -4.0 -4.1 +4.2"},
+		{"+3 +4 +4.0 +4.1 +4.2", "3", "+3 -4"},
+		{"-2 +3 +4 +4.1 +4.2", "3", "-2 +3 -4"},
 	} {
 		e := good()
 		e.Version = c.version
@@ -57,7 +64,7 @@ func TestOnlyTheVersionAskedForIsSpoken(t *testing.T) {
 func TestVersionsAreReadBack(t *testing.T) {
 	for content, want := range map[string][]string{
 		"-3 +4 -4.1 -4.2": {"4.0"}, "-3 +4 -4.0 -4.1 +4.2": {"4.2"}, "+3 +4 +4.1 +4.2": {"3", "4.0", "4.1", "4.2"}, "-2 -3 -4 -4.0 -4.1 -4.2": nil, "": nil,
-		"+4 +4.0": {"4.0"},
+		"+4 +4.0": {"4.0"}, "+3 -4 -4.0 -4.1 -4.2": {"3"},
 	} {
 		if got := spoken(content); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", content, got, want)
@@ -114,4 +121,57 @@ func FuzzFoldersStayOneWord(f *testing.F) {
 			t.Errorf("%q becomes %q and that %q", folder, q, back)
 		}
 	})
+}
+
+func TestHandlesAreRead(t *testing.T) {
+	got, err := parseHandle("\\x0100010000000000\n")
+	if err != nil || string(got) != "\x01\x00\x01\x00\x00\x00\x00\x00" {
+		t.Errorf("%x, %v", got, err)
+	}
+	for _, bad := range []string{"", "\\x", "\\x0", "0100", "\\xzz", "\\x01 00", "\\x" + strings.Repeat("00", maxHandle+1)} {
+		if got, err := parseHandle(bad); err == nil {
+			t.Errorf("%q gives %x", bad, got)
+		}
+	}
+	if line := handleLine("/a b"); line != "tare /a\\040b 64\n" {
+		t.Errorf("the question is %q", line)
+	}
+}
+
+func FuzzHandle(f *testing.F) {
+	f.Add("\\x0100010000000000\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, err := parseHandle(text); err == nil && (len(got) == 0 || len(got) > maxHandle || 2*len(got) > len(text)) {
+			t.Errorf("%q gives %x", text, got)
+		}
+	})
+}
+
+func TestKernelsWhoseServerEndsByItself(t *testing.T) {
+	for release, want := range map[string]bool{
+		"6.1.0-56-amd64": true, "5.13.0": true, "5.12.19": false, "5.9": false, "4.19.0": false, "6.18.44-fc": true, "10.0": true, "": false, "six": false,
+	} {
+		if endsByItself(release) != want {
+			t.Errorf("%q: %t", release, !want)
+		}
+	}
+}
+
+func TestMessagesOfTheServerAreEvidence(t *testing.T) {
+	log := "<6>[1.0] eth0: up\n<6>[2.0] NFSD: starting 10-second grace period\n<4>[3.0] svc: failed to register lockdv1 RPC service (errno 111).\n<6>[4.0] bye"
+	if got := string(about([]byte(log))); strings.Count(got, "\n") != 2 || !strings.Contains(got, "grace") || !strings.Contains(got, "lockdv1") {
+		t.Errorf("%q", got)
+	}
+	if got := about([]byte(strings.Repeat("nfsd\n", 3*maxMessages))); strings.Count(string(got), "\n") != maxMessages {
+		t.Errorf("%d lines", strings.Count(string(got), "\n"))
+	}
+}
+
+func TestRoomsAreChecked(t *testing.T) {
+	for address, ok := range map[string]bool{"": true, "10.64.0.1": true, "host": false, "::1": false, "10.64.0.1/24": false} {
+		o := RoomOptions{Address: address}
+		if err := o.check(); (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
 }

@@ -40,10 +40,12 @@ type Link struct {
 // Serve is how a folder is served over NFS.
 type Serve struct {
 	Client  string `json:"client"`  // IPv4 address of the only client
-	Version string `json:"version"` // "4.0", "4.1" or "4.2"
+	Version string `json:"version"` // "3", "4.0", "4.1" or "4.2"
 	Port    int    `json:"port"`    // TCP
-	Threads int    `json:"threads"`
-	Async   bool   `json:"async,omitempty"` // writes are acknowledged before they are on the disk
+	// MountPort is where the mount protocol of version 3 is answered, TCP; 0 for the others.
+	MountPort int  `json:"mount_port,omitempty"`
+	Threads   int  `json:"threads"`
+	Async     bool `json:"async,omitempty"` // writes are acknowledged before they are on the disk
 	// Forget has a system that serves already write back what it caches of Dir and drop it, instead of serving.
 	Forget bool `json:"forget,omitempty"`
 }

@@ -1,0 +1,108 @@
+package nfsd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// memory answers the kernel's questions about clients that it had before: nfsdcld's part. The kernel makes the pipe for
+// them only when the server starts, whatever its version, and waits a second for somebody to open it.
+type memory struct {
+	pipes int // the folder, by a descriptor that any thread can use
+	quit  chan struct{}
+	all   sync.WaitGroup
+
+	mu   sync.Mutex
+	pipe *os.File
+	over bool
+}
+
+// remember mounts the kernel's pipes at a folder of the calling thread's namespaces and answers what is asked there.
+func remember(dir string) (*memory, error) {
+	if err := unix.Mount("pipes", dir, "rpc_pipefs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return nil, fmt.Errorf("mount the pipes of RPC at %s: %w", dir, err)
+	}
+	fd, err := unix.Open(filepath.Join(dir, "nfsd"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the pipes of RPC at %s: %w", dir, err)
+	}
+	m := &memory{pipes: fd, quit: make(chan struct{})}
+	m.all.Add(1)
+	go m.serve()
+	return m, nil
+}
+
+// lookTime is how often the pipe is looked for while there is none.
+const lookTime = 10 * time.Millisecond
+
+func (m *memory) serve() {
+	defer m.all.Done()
+	for {
+		fd, err := unix.Openat(m.pipes, "cld", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil && m.take(os.NewFile(uintptr(fd), "cld")) {
+			m.talk()
+		}
+		select {
+		case <-m.quit:
+			return
+		case <-time.After(lookTime):
+		}
+	}
+}
+
+// take keeps the pipe for close, unless that was called.
+func (m *memory) take(pipe *os.File) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over {
+		pipe.Close()
+		return false
+	}
+	m.pipe = pipe
+	return true
+}
+
+// talk answers messages until the pipe is taken away.
+func (m *memory) talk() {
+	defer m.pipe.Close()
+	conn, err := m.pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	message := make([]byte, maxMemory)
+	for {
+		n, failed := 0, error(nil)
+		err := conn.Read(func(fd uintptr) bool {
+			n, failed = unix.Read(int(fd), message)
+			return n != 0 && !errors.Is(failed, unix.EAGAIN) // 0 is not the end here, but says that there is nothing
+		})
+		if err != nil || failed != nil {
+			return
+		}
+		reply := remembered(message[:n])
+		if reply == nil {
+			return
+		}
+		if _, err := m.pipe.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+func (m *memory) close() {
+	m.mu.Lock()
+	m.over = true
+	if m.pipe != nil {
+		m.pipe.Close()
+	}
+	m.mu.Unlock()
+	close(m.quit)
+	m.all.Wait()
+	unix.Close(m.pipes)
+}

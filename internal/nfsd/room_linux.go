@@ -1,0 +1,244 @@
+package nfsd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Room is a network namespace and a mount namespace in which the kernel has another server than the machine's, with its
+// own exports, sockets, versions and threads. Nothing of it can be seen or reached from the machine's namespaces; a network
+// card leads to whoever holds its other end. It lives in a thread of this process, and the kernel takes all of it away when
+// that ends, however it ends.
+type Room struct {
+	tap     *os.File
+	calls   chan func()
+	gone    chan struct{}
+	release string // of the kernel
+	control string
+	share   string // where Folder is in the room
+	pipes   string
+	server  *Server
+}
+
+// OpenRoom makes a room. It needs root.
+func OpenRoom(o RoomOptions) (*Room, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("make a room for an NFS server: %w", err)
+	}
+	r := &Room{calls: make(chan func()), gone: make(chan struct{})}
+	furnished := make(chan error, 1)
+	go r.live(func() error { return r.furnish(&o) }, furnished)
+	if err := <-furnished; err != nil {
+		return nil, errors.Join(fmt.Errorf("make a room for an NFS server: %w", err), r.Close())
+	}
+	return r, nil
+}
+
+// live is the life of the thread that is in the room.
+func (r *Room) live(furnish func() error, furnished chan<- error) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// The first thread never ends, and what it sees is what the process sees. While it is locked, another comes.
+		go r.live(furnish, furnished)
+		<-r.gone
+		runtime.UnlockOSThread()
+		return
+	}
+	// Never unlocked: the thread ends with this function, and the namespaces with it.
+	defer close(r.gone)
+	furnished <- furnish()
+	for call := range r.calls {
+		call()
+	}
+}
+
+// Do runs a function in the room. What it opens or mounts is the room's.
+func (r *Room) Do(f func() error) error {
+	done := make(chan error, 1)
+	r.calls <- func() { done <- f() }
+	return <-done
+}
+
+// Tap is the other end of the room's network card, a Linux tap device with virtio headers; nil when the room has none.
+// The room closes it.
+func (r *Room) Tap() *os.File { return r.tap }
+
+// Kernel is the release of the kernel that serves.
+func (r *Room) Kernel() string { return r.release }
+
+// furnish enters the room and makes all that is in it.
+func (r *Room) furnish(o *RoomOptions) error {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return fmt.Errorf("read the kernel's release: %w", err)
+	}
+	r.release = unix.ByteSliceToString(u.Release[:])
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make namespaces: %w; this needs root", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts private: %w", err)
+	}
+	if err := r.mountFolder(o.Folder); err != nil {
+		return err
+	}
+	if err := cardUp("lo", nil); err != nil {
+		return err
+	}
+	if o.Address == "" {
+		return nil
+	}
+	const card = "tare0"
+	var err error
+	if r.tap, err = openTap(card); err != nil {
+		return fmt.Errorf("make a network card: %w; is the module tun there?", err)
+	}
+	address := netip.MustParseAddr(o.Address).As4() // check has seen it
+	return cardUp(card, &address)
+}
+
+// mountFolder gives the room an empty folder in the place of /run, because the machine's has the socket of its port mapper,
+// where the kernel would take back what the machine's own servers have registered. The folder to serve is in it, so that
+// its own path does not matter.
+func (r *Room) mountFolder(folder string) error {
+	run, err := filepath.EvalSymlinks(filepath.Dir(portMapperSocket))
+	if err != nil {
+		return err
+	}
+	// Opened before /run is covered, for it may be below.
+	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", folder, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Mount("tmpfs", run, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
+		return fmt.Errorf("mount a folder at %s: %w", run, err)
+	}
+	r.control, r.share, r.pipes = filepath.Join(run, "nfsd"), filepath.Join(run, "share"), filepath.Join(run, "pipes")
+	for _, dir := range []string{r.control, r.share, r.pipes} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("/proc/thread-self/fd/"+strconv.Itoa(fd), r.share, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", folder, err)
+	}
+	return nil
+}
+
+// Serve has the kernel serve the room's folder, in the place of e.Folder. It can be called once.
+func (r *Room) Serve(ctx context.Context, e Export) error {
+	return r.Do(func() error {
+		if !endsByItself(r.release) {
+			return fmt.Errorf("serve NFS: Linux %s is older than %d.%d and would go on serving after its user was killed", r.release, oldestKernel[0], oldestKernel[1])
+		}
+		e.Folder = r.share
+		// What is offered stays what the kernel makes of the machine's memory: that setting is the whole machine's.
+		s := &Server{control: r.control, pipes: r.pipes}
+		if err := s.start(ctx, &e); err != nil {
+			return err
+		}
+		r.server = s
+		return nil
+	})
+}
+
+// Close ends the server and takes the room away.
+func (r *Room) Close() error {
+	select {
+	case <-r.gone:
+		return nil
+	default:
+	}
+	var err error
+	if r.server != nil {
+		err = r.Do(r.server.Close)
+	}
+	if r.share != "" {
+		// The thread's end would do the same, a moment after this returns.
+		r.Do(func() error {
+			for _, dir := range []string{r.control, r.share} {
+				unix.Unmount(dir, unix.MNT_DETACH)
+			}
+			return nil
+		})
+	}
+	close(r.calls)
+	<-r.gone
+	if r.tap != nil {
+		err = errors.Join(err, r.tap.Close())
+	}
+	return err
+}
+
+// Messages returns the last of what the kernel said of NFS and RPC since it started, for evidence.
+func Messages() []byte {
+	b := make([]byte, 256<<10)
+	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)
+	if err != nil {
+		return nil
+	}
+	return about(b[:n])
+}
+
+// openTap makes a network card in the calling thread's namespace, whose other end is the file.
+func openTap(name string) (*os.File, error) {
+	// Blocking, or this process's runtime would watch it and wake with each packet.
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
+	}
+	request, err := unix.NewIfreq(name)
+	if err == nil {
+		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "tap"), nil
+}
+
+// cardUp brings a card of the calling thread's namespace up, with an address in a network of 24 bits if there is one.
+func cardUp(name string, address *[4]byte) error {
+	fail := func(err error) error { return fmt.Errorf("bring up network card %s: %w", name, err) }
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fail(err)
+	}
+	defer unix.Close(s)
+	r, err := unix.NewIfreq(name)
+	if err != nil {
+		return fail(err)
+	}
+	if address != nil {
+		for _, a := range []struct {
+			request uint
+			value   []byte
+		}{{unix.SIOCSIFADDR, address[:]}, {unix.SIOCSIFNETMASK, []byte{255, 255, 255, 0}}} {
+			if err := r.SetInet4Addr(a.value); err != nil {
+				return fail(err)
+			}
+			if err := unix.IoctlIfreq(s, a.request, r); err != nil {
+				return fail(err)
+			}
+		}
+	}
+	if err := unix.IoctlIfreq(s, unix.SIOCGIFFLAGS, r); err != nil {
+		return fail(err)
+	}
+	r.SetUint16(r.Uint16() | unix.IFF_UP)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r); err != nil {
+		return fail(err)
+	}
+	return nil
+}
