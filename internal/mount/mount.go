@@ -9,6 +9,7 @@ package mount
 import (
 	"context"
 	"log/slog"
+	"os"
 
 	"tare/internal/env"
 	"tare/internal/guest/layout"
@@ -23,7 +24,9 @@ type Request struct {
 	Dir string
 	// Folder is the existing, empty host folder to serve.
 	Folder string
-	Log    *slog.Logger
+	// Link is the number, 0 to 255, of the private link that the mount may have, unique in its machine.
+	Link int
+	Log  *slog.Logger
 }
 
 // Served is a folder that is being served to one virtual machine.
@@ -40,6 +43,9 @@ type Served struct {
 	SharedMemory bool
 	// Network says that the guest needs a network card with user-mode networking that reaches the host's loopback.
 	Network bool
+	// Tap is a Linux tap device with virtio headers for the network card of Order.Link; nil when there is none. Close closes
+	// it.
+	Tap *os.File
 	// Diagnose returns the end of the server's log and output.
 	Diagnose func() []byte
 	// Close ends the server and removes its files, but not Folder. It is idempotent. It is called after the guest is gone.

@@ -16,6 +16,9 @@ import (
 	"tare/internal/record"
 )
 
+// version3 is the version of NFS that needs the mount protocol, and the only one that may go over UDP.
+const version3 = "3"
+
 const nfsRemedy = "install it: apt-get install nfs-ganesha nfs-ganesha-vfs rpcbind"
 
 func kindNFS() kind {
@@ -27,18 +30,18 @@ func kindNFS() kind {
 	}
 	return kind{env.MountKind{
 		Name:   "nfs",
-		Doc:    "NFS-Ganesha and the kernel's client; close and fsync reach the host's file system, host changes show after the attribute cache's timeout.",
+		Doc:    "NFS-Ganesha or the kernel's nfsd, and the kernel's client; close and fsync reach the host's file system, host changes show after the attribute cache's timeout.",
 		Shared: true,
 		Probe:  probeNFS,
 		Settings: []env.Setting{
 			settingDir(),
 			settingPort(),
-			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.", Check: env.OneOf("3", "4.0", "4.1", "4.2")},
+			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.", Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
 			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have (CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
-			{Name: "server", Default: "auto", Doc: "auto or ganesha: NFS-Ganesha; vm: the kernel's own server in a second micro-VM, over a private link, for version 4.", Check: checkNFSServer},
+			{Name: "server", Default: "auto", Doc: "auto or ganesha: NFS-Ganesha; kernel: this machine's own nfsd, in namespaces of its own; vm: nfsd in a second micro-VM. The last two over a private link.", Check: env.OneOf("auto", "ganesha", serverKernel, serverVM)},
 			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.", Check: sized(64<<20, 1<<44)},
-			{Name: "threads", Default: "8", Doc: "With server=vm, how many threads serve, 1 to 256.", Check: number(1, 256, "a number of threads")},
-			{Name: "async", Default: "off", Doc: "With server=vm, on acknowledges writes before they are on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
+			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, how many threads serve, 1 to 256.", Check: number(1, 256, "a number of threads")},
+			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
 			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: fsync, close) or always (with each write). Neither loses what was acknowledged.", Check: env.OneOf("client", "always")},
 			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
 			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
@@ -54,13 +57,6 @@ func kindNFS() kind {
 			{Name: "nconnect", Default: "1", Doc: "How many connections, 1 to 16.", Check: number(1, 16, "a number of connections")},
 		},
 	}, serveNFS}
-}
-
-func checkNFSServer(v string) error {
-	if v == "kernel" {
-		return errors.New("the kernel's nfsd has one table of exports and one set of sockets for the whole machine, so it cannot serve one private folder on loopback; use server=vm, where it has a machine of its own, or server=ganesha")
-	}
-	return env.OneOf("auto", "ganesha", serverVM)(v)
 }
 
 func probeNFS(ctx context.Context) env.Status {
@@ -147,15 +143,14 @@ exec "$@"
 `
 
 func serveNFS(ctx context.Context, j *job) (*Served, error) {
-	if j.get("server") == serverVM {
+	switch j.get("server") {
+	case serverVM:
 		return nil, errors.New("server=vm is for micro-VMs alone")
+	case serverKernel:
+		return j.serveKernel(ctx)
 	}
-	for _, name := range []string{"disk", "threads", "async"} {
-		if _, given := j.Settings[name]; given {
-			j.op, j.remedy = "read settings", "leave it out, or say server=vm"
-			return nil, fmt.Errorf("setting %s is for server=vm", name)
-		}
-		delete(j.settings, name)
+	if err := j.refuse("the kernel's nfsd: server=vm or server=kernel", "disk", "threads", "async"); err != nil {
+		return nil, err
 	}
 	j.op, j.remedy = "find NFS-Ganesha", nfsRemedy
 	status := probeNFS(ctx)
@@ -168,7 +163,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		return nil, err
 	}
 	vers, proto := j.get("vers"), j.get("proto")
-	if proto == "udp" && vers != "3" {
+	if proto == "udp" && vers != version3 {
 		j.op, j.remedy = "read settings", "use vers=3, or proto=tcp"
 		return nil, fmt.Errorf("NFS %s does not run over UDP (RFC 7530, section 3.1)", vers)
 	}
@@ -201,7 +196,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	}
 	order := &layout.Mount{Dir: j.get("dir"), Type: "nfs", Source: layout.HostAddress + ":" + nfsPseudo, Options: j.nfsOptions(ports)}
 	modules := []string{"nfs", "nfsv3"}
-	if vers != "3" {
+	if vers != version3 {
 		order.Type, modules[1] = "nfs4", "nfsv4"
 	}
 	s := &Served{
@@ -214,6 +209,18 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	return s, nil
 }
 
+// refuse takes settings away that are for another server, and says so of those that were given.
+func (j *job) refuse(owner string, names ...string) error {
+	for _, name := range names {
+		if _, given := j.Settings[name]; given {
+			j.op, j.remedy = "read settings", "leave it out, or use that server"
+			return fmt.Errorf("setting %s is for %s", name, owner)
+		}
+		delete(j.settings, name)
+	}
+	return nil
+}
+
 // nfsOptions are the guest's mount options. It talks to the ports directly and asks no rpcbind.
 func (j *job) nfsOptions(ports []int) string {
 	return j.clientOptions(layout.HostAddress, layout.GuestAddress, ports)
@@ -223,7 +230,7 @@ func (j *job) nfsOptions(ports []int) string {
 func (j *job) clientOptions(server, client string, ports []int) string {
 	vers, proto := j.get("vers"), j.get("proto")
 	o := []string{"vers=" + vers, "proto=" + proto, "addr=" + server, "port=" + strconv.Itoa(ports[0]), j.get("recovery")}
-	if vers == "3" {
+	if vers == version3 {
 		// Locks stay in the guest: their protocol is another service, with callbacks that cannot reach it.
 		o = append(o, "mountvers=3", "mountproto="+proto, "mountport="+strconv.Itoa(ports[1]), "nolock")
 	} else {

@@ -2,6 +2,8 @@ package mount
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +16,7 @@ func vmRequest(settings map[string]string) Request {
 	for k, v := range settings {
 		all[k] = v
 	}
-	return Request{Spec: env.Spec{Name: "n", Driver: "nfs", Settings: all}}
+	return Request{Spec: env.Spec{Name: "n", Driver: "nfs", Settings: all}, Link: 7}
 }
 
 func TestMachineThatServesIsPlanned(t *testing.T) {
@@ -22,7 +24,7 @@ func TestMachineThatServesIsPlanned(t *testing.T) {
 	if !ServedByVM(r.Spec) || ServedByVM(env.Spec{Driver: "nfs"}) {
 		t.Error("which mounts another machine serves")
 	}
-	p, err := PlanVM(r, 7)
+	p, err := PlanVM(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,22 +48,41 @@ func TestMachineThatServesIsPlanned(t *testing.T) {
 	}
 }
 
+// Version 3 asks for the folder by a protocol of its own, at a port that both ends are told.
+func TestMachineThatServesVersion3IsPlanned(t *testing.T) {
+	p, err := PlanVM(vmRequest(map[string]string{"vers": "3", "nconnect": "4", "actimeo": "0"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, s := p.Client, p.Serve.Serve
+	if c.Order.Type != "nfs" || !slices.Contains(c.Modules, "nfsv3") || slices.Contains(c.Modules, "nfsv4") || s.Version != "3" || s.MountPort == s.Port || s.MountPort == 0 {
+		t.Errorf("%+v %+v", c, s)
+	}
+	for _, want := range []string{"vers=3", "mountvers=3", "mountproto=tcp", fmt.Sprintf("mountport=%d", s.MountPort), fmt.Sprintf("port=%d", s.Port), "nolock", "nconnect=4", "actimeo=0"} {
+		if !slices.Contains(strings.Split(c.Order.Options, ","), want) {
+			t.Errorf("option %s is not among %s", want, c.Order.Options)
+		}
+	}
+}
+
 func TestMachineThatCannotServe(t *testing.T) {
 	for want, settings := range map[string]map[string]string{
-		"mount protocol":        {"vers": "3"},
+		"over TCP":              {"vers": "3", "proto": "udp"},
 		"does not run over UDP": {"proto": "udp"},
 		"NFS-Ganesha's":         {"commit": "always"},
 		"no port":               {"port": "2049"},
 		"no setting":            {"colour": "red"},
 		"number of threads":     {"threads": "0"},
 	} {
-		_, err := PlanVM(vmRequest(settings), 0)
+		_, err := PlanVM(vmRequest(settings))
 		x, ok := errors.AsType[*env.OpenError](err)
 		if !ok || !strings.Contains(x.Error(), want) || x.Remedy == "" {
 			t.Errorf("%v: %v, want %q", settings, err, want)
 		}
 	}
-	if _, err := PlanVM(vmRequest(nil), 256); err == nil {
+	far := vmRequest(nil)
+	far.Link = 256
+	if _, err := PlanVM(far); err == nil {
 		t.Error("there is a link 256")
 	}
 	usable(t, "nfs")

@@ -4,6 +4,7 @@ package qemu
 
 import (
 	"errors"
+	"os"
 
 	"tare/internal/proc"
 )
@@ -14,6 +15,8 @@ type link struct{}
 func newLink(string, string) (a, b *link, err error) {
 	return nil, nil, errors.New("two machines are joined by inherited sockets, which this system has not; use server=ganesha on Linux")
 }
+
+func newTapLink(string, *os.File) *link { return &link{} }
 
 func (*link) give(*proc.Cmd) {}
 

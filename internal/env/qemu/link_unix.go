@@ -17,6 +17,7 @@ type link struct {
 	hardware string // of the card
 	file     *os.File
 	fd       int // as QEMU knows it
+	tap      bool
 }
 
 func newLink(hardware, peer string) (a, b *link, err error) {
@@ -30,6 +31,11 @@ func newLink(hardware, peer string) (a, b *link, err error) {
 	return &link{hardware: hardware, file: os.NewFile(uintptr(fds[0]), "link")}, &link{hardware: peer, file: os.NewFile(uintptr(fds[1]), "link")}, nil
 }
 
+// newTapLink is a machine's end of a network whose other end is the card of a Linux tap device. The file stays its owner's.
+func newTapLink(hardware string, tap *os.File) *link {
+	return &link{hardware: hardware, file: tap, tap: true}
+}
+
 // give hands the end to the command of a QEMU. It stays open here, for a boot that is tried again.
 func (l *link) give(cmd *proc.Cmd) {
 	cmd.ExtraFiles = append(cmd.ExtraFiles, l.file)
@@ -38,8 +44,12 @@ func (l *link) give(cmd *proc.Cmd) {
 
 // arguments are those of a network card on the link.
 func (l *link) arguments(bus string) []string {
+	kind := "socket"
+	if l.tap {
+		kind = "tap"
+	}
 	return []string{
-		"-netdev", fmt.Sprintf("socket,id=link%d,fd=%d", l.fd, l.fd),
+		"-netdev", fmt.Sprintf("%s,id=link%d,fd=%d", kind, l.fd, l.fd),
 		"-device", fmt.Sprintf("virtio-net-%s,netdev=link%d,mac=%s%s", bus, l.fd, l.hardware, noROM(bus)),
 	}
 }

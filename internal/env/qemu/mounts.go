@@ -64,7 +64,8 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 		}
 		s.served, err = d.serveMount(ctx, o, mount.Request{
 			Spec: spec, RunID: o.RunID, Log: o.Log, Dir: filepath.Join(ss.dir, fmt.Sprint(i)), Folder: filepath.Join(ss.dir, fmt.Sprint(i), "folder"),
-		}, i)
+			Link: i,
+		})
 		if ctx.Err() != nil {
 			return nil, errors.Join(ctx.Err(), ss.end(), ss.release())
 		}
@@ -82,7 +83,7 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 }
 
 // serveMount starts what one mount needs. The folder is empty, and below the directory that goes with the mount.
-func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request, number int) (served, error) {
+func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) (served, error) {
 	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
 		return served{}, err
 	}
@@ -91,13 +92,16 @@ func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request, 
 		return served{}, err
 	}
 	if slices.ContainsFunc(ownKinds(), func(k env.MountKind) bool { return k.Name == r.Driver }) {
-		return serveOwn(ctx, r, number)
+		return serveOwn(ctx, r, r.Link)
 	}
 	if mount.ServedByVM(r.Spec) {
-		return d.serveByVM(ctx, o, r, number)
+		return d.serveByVM(ctx, o, r)
 	}
 	s, err := mount.Serve(ctx, r)
-	return served{Served: s}, err
+	if err != nil || s.Tap == nil {
+		return served{Served: s}, err
+	}
+	return served{Served: s, tap: newTapLink(s.Order.Link.Hardware, s.Tap)}, nil
 }
 
 // alive are the mounts that nothing is wrong with so far.
@@ -173,8 +177,11 @@ func (ss *shares) extras() extras {
 		x.devices = append(x.devices, s.Devices...)
 		x.shared = x.shared || s.SharedMemory
 		x.network = x.network || s.Network
-		if s.second != nil {
+		switch {
+		case s.second != nil:
 			x.links = append(x.links, s.second.link)
+		case s.tap != nil:
+			x.links = append(x.links, s.tap)
 		}
 		if s.serial != "" {
 			x.serials = append(x.serials, s.serial)

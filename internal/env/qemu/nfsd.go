@@ -47,8 +47,8 @@ var passedOn = []string{"accel", "arch", "machine", "kernel", "cpu", "boot", "sa
 
 // serveByVM boots a second machine whose kernel serves the mount. Both are joined by a pair of sockets that only the two
 // QEMU hold, so that neither the host nor anybody on it is on that network.
-func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request, number int) (s served, err error) {
-	plan, err := mount.PlanVM(r, number)
+func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (s served, err error) {
+	plan, err := mount.PlanVM(r)
 	if err != nil {
 		return served{}, err
 	}
