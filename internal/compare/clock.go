@@ -96,8 +96,8 @@ func (c clock) cost(t *record.Trial, m unit.Metric) float64 {
 func clockWarning(target string, c clock) record.Warning {
 	return record.Warning{
 		Code: "clock-wrong",
-		Text: fmt.Sprintf("the clock of %s runs %s the controller's (median of %d trials): figures are restated on the controller's clock",
-			target, offText(c.off), c.trials),
+		Text: fmt.Sprintf("the clock of %s runs %s the controller's (median of %s): figures are restated on the controller's clock",
+			target, offText(c.off), plural(c.trials, "trial")),
 		Remedy: "repair the guest's clock source (kvm-clock, tsc, hyperv) or its time synchronisation before trusting any time it prints",
 	}
 }

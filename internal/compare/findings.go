@@ -36,7 +36,7 @@ func openFindings(e *evaluation, r *Result) []Finding {
 		at[t.Name] = len(out)
 		out = append(out, Finding{
 			Targets: []string{t.Name},
-			Text:    fmt.Sprintf("%s did not open: %s", t.Name, t.Error.Message),
+			Text:    fmt.Sprintf("%s did not open: %s", t.Name, strings.TrimPrefix(t.Error.Message, t.Name+": ")),
 			Remedy:  "the evidence is in the bundle's console folder; `tare doctor` says what is missing",
 		})
 	}

@@ -79,7 +79,7 @@ func (m *Model) answer(family string, col int, s *compare.Summary) string {
 // far from it. "" where none does, or where there is one workload only.
 func (m *Model) apart(family string, col int, mean float64) string {
 	var low, high *compare.Cell
-	kinds, cells := map[string]int{}, 0
+	kinds, cells, sure := map[string]int{}, 0, true
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		c := r.Cells[col]
@@ -88,6 +88,7 @@ func (m *Model) apart(family string, col int, mean float64) string {
 		}
 		cells++
 		kinds[c.Kind]++
+		sure = sure && c.Verdict == record.Different
 		if c.Verdict != record.Different || !(c.Ratio.Center > 0) {
 			continue
 		}
@@ -108,7 +109,11 @@ func (m *Model) apart(family string, col int, mean float64) string {
 		return clean(c.Kind)
 	}
 	if high.Ratio.Center > farApart*low.Ratio.Center {
-		return fmt.Sprintf(", from %sx in %s to %sx in %s", ratioText(low.Ratio.Center), name(low), ratioText(high.Ratio.Center), name(high))
+		from := "but"
+		if sure {
+			from = "from"
+		}
+		return fmt.Sprintf(", %s %sx in %s to %sx in %s", from, ratioText(low.Ratio.Center), name(low), ratioText(high.Ratio.Center), name(high))
 	}
 	if r := high.Ratio.Center / mean; r > farApart || r < 1/farApart {
 		return fmt.Sprintf(", but %sx in %s", ratioText(high.Ratio.Center), name(high))

@@ -79,8 +79,11 @@ func (t *terminal) line(format string, args ...any) {
 	t.out.WriteString(l + "\n")
 }
 
+// readable is how wide prose may be, in columns: longer lines lose the eye on its way back. Tables take all the width.
+const readable = 120
+
 func (t *terminal) para(prefix, text string) {
-	for _, l := range wrap(prefix, text, t.width) {
+	for _, l := range wrap(prefix, text, min(t.width, readable)) {
 		t.line("%s", l)
 	}
 }

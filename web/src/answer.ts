@@ -22,7 +22,7 @@ export function apart(cells: Cell[], mean: number): string {
   const name = (c: Cell) => (cells.filter((x) => x.kind === c.kind).length > 1 ? c.workload : c.kind);
   const [low, high] = [far[0], far[far.length - 1]];
   if (!low || !high) return "";
-  if (high.ratio > 1.15 * low.ratio) return `, from ${ratio(low.ratio)}× in ${name(low)} to ${ratio(high.ratio)}× in ${name(high)}`;
+  if (high.ratio > 1.15 * low.ratio) return `, ${cells.every((c) => c.verdict === "DIFFERENT") ? "from" : "but"} ${ratio(low.ratio)}× in ${name(low)} to ${ratio(high.ratio)}× in ${name(high)}`;
   return Math.abs(Math.log(high.ratio / mean)) > Math.log(1.15) ? `, but ${ratio(high.ratio)}× in ${name(high)}` : "";
 }
 
@@ -58,8 +58,12 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefi
 /** From so many sentences on, what they share is said once. */
 const many = 3;
 
+/** The finding that says what the answer says of a target which did not open, and its remedy. */
+const notOpened = "target-failed";
+const remedy = (m: Model, t: Target): string | undefined => m.data.result.findings.find((f) => f.code === notOpened && f.targets?.includes(t.name))?.remedy;
+
 /** What could not be opened: said once, and of a mount only where its environment is not at fault. */
-function unopened(candidates: Target[]): HTMLElement | null {
+function unopened(m: Model, candidates: Target[]): HTMLElement | null {
   const dead = candidates.filter((t) => t.error);
   // A mount that never came to be has only its name to tell where it would have been.
   const home = (t: Target) => t.of ?? (t.name.includes(":") ? t.name.slice(0, t.name.indexOf(":")) : undefined);
@@ -70,7 +74,8 @@ function unopened(candidates: Target[]): HTMLElement | null {
     const prefix = `${t.name}: `;
     const why = t.error!.message.startsWith(prefix) ? t.error!.message.slice(prefix.length) : t.error!.message;
     return h("li", { class: "said failed" }, h("span", { class: "glyph", "aria-hidden": true }, signs.failed.glyph),
-      h("p", {}, h("b", {}, t.name), " could not be opened", mounts.length > 0 && `, and with it ${list(mounts)}`, ": ", why.replace(/\.$/, ""), "."));
+      h("div", {}, h("p", {}, h("b", {}, t.name), " could not be opened", mounts.length > 0 && `, and with it ${list(mounts)}`, ": ", ticked(why.replace(/\.$/, "")), "."),
+        remedy(m, t) && h("p", { class: "remedy" }, h("b", {}, "Remedy "), ticked(remedy(m, t)!))));
   })));
 }
 
@@ -87,15 +92,15 @@ export function answer(m: Model): HTMLElement {
     const said = ran.map((t) => sentence(m, t.name, inFamily.filter((c) => c.target === t.name), summaries.find((z) => z.family === family && z.target === t.name)));
     const told = said.filter((x) => x.figure);
     const shared = (part: (x: Sentence) => string) => (told.length >= many && told.every((x) => part(x) === part(told[0]!)) ? part(told[0]!) : undefined);
-    const [base, over, cpu] = [shared((x) => x.base), shared((x) => x.over), shared((x) => x.cpu)];
-    const once = told.length >= many ? `${base ?? ""}${over ?? ""}${cpu ?? ""}, ${m.run.scope}`.replace(/^[ ,]+/, "") : "";
+    const [base, over, cpu, doubt] = [shared((x) => x.base), shared((x) => x.over), shared((x) => x.cpu), shared((x) => x.doubt)];
+    const once = told.length >= many ? `${base ?? ""}${over ?? ""}${cpu ?? ""}, ${m.run.scope}${doubt ? `; ${doubt}` : ""}`.replace(/^[ ,]+/, "") : "";
     const items = said.map((x) => h("li", { class: `said ${x.sign}` },
       h("span", { class: "glyph", "aria-hidden": true }, signs[x.sign].glyph),
       h("p", {}, h("b", {}, x.target), x.figure && " costs ", x.figure && h("strong", {}, x.figure), x.range && [" ", h("span", { class: "range" }, x.range)],
-        base === undefined && x.base, over === undefined && x.over, x.rest, cpu === undefined && x.cpu, x.figure && !once && h("span", { class: "scope" }, `, ${m.run.scope}`), x.doubt && `; ${x.doubt}`, ".")));
+        base === undefined && x.base, over === undefined && x.over, x.rest, cpu === undefined && x.cpu, x.figure && !once && h("span", { class: "scope" }, `, ${m.run.scope}`), x.doubt && doubt === undefined && `; ${x.doubt}`, ".")));
     return h("div", { class: "family" }, h("h3", {}, capital(family)), h("div", {}, once && h("p", { class: "common" }, `${capital(once)}:`), h("ul", {}, items), idle.length > 0 && h("p", { class: "idle" }, `Not run in ${list(idle)}.`)));
   });
-  const dead = unopened(candidates);
+  const dead = unopened(m, candidates);
   if (dead) blocks.push(dead);
   if (blocks.length === 0) blocks.push(h("div", {}, h("p", {}, "Nothing was measured, so nothing can be told.")));
   const level = run.alpha > 0 ? ` The intervals hold at ${percent(1 - run.alpha)}.` : "";
@@ -117,7 +122,7 @@ const severities: Record<string, { glyph: string; word: string }> = {
 };
 
 export function findings(m: Model): HTMLElement | null {
-  const all = [...m.data.result.findings].sort((a, b) => (weight[a.severity] ?? 1) - (weight[b.severity] ?? 1));
+  const all = m.data.result.findings.filter((f) => f.code !== notOpened).sort((a, b) => (weight[a.severity] ?? 1) - (weight[b.severity] ?? 1));
   const gates = m.data.gates ?? [];
   if (all.length === 0 && gates.length === 0) return null;
   const item = (f: Finding) => {

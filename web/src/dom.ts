@@ -43,8 +43,8 @@ export function replace(e: Element, ...children: Child[]): void {
   append(e, children);
 }
 
-/** A text of the program's, in which commands stand between backticks. */
-export const ticked = (text: string): Child[] => text.split("`").map((part, i, all) => (i % 2 === 1 && i < all.length - 1 ? h("code", {}, part) : i % 2 === 1 ? `\`${part}` : part));
+/** A text of the program's, in which commands stand between backticks. A figure is not parted from its unit. */
+export const ticked = (text: string): Child[] => text.replace(/(\d) (?=%|[kMG]?i?B\b|[nµm]?s\b)/g, "$1\u00a0").split("`").map((part, i, all) => (i % 2 === 1 && i < all.length - 1 ? h("code", {}, part) : i % 2 === 1 ? `\`${part}` : part));
 
 export interface Grid {
   head: string[];

@@ -26,8 +26,10 @@ export function forest(m: Model): HTMLElement {
     // A row that holds nothing is no ratio: what did not open or was never reached is told in one line.
     const rows = all.filter((c) => tried(c) && !m.target(c.target)?.error);
     const place = h("div", {});
+    // Of what did not open, the answer has said it.
+    const missing = all.filter((c) => !rows.includes(c) && !m.target(c.target)?.error);
     if (rows.length === 0) {
-      section.append(h("h3", {}, capital(family)), leftOut(m, all));
+      if (missing.length > 0) section.append(h("h3", {}, capital(family)), leftOut(missing));
       continue;
     }
     const draw = (most: number) => {
@@ -38,17 +40,17 @@ export function forest(m: Model): HTMLElement {
     };
     draw(mostRows);
     section.append(place);
-    if (rows.length < all.length) section.append(leftOut(m, all.filter((c) => !rows.includes(c))));
+    if (missing.length > 0) section.append(leftOut(missing));
   }
   return section;
 }
 
 /** Cells without a row, folded: their targets, and what each of them would have run. */
-function leftOut(m: Model, cells: Cell[]): HTMLElement {
+function leftOut(cells: Cell[]): HTMLElement {
   const by = new Map<string, string[]>();
   for (const c of cells) by.set(c.target, [...(by.get(c.target) ?? []), c.workload]);
   return h("details", { class: "inner left-out" }, h("summary", {}, `${plural(cells.length, "cell")} without a row: not run in ${list([...by.keys()])}`),
-    h("ul", {}, [...by.entries()].map(([target, labels]) => h("li", {}, h("b", {}, target), m.target(target)?.error ? " (did not open): " : ": ", unique(labels).join(", ")))));
+    h("ul", {}, [...by.entries()].map(([target, labels]) => h("li", {}, h("b", {}, target), ": ", unique(labels).join(", ")))));
 }
 
 const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];

@@ -81,6 +81,7 @@ describe("a mean", () => {
     expect(apart([w("r", "fs.randread", 0.5), w("s 4K", "fs.seqwrite", 2), w("s 64K", "fs.seqwrite", 8)], 2)).toBe(", from 0.50× in fs.randread to 8.00× in s 64K");
     expect(apart([w("r", "fs.randread", 1.7), w("s", "fs.seqwrite", 1, "EQUIVALENT")], 1.3)).toBe(", but 1.70× in fs.randread");
     expect(apart([w("r", "fs.randread", 1.7), w("s", "fs.seqwrite", 1.65)], 1.67)).toBe("");
+    expect(apart([w("r", "fs.randread", 2), w("s", "fs.seqwrite", 8), w("t", "fs.seqread", 1, "INCONCLUSIVE")], 2.5)).toBe(", but 2.00× in fs.randread to 8.00× in fs.seqwrite");
     expect(apart([w("r", "fs.randread", 1.7)], 1.7)).toBe("");
     expect(apart([w("r", "fs.randread", 3, "INCONCLUSIVE"), w("s", "fs.seqwrite", 1, "EQUIVALENT")], 1.7)).toBe("");
   });
