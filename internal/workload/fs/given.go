@@ -17,9 +17,9 @@ import (
 	"tare/internal/workload/file"
 )
 
-// A file that is given is one that somebody else made: a user's data, or what a disk image was filled with that can only
-// be read. It is opened for reading alone, never made, changed or removed. What it must hold is not known, so that its
-// content cannot be verified; see reread for what is looked at in the place of that.
+// A file that is given is one that somebody else made: a user's data, or what a disk was filled with. It is opened for
+// reading alone, never made, changed or removed. What it must hold is not known, so that its content cannot be verified; see
+// reread for what is looked at in the place of that.
 
 // defaultSize is the size= of the record kinds. With file= it stands for all of the file.
 const defaultSize = "64MiB"
@@ -28,7 +28,7 @@ const defaultSize = "64MiB"
 func fileParam() workload.Param {
 	return workload.Param{
 		Name: "file", Type: workload.Text,
-		Doc: "a file that is there already and is read in the place of one that tare makes: its path below the mount or the directory where the environment works. " +
+		Doc: "a file that is there already and is read in the place of one that tare makes: its path below the mount; a directory of your own is one (dir:PATH). " +
 			"It is opened for reading only and stays as it is; all of it is read, to its last whole record; size=, where given, has to be its size. " +
 			"What it holds is not known: a sample is read twice, and has to be the same in all targets",
 	}
@@ -47,7 +47,7 @@ func (t *rw) agreeGiven(p workload.Params) error {
 	return nil
 }
 
-// rootOf is the directory that file= starts from: where the environment works, or the mount.
+// rootOf is the directory that file= starts from: the mount, or where the environment works.
 func rootOf(b *workload.Bench) string { return filepath.Dir(filepath.Dir(b.Dir)) }
 
 // find looks for the file that is given and takes its size. What cannot be read as asked for is refused.
@@ -89,7 +89,7 @@ func locate(dir, name string) (path string, size int64, err error) {
 	info, err := root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", 0, fmt.Errorf("there is no such file in %s", dir)
+		return "", 0, fmt.Errorf("there is no such file in %s; a directory of yours is weighed as a mount, NAME=dir:PATH", dir)
 	case err != nil:
 		return "", 0, fmt.Errorf("look at it in %s: %w; it has to be readable, and its links have to stay below that directory", dir, err)
 	case info.IsDir():
