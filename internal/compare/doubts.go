@@ -101,8 +101,25 @@ func (e *evaluation) doubtDrift(c *work) {
 	}
 }
 
+// mostDoubted bounds the blocks that are searched for trends and modes, which costs time and memory by their square. No
+// plan allows a quarter of it; a foreign bundle may hold what it likes.
+const mostDoubted = 2000
+
+// sampled takes as many values as the searches bear, evenly over all of them.
+func sampled(y []float64) []float64 {
+	if len(y) <= mostDoubted {
+		return y
+	}
+	out := make([]float64, mostDoubted)
+	for i := range out {
+		out[i] = y[i*(len(y)-1)/(mostDoubted-1)]
+	}
+	return out
+}
+
 // trend also gives the total change, where the trend is clear enough for it to matter.
 func trend(y []float64) (stats.Trend, float64) {
+	y = sampled(y)
 	t := stats.KendallTrend(y)
 	if t.P >= trendLevel {
 		return t, 0
@@ -129,7 +146,7 @@ func (e *evaluation) doubtModes(c *work) {
 		for i, k := range c.keys {
 			y[i] = math.Log(side.clock.cost(side.s.used[k], c.metric))
 		}
-		m, two := stats.TwoModes(y)
+		m, two := stats.TwoModes(sampled(y))
 		if !two || m.High-m.Low <= math.Log1p(e.plainMargin(c)) {
 			continue
 		}

@@ -69,7 +69,10 @@ func (m *Model) answer(family string, col int, s *compare.Summary) string {
 	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {
 		return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s, %s", target, baseline, percentText(margin), over, figure, far, scope)
 	}
-	if s.High == 0 || s.Low <= 1 && s.High >= 1 {
+	if s.High == 0 {
+		return fmt.Sprintf("%s costs %s against %s%s%s, %s; too few blocks to say how sure that is", target, figure, baseline, over, far, scope)
+	}
+	if s.Low <= 1 && s.High >= 1 {
 		return fmt.Sprintf("%s costs %s against %s%s%s, %s; that may be no difference at all", target, figure, baseline, over, far, scope)
 	}
 	return fmt.Sprintf("%s costs %s against %s%s%s, %s", target, figure, baseline, over, far, scope)
