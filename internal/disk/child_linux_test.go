@@ -114,7 +114,7 @@ func newInspector(t *testing.T) *inspector {
 		t.Fatal(err)
 	}
 	cmd := proc.Command(t.Context(), self)
-	cmd.Env = append(os.Environ(), childEnv+"=1", "GOGC=800", "GOMEMLIMIT=48MiB")
+	cmd.Env = append(os.Environ(), childEnv+"=1", "GOGC=800", "GOMEMLIMIT=32MiB")
 	child, err := proc.Start(cmd)
 	if err != nil {
 		t.Fatal(err)

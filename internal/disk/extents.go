@@ -10,8 +10,8 @@ import (
 // errUnknown says that the place of a file's bytes on its disk cannot be asked for here.
 var errUnknown = errors.New("the host does not say where on the disk the file lies")
 
-// maxExtents bounds what is kept of one chain: 24 bytes each, 12 MiB in all. The rest is counted, not kept.
-const maxExtents = 1 << 19
+// maxExtents bounds what is kept of one chain: 24 bytes each, 6 MiB in all. The rest is counted, not kept.
+const maxExtents = 1 << 18
 
 // extent is a piece of a host file that lies in one piece on the host's disk; bytes.
 type extent struct{ logical, physical, length int64 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"tare/internal/disk/disktest"
 )
@@ -169,4 +172,35 @@ func qcowTables(t *testing.T, f *os.File, l *large) {
 		write(t, f, (first+k)*l.block, table)
 	}
 	lengthen(t, f, (first+n+l.blocks)*l.block)
+}
+
+// TestManyExtentsLeaveNothingBehind: a file in many pieces on the host's disk takes the room that its pieces take, once.
+func TestManyExtentsLeaveNothingBehind(t *testing.T) {
+	const pieces = 20_000
+	f, err := os.Create(filepath.Join(t.TempDir(), "pieces"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for k := range int64(pieces) {
+		if err := unix.Fallocate(int(f.Fd()), 0, 2*k*4096, 4096); err != nil {
+			disktest.Lacking(t, "the temporary folder reserves no room in files: %v", err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	l, err := layouts([]*os.File{f})
+	runtime.ReadMemStats(&after)
+	if err != nil || l[0] == nil {
+		disktest.Lacking(t, "the temporary folder does not say where its files lie: %v", err)
+	}
+	if l[0].count != pieces || len(l[0].extents) != pieces {
+		t.Errorf("%d pieces are counted and %d kept, of %d", l[0].count, len(l[0].extents), pieces)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 24*pieces+128<<10 {
+		t.Errorf("%d bytes were taken for %d pieces of 24", taken, pieces)
+	}
 }

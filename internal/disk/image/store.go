@@ -288,7 +288,7 @@ type bitmap struct {
 }
 
 // maxBitmaps is how many bytes all bitmaps of a chain take at most; blocks beyond what they hold are not checked.
-const maxBitmaps = 16 << 20
+const maxBitmaps = 8 << 20
 
 // set marks a block and tells whether it was marked before.
 func (b *bitmap) set(n int64) bool {
