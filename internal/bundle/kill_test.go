@@ -71,8 +71,10 @@ func TestKill9(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "b")
 	reported := 0
-	for round := range 25 {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	rounds := 0
+	for round := 0; round < 25 || reported < 20 && round < 100; round++ { // more of them, and longer ones, on a slow machine
+		rounds++
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		cmd := proc.Command(ctx, exe)
 		cmd.Env = append(os.Environ(), childEnv+"="+dir)
 		var out strings.Builder
@@ -119,7 +121,7 @@ func TestKill9(t *testing.T) {
 	if reported < 20 {
 		t.Errorf("only %d trials were written in all; the test shows nothing", reported)
 	}
-	t.Logf("%d trials survived 25 kills", reported)
+	t.Logf("%d trials survived %d kills", reported, rounds)
 }
 
 // TestManyReaders holds that a bundle can be read while it is written.

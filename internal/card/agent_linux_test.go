@@ -84,7 +84,7 @@ func TestAgentsOutliveWhatIsGivenUp(t *testing.T) {
 	a := &actor{side: in, ctx: within(t, 100*time.Millisecond)}
 	began := time.Now()
 	a.do(probe.Request{Op: probe.Wait, Name: []byte("never"), Until: probe.UntilThere, TimeoutNS: 50e9})
-	if d := time.Since(began); d > 5*time.Second || a.err == nil {
+	if d := time.Since(began); d > 30*time.Second || a.err == nil {
 		t.Errorf("giving up took %v, %v", d, a.err)
 	}
 	must(probe.Request{Op: probe.Put, Name: []byte("after"), Data: []byte("x")})
@@ -109,14 +109,14 @@ func TestNothingStaysWhenTheControllerDies(t *testing.T) {
 			t.Fatalf("%s: %v, %v", r.Op, err, reply.Fault)
 		}
 	}
-	go in.Do(within(t, 20*time.Second), probe.Request{Op: probe.Wait, Name: []byte("never"), Until: probe.UntilThere, TimeoutNS: 50e9})
+	go in.Do(within(t, 2*time.Minute), probe.Request{Op: probe.Wait, Name: []byte("never"), Until: probe.UntilThere, TimeoutNS: 50e9})
 	time.Sleep(100 * time.Millisecond)
 	if err := stream.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-stream.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the agent stays")
 	}
 	empty(t, home)

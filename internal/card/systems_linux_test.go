@@ -232,7 +232,7 @@ func TestSSHFS(t *testing.T) {
 		run(t, "fusermount3", "-u", "-z", dir)
 		client.Close()
 	})
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if b, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(b), dir+" ") {
 			break
 		}
@@ -245,13 +245,13 @@ func TestSSHFS(t *testing.T) {
 	want(t, card, yes, "symlink", "inotify", "inotify-to-host", "o-excl")
 	want(t, card, no, "inotify-from-host", "flock-across", "fcntl-across")
 	// Half a second less, because looking begins after the attributes came.
-	if p := card["attr-cache"]; p.Seconds < 0.5 || p.Seconds > 5 || p.Rating != bad {
+	if p := card["attr-cache"]; p.Seconds < 0.5 || p.Seconds > 30 || p.Rating != bad {
 		t.Errorf("attributes live for %v s: %s", p.Seconds, p.Detail)
 	}
 	if p := card["lag-delete"]; p.Seconds < 0.5 {
 		t.Errorf("a deleted file is seen for %v s: %s", p.Seconds, p.Detail)
 	}
-	if p := card["lag-create-host"]; p.Seconds > 0.5 {
+	if p := card["lag-create-host"]; p.Seconds > 5 {
 		t.Errorf("a file made inside is on the host after %v s: %s", p.Seconds, p.Detail)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/compare"
 	"tare/internal/env/container/dockertest"
 	"tare/internal/record"
 )
@@ -42,18 +43,14 @@ func TestWorkerKilled(t *testing.T) {
 	l.plan("bad: local\nonce: local", slow)
 	p := l.start("run", "plan.yaml", "-o", "out")
 	p.trials("out", 8)
-	l.kill(p.find("once", aWorker), syscall.SIGKILL)
-	for range 3 {
-		pid := p.find("bad", aWorker)
-		l.kill(pid, syscall.SIGKILL)
-		p.until("end of the worker", func() bool { return syscall.Kill(pid, 0) != nil })
-	}
+	p.strike("out", "once", 1)
+	p.strike("out", "bad", compare.GivenUp)
 	l.spared(p.end(), "bad", "worker", "killed")
 	d := l.read("out")
 	l.undecided(d, "bad")
 	l.evidence("out", "bad", "killed")
 	for _, c := range d.Cells {
-		if c.Target == "once" && c.Primary && (c.Blocks != 9 || len(c.Warnings) == 0) {
+		if c.Target == "once" && c.Primary && (c.Blocks < 9 || len(c.Warnings) == 0) {
 			t.Errorf("one trial in ten was lost, and the cell has %d blocks: %+v", c.Blocks, c)
 		}
 	}
@@ -75,11 +72,11 @@ func TestStoppedAgentDoesNotHoldTheUser(t *testing.T) {
 	began := time.Now()
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
 	o := p.end()
-	if took := time.Since(began); o.code != 1 || took > 30*time.Second || !strings.Contains(o.err, "tare run --resume out") {
+	if took := time.Since(began); o.code != 1 || took > 2*time.Minute || !strings.Contains(o.err, "tare run --resume out") {
 		t.Errorf("exit code %d after %v:\n%s", o.code, took, o.err)
 	}
 	l.read("out")
-	l.gone("out", 5*time.Second)
+	l.gone("out")
 }
 
 // A machine whose ssh server goes down in the middle of a trial, connections and all.
@@ -145,7 +142,7 @@ func TestDockerKilled(t *testing.T) {
 		t.Errorf("clean: exit code %d %s%s", o.code, o.out, o.err)
 	}
 	l.containers(d)
-	l.gone("out", 5*time.Second)
+	l.gone("out")
 }
 
 // The Docker daemon is restarted in the middle of a trial, as by an update: the container ends, and is removed.

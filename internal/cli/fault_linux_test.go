@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,7 +56,7 @@ func (l *lab) spared(o outcome, target string, words ...string) {
 	if !d.Run.Finished {
 		l.Error("the report says that the run has not ended")
 	}
-	l.gone("out", 5*time.Second)
+	l.gone("out")
 	if l.Failed() {
 		l.Logf("tare said:\n%s%s", o.err, o.out)
 	}
@@ -227,7 +226,7 @@ func TestFullBundleDisk(t *testing.T) {
 	if !strings.Contains(o.out, "has not ended") {
 		t.Errorf("there is no report of what there is:\n%s", o.out)
 	}
-	l.gone("disk/out", 5*time.Second)
+	l.gone("disk/out")
 	before := l.lines("disk/out")
 	if o := l.do("report", "disk/out"); o.code != 0 {
 		t.Errorf("report: %d %s", o.code, o.err)
@@ -283,5 +282,5 @@ func TestLostBaseline(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	l.gone("out", 5*time.Second)
+	l.gone("out")
 }

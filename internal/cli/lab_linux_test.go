@@ -169,7 +169,7 @@ func (l *lab) start(args ...string) *process {
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Dir, p.cmd.Env = l.dir, l.env
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
-	p.cmd.WaitDelay = 10 * time.Second
+	p.cmd.WaitDelay = time.Minute
 	if err := p.cmd.Start(); err != nil {
 		l.Fatal(err)
 	}
@@ -225,6 +225,48 @@ func (p *process) trials(name string, n int) {
 func (l *lab) lines(name string) int {
 	b, _ := os.ReadFile(filepath.Join(l.dir, name, bundle.TrialsFile))
 	return bytes.Count(b, []byte("\n"))
+}
+
+// failures counts the trials of a target, and how many of them failed one after the other, at most.
+func (l *lab) failures(name, target string) (trials, failed int) {
+	l.Helper()
+	row := 0
+	b, _ := os.ReadFile(filepath.Join(l.dir, name, bundle.TrialsFile))
+	for line := range bytes.Lines(b) {
+		var t record.Trial
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
+		if err := json.Unmarshal(line, &t); err != nil {
+			l.Fatal(err)
+		}
+		if t.Target != target {
+			continue
+		}
+		trials++
+		if row++; t.Error == nil {
+			row = 0
+		}
+		failed = max(failed, row)
+	}
+	return trials, failed
+}
+
+// strike kills workers of a target until n of its trials in a row have failed for it. A worker that was seen may have ended
+// before the signal comes: what counts is what the bundle says.
+func (p *process) strike(name, target string, n int) {
+	p.lab.Helper()
+	for {
+		before, failed := p.lab.failures(name, target)
+		if failed >= n {
+			return
+		}
+		syscall.Kill(p.find(target, aWorker), syscall.SIGKILL)
+		p.until("the end of the trial", func() bool {
+			now, _ := p.lab.failures(name, target)
+			return now > before
+		})
+	}
 }
 
 // task is a row of /proc.
@@ -382,11 +424,11 @@ func (l *lab) runID(name string) string {
 	return b.Manifest.RunID
 }
 
-// gone holds that nothing is left of a run, at once or within a time.
-func (l *lab) gone(name string, within time.Duration) {
+// gone holds that nothing is left of a run, once what was ended had the time to go.
+func (l *lab) gone(name string) {
 	l.Helper()
 	id := l.runID(name)
-	l.settled(id, within, true)
+	l.settled(id, true)
 	if o := l.do("clean", "--dry-run"); o.code != 0 || strings.Contains(o.out, id) {
 		l.Errorf("clean --dry-run: exit code %d: %s%s", o.code, o.out, o.err)
 	}
@@ -394,10 +436,10 @@ func (l *lab) gone(name string, within time.Duration) {
 
 // settled waits until nothing runs or is mounted that carries a word, and, with files, until nothing is in the places
 // where tare makes directories.
-func (l *lab) settled(word string, within time.Duration, files bool) {
+func (l *lab) settled(word string, files bool) {
 	l.Helper()
 	var left []string
-	for end := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		left = nil
 		for _, t := range tasks() {
 			if strings.Contains(t.line, word) && t.pid != os.Getpid() {

@@ -141,7 +141,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"), "XDG_CACHE_HOME="+ts.Getenv("XDG_CACHE_HOME"))
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = time.Minute
 	ts.Check(cmd.Start())
 	ended := make(chan struct{})
 	go func() {
@@ -149,7 +149,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 		close(ended)
 	}()
 	trials := filepath.Join(ts.MkAbs(args[1]), bundle.TrialsFile)
-	deadline := time.After(2 * time.Minute)
+	deadline := time.After(5 * time.Minute)
 	for waiting := true; waiting; {
 		select {
 		case <-ended:
@@ -202,7 +202,7 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	id, allowed := b.Manifest.RunID, len(args) > 1
 	var left []string
-	for range 100 {
+	for range 1200 { // two minutes, for a busy machine
 		left = traces(id)
 		if entries, err := os.ReadDir(ts.Getenv("TMPDIR")); err == nil && !allowed {
 			for _, e := range entries {

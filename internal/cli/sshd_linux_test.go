@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -34,12 +35,6 @@ func (l *lab) sshd() *sshd {
 			l.Fatal(err)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		l.Fatal(err)
-	}
-	s.port = listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
 	for _, key := range []string{"host_key", "user_key"} {
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.file(key)).CombinedOutput(); err != nil {
 			l.Fatalf("ssh-keygen: %v %s", err, out)
@@ -49,36 +44,62 @@ func (l *lab) sshd() *sshd {
 	if err != nil {
 		l.Fatal(err)
 	}
-	for name, text := range map[string]string{
-		"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", s.port, public),
-		"ssh_config":  "Host *\n",
-		"sshd_config": strings.Join([]string{
-			"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port), "HostKey " + s.file("host_key"), "PidFile none",
-			"AuthorizedKeysFile " + s.file("user_key.pub"), "StrictModes no", "PasswordAuthentication no",
-			"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "UseDNS no",
-		}, "\n") + "\n",
-	} {
-		l.file("ssh/"+name, text)
-	}
 	program, err := exec.LookPath("sshd")
 	if err != nil {
 		l.Fatal(err)
 	}
-	// It must be called by its full path, with which it starts itself again.
-	if s.daemon, err = proc.Start(proc.Command(context.Background(), program, "-D", "-e", "-f", s.file("sshd_config"))); err != nil {
-		l.Fatal(err)
-	}
-	l.Cleanup(func() { s.daemon.Close() })
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
-		if err == nil {
-			c.Close()
+	for range 5 { // another may take a port before sshd does
+		s.port = freePort(l)
+		for name, text := range map[string]string{
+			"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", s.port, public),
+			"ssh_config":  "Host *\n",
+			"sshd_config": strings.Join([]string{
+				"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port), "HostKey " + s.file("host_key"), "PidFile none",
+				"AuthorizedKeysFile " + s.file("user_key.pub"), "StrictModes no", "PasswordAuthentication no",
+				"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "UseDNS no",
+			}, "\n") + "\n",
+		} {
+			l.file("ssh/"+name, text)
+		}
+		if s.run(program) {
 			return s
 		}
+	}
+	l.Fatalf("sshd does not start:\n%s", s.daemon.Diagnose())
+	return nil
+}
+
+func freePort(l *lab) int {
+	l.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// run starts the server and tells whether it listens. It must be called by its full path, with which it starts itself again.
+func (s *sshd) run(program string) bool {
+	s.lab.Helper()
+	d, err := proc.Start(proc.Command(context.Background(), program, "-D", "-e", "-f", s.file("sshd_config")))
+	if err != nil {
+		s.lab.Fatal(err)
+	}
+	s.daemon = d
+	s.lab.Cleanup(func() { d.Close() })
+	// Whoever answers at the port, it is sshd when sshd says that it listens.
+	for end := time.Now().Add(patience); !bytes.Contains(d.Stderr(), []byte("Server listening on 127.0.0.1 port")); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-d.Done():
+			return false
+		default:
+		}
 		if time.Now().After(end) {
-			l.Fatalf("sshd does not answer: %v\n%s", err, s.daemon.Diagnose())
+			s.lab.Fatalf("sshd does not listen:\n%s", d.Diagnose())
 		}
 	}
+	return true
 }
 
 func (s *sshd) file(name string) string { return filepath.Join(s.dir, name) }

@@ -38,7 +38,7 @@ func TestInterrupted(t *testing.T) {
 			before, began := l.lines("out"), time.Now()
 			l.kill(p.cmd.Process.Pid, syscall.SIGINT)
 			o := p.end()
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %v to stop", took)
 			}
 			if o.code != 1 || !strings.Contains(o.err, "stopped before the end; go on with: tare run --resume out") || !strings.Contains(o.err, "Ctrl-C again") {
@@ -53,7 +53,7 @@ func TestInterrupted(t *testing.T) {
 			if d := l.read("out"); d.Run.Finished {
 				t.Error("the report says that the run ended")
 			}
-			l.gone("out", 0)
+			l.gone("out")
 		})
 	}
 }
@@ -69,11 +69,9 @@ func TestInterruptedTwice(t *testing.T) {
 	l.kill(p.find("good", anAgent), syscall.SIGSTOP)
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
 	p.until("first answer", func() bool { return strings.Contains(p.err.String(), "Ctrl-C again") })
-	began := time.Now()
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
-	o := p.end()
-	if took := time.Since(began); o.code != 1 || took > 2*time.Second || !strings.Contains(o.err, "tare clean") {
-		t.Errorf("exit code %d after %v:\n%s", o.code, took, o.err)
+	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "left at once") || !strings.Contains(o.err, "tare clean") {
+		t.Errorf("exit code %d:\n%s", o.code, o.err)
 	}
 	l.recovers("out")
 }
@@ -82,13 +80,13 @@ func TestInterruptedTwice(t *testing.T) {
 // tare clean removes the rest, and the bundle, if it was begun, can be read, checked and gone on with.
 func (l *lab) recovers(name string) {
 	l.Helper()
-	l.settled(filepath.Base(l.dir), 10*time.Second, false) // all of a run's command lines hold its TMPDIR
+	l.settled(filepath.Base(l.dir), false) // all of a run's command lines hold its TMPDIR
 	if _, err := os.Stat(filepath.Join(l.dir, name, bundle.ManifestFile)); err != nil {
 		l.do("clean")
 		l.empty()
 		return
 	}
-	l.settled(l.runID(name), 10*time.Second, false)
+	l.settled(l.runID(name), false)
 	before := l.lines(name)
 	if o := l.do("report", name); o.code != 0 {
 		l.Errorf("report: exit code %d %s", o.code, o.err)
@@ -99,7 +97,7 @@ func (l *lab) recovers(name string) {
 	if o := l.do("clean"); o.code != 0 {
 		l.Errorf("clean: exit code %d %s", o.code, o.err)
 	}
-	l.gone(name, 0)
+	l.gone(name)
 	l.empty()
 	o := l.do("run", "--resume", name)
 	if o.code != 0 || !strings.Contains(o.err, fmt.Sprintf("going on after %d trials", before)) {
@@ -108,7 +106,7 @@ func (l *lab) recovers(name string) {
 	if d := l.read(name); !d.Run.Finished {
 		l.Error("the resumed run is not finished")
 	}
-	l.gone(name, 5*time.Second)
+	l.gone(name)
 	l.empty()
 }
 
@@ -141,7 +139,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if got := l.lines(name); got < seen {
 			t.Errorf("%d trials were there and %d are left", seen, got)
 		}
-		l.settled(filepath.Base(l.dir), 10*time.Second, false)
+		l.settled(filepath.Base(l.dir), false)
 		if _, err := os.Stat(filepath.Join(l.dir, name, bundle.ManifestFile)); err != nil {
 			continue
 		}
@@ -171,7 +169,7 @@ func TestKilledWhileOpening(t *testing.T) {
 	p.until("opening", func() bool { return len(p.below("sleep 3601")) > 0 })
 	p.cmd.Process.Kill()
 	<-p.done
-	l.settled("sleep 3601", 10*time.Second, false)
+	l.settled("sleep 3601", false)
 }
 
 // Two runs into one bundle, or two resumes of it, do not mix.
@@ -206,6 +204,6 @@ func TestTerminated(t *testing.T) {
 		if o := p.end(); o.code != 1 || !strings.Contains(o.err, "--resume") {
 			t.Errorf("%v: exit code %d: %s", sig, o.code, o.err)
 		}
-		l.gone(name, 0)
+		l.gone(name)
 	}
 }

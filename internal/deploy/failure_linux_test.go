@@ -22,7 +22,7 @@ import (
 // fails runs a trial that must fail, and returns how.
 func fails(t *testing.T, s *deploy.Session, r wire.Run) *record.Failure {
 	t.Helper()
-	o, err := s.Run(within(t, 30*time.Second), r)
+	o, err := s.Run(within(t, patience), r)
 	f, ok := errors.AsType[*record.Failure](err)
 	if !ok {
 		t.Fatalf("%s: got %v, want a failure", r.Kind, err)
@@ -202,7 +202,7 @@ func TestAgentWithoutADirectoryServesWhatNeedsNone(t *testing.T) {
 	if f := fails(t, s, wire.Run{Job: job("t.files"), Work: 1}); f.Kind != "no-dir" || !strings.Contains(f.Message, "missing") || !strings.Contains(f.Message, "dir=") {
 		t.Errorf("got %s: %s", f.Kind, f.Message)
 	}
-	facts, err := s.Facts(within(t, 20*time.Second))
+	facts, err := s.Facts(within(t, patience))
 	if err != nil || facts.Extra["work_dir.error"] == "" {
 		t.Errorf("facts say %q, %v", facts.Extra["work_dir.error"], err)
 	}

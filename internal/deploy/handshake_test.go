@@ -27,7 +27,7 @@ func shell(t *testing.T, script string) env.Stream {
 
 func TestNoiseBeforeTheHandshakeIsHarmless(t *testing.T) {
 	stream := shell(t, `printf 'Welcome!\n\211TAR'; echo warning >&2; exec "$0" agent --dir "$1"`)
-	s, err := deploy.Connect(within(t, 20*time.Second), stream, "test")
+	s, err := deploy.Connect(within(t, patience), stream, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestHandshakesThatFail(t *testing.T) {
 		"garbage for ever":     {`exec yes 'command not found'`, "no agent has spoken", "command not found"},
 		"ends at once":         {`echo no such container >&2; exit 125`, "no such container", "exit status 125"},
 		"ends after its noise": {`echo banner; exit 0`, "no agent has spoken", "banner"},
-		"silent":               {`echo still booting; exec sleep 60`, "deadline", "still booting"},
+		"silent":               {`echo still booting; exec sleep 600`, "deadline", "still booting"},
 		"torn frame":           {`printf '\211TARE\r\n\032\0\0\0\100\001\0\0\0\0\0{'`, "first message: read payload of hello frame: unexpected EOF", ""},
 		"torn header":          {`printf '\211TARE\r\n\032\0\0'`, "unexpected EOF", ""},
 		"garbage after magic":  {`printf '\211TARE\r\n\032'; exec yes garbage`, "is above the limit", ""},
@@ -58,9 +58,9 @@ func TestHandshakesThatFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limit := 20 * time.Second
+			limit := patience
 			if name == "silent" {
-				limit = 300 * time.Millisecond
+				limit = 5 * time.Second // time for the shell to say what is evidence
 			}
 			stream := shell(t, c.script)
 			_, err := deploy.Connect(within(t, limit), stream, "test")
@@ -103,14 +103,14 @@ func TestOtherBuildIsRefusedByTheAgentToo(t *testing.T) {
 	}
 	select {
 	case <-stream.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the agent serves a controller of another build")
 	}
 }
 
 func TestHandshakeGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	stream := shell(t, "exec sleep 60")
+	stream := shell(t, "exec sleep 600")
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := deploy.Connect(ctx, stream, "test"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -123,7 +123,7 @@ type witness string
 func (w witness) Diagnose() []byte { return []byte(w) }
 
 func TestWitnessesAreHeard(t *testing.T) {
-	_, err := deploy.Connect(within(t, 20*time.Second), shell(t, "exit 3"), "test", witness("Kernel panic - not syncing"))
+	_, err := deploy.Connect(within(t, patience), shell(t, "exit 3"), "test", witness("Kernel panic - not syncing"))
 	if err == nil || !strings.Contains(err.Error(), "Kernel panic") {
 		t.Errorf("got %v", err)
 	}
@@ -154,27 +154,43 @@ func TestPingReadsBothClocks(t *testing.T) {
 func TestCalibrationFindsWorkThatTakesLongEnough(t *testing.T) {
 	s, _ := connect(t, t.TempDir())
 	const target = 40 * time.Millisecond
-	c, err := s.Calibrate(within(t, 30*time.Second), wire.Calibrate{Job: job("t.spin"), TargetNS: int64(target)})
-	if err != nil {
-		t.Fatal(err)
+	// A machine that stalls makes little work look like enough, and does not do so each time.
+	often := func(what string, ok func() (any, bool)) {
+		t.Helper()
+		var got any
+		for range 10 {
+			var fine bool
+			if got, fine = ok(); fine {
+				return
+			}
+		}
+		t.Errorf("%s: ten times no, at last %+v", what, got)
 	}
-	t.Logf("%d units in %v", c.Work, time.Duration(c.ElapsedNS))
-	if c.Work < 100 || c.ElapsedNS < int64(target) {
-		t.Errorf("got %+v", c)
-	}
-	slow, err := s.Calibrate(within(t, 30*time.Second), wire.Calibrate{Job: job("t.sleep"), TargetNS: int64(time.Millisecond) / 2})
+	often("work that takes long enough", func() (any, bool) {
+		c, err := s.Calibrate(within(t, patience), wire.Calibrate{Job: job("t.spin"), TargetNS: int64(target)})
+		if err != nil || c.ElapsedNS < int64(target) {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		t.Logf("%d units in %v", c.Work, time.Duration(c.ElapsedNS))
+		return c, c.Work >= 100
+	})
+	slow, err := s.Calibrate(within(t, patience), wire.Calibrate{Job: job("t.sleep"), TargetNS: int64(time.Millisecond) / 2})
 	if err != nil || slow.Work != 1 || slow.ElapsedNS < 1e6 {
 		t.Errorf("one unit longer than the target: %+v, %v", slow, err)
 	}
-	bounded, err := s.Calibrate(within(t, 30*time.Second), wire.Calibrate{Job: job("t.bounded"), TargetNS: int64(target)})
-	if err != nil || bounded.Work != 7 {
-		t.Errorf("a kind bounded to 7 units: %+v, %v", bounded, err)
-	}
-	_, err = s.Calibrate(within(t, 30*time.Second), wire.Calibrate{Job: job("t.idle"), TargetNS: int64(target)})
-	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "calibrate" {
-		t.Errorf("a kind whose time does not grow: %v", err)
-	}
-	_, err = s.Calibrate(within(t, 30*time.Second), wire.Calibrate{Job: job("t.exit"), TargetNS: int64(target)})
+	often("a kind bounded to 7 units", func() (any, bool) {
+		bounded, err := s.Calibrate(within(t, patience), wire.Calibrate{Job: job("t.bounded"), TargetNS: int64(target)})
+		if err != nil || bounded.Work > 7 {
+			t.Fatalf("%+v, %v", bounded, err)
+		}
+		return bounded, bounded.Work == 7
+	})
+	often("a kind whose time does not grow", func() (any, bool) {
+		_, err := s.Calibrate(within(t, patience), wire.Calibrate{Job: job("t.idle"), TargetNS: int64(target)})
+		f, ok := errors.AsType[*record.Failure](err)
+		return err, ok && f.Kind == "calibrate"
+	})
+	_, err = s.Calibrate(within(t, patience), wire.Calibrate{Job: job("t.exit"), TargetNS: int64(target)})
 	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "worker-died" {
 		t.Errorf("a worker that dies: %v", err)
 	}

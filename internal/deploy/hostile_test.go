@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"tare/internal/deploy"
 	"tare/internal/record"
@@ -49,7 +48,7 @@ func pongs(from uint32) []line {
 
 func listen(t testing.TB, said []byte) (deploy.Outcome, *deploy.Session, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := deploy.Connect(ctx, canned{bytes.NewReader(said)}, "test")
 	if err != nil {

@@ -46,11 +46,11 @@ func TestPushPutsAWorkingAgent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent")
 	}
-	path, p, err := deploy.Push(within(t, time.Minute), here{dir: t.TempDir(), mode: 0o700}, agenttest.Store(t), deploy.PushOptions{})
+	path, p, err := deploy.Push(within(t, patience), here{dir: t.TempDir(), mode: 0o700}, agenttest.Store(t), deploy.PushOptions{})
 	if err != nil || p != (deploy.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}) {
 		t.Fatalf("%s, %v, %v", path, p, err)
 	}
-	s, err := deploy.Connect(within(t, 20*time.Second), launch(t, path, "agent", "--dir", t.TempDir()), "test")
+	s, err := deploy.Connect(within(t, patience), launch(t, path, "agent", "--dir", t.TempDir()), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestPushThatFails(t *testing.T) {
 		"says nothing":   {here{script: "exit 0"}, self, "answered nothing"},
 		"refuses":        {here{script: "echo kex_exchange_identification >&2; exit 255"}, self, "kex_exchange_identification"},
 		"never stops":    {here{script: "exec yes Linux"}, self, "no answer within"},
-		"hangs":          {here{script: "exec sleep 60"}, self, "no answer within"},
+		"hangs":          {here{script: "exec sleep 600"}, self, "no answer within"},
 		"another build":  {here{script: "echo Linux x86_64", mode: 0o700}, other, `build "cafe"`},
 		"no agent":       {here{script: "echo Linux x86_64", mode: 0o700}, mute, "does not answer as an agent"},
 		"not executable": {here{script: "echo Linux x86_64", mode: 0o600}, self, "noexec"},
@@ -94,7 +94,11 @@ func TestPushThatFails(t *testing.T) {
 			c.t.dir = t.TempDir()
 			store := deploy.NewStore(t.TempDir())
 			store.Use("linux", "amd64", c.agent)
-			_, _, err := deploy.Push(t.Context(), c.t, store, deploy.PushOptions{ProbeTime: 2 * time.Second})
+			options := deploy.PushOptions{ProbeTime: patience}
+			if c.message == "no answer within" {
+				options.ProbeTime = time.Second
+			}
+			_, _, err := deploy.Push(t.Context(), c.t, store, options)
 			if err == nil || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("got %v, want %q in it", err, c.message)
 			}

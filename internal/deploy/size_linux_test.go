@@ -29,17 +29,17 @@ func TestAgentIsSmallAndStill(t *testing.T) {
 	}
 	packed := gzipped(t, path)
 	stream := launch(t, path, "agent", "--dir", t.TempDir())
-	s, err := deploy.Connect(within(t, 20*time.Second), stream, "test")
+	s, err := deploy.Connect(within(t, patience), stream, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Facts(within(t, 20*time.Second)); err != nil {
+	if _, err := s.Facts(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 	// Calibration and trial use a worker each.
 	prime := wire.Job{Kind: "cpu.prime", Cell: "c"}
-	c, err := s.Calibrate(within(t, 30*time.Second), wire.Calibrate{Job: prime, TargetNS: int64(20 * time.Millisecond)})
+	c, err := s.Calibrate(within(t, patience), wire.Calibrate{Job: prime, TargetNS: int64(20 * time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,11 +48,15 @@ func TestAgentIsSmallAndStill(t *testing.T) {
 		t.Errorf("the real trial gave %+v", o.Result)
 	}
 	resident := status(t, stream.Pid(), "VmRSS") << 10
-	time.Sleep(100 * time.Millisecond) // the Go runtime gives memory back in the background
 	const idle = 2 * time.Second
-	before := onCPU(t, stream.Pid())
-	time.Sleep(idle)
-	used := onCPU(t, stream.Pid()) - before
+	var used time.Duration
+	for range 10 { // the Go runtime gives memory back in the background, and on a busy machine late
+		before := onCPU(t, stream.Pid())
+		time.Sleep(idle)
+		if used = onCPU(t, stream.Pid()) - before; used < idle/1000 {
+			break
+		}
+	}
 	t.Logf("agent: %.2f MB stripped, %.2f MB gzipped, %.1f MB resident between trials, %v of CPU in %v of waiting",
 		float64(info.Size())/1e6, float64(packed)/1e6, float64(resident)/1e6, used, idle)
 	if info.Size() >= 10e6 || packed >= 3.5e6 {

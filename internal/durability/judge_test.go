@@ -21,13 +21,21 @@ func written(t *testing.T) (dir string, acknowledged []durability.Record) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var mu sync.Mutex
+	counts, full := map[durability.Class]int{}, 0
 	err := durability.Write(ctx, dir, durability.Plan{Classes: durability.Classes(), Seed: 5}, func(r durability.Record) error {
 		mu.Lock()
 		defer mu.Unlock()
 		acknowledged = append(acknowledged, r)
+		// Some of every class, however long the disk takes for them.
+		if counts[r.Class]++; counts[r.Class] == 10 {
+			full++
+		}
+		if full == len(durability.Classes()) {
+			cancel()
+		}
 		return nil
 	})
 	if err != nil {

@@ -37,9 +37,9 @@ func count(t *testing.T, w *Watcher, path string) int {
 }
 
 func TestWatcherCounts(t *testing.T) {
-	w := watcher(t)
 	dir := t.TempDir()
 	var paths []string
+	var files []*os.File
 	for _, name := range []string{"flushed", "written"} {
 		path := filepath.Join(dir, name)
 		paths = append(paths, path)
@@ -48,11 +48,15 @@ func TestWatcherCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
+		files = append(files, f)
+	}
+	w := watcher(t) // only now: a file of another test that was flushed and removed could have had the number of one of these
+	for _, f := range files {
 		for range 100 {
 			if _, err := f.Write(make([]byte, 512)); err != nil {
 				t.Fatal(err)
 			}
-			if name == "flushed" {
+			if f == files[0] {
 				if err := f.Sync(); err != nil {
 					t.Fatal(err)
 				}
@@ -78,17 +82,20 @@ func TestWatcherSeesQEMU(t *testing.T) {
 	} else if err != nil {
 		t.Skip("qemu-io is not installed")
 	}
-	w := watcher(t)
-	for cache, flushes := range map[string]int{"writeback": 5, "none": 5, "unsafe": 0} {
-		path := filepath.Join(t.TempDir(), "disk")
-		if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+	dir, caches := t.TempDir(), map[string]int{"writeback": 5, "none": 5, "unsafe": 0}
+	for cache := range caches {
+		if err := os.WriteFile(filepath.Join(dir, cache), make([]byte, 1<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	w := watcher(t) // only now, see TestWatcherCounts
+	for cache, flushes := range caches {
+		path := filepath.Join(dir, cache)
 		argv := []string{program, "-f", "raw", "-t", cache}
 		for range 5 {
 			argv = append(argv, "-c", "write 0 4k", "-c", "flush")
 		}
-		argv = append(argv, "-c", "sleep 100", path) // the image is open when the events are looked at
+		argv = append(argv, "-c", "sleep 1000", path) // the image is open when the events are looked at
 		if _, err := proc.Run(t.Context(), nil, argv...); err != nil {
 			t.Fatal(err)
 		}

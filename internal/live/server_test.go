@@ -46,7 +46,7 @@ func (s *Server) get(t *testing.T, request string, headers ...string) (*http.Res
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
 	head := request + "\r\n" + strings.Join(append(headers, "Connection: close"), "\r\n") + "\r\n\r\n"
 	if _, err := io.WriteString(c, head); err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestEndlessHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
 	fmt.Fprintf(c, "GET / HTTP/1.1\r\n%s\r\nX: ", s.host())
 	line := []byte(strings.Repeat("x", 1<<16))
 	for sent := 0; sent < 64<<20; sent += len(line) {
@@ -270,14 +270,14 @@ func TestIdleConnections(t *testing.T) {
 		fmt.Fprint(c, "GET / HTT")
 		held = append(held, c)
 	}
-	deadline := time.Now().Add(headerTimeout + 10*time.Second)
+	deadline := time.Now().Add(headerTimeout + 2*time.Minute)
 	for {
 		c, err := net.Dial("tcp", s.hosts[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(c, "GET / HTTP/1.1\r\n%s\r\nConnection: close\r\n\r\n", s.host())
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.SetDeadline(time.Now().Add(20 * time.Second))
 		b, err := io.ReadAll(c)
 		c.Close()
 		if strings.HasPrefix(string(b), "HTTP/1.1 200") {

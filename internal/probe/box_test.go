@@ -193,7 +193,7 @@ func TestWaitSeesWhatTheOtherSideDoes(t *testing.T) {
 		if got := must(t, b, c.wait); got.Seen || got.WaitedNS < 20e6 {
 			t.Errorf("%s was seen before it happened: %+v", c.wait.Until, got)
 		}
-		c.wait.TimeoutNS = 20e9
+		c.wait.TimeoutNS = 50e9
 		seen := make(chan Reply)
 		go func() {
 			reply, _ := b.Do(t.Context(), c.wait)
@@ -215,7 +215,7 @@ func TestGivenUpWaitsEnd(t *testing.T) {
 	if _, err := b.Do(ctx, Request{Op: Wait, Name: n("never"), Until: UntilThere, TimeoutNS: 50e9}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if d := time.Since(began); d > 5*time.Second {
+	if d := time.Since(began); d > 30*time.Second {
 		t.Errorf("giving up took %v", d)
 	}
 	must(t, b, Request{Op: Nop})
@@ -240,7 +240,7 @@ func TestHungOperationsMakeASideRefuse(t *testing.T) {
 		t.Error("a side with an operation under way was closed")
 	}
 	close(release)
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		if _, err := b.Do(t.Context(), Request{Op: Stat, Name: n(".")}); err == nil {
 			break
 		} else if time.Now().After(end) {
@@ -254,8 +254,8 @@ func TestRacesAndClaims(t *testing.T) {
 	b := makeBox(t, t.TempDir())
 	must(t, b, Request{Op: Mkdir, Name: n("r")})
 	for _, kind := range []string{RaceStat, RaceCreate} {
-		got := must(t, b, Request{Op: Race, Name: n("r"), Kind: kind, Threads: 2, TimeoutNS: 20e6})
-		if got.Count < 2 || got.WaitedNS < 20e6 || got.CPUs < 1 {
+		got := must(t, b, Request{Op: Race, Name: n("r"), Kind: kind, Threads: 2, TimeoutNS: 200e6})
+		if got.Count < 2 || got.WaitedNS < 200e6 || got.CPUs < 1 {
 			t.Errorf("%s: %+v", kind, got)
 		}
 	}

@@ -67,7 +67,7 @@ func FuzzRequest(f *testing.F) {
 		defer cancel()
 		began := time.Now()
 		reply, err := b.Do(ctx, r)
-		if d := time.Since(began); d > 10*time.Second {
+		if d := time.Since(began); d > time.Minute {
 			t.Errorf("%s took %v", r.Op, d)
 		}
 		if err == nil {

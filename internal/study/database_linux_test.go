@@ -33,7 +33,7 @@ func database(t *testing.T) []plan.Workload {
 // servers lists the processes that work in a directory below dir. A server removes its file before its last breath, so it
 // is given a moment.
 func servers(dir string) (pids []string) {
-	for range 50 {
+	for range 600 {
 		pids = nil
 		all, _ := filepath.Glob("/proc/[0-9]*/cwd")
 		for _, link := range all {

@@ -19,7 +19,7 @@ import (
 func ours(e engine) func(t testing.TB, runID string) []string {
 	return func(t testing.TB, runID string) []string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label=tare.run="+runID)
 		if err != nil {

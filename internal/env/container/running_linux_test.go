@@ -90,7 +90,7 @@ func inside(t *testing.T, e engine, name, image, user string) {
 			t.Error(err)
 		}
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for changes(t, e, name) != before {
 		if time.Now().After(deadline) {
 			t.Fatalf("after the client was killed there is still:\n%s", changes(t, e, name))

@@ -78,7 +78,7 @@ func (s *suite) work(t *testing.T) {
 		stream.Close()
 		t.Error("a closed environment started an agent")
 	}
-	s.noLeaks(t, o, time.Second)
+	s.noLeaks(t, o)
 }
 
 func (s *suite) checkHello(t *testing.T, h wire.Hello) {
@@ -163,7 +163,7 @@ func (s *suite) impossible(t *testing.T) {
 			if x.Env != spec.Name || x.Op == "" || x.Remedy == "" && len(x.Evidence) == 0 {
 				t.Errorf("the error lacks the environment's name, the operation, or both remedy and evidence: %+v", x)
 			}
-			s.noLeaks(t, o, time.Second)
+			s.noLeaks(t, o)
 		})
 	}
 }
@@ -180,7 +180,7 @@ func (s *suite) cancelledOpen(t *testing.T) {
 			}
 			start := time.Now()
 			e, err := s.driver.Open(ctx, o)
-			if late := time.Since(start) - after; err != nil && late > 15*time.Second {
+			if late := time.Since(start) - after; err != nil && late > s.Patience {
 				t.Errorf("it took %v to give up", late)
 			}
 			if err == nil {
@@ -196,7 +196,7 @@ func (s *suite) cancelledOpen(t *testing.T) {
 			} else if _, ok := errors.AsType[*env.OpenError](err); !ok || !errors.Is(err, context.Canceled) {
 				t.Errorf("the error must be an *env.OpenError that wraps context.Canceled: %T %v", err, err)
 			}
-			s.noLeaks(t, o, time.Second)
+			s.noLeaks(t, o)
 		})
 	}
 }
@@ -246,7 +246,7 @@ func (s *suite) closeMidTrial(t *testing.T) {
 		t.Errorf("the trial's failure is %+v", f)
 	}
 	session.Close()
-	s.noLeaks(t, o, time.Second)
+	s.noLeaks(t, o)
 }
 
 func (s *suite) agentKilled(t *testing.T) {
@@ -270,5 +270,5 @@ func (s *suite) agentKilled(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	s.noLeaks(t, o, s.Settle)
+	s.noLeaks(t, o)
 }

@@ -38,9 +38,9 @@ type Options struct {
 	Mounts, Broken []env.Spec
 	// Attached says that the agent is PID 1 of the environment, so that there is one agent for each opening.
 	Attached bool
-	// Patience bounds an opening with its handshake; it defaults to 30 s.
+	// Patience bounds an opening with its handshake, and whatever else must come at some time; it defaults to 3 minutes.
 	Patience time.Duration
-	// Settle bounds how long things may take to vanish after a killed controller; it defaults to 10 s.
+	// Settle bounds how long things may take to vanish once they have been ended; it defaults to a minute.
 	Settle time.Duration
 	// CancelAfter are the moments at which an opening is cancelled; they default to 0, 10 ms and 100 ms.
 	CancelAfter []time.Duration
@@ -89,10 +89,10 @@ func newSuite(t *testing.T, d env.Driver, o Options) *suite {
 		o.Arch = runtime.GOARCH
 	}
 	if o.Patience == 0 {
-		o.Patience = 30 * time.Second
+		o.Patience = 3 * time.Minute
 	}
 	if o.Settle == 0 {
-		o.Settle = 10 * time.Second
+		o.Settle = time.Minute
 	}
 	if o.CancelAfter == nil {
 		o.CancelAfter = []time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond}
@@ -161,10 +161,10 @@ func witnesses(e env.Env) []env.Diagnoser {
 }
 
 // noLeaks fails the test for everything that is still there of a run once it had time to vanish.
-func (s *suite) noLeaks(t *testing.T, o env.Options, within time.Duration) {
+func (s *suite) noLeaks(t *testing.T, o env.Options) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(s.Settle); ; time.Sleep(50 * time.Millisecond) {
 		left = s.leaks(t, o)
 		if len(left) == 0 {
 			return

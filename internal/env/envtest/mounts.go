@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"tare/internal/env"
 )
@@ -102,7 +101,7 @@ func (s *suite) mounts(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	s.noLeaks(t, o, time.Second)
+	s.noLeaks(t, o)
 	mountinfo, _ := os.ReadFile("/proc/self/mountinfo")
 	if bytes.Contains(mountinfo, []byte(o.RunID)) {
 		t.Errorf("something is still mounted:\n%s", mountinfo)

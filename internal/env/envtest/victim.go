@@ -126,10 +126,10 @@ func (s *suite) controllerKilled(t *testing.T) {
 			cmd.Process.Kill()
 			select {
 			case <-ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(s.Patience):
 				t.Fatal("the killed controller's pipes are held open")
 			}
-			s.noLeaks(t, o, s.Settle)
+			s.noLeaks(t, o)
 		})
 	}
 }

@@ -50,7 +50,7 @@ func TestKilledRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		os.WriteFile(filepath.Join(base, "made"), []byte(dir), 0o600)
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
 	}
 	base := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledRun$")
@@ -59,7 +59,7 @@ func TestKilledRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var dir string
-	for end := time.Now().Add(20 * time.Second); dir == ""; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); dir == ""; time.Sleep(10 * time.Millisecond) {
 		b, _ := os.ReadFile(filepath.Join(base, "made"))
 		if dir = string(b); time.Now().After(end) {
 			cmd.Process.Kill()

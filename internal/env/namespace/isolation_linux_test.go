@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"tare/internal/deploy"
 	"tare/internal/deploy/agenttest"
@@ -301,14 +302,24 @@ func TestInitRefusesToRunOutside(t *testing.T) {
 func TestOrphansAreCollected(t *testing.T) {
 	_, err := look(t.Context(), options(t, spec()), func(pid int) error {
 		// An orphan of the container: a process of ours that enters it and leaves a child behind.
-		out, err := exec.Command("nsenter", "--target", strconv.Itoa(pid), "--pid", "--mount", "sh", "-c", "(sleep 0.1 & exec sleep 0.05) & sleep 0.4; cat /proc/[0-9]*/stat").Output()
-		if err != nil {
+		run := func(line string) ([]byte, error) {
+			return exec.Command("nsenter", "--target", strconv.Itoa(pid), "--pid", "--mount", "sh", "-c", line).Output()
+		}
+		if _, err := run("(sleep 0.1 & exec sleep 0.05) & sleep 0.4"); err != nil {
 			return err
 		}
-		if strings.Contains(string(out), ") Z ") {
-			t.Errorf("zombies inside:\n%s", out)
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			out, err := run("cat /proc/[0-9]*/stat")
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(string(out), ") Z ") {
+				return nil
+			}
+			if time.Now().After(end) {
+				return fmt.Errorf("zombies inside:\n%s", out)
+			}
 		}
-		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

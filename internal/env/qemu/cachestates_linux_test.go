@@ -25,7 +25,7 @@ func trial(t *testing.T, s *deploy.Session, root, cache string) wire.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c", Seed: 1, Root: root}, Work: 16})
 	if err != nil {
@@ -60,7 +60,7 @@ func hostResident(t *testing.T, dir string) (bytes int64, files int) {
 // when it was seen: on the guest by its kernel, on the host by mincore(2). What cannot be seen is a warning.
 func TestCacheStatesOfRealShares(t *testing.T) {
 	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "2m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "none=9p", "loose=9p?cache=loose", "v=virtiofs", "n=nfs?actimeo=2", "s=smb", "vm=nfs?server=vm&actimeo=2&disk=64MiB")
 	v, s := open(t, driver{}, o)
 	warned := func(r wire.Result, code string) bool {
@@ -71,7 +71,7 @@ func TestCacheStatesOfRealShares(t *testing.T) {
 			if m.Err != nil {
 				t.Fatal(m.Err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if _, err := s.Mount(ctx, m.Order); err != nil {
 				t.Fatal(err)

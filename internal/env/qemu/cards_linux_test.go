@@ -15,7 +15,7 @@ import (
 // thousand changes too.
 func TestCardOfACopyInAMachine(t *testing.T) {
 	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "256MiB", "kernel", guest.Generic, "boot", "2m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "256MiB", "kernel", guest.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "r=rsync")
 	v, s := open(t, driver{}, o)
 	m := mounted(t, v, "r")
@@ -53,7 +53,7 @@ func TestCardOfACopyInAMachine(t *testing.T) {
 // out is an error, and the lines that no server here may leave open are answered.
 func TestCardsOfRealShares(t *testing.T) {
 	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "128MiB", "kernel", guest.Generic, "boot", "2m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "128MiB", "kernel", guest.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "s=smb", "n=nfs?vers=4.2")
 	v, s := open(t, driver{}, o)
 	for _, m := range v.Mounts() {
@@ -61,7 +61,7 @@ func TestCardsOfRealShares(t *testing.T) {
 			if m.Err != nil {
 				t.Fatal(m.Err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			got, err := s.Mount(ctx, m.Order)
 			if err != nil {

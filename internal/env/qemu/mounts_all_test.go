@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"tare/internal/env"
 	"tare/internal/guest"
@@ -48,7 +47,7 @@ func allMounts() []wantMount {
 // TestAllMountsInOneMachine boots once with every kind of mount, and lets both sides see what the other wrote.
 func TestAllMountsInOneMachine(t *testing.T) {
 	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "2m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
 	wants := allMounts()
 	var texts []string
 	for _, w := range wants {
@@ -78,7 +77,7 @@ func TestAllMountsInOneMachine(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			got, err := s.Mount(ctx, m.Order)
 			if err != nil {
@@ -134,7 +133,7 @@ func TestAllMountsInOneMachine(t *testing.T) {
 	if err := v.Close(); err != nil {
 		t.Error(err)
 	}
-	if left := processes(t, o.RunID); len(left) > 0 {
+	if left := staying(func() []string { return processes(t, o.RunID) }); len(left) > 0 {
 		t.Errorf("still running: %q", left)
 	}
 	if _, err := os.Lstat(room); !os.IsNotExist(err) {

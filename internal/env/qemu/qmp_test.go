@@ -29,18 +29,18 @@ func speak(t *testing.T, answers ...string) net.Conn {
 }
 
 func TestQMPSkipsEventsAndReportsErrors(t *testing.T) {
-	q, err := newQMP(speak(t, `{"return":{}}`, `{"event":"STOP"}`+"\n"+`{"return":{"status":"running"}}`, `{"error":{"class":"GenericError","desc":"no such thing"}}`), time.Second)
+	q, err := newQMP(speak(t, `{"return":{}}`, `{"event":"STOP"}`+"\n"+`{"return":{"status":"running"}}`, `{"error":{"class":"GenericError","desc":"no such thing"}}`), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got struct{ Status string }
-	if err := q.execute("query-status", time.Second, &got); err != nil || got.Status != "running" {
+	if err := q.execute("query-status", time.Minute, &got); err != nil || got.Status != "running" {
 		t.Errorf("%+v %v", got, err)
 	}
-	if err := q.execute("query-nothing", time.Second, nil); err == nil || !strings.Contains(err.Error(), "no such thing") {
+	if err := q.execute("query-nothing", time.Minute, nil); err == nil || !strings.Contains(err.Error(), "no such thing") {
 		t.Errorf("a refusal gives: %v", err)
 	}
-	if err := q.execute("query-status", time.Second, nil); err == nil {
+	if err := q.execute("query-status", time.Minute, nil); err == nil {
 		t.Error("a connection that ended gave no error")
 	}
 }

@@ -95,7 +95,7 @@ func TestRootImageIsWhereWorkersLive(t *testing.T) {
 	if f := v.Facts(); f.Extra["root.image"] != image || f.Extra["root.format"] != "raw" || len(f.Extra["root.sha256"]) != 64 || f.Settings["root"] != image {
 		t.Errorf("facts %+v", f)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	f, err := s.Facts(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func pids(t *testing.T, text string) (list []int) {
 // trial. Each time the trial fails with a message, the other mounts go on, and in the end nothing is left.
 func TestSharesThatFail(t *testing.T) {
 	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "2m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?recovery=soft&timeo=10", "f=sshfs", "s=smb", "mem=tmpfs?size=64MiB", "stale=nfs?actimeo=0")
 	v, s := open(t, driver{}, o)
 	room := v.shares.dir
@@ -61,7 +61,7 @@ func TestSharesThatFail(t *testing.T) {
 		if m.Err != nil {
 			t.Fatal(m.Err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		_, err := s.Mount(ctx, m.Order)
 		cancel()
 		if err != nil {
@@ -134,7 +134,7 @@ func TestSharesThatFail(t *testing.T) {
 	if err := v.Close(); err != nil {
 		t.Error(err)
 	}
-	if left := pids(t, room); len(left) > 0 {
+	if left := staying(func() []int { return pids(t, room) }); len(left) > 0 {
 		t.Errorf("still running: %v", left)
 	}
 	if b, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(b), room) {
@@ -152,7 +152,7 @@ func TestDiskOfAFullHost(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lacking(t, "mounting needs root")
 	}
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud, "boot", "2m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud, "boot", "3m"))
 	store, err := os.MkdirTemp("/tmp", "tare-full") // short, or another folder is taken
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestDiskOfAFullHost(t *testing.T) {
 	o.Mounts = mountSpecs(t, "d=disk?size=128MiB", "mem=tmpfs")
 	v, s := open(t, driver{}, o)
 	for _, name := range []string{"d", "mem"} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		m := mounted(t, v, name)
 		if m.Err != nil {
 			t.Fatal(m.Err)

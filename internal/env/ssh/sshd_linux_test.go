@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"tare/internal/deploy"
 	"tare/internal/deploy/agenttest"
 	"tare/internal/env"
@@ -43,7 +45,7 @@ func startServer(t *testing.T, config ...string) *server {
 		}
 		t.Skipf("needs root, ssh and sshd (apt-get install openssh-server): %v", err)
 	}
-	s := &server{dir: t.TempDir(), port: freePort(t)}
+	s := &server{dir: t.TempDir()}
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd's directory for privilege separation
 		t.Fatal(err)
 	}
@@ -53,19 +55,28 @@ func startServer(t *testing.T, config ...string) *server {
 		}
 	}
 	s.write(t, "authorized_keys", string(s.read(t, "user_key.pub")))
-	s.trust(t, "host_key.pub")
 	s.write(t, "ssh_config", "Host *\n")
-	s.write(t, "sshd_config", strings.Join(append([]string{
-		"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port), "HostKey " + s.file("host_key"), "PidFile none",
-		"AuthorizedKeysFile " + s.file("authorized_keys"), "StrictModes no", "PasswordAuthentication no",
-		"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "LogLevel INFO", "UseDNS no",
-	}, config...), "\n")+"\n")
-	s.run(t, sshd)
-	return s
+	for range 5 { // another may take a port before sshd does
+		s.port = freePort(t)
+		s.trust(t, "host_key.pub")
+		s.write(t, "sshd_config", strings.Join(append([]string{
+			"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port), "HostKey " + s.file("host_key"), "PidFile none",
+			"AuthorizedKeysFile " + s.file("authorized_keys"), "StrictModes no", "PasswordAuthentication no",
+			"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "LogLevel INFO", "UseDNS no",
+		}, config...), "\n")+"\n")
+		if s.run(t, sshd) {
+			return s
+		}
+	}
+	t.Fatalf("sshd does not start:\n%s", s.daemon.Diagnose())
+	return nil
 }
 
-// run starts the daemon; it must be called by its full path, with which it starts itself again.
-func (s *server) run(t *testing.T, sshd string) {
+// patience bounds what must come at some time, however busy the machine is.
+const patience = 3 * time.Minute
+
+// run starts the daemon and tells whether it listens; it must be called by its full path, with which it starts itself again.
+func (s *server) run(t *testing.T, sshd string) bool {
 	t.Helper()
 	d, err := proc.Start(proc.Command(context.Background(), sshd, "-D", "-e", "-f", s.file("sshd_config")))
 	if err != nil {
@@ -79,16 +90,18 @@ func (s *server) run(t *testing.T, sshd string) {
 			t.Logf("sshd said at the end:\n%s", said[max(0, len(said)-2000):])
 		}
 	})
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.port))
-		if err == nil {
-			c.Close()
-			return
+	// Whoever answers at the port, it is sshd when sshd says that it listens.
+	for end := time.Now().Add(patience); !bytes.Contains(d.Stderr(), []byte("Server listening on 127.0.0.1 port")); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-d.Done():
+			return false
+		default:
 		}
 		if time.Now().After(end) {
-			t.Fatalf("sshd does not answer: %v\n%s", err, d.Diagnose())
+			t.Fatalf("sshd does not listen:\n%s", d.Diagnose())
 		}
 	}
+	return true
 }
 
 func freePort(t *testing.T) int {
@@ -99,6 +112,24 @@ func freePort(t *testing.T) int {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
+}
+
+// deafPort is a port at which nobody listens, and nobody can as long as the test goes on.
+func deafPort(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.(*unix.SockaddrInet4).Port
 }
 
 func (s *server) file(name string) string { return filepath.Join(s.dir, name) }
@@ -136,7 +167,7 @@ func (s *server) spec(settings ...string) env.Spec {
 
 func TestContract(t *testing.T) {
 	s := startServer(t)
-	nobody := s.spec("port", strconv.Itoa(freePort(t)))
+	nobody := s.spec("port", strconv.Itoa(deafPort(t)))
 	envtest.Run(t, driver{}, envtest.Options{
 		Spec:   s.spec(),
 		Mounts: []env.Spec{{Name: "here", Driver: "dir", Arg: t.TempDir()}, {Name: "shm", Driver: "dir", Arg: "/dev/shm"}},
@@ -205,7 +236,7 @@ func TestHostKeys(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	s := startServer(t)
-	s.refused(t, s.spec("port", strconv.Itoa(freePort(t))), "no SSH server answers", "start sshd", "Connection refused")
+	s.refused(t, s.spec("port", strconv.Itoa(deafPort(t))), "no SSH server answers", "start sshd", "Connection refused")
 	s.refused(t, s.spec("identity", s.file("host_key")), "does not let this user in", "identity=FILE", "Permission denied (publickey)")
 	s.refused(t, s.spec("dir", "/proc"), "", "dir=PATH", "tare: no directory can take the agent, tried: /proc")
 	s.write(t, "ssh_config", "NoSuchOption yes\n")
@@ -288,14 +319,14 @@ func TestServerKilledMidTrial(t *testing.T) {
 		if !ok || f.Kind != deploy.Died || !strings.Contains(f.Evidence, "127.0.0.1") {
 			t.Errorf("%T %+v", err, err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the trial did not end with the connection")
 	}
 	session.Close()
 	if err := e.Close(); err == nil || !strings.Contains(err.Error(), "at the far side") {
 		t.Errorf("Close must say that it could not look after the far side: %v", err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		left, _ := filepath.Glob("/var/tmp/*" + o.RunID + "*")
 		if len(left) == 0 {
 			break
