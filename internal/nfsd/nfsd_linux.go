@@ -23,10 +23,11 @@ const portMapperSocket = "/var/run/rpcbind.sock"
 
 // Server is the kernel's server under way.
 type Server struct {
-	control   string // where its control files are
-	pipes     string // an empty folder, for the pipes between the kernel and its helpers
-	blockSize int    // the largest read and write, bytes; 0 leaves what the kernel makes of the machine's memory
-	services  []*service
+	control   string   // where its control files are
+	pipes     string   // an empty folder, for the pipes between the kernel and its helpers
+	blockSize int      // the largest read and write, bytes; 0 leaves what the kernel makes of the machine's memory
+	mapper    *service // at portMapperSocket; nil until it is offered, as the next two
+	mounts    *service
 	memory    *memory
 }
 
@@ -71,7 +72,7 @@ func (s *Server) start(ctx context.Context, e *Export) (err error) {
 	if err != nil {
 		return fmt.Errorf("stand in for the port mapper: %w", err)
 	}
-	s.services = append(s.services, offer(mapper, nil, portMapper()))
+	s.mapper = offer(mapper, nil, portMapper())
 	for _, c := range e.entries() {
 		if err := write(filepath.Join(caches, c.cache, "channel"), c.line); err != nil {
 			if c.cache == cacheExport && errors.Is(err, unix.EINVAL) {
@@ -136,7 +137,7 @@ func (s *Server) offerMount(e *Export) error {
 		return fmt.Errorf("answer the mount protocol at port %d: %w", e.MountPort, err)
 	}
 	client := netip.MustParseAddr(e.Client).As4() // Check has seen it
-	s.services = append(s.services, offer(socket, client[:], mountProtocol(handle)))
+	s.mounts = offer(socket, client[:], mountProtocol(handle))
 	return nil
 }
 
@@ -205,14 +206,18 @@ func (s *Server) check(e *Export) error {
 func (s *Server) Close() error {
 	err := write(filepath.Join(s.control, "threads"), "0\n")
 	// Only now: while it ends, the kernel takes back what it has registered.
-	for _, o := range slices.Backward(s.services) {
-		o.close()
+	if s.mounts != nil {
+		s.mounts.close()
+	}
+	if s.mapper != nil {
+		s.mapper.close()
+		err = errors.Join(err, os.Remove(portMapperSocket))
 	}
 	if s.memory != nil {
 		s.memory.close()
 		unix.Unmount(s.pipes, unix.MNT_DETACH)
 	}
-	s.services, s.memory = nil, nil
+	s.mounts, s.mapper, s.memory = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("end the NFS server: %w", err)
 	}
