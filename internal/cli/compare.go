@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -130,9 +129,7 @@ func (a *app) side(arg string) (across.Side, error) {
 		return across.Side{}, err
 	}
 	trials, err := b.Load()
-	if err != nil {
-		fmt.Fprintf(a.err, "tare: %s\n", printableLine(err.Error()))
-	}
+	a.complain(err)
 	return across.Side{Name: nameOf(arg), Result: a.evaluate(b, trials), Plan: b.Plan, Trials: trials, Created: b.Manifest.Created,
 		Redacted: len(b.Manifest.Redacted) > 0, Kinds: a.kind}, nil
 }

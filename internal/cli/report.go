@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,7 @@ all.`,
 			if err != nil {
 				return err
 			}
+			doubtful(r, in.damage)
 			outcomes, err := a.judgeRun(&fail, in.dir, r)
 			if err != nil {
 				return err
@@ -115,10 +117,31 @@ func (a *app) loadAll(dir string) (*compare.Result, []record.Trial, []byte, erro
 		return nil, nil, nil, err
 	}
 	trials, err := b.Load()
-	if err != nil {
-		fmt.Fprintf(a.err, "tare: %s\n", printableLine(err.Error()))
+	a.complain(err)
+	r := a.evaluate(b, trials)
+	doubtful(r, err)
+	return r, trials, plan.Marshal(b.Plan), nil
+}
+
+// complain says on standard error what is wrong with a bundle that is used all the same, each thing on a line of its own.
+func (a *app) complain(err error) {
+	if err == nil {
+		return
 	}
-	return a.evaluate(b, trials), trials, plan.Marshal(b.Plan), nil
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(a.err, "tare: %s\n", printableLine(line))
+	}
+}
+
+// doubtful puts what is wrong with a bundle before the findings of its report: a page or a table is passed on without what
+// stood on standard error when it was made. A nil error changes nothing.
+func doubtful(r *compare.Result, err error) {
+	if err == nil {
+		return
+	}
+	texts := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	r.Findings = slices.Insert(r.Findings, 0, compare.Finding{Code: "damaged", Severity: compare.Attend,
+		Text: "this report is not of the whole bundle, or of one that was changed: " + strings.Join(texts, "; "), Remedy: "get the bundle from where it was made, or measure again"})
 }
 
 func (a *app) evaluate(b *bundle.Bundle, trials []record.Trial) *compare.Result {
