@@ -134,21 +134,23 @@ func (r *Room) mountFolder(folder string) error {
 	return nil
 }
 
-// Serve has the kernel serve the room's folder, in the place of e.Folder. It can be called once.
+// Serve has the kernel serve the room's folder, in the place of e.Folder. It can succeed once.
 func (r *Room) Serve(ctx context.Context, e Export) error {
-	return r.Do(func() error {
-		if !endsByItself(r.release) {
-			return fmt.Errorf("serve NFS: Linux %s is older than %d.%d and would go on serving after its user was killed", r.release, oldestKernel[0], oldestKernel[1])
-		}
-		e.Folder = r.share
-		// What is offered stays what the kernel makes of the machine's memory: that setting is the whole machine's.
-		s := &Server{control: r.control, pipes: r.pipes}
-		if err := s.start(ctx, &e); err != nil {
-			return err
-		}
-		r.server = s
-		return nil
-	})
+	return r.Do(func() error { return r.serve(ctx, e) })
+}
+
+func (r *Room) serve(ctx context.Context, e Export) error {
+	if !endsByItself(r.release) {
+		return fmt.Errorf("serve NFS: Linux %s is older than %d.%d and would go on serving after its user was killed", r.release, oldestKernel[0], oldestKernel[1])
+	}
+	e.Folder = r.share
+	// What is offered stays what the kernel makes of the machine's memory: that setting is the whole machine's.
+	s := &Server{control: r.control, pipes: r.pipes}
+	if err := s.start(ctx, &e); err != nil {
+		return err
+	}
+	r.server = s
+	return nil
 }
 
 // Close ends the server and takes the room away.

@@ -3,6 +3,7 @@ package nfsd
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -173,6 +174,7 @@ func TestRoomServes(t *testing.T) {
 	for _, version := range []string{"3", "4.0", "4.2"} {
 		t.Run(version, func(t *testing.T) { serves(t, version) })
 	}
+	t.Run("refused", refused)
 	if os.Getenv(mustServe) == "" {
 		return // the machine's own server, its messages and its threads are not this test's
 	}
@@ -230,6 +232,41 @@ func serves(t *testing.T, version string) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// refused checks that what cannot be served leaves a room that serves what can be.
+func refused(t *testing.T) {
+	r := openRoom(t, RoomOptions{Folder: "/proc/sys"})
+	if err := r.Serve(t.Context(), export("3")); err == nil || !strings.Contains(err.Error(), "file handles") {
+		t.Errorf("a file system without handles: %v", err)
+	}
+	r = openRoom(t, RoomOptions{Folder: exported(t)})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Serve(over, export("4.2")); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the run is over: %v", err)
+	}
+	bad := export("3")
+	bad.Port = 0
+	if err := r.Serve(t.Context(), bad); err == nil {
+		t.Error("it serves at no port")
+	}
+	if err := r.Do(func() error {
+		socket, err := listenTCP(2049)
+		if err != nil {
+			return err
+		}
+		defer socket.Close()
+		if err := r.serve(t.Context(), export("3")); !errors.Is(err, unix.EADDRINUSE) {
+			return fmt.Errorf("a port that is taken: %w", err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := r.Serve(t.Context(), export("3")); err != nil {
+		t.Errorf("after all that: %v\n%s", err, Messages())
 	}
 }
 
