@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"tare/internal/deploy"
 	"tare/internal/env"
 	"tare/internal/env/container/dockertest"
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/rootfs"
+	"tare/internal/study"
 	"tare/internal/wire"
 	"tare/internal/workload/all"
 )
@@ -81,6 +84,7 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 		}
 	})
 	t.Run("verified", func(t *testing.T) { restoresVerified(t, d) })
+	t.Run("the study's servers", func(t *testing.T) { studiesDatabase(t, d) })
 
 	run := func(t *testing.T, tools string, mounts []env.Spec, image, root string, settings ...string) *record.Failure {
 		t.Helper()
@@ -162,4 +166,62 @@ func restoresVerified(t *testing.T, d *dockertest.Daemon) {
 	if counted := slices.DeleteFunc(slices.Collect(maps.Values(first.Checks)), func(v string) bool { return !strings.Contains(v, " rows ") }); len(counted) != 3 {
 		t.Errorf("the rows of %d tables were counted: %v", len(counted), first.Checks)
 	}
+}
+
+// studiesDatabase runs the study's work on a real server in a container, where root may not look at another user's
+// processes: each trial must find the server of the last one stopped.
+func studiesDatabase(t *testing.T, d *dockertest.Daemon) {
+	source, ok := study.Lookup("database")
+	if !ok {
+		t.Fatal("there is no study database")
+	}
+	var file struct{ Workloads []any }
+	if err := yaml.Unmarshal(source.Plan, &file); err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, "docker", "tare-database:test", "host", d.Host, "pull", "never", "network", "none")
+	s := connect(t, open(t, o), o.RunID)
+	do := func(cell string, given map[string]string) {
+		t.Helper()
+		kind, ok := all.Lookup("command")
+		if !ok {
+			t.Fatal("there is no workload command")
+		}
+		params, err := kind.Resolve(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), restoreTime)
+		defer cancel()
+		_, err = s.Run(ctx, wire.Run{Job: wire.Job{Kind: "command", Params: params, Cell: cell, Seed: 1}, Work: 1})
+		if f, ok := errors.AsType[*record.Failure](err); ok {
+			t.Fatalf("%s: %s\n%s", cell, f.Message, f.Evidence)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ran := 0
+	for _, w := range file.Workloads {
+		m, _ := w.(map[string]any)
+		label, _ := m["label"].(string)
+		if label != "queries replayed" && label != "pgbench reading" {
+			continue
+		}
+		given := map[string]string{}
+		for _, name := range []string{"prepare", "command", "conclude", "cleanup", "preset"} {
+			if v, ok := m[name].(string); ok {
+				given[name] = v
+			}
+		}
+		for range 2 {
+			do(label, given)
+			ran++
+		}
+	}
+	if ran != 4 {
+		t.Errorf("%d trials of the study were run, want 4", ran)
+	}
+	// A server removes its file before its last breath.
+	do("after", map[string]string{"command": `for i in $(seq 1200); do grep -qsx postgres /proc/[0-9]*/comm || exit 0; sleep 0.1; done; exit 1`})
 }
