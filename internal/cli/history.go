@@ -17,6 +17,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/plan"
+	"tare/internal/report"
 	"tare/internal/store"
 )
 
@@ -235,18 +236,18 @@ func (a *app) trend(t *store.Trend, several bool) error {
 		if p.Changed {
 			for _, s := range t.Shifts {
 				if s.At == i {
-					mark = fmt.Sprintf("<- from about %.3g to about %.3g (p %.2g)", s.Before, s.After, s.P)
+					mark = fmt.Sprintf("\t<- from about %s to about %s (p %.2g)", report.RatioText(s.Before), report.RatioText(s.After), s.P)
 				}
 			}
 		}
 		ratio := "-\t"
 		if p.Ratio > 0 {
-			ratio = fmt.Sprintf("%.3g\t", p.Ratio)
+			ratio = report.RatioText(p.Ratio) + "\t"
 			if p.Low > 0 {
-				ratio += fmt.Sprintf("[%.3g, %.3g]", p.Low, p.High)
+				ratio += fmt.Sprintf("[%s, %s]", report.RatioText(p.Low), report.RatioText(p.High))
 			}
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.Created.UTC().Format(time.DateTime), printableLine(p.RunID), ratio, p.Verdict, printableLine(p.Kernel), mark)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s%s\n", p.Created.UTC().Format(time.DateTime), printableLine(p.RunID), ratio, p.Verdict, printableLine(p.Kernel), mark)
 	}
 	if err := w.Flush(); err != nil {
 		return err

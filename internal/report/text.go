@@ -111,6 +111,9 @@ func isUnit(w string) bool {
 	return false
 }
 
+// RatioText writes a ratio as every form of report does; "?" for what is no ratio.
+func RatioText(v float64) string { return ratioText(v) }
+
 // ratioText writes a ratio with three significant digits, two decimals around one: 0.62, 1.00, 9.81, 14.2, 242. Below
 // 0.1 all three digits matter: 0.0512.
 func ratioText(v float64) string {
