@@ -46,6 +46,32 @@ func TestImageSettingsThatExcludeEachOtherAreRefused(t *testing.T) {
 	}
 }
 
+// TestFillIsForExt4AndFits: what cannot be filled is refused before anything is made.
+func TestFillIsForExt4AndFits(t *testing.T) {
+	s, err := vdisk.Parse(func(name string) string { return map[string]string{vdisk.SettingFill: "48MiB"}[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		fs   string
+		size int64
+		want string
+	}{
+		{"ext4", 64 << 20, ""},
+		{"ext4", 63 << 20, "use at most 47MiB"},
+		{"xfs", 1 << 30, "is for fs=ext4"},
+		{"btrfs", 1 << 30, "is for fs=ext4"},
+	} {
+		fs, ok := fileSystemOf(c.fs)
+		if !ok {
+			t.Fatalf("there is no file system %s", c.fs)
+		}
+		if err := fs.checkFill(&s, c.size); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("48 MiB on %s of %d bytes: %v, want %q", c.fs, c.size, err, c.want)
+		}
+	}
+}
+
 // wantImage is a disk as asked for and what must be read back of it; "" stands for a fact that must not be there.
 type wantImage struct {
 	text  string
