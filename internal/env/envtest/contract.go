@@ -114,19 +114,27 @@ func (s *suite) trial(t *testing.T, session *deploy.Session, r wire.Run) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
-	got, err := session.Run(ctx, r)
-	if err != nil {
-		if f, ok := errors.AsType[*record.Failure](err); ok {
-			t.Logf("evidence:\n%s", f.Evidence)
+	var got deploy.Outcome
+	for again := 0; ; again++ {
+		var err error
+		if got, err = session.Run(ctx, r); err != nil {
+			if f, ok := errors.AsType[*record.Failure](err); ok {
+				t.Logf("evidence:\n%s", f.Evidence)
+			}
+			t.Fatalf("trial of %s: %v", r.Kind, err)
 		}
-		t.Fatalf("trial of %s: %v", r.Kind, err)
-	}
-	if got.Result.ElapsedNS <= 0 || got.RTTNS <= 0 {
-		t.Errorf("times %d and %d ns", got.Result.ElapsedNS, got.RTTNS)
-	}
-	// The controller's time is true to the spread of the round trips only: what is much shorter may come out as nothing.
-	if got.Result.ElapsedNS > 20*got.RTTSpreadNS && got.Result.ElapsedNS > int64(10*time.Millisecond) && got.ControllerNS <= 0 {
-		t.Errorf("%d ns inside are %d ns outside, with a spread of %d ns", got.Result.ElapsedNS, got.ControllerNS, got.RTTSpreadNS)
+		if got.Result.ElapsedNS <= 0 || got.RTTNS <= 0 {
+			t.Errorf("times %d and %d ns", got.Result.ElapsedNS, got.RTTNS)
+		}
+		// The controller's time is true to the spread of the round trips only: what is much shorter may come out as nothing.
+		// So may a trial at whose beginning the controller did not get the processor; that does not happen each time.
+		if got.Result.ElapsedNS <= 20*got.RTTSpreadNS || got.Result.ElapsedNS <= int64(10*time.Millisecond) || got.ControllerNS > 0 {
+			break
+		}
+		if again == 10 {
+			t.Errorf("%d ns inside are %d ns outside, with a spread of %d ns", got.Result.ElapsedNS, got.ControllerNS, got.RTTSpreadNS)
+			break
+		}
 	}
 	if len(got.Result.Metrics) == 0 {
 		t.Error("the trial gave no figures")
