@@ -117,7 +117,8 @@ func pageModel() *Model {
 
 // paidFor asks the real questions: what each costs for its price, with one whose price nobody knows, and what is saved in each use.
 func paidFor(r *compare.Result, p *plan.Plan, use string) (*normal.Table, *normal.Answers) {
-	given := map[string]map[string]string{"host": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}, "vm": {normal.PricePerHour: "0.05", normal.Currency: "EUR"}}
+	given := map[string]map[string]string{"host": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}, "vm": {normal.PricePerHour: "0.05", normal.Currency: "EUR"},
+		"tmp": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}}
 	table, err := normal.Apply(r, p, normal.Spec{Per: normal.Price, Given: given})
 	if err != nil {
 		panic(err)

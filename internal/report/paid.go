@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,7 +133,12 @@ func (d *markdown) restated(n *normal.Table) {
 	d.line("Each ratio, times what the candidate had for each that the baseline had; recorded facts only.")
 	d.line("")
 	grid := [][]string{{"workload", "target", "measured", "× candidate / baseline", "= cost", "its figure", markdownText(likeText(n))}}
+	var same []string
 	for _, r := range restatedRows(n) {
+		if math.Abs(r.Factor-1) < 1e-9 {
+			same = append(same, clean(r.Target)+" "+clean(r.Workload))
+			continue
+		}
 		line := []string{r.Workload, comparedText(r.Target, r.Baseline, d.Run.Baseline), spanText(r.Measured.Center, r.Measured.Low, r.Measured.High), r.product,
 			spanText(r.Ratio, r.Low, r.High), unit.Format(r.Figure, clean(r.Unit)), unit.Format(r.Value, clean(r.Unit))}
 		for i := range line {
@@ -140,8 +146,16 @@ func (d *markdown) restated(n *normal.Table) {
 		}
 		grid = append(grid, line)
 	}
-	d.grid(grid, -1)
-	notes := notRestated(n)
+	var notes []string
+	if len(grid) > 1 {
+		d.grid(grid, -1)
+	} else {
+		notes = append(notes, "no ratio changes")
+	}
+	if len(same) > 0 {
+		notes = append(notes, fmt.Sprintf("as measured, because both sides had the same: %s", strings.Join(same, ", ")))
+	}
+	notes = append(notes, notRestated(n)...)
 	for _, text := range n.Notes {
 		notes = append(notes, "note: "+clean(text))
 	}
