@@ -425,6 +425,9 @@ func TestVirtualBoxIsAskedAsItsManualSays(t *testing.T) {
 		}) {
 			t.Errorf("what made it does not name VBoxManage: %q", i.Made)
 		}
+		if fails {
+			continue
+		}
 		// Other formats, and images that cannot shrink, are not VirtualBox's to compact.
 		for _, other := range [][]string{{SettingFormat, "qcow2"}, {SettingFormat, "vdi", SettingSubformat, "static"}} {
 			if err := os.Remove(said); err != nil && !errors.Is(err, fs.ErrNotExist) {
