@@ -228,7 +228,6 @@ func TestSettingsThatExclude(t *testing.T) {
 		settings   map[string]string
 	}{
 		{"nfs", "does not run over UDP", map[string]string{"proto": "udp", "vers": "4.1"}},
-		{"nfs", "one table of exports", map[string]string{"server": "kernel"}},
 		{"9p", "no setting", map[string]string{"colour": "red"}},
 		{"smb", "not one of", map[string]string{"vers": "1.0"}},
 	} {
