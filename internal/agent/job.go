@@ -64,6 +64,9 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 	}
 	if noDir != nil && answer.failure != nil && answer.failure.Kind == kindNoDir {
 		answer.failure.Message = noDir.Error()
+		if readOnly(noDir) { // an answer, and no fault: what only reads can be weighed there
+			answer.failure.Kind = kindRefused
+		}
 	}
 	// What the trial cost the agent in memory is given back here: after the answer the controller measures round trips,
 	// and then the next trial.

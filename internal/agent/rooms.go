@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // rooms is the agent's one directory, with a directory for each cell. Everything in it is the agent's to remove, and
@@ -52,6 +53,9 @@ func (r *rooms) open(dir, runID string) {
 	r.base = candidates[0]
 	r.err = fmt.Errorf("make a directory to work in: %w; give the environment a writable directory with dir=", errors.Join(errs...))
 }
+
+// readOnly tells whether there is no directory because nothing can be written there at all.
+func readOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
 
 // cell returns the directory of a cell, made on first use.
 func (r *rooms) cell(name string) (string, error) {

@@ -229,6 +229,9 @@ func (a *server) facts(ctx context.Context, f wire.Frame) error {
 				fs.Extra = map[string]string{}
 			}
 			fs.Extra["work_dir.error"] = room.err.Error()
+			if readOnly(room.err) {
+				fs.Extra["work_dir.read_only"] = "true"
+			}
 		}
 		return fs
 	})

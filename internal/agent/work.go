@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -137,15 +138,23 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 	if os := k.Needs.OS; len(os) > 0 && !slices.Contains(os, runtime.GOOS) {
 		return refuse(kindRefused, "%s runs on %s only, and this is %s", k.Name, strings.Join(os, ", "), runtime.GOOS)
 	}
-	if w.dir == "" && k.Needs.FS {
-		return refuse(kindNoDir, "%s needs a writable directory, and there is none", k.Name)
-	}
 	p, err := k.Resolve(j.Params)
 	if err != nil {
 		return refuse(kindRefused, "%v", err)
 	}
+	if w.dir == "" && k.Needs.FS && (k.OnlyReads == nil || !k.OnlyReads(p)) {
+		return refuse(kindNoDir, "%s needs a writable directory, and there is none", k.Name)
+	}
 	c := &cell{kind: k, params: p, metrics: k.MetricsFor(p)}
 	return c, c.roomFor(w.dir)
+}
+
+// root is the directory that the cell's is below, or would be if it could be written.
+func (w *worker) root(j wire.Job) string {
+	if j.Root != "" || w.dir == "" {
+		return j.Root
+	}
+	return filepath.Dir(filepath.Dir(w.dir)) // the agent's own directory stands between
 }
 
 // run is one trial.
@@ -157,7 +166,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) (res wire.Result) {
 	if fail != nil {
 		return wire.Result{Error: fail}
 	}
-	b := &workload.Bench{Dir: w.dir, Home: w.home, Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &section{worker: w, mark: true, work: real}

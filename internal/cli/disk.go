@@ -63,7 +63,7 @@ The exit code is 1 when an image cannot be read or is damaged; the others are lo
 // sound image takes would be a quarter; the limit brings the collector back for one that takes more.
 const (
 	inspectGrowth = 800      // percent: first at 32 MiB
-	inspectMemory = 48 << 20 // bytes
+	inspectMemory = 32 << 20 // bytes
 )
 
 // spareCollector has the collector wait, and returns what undoes that.

@@ -204,7 +204,8 @@ func (d *Drivers) putMount(ctx context.Context, s *deploy.Session, got *env.Moun
 	if err != nil {
 		return fmt.Errorf("collect facts of %s: %w", t.Record.Name, err)
 	}
-	if why := in.Extra["work_dir.error"]; why != "" {
+	// Where nothing can be written, what only reads can be weighed, and everything else is refused.
+	if why := in.Extra["work_dir.error"]; why != "" && in.Extra["work_dir.read_only"] == "" {
 		return &record.Failure{Kind: "open", Message: t.Record.Name + ": " + why}
 	}
 	t.Record.Inside = in

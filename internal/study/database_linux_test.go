@@ -31,7 +31,7 @@ func database(t *testing.T) []plan.Workload {
 }
 
 // servers lists the processes that work in a directory below dir. A server removes its file before its last breath, so it
-// is given a moment.
+// is given time.
 func servers(dir string) (pids []string) {
 	for range 600 {
 		pids = nil

@@ -33,6 +33,9 @@ type Kind struct {
 	// Dynamic, where set, gives the metrics for these parameters; Metrics then documents the default. The command
 	// workload's extracted figures need it.
 	Dynamic func(Params) []unit.Metric
+	// OnlyReads, where set, tells that a trial with these parameters makes no files, so that it also runs where none can be
+	// made.
+	OnlyReads func(Params) bool
 	// HostCold, where set, tells whether a trial with these parameters begins with the host's caches dropped. The controller
 	// does that before it asks for the trial, since an environment can neither do it nor see it.
 	HostCold func(Params) bool
@@ -96,6 +99,9 @@ type Bench struct {
 	// Home is another such directory, where the environment itself works: on its own disk when Dir is on a mount, else the
 	// same as Dir. It may be empty where the environment has no directory of its own.
 	Home string
+	// Root is the directory that Dir was made below: where the environment works, or the mount. What a user keeps there may be
+	// read when a parameter names it, and is never written. Dir is empty where Root cannot be written and the trial only reads.
+	Root string
 	// Work is the number of units Measure does. In Report it is the number to divide by.
 	Work int64
 	// Elapsed is the time between the start and the end of Measure by the monotonic clock; valid in Report.

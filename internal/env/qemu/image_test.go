@@ -3,6 +3,7 @@ package qemu
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"tare/internal/deploy"
 	"tare/internal/guest"
 	"tare/internal/proc"
+	"tare/internal/record"
 	"tare/internal/unit"
 	"tare/internal/vdisk"
 	"tare/internal/wire"
@@ -149,7 +151,10 @@ func TestAllImagesInOneMachine(t *testing.T) {
 			if readOnly := slices.Contains(flags, "ro"); readOnly != (err != nil) || readOnly != (m.Name == "vmdk-stream") {
 				t.Errorf("work: %v, mounted %s", err, got.Options)
 			}
-			if m.Mount.Facts["disk.fill"] != "" && m.Name != "vmdk-stream" {
+			if f, refused := errors.AsType[*record.Failure](err); err != nil && (!refused || f.Kind != "refused" || !strings.Contains(f.Message, "read-only file system")) {
+				t.Errorf("writing where nothing can be written gives %v", err)
+			}
+			if m.Mount.Facts["disk.fill"] != "" {
 				readFilled(t, s, m.Mount.Dir, m.Mount.Facts)
 			}
 		})

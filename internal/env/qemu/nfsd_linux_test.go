@@ -136,7 +136,7 @@ func TestSecondMachineKilled(t *testing.T) {
 	defer timer.Stop()
 	// The first trial loses its server while it works, the second, of another cell, finds none when it begins.
 	for _, cell := range []string{"endless", "late"} {
-		err := endless(t, s, cell, m.Mount.Dir, 40*time.Second)
+		err := endless(t, s, cell, m.Mount.Dir, 20*time.Second)
 		t.Log(err)
 		if err == nil {
 			t.Fatal("a trial whose server was killed succeeds")

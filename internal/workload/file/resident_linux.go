@@ -8,9 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resident returns which share of a file is in the page cache, 0 to 1, by mincore(2). The kernel tells the truth to those
-// who may write the file.
+// Resident returns which share of a file is in the page cache, 0 to 1, by mincore(2). The kernel tells the truth to the
+// file's owner and to those who may write it. For the owner it is enough to read, which also does where nothing can be
+// written, and copies no file up in an overlay.
 func Resident(path string) (float64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if os.Geteuid() == int(st.Uid) {
+		return resident(path, os.O_RDONLY)
+	}
 	share, err := resident(path, os.O_RDWR)
 	if errors.Is(err, unix.EINVAL) {
 		// 9p without a cache lets nobody map what could be written through the map.

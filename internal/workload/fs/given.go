@@ -47,15 +47,12 @@ func (t *rw) agreeGiven(p workload.Params) error {
 	return nil
 }
 
-// rootOf is the directory that file= starts from: the mount, or where the environment works.
-func rootOf(b *workload.Bench) string { return filepath.Dir(filepath.Dir(b.Dir)) }
-
 // find looks for the file that is given and takes its size. What cannot be read as asked for is refused.
 func (t *rw) find(b *workload.Bench) error {
 	refuse := func(format string, args ...any) error {
 		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("file=%s: ", t.given) + fmt.Sprintf(format, args...)}
 	}
-	path, size, err := locate(rootOf(b), t.given)
+	path, size, err := locate(b.Root, t.given)
 	if err != nil {
 		return refuse("%v", err)
 	}

@@ -23,7 +23,7 @@ func given(t testing.TB, size int) (root string, b *workload.Bench, content []by
 	root = t.TempDir()
 	content = make([]byte, size)
 	file.FillRandom(content, 1)
-	b = &workload.Bench{Dir: filepath.Join(root, "tare-run-1", "cell"), Seed: 7}
+	b = &workload.Bench{Root: root, Dir: filepath.Join(root, "tare-run-1", "cell"), Seed: 7}
 	for _, dir := range []string{b.Dir, filepath.Join(root, "sub")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestGivenFileIsReadAndLeftAsItIs(t *testing.T) {
 	} {
 		for _, kind := range []string{"fs.seqread", "fs.randread"} {
 			c["bs"] = "256KiB"
-			b := &workload.Bench{Dir: b.Dir, Seed: b.Seed, Work: 10}
+			b := &workload.Bench{Root: root, Dir: b.Dir, Seed: b.Seed, Work: 10}
 			if err := drive(trial(t, kind, c), b); err != nil {
 				t.Errorf("%s %v: %v", kind, c, err)
 				continue
@@ -114,7 +114,7 @@ func TestGivenFileThatCannotBeReadIsRefused(t *testing.T) {
 		for i := 0; i < len(c.more); i += 2 {
 			params[c.more[i]] = c.more[i+1]
 		}
-		err := drive(trial(t, "fs.randread", params), &workload.Bench{Dir: b.Dir, Work: 1})
+		err := drive(trial(t, "fs.randread", params), &workload.Bench{Root: root, Dir: b.Dir, Work: 1})
 		f, ok := errors.AsType[*record.Failure](err)
 		if !ok || f.Kind != "refused" || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, "file="+c.file) {
 			t.Errorf("%v gives %v, want a refusal with %q", params, err, c.want)

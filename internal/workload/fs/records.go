@@ -96,6 +96,7 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 		New:        func(params workload.Params) (workload.Trial, error) { return newRW(p, params) },
 		MaxWorkFor: workLimit,
 		Space:      room,
+		OnlyReads:  func(params workload.Params) bool { return params["file"] != "" },
 		HostCold:   HostCold,
 	}
 }
