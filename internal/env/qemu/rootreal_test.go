@@ -135,7 +135,7 @@ func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
 	if f := v.Facts(); f.Extra["root.sha256"] != img.SHA256 || f.Extra["root.image"] != img.Path || !strings.Contains(f.Extra["root.packages"], "postgresql ") {
 		t.Errorf("facts %+v", f.Extra)
 	}
-	facts, err := s.Facts(ctx)
+	facts, err := s.Facts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
 	if len(first.Checks) != 6 || !maps.Equal(first.Checks, second.Checks) {
 		t.Errorf("restored %v, then %v", first.Checks, second.Checks)
 	}
-	if err := img.Verify(ctx); err != nil {
+	if err := img.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
