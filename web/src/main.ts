@@ -45,7 +45,7 @@ function masthead(m: Model, links: [string, string][]): HTMLElement {
   const { run, data } = m;
   const started = data.started ? new Date(data.started) : undefined;
   const facts = [
-    `baseline ${run.baseline}`, `${plural(run.blocks, "block")} of ${plural(data.result.targets.length, "target")}`, run.scope, run.seconds > 0 && duration(run.seconds),
+    `baseline ${run.baseline}`, `${plural(run.blocks, "block")} of ${plural(data.result.targets.length, "target")}`, run.scope, run.seconds > 0 && duration(run.seconds).replaceAll(" ", "\u00a0"),
     started && started.toISOString().slice(0, 16).replace("T", " ") + " UTC",
   ].filter(Boolean);
   return h("header", { class: "masthead" },
