@@ -85,7 +85,7 @@ func (r *Room) furnish(o *RoomOptions) error {
 		return fmt.Errorf("make namespaces: %w; this needs root", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts private: %w", err)
+		return fmt.Errorf("keep mounts private: %w; the root must be a mount point, which that of a chroot is not", err)
 	}
 	if err := r.mountFolder(o.Folder); err != nil {
 		return err
