@@ -59,14 +59,14 @@ rust_virtiofsd() {
 	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg keys=
 	[ ! -e "$keyring" ] || keys="[signed-by=$keyring]"
 	echo "deb $keys $mirror trixie main" >"$work/sources.list"
-	if ! apt_elsewhere "$work" update >"$work/log" 2>&1; then
+	if ! apt_elsewhere "$work" -o APT::Update::Error-Mode=any update >"$work/log" 2>&1; then
 		cat "$work/log" >&2
 		echo "deps: $mirror has no Debian 13 (trixie) that can be read" >&2
 		return 1
 	fi
 	# With no package installed, what would be installed is the daemon and all that it needs. Of these it is the libraries
 	# that matter; the daemon only recommends the rest.
-	packages=$(apt_elsewhere "$work" -s --no-install-recommends install virtiofsd 2>"$work/log" | awk '$1 == "Inst" { print $2 }')
+	packages=$(apt_elsewhere "$work" -s --no-install-recommends install virtiofsd 2>"$work/log" | awk '$1 == "Inst" { print $2 }') || true
 	if [ -z "$packages" ]; then
 		cat "$work/log" >&2
 		echo "deps: $mirror has no virtiofsd in Debian 13 (trixie)" >&2
