@@ -38,7 +38,7 @@ func fileParam() workload.Param {
 func (t *rw) agreeGiven(p workload.Params) error {
 	switch {
 	case !filepath.IsLocal(t.given):
-		return fmt.Errorf("file=%s is no path below the directory that is weighed: give one that does not begin with / and does not lead out by ..", t.given)
+		return fmt.Errorf("file=%s is no path below the directory that is weighed: give one that does not begin with / and does not lead out of it", t.given)
 	case t.own:
 		return errors.New("file= names one file, and files=own asks for one for each thread: leave out files=own")
 	case p["data"] != file.Random:
