@@ -36,7 +36,7 @@ trap 'rm -rf "$work"' EXIT
 $GO build -o "$work/tested" ./scripts/tested
 # What is said is what go test says without -v; the skipped tests, which it tells with -v only, come at the end.
 tested() {
-	$GO test -json -count=1 -timeout 18m "$@" | "$work/tested" -skips "$work/skips"
+	$GO test -json -count=1 -timeout 24m "$@" | "$work/tested" -skips "$work/skips"
 }
 set -m
 tested $machines >"$work/said" 2>&1 &
