@@ -365,10 +365,11 @@ func (l *lab) read(name string) *compare.Result {
 	return d
 }
 
-// decided holds that every cell of a target got a verdict from figures.
+// decided holds that every cell of a target was measured as often as was asked for. A gate may forbid the verdict: trials
+// that were frozen in a disturbed moment, or a clock that was read in one, are the machine's doing.
 func (l *lab) decided(d *compare.Result, target string) {
 	l.Helper()
-	l.verdicts(d, target, record.Different, record.Equivalent, record.Measured, record.Inconclusive)
+	l.verdicts(d, target, record.Different, record.Equivalent, record.Measured, record.Inconclusive, record.Withheld)
 }
 
 // undecided holds that no cell of a target got one.

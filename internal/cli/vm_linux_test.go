@@ -104,7 +104,8 @@ func TestCommandLineOfTheManual(t *testing.T) {
 		for _, c := range d.Cells {
 			if c.Target == target && c.Primary {
 				n++
-				if c.Blocks == 0 || c.Verdict == record.Failed || c.Verdict == record.Withheld {
+				// A disturbed machine may forbid a verdict, see decided.
+				if c.Blocks == 0 || c.Verdict == record.Failed {
 					t.Errorf("%s in %s is %s: %+v", c.Workload, target, c.Verdict, c)
 				}
 			}
