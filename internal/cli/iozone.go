@@ -294,7 +294,6 @@ func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 	fmt.Fprint(a.out, matrix.Header)
 	var done []matrix.Done
 	var series matrix.Series
-	defer func() { err = errors.Join(err, series.Close()) }()
 	var size int64
 	for _, r := range o.rows {
 		series.MaxRec = max(series.MaxRec, r.Rec)

@@ -221,18 +221,10 @@ func (w *row) settle() error {
 		return err
 	}
 	w.dirty = false
-	beside := make(chan error, 1)
-	go func() {
-		if w.settling == nil {
-			beside <- nil
-		} else {
-			beside <- w.settling()
-		}
-	}()
 	if err := errors.Join(h.Sync(), h.Close()); err != nil {
-		return errors.Join(file.Explain("flush", w.path, err), <-beside)
+		return file.Explain("flush", w.path, err)
 	}
-	return <-beside
+	return nil
 }
 
 // residue is the share of a file that may stay in the cache of a read that is called cold.

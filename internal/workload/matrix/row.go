@@ -55,7 +55,6 @@ type row struct {
 	dirty bool   // written since it was flushed
 	// verified says that nothing was written since the file was compared with what was.
 	verified bool
-	settling func() error // done while the device is busy, unless nil
 }
 
 // sample is one that is not complete yet: small files need several passes.
@@ -112,40 +111,6 @@ type Series struct {
 	// MaxRec is the largest record to come, in bytes, so that memory for all is made at once; 0 when it is not known.
 	MaxRec int64
 	have   *payload
-	aside  string // the last row's file, still to be removed; empty when there is none
-}
-
-// maxAside bounds the file that a series keeps beside the next row's, in bytes.
-const maxAside = 128 << 20
-
-// leave takes a row's file out of the way. To free its space takes as long as many a row, but can be done while the next
-// one waits for the device.
-func (s *Series) leave(w *row) error {
-	if err := s.Close(); err != nil {
-		return err
-	}
-	if w.Size > maxAside || !w.there {
-		return w.close()
-	}
-	aside := w.path + ".old"
-	if err := os.Rename(w.path, aside); err != nil {
-		return file.Explain("rename", w.path, err)
-	}
-	s.aside = aside
-	return nil
-}
-
-// Close removes what the last row left. It is idempotent.
-func (s *Series) Close() error {
-	if s.aside == "" {
-		return nil
-	}
-	path := s.aside
-	s.aside = ""
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return file.Explain("remove", path, err)
-	}
-	return nil
 }
 
 // maxHeld bounds the records whose payload a series keeps, in bytes: the largest of the automatic mode.
@@ -167,14 +132,13 @@ func (s *Series) payload(c *Config) *payload {
 }
 
 // Measure does a row by itself: see Series.Measure.
-func Measure(ctx context.Context, c Config, dir string) (cells []Cell, err error) {
+func Measure(ctx context.Context, c Config, dir string) ([]Cell, error) {
 	var s Series
-	defer func() { err = errors.Join(err, s.Close()) }()
 	return s.Measure(ctx, c, dir)
 }
 
 // Measure does a row in a directory that belongs to the caller alone, operation by operation, as often as the samples
-// need, and verifies the file at the end. The file is removed by the next row or by Close. A refusal of direct I/O is a mark on the cell, not an
+// need, and verifies the file at the end. The file is removed. A refusal of direct I/O is a mark on the cell, not an
 // error; an error ends the row.
 func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cell, err error) {
 	if err := c.Check(); err != nil {
@@ -184,8 +148,7 @@ func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cel
 	if err != nil {
 		return nil, err
 	}
-	w.settling = s.Close
-	defer func() { err = errors.Join(err, s.leave(w)) }()
+	defer func() { err = errors.Join(err, w.close()) }()
 	var thread file.Thread
 	err = thread.Run(func(bool) error {
 		if c.Compat {
