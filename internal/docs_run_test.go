@@ -21,8 +21,8 @@ var (
 	buildErr  error
 )
 
-// command is a shell line of the manual, with the real program in its path: TARE_BIN, which `make test` sets to what
-// `make build` made, or one built for this test.
+// command is a shell line of the manual, with the real program in its path: the one that TARE_BIN names, or one built
+// for this test.
 func command(t *testing.T, dir, line string) *exec.Cmd {
 	t.Helper()
 	buildOnce.Do(func() {

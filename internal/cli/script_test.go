@@ -20,8 +20,7 @@ import (
 	"tare/internal/bundle"
 )
 
-// tareBinary is the real program that the scripts run: TARE_BIN, which `make test` sets to what `make build` made, or one
-// built for this test.
+// tareBinary is the real program that the scripts run: the one that TARE_BIN names, or one built for this test.
 var tareBinary string
 
 // docs is the folder of the manual, by its full path.
