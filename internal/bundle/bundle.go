@@ -46,7 +46,7 @@ const (
 	maxManifest     = 16 << 20
 	maxEnvironments = 64 << 20
 	maxEvidence     = 64 << 20
-	maxLoad         = 1 << 30 // bytes of all trials that are kept at once
+	maxLoad         = 1 << 29 // bytes of all trials that are kept at once; in memory they are some four times as many
 )
 
 // State is how far a run is.

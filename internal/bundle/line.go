@@ -281,7 +281,7 @@ func (m *Manifest) complete(s *scanner) error {
 	return nil
 }
 
-// Load returns all trials that can be read, up to a gibibyte of them: in memory they are some times larger. The error
+// Load returns all trials that can be read, up to half a gibibyte of them: in memory they are some times larger. The error
 // tells what is not as tare wrote it: trials that are damaged or missing, or, of a run that has ended, another plan or
 // other facts than it ended with.
 func (b *Bundle) Load() ([]record.Trial, error) { return b.load(maxLoad) }

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +32,7 @@ func (a *app) cleanCommand() *cobra.Command {
 				}
 			}
 			// The drivers went first, because the runs' directories may still have mounts below them.
-			say(leftover.Clean(dry, os.TempDir(), a.scratchBase()))
+			say(leftover.Clean(dry, append(leftover.Bases(), a.scratchBase())...))
 			if found == 0 && len(failed) == 0 {
 				fmt.Fprintln(a.out, "nothing was left behind")
 			}

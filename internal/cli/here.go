@@ -43,7 +43,7 @@ func (a *app) here(ctx context.Context) []string {
 
 // available tells what of this machine's environments and mounts can work. Each driver is asked once, and only when a plan
 // wants to know.
-func (a *app) available(ctx context.Context) func(s env.Spec, mount string) (bool, string) {
+func (a *app) available(ctx context.Context) func(s env.Spec, mount *env.Spec) (bool, string) {
 	ask := func(question func(context.Context) env.Status) env.Status {
 		if question == nil {
 			return env.Status{OK: true}
@@ -53,26 +53,28 @@ func (a *app) available(ctx context.Context) func(s env.Spec, mount string) (boo
 		return question(ctx)
 	}
 	asked := map[[2]string]env.Status{}
-	return func(s env.Spec, mount string) (bool, string) {
+	return func(s env.Spec, mount *env.Spec) (bool, string) {
 		info, ok := a.drivers.Lookup(s.Driver)
 		if !ok {
 			return true, "" // the plan's own check has the better message
 		}
-		probe := info.Probe
-		if mount != "" {
-			kind, ok := info.MountKind(mount)
+		probe, key := info.Probe, [2]string{s.Driver}
+		if mount != nil {
+			kind, ok := info.MountKind(mount.Driver)
 			if !ok {
 				return true, ""
 			}
-			probe = kind.Probe
+			probe, key[1] = kind.Probe, mount.Driver
+			if kind.ProbeSpec != nil {
+				probe, key[1] = func(ctx context.Context) env.Status { return kind.ProbeSpec(ctx, *mount) }, mount.String()
+			}
 		}
-		key := [2]string{s.Driver, mount}
 		got, ok := asked[key]
 		if !ok {
 			got = ask(probe)
 			asked[key] = got
 		}
-		if got.OK && mount == "" && info.Has != nil {
+		if got.OK && mount == nil && info.Has != nil {
 			got = ask(func(ctx context.Context) env.Status { return info.Has(ctx, s) })
 		}
 		if got.Remedy != "" {

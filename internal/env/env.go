@@ -169,6 +169,9 @@ type MountKind struct {
 	// Probe tells whether this kind can work on this machine now. It is quick (below 2 s) and changes nothing. nil when
 	// nothing is needed.
 	Probe func(ctx context.Context) Status
+	// ProbeSpec is asked in Probe's place where the mount's settings are known and decide what it needs. It is quick (below
+	// 2 s) and changes nothing. nil when Probe says all.
+	ProbeSpec func(ctx context.Context, s Spec) Status
 	// Shared says that the folder is one of the controller's machine, so that both sides can look at it.
 	Shared bool
 	// Sync says that the folder is a copy that a program brings up to date, not a mount.

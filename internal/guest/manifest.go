@@ -17,7 +17,7 @@ const (
 	manifestName = "manifest.json"
 	// manifestFormat grows when more of a package is kept, so that a kernel that was fetched before is fetched again and
 	// does not lack what guests now need.
-	manifestFormat = 2
+	manifestFormat = 3
 )
 
 // manifest says what a fetched kernel's folder holds. Paths are relative to it, with slashes.

@@ -17,7 +17,7 @@ var wanted = []string{
 	"virtio_pci", "virtio_mmio", "virtio_console", "virtio_blk", "virtio_scsi", "sd_mod", "virtio_net", "virtio_rng",
 	"virtio_balloon", "vsock", "vmw_vsock_virtio_transport", "nvme", "e1000", "e1000e", "af_packet",
 	"ext4", "crc32c_generic", "crc32c_intel", "xfs", "btrfs", "overlay", "loop",
-	"virtiofs", "fuse", "9p", "9pnet_virtio", "nfs", "nfsv3", "nfsv4", "nfsd", "cifs",
+	"virtiofs", "fuse", "9p", "9pnet_virtio", "nfs", "nfsv3", "nfsv4", "nfsd", "tun", "cifs",
 	"dm_log_writes", "dm_flakey",
 }
 

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"tare/internal/env"
 	"tare/internal/guest/layout"
+	"tare/internal/nfsd"
 	"tare/internal/proc"
 	"tare/internal/record"
 )
@@ -29,16 +31,17 @@ func kindNFS() kind {
 		return number(0, 86400, "auto or a time in whole seconds")(v)
 	}
 	return kind{env.MountKind{
-		Name:   "nfs",
-		Doc:    "NFS-Ganesha or the kernel's nfsd, and the kernel's client; close and fsync reach the host's file system, host changes show after the attribute cache's timeout.",
-		Shared: true,
-		Probe:  probeNFS,
+		Name:      "nfs",
+		Doc:       "NFS-Ganesha or the kernel's nfsd, and the kernel's client; close and fsync reach the host's file system, host changes show after the attribute cache's timeout.",
+		Shared:    true,
+		Probe:     func(ctx context.Context) env.Status { return probeNFS(ctx, env.Spec{}) },
+		ProbeSpec: probeNFS,
 		Settings: []env.Setting{
 			settingDir(),
 			settingPort(),
 			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.", Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
 			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have (CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
-			{Name: "server", Default: "auto", Doc: "auto or ganesha: NFS-Ganesha; kernel: this machine's own nfsd, in namespaces of its own; vm: nfsd in a second micro-VM. The last two over a private link.", Check: env.OneOf("auto", "ganesha", serverKernel, serverVM)},
+			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's own nfsd, in namespaces of its own; vm: nfsd in a second micro-VM. The last two over a private link. auto is kernel where it can serve and the settings are not Ganesha's, else ganesha.", Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
 			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.", Check: sized(64<<20, 1<<44)},
 			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, how many threads serve, 1 to 256.", Check: number(1, 256, "a number of threads")},
 			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
@@ -59,10 +62,53 @@ func kindNFS() kind {
 	}, serveNFS}
 }
 
-func probeNFS(ctx context.Context) env.Status {
-	if runtime.GOOS != "linux" {
-		return env.Status{Detail: "tare runs NFS-Ganesha on Linux only", Remedy: "use 9p or sshfs"}
+// The values of the setting server, beside serverKernel and serverVM.
+const (
+	serverAuto    = "auto"
+	serverGanesha = "ganesha"
+)
+
+// chooseServer is the server that the settings come to on this machine. What only one of them has decides; without that
+// it is this machine's kernel, which is what NFS is to most people, where it is ready and may be asked.
+func chooseServer(s env.Spec) string {
+	given := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { _, ok := s.Settings[name]; return ok })
 	}
+	server := s.Get("server", serverAuto)
+	switch {
+	case server != serverAuto:
+		return server
+	case given("threads", "async"):
+		return serverKernel
+	case given("port") || s.Get("proto", "tcp") != "tcp" || s.Get("commit", "client") != "client":
+		return serverGanesha
+	case isRoot() && nfsd.Ready() == nil:
+		return serverKernel
+	}
+	return serverGanesha
+}
+
+// probeNFS tells whether the server that the settings ask for can work here.
+func probeNFS(ctx context.Context, s env.Spec) env.Status {
+	server := chooseServer(s)
+	switch {
+	case server == serverVM:
+		return env.Status{OK: true, Detail: "a micro-VM's kernel serves"}
+	case runtime.GOOS != "linux":
+		return env.Status{Detail: "tare runs NFS servers on Linux only", Remedy: "use server=vm, 9p or sshfs"}
+	case server == serverGanesha:
+		return probeGanesha(ctx)
+	}
+	if err := nfsd.Ready(); err != nil {
+		return env.Status{Detail: err.Error(), Remedy: "modprobe nfsd tun; or use server=vm or server=ganesha"}
+	}
+	if !isRoot() {
+		return env.Status{Detail: "the kernel's nfsd is started by root alone", Remedy: "run tare as root, or use server=vm"}
+	}
+	return env.Status{OK: true, Detail: "this machine's own nfsd"}
+}
+
+func probeGanesha(ctx context.Context) env.Status {
 	_, version, err := programVersion(ctx, "ganesha.nfsd", "-v")
 	if err == nil {
 		for _, name := range []string{"rpcbind", "unshare", "mount"} {
@@ -143,7 +189,9 @@ exec "$@"
 `
 
 func serveNFS(ctx context.Context, j *job) (*Served, error) {
-	switch j.get("server") {
+	server := chooseServer(j.Spec)
+	j.settings["server"] = server
+	switch server {
 	case serverVM:
 		return nil, errors.New("server=vm is for micro-VMs alone")
 	case serverKernel:
@@ -153,7 +201,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		return nil, err
 	}
 	j.op, j.remedy = "find NFS-Ganesha", nfsRemedy
-	status := probeNFS(ctx)
+	status := probeGanesha(ctx)
 	if !status.OK {
 		j.remedy = status.Remedy
 		return nil, errors.New(status.Detail)

@@ -185,11 +185,25 @@ func parseHandle(text string) ([]byte, error) {
 // a server would outlive a tare that is killed.
 var oldestKernel = [2]int{5, 13}
 
-// endsByItself tells whether the server of a kernel of that release ends when the namespaces that it is in do.
-func endsByItself(release string) bool {
+// endsByItself says why the server of a kernel of that release would not end when the namespaces that it is in do.
+func endsByItself(release string) error {
 	var major, minor int
-	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 {
-		return false
+	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 || major < oldestKernel[0] || major == oldestKernel[0] && minor < oldestKernel[1] {
+		return fmt.Errorf("the kernel %s is older than Linux %d.%d and would go on serving after its user was killed", release, oldestKernel[0], oldestKernel[1])
 	}
-	return major > oldestKernel[0] || major == oldestKernel[0] && minor >= oldestKernel[1]
+	return nil
+}
+
+// ready judges a kernel by its release, by the lines of /proc/filesystems, and by what came of a look for the tap device.
+func ready(release string, systems []byte, tap error) error {
+	if err := endsByItself(release); err != nil {
+		return err
+	}
+	if !slices.Contains(strings.Fields(string(systems)), "nfsd") {
+		return errors.New("this machine's kernel has no NFS server, or its module nfsd is not loaded")
+	}
+	if tap != nil {
+		return fmt.Errorf("this machine's kernel has no tap devices, or its module tun is not loaded: %w", tap)
+	}
+	return nil
 }

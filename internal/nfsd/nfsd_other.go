@@ -22,6 +22,9 @@ type Room struct{}
 // OpenRoom returns ErrUnsupported.
 func OpenRoom(RoomOptions) (*Room, error) { return nil, ErrUnsupported }
 
+// Ready returns ErrUnsupported.
+func Ready() error { return ErrUnsupported }
+
 // Do returns ErrUnsupported.
 func (*Room) Do(func() error) error { return ErrUnsupported }
 

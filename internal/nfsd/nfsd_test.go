@@ -1,6 +1,7 @@
 package nfsd
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,8 +152,28 @@ func TestKernelsWhoseServerEndsByItself(t *testing.T) {
 	for release, want := range map[string]bool{
 		"6.1.0-56-amd64": true, "5.13.0": true, "5.12.19": false, "5.9": false, "4.19.0": false, "6.18.44-fc": true, "10.0": true, "": false, "six": false,
 	} {
-		if endsByItself(release) != want {
-			t.Errorf("%q: %t", release, !want)
+		if err := endsByItself(release); (err == nil) != want {
+			t.Errorf("%q: %v", release, err)
+		}
+	}
+}
+
+func TestKernelsThatAreReady(t *testing.T) {
+	with := "nodev\tsysfs\nnodev\tnfsd\n\text4\n"
+	for _, c := range []struct {
+		release, systems string
+		tap              error
+		want             string
+	}{
+		{"6.1.0-56-amd64", with, nil, ""},
+		{"5.4.0", with, nil, "older than Linux 5.13"},
+		{"6.1.0-56-amd64", "nodev\tnfs\nnodev\tnfsd4\n", nil, "nfsd is not loaded"},
+		{"6.1.0-56-amd64", "", nil, "nfsd is not loaded"},
+		{"6.1.0-56-amd64", with, errors.New("no such file"), "tun is not loaded: no such file"},
+	} {
+		err := ready(c.release, []byte(c.systems), c.tap)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -134,14 +134,29 @@ func (r *Room) mountFolder(folder string) error {
 	return nil
 }
 
+// Ready says why this machine's kernel would not serve from a room as it is now; nil when nothing speaks against it. It
+// changes nothing: a module that is installed and not loaded is not there yet.
+func Ready() error {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return fmt.Errorf("read the kernel's release: %w", err)
+	}
+	systems, err := os.ReadFile("/proc/filesystems")
+	if err != nil {
+		return fmt.Errorf("read the kernel's file systems: %w", err)
+	}
+	_, err = os.Stat("/dev/net/tun")
+	return ready(unix.ByteSliceToString(u.Release[:]), systems, err)
+}
+
 // Serve has the kernel serve the room's folder, in the place of e.Folder. It can succeed once.
 func (r *Room) Serve(ctx context.Context, e Export) error {
 	return r.Do(func() error { return r.serve(ctx, e) })
 }
 
 func (r *Room) serve(ctx context.Context, e Export) error {
-	if !endsByItself(r.release) {
-		return fmt.Errorf("serve NFS: Linux %s is older than %d.%d and would go on serving after its user was killed", r.release, oldestKernel[0], oldestKernel[1])
+	if err := endsByItself(r.release); err != nil {
+		return fmt.Errorf("serve NFS: %w", err)
 	}
 	e.Folder = r.share
 	// What is offered stays what the kernel makes of the machine's memory: that setting is the whole machine's.

@@ -84,6 +84,9 @@ func TestRoomIsPrivate(t *testing.T) {
 	}
 	_, err := os.Stat("/dev/net/tun")
 	address := "10.64.9.1"
+	if err != nil && os.Getenv(mustServe) != "" {
+		t.Errorf("there is no driver for network cards: %v", err)
+	}
 	if err != nil {
 		if _, err := OpenRoom(RoomOptions{Folder: folder, Address: address}); err == nil || !strings.Contains(err.Error(), "/dev/net/tun") {
 			t.Errorf("without a driver for network cards: %v", err)
@@ -151,11 +154,17 @@ func TestRoomServes(t *testing.T) {
 		hold(t, folder)
 		return
 	}
+	if err := Ready(); err != nil && os.Getenv(mustServe) != "" {
+		t.Errorf("it is not ready: %v", err)
+	}
 	r := openRoom(t, RoomOptions{Folder: exported(t)})
 	err := r.Serve(t.Context(), export("4.2"))
 	if errors.Is(err, ErrNoServer) && os.Getenv(mustServe) == "" {
 		if !strings.Contains(err.Error(), "CONFIG_NFSD") {
 			t.Errorf("the refusal says %v", err)
+		}
+		if Ready() == nil {
+			t.Error("a kernel without a server is ready to serve")
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)

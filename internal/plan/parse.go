@@ -17,9 +17,9 @@ type Tables struct {
 	Kinds   []workload.Kind
 	// Here, where set, gives the environments to compare when a plan names none, as specs; nil means the host alone.
 	Here func() []string
-	// Available, where set, tells whether an environment, or a kind of mount in it (mount not empty), can work on this
-	// machine, or why not. It is asked by plans that say missing: skip.
-	Available func(environment env.Spec, mount string) (ok bool, why string)
+	// Available, where set, tells whether an environment, or a mount in it (not nil), can work on this machine, or why not.
+	// It is asked by plans that say missing: skip.
+	Available func(environment env.Spec, mount *env.Spec) (ok bool, why string)
 	// LeftOut, where set, is told what such a plan leaves out.
 	LeftOut func(target, why string)
 }

@@ -90,7 +90,7 @@ func (d *draft) leaveOut(t *Tables) {
 	gone := map[string]string{}
 	for i := range d.Environments {
 		if e := &d.Environments[i]; e.Of == "" {
-			if ok, why := t.Available(e.Spec, ""); !ok {
+			if ok, why := t.Available(e.Spec, nil); !ok {
 				gone[e.Name] = why
 			}
 		}
@@ -103,7 +103,7 @@ func (d *draft) leaveOut(t *Tables) {
 		}
 		if gone[e.Of] != "" {
 			gone[e.Name] = "its environment is not here"
-		} else if ok, why := t.Available(parent.Spec, e.Spec.Driver); !ok {
+		} else if ok, why := t.Available(parent.Spec, &e.Spec); !ok {
 			gone[e.Name] = why
 		}
 	}

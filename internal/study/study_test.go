@@ -157,7 +157,7 @@ func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
 		for _, s := range study.All() {
 			full := parse(t, s)
 			var out []string
-			available := func(e env.Spec, _ string) (bool, string) { return slices.Contains(here, e.Driver), "it is not here" }
+			available := func(e env.Spec, _ *env.Spec) (bool, string) { return slices.Contains(here, e.Driver), "it is not here" }
 			p, err := plan.Parse("study "+s.Name, s.Plan, plan.Tables{
 				Drivers: drivers.Drivers(), Kinds: kinds.Kinds(), Available: available, LeftOut: func(target, _ string) { out = append(out, target) },
 			})

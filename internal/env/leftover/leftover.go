@@ -60,6 +60,22 @@ func New(base, runID string) (dir string, release func() error, err error) {
 	return dir, func() error { return Remove(dir) }, nil
 }
 
+// shortBase is where directories are made whose paths must be short, on a machine whose temporary directory has a long one.
+const shortBase = "/tmp"
+
+// Short returns the system's temporary directory, or, where that has a path of more than longest bytes, another one with
+// a short path if there is one.
+func Short(longest int) string {
+	base := os.TempDir()
+	if _, err := os.Stat(shortBase); err == nil && len(base) > longest {
+		return shortBase
+	}
+	return base
+}
+
+// Bases returns the folders in which New makes directories when it is given the system's temporary directory or Short.
+func Bases() []string { return []string{os.TempDir(), shortBase} }
+
 // Owner is a process that makes things which could outlive it.
 type Owner struct {
 	PID int

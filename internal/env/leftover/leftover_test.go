@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -152,4 +153,18 @@ func FuzzParseOwner(f *testing.F) {
 			t.Fatalf("%+v becomes %+v, %v", o, again, err)
 		}
 	})
+}
+
+// TestShortIsAmongTheBases: what is made in the short place is found by whoever cleans up.
+func TestShortIsAmongTheBases(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for longest, want := range map[int]string{1 << 10: os.TempDir(), 4: Short(4)} {
+		got := Short(longest)
+		if got != want || !slices.Contains(Bases(), got) {
+			t.Errorf("at most %d bytes: %s, of %v; want %s", longest, got, Bases(), want)
+		}
+	}
+	if runtime.GOOS == "linux" && Short(4) != "/tmp" {
+		t.Errorf("the short place is %s", Short(4))
+	}
 }

@@ -47,13 +47,9 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 	if len(o.Mounts) == 0 {
 		return ss, nil
 	}
-	base := os.TempDir()
-	if _, err := os.Stat("/tmp"); err == nil && len(base) > maxBase {
-		base = "/tmp"
-	}
 	var err error
 	// A directory of its own and not one below Options.Dir, whose path may be too long; tare clean finds it all the same.
-	if ss.dir, ss.release, err = leftover.New(base, o.RunID); err != nil {
+	if ss.dir, ss.release, err = leftover.New(leftover.Short(maxBase), o.RunID); err != nil {
 		return nil, err
 	}
 	for i, spec := range o.Mounts {

@@ -84,7 +84,13 @@ func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := proc.Command(ctx, os.Args[0])
-	cmd.Env = append(os.Environ(), victimVar+"="+string(text))
+	// A place of its own: a test that runs beside this one may clean up.
+	temp, err := os.MkdirTemp("/tmp", "tare-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	cmd.Env = append(os.Environ(), victimVar+"="+string(text), "TMPDIR="+temp)
 	said := proc.NewTail(32 << 10)
 	cmd.Stderr = said
 	r, w := io.Pipe()
@@ -120,6 +126,9 @@ func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
 		t.Errorf("something is mounted below %s (%v)", room, err)
 	}
 	base := filepath.Dir(room)
+	if base != temp {
+		t.Errorf("it worked in %s, not in %s", base, temp)
+	}
 	if found := leftover.Find(base); !slices.Contains(found, room) {
 		t.Errorf("tare clean would not find %s among %v", room, found)
 	}

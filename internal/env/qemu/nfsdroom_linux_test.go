@@ -34,7 +34,7 @@ func TestServerOfTheHostInParts(t *testing.T) {
 	room, tap := cardInARoom(t, hardware)
 	v, s := openBoot(t, &boot{
 		Options: o, broken: map[string]*env.OpenError{},
-		second: &second{modules: []string{"nfsd", "nfs", "nfsv3", "nfsv4", "virtio_net"}, link: tap},
+		second: &second{modules: []string{"nfsd", "nfs", "nfsv3", "nfsv4", "virtio_net", "tun"}, link: tap},
 	})
 	t.Run("card", func(t *testing.T) {
 		if room == nil {

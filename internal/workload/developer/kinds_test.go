@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tare/internal/workload"
 )
@@ -229,5 +230,38 @@ func TestStrangeDirectoryNames(t *testing.T) {
 			needProgram(t, "make", "cc", "ar")
 		}
 		weigh(t, dir, k.Name, 1, nil)
+	}
+}
+
+// TestLateTimesAreWaitedFor: somebody else sets the files' times after they were written, as a server does.
+func TestLateTimesAreWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	l := trial(t, "dev.status", nil).(*lookOver)
+	b := &workload.Bench{Dir: dir, Home: dir, Work: 1, Seed: 7}
+	if err := l.Setup(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Cleanup(b)
+	files := newTree(l.modules, b.Seed).files
+	slices.SortFunc(files, func(a, b source) int { return strings.Compare(a.path, b.path) })
+	const quiet = 500 * time.Millisecond
+	late := time.Now().Add(-time.Hour)
+	set := make(chan error, 1)
+	go func() {
+		time.Sleep(quiet / 3)
+		set <- os.Chtimes(filepath.Join(l.path, filepath.FromSlash(files[3].path)), late, late)
+	}()
+	start := time.Now()
+	if err := l.calm(t.Context(), files, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-set; err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < quiet+quiet/3 {
+		t.Errorf("it waited %v, less than from the change on", took)
+	}
+	if got := time.Unix(0, l.index[3].modified); !got.Equal(late.Truncate(time.Nanosecond)) {
+		t.Errorf("the index says %v, the file is of %v", got, late)
 	}
 }
