@@ -130,7 +130,7 @@ func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, e
 	if !ok {
 		return nil, fmt.Errorf("environment %s: no driver is called %q", o.Name, o.Driver)
 	}
-	opening, cancel := context.WithTimeout(ctx, openTime)
+	opening, cancel := context.WithTimeout(ctx, info.Patience(o.Spec, openTime))
 	defer cancel()
 	opened, err := info.Driver.Open(opening, o)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"time"
 
 	"tare/internal/guest/layout"
 	"tare/internal/record"
@@ -154,9 +155,20 @@ type Info struct {
 	// Has tells whether what one spec names is here, such as an image that is not fetched when it is missing, on a machine
 	// where Probe says that the driver works. It is quick (below 5 s) and changes nothing. nil when there is nothing to ask.
 	Has func(ctx context.Context, s Spec) Status
+	// OpenTime is how long it may take to open what one spec names when its settings ask for patience; 0 when they do not.
+	// nil when no setting does.
+	OpenTime func(s Spec) time.Duration
 	// Clean finds and, unless dry, removes what killed runs left behind. It returns one line for each thing found. nil
 	// when the driver leaves nothing that outlives tare.
 	Clean func(ctx context.Context, dry bool) ([]string, error)
+}
+
+// Patience is how long the opening of what a spec names may take: usual, unless its settings ask for more.
+func (i *Info) Patience(s Spec, usual time.Duration) time.Duration {
+	if i.OpenTime == nil {
+		return usual
+	}
+	return max(usual, i.OpenTime(s))
 }
 
 // MountKind is a way of putting a folder into an environment: what `tare list mounts` prints.

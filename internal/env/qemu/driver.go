@@ -33,6 +33,7 @@ func Infos() []env.Info {
 		Driver:   driver{},
 		Probe:    probe,
 		Has:      has,
+		OpenTime: openTime,
 	}}
 }
 

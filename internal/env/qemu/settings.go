@@ -220,6 +220,16 @@ func parseBoot(v string) (time.Duration, error) {
 	return d, nil
 }
 
+// openTime is how long two boots may take, since a boot that fails is tried once more, with the disk made and the machine
+// shut down; 0 when boot= does not say how long one may.
+func openTime(s env.Spec) time.Duration {
+	boot, err := parseBoot(s.Get("boot", ""))
+	if err != nil {
+		return 0
+	}
+	return 2*boot + time.Minute
+}
+
 // A comma would begin QEMU's next option.
 var cpuRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(,[+-]?[a-z0-9._-]+(=[a-z0-9._-]+)?)*$`)

@@ -140,3 +140,20 @@ func TestAcceleratorsAreRemembered(t *testing.T) {
 		t.Error("an old outcome is believed")
 	}
 }
+
+// TestPatienceForASlowBoot: who allows a boot an hour is not cut short by who opens the machine.
+func TestPatienceForASlowBoot(t *testing.T) {
+	info := Infos()[0]
+	for boot, want := range map[string]time.Duration{"": 3 * time.Minute, "2s": 3 * time.Minute, "40m": 81 * time.Minute, "never": 3 * time.Minute} {
+		s := spec()
+		if boot != "" {
+			s = spec("boot", boot)
+		}
+		if got := info.Patience(s, 3*time.Minute); got != want {
+			t.Errorf("boot=%q: %v, want %v", boot, got, want)
+		}
+	}
+	if got := (&env.Info{}).Patience(spec("boot", "40m"), time.Minute); got != time.Minute {
+		t.Errorf("a driver without such a setting: %v", got)
+	}
+}
