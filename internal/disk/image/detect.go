@@ -100,14 +100,5 @@ func name(b []byte) string {
 	return string(bytes.ToValidUTF8(slices.Clone(b[:min(len(b), 4096)]), []byte("?")))
 }
 
-// guid writes one as Microsoft and VirtualBox store it: the first three parts with the lowest byte first.
-func guid(b []byte) string {
-	if len(b) < 16 || !slices.ContainsFunc(b[:16], func(c byte) bool { return c != 0 }) {
-		return ""
-	}
-	le := binary.LittleEndian
-	return fmt.Sprintf("%08x-%04x-%04x-%x-%x", le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]), b[8:10], b[10:16])
-}
-
 // power tells whether n is a power of two within bounds.
 func power(n, low, high int64) bool { return n >= low && n <= high && n&(n-1) == 0 }

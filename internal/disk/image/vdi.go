@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tare/internal/disk/field"
 )
 
 const (
@@ -67,13 +69,13 @@ func parseVDI(s *store, f *file) (*layer, parent, error) {
 	l := &layer{m: m, info: Info{
 		Format: "vdi", Variant: [...]string{"", "dynamic", "static", "undo", "differencing"}[kind],
 		Version: fmt.Sprintf("%d.%d", major, minor), Creator: strings.Trim(name(h[:64]), "<> \n"), Size: size, Block: m.block,
-		DataOffset: m.data + m.extra, Stride: m.block + m.extra, Updates: 2, Fills: true, UUID: guid(h[0x188:]),
+		DataOffset: m.data + m.extra, Stride: m.block + m.extra, Updates: 2, Fills: true, UUID: field.GUID(h[0x188:]),
 	}}
 	if kind == vdiFixed {
 		l.info.Updates, l.info.Fills = 0, false
 	}
 	var next parent
-	if up := guid(h[0x1a8:]); m.child && up != "" {
+	if up := field.GUID(h[0x1a8:]); m.child && up != "" {
 		l.info.Parent = up
 		if next.path = findVDI(f.name, up); next.path == "" {
 			return nil, parent{}, fmt.Errorf("its parent has the UUID %s and lies in neither its folder nor the one above: put both beside each other", up)
@@ -97,7 +99,7 @@ func findVDI(child, uuid string) string {
 				continue
 			}
 			path := filepath.Join(d, e.Name())
-			if head, err := headOf(path, 512); err == nil && binary.LittleEndian.Uint32(head[0x40:]) == vdiMagic && guid(head[0x188:]) == uuid {
+			if head, err := headOf(path, 512); err == nil && binary.LittleEndian.Uint32(head[0x40:]) == vdiMagic && field.GUID(head[0x188:]) == uuid {
 				return path
 			}
 		}

@@ -9,7 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf16"
+
+	"tare/internal/disk/field"
 )
 
 const (
@@ -167,29 +168,16 @@ func vhdParent(f *file, h []byte) (written, path string, err error) {
 		}
 		text := name(b)
 		if code != "MacX" {
-			text = wide(b, binary.LittleEndian)
+			text = field.UTF16(b, binary.LittleEndian)
 		}
 		if text != "" && try(text) {
 			return written, path, nil
 		}
 	}
-	if text := wide(h[64:576], be); text != "" && try(text) {
+	if text := field.UTF16(h[64:576], be); text != "" && try(text) {
 		return written, path, nil
 	}
 	return written, "", fmt.Errorf("its parent %q is not there (looked at %s): put it beside the image", written, strings.Join(tried, ", "))
-}
-
-// wide decodes UTF-16 up to its end or the first zero.
-func wide(b []byte, order binary.ByteOrder) string {
-	var u []uint16
-	for ; len(b) >= 2; b = b[2:] {
-		c := order.Uint16(b)
-		if c == 0 {
-			break
-		}
-		u = append(u, c)
-	}
-	return string(utf16.Decode(u))
 }
 
 func (m *vhd) at(off int64) (Run, error) {

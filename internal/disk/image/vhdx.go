@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tare/internal/disk/field"
 )
 
 // The regions and metadata items of a VHDX, named as in Microsoft's MS-VHDX.
@@ -87,13 +89,13 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d does not lie in its region or in the file", 8*entries, m.table)
 	}
 	l := &layer{m: m, info: Info{
-		Format: "vhdx", Variant: "dynamic", Version: fmt.Sprint(le.Uint16(head[66:])), Creator: wide(id[8:], le), Size: size, Block: m.block,
-		DataOffset: -1, Updates: 3, UUID: guid(head[32:]),
+		Format: "vhdx", Variant: "dynamic", Version: fmt.Sprint(le.Uint16(head[66:])), Creator: field.UTF16(id[8:], le), Size: size, Block: m.block,
+		DataOffset: -1, Updates: 3, UUID: field.GUID(head[32:]),
 	}}
 	if flags&1 != 0 {
 		l.info.Variant = "fixed"
 	}
-	if log := guid(head[48:]); log != "" {
+	if log := field.GUID(head[48:]); log != "" {
 		l.info.Dirty = "its log holds writes that have not reached the tables: what is read here may be old; open it once with Hyper-V, or repair it"
 	}
 	var next parent
@@ -156,7 +158,7 @@ func vhdxRegions(f *file) (map[string]region, error) {
 			if r.at < 1<<20 || r.at > f.size-r.length {
 				return nil, fmt.Errorf("the region of %d bytes at %d does not lie in the file of %d bytes", r.length, uint64(r.at), f.size)
 			}
-			regions[guid(e)] = r
+			regions[field.GUID(e)] = r
 		}
 		return regions, nil
 	}
@@ -177,7 +179,7 @@ func vhdxItems(f *file, r region) (map[string][]byte, error) {
 	items := map[string][]byte{}
 	for i := range int(n) {
 		e := t[32+32*i:]
-		id, at, length := guid(e), int64(le.Uint32(e[16:])), int64(le.Uint32(e[20:]))
+		id, at, length := field.GUID(e), int64(le.Uint32(e[16:])), int64(le.Uint32(e[20:]))
 		switch id {
 		case vhdxParameters, vhdxSize, vhdxSector, vhdxParentTable:
 		default:
@@ -210,7 +212,7 @@ func vhdxParent(f *file, b []byte) (written, path string, err error) {
 			if int64(off)+int64(n) > int64(len(b)) || int(n) > most {
 				return ""
 			}
-			return wide(b[off:int(off)+int(n)], le)
+			return field.UTF16(b[off:int(off)+int(n)], le)
 		}
 		// Texts may share their bytes, so that a small item can stand for thousands of long ones: only what is asked for is
 		// kept. A path of Windows has 32,767 letters at most.

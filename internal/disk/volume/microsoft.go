@@ -3,6 +3,8 @@ package volume
 import (
 	"encoding/binary"
 	"fmt"
+
+	"tare/internal/disk/field"
 )
 
 // boot reads the sector with which Microsoft's file systems begin; nil when it is none.
@@ -152,7 +154,7 @@ func exfat(d disk) (*FileSystem, error) {
 	for ; len(root) >= 32 && root[0] != 0; root = root[32:] {
 		switch root[0] {
 		case 0x83:
-			fs.Label = wide(root[2:min(2+2*int(root[1]), 24)])
+			fs.Label = field.UTF16(root[2:min(2+2*int(root[1]), 24)], binary.LittleEndian)
 		case 0x81:
 			length, first := le.Uint64(root[24:]), le.Uint32(root[20:])
 			if root[1]&1 != 0 || first < 2 || length > maxTables || int64(length) < (clusters+7)/8 || !d.countable(fs, int64(length)) {

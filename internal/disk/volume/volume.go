@@ -13,7 +13,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf16"
+
+	"tare/internal/disk/field"
 )
 
 // Partition is a piece of the disk. Start and Length are bytes.
@@ -254,30 +255,12 @@ func (d disk) gptAt(at, sector int64) (parts []Partition, why string, err error)
 	parts = []Partition{}
 	for i := range n {
 		e := array[i*size:]
-		if kind := guid(e); kind != "" {
+		if kind := field.GUID(e); kind != "" {
 			first, last := int64(min(le.Uint64(e[32:]), 1<<50)), int64(min(le.Uint64(e[40:]), 1<<50))
-			parts = append(parts, Partition{Number: int(i) + 1, Start: first * sector, Length: (last - first + 1) * sector, Type: kind, Name: wide(e[56:128])})
+			parts = append(parts, Partition{Number: int(i) + 1, Start: first * sector, Length: (last - first + 1) * sector, Type: kind, Name: field.UTF16(e[56:128], binary.LittleEndian)})
 		}
 	}
 	return parts, "", nil
-}
-
-// guid writes one with the first three parts lowest byte first; none is "".
-func guid(b []byte) string {
-	if !slices.ContainsFunc(b[:16], func(c byte) bool { return c != 0 }) {
-		return ""
-	}
-	le := binary.LittleEndian
-	return fmt.Sprintf("%08x-%04x-%04x-%x-%x", le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]), b[8:10], b[10:16])
-}
-
-// wide decodes UTF-16 with the lowest byte first, up to the first zero.
-func wide(b []byte) string {
-	var u []uint16
-	for ; len(b) >= 2 && (b[0] != 0 || b[1] != 0); b = b[2:] {
-		u = append(u, binary.LittleEndian.Uint16(b))
-	}
-	return string(utf16.Decode(u))
 }
 
 // text is a label: up to the first zero, without blanks around it.
