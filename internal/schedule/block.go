@@ -107,6 +107,9 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup()})
 	began := time.Now()
 	deadline := max(leastTrialDeadline, trialDeadlineFactor*c.expected)
+	if !c.known { // its work comes from the plan: in a run that is repeated or resumed
+		deadline = max(deadline, r.patience(w))
+	}
 	tctx, cancel := context.WithTimeout(ctx, deadline)
 	var out deploy.Outcome
 	err := r.chill(tctx, w, t.Target)
@@ -136,7 +139,7 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	}
 	r.Events(Event{Kind: TrialDone, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup(), Elapsed: time.Since(began), Trial: &t})
 	if t.Error == nil {
-		c.failures = 0
+		c.failures, c.known = 0, true
 		c.seen(t.Work, t.AgentNS)
 		c.expected = (c.expected + time.Since(began)) / 2
 		return nil

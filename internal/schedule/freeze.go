@@ -11,8 +11,13 @@ import (
 )
 
 const (
-	calibrationDeadline = 10 * time.Minute
-	kindNotCalibrated   = "calibrate"
+	// firstDeadline bounds the first that is done in a cell, beside what its kind and its files ask for.
+	firstDeadline = 10 * time.Minute
+	// slowestFolder is how many bytes a second a folder takes at the least.
+	slowestFolder = 4 << 20
+	// longestWait bounds all patience.
+	longestWait       = 7 * 24 * time.Hour
+	kindNotCalibrated = "calibrate"
 	// alikeCost is how far the costs of a unit in two targets may be apart for both to get the same work.
 	alikeCost = 2.0
 	// A warm-up that took less than this share of the trial length is repeated with more work, at most so often.
@@ -64,12 +69,13 @@ func (r *runner) makeCells() {
 }
 
 func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {
-	cctx, cancel := context.WithTimeout(ctx, calibrationDeadline)
+	cctx, cancel := context.WithTimeout(ctx, r.patience(w))
 	defer cancel()
 	got, err := r.targets[e].Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(w, e), TargetNS: int64(trialLength(r.Plan, w))})
 	if err == nil {
 		c.work = got.Work
 		c.seen(got.Work, got.ElapsedNS)
+		c.known = true
 		c.expected = time.Duration(got.ElapsedNS+got.SetupNS+got.CleanupNS) + assumedTrialOverhead
 		r.Events(Event{Kind: Calibrated, Workload: w.Label, Target: e, Elapsed: c.expected})
 		return nil
@@ -81,6 +87,21 @@ func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *c
 	r.giveUp(w, e, c, f)
 	// The failure is a trial of its own, so that the bundle tells why the cell has no figures.
 	return r.append(&record.Trial{Workload: w.Label, Target: e, Start: time.Now(), Error: f})
+}
+
+// patience is how long the first that is done in a cell may take: how long it really takes is not known yet, only what is
+// asked for. Files may have to be made first. One unit counts, because where work is more than one, the units are short.
+func (r *runner) patience(w *plan.Workload) time.Duration {
+	d := firstDeadline.Seconds()
+	if k, ok := r.Kinds(w.Kind); ok {
+		if k.Space != nil {
+			d += float64(k.Space(w.Params)) / slowestFolder
+		}
+		if k.UnitTime != nil {
+			d += k.UnitTime(w.Params).Seconds()
+		}
+	}
+	return time.Duration(min(d, longestWait.Seconds()) * float64(time.Second))
 }
 
 // warmUp runs trial 0 in each target of the workload, again with more work while it is far shorter than it should be.

@@ -77,7 +77,8 @@ type cell struct {
 	work     int64
 	frozen   bool          // work is final
 	unit     float64       // least time of one unit of work seen so far, ns; 0 unknown
-	expected time.Duration // one trial with everything around it
+	expected time.Duration // one trial with everything around it; a guess unless known
+	known    bool          // something was done in the cell in this session
 	failures int           // consecutive
 	dead     *record.Failure
 }

@@ -23,13 +23,14 @@ import (
 
 // world is a simulated set of environments: the scheduler's decisions are tested on it without time passing.
 type world struct {
-	mu     sync.Mutex
-	cost   map[string]float64 // ns per unit by target
-	noise  float64
-	rng    *rand.Rand
-	calls  []string // targets in the order of their trials
-	opens  map[string]int
-	closed map[string]int
+	patience map[string][]time.Duration // how long each trial could take, where it is not nil
+	mu       sync.Mutex
+	cost     map[string]float64 // ns per unit by target
+	noise    float64
+	rng      *rand.Rand
+	calls    []string // targets in the order of their trials
+	opens    map[string]int
+	closed   map[string]int
 	// dies is the number of trials after which a target's agent is gone; fails lists targets whose trials all fail.
 	dies    map[string]int
 	fails   map[string]bool
@@ -80,6 +81,9 @@ func (a *simAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) 
 	w.calls = append(w.calls, a.name)
 	if w.onTrial != nil {
 		w.onTrial(len(w.calls))
+	}
+	if d, ok := ctx.Deadline(); ok && w.patience != nil {
+		w.patience[a.name] = append(w.patience[a.name], time.Until(d))
 	}
 	if ctx.Err() != nil {
 		return deploy.Outcome{}, ctx.Err()
@@ -512,5 +516,38 @@ func TestAStallDuringCalibrationDoesNotLeaveShortTrials(t *testing.T) {
 	}
 	if c := cellOf(r, "one", "box"); c.Verdict != record.Different || c.Low > 1.2 || c.High < 1.2 {
 		t.Errorf("box costs 1.2x: %+v", c.Ratio)
+	}
+}
+
+// TestPatienceWithTheFirstOfACell: a run of a command may take as long as it was told that it may, also where its work
+// comes from an earlier run and nothing was calibrated.
+func TestPatienceWithTheFirstOfACell(t *testing.T) {
+	kinds := map[string]*workload.Kind{
+		"short": {}, "long": {UnitTime: func(workload.Params) time.Duration { return 2 * time.Hour }},
+		"large": {Space: func(workload.Params) int64 { return 64 << 30 }}, "endless": {UnitTime: func(workload.Params) time.Duration { return math.MaxInt64 }},
+	}
+	r := &runner{Config: Config{Kinds: func(name string) (*workload.Kind, bool) { k, ok := kinds[name]; return k, ok }}}
+	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1})
+	w.patience = map[string][]time.Duration{}
+	p := simPlan("host", "box")
+	for i := range p.Workloads {
+		p.Workloads[i].Work = map[string]int64{"host": 5, "box": 5}
+	}
+	if _, _, err := simulate(t, t.Context(), w, p); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.patience["box"]; len(got) < 2 || got[0] < 9*time.Minute || got[len(got)-1] > 9*time.Minute {
+		t.Errorf("the trials of a cell whose work was known could take %v", got)
+	}
+	for _, c := range []struct {
+		kind string
+		want time.Duration
+	}{
+		{"short", 10 * time.Minute}, {"unknown", 10 * time.Minute}, {"long", 130 * time.Minute},
+		{"large", 10*time.Minute + 16384*time.Second}, {"endless", 7 * 24 * time.Hour},
+	} {
+		if got := r.patience(&plan.Workload{Kind: c.kind}); got.Round(time.Second) != c.want {
+			t.Errorf("%s: %v, want %v", c.kind, got, c.want)
+		}
 	}
 }

@@ -39,6 +39,9 @@ type Kind struct {
 	// HostCold, where set, tells whether a trial with these parameters begins with the host's caches dropped. The controller
 	// does that before it asks for the trial, since an environment can neither do it nor see it.
 	HostCold func(Params) bool
+	// UnitTime, where set, tells how long one unit of work with these parameters may take, preparation included, before it
+	// counts as hung. Without it a unit is taken to be short.
+	UnitTime func(Params) time.Duration
 	// Space, where set, tells how many bytes below Bench.Dir the trial needs, for the forecast and the space check.
 	Space func(Params) int64
 }

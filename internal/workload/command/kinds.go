@@ -10,6 +10,7 @@ package command
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"tare/internal/unit"
 	"tare/internal/workload"
@@ -44,6 +45,7 @@ func Kinds() []workload.Kind {
 		Metrics:    ownMetrics(true),
 		Dynamic:    metricsFor,
 		MaxWorkFor: maxWorkFor,
+		UnitTime:   unitTime,
 		New:        func(p workload.Params) (workload.Trial, error) { return newTrial(p) },
 	}}
 }
@@ -69,6 +71,18 @@ func metricsFor(p workload.Params) []unit.Metric {
 		ms[i].Primary = i == 0
 	}
 	return append(ms, ownMetrics(false)...)
+}
+
+// unitTime is the time-out of a run and of what is run around it.
+func unitTime(p workload.Params) time.Duration {
+	each := p.Duration("timeout")
+	all := each
+	for _, name := range []string{"prepare", "conclude", "cleanup"} {
+		if p[name] != "" {
+			all += each
+		}
+	}
+	return all
 }
 
 // maxWorkFor lets a trial that must be prepared or concluded be one run: Measure is then nothing but that run, and both

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"slices"
+	"time"
 
 	"tare/internal/unit"
 	"tare/internal/workload"
@@ -44,7 +45,9 @@ func kind() workload.Kind {
 		Metrics: metrics(true),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p["load"] != loadNone) },
 		Space:   func(p workload.Params) int64 { return space(p.Int("size"), p["load"] != loadNone) },
-		New:     newTrial,
+		// Half a minute for a MiB: what took seconds here took ten times as long where the processor is emulated.
+		UnitTime: func(p workload.Params) time.Duration { return time.Duration(p.Int("size")>>20) * 30 * time.Second },
+		New:      newTrial,
 	}
 }
 
