@@ -66,23 +66,26 @@ var sharing = []string{"9p", "nfs", "smb", "cifs", "fuse", "vboxsf", "vmhgfs"}
 // (mount.cifs(8), closetimeo), and Samba sets a written file's time up to two seconds after the write, or at that close.
 const lateTimes = 3500 * time.Millisecond
 
+// calmLooks is how many looks in a row must find nothing changed. They are counted, and not the time alone, because in a
+// machine that stood still meanwhile no time has passed for whoever is late.
+const calmLooks = 10
+
 // calm waits until nothing has changed for the given time, so that what is found later is found of files that stand
 // still. Where that never comes, it gives up: the trial's own looks then tell of it.
 func (l *lookOver) calm(ctx context.Context, files []source, quiet time.Duration) error {
-	since := time.Now()
-	for end := since.Add(5 * quiet); time.Since(since) < quiet && time.Now().Before(end); {
+	for looks, same := 0, 0; looks < 5*calmLooks && same < calmLooks; looks++ {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(quiet / 10):
+		case <-time.After(quiet / calmLooks):
 		}
 		before := slices.Clone(l.index)
 		if err := l.remember(files); err != nil {
 			l.discard()
 			return err
 		}
-		if !slices.EqualFunc(before, l.index, tracked.same) {
-			since = time.Now()
+		if same++; !slices.EqualFunc(before, l.index, tracked.same) {
+			same = 0
 		}
 	}
 	return nil
