@@ -34,6 +34,7 @@ type decision struct {
 	margin, same float64
 	alpha        float64
 	half         float64 // half-width on the log scale
+	adjusted     stats.Adjusted
 }
 
 // decide finds the change from a to b. Both have an interval. The verdict is one that the family has still to confirm.
@@ -95,17 +96,17 @@ func variance(i input, s side) (v, df float64) {
 	return se * se, df
 }
 
-// confirm applies Holm's procedure to the decisions of one family of m cells, and returns those whose DIFFERENT it took
-// back.
-func confirm(family []*decision, m int, precision float64) (taken []*decision) {
+// confirm counts the family of m cells in, by the rule for primary or for secondary ones that holds within a run, and
+// returns the decisions whose DIFFERENT it took back.
+func confirm(family []*decision, m int, primary bool, precision float64) (taken []*decision) {
 	p := make([]float64, len(family))
 	for i, d := range family {
 		p[i] = d.P
 	}
-	holm, q := stats.Holm(p, m), stats.BenjaminiHochberg(p, m)
-	for i, d := range family {
-		d.PHolm, d.Q = holm[i], q[i]
-		if d.Verdict == record.Different && d.PHolm > d.alpha {
+	for i, a := range stats.Adjust(p, m, primary) {
+		d := family[i]
+		d.adjusted, d.PHolm, d.Q = a, a.PHolm, a.Q
+		if d.Verdict == record.Different && !a.Confirms(d.alpha) {
 			d.Verdict = d.precise(precision)
 			taken = append(taken, d)
 		}

@@ -19,8 +19,8 @@
 //     intervals that were made by any sound method (Zou and Donner, Statistics in Medicine 27:1693-1702, 2008; for
 //     ratios, Donner and Zou, Statistical Methods in Medical Research 21:347-359, 2012).
 //  5. Decide: as in package compare, with a margin that counts the noise of both null controls. DIFFERENT also has to pass
-//     Holm's procedure over the primary cells; its p value is that of Welch's t on standard errors recovered from the
-//     intervals. Simulations in this package hold level and coverage.
+//     Holm's procedure over the primary cells, or the rate of false discoveries over the secondary ones, as within a run
+//     (stats.Adjust); its p value is that of Welch's t on standard errors recovered from the intervals. Simulations in this package hold level and coverage.
 //
 // An interval of one boot knows nothing of what a boot decides: where a side has one session only, a warning says that a
 // change may be that of the boot and not of what was changed on purpose.

@@ -114,6 +114,7 @@ type Value struct {
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 	Blocks   int     `json:"blocks"`
+	Doubt    string  `json:"-"` // why it is not to be used; "" when it can be
 
 	cost, costLow, costHigh float64 // on the log scale
 }

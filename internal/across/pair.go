@@ -94,8 +94,9 @@ func family(all []*judged, primary bool, precision float64) {
 			of[j.decision] = j
 		}
 	}
-	for _, d := range confirm(decisions, m, precision) {
-		of[d].cell.warn("family", fmt.Sprintf("alone this change would count as DIFFERENT; among %d cells it is not sure enough (Holm p %.2g)", m, d.PHolm),
+	for _, d := range confirm(decisions, m, primary, precision) {
+		value, by := d.adjusted.Deciding()
+		of[d].cell.warn("family", fmt.Sprintf("alone this change would count as DIFFERENT; among %d cells it is not sure enough (%s is %.2g)", m, by, value),
 			"more blocks on both sides, or ask about fewer cells")
 	}
 }

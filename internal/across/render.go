@@ -8,9 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/mattn/go-runewidth"
 
 	"tare/internal/proc"
 	"tare/internal/record"
@@ -21,6 +18,10 @@ import (
 type Options struct {
 	Details bool // secondary metrics too
 	ASCII   bool // no character beyond ASCII except in names
+	// Wrap breaks text into lines that are no wider than a terminal has columns, the first after prefix and the others after
+	// as many spaces. Width is how many it has; 0 and nil where there is no end to a line.
+	Wrap  func(prefix, text string, width int) []string
+	Width int
 }
 
 // Format is a way of writing a comparison.
@@ -46,9 +47,10 @@ func JSON(w io.Writer, c *Comparison, _ Options) error {
 	return e.Encode(c)
 }
 
-// grid is a table of cells as text.
+// grid is a table of cells as text. The first columns, keys of them, say what a row is of.
 type grid struct {
 	title string
+	keys  int
 	head  []string
 	rows  [][]string
 }
@@ -58,13 +60,13 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 	a, b := c.Sides[p.From].Name, c.Sides[p.To].Name
 	var out []grid
 	if len(p.Differences) > 0 {
-		g := grid{title: "What differs", head: []string{"", "", "", a, b}}
+		g := grid{title: "What differs", keys: 3, head: []string{"", "", "", a, b}}
 		for _, d := range p.Differences {
 			g.rows = append(g.rows, []string{d.Area, d.Where, d.Name, orNone(d.From), orNone(d.To)})
 		}
 		out = append(out, g)
 	}
-	g := grid{title: "Ratios against the baseline, and how they changed", head: []string{"target", "workload", a, b, "", "change", ""}}
+	g := grid{title: "Ratios against the baseline, and how they changed", keys: 2, head: []string{"target", "workload", a, b, "", "change", ""}}
 	for i := range p.Cells {
 		x := &p.Cells[i]
 		if !x.Primary && !o.Details {
@@ -79,7 +81,7 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 	if len(g.rows) > 0 {
 		out = append(out, g)
 	}
-	g = grid{title: "Figures (absolute: of the machines as well)", head: []string{"target", "workload", a, b, "cost"}}
+	g = grid{title: "Figures (absolute: of the machines as well)", keys: 2, head: []string{"target", "workload", a, b, "cost"}}
 	for i := range p.Values {
 		x := &p.Values[i]
 		if !x.From.Primary && !o.Details {
@@ -157,40 +159,6 @@ func clean(s string) string {
 	return strings.Join(strings.Fields(proc.Printable([]byte(s))), " ")
 }
 
-var columns = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
-
-// Text writes the comparison for the terminal.
-func Text(w io.Writer, c *Comparison, o Options) error {
-	var b bytes.Buffer
-	for i := range c.Pairs {
-		p := &c.Pairs[i]
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(&b, "%s against %s: %s\n", clean(c.Sides[p.To].Name), clean(c.Sides[p.From].Name), p.Scope)
-		for _, n := range []int{p.From, p.To} {
-			s := &c.Sides[n]
-			fmt.Fprintf(&b, "  %s: run %s of %s, %s%s\n", clean(s.Name), clean(s.RunID), s.Created.UTC().Format(time.DateTime), clean(s.Scope), hostOf(s))
-		}
-		for _, line := range headline(p) {
-			fmt.Fprintf(&b, "\n%s\n", clean(line))
-		}
-		for _, g := range tables(c, p, o) {
-			fmt.Fprintf(&b, "\n%s\n", g.title)
-			g.text(&b)
-		}
-		b.WriteString("\n")
-		for _, warning := range allWarnings(p, o) {
-			fmt.Fprintf(&b, "! %s\n", clean(warning.Text))
-			if warning.Remedy != "" {
-				fmt.Fprintf(&b, "  remedy: %s\n", clean(warning.Remedy))
-			}
-		}
-	}
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
 // headline is the answer: what changed for sure, or that nothing did.
 func headline(p *Pair) []string {
 	const most = 8
@@ -257,26 +225,6 @@ func allWarnings(p *Pair, o Options) []record.Warning {
 // addCell names one more cell in front of a warning that several have.
 func addCell(text string, c *Cell) string {
 	return fmt.Sprintf("%s %s, %s", c.Target, c.Workload, text)
-}
-
-func (g *grid) text(b *bytes.Buffer) {
-	wide := make([]int, len(g.head))
-	rows := append([][]string{g.head}, g.rows...)
-	for _, r := range rows {
-		for i := range r {
-			r[i] = clean(r[i])
-			wide[i] = min(40, max(wide[i], columns.StringWidth(r[i])))
-		}
-	}
-	for _, r := range rows {
-		line := " "
-		for i, s := range r {
-			if wide[i] > 0 {
-				line += " " + s + strings.Repeat(" ", max(0, wide[i]-columns.StringWidth(s))) + " "
-			}
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
 }
 
 // Markdown writes the comparison as GitHub-flavoured Markdown. Names are escaped: they are never markup.

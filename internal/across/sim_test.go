@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"tare/internal/record"
@@ -89,7 +90,7 @@ func TestSimulationFamily(t *testing.T) {
 			d := decide(draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), 0.01)
 			family = append(family, &d)
 		}
-		confirm(family, cells, 0.01)
+		confirm(family, cells, true, 0.01)
 		for _, d := range family {
 			if d.Verdict == record.Different {
 				wrong++
@@ -99,6 +100,40 @@ func TestSimulationFamily(t *testing.T) {
 	}
 	if wrong > reports/20 {
 		t.Errorf("%d of %d reports without a change claim one", wrong, reports)
+	}
+}
+
+// TestSimulationDiscoveries holds secondary cells, half of which changed, to one false claim in twenty claims, and wants
+// more found than Holm allows.
+func TestSimulationDiscoveries(t *testing.T) {
+	const reports, cells = 100, 60
+	alpha := stats.LookAlpha([]int{10, 15, 20, 30}, 0.05)
+	r := rand.New(rand.NewPCG(7, 8))
+	claims, wrong, byHolm := 0, 0, 0
+	for range reports {
+		var family, same []*decision
+		for i := range cells {
+			changed := 0.1 * float64(i%2)
+			d := decide(draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), draw(r, 0.7+changed, 0.02, 10, alpha, noises["normal"]), 0.01)
+			h := d
+			family, same = append(family, &d), append(same, &h)
+		}
+		confirm(family, cells, false, 0.01)
+		confirm(same, cells, true, 0.01)
+		for i := range cells {
+			if same[i].Verdict == record.Different {
+				byHolm++
+			}
+			if family[i].Verdict == record.Different {
+				claims++
+				if i%2 == 0 {
+					wrong++
+				}
+			}
+		}
+	}
+	if wrong > claims/20 || claims <= byHolm {
+		t.Errorf("%d of %d claims are wrong; Holm allows %d", wrong, claims, byHolm)
 	}
 }
 
@@ -127,5 +162,87 @@ func TestMover(t *testing.T) {
 	low, high = mover(side{0, math.Inf(-1), math.Inf(1)}, side{1, 0, 2})
 	if !math.IsInf(low, -1) || !math.IsInf(high, 1) {
 		t.Errorf("without ends: [%v, %v]", low, high)
+	}
+}
+
+// sideWith is a cell with a centre and half an interval, both on the log scale, of a run whose null control spread.
+func sideWith(center, half, null float64) input {
+	return input{alpha: 0.0195, units: 20, null: null, same: 0.02,
+		ratio: record.Ratio{Center: math.Exp(center), Low: math.Exp(center - half), High: math.Exp(center + half), Level: 0.95, Blocks: 20}}
+}
+
+// A run that differs from itself by 5 % cannot tell another run from it by 10 %, whichever of the two it is.
+func TestTheNullControlsWidenTheMargin(t *testing.T) {
+	for _, c := range []struct {
+		from, to float64
+		want     record.Verdict
+		margin   float64
+	}{
+		{0, 0, record.Different, 0.02},
+		{0.05, 0, record.Inconclusive, 0.1},
+		{0, 0.05, record.Inconclusive, 0.1},
+		{0.05, 0.05, record.Inconclusive, 2 * math.Expm1(math.Sqrt2*math.Log1p(0.05))},
+	} {
+		d := decide(sideWith(0.7, 0.02, c.from), sideWith(0.8, 0.02, c.to), 0.01)
+		if d.Verdict != c.want || math.Abs(d.margin-c.margin) > 1e-9 {
+			t.Errorf("null controls of %g and %g: %s with a margin of %g, want %s with %g", c.from, c.to, d.Verdict, d.margin, c.want, c.margin)
+		}
+	}
+}
+
+// A change that is sure enough alone is not among forty cells, and the cell says so.
+func TestOneChangeAmongManyCells(t *testing.T) {
+	change := decide(sideWith(0.7, 0.02, 0), sideWith(0.75, 0.02, 0), 0.01)
+	if change.Verdict != record.Different || change.P*40 <= change.alpha {
+		t.Fatalf("alone: %s with p = %g at level %g: no case for the test", change.Verdict, change.P, change.alpha)
+	}
+	for _, m := range []int{1, 40} {
+		d := change
+		all := []*judged{{cell: Cell{Primary: true}, decision: &d}, {cell: Cell{}}}
+		for range m - 1 {
+			none := decide(sideWith(0.7, 0.02, 0), sideWith(0.7, 0.02, 0), 0.01)
+			all = append(all, &judged{cell: Cell{Primary: true}, decision: &none})
+		}
+		family(all, true, 0.01)
+		want, warned := record.Different, 0
+		if m > 1 {
+			want, warned = record.Inconclusive, 1
+		}
+		if d.Verdict != want || len(all[0].cell.Warnings) != warned {
+			t.Errorf("among %d cells: %s, Holm's p %.3g, %v", m, d.Verdict, d.PHolm, all[0].cell.Warnings)
+		}
+	}
+}
+
+// Secondary cells are there to be looked through, here as within a run: where most of forty changed, all of those are
+// told, which Holm would not; one among forty is not.
+func TestSecondaryCellsAreJudgedByFalseDiscoveries(t *testing.T) {
+	const m = 40
+	for _, changed := range []int{1, 30} {
+		var all []*judged
+		for i := range m {
+			to := 0.7
+			if i < changed {
+				to = 0.75
+			}
+			d := decide(sideWith(0.7, 0.02, 0), sideWith(to, 0.02, 0), 0.01)
+			all = append(all, &judged{decision: &d})
+		}
+		family(all, false, 0.01)
+		d := all[0].decision
+		if d.PHolm <= d.alpha {
+			t.Fatalf("Holm's p is %g at level %g: no case for the test", d.PHolm, d.alpha)
+		}
+		if changed == 1 {
+			if ws := all[0].cell.Warnings; d.Verdict != record.Inconclusive || len(ws) != 1 || !strings.Contains(ws[0].Text, "q is") {
+				t.Errorf("one of %d: %s with q = %.2g, %v", m, d.Verdict, d.Q, ws)
+			}
+			continue
+		}
+		for i, j := range all {
+			if (j.decision.Verdict == record.Different) != (i < changed) || len(j.cell.Warnings) != 0 {
+				t.Errorf("cell %d of %d, %d changed: %s with q = %.2g, %v", i, m, changed, j.decision.Verdict, j.decision.Q, j.cell.Warnings)
+			}
+		}
 	}
 }

@@ -80,26 +80,14 @@ func (ts trials) costs(m unit.Metric, restate bool) [][]float64 {
 	return out
 }
 
-// wrongClock tells whether package compare restated the figures of the target on the controller's
-// clock.
-func wrongClock(r *compare.Result, target string) bool {
-	wrong := func(ws []record.Warning) bool {
-		return slices.ContainsFunc(ws, func(w record.Warning) bool { return w.Code == "clock-wrong" })
-	}
-	for i := range r.Targets {
-		if t := &r.Targets[i]; t.Name == target && wrong(t.Warnings) {
-			return true
-		}
-	}
-	return false
-}
-
 // FiguresOf returns every metric of every workload in every target of one result, each with an interval at the level of
 // the run's looks. The interval is over the blocks of the run, which share slow drifts of the host: it says how well the
 // figure repeats within the run, not what another day will show.
+// A figure that cannot be used, because its cell was withheld or failed or its clock is wrong, says so.
 func FiguresOf(s *Side) []Value {
 	groups := usable(s.Trials)
 	alpha := levelOf(s.Result)
+	doubts := newDoubts(s, groups)
 	out := []Value{}
 	for i := range s.Plan.Workloads {
 		w := &s.Plan.Workloads[i]
@@ -115,8 +103,10 @@ func FiguresOf(s *Side) []Value {
 				if len(ts) == 0 {
 					continue
 				}
-				v := Value{Workload: w.Label, Kind: w.Kind, Target: target, Metric: m.Name, Unit: m.Unit, Primary: m.Name == primary}
-				if v.estimate(ts.costs(m, wrongClock(s.Result, target)), m, alpha) {
+				k := cellKey{w.Label, target, m.Name}
+				v := Value{Workload: w.Label, Kind: w.Kind, Target: target, Metric: m.Name, Unit: m.Unit, Primary: m.Name == primary,
+					Doubt: doubts.of(k, m.Timed)}
+				if v.estimate(ts.costs(m, doubts.clock(k)), m, alpha) {
 					out = append(out, v)
 				}
 			}

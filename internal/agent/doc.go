@@ -20,9 +20,11 @@ import (
 	"syscall"
 
 	"tare/internal/agent/nsinit"
+	"tare/internal/peer"
 	"tare/internal/wire"
 	"tare/internal/workload"
 	"tare/internal/workload/all"
+	"tare/internal/workload/web"
 )
 
 // The roles of an executable that holds an agent: its first argument.
@@ -32,10 +34,11 @@ const (
 	roleVersion = "version" // print version, build id and platform
 )
 
-// IsRole tells whether args, with the program's name first, ask for the agent, a worker or a container's first process.
+// IsRole tells whether args, with the program's name first, ask for the agent, a worker, a container's first process or a
+// run's peer.
 // The full tare program uses it to step aside, and a process with PID 1 to know that it was not started as a machine's init.
 func IsRole(args []string) bool {
-	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role)
+	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role || args[1] == peer.Role)
 }
 
 // Main runs the role that args, with the program's name first, ask for, and returns the exit code. Without a role it is
@@ -83,8 +86,10 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return p.agent(*dir, *remove, stdin, stdout, stderr)
 	case roleWorker:
 		return work(p.Kinds(), *dir, *home, stdin, stdout)
+	case peer.Role:
+		return peer.Main(stdin, stdout, stderr, web.NewHost())
 	}
-	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker or version\n", role)
+	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker, peer or version\n", role)
 	return 2
 }
 

@@ -72,7 +72,7 @@ func (a *server) write(ctx context.Context, l *wire.Ledger, classes []durability
 	if err := os.Mkdir(l.Dir, 0o700); err != nil {
 		return fmt.Errorf("write records: %w", err)
 	}
-	return durability.Write(ctx, l.Dir, durability.Plan{Classes: classes, Seed: l.Seed}, func(r durability.Record) error {
+	return durability.Write(ctx, l.Dir, durability.Plan{Classes: classes, Seed: l.Seed, Round: l.Round}, func(r durability.Record) error {
 		return a.out.Write(wire.Frame{Type: wire.TypeLedger, Trial: trial, Payload: r.Pack(nil)})
 	})
 }
@@ -87,7 +87,7 @@ func (a *server) find(l *wire.Ledger, classes []durability.Class, trial uint32) 
 		packed = packed[:0]
 		return err
 	}
-	err := durability.Find(l.Dir, classes, func(r durability.Record) error {
+	err := durability.Find(l.Dir, classes, l.Round, func(r durability.Record) error {
 		packed = r.Pack(packed)
 		if len(packed) < foundAtOnce*durability.RecordSize {
 			return nil

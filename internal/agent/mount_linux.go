@@ -54,7 +54,7 @@ func (ms *mounts) add(ctx context.Context, m *layout.Mount) (got wire.Mounted, f
 		return fail("check mount point", fmt.Errorf("%q is not an absolute path below /", m.Dir), nil)
 	}
 	if m.Network && !ms.networkUp {
-		if err := networkUp(); err != nil {
+		if err := NetworkUp(); err != nil {
 			return fail("bring up the network", err, nil)
 		}
 		ms.networkUp = true

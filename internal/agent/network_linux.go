@@ -13,9 +13,9 @@ import (
 	"tare/internal/guest/layout"
 )
 
-// networkUp gives the first network card the address of QEMU's user-mode network. The host is on the same network, so no
+// NetworkUp gives the first network card the address of QEMU's user-mode network. The host is on the same network, so no
 // route is needed.
-func networkUp() error {
+func NetworkUp() error {
 	card, err := findCard(func(hardware string) bool { return !strings.HasPrefix(hardware, layout.LinkHardware) })
 	if err != nil {
 		return fmt.Errorf("%w; give the environment nic=virtio", err)

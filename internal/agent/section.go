@@ -14,6 +14,7 @@ import (
 	"tare/internal/record"
 	"tare/internal/wire"
 	"tare/internal/workload"
+	"tare/internal/workload/file"
 )
 
 // section is the passage of a trial through Setup, Measure, Report and Cleanup, and what was seen of it.
@@ -122,6 +123,9 @@ func (c *cell) roomFor(dir string) *record.Failure {
 		return nil
 	}
 	need, free := c.kind.Space(c.params), facts.Free(dir)
+	if v, _ := file.Volume(dir); v.Free >= 0 && (free < 0 || v.Free < free) {
+		free = v.Free // of memory
+	}
 	// A file system that is filled to the brim is slower than itself, and may not be ours to fill.
 	if free < 0 || float64(need)*1.05 <= float64(free) {
 		return nil

@@ -145,8 +145,23 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 	if w.dir == "" && k.Needs.FS && (k.OnlyReads == nil || !k.OnlyReads(p)) {
 		return refuse(kindNoDir, "%s needs a writable directory, and there is none", k.Name)
 	}
+	if k.Needs.Peer && (j.Peer == nil || j.Peer.Missing != "") {
+		why := "the controller named no peer"
+		if j.Peer != nil {
+			why = j.Peer.Missing
+		}
+		return refuse(kindRefused, "%s: %s", k.Name, why)
+	}
 	c := &cell{kind: k, params: p, metrics: k.MetricsFor(p)}
 	return c, c.roomFor(w.dir)
+}
+
+// peerOf is what a trial knows of the run's peer.
+func peerOf(j wire.Job) workload.Peer {
+	if j.Peer == nil {
+		return workload.Peer{}
+	}
+	return workload.Peer{Address: j.Peer.Address, Token: j.Peer.Token}
 }
 
 // root is the directory that the cell's is below, or would be if it could be written.
@@ -166,7 +181,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) (res wire.Result) {
 	if fail != nil {
 		return wire.Result{Error: fail}
 	}
-	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job), Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &section{worker: w, mark: true, work: real}

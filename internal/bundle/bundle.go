@@ -74,6 +74,8 @@ type Manifest struct {
 	// Redacted counts what was replaced before the bundle was shared, by what it was: "host names", "user names", ...
 	// Empty for a bundle as it was measured; then the chain of trials is the one that the run wrote.
 	Redacted map[string]int `json:"redacted,omitempty"`
+	// Inject is the share of hidden extra work by target, in a bundle of the self-test. Neither plan nor a run knows of it.
+	Inject map[string]float64 `json:"inject,omitempty"`
 }
 
 // File is the digest of one file of a bundle that has ended.

@@ -114,6 +114,20 @@ func TestWriteAndRead(t *testing.T) {
 	if _, err := Create(dir, "run-2", testPlan()); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("create over it: %v", err)
 	}
+	// One that got more time goes on where it ended.
+	w, b, err = Extend(dir)
+	if err != nil || b.Manifest.State != Running || len(b.Manifest.Files) != 0 {
+		t.Fatalf("extend: %+v, %v", b, err)
+	}
+	if err := w.Append(testTrial(5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(Finished, 1); err != nil {
+		t.Fatal(err)
+	}
+	if r, found := verify(t, dir); !r.OK() || r.Trials != 6 {
+		t.Errorf("after the second end: %+v %s", r, found)
+	}
 }
 
 func TestNotFinite(t *testing.T) {

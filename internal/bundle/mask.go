@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"tare/internal/env"
-	"tare/internal/record"
 )
 
 // class is a sort of thing that redaction replaces.
@@ -20,7 +16,7 @@ type class string
 const (
 	hostNames class = "host names"
 	userNames class = "user names"
-	paths     class = "paths below a home directory"
+	paths     class = "paths"
 	ipv4      class = "IPv4 addresses"
 	ipv6      class = "IPv6 addresses"
 	macs      class = "MAC addresses"
@@ -31,143 +27,31 @@ const (
 
 // mask gives pseudonyms. It is told and finds names first (learn...), is sealed, and then replaces (text).
 type mask struct {
-	alias map[class]map[string]string // what it was, in lower case: its pseudonym
-	names map[string]class            // words to be found wherever they stand, in lower case
-	find  *regexp.Regexp
+	alias  map[class]map[string]string // what it was, in lower case: its pseudonym
+	names  map[string]class            // words to be found wherever they stand, in lower case
+	spare  map[string]bool             // words of tare's own, which no text makes a name
+	dotted map[string]bool             // what may be a host's full name, should its domain turn out to be one
+	mounts []string                    // directories that tare makes in a guest for the plan's mounts
+	find   *regexp.Regexp
 }
 
-func newMask() *mask { return &mask{alias: map[class]map[string]string{}, names: map[string]class{}} }
-
-// common are names that everybody's machine has. Replacing them would hide nothing and garble the bundle.
-var common = []string{
-	"localhost", "host", "guest", "vm", "box", "linux", "debian", "ubuntu", "fedora", "alpine", "arch", "tare", "(none)",
-	"local", "namespace", "command", "ssh", "docker", "podman", "qemu", "container",
-	"root", "user", "admin", "nobody", "daemon", "vagrant", "core", "shared", "public", "runner",
+func newMask() *mask {
+	return &mask{alias: map[class]map[string]string{}, names: map[string]class{}, spare: map[string]bool{}, dotted: map[string]bool{}}
 }
-
-func (m *mask) name(c class, s string) {
-	s = strings.ToLower(strings.TrimSpace(s))
-	if len(s) < 2 || strings.Trim(s, "0123456789.:-") == "" {
-		return // a figure or an address; as a word it would be found everywhere
-	}
-	if _, ok := m.names[s]; !ok {
-		m.names[s] = c
-	}
-}
-
-func (m *mask) host(h string) {
-	h = strings.TrimSuffix(strings.TrimSpace(h), ".")
-	if _, err := netip.ParseAddr(h); err == nil {
-		return
-	}
-	if slices.Contains(common, strings.ToLower(h)) {
-		return
-	}
-	m.name(hostNames, h)
-	first, domain, _ := strings.Cut(h, ".")
-	if first != h && !slices.Contains(common, strings.ToLower(first)) {
-		m.name(hostNames, first)
-	}
-	if strings.Contains(domain, ".") {
-		m.name(hostNames, domain)
-	}
-}
-
-func (m *mask) user(u string) {
-	if !slices.Contains(common, strings.ToLower(u)) {
-		m.name(userNames, u)
-	}
-}
-
-func (m *mask) word(w string) { m.name(words, w) }
-
-// path takes a value that is a path as a whole. One with a space in it could not be told from the words around it.
-func (m *mask) path(value string) {
-	if at := homeRE.FindStringIndex(value); at != nil && at[0] == 0 && strings.ContainsAny(value, " \"'<>|:;,&?=()[]{}") {
-		m.name(paths, value)
-	}
-}
-
-// learnSpec finds whom a remote environment is reached as, and where.
-func (m *mask) learnSpec(s *env.Spec) {
-	m.path(s.Arg)
-	for _, v := range s.Settings {
-		m.path(v)
-	}
-	if s.Driver != "ssh" {
-		return
-	}
-	arg := strings.TrimPrefix(s.Arg, "ssh://")
-	if user, rest, ok := strings.Cut(arg, "@"); ok {
-		m.user(user)
-		arg = rest
-	}
-	if i := strings.LastIndexByte(arg, ':'); i > 0 && !strings.HasSuffix(arg, "]") {
-		arg = arg[:i]
-	}
-	m.host(strings.Trim(arg, "[]"))
-}
-
-func (m *mask) learnFacts(f *record.Facts) {
-	m.host(f.Hostname)
-	m.path(f.WorkDir)
-	for _, facts := range []map[string]string{f.Extra, f.Settings} {
-		for name, value := range facts {
-			if known(name) {
-				m.name(ids, value)
-			}
-			m.path(value)
-		}
-	}
-}
-
-// learn finds the users whose home directories a text names.
-func (m *mask) learn(text string) {
-	for _, found := range homeRE.FindAllStringSubmatch(text, -1) {
-		m.user(found[2])
-	}
-}
-
-func (m *mask) learnValue(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		m.learn(v.String())
-	case reflect.Pointer:
-		if !v.IsNil() {
-			m.learnValue(v.Elem())
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			m.learnValue(v.Field(i))
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			m.learnValue(v.Index(i))
-		}
-	case reflect.Map:
-		for it := v.MapRange(); it.Next(); {
-			m.learnValue(it.Key())
-			m.learnValue(it.Value())
-		}
-	}
-}
-
-// A rest of a path ends where a list, a quotation or a query would go on.
-const pathRest = `((?:[/\\]+[^\s"'<>|:;,&?=()\[\]{}]*)?)`
-
-var homeRE = regexp.MustCompile(`(/home/|/Users/|[A-Za-z]:\\+Users\\+)([^/\\\s"'<>|:;,&?=()\[\]{}]+)` + pathRest)
 
 // forms are what can be told by its look, in the order in which they are tried at one place. Group 1 is left to names.
 const forms = `([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})` + // 2: UUID
 	`|(/home/|/Users/|[A-Za-z]:\\+Users\\+)([^/\\\s"'<>|:;,&?=()\[\]{}]+)` + pathRest + // 3, 4, 5: home directory
-	`|(/root)([/\\]+[^\s"'<>|:;,&?=()\[\]{}]+)` + // 6, 7: that of root
-	`|((?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2})` + // 8: MAC
+	`|(/root|~)([/\\]+[^\s"'<>|:;,&?=()\[\]{}]+)` + // 6, 7: that of root, or of whoever it was
+	`|((?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4})` + // 8: MAC
 	`|([0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[0-9]{1,3}){0,3})` + // 9: IPv6
 	`|([0-9]{1,3}(?:\.[0-9]{1,3}){3})` + // 10: IPv4
-	`|(/dev/disk/by-[a-z]+/|(?i:serial(?: ?number)?|machine[-_ ]?id)["']?\s?[=:]\s?["']?)([A-Za-z0-9_.:-]{4,})` // 11, 12: id
+	`|(/dev/disk/by-[a-z]+/|(?:PART)?(?:UUID|LABEL)["']?=["']?|(?i:serial(?: ?number)?|machine[-_ ]?id)["']?\s?[=:]\s?["']?)([A-Za-z0-9_.:-]{2,})` + // 11, 12: id
+	`|([A-Za-z]:[\\/]+[^\s"'<>|:;,&?=()\[\]{}]+|/+[^\s"'<>|:;,&?=()\[\]{}]+)` // 13: path
 
 // seal ends learning.
 func (m *mask) seal() {
+	m.domains()
 	names := make([]string, 0, len(m.names))
 	for n := range m.names {
 		names = append(names, n)
@@ -176,12 +60,20 @@ func (m *mask) seal() {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
-	for i := range names {
-		names[i] = regexp.QuoteMeta(names[i])
+	var full, plain []string
+	for _, n := range names {
+		if m.names[n] == hostNames && strings.Contains(n, ".") {
+			full = append(full, regexp.QuoteMeta(n))
+		} else {
+			plain = append(plain, regexp.QuoteMeta(n))
+		}
 	}
-	expr := `($.)|` // matches nothing
-	if len(names) > 0 {
-		expr = `((?i:` + strings.Join(names, "|") + `))|`
+	expr := `($.)|`    // matches nothing
+	if len(full) > 0 { // with whatever is in the domain
+		plain = append([]string{`(?:[a-z0-9_-]+\.)*(?:` + strings.Join(full, "|") + `)`}, plain...)
+	}
+	if len(plain) > 0 {
+		expr = `((?i:` + strings.Join(plain, "|") + `))|`
 	}
 	m.find = regexp.MustCompile(expr + forms)
 }
@@ -196,9 +88,9 @@ func (m *mask) text(s string) string {
 			break
 		}
 		start, end := at+g[0], at+g[1]
-		new, ok := "", false
+		new, used, ok := "", 0, false
 		if bounded(s, start, end) || g[2*3] >= 0 || g[2*6] >= 0 {
-			new, ok = m.replace(s[at:], g)
+			new, used, ok = m.replace(s, at, g)
 		}
 		if !ok {
 			_, n := utf8.DecodeRuneInString(s[start:])
@@ -208,6 +100,7 @@ func (m *mask) text(s string) string {
 			}
 			continue
 		}
+		end = start + used
 		out.WriteString(s[done:start])
 		out.WriteString(new)
 		done, at = end, end
@@ -219,57 +112,70 @@ func (m *mask) text(s string) string {
 	return out.String()
 }
 
-// replace gives what to put in the place of a match, whose groups are g.
-func (m *mask) replace(s string, g []int) (string, bool) {
+// replace gives what to put in the place of a match, whose groups g count from at, and how much of the match that is for.
+func (m *mask) replace(s string, at int, g []int) (new string, used int, ok bool) {
 	group := func(i int) (string, bool) {
 		if 2*i+1 >= len(g) || g[2*i] < 0 {
 			return "", false
 		}
-		return s[g[2*i]:g[2*i+1]], true
+		return s[at+g[2*i] : at+g[2*i+1]], true
 	}
+	used = g[1] - g[0]
 	if v, ok := group(1); ok {
-		c := m.classOf(v)
-		if c == paths {
-			return "/home/" + m.give(c, v), true
+		switch c := m.classOf(v, hostNames); {
+		case c != paths:
+			return m.give(c, v), used, true
+		case homeRE.MatchString(v):
+			return "/home/" + m.give(c, v), used, true
+		default:
+			return "/" + m.give(c, v), used, true
 		}
-		return m.give(c, v), true
 	}
 	if v, ok := group(2); ok {
-		return m.give(uuids, v), true
+		return m.give(uuids, v), used, true
 	}
 	if base, ok := group(3); ok {
 		user, _ := group(4)
 		rest, _ := group(5)
-		return base + m.give(m.classOf(user), user) + m.below(rest), true
+		below, left := m.below(rest)
+		return base + m.give(m.classOf(user, userNames), user) + below, used - left, true
 	}
 	if base, ok := group(6); ok {
 		rest, _ := group(7)
-		return base + m.below(rest), true
+		if base == "~" && !pathBegins(s, at+g[0]) {
+			return "", 0, false
+		}
+		below, left := m.below(rest)
+		return base + below, used - left, true
 	}
 	if v, ok := group(8); ok {
-		return m.give(macs, v), true
+		return m.give(macs, v), used, !strings.Contains(v, ".") || strings.ContainsAny(v, "abcdefABCDEF")
 	}
 	if v, ok := group(9); ok {
-		return m.address(ipv6, v)
+		new, ok := m.address(ipv6, v)
+		return new, used, ok
 	}
 	if v, ok := group(10); ok {
-		return m.address(ipv4, v)
+		new, ok := m.address(ipv4, v)
+		return new, used, ok
 	}
-	base, _ := group(11)
-	v, ok := group(12)
-	return base + m.give(ids, v), ok
+	if v, ok := group(12); ok {
+		if strings.HasPrefix(v, "tare-") || strings.HasPrefix(v, "virtio-tare-") { // a guest's disk, which tare named
+			return "", 0, false
+		}
+		base, _ := group(11)
+		c := ids
+		if uuidRE.MatchString(v) {
+			c = uuids
+		}
+		return base + m.give(c, v), used, true
+	}
+	v, _ := group(13)
+	return m.absolute(s, at+g[0], v)
 }
 
-func (m *mask) classOf(name string) class {
-	return cmp.Or(m.names[strings.ToLower(name)], userNames)
-}
-
-// below replaces what follows a home directory, all of it by one name.
-func (m *mask) below(rest string) string {
-	if strings.Trim(rest, `/\`) == "" {
-		return rest
-	}
-	return rest[:1] + m.give(paths, rest)
+func (m *mask) classOf(name string, otherwise class) class {
+	return cmp.Or(m.names[strings.ToLower(name)], otherwise)
 }
 
 // wellKnown are networks that say nothing of anybody: loopback, QEMU's own, and what is no host.
@@ -283,12 +189,14 @@ func (m *mask) address(c class, v string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	for _, p := range wellKnown {
-		if p.Contains(a) {
-			return "", false
-		}
+	if isWellKnown(a) {
+		return "", false
 	}
 	return m.give(c, v), true
+}
+
+func isWellKnown(a netip.Addr) bool {
+	return slices.ContainsFunc(wellKnown, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // give returns the pseudonym of v, a new one when it has none. Addresses are from the ranges kept for documentation and
@@ -351,13 +259,19 @@ func (m *mask) counts() map[string]int {
 	return out
 }
 
+// wordy tells whether a byte is one of a word's.
+func wordy(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
+}
+
+// escapeRE is the end of what a terminal or a quotation puts before a word: colours, as sent and as tare writes them down,
+// and a line's end.
+var escapeRE = regexp.MustCompile(`(?:(?:\x1b|\\x1b|\\u001b|\\033|\^\[)(?:\[[0-9;?]*[A-Za-z])?|\\x[0-9a-f]{2}|\\[nrt])$`)
+
 // bounded tells whether what stands between start and end is no part of a longer word or figure.
 func bounded(s string, start, end int) bool {
-	wordy := func(c byte) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
-	}
 	figure := func(c byte) bool { return c >= '0' && c <= '9' }
-	escaped := start >= 3 && s[start-3] == '%' // as in ssh:user%40lab
+	escaped := start >= 3 && s[start-3] == '%' || escapeRE.MatchString(s[max(0, start-16):start]) // as in ssh:user%40lab
 	if start > 0 && wordy(s[start-1]) && wordy(s[start]) && !escaped {
 		return false
 	}

@@ -25,13 +25,13 @@ type Secrets struct {
 	Words []string // anything else that must not be seen: project names, customers
 }
 
-// Redact writes a copy of the bundle in dir to the new folder out, in which the names of hosts and users, what lies below
-// home directories, IP and MAC addresses, UUIDs, serial numbers and machine ids are replaced by pseudonyms, the same one
+// Redact writes a copy of the bundle in dir to the new folder out, in which the names of hosts and users, paths that not
+// every system has, IP and MAC addresses, UUIDs, serial numbers and machine ids are replaced by pseudonyms, the same one
 // for the same thing in every file. The chain of trials and the digests are made anew, so that the copy verifies, and its
 // manifest says that it was redacted. Figures, checks of equal work and the run id stay as they are.
 //
-// It finds what has a form (an address, a home directory) or a place (the host name among the facts), and what s names.
-// It cannot know that a word in a command's output is somebody's name: look the copy through before giving it away.
+// It finds what has a form (an address, a path, USER@HOST) or a place (the host name among the facts, a driver's settings),
+// and what s names. It cannot know that a word in a command's output is somebody's name: look the copy through before giving it away.
 func Redact(dir, out string, s Secrets) error {
 	if err := redact(dir, out, s); err != nil {
 		return fmt.Errorf("redact bundle %s: %w", dir, err)
@@ -104,23 +104,15 @@ func (r *redaction) run(s Secrets) error {
 }
 
 func (r *redaction) learn() error {
-	for i := range r.bundle.Plan.Environments {
-		r.mask.learnSpec(&r.bundle.Plan.Environments[i].Spec)
-	}
+	r.mask.learnPlan(r.bundle.Plan)
 	for i := range r.bundle.Environments {
-		e := &r.bundle.Environments[i]
-		r.mask.learnFacts(&e.Inside)
-		r.mask.learnFacts(&e.Outside)
-		if e.Mount != nil {
-			r.mask.path(e.Mount.Dir)
-			r.mask.path(e.Mount.HostDir)
-		}
+		r.mask.learnEnvironment(&r.bundle.Environments[i])
 	}
 	names, err := evidenceFiles(r.from)
 	if err != nil {
 		return err
 	}
-	for _, name := range append([]string{PlanFile, EnvironmentsFile}, names...) {
+	for _, name := range names {
 		if err := r.lines(name, func(line []byte) error { r.mask.learn(string(line)); return nil }); err != nil {
 			return err
 		}
@@ -206,7 +198,9 @@ func maskPlan(p *plan.Plan, m *mask) {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		w.Label = m.text(w.Label)
-		m.value(reflect.ValueOf(w.Params))
+		for k, v := range w.Params {
+			w.Params[k] = m.text(v)
+		}
 		m.value(reflect.ValueOf(w.Targets))
 		work := map[string]int64{}
 		for target, n := range w.Work {
@@ -231,7 +225,9 @@ func (r *redaction) maskEnvironment(e *record.Environment) {
 
 func maskSpec(s *env.Spec, m *mask) {
 	s.Name, s.Arg = m.text(s.Name), m.text(s.Arg)
-	m.value(reflect.ValueOf(s.Settings))
+	for k, v := range s.Settings { // whose names the driver gave
+		s.Settings[k] = m.text(v)
+	}
 }
 
 func (r *redaction) rewriteTrials(w *Writer) error {

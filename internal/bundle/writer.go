@@ -83,6 +83,28 @@ func (w *Writer) begin(p *plan.Plan) error {
 	return w.writeManifest()
 }
 
+// Inject writes down that targets do hidden extra work, before the first trial.
+func (w *Writer) Inject(shares map[string]float64) error {
+	w.manifest.Inject = shares
+	if err := w.writeManifest(); err != nil {
+		return fmt.Errorf("write bundle %s: %w", w.dir, explain(err))
+	}
+	return nil
+}
+
+// Vacant says why no bundle can begin in a folder, with ErrNotEmpty or ErrResumable. One that is not there is made by Create.
+func Vacant(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil // what is wrong with it, Create says
+	}
+	defer root.Close()
+	if err := vacant(root); errors.Is(err, ErrNotEmpty) || errors.Is(err, ErrResumable) {
+		return fmt.Errorf("create bundle %s: %w", dir, err)
+	}
+	return nil
+}
+
 // vacant tells whether a bundle can begin here: in an empty folder, or in what is left of a beginning that was killed.
 func vacant(root *os.Root) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
@@ -123,13 +145,19 @@ func vacant(root *os.Root) error {
 // Resume opens an unfinished bundle to go on with it. A last line cut short by a crash is cut off, and its bytes are
 // kept as evidence. The returned Bundle is what there is so far. It returns ErrFinished for a finished run and ErrLocked
 // when another tare writes it.
-func Resume(dir string) (*Writer, *Bundle, error) {
+func Resume(dir string) (*Writer, *Bundle, error) { return goOn(dir, false) }
+
+// Extend is Resume for a run that finished because its budget was spent, and got another. Until it ends anew the bundle
+// is that of an unfinished run.
+func Extend(dir string) (*Writer, *Bundle, error) { return goOn(dir, true) }
+
+func goOn(dir string, finished bool) (*Writer, *Bundle, error) {
 	root, err := openFolder(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("resume bundle %s: %w", dir, err)
 	}
 	w := &Writer{root: root, dir: dir}
-	b, err := w.resume()
+	b, err := w.resume(finished)
 	if err != nil {
 		w.release()
 		return nil, nil, fmt.Errorf("resume bundle %s: %w", dir, explain(err))
@@ -137,7 +165,7 @@ func Resume(dir string) (*Writer, *Bundle, error) {
 	return w, b, nil
 }
 
-func (w *Writer) resume() (*Bundle, error) {
+func (w *Writer) resume(finished bool) (*Bundle, error) {
 	if _, err := readManifest(w.root); err != nil {
 		return nil, err
 	}
@@ -150,7 +178,7 @@ func (w *Writer) resume() (*Bundle, error) {
 		return nil, err
 	}
 	b.Dir = w.dir
-	if b.Manifest.State == Finished {
+	if b.Manifest.State == Finished && !finished {
 		return nil, fmt.Errorf("%w: nothing is left to resume", ErrFinished)
 	}
 	w.manifest = b.Manifest

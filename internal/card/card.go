@@ -74,7 +74,8 @@ type Session interface {
 }
 
 // For makes the card of a mount in an environment, whose agent s is, and leaves nothing behind. It takes about 20 s at most,
-// a minute for a copy, and up to three where ten thousand changes take as long; a server that does not answer costs 15 s more. A mount whose Dir is empty stands for the
+// a minute for a copy, and up to five where ten thousand files take as long to be made and changed; a server that does not
+// answer costs 15 s more. A mount whose Dir is empty stands for the
 // environment's own directory. Only the end of ctx, and a directory that cannot be made at all, are errors.
 func For(ctx context.Context, s Session, m *env.Mounted) ([]record.Property, error) {
 	in := remote{s}

@@ -124,6 +124,58 @@ func TestQuantilesCountWhatWasNotSeen(t *testing.T) {
 	}
 }
 
+func TestLagsThatWereNotWaitedForAreNotTold(t *testing.T) {
+	dir := t.TempDir()
+	inside, host := sides(t, dir, dir)
+	for left, answer := range map[time.Duration]string{2 * time.Second: untested, time.Minute: "more than 2.00 s"} {
+		m := &maker{in: deaf{inside}, out: host, end: time.Now().Add(left), budget: left}
+		m.try(t.Context(), &lagTrials()[2])
+		card := byName(t, m.properties)
+		want(t, card, answer, "lag-create")
+		if p := card["lag-create"]; answer == untested && !strings.Contains(p.Detail, "no time was left") || answer != untested && p.Rating != bad {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// deaf is a side that sees no change.
+type deaf struct{ probe.Side }
+
+func (d deaf) Do(ctx context.Context, r probe.Request) (probe.Reply, error) {
+	if r.Op == probe.Wait {
+		time.Sleep(time.Duration(r.TimeoutNS))
+		return probe.Reply{}, nil
+	}
+	return d.Side.Do(ctx, r)
+}
+
+// An sshfs tells of the blocks that the size would take.
+func TestHolesAreCountedOnTheHost(t *testing.T) {
+	dir := t.TempDir()
+	inside, host := sides(t, dir, dir)
+	for _, c := range []struct {
+		out  probe.Side
+		want string
+	}{{host, "takes 8 KiB on the host, and inside it is said to take 4096 KiB"}, {blind{errors.New("no sight")}, "takes 4096 KiB"}, {nil, "takes 4096 KiB"}} {
+		m := &maker{in: inventive{inside}, out: c.out, end: time.Now().Add(time.Minute)}
+		m.try(t.Context(), &trial{lines: []line{{"sparse", "files may have holes"}}, run: trySparse})
+		p := byName(t, m.properties)["sparse"]
+		if !strings.Contains(p.Detail, c.want) || (p.Answer == no) != (c.out != probe.Side(host)) {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+type inventive struct{ probe.Side }
+
+func (i inventive) Do(ctx context.Context, r probe.Request) (probe.Reply, error) {
+	reply, err := i.Side.Do(ctx, r)
+	if reply.Stat != nil {
+		reply.Stat.Blocks = (reply.Stat.Size + 511) / 512
+	}
+	return reply, err
+}
+
 // hung is a side whose server stops answering at the first request of a kind.
 type hung struct {
 	probe.Side

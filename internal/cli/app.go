@@ -11,10 +11,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"regexp"
+	"runtime"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -42,6 +41,7 @@ type app struct {
 	getenv   func(string) string
 	// outFD and errFD are the descriptors of out and err when these are terminals, else -1.
 	outFD, errFD int
+	interrupts   *interrupts // nil in tests
 	verbose      bool
 	drivers      *env.Registry
 	kinds        []workload.Kind
@@ -63,9 +63,11 @@ func (e codeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, in *os.File, out, errOut *os.File) int {
-	a := &app{in: in, out: out, err: errOut, getenv: os.Getenv, outFD: terminal(out), errFD: terminal(errOut)}
-	ctx, stop := interruptible(context.Background(), errOut)
-	defer stop()
+	say := &screen{w: errOut}
+	a := &app{in: in, out: out, err: say, getenv: os.Getenv, outFD: terminal(out), errFD: terminal(errOut)}
+	ctx, stop := interruptible(context.Background(), say)
+	defer stop.release()
+	a.interrupts, say.broken = stop, stop.broken
 	return a.run(ctx, args)
 }
 
@@ -191,31 +193,17 @@ func strictArgs(c *cobra.Command) {
 	}
 }
 
-// interruptible returns a context that ends at the first Ctrl-C, and likewise when the terminal goes away. The second one ends the program at once; then
-// `tare clean` finds what was left behind.
-func interruptible(ctx context.Context, errOut io.Writer) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	sig := make(chan os.Signal, 2)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		signal.Notify(sig, syscall.SIGHUP)
+// holding tells that the command makes things from here on which it removes when it is stopped; text says so to the user.
+func (a *app) holding(text string) {
+	if a.interrupts != nil {
+		a.interrupts.hold(text)
 	}
-	go func() {
-		if _, ok := <-sig; !ok {
-			return
-		}
-		fmt.Fprintln(errOut, "\ntare: stopping: the trial in flight is dropped, everything made for the run is removed. Press Ctrl-C again to leave at once.")
-		cancel()
-		if _, ok := <-sig; ok {
-			fmt.Fprintln(errOut, `tare: left at once; "tare clean" removes what is left behind.`)
-			os.Exit(exitFailed)
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(sig)
-		close(sig)
-		cancel()
-	}
+}
+
+// plainTerminal tells whether standard error is a terminal that can only be written on, line by line.
+func (a *app) plainTerminal() bool {
+	term := a.getenv("TERM")
+	return term == "dumb" || term == "" && runtime.GOOS != "windows"
 }
 
 // width is the terminal's width, or the fallback when out is no terminal.

@@ -60,10 +60,10 @@ func (a *app) packCommand() *cobra.Command {
 		Long: `Make one file of a bundle: a zstd-compressed tar of its folder. The bundle is verified first. Every command that takes
 a bundle takes such a file as well.
 
-With --redact the names of hosts and users, what lies below home directories, IP and MAC addresses, UUIDs, serial numbers
+With --redact the names of hosts and users, paths that not every system has, IP and MAC addresses, UUIDs, serial numbers
 and machine ids are replaced, in every file, the same name by the same pseudonym; the chain of trials is made anew, and
-the manifest says that it was. Names that have no form of their own, such as a customer's in a command line, must be
-given with --redact-word. Unpack the file and look it through before you publish it.`,
+the manifest says that it was. Names are learnt from the environments' specs and from what looks like USER@HOST or a full
+name; others, such as a customer's in a command line, must be given with --redact-word. Unpack the file and look it through before you publish it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(words) > 0 && !redact {
@@ -84,7 +84,7 @@ given with --redact-word. Unpack the file and look it through before you publish
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "the file to make [BUNDLE.tare]")
-	c.Flags().BoolVar(&redact, "redact", false, "replace names of hosts and users, home directories, addresses and serial numbers")
+	c.Flags().BoolVar(&redact, "redact", false, "replace names of hosts and users, paths, addresses and serial numbers")
 	c.Flags().StringArrayVar(&words, "redact-word", nil, "replace this word as well (repeatable)")
 	return c
 }

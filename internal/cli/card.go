@@ -44,7 +44,7 @@ measured but lags, and nothing is kept. An environment without -m is tried in it
     tare card -e vm=qemu -m vm:9p -m vm:virtiofs --details
     tare card -e host -m host:data=dir:/mnt/share --format json
 
-An answer with ! is one that developers stumble over. A mount takes up to 20 s, a copy by rsync up to three minutes.`,
+An answer with ! is one that developers stumble over. A mount takes up to 20 s, a copy by rsync up to five minutes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if format != "text" && format != "json" {
@@ -72,6 +72,7 @@ An answer with ! is one that developers stumble over. A mount takes up to 20 s, 
 // cards makes the cards of a plan's environments, one environment after the other, and prints them. An environment that
 // cannot be opened leaves the others alone, and makes the exit code 1.
 func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bool) error {
+	a.holding("what was made for it is removed")
 	runID := newRunID()
 	scratch, release, err := leftover.New(a.scratchBase(), runID)
 	if err != nil {
@@ -130,7 +131,7 @@ func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, e
 	if !ok {
 		return nil, fmt.Errorf("environment %s: no driver is called %q", o.Name, o.Driver)
 	}
-	opening, cancel := context.WithTimeout(ctx, info.Patience(o.Spec, openTime))
+	opening, cancel := env.WithPatience(ctx, info.Patience(o.Spec, openTime))
 	defer cancel()
 	opened, err := info.Driver.Open(opening, o)
 	if err != nil {

@@ -33,6 +33,7 @@ func (a *app) cleanCommand() *cobra.Command {
 			}
 			// The drivers went first, because the runs' directories may still have mounts below them.
 			say(leftover.Clean(dry, append(leftover.Bases(), a.scratchBase())...))
+			say(leftover.CleanNoted(dry))
 			if found == 0 && len(failed) == 0 {
 				fmt.Fprintln(a.out, "nothing was left behind")
 			}

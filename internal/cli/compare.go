@@ -12,6 +12,7 @@ import (
 	"tare/internal/bundle"
 	"tare/internal/gate"
 	"tare/internal/record"
+	"tare/internal/report"
 )
 
 // compareFlags are the flags of `tare compare`.
@@ -74,6 +75,7 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	if err != nil {
 		return err
 	}
+	f.options.Wrap, f.options.Width = report.Wrap, a.width(100)
 	render := func(w io.Writer) error { return formats[i].Render(w, c, f.options) }
 	if f.out == "" {
 		err = render(a.out)

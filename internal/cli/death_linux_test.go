@@ -79,6 +79,28 @@ func TestStoppedAgentDoesNotHoldTheUser(t *testing.T) {
 	l.gone("out")
 }
 
+// Several of them hold him no longer than one.
+func TestStoppedAgentsDoNotHoldTheUserOneAfterTheOther(t *testing.T) {
+	l := newLab(t)
+	targets := []string{"a", "b", "c", "d", "e", "f"}
+	l.plan(strings.Join(targets, ": local\n")+": local", slow)
+	p := l.start("run", "plan.yaml", "-o", "out")
+	p.trials("out", 8)
+	for _, target := range targets {
+		l.kill(p.find(target, anAgent), syscall.SIGSTOP)
+	}
+	began := time.Now()
+	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
+	o := p.end()
+	// Ten seconds for the one at work, ten for the others, and some for the ladder that ends them; one after the other it
+	// would be more than that for each.
+	if took := time.Since(began); o.code != 1 || took > time.Minute || !strings.Contains(o.err, "tare run --resume out") {
+		t.Errorf("exit code %d after %v:\n%s", o.code, took, o.err)
+	}
+	l.read("out")
+	l.gone("out")
+}
+
 // A machine whose ssh server goes down in the middle of a trial, connections and all.
 func TestSSHServerGone(t *testing.T) {
 	l := newLab(t)
@@ -164,12 +186,18 @@ func TestDockerRestarted(t *testing.T) {
 	l.containers(d)
 }
 
-// containers holds that the daemon has none of tare's.
+// containers holds that the daemon has none of tare's, or soon will have none: it removes one whose agent has left by
+// itself, and goes on listing it for a moment after it has begun to deny that it has it.
 func (l *lab) containers(d *dockertest.Daemon) {
 	l.Helper()
-	out, err := exec.Command(d.Client()[0], append(d.Client()[1:], "ps", "--all", "--quiet")...).CombinedOutput()
-	if err != nil || len(out) > 0 {
-		l.Errorf("containers left: %s %v", out, err)
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		out, err := exec.Command(d.Client()[0], append(d.Client()[1:], "ps", "--all", "--no-trunc", "--format", "{{.Names}} {{.Status}}")...).CombinedOutput()
+		if err == nil && len(out) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			l.Fatalf("containers left: %s %v", out, err)
+		}
 	}
 }
 

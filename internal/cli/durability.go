@@ -126,6 +126,7 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	a.holding("what was made for it is removed")
 	// Not the result's folder: sockets are made in it, whose paths must be short.
 	dir, release, err := leftover.New("", newRunID())
 	if err != nil {

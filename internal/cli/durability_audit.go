@@ -57,6 +57,9 @@ func (a *app) durabilityAudit(files []string, kind, format string) error {
 		}
 		got := audited{File: name}
 		if got.Kind, got.Findings, err = durability.Audit(name, kind, text); err != nil {
+			if _, mistaken := errors.AsType[*durability.NotOneError](err); mistaken && kind != "" {
+				err = usageError{err}
+			}
 			errs = append(errs, err)
 			continue
 		}

@@ -32,7 +32,9 @@ func TestDurabilityAudit(t *testing.T) {
 		{[]string{"-"}, "write through\n", 0, []string{"write-cache-through"}},
 		{[]string{filepath.Join(dir, "missing"), smb}, "", 1, []string{"smb-strict-sync", "no such file"}},
 		{[]string{file("what", "hello")}, "", 1, []string{"--as"}},
-		{[]string{"--as", "exports", smb}, "", 0, []string{"(exports)"}},
+		{[]string{"--as", "exports", exports}, "", 0, []string{"(exports)"}},
+		{[]string{"--as", "exports", smb}, "", 2, []string{"no line of it"}},
+		{[]string{"--as", "vmware", smb}, "", 2, []string{"no kind"}},
 		{[]string{"--format", "xml", smb}, "", 2, []string{"--format"}},
 		{nil, "", 2, []string{"was given nothing"}},
 	} {

@@ -113,7 +113,7 @@ func (a *app) figures(s *across.Side) []gate.Figure {
 	}
 	for _, v := range across.FiguresOf(s) {
 		if f := at[figureKey{gate.Value, v.Target, v.Workload, v.Metric}]; f != nil {
-			f.Center, f.Low, f.High, f.Doubt = v.Center, v.Low, v.High, ""
+			f.Center, f.Low, f.High, f.Doubt = v.Center, v.Low, v.High, printableLine(v.Doubt)
 		}
 	}
 	return out
@@ -136,7 +136,7 @@ func doubtOf(r record.Ratio, warnings []record.Warning, f *record.Failure) strin
 	case f != nil:
 		return printableLine(f.Message)
 	case r.Verdict == record.Withheld && len(warnings) > 0:
-		return "its verdict is withheld: " + printableLine(warnings[0].Text)
+		return "its verdict is withheld: " + printableLine(across.Withheld(warnings))
 	case r.Verdict == record.Withheld || r.Verdict == record.Failed:
 		return "its verdict is " + strings.ToLower(string(r.Verdict))
 	case r.Level == 0:
@@ -148,8 +148,7 @@ func doubtOf(r record.Ratio, warnings []record.Warning, f *record.Failure) strin
 // tell prints the outcomes on standard error.
 func (a *app) tell(outcomes []gate.Outcome) {
 	for _, o := range outcomes {
-		answer := [...]string{"does not hold", "cannot be told", "HOLDS"}[o.State]
-		fmt.Fprintf(a.err, "tare: --fail-if %s: %s: %s\n", quoteArg(o.Expr), answer, printableLine(o.Text))
+		fmt.Fprintf(a.err, "tare: --fail-if %s: %s: %s\n", quoteArg(o.Expr), o.State, printableLine(o.Text))
 	}
 }
 
@@ -171,7 +170,7 @@ func ending(outcomes []gate.Outcome, strict, conclusive bool) error {
 func gatesOf(outcomes []gate.Outcome) []report.Gate {
 	var out []report.Gate
 	for _, o := range outcomes {
-		out = append(out, report.Gate{Expr: o.Expr, Holds: o.State == gate.Holds, Text: o.Text})
+		out = append(out, report.Gate{Expr: o.Expr, State: o.State, Text: o.Text})
 	}
 	return out
 }

@@ -30,6 +30,7 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			if !slices.Contains(guest.Arches(), arch) || !slices.Contains(guest.Flavours(), flavour) {
 				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(guest.Arches(), ", "), strings.Join(guest.Flavours(), ", "))
 			}
+			a.holding("what was made for it is removed")
 			k, err := guest.Fetch(c.Context(), cache, arch, flavour)
 			if err != nil {
 				return err

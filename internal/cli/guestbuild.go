@@ -29,6 +29,7 @@ once; --refresh builds them again. Prints where the image is. Needs root, becaus
 			}
 			o.Size = n
 			o.Progress = func(what string) { fmt.Fprintf(a.err, "%s ...\n", what) }
+			a.holding("what was made for it is removed")
 			img, err := rootfs.Build(c.Context(), o)
 			if _, ok := errors.AsType[*rootfs.OptionError](err); ok {
 				return usageError{err}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,10 +52,12 @@ which is used when --store is not given. A run is kept once, whatever its bundle
 	show.Flags().IntVarP(&limit, "limit", "n", 20, "show the newest runs only; 0 shows all")
 	trend := &cobra.Command{
 		Use: "trend TARGET/WORKLOAD[/METRIC]", Short: "Show a cell's ratio from run to run, with its changes marked",
-		Long: `Show a cell's ratio from run to run. Where its level changed is marked: found by circular binary segmentation on ranks
-with a permutation test at the level of 1 %, so that one trend in a hundred without a change shows one, and told only when
-the medians on both sides differ by more than 2 %. It takes about ten runs to find one. Each machine, and each work that
-went by the workload's name, has a trend of its own.`,
+		Long: `Show a cell's ratio from run to run. Where its level changed is marked: by permutation tests of a single step and of
+any stretch of runs, and by the runs' intervals where they lie apart, together at the level of 1 %, so that one trend in a
+hundred without a change shows one. A change is told only when the medians on both sides differ by more than 2 %. It takes
+six runs at least, three on each side whose intervals lie apart by far, and eleven where they do not. Where no change is
+found, the last line says how large one would have shown. Runs whose verdict was withheld are shown and do not count. Each
+machine, each work that went by the workload's name and each baseline has a trend of its own.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.historyTrend(c.Context(), h, args[0]) },
 	}
@@ -226,13 +229,16 @@ func (a *app) historyTrend(ctx context.Context, h *history, name string) (err er
 func (a *app) trend(t *store.Trend, several bool) error {
 	head := printableLine(t.Cell.String()) + " on " + orUnknown(printableLine(t.Host))
 	if several {
-		head += fmt.Sprintf(" (machine %.6s, work %.6s)", t.Machine, t.Work)
+		head += fmt.Sprintf(" against %s (machine %.6s, work %.6s)", orUnknown(printableLine(t.Baseline)), t.Machine, t.Work)
 	}
 	fmt.Fprintln(a.out, head)
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	for i := range t.Points {
 		p := &t.Points[i]
 		mark := ""
+		if p.Ignored && p.Ratio > 0 {
+			mark = "\tdoes not count"
+		}
 		if p.Changed {
 			for _, s := range t.Shifts {
 				if s.At == i {
@@ -252,17 +258,31 @@ func (a *app) trend(t *store.Trend, several bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	said := "no change of level"
+	fmt.Fprintln(a.out, "  "+changesOf(t))
+	return nil
+}
+
+// changesOf says how many changes a trend has, and what its having none is worth.
+func changesOf(t *store.Trend) string {
+	count := 0
+	for i := range t.Points {
+		if p := &t.Points[i]; !p.Ignored && p.Ratio > 0 {
+			count++
+		}
+	}
 	switch {
 	case len(t.Shifts) == 1:
-		said = "one change of level"
+		return "one change of level"
 	case len(t.Shifts) > 1:
-		said = fmt.Sprintf("%d changes of level", len(t.Shifts))
-	case len(t.Points) < 10:
-		said = fmt.Sprintf("%s too few to find a change; it takes ten", counting(len(t.Points), "run is", "runs are"))
+		return fmt.Sprintf("%d changes of level", len(t.Shifts))
+	case count < store.LeastRuns:
+		return fmt.Sprintf("cannot tell: %s too few to find a change; it takes at least %d", counting(count, "run is", "runs are"), store.LeastRuns)
+	case t.Visible == 0:
+		return fmt.Sprintf("cannot tell: %s too few to find a change without intervals", counting(count, "run is", "runs are"))
+	case t.Visible > 0.5:
+		return fmt.Sprintf("cannot tell: these runs differ so much that only a change by %.0f %% or more would show", 100*t.Visible)
 	}
-	fmt.Fprintln(a.out, "  "+said)
-	return nil
+	return fmt.Sprintf("no change of level; one by %.2g %% or more in the middle would show", math.Ceil(100*t.Visible))
 }
 
 // counting writes a number of things with the word for one or for many.

@@ -33,14 +33,57 @@ func TestTrend(t *testing.T) {
 	}
 }
 
+// TestShownName holds that no report which is passed on says in whose folder its bundle lay.
+func TestShownName(t *testing.T) {
+	const path = "/home/alice/acme/monday/"
+	for _, c := range []struct {
+		format, out string
+		redacted    bool
+		want        string
+	}{
+		{"text", "", false, path},
+		{"text", "", true, "monday"},
+		{"text", "monday.txt", false, "monday"},
+		{"markdown", "", false, "monday"},
+		{"html", "monday.html", true, "monday"},
+	} {
+		if got := shownName(path, c.format, c.out, c.redacted); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// TestTrendWithoutChange holds that "no change" is said only where one would have shown.
+func TestTrendWithoutChange(t *testing.T) {
+	for _, c := range []struct {
+		points, ignored int
+		visible         float64
+		want            string
+	}{
+		{5, 0, 0, "cannot tell: 5 runs are too few to find a change; it takes at least 6"},
+		{7, 2, 0, "cannot tell: 5 runs are too few to find a change; it takes at least 6"},
+		{8, 0, 0, "cannot tell: 8 runs are too few to find a change without intervals"},
+		{8, 0, 0.7, "cannot tell: these runs differ so much that only a change by 70 % or more would show"},
+		{8, 0, 0.052, "no change of level; one by 6 % or more in the middle would show"},
+	} {
+		x := store.Trend{Visible: c.visible}
+		for i := range c.points {
+			x.Points = append(x.Points, store.Point{Ratio: 1, Ignored: i < c.ignored})
+		}
+		if got := changesOf(&x); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // TestDoubtful holds that what is wrong with a bundle is the first thing that its report says, and nothing of a sound one.
 func TestDoubtful(t *testing.T) {
 	r := &compare.Result{Findings: []compare.Finding{{Code: "other"}}}
-	if doubtful(r, nil); len(r.Findings) != 1 {
+	if doubtful(r, nil, "/tmp/x", "y"); len(r.Findings) != 1 {
 		t.Errorf("%+v", r.Findings)
 	}
-	doubtful(r, errors.Join(errors.New("the plan was changed"), errors.New("line 3 is cut")))
-	if f := r.Findings[0]; len(r.Findings) != 2 || f.Code != "damaged" || !strings.HasSuffix(f.Text, ": the plan was changed; line 3 is cut") {
+	doubtful(r, errors.Join(errors.New("unpack /home/alice/acme.tare: it is cut short"), errors.New("read trials of /tmp/tare-1/bundle: line 3 is cut")), "/tmp/tare-1/bundle", "/home/alice/acme.tare")
+	if f := r.Findings[0]; len(r.Findings) != 2 || f.Code != "damaged" || !strings.HasSuffix(f.Text, ": unpack acme.tare: it is cut short; read trials of acme.tare: line 3 is cut") {
 		t.Errorf("%+v", r.Findings)
 	}
 }

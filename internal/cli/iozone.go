@@ -57,7 +57,12 @@ sequence of calls, one sample. To compare environments with each other, use fs.m
     tare iozone -I -e -a -s 64M -r 4k -i 0 -i 2            direct I/O; the same as --preset direct4k
 
 Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
-		Args: cobra.NoArgs,
+		Args: func(c *cobra.Command, args []string) error {
+			if refuseForeign(c.Flags()) != nil {
+				return nil // said below; iozone's -F takes file names
+			}
+			return cobra.NoArgs(c, args)
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.read(c); err != nil {
 				return usageError{err}
@@ -73,8 +78,8 @@ Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
 	f.BoolVarP(&o.direct, "direct", "I", false, "bypass the page cache; never for fwrite and fread")
 	f.BoolVarP(&o.excel, "report", "R", false, "add a table for each operation, for a spreadsheet")
 	f.IntSliceVarP(&o.tests, "test", "i", nil, "0 write, 1 read, 2 random, 3 backward, 4 record rewrite, 5 stride, 6 fwrite, 7 fread (repeatable; default all)")
-	f.StringArrayVarP(&o.sizes, "size", "s", nil, "file `size` (repeatable; default 512k without -a)")
-	f.StringArrayVarP(&o.recs, "record", "r", nil, "record `size` (repeatable; default 4k without -a)")
+	f.StringArrayVarP(&o.sizes, "size", "s", nil, "file `size` (repeatable, or with commas; default 512k without -a)")
+	f.StringArrayVarP(&o.recs, "record", "r", nil, "record `size` (repeatable, or with commas; default 4k without -a)")
 	f.StringVarP(&o.maxSize, "max-size", "g", "512m", "with -a: the largest file")
 	f.StringVarP(&o.minSize, "min-size", "n", "64k", "with -a: the smallest file")
 	f.StringVarP(&o.maxRec, "max-record", "q", "16m", "with -a: the largest record")
@@ -88,6 +93,7 @@ Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
 	f.IntVar(&o.samples, "samples", 5, "how many samples of each cell, at least")
 	f.BoolVar(&o.spread, "spread", false, "add a table of how far the samples of each cell lie apart")
 	_ = f.MarkHidden("worksheet")
+	addForeign(f)
 	return c
 }
 
@@ -101,8 +107,11 @@ func presets() []string {
 
 // read turns the flags into rows and a configuration.
 func (o *iozone) read(c *cobra.Command) error {
+	if err := refuseForeign(c.Flags()); err != nil {
+		return err
+	}
 	if o.worksheet != "" {
-		return errors.New("-b: there is no worksheet here; leave it out and use -R, or keep the figures: tare run -w fs.matrix:preset=Racb, then tare report --format xlsx")
+		return errors.New("-b: there is no worksheet here; leave it out and use -R, or keep the figures: tare run -e host -w fs.matrix:preset=Racb, a workload for each row of the matrix (with ,size=64MiB for those of one size), then tare report --format xlsx")
 	}
 	if err := o.usePreset(c); err != nil {
 		return err
@@ -270,7 +279,10 @@ func iozoneSize(text string) (int64, error) {
 
 func iozoneSizes(flag string, texts []string) ([]int64, error) {
 	var sizes []int64
-	for _, t := range texts {
+	for _, t := range strings.Split(strings.Join(texts, ","), ",") {
+		if len(texts) == 0 {
+			break
+		}
 		n, err := iozoneSize(t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
@@ -283,6 +295,7 @@ func iozoneSizes(flag string, texts []string) ([]int64, error) {
 
 // iozone measures the rows and prints them as they come.
 func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
+	a.holding("what was made for it is removed")
 	dir, release, err := o.room()
 	if err != nil {
 		return err

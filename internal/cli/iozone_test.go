@@ -33,6 +33,7 @@ func TestIozone(t *testing.T) {
 		{"-s 1m -r 64k -i 2 --spread", 1, []string{"Spread of the samples"}, nil},
 		{"-a -g 256k -i 5", 18, []string{"*s  no figure in 15 cells"}, nil},
 		{"-s 64k -s 128k -r 4k -r 8k -i 0", 4, nil, nil},
+		{"-s 64k,128k -r 4k,8k -i 0", 4, nil, nil},
 		{"-I -s 1m -r 4k -i 0 -i 6 -f /var/tmp", 1, []string{"*b", "stdio is never direct"}, nil},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -87,6 +88,12 @@ func TestIozoneLeavesFilesAlone(t *testing.T) {
 
 func TestIozoneUsage(t *testing.T) {
 	for args, want := range map[string]string{
+		"-s 64k -t 4":                       "-t is throughput with several processes to iozone, and not offered here; use tare run -w fs.seqwrite:threads=N",
+		"-t 2 -F a b":                       "threads=N",
+		"-U /mnt -s 64k":                    "use --cold",
+		"-s 64k -B":                         "engine=mmap",
+		"-s 64k -+u":                        "-+u is iozone's extended options",
+		"-s 64k -O":                         "operations per second",
 		"-i 9":                              "test 9 is not of the matrix",
 		"-s 0":                              "is not a size",
 		"-s 4k -r 64k":                      "there is no row",
@@ -119,4 +126,26 @@ func FuzzIozoneSize(f *testing.F) {
 			t.Errorf("%q is %d bytes", s, n)
 		}
 	})
+}
+
+// What is one word of iozone is one of a plan: the rows of its matrix, each told by its size and record.
+func TestPresetOfAPlan(t *testing.T) {
+	for preset, want := range map[string]struct {
+		rows int
+		one  string
+	}{"Racb": {126, "fs.matrix size=512MiB bs=16MiB preset=Racb"}, "direct4k": {1, "fs.matrix bs=4KiB preset=direct4k"}} {
+		file := filepath.Join(t.TempDir(), "plan.yaml")
+		if err := os.WriteFile(file, []byte("environments: [host]\nworkloads:\n  - fs.matrix: {preset: "+preset+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"-e", "host", "-w", "fs.matrix:preset=" + preset}, {file}} {
+			var out, errOut bytes.Buffer
+			a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}
+			code := a.run(t.Context(), append([]string{"run", "--dry-run"}, args...))
+			text := strings.Join(strings.Fields(out.String()+errOut.String()), " ")
+			if n := strings.Count(text, "preset="+preset); code != exitOK || n != want.rows || !strings.Contains(text, want.one) {
+				t.Errorf("%v: exit code %d, %d workloads, want %d with %s:\n%s", args, code, n, want.rows, want.one, text)
+			}
+		}
+	}
 }

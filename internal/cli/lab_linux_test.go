@@ -126,7 +126,7 @@ type outcome struct {
 }
 
 // patience is how long a command may take on a busy machine.
-const patience = 4 * time.Minute
+const patience = 8 * time.Minute
 
 // do runs tare to its end.
 func (l *lab) do(args ...string) outcome {

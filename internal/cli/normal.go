@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"tare/internal/compare"
 	"tare/internal/normal"
 	"tare/internal/plan"
+	"tare/internal/report"
 	"tare/internal/schedule"
 )
 
@@ -177,23 +179,46 @@ func (n *restate) names(p *plan.Plan) error {
 }
 
 // say writes what was asked for below a report. A question that the figures cannot answer is an error, after those that
-// they can answer have been.
-func (x *asked) say(w io.Writer) error {
+// they can answer have been. Lines are broken at width, and stand further in from the second one on.
+func (x *asked) say(w io.Writer, width int) error {
+	var b bytes.Buffer
 	if x.table != nil {
-		fmt.Fprintln(w)
-		if err := x.table.WriteText(w, printableLine); err != nil {
+		b.WriteString("\n")
+		if err := x.table.WriteText(&b, printableLine); err != nil {
 			return err
 		}
 	}
 	if x.worth != nil {
-		fmt.Fprintf(w, "\nWorth\n")
+		b.WriteString("\nWorth\n")
 		for i := range x.worth.Answers {
-			if err := x.worth.Answers[i].WriteText(w, *x.spec, x.scope, printableLine); err != nil {
+			if err := x.worth.Answers[i].WriteText(&b, *x.spec, x.scope, printableLine); err != nil {
+				return err
+			}
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		for _, part := range hanging(strings.TrimSuffix(line, "\n"), width) {
+			if _, err := fmt.Fprintln(w, part); err != nil {
 				return err
 			}
 		}
 	}
 	return x.failed
+}
+
+// hanging breaks a line at width; what follows the first part stands four columns further in.
+func hanging(line string, width int) []string {
+	text := strings.TrimLeft(line, " ")
+	indent := line[:len(line)-len(text)]
+	if text == "" {
+		return []string{""}
+	}
+	first := report.Wrap(indent, text, width)[0]
+	rest := strings.TrimSpace(line[len(first):])
+	if rest == "" {
+		return []string{first}
+	}
+	return append([]string{first}, report.Wrap(indent+"    ", rest, width)...)
 }
 
 func perNames() []string {

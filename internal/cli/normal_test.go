@@ -73,7 +73,7 @@ func TestRestateSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		err := n.compute(r, p).say(&out)
+		err := n.compute(r, p).say(&out, 200)
 		return out.String(), err
 	}
 	if got, err := say(); got != "" || err != nil {
@@ -83,7 +83,7 @@ func TestRestateSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"0.4 per hour / 0.1 per hour = 2.000 [1.600, 2.400]", "vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot)", "on 2026-12-08 [2026-12-05, 2026-12-12]"} {
+	for _, want := range []string{"0.4 per hour / 0.1 per hour = 2.000 [1.600, 2.400]", "vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot)", "on 2026-12-07 [2026-12-04, 2026-12-11]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
@@ -119,5 +119,31 @@ func TestPriceAndPowerAreRecorded(t *testing.T) {
 	}
 	if o := restateArgs(t).record(stubOpener{}); o != (stubOpener{}) {
 		t.Error("with nothing to record the opener is wrapped")
+	}
+}
+
+// TestWhatIsSaidKeepsToTheWidth asks both questions on terminals of two widths.
+func TestWhatIsSaidKeepsToTheWidth(t *testing.T) {
+	for _, width := range []int{80, 40} {
+		n := restateArgs(t, "--per=core-ghz", "--worth=140EUR", "--uses-per-day=3", "--hourly=60EUR", "--worth-from=2026-11-21")
+		if err := n.parse(); err != nil {
+			t.Fatal(err)
+		}
+		r, p := twoTargets()
+		var out bytes.Buffer
+		if err := n.compute(r, p).say(&out, width); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if len([]rune(line)) > width+1 {
+				t.Errorf("more than %d columns: %s", width, line)
+			}
+		}
+		whole := strings.Join(strings.Fields(out.String()), " ")
+		for _, want := range []string{"Costs per core-GHz vm make against host:", "Worth vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot).", "are saved after 168 [140, 210] uses: on 2027-01-15"} {
+			if !strings.Contains(whole, want) {
+				t.Errorf("%q is not in:\n%s", want, &out)
+			}
+		}
 	}
 }

@@ -3,11 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
-	"sync"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"tare/internal/compare"
 	"tare/internal/record"
@@ -49,13 +45,12 @@ func (l *lines) event(e schedule.Event) {
 	case schedule.OpenFailed:
 		fmt.Fprintf(l.w, "%s  %s did not open: %s\n", at, e.Target, printableLine(e.Failure.Message))
 	case schedule.Dropped:
-		what := e.Target
-		if e.Workload != "" {
-			what = e.Workload + " in " + e.Target
-		}
-		fmt.Fprintf(l.w, "%s  %s is given up: %s\n", at, what, printableLine(e.Failure.Message))
+		fmt.Fprintf(l.w, "%s  %s\n", at, dropped(e))
 	case schedule.Forecasted:
 		fmt.Fprintf(l.w, "%s  %s is calibrated, about %s left\n", at, e.Workload, seconds(e.Left))
+		if e.Text != "" {
+			fmt.Fprintf(l.w, "%s  %s\n", at, e.Text)
+		}
 	case schedule.BlockDone:
 		fmt.Fprintf(l.w, "%s  block %d of %s done, about %s left\n", at, e.Block, e.Workload, seconds(e.Left))
 	case schedule.BlockLost:
@@ -68,6 +63,15 @@ func (l *lines) event(e schedule.Event) {
 			fmt.Fprintf(l.w, "%s  %s\n", at, s)
 		}
 	}
+}
+
+// dropped is the sentence about an environment, or its part in a workload, that is given up.
+func dropped(e schedule.Event) string {
+	what := e.Target
+	if e.Workload != "" {
+		what = e.Workload + " in " + e.Target
+	}
+	return fmt.Sprintf("%s is given up: %s", what, printableLine(e.Failure.Message))
 }
 
 // newVerdicts returns a sentence for each primary cell that has a verdict it did not have before.
@@ -104,102 +108,6 @@ func verdictSentence(c *compare.Cell) string {
 		glyph = "▼"
 	}
 	return fmt.Sprintf("%s %s %s costs %.3gx [%.3g, %.3g]", glyph, c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
-}
-
-// live is the display on a terminal: one line that says what runs now, one bar, and verdicts above them as they come.
-type live struct {
-	progress *mpb.Progress
-	bar      *mpb.Bar
-	mu       sync.Mutex
-	began    time.Time
-	left     time.Duration
-	leftAt   time.Time
-	now      string
-	blocks   map[string]int
-	said     map[string]record.Verdict
-	budget   time.Duration
-}
-
-const barTotal = 1000
-
-func newLive(w io.Writer, budget time.Duration) *live {
-	l := &live{began: time.Now(), blocks: map[string]int{}, said: map[string]record.Verdict{}, budget: budget, now: "starting"}
-	// Four frames a second: enough to look alive, too little to be seen by a trial.
-	l.progress = mpb.New(mpb.WithOutput(w), mpb.WithRefreshRate(250*time.Millisecond), mpb.WithWidth(60))
-	l.bar = l.progress.AddBar(barTotal,
-		mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return l.what() })),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return l.when() })),
-	)
-	return l
-}
-
-func (l *live) what() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return fmt.Sprintf("%-46.46s ", l.now)
-}
-
-func (l *live) when() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := " " + clock(time.Since(l.began))
-	if left := l.left - time.Since(l.leftAt); left > 0 {
-		s += ", about " + seconds(left) + " left"
-	}
-	if l.budget > 0 {
-		s += ", budget " + seconds(l.budget)
-	}
-	return s
-}
-
-func (l *live) print(format string, args ...any) {
-	fmt.Fprintf(l.progress, format+"\n", args...)
-}
-
-func (l *live) event(e schedule.Event) {
-	l.mu.Lock()
-	if e.Left > 0 {
-		l.left, l.leftAt = e.Left, time.Now()
-	}
-	passed := time.Since(l.began)
-	if total := passed + l.left; total > 0 && l.left > 0 {
-		l.bar.SetCurrent(min(barTotal-1, int64(barTotal*passed/total)))
-	}
-	switch e.Kind {
-	case schedule.Opening:
-		l.now = "opening " + e.Target
-	case schedule.Trying:
-		l.now = "trying out files in " + e.Target
-	case schedule.TrialBegin:
-		l.now = fmt.Sprintf("%s · %s · block %d", e.Target, e.Workload, e.Block)
-		if e.Warmup {
-			l.now = fmt.Sprintf("%s · %s · warming up", e.Target, e.Workload)
-		}
-	}
-	l.mu.Unlock()
-	switch e.Kind {
-	case schedule.Opened:
-		l.print("%s is open after %s", e.Target, seconds(e.Elapsed))
-	case schedule.OpenFailed:
-		l.print("%s did not open: %s", e.Target, printableLine(e.Failure.Message))
-	case schedule.Dropped:
-		l.print("%s %s is given up: %s", e.Target, e.Workload, printableLine(e.Failure.Message))
-	case schedule.BlockLost:
-		l.print("block %d of %s discarded: %s", e.Block, e.Workload, e.Text)
-	case schedule.Looked:
-		if e.Text != "" {
-			l.print("%s", e.Text)
-		}
-		for _, s := range newVerdicts(l.said, e.Result) {
-			l.print("%s", s)
-		}
-	}
-}
-
-func (l *live) close() {
-	l.bar.Abort(true)
-	l.progress.Wait()
 }
 
 // clock writes a duration as minutes and seconds.

@@ -50,11 +50,12 @@ all.`,
 				return err
 			}
 			defer in.done()
-			r, trials, written, err := a.loadAll(in.dir)
+			r, trials, b, err := a.loadAll(in.dir, args[0])
 			if err != nil {
 				return err
 			}
-			doubtful(r, in.damage)
+			written := plan.Marshal(b.Plan)
+			doubtful(r, in.damage, in.dir, args[0])
 			outcomes, err := a.judgeRun(&fail, in.dir, r)
 			if err != nil {
 				return err
@@ -64,10 +65,11 @@ all.`,
 				return err
 			}
 			o.trials, o.plan, o.gates, o.beyond = trials, written, gatesOf(outcomes), beyond
+			name := shownName(args[0], format, out, len(b.Manifest.Redacted) > 0)
 			if out == "" {
-				err = a.print(a.out, r, args[0], format, o)
+				err = a.print(a.out, r, name, format, o)
 			} else {
-				err = writeWhole(out, func(w io.Writer) error { return a.print(w, r, args[0], format, o) })
+				err = writeWhole(out, func(w io.Writer) error { return a.print(w, r, name, format, o) })
 			}
 			if err != nil {
 				return err
@@ -87,6 +89,15 @@ all.`,
 	c.Flags().BoolVar(&o.ascii, "ascii", false, "ASCII characters only")
 	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only those that decide, and all that is known of the targets")
 	return c
+}
+
+// shownName is how a report calls its bundle: as it was typed where the reader sits, so that its commands can be pasted.
+// What is passed on does not say where it lay on this machine, nor does anything that is made of a redacted bundle.
+func shownName(arg, format, out string, redacted bool) string {
+	if out == "" && format == "text" && !redacted {
+		return arg
+	}
+	return filepath.Base(arg)
 }
 
 func formatTable() string {
@@ -109,9 +120,9 @@ func formatOf(name string) string {
 }
 
 // loadAll reads a bundle and computes its result from the raw trials. What is damaged is said on standard error; the
-// readable part is still reported. It also returns what the result was computed from: the raw trials, and the plan as it
-// is written down.
-func (a *app) loadAll(dir string) (*compare.Result, []record.Trial, []byte, error) {
+// readable part is still reported. It also returns what the result was computed from. The bundle is in dir, and name is
+// what the user calls it.
+func (a *app) loadAll(dir, name string) (*compare.Result, []record.Trial, *bundle.Bundle, error) {
 	b, err := bundle.Open(dir)
 	if err != nil {
 		return nil, nil, nil, err
@@ -119,8 +130,8 @@ func (a *app) loadAll(dir string) (*compare.Result, []record.Trial, []byte, erro
 	trials, err := b.Load()
 	a.complain(err)
 	r := a.evaluate(b, trials)
-	doubtful(r, err)
-	return r, trials, plan.Marshal(b.Plan), nil
+	doubtful(r, err, dir, name)
+	return r, trials, b, nil
 }
 
 // complain says on standard error what is wrong with a bundle that is used all the same, each thing on a line of its own.
@@ -135,11 +146,20 @@ func (a *app) complain(err error) {
 
 // doubtful puts what is wrong with a bundle before the findings of its report: a page or a table is passed on without what
 // stood on standard error when it was made. A nil error changes nothing.
-func doubtful(r *compare.Result, err error) {
+//
+// Errors name the folder that was read, which says where on this machine it lay, and of a packed bundle means nothing by
+// the time it is read. The finding has the bundle's name instead.
+func doubtful(r *compare.Result, err error, folder, name string) {
 	if err == nil {
 		return
 	}
-	texts := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	text := strings.TrimSpace(err.Error())
+	for _, path := range []string{folder, name} {
+		if strings.ContainsRune(path, filepath.Separator) {
+			text = strings.ReplaceAll(text, path, filepath.Base(name))
+		}
+	}
+	texts := strings.Split(text, "\n")
 	r.Findings = slices.Insert(r.Findings, 0, compare.Finding{Code: "damaged", Severity: compare.Attend,
 		Text: "this report is not of the whole bundle, or of one that was changed: " + strings.Join(texts, "; "), Remedy: "get the bundle from where it was made, or measure again"})
 }
@@ -168,9 +188,9 @@ func (a *app) sayBeyond(x *asked, f *report.Format, out string) error {
 	case f.Paid:
 		return x.failed
 	case f.Name == "text" && out == "":
-		return x.say(a.out)
+		return x.say(a.out, a.width(100))
 	}
-	return x.say(a.err)
+	return x.say(a.err, a.width(100))
 }
 
 func formats() []string {
@@ -187,7 +207,7 @@ func (a *app) print(w io.Writer, r *compare.Result, bundle, format string, o pri
 	if err != nil {
 		return err
 	}
-	if o.trials == nil {
+	if o.trials == nil && o.plan == nil {
 		o.trials, o.plan = rawOf(bundle)
 	}
 	m := report.NewModel(r)

@@ -21,6 +21,7 @@ import (
 	"tare/internal/gate"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/report"
 )
 
 func (a *app) rerunCommand() *cobra.Command {
@@ -50,6 +51,11 @@ and what differs of the machine is listed. The work stays what it was, so trials
 			old, err := a.side(o.dir)
 			if err != nil {
 				return err
+			}
+			if b, err := bundle.Open(o.dir); err == nil {
+				if err := noSelftest(b, args[0], "repeated"); err != nil {
+					return err
+				}
 			}
 			old.Name = nameOf(args[0])
 			return a.rerun(c.Context(), &old, f, environments, &fail)
@@ -102,7 +108,7 @@ func (a *app) rerun(ctx context.Context, old *across.Side, f *runFlags, environm
 	sides := []across.Side{*old, now}
 	c := across.Compare(sides)
 	fmt.Fprintln(a.out)
-	if err := across.Text(a.out, c, across.Options{Details: f.details, ASCII: f.ascii}); err != nil {
+	if err := across.Text(a.out, c, across.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap, Width: a.width(100)}); err != nil {
 		return err
 	}
 	outcomes, err := a.judgeComparison(fail, c, sides)

@@ -194,6 +194,16 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 	if err := f.more.check(p); err != nil {
 		return err
 	}
+	lacking, err := schedule.CheckRoom(p, a.kind, a.drivers, a.scratchBase())
+	if err != nil {
+		return usageError{err}
+	}
+	for _, l := range lacking {
+		fmt.Fprintf(a.err, "no room    %s\n", l)
+	}
+	if err := bundle.Vacant(f.out); err != nil && f.out != "" && !f.dryRun {
+		return usageError{err}
+	}
 	a.forecast(a.err, p, f.dryRun || !f.quiet)
 	if f.dryRun {
 		return nil
@@ -208,40 +218,6 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 		return err
 	}
 	return a.carryOut(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f})
-}
-
-// resume goes on with an interrupted run.
-func (a *app) resume(ctx context.Context, f *runFlags) error {
-	if info, err := os.Stat(f.resume); err == nil && info.Mode().IsRegular() {
-		return usagef("--resume: %s is one file, and a run goes on in a folder: tare bundle unpack %s", f.resume, quoteArg(f.resume))
-	}
-	w, b, err := bundle.Resume(f.resume)
-	if err != nil {
-		return err
-	}
-	p := b.Plan
-	if err := a.checkFailIf(&f.failIf, p); err != nil {
-		w.Close()
-		return err
-	}
-	if err := f.more.check(p); err != nil {
-		w.Close()
-		return err
-	}
-	if f.plan.Budget != nil {
-		p.Budget = *f.plan.Budget
-	}
-	a.forecast(a.err, p, f.dryRun || !f.quiet)
-	if f.dryRun {
-		return w.Close()
-	}
-	trials, err := b.Load()
-	if err != nil {
-		w.Close()
-		return err
-	}
-	fmt.Fprintf(a.err, "going on after %d trials\n", len(trials))
-	return a.carryOut(ctx, session{plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b, trials: trials})
 }
 
 // session is one carrying out of a plan into a bundle.
@@ -281,10 +257,11 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 		if outcomes, err = a.judgeRun(&s.flags.failIf, s.dir, result); err != nil {
 			return err
 		}
-		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details, gates: gatesOf(outcomes)}); err != nil {
-			return err
+		// What cannot be printed is in the bundle all the same, and how to go on is said in any case.
+		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details, gates: gatesOf(outcomes)}); err != nil && runErr == nil {
+			runErr = err
 		}
-		if err := s.flags.more.compute(result, s.plan).say(a.out); err != nil && runErr == nil {
+		if err := s.flags.more.compute(result, s.plan).say(a.out, a.width(100)); err != nil && runErr == nil {
 			runErr = err
 		}
 		a.tell(outcomes)
@@ -296,11 +273,16 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 		}
 		return runErr
 	}
+	if !compare.HasFigures(result) {
+		fmt.Fprintln(a.err, "tare: nothing was measured: no cell has a figure")
+		return codeError{exitFailed}
+	}
 	return ending(outcomes, s.flags.strict, conclusive(result))
 }
 
 // execute runs the plan with a display and everything made for it removed afterwards.
 func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
+	a.holding("the trial in flight is dropped, everything made for the run is removed")
 	scratch, release, err := leftover.New(a.scratchBase(), s.runID)
 	if err != nil {
 		return nil, fmt.Errorf("make the run's private directory: %w", err)
@@ -309,12 +291,16 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 	agents := deploy.NewStore(filepath.Join(scratch, "agents"))
 	defer agents.Close()
 
-	show := a.display(s)
+	peer := deploy.NewPeer(agents)
+	defer peer.Close()
+
+	show := a.display(ctx, s)
 	defer show.close()
 	c := schedule.Config{
-		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Gate: schedule.NewGate(),
+		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Gate: schedule.NewGate(), Peer: peer,
 		Opener: s.recorded(&schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle,
-			Flushes: compare.Flushes(s.plan) || s.flags != nil && s.flags.flushes}),
+			Flushes: compare.Flushes(s.plan) || s.flags != nil && s.flags.flushes,
+			Peer:    func(environment string) bool { return schedule.NeedsPeer(s.plan, a.kind, environment) }}),
 		Header: compare.Run{ID: s.runID, Version: version.Version, Build: version.Build},
 		Inject: s.inject, Events: show.event, Log: a.log,
 	}
@@ -326,12 +312,12 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 	return schedule.Run(ctx, c)
 }
 
-func (a *app) display(s session) display {
+func (a *app) display(ctx context.Context, s session) display {
 	switch {
 	case s.flags.quiet:
 		return silent{}
-	case a.errFD >= 0:
-		return newLive(a.err, s.plan.Budget)
+	case a.errFD >= 0 && !a.plainTerminal():
+		return newLive(ctx, a.err, s.plan.Budget, s.plan.MaxBlocks())
 	}
 	return newLines(a.err)
 }
@@ -370,13 +356,29 @@ func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
 		labels = append(labels, wl.Label)
 	}
 	fmt.Fprintf(w, "workloads  %s\n", strings.TrimSpace(wrap(strings.Join(labels, ", "), 11, 100)))
-	fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
+	if f.Sessions > 1 {
+		fmt.Fprintf(w, "cells      %d to decide, %d blocks each in each of %d sessions, one look after the last\n", f.Cells, f.MaxBlocks, f.Sessions)
+	} else {
+		fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
+	}
 	if f.Disk > 0 {
 		fmt.Fprintf(w, "disk       up to %d MiB in each target\n", (f.Disk+1<<20-1)>>20)
 	}
-	fmt.Fprintf(w, "time       about %s if every cell settles at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
-	if p.Budget > 0 && f.Least > p.Budget {
-		fmt.Fprintf(w, "           the budget of %s may end before the first look; then nothing is decided\n", seconds(p.Budget))
+	switch {
+	case p.Budget > 0 && f.FirstLook > p.Budget:
+		fmt.Fprintf(w, "time       at most about %s: the budget may end before the first look, which takes about %s for every cell;\n", seconds(f.Most), seconds(f.FirstLook))
+		fmt.Fprintf(w, "           then nothing is decided\n")
+	case f.Sessions > 1:
+		fmt.Fprintf(w, "time       about %s\n", seconds(f.Least))
+	default:
+		fmt.Fprintf(w, "time       about %s if every cell settles at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
+	}
+	if len(f.Long) > 0 {
+		text := []string{}
+		for _, b := range f.Long {
+			text = append(text, fmt.Sprintf("%s take about %s", b.Workload, seconds(b.Length)))
+		}
+		fmt.Fprintf(w, "blocks     %s\n", strings.TrimSpace(wrap("of "+strings.Join(text, ", of ")+": "+schedule.LongBlock, 11, 100)))
 	}
 	fmt.Fprintf(w, "seed       %d\n\n", p.Seed)
 }

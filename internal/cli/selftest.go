@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"math"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/compare"
+	"tare/internal/env/leftover"
 	"tare/internal/plan"
 	"tare/internal/record"
 )
@@ -57,23 +60,31 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := bundle.Vacant(f.out); err != nil && f.out != "" {
+		return usageError{err}
+	}
 	a.forecast(a.err, p, !f.quiet)
-	dir := f.out
+	dir, runID := f.out, newRunID()
 	if dir == "" {
-		tmp, err := os.MkdirTemp("", "tare-selftest-")
+		// As a run's, so that tare clean finds it when this is killed.
+		tmp, release, err := leftover.New(a.scratchBase(), runID)
 		if err != nil {
-			return err
+			return fmt.Errorf("make the self-test's private directory: %w", err)
 		}
-		defer os.RemoveAll(tmp)
+		defer release()
 		dir = filepath.Join(tmp, "bundle")
 	}
-	runID := newRunID()
 	w, err := bundle.Create(dir, runID, p)
 	if err != nil {
 		return err
 	}
+	inject := map[string]float64{selfSlower: injected}
+	if err := w.Inject(inject); err != nil {
+		w.Close()
+		return err
+	}
 	began := time.Now()
-	r, err := a.execute(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: map[string]float64{selfSlower: injected}})
+	r, err := a.execute(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: inject})
 	state := bundle.Finished
 	if err != nil {
 		state = bundle.Interrupted
@@ -81,64 +92,143 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 	if ferr := w.Finish(state, time.Since(began).Seconds()); err == nil {
 		err = ferr
 	}
-	if err != nil {
-		return err
+	return a.selftestEnd(ctx, r, err)
+}
+
+// selftestEnd prints what there is, also of a self-test that was stopped, and says how it ended.
+func (a *app) selftestEnd(ctx context.Context, r *compare.Result, err error) error {
+	code := exitFailed
+	if r != nil {
+		c := countControls(r)
+		a.selftestReport(r, &c)
+		code = c.conclude(a.out)
 	}
-	if !a.selftestReport(r) {
+	switch {
+	case err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled)):
+		fmt.Fprintln(a.err, "tare: stopped before the end; what is above is of the blocks until then")
 		return codeError{exitFailed}
+	case err != nil:
+		return err
+	case code != exitOK:
+		return codeError{code}
 	}
 	return nil
 }
 
-// selftestReport prints what the controls showed and returns false when a control came out wrong.
-func (a *app) selftestReport(r *compare.Result) bool {
+// noSelftest refuses a bundle of the self-test: its targets do hidden work, which a run would not do, and one cell would
+// hold trials of both kinds.
+func noSelftest(b *bundle.Bundle, name, what string) error {
+	hidden := len(b.Manifest.Inject) > 0
+	if _, ok := b.Plan.Environment(selfSlower); ok && !hidden {
+		for t, err := range b.Trials() { // of a tare that wrote it there only
+			if hidden = err == nil && t.Inject > 0; hidden || err != nil {
+				break
+			}
+		}
+	}
+	if hidden {
+		return usagef("%s is of a self-test, whose hidden extra work no run does, so it cannot be %s; begin another: tare selftest -o FOLDER", name, what)
+	}
+	return nil
+}
+
+// controls counts how the self-test's controls came out.
+type controls struct {
+	cells       int
+	falseAlarms int     // the same work was called DIFFERENT
+	found       int     // the injected work was called DIFFERENT, and costlier
+	missed      int     // it was called EQUIVALENT
+	wrong       int     // its interval excludes what was injected
+	without     int     // cells without an interval
+	worst       float64 // smallest cost that shows in each cell that has an interval
+}
+
+// pairsOf goes through the workloads: the cell of the negative control and that of the positive one.
+func pairsOf(r *compare.Result) iter.Seq2[*compare.Cell, *compare.Cell] {
+	return func(yield func(same, slower *compare.Cell) bool) {
+		for i := range r.Cells {
+			same := &r.Cells[i]
+			if !same.Primary || same.Target != selfSame {
+				continue
+			}
+			if slower := findCell(r, same.Workload, selfSlower); slower != nil && !yield(same, slower) {
+				return
+			}
+		}
+	}
+}
+
+func countControls(r *compare.Result) controls {
+	c := controls{}
+	for same, slower := range pairsOf(r) {
+		c.cells++
+		if same.Verdict == record.Different {
+			c.falseAlarms++
+		}
+		switch excluded := excludes(slower); {
+		case excluded:
+			c.wrong++
+		case slower.Verdict == record.Different && slower.Ratio.Center > 1:
+			c.found++
+		}
+		if slower.Verdict == record.Equivalent {
+			c.missed++
+		}
+		if slower.Level > 0 && slower.Low > 0 {
+			c.worst = max(c.worst, visible(slower))
+		} else {
+			c.without++
+		}
+	}
+	return c
+}
+
+// excludes tells whether a positive control's interval lies apart from what was injected by more than the margin: the
+// figure is wrong, and not only uncertain.
+func excludes(c *compare.Cell) bool {
+	return c.Level > 0 && c.Low > 0 && (c.Low > (1+injected)*(1+c.Margin) || c.High < (1+injected)/(1+c.Margin))
+}
+
+// visible is the smallest cost that a cell tells: one whose whole interval lies beyond the margin, margin and half-width
+// together.
+func visible(c *compare.Cell) float64 { return (1+c.Margin)*math.Sqrt(c.High/c.Low) - 1 }
+
+// selftestReport prints what the controls showed.
+func (a *app) selftestReport(r *compare.Result, n *controls) {
 	tw := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "workload\tblocks\tnull spread\tagainst itself\tplus 5 %\tsmallest cost this host can tell")
-	falseAlarms, missed, found, cells := 0, 0, 0, 0
-	worst := 0.0
-	for i := range r.Cells {
-		same := &r.Cells[i]
-		if !same.Primary || same.Target != selfSame {
-			continue
-		}
-		slower := findCell(r, same.Workload, selfSlower)
-		if slower == nil {
-			continue
-		}
-		cells++
-		if same.Verdict == record.Different {
-			falseAlarms++
-		}
-		switch slower.Verdict {
-		case record.Different:
-			found++
-		case record.Equivalent:
-			missed++
-		}
-		// A cost shows when its whole interval lies beyond the margin: margin and half-width together.
+	for same, slower := range pairsOf(r) {
 		shows := "-"
-		if slower.Level > 0 {
-			visible := (1+slower.Margin)*math.Sqrt(slower.High/slower.Low) - 1
-			worst = max(worst, visible)
-			shows = fmt.Sprintf("%.1f %%", 100*visible)
+		if slower.Level > 0 && slower.Low > 0 {
+			shows = fmt.Sprintf("%.1f %%", 100*visible(slower))
 		}
 		fmt.Fprintf(tw, "%s\t%d\t±%.2f %%\t%s\t%s\t%s\n", same.Workload, slower.Blocks, 100*same.NullSpread, control(same), control(slower), shows)
 	}
 	tw.Flush()
-	fmt.Fprintf(a.out, "\nfalse alarms: %d of %d cells. Injected 5 %%: found in %d of %d, called equivalent in %d.\n", falseAlarms, cells, found, cells, missed)
-	if worst == 0 {
-		fmt.Fprintln(a.out, "There were too few blocks for an interval; raise --budget.")
-		return false
+	fmt.Fprintf(a.out, "\nfalse alarms: %d of %d cells. Injected 5 %%: found in %d of %d, called equivalent in %d, measured as something else in %d.\n",
+		n.falseAlarms, n.cells, n.found, n.cells, n.missed, n.wrong)
+}
+
+// conclude says what the controls are worth together, and returns the exit code.
+func (c *controls) conclude(w io.Writer) int {
+	if c.worst == 0 {
+		fmt.Fprintln(w, "There were too few blocks for an interval; raise --budget.")
+		return exitFailed
 	}
-	fmt.Fprintf(a.out, "On this machine, now, a cost of %.1f %% or more shows in every one of these workloads.\n", 100*worst)
-	if falseAlarms > 0 || missed > 0 {
-		fmt.Fprintln(a.out, "A control came out wrong: something on this host changes with the order of the trials. Do not trust verdicts from it;\nclose what else runs here and repeat.")
-		return false
+	if c.without == 0 {
+		fmt.Fprintf(w, "On this machine, now, a cost of %.1f %% or more shows in every one of these workloads.\n", 100*c.worst)
 	}
-	if found < cells {
-		fmt.Fprintln(a.out, "Where 5 % was not found the host is too noisy for it; tare says INCONCLUSIVE or MEASURED there, never equivalent.")
+	switch {
+	case c.falseAlarms+c.missed+c.wrong > 0:
+		fmt.Fprintln(w, "A control came out wrong: something on this host changes with the order of the trials. Do not trust verdicts from it;\nclose what else runs here and repeat.")
+		return exitFailed
+	case c.found == 0:
+		fmt.Fprintln(w, "No control was found: on this host, now, tare cannot tell a cost of 5 % in any of these workloads, and this test proves\nnothing. Close what else runs here, or raise --budget and --blocks, and repeat.")
+		return exitInconclusive
+	case c.found < c.cells:
+		fmt.Fprintln(w, "Where 5 % was not found the host is too noisy for it; tare says INCONCLUSIVE or MEASURED there, never equivalent.")
 	}
-	return cells > 0
+	return exitOK
 }
 
 func control(c *compare.Cell) string {

@@ -74,9 +74,13 @@ func (f *uiFlags) close(ctx context.Context, w io.Writer) {
 	}
 	if f.keep && f.page.Attached() && ctx.Err() == nil {
 		// From here on Ctrl-C means the page: the run is over, and the words and second thoughts of stopping it do not apply.
-		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+		if !signal.Ignored(syscall.SIGHUP) {
+			ends = append(ends, syscall.SIGHUP)
+		}
+		signal.Reset(ends...)
 		sig := make(chan os.Signal, 1)
-		signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
+		signal.Notify(sig, ends...)
 		defer signal.Stop(sig)
 		fmt.Fprintln(w, "the page stays until Ctrl-C")
 		select {

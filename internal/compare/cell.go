@@ -20,12 +20,14 @@ type work struct {
 	baseline     *series
 	candClock    clock
 	baseClock    clock
-	d            map[blockKey]float64 // ln(candidate / baseline) by block
-	keys         []blockKey           // of d, ascending
+	d            map[blockKey]float64 // ln(candidate / baseline) by block; infinite where one side hit its deadline
+	judged       []blockKey           // of d, ascending
+	keys         []blockKey           // those of them with figures of both sides
+	begun        int                  // kept blocks with a trial of either side
 	decision     *stats.Decision      // nil when there is nothing to decide on
 	withheld     bool                 // a gate forbids a verdict
 	incomparable bool                 // ... and even the ratio would mislead
-	incomplete   int                  // blocks that only one side has a figure for
+	incomplete   int                  // blocks that are not in d, for want of a figure
 }
 
 type nullKey struct{ workload, base, metric string }
@@ -92,41 +94,49 @@ func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 	c.Margin = finite(stats.Margin(margin, n.spread))
 	c.SameMargin = finite(margin)
 
-	if len(c.d) == 0 {
+	if len(c.keys) == 0 {
 		e.nothing(c)
 		return
 	}
-	d := stats.Decide(bySession(c.d, c.keys), stats.Options{
+	d := stats.Decide(bySession(c.d, c.judged), stats.Options{
 		Alpha: e.alpha, Margin: c.Margin, Same: margin, Precision: e.Plan.Precision,
-		Bias: c.candClock.doubtful() + c.baseClock.doubtful(),
-		Last: e.Plan.Sessions > 1 || len(e.Plan.Looks) == 0 || len(c.d) >= e.Plan.MaxBlocks(),
+		Bias:     c.candClock.doubtful() + c.baseClock.doubtful(),
+		Sessions: e.Plan.Sessions,
+		Last:     e.Plan.Sessions > 1 || len(e.Plan.Looks) == 0 || c.begun >= e.Plan.MaxBlocks(),
 	})
+	if d.Verdict == record.Failed { // the centre lies among the blocks that hit a deadline
+		d.Verdict, d.Blocks = record.Inconclusive, len(c.judged)
+	}
 	c.decision = &d
 	e.gate(c)
 	e.gateLengths(w, c)
+	e.doubtSessions(c)
 }
 
-// pair fills in d and returns the costs of both sides in the paired blocks.
+// pair fills in d and returns the costs of both sides in the blocks that have them. A block in which one side alone hit
+// its deadline has no figure and yet tells who was slower: d is infinite there.
 func (e *evaluation) pair(c *work) (candidate, baseline []float64) {
 	c.d = make(map[blockKey]float64, len(c.candidate.keys))
-	for _, k := range c.candidate.keys {
-		b := c.baseline.used[k]
-		if b == nil {
-			c.incomplete++
-			continue
+	blocks := begun(c.candidate, c.baseline)
+	c.begun = len(blocks)
+	for _, k := range blocks {
+		a, b := c.candidate.used[k], c.baseline.used[k]
+		switch {
+		case a != nil && b != nil:
+			cc, bc := c.candClock.cost(a, c.metric), c.baseClock.cost(b, c.metric)
+			if d := math.Log(cc) - math.Log(bc); !math.IsNaN(d) && !math.IsInf(d, 0) {
+				c.d[k] = d
+				c.keys = append(c.keys, k)
+				candidate, baseline = append(candidate, cc), append(baseline, bc)
+			}
+		case b != nil && c.candidate.late(k):
+			c.d[k] = math.Inf(1)
+		case a != nil && c.baseline.late(k):
+			c.d[k] = math.Inf(-1)
 		}
-		cc, bc := c.candClock.cost(c.candidate.used[k], c.metric), c.baseClock.cost(b, c.metric)
-		d := math.Log(cc) - math.Log(bc)
-		if math.IsNaN(d) || math.IsInf(d, 0) {
-			c.incomplete++
-			continue
-		}
-		c.d[k] = d
-		c.keys = append(c.keys, k)
-		candidate, baseline = append(candidate, cc), append(baseline, bc)
-	}
-	for _, k := range c.baseline.keys {
-		if c.candidate.used[k] == nil {
+		if _, ok := c.d[k]; ok {
+			c.judged = append(c.judged, k)
+		} else {
 			c.incomplete++
 		}
 	}
@@ -158,7 +168,7 @@ func (e *evaluation) nothing(c *work) {
 		if len(e.Plan.Looks) > 0 {
 			c.BlocksNeeded = e.Plan.Looks[0]
 		}
-		c.warn("not-measured", "no block of this cell was completed", "go on with `tare run --resume`, or allow a larger budget")
+		c.warn("not-measured", "no block of this cell was completed", "go on with `tare run --resume`, and with a new `--budget` where the old one is spent")
 	}
 }
 
@@ -198,13 +208,19 @@ func (e *evaluation) null(label, of string, m unit.Metric) null {
 	ck := e.cellClock(of, base)
 	d := make(map[blockKey]float64, len(base.keys))
 	var keys []blockKey
-	for _, k := range base.keys {
-		h := hidden.used[k]
-		if h == nil {
-			continue
+	for _, k := range begun(base, hidden) {
+		b, h := base.used[k], hidden.used[k]
+		switch {
+		case b != nil && h != nil:
+			if v := math.Log(ck.cost(h, m)) - math.Log(ck.cost(b, m)); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				d[k] = v
+			}
+		case b != nil && hidden.late(k):
+			d[k] = math.Inf(1)
+		case h != nil && base.late(k):
+			d[k] = math.Inf(-1)
 		}
-		if v := math.Log(ck.cost(h, m)) - math.Log(ck.cost(base.used[k], m)); !math.IsNaN(v) && !math.IsInf(v, 0) {
-			d[k] = v
+		if _, ok := d[k]; ok {
 			keys = append(keys, k)
 		}
 	}

@@ -3,6 +3,8 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"tare/internal/record"
 	"tare/internal/stats"
@@ -16,66 +18,136 @@ const (
 	clockWrong = 0.01
 )
 
-// clock is what a set of trials says of an environment's clock.
+// clockAlpha is the level of the interval of a clock's rate.
+const clockAlpha = 0.05
+
+// clock is what a set of trials says of the rate of an environment's clock against the controller's. The stamps of the
+// controller ride on messages, and each is off by what its message met on its way. That is noise of the measurement and
+// not of the clock: it goes both ways, and many trials narrow it.
 type clock struct {
-	off          float64 // median of agent/controller time minus 1
-	disagreement float64 // median of the disagreement beyond the allowance, not signed
-	trials       int     // trials with both times
-	wrong        bool    // above clockWrong: use the controller's clock
+	off       float64 // Hodges-Lehmann centre of agent/controller time minus 1
+	low, high float64 // its interval; all that was seen where the trials are too few for one
+	trials    int     // trials with both times
+	wrong     bool    // beyond clockWrong for certain: use the controller's clock
+	shared    bool    // the controller's own kernel counts the time: there is one clock and nothing to doubt
 }
 
 // readClocks judges each target's clock over all its trials.
 func (e *evaluation) readClocks() map[string]clock {
 	all := map[string][]*record.Trial{}
 	for k, s := range e.series {
-		for _, t := range s.used {
-			all[k.target] = append(all[k.target], t)
+		for _, at := range s.keys {
+			all[k.target] = append(all[k.target], s.used[at])
 		}
 	}
 	out := map[string]clock{}
 	for target, trials := range all {
-		out[target] = readClock(trials)
+		out[target] = readClock(trials, e.sharesKernel(target))
 	}
 	return out
 }
 
-// cellClock judges the clock over the trials of one cell; a target whose clock is wrong on the whole is wrong in each of
-// its cells.
+// cellClock judges the clock over the trials of one cell. Where those agree with all of the target's trials, these tell
+// more; where they do not, or lie beyond the bound for themselves, the clock did not run the same all the time. A target
+// whose clock is wrong on the whole is wrong in each of its cells.
 func (e *evaluation) cellClock(target string, s *series) clock {
+	whole := e.clocks[target]
+	if len(s.keys) == 0 {
+		return whole
+	}
+	if c, ok := e.cellClocks[s]; ok {
+		return c
+	}
 	trials := make([]*record.Trial, 0, len(s.keys))
 	for _, k := range s.keys {
 		trials = append(trials, s.used[k])
 	}
-	c := readClock(trials)
-	c.wrong = c.wrong || e.clocks[target].wrong
+	c := readClock(trials, whole.shared)
+	certain := c.low > clockWrong || c.high < -clockWrong // whatever the others say
+	if !certain && c.low <= whole.off && whole.off <= c.high {
+		c = whole
+	}
+	c.wrong = c.wrong || whole.wrong
+	e.cellClocks[s] = c
 	return c
 }
 
-func readClock(trials []*record.Trial) clock {
-	var off, beyond []float64
+func readClock(trials []*record.Trial, shared bool) clock {
+	var off []float64
 	for _, t := range trials {
-		if t.AgentNS <= 0 || t.ControllerNS <= 0 {
-			continue
+		if t.AgentNS > 0 && t.ControllerNS > 0 {
+			off = append(off, float64(t.AgentNS)/float64(t.ControllerNS)-1)
 		}
-		agent, controller := float64(t.AgentNS), float64(t.ControllerNS)
-		off = append(off, agent/controller-1)
-		// The controller's stamps ride on messages, so they are uncertain by as much as the round trip was seen to vary.
-		beyond = append(beyond, math.Max(0, math.Abs(agent-controller)-math.Max(0, float64(t.RTTSpreadNS)))/controller)
 	}
 	if len(off) == 0 {
-		return clock{}
+		return clock{shared: shared}
 	}
-	c := clock{off: stats.Median(off), disagreement: stats.Median(beyond), trials: len(off)}
-	c.wrong = c.disagreement > clockWrong
+	r := stats.EstimateCenter([][]float64{off}, clockAlpha)
+	c := clock{off: r.Center, low: r.Low, high: r.High, trials: len(off), shared: shared}
+	if math.IsInf(r.High, 0) {
+		c.low, c.high = slices.Min(off), slices.Max(off)
+	}
+	c.wrong = !shared && math.Abs(c.off) > clockWrong && c.differs()
 	return c
 }
 
-// doubtful is the share by which a figure taken on the environment's clock may be wrong.
+// differs tells whether the clock is off for certain: the trials agree on the direction.
+func (c clock) differs() bool { return c.low > 0 || c.high < 0 }
+
+// doubtful is the share by which a figure taken on the environment's clock may be wrong: the farther end of the interval,
+// since whatever the trials do not exclude may be true.
 func (c clock) doubtful() float64 {
-	if c.wrong || c.disagreement <= clockWarn {
+	far := math.Max(math.Abs(c.low), math.Abs(c.high))
+	if c.wrong || c.shared || far <= clockWarn {
 		return 0
 	}
-	return c.disagreement
+	return far
+}
+
+// The drivers whose environments are always, or may be, of the controller's kernel.
+var (
+	onThisKernel  = map[string]bool{"local": true, "namespace": true}
+	maybeOnKernel = map[string]bool{"docker": true, "podman": true}
+)
+
+// sharesKernel tells whether a target's time is counted by the kernel that counts the controller's. Processes and
+// namespaces of this machine have no other; a container may be in a machine of its engine's, so its kernel must be known
+// to be that of one of them.
+func (e *evaluation) sharesKernel(target string) bool {
+	re := e.home(target)
+	switch {
+	case re == nil:
+		return false
+	case onThisKernel[driver(re)]:
+		return true
+	case !maybeOnKernel[driver(re)] || re.Inside.Kernel == "":
+		return false
+	}
+	const vm = "hypervisor.vm"
+	return slices.ContainsFunc(e.Environments, func(o record.Environment) bool {
+		return onThisKernel[driver(&o)] && o.Inside.Kernel == re.Inside.Kernel && o.Inside.Extra[vm] == re.Inside.Extra[vm]
+	})
+}
+
+// driver is the first part of the spec that makes an environment.
+func driver(re *record.Environment) string {
+	if i := strings.IndexAny(re.Spec, ":?"); i >= 0 {
+		return re.Spec[:i]
+	}
+	return re.Spec
+}
+
+// home is the environment that a target is or, as a mount, is in; nil when none of that name opened.
+func (e *evaluation) home(target string) *record.Environment {
+	if pe, ok := e.Plan.Environment(target); ok && pe.Of != "" {
+		target = pe.Of
+	}
+	for i := range e.Environments {
+		if re := &e.Environments[i]; re.Name == target && re.Of == "" && re.Error == nil {
+			return re
+		}
+	}
+	return nil
 }
 
 // cost is the trial's cost by metric m, restated on the controller's clock where the environment's is wrong. NaN without
@@ -96,17 +168,20 @@ func (c clock) cost(t *record.Trial, m unit.Metric) float64 {
 func clockWarning(target string, c clock) record.Warning {
 	return record.Warning{
 		Code: "clock-wrong",
-		Text: fmt.Sprintf("the clock of %s runs %s the controller's (median of %s): figures are restated on the controller's clock",
+		Text: fmt.Sprintf("the clock of %s runs %s the controller's (over %s): figures are restated on the controller's clock",
 			target, offText(c.off), plural(c.trials, "trial")),
 		Remedy: "repair the guest's clock source (kvm-clock, tsc, hyperv) or its time synchronisation before trusting any time it prints",
 	}
 }
 
 func clockDoubt(target string, c clock) record.Warning {
+	text := fmt.Sprintf("the clock of %s runs %s the controller's (over %s)", target, offText(c.off), plural(c.trials, "trial"))
+	if !c.differs() {
+		text = fmt.Sprintf("the messages of %s take so unequally long that %s cannot tell its clock from the controller's any better", target, plural(c.trials, "trial"))
+	}
 	return record.Warning{
-		Code: "clock-disagrees",
-		Text: fmt.Sprintf("the clocks of %s and of the controller disagree by %s in the median trial, more than the round trip explains; the interval is widened by that",
-			target, percent(c.disagreement)),
+		Code:   "clock-disagrees",
+		Text:   fmt.Sprintf("%s; the interval is widened by %s, by which it may be off", text, percent(c.doubtful())),
 		Remedy: "longer trials, a quieter host, or a better clock source in the environment",
 	}
 }

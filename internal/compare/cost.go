@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tare/internal/plan"
+	"tare/internal/record"
 	"tare/internal/unit"
 	"tare/internal/workload"
 )
@@ -47,6 +48,9 @@ func (e *evaluation) costs(r *Result) []Cost {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		w, ok := e.Plan.Workload(c.Workload)
+		if c.Verdict == record.Withheld || c.Verdict == record.Failed {
+			continue // what was measured is not what was asked for
+		}
 		if !ok || w.Params["bs"] == "" || e.Kinds == nil {
 			continue
 		}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"tare/internal/plan"
 )
 
 func sizes(low, high int64, cost func(b float64) float64, noise float64) []Point {
@@ -63,5 +65,27 @@ func TestNoCostIsNegative(t *testing.T) {
 	c, ok := fitCost(sizes(1<<10, 1<<20, func(b float64) float64 { return 90_000 - 0.05*b }, 0))
 	if !ok || c.PerByteNS < 0 || c.PerCallNS < 0 || c.Error == 0 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// What a gate withholds is no figure of the target, and no point of its line either.
+func TestWithheldCellsAreNotFitted(t *testing.T) {
+	var work []plan.Workload
+	for _, bs := range []string{"4096", "16384", "65536", "262144"} {
+		work = append(work, on("fs.randread", "bs="+bs))
+	}
+	fitted := func(s scene) map[string]bool {
+		out := map[string]bool{}
+		for _, c := range s.evaluate().Costs {
+			out[c.Target] = true
+		}
+		return out
+	}
+	s := scene{targets: []string{"host", "box", "vm"}, work: work}
+	if f := fitted(s); !f["host"] || !f["box"] || !f["vm"] {
+		t.Fatalf("fitted: %v", f)
+	}
+	if f := fitted(s.trials(warns("direct-was-cached", "x", "y"))); !f["host"] || !f["box"] || f["vm"] {
+		t.Errorf("with vm withheld: %v", f)
 	}
 }

@@ -23,7 +23,7 @@ func (e *evaluation) doubt(c *work) {
 	if c.decision == nil {
 		return
 	}
-	if !c.decision.HasInterval() {
+	if d := c.decision; !d.HasInterval() && d.Units < stats.MinBlocks(1, e.alpha) && len(c.judged) == len(c.keys) {
 		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at a level of %.3g", c.decision.Units, unitsText(c.decision), 1-e.alpha),
 			fmt.Sprintf("allow at least %d", stats.MinBlocks(1, e.alpha)))
 	}
@@ -31,6 +31,20 @@ func (e *evaluation) doubt(c *work) {
 	e.doubtDrift(c)
 	e.doubtModes(c)
 	e.doubtDiscarded(c)
+}
+
+// doubtSessions tells of a cell that was not measured in as many sessions as the run's scope says. Of a single one of
+// several there is no verdict.
+func (e *evaluation) doubtSessions(c *work) {
+	n := len(bySession(c.d, c.judged))
+	if e.Plan.Sessions < 2 || n > 1 && n >= len(e.sessions) {
+		return
+	}
+	text := fmt.Sprintf("measured in %s only, of %d that were planned", plural(n, "boot"), e.Plan.Sessions)
+	if n == 1 {
+		text += ": how much one boot differs from another is not in the figures"
+	}
+	c.warn("sessions-missing", text, "read why it has no figures in the others, or go on with `tare run --resume`")
 }
 
 func unitsText(d *stats.Decision) string {

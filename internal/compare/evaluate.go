@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -25,14 +26,16 @@ type evaluation struct {
 	*index
 	alpha  float64 // level of the intervals
 	clocks map[string]clock
-	nulls  map[nullKey]null
-	cells  []*work
+	// cellClocks are those of cells, by the trials behind them: each workload has several metrics.
+	cellClocks map[*series]clock
+	nulls      map[nullKey]null
+	cells      []*work
 }
 
 // Evaluate turns trials into cells with verdicts, summaries and findings. Cells come in the order of the plan: workload,
 // metric, target. All figures are finite; a cell without an interval has Level, Low and High 0.
 func Evaluate(in Input) *Result {
-	e := &evaluation{Input: in, index: newIndex(in.Trials), alpha: in.Plan.LookAlpha, nulls: map[nullKey]null{}}
+	e := &evaluation{Input: in, index: newIndex(in.Trials), alpha: in.Plan.LookAlpha, nulls: map[nullKey]null{}, cellClocks: map[*series]clock{}}
 	if in.Plan.Sessions > 1 || e.alpha <= 0 {
 		e.alpha = in.Plan.Alpha
 	}
@@ -66,6 +69,11 @@ func Settled(r *Result, workload string) bool {
 		}
 	}
 	return true
+}
+
+// HasFigures tells whether anything was measured: a cell that gave no ratio may still have figures of its own.
+func HasFigures(r *Result) bool {
+	return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Blocks > 0 || c.Center != 0 || c.BaselineCenter != 0 })
 }
 
 func (e *evaluation) run() Run {

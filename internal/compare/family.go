@@ -3,12 +3,15 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tare/internal/record"
 	"tare/internal/stats"
 )
 
-// judge corrects for the number of cells, the primary ones and the secondary ones each as a family of their own.
+// judge corrects for the number of cells: the primary ones, of which the plan asks its question, by Holm, the secondary
+// ones, which are there to be looked through, by the rate of false discoveries. The planner and Settled count primary ones
+// only, so that a family of hundreds of secondary ones would get no verdicts by Holm in the blocks that there are.
 func (e *evaluation) judge() {
 	for _, primary := range []bool{true, false} {
 		var family []*stats.Decision
@@ -26,14 +29,32 @@ func (e *evaluation) judge() {
 				cells = append(cells, c)
 			}
 		}
-		stats.Judge(family, m)
+		if primary {
+			stats.Judge(family, m)
+		} else {
+			stats.Explore(family, m)
+		}
 		for i, c := range cells {
 			if raw[i] == record.Different && c.decision.Verdict != record.Different {
-				c.warn("not-confirmed", fmt.Sprintf("the interval lies beyond the margin, but among %d cells that is not sure enough: Holm's p is %.2g and must be at most %.2g",
-					m, c.decision.PHolm, e.alpha), fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or ask about fewer cells", m, stats.MinBlocks(m, e.alpha)))
+				e.notConfirmed(c, m)
 			}
 		}
 	}
+}
+
+// NotConfirmed tells whether the cell's interval lies beyond the margin and its family stands in the way of a verdict.
+func (c *Cell) NotConfirmed() bool {
+	return slices.ContainsFunc(c.Warnings, func(w record.Warning) bool { return w.Code == "not-confirmed" })
+}
+
+func (e *evaluation) notConfirmed(c *work, m int) {
+	value, by := c.decision.Deciding()
+	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or ask about fewer cells", m, stats.MinBlocks(m, e.alpha))
+	if !c.Primary {
+		remedy = "allow more blocks, or ask about fewer workloads"
+	}
+	c.warn("not-confirmed", fmt.Sprintf("the interval lies beyond the margin, but among %d cells that is not sure enough: %s is %.2g and must be at most %.2g",
+		m, by, value, e.alpha), remedy)
 }
 
 // summaries gives the geometric mean of each family of workloads in each target, in the order of the plan.
@@ -64,7 +85,7 @@ func (e *evaluation) summaries() []Summary {
 func (e *evaluation) summary(cells []*work) (Summary, bool) {
 	var blocks [][][]float64
 	session := 0
-	for i, k := range cells[0].keys {
+	for i, k := range cells[0].judged {
 		row := make([]float64, 0, len(cells))
 		for _, c := range cells {
 			if d, ok := c.d[k]; ok {
@@ -84,8 +105,19 @@ func (e *evaluation) summary(cells []*work) (Summary, bool) {
 		return Summary{}, false
 	}
 	s := Summary{Ratio: finite(math.Exp(est.Center)), Cells: len(cells), Blocks: est.Blocks}
-	if !math.IsInf(est.High, 0) {
+	if units := sessionsWith(blocks); !math.IsInf(est.High, 0) && (units > 1 || e.Plan.Sessions < 2) {
 		s.Low, s.High = finite(math.Exp(est.Low)), finite(math.Exp(est.High))
 	}
 	return s, true
+}
+
+// sessionsWith counts the sessions that have blocks.
+func sessionsWith(blocks [][][]float64) int {
+	n := 0
+	for _, s := range blocks {
+		if len(s) > 0 {
+			n++
+		}
+	}
+	return n
 }

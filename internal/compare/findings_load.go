@@ -23,8 +23,15 @@ const (
 // bound is the share of its CPUs from which one end of a load test is its limit.
 const bound = 0.95
 
+// familyNetwork is the family of work on the network. Its client is one end of what is weighed and no load generator: that
+// its CPU is the limit is what the network costs there.
+const familyNetwork = "network"
+
 // gateClient withholds the verdict on a load test whose client had no CPU to spare: the figure is the client's.
 func gateClient(c *work) {
+	if c.Family == familyNetwork {
+		return
+	}
 	for _, side := range []struct {
 		target string
 		of     *series
@@ -88,7 +95,7 @@ var (
 )
 
 func isNetwork(w *plan.Workload, family string) bool {
-	return family == "network" || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" || networkCommand().MatchString(w.Params["command"]+" ")
+	return family == familyNetwork || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" || networkCommand().MatchString(w.Params["command"]+" ")
 }
 
 func isWeb(w *plan.Workload, family string) bool {

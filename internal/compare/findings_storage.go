@@ -13,34 +13,6 @@ import (
 	"tare/internal/workload"
 )
 
-// suspiciousBelow is the ratio below which a candidate that writes is suspected of not writing.
-const suspiciousBelow = 0.9
-
-// writing lists the kinds whose work ends on a medium.
-var writing = []string{"fs.seqwrite", "fs.randwrite", "fs.smallfiles", "dev.journal"}
-
-// fasterFindings points at candidates that write faster than the baseline's own medium.
-func fasterFindings(_ *evaluation, r *Result) []Finding {
-	var out []Finding
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		if !c.Primary || !slices.Contains(writing, c.Kind) || c.High <= 0 || c.High >= suspiciousBelow {
-			continue
-		}
-		why := "a cache in between or an elided flush may be why"
-		if how := elides(r.target(c.Target)); how != "" {
-			why = "it is faster because it does not wait for the disk: " + how
-		}
-		out = append(out, Finding{
-			Targets: []string{c.Target}, Workloads: []string{c.Workload},
-			Text: fmt.Sprintf("%s writes faster than %s in %s (cost %.2f [%.2f, %.2f]): %s",
-				c.Target, c.Baseline, c.Workload, c.Ratio.Center, c.Low, c.High, why),
-			Remedy: "compare with a setting that reaches the medium (cache=none, fsync=true, a volume instead of memory) before calling it an advantage",
-		})
-	}
-	return out
-}
-
 // elides says how a target is known to acknowledge a flush without one; "" when nothing is known.
 func elides(t *Target) string {
 	if t == nil {

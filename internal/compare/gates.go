@@ -42,11 +42,7 @@ func (e *evaluation) gate(c *work) {
 		}
 	}
 	gateWarnings(c)
-	if n := c.incomplete; n > 0 {
-		c.warn("blocks-incomplete", fmt.Sprintf("%s without a figure for one of the two sides left out (%d trials of %s and %d of %s failed)",
-			plural(n, "block"), c.candidate.failedBlocks(), c.Target, c.baseline.failedBlocks(), c.Baseline),
-			"read the failures in the bundle's trials; if they come with slow trials, the ratio is too kind to that side")
-	}
+	gateMissing(c)
 }
 
 func (c *work) withhold(code, text, remedy string) {

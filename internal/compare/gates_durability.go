@@ -25,7 +25,7 @@ var writesByKind = map[string]struct {
 	"fs.randwrite":  {},
 	"fs.mixed":      {},
 	"fs.smallfiles": {metrics: []string{"files_per_second", "create_per_second"}, synced: true},
-	"fs.matrix":     {metrics: []string{"row_seconds", "write", "rewrite", "randwrite", "recrewrite", "fwrite", "frewrite"}},
+	"fs.matrix":     {metrics: append([]string{"row_seconds"}, matrixWrites...)},
 	"dev.journal":   {synced: true},
 	"dev.edit":      {synced: true},
 	"command":       {synced: true}, // by the user's word

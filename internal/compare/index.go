@@ -22,6 +22,7 @@ type series struct {
 	used      map[blockKey]*record.Trial // figures to compare
 	discarded map[blockKey]*record.Trial // figures of discarded blocks
 	failed    []*record.Trial            // in the order they happened; the warm-up and the calibration included
+	missing   map[blockKey]*record.Trial // the failed trials of kept blocks that have no figure for it
 	keys      []blockKey                 // of used, ascending
 }
 
@@ -51,8 +52,14 @@ func newIndex(trials []record.Trial) *index {
 	for i := range trials {
 		x.add(&trials[i])
 	}
-	for _, s := range x.series {
+	for k, s := range x.series {
 		s.keys = sortedKeys(s.used)
+		for _, t := range s.failed {
+			at := blockKey{t.Session, t.Block}
+			if !t.Warmup() && s.used[at] == nil && x.rules[k.workload][at] == "" {
+				s.missing[at] = t
+			}
+		}
 	}
 	return x
 }
@@ -65,7 +72,7 @@ func (x *index) add(t *record.Trial) {
 	k := seriesKey{t.Workload, t.Target, t.Slot}
 	s := x.series[k]
 	if s == nil {
-		s = &series{used: map[blockKey]*record.Trial{}, discarded: map[blockKey]*record.Trial{}}
+		s = &series{used: map[blockKey]*record.Trial{}, discarded: map[blockKey]*record.Trial{}, missing: map[blockKey]*record.Trial{}}
 		x.series[k] = s
 	}
 	at := blockKey{t.Session, t.Block}
@@ -106,15 +113,24 @@ func (x *index) discardedBlocks() int {
 	return n
 }
 
-// failedBlocks counts the failed trials outside the warm-up and the calibration.
-func (s *series) failedBlocks() int {
-	n := 0
-	for _, t := range s.failed {
-		if !t.Warmup() {
-			n++
+// late tells whether the trial of a block ran into its deadline: its figure is not known, but it is worse than that.
+func (s *series) late(k blockKey) bool {
+	t := s.missing[k]
+	return t != nil && t.Error.Kind == kindTimeout
+}
+
+// begun lists the kept blocks in which one of two series has a trial, failed or not.
+func begun(a, b *series) []blockKey {
+	all := map[blockKey]bool{}
+	for _, s := range []*series{a, b} {
+		for k := range s.used {
+			all[k] = true
+		}
+		for k := range s.missing {
+			all[k] = true
 		}
 	}
-	return n
+	return sortedKeys(all)
 }
 
 func sortedKeys[V any](m map[blockKey]V) []blockKey {

@@ -10,11 +10,19 @@ import (
 // what it measured until then is no ground for a verdict. Trials that fail are not a random part of all trials.
 const GivenUp = 3
 
+// mostMissing is the share of a cell's blocks in which a side may fail. Beyond it, what is left of the blocks is not what
+// the environment is like: it fails where it is slowest.
+const mostMissing = 0.1
+
 // The kinds of failure after which an environment may be gone for good.
 const (
 	kindDied    = "environment-died"
 	kindTimeout = "timeout"
+	kindServer  = "server-died" // of what serves a mount
 )
+
+// kindPeer is the failure of work on the network whose other end has ended. The target goes on with other work.
+const kindPeer = "peer-died"
 
 const lostRemedy = "see the evidence in the bundle's console folder, mend it and run again"
 
@@ -29,6 +37,10 @@ func (e *evaluation) gateLost(c *work) {
 			c.withhold("given-up", fmt.Sprintf("its trials in %s failed one after the other after %s: %s", side.target, plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
+		if f := side.series.lostPeer(); f != nil && c.decision.Verdict == record.Inconclusive {
+			c.withhold("given-up", fmt.Sprintf("it could not go on after %s: %s", plural(len(c.keys), "block"), f.Message), lostRemedy)
+			return
+		}
 		if f := e.lostTarget(side.target); f != nil && c.decision.Verdict == record.Inconclusive {
 			c.withhold("target-lost", fmt.Sprintf("%s was lost after %s: %s", side.target, plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
@@ -38,11 +50,7 @@ func (e *evaluation) gateLost(c *work) {
 
 // givenUp returns the failure for which the series was given up; nil if it was not.
 func (s *series) givenUp() *record.Failure {
-	last := 0
-	for _, t := range s.used {
-		last = max(last, t.Seq)
-	}
-	n := 0
+	last, n := s.lastUsed(), 0
 	for _, t := range s.failed {
 		if t.Seq > last {
 			n++
@@ -54,11 +62,59 @@ func (s *series) givenUp() *record.Failure {
 	return s.failed[len(s.failed)-1].Error
 }
 
+// lastUsed is the number of the last trial with figures.
+func (s *series) lastUsed() (last int) {
+	for _, t := range s.used {
+		last = max(last, t.Seq)
+	}
+	return last
+}
+
+// lostPeer returns the failure by which the series ended with the run's peer; nil if it did not, or a run that was resumed
+// went on with another.
+func (s *series) lostPeer() *record.Failure {
+	last := s.lastUsed()
+	for _, t := range s.failed {
+		if t.Error.Kind == kindPeer && t.Seq > last {
+			return t.Error
+		}
+	}
+	return nil
+}
+
 // lostTarget returns the failure with which a target left for good; nil if it served to the end.
 func (e *evaluation) lostTarget(target string) *record.Failure {
 	t := e.last[target]
-	if t == nil || t.Error == nil || t.Error.Kind != kindDied && t.Error.Kind != kindTimeout {
+	if t == nil || t.Error == nil {
 		return nil
 	}
-	return t.Error
+	switch t.Error.Kind {
+	case kindDied, kindTimeout, kindServer:
+		return t.Error
+	}
+	return nil
+}
+
+// gateMissing tells of the blocks without a figure of one side, and withholds the verdict where they are many. One failure
+// is never many.
+func gateMissing(c *work) {
+	for _, s := range []struct {
+		target string
+		of     *series
+	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
+		if n := len(s.of.missing); !c.withheld && n > 1 && float64(n) > mostMissing*float64(c.begun) {
+			last := sortedKeys(s.of.missing)[n-1]
+			c.withhold("too-many-failed", fmt.Sprintf("%d of %d trials in %s gave no figure, the last because: %s", n, c.begun, s.target, s.of.missing[last].Error.Message),
+				"mend what fails and run again: the trials that do not fail are no fair sample of all")
+		}
+	}
+	sides := fmt.Sprintf("%s of %s and %d of %s failed", plural(len(c.candidate.missing), "trial"), c.Target, len(c.baseline.missing), c.Baseline)
+	if n := len(c.judged) - len(c.keys); n > 0 {
+		c.warn("deadline-reached", fmt.Sprintf("%s in which one side alone had not ended by its deadline: counted as further off than all others, on that side (%s)",
+			plural(n, "block"), sides), "find out what stalls there; more blocks narrow the interval if it is rare")
+	}
+	if n := c.incomplete; n > 0 {
+		c.warn("blocks-incomplete", fmt.Sprintf("%s without a figure for one of the two sides left out (%s)", plural(n, "block"), sides),
+			"read the failures in the bundle's trials; if they come with slow trials, the ratio is too kind to that side")
+	}
 }

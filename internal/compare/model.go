@@ -67,7 +67,7 @@ type Target struct {
 	Baseline bool             `json:"baseline"`
 	Emulated bool             `json:"emulated"`
 	OpenS    float64          `json:"open_seconds"` // from nothing to handshake
-	ClockOff float64          `json:"clock_off"`    // median of agent/controller time minus 1
+	ClockOff float64          `json:"clock_off"`    // centre of agent/controller time minus 1
 	Inside   record.Facts     `json:"inside"`
 	Outside  record.Facts     `json:"outside"`
 	Error    *record.Failure  `json:"error,omitempty"`

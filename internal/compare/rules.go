@@ -41,6 +41,7 @@ func Rules() []Rule {
 		{Code: "client-bound", Severity: Withhold, Doc: "the load generator was the limit", Needs: withheldBy},
 		{Code: "short-trials", Severity: Withhold, Doc: "trials of different work came out at very different lengths", Needs: withheldBy},
 		{Code: "target-lost", Severity: Withhold, Doc: "an environment was lost before a cell was decided", Needs: withheldBy},
+		{Code: "too-many-failed", Severity: Withhold, Doc: "more than one trial in ten of one side gave no figure", Needs: withheldBy},
 		{Code: "given-up", Severity: Withhold, Doc: "the trials of a cell came to fail one after the other", Needs: withheldBy},
 
 		{Code: "emulated", Severity: Attend, Doc: "the CPU is emulated in software", Needs: "facts", find: emulatedFindings},
@@ -49,8 +50,9 @@ func Rules() []Rule {
 		{Code: "host-steal", Severity: Attend, Doc: "a hypervisor below this host takes CPU time from it", Needs: "the gate's look before each trial", find: stealFindings},
 		{Code: "host-throttled", Severity: Attend, Doc: "the host's processors were throttled because of heat or power", Needs: "the gate's look before each trial", find: throttleFindings},
 		{Code: "host-busy", Severity: Info, Doc: "most trials began although the host was not quiet", Needs: "the gate's look before each trial", find: busyFindings},
-		{Code: "faster-than-baseline", Severity: Attend, Doc: "a candidate writes faster than the baseline's own medium", Needs: "a writing workload", find: fasterFindings},
+		{Code: "faster-than-baseline", Severity: Attend, Doc: "a candidate writes or reads faster than the baseline itself", Needs: "a workload that writes or reads files", find: fasterFindings},
 		{Code: "faster-than-device", Severity: Info, Doc: "a file figure is above what the device gives when caches are bypassed", Needs: "a workload with direct=yes in the baseline, and the same without", find: deviceFindings},
+		{Code: "inodes-not-reused", Severity: Attend, Doc: "an ext4 without a journal made files ever more slowly, because it passes over those just deleted", Needs: "state journal=none, and work that makes files", find: journalFindings},
 		{Code: "misaligned-image", Severity: Attend, Doc: "a guest's 4 KiB write touches more than one block of the host", Needs: "fact disk.guest_blocks_per_write", find: alignmentFindings},
 		{Code: "server-bound", Severity: Info, Doc: "the server's CPU was the limit of a load test", Needs: "states client_cpu_share and server_cpu_share", find: serverFindings},
 		{Code: "network-explains-web", Severity: Info, Doc: "what a web page costs is what the network costs", Needs: "a network and a web workload, both decided", find: networkFindings},

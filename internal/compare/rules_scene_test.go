@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ func sceneKind(name string) (*workload.Kind, bool) {
 		{Name: "fs.seqread", Family: "file system", Metrics: files},
 		{Name: "fs.seqwrite", Family: "file system", Metrics: files},
 		{Name: "fs.randread", Family: "file system", Metrics: files},
+		{Name: "fs.mixed", Family: "file system", Metrics: files},
+		{Name: "durability.fsync", Family: "file system", Metrics: []unit.Metric{seconds}},
+		{Name: "restore", Family: "file system", Metrics: []unit.Metric{seconds}},
 		{Name: "fs.smallfiles", Family: "file system", Metrics: []unit.Metric{rate("files_per_second", "files/s", true), rate("stat_per_second", "files/s", false)}},
 		{Name: "fs.matrix", Family: "file system", Metrics: []unit.Metric{seconds, rate("write", "KiB/s", false), rate("read", "KiB/s", false)}},
 		{Name: "dev.compile", Family: "file system", Metrics: []unit.Metric{rate("units_per_second", "units/s", true)}},
@@ -174,6 +178,9 @@ func durable(c string) func(*record.Environment) {
 	}
 }
 
+// qemu makes vm what its name says: it has a clock of its own.
+var qemu = inVM(func(re *record.Environment) { re.Spec = "qemu:debian" })
+
 func udp(proto string) func(*record.Environment) {
 	return inVM(func(re *record.Environment) {
 		re.Mount = &record.Mount{Kind: "nfs", Type: "nfs", Options: "rw,vers=3,proto=" + proto}
@@ -184,6 +191,16 @@ func udp(proto string) func(*record.Environment) {
 func unsteady(t *record.Trial) {
 	if (t.Target == "vm" || t.Slot == record.NullSlot) && t.Metrics != nil {
 		t.Metrics["events_per_second"] *= 1 + 0.05*float64(t.Block*t.Block%7-2)
+	}
+}
+
+// unjournaled has the host make files in an ext4 without a journal: each block takes so many per cent longer than the first.
+func unjournaled(percent int64) func(*record.Trial) {
+	return func(t *record.Trial) {
+		if t.Target == "host" {
+			t.State["journal"] = "none"
+			t.ControllerNS = t.AgentNS * (100 + percent*int64(t.Block)) / 100
+		}
 	}
 }
 
@@ -201,6 +218,15 @@ func died(kind string, from int) func(*record.Trial) {
 	return vmTrials(func(t *record.Trial) {
 		if t.Block >= from {
 			t.Metrics, t.Error = nil, &record.Failure{Kind: kind, Message: "gone"}
+		}
+	})
+}
+
+// failed has the trials in vm fail in some blocks.
+func failed(kind string, blocks ...int) func(*record.Trial) {
+	return vmTrials(func(t *record.Trial) {
+		if slices.Contains(blocks, t.Block) {
+			t.Metrics, t.Error = nil, &record.Failure{Kind: kind, Message: "the trial had not ended after 2m0s"}
 		}
 	})
 }

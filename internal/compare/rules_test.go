@@ -29,8 +29,8 @@ var ruleScenes = map[string]struct {
 		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Retries = []record.Failure{{Message: "no handshake within 20 s"}} })),
 		two(on("cpu.prime")), []string{"attempt 2", "20 s"}},
 	"clock-wrong": {
-		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 120 / 100 })),
-		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 1001 / 1000 })), []string{"vm", "20 %"}},
+		two(on("cpu.prime")).envs(qemu).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 120 / 100 })),
+		two(on("cpu.prime")).envs(qemu).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 1001 / 1000 })), []string{"vm", "20 %"}},
 	"unequal-work": {
 		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Checks["n"] = "2" })), two(on("cpu.prime")), []string{"n is 2 in vm"}},
 	"unequal-access": {
@@ -62,8 +62,9 @@ var ruleScenes = map[string]struct {
 			unsteady(t)
 			died("environment-died", 11)(t)
 		}).costs(map[string]float64{"cpu.prime vm": 1.03}), two(on("cpu.prime")), []string{"lost after 10 blocks"}},
-	"given-up": {two(on("cpu.prime")).trials(died("measure", 5)), two(on("cpu.prime")), []string{"failed one after the other"}},
-	"emulated": {two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Inside.Emulated = true })), two(on("cpu.prime")), []string{"vm", "emulated", "cpu.prime"}},
+	"too-many-failed": {two(on("cpu.prime")).trials(failed("timeout", 3, 7)), two(on("cpu.prime")).trials(failed("timeout", 3)), []string{"2 of 12 trials in vm"}},
+	"given-up":        {two(on("cpu.prime")).trials(died("measure", 5)), two(on("cpu.prime")), []string{"failed one after the other"}},
+	"emulated":        {two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Inside.Emulated = true })), two(on("cpu.prime")), []string{"vm", "emulated", "cpu.prime"}},
 	"null-control-differs": {
 		two(on("cpu.prime")).trials(func(t *record.Trial) {
 			if t.Slot == record.NullSlot {
@@ -86,6 +87,8 @@ var ruleScenes = map[string]struct {
 		two(on("fs.randread", "bs=4KiB", "direct=true"), on("fs.randread", "bs=4KiB", "direct=false")).figures(throughput(40, 1200)),
 		two(on("fs.randread", "bs=4KiB", "direct=true"), on("fs.randread", "bs=1MiB", "direct=false")).figures(throughput(40, 1200)), // larger requests: the device may do more, too
 		[]string{"host fs.randread bs=4KiB direct=false moves 1", "gives 40", "cache"}},
+	"inodes-not-reused": {
+		two(on("fs.smallfiles")).trials(unjournaled(400)), two(on("fs.smallfiles")).trials(unjournaled(5)), []string{"host has no journal", "300µs to", "fs.smallfiles"}},
 	"misaligned-image": {
 		two(on("fs.randread")).envs(inVM(func(re *record.Environment) {
 			re.Outside.Extra[alignedKey], re.Outside.Extra["disk.format"] = "2", "vdi"
@@ -329,5 +332,61 @@ func TestManyMounts(t *testing.T) {
 	}
 	if got := strings.Join(withMounts(r, []string{"vm:a", "vm:b", "vm:c", "vm:d"}), ", "); got != "vm:a, vm:b, vm:c, vm:d" {
 		t.Error(got)
+	}
+}
+
+// Whatever touches a medium and is far below the host's own cost is asked about, by what it does there, once for all
+// workloads of a target.
+func TestFasterThanTheHostItself(t *testing.T) {
+	for kind, verbs := range map[string]string{
+		"fs.seqwrite": "writes", "fs.mixed": "writes", "durability.fsync": "writes", "restore": "writes", "dev.journal": "writes", "fs.smallfiles": "writes",
+		"fs.seqread": "reads", "fs.randread": "reads", "fs.matrix": "writes reads", "cpu.prime": "", "net.stream": "", "command": "",
+	} {
+		var said []string
+		for _, f := range two(on(kind)).costs(map[string]float64{kind + " vm": 0.1}).evaluate().Findings {
+			if f.Code == "faster-than-baseline" {
+				said = append(said, strings.Fields(f.Text)[1])
+				if !strings.HasPrefix(f.Text, "vm ") || !strings.Contains(f.Text, "cache") || f.Remedy == "" || len(f.Workloads) != 1 {
+					t.Errorf("%s: %+v", kind, f)
+				}
+			}
+		}
+		if got := strings.Join(said, " "); got != verbs {
+			t.Errorf("%s at a tenth of the cost: findings say %q, want %q", kind, got, verbs)
+		}
+	}
+	// One finding for many workloads, and none for a column that is not certain.
+	s := two(on("fs.matrix", "bs=4KiB"), on("fs.matrix", "bs=64KiB"), on("fs.matrix", "bs=1MiB"))
+	s.cost = map[string]float64{"fs.matrix bs=4KiB vm": 0.5, "fs.matrix bs=64KiB vm": 0.2, "fs.matrix bs=1MiB vm": 0.97}
+	for _, f := range s.evaluate().Findings {
+		if f.Code == "faster-than-baseline" && (len(f.Workloads) != 2 || !strings.Contains(f.Text, "2 workloads (most in fs.matrix bs=64KiB") || !strings.Contains(f.Text, "0.20")) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestNetworkClientIsWeighed holds that the client of work on the network may be the limit, which the client of a server
+// under load may not.
+func TestNetworkClientIsWeighed(t *testing.T) {
+	busy := vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.99" })
+	for workload, withheld := range map[string]bool{"net.stream": false, "http.get": true} {
+		r := two(on(workload)).trials(busy).evaluate()
+		if got := finding(r, "client-bound") != nil; got != withheld {
+			t.Errorf("%s: client-bound is %v", workload, got)
+		}
+	}
+}
+
+// TestPeerThatDied holds that one trial suffices to withhold an open verdict where the other end is gone.
+func TestPeerThatDied(t *testing.T) {
+	for kind, withheld := range map[string]bool{"peer-died": true, "measure": false} {
+		r := two(on("cpu.prime")).trials(func(tr *record.Trial) {
+			unsteady(tr)
+			died(kind, 12)(tr)
+		}).costs(map[string]float64{"cpu.prime vm": 1.03}).evaluate()
+		f := finding(r, "given-up")
+		if (f != nil) != withheld || withheld && !strings.Contains(f.Text, "could not go on after 11 blocks: gone") {
+			t.Errorf("%s: %+v", kind, f)
+		}
 	}
 }

@@ -41,8 +41,12 @@ func (e *HandshakeError) Evidence() []byte {
 	return append(all, e.Diagnose...)
 }
 
-// lastLine is the last line that says something, made safe and short, with the note behind it of how the program ended.
+// lastLine is the last line that says something, made safe and short, with the note behind it of how the program ended. A
+// kernel's panic, of which the console goes on to tell a lot, says more.
 func lastLine(b []byte) string {
+	if l := proc.Telling(b); strings.Contains(l, "Kernel panic") {
+		return shorten(l)
+	}
 	lines := strings.FieldsFunc(proc.Printable(b[max(0, len(b)-2048):]), func(c rune) bool { return c == '\n' })
 	lines = slices.DeleteFunc(lines, func(s string) bool { return strings.TrimSpace(s) == "" })
 	if len(lines) == 0 {
@@ -52,6 +56,10 @@ func lastLine(b []byte) string {
 	if len(lines) > 1 && s[0] == '[' {
 		s = strings.TrimSpace(lines[len(lines)-2]) + " " + s
 	}
+	return shorten(s)
+}
+
+func shorten(s string) string {
 	if r := []rune(s); len(r) > 200 {
 		s = "..." + string(r[len(r)-200:])
 	}

@@ -168,35 +168,59 @@ func (s *Session) request(ctx context.Context, t wire.Type, request any) error {
 	return nil
 }
 
+// cancelled is the kind of failure of what the user did not wait for.
+const cancelled = "cancelled"
+
 // given is the failure of a request that was given up because ctx ended.
 func given(ctx context.Context, what string) *record.Failure {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return &record.Failure{Kind: "timeout", Message: what + " took longer than its deadline; give it more time or less work"}
 	}
-	return &record.Failure{Kind: "cancelled", Message: what + " was cancelled"}
+	return &record.Failure{Kind: cancelled, Message: what + " was cancelled"}
 }
 
 // cancelTime is how long an agent has to end what was cancelled. It gives up a worker that does not end after three seconds
 // and its remains after five more, and a virtual machine under load takes several times as long for everything.
 const cancelTime = 30 * time.Second
 
-// interrupt cancels the request in flight and waits for the agent to say that it is over.
+// interrupt cancels the request in flight and waits for the agent to say that it is over. The user who wants to leave waits
+// that long only for an agent that answers at all: one at work answers a ping, one that is stopped does not.
 func (s *Session) interrupt(ctx context.Context, t wire.Type) error {
 	failure := given(ctx, t.String())
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	leaving := failure.Kind == cancelled
+	patience := cancelTime
+	if leaving {
+		patience = answerTime
+	}
+	began := time.Now()
+	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := s.send(end, func() error { return s.out.Mark(wire.TypeCancel, s.trial) }); err != nil {
+	limit := time.AfterFunc(patience, cancel)
+	defer limit.Stop()
+	err := s.send(end, func() error {
+		err := s.out.Mark(wire.TypeCancel, s.trial)
+		if err == nil && leaving {
+			err = s.out.Mark(wire.TypePing, s.trial)
+		}
+		return err
+	})
+	if err != nil {
 		return s.lost(err)
 	}
 	for {
 		a, err := s.next(end)
 		if err != nil && s.Alive() {
-			s.lost(fmt.Errorf("the agent did not end a cancelled %s within %v", t, cancelTime))
+			s.lost(fmt.Errorf("the agent did not end a cancelled %s within %v", t, patience))
 			failure.Message += "; the agent does not answer any more"
 			return failure
 		}
 		if err != nil {
 			return err
+		}
+		if a.frame.Type == wire.TypePong && leaving && t != wire.TypePing {
+			patience = cancelTime
+			limit.Reset(patience - time.Since(began))
+			continue
 		}
 		switch a.frame.Type {
 		case wire.TypeBegin, wire.TypeEnd, wire.TypeSamples:
@@ -309,16 +333,27 @@ func (s *Session) retire() {
 }
 
 func (s *Session) bye() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-	_, err := s.Ping(ctx, 1)
-	cancel()
-	if err != nil {
-		return fmt.Errorf("end the agent: %w", err)
-	}
-	ctx, cancel = context.WithTimeout(context.Background(), byeTime)
-	defer cancel()
-	if _, err := s.ask(ctx, wire.TypeBye, nil, wire.TypeBye, nil); err != nil {
-		return fmt.Errorf("end the agent: %w", err)
+	for _, q := range []struct {
+		ask, answer wire.Type
+		within      time.Duration
+	}{{wire.TypePing, wire.TypePong, answerTime}, {wire.TypeBye, wire.TypeBye, byeTime}} {
+		if err := s.last(q.ask, q.answer, q.within); err != nil {
+			return fmt.Errorf("end the agent: %w", err)
+		}
 	}
 	return nil
+}
+
+// last asks for what is not cancelled when it is not answered in time: the connection is closed next.
+func (s *Session) last(t, want wire.Type, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if err := s.request(ctx, t, nil); err != nil {
+		return err
+	}
+	a, err := s.next(ctx)
+	if err != nil {
+		return err
+	}
+	return s.accept(a, want, nil)
 }

@@ -1,7 +1,9 @@
 package disk
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,29 +29,72 @@ var extension = map[string]string{"raw": ".img"}
 
 // doctor collects advice.
 type doctor struct {
-	r   *Report
-	top *image.Info
+	r      *Report
+	top    *image.Info
+	files  []hostFile
+	stored int64 // room that the contents take on the host
+}
+
+// hostFile is one of the files that the image is made of, its parents' among them.
+type hostFile struct {
+	name   string
+	pieces int64 // on the host's disk
+}
+
+// hostFiles is empty where the host does not say where files lie.
+func hostFiles(files []*os.File, places []*layout) (out []hostFile) {
+	for i, f := range files {
+		if places[i] == nil {
+			return nil
+		}
+		out = append(out, hostFile{f.Name(), places[i].jumps})
+	}
+	return out
 }
 
 // advise names what is wrong and the command that mends it, the worst first.
-func advise(r *Report) []Advice {
-	d := doctor{r, &r.Layers[0]}
+func advise(d doctor) []Advice {
 	out := []Advice{}
 	for _, look := range []func() *Advice{
 		d.damage, d.unclean, d.encrypted, d.misaligned, d.partition, d.scattered, d.hostScattered, d.chain, d.reclaim, d.compressed,
 	} {
 		if a := look(); a != nil {
+			d.lossOf(a)
 			out = append(out, *a)
 		}
 	}
 	return out
 }
 
-func (d doctor) path() string {
-	if strings.HasPrefix(d.top.Path, "-") {
-		return "./" + d.top.Path
+// lossOf says what a new image that qemu-img writes has no more.
+func (d doctor) lossOf(a *Advice) {
+	if !slices.ContainsFunc(a.Commands, func(c string) bool { return strings.HasPrefix(c, "qemu-img convert ") }) {
+		return
 	}
-	return d.top.Path
+	if n := len(d.top.Snapshots); n > 0 {
+		a.Text += fmt.Sprintf(" qemu-img convert copies the disk as it is now: the %s inside the image %s not copied.", count(int64(n), "snapshot"), are(n))
+	}
+	if len(d.r.Layers) > 1 {
+		a.Text += " What it writes is one image with all that the parents have."
+	}
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func (d doctor) path() string { return plainName(d.top.Path) }
+
+// plainName keeps a name from being taken for an option, or by QEMU for a protocol ("a:b").
+func plainName(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	if strings.HasPrefix(path, "-") || strings.Contains(first, ":") {
+		return "./" + path
+	}
+	return path
 }
 
 // beside is a name for the mended image, next to this one.
@@ -102,10 +147,14 @@ func (d doctor) unclean() *Advice {
 		return nil
 	}
 	l := &d.r.Layers[i]
-	return &Advice{
+	a := &Advice{
 		Code: "unclean", Severity: "damage", Text: fmt.Sprintf("%s was not closed cleanly: %s. Is it in use right now? Then this is no fault.", l.Path, l.Dirty),
-		Commands: []string{shell.Quote("qemu-img", "check", "-r", "all", "-f", qemu(l.Format), l.Path)},
+		Commands: []string{shell.Quote("qemu-img", "check", "-r", "all", "-f", qemu(l.Format), plainName(l.Path))},
 	}
+	if l.Format == "vmdk" { // which qemu-img checks and does not repair
+		a.Commands = []string{shell.Quote("vmware-vdiskmanager", "-R", plainName(l.Path))}
+	}
+	return a
 }
 
 func (d doctor) encrypted() *Advice {
@@ -196,12 +245,44 @@ func (d doctor) hostScattered() *Advice {
 	if p.HostGiB <= manyPieces || p.Host < 16 {
 		return nil
 	}
-	return &Advice{
+	a := &Advice{
 		Code: "fragmented-host", Severity: "speed",
 		Text: fmt.Sprintf("The host's file system keeps the image in %s, %s to a GiB. A copy is laid out anew; a disk that is nearly full scatters it again.",
-			count(p.Host, "extent"), unit.Number(p.HostGiB)),
-		Commands: []string{shell.Quote("cp", "--sparse=always", "--reflink=never", d.path(), d.path()+".new"), shell.Quote("e4defrag", d.path())},
+			count(p.Host, "piece"), unit.Number(p.HostGiB)),
 	}
+	if len(d.files) == 1 {
+		a.Commands = []string{shell.Quote("cp", "--sparse=always", "--reflink=never", d.path(), d.path()+".new"), shell.Quote("e4defrag", d.path())}
+		return a
+	}
+	worst, all := d.worst()
+	a.Text += fmt.Sprintf(" It is made of %s, and a copy of one is no copy of the image. In pieces: %s.", count(int64(len(d.files)), "file"), all)
+	options := []string{}
+	if d.top.Format == "vmdk" && slices.Contains(vmdkKinds, d.top.Variant) {
+		options = append(options, "subformat="+d.top.Variant)
+	}
+	a.Commands = []string{d.convert(d.top.Format, options...), shell.Quote(append([]string{"e4defrag"}, worst...)...)}
+	return a
+}
+
+// vmdkKinds are those of several files that qemu-img writes.
+var vmdkKinds = []string{"monolithicFlat", "twoGbMaxExtentSparse", "twoGbMaxExtentFlat"}
+
+// maxNamed bounds the files that advice names.
+const maxNamed = 8
+
+// worst names the files that are in most pieces, for a command and for a reader.
+func (d doctor) worst() (names []string, all string) {
+	files := slices.DeleteFunc(slices.Clone(d.files), func(f hostFile) bool { return f.pieces < 2 })
+	slices.SortStableFunc(files, func(a, b hostFile) int { return cmp.Compare(b.pieces, a.pieces) })
+	said := []string{}
+	for _, f := range files[:min(len(files), maxNamed)] {
+		names = append(names, plainName(f.name))
+		said = append(said, fmt.Sprintf("%s (%d)", f.name, f.pieces))
+	}
+	if more := len(files) - len(names); more > 0 {
+		said = append(said, fmt.Sprintf("and %d more", more))
+	}
+	return names, strings.Join(said, ", ")
 }
 
 func (d doctor) chain() *Advice {
@@ -216,17 +297,20 @@ func (d doctor) chain() *Advice {
 		case "vmdk":
 			a.Commands = []string{shell.Quote("vmware-vdiskmanager", "-r", d.path(), "-t", "0", d.beside("vmdk"))}
 		case "qcow2":
-			a.Commands = []string{shell.Quote("qemu-img", "commit", d.path()), d.convert("qcow2")}
+			parent := d.r.Layers[1].Path
+			a.Text += fmt.Sprintf(" qemu-img commit writes the image into its parent, and ruins every other image that is based on that: only if nothing else is based on %s.", parent)
+			a.Commands = []string{d.convert("qcow2"), shell.Quote("qemu-img", "commit", d.path())}
 		default:
 			a.Commands = []string{d.convert("qcow2")}
 		}
 		return a
 	}
 	if n := len(d.top.Snapshots); n > 0 {
+		first := d.top.Snapshots[0]
 		return &Advice{
 			Code: "snapshots", Severity: "note",
 			Text:     fmt.Sprintf("It holds %d snapshots of its own: what they share is copied before it is overwritten, and their space does not come back.", n),
-			Commands: []string{shell.Quote("qemu-img", "snapshot", "-d", d.top.Snapshots[0].ID, d.path())},
+			Commands: []string{shell.Quote("qemu-img", "snapshot", "-d", cmp.Or(first.Name, first.ID), d.path())},
 		}
 	}
 	return nil
@@ -234,14 +318,21 @@ func (d doctor) chain() *Advice {
 
 func (d doctor) reclaim() *Advice {
 	s := &d.r.Space
-	stored := s.Data + s.Compressed
-	if s.Reclaimable < minSaves || float64(s.Reclaimable) < manySaves*float64(stored) || d.top.Block == 0 {
+	if s.Reclaimable < minSaves || float64(s.Reclaimable) < manySaves*float64(d.stored) || d.top.Block == 0 {
 		return nil
 	}
 	a := &Advice{Code: "reclaimable", Severity: "space"}
-	a.Text = fmt.Sprintf("About %s of the %s it stores is not needed by the guest.", about(s.Reclaimable), about(stored))
+	a.Text = fmt.Sprintf("About %s of the %s it stores is not needed by the guest.", about(s.Reclaimable), about(d.stored))
 	if zero := int64(s.Zeros.Low * float64(s.Data)); 2*zero < s.Reclaimable {
 		a.Text += " Most of it holds what deleted files left: clear that first, in the guest, with zerofree or fstrim (Windows: sdelete -z)."
+	}
+	static := d.top.Variant == "static" || d.top.Variant == "fixed"
+	if static || s.Unallocated == 0 && len(d.r.Layers) == 1 {
+		a.Text += " All blocks of the image have their room from the beginning; what the command makes is preallocated no more, and grows as it is written."
+	}
+	if static { // which VirtualBox does not compact
+		a.Commands = []string{d.convert(d.writable())}
+		return a
 	}
 	switch d.top.Format {
 	case "vdi":

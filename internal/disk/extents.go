@@ -20,18 +20,25 @@ type extent struct{ logical, physical, length int64 }
 type layout struct {
 	extents  []extent // in the file's order, those that follow each other joined
 	count    int64    // of all extents, kept or not
+	jumps    int64    // pieces of the file: what goes on behind a hole at the same distance, or in place, is the same piece
 	bytes    int64    // placed on the disk
 	unplaced int64    // written and not yet given a place
 	reserved int64    // placed, and never written: reads as zeros
+	last     extent   // kept or not
 }
 
 // add takes the next extent of the file.
 func (l *layout) add(e extent, room *int) {
 	l.bytes += e.length
+	last := l.last
+	onwards := l.count > 0 && last.physical+last.length == e.physical
+	if !onwards && (l.count == 0 || last.physical-last.logical != e.physical-e.logical) {
+		l.jumps++
+	}
+	l.last = e
 	if n := len(l.extents); n > 0 && int64(n) == l.count {
-		last := &l.extents[n-1]
-		if last.logical+last.length == e.logical && last.physical+last.length == e.physical {
-			last.length += e.length
+		if onwards && last.logical+last.length == e.logical {
+			l.extents[n-1].length += e.length
 			return
 		}
 	}

@@ -59,7 +59,7 @@ func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error)
 	}
 	m.finish()
 	r.Writes = writes(r)
-	r.Advice = advise(r)
+	r.Advice = advise(doctor{r: r, top: &r.Layers[0], files: hostFiles(c.Files(), places), stored: m.stored()})
 	return r, nil
 }
 
@@ -76,6 +76,8 @@ type measure struct {
 	onDisk int64 // where the data before ended on the host's disk
 	shift  int64 // its place there minus its guest offset
 	some   bool
+	held   int64 // bytes of the data that have room on the host; without holes
+	vague  bool  // held is too little: of some of the data it is not known
 }
 
 type partSum struct{ data, aligned int64 }
@@ -147,10 +149,12 @@ func (m *measure) align(run image.Run) {
 func (m *measure) place(run image.Run) {
 	l := m.places[run.File]
 	if l == nil || !l.whole() {
+		m.vague = true
 		return
 	}
 	guest := run.Offset
 	l.pieces(run.Host, run.Length, func(physical, length int64) {
+		m.held += length
 		if !m.some || physical != m.onDisk && physical-guest != m.shift {
 			m.r.Pieces.Product++
 		}
@@ -187,7 +191,7 @@ func (m *measure) finish() {
 	}
 	a.Touches = touched / data
 	r.Space.Used = used(r.Disk)
-	reclaim(&r.Space)
+	r.Space.Reclaimable = m.reclaim()
 }
 
 func (m *measure) finishPieces() {
@@ -205,7 +209,7 @@ func (m *measure) finishPieces() {
 			p.Why = errUnknown.Error()
 			return
 		}
-		p.Host += l.count
+		p.Host += l.jumps
 		sp.Host += l.bytes + l.unplaced
 		switch {
 		case l.unplaced > 0:
@@ -253,15 +257,34 @@ func used(t volume.Table) int64 {
 	return sum
 }
 
-// reclaim tells how much could go: what no file system uses, or else what is surely zero.
-func reclaim(s *Space) {
-	s.Reclaimable = -1
-	stored := s.Data + s.Compressed
-	zero := int64(s.Zeros.Low * float64(s.Data))
+// data is how much of the data takes room on the host. Where the host does not say it is at most all that it has.
+func (m *measure) data() int64 {
+	if !m.vague {
+		return min(m.held, m.r.Space.Data)
+	}
+	room := int64(0)
+	for _, l := range m.places {
+		if l == nil {
+			return m.r.Space.Data
+		}
+		room += l.bytes + l.unplaced
+	}
+	return min(room, m.r.Space.Data)
+}
+
+// stored is the room that the image's contents take.
+func (m *measure) stored() int64 { return m.data() + m.r.Space.Compressed }
+
+// reclaim tells how much could go: what no file system uses, or else what is surely zero. What the host never gave, a
+// hole in the file, cannot be had back.
+func (m *measure) reclaim() int64 {
+	s := &m.r.Space
+	zero := max(int64(s.Zeros.Low*float64(s.Data))-(s.Data-m.data()), 0)
 	switch {
 	case s.Used >= 0:
-		s.Reclaimable = max(stored-s.Used, zero, 0)
+		return max(m.stored()-s.Used, zero, 0)
 	case s.Zeros.How != "none":
-		s.Reclaimable = zero
+		return zero
 	}
+	return -1
 }

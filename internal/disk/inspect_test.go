@@ -17,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"tare/internal/disk/disktest"
+	"tare/internal/disk/image"
 )
 
 func inspect(t testing.TB, path string, full bool) *Report {
@@ -264,5 +265,78 @@ func TestLine(t *testing.T) {
 	}
 	if got := newMap(0).Line(80); got != "" {
 		t.Errorf("the line of nothing is %q", got)
+	}
+}
+
+// TestHolesAreNotPieces: what is behind a hole at its own distance is no other piece, whatever a copy makes of it.
+func TestHolesAreNotPieces(t *testing.T) {
+	l, room := &layout{}, 100
+	for k := range int64(10) {
+		l.add(extent{2 * k << 16, 1<<30 + 2*k<<16, 1 << 16}, &room)
+	}
+	if l.jumps != 1 || l.count != 10 || !l.whole() {
+		t.Errorf("a file with holes is in %d pieces of %d extents", l.jumps, l.count)
+	}
+	l.add(extent{1 << 30, 1<<30 + 19<<16, 1 << 16}, &room) // behind the last on the disk
+	l.add(extent{2 << 30, 1 << 20, 1 << 16}, &room)
+	if l.jumps != 2 {
+		t.Errorf("%d pieces", l.jumps)
+	}
+}
+
+// TestMetadataIsNoRoom: an image whose tables were filled beforehand has given the host nothing to give back.
+func TestMetadataIsNoRoom(t *testing.T) {
+	disktest.Need(t, "qemu-img")
+	dir := t.TempDir()
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-o", "preallocation=metadata", "disk.qcow2", "16G")
+	r := inspect(t, filepath.Join(dir, "disk.qcow2"), false)
+	if r.Space.Host < 0 {
+		disktest.Lacking(t, "the temporary folder does not say where its files lie")
+	}
+	if r.Space.Data != 16<<30 || r.Space.Reclaimable > r.Space.Host || advice(r, "reclaimable") != nil {
+		t.Errorf("space is %+v, advice %+v", r.Space, r.Advice)
+	}
+}
+
+// patient is an image of layers that is in pieces, as advice sees it.
+func patient(layers []image.Info, files ...hostFile) doctor {
+	r := &Report{Layers: layers, Pieces: Pieces{Host: 5000, HostGiB: 5000}, Space: Space{Unallocated: 1}}
+	return doctor{r: r, top: &r.Layers[0], files: files, stored: 1 << 30}
+}
+
+func TestAdviceLosesNothingUnsaid(t *testing.T) {
+	find := func(d doctor, code string) (string, []string) {
+		t.Helper()
+		for _, a := range advise(d) {
+			if a.Code == code {
+				return a.Text, a.Commands
+			}
+		}
+		t.Errorf("%s is not advised", code)
+		return "", nil
+	}
+	text, commands := find(patient([]image.Info{{Path: "a.vmdk", Format: "vmdk", Variant: "monolithicFlat"}}, hostFile{"a.vmdk", 1}, hostFile{"a-flat.vmdk", 4999}), "fragmented-host")
+	if strings.Contains(commands[0], "cp ") || !strings.Contains(commands[0], "subformat=monolithicFlat") || !strings.Contains(commands[1], "e4defrag a-flat.vmdk") || !strings.Contains(text, "a-flat.vmdk (4999)") {
+		t.Errorf("several files: %s %q", text, commands)
+	}
+	if _, commands = find(patient([]image.Info{{Path: "a.qcow2", Format: "qcow2"}}, hostFile{"a.qcow2", 5000}), "fragmented-host"); !strings.HasPrefix(commands[0], "cp ") {
+		t.Errorf("one file: %q", commands)
+	}
+	chain := patient([]image.Info{{Path: "c:d.qcow2", Format: "qcow2", Snapshots: []image.Snapshot{{ID: "1"}}}, {Path: "p.qcow2"}, {Path: "q.qcow2"}})
+	text, commands = find(chain, "long-chain")
+	if !strings.HasPrefix(commands[0], "qemu-img convert ") || !strings.Contains(commands[1], "commit ./c:d.qcow2") || !strings.Contains(text, "only if nothing else is based on p.qcow2") || !strings.Contains(text, "1 snapshot inside the image is not copied") {
+		t.Errorf("chain: %s %q", text, commands)
+	}
+	saved := patient([]image.Info{{Path: "a.qcow2", Format: "qcow2", Snapshots: []image.Snapshot{{ID: "1", Name: "before"}}}})
+	if _, commands = find(saved, "snapshots"); !strings.Contains(commands[0], "-d before ") {
+		t.Errorf("snapshots: %q", commands)
+	}
+	if _, commands = find(patient([]image.Info{{Path: "a:b.vmdk", Format: "vmdk", Dirty: "x"}}), "unclean"); commands[0] != "vmware-vdiskmanager -R ./a:b.vmdk" {
+		t.Errorf("unclean: %q", commands)
+	}
+	static := patient([]image.Info{{Path: "a.vdi", Format: "vdi", Variant: "static", Block: 1 << 20}})
+	static.r.Space.Reclaimable = 1 << 29
+	if text, commands = find(static, "reclaimable"); !strings.Contains(text, "preallocated no more") || strings.Contains(commands[0], "VBoxManage") {
+		t.Errorf("static: %s %q", text, commands)
 	}
 }

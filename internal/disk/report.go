@@ -51,7 +51,7 @@ type Space struct {
 	Used        int64 `json:"used_bytes"`        // by the guest's file systems, as they say; -1 unless all say it
 	// Zeros is what was found by reading.
 	Zeros Zeros `json:"zeros_in_data"`
-	// Reclaimable is about how much of the data the guest does not need; -1 when that is not known.
+	// Reclaimable is about how much of the room on the host the guest does not need; -1 when that is not known.
 	Reclaimable int64 `json:"reclaimable_bytes"`
 }
 
@@ -93,7 +93,7 @@ type AlignPart struct {
 // Pieces counts in how many pieces reading the disk in order finds its data.
 type Pieces struct {
 	Format    int64   `json:"format_pieces"` // in the files, as the format orders its blocks
-	Host      int64   `json:"host_extents"`  // of the files on the host's disk; -1 when the host does not say
+	Host      int64   `json:"host_extents"`  // of the files on the host's disk, holes passed over; -1 when the host does not say
 	Product   int64   `json:"disk_pieces"`   // both together: of the guest's data on the host's disk; -1 likewise
 	FormatGiB float64 `json:"format_pieces_per_gib"`
 	HostGiB   float64 `json:"host_extents_per_gib"`

@@ -2,13 +2,8 @@ package durability
 
 import (
 	"bufio"
-	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
-	"regexp"
 	"strings"
-	"sync"
 )
 
 // Finding is a setting that weakens what a flush promises, as a configuration declares it.
@@ -41,69 +36,6 @@ func lines(text string) func(yield func(string) bool) {
 	}
 }
 
-var (
-	qemuUnsafe  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|,)cache=unsafe(?:,|$)`) })
-	qemuNoFlush = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`cache\.no-flush=on|"no-flush":\s*true`) })
-)
-
-// QEMU reads QEMU's command line.
-func QEMU(argv []string) (found []Finding) {
-	for i, a := range argv {
-		if i > 0 && (argv[i-1] == "-drive" || argv[i-1] == "-blockdev") && (qemuUnsafe().MatchString(a) || qemuNoFlush().MatchString(a)) {
-			found = append(found, Finding{"qemu-cache-unsafe", layerHypervisor, "QEMU ignores the guest's flushes of a disk (cache=unsafe, no-flush)", "use cache=none or cache=writeback", true})
-		}
-	}
-	return found
-}
-
-// VirtualBoxLog reads a VBox.log: the drivers say there what they do with flushes.
-func VirtualBoxLog(text string) (found []Finding, err error) {
-	if len(text) > MaxConfig {
-		return nil, errTooLong(text)
-	}
-	for l := range lines(text) {
-		i := strings.Index(l, "Flushes will be ignored")
-		if i < 0 || !strings.Contains(l, "DrvVD") && !strings.Contains(l, "DrvBlock") {
-			continue
-		}
-		if strings.Contains(l[i:], "Async flushes will be passed") {
-			found = append(found, Finding{"vbox-sync-flush-ignored", layerHypervisor,
-				"VirtualBox ignores flushes of controllers without asynchronous I/O (IDE), and passes those of others",
-				"put the disk on a SATA, SCSI or SAS controller, or set IgnoreFlush to 0 (VBoxManage setextradata)", false})
-			continue
-		}
-		found = append(found, Finding{"vbox-flush-ignored", layerHypervisor, "VirtualBox ignores the guest's flushes",
-			"set IgnoreFlush to 0 (VBoxManage setextradata VM VBoxInternal/Devices/.../LUN#0/Config/IgnoreFlush 0)", true})
-	}
-	return found, nil
-}
-
-// Libvirt reads a domain's XML.
-func Libvirt(text string) (found []Finding, err error) {
-	if len(text) > MaxConfig {
-		return nil, errTooLong(text)
-	}
-	d := xml.NewDecoder(strings.NewReader(text))
-	for {
-		t, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return found, nil
-		}
-		if err != nil {
-			return found, fmt.Errorf("read libvirt's XML: %w", err)
-		}
-		e, ok := t.(xml.StartElement)
-		if !ok || e.Name.Local != "driver" {
-			continue
-		}
-		for _, a := range e.Attr {
-			if a.Name.Local == "cache" && a.Value == "unsafe" {
-				found = append(found, Finding{"libvirt-cache-unsafe", layerHypervisor, "libvirt has QEMU ignore the guest's flushes (cache='unsafe')", "use cache='none'", true})
-			}
-		}
-	}
-}
-
 // WriteCache reads /sys/block/DISK/queue/write_cache of a disk whose hypervisor has a volatile cache.
 func WriteCache(disk, text string) (found []Finding) {
 	if strings.TrimSpace(text) == "write through" {
@@ -130,27 +62,54 @@ func MountOptions(fsType, options string) (found []Finding) {
 	return found
 }
 
-// Exports reads /etc/exports of an NFS server.
+// Exports reads /etc/exports of an NFS server. Options behind a dash are the default of the clients that follow on the line.
 func Exports(text string) (found []Finding, err error) {
 	if len(text) > MaxConfig {
 		return nil, errTooLong(text)
 	}
 	for l := range lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		l, _, _ = strings.Cut(l, "#")
-		fields := strings.Fields(l)
-		for i, f := range fields {
-			_, options, ok := strings.Cut(f, "(")
-			if i == 0 || !ok {
+		dir, clients := exported(l)
+		byDefault := false
+		for _, f := range clients {
+			if options, ok := strings.CutPrefix(f, "-"); ok {
+				byDefault = async(options, false)
 				continue
 			}
-			for o := range strings.SplitSeq(strings.TrimSuffix(options, ")"), ",") {
-				if o == "async" {
-					found = append(found, Finding{"nfs-async", layerServer, "the NFS server acknowledges writes to " + fields[0] + " before they are on its disk (async)", "export it with sync", true})
-				}
+			_, options, _ := strings.Cut(f, "(")
+			if async(strings.TrimSuffix(options, ")"), byDefault) {
+				found = append(found, Finding{"nfs-async", layerServer, "the NFS server acknowledges writes to " + dir + " before they are on its disk (async)", "export it with sync", true})
+				break // for other clients it is the same
 			}
 		}
 	}
 	return found, nil
+}
+
+// exported takes a line of exports apart; a directory with blanks in its name is in quotes.
+func exported(line string) (dir string, clients []string) {
+	if quoted, ok := strings.CutPrefix(line, `"`); ok {
+		dir, line, _ = strings.Cut(quoted, `"`)
+		return dir, strings.Fields(line)
+	}
+	f := strings.Fields(line)
+	if len(f) == 0 {
+		return "", nil
+	}
+	return f[0], f[1:]
+}
+
+// async is which of sync and async the options end with.
+func async(options string, before bool) bool {
+	for o := range strings.SplitSeq(options, ",") {
+		switch o {
+		case "async":
+			before = true
+		case "sync":
+			before = false
+		}
+	}
+	return before
 }
 
 // Samba reads an smb.conf. Since Samba 4.7 flushes are passed on unless it is told otherwise.

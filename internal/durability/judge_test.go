@@ -25,7 +25,7 @@ func written(t *testing.T) (dir string, acknowledged []durability.Record) {
 	defer cancel()
 	var mu sync.Mutex
 	counts, full := map[durability.Class]int{}, 0
-	err := durability.Write(ctx, dir, durability.Plan{Classes: durability.Classes(), Seed: 5}, func(r durability.Record) error {
+	err := durability.Write(ctx, dir, durability.Plan{Classes: durability.Classes(), Seed: 5, Round: 7}, func(r durability.Record) error {
 		mu.Lock()
 		defer mu.Unlock()
 		acknowledged = append(acknowledged, r)
@@ -44,9 +44,11 @@ func written(t *testing.T) (dir string, acknowledged []durability.Record) {
 	return dir, acknowledged
 }
 
-func found(t *testing.T, dir string) (rs []durability.Record) {
+func found(t *testing.T, dir string) []durability.Record { return foundOf(t, dir, 7) }
+
+func foundOf(t *testing.T, dir string, round uint32) (rs []durability.Record) {
 	t.Helper()
-	err := durability.Find(dir, durability.Classes(), func(r durability.Record) error {
+	err := durability.Find(dir, durability.Classes(), round, func(r durability.Record) error {
 		rs = append(rs, r)
 		return nil
 	})
@@ -65,6 +67,14 @@ func TestJudge(t *testing.T) {
 	}
 	if losses := Judge(acknowledged, found(t, dir)); len(losses) != 0 {
 		t.Fatalf("losses without a cut: %v", losses)
+	}
+	// What another round left in the same places, newer or not, is no excuse.
+	lost := map[string]bool{}
+	for _, l := range Judge(acknowledged, foundOf(t, dir, 8)) {
+		lost[l.Class] = true
+	}
+	if len(lost) != len(durability.Classes()) {
+		t.Errorf("records of another round pass for those of this one: only of %v are some missed", lost)
 	}
 	path := func(name string) string { return filepath.Join(dir, name) }
 	patch := func(name string, off int64, p []byte) {
@@ -152,6 +162,8 @@ func TestVerdicts(t *testing.T) {
 		"no power":       {[]Pulled{pulled(PositiveControl), pulled(Test), pulled(NegativeControl)}, record.Untested, "no power here"},
 		"half the power": {[]Pulled{pulled(PositiveControl, loss), pulled(PositiveControl), pulled(Test)}, record.Untested, "no power here"},
 		"not sound":      {[]Pulled{pulled(PositiveControl, loss), pulled(Test, loss), pulled(NegativeControl, loss)}, record.Untested, "not sound"},
+		"none promised":  {[]Pulled{pulled(PositiveControl, unpromised), pulled(Test), pulled(NegativeControl)}, record.NotDisproved, "1 cuts"},
+		"another's loss": {[]Pulled{pulled(PositiveControl, Loss{Class: "create", Promised: true}), pulled(Test), pulled(NegativeControl)}, record.Untested, "in the control"},
 		"not promised":   {[]Pulled{pulled(PositiveControl, loss), pulled(NegativeControl, unpromised), pulled(Test)}, record.NotDisproved, "1 cuts"},
 	} {
 		r := Result{Classes: []string{"append"}, Pulls: c.pulls}
@@ -161,6 +173,16 @@ func TestVerdicts(t *testing.T) {
 		}
 		if (r.Verdict.Verdict == record.Disproved) != (len(r.Verdict.Evidence) > 0) {
 			t.Errorf("%s: evidence %v", name, r.Verdict.Evidence)
+		}
+	}
+	created := Loss{Class: "create", Seq: 1, How: Lost}
+	one := func(target string, losses ...Loss) Pulled {
+		return Pulled{Target: target, ByClass: map[string]int{"create": 34}, Losses: losses}
+	}
+	for want, test := range map[string]Pulled{record.NotDisproved: one(Test), record.Untested: one(Test, created)} {
+		r := Result{Classes: []string{"create"}, Pulls: []Pulled{one(PositiveControl, created), test, one(NegativeControl)}}
+		if r.judge(); !r.Power || r.Verdict.Verdict != want {
+			t.Errorf("create alone: power %v, %+v, want %s", r.Power, r.Verdict, want)
 		}
 	}
 	r := Result{Classes: []string{"append"}, Pulls: []Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss)}, Stopped: true}

@@ -184,7 +184,7 @@ func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nb
 	}()
 	go func() {
 		defer close(over)
-		written <- agent.Ledger(life, wire.Ledger{Dir: round(p.Number), Classes: names, Seed: m.Seed}, a.tell)
+		written <- agent.Ledger(life, wire.Ledger{Dir: round(p.Number), Classes: names, Seed: m.Seed, Round: uint32(p.Number)}, a.tell)
 	}()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -236,7 +236,7 @@ func (m *machine) verify(ctx context.Context, number int) (found []durability.Re
 	for _, c := range m.Classes {
 		names = append(names, c.String())
 	}
-	err = m.agent.Ledger(ctx, wire.Ledger{Dir: round(number), Classes: names, Seed: m.Seed, Find: true}, func(packed []byte) error {
+	err = m.agent.Ledger(ctx, wire.Ledger{Dir: round(number), Classes: names, Seed: m.Seed, Round: uint32(number), Find: true}, func(packed []byte) error {
 		rs, err := durability.Unpack(packed)
 		found = append(found, rs...)
 		return err

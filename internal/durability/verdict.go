@@ -68,7 +68,7 @@ func (r *Result) judge() {
 		p := &r.Pulls[i]
 		switch p.Target {
 		case PositiveControl:
-			r.Power = r.Power && p.lost()
+			r.Power = r.Power && len(p.Losses) > 0 // promised or not: where flushes are ignored it has to go
 		case NegativeControl:
 			r.Sound = r.Sound && !p.lost()
 		default:
@@ -92,8 +92,17 @@ func (r *Result) has(target string) bool {
 	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool { return p.Target == target })
 }
 
+// lostInControl tells whether a class lost records where flushes are ignored.
+func (r *Result) lostInControl(class string) bool {
+	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool {
+		return p.Target == PositiveControl && slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Class == class })
+	})
+}
+
 func (r *Result) verdict(cuts int, broken []string) record.Durability {
 	d := record.Durability{Verdict: record.Untested, Class: ClassUnknown, Cuts: cuts}
+	unpromised := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Lost > 0 && !row.Promised })
+	kept := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Verdict == record.NotDisproved })
 	switch {
 	case r.Stopped:
 		d.Text = fmt.Sprintf("stopped before the end: %d cuts were made of the environment, and the controls that say what they mean are not complete", cuts)
@@ -104,9 +113,17 @@ func (r *Result) verdict(cuts int, broken []string) record.Durability {
 	case len(broken) > 0:
 		d.Verdict, d.Class, d.Evidence = record.Disproved, ClassIgnores, broken
 		d.Text = "acknowledged records were gone after a cut of the power"
+	case unpromised && !kept:
+		d.Text = "only records were lost that POSIX does not promise, and no others were tried: that disproves nothing"
+	case !kept:
+		d.Text = "nothing that was written in the test was also lost in the control, where flushes are ignored: that none was lost says nothing"
 	default:
+		what := "acknowledged record"
+		if unpromised {
+			what = "record that POSIX promises"
+		}
 		d.Verdict, d.Class, d.Layer, d.Bound = record.NotDisproved, ClassFlushes, layerDisk, bound(cuts)
-		d.Text = fmt.Sprintf("no acknowledged record was lost in %d cuts of the power; with 95 %% confidence at most %.3g %% of all such cuts lose one", cuts, 100*d.Bound)
+		d.Text = fmt.Sprintf("no %s was lost in %d cuts of the power; with 95 %% confidence at most %.3g %% of all such cuts lose one", what, cuts, 100*d.Bound)
 	}
 	return d
 }
@@ -141,6 +158,7 @@ func (r *Result) row(class string) Row {
 	case r.Stopped || !r.Power || !r.Sound || row.Cuts == 0:
 	case row.Lost > 0:
 		row.Verdict = record.Disproved
+	case !r.lostInControl(class): // then that none was lost here means nothing
 	default:
 		row.Verdict, row.Bound = record.NotDisproved, bound(row.Cuts)
 	}

@@ -7,6 +7,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -67,6 +68,24 @@ type HostCacher interface {
 	DropHostCaches(ctx context.Context) error
 }
 
+// Reacher is implemented by environments from which the controller's loopback can be reached.
+type Reacher interface {
+	// Loopback is the address by which what listens on the controller's 127.0.0.1 is reached from inside. The error says
+	// which setting gives a way there.
+	Loopback() (string, error)
+}
+
+// Loopback is the address by which the controller's loopback is reached from inside an environment, or why it is not.
+func Loopback(name string, e Env) (string, error) {
+	if r, ok := e.(Reacher); ok {
+		return r.Loopback()
+	}
+	return "", errors.New(name + " has no way to this machine's loopback; " + Ways)
+}
+
+// Ways are the environments that have a way to the controller's loopback.
+const Ways = "host, namespace?net=host, docker?network=host, podman?network=host and qemu?nic=virtio have one"
+
 // Mounted is a folder that was put into an environment, or could not be.
 type Mounted struct {
 	Name string
@@ -81,6 +100,10 @@ type Mounted struct {
 	Err error
 	// Diagnose returns what the server said lately; nil when there is none. It must be quick.
 	Diagnose func() []byte
+	// Ended is closed when the server has ended, of which Why then tells; both are nil where no process of its own serves
+	// or work goes on without it.
+	Ended <-chan struct{}
+	Why   func() error
 }
 
 // Drawn is implemented by environments with a virtual disk of which there is a picture.
@@ -109,6 +132,8 @@ type Options struct {
 	// Scratch is the path of a disk that the caller serves and that a virtual machine uses as its scratch disk, in the
 	// place of one that the driver makes. It is no setting, because what is on it is written to.
 	Scratch string
+	// Peer says that work inside is to reach the controller's loopback, where its settings give it a way.
+	Peer bool
 	// Agents gives agent executables.
 	Agents Agents
 	Log    *slog.Logger
@@ -158,6 +183,13 @@ type Info struct {
 	// OpenTime is how long it may take to open what one spec names when its settings ask for patience; 0 when they do not.
 	// nil when no setting does.
 	OpenTime func(s Spec) time.Duration
+	// Room tells how much room for files there is in what one spec names, as far as that is known before it is opened.
+	// scratch is the directory on the controller in which Options.Dir will be. It is quick and changes nothing. nil when
+	// only the inside knows.
+	Room func(s Spec, scratch string) Room
+	// Reach says which setting is missing for the controller's loopback to be reached from inside, as far as a spec tells;
+	// nil when none is. It asks nobody. nil where no setting gives a way.
+	Reach func(s Spec) error
 	// Clean finds and, unless dry, removes what killed runs left behind. It returns one line for each thing found. nil
 	// when the driver leaves nothing that outlives tare.
 	Clean func(ctx context.Context, dry bool) ([]string, error)
@@ -169,6 +201,13 @@ func (i *Info) Patience(s Spec, usual time.Duration) time.Duration {
 		return usual
 	}
 	return max(usual, i.OpenTime(s))
+}
+
+// Room is the room for files in an environment.
+type Room struct {
+	Bytes  int64  // below 0: not known
+	Where  string // what the room is in: "/var/tmp", "its disk"
+	Remedy string // which setting gives more
 }
 
 // MountKind is a way of putting a folder into an environment: what `tare list mounts` prints.
@@ -184,6 +223,9 @@ type MountKind struct {
 	// ProbeSpec is asked in Probe's place where the mount's settings are known and decide what it needs. It is quick (below
 	// 2 s) and changes nothing. nil when Probe says all.
 	ProbeSpec func(ctx context.Context, s Spec) Status
+	// CheckAll says which of a mount's settings exclude each other, or the environment it is in; each by itself has passed its
+	// Check. It asks nobody but the file system. nil when none do.
+	CheckAll func(in, s Spec) error
 	// Shared says that the folder is one of the controller's machine, so that both sides can look at it.
 	Shared bool
 	// Sync says that the folder is a copy that a program brings up to date, not a mount.

@@ -200,12 +200,21 @@ func (r *Registry) Lookup(name string) (Info, bool) {
 	return Info{}, false
 }
 
+// nearest is what was meant, or all that there is. host is the local machine in every spec.
+func (r *Registry) nearest(driver string) string {
+	names := append([]string{"host"}, r.Names()...)
+	if hint := unit.DidYouMean(driver, names); hint != "" {
+		return hint
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
 // Check says what is wrong with a spec: unknown driver or setting (with the nearest valid name), bad value, missing or
 // superfluous argument.
 func (r *Registry) Check(s Spec) error {
 	d, ok := r.Lookup(s.Driver)
 	if !ok {
-		return fmt.Errorf("environment %s: no driver is called %q%s", s.Name, s.Driver, unit.DidYouMean(s.Driver, r.Names()))
+		return fmt.Errorf("environment %s: no driver is called %q%s", s.Name, s.Driver, r.nearest(s.Driver))
 	}
 	if d.ArgNeeds && s.Arg == "" {
 		return fmt.Errorf("environment %s: driver %s needs an argument: %s:%s", s.Name, d.Name, d.Name, d.ArgDoc)
@@ -241,6 +250,20 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 		return fmt.Errorf("mount %s: %s takes no argument, got %q", what, k.Name, s.Arg)
 	}
 	return checkSettings("mount "+what, "mount "+k.Name, k.Settings, s)
+}
+
+// CheckMountIn is CheckMount for a mount in an environment that is known, and says also what settings exclude each other.
+func (r *Registry) CheckMountIn(what string, in, s Spec) error {
+	if err := r.CheckMount(what, in.Driver, s); err != nil {
+		return err
+	}
+	d, _ := r.Lookup(in.Driver)
+	if k, _ := d.MountKind(s.Driver); k.CheckAll != nil {
+		if err := k.CheckAll(in, s); err != nil {
+			return fmt.Errorf("mount %s: %w", what, err)
+		}
+	}
+	return nil
 }
 
 // MountKind returns a driver's kind of mount.

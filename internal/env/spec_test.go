@@ -100,6 +100,8 @@ func TestRegistryCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		"vm=qemu?accel=kvm&cpus=2": "",
 		"b=docker:x":               "",
+		"hots":                     `environment hots: no driver is called "hots"; did you mean "host"?`,
+		"vm=zzzzzz":                `environment vm: no driver is called "zzzzzz"; there are host, qemu, docker`,
 		"vm=qmu":                   `environment vm: no driver is called "qmu"; did you mean "qemu"?`,
 		"vm=qemu:arg":              `environment vm: driver qemu takes no argument, got "arg"`,
 		"vm=qemu?acel=kvm":         `environment vm: driver qemu has no setting "acel"; did you mean "accel"?`,

@@ -193,6 +193,28 @@ func TestWatcherComparesReadings(t *testing.T) {
 	}
 }
 
+// TestTicks: a tick that is stolen is a share of the time that is asked about, and not of a moment.
+func TestTicks(t *testing.T) {
+	now := counters{steal: 10, cpuTotal: 1000, throttle: 3}
+	w := &Watcher{read: func() counters { return now }}
+	from := w.Ticks()
+	now = counters{steal: 12, cpuTotal: 1200, throttle: 5}
+	w.Look(t.Context(), 0)
+	if steal, throttled := w.Ticks().Since(from); steal != 0.01 || throttled != 2 {
+		t.Errorf("2 of 200 ticks were stolen and it throttled twice: %g, %d", steal, throttled)
+	}
+	now = unknown()
+	if steal, throttled := w.Ticks().Since(from); steal != 0 || throttled != 0 {
+		t.Errorf("nothing is known: %g, %d", steal, throttled)
+	}
+	if steal, _ := from.Since(Ticks{Stolen: -1, Total: 5}); steal != 0 {
+		t.Errorf("nothing was known: %g", steal)
+	}
+	if steal, throttled := (Ticks{Total: 5}).Since(from); steal != 0 || throttled != 0 {
+		t.Errorf("the counters went back: %g, %d", steal, throttled)
+	}
+}
+
 func TestWatcherHere(t *testing.T) {
 	w := NewWatcher()
 	began := time.Now()

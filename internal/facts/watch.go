@@ -73,6 +73,32 @@ func (w *Watcher) Look(ctx context.Context, over time.Duration) record.Gate {
 	return g
 }
 
+// Ticks are counters of the machine that only grow, to be compared with an earlier reading. -1 is unknown.
+type Ticks struct {
+	Stolen, Total int64 // CPU ticks
+	Throttled     int64 // thermal throttle events
+}
+
+// Ticks reads the counters. It leaves alone what the next look compares with.
+func (w *Watcher) Ticks() Ticks {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.read()
+	return Ticks{Stolen: now.steal, Total: now.cpuTotal, Throttled: now.throttle}
+}
+
+// Since is the share of the CPU stolen and the throttle events since an earlier reading; 0 of what is unknown. A look
+// sees a tick or two, one of which stolen is half of them: over a longer time the share is what it says.
+func (t Ticks) Since(from Ticks) (steal float64, throttled int64) {
+	if all := t.Total - from.Total; t.Stolen >= 0 && from.Stolen >= 0 && all > 0 {
+		steal = min(max(float64(t.Stolen-from.Stolen)/float64(all), 0), 1)
+	}
+	if t.Throttled >= 0 && from.Throttled >= 0 {
+		throttled = max(t.Throttled-from.Throttled, 0)
+	}
+	return steal, throttled
+}
+
 // share is the part of a span in which a counter in µs grew; -1 when it is unknown or the span is empty.
 func share(from, to int64, span time.Duration) float64 {
 	if from < 0 || to < 0 || span <= 0 {

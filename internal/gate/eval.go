@@ -41,6 +41,9 @@ const (
 	Holds
 )
 
+// String is the answer in words.
+func (s State) String() string { return [...]string{"does not hold", "cannot be told", "HOLDS"}[s] }
+
 // Outcome is a condition with its answer.
 type Outcome struct {
 	Expr  string
@@ -236,10 +239,36 @@ var factors = []map[string]float64{
 	{"B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
 }
 
+// prefixes stand before counted things where reports show large numbers of them: "12.3 k ev/s", "1.94 M/s".
+var prefixes = map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+// counted restates v where both units are of one counted thing, called by its name or as reports call it, perhaps with a
+// prefix. A prefix alone is one of the figure's own unit.
+func counted(v float64, from, to string) (float64, bool) {
+	if f, ok := prefixes[from]; ok {
+		return v * f, true
+	}
+	a, rate := strings.CutSuffix(from, "/s")
+	b, rated := strings.CutSuffix(to, "/s")
+	prefix, name, _ := strings.Cut(a, " ")
+	if prefixes[prefix] == 0 {
+		prefix, name = "", a
+	}
+	if rate != rated || name != b && name != unit.ShortName(b) {
+		return 0, false
+	}
+	return v * prefixes[prefix], true
+}
+
 // convert restates v, given in one unit, in another.
 func convert(v float64, from, to string) (float64, error) {
 	if from == "" || from == to {
 		return v, nil
+	}
+	if !slices.ContainsFunc(factors, func(f map[string]float64) bool { return f[strings.TrimSuffix(to, "/s")] > 0 }) {
+		if counted, ok := counted(v, from, to); ok {
+			return counted, nil
+		}
 	}
 	a, b := strings.TrimSuffix(from, "/s"), strings.TrimSuffix(to, "/s")
 	if (a == from) == (b == to) {

@@ -1,8 +1,11 @@
 package gate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"tare/internal/unit"
 )
 
 func figures() []Figure {
@@ -57,6 +60,44 @@ func TestConditions(t *testing.T) {
 		if err != nil || o.State != want || o.Text == "" {
 			t.Errorf("%s: state %d, want %d: %q %v", expr, o.State, want, o.Text, err)
 		}
+	}
+}
+
+// TestUnitsAreReadAsTheyAreShown gives each figure as reports show it as its own limit.
+func TestUnitsAreReadAsTheyAreShown(t *testing.T) {
+	for _, u := range []string{"events/s", "ops/s", "files/s", "operation", "MiB/s", "KiB/s", "MB/s", "B", "s", "us", "ns", "commits/h"} {
+		for v := 1.234e-3; v < 1e13; v *= 9.87 {
+			f := []Figure{{Name: Value, Target: "box", Workload: "w", Primary: true, Unit: u, Center: v, Low: 0.99 * v, High: 1.01 * v}}
+			expr := fmt.Sprintf("value(box, w) > %s and value(box, w) < 1e300", unit.Format(0.98*v, u))
+			c, err := Parse(expr)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if o, err := c.Eval(f); err != nil || o.State != Holds {
+				t.Errorf("%s of %v %s: %v %+v", expr, v, u, err, o)
+			}
+		}
+	}
+	events := []Figure{{Name: Value, Target: "box", Workload: "w", Primary: true, Unit: "events/s", Center: 12345, Low: 12344, High: 12346}}
+	for expr, want := range map[string]string{
+		"value(box, w) > 5 ev/s": "", "value(box, w) > 5 k ev/s": "", "value(box, w) > 12k": "", "value(box, w) > 12,000 events/s": "",
+		"value(box, w) > 0.012 M ev/s or value(box, w) > 1": "", "value(box, w)>12 k or value(box, w)>1 M": "",
+		"value(box, w) > 5 k ops/s": `in "k ops/s", the figure in "events/s"`, "value(box, w) > 5 k ev": `in "k ev"`, "value(box, w) > 12,00": "expected and, or",
+		"value(box, w) > 5 ev/s x": "expected and, or", "value(box, w) > 5 M/s": `in "M/s", the figure in "events/s"`,
+	} {
+		c, err := Parse(expr)
+		var o Outcome
+		if err == nil {
+			o, err = c.Eval(events)
+		}
+		if want == "" && (err != nil || o.State != Holds) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v %+v, want %q", expr, err, o, want)
+		}
+	}
+	// Bytes have two families of prefixes: one letter does not say which.
+	if _, err := convert(5, "M", "MiB/s"); err == nil {
+		t.Error("5 M is taken for 5 MiB/s")
 	}
 }
 

@@ -318,7 +318,7 @@ func (p *parser) comparison(start int, name string, args []string) (test, error)
 func (p *parser) number(t *test) error {
 	p.space()
 	rest := p.src[p.at:]
-	end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-_", r) })
+	end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("0123456789.,eE+-_", r) })
 	if end < 0 {
 		end = len(rest)
 	}
@@ -326,7 +326,7 @@ func (p *parser) number(t *test) error {
 	var v float64
 	err := strconv.ErrSyntax
 	for ; end > 0; end-- {
-		if v, err = strconv.ParseFloat(rest[:end], 64); !errors.Is(err, strconv.ErrSyntax) {
+		if v, err = strconv.ParseFloat(ungrouped(rest[:end]), 64); !errors.Is(err, strconv.ErrSyntax) {
 			break
 		}
 	}
@@ -352,8 +352,36 @@ func (p *parser) number(t *test) error {
 	return nil
 }
 
-// unit takes what follows a number, unless it is a word of the language.
+// ungrouped takes the commas between thousands out of a number as reports show it; other commas stay, and are a mistake.
+func ungrouped(s string) string {
+	whole, rest := s, ""
+	if i := strings.IndexAny(s, ".eE"); i >= 0 {
+		whole, rest = s[:i], s[i:]
+	}
+	groups := strings.Split(whole, ",")
+	for i, g := range groups {
+		if i > 0 && len(g) != 3 || i == 0 && len(groups) > 1 && (g == "" || len(g) > 3) {
+			return s
+		}
+	}
+	return strings.Join(groups, "") + rest
+}
+
+// unit takes what follows a number, unless it is a word of the language. After a prefix, as in "12.3 k ev/s", it is two
+// words.
 func (p *parser) unit() string {
+	first := p.unitWord()
+	if first == "" || prefixes[first] == 0 {
+		return first
+	}
+	p.space()
+	if second := p.unitWord(); second != "" {
+		return first + " " + second
+	}
+	return first
+}
+
+func (p *parser) unitWord() string {
 	if w := p.word(); w == "and" || w == "or" {
 		return ""
 	}

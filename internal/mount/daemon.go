@@ -81,11 +81,33 @@ func (d *daemon) await(ctx context.Context, answers func(context.Context) error)
 }
 
 func (d *daemon) ended() error {
-	if err := d.stream.Err(); err != nil {
-		return fmt.Errorf("it ended instead of serving: %w", err)
-	}
-	return errors.New("it ended instead of serving")
+	return endedBeforehand(d.stream.Err(), d.lastSaid())
 }
+
+// lastSaid is the last line of a server that has ended: of its log, where it has one.
+func (d *daemon) lastSaid() string {
+	if d.log != "" {
+		if l := lastLine(tailOf(d.log)); l != "" {
+			return l
+		}
+	}
+	return lastLine(append(d.out.Bytes(), d.stream.Stderr()...))
+}
+
+// endedBeforehand is the error of a server that ended when it should serve. What it said last says more than its status.
+func endedBeforehand(how error, said string) error {
+	err := errors.New("it ended instead of serving")
+	if how != nil {
+		err = fmt.Errorf("%w: %w", err, how)
+	}
+	if said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// life tells when and how the server ends.
+func (d *daemon) life() (<-chan struct{}, func() error) { return d.stream.Done(), d.stream.How }
 
 // close ends the server with all it has started, and returns when it is gone.
 func (d *daemon) close() {

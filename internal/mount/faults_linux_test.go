@@ -3,6 +3,7 @@ package mount
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -240,5 +241,26 @@ func TestSettingsThatExclude(t *testing.T) {
 	r.Folder = filepath.Join(r.Folder, "missing")
 	if x := failing(t, t.Context(), r); !os.IsNotExist(x.Unwrap()) && !strings.Contains(x.Error(), "no such file") {
 		t.Error(x)
+	}
+}
+
+// A server that ends says why in its last line; whose account is locked has nothing to do with it.
+func TestServersThatEndSayWhy(t *testing.T) {
+	usable(t, "sshfs")
+	x := failing(t, t.Context(), request(t, "sshfs", "f", map[string]string{"ciphers": "aes128-gmc"}))
+	if !strings.Contains(x.Error(), "OpenSSH has no cipher \"aes128-gmc\"") || strings.Contains(x.Remedy, "usermod") {
+		t.Error(x)
+	}
+	if err := knownCiphers(t.Context(), "ssh", "aes256-ctr,aes128-gcm@openssh.com"); err != nil {
+		t.Error(err)
+	}
+	d, err := launch([]string{"sh", "-c", "echo listening; echo Bad SSH2 cipher spec >&2; exit 255"}, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	err = d.await(t.Context(), func(context.Context) error { return errors.New("not yet") })
+	if err == nil || !strings.Contains(err.Error(), "it ended instead of serving: exit status 255: Bad SSH2 cipher spec") {
+		t.Error(err)
 	}
 }

@@ -38,6 +38,7 @@ type keeper struct {
 	past   []byte // what earlier daemons said
 	serves bool   // a daemon has answered
 	failed error  // why none is started any more
+	said   string // the last line of the last
 }
 
 // keepListening starts a daemon that serves the clients of a new socket.
@@ -89,6 +90,7 @@ func (k *keeper) keep() {
 		if k.past = append(k.past, d.diagnose()...); len(k.past) > maxEvidence {
 			k.past = k.past[len(k.past)-maxEvidence:]
 		}
+		k.said = d.lastSaid()
 		serves := k.serves
 		k.mu.Unlock()
 		k.log.Debug("virtiofsd has ended with its client", "socket", k.socket, "starts", starts, "error", d.stream.Err())
@@ -134,10 +136,7 @@ func (k *keeper) await(ctx context.Context) error {
 func (k *keeper) why() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.failed != nil {
-		return fmt.Errorf("it ended instead of serving: %w", k.failed)
-	}
-	return errors.New("it ended instead of serving")
+	return endedBeforehand(k.failed, k.said)
 }
 
 // greet connects to the daemon, checks that it answers, and leaves, with which the daemon ends.
@@ -176,6 +175,13 @@ func greetVhost(c io.ReadWriter) error {
 		return fmt.Errorf("the answer %x is not one of vhost-user", answer)
 	}
 	return nil
+}
+
+// life is that of the daemon that serves now. Earlier ones ended with clients that are no longer.
+func (k *keeper) life() (<-chan struct{}, func() error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now.life()
 }
 
 func (k *keeper) diagnose() []byte {

@@ -48,6 +48,9 @@ type Served struct {
 	Tap *os.File
 	// Diagnose returns the end of the server's log and output.
 	Diagnose func() []byte
+	// Life returns a channel that is closed when the server has ended, and what tells how it ended. It is asked once the
+	// machine that the server serves is up. nil where no process of its own serves, or work goes on without it.
+	Life func() (ended <-chan struct{}, why func() error)
 	// Close ends the server and removes its files, but not Folder. It is idempotent. It is called after the guest is gone.
 	Close func() error
 }

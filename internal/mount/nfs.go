@@ -36,6 +36,7 @@ func kindNFS() kind {
 		Shared:    true,
 		Probe:     func(ctx context.Context) env.Status { return probeNFS(ctx, env.Spec{}) },
 		ProbeSpec: probeNFS,
+		CheckAll:  checkNFS,
 		Settings: []env.Setting{
 			settingDir(),
 			settingPort(),
@@ -164,6 +165,9 @@ func ganeshaConfig(folder, dir, vers, proto, commit string, ports []int) (string
 	block("EXPORT",
 		"Export_Id = 1;", `Path = "`+folder+`";`, `Pseudo = "`+nfsPseudo+`";`, "Access_Type = RW;", "Squash = No_Root_Squash;", "SecType = sys;",
 		"Protocols = "+major+";", "Transports = "+transports+";", fmt.Sprintf("NFS_Commit = %t;", commit == "always"),
+		// By itself the server answers for a minute from a cache of attributes of its own, and knows nothing of what the host
+		// changes meanwhile: no setting of the client would get past it.
+		"Attr_Expiration_Time = 0;",
 		`FSAL { Name = VFS; }`,
 	)
 	return b.String(), nil
@@ -249,7 +253,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	}
 	s := &Served{
 		Mount: record.Mount{Server: "NFS-Ganesha " + version, Command: argv}, Order: order,
-		Modules: modules, Network: true, Diagnose: d.diagnose,
+		Modules: modules, Network: true, Diagnose: d.diagnose, Life: d.life,
 	}
 	if proto == "udp" {
 		order.Refused = ErrNFSUDP.Error()

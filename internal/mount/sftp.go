@@ -42,7 +42,11 @@ func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err err
 		case <-s.Done(): // so that what it says is complete
 		case <-ctx.Done():
 		}
-		if said := s.Stderr(); bytes.Contains(said, []byte("Permission denied")) || bytes.Contains(said, []byte("Host key verification failed")) {
+		said := s.Stderr()
+		if bytes.Contains(said, []byte("Permission denied")) {
+			return g, finalError{&loginError{lastLine(said)}}
+		}
+		if bytes.Contains(said, []byte("Host key verification failed")) {
 			return g, finalError{fmt.Errorf("log in: %s", lastLine(said))}
 		}
 		return g, fmt.Errorf("log in: %w: %s", err, lastLine(s.Diagnose()))
@@ -52,6 +56,11 @@ func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err err
 	}
 	return g, nil
 }
+
+// loginError is a server that serves and lets the user not in.
+type loginError struct{ said string }
+
+func (e *loginError) Error() string { return "log in: " + e.said }
 
 // readSFTPVersion reads SSH_FXP_VERSION (draft-ietf-secsh-filexfer-02, sections 3 and 4): length, type 2, version, and
 // pairs of an extension's name and data.

@@ -163,7 +163,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 			"md4", "md5", "hmac", "sha256_generic", "sha512_generic", "cmac", "ccm", "gcm", "ctr", "ecb", "cbc", "aes_generic", "ghash_generic",
 			"arc4", "des_generic", "seqiv", "nls_utf8", "nls_ucs2_utils", "crc32_generic", "dns_resolver",
 		},
-		Network: true, Diagnose: d.diagnose,
+		Network: true, Diagnose: d.diagnose, Life: d.life,
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"tare/internal/guest/layout"
 	"tare/internal/proc"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 const sshfsRemedy = "install them: apt-get install openssh-server openssh-client sshfs"
@@ -48,6 +50,26 @@ var ciphersRE = sync.OnceValue(func() *regexp.Regexp {
 func checkCiphers(v string) error {
 	if len(v) > 200 || !ciphersRE().MatchString(v) {
 		return fmt.Errorf("%q is not a list of ciphers such as aes128-gcm@openssh.com,aes256-ctr", v)
+	}
+	return nil
+}
+
+// knownCiphers refuses a cipher that OpenSSH does not have, of which sshd would say so and end.
+func knownCiphers(ctx context.Context, ssh, list string) error {
+	if list == "auto" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	out, err := proc.Run(ctx, nil, ssh, "-Q", "cipher")
+	if err != nil {
+		return nil // it is no OpenSSH, or too old to tell: sshd has the last word
+	}
+	known := strings.Fields(string(out))
+	for _, c := range strings.Split(list, ",") {
+		if !slices.Contains(known, c) {
+			return fmt.Errorf("setting ciphers: OpenSSH has no cipher %q%s", c, unit.DidYouMean(c, known))
+		}
 	}
 	return nil
 }
@@ -140,6 +162,10 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 		}
 		programs[name] = path
 	}
+	j.op, j.remedy = "read settings", "ssh -Q cipher lists those of this machine's OpenSSH, from which both sides come"
+	if err := knownCiphers(ctx, programs["ssh"], j.get("ciphers")); err != nil {
+		return nil, err
+	}
 	user, err := userName()
 	if err != nil {
 		return nil, err
@@ -156,7 +182,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	if err := j.makeKeys(ctx, programs["ssh-keygen"]); err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "start sshd", "the server's log is the evidence; an account that is locked (! in /etc/shadow) cannot log in without PAM: usermod -p '*' "+user+" lets it, by key only"
+	j.op, j.remedy = "start sshd", "the server's log is the evidence"
 	var argv []string
 	var greeting sftpGreeting
 	d, ports, err := j.listen(ctx, 1, func(ports []int) (*daemon, func(context.Context) error, error) {
@@ -181,6 +207,9 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 			return err
 		}, err
 	})
+	if _, refused := errors.AsType[*loginError](err); refused {
+		j.remedy += "; an account that is locked (! in /etc/shadow) cannot log in without PAM: usermod -p '*' " + user + " lets it, by key only"
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +223,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	}
 	return &Served{
 		Mount: record.Mount{Server: server, Command: argv}, Order: order,
-		Modules: []string{"fuse"}, Programs: []string{programs["sshfs"], programs["ssh"]}, Network: true, Diagnose: d.diagnose,
+		Modules: []string{"fuse"}, Programs: []string{programs["sshfs"], programs["ssh"]}, Network: true, Diagnose: d.diagnose, Life: d.life,
 	}, nil
 }
 

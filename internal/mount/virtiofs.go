@@ -17,10 +17,11 @@ import (
 
 func kindVirtiofs() kind {
 	return kind{env.MountKind{
-		Name:   "virtiofs",
-		Doc:    "virtiofsd, a FUSE server over virtio; fsync reaches the host's file system, locks stay in the guest, host changes show after cache='s timeout.",
-		Shared: true,
-		Probe:  probeVirtiofs,
+		Name:     "virtiofs",
+		Doc:      "virtiofsd, a FUSE server over virtio; fsync reaches the host's file system, locks stay in the guest, host changes show after cache='s timeout.",
+		Shared:   true,
+		Probe:    probeVirtiofs,
+		CheckAll: checkVirtiofs,
 		Settings: []env.Setting{
 			settingDir(),
 			{Name: "daemon", Default: "auto", Doc: "Which virtiofsd: auto (Rust if it is here, else C), c (QEMU's up to 7.2), rust, or a path.", Check: checkDaemon},
@@ -237,7 +238,7 @@ func serveVirtiofs(ctx context.Context, j *job) (*Served, error) {
 			"-chardev", "socket,id=" + id + ",path=" + comma(socket),
 			"-device", "vhost-user-fs-pci,chardev=" + id + ",tag=" + tag + ",queue-size=" + j.get("queue") + device,
 		},
-		Diagnose: k.diagnose,
+		Diagnose: k.diagnose, Life: k.life,
 	}, nil
 }
 

@@ -192,7 +192,7 @@ func (w *Worth) compute(c *compare.Cell, s WorthSpec) {
 		if !(days <= longestDays) {
 			return Day{}
 		}
-		return Day{s.From.AddDate(0, 0, int(days))}
+		return Day{s.From.AddDate(0, 0, max(int(days)-1, 0))} // From is a day of use itself
 	}
 	w.BreakEvenDay, w.DayEarly, w.DayLate = day(w.BreakEvenUses.Center), day(w.BreakEvenUses.Low), day(w.BreakEvenUses.High)
 }

@@ -44,7 +44,7 @@ func TestWorth(t *testing.T) {
 	for _, d := range []struct {
 		got  Day
 		days int
-	}{{w.BreakEvenDay, 42}, {w.DayEarly, 28}, {w.DayLate, 84}} {
+	}{{w.BreakEvenDay, 41}, {w.DayEarly, 27}, {w.DayLate, 83}} {
 		if want := theStudy().From.AddDate(0, 0, d.days); !d.got.Equal(want) {
 			t.Errorf("%v, want %v", d.got, want)
 		}
@@ -53,9 +53,21 @@ func TestWorth(t *testing.T) {
 	if err := w.WriteText(&out, theStudy(), "on this boot", strings.ToUpper); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"VMWARE saves 20 [10, 30] s in", "95 %", "ON THIS BOOT", "140 USD", "1217 [608, 1825] USD a year", "420 [280, 840] uses", "2027-01-02 [2026-12-19, 2027-02-13]"} {
+	for _, want := range []string{"VMWARE saves 20 [10, 30] s in", "95 %", "ON THIS BOOT", "140 USD", "1217 [608, 1825] USD a year", "420 [280, 840] uses", "2027-01-01 [2026-12-18, 2027-02-12]"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, &out)
+		}
+	}
+}
+
+// TestWorthOnTheFirstDay asks of a price that the first uses save: the first day of use is day one, not day zero.
+func TestWorthOnTheFirstDay(t *testing.T) {
+	r, p := versus("command", []compare.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 80)
+	for price, days := range map[float64]int{1e-9: 0, 20.0 / 6: 0, 3.4: 1} { // ten uses a day save 200 s, which are worth 20/6 USD
+		s := theStudy()
+		s.Price.Amount = price
+		if got, err := Ask(r, p, s); err != nil || !got[0].BreakEvenDay.Equal(s.From.AddDate(0, 0, days)) {
+			t.Errorf("%v: %+v, %v", price, got, err)
 		}
 	}
 }

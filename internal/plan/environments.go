@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"tare/internal/env"
@@ -187,10 +188,10 @@ func (r *reader) inherit(d *draft, all []*written) {
 		switch {
 		case r.t == nil:
 		case w.of == "":
-			r.checkSpec(w)
+			r.checkSpec(w, names)
 		case !byName[w.of].bad:
 			r.derive(byName[w.of], byName, names)
-			r.checkMount(w, byName[w.of].spec.Driver)
+			r.checkMount(w, byName[w.of].spec)
 		}
 		d.envAt[w.name] = w.at
 		d.Environments = append(d.Environments, Environment{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from, Against: w.against})
@@ -249,10 +250,14 @@ func (r *reader) derive(w *written, byName map[string]*written, names []string) 
 }
 
 // checkSpec asks the driver's table once for driver and argument and once for each setting, so that each mistake is
-// shown at its own place.
-func (r *reader) checkSpec(w *written) {
+// shown at its own place. A driver that is none but one of the other environments was meant as a parent.
+func (r *reader) checkSpec(w *written, others []string) {
 	bare := w.spec
 	bare.Settings = nil
+	if _, ok := r.t.Drivers.Lookup(bare.Driver); !ok && bare.Driver != w.name && slices.Contains(others, bare.Driver) {
+		r.p.add(w.at, "environment %s: no driver is called %q, but an environment is: a plan file derives one from it, with %s: { from: %s, ... }", w.name, bare.Driver, w.name, bare.Driver)
+		return
+	}
 	if err := r.t.Drivers.Check(bare); err != nil {
 		r.p.add(w.at, "%v", err)
 		return
@@ -280,19 +285,28 @@ func (r *reader) checkSpec(w *written) {
 	}
 }
 
-// checkMount asks the driver of the environment once for the kind and argument and once for each setting.
-func (r *reader) checkMount(w *written, driver string) {
+// checkMount asks the driver of the environment once for the kind and argument, once for each setting, and if all are good
+// whether they go together.
+func (r *reader) checkMount(w *written, in env.Spec) {
 	bare := w.spec
 	bare.Settings = nil
-	if err := r.t.Drivers.CheckMount(w.name, driver, bare); err != nil {
+	if err := r.t.Drivers.CheckMount(w.name, in.Driver, bare); err != nil {
 		r.p.add(w.at, "%v", err)
 		return
 	}
+	good := true
 	for k, v := range w.spec.Settings {
 		bare.Settings = map[string]string{k: v}
-		if err := r.t.Drivers.CheckMount(w.name, driver, bare); err != nil {
+		if err := r.t.Drivers.CheckMount(w.name, in.Driver, bare); err != nil {
 			r.p.add(place(w.values, k, w.at), "%v", err)
+			good = false
 		}
+	}
+	if !good {
+		return
+	}
+	if err := r.t.Drivers.CheckMountIn(w.name, in, w.spec); err != nil {
+		r.p.add(w.at, "%v", err)
 	}
 }
 

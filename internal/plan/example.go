@@ -91,12 +91,12 @@ func exampleDrivers(b *bytes.Buffer, t Tables) {
 	}
 }
 
-// exampleKind writes one kind with its parameters as a comment. A kind that needs a parameter, and the one for tests,
-// stand there as comments altogether.
+// exampleKind writes one kind with its parameters as a comment. A kind that needs a parameter, one
+// that environments need a setting for, and the one for tests stand there as comments altogether.
 func exampleKind(b *bytes.Buffer, k *workload.Kind) (live bool) {
 	defaults := defaultParams(k)
 	_, err := k.Resolve(nil)
-	live = err == nil && k.Name != "null"
+	live = err == nil && k.Name != "null" && !k.Needs.Peer
 	prefix := ""
 	if !live {
 		prefix = "# "

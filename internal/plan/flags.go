@@ -42,7 +42,7 @@ func ParseWithFlags(file string, src []byte, f Flags, t Tables) (*Plan, error) {
 // FromFlags makes a plan of the command line alone (base nil) or lays it over base, which is not changed. With another
 // mode, what has the old mode's default takes the new mode's. The error is of type Errors and names the flag.
 func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
-	d := &draft{envAt: map[string]pos{}, againAt: map[string]pos{}, looksAt: pos{file: "looks"}}
+	d := &draft{envAt: map[string]pos{}, againAt: map[string]pos{}, looksAt: pos{file: "looks"}, sessionsAt: pos{file: "sessions"}}
 	if base != nil {
 		d.Plan = clone(base)
 		if slices.Equal(d.Looks, base.defaultLooks()) {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -135,6 +136,8 @@ func TestFlagMistakes(t *testing.T) {
 		{Flags{Workloads: []string{`cpu.prime:max="5"6`}}, `-w cpu.prime:max="5"6: cpu.prime: max: "6" follows the closing quote`},
 		{Flags{Workloads: []string{"fs.randread:bs=8KiB,size=4KiB"}}, `-w fs.randread:bs=8KiB,size=4KiB: fs.randread: bs is larger than size`},
 		{Flags{Workloads: []string{"cpu.prime", "cpu.prime"}}, `-w cpu.prime: workload "cpu.prime" is given twice`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"hots"}}, `-e hots: environment hots: no driver is called "hots"; did you mean "host"?`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?accel=tcg", "vm2=vm?nic=e1000"}}, `-e vm2=vm?nic=e1000: environment vm2: no driver is called "vm", but an environment is: a plan file derives one from it, with vm2: { from: vm, ... }`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qmeu"}}, `-e vm=qmeu: environment vm: no driver is called "qmeu"`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?x"}}, `-e vm=qemu?x: environment "vm=qemu?x": "x" is not key=value`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "host"}}, `-e host: environment host is given twice`},
@@ -174,6 +177,57 @@ func TestAttainable(t *testing.T) {
 		if p.MaxBlocks() != 30 || !slices.IsSorted(p.Looks) {
 			t.Errorf("%d cells: looks %v", m, p.Looks)
 		}
+	}
+}
+
+// TestSessionsAreTheUnit: with several sessions blocks are not what is counted. Below ten Student t judges, which can pass
+// any correction; from ten on the signed-rank test needs as many sessions as it would need blocks.
+func TestSessionsAreTheUnit(t *testing.T) {
+	source := func(sessions, cells int, more string) string {
+		return fmt.Sprintf("environments: [host, box=namespace]\nsessions: %d\n%sworkloads:\n%s", sessions, more, strings.Join(slices.Collect(func(yield func(string) bool) {
+			for i := range cells {
+				if !yield(fmt.Sprintf("  - {kind: cpu.prime, label: w%d}", i)) {
+					return
+				}
+			}
+		}), "\n")+"\n")
+	}
+	for _, c := range []struct {
+		sessions, cells int
+		more            string
+		blocks          int
+		want            string // of the error
+	}{
+		{5, 1, "looks: [5]\n", 5, ""},
+		{2, 60, "", 10, ""},
+		{9, 33, "", 10, ""},
+		{5, 2, "looks: [3, 20]\n", 3, ""},
+		{5, 2, "blocks: 4\n", 4, ""},
+		{10, 1, "", 10, ""},
+		{10, 12, "", 10, ""},
+		{10, 33, "", 0, "plan.yaml:2:11: 10 sessions cannot reach a verdict: 11 are needed for 33 cells at level 0.05 (2^-n <= 0.05 / (2 x 33)); ask for 11 sessions"},
+		{11, 33, "", 10, ""},
+	} {
+		p, err := Parse("plan.yaml", []byte(source(c.sessions, c.cells, c.more)), tables())
+		if c.want != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%d sessions, %d cells: %v, want %s", c.sessions, c.cells, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%d sessions, %d cells, %q: %v", c.sessions, c.cells, c.more, err)
+			continue
+		}
+		if p.MaxBlocks() != c.blocks || len(p.Looks) != 1 || p.LookAlpha != p.Alpha {
+			t.Errorf("%d sessions, %d cells, %q: %d blocks, looks %v at %g", c.sessions, c.cells, c.more, p.MaxBlocks(), p.Looks, p.LookAlpha)
+		}
+		if again, err := FromFlags(p, Flags{Mode: Full}, tables()); err != nil || again.Trial != time.Second || again.MaxBlocks() != c.blocks {
+			t.Errorf("laid over by --full: %+v, %v", again, err)
+		}
+	}
+	if p := (&Plan{Sessions: 3, Looks: []int{10, 15}}); p.MaxBlocks() != 10 {
+		t.Errorf("a bundle's plan with looks and sessions gets %d blocks", p.MaxBlocks())
 	}
 }
 

@@ -61,6 +61,7 @@ type draft struct {
 	Plan
 	blocks            int // most blocks; 0: not said
 	blocksAt, looksAt pos
+	sessionsAt        pos
 	envAt, againAt    map[string]pos
 	workAt            []pos
 	baselineAt        pos
@@ -116,7 +117,7 @@ func fields() []field {
 		{"mode", (*reader).mode, "quick (trials of 0.3 s, up to 30 blocks) or full (1 s, up to 60 blocks)"},
 		{"trial", func(r *reader, d *draft, n *node) { d.Trial = r.duration(n, minTrial, maxTrial) }, "least length of a trial"},
 		{"budget", func(r *reader, d *draft, n *node) { d.Budget = r.duration(n, 0, maxBudget) }, "wall time for the whole run; 0 means no bound"},
-		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions = r.whole(n, 1, maxSessions) }, "how often the environments are opened anew"},
+		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions, d.sessionsAt = r.whole(n, 1, maxSessions), n.at }, "how often the environments are opened anew"},
 		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, MostBlocks), n.at }, "most blocks; cuts the looks"},
 		{"looks", (*reader).looks, "numbers of blocks at which the run decides, ascending"},
 		{"alpha", func(r *reader, d *draft, n *node) { d.Alpha = r.share(n, 0.5) }, "simultaneous error level over all looks"},
@@ -156,7 +157,7 @@ func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
 		return d
 	}
 	r := &reader{t, p}
-	d.blocksAt, d.looksAt, d.baselineAt = root.at, root.at, root.at
+	d.blocksAt, d.looksAt, d.sessionsAt, d.baselineAt = root.at, root.at, root.at, root.at
 	known := fields()
 	values := map[string]*node{}
 	for _, e := range root.keys {

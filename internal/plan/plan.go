@@ -149,5 +149,11 @@ func (p *Plan) Workload(label string) (*Workload, bool) {
 	return nil, false
 }
 
-// MaxBlocks is the most blocks a cell gets.
-func (p *Plan) MaxBlocks() int { return p.Looks[len(p.Looks)-1] }
+// MaxBlocks is the most blocks a cell gets in one session. With several sessions the session is the unit of the verdict:
+// looks inside one decide nothing, and every session gets the blocks of the first look.
+func (p *Plan) MaxBlocks() int {
+	if p.Sessions > 1 {
+		return p.Looks[0]
+	}
+	return p.Looks[len(p.Looks)-1]
+}

@@ -3,12 +3,9 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"sort"
 	"time"
 
 	"tare/internal/env"
-	"tare/internal/stats"
 )
 
 // Defaults of method.md.
@@ -63,6 +60,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 	d.chooseBaseline(p)
 	d.spareMounts(t, p)
 	d.resolveTargets(p)
+	d.checkReach(t, p)
 	d.resolveLabels(t, p)
 	if !p.any() {
 		d.chooseLooks(p)
@@ -308,58 +306,6 @@ func (d *draft) claim(first map[string]int, i int, label string, p *problems) {
 	first[label] = i
 }
 
-// cells is the number of cells of the headline question: one primary metric for each workload and candidate.
-func (p *Plan) cells() int {
-	n := 0
-	for i := range p.Workloads {
-		for j := range p.Environments {
-			if name := p.Environments[j].Name; name != p.Baseline && p.Workloads[i].On(name) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// chooseLooks makes the looks attainable: the first must be able to pass the correction for all cells, or the run could
-// never say DIFFERENT there. A plan whose last look cannot is refused, with the arithmetic.
-func (d *draft) chooseLooks(p *problems) {
-	looks := slices.Clone(d.Looks)
-	if len(looks) == 0 {
-		looks = DefaultLooks(d.Mode)
-	}
-	at := d.looksAt
-	if d.blocks > 0 {
-		at = d.blocksAt
-		looks = slices.DeleteFunc(looks, func(n int) bool { return n >= d.blocks })
-		looks = append(looks, d.blocks)
-	}
-	sort.Ints(looks)
-	m := max(1, d.cells())
-	for {
-		alpha := stats.LookAlpha(looks, d.Alpha)
-		need := stats.MinBlocks(m, alpha)
-		if last := looks[len(looks)-1]; last < need {
-			p.add(at, "%d blocks cannot reach a verdict: %d are needed for %s at level %.3g per look (2^-n <= %.3g / (2 x %d)); allow %d blocks or measure fewer cells",
-				last, need, count(m, "cell"), alpha, alpha, m, need)
-			return
-		}
-		if looks[0] >= need {
-			d.Looks, d.LookAlpha = looks, alpha
-			return
-		}
-		looks = slices.DeleteFunc(looks, func(n int) bool { return n <= need })
-		looks = append([]int{need}, looks...)
-	}
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // addEnvironment adds or replaces one environment given as text, as on the command line.
 func (d *draft) addEnvironment(r *reader, text string, at pos) {
 	spec, err := env.ParseSpec(text)
@@ -367,7 +313,11 @@ func (d *draft) addEnvironment(r *reader, text string, at pos) {
 		r.p.add(at, "%v", err)
 		return
 	}
-	r.checkSpec(&written{name: spec.Name, at: at, spec: spec})
+	var others []string
+	for i := range d.Environments {
+		others = append(others, d.Environments[i].Name)
+	}
+	r.checkSpec(&written{name: spec.Name, at: at, spec: spec}, others)
 	e := Environment{Name: spec.Name, Spec: spec, Text: spec.String()}
 	for i := range d.Environments {
 		if d.Environments[i].Name == e.Name {
@@ -391,7 +341,7 @@ func (d *draft) addMount(r *reader, text string, at pos) {
 		return
 	}
 	e := Environment{Name: of + ":" + spec.Name, Of: of, Spec: spec, Text: spec.String()}
-	r.checkMount(&written{name: e.Name, at: at, spec: spec}, parent.Spec.Driver)
+	r.checkMount(&written{name: e.Name, at: at, spec: spec}, parent.Spec)
 	for i := range d.Environments {
 		if d.Environments[i].Name == e.Name {
 			d.Environments[i] = e

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,6 +21,11 @@ func (r *reader) sweep(w Workload, k *workload.Kind, list []given, at pos) []Wor
 		for i := range these {
 			these[i].text = texts[these[i].name]
 		}
+		for _, name := range slices.Sorted(maps.Keys(texts)) {
+			if !slices.ContainsFunc(list, func(g given) bool { return g.name == name }) { // of a preset
+				these = append(these, given{name: name, text: texts[name], at: at, value: at})
+			}
+		}
 		p, ok := r.params(k, these, at)
 		w.Params = p
 		return w, ok
@@ -38,7 +44,11 @@ func (r *reader) sweep(w Workload, k *workload.Kind, list []given, at pos) []Wor
 		}
 		return []Workload{w}
 	}
-	combinations := combine(k, texts, lists)
+	combinations, err := combine(k, texts, lists)
+	if err != nil {
+		r.p.add(at, "%s: %v", k.Name, err)
+		return nil
+	}
 	if len(combinations) > 1 {
 		fitting := slices.DeleteFunc(slices.Clone(combinations), func(c map[string]string) bool {
 			p, err := k.Resolve(c)
@@ -75,8 +85,12 @@ func tellApart(k *workload.Kind, all []Workload) {
 	}
 }
 
-// combine returns every combination of the parameters' values: those of lists, and of texts that are ranges of sizes.
-func combine(k *workload.Kind, texts map[string]string, lists map[string][]string) []map[string]string {
+// combine returns every combination of the parameters' values: those of lists, of texts that are ranges of sizes, and of
+// names that the kind knows to mean several. More than a plan holds are an error.
+func combine(k *workload.Kind, texts map[string]string, lists map[string][]string) ([]map[string]string, error) {
+	tooMany := func(n int) error {
+		return fmt.Errorf("the lists and ranges of parameters give %d workloads and more; at most %d fit a plan", n, maxWorkloads)
+	}
 	out := []map[string]string{maps.Clone(texts)}
 	if out[0] == nil {
 		out[0] = map[string]string{}
@@ -86,8 +100,11 @@ func combine(k *workload.Kind, texts map[string]string, lists map[string][]strin
 		if values == nil {
 			values = doubling(&p, texts[p.Name])
 		}
-		if values == nil || len(out)*len(values) > maxWorkloads+1 {
+		if values == nil {
 			continue
+		}
+		if n := len(out) * len(values); n > maxWorkloads {
+			return nil, tooMany(n)
 		}
 		var next []map[string]string
 		for _, c := range out {
@@ -99,7 +116,16 @@ func combine(k *workload.Kind, texts map[string]string, lists map[string][]strin
 		}
 		out = next
 	}
-	return out
+	if k.Expand == nil {
+		return out, nil
+	}
+	var all []map[string]string
+	for _, c := range out {
+		if all = append(all, k.Expand(c)...); len(all) > maxWorkloads {
+			return nil, tooMany(len(all))
+		}
+	}
+	return all, nil
 }
 
 // doubling reads a range of sizes such as 4KiB..1MiB: each size is twice the one before. It returns nil for what is none.

@@ -1,11 +1,14 @@
 package plan
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"tare/internal/env"
+	"tare/internal/workload"
 )
 
 func labels(p *Plan) []string {
@@ -45,6 +48,59 @@ workloads:
 	} {
 		if _, err := Parse("p.yaml", []byte("workloads:\n  - "+src), tables()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %q", src, err, want)
+		}
+	}
+}
+
+// A kind may know a name for several sets of parameters. Resolved, they stay what they are.
+func TestNameThatMeansSeveralWorkloads(t *testing.T) {
+	ts := tables()
+	ts.Kinds[1].Params = append(ts.Kinds[1].Params, workload.Param{Name: "preset", Type: workload.Text})
+	ts.Kinds[1].Expand = func(given map[string]string) []map[string]string {
+		if given["preset"] != "three" || given["bs"] != "" {
+			return []map[string]string{given}
+		}
+		var all []map[string]string
+		for _, bs := range []string{"4KiB", "8KiB", "1MiB"} {
+			each := maps.Clone(given)
+			each["bs"] = bs
+			all = append(all, each)
+		}
+		return all
+	}
+	want := []string{"fs.randread size=64KiB preset=three", "fs.randread size=64KiB bs=8KiB preset=three"} // 1 MiB does not fit
+	for _, src := range []string{
+		"fs.randread:preset=three,size=64KiB",
+		"{fs.randread: {preset: three, size: 64KiB}}",
+		"{kind: fs.randread, size: [64KiB], preset: three}",
+	} {
+		p, err := Parse("p.yaml", []byte("environments: [host]\nworkloads:\n  - "+src), ts)
+		if err != nil {
+			t.Fatalf("%s: %v", src, err)
+		}
+		again, err := Parse("plan.yaml", Marshal(p), ts)
+		if err != nil {
+			t.Fatalf("%s, resolved: %v", src, err)
+		}
+		if got := labels(p); !slices.Equal(got, want) || !slices.Equal(labels(again), want) {
+			t.Errorf("%s gives %q and then %q, want %q", src, got, labels(again), want)
+		}
+	}
+}
+
+// A list must not be left out because there are too many combinations.
+func TestTooManyCombinationsAreRefused(t *testing.T) {
+	var sizes, records []string
+	for i := range 21 {
+		sizes, records = append(sizes, fmt.Sprintf("%dMiB", i+10)), append(records, fmt.Sprintf("%dKiB", 4*i+4))
+	}
+	for _, src := range []string{
+		"{kind: fs.randread, size: [" + strings.Join(sizes, ", ") + "], bs: [" + strings.Join(records, ", ") + "]}",
+		"fs.randread:size=1B..1TiB,bs=1B..1TiB",
+	} {
+		_, err := Parse("p.yaml", []byte("environments: [host]\nworkloads:\n  - "+src), tables())
+		if err == nil || !strings.Contains(err.Error(), "at most 400 fit a plan") {
+			t.Errorf("%.60s... gives %v", src, err)
 		}
 	}
 }

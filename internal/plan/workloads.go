@@ -369,7 +369,10 @@ func parseWork(text string, t *Tables) ([]Workload, error) {
 	}
 	var all []Workload
 	var refused error
-	combinations := combine(k, params, nil)
+	combinations, err := combine(k, params, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	for _, c := range combinations {
 		p, err := k.Resolve(c)
 		if err != nil {

@@ -48,3 +48,14 @@ func TestRunMissingProgram(t *testing.T) {
 		t.Error("a program that never ran must not look like one that failed")
 	}
 }
+
+func TestTheLineThatTellsMost(t *testing.T) {
+	for said, want := range map[string]string{
+		"a\n\n b \n": "b", "": "", "[1.0] Kernel panic - not syncing: out of memory\n[1.1] CPU: 0\n[1.2] Rebooting\n": "[1.0] Kernel panic - not syncing: out of memory",
+		"tare: no disk\nmore\n": "tare: no disk",
+	} {
+		if got := Telling([]byte(said)); got != want {
+			t.Errorf("of %q %q tells most", said, got)
+		}
+	}
+}

@@ -95,6 +95,14 @@ func (s *Stream) Done() <-chan struct{} { return s.done }
 // Err returns how the child ended; call it only after Done is closed.
 func (s *Stream) Err() error { return s.err }
 
+// How says how the child ended, also when it ended well; call it only after Done is closed.
+func (s *Stream) How() error {
+	if s.err != nil {
+		return s.err
+	}
+	return errors.New("exit status 0")
+}
+
 // Pid returns the child's process id.
 func (s *Stream) Pid() int { return s.cmd.Process.Pid }
 

@@ -65,3 +65,22 @@ func Printable(b []byte) string {
 	}
 	return s.String()
 }
+
+// Telling returns the line of a console or a log that tells most of an end: the last in which a kernel panicked or tare
+// complained, else the last that says something; "" when there is none.
+func Telling(said []byte) string {
+	last := ""
+	for l := range strings.Lines(Printable(said)) {
+		if l = strings.TrimSpace(l); l == "" {
+			continue
+		}
+		if tells(l) || !tells(last) {
+			last = l
+		}
+	}
+	return last
+}
+
+func tells(line string) bool {
+	return strings.Contains(line, "Kernel panic") || strings.HasPrefix(line, "tare: ")
+}

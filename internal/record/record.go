@@ -68,7 +68,7 @@ type Warning struct {
 
 // Failure is an operation that did not give a result, with the evidence.
 type Failure struct {
-	Kind     string `json:"kind"`               // stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "timeout", "refused"
+	Kind     string `json:"kind"`               // stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died", "timeout", "refused"
 	Message  string `json:"message"`            // what went wrong and what to do
 	Evidence string `json:"evidence,omitempty"` // the last bytes of output, control characters neutralised
 }

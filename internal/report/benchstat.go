@@ -27,6 +27,9 @@ func Benchstat(w io.Writer, m *Model) error {
 	b.trials(m)
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "run: %s\ntare: %s\n", benchValue(m.Run.ID), benchValue(m.Run.Version))
+	if d := m.damage(); d != "" {
+		fmt.Fprintf(&out, "%s: %s\n", damaged, benchValue(d))
+	}
 	if len(m.Targets) > 0 {
 		goos, goarch := m.Targets[0].Inside.OS, m.Targets[0].Inside.Arch
 		for i := range m.Targets {

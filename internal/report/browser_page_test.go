@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/compare"
+	"tare/internal/plan"
 	"tare/internal/report/chromium"
 )
 
@@ -100,6 +102,9 @@ func testFilters(t *testing.T, p *chromium.Tab) {
 	if after := chromium.Eval[int](p, rows); after >= before {
 		t.Errorf("%d rows with a target filtered out, %d before", after, before)
 	}
+	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true`)
+	p.Until("the figures of a workload leave it out, too", `(() => { const rows = [...document.querySelectorAll('[data-workload="cpu.prime"] table')].flatMap(t => [...t.rows].map(r => r.cells[1]?.textContent));
+		return rows.includes("vm") && !rows.includes("box"); })()`)
 	set("Targets", "box", true)
 	set("Families", "File system", false)
 	p.Until("a family is filtered out", `!document.querySelector('[data-chart^="forest-file"]') && !document.querySelector('[data-workload^="fs."]') && document.querySelector('[data-workload="cpu.prime"]') !== null`)
@@ -134,6 +139,16 @@ func testBaseline(t *testing.T, p *chromium.Tab) {
 	if !strings.Contains(note, "Student's t") || !strings.Contains(note, "recomputed in this page") {
 		t.Errorf("the recomputed intervals are not called so: %s", note)
 	}
+	// A chart that is saved now says what it is against, and that the run did not choose that.
+	const own = "against vm:9p, recomputed in the page; the run's own baseline is host"
+	drawn(p, `figure[data-chart^="forest-cpu"]`)
+	_, text := saveAs(t, p, "forest-cpu", "SVG")
+	if words := strings.Join(strings.Fields(standsAlone(t, "forest-cpu", text)), " "); !strings.Contains(words, own) || !strings.Contains(words, "Student's t") {
+		t.Errorf("a saved chart does not say what it is against: %s", words)
+	}
+	if meta := chromium.Eval[string](p, `document.querySelector(".masthead .meta").textContent`); !strings.Contains(meta, strings.Replace(own, "against", "baseline", 1)) {
+		t.Errorf("the heading says %q", meta)
+	}
 	// What was withheld against one baseline is not ranked against another.
 	if got := chromium.Eval[string](p, `[...document.querySelectorAll('[data-workload="memory.latency"] .verdict')].find(v => v.querySelector(".who").textContent === "vm").textContent`); strings.Contains(got, "×") {
 		t.Errorf("a withheld cell shows a ratio: %s", got)
@@ -142,6 +157,10 @@ func testBaseline(t *testing.T, p *chromium.Tab) {
 	p.Until("the run's own verdicts are back", `document.querySelector("#answer .note.recomputed") === null`)
 	if again := ratio("vm:9p", "cpu.prime"); again != was {
 		t.Errorf("back at the run's baseline the ratio is %v, was %v", again, was)
+	}
+	drawn(p, `figure[data-chart^="forest-cpu"]`)
+	if _, text := saveAs(t, p, "forest-cpu", "SVG"); strings.Contains(string(text), "recomputed") {
+		t.Error("back at the run's baseline a saved chart says that it was recomputed")
 	}
 }
 
@@ -163,7 +182,7 @@ func testKeyboard(t *testing.T, p *chromium.Tab) {
 	}
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] > summary').focus()`)
 	p.Press("Enter")
-	p.Until("Enter opens a workload", `document.querySelector('[data-workload="cpu.prime"]').open`)
+	p.Until("Enter opens a workload", `document.querySelector('[data-workload="cpu.prime"][open] figure') !== null`)
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure').scrollIntoView({behavior: "instant"})`)
 	p.Until("its charts are drawn", `document.querySelectorAll('[data-workload="cpu.prime"] figure svg.chart').length === 2`)
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure svg.chart').focus()`)
@@ -206,6 +225,28 @@ func testPolicy(t *testing.T, c *chromium.Browser, file string) {
 	}
 }
 
+// TestLongNamesFitANarrowPage has targets of the longest names there may be, one of them of the widest letters, on the screen of a telephone.
+func TestLongNamesFitANarrowPage(t *testing.T) {
+	long := []string{"a-target-with-a-name-of-forty-characters", strings.Repeat("M", 40)}
+	s := scene{targets: append([]string{"host"}, long...), workloads: work("cpu.prime", "fs.seqwrite"), blocks: 12,
+		cost: func(string, string) (float64, float64) { return 1.3, 0.01 }}
+	var kept compare.Input
+	s.tweak = func(in *compare.Input) { kept = *in }
+	m := NewModel(s.result())
+	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "long"
+	p := chromium.Start(t).Open(pageFile(t, m), 390, 900)
+	p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
+	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true`)
+	p.Until("a workload is open", `document.querySelectorAll('[data-workload="cpu.prime"] figure').length > 0`)
+	chromium.Eval[any](p, `document.querySelectorAll("details").forEach(d => d.open = true)`)
+	drawn(p, "figure")
+	p.Shoot("long-names", true)
+	if wide := chromium.Eval[int](p, `document.documentElement.scrollWidth`); wide > 390 {
+		t.Errorf("the page is %d pixels wide", wide)
+	}
+	p.Clean()
+}
+
 // TestPageLooks keeps pictures for people to look at, and holds what can be told of them: nothing wider than the window,
 // colours that can be read.
 func TestPageLooks(t *testing.T) {
@@ -236,6 +277,10 @@ func TestPageLooks(t *testing.T) {
 	chromium.Eval[any](p, `dispatchEvent(new Event("beforeprint"))`)
 	if shown := chromium.Eval[string](p, `[...document.querySelectorAll(".tools, .controls, nav")].filter(e => getComputedStyle(e).display !== "none").map(e => e.className).join(" ")`); shown != "" {
 		t.Errorf("on paper: %s", shown)
+	}
+	// A title and a key on one page with the chart on the next are of no use.
+	if torn := chromium.Eval[string](p, `[...document.querySelectorAll(".chart-frame")].filter(e => getComputedStyle(e).breakInside !== "avoid").map(e => e.dataset.chart).join(" ")`); torn != "" {
+		t.Errorf("on paper these may be torn: %s", torn)
 	}
 	if dir := os.Getenv("TARE_ARTIFACTS"); dir != "" {
 		p.Shoot("print", true)

@@ -18,6 +18,7 @@ const (
 	same
 	cannotTell
 	measured
+	unconfirmed // measured as well, and beyond the margin
 	failed
 	withheld
 	notRun
@@ -25,14 +26,15 @@ const (
 )
 
 var glyphs = [signs]struct{ unicode, ascii, legend string }{
-	costsMore:  {"▲", ">", "costs more"},
-	costsLess:  {"▼", "<", "costs less"},
-	same:       {"=", "=", "same within"}, // the legend adds the margin
-	cannotTell: {"~", "~", "cannot tell yet"},
-	measured:   {"≈", "%", "measured, too near the margin to say more"},
-	failed:     {"✕", "x", "failed"},
-	withheld:   {"?", "?", "verdict withheld"},
-	notRun:     {"–", "-", "not run"},
+	costsMore:   {"▲", ">", "costs more"},
+	costsLess:   {"▼", "<", "costs less"},
+	same:        {"=", "=", "same within"}, // the legend adds the margin
+	cannotTell:  {"~", "~", "cannot tell yet"},
+	measured:    {"≈", "%", "measured, too near the margin to say more"},
+	unconfirmed: {"≈", "%", "beyond the margin, but not sure enough among so many cells"},
+	failed:      {"✕", "x", "failed"},
+	withheld:    {"?", "?", "verdict withheld"},
+	notRun:      {"–", "-", "not run"},
 }
 
 // mark is what stands after a ratio.
@@ -72,6 +74,9 @@ func signOf(c *compare.Cell) sign {
 	case record.Equivalent:
 		return same
 	case record.Measured:
+		if c.NotConfirmed() {
+			return unconfirmed
+		}
 		return measured
 	case record.Withheld:
 		return withheld

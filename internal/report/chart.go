@@ -61,7 +61,7 @@ func shape(s sign, at point, r float64) []point {
 		return polygon(at, r*1.2, 3, math.Pi/2)
 	case same:
 		return []point{{at.x - r*.9, at.y - r*.9}, {at.x + r*.9, at.y - r*.9}, {at.x + r*.9, at.y + r*.9}, {at.x - r*.9, at.y + r*.9}}
-	case measured:
+	case measured, unconfirmed:
 		return polygon(at, r*1.2, 4, 0)
 	}
 	return polygon(at, r, 24, 0)
@@ -84,7 +84,7 @@ func signColour(s sign) colour {
 		return green
 	case same:
 		return blue
-	case measured:
+	case measured, unconfirmed:
 		return sky
 	}
 	return grey

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"tare/internal/compare"
+	"tare/internal/gate"
 	"tare/internal/normal"
 	"tare/internal/record"
 )
@@ -25,7 +26,7 @@ func hostileModel(s string) *Model {
 		Families: []compare.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
 		Findings: []compare.Finding{{Text: s, Remedy: s}}}
 	m := NewModel(r)
-	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, Holds: true}}
+	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, State: gate.Holds}}
 	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
 	m.Targets[1].Durability = m.Targets[0].Durability
 	m.Normal = &normal.Table{Per: normal.Per(s), Notes: []string{s}, Lines: []normal.Line{

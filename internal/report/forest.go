@@ -41,10 +41,14 @@ type forest struct {
 	margin  float64
 	used    [signs]bool
 	answers []string
+	damage  string // what is wrong with the bundle
 }
 
 func newForest(m *Model) *forest {
 	f := &forest{m: m}
+	if d := m.damage(); d != "" {
+		f.damage = sentence(d)
+	}
 	t := &terminal{Model: m, pointed: map[[2]string]bool{}}
 	rows := t.rowsOf(false, false)
 	f.means()
@@ -138,6 +142,10 @@ func (f *forest) draw(p pen) {
 	y += 22
 	p.text(point{forestMargin, y}, fit(f.m.subtitle(), 12.5, false, forestWidth-2*forestMargin), style{size: 12.5, colour: muted})
 	y += 14
+	if f.damage != "" {
+		y += 19
+		p.text(point{forestMargin, y}, fit(f.damage, 14, true, forestWidth-2*forestMargin), style{size: 14, bold: true, colour: orange})
+	}
 	for _, a := range f.answers {
 		y += 19
 		p.text(point{forestMargin, y}, fit(a, 14, false, forestWidth-2*forestMargin), style{size: 14, colour: ink})
@@ -272,6 +280,9 @@ func (f *forest) plotHeight() float64 {
 // size is the width and the height of the whole picture.
 func (f *forest) size() (w, h float64) {
 	h = forestMargin + 20 + 22 + 14 + 19*float64(len(f.answers)) + 30 + f.plotHeight() + 18 + 22 + 18*float64(len(f.footnotes())) + forestMargin - 8
+	if f.damage != "" {
+		h += 19
+	}
 	return forestWidth, math.Ceil(h)
 }
 

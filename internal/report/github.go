@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+
+	"tare/internal/gate"
 )
 
 // maxSummary is what GitHub takes as the summary of one step, in bytes; more makes it refuse the whole summary.
@@ -43,23 +45,36 @@ func (d *markdown) gates() {
 	if len(d.Gates) == 0 {
 		return
 	}
-	broken := 0
+	broken, unknown := 0, 0
 	grid := [][]string{{"", "fails if", "because"}}
 	for _, g := range d.Gates {
 		sign := "✅"
-		if g.Holds {
+		switch g.State {
+		case gate.Holds:
 			broken++
 			sign = "❌"
+		case gate.Unknown:
+			unknown++
+			sign = "❔"
 		}
 		grid = append(grid, []string{sign, markdownText(g.Expr), markdownText(g.Text)})
 	}
 	d.line("")
+	all := plural(len(d.Gates), "condition") + " to fail on"
 	if broken > 0 {
 		d.line("> [!CAUTION]")
-		d.line("> %d of %s: the run fails.", broken, plural(len(d.Gates), "condition")+" to fail on holds")
-	} else {
+		d.line("> %d of %s holds: the run fails.", broken, all)
+	}
+	if unknown > 0 {
+		if broken > 0 {
+			d.line("") // two alerts are two quotations
+		}
+		d.line("> [!WARNING]")
+		d.line("> %d of %s cannot be told.", unknown, all)
+	}
+	if broken+unknown == 0 {
 		d.line("> [!TIP]")
-		d.line("> None of %s holds.", plural(len(d.Gates), "condition")+" to fail on")
+		d.line("> None of %s holds.", all)
 	}
 	d.line("")
 	d.grid(grid, -1)

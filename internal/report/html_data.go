@@ -33,7 +33,7 @@ type htmlData struct {
 
 type htmlGate struct {
 	Expr  string `json:"expr"`
-	Holds bool   `json:"holds"`
+	State string `json:"state"` // "no", "unknown" or "holds"
 	Text  string `json:"text"`
 }
 
@@ -55,7 +55,7 @@ func pageData(m *Model) *htmlData {
 		}
 	}
 	for _, g := range m.Gates {
-		d.Gates = append(d.Gates, htmlGate(g))
+		d.Gates = append(d.Gates, htmlGate{g.Expr, [...]string{"no", "unknown", "holds"}[g.State], g.Text})
 	}
 	// A plan that cannot be read costs the page its size charts, no more; the page shows its text either way.
 	p, err := plan.Unmarshal("plan.yaml", m.Plan)

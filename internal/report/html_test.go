@@ -70,7 +70,7 @@ func TestHTMLBlocks(t *testing.T) {
 		t.Error("the page around the data is not as it was")
 	}
 	d, x := blocks(t, b.Bytes())
-	if d.Format != pageFormat || len(d.Result.Cells) != len(m.Cells) || d.Bundle != m.Bundle || d.Seed != "7" || d.Started != "2026-11-21T07:31:00Z" || len(d.Gates) != 2 {
+	if d.Format != pageFormat || len(d.Result.Cells) != len(m.Cells) || d.Bundle != m.Bundle || d.Seed != "7" || d.Started != "2026-11-21T07:31:00Z" || len(d.Gates) != 3 || d.Gates[0].State != "holds" || d.Gates[1].State != "no" || d.Gates[2].State != "unknown" {
 		t.Errorf("format %d, %d cells, bundle %q, seed %s, started %s, %d conditions", d.Format, len(d.Result.Cells), d.Bundle, d.Seed, d.Started, len(d.Gates))
 	}
 	if len(d.Workloads) == 0 || d.Workloads[1].Params["bs"] != "4KiB" {

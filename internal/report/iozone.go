@@ -24,6 +24,9 @@ func Iozone(w io.Writer, m *Model) error {
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "\ttare %s: medians over the blocks of run %s, %s\n", clean(m.Run.Version), clean(m.Run.ID), clean(m.Run.Scope))
+	if d := m.damage(); d != "" {
+		fmt.Fprintf(&out, "\t%s\n", sentence(d))
+	}
 	fmt.Fprintf(&out, "\tOutput is in kBytes/sec (1 kB = 1024 bytes)\n")
 	for _, x := range all {
 		for _, target := range x.targets {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"tare/internal/gate"
 	"tare/internal/record"
 	"tare/internal/unit"
 )
@@ -49,9 +50,14 @@ type junitProblem struct {
 
 // JUnit writes the cells as test cases for a CI system's display: a suite for each candidate, and one for the gates. A
 // FAILED cell is an error, one that is WITHHELD or INCONCLUSIVE is skipped with the reason; that something costs more is
-// no failure. Only a gate that holds is one. Times are what the trials of the cell took, seconds.
+// no failure, but a damaged bundle is an error of its own. Only a gate that holds is one; a gate that cannot be told is skipped. Times are what the trials of the cell took, seconds.
 func JUnit(w io.Writer, m *Model) error {
 	all := junitSuites{Name: "tare " + m.title(), Time: junitTime(m.Run.Seconds)}
+	if d := m.damage(); d != "" {
+		s := junitSuite{Name: "bundle", Time: junitTime(0)}
+		s.add(junitCase{Class: "bundle", Name: "is whole and as tare wrote it", Time: junitTime(0), Error: &junitProblem{Message: d, Type: damaged}})
+		all.Suites = append(all.Suites, s)
+	}
 	if s := junitGates(m); len(s.Cases) > 0 {
 		all.Suites = append(all.Suites, s)
 	}
@@ -95,8 +101,11 @@ func junitGates(m *Model) junitSuite {
 	s := junitSuite{Name: "gates", Time: junitTime(0)}
 	for _, g := range m.Gates {
 		c := junitCase{Class: "gates", Name: clean(g.Expr), Time: junitTime(0), Out: clean(g.Text)}
-		if g.Holds {
+		switch g.State {
+		case gate.Holds:
 			c.Failure, c.Out = &junitProblem{Message: clean(g.Text), Type: "fail-if", Text: clean(g.Expr)}, ""
+		case gate.Unknown:
+			c.Skipped, c.Out = &junitProblem{Message: "cannot be told: " + clean(g.Text)}, ""
 		}
 		s.add(c)
 	}

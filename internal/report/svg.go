@@ -18,7 +18,7 @@ func SVG(w io.Writer, m *Model) error {
 	var p svgPen
 	fmt.Fprintf(&p.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %[1]s %[2]s" role="img" aria-labelledby="t d" font-family="%s">`+"\n",
 		number(width), number(height), svgFonts)
-	fmt.Fprintf(&p.out, "<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n", escapeXML(m.title()), escapeXML(strings.Join(f.answers, " ")))
+	fmt.Fprintf(&p.out, "<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n", escapeXML(m.title()), escapeXML(strings.TrimSpace(f.damage+" "+strings.Join(f.answers, " "))))
 	p.fill([]point{{0, 0}, {width, 0}, {width, height}, {0, height}}, paper)
 	f.draw(&p)
 	p.out.WriteString("</svg>\n")

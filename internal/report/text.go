@@ -77,6 +77,9 @@ func wrap(prefix, text string, limit int) []string {
 	return lines
 }
 
+// Wrap breaks clean text into lines of at most width columns, as the terminal report does.
+func Wrap(prefix, text string, width int) []string { return wrap(prefix, text, width) }
+
 // headOf returns the beginning of a word that fits in room columns, at least one character.
 func headOf(word string, room int) string {
 	end := 0

@@ -21,11 +21,7 @@ func (b *workbook) summary() {
 		row++
 	}
 	for _, g := range b.Gates {
-		word := "does not hold"
-		if g.Holds {
-			word = "HOLDS"
-		}
-		b.put(s, 1, row, fmt.Sprintf("fail if %s: %s; %s", clean(g.Expr), word, clean(g.Text)), 0)
+		b.put(s, 1, row, fmt.Sprintf("fail if %s: %s; %s", clean(g.Expr), g.State, clean(g.Text)), 0)
 		row++
 	}
 	row = b.ratios(s, row+1)

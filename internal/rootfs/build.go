@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -112,6 +113,30 @@ func isolated(ctx context.Context, argv ...string) *proc.Cmd {
 	return cmd
 }
 
+// maxTold bounds the lines of a program's errors that are repeated.
+const maxTold = 3
+
+// telling is an error of a program that isolated ran, with the program's name and the first of its errors: the last ones
+// only say that the program, and what it had called, failed.
+func telling(err error, program string) error {
+	x, ok := errors.AsType[*proc.ExitError](err)
+	if !ok {
+		return err
+	}
+	var told []string
+	for l := range strings.Lines(x.Stderr) {
+		l = strings.TrimSpace(l)
+		if strings.HasPrefix(l, "E: ") && !strings.HasSuffix(l, " failed") && !strings.HasSuffix(l, " failed to run") && !slices.Contains(told, l) {
+			told = append(told, l)
+		}
+	}
+	said := x.Stderr
+	if len(told) > 0 {
+		said = strings.Join(told[:min(len(told), maxTold)], "; ")
+	}
+	return &proc.ExitError{Argv: []string{program}, Code: x.Code, Stderr: said, Err: x.Err}
+}
+
 // bootstrap installs the system into root with the best program there is, and returns the program's name and version.
 func bootstrap(ctx context.Context, o Options, root string) (string, error) {
 	lines, err := sources(ctx, o.Suite)
@@ -156,7 +181,7 @@ func mmdebstrap(ctx context.Context, o Options, root string, lines []source) err
 		fmt.Fprintln(&list, s.line())
 	}
 	_, err = proc.RunCmd(isolated(ctx, argv...), strings.NewReader(list.String()))
-	return err
+	return telling(err, "mmdebstrap")
 }
 
 // needsNoCluster tells whether a package would make a database of its own when it is installed: 40 MB that nobody uses.
@@ -177,7 +202,7 @@ func debootstrap(ctx context.Context, o Options, root string, lines []source) er
 	}
 	argv = append(argv, o.Suite, root, lines[0].uri)
 	_, err := proc.RunCmd(isolated(ctx, argv...), nil)
-	if err != nil {
+	if err = telling(err, "debootstrap"); err != nil {
 		// Its own last words are "see the log"; the log is in the folder that is about to be removed.
 		if log, e := os.ReadFile(filepath.Join(root, "debootstrap", "debootstrap.log")); e == nil {
 			tail := log[max(0, len(log)-1000):]

@@ -21,18 +21,19 @@ import (
 const (
 	leastTrialDeadline   = 2 * time.Minute
 	trialDeadlineFactor  = 20
-	maxDiscardedShare    = 5 // at most one block in this many is discarded; then the host is noisy and the figures say so
+	maxDiscardedShare    = 5 // at most one block in this many is discarded for what the host did
 	discardSteal         = 0.10
 	ruleSteal            = "host steal above 10 % of a block"
 	ruleThrottle         = "thermal throttling of the host during a block"
 	kindEnvironmentDied  = "environment-died"
 	kindDeadlineExceeded = "timeout"
+	kindServerDied       = "server-died"
 )
 
 // giveUp drops a cell, and its whole target when the agent there is gone.
 func (r *runner) giveUp(w *plan.Workload, e string, c *cell, f *record.Failure) {
 	c.dead = f
-	if t := r.targets[e]; t.Agent != nil && !t.Agent.Alive() {
+	if t := r.targets[e]; t.Agent != nil && !t.Agent.Alive() || f.Kind == kindServerDied {
 		r.lose(e, f)
 		return
 	}
@@ -50,8 +51,8 @@ func (r *runner) cellName(w *plan.Workload) string {
 	return "cell"
 }
 
-func (r *runner) job(w *plan.Workload, target string) wire.Job {
-	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: r.cellName(w), Seed: r.Plan.Seed, Root: r.targets[target].Root}
+func (r *runner) job(ctx context.Context, w *plan.Workload, target string) wire.Job {
+	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: r.cellName(w), Seed: r.Plan.Seed, Root: r.targets[target].Root, Peer: r.peer(ctx, w, target)}
 }
 
 // block runs one block of a workload: one trial in each living target and the null control, in the block's order.
@@ -70,6 +71,7 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 		}
 	}
 	r.Gate.reset()
+	stopped := r.stops.sofar()
 	order := Orders(r.Plan.Seed, fmt.Sprintf("%s/%d", w.Label, r.session), len(slots))(n)
 	for position, slot := range order {
 		t := slots[slot]
@@ -81,8 +83,11 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 			return err
 		}
 	}
-	if rule := r.Gate.verdict(ctx); rule != "" && (r.discards+1)*maxDiscardedShare <= r.totalBlocks() {
-		r.discards++
+	rule := r.stops.since(stopped).rule()
+	if rule == "" {
+		rule = r.noisy()
+	}
+	if rule != "" {
 		r.Events(Event{Kind: BlockLost, Workload: w.Label, Block: n, Text: rule})
 		return r.append(&record.Trial{Workload: w.Label, Block: n, Start: time.Now(), Discarded: rule})
 	}
@@ -91,8 +96,20 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 	return nil
 }
 
+// noisy is the rule by which the host spoilt the block that just ended; "" when it did not, or did so too often: then the
+// host is noisy, and the figures say so.
+func (r *runner) noisy() string {
+	rule := r.Gate.verdict()
+	if rule == "" || (r.discards+1)*maxDiscardedShare > r.totalBlocks() {
+		return ""
+	}
+	r.discards++
+	return rule
+}
+
+// totalBlocks is the number of blocks begun in the whole run.
 func (r *runner) totalBlocks() int {
-	n := 0
+	n := r.past
 	for _, b := range r.blocks {
 		n += b
 	}
@@ -105,16 +122,17 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	t.Workload, t.Work, t.Inject = w.Label, c.work, r.Inject[t.Target]
 	t.Gate = r.Gate.wait(ctx)
 	r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup()})
-	began := time.Now()
+	began, before := time.Now(), r.stops.sofar()
 	deadline := max(leastTrialDeadline, trialDeadlineFactor*c.expected)
 	if !c.known { // its work comes from the plan: in a run that is repeated or resumed
 		deadline = max(deadline, r.patience(w))
 	}
-	tctx, cancel := context.WithTimeout(ctx, deadline)
+	at := r.targets[t.Target]
+	tctx, cancel := at.whileServed(ctx, deadline)
 	var out deploy.Outcome
 	err := r.chill(tctx, w, t.Target)
 	if err == nil {
-		out, err = r.targets[t.Target].Agent.Run(tctx, wire.Run{Job: r.job(w, t.Target), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
+		out, err = at.Agent.Run(tctx, wire.Run{Job: r.job(tctx, w, t.Target), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
 	}
 	cancel()
 	if ctx.Err() != nil {
@@ -134,18 +152,23 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 		}
 		t.Error = failure(kindEnvironmentDied, err)
 	}
+	t.Error = r.blamePeer(w, at.blame(t.Error))
 	if err := r.append(&t); err != nil {
 		return err
 	}
 	r.Events(Event{Kind: TrialDone, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup(), Elapsed: time.Since(began), Trial: &t})
+	stopped := r.stops.since(before)
 	if t.Error == nil {
 		c.failures, c.known = 0, true
 		c.seen(t.Work, t.AgentNS)
-		c.expected = (c.expected + time.Since(began)) / 2
+		c.expected = (c.expected + time.Since(began) - stopped.total) / 2
 		return nil
 	}
+	if stopped.times > 0 && r.targets[t.Target].Agent.Alive() {
+		return nil // its deadline may have passed meanwhile, which says nothing of the cell
+	}
 	c.failures++
-	if c.failures >= compare.GivenUp || !r.targets[t.Target].Agent.Alive() || t.Warmup() {
+	if c.failures >= compare.GivenUp || !at.Agent.Alive() || t.Warmup() || t.Error.Kind == kindServerDied || t.Error.Kind == kindPeerDied {
 		r.giveUp(w, t.Target, c, t.Error)
 	}
 	if d := r.targets[r.Plan.Baseline].dead; d != nil {

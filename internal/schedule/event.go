@@ -17,7 +17,7 @@ const (
 	Trying     EventKind = "trying"     // files are tried out in Target, for its semantics card
 	OpenFailed EventKind = "failed"     // Target did not open; Failure says why
 	Calibrated EventKind = "calibrated" // Workload on Target has its frozen work
-	Forecasted EventKind = "forecast"   // Workload is calibrated; Left is the time the run is expected to take from here
+	Forecasted EventKind = "forecast"   // Workload is calibrated; Left is the time the run is expected to take from here; Text a doubt about its blocks
 	TrialBegin EventKind = "trial"      // Workload on Target starts, in Block
 	TrialDone  EventKind = "done"       // Trial is on disk
 	BlockDone  EventKind = "block"      // Workload completed Block

@@ -39,6 +39,9 @@ func (r *runner) freeze(ctx context.Context, w *plan.Workload) error {
 		if c == nil || c.frozen || !r.alive(w, e) {
 			continue
 		}
+		if r.overrun(0) {
+			return errBudget
+		}
 		r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: e, Warmup: true, Text: "calibrating"})
 		if err := r.calibrate(ctx, w, e, c); err != nil {
 			return err
@@ -69,9 +72,13 @@ func (r *runner) makeCells() {
 }
 
 func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *cell) error {
-	cctx, cancel := context.WithTimeout(ctx, r.patience(w))
+	bctx, end := r.withinBudget(ctx)
+	defer end()
+	began, before := time.Now(), r.stops.sofar()
+	at := r.targets[e]
+	cctx, cancel := at.whileServed(bctx, r.patience(w))
 	defer cancel()
-	got, err := r.targets[e].Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(w, e), TargetNS: int64(trialLength(r.Plan, w))})
+	got, err := at.Agent.Calibrate(cctx, wire.Calibrate{Job: r.job(cctx, w, e), TargetNS: int64(trialLength(r.Plan, w))})
 	if err == nil {
 		c.work = got.Work
 		c.seen(got.Work, got.ElapsedNS)
@@ -83,7 +90,14 @@ func (r *runner) calibrate(ctx context.Context, w *plan.Workload, e string, c *c
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	f := failure(kindNotCalibrated, err)
+	if ended(bctx) == errBudget {
+		c.expected, r.cut = max(c.expected, time.Since(began)), true
+		return errBudget
+	}
+	if cctx.Err() != nil && r.stops.since(before).times > 0 && r.alive(w, e) && at.Agent.Alive() {
+		return r.calibrate(ctx, w, e, c) // its deadline passed while tare was stopped
+	}
+	f := r.blamePeer(w, at.blame(failure(kindNotCalibrated, err)))
 	r.giveUp(w, e, c, f)
 	// The failure is a trial of its own, so that the bundle tells why the cell has no figures.
 	return r.append(&record.Trial{Workload: w.Label, Target: e, Start: time.Now(), Error: f})
@@ -115,6 +129,9 @@ func (r *runner) warmUp(ctx context.Context, w *plan.Workload) error {
 		for range warmUps {
 			if !r.alive(w, e) {
 				break
+			}
+			if r.overrun(c.expected) {
+				return errBudget
 			}
 			if err := r.trial(ctx, w, record.Trial{Target: e}); err != nil {
 				return err

@@ -12,11 +12,16 @@ import (
 // Gate waits before each trial until the controller's machine is quiet, for a bounded time, and remembers what it saw.
 // A nil Gate waits for nothing.
 type Gate struct {
-	watch    *facts.Watcher
-	began    time.Time
-	waited   time.Duration
-	steal    float64
-	throttle int64
+	watch  watcher
+	began  time.Time
+	waited time.Duration
+	block  facts.Ticks // when the block began
+}
+
+// watcher is the part of facts.Watcher that a gate needs.
+type watcher interface {
+	Look(ctx context.Context, over time.Duration) record.Gate
+	Ticks() facts.Ticks
 }
 
 // NewGate returns a gate that watches this machine.
@@ -41,7 +46,6 @@ func (g *Gate) wait(ctx context.Context) *record.Gate {
 	began := time.Now()
 	for {
 		s := g.watch.Look(ctx, gateLook)
-		g.note(s)
 		s.Reason = busy(s)
 		s.Quiet = s.Reason == ""
 		took := time.Since(began)
@@ -73,27 +77,20 @@ func (g *Gate) reset() {
 		return
 	}
 	g.watch.Look(context.Background(), 0)
-	g.steal, g.throttle = 0, 0
-}
-
-func (g *Gate) note(s record.Gate) {
-	g.steal = max(g.steal, s.Steal)
-	if s.Throttle > 0 {
-		g.throttle += s.Throttle
-	}
+	g.block = g.watch.Ticks()
 }
 
 // verdict names the rule by which the block that just ended is discarded, or "". The rules see the host alone, never
 // which target was running, so they cannot favour one.
-func (g *Gate) verdict(ctx context.Context) string {
+func (g *Gate) verdict() string {
 	if g == nil {
 		return ""
 	}
-	g.note(g.watch.Look(ctx, 0))
+	steal, throttled := g.watch.Ticks().Since(g.block)
 	switch {
-	case g.throttle > 0:
+	case throttled > 0:
 		return ruleThrottle
-	case g.steal > discardSteal:
+	case steal > discardSteal:
 		return ruleSteal
 	}
 	return ""

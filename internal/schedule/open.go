@@ -32,6 +32,8 @@ type Drivers struct {
 	// Flushes says to try what a flush does in each target before anything is measured. What the configuration declares
 	// is recorded in any case.
 	Flushes bool
+	// Peer tells whether work in an environment is to reach this machine's loopback; nil: none is.
+	Peer func(environment string) bool
 }
 
 // idleLook is how long an environment is watched doing nothing, after it has settled.
@@ -56,10 +58,11 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return t, fmt.Errorf("environment %s: make directory: %w", e.Name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+time.Duration(len(mounts))*mountDeadline)
+	ctx, cancel := env.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+time.Duration(len(mounts))*mountDeadline)
 	defer cancel()
 	began := time.Now()
 	o := env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name)}
+	o.Peer = d.Peer != nil && d.Peer(e.Name)
 	for _, m := range mounts {
 		o.Mounts = append(o.Mounts, m.Spec)
 	}
@@ -107,6 +110,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 		idle(ctx, opened, &t.Record.Outside)
 	}
 	t.Agent = s
+	t.Loopback, t.Unreached = env.Loopback(e.Name, opened)
 	if c, ok := opened.(env.HostCacher); ok {
 		t.Chill = c.DropHostCaches
 	}
@@ -180,6 +184,7 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, 
 			t.Root, t.Err = got.Mount.Dir, d.putMount(ctx, s, &got, t)
 		}
 		t.Record.OpenNS = int64(time.Since(began))
+		t.Served = &got
 		t.Card = func(ctx context.Context) ([]record.Property, error) { return card.For(ctx, s, &got) }
 		if t.Err != nil && !s.Alive() {
 			return nil, evidence(mounts[i].Of, opened, t.Err)

@@ -36,6 +36,7 @@ type Config struct {
 	Sink     Sink
 	Evidence Evidence
 	Gate     *Gate // nil: no gate
+	Peer     Peer  // nil: work that needs one is refused
 	// Header is what the result says of the run: id, version, build.
 	Header compare.Run
 	// Prior holds what an interrupted run left: its trials count, and the run goes on after them.
@@ -65,7 +66,12 @@ type runner struct {
 	settled  map[string]bool // workload labels that get no more blocks
 	blocks   map[string]int  // last block number begun, by workload, in this session
 	kept     map[string]int  // blocks completed and not discarded, by workload, in this session
-	discards int
+	whole    map[string]bool // workloads whose last block was completed before the run was resumed
+	past     int             // blocks begun in earlier sessions
+	discards int             // blocks that the host spoilt and that were discarded, in all sessions
+	stops    *stops
+	over     bool // the budget is spent
+	cut      bool // calibration was cut short by the budget, so that its length is not known
 	result   *compare.Result
 	rng      *rand.Rand
 }
@@ -107,13 +113,16 @@ func Run(ctx context.Context, c Config) (*compare.Result, error) {
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
 	}
+	r.stops = watchStops()
+	defer r.stops.end()
 	first := 1
 	for i := range r.trials {
 		r.seq = max(r.seq, r.trials[i].Seq)
 		first = max(first, r.trials[i].Session)
 	}
+	r.recountDiscards(first)
 	var err error
-	for s := first; s <= r.Plan.Sessions && err == nil; s++ {
+	for s := first; s <= r.Plan.Sessions && err == nil && !r.over; s++ {
 		err = r.runSession(ctx, s)
 	}
 	r.evaluate()
@@ -121,11 +130,22 @@ func Run(ctx context.Context, c Config) (*compare.Result, error) {
 }
 
 // runSession opens the environments, measures until all is settled or spent, and closes them.
-func (r *runner) runSession(ctx context.Context, session int) error {
+func (r *runner) runSession(ctx context.Context, session int) (err error) {
 	r.session = session
+	r.past = r.totalBlocks()
 	r.settled, r.blocks, r.kept = map[string]bool{}, map[string]int{}, map[string]int{}
 	r.recount()
+	r.lookAgain()
+	if r.done() {
+		return nil
+	}
 	defer r.closeAll()
+	defer func() {
+		if err == errBudget { // before the environments are closed: what would have done is told from what is known of them
+			err = nil
+			r.endBudget()
+		}
+	}()
 	if err := r.openAll(ctx); err != nil {
 		return err
 	}
@@ -146,14 +166,13 @@ func (r *runner) runSession(ctx context.Context, session int) error {
 				if err := r.freeze(ctx, w); err != nil {
 					return err
 				}
-				r.Events(Event{Kind: Forecasted, Workload: w.Label, Left: r.left()})
 				if !r.measurable(w) {
 					continue
 				}
+				r.Events(Event{Kind: Forecasted, Workload: w.Label, Left: r.left(), Text: r.longBlock(w)})
 			}
 			if r.overBudget(w) {
-				r.Events(Event{Kind: Looked, Result: r.evaluate(), Text: "the time budget is spent"})
-				return nil
+				return errBudget
 			}
 			if err := r.block(ctx, w); err != nil {
 				return err
@@ -163,58 +182,12 @@ func (r *runner) runSession(ctx context.Context, session int) error {
 	}
 }
 
-// recount finds how far an interrupted run got in this session, so that a resumed one goes on after it.
-func (r *runner) recount() {
-	type block struct {
-		workload string
-		n        int
-	}
-	lost := map[block]bool{}
-	slots := map[block]int{}
-	for i := range r.trials {
-		t := &r.trials[i]
-		if t.Session != r.session || t.Warmup() {
-			continue
-		}
-		b := block{t.Workload, t.Block}
-		r.blocks[t.Workload] = max(r.blocks[t.Workload], t.Block)
-		slots[b]++
-		lost[b] = lost[b] || t.Discarded != ""
-	}
-	for b, n := range slots {
-		// A block that was cut short keeps its pairs, but does not count towards the next look.
-		if w, ok := r.Plan.Workload(b.workload); ok && !lost[b] && n >= r.slots(w) {
-			r.kept[b.workload]++
-		}
-	}
-}
-
-// slots is the number of trials in a block of the workload: its targets and the null control.
-func (r *runner) slots(w *plan.Workload) int {
-	n := 1
-	for i := range r.Plan.Environments {
-		if w.On(r.Plan.Environments[i].Name) {
-			n++
-		}
-	}
-	return n
-}
-
-// lastLook is the most blocks a workload gets in one session. With several sessions the session is the unit of the
-// verdict, so that looks inside one decide nothing and every session gets the blocks of the first look.
-func (r *runner) lastLook() int {
-	if r.Plan.Sessions > 1 {
-		return r.Plan.Looks[0]
-	}
-	return r.Plan.MaxBlocks()
-}
-
 // unsettled lists the workloads that get another block.
 func (r *runner) unsettled() []*plan.Workload {
 	var todo []*plan.Workload
 	for i := range r.Plan.Workloads {
 		w := &r.Plan.Workloads[i]
-		if !r.settled[w.Label] && r.kept[w.Label] < r.lastLook() && r.measurable(w) {
+		if !r.settled[w.Label] && r.kept[w.Label] < r.Plan.MaxBlocks() && r.measurable(w) {
 			todo = append(todo, w)
 		}
 	}
@@ -222,8 +195,10 @@ func (r *runner) unsettled() []*plan.Workload {
 }
 
 // affordable keeps those workloads that can reach their next look within the budget: first those with the earliest look
-// before them, of these the farthest on, then the quickest. Spread over all, a budget that is too small would decide nothing; blocks are complete in themselves, so which
-// workload gets them does not bias any. At least one is kept: overBudget has the last word.
+// before them, of these the one that needs the least time to get there, then the farthest on. Spread over all, a budget
+// that is too small would decide nothing, and one slow workload that has begun would keep all others from beginning;
+// blocks are complete in themselves, so which workload gets them does not bias any. At least one is kept: overBudget has
+// the last word.
 func (r *runner) affordable(todo []*plan.Workload) []*plan.Workload {
 	if r.Plan.Budget <= 0 || r.Plan.Sessions > 1 {
 		return todo
@@ -236,9 +211,9 @@ func (r *runner) affordable(todo []*plan.Workload) []*plan.Workload {
 		return time.Duration(n) * r.blockTime(w)
 	}
 	slices.SortStableFunc(todo, func(a, b *plan.Workload) int {
-		return cmp.Or(cmp.Compare(r.nextLook(a), r.nextLook(b)), cmp.Compare(r.kept[b.Label], r.kept[a.Label]), cmp.Compare(need(a), need(b)))
+		return cmp.Or(cmp.Compare(r.nextLook(a), r.nextLook(b)), cmp.Compare(need(a), need(b)), cmp.Compare(r.kept[b.Label], r.kept[a.Label]))
 	})
-	left := r.Plan.Budget - time.Since(r.started)
+	left := r.Plan.Budget - r.spent()
 	for i, w := range todo {
 		if left -= need(w); left < 0 {
 			return todo[:max(i, 1)]
@@ -251,10 +226,10 @@ func (r *runner) affordable(todo []*plan.Workload) []*plan.Workload {
 func (r *runner) nextLook(w *plan.Workload) int {
 	for _, n := range r.Plan.Looks {
 		if n > r.kept[w.Label] {
-			return min(n, r.lastLook())
+			return min(n, r.Plan.MaxBlocks())
 		}
 	}
-	return r.lastLook()
+	return r.Plan.MaxBlocks()
 }
 
 // measurable tells whether the workload can still tell anything: its baseline and a candidate are alive.
@@ -313,25 +288,29 @@ func (r *runner) evaluate() *compare.Result {
 	return r.result
 }
 
-// overBudget tells whether the next block of the workload would overrun the budget.
-func (r *runner) overBudget(w *plan.Workload) bool {
-	return r.Plan.Budget > 0 && time.Since(r.started)+r.blockTime(w) > r.Plan.Budget
-}
-
 // blockTime is how long a block of the workload is expected to take, from what its trials took so far.
 func (r *runner) blockTime(w *plan.Workload) time.Duration {
 	d := r.knownTime(w)
 	if r.ready[w.Label] || len(r.ready) == 0 {
 		return d
 	}
-	// Nothing is known of this one yet: it will be as slow as the others are on average.
-	var sum time.Duration
+	// Nothing is known of this one yet: it will be as slow as the others are, but not as the slowest of them.
+	var others []time.Duration
 	for i := range r.Plan.Workloads {
 		if other := &r.Plan.Workloads[i]; r.ready[other.Label] {
-			sum += r.knownTime(other)
+			others = append(others, r.knownTime(other))
 		}
 	}
-	return max(d, sum/time.Duration(len(r.ready)))
+	slices.Sort(others)
+	return max(d, others[(len(others)-1)/2])
+}
+
+// longBlock says so when a block of the workload takes too long; "" when it does not.
+func (r *runner) longBlock(w *plan.Workload) string {
+	if d := r.blockTime(w); d > longBlock {
+		return fmt.Sprintf("a block of it takes about %v: %s", d.Round(time.Second), LongBlock)
+	}
+	return ""
 }
 
 // freezeBlocks is about how many blocks' time it takes to find a workload's work.
@@ -359,7 +338,7 @@ func (r *runner) left() time.Duration {
 		d += time.Duration(r.nextLook(w)-r.kept[w.Label]) * r.blockTime(w)
 	}
 	if r.Plan.Budget > 0 {
-		d = min(d, r.Plan.Budget-time.Since(r.started))
+		d = min(d, r.Plan.Budget-r.spent())
 	}
 	return max(d, 0)
 }

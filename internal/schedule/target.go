@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"tare/internal/bundle"
@@ -27,8 +28,13 @@ type Target struct {
 	Agent Agent
 	// Chill drops what the controller's machine caches of the environment's storage; nil where there is no such cache
 	// beneath the environment's own.
-	Chill  func(ctx context.Context) error
-	Root   string // directory below which work is done; empty: the agent's own choice
+	Chill func(ctx context.Context) error
+	Root  string // directory below which work is done; empty: the agent's own choice
+	// Loopback is the address by which this machine's loopback is reached from inside; Unreached says why it is not.
+	Loopback  string
+	Unreached error
+	// Served is the folder that it is, by which its server is watched; nil for an environment.
+	Served *env.Mounted
 	Record record.Environment
 	// Mounts are the targets inside the environment, in the order of the plan's mounts. They share its agent.
 	Mounts []MountTarget
@@ -41,6 +47,7 @@ type MountTarget struct {
 	Root   string
 	Record record.Environment
 	Err    error
+	Served *env.Mounted
 	// Card tries out how files behave in the folder, for its semantics card.
 	Card func(ctx context.Context) ([]record.Property, error)
 }
@@ -58,12 +65,18 @@ type target struct {
 	dead *record.Failure
 }
 
-// openAll opens every environment of the plan. Only a lost baseline, a full disk or the end of the context is an error.
+// openAll opens every environment of the plan. Only a lost baseline, a full disk, a spent budget or the end of the context
+// is an error.
 func (r *runner) openAll(ctx context.Context) error {
+	ctx, end := r.withinBudget(ctx)
+	defer end()
 	for i := range r.Plan.Environments {
 		e := &r.Plan.Environments[i]
 		if e.Of != "" {
 			continue // opened with the environment it is in
+		}
+		if r.overrun(0) {
+			return errBudget
 		}
 		mounts := r.Plan.Mounts(e.Name)
 		r.Events(Event{Kind: Opening, Target: e.Name})
@@ -71,10 +84,13 @@ func (r *runner) openAll(ctx context.Context) error {
 		t, err := r.Opener.Open(ctx, e, mounts, r.session)
 		r.envs = append(r.envs, t.Record)
 		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
 			f := failure("open", err)
+			if err := ended(ctx); err == errBudget {
+				r.envs[len(r.envs)-1].Error, r.cut = f, true
+				return cmp.Or(r.Sink.Environments(r.envs), err)
+			} else if err != nil {
+				return err
+			}
 			r.envs[len(r.envs)-1].Error = f
 			if err := r.unopened(e, f); err != nil {
 				return err
@@ -107,7 +123,7 @@ func (r *runner) openAll(ctx context.Context) error {
 				}
 				continue
 			}
-			r.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record, Chill: t.Chill}}
+			r.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record, Chill: t.Chill, Served: mt.Served}}
 			r.Events(Event{Kind: Opened, Target: m.Name, Elapsed: time.Duration(mt.Record.OpenNS)})
 		}
 	}
@@ -122,8 +138,8 @@ func (r *runner) tryOut(ctx context.Context, m *plan.Environment, mt *MountTarge
 	}
 	r.Events(Event{Kind: Trying, Target: m.Name})
 	card, err := mt.Card(ctx)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if err := ended(ctx); err != nil {
+		return err
 	}
 	if err != nil {
 		r.Log.Warn("make semantics card", "target", m.Name, "error", err)
@@ -144,13 +160,30 @@ func (r *runner) unopened(e *plan.Environment, f *record.Failure) error {
 	return nil
 }
 
+// closedAtOnce is how many environments are closed at the same time. Each may wait for one that does not answer any more,
+// and the user for all of them; what one environment is to another's mounts is its driver's affair.
+const closedAtOnce = 8
+
+// closeAll closes every environment, and tells in the plan's order of those that could not be closed.
 func (r *runner) closeAll() {
-	for name, t := range r.targets {
-		if t.Target.Close == nil {
+	errs := make([]error, len(r.Plan.Environments))
+	room := make(chan struct{}, closedAtOnce)
+	var closing sync.WaitGroup
+	for i := range r.Plan.Environments {
+		t := r.targets[r.Plan.Environments[i].Name]
+		if t == nil || t.Target.Close == nil {
 			continue
 		}
-		if err := t.Target.Close(); err != nil {
-			r.Log.Warn("close environment", "env", name, "error", err)
+		closing.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			errs[i] = t.Target.Close()
+		})
+	}
+	closing.Wait()
+	for i, err := range errs {
+		if err != nil {
+			r.Log.Warn("close environment", "env", r.Plan.Environments[i].Name, "error", err)
 		}
 	}
 	r.targets = map[string]*target{}

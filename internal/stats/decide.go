@@ -17,19 +17,22 @@ type Options struct {
 	Bias float64
 	// Last says that no more blocks will come; see Judge.
 	Last bool
+	// Sessions is how many the claim is to be about. With more than one, values of a single session decide nothing: how
+	// sessions differ cannot be seen in them.
+	Sessions int
 }
 
 // Decision is what the data say of one cell at one look. Center, Low and High are ratios of costs.
 type Decision struct {
 	Center float64 // 0 when there is no usable block
-	Low    float64 // 0 when the units are too few for an interval
-	High   float64 // +Inf when the units are too few for an interval
+	Low    float64 // 0 when the units are too few for an interval, or it has only one end
+	High   float64 // +Inf when Low is 0
 	P      float64 // minimal-effect p value: H0 "the cost lies within Margin"
-	PHolm  float64 // P adjusted over the family; equals P until Judge has seen the family
-	Q      float64 // Benjamini-Hochberg q; equals P until Judge has seen the family
-	Units  int     // blocks, or sessions when there are at least two
-	Blocks int     // paired blocks behind the figure
-	Method string  // how it was made, see Estimate
+	// Adjusted is P in its family; both its values equal P until Judge or Explore has seen the family.
+	Adjusted
+	Units  int    // blocks, or sessions when there are at least two
+	Blocks int    // paired blocks behind the figure
+	Method string // how it was made, see Estimate
 	// Verdict is DIFFERENT, EQUIVALENT, MEASURED or INCONCLUSIVE; FAILED without usable values.
 	Verdict record.Verdict
 
@@ -57,7 +60,10 @@ func (d *Decision) HalfWidth() float64 {
 //  3. half-width at most Precision: MEASURED
 //  4. otherwise INCONCLUSIVE: go on, or say how many blocks would settle it
 //
-// It knows one cell only. A DIFFERENT stands when Judge has confirmed it in its family.
+// An infinite d stands for a block in which one side alone hit its deadline, see EstimateCenter: nothing but INCONCLUSIVE
+// comes of an interval whose end lies among such blocks.
+//
+// It knows one cell only. A DIFFERENT stands when Judge or Explore has confirmed it in its family.
 func Decide(sessions [][]float64, o Options) Decision {
 	if !(o.Same > 0) {
 		o.Same = o.Margin
@@ -76,7 +82,10 @@ func Decide(sessions [][]float64, o Options) Decision {
 		family: 1,
 	}
 	if e.Method == MethodNone || !(d.Center > 0) || math.IsInf(d.Center, 0) {
-		return Decision{High: math.Inf(1), P: 1, PHolm: 1, Q: 1, Verdict: record.Failed, opts: o, family: 1}
+		return Decision{High: math.Inf(1), P: 1, Adjusted: Adjusted{PHolm: 1, Q: 1}, Verdict: record.Failed, opts: o, family: 1}
+	}
+	if o.Sessions > 1 && filled(sessions) < 2 {
+		d.Low, d.P = 0, 1
 	}
 	if !d.HasInterval() {
 		d.Low, d.High = 0, math.Inf(1)
@@ -93,6 +102,17 @@ func Decide(sessions [][]float64, o Options) Decision {
 	return d
 }
 
+// filled counts the sessions that have values.
+func filled(sessions [][]float64) int {
+	n := 0
+	for _, s := range sessions {
+		if len(s) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (d *Decision) precise() record.Verdict {
 	if d.HalfWidth() <= d.opts.Precision {
 		return record.Measured
@@ -105,16 +125,28 @@ func (d *Decision) precise() record.Verdict {
 // PHolm exceeds the level of the look does not stand: while blocks are still to come it is INCONCLUSIVE, because more of
 // them can confirm it; at the last look it is MEASURED when the interval is precise enough, else INCONCLUSIVE. Decisions
 // without usable values count as hypotheses without evidence.
-func Judge(family []*Decision, m int) {
+func Judge(family []*Decision, m int) { judge(family, m, true) }
+
+// Explore is Judge for a family that nobody asked a question about: a DIFFERENT stands when its Q is at most the level of
+// the look, so that of all that are called DIFFERENT a share of at most the level is false, where Judge keeps the chance
+// of a single false one as low.
+func Explore(family []*Decision, m int) {
+	judge(family, m, false)
+	for _, d := range family {
+		d.family = 1 // how many blocks a q needs depends on the other cells
+	}
+}
+
+func judge(family []*Decision, m int, primary bool) {
 	p := make([]float64, len(family))
 	for i, d := range family {
 		p[i] = d.P
 	}
 	m = max(m, len(family))
-	holm, q := Holm(p, m), BenjaminiHochberg(p, m)
-	for i, d := range family {
-		d.PHolm, d.Q, d.family = holm[i], q[i], m
-		if d.Verdict != record.Different || d.PHolm <= d.opts.Alpha {
+	for i, a := range Adjust(p, m, primary) {
+		d := family[i]
+		d.Adjusted, d.family = a, m
+		if d.Verdict != record.Different || a.Confirms(d.opts.Alpha) {
 			continue
 		}
 		d.Verdict = record.Inconclusive
@@ -130,25 +162,22 @@ const maxBlocksNeeded = 1_000_000
 // BlocksNeeded estimates how many blocks would settle an INCONCLUSIVE: those that shrink the half-width, which goes with
 // the root of their number, to the target precision or to the distance between the centre and the nearer margin,
 // whichever asks for fewer; never fewer than can pass Holm in the family, and always more than there are. With sessions
-// as units it is the number of blocks in as many more sessions. 0 for any other verdict.
+// as units it is the number of blocks in as many more sessions. 0 for any other verdict, and without an interval, when
+// nothing is known of how it would shrink.
 func (d *Decision) BlocksNeeded() int {
-	if d.Verdict != record.Inconclusive {
+	if d.Verdict != record.Inconclusive || !d.HasInterval() {
 		return 0
 	}
 	least := MinBlocks(d.family, d.opts.Alpha)
 	if d.Method == MethodStudent {
 		least = 2
 	}
-	units := least
-	if d.HasInterval() {
-		bias := math.Log1p(d.opts.Bias)
-		half := math.Log1p(d.HalfWidth()) - bias
-		at := math.Abs(math.Log(d.Center))
-		target := math.Log1p(d.opts.Precision)
-		target = max(target, at-math.Log1p(d.opts.Margin), math.Log1p(d.opts.Same)-at) - bias
-		units = max(least, unitsFor(d.Units, half, target))
-	}
-	units = max(units, d.Units+1)
+	bias := math.Log1p(d.opts.Bias)
+	half := math.Log1p(d.HalfWidth()) - bias
+	at := math.Abs(math.Log(d.Center))
+	target := math.Log1p(d.opts.Precision)
+	target = max(target, at-math.Log1p(d.opts.Margin), math.Log1p(d.opts.Same)-at) - bias
+	units := max(least, unitsFor(d.Units, half, target), d.Units+1)
 	perUnit := 1.0
 	if d.Units > 0 {
 		perUnit = float64(d.Blocks) / float64(d.Units)
@@ -171,8 +200,8 @@ const spreadAlpha = 0.3173105078629141
 // NullSpread is the spread of the null control, as a share: how far from "no cost" two identical environments appear to
 // lie, the uncertainty of that included. d is ln(null slot / baseline) per block, by session; the spread is the farther
 // end of its interval of one standard error (68.27 %), so it is large for an instrument that is noisy and for one that is
-// biased, and falls with more blocks if it is only noisy. With fewer than three units it is the largest |d| seen. The
-// second result is false without usable values.
+// biased, and falls with more blocks if it is only noisy. With fewer than three units, or an end among censored ones, it is
+// the largest |d| seen. The second result is false without usable values.
 func NullSpread(sessions [][]float64) (float64, bool) {
 	e := EstimateCenter(sessions, spreadAlpha)
 	if e.Method == MethodNone {
@@ -183,7 +212,9 @@ func NullSpread(sessions [][]float64) (float64, bool) {
 		far = 0
 		for _, s := range sessions {
 			for _, v := range s {
-				far = max(far, math.Abs(v))
+				if !math.IsInf(v, 0) {
+					far = max(far, math.Abs(v))
+				}
 			}
 		}
 	}
@@ -201,7 +232,7 @@ func GeometricMean(d [][][]float64, alpha float64) Estimate {
 	for i, blocks := range d {
 		for _, cells := range blocks {
 			if len(cells) > 0 {
-				sessions[i] = append(sessions[i], Mean(cells))
+				sessions[i] = append(sessions[i], mean(cells))
 			}
 		}
 	}

@@ -34,6 +34,7 @@ func TestDecideSteps(t *testing.T) {
 		{"precise, across the margin", around(math.Log(1.02), 0.012, 20), testOptions, record.Measured},
 		{"wide, across the margin", around(math.Log(1.02), 0.2, 12), testOptions, record.Inconclusive},
 		{"too few", around(math.Log(2), 0.001, 5), testOptions, record.Inconclusive},
+		{"one of several sessions", around(math.Log(1.2), 0.02, 12), Options{Alpha: 0.05, Margin: 0.02, Precision: 0.01, Sessions: 3}, record.Inconclusive},
 		{"nothing", nil, testOptions, record.Failed},
 		{"a NaN", []float64{math.NaN()}, testOptions, record.Failed},
 		{"beyond the plan's margin, within the widened", around(math.Log(1.05), 0.03, 12), Options{Alpha: 0.0195, Margin: 0.1, Same: 0.02, Precision: 0.001}, record.Inconclusive},
@@ -44,7 +45,7 @@ func TestDecideSteps(t *testing.T) {
 		if d.Verdict != c.want {
 			t.Errorf("%s: %s [%.4f, %.4f], want %s", c.name, d.Verdict, d.Low, d.High, c.want)
 		}
-		if (d.BlocksNeeded() > len(c.d)) != (d.Verdict == record.Inconclusive) {
+		if n := d.BlocksNeeded(); (n > len(c.d)) != (d.Verdict == record.Inconclusive && d.HasInterval()) || n > 0 && n <= len(c.d) {
 			t.Errorf("%s: %s needs %d blocks after %d", c.name, d.Verdict, d.BlocksNeeded(), len(c.d))
 		}
 	}
@@ -199,7 +200,7 @@ func FuzzDecide(f *testing.F) {
 		if d.Verdict != record.Failed && !(d.Low <= d.Center*(1+1e-9) && d.Center <= d.High*(1+1e-9)) {
 			t.Fatalf("%v: centre %g outside [%g, %g]", all, d.Center, d.Low, d.High)
 		}
-		if n := d.BlocksNeeded(); n < 0 || n > maxBlocksNeeded || (n > 0) != (d.Verdict == record.Inconclusive) {
+		if n := d.BlocksNeeded(); n < 0 || n > maxBlocksNeeded || (n > 0) != (d.Verdict == record.Inconclusive && d.HasInterval()) {
 			t.Fatalf("%v: %s needs %d blocks", all, d.Verdict, n)
 		}
 		Judge([]*Decision{&d}, 60)
@@ -213,4 +214,41 @@ func FuzzDecide(f *testing.F) {
 			t.Fatalf("%v: modes %+v", all, m)
 		}
 	})
+}
+
+// A family that nobody asked a question about is judged by the rate of false discoveries: where most cells differ clearly,
+// ten blocks carry all of them, which Holm over hundreds of cells would never allow.
+func TestExplore(t *testing.T) {
+	const m = 224
+	for _, last := range []bool{false, true} {
+		var holm, rate [m]Decision
+		var a, b []*Decision
+		for i := range m {
+			centre := math.Log(1.3)
+			if i >= 200 {
+				centre = 0
+			}
+			o := testOptions
+			o.Last = last
+			holm[i] = Decide([][]float64{around(centre, 0.005, 10)}, o)
+			rate[i] = holm[i]
+			a, b = append(a, &holm[i]), append(b, &rate[i])
+		}
+		Judge(a, m)
+		Explore(b, m)
+		for i := range m {
+			want := record.Different
+			if i >= 200 {
+				want = record.Equivalent
+			}
+			if rate[i].Verdict != want || i < 200 && holm[i].Verdict == record.Different || rate[i].Q != holm[i].Q || rate[i].PHolm != holm[i].PHolm {
+				t.Fatalf("cell %d: %s by q = %.2g, %s by Holm's p = %.2g, want %s", i, rate[i].Verdict, rate[i].Q, holm[i].Verdict, holm[i].PHolm, want)
+			}
+		}
+	}
+	// One among many is not sure enough by q either.
+	lone := Decide([][]float64{around(math.Log(1.3), 0.01, 10)}, testOptions)
+	if Explore([]*Decision{&lone}, m); lone.Verdict != record.Inconclusive || lone.BlocksNeeded() <= 10 {
+		t.Errorf("one of %d: %s, %d blocks needed", m, lone.Verdict, lone.BlocksNeeded())
+	}
 }

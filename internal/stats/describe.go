@@ -63,6 +63,11 @@ func Mean(x []float64) float64 {
 	if len(x) == 0 || !finite(x) {
 		return math.NaN()
 	}
+	return mean(x)
+}
+
+// mean is Mean of any values: infinite when one is, NaN of infinities of both signs.
+func mean(x []float64) float64 {
 	// The running form cannot overflow where the sum could.
 	var m float64
 	for i, v := range x {

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -16,6 +17,16 @@ const (
 // studentBelow is the number of sessions from which the signed-rank test takes over: below it the test on so few units
 // has no finite or only a very wide interval at the levels used, and Student t is exact for normal session effects.
 const studentBelow = 10
+
+// MinSessions is the least number of sessions of which any can pass Holm's first step over a family of m cells at level
+// alpha, given that n are planned. Student t has no smallest p value, so that two suffice as long as they are few enough
+// to be judged by it; the signed-rank test needs as many sessions as it would need blocks.
+func MinSessions(n, m int, alpha float64) int {
+	if n < studentBelow {
+		return 2
+	}
+	return MinBlocks(m, alpha)
+}
 
 // Estimate is a centre with an interval.
 type Estimate struct {
@@ -36,7 +47,8 @@ func (e Estimate) HalfWidth() float64 { return e.High/2 - e.Low/2 }
 func (e Estimate) Contains(v float64) bool { return e.Low <= v && v <= e.High }
 
 // Units reduces values grouped by session to the independent units behind a claim: the values themselves when only one
-// session gave any, else the mean of each session that did. It is nil when there are no values or one is not finite.
+// session gave any, else the mean of each session that did, which is infinite when a value is. It is nil when there are no
+// values, or one that says nothing: a NaN, or infinities of both signs in one session of several.
 func Units(sessions [][]float64) []float64 {
 	var only []float64
 	var means []float64
@@ -44,14 +56,16 @@ func Units(sessions [][]float64) []float64 {
 		if len(s) == 0 {
 			continue
 		}
-		if !finite(s) {
-			return nil
-		}
 		only = s
-		means = append(means, Mean(s))
+		means = append(means, mean(s))
 	}
 	if len(means) == 1 {
-		return only
+		means = only
+	}
+	for _, v := range means {
+		if math.IsNaN(v) {
+			return nil
+		}
 	}
 	return means
 }
@@ -60,17 +74,21 @@ func Units(sessions [][]float64) []float64 {
 //
 // With one session the units are its values; with more they are the session means. Two to nine sessions are judged by
 // Student t, everything else by the Hodges-Lehmann estimate and the inverted signed-rank test. The interval is closed,
-// which keeps its level also when values are tied. alpha outside (0, 1) gives an interval without ends. Without usable
-// values (none, or one not finite) the result has Method MethodNone, Center 0 and an interval without ends.
+// which keeps its level also when values are tied. alpha outside (0, 1) gives an interval without ends.
+//
+// An infinite value is a censored one: all that is known is that it lies above, or below, all others. The ranks need no
+// more than that; an average of two values of which one is censored is as unknown, of opposite signs wholly so, and is
+// counted against whichever end is asked for. An end that falls on such an average is infinite. Of sessions with censored
+// values Student t knows no interval.
+//
+// Without usable values (none, a NaN, or so many censored that the centre is one) the result has Method MethodNone, Center
+// 0 and an interval without ends.
 func EstimateCenter(sessions [][]float64, alpha float64) Estimate {
 	e := Estimate{Low: math.Inf(-1), High: math.Inf(1)}
-	count := 0
 	for _, s := range sessions {
 		e.Blocks += len(s)
-		if len(s) > 0 {
-			count++
-		}
 	}
+	count := filled(sessions)
 	e.units = Units(sessions)
 	e.Units = len(e.units)
 	if e.Units == 0 {
@@ -78,23 +96,38 @@ func EstimateCenter(sessions [][]float64, alpha float64) Estimate {
 	}
 	level := alpha > 0 && alpha < 1
 	if count >= 2 && count < studentBelow {
+		known := slices.DeleteFunc(slices.Clone(e.units), func(v float64) bool { return math.IsInf(v, 0) })
+		if len(known) == 0 {
+			return e
+		}
 		e.Method = MethodStudent
-		e.Center = Mean(e.units)
-		if level {
+		e.Center = Mean(known)
+		if level && len(known) == len(e.units) {
 			half := standardError(e.units) * studentQuantile(1-alpha/2, e.Units-1)
 			e.Low, e.High = e.Center-half, e.Center+half
 		}
 		return e
 	}
-	e.Method = MethodSignedRank
 	w := newWalsh(e.units)
-	e.Center = w.median()
+	center := w.median()
+	if math.IsInf(center, 0) || math.IsNaN(center) {
+		return e
+	}
+	e.Method, e.Center = MethodSignedRank, center
 	if level {
 		if c := rankCut(e.Units, alpha); c > 0 {
-			e.Low, e.High = w.kth(c), w.kth(w.size()+1-c)
+			e.Low, e.High = w.kth(c), -newWalsh(negated(e.units)).kth(c)
 		}
 	}
 	return e
+}
+
+func negated(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = -v
+	}
+	return out
 }
 
 // greater is the one-sided p value of H0 "the centre is at most shift", by the estimate's own method.
@@ -110,16 +143,15 @@ func (e Estimate) tail(shift float64, mirrored bool) float64 {
 	}
 	switch e.Method {
 	case MethodStudent:
+		if !finite(e.units) {
+			return 1
+		}
 		return studentUpper(sign*(e.Center-shift), standardError(e.units), e.Units-1)
 	case MethodSignedRank:
 		if !mirrored {
 			return SignedRankGreater(e.units, shift)
 		}
-		neg := make([]float64, len(e.units))
-		for i, v := range e.units {
-			neg[i] = -v
-		}
-		return SignedRankGreater(neg, -shift)
+		return SignedRankGreater(negated(e.units), -shift)
 	}
 	return 1
 }

@@ -122,7 +122,7 @@ func TestEstimateEdges(t *testing.T) {
 		{"nothing", nil, MethodNone, -inf, inf},
 		{"empty sessions", [][]float64{{}, {}}, MethodNone, -inf, inf},
 		{"NaN", [][]float64{{1, math.NaN()}}, MethodNone, -inf, inf},
-		{"infinite in one session", [][]float64{{1}, {inf}}, MethodNone, -inf, inf},
+		{"infinite in one session", [][]float64{{1}, {inf}}, MethodStudent, -inf, inf},
 		{"one value", [][]float64{{1}}, MethodSignedRank, -inf, inf},
 		{"five values", [][]float64{{1, 2, 3, 4, 5}}, MethodSignedRank, -inf, inf},
 		{"constant", [][]float64{slices.Repeat([]float64{2}, 12)}, MethodSignedRank, 2, 2},
@@ -231,5 +231,44 @@ func TestLookAlpha(t *testing.T) {
 	}
 	if a := LookAlpha([]int{100, 300, 500}, 0.05); a < 0.05/3 || a > 0.05 {
 		t.Errorf("LookAlpha of late looks = %g", a)
+	}
+}
+
+// A censored value ranks beyond all others: it moves the interval's end outwards, never inwards, and takes the end away
+// where the cut reaches it.
+func TestCensoredValues(t *testing.T) {
+	inf := math.Inf(1)
+	ten, thirty := around(0, 0.01, 10), around(0, 0.01, 30)
+	whole := EstimateCenter([][]float64{thirty}, 0.0195)
+	one := EstimateCenter([][]float64{append(around(0, 0.01, 29), inf)}, 0.0195)
+	if !(one.High > whole.High) || math.IsInf(one.High, 0) || one.Low < whole.Low || one.Units != 30 {
+		t.Errorf("one of thirty above: [%g, %g], without it [%g, %g]", one.Low, one.High, whole.Low, whole.High)
+	}
+	mirrored := EstimateCenter([][]float64{append(around(0, 0.01, 29), -inf)}, 0.0195)
+	if !near(mirrored.Low, -one.High, 1e-12) || !near(mirrored.High, -one.Low, 1e-12) {
+		t.Errorf("one of thirty below: [%g, %g], above: [%g, %g]", mirrored.Low, mirrored.High, one.Low, one.High)
+	}
+	both := EstimateCenter([][]float64{append(around(0, 0.01, 28), inf, -inf)}, 0.0195)
+	if both.High < whole.High || both.Low > whole.Low || math.IsInf(both.High, 0) || !near(both.High, -both.Low, 1e-12) {
+		t.Errorf("one on each side: [%g, %g]", both.Low, both.High)
+	}
+	if e := EstimateCenter([][]float64{append(ten[:9:9], inf)}, 0.0195); !math.IsInf(e.High, 1) || math.IsInf(e.Low, 0) || e.Method != MethodSignedRank {
+		t.Errorf("one of ten: %+v", e)
+	}
+	for name, sessions := range map[string][][]float64{
+		"half": {append(around(0, 0.01, 5), inf, inf, inf, inf, inf)}, "all": {{inf, inf}}, "of two kinds": {{inf, -inf}}, "in every session": {{1, inf}, {inf}}, "a NaN": {{1, math.NaN()}},
+	} {
+		if e := EstimateCenter(sessions, 0.05); e.Method != MethodNone || e.Center != 0 || !math.IsInf(e.High, 1) || !math.IsInf(e.Low, -1) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if e := EstimateCenter([][]float64{{0.1, 0.2}, {0.1, inf}, {0.2, 0.3}}, 0.05); e.Method != MethodStudent || !near(e.Center, 0.2, 1e-12) || !math.IsInf(e.High, 1) || e.MinimalEffectP(0.02) != 1 {
+		t.Errorf("sessions: %+v", e)
+	}
+	if s, ok := NullSpread([][]float64{append(around(0, 0.01, 11), inf)}); !ok || !(s > 0 && s < 0.01) {
+		t.Errorf("null spread with one of twelve censored: %g, %t", s, ok)
+	}
+	if s, ok := NullSpread([][]float64{{0.1, inf}, {0.2, 0.2}}); !ok || !near(s, math.Expm1(0.2), 1e-12) {
+		t.Errorf("null spread of sessions: %g, %t", s, ok)
 	}
 }

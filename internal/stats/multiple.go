@@ -49,6 +49,39 @@ func BenjaminiHochberg(p []float64, m int) []float64 {
 	return out
 }
 
+// Adjusted is what is left of a p value when its family is counted.
+type Adjusted struct {
+	PHolm   float64 // by Holm's procedure
+	Q       float64 // by Benjamini and Hochberg's
+	primary bool
+}
+
+// Adjust counts the family in for every p value of it, in the order given; m is as in Holm. It is the one place that says
+// what a DIFFERENT has to pass, within a run and between runs: of the primary cells, of which a plan asks its question,
+// Holm's p; of the secondary ones, which are there to be looked through, the q.
+func Adjust(p []float64, m int, primary bool) []Adjusted {
+	holm, q := Holm(p, m), BenjaminiHochberg(p, m)
+	out := make([]Adjusted, len(p))
+	for i := range out {
+		out[i] = Adjusted{PHolm: holm[i], Q: q[i], primary: primary}
+	}
+	return out
+}
+
+// Deciding returns the value that must be at most the level for a DIFFERENT to stand, and what it is called.
+func (a Adjusted) Deciding() (value float64, name string) {
+	if a.primary {
+		return a.PHolm, "Holm's p"
+	}
+	return a.Q, "Benjamini and Hochberg's q"
+}
+
+// Confirms tells whether a DIFFERENT stands at a level.
+func (a Adjusted) Confirms(alpha float64) bool {
+	value, _ := a.Deciding()
+	return value <= alpha
+}
+
 func ascending(p []float64) (order []int, sorted []float64) {
 	clean := make([]float64, len(p))
 	order = make([]int, len(p))

@@ -91,11 +91,11 @@ func rankMoments(n int) (mean, sd float64) {
 //
 // Ties in |x - shift| get the mean of their ranks. Units that equal shift keep their place in the ranking but do not
 // count (Pratt 1959), so that they weaken the evidence instead of vanishing from it. With ties or zeros the distribution
-// is computed for these very ranks, exactly up to 128 units. p is 1 when there is no evidence at all: no values, all
-// equal to shift, or a value that is not finite.
+// is computed for these very ranks, exactly up to 128 units. Infinite values are censored ones and share the highest
+// ranks. p is 1 when there is no evidence at all: no values, all equal to shift, or a NaN.
 func SignedRankGreater(x []float64, shift float64) float64 {
 	n := len(x)
-	if n == 0 || !finite(x) || math.IsNaN(shift) || math.IsInf(shift, 0) {
+	if n == 0 || slices.ContainsFunc(x, math.IsNaN) || math.IsNaN(shift) || math.IsInf(shift, 0) {
 		return 1
 	}
 	dev := make([]float64, n)

@@ -132,7 +132,7 @@ func TestSignedRankGreaterEdges(t *testing.T) {
 		want float64
 	}{
 		{"empty", nil, 1}, {"one above", []float64{3}, 0.5}, {"one at the shift", []float64{0}, 1},
-		{"NaN", []float64{1, math.NaN()}, 1}, {"infinite", []float64{1, math.Inf(1)}, 1},
+		{"NaN", []float64{1, math.NaN()}, 1}, {"censored", []float64{1, math.Inf(1)}, 0.25}, {"censored on both sides", []float64{math.Inf(-1), math.Inf(1)}, 0.75},
 		{"constant", slices.Repeat([]float64{2}, 10), 1.0 / 1024},
 	} {
 		if got := SignedRankGreater(c.x, 0); got != c.want {

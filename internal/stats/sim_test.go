@@ -198,6 +198,61 @@ func TestSimulatedFalseDifferent(t *testing.T) {
 	}
 }
 
+// TestSimulatedDiscoveries is the row of the secondary cells: of what is called DIFFERENT among them, at any look, one in
+// twenty at most is false.
+func TestSimulatedDiscoveries(t *testing.T) {
+	t.Parallel()
+	const reports, inReport = 60, 60
+	allowed := 0.05 + 2*math.Sqrt(0.05*0.95/reports) // without true ones a report is wholly false or not at all
+	alpha := stats.LookAlpha(quickLooks, simAlpha)
+	for i, dist := range disturbances {
+		for _, differ := range []int{0, 6, 40} {
+			rng := rand.New(rand.NewPCG(simSeed(t), 250+uint64(i)))
+			share, found := 0.0, 0
+			for range reports {
+				var runs [inReport]simRun
+				for k := range runs {
+					ratio := 1 + simMargin // the hardest case of "no difference that matters"
+					if k < differ {
+						ratio = 1.1
+					}
+					runs[k] = simulate(rng, dist, 0.01, ratio, 30)
+				}
+				wrong, right := 0, 0
+				for _, n := range quickLooks {
+					var cells [inReport]stats.Decision
+					var family []*stats.Decision
+					for k := range cells {
+						cells[k] = runs[k].decide(n, alpha)
+						family = append(family, &cells[k])
+					}
+					stats.Explore(family, inReport)
+					w, r := 0, 0
+					for k := range cells {
+						switch {
+						case cells[k].Verdict != record.Different:
+						case k < differ:
+							r++
+						default:
+							w++
+						}
+					}
+					wrong, right = max(wrong, w), max(right, r)
+				}
+				share += rate(wrong, max(wrong+right, 1))
+				found += right
+			}
+			t.Logf("%-22s %2d of %d cells at +10 %%: %.1f found, %.2f %% of the claims false", dist.name+":", differ, inReport, rate(found, reports), 100*share/reports)
+			if share/reports > allowed {
+				t.Errorf("%s: with %d of %d cells different %.1f %% of the claims are false, want about 5 %% at most", dist.name, differ, inReport, 100*share/reports)
+			}
+			if rate(found, reports) < 0.9*float64(differ) {
+				t.Errorf("%s: %.1f of %d found", dist.name, rate(found, reports), differ)
+			}
+		}
+	}
+}
+
 func TestSimulatedPower(t *testing.T) {
 	t.Parallel()
 	const cells = 2000

@@ -21,7 +21,7 @@ func newWalsh(x []float64) walsh {
 
 func (w walsh) size() int { return len(w) * (len(w) + 1) / 2 }
 
-// atMost counts the averages <= v.
+// atMost counts the averages <= v, and those of infinities of opposite signs, of which nothing is known.
 func (w walsh) atMost(v float64) int {
 	count, j := 0, len(w)-1
 	for i := range w {

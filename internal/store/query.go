@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tare/internal/record"
 	"tare/internal/unit"
 )
 
@@ -130,23 +131,30 @@ type Point struct {
 	Center  float64   `json:"center"`
 	Bundle  string    `json:"bundle"`
 	Changed bool      `json:"changed"` // a change begins here
+	// Ignored says that the ratio counts for no change: the verdict was withheld, or the cell failed.
+	Ignored bool `json:"ignored"`
 }
 
-// Trend is a cell's course on one machine, doing one kind of work.
+// Trend is a cell's course on one machine, doing one kind of work, against one baseline.
 type Trend struct {
 	Cell    CellName `json:"cell"`
 	Machine string   `json:"machine"`
 	Host    string   `json:"host"`
 	Work    string   `json:"work"` // digest of the workload's kind and parameters
-	Unit    string   `json:"unit"`
-	Points  []Point  `json:"points"`
-	Shifts  []Shift  `json:"shifts"`
+	// Baseline is what the cell is compared with; empty for a mount of a run that an older tare recorded.
+	Baseline string  `json:"baseline"`
+	Unit     string  `json:"unit"`
+	Points   []Point `json:"points"`
+	Shifts   []Shift `json:"shifts"`
+	// Visible is about the least change in the middle of the course that would have been found, as a share: 0.1 is 10 %. It
+	// is 0 where none could be.
+	Visible float64 `json:"visible"`
 }
 
-// Trends returns the cell's course, one for each machine and each work that went by the label: what another machine or
-// other work shows is no change of this one. Points are in the order of time.
+// Trends returns the cell's course, one for each machine, each work that went by the label and each baseline: what
+// another machine shows, or a comparison with something else, is no change of this one. Points are in the order of time.
 func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
-	rows, err := s.db.QueryContext(ctx, s.bind(`SELECT r.machine, r.host, c.work, c.unit, r.run_id, r.created, r.kernel, r.build, r.bundle, c.verdict, c.ratio,
+	rows, err := s.db.QueryContext(ctx, s.bind(`SELECT r.machine, r.host, c.work, c.baseline, c.unit, r.run_id, r.created, r.kernel, r.build, r.bundle, c.verdict, c.ratio,
 		c.low, c.high, c.center FROM tare_cells c JOIN tare_runs r ON r.run_id = c.run_id
 		WHERE c.target = ? AND c.workload = ? AND c.metric = ? ORDER BY r.created, r.run_id`), c.Target, c.Workload, c.Metric)
 	if err != nil {
@@ -154,18 +162,18 @@ func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
 	}
 	defer rows.Close()
 	out := []Trend{}
-	at := map[[2]string]int{}
+	at := map[[3]string]int{}
 	for rows.Next() {
 		t := Trend{Cell: c}
 		var p Point
 		var created string
-		if err := rows.Scan(&t.Machine, &t.Host, &t.Work, &t.Unit, &p.RunID, &created, &p.Kernel, &p.Build, &p.Bundle, &p.Verdict, &p.Ratio, &p.Low, &p.High, &p.Center); err != nil {
+		if err := rows.Scan(&t.Machine, &t.Host, &t.Work, &t.Baseline, &t.Unit, &p.RunID, &created, &p.Kernel, &p.Build, &p.Bundle, &p.Verdict, &p.Ratio, &p.Low, &p.High, &p.Center); err != nil {
 			return nil, fmt.Errorf("read trend of %s: %w", c, err)
 		}
 		if p.Created, err = time.Parse(time.RFC3339, created); err != nil {
 			return nil, fmt.Errorf("read trend of %s: run %s: %w", c, p.RunID, err)
 		}
-		key := [2]string{t.Machine, t.Work}
+		key := [3]string{t.Machine, t.Work, t.Baseline}
 		i, ok := at[key]
 		if !ok {
 			i = len(out)
@@ -182,17 +190,32 @@ func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
 
 // mark finds the changes among the points that have a ratio.
 func (t *Trend) mark() {
-	var logs []float64
+	var spans []Span
 	var where []int
 	for i := range t.Points {
-		if p := &t.Points[i]; p.Ratio > 0 && !math.IsInf(p.Ratio, 0) {
-			logs = append(logs, math.Log(p.Ratio))
-			where = append(where, i)
+		p := &t.Points[i]
+		if v := record.Verdict(p.Verdict); v == record.Withheld || v == record.Failed {
+			p.Ignored = true
+			continue
 		}
+		if !(p.Ratio > 0) || math.IsInf(p.Ratio, 0) {
+			continue
+		}
+		s := Span{Low: math.NaN(), At: math.Log(p.Ratio), High: math.NaN()}
+		if p.Low > 0 && p.High >= p.Low && !math.IsInf(p.High, 0) {
+			s.Low, s.High = math.Log(p.Low), math.Log(p.High)
+		}
+		spans = append(spans, s)
+		where = append(where, i)
 	}
-	t.Shifts = Shifts(logs, DefaultAlpha, DefaultLeast)
+	t.Shifts = Shifts(spans, DefaultAlpha, DefaultLeast)
 	for i := range t.Shifts {
 		t.Shifts[i].At = where[t.Shifts[i].At]
 		t.Points[t.Shifts[i].At].Changed = true
+	}
+	if t.Visible = Visible(spans[max(0, len(spans)-maxPoints):], DefaultAlpha); math.IsInf(t.Visible, 0) {
+		t.Visible = 0
+	} else {
+		t.Visible = max(t.Visible, DefaultLeast)
 	}
 }

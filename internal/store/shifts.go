@@ -31,23 +31,36 @@ const permutations = 1999
 // maxPoints bounds the work, which grows with the square.
 const maxPoints = 300
 
-// Shifts finds changes of level in a series of logarithms, in the order of time.
+// Shifts finds changes of level in a series of logarithms, in the order of time. Three searches share the level alpha, so
+// that a series without any change has one with a chance of at most alpha:
 //
-// It is circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler, Biostatistics 5:557-572, 2004) on ranks: the
+// Circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler, Biostatistics 5:557-572, 2004) on ranks: the
 // largest standardised Mann-Whitney statistic of any stretch against all the rest (for a single change that is Pettitt's,
 // Applied Statistics 28:126-135, 1979; in this form Hawkins and Deng, Journal of Quality Technology 42:165-173, 2010).
 // Plain binary segmentation does not see a change that was taken back. It assumes no distribution and does not care for
 // single outliers. The p value is that of a permutation test: without a change every order of the points is as likely as
-// any other. The series is divided when p is at most alpha, so that one without any change is divided with a chance of at
-// most alpha; then at the end of the stretch that stands out more, and both parts are looked at again. Runs that depend
-// on each other (a machine that warms up over a day) break that assumption, and give more.
+// any other.
 //
-// Changes of less than least, as a share, between the medians of neighbouring stretches are not told. With fewer than ten
-// points no change reaches the default level. Of a series longer than 300 points only the last 300 are divided.
-func Shifts(logs []float64, alpha, least float64) []Shift {
+// A single step, one that came only with the last runs included, by a permutation test too (byOrder): a search among all
+// stretches has so many chances that a plain step in a dozen runs is none too few for it.
+//
+// A single step where the intervals of the runs on both sides lie apart (byIntervals), for fewer runs than a permutation
+// test can tell anything of. It takes what runs of one level differ by for normally distributed.
+//
+// The series is divided at what was found, and both parts are looked at again. Runs that depend on each other (a machine
+// that warms up over a day) break the assumption, and give more.
+//
+// Changes of less than least, as a share, between the medians of neighbouring stretches are not told. Nothing is found in
+// fewer than six points, and without intervals in fewer than eleven. Of a series longer than 300 points only the last
+// 300 are divided.
+func Shifts(points []Span, alpha, least float64) []Shift {
+	logs := make([]float64, len(points))
+	for i := range points {
+		logs[i] = points[i].At
+	}
 	var cuts []cut
 	first := max(0, len(logs)-maxPoints)
-	divide(logs[first:], first, alpha, &cuts)
+	divide(points[first:], first, alpha, &cuts)
 	slices.SortFunc(cuts, func(a, b cut) int { return cmp.Compare(a.at, b.at) })
 	out := []Shift{}
 	for {
@@ -81,34 +94,47 @@ type cut struct {
 }
 
 // divide looks for the best place to divide a stretch, which begins at the given place of the series.
-func divide(x []float64, begin int, alpha float64, cuts *[]cut) {
-	if len(x) < 4 {
+func divide(s []Span, begin int, alpha float64, cuts *[]cut) {
+	if len(s) < LeastRuns {
 		return
 	}
+	x := make([]float64, len(s))
+	for i := range s {
+		x[i] = s[i].At
+	}
+	c, found := byStretch(x, stretchShare*alpha)
+	if !found {
+		c, found = byOrder(x, stepShare*alpha)
+	}
+	if !found {
+		c, found = byIntervals(s, apartShare*alpha)
+	}
+	if !found {
+		return
+	}
+	*cuts = append(*cuts, cut{begin + c.at, c.p})
+	divide(s[:c.at], begin, alpha, cuts)
+	divide(s[c.at:], begin+c.at, alpha, cuts)
+}
+
+// byStretch tests for a stretch that lies apart from the rest, and divides at the end of it that stands out more.
+func byStretch(x []float64, level float64) (cut, bool) {
 	ranks := rank(x)
 	best, from, to := largest(ranks)
 	// A fixed seed: the same history gives the same changes.
 	r := rand.New(rand.NewPCG(uint64(len(x)), 0x73686966))
 	shuffled := slices.Clone(ranks)
 	asLarge := 1
-	for i := range permutations {
+	for range permutations {
 		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if v, _, _ := largest(shuffled); v >= best-1e-9 {
-			asLarge++
-		}
-		// Hopeless early, as nearly every stretch is: the p value could not fall to alpha any more.
-		if float64(asLarge) > alpha*(permutations+1) && i > 200 {
-			return
+			// Hopeless early, as nearly every stretch is: the p value could not fall to the level any more.
+			if asLarge++; float64(asLarge) > level*(permutations+1) {
+				return cut{}, false
+			}
 		}
 	}
-	p := float64(asLarge) / (permutations + 1)
-	if p > alpha {
-		return
-	}
-	at := sharper(x, from, to)
-	*cuts = append(*cuts, cut{begin + at, p})
-	divide(x[:at], begin, alpha, cuts)
-	divide(x[at:], begin+at, alpha, cuts)
+	return cut{sharper(x, from, to), float64(asLarge) / (permutations + 1)}, true
 }
 
 // rank returns ranks from 1, the mean of them where values are tied.

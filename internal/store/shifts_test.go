@@ -26,19 +26,34 @@ var noises = map[string]func(*rand.Rand) float64{
 func TestSimulationFalseAlarms(t *testing.T) {
 	const runs = 600
 	for name, noise := range noises {
-		for _, n := range []int{12, 40} {
-			r := rand.New(rand.NewPCG(1, uint64(n)))
-			alarms := 0
-			for range runs {
-				if len(Shifts(series(r, n, noise, func(int) float64 { return 0.7 }), DefaultAlpha, 0)) > 0 {
-					alarms++
+		for _, n := range []int{6, 7, 10, 12, 40} {
+			// Intervals as honest ones are, and such as see a tenth of what runs differ by.
+			for _, half := range []float64{0.06, 0.003} {
+				r := rand.New(rand.NewPCG(1, uint64(n)))
+				alarms := 0
+				for range runs {
+					if len(Shifts(spans(series(r, n, noise, func(int) float64 { return 0.7 }), half), DefaultAlpha, 0)) > 0 {
+						alarms++
+					}
 				}
-			}
-			if most := 0.01 + 2*math.Sqrt(0.01*0.99/runs); float64(alarms)/runs > most {
-				t.Errorf("%s noise, %d points: %d of %d series have a change that is none", name, n, alarms, runs)
+				if most := 0.01 + 2*math.Sqrt(0.01*0.99/runs); float64(alarms)/runs > most {
+					t.Errorf("%s noise, %d points ±%g: %d of %d series have a change that is none", name, n, half, alarms, runs)
+				}
 			}
 		}
 	}
+}
+
+// spans gives each point an interval of that half-width; a negative one means none.
+func spans(x []float64, half float64) []Span {
+	out := make([]Span, len(x))
+	for i, v := range x {
+		out[i] = Span{v - half, v, v + half}
+		if half < 0 {
+			out[i].Low, out[i].High = math.NaN(), math.NaN()
+		}
+	}
+	return out
 }
 
 func TestSimulationPower(t *testing.T) {
@@ -46,18 +61,69 @@ func TestSimulationPower(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	found := 0
 	for range runs {
-		s := Shifts(series(r, 24, noises["normal"], func(i int) float64 {
+		s := Shifts(spans(series(r, 24, noises["normal"], func(i int) float64 {
 			if i >= 12 {
 				return 0.15
 			}
 			return 0
-		}), DefaultAlpha, DefaultLeast)
+		}), 0.06), DefaultAlpha, DefaultLeast)
 		if len(s) == 1 && s[0].At >= 11 && s[0].At <= 13 && s[0].After > s[0].Before {
 			found++
 		}
 	}
 	if found < runs*9/10 {
 		t.Errorf("a step of 16 %% at 3 %% noise was found in %d of %d", found, runs)
+	}
+}
+
+// TestSimulationPlainSteps holds that a plain step is found, few as the runs on its one side may be, and that Visible tells
+// which would be.
+func TestSimulationPlainSteps(t *testing.T) {
+	for _, c := range []struct {
+		n, after          int
+		step, noise, half float64
+	}{
+		{12, 6, 0.262, 0.003, 0.005}, {12, 6, 0.693, 0.004, -1}, {11, 5, 0.693, 0.004, -1}, {40, 3, 0.693, 0.004, -1}, {40, 3, 0.693, 0.004, 0.01},
+		{6, 3, 0.693, 0.004, 0.01}, {10, 3, 0.693, 0.004, 0.01}, {12, 3, 0.693, 0.004, 0.01},
+	} {
+		r := rand.New(rand.NewPCG(3, uint64(c.n)))
+		found := 0
+		for range 50 {
+			x := series(r, c.n, func(r *rand.Rand) float64 { return c.noise * r.NormFloat64() }, func(i int) float64 {
+				if i >= c.n-c.after {
+					return c.step
+				}
+				return 0
+			})
+			if s := Shifts(spans(x, c.half), DefaultAlpha, DefaultLeast); len(s) == 1 && s[0].At == c.n-c.after {
+				found++
+			}
+		}
+		if found < 45 {
+			t.Errorf("%+v: found in %d of 50", c, found)
+		}
+	}
+	for _, n := range []int{6, 8, 12, 24} {
+		r := rand.New(rand.NewPCG(4, uint64(n)))
+		found := 0
+		for range 100 {
+			x := series(r, n, func(r *rand.Rand) float64 { return 0.02 * r.NormFloat64() }, func(int) float64 { return 0 })
+			step := math.Log1p(Visible(spans(x, 0.04), DefaultAlpha))
+			for i := range x {
+				if i >= n-n/2 {
+					x[i] += step
+				}
+			}
+			if len(Shifts(spans(x, 0.04), DefaultAlpha, DefaultLeast)) > 0 {
+				found++
+			}
+		}
+		if found < 75 {
+			t.Errorf("%d runs: what is said to be visible was found in %d of 100", n, found)
+		}
+	}
+	if v := Visible(spans(make([]float64, 5), 0.01), DefaultAlpha); !math.IsInf(v, 1) {
+		t.Errorf("in five runs a change of %g is said to be visible", v)
 	}
 }
 
@@ -84,7 +150,7 @@ func TestShifts(t *testing.T) {
 		"too small":      {step(1, 1.01), nil},
 		"nine points":    {[]float64{0, 0, 0, 0, 1, 1, 1, 1, 1}, nil},
 	} {
-		got := Shifts(c.x, DefaultAlpha, DefaultLeast)
+		got := Shifts(spans(c.x, -1), DefaultAlpha, DefaultLeast)
 		ok := len(got) == len(c.want)
 		for i := range got {
 			ok = ok && got[i].At == c.want[i] && got[i].P <= DefaultAlpha
@@ -99,7 +165,7 @@ func TestShifts(t *testing.T) {
 		x[i] = 0.01 * float64((i*7)%11)
 	}
 	x[15] = 5
-	if got := Shifts(x, DefaultAlpha, DefaultLeast); len(got) > 0 {
+	if got := Shifts(spans(x, -1), DefaultAlpha, DefaultLeast); len(got) > 0 {
 		t.Errorf("an outlier: %+v", got)
 	}
 }

@@ -29,8 +29,8 @@ import (
 	"tare/internal/record"
 )
 
-// Schema is the version of the tables.
-const Schema = 1
+// Schema is the version of the tables. In 1 cells had no baseline of their own.
+const Schema = 2
 
 // Errors that callers tell apart with errors.Is.
 var (
@@ -160,8 +160,18 @@ var tables = []string{
 		target TEXT NOT NULL, workload TEXT NOT NULL, metric TEXT NOT NULL, work TEXT NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL,
 		is_primary INTEGER NOT NULL, verdict TEXT NOT NULL, ratio DOUBLE PRECISION NOT NULL, low DOUBLE PRECISION NOT NULL,
 		high DOUBLE PRECISION NOT NULL, center DOUBLE PRECISION NOT NULL, baseline_center DOUBLE PRECISION NOT NULL, blocks INTEGER NOT NULL,
-		PRIMARY KEY (run_id, target, workload, metric))`,
+		baseline TEXT NOT NULL DEFAULT '', PRIMARY KEY (run_id, target, workload, metric))`,
 	`CREATE INDEX IF NOT EXISTS tare_cells_by_name ON tare_cells (target, workload, metric)`,
+}
+
+// upgrades bring tables of version 1 to version 2. An environment was compared with its run's baseline. A mount may have been
+// compared with its environment: its baseline stays unknown. Recording a run again tells it, which it does where the digest
+// differs.
+var upgrades = []string{
+	`ALTER TABLE tare_cells ADD COLUMN baseline TEXT NOT NULL DEFAULT ''`,
+	`UPDATE tare_cells SET baseline = (SELECT r.baseline FROM tare_runs r WHERE r.run_id = tare_cells.run_id) WHERE target NOT LIKE '%:%'`,
+	`UPDATE tare_runs SET digest = ''`,
+	`UPDATE tare_schema SET version = 2`,
 }
 
 func (s *Store) migrate(ctx context.Context) error {
@@ -185,7 +195,15 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err == nil && version > Schema {
 			return fmt.Errorf("%w: its tables are of version %d, this tare knows %d", ErrNewer, version, Schema)
 		}
-		return err
+		if err != nil || version == Schema {
+			return err
+		}
+		for _, u := range upgrades {
+			if _, err := tx.ExecContext(ctx, u); err != nil {
+				return fmt.Errorf("bring its tables from version %d to %d: %w", version, Schema, err)
+			}
+		}
+		return nil
 	})
 }
 
@@ -290,7 +308,7 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, e *Entry) (Change, error) {
 		return "", err
 	}
 	insert, err := tx.PrepareContext(ctx, s.bind(`INSERT INTO tare_cells (run_id, target, workload, metric, work, kind, unit, is_primary, verdict, ratio,
-		low, high, center, baseline_center, blocks) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`))
+		low, high, center, baseline_center, blocks, baseline) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`))
 	if err != nil {
 		return "", err
 	}
@@ -298,7 +316,7 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, e *Entry) (Change, error) {
 	for i := range e.Result.Cells {
 		c := &e.Result.Cells[i]
 		if _, err := insert.ExecContext(ctx, r.ID, text(c.Target), text(c.Workload), text(c.Metric), hash(e.Work[c.Workload]), c.Kind, text(c.Unit),
-			yes(c.Primary), string(c.Verdict), c.Ratio.Center, c.Low, c.High, c.Center, c.BaselineCenter, c.Blocks); err != nil {
+			yes(c.Primary), string(c.Verdict), c.Ratio.Center, c.Low, c.High, c.Center, c.BaselineCenter, c.Blocks, text(c.Baseline)); err != nil {
 			return "", err
 		}
 	}

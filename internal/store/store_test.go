@@ -95,6 +95,69 @@ func contract(t *testing.T, address string) {
 		t.Errorf("%+v %v", c, err)
 	}
 
+	// Another baseline is another trend, and what was withheld counts for no change.
+	for day := range 24 {
+		e, m := entry(40+day, 2), &compare.Cell{}
+		if m = &e.Result.Cells[0]; day >= 12 {
+			m.Ratio = record.Ratio{Center: 0.8, Low: 0.79, High: 0.81, Blocks: 10, Verdict: record.Different}
+			m.Baseline = "vm"
+		}
+		m.Workload, e.Result.Cells = "moved", e.Result.Cells[:1]
+		w := *m
+		w.Workload, w.Baseline = "doubtful", "host"
+		if day >= 12 {
+			w.Verdict = record.Withheld
+		}
+		e.Result.Cells = append(e.Result.Cells, w)
+		add(e, Added)
+	}
+	for name, want := range map[string]int{"moved": 2, "doubtful": 1} {
+		c, err := s.Find(ctx, "vm:virtiofs/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trends, err := s.Trends(ctx, c)
+		if err != nil || len(trends) != want || trends[0].Baseline != "host" {
+			t.Fatalf("%s: %+v %v", name, trends, err)
+		}
+		for _, tr := range trends {
+			if len(tr.Shifts) > 0 {
+				t.Errorf("%s against %s: %+v", name, tr.Baseline, tr.Shifts)
+			}
+			if last := tr.Points[len(tr.Points)-1]; name == "doubtful" && (!last.Ignored || last.Ratio != 0.8) {
+				t.Errorf("the withheld figure is %+v", last)
+			}
+		}
+	}
+	for day := range 24 {
+		if _, err := s.db.ExecContext(ctx, s.bind("DELETE FROM tare_cells WHERE run_id = ?"), fmt.Sprintf("run-%03d", 40+day)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.db.ExecContext(ctx, s.bind("DELETE FROM tare_runs WHERE run_id = ?"), fmt.Sprintf("run-%03d", 40+day)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Tables of version 1 get what they lack, and recording a run again tells what they did not keep.
+	for _, q := range []string{"ALTER TABLE tare_cells DROP COLUMN baseline", "UPDATE tare_schema SET version = 1"} {
+		if _, err := s.db.ExecContext(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upgraded := open(t, address)
+	baseline := func(id string) (b string) {
+		t.Helper()
+		if err := upgraded.db.QueryRowContext(ctx, s.bind("SELECT baseline FROM tare_cells WHERE run_id = ? AND is_primary = 1"), id).Scan(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	if b := baseline("run-001"); b != "" {
+		t.Errorf("the mount's baseline is guessed: %q", b)
+	}
+	if c, err := upgraded.Add(ctx, entry(1, 2.07)); err != nil || c != Replaced || baseline("run-001") != "host" {
+		t.Errorf("recorded again after the upgrade: %q, %v, baseline %q", c, err, baseline("run-001"))
+	}
+
 	// Several at once, over connections of their own, some with the same run.
 	var wait sync.WaitGroup
 	errs := make(chan error, 12)

@@ -49,11 +49,15 @@ func Format(value float64, unit string) string {
 	if f, ok := decimal[base]; ok {
 		return inScale(value*f, byteScales, per)
 	}
-	name, known := short[base]
-	if !known {
-		name = base
+	return counted(value, ShortName(base), per)
+}
+
+// ShortName is what Format calls a counted thing: "ev" for "events", "" for what needs no name.
+func ShortName(name string) string {
+	if s, known := short[name]; known {
+		return s
 	}
-	return counted(value, name, per)
+	return name
 }
 
 // inScale writes v, given in the family's base unit, in the largest unit that keeps it at 1 or more after rounding.

@@ -82,6 +82,15 @@ type Job struct {
 	// Root is the directory below which the cell's is made, such as a mount point; empty means the agent's own choice.
 	Root string   `json:"root,omitempty"`
 	Env  []string `json:"env,omitempty"`
+	// Peer is the other end of work on the network, for kinds that need one.
+	Peer *Peer `json:"peer,omitempty"`
+}
+
+// Peer is how the run's peer is reached from where the agent is, or why it is not.
+type Peer struct {
+	Address string `json:"address,omitempty"`
+	Token   string `json:"token,omitempty"`
+	Missing string `json:"missing,omitempty"`
 }
 
 // Calibrate asks for the amount of work that takes at least TargetNS.
@@ -142,6 +151,7 @@ type Ledger struct {
 	Dir     string   `json:"dir"`
 	Classes []string `json:"classes"`
 	Seed    uint64   `json:"seed"`
+	Round   uint32   `json:"round,omitempty"` // a record of another one is not whole
 	Find    bool     `json:"find,omitempty"`
 }
 

@@ -17,7 +17,7 @@ import (
 // Kind is a row of the workload table.
 type Kind struct {
 	Name    string // "fs.randread"
-	Family  string // "cpu", "memory", "kernel", "file system", "command": summaries are made per family
+	Family  string // "cpu", "memory", "kernel", "file system", "network", "command": summaries are made per family
 	Doc     string // one paragraph: what is done, what one operation is, which tool defines it
 	Params  []Param
 	Metrics []unit.Metric // exactly one is Primary
@@ -28,6 +28,9 @@ type Kind struct {
 	MaxWork int64
 	// MaxWorkFor, where set, gives the bound for these parameters in the place of MaxWork.
 	MaxWorkFor func(Params) int64
+	// Expand, where set, gives the sets of parameters that the given ones stand for, for a name that means several workloads.
+	// It returns the given ones alone where that is what they mean, and where something is wrong with them.
+	Expand func(given map[string]string) []map[string]string
 	// New checks the parameters together and makes a trial. It is called in the worker, once per trial.
 	New func(Params) (Trial, error)
 	// Dynamic, where set, gives the metrics for these parameters; Metrics then documents the default. The command
@@ -78,6 +81,7 @@ type Needs struct {
 	CPUBound bool     // emulated CPU makes the figure a property of the emulator
 	FS       bool     // needs a writable directory
 	Shell    bool     // needs a shell in the environment
+	Peer     bool     // needs a way to the run's peer, on the controller's machine
 	OS       []string // GOOS values it runs on; empty means all
 }
 
@@ -94,6 +98,12 @@ type Reporter interface {
 	Report(b *Bench) error
 }
 
+// Peer is how the run's peer, a process of tare's on the controller's machine, is reached; see package peer.
+type Peer struct {
+	Address string // "10.0.2.2:41234", as the environment sees it
+	Token   string // admits a connection; a secret of this run
+}
+
 // Bench is a trial's view of the world. It is not safe for concurrent use, except as its methods say.
 type Bench struct {
 	// Dir is an existing directory that belongs to this cell alone. It lives as long as the session, so that a file
@@ -105,6 +115,8 @@ type Bench struct {
 	// Root is the directory that Dir was made below: where the environment works, or the mount. What a user keeps there may be
 	// read when a parameter names it, and is never written. Dir is empty where Root cannot be written and the trial only reads.
 	Root string
+	// Peer is the other end of work on the network; set where the kind needs one.
+	Peer Peer
 	// Work is the number of units Measure does. In Report it is the number to divide by.
 	Work int64
 	// Elapsed is the time between the start and the end of Measure by the monotonic clock; valid in Report.

@@ -3,7 +3,7 @@ import { h, ticked } from "./dom";
 import { capital, interval, list, percent, plural, ratio } from "./format";
 import type { Cell, Finding, Summary, Target } from "./data";
 import type { Model } from "./state";
-import { marginText, ranked, signOf, signs, tried, type Sign } from "./verdict";
+import { marginText, ranked, signOf, signs, tried, unconfirmed, word, type Sign } from "./verdict";
 
 /** A sentence in parts. What all of a family share (base, over, cpu) is said once where there are many. */
 interface Sentence {
@@ -34,7 +34,7 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefi
   if (target === base) return { ...bare, sign: "absent", rest: " was measured alone, so there is nothing to compare it with" };
   const left = cells.filter((c) => !ranked(c)).length;
   if (!sum || !(sum.ratio > 0) || !cells.some(ranked)) {
-    const why = [...new Set(cells.map((c) => signs[signOf(c)].word))];
+    const why = [...new Set(cells.map(word))];
     return { ...bare, sign: signOf(cells[0]!), rest: `: nothing can be told (${list(why)})` };
   }
   const margin = Math.max(...cells.map((c) => c.margin));
@@ -51,6 +51,8 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefi
   if (one === "more" || (one === undefined && sum.low > 1 + margin)) return { ...x, sign: "more" };
   if (one === "less" || (one === undefined && sum.high < 1 / (1 + margin))) return { ...x, sign: "less" };
   if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: `, the same within ${percent(same)}${x.rest}` };
+  const crowd = cells.length === 1 ? unconfirmed(cells[0]!) : undefined;
+  if (crowd) return { ...x, sign: one!, doubt: crowd };
   if (one === "measured") return { ...x, sign: "measured", doubt: `known well, but too near the edge of ${marginText(cells)} to call it a difference or none` };
   return { ...x, sign: "unsure", doubt: beyond ? "more blocks are needed before that is a verdict" : sum.low > 1 || sum.high < 1 ? `not beyond ${marginText(cells)}` : "that may be no difference at all" };
 }
@@ -121,6 +123,12 @@ const severities: Record<string, { glyph: string; word: string }> = {
   withheld: { glyph: "?", word: "Withheld" }, warning: { glyph: "!", word: "Warning" }, info: { glyph: "i", word: "Note" },
 };
 
+/** The answers to a condition that fails a pipeline: what cannot be told has passed nothing. */
+const gateStates = {
+  no: { glyph: "✓", words: "does not hold", tone: "info" }, unknown: { glyph: "?", words: "cannot be told", tone: "warning" },
+  holds: { glyph: "✕", words: "holds", tone: "withheld" },
+} as const;
+
 export function findings(m: Model): HTMLElement | null {
   const all = m.data.result.findings.filter((f) => f.code !== notOpened).sort((a, b) => (weight[a.severity] ?? 1) - (weight[b.severity] ?? 1));
   const gates = m.data.gates ?? [];
@@ -134,9 +142,9 @@ export function findings(m: Model): HTMLElement | null {
   const most = 8;
   return h("section", { id: "findings", "aria-labelledby": "findings-title" },
     h("h2", { id: "findings-title" }, "What needs attention"),
-    gates.length > 0 && h("ul", { class: "plain" }, gates.map((g) => h("li", { class: `finding ${g.holds ? "withheld" : "info"}` },
-      h("span", { class: "badge", "aria-hidden": true }, g.holds ? "✕" : "✓"),
-      h("div", {}, h("p", {}, h("code", {}, g.expr), g.holds ? " holds. " : " does not hold. ", g.text))))),
+    gates.length > 0 && h("ul", { class: "plain" }, gates.map((g) => h("li", { class: `finding ${gateStates[g.state].tone}` },
+      h("span", { class: "badge", "aria-hidden": true }, gateStates[g.state].glyph),
+      h("div", {}, h("p", {}, h("code", {}, g.expr), ` ${gateStates[g.state].words}. `, g.text))))),
     h("ul", { class: "plain" }, all.slice(0, most).map(item)),
     all.length > most && h("details", {}, h("summary", {}, `${all.length - most} more`), h("ul", { class: "plain" }, all.slice(most).map(item))));
 }

@@ -64,7 +64,7 @@ export interface PlanWorkload { label: string; kind: string; params: Record<stri
 export interface Data {
   format: number; result: Result; bundle: string; plan: string; seed: string; question?: string; started?: string;
   workloads: PlanWorkload[]; looks?: number[]; precision?: number; trial_seconds?: number;
-  gates?: { expr: string; holds: boolean; text: string }[];
+  gates?: { expr: string; state: "no" | "unknown" | "holds"; text: string }[];
   normal?: Normal; worth?: Worth;
 }
 

@@ -7,7 +7,7 @@ import type { Cell } from "./data";
 import { keyItem, swatch } from "./plot";
 import { extent as measure } from "./save";
 import type { Model } from "./state";
-import { flushMarks, flushOf, marginText, ranked, signOf, signs, tried, type Sign } from "./verdict";
+import { flushMarks, flushOf, marginText, ranked, signOf, signs, tried, unconfirmed, word, type Sign } from "./verdict";
 
 /** Rows of one chart before the reader is asked: longer drawings are slow, and no printer has the paper. */
 const mostRows = 120;
@@ -54,6 +54,7 @@ function leftOut(cells: Cell[]): HTMLElement {
 }
 
 const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];
+const recomputedText = "recomputed in this page: Student's t, no correction for the number of cells";
 const bandText = "the margin: what is not wholly beyond it is not called a cost";
 
 function legend(m: Model): HTMLElement {
@@ -67,7 +68,7 @@ function legend(m: Model): HTMLElement {
       .map((x) => h("li", {}, h("span", { class: "mark" }, x), ` ${flushMarks[x]}`)),
     drawn.some((c) => c.warnings.length > 0) && h("li", {}, h("span", { class: "mark" }, "*"), " has warnings"),
     h("li", {}, h("span", { class: "swatch band" }), ` ${bandText}`),
-    m.rebasedNow && h("li", { class: "recomputed" }, "recomputed in this page: Student's t, no correction for the number of cells"));
+    m.rebasedNow && h("li", { class: "recomputed" }, recomputedText));
 }
 
 /** Rows of a group stand together; groups and rows come in the plan's order or by cost. */
@@ -121,9 +122,9 @@ export function describe(m: Model, c: Cell): string {
   const sign = signOf(c);
   const lines = [`${c.workload} · ${c.target}${c.primary ? "" : ` · ${c.metric}`}`];
   if (ranked(c)) lines.push(`${ratio(c.ratio)}× ${interval(c.low, c.high)} against ${c.baseline}`);
-  lines.push(`${signs[sign].glyph} ${signs[sign].word}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}`);
+  lines.push(`${signs[sign].glyph} ${word(c)}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}`);
   if (ranked(c)) lines.push(`${quantity(c.center, c.unit)} against ${quantity(c.baseline_center, c.unit)}, ${plural(c.blocks, "block")}`);
-  if (sign === "unsure" || sign === "measured") lines.push(`${c.low > 1 || c.high < 1 ? "not wholly beyond" : "held against"} ${marginText([c])}`);
+  if ((sign === "unsure" || sign === "measured") && !unconfirmed(c)) lines.push(`${c.low > 1 || c.high < 1 ? "not wholly beyond" : "held against"} ${marginText([c])}`);
   if (c.blocks_needed) lines.push(`about ${plural(c.blocks_needed, "block")} would settle it`);
   const [mine, theirs] = [flushOf(m.target(c.target)), flushOf(m.target(c.baseline))];
   if (c.writes && mine) lines.push(`flush: ${c.target} ${mine.words} (${mine.verdict})${theirs ? `; ${c.baseline} ${theirs.words} (${theirs.verdict})` : ""}`);
@@ -138,12 +139,12 @@ function figure(m: Model, family: string, rows: Cell[], domain: [number, number]
     title: `${capital(family)}: cost against ${m.state.baseline}${rows.some((c) => c.baseline !== m.state.baseline) ? ", or what stands after the stroke" : ""}`,
     file: `forest-${family}`,
     className: "forest",
-    savedKey: () => h("ul", {}, order.filter((x) => rows.some((c) => signOf(c) === x)).map((x) => keyItem(signs[x].word, glyph(x, 0, 0))), keyItem(bandText, swatch("var(--band)", "var(--line)"))),
+    savedKey: () => h("ul", {}, order.filter((x) => rows.some((c) => signOf(c) === x)).map((x) => keyItem(signs[x].word, glyph(x, 0, 0))), keyItem(bandText, swatch("var(--band)", "var(--line)")), m.rebasedNow && h("li", {}, recomputedText)),
     height: 60 + rows.length * 26,
     draw: (width) => draw(m, rows, domain, width),
     table: () => ({
       head: ["Workload", "Target", ...(metrics ? ["Metric"] : []), "Verdict", "Ratio", "Interval", "Candidate", "Baseline", "Blocks", "Margin"],
-      rows: rows.map((c): Child[] => [c.workload, named(m, c), ...(metrics ? [c.metric] : []), `${signs[signOf(c)].glyph} ${signs[signOf(c)].word}`, ranked(c) ? ratio(c.ratio) : "",
+      rows: rows.map((c): Child[] => [c.workload, named(m, c), ...(metrics ? [c.metric] : []), `${signs[signOf(c)].glyph} ${word(c)}`, ranked(c) ? ratio(c.ratio) : "",
         ranked(c) ? interval(c.low, c.high) : "", c.center ? quantity(c.center, c.unit) : "", c.baseline_center ? quantity(c.baseline_center, c.unit) : "", c.blocks, percent(c.margin)]),
       figures: metrics ? 4 : 3,
     }),

@@ -41,29 +41,46 @@ const parts: { make: (m: Model) => HTMLElement | null; again: boolean; title?: s
   { make: repeat, again: false, title: "Repeat" },
 ];
 
-function masthead(m: Model, links: [string, string][]): HTMLElement {
+/** What the figures are against; where the reader chose it, that the run did not. */
+function against(m: Model): string {
+  return `${m.state.baseline}${m.rebasedNow ? `, recomputed in the page; the run's own baseline is ${m.run.baseline}` : ""}`;
+}
+
+/** The line below the heading. */
+function meta(m: Model): string {
   const { run, data } = m;
   const started = data.started ? new Date(data.started) : undefined;
-  const facts = [
-    `baseline ${run.baseline}`, `${plural(run.blocks, "block")} of ${plural(data.result.targets.length, "target")}`, run.scope, run.seconds > 0 && duration(run.seconds).replaceAll(" ", "\u00a0"),
+  return [
+    `baseline ${against(m)}`, `${plural(run.blocks, "block")} of ${plural(data.result.targets.length, "target")}`, run.scope, run.seconds > 0 && duration(run.seconds).replaceAll(" ", "\u00a0"),
     started && started.toISOString().slice(0, 16).replace("T", " ") + " UTC",
-  ].filter(Boolean);
+  ].filter(Boolean).join(" · ");
+}
+
+/** The line below saved charts. */
+function source(m: Model): string {
+  return [`against ${against(m)}`, m.run.scope, `run ${m.run.id}`, m.data.started?.slice(0, 10), `tare ${m.run.version}`].filter(Boolean).join(" · ");
+}
+
+function masthead(m: Model, links: [string, string][]): HTMLElement {
+  const { run, data } = m;
   return h("header", { class: "masthead" },
     h("div", { class: "top" }, h("span", { class: "mark-name" }, "tare"), h("span", { class: "version" }, run.version), themeButton()),
     h("h1", {}, data.question || run.name || "What each environment costs"),
-    h("p", { class: "meta" }, facts.join(" · ")),
+    h("p", { class: "meta" }, meta(m)),
     h("nav", { "aria-label": "Parts of this report" }, links.map(([id, title]) => h("a", { href: `#${id}` }, title))));
 }
 
 /** Draws a report. With live it says that it is served by a run; was is what the run showed before, whose choices stay. */
 export function show(root: HTMLElement, data: Data, live = false, was?: Model): Model {
   const m = new Model(data, was);
-  comesFrom([`against ${m.run.baseline}`, m.run.scope, `run ${m.run.id}`, data.started?.slice(0, 10), `tare ${m.run.version}`].filter(Boolean).join(" · "));
+  comesFrom(source(m));
   const made = parts.map((p) => ({ ...p, e: p.make(m) }));
   const links = made.flatMap(({ e, title }): [string, string][] => (e && title ? [[e.id, title]] : []));
   replace(root, h("a", { class: "skip", href: "#answer" }, "To the answer"), masthead(m, links), h("main", {}, made.map(({ e }) => e)),
     h("footer", {}, h("p", {}, "Made by tare ", data.result.run.version, live ? ". The run itself serves this page, to this machine only." : ". This file is complete: it asks nothing of any network.")));
   m.onChange(() => {
+    comesFrom(source(m));
+    replace(root.querySelector(".masthead .meta")!, meta(m));
     for (const p of made) {
       if (!p.again || !p.e) continue;
       const next = p.make(m);

@@ -41,7 +41,7 @@ export function method(m: Model): HTMLElement {
       p("A ratio is the Hodges-Lehmann centre of the blocks' log ratios, candidate against baseline, turned so that above 1 always costs more. Its interval inverts the exact Wilcoxon signed-rank test; with several sessions it is Student's t on the sessions' means.",
         run.alpha > 0 && ` The level over all looks is ${percent(1 - run.alpha)}`, run.look_alpha > 0 && data.looks?.length ? `, which takes ${percent(1 - run.look_alpha)} at each of the looks after ${list(data.looks.map(String))} blocks.` : run.alpha > 0 && "."),
       p("Different means that the interval lies wholly beyond the margin, the same that it lies wholly within; the margin is the plan's, or twice the spread of the null control where that is more: the baseline measured against itself in a hidden second place of each block.",
-        spreads.length > 0 && ` Here the null control spread by ${percent(spreads[Math.floor(spreads.length / 2)]!)}, at worst ${percent(spreads[spreads.length - 1]!)}.`, " Many cells are corrected for by Holm's method; q is Benjamini and Hochberg's."),
+        spreads.length > 0 && ` Here the null control spread by ${percent(spreads[Math.floor(spreads.length / 2)]!)}, at worst ${percent(spreads[spreads.length - 1]!)}.`, " Many cells are corrected for by Holm's method, those of secondary metrics by Benjamini and Hochberg's q."),
       p(`Scope: every sentence here holds ${run.scope}.`)));
 }
 

@@ -118,16 +118,17 @@ export function rebase(data: Data, baseline: string): { cells: Cell[]; families:
     const own = group.find((c) => c.target === baseline);
     const series = costs(group[0]!.workload, group[0]!.metric, group[0]!.better);
     const base = series.get(baseline);
+    // A cell's baseline figure is that of whatever the cell was compared with, which a plan may choose for each target.
+    const center = (name: string) => group.find((c) => c.target === name)?.center || group.find((c) => c.baseline === name && c.baseline_center > 0)?.baseline_center || 0;
     for (const t of r.targets) {
       if (t.name === baseline) continue;
       const was = group.find((c) => c.target === t.name);
       // The run's own baseline has no cell against itself; any of the group tells what the metric is.
       const like = was ?? own;
       if (!like || (!was && t.name !== r.run.baseline)) continue;
-      const against = own ?? like;
       const c: Cell = {
         ...like, target: t.name, baseline, recomputed: true, ratio: 0, low: 0, high: 0, level: 0, blocks: 0, p: 1, p_holm: 1, q: 1, verdict: "INCONCLUSIVE",
-        center: was ? was.center : like.baseline_center, baseline_center: against.target === baseline ? against.center : like.baseline_center,
+        center: center(t.name), baseline_center: center(baseline),
         emulated: (was?.emulated ?? t.emulated) || (own?.emulated ?? false), warnings: was?.warnings ?? [], failure: was?.failure,
       };
       delete c.blocks_needed;

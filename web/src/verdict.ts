@@ -10,7 +10,7 @@ export const signs: Record<Sign, { glyph: string; word: string }> = {
   less: { glyph: "▼", word: "costs less" },
   same: { glyph: "=", word: "the same" },
   unsure: { glyph: "~", word: "cannot tell yet" },
-  measured: { glyph: "≈", word: "measured, too near the margin to say more" },
+  measured: { glyph: "≈", word: "measured, but too near the margin or not sure enough among so many cells to say more" },
   withheld: { glyph: "?", word: "verdict withheld" },
   failed: { glyph: "✕", word: "failed" },
   absent: { glyph: "–", word: "not run" },
@@ -26,6 +26,15 @@ export function signOf(c: Cell): Sign {
   }
   return c.blocks > 0 ? "unsure" : "absent";
 }
+
+/** What keeps a cell beyond the margin from a verdict, where that is the number of cells. */
+export function unconfirmed(c: Cell): string | undefined {
+  const w = c.recomputed ? undefined : c.warnings.find((x) => x.code === "not-confirmed");
+  return w && `beyond the margin, but not sure enough among ${/among (\d+) cells/.exec(w.text)?.[1] ?? "so many"} cells`;
+}
+
+/** What a cell's verdict is in words: those of its sign, unless more is known. */
+export const word = (c: Cell): string => unconfirmed(c) ?? (c.verdict === "MEASURED" ? "measured, too near the margin to say more" : signs[signOf(c)].word);
 
 /** The widest margin that a cost must leave to be called one, and whether the plan asks for it or the noise of the run. */
 export function marginText(cells: Cell[]): string {

@@ -7,7 +7,7 @@ import { Mark, seriesOf, targetName, type Cell, type Series } from "./data";
 import { key, keyItem, logAxis, place, plot, scales } from "./plot";
 import { centerOf, type Model } from "./state";
 import { median } from "./stats";
-import { flushOf, ranked, signOf, signs, tried } from "./verdict";
+import { flushOf, ranked, signOf, signs, tried, word } from "./verdict";
 
 /** Workloads listed before the reader is asked. */
 const mostListed = 60;
@@ -76,8 +76,9 @@ function detail(m: Model, label: string, cells: Cell[]): HTMLElement[] {
   }
   out.push(place);
   if (latency) out.push(latency);
-  out.push(figuresOf(m, label, cells.filter((c) => tried(c) && !m.target(c.target)?.error)));
-  const doubts = warningsOf(cells);
+  const shown = cells.filter((c) => m.state.targets.has(c.target));
+  out.push(figuresOf(m, label, shown.filter((c) => tried(c) && !m.target(c.target)?.error)));
+  const doubts = warningsOf(shown);
   if (doubts) out.push(doubts);
   const said = stateOf(x);
   if (said) out.push(said);
@@ -241,7 +242,7 @@ function figuresOf(m: Model, label: string, cells: Cell[]): HTMLElement {
   const writes = cells.some((c) => c.writes && flushOf(m.target(c.target)));
   return table({
     head: ["Metric", "Target", "Verdict", ...(writes ? ["A flush there", "In the baseline"] : []), "Ratio", "Interval", "Candidate", "Baseline", "Blocks", "q"], figures: writes ? 5 : 3,
-    rows: cells.map((c): Child[] => [c.metric, c.target, h("span", { class: signOf(c) }, h("span", { class: "glyph", "aria-hidden": true }, signs[signOf(c)].glyph), ` ${signs[signOf(c)].word}`),
+    rows: cells.map((c): Child[] => [c.metric, c.target, h("span", { class: signOf(c) }, h("span", { class: "glyph", "aria-hidden": true }, signs[signOf(c)].glyph), ` ${word(c)}`),
       ...(writes ? [c.writes ? flush(c.target) : "", c.writes ? flush(c.baseline) : ""] : []),
       ranked(c) ? `${ratio(c.ratio)}×` : "", ranked(c) ? interval(c.low, c.high) : "", c.center ? quantity(c.center, c.unit) : "",
       c.baseline_center ? quantity(c.baseline_center, c.unit) : "", c.blocks_needed ? `${c.blocks} (needs ${c.blocks_needed})` : c.blocks, c.recomputed || !c.level ? "" : c.q < 0.001 ? "<0.001" : c.q.toFixed(3)]),

@@ -35,6 +35,12 @@ describe("another baseline", () => {
     expect(r.cells.map((c) => [c.center, c.baseline_center])).toEqual([[100, 50], [25, 50]]);
     expect(r.families.map((f) => [f.target, Number(f.ratio.toFixed(6)), f.cells, f.blocks])).toEqual([["host", 0.5, 1, 5], ["b", 2, 1, 5]]);
   });
+  it("shows each target's own figure where the plan compares one with another than the run's baseline", async () => {
+    const cells = () => [cell("a", 2, 50), cell("b", 2, 25, { baseline: "a", baseline_center: 50 })];
+    const figures = async (baseline: string) => (await rebased(cells(), baseline)).cells.map((c) => [c.target, c.baseline, c.center, c.baseline_center, Number(c.ratio.toFixed(6))]);
+    expect(await figures("a")).toEqual([["host", "a", 100, 50, 0.5], ["b", "a", 25, 50, 2]]);
+    expect(await figures("b")).toEqual([["host", "b", 100, 25, 0.25], ["a", "b", 50, 25, 0.5]]);
+  });
   it("ranks nothing that was withheld on either side", async () => {
     const r = await rebased([cell("a", 0, 50, { verdict: "WITHHELD" }), cell("b", 4, 25)], "a");
     expect(r.cells.map((c) => [c.verdict, c.ratio])).toEqual([["WITHHELD", 0], ["WITHHELD", 0]]);

@@ -8,6 +8,7 @@ package nsinit
 import (
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Role is the word by which the agent's executable is asked to be this: AGENT nsinit CONFIG.
@@ -31,9 +32,9 @@ const (
 // Config is what the driver decides. It travels as JSON in the argument after the role.
 type Config struct {
 	// Dir is an empty directory outside for the overlay's layers. It must be on a file system that can be an upper layer.
-	Dir string `json:"dir"`
+	Dir Path `json:"dir"`
 	// Root is the directory that becomes the lower, unchanged layer.
-	Root string `json:"root"`
+	Root Path `json:"root"`
 	// Hostname is the name inside.
 	Hostname string `json:"hostname"`
 	// OwnNet says that the network namespace is new: its loopback is brought up.
@@ -49,11 +50,42 @@ type Config struct {
 	Check bool `json:"check,omitempty"`
 }
 
+// Path is a path outside. It is bytes to the kernel, and need not be UTF-8, which a string in JSON would be made. One that is
+// travels as it is, so that ps shows whose process this is.
+type Path string
+
+// rawPath is how another path travels.
+type rawPath struct {
+	Bytes []byte `json:"bytes"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p Path) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(p)) {
+		return json.Marshal(string(p))
+	}
+	return json.Marshal(rawPath{[]byte(p)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Path) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '{' {
+		var raw rawPath
+		err := json.Unmarshal(data, &raw)
+		*p = Path(raw.Bytes)
+		return err
+	}
+	var s string
+	err := json.Unmarshal(data, &s)
+	*p = Path(s)
+	return err
+}
+
 // Mount is a folder of the container beside its root.
 type Mount struct {
 	Target string `json:"target"` // inside, absolute
 	// Source is the directory outside that is bound; empty for memory.
-	Source string `json:"source,omitempty"`
+	Source Path `json:"source,omitempty"`
 	// Options are those of a tmpfs: "size=512m".
 	Options string `json:"options,omitempty"`
 }

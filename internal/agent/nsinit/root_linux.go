@@ -20,7 +20,7 @@ func (c *Config) newRoot() (layout string, err error) {
 		return "", fmt.Errorf("make mounts private: %w", err)
 	}
 	// Relative names below c.Dir need no escaping in overlayfs's options, which give commas and colons a meaning.
-	if err := os.Chdir(c.Dir); err != nil {
+	if err := os.Chdir(string(c.Dir)); err != nil {
 		return "", err
 	}
 	old := unix.Umask(0)
@@ -34,7 +34,7 @@ func (c *Config) newRoot() (layout string, err error) {
 		}
 	}
 	// Recursive, because a user namespace may not take a mount apart; overlayfs looks at the top one only.
-	if err := unix.Mount(c.Root, "lower", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+	if err := unix.Mount(string(c.Root), "lower", "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return "", fmt.Errorf("bind %s: %w", c.Root, err)
 	}
 	layout, bound := Overlaid, []string(nil)
@@ -72,7 +72,7 @@ func (c *Config) newRoot() (layout string, err error) {
 	for _, m := range c.Mounts {
 		f := fixture{name: m.Target, source: "tmpfs", kind: "tmpfs", flags: unix.MS_NOSUID | unix.MS_NODEV, data: m.Options}
 		if m.Source != "" {
-			f = fixture{name: m.Target, source: oldRoot + m.Source, kind: "bind", flags: unix.MS_REC}
+			f = fixture{name: m.Target, source: oldRoot + string(m.Source), kind: "bind", flags: unix.MS_REC}
 		}
 		if err := f.place(); err != nil {
 			return "", err

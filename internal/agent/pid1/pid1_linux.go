@@ -69,6 +69,13 @@ func serve() (err error) {
 		dir = layout.Scratch
 	}
 	linkDisks(serials(args[layout.DisksArg]))
+	if _, wanted := args[layout.NetworkArg]; wanted {
+		// Without it everything but work on the network can be weighed, and that says what it misses.
+		var last error
+		if await("network card", func() bool { last = agent.NetworkUp(); return last == nil }) != nil {
+			fmt.Fprintf(os.Stderr, "tare: bring up the network: %v\n", last)
+		}
+	}
 	root := ""
 	if serial := args[layout.RootArg]; serial != "" {
 		if err := mountRoot(serial, args[layout.ScratchArg]); err != nil {

@@ -160,6 +160,30 @@ func TestParentFormatCounts(t *testing.T) {
 	}
 }
 
+func TestNoName(t *testing.T) {
+	if _, err := Open(""); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("an image without a name: %v", err)
+	}
+}
+
+// TestForeignFormats: what is of another format is refused by name, and not read as a raw disk.
+func TestForeignFormats(t *testing.T) {
+	disktest.Need(t, "qemu-img")
+	dir := t.TempDir()
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qed", "a", "8M")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "parallels", "b", "8M")
+	apple := make([]byte, 4096)
+	copy(apple[4096-512:], "koly\x00\x00\x00\x04\x00\x00\x02\x00")
+	if err := os.WriteFile(filepath.Join(dir, "c"), apple, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "QED", "b": "Parallels", "c": "Apple"} {
+		if _, err := Open(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
 func TestMissingExtents(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	for name, o := range map[string]string{"f001": "twoGbMaxExtentFlat", "s001": "twoGbMaxExtentSparse", "flat": "monolithicFlat"} {

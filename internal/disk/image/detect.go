@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -54,6 +55,7 @@ var others = []struct {
 	{0, "WithouFreSpacExt", "Parallels"},
 	{0, "LUKS\xba\xbe", "LUKS, which is encrypted as a whole"},
 	{0, "koly", "an Apple disk image"},
+	{0, "QED\x00", "QED"},
 }
 
 // detect tells the format by its signature.
@@ -88,6 +90,12 @@ func (s *store) detect(f *file) (string, error) {
 		if ok && string(tail) == "conectix" {
 			return "vhd", nil
 		}
+	}
+	// An Apple disk image has its header, of this version and length, at its end.
+	if tail, ok, err := f.header(f.size-512, 12); err != nil {
+		return "", err
+	} else if ok && string(tail) == "koly\x00\x00\x00\x04\x00\x00\x02\x00" {
+		return "", errors.New("it is an Apple disk image (UDIF), which tare does not read")
 	}
 	return "raw", nil
 }

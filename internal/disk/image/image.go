@@ -151,6 +151,9 @@ type Chain struct {
 // Open opens an image, its extent files and its parents, all for reading. Only regular files and block devices are
 // opened. An error says what is wrong with the image; the chain is complete or there is none.
 func Open(path string) (_ *Chain, err error) {
+	if path == "" {
+		return nil, errors.New("open image: the name is empty")
+	}
 	s := newStore()
 	c := &Chain{s: s}
 	defer func() {
@@ -219,7 +222,12 @@ func relative(image, name string) string {
 func (c *Chain) Close() error { return c.s.close() }
 
 // Size is the virtual disk's length in bytes.
-func (c *Chain) Size() int64 { return c.layers[0].info.Size }
+func (c *Chain) Size() int64 {
+	if len(c.layers) == 0 {
+		return 0
+	}
+	return c.layers[0].info.Size
+}
 
 // Layers describes the images, the one that was opened first.
 func (c *Chain) Layers() []Info {

@@ -67,6 +67,8 @@ func Read(r io.ReaderAt, size int64) (Table, error) {
 	case whole != nil:
 		t.Partitions = []Partition{{Length: size, FS: whole}}
 		return t, nil
+	default:
+		err = d.orphan(&t)
 	}
 	if err != nil {
 		return t, err
@@ -219,6 +221,34 @@ func (d disk) gpt(t *Table) error {
 		}
 	}
 	t.Problems = append(t.Problems, "the disk says it has a GPT, and no whole one is there")
+	return nil
+}
+
+// orphan looks for a GPT where the disk does not say that it has one: its first sectors may have been overwritten.
+func (d disk) orphan(t *Table) error {
+	for _, sector := range []int64{512, 4096} {
+		last := d.size/sector*sector - sector
+		for i, at := range []int64{last, sector} {
+			h, err := d.bytes(at, 32)
+			if err != nil {
+				return err
+			}
+			if at < sector || int64(min(binary.LittleEndian.Uint64(h[24:]), 1<<50)) != at/sector { // it says where it belongs
+				continue
+			}
+			parts, why, err := d.gptAt(at, sector)
+			if err != nil {
+				return err
+			}
+			if why != "" {
+				continue
+			}
+			t.Scheme, t.Sector, t.Partitions = "gpt", sector, parts
+			t.Problems = append(t.Problems, "the beginning of the disk was overwritten: the partitions were read from the "+
+				[...]string{"backup of the table at the end of the disk", "table behind it"}[i]+"; restore it with gdisk or sgdisk")
+			return nil
+		}
+	}
 	return nil
 }
 

@@ -216,6 +216,9 @@ func TestDamagedTables(t *testing.T) {
 		"gpt entries":     {gptDisk(512), func(b []byte) { b[1024+40] ^= 1 }, "checksum of its entries", 3},
 		"gpt huge":        {gptDisk(512), func(b []byte) { le.PutUint32(b[512+80:], 1<<31); rehash(b[512:]) }, "impossible", 3},
 		"gpt none":        {gptDisk(512), func(b []byte) { clear(b[512:1024]); clear(b[len(b)-512:]) }, "no whole one", 0},
+		"gpt overwritten": {gptDisk(512), func(b []byte) { clear(b[:34*512]) }, "backup of the table at the end", 3},
+		"gpt of 4096":     {gptDisk(4096), func(b []byte) { clear(b[:6*4096]) }, "gdisk or sgdisk", 3},
+		"gpt without mbr": {gptDisk(512), func(b []byte) { clear(b[:512]); clear(b[len(b)-512:]) }, "table behind it", 3},
 		"logical loop":    {mbrDisk(), func(b []byte) { le.PutUint32(b[(10240+20480)*512+446+16+8:], 8192); b[(10240+20480)*512+446+16+4] = 5 }, "loops", 5},
 		"logical outside": {mbrDisk(), func(b []byte) { le.PutUint32(b[10240*512+446+16+8:], 1<<31) }, "leaves", 3},
 		"past the end":    {mbrDisk(), func(b []byte) { le.PutUint32(b[446+12:], 1<<31) }, "past the end", 5},
@@ -225,6 +228,23 @@ func TestDamagedTables(t *testing.T) {
 		table, err := Read(bytes.NewReader(c.disk), int64(len(c.disk)))
 		if err != nil || !strings.Contains(strings.Join(table.Problems, "\n"), c.want) || len(table.Partitions) != c.parts {
 			t.Errorf("%s: %d partitions, problems %q (%v), want %d and %q", name, len(table.Partitions), table.Problems, err, c.parts, c.want)
+		}
+	}
+}
+
+// TestNoTableOutOfNothing: a backup that fails its checksum, or belongs elsewhere, is none.
+func TestNoTableOutOfNothing(t *testing.T) {
+	for name, damage := range map[string]func(b []byte){
+		"blank":     func(b []byte) { clear(b) },
+		"checksum":  func(b []byte) { b[len(b)-512+30] ^= 1 },
+		"entries":   func(b []byte) { b[len(b)-33*512+40] ^= 1 },
+		"elsewhere": func(b []byte) { h := b[len(b)-512:]; h[24]--; rehash(h) },
+	} {
+		b := gptDisk(512)
+		clear(b[:34*512])
+		damage(b)
+		if table, err := Read(bytes.NewReader(b), int64(len(b))); err != nil || table.Scheme != "none" || len(table.Partitions) > 0 {
+			t.Errorf("%s: %+v, %v", name, table, err)
 		}
 	}
 }

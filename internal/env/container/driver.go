@@ -38,6 +38,7 @@ func info(name, doc string) env.Info {
 		Has: func(ctx context.Context, s env.Spec) env.Status {
 			return has(ctx, newEngine(name, s.Get("host", "")), s)
 		},
+		Reach: reach,
 		Clean: func(ctx context.Context, dry bool) ([]string, error) {
 			return clean(ctx, e, thisProcess(), dry)
 		},

@@ -125,6 +125,41 @@ func succeed(t *testing.T, s *deploy.Session) {
 	}
 }
 
+// Whoever cancels while the empty image is made leaves none: the engine makes it to its end.
+func TestCancelledWhileTheEmptyImageIsMade(t *testing.T) {
+	d := dockertest.New(t)
+	client, err := proc.LookPath("docker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A client that goes on after an import only when it was seen.
+	dir := t.TempDir()
+	seen, cancelled := filepath.Join(dir, "seen"), filepath.Join(dir, "cancelled")
+	script := fmt.Sprintf("#!/bin/sh\n%s \"$@\" || exit\ncase \" $* \" in *' import '*) : >%s; while [ ! -e %s ]; do sleep 0.05; done;; esac\n", client, seen, cancelled)
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(seen); err == nil {
+				cancel()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		os.WriteFile(cancelled, nil, 0o644)
+	}()
+	if _, err := (driver{"docker"}).Open(ctx, options(t, "docker", "", "host", d.Host)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("opened with the error %v", err)
+	}
+	left, err := newEngine("docker", d.Host).run(t.Context(), nil, "images", "--all", "--quiet")
+	if err != nil || len(left) > 0 {
+		t.Errorf("images afterwards: %q, %v", left, err)
+	}
+}
+
 func TestEmptyImageNeedsNoRegistryAndLeavesNone(t *testing.T) {
 	d := dockertest.New(t)
 	o := options(t, "docker", "", "host", d.Host)

@@ -97,8 +97,14 @@ func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, er
 	if _, err := e.finish(ctx, archive, args...); err != nil {
 		return image{}, false, fmt.Errorf("make an empty image: %w", err)
 	}
-	img, err = e.image(ctx, emptyImage)
-	return img, true, err
+	if img, err = e.image(ctx, emptyImage); err != nil {
+		// The user may have cancelled while it was made, which does not stop half-way.
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		dropEmpty(undo, e)
+		return image{}, false, err
+	}
+	return img, true, nil
 }
 
 // dropEmpty removes the empty image unless another container still needs it, which the engine knows best.

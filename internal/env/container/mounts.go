@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"tare/internal/env"
 	dirs "tare/internal/env/folder"
@@ -123,6 +124,9 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 	}
 	if err != nil {
 		return fail(err, "choose a directory you may write to with the setting dir=PATH of the mount")
+	}
+	if !utf8.ValidString(dir) {
+		return fail(fmt.Errorf("the engine is told of paths in UTF-8, which %q is not", dir), "set TMPDIR to a folder whose path is UTF-8, or choose one with the setting dir=PATH of the mount")
 	}
 	fields := []string{"type=bind", "src=" + dir, "dst=" + mountPoint(s.Name)}
 	if l := s.Get("label", "none"); l != "none" {

@@ -24,6 +24,7 @@ type container struct {
 	create    []string // the arguments of create, without the name
 	image     string
 	empty     bool // the image is the empty one
+	made      bool // ... and was made for this environment
 	agentPath string
 	dir       string
 	mounts    mounts
@@ -49,7 +50,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		}
 		return nil, oe
 	}
-	c := &container{engine: e, about: a, opts: o, image: imageName, empty: o.Arg == "", dir: o.Get("dir", workDir)}
+	c := &container{engine: e, about: a, opts: o, image: imageName, empty: o.Arg == "", made: made, dir: o.Get("dir", workDir)}
 	defer func() {
 		if err == nil {
 			return
@@ -59,7 +60,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		defer cancel()
 		c.remove(ctx)
 		c.mounts.close()
-		if made {
+		if c.made {
 			dropEmpty(ctx, e)
 		}
 	}()
@@ -133,7 +134,7 @@ func (c *container) make(ctx context.Context) error {
 	_, err := c.engine.finish(ctx, nil, create...)
 	if c.empty && noSuch(err) {
 		// Another run has removed the empty image since we saw it.
-		if _, _, err = findEmpty(ctx, c.engine, c.about); err == nil {
+		if _, c.made, err = findEmpty(ctx, c.engine, c.about); err == nil {
 			_, err = c.engine.finish(ctx, nil, create...)
 		}
 	}

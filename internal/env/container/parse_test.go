@@ -317,3 +317,22 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// An engine cannot be told of a folder whose path is not UTF-8; the mounts that need none go on.
+func TestFoldersThatAreNotUTF8AreOneMountsFault(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "caf\xe9")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Skip(err) // a file system that has only UTF-8
+	}
+	ms := &mounts{}
+	ms.prepare(engine{name: "docker"}, &env.Options{Spec: env.Spec{Name: "box"}, Dir: dir, Mounts: []env.Spec{{Name: "b", Driver: bind}, {Name: "m", Driver: tmpfs}}})
+	if err := ms.all[0].Err; err == nil || !strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("the folder: %v", err)
+	}
+	if ms.all[1].Err != nil || len(ms.options) != 2 {
+		t.Errorf("the other mount: %v, options %q", ms.all[1].Err, ms.options)
+	}
+	if err := ms.close(); err != nil {
+		t.Error(err)
+	}
+}

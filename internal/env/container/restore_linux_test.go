@@ -16,6 +16,7 @@ import (
 	"tare/internal/deploy"
 	"tare/internal/env"
 	"tare/internal/env/container/dockertest"
+	"tare/internal/env/envtest"
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/rootfs"
@@ -33,7 +34,7 @@ func postgresImage(t *testing.T, d *dockertest.Daemon, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	root, err := rootfs.Build(ctx, rootfs.Options{Packages: []string{"bzip2", "postgresql"}})
+	root, err := rootfs.Build(ctx, rootfs.Options{Packages: []string{"bzip2", "nginx-light", "postgresql"}})
 	if err != nil {
 		if os.Getenv("TARE_REQUIRE") != "" {
 			t.Fatal(err)
@@ -85,6 +86,7 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 	})
 	t.Run("verified", func(t *testing.T) { restoresVerified(t, d) })
 	t.Run("the study's servers", func(t *testing.T) { studiesDatabase(t, d) })
+	t.Run("a page of nginx", func(t *testing.T) { servesPages(t, d) })
 
 	run := func(t *testing.T, tools string, mounts []env.Spec, image, root string, settings ...string) *record.Failure {
 		t.Helper()
@@ -108,6 +110,13 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 	t.Run("nothing in the image", func(t *testing.T) {
 		want(t, run(t, "environment", nil, "", "", "network", "none"), "refused", "needs bzip2", "apt-get install bzip2")
 		want(t, run(t, "own", nil, "", "", "network", "none"), "refused", "there is no PostgreSQL in this environment", "apt-get install postgresql")
+		o := options(t, "docker", "", "host", d.Host, "network", "none")
+		_, err := envtest.Work(t, connect(t, open(t, o), o.RunID), wire.Job{Kind: "http.get", Cell: "http.get", Seed: 42}, 1)
+		f, ok := errors.AsType[*record.Failure](err)
+		if !ok {
+			t.Fatalf("a page without nginx: %v", err)
+		}
+		want(t, f, "refused", "there is no nginx in this environment", "apt-get install nginx-light", "tare guest build --packages nginx-light", "root=debian&packages=nginx-light", "url=")
 	})
 	t.Run("user without a name", func(t *testing.T) {
 		f := run(t, "own", nil, "tare-database:test", "", "pull", "never", "user", "4711", "volume", "tmpfs")
@@ -166,6 +175,12 @@ func restoresVerified(t *testing.T, d *dockertest.Daemon) {
 	if counted := slices.DeleteFunc(slices.Collect(maps.Values(first.Checks)), func(v string) bool { return !strings.Contains(v, " rows ") }); len(counted) != 3 {
 		t.Errorf("the rows of %d tables were counted: %v", len(counted), first.Checks)
 	}
+}
+
+// servesPages runs nginx in a container that has no network but its loopback.
+func servesPages(t *testing.T, d *dockertest.Daemon) {
+	o := options(t, "docker", "tare-database:test", "host", d.Host, "pull", "never", "network", "none")
+	envtest.Pages(t, connect(t, open(t, o), o.RunID), 200, 2)
 }
 
 // studiesDatabase runs the study's work on a real server in a container, where root may not look at another user's

@@ -3,14 +3,20 @@ package container
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tare/internal/deploy"
+	"tare/internal/deploy/agenttest"
 	"tare/internal/env"
 	"tare/internal/env/container/dockertest"
+	"tare/internal/env/envtest"
 )
 
 func TestRunningDockerContainer(t *testing.T) {
@@ -147,5 +153,33 @@ func TestHandshakeTime(t *testing.T) {
 		}
 		slices.Sort(times)
 		t.Logf("%s: median %v of %v", name, times[len(times)/2], times)
+	}
+}
+
+// This machine's loopback is a container's where its network is, and else the error names the setting.
+func TestHostNetworkReachesThePeer(t *testing.T) {
+	d := dockertest.Shared(t)
+	path, err := agenttest.Store(t).Path(runtime.GOOS, runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The daemon has a network of its own, and so has the peer's machine to be that.
+	peer := filepath.Join(t.TempDir(), "peer")
+	script := fmt.Sprintf("#!/bin/sh\nexec %s '%s' \"$@\"\n", strings.Join(d.OnHost(), " "), path)
+	if err := os.WriteFile(peer, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	there := deploy.NewStore(t.TempDir())
+	there.Use(runtime.GOOS, runtime.GOARCH, peer)
+	for network, want := range map[string]string{"host": "", "none": "use network=host"} {
+		o := options(t, "docker", "", "host", d.Host, "network", network)
+		c := open(t, o)
+		if _, err := env.Loopback("box", c); want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) || reach(o.Spec) == nil {
+				t.Errorf("network=%s: %v and, by the spec, %v, want %s", network, err, reach(o.Spec), want)
+			}
+			continue
+		}
+		envtest.Network(t, c, connect(t, c, o.RunID), there)
 	}
 }

@@ -103,7 +103,7 @@ func newSuite(t *testing.T, d env.Driver, o Options) *suite {
 	return &suite{Options: o, driver: d}
 }
 
-var runs atomic.Int64
+var runs atomic.Int64 // no run's id is the beginning of another's
 
 // options returns what a driver is given, with a run id of its own and a directory that must be as empty afterwards as
 // it was before.
@@ -111,7 +111,7 @@ func (s *suite) options(t *testing.T, spec env.Spec) env.Options {
 	spec.Settings = maps.Clone(spec.Settings)
 	return env.Options{
 		Spec:   spec,
-		RunID:  fmt.Sprintf("t%d-%d", os.Getpid(), runs.Add(1)),
+		RunID:  fmt.Sprintf("t%d-%03d", os.Getpid(), runs.Add(1)),
 		Dir:    t.TempDir(),
 		Agents: s.Agents,
 		Log:    slog.New(slog.NewTextHandler(s.Log, nil)),

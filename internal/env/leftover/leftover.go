@@ -2,7 +2,9 @@
 // of killed runs from the ones in use.
 //
 // A directory is called tare-run-RUNID-RANDOM and holds a file "owner" with the process that made it: its number and its
-// start time, because numbers come around again. A directory is left over when no such process lives.
+// start time, because numbers come around again. A directory is left over when no such process lives. It gets that name
+// when the file is in it, and gives it up before the file goes: until then and from then on the owner is part of the name,
+// so that a kill between any two system calls leaves nothing that cannot be told from what is in use.
 package leftover
 
 import (
@@ -11,9 +13,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,8 +27,10 @@ import (
 const (
 	prefix    = "tare-run-"
 	ownerFile = "owner"
-	// unowned is how old a directory without a readable owner file must be to count as left over: its maker was killed
-	// between two system calls.
+	// half begins the names of directories that are being made or removed: tare-half-OWNER-RANDOM.
+	half = "tare-half-"
+	// unowned is how old a directory without a readable owner file must be to count as left over: nothing of tare's makes
+	// one, and it may be somebody's who is just at it.
 	unowned = time.Hour
 )
 
@@ -39,7 +45,7 @@ func CheckRunID(id string) error {
 }
 
 // New makes a private directory (mode 0700) below base, or below the system's temporary directory when base is empty.
-// release removes it with all it holds and may be called more than once.
+// release removes it with all it holds and may be called more than once. A base that nobody would look into later is noted.
 func New(base, runID string) (dir string, release func() error, err error) {
 	if err := CheckRunID(runID); err != nil {
 		return "", nil, fmt.Errorf("make run directory: %w", err)
@@ -47,17 +53,83 @@ func New(base, runID string) (dir string, release func() error, err error) {
 	if base == "" {
 		base = os.TempDir()
 	}
-	if dir, err = os.MkdirTemp(base, prefix+runID+"-"); err != nil {
+	forget := func() {}
+	if !slices.Contains(append(Bases(), "/var/tmp"), base) { // where others look
+		forget = Note(base, runID, false)
+	}
+	if dir, err = create(base, runID); err != nil {
+		forget()
 		return "", nil, fmt.Errorf("make run directory: %w", err)
 	}
+	return dir, func() error {
+		err := remove(dir)
+		if err == nil {
+			forget()
+		}
+		return err
+	}, nil
+}
+
+// create makes a directory that has its owner in it when it gets its name.
+func create(base, runID string) (string, error) {
 	self, err := Self()
+	if err != nil {
+		return "", err
+	}
+	made, err := os.MkdirTemp(base, halfName(self)+"*")
+	if err != nil {
+		return "", err
+	}
+	err = os.WriteFile(filepath.Join(made, ownerFile), []byte(self.String()+"\n"), 0o600)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, ownerFile), []byte(self.String()+"\n"), 0o600)
+		random := made[strings.LastIndexByte(made, '-')+1:]
+		dir := filepath.Join(base, prefix+runID+"-"+random)
+		if err = os.Rename(made, dir); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.Join(err, os.RemoveAll(made))
+}
+
+// remove removes what create made. What cannot be removed keeps its owner, so that it is found again.
+func remove(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("make run directory: %w", err), os.RemoveAll(dir))
+		return fmt.Errorf("remove %s: %w", dir, err)
 	}
-	return dir, func() error { return Remove(dir) }, nil
+	var errs []error
+	for _, e := range entries {
+		if e.Name() != ownerFile {
+			errs = append(errs, Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if self, err := Self(); err == nil && !strings.HasPrefix(filepath.Base(dir), half) {
+		// The name of another run's directory ends in what no other name below the same base does.
+		going := filepath.Join(filepath.Dir(dir), halfName(self)+dir[strings.LastIndexByte(dir, '-')+1:])
+		if os.Rename(dir, going) == nil {
+			dir = going
+		}
+	}
+	return Remove(dir)
+}
+
+// halfName begins the name of a directory that a process makes or removes.
+func halfName(o Owner) string { return half + url.PathEscape(o.String()) + "-" }
+
+// halfOwner is the process in such a name.
+func halfOwner(name string) (Owner, error) {
+	name = strings.TrimPrefix(name, half)
+	line, err := url.PathUnescape(name[:max(strings.LastIndexByte(name, '-'), 0)])
+	if err != nil {
+		return Owner{}, err
+	}
+	return ParseOwner(line)
 }
 
 // shortBase is where directories are made whose paths must be short, on a machine whose temporary directory has a long one.
@@ -128,7 +200,7 @@ func Find(base string) []string {
 	var found []string
 	for _, e := range entries {
 		dir := filepath.Join(base, e.Name())
-		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) && leftOver(dir) {
+		if e.IsDir() && (strings.HasPrefix(e.Name(), prefix) || strings.HasPrefix(e.Name(), half)) && leftOver(dir) {
 			found = append(found, dir)
 		}
 	}
@@ -140,7 +212,12 @@ func leftOver(dir string) bool {
 	if err != nil || !info.IsDir() || !mine(info) {
 		return false
 	}
-	o, err := readOwner(filepath.Join(dir, ownerFile))
+	var o Owner
+	if name := filepath.Base(dir); strings.HasPrefix(name, half) {
+		o, err = halfOwner(name)
+	} else {
+		o, err = readOwner(filepath.Join(dir, ownerFile))
+	}
 	if err != nil {
 		return time.Since(info.ModTime()) > unowned
 	}
@@ -180,7 +257,7 @@ func Clean(dry bool, bases ...string) ([]string, error) {
 			}
 			seen[dir] = true
 			if !dry {
-				if err := Remove(dir); err != nil {
+				if err := remove(dir); err != nil {
 					errs = append(errs, err)
 					continue
 				}

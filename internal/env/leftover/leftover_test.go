@@ -168,3 +168,89 @@ func TestShortIsAmongTheBases(t *testing.T) {
 		t.Errorf("the short place is %s", Short(4))
 	}
 }
+
+// TestKilledAtAnyMoment has this test binary make and remove directories as fast as it can, and kills it: whatever is left
+// can be told from what is in use, at once.
+func TestKilledAtAnyMoment(t *testing.T) {
+	const role = "TARE_LEFTOVER_TEST_BUSY"
+	if base := os.Getenv(role); base != "" {
+		for {
+			dir, release, err := New(base, "busy")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"a", "z"} { // before and after the owner, as a folder is read
+				if err := os.MkdirAll(filepath.Join(dir, name, "deep"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	base := t.TempDir()
+	left := 0
+	for i := range 60 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledAtAnyMoment$")
+		cmd.Env = append(os.Environ(), role+"="+base)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// From when it is at it, which is seen by what it makes.
+		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Microsecond) {
+			if entries, _ := os.ReadDir(base); len(entries) > 0 {
+				break
+			}
+			if time.Now().After(end) {
+				cmd.Process.Kill()
+				t.Fatal("the child made no directory")
+			}
+		}
+		time.Sleep(time.Duration(i) * 37 * time.Microsecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		if entries, _ := os.ReadDir(base); len(entries) > 0 {
+			left++
+		}
+		if _, err := Clean(false, base); err != nil {
+			t.Fatal(err)
+		}
+		if entries, err := os.ReadDir(base); err != nil || len(entries) > 0 {
+			t.Fatalf("left after the cleaning: %v %v", entries, err)
+		}
+	}
+	if left == 0 {
+		t.Error("none of the kills left anything: this test has no power here")
+	}
+}
+
+func TestHalfMadeIsKnownByItsName(t *testing.T) {
+	base := t.TempDir()
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := Owner{PID: self.PID, Start: "another/1"}
+	var want []string
+	for _, o := range []Owner{self, dead} {
+		dir, err := os.MkdirTemp(base, halfName(o)+"*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o == dead {
+			want = append(want, dir)
+		}
+		if got, err := halfOwner(filepath.Base(dir)); err != nil || got != o {
+			t.Errorf("%s is owned by %+v, %v; want %+v", dir, got, err, o)
+		}
+	}
+	for _, name := range []string{half, half + "x", half + "%zz-1", half + "0-1"} {
+		if err := os.Mkdir(filepath.Join(base, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if runtime.GOOS == "linux" && !slices.Equal(Find(base), want) {
+		t.Errorf("found %v, want %v", Find(base), want)
+	}
+}

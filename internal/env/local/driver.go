@@ -17,6 +17,7 @@ import (
 	"tare/internal/env/folder"
 	"tare/internal/env/leftover"
 	"tare/internal/env/piped"
+	"tare/internal/facts"
 	"tare/internal/proc"
 	"tare/internal/record"
 )
@@ -36,6 +37,11 @@ func Infos() []env.Info {
 		Probe: func(context.Context) env.Status {
 			return env.Status{OK: true, Detail: runtime.GOOS + "/" + runtime.GOARCH}
 		},
+		Room: func(s env.Spec, scratch string) env.Room {
+			dir := s.Get("dir", scratch)
+			return env.Room{Bytes: facts.Free(dir), Where: dir, Remedy: "another directory with dir="}
+		},
+		Reach: func(env.Spec) error { return nil },
 		// Every directory tare makes on this machine, whichever driver it was for, is made through leftover.
 		Clean: func(_ context.Context, dry bool) ([]string, error) {
 			return leftover.Clean(dry, os.TempDir(), "/var/tmp")
@@ -92,6 +98,12 @@ func (Driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	if base := o.Get("dir", ""); base != "" {
 		if e.dir, e.release, err = leftover.New(base, o.RunID); err != nil {
 			return nil, fail("make work directory", err, "choose a directory you may write to with the setting dir=PATH")
+		}
+	}
+	for _, m := range o.Mounts {
+		if m.Driver == folder.Dir { // the agent makes its directory there, and may be killed
+			release, forget := e.release, leftover.Note(m.Arg, o.RunID, true)
+			e.release = func() error { forget(); return release() }
 		}
 	}
 	e.mounts = folder.Given(o.Mounts, o.Name, true)
@@ -162,6 +174,9 @@ func (e *environment) Mounts() []env.Mounted { return e.mounts }
 func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	return e.agents.Start(ctx, proc.Command(context.WithoutCancel(ctx), e.argv...))
 }
+
+// Loopback implements env.Reacher.
+func (e *environment) Loopback() (string, error) { return "127.0.0.1", nil }
 
 func (e *environment) Facts() record.Facts { return e.facts }
 

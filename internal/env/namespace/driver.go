@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"tare/internal/env"
+	"tare/internal/facts"
 )
 
 // ErrUnsupported is the error on systems without namespaces.
@@ -37,6 +38,12 @@ func Infos() []env.Info {
 		Mounts: mountKinds(),
 		Driver: Driver{},
 		Probe:  probe,
+		// What is written inside goes into the overlay's upper layer.
+		Room: func(s env.Spec, scratch string) env.Room {
+			dir := s.Get("dir", scratch)
+			return env.Room{Bytes: facts.Free(dir), Where: dir, Remedy: "another directory with dir="}
+		},
+		Reach: reach,
 		// Its files are in directories made with package leftover, which the local driver cleans.
 	}}
 }
@@ -47,6 +54,14 @@ type Driver struct{}
 // Open sets a container up once and takes it down again, which proves that it works here. Each agent gets a container of
 // its own, over the same root.
 func (Driver) Open(ctx context.Context, o env.Options) (env.Env, error) { return open(ctx, o) }
+
+// reach tells whether the host's loopback is the container's.
+func reach(s env.Spec) error {
+	if s.Get("net", "none") == "host" {
+		return nil
+	}
+	return errors.New(s.Name + " has a network of its own with only a loopback (net=none); use net=host")
+}
 
 func checkDir(v string) error {
 	if !filepath.IsAbs(v) {

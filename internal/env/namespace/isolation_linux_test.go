@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/agent/nsinit"
 	"tare/internal/deploy"
 	"tare/internal/deploy/agenttest"
 	"tare/internal/env"
+	"tare/internal/env/envtest"
 	"tare/internal/env/leftover"
 	"tare/internal/record"
 	"tare/internal/wire"
@@ -289,7 +291,11 @@ func copyFile(t *testing.T, to, from string) {
 // Outside of a container the role must touch nothing.
 func TestInitRefusesToRunOutside(t *testing.T) {
 	agent := agenttest.Build(t, "linux", runtime.GOARCH)
-	out, err := exec.Command(agent, "nsinit", `{"dir":"`+t.TempDir()+`","root":"/"}`).CombinedOutput()
+	args, err := (&nsinit.Config{Dir: nsinit.Path(t.TempDir()), Root: "/"}).Args()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(agent, args...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "must be the first process of a namespace") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -323,5 +329,50 @@ func TestOrphansAreCollected(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A folder for temporary files whose name is not UTF-8 is one like any other, for the layers and for what is bound.
+func TestPathsThatAreNotUTF8(t *testing.T) {
+	o := options(t, spec())
+	o.Dir = filepath.Join(t.TempDir(), "caf\xe9")
+	if err := os.Mkdir(o.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o.Mounts = []env.Spec{{Name: "b", Driver: "bind"}}
+	s, err := look(t.Context(), o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Inside.Hostname != "box-1" {
+		t.Errorf("inside: %+v", s.Inside)
+	}
+}
+
+// The host's loopback is the container's only where the host's network is.
+func TestWayToTheHostsLoopback(t *testing.T) {
+	for net, want := range map[string]string{"host": "", "none": "use net=host"} {
+		o := options(t, spec("net", net))
+		e, err := Driver{}.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if _, err := env.Loopback("box", e); want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("net=%s: %v, want %s", net, err, want)
+			}
+			continue
+		}
+		stream, err := e.Agent(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := deploy.Connect(t.Context(), stream, o.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		envtest.Network(t, e, s, o.Agents)
 	}
 }

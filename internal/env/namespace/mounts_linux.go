@@ -22,7 +22,7 @@ func (e *environment) makeMounts(specs []env.Spec) {
 		switch s.Driver {
 		case bind:
 			if m.Mount.HostDir, m.Err = e.folder(&s); m.Err == nil {
-				c.Source = m.Mount.HostDir
+				c.Source = nsinit.Path(m.Mount.HostDir)
 			}
 		case tmpfs:
 			if v := s.Get("size", ""); v != "" {

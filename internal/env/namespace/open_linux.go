@@ -23,7 +23,7 @@ import (
 )
 
 func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
-	e := &environment{name: o.Name, runID: o.RunID, base: o.Dir, release: func() error { return nil }}
+	e := &environment{name: o.Name, reach: reach(o.Spec), runID: o.RunID, base: o.Dir, release: func() error { return nil }}
 	if err := ctx.Err(); err != nil {
 		return nil, e.failed("open", err, "")
 	}
@@ -31,7 +31,7 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 		return nil, e.failed("choose agent", err, "")
 	}
 	e.config = nsinit.Config{
-		Root:     filepath.Clean(o.Get("root", "/")),
+		Root:     nsinit.Path(filepath.Clean(o.Get("root", "/"))),
 		Hostname: hostname(o.Name),
 		OwnNet:   o.Get("net", "none") == "none",
 		OwnUser:  o.Get("user", "auto") == "own" || o.Get("user", "auto") == "auto" && os.Geteuid() != 0,
@@ -71,8 +71,12 @@ func hostname(name string) string {
 	return strings.Trim(strings.NewReplacer("_", "-", ".", "-").Replace(name), "-")
 }
 
+// Loopback implements env.Reacher.
+func (e *environment) Loopback() (string, error) { return "127.0.0.1", e.reach }
+
 type environment struct {
 	name    string
+	reach   error // why the host's loopback is not the container's; nil when it is
 	runID   string
 	agent   string
 	config  nsinit.Config
@@ -139,7 +143,7 @@ func (e *environment) command(ctx context.Context) (*proc.Cmd, error) {
 		return nil, err
 	}
 	e.layer = layer
-	e.config.Dir = layer
+	e.config.Dir = nsinit.Path(layer)
 	argv, err := e.argv()
 	if err != nil {
 		return nil, err

@@ -59,6 +59,7 @@ func hostResident(t *testing.T, dir string) (bytes int64, files int) {
 // TestCacheStatesOfRealShares reaches each state of the caches on mounts whose servers are the real ones. A state counts
 // when it was seen: on the guest by its kernel, on the host by mincore(2). What cannot be seen is a warning.
 func TestCacheStatesOfRealShares(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "none=9p", "loose=9p?cache=loose", "v=virtiofs", "n=nfs?actimeo=2", "s=smb", "vm=nfs?server=vm&actimeo=2&disk=64MiB")

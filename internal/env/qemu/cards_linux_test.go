@@ -2,14 +2,44 @@ package qemu
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	"tare/internal/card"
+	"tare/internal/deploy"
+	"tare/internal/env"
 	"tare/internal/guest"
 	"tare/internal/record"
 )
+
+// answered makes the card of a mount, and wants the lines of these names answered. A card has some twenty seconds, that of
+// a copy a minute, in which a machine that is busy with something else may not come to all of it: then it is made again.
+func answered(t *testing.T, v *vm, s *deploy.Session, m *env.Mounted, names ...string) map[string]record.Property {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	defer cancel()
+	for again := 2; ; again-- {
+		began := time.Now()
+		made, err := card.For(ctx, s, m)
+		if err != nil {
+			t.Fatalf("%v\nserver: %s\nguest: %s", err, diagnose(m.Diagnose), v.Diagnose())
+		}
+		t.Logf("a card of %d lines took %v", len(made), time.Since(began))
+		answers := map[string]record.Property{}
+		for _, p := range made {
+			answers[p.Name] = p
+			t.Logf("%s: %s (%s)", p.Name, p.Answer, p.Detail)
+		}
+		unanswered := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return answers[n].Answer != "" && answers[n].Answer != "untested" })
+		if len(unanswered) == 0 || again == 0 {
+			for _, n := range unanswered {
+				t.Errorf("%s: %+v", n, answers[n])
+			}
+			return answers
+		}
+	}
+}
 
 // TestCardOfACopyInAMachine measures how long a copy in an emulated machine takes to become like its original, after ten
 // thousand changes too.
@@ -22,30 +52,20 @@ func TestCardOfACopyInAMachine(t *testing.T) {
 	if m.Err != nil {
 		t.Fatal(m.Err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := s.Mount(ctx, m.Order); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	made, err := card.For(ctx, s, &m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("a card of %d lines took %v", len(made), time.Since(began))
-	seconds := map[string]float64{}
-	for _, p := range made {
-		if seconds[p.Name] = p.Seconds; strings.HasPrefix(p.Name, "sync-") {
-			t.Logf("%s: %s (%s)", p.Name, p.Answer, p.Detail)
-		}
-	}
-	for _, n := range []string{"sync-scan", "sync-1", "sync-100", "sync-10000"} {
-		if seconds[n] <= 0 {
+	names := []string{"sync-scan", "sync-1", "sync-100", "sync-10000"}
+	answers := answered(t, v, s, &m, names...)
+	for _, n := range names {
+		if answers[n].Seconds <= 0 {
 			t.Errorf("%s was not measured", n)
 		}
 	}
-	if seconds["sync-10000"] <= seconds["sync-1"] {
-		t.Errorf("10,000 changes take %v s, one takes %v s", seconds["sync-10000"], seconds["sync-1"])
+	if many, one := answers["sync-10000"].Seconds, answers["sync-1"].Seconds; many <= one {
+		t.Errorf("10,000 changes take %v s, one takes %v s", many, one)
 	}
 }
 
@@ -68,22 +88,7 @@ func TestCardsOfRealShares(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Mount.Type = got.Type
-			began := time.Now()
-			made, err := card.For(ctx, s, &m)
-			if err != nil {
-				t.Errorf("%v\nserver: %s\nguest: %s", err, diagnose(m.Diagnose), v.Diagnose())
-			}
-			t.Logf("a card of %d lines took %v", len(made), time.Since(began))
-			answers := map[string]record.Property{}
-			for _, p := range made {
-				answers[p.Name] = p
-				t.Logf("%s: %s (%s)", p.Name, p.Answer, p.Detail)
-			}
-			for _, name := range []string{"symlink", "o-excl", "rename-open", "flock", "lag-create", "attr-cache"} {
-				if p, ok := answers[name]; !ok || p.Answer == "untested" {
-					t.Errorf("%s: %+v", name, p)
-				}
-			}
+			answered(t, v, s, &m, "symlink", "o-excl", "rename-open", "flock", "lag-create", "attr-cache")
 		})
 	}
 }

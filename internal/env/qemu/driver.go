@@ -34,6 +34,8 @@ func Infos() []env.Info {
 		Probe:    probe,
 		Has:      has,
 		OpenTime: openTime,
+		Reach:    reach,
+		Room:     room,
 	}}
 }
 
@@ -41,6 +43,8 @@ func Infos() []env.Info {
 type driver struct {
 	kernels string // cache folder of guest kernels
 	memory  string // file that remembers which accelerators work
+	// programs is a folder with programs to be taken for QEMU's.
+	programs string
 }
 
 // probe tells whether a guest of this machine's own architecture could be booted.

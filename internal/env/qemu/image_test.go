@@ -105,6 +105,7 @@ func allImages() []wantImage {
 
 // TestAllImagesInOneMachine boots once with a disk of every kind, writes to each, and lets qemu-img check what QEMU left.
 func TestAllImagesInOneMachine(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	needImages(t)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "format", "vdi", "fill", "4MiB", "kernel", guest.Cloud, "boot", "3m"))
@@ -243,6 +244,7 @@ func needImages(t *testing.T) {
 
 // TestNamedDeviceIsUsedAndNoOther: a device is overwritten when it is named twice, and left alone when it is in use.
 func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	needImages(t)
 	back := filepath.Join(t.TempDir(), "back.img")

@@ -80,6 +80,7 @@ type extras struct {
 	serials []string // of disks that the guest shall name
 	shared  bool     // the guest's memory must be one that another process can map
 	network bool     // the guest must reach the host's loopback
+	peer    bool     // ... and bring its card up by itself, for work that needs the run's peer
 	links   []*link  // to other machines
 }
 
@@ -111,7 +112,7 @@ func (c *config) arguments(accel string, f files) []string {
 	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
 		"-machine", c.machineOptions(f.shared), "-accel", c.accelOptions(accel), "-cpu", c.cpuModel(accel),
 		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",
-		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f.hostname, f.serials),
+		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f),
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-chardev", "socket,id=control," + f.control, "-mon", "chardev=control,mode=control",
 		"-chardev", "socket,id=wire," + f.wire,
@@ -131,9 +132,9 @@ func (c *config) arguments(accel string, f files) []string {
 		if card == "virtio" {
 			card = "virtio-net-" + bus
 		}
-		// Unrestricted, the guest reaches the host's loopback, where the servers of mounts listen, and whatever the host
-		// reaches: QEMU's user-mode network knows nothing in between for a server that is not started by QEMU itself. The
-		// only program in the guest is the agent, and it opens no connection but those of mounts.
+		// Unrestricted, the guest reaches the host's loopback, where the servers of mounts and the run's peer listen, and
+		// whatever the host reaches: QEMU's user-mode network knows nothing in between for a server that is not started by
+		// QEMU itself. Of the agent's own kinds of work only those on the network open connections, to the peer alone.
 		a = append(a, "-netdev", "user,id=net,restrict="+onOff(!f.network), "-device", card+",netdev=net"+noROM(bus))
 	}
 	for _, l := range f.links {
@@ -214,16 +215,17 @@ func (c *config) cpuModel(accel string) string {
 }
 
 // kernelArguments is the guest's kernel command line. The user's come last, where they win.
-func (c *config) kernelArguments(accel, hostname string, serials []string) string {
+func (c *config) kernelArguments(accel string, f files) string {
 	a := []string{"console=" + c.console, "panic=-1", "quiet", "rdinit=" + layout.Init,
 		// Entropy from the CPU or the host counts; a guest of seconds has no other.
 		"random.trust_cpu=on", "random.trust_bootloader=on",
-		layout.HostnameArg + "=" + hostname,
+		layout.HostnameArg + "=" + f.hostname,
 	}
 	if c.arch == "amd64" && accel == "tcg" {
 		// The kernel tries whether the timer interrupts, for as long as ten ticks take by its own count of loops, and panics
 		// when it does not: "IO-APIC + timer doesn't work!", seen on a busy host. Under KVM it leaves that out by itself.
-		a = append(a, "no_timer_check")
+		// And it tries out its own ciphers, which an emulated processor takes most of a second for.
+		a = append(a, "no_timer_check", "cryptomgr.notests")
 	}
 	if c.machine == "microvm" && accel == "tcg" {
 		// It has neither HPET nor PM timer, only a PIT. When the host is busy the kernel cannot calibrate the TSC against
@@ -239,8 +241,11 @@ func (c *config) kernelArguments(accel, hostname string, serials []string) strin
 		a = append(a, layout.ScratchArg+"="+scratchSerial)
 	}
 	a = append(a, c.rootKernelArguments()...)
-	if len(serials) > 0 {
-		a = append(a, layout.DisksArg+"="+strings.Join(serials, ","))
+	if len(f.serials) > 0 {
+		a = append(a, layout.DisksArg+"="+strings.Join(f.serials, ","))
+	}
+	if f.peer {
+		a = append(a, layout.NetworkArg)
 	}
 	if c.append != "" {
 		a = append(a, c.append)

@@ -80,6 +80,13 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 
 // serveMount starts what one mount needs. The folder is empty, and below the directory that goes with the mount.
 func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) (served, error) {
+	for _, k := range mountKinds() {
+		if k.Name == r.Driver && k.CheckAll != nil {
+			if err := k.CheckAll(o.Spec, r.Spec); err != nil { // a plan of another build may not have been asked
+				return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err, Remedy: "tare list mounts shows the settings and their values"}
+			}
+		}
+	}
 	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
 		return served{}, err
 	}
@@ -206,6 +213,9 @@ func (ss *shares) mounted() []env.Mounted {
 			m.Err = s.err
 		} else {
 			m.Mount, m.Order, m.Diagnose = s.Mount, s.Order, s.Diagnose
+			if s.Life != nil {
+				m.Ended, m.Why = s.Life()
+			}
 			if s.image != nil {
 				m.Disk = s.image.Picture()
 			}

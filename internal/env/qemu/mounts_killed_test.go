@@ -68,6 +68,7 @@ func killedMounts(t *testing.T) []env.Spec {
 }
 
 func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	agent, err := agenttest.Store(t).Path("linux", "amd64")
 	if err != nil {

@@ -91,6 +91,7 @@ func staying[T any](find func() []T) (left []T) {
 }
 
 func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "512MiB", "kernel", guest.Generic))
 	o.Mounts = mountSpecs(t, "mem=tmpfs?size=64MiB", "e=disk?fs=ext4&size=64MiB&options=noatime,commit=7&cache=none", "x=disk?fs=xfs&size=300MiB",
@@ -149,6 +150,7 @@ func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
 }
 
 func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	if kernels, err := guest.Find("", "amd64", guest.Cloud); err != nil {
 		lacking(t, "%v", err)
@@ -209,6 +211,7 @@ func TestKernelWithTheDriversOfTheMostMountsIsTaken(t *testing.T) {
 
 // A program in the place of QEMU takes a disk away before it starts the real one, as another user of the folder could.
 func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	for _, machine := range []string{"q35", "microvm"} {
 		t.Run(machine, func(t *testing.T) {
@@ -223,8 +226,7 @@ func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-			v, s := open(t, driver{}, o)
+			v, s := open(t, driver{programs: dir}, o)
 			x, ok := mounted(t, v, "bad").Err.(*env.OpenError)
 			if !ok || !strings.Contains(x.Error(), "disk.img") || len(x.Evidence) == 0 {
 				t.Errorf("the mount that QEMU refused: %v", x)
@@ -243,6 +245,7 @@ func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 
 // Nobody serves a machine that has powered off.
 func TestServersEndWithTheMachine(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Generic))
 	o.Mounts = mountSpecs(t, "virtiofs")
@@ -264,6 +267,7 @@ func TestServersEndWithTheMachine(t *testing.T) {
 
 // microvm has no PCI, and arm64 cannot run this machine's programs.
 func TestMountsOnOtherMachines(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ arch, machine, flavour string }{
 		{"amd64", "microvm", guest.Generic}, {"arm64", "virt", guest.Cloud},
 	} {

@@ -22,6 +22,8 @@ type second struct {
 // extras are what this boot's machine has besides its settings.
 func (b *boot) extras() extras {
 	x := b.shares.extras()
+	x.peer = b.Peer && reach(b.Spec) == nil
+	x.network = x.network || x.peer
 	if b.second != nil {
 		x.links = append(x.links, b.second.link)
 	}
@@ -93,6 +95,7 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 	m.Mount.Server = "Linux " + sv.vm.facts.Kernel + " nfsd, in a micro-VM"
 	m.Mount.Command = slices.Clone(sv.vm.argv)
 	m.Diagnose = func() []byte { return append([]byte("[the machine that serves]\n"), sv.vm.Diagnose()...) }
+	m.Life = func() (<-chan struct{}, func() error) { return sv.vm.qemu.Done(), sv.vm.qemu.How }
 	m.Close = sync.OnceValue(sv.close)
 	return served{Served: m, second: sv}, nil
 }

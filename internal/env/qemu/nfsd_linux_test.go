@@ -21,6 +21,7 @@ import (
 
 // TestSecondMachineServesNFS has the kernel's own server serve in a machine of its own.
 func TestSecondMachineServesNFS(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?server=vm&disk=128MiB", "mem=tmpfs", "n3=nfs?server=vm&vers=3&disk=128MiB&wsize=65536&recovery=soft&timeo=3000&actimeo=7&nconnect=2")
@@ -116,6 +117,7 @@ func version3(t *testing.T, v *vm, s *deploy.Session) {
 // deadline, although the mount is one that waits for ever, the evidence is of that machine, the other mounts go on, and
 // nothing is left.
 func TestSecondMachineKilled(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?server=vm&disk=64MiB&vers=4.0", "mem=tmpfs")
@@ -136,7 +138,7 @@ func TestSecondMachineKilled(t *testing.T) {
 	defer timer.Stop()
 	// The first trial loses its server while it works, the second, of another cell, finds none when it begins.
 	for _, cell := range []string{"endless", "late"} {
-		err := endless(t, s, cell, m.Mount.Dir, 20*time.Second)
+		err := endless(t, s, cell, m.Mount.Dir, 10*time.Second)
 		t.Log(err)
 		if err == nil {
 			t.Fatal("a trial whose server was killed succeeds")

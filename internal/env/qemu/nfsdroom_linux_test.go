@@ -27,6 +27,7 @@ import (
 // each part can be: a machine's network card in the room of this host, and the room's server in a machine whose kernel has
 // one. One machine does both.
 func TestServerOfTheHostInParts(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel", guest.Generic))
 	o.Mounts = mountSpecs(t, "p=9p")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tare/internal/env"
+	"tare/internal/guest"
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/vdisk"
@@ -61,6 +62,7 @@ type boot struct {
 	// imageFacts are those of image, by names without a prefix.
 	imageFacts map[string]string
 	retries    []record.Failure
+	packed     bool    // the kernel's image is booted as it is, because a boot without failed
 	second     *second // nil unless the machine serves another
 
 	op, remedy string // for the error
@@ -86,7 +88,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 		return nil, err
 	}
 	b.op, b.remedy = "find QEMU", b.config.remedy()
-	if b.program, err = proc.LookPath(b.config.program); err != nil {
+	if b.program, err = proc.LookPath(filepath.Join(b.programs, b.config.program)); err != nil {
 		return nil, fmt.Errorf("%s is not installed", b.config.program)
 	}
 	if b.version, err = qemuVersion(ctx, b.program); err != nil {
@@ -219,6 +221,7 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 			}
 			return nil, err
 		}
+		b.packed = true
 		b.Log.Warn("boot failed, trying again", "env", b.Name, "accel", accel, "error", err)
 		b.retries = append(b.retries, record.Failure{
 			Kind: "boot", Message: fmt.Sprintf("boot %d with accel=%s: %v", n, accel, err), Evidence: proc.Printable(b.evidence),
@@ -258,7 +261,7 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 	limit := b.deadline(accel, trial)
 	began := time.Now()
 	v, err := launch(ctx, &b.config, accel, files{
-		program: b.program, kernel: b.kernel.Image, initrd: b.initrd(), disk: b.disk(),
+		program: b.program, kernel: b.entry(accel), initrd: b.initrd(), disk: b.disk(),
 		// The run's id in the command line is how what a run started is told from what others did.
 		name: "tare-" + b.RunID, hostname: b.hostname(), extras: b.extras(),
 	})
@@ -282,6 +285,23 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 		}
 	}
 	return nil, err
+}
+
+// entry returns the file that QEMU loads as the kernel. An emulated x86 processor needs seconds to unpack a kernel, ten and
+// more one that was compressed by xz, so that is done here; without the unpacking the guest's addresses are not random
+// (KASLR), which a figure of an emulated processor can do without. A virtual processor boots the image as it came.
+func (b *boot) entry(accel string) string {
+	b.facts["kernel.entry"] = ""
+	if accel != "tcg" || b.config.arch != "amd64" || b.packed {
+		return b.kernel.Image
+	}
+	path, err := guest.Unpacked(b.kernels, b.kernel.Image)
+	if err != nil {
+		b.Log.Info("the guest unpacks its kernel itself", "env", b.Name, "reason", err)
+		return b.kernel.Image
+	}
+	b.facts["kernel.entry"] = "PVH, unpacked by the host, no KASLR"
+	return path
 }
 
 // hostname makes a host name of the environment's name.
@@ -333,7 +353,10 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 	if err := b.learnMounts(v, extra); err != nil {
 		return err
 	}
-	v.dir, v.image, v.shares = b.dir, b.image, b.shares
+	v.dir, v.image, v.shares, v.reach = b.dir, b.image, b.shares, reach(b.Spec)
+	if b.extras().peer {
+		extra["nic.peer"] = b.config.nic + ", reaches the host"
+	}
 	go func() {
 		<-v.qemu.Done() // servers of a machine that died serve nobody
 		v.shares.end()

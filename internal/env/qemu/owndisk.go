@@ -35,7 +35,7 @@ func ownKinds() []env.MountKind {
 	}
 	return []env.MountKind{
 		{
-			Name: kindTmpfs, Doc: "The guest's memory: nothing is stored, and fsync has nothing to do.",
+			Name: kindTmpfs, Doc: "The guest's memory: nothing is stored, and fsync has nothing to do.", CheckAll: checkTmpfs,
 			Settings: []env.Setting{
 				{Name: "size", Default: "50%", Doc: "How much it holds at most: a size such as 256MiB, or a share of the guest's memory.", Check: checkTmpfsSize},
 			},
@@ -64,6 +64,17 @@ func checkTmpfsSize(v string) error {
 		return fmt.Errorf("%q is neither a share from 1%% to 99%% nor a size of at least 1MiB", v)
 	}
 	return nil
+}
+
+// checkTmpfs refuses a file system in memory that would hold more than the machine has: the kernel believes such a size, and
+// who fills it ends the machine.
+func checkTmpfs(in, s env.Spec) error {
+	size, err := unit.ParseSize(s.Get("size", ""))
+	memory, err2 := parseMemory(in.Get("memory", defaultMemory))
+	if err != nil || err2 != nil || size <= memory {
+		return nil
+	}
+	return fmt.Errorf("size=%s is more than the machine's memory of %s; give it less, or the environment memory=", s.Get("size", ""), unit.FormatSize(memory))
 }
 
 func checkOwnDisk(v string) error {

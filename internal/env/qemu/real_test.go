@@ -20,6 +20,7 @@ import (
 	"tare/internal/deploy"
 	"tare/internal/deploy/agenttest"
 	"tare/internal/env"
+	"tare/internal/env/envtest"
 	"tare/internal/guest"
 	"tare/internal/proc"
 	"tare/internal/wire"
@@ -69,7 +70,7 @@ func need(t testing.TB, arch, flavour string) {
 	}
 }
 
-var opened atomic.Int64
+var opened atomic.Int64 // openings; no run's id is the beginning of another's
 
 // options are those of an opening. A machine that boots is waited for, unless the test is about that.
 func options(t testing.TB, s env.Spec, more ...string) env.Options {
@@ -77,7 +78,7 @@ func options(t testing.TB, s env.Spec, more ...string) env.Options {
 		s.Settings["boot"] = "3m"
 	}
 	return env.Options{
-		Spec: s, RunID: fmt.Sprintf("q%d-%d", os.Getpid(), opened.Add(1)), Dir: t.TempDir(),
+		Spec: s, RunID: fmt.Sprintf("q%d-%03d", os.Getpid(), opened.Add(1)), Dir: t.TempDir(),
 		Agents: agenttest.Store(t, more...), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
@@ -158,6 +159,7 @@ func nullTrial(t testing.TB, s *deploy.Session) {
 }
 
 func TestArm64GuestRunsATrial(t *testing.T) {
+	t.Parallel()
 	need(t, "arm64", guest.Cloud)
 	v, s := open(t, driver{}, options(t, spec("arch", "arm64", "accel", "tcg", "cpus", "2", "memory", "512MiB", "disk", "64MiB", "boot", "3m"), "linux/arm64"))
 	if h := s.Hello(); h.OS != "linux" || h.Arch != "arm64" || h.PID != 1 {
@@ -175,14 +177,17 @@ func TestArm64GuestRunsATrial(t *testing.T) {
 }
 
 func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
-	for _, c := range []struct{ cache, want string }{
-		{"none", "direct=on,no-flush=off,guest-write-cache=on"},
-		{"unsafe", "direct=off,no-flush=on,guest-write-cache=on"},
-		{"writethrough", "direct=off,no-flush=off,guest-write-cache=off"},
+	for _, c := range []struct{ cache, nic, want string }{
+		{"none", "virtio", "direct=on,no-flush=off,guest-write-cache=on"},
+		{"unsafe", "none", "direct=off,no-flush=on,guest-write-cache=on"},
+		{"writethrough", "none", "direct=off,no-flush=off,guest-write-cache=off"},
 	} {
 		t.Run(c.cache, func(t *testing.T) {
-			v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cache", c.cache, "disk", "64MiB", "memory", "256MiB")))
+			o := options(t, spec("arch", "x86_64", "accel", "tcg", "cache", c.cache, "nic", c.nic, "disk", "64MiB", "memory", "256MiB"))
+			o.Peer = true
+			v, s := open(t, driver{}, o)
 			if got := v.Facts().Extra["disk.cache"]; got != c.want {
 				t.Errorf("QEMU says %q, want %q", got, c.want)
 			}
@@ -195,14 +200,23 @@ func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 			if f.WorkDir != "/scratch" || !strings.Contains(f.WorkFS, "ext4") {
 				t.Errorf("the work directory is %s on %s", f.WorkDir, f.WorkFS)
 			}
+			if _, err := v.Loopback(); (err == nil) != (c.nic != "none") {
+				t.Errorf("nic=%s: the way to the host's loopback: %v", c.nic, err)
+			}
+			if c.nic != "none" {
+				envtest.Network(t, v, s, o.Agents)
+			}
 		})
 	}
 }
 
 func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	// The example of the command line's documentation, with the card that only the generic kernel has a driver for.
-	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "2", "nic", "e1000", "disk", "none", "memory", "512MiB")))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "2", "nic", "e1000", "disk", "none", "memory", "512MiB"))
+	o.Peer = true
+	v, s := open(t, driver{}, o)
 	if got := v.Facts().Extra["guest.kernel.flavour"]; got == guest.Cloud {
 		t.Errorf("kernel %s has no driver for the card", got)
 	}
@@ -216,9 +230,11 @@ func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
 		t.Errorf("facts from inside: %+v", f)
 	}
 	nullTrial(t, s)
+	envtest.Network(t, v, s, o.Agents)
 }
 
 func TestKernelPanicEndsInAnErrorWithTheConsole(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "append", "rdinit=/nothing", "disk", "none")))
 	if !strings.Contains(string(x.Evidence), "Kernel panic") || !strings.Contains(x.Error(), "Kernel panic") || x.Remedy == "" {
@@ -242,23 +258,23 @@ func wrapper(t *testing.T, program string) (dir string) {
 	if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return dir
 }
 
 func TestBootThatHangsIsTriedAgainAndRecorded(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "boot", "45s", "disk", "none"))
-	wrapper(t, "qemu-system-x86_64")
-	v, s := open(t, driver{}, o)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "boot", "1m", "disk", "none"))
+	v, s := open(t, driver{programs: wrapper(t, "qemu-system-x86_64")}, o)
 	nullTrial(t, s)
 	r := v.Retries()
-	if len(r) != 1 || r[0].Kind != "boot" || !strings.Contains(r[0].Message, "did not speak within 45s") || !strings.Contains(r[0].Evidence, "stuck in the firmware") {
+	if len(r) != 1 || r[0].Kind != "boot" || !strings.Contains(r[0].Message, "did not speak within 1m0s") || !strings.Contains(r[0].Evidence, "stuck in the firmware") {
 		t.Errorf("retries %+v", r)
 	}
 }
 
 func TestAutoProvesAnAcceleratorByBooting(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	d := driver{memory: filepath.Join(t.TempDir(), "accel.json")}
 	plain := func(s env.Spec) env.Options {
@@ -328,6 +344,7 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 func hostIs(arch string) bool { return defaultArch() == arch }
 
 func TestThereIsOneAgentForEachBoot(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none")))
 	if _, err := v.Agent(t.Context()); err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"tare/internal/deploy"
 	"tare/internal/env"
+	"tare/internal/env/envtest"
 	"tare/internal/guest"
 	"tare/internal/proc"
 	"tare/internal/record"
@@ -51,6 +52,7 @@ func partitioned(t *testing.T, image string) string {
 // TestRootImageAndProgramsOfMounts: the programs of a mount are in the initramfs and not in the image, and the folder that
 // they mount is seen by workers all the same. The image is one with a partition, and the guest has no scratch disk.
 func TestRootImageAndProgramsOfMounts(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Generic)
 	for _, program := range []string{"sshfs", "ssh"} {
 		if _, err := proc.LookPath(program); err != nil {
@@ -83,6 +85,7 @@ func TestRootImageAndProgramsOfMounts(t *testing.T) {
 }
 
 func TestRootImageWithoutAFileSystemIsRefused(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	image := filepath.Join(t.TempDir(), "nothing")
 	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
@@ -124,14 +127,15 @@ func restoreOnce(t *testing.T, s *deploy.Session, tools string) wire.Result {
 // The restore compares every row and file with what was backed up; here is seen that it did, with what, and that the
 // second trial found what the first prepared.
 func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
+	t.Parallel()
 	need(t, "amd64", guest.Cloud)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	img, err := rootfs.Build(ctx, rootfs.Options{Arch: "amd64", Packages: []string{"bzip2", "postgresql"}})
+	img, err := rootfs.Build(ctx, rootfs.Options{Arch: "amd64", Packages: []string{"bzip2", "nginx-light", "postgresql"}})
 	if err != nil {
 		lacking(t, "build root image: %v", err)
 	}
-	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "memory", "1GiB", "root", "debian", "packages", "postgresql,bzip2")))
+	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "memory", "1GiB", "root", "debian", "packages", "postgresql,nginx-light,bzip2")))
 	if f := v.Facts(); f.Extra["root.sha256"] != img.SHA256 || f.Extra["root.image"] != img.Path || !strings.Contains(f.Extra["root.packages"], "postgresql ") {
 		t.Errorf("facts %+v", f.Extra)
 	}
@@ -154,6 +158,11 @@ func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
 	}
 	if len(first.Checks) != 6 || !maps.Equal(first.Checks, second.Checks) {
 		t.Errorf("restored %v, then %v", first.Checks, second.Checks)
+	}
+	for name, r := range envtest.Pages(t, s, 50, 1) {
+		if r.Metrics["server_cpu_us"] <= 0 {
+			t.Errorf("%s: figures %v", name, r.Metrics)
+		}
 	}
 	if err := img.Verify(t.Context()); err != nil {
 		t.Error(err)

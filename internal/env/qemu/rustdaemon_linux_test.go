@@ -15,6 +15,7 @@ const rustDaemon = "TARE_VIRTIOFSD"
 
 // TestRustVirtiofsdServesAGuest mounts what the Rust daemon serves, with the settings that the C one has not.
 func TestRustVirtiofsdServesAGuest(t *testing.T) {
+	t.Parallel()
 	path := os.Getenv(rustDaemon)
 	if path == "" {
 		lacking(t, "no Rust virtiofsd: scripts/deps.sh virtiofsd prints the path of one, to be named with %s=PATH", rustDaemon)

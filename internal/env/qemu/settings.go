@@ -18,6 +18,9 @@ import (
 )
 
 const (
+	// defaultMemory is the machine's when none is asked for.
+	defaultMemory = "1GiB"
+
 	minMemory   = 128 << 20 // bytes; a stock kernel with the agent needs about 90 MiB
 	maxMemory   = 1 << 42
 	minDisk     = 32 << 20 // bytes; below it ext4 has no journal
@@ -60,12 +63,12 @@ func settings() []env.Setting {
 		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; another than the host's is emulated.", Check: checkArch},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)", Doc: "QEMU's machine: q35 or microvm for x86_64, virt for arm64.", Check: env.OneOf("q35", "microvm", "virt")},
 		{Name: "cpus", Default: strconv.Itoa(defaultCPUs()), Doc: "Virtual CPUs, 1 to 255.", Check: func(v string) error { _, err := parseCPUs(v); return err }},
-		{Name: "memory", Default: "1GiB", Doc: "The guest's memory, such as 512MiB.", Check: func(v string) error { _, err := parseMemory(v); return err }},
+		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.", Check: func(v string) error { _, err := parseMemory(v); return err }},
 		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path of an image; auto takes the first with the drivers that are needed."},
 		{Name: "disk", Default: "1GiB", Doc: "Size of the scratch disk, where file workloads run; none puts them into the guest's memory.", Check: func(v string) error { _, err := parseDisk(v); return err }},
 		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
 		{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
-		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that reaches nothing.", Check: env.OneOf("none", "virtio", "e1000")},
+		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that reaches nothing, or, for work on the network, what the host reaches.", Check: env.OneOf("none", "virtio", "e1000")},
 		{Name: "cpu", Default: "auto", Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when emulated.", Check: checkCPU},
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
 		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent speaks, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
@@ -107,7 +110,7 @@ func parse(s *env.Spec) (config, error) {
 	c.sandbox = get("sandbox", "on") == "on"
 	c.cache = cacheModes[get("cache", "writeback")]
 	c.cpus, _ = parseCPUs(get("cpus", strconv.Itoa(defaultCPUs())))
-	c.memory, _ = parseMemory(get("memory", "1GiB"))
+	c.memory, _ = parseMemory(get("memory", defaultMemory))
 	c.disk, _ = parseDisk(get("disk", "1GiB"))
 	if v, ok := s.Settings["boot"]; ok {
 		c.boot, _ = parseBoot(v)
@@ -228,6 +231,15 @@ func openTime(s env.Spec) time.Duration {
 		return 0
 	}
 	return 2*boot + time.Minute
+}
+
+// room is the size of the scratch disk, where there is one and it is made in that size.
+func room(s env.Spec, _ string) env.Room {
+	c, err := parse(&s)
+	if d := c.image.Device; err != nil || c.disk == 0 || d != "" && d != vdisk.LoopDevice {
+		return env.Room{Bytes: -1}
+	}
+	return env.Room{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
 }
 
 // A comma would begin QEMU's next option.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tare/internal/env"
+	"tare/internal/guest/layout"
 )
 
 func TestIssueExampleIsUnderstood(t *testing.T) {
@@ -155,5 +156,45 @@ func TestPatienceForASlowBoot(t *testing.T) {
 	}
 	if got := (&env.Info{}).Patience(spec("boot", "40m"), time.Minute); got != time.Minute {
 		t.Errorf("a driver without such a setting: %v", got)
+	}
+}
+
+// A tmpfs that may hold more than the machine has ends the machine when it is filled.
+func TestMemoryThatTheMachineLacksIsRefused(t *testing.T) {
+	for _, c := range []struct{ memory, size, want string }{
+		{"512MiB", "1GiB", "machine's memory of 512MiB"}, {"", "2GiB", "machine's memory of 1GiB"}, {"512MiB", "512MiB", ""}, {"512MiB", "99%", ""}, {"4GiB", "2GiB", ""},
+	} {
+		in := spec()
+		if c.memory != "" {
+			in = spec("memory", c.memory)
+		}
+		r := env.NewRegistry(Infos()...)
+		err := r.CheckMountIn("vm:mem", in, env.Spec{Name: "mem", Driver: "tmpfs", Settings: map[string]string{"size": c.size}})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in %s: %v", c.size, c.memory, err)
+		}
+	}
+}
+
+// The guest reaches what the host reaches in runs whose work or mounts need it, and in no other.
+func TestNetworkIsRestrictedUnlessNeeded(t *testing.T) {
+	s := spec("arch", "x86_64", "nic", "virtio")
+	c, err := parse(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for peer, want := range map[bool]string{false: "user,id=net,restrict=on", true: "user,id=net,restrict=off"} {
+		b := &boot{config: c}
+		b.Spec, b.Peer, b.shares = s, peer, &shares{}
+		line := strings.Join(c.arguments("tcg", files{extras: b.extras()}), " ")
+		if !strings.Contains(line, want) || strings.Contains(line, layout.NetworkArg) != peer {
+			t.Errorf("work on the network: %v, QEMU is told %s", peer, line)
+		}
+	}
+	bare := spec("arch", "x86_64")
+	b := &boot{}
+	b.Spec, b.Peer, b.shares = bare, true, &shares{}
+	if x := b.extras(); x.peer || x.network || reach(bare) == nil {
+		t.Errorf("without a card: %+v, %v", x, reach(bare))
 	}
 }

@@ -36,6 +36,7 @@ type vm struct {
 	dir     string
 	image   *vdisk.Image // the scratch disk's; nil when there is none or the caller serves it
 	shares  *shares
+	reach   error // why the host's loopback is not reached; nil when it is
 	facts   record.Facts
 	retries []record.Failure
 
@@ -99,10 +100,17 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 
 // awaitAgent waits until the agent in the guest has begun to speak.
 func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
-	v.wire.SetReadDeadline(time.Now().Add(limit))
-	stop := context.AfterFunc(ctx, func() { v.wire.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
+	patience, cancel := env.WithPatience(ctx, limit)
+	defer cancel()
+	given := make(chan struct{})
+	stop := context.AfterFunc(patience, func() {
+		v.wire.SetReadDeadline(time.Unix(1, 0))
+		close(given)
+	})
 	_, err := v.wire.r.Peek(1)
+	if !stop() {
+		<-given // or it would end a read to come
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -128,18 +136,11 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 // lastWords is the console's most telling line, for the error's text: the kernel's panic or tare's complaint if there is
 // one, else the last.
 func (v *vm) lastWords() string {
-	lines := strings.Split(strings.TrimSpace(proc.Printable(v.console.Bytes())), "\n")
-	last := lines[len(lines)-1]
-	for _, l := range slices.Backward(lines) {
-		if strings.Contains(l, "Kernel panic") || strings.HasPrefix(l, "tare: ") {
-			last = l
-			break
-		}
-	}
+	last := proc.Telling(v.console.Bytes())
 	if last == "" {
 		return "; its console stayed empty"
 	}
-	return "; its console said: " + strings.TrimSpace(last)
+	return "; its console said: " + last
 }
 
 // Agent attaches to the agent that is the guest's first process. There is one for each boot.

@@ -23,5 +23,6 @@ const Port = "tare.wire"
 const (
 	HostnameArg = "tare.hostname" // the guest's host name
 	DisksArg    = "tare.disks"    // serial numbers, with commas between, of the disks that get a link besides
+	NetworkArg  = "tare.network"  // bring up the card on QEMU's user-mode network
 	ScratchArg  = "tare.scratch"  // serial number of the disk to mount at Scratch; absent when there is none
 )

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -267,6 +268,25 @@ func (p *Tab) Size(width, height int) {
 // Eval runs an expression, which may be a promise, and decodes its value.
 func Eval[T any](p *Tab, expression string) T {
 	p.T.Helper()
+	raw, err := p.value(expression)
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	var v T
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &v); err != nil {
+			p.T.Fatalf("%s: %s: %v", expression, raw, err)
+		}
+	}
+	return v
+}
+
+// value is what an expression gives, as JSON.
+func (p *Tab) value(expression string) (json.RawMessage, error) {
+	raw, err := p.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", expression, err)
+	}
 	var r struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct {
@@ -274,28 +294,33 @@ func Eval[T any](p *Tab, expression string) T {
 			Exception struct{ Description string }
 		}
 	}
-	p.Do("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &r)
-	if r.ExceptionDetails != nil {
-		p.T.Fatalf("%s: %s %s", expression, r.ExceptionDetails.Text, r.ExceptionDetails.Exception.Description)
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", expression, err)
 	}
-	var v T
-	if len(r.Result.Value) > 0 {
-		if err := json.Unmarshal(r.Result.Value, &v); err != nil {
-			p.T.Fatalf("%s: %s: %v", expression, r.Result.Value, err)
-		}
+	if e := r.ExceptionDetails; e != nil {
+		return nil, fmt.Errorf("%s: %s %s", expression, e.Text, e.Exception.Description)
 	}
-	return v
+	return r.Result.Value, nil
 }
 
-// Until waits for an expression to be true.
+// What Chromium answers to an expression whose page is left while it is evaluated, or between two pages.
+var between = []string{"Inspected target navigated or closed", "Cannot find default execution context", "Execution context was destroyed"}
+
+// Until waits for an expression to be true. A page that goes on to another one meanwhile is asked again: the answer would
+// have been the page's that is left.
 func (p *Tab) Until(what, expression string) {
 	p.T.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(30 * time.Millisecond) {
-		if Eval[bool](p, expression) {
+		raw, err := p.value(expression)
+		left := err != nil && slices.ContainsFunc(between, func(s string) bool { return strings.Contains(err.Error(), s) })
+		if err != nil && !left {
+			p.T.Fatalf("%s: %v", what, err)
+		}
+		if string(raw) == "true" {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.T.Fatalf("not within %s: %s (%s)", patience, what, expression)
+			p.T.Fatalf("not within %s: %s (%s): %s %v", patience, what, expression, raw, err)
 		}
 	}
 }

@@ -10,9 +10,11 @@ import (
 	"tare/internal/workload/fs"
 	"tare/internal/workload/matrix"
 	"tare/internal/workload/memory"
+	"tare/internal/workload/network"
 	"tare/internal/workload/null"
 	"tare/internal/workload/restore"
 	"tare/internal/workload/syscalls"
+	"tare/internal/workload/web"
 )
 
 // Kinds returns all kinds in the order they are listed to the user. It panics on a duplicate name.
@@ -20,7 +22,7 @@ func Kinds() []workload.Kind {
 	var all []workload.Kind
 	seen := map[string]bool{}
 	for _, kinds := range [][]workload.Kind{
-		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), durability.Kinds(), restore.Kinds(), command.Kinds(), null.Kinds(),
+		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), durability.Kinds(), restore.Kinds(), network.Kinds(), web.Kinds(), command.Kinds(), null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {

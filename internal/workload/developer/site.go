@@ -21,6 +21,9 @@ type site struct {
 func (s *site) fresh(b *workload.Bench, folder string, bytes, files int64) error {
 	_, on := file.Volume(b.Dir)
 	b.Note("fs", on)
+	if j := file.Journal(b.Dir); j != "" {
+		b.Note("journal", j)
+	}
 	return s.freshIn(b.Dir, folder, bytes, files)
 }
 

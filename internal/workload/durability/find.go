@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Find tells of every record of the classes that is in dir, whole or not, in the order of the files. Places that hold
-// nothing are not told of; a directory that is not there holds nothing.
-func Find(dir string, classes []Class, tell func(Record) error) error {
+// Find tells of every record of the classes that is in dir, whole or not, in the order of the files. One of another round
+// than this is not whole. Places that hold nothing are not told of; a directory that is not there holds nothing.
+func Find(dir string, classes []Class, round uint32, tell func(Record) error) error {
 	for _, c := range classes {
 		n, size := uint32(1), slot
 		switch c {
@@ -21,7 +21,7 @@ func Find(dir string, classes []Class, tell func(Record) error) error {
 			size = appended
 		}
 		for file := range n {
-			if err := findIn(name(dir, c, file), Record{Class: c, File: file}, size, tell); err != nil {
+			if err := findIn(name(dir, c, file), Record{Class: c, File: file}, size, round, tell); err != nil {
 				return err
 			}
 		}
@@ -29,7 +29,7 @@ func Find(dir string, classes []Class, tell func(Record) error) error {
 	return nil
 }
 
-func findIn(path string, at Record, size int, tell func(Record) error) error {
+func findIn(path string, at Record, size int, round uint32, tell func(Record) error) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -43,7 +43,7 @@ func findIn(path string, at Record, size int, tell func(Record) error) error {
 	for {
 		n, err := io.ReadFull(in, p)
 		if n > 0 {
-			r, none := read(p[:n], at)
+			r, none := read(p[:n], at, round)
 			if none == nil {
 				if err := tell(r); err != nil {
 					return err

@@ -55,7 +55,7 @@ func (t *flushes) Setup(_ context.Context, b *workload.Bench) error {
 	}
 	t.file = f
 	t.page = make([]byte, slot)
-	fill(t.page, &Record{Class: Overwrite, Seq: 1}, b.Seed)
+	fill(t.page, &Record{Class: Overwrite, Seq: 1}, origin{seed: b.Seed})
 	// Written in full, so that a flush has no metadata to write but the time.
 	for off := int64(0); off < t.size; off += slot {
 		if _, err := f.WriteAt(t.page, off); err != nil {

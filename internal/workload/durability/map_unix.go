@@ -21,17 +21,17 @@ func openMap(f *os.File) (writer, error) {
 	return &mapper{m}, nil
 }
 
-func (w *mapper) put(n, seed uint64) (r Record, done bool, err error) {
+func (w *mapper) put(n uint64, from origin) (r Record, done bool, err error) {
 	if n == slots {
 		return r, true, nil
 	}
 	r = Record{Class: Mapped, Seq: n + 1, Offset: n * slot}
 	page := w.m[n*slot:][:slot]
-	fill(page, &r, seed)
+	fill(page, &r, from)
 	// Pages may be larger than a slot.
 	size := uint64(os.Getpagesize())
-	from := r.Offset / size * size
-	return r, false, unix.Msync(w.m[from:min(from+max(size, slot), uint64(len(w.m)))], unix.MS_SYNC)
+	start := r.Offset / size * size
+	return r, false, unix.Msync(w.m[start:min(start+max(size, slot), uint64(len(w.m)))], unix.MS_SYNC)
 }
 
 func (w *mapper) close() error { return unix.Munmap(w.m) }

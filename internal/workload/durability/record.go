@@ -130,16 +130,24 @@ const (
 // errNone is a place where no record ever was, or nothing is left of it.
 var errNone = errors.New("there is no record")
 
-// fill makes the contents of a record: a header, noise from the seed, and in the header the hash of everything else.
-func fill(p []byte, r *Record, seed uint64) {
+// origin is what the contents of all records of a round follow from. Rounds on one disk share the seed: a block that an
+// older round has left must not pass for one of this.
+type origin struct {
+	seed  uint64
+	round uint32
+}
+
+// fill makes the contents of a record: a header, noise from its origin, and in the header the hash of everything else.
+func fill(p []byte, r *Record, from origin) {
 	clear(p[:headerSize])
 	binary.BigEndian.PutUint64(p[0:], magic)
 	p[8] = byte(r.Class)
+	binary.BigEndian.PutUint32(p[12:], from.round)
 	binary.BigEndian.PutUint64(p[16:], r.Seq)
 	binary.BigEndian.PutUint32(p[24:], r.File)
 	binary.BigEndian.PutUint64(p[28:], r.Offset)
 	binary.BigEndian.PutUint32(p[36:], uint32(len(p)))
-	rng := rand.NewPCG(seed, r.Seq<<8|uint64(r.Class))
+	rng := rand.NewPCG(from.seed, uint64(from.round)<<40^r.Seq<<8|uint64(r.Class))
 	for i := headerSize; i+8 <= len(p); i += 8 {
 		binary.LittleEndian.PutUint64(p[i:], rng.Uint64())
 	}
@@ -154,9 +162,9 @@ func hash(p []byte) uint64 {
 	return h.Sum64()
 }
 
-// read tells what a place holds: errNone, or a record, which need not be whole. A place whose header is lost and that is
-// not blank counts as a torn record of unknown number.
-func read(p []byte, at Record) (Record, error) {
+// read tells what a place holds: errNone, or a record, which need not be whole. A place whose header is lost, or of another
+// round, and that is not blank counts as a torn record of unknown number.
+func read(p []byte, at Record, round uint32) (Record, error) {
 	blank := true
 	for _, c := range p {
 		if c != 0 {
@@ -172,7 +180,8 @@ func read(p []byte, at Record) (Record, error) {
 		return at, nil
 	}
 	at.Hash = hash(p)
-	if binary.BigEndian.Uint64(p) != magic || p[8] != byte(at.Class) || binary.BigEndian.Uint32(p[24:]) != at.File || binary.BigEndian.Uint64(p[28:]) != at.Offset {
+	if binary.BigEndian.Uint64(p) != magic || p[8] != byte(at.Class) || binary.BigEndian.Uint32(p[12:]) != round ||
+		binary.BigEndian.Uint32(p[24:]) != at.File || binary.BigEndian.Uint64(p[28:]) != at.Offset {
 		return at, nil
 	}
 	at.Seq = binary.BigEndian.Uint64(p[16:])

@@ -26,23 +26,30 @@ func TestRead(t *testing.T) {
 	made := at
 	made.Seq = 12
 	p := make([]byte, slot)
-	fill(p, &made, 99)
-	if got, err := read(p, at); err != nil || got != made {
+	fill(p, &made, origin{99, 3})
+	if got, err := read(p, at, 3); err != nil || got != made {
 		t.Errorf("read back %+v, %v; want %+v", got, err, made)
 	}
-	for _, i := range []int{0, 8, 20, 30, 41, headerSize, slot - 1} {
+	for _, i := range []int{0, 8, 12, 20, 30, 41, headerSize, slot - 1} {
 		q := bytes.Clone(p)
 		q[i] ^= 1
-		if got, err := read(q, at); err != nil || got.Whole {
+		if got, err := read(q, at, 3); err != nil || got.Whole {
 			t.Errorf("byte %d changed: %+v, %v", i, got, err)
 		}
 	}
+	if got, err := read(p, at, 4); err != nil || got.Whole {
+		t.Errorf("a record of another round counts as whole: %+v, %v", got, err)
+	}
+	older, q := made, make([]byte, slot)
+	if fill(q, &older, origin{99, 2}); bytes.Equal(p[headerSize:], q[headerSize:]) || older.Hash == made.Hash {
+		t.Error("two rounds write the same contents")
+	}
 	elsewhere := at
 	elsewhere.Offset = 0
-	if got, err := read(p, elsewhere); err != nil || got.Whole {
+	if got, err := read(p, elsewhere, 3); err != nil || got.Whole {
 		t.Errorf("a record in another's place counts as whole: %+v, %v", got, err)
 	}
-	if _, err := read(make([]byte, slot), at); !errors.Is(err, errNone) {
+	if _, err := read(make([]byte, slot), at, 3); !errors.Is(err, errNone) {
 		t.Errorf("a blank place: %v", err)
 	}
 }
@@ -68,14 +75,14 @@ func FuzzUnpack(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	r := Record{Class: Append, Seq: 1}
 	p := make([]byte, appended)
-	fill(p, &r, 1)
+	fill(p, &r, origin{seed: 1})
 	f.Add(p)
 	f.Add(p[:30])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 1<<16 {
 			return
 		}
-		if got, err := read(b, Record{Class: Append}); err == nil && got.Whole && got.Hash != hash(b) {
+		if got, err := read(b, Record{Class: Append}, 0); err == nil && got.Whole && got.Hash != hash(b) {
 			t.Errorf("whole with another hash: %+v", got)
 		}
 	})

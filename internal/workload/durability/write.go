@@ -14,6 +14,7 @@ import (
 type Plan struct {
 	Classes []Class
 	Seed    uint64 // of the contents
+	Round   uint32 // the contents differ by it too
 }
 
 // Limits of one round, so that a forgotten writer does not fill a disk.
@@ -28,7 +29,7 @@ const (
 type writer interface {
 	// put writes record n, from 0, and returns it when the system has acknowledged it. done says that there is no room
 	// for more, and that nothing was written.
-	put(n uint64, seed uint64) (r Record, done bool, err error)
+	put(n uint64, from origin) (r Record, done bool, err error)
 	close() error
 }
 
@@ -62,7 +63,7 @@ func Write(ctx context.Context, dir string, p Plan, emit func(Record) error) (er
 	for i, w := range writers {
 		wait.Go(func() {
 			for n := uint64(0); ctx.Err() == nil && !stop.Load(); n++ {
-				r, done, err := w.put(n, p.Seed)
+				r, done, err := w.put(n, origin{p.Seed, p.Round})
 				if err == nil && !done {
 					err = emit(r)
 				}
@@ -142,13 +143,13 @@ type overwriter struct {
 	file  *os.File
 }
 
-func (w *overwriter) put(n, seed uint64) (r Record, done bool, err error) {
+func (w *overwriter) put(n uint64, from origin) (r Record, done bool, err error) {
 	if n == slots {
 		return r, true, nil
 	}
 	r = Record{Class: w.class, Seq: n + 1, Offset: n * slot}
 	p := make([]byte, slot)
-	fill(p, &r, seed)
+	fill(p, &r, from)
 	if _, err = w.file.WriteAt(p, int64(r.Offset)); err == nil && w.class == Overwrite {
 		err = syncData(w.file)
 	}
@@ -159,13 +160,13 @@ func (w *overwriter) close() error { return w.file.Close() }
 
 type appender struct{ file *os.File }
 
-func (w *appender) put(n, seed uint64) (r Record, done bool, err error) {
+func (w *appender) put(n uint64, from origin) (r Record, done bool, err error) {
 	if n == slots {
 		return r, true, nil
 	}
 	r = Record{Class: Append, Seq: n + 1, Offset: n * appended}
 	p := make([]byte, appended)
-	fill(p, &r, seed)
+	fill(p, &r, from)
 	if _, err = w.file.Write(p); err == nil {
 		err = w.file.Sync()
 	}
@@ -179,12 +180,12 @@ type creator struct {
 	class Class
 }
 
-func (w *creator) put(n, seed uint64) (r Record, done bool, err error) {
+func (w *creator) put(n uint64, from origin) (r Record, done bool, err error) {
 	if n == files {
 		return r, true, nil
 	}
 	r = Record{Class: w.class, Seq: n + 1, File: uint32(n)}
-	if err = writeFile(name(w.dir, w.class, r.File), &r, seed); err == nil && w.class == CreateDir {
+	if err = writeFile(name(w.dir, w.class, r.File), &r, from); err == nil && w.class == CreateDir {
 		err = syncDir(w.dir)
 	}
 	return r, false, err
@@ -193,9 +194,9 @@ func (w *creator) put(n, seed uint64) (r Record, done bool, err error) {
 func (w *creator) close() error { return nil }
 
 // writeFile makes a file of one record and syncs it.
-func writeFile(path string, r *Record, seed uint64) error {
+func writeFile(path string, r *Record, from origin) error {
 	p := make([]byte, slot)
-	fill(p, r, seed)
+	fill(p, r, from)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -210,10 +211,10 @@ type renamer struct{ dir string }
 
 const newSuffix = ".new"
 
-func (w *renamer) put(n, seed uint64) (r Record, done bool, err error) {
+func (w *renamer) put(n uint64, from origin) (r Record, done bool, err error) {
 	r = Record{Class: Rename, Seq: n + 1, File: uint32(n % targets)}
 	path := name(w.dir, Rename, r.File)
-	if err = writeFile(path+newSuffix, &r, seed); err == nil {
+	if err = writeFile(path+newSuffix, &r, from); err == nil {
 		err = os.Rename(path+newSuffix, path)
 	}
 	if err == nil {

@@ -1,10 +1,36 @@
 package file
 
+import "os"
+
 // Mode says how a file is opened: for reading, unless it says more.
 type Mode struct {
 	Write  bool // for reading and writing
 	Create bool // made when it is missing, emptied when it is there; needs Write
 	Direct bool // past the page cache: O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING
+
+	// Work that does what another program does opens files as that one does, which a file system can tell: a server is
+	// asked for other rights, and a page that is written in part need not be read first.
+	Only  bool // with Write: for writing alone
+	Keep  bool // with Create: not emptied when it is there
+	Atime bool // reads move the file's time of access, which on Linux they do not without
+}
+
+// flags are those of open(2) that every system has.
+func (m Mode) flags() int {
+	flags := os.O_RDONLY
+	switch {
+	case m.Write && m.Only:
+		flags = os.O_WRONLY
+	case m.Write:
+		flags = os.O_RDWR
+	}
+	if m.Create {
+		flags |= os.O_CREATE
+		if !m.Keep {
+			flags |= os.O_TRUNC
+		}
+	}
+	return flags
 }
 
 // Open opens a file. A direct open that the file system refuses gives a *record.Failure of kind "refused"; other errors

@@ -16,12 +16,9 @@ import (
 type Handle struct{ fd uintptr }
 
 func open(path string, m Mode) (*Handle, error) {
-	flags := unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NOATIME
-	if m.Write {
-		flags = unix.O_RDWR | unix.O_CLOEXEC
-	}
-	if m.Create {
-		flags |= unix.O_CREAT | unix.O_TRUNC
+	flags := m.flags() | unix.O_CLOEXEC
+	if !m.Write && !m.Atime {
+		flags |= unix.O_NOATIME
 	}
 	if m.Direct {
 		flags |= unix.O_DIRECT

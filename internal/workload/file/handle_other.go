@@ -15,14 +15,7 @@ func open(path string, m Mode) (*Handle, error) {
 	if m.Direct {
 		return nil, ErrUnsupported
 	}
-	flags := os.O_RDONLY
-	if m.Write {
-		flags = os.O_RDWR
-	}
-	if m.Create {
-		flags |= os.O_CREATE | os.O_TRUNC
-	}
-	f, err := os.OpenFile(path, flags, 0o600)
+	f, err := os.OpenFile(path, m.flags(), 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,7 @@ import (
 type Handle struct{ fd int }
 
 func open(path string, m Mode) (*Handle, error) {
-	flags := unix.O_RDONLY | unix.O_CLOEXEC
-	if m.Write {
-		flags = unix.O_RDWR | unix.O_CLOEXEC
-	}
-	if m.Create {
-		flags |= unix.O_CREAT | unix.O_TRUNC
-	}
+	flags := m.flags() | unix.O_CLOEXEC
 	if m.Direct {
 		flags |= directFlag
 	}

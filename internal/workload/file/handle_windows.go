@@ -17,10 +17,16 @@ func open(path string, m Mode) (*Handle, error) {
 		return nil, err
 	}
 	access, how, attrs := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING), uint32(windows.FILE_ATTRIBUTE_NORMAL)
-	if m.Write {
+	switch {
+	case m.Write && m.Only:
+		access = windows.GENERIC_WRITE
+	case m.Write:
 		access |= windows.GENERIC_WRITE
 	}
-	if m.Create {
+	switch {
+	case m.Create && m.Keep:
+		how = windows.OPEN_ALWAYS
+	case m.Create:
 		how = windows.CREATE_ALWAYS
 	}
 	if m.Direct {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // pass reads one pass of an order and fails unless it holds every record once.
@@ -66,5 +67,19 @@ func TestScrambledLooksRandom(t *testing.T) {
 	}
 	if next > 100 {
 		t.Errorf("%d records are followed by their neighbour", next)
+	}
+}
+
+func TestAlignedBuffersHaveTheirSizeAndPlace(t *testing.T) {
+	for _, n := range []int{1, 512, 4096, 1<<20 - 1, 1 << 20, 2<<20 + 1, 16 << 20} {
+		b := Aligned(n)
+		at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+		if len(b) != n || cap(b) != n || at%alignment != 0 {
+			t.Errorf("%d bytes: %d of %d at %#x", n, len(b), cap(b), at)
+		}
+		if n >= hugePage/2 && at%hugePage != 0 {
+			t.Errorf("%d bytes begin at %#x, inside a huge page", n, at)
+		}
+		clear(b)
 	}
 }

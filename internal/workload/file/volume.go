@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"tare/internal/unit"
+	"tare/internal/workload/thread"
 )
 
 // VolumeInfo is what a file system says of itself.
@@ -26,7 +27,28 @@ func Volume(path string) (VolumeInfo, string) {
 	if v.FS == "" {
 		return v, "the file system"
 	}
+	v.bound(available)
 	return v, v.FS
+}
+
+// available is how much memory can be taken, bytes; -1 when the system does not say.
+func available() int64 {
+	m, err := thread.Available()
+	if err != nil {
+		return -1
+	}
+	return m.Bytes
+}
+
+// bound takes off the free space of a file system in memory what the memory cannot hold. A tmpfs counts against a limit that
+// somebody chose, which may be above what the machine has; and one that believes it ends the machine.
+func (v *VolumeInfo) bound(available func() int64) {
+	if v.FS != "tmpfs" && v.FS != "ramfs" {
+		return
+	}
+	if n := available(); n >= 0 && (v.Free < 0 || n < v.Free) {
+		v.Free = n
+	}
 }
 
 func freeText(n int64) string {

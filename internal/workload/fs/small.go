@@ -53,6 +53,9 @@ type small struct {
 func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 	_, on := file.Volume(b.Dir)
 	b.Note("fs", on)
+	if j := file.Journal(b.Dir); j != "" {
+		b.Note("journal", j)
+	}
 	root := filepath.Join(b.Dir, "small")
 	if err := os.RemoveAll(root); err != nil { // of a trial that was killed
 		return file.Explain("remove", root, err)

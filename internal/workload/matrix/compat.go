@@ -9,6 +9,15 @@ import (
 	"tare/internal/workload/file"
 )
 
+// How iozone opens its file: for reading; for writing in place; and as it does where the file might not be there yet. It
+// makes the file with creat(2).
+var (
+	ioReads   = file.Mode{Atime: true}
+	ioUpdates = file.Mode{Write: true}
+	ioFinds   = file.Mode{Write: true, Create: true, Keep: true}
+	ioCreates = file.Mode{Write: true, Only: true, Create: true}
+)
+
 // compat does the row as iozone 3.489 does it: see the package's comment for what differs.
 func (w *row) compat(ctx context.Context) error {
 	syncAll()
@@ -62,7 +71,7 @@ func (w *row) asked(o Op) bool {
 
 // sanity makes an empty file and removes it, to see that it can.
 func (w *row) sanity() error {
-	h, err := file.Open(w.path, file.Mode{Write: true, Create: true})
+	h, err := file.Open(w.path, file.Mode{Write: true, Only: true, Create: true, Keep: true})
 	if err != nil {
 		return err
 	}
@@ -123,7 +132,7 @@ func (w *row) timedCompat(o Op, m file.Mode, flush bool, before, body func(h *fi
 
 func (w *row) ioWrite(o Op) error {
 	if o == Write {
-		h, err := file.Open(w.path, file.Mode{Write: true, Create: true})
+		h, err := file.Open(w.path, ioCreates)
 		if err != nil {
 			return err
 		}
@@ -132,7 +141,7 @@ func (w *row) ioWrite(o Op) error {
 		}
 	}
 	w.gen++
-	return w.timedCompat(o, file.Mode{Write: true}, true, nil, func(h *file.Handle) error {
+	return w.timedCompat(o, ioUpdates, true, nil, func(h *file.Handle) error {
 		return w.onward(h, true)
 	})
 }
@@ -194,7 +203,7 @@ func (w *row) ioRead(o Op) error {
 		_, err := h.Seek(0, io.SeekStart)
 		return err
 	}
-	return w.timedCompat(o, file.Mode{}, true, first, w.readOn)
+	return w.timedCompat(o, ioReads, true, first, w.readOn)
 }
 
 // readOn reads the whole file from where it stands.
@@ -213,7 +222,7 @@ func (w *row) ioRandom(o Op) error {
 		w.gen++
 	}
 	c := course{write: o == RandWrite, n: w.n, offsets: w.offsets(w.permutation), whence: io.SeekStart, record: func(i int64) int64 { return w.permutation[i] }}
-	return w.timedCompat(o, file.Mode{Write: true}, false, nil, func(h *file.Handle) error { return w.follow(h, c) })
+	return w.timedCompat(o, ioFinds, false, nil, func(h *file.Handle) error { return w.follow(h, c) })
 }
 
 // offsets are where records begin.
@@ -243,11 +252,11 @@ func (w *row) ioBackward(o Op) error {
 		_, _ = h.Seek(back, io.SeekCurrent)
 		return nil
 	}
-	if err := w.timedCompat(o, file.Mode{}, true, nil, body); err != nil {
+	if err := w.timedCompat(o, ioReads, true, nil, body); err != nil {
 		return err
 	}
 	told := w.cells[o]
-	err := w.timedCompat(o, file.Mode{}, true, nil, body)
+	err := w.timedCompat(o, ioReads, true, nil, body)
 	w.cells[o] = told
 	return err
 }
@@ -255,7 +264,7 @@ func (w *row) ioBackward(o Op) error {
 func (w *row) ioRecord(o Op) error {
 	w.gen++
 	c := course{write: true, n: w.n - 1, offsets: []int64{0}, whence: io.SeekStart, record: func(int64) int64 { return 0 }}
-	return w.timedCompat(o, file.Mode{Write: true}, true, nil, func(h *file.Handle) error {
+	return w.timedCompat(o, ioFinds, true, nil, func(h *file.Handle) error {
 		return w.goAndReturn(h, one(true, 0), c, 0)
 	})
 }
@@ -269,7 +278,7 @@ func (w *row) ioStride(o Op) error {
 	}
 	offsets := w.offsets(records)
 	c := course{n: w.n - 1, offsets: offsets[:w.n-1], whence: io.SeekStart, record: func(i int64) int64 { return records[i] }}
-	return w.timedCompat(o, file.Mode{}, true, nil, func(h *file.Handle) error {
+	return w.timedCompat(o, ioReads, true, nil, func(h *file.Handle) error {
 		return w.goAndReturn(h, one(false, 0), c, offsets[w.n-1])
 	})
 }
@@ -310,8 +319,8 @@ func (w *row) ioFwrite(o Op) error {
 
 // ioFread opens the file a second time to flush it, as iozone does.
 func (w *row) ioFread(o Op) error {
-	return w.timedCompat(o, file.Mode{}, false, func(*file.Handle) error {
-		h, err := file.Open(w.path, file.Mode{})
+	return w.timedCompat(o, ioReads, false, func(*file.Handle) error {
+		h, err := file.Open(w.path, ioReads)
 		if err != nil {
 			return err
 		}

@@ -42,6 +42,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("direct=yes does not touch the page cache: leave cache=cold out")
 	case c.Compat && c.Cold:
 		return fmt.Errorf("compat=iozone reads what it has just written: leave cache=cold out, or compat")
+	case c.Compat && c.Samples != 1 && c.Samples != defaultSamples:
+		return fmt.Errorf("compat=iozone takes one sample, as iozone does: leave samples=%d out, or compat", c.Samples)
 	case c.Samples < 1 || c.Samples > maxSamples:
 		return fmt.Errorf("samples=%d: give 1 to %d", c.Samples, maxSamples)
 	}
@@ -158,9 +160,12 @@ const (
 	maxRecord  = 256 << 20
 	maxFile    = 1 << 50
 	maxSamples = 1000
+	sector     = 512
+	// defaultSamples is what nobody asked for.
+	defaultSamples = 5
 )
 
 // Honest returns the configuration of a row as tare measures it by default.
 func Honest(r Row) Config {
-	return Config{Row: r, Ops: AllOps(), Data: file.Random, Samples: 5, Seed: 1}
+	return Config{Row: r, Ops: AllOps(), Data: file.Random, Samples: defaultSamples, Seed: 1}
 }

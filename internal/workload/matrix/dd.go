@@ -19,7 +19,7 @@ func ddKind() workload.Kind {
 	return workload.Kind{
 		Name: "fs.dd", Family: "file system", WorkUnit: "round",
 		Doc: "Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS count=SIZE/BS, a flush, a pause, dd if=F of=/dev/null bs=BS. " +
-			"Writing, each block is read from /dev/zero and then written; reading, each is read and then written to /dev/null; the close of the file is inside the time, as in dd's own figure. The flush and the pause are not timed. " +
+			"Writing, each block is read from /dev/zero and then written; reading, each is read and then written to /dev/null; the close of the file is inside the time, as in dd's own figure. Files are opened with dd's flags. The flush and the pause are not timed. " +
 			"One unit of work is one such round. A size that is no multiple of bs is rounded down to one.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "160000KiB", Min: 1, Max: maxFile, Doc: "size of the file"},
@@ -48,6 +48,12 @@ func ddKind() workload.Kind {
 		Space: func(p workload.Params) int64 { return p.Int("size") + 1<<20 },
 	}
 }
+
+// What dd opens what it reads and what it writes with: O_RDONLY, and O_WRONLY|O_CREAT|O_TRUNC.
+var (
+	ddReads  = file.Mode{Atime: true}
+	ddWrites = file.Mode{Write: true, Only: true, Create: true}
+)
 
 // dd is one trial of fs.dd.
 type dd struct {
@@ -84,7 +90,7 @@ func (t *dd) Setup(_ context.Context, b *workload.Bench) error {
 		return err
 	}
 	var err error
-	t.null, err = file.Open(os.DevNull, file.Mode{Write: true})
+	t.null, err = file.Open(os.DevNull, ddWrites)
 	return err
 }
 
@@ -94,7 +100,7 @@ func (t *dd) openZero() (err error) {
 	if _, missing := os.Stat(name); missing != nil {
 		return nil
 	}
-	t.zero, err = file.Open(name, file.Mode{})
+	t.zero, err = file.Open(name, ddReads)
 	return err
 }
 
@@ -124,7 +130,7 @@ func (t *dd) Measure(ctx context.Context, b *workload.Bench) error {
 }
 
 func (t *dd) round(ctx context.Context) error {
-	took, err := t.half(ctx, file.Mode{Write: true, Create: true}, t.write)
+	took, err := t.half(ctx, ddWrites, t.write)
 	if err != nil {
 		return err
 	}
@@ -132,7 +138,7 @@ func (t *dd) round(ctx context.Context) error {
 	if err := t.between(ctx); err != nil {
 		return err
 	}
-	if took, err = t.half(ctx, file.Mode{}, t.readBack); err != nil {
+	if took, err = t.half(ctx, ddReads, t.readBack); err != nil {
 		return err
 	}
 	t.read += took

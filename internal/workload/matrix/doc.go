@@ -27,7 +27,8 @@
 // With compat, everything is as iozone 3.489 does it, seen with strace: its sequence of calls on the file, its lseek
 // beside every random read, its permutation, its payload (nearly all zeros), its single sample, and which of its flushes
 // are inside the time. That is for comparing with figures that were published, not for finding out how fast a disk is.
-// Three things differ and cost nothing: files are opened with O_CLOEXEC and reads with O_NOATIME, the mode is 0600, and
-// the second close of a descriptor that is already closed is left out. Times are from a clock of nanoseconds, not of
-// microseconds.
+// Its file is opened with iozone's flags, so that reads move the time of access as they do there; without compat they
+// do not (O_NOATIME), because that would be writing. Three things differ and cost nothing: O_CLOEXEC is set, the mode is
+// 0600, and the second close of a descriptor that is already closed is left out. Times are from a clock of nanoseconds,
+// not of microseconds.
 package matrix

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,8 @@ func need(t *testing.T, program string) string {
 }
 
 // traced runs a program under strace and returns its calls on the file of the name given, one each line: the call with
-// its sizes and offsets, O_CLOEXEC and O_NOATIME removed. The descriptors are followed; calls on others are left out.
+// its sizes and offsets, and each opening with its flags but O_CLOEXEC. The descriptors are followed; calls on others are
+// left out.
 func traced(t *testing.T, name string, argv ...string) []string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "strace")
@@ -51,7 +53,7 @@ var (
 func calls(t *testing.T, text, name string) []string {
 	t.Helper()
 	var seen []string
-	open, first := map[string]bool{}, true
+	open := map[string]bool{}
 	for _, line := range strings.Split(joinUnfinished(text), "\n") {
 		m := callLine.FindStringSubmatch(line)
 		if m == nil {
@@ -66,12 +68,8 @@ func calls(t *testing.T, text, name string) []string {
 			if !strings.Contains(args, "/"+name+"\"") && !strings.Contains(args, "\""+name+"\"") || result[0] == '-' {
 				continue
 			}
-			how := opening(call, args)
-			if first { // the file is not there: making it and emptying it are the same
-				how, first = "emptied", false
-			}
 			open[result] = true
-			seen = append(seen, "open "+how)
+			seen = append(seen, "open "+opening(call, args))
 		case "unlink", "unlinkat":
 			if strings.Contains(args, "/"+name+"\"") && result == "0" {
 				seen = append(seen, "unlink")
@@ -108,23 +106,14 @@ func joinUnfinished(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// opening says how a file is opened: for what, emptied or not, directly or not.
+// opening returns the flags that a file is opened with, in order, without O_CLOEXEC, which no file system is told.
 func opening(call, args string) string {
-	if call == "creat" {
-		return "emptied"
+	if call == "creat" { // which is open(2) with these
+		return "O_CREAT|O_TRUNC|O_WRONLY"
 	}
-	flags := flagList.FindString(args)
-	how := "rw"
-	switch {
-	case strings.Contains(flags, "O_TRUNC"):
-		how = "emptied"
-	case strings.Contains(flags, "O_RDONLY"):
-		how = "r"
-	}
-	if strings.Contains(flags, "O_DIRECT") {
-		how += " direct"
-	}
-	return how
+	flags := strings.Split(flagList.FindString(args), "|")
+	slices.Sort(flags)
+	return strings.Join(slices.DeleteFunc(flags, func(f string) bool { return f == "O_CLOEXEC" }), "|")
 }
 
 func sizes(call string, fields []string) string {
@@ -137,12 +126,12 @@ func sizes(call string, fields []string) string {
 	return ""
 }
 
-// named runs a program under strace with the names of descriptors shown, and returns its reads and writes of the file,
-// /dev/zero and /dev/null in order.
+// named runs a program under strace with the names of descriptors shown, and returns its openings, with their flags, and its
+// reads and writes of the file, /dev/zero and /dev/null in order.
 func named(t *testing.T, file string, argv ...string) []string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "strace")
-	args := append([]string{need(t, "strace"), "-f", "-y", "-s", "0", "-o", out, "-e", "trace=read,write"}, argv...)
+	args := append([]string{need(t, "strace"), "-f", "-y", "-s", "0", "-o", out, "-e", "trace=openat,read,write"}, argv...)
 	if text, err := proc.Run(context.Background(), nil, args...); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, text)
 	}
@@ -153,14 +142,18 @@ func named(t *testing.T, file string, argv ...string) []string {
 	var seen []string
 	short := map[string]string{file: "file", "/dev/zero": "zero", "/dev/null": "null"}
 	for _, m := range namedCall.FindAllStringSubmatch(joinUnfinished(string(text)), -1) {
-		if name, ok := short[m[2]]; ok {
-			seen = append(seen, m[1]+" "+name+" "+m[3])
+		switch {
+		case m[1] == "openat" && short[m[5]] != "":
+			seen = append(seen, "openat "+short[m[5]]+" "+opening(m[1], m[3]))
+		case m[1] != "openat" && short[m[2]] != "":
+			seen = append(seen, m[1]+" "+short[m[2]]+" "+m[4])
 		}
 	}
 	return seen
 }
 
-var namedCall = regexp.MustCompile(`(?m)^\d+ +(read|write)\(\d+<([^>]*)>.* = (\d+)$`)
+// namedCall is the call, the file of its first argument, the others, the result and the file of that.
+var namedCall = regexp.MustCompile(`(?m)^\d+ +(read|write|openat)\([^<]*<([^>]*)>(.*)\) += (\d+)(?:<([^>]*)>)?$`)
 
 // diskDir is a directory on a file system with direct I/O.
 func diskDir(t *testing.T) string {

@@ -23,7 +23,7 @@ func matrixKind() workload.Kind {
 		Doc: "Does up to thirteen operations on one file with one record size: a row of iozone's matrix. One unit of work is one pass of every operation over the whole file, in iozone's order. " +
 			"Data is incompressible; every timed read is checked against its record's number and the whole file is compared afterwards; before an operation that follows writes the file is flushed, untimed. " +
 			"An operation that means nothing here is left out and said: strideread below 26 records, stdio with direct=yes, a time too short for the clock. fwrite and fread go through a buffer of one record by the rules of the GNU C library. " +
-			"With compat=iozone the row is what iozone 3.489 does: its sequence of calls, order, payload and flushes.",
+			"With compat=iozone the row is what iozone 3.489 does: its sequence of calls, flags of open, order, payload and flushes.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "64MiB", Min: minRecord, Max: maxFile, Doc: "size of the file; iozone's -s"},
 			{Name: "bs", Type: workload.Size, Default: "64KiB", Min: minRecord, Max: maxRecord, Doc: "record size; iozone's -r"},
@@ -45,7 +45,8 @@ func matrixKind() workload.Kind {
 			}
 			return metrics(c.meaningful())
 		},
-		Needs: workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
+		Needs:  workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
+		Expand: expand,
 		New: func(p workload.Params) (workload.Trial, error) {
 			c, err := configOf(p)
 			if err != nil {
@@ -95,6 +96,9 @@ func configOf(p workload.Params) (Config, error) {
 	}
 	if err := c.Check(); err != nil {
 		return Config{}, fmt.Errorf("fs.matrix: %w", err)
+	}
+	if c.Direct && c.Rec%sector != 0 { // refused everywhere, so before an environment is opened
+		return Config{}, fmt.Errorf("fs.matrix: bs=%s: direct I/O moves whole sectors of %d bytes: give a multiple of that, or leave direct=yes out", p["bs"], sector)
 	}
 	if err := c.Means(); err != nil {
 		return Config{}, fmt.Errorf("fs.matrix: %w", err)

@@ -156,6 +156,12 @@ func (d *Daemon) start() error {
 	return d.Run()
 }
 
+// OnHost are the words before a program's own that have it run on the machine that the daemon takes for its own, which has a
+// loopback of its own.
+func (d *Daemon) OnHost() []string {
+	return []string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--net", "--"}
+}
+
 // inside is argv in the daemon's namespaces.
 func (d *Daemon) inside(argv ...string) *proc.Cmd {
 	return proc.Command(context.Background(), append([]string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--mount", "--pid", "--net", "--"}, argv...)...)

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"tare/internal/across"
+	"tare/internal/compare"
+	"tare/internal/gate"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/unit"
+	"tare/internal/workload"
+)
+
+// TestAWithheldFigureStopsNoPipeline asks for a figure of a cell whose file fitted a cache, and for the same of the host,
+// whose did not.
+func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
+	kind := workload.Kind{Name: "fs.randread", Metrics: []unit.Metric{{Name: "ops", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: true}}}
+	a := &app{kinds: []workload.Kind{kind}, err: &bytes.Buffer{}}
+	p := &plan.Plan{Baseline: "host", Alpha: 0.05, Environments: []plan.Environment{{Name: "host"}, {Name: "vm"}}, Looks: []int{10},
+		Workloads: []plan.Workload{{Label: "fs.randread", Kind: "fs.randread"}}}
+	var trials []record.Trial
+	for b := range 12 {
+		for _, target := range []string{"host", "vm"} {
+			x := record.Trial{Seq: len(trials) + 1, Session: 1, Block: b + 1, Workload: "fs.randread", Target: target, AgentNS: 3e8, ControllerNS: 3e8,
+				Metrics: map[string]float64{"ops": 5000 + float64(b)}}
+			if target == "vm" {
+				x.Warnings = []record.Warning{{Code: "file-fits-cache", Text: "the file fits a cache"}}
+			}
+			trials = append(trials, x)
+		}
+	}
+	s := &across.Side{Plan: p, Trials: trials, Kinds: a.kind, Result: compare.Evaluate(compare.Input{Plan: p, Kinds: a.kind, Trials: trials})}
+	for expr, want := range map[string]struct {
+		state gate.State
+		text  string
+	}{
+		"value(vm, fs.randread) > 1 and value(vm, fs.randread) < 1e9": {gate.Unknown, "its verdict is withheld: vm: the file fits a cache"},
+		"ratio(vm, fs.randread) > 0.1":                                {gate.Unknown, "its verdict is withheld: vm: the file fits a cache"},
+		"value(host, fs.randread) > 1":                                {gate.Holds, "all of which"},
+	} {
+		f := &failIf{exprs: []string{expr}}
+		if err := f.parse(); err != nil {
+			t.Fatal(err)
+		}
+		out, err := f.judge(a.figures(s))
+		if err != nil || out[0].State != want.state || !strings.Contains(out[0].Text, want.text) {
+			t.Errorf("%s: %+v %v", expr, out, err)
+		}
+	}
+}

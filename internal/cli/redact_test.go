@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/bundle"
+	"tare/internal/env"
+	drivers "tare/internal/env/all"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/workload"
+	kinds "tare/internal/workload/all"
+)
+
+// TestRedactedReports holds that what a run knows of its users and machines is in no form of a redacted bundle's report.
+func TestRedactedReports(t *testing.T) {
+	secrets := []string{"frank", "prod-cluster", "payments", "jane", "bastion", "nas01", "acme", "leo", "nora", "myhostx", "525400aabbcc", "1a2b3c4d", "hal9000"}
+	text := "jane@bastion:/data/leo and nas01.eu.acme.example:/mnt/customers/nora, 525400aabbcc on hal9000 at ip=10.1.1.2::10.1.1.1:255.0.0.0:myhostx:eth0 root=PARTUUID=1a2b3c4d-02"
+	spec := env.Spec{Name: "kube", Driver: "kubectl", Arg: "payments-0", Settings: map[string]string{"context": "frank@prod-cluster", "dir": "/data/leo"}}
+	p := &plan.Plan{Schema: 1, Name: "what " + spec.Arg + " costs", Question: text, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10},
+		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
+		Environments: []plan.Environment{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}, {Name: spec.Name, Spec: spec, Text: spec.String()}},
+		Workloads:    []plan.Workload{{Label: "make -C /data/leo", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
+	dir := filepath.Join(t.TempDir(), "b")
+	w, err := bundle.Create(dir, "0c86ada23d25", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := record.Facts{OS: "linux", Kernel: "6.1.0", Hostname: "hal9000", WorkDir: "/data/leo/tare-0c86ada23d25-913566014", WorkFS: text, Command: []string{"ssh", "jane@bastion"},
+		Extra: map[string]string{"net.mac": "525400aabbcc", "kernel.cmdline": text, "work.source": "nas01:/exports/leo"}}
+	targets := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts, Outside: facts},
+		{Name: spec.Name, Spec: spec.String(), Session: 1, Inside: facts, Outside: facts, Retries: []record.Failure{{Kind: "open", Message: text, Evidence: text}},
+			Card:       []record.Property{{Name: "inotify", Title: "events", Answer: "yes", Rating: "good", Detail: text}},
+			Durability: &record.Durability{Verdict: record.Untested, Class: "unknown", Text: text, Evidence: []string{text}}}}
+	if err := w.Environments(targets); err != nil {
+		t.Fatal(err)
+	}
+	for block := range 11 {
+		for i, slot := range []string{"host", "host", spec.Name} {
+			tr := &record.Trial{Session: 1, Block: block, Workload: p.Workloads[0].Label, Target: slot, Work: 100, Start: time.Unix(1e9, 0).UTC(), Position: i, AgentNS: int64(1e9 + block + i), ControllerNS: int64(1e9 + block + i),
+				Metrics: map[string]float64{"events": 1.5}, Warnings: []record.Warning{{Code: "slow", Text: text, Remedy: text}}, State: map[string]string{"peer": text}}
+			if i == 1 {
+				tr.Slot = record.NullSlot
+			}
+			if block == 5 && i == 2 {
+				tr.Metrics, tr.Error = nil, &record.Failure{Kind: "measure", Message: text, Evidence: text}
+			}
+			if err := w.Append(tr); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := w.Evidence("kube-payments-0.txt", []byte(text+"\nhello from nas01, jane\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(bundle.Finished, 3); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "public")
+	if err := bundle.Redact(dir, out, bundle.Secrets{}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bundle.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := b.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{getenv: os.Getenv, outFD: -1, errFD: -1, drivers: drivers.Drivers(), kinds: kinds.Kinds()}
+	for _, format := range formats() {
+		var page bytes.Buffer
+		r := a.evaluate(b, trials)
+		if len(r.Targets) != 2 {
+			t.Fatalf("%d targets", len(r.Targets))
+		}
+		if err := a.print(&page, r, out, format, printOptions{details: true}); err != nil {
+			if format == "text" || format == "json" {
+				t.Errorf("%s: %v", format, err)
+			}
+			continue // a build without its page, and a form that wants other work
+		}
+		for _, s := range secrets {
+			if strings.Contains(strings.ToLower(page.String()), s) {
+				at := strings.Index(strings.ToLower(page.String()), s)
+				t.Errorf("%s has %q: %q", format, s, page.String()[max(0, at-50):min(page.Len(), at+50)])
+			}
+		}
+	}
+}

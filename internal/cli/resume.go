@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"tare/internal/bundle"
+	"tare/internal/record"
+	"tare/internal/schedule"
+)
+
+// resume goes on with an interrupted run.
+func (a *app) resume(ctx context.Context, f *runFlags) error {
+	if info, err := os.Stat(f.resume); err == nil && info.Mode().IsRegular() {
+		return usagef("--resume: %s is one file, and a run goes on in a folder: tare bundle unpack %s", f.resume, quoteArg(f.resume))
+	}
+	w, b, trials, err := a.reopen(f)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, bundle.ErrNotBundle) || errors.Is(err, bundle.ErrFinished) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	p := b.Plan
+	err = noSelftest(b, f.resume, "gone on with")
+	if err == nil {
+		err = a.checkFailIf(&f.failIf, p)
+	}
+	if err == nil {
+		err = f.more.check(p)
+	}
+	if err == nil {
+		if f.plan.Budget != nil {
+			p.Budget = *f.plan.Budget
+		}
+		a.forecast(a.err, p, f.dryRun || !f.quiet)
+	}
+	switch {
+	case w != nil && (err != nil || f.dryRun):
+		w.Close()
+		return err
+	case err != nil || f.dryRun:
+		return err
+	case w == nil:
+		if w, _, err = bundle.Extend(f.resume); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.err, "going on after %d trials\n", len(trials))
+	return a.carryOut(ctx, session{plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b, trials: trials})
+}
+
+// reopen opens the bundle of a run that can go on. The writer is nil when the run has finished and can go on all the same,
+// because its budget ended it and it got a new one: what is finished is left alone until it does go on.
+func (a *app) reopen(f *runFlags) (*bundle.Writer, *bundle.Bundle, []record.Trial, error) {
+	w, b, err := bundle.Resume(f.resume)
+	finished := err
+	if errors.Is(err, bundle.ErrFinished) {
+		b, err = bundle.Open(f.resume)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	trials, err := b.Load()
+	switch {
+	case err != nil:
+		if w != nil {
+			w.Close()
+		}
+		return nil, nil, nil, err
+	case w != nil:
+		return w, b, trials, nil
+	case b.Plan.Budget <= 0 || !schedule.Left(schedule.Config{Plan: b.Plan, Kinds: a.kind, Prior: trials, PriorTargets: b.Environments}):
+		return nil, nil, nil, finished
+	case f.plan.Budget == nil:
+		return nil, nil, nil, usagef("the budget of %s is spent; to go on, give the run a new one: tare run --resume %s --budget %s", seconds(b.Plan.Budget), quoteArg(f.resume), b.Plan.Budget)
+	}
+	return nil, b, trials, nil
+}

@@ -1,0 +1,44 @@
+package cli_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The servers of two mounts are killed in the middle of the run: one whose client waits for ever, and one for which the
+// client has nobody to ask any more. Each is named as the cause, at once, and the rest goes on.
+func TestServersOfMountsKilled(t *testing.T) {
+	l := newLab(t)
+	needVM(l)
+	needRoot(t)
+	need(l, "ganesha.nfsd", "rpcbind")
+	l.plan(machine, "- fs.smallfiles")
+	p := l.start("run", "plan.yaml", "-m", "vm:v=virtiofs", "-m", "vm:n=nfs?server=ganesha", "-o", "out")
+	p.trials("out", 12) // warm-ups of five targets, and a block
+	began := time.Now()
+	for _, server := range []string{"virtiofsd --fd", "ganesha.nfsd -F"} {
+		killed := false
+		for _, task := range p.below("") {
+			if strings.Contains(task.line, server) && !strings.HasPrefix(task.line, "/bin/sh") {
+				syscall.Kill(task.pid, syscall.SIGKILL)
+				killed = true
+			}
+		}
+		if !killed {
+			t.Fatalf("no %s runs:\n%s", server, p.err.String())
+		}
+	}
+	o := p.end()
+	if took := time.Since(began); took > 2*time.Minute {
+		t.Errorf("it took %v: trials without a server were waited for", took)
+	}
+	l.spared(o, "vm", "virtiofsd", "NFS-Ganesha", "has ended: signal: killed")
+	d := l.read("out")
+	l.decided(d, "vm")
+	for _, target := range []string{"vm:v", "vm:n"} {
+		l.undecided(d, target)
+		l.evidence("out", strings.Replace(target, ":", "-", 1), "killed")
+	}
+}

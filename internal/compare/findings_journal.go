@@ -1,0 +1,69 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// slowedBy is how many times as long as in its fastest trial a unit of work took at worst, for work that makes files to
+// count as slowed by files that were deleted before.
+const slowedBy = 2.0
+
+// makesFiles lists the kinds that make many files and remove them: where one of them slows down, inodes are to blame.
+var makesFiles = []string{"fs.smallfiles", "dev.unpack", "dev.remove", "dev.compile", "dev.build"}
+
+// journalFindings tells of targets whose ext4 has no journal, where making files became slower the more were deleted: the
+// kernel takes no inode again that was deleted within the last minutes, and looks at each of them for every new file. The
+// warm-up counts, because fewest had been deleted then; what was slow before the fastest trial does not.
+func journalFindings(e *evaluation, r *Result) []Finding {
+	type cell struct{ workload, target string }
+	type pace struct{ least, most time.Duration }
+	paces := map[cell]*pace{}
+	for i := range e.Trials {
+		t := &e.Trials[i]
+		if t.Error != nil || t.Work <= 0 || t.ControllerNS <= 0 || t.State["journal"] != "none" {
+			continue
+		}
+		each := time.Duration(t.ControllerNS / t.Work)
+		if p := paces[cell{t.Workload, t.Target}]; p == nil || each < p.least {
+			paces[cell{t.Workload, t.Target}] = &pace{each, each}
+		} else {
+			p.most = max(p.most, each)
+		}
+	}
+	var out []Finding
+	for i := range r.Targets {
+		name := r.Targets[i].Name
+		var f *Finding
+		for j := range e.Plan.Workloads {
+			w := &e.Plan.Workloads[j]
+			p := paces[cell{w.Label, name}]
+			if p == nil || !slices.Contains(makesFiles, w.Kind) || float64(p.most) < slowedBy*float64(p.least) {
+				continue
+			}
+			if f == nil {
+				f = &Finding{
+					Targets: []string{name},
+					Text: fmt.Sprintf("the ext4 of %s has no journal: the kernel passes over every inode that was deleted there within the last minutes, "+
+						"and a unit of %s took from %s to %s, as it does where many were deleted before", name, w.Label, paceText(p.least), paceText(p.most)),
+					Remedy: "give the environment a directory on a file system with a journal, or on tmpfs (-e 'host=local?dir=PATH', -m host:NAME=dir:PATH); as it is, what was deleted before decides, also in a container on the same file system",
+				}
+			}
+			addWorkload(f, w.Label)
+		}
+		if f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// paceText rounds a time to three digits or so.
+func paceText(d time.Duration) string {
+	unit := time.Nanosecond
+	for d >= 1000*unit {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

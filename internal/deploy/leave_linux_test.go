@@ -1,0 +1,114 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tare/internal/deploy"
+	"tare/internal/record"
+	"tare/internal/wire"
+)
+
+// stop stops a process and waits until it is: on a busy machine it may still answer for a moment.
+func stop(pid int) {
+	syscall.Kill(pid, syscall.SIGSTOP)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(stat), ") T ") {
+			return
+		}
+	}
+}
+
+// The user who wants to leave is not held by an agent that does not answer at all.
+func TestAStoppedAgentIsGivenUpSoonWhenTheUserLeaves(t *testing.T) {
+	s, stream := connect(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	whenWorking(stream, func(int) {
+		stop(stream.Pid())
+		cancel()
+	})
+	t.Cleanup(func() { syscall.Kill(stream.Pid(), syscall.SIGCONT) })
+	_, err := s.Run(ctx, wire.Run{Job: job("t.block"), Work: 1})
+	f, ok := errors.AsType[*record.Failure](err)
+	if !ok || f.Kind != "cancelled" || !strings.Contains(f.Message, "does not answer any more") || s.Alive() {
+		t.Fatalf("got %v, alive %v", err, s.Alive())
+	}
+	if _, err := s.Ping(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "within 10s") {
+		t.Errorf("it was waited for longer than an agent has to answer: %v", err)
+	}
+}
+
+// pipes is a connection to an agent that a test plays.
+type pipes struct {
+	io.Reader
+	io.WriteCloser
+	close func()
+}
+
+func (p pipes) CloseWrite() error { return p.WriteCloser.Close() }
+func (p pipes) Close() error      { p.close(); return nil }
+
+// One that answers has the time that tidying up takes where everything is slow.
+func TestAnAgentThatAnswersIsWaitedForWhenTheUserLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		toAgent, fromController := io.Pipe()
+		toController, fromAgent := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			in, out := wire.NewReader(toAgent), wire.NewWriter(fromAgent)
+			out.Announce()
+			out.JSON(wire.TypeHello, 0, wire.NewHello())
+			for {
+				f, err := in.Read()
+				if err != nil {
+					return
+				}
+				switch f.Type {
+				case wire.TypePing:
+					out.JSON(wire.TypePong, f.Trial, wire.Pong{})
+				case wire.TypeRun:
+					time.AfterFunc(time.Second, cancel)
+				case wire.TypeCancel:
+					time.AfterFunc(25*time.Second, func() {
+						out.JSON(wire.TypeResult, f.Trial, wire.Result{Error: &record.Failure{Kind: "cancelled", Evidence: "its worker was slow to end"}})
+					})
+				}
+			}
+		}()
+		s, err := deploy.Connect(t.Context(), pipes{toController, fromController, func() { toController.Close(); fromController.Close() }}, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Run(ctx, wire.Run{Job: job("t"), Work: 1})
+		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "cancelled" || f.Evidence == "" || !s.Alive() {
+			t.Errorf("got %+v, alive %v", err, s.Alive())
+		}
+		toController.Close()
+		fromController.Close()
+		s.Close()
+	})
+}
+
+// Closing asks a stopped agent once, and does not wait for the answer to a Cancel as well.
+func TestClosingDoesNotWaitTwiceForAStoppedAgent(t *testing.T) {
+	s, stream := connect(t, t.TempDir())
+	run(t, s, wire.Run{Job: job("t.idle"), Work: 1})
+	stop(stream.Pid())
+	t.Cleanup(func() { syscall.Kill(stream.Pid(), syscall.SIGCONT) })
+	began := time.Now()
+	if err := s.Close(); err == nil {
+		t.Error("nothing was said of an agent that could not tidy up")
+	}
+	// Ten seconds for an answer, and some for the ladder; forty where the question is cancelled as well.
+	if took := time.Since(began); took > 35*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

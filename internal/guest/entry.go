@@ -1,0 +1,233 @@
+package guest
+
+import (
+	"bytes"
+	"compress/bzip2"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/mikelolasagasti/xz"
+	"github.com/pierrec/lz4/v4"
+)
+
+const (
+	maxImage    = 256 << 20 // bytes of a kernel image
+	maxUnpacked = 512 << 20 // bytes of the kernel in it
+	// keptUnpacked is how many unpacked kernels stay in the cache: some 60 MB each.
+	keptUnpacked = 6
+)
+
+// errNoEntry is what Unpacked's error wraps when a kernel has no entry for a hypervisor.
+var errNoEntry = errors.New("the kernel has no entry for PVH")
+
+// Unpacked returns the file of an x86 kernel as it is in memory, from its compressed image: an ELF file with an entry that
+// a hypervisor jumps to directly (PVH). The guest then need not unpack it, which takes an emulated processor many seconds
+// for a kernel that was compressed by xz. It is made once and kept below cache, DefaultCache when empty. The error says why
+// there is none; the image still boots.
+func Unpacked(cache, image string) (string, error) {
+	cache, err := orDefault(cache)
+	if err != nil {
+		return "", err
+	}
+	hash, err := hashFile(image)
+	if err != nil {
+		return "", fmt.Errorf("unpack kernel: %w", err)
+	}
+	dir := filepath.Join(cache, "unpacked")
+	path := filepath.Join(dir, hash+".elf")
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // for prune; what cannot be marked is only unpacked anew some day
+		return path, nil
+	}
+	b, err := readBounded(image, maxImage)
+	if err != nil {
+		return "", fmt.Errorf("unpack kernel: %w", err)
+	}
+	kernel, err := unpackImage(b, maxUnpacked)
+	if err == nil {
+		err = checkEntry(kernel)
+	}
+	if err != nil {
+		return "", fmt.Errorf("unpack kernel %s: %w", image, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := writeWhole(path, kernel); err != nil {
+		return "", fmt.Errorf("keep unpacked kernel: %w", err)
+	}
+	prune(dir)
+	return path, nil
+}
+
+// writeWhole writes a file that is there whole or not at all, however the machine or this process ends.
+func writeWhole(path string, b []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// prune removes the unpacked kernels that were not used for the longest time, and what a process that was killed left.
+func prune(dir string) {
+	entries, _ := os.ReadDir(dir)
+	var whole []os.FileInfo
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		if filepath.Ext(e.Name()) == ".elf" {
+			whole = append(whole, info)
+		} else if time.Since(info.ModTime()) > time.Hour {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+	slices.SortFunc(whole, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, old := range whole[min(keptUnpacked, len(whole)):] {
+		os.Remove(filepath.Join(dir, old.Name()))
+	}
+}
+
+// unpackImage returns the kernel in an image, at most limit bytes, by the header that boot loaders read: Documentation/arch/x86/boot.rst.
+func unpackImage(b []byte, limit int64) ([]byte, error) {
+	const (
+		sectors   = 0x1f1
+		magic     = 0x202 // "HdrS", then the protocol's version
+		payload   = 0x248
+		headerEnd = 0x250
+		protocol  = 0x208 // the first that tells where the kernel is
+	)
+	if bytes.HasPrefix(b, []byte(elf.ELFMAG)) {
+		return b, nil // somebody did it before
+	}
+	if len(b) < headerEnd || !bytes.Equal(b[magic:magic+4], []byte("HdrS")) {
+		return nil, errors.New("it is no bzImage")
+	}
+	le := binary.LittleEndian
+	if v := le.Uint16(b[magic+4:]); v < protocol {
+		return nil, fmt.Errorf("its boot protocol is %d.%02d, and 2.08 is the first that tells where the kernel is", v>>8, v&0xff)
+	}
+	setup := uint64(b[sectors])
+	if setup == 0 {
+		setup = 4
+	}
+	from := (setup+1)*512 + uint64(le.Uint32(b[payload:]))
+	size := uint64(le.Uint32(b[payload+4:]))
+	if from > uint64(len(b)) || size > uint64(len(b))-from || size < 8 {
+		return nil, fmt.Errorf("it has %d bytes, and its kernel is said to be the %d bytes from %d on", len(b), size, from)
+	}
+	return unpackPayload(b[from:from+size], limit)
+}
+
+// unpackPayload unpacks a compressed kernel, by the magic of the compressors that a kernel can be built with. All but gzip's
+// are followed by the kernel's size in four bytes, which is no part of the stream.
+func unpackPayload(p []byte, limit int64) ([]byte, error) {
+	var r io.Reader
+	var err error
+	switch body := bytes.NewReader(p[:len(p)-4]); {
+	case bytes.HasPrefix(p, []byte{0x1f, 0x8b}):
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(p)); err == nil {
+			z.Multistream(false)
+			r = z
+		}
+	case bytes.HasPrefix(p, []byte("\xfd7zXZ\x00")):
+		// With the filter for x86's jumps, which few libraries have.
+		var z *xz.Reader
+		if z, err = xz.NewReader(body, maxDict); err == nil {
+			z.Multistream(false)
+			r = z
+		}
+	case bytes.HasPrefix(p, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		var z *zstd.Decoder
+		// A kernel has one frame with a window of its own size: zstd --ultra -22.
+		if z, err = zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxUnpacked), zstd.WithDecoderMaxMemory(uint64(limit))); err == nil {
+			defer z.Close()
+			r = z
+		}
+	case bytes.HasPrefix(p, []byte{0x02, 0x21, 0x4c, 0x18}):
+		r = lz4.NewReader(body)
+	case bytes.HasPrefix(p, []byte("BZh")):
+		r = bzip2.NewReader(body)
+	default:
+		return nil, fmt.Errorf("its kernel begins with % x, which no compressor known here writes", p[:min(6, len(p))])
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(out)) > limit {
+		return nil, fmt.Errorf("its kernel is larger than %d MiB", limit>>20)
+	}
+	return out, nil
+}
+
+// checkEntry tells whether a kernel has the note that names its entry for PVH: XEN_ELFNOTE_PHYS32_ENTRY in Xen's
+// public/elfnote.h, which a kernel with CONFIG_PVH has.
+func checkEntry(kernel []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(kernel))
+	if err != nil {
+		return err
+	}
+	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
+		return fmt.Errorf("%w: it is one for %v", errNoEntry, f.Machine)
+	}
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_NOTE {
+			continue
+		}
+		notes, err := io.ReadAll(io.LimitReader(p.Open(), 1<<20))
+		if err != nil {
+			return fmt.Errorf("read the kernel's notes: %w", err)
+		}
+		if hasEntry(notes) {
+			return nil
+		}
+	}
+	return errNoEntry
+}
+
+// hasEntry looks for the note in a segment of notes.
+func hasEntry(notes []byte) bool {
+	const phys32Entry = 18
+	pad := func(n uint32) uint64 { return (uint64(n) + 3) &^ 3 }
+	for len(notes) >= 12 {
+		le := binary.LittleEndian
+		name, desc, kind := le.Uint32(notes), le.Uint32(notes[4:]), le.Uint32(notes[8:])
+		notes = notes[12:]
+		if pad(name)+pad(desc) > uint64(len(notes)) {
+			return false
+		}
+		if kind == phys32Entry && bytes.Equal(notes[:name], []byte("Xen\x00")) && desc >= 4 {
+			return true
+		}
+		notes = notes[pad(name)+pad(desc):]
+	}
+	return false
+}

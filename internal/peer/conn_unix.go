@@ -1,0 +1,228 @@
+//go:build unix
+
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dialer makes connections of one kind to a peer. The zero value is not usable.
+type Dialer struct {
+	to    unix.SockaddrInet4
+	text  string
+	hello []byte
+	op    Op
+}
+
+// NewDialer reads an address, such as 10.0.2.2:41234, and a token.
+func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().Is4() {
+		return nil, fmt.Errorf("%q is not the address of a peer", address)
+	}
+	t, err := ParseToken(token)
+	if err != nil {
+		return nil, err
+	}
+	h := Hello{Token: t, Op: op, Size: size}
+	if _, err := parseHello(h.pack()); err != nil {
+		return nil, fmt.Errorf("a size of %d bytes: %w", size, err)
+	}
+	return &Dialer{to: unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}, text: address, hello: h.pack(), op: op}, nil
+}
+
+// Conn is a connection to a peer that was admitted. It is used by one thread at a time, which waits in the kernel.
+type Conn struct {
+	fd  int
+	ask [8]byte
+}
+
+// Dial makes a connection.
+func (d *Dialer) Dial() (*Conn, error) {
+	fd, err := d.dial()
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{fd: fd}
+	if err := limit(fd, stallTime); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Touch makes a connection, is greeted and closes it. It allocates nothing.
+func (d *Dialer) Touch() error {
+	fd, err := d.dial()
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// dial returns the socket of a connection that was admitted.
+func (d *Dialer) dial() (int, error) {
+	fd, err := newSocket()
+	if err != nil {
+		return -1, fmt.Errorf("make a socket: %w", err)
+	}
+	if err := d.greet(fd); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (d *Dialer) greet(fd int) error {
+	if err := connect(fd, &d.to, connectTime); err != nil {
+		return d.unconnected(err)
+	}
+	if d.op != Up && d.op != Down {
+		if err := noDelay(fd); err != nil {
+			return err
+		}
+	}
+	if err := writeFull(fd, d.hello); err != nil {
+		return broken("greet the peer at "+d.text, err)
+	}
+	var answer [1]byte
+	if err := readFull(fd, answer[:]); err != nil {
+		return broken("wait for the peer at "+d.text+" to answer", err)
+	}
+	switch why := refusals[answer[0]]; {
+	case answer[0] == admitted:
+		return nil
+	case why != "":
+		return errors.New(why)
+	}
+	return fmt.Errorf("what listens at %s is no peer of tare: it answered %#x", d.text, answer[0])
+}
+
+// unconnected tells what it means that no connection was made.
+func (d *Dialer) unconnected(err error) error {
+	switch err {
+	case unix.ECONNREFUSED, unix.ECONNRESET:
+		return fmt.Errorf("connect to the peer at %s: %w: the peer has ended, or that address is not the controller's loopback", d.text, err)
+	case unix.ETIMEDOUT, unix.ENETUNREACH, unix.EHOSTUNREACH:
+		return fmt.Errorf("connect to the peer at %s: %w: there is no way from here to the controller's loopback", d.text, err)
+	case unix.EADDRNOTAVAIL:
+		return fmt.Errorf("connect to the peer at %s: %w: this system has no free port left", d.text, err)
+	}
+	return fmt.Errorf("connect to the peer at %s: %w", d.text, err)
+}
+
+// Close closes the connection. The peer then forgets it.
+func (c *Conn) Close() error {
+	if c.fd < 0 {
+		return nil
+	}
+	fd := c.fd
+	c.fd = -1
+	return unix.Close(fd)
+}
+
+// Ask says how much is to come; an Echo's messages follow by Write and Read.
+func (c *Conn) Ask(amount int64) error {
+	binary.LittleEndian.PutUint64(c.ask[:], uint64(amount))
+	if err := writeFull(c.fd, c.ask[:]); err != nil {
+		return broken("ask the peer", err)
+	}
+	return nil
+}
+
+// Write sends all of b.
+func (c *Conn) Write(b []byte) error {
+	if err := writeFull(c.fd, b); err != nil {
+		return broken("send to the peer", err)
+	}
+	return nil
+}
+
+// Read fills b.
+func (c *Conn) Read(b []byte) error {
+	if err := readFull(c.fd, b); err != nil {
+		return broken("receive from the peer", err)
+	}
+	return nil
+}
+
+// Up sends so many bytes, a block at a time, and returns when the peer has said that it has them all.
+func (c *Conn) Up(block []byte, amount int64) (Receipt, error) {
+	if err := c.Ask(amount); err != nil {
+		return Receipt{}, err
+	}
+	if err := send(c.fd, block, amount); err != nil {
+		return Receipt{}, broken("send to the peer", err)
+	}
+	return c.receipt(amount)
+}
+
+// Down receives so many bytes, at most a block at a time.
+func (c *Conn) Down(block []byte, amount int64) (Receipt, error) {
+	if err := c.Ask(amount); err != nil {
+		return Receipt{}, err
+	}
+	if err := receive(c.fd, block, amount); err != nil {
+		return Receipt{}, broken("receive from the peer", err)
+	}
+	return c.receipt(amount)
+}
+
+func (c *Conn) receipt(amount int64) (Receipt, error) {
+	var b [receiptSize]byte
+	if err := readFull(c.fd, b[:]); err != nil {
+		return Receipt{}, broken("wait for the peer's receipt", err)
+	}
+	r := parseReceipt(b[:])
+	if r.Bytes != amount {
+		return r, fmt.Errorf("the peer counted %d bytes where %d were sent", r.Bytes, amount)
+	}
+	return r, nil
+}
+
+// Usage asks what the peer's process has used so far.
+func (c *Conn) Usage() (Used, error) {
+	if err := c.Ask(1); err != nil {
+		return Used{}, err
+	}
+	var b [usedSize]byte
+	if err := readFull(c.fd, b[:]); err != nil {
+		return Used{}, broken("ask what the peer used", err)
+	}
+	return parseUsed(b[:]), nil
+}
+
+// Page asks for a page of so many bytes from a seed, and tells what the server used so far each time it is asked.
+func (c *Conn) Page(size int64, seed uint64) (Served, error) {
+	if err := c.Ask(size); err != nil {
+		return Served{}, err
+	}
+	b := make([]byte, servedSize)
+	err := c.Write(binary.LittleEndian.AppendUint64(nil, seed))
+	if err == nil {
+		err = c.Read(b)
+	}
+	if err != nil {
+		return Served{}, err
+	}
+	s, n, err := parseServed(b)
+	if err != nil {
+		return s, err
+	}
+	text := make([]byte, n)
+	if err := c.Read(text); err != nil {
+		return s, err
+	}
+	if s.Name = string(text); s.Port == 0 {
+		return s, fmt.Errorf("on the controller's machine: %s", text)
+	}
+	return s, nil
+}
+
+// Retransmits is how many segments this end's kernel has sent again; below 0: not known.
+func (c *Conn) Retransmits() int64 { return retransmits(c.fd) }

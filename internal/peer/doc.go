@@ -1,0 +1,221 @@
+// Package peer is the other end of what tare weighs of the network: one process on the controller's machine for each run
+// that needs it, and the connections to it.
+//
+// It is opinionated about who may use it. It listens on the loopback alone and serves only connections that begin with the
+// run's token, which it is given on its standard input and which is nowhere else: not in its arguments, not in a log. It
+// ends with its input, so that it does not outlive a controller that was killed.
+//
+// A connection begins with a greeting of fixed length (Hello) that says what it is for; the peer answers one byte. Then the
+// client asks, each time with eight bytes, little-endian, that say how much:
+//
+//	up     the client sends so many bytes; the peer answers a receipt when it has them all
+//	down   the peer sends so many bytes and a receipt
+//	echo   so many times the client sends a message and the peer sends it back
+//	usage  the peer tells what it has used so far; the number means nothing
+//	page   so many bytes, of a seed that follows, are to be served as a web page; the peer tells where they are
+//	touch  nothing is asked: that the connection was made is the work
+//
+// The client closes first. The peer then resets the connection instead of closing it, so that neither end keeps it in
+// TIME_WAIT and a run does not use up the machine's ports.
+package peer
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Role is the first argument of an executable that is to be the peer.
+const Role = "peer"
+
+// Op is what a connection is for.
+type Op uint8
+
+// The operations; see the package comment.
+const (
+	Up Op = iota + 1
+	Down
+	Echo
+	Usage
+	Touch
+	Page
+)
+
+// Bounds of Hello.Size: of a block that is sent or received at a time, and of a message.
+const (
+	MaxBlock   = 4 << 20
+	MaxMessage = 1 << 20
+)
+
+// maxAmount bounds what is asked for at a time.
+const maxAmount = 1 << 50
+
+// Deadlines. The one for a transfer is how long nothing at all may move: a machine that is stopped for a while is a
+// measurement and not an error.
+const (
+	greetTime   = 10 * time.Second
+	connectTime = 10 * time.Second
+	stallTime   = time.Minute
+	askTime     = 10 * time.Minute // between two requests
+)
+
+// Token is what admits a connection.
+type Token [32]byte
+
+// NewToken returns a token that nobody can guess.
+func NewToken() (t Token) {
+	rand.Read(t[:])
+	return t
+}
+
+// Text is the token as it is sent to the peer and to agents. It must not be shown.
+func (t Token) Text() string { return hex.EncodeToString(t[:]) }
+
+// ParseToken reads what Text wrote. The error does not show it.
+func ParseToken(s string) (t Token, err error) {
+	if b, err := hex.DecodeString(s); err == nil && len(b) == len(t) {
+		return Token(b), nil
+	}
+	return t, fmt.Errorf("the peer's token is not %d hexadecimal digits", 2*len(t))
+}
+
+// Hello is how a connection begins.
+type Hello struct {
+	Token Token
+	Op    Op
+	Size  int // bytes: Up and Down: the peer's reads and writes; Echo: a message; else 0
+}
+
+// helloSize is the length of a greeting: token, operation, three zeros, size.
+const helloSize = 32 + 1 + 3 + 4
+
+func (h *Hello) pack() []byte {
+	b := append(h.Token[:len(h.Token):len(h.Token)], byte(h.Op), 0, 0, 0)
+	return binary.LittleEndian.AppendUint32(b, uint32(h.Size))
+}
+
+var errHello = errors.New("this is no greeting")
+
+// parseHello reads a greeting. Whether the token is the right one is not looked at.
+func parseHello(b []byte) (h Hello, err error) {
+	if len(b) != helloSize || b[33] != 0 || b[34] != 0 || b[35] != 0 {
+		return h, errHello
+	}
+	h = Hello{Token: Token(b[:32]), Op: Op(b[32]), Size: int(binary.LittleEndian.Uint32(b[36:]))}
+	most := 0
+	switch h.Op {
+	case Up, Down:
+		most = MaxBlock
+	case Echo:
+		most = MaxMessage
+	case Usage, Touch, Page:
+	default:
+		return h, errHello
+	}
+	if h.Size > most || most > 0 && h.Size < 1 {
+		return h, errHello
+	}
+	return h, nil
+}
+
+// parseAmount reads a request.
+func parseAmount(b []byte) (int64, error) {
+	if n := binary.LittleEndian.Uint64(b); n >= 1 && n <= maxAmount {
+		return int64(n), nil
+	}
+	return 0, errors.New("this is no amount")
+}
+
+// What the peer answers to a greeting.
+const (
+	admitted byte = iota + 1
+	wrongToken
+	wrongHello
+	full
+)
+
+// refusals tell what an answer means that is not admitted.
+var refusals = map[byte]string{
+	wrongToken: "the peer does not know this run's token: it belongs to another run",
+	wrongHello: "the peer does not understand this agent",
+	full:       "the peer has as many connections as it takes",
+}
+
+// Used is what the peer's process has used since it began.
+type Used struct {
+	CPU  time.Duration // of all its threads; below 0: not known
+	CPUs int           // processors it may use
+}
+
+const usedSize = 16
+
+func (u Used) pack() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(u.CPU))
+	return binary.LittleEndian.AppendUint64(b, uint64(u.CPUs))
+}
+
+func parseUsed(b []byte) Used {
+	return Used{CPU: time.Duration(binary.LittleEndian.Uint64(b)), CPUs: int(binary.LittleEndian.Uint64(b[8:]))}
+}
+
+// Receipt is what the peer says of a transfer.
+type Receipt struct {
+	Bytes       int64 // received or sent
+	Retransmits int64 // segments that the peer's kernel has sent again on this connection; below 0: not known
+}
+
+const receiptSize = 16
+
+func (r Receipt) put(b []byte) {
+	binary.LittleEndian.PutUint64(b, uint64(r.Bytes))
+	binary.LittleEndian.PutUint64(b[8:], uint64(r.Retransmits))
+}
+
+func parseReceipt(b []byte) Receipt {
+	return Receipt{Bytes: int64(binary.LittleEndian.Uint64(b)), Retransmits: int64(binary.LittleEndian.Uint64(b[8:]))}
+}
+
+// Pages are servers of web pages on the loopback of the peer's machine, for work that fetches one over the network. They
+// are no part of the peer, which starts none by itself.
+type Pages interface {
+	// Serve returns where a page of so many bytes from a seed is served: always the same server for the same page, which is
+	// started when it is first asked for.
+	Serve(size int64, seed uint64) (Served, error)
+	Close() error
+}
+
+// Served is a web server as its clients know it.
+type Served struct {
+	Port int
+	CPU  time.Duration // that it has used so far; below 0: not known
+	Name string        // of the program, with its version
+}
+
+// servedSize is the length of the fixed part of what the peer answers of a page, before a text: the server's name or,
+// where the port is 0, what is wrong.
+const servedSize = 8 + 8 + 2
+
+// maxText bounds that text.
+const maxText = 4096
+
+func (s Served) pack(err error) []byte {
+	text := s.Name
+	if err != nil {
+		s.Port, text = 0, err.Error()
+	}
+	text = text[:min(len(text), maxText)]
+	b := binary.LittleEndian.AppendUint64(nil, uint64(s.Port))
+	b = binary.LittleEndian.AppendUint64(b, uint64(s.CPU))
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(text))), text...)
+}
+
+func parseServed(b []byte) (s Served, text int, err error) {
+	port, text := binary.LittleEndian.Uint64(b), int(binary.LittleEndian.Uint16(b[16:]))
+	if port > 65535 || text > maxText {
+		return s, 0, errors.New("this is no answer about a page")
+	}
+	return Served{Port: int(port), CPU: time.Duration(binary.LittleEndian.Uint64(b[8:]))}, text, nil
+}

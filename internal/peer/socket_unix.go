@@ -1,0 +1,164 @@
+//go:build unix
+
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// OS lists the systems (GOOS) on which the peer and its clients work.
+func OS() []string { return []string{"linux", "darwin", "freebsd"} }
+
+// The sockets are used by bare system calls and block, each in a thread of its own: Go's poller would put its own wake-ups
+// into every round trip. Deadlines are the kernel's (SO_RCVTIMEO, SO_SNDTIMEO) and cost the loops nothing.
+
+// errStalled is a socket's deadline.
+var errStalled = errors.New("nothing has moved for too long")
+
+func newSocket() (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return -1, err
+	}
+	unix.CloseOnExec(fd)
+	return fd, nil
+}
+
+// limit bounds how long the next reads and writes of a socket may wait, each of them.
+func limit(fd int, d time.Duration) error {
+	tv := unix.NsecToTimeval(int64(max(d, time.Millisecond)))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	return os.NewSyscallError("setsockopt", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tv))
+}
+
+// read reads once; 0 bytes come with io.EOF.
+func read(fd int, b []byte) (int, error) {
+	for {
+		n, err := unix.Read(fd, b)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return 0, errStalled
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+// readFull fills b. The end of the connection before its first byte is io.EOF, later io.ErrUnexpectedEOF.
+func readFull(fd int, b []byte) error {
+	for got := 0; got < len(b); {
+		n, err := read(fd, b[got:])
+		if err == io.EOF && got > 0 {
+			return io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+		got += n
+	}
+	return nil
+}
+
+// readBy fills b before a point in time, however slowly the bytes come.
+func readBy(fd int, b []byte, end time.Time) error {
+	for got := 0; got < len(b); {
+		left := time.Until(end)
+		if left <= 0 {
+			return errStalled
+		}
+		if err := limit(fd, left); err != nil {
+			return err
+		}
+		n, err := read(fd, b[got:])
+		if err != nil {
+			return err
+		}
+		got += n
+	}
+	return nil
+}
+
+func writeFull(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Write(fd, b)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return errStalled
+		case err != nil:
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// send sends so many bytes, a block at a time.
+func send(fd int, block []byte, amount int64) error {
+	for amount > 0 {
+		n := min(amount, int64(len(block)))
+		if err := writeFull(fd, block[:n]); err != nil {
+			return err
+		}
+		amount -= n
+	}
+	return nil
+}
+
+// receive takes so many bytes, at most a block at a time, and no byte more.
+func receive(fd int, block []byte, amount int64) error {
+	for amount > 0 {
+		n, err := read(fd, block[:min(amount, int64(len(block)))])
+		if err != nil {
+			return err
+		}
+		amount -= int64(n)
+	}
+	return nil
+}
+
+// noDelay has small messages sent at once.
+func noDelay(fd int) error {
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
+}
+
+// reset has close forget the connection on both ends instead of waiting for what may still be on its way.
+func reset(fd int) {
+	unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+}
+
+// CPUTime is the processor time that this process has used, of all its threads.
+func CPUTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return -1
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// broken tells what it means that a connection failed in the middle of something.
+func broken(what string, err error) error {
+	switch {
+	case errors.Is(err, errStalled):
+		return fmt.Errorf("%s: %w (%v)", what, errStalled, stallTime)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s: the peer closed the connection: it has ended, or what is between it and here was cut", what)
+	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("%s: the connection to the peer broke (%w): it has ended, or what is between it and here was cut", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

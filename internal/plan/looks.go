@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"tare/internal/stats"
+)
+
+// cells is the number of cells of the headline question: one primary metric for each workload and candidate.
+func (p *Plan) cells() int {
+	n := 0
+	for i := range p.Workloads {
+		for j := range p.Environments {
+			if name := p.Environments[j].Name; name != p.Baseline && p.Workloads[i].On(name) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// chooseLooks makes the looks attainable: the first must be able to pass the correction for all cells, or the run could
+// never say DIFFERENT there. A plan whose last look cannot is refused, with the arithmetic.
+func (d *draft) chooseLooks(p *problems) {
+	looks := slices.Clone(d.Looks)
+	if len(looks) == 0 {
+		looks = DefaultLooks(d.Mode)
+	}
+	at := d.looksAt
+	if d.blocks > 0 {
+		at = d.blocksAt
+		looks = slices.DeleteFunc(looks, func(n int) bool { return n >= d.blocks })
+		looks = append(looks, d.blocks)
+	}
+	sort.Ints(looks)
+	m := max(1, d.cells())
+	if d.Sessions > 1 {
+		// The session is the unit of the verdict: each gets the blocks of the first look, and there is one look, at the end.
+		d.Looks, d.LookAlpha = looks[:1], d.Alpha
+		if need := stats.MinSessions(d.Sessions, m, d.Alpha); d.Sessions < need {
+			p.add(d.sessionsAt, "%d sessions cannot reach a verdict: %d are needed for %s at level %.3g (2^-n <= %.3g / (2 x %d)); ask for %d sessions, or for fewer than 10, which Student t judges, or measure fewer cells",
+				d.Sessions, need, count(m, "cell"), d.Alpha, d.Alpha, m, need)
+		}
+		return
+	}
+	for {
+		alpha := stats.LookAlpha(looks, d.Alpha)
+		need := stats.MinBlocks(m, alpha)
+		if last := looks[len(looks)-1]; last < need {
+			p.add(at, "%d blocks cannot reach a verdict: %d are needed for %s at level %.3g per look (2^-n <= %.3g / (2 x %d)); allow %d blocks or measure fewer cells",
+				last, need, count(m, "cell"), alpha, alpha, m, need)
+			return
+		}
+		if looks[0] >= need {
+			d.Looks, d.LookAlpha = looks, alpha
+			return
+		}
+		looks = slices.DeleteFunc(looks, func(n int) bool { return n <= need })
+		looks = append([]int{need}, looks...)
+	}
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"tare/internal/env"
+)
+
+// checkReach holds that work on the network has a way from each of its targets to the run's peer, as far as the settings
+// tell. A plan that leaves out what is missing leaves those targets out of the workload.
+func (d *draft) checkReach(t *Tables, p *problems) {
+	for i := range d.Workloads {
+		w := &d.Workloads[i]
+		k := t.kind(w.Kind)
+		if k == nil || !k.Needs.Peer {
+			continue
+		}
+		var ways []string
+		for j := range d.Environments {
+			e := &d.Environments[j]
+			if e.Of != "" || !w.On(e.Name) {
+				continue
+			}
+			why := unreached(t, e)
+			switch {
+			case why == nil:
+				ways = append(ways, e.Name)
+			case d.Missing == Skip && e.Name != d.Baseline:
+				if t.LeftOut != nil {
+					t.LeftOut(e.Name+" in "+w.Kind, why.Error())
+				}
+			default:
+				p.add(d.place(d.targetsAt, i), "%s needs a way to this machine's loopback, where its other end is: %v, or leave it out with targets", w.Kind, why)
+			}
+		}
+		if d.Missing == Skip && !slices.Equal(ways, d.environmentsOf(w)) {
+			w.Targets = ways
+		}
+	}
+}
+
+// environmentsOf are the environments among a workload's targets.
+func (d *draft) environmentsOf(w *Workload) (names []string) {
+	for i := range d.Environments {
+		if e := &d.Environments[i]; e.Of == "" && w.On(e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// unreached says why this machine's loopback is not reached from an environment.
+func unreached(t *Tables, e *Environment) error {
+	info, ok := t.Drivers.Lookup(e.Spec.Driver)
+	switch {
+	case !ok:
+		return nil // said elsewhere
+	case info.Reach == nil:
+		return fmt.Errorf("%s (%s) has none; "+env.Ways, e.Name, info.Name)
+	}
+	return info.Reach(e.Spec)
+}

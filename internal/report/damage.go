@@ -1,0 +1,15 @@
+package report
+
+// damaged is the code of the finding that a report is not of the whole bundle, or of one that was changed. The caller adds
+// it, before all others; forms that show no findings say it in their own way.
+const damaged = "damaged"
+
+// damage is what that finding says; "" for a sound bundle.
+func (m *Model) damage() string {
+	for i := range m.Findings {
+		if f := &m.Findings[i]; f.Code == damaged {
+			return clean(f.Text)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package web
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// system lists where this package works; empty means wherever it compiles for.
+func system() []string { return []string{"linux", "darwin", "freebsd"} }
+
+const sockFlags = unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
+
+// poller tells which connections can go on, by epoll: what it costs does not grow with those that cannot.
+type poller struct {
+	fd     int
+	events []unix.EpollEvent
+}
+
+func newPoller(connections int) (*poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create", err)
+	}
+	return &poller{fd, make([]unix.EpollEvent, min(connections, 256))}, nil
+}
+
+// add watches a new connection's descriptor for what can be read, or written.
+func (p *poller) add(fd, conn int, write bool) error {
+	return p.control(unix.EPOLL_CTL_ADD, fd, conn, write)
+}
+
+// change watches for the other.
+func (p *poller) change(fd, conn int, write bool) error {
+	return p.control(unix.EPOLL_CTL_MOD, fd, conn, write)
+}
+
+func (p *poller) control(op, fd, conn int, write bool) error {
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(conn)}
+	if write {
+		e.Events = unix.EPOLLOUT
+	}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &e))
+}
+
+// remove forgets a descriptor before it is closed: closing does it.
+func (p *poller) remove(int, int) {}
+
+// wait waits for at most so many milliseconds and returns how many connections can go on.
+func (p *poller) wait(ms int) (int, error) {
+	n, err := unix.EpollWait(p.fd, p.events, ms)
+	if err == unix.EINTR {
+		return 0, nil
+	}
+	return n, os.NewSyscallError("epoll_wait", err)
+}
+
+// ready returns one of those that wait has counted.
+func (p *poller) ready(i int) (conn int) { return int(p.events[i].Fd) }
+
+func (p *poller) close() error { return unix.Close(p.fd) }
+
+// read and write are bare system calls, which do not tell the scheduler: on a socket that does not block they return at
+// once.
+func read(fd int, p []byte) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	return int(n), e
+}
+
+func write(fd int, p []byte) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	return int(n), e
+}

@@ -1,0 +1,176 @@
+//go:build unix
+
+package web
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sockaddr is an address as the system takes it, made once.
+func sockaddr(a netip.AddrPort) (family int, sa unix.Sockaddr) {
+	if a.Addr().Is4() {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+}
+
+// socket makes a TCP socket that does not block and that no child inherits. It takes no lock in the timed loop: while it
+// runs, the trial starts no process.
+func socket(family int) (int, error) {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|sockFlags, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if sockFlags == 0 {
+		unix.CloseOnExec(fd)
+		if err := unix.SetNonblock(fd, true); err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+	}
+	return fd, nil
+}
+
+// socketError is what became of a connection that was being made.
+func socketError(fd int) error {
+	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && n != 0 {
+		err = syscall.Errno(n)
+	}
+	return err
+}
+
+// freePort asks the kernel for a port of 127.0.0.1 that nobody has. It may be taken before the server listens on it;
+// then the server says so and is started with another.
+func freePort() (uint16, error) {
+	syscall.ForkLock.RLock()
+	fd, err := socket(unix.AF_INET)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, fmt.Errorf("bind to 127.0.0.1: %w; is its loopback device up?", err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, os.NewSyscallError("getsockname", err)
+	}
+	in, ok := sa.(*unix.SockaddrInet4)
+	if !ok || in.Port == 0 {
+		return 0, fmt.Errorf("the kernel gave no port of 127.0.0.1")
+	}
+	return uint16(in.Port), nil
+}
+
+// await waits until a socket can be read, or written, or the time is over.
+func await(fd int, events int16, until time.Time) error {
+	for {
+		left := time.Until(until)
+		if left <= 0 {
+			return errTimeout
+		}
+		p := []unix.PollFd{{Fd: int32(fd), Events: events}}
+		n, err := unix.Poll(p, int(min(left.Milliseconds()+1, 1000)))
+		if err != nil && err != unix.EINTR {
+			return os.NewSyscallError("poll", err)
+		}
+		if n > 0 {
+			return nil
+		}
+	}
+}
+
+// exchange is one request on a connection of its own, and when what of it was there. It may allocate: nothing else runs
+// beside it.
+type exchange struct {
+	connected, first, done time.Duration // since the connection was begun
+	status                 int
+	body                   int64
+	location               string
+}
+
+// fetch makes a connection, sends the request, and hands the body to sink.
+func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byte, r *response, sink func([]byte)) (x exchange, err error) {
+	family, sa := sockaddr(addr)
+	r.reset()
+	r.sink = sink
+	defer func() { r.sink = nil }()
+	began := time.Now()
+	until := began.Add(timeout)
+	syscall.ForkLock.RLock()
+	fd, err := socket(family)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return x, err
+	}
+	defer unix.Close(fd)
+	err = unix.Connect(fd, sa)
+	if err == unix.EINPROGRESS || err == unix.EINTR {
+		if err = await(fd, unix.POLLOUT, until); err == nil {
+			err = socketError(fd)
+		}
+	}
+	if err != nil {
+		return x, fmt.Errorf("connect to %s: %w", addr, err)
+	}
+	x.connected = time.Since(began)
+	for sent := 0; sent < len(request); {
+		n, err := unix.Write(fd, request[sent:])
+		switch {
+		case err == unix.EAGAIN:
+			if err := await(fd, unix.POLLOUT, until); err != nil {
+				return x, fmt.Errorf("send the request to %s: %w", addr, err)
+			}
+		case err != nil && err != unix.EINTR:
+			return x, fmt.Errorf("send the request to %s: %w", addr, err)
+		default:
+			sent += max(n, 0)
+		}
+	}
+	for done := false; !done; {
+		n, err := unix.Read(fd, buf)
+		switch {
+		case err == unix.EAGAIN:
+			if err := await(fd, unix.POLLIN, until); err != nil {
+				return x, fmt.Errorf("wait for the response of %s, of which %s of body came: %w", addr, plural(r.body), err)
+			}
+			continue
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return x, fmt.Errorf("read the response of %s after %s of body: %w", addr, plural(r.body), err)
+		case x.first == 0:
+			x.first = time.Since(began)
+		}
+		if n == 0 {
+			err, done = r.ends(), true
+		} else {
+			done, err = r.feed(buf[:n])
+		}
+		if err != nil {
+			return x, fmt.Errorf("%s: %w", addr, err)
+		}
+		if time.Now().After(until) && !done {
+			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr, plural(r.body), errTimeout)
+		}
+	}
+	x.done = time.Since(began)
+	x.status, x.body, x.location = r.status, r.body, string(r.location)
+	return x, nil
+}
+
+func plural(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return strconv.FormatInt(n, 10) + " bytes"
+}
