@@ -19,6 +19,19 @@ const (
 
 // openFio compares random reads with fio's, which also touches each record once a pass.
 func openFio(direct bool) func(context.Context, *bench) (*contest, error) {
+	return openRandread(direct, func(_ context.Context, b *bench, w *weighing, file string) (*contest, error) {
+		argv := fioArgv(b, file, w.work, direct)
+		return &contest{
+			tare:  fioTare(w, direct),
+			peer:  fioPeer(argv, w.work, direct),
+			notes: []string{w.note("reads"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), file, "FILE") + "`, where FILE is the one that tare reads"},
+		}, nil
+	})
+}
+
+// openRandread prepares tare's random reads, whole passes of them, and has the other side made for the same file: the same
+// blocks on the disk, the same pages in the cache.
+func openRandread(direct bool, against func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error)) func(context.Context, *bench) (*contest, error) {
 	return func(ctx context.Context, b *bench) (_ *contest, err error) {
 		params := map[string]string{"size": "64MiB", "bs": "4KiB", "direct": map[bool]string{true: "yes", false: "no"}[direct]}
 		w, err := b.weigh(ctx, "fs.randread", params)
@@ -31,7 +44,6 @@ func openFio(direct bool) func(context.Context, *bench) (*contest, error) {
 			}
 		}()
 		w.work = roundUp(w.work, fioPass)
-		// One file for both: the same blocks on the disk, the same pages in the cache.
 		files, err := filepath.Glob(filepath.Join(b.dir, "host-*", "*", "*", "records"))
 		if err == nil && len(files) != 1 {
 			err = fmt.Errorf("there are %d of them", len(files))
@@ -39,22 +51,39 @@ func openFio(direct bool) func(context.Context, *bench) (*contest, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find the file that tare prepared: %w", err)
 		}
-		file := files[0]
-		argv := []string{"fio", "--name=bench", "--filename=" + file, "--size=64M", "--bs=4k", "--rw=randread", "--ioengine=psync",
-			fmt.Sprintf("--randseed=%d", b.seed), fmt.Sprintf("--loops=%d", w.work/fioPass), "--output-format=json"}
-		if direct {
-			argv = append(argv, "--direct=1")
-		} else {
-			argv = append(argv, "--invalidate=0")
+		c, err := against(ctx, b, w, files[0])
+		if err != nil {
+			return nil, err
 		}
-		return &contest{
-			tare:  fioTare(w, direct),
-			peer:  fioPeer(argv, w.work, direct),
-			after: w.doubts,
-			notes: []string{w.note("reads"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), file, "FILE") + "`, where FILE is the one that tare reads"},
-			close: w.close,
-		}, nil
+		after := c.after
+		c.after = func() []string {
+			said := w.doubts()
+			if after != nil {
+				said = append(said, after()...)
+			}
+			return said
+		}
+		c.close = w.close
+		return c, nil
 	}
+}
+
+func fioArgv(b *bench, file string, work int64, direct bool) []string {
+	argv := []string{"fio", "--name=bench", "--filename=" + file, "--size=64M", "--bs=4k", "--rw=randread", "--ioengine=psync",
+		fmt.Sprintf("--randseed=%d", b.seed), fmt.Sprintf("--loops=%d", work/fioPass), "--output-format=json"}
+	if direct {
+		return append(argv, "--direct=1")
+	}
+	return append(argv, "--invalidate=0")
+}
+
+// period is a side that gives the time of one read.
+func (w *weighing) period(ctx context.Context) ([]float64, error) {
+	got, err := w.metric("ops_per_second")(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []float64{1 / got[0]}, nil
 }
 
 func fioTare(w *weighing, direct bool) side {

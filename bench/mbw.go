@@ -38,12 +38,13 @@ func mbwOwnRow(method string) row {
 }
 
 // compile makes a program from C source.
-func compile(ctx context.Context, out string, source []byte) error {
+func compile(ctx context.Context, out string, source []byte, options ...string) error {
 	if err := os.WriteFile(out+".c", source, 0o600); err != nil {
 		return err
 	}
-	if _, err := program(ctx, "gcc", "-O2", "-Wall", "-Werror", "-o", out, out+".c"); err != nil {
-		return fmt.Errorf("compile mbw20.c: %w", err)
+	argv := append([]string{"gcc", "-O2", "-Wall", "-Werror", "-o", out, out + ".c"}, options...)
+	if _, err := program(ctx, argv...); err != nil {
+		return fmt.Errorf("compile %s.c: %w", filepath.Base(out), err)
 	}
 	return nil
 }

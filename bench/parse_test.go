@@ -184,3 +184,41 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestParseIperf3(t *testing.T) {
+	// Two streams at 64 MiB in all, of which 55 MiB had arrived when it ended.
+	report := said(t, "iperf3-3.12.json")
+	rate, err := parseIperf3([]byte(report), 64<<20)
+	if err != nil || math.Abs(rate-13511785860.71575/8) > 1 {
+		t.Errorf("got %v bytes/s, %v", rate, err)
+	}
+	for _, c := range []struct {
+		text, want string
+		asked      int64
+	}{
+		{report, "the work is not the same", 1 << 30},
+		{`{"error":"unable to connect to server"}`, "unable to connect", 1},
+		{`{}`, "the work is not the same", 1},
+		{"iperf3: no", "read iperf3's report", 1},
+	} {
+		if _, err := parseIperf3([]byte(c.text), c.asked); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40q: got %v, want %q", c.text, err, c.want)
+		}
+	}
+}
+
+func TestParseWrk(t *testing.T) {
+	const report = "Running 1s test @ http://127.0.0.1:80/\n  1 threads and 2 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n" +
+		"    Latency    48.32us   94.46us   4.46ms   99.05%\n    Req/Sec    43.54k     4.80k   50.87k    81.82%\n  47635 requests in 1.10s, 754.44MB read\n"
+	if rate, err := parseWrk(report + "Requests/sec:  43309.91\nTransfer/sec:    685.93MB\n"); err != nil || rate != 43309.91 {
+		t.Errorf("%v, %v", rate, err)
+	}
+	for _, bad := range []string{
+		"", report, report + "Requests/sec:      0.00\n", report + "  Non-2xx or 3xx responses: 47635\nRequests/sec:  43309.91\n",
+		report + "  Socket errors: connect 0, read 5, write 0, timeout 0\nRequests/sec:  43309.91\n",
+	} {
+		if rate, err := parseWrk(bad); err == nil {
+			t.Errorf("%q gives %v", bad, rate)
+		}
+	}
+}

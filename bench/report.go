@@ -158,6 +158,7 @@ func (b *bench) machine(ctx context.Context, chosen []row) []string {
 		{"sysbench", []string{"sysbench", "--version"}},
 		{"gcc", []string{"gcc", "--version"}},
 		{"mbw", []string{"dpkg-query", "--show", "mbw"}},
+		{"iperf3", []string{"iperf3", "--version"}},
 		{"hyperfine", []string{"hyperfine", "--version"}},
 		{"iozone", []string{"dpkg-query", "--show", "iozone3"}},
 	} {

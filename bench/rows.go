@@ -17,6 +17,7 @@ func rows() []row {
 				{name: "time of a read", unit: "s", agrees: true},
 			},
 		},
+		preadLoopRow(), preadInFioRow(),
 		{
 			name: "fio-direct", what: "4 KiB random reads of a 64 MiB file, O_DIRECT, 1 thread", peer: "fio psync",
 			programs: []string{"fio"}, open: openFio(true),
@@ -72,5 +73,5 @@ func rows() []row {
 		},
 	}
 	after := slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
-	return slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), []row{diskRow(), bzip2Row()})...)
+	return slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), networkRows(), webRows(), []row{diskRow(), bzip2Row()})...)
 }

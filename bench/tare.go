@@ -112,13 +112,17 @@ type weighing struct {
 	warned  []string
 }
 
-// weigh opens this machine and finds the amount of work that takes the length of a run.
-func (b *bench) weigh(ctx context.Context, kind string, params map[string]string) (*weighing, error) {
+// weigh opens this machine and finds the amount of work that takes the length of a run. What the job needs besides its
+// parameters is added to it.
+func (b *bench) weigh(ctx context.Context, kind string, params map[string]string, add ...func(*wire.Job)) (*weighing, error) {
 	s, end, err := b.host(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := &weighing{session: s, close: end, job: wire.Job{Kind: kind, Params: params, Cell: "bench", Seed: b.seed}}
+	for _, f := range add {
+		f(&w.job)
+	}
 	c, err := s.Calibrate(ctx, wire.Calibrate{Job: w.job, TargetNS: int64(b.length)})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("calibrate %s: %w", kind, err), end())
