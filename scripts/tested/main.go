@@ -4,7 +4,9 @@
 //	go test -json ./... | go run ./scripts/tested
 //
 // With -skips FILE the skipped tests are appended to a file instead, one a line, for a script that runs go test more than
-// once. It ends with code 1 when a test or a build failed, or when the input ended before all packages had.
+// once. With -allowed FILE only those may be skipped that a line of the file matches: a regular expression for all of
+// "PACKAGE: REASON"; empty lines and those with a # first are none. It ends with code 1 when a test or a build failed, when a
+// test was skipped that may not be, or when the input ended before all packages had.
 package main
 
 import (
@@ -23,8 +25,17 @@ import (
 
 func main() {
 	skips := flag.String("skips", "", "append the skipped tests to this file instead of printing them")
+	list := flag.String("allowed", "", "fail where a test is skipped whose reason this file does not have")
 	flag.Parse()
-	ok, err := run(os.Stdin, os.Stdout, *skips)
+	var may []*regexp.Regexp
+	var err error
+	if *list != "" {
+		may, err = allowed(*list)
+	}
+	ok := false
+	if err == nil {
+		ok, err = run(os.Stdin, os.Stdout, *skips, may)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tested:", err)
 	}
@@ -33,9 +44,31 @@ func main() {
 	}
 }
 
-// run copies what is worth reading from in to out and tells whether all went well.
-func run(in io.Reader, out io.Writer, skips string) (ok bool, err error) {
-	r := &reader{out: bufio.NewWriter(out), packages: map[string]*pack{}}
+// allowed reads the reasons for which tests may be skipped.
+func allowed(path string) ([]*regexp.Regexp, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	may := []*regexp.Regexp{} // not nil: a file without a reason allows none
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		x, err := regexp.Compile("^(?:" + line + ")$")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		may = append(may, x)
+	}
+	return may, nil
+}
+
+// run copies what is worth reading from in to out and tells whether all went well. Tests may be skipped for the reasons in
+// may; for any, if it is nil.
+func run(in io.Reader, out io.Writer, skips string, may []*regexp.Regexp) (ok bool, err error) {
+	r := &reader{out: bufio.NewWriter(out), packages: map[string]*pack{}, may: may}
 	err = errors.Join(r.read(in), r.out.Flush())
 	for _, name := range slices.Sorted(maps.Keys(r.packages)) {
 		err = errors.Join(err, fmt.Errorf("go test said no end of %s", name))
@@ -76,6 +109,7 @@ type reader struct {
 	out      *bufio.Writer
 	packages map[string]*pack // those that have not ended
 	skipped  []*skip
+	may      []*regexp.Regexp // reasons for which a test may be skipped; nil for any
 	failed   bool
 }
 
@@ -154,6 +188,12 @@ func (r *reader) end(e *event, p *pack) {
 
 func (r *reader) skip(e *event, said []string) {
 	reason := reasonOf(said)
+	whole := e.Package + ": " + reason
+	if r.may != nil && !slices.ContainsFunc(r.may, func(x *regexp.Regexp) bool { return x.MatchString(whole) }) {
+		r.failed = true
+		fmt.Fprintf(r.out, "--- FAIL: %s may not be skipped: %s\n", e.Test, whole)
+		r.out.Flush()
+	}
 	for _, s := range r.skipped {
 		if s.pack == e.Package && s.reason == reason {
 			s.tests = append(s.tests, e.Test)

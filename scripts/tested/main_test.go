@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func module(t *testing.T, packages ...string) (events, plain []byte) {
 func shown(t *testing.T, events []byte) (text string, ok bool) {
 	t.Helper()
 	var out bytes.Buffer
-	ok, err := run(bytes.NewReader(events), &out, "")
+	ok, err := run(bytes.NewReader(events), &out, "", nil)
 	if err != nil {
 		t.Error(err)
 	}
@@ -112,7 +113,7 @@ func TestInputThatIsCutOffIsAFailure(t *testing.T) {
 	events, _ := module(t, "./good")
 	lines := bytes.SplitAfter(events, []byte("\n"))
 	var out bytes.Buffer
-	if _, err := run(bytes.NewReader(bytes.Join(lines[:len(lines)-3], nil)), &out, ""); err == nil || !strings.Contains(err.Error(), "no end of example.test/good") {
+	if _, err := run(bytes.NewReader(bytes.Join(lines[:len(lines)-3], nil)), &out, "", nil); err == nil || !strings.Contains(err.Error(), "no end of example.test/good") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -122,7 +123,7 @@ func TestSkipsAreAppendedToAFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "skips")
 	var out bytes.Buffer
 	for range 2 {
-		if ok, err := run(bytes.NewReader(events), &out, name); !ok || err != nil {
+		if ok, err := run(bytes.NewReader(events), &out, name, nil); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 	}
@@ -139,9 +140,59 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte(`{"Action":"build-output","ImportPath":"p","Output":"# p\n"}` + "\n" + `{"Action":"build-fail","ImportPath":"p"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var out bytes.Buffer
-		_, _ = run(bytes.NewReader(b), &out, "")
+		_, _ = run(bytes.NewReader(b), &out, "", nil)
 		if out.Len() > 20*len(b)+1000 {
 			t.Errorf("%d bytes became %d", len(b), out.Len())
 		}
 	})
+}
+
+func TestOnlyWhatMayBeSkippedPasses(t *testing.T) {
+	events, _ := module(t, "./good")
+	for _, c := range []struct {
+		list string
+		ok   bool
+		said string
+	}{
+		{"# stars are out\n\nexample.test/good: no .*\nexample.test/good: no reason given\n", true, ""},
+		{"example.test/good: no .moon. nor sun\nexample.test/good: no reason given\n", false, "may not be skipped: example.test/good: no stars"},
+		{"example.test/other: .*\n", false, "TestNo may not be skipped"},
+		{"no stars\n", false, "may not be skipped: example.test/good: no stars"}, // a part of the line is not enough
+		{"", false, "TestSilent may not be skipped: example.test/good: no reason given"},
+	} {
+		path := filepath.Join(t.TempDir(), "allowed")
+		if err := os.WriteFile(path, []byte(c.list), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		may, err := allowed(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		ok, err := run(bytes.NewReader(events), &out, "", may)
+		if err != nil || ok != c.ok || !strings.Contains(out.String(), c.said) || c.ok && strings.Contains(out.String(), "may not be") {
+			t.Errorf("%q: %v %v\n%s", c.list, ok, err, out.String())
+		}
+	}
+	if _, err := allowed(filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Error("a file that is not there allows nothing, and says so")
+	}
+}
+
+// TestTheListOfThisProject reads the list that the tests are run with.
+func TestTheListOfThisProject(t *testing.T) {
+	may, err := allowed("allowed")
+	if err != nil || len(may) == 0 {
+		t.Fatal(may, err)
+	}
+	for reason, want := range map[string]bool{
+		"tare/internal/env/qemu: this test of the driver names no mounts": true,
+		"tare/internal/cli: qemu-img is not installed":                    false,
+		"tare/internal/env/ssh: ssh is not installed":                     false,
+		"tare/internal/card: mounting needs root":                         false,
+	} {
+		if got := slices.ContainsFunc(may, func(x *regexp.Regexp) bool { return x.MatchString(reason) }); got != want {
+			t.Errorf("%s: %v, want %v", reason, got, want)
+		}
+	}
 }
