@@ -11,7 +11,7 @@ set -euo pipefail
 # Where what is fetched once is kept.
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/tare
 
-# apt_elsewhere DIR ARGUMENT...: an apt that knows the packages of release 13 only, and has its state, its lists and its
+# apt_elsewhere DIR ARGUMENT...: an apt that knows the packages of one part of Debian only, and has its state, its lists and its
 # settings in a folder of its own. Proxies and keys are the machine's.
 apt_elsewhere() {
 	local dir=$1
@@ -23,9 +23,47 @@ apt_elsewhere() {
 		-o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o APT::Update::Post-Invoke-Success= "$@"
 }
 
+# release is the name of the machine's own.
+release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
+
+# elsewhere DIR SUITE COMPONENT makes such an apt, with the lists of that part of Debian, from the mirror that the machine's
+# own release comes from.
+elsewhere() {
+	local dir=$1 mirror keys=
+	mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+		awk -v release="$(release)" '$2 == release { print $1; exit }')
+	if [ -z "$mirror" ]; then
+		echo "deps: the machine's apt knows no source of its own release, so there is nowhere to fetch $2 $3 from" >&2
+		return 1
+	fi
+	mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial"
+	: >"$dir/status"
+	[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] || keys='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
+	echo "deb $keys $mirror $2 $3" >"$dir/sources.list"
+	if ! apt_elsewhere "$dir" -o APT::Update::Error-Mode=any update >"$dir/log" 2>&1; then
+		cat "$dir/log" >&2
+		echo "deps: $mirror has no Debian $2 $3 that can be read" >&2
+		return 1
+	fi
+}
+
+# nonfree_iozone installs it where apt does not know it: it is in Debian's non-free component, which few machines have switched on.
+# It is installed as it is there; the machine's sources stay as they are.
+nonfree_iozone() {
+	local work
+	work=$(mktemp -d)
+	# shellcheck disable=SC2064
+	trap "rm -rf '$work'" EXIT
+	echo "deps: fetching iozone3 of Debian's non-free component"
+	elsewhere "$work" "$(release)" non-free || return 1
+	chmod 755 "$work"
+	(cd "$work" && apt_elsewhere "$work" download iozone3) || return 1
+	"${install[@]}" "$work"/iozone3_*.deb
+}
+
 # rust_virtiofsd prints the path of one that runs.
 rust_virtiofsd() {
-	local found dir mirror packages loader
+	local found dir packages loader
 	for found in "${TARE_VIRTIOFSD:-}" /usr/libexec/virtiofsd /usr/lib/virtiofsd; do
 		if [ -n "$found" ] && "$found" --help 2>/dev/null | grep -q -e --shared-dir; then
 			echo "$found"
@@ -41,35 +79,20 @@ rust_virtiofsd() {
 		echo "deps: no Rust virtiofsd here; name one with TARE_VIRTIOFSD=PATH" >&2
 		return 1
 	fi
-	# The first source of the machine's own release is where the next one is, too.
-	mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-		awk -v release="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" '$2 == release { print $1; exit }')
-	if [ -z "$mirror" ]; then
-		echo "deps: the machine's apt knows no source of its own release, so there is nowhere to fetch virtiofsd from" >&2
-		return 1
-	fi
-	echo "deps: fetching the virtiofsd of Debian 13 from $mirror" >&2
+	echo "deps: fetching the virtiofsd of Debian 13" >&2
 	mkdir -p "$cache"
 	local work
 	work=$(mktemp -d "$cache/virtiofsd.XXXXXX")
 	# shellcheck disable=SC2064
 	trap "rm -rf '$work'" EXIT
-	mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$work/root"
-	: >"$work/status"
-	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg keys=
-	[ ! -e "$keyring" ] || keys="[signed-by=$keyring]"
-	echo "deb $keys $mirror trixie main" >"$work/sources.list"
-	if ! apt_elsewhere "$work" -o APT::Update::Error-Mode=any update >"$work/log" 2>&1; then
-		cat "$work/log" >&2
-		echo "deps: $mirror has no Debian 13 (trixie) that can be read" >&2
-		return 1
-	fi
+	mkdir "$work/root"
+	elsewhere "$work" trixie main || return 1
 	# With no package installed, what would be installed is the daemon and all that it needs. Of these it is the libraries
 	# that matter; the daemon only recommends the rest.
 	packages=$(apt_elsewhere "$work" -s --no-install-recommends install virtiofsd 2>"$work/log" | awk '$1 == "Inst" { print $2 }') || true
 	if [ -z "$packages" ]; then
 		cat "$work/log" >&2
-		echo "deps: $mirror has no virtiofsd in Debian 13 (trixie)" >&2
+		echo "deps: there is no virtiofsd in Debian 13 (trixie)" >&2
 		return 1
 	fi
 	# shellcheck disable=SC2086
@@ -107,7 +130,7 @@ case ${1:-test} in
 test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
 	e2fsprogs iproute2 busybox-static strace fio sysbench mbw hyperfine jq gcc libc6-dev iperf3 wrk nginx-light
 	postgresql postgresql-contrib mmdebstrap
-	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs make chromium fonts-dejavu-core bzip2 xfsprogs btrfs-progs dosfstools attr) ;;
+	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs make chromium fonts-dejavu-core bzip2 xfsprogs btrfs-progs dosfstools ntfs-3g attr) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light) ;;
 *)
@@ -118,11 +141,6 @@ esac
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 	exit 0
-fi
-
-# iozone is in Debian's non-free component, which not everybody has: without it, its rows and comparisons say so.
-if [ "${1:-test}" != demo ] && apt-cache show iozone3 >/dev/null 2>&1; then
-	packages+=(iozone3)
 fi
 
 # The Rust virtiofsd is a package from Debian 13 on; see rust_virtiofsd for what comes before.
@@ -145,13 +163,18 @@ for p in "${packages[@]}"; do
 	status=$(dpkg-query --show --showformat='${db:Status-Status}' "$p" 2>/dev/null || true)
 	[ "$status" = installed ] || missing+=("$p")
 done
-if [ ${#missing[@]} -eq 0 ]; then
+# iozone is compared with in tests and bench; without it, they say so.
+unknown=
+if [ "${1:-test}" != demo ] && ! command -v iozone >/dev/null; then
+	unknown=iozone3
+fi
+if [ ${#missing[@]} -eq 0 ] && [ -z "$unknown" ]; then
 	exit 0
 fi
 
 if [ "$(id -u)" -ne 0 ]; then
-	echo "missing: ${missing[*]}; get them with" >&2
-	echo "  sudo apt-get install --no-install-recommends ${missing[*]}" >&2
+	echo "missing: ${missing[*]} $unknown; get them with" >&2
+	echo "  sudo scripts/deps.sh ${1:-test}" >&2
 	exit 1
 fi
 
@@ -173,11 +196,20 @@ update() {
 	return 1
 }
 
-echo "deps: installing ${missing[*]}"
-if ! apt-get -q -s install --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
-	update
-	"${install[@]}" "${missing[@]}"
-elif ! "${install[@]}" "${missing[@]}"; then
-	update
-	"${install[@]}" "${missing[@]}"
+if [ ${#missing[@]} -gt 0 ]; then
+	echo "deps: installing ${missing[*]}"
+	if ! apt-get -q -s install --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+		update
+		"${install[@]}" "${missing[@]}"
+	elif ! "${install[@]}" "${missing[@]}"; then
+		update
+		"${install[@]}" "${missing[@]}"
+	fi
+fi
+if [ -n "$unknown" ]; then
+	if apt-cache show iozone3 >/dev/null 2>&1; then
+		"${install[@]}" iozone3
+	else
+		nonfree_iozone || echo "deps: going on without iozone" >&2
+	fi
 fi
