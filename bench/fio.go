@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strings"
 )
@@ -19,7 +20,7 @@ const (
 
 // openFio compares random reads with fio's, which also touches each record once a pass.
 func openFio(direct bool) func(context.Context, *bench) (*contest, error) {
-	return openRandread(direct, func(_ context.Context, b *bench, w *weighing, file string) (*contest, error) {
+	return openRandread(map[string]string{"direct": map[bool]string{true: "yes", false: "no"}[direct]}, func(_ context.Context, b *bench, w *weighing, file string) (*contest, error) {
 		argv := fioArgv(b, file, w.work, direct)
 		return &contest{
 			tare:  fioTare(w, direct),
@@ -29,11 +30,12 @@ func openFio(direct bool) func(context.Context, *bench) (*contest, error) {
 	})
 }
 
-// openRandread prepares tare's random reads, whole passes of them, and has the other side made for the same file: the same
-// blocks on the disk, the same pages in the cache.
-func openRandread(direct bool, against func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error)) func(context.Context, *bench) (*contest, error) {
+// openRandread prepares tare's random reads, whole passes of them, with more of their parameters, and has the other side
+// made for the same file: the same blocks on the disk, the same pages in the cache.
+func openRandread(more map[string]string, against func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error)) func(context.Context, *bench) (*contest, error) {
 	return func(ctx context.Context, b *bench) (_ *contest, err error) {
-		params := map[string]string{"size": "64MiB", "bs": "4KiB", "direct": map[bool]string{true: "yes", false: "no"}[direct]}
+		params := map[string]string{"size": "64MiB", "bs": "4KiB"}
+		maps.Copy(params, more)
 		w, err := b.weigh(ctx, "fs.randread", params)
 		if err != nil {
 			return nil, err

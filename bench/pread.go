@@ -23,12 +23,14 @@ var preadTimeSource []byte
 //go:embed testdata/preadloop.c
 var preadLoopSource []byte
 
+var buffered = map[string]string{"direct": "no"}
+
 func preadLoopRow() row {
 	return row{
 		name: "pread-loop", what: "time of such a read in a loop that does nothing else", peer: "C, gcc -O2",
 		programs: []string{"gcc"},
 		figures:  []figure{{unit: "s", agrees: true}},
-		open: openRandread(false, func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error) {
+		open: openRandread(buffered, func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error) {
 			loop := filepath.Join(b.dir, "preadloop")
 			if err := compile(ctx, loop, preadLoopSource); err != nil {
 				return nil, err
@@ -55,7 +57,7 @@ func preadInFioRow() row {
 		name: "pread-in-fio", what: "time of the system call of such a read, in fio by a counter that is preloaded into it", peer: "fio psync",
 		programs: []string{"gcc", "fio"},
 		figures:  []figure{{unit: "s", agrees: true}},
-		open: openRandread(false, func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error) {
+		open: openRandread(buffered, func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error) {
 			counter := filepath.Join(b.dir, "preadtime.so")
 			if err := compile(ctx, counter, preadTimeSource, "-shared", "-fPIC"); err != nil {
 				return nil, err

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -22,33 +21,13 @@ func uringRow() row {
 
 // openUring lets both read the same file, each record once a pass. fio registers its buffers and its file as tare does;
 // without these options it would pay for both with each read.
-func openUring(ctx context.Context, b *bench) (_ *contest, err error) {
-	params := map[string]string{"size": "64MiB", "bs": "4KiB", "direct": "yes", "engine": "io_uring", "qd": fmt.Sprint(ringDepth)}
-	w, err := b.weigh(ctx, "fs.randread", params)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.close())
-		}
-	}()
-	w.work = roundUp(w.work, fioPass)
-	files, err := filepath.Glob(filepath.Join(b.dir, "host-*", "*", "*", "records"))
-	if err == nil && len(files) != 1 {
-		err = fmt.Errorf("there are %d of them", len(files))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the file that tare prepared: %w", err)
-	}
-	argv := []string{"fio", "--name=bench", "--filename=" + files[0], "--size=64M", "--bs=4k", "--rw=randread", "--direct=1",
+var openUring = openRandread(map[string]string{"direct": "yes", "engine": "io_uring", "qd": strconv.Itoa(ringDepth)}, func(_ context.Context, b *bench, w *weighing, file string) (*contest, error) {
+	argv := []string{"fio", "--name=bench", "--filename=" + file, "--size=64M", "--bs=4k", "--rw=randread", "--direct=1",
 		"--ioengine=io_uring", fmt.Sprintf("--iodepth=%d", ringDepth), "--fixedbufs", "--registerfiles",
 		fmt.Sprintf("--randseed=%d", b.seed), fmt.Sprintf("--loops=%d", w.work/fioPass), "--output-format=json"}
 	return &contest{
 		tare:  w.metric("ops_per_second"),
 		peer:  fioPeer(argv, w.work, true),
-		after: w.doubts,
-		notes: []string{w.note("reads"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), files[0], "FILE") + "`, where FILE is the one that tare reads"},
-		close: w.close,
+		notes: []string{w.note("reads"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), file, "FILE") + "`, where FILE is the one that tare reads"},
 	}, nil
-}
+})
