@@ -138,17 +138,9 @@ func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	stream, err := opened.Agent(opening)
+	s, err := deploy.Attach(opening, opened, o.RunID)
 	if err != nil {
-		return nil, fmt.Errorf("start agent: %w", err)
-	}
-	var witnesses []env.Diagnoser
-	if w, ok := opened.(env.Diagnoser); ok {
-		witnesses = append(witnesses, w)
-	}
-	s, err := deploy.Connect(opening, stream, o.RunID, witnesses...)
-	if err != nil {
-		return nil, errors.Join(err, stream.Close())
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	mounts := []env.Mounted{{}} // the environment's own directory

@@ -130,6 +130,23 @@ func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...
 	return s, nil
 }
 
+// Attach starts an agent in e and connects to it. e is asked for evidence where it can give any. ctx bounds the start and
+// the handshake, not the session. The error is the *env.OpenError of a start that names the environment itself, a
+// *HandshakeError, or whatever else kept the agent from starting.
+func Attach(ctx context.Context, e env.Env, runID string) (*Session, error) {
+	stream, err := e.Agent(ctx)
+	if _, said := errors.AsType[*env.OpenError](err); said {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	if d, ok := e.(env.Diagnoser); ok {
+		return Connect(ctx, stream, runID, d)
+	}
+	return Connect(ctx, stream, runID)
+}
+
 func readHello(in *wire.Reader) (h wire.Hello, err error) {
 	f, err := in.Read()
 	if err != nil {

@@ -25,11 +25,7 @@ func TestExamine(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer v.Close()
-			stream, err := v.Agent(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := deploy.Connect(t.Context(), stream, o.RunID)
+			s, err := deploy.Attach(t.Context(), v, o.RunID)
 			if err != nil {
 				t.Fatal(err)
 			}

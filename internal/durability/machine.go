@@ -101,15 +101,7 @@ func (m *machine) boot(ctx context.Context) (err error) {
 		}
 		return err
 	}
-	stream, err := m.env.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	var witnesses []env.Diagnoser
-	if d, ok := m.env.(env.Diagnoser); ok {
-		witnesses = append(witnesses, d)
-	}
-	m.agent, err = deploy.Connect(ctx, stream, m.RunID, witnesses...)
+	m.agent, err = deploy.Attach(ctx, m.env, m.RunID)
 	return err
 }
 

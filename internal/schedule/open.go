@@ -76,7 +76,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 		os.RemoveAll(dir)
 		return err
 	}
-	s, err := d.connect(ctx, opened)
+	s, err := deploy.Attach(ctx, opened, d.RunID)
 	if err != nil {
 		err = evidence(e.Name, opened, err)
 		undo()
@@ -217,26 +217,6 @@ func (d *Drivers) putMount(ctx context.Context, s *deploy.Session, got *env.Moun
 	kind, options, _ := strings.Cut(in.WorkFS, " (")
 	t.Record.Mount.Type, t.Record.Mount.Source, t.Record.Mount.Options = kind, in.Extra["work.source"], strings.TrimSuffix(options, ")")
 	return nil
-}
-
-func (d *Drivers) connect(ctx context.Context, opened env.Env) (*deploy.Session, error) {
-	stream, err := opened.Agent(ctx)
-	if _, said := errors.AsType[*env.OpenError](err); said {
-		return nil, err // it names the environment and what was done
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start agent: %w", err)
-	}
-	var witnesses []env.Diagnoser
-	if w, ok := opened.(env.Diagnoser); ok {
-		witnesses = append(witnesses, w)
-	}
-	s, err := deploy.Connect(ctx, stream, d.RunID, witnesses...)
-	if err != nil {
-		stream.Close()
-		return nil, err
-	}
-	return s, nil
 }
 
 // evidence adds what the environment can still tell to an error that has none.

@@ -58,11 +58,7 @@ func connect(t *testing.T, e env.Env, runID string) *deploy.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	stream, err := e.Agent(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := deploy.Connect(ctx, stream, runID)
+	s, err := deploy.Attach(ctx, e, runID)
 	if err != nil {
 		t.Fatal(err)
 	}

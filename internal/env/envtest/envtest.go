@@ -139,25 +139,14 @@ func (s *suite) connect(t *testing.T, e env.Env, runID string) *deploy.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
-	stream, err := e.Agent(ctx)
-	if err != nil {
-		t.Fatalf("start agent: %v", err)
-	}
-	session, err := deploy.Connect(ctx, stream, runID, witnesses(e)...)
+	session, err := deploy.Attach(ctx, e, runID)
 	if err != nil {
 		if x, ok := errors.AsType[*deploy.HandshakeError](err); ok {
 			t.Logf("evidence:\n%s", x.Evidence())
 		}
-		t.Fatalf("shake hands: %v", err)
+		t.Fatal(err)
 	}
 	return session
-}
-
-func witnesses(e env.Env) []env.Diagnoser {
-	if d, ok := e.(env.Diagnoser); ok {
-		return []env.Diagnoser{d}
-	}
-	return nil
 }
 
 // noLeaks fails the test for everything that is still there of a run once it had time to vanish.

@@ -68,11 +68,7 @@ func victim(text string, infos []env.Info) error {
 	if err != nil {
 		return err
 	}
-	stream, err := e.Agent(ctx)
-	if err != nil {
-		return err
-	}
-	session, err := deploy.Connect(ctx, stream, o.RunID)
+	session, err := deploy.Attach(ctx, e, o.RunID)
 	if err != nil {
 		return err
 	}

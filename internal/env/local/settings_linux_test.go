@@ -22,11 +22,7 @@ func opened(t *testing.T, file string, settings map[string]string) (threads int,
 		t.Fatal(err)
 	}
 	defer e.Close()
-	stream, err := e.Agent(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := deploy.Connect(t.Context(), stream, o.RunID)
+	s, err := deploy.Attach(t.Context(), e, o.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}

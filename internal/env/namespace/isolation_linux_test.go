@@ -364,11 +364,7 @@ func TestWayToTheHostsLoopback(t *testing.T) {
 			}
 			continue
 		}
-		stream, err := e.Agent(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := deploy.Connect(t.Context(), stream, o.RunID)
+		s, err := deploy.Attach(t.Context(), e, o.RunID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,11 +24,7 @@ func TestWebServing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		stream, err := e.Agent(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := deploy.Connect(t.Context(), stream, o.RunID)
+		s, err := deploy.Attach(t.Context(), e, o.RunID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,11 +80,7 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 		return served{}, err
 	}
 	op = "attach to the machine that serves"
-	stream, err := sv.vm.Agent(ctx)
-	if err != nil {
-		return served{}, err
-	}
-	if sv.session, err = deploy.Connect(ctx, stream, o.RunID, sv.vm); err != nil {
+	if sv.session, err = deploy.Attach(ctx, sv.vm, o.RunID); err != nil {
 		return served{}, err
 	}
 	op = "serve NFS"

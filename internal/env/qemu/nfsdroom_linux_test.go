@@ -166,11 +166,7 @@ func openBoot(t *testing.T, b *boot) (*vm, *deploy.Session) {
 			t.Errorf("close: %v", err)
 		}
 	})
-	stream, err := v.Agent(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := deploy.Connect(ctx, stream, b.RunID, v)
+	s, err := deploy.Attach(ctx, v, b.RunID)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, v.Diagnose())
 	}

@@ -104,11 +104,7 @@ func open(t testing.TB, d driver, o env.Options) (*vm, *deploy.Session) {
 			t.Errorf("left in the private folder: %v %v", left, err)
 		}
 	})
-	stream, err := v.Agent(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := deploy.Connect(ctx, stream, o.RunID, v)
+	s, err := deploy.Attach(ctx, v, o.RunID)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, v.Diagnose())
 	}

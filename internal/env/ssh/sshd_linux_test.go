@@ -293,11 +293,7 @@ func TestServerKilledMidTrial(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	stream, err := e.Agent(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := deploy.Connect(t.Context(), stream, o.RunID)
+	session, err := deploy.Attach(t.Context(), e, o.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}

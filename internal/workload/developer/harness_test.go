@@ -2,13 +2,12 @@ package developer
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
-	"time"
 
 	"tare/internal/proc"
 	"tare/internal/workload"
+	"tare/internal/workload/thread/trialtest"
 )
 
 // small are parameters that make each kind quick to prepare.
@@ -26,28 +25,13 @@ var works = map[string][]int64{
 
 func kind(t testing.TB, name string) *workload.Kind {
 	t.Helper()
-	for _, k := range Kinds() {
-		if k.Name == name {
-			return &k
-		}
-	}
-	t.Fatalf("no kind %s", name)
-	return nil
+	return trialtest.Named(t, Kinds(), name)
 }
 
 // trial makes one trial of a kind with the given parameters over those in small.
 func trial(t testing.TB, name string, given map[string]string) workload.Trial {
 	t.Helper()
-	k := kind(t, name)
-	p, err := k.Resolve(with(small[name], given))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := k.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return trialtest.New(t, Kinds(), name, with(small[name], given))
 }
 
 func with(base, over map[string]string) map[string]string {
@@ -60,25 +44,11 @@ func with(base, over map[string]string) map[string]string {
 	return all
 }
 
-// drive takes a trial through its life as a worker does. Cleanup always follows Setup.
-func drive(ctx context.Context, w workload.Trial, b *workload.Bench) (err error) {
-	defer func() { err = errors.Join(err, w.Cleanup(b)) }()
-	if err := w.Setup(ctx, b); err != nil {
-		return err
-	}
-	start := time.Now()
-	if err := w.Measure(ctx, b); err != nil {
-		return err
-	}
-	b.Elapsed = time.Since(start)
-	return w.(workload.Reporter).Report(b)
-}
-
 // weigh runs one trial that must succeed and report every metric.
 func weigh(t testing.TB, dir, name string, work int64, given map[string]string) *workload.Bench {
 	t.Helper()
 	b := &workload.Bench{Dir: dir, Home: dir, Work: work, Seed: 7}
-	if err := drive(context.Background(), trial(t, name, given), b); err != nil {
+	if err := trialtest.Drive(context.Background(), trial(t, name, given), b); err != nil {
 		t.Fatalf("%s %v work %d: %v", name, given, work, err)
 	}
 	for _, m := range kind(t, name).Metrics {

@@ -17,6 +17,7 @@ import (
 
 	"tare/internal/proc"
 	"tare/internal/workload"
+	"tare/internal/workload/thread/trialtest"
 )
 
 // The role that this test binary takes when strace runs it: one trial of a kind, with marks around Measure.
@@ -49,7 +50,7 @@ func traced(line string) int {
 		if err == nil {
 			var w workload.Trial
 			if w, err = k.New(p); err == nil {
-				err = drive(context.Background(), marked{w}, &workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Home: os.Getenv("TARE_TEST_DIR"), Work: 1, Seed: 7})
+				err = trialtest.Drive(context.Background(), marked{w}, &workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Home: os.Getenv("TARE_TEST_DIR"), Work: 1, Seed: 7})
 			}
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"tare/internal/record"
 	"tare/internal/workload"
+	"tare/internal/workload/thread/trialtest"
 )
 
 // peeking takes a trial through its life and looks at its folder before the end of it.
@@ -69,7 +70,7 @@ func TestWorkaroundGivesTheSame(t *testing.T) {
 				})
 				found = append(found, all)
 			}
-			if err := drive(t.Context(), peeking{w, look}, b); err != nil {
+			if err := trialtest.Drive(t.Context(), peeking{w, look}, b); err != nil {
 				t.Fatalf("%s workaround=%s: %v", c.kind, how, err)
 			}
 			if got := inside(t, home); len(got) > 0 {
@@ -100,13 +101,13 @@ func TestWorkaroundInOnePlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &workload.Bench{Dir: dir, Home: dir, Work: 1, Seed: 7}
-		if err := drive(t.Context(), trial(t, name, map[string]string{"workaround": "yes"}), b); err != nil {
+		if err := trialtest.Drive(t.Context(), trial(t, name, map[string]string{"workaround": "yes"}), b); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !strings.Contains(b.State["built_on"], "a copy on one disk") {
 			t.Errorf("%s: built on %q", name, b.State["built_on"])
 		}
-		err := drive(context.Background(), trial(t, name, map[string]string{"workaround": "yes"}), &workload.Bench{Dir: dir, Work: 1, Seed: 7})
+		err := trialtest.Drive(context.Background(), trial(t, name, map[string]string{"workaround": "yes"}), &workload.Bench{Dir: dir, Work: 1, Seed: 7})
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" || !strings.Contains(f.Message, "workaround=no") {
 			t.Errorf("%s without a home gave %v", name, err)
 		}
@@ -126,7 +127,7 @@ func TestWorkaroundCopiesBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := drive(t.Context(), peeking{w, look}, &workload.Bench{Dir: dir, Home: t.TempDir(), Work: 5, Seed: 7})
+		err := trialtest.Drive(t.Context(), peeking{w, look}, &workload.Bench{Dir: dir, Home: t.TempDir(), Work: 5, Seed: 7})
 		if err == nil || !strings.Contains(err.Error(), spoil) {
 			t.Errorf("another %s gave %v", spoil, err)
 		}

@@ -2,6 +2,7 @@
 package trialtest
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -18,6 +19,38 @@ func Named(t testing.TB, kinds []workload.Kind, name string) *workload.Kind {
 		}
 	}
 	t.Fatalf("there is no kind %s", name)
+	return nil
+}
+
+// New returns a trial of the kind of that name, with what is given over its defaults.
+func New(t testing.TB, kinds []workload.Kind, name string, given map[string]string) workload.Trial {
+	t.Helper()
+	k := Named(t, kinds, name)
+	p, err := k.Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := k.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Drive takes a trial through its life as a worker does. Cleanup is called whatever happens.
+func Drive(ctx context.Context, trial workload.Trial, b *workload.Bench) (err error) {
+	defer func() { err = errors.Join(err, trial.Cleanup(b)) }()
+	if err := trial.Setup(ctx, b); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := trial.Measure(ctx, b); err != nil {
+		return err
+	}
+	b.Elapsed = time.Since(start)
+	if r, ok := trial.(workload.Reporter); ok {
+		return r.Report(b)
+	}
 	return nil
 }
 
@@ -72,20 +105,8 @@ func Try(t testing.TB, kind *workload.Kind, given map[string]string, work int64)
 }
 
 // TryTrial is Try for a trial that was already made.
-func TryTrial(t testing.TB, trial workload.Trial, work int64) (b *workload.Bench, err error) {
+func TryTrial(t testing.TB, trial workload.Trial, work int64) (*workload.Bench, error) {
 	t.Helper()
-	b = &workload.Bench{Dir: t.TempDir(), Work: work, Seed: 42}
-	defer func() { err = errors.Join(err, trial.Cleanup(b)) }()
-	if err := trial.Setup(t.Context(), b); err != nil {
-		return b, err
-	}
-	start := time.Now()
-	if err := trial.Measure(t.Context(), b); err != nil {
-		return b, err
-	}
-	b.Elapsed = time.Since(start)
-	if r, ok := trial.(workload.Reporter); ok {
-		return b, r.Report(b)
-	}
-	return b, nil
+	b := &workload.Bench{Dir: t.TempDir(), Work: work, Seed: 42}
+	return b, Drive(t.Context(), trial, b)
 }
