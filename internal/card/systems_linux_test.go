@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tare/internal/disk/disktest"
 	"tare/internal/env"
 	"tare/internal/guest/layout"
 	"tare/internal/mount"
@@ -67,8 +68,7 @@ func disk(t *testing.T, size int64, options string, mkfs ...string) string {
 		t.Fatal(err)
 	}
 	run(t, append(mkfs, image)...)
-	loop := strings.TrimSpace(run(t, "losetup", "--find", "--show", image))
-	t.Cleanup(func() { run(t, "losetup", "--detach", loop) })
+	loop := disktest.Loop(t, image)
 	dir := t.TempDir()
 	run(t, "mount", "-o", options, loop, dir)
 	t.Cleanup(func() { run(t, "umount", dir) })

@@ -13,6 +13,7 @@ import (
 
 	"tare/internal/deploy"
 	"tare/internal/deploy/agenttest"
+	"tare/internal/disk/disktest"
 	"tare/internal/proc"
 	"tare/internal/wire"
 	"tare/internal/workload/all"
@@ -45,7 +46,7 @@ func run(t *testing.T, argv ...string) string {
 func liar(t *testing.T) string {
 	t.Helper()
 	need(t, os.Geteuid() == 0, "mounting needs root")
-	for _, p := range []string{"mke2fs", "losetup", "mount", "umount"} {
+	for _, p := range []string{"mke2fs", "mount", "umount"} {
 		_, err := proc.LookPath(p)
 		need(t, err == nil, p+" is not installed")
 	}
@@ -62,8 +63,7 @@ func liar(t *testing.T) string {
 		t.Fatal(err)
 	}
 	run(t, "mke2fs", "-q", "-F", "-t", "ext4", "-E", "nodiscard", image)
-	loop := run(t, "losetup", "--find", "--show", image)
-	t.Cleanup(func() { run(t, "losetup", "--detach", loop) })
+	loop := disktest.Loop(t, image)
 	run(t, "mount", loop, dir)
 	t.Cleanup(func() { run(t, "umount", dir) }) // fails while anything is open there
 	return dir

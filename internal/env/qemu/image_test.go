@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tare/internal/deploy"
+	"tare/internal/disk/disktest"
 	"tare/internal/guest"
 	"tare/internal/proc"
 	"tare/internal/record"
@@ -254,16 +255,7 @@ func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
 	if err := os.Truncate(back, 64<<20); err != nil {
 		t.Fatal(err)
 	}
-	out, err := proc.Run(t.Context(), nil, "losetup", "--find", "--show", back)
-	if err != nil {
-		lacking(t, "losetup: %v", err)
-	}
-	device := strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		if _, err := proc.Run(context.Background(), nil, "losetup", "-d", device); err != nil {
-			t.Error(err)
-		}
-	})
+	device := disktest.Loop(t, back)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel", guest.Cloud))
 	v, s := open(t, driver{}, o)
 	if f := v.Facts(); f.Extra["disk.device"] != device || f.Extra["disk.virtual_bytes"] != strconv.Itoa(64<<20) {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"tare/internal/disk/disktest"
 	"tare/internal/proc"
 	"tare/internal/record"
 	"tare/internal/workload"
@@ -29,8 +30,7 @@ func disk(t *testing.T, size int64, sector, options string, mke2fs ...string) st
 		t.Fatal(err)
 	}
 	run(t, append(append([]string{"mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0"}, mke2fs...), image)...)
-	loop := strings.TrimSpace(run(t, "losetup", "--find", "--show", "--sector-size", sector, image))
-	t.Cleanup(func() { run(t, "losetup", "--detach", loop) })
+	loop := disktest.Loop(t, image, "--sector-size", sector)
 	run(t, "mount", "-o", options, loop, dir)
 	t.Cleanup(func() { run(t, "umount", dir) })
 	return dir
