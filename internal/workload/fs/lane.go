@@ -217,7 +217,7 @@ func (l *lane) get(r int64) error {
 	l.read = r
 	off := r * int64(l.bs)
 	if l.memory != nil {
-		copy(l.buf, l.memory[off:off+int64(l.bs)])
+		file.Copy(l.buf, l.memory[off:off+int64(l.bs)])
 		return nil
 	}
 	if got, err := l.file.ReadAt(l.buf, off); got != len(l.buf) || err != nil {

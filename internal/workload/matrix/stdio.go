@@ -22,7 +22,7 @@ type stdio struct {
 // put is fwrite of one record of the buffer's size.
 func (s *stdio) put(p []byte) error {
 	if s.room {
-		copy(s.buf, p)
+		file.Copy(s.buf, p)
 		s.room, s.full = false, true
 		return nil
 	}
