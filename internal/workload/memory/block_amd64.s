@@ -1,5 +1,13 @@
 #include "textflag.h"
 
+// func copyString(dst, src *byte, n uintptr)
+TEXT ·copyString(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	REP; MOVSB
+	RET
+
 // func copyAVX(dst, src *byte, n uintptr)
 //
 // Loads wherever they fall, stores on multiples of 32 bytes, 128 bytes a turn, as the C library's memcpy does below the

@@ -9,11 +9,18 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Every alignment of both ends and every length around the turns of the loop, and not a byte beside them.
 func TestCopyAVX(t *testing.T) {
 	if !cpu.X86.HasAVX2 {
 		t.Skip("this processor has no AVX2")
 	}
+	copies(t, copyAVX)
+}
+
+func TestCopyString(t *testing.T) { copies(t, copyString) }
+
+// copies tries every alignment of both ends and every length around the turns of the loop, and not a byte beside them.
+func copies(t *testing.T, by func(dst, src *byte, n uintptr)) {
+	t.Helper()
 	g := rand.New(rand.NewPCG(1, 2))
 	const room = 8192
 	src, dst := make([]byte, room), make([]byte, room)
@@ -26,7 +33,7 @@ func TestCopyAVX(t *testing.T) {
 	}
 	try := func(from, to, n int) {
 		clear(dst)
-		copyAVX(unsafe.SliceData(dst[to:]), unsafe.SliceData(src[from:]), uintptr(n))
+		by(unsafe.SliceData(dst[to:]), unsafe.SliceData(src[from:]), uintptr(n))
 		if !bytes.Equal(dst[to:to+n], src[from:from+n]) {
 			t.Fatalf("copy of %d bytes from %d to %d differs", n, from, to)
 		}

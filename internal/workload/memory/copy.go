@@ -111,6 +111,15 @@ func (t *copyTrial) Measure(_ context.Context, b *workload.Bench) error {
 	return nil
 }
 
+// move is the way that a block is copied, as the result tells it.
+type move string
+
+const (
+	byMemmove move = "memmove"   // Go's, which chooses by itself
+	byVectors move = "avx"       // vector registers, see copyAVX
+	byString  move = "rep movsb" // a string move, see copyString
+)
+
 // Report compares the arrays and gives the figures.
 func (t *copyTrial) Report(b *workload.Bench) error {
 	if err := t.verify(); err != nil {
@@ -120,11 +129,7 @@ func (t *copyTrial) Report(b *workload.Bench) error {
 	if t.method == "mcblock" {
 		// Which instructions copy a block follows the processor's flags, as in the C library, and may differ between a
 		// host and its guest.
-		by := "memmove"
-		if byVectors(t.block) {
-			by = "avx"
-		}
-		b.Note("block_copied_by", by)
+		b.Note("block_copied_by", string(moveOf(t.block)))
 	}
 	b.Check("verified", unit.FormatSize(int64(t.size)))
 	noteHuge(b, "huge_pages_source", t.src, t.huge)
