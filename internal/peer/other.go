@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 )
 
@@ -22,6 +23,12 @@ func Main(_ io.Reader, _, errOut io.Writer, _ Pages) int {
 
 // CPUTime is not known here.
 func CPUTime() time.Duration { return -1 }
+
+// CPUs is how many processors this process may use.
+func CPUs() int { return runtime.GOMAXPROCS(0) }
+
+// Room makes none here.
+func Room(int) (undo func()) { return func() {} }
 
 // Dialer makes connections to a peer.
 type Dialer struct{}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,8 @@ type server struct {
 	pages     Pages // nil: it serves none
 	strangers atomic.Int32
 	served    atomic.Int32
+	moving    atomic.Int32 // that send or receive without telling the scheduler
+	room      sync.Mutex
 }
 
 // Serve is the peer's life: it reads the token, a line, from in, writes the port it listens on, a line, to out, and serves
@@ -129,6 +132,10 @@ func (s *server) attend(fd int) {
 			answer = full
 		}
 		defer s.served.Add(-1)
+		if h.Op == Up || h.Op == Down {
+			s.makeRoom(s.moving.Add(1)) // before the answer, and so before the client asks any connection to move bytes
+			defer s.moving.Add(-1)
+		}
 	}
 	if err := limit(fd, stallTime); err != nil || writeFull(fd, []byte{answer}) != nil || answer != admitted {
 		return
@@ -192,7 +199,7 @@ func (s *server) serve(fd int, h Hello) error {
 		case Echo:
 			err = echo(fd, buf, amount)
 		case Usage:
-			err = writeFull(fd, Used{CPU: CPUTime(), CPUs: runtime.GOMAXPROCS(0)}.pack())
+			err = writeFull(fd, Used{CPU: CPUTime(), CPUs: CPUs()}.pack())
 		case Page:
 			err = s.page(fd, ask, amount)
 		}
@@ -207,6 +214,13 @@ func (s *server) serve(fd int, h Hello) error {
 			return err
 		}
 	}
+}
+
+// makeRoom has n connections send and receive side by side. What was once made stays.
+func (s *server) makeRoom(n int32) {
+	s.room.Lock()
+	defer s.room.Unlock()
+	Room(int(n))
 }
 
 // echo sends so many messages back.

@@ -27,3 +27,11 @@ func connect(fd int, to *unix.SockaddrInet4, within time.Duration) error {
 
 // retransmits is how many segments the kernel has sent again on a connection; below 0: not known.
 func retransmits(int) int64 { return -1 }
+
+func bareWrite(fd int, b []byte) (int, error) { return unix.Write(fd, b) }
+
+// bareRead returns with fewer bytes than asked for only where a signal, the deadline or an end came first.
+func bareRead(fd int, b []byte) (int, error) {
+	n, _, err := unix.Recvfrom(fd, b, unix.MSG_WAITALL)
+	return n, err
+}

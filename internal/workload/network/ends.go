@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -67,7 +66,7 @@ func (e *ends) report(b *workload.Bench, c cost) error {
 		used        time.Duration
 		cpus        int
 	}{
-		{"client", "client_cpu_share", e.client, runtime.GOMAXPROCS(0)},
+		{"client", "client_cpu_share", e.client, peer.CPUs()},
 		{"peer", "server_cpu_share", now.CPU - e.peer.CPU, now.CPUs},
 	} {
 		if side.used < 0 || side.cpus < 1 {

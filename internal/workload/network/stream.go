@@ -19,6 +19,7 @@ type streams struct {
 	team     *thread.Team
 	blocks   [][]byte
 	receipts []peer.Receipt
+	undo     func() // of the room made for them
 }
 
 func (t *streams) Setup(ctx context.Context, b *workload.Bench) (err error) {
@@ -29,6 +30,7 @@ func (t *streams) Setup(ctx context.Context, b *workload.Bench) (err error) {
 	if err := t.connect(ctx, b, t.conns, op, t.size); err != nil {
 		return err
 	}
+	t.undo = peer.Room(len(t.conns))
 	t.receipts = make([]peer.Receipt, len(t.conns))
 	for i := range t.conns {
 		block := make([]byte, t.size)
@@ -76,6 +78,9 @@ func (t *streams) Report(b *workload.Bench) error {
 func (t *streams) Cleanup(*workload.Bench) error {
 	if t.team != nil {
 		t.team.Close()
+	}
+	if t.undo != nil {
+		t.undo()
 	}
 	return t.close()
 }
