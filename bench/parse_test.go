@@ -210,14 +210,15 @@ func TestParseIperf3(t *testing.T) {
 func TestParseWrk(t *testing.T) {
 	const report = "Running 1s test @ http://127.0.0.1:80/\n  1 threads and 2 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n" +
 		"    Latency    48.32us   94.46us   4.46ms   99.05%\n    Req/Sec    43.54k     4.80k   50.87k    81.82%\n  47635 requests in 1.10s, 754.44MB read\n"
-	if rate, err := parseWrk(report + "Requests/sec:  43309.91\nTransfer/sec:    685.93MB\n"); err != nil || rate != 43309.91 {
-		t.Errorf("%v, %v", rate, err)
+	if rate, requests, err := parseWrk(report + "Requests/sec:  43309.91\nTransfer/sec:    685.93MB\n"); err != nil || rate != 43309.91 || requests != 47635 {
+		t.Errorf("%v, %v, %v", rate, requests, err)
 	}
 	for _, bad := range []string{
 		"", report, report + "Requests/sec:      0.00\n", report + "  Non-2xx or 3xx responses: 47635\nRequests/sec:  43309.91\n",
 		report + "  Socket errors: connect 0, read 5, write 0, timeout 0\nRequests/sec:  43309.91\n",
+		"Requests/sec:  43309.91\n", "  0 requests in 1.10s, 0.00MB read\nRequests/sec:  43309.91\n",
 	} {
-		if rate, err := parseWrk(bad); err == nil {
+		if rate, _, err := parseWrk(bad); err == nil {
 			t.Errorf("%q gives %v", bad, rate)
 		}
 	}

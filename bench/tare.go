@@ -146,17 +146,24 @@ func (w *weighing) run(ctx context.Context) (deploy.Outcome, error) {
 func (w *weighing) doubts() []string { return w.warned }
 
 // metric is a side that gives one of the trial's metrics.
-func (w *weighing) metric(name string) side {
+func (w *weighing) metric(name string) side { return w.metrics(name) }
+
+// metrics is a side that gives some of the trial's metrics.
+func (w *weighing) metrics(names ...string) side {
 	return func(ctx context.Context) ([]float64, error) {
 		o, err := w.run(ctx)
 		if err != nil {
 			return nil, err
 		}
-		v, ok := o.Result.Metrics[name]
-		if !ok {
-			return nil, fmt.Errorf("the trial gave no %s", name)
+		values := make([]float64, len(names))
+		for i, name := range names {
+			v, ok := o.Result.Metrics[name]
+			if !ok {
+				return nil, fmt.Errorf("the trial gave no %s", name)
+			}
+			values[i] = v
 		}
-		return []float64{v}, nil
+		return values, nil
 	}
 }
 
@@ -174,9 +181,18 @@ func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
 // program runs a peer and returns its output.
 func program(ctx context.Context, argv ...string) ([]byte, error) {
+	out, _, err := metered(ctx, argv...)
+	return out, err
+}
+
+// metered runs a peer and returns its output and the processor time that it took.
+func metered(ctx context.Context, argv ...string) (out []byte, cpu time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	cmd := proc.Command(ctx, argv...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	return proc.RunCmd(cmd, nil)
+	if out, err = proc.RunCmd(cmd, nil); err != nil {
+		return nil, 0, err
+	}
+	return out, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }

@@ -25,10 +25,12 @@ func webRows() []row {
 	var all []row
 	for _, connections := range []int{2, 32} {
 		all = append(all, row{
-			name: fmt.Sprintf("web-%d", connections), what: fmt.Sprintf("a page of 16 KiB from nginx over loopback, 1 thread, %d connections", connections), peer: "wrk",
+			name: fmt.Sprintf("web-%d", connections), what: fmt.Sprintf("a page of 16 KiB from nginx over loopback, 1 thread, %d connections: requests, and what one costs the client", connections), peer: "wrk",
 			programs: []string{"wrk", "nginx"},
-			figures:  []figure{{unit: "req/s", goal: 0.98}},
-			open:     openWeb(connections),
+			// The rate is the pair's, client and server, and where the server has no time left it says how the server fares
+			// with this client; what the client itself costs is its own.
+			figures: []figure{{name: "rate", unit: "req/s", goal: 0.98}, {name: "processor time of the client", unit: "us", goal: 1, atMost: true}},
+			open:    openWeb(connections),
 		})
 	}
 	return all
@@ -46,14 +48,14 @@ func openWeb(connections int) func(context.Context, *bench) (*contest, error) {
 		}
 		argv := []string{"wrk", "-t1", "-c" + strconv.Itoa(connections), "-d" + strconv.Itoa(int(math.Ceil(b.length.Seconds()))), url}
 		return &contest{
-			tare: w.metric("requests_per_second"),
+			tare: w.metrics("requests_per_second", "client_cpu_us"),
 			peer: func(ctx context.Context) ([]float64, error) {
-				out, err := program(ctx, argv...)
+				out, cpu, err := metered(ctx, argv...)
 				if err != nil {
 					return nil, err
 				}
-				rate, err := parseWrk(string(out))
-				return []float64{rate}, err
+				rate, requests, err := parseWrk(string(out))
+				return []float64{rate, float64(cpu.Nanoseconds()) / 1e3 / requests}, err
 			},
 			notes: []string{
 				strings.ReplaceAll(w.note("requests"), url, "URL"),
@@ -119,24 +121,31 @@ http {
 
 var (
 	wrkRate   = regexp.MustCompile(`(?m)^Requests/sec:\s+([0-9]+\.?[0-9]*)\s*$`)
+	wrkDone   = regexp.MustCompile(`(?m)^\s*([0-9]+) requests in `)
 	wrkErrors = regexp.MustCompile(`(?m)^\s*(Socket errors|Non-2xx or 3xx responses):.*$`)
 )
 
-// parseWrk reads the requests per second from wrk's report, in which there must be no errors.
-func parseWrk(out string) (float64, error) {
+// parseWrk reads the requests per second and their number from wrk's report, in which there must be no errors.
+func parseWrk(out string) (rate, requests float64, err error) {
 	if e := wrkErrors.FindString(out); e != "" {
-		return 0, fmt.Errorf("read wrk's report: %s", strings.TrimSpace(e))
+		return 0, 0, fmt.Errorf("read wrk's report: %s", strings.TrimSpace(e))
 	}
-	m := wrkRate.FindStringSubmatch(out)
-	if m == nil {
-		return 0, fmt.Errorf("read wrk's report: it tells of no requests per second: %.200q", out)
+	for _, f := range []struct {
+		what string
+		form *regexp.Regexp
+		to   *float64
+	}{{"requests per second", wrkRate, &rate}, {"requests", wrkDone, &requests}} {
+		m := f.form.FindStringSubmatch(out)
+		if m == nil {
+			return 0, 0, fmt.Errorf("read wrk's report: it tells of no %s: %.200q", f.what, out)
+		}
+		*f.to, err = strconv.ParseFloat(m[1], 64)
+		if err == nil && *f.to <= 0 {
+			err = fmt.Errorf("%v %s", *f.to, f.what)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("read wrk's report: %w", err)
+		}
 	}
-	rate, err := strconv.ParseFloat(m[1], 64)
-	if err == nil && rate <= 0 {
-		err = fmt.Errorf("%v requests per second", rate)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read wrk's report: %w", err)
-	}
-	return rate, nil
+	return rate, requests, nil
 }
