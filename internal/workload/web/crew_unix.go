@@ -7,16 +7,19 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"tare/internal/peer"
 )
 
 // crew is all lanes of a trial.
 type crew struct {
 	lanes []*lane
 	stop  atomic.Bool
+	undo  func() // of the room made for the lanes
 }
 
 func newCrew(l *load, connections, threads int) (*crew, error) {
-	c := &crew{}
+	c := &crew{undo: peer.Room(threads)}
 	for i := range threads {
 		n, err := newLane(l, connections*(i+1)/threads-connections*i/threads, &c.stop)
 		if err != nil {
@@ -62,5 +65,6 @@ func (c *crew) close() error {
 	for _, l := range c.lanes {
 		l.close()
 	}
+	c.undo()
 	return nil
 }

@@ -48,13 +48,23 @@ func (p *poller) control(op, fd, conn int, write bool) error {
 // remove forgets a descriptor before it is closed: closing does it.
 func (p *poller) remove(int, int) {}
 
-// wait waits for at most so many milliseconds and returns how many connections can go on.
+// untold is for how many milliseconds a wait does not tell Go's scheduler of itself. To tell it costs a request 7 % more
+// processor time with 32 connections; not to tell it makes what stops all threads wait as well.
+const untold = 10
+
+// wait waits for at most so many milliseconds and returns how many connections can go on. See peer.Room.
 func (p *poller) wait(ms int) (int, error) {
-	n, err := unix.EpollWait(p.fd, p.events, ms)
+	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(p.events))), uintptr(len(p.events)), uintptr(min(ms, untold)), 0, 0)
+	hits, err := int(n), error(nil)
+	if e != 0 {
+		hits, err = 0, e
+	} else if hits == 0 {
+		hits, err = unix.EpollWait(p.fd, p.events, max(0, ms-untold))
+	}
 	if err == unix.EINTR {
 		return 0, nil
 	}
-	return n, os.NewSyscallError("epoll_wait", err)
+	return hits, os.NewSyscallError("epoll_wait", err)
 }
 
 // ready returns one of those that wait has counted.
