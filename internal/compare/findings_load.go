@@ -11,6 +11,7 @@ import (
 
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/workload"
 )
 
 // The states in which a load test says how busy its two ends were: the share, 0 to 1, of the CPU time that each could
@@ -111,43 +112,108 @@ func networkFindings(e *evaluation, _ *Result) []Finding {
 	var networks, pages []*work
 	for _, c := range e.cells {
 		w, ok := e.Plan.Workload(c.Workload)
-		if !ok || !c.Primary || c.decision == nil || !c.decision.HasInterval() || c.Verdict != record.Different {
+		if !ok || !c.Primary || c.decision == nil || !c.decision.HasInterval() {
 			continue
 		}
 		switch {
 		case isNetwork(w, c.Family):
 			networks = append(networks, c)
-		case isWeb(w, c.Family):
+		case isWeb(w, c.Family) && c.Verdict == record.Different:
 			pages = append(pages, c)
 		}
 	}
 	var out []Finding
 	for _, p := range pages {
-		i := slices.IndexFunc(networks, func(n *work) bool {
-			_, _, ok := agree(p, n)
-			return ok && n.Target == p.Target && n.Baseline == p.Baseline
-		})
-		if i < 0 {
-			continue
+		for _, n := range e.explanations(p, networks) {
+			rest, half, ok := agree(p, n)
+			if !ok {
+				continue
+			}
+			out = append(out, Finding{
+				Targets: []string{p.Target}, Workloads: append([]string{p.Workload}, n.workloads...),
+				Text: fmt.Sprintf("in %s the network explains %s: %s %s against %s and %s %s; what is left is %s",
+					p.Target, p.Workload, n.text, times(n.center, n.low, n.high), n.baseline, p.Workload, times(p.Ratio.Center, p.Low, p.High),
+					times(math.Exp(rest), math.Exp(rest-half), math.Exp(rest+half))),
+				Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page that needs no network tells the rest",
+			})
+			break
 		}
-		n := networks[i]
-		rest, half, _ := agree(p, n)
-		out = append(out, Finding{
-			Targets: []string{p.Target}, Workloads: []string{p.Workload, n.Workload},
-			Text: fmt.Sprintf("in %s the network explains %s: %s costs %s against %s and %s %s; what is left is %s",
-				p.Target, p.Workload, n.Workload, times(n.Ratio.Center, n.Low, n.High), n.Baseline, p.Workload, times(p.Ratio.Center, p.Low, p.High),
-				times(math.Exp(rest), math.Exp(rest-half), math.Exp(rest+half))),
-			Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page that needs no network tells the rest",
-		})
 	}
 	return out
 }
 
-// agree compares two ratios of one target: what is left of the first when the second is taken off, ln, and the half-width
-// of its interval, where the two are taken as independent.
-func agree(page, network *work) (rest, half float64, ok bool) {
-	p, n := math.Log(page.Ratio.Center), math.Log(network.Ratio.Center)
-	hp, hn := math.Log(page.High/page.Low)/2, math.Log(network.High/network.Low)/2
+// explanation is what the network alone would make a page cost, as a ratio with its interval.
+type explanation struct {
+	workloads         []string
+	baseline          string
+	text              string // what costs that, with its verb
+	center, low, high float64
+}
+
+// explanations lists what may explain a page's cost, the one that knows most first: its way, then each network cell by itself.
+func (e *evaluation) explanations(page *work, networks []*work) []explanation {
+	var all []explanation
+	var trip, stream *work
+	for _, n := range networks {
+		if n.Target != page.Target || n.Baseline != page.Baseline {
+			continue
+		}
+		if n.Verdict == record.Different {
+			all = append(all, explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center, n.Low, n.High})
+		}
+		switch kind, p := e.resolved(n.Workload); {
+		case kind == "net.rr" && p.Int("connections") == 1 && trip == nil:
+			trip = n
+		case kind == "net.stream" && p["direction"] == "down" && p.Int("streams") == 1 && stream == nil:
+			stream = n
+		}
+	}
+	if kind, p := e.resolved(page.Workload); kind == "http.fetch" && trip != nil && stream != nil {
+		if x, ok := way(trip, stream, p.Int("size")); ok {
+			all = slices.Insert(all, 0, x)
+		}
+	}
+	return all
+}
+
+// resolved returns a workload's kind and all its parameters; the kind is empty where they are not known.
+func (e *evaluation) resolved(workload string) (kind string, p workload.Params) {
+	w, ok := e.Plan.Workload(workload)
+	if !ok || e.Kinds == nil {
+		return "", nil
+	}
+	k, ok := e.Kinds(w.Kind)
+	if !ok {
+		return "", nil
+	}
+	p, err := k.Resolve(w.Params)
+	if err != nil {
+		return "", nil
+	}
+	return w.Kind, p
+}
+
+// way is what the network makes of a page of so many bytes: one round trip, and the bytes at the rate of a stream. Each weighs
+// in the ratio as it does in the baseline's time.
+func way(trip, stream *work, size int64) (x explanation, ok bool) {
+	wait, move := 1/trip.BaselineCenter, float64(size)/(1<<20)/stream.BaselineCenter
+	a := wait / (wait + move) * trip.Ratio.Center
+	b := move / (wait + move) * stream.Ratio.Center
+	center := a + b
+	half := math.Hypot(a/center*math.Log(trip.High/trip.Low)/2, b/center*math.Log(stream.High/stream.Low)/2)
+	x = explanation{
+		[]string{trip.Workload, stream.Workload}, trip.Baseline,
+		fmt.Sprintf("a round trip (%s) and the page's bytes at the rate of %s cost", trip.Workload, stream.Workload),
+		center, center * math.Exp(-half), center * math.Exp(half),
+	}
+	return x, center > 0 && !math.IsInf(center, 0) && !math.IsNaN(half)
+}
+
+// agree compares the ratio of a page with that of the network: what is left of the first when the second is taken off, ln, and
+// the half-width of its interval, where the two are taken as independent.
+func agree(page *work, network explanation) (rest, half float64, ok bool) {
+	p, n := math.Log(page.Ratio.Center), math.Log(network.center)
+	hp, hn := math.Log(page.High/page.Low)/2, math.Log(network.high/network.low)/2
 	rest, half = p-n, math.Hypot(hp, hn)
 	// An interval as wide as the cost itself would agree with anything.
 	ok = p*n > 0 && math.Abs(rest) <= math.Log(explained) && math.Abs(rest) <= half+math.Log1p(page.Margin) && half < math.Abs(n)/2

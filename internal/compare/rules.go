@@ -55,7 +55,7 @@ func Rules() []Rule {
 		{Code: "inodes-not-reused", Severity: Attend, Doc: "an ext4 without a journal made files ever more slowly, because it passes over those just deleted", Needs: "state journal=none, and work that makes files", find: journalFindings},
 		{Code: "misaligned-image", Severity: Attend, Doc: "a guest's 4 KiB write touches more than one block of the host", Needs: "fact disk.guest_blocks_per_write", find: alignmentFindings},
 		{Code: "server-bound", Severity: Info, Doc: "the server's CPU was the limit of a load test", Needs: "states client_cpu_share and server_cpu_share", find: serverFindings},
-		{Code: "network-explains-web", Severity: Info, Doc: "what a web page costs is what the network costs", Needs: "a network and a web workload, both decided", find: networkFindings},
+		{Code: "network-explains-web", Severity: Info, Doc: "what a web page costs is what the network costs: a round trip and the page's bytes, or a network workload by itself", Needs: "a network and a web workload, both decided; for http.fetch best net.rr and net.stream direction=down", find: networkFindings},
 		{Code: "predicts-build", Severity: Info, Doc: "a file workload puts the targets in the order in which they build", Needs: "file workloads and a build in at least 5 targets", find: predictsFindings},
 		{Code: "no-predictor-of-build", Severity: Info, Doc: "a file workload does not put the targets in the order in which they build", Needs: "file workloads and a build in at least 5 targets", find: failsToPredictFindings},
 		{Code: "huge-pages-differ", Severity: Attend, Doc: "memory lies in pages of different sizes", Needs: "states of memory workloads", find: pagesFindings},

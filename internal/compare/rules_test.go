@@ -131,6 +131,38 @@ var ruleScenes = map[string]struct {
 		})), two(on("cpu.prime")), []string{"1 trial"}},
 }
 
+// TestPageExplainedByItsWay has a round trip of 100 µs that costs twice as much in vm, and a stream of 625 MiB/s that costs four
+// times as much: 64 KiB take as long as the round trip, and 64 bytes no time.
+func TestPageExplainedByItsWay(t *testing.T) {
+	const way = "a round trip (net.rr) and the page's bytes at the rate of net.stream direction=down cost"
+	figures := func(workload, _ string) float64 {
+		return map[string]float64{"net.rr": 10_000, "net.stream direction=down": 625}[workload] + 1
+	}
+	for _, test := range []struct {
+		size string
+		cost float64
+		says string
+	}{
+		{"64KiB", 3, way + " 3.0"},
+		{"64B", 2.05, way + " 2.0"},
+		{"64B", 3, ""},
+		{"64KiB", 4.05, "net.stream direction=down costs 4.0"},
+		{"64KiB", 6, ""},
+	} {
+		page := on("http.fetch", "size="+test.size)
+		s := two(on("net.rr"), on("net.stream", "direction=down"), page).figures(figures)
+		s = s.costs(map[string]float64{"net.rr vm": 2, "net.stream direction=down vm": 4, page.Label + " vm": test.cost})
+		f := finding(s.evaluate(), "network-explains-web")
+		switch {
+		case f == nil && test.says == "":
+		case f == nil || test.says == "":
+			t.Errorf("a page of %s that costs %v: %+v", test.size, test.cost, f)
+		case !strings.Contains(f.Text, test.says):
+			t.Errorf("a page of %s that costs %v: %s", test.size, test.cost, f.Text)
+		}
+	}
+}
+
 func nics(re *record.Environment) {
 	re.Outside.Settings["nic"] = map[bool]string{true: "e1000", false: "virtio"}[re.Name == "vm"]
 }
