@@ -16,6 +16,9 @@ const patienceTick = 250 * time.Millisecond
 func WithPatience(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	parent, cancel := context.WithCancelCause(parent)
 	p := &patient{Context: parent, done: make(chan struct{})}
+	if err := parent.Err(); err != nil {
+		p.end(err) // at once: nothing is to be begun
+	}
 	go func() {
 		for left := d; left > 0; {
 			began := time.Now()

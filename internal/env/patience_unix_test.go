@@ -95,3 +95,14 @@ func TestPatienceEndsAsATimeoutDoes(t *testing.T) {
 		cancelAbove(nil)
 	}
 }
+
+// What is over begins nothing: a program is started only where the context says, at once, that it may be.
+func TestNoPatienceBelowAnEnd(t *testing.T) {
+	over, end := context.WithCancel(t.Context())
+	end()
+	ctx, cancel := WithPatience(over, time.Hour)
+	defer cancel()
+	if ctx.Err() != context.Canceled {
+		t.Errorf("%v, want %v", ctx.Err(), context.Canceled)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"tare/internal/env"
 	"tare/internal/proc"
 )
 
@@ -54,7 +55,7 @@ func (e finalError) Unwrap() error { return e.error }
 // await asks again and again whether the server answers, until it does, gives a finalError, has
 // ended, or patience is at its end.
 func (d *daemon) await(ctx context.Context, answers func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := env.WithPatience(ctx, patience)
 	defer cancel()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		err := answers(ctx)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"tare/internal/env"
 	"tare/internal/proc"
 )
 
@@ -112,7 +113,7 @@ func (k *keeper) keep() {
 
 // await greets the daemon as QEMU would. The daemon that answered ends, and the next takes its place.
 func (k *keeper) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := env.WithPatience(ctx, patience)
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() { answered <- k.greet(ctx) }()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tare/internal/env"
 	"tare/internal/proc"
 )
 
@@ -60,7 +61,7 @@ func (i *Image) compactInPlace(ctx context.Context) error {
 	if err != nil {
 		return errors.New(vboxManage + " is not installed")
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := env.WithPatience(ctx, limit)
 	defer cancel()
 	for _, argv := range compactCommands(i.Path) {
 		i.Made = append(i.Made, argv)

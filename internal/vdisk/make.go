@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"tare/internal/env"
 	"tare/internal/proc"
 	"tare/internal/record"
 )
@@ -162,7 +163,7 @@ func runTool(ctx context.Context, argv ...string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is not installed; %s", argv[0], Remedy)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := env.WithPatience(ctx, limit)
 	defer cancel()
 	return proc.Run(ctx, nil, append([]string{path}, argv[1:]...)...)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"tare/internal/env"
 	"tare/internal/proc"
 	"tare/internal/unit"
 	"tare/internal/vdisk"
@@ -55,7 +56,7 @@ func (fs fileSystem) format(ctx context.Context, path, folder string) error {
 	if err != nil {
 		return fmt.Errorf("%s is not installed; install it (apt-get install %s), or use disk=none to work in the guest's memory", fs.program, fs.pkg)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := env.WithPatience(ctx, 2*time.Minute)
 	defer cancel()
 	argv := append([]string{mkfs}, fs.args...)
 	if folder != "" {
