@@ -141,6 +141,7 @@ func TestFailuresCarryEvidence(t *testing.T) {
 		kind          string
 	}{
 		{map[string]string{"command": "echo the disk is gone >&2; exit 3"}, "exit code 3 where 0 is expected", "the disk is gone", "measure"},
+		{map[string]string{"command": "nothing-of-that-name,a=b,shell=none"}, "; shell= is part of the command", "not found", "measure"},
 		{map[string]string{"command": "kill -SEGV $$"}, "ended by a signal: segmentation fault", "", "measure"},
 		{map[string]string{"command": "true", "prepare": "echo no >&2; false"}, "prepare ended with exit code 1", "no", "setup"},
 		{map[string]string{"command": "sleep 600", "timeout": "100ms"}, "did not end within 100ms", "", "measure"},

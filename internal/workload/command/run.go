@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"tare/internal/record"
+	"tare/internal/workload"
 )
 
 // killGrace is how long a command that is to end early has between the request and the kill.
@@ -156,6 +158,9 @@ func (r *runner) ended(o *outcome, code int) error {
 		msg := fmt.Sprintf("%s ended with exit code %d where %d is expected", r.what, o.code, code)
 		if r.what == "command" {
 			msg += fmt.Sprintf("; mend the command, or give exit=%d if this is a good run", o.code)
+			if name := swallowed(r.line); name != "" {
+				msg += fmt.Sprintf("; %s= is part of the command, which is all that follows command=: with -w it goes before", name)
+			}
 		}
 		f := r.failure(msg)
 		if f.Evidence == "" {
@@ -164,6 +169,19 @@ func (r *runner) ended(o *outcome, code int) error {
 		return f
 	}
 	return nil
+}
+
+// swallowed returns the first parameter of this kind that a command line seems to have been given, which -w takes for a part of
+// the command where it stands behind it; else "".
+func swallowed(line string) string {
+	_, rest, _ := strings.Cut(line, ",")
+	for _, part := range strings.Split(rest, ",") {
+		name, _, set := strings.Cut(part, "=")
+		if set && slices.ContainsFunc(Kinds()[0].Params, func(p workload.Param) bool { return p.Name == name }) {
+			return name
+		}
+	}
+	return ""
 }
 
 func tail(p []byte) []byte { return p[max(0, len(p)-maxTail):] }
