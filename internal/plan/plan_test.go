@@ -42,7 +42,7 @@ func tables() Tables {
 				{Name: "direct", Type: workload.Bool, Default: "no"}},
 				New: func(p workload.Params) (workload.Trial, error) {
 					if p.Int("bs") > p.Int("size") {
-						return nil, errors.New("bs is larger than size")
+						return nil, errors.New("fs.randread: bs is larger than size") // as most kinds say it
 					}
 					return nil, nil
 				}},

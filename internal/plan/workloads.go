@@ -212,13 +212,14 @@ func paramOf(e *workload.ParamError) string {
 }
 
 // together asks the kind whether the parameters fit each other: a record larger than its file, say. A kind that cannot
-// run on the controller's system is not asked; the worker will.
+// run on the controller's system is not asked; the worker will. The error does not begin with the kind's name, which most
+// kinds say because a worker says nothing else.
 func together(k *workload.Kind, p workload.Params) error {
 	if k.New == nil || len(k.Needs.OS) > 0 && !contains(k.Needs.OS, runtime.GOOS) {
 		return nil
 	}
 	if _, err := k.New(p); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return err
+		return errors.New(strings.TrimPrefix(err.Error(), k.Name+": "))
 	}
 	return nil
 }

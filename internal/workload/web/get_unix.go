@@ -41,7 +41,10 @@ type getTrial struct {
 }
 
 func newGet(p workload.Params) (workload.Trial, error) {
-	t := &getTrial{kind: "http.get", params: p, threads: min(int(p.Int("threads")), int(p.Int("connections")))}
+	t := &getTrial{kind: "http.get", params: p, threads: int(p.Int("threads"))}
+	if err := checkThreads(p); err != nil {
+		return nil, fmt.Errorf("http.get: %w", err)
+	}
 	if p.Duration("timeout") <= 0 {
 		return nil, fmt.Errorf("http.get: timeout=%s: give a time above 0", p["timeout"])
 	}
@@ -65,12 +68,23 @@ func newGet(p workload.Params) (workload.Trial, error) {
 
 // newFetch makes a trial whose server is on the controller's machine.
 func newFetch(p workload.Params) (workload.Trial, error) {
+	if err := checkThreads(p); err != nil {
+		return nil, fmt.Errorf("http.fetch: %w", err)
+	}
 	if p.Duration("timeout") <= 0 {
 		return nil, fmt.Errorf("http.fetch: timeout=%s: give a time above 0", p["timeout"])
 	}
 	all := workload.Params{"expect_status": "200", "verify": verifyBody}
 	maps.Copy(all, p)
-	return &getTrial{kind: "http.fetch", params: all, threads: min(int(p.Int("threads")), int(p.Int("connections")))}, nil
+	return &getTrial{kind: "http.fetch", params: all, threads: int(p.Int("threads"))}, nil
+}
+
+// checkThreads refuses threads that would have no connection.
+func checkThreads(p workload.Params) error {
+	if p.Int("threads") > p.Int("connections") {
+		return fmt.Errorf("threads=%s and connections=%s: a thread without a connection has nothing to do; give fewer threads or more connections", p["threads"], p["connections"])
+	}
+	return nil
 }
 
 // Setup starts the server, looks at the page, and opens the connections.

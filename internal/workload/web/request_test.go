@@ -82,6 +82,24 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+func TestThreadsWithoutConnections(t *testing.T) {
+	for _, k := range Kinds() {
+		for _, threads := range []string{"2", "3"} {
+			p, err := k.Resolve(map[string]string{"connections": "2", "threads": threads})
+			if err != nil {
+				if k.Name != "http.cold" { // which has one of each
+					t.Error(err)
+				}
+				continue
+			}
+			_, err = k.New(p)
+			if refused := err != nil; refused != (threads == "3") || refused && !strings.HasPrefix(err.Error(), k.Name+": threads=3 and connections=2") {
+				t.Errorf("%s with %s threads: %v", k.Name, threads, err)
+			}
+		}
+	}
+}
+
 // TestBuilt reads what nginx says of itself, in the form of several builds.
 func TestBuilt(t *testing.T) {
 	for text, want := range map[string]struct {
