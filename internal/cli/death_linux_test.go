@@ -139,14 +139,21 @@ func TestSSHWithoutPermission(t *testing.T) {
 	l.evidence("out", "far", "Permission denied")
 }
 
-// The Docker daemon is killed in the middle of a trial and comes back later.
-func TestDockerKilled(t *testing.T) {
+// dockerAtWork begins a run in a container of a daemon of its own, and returns in the middle of it.
+func dockerAtWork(t *testing.T) (*lab, *dockertest.Daemon, *process) {
+	t.Helper()
 	l := newLab(t)
 	d := dockertest.New(t)
 	l.env = append(l.env, "DOCKER_HOST="+d.Host)
 	l.plan("box: docker", slow)
 	p := l.start("run", "plan.yaml", "-o", "out")
 	p.trials("out", 8)
+	return l, d, p
+}
+
+// The Docker daemon is killed in the middle of a trial and comes back later.
+func TestDockerKilled(t *testing.T) {
+	l, d, p := dockerAtWork(t)
 	if err := d.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -169,12 +176,7 @@ func TestDockerKilled(t *testing.T) {
 
 // The Docker daemon is restarted in the middle of a trial, as by an update: the container ends, and is removed.
 func TestDockerRestarted(t *testing.T) {
-	l := newLab(t)
-	d := dockertest.New(t)
-	l.env = append(l.env, "DOCKER_HOST="+d.Host)
-	l.plan("box: docker", slow)
-	p := l.start("run", "plan.yaml", "-o", "out")
-	p.trials("out", 8)
+	l, d, p := dockerAtWork(t)
 	if err := d.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,17 @@
 package envtest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"tare/internal/deploy"
 	"tare/internal/deploy/agenttest"
 	"tare/internal/env"
-	"tare/internal/proc"
 )
 
 // victimVar tells the test binary to be a controller that is going to be killed, and with what.
@@ -89,42 +85,12 @@ func (s *suite) controllerKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
-			defer cancel()
-			cmd := proc.Command(ctx, os.Args[0])
-			cmd.Env = append(os.Environ(), victimVar+"="+string(text))
-			said := proc.NewTail(32 << 10)
-			cmd.Stderr = said
-			r, w := io.Pipe()
-			cmd.Stdout = w
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan struct{})
-			go func() {
-				cmd.Wait()
-				w.Close()
-				close(ended)
-			}()
-			reached := false
-			for lines := bufio.NewScanner(r); !reached && lines.Scan(); {
-				reached = strings.TrimSpace(lines.Text()) == m.stage
-			}
-			go io.Copy(io.Discard, r)
-			if !reached {
-				<-ended
-				t.Fatalf("the controller ended before %s:\n%s", m.stage, said.Bytes())
-			}
+			d := Doom(t, s.Patience, []string{victimVar + "=" + string(text)}, func(line string) bool { return line == m.stage })
 			time.Sleep(m.after)
 			if m.stage == "measuring" && len(s.leaks(t, o)) == 0 {
 				t.Error("nothing of the run is to be seen while it runs: the search for leaks does not work")
 			}
-			cmd.Process.Kill()
-			select {
-			case <-ended:
-			case <-time.After(s.Patience):
-				t.Fatal("the killed controller's pipes are held open")
-			}
+			d.Kill(t)
 			s.noLeaks(t, o)
 		})
 	}

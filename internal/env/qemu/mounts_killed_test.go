@@ -1,11 +1,9 @@
 package qemu
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,9 +14,9 @@ import (
 
 	"tare/internal/deploy/agenttest"
 	"tare/internal/env"
+	"tare/internal/env/envtest"
 	"tare/internal/env/leftover"
 	"tare/internal/guest"
-	"tare/internal/proc"
 )
 
 // victimVar tells this test's own executable that it is the controller to be killed, and what it shall open.
@@ -82,44 +80,22 @@ func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := proc.Command(ctx, os.Args[0])
 	// A place of its own: a test that runs beside this one may clean up.
 	temp, err := os.MkdirTemp("/tmp", "tare-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(temp) })
-	cmd.Env = append(os.Environ(), victimVar+"="+string(text), "TMPDIR="+temp)
-	said := proc.NewTail(32 << 10)
-	cmd.Stderr = said
-	r, w := io.Pipe()
-	cmd.Stdout = w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		w.Close()
-		close(ended)
-	}()
-	line, _ := bufio.NewReader(r).ReadString('\n')
-	room, ok := strings.CutPrefix(strings.TrimSpace(line), "open ")
-	go io.Copy(io.Discard, r)
-	if !ok {
-		<-ended
-		t.Fatalf("the controller did not open it:\n%s", said.Bytes())
-	}
+	var room string
+	doomed := envtest.Doom(t, patience, []string{victimVar + "=" + string(text), "TMPDIR=" + temp}, func(line string) (ok bool) {
+		room, ok = strings.CutPrefix(line, "open ")
+		return ok
+	})
 	before := processes(t, room)
 	if len(before) < 2 { // QEMU, and at least one server
 		t.Errorf("running are only %q: the search for them does not work", before)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-ended
+	doomed.Kill(t)
 	if left := staying(func() []string { return processes(t, o.RunID) }); len(left) > 0 {
 		t.Errorf("still running: %q", left)
 	}

@@ -19,8 +19,14 @@ import (
 	"tare/internal/workload/thread/trialtest"
 )
 
-// serve answers each connection by do, which is told how many requests came before, until the test ends.
+// serve answers each request by do, which is told how many came before, until the test ends.
 func serve(t *testing.T, do func(c net.Conn, request int64)) (url string, requests *atomic.Int64) {
+	t.Helper()
+	return serveText(t, func(c net.Conn, request int64, _ string) { do(c, request) })
+}
+
+// serveText is serve for an answer that depends on the request.
+func serveText(t *testing.T, do func(c net.Conn, request int64, text string)) (url string, requests *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +52,7 @@ func serve(t *testing.T, do func(c net.Conn, request int64)) (url string, reques
 						continue // requests of these tests are one packet, but for the end of it
 					}
 					at := requests.Add(1) - 1
-					do(c, at)
+					do(c, at, string(buf[:n]))
 					if c.RemoteAddr() == nil {
 						return
 					}
@@ -219,39 +225,17 @@ func TestPagesThatDiffer(t *testing.T) {
 
 // TestLoggedInPage sends the cookie of a file, to a server that redirects without it, and tells it to nobody.
 func TestLoggedInPage(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				buf := make([]byte, 4096)
-				for {
-					n, err := c.Read(buf)
-					if err != nil {
-						return
-					}
-					if strings.Contains(string(buf[:n]), "\r\nCookie: session=hush\r\n") {
-						io.WriteString(c, good)
-					} else {
-						io.WriteString(c, "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n")
-					}
-				}
-			}()
+	url, _ := serveText(t, func(c net.Conn, _ int64, text string) {
+		if strings.Contains(text, "\r\nCookie: session=hush\r\n") {
+			io.WriteString(c, good)
+		} else {
+			io.WriteString(c, "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n")
 		}
-	}()
+	})
 	path := t.TempDir() + "/cookie"
 	if err := os.WriteFile(path, []byte("session=hush\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url := "http://" + l.Addr().String() + "/"
 	b, err := asked(t, url, map[string]string{"cookie": "file:" + path}, 10)
 	if err != nil || strings.Contains(fmt.Sprint(b), "hush") {
 		t.Errorf("%v, %v", err, b)
