@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,14 +19,17 @@ type Answer struct {
 
 // Answers says what each family of workloads costs in each candidate, in the order of the rows. A family of one workload
 // has that workload's verdict; the mean of several has none, so only its figure and interval are told. Where there is no
-// figure at all the sentence says so.
-func (m *Model) Answers() []Answer {
+// figure at all the sentence says so; of what was not to run there, nothing is said.
+func (m *Model) Answers() []Answer { return m.answers(", " + clean(m.Run.Scope)) }
+
+// answers makes the sentences with a scope behind what they claim.
+func (m *Model) answers(scope string) []Answer {
 	var answers []Answer
 	for i := range m.Families {
 		f := &m.Families[i]
 		for col, s := range f.Columns {
-			if t := m.Columns[col].Target; !t.Baseline {
-				answers = append(answers, Answer{f.Family, t.Name, sentence(f.Family) + ": " + m.answer(f.Family, col, s) + "."})
+			if t := m.Columns[col].Target; !t.Baseline && m.ran(f.Family, col) {
+				answers = append(answers, Answer{f.Family, t.Name, sentence(f.Family) + ": " + m.answer(f.Family, col, s, scope) + "."})
 			}
 		}
 	}
@@ -39,7 +43,12 @@ func (m *Model) Answers() []Answer {
 	return answers
 }
 
-func (m *Model) answer(family string, col int, s *compare.Summary) string {
+// ran tells whether a workload of a family was to run in a column.
+func (m *Model) ran(family string, col int) bool {
+	return slices.ContainsFunc(m.Rows, func(r Row) bool { return r.Primary && r.Family == family && signOf(r.Cells[col]) != notRun })
+}
+
+func (m *Model) answer(family string, col int, s *compare.Summary, scope string) string {
 	target, baseline := clean(m.Columns[col].Target.Name), clean(m.Run.Baseline)
 	if against := m.Columns[col].Target.Against; against != "" {
 		baseline = clean(against)
@@ -56,26 +65,28 @@ func (m *Model) answer(family string, col int, s *compare.Summary) string {
 		over = fmt.Sprintf(" in the mean of %d workloads", s.Cells)
 	}
 	far := m.apart(family, col, s.Ratio)
-	scope := clean(m.Run.Scope)
+	if m.Columns[col].Target.Emulated {
+		far += ", on an emulated CPU"
+	}
 	if c := m.only(family, col); c != nil && s.Cells == 1 {
 		switch c.Verdict {
 		case record.Equivalent:
-			return fmt.Sprintf("%s costs the same as %s within %s, %s, %s", target, baseline, percentText(c.SameMargin), figure, scope)
+			return fmt.Sprintf("%s costs the same as %s within %s, %s%s%s", target, baseline, percentText(c.SameMargin), figure, far, scope)
 		case record.Different, record.Measured:
 		default:
-			return fmt.Sprintf("what %s costs is not sure enough for a verdict yet, about %s against %s, %s", target, figure, baseline, scope)
+			return fmt.Sprintf("what %s costs is not sure enough for a verdict yet, about %s against %s%s%s", target, figure, baseline, far, scope)
 		}
 	}
 	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {
-		return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s, %s", target, baseline, percentText(margin), over, figure, far, scope)
+		return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s%s", target, baseline, percentText(margin), over, figure, far, scope)
 	}
 	if s.High == 0 {
-		return fmt.Sprintf("%s costs %s against %s%s%s, %s; too few blocks to say how sure that is", target, figure, baseline, over, far, scope)
+		return fmt.Sprintf("%s costs %s against %s%s%s%s; too few blocks to say how sure that is", target, figure, baseline, over, far, scope)
 	}
 	if s.Low <= 1 && s.High >= 1 {
-		return fmt.Sprintf("%s costs %s against %s%s%s, %s; that may be no difference at all", target, figure, baseline, over, far, scope)
+		return fmt.Sprintf("%s costs %s against %s%s%s%s; that may be no difference at all", target, figure, baseline, over, far, scope)
 	}
-	return fmt.Sprintf("%s costs %s against %s%s%s, %s", target, figure, baseline, over, far, scope)
+	return fmt.Sprintf("%s costs %s against %s%s%s%s", target, figure, baseline, over, far, scope)
 }
 
 // apart says which workloads stand out of the mean of a family: those of which a cost or a saving is sure, where they are

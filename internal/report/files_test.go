@@ -175,3 +175,38 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// TestAnswersOfWhatRan says nothing of a family that was not to run in a target, and of an emulated CPU wherever it counts.
+func TestAnswersOfWhatRan(t *testing.T) {
+	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("cpu.prime", "fs.randread", "fs.seqwrite"), blocks: 15}
+	s.workloads[0].Targets = []string{"host", "vm"}
+	s.cost = func(_, target string) (float64, float64) { return map[string]float64{"vm": 3, "box": 1}[target], 0.003 }
+	s.tweak = func(in *compare.Input) { in.Environments[1].Inside.Emulated = true }
+	m := NewModel(s.result())
+	var got []string
+	for _, a := range m.Answers() {
+		got = append(got, a.Text)
+	}
+	if len(got) != 3 || !strings.HasPrefix(got[0], "CPU: vm costs 3.0") || !strings.HasSuffix(got[0], ", on an emulated CPU, on this boot.") ||
+		!strings.HasPrefix(got[1], "File system: vm costs 3.0") || !strings.HasPrefix(got[2], "File system: box costs") || strings.Contains(got[2], "emulated") {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestBrokenAnswers(t *testing.T) {
+	const room = 200
+	for _, text := range []string{"short", strings.Repeat("word ", 12), strings.Repeat("word ", 4000), strings.Repeat("x", 100_000), " " + strings.Repeat("x", 500)} {
+		lines := broken(text, room)
+		if len(lines) > 2 || lines[0].goesOn || !strings.HasPrefix(text, strings.TrimSuffix(lines[0].text, "…")) {
+			t.Errorf("%.20q: %+v", text, lines)
+		}
+		for _, l := range lines {
+			if textWidth(l.text, 14, false) > room {
+				t.Errorf("%.20q: %q is wider than there is room", text, l.text)
+			}
+		}
+	}
+	if got := broken("one two three four five six seven eight", 200); len(got) != 2 || got[0].text+" "+got[1].text != "one two three four five six seven eight" {
+		t.Errorf("%+v", got)
+	}
+}

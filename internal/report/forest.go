@@ -18,6 +18,8 @@ const (
 	forestFigure = 170.0
 	// maxForest bounds the rows: beyond it nobody reads them, and the picture would take gigabytes.
 	maxForest = 120
+	// maxAnswers bounds the sentences above the chart.
+	maxAnswers = 10
 )
 
 // forestLine is one line of the plot: a heading, or an interval.
@@ -41,7 +43,8 @@ type forest struct {
 	margin  float64
 	used    [signs]bool
 	answers []string
-	damage  string // what is wrong with the bundle
+	said    []answerLine // the answers as they are drawn
+	damage  string       // what is wrong with the bundle
 }
 
 func newForest(m *Model) *forest {
@@ -64,11 +67,14 @@ func newForest(m *Model) *forest {
 		}
 	}
 	f.axis = newLogAxis(intervals, forestMargin+forestLabels, forestWidth-forestMargin-forestFigure)
-	for _, a := range m.Answers() {
+	for _, a := range m.answers("") { // the foot has the scope, and a line little room
 		f.answers = append(f.answers, a.Text)
 	}
-	if len(f.answers) > 6 {
-		f.answers = append(f.answers[:5:5], fmt.Sprintf("and %d more", len(f.answers)-5))
+	if n := len(f.answers); n > maxAnswers {
+		f.answers = append(f.answers[:maxAnswers-1:maxAnswers-1], fmt.Sprintf("and %d more", n-maxAnswers+1))
+	}
+	for _, a := range f.answers {
+		f.said = append(f.said, broken(a, forestWidth-2*forestMargin)...)
 	}
 	return f
 }
@@ -146,9 +152,13 @@ func (f *forest) draw(p pen) {
 		y += 19
 		p.text(point{forestMargin, y}, fit(f.damage, 14, true, forestWidth-2*forestMargin), style{size: 14, bold: true, colour: orange})
 	}
-	for _, a := range f.answers {
+	for _, l := range f.said {
 		y += 19
-		p.text(point{forestMargin, y}, fit(a, 14, false, forestWidth-2*forestMargin), style{size: 14, colour: ink})
+		x := float64(forestMargin)
+		if l.goesOn {
+			x += answerIndent
+		}
+		p.text(point{x, y}, l.text, style{size: 14, colour: ink})
 	}
 	y += 30
 	top := y
@@ -279,11 +289,40 @@ func (f *forest) plotHeight() float64 {
 
 // size is the width and the height of the whole picture.
 func (f *forest) size() (w, h float64) {
-	h = forestMargin + 20 + 22 + 14 + 19*float64(len(f.answers)) + 30 + f.plotHeight() + 18 + 22 + 18*float64(len(f.footnotes())) + forestMargin - 8
+	h = forestMargin + 20 + 22 + 14 + 19*float64(len(f.said)) + 30 + f.plotHeight() + 18 + 22 + 18*float64(len(f.footnotes())) + forestMargin - 8
 	if f.damage != "" {
 		h += 19
 	}
 	return forestWidth, math.Ceil(h)
+}
+
+// answerLine is a line of an answer.
+type answerLine struct {
+	text   string
+	goesOn bool // it is not the first
+}
+
+// answerIndent is how far lines of an answer stand in from the first.
+const answerIndent = 16
+
+// broken breaks an answer into at most two lines, between words.
+func broken(s string, room float64) []answerLine {
+	if textWidth(s, 14, false) <= room {
+		return []answerLine{{s, false}}
+	}
+	at := 0 // the last blank that leaves a first line which fits
+	for i, c := range s {
+		if c == ' ' {
+			if textWidth(s[:i], 14, false) > room {
+				break
+			}
+			at = i
+		}
+	}
+	if at == 0 {
+		return []answerLine{{fit(s, 14, false, room), false}}
+	}
+	return []answerLine{{s[:at], false}, {fit(s[at+1:], 14, false, room-answerIndent), true}}
 }
 
 // fit cuts a text that is wider than room.
