@@ -145,11 +145,8 @@ func (w *weighing) run(ctx context.Context) (deploy.Outcome, error) {
 // doubts are the warnings of the trials so far, each once.
 func (w *weighing) doubts() []string { return w.warned }
 
-// metric is a side that gives one of the trial's metrics.
-func (w *weighing) metric(name string) side { return w.metrics(name) }
-
-// metrics is a side that gives some of the trial's metrics.
-func (w *weighing) metrics(names ...string) side {
+// metric is a side that gives one or some of the trial's metrics.
+func (w *weighing) metric(names ...string) side {
 	return func(ctx context.Context) ([]float64, error) {
 		o, err := w.run(ctx)
 		if err != nil {

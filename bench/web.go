@@ -48,7 +48,7 @@ func openWeb(connections int) func(context.Context, *bench) (*contest, error) {
 		}
 		argv := []string{"wrk", "-t1", "-c" + strconv.Itoa(connections), "-d" + strconv.Itoa(int(math.Ceil(b.length.Seconds()))), url}
 		return &contest{
-			tare: w.metrics("requests_per_second", "client_cpu_us"),
+			tare: w.metric("requests_per_second", "client_cpu_us"),
 			peer: func(ctx context.Context) ([]float64, error) {
 				out, cpu, err := metered(ctx, argv...)
 				if err != nil {

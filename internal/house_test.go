@@ -14,10 +14,10 @@ import (
 // storeys lists the packages from the ground up. A package may import only packages of lower storeys; those on one storey
 // do not know each other. A trailing /... stands for everything below the folder.
 var storeys = [][]string{
-	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout", "internal/peer", "internal/study", "internal/report/page", "internal/probe", "internal/disk/field", "internal/nbd", "internal/bzip2", "internal/nfsd"},
+	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout", "internal/study", "internal/report/page", "internal/probe", "internal/disk/field", "internal/nbd", "internal/bzip2", "internal/nfsd"},
 	{"internal/workload", "internal/workload/thread", "internal/workload/file", "internal/workload/histogram", "internal/workload/uring", "internal/wire", "internal/env", "internal/env/shell", "internal/stats", "internal/facts", "internal/gate", "internal/report/chromium", "internal/disk/disktest", "internal/disk/image", "internal/disk/volume"},
-	{"internal/workload/thread/trialtest", "internal/peer/peertest"},
-	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/matrix", "internal/workload/durability", "internal/workload/command", "internal/workload/restore", "internal/workload/network", "internal/workload/web", "internal/workload/null", "internal/env/leftover", "internal/env/piped", "internal/env/folder", "internal/guest", "internal/mount", "internal/card", "internal/disk"},
+	{"internal/workload/thread/trialtest", "internal/peer"},
+	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/matrix", "internal/workload/durability", "internal/workload/command", "internal/workload/restore", "internal/workload/network", "internal/workload/web", "internal/workload/null", "internal/peer/peertest", "internal/env/leftover", "internal/env/piped", "internal/env/folder", "internal/guest", "internal/mount", "internal/card", "internal/disk"},
 	{"internal/workload/developer", "internal/plan", "internal/rootfs", "internal/vdisk"},
 	{"internal/workload/all"},
 	{"internal/agent", "internal/agent/nsinit", "internal/compare"},

@@ -11,7 +11,7 @@ import (
 
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/workload"
+	"tare/internal/unit"
 )
 
 // The states in which a load test says how busy its two ends were: the share, 0 to 1, of the CPU time that each could
@@ -161,40 +161,25 @@ func (e *evaluation) explanations(page *work, networks []*work) []explanation {
 		if n.Verdict == record.Different {
 			all = append(all, explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center, n.Low, n.High})
 		}
-		switch kind, p := e.resolved(n.Workload); {
-		case kind == "net.rr" && p.Int("connections") == 1 && trip == nil:
+		switch w, _ := e.Plan.Workload(n.Workload); {
+		case w.Kind == "net.rr" && w.Params["connections"] == "1" && trip == nil:
 			trip = n
-		case kind == "net.stream" && p["direction"] == "down" && p.Int("streams") == 1 && stream == nil:
+		case w.Kind == "net.stream" && w.Params["direction"] == "down" && w.Params["streams"] == "1" && stream == nil:
 			stream = n
 		}
 	}
-	if kind, p := e.resolved(page.Workload); kind == "http.fetch" && trip != nil && stream != nil {
-		if x, ok := way(trip, stream, p.Int("size")); ok {
-			all = slices.Insert(all, 0, x)
+	if w, _ := e.Plan.Workload(page.Workload); w.Kind == "http.fetch" && trip != nil && stream != nil {
+		if size, err := unit.ParseSize(w.Params["size"]); err == nil {
+			if x, ok := way(trip, stream, size); ok {
+				all = slices.Insert(all, 0, x)
+			}
 		}
 	}
 	return all
 }
 
-// resolved returns a workload's kind and all its parameters; the kind is empty where they are not known.
-func (e *evaluation) resolved(workload string) (kind string, p workload.Params) {
-	w, ok := e.Plan.Workload(workload)
-	if !ok || e.Kinds == nil {
-		return "", nil
-	}
-	k, ok := e.Kinds(w.Kind)
-	if !ok {
-		return "", nil
-	}
-	p, err := k.Resolve(w.Params)
-	if err != nil {
-		return "", nil
-	}
-	return w.Kind, p
-}
-
-// way is what the network makes of a page of so many bytes: one round trip, and the bytes at the rate of a stream. Each weighs
-// in the ratio as it does in the baseline's time.
+// way is what the network makes of a page of so many bytes: one round trip, of which there are so many in a second, and the
+// bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time.
 func way(trip, stream *work, size int64) (x explanation, ok bool) {
 	wait, move := 1/trip.BaselineCenter, float64(size)/(1<<20)/stream.BaselineCenter
 	a := wait / (wait + move) * trip.Ratio.Center

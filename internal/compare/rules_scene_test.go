@@ -43,15 +43,9 @@ func sceneKind(name string) (*workload.Kind, bool) {
 		{Name: "fs.matrix", Family: "file system", Metrics: []unit.Metric{seconds, rate("write", "KiB/s", false), rate("read", "KiB/s", false)}},
 		{Name: "dev.compile", Family: "file system", Metrics: []unit.Metric{rate("units_per_second", "units/s", true)}},
 		{Name: "dev.journal", Family: "file system", Metrics: []unit.Metric{rate("commits_per_second", "commits/s", true)}},
-		{Name: "net.stream", Family: "network", Metrics: []unit.Metric{rate("throughput", "MiB/s", true)}, Params: []workload.Param{
-			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down"}}, {Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: 64},
-		}},
-		{Name: "net.rr", Family: "network", Metrics: []unit.Metric{rate("round_trips_per_second", "round trips/s", true)}, Params: []workload.Param{
-			{Name: "connections", Type: workload.Int, Default: "1", Min: 1, Max: 64},
-		}},
-		{Name: "http.fetch", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}, Params: []workload.Param{
-			{Name: "size", Type: workload.Size, Default: "16KiB", Min: 1, Max: 1 << 30},
-		}},
+		{Name: "net.stream", Family: "network", Metrics: []unit.Metric{rate("throughput", "MiB/s", true)}},
+		{Name: "net.rr", Family: "network", Metrics: []unit.Metric{rate("round_trips_per_second", "round trips/s", true)}},
+		{Name: "http.fetch", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}},
 		{Name: "http.get", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}},
 		{Name: "command", Family: "command", Metrics: []unit.Metric{seconds}},
 	}

@@ -134,9 +134,10 @@ var ruleScenes = map[string]struct {
 // TestPageExplainedByItsWay has a round trip of 100 µs that costs twice as much in vm, and a stream of 625 MiB/s that costs four
 // times as much: 64 KiB take as long as the round trip, and 64 bytes no time.
 func TestPageExplainedByItsWay(t *testing.T) {
-	const way = "a round trip (net.rr) and the page's bytes at the rate of net.stream direction=down cost"
+	trip, stream := on("net.rr", "connections=1"), on("net.stream", "direction=down", "streams=1")
+	way := "a round trip (" + trip.Label + ") and the page's bytes at the rate of " + stream.Label + " cost"
 	figures := func(workload, _ string) float64 {
-		return map[string]float64{"net.rr": 10_000, "net.stream direction=down": 625}[workload] + 1
+		return map[string]float64{trip.Label: 10_000, stream.Label: 625}[workload] + 1
 	}
 	for _, test := range []struct {
 		size string
@@ -146,12 +147,12 @@ func TestPageExplainedByItsWay(t *testing.T) {
 		{"64KiB", 3, way + " 3.0"},
 		{"64B", 2.05, way + " 2.0"},
 		{"64B", 3, ""},
-		{"64KiB", 4.05, "net.stream direction=down costs 4.0"},
+		{"64KiB", 4.05, stream.Label + " costs 4.0"},
 		{"64KiB", 6, ""},
 	} {
 		page := on("http.fetch", "size="+test.size)
-		s := two(on("net.rr"), on("net.stream", "direction=down"), page).figures(figures)
-		s = s.costs(map[string]float64{"net.rr vm": 2, "net.stream direction=down vm": 4, page.Label + " vm": test.cost})
+		s := two(trip, stream, page).figures(figures)
+		s = s.costs(map[string]float64{trip.Label + " vm": 2, stream.Label + " vm": 4, page.Label + " vm": test.cost})
 		f := finding(s.evaluate(), "network-explains-web")
 		switch {
 		case f == nil && test.says == "":

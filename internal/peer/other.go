@@ -27,9 +27,6 @@ func CPUTime() time.Duration { return -1 }
 // CPUs is how many processors this process may use.
 func CPUs() int { return runtime.GOMAXPROCS(0) }
 
-// Room makes none here.
-func Room(int) (undo func()) { return func() {} }
-
 // Dialer makes connections to a peer.
 type Dialer struct{}
 

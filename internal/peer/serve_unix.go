@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/workload/thread"
 )
 
 // Bounds of what is served at the same time: connections that have not shown the token, and those that have.
@@ -132,7 +134,7 @@ func (s *server) attend(fd int) {
 			answer = full
 		}
 		defer s.served.Add(-1)
-		if h.Op == Up || h.Op == Down {
+		if answer == admitted && (h.Op == Up || h.Op == Down) {
 			s.makeRoom(s.moving.Add(1)) // before the answer, and so before the client asks any connection to move bytes
 			defer s.moving.Add(-1)
 		}
@@ -220,7 +222,7 @@ func (s *server) serve(fd int, h Hello) error {
 func (s *server) makeRoom(n int32) {
 	s.room.Lock()
 	defer s.room.Unlock()
-	Room(int(n))
+	thread.Room(int(n))
 }
 
 // echo sends so many messages back.

@@ -33,7 +33,7 @@ func retransmits(fd int) int64 {
 }
 
 // bareWrite and bareRead do not tell Go's scheduler that they wait: to tell it, and to have its leave to go on, costs a
-// stream over the loopback an eighth of its throughput. See Room. bareRead returns with fewer bytes than asked for only where
+// stream over the loopback an eighth of its throughput. See thread.Room. bareRead returns with fewer bytes than asked for only where
 // a signal, the deadline or an end came first.
 func bareWrite(fd int, b []byte) (int, error) {
 	return untold(unix.SYS_SENDTO, fd, b, unix.MSG_NOSIGNAL)

@@ -42,13 +42,13 @@ func limit(fd int, d time.Duration) error {
 
 // read reads once; 0 bytes come with io.EOF.
 func read(fd int, b []byte) (int, error) {
-	return got(func() (int, error) { return unix.Read(fd, b) })
+	return readWith(unix.Read, fd, b)
 }
 
-// got makes a call that reads until no signal cuts it short, and tells what its result means.
-func got(call func() (int, error)) (int, error) {
+// readWith is read by a call of one's own.
+func readWith(call func(fd int, b []byte) (int, error), fd int, b []byte) (int, error) {
 	for {
-		n, err := call()
+		n, err := call(fd, b)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -97,11 +97,11 @@ func readBy(fd int, b []byte, end time.Time) error {
 	return nil
 }
 
-func writeFull(fd int, b []byte) error { return writeBy(unix.Write, fd, b) }
+func writeFull(fd int, b []byte) error { return writeWith(unix.Write, fd, b) }
 
-func writeBy(write func(fd int, b []byte) (int, error), fd int, b []byte) error {
+func writeWith(call func(fd int, b []byte) (int, error), fd int, b []byte) error {
 	for len(b) > 0 {
-		n, err := write(fd, b)
+		n, err := call(fd, b)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -115,28 +115,17 @@ func writeBy(write func(fd int, b []byte) (int, error), fd int, b []byte) error 
 	return nil
 }
 
-// Room makes Go's scheduler run n threads that send or receive, with one more for all else, and returns how to undo that:
-// they do not tell it that they wait. It is to be called before the first of them begins, because it stops them all.
-func Room(n int) (undo func()) {
-	have := runtime.GOMAXPROCS(0)
-	if have > n {
-		return func() {}
-	}
-	runtime.GOMAXPROCS(n + 1)
-	return func() { runtime.GOMAXPROCS(have) }
-}
-
 // cpus is what Go thought right to use when the process began.
 var cpus = runtime.GOMAXPROCS(0)
 
 // CPUs is how many processors this process may use.
 func CPUs() int { return cpus }
 
-// send sends so many bytes, a block at a time. Room is needed.
+// send sends so many bytes, a block at a time. See thread.Room.
 func send(fd int, block []byte, amount int64) error {
 	for amount > 0 {
 		n := min(amount, int64(len(block)))
-		if err := writeBy(bareWrite, fd, block[:n]); err != nil {
+		if err := writeWith(bareWrite, fd, block[:n]); err != nil {
 			return err
 		}
 		amount -= n
@@ -145,11 +134,10 @@ func send(fd int, block []byte, amount int64) error {
 }
 
 // receive takes so many bytes, a block at a time, and no byte more. It waits for whole blocks: a receiver that takes what
-// there is wakes up for a few segments at a time, and over a loopback that costs a quarter of the throughput. Room is needed.
+// there is wakes up for a few segments at a time, and over a loopback that costs a quarter of the throughput. See thread.Room.
 func receive(fd int, block []byte, amount int64) error {
 	for amount > 0 {
-		part := block[:min(amount, int64(len(block)))]
-		n, err := got(func() (int, error) { return bareRead(fd, part) })
+		n, err := readWith(bareRead, fd, block[:min(amount, int64(len(block)))])
 		if err != nil {
 			return err
 		}

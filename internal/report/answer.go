@@ -19,7 +19,7 @@ type Answer struct {
 
 // Answers says what each family of workloads costs in each candidate, in the order of the rows. A family of one workload
 // has that workload's verdict; the mean of several has none, so only its figure and interval are told. Where there is no
-// figure at all the sentence says so; of what was not to run there, nothing is said.
+// figure at all the sentence says so; of what was not tried there, nothing is said.
 func (m *Model) Answers() []Answer { return m.answers(", " + clean(m.Run.Scope)) }
 
 // answers makes the sentences with a scope behind what they claim.
@@ -28,7 +28,7 @@ func (m *Model) answers(scope string) []Answer {
 	for i := range m.Families {
 		f := &m.Families[i]
 		for col, s := range f.Columns {
-			if t := m.Columns[col].Target; !t.Baseline && m.ran(f.Family, col) {
+			if t := m.Columns[col].Target; !t.Baseline && m.tried(f.Family, col) {
 				answers = append(answers, Answer{f.Family, t.Name, sentence(f.Family) + ": " + m.answer(f.Family, col, s, scope) + "."})
 			}
 		}
@@ -43,9 +43,9 @@ func (m *Model) answers(scope string) []Answer {
 	return answers
 }
 
-// ran tells whether a workload of a family was to run in a column.
-func (m *Model) ran(family string, col int) bool {
-	return slices.ContainsFunc(m.Rows, func(r Row) bool { return r.Primary && r.Family == family && signOf(r.Cells[col]) != notRun })
+// tried tells whether a workload of a family ran in a column, or should have.
+func (m *Model) tried(family string, col int) bool {
+	return slices.ContainsFunc(m.Rows, func(r Row) bool { return r.Primary && r.Family == family && ran(r.Cells[col]) })
 }
 
 func (m *Model) answer(family string, col int, s *compare.Summary, scope string) string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -58,7 +57,7 @@ type rw struct {
 	content *file.Content
 	lanes   []*lane
 	team    *thread.Team
-	procs   int // GOMAXPROCS to go back to; 0 when it was not changed
+	undo    func() // of the room made for the threads; may be nil
 }
 
 func newRW(p profile, params workload.Params) (workload.Trial, error) {
@@ -319,9 +318,7 @@ func (t *rw) assemble() error {
 	if n == 1 {
 		return nil
 	}
-	if have := runtime.GOMAXPROCS(0); have <= n {
-		t.procs = runtime.GOMAXPROCS(n + 1)
-	}
+	t.undo = thread.Room(n)
 	var err error
 	t.team, err = thread.Start(n, false)
 	return err
@@ -356,9 +353,9 @@ func (t *rw) Cleanup(*workload.Bench) error {
 		t.team.Close()
 		t.team = nil
 	}
-	if t.procs > 0 {
-		runtime.GOMAXPROCS(t.procs)
-		t.procs = 0
+	if t.undo != nil {
+		t.undo()
+		t.undo = nil
 	}
 	if len(t.lanes) == 1 {
 		t.lanes[0].release()

@@ -30,7 +30,7 @@ func (t *streams) Setup(ctx context.Context, b *workload.Bench) (err error) {
 	if err := t.connect(ctx, b, t.conns, op, t.size); err != nil {
 		return err
 	}
-	t.undo = peer.Room(len(t.conns))
+	t.undo = thread.Room(len(t.conns))
 	t.receipts = make([]peer.Receipt, len(t.conns))
 	for i := range t.conns {
 		block := make([]byte, t.size)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"tare/internal/peer"
+	"tare/internal/workload/thread"
 )
 
 // crew is all lanes of a trial.
@@ -19,7 +19,7 @@ type crew struct {
 }
 
 func newCrew(l *load, connections, threads int) (*crew, error) {
-	c := &crew{undo: peer.Room(threads)}
+	c := &crew{undo: thread.Room(threads)}
 	for i := range threads {
 		n, err := newLane(l, connections*(i+1)/threads-connections*i/threads, &c.stop)
 		if err != nil {
