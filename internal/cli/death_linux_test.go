@@ -189,16 +189,16 @@ func TestDockerRestarted(t *testing.T) {
 }
 
 // containers holds that the daemon has none of tare's, or soon will have none: it removes one whose agent has left by
-// itself, and goes on listing it for a moment after it has begun to deny that it has it.
+// itself.
 func (l *lab) containers(d *dockertest.Daemon) {
 	l.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		out, err := exec.Command(d.Client()[0], append(d.Client()[1:], "ps", "--all", "--no-trunc", "--format", "{{.Names}} {{.Status}}")...).CombinedOutput()
-		if err == nil && len(out) == 0 {
+		left, err := d.Containers()
+		if err == nil && len(left) == 0 {
 			return
 		}
 		if time.Now().After(end) {
-			l.Fatalf("containers left: %s %v", out, err)
+			l.Fatalf("containers left: %q %v", left, err)
 		}
 	}
 }

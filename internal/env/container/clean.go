@@ -65,37 +65,49 @@ func (c *inspected) abandoned(self owner, now time.Time) bool {
 	return !maker.Alive()
 }
 
+// containers are those with a label, KEY or KEY=VALUE, and what kept others from being looked at. A container that the
+// engine lists and denies to have when asked for it is none: Docker can go on listing one that it has removed, without a name,
+// until it is restarted.
+func (e engine) containers(ctx context.Context, label string) ([]*inspected, error) {
+	out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+label)
+	if err != nil {
+		return nil, fmt.Errorf("list containers of %s: %w", e.name, err)
+	}
+	var all []*inspected
+	var errs []error
+	for _, id := range strings.Fields(string(out)) {
+		switch c, err := e.inspect(ctx, id); {
+		case noSuch(err):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("inspect %s container %s: %w", e.name, id, err))
+		default:
+			all = append(all, c)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
 // clean removes the containers whose run is dead, and the empty image when nothing needs it any more.
 func clean(ctx context.Context, e engine, self owner, dry bool) ([]string, error) {
 	if _, err := proc.LookPath(e.name); err != nil {
 		return nil, nil
 	}
-	out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+labelRun)
-	if err != nil {
-		if e.remedy(err) == e.startIt() {
-			return nil, nil // no daemon, nothing of ours runs
-		}
-		return nil, fmt.Errorf("list containers of %s: %w", e.name, err)
+	all, err := e.containers(ctx, labelRun)
+	if len(all) == 0 && err != nil && e.remedy(err) == e.startIt() {
+		return nil, nil // no daemon, nothing of ours runs
 	}
 	var found []string
-	var errs []error
+	errs := []error{err}
 	kept := false
-	for _, id := range strings.Fields(string(out)) {
-		c, err := e.inspect(ctx, id)
-		switch {
-		case noSuch(err):
-			continue
-		case err != nil:
-			errs = append(errs, fmt.Errorf("inspect %s container %s: %w", e.name, id, err))
-			continue
-		case !c.abandoned(self, time.Now()):
+	for _, c := range all {
+		if !c.abandoned(self, time.Now()) {
 			kept = true
 			continue
 		}
 		found = append(found, fmt.Sprintf("%s container %s of run %s", e.name, strings.TrimPrefix(c.Name, "/"), c.Config.Labels[labelRun]))
 		if !dry {
-			if err := e.remove(ctx, id); err != nil {
-				errs = append(errs, fmt.Errorf("remove %s container %s: %w", e.name, id, err))
+			if err := e.remove(ctx, c.Id); err != nil {
+				errs = append(errs, fmt.Errorf("remove %s container %s: %w", e.name, c.Id, err))
 			}
 		}
 	}

@@ -1,10 +1,14 @@
 package container
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"tare/internal/env/container/dockertest"
+	"tare/internal/proc"
 )
 
 // TestCleanFindsWhatADeadRunLeft makes containers as a killed controller leaves them, and one of a run that lives.
@@ -40,5 +44,34 @@ func TestCleanFindsWhatADeadRunLeft(t *testing.T) {
 	}
 	if kept := ours(e)(t, o.RunID); len(kept) != 1 {
 		t.Errorf("of the living run there is %q, want its one container", kept)
+	}
+}
+
+// What Docker lists and denies when asked is no container: here a real daemon, and one row more in what its client lists.
+func TestContainersThatTheEngineDenies(t *testing.T) {
+	d := dockertest.Start(t)
+	e := newEngine("docker", d)
+	o := options(t, "docker", "", "host", d)
+	open(t, o)
+	client, err := proc.LookPath("docker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ghost := strings.Repeat("0123456789abcdef", 4)
+	shim := "#!/bin/sh\ncase \" $* \" in *' ps '*) echo " + ghost + ";; esac\nexec '" + client + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(shim), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if out, err := e.run(t.Context(), nil, "ps", "--quiet", "--filter", "label="+labelRun+"="+o.RunID); err != nil || !strings.HasPrefix(string(out), ghost) {
+		t.Fatalf("the client lists %q, %v", out, err)
+	}
+	all, err := e.containers(t.Context(), labelRun+"="+o.RunID)
+	if err != nil || len(all) != 1 || all[0].Id == ghost {
+		t.Errorf("%d containers, %v; want the one of this run", len(all), err)
+	}
+	if _, err := clean(t.Context(), e, thisProcess(), false); err != nil {
+		t.Errorf("clean: %v", err)
 	}
 }

@@ -21,20 +21,14 @@ func ours(e engine) func(t testing.TB, runID string) []string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label=tare.run="+runID)
+		all, err := e.containers(ctx, labelRun+"="+runID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var left []string
-		for _, id := range strings.Fields(string(out)) {
-			c, err := e.inspect(ctx, id)
-			switch {
-			case noSuch(err):
-			case err != nil:
-				t.Fatal(err)
-			case c.State.Status == "created" && c.abandoned(thisProcess(), time.Now()):
-				// Its controller was killed between create and start.
-			default:
+		for _, c := range all {
+			// One that was created and no more: its controller was killed between create and start.
+			if c.State.Status != "created" || !c.abandoned(thisProcess(), time.Now()) {
 				left = append(left, fmt.Sprintf("container %s: %s", c.Name, c.State.Status))
 			}
 		}
@@ -127,8 +121,11 @@ func cleanedUp(t *testing.T, e engine) {
 		t.Fatal(err)
 	}
 	t.Logf("clean found %q", found)
-	out, err := e.run(t.Context(), nil, "ps", "--all", "--quiet", "--filter", "label="+labelRun)
-	if err != nil || strings.TrimSpace(string(out)) != "" {
-		t.Errorf("containers after clean: %q, %v", out, err)
+	left, err := e.containers(t.Context(), labelRun)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, c := range left {
+		t.Errorf("container %s (%s) is there after clean", c.Name, c.State.Status)
 	}
 }
