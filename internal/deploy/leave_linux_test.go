@@ -112,3 +112,45 @@ func TestClosingDoesNotWaitTwiceForAStoppedAgent(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// A user who leaves while a request is on its way loses no agent: it takes the request a moment later, and the word that
+// nobody waits for it.
+func TestWhatIsBeingSentWhenTheUserLeavesIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		toAgent, fromController := io.Pipe()
+		toController, fromAgent := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			in, out := wire.NewReader(toAgent), wire.NewWriter(fromAgent)
+			out.Announce()
+			out.JSON(wire.TypeHello, 0, wire.NewHello())
+			for pings := 0; ; {
+				f, err := in.Read()
+				if err != nil {
+					return
+				}
+				switch f.Type {
+				case wire.TypePing:
+					out.JSON(wire.TypePong, f.Trial, wire.Pong{})
+					if pings++; pings == 3 { // the trial is next, and is written while nobody reads
+						time.AfterFunc(time.Second, cancel)
+						time.Sleep(2 * time.Second)
+					}
+				case wire.TypeCancel:
+					out.JSON(wire.TypeResult, f.Trial, wire.Result{Error: &record.Failure{Kind: "cancelled"}})
+				}
+			}
+		}()
+		s, err := deploy.Connect(t.Context(), pipes{toController, fromController, func() { toController.Close(); fromController.Close() }}, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Run(ctx, wire.Run{Job: job("t"), Work: 1})
+		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "cancelled" || !s.Alive() {
+			t.Errorf("got %+v, alive %v", err, s.Alive())
+		}
+		toController.Close()
+		fromController.Close()
+		s.Close()
+	})
+}

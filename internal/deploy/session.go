@@ -65,7 +65,12 @@ func (s *Session) Alive() bool {
 	return s.dead == nil
 }
 
-// send runs a write and gives up on it when ctx ends. Then the stream holds half a frame and the session is lost.
+// sendTime is how long a message may still take once its context has ended. An agent that reads takes it in a moment, in which
+// this process may not get the processor.
+const sendTime = 5 * time.Second
+
+// send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the session is lost.
+// One that is written by then is sent: its answer is what ctx bounds.
 func (s *Session) send(ctx context.Context, write func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- write() }()
@@ -73,12 +78,14 @@ func (s *Session) send(ctx context.Context, write func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		select {
-		case err := <-done:
-			return err
-		default:
-			return fmt.Errorf("the agent takes no more messages: %w", ctx.Err())
-		}
+	}
+	late := time.NewTimer(sendTime)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return fmt.Errorf("the agent takes no more messages: %w", ctx.Err())
 	}
 }
 
