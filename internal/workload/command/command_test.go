@@ -97,7 +97,8 @@ func TestShellStartIsSubtracted(t *testing.T) {
 
 func TestCPUTimeIsCounted(t *testing.T) {
 	b := must(t, t.TempDir(), 1, map[string]string{"command": "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"})
-	if u, s := b.Metrics["user_seconds"], b.Metrics["seconds"]; u < s/10 || u > 2*s {
+	// It takes a tenth of a second of a processor, and on a busy machine any time to get it.
+	if u, s := b.Metrics["user_seconds"], b.Metrics["seconds"]; u < 0.01 || u > 2*s {
 		t.Errorf("a busy loop of %v s used %v s", s, u)
 	}
 }
