@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,9 +31,6 @@ func TestStoppedInATrial(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", o.code, o.err)
 	}
 	d := l.read("out")
-	if d.Run.Discarded != 1 {
-		t.Errorf("%d blocks discarded", d.Run.Discarded)
-	}
 	for _, c := range d.Cells {
 		if c.Primary && c.Blocks != 10 {
 			t.Errorf("%s has %d blocks, want ten that are whole", c.Target, c.Blocks)
@@ -42,21 +40,25 @@ func TestStoppedInATrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	discarded, longest := 0, record.Trial{}
+	// A block that another machine on the same hardware spoilt may be discarded, too.
+	stopped, longest := []int{}, record.Trial{}
 	for line := range strings.Lines(string(b)) {
 		var tr record.Trial
 		if err := json.Unmarshal([]byte(line), &tr); err != nil {
 			t.Fatal(err)
 		}
-		if tr.Discarded != "" {
-			discarded = tr.Block
+		if strings.HasPrefix(tr.Discarded, "tare itself was stopped") {
+			stopped = append(stopped, tr.Block)
 		}
 		if tr.ControllerNS > longest.ControllerNS {
 			longest = tr
 		}
 	}
-	if longest.ControllerNS > 3e9 && longest.Block != discarded {
-		t.Errorf("block %d has a trial of %d ns by the controller's clock and %d by the agent's, and block %d is discarded", longest.Block, longest.ControllerNS, longest.AgentNS, discarded)
+	if len(stopped) != 1 || d.Run.Discarded < 1 {
+		t.Errorf("%d blocks are discarded, blocks %v for the stop", d.Run.Discarded, stopped)
+	}
+	if longest.ControllerNS > 3e9 && !slices.Contains(stopped, longest.Block) {
+		t.Errorf("block %d has a trial of %d ns by the controller's clock and %d by the agent's, and blocks %v are discarded", longest.Block, longest.ControllerNS, longest.AgentNS, stopped)
 	}
 	if o := l.do("verify", "out"); o.code != 0 {
 		t.Errorf("verify: %s%s", o.out, o.err)
