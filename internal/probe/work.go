@@ -46,10 +46,10 @@ func (b *Box) race(ctx context.Context, r *Request, reply *Reply) error {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.TimeoutNS))
+	began := time.Now() // one moment for both ends: between two this thread may not get the processor
+	ctx, cancel := context.WithDeadline(ctx, began.Add(time.Duration(r.TimeoutNS)))
 	defer cancel()
 	var team sync.WaitGroup
-	began := time.Now()
 	for i := range threads {
 		team.Go(func() {
 			// A thread of its own, as a program with threads has, and not one of the runtime's choice.
