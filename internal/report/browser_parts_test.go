@@ -115,11 +115,18 @@ func testFlushes(t *testing.T, p *chromium.Tab) {
 func testHover(t *testing.T, p *chromium.Tab) {
 	for chart, want := range map[string]string{"forest-cpu": "cpu.prime", "heat-fs.matrix": "records", "curve-fs.randread": "KiB", "cost-fs.": "the model says", "disk-vm": "of the disk"} {
 		drawn(p, `figure[data-chart^="`+chart+`"]`)
-		at := chromium.Eval[[]float64](p, `(() => { const f = document.querySelector('figure[data-chart^="`+chart+`"]'); f.scrollIntoView({behavior: "instant", block: "center"});
-			const svg = f.querySelector("svg.chart"); svg.focus(); svg.dispatchEvent(new KeyboardEvent("keydown", {key: "Home", bubbles: true}));
-			const b = svg.querySelector(".ring").getBoundingClientRect(); svg.blur(); return [b.x + b.width / 2, b.y + b.height / 2]; })()`)
-		p.Do("Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": at[0] + 2, "y": at[1] + 1}, nil)
-		p.Until("the pointer shows a value of "+chart, `(() => { const t = document.querySelector('figure[data-chart^="`+chart+`"] .tip'); return !t.hidden && t.innerText.includes("`+want+`"); })()`)
+		shown := false
+		// Charts near it that are drawn a moment later may move it away from under the pointer.
+		for end := time.Now().Add(3 * time.Minute); !shown && time.Now().Before(end); {
+			at := chromium.Eval[[]float64](p, `(() => { const f = document.querySelector('figure[data-chart^="`+chart+`"]'); f.scrollIntoView({behavior: "instant", block: "center"});
+				const svg = f.querySelector("svg.chart"); svg.focus(); svg.dispatchEvent(new KeyboardEvent("keydown", {key: "Home", bubbles: true}));
+				const b = svg.querySelector(".ring").getBoundingClientRect(); svg.blur(); return [b.x + b.width / 2, b.y + b.height / 2]; })()`)
+			p.Do("Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": at[0] + 2, "y": at[1] + 1}, nil)
+			shown = chromium.Eval[bool](p, `new Promise(done => setTimeout(() => { const t = document.querySelector('figure[data-chart^="`+chart+`"] .tip'); done(!t.hidden && t.innerText.includes("`+want+`")); }, 50))`)
+		}
+		if !shown {
+			t.Fatalf("the pointer shows no value of %s", chart)
+		}
 		p.Do("Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": 2, "y": 2}, nil)
 		p.Until("the value goes with the pointer", `document.querySelector('figure[data-chart^="`+chart+`"] .tip').hidden`)
 	}
