@@ -212,6 +212,8 @@ func (c *Browser) Open(address string, width, height int) *Tab {
 	case <-time.After(patience):
 		c.T.Fatalf("%s did not load within %v", address, patience)
 	}
+	// What has loaded may be the empty page that the tab began with.
+	p.Until("the page is there", `location.href !== "about:blank" && document.readyState === "complete"`)
 	return p
 }
 
