@@ -79,7 +79,7 @@ func HasFigures(r *Result) bool {
 func (e *evaluation) run() Run {
 	r, p := e.Run, e.Plan
 	r.Name, r.Baseline, r.Seed, r.Mode = p.Name, p.Baseline, p.Seed, string(p.Mode)
-	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.sessions), e.mostBlocks(), e.discardedBlocks(), e.failed
+	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.sessions), e.mostBlocks(p.Against), e.discardedBlocks(), e.failed
 	r.Alpha, r.LookAlpha = p.Alpha, p.LookAlpha
 	r.Scope = scope(r.Sessions, e.resumptions())
 	return r

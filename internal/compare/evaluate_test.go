@@ -188,6 +188,22 @@ func TestDiscardedBlocksAreKeptAndCounted(t *testing.T) {
 	}
 }
 
+func TestBlockCutShortIsNotCounted(t *testing.T) {
+	w := world{plan: testPlan("cpu.prime"), blocks: 11, noise: 0.005}
+	in := w.input()
+	// Stopped in the midst of the eleventh block: its baseline has no trial, so nothing is paired there.
+	in.Trials = slices.DeleteFunc(in.Trials, func(t record.Trial) bool { return t.Block == 11 && t.Target == "host" && t.Slot == "" })
+	r := Evaluate(in)
+	if c := cell(t, r, "cpu.prime", "", "vm"); r.Run.Blocks != 10 || c.Blocks != 10 {
+		t.Errorf("the run tells of %d blocks and its cell of %d, want 10", r.Run.Blocks, c.Blocks)
+	}
+	// Of a baseline whose candidates never opened, its own blocks are told.
+	in.Trials = slices.DeleteFunc(in.Trials, func(t record.Trial) bool { return t.Target != "host" })
+	if r := Evaluate(in); r.Run.Blocks != 11 {
+		t.Errorf("%d blocks of the baseline alone, want 11", r.Run.Blocks)
+	}
+}
+
 func TestResumedBlockCountsOnce(t *testing.T) {
 	w := world{plan: testPlan("cpu.prime"), blocks: 10, noise: 0.005}
 	in := w.input()

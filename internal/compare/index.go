@@ -97,12 +97,29 @@ func (x *index) of(workload, target, slot string) *series {
 	return noSeries
 }
 
-func (x *index) mostBlocks() int {
-	n := 0
-	for _, s := range x.series {
-		n = max(n, len(s.used))
+// mostBlocks counts the blocks that a workload completed, of the workload with most. What a run was stopped in the midst of
+// is no block: a candidate's trial without its baseline's gives no ratio, and the run that goes on begins a new one. A
+// baseline that has no candidate beside it is counted by itself.
+func (x *index) mostBlocks(against func(target string) string) int {
+	paired, alone := 0, 0
+	for k, s := range x.series {
+		alone = max(alone, len(s.used))
+		b := against(k.target)
+		if k.slot != "" || k.target == b {
+			continue
+		}
+		base, n := x.of(k.workload, b, ""), 0
+		for at := range s.used {
+			if base.used[at] != nil {
+				n++
+			}
+		}
+		paired = max(paired, n)
 	}
-	return n
+	if paired > 0 {
+		return paired
+	}
+	return alone
 }
 
 func (x *index) discardedBlocks() int {
