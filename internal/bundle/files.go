@@ -103,6 +103,19 @@ func digest(root *os.Root, name string) (File, error) {
 	return File{Path: name, Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
+// explainBegin is explain for a bundle in which nothing has been written yet.
+func explainBegin(err error) error {
+	switch {
+	case err == nil || strings.Contains(err.Error(), "what was written before"):
+		return err
+	case diskFull(err):
+		return fmt.Errorf("%w: the disk is full; free some space, or choose another folder", err)
+	case readOnly(err):
+		return fmt.Errorf("%w: the folder cannot be written; choose another one", err)
+	}
+	return err
+}
+
 // explain adds what to do to the errors of a disk that cannot be written.
 func explain(err error) error {
 	switch {

@@ -37,7 +37,7 @@ type Writer struct {
 func Create(dir, runID string, p *plan.Plan) (*Writer, error) {
 	w, err := create(dir, runID, p)
 	if err != nil {
-		return nil, fmt.Errorf("create bundle %s: %w", dir, explain(err))
+		return nil, fmt.Errorf("create bundle %s: %w", dir, explainBegin(err))
 	}
 	return w, nil
 }

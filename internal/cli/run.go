@@ -24,6 +24,7 @@ import (
 	"tare/internal/record"
 	"tare/internal/schedule"
 	"tare/internal/study"
+	"tare/internal/unit"
 	"tare/internal/version"
 )
 
@@ -155,7 +156,7 @@ func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Pl
 	case f.study != "":
 		s, ok := study.Lookup(f.study)
 		if !ok {
-			return nil, usagef("there is no study %q%s; they are %s", f.study, didYouMean(f.study, study.Names()), strings.Join(study.Names(), ", "))
+			return nil, usagef("there is no study %q%s", f.study, unit.MeantOrAll(f.study, study.Names(), "there are"))
 		}
 		return plan.ParseWithFlags("study "+s.Name, s.Plan, f.plan, t)
 	case len(args) == 1:
@@ -215,7 +216,7 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 	runID := newRunID()
 	w, err := bundle.Create(dir, runID, p)
 	if err != nil {
-		return err
+		return usageError{err} // no run can begin in such a folder
 	}
 	return a.carryOut(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f})
 }
