@@ -16,6 +16,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/report"
 	"tare/internal/schedule"
+	"tare/internal/unit"
 )
 
 // restate is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving is
@@ -57,7 +58,7 @@ func (n *restate) flag(c *cobra.Command) {
 func (n *restate) parse() error {
 	n.spec = normal.Spec{Per: normal.Per(n.per), UnequalTopology: n.unequal, Given: map[string]map[string]string{}}
 	if n.per != "" && !slices.Contains(normal.Pers(), n.spec.Per) {
-		return usagef("--per: there is no %q%s; expected one of %v", n.per, didYouMean(n.per, perNames()), perNames())
+		return usagef("--per: there is no %q%s", n.per, unit.MeantOrAll(n.per, perNames(), "there are"))
 	}
 	if n.unequal && n.per == "" {
 		return usagef("--unequal-topology goes with --per")
@@ -109,6 +110,9 @@ func (n *restate) parseWorth() error {
 		if s.From, err = time.Parse(time.DateOnly, n.from); err != nil {
 			return usagef("--worth-from: %q is not a day such as 2026-11-21", n.from)
 		}
+	}
+	if err := s.Check(); err != nil { // before a run, not after it
+		return usageError{fmt.Errorf("--worth: %w", err)}
 	}
 	n.asked = &s
 	return nil
@@ -163,8 +167,15 @@ func (n *restate) compute(r *compare.Result, p *plan.Plan) *asked {
 	return x
 }
 
-// names checks that every target with a price or a power is one of the plan's.
+// names checks that every target with a price or a power is one of the plan's, and so is the workload that is a use.
 func (n *restate) names(p *plan.Plan) error {
+	if _, ok := p.Workload(n.workload); !ok && n.workload != "" {
+		var labels []string
+		for i := range p.Workloads {
+			labels = append(labels, p.Workloads[i].Label)
+		}
+		return usagef("--worth-workload: there is no workload %q%s", n.workload, unit.MeantOrAll(n.workload, labels, "there is"))
+	}
 	for target := range n.spec.Given {
 		if _, ok := p.Environment(target); ok {
 			continue
@@ -173,7 +184,7 @@ func (n *restate) names(p *plan.Plan) error {
 		for _, e := range p.Environments {
 			known = append(known, e.Name)
 		}
-		return usagef("--watts, --price: there is no target %q%s; they are %s", target, didYouMean(target, known), strings.Join(known, ", "))
+		return usagef("--watts, --price: there is no target %q%s", target, unit.MeantOrAll(target, known, "there are"))
 	}
 	return nil
 }

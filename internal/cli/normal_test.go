@@ -57,6 +57,11 @@ func TestRestateMistakesAreUsage(t *testing.T) {
 		"--worth=140 --hourly=a":            "--hourly",
 		"--worth=140 --worth-from=tomorrow": "2026-11-21",
 		"--worth-workload=make":             "goes with --worth",
+		"--per=joules":                      "there are core-ghz, core, ghz",
+		"--worth=140":                       "--uses-per-day",
+		"--worth=0 --uses-per-day=3":        "price above 0",
+		"--worth=1USD --uses-per-day=3 --hourly=6EUR":          "one currency",
+		"--worth=140 --uses-per-day=3 --worth-workload=nosuch": "no workload \"nosuch\"",
 	} {
 		err := restateArgs(t, strings.Fields(args)...).check(p)
 		if _, usage := errors.AsType[usageError](err); !usage || !strings.Contains(err.Error(), want) {

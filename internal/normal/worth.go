@@ -27,6 +27,19 @@ type WorthSpec struct {
 	From       time.Time // the first day of use
 }
 
+// Check says what is wrong with the question, whatever is measured.
+func (s WorthSpec) Check() error {
+	switch {
+	case !(s.Price.Amount > 0):
+		return errors.New("a price above 0 is needed; what costs nothing has paid for itself")
+	case !(s.UsesPerDay > 0) || s.UsesPerDay > 1e6:
+		return errors.New("say how often it is used, with --uses-per-day from above 0 to 1000000")
+	case s.Hourly.Amount > 0 && s.Hourly.Currency != s.Price.Currency && s.Hourly.Currency != "" && s.Price.Currency != "":
+		return fmt.Errorf("the price is in %s and the hour in %s: give both in one currency", s.Price.Currency, s.Hourly.Currency)
+	}
+	return nil
+}
+
 // Span is a figure with its interval.
 type Span struct {
 	Center float64 `json:"center"`
@@ -92,13 +105,8 @@ type Worth struct {
 // time per use is its median. A candidate whose interval includes no saving gets no answer. The error tells what is wrong
 // with the question, or why no candidate has an answer.
 func Ask(r *compare.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
-	switch {
-	case !(s.Price.Amount > 0):
-		return nil, errors.New("worth: a price above 0 is needed; what costs nothing has paid for itself")
-	case !(s.UsesPerDay > 0) || s.UsesPerDay > 1e6:
-		return nil, errors.New("worth: say how often it is used, with --uses-per-day from above 0 to 1000000")
-	case s.Hourly.Amount > 0 && s.Hourly.Currency != s.Price.Currency && s.Hourly.Currency != "" && s.Price.Currency != "":
-		return nil, fmt.Errorf("worth: the price is in %s and the hour in %s: give both in one currency", s.Price.Currency, s.Hourly.Currency)
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("worth: %w", err)
 	}
 	label, err := worthWorkload(r, p, s.Workload)
 	if err != nil {
