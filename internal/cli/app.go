@@ -21,6 +21,7 @@ import (
 	"tare/internal/env"
 	drivers "tare/internal/env/all"
 	"tare/internal/plan"
+	"tare/internal/unit"
 	"tare/internal/version"
 	"tare/internal/workload"
 	kinds "tare/internal/workload/all"
@@ -184,7 +185,7 @@ func strictArgs(c *cobra.Command) {
 			for _, s := range c.Commands() {
 				names = append(names, s.Name())
 			}
-			return usagef("%s has no command %q%s\nsee %q", c.CommandPath(), args[0], didYouMean(args[0], names), c.CommandPath()+" --help")
+			return usagef("%s has no command %q%s\nsee %q", c.CommandPath(), args[0], unit.DidYouMean(args[0], names), c.CommandPath()+" --help")
 		}
 		c.RunE = func(c *cobra.Command, args []string) error { return c.Help() }
 	}

@@ -13,6 +13,7 @@ import (
 	"tare/internal/gate"
 	"tare/internal/record"
 	"tare/internal/report"
+	"tare/internal/unit"
 )
 
 // compareFlags are the flags of `tare compare`.
@@ -61,7 +62,7 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	formats := across.Formats()
 	i := slices.Index(comparisonFormats(), f.format)
 	if i < 0 {
-		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format, didYouMean(f.format, comparisonFormats()))
+		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format, unit.DidYouMean(f.format, comparisonFormats()))
 	}
 	sides := make([]across.Side, len(args))
 	for i, arg := range args {

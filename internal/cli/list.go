@@ -14,8 +14,6 @@ import (
 	"tare/internal/workload"
 )
 
-func didYouMean(typed string, names []string) string { return unit.DidYouMean(typed, names) }
-
 func (a *app) listCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
@@ -42,7 +40,7 @@ func (a *app) listCommand() *cobra.Command {
 			switch topic {
 			case "", "environments", "mounts", "workloads", "studies":
 			default:
-				return usagef("there is no list of %q%s; there are lists of %s", topic, didYouMean(topic, listTopics), strings.Join(listTopics, ", "))
+				return usagef("there is no list of %q%s", topic, unit.MeantOrAll(topic, listTopics, "there are lists of"))
 			}
 			if format == "json" {
 				return a.listJSON()
@@ -104,7 +102,7 @@ func (a *app) listMounts(name string) error {
 		}
 	}
 	if name != "" {
-		return usagef("no mount is called %q%s", name, didYouMean(name, names))
+		return usagef("no mount is called %q%s", name, unit.MeantOrAll(name, names, "there are"))
 	}
 	return nil
 }
@@ -113,7 +111,7 @@ func (a *app) listStudies(name string) error {
 	if name != "" {
 		s, ok := study.Lookup(name)
 		if !ok {
-			return usagef("there is no study %q%s", name, didYouMean(name, study.Names()))
+			return usagef("there is no study %q%s", name, unit.MeantOrAll(name, study.Names(), "there are"))
 		}
 		_, err := a.out.Write(s.Plan)
 		return err
@@ -151,7 +149,7 @@ func (a *app) listEnvironments(name string) error {
 	if name != "" {
 		d, ok := a.drivers.Lookup(name)
 		if !ok {
-			return usagef("no driver is called %q%s", name, didYouMean(name, a.drivers.Names()))
+			return usagef("no driver is called %q%s", name, unit.MeantOrAll(name, a.drivers.Names(), "there are"))
 		}
 		describeDriver(a.out, d)
 		return nil
@@ -207,7 +205,7 @@ func (a *app) listWorkloads(name string) error {
 			for _, k := range a.kinds {
 				names = append(names, k.Name)
 			}
-			return usagef("no workload is called %q%s", name, didYouMean(name, names))
+			return usagef("no workload is called %q%s", name, unit.MeantOrAll(name, names, "there are"))
 		}
 		describeKind(a.out, k)
 		return nil

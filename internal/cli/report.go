@@ -14,6 +14,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/report"
+	"tare/internal/unit"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -237,7 +238,7 @@ func knownFormat(name string) (*report.Format, error) {
 			return &f, nil
 		}
 	}
-	return nil, usagef("--format is %s, not %q%s", oneOf(formats()), name, didYouMean(name, formats()))
+	return nil, usagef("--format is %s, not %q%s", oneOf(formats()), name, unit.DidYouMean(name, formats()))
 }
 
 func oneOf(names []string) string {

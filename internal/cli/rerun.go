@@ -22,6 +22,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/report"
+	"tare/internal/unit"
 )
 
 func (a *app) rerunCommand() *cobra.Command {
@@ -187,7 +188,7 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 		case !ok:
 			return f, usagef("--environment %s: write NAME=SPEC, the name as in the plan: %s", text, strings.Join(names, ", "))
 		case !slices.Contains(names, name):
-			return f, usagef("--environment %s: the plan has no environment %q%s; it has %s", text, name, didYouMean(name, names), strings.Join(names, ", "))
+			return f, usagef("--environment %s: the plan has no environment %q%s", text, name, unit.MeantOrAll(name, names, "it has"))
 		}
 		if _, _, mount := env.CutMount(name); mount {
 			f.Mounts = append(f.Mounts, text)

@@ -240,7 +240,7 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 	case len(names) == 0:
 		return fmt.Errorf("mount %s: driver %s has no mounts; use dir= to choose the directory", what, driver)
 	case i < 0:
-		return fmt.Errorf("mount %s: driver %s has no mount %q%s; it has %s", what, driver, s.Driver, unit.DidYouMean(s.Driver, names), strings.Join(names, ", "))
+		return fmt.Errorf("mount %s: driver %s has no mount %q%s", what, driver, s.Driver, unit.MeantOrAll(s.Driver, names, "it has"))
 	}
 	k := &d.Mounts[i]
 	if k.ArgNeeds && s.Arg == "" {
@@ -289,10 +289,13 @@ func checkSettings(what, owner string, settings []Setting, s Spec) error {
 	for _, k := range keys {
 		i := indexOf(names, k)
 		if i < 0 {
-			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, unit.DidYouMean(k, names))
+			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, unit.MeantOrAll(k, names, "it has"))
 		}
 		if c := settings[i].Check; c != nil {
 			if err := c(s.Settings[k]); err != nil {
+				if unit.RunsOn(s.Settings[k], ",;: ", names) {
+					return fmt.Errorf("%s: setting %s: %w; between settings stands &", what, k, err)
+				}
 				return fmt.Errorf("%s: setting %s: %w", what, k, err)
 			}
 		}

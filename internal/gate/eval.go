@@ -198,7 +198,11 @@ func choose(of []*Figure, what, want string, name func(*Figure) string) ([]*Figu
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no %s is called %q here%s; there is %s", what, want, unit.DidYouMean(want, names), list(names))
+		hint := unit.DidYouMean(want, names)
+		if hint == "" {
+			hint = "; there is " + list(names)
+		}
+		return nil, fmt.Errorf("no %s is called %q here%s", what, want, hint)
 	}
 	return found, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tare/internal/env"
+	"tare/internal/unit"
 )
 
 // reservedEnv are the keys of an environment's mapping that are not settings of its driver.
@@ -182,7 +183,7 @@ func (r *reader) inherit(d *draft, all []*written) {
 			continue
 		}
 		if w.of != "" && (byName[w.of] == nil || byName[w.of].of != "") {
-			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name, didYouMean(w.of, names, "the environments are"))
+			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name, unit.MeantOrAll(w.of, names, "the environments are"))
 			continue
 		}
 		switch {
@@ -222,7 +223,7 @@ func (r *reader) derive(w *written, byName map[string]*written, names []string) 
 	}
 	parent := byName[w.from]
 	if parent == nil {
-		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from, didYouMean(w.from, names, "the environments are"))
+		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from, unit.MeantOrAll(w.from, names, "the environments are"))
 		w.bad = true
 		return
 	}

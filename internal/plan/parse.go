@@ -162,7 +162,7 @@ func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
 	values := map[string]*node{}
 	for _, e := range root.keys {
 		if !contains(fieldNames(), e.key) {
-			p.add(e.at, "unknown key %q%s", e.key, didYouMean(e.key, fieldNames(), "the keys of a plan are"))
+			p.add(e.at, "unknown key %q%s", e.key, unit.MeantOrAll(e.key, fieldNames(), "the keys of a plan are"))
 			continue
 		}
 		values[e.key] = e.value
@@ -176,17 +176,6 @@ func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
 		p.add(root.at, "workloads is missing: list at least one, such as `workloads: [cpu.prime]`; `tare list workloads` shows them")
 	}
 	return d
-}
-
-// didYouMean offers the nearest name, or all of them when none is near.
-func didYouMean(typed string, names []string, list string) string {
-	if s := unit.DidYouMean(typed, names); s != "" {
-		return s
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "; " + list + " " + strings.Join(names, ", ")
 }
 
 func contains(names []string, name string) bool {

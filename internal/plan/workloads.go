@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tare/internal/unit"
 	"tare/internal/workload"
 )
 
@@ -95,7 +96,7 @@ func (r *reader) lookup(kind string, at pos) (*workload.Kind, bool) {
 	}
 	k := r.t.kind(kind)
 	if k == nil {
-		r.p.add(at, "no workload is called %s%s", quote(kind), didYouMean(kind, r.t.kindNames(), "there are"))
+		r.p.add(at, "no workload is called %s%s", quote(kind), unit.MeantOrAll(kind, r.t.kindNames(), "there are"))
 	}
 	return k, k != nil
 }
@@ -333,7 +334,7 @@ func parseWork(text string, t *Tables) ([]Workload, error) {
 	var k *workload.Kind
 	if t != nil {
 		if k = t.kind(name); k == nil {
-			return nil, fmt.Errorf("no workload is called %s%s", quote(name), didYouMean(name, t.kindNames(), "there are"))
+			return nil, fmt.Errorf("no workload is called %s%s", quote(name), unit.MeantOrAll(name, t.kindNames(), "there are"))
 		}
 	}
 	params := map[string]string{}

@@ -1,6 +1,10 @@
 package unit
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Nearest returns the name closest to what was typed by edit distance, or "" when none is close enough to be meant.
 func Nearest(typed string, names []string) string {
@@ -19,6 +23,31 @@ func DidYouMean(typed string, names []string) string {
 		return fmt.Sprintf("; did you mean %q?", n)
 	}
 	return ""
+}
+
+// MeantOrAll offers the nearest name, as DidYouMean does, or all of them when none is near: "; LIST a, b".
+func MeantOrAll(typed string, names []string, list string) string {
+	if s := DidYouMean(typed, names); s != "" {
+		return s
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; " + list + " " + strings.Join(names, ", ")
+}
+
+// RunsOn tells whether a value swallowed the next key: one of these separators and then NAME= with one of the names. That
+// is what a list looks like that was written with another list's separator.
+func RunsOn(value, separators string, names []string) bool {
+	for i, r := range value {
+		if !strings.ContainsRune(separators, r) {
+			continue
+		}
+		if key, _, ok := strings.Cut(strings.TrimSpace(value[i+1:]), "="); ok && slices.Contains(names, key) {
+			return true
+		}
+	}
+	return false
 }
 
 // distance is the optimal string alignment distance: insert, delete, replace, swap of neighbours.

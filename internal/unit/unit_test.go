@@ -48,3 +48,15 @@ func TestCost(t *testing.T) {
 		}
 	}
 }
+
+func TestRunsOn(t *testing.T) {
+	names := []string{"cpus", "memory"}
+	for value, want := range map[string]bool{
+		"2,memory=1GiB": true, "2, memory=1GiB": true, "2;memory=1GiB": true,
+		"2": false, "max,+avx2": false, "a,path=/x": false, "memory=1GiB": false, "2,": false, "": false,
+	} {
+		if got := RunsOn(value, ",;", names); got != want {
+			t.Errorf("RunsOn(%q) = %v", value, got)
+		}
+	}
+}

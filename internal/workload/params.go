@@ -57,17 +57,20 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 	for _, key := range keys {
 		d, ok := byName[key]
 		if !ok {
-			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true, Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, unit.DidYouMean(key, names))}
+			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true, Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, unit.MeantOrAll(key, names, "it has"))}
 		}
 		v, err := d.Canonical(given[key])
 		if err != nil {
+			if unit.RunsOn(given[key], "&;: ", names) {
+				err = fmt.Errorf("%w; between parameters stands a comma", err)
+			}
 			return nil, &ParamError{Kind: k.Name, Param: key, Message: fmt.Sprintf("%s: %s: %v", k.Name, key, err)}
 		}
 		p[key] = v
 	}
 	for _, d := range k.Params {
 		if d.Required && p[d.Name] == "" {
-			return nil, &ParamError{Kind: k.Name, Param: d.Name, Message: fmt.Sprintf("%s: %s is required: %s", k.Name, d.Name, d.Doc)}
+			return nil, &ParamError{Kind: k.Name, Param: d.Name, Message: fmt.Sprintf("%s: %s is required: %s; write %s:%s=...", k.Name, d.Name, d.Doc, k.Name, d.Name)}
 		}
 		if p[d.Name] != "" {
 			v, err := d.Canonical(p[d.Name])

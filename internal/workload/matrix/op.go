@@ -86,7 +86,7 @@ func ParseOps(list string) ([]Op, error) {
 	for _, f := range fields {
 		i := slices.Index(names, f)
 		if i < 0 {
-			return nil, fmt.Errorf("ops: there is no operation %q%s; the operations are %s, or all", f, unit.DidYouMean(f, names), strings.Join(names, ", "))
+			return nil, fmt.Errorf("ops: there is no operation %q%s", f, unit.MeantOrAll(f, append(names, "all"), "there are"))
 		}
 		if !slices.Contains(ops, Op(i)) {
 			ops = append(ops, Op(i))
