@@ -27,7 +27,8 @@ type work struct {
 	decision     *stats.Decision      // nil when there is nothing to decide on
 	withheld     bool                 // a gate forbids a verdict
 	incomparable bool                 // ... and even the ratio would mislead
-	incomplete   int                  // blocks that are not in d, for want of a figure
+	incomplete   int                  // blocks that are not in d because a trial failed
+	zeros        int                  // blocks that are not in d because a figure has no logarithm
 }
 
 type nullKey struct{ workload, base, metric string }
@@ -134,10 +135,14 @@ func (e *evaluation) pair(c *work) (candidate, baseline []float64) {
 		case a != nil && c.baseline.late(k):
 			c.d[k] = math.Inf(-1)
 		}
-		if _, ok := c.d[k]; ok {
+		switch _, ok := c.d[k]; {
+		case ok:
 			c.judged = append(c.judged, k)
-		} else {
+		case c.candidate.missing[k] != nil || c.baseline.missing[k] != nil:
 			c.incomplete++
+		case a != nil && b != nil:
+			c.zeros++
+			// Where one side has no trial, the run was stopped in the midst of the block: that says nothing of either.
 		}
 	}
 	return candidate, baseline

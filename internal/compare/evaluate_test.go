@@ -194,13 +194,25 @@ func TestBlockCutShortIsNotCounted(t *testing.T) {
 	// Stopped in the midst of the eleventh block: its baseline has no trial, so nothing is paired there.
 	in.Trials = slices.DeleteFunc(in.Trials, func(t record.Trial) bool { return t.Block == 11 && t.Target == "host" && t.Slot == "" })
 	r := Evaluate(in)
-	if c := cell(t, r, "cpu.prime", "", "vm"); r.Run.Blocks != 10 || c.Blocks != 10 {
-		t.Errorf("the run tells of %d blocks and its cell of %d, want 10", r.Run.Blocks, c.Blocks)
+	if c := cell(t, r, "cpu.prime", "", "vm"); r.Run.Blocks != 10 || c.Blocks != 10 || warning(c, "blocks-incomplete") != nil {
+		t.Errorf("the run tells of %d blocks and its cell of %d, want 10; %v", r.Run.Blocks, c.Blocks, c.Warnings)
 	}
 	// Of a baseline whose candidates never opened, its own blocks are told.
 	in.Trials = slices.DeleteFunc(in.Trials, func(t record.Trial) bool { return t.Target != "host" })
 	if r := Evaluate(in); r.Run.Blocks != 11 {
 		t.Errorf("%d blocks of the baseline alone, want 11", r.Run.Blocks)
+	}
+}
+
+func TestBlockWithAFigureOfZeroIsLeftOut(t *testing.T) {
+	w := world{plan: testPlan("cpu.prime"), blocks: 12, noise: 0.005, change: func(t *record.Trial) {
+		if t.Block == 2 && t.Target == "vm" {
+			t.Metrics["events_per_second"] = 0
+		}
+	}}
+	c := cell(t, w.evaluate(), "cpu.prime", "", "vm")
+	if w := warning(c, "blocks-incomplete"); c.Blocks != 11 || w == nil || !strings.HasPrefix(w.Text, "1 block left out in which events_per_second is 0") {
+		t.Errorf("%d blocks, %v: nothing failed here", c.Blocks, c.Warnings)
 	}
 }
 

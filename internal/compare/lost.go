@@ -117,4 +117,8 @@ func gateMissing(c *work) {
 		c.warn("blocks-incomplete", fmt.Sprintf("%s without a figure for one of the two sides left out (%s)", plural(n, "block"), sides),
 			"read the failures in the bundle's trials; if they come with slow trials, the ratio is too kind to that side")
 	}
+	if n := c.zeros; n > 0 {
+		c.warn("blocks-incomplete", fmt.Sprintf("%s left out in which %s is 0 or missing on one side: there is no ratio of it", plural(n, "block"), c.Metric),
+			"lengthen the trials, so that there is something to count")
+	}
 }
