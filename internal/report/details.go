@@ -51,7 +51,11 @@ func (t *terminal) details() {
 				continue
 			}
 			seen[k] = true
-			text := fmt.Sprintf("%s %s: %s", clean(c.Target), clean(c.Workload), clean(w.Text))
+			of := clean(c.Workload)
+			if !c.Primary { // or else two warnings of one kind contradict each other
+				of += " " + clean(c.Metric)
+			}
+			text := fmt.Sprintf("%s %s: %s", clean(c.Target), of, clean(w.Text))
 			if w.Remedy != "" {
 				text += "; " + clean(w.Remedy)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tare/internal/gate"
+	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/unit"
 )
@@ -144,7 +145,10 @@ func (m *Model) junitSuite(col int, target string, spent map[[2]string]float64) 
 		case record.Withheld:
 			c.Skipped = &junitProblem{Message: "verdict withheld: " + reason}
 		default:
-			if n := cell.BlocksNeeded; n > 0 {
+			switch n := cell.BlocksNeeded; {
+			case n > plan.MostBlocks: // as the table says it: no run can have so many
+				reason = fmt.Sprintf("not even %d blocks would settle it", plan.MostBlocks)
+			case n > 0:
 				reason = fmt.Sprintf("about %s would settle it", plural(n, "block"))
 			}
 			c.Skipped = &junitProblem{Message: "inconclusive: " + reason}

@@ -279,3 +279,25 @@ func FuzzTerminal(f *testing.F) {
 		}
 	})
 }
+
+// TestOpenCellsOfMetricsAreTold: a warning of a metric that does not decide names it, and no form asks for more blocks than
+// a plan may have.
+func TestOpenCellsOfMetricsAreTold(t *testing.T) {
+	open := record.Ratio{Center: 1.1, Low: 0.5, High: 2, Level: 0.95, Blocks: 10, Verdict: record.Inconclusive, BlocksNeeded: 11413}
+	cell := func(metric string, primary bool) compare.Cell {
+		return compare.Cell{Workload: "command", Kind: "command", Metric: metric, Primary: primary, Unit: "s", Better: "lower", Target: "box", Baseline: "host",
+			Center: 1.1, BaselineCenter: 1, Ratio: open, Warnings: []record.Warning{{Code: "noisy-host", Text: "noise in " + metric}}}
+	}
+	m := NewModel(&compare.Result{Run: compare.Run{Baseline: "host"}, Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "box"}},
+		Cells: []compare.Cell{cell("seconds", true), cell("user_seconds", false)}})
+	m.Text = TextOptions{Width: 120, Details: true}
+	text := string(render(t, Terminal, m))
+	for _, want := range []string{"* box command: noise in seconds", "* box command user_seconds: noise in user_seconds"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if text := string(render(t, JUnit, m)); strings.Contains(text, "11413") || strings.Count(text, "not even 500 blocks would settle it") != 2 {
+		t.Errorf("%s", text)
+	}
+}
