@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"tare/internal/unit"
 )
 
 // slowedBy is how many times as long as in its fastest trial a unit of work took at worst, for work that makes files to
@@ -59,11 +61,4 @@ func journalFindings(e *evaluation, r *Result) []Finding {
 	return out
 }
 
-// paceText rounds a time to three digits or so.
-func paceText(d time.Duration) string {
-	unit := time.Nanosecond
-	for d >= 1000*unit {
-		unit *= 10
-	}
-	return d.Round(unit).String()
-}
+func paceText(d time.Duration) string { return unit.Format(d.Seconds(), "s") }

@@ -88,7 +88,7 @@ var ruleScenes = map[string]struct {
 		two(on("fs.randread", "bs=4KiB", "direct=true"), on("fs.randread", "bs=1MiB", "direct=false")).figures(throughput(40, 1200)), // larger requests: the device may do more, too
 		[]string{"host fs.randread bs=4KiB direct=false moves 1", "gives 40", "cache"}},
 	"inodes-not-reused": {
-		two(on("fs.smallfiles")).trials(unjournaled(400)), two(on("fs.smallfiles")).trials(unjournaled(5)), []string{"host has no journal", "300µs to", "fs.smallfiles"}},
+		two(on("fs.smallfiles")).trials(unjournaled(400)), two(on("fs.smallfiles")).trials(unjournaled(5)), []string{"host has no journal", "300 µs to", "fs.smallfiles"}},
 	"misaligned-image": {
 		two(on("fs.randread")).envs(inVM(func(re *record.Environment) {
 			re.Outside.Extra[alignedKey], re.Outside.Extra["disk.format"] = "2", "vdi"
