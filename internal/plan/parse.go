@@ -190,7 +190,11 @@ func contains(names []string, name string) bool {
 // value returns a scalar's source text; anything else is a mistake.
 func (r *reader) value(n *node, expected string) (string, bool) {
 	if n.kind != scalar {
-		r.p.add(n.at, "expected %s, found %s", expected, n.kind)
+		hint := ""
+		if n.kind == null && n.text == "null" { // the name of a workload and of one of syscall's calls
+			hint = `, which is what null means in YAML; write "null" for the word`
+		}
+		r.p.add(n.at, "expected %s, found %s%s", expected, n.kind, hint)
 		return "", false
 	}
 	return n.text, true

@@ -170,6 +170,8 @@ func TestMistakes(t *testing.T) {
 		{"param list", "workloads:\n  - cpu.prime: { threads: {a: 2} }\n", `plan.yaml:2:27: expected a value for threads, found a mapping`},
 		{"size", "workloads:\n  - {kind: fs.randread, size: 9999999PiB}\n", `plan.yaml:2:31: fs.randread: size: "9999999PiB" is more than any device holds`},
 		{"together", "workloads:\n  - {kind: fs.randread, size: 4KiB, bs: 8KiB}\n", `plan.yaml:2:5: fs.randread: bs is larger than size`},
+		{"null as a word", "workloads:\n  - cpu.prime: { max: null }\n", `plan.yaml:2:23: expected a value for max, found nothing, which is what null means in YAML; write "null" for the word`},
+		{"nothing", "workloads:\n  - cpu.prime: { max: ~ }\n", `plan.yaml:2:23: expected a value for max, found nothing`},
 		{"required", "workloads:\n  - command\n", `plan.yaml:2:5: command: command is required: a shell line; write command:command=...`},
 		{"driver", "workloads: [cpu.prime]\nenvironments:\n  vm: qmeu\n", `plan.yaml:3:7: environment vm: no driver is called "qmeu"; did you mean "qemu"?`},
 		{"setting", "workloads: [cpu.prime]\nenvironments:\n  vm: {driver: qemu, acel: tcg}\n", `plan.yaml:3:22: environment vm: driver qemu has no setting "acel"; did you mean "accel"?`},

@@ -205,7 +205,12 @@ func (b *builder) build(n ast.Node, depth int) *node {
 		return &node{at: at}
 	}
 	switch v := n.(type) {
-	case nil, *ast.NullNode:
+	case *ast.NullNode:
+		if t := v.GetToken(); t != nil && t.Type == token.NullType {
+			return &node{at: at, text: t.Value}
+		}
+		return &node{at: at}
+	case nil:
 		return &node{at: at}
 	case *ast.AnchorNode:
 		name := v.Name.GetToken().Value
