@@ -31,7 +31,10 @@ all.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format == "" {
-				format = formatOf(out)
+				var known bool
+				if format, known = formatOf(out); !known && out != "" {
+					fmt.Fprintf(a.err, "tare: no form of report ends in %q: %s gets the table as text; --format names another\n", filepath.Ext(out), printableLine(out))
+				}
 			}
 			f, err := knownFormat(format)
 			if err != nil {
@@ -109,15 +112,15 @@ func formatTable() string {
 	return b.String()
 }
 
-// formatOf guesses the format from the name of the file to write.
-func formatOf(name string) string {
+// formatOf guesses the format from the name of the file to write. known is false for an ending that says nothing.
+func formatOf(name string) (format string, known bool) {
 	suffix := strings.ToLower(filepath.Ext(name))
 	for _, f := range report.Renderers() {
 		if suffix != "" && f.Suffix == suffix {
-			return f.Name
+			return f.Name, true
 		}
 	}
-	return "text"
+	return "text", suffix == ""
 }
 
 // loadAll reads a bundle and computes its result from the raw trials. What is damaged is said on standard error; the

@@ -175,6 +175,11 @@ func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Pl
 }
 
 func readPlan(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		if _, err := os.Stat(filepath.Join(name, bundle.ManifestFile)); err == nil {
+			return nil, usagef("%s is a bundle and no plan: `tare rerun %[2]s` repeats it, `tare run --resume %[2]s` goes on with it, `tare report %[2]s` shows it", name, quoteArg(name))
+		}
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("read plan: %w", err)}

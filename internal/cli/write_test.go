@@ -67,13 +67,18 @@ func TestWriteWhole(t *testing.T) {
 
 func TestFormatOf(t *testing.T) {
 	for name, want := range map[string]string{"a.xlsx": "xlsx", "A.XLSX": "xlsx", "b.md": "markdown", "c.parquet": "parquet", "junit.xml": "junit", "": "text", "plain": "text", "x.doc": "text", "dir.png/x": "text"} {
-		if got := formatOf(name); got != want {
+		if got, _ := formatOf(name); got != want {
 			t.Errorf("formatOf(%q) = %q, want %q", name, got, want)
 		}
 	}
 	for _, f := range report.Renderers() {
-		if f.Suffix != "" && formatOf("x"+f.Suffix) != f.Name {
+		if got, known := formatOf("x" + f.Suffix); f.Suffix != "" && (got != f.Name || !known) {
 			t.Errorf("%s is not found by %s", f.Name, f.Suffix)
+		}
+	}
+	for name, want := range map[string]bool{"plain": true, "": true, "dir.png/x": true, "x.doc": false, "x.pdf": false} {
+		if _, known := formatOf(name); known != want {
+			t.Errorf("formatOf(%q) knows the ending: %v", name, known)
 		}
 	}
 }
