@@ -211,13 +211,20 @@ func (a *app) listWorkloads(name string) error {
 		return nil
 	}
 	fmt.Fprintln(a.out, "Workloads: -w KIND[:key=value,...]")
-	family := ""
+	// The kinds of a family do not all stand next to each other in the table.
+	var families []string
+	of := map[string][]workload.Kind{}
 	for _, k := range a.kinds {
-		if k.Family != family {
-			family = k.Family
-			fmt.Fprintf(a.out, "  %s\n", family)
+		if of[k.Family] == nil {
+			families = append(families, k.Family)
 		}
-		fmt.Fprintf(a.out, "    %-20s %s\n", k.Name, firstSentence(k.Doc))
+		of[k.Family] = append(of[k.Family], k)
+	}
+	for _, family := range families {
+		fmt.Fprintf(a.out, "  %s\n", family)
+		for _, k := range of[family] {
+			fmt.Fprintf(a.out, "    %-20s %s\n", k.Name, firstSentence(k.Doc))
+		}
 	}
 	return nil
 }
