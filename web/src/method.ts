@@ -1,6 +1,8 @@
 /** Doubts, how the figures came about, and what it takes to get them again. */
 import { h, ticked } from "./dom";
 import { duration, list, percent, plural } from "./format";
+import { median } from "./stats";
+import type { Cell } from "./data";
 import type { Model } from "./state";
 
 export function warnings(m: Model): HTMLElement | null {
@@ -15,7 +17,7 @@ export function warnings(m: Model): HTMLElement | null {
   for (const t of m.data.result.targets) for (const w of t.warnings) add(w.text, w.remedy ?? "", t.name);
   for (const c of m.data.result.cells) {
     if (c.failure && c.primary) add(c.failure.message, "", `${c.target}, ${c.workload}`, true);
-    for (const w of c.warnings) add(w.text, w.remedy ?? "", `${c.target}, ${c.workload}`);
+    for (const w of c.warnings) add(w.text, w.remedy ?? "", `${c.target}, ${c.workload}${c.primary ? "" : ` ${c.metric}`}`);
   }
   if (seen.size === 0) return null;
   const all = [...seen.values()];
@@ -28,10 +30,17 @@ export function warnings(m: Model): HTMLElement | null {
     all.length > 12 && h("details", {}, h("summary", {}, `${all.length - 12} more`), h("ul", { class: "warnings" }, all.slice(12).map(item))));
 }
 
+/** How far the null control spread in each workload, as every other form of report counts it: once, however many candidates. */
+export function nullSpreads(cells: Cell[]): number[] {
+  const of = new Map<string, number>();
+  for (const c of cells) if (c.primary && c.null_spread > 0 && !of.has(c.workload)) of.set(c.workload, c.null_spread);
+  return [...of.values()];
+}
+
 export function method(m: Model): HTMLElement {
   const { run, data } = m;
   const candidates = data.result.targets.map((t) => t.name);
-  const spreads = data.result.cells.filter((c) => c.primary && c.null_spread > 0).map((c) => c.null_spread).sort((a, b) => a - b);
+  const spreads = nullSpreads(data.result.cells);
   const p = (...text: (string | false)[]) => h("p", {}, ...text);
   return h("section", { id: "method", "aria-labelledby": "method-title" }, h("h2", { id: "method-title" }, "Method"),
     h("div", { class: "prose" },
@@ -41,7 +50,7 @@ export function method(m: Model): HTMLElement {
       p("A ratio is the Hodges-Lehmann centre of the blocks' log ratios, candidate against baseline, turned so that above 1 always costs more. Its interval inverts the exact Wilcoxon signed-rank test; with several sessions it is Student's t on the sessions' means.",
         run.alpha > 0 && ` The level over all looks is ${percent(1 - run.alpha)}`, run.look_alpha > 0 && data.looks?.length ? `, which takes ${percent(1 - run.look_alpha)} at each of the looks after ${list(data.looks.map(String))} blocks.` : run.alpha > 0 && "."),
       p("Different means that the interval lies wholly beyond the margin, the same that it lies wholly within; the margin is the plan's, or twice the spread of the null control where that is more: the baseline measured against itself in a hidden second place of each block.",
-        spreads.length > 0 && ` Here the null control spread by ${percent(spreads[Math.floor(spreads.length / 2)]!)}, at worst ${percent(spreads[spreads.length - 1]!)}.`, " Many cells are corrected for by Holm's method, those of secondary metrics by Benjamini and Hochberg's q."),
+        spreads.length > 0 && ` Here the null control spread by ${percent(median(spreads))}, at worst ${percent(Math.max(...spreads))}.`, " Many cells are corrected for by Holm's method, those of secondary metrics by Benjamini and Hochberg's q."),
       p(`Scope: every sentence here holds ${run.scope}.`)));
 }
 

@@ -93,6 +93,17 @@ describe("a mean", () => {
   });
 });
 
+describe("method", () => {
+  it("counts the null control of a workload once, whatever it is compared in", async () => {
+    const { nullSpreads } = await import("../src/method");
+    const { median } = await import("../src/stats");
+    const of = (workload: string, target: string, null_spread: number, primary = true) => cell(target, 1, 1, { workload, null_spread, primary });
+    const spreads = nullSpreads([of("v", "a", 0.01), of("w", "a", 0.05), of("w", "b", 0.05), of("w", "a", 0.9, false), of("x", "a", 0)]);
+    expect(spreads).toEqual([0.01, 0.05]);
+    expect(median(spreads)).toBeCloseTo(0.03);
+  });
+});
+
 describe("text", () => {
   it("shows what would be obeyed as replaced", async () => {
     const { safe } = await import("../src/dom");
