@@ -35,7 +35,7 @@ func (t *terminal) findings() []note {
 
 // failures tells why cells failed, each reason once, except where a finding says it of the whole target.
 func (t *terminal) failures() []note {
-	type key struct{ target, message string }
+	type key struct{ target, message, said string }
 	dead := map[string]bool{}
 	for i := range t.Targets {
 		dead[t.Targets[i].Name] = t.Targets[i].Error != nil
@@ -47,7 +47,7 @@ func (t *terminal) failures() []note {
 		if c.Verdict != record.Failed || c.Failure == nil || !c.Primary || dead[c.Target] {
 			continue
 		}
-		k := key{c.Target, c.Failure.Message}
+		k := key{c.Target, c.Failure.Message, lastSaid(c.Failure)}
 		if workloads[k] == nil {
 			order = append(order, k)
 		}
@@ -55,9 +55,30 @@ func (t *terminal) failures() []note {
 	}
 	var notes []note
 	for _, k := range order {
-		notes = append(notes, note{t.glyph(failed) + " ", fmt.Sprintf("%s %s: %s", clean(k.target), strings.Join(workloads[k], ", "), clean(k.message))})
+		text := fmt.Sprintf("%s %s: %s", clean(k.target), strings.Join(workloads[k], ", "), clean(k.message))
+		if k.said != "" {
+			text += "; it said: " + clean(k.said)
+		}
+		notes = append(notes, note{t.glyph(failed) + " ", text})
 	}
 	return notes
+}
+
+// lastSaid is the last line that failed work printed, which mostly says why: an exit code alone does not. All of it is in
+// the bundle.
+func lastSaid(f *record.Failure) string {
+	if f.Kind != "setup" && f.Kind != "measure" { // what an environment printed while it died is a log, and no answer
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(f.Evidence), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if strings.Contains(f.Message, last) {
+		return ""
+	}
+	if r := []rune(last); len(r) > 200 {
+		last = string(r[:200]) + "..."
+	}
+	return last
 }
 
 // open says what the run left open and what would settle it.

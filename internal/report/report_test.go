@@ -301,3 +301,24 @@ func TestOpenCellsOfMetricsAreTold(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 }
+
+// TestFailureSaysWhatTheWorkSaid: an exit code does not tell why a command failed; its last line mostly does.
+func TestFailureSaysWhatTheWorkSaid(t *testing.T) {
+	for _, c := range []struct{ kind, evidence, want string }{
+		{"measure", "building\nmake: *** No targets.\n", "; it said: make: *** No targets."},
+		{"setup", "no make", "; it said: no make"},
+		{"measure", "", ""},
+		{"measure", "a\n ended with exit code 2 ", ""},
+		{"measure", strings.Repeat("word ", 90), "; it said: " + strings.Repeat("word ", 39) + "word ..."},
+		{"environment-died", "[    1.0] a console\n", ""},
+	} {
+		m := NewModel(&compare.Result{Run: compare.Run{Baseline: "host"}, Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "box"}},
+			Cells: []compare.Cell{{Workload: "command", Metric: "seconds", Primary: true, Unit: "s", Target: "box", Baseline: "host",
+				Failure: &record.Failure{Kind: c.kind, Message: "ended with exit code 2", Evidence: c.evidence}, Ratio: record.Ratio{Verdict: record.Failed}}}})
+		m.Text = TextOptions{Width: 1000}
+		text := strings.Join(strings.Fields(string(render(t, Terminal, m))), " ")
+		if want := "box command: ended with exit code 2" + c.want + " null control"; !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
