@@ -309,7 +309,7 @@ func (d doctor) chain() *Advice {
 		first := d.top.Snapshots[0]
 		return &Advice{
 			Code: "snapshots", Severity: "note",
-			Text:     fmt.Sprintf("It holds %d snapshots of its own: what they share is copied before it is overwritten, and their space does not come back.", n),
+			Text:     fmt.Sprintf("It holds %s of its own: what they share is copied before it is overwritten, and their space does not come back.", count(int64(n), "snapshot")),
 			Commands: []string{shell.Quote("qemu-img", "snapshot", "-d", cmp.Or(first.Name, first.ID), d.path())},
 		}
 	}

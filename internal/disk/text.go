@@ -205,15 +205,24 @@ func (p *printer) pieces(r *Report) {
 	x := &r.Pieces
 	host := "host unknown (" + x.Why + ")"
 	if x.Host >= 0 {
-		host = fmt.Sprintf("host %s (%s per GiB)", count(x.Host, "extent"), unit.Number(x.HostGiB))
+		host = "host " + pieces(x.Host, "extent", x.HostGiB)
 	}
 	product := "product unknown"
 	if x.Product >= 0 {
-		product = fmt.Sprintf("together %s (%s per GiB)", count(x.Product, "piece"), unit.Number(x.ProdGiB))
+		product = "together " + pieces(x.Product, "piece", x.ProdGiB)
 	} else if x.Host >= 0 {
 		product += " (" + x.Why + ")"
 	}
-	p.line("fragments", "format %s (%s per GiB), %s, %s", count(x.Format, "piece"), unit.Number(x.FormatGiB), host, product)
+	p.line("fragments", "format %s, %s, %s", pieces(x.Format, "piece", x.FormatGiB), host, product)
+}
+
+// pieces is a number of them and how many that is in a GiB. What is in one piece is not in pieces, and 4 KiB that lie in
+// one would come to 262,144 in a GiB.
+func pieces(n int64, what string, perGiB float64) string {
+	if n < 2 {
+		return count(n, what)
+	}
+	return fmt.Sprintf("%s (%s per GiB)", count(n, what), unit.Number(perGiB))
 }
 
 func (p *printer) writes(r *Report) {
