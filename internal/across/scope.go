@@ -95,6 +95,8 @@ func bootTime(s *Side) (time.Time, bool) {
 // scope is the part of every sentence that says how far a claim reaches.
 func scope(from, to *Side, p *Pair) string {
 	switch {
+	case from.Result.Run.ID == to.Result.Run.ID:
+		return "one run against itself"
 	case p.SameHost == No:
 		return "two machines"
 	case p.SameHost == Unknown:

@@ -39,7 +39,7 @@ change; ratio and value are those of the later result.`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, f) },
 	}
 	c.Flags().StringVar(&f.format, "format", "text", oneOf(comparisonFormats()))
-	c.Flags().StringVarP(&f.out, "out", "o", "", "write to this file instead of standard output")
+	c.Flags().StringVarP(&f.out, "out", "o", "", "write to this file; - is standard output [-]")
 	c.Flags().BoolVar(&f.options.Details, "details", false, "show every metric, not only those that decide")
 	c.Flags().BoolVar(&f.options.ASCII, "ascii", false, "ASCII characters only")
 	c.Flags().BoolVar(&f.strict, "strict", false, "exit with 4 when a change, or a --fail-if condition, cannot be told")
@@ -78,7 +78,7 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	}
 	f.options.Wrap, f.options.Width = report.Wrap, a.width(100)
 	render := func(w io.Writer) error { return formats[i].Render(w, c, f.options) }
-	if f.out == "" {
+	if f.out == "" || f.out == "-" {
 		err = render(a.out)
 	} else {
 		err = writeWhole(f.out, render)
@@ -132,7 +132,7 @@ func (a *app) side(arg string) (across.Side, error) {
 		return across.Side{}, err
 	}
 	trials, err := b.Load()
-	a.complain(err)
+	a.complain(err, o.dir, arg)
 	return across.Side{Name: nameOf(arg), Result: a.evaluate(b, trials), Plan: b.Plan, Trials: trials, Created: b.Manifest.Created,
 		Redacted: len(b.Manifest.Redacted) > 0, Kinds: a.kind}, nil
 }

@@ -30,6 +30,9 @@ Without --format the name given with -o decides: "-o result.xlsx" writes a workb
 all.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if out == "-" { // as every other program has it
+				out = ""
+			}
 			if format == "" {
 				var known bool
 				if format, known = formatOf(out); !known && out != "" {
@@ -86,7 +89,7 @@ all.`,
 		},
 	}
 	c.Flags().StringVar(&format, "format", "", "one of "+strings.Join(formats(), ", ")+" [by the name of -o, else text]")
-	c.Flags().StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
+	c.Flags().StringVarP(&out, "out", "o", "", "write to this file; - is standard output [-]")
 	c.Flags().BoolVar(&strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be told")
 	fail.flag(c)
 	more.flag(c)
@@ -132,18 +135,23 @@ func (a *app) loadAll(dir, name string) (*compare.Result, []record.Trial, *bundl
 		return nil, nil, nil, err
 	}
 	trials, err := b.Load()
-	a.complain(err)
+	a.complain(err, dir, name)
 	r := a.evaluate(b, trials)
 	doubtful(r, err, dir, name)
 	return r, trials, b, nil
 }
 
 // complain says on standard error what is wrong with a bundle that is used all the same, each thing on a line of its own.
-func (a *app) complain(err error) {
+// folder is what was read, and name what the user calls it, which differ where a packed bundle was unpacked to be read.
+func (a *app) complain(err error, folder, name string) {
 	if err == nil {
 		return
 	}
-	for line := range strings.Lines(err.Error()) {
+	text := err.Error()
+	if folder != name {
+		text = strings.ReplaceAll(text, folder, name)
+	}
+	for line := range strings.Lines(text) {
 		fmt.Fprintf(a.err, "tare: %s\n", printableLine(line))
 	}
 }
