@@ -86,6 +86,12 @@ func (a *app) rerun(ctx context.Context, old *across.Side, f *runFlags, environm
 	}
 	fmt.Fprintf(a.err, "again      run %s of %s: seed %d, the work as it was frozen then\n", printableLine(old.Result.Run.ID),
 		old.Created.UTC().Format(time.DateTime), p.Seed)
+	for i := range p.Environments {
+		e := &p.Environments[i]
+		if was, ok := old.Plan.Environment(e.Name); ok && was.Text != e.Text {
+			lost = append(lost, fmt.Sprintf("%s is %s, and was %s", e.Name, e.Text, was.Text))
+		}
+	}
 	for _, l := range append(lost, a.unlike(ctx, old)...) {
 		fmt.Fprintf(a.err, "differs    %s\n", printableLine(l))
 	}
