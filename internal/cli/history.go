@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -68,12 +70,16 @@ machine, each work that went by the workload's name and each baseline has a tren
 	return c
 }
 
-// open opens the store that the flags and the environment name.
-func (a *app) openHistory(ctx context.Context, h *history) (*store.Store, error) {
+// openHistory opens the store that the flags and the environment name. Only to add something is a file made that the flags
+// name: a name that was mistyped is no empty history.
+func (a *app) openHistory(ctx context.Context, h *history, add bool) (*store.Store, error) {
 	address := h.address
 	if address != "" {
 		if err := store.CheckPublic(address); err != nil {
 			return nil, usageError{fmt.Errorf("--store: %w", err)}
+		}
+		if _, err := os.Stat(address); !add && !strings.Contains(address, "://") && errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("--store: there is no history %s; \"tare history add BUNDLE --store %s\" begins one", address, quoteArg(address))
 		}
 	} else if address = a.getenv("TARE_STORE"); address == "" {
 		dir, err := a.dataDir()
@@ -103,7 +109,7 @@ func (a *app) dataDir() (string, error) {
 }
 
 func (a *app) historyAdd(ctx context.Context, h *history, args []string) (err error) {
-	s, err := a.openHistory(ctx, h)
+	s, err := a.openHistory(ctx, h, true)
 	if err != nil {
 		return err
 	}
@@ -160,7 +166,7 @@ func workText(p *plan.Plan) map[string]string {
 }
 
 func (a *app) historyShow(ctx context.Context, h *history, limit int) (err error) {
-	s, err := a.openHistory(ctx, h)
+	s, err := a.openHistory(ctx, h, false)
 	if err != nil {
 		return err
 	}
@@ -199,7 +205,7 @@ func (a *app) historyShow(ctx context.Context, h *history, limit int) (err error
 }
 
 func (a *app) historyTrend(ctx context.Context, h *history, name string) (err error) {
-	s, err := a.openHistory(ctx, h)
+	s, err := a.openHistory(ctx, h, false)
 	if err != nil {
 		return err
 	}

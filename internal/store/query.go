@@ -103,14 +103,26 @@ func (s *Store) Find(ctx context.Context, name string) (CellName, error) {
 	if err != nil {
 		return CellName{}, err
 	}
-	names := []string{}
+	var names, more []string
+	var begun []CellName
 	for _, c := range all {
 		// With the metric a primary cell is meant all the same.
 		if c.String() == name || c.Target+"/"+c.Workload+"/"+c.Metric == name {
 			return c, nil
 		}
+		switch {
+		case !c.Primary:
+			more = append(more, c.String())
+			continue
+		case strings.HasPrefix(c.String(), name+" "):
+			begun = append(begun, c)
+		}
 		names = append(names, c.String())
 	}
+	if len(begun) == 1 { // the kind alone, as in a condition of --fail-if
+		return begun[0], nil
+	}
+	names = append(names, more...) // those that decide come first where there are too many to tell
 	hint := unit.DidYouMean(name, names)
 	if hint == "" && len(names) > 0 {
 		hint = "; there is " + strings.Join(names[:min(len(names), 8)], ", ")

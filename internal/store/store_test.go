@@ -88,6 +88,12 @@ func contract(t *testing.T, address string) {
 	if len(tr.Points) != 24 || len(tr.Shifts) != 1 || tr.Shifts[0].At != 12 || !tr.Points[12].Changed || tr.Points[12].RunID != "run-012" {
 		t.Errorf("%d points, shifts %+v", len(tr.Points), tr.Shifts)
 	}
+	if c, err := s.Find(ctx, "vm:virtiofs/fs.randread"); err != nil || c != cell {
+		t.Errorf("the kind alone: %+v %v", c, err)
+	}
+	if _, err := s.Find(ctx, "nosuch"); err == nil || !strings.Contains(err.Error(), "there is vm:virtiofs/fs.randread bs=4KiB, vm:virtiofs/fs.randread bs=4KiB/p99") {
+		t.Errorf("a name like none: %v", err)
+	}
 	if _, err := s.Find(ctx, "vm:virtiofs/fs.randread bs=8KiB"); err == nil || !strings.Contains(err.Error(), "did you mean") {
 		t.Errorf("a wrong name: %v", err)
 	}
