@@ -44,7 +44,7 @@ export function replace(e: Element, ...children: Child[]): void {
 }
 
 /** A text of the program's, in which commands stand between backticks. A figure is not parted from its unit. */
-export const ticked = (text: string): Child[] => text.replace(/(\d) (?=%|[kMG]?i?B\b|[nµm]?s\b)/g, "$1\u00a0").split("`").map((part, i, all) => (i % 2 === 1 && i < all.length - 1 ? h("code", {}, part) : i % 2 === 1 ? `\`${part}` : part));
+export const ticked = (text: string): Child[] => text.replace(/(\d) (?=%|[kMG]?i?B\b|[nµm]?s\b)/g, "$1\u00a0").split("`").flatMap((part, i, all): Child[] => (i % 2 === 1 && i < all.length - 1 ? [h("code", {}, part)] : whole(i % 2 === 1 ? `\`${part}` : part)));
 
 export interface Grid {
   head: string[];
@@ -62,3 +62,9 @@ export function table(g: Grid, caption: string, className = ""): HTMLElement {
       h("thead", {}, h("tr", {}, g.head.map((t, i) => h("th", { scope: "col", class: align(i) }, t)))),
       h("tbody", {}, g.rows.map((r) => h("tr", {}, r.map((c, i) => (i === 0 ? h("th", { scope: "row" }, c) : h("td", { class: align(i) }, c))))))));
 }
+
+/** Divides text at the options of commands; every second part is one. */
+export const options = (text: string): string[] => text.split(/((?<![\w-])--[a-z][a-z-]*)/);
+
+/** A browser breaks a line between the two hyphens of an option. */
+const whole = (text: string): Child[] => options(text).map((part, i) => (i % 2 === 1 ? h("span", { class: "option" }, part) : part));

@@ -109,6 +109,11 @@ describe("text", () => {
     const { safe } = await import("../src/dom");
     expect(safe("a\x1b[31m\u202eb\u2066c\nd\te")).toBe("a\ufffd[31m\ufffdb\ufffdc\nd\te");
   });
+  it("finds options, so that no line breaks within one", async () => {
+    const { options } = await import("../src/dom");
+    expect(options("lengthen (--full), or --fail-if.")).toEqual(["lengthen (", "--full", "), or ", "--fail-if", "."]);
+    expect(options("a -- b, x--y, 1-2")).toEqual(["a -- b, x--y, 1-2"]);
+  });
   it("reads percentiles out of names", async () => {
     const { percentileOf } = await import("../src/workload");
     expect(["p50_us", "p90_us", "p999_us", "p9999_ns", "p5_us", "latency", "p50"].map(percentileOf)).toEqual([50, 90, 99.9, 99.99, undefined, undefined, undefined]);
