@@ -7,6 +7,7 @@ import (
 
 	"tare/internal/compare"
 	"tare/internal/record"
+	"tare/internal/report"
 	"tare/internal/schedule"
 )
 
@@ -47,12 +48,12 @@ func (l *lines) event(e schedule.Event) {
 	case schedule.Dropped:
 		fmt.Fprintf(l.w, "%s  %s\n", at, dropped(e))
 	case schedule.Forecasted:
-		fmt.Fprintf(l.w, "%s  %s is calibrated, about %s left\n", at, e.Workload, seconds(e.Left))
+		fmt.Fprintf(l.w, "%s  %s is calibrated%s\n", at, e.Workload, left(e.Left))
 		if e.Text != "" {
 			fmt.Fprintf(l.w, "%s  %s\n", at, e.Text)
 		}
 	case schedule.BlockDone:
-		fmt.Fprintf(l.w, "%s  block %d of %s done, about %s left\n", at, e.Block, e.Workload, seconds(e.Left))
+		fmt.Fprintf(l.w, "%s  block %d of %s done%s\n", at, e.Block, e.Workload, left(e.Left))
 	case schedule.BlockLost:
 		fmt.Fprintf(l.w, "%s  block %d of %s discarded: %s\n", at, e.Block, e.Workload, e.Text)
 	case schedule.Looked:
@@ -93,21 +94,23 @@ func newVerdicts(said map[string]record.Verdict, r *compare.Result) []string {
 }
 
 func verdictSentence(c *compare.Cell) string {
+	// Rounded as in the report, which is read next.
+	ratio := fmt.Sprintf("%sx [%s, %s]", report.RatioText(c.Ratio.Center), report.RatioText(c.Low), report.RatioText(c.High))
 	switch c.Verdict {
 	case record.Withheld:
 		return fmt.Sprintf("? %s %s: verdict withheld", c.Target, c.Workload)
 	case record.Failed:
 		return fmt.Sprintf("✕ %s %s: no figures", c.Target, c.Workload)
 	case record.Equivalent:
-		return fmt.Sprintf("= %s %s costs the same: %.3g [%.3g, %.3g]", c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
+		return fmt.Sprintf("= %s %s costs the same: %s", c.Target, c.Workload, ratio)
 	case record.Measured:
-		return fmt.Sprintf("≈ %s %s costs %.3gx [%.3g, %.3g]", c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
+		return fmt.Sprintf("≈ %s %s costs %s", c.Target, c.Workload, ratio)
 	}
 	glyph := "▲"
 	if c.Ratio.Center < 1 {
 		glyph = "▼"
 	}
-	return fmt.Sprintf("%s %s %s costs %.3gx [%.3g, %.3g]", glyph, c.Target, c.Workload, c.Ratio.Center, c.Low, c.High)
+	return fmt.Sprintf("%s %s %s costs %s", glyph, c.Target, c.Workload, ratio)
 }
 
 // clock writes a duration as minutes and seconds.
@@ -129,4 +132,12 @@ func seconds(d time.Duration) string {
 		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 	}
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// left says how long it takes still; nothing after the last block.
+func left(d time.Duration) string {
+	if d < 50*time.Millisecond {
+		return ""
+	}
+	return ", about " + seconds(d) + " left"
 }
