@@ -298,6 +298,22 @@ func TestEveryEditIsSeen(t *testing.T) {
 }
 
 // TestLineRemoved holds that a line in the middle cannot be taken out or swapped, also of a run that goes on.
+func TestWhatIsMissingIsSaidOnce(t *testing.T) {
+	for _, name := range []string{PlanFile, EnvironmentsFile, TrialsFile} {
+		dir, w := newBundle(t, 4)
+		if err := w.Finish(Finished, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Verify(dir)
+		if err != nil || len(r.Problems) != 1 || r.Problems[0].String() != name+" is missing" {
+			t.Errorf("without %s: %v, %v", name, r.Problems, err)
+		}
+	}
+}
+
 func TestLineRemoved(t *testing.T) {
 	dir, w := newBundle(t, 4)
 	w.Close()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"tare/internal/record"
 )
@@ -21,6 +23,9 @@ type Problem struct {
 func (p Problem) String() string {
 	if p.Line > 0 {
 		return fmt.Sprintf("%s line %d: %s", p.File, p.Line, p.Text)
+	}
+	if strings.HasPrefix(p.Text, p.File+" ") {
+		return p.Text
 	}
 	return p.File + ": " + p.Text
 }
@@ -40,8 +45,10 @@ func (r *Report) OK() bool { return len(r.Problems) == 0 }
 const maxProblems = 100
 
 func (r *Report) add(file string, line int, format string, args ...any) {
-	if len(r.Problems) < maxProblems {
-		r.Problems = append(r.Problems, Problem{file, line, fmt.Sprintf(format, args...)})
+	p := Problem{file, line, fmt.Sprintf(format, args...)}
+	// What is missing is missed by more than one of the checks.
+	if len(r.Problems) < maxProblems && !slices.Contains(r.Problems, p) {
+		r.Problems = append(r.Problems, p)
 	}
 }
 
@@ -60,7 +67,11 @@ func Verify(dir string) (*Report, error) {
 	r := &Report{State: m.State}
 	b, err := open(root)
 	if err != nil {
-		r.add("plan and environments", 0, "%v", err)
+		what := "plan and environments"
+		if missing, ok := errors.AsType[missingError](err); ok {
+			what = string(missing)
+		}
+		r.add(what, 0, "%v", err)
 		b = &Bundle{Manifest: *m}
 	}
 	r.environments(root)
