@@ -2,6 +2,7 @@ package across
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -102,5 +103,33 @@ func TestAClockWrongInOneCellRestatesItsFigures(t *testing.T) {
 		if v.Target == "box" && v.Workload == "cpu.prime" && v.Metric == "rate" && (v.Center < 450 || v.Center > 550) {
 			t.Errorf("%v events/s, want about 500 of them in a second of the controller's", v.Center)
 		}
+	}
+}
+
+// A figure is the same wherever it is shown: the report of one run has the median of its blocks, as has a comparison. The
+// even number of blocks and the great noise tell a median of times from one of their logarithms.
+func TestFiguresAreTheReports(t *testing.T) {
+	s := scene{seed: 1, blocks: 10, host: 1, box: 1.5, change: func(_ *plan.Plan, _ []record.Environment, trials []record.Trial) {
+		for i := range trials {
+			x := &trials[i]
+			by := math.Exp2(float64(x.Block % 2))
+			x.Metrics["rate"] /= by
+			x.Metrics["latency"] *= by
+		}
+	}}.side("a")
+	shown := map[string]float64{}
+	for _, c := range s.Result.Cells {
+		shown[c.Workload+c.Target+c.Metric] = c.Center
+	}
+	n := 0
+	for _, v := range FiguresOf(&s) {
+		if want := shown[v.Workload+v.Target+v.Metric]; v.Target == "box" {
+			if n++; math.Abs(v.Center/want-1) > 1e-9 {
+				t.Errorf("%s of %s in %s is %v, and %v in the report", v.Metric, v.Workload, v.Target, v.Center, want)
+			}
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d figures of the box", n)
 	}
 }

@@ -122,7 +122,12 @@ func (v *Value) estimate(costs [][]float64, m unit.Metric, alpha float64) bool {
 	}
 	v.cost, v.costLow, v.costHigh, v.Blocks = e.Center, e.Low, e.High, e.Blocks
 	// Shown is the median, as in the report of one run; compared is the Hodges-Lehmann centre, to which the interval belongs.
-	v.Center = m.Value(math.Exp(stats.Median(slices.Concat(costs...))))
+	// Of an even number of blocks the median lies midway between two costs, and not between their logarithms.
+	shown := slices.Concat(costs...)
+	for i, c := range shown {
+		shown[i] = math.Exp(c)
+	}
+	v.Center = m.Value(stats.Median(shown))
 	if !math.IsInf(e.Low, 0) && !math.IsInf(e.High, 0) {
 		a, b := m.Value(math.Exp(e.Low)), m.Value(math.Exp(e.High))
 		v.Low, v.High = min(a, b), max(a, b)

@@ -127,7 +127,7 @@ func (x *extraction) run() error {
 			return nil
 		}
 		if err != nil && len(x.seen) == 0 {
-			return fmt.Errorf("%w: no zstd tar: %v", ErrNotArchive, err)
+			return fmt.Errorf("%w: no tar compressed by zstd: %v; a bundle is the folder that a run wrote, or what `tare bundle pack` made of it", ErrNotArchive, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: the archive is damaged or cut short after %d files: %v", ErrDamaged, len(x.seen), err)

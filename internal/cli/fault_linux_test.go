@@ -267,7 +267,7 @@ func TestUnwritableBundle(t *testing.T) {
 	l.plan("", `- "null"`)
 	for name, disk := range map[string]string{"read-only": l.mount("tmpfs", "size=1m,ro"), "full": l.mount("tmpfs", "size=4k,nr_inodes=2")} {
 		o := l.do("run", "plan.yaml", "-o", filepath.Join(disk, "deep", "out"))
-		if o.code != 1 || !strings.Contains(o.err, "create bundle") || strings.Contains(o.err, "is open after") {
+		if o.code != 2 || !strings.Contains(o.err, "create bundle") || strings.Contains(o.err, "is open after") || strings.Contains(o.err, "written before") {
 			t.Errorf("%s: exit code %d:\n%s", name, o.code, o.err)
 		}
 		if left, _ := os.ReadDir(l.tmp); len(left) > 0 {

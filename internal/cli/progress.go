@@ -18,10 +18,16 @@ type display interface {
 	close()
 }
 
-type silent struct{}
+// silent says only why a run ended without any result.
+type silent struct{ w io.Writer }
 
-func (silent) event(schedule.Event) {}
-func (silent) close()               {}
+func (s silent) event(e schedule.Event) {
+	if e.Kind == schedule.Looked && e.Text != "" && e.Result != nil && !compare.HasFigures(e.Result) {
+		fmt.Fprintf(s.w, "tare: %s\n", printableLine(e.Text))
+	}
+}
+
+func (silent) close() {}
 
 // lines says one line for each block: what a log file or a CI system wants.
 type lines struct {

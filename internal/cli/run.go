@@ -321,7 +321,7 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 func (a *app) display(ctx context.Context, s session) display {
 	switch {
 	case s.flags.quiet:
-		return silent{}
+		return silent{a.err}
 	case a.errFD >= 0 && !a.plainTerminal():
 		return newLive(ctx, a.err, s.plan.Budget, s.plan.MaxBlocks())
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"tare/internal/compare"
 	"tare/internal/plan"
+	"tare/internal/record"
 )
 
 // errBudget ends a session, and what is under way in it, when the budget is spent.
@@ -54,24 +57,21 @@ func ended(ctx context.Context) error {
 func (r *runner) endBudget() {
 	r.over = true
 	text := errBudget.Error()
-	if !r.measured() {
+	res := r.evaluate()
+	if !r.measured(res) {
 		about := "about"
 		if r.cut {
 			about = "at least"
 		}
 		text = fmt.Sprintf("the budget of %v is too short to measure anything; %s %v is needed for a first block", r.Plan.Budget, about, r.needed().Round(time.Second))
 	}
-	r.Events(Event{Kind: Looked, Result: r.evaluate(), Text: text})
+	r.Events(Event{Kind: Looked, Result: res, Text: text})
 }
 
-// measured tells whether a block was begun, in this run or before it was interrupted.
-func (r *runner) measured() bool {
-	for i := range r.trials {
-		if !r.trials[i].Warmup() {
-			return true
-		}
-	}
-	return false
+// measured tells whether there is a figure, from this run or from before it was interrupted, or what failed had its turn: then
+// it is not for want of time that there is none. A block that was begun and not completed gives none.
+func (r *runner) measured(res *compare.Result) bool {
+	return compare.HasFigures(res) || slices.ContainsFunc(r.trials, func(t record.Trial) bool { return t.Error != nil })
 }
 
 // needed is how long the run would take from its beginning to the end of its first block, by what is known of it.

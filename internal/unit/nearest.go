@@ -9,6 +9,9 @@ import (
 // Nearest returns the name closest to what was typed by edit distance, or "" when none is close enough to be meant.
 func Nearest(typed string, names []string) string {
 	best, bestDist := "", len(typed)/3+2
+	if len(typed) < 5 { // with two letters changed, half of a short word is another: yaml is not html
+		bestDist = 2
+	}
 	for _, n := range names {
 		if d := distance(typed, n); d < bestDist {
 			best, bestDist = n, d

@@ -97,7 +97,11 @@ func (Driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	e := &environment{release: func() error { return nil }, dir: o.Dir}
 	if base := o.Get("dir", ""); base != "" {
 		if e.dir, e.release, err = leftover.New(base, o.RunID); err != nil {
-			return nil, fail("make work directory", err, "choose a directory you may write to with the setting dir=PATH")
+			remedy := "choose a directory you may write to with the setting dir=PATH"
+			if errors.Is(err, os.ErrNotExist) {
+				remedy = "make it, or choose another one with the setting dir=PATH"
+			}
+			return nil, fail("make work directory", err, remedy)
 		}
 	}
 	for _, m := range o.Mounts {

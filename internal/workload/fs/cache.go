@@ -53,6 +53,11 @@ func (t *rw) reachCache(ctx context.Context, b *workload.Bench) error {
 		if err := t.warmUp(ctx); err != nil {
 			return err
 		}
+		for try := 0; try < 3 && t.cooled(b); try++ {
+			if err := t.warmUp(ctx); err != nil {
+				return err
+			}
+		}
 		return t.reachWarm(b)
 	}
 	if !t.direct {
@@ -77,6 +82,20 @@ func (t *rw) residency(b *workload.Bench) (share float64, err error) {
 	}
 	b.Note("resident_before", fmt.Sprintf("%.1f%%", 100*share))
 	return share, nil
+}
+
+// rewarmed bounds the files that are read again, in bytes: of larger ones it is rather the memory that does not suffice.
+const rewarmed = 1 << 30
+
+// cooled tells whether something else on the machine, which drops caches or is short of memory, took a part of what had just
+// been read: that is worth reading it again. Where nothing stays, it does so only if the file system keeps pages at all.
+func (t *rw) cooled(b *workload.Bench) bool {
+	if int64(len(t.files))*t.size() > rewarmed {
+		return false
+	}
+	share, err := t.residency(b)
+	v, _ := file.Volume(t.files[0])
+	return err == nil && share < 0.99 && (share >= 0.01 || local[v.FS])
 }
 
 // reachWarm looks whether the files stayed in the page cache. A file system that keeps nothing, because it has no cache

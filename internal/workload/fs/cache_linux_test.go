@@ -110,6 +110,36 @@ func TestPartlyWarmIsNoState(t *testing.T) {
 	}
 }
 
+// Another program on the machine drops all caches every now and then, as a test of cold reads does. What is lost while the
+// file is read, or right after, is read again.
+func TestWarmBesideOneWhoDropsCaches(t *testing.T) {
+	dir := disk(t, 64<<20, "512", "rw")
+	w := trial(t, "fs.randread", map[string]string{"size": "4MiB"}).(*rw)
+	b := &workload.Bench{Dir: dir, Work: 10, Seed: 7}
+	defer w.Cleanup(b)
+	if err := w.Setup(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if w.cooled(b) {
+		t.Fatal("what was just read is not there")
+	}
+	if err := w.drop(); err != nil {
+		t.Fatal(err)
+	}
+	if !w.cooled(b) {
+		t.Error("a file that was dropped is taken for warm")
+	}
+	if _, err := w.lanes[0].file.ReadAt(file.Aligned(2<<20), 0); err != nil {
+		t.Fatal(err)
+	}
+	if !w.cooled(b) {
+		t.Error("half a file is taken for warm")
+	}
+	if err := w.reachCache(t.Context(), b); err != nil || w.cooled(b) {
+		t.Errorf("reach the warm state again: %v", err)
+	}
+}
+
 // TestDirectRing reads and writes past the cache with many operations in flight; sectors of 4 KiB refuse less.
 func TestDirectRing(t *testing.T) {
 	needRing(t)
