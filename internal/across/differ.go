@@ -51,7 +51,7 @@ func (l *list) plan(a, b *plan.Plan) {
 	l.add("plan", "", "trial", a.Trial.String(), b.Trial.String())
 	l.add("plan", "", "budget", a.Budget.String(), b.Budget.String())
 	l.add("plan", "", "sessions", fmt.Sprint(a.Sessions), fmt.Sprint(b.Sessions))
-	l.add("plan", "", "looks", fmt.Sprint(a.Looks), fmt.Sprint(b.Looks))
+	l.add("plan", "", "looks", looksText(a.Looks), looksText(b.Looks))
 	l.add("plan", "", "alpha", share(a.Alpha), share(b.Alpha))
 	l.add("plan", "", "margin", share(a.Margin), share(b.Margin))
 	l.add("plan", "", "tail margin", share(a.TailMargin), share(b.TailMargin))
@@ -215,4 +215,9 @@ func union[T any](a, b []T, name func(T) string) []string {
 		}
 	}
 	return out
+}
+
+// looksText lists the blocks at which a plan decides.
+func looksText(looks []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(looks), " ", ", "), "[]")
 }

@@ -38,7 +38,7 @@ func Text(w io.Writer, c *Comparison, o Options) error {
 		for _, warning := range allWarnings(p, o) {
 			t.line("! ", clean(warning.Text))
 			if warning.Remedy != "" {
-				t.line("  ", "remedy: "+clean(warning.Remedy))
+				t.line("  ", "Remedy: "+clean(warning.Remedy))
 			}
 		}
 	}
