@@ -27,6 +27,7 @@ func (a *app) completions(c *cobra.Command) {
 		"study":          func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return done(studies()) },
 		"resume":         completeFolder,
 		"format":         completeFormat,
+		"fail-on":        fixed(failIgnores, failWeakens),
 		"per":            fixed("core-ghz", "core", "ghz", "watt-hour", "price"),
 	} {
 		if c.Flags().Lookup(flag) == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ type audited struct {
 }
 
 func (a *app) durabilityAuditCommand() *cobra.Command {
-	var kind, format string
+	var kind, format, failOn string
 	var docs []string
 	for _, s := range durability.Sources() {
 		docs = append(docs, fmt.Sprintf("  %-15s %s", s.Name, s.Doc))
@@ -38,17 +39,28 @@ What can be read:
 			if format != "text" && format != "json" {
 				return usagef("--format %q is not one of text, json", format)
 			}
-			return a.durabilityAudit(args, kind, format)
+			if !slices.Contains([]string{"", failIgnores, failWeakens}, failOn) {
+				return usagef("--fail-on %q is not one of %s, %s", failOn, failIgnores, failWeakens)
+			}
+			return a.durabilityAudit(args, kind, format, failOn)
 		},
 	}
 	c.Flags().StringVar(&kind, "as", "", "what the files are: "+strings.Join(durability.SourceNames(), ", ")+" [seen from the text]")
 	c.Flags().StringVar(&format, "format", "text", "text, or json: one document for each file, on a line of its own")
+	c.Flags().StringVar(&failOn, "fail-on", "", "exit with 3 when a setting "+failIgnores+" flushes, or when one "+failWeakens+" them at all")
 	return c
 }
 
-// durabilityAudit reads every file, also after one that cannot be read.
-func (a *app) durabilityAudit(files []string, kind, format string) error {
+// What --fail-on may say; weakens includes ignores.
+const (
+	failIgnores = "ignores"
+	failWeakens = "weakens"
+)
+
+// durabilityAudit reads every file, also after one that cannot be read, which weighs more than what failOn names.
+func (a *app) durabilityAudit(files []string, kind, format, failOn string) error {
 	var errs []error
+	fail := false
 	for _, name := range files {
 		text, err := a.readConfig(name)
 		if err != nil {
@@ -63,11 +75,17 @@ func (a *app) durabilityAudit(files []string, kind, format string) error {
 			errs = append(errs, err)
 			continue
 		}
+		fail = fail || slices.ContainsFunc(got.Findings, func(f durability.Finding) bool {
+			return failOn == failWeakens || failOn == failIgnores && f.Ignores
+		})
 		if err := a.writeAudit(&got, format); err != nil {
 			return err
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || !fail {
+		return err
+	}
+	return codeError{exitGate}
 }
 
 func (a *app) readConfig(name string) ([]byte, error) {

@@ -19,6 +19,7 @@ func TestDurabilityAudit(t *testing.T) {
 		return path
 	}
 	smb := file("smb.conf", "[share]\nstrict sync = no\n")
+	fstab := file("fstab", "/dev/sda1 / ext4 data=writeback 0 1\n")
 	exports := file("exports", "/srv *(rw,sync)\n")
 	for _, c := range []struct {
 		args  []string
@@ -36,6 +37,13 @@ func TestDurabilityAudit(t *testing.T) {
 		{[]string{"--as", "exports", smb}, "", 2, []string{"no line of it"}},
 		{[]string{"--as", "vmware", smb}, "", 2, []string{"no kind"}},
 		{[]string{"--format", "xml", smb}, "", 2, []string{"--format"}},
+		{[]string{"--fail-on", "ignores", exports, smb}, "", 3, []string{"ignores flushes", "(exports)"}},
+		{[]string{"--fail-on", "weakens", smb}, "", 3, []string{"ignores flushes"}},
+		{[]string{"--fail-on", "weakens", exports}, "", 0, []string{"that is no test"}},
+		{[]string{"--fail-on", "ignores", fstab}, "", 0, []string{"weakens"}},
+		{[]string{"--fail-on", "weakens", fstab}, "", 3, []string{"weakens"}},
+		{[]string{"--fail-on", "ignores", smb, filepath.Join(dir, "missing")}, "", 1, []string{"no such file"}},
+		{[]string{"--fail-on", "all", smb}, "", 2, []string{"ignores, weakens"}},
 		{nil, "", 2, []string{"was given nothing"}},
 	} {
 		var out bytes.Buffer

@@ -56,7 +56,7 @@ var exitCodes = []struct {
 	{exitOK, "Done."},
 	{exitFailed, "tare failed; standard error says why."},
 	{exitUsage, "The command line or the plan is wrong; nothing was started."},
-	{exitGate, "A condition of --fail-if holds."},
+	{exitGate, "A condition of --fail-if or --fail-on holds."},
 	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be told."},
 }
 
