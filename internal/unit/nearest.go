@@ -13,11 +13,26 @@ func Nearest(typed string, names []string) string {
 		bestDist = 2
 	}
 	for _, n := range names {
-		if d := distance(typed, n); d < bestDist {
+		d := distance(typed, n)
+		if len(typed) > 1 && strings.HasPrefix(n, typed) && alone(typed, names) { // the beginning of one name is as good as one slip
+			d = min(d, 1)
+		}
+		if d < bestDist {
 			best, bestDist = n, d
 		}
 	}
 	return best
+}
+
+// alone tells whether a single name begins so.
+func alone(typed string, names []string) bool {
+	n := 0
+	for _, name := range names {
+		if strings.HasPrefix(name, typed) {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // DidYouMean returns `; did you mean "x"?` or nothing.
