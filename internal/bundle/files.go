@@ -103,28 +103,25 @@ func digest(root *os.Root, name string) (File, error) {
 	return File{Path: name, Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// explainBegin is explain for a bundle in which nothing has been written yet.
-func explainBegin(err error) error {
-	switch {
-	case err == nil || strings.Contains(err.Error(), "what was written before"):
-		return err
-	case diskFull(err):
-		return fmt.Errorf("%w: the disk is full; free some space, or choose another folder", err)
-	case readOnly(err):
-		return fmt.Errorf("%w: the folder cannot be written; choose another one", err)
-	}
-	return err
-}
-
 // explain adds what to do to the errors of a disk that cannot be written.
 func explain(err error) error {
+	return explainAs(err, "what was written before stays readable: free some space and go on with --resume", "what was written before stays readable")
+}
+
+// explainBegin is explain for a bundle in which nothing has been written yet.
+func explainBegin(err error) error {
+	return explainAs(err, "free some space, or choose another folder", "choose another one")
+}
+
+// explainAs adds one of two endings to an error that is not explained yet.
+func explainAs(err error, full, readonly string) error {
 	switch {
 	case err == nil || strings.Contains(err.Error(), "what was written before"):
 		return err
 	case diskFull(err):
-		return fmt.Errorf("%w: the disk is full; what was written before stays readable: free some space and go on with --resume", err)
+		return fmt.Errorf("%w: the disk is full; %s", err, full)
 	case readOnly(err):
-		return fmt.Errorf("%w: the folder cannot be written; what was written before stays readable", err)
+		return fmt.Errorf("%w: the folder cannot be written; %s", err, readonly)
 	}
 	return err
 }

@@ -56,44 +56,57 @@ type pipes struct {
 func (p pipes) CloseWrite() error { return p.WriteCloser.Close() }
 func (p pipes) Close() error      { p.close(); return nil }
 
+// play connects to an agent that the test plays: it greets and answers pings, and hands every frame to on, the pings after the
+// answer. What it began ends with the test, which runs in a bubble.
+func play(t *testing.T, on func(f wire.Frame, out *wire.Writer)) *deploy.Session {
+	t.Helper()
+	toAgent, fromController := io.Pipe()
+	toController, fromAgent := io.Pipe()
+	go func() {
+		in, out := wire.NewReader(toAgent), wire.NewWriter(fromAgent)
+		out.Announce()
+		out.JSON(wire.TypeHello, 0, wire.NewHello())
+		for {
+			f, err := in.Read()
+			if err != nil {
+				return
+			}
+			if f.Type == wire.TypePing {
+				out.JSON(wire.TypePong, f.Trial, wire.Pong{})
+			}
+			on(f, out)
+		}
+	}()
+	hangUp := func() { toController.Close(); fromController.Close() }
+	s, err := deploy.Connect(t.Context(), pipes{toController, fromController, hangUp}, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		hangUp()
+		s.Close()
+	})
+	return s
+}
+
 // One that answers has the time that tidying up takes where everything is slow.
 func TestAnAgentThatAnswersIsWaitedForWhenTheUserLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		toAgent, fromController := io.Pipe()
-		toController, fromAgent := io.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			in, out := wire.NewReader(toAgent), wire.NewWriter(fromAgent)
-			out.Announce()
-			out.JSON(wire.TypeHello, 0, wire.NewHello())
-			for {
-				f, err := in.Read()
-				if err != nil {
-					return
-				}
-				switch f.Type {
-				case wire.TypePing:
-					out.JSON(wire.TypePong, f.Trial, wire.Pong{})
-				case wire.TypeRun:
-					time.AfterFunc(time.Second, cancel)
-				case wire.TypeCancel:
-					time.AfterFunc(25*time.Second, func() {
-						out.JSON(wire.TypeResult, f.Trial, wire.Result{Error: &record.Failure{Kind: "cancelled", Evidence: "its worker was slow to end"}})
-					})
-				}
+		s := play(t, func(f wire.Frame, out *wire.Writer) {
+			switch f.Type {
+			case wire.TypeRun:
+				time.AfterFunc(time.Second, cancel)
+			case wire.TypeCancel:
+				time.AfterFunc(25*time.Second, func() {
+					out.JSON(wire.TypeResult, f.Trial, wire.Result{Error: &record.Failure{Kind: "cancelled", Evidence: "its worker was slow to end"}})
+				})
 			}
-		}()
-		s, err := deploy.Connect(t.Context(), pipes{toController, fromController, func() { toController.Close(); fromController.Close() }}, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.Run(ctx, wire.Run{Job: job("t"), Work: 1})
+		})
+		_, err := s.Run(ctx, wire.Run{Job: job("t"), Work: 1})
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "cancelled" || f.Evidence == "" || !s.Alive() {
 			t.Errorf("got %+v, alive %v", err, s.Alive())
 		}
-		toController.Close()
-		fromController.Close()
-		s.Close()
 	})
 }
 
@@ -117,40 +130,22 @@ func TestClosingDoesNotWaitTwiceForAStoppedAgent(t *testing.T) {
 // nobody waits for it.
 func TestWhatIsBeingSentWhenTheUserLeavesIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		toAgent, fromController := io.Pipe()
-		toController, fromAgent := io.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			in, out := wire.NewReader(toAgent), wire.NewWriter(fromAgent)
-			out.Announce()
-			out.JSON(wire.TypeHello, 0, wire.NewHello())
-			for pings := 0; ; {
-				f, err := in.Read()
-				if err != nil {
-					return
+		pings := 0
+		s := play(t, func(f wire.Frame, out *wire.Writer) {
+			switch f.Type {
+			case wire.TypePing:
+				if pings++; pings == 3 { // the trial is next, and is written while nobody reads
+					time.AfterFunc(time.Second, cancel)
+					time.Sleep(2 * time.Second)
 				}
-				switch f.Type {
-				case wire.TypePing:
-					out.JSON(wire.TypePong, f.Trial, wire.Pong{})
-					if pings++; pings == 3 { // the trial is next, and is written while nobody reads
-						time.AfterFunc(time.Second, cancel)
-						time.Sleep(2 * time.Second)
-					}
-				case wire.TypeCancel:
-					out.JSON(wire.TypeResult, f.Trial, wire.Result{Error: &record.Failure{Kind: "cancelled"}})
-				}
+			case wire.TypeCancel:
+				out.JSON(wire.TypeResult, f.Trial, wire.Result{Error: &record.Failure{Kind: "cancelled"}})
 			}
-		}()
-		s, err := deploy.Connect(t.Context(), pipes{toController, fromController, func() { toController.Close(); fromController.Close() }}, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = s.Run(ctx, wire.Run{Job: job("t"), Work: 1})
+		})
+		_, err := s.Run(ctx, wire.Run{Job: job("t"), Work: 1})
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "cancelled" || !s.Alive() {
 			t.Errorf("got %+v, alive %v", err, s.Alive())
 		}
-		toController.Close()
-		fromController.Close()
-		s.Close()
 	})
 }

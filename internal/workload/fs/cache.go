@@ -50,15 +50,14 @@ func (t *rw) reachCache(ctx context.Context, b *workload.Bench) error {
 		if t.direct {
 			return nil
 		}
-		if err := t.warmUp(ctx); err != nil {
-			return err
-		}
-		for try := 0; try < 3 && t.cooled(b); try++ {
+		for try := 1; ; try++ {
 			if err := t.warmUp(ctx); err != nil {
 				return err
 			}
+			if share, err := t.residency(b); err != nil || try == 4 || !t.cooled(share) {
+				return t.judgeWarm(b, share, err)
+			}
 		}
-		return t.reachWarm(b)
 	}
 	if !t.direct {
 		t.residency(b)
@@ -88,21 +87,17 @@ func (t *rw) residency(b *workload.Bench) (share float64, err error) {
 const rewarmed = 1 << 30
 
 // cooled tells whether something else on the machine, which drops caches or is short of memory, took a part of what had just
-// been read: that is worth reading it again. Where nothing stays, it does so only if the file system keeps pages at all.
-func (t *rw) cooled(b *workload.Bench) bool {
-	if int64(len(t.files))*t.size() > rewarmed {
-		return false
-	}
-	share, err := t.residency(b)
+// been read, where share of it is left: that is worth reading it again. Where nothing stays, it is so only if the file system
+// keeps pages at all.
+func (t *rw) cooled(share float64) bool {
 	v, _ := file.Volume(t.files[0])
-	return err == nil && share < 0.99 && (share >= 0.01 || local[v.FS])
+	return int64(len(t.files))*t.size() <= rewarmed && share < 0.99 && (share >= 0.01 || local[v.FS])
 }
 
-// reachWarm looks whether the files stayed in the page cache. A file system that keeps nothing, because it has no cache
+// judgeWarm looks whether the files stayed in the page cache. A file system that keeps nothing, because it has no cache
 // or its mount forbids it, is weighed as it is, with a doubt; a file that is there in part is a state that was not
 // reached, because the figure would be a mixture of two.
-func (t *rw) reachWarm(b *workload.Bench) error {
-	share, err := t.residency(b)
+func (t *rw) judgeWarm(b *workload.Bench, share float64, err error) error {
 	if err != nil || share >= 0.99 {
 		return nil
 	}

@@ -90,22 +90,43 @@ func TestAttributesExpire(t *testing.T) {
 	}
 }
 
-// TestPartlyWarmIsNoState lets half of the file be in the cache.
-func TestPartlyWarmIsNoState(t *testing.T) {
-	dir := disk(t, 64<<20, "512", "rw")
+// warmed is a trial of random reads of 4 MiB that has read its file.
+func warmed(t *testing.T) (*rw, *workload.Bench) {
+	t.Helper()
 	w := trial(t, "fs.randread", map[string]string{"size": "4MiB"}).(*rw)
-	b := &workload.Bench{Dir: dir, Work: 10, Seed: 7}
-	defer w.Cleanup(b)
+	b := &workload.Bench{Dir: disk(t, 64<<20, "512", "rw"), Work: 10, Seed: 7}
+	t.Cleanup(func() { w.Cleanup(b) })
 	if err := w.Setup(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.drop(); err != nil {
-		t.Fatal(err)
+	return w, b
+}
+
+// inCache is the share of the trial's file that is in the page cache.
+func (t *rw) inCache(tb testing.TB, b *workload.Bench) float64 {
+	tb.Helper()
+	share, err := t.residency(b)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if _, err := w.lanes[0].file.ReadAt(file.Aligned(2<<20), 0); err != nil {
-		t.Fatal(err)
+	return share
+}
+
+// halfWarm lets half of the file be in the cache.
+func (t *rw) halfWarm(tb testing.TB) {
+	tb.Helper()
+	if err := t.drop(); err != nil {
+		tb.Fatal(err)
 	}
-	if err := w.reachWarm(b); !isFailure(err, "cache-state") {
+	if _, err := t.lanes[0].file.ReadAt(file.Aligned(2<<20), 0); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func TestPartlyWarmIsNoState(t *testing.T) {
+	w, b := warmed(t)
+	w.halfWarm(t)
+	if err := w.judgeWarm(b, w.inCache(t, b), nil); !isFailure(err, "cache-state") {
 		t.Errorf("a file that is half in the cache gave %v", err)
 	}
 }
@@ -113,30 +134,25 @@ func TestPartlyWarmIsNoState(t *testing.T) {
 // Another program on the machine drops all caches every now and then, as a test of cold reads does. What is lost while the
 // file is read, or right after, is read again.
 func TestWarmBesideOneWhoDropsCaches(t *testing.T) {
-	dir := disk(t, 64<<20, "512", "rw")
-	w := trial(t, "fs.randread", map[string]string{"size": "4MiB"}).(*rw)
-	b := &workload.Bench{Dir: dir, Work: 10, Seed: 7}
-	defer w.Cleanup(b)
-	if err := w.Setup(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if w.cooled(b) {
-		t.Fatal("what was just read is not there")
+	w, b := warmed(t)
+	if share := w.inCache(t, b); w.cooled(share) {
+		t.Fatalf("%v of what was just read is there", share)
 	}
 	if err := w.drop(); err != nil {
 		t.Fatal(err)
 	}
-	if !w.cooled(b) {
-		t.Error("a file that was dropped is taken for warm")
+	if share := w.inCache(t, b); !w.cooled(share) {
+		t.Errorf("a file that was dropped is taken for warm: %v", share)
 	}
-	if _, err := w.lanes[0].file.ReadAt(file.Aligned(2<<20), 0); err != nil {
-		t.Fatal(err)
+	w.halfWarm(t)
+	if share := w.inCache(t, b); !w.cooled(share) {
+		t.Errorf("half a file is taken for warm: %v", share)
 	}
-	if !w.cooled(b) {
-		t.Error("half a file is taken for warm")
-	}
-	if err := w.reachCache(t.Context(), b); err != nil || w.cooled(b) {
+	if err := w.reachCache(t.Context(), b); err != nil {
 		t.Errorf("reach the warm state again: %v", err)
+	}
+	if share := w.inCache(t, b); w.cooled(share) {
+		t.Errorf("%v of the file is there when the warm state is reached", share)
 	}
 }
 

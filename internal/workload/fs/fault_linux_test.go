@@ -281,20 +281,14 @@ func TestResidency(t *testing.T) {
 
 // TestColdPagesAreDoubted drops the cache between the warming and the look at it, as a guest short of memory would.
 func TestColdPagesAreDoubted(t *testing.T) {
-	dir := disk(t, 64<<20, "512", "rw")
-	w := trial(t, "fs.randread", map[string]string{"size": "4MiB"}).(*rw)
-	b := &workload.Bench{Dir: dir, Work: 10, Seed: 7}
-	defer w.Cleanup(b)
-	if err := w.Setup(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	w, b := warmed(t)
 	if len(b.Warnings) > 0 {
 		t.Fatalf("warm reads are doubted: %v", b.Warnings)
 	}
 	if err := w.drop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.reachWarm(b); err != nil {
+	if err := w.judgeWarm(b, w.inCache(t, b), nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.Warnings) != 1 || b.Warnings[0].Code != "not-resident" {
