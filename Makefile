@@ -8,7 +8,7 @@
 SHELL    := /bin/bash
 GO       ?= go
 PLATFORMS := linux_amd64 linux_arm64 darwin_arm64 windows_amd64 freebsd_amd64
-AGENTS   := internal/deploy/agents
+AGENTS   := internal/lab/deploy/agents
 SOURCES  := $(shell find cmd internal \( -name '*.go' ! -name '*_test.go' \) -o -name '*.s' 2>/dev/null) go.mod go.sum
 # The build id is the same for the controller and all agents of one source tree, and for no other.
 BUILD    := $(shell cat $(sort $(SOURCES)) | sha256sum | cut -c1-16)
@@ -18,7 +18,7 @@ GOBUILD  := $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 export CGO_ENABLED := 0
 
 # The report page. Its sources are no part of the build id: agents do not change with it.
-PAGE     := internal/report/page/dist/page.html
+PAGE     := internal/show/report/page/dist/page.html
 WEB      := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 HAS_NODE := $(shell command -v npm 2>/dev/null)
 
@@ -70,7 +70,7 @@ lint:
 	$(GO) test -count=1 -vet=off -run '$(HOUSE)' ./internal
 
 # The inner loop: what needs no server, no root and no VM.
-REAL := internal/env/(command|container|local|namespace|qemu|ssh)|internal/cli|internal/proc|internal/deploy|workload/command|^tare/bench|^tare/internal$$
+REAL := internal/lab/driver/(command|container|local|namespace|qemu|ssh)|internal/cli|internal/sys/proc|internal/lab/deploy|workload/command|^tare/bench|^tare/internal$$
 unit:
 	$(GO) test -short $$($(GO) list ./... | grep -Ev '$(REAL)')
 

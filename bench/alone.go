@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/deploy"
-	"tare/internal/wire"
+	"tare/internal/lab/deploy"
+	"tare/internal/measure/wire"
 )
 
 // platforms are those that an agent is built for.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 // number finds a number in hyperfine's report.

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/bzip2"
-	"tare/internal/proc"
+	"tare/internal/sys/bzip2"
+	"tare/internal/sys/proc"
 )
 
 const (
@@ -75,7 +75,7 @@ func openBzip2(ctx context.Context, b *bench, size int) (*contest, error) {
 			return rateOf(int64(size), time.Since(start)), err
 		},
 		notes: []string{
-			fmt.Sprintf("tare: internal/bzip2 with %d workers, as the restore does it, in this process; checksums of blocks and stream verified, the whole compared with the original's MD5 beforehand", bzip2Workers),
+			fmt.Sprintf("tare: internal/sys/bzip2 with %d workers, as the restore does it, in this process; checksums of blocks and stream verified, the whole compared with the original's MD5 beforehand", bzip2Workers),
 			"bzip2: `bzip2 -dc FILE >/dev/null`, start of the process included (1 to 3 ms)",
 		},
 		close: shut,

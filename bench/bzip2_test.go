@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 // TestBzip2Row makes a small row ready and runs both sides, on the same file.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/env"
-	"tare/internal/env/container/dockertest"
-	"tare/internal/proc"
+	"tare/internal/lab/driver/container/dockertest"
+	"tare/internal/lab/env"
+	"tare/internal/sys/proc"
 )
 
 // openHandshake starts a container that has nothing to do with tare, and times how an agent comes into it.

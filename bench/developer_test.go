@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 func TestParseLoop(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"tare/internal/disk"
-	"tare/internal/proc"
+	"tare/internal/lab/diskimage"
+	"tare/internal/sys/proc"
 	"tare/internal/version"
 )
 

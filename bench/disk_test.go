@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"tare/internal/disk"
+	"tare/internal/lab/diskimage"
 )
 
 // TestAllocateVDI makes a small image as the row does, and asks both sides what is in it.

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"tare/internal/measure/workload"
 	"tare/internal/stats"
-	"tare/internal/workload"
 )
 
 // timed is the command that is timed: nearly all of its time is the start and the end of a process.

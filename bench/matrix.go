@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/proc"
+	"tare/internal/measure/workload/matrix"
+	"tare/internal/sys/proc"
 	"tare/internal/version"
-	"tare/internal/workload/matrix"
 )
 
 // matrixRow compares every operation of iozone's matrix on a file of 64 MiB with records of one size. tare does them as

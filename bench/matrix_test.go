@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/workload/matrix"
+	"tare/internal/measure/workload/matrix"
 )
 
 func TestParseIozone(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 // mbwMiB is the size of each array.

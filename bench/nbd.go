@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"tare/internal/nbd"
-	"tare/internal/proc"
+	"tare/internal/sys/nbd"
+	"tare/internal/sys/proc"
 )
 
 // The device that is written.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 // TestNBDRow runs the row once against the real peer.

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"tare/internal/deploy"
-	"tare/internal/proc"
-	"tare/internal/wire"
+	"tare/internal/lab/deploy"
+	"tare/internal/measure/wire"
+	"tare/internal/sys/proc"
 )
 
 // networkRows compare net.stream with iperf3: the same number of bytes, in blocks of the same size, over this machine's

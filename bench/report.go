@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"tare/internal/facts"
-	"tare/internal/proc"
+	"tare/internal/measure/sysinfo"
+	"tare/internal/sys/proc"
 	"tare/internal/unit"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/term"
 
-	"tare/internal/deploy"
-	"tare/internal/proc"
+	"tare/internal/lab/deploy"
+	"tare/internal/sys/proc"
 )
 
 // side does one run and returns its figures, one for each of the row's.

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/deploy"
-	"tare/internal/env"
-	drivers "tare/internal/env/all"
-	"tare/internal/proc"
+	"tare/internal/lab/deploy"
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
+	"tare/internal/measure/wire"
+	"tare/internal/sys/proc"
 	"tare/internal/version"
-	"tare/internal/wire"
 )
 
 // buildAgent makes the agent for a platform from this source tree, with the build id of this program.

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"time"
 
-	"tare/internal/env"
-	drivers "tare/internal/env/all"
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
 )
 
 // openBoot boots micro-VMs from nothing. What is timed is what a user waits for: QEMU's start, firmware, kernel, modules,

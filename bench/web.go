@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 // webPage is the page that both sides fetch, in bytes.

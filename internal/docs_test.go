@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	envall "tare/internal/env/all"
+	envall "tare/internal/lab/driver/all"
+	workall "tare/internal/measure/workload/all"
 	"tare/internal/plan"
-	workall "tare/internal/workload/all"
 )
 
 // The manual is a program: what it shows is run, what it lists is generated, what it links to exists.

@@ -14,41 +14,41 @@ import (
 // storeys lists the packages from the ground up. A package may import only packages of lower storeys; those on one storey
 // do not know each other. A trailing /... stands for everything below the folder.
 var storeys = [][]string{
-	{"internal", "internal/record", "internal/unit", "internal/version", "internal/proc", "internal/guest/layout", "internal/study", "internal/report/page", "internal/probe", "internal/disk/field", "internal/nbd", "internal/bzip2", "internal/nfsd"},
-	{"internal/workload", "internal/workload/thread", "internal/workload/file", "internal/workload/histogram", "internal/workload/uring", "internal/wire", "internal/env", "internal/env/shell", "internal/stats", "internal/facts", "internal/gate", "internal/report/chromium", "internal/disk/disktest", "internal/disk/image", "internal/disk/volume"},
-	{"internal/workload/thread/trialtest", "internal/peer"},
-	{"internal/workload/cpu", "internal/workload/memory", "internal/workload/syscalls", "internal/workload/fs", "internal/workload/matrix", "internal/workload/durability", "internal/workload/command", "internal/workload/restore", "internal/workload/network", "internal/workload/web", "internal/workload/null", "internal/peer/peertest", "internal/env/leftover", "internal/env/piped", "internal/env/folder", "internal/guest", "internal/mount", "internal/card", "internal/disk"},
-	{"internal/workload/developer", "internal/plan", "internal/rootfs", "internal/vdisk"},
-	{"internal/workload/all"},
-	{"internal/agent", "internal/agent/nsinit", "internal/compare"},
-	{"internal/normal"},
-	{"internal/agent/pid1", "internal/deploy", "internal/report", "internal/bundle", "internal/across", "internal/store"},
-	{"internal/deploy/agenttest", "internal/env/remote"},
-	{"internal/env/local", "internal/env/namespace", "internal/env/command", "internal/env/ssh", "internal/env/container", "internal/env/qemu", "internal/env/envtest"},
-	{"internal/env/all", "internal/env/container/dockertest", "internal/durability"},
-	{"internal/schedule"},
-	{"internal/live"},
+	{"internal", "internal/record", "internal/unit", "internal/version", "internal/sys/proc", "internal/measure/guestabi", "internal/plan/study", "internal/show/report/page", "internal/measure/fileops", "internal/lab/diskimage/field", "internal/sys/nbd", "internal/sys/bzip2", "internal/sys/nfsd"},
+	{"internal/measure/workload", "internal/sys/thread", "internal/measure/fileio", "internal/sys/histogram", "internal/sys/uring", "internal/measure/wire", "internal/lab/env", "internal/sys/shell", "internal/stats", "internal/measure/sysinfo", "internal/judge/failif", "internal/show/report/chromium", "internal/lab/diskimage/disktest", "internal/lab/diskimage/image", "internal/lab/diskimage/volume"},
+	{"internal/measure/workload/trialtest", "internal/measure/netpeer"},
+	{"internal/measure/workload/cpu", "internal/measure/workload/memory", "internal/measure/workload/syscalls", "internal/measure/workload/fs", "internal/measure/workload/matrix", "internal/measure/workload/durability", "internal/measure/workload/command", "internal/measure/workload/restore", "internal/measure/workload/network", "internal/measure/workload/web", "internal/measure/workload/null", "internal/measure/netpeer/peertest", "internal/lab/leftover", "internal/lab/driver/piped", "internal/lab/driver/folder", "internal/lab/microvm", "internal/lab/mount", "internal/run/semantics", "internal/lab/diskimage"},
+	{"internal/measure/workload/developer", "internal/plan", "internal/lab/rootfs", "internal/lab/vdisk"},
+	{"internal/measure/workload/all"},
+	{"internal/measure/agent", "internal/measure/agent/nsinit", "internal/judge/verdict"},
+	{"internal/judge/costper"},
+	{"internal/measure/agent/pid1", "internal/lab/deploy", "internal/show/report", "internal/bundle", "internal/judge/rundiff", "internal/judge/history"},
+	{"internal/lab/deploy/agenttest", "internal/lab/driver/remote"},
+	{"internal/lab/driver/local", "internal/lab/driver/namespace", "internal/lab/driver/command", "internal/lab/driver/ssh", "internal/lab/driver/container", "internal/lab/driver/qemu", "internal/lab/envtest"},
+	{"internal/lab/driver/all", "internal/lab/driver/container/dockertest", "internal/run/durability"},
+	{"internal/run/schedule"},
+	{"internal/show/live"},
 	{"internal/cli"},
 	{"cmd/tare", "cmd/tare-agent", "bench", "scripts/tested"},
 }
 
 // within lists the few imports inside one storey, each with its reason.
 var within = map[string][]string{
-	"internal/workload": {"internal/unit", "internal/record"},
-	"internal/agent":    {"internal/agent/nsinit"}, // a role of the agent, switched in its main
-	"internal/stats":    {"internal/record"},
+	"internal/measure/workload": {"internal/unit", "internal/record"},
+	"internal/measure/agent":    {"internal/measure/agent/nsinit"}, // a role of the agent, switched in its main
+	"internal/stats":            {"internal/record"},
 	// How much a file in memory may hold is what the memory has left, which thread knows.
-	"internal/workload/file": {"internal/workload/thread"},
+	"internal/measure/fileio": {"internal/sys/thread"},
 }
 
 // onlyProc may import os/exec: everything else starts children through it.
-const onlyProc = "tare/internal/proc"
+const onlyProc = "tare/internal/sys/proc"
 
 // agentForbidden are packages that would make the agent heavy or give it a network.
 var agentForbidden = []string{
 	"github.com/", "gonum.org/", "net/http", "text/template", "html/template", "tare/internal/cli", "tare/internal/plan",
-	"tare/internal/bundle", "tare/internal/compare", "tare/internal/report", "tare/internal/schedule", "tare/internal/stats",
-	"tare/internal/deploy", "tare/internal/env",
+	"tare/internal/bundle", "tare/internal/judge/verdict", "tare/internal/show/report", "tare/internal/run/schedule", "tare/internal/stats",
+	"tare/internal/lab/deploy", "tare/internal/lab/env",
 }
 
 type goPackage struct {
@@ -106,7 +106,7 @@ func TestArrowsPointDown(t *testing.T) {
 func TestOnlyProcRunsCommands(t *testing.T) {
 	for _, p := range list(t, "tare/...") {
 		if p.ImportPath != onlyProc && slices.Contains(p.Imports, "os/exec") {
-			t.Errorf("%s imports os/exec; use internal/proc", p.ImportPath)
+			t.Errorf("%s imports os/exec; use internal/sys/proc", p.ImportPath)
 		}
 	}
 }

@@ -44,7 +44,7 @@ fi
 
 echo "== every platform compiles"
 for p in linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64; do
-	GOOS=${p%/*} GOARCH=${p#*/} $GO vet ./cmd/... ./internal/agent/... ./internal/workload/... ./internal/wire ./internal/facts
+	GOOS=${p%/*} GOARCH=${p#*/} $GO vet ./cmd/... ./internal/measure/... ./internal/sys/...
 done
 for p in darwin/arm64 windows/amd64 freebsd/amd64; do
 	GOOS=${p%/*} GOARCH=${p#*/} $GO build -o /dev/null ./cmd/tare
@@ -66,7 +66,7 @@ echo "== tests"
 # Two packages at a time, and one machine of the machines' own: there are two cores, and tests that race against deadlines.
 # Three machines at once took as long and starved all others. Beside the many go those that together take as long. A job of
 # its own process group keeps its signals, which a shell without job control would have it ignore.
-machines=tare/internal/env/qemu
+machines=tare/internal/lab/driver/qemu
 slow="tare/bench tare/internal"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -100,5 +100,5 @@ fi
 
 if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
 	echo "== race detector"
-	CGO_ENABLED=1 $GO test -race -short -count=1 -timeout 8m ./internal/wire ./internal/agent ./internal/deploy ./internal/proc ./internal/schedule ./internal/bundle
+	CGO_ENABLED=1 $GO test -race -short -count=1 -timeout 8m ./internal/measure/wire ./internal/measure/agent ./internal/lab/deploy ./internal/sys/proc ./internal/run/schedule ./internal/bundle
 fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Build the report page from web/ into internal/report/page/dist, where the Go build embeds it: scripts/web.sh
+# Build the report page from web/ into internal/show/report/page/dist, where the Go build embeds it: scripts/web.sh
 # Without Node.js it says so and succeeds: such a build of tare does everything else.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
-page=../internal/report/page/dist/page.html
+page=../internal/show/report/page/dist/page.html
 
 need=20
 if ! command -v npm >/dev/null || [ "$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0)" -lt $need ]; then

@@ -62,7 +62,7 @@ function oneFile(): Plugin {
 export default defineConfig({
   plugins: [oneFile()],
   build: {
-    outDir: "../internal/report/page/dist",
+    outDir: "../internal/show/report/page/dist",
     emptyOutDir: false,
     target: "es2022",
     modulePreload: false,

@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"tare/internal/agent"
-	"tare/internal/agent/pid1"
+	"tare/internal/measure/agent"
+	"tare/internal/measure/agent/pid1"
 )
 
 func main() {

@@ -4,9 +4,9 @@ package main
 import (
 	"os"
 
-	"tare/internal/agent"
-	"tare/internal/agent/pid1"
 	"tare/internal/cli"
+	"tare/internal/measure/agent"
+	"tare/internal/measure/agent/pid1"
 )
 
 func main() {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/workload"
 )
 
 func testPlan() *plan.Plan {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 // childEnv makes the test binary a writer that appends until it is killed.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 	"tare/internal/record"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/env"
-	"tare/internal/env/shell"
+	"tare/internal/lab/env"
 	"tare/internal/plan"
+	"tare/internal/sys/shell"
 )
 
 // learnPlan finds whom and what the plan's environments name.

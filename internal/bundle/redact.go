@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 	"tare/internal/plan"
 	"tare/internal/record"
 )

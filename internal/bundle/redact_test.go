@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 	"tare/internal/plan"
 	"tare/internal/record"
 )

@@ -18,13 +18,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"tare/internal/env"
-	drivers "tare/internal/env/all"
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
+	kinds "tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/unit"
 	"tare/internal/version"
-	"tare/internal/workload"
-	kinds "tare/internal/workload/all"
 )
 
 // The exit codes.

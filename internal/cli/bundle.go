@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
-	"tare/internal/env/leftover"
+	"tare/internal/lab/leftover"
 )
 
 // opened is a bundle argument made into a folder to read from.

@@ -14,12 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/card"
-	"tare/internal/deploy"
-	"tare/internal/env"
-	"tare/internal/env/leftover"
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/lab/leftover"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/run/semantics"
 )
 
 // targetCard is the card of one target, or the reason why there is none.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/env/leftover"
+	"tare/internal/lab/leftover"
 )
 
 func (a *app) cleanCommand() *cobra.Command {

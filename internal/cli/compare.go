@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/across"
 	"tare/internal/bundle"
-	"tare/internal/gate"
+	"tare/internal/judge/failif"
+	"tare/internal/judge/rundiff"
 	"tare/internal/record"
-	"tare/internal/report"
+	"tare/internal/show/report"
 	"tare/internal/unit"
 )
 

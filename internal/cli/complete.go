@@ -10,7 +10,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/plan"
-	"tare/internal/study"
+	"tare/internal/plan/study"
 )
 
 // completions gives every command's flags and arguments what a shell may offer for them. What a spec may hold comes from

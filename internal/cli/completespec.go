@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/env"
-	"tare/internal/workload"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 )
 
 // open are words that go on behind what is offered: no space follows.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/compare"
-	"tare/internal/env/container/dockertest"
+	"tare/internal/judge/verdict"
+	"tare/internal/lab/driver/container/dockertest"
 	"tare/internal/record"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/disk"
+	"tare/internal/lab/diskimage"
 )
 
 func (a *app) diskCommand() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/disk"
+	"tare/internal/lab/diskimage"
 )
 
 // inspectDisks runs the command as a user types it.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 )
 
 func (a *app) doctorCommand() *cobra.Command {

@@ -15,13 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/deploy"
-	"tare/internal/durability"
-	"tare/internal/env"
-	"tare/internal/env/leftover"
-	"tare/internal/nbd"
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/lab/leftover"
+	work "tare/internal/measure/workload/durability"
 	"tare/internal/record"
-	work "tare/internal/workload/durability"
+	"tare/internal/run/durability"
+	"tare/internal/sys/nbd"
 )
 
 // durabilityFlags are the flags of `tare durability`.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/durability"
+	"tare/internal/run/durability"
 )
 
 // audited is what was read in one configuration.

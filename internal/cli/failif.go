@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/across"
 	"tare/internal/bundle"
-	"tare/internal/compare"
-	"tare/internal/gate"
+	"tare/internal/judge/failif"
+	"tare/internal/judge/rundiff"
+	"tare/internal/judge/verdict"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/report"
+	"tare/internal/show/report"
 )
 
 // exitGate says that a --fail-if condition holds.

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/across"
-	"tare/internal/compare"
-	"tare/internal/gate"
+	"tare/internal/judge/failif"
+	"tare/internal/judge/rundiff"
+	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/unit"
-	"tare/internal/workload"
 )
 
 // TestAWithheldFigureStopsNoPipeline asks for a figure of a cell whose file fitted a cache, and for the same of the host,

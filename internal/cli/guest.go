@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/guest"
-	"tare/internal/rootfs"
+	"tare/internal/lab/microvm"
+	"tare/internal/lab/rootfs"
 	"tare/internal/unit"
 )
 

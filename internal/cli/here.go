@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 )
 
 // Names of the environments that tare finds by itself.

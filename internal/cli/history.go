@@ -19,9 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
+	"tare/internal/judge/history"
 	"tare/internal/plan"
-	"tare/internal/report"
-	"tare/internal/store"
+	"tare/internal/show/report"
 )
 
 // history is what the history commands share.

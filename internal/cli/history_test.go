@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/compare"
-	"tare/internal/store"
+	"tare/internal/judge/history"
+	"tare/internal/judge/verdict"
 )
 
 // TestTrend holds that a trend shows its figures as reports do, marks where its level changed, and shows no host's escape

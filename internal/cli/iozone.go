@@ -17,11 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/env/leftover"
+	"tare/internal/lab/leftover"
+	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload/matrix"
 	"tare/internal/stats"
 	"tare/internal/unit"
-	"tare/internal/workload/file"
-	"tare/internal/workload/matrix"
 )
 
 // iozone is the command's settings, named after iozone's letters where it has them.

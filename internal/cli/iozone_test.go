@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/workload/matrix"
+	"tare/internal/measure/workload/matrix"
 )
 
 // iozoneRun runs the command as a user would and returns what it printed and its exit code.

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/bundle"
-	"tare/internal/compare"
+	"tare/internal/judge/verdict"
 	"tare/internal/record"
 )
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/env"
-	"tare/internal/study"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
+	"tare/internal/plan/study"
 	"tare/internal/unit"
-	"tare/internal/workload"
 )
 
 func (a *app) listCommand() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"tare/internal/record"
-	"tare/internal/schedule"
+	"tare/internal/run/schedule"
 )
 
 // live is the display on a terminal: one line that says what runs now and how far the run is, and what happened above it.

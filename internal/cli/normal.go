@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/compare"
-	"tare/internal/normal"
+	"tare/internal/judge/costper"
+	"tare/internal/judge/verdict"
 	"tare/internal/plan"
-	"tare/internal/report"
-	"tare/internal/schedule"
+	"tare/internal/run/schedule"
+	"tare/internal/show/report"
 	"tare/internal/unit"
 )
 

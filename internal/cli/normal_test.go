@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/compare"
-	"tare/internal/normal"
+	"tare/internal/judge/costper"
+	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/schedule"
-	"tare/internal/workload"
+	"tare/internal/run/schedule"
 )
 
 // restateArgs are the flags as a user types them.

@@ -5,10 +5,10 @@ import (
 	"io"
 	"time"
 
-	"tare/internal/compare"
+	"tare/internal/judge/verdict"
 	"tare/internal/record"
-	"tare/internal/report"
-	"tare/internal/schedule"
+	"tare/internal/run/schedule"
+	"tare/internal/show/report"
 )
 
 // display shows a run's progress. Its event method is called from the measuring goroutine between trials, so it must be

@@ -10,9 +10,9 @@ import (
 	"github.com/mattn/go-runewidth"
 	"github.com/vbauerster/mpb/v8"
 
-	"tare/internal/compare"
+	"tare/internal/judge/verdict"
 	"tare/internal/record"
-	"tare/internal/schedule"
+	"tare/internal/run/schedule"
 )
 
 var drawsAlways = []mpb.ContainerOption{mpb.WithAutoRefresh(), mpb.WithRefreshRate(20 * time.Microsecond)}

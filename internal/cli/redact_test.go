@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"tare/internal/bundle"
-	"tare/internal/env"
-	drivers "tare/internal/env/all"
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
+	kinds "tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/workload"
-	kinds "tare/internal/workload/all"
 )
 
 // TestRedactedReports holds that what a run knows of its users and machines is in no form of a redacted bundle's report.

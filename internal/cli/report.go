@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
-	"tare/internal/compare"
+	"tare/internal/judge/verdict"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/report"
+	"tare/internal/show/report"
 	"tare/internal/unit"
 )
 

@@ -13,15 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/across"
 	"tare/internal/bundle"
-	"tare/internal/compare"
-	"tare/internal/env"
-	"tare/internal/facts"
-	"tare/internal/gate"
+	"tare/internal/judge/failif"
+	"tare/internal/judge/rundiff"
+	"tare/internal/judge/verdict"
+	"tare/internal/lab/env"
+	"tare/internal/measure/sysinfo"
 	"tare/internal/plan"
 	"tare/internal/record"
-	"tare/internal/report"
+	"tare/internal/show/report"
 	"tare/internal/unit"
 )
 

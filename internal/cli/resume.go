@@ -9,7 +9,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/record"
-	"tare/internal/schedule"
+	"tare/internal/run/schedule"
 )
 
 // resume goes on with an interrupted run.

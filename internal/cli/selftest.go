@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
-	"tare/internal/compare"
-	"tare/internal/env/leftover"
+	"tare/internal/judge/verdict"
+	"tare/internal/lab/leftover"
 	"tare/internal/plan"
 	"tare/internal/record"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/compare"
+	"tare/internal/judge/verdict"
 	"tare/internal/record"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"os"
 
-	"tare/internal/proc"
+	"tare/internal/sys/proc"
 )
 
 // sshd is a real server on a loopback port with keys of its own.

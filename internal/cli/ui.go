@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"tare/internal/compare"
-	livepage "tare/internal/live"
-	"tare/internal/schedule"
+	"tare/internal/judge/verdict"
+	"tare/internal/run/schedule"
+	livepage "tare/internal/show/live"
 )
 
 // uiFlags are the flags of the live page.

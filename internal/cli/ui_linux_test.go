@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/report/chromium"
-	"tare/internal/report/page"
+	"tare/internal/show/report/chromium"
+	"tare/internal/show/report/page"
 )
 
 var linkRE = regexp.MustCompile(`http://127\.0\.0\.1:\d+/#[0-9a-f]{64}`)

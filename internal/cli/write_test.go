@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/report"
+	"tare/internal/show/report"
 )
 
 func TestWriteWhole(t *testing.T) {

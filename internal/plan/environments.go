@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 	"tare/internal/unit"
 )
 

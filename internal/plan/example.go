@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/env"
-	"tare/internal/workload"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 )
 
 // Example writes a commented plan for `tare init`: the available environments (specs, as for -e) and a first set of

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 )
 
 // Flags is what the command line says of a run. The zero value says nothing.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 	"tare/internal/unit"
-	"tare/internal/workload"
 )
 
 // Tables are the drivers and kinds a plan may name.

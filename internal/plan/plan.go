@@ -7,8 +7,8 @@ package plan
 import (
 	"time"
 
-	"tare/internal/env"
-	"tare/internal/workload"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 )
 
 // Schema is the version of the plan file.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 	"tare/internal/unit"
-	"tare/internal/workload"
 )
 
 type closed struct{ env.Driver }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 )
 
 // checkReach holds that work on the network has a way from each of its targets to the run's peer, as far as the settings

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/env"
-	"tare/internal/workload"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 )
 
 // reachTables has a kind that needs the run's peer, and drivers that have a way there always, by a setting, and never.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"tare/internal/env"
+	"tare/internal/lab/env"
 	"tare/internal/unit"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"tare/internal/env"
-	"tare/internal/workload"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 )
 
 func TestRoundTrip(t *testing.T) {

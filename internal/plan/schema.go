@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"tare/internal/env"
-	"tare/internal/workload"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 )
 
 type object = map[string]any

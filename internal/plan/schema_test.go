@@ -11,9 +11,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	envall "tare/internal/env/all"
+	envall "tare/internal/lab/driver/all"
+	workall "tare/internal/measure/workload/all"
 	"tare/internal/plan"
-	workall "tare/internal/workload/all"
 )
 
 var update = flag.Bool("update", false, "write docs/plan.schema.json")

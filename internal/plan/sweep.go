@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/measure/workload"
 	"tare/internal/unit"
-	"tare/internal/workload"
 )
 
 // maxSweep bounds the values of one parameter.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"tare/internal/env"
-	"tare/internal/workload"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 )
 
 func labels(p *Plan) []string {

@@ -11,8 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tare/internal/measure/workload"
 	"tare/internal/unit"
-	"tare/internal/workload"
 )
 
 // reservedWork are the keys of a workload that are not parameters of its kind. A kind's parameter of such a name can

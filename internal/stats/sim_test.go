@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"tare/internal/record"
-	"tare/internal/schedule"
+	"tare/internal/run/schedule"
 	"tare/internal/stats"
 )
 

@@ -186,10 +186,10 @@ func TestTheListOfThisProject(t *testing.T) {
 		t.Fatal(may, err)
 	}
 	for reason, want := range map[string]bool{
-		"tare/internal/env/qemu: this test of the driver names no mounts": true,
-		"tare/internal/cli: qemu-img is not installed":                    false,
-		"tare/internal/env/ssh: ssh is not installed":                     false,
-		"tare/internal/card: mounting needs root":                         false,
+		"tare/internal/lab/driver/qemu: this test of the driver names no mounts": true,
+		"tare/internal/cli: qemu-img is not installed":                           false,
+		"tare/internal/lab/driver/ssh: ssh is not installed":                     false,
+		"tare/internal/run/semantics: mounting needs root":                       false,
 	} {
 		if got := slices.ContainsFunc(may, func(x *regexp.Regexp) bool { return x.MatchString(reason) }); got != want {
 			t.Errorf("%s: %v, want %v", reason, got, want)

@@ -46,7 +46,7 @@ export interface Result { schema: number; run: Run; targets: Target[]; cells: Ce
 
 export interface Span { center: number; low: number; high: number }
 export interface Money { amount: number; currency?: string }
-/** Costs restated per something that is paid for; internal/normal has the other end. */
+/** Costs restated per something that is paid for; internal/judge/costper has the other end. */
 export interface Normal {
   per: string; notes: string[];
   lines: {

@@ -19,7 +19,7 @@ import { costModels, sizes } from "./sizes";
 import { Model } from "./state";
 import { workloads } from "./workload";
 
-/** What the program and the page must agree on; internal/report/html_data.go has the same number. */
+/** What the program and the page must agree on; internal/show/report/html_data.go has the same number. */
 const format = 1;
 
 /** The page's parts in order; those that depend on what the reader chose are made again when it changes. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { bytes, commonUnit, duration, interval, logTicks, number, percent, quantity, ratio, size } from "../src/format";
 
-// The same figures as TestRatioText and TestSmallTexts of internal/report: the forms must agree.
+// The same figures as TestRatioText and TestSmallTexts of internal/show/report: the forms must agree.
 describe("format", () => {
   it.each([[1, "1.00"], [1.009, "1.01"], [9.81, "9.81"], [9.996, "10.0"], [14.23, "14.2"], [99.96, "100"], [242.4, "242"], [0.62, "0.62"], [0.0512, "0.0512"], [0.05, "0.05"],
     [0, "?"], [-1, "?"], [Infinity, "?"]])("ratio %f", (v, want) => expect(ratio(v)).toBe(want));

@@ -1,0 +1,213 @@
+package normal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// daysInYear is how many days of use a year has: "uses a day" is an average over all of them.
+const daysInYear = 365
+
+// longestDays bounds a break-even that is worth a date.
+const longestDays = 100 * daysInYear
+
+// WorthSpec asks what a faster environment is worth.
+type WorthSpec struct {
+	Price      Money     // what the candidate costs once
+	UsesPerDay float64   // average over all days of the year, above 0
+	Hourly     Money     // what an hour of waiting costs; 0 when nobody says
+	Workload   string    // label; "" for the first command, or else the first workload that is told in seconds
+	From       time.Time // the first day of use
+}
+
+// Check says what is wrong with the question, whatever is measured.
+func (s WorthSpec) Check() error {
+	switch {
+	case !(s.Price.Amount > 0):
+		return errors.New("a price above 0 is needed; what costs nothing has paid for itself")
+	case !(s.UsesPerDay > 0) || s.UsesPerDay > 1e6:
+		return errors.New("say how often it is used, with --uses-per-day from above 0 to 1000000")
+	case s.Hourly.Amount > 0 && s.Hourly.Currency != s.Price.Currency && s.Hourly.Currency != "" && s.Price.Currency != "":
+		return fmt.Errorf("the price is in %s and the hour in %s: give both in one currency", s.Price.Currency, s.Hourly.Currency)
+	}
+	return nil
+}
+
+// Span is a figure with its interval.
+type Span struct {
+	Center float64 `json:"center"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
+
+// Day is a date, which is written as one: 2026-11-21.
+type Day struct{ time.Time }
+
+// MarshalJSON implements json.Marshaler, in place of that of a time.
+func (d Day) MarshalJSON() ([]byte, error) { return []byte(`"` + d.Format(time.DateOnly) + `"`), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Day) UnmarshalJSON(b []byte) (err error) {
+	d.Time, err = time.Parse(`"`+time.DateOnly+`"`, string(b))
+	return err
+}
+
+// Answers are the question and what each candidate is worth: the section "worth" of the JSON report.
+type Answers struct {
+	Price      Money   `json:"price"`
+	UsesPerDay float64 `json:"uses_per_day"`
+	Hourly     Money   `json:"hourly"` // amount 0 when nobody said
+	From       Day     `json:"from"`
+	DaysInYear int     `json:"days_in_year"`
+	Answers    []Worth `json:"answers"`
+}
+
+// NewAnswers puts what Ask found under its question.
+func NewAnswers(s WorthSpec, found []Worth) *Answers {
+	if s.Price.Currency == "" {
+		s.Price.Currency = s.Hourly.Currency
+	}
+	return &Answers{s.Price, s.UsesPerDay, s.Hourly, Day{s.From}, daysInYear, append([]Worth{}, found...)}
+}
+
+// Worth is the answer for one candidate. Saved times are Use times one less Ratio.
+type Worth struct {
+	Workload     string  `json:"workload"`
+	Target       string  `json:"target"`
+	Baseline     string  `json:"baseline"`
+	Level        float64 `json:"level"`          // confidence of the intervals
+	Use          float64 `json:"use_seconds"`    // the baseline's own time of one use, s
+	Ratio        Span    `json:"ratio"`          // of the candidate's time to it
+	PerUse       Span    `json:"per_use"`        // time saved in one use, s
+	PerDay       Span    `json:"per_day"`        // s
+	PerYear      Span    `json:"per_year"`       // s
+	MoneyPerYear Span    `json:"money_per_year"` // in the currency of Hourly; 0 without one
+	// BreakEvenUses is after how many uses the price is saved; 0 without an hourly price.
+	BreakEvenUses Span `json:"break_even_uses"`
+	// BreakEvenHourly is what an hour must be worth for the price to be saved within a year.
+	BreakEvenHourly Span `json:"break_even_hourly"`
+	// BreakEvenDay, DayEarly and DayLate are when; zero when that is not within a hundred years.
+	BreakEvenDay Day `json:"break_even_day,omitzero"`
+	DayEarly     Day `json:"day_early,omitzero"`
+	DayLate      Day `json:"day_late,omitzero"`
+	// Refused says why there is no answer; then there are no figures.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Ask answers for every candidate of r, whose plan is p. The interval of the ratio is carried through; the baseline's own
+// time per use is its median. A candidate whose interval includes no saving gets no answer. The error tells what is wrong
+// with the question, or why no candidate has an answer.
+func Ask(r *compare.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("worth: %w", err)
+	}
+	label, err := worthWorkload(r, p, s.Workload)
+	if err != nil {
+		return nil, err
+	}
+	var out []Worth
+	var refused []string
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Workload != label || !inSeconds(c) || c.Target == c.Baseline || slices.ContainsFunc(out, func(w Worth) bool { return w.Target == c.Target }) {
+			continue
+		}
+		w := Worth{Workload: label, Target: c.Target, Baseline: c.Baseline}
+		if w.Refused = noSaving(c); w.Refused == "" {
+			w.compute(c, s)
+		} else {
+			refused = append(refused, w.Refused)
+		}
+		out = append(out, w)
+	}
+	if len(refused) == len(out) {
+		return nil, fmt.Errorf("worth: %s", strings.Join(refused, "; "))
+	}
+	return out, nil
+}
+
+// secondsIn are the units in which a use can be timed.
+var secondsIn = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+// inSeconds tells whether a cell says how long a use takes.
+func inSeconds(c *compare.Cell) bool {
+	return secondsIn[c.Unit] > 0 && c.Better == "lower" && (c.Primary || c.Metric == "seconds")
+}
+
+func worthWorkload(r *compare.Result, p *plan.Plan, asked string) (string, error) {
+	var timed []string
+	for i := range r.Cells {
+		if c := &r.Cells[i]; inSeconds(c) && c.Target != c.Baseline && !slices.Contains(timed, c.Workload) {
+			timed = append(timed, c.Workload)
+		}
+	}
+	switch {
+	case asked != "" && slices.Contains(timed, asked):
+		return asked, nil
+	case len(timed) == 0:
+		return "", errors.New("worth: no workload of this run says how long a use takes; measure the work you wait for with -w command:command=COMMAND")
+	case asked != "":
+		return "", fmt.Errorf("worth: no workload %q says how long a use takes; those that do: %s", asked, strings.Join(timed, ", "))
+	}
+	for _, label := range timed {
+		if w, ok := p.Workload(label); ok && w.Kind == "command" {
+			return label, nil
+		}
+	}
+	return timed[0], nil
+}
+
+// noSaving says why a cell promises no saving; "" when it does.
+func noSaving(c *compare.Cell) string {
+	name := fmt.Sprintf("%s in %s", c.Workload, c.Target)
+	switch {
+	case c.Verdict == record.Withheld || c.Verdict == record.Failed:
+		return fmt.Sprintf("%s has no figure to compute with (%s)", name, c.Verdict)
+	case !(c.BaselineCenter > 0):
+		return fmt.Sprintf("%s has no time in %s to compute with", name, c.Baseline)
+	case c.Level == 0:
+		return fmt.Sprintf("%s has too few blocks for an interval", name)
+	case c.Low >= 1:
+		return fmt.Sprintf("%s costs more than in %s (%s): it saves nothing", name, c.Baseline, ratioText(c.Ratio.Center, c.Low, c.High))
+	case c.High >= 1:
+		return fmt.Sprintf("%s may save nothing: its interval against %s includes no saving (%s)", name, c.Baseline, ratioText(c.Ratio.Center, c.Low, c.High))
+	}
+	return ""
+}
+
+// compute carries the ratio's interval through: the largest ratio saves least.
+func (w *Worth) compute(c *compare.Cell, s WorthSpec) {
+	use := c.BaselineCenter * secondsIn[c.Unit]
+	w.Level, w.Use, w.Ratio = c.Level, use, Span{c.Ratio.Center, c.Low, c.High}
+	w.PerUse = Span{use * (1 - c.Ratio.Center), use * (1 - c.High), use * (1 - c.Low)}
+	w.PerDay = w.PerUse.times(s.UsesPerDay)
+	w.PerYear = w.PerDay.times(daysInYear)
+	w.BreakEvenHourly = w.PerYear.times(1.0 / 3600).under(s.Price.Amount)
+	if s.Hourly.Amount == 0 {
+		return
+	}
+	w.MoneyPerYear = w.PerYear.times(s.Hourly.Amount / 3600)
+	w.BreakEvenUses = w.PerUse.times(s.Hourly.Amount / 3600).under(s.Price.Amount)
+	day := func(uses float64) Day {
+		days := roundUp(uses / s.UsesPerDay)
+		if !(days <= longestDays) {
+			return Day{}
+		}
+		return Day{s.From.AddDate(0, 0, max(int(days)-1, 0))} // From is a day of use itself
+	}
+	w.BreakEvenDay, w.DayEarly, w.DayLate = day(w.BreakEvenUses.Center), day(w.BreakEvenUses.Low), day(w.BreakEvenUses.High)
+}
+
+func (s Span) times(f float64) Span { return Span{s.Center * f, s.Low * f, s.High * f} }
+
+// under divides an amount by the span, which turns its ends over.
+func (s Span) under(amount float64) Span {
+	return Span{amount / s.Center, amount / s.High, amount / s.Low}
+}

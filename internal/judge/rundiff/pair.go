@@ -1,0 +1,217 @@
+package across
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// Compare holds the first side against each of the others. There are at least two.
+func Compare(sides []Side) *Comparison {
+	c := &Comparison{Schema: Schema, Sides: make([]Info, len(sides)), Pairs: []Pair{}}
+	for i := range sides {
+		c.Sides[i] = info(&sides[i])
+	}
+	for i := 1; i < len(sides); i++ {
+		p := pair(&sides[0], &sides[i])
+		p.To = i
+		c.Pairs = append(c.Pairs, p)
+	}
+	return c
+}
+
+func info(s *Side) Info {
+	r := &s.Result.Run
+	return Info{Name: s.Name, RunID: r.ID, Created: s.Created, Version: r.Version, Build: r.Build, Scope: r.Scope,
+		Host: hostText(s), Finished: r.Finished, Redacted: s.Redacted}
+}
+
+func pair(from, to *Side) Pair {
+	p := Pair{SameHost: sameHost(from, to), SameBoot: sameBoot(from, to), Warnings: []record.Warning{}}
+	p.Scope = scope(from, to, &p)
+	p.Differences = differences(from, to)
+	p.Cells = cells(from, to)
+	p.Values = values(from, to)
+	p.warn(from, to)
+	return p
+}
+
+// judged is a cell on its way, with its decision when there is one.
+type judged struct {
+	cell     Cell
+	decision *decision
+}
+
+func cells(from, to *Side) []Cell {
+	there := map[cellKey]*compare.Cell{}
+	for i := range to.Result.Cells {
+		c := &to.Result.Cells[i]
+		there[cellKey{c.Workload, c.Target, c.Metric}] = c
+	}
+	checks := [2]map[cellKey]trials{usable(from.Trials), usable(to.Trials)}
+	precision := max(from.Plan.Precision, to.Plan.Precision)
+	var all []*judged
+	for i := range from.Result.Cells {
+		a := &from.Result.Cells[i]
+		b := there[cellKey{a.Workload, a.Target, a.Metric}]
+		if b == nil {
+			continue
+		}
+		j := &judged{cell: Cell{Workload: a.Workload, Kind: a.Kind, Family: a.Family, Metric: a.Metric, Primary: a.Primary, Target: a.Target,
+			Baseline: a.Baseline, From: a.Ratio, To: b.Ratio, Warnings: []record.Warning{}}}
+		j.judge(from, to, a, b, checks, precision)
+		all = append(all, j)
+	}
+	for _, primary := range []bool{true, false} {
+		family(all, primary, precision)
+	}
+	out := make([]Cell, 0, len(all))
+	for _, j := range all {
+		if j.decision != nil {
+			j.cell.Ratio = j.decision.Ratio
+			j.cell.Margin, j.cell.SameMargin = j.decision.margin, j.decision.same
+		}
+		out = append(out, j.cell)
+	}
+	return out
+}
+
+func family(all []*judged, primary bool, precision float64) {
+	var decisions []*decision
+	of := map[*decision]*judged{}
+	m := 0
+	for _, j := range all {
+		if j.cell.Primary != primary {
+			continue
+		}
+		m++
+		if j.decision != nil {
+			decisions = append(decisions, j.decision)
+			of[j.decision] = j
+		}
+	}
+	for _, d := range confirm(decisions, m, primary, precision) {
+		value, by := d.adjusted.Deciding()
+		of[d].cell.warn("family", fmt.Sprintf("alone this change would count as DIFFERENT; among %d cells it is not sure enough (%s is %.2g)", m, by, value),
+			"more blocks on both sides, or ask about fewer cells")
+	}
+}
+
+func (c *Cell) warn(code, text, remedy string) {
+	c.Warnings = append(c.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
+}
+
+// judge decides on the cell, or says why there is nothing to decide on.
+func (j *judged) judge(from, to *Side, a, b *compare.Cell, checks [2]map[cellKey]trials, precision float64) {
+	c := &j.cell
+	c.P, c.PHolm, c.Q = 1, 1, 1
+	withhold := func(code, text, remedy string) {
+		c.Verdict = record.Withheld
+		c.warn(code, text, remedy)
+	}
+	seed := from.Plan.Seed == to.Plan.Seed
+	switch {
+	case a.Verdict == record.Failed || b.Verdict == record.Failed:
+		c.Verdict = record.Failed
+		c.warn("no-figure", fmt.Sprintf("%s has no figure for it", sideOf(a.Verdict == record.Failed, from, to)), "see the report of that result")
+	case a.Verdict == record.Withheld || b.Verdict == record.Withheld:
+		withhold("withheld", fmt.Sprintf("the verdict of %s is withheld", sideOf(a.Verdict == record.Withheld, from, to)), "see the report of that result")
+	case a.Baseline != b.Baseline:
+		withhold("other-baseline", fmt.Sprintf("the baseline is %s there and %s here", a.Baseline, b.Baseline), "compare results with the same baseline")
+	case !sameWork(from.Plan, to.Plan, a.Workload):
+		withhold("other-work", "the workload of this label has another kind or other parameters", "compare results of the same workloads: `tare rerun` repeats one exactly")
+	case seed && !sameChecks(checks, a.Workload, a.Target, a.Baseline):
+		withhold("unequal-work", "the checks of the work differ though the seed is the same", "compare results of the same data and program versions")
+	case a.Level == 0 || b.Level == 0:
+		c.Verdict = record.Inconclusive
+		c.warn("no-interval", fmt.Sprintf("%s has too few blocks for an interval", sideOf(a.Level == 0, from, to)), "run more blocks")
+	default:
+		d := decide(inputOf(a, from.Result), inputOf(b, to.Result), precision)
+		j.decision = &d
+	}
+	if a.Emulated != b.Emulated {
+		c.warn("emulated", fmt.Sprintf("the CPU of %s is emulated in one result only", a.Target), "compare results with the same accelerator")
+	}
+}
+
+func sideOf(first bool, from, to *Side) string {
+	if first {
+		return from.Name
+	}
+	return to.Name
+}
+
+// sameWork tells whether the label stands for the same work in both plans.
+func sameWork(a, b *plan.Plan, label string) bool {
+	x, ok := a.Workload(label)
+	y, too := b.Workload(label)
+	return ok && too && x.Kind == y.Kind && maps.Equal(x.Params, y.Params)
+}
+
+// sameChecks compares the evidence of equal work in the target and its baseline, as far as both sides have it. Checks do
+// not depend on the amount of work.
+func sameChecks(sides [2]map[cellKey]trials, workload string, targets ...string) bool {
+	for _, t := range targets {
+		k := cellKey{workload: workload, target: t}
+		a, b := checksOf(sides[0][k]), checksOf(sides[1][k])
+		for name, v := range a {
+			if w, ok := b[name]; ok && !slices.Equal(v, w) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func checksOf(ts trials) map[string][]string {
+	out := map[string][]string{}
+	for _, t := range ts {
+		for name, v := range t.Checks {
+			if !slices.Contains(out[name], v) {
+				out[name] = append(out[name], v)
+			}
+		}
+	}
+	for _, v := range out {
+		slices.Sort(v)
+	}
+	return out
+}
+
+func (p *Pair) warn(from, to *Side) {
+	add := func(code, text, remedy string) {
+		p.Warnings = append(p.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
+	}
+	if from.Result.Run.ID == to.Result.Run.ID {
+		add("same-run", "both are the same run: there is nothing to tell from it but how wide the intervals are", "compare two runs")
+	}
+	add("unpaired", "the two results share no blocks: a change is told from intervals that were found apart, and is less sharp than a ratio within one run",
+		"where both can be opened from one place, put them into one plan as two environments")
+	if p.SameBoot != Yes && (from.Result.Run.Sessions < 2 || to.Result.Run.Sessions < 2) {
+		add("one-boot", "what differs from boot to boot is not in the intervals of a side with one session: a change may be that of the boot",
+			"run both plans with sessions: 3 or more")
+	}
+	if p.SameHost != Yes {
+		text := "the hosts differ: absolute figures say how fast the machines are, not what the environments cost"
+		if p.SameHost == Unknown {
+			text = "it is not known whether the hosts are the same: absolute figures may say how fast the machines are"
+		}
+		add("other-host", text, "rely on the changes of the ratios")
+	}
+	if from.Result.Run.Build != to.Result.Run.Build {
+		add("other-build", fmt.Sprintf("made by tare %s build %s and %s build %s: the work of a workload may have changed between them",
+			from.Result.Run.Version, from.Result.Run.Build, to.Result.Run.Version, to.Result.Run.Build), "repeat one of them with the tare of the other")
+	}
+	for _, s := range []*Side{from, to} {
+		if !s.Result.Run.Finished {
+			add("unfinished", fmt.Sprintf("%s did not run to its end", s.Name), "go on with it: tare run --resume")
+		}
+	}
+	if len(p.Cells) == 0 {
+		add("nothing-shared", "no cell is in both results: workloads are matched by label, targets by name", "name them alike in both plans")
+	}
+}

@@ -1,0 +1,303 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// elides says how a target is known to acknowledge a flush without one; "" when nothing is known.
+func elides(t *Target) string {
+	if t == nil {
+		return ""
+	}
+	if d := t.Durability; d != nil && notWaiting[d.Class] {
+		return classWords(t.Name, d.Class)
+	}
+	if t.Mount == nil && t.Outside.Settings["cache"] == "unsafe" {
+		return t.Name + " was asked to ignore flushes (cache=unsafe)"
+	}
+	if t.Mount != nil && (t.Mount.Settings["cache"] == "unsafe" || t.Mount.Settings["strict_sync"] == "off") {
+		return t.Name + " was asked to ignore flushes"
+	}
+	if t.Mount != nil && t.Mount.Type == "tmpfs" || strings.HasPrefix(t.Inside.WorkFS, "tmpfs ") {
+		return classWords(t.Name, "memory")
+	}
+	return ""
+}
+
+// target returns the column of that name, or nil.
+func (r *Result) target(name string) *Target {
+	for i := range r.Targets {
+		if r.Targets[i].Name == name {
+			return &r.Targets[i]
+		}
+	}
+	return nil
+}
+
+// aboveDevice is how many times the device's own figure another must be for a cache to be the only explanation.
+const aboveDevice = 1.25
+
+// transfer is a figure of file I/O as bytes per second.
+type transfer struct {
+	target, workload string
+	read, random     bool
+	direct           bool
+	bs               int64 // bytes of a record
+	settled          bool  // it differs from its baseline for certain, or is it
+	flight           int64 // operations in flight
+	mib              float64
+}
+
+// deviceFindings tells which figures are a cache's: those above what the baseline's device gives to the same or a larger
+// request with its caches bypassed.
+func deviceFindings(e *evaluation, r *Result) []Finding {
+	all := e.transfers()
+	var device []transfer
+	for _, x := range all {
+		if x.direct && x.target == e.Plan.Baseline {
+			device = append(device, x)
+		}
+	}
+	var out []Finding
+	at := map[string]int{}
+	worst := map[string]float64{}
+	for _, x := range all {
+		if x.direct && x.target == e.Plan.Baseline {
+			continue
+		}
+		d, ok := deviceFor(device, x)
+		if !ok || x.mib < aboveDevice*d.mib || x.direct && !x.settled {
+			continue
+		}
+		n, known := at[x.target]
+		if !known {
+			n = len(out)
+			at[x.target] = n
+			out = append(out, Finding{
+				Targets: []string{x.target},
+				Remedy:  "direct=yes on both sides weighs the disks, cache=cold or a file larger than memory the whole path; as it is, the caches are weighed",
+			})
+		}
+		addWorkload(&out[n], x.workload)
+		if over := x.mib / d.mib; over > worst[x.target] {
+			worst[x.target] = over
+			whose := "a cache's figure and not the disk's"
+			if x.direct {
+				whose = "answered by a cache below it, although it bypasses its own"
+			}
+			out[n].Text = fmt.Sprintf("%s %s moves %s MiB/s where the device of %s gives %s MiB/s when caches are bypassed (%s): that is %s",
+				x.target, x.workload, figure(x.mib), d.target, figure(d.mib), d.workload, whose)
+		}
+	}
+	return out
+}
+
+// deviceFor finds the device's best figure that bounds x: same direction, requests as large, as many in flight, and not
+// random where x is sequential, since a device may be slower at that by itself.
+func deviceFor(device []transfer, x transfer) (best transfer, ok bool) {
+	for _, d := range device {
+		if d.read == x.read && d.bs >= x.bs && d.flight >= x.flight && (!d.random || x.random) && d.mib > best.mib {
+			best, ok = d, true
+		}
+	}
+	return best, ok
+}
+
+// transfers lists what the file workloads moved, once for each workload, target and direction.
+func (e *evaluation) transfers() []transfer {
+	var out []transfer
+	seen := map[[3]string]bool{}
+	for _, c := range e.cells {
+		w, ok := e.Plan.Workload(c.Workload)
+		if !ok || c.decision == nil || c.incomparable {
+			continue
+		}
+		x, scale, ok := transferOf(w, c.Metric, c.Unit)
+		if !ok {
+			continue
+		}
+		for _, side := range []struct {
+			target string
+			center float64
+			of     *series
+		}{{c.Baseline, c.BaselineCenter, c.baseline}, {c.Target, c.Center, c.candidate}} {
+			key := [3]string{side.target, c.Workload, c.Metric}
+			if seen[key] || !(side.center > 0) {
+				continue
+			}
+			seen[key] = true
+			x.target, x.mib = side.target, side.center*scale
+			x.settled = c.Verdict == record.Different || side.target == c.Baseline
+			x.direct = slices.Equal(stateValues(side.of, "direct"), []string{"true"})
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// matrixColumns are the operations of fs.matrix that tell of a device: those through stdio have its buffer between.
+var matrixColumns = map[string]struct{ read, random bool }{
+	"write": {}, "rewrite": {}, "read": {read: true}, "reread": {read: true},
+	"randread": {read: true, random: true}, "randwrite": {random: true},
+}
+
+// transferOf tells what a metric says of bytes moved, and the factor that makes it MiB/s.
+func transferOf(w *plan.Workload, metric, in string) (x transfer, scale float64, ok bool) {
+	x = transfer{workload: w.Label, bs: whole(w.Params, "bs"), flight: max(whole(w.Params, "threads"), 1) * max(whole(w.Params, "qd"), 1)}
+	switch w.Kind {
+	case "fs.seqread", "fs.seqwrite", "fs.randread", "fs.randwrite":
+		x.read = strings.HasSuffix(w.Kind, "read")
+		x.random = strings.HasPrefix(w.Kind, "fs.rand")
+		return x, 1, in == "MiB/s" && x.bs > 0
+	case "fs.matrix":
+		column, known := matrixColumns[metric]
+		x.read, x.random = column.read, column.random
+		return x, 1.0 / 1024, known && in == "KiB/s" && x.bs > 0
+	}
+	return x, 0, false
+}
+
+// whole reads a number that a workload may or may not have; 0 without one. A bundle of an older tare lacks parameters.
+func whole(p workload.Params, name string) int64 {
+	n, err := unit.ParseSize(p[name])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// alignedKey is the fact that the disk doctor leaves: blocks of the host that a 4 KiB write of the guest touches.
+const alignedKey = "disk.guest_blocks_per_write"
+
+// alignmentFindings points at images whose data does not begin where the host's blocks do.
+func alignmentFindings(_ *evaluation, r *Result) []Finding {
+	var out []Finding
+	at := map[string]int{}
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		n, err := strconv.ParseFloat(diskFact(alignedKey)(t), 64)
+		if err != nil || !(n > 1) || math.IsInf(n, 0) {
+			continue
+		}
+		what := "its image"
+		if f := diskFact("disk.format")(t); f != "" {
+			what = "its " + f + " image"
+		}
+		said := fmt.Sprintf("a 4 KiB write of the guest touches %.3g blocks of the host, because the data in %s does not begin at a block of the host", n, what)
+		k, known := at[said]
+		if !known {
+			k = len(out)
+			at[said] = k
+			out = append(out, Finding{
+				Remedy: "`tare disk inspect` shows where the data begins; make the image again with an aligned offset, or partition the guest's disk at 1 MiB",
+			})
+		}
+		out[k].Targets = append(out[k].Targets, t.Name)
+		out[k].Text = strings.Join(out[k].Targets, ", ") + ": " + said
+	}
+	return out
+}
+
+// lacksNFSUDP tells whether a mount failed because the guest's kernel has no NFS over UDP. The server's side puts the
+// code before the message.
+func lacksNFSUDP(t *Target) bool {
+	return t.Error != nil && strings.Contains(t.Error.Message, "nfs-udp-unavailable")
+}
+
+func nfsRefusedFindings(e *evaluation, r *Result) []Finding {
+	var out []Finding
+	for i := range r.Targets {
+		if t := &r.Targets[i]; lacksNFSUDP(t) {
+			out = append(out, Finding{
+				Targets: []string{t.Name},
+				Text:    fmt.Sprintf("%s cannot be had: the guest's kernel (%s) was built without NFS over UDP, as most are since Linux 5.6", t.Name, known(e.kernelOf(r, t.Name))),
+				Remedy:  "use proto=tcp; in a Vagrantfile nfs_udp: false, because its default below version 4 is UDP",
+			})
+		}
+	}
+	return out
+}
+
+// kernelOf is the release of the kernel that a target runs on: of a mount that failed only its environment knows.
+func (e *evaluation) kernelOf(r *Result, name string) string {
+	if pe, ok := e.Plan.Environment(name); ok && pe.Of != "" {
+		name = pe.Of
+	}
+	t := r.target(name)
+	switch {
+	case t == nil:
+		return ""
+	case t.Inside.Kernel != "":
+		return t.Inside.Kernel
+	}
+	return t.Outside.Kernel
+}
+
+func known(s string) string {
+	if s == "" {
+		return "release not known"
+	}
+	return s
+}
+
+// nfsFindings points at mounts that really run over UDP, whatever was asked for.
+func nfsFindings(_ *evaluation, r *Result) []Finding {
+	var out []Finding
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		if t.Mount == nil || !strings.HasPrefix(t.Mount.Type, "nfs") || mountOption(t.Mount, "proto") != "udp" {
+			continue
+		}
+		text := fmt.Sprintf("%s runs NFS over UDP", t.Name)
+		if c := worstCell(r, t.Name); c != nil {
+			text += fmt.Sprintf("; it costs most in %s (%s against %s)", c.Workload, times(c.Ratio.Center, c.Low, c.High), c.Baseline)
+		}
+		out = append(out, Finding{
+			Targets: []string{t.Name}, Text: text,
+			Remedy: "use proto=tcp: a lost fragment of a datagram repeats the whole request, and recent kernels have no NFS over UDP at all",
+		})
+	}
+	return out
+}
+
+// worstCell is the deciding cell of a target that certainly costs most more; nil when none does.
+func worstCell(r *Result, target string) *Cell {
+	var worst *Cell
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Primary && c.Target == target && c.Verdict == record.Different && c.Ratio.Center > 1 && (worst == nil || c.Ratio.Center > worst.Ratio.Center) {
+			worst = c
+		}
+	}
+	return worst
+}
+
+// mountOption returns the value of an effective mount option; "" when it is not there, its name when it has no value.
+func mountOption(m *record.Mount, name string) string {
+	for _, o := range strings.Split(m.Options, ",") {
+		if k, v, _ := strings.Cut(strings.TrimSpace(o), "="); k == name {
+			if v == "" {
+				return k
+			}
+			return v
+		}
+	}
+	return ""
+}
+
+// figure writes a number with three significant digits and without an exponent.
+func figure(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}

@@ -1,0 +1,123 @@
+// Package agenttest builds the real agent for tests that put it into real environments.
+package agenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/sys/proc"
+)
+
+var (
+	mu     sync.Mutex
+	dir    string
+	builds = map[string]func() (string, error){}
+)
+
+// Build returns an executable of cmd/tare-agent for the platform, built once per test process. It is a file in a
+// directory of the test process, which Main removes.
+func Build(t testing.TB, goos, goarch string) string {
+	t.Helper()
+	mu.Lock()
+	key := goos + "_" + goarch
+	build, ok := builds[key]
+	if !ok {
+		build = sync.OnceValues(func() (string, error) { return compile(goos, goarch) })
+		builds[key] = build
+	}
+	mu.Unlock()
+	path, err := build()
+	if err != nil {
+		t.Fatalf("build tare-agent for %s/%s: %v", goos, goarch, err)
+	}
+	return path
+}
+
+// Store returns a store that gives agents from Build: for this machine's platform, and for the others named as
+// GOOS/GOARCH.
+func Store(t testing.TB, more ...string) *deploy.Store {
+	t.Helper()
+	s := deploy.NewStore(filepath.Join(t.TempDir(), "agents"))
+	for _, p := range append([]string{runtime.GOOS + "/" + runtime.GOARCH}, more...) {
+		goos, goarch, _ := strings.Cut(p, "/")
+		s.Use(goos, goarch, Build(t, goos, goarch))
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Main runs a package's tests and removes the agents that were built for them: func TestMain(m *testing.M) {
+// os.Exit(agenttest.Main(m)) }. Without it the next test process that builds an agent removes them.
+func Main(m *testing.M) int {
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
+	}()
+	return m.Run()
+}
+
+func compile(goos, goarch string) (string, error) {
+	out, err := place(goos, goarch)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "tare/cmd/tare-agent")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=")
+	_, err = proc.RunCmd(cmd, nil)
+	return out, err
+}
+
+const prefix = "tare-agenttest-"
+
+// place returns where to build, in a directory of this process, and removes those of processes that have ended.
+func place(goos, goarch string) (string, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	if dir == "" {
+		sweep()
+		var err error
+		if dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-*", prefix, os.Getpid())); err != nil {
+			return "", err
+		}
+		// Containers and other users run what is here.
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	name := fmt.Sprintf("tare-agent_%s_%s", goos, goarch)
+	if goos == "windows" {
+		name += ".exe"
+	}
+	return filepath.Join(dir, name), nil
+}
+
+func sweep() {
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*-*")) // the pattern is well-formed
+	for _, d := range old {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(d), prefix), "-")
+		pid, err := strconv.Atoi(owner)
+		if err != nil {
+			continue
+		}
+		p, err := os.FindProcess(pid)
+		if err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			os.RemoveAll(d)
+		}
+	}
+}

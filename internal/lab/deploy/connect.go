@@ -1,0 +1,196 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/wire"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// HandshakeError is a connection on which no usable agent spoke.
+type HandshakeError struct {
+	Err      error
+	Noise    []byte // what came before the magic, at most wire.MaxNoise bytes
+	Diagnose []byte // what the stream or the environment had to say
+}
+
+func (e *HandshakeError) Error() string {
+	s := "handshake with the agent: " + e.Err.Error()
+	if last := lastLine(e.Evidence()); last != "" {
+		s += "; the last it said: " + last
+	}
+	return s
+}
+
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// Evidence returns the noise and the diagnosis, the one after the other, as they were received.
+func (e *HandshakeError) Evidence() []byte {
+	all := append([]byte(nil), e.Noise...)
+	if len(all) > 0 && len(e.Diagnose) > 0 && all[len(all)-1] != '\n' {
+		all = append(all, '\n')
+	}
+	return append(all, e.Diagnose...)
+}
+
+// lastLine is the last line that says something, made safe and short, with the note behind it of how the program ended. A
+// kernel's panic, of which the console goes on to tell a lot, says more.
+func lastLine(b []byte) string {
+	if l := proc.Telling(b); strings.Contains(l, "Kernel panic") {
+		return shorten(l)
+	}
+	lines := strings.FieldsFunc(proc.Printable(b[max(0, len(b)-2048):]), func(c rune) bool { return c == '\n' })
+	lines = slices.DeleteFunc(lines, func(s string) bool { return strings.TrimSpace(s) == "" })
+	if len(lines) == 0 {
+		return ""
+	}
+	s := strings.TrimSpace(lines[len(lines)-1])
+	if len(lines) > 1 && s[0] == '[' {
+		s = strings.TrimSpace(lines[len(lines)-2]) + " " + s
+	}
+	return shorten(s)
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 200 {
+		s = "..." + string(r[len(r)-200:])
+	}
+	return s
+}
+
+// quietTime is how long a handshake may take when ctx sets no deadline.
+const quietTime = 60 * time.Second
+
+// Connect waits for the agent at the other end of stream to speak, checks that it is of this build, and welcomes it.
+// ctx bounds the handshake, not the session. On failure the stream is closed and the error is a *HandshakeError. The
+// witnesses, such as the environment, are asked for evidence when the agent falls silent, now or later; a stream that
+// is an env.Diagnoser is always asked.
+func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...env.Diagnoser) (*Session, error) {
+	if d, ok := stream.(env.Diagnoser); ok {
+		witnesses = append([]env.Diagnoser{d}, witnesses...)
+	}
+	ctx, cancel := env.WithPatience(ctx, quietTime)
+	defer cancel()
+	s := &Session{
+		stream: stream, witnesses: witnesses,
+		in: wire.NewReader(stream), out: wire.NewWriter(stream),
+		arrivals: make(chan arrival, 16), closed: make(chan struct{}),
+	}
+	type greeting struct {
+		hello wire.Hello
+		noise []byte
+		err   error
+	}
+	got := make(chan greeting, 1)
+	go func() {
+		var g greeting
+		if g.noise, g.err = s.in.SkipNoise(); g.err == nil {
+			g.hello, g.err = readHello(s.in)
+		}
+		got <- g
+	}()
+	fail := func(noise []byte, err error) (*Session, error) {
+		evidence := s.testimony()
+		stream.Close()
+		return nil, &HandshakeError{Err: err, Noise: noise, Diagnose: evidence}
+	}
+	var g greeting
+	select {
+	case g = <-got:
+	case <-ctx.Done():
+		err := silence(ctx)
+		// Closing ends the reader, and then what it has read so far can be told.
+		evidence := s.testimony()
+		stream.Close()
+		select {
+		case g = <-got:
+		case <-time.After(time.Second):
+		}
+		return nil, &HandshakeError{Err: err, Noise: g.noise, Diagnose: evidence}
+	}
+	if g.err != nil {
+		return fail(g.noise, g.err)
+	}
+	if err := wire.CheckPeer("agent", g.hello.Protocol, g.hello.Build); err != nil {
+		return fail(g.noise, err)
+	}
+	s.hello = g.hello
+	if err := s.send(ctx, func() error { return s.out.JSON(wire.TypeWelcome, 0, wire.NewWelcome(runID)) }); err != nil {
+		return fail(g.noise, err)
+	}
+	go s.read()
+	return s, nil
+}
+
+// Attach starts an agent in e and connects to it. e is asked for evidence where it can give any. ctx bounds the start and
+// the handshake, not the session. The error is the *env.OpenError of a start that names the environment itself, a
+// *HandshakeError, or whatever else kept the agent from starting.
+func Attach(ctx context.Context, e env.Env, runID string) (*Session, error) {
+	stream, err := e.Agent(ctx)
+	if _, said := errors.AsType[*env.OpenError](err); said {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start agent: %w", err)
+	}
+	if d, ok := e.(env.Diagnoser); ok {
+		return Connect(ctx, stream, runID, d)
+	}
+	return Connect(ctx, stream, runID)
+}
+
+func readHello(in *wire.Reader) (h wire.Hello, err error) {
+	f, err := in.Read()
+	if err != nil {
+		return h, fmt.Errorf("the agent's first message: %w", err)
+	}
+	if f.Type != wire.TypeHello {
+		return h, fmt.Errorf("the agent's first message is a %s frame", f.Type)
+	}
+	return h, f.Decode(&h)
+}
+
+func silence(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("no agent spoke before the deadline: %w", ctx.Err())
+	}
+	return fmt.Errorf("given up while waiting for the agent to speak: %w", ctx.Err())
+}
+
+// testimony collects evidence of an agent that fell silent.
+func (s *Session) testimony() []byte {
+	var all []byte
+	for _, w := range s.witnesses {
+		// A stream often tells what its environment does, and it need not be said twice.
+		if said := w.Diagnose(); !bytes.Contains(all, bytes.TrimSpace(said)) {
+			all = append(all, said...)
+		}
+	}
+	return all
+}
+
+// Died is the failure of an environment whose agent's connection broke.
+const Died = "environment-died"
+
+// lost marks the session as unusable and says why, with evidence.
+func (s *Session) lost(cause error) *record.Failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead == nil {
+		evidence := s.testimony()
+		msg := fmt.Sprintf("the connection to the agent broke: %v", cause)
+		if last := lastLine(evidence); last != "" {
+			msg += "; the last it said: " + last
+		}
+		s.dead = &record.Failure{Kind: Died, Message: msg, Evidence: proc.Printable(evidence)}
+	}
+	return s.dead
+}

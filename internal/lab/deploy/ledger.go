@@ -1,0 +1,42 @@
+package deploy
+
+import (
+	"context"
+
+	"tare/internal/measure/wire"
+)
+
+// Ledger has the agent write or find records and passes on the packed records of each frame as they arrive. Writing goes
+// on until ctx ends, which is no error, or there is no room for more. An error of tell ends it as well. Any other error is
+// a *record.Failure.
+func (s *Session) Ledger(ctx context.Context, l wire.Ledger, tell func(packed []byte) error) error {
+	if err := s.request(ctx, wire.TypeLedger, l); err != nil {
+		return err
+	}
+	for {
+		a, err := s.next(ctx)
+		switch {
+		case err != nil && s.Alive():
+			return s.endLedger(l.Find, ctx)
+		case err != nil:
+			return err
+		case a.frame.Type != wire.TypeLedger:
+			return s.accept(a, wire.TypeLedger, nil)
+		case len(a.frame.Payload) == 0:
+			return nil
+		}
+		if err := tell(a.frame.Payload); err != nil {
+			s.interrupt(ctx, wire.TypeLedger)
+			return err
+		}
+	}
+}
+
+// endLedger cancels. What was written after ctx ended is not told: the caller has stopped counting.
+func (s *Session) endLedger(find bool, ctx context.Context) error {
+	err := s.interrupt(ctx, wire.TypeLedger)
+	if find || !s.Alive() {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package deploy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/netpeer"
+	"tare/internal/sys/proc"
+)
+
+// Peer is the run's process at the other end of work on the network; see package peer. It is started when it is first
+// needed, and once: a peer that died stays dead, because what was weighed with it would not go on with another. It is safe
+// for concurrent use.
+type Peer struct {
+	agents env.Agents
+
+	once   sync.Once
+	err    error
+	token  string
+	port   int
+	mu     sync.Mutex
+	stream *proc.Stream // nil when it was not started or is closed
+}
+
+// NewPeer returns a peer that was not started yet, of the agent for this machine.
+func NewPeer(agents env.Agents) *Peer { return &Peer{agents: agents} }
+
+// peerTime is how long a peer may take to listen.
+const peerTime = 30 * time.Second
+
+// Start starts the peer unless it was, and returns its port on the loopback and the token that it admits by.
+func (p *Peer) Start(ctx context.Context) (port int, token string, err error) {
+	p.once.Do(func() {
+		if p.err = p.start(ctx); p.err != nil {
+			p.err = fmt.Errorf("start the peer on this machine: %w", p.err)
+		}
+	})
+	return p.port, p.token, p.err
+}
+
+func (p *Peer) start(ctx context.Context) error {
+	agent, err := p.agents.Path(runtime.GOOS, runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	stream, err := proc.Start(proc.Command(context.WithoutCancel(ctx), agent, peer.Role))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.stream = stream
+	p.mu.Unlock()
+	p.token = peer.NewToken().Text()
+	type answer struct {
+		port int
+		err  error
+	}
+	told := make(chan answer, 1)
+	go func() {
+		port, err := greetPeer(stream, p.token)
+		told <- answer{port, err}
+	}()
+	ctx, cancel := env.WithPatience(ctx, peerTime)
+	defer cancel()
+	select {
+	case a := <-told:
+		p.port, err = a.port, a.err
+	case <-ctx.Done():
+		err = fmt.Errorf("it did not say where it listens: %w", ctx.Err())
+	}
+	if err != nil {
+		said := lastLine(stream.Diagnose())
+		p.Close()
+		return fmt.Errorf("%w; the last it said: %s", err, said)
+	}
+	return nil
+}
+
+// greetPeer gives a peer its token, which is in no argument, and reads the port that it listens on.
+func greetPeer(peer io.ReadWriter, token string) (int, error) {
+	if _, err := fmt.Fprintln(peer, token); err != nil {
+		return 0, fmt.Errorf("give it its token: %w", err)
+	}
+	line, err := bufio.NewReaderSize(peer, 64).ReadSlice('\n')
+	if err != nil {
+		return 0, fmt.Errorf("read where it listens: %w", err)
+	}
+	port, err := strconv.ParseUint(strings.TrimSpace(string(line)), 10, 16)
+	if err != nil {
+		return 0, fmt.Errorf("read where it listens: %q is no port", line)
+	}
+	return int(port), nil
+}
+
+// Pid is the peer's process id; 0 when it does not run.
+func (p *Peer) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stream == nil {
+		return 0
+	}
+	return p.stream.Pid()
+}
+
+// Ended says how the peer ended when it did, or does so within a time; nil when it runs or was never started.
+func (p *Peer) Ended(within time.Duration) error {
+	p.mu.Lock()
+	s := p.stream
+	p.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.Done():
+		return s.How()
+	case <-time.After(within):
+		return nil
+	}
+}
+
+// Close ends the peer. It is idempotent.
+func (p *Peer) Close() error {
+	p.mu.Lock()
+	s := p.stream
+	p.stream = nil
+	p.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	return s.Close()
+}

@@ -1,0 +1,198 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/wire"
+	"tare/internal/sys/proc"
+	"tare/internal/version"
+)
+
+// Transport is what ssh, vagrant, docker, lima and their like share: it prepares a command in the environment, not yet
+// started, and puts a file there.
+type Transport interface {
+	Command(ctx context.Context, argv ...string) *proc.Cmd
+	// Put makes an executable file of that name in a fresh private directory and returns its path there.
+	Put(ctx context.Context, name string, r io.Reader) (path string, err error)
+}
+
+// PushOptions say what is known of the other side.
+type PushOptions struct {
+	// Platform is its platform when known; empty means ask with uname.
+	Platform Platform
+	// ProbeTime bounds each question asked of the other side; 0 means 30 s.
+	ProbeTime time.Duration
+}
+
+// Platform is an operating system and architecture in Go's names.
+type Platform struct{ OS, Arch string }
+
+func (p Platform) String() string { return p.OS + "/" + p.Arch }
+
+// PushError is an environment that could not be given an agent.
+type PushError struct {
+	Op       string // what was being done: "ask for the platform", "put the agent", "start the agent"
+	Err      error
+	Evidence []byte // what the other side said
+}
+
+func (e *PushError) Error() string { return e.Op + ": " + e.Err.Error() }
+
+func (e *PushError) Unwrap() error { return e.Err }
+
+// Push puts an agent into the environment behind t and proves that it runs there: it asks for the platform, chooses the
+// agent, puts it and compares its build id. It returns the agent's path there, with the platform also on a later error.
+// What it put is the caller's to remove, also after an error that comes with a path.
+func Push(ctx context.Context, t Transport, agents env.Agents, o PushOptions) (path string, p Platform, err error) {
+	if o.ProbeTime == 0 {
+		o.ProbeTime = 30 * time.Second
+	}
+	if p = o.Platform; p == (Platform{}) {
+		if p, err = probe(ctx, t, o.ProbeTime); err != nil {
+			return "", p, err
+		}
+	}
+	local, err := agents.Path(p.OS, p.Arch)
+	if err != nil {
+		return "", p, err
+	}
+	f, err := os.Open(local)
+	if err != nil {
+		return "", p, &PushError{Op: "read the agent", Err: err}
+	}
+	defer f.Close()
+	name := "tare-agent"
+	if p.OS == "windows" {
+		name += ".exe"
+	}
+	if path, err = t.Put(ctx, name, f); err != nil {
+		return path, p, &PushError{Op: "put the agent", Err: err}
+	}
+	return path, p, verify(ctx, t, path, p, o.ProbeTime)
+}
+
+// say runs a command in the environment and returns what it printed, bounded in time and length.
+func say(ctx context.Context, t Transport, limit time.Duration, argv ...string) (string, []byte, error) {
+	ctx, cancel := env.WithPatience(ctx, limit)
+	defer cancel()
+	out, err := proc.RunCmd(t.Command(ctx, argv...), nil)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("no answer within %v: %w", limit, context.Cause(ctx))
+	}
+	const most = 64 << 10
+	evidence := out[max(0, len(out)-most):]
+	if x, ok := errors.AsType[*proc.ExitError](err); ok {
+		evidence = append(append([]byte(nil), evidence...), x.Stderr...)
+	}
+	return string(out[:min(len(out), most)]) + "\n" + string(out[max(0, len(out)-most):]), evidence, err
+}
+
+func probe(ctx context.Context, t Transport, limit time.Duration) (Platform, error) {
+	const op = "ask for the platform"
+	out, evidence, err := say(ctx, t, limit, "uname", "-s", "-m")
+	p, perr := ParseUname(out)
+	if perr == nil {
+		return p, nil
+	}
+	if err == nil || ctx.Err() != nil {
+		return p, &PushError{Op: op, Err: errors.Join(perr, ctx.Err()), Evidence: evidence}
+	}
+	// Windows has no uname; its own shell names the processor.
+	wout, _, werr := say(ctx, t, limit, "cmd", "/c", "echo %OS% %PROCESSOR_ARCHITECTURE%")
+	if werr == nil {
+		if p, ok := parseWindows(wout); ok {
+			return p, nil
+		}
+	}
+	return p, &PushError{Op: op, Err: fmt.Errorf("uname -s -m: %w", err), Evidence: evidence}
+}
+
+// systems are the names uname -s gives, in lower case.
+var systems = map[string]string{"linux": "linux", "darwin": "darwin", "freebsd": "freebsd"}
+
+// machines are the names uname -m gives.
+var machines = map[string]string{"x86_64": "amd64", "amd64": "amd64", "x64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+// small are 32-bit machines, for which there is no agent. armv8l is a 32-bit world on a 64-bit processor.
+var small = []string{"i386", "i486", "i586", "i686", "x86", "armv5", "armv6", "armv7", "armv8l", "arm"}
+
+// ParseUname finds the answer to `uname -s -m` in output that may hold noise around it, such as a login banner.
+func ParseUname(output string) (Platform, error) {
+	var unknown string
+	for line := range strings.Lines(output) {
+		// Noise that ends without a newline, such as the escape that sets a terminal's title, is glued to the answer.
+		line = line[strings.LastIndexFunc(strings.TrimRight(line, "\r\n"), unicode.IsControl)+1:]
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		f = f[len(f)-2:]
+		goos, known := systems[strings.ToLower(f[0])]
+		// Cygwin and MSYS tell of Windows as CYGWIN_NT-10.0 and MINGW64_NT-10.0-22631.
+		if !known && strings.Contains(f[0], "_NT-") {
+			goos, known = "windows", true
+		}
+		if !known {
+			continue
+		}
+		if goarch, ok := machines[strings.ToLower(f[1])]; ok {
+			return Platform{goos, goarch}, nil
+		}
+		unknown = f[0] + " " + f[1]
+		for _, s := range small {
+			if strings.HasPrefix(f[1], s) {
+				return Platform{}, fmt.Errorf("%s is a 32-bit system, and tare measures 64-bit ones only (amd64, arm64)", unknown)
+			}
+		}
+	}
+	if unknown != "" {
+		return Platform{}, fmt.Errorf("there is no agent for %.80q, only for amd64 and arm64", unknown)
+	}
+	if s := strings.TrimSpace(output); s != "" {
+		return Platform{}, fmt.Errorf("uname -s -m answered %.80q, which names no system that tare knows", s)
+	}
+	return Platform{}, errors.New("uname -s -m answered nothing")
+}
+
+func parseWindows(output string) (Platform, bool) {
+	for line := range strings.Lines(output) {
+		if arch, ok := strings.CutPrefix(strings.TrimSpace(line), "Windows_NT "); ok {
+			goarch, ok := machines[strings.ToLower(strings.TrimSpace(arch))]
+			return Platform{"windows", goarch}, ok
+		}
+	}
+	return Platform{}, false
+}
+
+// verify proves that the file at path is an agent of this build that can run there.
+func verify(ctx context.Context, t Transport, path string, p Platform, limit time.Duration) error {
+	const op = "start the agent"
+	// The full program answers this as the slim agent does; its own command "version" speaks for the controller.
+	out, evidence, err := say(ctx, t, limit, path, "agent", "--version")
+	if err != nil {
+		if s := strings.ToLower(err.Error() + string(evidence)); strings.Contains(s, "permission denied") || strings.Contains(s, "not permitted") {
+			err = fmt.Errorf("%w; is %s on a file system mounted noexec? choose another directory with dir=", err, path)
+		}
+		return &PushError{Op: op, Err: err, Evidence: evidence}
+	}
+	build, goos, goarch, ok := wire.ParseVersionLine(out)
+	switch {
+	case !ok:
+		err = fmt.Errorf("%s does not answer as an agent", path)
+	case build != version.Build:
+		err = fmt.Errorf("%s is of build %.64q, and this tare is of build %q; use agents made together with it", path, build, version.Build)
+	case goos != p.OS || goarch != p.Arch:
+		err = fmt.Errorf("%s is an agent for %s/%s, and the system said it is %s", path, goos, goarch, p)
+	default:
+		return nil
+	}
+	return &PushError{Op: op, Err: err, Evidence: evidence}
+}

@@ -1,0 +1,366 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/guestabi"
+	"tare/internal/measure/wire"
+	"tare/internal/record"
+)
+
+// Session is a connection to one agent. It serves one request at a time and is not safe for concurrent use, except for
+// Alive.
+type Session struct {
+	stream    env.Stream
+	witnesses []env.Diagnoser
+	hello     wire.Hello
+	in        *wire.Reader
+	out       *wire.Writer
+	arrivals  chan arrival
+	closed    chan struct{}
+	close     sync.Once
+	trial     uint32
+
+	mu   sync.Mutex
+	dead *record.Failure
+}
+
+// arrival is a frame and when it came, by the controller's monotonic clock.
+type arrival struct {
+	frame wire.Frame
+	at    int64
+	err   error
+}
+
+// read stamps every frame the moment it is complete.
+func (s *Session) read() {
+	for {
+		f, err := s.in.Read()
+		a := arrival{frame: f, at: wire.Now(), err: err}
+		select {
+		case s.arrivals <- a:
+		case <-s.closed:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Hello is what the agent said of itself.
+func (s *Session) Hello() wire.Hello { return s.hello }
+
+// Alive tells whether the session can still serve requests.
+func (s *Session) Alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead == nil
+}
+
+// sendTime is how long a message may still take once its context has ended. An agent that reads takes it in a moment, in which
+// this process may not get the processor.
+const sendTime = 5 * time.Second
+
+// send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the session is lost.
+// One that is written by then is sent: its answer is what ctx bounds.
+func (s *Session) send(ctx context.Context, write func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- write() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(sendTime)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return fmt.Errorf("the agent takes no more messages: %w", ctx.Err())
+	}
+}
+
+// next waits for the next frame of this request. A frame of an earlier one, which was given up, is skipped.
+func (s *Session) next(ctx context.Context) (arrival, error) {
+	for {
+		select {
+		case a := <-s.arrivals:
+			if a.err == nil && a.frame.Trial < s.trial {
+				if a.frame.Trial == 0 && a.frame.Type == wire.TypeFailure {
+					return a, s.lost(s.accept(a, 0, nil)) // it refused the welcome
+				}
+				continue
+			}
+			if a.err == nil && a.frame.Trial > s.trial {
+				a.err = fmt.Errorf("the agent spoke of request %d before it was made", a.frame.Trial)
+			}
+			if a.err == io.EOF {
+				a.err = errors.New("the agent has ended")
+			}
+			if a.err != nil {
+				return a, s.lost(a.err)
+			}
+			return a, nil
+		case <-ctx.Done():
+			return arrival{}, ctx.Err()
+		}
+	}
+}
+
+// ask sends a request and returns its one answer, which must be of the type wanted. A Failure in its place is the error.
+func (s *Session) ask(ctx context.Context, t wire.Type, request any, want wire.Type, answer any) (arrival, error) {
+	if err := s.request(ctx, t, request); err != nil {
+		return arrival{}, err
+	}
+	a, err := s.next(ctx)
+	if err != nil && ctx.Err() != nil && s.Alive() {
+		// The answer is skipped when it comes, so the session goes on; a worker would not have ended, though.
+		return a, s.interrupt(ctx, t)
+	}
+	if err != nil {
+		return a, err
+	}
+	return a, s.accept(a, want, answer)
+}
+
+func (s *Session) accept(a arrival, want wire.Type, answer any) error {
+	if a.frame.Type == wire.TypeFailure && want != wire.TypeFailure {
+		f := &record.Failure{}
+		if err := a.frame.Decode(f); err != nil {
+			return s.lost(err)
+		}
+		return f
+	}
+	if a.frame.Type != want {
+		return s.lost(fmt.Errorf("the agent answered with a %s frame where a %s frame was due", a.frame.Type, want))
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := a.frame.Decode(answer); err != nil {
+		return s.lost(err)
+	}
+	return nil
+}
+
+func (s *Session) request(ctx context.Context, t wire.Type, request any) error {
+	s.mu.Lock()
+	dead := s.dead
+	s.mu.Unlock()
+	if dead != nil {
+		return dead
+	}
+	if err := ctx.Err(); err != nil {
+		return given(ctx, t.String())
+	}
+	s.trial++
+	err := s.send(ctx, func() error {
+		if request == nil {
+			return s.out.Mark(t, s.trial)
+		}
+		return s.out.JSON(t, s.trial, request)
+	})
+	if err != nil {
+		return s.lost(err)
+	}
+	return nil
+}
+
+// cancelled is the kind of failure of what the user did not wait for.
+const cancelled = "cancelled"
+
+// given is the failure of a request that was given up because ctx ended.
+func given(ctx context.Context, what string) *record.Failure {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return &record.Failure{Kind: "timeout", Message: what + " took longer than its deadline; give it more time or less work"}
+	}
+	return &record.Failure{Kind: cancelled, Message: what + " was cancelled"}
+}
+
+// cancelTime is how long an agent has to end what was cancelled. It gives up a worker that does not end after three seconds
+// and its remains after five more, and a virtual machine under load takes several times as long for everything.
+const cancelTime = 30 * time.Second
+
+// interrupt cancels the request in flight and waits for the agent to say that it is over. The user who wants to leave waits
+// that long only for an agent that answers at all: one at work answers a ping, one that is stopped does not.
+func (s *Session) interrupt(ctx context.Context, t wire.Type) error {
+	failure := given(ctx, t.String())
+	leaving := failure.Kind == cancelled
+	patience := cancelTime
+	if leaving {
+		patience = answerTime
+	}
+	began := time.Now()
+	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	limit := time.AfterFunc(patience, cancel)
+	defer limit.Stop()
+	err := s.send(end, func() error {
+		err := s.out.Mark(wire.TypeCancel, s.trial)
+		if err == nil && leaving {
+			err = s.out.Mark(wire.TypePing, s.trial)
+		}
+		return err
+	})
+	if err != nil {
+		return s.lost(err)
+	}
+	for {
+		a, err := s.next(end)
+		if err != nil && s.Alive() {
+			s.lost(fmt.Errorf("the agent did not end a cancelled %s within %v", t, patience))
+			failure.Message += "; the agent does not answer any more"
+			return failure
+		}
+		if err != nil {
+			return err
+		}
+		if a.frame.Type == wire.TypePong && leaving && t != wire.TypePing {
+			patience = cancelTime
+			limit.Reset(patience - time.Since(began))
+			continue
+		}
+		switch a.frame.Type {
+		case wire.TypeBegin, wire.TypeEnd, wire.TypeSamples:
+			continue
+		case wire.TypeLedger:
+			if len(a.frame.Payload) > 0 {
+				continue
+			}
+		case wire.TypeResult:
+			var r wire.Result
+			if a.frame.Decode(&r) == nil && r.Error != nil {
+				failure.Evidence = r.Error.Evidence
+			}
+		}
+		return failure
+	}
+}
+
+// Facts asks the agent for what it sees of the environment.
+func (s *Session) Facts(ctx context.Context) (record.Facts, error) { return s.FactsAt(ctx, "") }
+
+// FactsAt is Facts with the file system of root, or of the directory the agent chose when root is empty.
+func (s *Session) FactsAt(ctx context.Context, root string) (f record.Facts, err error) {
+	_, err = s.ask(ctx, wire.TypeFacts, wire.FactsOf{Root: root}, wire.TypeFacts, &f)
+	return f, err
+}
+
+// Mount has the agent put a folder into its system, which must be its own.
+func (s *Session) Mount(ctx context.Context, m *layout.Mount) (got wire.Mounted, err error) {
+	_, err = s.ask(ctx, wire.TypeMount, m, wire.TypeMount, &got)
+	return got, err
+}
+
+// Calibrate asks for the amount of work that takes at least c.TargetNS.
+func (s *Session) Calibrate(ctx context.Context, c wire.Calibrate) (got wire.Calibrated, err error) {
+	_, err = s.ask(ctx, wire.TypeCalibrate, c, wire.TypeCalibrated, &got)
+	return got, err
+}
+
+// Release has the agent remove a cell's directory.
+func (s *Session) Release(ctx context.Context, cell string) error {
+	_, err := s.ask(ctx, wire.TypeRelease, wire.Release{Cell: cell}, wire.TypeRelease, nil)
+	return err
+}
+
+// RTT is the round trip to an agent, in ns by the controller's clock.
+type RTT struct {
+	Median, Min, Max int64
+	// Pairs are readings of both clocks, for the audit of the agent's rate.
+	Pairs []ClockPair
+}
+
+// ClockPair is the agent's clocks read between two readings of the controller's.
+type ClockPair struct {
+	ControllerNS int64 // middle of the round trip, by the controller's monotonic clock
+	RTTNS        int64 // length of the round trip: the pair is true to half of it
+	AgentNS      int64 // the agent's monotonic clock
+	AgentWallNS  int64 // the agent's wall clock, Unix ns
+}
+
+// Ping measures n round trips, at least one.
+func (s *Session) Ping(ctx context.Context, n int) (RTT, error) {
+	var rtt RTT
+	var trips []int64
+	for range max(n, 1) {
+		sent := wire.Now()
+		var p wire.Pong
+		a, err := s.ask(ctx, wire.TypePing, nil, wire.TypePong, &p)
+		if err != nil {
+			return rtt, err
+		}
+		trips = append(trips, a.at-sent)
+		rtt.Pairs = append(rtt.Pairs, ClockPair{ControllerNS: sent + (a.at-sent)/2, RTTNS: a.at - sent, AgentNS: p.MonoNS, AgentWallNS: p.WallNS})
+	}
+	slices.Sort(trips)
+	rtt.Min, rtt.Median, rtt.Max = trips[0], trips[len(trips)/2], trips[len(trips)-1]
+	return rtt, nil
+}
+
+// byeTime is how long an agent has to tidy up and leave, answerTime how long to answer at all before that: one that is
+// stopped must not hold the user who wants to leave.
+const (
+	byeTime    = 35 * time.Second
+	answerTime = 10 * time.Second
+)
+
+// Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left behind.
+func (s *Session) Close() (err error) {
+	s.close.Do(func() {
+		if s.Alive() {
+			err = s.bye()
+		}
+		s.retire()
+		close(s.closed)
+		if e := s.stream.Close(); err == nil && e != nil {
+			err = fmt.Errorf("close the connection to the agent: %w", e)
+		}
+	})
+	return err
+}
+
+// retire marks the session as closed. Unlike a loss it asks nobody for evidence, which would take an engine of containers
+// a second.
+func (s *Session) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead == nil {
+		s.dead = &record.Failure{Kind: Died, Message: "the session was closed"}
+	}
+}
+
+func (s *Session) bye() error {
+	for _, q := range []struct {
+		ask, answer wire.Type
+		within      time.Duration
+	}{{wire.TypePing, wire.TypePong, answerTime}, {wire.TypeBye, wire.TypeBye, byeTime}} {
+		if err := s.last(q.ask, q.answer, q.within); err != nil {
+			return fmt.Errorf("end the agent: %w", err)
+		}
+	}
+	return nil
+}
+
+// last asks for what is not cancelled when it is not answered in time: the connection is closed next.
+func (s *Session) last(t, want wire.Type, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if err := s.request(ctx, t, nil); err != nil {
+		return err
+	}
+	a, err := s.next(ctx)
+	if err != nil {
+		return err
+	}
+	return s.accept(a, want, nil)
+}

@@ -1,0 +1,100 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tare/internal/measure/wire"
+)
+
+// Outcome is one trial as the controller saw it.
+type Outcome struct {
+	Result  wire.Result
+	Samples map[string][]float64
+	Start   time.Time // controller's wall clock when the trial was asked for
+	// ControllerNS is how long Measure took by the controller's monotonic clock, ns: from the arrival of Begin to that
+	// of End, less Result.SlackNS. It is true to RTTSpreadNS, since both marks travel the same way.
+	ControllerNS int64
+	SetupNS      int64 // from the request to the arrival of Begin, controller's clock, ns
+	RTTNS        int64 // median of the round trips just before and after the trial, ns
+	RTTSpreadNS  int64 // largest minus smallest of them, ns
+}
+
+// pings is how many round trips are measured before a trial, and again after it.
+const pings = 3
+
+// Run has the agent do one trial. An error is a *record.Failure: of the trial, when Alive is still true afterwards, else
+// of the environment. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial is cancelled.
+func (s *Session) Run(ctx context.Context, run wire.Run) (Outcome, error) {
+	o := Outcome{Start: time.Now()}
+	before, err := s.Ping(ctx, pings)
+	if err != nil {
+		return o, err
+	}
+	o.Start = time.Now()
+	sent := wire.Now()
+	if err := s.request(ctx, wire.TypeRun, run); err != nil {
+		return o, err
+	}
+	begin, end, err := s.follow(ctx, &o)
+	if err != nil {
+		return o, err
+	}
+	if o.Result.Error != nil {
+		return o, o.Result.Error
+	}
+	if end == 0 {
+		return o, s.lost(fmt.Errorf("the agent told of a result without Begin and End"))
+	}
+	o.SetupNS, o.ControllerNS = begin-sent, end-begin-o.Result.SlackNS
+	after, err := s.Ping(ctx, pings)
+	if err != nil {
+		return o, err
+	}
+	trips := []int64{}
+	for _, p := range slices.Concat(before.Pairs, after.Pairs) {
+		trips = append(trips, p.RTTNS)
+	}
+	slices.Sort(trips)
+	o.RTTNS = (trips[(len(trips)-1)/2] + trips[len(trips)/2]) / 2
+	o.RTTSpreadNS = trips[len(trips)-1] - trips[0]
+	return o, nil
+}
+
+// follow takes the frames of a trial up to its result.
+func (s *Session) follow(ctx context.Context, o *Outcome) (begin, end int64, err error) {
+	for {
+		a, err := s.next(ctx)
+		if err != nil {
+			if s.Alive() {
+				err = s.interrupt(ctx, wire.TypeRun)
+			}
+			return 0, 0, err
+		}
+		switch t := a.frame.Type; {
+		case t == wire.TypeBegin && begin == 0:
+			begin = a.at
+		case t == wire.TypeEnd && begin != 0 && end == 0:
+			end = a.at
+		case t == wire.TypeSamples:
+			name, values, err := wire.UnpackSamples(a.frame.Payload)
+			if err != nil {
+				return 0, 0, s.lost(err)
+			}
+			if o.Samples == nil {
+				o.Samples = map[string][]float64{}
+			}
+			if _, twice := o.Samples[name]; twice || len(o.Samples) == maxSampleSets {
+				return 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many names", name))
+			}
+			o.Samples[name] = values
+		default:
+			return begin, end, s.accept(a, wire.TypeResult, &o.Result)
+		}
+	}
+}
+
+// maxSampleSets bounds how many metrics may have samples in one trial.
+const maxSampleSets = 64

@@ -1,0 +1,98 @@
+package disk
+
+import (
+	"strings"
+
+	"tare/internal/lab/diskimage/image"
+)
+
+// maxBuckets is how fine a map is: enough for a picture, small enough for a page.
+const maxBuckets = 1024
+
+// Map is a picture of a disk: equal pieces of it, and what each holds. Its size does not depend on the disk's.
+type Map struct {
+	Bucket  int64    `json:"bucket_bytes"` // length of each; the last one may be shorter
+	Buckets []Bucket `json:"buckets"`
+}
+
+// Bucket is a piece of the guest's disk; sizes are bytes. What is missing to its length is unallocated.
+type Bucket struct {
+	Data       int64 `json:"data"`
+	Compressed int64 `json:"compressed"`
+	Zero       int64 `json:"zero"`
+	// Inherited is how much of data and compressed lies in a parent.
+	Inherited int64 `json:"inherited"`
+	// Breaks is how often reading it in order has to go to another place of the file.
+	Breaks int64 `json:"breaks"`
+	// Host is where in its file the first of its data lies; -1 without data.
+	Host int64 `json:"host"`
+}
+
+// newMap divides a disk into buckets of whole 64 KiB.
+func newMap(size int64) *Map {
+	const unit = 64 << 10
+	m := &Map{Bucket: max(unit, ((size+maxBuckets-1)/maxBuckets+unit-1)/unit*unit)}
+	m.Buckets = make([]Bucket, (size+m.Bucket-1)/m.Bucket)
+	for i := range m.Buckets {
+		m.Buckets[i].Host = -1
+	}
+	return m
+}
+
+// add takes a run; broken says that it does not go on where the one before ended.
+func (m *Map) add(r image.Run, broken bool) {
+	if r.State == image.Unallocated {
+		return
+	}
+	if broken {
+		m.Buckets[r.Offset/m.Bucket].Breaks++
+	}
+	for off := r.Offset; off < r.Offset+r.Length; {
+		b := &m.Buckets[off/m.Bucket]
+		n := min((off/m.Bucket+1)*m.Bucket, r.Offset+r.Length) - off
+		switch r.State {
+		case image.Zero:
+			b.Zero += n
+		case image.Compressed:
+			b.Compressed += n
+		case image.Data:
+			if b.Data += n; b.Host < 0 {
+				b.Host = r.Host + off - r.Offset
+			}
+		}
+		if r.Depth > 0 && r.State != image.Zero {
+			b.Inherited += n
+		}
+		off += n
+	}
+}
+
+// Line draws the map as one line of at most width glyphs: how much of each piece is stored, from "·" (nothing) over "░",
+// "▒" and "▓" to "█" (all); "z" is a piece that the image says is zero, and "c" one that is mostly compressed.
+func (m *Map) Line(width int) string {
+	var b strings.Builder
+	n := len(m.Buckets)
+	width = min(max(width, 1), n)
+	for i := range width {
+		var sum Bucket
+		part := m.Buckets[i*n/width : (i+1)*n/width]
+		for _, p := range part {
+			sum.Data, sum.Compressed, sum.Zero = sum.Data+p.Data, sum.Compressed+p.Compressed, sum.Zero+p.Zero
+		}
+		b.WriteRune(glyph(sum, m.Bucket*int64(len(part))))
+	}
+	return b.String()
+}
+
+func glyph(b Bucket, length int64) rune {
+	stored := b.Data + b.Compressed
+	switch {
+	case stored == 0 && b.Zero > 0:
+		return 'z'
+	case stored == 0:
+		return '·'
+	case b.Compressed > b.Data:
+		return 'c'
+	}
+	return []rune("░▒▓█")[min(3, int(4*float64(stored)/float64(length)))]
+}

@@ -1,0 +1,250 @@
+package volume
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"tare/internal/lab/diskimage/field"
+)
+
+// boot reads the sector with which Microsoft's file systems begin; nil when it is none.
+func (d disk) boot() ([]byte, error) {
+	b, err := d.bytes(0, 512)
+	if err != nil || b[510] != 0x55 || b[511] != 0xaa {
+		return nil, err
+	}
+	return b, nil
+}
+
+func powerOfTwo(n, low, high int64) bool { return n >= low && n <= high && n&(n-1) == 0 }
+
+func ntfs(d disk) (*FileSystem, error) {
+	b, err := d.boot()
+	if err != nil || b == nil || string(b[3:11]) != "NTFS    " {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	sector, per := int64(le.Uint16(b[11:])), int64(b[13])
+	if per > 0x80 { // beyond 64 KiB the power is negated
+		per = 1 << min(256-per, 20)
+	}
+	sectors, cluster := le.Uint64(b[40:]), sector*per
+	if !powerOfTwo(sector, 256, 4096) || !powerOfTwo(cluster, 256, 2<<20) || sectors > 1<<50 {
+		return nil, nil
+	}
+	clusters := int64(sectors) / per
+	fs := &FileSystem{Kind: "ntfs", UUID: fmt.Sprintf("%016x", le.Uint64(b[72:])), Block: cluster, Total: clusters * cluster, Used: -1}
+	record := int64(int8(b[64])) * cluster
+	if record < 0 {
+		record = 1 << min(-int64(int8(b[64])), 30)
+	}
+	mft := le.Uint64(b[48:])
+	if !powerOfTwo(record, 512, 64<<10) || mft > uint64(clusters) {
+		return fs, nil
+	}
+	const bitmapFile = 6
+	r, err := d.bytes(int64(mft)*cluster+bitmapFile*record, int(record))
+	if err != nil {
+		return nil, err
+	}
+	count := ones{left: clusters}
+	ok := unfix(r, int(sector)) && d.countable(fs, clusters/8)
+	if ok {
+		ok, err = d.ntfsData(r, cluster, clusters, &count)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		fs.Used, fs.From = count.set*cluster, "bitmap"
+	}
+	return fs, nil
+}
+
+// unfix puts back the last two bytes of each sector of a record, where its sequence number stands on the disk.
+func unfix(r []byte, sector int) bool {
+	le := binary.LittleEndian
+	at, n := int(le.Uint16(r[4:])), int(le.Uint16(r[6:]))
+	if string(r[:4]) != "FILE" || n < 1 || at+2*n > len(r) || (n-1)*sector > len(r) {
+		return false
+	}
+	for i := 1; i < n; i++ {
+		end := r[i*sector-2:]
+		if end[0] != r[at] || end[1] != r[at+1] {
+			return false
+		}
+		copy(end, r[at+2*i:at+2*i+2])
+	}
+	return true
+}
+
+// ntfsData reads the unnamed data of a record, which lie in runs of clusters. ok is false when they cannot be found.
+func (d disk) ntfsData(r []byte, cluster, clusters int64, count *ones) (ok bool, err error) {
+	le := binary.LittleEndian
+	for at := int(le.Uint16(r[20:])); at+24 <= len(r); {
+		kind, n := le.Uint32(r[at:]), int(le.Uint32(r[at+4:]))
+		if kind == 0xffffffff || n < 24 || n > len(r)-at {
+			return false, nil
+		}
+		a := r[at : at+n]
+		at += n
+		if kind != 0x80 || a[9] != 0 {
+			continue
+		}
+		if a[8] == 0 { // in the record itself
+			length, off := int(le.Uint32(a[16:])), int(le.Uint16(a[20:]))
+			if length > n || off > n-length {
+				return false, nil
+			}
+			count.add(a[off : off+length])
+			return count.left <= 0, nil
+		}
+		if n < 64 || int(le.Uint16(a[32:])) > n {
+			return false, nil
+		}
+		return d.ntfsRuns(a[le.Uint16(a[32:]):], cluster, clusters, count)
+	}
+	return false, nil
+}
+
+func (d disk) ntfsRuns(b []byte, cluster, clusters int64, count *ones) (ok bool, err error) {
+	place := int64(0)
+	for len(b) > 0 && b[0] != 0 && count.left > 0 {
+		n, m := int(b[0]&15), int(b[0]>>4)
+		if n == 0 || n > 8 || m == 0 || m > 8 || len(b) < 1+n+m {
+			return false, nil
+		}
+		length := signed(b[1:1+n]) & (1<<(8*min(n, 7)) - 1)
+		place += signed(b[1+n : 1+n+m])
+		b = b[1+n+m:]
+		if place < 0 || length <= 0 || length > clusters || place > clusters-length {
+			return false, nil
+		}
+		if err := d.each(place*cluster, min(length*cluster, (count.left+7)/8), count.add); err != nil {
+			return false, err
+		}
+	}
+	return count.left <= 0, nil
+}
+
+// signed reads a number of 1 to 8 bytes, lowest first.
+func signed(b []byte) int64 {
+	v := int64(int8(b[len(b)-1]))
+	for i := len(b) - 2; i >= 0; i-- {
+		v = v<<8 | int64(b[i])
+	}
+	return v
+}
+
+func exfat(d disk) (*FileSystem, error) {
+	b, err := d.boot()
+	if err != nil || b == nil || string(b[3:11]) != "EXFAT   " || b[108] < 9 || b[108] > 12 || b[109] > 25-b[108] {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	cluster, clusters := int64(1)<<(b[108]+b[109]), int64(le.Uint32(b[92:]))
+	heap := int64(le.Uint32(b[88:])) << b[108]
+	fs := &FileSystem{Kind: "exfat", UUID: fmt.Sprintf("%08X", le.Uint32(b[100:])), Block: cluster, Total: clusters * cluster, Used: -1}
+	place := func(n uint32) int64 { return heap + (int64(n)-2)*cluster }
+	// The bitmap's entry is among the first of the root directory.
+	root, err := d.bytes(place(le.Uint32(b[96:])), int(min(cluster, 64<<10)))
+	if err != nil {
+		return nil, err
+	}
+	for ; len(root) >= 32 && root[0] != 0; root = root[32:] {
+		switch root[0] {
+		case 0x83:
+			fs.Label = field.UTF16(root[2:min(2+2*int(root[1]), 24)], binary.LittleEndian)
+		case 0x81:
+			length, first := le.Uint64(root[24:]), le.Uint32(root[20:])
+			if root[1]&1 != 0 || first < 2 || length > maxTables || int64(length) < (clusters+7)/8 || !d.countable(fs, int64(length)) {
+				continue
+			}
+			count := ones{left: clusters}
+			if err := d.each(place(first), int64(length), count.add); err != nil {
+				return nil, err
+			}
+			if count.left <= 0 {
+				fs.Used, fs.From = count.set*cluster, "bitmap"
+			}
+		}
+	}
+	return fs, nil
+}
+
+func fat(d disk) (*FileSystem, error) {
+	b, err := d.boot()
+	if err != nil || b == nil {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	sector, per, reserved, copies := int64(le.Uint16(b[11:])), int64(b[13]), int64(le.Uint16(b[14:])), int64(b[16])
+	if !powerOfTwo(sector, 512, 4096) || !powerOfTwo(per, 1, 128) || reserved == 0 || copies == 0 || copies > 2 || b[21] < 0xf0 {
+		return nil, nil
+	}
+	sectors, table := int64(le.Uint16(b[19:])), int64(le.Uint16(b[22:]))
+	if sectors == 0 {
+		sectors = int64(le.Uint32(b[32:]))
+	}
+	wideFAT := table == 0
+	if wideFAT {
+		table = int64(le.Uint32(b[36:]))
+	}
+	rootDir := (int64(le.Uint16(b[17:]))*32 + sector - 1) / sector
+	clusters := (sectors - reserved - copies*table - rootDir) / per
+	if clusters <= 0 || table == 0 {
+		return nil, nil
+	}
+	fs := &FileSystem{Block: sector * per, Total: sectors * sector, Used: -1}
+	width, label := 12, b[39:]
+	switch {
+	case wideFAT:
+		fs.Kind, width, label = "fat32", 32, b[67:]
+	case clusters >= 4085:
+		fs.Kind, width = "fat16", 16
+	default:
+		fs.Kind = "fat12"
+	}
+	fs.UUID, fs.Label = fmt.Sprintf("%08X", le.Uint32(label)), text(label[4:15])
+	need := ((clusters+2)*int64(width) + 7) / 8
+	if need > table*sector || !d.countable(fs, need) {
+		return fs, nil
+	}
+	used, err := d.fatUsed(reserved*sector, need, width)
+	if err != nil {
+		return nil, err
+	}
+	fs.Used = fs.Total - clusters*fs.Block + used*fs.Block
+	fs.From = "allocation table"
+	return fs, nil
+}
+
+// fatUsed counts entries that are not zero; the first two stand for no cluster. Pieces hold whole entries but for those
+// of 12 bits, whose table of 6 KiB at most comes in one piece.
+func (d disk) fatUsed(off, length int64, width int) (used int64, err error) {
+	le, n := binary.LittleEndian, -2
+	count := func(set bool) {
+		if set && n >= 0 {
+			used++
+		}
+		n++
+	}
+	err = d.each(off, length, func(b []byte) {
+		switch width {
+		case 32:
+			for ; len(b) >= 4; b = b[4:] {
+				count(le.Uint32(b)&0x0fffffff != 0)
+			}
+		case 16:
+			for ; len(b) >= 2; b = b[2:] {
+				count(le.Uint16(b) != 0)
+			}
+		default:
+			for i := 0; i*3/2+1 < len(b); i++ {
+				v := le.Uint16(b[i*3/2:])
+				count(i%2 == 0 && v&0xfff != 0 || i%2 == 1 && v>>4 != 0)
+			}
+		}
+	})
+	return used, err
+}

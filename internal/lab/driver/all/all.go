@@ -1,0 +1,26 @@
+// Package all lists every driver; adding one is one line here.
+package all
+
+import (
+	"slices"
+
+	"tare/internal/lab/driver/command"
+	"tare/internal/lab/driver/container"
+	"tare/internal/lab/driver/local"
+	"tare/internal/lab/driver/namespace"
+	"tare/internal/lab/driver/qemu"
+	"tare/internal/lab/driver/ssh"
+	"tare/internal/lab/env"
+)
+
+// Drivers returns the table of all drivers, in the order they are listed to the user.
+func Drivers() *env.Registry {
+	return env.NewRegistry(slices.Concat(
+		local.Infos(),
+		namespace.Infos(),
+		container.Infos(),
+		qemu.Infos(),
+		ssh.Infos(),
+		command.Infos(),
+	)...)
+}

@@ -1,0 +1,100 @@
+// Package dockertest starts real container engines for tests: a Docker daemon of its own, and a Podman store of its own.
+//
+// Nothing of the machine's own Docker or Podman is touched. The daemon lives in namespaces of its own with its data below
+// a temporary folder, so that one signal ends it with everything it ever started, even when the test binary is killed.
+package dockertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/sys/proc"
+)
+
+// missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
+func missing(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatalf("%s, and TARE_REQUIRE is set", reason)
+	}
+	t.Skip(reason)
+}
+
+// need looks for programs and ends the test when one is missing.
+func need(t testing.TB, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := proc.LookPath(p); err != nil {
+			missing(t, p+" is not installed")
+		}
+	}
+	if os.Geteuid() != 0 {
+		missing(t, "a container engine of its own needs root")
+	}
+}
+
+// callTime bounds one call of an engine's client.
+const callTime = 3 * time.Minute
+
+// run makes one call and fails the test when it fails.
+func run(t testing.TB, stdin []byte, argv ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	out, err := proc.Run(ctx, bytes.NewReader(stdin), argv...)
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(argv, " "), err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Import makes an image from files, given by their absolute path inside. client is the engine's client with its options:
+// Daemon.Client, or "podman".
+func Import(t testing.TB, client []string, image string, files map[string][]byte) {
+	t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		h := &tar.Header{Name: strings.TrimPrefix(path.Clean(name), "/"), Mode: 0o755, Size: int64(len(files[name]))}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, archive.Bytes(), append(slices.Clone(client), "import", "-", image)...)
+}
+
+// Busybox returns the files of an image with a shell: a statically linked busybox under the names of its usual applets.
+func Busybox(t testing.TB) map[string][]byte {
+	t.Helper()
+	p, err := proc.LookPath("busybox")
+	if err != nil {
+		missing(t, "busybox is not installed")
+	}
+	b, err := os.ReadFile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, applet := range []string{"sh", "sleep", "cat", "rm", "ls", "tail"} {
+		files["/bin/"+applet] = b
+	}
+	return files
+}

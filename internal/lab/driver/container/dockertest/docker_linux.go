@@ -1,0 +1,293 @@
+package dockertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"tare/internal/sys/proc"
+)
+
+// Daemon is a Docker daemon that belongs to a test.
+type Daemon struct {
+	Host string // what DOCKER_HOST or --host takes
+
+	dir    string
+	cgroup string       // the parent of its containers' cgroups
+	holder *proc.Stream // PID 1 of its namespaces; when it ends, everything in them does
+	daemon *proc.Stream
+}
+
+// Client is the argv prefix that reaches the daemon.
+func (d *Daemon) Client() []string { return []string{"docker", "--host", d.Host} }
+
+var shared struct {
+	sync.Mutex
+	managed bool
+	daemon  *Daemon
+}
+
+// Share lets all tests of a package use one daemon, which stop ends:
+//
+//	func TestMain(m *testing.M) {
+//		stop := dockertest.Share()
+//		defer stop()
+//		m.Run()
+//	}
+func Share() (stop func()) {
+	shared.managed = true
+	return func() {
+		if shared.daemon == nil {
+			return
+		}
+		if err := shared.daemon.close(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the shared dockerd:", err)
+		}
+	}
+}
+
+// Start returns the host of a running daemon, which all tests of a package share when its TestMain calls Share and which
+// otherwise ends with the test.
+func Start(t testing.TB) string { return Shared(t).Host }
+
+// Shared is Start for tests that also need the client.
+func Shared(t testing.TB) *Daemon {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.managed {
+		return New(t)
+	}
+	if shared.daemon == nil {
+		shared.daemon = start(t)
+	}
+	return shared.daemon
+}
+
+// New returns a running daemon that ends with the test: for tests that kill it.
+func New(t testing.TB) *Daemon {
+	t.Helper()
+	d := start(t)
+	t.Cleanup(func() {
+		if err := d.close(); err != nil {
+			t.Errorf("stop dockerd: %v", err)
+		}
+	})
+	return d
+}
+
+// hold prepares the namespaces: no mount made in them is seen outside, and /proc tells the truth inside. Then it waits as
+// their PID 1, and reaps: dockerd does not start again while a dead containerd is still to be seen.
+const hold = "mount --make-rprivate / && mount -t proc proc /proc && ip link set lo up && echo held && { sleep 2147483647 & while :; do wait; done; }"
+
+// programs are what a daemon of its own needs.
+var programs = []string{"dockerd", "containerd", "docker", "nsenter", "ip"}
+
+// start makes the namespaces and starts a daemon in them.
+func start(t testing.TB) *Daemon {
+	t.Helper()
+	need(t, programs...)
+	d, err := launch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Launch is New for programs that are no tests; the caller ends the daemon with Close. The error says what is missing.
+func Launch() (*Daemon, error) {
+	for _, p := range programs {
+		if _, err := proc.LookPath(p); err != nil {
+			return nil, fmt.Errorf("%s is not installed", p)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return nil, errors.New("a Docker daemon of its own needs root")
+	}
+	return launch()
+}
+
+func launch() (*Daemon, error) {
+	// Not t.TempDir: the name must be short, because the path of a Unix socket may have 107 bytes at most.
+	dir, err := os.MkdirTemp("", "tare-dockerd-")
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{dir: dir, cgroup: filepath.Base(dir), Host: "unix://" + dir + "/docker.sock"}
+	if err := d.start(); err != nil {
+		d.close()
+		return nil, fmt.Errorf("start dockerd: %w", err)
+	}
+	return d, nil
+}
+
+// Close ends a daemon that Launch started, with everything it ever started, and removes its files.
+func (d *Daemon) Close() error { return d.close() }
+
+// log is the end of what the daemon said.
+func (d *Daemon) log() string {
+	text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
+	return proc.Printable(text[max(0, len(text)-8<<10):])
+}
+
+func (d *Daemon) start() error {
+	// An empty configuration keeps the machine's own /etc/docker/daemon.json out.
+	if err := os.WriteFile(filepath.Join(d.dir, "daemon.json"), []byte("{}\n"), 0o600); err != nil {
+		return err
+	}
+	cmd := proc.Command(context.Background(), "sh", "-c", hold)
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
+	holder, err := proc.Start(cmd)
+	if err != nil {
+		return fmt.Errorf("make namespaces: %w", err)
+	}
+	d.holder = holder
+	if _, err := holder.Read(make([]byte, 16)); err != nil {
+		return fmt.Errorf("make namespaces: %w: %s", err, holder.Stderr())
+	}
+	return d.Run()
+}
+
+// OnHost are the words before a program's own that have it run on the machine that the daemon takes for its own, which has a
+// loopback of its own.
+func (d *Daemon) OnHost() []string {
+	return []string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--net", "--"}
+}
+
+// inside is argv in the daemon's namespaces.
+func (d *Daemon) inside(argv ...string) *proc.Cmd {
+	return proc.Command(context.Background(), append([]string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--mount", "--pid", "--net", "--"}, argv...)...)
+}
+
+// Run starts the daemon, which must not be running, and returns when it answers: after Kill, what Docker does when its
+// service is restarted.
+func (d *Daemon) Run() error {
+	path, err := proc.LookPath("dockerd")
+	if err != nil {
+		return err
+	}
+	cmd := d.inside("sh", "-c", `log=$1; shift; exec "$@" >>"$log" 2>&1`, "sh", filepath.Join(d.dir, "log"),
+		path, "--config-file", filepath.Join(d.dir, "daemon.json"), "--host", d.Host, "--pidfile", filepath.Join(d.dir, "pid"),
+		"--data-root", filepath.Join(d.dir, "data"), "--exec-root", filepath.Join(d.dir, "exec"),
+		"--cgroup-parent", "/"+d.cgroup, "--exec-opt", "native.cgroupdriver=cgroupfs",
+		"--bridge=none", "--iptables=false", "--ip6tables=false")
+	if d.daemon, err = proc.Start(cmd); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(3 * time.Minute)
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		_, err := proc.Run(ctx, nil, append(d.Client(), "version")...)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-d.daemon.Done():
+			return fmt.Errorf("it ended: %v\n%s", d.daemon.Err(), d.log())
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no answer within three minutes: %w\n%s", err, d.log())
+		}
+	}
+}
+
+// Containers are the daemon's containers, each with its name and state. One that is listed and then denied is none: seen in a
+// CI run, where the daemon went on listing one that it had removed, without a name, for as long as the test waited.
+func (d *Daemon) Containers() ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	ids, err := proc.Run(ctx, nil, append(d.Client(), "ps", "--all", "--quiet", "--no-trunc")...)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, id := range strings.Fields(string(ids)) {
+		c, err := proc.Run(ctx, nil, append(d.Client(), "container", "inspect", "--format", "{{.Name}} {{.State.Status}}", id)...)
+		if x, ok := errors.AsType[*proc.ExitError](err); ok && strings.Contains(strings.ToLower(x.Stderr), "no such container") {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, strings.TrimSpace(string(c)))
+	}
+	return all, nil
+}
+
+// Kill ends the daemon with SIGKILL and leaves everything else in its namespaces as it is.
+func (d *Daemon) Kill() error { return d.signal("KILL") }
+
+// Stop ends the daemon as its service would be stopped.
+func (d *Daemon) Stop() error { return d.signal("TERM") }
+
+func (d *Daemon) signal(name string) error {
+	pidFile := filepath.Join(d.dir, "pid")
+	pid, err := os.ReadFile(pidFile)
+	if err != nil {
+		return err
+	}
+	// The number means something only in the daemon's own namespace of process ids.
+	if _, err := proc.RunCmd(d.inside("sh", "-c", "kill -"+name+" "+strings.TrimSpace(string(pid))), nil); err != nil {
+		return err
+	}
+	select {
+	case <-d.daemon.Done():
+	case <-time.After(2 * time.Minute):
+		return fmt.Errorf("dockerd survived SIG%s for two minutes", name)
+	}
+	if err := os.Remove(pidFile); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// close ends the namespaces with everything in them and removes the daemon's files and cgroups.
+func (d *Daemon) close() error {
+	if d.holder != nil {
+		// SIGKILL from outside is the one signal that PID 1 of a namespace cannot ignore.
+		if err := syscall.Kill(d.holder.Pid(), syscall.SIGKILL); err != nil {
+			return err
+		}
+		<-d.holder.Done()
+		d.holder.Close()
+	}
+	if d.daemon != nil {
+		d.daemon.Close()
+	}
+	removeCgroups(d.cgroup)
+	return os.RemoveAll(d.dir)
+}
+
+// removeCgroups removes an empty tree of cgroups in every hierarchy. The kernel counts ended processes as members for a
+// moment longer.
+func removeCgroups(name string) {
+	tops, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
+	tops = append(tops, "/sys/fs/cgroup/"+name)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		left := false
+		for _, top := range tops {
+			below, _ := os.ReadDir(top)
+			for _, entry := range below {
+				if entry.IsDir() {
+					syscall.Rmdir(filepath.Join(top, entry.Name()))
+				}
+			}
+			if err := syscall.Rmdir(top); err != nil && err != syscall.ENOENT {
+				left = true
+			}
+		}
+		if !left {
+			return
+		}
+	}
+}

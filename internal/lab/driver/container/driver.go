@@ -1,0 +1,91 @@
+// Package container drives Docker and Podman by their own command lines.
+//
+// It is opinionated about three things. The client program is used instead of a library, because then the user's
+// contexts, credentials and versions just work, and because it negotiates with daemons that the libraries refuse. The
+// agent is the container's entrypoint and travels in through `cp`, so an image needs nothing in it: no shell, no libc.
+// And the engine is the one who cleans up when tare cannot: the container's input ends with the client that feeds it,
+// the agent leaves when its input ends, and the engine removes the container when the agent has left (--rm).
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/sys/proc"
+)
+
+// Infos lists the drivers of this package.
+func Infos() []env.Info {
+	return []env.Info{
+		info("docker", "A container made by Docker, from an image or, without one, from nothing."),
+		info("podman", "A container made by Podman, from an image or, without one, from nothing."),
+	}
+}
+
+func info(name, doc string) env.Info {
+	e := engine{name: name}
+	return env.Info{
+		Name:     name,
+		Doc:      doc,
+		ArgDoc:   "IMAGE",
+		Settings: settings(name),
+		Mounts:   mountKinds(name),
+		Driver:   driver{name},
+		Probe:    func(ctx context.Context) env.Status { return probe(ctx, e) },
+		Has: func(ctx context.Context, s env.Spec) env.Status {
+			return has(ctx, newEngine(name, s.Get("host", "")), s)
+		},
+		Reach: reach,
+		Clean: func(ctx context.Context, dry bool) ([]string, error) {
+			return clean(ctx, e, thisProcess(), dry)
+		},
+	}
+}
+
+// driver opens containers with one engine, named as its program is.
+type driver struct{ engine string }
+
+// Open makes a container that is ready to run the agent, or puts the agent into a running one (setting container).
+func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
+	e := newEngine(d.engine, o.Get("host", ""))
+	if err := checkSpec(o.Spec); err != nil {
+		return nil, openError(e, o.Name, "read settings", err)
+	}
+	about, err := e.info(ctx)
+	if err != nil {
+		return nil, openError(e, o.Name, "ask "+e.name+" about itself", err)
+	}
+	if o.Get("container", "") != "" {
+		return openRunning(ctx, e, about, o)
+	}
+	return openNew(ctx, e, about, o)
+}
+
+// openError dresses an error of the engine with what the user can do and with what the engine said.
+func openError(e engine, name, op string, err error) error {
+	oe := &env.OpenError{Env: name, Op: op, Err: err, Remedy: e.remedy(err)}
+	if x, ok := errors.AsType[*proc.ExitError](err); ok {
+		oe.Evidence = []byte(x.Stderr)
+	}
+	return oe
+}
+
+// probeTime bounds how long a probe waits for the engine's answer.
+const probeTime = 10 * time.Second
+
+// probe tells whether the engine's client is here and its daemon answers.
+func probe(ctx context.Context, e engine) env.Status {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	about, err := e.info(ctx)
+	switch {
+	case err == nil:
+		return env.Status{OK: true, Detail: about.String()}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return env.Status{Detail: fmt.Sprintf("%s did not answer within %v", e.name, probeTime), Remedy: e.startIt()}
+	}
+	return env.Status{Detail: err.Error(), Remedy: e.remedy(err)}
+}

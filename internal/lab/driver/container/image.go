@@ -1,0 +1,114 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"tare/internal/lab/env"
+)
+
+// emptyImage is the image of an environment that names none: one with nothing in it, made here and not fetched.
+const emptyImage = "tare/empty:1"
+
+// findImage makes sure that the image is here and returns its name and what it is for. made tells that it is the empty
+// image and was made for this environment.
+func findImage(ctx context.Context, e engine, a about, o env.Options) (name string, img image, made bool, err error) {
+	if o.Arg == "" {
+		img, made, err = findEmpty(ctx, e, a)
+		return emptyImage, img, made, err
+	}
+	platform := o.Get("platform", "")
+	img, err = e.image(ctx, o.Arg)
+	if err != nil && !noSuch(err) {
+		return "", image{}, false, err
+	}
+	if err == nil && img.matches(platform) {
+		return o.Arg, img, false, nil
+	}
+	if o.Get("pull", "missing") == "never" {
+		if err == nil {
+			err = fmt.Errorf("the image here is for %s/%s, not for %s", img.OS, img.Arch, platform)
+		}
+		return "", image{}, false, err
+	}
+	args := []string{"pull", "--quiet"}
+	if platform != "" {
+		args = append(args, "--platform", platform)
+	}
+	if o.Log != nil {
+		o.Log.Info("pull image", "image", o.Arg)
+	}
+	if _, err := e.run(ctx, nil, append(args, o.Arg)...); err != nil {
+		return "", image{}, false, fmt.Errorf("pull %s: %w", o.Arg, err)
+	}
+	img, err = e.image(ctx, o.Arg)
+	return o.Arg, img, false, err
+}
+
+// has tells whether the image of a spec is here or may be pulled.
+func has(ctx context.Context, e engine, s env.Spec) env.Status {
+	if s.Arg == "" || s.Get("pull", "missing") != "never" {
+		return env.Status{OK: true}
+	}
+	switch _, err := e.image(ctx, s.Arg); {
+	case err == nil:
+		return env.Status{OK: true}
+	case noSuch(err):
+		return env.Status{Detail: "image " + s.Arg + " is not here and pull=never", Remedy: e.name + " image ls shows those that are"}
+	default:
+		return env.Status{Detail: err.Error()}
+	}
+}
+
+// image asks the engine about an image that is here.
+func (e engine) image(ctx context.Context, name string) (image, error) {
+	out, err := e.run(ctx, nil, "image", "inspect", name)
+	if err != nil {
+		return image{}, err
+	}
+	return parseImage(out)
+}
+
+// matches tells whether the image is for the platform, OS/ARCH[/VARIANT]; "" is any.
+func (i image) matches(platform string) bool {
+	if platform == "" {
+		return true
+	}
+	parts := strings.Split(platform, "/")
+	return len(parts) >= 2 && i.OS == parts[0] && i.Arch == goArch(parts[1])
+}
+
+func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, err error) {
+	img, err = e.image(ctx, emptyImage)
+	if err == nil || !noSuch(err) {
+		return img, false, err
+	}
+	if a.OS != "linux" {
+		return image{}, false, fmt.Errorf("make an empty image: the engine runs %s containers, and only linux ones can be empty", a.OS)
+	}
+	args := []string{"import", "--platform", a.OS + "/" + a.Arch, "-", emptyImage}
+	if e.name == "podman" {
+		args = []string{"import", "--os", a.OS, "--arch", a.Arch, "-", emptyImage}
+	}
+	// One folder, because an archive without any entry is refused by some versions.
+	archive := agentArchive("", "", folder{strings.TrimPrefix(workDir, "/"), dirMode})
+	defer archive.Close()
+	if _, err := e.finish(ctx, archive, args...); err != nil {
+		return image{}, false, fmt.Errorf("make an empty image: %w", err)
+	}
+	if img, err = e.image(ctx, emptyImage); err != nil {
+		// The user may have cancelled while it was made, which does not stop half-way.
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		dropEmpty(undo, e)
+		return image{}, false, err
+	}
+	return img, true, nil
+}
+
+// dropEmpty removes the empty image unless another container still needs it, which the engine knows best.
+func dropEmpty(ctx context.Context, e engine) {
+	// Refused while in use; whoever uses it last removes it. There is nothing else to do about an error here.
+	_, _ = e.run(ctx, nil, "rmi", emptyImage)
+}

@@ -1,0 +1,269 @@
+package container
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/record"
+)
+
+// container is an environment that tare made: one container, whose only process is the agent.
+type container struct {
+	engine    engine
+	about     about
+	opts      env.Options
+	create    []string // the arguments of create, without the name
+	image     string
+	empty     bool // the image is the empty one
+	made      bool // ... and was made for this environment
+	agentPath string
+	dir       string
+	mounts    mounts
+	facts     record.Facts
+
+	mu     sync.Mutex
+	name   string  // "" when there is none
+	stream *stream // of the agent that was started last; its container is gone or going
+	closed bool
+}
+
+// openNew makes a container and puts the agent into it. It is started by Agent.
+func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, err error) {
+	fail := func(op string, err error) (env.Env, error) { return nil, openError(e, o.Name, op, err) }
+	if v := o.Get("runtime", ""); v != "" && e.name == "podman" {
+		e.global = append(slices.Clone(e.global), "--runtime", v)
+	}
+	imageName, img, made, err := findImage(ctx, e, a, o)
+	if err != nil {
+		oe := openError(e, o.Name, "find image", err)
+		if x, ok := errors.AsType[*env.OpenError](oe); ok && x.Remedy == "" && o.Arg != "" {
+			x.Remedy = fmt.Sprintf("get it with `%s pull %s` where there is a network, load it from a file, or leave the image out: `%s` alone needs none", e.name, o.Arg, e.name)
+		}
+		return nil, oe
+	}
+	c := &container{engine: e, about: a, opts: o, image: imageName, empty: o.Arg == "", made: made, dir: o.Get("dir", workDir)}
+	defer func() {
+		if err == nil {
+			return
+		}
+		// The caller's ctx may be what failed; undoing must still work.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		c.remove(ctx)
+		c.mounts.close()
+		if c.made {
+			dropEmpty(ctx, e)
+		}
+	}()
+	if img.OS != "linux" {
+		return fail("choose agent", fmt.Errorf("image %s is for %s; only linux containers are driven", imageName, img.OS))
+	}
+	if c.agentPath, err = o.Agents.Path(img.OS, img.Arch); err != nil {
+		return fail("choose agent", err)
+	}
+	c.mounts.prepare(e, &c.opts)
+	if c.create, err = c.createArgs(); err != nil {
+		return fail("read settings", err)
+	}
+	if err = c.make(ctx); err != nil {
+		return fail("create container", err)
+	}
+	if err = ctx.Err(); err != nil {
+		return fail("create container", context.Cause(ctx))
+	}
+	seen, err := e.inspect(ctx, c.name)
+	if err != nil {
+		return fail("inspect container", err)
+	}
+	c.facts = seen.facts(a, img, c.dir)
+	addGiven(c.facts.Settings, o.Settings)
+	c.facts.Command = e.argv(append([]string{"create"}, c.create...)...)
+	return c, nil
+}
+
+// createArgs are the arguments of create without the container's name.
+func (c *container) createArgs() ([]string, error) {
+	opts, err := createOptions(c.opts.Spec)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--interactive", "--rm",
+		// What the agent says is the protocol; an engine that also writes it to a log would be part of the measurement.
+		"--log-driver", "none",
+		// Whoever stops it wants it gone: there is nothing in it to save, and Podman would wait ten seconds.
+		"--stop-timeout", "0",
+		"--entrypoint", "/" + agentName,
+	}
+	if c.dir != workDir {
+		// The engine makes a missing folder and leaves one that the image brings as it is.
+		args = append(args, "--workdir", c.dir)
+	}
+	for _, l := range thisProcess().labels(c.opts.RunID, c.opts.Name) {
+		args = append(args, "--label", l)
+	}
+	args = append(args, "--pull=never") // that was done before, and told to the user
+	args = append(append(args, opts...), c.mounts.options...)
+	return append(args, c.image, "agent", "--dir", c.dir), nil
+}
+
+// agentName is the agent's file at the root of a container.
+const agentName = "tare-agent"
+
+var notName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_.-]+`) })
+
+// containerName makes a name that a user recognises and that is unique even when one run opens an environment twice.
+func containerName(runID, envName string) string {
+	var salt [3]byte
+	rand.Read(salt[:])
+	return "tare-" + notName().ReplaceAllString(runID+"-"+envName, "-") + "-" + hex.EncodeToString(salt[:])
+}
+
+// make creates the container with the agent in it.
+func (c *container) make(ctx context.Context) error {
+	c.name = containerName(c.opts.RunID, c.opts.Name)
+	create := append([]string{"create", "--name", c.name}, c.create...)
+	_, err := c.engine.finish(ctx, nil, create...)
+	if c.empty && noSuch(err) {
+		// Another run has removed the empty image since we saw it.
+		if _, c.made, err = findEmpty(ctx, c.engine, c.about); err == nil {
+			_, err = c.engine.finish(ctx, nil, create...)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var folders []folder
+	if c.dir == workDir {
+		folders = append(folders, folder{strings.TrimPrefix(c.dir, "/"), dirMode})
+	}
+	archive := agentArchive(c.agentPath, agentName, folders...)
+	defer archive.Close()
+	if _, err := c.engine.run(ctx, archive, "cp", "-", c.name+":/"); err != nil {
+		return fmt.Errorf("put agent into container: %w", err)
+	}
+	return nil
+}
+
+// inspect asks the engine about one container.
+func (e engine) inspect(ctx context.Context, name string) (*inspected, error) {
+	out, err := e.run(ctx, nil, "container", "inspect", name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := parseInspect(out)
+	if err == nil && len(list) != 1 {
+		err = fmt.Errorf("read inspect: asked for one container, told of %d", len(list))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// Agent starts the container, and a fresh one when the last has been used: a container ends with its agent.
+func (c *container) Agent(ctx context.Context) (env.Stream, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("start agent in %s: the environment is closed", c.opts.Name)
+	}
+	if c.stream.busy() {
+		return nil, openError(c.engine, c.opts.Name, "start agent", errBusy)
+	}
+	if c.stream != nil {
+		if err := c.remove(ctx); err != nil {
+			return nil, openError(c.engine, c.opts.Name, "remove used container", err)
+		}
+		if err := c.make(ctx); err != nil {
+			return nil, openError(c.engine, c.opts.Name, "create container", err)
+		}
+		c.stream = nil
+	}
+	s, err := startAgent(ctx, c.engine, c.opts.Name, c.name, "start", "--attach", "--interactive", c.name)
+	if err != nil {
+		return nil, err
+	}
+	c.stream = s
+	return s, nil
+}
+
+// Facts returns what the engine says of the container.
+func (c *container) Facts() record.Facts { return c.facts }
+
+// Mounts are the folders put into the container.
+func (c *container) Mounts() []env.Mounted { return c.mounts.all }
+
+// closeTime bounds how long closing waits for the engine.
+const closeTime = 2 * time.Minute
+
+// Close removes the container with its anonymous volumes.
+func (c *container) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := c.remove(ctx); err != nil {
+		return fmt.Errorf("close %s: remove container %s: %w; `tare clean` removes it once %s answers again", c.opts.Name, c.name, err, c.engine.name)
+	}
+	if c.stream != nil {
+		c.stream.Close() // the client, whose container is gone now
+	}
+	if c.empty {
+		c.empty = false
+		dropEmpty(ctx, c.engine)
+	}
+	if err := c.mounts.close(); err != nil {
+		return fmt.Errorf("close %s: %w", c.opts.Name, err)
+	}
+	return nil
+}
+
+// remove removes the container, if there is one, and returns when it is gone.
+func (c *container) remove(ctx context.Context) error {
+	if c.name == "" {
+		return nil
+	}
+	if err := c.engine.remove(ctx, c.name); err != nil {
+		return err
+	}
+	c.name = ""
+	return nil
+}
+
+// remove removes a container and returns when it is gone. It is no error when it is not there.
+func (e engine) remove(ctx context.Context, name string) error {
+	for {
+		_, err := e.run(ctx, nil, "rm", "--force", "--volumes", name)
+		switch {
+		case err == nil || noSuch(err):
+			return nil
+		case !says(err, "already in progress", "being removed"):
+			return err
+		}
+		// The engine is at it because of --rm, and refuses to be hurried.
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

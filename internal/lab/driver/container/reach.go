@@ -1,0 +1,38 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"tare/internal/lab/env"
+	"tare/internal/record"
+)
+
+// reach tells from a spec whether this machine's loopback is the container's. Of a running container the engine knows.
+func reach(s env.Spec) error {
+	if s.Get("container", "") != "" || s.Get("network", "") == "host" {
+		return nil
+	}
+	return fmt.Errorf("%s has a network of its own (network=%s); use network=host", s.Name, s.Get("network", "the engine's"))
+}
+
+// loopback tells it of a container that was made: the engine must have put it into the network of its own machine, and
+// that must be this one.
+func loopback(name string, f *record.Facts) (string, error) {
+	if n := f.Settings["network"]; n != "host" {
+		return "", fmt.Errorf("%s has a network of its own (network=%s); use network=host", name, n)
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	if runtime.GOOS != "linux" || f.Extra["engine.kernel"] != "" && f.Extra["engine.kernel"] != strings.TrimSpace(string(kernel)) {
+		return "", fmt.Errorf("%s runs on another kernel than this machine's, whose loopback it does not see; "+env.Ways, name)
+	}
+	return "127.0.0.1", nil
+}
+
+// Loopback implements env.Reacher.
+func (c *container) Loopback() (string, error) { return loopback(c.opts.Name, &c.facts) }
+
+// Loopback implements env.Reacher.
+func (c *running) Loopback() (string, error) { return loopback(c.opts.Name, &c.facts) }

@@ -1,0 +1,164 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"tare/internal/lab/env"
+	"tare/internal/unit"
+)
+
+// workDir is where the agent works in a container that tare made, unless dir says otherwise.
+const workDir = "/tare-work"
+
+// settings declares what the drivers can be told. Unless a setting says otherwise, everything is as the engine's own
+// `run` would have it, except that no port is ever published.
+func settings(engine string) []env.Setting {
+	return []env.Setting{
+		{Name: "host", Doc: "address of the daemon, as " + engine + "'s own option takes it", Default: "the client's choice"},
+		{Name: "container", Doc: "name of a running container to enter, instead of making one"},
+		{Name: "pull", Default: "missing", Doc: "what to do when the image is not here: missing (pull it) or never", Check: env.OneOf("missing", "never")},
+		{Name: "platform", Doc: "platform of the image, such as linux/arm64; another than the machine's is emulated", Check: match(`linux/[a-z0-9]+(/[a-z0-9]+)?`, "linux/ARCH")},
+		{Name: "cpus", Doc: "CPUs' worth of time it may use, such as 1.5", Check: checkCPUs},
+		{Name: "cpuset", Doc: "CPUs it may run on, such as 0-1 or 0,2", Check: match(`[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`, "a list of CPUs such as 0-1 or 0,2")},
+		{Name: "memory", Doc: "memory limit, such as 512MiB", Check: checkMemory},
+		{Name: "network", Default: "the engine's", Doc: "network: none, host, bridge or the name of one", Check: match(`[A-Za-z0-9][A-Za-z0-9_.:/-]*`, "the name of a network")},
+		{Name: "runtime", Default: "the engine's", Doc: "OCI runtime: runc, crun, runsc, kata, ...", Check: match(`[A-Za-z0-9/][A-Za-z0-9_./-]*`, "the name of an OCI runtime")},
+		{Name: "user", Default: "the image's", Doc: "user to run as: name or uid, optionally with :group", Check: match(`[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?`, "USER or USER:GROUP")},
+		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined", Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE")},
+		{Name: "privileged", Default: "no", Doc: "yes gives it all capabilities and devices", Check: env.OneOf("yes", "no")},
+		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024", Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
+		{Name: "dir", Default: workDir, Doc: "folder inside where the work is done; the engine makes another than the default for root if it is missing", Check: checkDir},
+		{Name: "volume", Default: "none", Doc: "what lies at dir: none (the container's own root), anonymous (an engine's volume) or tmpfs", Check: env.OneOf("none", "anonymous", "tmpfs")},
+	}
+}
+
+// checkSpec says what is wrong with a spec. The registry has already looked at each setting by itself when the spec comes
+// from a plan, but what becomes an argument of a privileged program is worth a second look here.
+func checkSpec(s env.Spec) error {
+	for _, d := range settings(s.Driver) {
+		if v, given := s.Settings[d.Name]; given && d.Check != nil {
+			if err := d.Check(v); err != nil {
+				return fmt.Errorf("setting %s: %w", d.Name, err)
+			}
+		}
+	}
+	for _, v := range []string{s.Arg, s.Get("container", "")} {
+		if strings.HasPrefix(v, "-") {
+			return fmt.Errorf("%q would be taken for an option", v)
+		}
+	}
+	if s.Get("container", "") == "" {
+		return nil
+	}
+	if s.Arg != "" {
+		return fmt.Errorf("image %s and container=%s exclude each other", s.Arg, s.Settings["container"])
+	}
+	for name := range s.Settings {
+		if !slices.Contains([]string{"container", "host", "user", "dir"}, name) {
+			return fmt.Errorf("setting %s does not apply to a running container; only host, user and dir do", name)
+		}
+	}
+	return nil
+}
+
+// createOptions turns a spec into the options of `create`.
+func createOptions(s env.Spec) ([]string, error) {
+	var opts []string
+	for _, o := range []struct{ setting, option string }{
+		{"platform", "--platform"}, {"cpus", "--cpus"}, {"cpuset", "--cpuset-cpus"}, {"network", "--network"}, {"user", "--user"},
+	} {
+		if v := s.Get(o.setting, ""); v != "" {
+			opts = append(opts, o.option, v)
+		}
+	}
+	if v := s.Get("runtime", ""); v != "" && s.Driver != "podman" {
+		opts = append(opts, "--runtime", v) // podman takes it before the verb
+	}
+	if v := s.Get("memory", ""); v != "" {
+		n, err := unit.ParseSize(v)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, "--memory", strconv.FormatInt(n, 10))
+	}
+	for _, o := range []struct{ setting, option string }{{"security", "--security-opt"}, {"ulimit", "--ulimit"}} {
+		if v := s.Get(o.setting, ""); v != "" {
+			for _, item := range strings.Split(v, ",") {
+				opts = append(opts, o.option, item)
+			}
+		}
+	}
+	if s.Get("privileged", "no") == "yes" {
+		opts = append(opts, "--privileged")
+	}
+	switch dir := s.Get("dir", workDir); s.Get("volume", "none") {
+	case "anonymous":
+		opts = append(opts, "--volume", dir)
+	case "tmpfs":
+		// Engines mount a tmpfs noexec; the command workload may build and run something there.
+		opts = append(opts, "--tmpfs", dir+":rw,exec,mode=1777")
+	}
+	return opts, nil
+}
+
+func match(pattern, want string) func(string) error {
+	// Made when there is a value to check, and not whenever tare starts.
+	re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:` + pattern + `)$`) })
+	return func(v string) error {
+		if !re().MatchString(v) {
+			return fmt.Errorf("%q is not %s", v, want)
+		}
+		return nil
+	}
+}
+
+func checkList(pattern, want string) func(string) error {
+	one := match(pattern, want)
+	return func(v string) error {
+		for _, item := range strings.Split(v, ",") {
+			if err := one(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func checkCPUs(v string) error {
+	// Not ParseFloat: the engines take no exponents, signs or hexadecimal digits.
+	if err := match(`[0-9]{1,5}(\.[0-9]{1,9})?`, "a number of CPUs such as 2 or 1.5")(v); err != nil {
+		return err
+	}
+	if n, err := strconv.ParseFloat(v, 64); err != nil || n < 0.01 {
+		return fmt.Errorf("%q is less than the 0.01 CPUs the engines accept", v)
+	}
+	return nil
+}
+
+// minMemory is the least memory that Docker accepts, bytes.
+const minMemory = 6 << 20
+
+func checkMemory(v string) error {
+	n, err := unit.ParseSize(v)
+	if err == nil && n < minMemory {
+		err = fmt.Errorf("%q is less than the 6 MiB the engines accept", v)
+	}
+	return err
+}
+
+func checkDir(v string) error {
+	switch {
+	case !path.IsAbs(v) || path.Clean(v) != v:
+		return fmt.Errorf("%q is not an absolute path in its shortest form", v)
+	case strings.ContainsAny(v, ":,\x00\n"):
+		return errors.New("a path with a colon, comma or line break cannot be given to the engines")
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package namespace
+
+import (
+	"os"
+	"testing"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/envtest"
+	"tare/internal/sys/proc"
+)
+
+// TestWebServing: the host's nginx, over the loopback of the container alone, as root and as a root of its own.
+func TestWebServing(t *testing.T) {
+	if _, err := proc.LookPath("nginx"); err != nil {
+		if os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatal("nginx is not installed, and TARE_REQUIRE is set")
+		}
+		t.Skip("nginx is not installed")
+	}
+	for _, user := range []string{"auto", "own"} {
+		o := options(t, spec("user", user))
+		e, err := Driver{}.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		s, err := deploy.Attach(t.Context(), e, o.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		t.Run("user="+user, func(t *testing.T) { envtest.Pages(t, s, 200, 2) })
+	}
+}

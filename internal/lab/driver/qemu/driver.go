@@ -1,0 +1,84 @@
+// Package qemu boots micro-VMs: a stock distribution kernel and an initramfs of the agent, so that the agent is all there
+// is in the guest.
+//
+// It is opinionated about evidence. The wire has a virtio-serial port of its own; the serial console is kept apart and
+// comes back in every error. An accelerator counts as working when a guest booted with it, not when its device file can
+// be opened. A boot has a deadline and one retry, and the retry is recorded. What the CPU's emulation does to figures is
+// said by Facts.Emulated, never left to be guessed.
+//
+// QEMU runs without defaults and user configuration, so that the recorded command line is the whole machine.
+package qemu
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/microvm"
+	"tare/internal/sys/proc"
+)
+
+const name = "qemu"
+
+// Infos lists the drivers of this package.
+func Infos() []env.Info {
+	return []env.Info{{
+		Name:     name,
+		Doc:      "A micro-VM with the agent as its first process, booted from a distribution's kernel.",
+		Settings: settings(),
+		Mounts:   mountKinds(),
+		Driver:   driver{},
+		Probe:    probe,
+		Has:      has,
+		OpenTime: openTime,
+		Reach:    reach,
+		Room:     room,
+	}}
+}
+
+// driver opens micro-VMs. Its fields are for tests; empty means the user's own folders.
+type driver struct {
+	kernels string // cache folder of guest kernels
+	memory  string // file that remembers which accelerators work
+	// programs is a folder with programs to be taken for QEMU's.
+	programs string
+}
+
+// probe tells whether a guest of this machine's own architecture could be booted.
+func probe(ctx context.Context) env.Status {
+	t, err := targetOf(runtime.GOARCH)
+	if err != nil {
+		t, _ = targetOf("amd64")
+	}
+	version, err := qemuVersion(ctx, t.program)
+	if err != nil {
+		return env.Status{Detail: err.Error(), Remedy: t.remedy()}
+	}
+	kernels, err := guest.Find("", t.arch, "")
+	if err != nil {
+		return env.Status{Detail: "QEMU " + version + ", but no kernel for a guest", Remedy: guest.Remedy(t.arch, "")}
+	}
+	if _, err := proc.LookPath("mke2fs"); err != nil {
+		return env.Status{Detail: "QEMU " + version + ", but no mke2fs for the scratch disk", Remedy: mkfsRemedy}
+	}
+	return env.Status{OK: true, Detail: fmt.Sprintf("QEMU %s, kernel %s", version, kernels[0].Release)}
+}
+
+// qemuVersion asks QEMU for its version: "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)".
+func qemuVersion(ctx context.Context, program string) (string, error) {
+	path, err := proc.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("%s is not installed", program)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := proc.Run(ctx, nil, path, "--version")
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", program, err)
+	}
+	line, _, _ := strings.Cut(proc.Printable(out), "\n")
+	return strings.TrimSpace(strings.TrimPrefix(line, "QEMU emulator version ")), nil
+}

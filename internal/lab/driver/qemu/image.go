@@ -1,0 +1,116 @@
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/vdisk"
+)
+
+const settingDiscard = "discard"
+
+// imageSettings are those of a disk's image, of the scratch disk as of a mounted one. What is not given is decided by the
+// format, so most have no default of their own.
+func imageSettings() []env.Setting {
+	or := func(check func(string) error) func(string) error {
+		return func(v string) error {
+			if v == "" {
+				return nil
+			}
+			return check(v)
+		}
+	}
+	return []env.Setting{
+		{Name: vdisk.SettingFormat, Default: "raw", Doc: "The disk's format: raw, qcow2, vdi, vmdk, vhd or vhdx.", Check: env.OneOf(vdisk.Formats()...)},
+		{Name: vdisk.SettingSubformat, Default: "", Doc: "The format's form: dynamic or static (vdi), monolithicSparse, monolithicFlat, streamOptimized (read only) or rawdisk (leads to device=) (vmdk), dynamic or fixed (vhd, vhdx); the first is the default.", Check: or(env.OneOf(vdisk.Subformats("")...))},
+		{Name: vdisk.SettingState, Default: vdisk.Fresh, Doc: "fresh, aged (all blocks written once in a random order that is always the same, beside a file that grows), or compacted (aged, then mended by VBoxManage where it is and the format is vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
+		{Name: vdisk.SettingPreallocation, Default: "", Doc: "Room on the host from the beginning: off, metadata (qcow2), falloc (reserved) or full (written); falloc for forms that are static, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},
+		{Name: vdisk.SettingCluster, Default: "", Doc: "Size of qcow2's clusters, a power of two from 512 to 2MiB; qemu-img's own is 64KiB.", Check: or(vdisk.CheckCluster)},
+		{Name: vdisk.SettingExtendedL2, Default: "off", Doc: "on divides qcow2's clusters into 32 parts that are given room one by one.", Check: env.OneOf("on", "off")},
+		{Name: vdisk.SettingDevice, Default: "", Doc: "A block device in the place of a file: loop, which tare makes over a file of its own, or the path of one that is OVERWRITTEN, which destroy= has to name too."},
+		{Name: vdisk.SettingDestroy, Default: "", Doc: "The device of device= once more: everything on it may be destroyed."},
+		{Name: vdisk.SettingFill, Default: "", Doc: "Size of a file " + vdisk.FillName + " that is put onto the disk when it is made, such as 64MiB, to be read by file=" + vdisk.FillName + ": the only way to read from an image that cannot be written.", Check: or(vdisk.CheckFill)},
+		{Name: vdisk.SettingFillData, Default: "", Doc: "What is in it: random (incompressible; the default), or half (compresses to about a half).", Check: or(env.OneOf(vdisk.FillKinds()...))},
+		{Name: settingDiscard, Default: "ignore", Doc: "What becomes of the guest's discards: ignore, or unmap, which gives the room back to the host; raw and qcow2 only.", Check: env.OneOf("ignore", "unmap")},
+	}
+}
+
+// parseImage reads the settings of a disk's image and holds them against how QEMU is to use it. given returns "" for one
+// that was not given; what is used in the end is put into shown.
+func parseImage(given func(string) string, cache cacheMode, aio string, shown map[string]string) (vdisk.Shape, error) {
+	for _, d := range imageSettings() {
+		shown[d.Name] = d.Default
+		if v := given(d.Name); v != "" {
+			shown[d.Name] = v
+		}
+	}
+	s, err := vdisk.Parse(given)
+	if err != nil {
+		return s, err
+	}
+	shown[vdisk.SettingSubformat], shown[vdisk.SettingPreallocation], shown[vdisk.SettingFillData] = s.Subformat, s.Preallocation, s.FillData
+	switch {
+	case aio == "native" && !cache.direct:
+		return s, errors.New("aio=native needs cache=none or cache=directsync; QEMU refuses it on a buffered file")
+	case aio != "threads" && s.Extents:
+		return s, fmt.Errorf("aio=%s would reach the descriptor of %s and not its data, which QEMU opens by itself; use aio=threads", aio, s.Name())
+	case shown[settingDiscard] == "unmap" && !s.Discard:
+		return s, fmt.Errorf("discard=unmap needs format=raw or format=qcow2: QEMU's driver for %s keeps what the guest discards", s.Format)
+	}
+	return s, nil
+}
+
+// given returns the settings of a spec as parseImage reads them.
+func given(s *env.Spec) func(string) string {
+	return func(name string) string { return s.Settings[name] }
+}
+
+// checkScratch says what a scratch disk cannot be.
+func (c *config) checkScratch(s *env.Spec) error {
+	if c.image.ReadOnly {
+		return fmt.Errorf("%s is written only once, when it is made, and the scratch disk is written to; use it for a mount: -m %s:NAME=disk?format=%s&subformat=%s",
+			c.image.Name(), s.Name, c.image.Format, c.image.Subformat)
+	}
+	if _, sized := s.Settings["disk"]; sized && c.image.Device != "" && c.image.Device != vdisk.LoopDevice && c.disk > 0 {
+		return fmt.Errorf("device=%s has its own size; leave out disk=", c.image.Device)
+	}
+	if c.disk > 0 {
+		return fileSystems()[0].checkFill(&c.image, c.disk)
+	}
+	for _, d := range imageSettings() {
+		if _, ok := s.Settings[d.Name]; ok {
+			return fmt.Errorf("disk=none leaves nothing for %s= to be about; give the disk a size", d.Name)
+		}
+	}
+	return nil
+}
+
+// scratch is the scratch disk as QEMU is told of it.
+func (c *config) scratch(path string) drive {
+	return drive{id: scratchID, serial: scratchSerial, path: path, shape: c.image, cache: c.cache, aio: c.aio, discard: c.discard}
+}
+
+// mountOptions adds to the guest's mount options what the image asks for.
+func mountOptions(options string, s vdisk.Shape, discard string) string {
+	words := strings.FieldsFunc(options, func(r rune) bool { return r == ',' })
+	if s.ReadOnly && !slices.Contains(words, "ro") {
+		words = append(words, "ro")
+	}
+	about := func(w string) bool { return strings.HasPrefix(w, "discard") || w == "nodiscard" }
+	if discard == "unmap" && !slices.ContainsFunc(words, about) {
+		words = append(words, "discard") // without it the guest frees blocks and tells nobody
+	}
+	return strings.Join(words, ",")
+}
+
+// prefixed returns facts by longer names.
+func prefixed(prefix string, facts map[string]string) map[string]string {
+	out := make(map[string]string, len(facts))
+	for k, v := range facts {
+		out[prefix+k] = v
+	}
+	return out
+}

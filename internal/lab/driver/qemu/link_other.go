@@ -1,0 +1,25 @@
+//go:build !unix
+
+package qemu
+
+import (
+	"errors"
+	"os"
+
+	"tare/internal/sys/proc"
+)
+
+// link is one machine's end of a network of two, which needs sockets that a child can inherit.
+type link struct{}
+
+func newLink(string, string) (a, b *link, err error) {
+	return nil, nil, errors.New("two machines are joined by inherited sockets, which this system has not; use server=ganesha on Linux")
+}
+
+func newTapLink(string, *os.File) *link { return &link{} }
+
+func (*link) give(*proc.Cmd) {}
+
+func (*link) arguments(string) []string { return nil }
+
+func (*link) close() {}

@@ -1,0 +1,261 @@
+package qemu
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/measure/guestabi"
+)
+
+// target is what depends on the guest's architecture.
+type target struct {
+	arch     string   // GOARCH
+	program  string   // QEMU's
+	pkg      string   // Debian package that has it
+	machines []string // the first is the default
+	console  string   // the kernel's name of the serial console
+	cpu      string   // CPU model when emulated
+}
+
+// q35 comes before microvm, which boots a second faster under TCG: q35 has an exact clock there, the HPET, on every host, and PCI; see kernelArguments for
+// what microvm lacks.
+func targets() []target {
+	return []target{
+		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"q35", "microvm"}, "ttyS0", "max"},
+		// Not max: it has pointer authentication, whose emulation takes more time than everything else.
+		{"arm64", "qemu-system-aarch64", "qemu-system-arm", []string{"virt"}, "ttyAMA0", "cortex-a72"},
+	}
+}
+
+func targetOf(arch string) (target, error) {
+	for _, t := range targets() {
+		if t.arch == arch {
+			return t, nil
+		}
+	}
+	return target{}, fmt.Errorf("there are no guests for %s; use arch=x86_64 or arch=arm64", arch)
+}
+
+func (t target) remedy() string { return "install QEMU: apt-get install " + t.pkg }
+
+// cacheMode is what QEMU's cache= means for a block device; see qemu-options.hx.
+type cacheMode struct {
+	direct  bool // O_DIRECT, past the host's page cache
+	noFlush bool // the guest's flushes are ignored
+	write   bool // the guest sees a volatile write cache and so sends flushes
+}
+
+var cacheModes = map[string]cacheMode{
+	"writeback":    {write: true},
+	"none":         {direct: true, write: true},
+	"writethrough": {},
+	"directsync":   {direct: true},
+	"unsafe":       {noFlush: true, write: true},
+}
+
+func cacheNames() []string {
+	return []string{"none", "writeback", "writethrough", "directsync", "unsafe"}
+}
+
+// scratchSerial is how the guest finds the scratch disk; virtio-blk carries 20 characters.
+const scratchSerial = "tare-scratch"
+
+// scratchID is the scratch disk's name in QEMU.
+const scratchID = "scratch"
+
+// files are what a machine is started with.
+type files struct {
+	program, kernel, initrd, disk string
+	wire, control                 string // arguments of -chardev socket: "fd=3" or "path=..."
+	name                          string // shown in the list of processes
+	hostname                      string
+	extras
+}
+
+// extras are what a machine has for its mounts.
+type extras struct {
+	devices []string // arguments in pairs
+	serials []string // of disks that the guest shall name
+	shared  bool     // the guest's memory must be one that another process can map
+	network bool     // the guest must reach the host's loopback
+	peer    bool     // ... and bring its card up by itself, for work that needs the run's peer
+	links   []*link  // to other machines
+}
+
+// modules are the kernel modules that the machine needs.
+func (c *config) modules() (required, optional []string) {
+	required = []string{"virtio_pci"}
+	if c.machine == "microvm" {
+		required = []string{"virtio_mmio"}
+	}
+	required = append(required, "virtio_console")
+	if c.disk > 0 || c.root.want != "" {
+		required = append(required, "virtio_blk", "ext4")
+		// ext4 asks for this checksum by name, not by symbol; newer kernels have it in a library.
+		optional = append(optional, "crc32c_generic")
+	}
+	required = append(required, c.rootModules()...)
+	switch c.nic {
+	case "virtio":
+		required = append(required, "virtio_net")
+	case "e1000":
+		required = append(required, "e1000")
+	}
+	return append(required, c.drivers...), optional
+}
+
+// arguments returns QEMU's command line for an accelerator.
+func (c *config) arguments(accel string, f files) []string {
+	bus := c.bus()
+	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
+		"-machine", c.machineOptions(f.shared), "-accel", c.accelOptions(accel), "-cpu", c.cpuModel(accel),
+		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",
+		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f),
+		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+		"-chardev", "socket,id=control," + f.control, "-mon", "chardev=control,mode=control",
+		"-chardev", "socket,id=wire," + f.wire,
+		"-device", "virtio-serial-" + bus + ",max_ports=2", "-device", "virtserialport,chardev=wire,name=" + layout.Port,
+	}
+	if f.shared {
+		a = append(a, "-object", fmt.Sprintf("memory-backend-memfd,id=%s,size=%dM,share=on", memoryID, c.memory>>20))
+	}
+	if c.machine == "microvm" {
+		a = append(a, "-global", "virtio-mmio.force-legacy=false")
+	}
+	if c.disk > 0 {
+		a = append(a, c.scratch(f.disk).arguments(bus)...)
+	}
+	a = append(a, c.rootArguments(bus)...)
+	if card := c.card(f.network); card != "none" {
+		if card == "virtio" {
+			card = "virtio-net-" + bus
+		}
+		// Unrestricted, the guest reaches the host's loopback, where the servers of mounts and the run's peer listen, and
+		// whatever the host reaches: QEMU's user-mode network knows nothing in between for a server that is not started by
+		// QEMU itself. Of the agent's own kinds of work only those on the network open connections, to the peer alone.
+		a = append(a, "-netdev", "user,id=net,restrict="+onOff(!f.network), "-device", card+",netdev=net"+noROM(bus))
+	}
+	for _, l := range f.links {
+		a = append(a, l.arguments(bus)...)
+	}
+	a = append(a, onBus(f.devices, bus)...)
+	if c.sandbox {
+		a = append(a, sandboxArguments()...)
+	}
+	return a
+}
+
+// bus is what the names of virtio devices on the machine's bus end with.
+func (c *config) bus() string {
+	if c.machine == "microvm" {
+		return "device"
+	}
+	return "pci"
+}
+
+// noROM leaves out the card's boot ROM, which would need another package and is never run.
+func noROM(bus string) string {
+	if bus == "pci" {
+		return ",romfile="
+	}
+	return ""
+}
+
+// memoryID is the name in QEMU of memory that is shared.
+const memoryID = "ram"
+
+// machineOptions gives shared memory to the machine itself and not to a NUMA node, so that the guest sees the same
+// topology as without.
+func (c *config) machineOptions(shared bool) string {
+	m := c.machine
+	if m == "virt" {
+		m += ",gic-version=3"
+	}
+	if shared {
+		m += ",memory-backend=" + memoryID
+	}
+	return m
+}
+
+// card is the network card that the machine gets: "none", "virtio" or "e1000".
+func (c *config) card(network bool) string {
+	if c.nic == "none" && network {
+		return "virtio"
+	}
+	return c.nic
+}
+
+// onBus puts virtio devices, named as those of PCI, onto another bus.
+func onBus(devices []string, bus string) []string {
+	devices = slices.Clone(devices)
+	if bus == "pci" {
+		return devices
+	}
+	for i := 1; i < len(devices); i++ {
+		kind, rest, _ := strings.Cut(devices[i], ",")
+		if name, ok := strings.CutSuffix(kind, "-pci"); ok && devices[i-1] == "-device" {
+			devices[i] = name + "-" + bus + "," + rest
+		}
+	}
+	return devices
+}
+
+func (c *config) cpuModel(accel string) string {
+	switch {
+	case c.cpu != "":
+		return c.cpu
+	case accel == "tcg":
+		return c.target.cpu
+	case accel == "whpx":
+		return "max"
+	}
+	return "host"
+}
+
+// kernelArguments is the guest's kernel command line. The user's come last, where they win.
+func (c *config) kernelArguments(accel string, f files) string {
+	a := []string{"console=" + c.console, "panic=-1", "quiet", "rdinit=" + layout.Init,
+		// Entropy from the CPU or the host counts; a guest of seconds has no other.
+		"random.trust_cpu=on", "random.trust_bootloader=on",
+		layout.HostnameArg + "=" + f.hostname,
+	}
+	if c.arch == "amd64" && accel == "tcg" {
+		// The kernel tries whether the timer interrupts, for as long as ten ticks take by its own count of loops, and panics
+		// when it does not: "IO-APIC + timer doesn't work!", seen on a busy host. Under KVM it leaves that out by itself.
+		// And it tries out its own ciphers, which an emulated processor takes most of a second for.
+		a = append(a, "no_timer_check", "cryptomgr.notests")
+	}
+	if c.machine == "microvm" && accel == "tcg" {
+		// It has neither HPET nor PM timer, only a PIT. When the host is busy the kernel cannot calibrate the TSC against
+		// the PIT ("tsc: Unable to calibrate against PIT"), has no clock then, and hangs without a word; seen in about one
+		// boot of twenty, and in every one with earlyprintk=ttyS0 (Linux 6.1, QEMU 7.2). So it is told the frequency, and
+		// to trust the counter, or its only clock would be the timer tick, 4 ms coarse.
+		if khz := hostTSC(); khz > 0 {
+			a = append(a, "tsc_early_khz="+strconv.FormatInt(khz, 10))
+		}
+		a = append(a, "tsc=reliable")
+	}
+	if c.disk > 0 {
+		a = append(a, layout.ScratchArg+"="+scratchSerial)
+	}
+	a = append(a, c.rootKernelArguments()...)
+	if len(f.serials) > 0 {
+		a = append(a, layout.DisksArg+"="+strings.Join(f.serials, ","))
+	}
+	if f.peer {
+		a = append(a, layout.NetworkArg)
+	}
+	if c.append != "" {
+		a = append(a, c.append)
+	}
+	return strings.Join(a, " ")
+}
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}

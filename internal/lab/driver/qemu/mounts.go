@@ -1,0 +1,259 @@
+package qemu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/leftover"
+	"tare/internal/lab/microvm"
+	"tare/internal/lab/mount"
+	"tare/internal/record"
+)
+
+// share is one of Options.Mounts on its way into the machine.
+type share struct {
+	spec   env.Spec
+	target string // its name to the user: "vm:9p"
+	served        // without a Served when err is set
+	err    *env.OpenError
+}
+
+// shares are the mounts of one boot, in the order of Options.Mounts.
+type shares struct {
+	list    []*share
+	dir     string // private, with a short path
+	release func() error
+	once    sync.Once
+	err     error
+}
+
+// maxBase is how long the path of the folder for private directories may be. A socket's path has at most 107 bytes, and
+// below this come a directory of this run, one for the mount, and the socket's name.
+const maxBase = 24
+
+// serveMounts starts what the mounts need. What cannot be had is marked and does not stop the others; the error is that
+// of the directory that all are in, or of ctx. broken are mounts that QEMU refused at an earlier boot.
+func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[string]*env.OpenError) (*shares, error) {
+	ss := &shares{release: func() error { return nil }}
+	if len(o.Mounts) == 0 {
+		return ss, nil
+	}
+	var err error
+	// A directory of its own and not one below Options.Dir, whose path may be too long; tare clean finds it all the same.
+	if ss.dir, ss.release, err = leftover.New(leftover.Short(maxBase), o.RunID); err != nil {
+		return nil, err
+	}
+	for i, spec := range o.Mounts {
+		s := &share{spec: spec, target: o.Name + ":" + spec.Name, err: broken[spec.Name]}
+		ss.list = append(ss.list, s)
+		if s.err != nil {
+			continue
+		}
+		s.served, err = d.serveMount(ctx, o, mount.Request{
+			Spec: spec, RunID: o.RunID, Log: o.Log, Dir: filepath.Join(ss.dir, fmt.Sprint(i)), Folder: filepath.Join(ss.dir, fmt.Sprint(i), "folder"),
+			Link: i,
+		})
+		if ctx.Err() != nil {
+			return nil, errors.Join(ctx.Err(), ss.end(), ss.release())
+		}
+		if err != nil {
+			s.served = served{}
+			x, ok := errors.AsType[*env.OpenError](err)
+			if !ok {
+				x = &env.OpenError{Env: spec.Name, Op: "serve " + spec.Driver, Err: err}
+			}
+			x.Env = s.target
+			s.err = x
+		}
+	}
+	return ss, nil
+}
+
+// serveMount starts what one mount needs. The folder is empty, and below the directory that goes with the mount.
+func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) (served, error) {
+	for _, k := range mountKinds() {
+		if k.Name == r.Driver && k.CheckAll != nil {
+			if err := k.CheckAll(o.Spec, r.Spec); err != nil { // a plan of another build may not have been asked
+				return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err, Remedy: "tare list mounts shows the settings and their values"}
+			}
+		}
+	}
+	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
+		return served{}, err
+	}
+	r.Dir = filepath.Join(r.Dir, "s")
+	if err := os.Mkdir(r.Dir, 0o700); err != nil {
+		return served{}, err
+	}
+	if slices.ContainsFunc(ownKinds(), func(k env.MountKind) bool { return k.Name == r.Driver }) {
+		return serveOwn(ctx, r, r.Link)
+	}
+	if mount.ServedByVM(r.Spec) {
+		return d.serveByVM(ctx, o, r)
+	}
+	s, err := mount.Serve(ctx, r)
+	if err != nil || s.Tap == nil {
+		return served{Served: s}, err
+	}
+	return served{Served: s, tap: newTapLink(s.Order.Link.Hardware, s.Tap)}, nil
+}
+
+// alive are the mounts that nothing is wrong with so far.
+func (ss *shares) alive() []*share {
+	return slices.DeleteFunc(slices.Clone(ss.list), func(s *share) bool { return s.err != nil })
+}
+
+// fail marks a mount that cannot be had and ends its server.
+func (s *share) fail(op string, err error, remedy string, evidence []byte) {
+	if s.Served != nil {
+		if s.Diagnose != nil {
+			if said := s.Diagnose(); len(said) > 0 {
+				evidence = append(append(slices.Clone(evidence), "\n[server] "...), said...)
+			}
+		}
+		err = errors.Join(err, s.Close())
+	}
+	s.err = &env.OpenError{Env: s.target, Op: op, Err: err, Remedy: remedy, Evidence: evidence}
+	s.served = served{}
+}
+
+// end ends the servers. The guest must be gone: one that still writes would see its file systems fail.
+func (ss *shares) end() error {
+	ss.once.Do(func() {
+		for _, s := range slices.Backward(ss.list) {
+			if s.Served != nil {
+				if err := s.Close(); err != nil {
+					ss.err = errors.Join(ss.err, fmt.Errorf("end mount %s: %w", s.target, err))
+				}
+			}
+		}
+	})
+	return ss.err
+}
+
+// remove ends the servers and removes all files.
+func (ss *shares) remove() error {
+	if ss == nil {
+		return nil
+	}
+	return errors.Join(ss.end(), ss.release())
+}
+
+// needs returns the modules that a mount needs, and those that it should get.
+func (s *share) needs(c *config) (required, optional []string) {
+	required = slices.Clone(s.Modules)
+	if s.Network && c.nic == "none" {
+		required = append(required, "virtio_net")
+	}
+	return required, s.Optional
+}
+
+// programs finds what the mounts run in the guest.
+func (ss *shares) programs(arch string) []guest.File {
+	all := map[string]guest.File{}
+	for _, s := range ss.alive() {
+		files, err := guest.Programs(arch, s.Programs...)
+		if err != nil {
+			s.fail("copy programs", err, "", nil)
+			continue
+		}
+		for _, f := range files {
+			all[f.Path] = f
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b guest.File) int { return cmp.Compare(a.Path, b.Path) })
+}
+
+// extras are what the machine must have for the mounts.
+func (ss *shares) extras() extras {
+	var x extras
+	for _, s := range ss.alive() {
+		x.devices = append(x.devices, s.Devices...)
+		x.shared = x.shared || s.SharedMemory
+		x.network = x.network || s.Network
+		switch {
+		case s.second != nil:
+			x.links = append(x.links, s.second.link)
+		case s.tap != nil:
+			x.links = append(x.links, s.tap)
+		}
+		if s.serial != "" {
+			x.serials = append(x.serials, s.serial)
+		}
+	}
+	return x
+}
+
+// blamed returns the mount for whose device QEMU refused to begin, if what it said names one: it quotes the option that
+// it stumbles over.
+func (ss *shares) blamed(said, bus string) *share {
+	for _, s := range ss.alive() {
+		if slices.ContainsFunc(onBus(s.Devices, bus), func(a string) bool { return !strings.HasPrefix(a, "-") && strings.Contains(said, a) }) {
+			return s
+		}
+	}
+	return nil
+}
+
+// mounted is what the controller is told of the mounts.
+func (ss *shares) mounted() []env.Mounted {
+	var all []env.Mounted
+	for _, s := range ss.list {
+		m := env.Mounted{Name: s.spec.Name, Mount: record.Mount{Kind: s.spec.Driver}}
+		if s.err != nil {
+			m.Err = s.err
+		} else {
+			m.Mount, m.Order, m.Diagnose = s.Mount, s.Order, s.Diagnose
+			if s.Life != nil {
+				m.Ended, m.Why = s.Life()
+			}
+			if s.image != nil {
+				m.Disk = s.image.Picture()
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// learnMounts reads back what the machine got for its mounts. A disk whose cache is another than asked for fails that
+// mount, not the machine.
+func (b *boot) learnMounts(v *vm, extra map[string]string) error {
+	x := b.shares.extras()
+	if x.shared {
+		extra["memory.backend"] = "memfd, shared"
+	}
+	if x.network {
+		extra["nic.mounts"] = b.config.card(true) + ", reaches the host"
+	}
+	if len(x.serials) == 0 {
+		return nil
+	}
+	modes, err := v.readCaches()
+	if err != nil {
+		return err
+	}
+	for _, s := range b.shares.alive() {
+		if s.serial == "" {
+			continue
+		}
+		if err := checkCache(modes, s.id, s.cache, s.Mount.Settings["cache"]); err != nil {
+			s.fail("read back disk", err, "", nil)
+			continue
+		}
+		extra["mount."+s.spec.Name+".cache"] = s.cache.String()
+		if s.Mount.Facts != nil {
+			s.Mount.Facts["disk.cache"] = modes[s.id].String() // as the machine's own disk has it
+		}
+	}
+	return nil
+}

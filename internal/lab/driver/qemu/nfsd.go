@@ -1,0 +1,143 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/lab/mount"
+	"tare/internal/measure/guestabi"
+)
+
+// second is what a machine that serves another has that no setting gives.
+type second struct {
+	modules []string
+	link    *link
+}
+
+// extras are what this boot's machine has besides its settings.
+func (b *boot) extras() extras {
+	x := b.shares.extras()
+	x.peer = b.Peer && reach(b.Spec) == nil
+	x.network = x.network || x.peer
+	if b.second != nil {
+		x.links = append(x.links, b.second.link)
+	}
+	return x
+}
+
+// secondVM is a running machine that serves a mount of another. It is part of the other's environment: it has its run's
+// name, its files are below the mount's directory, and it ends with the mount.
+type secondVM struct {
+	vm      *vm
+	session *deploy.Session
+	order   *layout.Mount // that its agent has carried out
+	link    *link         // the end of the machine that is served
+	theirs  *link
+}
+
+// secondMemory is enough for a server that caches what a micro-VM's workloads write.
+const secondMemory = "512MiB"
+
+// passedOn are the settings that both machines have in common: with another accelerator or kernel it would be another
+// comparison.
+var passedOn = []string{"accel", "arch", "machine", "kernel", "cpu", "boot", "sandbox"}
+
+// serveByVM boots a second machine whose kernel serves the mount. Both are joined by a pair of sockets that only the two
+// QEMU hold, so that neither the host nor anybody on it is on that network.
+func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (s served, err error) {
+	plan, err := mount.PlanVM(r)
+	if err != nil {
+		return served{}, err
+	}
+	sv := &secondVM{order: plan.Serve}
+	op, evidence := "join the two machines", []byte(nil)
+	defer func() {
+		if err == nil {
+			return
+		}
+		if sv.vm != nil {
+			evidence = append(evidence, sv.vm.Diagnose()...)
+		}
+		err = &env.OpenError{
+			Env: r.Name, Op: op, Err: errors.Join(err, sv.close()), Evidence: evidence,
+			Remedy: "the evidence is of the machine that serves; use server=ganesha, or a kernel with nfsd: kernel=generic",
+		}
+	}()
+	if sv.link, sv.theirs, err = newLink(plan.Client.Order.Link.Hardware, plan.Serve.Link.Hardware); err != nil {
+		return served{}, err
+	}
+	op = "boot the machine that serves"
+	sv.vm, err = d.bootSecond(ctx, o, r, plan, sv.theirs)
+	if x, ok := errors.AsType[*env.OpenError](err); ok {
+		evidence = x.Evidence
+	}
+	if err != nil {
+		return served{}, err
+	}
+	op = "attach to the machine that serves"
+	if sv.session, err = deploy.Attach(ctx, sv.vm, o.RunID); err != nil {
+		return served{}, err
+	}
+	op = "serve NFS"
+	if _, err = sv.session.Mount(ctx, sv.order); err != nil {
+		return served{}, err
+	}
+	m := plan.Client
+	m.Mount.Server = "Linux " + sv.vm.facts.Kernel + " nfsd, in a micro-VM"
+	m.Mount.Command = slices.Clone(sv.vm.argv)
+	m.Diagnose = func() []byte { return append([]byte("[the machine that serves]\n"), sv.vm.Diagnose()...) }
+	m.Life = func() (<-chan struct{}, func() error) { return sv.vm.qemu.Done(), sv.vm.qemu.How }
+	m.Close = sync.OnceValue(sv.close)
+	return served{Served: m, second: sv}, nil
+}
+
+// bootSecond opens the machine that serves.
+func (d driver) bootSecond(ctx context.Context, o env.Options, r mount.Request, plan *mount.VMPlan, l *link) (*vm, error) {
+	settings := map[string]string{"memory": secondMemory, "disk": fmt.Sprintf("%dMiB", plan.Disk>>20)}
+	for _, name := range passedOn {
+		if v, given := o.Settings[name]; given {
+			settings[name] = v
+		}
+	}
+	b := &boot{
+		Options: env.Options{
+			Spec: env.Spec{Name: o.Name + "-" + r.Name, Driver: name, Settings: settings}, RunID: o.RunID, Dir: r.Dir, Agents: o.Agents, Log: r.Log,
+		},
+		driver: d, broken: map[string]*env.OpenError{}, second: &second{modules: plan.Modules, link: l},
+	}
+	return b.run(ctx)
+}
+
+// forget drops what the machine and the host cache of the folder that it serves.
+func (s *secondVM) forget(ctx context.Context) error {
+	order := *s.order
+	serve := *order.Serve
+	serve.Forget = true
+	order.Serve = &serve
+	if _, err := s.session.Mount(ctx, &order); err != nil {
+		return err
+	}
+	return s.vm.DropHostCaches(ctx)
+}
+
+// close ends the machine and takes the link away.
+func (s *secondVM) close() error {
+	if s.session != nil {
+		s.session.Close() // what it says of a machine that died, its evidence says better
+	}
+	var err error
+	if s.vm != nil {
+		err = s.vm.Close()
+	}
+	for _, l := range []*link{s.link, s.theirs} {
+		if l != nil {
+			l.close()
+		}
+	}
+	return err
+}

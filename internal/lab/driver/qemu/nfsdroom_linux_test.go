@@ -1,0 +1,210 @@
+package qemu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/lab/microvm"
+	"tare/internal/measure/guestabi"
+	"tare/internal/measure/wire"
+	"tare/internal/measure/workload/all"
+	"tare/internal/sys/nfsd"
+	"tare/internal/sys/proc"
+)
+
+// The kernel of the machine that these tests run on may have no NFS server, so what server=kernel is made of is tried where
+// each part can be: a machine's network card in the room of this host, and the room's server in a machine whose kernel has
+// one. One machine does both.
+func TestServerOfTheHostInParts(t *testing.T) {
+	t.Parallel()
+	need(t, "amd64", guest.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel", guest.Generic))
+	o.Mounts = mountSpecs(t, "p=9p")
+	const hardware, address = layout.LinkHardware + ":07:02", "10.64.7.2"
+	room, tap := cardInARoom(t, hardware)
+	v, s := openBoot(t, &boot{
+		Options: o, broken: map[string]*env.OpenError{},
+		second: &second{modules: []string{"nfsd", "nfs", "nfsv3", "nfsv4", "virtio_net", "tun"}, link: tap},
+	})
+	t.Run("card", func(t *testing.T) {
+		if room == nil {
+			return // cardInARoom has seen that it is refused
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		asked := refuseMounts(t, room)
+		_, err := s.Mount(ctx, &layout.Mount{
+			Name: "x", Dir: "/mnt/x", Type: "nfs", Source: "10.64.7.1:/", Link: &layout.Link{Hardware: hardware, Address: address},
+			Options: "vers=3,proto=tcp,addr=10.64.7.1,port=2049,mountvers=3,mountproto=tcp,mountport=2050,nolock",
+		})
+		if err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("a mount that is refused: %v", err)
+		}
+		select {
+		case who := <-asked:
+			if who != address {
+				t.Errorf("the room is asked by %s", who)
+			}
+		default:
+			t.Errorf("nobody has asked in the room: %v\n%s", err, v.Diagnose())
+		}
+	})
+	t.Run("server", func(t *testing.T) {
+		m := mounted(t, v, "p")
+		if m.Err != nil {
+			t.Fatal(m.Err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := s.Mount(ctx, m.Order); err != nil {
+			t.Fatal(err)
+		}
+		const program = "nfsd.test"
+		build(t, filepath.Join(m.Mount.HostDir, program), "tare/internal/sys/nfsd")
+		inGuest(t, s, filepath.Join(m.Mount.Dir, program)+" -test.v -test.run=^TestRoom",
+			`served:s:lower:re:PASS: TestRoomServes \(([0-9.]+)s\)`, "TARE_NFSD_HERE=1", "TARE_REQUIRE=1", "TMPDIR="+layout.Scratch)
+	})
+}
+
+// cardInARoom opens a room of this host with a network card and returns the end of it that a machine gets, or, where this
+// host has no driver for such cards, any link.
+func cardInARoom(t *testing.T, hardware string) (*nfsd.Room, *link) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		lacking(t, "rooms need root")
+	}
+	room, err := nfsd.OpenRoom(nfsd.RoomOptions{Folder: t.TempDir(), Address: "10.64.7.1"})
+	if errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), "/dev/net/tun") {
+		a, b, err := newLink(hardware, hardware)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { a.close(); b.close() })
+		return nil, a
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := room.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return room, newTapLink(hardware, room.Tap())
+}
+
+// refuseMounts answers version 3's question for a folder in a room with a no, and tells who asked.
+func refuseMounts(t *testing.T, room *nfsd.Room) <-chan string {
+	t.Helper()
+	var l net.Listener
+	if err := room.Do(func() (err error) { l, err = net.Listen("tcp4", ":2050"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	asked := make(chan string, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				call := make([]byte, 1024)
+				for {
+					var mark [4]byte
+					if _, err := io.ReadFull(c, mark[:]); err != nil {
+						return
+					}
+					n := int(binary.BigEndian.Uint32(mark[:]) &^ (1 << 31))
+					if n < 24 || n > len(call) {
+						return
+					}
+					if _, err := io.ReadFull(c, call[:n]); err != nil {
+						return
+					}
+					reply := append(call[:4:4], make([]byte, 20)...) // accepted, and well
+					reply[7] = 1
+					if procedure := call[23]; procedure == 1 {
+						reply = append(reply, 0, 0, 0, 13) // MNT3ERR_ACCES
+						host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+						select {
+						case asked <- host:
+						default:
+						}
+					}
+					c.Write(append([]byte{0x80, 0, 0, byte(len(reply))}, reply...))
+				}
+			}()
+		}
+	}()
+	return asked
+}
+
+// openBoot is open for a boot that is not the driver's.
+func openBoot(t *testing.T, b *boot) (*vm, *deploy.Session) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	v, err := b.run(ctx)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b.evidence)
+	}
+	t.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	s, err := deploy.Attach(ctx, v, b.RunID)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, v.Diagnose())
+	}
+	t.Cleanup(func() { s.Close() })
+	return v, s
+}
+
+// build makes a package's test binary that needs no libraries.
+func build(t *testing.T, file, pkg string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := proc.Command(ctx, "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", file, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := proc.RunCmd(cmd, nil); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// inGuest runs a command in a machine, which must succeed and say what the metric looks for.
+func inGuest(t *testing.T, s *deploy.Session, command, metric string, env ...string) {
+	t.Helper()
+	kind, ok := all.Lookup("command")
+	if !ok {
+		t.Fatal("there is no workload command")
+	}
+	params, err := kind.Resolve(map[string]string{"command": command, "shell": "none", "metric": metric})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "in", Seed: 1, Env: env}, Work: 1})
+	switch {
+	case err != nil:
+		t.Fatalf("%s: %v", command, err)
+	case got.Result.Error != nil:
+		t.Fatalf("%v\n%s", got.Result.Error, got.Result.Error.Evidence)
+	}
+	t.Logf("%s took %v", command, time.Duration(got.Result.ElapsedNS))
+}

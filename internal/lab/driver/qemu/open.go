@@ -1,0 +1,369 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/microvm"
+	"tare/internal/lab/vdisk"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// attempts is how often a boot is tried with an accelerator that is not on trial.
+const attempts = 2
+
+// Open boots a micro-VM and returns once its agent has begun to speak.
+func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
+	v, err := (&boot{Options: o, driver: d, broken: map[string]*env.OpenError{}}).run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// run opens it; on failure nothing is left.
+func (b *boot) run(ctx context.Context) (*vm, error) {
+	v, err := b.open(ctx)
+	if err != nil {
+		err = errors.Join(err, b.shares.remove(), b.closeScratch())
+		if b.dir != "" {
+			os.RemoveAll(b.dir)
+		}
+		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		return nil, &env.OpenError{Env: b.Name, Op: b.op, Err: err, Remedy: b.remedy, Evidence: b.evidence}
+	}
+	return v, nil
+}
+
+// boot is an opening under way.
+type boot struct {
+	env.Options
+	driver
+	config config
+	chosen
+	shares  *shares                   // nil before the first boot
+	broken  map[string]*env.OpenError // mounts that QEMU refused
+	version string
+	program string
+	dir     string // everything made for this machine
+	facts   map[string]string
+	image   *vdisk.Image // of the scratch disk; nil when there is none or the caller serves it
+	// imageFacts are those of image, by names without a prefix.
+	imageFacts map[string]string
+	retries    []record.Failure
+	packed     bool    // the kernel's image is booted as it is, because a boot without failed
+	second     *second // nil unless the machine serves another
+
+	op, remedy string // for the error
+	evidence   []byte
+}
+
+func (b *boot) open(ctx context.Context) (*vm, error) {
+	b.op, b.remedy = "read settings", "tare list environments shows the settings and their values"
+	var err error
+	if b.config, err = parse(&b.Spec); err != nil {
+		return nil, err
+	}
+	if b.second != nil {
+		b.config.drivers = b.second.modules
+	}
+	if b.Scratch != "" {
+		if b.config.image.Name() != "raw" || b.config.image.Device != "" {
+			return nil, fmt.Errorf("the scratch disk is one that is served already and has no format; leave out format=%s", b.config.image.Format)
+		}
+		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.op, b.remedy = "find QEMU", b.config.remedy()
+	if b.program, err = proc.LookPath(filepath.Join(b.programs, b.config.program)); err != nil {
+		return nil, fmt.Errorf("%s is not installed", b.config.program)
+	}
+	if b.version, err = qemuVersion(ctx, b.program); err != nil {
+		return nil, err
+	}
+	b.facts = map[string]string{"qemu.version": b.version}
+	if err := b.findRoot(ctx); err != nil {
+		return nil, err
+	}
+	b.op, b.remedy = "write machine files", "free some space, or set TMPDIR to a folder that has some"
+	if b.dir, err = os.MkdirTemp(b.Dir, "vm-"); err != nil {
+		return nil, err
+	}
+	return b.accelerate(ctx)
+}
+
+func (b *boot) initrd() string { return filepath.Join(b.dir, "initrd") }
+
+// disk is what QEMU opens as the scratch disk.
+func (b *boot) disk() string {
+	if b.image != nil {
+		return b.image.Path
+	}
+	return b.config.served
+}
+
+// makeScratch makes the scratch disk anew: a boot that failed may have written to it.
+func (b *boot) makeScratch(ctx context.Context) error {
+	if err := b.closeScratch(); err != nil {
+		return err
+	}
+	var err error
+	b.image, b.imageFacts, err = makeDisk(ctx, vdisk.Request{
+		Shape: b.config.image, Dir: filepath.Join(b.dir, "scratch"), Name: "scratch", Size: b.config.disk, Direct: b.config.cache.direct,
+	}, fileSystems()[0])
+	return err
+}
+
+func (b *boot) closeScratch() error {
+	if b.image == nil {
+		return nil
+	}
+	return b.image.Close()
+}
+
+// accelerate boots with the accelerator that was asked for, or with the first that really boots.
+func (b *boot) accelerate(ctx context.Context) (*vm, error) {
+	if b.config.accel != "auto" {
+		return b.start(ctx, b.config.accel, attempts)
+	}
+	memory := openMemory(b.memory)
+	failed := map[string]string{}
+	for _, accel := range candidates(b.config.arch) {
+		key := memory.key(accel, b.config.machine, b.version)
+		works, reason := memory.recall(key)
+		if works {
+			return b.start(ctx, accel, attempts)
+		}
+		if reason != "" {
+			b.facts["accel."+accel] = "not used: " + reason
+			continue
+		}
+		v, err := b.start(ctx, accel, 1)
+		if err == nil {
+			memory.keep(key, "")
+			return v, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		b.Log.Info("accelerator does not boot a guest, the CPU is emulated", "env", b.Name, "accel", accel, "reason", err)
+		reason = err.Error()
+		failed[key] = reason
+		b.facts["accel."+accel] = "not used: " + reason
+		b.retries = append(b.retries, record.Failure{
+			Kind:     "accel-fallback",
+			Message:  fmt.Sprintf("accel=%s did not boot a guest (%v); the CPU is emulated instead. Say accel=%s or accel=tcg to choose", accel, err, accel),
+			Evidence: proc.Printable(b.evidence),
+		})
+	}
+	v, err := b.start(ctx, "tcg", attempts)
+	if err == nil && b.config.cpu == "" && b.config.append == "" && b.config.boot == 0 {
+		// Only now is it the accelerator that does not work, and not a setting.
+		for key, reason := range failed {
+			memory.keep(key, reason)
+		}
+	}
+	return v, err
+}
+
+// candidates are the accelerators that this machine seems to have for a guest's architecture, besides TCG.
+func candidates(arch string) []string {
+	if arch != runtime.GOARCH {
+		return nil
+	}
+	switch runtime.GOOS {
+	case "linux":
+		f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+		if err != nil {
+			return nil
+		}
+		f.Close()
+		return []string{"kvm"}
+	case "darwin":
+		return []string{"hvf"}
+	case "windows":
+		return []string{"whpx"}
+	}
+	return nil
+}
+
+// start boots up to times times. A failed boot that is tried again is recorded with its console.
+func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) {
+	for n := 1; ; n++ {
+		v, err := b.once(ctx, accel, times == 1)
+		if err == nil {
+			v.retries = b.retries
+			return v, nil
+		}
+		if _, refused := errors.AsType[*refusedError](err); refused || ctx.Err() != nil {
+			return nil, err
+		}
+		// A disk that the caller serves is as it is: whoever cannot mount it will not be able to a moment later.
+		if b.config.served != "" && bytes.Contains(b.evidence, []byte("mount scratch disk")) {
+			return nil, err
+		}
+		if n >= times {
+			if n > 1 {
+				err = fmt.Errorf("%w (boot %d of %d; the first: %s)", err, n, times, b.retries[len(b.retries)-1].Message)
+			}
+			return nil, err
+		}
+		b.packed = true
+		b.Log.Warn("boot failed, trying again", "env", b.Name, "accel", accel, "error", err)
+		b.retries = append(b.retries, record.Failure{
+			Kind: "boot", Message: fmt.Sprintf("boot %d with accel=%s: %v", n, accel, err), Evidence: proc.Printable(b.evidence),
+		})
+	}
+}
+
+// deadline is how long a boot may take. An accelerator on trial gets less: one that works needs a second or two.
+func (b *boot) deadline(accel string, trial bool) time.Duration {
+	d := b.config.boot
+	if d == 0 {
+		d = bootVirtual
+		if accel == "tcg" {
+			d = bootTCG
+		}
+		d += time.Duration(len(b.Mounts)) * bootMount
+	}
+	if trial {
+		d = min(d, 12*time.Second)
+	}
+	return d
+}
+
+// once boots once. On failure the evidence is set and nothing runs.
+func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, &refusedError{err}
+	}
+	if b.config.disk > 0 && b.config.served == "" {
+		b.op, b.remedy = "make scratch disk", "use a smaller disk=, or disk=none to work in the guest's memory"
+		if err := b.makeScratch(ctx); err != nil {
+			return nil, &refusedError{err}
+		}
+	}
+	b.op = "boot with accel=" + accel
+	b.remedy = "the console is the evidence; accel=tcg works on every machine, boot= gives it more time, append=\"loglevel=7\" makes it talk"
+	limit := b.deadline(accel, trial)
+	began := time.Now()
+	v, err := launch(ctx, &b.config, accel, files{
+		program: b.program, kernel: b.entry(accel), initrd: b.initrd(), disk: b.disk(),
+		// The run's id in the command line is how what a run started is told from what others did.
+		name: "tare-" + b.RunID, hostname: b.hostname(), extras: b.extras(),
+	})
+	if err == nil {
+		if err = v.awaitAgent(ctx, limit); err == nil {
+			err = b.learn(v, accel, time.Since(began))
+		}
+	}
+	if v != nil {
+		if err == nil {
+			return v, nil
+		}
+		v.Close()
+		b.evidence = v.Diagnose()
+	}
+	if _, refused := errors.AsType[*refusedError](err); refused && ctx.Err() == nil {
+		if s := b.shares.blamed(string(b.evidence), b.config.bus()); s != nil {
+			s.fail("boot", err, "the evidence has what QEMU and the server said", b.evidence)
+			b.broken[s.spec.Name] = s.err
+			return b.once(ctx, accel, trial) // one mount fewer each time
+		}
+	}
+	return nil, err
+}
+
+// entry returns the file that QEMU loads as the kernel. An emulated x86 processor needs seconds to unpack a kernel, ten and
+// more one that was compressed by xz, so that is done here; without the unpacking the guest's addresses are not random
+// (KASLR), which a figure of an emulated processor can do without. A virtual processor boots the image as it came.
+func (b *boot) entry(accel string) string {
+	b.facts["kernel.entry"] = ""
+	if accel != "tcg" || b.config.arch != "amd64" || b.packed {
+		return b.kernel.Image
+	}
+	path, err := guest.Unpacked(b.kernels, b.kernel.Image)
+	if err != nil {
+		b.Log.Info("the guest unpacks its kernel itself", "env", b.Name, "reason", err)
+		return b.kernel.Image
+	}
+	b.facts["kernel.entry"] = "PVH, unpacked by the host, no KASLR"
+	return path
+}
+
+// hostname makes a host name of the environment's name.
+func (b *boot) hostname() string {
+	h := strings.Trim(strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' {
+			return '-'
+		}
+		return r
+	}, b.Name), "-")
+	if h == "" {
+		return "tare"
+	}
+	return h
+}
+
+// learn completes the facts of a machine that booted, and reads back from QEMU what the disk's cache really is.
+func (b *boot) learn(v *vm, accel string, took time.Duration) error {
+	extra := map[string]string{}
+	for k, s := range b.facts {
+		if s != "" {
+			extra[k] = s
+		}
+	}
+	extra["accel"] = accel
+	extra["boot_ms"] = fmt.Sprint(took.Milliseconds())
+	if b.config.shown["boot"] == "" {
+		b.config.shown["boot"] = b.deadline(accel, false).String()
+	}
+	if _, given := b.Settings["accel"]; !given {
+		b.config.shown["accel"] = accel
+	}
+	if _, given := b.Settings["cpu"]; !given {
+		b.config.shown["cpu"] = b.config.cpuModel(accel)
+	}
+	if b.config.disk > 0 {
+		modes, err := v.readCaches()
+		if err == nil {
+			err = checkCache(modes, scratchID, b.config.cache, b.config.shown["cache"])
+		}
+		if err != nil {
+			return err
+		}
+		extra["disk.cache"] = modes[scratchID].String()
+		for k, s := range b.imageFacts {
+			extra["disk."+k] = s
+		}
+	}
+	if err := b.learnMounts(v, extra); err != nil {
+		return err
+	}
+	v.dir, v.image, v.shares, v.reach = b.dir, b.image, b.shares, reach(b.Spec)
+	if b.extras().peer {
+		extra["nic.peer"] = b.config.nic + ", reaches the host"
+	}
+	go func() {
+		<-v.qemu.Done() // servers of a machine that died serve nobody
+		v.shares.end()
+	}()
+	v.facts = record.Facts{
+		OS: "linux", Arch: b.config.arch, Kernel: b.kernel.Release, Hypervisor: "qemu " + accel, Emulated: accel == "tcg",
+		Threads: b.config.cpus, MemoryBytes: b.config.memory, Settings: b.config.shown, Command: v.argv, Extra: extra,
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package qemu
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/mount"
+	"tare/internal/lab/vdisk"
+	"tare/internal/measure/guestabi"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+	"tare/internal/unit"
+)
+
+// The kinds of mounts that need no server: they are the machine's own.
+const (
+	kindTmpfs = "tmpfs"
+	kindDisk  = "disk"
+)
+
+// mountKinds lists what can be put into a micro-VM.
+func mountKinds() []env.MountKind { return append(ownKinds(), mount.Kinds()...) }
+
+func ownKinds() []env.MountKind {
+	var fsNames []string
+	for _, f := range fileSystems() {
+		fsNames = append(fsNames, f.name)
+	}
+	return []env.MountKind{
+		{
+			Name: kindTmpfs, Doc: "The guest's memory: nothing is stored, and fsync has nothing to do.", CheckAll: checkTmpfs,
+			Settings: []env.Setting{
+				{Name: "size", Default: "50%", Doc: "How much it holds at most: a size such as 256MiB, or a share of the guest's memory.", Check: checkTmpfsSize},
+			},
+		},
+		{
+			Name: kindDisk, Doc: "Another virtual disk, in any format that QEMU has, with a file system of its own, made on the host by the real programs.",
+			Settings: append([]env.Setting{
+				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.", Check: checkOwnDisk},
+				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.", Check: env.OneOf(fsNames...)},
+				{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
+				{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes it: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+				{Name: "options", Default: "", Doc: "Mount options in the guest, with commas between: noatime,commit=30.", Check: checkMountOptions},
+			}, imageSettings()...),
+		},
+	}
+}
+
+var tmpfsShareRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[1-9][0-9]?%$`) })
+
+func checkTmpfsSize(v string) error {
+	if tmpfsShareRE().MatchString(v) {
+		return nil
+	}
+	n, err := unit.ParseSize(v)
+	if err != nil || n < 1<<20 || n > maxMemory {
+		return fmt.Errorf("%q is neither a share from 1%% to 99%% nor a size of at least 1MiB", v)
+	}
+	return nil
+}
+
+// checkTmpfs refuses a file system in memory that would hold more than the machine has: the kernel believes such a size, and
+// who fills it ends the machine.
+func checkTmpfs(in, s env.Spec) error {
+	size, err := unit.ParseSize(s.Get("size", ""))
+	memory, err2 := parseMemory(in.Get("memory", defaultMemory))
+	if err != nil || err2 != nil || size <= memory {
+		return nil
+	}
+	return fmt.Errorf("size=%s is more than the machine's memory of %s; give it less, or the environment memory=", s.Get("size", ""), unit.FormatSize(memory))
+}
+
+func checkOwnDisk(v string) error {
+	if n, err := parseDisk(v); err != nil || n == 0 {
+		return fmt.Errorf("%q is not a whole number of MiB of at least %s", v, unit.FormatSize(minDisk))
+	}
+	return nil
+}
+
+var mountOptionsRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?(,[a-zA-Z0-9_]+(=[a-zA-Z0-9_.:/-]+)?)*$`)
+})
+
+func checkMountOptions(v string) error {
+	if v != "" && (len(v) > 500 || !mountOptionsRE().MatchString(v)) {
+		return fmt.Errorf("%q is not a list of mount options such as noatime,commit=30", v)
+	}
+	return nil
+}
+
+// served is a mount for which everything on the host is done.
+type served struct {
+	*mount.Served
+	id     string       // QEMU's name of the disk that it is; "" for all other kinds
+	serial string       // by which the guest knows that disk
+	image  *vdisk.Image // nil for all other kinds
+	cache  cacheMode
+	second *secondVM // the machine that serves it; nil for all kinds but one
+	tap    *link     // to the host's own server in its namespaces; nil for all kinds but one
+}
+
+// serveOwn makes a mount of the machine's own.
+func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) {
+	shown, err := resolve(ownKinds(), r.Spec)
+	if err != nil {
+		return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err, Remedy: "tare list mounts shows the settings and their values"}
+	}
+	s := served{Served: &mount.Served{
+		Mount:    record.Mount{Kind: r.Driver, Dir: path.Join(layout.Mounts, r.Name), Settings: shown},
+		Diagnose: func() []byte { return nil },
+		Close:    func() error { return nil },
+	}}
+	s.Order = &layout.Mount{Name: r.Name, Dir: s.Mount.Dir}
+	if r.Driver == kindTmpfs {
+		size := shown["size"]
+		if n, err := unit.ParseSize(size); err == nil {
+			size = fmt.Sprint(n)
+		}
+		s.Order.Type, s.Order.Source, s.Order.Options = "tmpfs", "tmpfs", "mode=0755,size="+size
+		return s, nil
+	}
+	err = s.makeDisk(ctx, r, number)
+	return s, err
+}
+
+func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) error {
+	shown := s.Mount.Settings
+	size, _ := parseDisk(shown["size"])
+	fs, _ := fileSystemOf(shown["fs"])
+	s.cache = cacheModes[shown["cache"]]
+	fail := func(err error, remedy string) error {
+		return &env.OpenError{Env: r.Name, Op: "make disk", Err: err, Remedy: remedy}
+	}
+	shape, err := parseImage(given(&r.Spec), s.cache, shown["aio"], shown)
+	switch {
+	case err != nil:
+		return fail(err, "tare list mounts shows the settings and their values")
+	case size < fs.min:
+		return fail(fmt.Errorf("%s needs a disk of at least %s", fs.name, unit.FormatSize(fs.min)), "give it size="+unit.FormatSize(fs.min))
+	case r.Settings["size"] != "" && shape.Device != "" && shape.Device != vdisk.LoopDevice:
+		return fail(fmt.Errorf("device=%s has its own size", shape.Device), "leave out size=")
+	}
+	if err := fs.checkFill(&shape, size); err != nil {
+		return fail(err, "tare list mounts shows the settings and their values")
+	}
+	program, err := proc.LookPath(fs.program)
+	if err != nil {
+		return fail(fmt.Errorf("%s is not installed", fs.program), "install it: apt-get install "+fs.pkg)
+	}
+	s.image, s.Mount.Facts, err = makeDisk(ctx, vdisk.Request{Shape: shape, Dir: filepath.Join(r.Dir, "image"), Name: "disk", Size: size, Direct: s.cache.direct}, fs)
+	if err != nil {
+		return fail(err, "free some space, use a smaller size=, or set TMPDIR to a folder that has some")
+	}
+	s.Mount.Facts = prefixed("disk.", s.Mount.Facts)
+	s.id, s.serial = fmt.Sprintf("disk%d", number), fmt.Sprintf("tare-disk-%d", number)
+	s.Mount.Command = append([]string{program}, fs.args...)
+	s.Devices = drive{
+		id: s.id, serial: s.serial, path: s.image.Path, shape: shape, cache: s.cache, aio: shown["aio"], discard: shown[settingDiscard],
+	}.arguments("pci")
+	s.Modules = []string{"virtio_blk", fs.name}
+	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, layout.Disks+s.serial, mountOptions(shown["options"], shape, shown[settingDiscard])
+	s.Close = s.image.Close
+	return nil
+}
+
+// resolve checks a mount's settings against its kind and returns them all, defaults included.
+func resolve(kinds []env.MountKind, s env.Spec) (map[string]string, error) {
+	i := slices.IndexFunc(kinds, func(k env.MountKind) bool { return k.Name == s.Driver })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no mount of kind %q", s.Driver)
+	}
+	if s.Arg != "" && kinds[i].ArgDoc == "" {
+		return nil, fmt.Errorf("%s takes nothing after a colon, and %q stands there", s.Driver, s.Arg)
+	}
+	shown := map[string]string{}
+	var names []string
+	for _, d := range kinds[i].Settings {
+		names = append(names, d.Name)
+		v, given := s.Settings[d.Name]
+		if given && d.Check != nil {
+			if err := d.Check(v); err != nil {
+				return nil, fmt.Errorf("setting %s: %w", d.Name, err)
+			}
+		}
+		if shown[d.Name] = d.Default; given {
+			shown[d.Name] = v
+		}
+	}
+	for k := range s.Settings {
+		if !slices.Contains(names, k) {
+			return nil, fmt.Errorf("%s has no setting %q, only %s", s.Driver, k, strings.Join(names, ", "))
+		}
+	}
+	return shown, nil
+}

@@ -1,0 +1,203 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/guestabi"
+)
+
+// Values of the setting root that are no path.
+const (
+	rootNone   = "none"
+	rootDebian = "debian"
+)
+
+// rootID is the root image's name in QEMU, rootSerial how the guest finds it.
+const (
+	rootID     = "root"
+	rootSerial = "tare-root"
+)
+
+// rootImage is a disk with the files of a distribution, in which workloads run. It is only read.
+type rootImage struct {
+	want     string   // the setting: "", rootDebian or a path
+	packages []string // of rootDebian
+
+	path   string // of the image; set by find
+	format string // "raw" or "qcow2"
+}
+
+func rootSettings() []env.Setting {
+	return []env.Setting{
+		{Name: "root", Default: rootNone, Doc: "Root image in which workloads run, never written to: debian, which tare guest build makes, or the path of a raw or qcow2 image with an ext4 file system; none: the guest has the agent alone.", Check: checkRoot},
+		{Name: "packages", Default: "", Doc: "Debian packages that root=debian must have, with commas between: postgresql,gcc.", Check: checkPackages},
+	}
+}
+
+func checkRoot(v string) error {
+	if v == rootNone || v == rootDebian || filepath.IsAbs(v) || strings.ContainsRune(v, filepath.Separator) {
+		return nil
+	}
+	return fmt.Errorf("%q is not none, debian or the path of an image; a path has a slash, as ./%s", v, v)
+}
+
+// packageRE is a Debian package's name (Debian Policy 5.6.1), at most as long as those in the archive.
+var packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`) })
+
+func checkPackages(v string) error {
+	_, err := parsePackages(v)
+	return err
+}
+
+// parsePackages returns a list of packages in order, each once.
+func parsePackages(v string) ([]string, error) {
+	if v == "" {
+		return nil, nil
+	}
+	list := strings.Split(v, ",")
+	for _, p := range list {
+		if !packageRE().MatchString(p) {
+			return nil, fmt.Errorf("%q is not the name of a Debian package", p)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// parseRoot reads the two settings, which were checked one by one.
+func parseRoot(root, packages string) (rootImage, error) {
+	r := rootImage{}
+	if root != rootNone {
+		r.want = root
+	}
+	r.packages, _ = parsePackages(packages)
+	if len(r.packages) > 0 && r.want != rootDebian {
+		return r, errors.New("packages= says what root=debian has; another root image has what is in it")
+	}
+	return r, nil
+}
+
+// rootModules are those that a guest with a root image needs besides those of a disk.
+func (c *config) rootModules() []string {
+	if c.root.want == "" {
+		return nil
+	}
+	return []string{"overlay"}
+}
+
+// rootArguments returns QEMU's options for the root image, which it opens for reading alone.
+func (c *config) rootArguments(bus string) []string {
+	if c.root.path == "" {
+		return nil
+	}
+	b, err := json.Marshal(map[string]any{
+		"node-name": rootID, "driver": c.root.format, "read-only": true,
+		"file": map[string]any{"driver": "file", "filename": c.root.path, "read-only": true},
+	})
+	if err != nil {
+		panic(err) // strings and booleans always marshal
+	}
+	return []string{"-blockdev", string(b), "-device", fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s", bus, rootID, rootID, rootSerial)}
+}
+
+// rootKernelArguments tell the agent of the root image.
+func (c *config) rootKernelArguments() []string {
+	if c.root.want == "" {
+		return nil
+	}
+	return []string{layout.RootArg + "=" + rootSerial}
+}
+
+// findRoot finds the image that the settings mean, and says in the facts which it is.
+func (b *boot) findRoot(ctx context.Context) error {
+	r := &b.config.root
+	if r.want == "" {
+		return nil
+	}
+	b.op, b.remedy = "find root image", "name a file with root=PATH, or build an image with tare guest build"
+	sum := ""
+	if r.want == rootDebian {
+		var err error
+		if sum, err = b.lookupRoot(); err != nil {
+			return err
+		}
+	} else {
+		path, err := filepath.Abs(r.want)
+		if err != nil {
+			return err
+		}
+		r.path = path
+	}
+	info, err := os.Stat(r.path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", r.path)
+	}
+	f, err := os.Open(r.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if r.format, err = imageFormat(f); err != nil {
+		return fmt.Errorf("read root image %s: %w", r.path, err)
+	}
+	if sum == "" {
+		if sum, err = digest(ctx, f); err != nil {
+			return fmt.Errorf("read root image %s: %w", r.path, err)
+		}
+	}
+	b.facts["root.image"], b.facts["root.format"], b.facts["root.sha256"] = r.path, r.format, sum
+	b.facts["root.bytes"] = fmt.Sprint(info.Size())
+	return nil
+}
+
+// imageFormat tells a qcow2 image from a raw one, which QEMU must not guess: a guest that can write a raw image could
+// make it look like another one. Formats of other hypervisors are refused, because taken for raw they hold nothing.
+func imageFormat(f io.ReaderAt) (string, error) {
+	head := make([]byte, 64)
+	if n, err := f.ReadAt(head, 0); err != nil {
+		return "", fmt.Errorf("its first %d bytes: %w (there are %d)", len(head), err, n)
+	}
+	if bytes.HasPrefix(head, []byte("QFI\xfb")) {
+		return "qcow2", nil
+	}
+	for magic, name := range map[string]string{"KDMV": "VMDK", "# Disk DescriptorFile": "VMDK", "<<< ": "VDI", "vhdxfile": "VHDX", "conectix": "VHD"} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return "", fmt.Errorf("it is a %s image; make a raw or qcow2 one of it with qemu-img convert", name)
+		}
+	}
+	return "raw", nil
+}
+
+// digest is the SHA-256 of a file.
+func digest(ctx context.Context, f io.Reader) (string, error) {
+	h := sha256.New()
+	for {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		_, err := io.CopyN(h, f, 64<<20)
+		if err == io.EOF {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/microvm"
+	"tare/internal/lab/vdisk"
+	"tare/internal/unit"
+)
+
+const (
+	// defaultMemory is the machine's when none is asked for.
+	defaultMemory = "1GiB"
+
+	minMemory   = 128 << 20 // bytes; a stock kernel with the agent needs about 90 MiB
+	maxMemory   = 1 << 42
+	minDisk     = 32 << 20 // bytes; below it ext4 has no journal
+	maxDisk     = 1 << 44
+	bootTCG     = 60 * time.Second
+	bootVirtual = 30 * time.Second
+	// bootMount is added for each mount: its drivers and programs are unpacked and loaded before the agent speaks. Thirteen
+	// of all kinds doubled a boot under TCG, from 7 s to 13 s, and took 30 s when the host was four times overcommitted.
+	bootMount = 3 * time.Second
+)
+
+// config is what the settings ask for, checked one by one and against each other.
+type config struct {
+	target
+	accel   string // "auto", "kvm", "tcg", "hvf", "whpx"
+	machine string // "q35", "microvm", "virt"
+	cpus    int
+	memory  int64 // bytes, a multiple of MiB
+	kernel  string
+	disk    int64       // bytes; 0: no scratch disk
+	served  string      // a scratch disk that is there already; disk is then only not 0
+	image   vdisk.Shape // of the scratch disk
+	discard string
+	cache   cacheMode
+	aio     string
+	nic     string
+	cpu     string // "" : the accelerator's best
+	append  string
+	boot    time.Duration // 0: by accelerator
+	sandbox bool
+	drivers []string // more kernel modules; no setting
+	root    rootImage
+	tcg     string            // tcgAuto, "multi", "single"
+	shown   map[string]string // all settings as text, defaults included
+}
+
+func settings() []env.Setting {
+	return slices.Concat([]env.Setting{
+		{Name: "accel", Default: "auto", Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses what really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
+		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; another than the host's is emulated.", Check: checkArch},
+		{Name: "machine", Default: "q35 (x86_64), virt (arm64)", Doc: "QEMU's machine: q35 or microvm for x86_64, virt for arm64.", Check: env.OneOf("q35", "microvm", "virt")},
+		{Name: "cpus", Default: strconv.Itoa(defaultCPUs()), Doc: "Virtual CPUs, 1 to 255.", Check: func(v string) error { _, err := parseCPUs(v); return err }},
+		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.", Check: func(v string) error { _, err := parseMemory(v); return err }},
+		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path of an image; auto takes the first with the drivers that are needed."},
+		{Name: "disk", Default: "1GiB", Doc: "Size of the scratch disk, where file workloads run; none puts them into the guest's memory.", Check: func(v string) error { _, err := parseDisk(v); return err }},
+		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
+		{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that reaches nothing, or, for work on the network, what the host reaches.", Check: env.OneOf("none", "virtio", "e1000")},
+		{Name: "cpu", Default: "auto", Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when emulated.", Check: checkCPU},
+		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
+		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent speaks, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
+		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
+	}, imageSettings(), rootSettings(), tcgSettings())
+}
+
+// parse reads the settings of a spec. The error says what to change.
+func parse(s *env.Spec) (config, error) {
+	c := config{shown: map[string]string{}}
+	for _, d := range settings() {
+		v, given := s.Settings[d.Name]
+		if given && d.Check != nil {
+			if err := d.Check(v); err != nil {
+				return c, fmt.Errorf("setting %s: %w", d.Name, err)
+			}
+		}
+	}
+	for k := range s.Settings {
+		if !slices.ContainsFunc(settings(), func(d env.Setting) bool { return d.Name == k }) {
+			return c, fmt.Errorf("there is no setting %q", k)
+		}
+	}
+	get := func(name, fallback string) string {
+		c.shown[name] = s.Get(name, fallback)
+		return c.shown[name]
+	}
+	var err error
+	if c.target, err = targetOf(goarch(get("arch", archName(defaultArch())))); err != nil {
+		return c, err
+	}
+	c.accel = get("accel", "auto")
+	c.machine = get("machine", c.machines[0])
+	c.kernel = get("kernel", "auto")
+	c.aio = get("aio", "threads")
+	c.nic = get("nic", "none")
+	c.cpu = strings.TrimPrefix(get("cpu", "auto"), "auto")
+	c.append = get("append", "")
+	c.sandbox = get("sandbox", "on") == "on"
+	c.cache = cacheModes[get("cache", "writeback")]
+	c.cpus, _ = parseCPUs(get("cpus", strconv.Itoa(defaultCPUs())))
+	c.memory, _ = parseMemory(get("memory", defaultMemory))
+	c.disk, _ = parseDisk(get("disk", "1GiB"))
+	if v, ok := s.Settings["boot"]; ok {
+		c.boot, _ = parseBoot(v)
+		c.shown["boot"] = v
+	}
+	c.tcg = get("tcg", tcgAuto)
+	if err := c.checkTCG(); err != nil {
+		return c, err
+	}
+	if c.root, err = parseRoot(get("root", rootNone), get("packages", "")); err != nil {
+		return c, err
+	}
+	if c.image, err = parseImage(given(s), c.cache, c.aio, c.shown); err != nil {
+		return c, err
+	}
+	c.discard = c.shown[settingDiscard]
+	if err := c.checkScratch(s); err != nil {
+		return c, err
+	}
+	return c, c.consistent()
+}
+
+// consistent says which settings exclude each other.
+func (c *config) consistent() error {
+	switch {
+	case !slices.Contains(c.machines, c.machine):
+		return fmt.Errorf("machine=%s is not one for arch=%s; use machine=%s", c.machine, archName(c.arch), strings.Join(c.machines, " or machine="))
+	case c.accel != "auto" && c.accel != "tcg" && c.arch != runtime.GOARCH:
+		return fmt.Errorf("accel=%s cannot run arch=%s on this machine, which is %s; use accel=tcg", c.accel, archName(c.arch), archName(runtime.GOARCH))
+	case c.machine == "microvm" && c.nic == "e1000":
+		return errors.New("machine=microvm has no PCI for nic=e1000; use nic=virtio or machine=q35")
+	case c.cpu == "host" && c.accel == "tcg":
+		return errors.New("cpu=host needs the host's own CPU, and accel=tcg emulates one; use cpu=max")
+	}
+	return nil
+}
+
+func defaultCPUs() int { return min(runtime.NumCPU(), 255) }
+
+// defaultArch is the host's when a guest of it can be booted at all.
+func defaultArch() string {
+	if slices.Contains(guest.Arches(), runtime.GOARCH) {
+		return runtime.GOARCH
+	}
+	return "amd64"
+}
+
+func goarch(arch string) string {
+	switch arch {
+	case "x86_64", "amd64":
+		return "amd64"
+	case "arm64", "aarch64":
+		return "arm64"
+	}
+	return ""
+}
+
+func archName(goarch string) string {
+	if goarch == "amd64" {
+		return "x86_64"
+	}
+	return goarch
+}
+
+func checkArch(v string) error {
+	if goarch(v) == "" {
+		return fmt.Errorf("%q is not one of x86_64, arm64", v)
+	}
+	return nil
+}
+
+func parseCPUs(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > 255 {
+		return 0, fmt.Errorf("%q is not a number of CPUs from 1 to 255", v)
+	}
+	return n, nil
+}
+
+func parseMemory(v string) (int64, error) {
+	n, err := unit.ParseSize(v)
+	if err != nil {
+		return 0, err
+	}
+	if n < minMemory || n > maxMemory || n%(1<<20) != 0 {
+		return 0, fmt.Errorf("%q is not a whole number of MiB of at least %s and at most %s", v, unit.FormatSize(minMemory), unit.FormatSize(maxMemory))
+	}
+	return n, nil
+}
+
+func parseDisk(v string) (int64, error) {
+	if v == "none" {
+		return 0, nil
+	}
+	n, err := unit.ParseSize(v)
+	if err != nil {
+		return 0, err
+	}
+	if n < minDisk || n > maxDisk || n%(1<<20) != 0 {
+		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s and at most %s", v, unit.FormatSize(minDisk), unit.FormatSize(maxDisk))
+	}
+	return n, nil
+}
+
+func parseBoot(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < time.Second || d > time.Hour {
+		return 0, fmt.Errorf("%q is not a time from 1s to 1h, such as 90s", v)
+	}
+	return d, nil
+}
+
+// openTime is how long two boots may take, since a boot that fails is tried once more, with the disk made and the machine
+// shut down; 0 when boot= does not say how long one may.
+func openTime(s env.Spec) time.Duration {
+	boot, err := parseBoot(s.Get("boot", ""))
+	if err != nil {
+		return 0
+	}
+	return 2*boot + time.Minute
+}
+
+// room is the size of the scratch disk, where there is one and it is made in that size.
+func room(s env.Spec, _ string) env.Room {
+	c, err := parse(&s)
+	if d := c.image.Device; err != nil || c.disk == 0 || d != "" && d != vdisk.LoopDevice {
+		return env.Room{Bytes: -1}
+	}
+	return env.Room{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
+}
+
+// A comma would begin QEMU's next option.
+var cpuRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(,[+-]?[a-z0-9._-]+(=[a-z0-9._-]+)?)*$`)
+})
+
+func checkCPU(v string) error {
+	if len(v) > 400 || !cpuRE().MatchString(v) {
+		return fmt.Errorf("%q is not a CPU model as QEMU writes it: Haswell, max,avx512f=off", v)
+	}
+	return nil
+}
+
+func checkAppend(v string) error {
+	if len(v) > 1024 || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return errors.New("the kernel's arguments must be at most 1024 printable ASCII characters")
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package qemu
+
+import (
+	"fmt"
+
+	"tare/internal/lab/env"
+)
+
+// tcgAuto leaves it to QEMU how many threads emulate.
+const tcgAuto = "auto"
+
+func tcgSettings() []env.Setting {
+	return []env.Setting{{Name: "tcg", Default: tcgAuto, Doc: "Threads that emulate the guest's CPUs, where they are emulated: multi, one for each; single, one for all; auto is QEMU's choice.", Check: env.OneOf(tcgAuto, "multi", "single")}}
+}
+
+// checkTCG refuses to say how to emulate what is not emulated.
+func (c *config) checkTCG() error {
+	if c.tcg != tcgAuto && c.accel != "tcg" && c.accel != "auto" {
+		return fmt.Errorf("tcg=%s says how the CPU is emulated, and accel=%s does not emulate it", c.tcg, c.accel)
+	}
+	return nil
+}
+
+// accelOptions is the value of -accel.
+func (c *config) accelOptions(accel string) string {
+	if accel == "tcg" && c.tcg != tcgAuto {
+		return accel + ",thread=" + c.tcg
+	}
+	return accel
+}

@@ -1,0 +1,273 @@
+package qemu
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/lab/vdisk"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// consoleTail is how much of a guest's console is kept, in bytes.
+const consoleTail = 128 << 10
+
+// refusedError is a failure that a second try would only repeat: QEMU ended by itself with an error, or never began.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+
+func (e *refusedError) Unwrap() error { return e.err }
+
+// vm is a running micro-VM.
+type vm struct {
+	argv    []string
+	dir     string
+	image   *vdisk.Image // the scratch disk's; nil when there is none or the caller serves it
+	shares  *shares
+	reach   error // why the host's loopback is not reached; nil when it is
+	facts   record.Facts
+	retries []record.Failure
+
+	end      context.CancelFunc // ends QEMU, whatever else fails
+	qemu     *proc.Stream       // its standard output is the console
+	console  *proc.Tail
+	drained  chan struct{} // closed when the console has ended
+	channels []*channel
+	wire     *port
+	control  net.Conn
+	session  *qmp // on control; made by method qmp
+
+	mu     sync.Mutex
+	taken  bool // the agent's stream was given out
+	closed bool
+}
+
+// launch starts QEMU. ctx does not bound its life. On error nothing runs, but the vm, if any, still has evidence.
+func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	v = &vm{end: end, console: proc.NewTail(consoleTail), drained: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			v.stop()
+			if v.qemu == nil {
+				v = nil
+			}
+		}
+	}()
+	cmd := proc.Command(life, f.program)
+	for _, arg := range []*string{&f.control, &f.wire} {
+		ch, err := newChannel()
+		if err != nil {
+			return v, err
+		}
+		v.channels = append(v.channels, ch)
+		*arg = ch.give(cmd)
+	}
+	for _, l := range f.links {
+		l.give(cmd)
+	}
+	v.argv = c.arguments(accel, f)
+	cmd.Args = v.argv
+	if v.qemu, err = proc.Start(cmd); err != nil {
+		return v, err
+	}
+	go func() {
+		io.Copy(v.console, v.qemu)
+		close(v.drained)
+	}()
+	if v.control, err = v.channels[0].connect(ctx); err != nil {
+		return v, err
+	}
+	wire, err := v.channels[1].connect(ctx)
+	if err != nil {
+		return v, err
+	}
+	v.wire = &port{Conn: wire, r: bufio.NewReader(wire), vm: v}
+	return v, nil
+}
+
+// awaitAgent waits until the agent in the guest has begun to speak.
+func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
+	patience, cancel := env.WithPatience(ctx, limit)
+	defer cancel()
+	given := make(chan struct{})
+	stop := context.AfterFunc(patience, func() {
+		v.wire.SetReadDeadline(time.Unix(1, 0))
+		close(given)
+	})
+	_, err := v.wire.r.Peek(1)
+	if !stop() {
+		<-given // or it would end a read to come
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return v.wire.SetReadDeadline(time.Time{})
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("the agent did not speak within %v%s", limit, v.lastWords())
+	}
+	// The connection ended, so QEMU ends or has ended.
+	select {
+	case <-v.qemu.Done():
+	case <-time.After(10 * time.Second):
+		return fmt.Errorf("the guest closed the connection before the agent spoke%s", v.lastWords())
+	}
+	<-v.drained
+	if e := v.qemu.Err(); e != nil {
+		why, _, _ := strings.Cut(strings.TrimSpace(proc.Printable(v.qemu.Stderr())), "\n")
+		return &refusedError{fmt.Errorf("QEMU refused: %s (%w)", why, e)}
+	}
+	return fmt.Errorf("the guest ended before the agent spoke%s", v.lastWords())
+}
+
+// lastWords is the console's most telling line, for the error's text: the kernel's panic or tare's complaint if there is
+// one, else the last.
+func (v *vm) lastWords() string {
+	last := proc.Telling(v.console.Bytes())
+	if last == "" {
+		return "; its console stayed empty"
+	}
+	return "; its console said: " + last
+}
+
+// Agent attaches to the agent that is the guest's first process. There is one for each boot.
+func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.closed:
+		return nil, errors.New("attach to agent: the micro-VM is closed")
+	case v.taken:
+		return nil, errors.New("attach to agent: it is the micro-VM's first process and was attached to before; open the environment again")
+	}
+	v.taken = true
+	return v.wire, nil
+}
+
+// Facts is what QEMU was told and what it answered.
+func (v *vm) Facts() record.Facts {
+	f := v.facts
+	f.Settings, f.Extra, f.Command = maps.Clone(f.Settings), maps.Clone(f.Extra), slices.Clone(f.Command)
+	return f
+}
+
+// Disk is the scratch disk as it was made. A raw image has nothing to show.
+func (v *vm) Disk() *record.DiskMap {
+	if v.image == nil || v.image.Format == "raw" {
+		return nil
+	}
+	return v.image.Picture()
+}
+
+// Retries are the boots that failed before this one.
+func (v *vm) Retries() []record.Failure { return v.retries }
+
+// Mounts are the folders that were put into the machine, as far as that is the host's part.
+func (v *vm) Mounts() []env.Mounted { return v.shares.mounted() }
+
+// Processes implements env.Standing.
+func (v *vm) Processes() []int { return []int{v.Pid()} }
+
+// Pid is QEMU's process id.
+func (v *vm) Pid() int { return v.qemu.Pid() }
+
+// Diagnose returns the end of the console and what QEMU itself said.
+func (v *vm) Diagnose() []byte {
+	out := v.console.Bytes()
+	if s := v.qemu.Stderr(); len(s) > 0 {
+		out = append(append(out, "\n[QEMU] "...), s...)
+	}
+	select {
+	case <-v.qemu.Done():
+		how := "ended"
+		if err := v.qemu.Err(); err != nil {
+			how = err.Error()
+		}
+		out = append(out, "\n[QEMU] "+how+"\n"...)
+	default:
+		if len(out) == 0 {
+			out = []byte("[QEMU] runs, and the guest's console is empty\n")
+		}
+	}
+	return out
+}
+
+// Close ends QEMU, then the servers of its mounts, and removes the files of all. Its disk is thrown away, so the guest is not asked to shut down.
+func (v *vm) Close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	v.stop()
+	if v.dir == "" {
+		return nil
+	}
+	err := v.shares.remove()
+	if v.image != nil {
+		err = errors.Join(err, v.image.Close())
+	}
+	if e := os.RemoveAll(v.dir); e != nil {
+		err = errors.Join(err, fmt.Errorf("remove micro-VM files: %w", e))
+	}
+	return err
+}
+
+// stop ends QEMU: by its own command first, then by the ladder of proc.
+func (v *vm) stop() {
+	if v.qemu != nil {
+		if v.control != nil {
+			if q, err := v.qmp(2 * time.Second); err == nil {
+				q.execute("quit", time.Second, nil) // the ladder below follows when it is refused
+			}
+		}
+		select {
+		case <-v.qemu.Done():
+		case <-time.After(2 * time.Second):
+		}
+		v.end()
+		v.qemu.Close()
+		<-v.drained
+	}
+	v.end()
+	for _, c := range v.channels {
+		c.close()
+	}
+	if v.wire != nil {
+		v.wire.Conn.Close()
+	}
+	if v.control != nil {
+		v.control.Close()
+	}
+}
+
+// port is the host's end of the wire.
+type port struct {
+	net.Conn
+	r  *bufio.Reader
+	vm *vm
+}
+
+// Read reads what the agent sends, beginning with its first word, which awaitAgent only looked at.
+func (p *port) Read(b []byte) (int, error) { return p.r.Read(b) }
+
+// CloseWrite hangs up: a virtio-serial port cannot be closed one way only. The agent sees the end of its input and powers
+// the machine off.
+func (p *port) CloseWrite() error { return p.Conn.Close() }
+
+// Diagnose returns the machine's evidence.
+func (p *port) Diagnose() []byte { return p.vm.Diagnose() }

@@ -1,0 +1,299 @@
+// Package ssh is a machine reached through OpenSSH's own program, so that the user's configuration, keys, agent, jump
+// hosts and known hosts work as they do by hand.
+//
+// It is opinionated about identity and about stalls: a host whose key is not known is never measured, and a machine that
+// does not answer for two minutes is a measurement, not a broken connection.
+package ssh
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/driver/folder"
+	"tare/internal/lab/driver/remote"
+	"tare/internal/lab/env"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+	"tare/internal/sys/shell"
+)
+
+// Infos lists the drivers of this package.
+func Infos() []env.Info {
+	return []env.Info{{
+		Name: "ssh", ArgDoc: "[USER@]HOST[:PORT]", ArgNeeds: true,
+		Doc: "A machine reached with OpenSSH, with your own configuration and keys; its host key must be known.",
+		Settings: []env.Setting{
+			{Name: "user", Doc: "User there; the same as before the @."},
+			{Name: "port", Doc: "Port; the same as after the host.", Check: checkPort},
+			{Name: "identity", Doc: "Private key file; no other key is offered then.", Check: checkFile},
+			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file to use instead of your own.", Check: checkFile},
+			{Name: "known_hosts", Default: "your own", Doc: "File of known host keys to use instead of your own.", Check: checkFile},
+			{Name: "host_key", Default: "known", Doc: "known: refuse a host whose key is not known; new: accept and keep the key of a host not seen before. A changed key is always refused.", Check: func(v string) error {
+				if v != "known" && v != "new" {
+					return fmt.Errorf("%q is not one of known, new", v)
+				}
+				return nil
+			}},
+			{Name: "options", Doc: "More options of OpenSSH's, as KEY=VALUE separated by semicolons; allowed: " + strings.Join(allowed, ", ") + ".", Check: func(v string) error {
+				_, err := parseOptions(v)
+				return err
+			}},
+			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME", Doc: "Directory there below which the agent is put and file workloads work.", Check: checkRemoteDir},
+		},
+		Mounts: []env.MountKind{folder.DirKind(false)},
+		Driver: driver{},
+		Probe:  probe,
+		Has:    has,
+	}}
+}
+
+const install = "apt-get install openssh-client"
+
+func probe(ctx context.Context) env.Status {
+	p, err := proc.LookPath("ssh")
+	if err != nil {
+		return env.Status{Detail: "ssh is not installed", Remedy: install}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	said := proc.NewTail(4 << 10)
+	cmd := proc.Command(ctx, p, "-V") // it answers on standard error
+	cmd.Stderr = said
+	if err := proc.Wait(cmd); err != nil {
+		return env.Status{Detail: "ssh -V: " + err.Error(), Remedy: install}
+	}
+	return env.Status{OK: true, Detail: strings.TrimSpace(proc.Printable(said.Bytes()))}
+}
+
+func checkPort(v string) error {
+	if n, err := strconv.ParseUint(v, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("%q is not a port from 1 to 65535", v)
+	}
+	return nil
+}
+
+func checkFile(v string) error {
+	if !filepath.IsAbs(v) {
+		return fmt.Errorf("%q is not an absolute path", v)
+	}
+	if strings.ContainsAny(v, "\"\n") {
+		return fmt.Errorf("%q holds a character that OpenSSH's options cannot", v)
+	}
+	return nil
+}
+
+func checkRemoteDir(v string) error {
+	if !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "\n") {
+		return fmt.Errorf("%q is not an absolute path", v)
+	}
+	return nil
+}
+
+// allowed are the options that neither run a program here, nor forward anything, nor weaken the check of the host key.
+// Whatever else is wanted belongs into a configuration file.
+var allowed = []string{
+	"AddressFamily", "BindAddress", "BindInterface", "CertificateFile", "Ciphers", "Compression", "ConnectTimeout",
+	"ConnectionAttempts", "HostKeyAlgorithms", "HostKeyAlias", "IPQoS", "KexAlgorithms", "MACs", "PreferredAuthentications",
+	"ProxyJump", "PubkeyAcceptedAlgorithms", "RekeyLimit", "TCPKeepAlive",
+}
+
+// parseOptions reads KEY=VALUE;KEY=VALUE into the arguments of -o, keys as OpenSSH spells them.
+func parseOptions(text string) ([]string, error) {
+	var options []string
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ";") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok || value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return nil, fmt.Errorf("%q is not KEY=VALUE", part)
+		}
+		i := 0
+		for i < len(allowed) && !strings.EqualFold(allowed[i], key) {
+			i++
+		}
+		if i == len(allowed) {
+			return nil, fmt.Errorf("option %q is not among those allowed: %s; put it into a file and name that with config=FILE", key, strings.Join(allowed, ", "))
+		}
+		options = append(options, allowed[i]+"="+value)
+	}
+	return options, nil
+}
+
+var (
+	hostRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_:%]([A-Za-z0-9_.:%-]{0,252})$`) })
+	userRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.@\\+-]{0,127}$`) })
+)
+
+// address is where to connect to; what is empty or 0 the user's configuration decides.
+type address struct {
+	user, host string
+	port       int
+}
+
+// parseArg reads [USER@]HOST[:PORT], where an IPv6 address with a port stands in brackets. No part can be taken for an
+// option or reach a shell.
+func parseArg(arg string) (a address, err error) {
+	host := arg
+	if i := strings.LastIndexByte(arg, '@'); i >= 0 {
+		a.user, host = arg[:i], arg[i+1:]
+		if !userRE().MatchString(a.user) {
+			return a, fmt.Errorf("%q is not a user's name", a.user)
+		}
+	}
+	port, hasPort := "", false
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if host, port, ok = strings.Cut(inner, "]"); !ok {
+			return a, fmt.Errorf("%q has a [ without its partner", arg)
+		}
+		if port != "" {
+			if port, hasPort = strings.CutPrefix(port, ":"); !hasPort {
+				return a, fmt.Errorf("%q has something other than :PORT after the address", arg)
+			}
+		}
+	} else if strings.Count(host, ":") == 1 {
+		host, port, hasPort = strings.Cut(host, ":")
+	}
+	if hasPort {
+		if err := checkPort(port); err != nil {
+			return a, err
+		}
+		a.port, _ = strconv.Atoi(port)
+	}
+	if !hostRE().MatchString(host) {
+		return a, fmt.Errorf("%q is not a host's name or address", host)
+	}
+	a.host = host
+	return a, nil
+}
+
+type driver struct{}
+
+// Open puts an agent on the host.
+func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
+	c, err := connection(&o.Spec)
+	if err != nil {
+		return nil, &env.OpenError{Env: o.Name, Op: "read settings", Err: err, Remedy: "write ssh:[USER@]HOST[:PORT]"}
+	}
+	for _, file := range []string{"identity", "config"} {
+		if f := o.Get(file, ""); f != "" {
+			if _, err := os.Stat(f); err != nil {
+				return nil, &env.OpenError{Env: o.Name, Op: "read setting " + file, Err: err, Remedy: "name an existing file"}
+			}
+		}
+	}
+	facts := record.Facts{Settings: maps.Clone(o.Settings), Extra: c.facts(ctx)}
+	return remote.Open(ctx, remote.Target{
+		Options: o, Argv: c.argv, Dir: o.Get("dir", ""), Explain: c.explain, Facts: facts,
+	})
+}
+
+// client is how OpenSSH's program is called for one host.
+type client struct {
+	address
+	flags []string
+}
+
+// connection makes the command line. An option given here stands before the user's configuration.
+func connection(s *env.Spec) (*client, error) {
+	a, err := parseArg(s.Arg)
+	if err != nil {
+		return nil, err
+	}
+	if u := s.Get("user", ""); u != "" {
+		if a.user = u; !userRE().MatchString(u) {
+			return nil, fmt.Errorf("%q is not a user's name", u)
+		}
+	}
+	if p := s.Get("port", ""); p != "" {
+		if err := checkPort(p); err != nil {
+			return nil, err
+		}
+		a.port, _ = strconv.Atoi(p)
+	}
+	c := &client{address: a, flags: []string{"-T"}}
+	if f := s.Get("config", ""); f != "" {
+		c.flags = append(c.flags, "-F", f)
+	}
+	if a.user != "" {
+		c.flags = append(c.flags, "-l", a.user)
+	}
+	if a.port != 0 {
+		c.flags = append(c.flags, "-p", strconv.Itoa(a.port))
+	}
+	// OpenSSH takes the first value it sees of an option, so that what the user asked for comes before the defaults.
+	user, err := parseOptions(s.Get("options", ""))
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range append(user, options(s)...) {
+		c.flags = append(c.flags, "-o", o)
+	}
+	return c, nil
+}
+
+func options(s *env.Spec) []string {
+	check := "yes"
+	if s.Get("host_key", "known") == "new" {
+		check = "accept-new"
+	}
+	all := []string{
+		"BatchMode=yes", "StrictHostKeyChecking=" + check,
+		// 15 s x 8: a machine that stalls is worth measuring; one that is gone must be noticed some time.
+		"ServerAliveInterval=15", "ServerAliveCountMax=8", "ConnectTimeout=15", "Compression=no",
+		// A shared connection would outlive the run, hold inherited pipes open and share its fate with other work.
+		"ControlMaster=no", "ControlPath=none",
+		"ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "RemoteCommand=none",
+		"EscapeChar=none",
+	}
+	if f := s.Get("identity", ""); f != "" {
+		all = append(all, "IdentityFile="+quoteFile(f), "IdentitiesOnly=yes")
+	}
+	if f := s.Get("known_hosts", ""); f != "" {
+		all = append(all, "UserKnownHostsFile="+quoteFile(f), "GlobalKnownHostsFile=none")
+	}
+	return all
+}
+
+// quoteFile writes a file name for OpenSSH's options, which split at blanks and expand %.
+func quoteFile(f string) string { return `"` + strings.ReplaceAll(f, "%", "%%") + `"` }
+
+// argv returns the command line for words. sshd hands them to the user's login shell as one line.
+func (c *client) argv(words ...string) []string {
+	argv := append([]string{"ssh"}, c.flags...)
+	return append(argv, "--", c.host, shell.Quote(words...))
+}
+
+// facts returns what OpenSSH makes of the configuration, as ssh -G tells, as far as it says where and how one connects.
+func (c *client) facts(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	argv := append(append([]string{"ssh", "-G"}, c.flags...), "--", c.host)
+	out, err := proc.Run(ctx, nil, argv...)
+	if err != nil {
+		return nil // the connection will fail in the same way, and say why
+	}
+	return parseConfig(out)
+}
+
+// told are the keys of ssh -G that are recorded: those that say where one is connected, and what it costs.
+var told = map[string]bool{"hostname": true, "port": true, "user": true, "proxyjump": true, "ciphers": true, "compression": true, "ipqos": true, "hostkeyalias": true}
+
+func parseConfig(out []byte) map[string]string {
+	facts := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok && told[key] && len(value) < 4096 {
+			facts["ssh."+key] = proc.Printable([]byte(value))
+		}
+	}
+	return facts
+}

@@ -1,0 +1,54 @@
+package envtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/measure/netpeer"
+	"tare/internal/measure/wire"
+)
+
+// Network holds that from inside an environment the run's peer is reached by the address that the environment tells, by
+// each kind of work on the network, and that nobody is admitted without the run's token. agents give the peer.
+func Network(t *testing.T, e env.Env, s *deploy.Session, agents env.Agents) {
+	t.Helper()
+	host, err := env.Loopback("it", e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := deploy.NewPeer(agents)
+	defer p.Close()
+	port, token, err := p.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := &wire.Peer{Address: fmt.Sprintf("%s:%d", host, port), Token: token}
+	run := func(kind string, at *wire.Peer, work int64, given map[string]string) (wire.Result, error) {
+		return Work(t, s, wire.Job{Kind: kind, Params: given, Cell: "net", Seed: 1, Peer: at}, work)
+	}
+	for _, c := range []struct {
+		kind, metric string
+		work         int64
+		given        map[string]string
+	}{
+		{"net.stream", "throughput", 2, nil},
+		{"net.stream", "throughput", 3, map[string]string{"direction": "down", "streams": "2"}},
+		{"net.rr", "round_trips_per_second", 50, map[string]string{"connections": "3", "size": "100B"}},
+		{"net.connect", "connections_per_second", 20, nil},
+		{"http.fetch", "requests_per_second", 30, nil},
+	} {
+		r, err := run(c.kind, at, c.work, c.given)
+		if err != nil || !(r.Metrics[c.metric] > 0) {
+			t.Errorf("%s %v: %v, %+v", c.kind, c.given, err, r)
+			continue
+		}
+		t.Logf("%s %v: %.6v %s, state %v", c.kind, c.given, r.Metrics[c.metric], c.metric, r.State)
+	}
+	stranger := &wire.Peer{Address: at.Address, Token: peer.NewToken().Text()}
+	if r, err := run("net.stream", stranger, 1, nil); err == nil || !strings.Contains(err.Error(), "does not know this run's token") {
+		t.Errorf("without the run's token: %v, %+v", err, r)
+	}
+}

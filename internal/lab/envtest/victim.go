@@ -1,0 +1,97 @@
+package envtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/lab/env"
+)
+
+// victimVar tells the test binary to be a controller that is going to be killed, and with what.
+const victimVar = "TARE_ENVTEST_VICTIM"
+
+var hasMain bool
+
+// Main is the TestMain of a driver's package. It runs the tests or, in a process that the suite started to be killed,
+// a controller.
+func Main(m *testing.M, infos []env.Info) {
+	hasMain = true
+	if text := os.Getenv(victimVar); text != "" {
+		os.Unsetenv(victimVar)
+		panic(victim(text, infos)) // it is killed, or it failed
+	}
+	agenttest.Main(m) // the exit code is kept in m
+}
+
+// order is what a victim does.
+type order struct {
+	Spec     env.Spec
+	RunID    string
+	Dir      string
+	OS, Arch string
+	Agent    string
+}
+
+// given is the store of the one agent that a victim was given.
+type given order
+
+func (g given) Path(goos, goarch string) (string, error) {
+	if goos != g.OS || goarch != g.Arch {
+		return "", fmt.Errorf("this test has an agent for %s/%s only, not for %s/%s", g.OS, g.Arch, goos, goarch)
+	}
+	return g.Agent, nil
+}
+
+func victim(text string, infos []env.Info) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return fmt.Errorf("read the victim's orders: %w", err)
+	}
+	info, ok := env.NewRegistry(infos...).Lookup(o.Spec.Driver)
+	if !ok {
+		return fmt.Errorf("this package has no driver %s", o.Spec.Driver)
+	}
+	fmt.Println("opening")
+	ctx := context.Background()
+	e, err := info.Driver.Open(ctx, env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: given(o), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	session, err := deploy.Attach(ctx, e, o.RunID)
+	if err != nil {
+		return err
+	}
+	fmt.Println("measuring")
+	_, err = session.Run(ctx, null(endlessWork))
+	return fmt.Errorf("the endless trial ended: %w", err)
+}
+
+// controllerKilled kills controllers with SIGKILL: while one opens its environment, and in the middle of a trial.
+func (s *suite) controllerKilled(t *testing.T) {
+	for _, m := range []struct {
+		stage string
+		after time.Duration
+	}{{"opening", 30 * time.Millisecond}, {"measuring", 700 * time.Millisecond}} {
+		t.Run(m.stage, func(t *testing.T) {
+			o := s.options(t, s.Spec)
+			text, err := json.Marshal(order{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch, Agent: s.agent(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := Doom(t, s.Patience, []string{victimVar + "=" + string(text)}, func(line string) bool { return line == m.stage })
+			time.Sleep(m.after)
+			if m.stage == "measuring" && len(s.leaks(t, o)) == 0 {
+				t.Error("nothing of the run is to be seen while it runs: the search for leaks does not work")
+			}
+			d.Kill(t)
+			s.noLeaks(t, o)
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"tare/internal/sys/proc"
+)
+
+// aptMeta lists, best first, the packages that depend on the current kernel of a flavour: Debian's, then Ubuntu's.
+func aptMeta(arch, flavour string) []string {
+	if flavour == Cloud {
+		return []string{"linux-image-cloud-" + arch, "linux-image-virtual"}
+	}
+	return []string{"linux-image-" + arch, "linux-image-generic"}
+}
+
+// apt runs apt's programs, for the machine's own architecture and index or for a private one.
+type apt struct {
+	arch    string
+	private string // folder of the private index; "" for the machine's own
+}
+
+// options are given to every apt program. The private index has the machine's sources and keys but its own lists and no
+// installed packages, so that the architectures dpkg knows are left alone. Downloads go to folders that only this user can
+// read, which apt's download user cannot.
+func (a apt) options() []string {
+	o := []string{"-o", "APT::Sandbox::User=" + currentUser(), "-o", "APT::Get::List-Cleanup=false"}
+	if a.private == "" {
+		return o
+	}
+	for _, kv := range []string{
+		"APT::Architecture=" + a.arch,
+		"APT::Architectures::=" + a.arch,
+		"Acquire::Languages=none",
+		"Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+		"Acquire::IndexTargets::deb::CNF::DefaultEnabled=false",
+		"Dir::State=" + a.private,
+		"Dir::State::lists=" + filepath.Join(a.private, "lists"),
+		"Dir::State::status=" + filepath.Join(a.private, "status"),
+		"Dir::Cache=" + a.private,
+		"Dir::Cache::archives=" + filepath.Join(a.private, "archives"),
+	} {
+		o = append(o, "-o", kv)
+	}
+	return o
+}
+
+func (a apt) run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
+	cmd := proc.Command(ctx, append(append([]string{program}, a.options()...), args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	return proc.RunCmd(cmd, nil)
+}
+
+// update makes the private index and fills it from the machine's sources.
+func (a apt) update(ctx context.Context) error {
+	for _, d := range []string{"lists/partial", "archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(a.private, filepath.FromSlash(d)), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(a.private, "status"), nil, 0o600); err != nil {
+		return err
+	}
+	_, err := a.run(ctx, a.private, "apt-get", "update")
+	return err
+}
+
+// aptDownload gets the kernel's package, and on Ubuntu the package with its modules. It asks the machine's own index
+// first; when that has no such kernel, is stale or is of another architecture, a private index is made.
+func aptDownload(ctx context.Context, arch, flavour, dir string) ([]string, string, error) {
+	private := apt{arch, filepath.Join(dir, "apt")}
+	if arch == hostArch() {
+		files, label, err := apt{arch: arch}.kernel(ctx, flavour, dir)
+		if err == nil || ctx.Err() != nil {
+			return files, label, err
+		}
+	}
+	updated := private.update(ctx)
+	files, label, err := private.kernel(ctx, flavour, dir)
+	if err != nil {
+		// A source that is unreachable fails the update, which matters only when the kernel was not found elsewhere.
+		return nil, "", errors.Join(err, updated)
+	}
+	return files, label, nil
+}
+
+func (a apt) kernel(ctx context.Context, flavour, dir string) ([]string, string, error) {
+	var tried []string
+	for _, meta := range aptMeta(a.arch, flavour) {
+		top, err := a.show(ctx, meta)
+		if err != nil {
+			tried = append(tried, err.Error())
+			continue
+		}
+		real := dependsOn(top["depends"], "linux-image-")
+		if len(real) == 0 {
+			tried = append(tried, meta+" depends on no kernel")
+			continue
+		}
+		image, err := a.show(ctx, real[0])
+		if err != nil {
+			return nil, "", err
+		}
+		packages := append([]string{real[0]}, dependsOn(image["depends"], "linux-modules-")...)
+		if _, err := a.run(ctx, dir, "apt-get", append([]string{"--quiet=2", "download"}, packages...)...); err != nil {
+			return nil, "", fmt.Errorf("download %s: %w", strings.Join(packages, " "), err)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+		if err == nil && len(files) != len(packages) {
+			err = fmt.Errorf("download %s: %d files came", strings.Join(packages, " "), len(files))
+		}
+		return files, real[0] + "_" + image["version"], err
+	}
+	return nil, "", fmt.Errorf("find a kernel package: %s", strings.Join(tried, "; "))
+}
+
+var packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]+$`) })
+
+// show returns the fields of a package's current version.
+func (a apt) show(ctx context.Context, name string) (map[string]string, error) {
+	if !packageRE().MatchString(name) {
+		return nil, fmt.Errorf("%q is no package name", name)
+	}
+	out, err := a.run(ctx, "", "apt-cache", "show", "--no-all-versions", name)
+	if err != nil {
+		return nil, fmt.Errorf("look up package %s: %w", name, err)
+	}
+	f := packageFields(out)
+	if f["version"] == "" {
+		return nil, fmt.Errorf("look up package %s: the index says nothing of it", name)
+	}
+	return f, nil
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package mount
+
+import "tare/internal/sys/proc"
+
+func privateNamespaces(*proc.Cmd) {}

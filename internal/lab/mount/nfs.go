@@ -1,0 +1,304 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/guestabi"
+	"tare/internal/record"
+	"tare/internal/sys/nfsd"
+	"tare/internal/sys/proc"
+)
+
+// version3 is the version of NFS that needs the mount protocol, and the only one that may go over UDP.
+const version3 = "3"
+
+const nfsRemedy = "install it: apt-get install nfs-ganesha nfs-ganesha-vfs rpcbind"
+
+func kindNFS() kind {
+	seconds := func(v string) error {
+		if v == "auto" {
+			return nil
+		}
+		return number(0, 86400, "auto or a time in whole seconds")(v)
+	}
+	return kind{env.MountKind{
+		Name:      "nfs",
+		Doc:       "NFS-Ganesha or the kernel's nfsd, and the kernel's client; close and fsync reach the host's file system, host changes show after the attribute cache's timeout.",
+		Shared:    true,
+		Probe:     func(ctx context.Context) env.Status { return probeNFS(ctx, env.Spec{}) },
+		ProbeSpec: probeNFS,
+		CheckAll:  checkNFS,
+		Settings: []env.Setting{
+			settingDir(),
+			settingPort(),
+			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.", Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
+			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have (CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
+			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's own nfsd, in namespaces of its own; vm: nfsd in a second micro-VM. The last two over a private link. auto is kernel where it can serve and the settings are not Ganesha's, else ganesha.", Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
+			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.", Check: sized(64<<20, 1<<44)},
+			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, how many threads serve, 1 to 256.", Check: number(1, 256, "a number of threads")},
+			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
+			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: fsync, close) or always (with each write). Neither loses what was acknowledged.", Check: env.OneOf("client", "always")},
+			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
+			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
+			{Name: "actimeo", Default: "auto", Doc: "How long the guest trusts attributes, seconds; auto is 3 to 60, 0 is noac without synchronous writes.", Check: seconds},
+			{Name: "noac", Default: "off", Doc: "on trusts no attributes and writes synchronously.", Check: onOff()},
+			{Name: "recovery", Default: "hard", Doc: "hard waits for a silent server for ever, soft gives an error.", Check: env.OneOf("hard", "soft")},
+			{Name: "timeo", Default: "auto", Doc: "When a request is repeated, tenths of a second; auto is 600 over TCP.", Check: func(v string) error {
+				if v == "auto" {
+					return nil
+				}
+				return number(1, 6000, "auto or a number of tenths of a second")(v)
+			}},
+			{Name: "nconnect", Default: "1", Doc: "How many connections, 1 to 16.", Check: number(1, 16, "a number of connections")},
+		},
+	}, serveNFS}
+}
+
+// The values of the setting server, beside serverKernel and serverVM.
+const (
+	serverAuto    = "auto"
+	serverGanesha = "ganesha"
+)
+
+// chooseServer is the server that the settings come to on this machine. What only one of them has decides; without that
+// it is this machine's kernel, which is what NFS is to most people, where it is ready and may be asked.
+func chooseServer(s env.Spec) string {
+	given := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { _, ok := s.Settings[name]; return ok })
+	}
+	server := s.Get("server", serverAuto)
+	switch {
+	case server != serverAuto:
+		return server
+	case given("threads", "async"):
+		return serverKernel
+	case given("port") || s.Get("proto", "tcp") != "tcp" || s.Get("commit", "client") != "client":
+		return serverGanesha
+	case isRoot() && nfsd.Ready() == nil:
+		return serverKernel
+	}
+	return serverGanesha
+}
+
+// probeNFS tells whether the server that the settings ask for can work here.
+func probeNFS(ctx context.Context, s env.Spec) env.Status {
+	server := chooseServer(s)
+	switch {
+	case server == serverVM:
+		return env.Status{OK: true, Detail: "a micro-VM's kernel serves"}
+	case runtime.GOOS != "linux":
+		return env.Status{Detail: "tare runs NFS servers on Linux only", Remedy: "use server=vm, 9p or sshfs"}
+	case server == serverGanesha:
+		return probeGanesha(ctx)
+	}
+	if err := nfsd.Ready(); err != nil {
+		return env.Status{Detail: err.Error(), Remedy: "modprobe nfsd tun; or use server=vm or server=ganesha"}
+	}
+	if !isRoot() {
+		return env.Status{Detail: "the kernel's nfsd is started by root alone", Remedy: "run tare as root, or use server=vm"}
+	}
+	return env.Status{OK: true, Detail: "this machine's own nfsd"}
+}
+
+func probeGanesha(ctx context.Context) env.Status {
+	_, version, err := programVersion(ctx, "ganesha.nfsd", "-v")
+	if err == nil {
+		for _, name := range []string{"rpcbind", "unshare", "mount"} {
+			if _, e := proc.LookPath(name); e != nil {
+				err = fmt.Errorf("%s is not installed", name)
+			}
+		}
+	}
+	switch {
+	case err != nil:
+		return env.Status{Detail: err.Error(), Remedy: nfsRemedy}
+	case !isRoot():
+		return env.Status{Detail: "NFS-Ganesha " + version + " must run as root to serve files by their handles", Remedy: "run tare as root"}
+	}
+	return env.Status{OK: true, Detail: "NFS-Ganesha " + version}
+}
+
+// nfsPseudo is the folder's name to clients of all versions, so that no path of the host appears in the guest.
+const nfsPseudo = "/share"
+
+// ganeshaConfig writes ganesha.conf. A path is in double quotes, in which a quote or backslash would have a meaning.
+func ganeshaConfig(folder, dir, vers, proto, commit string, ports []int) (string, error) {
+	for _, p := range []string{folder, dir} {
+		if err := plain(p, `"\`); err != nil {
+			return "", err
+		}
+	}
+	major, minor, _ := strings.Cut(vers, ".")
+	transports, udp := "TCP", "false"
+	if proto == "udp" {
+		transports, udp = "UDP, TCP", "true"
+	}
+	minors := "0"
+	if minor != "" && minor != "0" {
+		minors = "0, " + minor // 0 is for the probe, which needs no session
+	}
+	var b strings.Builder
+	block := func(head string, lines ...string) {
+		fmt.Fprintf(&b, "%s {\n", head)
+		for _, l := range lines {
+			fmt.Fprintf(&b, "\t%s\n", l)
+		}
+		b.WriteString("}\n")
+	}
+	block("NFS_CORE_PARAM",
+		fmt.Sprintf("NFS_Port = %d;", ports[0]), fmt.Sprintf("MNT_Port = %d;", ports[1]), "Bind_addr = "+loopback+";",
+		"Protocols = "+major+";", "Enable_UDP = "+udp+";", "Enable_NLM = false;", "Enable_RQUOTA = false;", "mount_path_pseudo = true;",
+		// Counting costs, and nobody asks for the counts.
+		"Enable_NFS_Stats = false;",
+	)
+	block("NFSv4", "Graceless = true;", "Minor_Versions = "+minors+";", "Only_Numeric_Owners = true;", "RecoveryRoot = "+`"`+path.Join(dir, "recovery")+`";`)
+	block("NFS_KRB5", "Active_krb5 = false;")
+	block("EXPORT",
+		"Export_Id = 1;", `Path = "`+folder+`";`, `Pseudo = "`+nfsPseudo+`";`, "Access_Type = RW;", "Squash = No_Root_Squash;", "SecType = sys;",
+		"Protocols = "+major+";", "Transports = "+transports+";", fmt.Sprintf("NFS_Commit = %t;", commit == "always"),
+		// By itself the server answers for a minute from a cache of attributes of its own, and knows nothing of what the host
+		// changes meanwhile: no setting of the client would get past it.
+		"Attr_Expiration_Time = 0;",
+		`FSAL { Name = VFS; }`,
+	)
+	return b.String(), nil
+}
+
+// ganeshaScript starts the server where it sees no other service of the machine. It insists on registering with rpcbind,
+// and registering with the machine's own would replace what an NFS server there has registered; so it gets an rpcbind of
+// its own, which listens in an empty network namespace and is reached by its socket alone. The folder for sockets and the
+// list of processes are private as well. Everything ends with the first process of the namespace, which is the server.
+const ganeshaScript = `set -e
+mount --make-rprivate /
+mount --bind "$1" /run
+mount -t proc proc /proc
+shift
+mkdir /run/rpcbind
+unshare --net rpcbind -f &
+n=0
+until [ -S /run/rpcbind.sock ]; do
+	n=$((n+1)); if [ $n -gt 200 ]; then echo "rpcbind does not start" >&2; exit 1; fi
+	sleep 0.05
+done
+exec "$@"
+`
+
+func serveNFS(ctx context.Context, j *job) (*Served, error) {
+	server := chooseServer(j.Spec)
+	j.settings["server"] = server
+	switch server {
+	case serverVM:
+		return nil, errors.New("server=vm is for micro-VMs alone")
+	case serverKernel:
+		return j.serveKernel(ctx)
+	}
+	if err := j.refuse("the kernel's nfsd: server=vm or server=kernel", "disk", "threads", "async"); err != nil {
+		return nil, err
+	}
+	j.op, j.remedy = "find NFS-Ganesha", nfsRemedy
+	status := probeGanesha(ctx)
+	if !status.OK {
+		j.remedy = status.Remedy
+		return nil, errors.New(status.Detail)
+	}
+	program, version, err := programVersion(ctx, "ganesha.nfsd", "-v")
+	if err != nil {
+		return nil, err
+	}
+	vers, proto := j.get("vers"), j.get("proto")
+	if proto == "udp" && vers != version3 {
+		j.op, j.remedy = "read settings", "use vers=3, or proto=tcp"
+		return nil, fmt.Errorf("NFS %s does not run over UDP (RFC 7530, section 3.1)", vers)
+	}
+	j.op, j.remedy = "write NFS-Ganesha's configuration", moreRoom
+	if strings.HasPrefix(j.Folder+"/", "/run/") || strings.HasPrefix(j.dir+"/", "/run/") || strings.HasPrefix(j.Folder+"/", "/proc/") {
+		return nil, fmt.Errorf("NFS-Ganesha gets a private /run, so it cannot serve %s", j.Folder)
+	}
+	for _, name := range []string{"recovery", "run"} {
+		if err := os.Mkdir(j.file(name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	j.op = "start NFS-Ganesha"
+	j.remedy = "the server's log is the evidence; it needs namespaces, a file system with file handles (ext4, xfs, btrfs; set TMPDIR to one) and CAP_DAC_READ_SEARCH"
+	var argv []string
+	d, ports, err := j.listen(ctx, 2, func(ports []int) (*daemon, func(context.Context) error, error) {
+		config, err := ganeshaConfig(j.Folder, j.dir, vers, proto, j.get("commit"), ports)
+		if err == nil {
+			err = j.write("ganesha.conf", config)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		argv = []string{program, "-F", "-L", j.file("log"), "-f", j.file("ganesha.conf"), "-p", j.file("pid"), "-N", "EVENT"}
+		d, err := launch(append([]string{"/bin/sh", "-c", ganeshaScript, "tare-nfs", j.file("run")}, argv...), j.file("log"), privateNamespaces)
+		return d, func(ctx context.Context) error { return askNFS(ctx, ports, vers, proto) }, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	order := &layout.Mount{Dir: j.get("dir"), Type: "nfs", Source: layout.HostAddress + ":" + nfsPseudo, Options: j.nfsOptions(ports)}
+	modules := []string{"nfs", "nfsv3"}
+	if vers != version3 {
+		order.Type, modules[1] = "nfs4", "nfsv4"
+	}
+	s := &Served{
+		Mount: record.Mount{Server: "NFS-Ganesha " + version, Command: argv}, Order: order,
+		Modules: modules, Network: true, Diagnose: d.diagnose, Life: d.life,
+	}
+	if proto == "udp" {
+		order.Refused = ErrNFSUDP.Error()
+	}
+	return s, nil
+}
+
+// refuse takes settings away that are for another server, and says so of those that were given.
+func (j *job) refuse(owner string, names ...string) error {
+	for _, name := range names {
+		if _, given := j.Settings[name]; given {
+			j.op, j.remedy = "read settings", "leave it out, or use that server"
+			return fmt.Errorf("setting %s is for %s", name, owner)
+		}
+		delete(j.settings, name)
+	}
+	return nil
+}
+
+// nfsOptions are the guest's mount options. It talks to the ports directly and asks no rpcbind.
+func (j *job) nfsOptions(ports []int) string {
+	return j.clientOptions(layout.HostAddress, layout.GuestAddress, ports)
+}
+
+// clientOptions are the options of a mount of server by client.
+func (j *job) clientOptions(server, client string, ports []int) string {
+	vers, proto := j.get("vers"), j.get("proto")
+	o := []string{"vers=" + vers, "proto=" + proto, "addr=" + server, "port=" + strconv.Itoa(ports[0]), j.get("recovery")}
+	if vers == version3 {
+		// Locks stay in the guest: their protocol is another service, with callbacks that cannot reach it.
+		o = append(o, "mountvers=3", "mountproto="+proto, "mountport="+strconv.Itoa(ports[1]), "nolock")
+	} else {
+		o = append(o, "clientaddr="+client)
+	}
+	o = append(o, j.sizeOptions("rsize", "wsize")...)
+	for _, name := range []string{"actimeo", "timeo"} {
+		if v := j.get(name); v != "auto" {
+			o = append(o, name+"="+v)
+		}
+	}
+	if j.on("noac") {
+		o = append(o, "noac")
+	}
+	if n := j.get("nconnect"); n != "1" {
+		o = append(o, "nconnect="+n)
+	}
+	return strings.Join(o, ",")
+}

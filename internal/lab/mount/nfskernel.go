@@ -1,0 +1,45 @@
+package mount
+
+import (
+	"context"
+	"errors"
+
+	"tare/internal/sys/nfsd"
+)
+
+// serverKernel is the value of the setting server that asks for this machine's own nfsd.
+const serverKernel = "kernel"
+
+// serveKernel has this machine's kernel serve, in namespaces that only this mount has. The machine's own NFS server, if
+// one runs, keeps its exports, sockets and threads, and knows nothing of this one.
+func (j *job) serveKernel(ctx context.Context) (*Served, error) {
+	if err := j.refuse("server=vm", "disk"); err != nil {
+		return nil, err
+	}
+	link, err := j.link()
+	if err != nil {
+		return nil, err
+	}
+	j.op, j.remedy = "make a private link", "run tare as root on Linux; or use server=vm, which needs no root, or server=ganesha"
+	if !isRoot() {
+		return nil, errors.New("the kernel's nfsd is started by root alone")
+	}
+	room, err := nfsd.OpenRoom(nfsd.RoomOptions{Folder: j.Folder, Address: link.server})
+	if err != nil {
+		return nil, err
+	}
+	j.undo = append(j.undo, room.Close)
+	j.op = "start the kernel's nfsd"
+	j.remedy = "use server=vm, where a micro-VM's kernel serves, or server=ganesha"
+	s := link.serve
+	if err := room.Serve(ctx, nfsd.Export{
+		Client: s.Client, Version: s.Version, Port: s.Port, MountPort: s.MountPort, Threads: s.Threads, Async: s.Async,
+	}); err != nil {
+		j.evidence = nfsd.Messages()
+		return nil, err
+	}
+	served := link.served
+	served.Mount.Server = "Linux " + room.Kernel() + " nfsd"
+	served.Tap, served.Diagnose = room.Tap(), nfsd.Messages
+	return served, nil
+}

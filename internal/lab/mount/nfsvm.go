@@ -1,0 +1,131 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/guestabi"
+)
+
+// serverVM is the value of the setting server that asks for the kernel's nfsd in a machine of its own.
+const serverVM = "vm"
+
+// ServedByVM tells whether a mount is served by a second virtual machine. Serve cannot make it; whoever can boot machines
+// asks PlanVM.
+func ServedByVM(s env.Spec) bool { return s.Driver == "nfs" && s.Get("server", "") == serverVM }
+
+// Where nfsd listens in a machine or a network namespace that has nothing else.
+const (
+	nfsPort   = 2049
+	mountPort = 2050 // of the mount protocol, which version 3 needs
+)
+
+// VMPlan says what a second machine has to be and do so that its kernel serves a mount.
+type VMPlan struct {
+	// Client is the mount as the first machine has it. Its Diagnose and Close are left to whoever boots the second.
+	Client *Served
+	// Serve is the order for the second machine's agent.
+	Serve *layout.Mount
+	// Disk is the size of its disk, bytes.
+	Disk int64
+	// Modules are the kernel modules that it needs.
+	Modules []string
+}
+
+// PlanVM plans a mount whose server is the kernel's nfsd in a second machine, which is joined to the first by the private
+// link r.Link. The error is an *env.OpenError.
+func PlanVM(r Request) (*VMPlan, error) {
+	j := &job{Request: r}
+	j.op, j.remedy = "read settings", "tare list mounts shows the kinds of mounts and their settings"
+	p, err := j.planVM()
+	if err != nil {
+		return nil, &env.OpenError{Env: r.Name, Op: j.op, Err: err, Remedy: j.remedy}
+	}
+	return p, nil
+}
+
+func (j *job) planVM() (*VMPlan, error) {
+	if err := j.read(kindNFS().Settings); err != nil {
+		return nil, err
+	}
+	disk, err := parseSize(j.get("disk"))
+	if err != nil {
+		return nil, err
+	}
+	link, err := j.link()
+	if err != nil {
+		return nil, err
+	}
+	client := link.served
+	client.Mount.Kind, client.Mount.Dir, client.Mount.Settings, client.Order.Name = j.Driver, client.Order.Dir, j.settings, j.Name
+	return &VMPlan{
+		Disk: disk, Client: client,
+		Serve: &layout.Mount{
+			Name: j.Name, Dir: layout.Scratch + "/share",
+			Link: &layout.Link{Hardware: linkHardware(j.Link, 1), Address: link.server}, Serve: &link.serve,
+		},
+		Modules: []string{"nfsd", "virtio_net"},
+	}, nil
+}
+
+// nfsdLink is a mount over a private link, at whose other end there is an nfsd.
+type nfsdLink struct {
+	served *Served // the end that mounts: Order and Modules
+	server string  // the other end's address
+	serve  layout.Serve
+}
+
+// link plans both ends of a private link.
+func (j *job) link() (*nfsdLink, error) {
+	vers := j.get("vers")
+	switch {
+	case j.Link < 0 || j.Link > 255:
+		return nil, fmt.Errorf("there are 256 private links, and %d is not one of them", j.Link)
+	case j.get("proto") != "tcp" && vers == version3:
+		j.remedy = "leave out proto, or use server=ganesha"
+		return nil, errors.New("nfsd serves over TCP here")
+	case j.get("proto") != "tcp":
+		j.remedy = "leave out proto, or use vers=3 with server=ganesha"
+		return nil, fmt.Errorf("NFS %s does not run over UDP (RFC 7530, section 3.1)", vers)
+	case j.get("commit") != "client":
+		j.remedy = "leave out commit; async=on is the other way that nfsd has"
+		return nil, errors.New("commit=always is NFS-Ganesha's; nfsd commits when the client does")
+	case j.get("port") != "auto":
+		j.remedy = "leave out port"
+		return nil, errors.New("a private link has no port on this machine")
+	}
+	threads, err := parseNumber(j.get("threads"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"port", "commit"} {
+		delete(j.settings, name)
+	}
+	server, client := linkAddress(j.Link, 1), linkAddress(j.Link, 2)
+	serve := layout.Serve{Client: client, Version: vers, Port: nfsPort, Threads: int(threads), Async: j.on("async")}
+	ports, kind := []int{nfsPort}, "nfs4"
+	modules := []string{"nfs", "nfsv4", "virtio_net"}
+	if vers == version3 {
+		serve.MountPort = mountPort
+		ports, kind, modules[1] = append(ports, mountPort), "nfs", "nfsv3"
+	}
+	return &nfsdLink{
+		server: server, serve: serve,
+		served: &Served{
+			Order: &layout.Mount{
+				Dir: j.get("dir"), Type: kind, Source: server + ":/", Options: j.clientOptions(server, client, ports),
+				Link: &layout.Link{Hardware: linkHardware(j.Link, 2), Address: client},
+			},
+			Modules: modules,
+		},
+	}, nil
+}
+
+// linkAddress is that of a machine on the private link of a number. Nobody routes there: only two machines are on it.
+func linkAddress(number, host int) string { return fmt.Sprintf("10.64.%d.%d", number, host) }
+
+// linkHardware is the address of the card that linkAddress belongs to.
+func linkHardware(number, host int) string {
+	return fmt.Sprintf("%s:%02x:%02x", layout.LinkHardware, number, host)
+}

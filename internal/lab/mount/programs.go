@@ -1,0 +1,58 @@
+package mount
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/guestabi"
+	"tare/internal/sys/proc"
+)
+
+// versionRE finds a version in what a program says of itself: "Version 4.17.12-Debian", "Release = V4.3".
+var versionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+\.[0-9][0-9A-Za-z.+~-]*`) })
+
+// askTime bounds a question that a program answers by itself, about its version or its options.
+const askTime = 20 * time.Second
+
+// programVersion finds a program and asks it for its version with the option it has for that.
+func programVersion(ctx context.Context, name, option string) (path, version string, err error) {
+	if path, err = proc.LookPath(name); err != nil {
+		return "", "", fmt.Errorf("%s is not installed", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	out, err := proc.Run(ctx, nil, path, option)
+	if err != nil {
+		return "", "", fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	if version = versionRE().FindString(proc.Printable(out)); version == "" {
+		return "", "", fmt.Errorf("%s %s names no version: %.80q", path, option, out)
+	}
+	return path, version, nil
+}
+
+// probeProgram tells whether a server's program is here.
+func probeProgram(name, remedy, option string) func(context.Context) env.Status {
+	return func(ctx context.Context) env.Status {
+		_, version, err := programVersion(ctx, name, option)
+		if err != nil {
+			return env.Status{Detail: err.Error(), Remedy: remedy}
+		}
+		return env.Status{OK: true, Detail: name + " " + version}
+	}
+}
+
+func isRoot() bool { return os.Geteuid() == 0 }
+
+// guestUsers are the files by which programs in a guest find out who they are: there is one user.
+func guestUsers() []layout.File {
+	return []layout.File{
+		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/init\n")},
+		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\n")},
+	}
+}

@@ -1,0 +1,164 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/sys/proc"
+)
+
+// need skips a test without a program, or fails it where everything must be there.
+func need(t *testing.T, remedy string, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := proc.LookPath(p); err != nil {
+			lack(t, "%s is not installed: %s", p, remedy)
+		}
+	}
+}
+
+func lack(t *testing.T, format string, a ...any) {
+	t.Helper()
+	if os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatalf(format, a...)
+	}
+	t.Skipf(format, a...)
+}
+
+// request makes an empty folder of a name and all else that a mount is made from.
+func request(t *testing.T, kind, folder string, settings map[string]string) Request {
+	t.Helper()
+	// Not t.TempDir, whose path is longer than the ones in use and as long as the test's name.
+	base, err := os.MkdirTemp("", "tare-mount-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	r := Request{
+		Spec: env.Spec{Name: "m", Driver: kind, Settings: settings}, RunID: "test",
+		Dir: filepath.Join(base, "s"), Folder: filepath.Join(base, folder), Log: slog.New(slog.DiscardHandler),
+	}
+	for _, dir := range []string{r.Dir, r.Folder} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// open serves a mount, and checks when the test ends that nothing of it is left.
+func open(t *testing.T, r Request) *Served {
+	t.Helper()
+	s, err := Serve(t.Context(), r)
+	if err != nil {
+		if x, ok := errors.AsType[*env.OpenError](err); ok {
+			t.Fatalf("%v\n%s", err, x.Evidence)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { end(t, r, s) })
+	return s
+}
+
+// end closes a mount twice and looks for what is left.
+func end(t *testing.T, r Request, s *Served) {
+	t.Helper()
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	nothingLeft(t, r)
+	if t.Failed() && s.Diagnose != nil {
+		t.Logf("the server said:\n%s", s.Diagnose())
+	}
+}
+
+// nothingLeft finds files in the server's folder, and processes and mounts that name it.
+func nothingLeft(t *testing.T, r Request) {
+	t.Helper()
+	filepath.WalkDir(r.Dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || name != r.Dir {
+			t.Errorf("left: file %s (%v)", name, err)
+		}
+		return nil
+	})
+	if runtime.GOOS != "linux" {
+		return
+	}
+	// What was killed may be at its last breath.
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		left := naming(t, r.Dir)
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Errorf("left: processes %q", left)
+			break
+		}
+	}
+	if b, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(b), r.Dir) {
+		t.Errorf("left: a mount (%v)", err)
+	}
+}
+
+// naming are the processes whose command line holds a text.
+func naming(t *testing.T, text string) (found []string) {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range lines {
+		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), text) {
+			found = append(found, fmt.Sprintf("%s %q", name, b))
+		}
+	}
+	return found
+}
+
+// markKey is in the environment of this test and of all that it starts.
+const markKey = "TARE_MOUNT_TEST_MARK"
+
+// rpcbinds are the processes of that name that this test started, by a server or a child. Other tests, and the machine, may
+// have some too.
+func rpcbinds(t *testing.T) (found []string) {
+	t.Helper()
+	mark := markKey + "=" + os.Getenv(markKey)
+	for _, p := range naming(t, "rpcbind") {
+		name, _, _ := strings.Cut(p, " ")
+		if b, err := os.ReadFile(filepath.Join(filepath.Dir(name), "environ")); err == nil && strings.Contains(string(b), mark) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// failing serves what cannot be served, and returns how it was refused.
+func failing(t *testing.T, ctx context.Context, r Request) *env.OpenError {
+	t.Helper()
+	s, err := Serve(ctx, r)
+	if err == nil {
+		s.Close()
+		t.Fatalf("%s was served", r.Spec)
+	}
+	x, ok := errors.AsType[*env.OpenError](err)
+	if !ok {
+		t.Fatalf("%T is not an *env.OpenError: %v", err, err)
+	}
+	if x.Remedy == "" || x.Op == "" {
+		t.Errorf("no remedy or operation: %v", err)
+	}
+	nothingLeft(t, r)
+	return x
+}

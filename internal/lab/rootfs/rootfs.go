@@ -1,0 +1,235 @@
+// Package rootfs builds images of a Debian system that a virtual machine can have as its root: an ext4 file system in a
+// plain file, with no partition table, boot loader or kernel in it.
+//
+// It is opinionated. The distribution's own bootstrap program does the work (mmdebstrap, else debootstrap), from the
+// machine's own apt sources, so that mirrors, proxies and keys are the user's. What is asked for is the image's name in
+// the cache: the same suite, architecture, packages and size are built once. An image is never changed after it was
+// built; a virtual machine gets a layer of its own above it, and an image that was written to is no image any more.
+package rootfs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/microvm"
+	"tare/internal/unit"
+)
+
+// The defaults of Options.
+const (
+	DefaultSuite = "bookworm"
+	DefaultSize  = 2 << 30
+)
+
+// The bounds of Options.Size, in bytes.
+const (
+	MinSize = 256 << 20
+	MaxSize = 1 << 40
+)
+
+// format grows when images are built in another way, so that older ones are built again.
+const format = 1
+
+// Options say what to build. They alone make the image's key.
+type Options struct {
+	Suite    string   // of Debian: "bookworm"; DefaultSuite when empty
+	Arch     string   // GOARCH; this machine's when empty
+	Packages []string // beside the smallest system that has apt; order and repetition do not matter
+	Size     int64    // of the file system in bytes, a multiple of 1 MiB; DefaultSize when 0. Free space in it takes no disk space
+	// Cache is the folder for what guests need, guest.DefaultCache when empty; not part of the key.
+	Cache string
+	// Refresh builds again what is there, for newer versions of the packages; not part of the key.
+	Refresh bool
+	// Progress, where set, is told what is being done, in a few words; not part of the key.
+	Progress func(string)
+}
+
+// Image is an image that was built.
+type Image struct {
+	Path     string   `json:"-"`        // of the file: raw, an ext4 file system from its first byte on
+	Key      string   `json:"key"`      // of the inputs, hexadecimal
+	Suite    string   `json:"suite"`    //
+	Arch     string   `json:"arch"`     // GOARCH
+	Packages []string `json:"packages"` // asked for, in order
+	Size     int64    `json:"size"`     // bytes
+	UUID     string   `json:"uuid"`     // of the file system: root=UUID=...
+	// Versions are the packages asked for with the versions that came.
+	Versions map[string]string `json:"versions"`
+	Tool     string            `json:"tool"` // that built it, with its version
+	Built    time.Time         `json:"built"`
+	SHA256   string            `json:"sha256"` // of the file, hexadecimal
+}
+
+// Label is the label of the file systems.
+const Label = "tare-root"
+
+// ErrNotBuilt is what Lookup's error wraps when there is no such image; Remedy says how to get it.
+var ErrNotBuilt = errors.New("no such root image was built")
+
+var (
+	packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*$`) })
+	suiteRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9.-]*$`) })
+)
+
+// OptionError is a value of Options that cannot be.
+type OptionError struct{ Message string }
+
+func (e *OptionError) Error() string { return e.Message }
+
+func badOption(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }
+
+// resolve checks the options and fills in what was left out.
+func (o Options) resolve() (Options, error) {
+	if o.Suite == "" {
+		o.Suite = DefaultSuite
+	}
+	if o.Arch == "" {
+		o.Arch = runtime.GOARCH
+	}
+	if o.Size == 0 {
+		o.Size = DefaultSize
+	}
+	if !suiteRE().MatchString(o.Suite) {
+		return o, badOption("%q is no name of a suite such as bookworm", o.Suite)
+	}
+	if !slices.Contains(guest.Arches(), o.Arch) {
+		return o, badOption("the architecture must be one of %s, not %q", strings.Join(guest.Arches(), ", "), o.Arch)
+	}
+	if o.Size < MinSize || o.Size > MaxSize || o.Size%(1<<20) != 0 {
+		return o, badOption("the size must be a multiple of 1 MiB between %s and %s, not %s", unit.FormatSize(MinSize), unit.FormatSize(MaxSize), unit.FormatSize(o.Size))
+	}
+	var packages []string
+	for _, p := range o.Packages {
+		if p = strings.TrimSpace(p); !packageRE().MatchString(p) {
+			return o, badOption("%q is no name of a package", p)
+		}
+		packages = append(packages, p)
+	}
+	slices.Sort(packages)
+	o.Packages = slices.Compact(packages)
+	if o.Cache == "" {
+		cache, err := guest.DefaultCache()
+		if err != nil {
+			return o, err
+		}
+		o.Cache = cache
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	return o, nil
+}
+
+// key names the inputs; o was resolved.
+func (o Options) key() string {
+	h := sha256.Sum256(fmt.Appendf(nil, "tare rootfs %d\n%s\n%s\n%d\n%s\n", format, o.Suite, o.Arch, o.Size, strings.Join(o.Packages, "\n")))
+	return hex.EncodeToString(h[:16])
+}
+
+// uuid makes a UUID (RFC 9562, version 8) of the key, so that the same inputs give the same.
+func uuid(key string) string {
+	b, err := hex.DecodeString(key)
+	if err != nil || len(b) != 16 {
+		panic("rootfs: " + key + " is no key")
+	}
+	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b)
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+}
+
+// Remedy is the command that builds what the options name.
+func Remedy(o Options) string {
+	s := "run: tare guest build"
+	if len(o.Packages) > 0 {
+		s += " --packages " + strings.Join(o.Packages, ",")
+	}
+	if o.Suite != "" && o.Suite != DefaultSuite {
+		s += " --suite " + o.Suite
+	}
+	if o.Arch != "" && o.Arch != runtime.GOARCH {
+		s += " --arch " + o.Arch
+	}
+	if o.Size != 0 && o.Size != DefaultSize {
+		s += " --size " + unit.FormatSize(o.Size)
+	}
+	return s
+}
+
+// Lookup returns the image that was built with these options. When there is none, or it was changed since, the error
+// wraps ErrNotBuilt and says how to build it.
+func Lookup(o Options) (Image, error) {
+	o, err := o.resolve()
+	if err != nil {
+		return Image{}, fmt.Errorf("look up root image: %w", err)
+	}
+	img, err := openImage(filepath.Join(o.Cache, folder, o.key()), o.key())
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = ErrNotBuilt
+		}
+		return Image{}, fmt.Errorf("look up root image of %s with %s: %w; %s", o.Suite, o.what(), err, Remedy(o))
+	}
+	return img, nil
+}
+
+func (o Options) what() string {
+	if len(o.Packages) == 0 {
+		return "no further packages"
+	}
+	return strings.Join(o.Packages, ", ")
+}
+
+// List returns the images in the cache folder, guest.DefaultCache when empty, in the order of their suites and packages.
+func List(cache string) ([]Image, error) {
+	if cache == "" {
+		var err error
+		if cache, err = guest.DefaultCache(); err != nil {
+			return nil, err
+		}
+	}
+	dirs, err := filepath.Glob(filepath.Join(cache, folder, "*", manifestName))
+	if err != nil {
+		return nil, err
+	}
+	var all []Image
+	for _, d := range dirs {
+		if img, err := openImage(filepath.Dir(d), filepath.Base(filepath.Dir(d))); err == nil {
+			all = append(all, img)
+		}
+	}
+	name := func(i Image) string { return i.Suite + " " + i.Arch + " " + strings.Join(i.Packages, ",") }
+	slices.SortStableFunc(all, func(a, b Image) int { return strings.Compare(name(a), name(b)) })
+	return all, nil
+}
+
+// Build returns the image that the options name, and builds it unless it is there. That takes one to a few minutes and
+// 50 to 500 MB of download, and needs root. Of several processes that want the same image one builds it, and the others
+// wait. A build that is cut short leaves nothing.
+func Build(ctx context.Context, o Options) (Image, error) {
+	o, err := o.resolve()
+	if err != nil {
+		return Image{}, fmt.Errorf("build root image: %w", err)
+	}
+	dir := filepath.Join(o.Cache, folder, o.key())
+	if !o.Refresh {
+		if img, err := openImage(dir, o.key()); err == nil {
+			return img, nil
+		}
+	}
+	img, err := build(ctx, o, dir)
+	if err != nil {
+		return Image{}, fmt.Errorf("build root image of %s with %s: %w", o.Suite, o.what(), err)
+	}
+	return img, nil
+}

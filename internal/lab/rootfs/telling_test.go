@@ -1,0 +1,46 @@
+package rootfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tare/internal/sys/proc"
+)
+
+func TestTellingErrors(t *testing.T) {
+	// mmdebstrap 1.5 of a package that there is not.
+	const said = "I: running apt-get update...\nI: installing remaining packages inside the chroot...\nE: Unable to locate package nosuch\n" +
+		"E: Unable to locate package nosuch2\nE: apt-get --yes install -oAPT::Status-Fd=<$fd> failed\n" +
+		"I: main() received signal PIPE: waiting for setup...\nE: mmdebstrap failed to run\n"
+	failed := &proc.ExitError{Argv: []string{"unshare"}, Code: 25, Stderr: said, Err: errors.New("exit status 25")}
+	for want, err := range map[string]error{
+		"mmdebstrap: exit status 25: E: Unable to locate package nosuch; E: Unable to locate package nosuch2": failed,
+		"mmdebstrap: exit status 1: no such mode":                                                             &proc.ExitError{Argv: []string{"unshare"}, Stderr: "no such mode", Err: errors.New("exit status 1")},
+		"canceled": errors.New("canceled"),
+	} {
+		if got := telling(err, "mmdebstrap"); got.Error() != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if telling(nil, "mmdebstrap") != nil {
+		t.Error("an error out of nothing")
+	}
+}
+
+// TestUnreachableMirror has mmdebstrap itself fail: nobody listens at the mirror.
+func TestUnreachableMirror(t *testing.T) {
+	if _, err := proc.LookPath("mmdebstrap"); err != nil {
+		missing(t, "there is no mmdebstrap")
+	}
+	if os.Geteuid() != 0 {
+		missing(t, "bootstrapping needs root")
+	}
+	err := mmdebstrap(t.Context(), Options{Suite: "trixie", Arch: "amd64"}, filepath.Join(t.TempDir(), "root"),
+		[]source{{uri: "http://127.0.0.1:1/debian", release: "trixie", component: "main"}})
+	if err == nil || !strings.HasPrefix(err.Error(), "mmdebstrap: ") || !strings.Contains(err.Error(), "E: Failed to fetch http://127.0.0.1:1/") {
+		t.Errorf("%v", err)
+	}
+}

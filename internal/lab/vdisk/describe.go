@@ -1,0 +1,122 @@
+package vdisk
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"tare/internal/lab/diskimage"
+	"tare/internal/record"
+)
+
+// Describe reads back what the image is, by dotted names: qemu-img says the format and package disk the rest. An image that
+// is another than asked for is an error. Figures that the host does not tell are left out.
+//
+//	format, subformat, state, preallocation
+//	virtual_bytes, allocated_bytes   of the guest's disk; on the host's disk
+//	block_bytes                      unit of allocation; absent when everything has its place
+//	guest_blocks_per_write           blocks of the host that a 4 KiB write touches, 1 to 2
+//	format_pieces, host_extents      in how many pieces the data lie in the file; the file on the host's disk
+//	disk_pieces                      both together
+//	zero_share                       part of the stored data that is zero, 0 to 1, by samples: what compacting can give back
+//	device, device.direct            of a block device
+//	aged.seed, aged.piece_bytes      order and unit of its first writes
+//	aged.host_piece_bytes            pieces that it was laid out in on the host; aged.host_pieces says why it was not
+//	compacted_by, compacted_note     what compacted it; why not the format's own tool
+func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
+	facts := map[string]string{"format": i.Format, "state": i.State, "preallocation": i.Preallocation}
+	for k, v := range i.facts {
+		facts[k] = v
+	}
+	if i.Subformat != "" {
+		facts["subformat"] = i.Subformat
+	}
+	if err := i.askTool(ctx); err != nil {
+		return nil, fmt.Errorf("read back image: %w", err)
+	}
+	path := i.Path
+	if i.Device == LoopDevice && i.Subformat != rawDisk {
+		path = i.Places[len(i.Places)-1] // the file behind it has extents, the device has not
+	}
+	r, err := disk.Inspect(ctx, path, disk.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("read back image: %w", err)
+	}
+	top := &r.Layers[0]
+	if top.Format != i.Format || top.Variant != i.variant || r.Size != i.Size {
+		return nil, fmt.Errorf("read back image: it is %s %s of %d bytes, not %s of %d", top.Format, top.Variant, r.Size, i.Name(), i.Size)
+	}
+	if r.Damaged() {
+		return nil, fmt.Errorf("read back image: it is damaged: %s", r.Problem[0].Text)
+	}
+	number := func(name string, n int64) {
+		if n >= 0 {
+			facts[name] = strconv.FormatInt(n, 10)
+		}
+	}
+	number("virtual_bytes", r.Size)
+	number("allocated_bytes", r.Space.Host)
+	number("block_bytes", cmp.Or(top.Block, -1))
+	number("format_pieces", r.Pieces.Format)
+	number("host_extents", r.Pieces.Host)
+	number("disk_pieces", r.Pieces.Product)
+	if z := r.Space.Zeros; z.How != "none" {
+		facts["zero_share"] = strconv.FormatFloat(z.Share, 'f', 2, 64)
+	}
+	i.picture = picture(i, r)
+	facts["guest_blocks_per_write"] = strconv.FormatFloat(r.Align.Touches, 'g', 4, 64)
+	if i.loop != nil {
+		direct, err := loopDirect(i.loop)
+		if err != nil {
+			return nil, fmt.Errorf("read back loop device: %w", err)
+		}
+		facts["device.direct"] = strconv.FormatBool(direct)
+	}
+	return facts, nil
+}
+
+// Picture returns what Describe saw of the image's map, nil before it and for an image without one.
+func (i *Image) Picture() *record.DiskMap { return i.picture }
+
+func picture(i *Image, r *disk.Report) *record.DiskMap {
+	if r.Map == nil {
+		return nil
+	}
+	cells := make([]record.DiskCell, len(r.Map.Buckets))
+	for n, b := range r.Map.Buckets {
+		cells[n] = record.DiskCell(b)
+	}
+	m := record.NewDiskMap(r.Size, r.Map.Bucket, cells)
+	if m == nil {
+		return nil
+	}
+	m.Format, m.State = i.Name(), i.State
+	if r.Pieces.Format >= 0 && r.Pieces.Host >= 0 {
+		m.Text = fmt.Sprintf("%d pieces in the image, %d on the host's disk", r.Pieces.Format, r.Pieces.Host)
+	}
+	return m
+}
+
+// askTool holds what qemu-img says against what was asked for.
+func (i *Image) askTool(ctx context.Context) error {
+	if i.Format == "raw" {
+		return nil // it has no header, and needs no program of QEMU's beside QEMU
+	}
+	out, err := runTool(ctx, "qemu-img", "info", "-f", i.Driver, "--output=json", i.Path)
+	if err != nil {
+		return err
+	}
+	var info struct {
+		Format string `json:"format"`
+		Size   int64  `json:"virtual-size"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil {
+		return fmt.Errorf("read what qemu-img says of it: %w", err)
+	}
+	if info.Format != i.Driver || info.Size != i.Size {
+		return fmt.Errorf("qemu-img calls it %s of %d bytes, not %s of %d", info.Format, info.Size, i.Driver, i.Size)
+	}
+	return nil
+}

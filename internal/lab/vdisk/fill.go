@@ -1,0 +1,115 @@
+package vdisk
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/unit"
+)
+
+// FillName is the file that a disk is filled with, in the root of its file system.
+const FillName = "tare.data"
+
+// What a disk is filled with.
+const (
+	FillRandom = file.Random // incompressible, no piece repeated
+	FillHalf   = "half"      // a sector of that and a sector of zeros in turn, which compresses to about a half
+)
+
+// FillKinds lists what a disk can be filled with.
+func FillKinds() []string { return []string{FillRandom, FillHalf} }
+
+const (
+	fillSeed  = 20261121
+	fillPiece = 1 << 20 // bytes that are made at once, each from a seed of its own
+	fillGrain = 512     // bytes; FillHalf changes between random ones and zeros at this distance
+	minFill   = 4 << 10
+)
+
+// CheckFill says what is wrong with the size of what a disk is filled with.
+func CheckFill(v string) error {
+	if n, err := unit.ParseSize(v); err != nil || n < minFill || n%minFill != 0 {
+		return fmt.Errorf("%q is not a size in whole pieces of %s, such as 64MiB", v, unit.FormatSize(minFill))
+	}
+	return nil
+}
+
+// MaxFill is how much of a disk of a size can be filled, in bytes: the rest is left to the file system's own tables and
+// its journal.
+func MaxFill(size int64) int64 { return size / 4 * 3 }
+
+// checkFill says what does not go with what the disk is filled with.
+func (s *Shape) checkFill(fill, data string) error {
+	switch {
+	case fill == "" && data != "":
+		return fmt.Errorf("%s=%s says of what %s= is made, and there is no %s=; give it a size too", SettingFillData, data, SettingFill, SettingFill)
+	case fill == "":
+		return nil
+	}
+	if err := CheckFill(fill); err != nil {
+		return fmt.Errorf("setting %s: %w", SettingFill, err)
+	}
+	s.FillBytes, _ = unit.ParseSize(fill)
+	if s.FillData = data; data == "" {
+		s.FillData = FillRandom
+	}
+	if s.FillData != FillRandom && s.FillData != FillHalf {
+		return fmt.Errorf("%s=%s is not one of %s, %s", SettingFillData, data, FillRandom, FillHalf)
+	}
+	return nil
+}
+
+// Filled tells whether a file is to be put onto the disk.
+func (s *Shape) Filled() bool { return s.FillBytes > 0 }
+
+// Fill makes a folder dir with nothing but the file that the disk is filled with, for a program that makes a file system
+// out of a folder. The bytes are the same in every run. The facts tell the size and the SHA-256 of the file.
+func (s *Shape) Fill(ctx context.Context, dir string) (facts map[string]string, err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, FillName)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	sum, piece := sha256.New(), make([]byte, fillPiece)
+	for off := int64(0); off < s.FillBytes; off += fillPiece {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		part := piece[:min(fillPiece, s.FillBytes-off)]
+		file.FillRandom(part, fillSeed+uint64(off/fillPiece))
+		if s.FillData == FillHalf {
+			halve(part)
+		}
+		sum.Write(part)
+		if _, err := f.Write(part); err != nil {
+			return nil, fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	// Images that differ in nothing but their form are made alike.
+	if err := os.Chtimes(path, time.Unix(0, 0), time.Unix(0, 0)); err != nil {
+		return nil, err
+	}
+	return map[string]string{
+		"fill": FillName, "fill_bytes": strconv.FormatInt(s.FillBytes, 10), "fill_data": s.FillData, "fill_sha256": hex.EncodeToString(sum.Sum(nil)),
+	}, nil
+}
+
+// halve makes every second grain zeros. Grains are shorter than the blocks of any file system: one that is all zeros would
+// be left out of the file, and no disk would be asked for it.
+func halve(p []byte) {
+	for off := fillGrain; off < len(p); off += 2 * fillGrain {
+		clear(p[off:min(off+fillGrain, len(p))])
+	}
+}

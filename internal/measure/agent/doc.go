@@ -1,0 +1,117 @@
+// Package agent is tare's end inside an environment: it speaks first, serves one request at a time, and leaves when its
+// input ends.
+//
+// It is opinionated about not being there. Each trial runs in a fresh worker process, so that no trial inherits another's
+// heap; while a worker measures, the agent is blocked in reads and has no timer. It writes only below one directory that
+// it made itself, and removes that directory, and whatever a worker left running, before it goes.
+//
+//	controller <-- frames --> agent <-- frames --> worker (one per trial)
+package agent
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"tare/internal/measure/agent/nsinit"
+	"tare/internal/measure/netpeer"
+	"tare/internal/measure/wire"
+	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/all"
+	"tare/internal/measure/workload/web"
+)
+
+// The roles of an executable that holds an agent: its first argument.
+const (
+	roleAgent   = "agent"   // serve a controller on standard input and output
+	roleWorker  = "worker"  // run one trial for an agent
+	roleVersion = "version" // print version, build id and platform
+)
+
+// IsRole tells whether args, with the program's name first, ask for the agent, a worker, a container's first process or a
+// run's peer.
+// The full tare program uses it to step aside, and a process with PID 1 to know that it was not started as a machine's init.
+func IsRole(args []string) bool {
+	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role || args[1] == peer.Role)
+}
+
+// Main runs the role that args, with the program's name first, ask for, and returns the exit code. Without a role it is
+// an agent.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return Program{Kinds: all.Kinds}.Main(args, stdin, stdout, stderr)
+}
+
+// Program is an agent with its table of kinds; Main is the one with all of them.
+type Program struct {
+	Kinds func() []workload.Kind
+}
+
+// Main is like the function Main.
+func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// Standard output is the protocol alone: a stray print goes where it does no harm.
+	os.Stdout = os.Stderr
+	// A broken standard output must end in an error that cleans up, not in a signal that does not. A handled signal,
+	// unlike an ignored one, is back at its default in the programs that workloads start.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+
+	role, rest := roleAgent, []string(nil)
+	if len(args) > 1 {
+		role, rest = args[1], args[2:]
+	}
+	flags := flag.NewFlagSet("tare-agent "+role, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	dir := flags.String("dir", "", "existing `directory` below which to work; empty means the system's own for temporary files")
+	home := flags.String("home", "", "another existing `directory`, the environment's own, where --dir is on a mount")
+	remove := flags.String("remove", "", "`directory` to remove on leaving, this program in it included; its name must begin with .tare-")
+	about := flags.Bool("version", false, "print version, build id and platform")
+	if role == roleAgent || role == roleWorker || role == roleVersion {
+		if err := flags.Parse(rest); err != nil {
+			return 2
+		}
+	}
+	if *about || role == roleVersion {
+		fmt.Fprintln(stdout, wire.VersionLine())
+		return 0
+	}
+	switch role {
+	case nsinit.Role:
+		return nsinit.Main(rest, stderr)
+	case roleAgent:
+		return p.agent(*dir, *remove, stdin, stdout, stderr)
+	case roleWorker:
+		return work(p.Kinds(), *dir, *home, stdin, stdout)
+	case peer.Role:
+		return peer.Main(stdin, stdout, stderr, web.NewHost())
+	}
+	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker, peer or version\n", role)
+	return 2
+}
+
+func (p Program) agent(dir, remove string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	adoptOrphans()
+	// Where no other program is, only the agent can remove itself, and where the controller died nobody else would.
+	defer removeSelf(remove, stderr)
+	if err := Serve(ctx, stdin, stdout, Options{Dir: dir, Reap: true}); err != nil {
+		fmt.Fprintf(stderr, "tare-agent: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// removeSelf removes a directory that was made for this agent. Any other it leaves alone, whoever asks.
+func removeSelf(dir string, stderr io.Writer) {
+	if !strings.HasPrefix(filepath.Base(dir), ".tare-") {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintf(stderr, "tare-agent: remove %s: %v\n", dir, err)
+	}
+}

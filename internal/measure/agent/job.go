@@ -1,0 +1,307 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"tare/internal/measure/wire"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// leaveTime is how long a worker has to end after its last word.
+const leaveTime = 5 * time.Second
+
+// stuckTime is how long a worker that was killed may take to end. One that writes to a server which is gone may never: its
+// kernel waits for the pages under way, and hears no signal. The controller waits longer than this for an answer.
+const stuckTime = 3 * time.Second
+
+var errStuck = errors.New("killed, and not gone: it waits in the kernel, for a file system or a device that does not answer")
+
+// job is a request that a worker is serving.
+type job struct {
+	*server
+	request wire.Frame
+	worker  *proc.Stream
+	said    chan lastWord
+	stuck   <-chan time.Time // when a worker that was killed counts as stuck; nil until then
+}
+
+// lastWord is how a worker's output ended: with its answer, or with an error.
+type lastWord struct {
+	frame wire.Frame
+	err   error
+}
+
+// work serves a Run or Calibrate request with a fresh worker and answers it, whatever becomes of the worker. An error
+// means that there is nobody left to answer.
+func (a *server) work(ctx context.Context, f wire.Frame) error {
+	var job wire.Job
+	if err := f.Decode(&job); err != nil {
+		return a.refuse(f, "refused", err.Error())
+	}
+	// Without a directory the worker decides: only kinds that touch files need one.
+	dir, noDir, gone := a.cell(ctx, job.Root, job.Cell)
+	home := dir
+	if job.Root != "" && gone == nil {
+		home, _, gone = a.cell(ctx, "", job.Cell) // what needs it says so
+	}
+	switch {
+	case gone != nil:
+		return gone
+	case noDir == errSilent:
+		return a.answer(f, answer{failure: &record.Failure{Kind: "cancelled", Message: "the controller ended the trial before it began: " + noDir.Error()}})
+	}
+	answer, gone := a.hire(ctx, f, job, dir, home)
+	if gone != nil {
+		return gone
+	}
+	if noDir != nil && answer.failure != nil && answer.failure.Kind == kindNoDir {
+		answer.failure.Message = noDir.Error()
+		if readOnly(noDir) { // an answer, and no fault: what only reads can be weighed there
+			answer.failure.Kind = kindRefused
+		}
+	}
+	// What the trial cost the agent in memory is given back here: after the answer the controller measures round trips,
+	// and then the next trial.
+	debug.FreeOSMemory()
+	return a.answer(f, answer)
+}
+
+// cell returns a cell's directory below a root. What it needs may take as long as the controller lets it.
+func (a *server) cell(ctx context.Context, root, name string) (dir string, err, gone error) {
+	type made struct {
+		dir string
+		err error
+	}
+	m, err, gone := reach(a, ctx, root, "a trial is being prepared", func(r *rooms) (m made) {
+		m.dir, m.err = r.cell(name)
+		return m
+	})
+	if err == nil {
+		err = m.err
+	}
+	return m.dir, err, gone
+}
+
+// answer is what is told of a job.
+type answer struct {
+	result  wire.Result // of a Run
+	frame   wire.Frame  // of a Calibrate
+	failure *record.Failure
+}
+
+func (a *server) answer(f wire.Frame, got answer) error {
+	switch {
+	case f.Type == wire.TypeRun:
+		got.result.Error = got.failure
+		return a.out.JSON(wire.TypeResult, f.Trial, got.result)
+	case got.failure != nil:
+		return a.out.JSON(wire.TypeFailure, f.Trial, got.failure)
+	}
+	return a.out.Write(got.frame)
+}
+
+// hire starts a worker, waits for its last word, and sees to it that it and its children are gone. gone is set when the
+// controller is.
+func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home string) (got answer, gone error) {
+	// The worker is ended by the agent alone: at once when asked, else after its last word.
+	cmd := proc.Command(context.WithoutCancel(ctx), append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir, "--home", home)...)
+	cmd.WaitDelay = 500 * time.Millisecond
+	enter(cmd, a.Root)
+	cmd.Env = append(os.Environ(), w.Env...)
+	worker, err := proc.Start(cmd)
+	if err != nil {
+		got.failure = &record.Failure{Kind: "worker-died", Message: err.Error()}
+		return got, nil
+	}
+	defer func() {
+		stuck := got.failure != nil && got.failure.Kind == "cancelled" && !over(worker, 0)
+		if stuck {
+			go worker.Close() // nothing ends it, and the controller waits
+		} else {
+			worker.Close()
+		}
+		if a.Reap {
+			endOrphans(func(pid int) bool { return stuck && pid == worker.Pid() || a.mounts.serves(pid) })
+		}
+	}()
+	j := &job{server: a, request: f, worker: worker, said: make(chan lastWord, 1)}
+	go j.relay()
+	if err := wire.NewWriter(worker).Write(f); err != nil {
+		got.failure = j.died(err)
+		return got, nil
+	}
+	word, cancelled, gone := j.wait(ctx)
+	if gone != nil {
+		worker.Kill()
+		return got, gone
+	}
+	switch {
+	case cancelled:
+		// Its pipes may break at once, and the rest of it stay: a process closes one file after the other when it ends, and a
+		// dead server holds it at the first of its own.
+		if word.err == errStuck || !overBy(worker, j.stuck) {
+			word.err = errStuck
+		}
+	case !over(worker, leaveTime):
+		worker.Kill()
+		over(worker, stuckTime)
+	}
+	switch {
+	case cancelled:
+		got.failure = &record.Failure{Kind: "cancelled", Message: "the controller ended the trial", Evidence: proc.Printable(worker.Stderr())}
+		if word.err == errStuck {
+			got.failure.Message += "; its worker was " + errStuck.Error()
+		}
+	case word.err != nil:
+		got.failure = j.died(word.err)
+	default:
+		got = j.read(word.frame)
+	}
+	return got, nil
+}
+
+// over tells whether a worker has ended, now or within some time.
+func over(worker *proc.Stream, within time.Duration) bool { return overBy(worker, time.After(within)) }
+
+// overBy tells whether a worker has ended, now or before end.
+func overBy(worker *proc.Stream, end <-chan time.Time) bool {
+	select {
+	case <-worker.Done():
+		return true
+	default:
+	}
+	select {
+	case <-worker.Done():
+		return true
+	case <-end:
+		return false
+	}
+}
+
+// relay passes the worker's marks and samples on as they come and keeps its last word. Begin is handed back once it is
+// on its way, which is the worker's sign to start the clock: while it measures, nobody else has anything to do.
+func (j *job) relay() {
+	in, back := wire.NewReader(j.worker), wire.NewWriter(j.worker)
+	for {
+		f, err := in.Read()
+		if err == nil && f.Trial != j.request.Trial {
+			err = fmt.Errorf("the worker spoke of trial %d instead of %d", f.Trial, j.request.Trial)
+		}
+		if err != nil {
+			j.said <- lastWord{err: err}
+			return
+		}
+		switch f.Type {
+		case wire.TypeBegin:
+			err = errors.Join(j.out.Write(f), back.Write(f))
+		case wire.TypeEnd, wire.TypeSamples:
+			err = j.out.Write(f)
+		default:
+			j.said <- lastWord{frame: f}
+			return
+		}
+		if err != nil {
+			j.said <- lastWord{err: err}
+			return
+		}
+	}
+}
+
+// wait returns the worker's last word. Meanwhile it serves the controller's Cancel, and answers pings.
+func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone error) {
+	ended := j.worker.Done()
+	for {
+		if cancelled && j.stuck == nil {
+			j.stuck = time.After(stuckTime)
+		}
+		select {
+		case word = <-j.said:
+			return word, cancelled, nil
+		case <-j.stuck:
+			return lastWord{err: errStuck}, cancelled, nil
+		case <-ended:
+			// Its last word may still be in the pipe; relay ends with it.
+			ended = nil
+		case r := <-j.requests:
+			if r.err != nil {
+				return word, cancelled, r.err
+			}
+			switch r.frame.Type {
+			case wire.TypePing:
+				gone = j.pong(r.frame)
+			case wire.TypeCancel:
+				cancelled = true
+				j.worker.Kill()
+			case wire.TypeBye:
+				cancelled = true
+				j.leaving, j.byeTrial = true, r.frame.Trial
+				j.worker.Kill()
+			default:
+				gone = j.refuse(r.frame, "refused", "a trial is running; an agent serves one request at a time")
+			}
+			if gone != nil {
+				return word, cancelled, gone
+			}
+		case <-ctx.Done():
+			return word, cancelled, ctx.Err()
+		}
+	}
+}
+
+// read takes a worker's answer apart far enough to add its standard error to a failure.
+func (j *job) read(f wire.Frame) (got answer) {
+	switch {
+	case f.Type == wire.TypeResult && j.request.Type == wire.TypeRun:
+		if err := f.Decode(&got.result); err != nil {
+			return answer{failure: j.died(err)}
+		}
+		got.failure = got.result.Error
+	case f.Type == wire.TypeCalibrated && j.request.Type == wire.TypeCalibrate:
+		got.frame = f
+	case f.Type == wire.TypeFailure:
+		got.failure = &record.Failure{}
+		if err := f.Decode(got.failure); err != nil {
+			return answer{failure: j.died(err)}
+		}
+	default:
+		return answer{failure: j.died(fmt.Errorf("it answered a %s with a %s frame", j.request.Type, f.Type))}
+	}
+	if got.failure != nil && got.failure.Evidence == "" {
+		got.failure.Evidence = proc.Printable(j.worker.Stderr())
+	}
+	return got
+}
+
+// goPanic is how the Go runtime begins its account of a panic that nobody recovered.
+var goPanic = regexp.MustCompile(`(?m)^panic: (.*)$`)
+
+// died tells of a worker that gave no answer: how it ended, and the end of its standard error.
+func (j *job) died(cause error) *record.Failure {
+	var how string
+	select {
+	case <-j.worker.Done():
+		how = "exit status 0"
+		if err := j.worker.Err(); err != nil {
+			how = err.Error()
+		}
+	case <-time.After(leaveTime): // its pipes break a moment before it is collected
+		j.worker.Kill()
+		how = cause.Error()
+	}
+	stderr := proc.Printable(j.worker.Stderr())
+	f := &record.Failure{Kind: "worker-died", Message: "the worker ended in the middle of its work: " + how, Evidence: stderr}
+	if m := goPanic.FindStringSubmatch(stderr); m != nil {
+		f.Kind, f.Message = "panic", "the workload panicked: "+strings.TrimSpace(m[1])
+	} else if strings.Contains(how, "signal: killed") {
+		f.Message += " (if nobody killed it, the system had too little memory)"
+	}
+	return f
+}

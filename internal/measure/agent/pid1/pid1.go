@@ -1,0 +1,62 @@
+// Package pid1 makes the agent the first and only program of a micro-VM: it mounts what a Linux system needs, loads the
+// kernel modules that the host put beside it, finds the port for the wire and the scratch disk, serves one controller, and
+// powers the machine off.
+//
+// It is opinionated about being little. There is no shell, no supervisor and no reaper: a process that waits for all
+// children would steal their exit statuses from whoever started them, and one that polls would take time from what is
+// measured. The agent ends what a worker leaves behind. Everything it says goes to the console, which the host keeps.
+package pid1
+
+import (
+	"fmt"
+	"strings"
+
+	"tare/internal/measure/guestabi"
+)
+
+// arguments reads the kernel's command line: words separated by blanks, with double quotes around values that hold some.
+// A word without "=" has an empty value; the last of several wins.
+func arguments(line string) map[string]string {
+	args := map[string]string{}
+	for line = strings.TrimLeft(line, " \n"); line != ""; line = strings.TrimLeft(line, " \n") {
+		quoted, end := false, len(line)
+		for i := range len(line) {
+			if line[i] == '"' {
+				quoted = !quoted
+			} else if !quoted && (line[i] == ' ' || line[i] == '\n') {
+				end = i
+				break
+			}
+		}
+		key, value, _ := strings.Cut(line[:end], "=")
+		if key = strings.Trim(key, `"`); key != "" {
+			args[key] = strings.Trim(value, `"`)
+		}
+		line = line[end:]
+	}
+	return args
+}
+
+// module is a file in the folder of kernel modules.
+type module struct {
+	file    string
+	mayFail bool
+}
+
+// moduleList reads the list of modules to load, which names files in one folder.
+func moduleList(text string) ([]module, error) {
+	var modules []module
+	for line := range strings.FieldsSeq(text) {
+		file, mayFail := strings.CutPrefix(line, layout.MayFail)
+		if strings.ContainsRune(file, '/') || !strings.HasSuffix(file, ".ko") {
+			return nil, fmt.Errorf("read list of kernel modules: %q is not the file of one", line)
+		}
+		modules = append(modules, module{file, mayFail})
+	}
+	return modules, nil
+}
+
+// serials reads the list of disks that get a link.
+func serials(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '/' })
+}

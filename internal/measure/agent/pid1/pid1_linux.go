@@ -1,0 +1,277 @@
+package pid1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/measure/agent"
+	"tare/internal/measure/guestabi"
+)
+
+// patience bounds the wait for a device that the host promised: the kernel probes some of them in the background.
+const patience = 20 * time.Second
+
+// Wanted tells whether this process is a micro-VM's first, and not that of a container, which has PID 1 too.
+func Wanted() bool {
+	if os.Getpid() != 1 {
+		return false
+	}
+	_, err := os.Lstat(layout.Order)
+	return err == nil
+}
+
+// Main is the life of a micro-VM. It does not return: the machine is off when it ends. Should that be refused, it returns
+// 1, and the kernel panics because its first process has ended, which ends the machine as well.
+func Main() int {
+	err := serve()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "tare: %v\n", err)
+	}
+	if err := powerOff(); err != nil {
+		fmt.Fprintf(os.Stderr, "tare: %v\n", err)
+	}
+	return 1
+}
+
+func serve() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if err := mountAll(table); err != nil {
+		return err
+	}
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return fmt.Errorf("read the kernel's command line: %w", err)
+	}
+	args := arguments(string(line))
+	if err := settle(args[layout.HostnameArg]); err != nil {
+		return err
+	}
+	if err := loadModules(); err != nil {
+		return err
+	}
+	dir := "/tmp"
+	if serial := args[layout.ScratchArg]; serial != "" {
+		if err := mountScratch(serial); err != nil {
+			return err
+		}
+		dir = layout.Scratch
+	}
+	linkDisks(serials(args[layout.DisksArg]))
+	if _, wanted := args[layout.NetworkArg]; wanted {
+		// Without it everything but work on the network can be weighed, and that says what it misses.
+		var last error
+		if await("network card", func() bool { last = agent.NetworkUp(); return last == nil }) != nil {
+			fmt.Fprintf(os.Stderr, "tare: bring up the network: %v\n", last)
+		}
+	}
+	root := ""
+	if serial := args[layout.RootArg]; serial != "" {
+		if err := mountRoot(serial, args[layout.ScratchArg]); err != nil {
+			return err
+		}
+		root = layout.Root
+	}
+	port, err := openPort(layout.Port)
+	if err != nil {
+		return err
+	}
+	defer port.Close()
+	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir, Mounts: true, Root: root})
+}
+
+// settle gives the machine what programs expect of one. A guest without a loopback device can still measure most things.
+func settle(hostname string) error {
+	for k, v := range map[string]string{"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "TMPDIR": "/tmp", "LC_ALL": "C"} {
+		if err := os.Setenv(k, v); err != nil {
+			return err
+		}
+	}
+	if hostname != "" {
+		if err := unix.Sethostname([]byte(hostname)); err != nil {
+			fmt.Fprintf(os.Stderr, "tare: set host name: %v\n", err)
+		}
+	}
+	if err := loopbackUp(); err != nil {
+		fmt.Fprintf(os.Stderr, "tare: bring up the loopback device: %v\n", err)
+	}
+	return nil
+}
+
+func loopbackUp() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	r, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(s, unix.SIOCGIFFLAGS, r); err != nil {
+		return err
+	}
+	r.SetUint16(r.Uint16() | unix.IFF_UP)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r)
+}
+
+// loadModules loads what the host listed, in its order.
+func loadModules() error {
+	text, err := os.ReadFile(layout.Order)
+	if err != nil {
+		return fmt.Errorf("read list of kernel modules: %w", err)
+	}
+	modules, err := moduleList(string(text))
+	if err != nil {
+		return err
+	}
+	for _, m := range modules {
+		err := loadModule(filepath.Join(layout.Modules, m.file))
+		if err != nil && !m.mayFail {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "tare: %v\n", err)
+		}
+	}
+	return nil
+}
+
+func loadModule(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("load kernel module: %w", err)
+	}
+	defer f.Close()
+	err = unix.FinitModule(int(f.Fd()), "", 0)
+	switch {
+	case err == nil, errors.Is(err, unix.EEXIST):
+		return nil
+	case errors.Is(err, unix.ENOENT):
+		// The kernel's word for a symbol that no loaded module offers, not for a file.
+		return fmt.Errorf("load kernel module %s: a module it needs was not loaded before it: %w", filepath.Base(path), err)
+	case errors.Is(err, unix.ENOEXEC):
+		return fmt.Errorf("load kernel module %s: it was built for another kernel: %w", filepath.Base(path), err)
+	case errors.Is(err, unix.ENODEV):
+		// Some modules, such as crc32c_intel, load only where their device or instruction is.
+		fmt.Fprintf(os.Stderr, "tare: kernel module %s found nothing to drive\n", filepath.Base(path))
+		return nil
+	}
+	return fmt.Errorf("load kernel module %s: %w", filepath.Base(path), err)
+}
+
+// openPort opens the virtio-serial port of that name. The file is in blocking mode and so stays out of Go's poller, and
+// this process is the only one that holds it: a port whose used buffers are consumed by a poll in one holder leaves a
+// writer in another asleep for ever (lmb/vimto#29).
+func openPort(name string) (*os.File, error) {
+	var dev string
+	err := await("virtio-serial port "+name, func() bool {
+		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
+		for _, n := range names {
+			if is(n, name) {
+				dev = filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
+				return exists(dev)
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(dev, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open virtio-serial port %s: %w", dev, err)
+	}
+	return os.NewFile(uintptr(fd), dev), nil
+}
+
+// disk waits for the disk with a serial number and returns its device.
+func disk(serial string) (dev string, err error) {
+	err = await("disk "+serial, func() bool {
+		names, _ := filepath.Glob("/sys/block/*/serial")
+		for _, n := range names {
+			if is(n, serial) {
+				dev = filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
+				return exists(dev)
+			}
+		}
+		return false
+	})
+	return dev, err
+}
+
+// linkDisks gives disks the names that udev would give them: in which order the kernel finds devices is its own affair. A
+// disk that does not appear is missed only by who mounts it.
+func linkDisks(serials []string) {
+	for _, serial := range serials {
+		dev, err := disk(serial)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(layout.Disks+serial), 0o755)
+		}
+		if err == nil {
+			err = os.Symlink(dev, layout.Disks+serial)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "tare: name disk: %v\n", err)
+		}
+	}
+}
+
+// mountScratch mounts the disk with a serial number.
+func mountScratch(serial string) error {
+	dev, err := disk(serial)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(dev, layout.Scratch, "ext4", unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+		return fmt.Errorf("mount scratch disk %s: %w", dev, err)
+	}
+	return nil
+}
+
+// await polls for a device; it is done before anything is measured.
+func await(what string, there func() bool) error {
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		if there() {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s did not appear within %v", what, patience)
+		}
+	}
+}
+
+func is(file, want string) bool {
+	b, err := os.ReadFile(file)
+	return err == nil && strings.TrimSpace(string(b)) == want
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// powerOff makes what was written safe and ends the machine.
+func powerOff() error {
+	unix.Sync()
+	leaveRoot()
+	if err := unix.Unmount(layout.Scratch, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		// Something still works there; the journal and the sync have to do.
+		unix.Unmount(layout.Scratch, unix.MNT_DETACH)
+	}
+	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
+		return fmt.Errorf("power off: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package pid1
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/measure/guestabi"
+)
+
+// mountRoot puts a root together for the workers: the image on the disk with that serial number, read-only, and over it an
+// overlay in the guest's memory, so that nothing reaches the image, and no disk that is measured carries what a worker
+// happens to write outside of its own directory.
+func mountRoot(serial, scratch string) error {
+	dev, err := disk(serial)
+	if err != nil {
+		return fmt.Errorf("find root image: %w", err)
+	}
+	if err := mountOne(mount{"tmpfs", layout.RootParts, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=50%", true}); err != nil {
+		return fmt.Errorf("mount %s: %w", layout.RootParts, err)
+	}
+	image, upper, work := layout.RootParts+"/image", layout.RootParts+"/upper", layout.RootParts+"/work"
+	for _, d := range []string{image, upper, work, layout.Root} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return fmt.Errorf("mount root image: %w", err)
+		}
+	}
+	if err := mountImage(dev, image); err != nil {
+		return err
+	}
+	if err := unix.Mount("overlay", layout.Root, "overlay", 0, "lowerdir="+image+",upperdir="+upper+",workdir="+work); err != nil {
+		return fmt.Errorf("mount overlay over the root image: %w", err)
+	}
+	return furnish(layout.Root, scratch)
+}
+
+// mountImage mounts the first file system that a root can be in: that of the whole disk, or of one of its partitions.
+func mountImage(dev, dir string) error {
+	name := filepath.Base(dev)
+	entries, err := os.ReadDir("/sys/block/" + name)
+	if err != nil {
+		return fmt.Errorf("look for partitions of the root image: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	var errs []error
+	for _, d := range append([]string{name}, partitions(name, names)...) {
+		err := unix.Mount("/dev/"+d, dir, "ext4", unix.MS_RDONLY|unix.MS_NODEV, "")
+		switch {
+		case errors.Is(err, unix.EINVAL):
+			err = fmt.Errorf("%s holds no ext4 file system", d)
+		case errors.Is(err, unix.EROFS):
+			err = fmt.Errorf("the ext4 file system of %s was not unmounted cleanly; have e2fsck mend the image", d)
+		case err != nil:
+			err = fmt.Errorf("mount %s: %w", d, err)
+		case exists(dir + "/usr"):
+			return nil
+		default:
+			err = errors.Join(fmt.Errorf("%s has no folder usr", d), unix.Unmount(dir, 0))
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("no root file system is in the image: %w", errors.Join(errs...))
+}
+
+// furnish gives a root what the agent and a worker in it both need at the same place, and the agent itself.
+func furnish(root, scratch string) error {
+	dirs := append(slices.Clone(shared), layout.Mounts)
+	if scratch != "" {
+		dirs = append(dirs, layout.Scratch)
+	}
+	for _, d := range dirs {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return fmt.Errorf("furnish root: %w", err)
+		}
+		if err := bindInto(root, d); err != nil {
+			return err
+		}
+	}
+	// A worker that starts itself again looks for its own path.
+	target := within(root, layout.Init)
+	if err := os.WriteFile(target, nil, 0o755); err != nil {
+		return fmt.Errorf("furnish root: %w", err)
+	}
+	if err := unix.Mount(layout.Init, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("furnish root: bind %s: %w", layout.Init, err)
+	}
+	// The least of what minimal images go without, as the initramfs has it.
+	if hosts := within(root, "/etc/hosts"); !exists(hosts) {
+		if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o644); err != nil {
+			return fmt.Errorf("furnish root: %w", err)
+		}
+	}
+	return nil
+}
+
+// bindInto shows a directory at the same place in a root. What the image has there instead, such as a symbolic link, which
+// would lead out of the root from here, gives way.
+func bindInto(root, dir string) error {
+	target := within(root, dir)
+	if info, err := os.Lstat(target); err == nil && !info.IsDir() {
+		if err := os.Remove(target); err != nil {
+			return fmt.Errorf("furnish root: %w", err)
+		}
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return fmt.Errorf("furnish root: %w", err)
+	}
+	if err := unix.Mount(dir, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("furnish root: bind %s: %w", dir, err)
+	}
+	return nil
+}
+
+// leaveRoot takes the workers' view of the scratch disk down, without which the disk itself cannot be unmounted.
+func leaveRoot() {
+	unix.Unmount(within(layout.Root, layout.Scratch), unix.MNT_DETACH) // EINVAL, ENOENT: there is no root image
+}

@@ -1,0 +1,300 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"tare/internal/measure/guestabi"
+	"tare/internal/measure/sysinfo"
+	"tare/internal/measure/wire"
+	"tare/internal/record"
+)
+
+// Options say how an agent works.
+type Options struct {
+	// Dir is an existing directory below which the agent makes its own; empty means the system's for temporary files.
+	Dir string
+	// Worker is the command line of a worker; empty means this program with the role "worker".
+	Worker []string
+	// Reap says that every child of this process is a worker's remains and may be ended and collected once the worker
+	// is gone. It is always so for PID 1.
+	Reap bool
+	// Mounts says that the system is the agent's own, so that it may mount what the controller orders.
+	Mounts bool
+	// Root is a directory that is the root of workers instead of the agent's own, on Linux; empty means the agent's. /proc,
+	// and the directories that work is done in, must be at the same paths there.
+	Root string
+}
+
+// tidyTime bounds the removal of the agent's directory when it leaves: a dead network mount must not keep it.
+const tidyTime = 30 * time.Second
+
+// welcomeTime is how long an agent waits for a controller to answer its first words.
+const welcomeTime = 2 * time.Minute
+
+// Serve is the agent: it announces itself on out, serves the requests that come on in, and returns after a Bye, at the
+// end of in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not serve
+// or tidy up; an input that ends is none.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
+	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), rooms: map[string]*rooms{}}
+	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
+	debug.SetGCPercent(25)
+	debug.SetMemoryLimit(12 << 20)
+	a.Reap = a.Reap || os.Getpid() == 1
+	a.mounts.in(a.Root)
+	if len(a.Worker) == 0 {
+		self, err := self()
+		if err != nil {
+			return fmt.Errorf("find the agent's own executable: %w", err)
+		}
+		a.Worker = []string{self, roleWorker}
+	}
+	defer func() {
+		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
+		defer cancel()
+		err = errors.Join(err, a.probes.close(tidy))
+		for _, r := range a.rooms {
+			if e := r.removeAll(tidy); e != nil {
+				err = errors.Join(err, e)
+			}
+		}
+		a.unmountAll()
+		if a.leaving {
+			a.out.Mark(wire.TypeBye, a.byeTrial)
+		}
+	}()
+	if err := a.out.Announce(); err != nil {
+		return err
+	}
+	if err := a.out.JSON(wire.TypeHello, 0, wire.NewHello()); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go a.read(wire.NewReader(in), ended)
+	// Podman attaches an agent's input after starting it: a client that dies between the two leaves an agent whose input
+	// neither speaks nor ends.
+	greeting := time.AfterFunc(welcomeTime, a.unwelcome)
+	defer greeting.Stop()
+	for {
+		f, err := a.next(ctx)
+		greeting.Stop()
+		if err != nil {
+			return endOfInput(ctx, err)
+		}
+		if err := a.serve(ctx, f); err != nil {
+			return endOfInput(ctx, err)
+		}
+		if a.leaving {
+			return nil
+		}
+	}
+}
+
+// endOfInput tells a controller that went away, which is how an agent normally ends, from one that talks nonsense.
+func endOfInput(ctx context.Context, err error) error {
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+type request struct {
+	frame wire.Frame
+	err   error
+}
+
+// server is an agent at work. Its fields belong to the goroutine of Serve, except out, which may be written by all.
+type server struct {
+	Options
+	out      *wire.Writer
+	requests chan request
+	runID    string
+	rooms    map[string]*rooms // by Job.Root; "" is the agent's own choice
+	mounts   mounts
+	probes   probes
+	welcome  bool
+	leaving  bool
+	byeTrial uint32
+}
+
+// read passes the controller's frames on until the input ends or Serve has.
+func (a *server) read(r *wire.Reader, ended <-chan struct{}) {
+	for {
+		f, err := r.Read()
+		select {
+		case a.requests <- request{f, err}:
+		case <-ended:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// unwelcome ends the wait for a welcome.
+func (a *server) unwelcome() {
+	a.requests <- request{err: fmt.Errorf("handshake: no controller answered within %v: %w", welcomeTime, io.EOF)}
+}
+
+func (a *server) next(ctx context.Context) (wire.Frame, error) {
+	select {
+	case r := <-a.requests:
+		return r.frame, r.err
+	case <-ctx.Done():
+		return wire.Frame{}, ctx.Err()
+	}
+}
+
+// serve answers one request. An error means that there is nobody left to answer.
+func (a *server) serve(ctx context.Context, f wire.Frame) error {
+	if !a.welcome && f.Type != wire.TypeBye {
+		return a.greet(f)
+	}
+	switch f.Type {
+	case wire.TypePing:
+		return a.pong(f)
+	case wire.TypeFacts:
+		return a.facts(ctx, f)
+	case wire.TypeRun, wire.TypeCalibrate:
+		return a.work(ctx, f)
+	case wire.TypeRelease:
+		return a.release(ctx, f)
+	case wire.TypeMount:
+		return a.mount(ctx, f)
+	case wire.TypeProbe:
+		return a.probe(ctx, f)
+	case wire.TypeLedger:
+		return a.ledger(ctx, f)
+	case wire.TypeCancel:
+		return nil // it crossed the result of the trial it meant
+	case wire.TypeBye:
+		a.leaving, a.byeTrial = true, f.Trial
+		return nil
+	}
+	return a.refuse(f, "refused", fmt.Sprintf("an agent does not serve a %s frame", f.Type))
+}
+
+// greet takes the controller's answer to Hello and makes the agent's directory.
+func (a *server) greet(f wire.Frame) error {
+	var w wire.Welcome
+	if f.Type != wire.TypeWelcome {
+		return errors.Join(a.refuse(f, "refused", fmt.Sprintf("expected a welcome, got a %s frame", f.Type)),
+			fmt.Errorf("handshake: expected a welcome, got a %s frame", f.Type))
+	}
+	err := f.Decode(&w)
+	if err == nil {
+		err = wire.CheckPeer("controller", w.Protocol, w.Build)
+	}
+	if err != nil {
+		return errors.Join(a.refuse(f, "refused", err.Error()), fmt.Errorf("handshake: %w", err))
+	}
+	a.welcome = true
+	a.runID = w.RunID
+	a.rooms[""] = newRoom(a.Dir, a.runID)
+	return nil
+}
+
+func (a *server) pong(f wire.Frame) error {
+	return a.out.JSON(wire.TypePong, f.Trial, wire.Pong{MonoNS: wire.Now(), WallNS: time.Now().UnixNano()})
+}
+
+func (a *server) facts(ctx context.Context, f wire.Frame) error {
+	var of wire.FactsOf
+	if len(f.Payload) > 0 {
+		if err := f.Decode(&of); err != nil {
+			return a.refuse(f, "refused", err.Error())
+		}
+	}
+	defer debug.FreeOSMemory()
+	// Collect keeps to its time as far as files answer; beyond that nobody waits for them.
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	fs, err, gone := reach(a, ctx, of.Root, "facts are being collected", func(room *rooms) record.Facts {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		fs := facts.Collect(ctx, room.base)
+		if a.Root != "" {
+			fs.Distro = distro(a.Root)
+		}
+		if room.err != nil {
+			if fs.Extra == nil {
+				fs.Extra = map[string]string{}
+			}
+			fs.Extra["work_dir.error"] = room.err.Error()
+			if readOnly(room.err) {
+				fs.Extra["work_dir.read_only"] = "true"
+			}
+		}
+		return fs
+	})
+	switch {
+	case gone != nil:
+		return gone
+	case err != nil:
+		return a.refuse(f, "facts", err.Error())
+	}
+	return a.out.JSON(wire.TypeFacts, f.Trial, fs)
+}
+
+func (a *server) release(ctx context.Context, f wire.Frame) error {
+	var r wire.Release
+	if err := f.Decode(&r); err != nil {
+		return a.refuse(f, "refused", err.Error())
+	}
+	for _, root := range slices.Compact([]string{r.Root, ""}) {
+		if a.rooms[root] == nil {
+			continue
+		}
+		failed, err, gone := reach(a, ctx, root, "files are being removed", func(room *rooms) error { return room.release(ctx, r.Cell) })
+		if gone != nil {
+			return gone
+		}
+		if err = errors.Join(failed, err); err != nil {
+			return a.refuse(f, "release", err.Error())
+		}
+	}
+	return a.out.Mark(wire.TypeRelease, f.Trial)
+}
+
+// mount puts a folder into the system as the controller orders.
+func (a *server) mount(ctx context.Context, f wire.Frame) error {
+	var m layout.Mount
+	if err := f.Decode(&m); err != nil {
+		return a.refuse(f, "refused", err.Error())
+	}
+	if !a.Mounts {
+		return a.refuse(f, "refused", "this system is not the agent's own, so it mounts nothing here")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began := wire.Now()
+	var got wire.Mounted
+	var failure *record.Failure
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		got, failure = a.mounts.add(ctx, &m)
+	}()
+	if gone := a.attend(done, cancel, "a folder is being mounted"); gone != nil {
+		return gone
+	}
+	if failure != nil {
+		return a.out.JSON(wire.TypeFailure, f.Trial, failure)
+	}
+	got.TookNS = wire.Now() - began
+	return a.out.JSON(wire.TypeMount, f.Trial, got)
+}
+
+func (a *server) unmountAll() { a.mounts.close() }
+
+func (a *server) refuse(f wire.Frame, kind, message string) error {
+	return a.out.JSON(wire.TypeFailure, f.Trial, record.Failure{Kind: kind, Message: message})
+}

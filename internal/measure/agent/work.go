@@ -1,0 +1,276 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"tare/internal/measure/wire"
+	"tare/internal/measure/workload"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// The kinds of failure a worker tells of, besides the phase that failed: "setup", "measure", "report".
+const (
+	kindRefused = "refused"   // the request cannot be served here
+	kindPanic   = "panic"     // the workload panicked
+	kindNoDir   = "no-dir"    // the kind needs a writable directory and there is none
+	kindNoSpace = "no-space"  // the directory's file system is too small
+	kindGone    = "cancelled" // the agent went away
+)
+
+// wrapUp is how long a trial has to clean up after its agent went away.
+const wrapUp = 3 * time.Second
+
+// worker serves the one request it was started for.
+type worker struct {
+	kinds   []workload.Kind
+	dir     string
+	home    string
+	out     *wire.Writer
+	trial   uint32
+	passed  chan struct{} // Begin is on its way
+	request wire.Frame
+}
+
+// work is a worker's whole life: read one request, serve it, answer, leave. It returns the exit code.
+func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) int {
+	r := wire.NewReader(in)
+	f, err := r.Read()
+	if err != nil {
+		return 1
+	}
+	w := &worker{kinds: kinds, dir: dir, home: home, out: wire.NewWriter(out), trial: f.Trial, passed: make(chan struct{}, 1), request: f}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	orphaned := make(chan struct{})
+	go func() {
+		defer close(orphaned)
+		for {
+			f, err := r.Read()
+			if err != nil {
+				cancel()
+				return
+			}
+			if f.Type == wire.TypeBegin {
+				w.passed <- struct{}{}
+			}
+		}
+	}()
+	done := make(chan error, 1)
+	go func() {
+		// One thread does all of the trial, so that its caches, its affinity and its accounting are of a piece.
+		runtime.LockOSThread()
+		done <- w.serve(ctx)
+	}()
+	select {
+	case err = <-done:
+	case <-orphaned:
+		select {
+		case err = <-done:
+		case <-time.After(wrapUp):
+			err = context.Canceled
+		}
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// serve answers the request. The error says that there is nobody to answer.
+func (w *worker) serve(ctx context.Context) error {
+	switch w.request.Type {
+	case wire.TypeRun:
+		var run wire.Run
+		res := wire.Result{}
+		if err := w.request.Decode(&run); err != nil {
+			res.Error = &record.Failure{Kind: kindRefused, Message: err.Error()}
+		} else {
+			res = w.run(ctx, run)
+		}
+		return w.out.JSON(wire.TypeResult, w.trial, res)
+	case wire.TypeCalibrate:
+		var c wire.Calibrate
+		if err := w.request.Decode(&c); err != nil {
+			return w.fail(&record.Failure{Kind: kindRefused, Message: err.Error()})
+		}
+		got, fail := w.calibrate(ctx, c)
+		if fail != nil {
+			return w.fail(fail)
+		}
+		return w.out.JSON(wire.TypeCalibrated, w.trial, got)
+	}
+	return w.fail(&record.Failure{Kind: kindRefused, Message: fmt.Sprintf("a worker does not serve a %s frame", w.request.Type)})
+}
+
+func (w *worker) fail(f *record.Failure) error { return w.out.JSON(wire.TypeFailure, w.trial, f) }
+
+// cell is a kind with checked parameters.
+type cell struct {
+	kind    *workload.Kind
+	params  workload.Params
+	metrics []unit.Metric
+}
+
+// look finds the job's kind and checks that it can run here.
+func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
+	refuse := func(kind, format string, args ...any) (*cell, *record.Failure) {
+		return nil, &record.Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}
+	}
+	i := slices.IndexFunc(w.kinds, func(k workload.Kind) bool { return k.Name == j.Kind })
+	if i < 0 {
+		names := make([]string, len(w.kinds))
+		for i := range w.kinds {
+			names[i] = w.kinds[i].Name
+		}
+		return refuse(kindRefused, "no kind of workload is called %q%s", j.Kind, unit.DidYouMean(j.Kind, names))
+	}
+	k := &w.kinds[i]
+	if os := k.Needs.OS; len(os) > 0 && !slices.Contains(os, runtime.GOOS) {
+		return refuse(kindRefused, "%s runs on %s only, and this is %s", k.Name, strings.Join(os, ", "), runtime.GOOS)
+	}
+	p, err := k.Resolve(j.Params)
+	if err != nil {
+		return refuse(kindRefused, "%v", err)
+	}
+	if w.dir == "" && k.Needs.FS && (k.OnlyReads == nil || !k.OnlyReads(p)) {
+		return refuse(kindNoDir, "%s needs a writable directory, and there is none", k.Name)
+	}
+	if k.Needs.Peer && (j.Peer == nil || j.Peer.Missing != "") {
+		why := "the controller named no peer"
+		if j.Peer != nil {
+			why = j.Peer.Missing
+		}
+		return refuse(kindRefused, "%s: %s", k.Name, why)
+	}
+	c := &cell{kind: k, params: p, metrics: k.MetricsFor(p)}
+	return c, c.roomFor(w.dir)
+}
+
+// peerOf is what a trial knows of the run's peer.
+func peerOf(j wire.Job) workload.Peer {
+	if j.Peer == nil {
+		return workload.Peer{}
+	}
+	return workload.Peer{Address: j.Peer.Address, Token: j.Peer.Token}
+}
+
+// root is the directory that the cell's is below, or would be if it could be written.
+func (w *worker) root(j wire.Job) string {
+	if j.Root != "" || w.dir == "" {
+		return j.Root
+	}
+	return filepath.Dir(filepath.Dir(w.dir)) // the agent's own directory stands between
+}
+
+// run is one trial.
+func (w *worker) run(ctx context.Context, run wire.Run) (res wire.Result) {
+	c, fail := w.look(run.Job)
+	if fail == nil && run.Work < 1 {
+		fail = &record.Failure{Kind: kindRefused, Message: fmt.Sprintf("%s: %d is no amount of work", run.Kind, run.Work)}
+	}
+	if fail != nil {
+		return wire.Result{Error: fail}
+	}
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job), Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
+	real := injected(b, run.Inject)
+	b.Note("overhead_ns", fmt.Sprint(overhead()))
+	s := &section{worker: w, mark: true, work: real}
+	fail = c.once(ctx, b, s)
+	res = wire.Result{
+		ElapsedNS: s.elapsed, SetupNS: s.setup, SlackNS: s.slack,
+		Checks: b.Checks, State: b.State, Warnings: b.Warnings, Declared: c.metrics, Error: fail,
+	}
+	if res.Error != nil {
+		return res
+	}
+	s.used.note(b)
+	res.Metrics, res.State = b.Metrics, b.State
+	if res.Error = c.checkFigures(b); res.Error != nil {
+		res.Metrics = nil
+		return res
+	}
+	if res.Error = w.sendSamples(b); res.Error != nil {
+		res.Metrics = nil
+	}
+	return res
+}
+
+// injected returns the work to do when a share of it is extra, and doubts a share that whole units cannot express.
+func injected(b *workload.Bench, share float64) int64 {
+	if share == 0 {
+		return b.Work
+	}
+	real := max(int64(math.Round(float64(b.Work)*(1+share))), 1)
+	got := float64(real)/float64(b.Work) - 1
+	if math.Abs(got-share) > 0.1*math.Abs(share) {
+		b.Warn("inject-coarse", fmt.Sprintf("%d units of work cannot hold %.3g %% more; %.3g %% was injected", b.Work, 100*share, 100*got),
+			"use longer trials, or a workload with smaller units")
+	}
+	return real
+}
+
+// checkFigures sees to it that a trial reports what its kind declares: a figure without a unit, or a headline without a
+// figure, is a mistake in the workload.
+func (c *cell) checkFigures(b *workload.Bench) *record.Failure {
+	bad := func(format string, args ...any) *record.Failure {
+		return &record.Failure{Kind: "report", Message: c.kind.Name + ": " + fmt.Sprintf(format, args...)}
+	}
+	declared := map[string]bool{}
+	for _, m := range c.metrics {
+		declared[m.Name] = true
+		if _, ok := b.Metrics[m.Name]; m.Primary && !ok {
+			return bad("the trial reported no %s", m.Name)
+		}
+	}
+	for name, v := range b.Metrics {
+		if !declared[name] {
+			return bad("the trial reported %s, which the kind does not declare", name)
+		}
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return bad("the trial reported %s = %v", name, v)
+		}
+	}
+	return nil
+}
+
+// sendSamples sends the samples, thinned to what the protocol carries.
+func (w *worker) sendSamples(b *workload.Bench) *record.Failure {
+	names := make([]string, 0, len(b.Samples))
+	for name := range b.Samples {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		p, err := wire.PackSamples(name, wire.Thin(b.Samples[name]))
+		if err == nil {
+			err = w.out.Write(wire.Frame{Type: wire.TypeSamples, Trial: w.trial, Payload: p})
+		}
+		if err != nil {
+			return &record.Failure{Kind: "report", Message: err.Error()}
+		}
+	}
+	return nil
+}
+
+// begin tells the controller that the clock is about to start and waits until that is on its way.
+func (w *worker) begin(ctx context.Context) error {
+	if err := w.out.Mark(wire.TypeBegin, w.trial); err != nil {
+		return err
+	}
+	select {
+	case <-w.passed:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the agent went away")
+	}
+}

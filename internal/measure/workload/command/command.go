@@ -1,0 +1,233 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/internal/measure/workload"
+	"tare/internal/record"
+)
+
+// trial is one trial of the command workload.
+type trial struct {
+	params    workload.Params
+	extractor extractor // nil: no figures are taken from the output
+	exit      int
+	timeout   time.Duration
+
+	base    runner
+	command *runner
+	shell   time.Duration // median start of the shell alone; 0 without a shell
+
+	ran       int64
+	wall      time.Duration // sum
+	user, sys time.Duration // sums
+	rss       int64         // maximum, bytes
+	samples   []float64     // seconds of each stride-th run
+	figures   map[string][]float64
+	warned    map[string]bool
+	owed      bool // a run was done that conclude has not followed
+}
+
+// Setup finds the programs, measures the shell and prepares the first run.
+func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
+	dir := t.params["dir"]
+	if dir == "" {
+		dir = b.Dir
+	}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return fmt.Errorf("command: dir=%s is not a directory in this environment (%v)", dir, err)
+	}
+	env := os.Environ()
+	if t.params["preset"] != presetNone {
+		env = setEnv(env, "LC_ALL", "C") // pgbench and others translate what they print
+	}
+	t.base = runner{dir: dir, env: env, timeout: t.timeout}
+	var err error
+	if t.command, err = newRunner("command", t.params["shell"], t.params["command"], t.base); err != nil {
+		return err
+	}
+	t.command.input = t.params["input"]
+	if t.params["shell"] != shellNone {
+		if err := t.weighShell(ctx); err != nil {
+			return err
+		}
+		b.Note("shell_ns", strconv.FormatInt(t.shell.Nanoseconds(), 10))
+	}
+	t.figures, t.warned = map[string][]float64{}, map[string]bool{}
+	t.samples = make([]float64, 0, min(b.Work, workload.MaxSamples))
+	return t.prepare(ctx)
+}
+
+func setEnv(env []string, name, value string) []string {
+	env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	return append(env, name+"="+value)
+}
+
+// Bounds of the runs that measure the shell.
+const (
+	shellRunsMin = 5
+	shellRunsMax = 30
+	shellTime    = 200 * time.Millisecond
+)
+
+// weighShell measures how long the shell takes to start and end with nothing to do. The least is used: it is the steadiest
+// of the figures that describe such a sample, and what was disturbed must not be subtracted from every run.
+func (t *trial) weighShell(ctx context.Context) error {
+	r, err := newRunner("shell", t.params["shell"], "", t.base)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	spent := time.Duration(0)
+	for n := 0; n < shellRunsMin || n < shellRunsMax && spent < shellTime; n++ {
+		o, err := r.run(ctx, false)
+		if err == nil {
+			err = r.ended(&o, 0)
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 || o.wall < t.shell {
+			t.shell = o.wall
+		}
+		spent += o.wall
+	}
+	return nil
+}
+
+func (t *trial) prepare(ctx context.Context) error {
+	if t.params["prepare"] == "" {
+		return nil
+	}
+	return once(ctx, "prepare", t.params["shell"], t.params["prepare"], t.base)
+}
+
+// conclude follows a run, once.
+func (t *trial) conclude(ctx context.Context) error {
+	if !t.owed || t.params["conclude"] == "" {
+		return nil
+	}
+	t.owed = false
+	return once(ctx, "conclude", t.params["shell"], t.params["conclude"], t.base)
+}
+
+// Measure runs the command b.Work times. Only the runs themselves count; see Report.
+func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
+	stride := (b.Work + workload.MaxSamples - 1) / workload.MaxSamples
+	for i := range b.Work {
+		if i > 0 {
+			if err := t.conclude(ctx); err != nil {
+				return err
+			}
+			if err := t.prepare(ctx); err != nil {
+				return err
+			}
+		}
+		o, err := t.command.run(ctx, t.extractor != nil)
+		t.owed = true
+		if err == nil {
+			err = t.command.ended(&o, t.exit)
+		}
+		if err != nil {
+			return err
+		}
+		t.ran++
+		t.wall, t.user, t.sys, t.rss = t.wall+o.wall, t.user+o.user, t.sys+o.system, max(t.rss, o.rss)
+		if i%stride == 0 {
+			t.samples = append(t.samples, o.wall.Seconds())
+		}
+		if t.extractor != nil {
+			if err := t.take(b, &o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take takes the figures of one run from its output.
+func (t *trial) take(b *workload.Bench, o *outcome) error {
+	if o.lost > 0 {
+		return fmt.Errorf("command: the output is longer than the %d MiB that figures are taken from; let the command print less", maxOutput>>20)
+	}
+	f, err := t.extractor.extract(o.output)
+	if err != nil {
+		fail := t.command.failure(fmt.Sprintf("take figures from the output: %v", err))
+		fail.Evidence = strings.TrimSpace(printable(tail(o.output)) + "\n" + fail.Evidence)
+		return fail
+	}
+	for name, v := range f.values {
+		t.figures[name] = append(t.figures[name], v)
+	}
+	for name, v := range f.notes {
+		b.Note(name, v)
+	}
+	for _, w := range f.warnings {
+		if !t.warned[w.Code] {
+			t.warned[w.Code] = true
+			b.Warn(w.Code, w.Text, w.Remedy)
+		}
+	}
+	return nil
+}
+
+// Report turns the runs into means. seconds comes from the runs' own times: b.Elapsed also holds what stands between them.
+func (t *trial) Report(b *workload.Bench) error {
+	n := float64(b.Work)
+	raw, shell := t.wall.Seconds()/n, t.shell.Seconds()*float64(t.ran)/n
+	b.Note("runs", strconv.FormatInt(t.ran, 10))
+	b.Check("exit", strconv.Itoa(t.exit))
+	if err := t.conclude(context.Background()); err != nil {
+		return err
+	}
+	if t.ran > 1 && (t.params["prepare"] != "" || t.params["conclude"] != "") {
+		b.Note("outer_comparable", "false")
+	}
+	if net := raw - shell; net > 0 {
+		b.Report("seconds", net)
+	} else {
+		return &record.Failure{Kind: "measure", Message: fmt.Sprintf(
+			"a run takes %.3f ms and the start of the shell alone %.3f ms: nothing is left to weigh; use shell=none", 1e3*raw, 1e3*shell)}
+	}
+	if shell > raw/2 {
+		b.Warn("shell-dominates", fmt.Sprintf("the shell's own start (%.3f ms) is more than half of a run (%.3f ms); its noise is in the difference", 1e3*shell, 1e3*raw),
+			"use shell=none if the command needs no shell")
+	}
+	b.Sample("seconds", t.samples)
+	for name, v := range map[string]float64{"user_seconds": t.user.Seconds() / n, "system_seconds": t.sys.Seconds() / n, "max_rss_bytes": float64(t.rss)} {
+		if v > 0 { // a clock that counts ticks may see nothing of a short run
+			b.Report(name, v)
+		}
+	}
+	for name, vs := range t.figures {
+		sum := 0.0
+		for _, v := range vs {
+			sum += v
+		}
+		b.Report(name, sum/float64(len(vs)))
+		if len(vs) > 1 {
+			b.Sample(name, vs[:min(len(vs), workload.MaxSamples)])
+		}
+	}
+	return nil
+}
+
+// Cleanup runs what still has to follow.
+func (t *trial) Cleanup(*workload.Bench) error {
+	err := t.conclude(context.Background())
+	if line := t.params["cleanup"]; line != "" && t.base.timeout > 0 {
+		err = errors.Join(err, once(context.Background(), "cleanup", t.params["shell"], line, t.base))
+	}
+	if t.command != nil {
+		t.command.close()
+		t.command = nil
+	}
+	return err
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package developer
+
+import "tare/internal/measure/fileio"
+
+func dropCaches() error { return file.ErrUnsupported }
+
+func cachedEntries() (int64, error) { return 0, file.ErrUnsupported }

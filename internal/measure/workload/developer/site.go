@@ -1,0 +1,146 @@
+package developer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload"
+)
+
+// site is the folder that a trial works in.
+type site struct {
+	path string
+	root *root
+}
+
+// fresh makes an empty folder in the cell's directory, after room for bytes and files was found.
+func (s *site) fresh(b *workload.Bench, folder string, bytes, files int64) error {
+	_, on := file.Volume(b.Dir)
+	b.Note("fs", on)
+	if j := file.Journal(b.Dir); j != "" {
+		b.Note("journal", j)
+	}
+	return s.freshIn(b.Dir, folder, bytes, files)
+}
+
+// freshIn makes an empty folder in a directory of this cell's own.
+func (s *site) freshIn(dir, folder string, bytes, files int64) error {
+	path := filepath.Join(dir, folder)
+	if err := os.RemoveAll(path); err != nil { // of a trial that was killed
+		return file.Explain("remove", path, err)
+	}
+	if err := file.CheckRoom(dir, bytes, files); err != nil {
+		return err
+	}
+	s.path = path
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return file.Explain("create", path, err)
+	}
+	return s.open()
+}
+
+func (s *site) open() (err error) {
+	if s.root, err = openRoot(s.path); err != nil {
+		return file.Explain("open", s.path, err)
+	}
+	return nil
+}
+
+// close lets go of the folder and leaves it.
+func (s *site) close() error {
+	if s.root == nil {
+		return nil
+	}
+	err := s.root.close()
+	s.root = nil
+	return err
+}
+
+// remove lets go of the folder and removes it with all that is in it.
+func (s *site) remove() error {
+	err := s.close()
+	if s.path != "" {
+		if rm := os.RemoveAll(s.path); rm != nil {
+			err = errors.Join(err, file.Explain("remove", s.path, rm))
+		}
+	}
+	return err
+}
+
+func (s *site) names(paths []string) []name {
+	names := make([]name, len(paths))
+	for i, p := range paths {
+		names[i] = s.root.name(p)
+	}
+	return names
+}
+
+// standing is a folder that outlives the trial: what it holds is only looked at, and a session pays for it once. Beside
+// it lies a marker with the key of what is in it, written last.
+type standing struct{ site }
+
+// ensure opens the folder, and has fill fill it unless the one that is there has the same key.
+func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key string, bytes, files int64, fill func(context.Context) error) error {
+	marker := filepath.Join(b.Dir, folder+".ok")
+	if text, err := os.ReadFile(marker); err == nil && string(text) == key {
+		_, on := file.Volume(b.Dir)
+		b.Note("fs", on)
+		b.Note("prepared", "earlier")
+		s.path = filepath.Join(b.Dir, folder)
+		return s.open()
+	}
+	b.Note("prepared", "now")
+	if err := os.Remove(marker); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return file.Explain("remove", marker, err)
+	}
+	if err := s.fresh(b, folder, bytes, files+1); err != nil {
+		return err
+	}
+	if err := fill(ctx); err != nil {
+		return errors.Join(err, s.remove())
+	}
+	if err := settle(s.path); err != nil {
+		return errors.Join(file.Explain("flush", s.path, err), s.remove())
+	}
+	if err := os.WriteFile(marker, []byte(key), 0o600); err != nil {
+		return errors.Join(file.Explain("write", marker, err), s.remove())
+	}
+	return nil
+}
+
+// discard makes the next trial prepare the folder anew: it was found to be other than it was left.
+func (s *standing) discard() { _ = os.Remove(s.path + ".ok") }
+
+// alone enters the folder and keeps the scheduler away from the calling goroutine's thread until leave is called.
+func (s *site) alone() (leave func(), err error) {
+	out, err := s.root.enter()
+	if err != nil {
+		return nil, file.Explain("enter", s.path, err)
+	}
+	runtime.LockOSThread()
+	loud := file.Quiet()
+	return func() {
+		loud()
+		runtime.UnlockOSThread()
+		out()
+	}, nil
+}
+
+// spare is how many units a trial prepares that reports n of them: the positive control does some more than it reports.
+func spare(n int64) int { return int(n + n/4 + 1) }
+
+// write makes a file and, where they are missing, the directories above it: preparation, untimed.
+func (s *site) write(at string, content []byte) error {
+	full := filepath.Join(s.path, filepath.FromSlash(at))
+	if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
+		return file.Explain("create", filepath.Dir(full), err)
+	}
+	if err := os.WriteFile(full, content, 0o600); err != nil {
+		return file.Explain("write", full, err)
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+//go:build darwin || freebsd
+
+package developer
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/measure/fileio"
+)
+
+// plainSync is the fsync of C programs. On macOS os.File.Sync would be F_FULLFSYNC, which does more.
+func plainSync(f *os.File) error {
+	return file.Retry(func() error { return unix.Fsync(int(f.Fd())) })
+}
+
+// flushDir does for a directory's entries what flush does for data.
+func (h handle) flushDir() error { return h.flush() }

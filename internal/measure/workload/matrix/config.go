@@ -1,0 +1,171 @@
+package matrix
+
+import (
+	"fmt"
+	"slices"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/unit"
+)
+
+// Config says what is done to the file of a row.
+type Config struct {
+	Row
+	Ops    []Op // in order, each once
+	Direct bool // past the page cache; never for stdio
+	Fsync  bool // iozone -e: a flush of the file inside the time of every operation, of reads too
+	Close  bool // iozone -c: the close inside the time
+	Cold   bool // the file's pages are dropped, and seen to be gone, before each read that is no re-read
+	Data   string
+	Compat bool // as iozone does it
+	// Samples is how many times of each operation are told apart; with Compat it is 1.
+	Samples int
+	Seed    uint64
+}
+
+// Records returns n, the whole records that fit into the file.
+func (c *Config) Records() int64 { return c.Size / c.Rec }
+
+func (c *Config) bytes() int64 { return c.Records() * c.Rec }
+
+// Check says what is wrong with the configuration, or returns nil.
+func (c *Config) Check() error {
+	size, rec := unit.FormatSize(c.Size), unit.FormatSize(c.Rec)
+	switch {
+	case c.Rec < minRecord || c.Rec > maxRecord:
+		return fmt.Errorf("bs=%s: a record has %s to %s", rec, unit.FormatSize(minRecord), unit.FormatSize(maxRecord))
+	case c.Rec > c.Size:
+		return fmt.Errorf("bs=%s is larger than size=%s: give records that fit into the file", rec, size)
+	case len(c.Ops) == 0:
+		return fmt.Errorf("ops: the list is empty; give names of operations, or all")
+	case c.Direct && c.Cold:
+		return fmt.Errorf("direct=yes does not touch the page cache: leave cache=cold out")
+	case c.Compat && c.Cold:
+		return fmt.Errorf("compat=iozone reads what it has just written: leave cache=cold out, or compat")
+	case c.Compat && c.Samples != 1 && c.Samples != defaultSamples:
+		return fmt.Errorf("compat=iozone takes one sample, as iozone does: leave samples=%d out, or compat", c.Samples)
+	case c.Samples < 1 || c.Samples > maxSamples:
+		return fmt.Errorf("samples=%d: give 1 to %d", c.Samples, maxSamples)
+	}
+	return nil
+}
+
+// Means says why no operation of the row means anything, or returns nil.
+func (c *Config) Means() error {
+	if len(c.meaningful()) > 0 {
+		return nil
+	}
+	return fmt.Errorf("none of the operations means anything with size=%s and bs=%s: %s", unit.FormatSize(c.Size), unit.FormatSize(c.Rec), c.marked(c.Ops[0]).Text())
+}
+
+// marked returns why an operation of this row means nothing, as far as that can be told before it is tried.
+func (c *Config) marked(o Op) Mark {
+	switch {
+	case c.Compat:
+		return ""
+	case o == StrideRead && c.Records() < minStrided:
+		return NoStride
+	case c.Direct && columns[o].stdio:
+		return Buffered
+	}
+	return ""
+}
+
+// meaningful returns the operations that are done.
+func (c *Config) meaningful() []Op {
+	return slices.DeleteFunc(slices.Clone(c.Ops), func(o Op) bool { return c.marked(o) != "" })
+}
+
+// Mark is the reason why a cell has no figure.
+type Mark string
+
+// The marks.
+const (
+	NoStride Mark = "s"
+	Ticks    Mark = "t"
+	NotCold  Mark = "c"
+	Refused  Mark = "d"
+	Buffered Mark = "b"
+)
+
+// Text explains a mark.
+func (m Mark) Text() string {
+	switch m {
+	case NoStride:
+		return fmt.Sprintf("with fewer than %d records a stride read hardly strides", minStrided)
+	case Ticks:
+		return "the time is too short for the clock of this system"
+	case NotCold:
+		return "the file's pages do not leave the cache here, so there is no cold state"
+	case Refused:
+		return "direct I/O is refused for this file and record size"
+	case Buffered:
+		return "stdio is never direct: in a table of direct I/O it would measure the cache"
+	}
+	return ""
+}
+
+// leastBytes is what one sample moves at least, so that the two looks at the clock around it (some 50 ns each) stay below
+// one per cent at 20 GB/s.
+const leastBytes = 256 << 10
+
+// shape is how an operation's passes are cut into samples.
+type shape struct {
+	segments int64 // samples in a pass; 0 when a sample is several passes
+	group    int64 // passes in a sample; at least 1
+}
+
+// shape decides from sizes alone, never from speed, so that the work is the same everywhere. What ends a pass (a flush, a
+// close) belongs to its last segment and would make that one unlike the others, so such passes are not cut.
+func (c *Config) shape() shape {
+	if c.Compat {
+		return shape{1, 1}
+	}
+	whole := c.Fsync || c.Close
+	if size := c.bytes(); size < leastBytes && !whole {
+		return shape{0, (leastBytes + size - 1) / size}
+	}
+	if whole {
+		return shape{1, 1}
+	}
+	return shape{max(1, min(int64(c.Samples), c.Records(), c.bytes()/leastBytes)), 1}
+}
+
+// passes returns the segments of each pass, so that the passes give the samples asked for and no more: the first is the
+// one that is not whole, because what it leaves of a file is what the next one completes.
+func (c *Config) passes() []int64 {
+	s := c.shape()
+	if s.segments == 0 {
+		return slices.Repeat([]int64{1}, c.Samples*int(s.group))
+	}
+	if c.Compat {
+		return []int64{1}
+	}
+	passes := slices.Repeat([]int64{s.segments}, int((int64(c.Samples)+s.segments-1)/s.segments))
+	if rest := int64(c.Samples) % s.segments; rest > 0 {
+		passes[0] = rest
+	}
+	return passes
+}
+
+// onePass is a single pass, whole.
+func (c *Config) onePass() []int64 { return []int64{max(1, c.shape().segments)} }
+
+// space returns the bytes that the row needs below its directory.
+func (c *Config) space() int64 { return c.Size + 1<<20 }
+
+// Bounds of the parameters.
+const (
+	minRecord  = 512
+	maxRecord  = 256 << 20
+	maxFile    = 1 << 50
+	maxSamples = 1000
+	sector     = 512
+	// defaultSamples is what nobody asked for.
+	defaultSamples = 5
+)
+
+// Honest returns the configuration of a row as tare measures it by default.
+func Honest(r Row) Config {
+	return Config{Row: r, Ops: AllOps(), Data: file.Random, Samples: defaultSamples, Seed: 1}
+}

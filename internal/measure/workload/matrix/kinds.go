@@ -1,0 +1,107 @@
+package matrix
+
+import (
+	"fmt"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload"
+	"tare/internal/unit"
+)
+
+// Kinds lists the kinds of this package.
+func Kinds() []workload.Kind { return []workload.Kind{matrixKind(), ddKind()} }
+
+// autoData leaves the choice of data to compat.
+const autoData = "auto"
+
+// rowSeconds is the primary metric of fs.matrix.
+const rowSeconds = "row_seconds"
+
+func matrixKind() workload.Kind {
+	return workload.Kind{
+		Name: "fs.matrix", Family: "file system", WorkUnit: "pass",
+		Doc: "Does up to thirteen operations on one file with one record size: a row of iozone's matrix. One unit of work is one pass of every operation over the whole file, in iozone's order. " +
+			"Data is incompressible; every timed read is checked against its record's number and the whole file is compared afterwards; before an operation that follows writes the file is flushed, untimed. " +
+			"An operation that means nothing here is left out and said: strideread below 26 records, stdio with direct=yes, a time too short for the clock. fwrite and fread go through a buffer of one record by the rules of the GNU C library. " +
+			"With compat=iozone the row is what iozone 3.489 does: its sequence of calls, flags of open, order, payload and flushes.",
+		Params: []workload.Param{
+			{Name: "size", Type: workload.Size, Default: "64MiB", Min: minRecord, Max: maxFile, Doc: "size of the file; iozone's -s"},
+			{Name: "bs", Type: workload.Size, Default: "64KiB", Min: minRecord, Max: maxRecord, Doc: "record size; iozone's -r"},
+			{Name: "ops", Type: workload.Text, Default: "all", Doc: "operations: all, or some of write rewrite read reread randread randwrite bkwdread recrewrite strideread fwrite frewrite fread freread, with blanks or + between"},
+			{Name: "direct", Type: workload.Bool, Default: "no", Doc: "bypass the page cache; iozone's -I. A file system that cannot is reported, not worked around; stdio is left out"},
+			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: "flush the file inside the time of every operation; iozone's -e"},
+			{Name: "close", Type: workload.Bool, Default: "no", Doc: "close the file inside the time of every operation; iozone's -c"},
+			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"}, Doc: "warm: reads find what was just written or read; cold: the file's pages are dropped before read, randread, bkwdread, strideread and fread, and the kernel is asked whether they are gone"},
+			{Name: "data", Type: workload.Choice, Default: autoData, Choices: []string{autoData, file.Random, file.Zero, iozonePayload}, Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 KiB, zeros else; auto: random, or iozone with compat=iozone"},
+			{Name: "compat", Type: workload.Choice, Default: "no", Choices: []string{"no", "iozone"}, Doc: "iozone: as iozone 3.489 does it, to compare with published figures"},
+			{Name: "samples", Type: workload.Int, Default: "5", Min: 1, Max: maxSamples, Doc: "how many stretches of time of a pass are told apart"},
+			{Name: "preset", Type: workload.Choice, Default: "none", Choices: presetNames(), Doc: "a set of parameters known by name: " + presetDoc()},
+		},
+		Metrics: metrics(AllOps()),
+		Dynamic: func(p workload.Params) []unit.Metric {
+			c, err := configOf(p)
+			if err != nil {
+				return metrics(AllOps())
+			}
+			return metrics(c.meaningful())
+		},
+		Needs:  workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
+		Expand: expand,
+		New: func(p workload.Params) (workload.Trial, error) {
+			c, err := configOf(p)
+			if err != nil {
+				return nil, err
+			}
+			return &trial{config: c}, nil
+		},
+		Space: func(p workload.Params) int64 {
+			c, err := configOf(p)
+			if err != nil {
+				return 0
+			}
+			return c.space()
+		},
+	}
+}
+
+// metrics declares the figures of a pass of these operations.
+func metrics(ops []Op) []unit.Metric {
+	list := []unit.Metric{{Name: rowSeconds, Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
+		Doc: "time of one pass of all operations over the file, the timed parts only"}}
+	for _, o := range ops {
+		list = append(list, unit.Metric{Name: o.String(), Unit: "KiB/s", Better: unit.Higher, Timed: true, Doc: columns[o].doc})
+	}
+	return list
+}
+
+// configOf reads resolved parameters.
+func configOf(p workload.Params) (Config, error) {
+	p, err := withPreset(p)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{
+		Row:    Row{Size: p.Int("size"), Rec: p.Int("bs")},
+		Direct: p.Bool("direct"), Fsync: p.Bool("fsync"), Close: p.Bool("close"), Cold: p["cache"] == "cold",
+		Data: p["data"], Compat: p["compat"] == "iozone", Samples: int(p.Int("samples")), Seed: 1,
+	}
+	if c.Data == autoData {
+		c.Data = file.Random
+		if c.Compat {
+			c.Data = iozonePayload
+		}
+	}
+	if c.Ops, err = ParseOps(p["ops"]); err != nil {
+		return Config{}, fmt.Errorf("fs.matrix: %w", err)
+	}
+	if err := c.Check(); err != nil {
+		return Config{}, fmt.Errorf("fs.matrix: %w", err)
+	}
+	if c.Direct && c.Rec%sector != 0 { // refused everywhere, so before an environment is opened
+		return Config{}, fmt.Errorf("fs.matrix: bs=%s: direct I/O moves whole sectors of %d bytes: give a multiple of that, or leave direct=yes out", p["bs"], sector)
+	}
+	if err := c.Means(); err != nil {
+		return Config{}, fmt.Errorf("fs.matrix: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,294 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/record"
+)
+
+// pass does one pass of an operation, or its first part of so many segments: it makes the file ready, times the segments,
+// and keeps the samples.
+func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
+	if w.Cold && !columns[o].writes && o != Reread && o != Freread {
+		if cold, err := w.chill(o); err != nil || !cold {
+			return err
+		}
+	}
+	if o == Write {
+		// A new file each time. One that is cut to nothing instead has to wait for its old pages, which ext4 begins to write
+		// when such a file is closed.
+		if err := w.close(); err != nil {
+			return err
+		}
+	}
+	h, err := file.Open(w.path, file.Mode{Write: columns[o].writes || w.Fsync, Create: o == Write, Direct: w.Direct && !columns[o].stdio})
+	if err != nil {
+		return err
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	w.begin(o, h)
+	segments := max(1, w.shape.segments)
+	if part < segments {
+		defer func() { w.orders[o] = nil }() // the next pass begins at the beginning
+	}
+	for i := range part {
+		from, to := w.n*i/segments, w.n*(i+1)/segments
+		start := time.Now()
+		if err = w.move(ctx, o, h, to-from); err == nil && i == segments-1 {
+			closed, err = w.end(h)
+		}
+		took := time.Since(start)
+		if err != nil {
+			return w.failed(o, err)
+		}
+		w.keep(o, to-from, took)
+	}
+	w.finished(o, part == segments)
+	return nil
+}
+
+// begin makes the operation's order and, for stdio, its buffer.
+func (w *row) begin(o Op, h *file.Handle) {
+	w.timed = w.orders[o]
+	if w.timed == nil {
+		w.timed = orderOf(o, w.n, w.Seed)
+		w.orders[o] = w.timed
+	}
+	w.flushy = nil
+	if columns[o].writes {
+		w.gen++
+		w.dirty = true
+	}
+	if o == Fwrite || o == Frewrite {
+		w.flushy = w.stdioOn(h)
+	}
+}
+
+// stdioOn makes the buffer of a file that is written through stdio.
+func (w *row) stdioOn(h *file.Handle) *stdio {
+	return &stdio{h: h, buf: w.data.stdio()}
+}
+
+// chunk is how many records pass between two looks at the context.
+const chunk = 1024
+
+// move does the next n records of the operation.
+func (w *row) move(ctx context.Context, o Op, h *file.Handle, n int64) error {
+	for n > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		k := min(n, chunk)
+		var err error
+		switch {
+		case w.flushy != nil:
+			err = w.put(k)
+		case columns[o].writes:
+			err = w.write(h, k)
+		case columns[o].stdio:
+			err = w.get(h, k)
+		default:
+			err = w.read(h, k)
+		}
+		if err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
+}
+
+func (w *row) write(h *file.Handle, k int64) error {
+	order, data, rec, gen := w.timed, w.data, w.Rec, w.gen
+	for range k {
+		r := order.Next()
+		n, err := h.WriteAt(data.record(r, gen), r*rec)
+		if err != nil || int64(n) != rec {
+			return &trouble{"write", r, n, err}
+		}
+	}
+	return nil
+}
+
+func (w *row) read(h *file.Handle, k int64) error {
+	order, data, rec, stamped := w.timed, w.data, w.Rec, w.data.stamped()
+	for range k {
+		r := order.Next()
+		n, err := h.ReadAt(data.in, r*rec)
+		if err != nil || int64(n) != rec {
+			return &trouble{"read", r, n, err}
+		}
+		if stamped && data.numberOf() != r {
+			return w.wrong(r)
+		}
+	}
+	return nil
+}
+
+// put is fwrite.
+func (w *row) put(k int64) error {
+	order, data, gen, out := w.timed, w.data, w.gen, w.flushy
+	for range k {
+		r := order.Next()
+		if err := out.put(data.record(r, gen)); err != nil {
+			return &trouble{"fwrite", r, 0, err}
+		}
+	}
+	return nil
+}
+
+// get is fread.
+func (w *row) get(h *file.Handle, k int64) error {
+	order, data, rec, stamped := w.timed, w.data, w.Rec, w.data.stamped()
+	for range k {
+		r := order.Next()
+		n, err := h.Read(data.in)
+		if err != nil || int64(n) != rec {
+			return &trouble{"fread", r, n, err}
+		}
+		if stamped && data.numberOf() != r {
+			return w.wrong(r)
+		}
+	}
+	return nil
+}
+
+// end is what ends a pass inside the time: what stdio still holds, then the flush and the close that were asked for.
+func (w *row) end(h *file.Handle) (closed bool, err error) {
+	if w.flushy != nil {
+		if err := w.flushy.flush(); err != nil {
+			return false, err
+		}
+	}
+	if w.Fsync {
+		if err := h.Sync(); err != nil {
+			return false, file.Explain("flush", w.path, err)
+		}
+		w.dirty = false
+	}
+	if w.Close {
+		return true, h.Close()
+	}
+	return false, nil
+}
+
+// keep adds a time to the sample that is open, and closes it when it is complete.
+func (w *row) keep(o Op, records int64, took time.Duration) {
+	cell := &w.cells[o]
+	cell.Time += took
+	cell.Bytes += records * w.Rec
+	w.open[o].time += took
+	w.open[o].bytes += records * w.Rec
+	if w.shape.segments == 0 {
+		if w.open[o].passes++; w.open[o].passes < w.shape.group {
+			return
+		}
+	}
+	if s := w.open[o]; len(cell.Samples) < maxKept && s.time > 0 {
+		cell.Samples = append(cell.Samples, float64(s.bytes)/1024/s.time.Seconds())
+	}
+	w.open[o] = sample{}
+}
+
+// finished notes what a pass leaves behind. What a part of one wrote is written again by the whole pass after it.
+func (w *row) finished(o Op, whole bool) {
+	w.cells[o].Passes++
+	if !columns[o].writes || !whole {
+		return
+	}
+	w.first, w.there = w.gen, true
+	if o != RecRewrite {
+		w.whole = w.gen
+	}
+}
+
+// settle brings what was written to stable storage, untimed, so that no operation pays for the dirty pages of another.
+func (w *row) settle() error {
+	if !w.dirty {
+		return nil
+	}
+	h, err := file.Open(w.path, file.Mode{Write: true})
+	if err != nil {
+		return err
+	}
+	w.dirty = false
+	if err := errors.Join(h.Sync(), h.Close()); err != nil {
+		return file.Explain("flush", w.path, err)
+	}
+	return nil
+}
+
+// residue is the share of a file that may stay in the cache of a read that is called cold.
+const residue = 0.01
+
+// chill drops the file from the page cache and asks the kernel whether it is gone. Where it stays, the cell is marked.
+func (w *row) chill(o Op) (cold bool, err error) {
+	share, err := drop(w.path)
+	if err == nil && share > residue {
+		w.cells[o] = Cell{Op: o, Mark: NotCold, Why: fmt.Sprintf("%.0f %% of the file stays in the cache after it was dropped", 100*share)}
+	}
+	return err == nil && share <= residue, err
+}
+
+// drop flushes a file, asks the kernel to forget its pages, and returns the share that is still there. A system that can
+// do neither or does not tell gives a *record.Failure of kind "refused".
+func drop(path string) (share float64, err error) {
+	h, err := file.Open(path, file.Mode{Write: true})
+	if err != nil {
+		return 0, err
+	}
+	if err := h.Sync(); err != nil { // dirty pages do not go
+		return 0, errors.Join(file.Explain("flush", path, err), h.Close())
+	}
+	err = errors.Join(h.DropCache(), h.Close())
+	if err == nil {
+		share, err = file.Resident(path)
+	}
+	if err != nil {
+		return 0, &record.Failure{Kind: "refused", Message: fmt.Sprintf("drop %s from the cache and ask whether it is gone: %v; use cache=warm", path, err)}
+	}
+	return share, nil
+}
+
+// trouble is a call on a record that gave an error or moved too little.
+type trouble struct {
+	op  string
+	rec int64
+	got int
+	err error
+}
+
+func (t *trouble) Error() string {
+	if t.err == nil {
+		return fmt.Sprintf("%s record %d: %d bytes only", t.op, t.rec, t.got)
+	}
+	return fmt.Sprintf("%s record %d: %v", t.op, t.rec, t.err)
+}
+
+// failed says what to do about an error of a pass.
+func (w *row) failed(o Op, err error) error {
+	t, ok := errors.AsType[*trouble](err)
+	if !ok {
+		return err
+	}
+	if t.err == nil {
+		return fmt.Errorf("%s: %s record %d of %s: %d of %d bytes", o, t.op, t.rec, w.path, t.got, w.Rec)
+	}
+	if w.Direct && file.IsRefusal(t.err) {
+		return file.Refused(w.path, int(w.Rec), t.err)
+	}
+	return file.Explain(fmt.Sprintf("%s: %s record %d of", o, t.op, t.rec), w.path, t.err)
+}
+
+func (w *row) wrong(r int64) error {
+	return &record.Failure{Kind: "measure", Message: fmt.Sprintf("record %d of %s came back as record %d: the storage did not give back what was written to it", r, w.path, w.data.numberOf())}
+}

@@ -1,0 +1,96 @@
+package matrix
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"tare/internal/measure/fileio"
+)
+
+// iozonePayload names the data that iozone writes by default.
+const iozonePayload = "iozone"
+
+// payload is what records hold. It is made for one record size.
+type payload struct {
+	content *file.Content // nil for iozone's
+	fixed   []byte        // iozone's one buffer: it is written from and read into
+	in      []byte        // what reads go to
+	buffer  []byte        // stdio's, of a record's size; made when it is needed
+}
+
+// newPayload makes the payload named by kind: file.Random, file.Zero or iozonePayload.
+func newPayload(kind string, rec int64, seed uint64) *payload {
+	p := &payload{in: file.Aligned(int(rec))}
+	clear(p.in) // touch every page now
+	if kind != iozonePayload {
+		p.content = file.NewContent(kind, int(rec), seed)
+		return p
+	}
+	// Eight underscores at the head of each 4 KiB, zeros after them: what the default options of 3.489 write.
+	for o := 0; o < len(p.in); o += 4096 {
+		copy(p.in[o:], "________")
+	}
+	p.fixed = bytes.Clone(p.in)
+	return p
+}
+
+// resized returns the same payload for another size of records, in the memory of p, or nil where it does not fit.
+func (p *payload) resized(rec int64) *payload {
+	if rec > int64(len(p.in)) {
+		return nil
+	}
+	if p.content == nil {
+		return &payload{fixed: p.fixed[:rec], in: p.in[:rec], buffer: p.stdio()[:rec]}
+	}
+	c := p.content.Resized(int(rec))
+	if c == nil {
+		return nil
+	}
+	return &payload{content: c, in: p.in[:rec], buffer: p.stdio()[:rec]}
+}
+
+// stdio returns the buffer of stdio.
+func (p *payload) stdio() []byte {
+	if p.buffer == nil {
+		p.buffer = file.Aligned(len(p.in))
+		clear(p.buffer)
+	}
+	return p.buffer
+}
+
+// record returns record r as generation gen writes it.
+func (p *payload) record(r int64, gen uint64) []byte {
+	if p.content == nil {
+		return p.in
+	}
+	return p.content.Record(r, gen)
+}
+
+// stamped tells whether a record carries its number.
+func (p *payload) stamped() bool { return p.content != nil && p.content.Stamped() }
+
+// numberOf is the number that the record in the read buffer says it has.
+func (p *payload) numberOf() int64 { return int64(binary.LittleEndian.Uint64(p.in) >> 18) }
+
+// verify says in what way the read buffer is not record r of generation gen.
+func (p *payload) verify(r int64, gen uint64) error {
+	if p.content == nil {
+		if !bytes.Equal(p.in, p.fixed) {
+			return fmt.Errorf("record %d is not what was written", r)
+		}
+		return nil
+	}
+	if got := p.content.Generation(p.in); p.stamped() && got != gen {
+		return fmt.Errorf("record %d holds generation %d and was last written as %d: a write was lost", r, got, gen)
+	}
+	return p.content.Verify(p.in, r)
+}
+
+// digest is evidence of equal data.
+func (p *payload) digest() string {
+	if p.content == nil {
+		return file.Digest(p.fixed)
+	}
+	return p.content.Digest([]int64{0})
+}

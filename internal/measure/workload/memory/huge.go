@@ -1,0 +1,31 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+
+	"tare/internal/measure/workload"
+	"tare/internal/sys/thread"
+)
+
+// hugeMin is the smallest size for which huge pages can be expected.
+const hugeMin = 2 << 20
+
+// noteHuge records what the kernel made of the request for huge pages, and doubts the trial when it was refused.
+func noteHuge(b *workload.Bench, name string, buf *thread.Buffer, asked thread.Huge) {
+	share, err := buf.HugeShare()
+	if err != nil {
+		if !errors.Is(err, thread.ErrUnsupported) {
+			b.Note(name, "unknown: "+err.Error())
+			return
+		}
+		b.Note(name, "unknown")
+		return
+	}
+	b.Note(name, fmt.Sprintf("%.0f%%", 100*share))
+	if asked == thread.HugeOn && share < 0.5 && len(buf.Bytes) >= hugeMin {
+		b.Warn("huge-pages-refused",
+			fmt.Sprintf("huge pages were asked for, and %.0f %% of the memory (%s) lies in them", 100*share, name),
+			"see /sys/kernel/mm/transparent_hugepage/enabled, and whether memory is fragmented")
+	}
+}

@@ -1,0 +1,40 @@
+package network
+
+import (
+	"context"
+	"fmt"
+
+	"tare/internal/measure/netpeer"
+	"tare/internal/measure/workload"
+)
+
+// connections is a trial of net.connect.
+type connections struct {
+	ends
+	dialer *peer.Dialer
+}
+
+func (t *connections) Setup(_ context.Context, b *workload.Bench) (err error) {
+	if t.dialer, err = peer.NewDialer(b.Peer.Address, b.Peer.Token, peer.Touch, 0); err != nil {
+		return err
+	}
+	return t.open(b)
+}
+
+func (t *connections) Measure(_ context.Context, b *workload.Bench) error {
+	t.begin()
+	defer t.end()
+	for i := range b.Work {
+		if err := t.dialer.Touch(); err != nil {
+			return fmt.Errorf("connection %d of %d: %w", i+1, b.Work, err)
+		}
+	}
+	return nil
+}
+
+func (t *connections) Report(b *workload.Bench) error {
+	b.Report("connections_per_second", b.Rate(1))
+	return t.report(b, perConnection)
+}
+
+func (t *connections) Cleanup(*workload.Bench) error { return t.close() }

@@ -1,0 +1,114 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"tare/internal/measure/netpeer"
+	"tare/internal/measure/workload"
+	"tare/internal/sys/thread"
+)
+
+// ends watches what both ends of a trial use.
+type ends struct {
+	control   *peer.Conn
+	peer      peer.Used     // when Measure began
+	client    time.Duration // when Measure began, then what it used
+	connected []*peer.Conn
+}
+
+// open makes the connection that asks the peer what it used.
+func (e *ends) open(b *workload.Bench) error {
+	d, err := peer.NewDialer(b.Peer.Address, b.Peer.Token, peer.Usage, 0)
+	if err != nil {
+		return err
+	}
+	if e.control, err = d.Dial(); err != nil {
+		return err
+	}
+	e.peer, err = e.control.Usage()
+	return err
+}
+
+// connect makes a trial's connections.
+func (e *ends) connect(ctx context.Context, b *workload.Bench, conns []*peer.Conn, op peer.Op, size int) error {
+	d, err := peer.NewDialer(b.Peer.Address, b.Peer.Token, op, size)
+	if err != nil {
+		return err
+	}
+	for i := range conns {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if conns[i], err = d.Dial(); err != nil {
+			return err
+		}
+		e.connected = append(e.connected, conns[i])
+	}
+	return nil
+}
+
+func (e *ends) begin() { e.client = peer.CPUTime() }
+
+func (e *ends) end() { e.client = peer.CPUTime() - e.client }
+
+// report tells what both ends used, and which share that is of what they could have used.
+func (e *ends) report(b *workload.Bench, c cost) error {
+	now, err := e.control.Usage()
+	if err != nil {
+		return err
+	}
+	for _, side := range []struct {
+		name, share string
+		used        time.Duration
+		cpus        int
+	}{
+		{"client", "client_cpu_share", e.client, peer.CPUs()},
+		{"peer", "server_cpu_share", now.CPU - e.peer.CPU, now.CPUs},
+	} {
+		if side.used < 0 || side.cpus < 1 {
+			continue
+		}
+		b.Report(side.name+"_cpu_"+c.metric, side.used.Seconds()*c.scale/(float64(b.Work)*c.each))
+		b.Note(side.share, strconv.FormatFloat(side.used.Seconds()/b.Elapsed.Seconds()/float64(side.cpus), 'f', 3, 64))
+	}
+	return nil
+}
+
+func (e *ends) close() error {
+	var errs []error
+	for _, c := range e.connected {
+		errs = append(errs, c.Close())
+	}
+	if e.control != nil {
+		errs = append(errs, e.control.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// each has every one of n do its share of the work, side by side, and returns the first error.
+func each(team *thread.Team, n int, do func(i int) error) error {
+	if n == 1 {
+		return do(0)
+	}
+	errs := make([]error, n)
+	team.Do(func(i int) { errs[i] = do(i) })
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("connection %d of %d: %w", i+1, n, err)
+		}
+	}
+	return nil
+}
+
+// share is the part of all that the i-th of n does.
+func share(all int64, i, n int) int64 {
+	s := all / int64(n)
+	if int64(i) < all%int64(n) {
+		s++
+	}
+	return s
+}

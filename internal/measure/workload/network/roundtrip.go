@@ -1,0 +1,103 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tare/internal/measure/netpeer"
+	"tare/internal/measure/workload"
+	"tare/internal/sys/histogram"
+	"tare/internal/sys/thread"
+)
+
+// roundTrips is a trial of net.rr.
+type roundTrips struct {
+	size  int
+	conns []*peer.Conn
+
+	ends
+	team  *thread.Team
+	lanes []lane
+}
+
+// lane is what one connection needs of its own.
+type lane struct {
+	message, answer []byte
+	times           histogram.Histogram
+}
+
+func (t *roundTrips) Setup(ctx context.Context, b *workload.Bench) (err error) {
+	if err := t.connect(ctx, b, t.conns, peer.Echo, t.size); err != nil {
+		return err
+	}
+	t.lanes = make([]lane, len(t.conns))
+	for i := range t.lanes {
+		l := &t.lanes[i]
+		l.message, l.answer = make([]byte, t.size), make([]byte, t.size)
+		peer.Fill(l.message, b.Seed+uint64(i))
+		l.times.Reset() // its pages are there from now on
+	}
+	if len(t.conns) > 1 {
+		if t.team, err = thread.Start(len(t.conns), false); err != nil {
+			return err
+		}
+	}
+	return t.open(b)
+}
+
+func (t *roundTrips) Measure(_ context.Context, b *workload.Bench) error {
+	t.begin()
+	defer t.end()
+	began := time.Now()
+	return each(t.team, len(t.conns), func(i int) error {
+		if n := share(b.Work, i, len(t.conns)); n > 0 {
+			return t.lanes[i].run(t.conns[i], n, began)
+		}
+		return nil
+	})
+}
+
+// run makes n round trips. began is any point of time before.
+func (l *lane) run(c *peer.Conn, n int64, began time.Time) error {
+	if err := c.Ask(n); err != nil {
+		return err
+	}
+	last := time.Since(began)
+	for i := range n {
+		l.message[0] = byte(i)
+		if err := c.Write(l.message); err != nil {
+			return err
+		}
+		if err := c.Read(l.answer); err != nil {
+			return err
+		}
+		if l.answer[0] != byte(i) {
+			return fmt.Errorf("round trip %d: what came back begins with %#x and not %#x", i+1, l.answer[0], byte(i))
+		}
+		now := time.Since(began)
+		l.times.Record(int64(now - last))
+		last = now
+	}
+	return nil
+}
+
+func (t *roundTrips) Report(b *workload.Bench) error {
+	var all histogram.Histogram
+	for i := range t.lanes {
+		all.Merge(&t.lanes[i].times)
+	}
+	b.Report("round_trips_per_second", b.Rate(1))
+	for name, q := range map[string]float64{"latency_p50": 0.5, "latency_p90": 0.9, "latency_p99": 0.99} {
+		b.Report(name, float64(all.Quantile(q)))
+	}
+	b.Report("latency_max", float64(all.Max()))
+	return t.report(b, perRoundTrip)
+}
+
+func (t *roundTrips) Cleanup(*workload.Bench) error {
+	if t.team != nil {
+		t.team.Close()
+	}
+	return t.close()
+}

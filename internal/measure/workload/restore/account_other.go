@@ -1,0 +1,31 @@
+//go:build !unix
+
+package restore
+
+import (
+	"os"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// account is who the server runs as.
+type account struct{ name string }
+
+// serverAccount refuses: the server is reached by its socket, and has none here that tare knows.
+func serverAccount(string) (account, error) {
+	return account{}, &record.Failure{Kind: "refused", Message: "restore: load=postgresql runs on Unix only; use load=none"}
+}
+
+func (a account) give(string) error { return nil }
+
+func (a account) giveIn(*os.Root, string) error { return nil }
+
+func (a *account) reachAlso(string) error { return nil }
+
+func (a account) become(*proc.Cmd) {}
+
+type conn struct{ *os.File }
+
+func dialUnix(string) (*conn, error) { return nil, file.ErrUnsupported }

@@ -1,0 +1,119 @@
+//go:build unix
+
+package restore
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// account is who the server runs as: PostgreSQL refuses to run as root.
+type account struct {
+	name     string
+	uid, gid uint32
+	change   bool      // it is not us
+	reach    []uintptr // capabilities that it needs to reach its folder; Linux alone has them
+}
+
+// serverAccount chooses who runs a server whose files lie below dir.
+func serverAccount(dir string) (account, error) {
+	if os.Geteuid() != 0 {
+		a := account{name: strconv.Itoa(os.Geteuid())}
+		if u, err := user.Current(); err == nil {
+			a.name = u.Username
+		}
+		return a, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil || uid == 0 {
+			continue
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			continue
+		}
+		a := account{name: name, uid: uint32(uid), gid: uint32(gid), change: true}
+		a.reach, err = wayInto(dir)
+		return a, err
+	}
+	return account{}, &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: PostgreSQL does not run as root, and this environment has neither a user postgres nor nobody; add one, or use load=%s", loadNone)}
+}
+
+// give makes the account the owner of a folder.
+func (a account) give(path string) error {
+	if !a.change {
+		return nil
+	}
+	return os.Lchown(path, int(a.uid), int(a.gid))
+}
+
+// giveIn makes the account the owner of what has that name in a root.
+func (a account) giveIn(root *os.Root, name string) error {
+	if !a.change {
+		return nil
+	}
+	return root.Lchown(name, int(a.uid), int(a.gid))
+}
+
+// reachAlso sees to it that the account reaches another folder as well.
+func (a *account) reachAlso(dir string) error {
+	if !a.change || len(a.reach) > 0 {
+		return nil
+	}
+	var err error
+	a.reach, err = wayInto(dir)
+	return err
+}
+
+// become makes a command run as the account.
+func (a account) become(cmd *proc.Cmd) {
+	if !a.change {
+		return
+	}
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
+	keepReach(cmd.SysProcAttr, a.reach)
+}
+
+// conn is a connection to a server's socket.
+type conn struct{ *os.File }
+
+// dialUnix connects to a socket. The standard library's way is a package for networks, which the agent goes without.
+func dialUnix(path string) (*conn, error) {
+	syscall.ForkLock.RLock()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fd)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	for end := time.Now().Add(time.Second); ; {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+		if err != unix.EINTR || time.Now().After(end) {
+			break
+		}
+	}
+	if err == nil || err == unix.EISCONN {
+		err = unix.SetNonblock(fd, true) // so that a deadline ends a read
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	return &conn{os.NewFile(uintptr(fd), path)}, nil
+}

@@ -1,0 +1,245 @@
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// clusterFormat grows when a cluster is made in another way.
+const clusterFormat = 1
+
+// maxMarker bounds what is read of a cluster's marker, in bytes.
+const maxMarker = 4 << 10
+
+// clusterName is the folder of a session's cluster, in the cell's.
+const clusterName = "cluster"
+
+// clusterSpace is what a cluster takes as initdb leaves it, in bytes: 40 MiB, of which 16 are its log.
+const clusterSpace = 64 << 20
+
+// cluster says what initdb made: it is made once per session, and each trial's server works on a copy. Making one takes
+// ten times as long as copying it, half a minute where the processor is emulated, and no restore waits for it. The copy
+// is what makes trials alike: a cluster that was loaded before has a log to write over and catalogues that have grown.
+type cluster struct {
+	Key   string `json:"key"`
+	Files int64  `json:"files"`
+	Bytes int64  `json:"bytes"`
+}
+
+// clusterKey names all that a cluster depends on.
+func (d *database) clusterKey() (string, error) {
+	st, err := os.Stat(filepath.Join(d.bin, "initdb"))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("cluster %d by %s of %d bytes from %d for %s", clusterFormat, d.bin, st.Size(), st.ModTime().UnixNano(), d.as.name), nil
+}
+
+// furnish gives the trial's server a new cluster: a copy of the session's, which is made if there is none or if it was
+// changed.
+func (d *database) furnish(ctx context.Context, b *workload.Bench, buf []byte) error {
+	key, err := d.clusterKey()
+	if err != nil {
+		return file.Explain("look at", d.bin, err)
+	}
+	began := time.Now()
+	made := "earlier"
+	if !d.reuse(ctx, key, buf) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		made = "now"
+		if err := d.makeCluster(ctx, key, buf); err != nil {
+			return err
+		}
+	}
+	b.Note("cluster", made)
+	b.Note("cluster_ms", strconv.FormatInt(time.Since(began).Milliseconds(), 10))
+	return nil
+}
+
+// reuse copies the session's cluster and tells whether that was there and whole. What was wrong does not matter: a new
+// one puts it right, and an error that comes from elsewhere comes again then.
+func (d *database) reuse(ctx context.Context, key string, buf []byte) bool {
+	have, err := readCluster(d.marker())
+	if err != nil || have.Key != key {
+		return false
+	}
+	got, err := d.copyCluster(ctx, buf)
+	return err == nil && got.Files == have.Files && got.Bytes == have.Bytes
+}
+
+func (d *database) marker() string { return d.pristine + ".json" }
+
+// forget has the next trial make a cluster anew.
+func (d *database) forget() error { return removeAll(d.marker()) }
+
+// makeCluster makes the session's cluster and a copy of it. Its marker is written last.
+func (d *database) makeCluster(ctx context.Context, key string, buf []byte) error {
+	for _, path := range []string{d.marker(), d.pristine, d.data} {
+		if err := removeAll(path); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{d.pristine, d.data} {
+		if err := d.own(path); err != nil {
+			return err
+		}
+	}
+	if err := d.initialise(ctx); err != nil {
+		return with(err, removeAll(d.pristine))
+	}
+	made, err := d.copyCluster(ctx, buf)
+	if err != nil {
+		return err
+	}
+	made.Key = key
+	text, err := json.Marshal(made)
+	if err == nil {
+		err = os.WriteFile(d.marker(), text, 0o600)
+	}
+	if err != nil {
+		return file.Explain("write", d.marker(), err)
+	}
+	return nil
+}
+
+// initialise runs initdb. The locale is the one that every system has, whatever the environment's is.
+func (d *database) initialise(ctx context.Context) error {
+	cmd := d.command(ctx, "initdb", "--pgdata="+d.pristine, "--username="+pgUser, "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
+	d.as.become(cmd)
+	_, err := proc.RunCmd(cmd, nil)
+	if err == nil {
+		return nil
+	}
+	f := &record.Failure{Kind: "setup", Message: fmt.Sprintf("restore: make a database cluster as user %s: %v", d.as.name, err)}
+	if x, ok := errors.AsType[*proc.ExitError](err); ok {
+		f.Evidence = x.Stderr
+		if strings.Contains(x.Stderr, "could not look up effective user ID") {
+			f.Kind = "refused"
+			f.Message += fmt.Sprintf("; PostgreSQL runs only as a user that has a name, and %s has none in this environment's /etc/passwd: run the agent as another user, or use load=%s", d.as.name, loadNone)
+		}
+	}
+	return f
+}
+
+// with adds what else went wrong. Alone, an error stays the value that it is: a failure is told by its type.
+func with(err, other error) error {
+	if other == nil {
+		return err
+	}
+	return errors.Join(err, other)
+}
+
+// own makes a folder that belongs to the server's account.
+func (d *database) own(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return file.Explain("create", path, err)
+	}
+	if err := d.as.give(path); err != nil {
+		return d.notTheirs(path, err)
+	}
+	return nil
+}
+
+// notTheirs explains that a folder's owner cannot be changed.
+func (d *database) notTheirs(path string, err error) error {
+	if !errors.Is(err, os.ErrPermission) && !errors.Is(err, errors.ErrUnsupported) {
+		return file.Explain("give the server", path, err)
+	}
+	_, on := file.Volume(path)
+	return &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: %s at %s does not let user %s own what PostgreSQL keeps there: %v; give the environment a work directory on a disk of its own, run the agent as another user than root, or use load=%s",
+		on, path, d.as.name, err, loadNone)}
+}
+
+func readCluster(path string) (c cluster, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return c, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxMarker))
+	if err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal(text, &c)
+}
+
+// copyCluster copies the session's cluster to where the trial's server looks for it, and counts what it copied. The
+// server's user may write in both; links that it could have made there lead nowhere from a root.
+func (d *database) copyCluster(ctx context.Context, buf []byte) (c cluster, err error) {
+	if err := removeAll(d.data); err != nil {
+		return c, err
+	}
+	if err := d.own(d.data); err != nil {
+		return c, err
+	}
+	from, err := os.OpenRoot(d.pristine)
+	if err != nil {
+		return c, err
+	}
+	defer from.Close()
+	to, err := os.OpenRoot(d.data)
+	if err != nil {
+		return c, file.Explain("open", d.data, err)
+	}
+	defer to.Close()
+	err = fs.WalkDir(from.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case name == ".":
+			return nil
+		case e.IsDir():
+			err = to.Mkdir(name, 0o700)
+		case e.Type().IsRegular():
+			var n int64
+			n, err = copyFile(to, from, name, buf)
+			c.Files++
+			c.Bytes += n
+		default:
+			return fmt.Errorf("%s is neither a file nor a folder", name)
+		}
+		if err == nil {
+			err = d.as.giveIn(to, name)
+		}
+		return err
+	})
+	if err != nil {
+		return c, file.Explain("copy a cluster to", d.data, err)
+	}
+	return c, nil
+}
+
+// copyFile copies a file from one root to another.
+func copyFile(to, from *os.Root, name string, buf []byte) (n int64, err error) {
+	r, err := from.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	w, err := to.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	// Plain reads and writes: a file system that lets two files share their blocks would have the server pay for parting
+	// them, while it is measured.
+	n, err = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf)
+	return n, errors.Join(err, w.Close())
+}

@@ -1,0 +1,383 @@
+package restore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// The server's role and database. Nobody but the trial reaches them.
+const (
+	pgUser     = "tare"
+	pgDatabase = "postgres"
+	pgSocket   = ".s.PGSQL.5432" // in the folder of the socket; the number belongs to the name and is no port
+)
+
+// pgStart bounds how long a server may take to answer. An emulated machine takes half a minute.
+const pgStart = 3 * time.Minute
+
+// pgStop is how long a server may take to shut down: it writes a checkpoint first.
+const pgStop = 30 * time.Second
+
+// maxSocket is the longest path of a socket, less what the system may need of it.
+const maxSocket = 100
+
+// database is a PostgreSQL server of this trial's own.
+type database struct {
+	bin      string // folder of its programs
+	pristine string // folder of the cluster that the session keeps
+	data     string // folder of the copy that the server works on
+	socket   string // folder
+	psql     string // program of the environment; empty when tare loads itself
+	as       account
+	server   *proc.Stream
+	lines    *lines
+}
+
+// pgFolders are where systems put PostgreSQL's programs, beside PATH.
+var pgFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*", "/usr/lib/postgresql*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/pgsql/bin", "/usr/local/opt/postgresql*/bin"}
+
+// findPostgres returns the folder with the newest server.
+func findPostgres(given string) (string, error) {
+	has := func(dir string) bool {
+		for _, name := range []string{"initdb", "postgres"} {
+			if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.IsDir() {
+				return false
+			}
+		}
+		return true
+	}
+	if given != "" {
+		if !filepath.IsAbs(given) || !has(given) {
+			return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: postgres=%s is no absolute path of a folder with initdb and postgres in it", given)}
+		}
+		return given, nil
+	}
+	if path, err := proc.LookPath("postgres"); err == nil {
+		// Behind a link lies the folder that has all of its programs.
+		if target, err := filepath.EvalSymlinks(path); err == nil && has(filepath.Dir(target)) {
+			return filepath.Dir(target), nil
+		}
+		if has(filepath.Dir(path)) {
+			return filepath.Dir(path), nil
+		}
+	}
+	var found []string
+	for _, pattern := range pgFolders {
+		dirs, _ := filepath.Glob(pattern)
+		for _, d := range dirs {
+			if has(d) {
+				found = append(found, d)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: there is no PostgreSQL in this environment (not in PATH, nor in %s); install it there (Debian: apt-get install postgresql), name its folder with postgres=, or use load=%s", strings.Join(pgFolders, ", "), loadNone)}
+	}
+	slices.SortStableFunc(found, func(a, b string) int { return pgVersion(b) - pgVersion(a) })
+	return found[0], nil
+}
+
+// pgVersion reads the major version from a folder's name; 0 when it is not there.
+func pgVersion(dir string) int {
+	digits := func(r rune) bool { return r < '0' || r > '9' }
+	for _, f := range strings.FieldsFunc(dir, digits) {
+		if n, err := strconv.Atoi(f); err == nil && n < 1000 {
+			return n
+		}
+	}
+	return 0
+}
+
+// startServer puts a new cluster into the folder of the trial and starts a server on it, untimed.
+func (t *trial) startServer(ctx context.Context, b *workload.Bench) error {
+	bin, err := findPostgres(t.pgFolder)
+	if err != nil {
+		return err
+	}
+	d := &database{bin: bin, lines: newLines("merged dump"), pristine: filepath.Join(b.Dir, clusterName), data: filepath.Join(t.path, "pg", "data")}
+	if t.tools == environment {
+		if d.psql = filepath.Join(bin, "psql"); !exists(d.psql) {
+			if d.psql, err = findProgram("psql", "postgresql-client"); err != nil {
+				return err
+			}
+		}
+	}
+	if d.as, err = serverAccount(t.path); err != nil {
+		return err
+	}
+	if err := d.folders(t, b); err != nil {
+		return err
+	}
+	t.database = d
+	t.later(d.stop)
+	if err := d.furnish(ctx, b, t.buf); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := d.start(ctx); err != nil {
+		return with(err, d.forget())
+	}
+	b.Note("server_ms", strconv.FormatInt(time.Since(began).Milliseconds(), 10))
+	t.meter.servers = d.cpu
+	version, err := d.version(ctx)
+	b.Note("postgres", version)
+	b.Note("postgres_user", d.as.name)
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// folders makes the server's folders. The socket's is where the environment itself works, because not every mount can hold
+// one. Its path must be short; where it is not, the socket has a folder of its own elsewhere, removed with the server.
+func (d *database) folders(t *trial, b *workload.Bench) error {
+	if err := os.Mkdir(filepath.Dir(d.data), 0o755); err != nil {
+		return file.Explain("create", filepath.Dir(d.data), err)
+	}
+	d.socket = filepath.Join(filepath.Dir(d.data), "socket")
+	if b.Home != "" && b.Home != b.Dir {
+		d.socket = filepath.Join(b.Home, "socket")
+		if err := removeAll(d.socket); err != nil { // of a trial that was killed
+			return err
+		}
+	}
+	if len(filepath.Join(d.socket, pgSocket)) > maxSocket {
+		short, err := shortFolder([]string{os.TempDir(), "/tmp", "/run", "/var/tmp"})
+		if err != nil {
+			return err
+		}
+		d.socket = short
+	}
+	t.later(func() error { return removeAll(d.socket) })
+	if err := d.own(d.socket); err != nil {
+		return err
+	}
+	return d.as.reachAlso(d.socket)
+}
+
+// shortFolder makes a folder with a name that is short enough for a socket, in the first place that allows it.
+func shortFolder(places []string) (string, error) {
+	var errs []error
+	for _, base := range places {
+		if n := len(filepath.Join(base, "tare-pg-4294967295", pgSocket)); n > maxSocket {
+			errs = append(errs, fmt.Errorf("%s makes it %d bytes long", base, n))
+			continue
+		}
+		dir, err := os.MkdirTemp(base, "tare-pg-")
+		if err == nil {
+			return dir, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: the path of PostgreSQL's socket may be %d bytes long, and there is no place for a shorter one: %s; give the environment a work directory with a shorter name, or a /tmp that can be written",
+		maxSocket, strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))}
+}
+
+func (d *database) command(ctx context.Context, name string, args ...string) *proc.Cmd {
+	cmd := proc.Command(ctx, append([]string{filepath.Join(d.bin, name)}, args...)...)
+	cmd.Dir = "/" // where the server's user may be
+	cmd.Env = []string{"PATH=" + d.bin + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/"}
+	return cmd
+}
+
+// settings are the server's. What decides durability is left as it comes; the rest keeps it small and quiet.
+func (d *database) settings() []string {
+	return []string{
+		"listen_addresses=", "unix_socket_directories=" + d.socket, "unix_socket_permissions=0700", "port=5432",
+		"max_connections=10", "shared_buffers=64MB", "autovacuum=off", "logging_collector=off", "log_checkpoints=off",
+	}
+}
+
+func (d *database) start(ctx context.Context) error {
+	args := []string{"-D", d.data}
+	for _, s := range d.settings() {
+		args = append(args, "-c", s)
+	}
+	cmd := d.command(ctx, "postgres", args...)
+	d.as.become(cmd)
+	server, err := proc.Start(cmd)
+	if err != nil {
+		return fmt.Errorf("restore: start PostgreSQL as user %s: %w", d.as.name, err)
+	}
+	d.server = server
+	var last error
+	for deadline := time.Now().Add(pgStart); time.Now().Before(deadline); {
+		if last = d.talk(ctx, func(*client) error { return nil }); last == nil {
+			return nil
+		}
+		select {
+		case <-server.Done():
+			return d.failed("setup", fmt.Errorf("restore: PostgreSQL ended instead of starting: %v", server.Err()))
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return d.failed("setup", fmt.Errorf("restore: PostgreSQL did not answer within %v: %w", pgStart, last))
+}
+
+// pgWords bounds the wait for the server's word on the end of one of its processes, which the client learns of first.
+const pgWords = 30 * time.Second
+
+// failed adds the end of the server's log, and to the message what it gives as the reason.
+func (d *database) failed(kind string, err error) error {
+	log := proc.Printable(d.server.Diagnose())
+	if lost(err) {
+		for end := time.Now().Add(pgWords); reason(log) == "" && time.Now().Before(end); log = proc.Printable(d.server.Diagnose()) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	msg := err.Error()
+	if why := reason(log); why != "" && !strings.Contains(msg, why) {
+		msg += "; its log says: " + why
+	}
+	return &record.Failure{Kind: kind, Message: msg, Evidence: log}
+}
+
+// lost tells whether the server left in the middle of a conversation.
+func lost(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		strings.Contains(err.Error(), "server closed the connection")
+}
+
+// reason finds in a server's log the first word of why it does not serve: what comes later is a consequence. That it
+// turned a client away while it was starting is none.
+func reason(log string) string {
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, "the database system is ") {
+			continue
+		}
+		for _, word := range []string{"PANIC: ", "FATAL: ", "server process (PID "} {
+			if i := strings.Index(line, word); i >= 0 {
+				return strings.Join(strings.Fields(line[i:]), " ")
+			}
+		}
+	}
+	return ""
+}
+
+// talk connects, calls do, and takes leave.
+func (d *database) talk(ctx context.Context, do func(*client) error) error {
+	conn, err := dialUnix(filepath.Join(d.socket, pgSocket))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	c, err := newClient(conn, pgUser, pgDatabase)
+	if err != nil {
+		return err
+	}
+	if err := do(c); err != nil {
+		return err
+	}
+	return c.message('X', nil)
+}
+
+func (d *database) version(ctx context.Context) (version string, err error) {
+	err = d.talk(ctx, func(c *client) error {
+		return c.copyOut("COPY (SELECT current_setting('server_version')) TO STDOUT", func(row []byte) error {
+			version = strings.TrimSpace(string(row))
+			return nil
+		})
+	})
+	return version, err
+}
+
+// load loads the merged dump in one transaction, then writes a checkpoint.
+func (d *database) load(ctx context.Context, path, tools string) error {
+	var err error
+	if tools == environment {
+		err = d.loadByPsql(ctx, path)
+	} else {
+		err = d.loadOurselves(ctx, path)
+	}
+	if err == nil {
+		err = d.talk(ctx, func(c *client) error { return c.exec("CHECKPOINT") })
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	hint := ""
+	if v, on := file.Volume(d.data); v.Free >= 0 && v.Free < 64<<20 {
+		hint = fmt.Sprintf("; %s has %d bytes free: give a smaller size or another work directory", on, v.Free)
+	}
+	return d.failed("measure", fmt.Errorf("restore: load the dump: %w%s", err, hint))
+}
+
+func (d *database) loadOurselves(ctx context.Context, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return file.Explain("open", path, err)
+	}
+	defer f.Close()
+	d.lines.reset(f)
+	return d.talk(ctx, func(c *client) error { return c.script(d.lines) })
+}
+
+func (d *database) loadByPsql(ctx context.Context, path string) error {
+	cmd := proc.Command(ctx, d.psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "--single-transaction", "-h", d.socket, "-p", "5432", "-U", pgUser, "-d", pgDatabase, "-f", path)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "HOME=/"}
+	_, err := proc.RunCmd(cmd, nil)
+	return err
+}
+
+// rows counts and sums up the rows of each table in the order of their keys.
+func (d *database) rows() (count [tableCount]int64, digest [tableCount]string, err error) {
+	err = d.talk(context.Background(), func(c *client) error {
+		for i, table := range tables {
+			h := sha256.New()
+			sql := fmt.Sprintf("COPY (SELECT %s FROM %s ORDER BY id) TO STDOUT", table.columns, table.name)
+			err := c.copyOut(sql, func(row []byte) error {
+				count[i]++
+				h.Write(row)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			digest[i] = hex.EncodeToString(h.Sum(nil))
+		}
+		return nil
+	})
+	return count, digest, err
+}
+
+// stop shuts the server down: at once as far as its clients go, but with its data in order.
+func (d *database) stop() error {
+	if d.server == nil {
+		return nil
+	}
+	defer d.server.Close()
+	if p, err := os.FindProcess(d.server.Pid()); err == nil {
+		_ = p.Signal(os.Interrupt)
+	}
+	select {
+	case <-d.server.Done():
+		return nil
+	case <-time.After(pgStop):
+		return d.server.Kill()
+	}
+}

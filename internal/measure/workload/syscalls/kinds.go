@@ -1,0 +1,85 @@
+// Package syscalls measures what the kernel charges for its elementary services: where sandboxes and hypervisors hurt.
+//
+// It is opinionated: each service is called directly, with nothing of a language's runtime between that could be left
+// out, and its definition says to the last system call what is inside the figure.
+package syscalls
+
+import (
+	"tare/internal/measure/workload"
+	"tare/internal/unit"
+)
+
+// opInfo is what the table and the manual say of one operation.
+type opInfo struct {
+	name   string
+	metric unit.Metric
+	scale  float64 // nanoseconds in the metric's unit
+	// count is how often a round does it: with these numbers each operation takes about 4 ms of a round on a
+	// machine of our day.
+	count int
+}
+
+// opTable lists the operations in the order in which a round does them.
+func opTable() []opInfo {
+	metric := func(name, unitName, doc string) unit.Metric {
+		return unit.Metric{Name: name, Unit: unitName, Better: unit.Lower, Timed: true, Doc: doc}
+	}
+	return []opInfo{
+		{"null", metric("null_ns", "ns", "time of one getppid system call"), 1, 20_000},
+		{"switch", metric("switch_ns", "ns", "time of one context switch over a pipe: half a round trip of one byte between two processes on one processor"), 1, 2_000},
+		{"forkexec", metric("forkexec_us", "us", "time to spawn a process of a static program that exits at once, and to wait for it"), 1_000, 24},
+		{"fault", metric("fault_ns", "ns", "time of the first write to a page of fresh anonymous memory, small pages only"), 1, 2 * faultPages},
+		{"mmap", metric("mmap_ns", "ns", "time to map and unmap 64 KiB of anonymous memory, not touched"), 1, 1_000},
+	}
+}
+
+// faultPages is the number of pages mapped at once for the page faults.
+const faultPages = 1024
+
+// Kinds lists the kinds of this package.
+func Kinds() []workload.Kind {
+	choices := []string{"all"}
+	for _, o := range opTable() {
+		choices = append(choices, o.name)
+	}
+	return []workload.Kind{{
+		Name:   "syscall",
+		Family: "kernel",
+		Doc: "Calls elementary services of the Linux kernel from one thread bound to one processor. A round does each operation a fixed number of times, " +
+			"each timed for itself: null is getppid; switch sends one byte to a process on the same processor and back, and counts half " +
+			"of that, which includes one write and one read (as lmbench's lat_ctx with two processes does); forkexec is clone with CLONE_VFORK, execve " +
+			"of a static program of some 200 bytes, exit and wait4; fault is the first write to a page; mmap maps and unmaps 64 KiB.",
+		Params: []workload.Param{
+			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: "one operation, or all of them"},
+		},
+		Metrics: metricsFor("all"),
+		Dynamic: func(p workload.Params) []unit.Metric { return metricsFor(p["op"]) },
+		// The program to spawn is written to the work directory.
+		Needs:    workload.Needs{CPUBound: true, FS: true, OS: []string{"linux"}},
+		WorkUnit: "round",
+		New:      newTrial,
+		Space:    func(workload.Params) int64 { return 64 << 10 },
+	}}
+}
+
+// selected returns the operations that op=name asks for.
+func selected(name string) []opInfo {
+	var ops []opInfo
+	for _, o := range opTable() {
+		if name == "all" || name == o.name {
+			ops = append(ops, o)
+		}
+	}
+	return ops
+}
+
+// metricsFor returns the metrics for op=name; the first is the primary one.
+func metricsFor(name string) []unit.Metric {
+	var ms []unit.Metric
+	for i, o := range selected(name) {
+		m := o.metric
+		m.Primary = i == 0
+		ms = append(ms, m)
+	}
+	return ms
+}

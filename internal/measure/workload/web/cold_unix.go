@@ -1,0 +1,208 @@
+//go:build unix
+
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload"
+	"tare/internal/record"
+)
+
+// coldTrial fetches the first page of a server, again and again of a new one.
+type coldTrial struct {
+	params                             workload.Params
+	nginx                              *nginx
+	request                            []byte
+	buf                                []byte
+	res                                response
+	first, connected, begun, restarted []float64 // seconds
+	server                             time.Duration
+	unknown                            bool // the server's processor time
+	how                                string
+}
+
+func newCold(p workload.Params) (workload.Trial, error) {
+	if p.Duration("timeout") <= 0 {
+		return nil, fmt.Errorf("http.cold: timeout=%s: give a time above 0", p["timeout"])
+	}
+	return &coldTrial{params: p}, nil
+}
+
+// Setup puts the page there. A server is started once, so that what its files need from a disk is not the first unit's.
+func (t *coldTrial) Setup(ctx context.Context, b *workload.Bench) error {
+	n, err := findNginx(ctx)
+	if err != nil {
+		return err
+	}
+	t.nginx = n
+	if err := n.furnish(b, t.params.Int("size")); err != nil {
+		return err
+	}
+	if _, on := file.Volume(n.page); t.params["cache"] == cacheCold && (on == "tmpfs" || on == "ramfs") {
+		return uncold("%s keeps its files in the page cache, so that they are never cold", on)
+	}
+	to := page{host: "localhost", path: pagePath}
+	if t.request, err = to.render(false, "", ""); err != nil {
+		return err
+	}
+	t.buf, t.res = make([]byte, receive), newResponse()
+	for _, s := range []*[]float64{&t.first, &t.connected, &t.begun, &t.restarted} {
+		*s = make([]float64, 0, b.Work+1)
+	}
+	if err := n.start(ctx); err != nil {
+		return err
+	}
+	b.Note("server", n.version)
+	b.Note("cache", t.params["cache"])
+	b.Check("page", fmt.Sprintf("%s %s", plural(n.size), n.digest[:32]))
+	return nil
+}
+
+func uncold(format string, args ...any) error {
+	return &record.Failure{Kind: "cache-state", Message: "http.cold: reach cache=cold: " + fmt.Sprintf(format, args...) + "; use cache=warm, or a work directory on a disk"}
+}
+
+// Measure restarts the server and asks it, as often as there is work.
+func (t *coldTrial) Measure(ctx context.Context, b *workload.Bench) error {
+	for range b.Work {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := t.restart(ctx); err != nil {
+			return err
+		}
+		if err := t.ask(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *coldTrial) restart(ctx context.Context) error {
+	t.nginx.stop()
+	if t.params["cache"] == cacheCold {
+		if err := t.drop(ctx); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := t.nginx.start(ctx); err != nil {
+		return err
+	}
+	t.restarted = append(t.restarted, time.Since(began).Seconds())
+	return nil
+}
+
+// drop brings the environment's page cache to where it has nothing of the page. Of the server's program, too, it forgets
+// what nothing else runs; that is not verified.
+func (t *coldTrial) drop(ctx context.Context) error {
+	_ = advise(t.nginx.program)
+	last := 0.0
+	for try := range 8 {
+		how := "posix_fadvise"
+		if try > 0 {
+			// A page that was sent from the cache may stay there for as long as a buffer of the network refers to it, of which a
+			// processor with nothing to do lets go late. Nobody has sent a new one.
+			if err := t.nginx.renew(); err != nil {
+				return err
+			}
+		}
+		if err := advise(t.nginx.page); err != nil {
+			return uncold("drop %s: %v", t.nginx.page, err)
+		}
+		// A file system over others or over a network keeps copies that advice on its own files does not reach.
+		if try > 3 && dropAll() == nil {
+			how = "drop_caches"
+		}
+		left, err := file.Resident(t.nginx.page)
+		if err != nil {
+			return uncold("the system does not tell what of %s is in its page cache: %v", t.nginx.page, err)
+		}
+		if last = left; left == 0 {
+			t.how = how
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond << try):
+		}
+	}
+	return uncold("%.1f %% of %s is still in the page cache after it was dropped", 100*last, t.nginx.page)
+}
+
+// advise asks the kernel to forget a file's pages.
+func advise(path string) error {
+	h, err := file.Open(path, file.Mode{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.DropCache(), h.Close())
+}
+
+// dropAll makes the whole system forget clean pages, names and attributes. It needs root, and a /proc that is writable.
+func dropAll() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3\n"), 0) }
+
+// ask fetches the page and compares it.
+func (t *coldTrial) ask() error {
+	h := sha256.New()
+	before, known := t.nginx.cpu()
+	x, err := fetch(t.nginx.addr, t.request, t.params.Duration("timeout"), t.buf, &t.res, func(p []byte) { h.Write(p) })
+	if err != nil {
+		return t.nginx.failed("measure", fmt.Errorf("http.cold: %w", err))
+	}
+	after, stillKnown := t.nginx.cpu()
+	t.server += after - before
+	t.unknown = t.unknown || !known || !stillKnown
+	if x.status != 200 {
+		return t.nginx.failed("measure", fmt.Errorf("http.cold: %w", wrong(x.status, 200, x.body, t.nginx.size, x.location)))
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != t.nginx.digest {
+		return t.nginx.failed("measure", fmt.Errorf("http.cold: what came is not the page: %s with the SHA-256 %.16s instead of %s with %.16s", plural(x.body), sum, plural(t.nginx.size), t.nginx.digest))
+	}
+	t.first = append(t.first, x.done.Seconds())
+	t.connected = append(t.connected, x.connected.Seconds())
+	t.begun = append(t.begun, x.first.Seconds())
+	return nil
+}
+
+// Report reports means: a restart is a sample of its own.
+func (t *coldTrial) Report(b *workload.Bench) error {
+	b.Report("first_seconds", mean(t.first))
+	b.Sample("first_seconds", t.first)
+	b.Report("connect_seconds", mean(t.connected))
+	b.Report("first_byte_seconds", mean(t.begun))
+	b.Report("restart_seconds", mean(t.restarted))
+	if !t.unknown {
+		b.Report("server_cpu_us", float64(t.server.Nanoseconds())/1e3/float64(len(t.first)))
+	}
+	if t.how != "" {
+		b.Note("cache_dropped_by", t.how)
+	}
+	return nil
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(max(1, len(x)))
+}
+
+// Cleanup ends the server.
+func (t *coldTrial) Cleanup(*workload.Bench) error {
+	if t.nginx == nil {
+		return nil
+	}
+	t.nginx.stop()
+	return t.nginx.remove()
+}

@@ -1,0 +1,126 @@
+//go:build unix
+
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"tare/internal/measure/netpeer"
+	"tare/internal/measure/workload"
+	"tare/internal/record"
+)
+
+// maxServers bounds the pages of a run, each of which has a server.
+const maxServers = 16
+
+// Host serves pages of the controller's nginx to the environments of a run. It is safe for concurrent use.
+type Host struct {
+	mu      sync.Mutex
+	dir     string
+	servers map[hosted]*nginx
+}
+
+// hosted is what tells pages apart.
+type hosted struct {
+	size int64
+	seed uint64
+}
+
+// NewHost returns one that has started no server.
+func NewHost() *Host { return &Host{servers: map[hosted]*nginx{}} }
+
+// Serve starts a server for the page unless there is one. One that has ended stays so: what was weighed with it would not
+// go on with another.
+func (h *Host) Serve(size int64, seed uint64) (peer.Served, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := hosted{size, seed}
+	n := h.servers[key]
+	if n == nil {
+		var err error
+		if n, err = h.start(key); err != nil {
+			return peer.Served{}, err
+		}
+		h.servers[key] = n
+	}
+	select {
+	case <-n.process.Done():
+		return peer.Served{}, n.failed("measure", errors.New("nginx has ended"))
+	default:
+	}
+	s := peer.Served{Port: int(n.addr.Port()), CPU: -1, Name: n.version}
+	if t, ok := n.cpu(); ok {
+		s.CPU = t
+	}
+	return s, nil
+}
+
+func (h *Host) start(key hosted) (*nginx, error) {
+	if key.size < 1 || key.size > maxPage || len(h.servers) >= maxServers {
+		return nil, fmt.Errorf("a page of %s, of which there are %d already", plural(key.size), len(h.servers))
+	}
+	ctx := context.Background()
+	n, err := findNginx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if h.dir == "" {
+		if h.dir, err = os.MkdirTemp("", "tare-web-"); err != nil {
+			return nil, err
+		}
+	}
+	dir := filepath.Join(h.dir, fmt.Sprint(len(h.servers)))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	n.connections = maxFetch
+	if err := n.furnish(&workload.Bench{Dir: dir, Seed: key.seed}, key.size); err != nil {
+		return nil, err
+	}
+	return n, n.start(ctx)
+}
+
+// Close ends the servers and removes their files.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, n := range h.servers {
+		n.stop()
+		delete(h.servers, key)
+	}
+	dir := h.dir
+	h.dir = ""
+	return removeAll(dir)
+}
+
+// remote is a page that the controller's machine serves, seen from an environment.
+type remote struct {
+	conn  *peer.Conn
+	size  int64
+	seed  uint64
+	began peer.Served
+}
+
+// newRemote asks the run's peer for the page.
+func newRemote(b *workload.Bench, size int64) (*remote, error) {
+	d, err := peer.NewDialer(b.Peer.Address, b.Peer.Token, peer.Page, 0)
+	if err != nil {
+		return nil, err
+	}
+	r := &remote{size: size, seed: b.Seed}
+	if r.conn, err = d.Dial(); err != nil {
+		return nil, err
+	}
+	if r.began, err = r.ask(); err != nil {
+		return nil, errors.Join(&record.Failure{Kind: "refused", Message: fmt.Sprintf("http.fetch: %v", err)}, r.conn.Close())
+	}
+	return r, nil
+}
+
+// ask asks where the page is, and what its server has used.
+func (r *remote) ask() (peer.Served, error) { return r.conn.Page(r.size, r.seed) }

@@ -1,0 +1,24 @@
+//go:build !unix
+
+package web
+
+import (
+	"errors"
+
+	"tare/internal/measure/netpeer"
+	"tare/internal/measure/workload"
+)
+
+// system lists where this package works.
+func system() []string { return []string{"linux", "darwin", "freebsd"} }
+
+func newGet(workload.Params) (workload.Trial, error) { return nil, errUnix }
+
+func newFetch(workload.Params) (workload.Trial, error) { return nil, errUnix }
+
+// NewHost returns nothing: no pages are served here.
+func NewHost() peer.Pages { return nil }
+
+func newCold(workload.Params) (workload.Trial, error) { return nil, errUnix }
+
+var errUnix = errors.New("http: this runs on Unix only")

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package mount
-
-import "tare/internal/proc"
-
-func privateNamespaces(*proc.Cmd) {}

@@ -1,0 +1,181 @@
+package study_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	drivers "tare/internal/lab/driver/all"
+	"tare/internal/lab/env"
+	kinds "tare/internal/measure/workload/all"
+	"tare/internal/plan"
+	"tare/internal/plan/study"
+)
+
+// parse reads a study as on a machine that has everything.
+func parse(t *testing.T, s study.Study) *plan.Plan {
+	t.Helper()
+	p, err := plan.Parse("study "+s.Name, s.Plan, plan.Tables{Drivers: drivers.Drivers(), Kinds: kinds.Kinds()})
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	return p
+}
+
+// TestEveryStudyIsAPlan reads each with the real drivers, mounts and kinds.
+func TestEveryStudyIsAPlan(t *testing.T) {
+	if len(study.All()) == 0 {
+		t.Fatal("there are no studies")
+	}
+	for _, s := range study.All() {
+		p := parse(t, s)
+		if p.Name != s.Name {
+			t.Errorf("study %s calls itself %q", s.Name, p.Name)
+		}
+		if s.Question == "" || p.Question != s.Question {
+			t.Errorf("%s: the question is %q in the list and %q in the plan", s.Name, s.Question, p.Question)
+		}
+		if got, ok := study.Lookup(s.Name); !ok || string(got.Plan) != string(s.Plan) {
+			t.Errorf("%s is not found by its name", s.Name)
+		}
+		if len(p.Environments) < 2 || len(p.Workloads) == 0 {
+			t.Errorf("%s compares %d environments by %d workloads", s.Name, len(p.Environments), len(p.Workloads))
+		}
+	}
+	if _, ok := study.Lookup("no such study"); ok {
+		t.Error("a study that is not there was found")
+	}
+	if !slices.IsSorted(study.Names()) {
+		t.Errorf("the names are not in order: %v", study.Names())
+	}
+}
+
+// mostRecords bounds the records that one unit of work moves: ten seconds at a millisecond for each, as in a folder of an
+// emulated machine.
+const mostRecords = 10_000
+
+// TestUnitsAreSmall: a target that is a hundred times slower gets fewer units of work, but never less than one.
+func TestUnitsAreSmall(t *testing.T) {
+	for _, s := range study.All() {
+		for _, w := range parse(t, s).Workloads {
+			p := w.Params
+			passes := int64(0)
+			switch w.Kind {
+			case "fs.dd":
+				passes = 2
+			case "fs.matrix":
+				passes = int64(len(strings.Fields(p["ops"])))
+				if p["ops"] == "all" {
+					passes = 13
+				}
+			default:
+				continue
+			}
+			if n := passes * (p.Int("size") / p.Int("bs")); n > mostRecords {
+				t.Errorf("%s: one unit of %s is %d records: a trial in a slow folder takes minutes", s.Name, w.Label, n)
+			}
+		}
+	}
+}
+
+// TestFoldersTriesTheWorkaround: the study's advice is measured beside what it is to beat, with the same work.
+func TestFoldersTriesTheWorkaround(t *testing.T) {
+	s, ok := study.Lookup("folders")
+	if !ok {
+		t.Fatal("there is no study folders")
+	}
+	var plain, aside []plan.Workload
+	for _, w := range parse(t, s).Workloads {
+		switch {
+		case w.Kind == "dev.compile" && w.Params["workaround"] == "true":
+			aside = append(aside, w)
+		case w.Kind == "dev.compile":
+			plain = append(plain, w)
+		}
+	}
+	if len(plain) != 1 || len(aside) != 1 || plain[0].Params["units"] != aside[0].Params["units"] {
+		t.Errorf("the study builds in place %v and by the workaround %v", plain, aside)
+	}
+}
+
+// TestDisksComparesImagesAndNothingElse: the disks differ in their image alone, and there are enough kinds of it to call
+// it a study.
+func TestDisksComparesImagesAndNothingElse(t *testing.T) {
+	s, ok := study.Lookup("disks")
+	if !ok {
+		t.Fatal("there is no study disks")
+	}
+	p := parse(t, s)
+	about := map[string]bool{"format": true, "subformat": true, "state": true, "device": true}
+	kinds := map[string]bool{}
+	var states []string
+	filled := 0
+	for _, e := range p.Environments {
+		size := e.Spec.Settings["size"]
+		if e.Of == "" {
+			size = e.Spec.Settings["disk"]
+		}
+		if size != "256MiB" || e.Spec.Settings["cache"] != "none" {
+			t.Errorf("%s has %s and cache=%s", e.Name, size, e.Spec.Settings["cache"])
+		}
+		kind := ""
+		for k, v := range e.Spec.Settings {
+			switch {
+			case about[k]:
+			case k == "disk" || k == "size" || k == "cache":
+				continue
+			case k == "fill" && v == "16MiB" || k == "fill_data" && v == "half": // the same in all
+				filled++
+				continue
+			default:
+				t.Errorf("%s has %s=%s, which is not about its image", e.Name, k, v)
+			}
+		}
+		for _, k := range []string{"format", "subformat", "state", "device"} {
+			kind += e.Spec.Settings[k] + " "
+		}
+		if kinds[kind] {
+			t.Errorf("%s comes twice: %s", e.Name, kind)
+		}
+		kinds[kind] = true
+		states = append(states, e.Spec.Settings["state"])
+	}
+	if filled != 2*len(p.Environments) {
+		t.Errorf("%d settings fill %d disks", filled, len(p.Environments))
+	}
+	if len(kinds) < 8 || !slices.Contains(states, "aged") || !slices.Contains(states, "compacted") {
+		t.Errorf("there are %d kinds in the states %v", len(kinds), states)
+	}
+	if !slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.Kind == "restore" && w.Params["load"] == "none" }) {
+		t.Error("the original's restore is missing")
+	}
+}
+
+// TestStudiesGoOnWithWhatIsHere: a study is a plan also where most of what it names is missing, and says what it leaves out.
+func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
+	for name, here := range map[string][]string{"host and namespace": {"local", "namespace"}, "machines": {"local", "qemu"}, "others": {"local", "ssh"}} {
+		for _, s := range study.All() {
+			full := parse(t, s)
+			var out []string
+			available := func(e env.Spec, _ *env.Spec) (bool, string) { return slices.Contains(here, e.Driver), "it is not here" }
+			p, err := plan.Parse("study "+s.Name, s.Plan, plan.Tables{
+				Drivers: drivers.Drivers(), Kinds: kinds.Kinds(), Available: available, LeftOut: func(target, _ string) { out = append(out, target) },
+			})
+			if err != nil {
+				if !slices.ContainsFunc(full.Environments, func(e plan.Environment) bool { return e.Of == "" && slices.Contains(here, e.Spec.Driver) }) {
+					continue // nothing of it is here at all
+				}
+				t.Errorf("%s, %s: %v", name, s.Name, err)
+				continue
+			}
+			if len(p.Environments)+len(out) != len(full.Environments) {
+				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, len(p.Environments), len(full.Environments), len(out))
+			}
+			for _, e := range p.Environments {
+				if slices.Contains(out, e.Against) {
+					t.Errorf("%s, %s: %s is compared with %s, which is not here", name, s.Name, e.Name, e.Against)
+				}
+			}
+		}
+	}
+}

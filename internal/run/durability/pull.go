@@ -1,0 +1,248 @@
+package durability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/wire"
+	"tare/internal/measure/workload/durability"
+	"tare/internal/sys/nbd"
+)
+
+// Options say what to pull the plug of, and how often.
+type Options struct {
+	Driver env.Driver // of micro-VMs
+	Spec   env.Spec   // the environment; its disk is replaced by one that tare serves
+	Agents env.Agents
+	RunID  string
+	Dir    string // existing private directory; its path must be short, because sockets are made below it
+	Log    *slog.Logger
+
+	Cuts    int
+	Classes []durability.Class
+	Faults  []nbd.Fault // in turn
+	Seed    uint64      // of the moments, the faults' choices and the data
+	// Control is the number of cuts of each control, at least 1.
+	Control int
+	// Told, where set, is called after each cut.
+	Told func(*Pulled)
+}
+
+// The moment of a cut after every class has been acknowledged once: at random in between.
+const (
+	minWait = 100 * time.Millisecond
+	maxWait = 1500 * time.Millisecond
+	// The cut comes when 1 to maxPending writes wait for a flush, but at most pendingTime later.
+	maxPending  = 6
+	pendingTime = 500 * time.Millisecond
+	// patience is how long all classes may take to be acknowledged once.
+	patience = time.Minute
+	findTime = time.Minute
+)
+
+// Pulled is one cut and what came of it.
+type Pulled struct {
+	Target       string         `json:"target"` // "test", "positive control", "negative control"
+	Cache        string         `json:"cache"`
+	Number       int            `json:"cut"` // from 1, counted through all targets
+	Cut          nbd.Cut        `json:"pulled"`
+	After        float64        `json:"after"` // seconds from the first write to the cut
+	Took         float64        `json:"took"`  // seconds of the whole cycle: write, cut, boot, verify
+	Acknowledged int            `json:"acknowledged"`
+	ByClass      map[string]int `json:"by_class"` // acknowledged records
+	Found        int            `json:"found"`    // records on the disk afterwards, whole or not
+	Losses       []Loss         `json:"losses,omitempty"`
+	// Unmountable is what the guest said of a disk that it could not mount: then all is lost.
+	Unmountable string `json:"unmountable,omitempty"`
+}
+
+// lost tells whether something that was promised is gone.
+func (p *Pulled) lost() bool {
+	for i := range p.Losses {
+		if p.Losses[i].Promised {
+			return true
+		}
+	}
+	return false
+}
+
+// Check says what is wrong with the options.
+func (o *Options) Check() error {
+	switch {
+	case o.Spec.Driver != "qemu":
+		return fmt.Errorf("pull the plug of %s: only a micro-VM (qemu) has a disk that tare can serve itself", o.Spec.Driver)
+	case o.Cuts < 1 || o.Cuts > 10000 || o.Control < 1:
+		return fmt.Errorf("%d cuts are outside 1 to 10000, or %d of each control below 1", o.Cuts, o.Control)
+	case len(o.Classes) == 0 || len(o.Faults) == 0:
+		return errors.New("no class or no fault is named")
+	}
+	return nil
+}
+
+// Pull does the controls and the test. The positive control goes first: without power the rest says nothing. With an error
+// the result tells of the cuts that were made before it, and judges nothing.
+func Pull(ctx context.Context, o Options, ledger *Ledger) (r *Result, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		r.Stopped = err != nil
+		r.judge()
+	}()
+	r = &Result{Spec: o.Spec.String(), Seed: o.Seed, Cache: o.Spec.Get("cache", "writeback")}
+	for _, c := range o.Classes {
+		r.Classes = append(r.Classes, c.String())
+	}
+	run := func(target, cache string, cuts int, faults []nbd.Fault) error {
+		pulls, err := o.series(ctx, ledger, target, cache, len(r.Pulls), cuts, faults)
+		r.Pulls = append(r.Pulls, pulls...)
+		return err
+	}
+	if err := run(PositiveControl, "unsafe", o.Control, []nbd.Fault{nbd.Drop}); err != nil {
+		return r, fmt.Errorf("%s: %w", PositiveControl, err)
+	}
+	if err := run(Test, r.Cache, o.Cuts, o.Faults); err != nil {
+		return r, err
+	}
+	// Loss in the test is the environment's only where tare itself loses nothing.
+	sound := "none"
+	if r.Cache == sound {
+		sound = "writethrough"
+	}
+	if err := run(NegativeControl, sound, o.Control, o.Faults); err != nil {
+		return r, fmt.Errorf("%s: %w", NegativeControl, err)
+	}
+	return r, nil
+}
+
+// series pulls the plug several times. The machine that verified one round writes the next, where nothing was lost.
+func (o *Options) series(ctx context.Context, ledger *Ledger, target, cache string, before, cuts int, faults []nbd.Fault) (pulls []Pulled, err error) {
+	m := &machine{Options: o, cache: cache, image: filepath.Join(o.Dir, "disk-"+cache+".img")}
+	defer func() { err = errors.Join(err, m.close()) }()
+	rng := rand.New(rand.NewPCG(o.Seed, uint64(before)))
+	rounds := roundsPerImage // on this image; the first is made fresh
+	for i := range cuts {
+		p := Pulled{Target: target, Cache: cache, Number: before + i + 1, ByClass: map[string]int{}}
+		if rounds == roundsPerImage {
+			rounds = 0
+			if err := errors.Join(m.close(), m.format(ctx)); err != nil {
+				return pulls, err
+			}
+		}
+		rounds++
+		if m.agent == nil {
+			if err := m.boot(ctx); err != nil {
+				return pulls, err
+			}
+		}
+		began := time.Now()
+		acknowledged, err := m.write(ctx, ledger, &p, faults[i%len(faults)], rng)
+		if err != nil {
+			return pulls, fmt.Errorf("cut %d: %w", p.Number, err)
+		}
+		found, err := m.verify(ctx, p.Number)
+		broken, unmountable := errors.AsType[*UnmountableError](err)
+		if err != nil && !unmountable {
+			return pulls, fmt.Errorf("cut %d: %w", p.Number, err)
+		}
+		if unmountable {
+			p.Unmountable = broken.Error()
+		}
+		p.Found, p.Losses, p.Took = len(found), Judge(acknowledged, found), time.Since(began).Seconds()
+		pulls = append(pulls, p)
+		if o.Told != nil {
+			o.Told(&p)
+		}
+		if len(p.Losses) > 0 {
+			rounds = roundsPerImage // what is lost may take later rounds with it
+		}
+	}
+	return pulls, nil
+}
+
+// write has the agent write until a random moment, at which the plug is pulled. It returns what counts.
+func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nbd.Fault, rng *rand.Rand) ([]durability.Record, error) {
+	wait := minWait + time.Duration(rng.Int64N(int64(maxWait-minWait)))
+	seed := rng.Uint64()
+	a := newAccount(ledger, p.Number, p.Target)
+	names := []string{}
+	for _, c := range m.Classes {
+		names = append(names, c.String())
+	}
+	life, end := context.WithCancel(ctx)
+	written := make(chan error, 1)
+	agent, began, over := m.agent, time.Now(), make(chan struct{})
+	defer func() {
+		end()
+		<-over
+	}()
+	go func() {
+		defer close(over)
+		written <- agent.Ledger(life, wire.Ledger{Dir: round(p.Number), Classes: names, Seed: m.Seed, Round: uint32(p.Number)}, a.tell)
+	}()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for !a.has(m.Classes) {
+		select {
+		case <-a.changed:
+		case err := <-written:
+			return nil, errors.Join(errors.New("the agent ended before every class was acknowledged once"), err)
+		case <-limit.C:
+			return nil, fmt.Errorf("not every class was acknowledged within %v; leave some out with --classes", patience)
+		}
+	}
+	moment := time.NewTimer(wait)
+	defer moment.Stop()
+	select {
+	case <-moment.C:
+	case err := <-written: // all that there is room for
+		if err != nil {
+			return nil, err
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	records, err := a.close()
+	if err != nil {
+		return nil, err
+	}
+	p.After = time.Since(began).Seconds()
+	p.Cut, err = m.disk.CutAt(1+rng.IntN(maxPending), pendingTime, fault, seed)
+	// The agent must have been given up before its session can be closed.
+	err = errors.Join(err, m.env.Close())
+	<-over
+	err = errors.Join(err, m.close())
+	p.Acknowledged = len(records)
+	for _, r := range records {
+		p.ByClass[r.Class.String()]++
+	}
+	return records, err
+}
+
+// verify boots from what the cut left and has the agent find records.
+func (m *machine) verify(ctx context.Context, number int) (found []durability.Record, err error) {
+	if err := m.boot(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
+	names := []string{}
+	for _, c := range m.Classes {
+		names = append(names, c.String())
+	}
+	err = m.agent.Ledger(ctx, wire.Ledger{Dir: round(number), Classes: names, Seed: m.Seed, Round: uint32(number), Find: true}, func(packed []byte) error {
+		rs, err := durability.Unpack(packed)
+		found = append(found, rs...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find records: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,89 @@
+package durability
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/lab/driver/qemu"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload/durability"
+	"tare/internal/record"
+	"tare/internal/sys/nbd"
+	"tare/internal/sys/proc"
+)
+
+func TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }
+
+// vmOptions are for a real machine, or end the test where none can be had.
+func vmOptions(t *testing.T, cache string) Options {
+	t.Helper()
+	info := qemu.Infos()[0]
+	why := ""
+	if status := info.Probe(t.Context()); !status.OK {
+		why = status.Detail + "; " + status.Remedy
+	} else if _, err := proc.LookPath(bridgeProgram); err != nil {
+		why = bridgeProgram + " is not installed"
+	} else if _, err := os.Stat("/dev/fuse"); err != nil {
+		why = "there is no /dev/fuse"
+	}
+	if why != "" && os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatal(why)
+	} else if why != "" {
+		t.Skip(why)
+	}
+	dir, err := os.MkdirTemp("", "tare-cut-") // t.TempDir's is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return Options{
+		Driver: info.Driver, Agents: agenttest.Store(t), RunID: "test-cut", Dir: dir, Log: slog.New(slog.DiscardHandler),
+		Spec:    env.Spec{Name: "vm", Driver: "qemu", Settings: map[string]string{"accel": "tcg", "memory": "256MiB", "cpus": "1", "cache": cache}},
+		Classes: durability.Classes(), Seed: 11, Cuts: 1, Control: 1,
+	}
+}
+
+func pull(t *testing.T, o Options) *Result {
+	t.Helper()
+	o.Told = func(p *Pulled) {
+		t.Logf("%s cache=%s %s: %d acknowledged, %d lost, %d pending, %.1f s", p.Target, p.Cache, p.Cut.Fault, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
+	}
+	ledger, err := CreateLedger(filepath.Join(o.Dir, "ledger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Pull(t.Context(), o, ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Close(); err != nil {
+		t.Error(err)
+	}
+	if !r.Power || !r.Sound {
+		t.Errorf("power %v, sound %v", r.Power, r.Sound)
+	}
+	return r
+}
+
+// TestPull pulls the plug of real machines: one that passes flushes on and one that ignores them, torn writes for the
+// first. A full run is `tare durability -e vm=qemu?cache=none --cuts 20`.
+func TestPull(t *testing.T) {
+	o := vmOptions(t, "none")
+	o.Faults = []nbd.Fault{nbd.Tear}
+	r := pull(t, o)
+	if r.Verdict.Verdict != record.NotDisproved || r.Verdict.Class != ClassFlushes {
+		t.Errorf("cache=none: %+v", r.Verdict)
+	}
+	for _, row := range r.Rows {
+		if row.Acknowledged == 0 || row.Lost != 0 {
+			t.Errorf("cache=none: %+v", row)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+//go:build amd64 || arm64
+
+package durability
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"tare/internal/sys/proc"
+)
+
+// watcher is a real one, or ends the test where the rights for it are missing.
+func watcher(t *testing.T) *Watcher {
+	t.Helper()
+	w, err := NewWatcher(t.TempDir())
+	if err != nil && os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func count(t *testing.T, w *Watcher, path string) int {
+	t.Helper()
+	n, err := w.File(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestWatcherCounts(t *testing.T) {
+	dir := t.TempDir()
+	var paths []string
+	var files []*os.File
+	for _, name := range []string{"flushed", "written"} {
+		path := filepath.Join(dir, name)
+		paths = append(paths, path)
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	w := watcher(t) // only now: a file of another test that was flushed and removed could have had the number of one of these
+	for _, f := range files {
+		for range 100 {
+			if _, err := f.Write(make([]byte, 512)); err != nil {
+				t.Fatal(err)
+			}
+			if f == files[0] {
+				if err := f.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if n := count(t, w, paths[0]); n != 100 {
+		t.Errorf("%d of 100 flushes were seen", n)
+	}
+	if n := count(t, w, paths[1]); n != 0 {
+		t.Errorf("%d flushes of a file were seen that nobody flushed", n)
+	}
+	if _, err := w.File(filepath.Join(dir, "missing")); err == nil {
+		t.Error("a missing file was counted")
+	}
+}
+
+// TestWatcherSeesQEMU has QEMU's block layer flush an image, and ignore flushes of it.
+func TestWatcherSeesQEMU(t *testing.T) {
+	program, err := proc.LookPath("qemu-io")
+	if err != nil && os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatal("qemu-io is not installed")
+	} else if err != nil {
+		t.Skip("qemu-io is not installed")
+	}
+	dir, caches := t.TempDir(), map[string]int{"writeback": 5, "none": 5, "unsafe": 0}
+	for cache := range caches {
+		if err := os.WriteFile(filepath.Join(dir, cache), make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := watcher(t) // only now, see TestWatcherCounts
+	for cache, flushes := range caches {
+		path := filepath.Join(dir, cache)
+		argv := []string{program, "-f", "raw", "-t", cache}
+		for range 5 {
+			argv = append(argv, "-c", "write 0 4k", "-c", "flush")
+		}
+		argv = append(argv, "-c", "sleep 1000", path) // the image is open when the events are looked at
+		if _, err := proc.Run(t.Context(), nil, argv...); err != nil {
+			t.Fatal(err)
+		}
+		// It flushes once more when it closes the image.
+		if n := count(t, w, path); n < flushes || n > flushes+1 || flushes == 0 && n > 0 {
+			t.Errorf("cache=%s: %d flushes were seen, want %d", cache, n, flushes)
+		}
+		if got := w.Caller(path); flushes > 0 && got == "" {
+			t.Errorf("cache=%s: nobody is said to have flushed", cache)
+		}
+	}
+}

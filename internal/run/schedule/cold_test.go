@@ -1,0 +1,42 @@
+package schedule
+
+import (
+	"context"
+	"testing"
+
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// TestColdWithoutAViewOfTheHostIsDoubted: a cold trial is doubted in an environment with another kernel, or another
+// hypervisor, than the controller's, unless its driver drops the host's caches; so is one in a mount there.
+func TestColdWithoutAViewOfTheHostIsDoubted(t *testing.T) {
+	own := here()
+	other := record.Facts{Kernel: own.Kernel + "-other"}
+	deeper := own
+	deeper.Extra = map[string]string{"hypervisor.vm": "another"}
+	chill := func(context.Context) error { return nil }
+	r := &runner{targets: map[string]*target{
+		"host":   {Target: Target{Record: record.Environment{Inside: own}}},
+		"far":    {Target: Target{Record: record.Environment{Inside: other}}},
+		"nested": {Target: Target{Record: record.Environment{Inside: deeper}}},
+		"vm":     {Target: Target{Record: record.Environment{Inside: other}, Chill: chill}},
+		"host:d": {Target: Target{Record: record.Environment{Of: "host"}}},
+		"far:d":  {Target: Target{Record: record.Environment{Of: "far"}}},
+	}}
+	kind := workload.Kind{Name: "k", HostCold: func(p workload.Params) bool { return p["cache"] == "cold" }}
+	r.Kinds = func(string) (*workload.Kind, bool) { return &kind, true }
+	for name, doubted := range map[string]bool{"host": false, "host:d": false, "vm": false, "far": true, "nested": true, "far:d": true} {
+		for _, cache := range []string{"cold", "warm"} {
+			w := r.doubtCold(&plan.Workload{Kind: "k", Params: workload.Params{"cache": cache}}, name)
+			if want := doubted && cache == "cold"; (len(w) == 1 && w[0].Code == "host-not-cold") != want || len(w) > 1 {
+				t.Errorf("%s, cache=%s: %v", name, cache, w)
+			}
+		}
+	}
+	kind.HostCold = nil
+	if w := r.doubtCold(&plan.Workload{Kind: "k"}, "far"); w != nil {
+		t.Errorf("a kind that is never cold: %v", w)
+	}
+}

@@ -1,0 +1,70 @@
+package schedule
+
+import (
+	"context"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/run/durability"
+)
+
+// flushes completes the records of an environment and of its mounts with what is known of a flush there: what the
+// configuration declares and, where the run is to try it, what was seen. It is no part of any trial.
+func (d *Drivers) flushes(ctx context.Context, s *deploy.Session, e *plan.Environment, t *Target) error {
+	if err := d.flush(ctx, s, e, &t.Record, ""); err != nil {
+		return err
+	}
+	for i := range t.Mounts {
+		m := &t.Mounts[i]
+		if m.Err != nil {
+			continue
+		}
+		if err := d.flush(ctx, s, e, &m.Record, m.Root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Drivers) flush(ctx context.Context, s *deploy.Session, e *plan.Environment, r *record.Environment, root string) error {
+	known := durability.Declared(e.Spec.Driver, r)
+	r.Durability = &known
+	subject, inMemory, ok := d.subject(s, e, r, root)
+	if !ok || !d.Flushes || r.Session > 1 || known.Class == durability.ClassMemory {
+		return nil
+	}
+	tests, err := durability.Examine(ctx, subject)
+	if err != nil {
+		return err
+	}
+	if err := s.Release(ctx, durability.Cell); err != nil {
+		d.Log.Warn("remove what the test of flushes left", "target", r.Name, "error", err)
+	}
+	known = durability.Conclude(known, tests, inMemory)
+	return nil
+}
+
+// subject is where the target's flushes end on this machine; ok is false where that is not on this machine, or not known.
+func (d *Drivers) subject(s *deploy.Session, e *plan.Environment, r *record.Environment, root string) (subject durability.Subject, inMemory string, ok bool) {
+	if e.Spec.Driver != "qemu" {
+		return subject, "", false
+	}
+	subject = durability.Subject{Worker: s, Root: root, Image: durability.Image(r)}
+	at := subject.Image
+	settings := r.Outside.Settings
+	if m := r.Mount; m != nil && m.Kind != "rsync" {
+		settings = m.Settings
+		if m.Kind != "disk" {
+			subject.Image, subject.Folder = "", m.HostDir
+			at = m.HostDir
+		}
+	}
+	if at == "" {
+		return subject, "", false
+	}
+	if settings["aio"] == "io_uring" {
+		subject.Hidden = "QEMU flushes through an io_uring, where they are not seen; use aio=threads to have them watched"
+	}
+	return subject, durability.InMemory(at), true
+}

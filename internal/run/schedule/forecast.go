@@ -1,0 +1,153 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+)
+
+// Overheads assumed before anything has been measured, taken from runs on a two-core machine; the forecast after
+// calibration replaces them by what was seen. They only ever feed a forecast.
+const (
+	assumedTrialOverhead = 80 * time.Millisecond // a fresh worker, its set-up, the gate and the write to disk
+	assumedOpen          = 3 * time.Second
+)
+
+// longBlock is how long a block should take at most: a ratio is of trials that ran close together, and over a longer time
+// the host may change between them.
+const longBlock = 2 * time.Minute
+
+// LongBlock says what a block that takes too long does, and what to do about it.
+const LongBlock = "over two minutes the host may change between the trials of a block, which widens the intervals; shorten the trials, give the work less to do, or compare fewer targets"
+
+// Block is how long one block of a workload takes.
+type Block struct {
+	Workload string
+	Length   time.Duration
+}
+
+// Forecast is what a run will take, as far as it can be told beforehand.
+type Forecast struct {
+	Targets   int
+	Workloads int
+	Cells     int // candidate x workload, primary metrics: the family that Holm's correction covers
+	Sessions  int
+	MinBlocks int // blocks at the first look, in each session
+	MaxBlocks int
+	// FirstLook is how long it takes until every workload had its first look, whatever the budget.
+	FirstLook time.Duration
+	Least     time.Duration // every cell settled at the first look; never more than the budget
+	Most      time.Duration // no cell settled before the last; never more than the budget
+	Disk      int64         // most bytes needed below one target's work directory
+	Long      []Block       // blocks that are expected to take too long, see LongBlock
+}
+
+// NewForecast computes the forecast of a plan.
+func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Forecast {
+	f := Forecast{Targets: len(p.Environments), Workloads: len(p.Workloads), Sessions: p.Sessions, MinBlocks: p.Looks[0], MaxBlocks: p.MaxBlocks()}
+	var perBlock time.Duration
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		slots := len(p.Bases(w)) // the null controls
+		for _, e := range p.Environments {
+			if !w.On(e.Name) {
+				continue
+			}
+			slots++
+			if e.Name != p.Baseline {
+				f.Cells++
+			}
+		}
+		length := time.Duration(slots) * (trialLength(p, w) + assumedTrialOverhead)
+		if length > longBlock {
+			f.Long = append(f.Long, Block{w.Label, length})
+		}
+		perBlock += length
+		if k, ok := kinds(w.Kind); ok && k.Space != nil {
+			// A cell's files live as long as the session, so they add up.
+			f.Disk += k.Space(w.Params)
+		}
+	}
+	fixed := time.Duration(f.Targets) * assumedOpen
+	// Calibration and warm-up cost about two blocks more.
+	f.FirstLook = time.Duration(p.Sessions) * (fixed + time.Duration(f.MinBlocks+2)*perBlock)
+	f.Least = f.FirstLook
+	f.Most = time.Duration(p.Sessions) * (fixed + time.Duration(f.MaxBlocks+2)*perBlock)
+	if p.Budget > 0 {
+		f.Least, f.Most = min(f.Least, p.Budget), min(f.Most, p.Budget)
+	}
+	return f
+}
+
+// filled is how much more than the bytes of a workload's files must be free, as the agent has it: a file system that is full
+// to the brim is slower than itself.
+const filled = 1.05
+
+// CheckRoom says what cannot fit, by what is known before anything is opened. The error is of workloads of which nothing
+// could be told, because they do not fit into the baseline or into any of the others; lacking lists where the others are
+// given up. What only the inside knows is left to the agent, and so are mounts. Each workload is looked at alone, because
+// not all of them keep their files until the others come.
+func CheckRoom(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers *env.Registry, scratch string) (lacking []string, err error) {
+	has := map[string]env.Room{}
+	for i := range p.Environments {
+		e := &p.Environments[i]
+		has[e.Name] = env.Room{Bytes: -1}
+		if info, ok := drivers.Lookup(e.Spec.Driver); ok && e.Of == "" && info.Room != nil {
+			has[e.Name] = info.Room(e.Spec, scratch)
+		}
+	}
+	var errs []error
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		k, ok := kinds(w.Kind)
+		if !ok || k.Space == nil {
+			continue
+		}
+		need := float64(k.Space(w.Params))
+		var short []string
+		fits, base := 0, false
+		for j := range p.Environments {
+			name := p.Environments[j].Name
+			r := has[name]
+			switch {
+			case !w.On(name):
+			case r.Bytes >= 0 && need*filled > float64(r.Bytes):
+				short = append(short, fmt.Sprintf("%s needs %s in %s, and %s has room for %s; choose a smaller size, or %s",
+					w.Label, room(need), name, r.Where, room(float64(r.Bytes)/filled), r.Remedy))
+			case name == p.Baseline:
+				base = true
+			default:
+				fits++
+			}
+		}
+		if base && (fits > 0 || len(p.Environments) == 1) {
+			lacking = append(lacking, short...)
+			continue
+		}
+		for _, s := range short {
+			errs = append(errs, errors.New(s))
+		}
+	}
+	return lacking, errors.Join(errs...)
+}
+
+// room is a number of bytes in words, to four digits.
+func room(bytes float64) string {
+	const units = "KMGTP"
+	n, unit := bytes/1024, 0
+	for ; n >= 1024 && unit < len(units)-1; unit++ {
+		n /= 1024
+	}
+	return fmt.Sprintf("%.4g %ciB", n, units[unit])
+}
+
+func trialLength(p *plan.Plan, w *plan.Workload) time.Duration {
+	if w.Trial > 0 {
+		return w.Trial
+	}
+	return p.Trial
+}

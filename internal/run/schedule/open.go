@@ -1,0 +1,234 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/run/semantics"
+	"tare/internal/sys/proc"
+)
+
+// Drivers opens environments with the real drivers and puts an agent into each.
+type Drivers struct {
+	Registry *env.Registry
+	Agents   env.Agents
+	RunID    string
+	Dir      string // private directory of the run; each environment gets one below it
+	Log      *slog.Logger
+	// Deadline bounds one opening; 0 means three minutes, which a slow emulator needs for two boots.
+	Deadline time.Duration
+	// Idle says to measure what each environment costs the host while nothing is asked of it.
+	Idle bool
+	// Flushes says to try what a flush does in each target before anything is measured. What the configuration declares
+	// is recorded in any case.
+	Flushes bool
+	// Peer tells whether work in an environment is to reach this machine's loopback; nil: none is.
+	Peer func(environment string) bool
+}
+
+// idleLook is how long an environment is watched doing nothing, after it has settled.
+const (
+	idleSettle = 2 * time.Second
+	idleLook   = 3 * time.Second
+)
+
+const (
+	defaultOpenDeadline = 3 * time.Minute
+	mountDeadline       = time.Minute // more for each mount
+)
+
+// Open implements Opener.
+func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error) {
+	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session}}
+	info, ok := d.Registry.Lookup(e.Spec.Driver)
+	if !ok {
+		return t, fmt.Errorf("environment %s: no driver is called %q", e.Name, e.Spec.Driver)
+	}
+	dir := filepath.Join(d.Dir, fmt.Sprintf("%s-%d", e.Name, session))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return t, fmt.Errorf("environment %s: make directory: %w", e.Name, err)
+	}
+	ctx, cancel := env.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+time.Duration(len(mounts))*mountDeadline)
+	defer cancel()
+	began := time.Now()
+	o := env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name)}
+	o.Peer = d.Peer != nil && d.Peer(e.Name)
+	for _, m := range mounts {
+		o.Mounts = append(o.Mounts, m.Spec)
+	}
+	opened, err := info.Driver.Open(ctx, o)
+	if err != nil {
+		os.RemoveAll(dir)
+		return t, err
+	}
+	undo := func() error {
+		err := opened.Close()
+		os.RemoveAll(dir)
+		return err
+	}
+	s, err := deploy.Attach(ctx, opened, d.RunID)
+	if err != nil {
+		err = evidence(e.Name, opened, err)
+		undo()
+		return t, err
+	}
+	t.Record.OpenNS = int64(time.Since(began))
+	t.Record.Outside = opened.Facts()
+	if p, ok := opened.(env.Drawn); ok {
+		t.Record.Disks = pictures(p.Disk())
+	}
+	if r, ok := opened.(env.Retrier); ok {
+		t.Record.Retries = r.Retries()
+	}
+	if t.Record.Inside, err = s.Facts(ctx); err != nil {
+		err = evidence(e.Name, opened, fmt.Errorf("collect facts: %w", err))
+		s.Close()
+		undo()
+		return t, err
+	}
+	if t.Mounts, err = d.mount(ctx, s, opened, mounts, session); err != nil {
+		s.Close()
+		undo()
+		return t, err
+	}
+	if err = d.flushes(ctx, s, e, &t); err != nil {
+		s.Close()
+		undo()
+		return t, err
+	}
+	if d.Idle {
+		idle(ctx, opened, &t.Record.Outside)
+	}
+	t.Agent = s
+	t.Loopback, t.Unreached = env.Loopback(e.Name, opened)
+	if c, ok := opened.(env.HostCacher); ok {
+		t.Chill = c.DropHostCaches
+	}
+	t.Close = func() error {
+		s.Close()
+		return undo()
+	}
+	return t, nil
+}
+
+func pictures(d *record.DiskMap) []record.DiskMap {
+	if d == nil {
+		return nil
+	}
+	return []record.DiskMap{*d}
+}
+
+// idle watches what an environment costs the host while nothing is asked of it.
+func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
+	s, ok := opened.(env.Standing)
+	if !ok {
+		return // nothing of it runs when its agent waits
+	}
+	used := func() (cpu time.Duration, rss int64, err error) {
+		for _, pid := range s.Processes() {
+			c, r, err := proc.Usage(pid)
+			if err != nil {
+				return 0, 0, err
+			}
+			cpu, rss = cpu+c, rss+r
+		}
+		return cpu, rss, nil
+	}
+	pause := func(d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+	pause(idleSettle)
+	began := time.Now()
+	before, _, err := used()
+	pause(idleLook)
+	after, rss, err2 := used()
+	if err != nil || err2 != nil || ctx.Err() != nil {
+		return
+	}
+	if facts.Extra == nil {
+		facts.Extra = map[string]string{}
+	}
+	facts.Extra["idle.cpu"] = fmt.Sprintf("%.4f", (after-before).Seconds()/time.Since(began).Seconds())
+	facts.Extra["idle.rss_bytes"] = fmt.Sprint(rss)
+}
+
+// mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error
+// is the loss of the whole environment.
+func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, mounts []*plan.Environment, session int) ([]MountTarget, error) {
+	if len(mounts) == 0 {
+		return nil, nil
+	}
+	m, ok := opened.(env.Mounter)
+	if !ok || len(m.Mounts()) != len(mounts) {
+		return nil, fmt.Errorf("%s: the driver made none of its %d mounts", mounts[0].Of, len(mounts))
+	}
+	out := make([]MountTarget, len(mounts))
+	for i, got := range m.Mounts() {
+		began := time.Now()
+		t := &out[i]
+		t.Record = record.Environment{Name: mounts[i].Name, Spec: mounts[i].Text, Of: mounts[i].Of, Session: session, Outside: opened.Facts(), Mount: &got.Mount, Disks: pictures(got.Disk)}
+		if t.Err = got.Err; t.Err == nil {
+			t.Root, t.Err = got.Mount.Dir, d.putMount(ctx, s, &got, t)
+		}
+		t.Record.OpenNS = int64(time.Since(began))
+		t.Served = &got
+		t.Card = func(ctx context.Context) ([]record.Property, error) { return card.For(ctx, s, &got) }
+		if t.Err != nil && !s.Alive() {
+			return nil, evidence(mounts[i].Of, opened, t.Err)
+		}
+		if t.Err != nil && got.Diagnose != nil {
+			f := failure("open", t.Err)
+			f.Evidence = printable(got.Diagnose()) + f.Evidence
+			t.Err = f
+		}
+	}
+	return out, nil
+}
+
+// putMount carries out what is left to do for one mount and reads back what became of it.
+func (d *Drivers) putMount(ctx context.Context, s *deploy.Session, got *env.Mounted, t *MountTarget) error {
+	if got.Order != nil {
+		if _, err := s.Mount(ctx, got.Order); err != nil {
+			return err
+		}
+	}
+	in, err := s.FactsAt(ctx, got.Mount.Dir)
+	if err != nil {
+		return fmt.Errorf("collect facts of %s: %w", t.Record.Name, err)
+	}
+	// Where nothing can be written, what only reads can be weighed, and everything else is refused.
+	if why := in.Extra["work_dir.error"]; why != "" && in.Extra["work_dir.read_only"] == "" {
+		return &record.Failure{Kind: "open", Message: t.Record.Name + ": " + why}
+	}
+	t.Record.Inside = in
+	kind, options, _ := strings.Cut(in.WorkFS, " (")
+	t.Record.Mount.Type, t.Record.Mount.Source, t.Record.Mount.Options = kind, in.Extra["work.source"], strings.TrimSuffix(options, ")")
+	return nil
+}
+
+// evidence adds what the environment can still tell to an error that has none.
+func evidence(name string, opened env.Env, err error) error {
+	f := failure("open", err)
+	if f.Evidence == "" {
+		if d, ok := opened.(env.Diagnoser); ok {
+			f = &record.Failure{Kind: f.Kind, Message: f.Message, Evidence: printable(d.Diagnose())}
+		}
+	}
+	if _, said := errors.AsType[*env.OpenError](err); said {
+		return f
+	}
+	return &record.Failure{Kind: f.Kind, Message: name + ": " + f.Message, Evidence: f.Evidence}
+}

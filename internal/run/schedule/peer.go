@@ -1,0 +1,73 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tare/internal/measure/wire"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// Peer is the process at the other end of work on the network; *deploy.Peer implements it.
+type Peer interface {
+	// Start starts it unless it was, and returns its port on this machine's loopback and what admits a connection.
+	Start(ctx context.Context) (port int, token string, err error)
+	// Ended says how it ended, if it did or does within a time.
+	Ended(within time.Duration) error
+}
+
+// NeedsPeer tells whether any of a plan's workloads on an environment needs the run's peer.
+func NeedsPeer(p *plan.Plan, kinds func(string) (*workload.Kind, bool), environment string) bool {
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		if k, ok := kinds(w.Kind); ok && k.Needs.Peer && w.On(environment) {
+			return true
+		}
+	}
+	return false
+}
+
+// kindPeerDied is the failure of work whose other end has ended.
+const kindPeerDied = "peer-died"
+
+func (r *runner) needsPeer(w *plan.Workload) bool {
+	k, ok := r.Kinds(w.Kind)
+	return ok && k.Needs.Peer
+}
+
+// peer is how a target reaches the run's peer, or why it does not; nil for work that needs none.
+func (r *runner) peer(ctx context.Context, w *plan.Workload, target string) *wire.Peer {
+	if !r.needsPeer(w) {
+		return nil
+	}
+	t := r.targets[target]
+	switch {
+	case t.Unreached != nil:
+		return &wire.Peer{Missing: t.Unreached.Error()}
+	case r.Peer == nil || t.Loopback == "":
+		return &wire.Peer{Missing: "this run has no peer"}
+	}
+	port, token, err := r.Peer.Start(ctx)
+	if err != nil {
+		return &wire.Peer{Missing: err.Error()}
+	}
+	return &wire.Peer{Address: fmt.Sprintf("%s:%d", t.Loopback, port), Token: token}
+}
+
+// blamePeer puts the end of the peer in the place of what followed from it.
+func (r *runner) blamePeer(w *plan.Workload, f *record.Failure) *record.Failure {
+	if f == nil || f.Kind == "refused" || r.Peer == nil || !r.needsPeer(w) {
+		return f
+	}
+	how := r.Peer.Ended(farewell)
+	if how == nil {
+		return f
+	}
+	return &record.Failure{
+		Kind: kindPeerDied, Evidence: f.Evidence,
+		Message: fmt.Sprintf("the peer, tare's process on this machine at the other end of the network, has ended: %v; the work failed with: %s", how, f.Message),
+	}
+}

@@ -1,0 +1,138 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/measure/wire"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// reached is a world whose targets have a way to a peer, but for one.
+type reached struct {
+	*world
+	jobs []wire.Job
+}
+
+func (w *reached) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error) {
+	t, err := w.world.Open(ctx, e, mounts, session)
+	if t.Loopback = "10.0.2.2"; e.Name == "box" {
+		t.Loopback, t.Unreached = "", errors.New("box has none; use net=host")
+	}
+	t.Agent = &reaching{t.Agent.(*simAgent), w}
+	return t, err
+}
+
+type reaching struct {
+	*simAgent
+	w *reached
+}
+
+func (a *reaching) Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error) {
+	if a.w.jobs = append(a.w.jobs, c.Job); c.Peer.Missing != "" {
+		return wire.Calibrated{}, &record.Failure{Kind: "refused", Message: c.Peer.Missing}
+	}
+	return a.simAgent.Calibrate(ctx, c)
+}
+
+func (a *reaching) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
+	a.w.jobs = append(a.w.jobs, r.Job)
+	return a.simAgent.Run(ctx, r)
+}
+
+// fakePeer counts its starts and ends when it is told.
+type fakePeer struct {
+	starts int
+	failed error
+	ended  error
+}
+
+func (p *fakePeer) Start(context.Context) (int, string, error) {
+	p.starts++
+	return 4711, "secret", p.failed
+}
+
+func (p *fakePeer) Ended(time.Duration) error { return p.ended }
+
+var netKind = func() workload.Kind {
+	k := simKind
+	k.Needs.Peer = true
+	return k
+}()
+
+func simulatePeer(t *testing.T, w *reached, p *fakePeer, targets ...string) (*memory, []record.Trial) {
+	t.Helper()
+	m, _, err := simulate(t, t.Context(), w.world, simPlan(targets...), func(c *Config) {
+		c.Opener, c.Peer = w, p
+		c.Kinds = func(string) (*workload.Kind, bool) { return &netKind, true }
+	})
+	if err != nil && !errors.Is(err, ErrBaseline) {
+		t.Fatal(err)
+	}
+	var failed []record.Trial
+	for _, tr := range m.trials {
+		if tr.Error != nil {
+			failed = append(failed, tr)
+		}
+	}
+	return m, failed
+}
+
+func TestJobsNameThePeer(t *testing.T) {
+	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "box": 1, "vm": 2})}
+	p := &fakePeer{}
+	_, failed := simulatePeer(t, w, p, "host", "box", "vm")
+	if p.starts == 0 {
+		t.Error("the peer was not started")
+	}
+	missing := 0
+	for _, j := range w.jobs {
+		switch {
+		case j.Peer == nil:
+			t.Fatal("a job has no peer")
+		case j.Peer.Missing != "":
+			missing++
+		case j.Peer.Address != "10.0.2.2:4711" || j.Peer.Token != "secret":
+			t.Fatalf("a job has %+v", j.Peer)
+		}
+	}
+	if missing != 2 || len(failed) != 2 || failed[0].Target != "box" || failed[0].Error.Kind != "refused" || !strings.Contains(failed[0].Error.Message, "use net=host") {
+		t.Errorf("%d jobs without a way, failed trials %+v", missing, failed)
+	}
+}
+
+// What followed from the peer's end is told as that, and nothing is begun with a peer that is gone.
+func TestAPeerThatEndsIsTheCause(t *testing.T) {
+	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2})}
+	p := &fakePeer{}
+	w.onTrial = func(n int) {
+		if n == 9 {
+			p.ended = errors.New("signal: killed")
+			w.fails["host"], w.fails["vm"] = true, true
+		}
+	}
+	_, failed := simulatePeer(t, w, p, "host", "vm")
+	if len(failed) == 0 || len(failed) > 4 {
+		t.Fatalf("%d trials failed", len(failed))
+	}
+	if slices.ContainsFunc(failed, func(tr record.Trial) bool {
+		return tr.Error.Kind != kindPeerDied || !strings.Contains(tr.Error.Message, "has ended: signal: killed; the work failed with: no space")
+	}) {
+		t.Errorf("failed trials %+v", failed)
+	}
+}
+
+func TestAPeerThatDoesNotStartIsSaid(t *testing.T) {
+	w := &reached{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2})}
+	_, failed := simulatePeer(t, w, &fakePeer{failed: errors.New("no agent for this platform")}, "host", "vm")
+	if len(failed) != 4 || !strings.Contains(failed[0].Error.Message, "no agent for this platform") {
+		t.Errorf("failed trials %+v", failed)
+	}
+}

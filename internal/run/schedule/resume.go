@@ -1,0 +1,168 @@
+package schedule
+
+import (
+	"time"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// slotKey names a place in a block.
+type slotKey struct{ target, slot string }
+
+// course follows the trials of one workload in the order they ran.
+type course struct {
+	warm   map[string]bool // targets that were warmed up since the environments were opened: only they take part
+	warmed string          // the last of them
+	failed map[string]bool // targets whose last trial of the workload failed
+	block  int             // the block that the last trial was in; 0: none since the warm-up
+	held   map[slotKey]bool
+	whole  bool // all that could take part in the block have
+	lost   bool // the block was discarded
+}
+
+// recount finds how far an interrupted run got in this session, so that a resumed one goes on after it.
+//
+// A block that was cut short keeps its pairs, but does not count towards the next look. One that another follows is
+// whole, unless the environments were opened again in between; of the last it is asked whether anything is missing that
+// could have run. It must not ask for a target that was not there: no block would count, all looks would be taken once
+// more, and the level holds for so many looks only. In doubt a block counts, for the same reason.
+func (r *runner) recount() {
+	courses := map[string]*course{}
+	gone := map[string]bool{} // targets whose last trial failed: their environment may be lost
+	r.whole = map[string]bool{}
+	for i := range r.trials {
+		t := &r.trials[i]
+		w, ok := r.Plan.Workload(t.Workload)
+		if t.Session != r.session || !ok {
+			continue
+		}
+		c := courses[w.Label]
+		if c == nil {
+			c = &course{failed: map[string]bool{}}
+			courses[w.Label] = c
+		}
+		switch {
+		case t.Discarded != "":
+			c.lost = c.lost || t.Block == c.block
+			continue
+		case t.Warmup():
+			r.count(w.Label, c, c.whole)
+			c.warmUp(t)
+		default:
+			if t.Block != c.block {
+				r.count(w.Label, c, true)
+				c.block, c.held, c.lost = t.Block, map[slotKey]bool{}, false
+			}
+			c.held[slotKey{t.Target, t.Slot}] = true
+			r.blocks[w.Label] = max(r.blocks[w.Label], t.Block)
+		}
+		c.failed[t.Target], gone[t.Target] = t.Error != nil, t.Error != nil
+		c.whole = r.complete(w, c, gone)
+	}
+	for label, c := range courses {
+		r.whole[label] = c.block > 0 && c.whole && !c.lost
+		r.count(label, c, c.whole)
+	}
+}
+
+// warmUp takes a warm-up into account. The first after a block, or after that of another target when this one had its
+// own already, is of environments that were opened again.
+func (c *course) warmUp(t *record.Trial) {
+	if c.warm == nil || c.block > 0 || c.warm[t.Target] && c.warmed != t.Target {
+		c.warm, c.failed, c.block = map[string]bool{}, map[string]bool{}, 0
+	}
+	c.warm[t.Target], c.warmed = true, t.Target
+}
+
+// count counts the block that a course is in, at its end.
+func (r *runner) count(label string, c *course, whole bool) {
+	if c.block > 0 && whole && !c.lost {
+		r.kept[label]++
+	}
+}
+
+// complete tells whether all that could take part in a block have. What failed last may have been given up.
+func (r *runner) complete(w *plan.Workload, c *course, gone map[string]bool) bool {
+	missing := func(target, slot string) bool {
+		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.held[slotKey{target, slot}] && !c.failed[target] && !gone[target]
+	}
+	for i := range r.Plan.Environments {
+		if missing(r.Plan.Environments[i].Name, "") {
+			return false
+		}
+	}
+	for _, base := range r.Plan.Bases(w) {
+		if missing(base, record.NullSlot) {
+			return false
+		}
+	}
+	return true
+}
+
+// recountDiscards counts the blocks of the sessions before this one, and those of all sessions that were discarded: the
+// share that may be is one of the whole run.
+func (r *runner) recountDiscards(session int) {
+	type series struct {
+		session  int
+		workload string
+	}
+	last := map[series]int{}
+	for i := range r.trials {
+		t := &r.trials[i]
+		if t.Discarded == ruleSteal || t.Discarded == ruleThrottle { // for the host's sake, not because tare was stopped
+			r.discards++
+		}
+		if s := (series{t.Session, t.Workload}); t.Session < session {
+			last[s] = max(last[s], t.Block)
+		}
+	}
+	for _, n := range last {
+		r.past += n
+	}
+}
+
+// lookAgain takes the look at which an interrupted run ended: whether it was taken then is not on record, and what it
+// settled gets no more blocks. One that a block was begun after had settled nothing; taken again with the trials since, it
+// would be one look more than the level holds for.
+func (r *runner) lookAgain() {
+	var ended []*plan.Workload
+	for i := range r.Plan.Workloads {
+		if w := &r.Plan.Workloads[i]; r.whole[w.Label] {
+			ended = append(ended, w)
+		}
+	}
+	r.look(ended)
+}
+
+// done tells whether the interrupted part of the run left nothing to do in this session, so that no environment needs
+// to be opened.
+func (r *runner) done() bool {
+	for i := range r.Plan.Workloads {
+		if w := &r.Plan.Workloads[i]; !r.settled[w.Label] && r.kept[w.Label] < r.Plan.MaxBlocks() {
+			return false
+		}
+	}
+	return len(r.Plan.Workloads) > 0
+}
+
+// Left tells whether a run that ended has blocks left that could still tell something: c.Prior ends before the plan does,
+// and not for want of something to measure.
+func Left(c Config) bool {
+	r := &runner{Config: c, started: time.Now(), trials: c.Prior, envs: c.PriorTargets, session: 1, blocks: map[string]int{}, kept: map[string]int{}}
+	for i := range r.trials {
+		r.session = max(r.session, r.trials[i].Session)
+	}
+	if r.session < r.Plan.Sessions {
+		return true
+	}
+	r.recount()
+	res := r.evaluate()
+	for i := range r.Plan.Workloads {
+		if w := &r.Plan.Workloads[i]; r.kept[w.Label] < r.Plan.MaxBlocks() && !compare.Settled(res, w.Label) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,191 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
+	"tare/internal/measure/wire"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// world is a simulated set of environments: the scheduler's decisions are tested on it without time passing.
+type world struct {
+	patience map[string][]time.Duration // how long each trial could take, where it is not nil
+	mu       sync.Mutex
+	cost     map[string]float64 // ns per unit by target
+	noise    float64
+	rng      *rand.Rand
+	calls    []string // targets in the order of their trials
+	opens    map[string]int
+	closed   map[string]int
+	// dies is the number of trials after which a target's agent is gone; fails lists targets whose trials all fail.
+	dies    map[string]int
+	fails   map[string]bool
+	broken  map[string]bool // does not open
+	trials  map[string]int
+	stalled string // this target is calibrated while the machine stalls: with a tenth of the work it should get
+	onTrial func(n int)
+	onClose func(name string) error
+	hangs   map[string]string // "open" or "calibrate": what does not end in a target before its context does
+}
+
+func newWorld(noise float64, cost map[string]float64) *world {
+	return &world{
+		cost: cost, noise: noise, rng: rand.New(rand.NewPCG(1, 2)), opens: map[string]int{}, closed: map[string]int{},
+		dies: map[string]int{}, fails: map[string]bool{}, broken: map[string]bool{}, trials: map[string]int{},
+	}
+}
+
+func (w *world) Open(ctx context.Context, e *plan.Environment, _ []*plan.Environment, session int) (Target, error) {
+	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session, OpenNS: 1}}
+	if w.hangs[e.Name] == "open" {
+		<-ctx.Done()
+		return t, ctx.Err()
+	}
+	w.opens[e.Name]++
+	if w.broken[e.Name] {
+		return t, &env.OpenError{Env: e.Name, Op: "boot", Err: errors.New("no kernel"), Evidence: []byte("console\x1b[31m says so")}
+	}
+	t.Agent = &simAgent{w: w, name: e.Name, alive: true}
+	t.Close = func() error {
+		if w.onClose != nil {
+			if err := w.onClose(e.Name); err != nil {
+				return err
+			}
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.closed[e.Name]++
+		return nil
+	}
+	return t, nil
+}
+
+type simAgent struct {
+	w     *world
+	name  string
+	alive bool
+}
+
+func (a *simAgent) Alive() bool { return a.alive }
+
+func (a *simAgent) Calibrate(ctx context.Context, _ wire.Calibrate) (wire.Calibrated, error) {
+	if a.w.hangs[a.name] == "calibrate" {
+		<-ctx.Done()
+		return wire.Calibrated{}, ctx.Err()
+	}
+	if a.w.stalled == a.name {
+		return wire.Calibrated{Work: 100, ElapsedNS: 1e6}, nil
+	}
+	return wire.Calibrated{Work: 1000, ElapsedNS: 1e6}, nil
+}
+
+func (a *simAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
+	w := a.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trials[a.name]++
+	w.calls = append(w.calls, a.name)
+	if w.onTrial != nil {
+		w.onTrial(len(w.calls))
+	}
+	if d, ok := ctx.Deadline(); ok && w.patience != nil {
+		w.patience[a.name] = append(w.patience[a.name], time.Until(d))
+	}
+	if ctx.Err() != nil {
+		return deploy.Outcome{}, ctx.Err()
+	}
+	if n := w.dies[a.name]; n > 0 && w.trials[a.name] > n {
+		a.alive = false
+		return deploy.Outcome{}, &record.Failure{Kind: kindEnvironmentDied, Message: a.name + " is gone", Evidence: "last words"}
+	}
+	if w.fails[a.name] {
+		return deploy.Outcome{Result: wire.Result{Error: &record.Failure{Kind: "measure", Message: "no space"}}}, nil
+	}
+	cost := w.cost[a.name] * (1 + r.Inject) * math.Exp(w.noise*w.rng.NormFloat64())
+	ns := int64(cost * 1000 * float64(r.Work))
+	return deploy.Outcome{
+		Result: wire.Result{ElapsedNS: ns, Metrics: map[string]float64{"ns": cost}}, Start: time.Now(), ControllerNS: ns,
+	}, nil
+}
+
+// memory is a sink that checks that every trial is handed over before the next one starts.
+type memory struct {
+	w      *world
+	trials []record.Trial
+	envs   []record.Environment
+	plan   *plan.Plan
+	files  map[string]string
+	full   int // Append fails after this many trials
+}
+
+func (m *memory) Plan(p *plan.Plan) error                   { m.plan = p; return nil }
+func (m *memory) Environments(e []record.Environment) error { m.envs = e; return nil }
+func (m *memory) Evidence(name string, data []byte) (string, error) {
+	m.files[name] = string(data)
+	return name, nil
+}
+
+func (m *memory) Append(t *record.Trial) error {
+	if m.full > 0 && len(m.trials) >= m.full {
+		return errors.New("no space left on device")
+	}
+	m.trials = append(m.trials, *t)
+	return nil
+}
+
+var simKind = workload.Kind{
+	Name: "sim", Family: "test", WorkUnit: "unit",
+	Metrics: []unit.Metric{{Name: "ns", Unit: "ns", Better: unit.Lower, Timed: true, Primary: true}},
+}
+
+func simPlan(targets ...string) *plan.Plan {
+	p := &plan.Plan{
+		Schema: plan.Schema, Baseline: targets[0], Seed: 42, Mode: plan.Quick, Trial: time.Millisecond, Sessions: 1,
+		Looks: []int{10, 15, 20, 30}, Alpha: 0.05, LookAlpha: 0.018, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
+		Workloads: []plan.Workload{{Label: "one", Kind: "sim"}, {Label: "two", Kind: "sim"}},
+	}
+	for _, t := range targets {
+		p.Environments = append(p.Environments, plan.Environment{Name: t, Text: "local"})
+	}
+	return p
+}
+
+func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan, change ...func(*Config)) (*memory, *compare.Result, error) {
+	t.Helper()
+	m := &memory{w: w, files: map[string]string{}}
+	c := Config{
+		Plan: p, Opener: w, Sink: m, Evidence: m,
+		Kinds: func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" },
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	r, err := Run(ctx, c)
+	for name, n := range w.opens {
+		if !w.broken[name] && w.closed[name] != n {
+			t.Errorf("%s was opened %d times and closed %d times", name, n, w.closed[name])
+		}
+	}
+	return m, r, err
+}
+
+func cellOf(r *compare.Result, workload, target string) *compare.Cell {
+	for i := range r.Cells {
+		if r.Cells[i].Workload == workload && r.Cells[i].Target == target {
+			return &r.Cells[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package card
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tare/internal/measure/fileops"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// The answers that are words, and the ratings.
+const (
+	yes, no, partly, untested = "yes", "no", "partly", "untested"
+	good, bad, neutral        = "good", "bad", "neutral"
+)
+
+// trial is one thing that is tried, and the lines of the card that it fills in.
+type trial struct {
+	lines  []line
+	across bool          // it takes both sides
+	limit  time.Duration // the most time it may take; 0 means a few seconds
+	run    func(t *try)
+}
+
+// line is a property's name and title.
+type line struct{ name, title string }
+
+// defaultLimit bounds a trial of a handful of calls.
+const defaultLimit = 4 * time.Second
+
+// maker makes one card.
+type maker struct {
+	in, out    probe.Side
+	options    Options
+	end        time.Time
+	budget     time.Duration
+	rtt        time.Duration // median round trip to the side inside
+	properties []record.Property
+}
+
+// try is one trial under way. Its actors keep the first error: after it they do nothing, and the lines that are not said
+// by then stay untested for that reason. So a trial reads as the list of what is tried.
+type try struct {
+	*maker
+	*trial
+	ctx     context.Context
+	in, out *actor
+	said    map[string]bool
+}
+
+// greet measures the round trip to the side inside.
+func (m *maker) greet(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, defaultLimit)
+	defer cancel()
+	a := &actor{side: m.in, ctx: ctx}
+	var trips []time.Duration
+	for range 7 {
+		began := time.Now()
+		a.do(probe.Request{Op: probe.Nop})
+		trips = append(trips, time.Since(began))
+	}
+	slices.Sort(trips)
+	m.rtt = trips[len(trips)/2]
+}
+
+// least is the time below which a trial is not begun any more.
+const least = 200 * time.Millisecond
+
+func (m *maker) try(ctx context.Context, trial *trial) {
+	t := &try{maker: m, trial: trial, said: map[string]bool{}}
+	left := time.Until(m.end)
+	if left < least {
+		t.giveUp(fmt.Errorf("the time for the card, %v, was spent before", m.budget))
+		return
+	}
+	limit := min(cmp.Or(trial.limit, defaultLimit), left)
+	var cancel context.CancelFunc
+	t.ctx, cancel = context.WithTimeout(ctx, limit)
+	defer cancel()
+	t.in = &actor{side: m.in, ctx: t.ctx}
+	if m.out != nil {
+		t.out = &actor{side: m.out, ctx: t.ctx, peer: t.in}
+		t.in.peer = t.out
+	}
+	trial.run(t)
+	err := t.err()
+	if errors.Is(t.ctx.Err(), context.DeadlineExceeded) {
+		late := fmt.Errorf("no answer within %v", limit.Round(100*time.Millisecond))
+		if err != nil {
+			late = fmt.Errorf("%w: %w", late, err)
+		}
+		err = late
+	}
+	t.giveUp(err)
+	tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultLimit)
+	defer cancel()
+	for _, a := range []*actor{t.in, t.out} {
+		if a != nil {
+			a.tidy(tidy)
+		}
+	}
+}
+
+// err is the first error of the actors.
+func (t *try) err() error {
+	if t.out != nil && t.in.err == nil {
+		return t.out.err
+	}
+	return t.in.err
+}
+
+// giveUp says of the lines left that they are untested, and why.
+func (t *try) giveUp(why error) {
+	for _, l := range t.lines {
+		if t.said[l.name] {
+			continue
+		}
+		detail := "it was not tried"
+		if why != nil {
+			detail = oneLine(why.Error())
+		}
+		t.properties = append(t.properties, record.Property{Name: l.name, Title: l.title, Answer: untested, Rating: neutral, Detail: detail})
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// say answers a line, unless something went wrong before.
+func (t *try) say(name, answer, rating, format string, args ...any) {
+	t.sayTime(name, 0, answer, rating, format, args...)
+}
+
+// sayTime is say with the measured time behind the answer.
+func (t *try) sayTime(name string, d time.Duration, answer, rating, format string, args ...any) {
+	if t.err() != nil {
+		return
+	}
+	for _, l := range t.lines {
+		if l.name == name {
+			t.said[name] = true
+			t.properties = append(t.properties, record.Property{
+				Name: name, Title: l.title, Answer: answer, Seconds: d.Seconds(), Rating: rating, Detail: oneLine(fmt.Sprintf(format, args...)),
+			})
+			return
+		}
+	}
+	panic("card: no line is called " + name)
+}
+
+// check answers a line with yes, which is good, or no, which is bad.
+func (t *try) check(name string, ok bool, format string, args ...any) {
+	if ok {
+		t.say(name, yes, good, format, args...)
+	} else {
+		t.say(name, no, bad, format, args...)
+	}
+}
+
+// refusal answers a line with no because the file system refused, or with untested because nobody could ask.
+func (t *try) refusal(name, rating string, f *probe.Fault) {
+	if f.Code == probe.Unsupported {
+		t.say(name, untested, neutral, "%s", f.Message)
+		return
+	}
+	t.say(name, no, rating, "refused: %s", f.Message)
+}
+
+// pause lets time pass, so that two changes have different times on file systems that count in ticks of the kernel.
+func (t *try) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.ctx.Done():
+	}
+}
+
+// left is the time for more of a trial, which needs a little at its end.
+func (t *try) left() time.Duration {
+	end, _ := t.ctx.Deadline()
+	return max(0, time.Until(end)-500*time.Millisecond)
+}
+
+// tick is longer than the kernel's slowest tick, 10 ms, by which file systems stamp their files.
+const tick = 15 * time.Millisecond
+
+// actor asks a side. It keeps the first error, after which neither it nor its peer does anything more, and the handles that
+// it opened.
+type actor struct {
+	side    probe.Side
+	ctx     context.Context
+	peer    *actor
+	err     error
+	handles []int
+}
+
+func (a *actor) stopped() bool { return a.err != nil || a.peer != nil && a.peer.err != nil }
+
+// do carries out what has to work.
+func (a *actor) do(r probe.Request) probe.Reply {
+	reply, _ := a.await(a.start(r))
+	return reply
+}
+
+// ask carries out what may be refused.
+func (a *actor) ask(r probe.Request) (probe.Reply, *probe.Fault) {
+	if a.stopped() {
+		return probe.Reply{}, nil
+	}
+	var reply probe.Reply
+	if reply, a.err = a.side.Do(a.ctx, r); a.err != nil {
+		return probe.Reply{}, nil
+	}
+	a.own(reply)
+	return reply, reply.Fault
+}
+
+func (a *actor) own(r probe.Reply) {
+	if r.Handle > 0 {
+		a.handles = append(a.handles, r.Handle)
+	}
+}
+
+// pending is a request under way.
+type pending chan arrived
+
+type arrived struct {
+	reply probe.Reply
+	err   error
+	at    time.Time
+}
+
+// start asks for what has to work and does not wait. The actor does nothing else until await, which its peer may.
+func (a *actor) start(r probe.Request) pending {
+	p := make(pending, 1)
+	if a.stopped() {
+		p <- arrived{}
+		return p
+	}
+	go func() {
+		reply, err := a.side.Do(a.ctx, r)
+		if err == nil && reply.Fault != nil {
+			err = reply.Fault
+		}
+		p <- arrived{reply, err, time.Now()}
+	}()
+	return p
+}
+
+// await returns the answer, and when it came.
+func (a *actor) await(p pending) (probe.Reply, time.Time) {
+	got := <-p
+	if a.err == nil {
+		a.err = got.err
+	}
+	a.own(got.reply)
+	return got.reply, got.at
+}
+
+// tidy closes what is open. The side does it again when it ends.
+func (a *actor) tidy(ctx context.Context) {
+	for _, h := range a.handles {
+		if _, err := a.side.Do(ctx, probe.Request{Op: probe.CloseOp, Handle: h}); err != nil {
+			return
+		}
+	}
+}
+
+// Words for the requests that come often.
+
+func (a *actor) put(name, data string) {
+	a.do(probe.Request{Op: probe.Put, Name: []byte(name), Data: []byte(data)})
+}
+
+func (a *actor) get(name string) string {
+	return string(a.do(probe.Request{Op: probe.Get, Name: []byte(name), Size: 256}).Data)
+}
+
+func (a *actor) open(name string, flags probe.Flag) int {
+	return a.do(probe.Request{Op: probe.Open, Name: []byte(name), Flags: flags}).Handle
+}
+
+func (a *actor) read(handle int) string {
+	return string(a.do(probe.Request{Op: probe.Read, Handle: handle, Size: 256}).Data)
+}
+
+func (a *actor) stat(name string) probe.Status {
+	if s := a.do(probe.Request{Op: probe.Stat, Name: []byte(name)}).Stat; s != nil {
+		return *s
+	}
+	return probe.Status{}
+}
+
+// duration writes a time for people.
+func duration(d time.Duration) string { return unit.Format(d.Seconds(), "s") }

@@ -1,0 +1,183 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/record"
+)
+
+// sign is what stands before a ratio: the verdict at a glance.
+type sign int
+
+const (
+	costsMore sign = iota
+	costsLess
+	same
+	cannotTell
+	measured
+	unconfirmed // measured as well, and beyond the margin
+	failed
+	withheld
+	notRun
+	signs
+)
+
+var glyphs = [signs]struct{ unicode, ascii, legend string }{
+	costsMore:   {"▲", ">", "costs more"},
+	costsLess:   {"▼", "<", "costs less"},
+	same:        {"=", "=", "same within"}, // the legend adds the margin
+	cannotTell:  {"~", "~", "cannot tell yet"},
+	measured:    {"≈", "%", "measured, too near the margin to say more"},
+	unconfirmed: {"≈", "%", "beyond the margin, but not sure enough among so many cells"},
+	failed:      {"✕", "x", "failed"},
+	withheld:    {"?", "?", "verdict withheld"},
+	notRun:      {"–", "-", "not run"},
+}
+
+// mark is what stands after a ratio.
+type mark int
+
+const (
+	emulated mark = iota
+	flushPassed
+	flushIgnored
+	flushMemory
+	flushUnknown
+	finding
+	doubt
+	marks
+)
+
+var markTexts = [marks]struct{ mark, legend string }{
+	emulated:     {"e", "emulated CPU"},
+	flushPassed:  {"f", "flush passed on"},
+	flushIgnored: {"i", "flush ignored"},
+	flushMemory:  {"m", "in memory: nothing to flush to"},
+	flushUnknown: {"u", "what a flush does is not known"},
+	finding:      {"!", "read the finding"},
+	doubt:        {"*", "has warnings (in the details)"},
+}
+
+func signOf(c *compare.Cell) sign {
+	if !ran(c) {
+		return notRun
+	}
+	switch c.Verdict {
+	case record.Different:
+		if c.Ratio.Center < 1 {
+			return costsLess
+		}
+		return costsMore
+	case record.Equivalent:
+		return same
+	case record.Measured:
+		if c.NotConfirmed() {
+			return unconfirmed
+		}
+		return measured
+	case record.Withheld:
+		return withheld
+	case record.Failed:
+		return failed
+	}
+	return cannotTell
+}
+
+// shown is one entry of the table: its parts are aligned below each other within a column.
+type shown struct {
+	sign     sign
+	noSign   bool // a summary has no verdict
+	ratio    string
+	interval string
+	flags    string
+	// What a bar shows; low and high are 0 without an interval.
+	center, low, high float64
+}
+
+// show makes the entry for a cell. With narrow the interval is given as plus or minus its half-width.
+func (t *terminal) show(c *compare.Cell, narrow bool) shown {
+	s := shown{sign: signOf(c)}
+	t.usedSign[s.sign] = true
+	if s.sign == notRun {
+		return s
+	}
+	// A withheld verdict has no ratio beside it: a figure that must not be ranked would be.
+	if s.sign != failed && s.sign != withheld && c.Ratio.Center > 0 {
+		s.ratio = ratioText(c.Ratio.Center)
+		s.interval = intervalText(c.Low, c.High, c.Level > 0, narrow)
+		s.center = c.Ratio.Center
+		if s.interval != "" {
+			s.low, s.high = c.Low, c.High
+		}
+	}
+	add := func(f mark) {
+		s.flags += markTexts[f].mark
+		t.usedMark[f] = true
+	}
+	if c.Emulated {
+		add(emulated)
+	}
+	if d := t.durable[c.Target]; c.Writes && d != nil {
+		add(flushMark(d))
+	}
+	switch {
+	case t.pointed[[2]string{c.Target, c.Workload}]:
+		add(finding)
+	case len(c.Warnings) > 0:
+		add(doubt)
+	}
+	if s.sign == same {
+		t.margin = max(t.margin, c.SameMargin)
+	}
+	return s
+}
+
+// flushMark is what stands beside a figure that depends on what a flush does.
+func flushMark(d *record.Durability) mark {
+	switch d.Class {
+	case "flushes":
+		return flushPassed
+	case "ignores-flushes":
+		return flushIgnored
+	case "memory":
+		return flushMemory
+	}
+	return flushUnknown
+}
+
+func (t *terminal) showSummary(s *compare.Summary, narrow bool) shown {
+	if s == nil || !(s.Ratio > 0) {
+		return shown{noSign: true}
+	}
+	x := shown{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow), center: s.Ratio}
+	if x.interval != "" {
+		x.low, x.high = s.Low, s.High
+	}
+	return x
+}
+
+func intervalText(low, high float64, has, narrow bool) string {
+	if !has || !(low > 0) || !(high >= low) {
+		return ""
+	}
+	if narrow {
+		return "±" + compactPercent(math.Sqrt(high/low)-1)
+	}
+	return ratioText(low) + "-" + ratioText(high)
+}
+
+// compactPercent is percentText for a narrow column: 3%, .4%.
+func compactPercent(v float64) string {
+	switch p := v * 100; {
+	case p < 0.05:
+		return "0%"
+	case p < 0.95:
+		return strings.TrimPrefix(strconv.FormatFloat(p, 'f', 1, 64), "0") + "%"
+	case p < 1000:
+		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+	}
+	return ">999%"
+}

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"tare/internal/judge/failif"
+)
+
+// maxSummary is what GitHub takes as the summary of one step, in bytes; more makes it refuse the whole summary.
+const maxSummary = 1 << 20
+
+// GitHub writes a summary for a step of GitHub Actions ($GITHUB_STEP_SUMMARY): whether the gates hold, the answers, the
+// table, and everything else folded away. It stays below the size that GitHub takes.
+func GitHub(w io.Writer, m *Model) error {
+	d := newMarkdown(m)
+	d.line("## tare: %s", markdownText(m.title()))
+	d.gates()
+	d.answers()
+	d.table(false)
+	head := d.out.Len()
+	d.fold("What to know before using the figures", func() { d.notes("") })
+	if err := d.paid(); err != nil {
+		return fmt.Errorf("write GitHub summary: %w", err)
+	}
+	d.folded()
+	d.closing()
+	out := d.out.Bytes()
+	if len(out) > maxSummary {
+		const note = "\n\nThe rest is left out, because GitHub takes 1 MiB of summary. `--format markdown` has all of it.\n"
+		end := min(head, maxSummary-len(note))
+		if head > end {
+			end = max(0, bytes.LastIndexByte(out[:end], '\n'))
+		}
+		out = append(out[:end:end], note...)
+	}
+	if _, err := w.Write(out); err != nil {
+		return fmt.Errorf("write GitHub summary: %w", err)
+	}
+	return nil
+}
+
+func (d *markdown) gates() {
+	if len(d.Gates) == 0 {
+		return
+	}
+	broken, unknown := 0, 0
+	grid := [][]string{{"", "fails if", "because"}}
+	for _, g := range d.Gates {
+		sign := "✅"
+		switch g.State {
+		case gate.Holds:
+			broken++
+			sign = "❌"
+		case gate.Unknown:
+			unknown++
+			sign = "❔"
+		}
+		grid = append(grid, []string{sign, markdownText(g.Expr), markdownText(g.Text)})
+	}
+	d.line("")
+	all := plural(len(d.Gates), "condition") + " to fail on"
+	if broken > 0 {
+		d.line("> [!CAUTION]")
+		d.line("> %d of %s holds: the run fails.", broken, all)
+	}
+	if unknown > 0 {
+		if broken > 0 {
+			d.line("") // two alerts are two quotations
+		}
+		d.line("> [!WARNING]")
+		d.line("> %d of %s cannot be told.", unknown, all)
+	}
+	if broken+unknown == 0 {
+		d.line("> [!TIP]")
+		d.line("> None of %s holds.", all)
+	}
+	d.line("")
+	d.grid(grid, -1)
+}

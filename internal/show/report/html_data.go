@@ -1,0 +1,71 @@
+package report
+
+import (
+	"strconv"
+	"time"
+
+	"tare/internal/judge/costper"
+	"tare/internal/judge/verdict"
+	"tare/internal/plan"
+)
+
+// pageFormat is the version of the data that the page reads. Page and program are of one build, so a page that finds
+// another says so instead of guessing.
+const pageFormat = 1
+
+// htmlData is the page's first data block; web/src/data.ts has its other end.
+type htmlData struct {
+	Format    int             `json:"format"`
+	Result    *compare.Result `json:"result"`
+	Bundle    string          `json:"bundle"`
+	Plan      string          `json:"plan"`
+	Seed      string          `json:"seed"` // as text: JavaScript's numbers do not hold 64 bits
+	Question  string          `json:"question,omitempty"`
+	Started   string          `json:"started,omitempty"` // RFC 3339
+	Workloads []htmlWorkload  `json:"workloads"`
+	Looks     []int           `json:"looks,omitempty"`
+	Precision float64         `json:"precision,omitempty"`
+	TrialS    float64         `json:"trial_seconds,omitempty"`
+	Gates     []htmlGate      `json:"gates,omitempty"`
+	Normal    *normal.Table   `json:"normal,omitempty"`
+	Worth     *normal.Answers `json:"worth,omitempty"`
+}
+
+type htmlGate struct {
+	Expr  string `json:"expr"`
+	State string `json:"state"` // "no", "unknown" or "holds"
+	Text  string `json:"text"`
+}
+
+// htmlWorkload tells the page what a workload's label stands for, so that it can put record sizes side by side.
+type htmlWorkload struct {
+	Label   string            `json:"label"`
+	Kind    string            `json:"kind"`
+	Params  map[string]string `json:"params"`
+	Seconds float64           `json:"seconds,omitempty"` // least length of a trial, when not the plan's
+}
+
+func pageData(m *Model) *htmlData {
+	d := &htmlData{Format: pageFormat, Result: plainResult(m.Result), Bundle: m.Bundle, Plan: string(m.Plan),
+		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, Normal: m.Normal, Worth: m.Worth}
+	for i := range m.Trials {
+		if t := m.Trials[i].Start; !t.IsZero() {
+			d.Started = t.UTC().Format(time.RFC3339)
+			break
+		}
+	}
+	for _, g := range m.Gates {
+		d.Gates = append(d.Gates, htmlGate{g.Expr, [...]string{"no", "unknown", "holds"}[g.State], g.Text})
+	}
+	// A plan that cannot be read costs the page its size charts, no more; the page shows its text either way.
+	p, err := plan.Unmarshal("plan.yaml", m.Plan)
+	if err != nil {
+		return d
+	}
+	d.Question, d.Looks, d.Precision, d.TrialS = p.Question, p.Looks, p.Precision, p.Trial.Seconds()
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		d.Workloads = append(d.Workloads, htmlWorkload{Label: w.Label, Kind: w.Kind, Params: w.Params, Seconds: w.Trial.Seconds()})
+	}
+	return d
+}

@@ -1,0 +1,189 @@
+// Package report shows what a comparison found. It decides nothing: every figure, verdict and finding comes from package
+// compare, and a Model only arranges them into the rows and columns that all forms of report share.
+//
+// It is opinionated about doubt: what cannot be told, was withheld or failed has its own sign in every form, and no
+// ratio stands without its interval unless the page is too narrow for it.
+package report
+
+import (
+	"io"
+
+	"tare/internal/judge/costper"
+	"tare/internal/judge/failif"
+	"tare/internal/judge/verdict"
+	"tare/internal/record"
+)
+
+// Model is a comparison arranged for showing.
+type Model struct {
+	*compare.Result
+	Columns  []Column
+	Rows     []Row
+	Families []FamilyRow
+	Null     Null
+	// Trials are the raw trials in the order they ran. The caller sets them; renderers that show none do without.
+	Trials []record.Trial
+	// Plan is the resolved plan as written in the bundle. The caller sets it.
+	Plan []byte
+	// Gates are the conditions that the caller was asked to fail on. The caller sets them.
+	Gates []Gate
+	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they show
+	// them. The caller sets them; nil where nobody asked.
+	Normal *normal.Table
+	Worth  *normal.Answers
+	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
+	Bundle string
+	// Text are the settings of the terminal report. The caller sets them.
+	Text TextOptions
+}
+
+// Gate is one condition that fails a pipeline, as --fail-if gives it.
+type Gate struct {
+	Expr  string     // as the user wrote it
+	State gate.State // where it holds, the run is to fail
+	Text  string     // why it holds or not, with figures
+}
+
+// TextOptions are the settings of the terminal report.
+type TextOptions struct {
+	Width   int  // columns; 0 means 80
+	ASCII   bool // no character beyond ASCII except in names that the user gave
+	Color   bool // ANSI colours
+	Details bool // secondary metrics, warnings, and facts of the targets
+}
+
+// Column is one candidate.
+type Column struct {
+	Target *compare.Target
+}
+
+// Name is how the column is headed: the candidate, and after a stroke what it is compared with where that is not the
+// run's baseline.
+func (c *Column) Name() string {
+	if c.Target.Against != "" {
+		return c.Target.Name + "/" + c.Target.Against
+	}
+	return c.Target.Name
+}
+
+// Row is one metric of one workload.
+type Row struct {
+	Workload string
+	Kind     string
+	Family   string
+	Metric   string
+	Unit     string
+	Primary  bool
+	// Baseline is the baseline's centre in Unit; 0 when there is none.
+	Baseline float64
+	// Cells has an entry for each column; nil where the workload does not run there.
+	Cells []*compare.Cell
+}
+
+// FamilyRow is the geometric mean over the primary metrics of a family.
+type FamilyRow struct {
+	Family  string
+	Columns []*compare.Summary // an entry for each column; nil where there is none
+}
+
+// Null sums up the null control over the primary cells.
+type Null struct {
+	Cells  int     // cells with a null control
+	Spread float64 // median of its spread: 0.003 is 0.3 %
+	Worst  float64 // the largest
+	// Tells is the smallest cost that half of the cells could have called DIFFERENT: the margin and the half-width of the
+	// interval together. 0 when no cell has an interval.
+	Tells float64
+}
+
+// Renderer writes a model in one form. It writes nothing but what the model holds, and the same model gives the same
+// bytes.
+type Renderer func(w io.Writer, m *Model) error
+
+// Format is a row of the table of renderers.
+type Format struct {
+	Name   string // as in --format
+	Doc    string // one sentence
+	Render Renderer
+	// Suffix is the end of a file's name that means this form, with the dot; "" for none.
+	Suffix string
+	// Binary forms are not written to a terminal.
+	Binary bool
+	// Paid forms show Model.Normal and Model.Worth.
+	Paid bool
+}
+
+// Renderers lists the forms of report in the order they are listed to the user.
+func Renderers() []Format {
+	return []Format{
+		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
+		{Name: "html", Doc: "a page for a browser, complete in one file, with charts and raw trials", Render: HTML, Suffix: ".html", Paid: true},
+		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json", Paid: true},
+		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md", Paid: true},
+		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true, Paid: true},
+		{Name: "svg", Doc: "the headline chart: every ratio with its interval", Render: SVG, Suffix: ".svg"},
+		{Name: "png", Doc: "the same chart as a picture", Render: PNG, Suffix: ".png", Binary: true},
+		{Name: "csv", Doc: "the raw trials, tidy: a row for each metric of each trial", Render: CSV, Suffix: ".csv"},
+		{Name: "parquet", Doc: "the raw trials with the columns of csv, typed", Render: Parquet, Suffix: ".parquet", Binary: true},
+		{Name: "benchstat", Doc: "the raw trials in Go's benchmark format, for benchstat -col target", Render: Benchstat, Suffix: ".bench"},
+		{Name: "iozone", Doc: "the matrices of fs.matrix as iozone -R prints them", Render: Iozone},
+		{Name: "junit", Doc: "cells and conditions as test cases, for a CI system", Render: JUnit, Suffix: ".xml"},
+		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub, Paid: true},
+	}
+}
+
+// NewModel arranges a result, which it does not change. Rows come in the order of the result's cells.
+func NewModel(r *compare.Result) *Model {
+	m := &Model{Result: r}
+	column := map[string]int{}
+	for i := range r.Targets {
+		// A baseline alone stands against itself.
+		if t := &r.Targets[i]; !t.Baseline || len(r.Targets) == 1 {
+			column[t.Name] = len(m.Columns)
+			m.Columns = append(m.Columns, Column{t})
+		}
+	}
+	type rowKey struct{ workload, metric string }
+	rows := map[rowKey]int{}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		col, ok := column[c.Target]
+		if !ok {
+			continue
+		}
+		k := rowKey{c.Workload, c.Metric}
+		at, ok := rows[k]
+		if !ok {
+			at = len(m.Rows)
+			rows[k] = at
+			m.Rows = append(m.Rows, Row{Workload: c.Workload, Kind: c.Kind, Family: c.Family, Metric: c.Metric, Unit: c.Unit,
+				Primary: c.Primary, Cells: make([]*compare.Cell, len(m.Columns))})
+		}
+		m.Rows[at].Cells[col] = c
+		if m.Rows[at].Baseline == 0 {
+			m.Rows[at].Baseline = c.BaselineCenter
+		}
+	}
+	families := map[string]int{}
+	for i := range r.Families {
+		s := &r.Families[i]
+		col, ok := column[s.Target]
+		if !ok {
+			continue
+		}
+		at, ok := families[s.Family]
+		if !ok {
+			at = len(m.Families)
+			families[s.Family] = at
+			m.Families = append(m.Families, FamilyRow{Family: s.Family, Columns: make([]*compare.Summary, len(m.Columns))})
+		}
+		m.Families[at].Columns[col] = s
+	}
+	m.Null = nullOf(r)
+	return m
+}
+
+// ran tells whether the cell was measured at all, or tried.
+func ran(c *compare.Cell) bool {
+	return c != nil && (c.Blocks > 0 || c.Verdict == record.Failed || c.Verdict == record.Withheld)
+}

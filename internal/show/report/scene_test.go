@@ -1,0 +1,229 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// kinds are stand-ins for the workload table with the shapes that matter to a report.
+var kinds = []workload.Kind{
+	{Name: "cpu.prime", Family: "cpu", Needs: workload.Needs{CPUBound: true}, Metrics: []unit.Metric{
+		{Name: "events_per_second", Unit: "events/s", Better: unit.Higher, Timed: true, Primary: true},
+		{Name: "time_10k_events", Unit: "s", Better: unit.Lower, Timed: true}}},
+	{Name: "fs.randread", Family: "file system", Metrics: []unit.Metric{{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: true}}},
+	{Name: "fs.seqwrite", Family: "file system", Metrics: []unit.Metric{{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true}}},
+	{Name: matrixKind, Family: "file system", Metrics: matrixMetrics()},
+	{Name: "command", Family: "command", Metrics: []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true}}},
+	{Name: "memory.latency", Family: "memory", Metrics: []unit.Metric{{Name: "latency", Unit: "ns", Better: unit.Lower, Timed: true, Primary: true}}},
+}
+
+// matrixMetrics are the thirteen of iozone; reading decides.
+func matrixMetrics() []unit.Metric {
+	var ms []unit.Metric
+	for _, op := range matrixOps {
+		ms = append(ms, unit.Metric{Name: op.name, Unit: "KiB/s", Better: unit.Higher, Timed: true, Primary: op.name == "read"})
+	}
+	return ms
+}
+
+func kindOf(name string) (*workload.Kind, bool) {
+	for i := range kinds {
+		if kinds[i].Name == name {
+			return &kinds[i], true
+		}
+	}
+	return nil, false
+}
+
+// base is what one unit of a kind costs on the baseline, as the metric's value.
+var base = map[string]float64{"events_per_second": 2041, "time_10k_events": 4.9, "ops_per_second": 1.94e6, "mib_per_second": 410, "latency": 62.3, "seconds": 30}
+
+// scene is a run made of synthetic trials. It goes through compare.Evaluate like a real one.
+type scene struct {
+	targets   []string
+	workloads []plan.Workload
+	blocks    int
+	// cost is the true ratio of a workload in a target, noise the spread of its logarithm; 0 is 1 % noise.
+	cost  func(label, target string) (ratio, noise float64)
+	tweak func(*compare.Input)
+}
+
+func (s scene) result() *compare.Result {
+	p := &plan.Plan{Schema: 1, Name: "scene", Baseline: s.targets[0], Seed: 7, Mode: plan.Quick, Trial: 300 * time.Millisecond, Sessions: 1,
+		Looks: []int{10, 15, 20, 30}, Alpha: 0.05, LookAlpha: 0.018, Margin: 0.02, TailMargin: 0.05, Precision: 0.01, Workloads: s.workloads}
+	in := compare.Input{Run: compare.Run{ID: "run-1", Version: "0.1.0", Build: "test", Seconds: 400, Finished: true}, Plan: p, Kinds: kindOf}
+	for _, name := range s.targets {
+		p.Environments = append(p.Environments, plan.Environment{Name: name, Spec: env.Spec{Name: name, Driver: "local"}, Text: "local"})
+		in.Environments = append(in.Environments, record.Environment{Name: name, Spec: "local", Session: 1, OpenNS: 1e8,
+			Inside: record.Facts{OS: "linux", Arch: "amd64", Kernel: "6.1.0", Distro: "Debian 12", CPU: "Test CPU", Threads: 2, MemoryBytes: 4 << 30}})
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	seq := 0
+	for block := 0; block <= s.blocks; block++ {
+		for i := range s.workloads {
+			w := &s.workloads[i]
+			for j := -1; j < len(s.targets); j++ { // -1 is the hidden slot of the baseline
+				target, slot := s.targets[max(0, j)], ""
+				if j < 0 {
+					slot = record.NullSlot
+				}
+				if !w.On(target) || j < 0 && block == 0 {
+					continue
+				}
+				ratio, noise := 1.0, 0.0
+				if s.cost != nil && j > 0 {
+					ratio, noise = s.cost(w.Label, target)
+				}
+				if noise == 0 {
+					noise = 0.003
+				}
+				seq++
+				t := record.Trial{Seq: seq, Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot, Work: 1000,
+					AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5, Metrics: map[string]float64{}, Checks: map[string]string{"n": "1228"}}
+				f := ratio * math.Exp(noise*rng.NormFloat64())
+				k, _ := kindOf(w.Kind)
+				for i, m := range k.Metrics {
+					v := base[m.Name]
+					if v == 0 { // a matrix: figures that grow with the record and tell the operations apart
+						v = 1e5*float64(i+1) + 1000*math.Log2(float64(sizeOf(w.Params, "bs")))
+					}
+					t.Metrics[m.Name] = m.Value(m.Cost(v) * f)
+				}
+				in.Trials = append(in.Trials, t)
+			}
+		}
+	}
+	if s.tweak != nil {
+		s.tweak(&in)
+	}
+	return compare.Evaluate(in)
+}
+
+func work(labels ...string) []plan.Workload {
+	var out []plan.Workload
+	for _, l := range labels {
+		kind := l
+		for _, k := range kinds {
+			if len(l) > len(k.Name) && l[:len(k.Name)] == k.Name {
+				kind = k.Name
+			}
+		}
+		out = append(out, plan.Workload{Label: l, Kind: kind, Params: workload.Params{}})
+	}
+	return out
+}
+
+func trialsOf(in *compare.Input, label, target string, f func(*record.Trial)) {
+	for i := range in.Trials {
+		if t := &in.Trials[i]; t.Workload == label && t.Target == target {
+			f(t)
+		}
+	}
+}
+
+func fail(t *record.Trial, kind, message string) {
+	t.Metrics, t.Error = nil, &record.Failure{Kind: kind, Message: message}
+}
+
+// scenes are the reports that golden files are kept of.
+func scenes() map[string]*Model {
+	verdicts := func(s *scene) {
+		s.targets = []string{"host", "box", "vm", "vm-e1000"}
+		s.workloads = work("cpu.prime", "cpu.prime threads=2", "fs.randread bs=4KiB", "fs.seqwrite fsync=end", "memory.latency")
+		s.workloads[4].Targets = []string{"host", "box", "vm"}
+		s.blocks = 30
+		s.cost = func(label, target string) (float64, float64) {
+			switch {
+			case target == "box" && label == "memory.latency":
+				return 1.02, 0.002 // straddles the margin
+			case target == "box" && label == "fs.randread bs=4KiB":
+				return 1.05, 0.3 // too noisy to tell
+			case target == "box":
+				return 1, 0
+			case target == "vm" && label == "fs.seqwrite fsync=end":
+				return 0.62, 0.02
+			case target == "vm-e1000" && label == "fs.randread bs=4KiB":
+				return 242, 0.03
+			}
+			return 9.8, 0.01
+		}
+		s.tweak = func(in *compare.Input) {
+			trialsOf(in, "fs.seqwrite fsync=end", "vm-e1000", func(t *record.Trial) { fail(t, "measure", "fsync: input/output error") })
+			trialsOf(in, "cpu.prime threads=2", "vm-e1000", func(t *record.Trial) { t.Checks["n"] = "1227" })
+		}
+	}
+	var all scene
+	verdicts(&all)
+	emulatedVM := all
+	emulatedVM.tweak = func(in *compare.Input) {
+		in.Environments[2].Inside.Emulated = true
+		in.Environments[3].Inside.Emulated = true
+	}
+	dead := scene{targets: []string{"host", "box", "vm"}, workloads: work("cpu.prime", "fs.randread"), blocks: 15,
+		tweak: func(in *compare.Input) {
+			in.Environments[2] = record.Environment{Name: "vm", Spec: "qemu", Session: 1,
+				Error: &record.Failure{Kind: "boot", Message: "vm: boot: no handshake within 30 s; the console ends in \x1b[2JKernel panic"}}
+			kept := in.Trials[:0]
+			for _, t := range in.Trials {
+				if t.Target != "vm" {
+					kept = append(kept, t)
+				}
+			}
+			in.Trials = kept
+		}}
+	many := scene{targets: []string{"host", "box"}, blocks: 20}
+	for i := range 40 {
+		many.workloads = append(many.workloads, work(fmt.Sprintf("fs.randread size=%dMiB", 1<<(i%10)+i))...)
+	}
+	many.cost = func(label, _ string) (float64, float64) { return 1 + float64(len(label)%3)/10, 0.01 }
+	hostile := scene{targets: []string{"host", "box"}, blocks: 12, workloads: work("cpu.prime", "fs.randread 日本語の名前", "fs.randread \x1b]0;owned\x07\u202eevil")}
+	hostile.tweak = func(in *compare.Input) {
+		trialsOf(in, "cpu.prime", "box", func(t *record.Trial) { fail(t, "measure", "\x1b[31mred\x1b[0m\nnext line \u202e") })
+	}
+	early := scene{targets: []string{"host", "box"}, blocks: 3, workloads: work("cpu.prime", "fs.randread"),
+		tweak: func(in *compare.Input) { in.Run.Finished = false }}
+
+	ten := scene{workloads: work("cpu.prime", "fs.randread bs=4KiB", "fs.seqwrite fsync=end"), blocks: 15,
+		targets: []string{"host", "vm", "vm:virtiofs", "vm:9p", "vm:nfs", "vm:smb", "vm:sshfs", "vm:rsync", "box", "box:bind"},
+		cost:    func(label, target string) (float64, float64) { return 1 + float64(len(label)*len(target))/20, 0.01 }}
+	details := func(m *Model) *Model {
+		f := fileModel()
+		m.Targets[2].Card, m.Targets[3].Card = f.Targets[1].Card, f.Targets[2].Card
+		m.Targets[3].Of, m.Targets[3].Mount, m.Targets[3].Durability = "vm", f.Targets[2].Mount, f.Targets[2].Durability
+		m.Costs = f.Costs
+		return m
+	}
+
+	with := func(s scene, o TextOptions) *Model {
+		m := NewModel(s.result())
+		m.Text, m.Bundle = o, "tare-20261121-0731"
+		return m
+	}
+	return map[string]*Model{
+		"verdicts-wide":    with(all, TextOptions{Width: 140}),
+		"verdicts-100":     with(all, TextOptions{Width: 100}),
+		"verdicts-80":      with(all, TextOptions{Width: 80}),
+		"verdicts-40":      with(all, TextOptions{Width: 40}),
+		"verdicts-ascii":   with(all, TextOptions{Width: 140, ASCII: true}),
+		"verdicts-colour":  with(all, TextOptions{Width: 140, Color: true}),
+		"verdicts-details": with(all, TextOptions{Width: 120, Details: true}),
+		"emulated":         with(emulatedVM, TextOptions{Width: 120}),
+		"target-failed":    with(dead, TextOptions{}),
+		"one-target":       with(scene{targets: []string{"host"}, workloads: work("cpu.prime"), blocks: 5}, TextOptions{}),
+		"many":             with(many, TextOptions{}),
+		"hostile":          with(hostile, TextOptions{Details: true}),
+		"ten":              with(ten, TextOptions{Width: 80}),
+		"ten-wide":         with(ten, TextOptions{Width: 160}),
+		"ten-details":      details(with(ten, TextOptions{Width: 80, Details: true})),
+		"unfinished":       with(early, TextOptions{}),
+	}
+}
