@@ -44,7 +44,7 @@ func TestWorkerKilled(t *testing.T) {
 	p := l.start("run", "plan.yaml", "-o", "out")
 	p.trials("out", 8)
 	p.strike("out", "once", 1)
-	p.strike("out", "bad", compare.GivenUp)
+	p.strike("out", "bad", verdict.GivenUp)
 	l.spared(p.end(), "bad", "worker", "killed")
 	d := l.read("out")
 	l.undecided(d, "bad")

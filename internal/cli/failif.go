@@ -176,7 +176,7 @@ func gatesOf(outcomes []gate.Outcome) []report.Gate {
 }
 
 // judgeRun answers the conditions on a run that has just ended, whose bundle is in dir.
-func (a *app) judgeRun(f *failIf, dir string, r *compare.Result) ([]gate.Outcome, error) {
+func (a *app) judgeRun(f *failIf, dir string, r *verdict.Result) ([]gate.Outcome, error) {
 	if len(f.conditions) == 0 {
 		return nil, nil
 	}

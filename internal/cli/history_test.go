@@ -78,7 +78,7 @@ func TestTrendWithoutChange(t *testing.T) {
 
 // TestDoubtful holds that what is wrong with a bundle is the first thing that its report says, and nothing of a sound one.
 func TestDoubtful(t *testing.T) {
-	r := &compare.Result{Findings: []compare.Finding{{Code: "other"}}}
+	r := &verdict.Result{Findings: []verdict.Finding{{Code: "other"}}}
 	if doubtful(r, nil, "/tmp/x", "y"); len(r.Findings) != 1 {
 		t.Errorf("%+v", r.Findings)
 	}

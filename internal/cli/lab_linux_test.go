@@ -349,13 +349,13 @@ func (l *lab) kill(pid int, sig syscall.Signal) {
 }
 
 // read returns what `tare report` says of a bundle, and holds that `tare verify` finds nothing wrong with it.
-func (l *lab) read(name string) *compare.Result {
+func (l *lab) read(name string) *verdict.Result {
 	l.Helper()
 	o := l.do("report", name, "--format", "json")
 	if o.code != 0 {
 		l.Fatalf("report: exit code %d: %s", o.code, o.err)
 	}
-	d := &compare.Result{}
+	d := &verdict.Result{}
 	if err := json.Unmarshal([]byte(o.out), d); err != nil {
 		l.Fatal(err)
 	}
@@ -367,18 +367,18 @@ func (l *lab) read(name string) *compare.Result {
 
 // decided holds that every cell of a target was measured as often as was asked for. A gate may forbid the verdict: trials
 // that were frozen in a disturbed moment, or a clock that was read in one, are the machine's doing.
-func (l *lab) decided(d *compare.Result, target string) {
+func (l *lab) decided(d *verdict.Result, target string) {
 	l.Helper()
 	l.verdicts(d, target, record.Different, record.Equivalent, record.Measured, record.Inconclusive, record.Withheld)
 }
 
 // undecided holds that no cell of a target got one.
-func (l *lab) undecided(d *compare.Result, target string) {
+func (l *lab) undecided(d *verdict.Result, target string) {
 	l.Helper()
 	l.verdicts(d, target, record.Failed, record.Withheld)
 }
 
-func (l *lab) verdicts(d *compare.Result, target string, want ...record.Verdict) {
+func (l *lab) verdicts(d *verdict.Result, target string, want ...record.Verdict) {
 	l.Helper()
 	n := 0
 	for _, c := range d.Cells {

@@ -136,7 +136,7 @@ type asked struct {
 }
 
 // answers computes what was asked for; written is the bundle's plan. The error is a mistake in the command line.
-func (n *restate) answers(r *compare.Result, written []byte) (*asked, error) {
+func (n *restate) answers(r *verdict.Result, written []byte) (*asked, error) {
 	p, err := plan.Unmarshal("plan.yaml", written)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (n *restate) answers(r *compare.Result, written []byte) (*asked, error) {
 	return n.compute(r, p), nil
 }
 
-func (n *restate) compute(r *compare.Result, p *plan.Plan) *asked {
+func (n *restate) compute(r *verdict.Result, p *plan.Plan) *asked {
 	x := &asked{spec: n.asked, scope: r.Run.Scope}
 	if n.per != "" {
 		x.table, x.failed = normal.Apply(r, p, n.spec)

@@ -29,14 +29,14 @@ func restateArgs(t *testing.T, args ...string) *restate {
 	return n
 }
 
-func twoTargets() (*compare.Result, *plan.Plan) {
+func twoTargets() (*verdict.Result, *plan.Plan) {
 	p := &plan.Plan{Baseline: "host", Environments: []plan.Environment{{Name: "host"}, {Name: "vm"}},
 		Workloads: []plan.Workload{{Label: "make", Kind: "command", Params: workload.Params{"command": "make"}}}}
 	facts := record.Facts{Cores: 2, Threads: 2, MHz: 2000}
-	return &compare.Result{
-		Run:     compare.Run{Baseline: "host", Scope: "on this boot"},
-		Targets: []compare.Target{{Name: "host", Inside: facts}, {Name: "vm", Inside: facts}},
-		Cells: []compare.Cell{{Workload: "make", Kind: "command", Family: "command", Metric: "seconds", Unit: "s", Better: "lower", Primary: true,
+	return &verdict.Result{
+		Run:     verdict.Run{Baseline: "host", Scope: "on this boot"},
+		Targets: []verdict.Target{{Name: "host", Inside: facts}, {Name: "vm", Inside: facts}},
+		Cells: []verdict.Cell{{Workload: "make", Kind: "command", Family: "command", Metric: "seconds", Unit: "s", Better: "lower", Primary: true,
 			Target: "vm", Baseline: "host", Center: 50, BaselineCenter: 100,
 			Ratio: record.Ratio{Center: 0.5, Low: 0.4, High: 0.6, Level: 0.95, Blocks: 10, Verdict: record.Different}}},
 	}, p

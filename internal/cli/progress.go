@@ -22,7 +22,7 @@ type display interface {
 type silent struct{ w io.Writer }
 
 func (s silent) event(e schedule.Event) {
-	if e.Kind == schedule.Looked && e.Text != "" && e.Result != nil && !compare.HasFigures(e.Result) {
+	if e.Kind == schedule.Looked && e.Text != "" && e.Result != nil && !verdict.HasFigures(e.Result) {
 		fmt.Fprintf(s.w, "tare: %s\n", printableLine(e.Text))
 	}
 }
@@ -82,7 +82,7 @@ func dropped(e schedule.Event) string {
 }
 
 // newVerdicts returns a sentence for each primary cell that has a verdict it did not have before.
-func newVerdicts(said map[string]record.Verdict, r *compare.Result) []string {
+func newVerdicts(said map[string]record.Verdict, r *verdict.Result) []string {
 	var s []string
 	if r == nil {
 		return nil
@@ -99,7 +99,7 @@ func newVerdicts(said map[string]record.Verdict, r *compare.Result) []string {
 	return s
 }
 
-func verdictSentence(c *compare.Cell) string {
+func verdictSentence(c *verdict.Cell) string {
 	// Rounded as in the report, which is read next.
 	ratio := fmt.Sprintf("%sx [%s, %s]", report.RatioText(c.Ratio.Center), report.RatioText(c.Low), report.RatioText(c.High))
 	switch c.Verdict {

@@ -159,13 +159,13 @@ func TestLiveSaysThatTheRunIsStopping(t *testing.T) {
 }
 
 func TestLinesRoundAsTheReport(t *testing.T) {
-	cell := func(v record.Verdict, center, low, high float64) compare.Cell {
-		return compare.Cell{Target: "box", Workload: "w" + string(v), Primary: true, Ratio: record.Ratio{Verdict: v, Center: center, Low: low, High: high, Level: 0.95}}
+	cell := func(v record.Verdict, center, low, high float64) verdict.Cell {
+		return verdict.Cell{Target: "box", Workload: "w" + string(v), Primary: true, Ratio: record.Ratio{Verdict: v, Center: center, Low: low, High: high, Level: 0.95}}
 	}
 	var out strings.Builder
 	l := newLines(&out)
 	l.event(schedule.Event{Kind: schedule.BlockDone, Workload: "w", Block: 30})
-	l.event(schedule.Event{Kind: schedule.Looked, Result: &compare.Result{Cells: []compare.Cell{
+	l.event(schedule.Event{Kind: schedule.Looked, Result: &verdict.Result{Cells: []verdict.Cell{
 		cell(record.Different, 1234.5, 1100, 1300), cell(record.Equivalent, 1, 0.999, 1.004), cell(record.Measured, 1.1, 1.0001, 1.2)}}})
 	for _, want := range []string{"block 30 of w done\n", "costs 1234x [1100, 1300]", "costs the same: 1.00x [1.00, 1.00]", "costs 1.10x [1.00, 1.20]"} {
 		if !strings.Contains(out.String(), want) {

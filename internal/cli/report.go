@@ -129,7 +129,7 @@ func formatOf(name string) (format string, known bool) {
 // loadAll reads a bundle and computes its result from the raw trials. What is damaged is said on standard error; the
 // readable part is still reported. It also returns what the result was computed from. The bundle is in dir, and name is
 // what the user calls it.
-func (a *app) loadAll(dir, name string) (*compare.Result, []record.Trial, *bundle.Bundle, error) {
+func (a *app) loadAll(dir, name string) (*verdict.Result, []record.Trial, *bundle.Bundle, error) {
 	b, err := bundle.Open(dir)
 	if err != nil {
 		return nil, nil, nil, err
@@ -161,7 +161,7 @@ func (a *app) complain(err error, folder, name string) {
 //
 // Errors name the folder that was read, which says where on this machine it lay, and of a packed bundle means nothing by
 // the time it is read. The finding has the bundle's name instead.
-func doubtful(r *compare.Result, err error, folder, name string) {
+func doubtful(r *verdict.Result, err error, folder, name string) {
 	if err == nil {
 		return
 	}
@@ -172,15 +172,15 @@ func doubtful(r *compare.Result, err error, folder, name string) {
 		}
 	}
 	texts := strings.Split(text, "\n")
-	r.Findings = slices.Insert(r.Findings, 0, compare.Finding{Code: "damaged", Severity: compare.Attend,
+	r.Findings = slices.Insert(r.Findings, 0, verdict.Finding{Code: "damaged", Severity: verdict.Attend,
 		Text: "this report is not of the whole bundle, or of one that was changed: " + strings.Join(texts, "; "), Remedy: "get the bundle from where it was made, or measure again"})
 }
 
-func (a *app) evaluate(b *bundle.Bundle, trials []record.Trial) *compare.Result {
+func (a *app) evaluate(b *bundle.Bundle, trials []record.Trial) *verdict.Result {
 	m := &b.Manifest
-	return compare.Evaluate(compare.Input{
+	return verdict.Evaluate(verdict.Input{
 		Plan: b.Plan, Environments: b.Environments, Trials: trials, Kinds: a.kind,
-		Run: compare.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds, Finished: m.State == bundle.Finished},
+		Run: verdict.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds, Finished: m.State == bundle.Finished},
 	})
 }
 
@@ -214,7 +214,7 @@ func formats() []string {
 }
 
 // print renders a result; bundle is its folder as the reader would type it.
-func (a *app) print(w io.Writer, r *compare.Result, bundle, format string, o printOptions) error {
+func (a *app) print(w io.Writer, r *verdict.Result, bundle, format string, o printOptions) error {
 	f, err := knownFormat(format)
 	if err != nil {
 		return err

@@ -294,7 +294,7 @@ func (a *app) unlike(ctx context.Context, old *across.Side) []string {
 }
 
 // hostFacts is what a local environment saw of the controller's machine; nil when the plan has none.
-func hostFacts(r *compare.Result, p *plan.Plan) *record.Facts {
+func hostFacts(r *verdict.Result, p *plan.Plan) *record.Facts {
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		if e, ok := p.Environment(t.Name); ok && e.Of == "" && e.Spec.Driver == "local" && t.Inside.OS != "" {

@@ -279,7 +279,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 		}
 		return runErr
 	}
-	if !compare.HasFigures(result) {
+	if !verdict.HasFigures(result) {
 		fmt.Fprintln(a.err, "tare: nothing was measured: no cell has a figure")
 		return codeError{exitFailed}
 	}
@@ -287,7 +287,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 }
 
 // execute runs the plan with a display and everything made for it removed afterwards.
-func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
+func (a *app) execute(ctx context.Context, s session) (*verdict.Result, error) {
 	a.holding("the trial in flight is dropped, everything made for the run is removed")
 	scratch, release, err := leftover.New(a.scratchBase(), s.runID)
 	if err != nil {
@@ -305,9 +305,9 @@ func (a *app) execute(ctx context.Context, s session) (*compare.Result, error) {
 	c := schedule.Config{
 		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Gate: schedule.NewGate(), Peer: peer,
 		Opener: s.recorded(&schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle,
-			Flushes: compare.Flushes(s.plan) || s.flags != nil && s.flags.flushes,
+			Flushes: verdict.Flushes(s.plan) || s.flags != nil && s.flags.flushes,
 			Peer:    func(environment string) bool { return schedule.NeedsPeer(s.plan, a.kind, environment) }}),
-		Header: compare.Run{ID: s.runID, Version: version.Version, Build: version.Build},
+		Header: verdict.Run{ID: s.runID, Version: version.Version, Build: version.Build},
 		Inject: s.inject, Events: show.event, Log: a.log,
 	}
 	if s.prior != nil {
@@ -329,7 +329,7 @@ func (a *app) display(ctx context.Context, s session) display {
 }
 
 // conclusive tells whether every primary cell has a verdict.
-func conclusive(r *compare.Result) bool {
+func conclusive(r *verdict.Result) bool {
 	for i := range r.Cells {
 		switch c := &r.Cells[i]; c.Verdict {
 		case record.Different, record.Equivalent, record.Measured:

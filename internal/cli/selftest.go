@@ -96,7 +96,7 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 }
 
 // selftestEnd prints what there is, also of a self-test that was stopped, and says how it ended.
-func (a *app) selftestEnd(ctx context.Context, r *compare.Result, err error) error {
+func (a *app) selftestEnd(ctx context.Context, r *verdict.Result, err error) error {
 	code := exitFailed
 	if r != nil {
 		c := countControls(r)
@@ -144,8 +144,8 @@ type controls struct {
 }
 
 // pairsOf goes through the workloads: the cell of the negative control and that of the positive one.
-func pairsOf(r *compare.Result) iter.Seq2[*compare.Cell, *compare.Cell] {
-	return func(yield func(same, slower *compare.Cell) bool) {
+func pairsOf(r *verdict.Result) iter.Seq2[*verdict.Cell, *verdict.Cell] {
+	return func(yield func(same, slower *verdict.Cell) bool) {
 		for i := range r.Cells {
 			same := &r.Cells[i]
 			if !same.Primary || same.Target != selfSame {
@@ -158,7 +158,7 @@ func pairsOf(r *compare.Result) iter.Seq2[*compare.Cell, *compare.Cell] {
 	}
 }
 
-func countControls(r *compare.Result) controls {
+func countControls(r *verdict.Result) controls {
 	c := controls{}
 	for same, slower := range pairsOf(r) {
 		c.cells++
@@ -185,16 +185,16 @@ func countControls(r *compare.Result) controls {
 
 // excludes tells whether a positive control's interval lies apart from what was injected by more than the margin: the
 // figure is wrong, and not only uncertain.
-func excludes(c *compare.Cell) bool {
+func excludes(c *verdict.Cell) bool {
 	return c.Level > 0 && c.Low > 0 && (c.Low > (1+injected)*(1+c.Margin) || c.High < (1+injected)/(1+c.Margin))
 }
 
 // visible is the smallest cost that a cell tells: one whose whole interval lies beyond the margin, margin and half-width
 // together.
-func visible(c *compare.Cell) float64 { return (1+c.Margin)*math.Sqrt(c.High/c.Low) - 1 }
+func visible(c *verdict.Cell) float64 { return (1+c.Margin)*math.Sqrt(c.High/c.Low) - 1 }
 
 // selftestReport prints what the controls showed.
-func (a *app) selftestReport(r *compare.Result, n *controls) {
+func (a *app) selftestReport(r *verdict.Result, n *controls) {
 	tw := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "workload\tblocks\tnull spread\tagainst itself\tplus 5 %\tsmallest cost this host can tell")
 	for same, slower := range pairsOf(r) {
@@ -231,11 +231,11 @@ func (c *controls) conclude(w io.Writer) int {
 	return exitOK
 }
 
-func control(c *compare.Cell) string {
+func control(c *verdict.Cell) string {
 	return fmt.Sprintf("%s %.3f [%.3f, %.3f]", c.Verdict, c.Ratio.Center, c.Low, c.High)
 }
 
-func findCell(r *compare.Result, workload, target string) *compare.Cell {
+func findCell(r *verdict.Result, workload, target string) *verdict.Cell {
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Primary && c.Workload == workload && c.Target == target {
 			return c

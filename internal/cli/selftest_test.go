@@ -12,8 +12,8 @@ import (
 // TestControls holds the self-test to what it says: the injected 5 % counts as found only where it is costlier, and a
 // figure that has no room for it fails.
 func TestControls(t *testing.T) {
-	cell := func(target string, v record.Verdict, low, center, high float64) compare.Cell {
-		return compare.Cell{Workload: "w", Target: target, Primary: true, Margin: 0.02,
+	cell := func(target string, v record.Verdict, low, center, high float64) verdict.Cell {
+		return verdict.Cell{Workload: "w", Target: target, Primary: true, Margin: 0.02,
 			Ratio: record.Ratio{Center: center, Low: low, High: high, Level: 0.95, Blocks: 24, Verdict: v}}
 	}
 	for _, c := range []struct {
@@ -38,7 +38,7 @@ func TestControls(t *testing.T) {
 		if c.low == 0 {
 			slower.Level = 0
 		}
-		r := &compare.Result{Cells: []compare.Cell{cell(selfSame, record.Equivalent, 0.99, 1, 1.01), slower}}
+		r := &verdict.Result{Cells: []verdict.Cell{cell(selfSame, record.Equivalent, 0.99, 1, 1.01), slower}}
 		var out bytes.Buffer
 		n := countControls(r)
 		(&app{out: &out}).selftestReport(r, &n)

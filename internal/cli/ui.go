@@ -57,7 +57,7 @@ func (f *uiFlags) attach(c *schedule.Config, dir string) {
 }
 
 // finish shows a result on the page.
-func (f *uiFlags) finish(r *compare.Result, why error) {
+func (f *uiFlags) finish(r *verdict.Result, why error) {
 	if f.page == nil {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestLineAsData holds that the figures of a line follow from its terms, so that a reader of the JSON can do the sum again.
 func TestLineAsData(t *testing.T) {
-	r, p := versus("command", []compare.Target{machine("bare", 2, 2, 2270), machine("vm", 4, 4, 2670)}, 10, 20)
+	r, p := versus("command", []verdict.Target{machine("bare", 2, 2, 2270), machine("vm", 4, 4, 2670)}, 10, 20)
 	table, err := Apply(r, p, Spec{Per: CoreGHz})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestLineAsData(t *testing.T) {
 
 // TestHugeFacts holds that no fact of an edited bundle leads out of the numbers that JSON has.
 func TestHugeFacts(t *testing.T) {
-	r, p := versus("command", []compare.Target{machine("b", 1, 1, 1), machine("a", 1, 1, 1)}, 10, 20)
+	r, p := versus("command", []verdict.Target{machine("b", 1, 1, 1), machine("a", 1, 1, 1)}, 10, 20)
 	for watts, refused := range map[string]bool{"1e300": true, "1e-300": true, "NaN": true, "1e12": false} {
 		given := map[string]map[string]string{"a": {Watts: watts}, "b": {Watts: "1e-12"}}
 		table, err := Apply(r, p, Spec{Per: WattHour, Given: given})

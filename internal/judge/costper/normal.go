@@ -88,7 +88,7 @@ func (l *Line) Product() string {
 
 // Apply restates every deciding cell of r, whose plan is p. The error says what is missing or does not fit, when no cell
 // can be restated.
-func Apply(r *compare.Result, p *plan.Plan, s Spec) (*Table, error) {
+func Apply(r *verdict.Result, p *plan.Plan, s Spec) (*Table, error) {
 	if !slices.Contains(Pers(), s.Per) {
 		return nil, fmt.Errorf("normalise per %q: expected one of %s", s.Per, persText())
 	}
@@ -154,14 +154,14 @@ func scales(family string) bool {
 	return false
 }
 
-func (t *Table) note(r *compare.Result, sources map[string]bool, assumed []string) {
+func (t *Table) note(r *verdict.Result, sources map[string]bool, assumed []string) {
 	if sources["nominal"] {
 		t.Notes = append(t.Notes, "the clock rates are nominal, as each system tells them; nobody measured at what rate the processors ran")
 	}
 	if len(assumed) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("what %s work costs follows disks, memory or links rather than cores and clock: dividing it by them says little", strings.Join(assumed, " and ")))
 	}
-	if slices.ContainsFunc(r.Findings, func(f compare.Finding) bool { return f.Code == "host-steal" }) {
+	if slices.ContainsFunc(r.Findings, func(f verdict.Finding) bool { return f.Code == "host-steal" }) {
 		t.Notes = append(t.Notes, "CPU time was stolen from the host while this was measured; it is not taken off")
 	}
 }
@@ -246,7 +246,7 @@ func missing(a, b *resources, ofA float64, what, example string) error {
 // byProcessor divides by cores, by clock, or by both.
 func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (factor, error) {
 	threads := 1
-	if compare.ManyThreads(w, family) {
+	if verdict.ManyThreads(w, family) {
 		threads, _ = strconv.Atoi(w.Params["threads"]) // 0: as many as there are
 	}
 	var f factor
@@ -281,7 +281,7 @@ func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (fact
 }
 
 // restate fills in the figures and writes down how they come about.
-func (l *Line) restate(c *compare.Cell, f factor) {
+func (l *Line) restate(c *verdict.Cell, f factor) {
 	l.Measured, l.Figure = Span{c.Ratio.Center, c.Low, c.High}, c.Center
 	l.Terms, l.Factor, l.Told = f.terms, f.value(), f.told
 	l.Ratio, l.Low, l.High = c.Ratio.Center*l.Factor, c.Low*l.Factor, c.High*l.Factor

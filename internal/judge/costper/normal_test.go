@@ -12,18 +12,18 @@ import (
 )
 
 // machine is a target with processors.
-func machine(name string, cores, threads int, mhz float64) compare.Target {
-	return compare.Target{Name: name, Inside: record.Facts{Cores: cores, Threads: threads, MHz: mhz}, Outside: record.Facts{Extra: map[string]string{}}}
+func machine(name string, cores, threads int, mhz float64) verdict.Target {
+	return verdict.Target{Name: name, Inside: record.Facts{Cores: cores, Threads: threads, MHz: mhz}, Outside: record.Facts{Extra: map[string]string{}}}
 }
 
 // versus is a result of one workload, "replay", with the seconds that each target took; the first is the baseline. The
 // intervals are half a percent wide to each side.
-func versus(kind string, targets []compare.Target, seconds ...float64) (*compare.Result, *plan.Plan) {
-	r := &compare.Result{Run: compare.Run{Baseline: targets[0].Name}, Targets: targets}
+func versus(kind string, targets []verdict.Target, seconds ...float64) (*verdict.Result, *plan.Plan) {
+	r := &verdict.Result{Run: verdict.Run{Baseline: targets[0].Name}, Targets: targets}
 	p := &plan.Plan{Baseline: targets[0].Name, Workloads: []plan.Workload{{Label: "replay", Kind: kind, Params: workload.Params{}}}}
 	for i := 1; i < len(targets); i++ {
 		ratio := seconds[i] / seconds[0]
-		r.Cells = append(r.Cells, compare.Cell{
+		r.Cells = append(r.Cells, verdict.Cell{
 			Workload: "replay", Kind: kind, Family: "command", Metric: "seconds", Unit: "s", Better: "lower", Primary: true,
 			Target: targets[i].Name, Baseline: targets[0].Name, Center: seconds[i], BaselineCenter: seconds[0],
 			Ratio: record.Ratio{Center: ratio, Low: ratio * 0.995, High: ratio * 1.005, Level: 0.95, Blocks: 10, Verdict: record.Different},
@@ -49,7 +49,7 @@ var (
 // with hyper-threading (115m25s, 6,925 s) as if that had been the run without (128m43s, 7,723 s), and so published 51 %
 // and 63 % of bare metal where the figures say 56 % and 70 %.
 func TestThePublishedMistakeIsImpossible(t *testing.T) {
-	r, p := versus("command", []compare.Target{bareHT, vmE7, vmE5}, tBareHT, tVME7, tVME5)
+	r, p := versus("command", []verdict.Target{bareHT, vmE7, vmE5}, tBareHT, tVME7, tVME5)
 	table, err := Apply(r, p, perCores)
 	if err == nil {
 		t.Fatalf("four threads were divided by eight: %+v", table)
@@ -59,7 +59,7 @@ func TestThePublishedMistakeIsImpossible(t *testing.T) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
 	}
-	r, p = versus("command", []compare.Target{bare, vmE7, vmE5}, tBare, tVME7, tVME5)
+	r, p = versus("command", []verdict.Target{bare, vmE7, vmE5}, tBare, tVME7, tVME5)
 	if table, err = Apply(r, p, perCores); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestThePublishedMistakeIsImpossible(t *testing.T) {
 		t.Errorf("notes: %q", table.Notes)
 	}
 	// Told to, it computes, and every line says what it mixes.
-	r, p = versus("command", []compare.Target{bareHT, vmE7}, tBareHT, tVME7)
+	r, p = versus("command", []verdict.Target{bareHT, vmE7}, tBareHT, tVME7)
 	told, err := Apply(r, p, Spec{Per: CoreGHz, UnequalTopology: true})
 	if err != nil || !strings.Contains(told.Lines[0].Arithmetic, "unequal topology, as told: vm-e7 has 4 cores / 4 threads and bare-ht 4 cores / 8 threads") {
 		t.Errorf("%+v, %v", told, err)
@@ -91,13 +91,13 @@ func TestThePublishedMistakeIsImpossible(t *testing.T) {
 func TestMeasuredClockBeatsNominal(t *testing.T) {
 	a, b := machine("host", 2, 2, 3000), machine("vm", 2, 2, 3000)
 	a.Inside.Extra = map[string]string{MeasuredMHz: "3300"}
-	r, p := versus("command", []compare.Target{a, b}, 10, 10)
+	r, p := versus("command", []verdict.Target{a, b}, 10, 10)
 	table, err := Apply(r, p, Spec{Per: GHz})
 	if err != nil || table.Lines[0].Factor != 1 || !strings.Contains(table.Lines[0].Arithmetic, "nominal") {
 		t.Errorf("one side measured, one not: both must be nominal: %+v, %v", table, err)
 	}
 	b.Inside.Extra = map[string]string{MeasuredMHz: "2750"}
-	r, p = versus("command", []compare.Target{a, b}, 10, 10)
+	r, p = versus("command", []verdict.Target{a, b}, 10, 10)
 	table, err = Apply(r, p, Spec{Per: GHz})
 	if err != nil || math.Abs(table.Lines[0].Factor-2750.0/3300) > 1e-12 || !strings.Contains(table.Lines[0].Arithmetic, "clocks measured") || len(table.Notes) != 0 {
 		t.Errorf("%+v, %v", table, err)
@@ -115,7 +115,7 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		per       Per
-		host, vm  compare.Target
+		host, vm  verdict.Target
 		threads   string
 		want      string // in the error; "" for an answer
 		factor    float64
@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 		{"no price", Price, host, machine("vm", 4, 4, 3000), "", "--price vm=0.12/h", 0, ""},
 		{"unknown thing", "joy", host, machine("vm", 4, 4, 3000), "", "expected one of core-ghz, core, ghz, watt-hour, price", 0, ""},
 	} {
-		r, p := versus("command", []compare.Target{c.host, c.vm}, 10, 20)
+		r, p := versus("command", []verdict.Target{c.host, c.vm}, 10, 20)
 		if c.threads != "" {
 			p.Workloads[0].Params["threads"] = c.threads
 		}
@@ -157,7 +157,7 @@ func TestPowerAndPrice(t *testing.T) {
 	host, vm := machine("host", 4, 8, 0), machine("vm", 2, 2, 0)
 	host.Outside.Extra = map[string]string{Watts: "50", PricePerHour: "0.10", Currency: "EUR"}
 	vm.Outside.Extra = map[string]string{Watts: "20", PricePerHour: "0.25", Currency: "EUR"}
-	r, p := versus("command", []compare.Target{host, vm}, 10, 20)
+	r, p := versus("command", []verdict.Target{host, vm}, 10, 20)
 	table, err := Apply(r, p, Spec{Per: WattHour}) // topology plays no part
 	if err != nil || math.Abs(table.Lines[0].Ratio-0.8) > 1e-12 || !strings.Contains(table.Lines[0].Arithmetic, "20 W / 50 W") {
 		t.Errorf("%+v, %v", table, err)
@@ -175,7 +175,7 @@ func TestPowerAndPrice(t *testing.T) {
 		t.Errorf("two currencies: %v", err)
 	}
 	// A mount works on the processors of its environment, and costs what that costs.
-	r, p = versus("command", []compare.Target{host, vm, {Name: "vm:9p", Of: "vm"}}, 10, 20, 40)
+	r, p = versus("command", []verdict.Target{host, vm, {Name: "vm:9p", Of: "vm"}}, 10, 20, 40)
 	table, err = Apply(r, p, Spec{Per: Price})
 	if err != nil || math.Abs(table.Lines[1].Ratio-10) > 1e-12 {
 		t.Errorf("%+v, %v", table, err)
@@ -184,7 +184,7 @@ func TestPowerAndPrice(t *testing.T) {
 
 // TestRates holds that a rate is turned over: at half the clock, the same rate is twice as good.
 func TestRates(t *testing.T) {
-	r, p := versus("command", []compare.Target{machine("host", 1, 1, 4000), machine("vm", 1, 1, 2000)}, 1, 1)
+	r, p := versus("command", []verdict.Target{machine("host", 1, 1, 4000), machine("vm", 1, 1, 2000)}, 1, 1)
 	c := &r.Cells[0]
 	c.Unit, c.Better, c.Center, c.BaselineCenter = "1/s", "higher", 100, 100
 	table, err := Apply(r, p, Spec{Per: GHz})
@@ -194,7 +194,7 @@ func TestRates(t *testing.T) {
 }
 
 func TestWithheldCellsAreNotRestated(t *testing.T) {
-	r, p := versus("command", []compare.Target{bare, vmE7, vmE5}, 10, 20, 30)
+	r, p := versus("command", []verdict.Target{bare, vmE7, vmE5}, 10, 20, 30)
 	r.Cells[0].Verdict = record.Withheld
 	r.Cells = append(r.Cells, r.Cells[1])
 	r.Cells[2].Primary = false
@@ -209,9 +209,9 @@ func TestWithheldCellsAreNotRestated(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	r, p := versus("fs.seqread", []compare.Target{bare, vmE7}, 10, 20)
+	r, p := versus("fs.seqread", []verdict.Target{bare, vmE7}, 10, 20)
 	r.Cells[0].Family = "file system"
-	r.Findings = []compare.Finding{{Code: "host-steal"}}
+	r.Findings = []verdict.Finding{{Code: "host-steal"}}
 	table, err := Apply(r, p, perCores)
 	if err != nil || len(table.Notes) != 3 || !strings.Contains(table.Notes[1], "file system") || !strings.Contains(table.Notes[2], "stolen") {
 		t.Errorf("%+v, %v", table, err)

@@ -25,7 +25,7 @@ type resources struct {
 
 // resourcesOf reads the facts of a target. A mount has the processors of the environment it is in, and also its price and
 // power where it has none of its own.
-func resourcesOf(r *compare.Result, name string, given map[string]map[string]string) resources {
+func resourcesOf(r *verdict.Result, name string, given map[string]map[string]string) resources {
 	out := resources{name: name}
 	t := lookup(r, name)
 	if t == nil {
@@ -56,7 +56,7 @@ func resourcesOf(r *compare.Result, name string, given map[string]map[string]str
 	return out
 }
 
-func lookup(r *compare.Result, name string) *compare.Target {
+func lookup(r *verdict.Result, name string) *verdict.Target {
 	for i := range r.Targets {
 		if r.Targets[i].Name == name {
 			return &r.Targets[i]
@@ -126,7 +126,7 @@ func clocks(a, b *resources) (mhzA, mhzB float64, source string) {
 }
 
 // usableCell tells whether a cell has a ratio to restate.
-func usableCell(c *compare.Cell) bool {
+func usableCell(c *verdict.Cell) bool {
 	switch c.Verdict {
 	case record.Withheld, record.Failed:
 		return false

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTableText(t *testing.T) {
-	r, p := versus("command", []compare.Target{bare, vmE7, vmE5}, tBare, tVME7, tVME5)
+	r, p := versus("command", []verdict.Target{bare, vmE7, vmE5}, tBare, tVME7, tVME5)
 	r.Cells[1].Verdict = record.Failed
 	table, err := Apply(r, p, perCores)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestForeignNamesAreCleaned(t *testing.T) {
 	host, vm := machine("host", 1, 1, 1000), machine(evil, 1, 1, 1000)
 	host.Outside.Extra = map[string]string{PricePerHour: "1", Currency: evil}
 	vm.Outside.Extra = map[string]string{PricePerHour: "2", Currency: evil}
-	r, p := versus("command", []compare.Target{host, vm}, 10, 5)
+	r, p := versus("command", []verdict.Target{host, vm}, 10, 5)
 	p.Workloads[0].Label, r.Cells[0].Workload = evil, evil
 	clean := func(s string) string { return strings.ReplaceAll(s, "\x1b", "?") }
 	var out bytes.Buffer

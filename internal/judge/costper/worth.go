@@ -104,7 +104,7 @@ type Worth struct {
 // Ask answers for every candidate of r, whose plan is p. The interval of the ratio is carried through; the baseline's own
 // time per use is its median. A candidate whose interval includes no saving gets no answer. The error tells what is wrong
 // with the question, or why no candidate has an answer.
-func Ask(r *compare.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
+func Ask(r *verdict.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("worth: %w", err)
 	}
@@ -137,11 +137,11 @@ func Ask(r *compare.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 var secondsIn = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 // inSeconds tells whether a cell says how long a use takes.
-func inSeconds(c *compare.Cell) bool {
+func inSeconds(c *verdict.Cell) bool {
 	return secondsIn[c.Unit] > 0 && c.Better == "lower" && (c.Primary || c.Metric == "seconds")
 }
 
-func worthWorkload(r *compare.Result, p *plan.Plan, asked string) (string, error) {
+func worthWorkload(r *verdict.Result, p *plan.Plan, asked string) (string, error) {
 	var timed []string
 	for i := range r.Cells {
 		if c := &r.Cells[i]; inSeconds(c) && c.Target != c.Baseline && !slices.Contains(timed, c.Workload) {
@@ -165,7 +165,7 @@ func worthWorkload(r *compare.Result, p *plan.Plan, asked string) (string, error
 }
 
 // noSaving says why a cell promises no saving; "" when it does.
-func noSaving(c *compare.Cell) string {
+func noSaving(c *verdict.Cell) string {
 	name := fmt.Sprintf("%s in %s", c.Workload, c.Target)
 	switch {
 	case c.Verdict == record.Withheld || c.Verdict == record.Failed:
@@ -183,7 +183,7 @@ func noSaving(c *compare.Cell) string {
 }
 
 // compute carries the ratio's interval through: the largest ratio saves least.
-func (w *Worth) compute(c *compare.Cell, s WorthSpec) {
+func (w *Worth) compute(c *verdict.Cell, s WorthSpec) {
 	use := c.BaselineCenter * secondsIn[c.Unit]
 	w.Level, w.Use, w.Ratio = c.Level, use, Span{c.Ratio.Center, c.Low, c.High}
 	w.PerUse = Span{use * (1 - c.Ratio.Center), use * (1 - c.High), use * (1 - c.Low)}

@@ -28,7 +28,7 @@ func near(t *testing.T, what string, got, want Span) {
 }
 
 func TestWorth(t *testing.T) {
-	r, p := versus("command", []compare.Target{machine("virtualbox", 2, 2, 0), machine("vmware", 2, 2, 0)}, 100, 80)
+	r, p := versus("command", []verdict.Target{machine("virtualbox", 2, 2, 0), machine("vmware", 2, 2, 0)}, 100, 80)
 	r.Cells[0].Low, r.Cells[0].High = 0.7, 0.9
 	answers, err := Ask(r, p, theStudy())
 	if err != nil || len(answers) != 1 {
@@ -62,7 +62,7 @@ func TestWorth(t *testing.T) {
 
 // TestWorthOnTheFirstDay asks of a price that the first uses save: the first day of use is day one, not day zero.
 func TestWorthOnTheFirstDay(t *testing.T) {
-	r, p := versus("command", []compare.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 80)
+	r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 80)
 	for price, days := range map[float64]int{1e-9: 0, 20.0 / 6: 0, 3.4: 1} { // ten uses a day save 200 s, which are worth 20/6 USD
 		s := theStudy()
 		s.Price.Amount = price
@@ -73,8 +73,8 @@ func TestWorthOnTheFirstDay(t *testing.T) {
 }
 
 func TestWorthIsRefused(t *testing.T) {
-	ask := func(low, center, high float64, change func(*compare.Cell)) ([]Worth, error) {
-		r, p := versus("command", []compare.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 100*center)
+	ask := func(low, center, high float64, change func(*verdict.Cell)) ([]Worth, error) {
+		r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 100*center)
 		c := &r.Cells[0]
 		c.Low, c.High = low, high
 		if change != nil {
@@ -85,23 +85,23 @@ func TestWorthIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		low, center, high float64
-		change            func(*compare.Cell)
+		change            func(*verdict.Cell)
 		want              string
 	}{
 		{"no saving", 0.95, 0.98, 1.01, nil, "interval against a includes no saving (0.980 [0.950, 1.010])"},
 		{"a saving of nothing at the end", 0.9, 0.95, 1, nil, "includes no saving"},
 		{"dearer", 1.1, 1.2, 1.3, nil, "saves nothing"},
-		{"no interval", 0, 0.5, 0, func(c *compare.Cell) { c.Level = 0 }, "too few blocks"},
-		{"withheld", 0.4, 0.5, 0.6, func(c *compare.Cell) { c.Verdict = record.Withheld }, "WITHHELD"},
-		{"a rate", 0.4, 0.5, 0.6, func(c *compare.Cell) { c.Unit, c.Better = "1/s", "higher" }, "no workload of this run says how long"},
-		{"bytes", 0.4, 0.5, 0.6, func(c *compare.Cell) { c.Unit = "B" }, "no workload of this run says how long"},
+		{"no interval", 0, 0.5, 0, func(c *verdict.Cell) { c.Level = 0 }, "too few blocks"},
+		{"withheld", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Verdict = record.Withheld }, "WITHHELD"},
+		{"a rate", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Unit, c.Better = "1/s", "higher" }, "no workload of this run says how long"},
+		{"bytes", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Unit = "B" }, "no workload of this run says how long"},
 	} {
 		if got, err := ask(c.low, c.center, c.high, c.change); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %q", c.name, got, err, c.want)
 		}
 	}
 	// One candidate's refusal does not silence the other's answer.
-	r, p := versus("command", []compare.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0), machine("c", 2, 2, 0)}, 100, 100, 50)
+	r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0), machine("c", 2, 2, 0)}, 100, 100, 50)
 	got, err := Ask(r, p, theStudy())
 	if err != nil || len(got) != 2 || got[0].Refused == "" || got[0].PerUse != (Span{}) || got[1].Refused != "" {
 		t.Errorf("%+v, %v", got, err)
@@ -109,7 +109,7 @@ func TestWorthIsRefused(t *testing.T) {
 }
 
 func TestWorthQuestions(t *testing.T) {
-	r, p := versus("command", []compare.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 50)
+	r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 50)
 	for _, c := range []struct {
 		name   string
 		change func(*WorthSpec)
@@ -143,8 +143,8 @@ func TestWorthQuestions(t *testing.T) {
 
 // TestWorthPrefersCommands holds that the question is asked of what people wait for.
 func TestWorthPrefersCommands(t *testing.T) {
-	r, p := versus("memory.latency", []compare.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 50)
-	r2, p2 := versus("command", []compare.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 10, 5)
+	r, p := versus("memory.latency", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 50)
+	r2, p2 := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 10, 5)
 	p2.Workloads[0].Label, r2.Cells[0].Workload = "make", "make"
 	p.Workloads, r.Cells = append(p.Workloads, p2.Workloads...), append(r.Cells, r2.Cells...)
 	got, err := Ask(r, p, theStudy())

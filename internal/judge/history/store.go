@@ -239,7 +239,7 @@ func (s *Store) bind(query string) string {
 
 // Entry is what is recorded of one run.
 type Entry struct {
-	Result  *compare.Result
+	Result  *verdict.Result
 	Created time.Time
 	Bundle  string // where it lies
 	// Host is what is known of the controller's machine; nil when nothing is.
@@ -341,8 +341,8 @@ func hash(s string) string {
 // digestOf tells whether a run that is recorded already says something else now. Where the bundle lies does not count.
 func digestOf(e *Entry) (string, error) {
 	b, err := json.Marshal(struct {
-		Run   compare.Run
-		Cells []compare.Cell
+		Run   verdict.Run
+		Cells []verdict.Cell
 		Work  map[string]string
 	}{e.Result.Run, e.Result.Cells, e.Work})
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 
 // entry is a run on a day with one ratio.
 func entry(day int, ratio float64) Entry {
-	r := &compare.Result{Run: compare.Run{ID: fmt.Sprintf("run-%03d", day), Name: "naïve ' \x00 \xff", Version: "1.0", Build: "b", Baseline: "host", Scope: "on this boot", Blocks: 10, Seconds: 1.5, Finished: true}}
+	r := &verdict.Result{Run: verdict.Run{ID: fmt.Sprintf("run-%03d", day), Name: "naïve ' \x00 \xff", Version: "1.0", Build: "b", Baseline: "host", Scope: "on this boot", Blocks: 10, Seconds: 1.5, Finished: true}}
 	for _, m := range []string{"rate", "p99"} {
-		r.Cells = append(r.Cells, compare.Cell{Workload: "fs.randread bs=4KiB", Kind: "fs.randread", Metric: m, Unit: "1/s", Primary: m == "rate", Target: "vm:virtiofs",
+		r.Cells = append(r.Cells, verdict.Cell{Workload: "fs.randread bs=4KiB", Kind: "fs.randread", Metric: m, Unit: "1/s", Primary: m == "rate", Target: "vm:virtiofs",
 			Baseline: "host", Center: 100, BaselineCenter: 200,
 			Ratio: record.Ratio{Center: ratio, Low: ratio * 0.99, High: ratio * 1.01, Blocks: 10, Verdict: record.Different}})
 	}
@@ -103,7 +103,7 @@ func contract(t *testing.T, address string) {
 
 	// Another baseline is another trend, and what was withheld counts for no change.
 	for day := range 24 {
-		e, m := entry(40+day, 2), &compare.Cell{}
+		e, m := entry(40+day, 2), &verdict.Cell{}
 		if m = &e.Result.Cells[0]; day >= 12 {
 			m.Ratio = record.Ratio{Center: 0.8, Low: 0.79, High: 0.81, Blocks: 10, Verdict: record.Different}
 			m.Baseline = "vm"

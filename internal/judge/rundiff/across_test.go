@@ -82,8 +82,8 @@ func (s scene) side(name string) Side {
 	if s.change != nil {
 		s.change(p, envs, trials)
 	}
-	res := compare.Evaluate(compare.Input{Plan: p, Kinds: testKinds, Environments: envs, Trials: trials,
-		Run: compare.Run{ID: name, Version: "1.0", Build: "b1", Finished: true}})
+	res := verdict.Evaluate(verdict.Input{Plan: p, Kinds: testKinds, Environments: envs, Trials: trials,
+		Run: verdict.Run{ID: name, Version: "1.0", Build: "b1", Finished: true}})
 	return Side{Name: name, Result: res, Plan: p, Trials: trials, Kinds: testKinds,
 		Created: time.Date(2026, 11, 1+s.day, 12, 0, 0, 0, time.UTC)}
 }

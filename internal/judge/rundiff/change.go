@@ -114,7 +114,7 @@ func confirm(family []*decision, m int, primary bool, precision float64) (taken 
 	return taken
 }
 
-func inputOf(c *compare.Cell, r *compare.Result) input {
+func inputOf(c *verdict.Cell, r *verdict.Result) input {
 	i := input{ratio: c.Ratio, null: c.NullSpread, same: c.SameMargin, alpha: levelOf(r), units: c.Blocks}
 	if r.Run.Sessions > 1 {
 		i.units = r.Run.Sessions

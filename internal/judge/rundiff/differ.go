@@ -90,10 +90,10 @@ func present(ok bool) string {
 }
 
 func (l *list) targets(from, to *Side) {
-	name := func(t compare.Target) string { return t.Name }
+	name := func(t verdict.Target) string { return t.Name }
 	for _, n := range union(from.Result.Targets, to.Result.Targets, name) {
-		i := slices.IndexFunc(from.Result.Targets, func(t compare.Target) bool { return t.Name == n })
-		j := slices.IndexFunc(to.Result.Targets, func(t compare.Target) bool { return t.Name == n })
+		i := slices.IndexFunc(from.Result.Targets, func(t verdict.Target) bool { return t.Name == n })
+		j := slices.IndexFunc(to.Result.Targets, func(t verdict.Target) bool { return t.Name == n })
 		if i < 0 || j < 0 {
 			l.add("target", n, "target", present(i >= 0), present(j >= 0))
 			continue

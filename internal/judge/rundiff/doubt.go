@@ -16,14 +16,14 @@ type doubts struct {
 	side    *Side
 	groups  map[cellKey]trials
 	clocks  map[string]bool             // targets whose clock is wrong on the whole
-	cells   map[cellKey]*compare.Cell   // by candidate
-	against map[cellKey][]*compare.Cell // by baseline
+	cells   map[cellKey]*verdict.Cell   // by candidate
+	against map[cellKey][]*verdict.Cell // by baseline
 	gates   map[string]bool             // codes of the warnings that withhold
 	last    map[string]*record.Trial    // the last trial in each target
 }
 
 func newDoubts(s *Side, groups map[cellKey]trials) *doubts {
-	d := &doubts{side: s, groups: groups, clocks: map[string]bool{}, cells: map[cellKey]*compare.Cell{}, against: map[cellKey][]*compare.Cell{},
+	d := &doubts{side: s, groups: groups, clocks: map[string]bool{}, cells: map[cellKey]*verdict.Cell{}, against: map[cellKey][]*verdict.Cell{},
 		gates: gates(), last: map[string]*record.Trial{}}
 	for i := range s.Result.Targets {
 		t := &s.Result.Targets[i]
@@ -47,7 +47,7 @@ func newDoubts(s *Side, groups map[cellKey]trials) *doubts {
 
 func gates() map[string]bool {
 	out := map[string]bool{}
-	for _, r := range compare.Rules() {
+	for _, r := range verdict.Rules() {
 		out[r.Code] = r.Gates()
 	}
 	return out
@@ -81,7 +81,7 @@ func (d *doubts) clock(k cellKey) bool {
 	if c := d.cells[k]; c != nil && warned(c.Warnings, clockWrong) && !d.clocks[c.Baseline] {
 		return true
 	}
-	return slices.ContainsFunc(d.against[k], func(c *compare.Cell) bool {
+	return slices.ContainsFunc(d.against[k], func(c *verdict.Cell) bool {
 		return warned(c.Warnings, clockWrong) && !d.clocks[c.Target]
 	})
 }
@@ -124,7 +124,7 @@ func (d *doubts) own(k cellKey, code string) bool {
 	switch code {
 	case "given-up":
 		last := lastOf(ts)
-		return d.failed(k, func(t *record.Trial) bool { return t.Seq > last }) >= compare.GivenUp
+		return d.failed(k, func(t *record.Trial) bool { return t.Seq > last }) >= verdict.GivenUp
 	case "too-many-failed":
 		n := d.failed(k, func(t *record.Trial) bool { return !t.Warmup() })
 		return n > 1 && n > (n+len(ts))/10

@@ -72,7 +72,7 @@ func TestAFigureThatWasWithheldIsDoubted(t *testing.T) {
 	} {
 		s := scene{seed: 1, blocks: 20, host: 1, box: 1.5, change: c.change}.side("a")
 		s.Kinds = foreignKinds
-		s.Result = compare.Evaluate(compare.Input{Plan: s.Plan, Kinds: foreignKinds, Trials: s.Trials})
+		s.Result = verdict.Evaluate(verdict.Input{Plan: s.Plan, Kinds: foreignKinds, Trials: s.Trials})
 		for _, v := range FiguresOf(&s) {
 			if want := c.want[v.Target]; v.Metric == c.metric && v.Workload == "cpu.prime" && ((want == "") != (v.Doubt == "") || !strings.Contains(v.Doubt, want)) {
 				t.Errorf("%s: the doubt about %s is %q, want %q", c.name, v.Target, v.Doubt, want)

@@ -15,7 +15,7 @@ const Schema = 1
 // Side is one result with what it was made from.
 type Side struct {
 	Name     string // as the reader would type it: the bundle
-	Result   *compare.Result
+	Result   *verdict.Result
 	Plan     *plan.Plan
 	Trials   []record.Trial
 	Created  time.Time // when the run began

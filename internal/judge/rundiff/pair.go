@@ -47,7 +47,7 @@ type judged struct {
 }
 
 func cells(from, to *Side) []Cell {
-	there := map[cellKey]*compare.Cell{}
+	there := map[cellKey]*verdict.Cell{}
 	for i := range to.Result.Cells {
 		c := &to.Result.Cells[i]
 		there[cellKey{c.Workload, c.Target, c.Metric}] = c
@@ -106,7 +106,7 @@ func (c *Cell) warn(code, text, remedy string) {
 }
 
 // judge decides on the cell, or says why there is nothing to decide on.
-func (j *judged) judge(from, to *Side, a, b *compare.Cell, checks [2]map[cellKey]trials, precision float64) {
+func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey]trials, precision float64) {
 	c := &j.cell
 	c.P, c.PHolm, c.Q = 1, 1, 1
 	withhold := func(code, text, remedy string) {

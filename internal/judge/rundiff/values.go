@@ -136,7 +136,7 @@ func (v *Value) estimate(costs [][]float64, m unit.Metric, alpha float64) bool {
 }
 
 // levelOf is the level of a result's intervals, alpha.
-func levelOf(r *compare.Result) float64 {
+func levelOf(r *verdict.Result) float64 {
 	if r.Run.Sessions > 1 || !(r.Run.LookAlpha > 0) {
 		return r.Run.Alpha
 	}

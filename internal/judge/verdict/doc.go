@@ -1,4 +1,4 @@
-// Package compare turns the trials of a run into verdicts. It is pure: the same plan, environments and trials always
+// Package verdict turns the trials of a run into verdicts. It is pure: the same plan, environments and trials always
 // give the same Result, whether asked by the scheduler at a look, by a report a year later, or by `tare verify`.
 //
 // It is opinionated in what it refuses: no figure is compared whose work, clock or way of access differs, nothing is
@@ -50,4 +50,4 @@
 //
 // With one session the level is that of a look, so that looking several times keeps the plan's simultaneous level. A run
 // of several sessions does not look before its end: its level is the plan's, its units are the sessions.
-package compare
+package verdict

@@ -168,7 +168,7 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 		return nil // its deadline may have passed meanwhile, which says nothing of the cell
 	}
 	c.failures++
-	if c.failures >= compare.GivenUp || !at.Agent.Alive() || t.Warmup() || t.Error.Kind == kindServerDied || t.Error.Kind == kindPeerDied {
+	if c.failures >= verdict.GivenUp || !at.Agent.Alive() || t.Warmup() || t.Error.Kind == kindServerDied || t.Error.Kind == kindPeerDied {
 		r.giveUp(w, t.Target, c, t.Error)
 	}
 	if d := r.targets[r.Plan.Baseline].dead; d != nil {

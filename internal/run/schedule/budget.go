@@ -70,8 +70,8 @@ func (r *runner) endBudget() {
 
 // measured tells whether there is a figure, from this run or from before it was interrupted, or what failed had its turn: then
 // it is not for want of time that there is none. A block that was begun and not completed gives none.
-func (r *runner) measured(res *compare.Result) bool {
-	return compare.HasFigures(res) || slices.ContainsFunc(r.trials, func(t record.Trial) bool { return t.Error != nil })
+func (r *runner) measured(res *verdict.Result) bool {
+	return verdict.HasFigures(res) || slices.ContainsFunc(r.trials, func(t record.Trial) bool { return t.Error != nil })
 }
 
 // needed is how long the run would take from its beginning to the end of its first block, by what is known of it.

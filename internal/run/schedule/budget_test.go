@@ -33,7 +33,7 @@ func unmeasured(t *testing.T, w *world, p *plan.Plan) string {
 			t.Fatalf("block %d was begun", tr.Block)
 		}
 	}
-	if compare.HasFigures(r) {
+	if verdict.HasFigures(r) {
 		t.Errorf("figures without a block: %+v", r.Cells)
 	}
 	if len(said) != 1 || !strings.Contains(said[0], "the budget of "+p.Budget.String()+" is too short to measure anything") {

@@ -36,7 +36,7 @@ type Event struct {
 	Elapsed  time.Duration
 	Left     time.Duration // forecast for the rest of the run; 0 unknown
 	Trial    *record.Trial
-	Result   *compare.Result
+	Result   *verdict.Result
 	Failure  *record.Failure
 	Text     string
 }

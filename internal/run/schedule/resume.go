@@ -160,7 +160,7 @@ func Left(c Config) bool {
 	r.recount()
 	res := r.evaluate()
 	for i := range r.Plan.Workloads {
-		if w := &r.Plan.Workloads[i]; r.kept[w.Label] < r.Plan.MaxBlocks() && !compare.Settled(res, w.Label) {
+		if w := &r.Plan.Workloads[i]; r.kept[w.Label] < r.Plan.MaxBlocks() && !verdict.Settled(res, w.Label) {
 			return true
 		}
 	}

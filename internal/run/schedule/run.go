@@ -38,7 +38,7 @@ type Config struct {
 	Gate     *Gate // nil: no gate
 	Peer     Peer  // nil: work that needs one is refused
 	// Header is what the result says of the run: id, version, build.
-	Header compare.Run
+	Header verdict.Run
 	// Prior holds what an interrupted run left: its trials count, and the run goes on after them.
 	Prior        []record.Trial
 	PriorTargets []record.Environment
@@ -72,7 +72,7 @@ type runner struct {
 	stops    *stops
 	over     bool // the budget is spent
 	cut      bool // calibration was cut short by the budget, so that its length is not known
-	result   *compare.Result
+	result   *verdict.Result
 	rng      *rand.Rand
 }
 
@@ -101,7 +101,7 @@ func (c *cell) seen(work, ns int64) {
 
 // Run carries out the plan and returns what the trials say. The result is valid, for what was measured, also when the
 // error is not nil: then the context was done, the disk failed or the baseline is lost.
-func Run(ctx context.Context, c Config) (*compare.Result, error) {
+func Run(ctx context.Context, c Config) (*verdict.Result, error) {
 	r := &runner{
 		Config: c, started: time.Now(), targets: map[string]*target{}, cells: map[cellKey]*cell{},
 		trials: append([]record.Trial(nil), c.Prior...), envs: append([]record.Environment(nil), c.PriorTargets...),
@@ -271,7 +271,7 @@ func (r *runner) look(round []*plan.Workload) {
 	}
 	res := r.evaluate()
 	for _, w := range due {
-		if compare.Settled(res, w.Label) {
+		if verdict.Settled(res, w.Label) {
 			r.settled[w.Label] = true
 		}
 	}
@@ -279,10 +279,10 @@ func (r *runner) look(round []*plan.Workload) {
 }
 
 // evaluate computes the state of all cells from all trials.
-func (r *runner) evaluate() *compare.Result {
+func (r *runner) evaluate() *verdict.Result {
 	h := r.Header
 	h.Seconds += time.Since(r.started).Seconds()
-	r.result = compare.Evaluate(compare.Input{
+	r.result = verdict.Evaluate(verdict.Input{
 		Plan: r.Plan, Environments: r.envs, Trials: r.trials, Kinds: r.Kinds, Run: h,
 	})
 	return r.result

@@ -162,7 +162,7 @@ func simPlan(targets ...string) *plan.Plan {
 	return p
 }
 
-func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan, change ...func(*Config)) (*memory, *compare.Result, error) {
+func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan, change ...func(*Config)) (*memory, *verdict.Result, error) {
 	t.Helper()
 	m := &memory{w: w, files: map[string]string{}}
 	c := Config{
@@ -181,7 +181,7 @@ func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan, change 
 	return m, r, err
 }
 
-func cellOf(r *compare.Result, workload, target string) *compare.Cell {
+func cellOf(r *verdict.Result, workload, target string) *verdict.Cell {
 	for i := range r.Cells {
 		if r.Cells[i].Workload == workload && r.Cells[i].Target == target {
 			return &r.Cells[i]

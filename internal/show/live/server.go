@@ -148,7 +148,7 @@ func (s *Server) Attach(c *schedule.Config, bundle string) {
 func (s *Server) Attached() bool { return s.watch.Load() != nil }
 
 // Finish shows the result of a run that is over. r is nil when it has none; why is nil when it came to its end.
-func (s *Server) Finish(r *compare.Result, why error) {
+func (s *Server) Finish(r *verdict.Result, why error) {
 	if w := s.watch.Load(); w != nil {
 		w.finish(r, why)
 	}

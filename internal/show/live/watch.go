@@ -190,7 +190,7 @@ func (w *Watch) note(e schedule.Event) {
 			w.log("%s", e.Text)
 		}
 		for i := range p.Workloads {
-			p.Workloads[i].Settled = p.Workloads[i].Settled || e.Result != nil && p.Workloads[i].Blocks > 0 && compare.Settled(e.Result, p.Workloads[i].Label)
+			p.Workloads[i].Settled = p.Workloads[i].Settled || e.Result != nil && p.Workloads[i].Blocks > 0 && verdict.Settled(e.Result, p.Workloads[i].Label)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (w *Watch) log(format string, args ...any) {
 }
 
 // bringUp makes a report when somebody watches and it is time. It runs between two blocks.
-func (w *Watch) bringUp(r *compare.Result) {
+func (w *Watch) bringUp(r *verdict.Result) {
 	w.mu.Lock()
 	watched := w.now().Sub(w.seen) < lookedAway
 	w.mu.Unlock()
@@ -230,11 +230,11 @@ func (w *Watch) bringUp(r *compare.Result) {
 
 // publish encodes the state of all cells and the trials that came since the last report. With a nil result it computes
 // one.
-func (w *Watch) publish(r *compare.Result) {
+func (w *Watch) publish(r *verdict.Result) {
 	if r == nil {
 		h := w.config.Header
 		h.Seconds += w.now().Sub(w.began).Seconds()
-		r = compare.Evaluate(compare.Input{Plan: w.config.Plan, Environments: w.envs, Trials: w.trials, Kinds: w.config.Kinds, Run: h})
+		r = verdict.Evaluate(verdict.Input{Plan: w.config.Plan, Environments: w.envs, Trials: w.trials, Kinds: w.config.Kinds, Run: h})
 	}
 	m := report.NewModel(r)
 	m.Trials, m.Plan, m.Bundle = w.trials, plan.Marshal(w.config.Plan), w.bundle
@@ -267,7 +267,7 @@ func (w *Watch) publish(r *compare.Result) {
 }
 
 // finish publishes the result of a run that is over; r is nil when there is none. why is what stopped it, nil at its end.
-func (w *Watch) finish(r *compare.Result, why error) {
+func (w *Watch) finish(r *verdict.Result, why error) {
 	if r != nil {
 		w.publish(r)
 	}

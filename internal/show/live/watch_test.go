@@ -89,7 +89,7 @@ func (c *course) block(label string, n int) {
 type answer struct {
 	Progress progress
 	Report   int
-	Data     *struct{ Result compare.Result }
+	Data     *struct{ Result verdict.Result }
 	Trials   *struct {
 		Targets []string
 		Series  []struct {
@@ -216,7 +216,7 @@ func TestEnd(t *testing.T) {
 	c.block("a", 1)
 	c.block("b", 1)
 	h := c.config.Header
-	r := compare.Evaluate(compare.Input{Plan: c.config.Plan, Environments: c.envs, Trials: c.trials, Kinds: c.config.Kinds, Run: h})
+	r := verdict.Evaluate(verdict.Input{Plan: c.config.Plan, Environments: c.envs, Trials: c.trials, Kinds: c.config.Kinds, Run: h})
 	c.finish(r, nil)
 	if !c.waiting() {
 		t.Error("the end comes before the page was told of it")

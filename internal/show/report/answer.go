@@ -48,7 +48,7 @@ func (m *Model) tried(family string, col int) bool {
 	return slices.ContainsFunc(m.Rows, func(r Row) bool { return r.Primary && r.Family == family && ran(r.Cells[col]) })
 }
 
-func (m *Model) answer(family string, col int, s *compare.Summary, scope string) string {
+func (m *Model) answer(family string, col int, s *verdict.Summary, scope string) string {
 	target, baseline := clean(m.Columns[col].Target.Name), clean(m.Run.Baseline)
 	if against := m.Columns[col].Target.Against; against != "" {
 		baseline = clean(against)
@@ -92,7 +92,7 @@ func (m *Model) answer(family string, col int, s *compare.Summary, scope string)
 // apart says which workloads stand out of the mean of a family: those of which a cost or a saving is sure, where they are
 // far from it. "" where none does, or where there is one workload only.
 func (m *Model) apart(family string, col int, mean float64) string {
-	var low, high *compare.Cell
+	var low, high *verdict.Cell
 	kinds, cells, sure := map[string]int{}, 0, true
 	for i := range m.Rows {
 		r := &m.Rows[i]
@@ -116,7 +116,7 @@ func (m *Model) apart(family string, col int, mean float64) string {
 	if high == nil || cells < 2 {
 		return ""
 	}
-	name := func(c *compare.Cell) string {
+	name := func(c *verdict.Cell) string {
 		if kinds[c.Kind] > 1 {
 			return clean(c.Workload)
 		}
@@ -139,8 +139,8 @@ func (m *Model) apart(family string, col int, mean float64) string {
 const farApart = 1.15
 
 // only returns the one primary cell of a family in a column that has a ratio; nil when there are none or several.
-func (m *Model) only(family string, col int) *compare.Cell {
-	var found *compare.Cell
+func (m *Model) only(family string, col int) *verdict.Cell {
+	var found *verdict.Cell
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		if c := r.Cells[col]; r.Primary && r.Family == family && c != nil && c.Center > 0 && c.Ratio.Center > 0 {

@@ -230,8 +230,8 @@ func TestLongNamesFitANarrowPage(t *testing.T) {
 	long := []string{"a-target-with-a-name-of-forty-characters", strings.Repeat("M", 40)}
 	s := scene{targets: append([]string{"host"}, long...), workloads: work("cpu.prime", "fs.seqwrite"), blocks: 12,
 		cost: func(string, string) (float64, float64) { return 1.3, 0.01 }}
-	var kept compare.Input
-	s.tweak = func(in *compare.Input) { kept = *in }
+	var kept verdict.Input
+	s.tweak = func(in *verdict.Input) { kept = *in }
 	m := NewModel(s.result())
 	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "long"
 	p := chromium.Start(t).Open(pageFile(t, m), 390, 900)

@@ -136,7 +136,7 @@ func testHover(t *testing.T, p *chromium.Tab) {
 func TestBarrenPage(t *testing.T) {
 	s := scene{targets: []string{"host", "box", "vm", "vm:9p"}, workloads: work("cpu.prime", "memory.latency", "fs.seqwrite fsync=end", "fs.randread"), blocks: 15}
 	s.cost = func(string, string) (float64, float64) { return 2, 0.02 }
-	s.tweak = func(in *compare.Input) {
+	s.tweak = func(in *verdict.Input) {
 		e := in.Environments
 		e[2].Error = &record.Failure{Kind: "open", Message: "vm: no kernel for the micro-VM; get one: tare guest fetch"}
 		e[3].Of, e[3].Error = "vm", &record.Failure{Kind: "open", Message: "vm:9p: its environment did not open"}

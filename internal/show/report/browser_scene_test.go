@@ -68,8 +68,8 @@ func pageModel() *Model {
 		}
 		return 1.1 + w/4, 0.02
 	}
-	var kept compare.Input
-	s.tweak = func(in *compare.Input) {
+	var kept verdict.Input
+	s.tweak = func(in *verdict.Input) {
 		in.Kinds = pageKind
 		in.Plan.Workloads[len(in.Plan.Workloads)-1].Kind = "net.latency" // the scene knows only its own kinds
 		in.Plan.Question = "What does a shared folder cost a developer?"
@@ -94,9 +94,9 @@ func pageModel() *Model {
 		kept = *in
 	}
 	r := s.result()
-	r.Findings = append(r.Findings, compare.Finding{Code: "flush", Severity: "warning", Targets: []string{"vm"}, Text: "vm fs.seqwrite: the guest's fsync takes 0.04 ms where the host's takes 1.9 ms: flushes do not reach the disk (cache=unsafe)", Remedy: "-e 'vm=qemu?cache=none'"})
+	r.Findings = append(r.Findings, verdict.Finding{Code: "flush", Severity: "warning", Targets: []string{"vm"}, Text: "vm fs.seqwrite: the guest's fsync takes 0.04 ms where the host's takes 1.9 ms: flushes do not reach the disk (cache=unsafe)", Remedy: "-e 'vm=qemu?cache=none'"})
 	for _, t := range []string{"host", "vm:9p"} {
-		c := compare.Cost{Target: t, Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 400, PerByteNS: 0.1, Error: 0.03, Text: "each call costs 400 ns, then 10 GB/s"}
+		c := verdict.Cost{Target: t, Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 400, PerByteNS: 0.1, Error: 0.03, Text: "each call costs 400 ns, then 10 GB/s"}
 		if t != "host" {
 			c.PerCallNS, c.PerByteNS, c.Quantum, c.PerQuantumNS, c.Text = 62e3, 1.7, 4096, 900, "each call costs 62 µs, each 4 KiB 0.9 µs, then 590 MB/s"
 		}
@@ -105,7 +105,7 @@ func pageModel() *Model {
 			if c.Quantum > 0 {
 				ns += math.Ceil(float64(b)/float64(c.Quantum)) * c.PerQuantumNS
 			}
-			c.Points = append(c.Points, compare.Point{Bytes: b, NS: ns * 1.02})
+			c.Points = append(c.Points, verdict.Point{Bytes: b, NS: ns * 1.02})
 		}
 		r.Costs = append(r.Costs, c)
 	}
@@ -116,7 +116,7 @@ func pageModel() *Model {
 }
 
 // paidFor asks the real questions: what each costs for its price, with one whose price nobody knows, and what is saved in each use.
-func paidFor(r *compare.Result, p *plan.Plan, use string) (*normal.Table, *normal.Answers) {
+func paidFor(r *verdict.Result, p *plan.Plan, use string) (*normal.Table, *normal.Answers) {
 	given := map[string]map[string]string{"host": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}, "vm": {normal.PricePerHour: "0.05", normal.Currency: "EUR"},
 		"tmp": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}}
 	table, err := normal.Apply(r, p, normal.Spec{Per: normal.Price, Given: given})
@@ -160,7 +160,7 @@ func agedDisk() *record.DiskMap {
 
 // addPageTrials fills in what the plain scene leaves out: figures of the page's own kinds, samples, states, times, and a
 // discarded block.
-func addPageTrials(in *compare.Input) {
+func addPageTrials(in *verdict.Input) {
 	for i := range in.Trials {
 		t := &in.Trials[i]
 		t.Start = time.Date(2026, 11, 21, 7, 31, 0, 0, time.UTC).Add(time.Duration(i) * 400 * time.Millisecond)
@@ -200,8 +200,8 @@ func largeModel() *Model {
 	s.cost = func(label, target string) (float64, float64) {
 		return 1 + float64(len(label)*int(target[0])%40)/10, 0.02
 	}
-	var kept compare.Input
-	s.tweak = func(in *compare.Input) { kept = *in }
+	var kept verdict.Input
+	s.tweak = func(in *verdict.Input) { kept = *in }
 	m := NewModel(s.result())
 	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "large"
 	return m

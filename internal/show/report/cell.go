@@ -61,7 +61,7 @@ var markTexts = [marks]struct{ mark, legend string }{
 	doubt:        {"*", "has warnings (in the details)"},
 }
 
-func signOf(c *compare.Cell) sign {
+func signOf(c *verdict.Cell) sign {
 	if !ran(c) {
 		return notRun
 	}
@@ -98,7 +98,7 @@ type shown struct {
 }
 
 // show makes the entry for a cell. With narrow the interval is given as plus or minus its half-width.
-func (t *terminal) show(c *compare.Cell, narrow bool) shown {
+func (t *terminal) show(c *verdict.Cell, narrow bool) shown {
 	s := shown{sign: signOf(c)}
 	t.usedSign[s.sign] = true
 	if s.sign == notRun {
@@ -148,7 +148,7 @@ func flushMark(d *record.Durability) mark {
 	return flushUnknown
 }
 
-func (t *terminal) showSummary(s *compare.Summary, narrow bool) shown {
+func (t *terminal) showSummary(s *verdict.Summary, narrow bool) shown {
 	if s == nil || !(s.Ratio > 0) {
 		return shown{noSign: true}
 	}

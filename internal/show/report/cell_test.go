@@ -9,7 +9,7 @@ import (
 
 // A cell beyond the margin that its family does not confirm is not too near the margin.
 func TestSignOfAMeasuredCell(t *testing.T) {
-	c := compare.Cell{Ratio: record.Ratio{Verdict: record.Measured, Center: 1.05, Blocks: 30}}
+	c := verdict.Cell{Ratio: record.Ratio{Verdict: record.Measured, Center: 1.05, Blocks: 30}}
 	if s := signOf(&c); s != measured {
 		t.Errorf("near the margin: %q", glyphs[s].legend)
 	}

@@ -16,7 +16,7 @@ import (
 func TestEveryFormTellsOfDamage(t *testing.T) {
 	const text = "this report is not of the whole bundle"
 	spoilt := func(m *Model) *Model {
-		m.Findings = slices.Insert(m.Findings, 0, compare.Finding{Code: damaged, Severity: compare.Attend, Text: text})
+		m.Findings = slices.Insert(m.Findings, 0, verdict.Finding{Code: damaged, Severity: verdict.Attend, Text: text})
 		m.Trials = m.Trials[:100]
 		return m
 	}

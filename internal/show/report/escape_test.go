@@ -19,12 +19,12 @@ import (
 
 // hostileModel has the text wherever a name or a message can stand.
 func hostileModel(s string) *Model {
-	r := &compare.Result{Run: compare.Run{ID: s, Name: s, Baseline: s, Version: s, Scope: s, Alpha: 0.05},
-		Targets: []compare.Target{{Name: s, Baseline: true}, {Name: s + "x", Spec: s, Inside: record.Facts{OS: s, Kernel: s, CPU: s}}},
-		Cells: []compare.Cell{{Workload: s, Kind: s, Family: s, Metric: s, Unit: s, Target: s + "x", Baseline: s, Primary: true, Writes: true, BaselineCenter: 5, Center: 6,
+	r := &verdict.Result{Run: verdict.Run{ID: s, Name: s, Baseline: s, Version: s, Scope: s, Alpha: 0.05},
+		Targets: []verdict.Target{{Name: s, Baseline: true}, {Name: s + "x", Spec: s, Inside: record.Facts{OS: s, Kernel: s, CPU: s}}},
+		Cells: []verdict.Cell{{Workload: s, Kind: s, Family: s, Metric: s, Unit: s, Target: s + "x", Baseline: s, Primary: true, Writes: true, BaselineCenter: 5, Center: 6,
 			Ratio: record.Ratio{Center: 1.2, Low: 1.1, High: 1.3, Level: 0.95, Blocks: 10, Verdict: record.Different}, Warnings: []record.Warning{{Text: s}}}},
-		Families: []compare.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
-		Findings: []compare.Finding{{Text: s, Remedy: s}}}
+		Families: []verdict.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
+		Findings: []verdict.Finding{{Text: s, Remedy: s}}}
 	m := NewModel(r)
 	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, State: gate.Holds}}
 	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
@@ -145,7 +145,7 @@ func TestCode(t *testing.T) {
 func TestLimits(t *testing.T) {
 	m := hostileModel("x")
 	for range 3000 {
-		m.Findings = append(m.Findings, compare.Finding{Text: strings.Repeat("long finding ", 60)})
+		m.Findings = append(m.Findings, verdict.Finding{Text: strings.Repeat("long finding ", 60)})
 	}
 	if n := len(render(t, GitHub, m)); n > maxSummary || n < 300 {
 		t.Errorf("the summary has %d bytes", n)

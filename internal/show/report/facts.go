@@ -88,7 +88,7 @@ func (f *factTable) all(i int, prefix string, texts map[string]string) {
 	}
 }
 
-func (f *factTable) mount(i int, t *compare.Target) {
+func (f *factTable) mount(i int, t *verdict.Target) {
 	f.set(i, "mount in", t.Of)
 	if x := t.Mount; x != nil {
 		for _, v := range [][2]string{{"kind", x.Kind}, {"folder", x.Dir}, {"host folder", x.HostDir}, {"type", x.Type}, {"source", x.Source},

@@ -51,8 +51,8 @@ func fileModel() *Model {
 		}
 		return 1.3, 0.01
 	}
-	var kept compare.Input
-	s.tweak = func(in *compare.Input) {
+	var kept verdict.Input
+	s.tweak = func(in *verdict.Input) {
 		in.Environments[2].Spec = hostile[0]
 		in.Environments[2].Inside.Kernel = hostile[1]
 		in.Environments[2].Of = "vm"
@@ -76,9 +76,9 @@ func fileModel() *Model {
 	}
 	r := s.result()
 	for i, h := range hostile {
-		r.Findings = append(r.Findings, compare.Finding{Code: "x", Severity: "warning", Text: h, Remedy: hostile[(i+3)%len(hostile)]})
+		r.Findings = append(r.Findings, verdict.Finding{Code: "x", Severity: "warning", Text: h, Remedy: hostile[(i+3)%len(hostile)]})
 	}
-	r.Costs = []compare.Cost{
+	r.Costs = []verdict.Cost{
 		{Target: "host", Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 400, PerByteNS: 0.1, Text: "each call costs 400 ns, then 10 GB/s"},
 		{Target: "vm:9p", Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 62e3, PerByteNS: 4.7, Error: 0.04, Text: "each call costs 62 us, then 210 MB/s"},
 	}
@@ -170,7 +170,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%q is not in %q", want, text)
 		}
 	}
-	empty := NewModel(&compare.Result{Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
+	empty := NewModel(&verdict.Result{Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
 	if a := empty.Answers(); len(a) != 1 || a[0].Text != "Nothing can be told of vm yet." {
 		t.Errorf("%+v", a)
 	}
@@ -181,7 +181,7 @@ func TestAnswersOfWhatRan(t *testing.T) {
 	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("cpu.prime", "fs.randread", "fs.seqwrite"), blocks: 15}
 	s.workloads[0].Targets = []string{"host", "vm"}
 	s.cost = func(_, target string) (float64, float64) { return map[string]float64{"vm": 3, "box": 1}[target], 0.003 }
-	s.tweak = func(in *compare.Input) { in.Environments[1].Inside.Emulated = true }
+	s.tweak = func(in *verdict.Input) { in.Environments[1].Inside.Emulated = true }
 	m := NewModel(s.result())
 	var got []string
 	for _, a := range m.Answers() {

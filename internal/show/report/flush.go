@@ -95,7 +95,7 @@ func parenthesised(s string) string {
 }
 
 // writesOf tells whether a figure depends on what a flush does, by workload and metric.
-func writesOf(cells []compare.Cell) map[[2]string]bool {
+func writesOf(cells []verdict.Cell) map[[2]string]bool {
 	writes := map[[2]string]bool{}
 	for i := range cells {
 		if c := &cells[i]; c.Writes {

@@ -12,7 +12,7 @@ import (
 func TestFlushMarks(t *testing.T) {
 	s := scene{targets: []string{"host", "box", "vm", "tmp", "lab"}, workloads: work("cpu.prime", "fs.seqwrite fsync=end"), blocks: 15}
 	s.cost = func(string, string) (float64, float64) { return 2, 0.02 }
-	s.tweak = func(in *compare.Input) {
+	s.tweak = func(in *verdict.Input) {
 		e := in.Environments
 		for i, class := range []string{"flushes", "flushes", "ignores-flushes", "memory"} {
 			e[i].Durability = &record.Durability{Verdict: record.Untested, Class: class, Text: "declared"}

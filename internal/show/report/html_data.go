@@ -16,7 +16,7 @@ const pageFormat = 1
 // htmlData is the page's first data block; web/src/data.ts has its other end.
 type htmlData struct {
 	Format    int             `json:"format"`
-	Result    *compare.Result `json:"result"`
+	Result    *verdict.Result `json:"result"`
 	Bundle    string          `json:"bundle"`
 	Plan      string          `json:"plan"`
 	Seed      string          `json:"seed"` // as text: JavaScript's numbers do not hold 64 bits

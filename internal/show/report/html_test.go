@@ -116,7 +116,7 @@ func TestHTMLTrials(t *testing.T) {
 	trials[3].Gate = &record.Gate{}
 	trials = append(trials, record.Trial{Seq: 6, Session: 1, Block: 3, Workload: "w", Target: "vm", Error: &record.Failure{Message: strings.Repeat("é", 400)}},
 		trial(7, 4, "vm", "", 5), record.Trial{Seq: 8, Session: 1, Block: 4, Workload: "w", Discarded: "steal"})
-	m := NewModel(&compare.Result{Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
+	m := NewModel(&verdict.Result{Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
 	m.Trials = trials
 	x := pageTrials(m, nil)
 	if len(x.Series) != 1 {
@@ -175,8 +175,8 @@ func TestHTMLOfOddModels(t *testing.T) {
 func FuzzHTML(f *testing.F) {
 	f.Add("vm", "</script><script>alert(1)</script>", "\u2028<!--\xff\x00")
 	f.Fuzz(func(t *testing.T, target, label, text string) {
-		m := NewModel(&compare.Result{Run: compare.Run{Name: text, Baseline: target}, Targets: []compare.Target{{Name: target, Baseline: true}},
-			Cells: []compare.Cell{{Workload: label, Target: target, Failure: &record.Failure{Message: text, Evidence: label}}}})
+		m := NewModel(&verdict.Result{Run: verdict.Run{Name: text, Baseline: target}, Targets: []verdict.Target{{Name: target, Baseline: true}},
+			Cells: []verdict.Cell{{Workload: label, Target: target, Failure: &record.Failure{Message: text, Evidence: label}}}})
 		m.Plan, m.Bundle = []byte(text), label
 		m.Trials = []record.Trial{{Workload: label, Target: target, Metrics: map[string]float64{text: 1}, State: map[string]string{label: text}, Error: &record.Failure{Message: text}}}
 		var b bytes.Buffer

@@ -26,38 +26,38 @@ func JSON(w io.Writer, m *Model) error {
 
 // jsonReport is a result, and what was asked for beyond the ratios.
 type jsonReport struct {
-	*compare.Result
+	*verdict.Result
 	Normal *normal.Table   `json:"normal,omitempty"`
 	Worth  *normal.Answers `json:"worth,omitempty"`
 }
 
 // plainResult returns a copy without nil arrays and without figures that are not finite.
-func plainResult(r *compare.Result) *compare.Result {
+func plainResult(r *verdict.Result) *verdict.Result {
 	c := *r
-	c.Targets = append([]compare.Target{}, r.Targets...)
+	c.Targets = append([]verdict.Target{}, r.Targets...)
 	for i := range c.Targets {
 		t := &c.Targets[i]
 		t.Warnings = append([]record.Warning{}, t.Warnings...)
 		t.Disks = drawable(t.Disks)
 		finite(&t.OpenS, &t.ClockOff, &t.Inside.MHz, &t.Outside.MHz)
 	}
-	c.Cells = append([]compare.Cell{}, r.Cells...)
+	c.Cells = append([]verdict.Cell{}, r.Cells...)
 	for i := range c.Cells {
 		x := &c.Cells[i]
 		x.Warnings = append([]record.Warning{}, x.Warnings...)
 		finite(&x.Ratio.Center, &x.Low, &x.High, &x.Level, &x.P, &x.PHolm, &x.Q, &x.Margin, &x.NullSpread, &x.Center, &x.BaselineCenter)
 	}
-	c.Families = append([]compare.Summary{}, r.Families...)
+	c.Families = append([]verdict.Summary{}, r.Families...)
 	for i := range c.Families {
 		f := &c.Families[i]
 		finite(&f.Ratio, &f.Low, &f.High)
 	}
-	c.Findings = append([]compare.Finding{}, r.Findings...)
-	c.Costs = append([]compare.Cost(nil), r.Costs...) // nil where there are none: the field is then left out
+	c.Findings = append([]verdict.Finding{}, r.Findings...)
+	c.Costs = append([]verdict.Cost(nil), r.Costs...) // nil where there are none: the field is then left out
 	for i := range c.Costs {
 		x := &c.Costs[i]
 		finite(&x.PerCallNS, &x.PerByteNS, &x.PerQuantumNS, &x.Error)
-		x.Points = append([]compare.Point{}, x.Points...)
+		x.Points = append([]verdict.Point{}, x.Points...)
 		for j := range x.Points {
 			finite(&x.Points[j].NS)
 		}

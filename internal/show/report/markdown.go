@@ -174,7 +174,7 @@ func (d *markdown) folded() {
 	if secondary {
 		d.fold("Every metric", func() { d.table(true) })
 	}
-	if slices.ContainsFunc(d.Targets, func(t compare.Target) bool { return t.Durability != nil }) {
+	if slices.ContainsFunc(d.Targets, func(t verdict.Target) bool { return t.Durability != nil }) {
 		d.fold("What is known of a flush", d.flushTable)
 	}
 	d.fold("The targets", d.targets)

@@ -16,7 +16,7 @@ import (
 
 // Model is a comparison arranged for showing.
 type Model struct {
-	*compare.Result
+	*verdict.Result
 	Columns  []Column
 	Rows     []Row
 	Families []FamilyRow
@@ -54,7 +54,7 @@ type TextOptions struct {
 
 // Column is one candidate.
 type Column struct {
-	Target *compare.Target
+	Target *verdict.Target
 }
 
 // Name is how the column is headed: the candidate, and after a stroke what it is compared with where that is not the
@@ -77,13 +77,13 @@ type Row struct {
 	// Baseline is the baseline's centre in Unit; 0 when there is none.
 	Baseline float64
 	// Cells has an entry for each column; nil where the workload does not run there.
-	Cells []*compare.Cell
+	Cells []*verdict.Cell
 }
 
 // FamilyRow is the geometric mean over the primary metrics of a family.
 type FamilyRow struct {
 	Family  string
-	Columns []*compare.Summary // an entry for each column; nil where there is none
+	Columns []*verdict.Summary // an entry for each column; nil where there is none
 }
 
 // Null sums up the null control over the primary cells.
@@ -133,7 +133,7 @@ func Renderers() []Format {
 }
 
 // NewModel arranges a result, which it does not change. Rows come in the order of the result's cells.
-func NewModel(r *compare.Result) *Model {
+func NewModel(r *verdict.Result) *Model {
 	m := &Model{Result: r}
 	column := map[string]int{}
 	for i := range r.Targets {
@@ -157,7 +157,7 @@ func NewModel(r *compare.Result) *Model {
 			at = len(m.Rows)
 			rows[k] = at
 			m.Rows = append(m.Rows, Row{Workload: c.Workload, Kind: c.Kind, Family: c.Family, Metric: c.Metric, Unit: c.Unit,
-				Primary: c.Primary, Cells: make([]*compare.Cell, len(m.Columns))})
+				Primary: c.Primary, Cells: make([]*verdict.Cell, len(m.Columns))})
 		}
 		m.Rows[at].Cells[col] = c
 		if m.Rows[at].Baseline == 0 {
@@ -175,7 +175,7 @@ func NewModel(r *compare.Result) *Model {
 		if !ok {
 			at = len(m.Families)
 			families[s.Family] = at
-			m.Families = append(m.Families, FamilyRow{Family: s.Family, Columns: make([]*compare.Summary, len(m.Columns))})
+			m.Families = append(m.Families, FamilyRow{Family: s.Family, Columns: make([]*verdict.Summary, len(m.Columns))})
 		}
 		m.Families[at].Columns[col] = s
 	}
@@ -184,6 +184,6 @@ func NewModel(r *compare.Result) *Model {
 }
 
 // ran tells whether the cell was measured at all, or tried.
-func ran(c *compare.Cell) bool {
+func ran(c *verdict.Cell) bool {
 	return c != nil && (c.Blocks > 0 || c.Verdict == record.Failed || c.Verdict == record.Withheld)
 }

@@ -18,7 +18,7 @@ func (t *terminal) findings() []note {
 	for i := range t.Findings {
 		f := &t.Findings[i]
 		prefix := "! "
-		if f.Severity == compare.Info {
+		if f.Severity == verdict.Info {
 			prefix = "- "
 		}
 		text := clean(f.Text)

@@ -8,7 +8,7 @@ import (
 )
 
 // nullOf sums up the null control. Each workload has one, whichever candidates it is compared in.
-func nullOf(r *compare.Result) Null {
+func nullOf(r *verdict.Result) Null {
 	var n Null
 	var spreads, tells []float64
 	seen := map[string]bool{}

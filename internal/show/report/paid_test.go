@@ -30,8 +30,8 @@ func paidModel() *Model {
 		}
 		return 1.4, 0.02
 	}
-	var kept compare.Input
-	s.tweak = func(in *compare.Input) {
+	var kept verdict.Input
+	s.tweak = func(in *verdict.Input) {
 		e := in.Environments
 		e[0].Durability = &record.Durability{Verdict: record.NotDisproved, Class: "flushes", Layer: "the disk", Cuts: 30, Bound: 0.1, Text: "no acknowledged record was lost in 30 cuts"}
 		e[1].Durability = &record.Durability{Verdict: record.Propagated, Class: "flushes", Layer: "the host's file system", Text: "each flush was seen to reach the host"}

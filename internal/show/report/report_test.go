@@ -157,7 +157,7 @@ func TestJSON(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := render(t, JSON, m)
 			validate(t, schema, got)
-			var back compare.Result
+			var back verdict.Result
 			if err := json.Unmarshal(got, &back); err != nil {
 				t.Fatal(err)
 			}
@@ -173,9 +173,9 @@ func TestJSON(t *testing.T) {
 }
 
 func TestJSONOfNothing(t *testing.T) {
-	r := &compare.Result{Schema: compare.Schema, Run: compare.Run{ID: "x", Seconds: math.NaN()},
-		Targets: []compare.Target{{Name: "host", OpenS: math.Inf(1)}},
-		Cells:   []compare.Cell{{Ratio: record.Ratio{High: math.Inf(1), Verdict: record.Inconclusive}}}}
+	r := &verdict.Result{Schema: verdict.Schema, Run: verdict.Run{ID: "x", Seconds: math.NaN()},
+		Targets: []verdict.Target{{Name: "host", OpenS: math.Inf(1)}},
+		Cells:   []verdict.Cell{{Ratio: record.Ratio{High: math.Inf(1), Verdict: record.Inconclusive}}}}
 	got := render(t, JSON, NewModel(r))
 	if bytes.Contains(got, []byte(": null")) || !math.IsInf(r.Cells[0].High, 1) {
 		t.Errorf("arrays must not be null, and the result must stay as it was:\n%s", got)
@@ -260,11 +260,11 @@ func FuzzTerminal(f *testing.F) {
 	f.Add("box", "cpu.prime", "it failed", 80)
 	f.Add("b\x1b[31m", "\u202e\r\n\t", strings.Repeat("\xff日", 300), 1)
 	f.Fuzz(func(t *testing.T, target, label, text string, columns int) {
-		r := &compare.Result{Run: compare.Run{Baseline: target, Version: text, Name: label, Scope: text, Alpha: 0.05},
-			Targets: []compare.Target{{Name: target, Baseline: true}, {Name: target + "x", Spec: text, Inside: record.Facts{Kernel: text}}},
-			Cells: []compare.Cell{{Workload: label, Target: target + "x", Primary: true, Unit: text, BaselineCenter: 5,
+		r := &verdict.Result{Run: verdict.Run{Baseline: target, Version: text, Name: label, Scope: text, Alpha: 0.05},
+			Targets: []verdict.Target{{Name: target, Baseline: true}, {Name: target + "x", Spec: text, Inside: record.Facts{Kernel: text}}},
+			Cells: []verdict.Cell{{Workload: label, Target: target + "x", Primary: true, Unit: text, BaselineCenter: 5,
 				Ratio: record.Ratio{Verdict: record.Failed}, Failure: &record.Failure{Message: text}, Warnings: []record.Warning{{Text: text, Remedy: label}}}},
-			Findings: []compare.Finding{{Text: text, Remedy: label}}}
+			Findings: []verdict.Finding{{Text: text, Remedy: label}}}
 		m := NewModel(r)
 		m.Bundle = label
 		m.Text = TextOptions{Width: columns % 200, Details: true}
@@ -284,12 +284,12 @@ func FuzzTerminal(f *testing.F) {
 // a plan may have.
 func TestOpenCellsOfMetricsAreTold(t *testing.T) {
 	open := record.Ratio{Center: 1.1, Low: 0.5, High: 2, Level: 0.95, Blocks: 10, Verdict: record.Inconclusive, BlocksNeeded: 11413}
-	cell := func(metric string, primary bool) compare.Cell {
-		return compare.Cell{Workload: "command", Kind: "command", Metric: metric, Primary: primary, Unit: "s", Better: "lower", Target: "box", Baseline: "host",
+	cell := func(metric string, primary bool) verdict.Cell {
+		return verdict.Cell{Workload: "command", Kind: "command", Metric: metric, Primary: primary, Unit: "s", Better: "lower", Target: "box", Baseline: "host",
 			Center: 1.1, BaselineCenter: 1, Ratio: open, Warnings: []record.Warning{{Code: "noisy-host", Text: "noise in " + metric}}}
 	}
-	m := NewModel(&compare.Result{Run: compare.Run{Baseline: "host"}, Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "box"}},
-		Cells: []compare.Cell{cell("seconds", true), cell("user_seconds", false)}})
+	m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"}, Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
+		Cells: []verdict.Cell{cell("seconds", true), cell("user_seconds", false)}})
 	m.Text = TextOptions{Width: 120, Details: true}
 	text := string(render(t, Terminal, m))
 	for _, want := range []string{"* box command: noise in seconds", "* box command user_seconds: noise in user_seconds"} {
@@ -312,8 +312,8 @@ func TestFailureSaysWhatTheWorkSaid(t *testing.T) {
 		{"measure", strings.Repeat("word ", 90), "; it said: " + strings.Repeat("word ", 39) + "word ..."},
 		{"environment-died", "[    1.0] a console\n", ""},
 	} {
-		m := NewModel(&compare.Result{Run: compare.Run{Baseline: "host"}, Targets: []compare.Target{{Name: "host", Baseline: true}, {Name: "box"}},
-			Cells: []compare.Cell{{Workload: "command", Metric: "seconds", Primary: true, Unit: "s", Target: "box", Baseline: "host",
+		m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"}, Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
+			Cells: []verdict.Cell{{Workload: "command", Metric: "seconds", Primary: true, Unit: "s", Target: "box", Baseline: "host",
 				Failure: &record.Failure{Kind: c.kind, Message: "ended with exit code 2", Evidence: c.evidence}, Ratio: record.Ratio{Verdict: record.Failed}}}})
 		m.Text = TextOptions{Width: 1000}
 		text := strings.Join(strings.Fields(string(render(t, Terminal, m))), " ")

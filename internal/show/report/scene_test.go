@@ -47,20 +47,20 @@ func kindOf(name string) (*workload.Kind, bool) {
 // base is what one unit of a kind costs on the baseline, as the metric's value.
 var base = map[string]float64{"events_per_second": 2041, "time_10k_events": 4.9, "ops_per_second": 1.94e6, "mib_per_second": 410, "latency": 62.3, "seconds": 30}
 
-// scene is a run made of synthetic trials. It goes through compare.Evaluate like a real one.
+// scene is a run made of synthetic trials. It goes through verdict.Evaluate like a real one.
 type scene struct {
 	targets   []string
 	workloads []plan.Workload
 	blocks    int
 	// cost is the true ratio of a workload in a target, noise the spread of its logarithm; 0 is 1 % noise.
 	cost  func(label, target string) (ratio, noise float64)
-	tweak func(*compare.Input)
+	tweak func(*verdict.Input)
 }
 
-func (s scene) result() *compare.Result {
+func (s scene) result() *verdict.Result {
 	p := &plan.Plan{Schema: 1, Name: "scene", Baseline: s.targets[0], Seed: 7, Mode: plan.Quick, Trial: 300 * time.Millisecond, Sessions: 1,
 		Looks: []int{10, 15, 20, 30}, Alpha: 0.05, LookAlpha: 0.018, Margin: 0.02, TailMargin: 0.05, Precision: 0.01, Workloads: s.workloads}
-	in := compare.Input{Run: compare.Run{ID: "run-1", Version: "0.1.0", Build: "test", Seconds: 400, Finished: true}, Plan: p, Kinds: kindOf}
+	in := verdict.Input{Run: verdict.Run{ID: "run-1", Version: "0.1.0", Build: "test", Seconds: 400, Finished: true}, Plan: p, Kinds: kindOf}
 	for _, name := range s.targets {
 		p.Environments = append(p.Environments, plan.Environment{Name: name, Spec: env.Spec{Name: name, Driver: "local"}, Text: "local"})
 		in.Environments = append(in.Environments, record.Environment{Name: name, Spec: "local", Session: 1, OpenNS: 1e8,
@@ -105,7 +105,7 @@ func (s scene) result() *compare.Result {
 	if s.tweak != nil {
 		s.tweak(&in)
 	}
-	return compare.Evaluate(in)
+	return verdict.Evaluate(in)
 }
 
 func work(labels ...string) []plan.Workload {
@@ -122,7 +122,7 @@ func work(labels ...string) []plan.Workload {
 	return out
 }
 
-func trialsOf(in *compare.Input, label, target string, f func(*record.Trial)) {
+func trialsOf(in *verdict.Input, label, target string, f func(*record.Trial)) {
 	for i := range in.Trials {
 		if t := &in.Trials[i]; t.Workload == label && t.Target == target {
 			f(t)
@@ -156,7 +156,7 @@ func scenes() map[string]*Model {
 			}
 			return 9.8, 0.01
 		}
-		s.tweak = func(in *compare.Input) {
+		s.tweak = func(in *verdict.Input) {
 			trialsOf(in, "fs.seqwrite fsync=end", "vm-e1000", func(t *record.Trial) { fail(t, "measure", "fsync: input/output error") })
 			trialsOf(in, "cpu.prime threads=2", "vm-e1000", func(t *record.Trial) { t.Checks["n"] = "1227" })
 		}
@@ -164,12 +164,12 @@ func scenes() map[string]*Model {
 	var all scene
 	verdicts(&all)
 	emulatedVM := all
-	emulatedVM.tweak = func(in *compare.Input) {
+	emulatedVM.tweak = func(in *verdict.Input) {
 		in.Environments[2].Inside.Emulated = true
 		in.Environments[3].Inside.Emulated = true
 	}
 	dead := scene{targets: []string{"host", "box", "vm"}, workloads: work("cpu.prime", "fs.randread"), blocks: 15,
-		tweak: func(in *compare.Input) {
+		tweak: func(in *verdict.Input) {
 			in.Environments[2] = record.Environment{Name: "vm", Spec: "qemu", Session: 1,
 				Error: &record.Failure{Kind: "boot", Message: "vm: boot: no handshake within 30 s; the console ends in \x1b[2JKernel panic"}}
 			kept := in.Trials[:0]
@@ -186,11 +186,11 @@ func scenes() map[string]*Model {
 	}
 	many.cost = func(label, _ string) (float64, float64) { return 1 + float64(len(label)%3)/10, 0.01 }
 	hostile := scene{targets: []string{"host", "box"}, blocks: 12, workloads: work("cpu.prime", "fs.randread 日本語の名前", "fs.randread \x1b]0;owned\x07\u202eevil")}
-	hostile.tweak = func(in *compare.Input) {
+	hostile.tweak = func(in *verdict.Input) {
 		trialsOf(in, "cpu.prime", "box", func(t *record.Trial) { fail(t, "measure", "\x1b[31mred\x1b[0m\nnext line \u202e") })
 	}
 	early := scene{targets: []string{"host", "box"}, blocks: 3, workloads: work("cpu.prime", "fs.randread"),
-		tweak: func(in *compare.Input) { in.Run.Finished = false }}
+		tweak: func(in *verdict.Input) { in.Run.Finished = false }}
 
 	ten := scene{workloads: work("cpu.prime", "fs.randread bs=4KiB", "fs.seqwrite fsync=end"), blocks: 15,
 		targets: []string{"host", "vm", "vm:virtiofs", "vm:9p", "vm:nfs", "vm:smb", "vm:sshfs", "vm:rsync", "box", "box:bind"},

@@ -138,7 +138,7 @@ func (t *terminal) point() {
 	}
 	for i := range t.Findings {
 		f := &t.Findings[i]
-		if f.Severity == compare.Info || f.Code == "emulated" {
+		if f.Severity == verdict.Info || f.Code == "emulated" {
 			continue
 		}
 		for j := range t.Cells {
