@@ -19,7 +19,7 @@ import (
 // compareFlags are the flags of `tare compare`.
 type compareFlags struct {
 	format, out string
-	options     across.Options
+	options     rundiff.Options
 	strict      bool
 	failIf      failIf
 }
@@ -49,7 +49,7 @@ change; ratio and value are those of the later result.`,
 
 func comparisonFormats() []string {
 	var names []string
-	for _, f := range across.Formats() {
+	for _, f := range rundiff.Formats() {
 		names = append(names, f.Name)
 	}
 	return names
@@ -59,19 +59,19 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	if err := f.failIf.parse(); err != nil {
 		return err
 	}
-	formats := across.Formats()
+	formats := rundiff.Formats()
 	i := slices.Index(comparisonFormats(), f.format)
 	if i < 0 {
 		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format, unit.DidYouMean(f.format, comparisonFormats()))
 	}
-	sides := make([]across.Side, len(args))
+	sides := make([]rundiff.Side, len(args))
 	for i, arg := range args {
 		var err error
 		if sides[i], err = a.side(arg); err != nil {
 			return err
 		}
 	}
-	c := across.Compare(sides)
+	c := rundiff.Compare(sides)
 	outcomes, err := a.judgeComparison(&f.failIf, c, sides)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	return ending(outcomes, f.strict, told(c))
 }
 
-func (a *app) judgeComparison(f *failIf, c *across.Comparison, sides []across.Side) ([]gate.Outcome, error) {
+func (a *app) judgeComparison(f *failIf, c *rundiff.Comparison, sides []rundiff.Side) ([]gate.Outcome, error) {
 	var out []gate.Outcome
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
@@ -104,7 +104,7 @@ func (a *app) judgeComparison(f *failIf, c *across.Comparison, sides []across.Si
 }
 
 // told tells whether every primary change has a verdict.
-func told(c *across.Comparison) bool {
+func told(c *rundiff.Comparison) bool {
 	for i := range c.Pairs {
 		for j := range c.Pairs[i].Cells {
 			x := &c.Pairs[i].Cells[j]
@@ -121,19 +121,19 @@ func told(c *across.Comparison) bool {
 }
 
 // side reads a bundle for comparing.
-func (a *app) side(arg string) (across.Side, error) {
+func (a *app) side(arg string) (rundiff.Side, error) {
 	o, err := a.folder(arg)
 	if err != nil {
-		return across.Side{}, err
+		return rundiff.Side{}, err
 	}
 	defer o.done()
 	b, err := bundle.Open(o.dir)
 	if err != nil {
-		return across.Side{}, err
+		return rundiff.Side{}, err
 	}
 	trials, err := b.Load()
 	a.complain(err, o.dir, arg)
-	return across.Side{Name: nameOf(arg), Result: a.evaluate(b, trials), Plan: b.Plan, Trials: trials, Created: b.Manifest.Created,
+	return rundiff.Side{Name: nameOf(arg), Result: a.evaluate(b, trials), Plan: b.Plan, Trials: trials, Created: b.Manifest.Created,
 		Redacted: len(b.Manifest.Redacted) > 0, Kinds: a.kind}, nil
 }
 

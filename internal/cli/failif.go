@@ -97,7 +97,7 @@ func (a *app) expected(p *plan.Plan) []gate.Figure {
 type figureKey struct{ name, target, workload, metric string }
 
 // figures are those of one result: the plan's, with what was measured.
-func (a *app) figures(s *across.Side) []gate.Figure {
+func (a *app) figures(s *rundiff.Side) []gate.Figure {
 	out := a.expected(s.Plan)
 	at := map[figureKey]*gate.Figure{}
 	for i := range out {
@@ -111,7 +111,7 @@ func (a *app) figures(s *across.Side) []gate.Figure {
 			f.Doubt = doubtOf(c.Ratio, c.Warnings, c.Failure)
 		}
 	}
-	for _, v := range across.FiguresOf(s) {
+	for _, v := range rundiff.FiguresOf(s) {
 		if f := at[figureKey{gate.Value, v.Target, v.Workload, v.Metric}]; f != nil {
 			f.Center, f.Low, f.High, f.Doubt = v.Center, v.Low, v.High, printableLine(v.Doubt)
 		}
@@ -120,7 +120,7 @@ func (a *app) figures(s *across.Side) []gate.Figure {
 }
 
 // changes are the figures of a comparison: how each ratio changed, and the later result's own.
-func (a *app) changes(c *across.Comparison, p *across.Pair, to *across.Side) []gate.Figure {
+func (a *app) changes(c *rundiff.Comparison, p *rundiff.Pair, to *rundiff.Side) []gate.Figure {
 	out := a.figures(to)
 	for i := range p.Cells {
 		x := &p.Cells[i]
@@ -136,7 +136,7 @@ func doubtOf(r record.Ratio, warnings []record.Warning, f *record.Failure) strin
 	case f != nil:
 		return printableLine(f.Message)
 	case r.Verdict == record.Withheld && len(warnings) > 0:
-		return "its verdict is withheld: " + printableLine(across.Withheld(warnings))
+		return "its verdict is withheld: " + printableLine(rundiff.Withheld(warnings))
 	case r.Verdict == record.Withheld || r.Verdict == record.Failed:
 		return "its verdict is " + strings.ToLower(string(r.Verdict))
 	case r.Level == 0:
@@ -188,5 +188,5 @@ func (a *app) judgeRun(f *failIf, dir string, r *verdict.Result) ([]gate.Outcome
 	if err != nil {
 		return nil, err
 	}
-	return f.judge(a.figures(&across.Side{Result: r, Plan: b.Plan, Trials: trials, Kinds: a.kind}))
+	return f.judge(a.figures(&rundiff.Side{Result: r, Plan: b.Plan, Trials: trials, Kinds: a.kind}))
 }

@@ -32,7 +32,7 @@ func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
 			trials = append(trials, x)
 		}
 	}
-	s := &across.Side{Plan: p, Trials: trials, Kinds: a.kind, Result: verdict.Evaluate(verdict.Input{Plan: p, Kinds: a.kind, Trials: trials})}
+	s := &rundiff.Side{Plan: p, Trials: trials, Kinds: a.kind, Result: verdict.Evaluate(verdict.Input{Plan: p, Kinds: a.kind, Trials: trials})}
 	for expr, want := range map[string]struct {
 		state gate.State
 		text  string

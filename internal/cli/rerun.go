@@ -76,7 +76,7 @@ and what differs of the machine is listed. The work stays what it was, so trials
 }
 
 // rerun repeats old and compares.
-func (a *app) rerun(ctx context.Context, old *across.Side, f *runFlags, environments []string, fail *failIf) error {
+func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environments []string, fail *failIf) error {
 	p, lost, err := a.match(ctx, old.Plan, environments)
 	if err != nil {
 		return err
@@ -112,10 +112,10 @@ func (a *app) rerun(ctx context.Context, old *across.Side, f *runFlags, environm
 	if err != nil {
 		return err
 	}
-	sides := []across.Side{*old, now}
-	c := across.Compare(sides)
+	sides := []rundiff.Side{*old, now}
+	c := rundiff.Compare(sides)
 	fmt.Fprintln(a.out)
-	if err := across.Text(a.out, c, across.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap, Width: a.width(100)}); err != nil {
+	if err := rundiff.Text(a.out, c, rundiff.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap, Width: a.width(100)}); err != nil {
 		return err
 	}
 	outcomes, err := a.judgeComparison(fail, c, sides)
@@ -265,7 +265,7 @@ func without(old *plan.Plan, gone, unknown map[string]bool) (*plan.Plan, error) 
 }
 
 // unlike lists what this machine has otherwise than the one that the result is of.
-func (a *app) unlike(ctx context.Context, old *across.Side) []string {
+func (a *app) unlike(ctx context.Context, old *rundiff.Side) []string {
 	then := hostFacts(old.Result, old.Plan)
 	if then == nil {
 		return []string{"the result does not say what machine it is of: it has no local environment"}

@@ -1,4 +1,4 @@
-// Package across compares results with each other: the same question asked on another machine, or on another day.
+// Package rundiff compares results with each other: the same question asked on another machine, or on another day.
 //
 // It is opinionated about what can be compared. Within a run, the two costs of a block were taken next to each other and
 // share the state of the host; between two runs nothing is shared. So the comparison is of ratios: how candidate stands to
@@ -24,4 +24,4 @@
 //
 // An interval of one boot knows nothing of what a boot decides: where a side has one session only, a warning says that a
 // change may be that of the boot and not of what was changed on purpose.
-package across
+package rundiff
