@@ -32,14 +32,14 @@ type restate struct {
 	from     string
 	uses     float64
 
-	spec  normal.Spec
-	asked *normal.WorthSpec // nil: nobody asks what it is worth
+	spec  costper.Spec
+	asked *costper.WorthSpec // nil: nobody asks what it is worth
 }
 
 // flag adds the flags.
 func (n *restate) flag(c *cobra.Command) {
 	var pers []string
-	for _, p := range normal.Pers() {
+	for _, p := range costper.Pers() {
 		pers = append(pers, string(p))
 	}
 	f := c.Flags()
@@ -56,8 +56,8 @@ func (n *restate) flag(c *cobra.Command) {
 
 // parse reads the flags' values. A mistake in them is one in the command line.
 func (n *restate) parse() error {
-	n.spec = normal.Spec{Per: normal.Per(n.per), UnequalTopology: n.unequal, Given: map[string]map[string]string{}}
-	if n.per != "" && !slices.Contains(normal.Pers(), n.spec.Per) {
+	n.spec = costper.Spec{Per: costper.Per(n.per), UnequalTopology: n.unequal, Given: map[string]map[string]string{}}
+	if n.per != "" && !slices.Contains(costper.Pers(), n.spec.Per) {
 		return usagef("--per: there is no %q%s", n.per, unit.MeantOrAll(n.per, perNames(), "there are"))
 	}
 	if n.unequal && n.per == "" {
@@ -67,7 +67,7 @@ func (n *restate) parse() error {
 		flag   string
 		values []string
 		parse  func(string) (string, map[string]string, error)
-	}{{"--watts", n.watts, normal.ParseWatts}, {"--price", n.prices, normal.ParsePrice}} {
+	}{{"--watts", n.watts, costper.ParseWatts}, {"--price", n.prices, costper.ParsePrice}} {
 		for _, v := range kind.values {
 			target, facts, err := kind.parse(v)
 			if err != nil {
@@ -96,13 +96,13 @@ func (n *restate) parseWorth() error {
 		}
 		return nil
 	}
-	s := normal.WorthSpec{UsesPerDay: n.uses, Workload: n.workload, From: time.Now()}
+	s := costper.WorthSpec{UsesPerDay: n.uses, Workload: n.workload, From: time.Now()}
 	var err error
-	if s.Price, err = normal.ParseMoney(n.worth); err != nil {
+	if s.Price, err = costper.ParseMoney(n.worth); err != nil {
 		return usageError{fmt.Errorf("--worth: %w", err)}
 	}
 	if n.hourly != "" {
-		if s.Hourly, err = normal.ParseMoney(n.hourly); err != nil {
+		if s.Hourly, err = costper.ParseMoney(n.hourly); err != nil {
 			return usageError{fmt.Errorf("--hourly: %w", err)}
 		}
 	}
@@ -128,9 +128,9 @@ func (n *restate) check(p *plan.Plan) error {
 
 // asked is what the flags ask of a result, computed. failed tells which of it the figures cannot answer.
 type asked struct {
-	table  *normal.Table
-	worth  *normal.Answers
-	spec   *normal.WorthSpec
+	table  *costper.Table
+	worth  *costper.Answers
+	spec   *costper.WorthSpec
 	scope  string
 	failed error
 }
@@ -150,15 +150,15 @@ func (n *restate) answers(r *verdict.Result, written []byte) (*asked, error) {
 func (n *restate) compute(r *verdict.Result, p *plan.Plan) *asked {
 	x := &asked{spec: n.asked, scope: r.Run.Scope}
 	if n.per != "" {
-		x.table, x.failed = normal.Apply(r, p, n.spec)
+		x.table, x.failed = costper.Apply(r, p, n.spec)
 	}
 	if n.asked == nil {
 		return x
 	}
-	found, err := normal.Ask(r, p, *n.asked)
+	found, err := costper.Ask(r, p, *n.asked)
 	switch {
 	case err == nil:
-		x.worth = normal.NewAnswers(*n.asked, found)
+		x.worth = costper.NewAnswers(*n.asked, found)
 	case x.failed != nil:
 		x.failed = fmt.Errorf("%w; %w", x.failed, err)
 	default:
@@ -234,7 +234,7 @@ func hanging(line string, width int) []string {
 
 func perNames() []string {
 	var names []string
-	for _, p := range normal.Pers() {
+	for _, p := range costper.Pers() {
 		names = append(names, string(p))
 	}
 	return names
@@ -257,9 +257,9 @@ func (n *restate) record(o schedule.Opener) schedule.Opener {
 // Open implements schedule.Opener.
 func (r recording) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (schedule.Target, error) {
 	t, err := r.Opener.Open(ctx, e, mounts, session)
-	normal.Record(&t.Record, r.given[t.Record.Name])
+	costper.Record(&t.Record, r.given[t.Record.Name])
 	for i := range t.Mounts {
-		normal.Record(&t.Mounts[i].Record, r.given[t.Mounts[i].Record.Name])
+		costper.Record(&t.Mounts[i].Record, r.given[t.Mounts[i].Record.Name])
 	}
 	return t, err
 }

@@ -119,7 +119,7 @@ func TestPriceAndPowerAreRecorded(t *testing.T) {
 	}
 	broken := errors.New("no kernel")
 	got, err := n.record(stubOpener{broken}).Open(t.Context(), &p.Environments[0], []*plan.Environment{&p.Environments[1]}, 1)
-	if !errors.Is(err, broken) || got.Record.Outside.Extra[normal.Watts] != "35" || got.Mounts[0].Record.Outside.Extra[normal.Currency] != "EUR" {
+	if !errors.Is(err, broken) || got.Record.Outside.Extra[costper.Watts] != "35" || got.Mounts[0].Record.Outside.Extra[costper.Currency] != "EUR" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if o := restateArgs(t).record(stubOpener{}); o != (stubOpener{}) {

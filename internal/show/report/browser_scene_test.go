@@ -116,20 +116,20 @@ func pageModel() *Model {
 }
 
 // paidFor asks the real questions: what each costs for its price, with one whose price nobody knows, and what is saved in each use.
-func paidFor(r *verdict.Result, p *plan.Plan, use string) (*normal.Table, *normal.Answers) {
-	given := map[string]map[string]string{"host": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}, "vm": {normal.PricePerHour: "0.05", normal.Currency: "EUR"},
-		"tmp": {normal.PricePerHour: "0.2", normal.Currency: "EUR"}}
-	table, err := normal.Apply(r, p, normal.Spec{Per: normal.Price, Given: given})
+func paidFor(r *verdict.Result, p *plan.Plan, use string) (*costper.Table, *costper.Answers) {
+	given := map[string]map[string]string{"host": {costper.PricePerHour: "0.2", costper.Currency: "EUR"}, "vm": {costper.PricePerHour: "0.05", costper.Currency: "EUR"},
+		"tmp": {costper.PricePerHour: "0.2", costper.Currency: "EUR"}}
+	table, err := costper.Apply(r, p, costper.Spec{Per: costper.Price, Given: given})
 	if err != nil {
 		panic(err)
 	}
-	asked := normal.WorthSpec{Price: normal.Money{Amount: 140, Currency: "EUR"}, UsesPerDay: 50000, Hourly: normal.Money{Amount: 60, Currency: "EUR"},
+	asked := costper.WorthSpec{Price: costper.Money{Amount: 140, Currency: "EUR"}, UsesPerDay: 50000, Hourly: costper.Money{Amount: 60, Currency: "EUR"},
 		Workload: use, From: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
-	found, err := normal.Ask(r, p, asked)
+	found, err := costper.Ask(r, p, asked)
 	if err != nil {
 		panic(err)
 	}
-	return table, normal.NewAnswers(asked, found)
+	return table, costper.NewAnswers(asked, found)
 }
 
 // agedDisk is a disk of 1 GiB with everything that the page draws: data in order, data in disorder, compressed, inherited

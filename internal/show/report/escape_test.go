@@ -29,11 +29,11 @@ func hostileModel(s string) *Model {
 	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, State: gate.Holds}}
 	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
 	m.Targets[1].Durability = m.Targets[0].Durability
-	m.Normal = &normal.Table{Per: normal.Per(s), Notes: []string{s}, Lines: []normal.Line{
-		{Workload: s, Target: s + "x", Baseline: s, Unit: s, Measured: normal.Span{Center: 1.2}, Factor: 2, Ratio: 2.4, Terms: []normal.Term{{What: s, Unit: s, Candidate: 2, Baseline: 1, Source: s}}, Told: s},
+	m.Normal = &costper.Table{Per: costper.Per(s), Notes: []string{s}, Lines: []costper.Line{
+		{Workload: s, Target: s + "x", Baseline: s, Unit: s, Measured: costper.Span{Center: 1.2}, Factor: 2, Ratio: 2.4, Terms: []costper.Term{{What: s, Unit: s, Candidate: 2, Baseline: 1, Source: s}}, Told: s},
 		{Workload: s, Target: s + "y", Baseline: s, Refused: s}}}
-	m.Worth = &normal.Answers{Price: normal.Money{Amount: 1, Currency: s}, UsesPerDay: 1, Hourly: normal.Money{Amount: 1, Currency: s},
-		Answers: []normal.Worth{{Workload: s, Target: s + "x", Baseline: s, PerUse: normal.Span{Center: 1}}, {Target: s, Refused: s}}}
+	m.Worth = &costper.Answers{Price: costper.Money{Amount: 1, Currency: s}, UsesPerDay: 1, Hourly: costper.Money{Amount: 1, Currency: s},
+		Answers: []costper.Worth{{Workload: s, Target: s + "x", Baseline: s, PerUse: costper.Span{Center: 1}}, {Target: s, Refused: s}}}
 	m.Trials = []record.Trial{
 		{Seq: 1, Session: 1, Block: 1, Workload: s, Target: s, Slot: s, Work: 1, Metrics: map[string]float64{s: 1}},
 		{Seq: 2, Session: 1, Block: 1, Workload: s, Target: s + "x", Error: &record.Failure{Kind: s, Message: s}},

@@ -15,20 +15,20 @@ const pageFormat = 1
 
 // htmlData is the page's first data block; web/src/data.ts has its other end.
 type htmlData struct {
-	Format    int             `json:"format"`
-	Result    *verdict.Result `json:"result"`
-	Bundle    string          `json:"bundle"`
-	Plan      string          `json:"plan"`
-	Seed      string          `json:"seed"` // as text: JavaScript's numbers do not hold 64 bits
-	Question  string          `json:"question,omitempty"`
-	Started   string          `json:"started,omitempty"` // RFC 3339
-	Workloads []htmlWorkload  `json:"workloads"`
-	Looks     []int           `json:"looks,omitempty"`
-	Precision float64         `json:"precision,omitempty"`
-	TrialS    float64         `json:"trial_seconds,omitempty"`
-	Gates     []htmlGate      `json:"gates,omitempty"`
-	Normal    *normal.Table   `json:"normal,omitempty"`
-	Worth     *normal.Answers `json:"worth,omitempty"`
+	Format    int              `json:"format"`
+	Result    *verdict.Result  `json:"result"`
+	Bundle    string           `json:"bundle"`
+	Plan      string           `json:"plan"`
+	Seed      string           `json:"seed"` // as text: JavaScript's numbers do not hold 64 bits
+	Question  string           `json:"question,omitempty"`
+	Started   string           `json:"started,omitempty"` // RFC 3339
+	Workloads []htmlWorkload   `json:"workloads"`
+	Looks     []int            `json:"looks,omitempty"`
+	Precision float64          `json:"precision,omitempty"`
+	TrialS    float64          `json:"trial_seconds,omitempty"`
+	Gates     []htmlGate       `json:"gates,omitempty"`
+	Normal    *costper.Table   `json:"normal,omitempty"`
+	Worth     *costper.Answers `json:"worth,omitempty"`
 }
 
 type htmlGate struct {

@@ -27,8 +27,8 @@ func JSON(w io.Writer, m *Model) error {
 // jsonReport is a result, and what was asked for beyond the ratios.
 type jsonReport struct {
 	*verdict.Result
-	Normal *normal.Table   `json:"normal,omitempty"`
-	Worth  *normal.Answers `json:"worth,omitempty"`
+	Normal *costper.Table   `json:"normal,omitempty"`
+	Worth  *costper.Answers `json:"worth,omitempty"`
 }
 
 // plainResult returns a copy without nil arrays and without figures that are not finite.

@@ -29,8 +29,8 @@ type Model struct {
 	Gates []Gate
 	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they show
 	// them. The caller sets them; nil where nobody asked.
-	Normal *normal.Table
-	Worth  *normal.Answers
+	Normal *costper.Table
+	Worth  *costper.Answers
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
 	Bundle string
 	// Text are the settings of the terminal report. The caller sets them.

@@ -13,12 +13,12 @@ import (
 
 // restatedRow is a line of the costs restated, as every form of table has it.
 type restatedRow struct {
-	*normal.Line
+	*costper.Line
 	product string // what the measured ratio was multiplied by, with what is to be known of it
 }
 
 // restatedRows are the lines that have a figure.
-func restatedRows(n *normal.Table) []restatedRow {
+func restatedRows(n *costper.Table) []restatedRow {
 	var rows []restatedRow
 	for i := range n.Lines {
 		l := &n.Lines[i]
@@ -41,7 +41,7 @@ func restatedRows(n *normal.Table) []restatedRow {
 }
 
 // notRestated says why lines have no figure, each reason once with the cells that it holds for.
-func notRestated(n *normal.Table) []string {
+func notRestated(n *costper.Table) []string {
 	var order []string
 	where := map[string][]string{}
 	for i := range n.Lines {
@@ -62,13 +62,13 @@ func notRestated(n *normal.Table) []string {
 }
 
 // likeText heads the figures that a target would have with what the baseline had.
-func likeText(n *normal.Table) string {
+func likeText(n *costper.Table) string {
 	_, like := n.Per.Words()
 	if len(n.Lines) == 0 {
 		return like + " the baseline"
 	}
 	base := n.Lines[0].Baseline
-	if slices.ContainsFunc(n.Lines, func(l normal.Line) bool { return l.Baseline != base }) {
+	if slices.ContainsFunc(n.Lines, func(l costper.Line) bool { return l.Baseline != base }) {
 		return like + " what it is compared with"
 	}
 	return like + " " + clean(base)
@@ -77,7 +77,7 @@ func likeText(n *normal.Table) string {
 // worthTexts are the answers, a paragraph for each candidate, in the words of the terminal.
 func (m *Model) worthTexts() ([]string, error) {
 	a := m.Worth
-	spec := normal.WorthSpec{Price: a.Price, UsesPerDay: a.UsesPerDay, Hourly: a.Hourly, From: a.From.Time}
+	spec := costper.WorthSpec{Price: a.Price, UsesPerDay: a.UsesPerDay, Hourly: a.Hourly, From: a.From.Time}
 	var texts []string
 	for i := range a.Answers {
 		var b strings.Builder
@@ -125,7 +125,7 @@ func (d *markdown) paid() error {
 	return nil
 }
 
-func (d *markdown) restated(n *normal.Table) {
+func (d *markdown) restated(n *costper.Table) {
 	each, _ := n.Per.Words()
 	d.line("")
 	d.line("### Cost per %s", markdownText(each))

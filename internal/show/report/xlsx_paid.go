@@ -18,14 +18,14 @@ func (b *workbook) paid() {
 }
 
 // restated has a row for each cell: the measured ratio, every quotient that it is multiplied by, and the product.
-func (b *workbook) restated(n *normal.Table) {
+func (b *workbook) restated(n *costper.Table) {
 	each, _ := n.Per.Words()
 	s := b.sheet("Cost per " + each)
 	head := []any{"workload", "target", "baseline", "measured", "low", "high", "× candidate / baseline", "factor", "cost", "low", "high", "unit", "its figure", likeText(n), "not restated because"}
 	b.put(s, 1, 1, fmt.Sprintf("Cost per %s: each ratio, times what the candidate had for each that the baseline had; recorded facts only", clean(each)), b.title)
 	b.row(s, 2, b.head, head...)
 	b.widths(s, 34, 16, 16, 10, 10, 10, 44, 10, 10, 10, 10, 12, 14, 18, 50)
-	products := map[*normal.Line]string{}
+	products := map[*costper.Line]string{}
 	for _, r := range restatedRows(n) {
 		products[r.Line] = r.product
 	}
@@ -65,19 +65,19 @@ func (b *workbook) worth() {
 	b.put(s, 1, 2, sentence(b.worthQuestion())+".", 0)
 	type figure struct {
 		name string
-		of   func(*normal.Worth) normal.Span
+		of   func(*costper.Worth) costper.Span
 	}
 	spans := []figure{
-		{"ratio", func(w *normal.Worth) normal.Span { return w.Ratio }},
-		{"saved in a use, s", func(w *normal.Worth) normal.Span { return w.PerUse }},
-		{"saved in a day, s", func(w *normal.Worth) normal.Span { return w.PerDay }},
-		{"saved in a year, s", func(w *normal.Worth) normal.Span { return w.PerYear }},
+		{"ratio", func(w *costper.Worth) costper.Span { return w.Ratio }},
+		{"saved in a use, s", func(w *costper.Worth) costper.Span { return w.PerUse }},
+		{"saved in a day, s", func(w *costper.Worth) costper.Span { return w.PerDay }},
+		{"saved in a year, s", func(w *costper.Worth) costper.Span { return w.PerYear }},
 	}
 	if a.Hourly.Amount > 0 {
-		spans = append(spans, figure{joinKnown(", ", "money in a year", a.Hourly.Currency), func(w *normal.Worth) normal.Span { return w.MoneyPerYear }},
-			figure{"paid for after, uses", func(w *normal.Worth) normal.Span { return w.BreakEvenUses }})
+		spans = append(spans, figure{joinKnown(", ", "money in a year", a.Hourly.Currency), func(w *costper.Worth) costper.Span { return w.MoneyPerYear }},
+			figure{"paid for after, uses", func(w *costper.Worth) costper.Span { return w.BreakEvenUses }})
 	} else {
-		spans = append(spans, figure{joinKnown(", ", "an hour must be worth", a.Price.Currency), func(w *normal.Worth) normal.Span { return w.BreakEvenHourly }})
+		spans = append(spans, figure{joinKnown(", ", "an hour must be worth", a.Price.Currency), func(w *costper.Worth) costper.Span { return w.BreakEvenHourly }})
 	}
 	head := []any{"target", "baseline", "workload", "a use, s", "level"}
 	for _, x := range spans {
@@ -105,7 +105,7 @@ func (b *workbook) worth() {
 				col++
 			}
 		}
-		for _, day := range []normal.Day{w.BreakEvenDay, w.DayEarly, w.DayLate} {
+		for _, day := range []costper.Day{w.BreakEvenDay, w.DayEarly, w.DayLate} {
 			text := ""
 			if a.Hourly.Amount > 0 {
 				text = "not within a hundred years"
