@@ -90,8 +90,8 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	return ending(outcomes, f.strict, told(c))
 }
 
-func (a *app) judgeComparison(f *failIf, c *rundiff.Comparison, sides []rundiff.Side) ([]gate.Outcome, error) {
-	var out []gate.Outcome
+func (a *app) judgeComparison(f *failIf, c *rundiff.Comparison, sides []rundiff.Side) ([]failif.Outcome, error) {
+	var out []failif.Outcome
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		some, err := f.judge(a.changes(c, p, &sides[p.To]))

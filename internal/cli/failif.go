@@ -21,7 +21,7 @@ const exitGate = 3
 // failIf are the conditions of --fail-if.
 type failIf struct {
 	exprs      []string
-	conditions []*gate.Condition
+	conditions []*failif.Condition
 }
 
 func (f *failIf) flag(c *cobra.Command) {
@@ -33,7 +33,7 @@ func (f *failIf) flag(c *cobra.Command) {
 func (f *failIf) parse() error {
 	f.conditions = nil
 	for _, e := range f.exprs {
-		c, err := gate.Parse(e)
+		c, err := failif.Parse(e)
 		if err != nil {
 			return usageError{fmt.Errorf("--fail-if: %w", err)}
 		}
@@ -43,8 +43,8 @@ func (f *failIf) parse() error {
 }
 
 // judge answers every condition. A name that no figure has is a mistake in the command line.
-func (f *failIf) judge(figures []gate.Figure) ([]gate.Outcome, error) {
-	var out []gate.Outcome
+func (f *failIf) judge(figures []failif.Figure) ([]failif.Outcome, error) {
+	var out []failif.Outcome
 	for _, c := range f.conditions {
 		o, err := c.Eval(figures)
 		if err != nil {
@@ -65,9 +65,9 @@ func (a *app) checkFailIf(f *failIf, p *plan.Plan) error {
 }
 
 // expected lists the figures that a plan will give, without any value.
-func (a *app) expected(p *plan.Plan) []gate.Figure {
+func (a *app) expected(p *plan.Plan) []failif.Figure {
 	const why = "it was not measured"
-	var out []gate.Figure
+	var out []failif.Figure
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		k, ok := a.kind(w.Kind)
@@ -81,11 +81,11 @@ func (a *app) expected(p *plan.Plan) []gate.Figure {
 				if !w.On(target) {
 					continue
 				}
-				f := gate.Figure{Target: target, Workload: w.Label, Kind: w.Kind, Metric: m.Name, Primary: m.Name == primary, Doubt: why}
-				f.Name, f.Unit = gate.Value, m.Unit
+				f := failif.Figure{Target: target, Workload: w.Label, Kind: w.Kind, Metric: m.Name, Primary: m.Name == primary, Doubt: why}
+				f.Name, f.Unit = failif.Value, m.Unit
 				out = append(out, f)
 				if target != p.Baseline || len(p.Environments) == 1 {
-					f.Name, f.Unit = gate.Ratio, ""
+					f.Name, f.Unit = failif.Ratio, ""
 					out = append(out, f)
 				}
 			}
@@ -97,22 +97,22 @@ func (a *app) expected(p *plan.Plan) []gate.Figure {
 type figureKey struct{ name, target, workload, metric string }
 
 // figures are those of one result: the plan's, with what was measured.
-func (a *app) figures(s *rundiff.Side) []gate.Figure {
+func (a *app) figures(s *rundiff.Side) []failif.Figure {
 	out := a.expected(s.Plan)
-	at := map[figureKey]*gate.Figure{}
+	at := map[figureKey]*failif.Figure{}
 	for i := range out {
 		f := &out[i]
 		at[figureKey{f.Name, f.Target, f.Workload, f.Metric}] = f
 	}
 	for i := range s.Result.Cells {
 		c := &s.Result.Cells[i]
-		if f := at[figureKey{gate.Ratio, c.Target, c.Workload, c.Metric}]; f != nil {
+		if f := at[figureKey{failif.Ratio, c.Target, c.Workload, c.Metric}]; f != nil {
 			f.Center, f.Low, f.High = c.Ratio.Center, c.Low, c.High
 			f.Doubt = doubtOf(c.Ratio, c.Warnings, c.Failure)
 		}
 	}
 	for _, v := range rundiff.FiguresOf(s) {
-		if f := at[figureKey{gate.Value, v.Target, v.Workload, v.Metric}]; f != nil {
+		if f := at[figureKey{failif.Value, v.Target, v.Workload, v.Metric}]; f != nil {
 			f.Center, f.Low, f.High, f.Doubt = v.Center, v.Low, v.High, printableLine(v.Doubt)
 		}
 	}
@@ -120,11 +120,11 @@ func (a *app) figures(s *rundiff.Side) []gate.Figure {
 }
 
 // changes are the figures of a comparison: how each ratio changed, and the later result's own.
-func (a *app) changes(c *rundiff.Comparison, p *rundiff.Pair, to *rundiff.Side) []gate.Figure {
+func (a *app) changes(c *rundiff.Comparison, p *rundiff.Pair, to *rundiff.Side) []failif.Figure {
 	out := a.figures(to)
 	for i := range p.Cells {
 		x := &p.Cells[i]
-		out = append(out, gate.Figure{Name: gate.Change, Target: x.Target, Workload: x.Workload, Kind: x.Kind, Metric: x.Metric, Primary: x.Primary,
+		out = append(out, failif.Figure{Name: failif.Change, Target: x.Target, Workload: x.Workload, Kind: x.Kind, Metric: x.Metric, Primary: x.Primary,
 			Center: x.Ratio.Center, Low: x.Low, High: x.High, Doubt: doubtOf(x.Ratio, x.Warnings, nil)})
 	}
 	return out
@@ -146,20 +146,20 @@ func doubtOf(r record.Ratio, warnings []record.Warning, f *record.Failure) strin
 }
 
 // tell prints the outcomes on standard error.
-func (a *app) tell(outcomes []gate.Outcome) {
+func (a *app) tell(outcomes []failif.Outcome) {
 	for _, o := range outcomes {
 		fmt.Fprintf(a.err, "tare: --fail-if %s: %s: %s\n", quoteArg(o.Expr), o.State, printableLine(o.Text))
 	}
 }
 
 // ending turns the outcomes into the exit code: a condition that holds comes before anything that cannot be told.
-func ending(outcomes []gate.Outcome, strict, conclusive bool) error {
+func ending(outcomes []failif.Outcome, strict, conclusive bool) error {
 	unknown := false
 	for _, o := range outcomes {
-		if o.State == gate.Holds {
+		if o.State == failif.Holds {
 			return codeError{exitGate}
 		}
-		unknown = unknown || o.State == gate.Unknown
+		unknown = unknown || o.State == failif.Unknown
 	}
 	if strict && (unknown || !conclusive) {
 		return codeError{exitInconclusive}
@@ -167,7 +167,7 @@ func ending(outcomes []gate.Outcome, strict, conclusive bool) error {
 	return nil
 }
 
-func gatesOf(outcomes []gate.Outcome) []report.Gate {
+func gatesOf(outcomes []failif.Outcome) []report.Gate {
 	var out []report.Gate
 	for _, o := range outcomes {
 		out = append(out, report.Gate{Expr: o.Expr, State: o.State, Text: o.Text})
@@ -176,7 +176,7 @@ func gatesOf(outcomes []gate.Outcome) []report.Gate {
 }
 
 // judgeRun answers the conditions on a run that has just ended, whose bundle is in dir.
-func (a *app) judgeRun(f *failIf, dir string, r *verdict.Result) ([]gate.Outcome, error) {
+func (a *app) judgeRun(f *failIf, dir string, r *verdict.Result) ([]failif.Outcome, error) {
 	if len(f.conditions) == 0 {
 		return nil, nil
 	}

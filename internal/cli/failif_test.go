@@ -34,12 +34,12 @@ func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
 	}
 	s := &rundiff.Side{Plan: p, Trials: trials, Kinds: a.kind, Result: verdict.Evaluate(verdict.Input{Plan: p, Kinds: a.kind, Trials: trials})}
 	for expr, want := range map[string]struct {
-		state gate.State
+		state failif.State
 		text  string
 	}{
-		"value(vm, fs.randread) > 1 and value(vm, fs.randread) < 1e9": {gate.Unknown, "its verdict is withheld: vm: the file fits a cache"},
-		"ratio(vm, fs.randread) > 0.1":                                {gate.Unknown, "its verdict is withheld: vm: the file fits a cache"},
-		"value(host, fs.randread) > 1":                                {gate.Holds, "all of which"},
+		"value(vm, fs.randread) > 1 and value(vm, fs.randread) < 1e9": {failif.Unknown, "its verdict is withheld: vm: the file fits a cache"},
+		"ratio(vm, fs.randread) > 0.1":                                {failif.Unknown, "its verdict is withheld: vm: the file fits a cache"},
+		"value(host, fs.randread) > 1":                                {failif.Holds, "all of which"},
 	} {
 		f := &failIf{exprs: []string{expr}}
 		if err := f.parse(); err != nil {

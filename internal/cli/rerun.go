@@ -127,11 +127,11 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 }
 
 // changesExpected are the changes that a rerun will give, without any value.
-func changesExpected(figures []gate.Figure) []gate.Figure {
-	var out []gate.Figure
+func changesExpected(figures []failif.Figure) []failif.Figure {
+	var out []failif.Figure
 	for _, f := range figures {
-		if f.Name == gate.Ratio {
-			f.Name = gate.Change
+		if f.Name == failif.Ratio {
+			f.Name = failif.Change
 			out = append(out, f)
 		}
 	}

@@ -257,7 +257,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 	if err := s.writer.Finish(state, time.Since(began).Seconds()); err != nil && runErr == nil {
 		runErr = err
 	}
-	var outcomes []gate.Outcome
+	var outcomes []failif.Outcome
 	if result != nil {
 		result.Run.Finished = runErr == nil
 		if outcomes, err = a.judgeRun(&s.flags.failIf, s.dir, result); err != nil {

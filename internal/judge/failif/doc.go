@@ -1,4 +1,4 @@
-// Package gate is the language of --fail-if: conditions on figures that stop a pipeline.
+// Package failif is the language of --fail-if: conditions on figures that stop a pipeline.
 //
 //	ratio(vm:virtiofs, fs.smallfiles) > 2.0
 //	slower(box, cpu.prime, 10%)
@@ -24,4 +24,4 @@
 // or failed tells nothing. Words that join conditions follow Kleene's logic of three values. The intervals are those of
 // the report, which keep their level over all looks of a run; conditions are not corrected for how many there are,
 // because each was asked beforehand.
-package gate
+package failif

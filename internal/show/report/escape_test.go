@@ -26,7 +26,7 @@ func hostileModel(s string) *Model {
 		Families: []verdict.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
 		Findings: []verdict.Finding{{Text: s, Remedy: s}}}
 	m := NewModel(r)
-	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, State: gate.Holds}}
+	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, State: failif.Holds}}
 	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
 	m.Targets[1].Durability = m.Targets[0].Durability
 	m.Normal = &costper.Table{Per: costper.Per(s), Notes: []string{s}, Lines: []costper.Line{

@@ -50,10 +50,10 @@ func (d *markdown) gates() {
 	for _, g := range d.Gates {
 		sign := "✅"
 		switch g.State {
-		case gate.Holds:
+		case failif.Holds:
 			broken++
 			sign = "❌"
-		case gate.Unknown:
+		case failif.Unknown:
 			unknown++
 			sign = "❔"
 		}

@@ -103,9 +103,9 @@ func junitGates(m *Model) junitSuite {
 	for _, g := range m.Gates {
 		c := junitCase{Class: "gates", Name: clean(g.Expr), Time: junitTime(0), Out: clean(g.Text)}
 		switch g.State {
-		case gate.Holds:
+		case failif.Holds:
 			c.Failure, c.Out = &junitProblem{Message: clean(g.Text), Type: "fail-if", Text: clean(g.Expr)}, ""
-		case gate.Unknown:
+		case failif.Unknown:
 			c.Skipped, c.Out = &junitProblem{Message: "cannot be told: " + clean(g.Text)}, ""
 		}
 		s.add(c)

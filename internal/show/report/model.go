@@ -39,9 +39,9 @@ type Model struct {
 
 // Gate is one condition that fails a pipeline, as --fail-if gives it.
 type Gate struct {
-	Expr  string     // as the user wrote it
-	State gate.State // where it holds, the run is to fail
-	Text  string     // why it holds or not, with figures
+	Expr  string       // as the user wrote it
+	State failif.State // where it holds, the run is to fail
+	Text  string       // why it holds or not, with figures
 }
 
 // TextOptions are the settings of the terminal report.
