@@ -189,7 +189,7 @@ func fill(ctx context.Context, s *deploy.Session, m *env.Mounted, t *targetCard)
 	var options string
 	m.Mount.Type, options, _ = strings.Cut(facts.WorkFS, " (")
 	m.Mount.Source, m.Mount.Options = facts.Extra["work.source"], strings.TrimSuffix(options, ")")
-	t.Card, err = card.For(ctx, s, m)
+	t.Card, err = semantics.For(ctx, s, m)
 	return err
 }
 

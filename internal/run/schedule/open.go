@@ -185,7 +185,7 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, 
 		}
 		t.Record.OpenNS = int64(time.Since(began))
 		t.Served = &got
-		t.Card = func(ctx context.Context) ([]record.Property, error) { return card.For(ctx, s, &got) }
+		t.Card = func(ctx context.Context) ([]record.Property, error) { return semantics.For(ctx, s, &got) }
 		if t.Err != nil && !s.Alive() {
 			return nil, evidence(mounts[i].Of, opened, t.Err)
 		}

@@ -21,7 +21,7 @@ func answered(t *testing.T, v *vm, s *deploy.Session, m *env.Mounted, names ...s
 	defer cancel()
 	for again := 2; ; again-- {
 		began := time.Now()
-		made, err := card.For(ctx, s, m)
+		made, err := semantics.For(ctx, s, m)
 		if err != nil {
 			t.Fatalf("%v\nserver: %s\nguest: %s", err, diagnose(m.Diagnose), v.Diagnose())
 		}

@@ -1,4 +1,4 @@
-// Package card finds out how files behave in a folder by trying: what a developer stumbles over between a host and a guest,
+// Package semantics finds out how files behave in a folder by trying: what a developer stumbles over between a host and a guest,
 // such as change events that never come, locks that nobody sees, and attributes that are old.
 //
 // It is opinionated about honesty. A line is what was seen and nothing else: what could not be tried is "untested", with
@@ -10,7 +10,7 @@
 // arrival, less half a round trip. Where the change is made inside, its time is the arrival of the answer, less half a
 // round trip. Either way a lag is true to one round trip and the pause between two looks; one that is shorter is given as
 // "below" that.
-package card
+package semantics
 
 import (
 	"context"
