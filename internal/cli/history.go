@@ -72,10 +72,10 @@ machine, each work that went by the workload's name and each baseline has a tren
 
 // openHistory opens the store that the flags and the environment name. Only to add something is a file made that the flags
 // name: a name that was mistyped is no empty history.
-func (a *app) openHistory(ctx context.Context, h *history, add bool) (*store.Store, error) {
+func (a *app) openHistory(ctx context.Context, h *history, add bool) (*history.Store, error) {
 	address := h.address
 	if address != "" {
-		if err := store.CheckPublic(address); err != nil {
+		if err := history.CheckPublic(address); err != nil {
 			return nil, usageError{fmt.Errorf("--store: %w", err)}
 		}
 		if _, err := os.Stat(address); !add && !strings.Contains(address, "://") && errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +91,7 @@ func (a *app) openHistory(ctx context.Context, h *history, add bool) (*store.Sto
 			return nil, fmt.Errorf("make the folder of the history: %w", err)
 		}
 	}
-	return store.Open(ctx, address)
+	return history.Open(ctx, address)
 }
 
 // dataDir is where a user's data are kept: by the XDG base directory specification, and on Windows where it says.
@@ -129,26 +129,26 @@ func (a *app) historyAdd(ctx context.Context, h *history, args []string) (err er
 }
 
 // entry is what is recorded of a bundle. A damaged one is refused: half a run would pass for a run for ever after.
-func (a *app) entry(arg string) (store.Entry, error) {
+func (a *app) entry(arg string) (history.Entry, error) {
 	o, err := a.folder(arg)
 	if err != nil {
-		return store.Entry{}, err
+		return history.Entry{}, err
 	}
 	defer o.done()
 	b, err := bundle.Open(o.dir)
 	if err != nil {
-		return store.Entry{}, err
+		return history.Entry{}, err
 	}
 	trials, err := b.Load()
 	if err = errors.Join(o.damage, err); err != nil {
-		return store.Entry{}, fmt.Errorf("record %s: %w", arg, err)
+		return history.Entry{}, fmt.Errorf("record %s: %w", arg, err)
 	}
 	where, err := filepath.Abs(arg)
 	if err != nil {
 		where = arg
 	}
 	r := a.evaluate(b, trials)
-	return store.Entry{Result: r, Created: b.Manifest.Created, Bundle: where, Host: hostFacts(r, b.Plan), Work: workText(b.Plan)}, nil
+	return history.Entry{Result: r, Created: b.Manifest.Created, Bundle: where, Host: hostFacts(r, b.Plan), Work: workText(b.Plan)}, nil
 }
 
 // workText tells works of one name apart.
@@ -181,8 +181,8 @@ func (a *app) historyShow(ctx context.Context, h *history, limit int) (err error
 	}
 	if h.json {
 		return a.writeJSON(struct {
-			Runs  []store.Run      `json:"runs"`
-			Cells []store.CellName `json:"cells"`
+			Runs  []history.Run      `json:"runs"`
+			Cells []history.CellName `json:"cells"`
 		}{runs, cells})
 	}
 	if len(runs) == 0 {
@@ -232,7 +232,7 @@ func (a *app) historyTrend(ctx context.Context, h *history, name string) (err er
 	return nil
 }
 
-func (a *app) trend(t *store.Trend, several bool) error {
+func (a *app) trend(t *history.Trend, several bool) error {
 	head := printableLine(t.Cell.String()) + " on " + orUnknown(printableLine(t.Host))
 	if several {
 		head += fmt.Sprintf(" against %s (machine %.6s, work %.6s)", orUnknown(printableLine(t.Baseline)), t.Machine, t.Work)
@@ -269,7 +269,7 @@ func (a *app) trend(t *store.Trend, several bool) error {
 }
 
 // changesOf says how many changes a trend has, and what its having none is worth.
-func changesOf(t *store.Trend) string {
+func changesOf(t *history.Trend) string {
 	count := 0
 	for i := range t.Points {
 		if p := &t.Points[i]; !p.Ignored && p.Ratio > 0 {
@@ -281,8 +281,8 @@ func changesOf(t *store.Trend) string {
 		return "one change of level"
 	case len(t.Shifts) > 1:
 		return fmt.Sprintf("%d changes of level", len(t.Shifts))
-	case count < store.LeastRuns:
-		return fmt.Sprintf("cannot tell: %s too few to find a change; it takes at least %d", counting(count, "run is", "runs are"), store.LeastRuns)
+	case count < history.LeastRuns:
+		return fmt.Sprintf("cannot tell: %s too few to find a change; it takes at least %d", counting(count, "run is", "runs are"), history.LeastRuns)
 	case t.Visible == 0:
 		return fmt.Sprintf("cannot tell: %s too few to find a change without intervals", counting(count, "run is", "runs are"))
 	case t.Visible > 0.5:

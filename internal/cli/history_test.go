@@ -14,9 +14,9 @@ import (
 // TestTrend holds that a trend shows its figures as reports do, marks where its level changed, and shows no host's escape
 // sequences.
 func TestTrend(t *testing.T) {
-	x := store.Trend{Cell: store.CellName{Target: "box", Workload: "cpu.prime", Primary: true}, Host: "lab\x1b[31m", Shifts: []store.Shift{{At: 1, Before: 1, After: 0.0512, P: 0.0025}}}
+	x := history.Trend{Cell: history.CellName{Target: "box", Workload: "cpu.prime", Primary: true}, Host: "lab\x1b[31m", Shifts: []history.Shift{{At: 1, Before: 1, After: 0.0512, P: 0.0025}}}
 	for i, v := range []float64{0.998, 0.0512, 0} {
-		p := store.Point{RunID: "run", Created: time.Date(2026, 11, 1+i, 6, 0, 0, 0, time.UTC), Kernel: "6.1.0", Verdict: "MEASURED", Ratio: v, Low: v / 2, High: 2 * v, Changed: i == 1}
+		p := history.Point{RunID: "run", Created: time.Date(2026, 11, 1+i, 6, 0, 0, 0, time.UTC), Kernel: "6.1.0", Verdict: "MEASURED", Ratio: v, Low: v / 2, High: 2 * v, Changed: i == 1}
 		x.Points = append(x.Points, p)
 	}
 	var out bytes.Buffer
@@ -66,9 +66,9 @@ func TestTrendWithoutChange(t *testing.T) {
 		{8, 0, 0.7, "cannot tell: these runs differ so much that only a change by 70 % or more would show"},
 		{8, 0, 0.052, "no change of level; one by 6 % or more in the middle would show"},
 	} {
-		x := store.Trend{Visible: c.visible}
+		x := history.Trend{Visible: c.visible}
 		for i := range c.points {
-			x.Points = append(x.Points, store.Point{Ratio: 1, Ignored: i < c.ignored})
+			x.Points = append(x.Points, history.Point{Ratio: 1, Ignored: i < c.ignored})
 		}
 		if got := changesOf(&x); got != c.want {
 			t.Errorf("%+v: %q", c, got)

@@ -1,10 +1,10 @@
-// Package store keeps the history of results: one row for each run, one for each of its cells, in SQLite for one person
+// Package history keeps the history of results: one row for each run, one for each of its cells, in SQLite for one person
 // or in PostgreSQL for a team.
 //
 // It is opinionated in what it keeps: what a report says, so that a trend can be drawn, and never the trials, which stay
 // in their bundles. A run is known by its id: recording it again changes nothing, or replaces it when the run went on or
 // was evaluated otherwise meanwhile. Two processes may write at the same time.
-package store
+package history
 
 import (
 	"context"
