@@ -16,26 +16,26 @@ const probeCell = "card"
 
 // probes is where the controller has files tried out: at most one directory at a time.
 type probes struct {
-	box *probe.Box
+	box *fileops.Box
 	// room is where box's directory is one of the agent's own cells, which is removed with it.
 	room *rooms
 }
 
 // probed is what became of an operation.
 type probed struct {
-	reply probe.Reply
+	reply fileops.Reply
 	err   error
 }
 
 // probe carries out one operation on files. It runs beside the agent's loop, which goes on answering pings and takes a
 // Cancel, because a file system that is being tried out may not return from a call.
 func (a *server) probe(ctx context.Context, f wire.Frame) error {
-	r, err := probe.Decode(f.Payload)
+	r, err := fileops.Decode(f.Payload)
 	if err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}
 	var room *rooms
-	if r.Op == probe.Begin {
+	if r.Op == fileops.Begin {
 		var gone error
 		room, err, gone = reach(a, ctx, r.Root, "files are being tried out", func(room *rooms) *rooms { return room })
 		switch {
@@ -63,39 +63,39 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 }
 
 // do serves the operations that a box cannot, because it is not there before or after them.
-func (p *probes) do(ctx context.Context, r *probe.Request, room *rooms) (probe.Reply, error) {
+func (p *probes) do(ctx context.Context, r *fileops.Request, room *rooms) (fileops.Reply, error) {
 	switch r.Op {
-	case probe.Begin, probe.Join:
+	case fileops.Begin, fileops.Join:
 		if err := p.close(ctx); err != nil {
-			return probe.Reply{}, err
+			return fileops.Reply{}, err
 		}
 		return p.begin(ctx, r, room)
-	case probe.End:
+	case fileops.End:
 		err := p.close(ctx)
 		debug.FreeOSMemory() // trials come next
-		return probe.Reply{}, err
+		return fileops.Reply{}, err
 	}
 	if p.box == nil {
-		return probe.Reply{}, errors.New("no directory to try files in was made yet")
+		return fileops.Reply{}, errors.New("no directory to try files in was made yet")
 	}
 	return p.box.Do(ctx, *r)
 }
 
 // begun is a directory to try files in, and its path below the root that was asked for.
 type begun struct {
-	box *probe.Box
+	box *fileops.Box
 	dir string
 	err error
 }
 
 // begin opens a directory, which a dead server may never answer.
-func (p *probes) begin(ctx context.Context, r *probe.Request, room *rooms) (probe.Reply, error) {
+func (p *probes) begin(ctx context.Context, r *fileops.Request, room *rooms) (fileops.Reply, error) {
 	done := make(chan begun, 1)
 	p.room = room
 	go func() {
 		var got begun
-		if r.Op == probe.Join {
-			got.box, got.err = probe.Adopt(r.Root, string(r.Name))
+		if r.Op == fileops.Join {
+			got.box, got.err = fileops.Adopt(r.Root, string(r.Name))
 		} else {
 			got = beginIn(room)
 		}
@@ -104,9 +104,9 @@ func (p *probes) begin(ctx context.Context, r *probe.Request, room *rooms) (prob
 	select {
 	case got := <-done:
 		p.box = got.box
-		return probe.Reply{Dir: got.dir}, got.err
+		return fileops.Reply{Dir: got.dir}, got.err
 	case <-ctx.Done():
-		return probe.Reply{}, fmt.Errorf("open directory to try files in: %w", ctx.Err())
+		return fileops.Reply{}, fmt.Errorf("open directory to try files in: %w", ctx.Err())
 	}
 }
 
@@ -120,7 +120,7 @@ func beginIn(room *rooms) (got begun) {
 		return begun{err: fmt.Errorf("find directory to try files in: %w", err)}
 	}
 	got.dir = filepath.ToSlash(got.dir)
-	got.box, got.err = probe.In(path)
+	got.box, got.err = fileops.In(path)
 	return got
 }
 

@@ -53,7 +53,7 @@ func tryCloseToOpen(t *try) {
 
 // settle waits until a side sees a file that the other made.
 func (t *try) settle(a *actor, name string) {
-	a.do(probe.Request{Op: probe.Wait, Name: []byte(name), Until: probe.UntilThere, TimeoutNS: int64(2 * time.Second)})
+	a.do(fileops.Request{Op: fileops.Wait, Name: []byte(name), Until: fileops.UntilThere, TimeoutNS: int64(2 * time.Second)})
 }
 
 func tryLocksAcross(t *try) {
@@ -61,25 +61,25 @@ func tryLocksAcross(t *try) {
 		name := "across-" + l.kind
 		t.in.put(name, "x")
 		t.settle(t.out, name)
-		in, out := t.in.open(name, probe.ForWriting), t.out.open(name, probe.ForWriting)
+		in, out := t.in.open(name, fileops.ForWriting), t.out.open(name, fileops.ForWriting)
 		excluded, detail := 0, ""
 		for _, d := range []struct {
 			what          string
 			first, second *actor
 			has, wants    int
 		}{{"inside holds it, the host", t.in, t.out, in, out}, {"the host holds it, inside", t.out, t.in, out, in}} {
-			if _, f := d.first.ask(probe.Request{Op: probe.Lock, Handle: d.has, Kind: l.kind}); f != nil {
+			if _, f := d.first.ask(fileops.Request{Op: fileops.Lock, Handle: d.has, Kind: l.kind}); f != nil {
 				t.refusal(l.across, bad, f)
 				break
 			}
-			_, f := d.second.ask(probe.Request{Op: probe.Lock, Handle: d.wants, Kind: l.kind})
+			_, f := d.second.ask(fileops.Request{Op: fileops.Lock, Handle: d.wants, Kind: l.kind})
 			if held(f) {
 				excluded++
 			} else if f == nil {
-				d.second.do(probe.Request{Op: probe.Unlock, Handle: d.wants, Kind: l.kind})
+				d.second.do(fileops.Request{Op: fileops.Unlock, Handle: d.wants, Kind: l.kind})
 			}
 			detail += "while " + d.what + " " + granted(f) + "; "
-			d.first.do(probe.Request{Op: probe.Unlock, Handle: d.has, Kind: l.kind})
+			d.first.do(fileops.Request{Op: fileops.Unlock, Handle: d.has, Kind: l.kind})
 		}
 		if t.said[l.across] {
 			continue
@@ -99,7 +99,7 @@ func tryLocksAcross(t *try) {
 const claims = 100
 
 func tryClaims(t *try) {
-	r := probe.Request{Op: probe.Claim, Name: []byte("claim"), Count: claims}
+	r := fileops.Request{Op: fileops.Claim, Name: []byte("claim"), Count: claims}
 	p := t.in.start(r)
 	t.settle(t.out, "claim-0") // inside is at it: the host's calls are quick, and overtake it
 	host := t.out.do(r)
@@ -113,11 +113,11 @@ func tryReplaced(t *try) {
 	t.settle(t.out, "across-old")
 	h := t.in.open("across-old", 0)
 	t.out.put("across-new", "new")
-	t.out.do(probe.Request{Op: probe.Rename, Name: []byte("across-new"), To: []byte("across-old")})
+	t.out.do(fileops.Request{Op: fileops.Rename, Name: []byte("across-new"), To: []byte("across-old")})
 	if t.err() != nil {
 		return
 	}
-	got, f := t.in.ask(probe.Request{Op: probe.Read, Handle: h, Size: 16})
+	got, f := t.in.ask(fileops.Request{Op: fileops.Read, Handle: h, Size: 16})
 	if f != nil {
 		t.say("rename-across", no, bad, "reading it on fails: %s", f.Message)
 		return
@@ -135,14 +135,14 @@ func tryMapAcross(t *try) {
 		t.refusal("mmap-from-host", bad, f)
 		return
 	}
-	t.in.do(probe.Request{Op: probe.Poke, Handle: m, Data: []byte("from inside"), Sync: true})
+	t.in.do(fileops.Request{Op: fileops.Poke, Handle: m, Data: []byte("from inside"), Sync: true})
 	t.settle(t.out, "across-map")
-	there := t.out.do(probe.Request{Op: probe.Wait, Name: []byte("across-map"), Until: probe.UntilData, Data: []byte("from inside"), TimeoutNS: int64(mapTime)})
+	there := t.out.do(fileops.Request{Op: fileops.Wait, Name: []byte("across-map"), Until: fileops.UntilData, Data: []byte("from inside"), TimeoutNS: int64(mapTime)})
 	t.check("mmap-to-host", there.Seen, "after msync the host %s", saw(there.Seen))
 	// In place: a file that is replaced is another one.
-	h := t.out.open("across-map", probe.ForWriting)
-	t.out.do(probe.Request{Op: probe.Write, Handle: h, Data: []byte("from the host")})
-	here := t.in.do(probe.Request{Op: probe.Wait, Handle: m, Until: probe.UntilMapData, Data: []byte("from the host"), TimeoutNS: int64(mapTime)})
+	h := t.out.open("across-map", fileops.ForWriting)
+	t.out.do(fileops.Request{Op: fileops.Write, Handle: h, Data: []byte("from the host")})
+	here := t.in.do(fileops.Request{Op: fileops.Wait, Handle: m, Until: fileops.UntilMapData, Data: []byte("from the host"), TimeoutNS: int64(mapTime)})
 	if here.Seen || t.err() != nil {
 		t.check("mmap-from-host", here.Seen, "the host wrote into the file, and the map %s", saw(true))
 		return
@@ -168,13 +168,13 @@ func tryEventsAcross(t *try) {
 		writer, watchr *actor
 		where          string
 	}{{"inotify-from-host", t.out, t.in, "the host"}, {"inotify-to-host", t.in, t.out, "inside"}} {
-		w, f := d.watchr.ask(probe.Request{Op: probe.Watch})
+		w, f := d.watchr.ask(fileops.Request{Op: fileops.Watch})
 		if f != nil {
 			t.refusal(d.line, bad, f)
 			continue
 		}
 		d.writer.put(d.line, "")
-		got := d.watchr.do(probe.Request{Op: probe.Events, Handle: w.Handle, Name: []byte(d.line), TimeoutNS: int64(otherEvents)})
+		got := d.watchr.do(fileops.Request{Op: fileops.Events, Handle: w.Handle, Name: []byte(d.line), TimeoutNS: int64(otherEvents)})
 		t.check(d.line, got.Seen, "%s made a file in a folder that the other side watches: %s", d.where, told(got.Seen, otherEvents))
 	}
 }

@@ -69,7 +69,7 @@ func TestCardsByARealAgent(t *testing.T) {
 func TestAgentsOutliveWhatIsGivenUp(t *testing.T) {
 	s, _ := agent(t, t.TempDir())
 	in := remote{s}
-	must := func(r probe.Request) probe.Reply {
+	must := func(r fileops.Request) fileops.Reply {
 		t.Helper()
 		reply, err := in.Do(t.Context(), r)
 		if err != nil || reply.Fault != nil {
@@ -77,24 +77,24 @@ func TestAgentsOutliveWhatIsGivenUp(t *testing.T) {
 		}
 		return reply
 	}
-	if _, err := in.Do(t.Context(), probe.Request{Op: probe.Nop}); err == nil {
+	if _, err := in.Do(t.Context(), fileops.Request{Op: fileops.Nop}); err == nil {
 		t.Error("an operation without a directory was served")
 	}
-	must(probe.Request{Op: probe.Begin})
+	must(fileops.Request{Op: fileops.Begin})
 	a := &actor{side: in, ctx: within(t, 100*time.Millisecond)}
 	began := time.Now()
-	a.do(probe.Request{Op: probe.Wait, Name: []byte("never"), Until: probe.UntilThere, TimeoutNS: 50e9})
+	a.do(fileops.Request{Op: fileops.Wait, Name: []byte("never"), Until: fileops.UntilThere, TimeoutNS: 50e9})
 	if d := time.Since(began); d > 30*time.Second || a.err == nil {
 		t.Errorf("giving up took %v, %v", d, a.err)
 	}
-	must(probe.Request{Op: probe.Put, Name: []byte("after"), Data: []byte("x")})
+	must(fileops.Request{Op: fileops.Put, Name: []byte("after"), Data: []byte("x")})
 	for _, bad := range []string{`{"op":"put","name":"Li4vYQ=="}`, `{"op":"format"}`, `[]`} {
 		_, err := s.Probe(t.Context(), json.RawMessage(bad))
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	must(probe.Request{Op: probe.End})
+	must(fileops.Request{Op: fileops.End})
 }
 
 // TestNothingStaysWhenTheControllerDies ends the agent's input in the middle of a card.
@@ -102,14 +102,14 @@ func TestNothingStaysWhenTheControllerDies(t *testing.T) {
 	home := t.TempDir()
 	s, stream := agent(t, home)
 	in := remote{s}
-	for _, r := range []probe.Request{
-		{Op: probe.Begin}, {Op: probe.Fill, Name: []byte("d"), Count: 300}, {Op: probe.Open, Name: []byte("d/0/1"), Flags: probe.ForWriting}, {Op: probe.Watch},
+	for _, r := range []fileops.Request{
+		{Op: fileops.Begin}, {Op: fileops.Fill, Name: []byte("d"), Count: 300}, {Op: fileops.Open, Name: []byte("d/0/1"), Flags: fileops.ForWriting}, {Op: fileops.Watch},
 	} {
 		if reply, err := in.Do(t.Context(), r); err != nil || reply.Fault != nil {
 			t.Fatalf("%s: %v, %v", r.Op, err, reply.Fault)
 		}
 	}
-	go in.Do(within(t, 2*time.Minute), probe.Request{Op: probe.Wait, Name: []byte("never"), Until: probe.UntilThere, TimeoutNS: 50e9})
+	go in.Do(within(t, 2*time.Minute), fileops.Request{Op: fileops.Wait, Name: []byte("never"), Until: fileops.UntilThere, TimeoutNS: 50e9})
 	time.Sleep(100 * time.Millisecond)
 	if err := stream.CloseWrite(); err != nil {
 		t.Fatal(err)

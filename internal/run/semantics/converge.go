@@ -49,7 +49,7 @@ const hungSync = 3 * time.Minute
 
 // copying measures how long a copy takes to become like its original.
 type copying struct {
-	in, host   probe.Side
+	in, host   fileops.Side
 	options    Options
 	end        time.Time
 	data       int // rounds written, which make contents different
@@ -59,9 +59,9 @@ type copying struct {
 // converge changes files on the host and brings the copy inside up to date, until the budget is spent. Each lag is from
 // the last change to the end of the synchronisation, by the controller's clock, and counts only if the files inside are
 // then as they are on the host: all of a few, the last of many.
-func converge(ctx context.Context, in probe.Side, m *env.Mounted, o Options) ([]record.Property, error) {
+func converge(ctx context.Context, in fileops.Side, m *env.Mounted, o Options) ([]record.Property, error) {
 	c := &copying{in: in, options: o, end: time.Now().Add(o.Budget)}
-	box, err := probe.Make(m.Mount.HostDir)
+	box, err := fileops.Make(m.Mount.HostDir)
 	if err != nil {
 		return c.untested(err), ctx.Err()
 	}
@@ -74,7 +74,7 @@ func converge(ctx context.Context, in probe.Side, m *env.Mounted, o Options) ([]
 // time of one step foretells that of the next.
 func (c *copying) measure(ctx context.Context, dir, name string) error {
 	host := &actor{side: c.host, ctx: ctx}
-	host.do(probe.Request{Op: probe.Fill, Name: []byte("files"), Count: firstFiles, Data: c.content()})
+	host.do(fileops.Request{Op: fileops.Fill, Name: []byte("files"), Count: firstFiles, Data: c.content()})
 	if host.err != nil {
 		return host.err
 	}
@@ -83,7 +83,7 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 		return err
 	}
 	perFile := time.Since(began) / firstFiles
-	if _, err := c.in.Do(ctx, probe.Request{Op: probe.Join, Root: dir, Name: []byte(name)}); err != nil {
+	if _, err := c.in.Do(ctx, fileops.Request{Op: fileops.Join, Root: dir, Name: []byte(name)}); err != nil {
 		return fmt.Errorf("find the files that were copied: %w", err)
 	}
 	if rest := perFile * (allFiles - firstFiles); rest > overrun {
@@ -135,7 +135,7 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 // round changes files, synchronises and checks. It returns the lag and the time for all of it.
 func (c *copying) round(ctx context.Context, files int) (lag, all time.Duration, err error) {
 	began := time.Now()
-	r := probe.Request{Op: probe.Fill, Name: []byte("files"), Count: files, Data: c.content()}
+	r := fileops.Request{Op: fileops.Fill, Name: []byte("files"), Count: files, Data: c.content()}
 	host := &actor{side: c.host, ctx: ctx}
 	if host.do(r); host.err != nil {
 		return 0, 0, host.err
@@ -145,7 +145,7 @@ func (c *copying) round(ctx context.Context, files int) (lag, all time.Duration,
 		return 0, 0, err
 	}
 	lag = time.Since(changed)
-	r.Op, r.Offset = probe.Verify, int64(max(0, files-verified))
+	r.Op, r.Offset = fileops.Verify, int64(max(0, files-verified))
 	in := &actor{side: c.in, ctx: ctx}
 	same := in.do(r).Count
 	if in.err == nil && same != min(files, verified) {

@@ -21,7 +21,7 @@ func fileTrials() []trial {
 
 func tryExclusive(t *try) {
 	t.in.put("exclusive", "")
-	_, f := t.in.ask(probe.Request{Op: probe.Open, Name: []byte("exclusive"), Flags: probe.ForWriting | probe.Create | probe.Exclusive})
+	_, f := t.in.ask(fileops.Request{Op: fileops.Open, Name: []byte("exclusive"), Flags: fileops.ForWriting | fileops.Create | fileops.Exclusive})
 	switch {
 	case f == nil:
 		t.say("o-excl", no, bad, "a file that exists was opened with O_CREAT and O_EXCL: lock files do not work")
@@ -36,7 +36,7 @@ func tryOpenFiles(t *try) {
 	t.in.put("replaced", "old")
 	t.in.put("replacement", "new")
 	h := t.in.open("replaced", 0)
-	if _, f := t.in.ask(probe.Request{Op: probe.Rename, Name: []byte("replacement"), To: []byte("replaced")}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Rename, Name: []byte("replacement"), To: []byte("replaced")}); f != nil {
 		t.refusal("rename-open", bad, f)
 	} else {
 		held, named := t.in.read(h), t.in.get("replaced")
@@ -44,11 +44,11 @@ func tryOpenFiles(t *try) {
 	}
 	t.in.put("deleted", "old")
 	h = t.in.open("deleted", 0)
-	if _, f := t.in.ask(probe.Request{Op: probe.Remove, Name: []byte("deleted")}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Remove, Name: []byte("deleted")}); f != nil {
 		t.refusal("unlink-open", bad, f)
 		return
 	}
-	reply, f := t.in.ask(probe.Request{Op: probe.Read, Handle: h, Size: 16})
+	reply, f := t.in.ask(fileops.Request{Op: fileops.Read, Handle: h, Size: 16})
 	if f != nil {
 		t.refusal("unlink-open", bad, f)
 		return
@@ -58,19 +58,19 @@ func tryOpenFiles(t *try) {
 
 func trySparse(t *try) {
 	const size = 4 << 20
-	h := t.in.open("sparse", probe.ForWriting|probe.Create)
-	t.in.do(probe.Request{Op: probe.Write, Handle: h, Offset: size - 1, Data: []byte("x")})
+	h := t.in.open("sparse", fileops.ForWriting|fileops.Create)
+	t.in.do(fileops.Request{Op: fileops.Write, Handle: h, Offset: size - 1, Data: []byte("x")})
 	// What a client has not sent yet, no host can count.
-	t.in.do(probe.Request{Op: probe.Flush, Handle: h, Count: 1, Size: 1, Sync: true})
-	s := t.in.do(probe.Request{Op: probe.Stat, Handle: h}).Stat
+	t.in.do(fileops.Request{Op: fileops.Flush, Handle: h, Count: 1, Size: 1, Sync: true})
+	s := t.in.do(fileops.Request{Op: fileops.Stat, Handle: h}).Stat
 	if t.err() != nil {
 		return
 	}
 	if s.Blocks < 0 {
-		t.say("sparse", untested, neutral, "%v", probe.ErrUnsupported)
+		t.say("sparse", untested, neutral, "%v", fileops.ErrUnsupported)
 		return
 	}
-	hole, f := t.in.ask(probe.Request{Op: probe.Seek, Handle: h, Hole: true})
+	hole, f := t.in.ask(fileops.Request{Op: fileops.Seek, Handle: h, Hole: true})
 	found := "SEEK_HOLE finds the hole"
 	if f != nil {
 		found = "SEEK_HOLE is refused: " + f.Message
@@ -82,7 +82,7 @@ func trySparse(t *try) {
 		holes = host.Blocks*512 <= size/2
 		takes = fmt.Sprintf("takes %d KiB on the host, and inside it is said to take %d KiB", host.Blocks/2, s.Blocks/2)
 	}
-	t.in.do(probe.Request{Op: probe.Truncate, Handle: h})
+	t.in.do(fileops.Request{Op: fileops.Truncate, Handle: h})
 	answer, rating := yes, good
 	switch {
 	case !holes:
@@ -95,28 +95,28 @@ func trySparse(t *try) {
 
 // hostStat is a file's status on the host's side, where that is known. Clients such as sshfs, cifs and 9p with a cache
 // invent the blocks that a file takes from its size. Not seeing the host is no failure of what is tried inside.
-func (t *try) hostStat(name string) (probe.Status, bool) {
+func (t *try) hostStat(name string) (fileops.Status, bool) {
 	if t.out == nil {
-		return probe.Status{}, false
+		return fileops.Status{}, false
 	}
-	reply, err := t.out.side.Do(t.ctx, probe.Request{Op: probe.Stat, Name: []byte(name)})
+	reply, err := t.out.side.Do(t.ctx, fileops.Request{Op: fileops.Stat, Name: []byte(name)})
 	if err != nil || reply.Fault != nil || reply.Stat == nil {
-		return probe.Status{}, false
+		return fileops.Status{}, false
 	}
 	return *reply.Stat, true
 }
 
 func tryDirect(t *try) {
-	open, f := t.in.ask(probe.Request{Op: probe.Open, Name: []byte("direct"), Flags: probe.ForWriting | probe.Create | probe.Direct})
+	open, f := t.in.ask(fileops.Request{Op: fileops.Open, Name: []byte("direct"), Flags: fileops.ForWriting | fileops.Create | fileops.Direct})
 	if f != nil {
 		t.refusal("o-direct", neutral, f)
 		return
 	}
-	if _, f := t.in.ask(probe.Request{Op: probe.Write, Handle: open.Handle, Data: make([]byte, 4096)}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Write, Handle: open.Handle, Data: make([]byte, 4096)}); f != nil {
 		t.refusal("o-direct", neutral, f)
 		return
 	}
-	got := t.in.do(probe.Request{Op: probe.Read, Handle: open.Handle, Size: 4096})
+	got := t.in.do(fileops.Request{Op: fileops.Read, Handle: open.Handle, Size: 4096})
 	t.check("o-direct", len(got.Data) == 4096, "4 KiB were written and %d bytes read back", len(got.Data))
 }
 
@@ -124,10 +124,10 @@ func tryDirect(t *try) {
 const page = 4096
 
 // mapped makes a file of one page and maps it. A fault is the file system's refusal.
-func (a *actor) mapped(name string) (handle, memory int, f *probe.Fault) {
-	handle = a.open(name, probe.ForWriting|probe.Create)
-	a.do(probe.Request{Op: probe.Truncate, Handle: handle, Size: page})
-	m, f := a.ask(probe.Request{Op: probe.Map, Handle: handle, Size: page, Sync: true})
+func (a *actor) mapped(name string) (handle, memory int, f *fileops.Fault) {
+	handle = a.open(name, fileops.ForWriting|fileops.Create)
+	a.do(fileops.Request{Op: fileops.Truncate, Handle: handle, Size: page})
+	m, f := a.ask(fileops.Request{Op: fileops.Map, Handle: handle, Size: page, Sync: true})
 	return handle, m.Handle, f
 }
 
@@ -137,7 +137,7 @@ func tryMap(t *try) {
 		t.refusal("mmap", bad, f)
 		return
 	}
-	t.in.do(probe.Request{Op: probe.Poke, Handle: memory, Data: []byte("by memory"), Sync: true})
+	t.in.do(fileops.Request{Op: fileops.Poke, Handle: memory, Data: []byte("by memory"), Sync: true})
 	got := t.in.get("mapped")
 	t.check("mmap", len(got) > 8 && got[:9] == "by memory", "what was written into the map and synced is read from the file: %q", head(got, 9))
 }
@@ -146,27 +146,27 @@ func head(s string, n int) string { return s[:min(n, len(s))] }
 
 // locks are the two kinds of locks, and the lines for them within a side and across.
 var locks = []struct{ kind, within, across string }{
-	{probe.Flock, "flock", "flock-across"},
-	{probe.Fcntl, "fcntl", "fcntl-across"},
+	{fileops.Flock, "flock", "flock-across"},
+	{fileops.Fcntl, "fcntl", "fcntl-across"},
 }
 
 func tryLocks(t *try) {
 	for _, l := range locks {
 		t.in.put("lock-"+l.kind, "x")
-		first, second := t.in.open("lock-"+l.kind, probe.ForWriting), t.in.open("lock-"+l.kind, probe.ForWriting)
-		if _, f := t.in.ask(probe.Request{Op: probe.Lock, Handle: first, Kind: l.kind}); f != nil {
+		first, second := t.in.open("lock-"+l.kind, fileops.ForWriting), t.in.open("lock-"+l.kind, fileops.ForWriting)
+		if _, f := t.in.ask(fileops.Request{Op: fileops.Lock, Handle: first, Kind: l.kind}); f != nil {
 			t.refusal(l.within, bad, f)
 			continue
 		}
-		_, f := t.in.ask(probe.Request{Op: probe.Lock, Handle: second, Kind: l.kind})
+		_, f := t.in.ask(fileops.Request{Op: fileops.Lock, Handle: second, Kind: l.kind})
 		t.check(l.within, held(f), "while one opening holds it, another %s", granted(f))
 	}
 }
 
 // held tells whether the refusal of a lock says that somebody has it.
-func held(f *probe.Fault) bool { return f != nil && (f.Code == "EAGAIN" || f.Code == "EACCES") }
+func held(f *fileops.Fault) bool { return f != nil && (f.Code == "EAGAIN" || f.Code == "EACCES") }
 
-func granted(f *probe.Fault) string {
+func granted(f *fileops.Fault) string {
 	switch {
 	case f == nil:
 		return "is granted it too"
@@ -184,13 +184,13 @@ const (
 )
 
 func tryEvents(t *try) {
-	w, f := t.in.ask(probe.Request{Op: probe.Watch})
+	w, f := t.in.ask(fileops.Request{Op: fileops.Watch})
 	if f != nil {
 		t.refusal("inotify", bad, f)
 		return
 	}
 	t.in.put("event", "")
-	got := t.in.do(probe.Request{Op: probe.Events, Handle: w.Handle, Name: []byte("event"), TimeoutNS: int64(ownEvents)})
+	got := t.in.do(fileops.Request{Op: fileops.Events, Handle: w.Handle, Name: []byte("event"), TimeoutNS: int64(ownEvents)})
 	t.check("inotify", got.Seen, "a file was made in a folder that is watched: %s", told(got.Seen, ownEvents))
 }
 

@@ -30,9 +30,9 @@ var noFlush = map[string]string{
 var memory = []string{"tmpfs", "ramfs", "rootfs", "hugetlbfs", "devtmpfs"}
 
 // flushTimes returns how long each flush took, sorted.
-func (a *actor) flushTimes() ([]int64, *probe.Fault) {
-	h := a.open("flushed", probe.ForWriting|probe.Create)
-	got, f := a.ask(probe.Request{Op: probe.Flush, Handle: h, Size: flushSize, Count: flushes, Sync: true})
+func (a *actor) flushTimes() ([]int64, *fileops.Fault) {
+	h := a.open("flushed", fileops.ForWriting|fileops.Create)
+	got, f := a.ask(fileops.Request{Op: fileops.Flush, Handle: h, Size: flushSize, Count: flushes, Sync: true})
 	slices.Sort(got.NS)
 	return got.NS, f
 }

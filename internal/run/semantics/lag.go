@@ -54,8 +54,8 @@ type lags struct {
 }
 
 // lag has the watcher wait for what change does, and measures how long after the change it sees it.
-func (t *try) lag(l *lags, watcher, changer *actor, wait probe.Request, change func()) {
-	wait.Op, wait.TimeoutNS = probe.Wait, int64(l.limit)
+func (t *try) lag(l *lags, watcher, changer *actor, wait fileops.Request, change func()) {
+	wait.Op, wait.TimeoutNS = fileops.Wait, int64(l.limit)
 	p := watcher.start(wait)
 	// The watcher has to be looking, and to have looked once: what it saw then is what it may hold on to.
 	t.pause(2*t.rtt + 5*time.Millisecond)
@@ -154,10 +154,10 @@ func tryLags(t *try, changer, watcher *actor, suffix string) {
 		}
 		turn := time.Now()
 		name := []byte(fmt.Sprintf("lag%s-%d", suffix, i))
-		t.lag(create, watcher, changer, probe.Request{Name: name, Until: probe.UntilThere}, func() { changer.put(string(name), "old") })
+		t.lag(create, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilThere}, func() { changer.put(string(name), "old") })
 		t.pause(tick)
-		t.lag(modify, watcher, changer, probe.Request{Name: name, Until: probe.UntilData, Data: []byte("new")}, func() { changer.put(string(name), "new") })
-		t.lag(remove, watcher, changer, probe.Request{Name: name, Until: probe.UntilGone}, func() { changer.do(probe.Request{Op: probe.Remove, Name: name}) })
+		t.lag(modify, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilData, Data: []byte("new")}, func() { changer.put(string(name), "new") })
+		t.lag(remove, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilGone}, func() { changer.do(fileops.Request{Op: fileops.Remove, Name: name}) })
 		round = time.Since(turn)
 	}
 	t.sayLag("lag-create"+suffix, create, "a name that was looked for before it was there")
@@ -193,9 +193,9 @@ func tryAttributes(t *try) {
 		asked := time.Now()
 		var changed time.Time
 		before := len(l.seen)
-		t.lag(l, t.in, t.out, probe.Request{Name: []byte("attributes-age"), Until: probe.UntilSize, Size: size}, func() {
+		t.lag(l, t.in, t.out, fileops.Request{Name: []byte("attributes-age"), Until: fileops.UntilSize, Size: size}, func() {
 			changed = time.Now()
-			t.out.do(probe.Request{Op: probe.Put, Name: []byte("attributes-age"), Data: []byte("x"), Flags: probe.Append})
+			t.out.do(fileops.Request{Op: fileops.Put, Name: []byte("attributes-age"), Data: []byte("x"), Flags: fileops.Append})
 		})
 		if len(l.seen) > before && l.seen[before] > t.resolution() {
 			l.seen[before] += changed.Sub(asked)

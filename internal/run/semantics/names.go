@@ -31,7 +31,7 @@ func nameTrials() []trial {
 
 func tryCase(t *try) {
 	t.in.put("Case-of-Names", "upper")
-	_, f := t.in.ask(probe.Request{Op: probe.Stat, Name: []byte("case-of-names")})
+	_, f := t.in.ask(fileops.Request{Op: fileops.Stat, Name: []byte("case-of-names")})
 	switch {
 	case f == nil:
 		t.check("case", false, "a file made as Case-of-Names is found as case-of-names")
@@ -55,16 +55,16 @@ var oddNames = []struct{ what, name string }{
 }
 
 func tryNames(t *try) {
-	t.in.do(probe.Request{Op: probe.Mkdir, Name: []byte("odd")})
+	t.in.do(fileops.Request{Op: fileops.Mkdir, Name: []byte("odd")})
 	var wrong []string
 	for _, o := range oddNames {
-		if _, f := t.in.ask(probe.Request{Op: probe.Put, Name: []byte("odd/" + o.name)}); f != nil {
+		if _, f := t.in.ask(fileops.Request{Op: fileops.Put, Name: []byte("odd/" + o.name)}); f != nil {
 			wrong = append(wrong, o.what+" is refused")
-		} else if !slices.ContainsFunc(t.in.list("odd"), func(e probe.Entry) bool { return string(e.Name) == o.name }) {
+		} else if !slices.ContainsFunc(t.in.list("odd"), func(e fileops.Entry) bool { return string(e.Name) == o.name }) {
 			wrong = append(wrong, o.what+" is listed as something else")
 		}
 		// By the name it was made with: where it is listed under another, nobody who goes by the listing can remove it.
-		t.in.ask(probe.Request{Op: probe.Remove, Name: []byte("odd/" + o.name)})
+		t.in.ask(fileops.Request{Op: fileops.Remove, Name: []byte("odd/" + o.name)})
 	}
 	switch len(wrong) {
 	case 0:
@@ -76,15 +76,15 @@ func tryNames(t *try) {
 	}
 }
 
-func (a *actor) list(dir string) []probe.Entry {
-	return a.do(probe.Request{Op: probe.List, Name: []byte(dir)}).Entries
+func (a *actor) list(dir string) []fileops.Entry {
+	return a.do(fileops.Request{Op: fileops.List, Name: []byte(dir)}).Entries
 }
 
 func tryUnicode(t *try) {
-	t.in.do(probe.Request{Op: probe.Mkdir, Name: []byte("unicode")})
+	t.in.do(fileops.Request{Op: fileops.Mkdir, Name: []byte("unicode")})
 	composed, decomposed := "caf\u00e9", "cafe\u0301"
 	for _, name := range []string{composed, decomposed} {
-		if _, f := t.in.ask(probe.Request{Op: probe.Put, Name: []byte("unicode/" + name)}); f != nil {
+		if _, f := t.in.ask(fileops.Request{Op: fileops.Put, Name: []byte("unicode/" + name)}); f != nil {
 			t.refusal("unicode", bad, f)
 			return
 		}
@@ -100,9 +100,9 @@ func tryUnicode(t *try) {
 func tryNameMax(t *try) {
 	fits := func(n int) bool {
 		name := []byte(strings.Repeat("n", n))
-		_, f := t.in.ask(probe.Request{Op: probe.Put, Name: name})
+		_, f := t.in.ask(fileops.Request{Op: fileops.Put, Name: name})
 		if f == nil {
-			t.in.do(probe.Request{Op: probe.Remove, Name: name})
+			t.in.do(fileops.Request{Op: fileops.Remove, Name: name})
 		}
 		return f == nil
 	}
@@ -131,17 +131,17 @@ func tryNameMax(t *try) {
 }
 
 func tryTypes(t *try) {
-	t.in.do(probe.Request{Op: probe.Mkdir, Name: []byte("types")})
+	t.in.do(fileops.Request{Op: fileops.Mkdir, Name: []byte("types")})
 	t.in.put("types/file", "")
-	t.in.do(probe.Request{Op: probe.Mkdir, Name: []byte("types/directory")})
-	t.in.ask(probe.Request{Op: probe.Symlink, Name: []byte("types/link"), To: []byte("file")})
+	t.in.do(fileops.Request{Op: fileops.Mkdir, Name: []byte("types/directory")})
+	t.in.ask(fileops.Request{Op: fileops.Symlink, Name: []byte("types/link"), To: []byte("file")})
 	told, entries := 0, t.in.list("types")
 	for _, e := range entries {
 		switch e.Type {
 		case string(e.Name):
 			told++
 		case "untold":
-			t.say("d-type", untested, neutral, "%v", probe.ErrUnsupported)
+			t.say("d-type", untested, neutral, "%v", fileops.ErrUnsupported)
 			return
 		}
 	}
@@ -157,11 +157,11 @@ func tryTypes(t *try) {
 
 func trySymlink(t *try) {
 	t.in.put("target", "of a link")
-	if _, f := t.in.ask(probe.Request{Op: probe.Symlink, Name: []byte("symbolic"), To: []byte("target")}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Symlink, Name: []byte("symbolic"), To: []byte("target")}); f != nil {
 		t.refusal("symlink", bad, f)
 		return
 	}
-	to := t.in.do(probe.Request{Op: probe.Readlink, Name: []byte("symbolic")}).Data
+	to := t.in.do(fileops.Request{Op: fileops.Readlink, Name: []byte("symbolic")}).Data
 	through := t.in.get("symbolic")
 	if string(to) != "target" || through != "of a link" {
 		t.say("symlink", no, bad, "a link to %q reads as %q", "target", to)
@@ -169,7 +169,7 @@ func trySymlink(t *try) {
 	}
 	if t.out != nil {
 		// Servers keep links that they dare not make as plain files.
-		if to, f := t.out.ask(probe.Request{Op: probe.Readlink, Name: []byte("symbolic")}); t.out.err == nil && (f != nil || string(to.Data) != "target") {
+		if to, f := t.out.ask(fileops.Request{Op: fileops.Readlink, Name: []byte("symbolic")}); t.out.err == nil && (f != nil || string(to.Data) != "target") {
 			t.say("symlink", partly, bad, "inside it is a link, on the host it is not")
 			return
 		}
@@ -180,7 +180,7 @@ func trySymlink(t *try) {
 
 func tryLink(t *try) {
 	t.in.put("linked", "1")
-	if _, f := t.in.ask(probe.Request{Op: probe.Link, Name: []byte("linked"), To: []byte("linked-too")}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Link, Name: []byte("linked"), To: []byte("linked-too")}); f != nil {
 		t.refusal("hard-link", bad, f)
 		return
 	}
@@ -200,15 +200,15 @@ func tryLink(t *try) {
 
 func tryExec(t *try) {
 	t.in.put("program", "#!/bin/sh\n")
-	t.in.do(probe.Request{Op: probe.Chmod, Name: []byte("program"), Mode: 0o644})
+	t.in.do(fileops.Request{Op: fileops.Chmod, Name: []byte("program"), Mode: 0o644})
 	plain := t.in.stat("program").Mode
-	if _, f := t.in.ask(probe.Request{Op: probe.Chmod, Name: []byte("program"), Mode: 0o755}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Chmod, Name: []byte("program"), Mode: 0o755}); f != nil {
 		t.refusal("exec-bit", bad, f)
 	} else {
 		set := t.in.stat("program").Mode
 		t.check("exec-bit", plain&0o111 == 0 && set&0o111 != 0, "after chmod 0644 the mode is %#o, after chmod 0755 it is %#o", plain.Perm(), set.Perm())
 	}
-	if _, f := t.in.ask(probe.Request{Op: probe.Access, Name: []byte("program")}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Access, Name: []byte("program")}); f != nil {
 		t.refusal("exec", bad, f)
 	} else {
 		t.say("exec", yes, good, "access(2) allows a file of mode 0755 to be executed")
@@ -220,7 +220,7 @@ func tryMtime(t *try) {
 	const set = 1234567891123456789
 	t.in.put("time", "")
 	written := t.in.stat("time").MtimeNS
-	if _, f := t.in.ask(probe.Request{Op: probe.Times, Name: []byte("time"), TimeNS: set}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Times, Name: []byte("time"), TimeNS: set}); f != nil {
 		t.refusal("mtime", bad, f)
 		return
 	}
@@ -240,13 +240,13 @@ func tryMtime(t *try) {
 }
 
 func tryXattr(t *try) {
-	h := t.in.open("attributes", probe.ForWriting|probe.Create)
-	attribute := probe.Request{Op: probe.SetXattr, Handle: h, To: []byte("user.tare"), Data: []byte("value")}
+	h := t.in.open("attributes", fileops.ForWriting|fileops.Create)
+	attribute := fileops.Request{Op: fileops.SetXattr, Handle: h, To: []byte("user.tare"), Data: []byte("value")}
 	if _, f := t.in.ask(attribute); f != nil {
 		t.refusal("xattr", neutral, f)
 		return
 	}
-	attribute.Op = probe.GetXattr
+	attribute.Op = fileops.GetXattr
 	got := t.in.do(attribute).Data
 	t.check("xattr", string(got) == "value", "user.tare was set to %q and reads %q", "value", got)
 }

@@ -25,14 +25,14 @@ const (
 )
 
 func tryParallel(t *try) {
-	t.in.do(probe.Request{Op: probe.Mkdir, Name: []byte("races")})
-	for _, r := range []struct{ kind, line string }{{probe.RaceStat, "parallel-stat"}, {probe.RaceCreate, "parallel-create"}} {
+	t.in.do(fileops.Request{Op: fileops.Mkdir, Name: []byte("races")})
+	for _, r := range []struct{ kind, line string }{{fileops.RaceStat, "parallel-stat"}, {fileops.RaceCreate, "parallel-create"}} {
 		// In turn, so that what the machine does besides hits both alike.
 		var one, many []float64
 		cpus, turns := 0, 0
 		for range raceRounds {
 			for _, threads := range []int{1, team} {
-				got := t.in.do(probe.Request{Op: probe.Race, Name: []byte("races"), Kind: r.kind, Threads: threads, TimeoutNS: int64(raceTime)})
+				got := t.in.do(fileops.Request{Op: fileops.Race, Name: []byte("races"), Kind: r.kind, Threads: threads, TimeoutNS: int64(raceTime)})
 				if got.WaitedNS <= 0 {
 					return
 				}

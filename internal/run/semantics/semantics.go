@@ -46,7 +46,7 @@ const (
 // Make tries out files on one side, or between two: in is the side inside the environment, out the controller's view of
 // the same folder, nil when there is none. Both are open on one private directory. The error is that of ctx; what
 // else goes wrong is told in the properties that it left untested.
-func Make(ctx context.Context, in, out probe.Side, o Options) ([]record.Property, error) {
+func Make(ctx context.Context, in, out fileops.Side, o Options) ([]record.Property, error) {
 	budget := o.Budget
 	if budget == 0 {
 		budget = defaultBudget
@@ -81,7 +81,7 @@ func For(ctx context.Context, s Session, m *env.Mounted) ([]record.Property, err
 	in := remote{s}
 	opening, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	begun, err := in.Do(opening, probe.Request{Op: probe.Begin, Root: m.Mount.Dir})
+	begun, err := in.Do(opening, fileops.Request{Op: fileops.Begin, Root: m.Mount.Dir})
 	if err != nil {
 		return nil, fmt.Errorf("make card of %s: %w", m.Name, err)
 	}
@@ -89,10 +89,10 @@ func For(ctx context.Context, s Session, m *env.Mounted) ([]record.Property, err
 	if m.Order != nil && m.Order.Once {
 		return forCopy(ctx, s, m, o)
 	}
-	var out probe.Side
+	var out fileops.Side
 	if m.Mount.HostDir != "" {
 		out = hostSide(opening, filepath.Join(m.Mount.HostDir, filepath.FromSlash(begun.Dir)))
-		if b, ok := out.(*probe.Box); ok {
+		if b, ok := out.(*fileops.Box); ok {
 			defer b.Close()
 		}
 	}
@@ -109,10 +109,10 @@ const (
 )
 
 // leave removes what was made. An agent that does not answer does it on its own when it leaves.
-func leave(ctx context.Context, in probe.Side, limit time.Duration) error {
+func leave(ctx context.Context, in fileops.Side, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if _, err := in.Do(ctx, probe.Request{Op: probe.End}); err != nil {
+	if _, err := in.Do(ctx, fileops.Request{Op: fileops.End}); err != nil {
 		return fmt.Errorf("remove the files tried out: %w", err)
 	}
 	return nil
@@ -120,10 +120,10 @@ func leave(ctx context.Context, in probe.Side, limit time.Duration) error {
 
 // hostSide opens the host's view of a directory that was made inside. When the host cannot, for instance because the
 // server gave it to another user, there is nothing that can be tried across, and the reason is the answer to all of it.
-func hostSide(ctx context.Context, path string) probe.Side {
+func hostSide(ctx context.Context, path string) fileops.Side {
 	// A moment's patience: some servers show a new directory late, which is what the card goes on to measure.
 	for {
-		b, err := probe.In(path)
+		b, err := fileops.In(path)
 		if err == nil {
 			return b
 		}
@@ -138,15 +138,15 @@ func hostSide(ctx context.Context, path string) probe.Side {
 // blind is a side that sees nothing.
 type blind struct{ why error }
 
-func (b blind) Do(context.Context, probe.Request) (probe.Reply, error) {
-	return probe.Reply{}, fmt.Errorf("the host does not see what is made inside: %w", b.why)
+func (b blind) Do(context.Context, fileops.Request) (fileops.Reply, error) {
+	return fileops.Reply{}, fmt.Errorf("the host does not see what is made inside: %w", b.why)
 }
 
 // remote is a side behind an agent.
 type remote struct{ session Session }
 
-// Do implements probe.Side.
-func (s remote) Do(ctx context.Context, r probe.Request) (reply probe.Reply, err error) {
+// Do implements fileops.Side.
+func (s remote) Do(ctx context.Context, r fileops.Request) (reply fileops.Reply, err error) {
 	if err := r.Check(); err != nil {
 		return reply, err
 	}

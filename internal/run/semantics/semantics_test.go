@@ -15,9 +15,9 @@ import (
 )
 
 // sides opens two views of one directory: a fresh one below in, seen from out.
-func sides(t *testing.T, in, out string) (inside, host *probe.Box) {
+func sides(t *testing.T, in, out string) (inside, host *fileops.Box) {
 	t.Helper()
-	inside, err := probe.Make(in)
+	inside, err := fileops.Make(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func sides(t *testing.T, in, out string) (inside, host *probe.Box) {
 	if out == "" {
 		return inside, nil
 	}
-	if host, err = probe.In(filepath.Join(out, inside.Base())); err != nil {
+	if host, err = fileops.In(filepath.Join(out, inside.Base())); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { host.Close() })
@@ -37,7 +37,7 @@ func sides(t *testing.T, in, out string) (inside, host *probe.Box) {
 }
 
 // made makes a card and returns it by name.
-func made(t *testing.T, in, out probe.Side, o Options) map[string]record.Property {
+func made(t *testing.T, in, out fileops.Side, o Options) map[string]record.Property {
 	t.Helper()
 	began := time.Now()
 	list, err := Make(t.Context(), in, out, o)
@@ -139,12 +139,12 @@ func TestLagsThatWereNotWaitedForAreNotTold(t *testing.T) {
 }
 
 // deaf is a side that sees no change.
-type deaf struct{ probe.Side }
+type deaf struct{ fileops.Side }
 
-func (d deaf) Do(ctx context.Context, r probe.Request) (probe.Reply, error) {
-	if r.Op == probe.Wait {
+func (d deaf) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
+	if r.Op == fileops.Wait {
 		time.Sleep(time.Duration(r.TimeoutNS))
-		return probe.Reply{}, nil
+		return fileops.Reply{}, nil
 	}
 	return d.Side.Do(ctx, r)
 }
@@ -154,21 +154,21 @@ func TestHolesAreCountedOnTheHost(t *testing.T) {
 	dir := t.TempDir()
 	inside, host := sides(t, dir, dir)
 	for _, c := range []struct {
-		out  probe.Side
+		out  fileops.Side
 		want string
 	}{{host, "takes 8 KiB on the host, and inside it is said to take 4096 KiB"}, {blind{errors.New("no sight")}, "takes 4096 KiB"}, {nil, "takes 4096 KiB"}} {
 		m := &maker{in: inventive{inside}, out: c.out, end: time.Now().Add(time.Minute)}
 		m.try(t.Context(), &trial{lines: []line{{"sparse", "files may have holes"}}, run: trySparse})
 		p := byName(t, m.properties)["sparse"]
-		if !strings.Contains(p.Detail, c.want) || (p.Answer == no) != (c.out != probe.Side(host)) {
+		if !strings.Contains(p.Detail, c.want) || (p.Answer == no) != (c.out != fileops.Side(host)) {
 			t.Errorf("%+v", p)
 		}
 	}
 }
 
-type inventive struct{ probe.Side }
+type inventive struct{ fileops.Side }
 
-func (i inventive) Do(ctx context.Context, r probe.Request) (probe.Reply, error) {
+func (i inventive) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
 	reply, err := i.Side.Do(ctx, r)
 	if reply.Stat != nil {
 		reply.Stat.Blocks = (reply.Stat.Size + 511) / 512
@@ -178,14 +178,14 @@ func (i inventive) Do(ctx context.Context, r probe.Request) (probe.Reply, error)
 
 // hung is a side whose server stops answering at the first request of a kind.
 type hung struct {
-	probe.Side
-	at probe.Op
+	fileops.Side
+	at fileops.Op
 }
 
-func (h hung) Do(ctx context.Context, r probe.Request) (probe.Reply, error) {
+func (h hung) Do(ctx context.Context, r fileops.Request) (fileops.Reply, error) {
 	if r.Op == h.at {
 		<-ctx.Done()
-		return probe.Reply{}, &probe.StuckError{Op: r.Op}
+		return fileops.Reply{}, &fileops.StuckError{Op: r.Op}
 	}
 	return h.Side.Do(ctx, r)
 }
@@ -196,7 +196,7 @@ func TestServersThatHangLeaveLinesUntested(t *testing.T) {
 		t.Fatal("there is a host")
 	}
 	began := time.Now()
-	card := made(t, hung{inside, probe.Symlink}, nil, Options{})
+	card := made(t, hung{inside, fileops.Symlink}, nil, Options{})
 	if d := time.Since(began); d < defaultLimit || d > 2*time.Minute {
 		t.Errorf("it took %v", d)
 	}
@@ -213,7 +213,7 @@ func TestServersThatHangLeaveLinesUntested(t *testing.T) {
 func TestBudgetsAreKept(t *testing.T) {
 	inside, _ := sides(t, t.TempDir(), "")
 	began := time.Now()
-	card := made(t, hung{inside, probe.Mkdir}, nil, Options{Budget: 600 * time.Millisecond})
+	card := made(t, hung{inside, fileops.Mkdir}, nil, Options{Budget: 600 * time.Millisecond})
 	if d := time.Since(began); d > time.Minute {
 		t.Errorf("it took %v", d)
 	}
@@ -246,7 +246,7 @@ func TestHostsThatSeeNothingLeaveAcrossUntested(t *testing.T) {
 
 func TestNothingIsLeft(t *testing.T) {
 	dir := t.TempDir()
-	box, err := probe.Make(dir)
+	box, err := fileops.Make(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ const defaultLimit = 4 * time.Second
 
 // maker makes one card.
 type maker struct {
-	in, out    probe.Side
+	in, out    fileops.Side
 	options    Options
 	end        time.Time
 	budget     time.Duration
@@ -62,7 +62,7 @@ func (m *maker) greet(ctx context.Context) {
 	var trips []time.Duration
 	for range 7 {
 		began := time.Now()
-		a.do(probe.Request{Op: probe.Nop})
+		a.do(fileops.Request{Op: fileops.Nop})
 		trips = append(trips, time.Since(began))
 	}
 	slices.Sort(trips)
@@ -163,8 +163,8 @@ func (t *try) check(name string, ok bool, format string, args ...any) {
 }
 
 // refusal answers a line with no because the file system refused, or with untested because nobody could ask.
-func (t *try) refusal(name, rating string, f *probe.Fault) {
-	if f.Code == probe.Unsupported {
+func (t *try) refusal(name, rating string, f *fileops.Fault) {
+	if f.Code == fileops.Unsupported {
 		t.say(name, untested, neutral, "%s", f.Message)
 		return
 	}
@@ -193,7 +193,7 @@ const tick = 15 * time.Millisecond
 // actor asks a side. It keeps the first error, after which neither it nor its peer does anything more, and the handles that
 // it opened.
 type actor struct {
-	side    probe.Side
+	side    fileops.Side
 	ctx     context.Context
 	peer    *actor
 	err     error
@@ -203,25 +203,25 @@ type actor struct {
 func (a *actor) stopped() bool { return a.err != nil || a.peer != nil && a.peer.err != nil }
 
 // do carries out what has to work.
-func (a *actor) do(r probe.Request) probe.Reply {
+func (a *actor) do(r fileops.Request) fileops.Reply {
 	reply, _ := a.await(a.start(r))
 	return reply
 }
 
 // ask carries out what may be refused.
-func (a *actor) ask(r probe.Request) (probe.Reply, *probe.Fault) {
+func (a *actor) ask(r fileops.Request) (fileops.Reply, *fileops.Fault) {
 	if a.stopped() {
-		return probe.Reply{}, nil
+		return fileops.Reply{}, nil
 	}
-	var reply probe.Reply
+	var reply fileops.Reply
 	if reply, a.err = a.side.Do(a.ctx, r); a.err != nil {
-		return probe.Reply{}, nil
+		return fileops.Reply{}, nil
 	}
 	a.own(reply)
 	return reply, reply.Fault
 }
 
-func (a *actor) own(r probe.Reply) {
+func (a *actor) own(r fileops.Reply) {
 	if r.Handle > 0 {
 		a.handles = append(a.handles, r.Handle)
 	}
@@ -231,13 +231,13 @@ func (a *actor) own(r probe.Reply) {
 type pending chan arrived
 
 type arrived struct {
-	reply probe.Reply
+	reply fileops.Reply
 	err   error
 	at    time.Time
 }
 
 // start asks for what has to work and does not wait. The actor does nothing else until await, which its peer may.
-func (a *actor) start(r probe.Request) pending {
+func (a *actor) start(r fileops.Request) pending {
 	p := make(pending, 1)
 	if a.stopped() {
 		p <- arrived{}
@@ -254,7 +254,7 @@ func (a *actor) start(r probe.Request) pending {
 }
 
 // await returns the answer, and when it came.
-func (a *actor) await(p pending) (probe.Reply, time.Time) {
+func (a *actor) await(p pending) (fileops.Reply, time.Time) {
 	got := <-p
 	if a.err == nil {
 		a.err = got.err
@@ -266,7 +266,7 @@ func (a *actor) await(p pending) (probe.Reply, time.Time) {
 // tidy closes what is open. The side does it again when it ends.
 func (a *actor) tidy(ctx context.Context) {
 	for _, h := range a.handles {
-		if _, err := a.side.Do(ctx, probe.Request{Op: probe.CloseOp, Handle: h}); err != nil {
+		if _, err := a.side.Do(ctx, fileops.Request{Op: fileops.CloseOp, Handle: h}); err != nil {
 			return
 		}
 	}
@@ -275,26 +275,26 @@ func (a *actor) tidy(ctx context.Context) {
 // Words for the requests that come often.
 
 func (a *actor) put(name, data string) {
-	a.do(probe.Request{Op: probe.Put, Name: []byte(name), Data: []byte(data)})
+	a.do(fileops.Request{Op: fileops.Put, Name: []byte(name), Data: []byte(data)})
 }
 
 func (a *actor) get(name string) string {
-	return string(a.do(probe.Request{Op: probe.Get, Name: []byte(name), Size: 256}).Data)
+	return string(a.do(fileops.Request{Op: fileops.Get, Name: []byte(name), Size: 256}).Data)
 }
 
-func (a *actor) open(name string, flags probe.Flag) int {
-	return a.do(probe.Request{Op: probe.Open, Name: []byte(name), Flags: flags}).Handle
+func (a *actor) open(name string, flags fileops.Flag) int {
+	return a.do(fileops.Request{Op: fileops.Open, Name: []byte(name), Flags: flags}).Handle
 }
 
 func (a *actor) read(handle int) string {
-	return string(a.do(probe.Request{Op: probe.Read, Handle: handle, Size: 256}).Data)
+	return string(a.do(fileops.Request{Op: fileops.Read, Handle: handle, Size: 256}).Data)
 }
 
-func (a *actor) stat(name string) probe.Status {
-	if s := a.do(probe.Request{Op: probe.Stat, Name: []byte(name)}).Stat; s != nil {
+func (a *actor) stat(name string) fileops.Status {
+	if s := a.do(fileops.Request{Op: fileops.Stat, Name: []byte(name)}).Stat; s != nil {
 		return *s
 	}
-	return probe.Status{}
+	return fileops.Status{}
 }
 
 // duration writes a time for people.

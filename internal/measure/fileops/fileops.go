@@ -1,4 +1,4 @@
-// Package probe performs single file operations on one side of a folder that two systems share: open this, write that,
+// Package fileops performs single file operations on one side of a folder that two systems share: open this, write that,
 // tell me when you see it.
 //
 // The same code runs inside an environment, asked over the wire, and in the controller on the host's folder, so that what
@@ -6,7 +6,7 @@
 // which no name and no symbolic link leads out of; every request is bounded in size, number and time; an operation that
 // the kernel never returns from costs one goroutine and makes the side refuse further work, not hang; and Close closes
 // what is open and removes what was made. What the answers mean, package card knows.
-package probe
+package fileops
 
 import (
 	"context"
