@@ -51,14 +51,14 @@ func (p *Peer) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stream, err := proc.Start(proc.Command(context.WithoutCancel(ctx), agent, peer.Role))
+	stream, err := proc.Start(proc.Command(context.WithoutCancel(ctx), agent, netpeer.Role))
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	p.stream = stream
 	p.mu.Unlock()
-	p.token = peer.NewToken().Text()
+	p.token = netpeer.NewToken().Text()
 	type answer struct {
 		port int
 		err  error

@@ -38,7 +38,7 @@ const (
 // run's peer.
 // The full tare program uses it to step aside, and a process with PID 1 to know that it was not started as a machine's init.
 func IsRole(args []string) bool {
-	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role || args[1] == peer.Role)
+	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role || args[1] == netpeer.Role)
 }
 
 // Main runs the role that args, with the program's name first, ask for, and returns the exit code. Without a role it is
@@ -86,8 +86,8 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return p.agent(*dir, *remove, stdin, stdout, stderr)
 	case roleWorker:
 		return work(p.Kinds(), *dir, *home, stdin, stdout)
-	case peer.Role:
-		return peer.Main(stdin, stdout, stderr, web.NewHost())
+	case netpeer.Role:
+		return netpeer.Main(stdin, stdout, stderr, web.NewHost())
 	}
 	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker, peer or version\n", role)
 	return 2

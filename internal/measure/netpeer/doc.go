@@ -1,4 +1,4 @@
-// Package peer is the other end of what tare weighs of the network: one process on the controller's machine for each run
+// Package netpeer is the other end of what tare weighs of the network: one process on the controller's machine for each run
 // that needs it, and the connections to it.
 //
 // It is opinionated about who may use it. It listens on the loopback alone and serves only connections that begin with the
@@ -17,7 +17,7 @@
 //
 // The client closes first. The peer then resets the connection instead of closing it, so that neither end keeps it in
 // TIME_WAIT and a run does not use up the machine's ports.
-package peer
+package netpeer
 
 import (
 	"crypto/rand"

@@ -1,4 +1,4 @@
-package peer
+package netpeer
 
 import (
 	"fmt"

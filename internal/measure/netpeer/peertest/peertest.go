@@ -16,13 +16,13 @@ import (
 )
 
 // Start starts a peer that ends with the test, and returns how it is reached. pages may be nil.
-func Start(t testing.TB, pages peer.Pages) workload.Peer {
+func Start(t testing.TB, pages netpeer.Pages) workload.Peer {
 	t.Helper()
 	in, tell := io.Pipe()
 	said, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- peer.Serve(in, out, pages) }()
-	token := peer.NewToken().Text()
+	go func() { ended <- netpeer.Serve(in, out, pages) }()
+	token := netpeer.NewToken().Text()
 	go fmt.Fprintln(tell, token)
 	line, err := bufio.NewReader(said).ReadString('\n')
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 // connections is a trial of net.connect.
 type connections struct {
 	ends
-	dialer *peer.Dialer
+	dialer *netpeer.Dialer
 }
 
 func (t *connections) Setup(_ context.Context, b *workload.Bench) (err error) {
-	if t.dialer, err = peer.NewDialer(b.Peer.Address, b.Peer.Token, peer.Touch, 0); err != nil {
+	if t.dialer, err = netpeer.NewDialer(b.Peer.Address, b.Peer.Token, netpeer.Touch, 0); err != nil {
 		return err
 	}
 	return t.open(b)

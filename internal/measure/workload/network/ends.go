@@ -14,15 +14,15 @@ import (
 
 // ends watches what both ends of a trial use.
 type ends struct {
-	control   *peer.Conn
-	peer      peer.Used     // when Measure began
+	control   *netpeer.Conn
+	peer      netpeer.Used  // when Measure began
 	client    time.Duration // when Measure began, then what it used
-	connected []*peer.Conn
+	connected []*netpeer.Conn
 }
 
 // open makes the connection that asks the peer what it used.
 func (e *ends) open(b *workload.Bench) error {
-	d, err := peer.NewDialer(b.Peer.Address, b.Peer.Token, peer.Usage, 0)
+	d, err := netpeer.NewDialer(b.Peer.Address, b.Peer.Token, netpeer.Usage, 0)
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (e *ends) open(b *workload.Bench) error {
 }
 
 // connect makes a trial's connections.
-func (e *ends) connect(ctx context.Context, b *workload.Bench, conns []*peer.Conn, op peer.Op, size int) error {
-	d, err := peer.NewDialer(b.Peer.Address, b.Peer.Token, op, size)
+func (e *ends) connect(ctx context.Context, b *workload.Bench, conns []*netpeer.Conn, op netpeer.Op, size int) error {
+	d, err := netpeer.NewDialer(b.Peer.Address, b.Peer.Token, op, size)
 	if err != nil {
 		return err
 	}
@@ -51,9 +51,9 @@ func (e *ends) connect(ctx context.Context, b *workload.Bench, conns []*peer.Con
 	return nil
 }
 
-func (e *ends) begin() { e.client = peer.CPUTime() }
+func (e *ends) begin() { e.client = netpeer.CPUTime() }
 
-func (e *ends) end() { e.client = peer.CPUTime() - e.client }
+func (e *ends) end() { e.client = netpeer.CPUTime() - e.client }
 
 // report tells what both ends used, and which share that is of what they could have used.
 func (e *ends) report(b *workload.Bench, c cost) error {
@@ -66,7 +66,7 @@ func (e *ends) report(b *workload.Bench, c cost) error {
 		used        time.Duration
 		cpus        int
 	}{
-		{"client", "client_cpu_share", e.client, peer.CPUs()},
+		{"client", "client_cpu_share", e.client, netpeer.CPUs()},
 		{"peer", "server_cpu_share", now.CPU - e.peer.CPU, now.CPUs},
 	} {
 		if side.used < 0 || side.cpus < 1 {

@@ -25,7 +25,7 @@ const (
 func Kinds() []workload.Kind { return []workload.Kind{stream(), roundTrip(), connect()} }
 
 // needs are those of all kinds here. What passes a network card is mostly the work of a CPU.
-func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, OS: peer.OS()} }
+func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, OS: netpeer.OS()} }
 
 const theOtherEnd = "The other end is tare's own process on the controller's machine."
 
@@ -61,14 +61,14 @@ func stream() workload.Kind {
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down"}, Doc: "up: the environment sends; down: it receives"},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams, Doc: "connections at the same time"},
-			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: peer.MaxBlock, Doc: "bytes given to or taken from the kernel at a time"},
+			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock, Doc: "bytes given to or taken from the kernel at a time"},
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true, Doc: "bytes received per second, over all streams"},
 		}, perGiB.metrics()...),
 		Needs: needs(),
 		New: func(p workload.Params) (workload.Trial, error) {
-			return &streams{down: p["direction"] == "down", conns: make([]*peer.Conn, p.Int("streams")), size: int(p.Int("block"))}, nil
+			return &streams{down: p["direction"] == "down", conns: make([]*netpeer.Conn, p.Int("streams")), size: int(p.Int("block"))}, nil
 		},
 	}
 }
@@ -82,7 +82,7 @@ func roundTrip() workload.Kind {
 		Doc: "Sends a message over TCP, waits until it comes back whole, and sends the next (as netperf's TCP_RR does, with one message under way on each connection). " + theOtherEnd + " " +
 			"TCP_NODELAY is set on both ends. The first byte of each message is a count that must come back. The clock is read once for each round trip.",
 		Params: []workload.Param{
-			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: peer.MaxMessage, Doc: "bytes of a message, each way"},
+			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage, Doc: "bytes of a message, each way"},
 			{Name: "connections", Type: workload.Int, Default: "1", Min: 1, Max: maxConnections, Doc: "connections at the same time, each with a thread at each end"},
 		},
 		Metrics: append([]unit.Metric{
@@ -94,7 +94,7 @@ func roundTrip() workload.Kind {
 		}, perRoundTrip.metrics()...),
 		Needs: needs(),
 		New: func(p workload.Params) (workload.Trial, error) {
-			return &roundTrips{conns: make([]*peer.Conn, p.Int("connections")), size: int(p.Int("size"))}, nil
+			return &roundTrips{conns: make([]*netpeer.Conn, p.Int("connections")), size: int(p.Int("size"))}, nil
 		},
 	}
 }

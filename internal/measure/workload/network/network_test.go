@@ -98,7 +98,7 @@ func TestTimedLoopsDoNotAllocate(t *testing.T) {
 func TestWithoutAPeer(t *testing.T) {
 	for _, k := range Kinds() {
 		for name, p := range map[string]workload.Peer{
-			"nobody listens": {Address: "127.0.0.1:1", Token: peer.NewToken().Text()},
+			"nobody listens": {Address: "127.0.0.1:1", Token: netpeer.NewToken().Text()},
 			"no address":     {},
 			"no token":       {Address: "127.0.0.1:1", Token: "abc"},
 		} {

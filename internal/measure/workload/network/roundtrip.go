@@ -14,7 +14,7 @@ import (
 // roundTrips is a trial of net.rr.
 type roundTrips struct {
 	size  int
-	conns []*peer.Conn
+	conns []*netpeer.Conn
 
 	ends
 	team  *thread.Team
@@ -28,14 +28,14 @@ type lane struct {
 }
 
 func (t *roundTrips) Setup(ctx context.Context, b *workload.Bench) (err error) {
-	if err := t.connect(ctx, b, t.conns, peer.Echo, t.size); err != nil {
+	if err := t.connect(ctx, b, t.conns, netpeer.Echo, t.size); err != nil {
 		return err
 	}
 	t.lanes = make([]lane, len(t.conns))
 	for i := range t.lanes {
 		l := &t.lanes[i]
 		l.message, l.answer = make([]byte, t.size), make([]byte, t.size)
-		peer.Fill(l.message, b.Seed+uint64(i))
+		netpeer.Fill(l.message, b.Seed+uint64(i))
 		l.times.Reset() // its pages are there from now on
 	}
 	if len(t.conns) > 1 {
@@ -59,7 +59,7 @@ func (t *roundTrips) Measure(_ context.Context, b *workload.Bench) error {
 }
 
 // run makes n round trips. began is any point of time before.
-func (l *lane) run(c *peer.Conn, n int64, began time.Time) error {
+func (l *lane) run(c *netpeer.Conn, n int64, began time.Time) error {
 	if err := c.Ask(n); err != nil {
 		return err
 	}

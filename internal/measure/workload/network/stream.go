@@ -13,28 +13,28 @@ import (
 type streams struct {
 	down  bool
 	size  int
-	conns []*peer.Conn
+	conns []*netpeer.Conn
 
 	ends
 	team     *thread.Team
 	blocks   [][]byte
-	receipts []peer.Receipt
+	receipts []netpeer.Receipt
 	undo     func() // of the room made for them
 }
 
 func (t *streams) Setup(ctx context.Context, b *workload.Bench) (err error) {
-	op := peer.Up
+	op := netpeer.Up
 	if t.down {
-		op = peer.Down
+		op = netpeer.Down
 	}
 	if err := t.connect(ctx, b, t.conns, op, t.size); err != nil {
 		return err
 	}
 	t.undo = thread.Room(len(t.conns))
-	t.receipts = make([]peer.Receipt, len(t.conns))
+	t.receipts = make([]netpeer.Receipt, len(t.conns))
 	for i := range t.conns {
 		block := make([]byte, t.size)
-		peer.Fill(block, b.Seed+uint64(i)) // written to, so that its pages are there
+		netpeer.Fill(block, b.Seed+uint64(i)) // written to, so that its pages are there
 		t.blocks = append(t.blocks, block)
 	}
 	if len(t.conns) > 1 {

@@ -36,7 +36,7 @@ func NewHost() *Host { return &Host{servers: map[hosted]*nginx{}} }
 
 // Serve starts a server for the page unless there is one. One that has ended stays so: what was weighed with it would not
 // go on with another.
-func (h *Host) Serve(size int64, seed uint64) (peer.Served, error) {
+func (h *Host) Serve(size int64, seed uint64) (netpeer.Served, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := hosted{size, seed}
@@ -44,16 +44,16 @@ func (h *Host) Serve(size int64, seed uint64) (peer.Served, error) {
 	if n == nil {
 		var err error
 		if n, err = h.start(key); err != nil {
-			return peer.Served{}, err
+			return netpeer.Served{}, err
 		}
 		h.servers[key] = n
 	}
 	select {
 	case <-n.process.Done():
-		return peer.Served{}, n.failed("measure", errors.New("nginx has ended"))
+		return netpeer.Served{}, n.failed("measure", errors.New("nginx has ended"))
 	default:
 	}
-	s := peer.Served{Port: int(n.addr.Port()), CPU: -1, Name: n.version}
+	s := netpeer.Served{Port: int(n.addr.Port()), CPU: -1, Name: n.version}
 	if t, ok := n.cpu(); ok {
 		s.CPU = t
 	}
@@ -100,15 +100,15 @@ func (h *Host) Close() error {
 
 // remote is a page that the controller's machine serves, seen from an environment.
 type remote struct {
-	conn  *peer.Conn
+	conn  *netpeer.Conn
 	size  int64
 	seed  uint64
-	began peer.Served
+	began netpeer.Served
 }
 
 // newRemote asks the run's peer for the page.
 func newRemote(b *workload.Bench, size int64) (*remote, error) {
-	d, err := peer.NewDialer(b.Peer.Address, b.Peer.Token, peer.Page, 0)
+	d, err := netpeer.NewDialer(b.Peer.Address, b.Peer.Token, netpeer.Page, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -123,4 +123,4 @@ func newRemote(b *workload.Bench, size int64) (*remote, error) {
 }
 
 // ask asks where the page is, and what its server has used.
-func (r *remote) ask() (peer.Served, error) { return r.conn.Page(r.size, r.seed) }
+func (r *remote) ask() (netpeer.Served, error) { return r.conn.Page(r.size, r.seed) }

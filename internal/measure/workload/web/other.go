@@ -17,7 +17,7 @@ func newGet(workload.Params) (workload.Trial, error) { return nil, errUnix }
 func newFetch(workload.Params) (workload.Trial, error) { return nil, errUnix }
 
 // NewHost returns nothing: no pages are served here.
-func NewHost() peer.Pages { return nil }
+func NewHost() netpeer.Pages { return nil }
 
 func newCold(workload.Params) (workload.Trial, error) { return nil, errUnix }
 
