@@ -23,15 +23,15 @@ func (a *app) guestCommand() *cobra.Command {
 downloaded, checked by the package tool, and the kernel and the few modules the micro-VM needs are kept in the user's cache.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cache, err := guest.DefaultCache()
+			cache, err := microvm.DefaultCache()
 			if err != nil {
 				return err
 			}
-			if !slices.Contains(guest.Arches(), arch) || !slices.Contains(guest.Flavours(), flavour) {
-				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(guest.Arches(), ", "), strings.Join(guest.Flavours(), ", "))
+			if !slices.Contains(microvm.Arches(), arch) || !slices.Contains(microvm.Flavours(), flavour) {
+				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(microvm.Arches(), ", "), strings.Join(microvm.Flavours(), ", "))
 			}
 			a.holding("what was made for it is removed")
-			k, err := guest.Fetch(c.Context(), cache, arch, flavour)
+			k, err := microvm.Fetch(c.Context(), cache, arch, flavour)
 			if err != nil {
 				return err
 			}
@@ -39,16 +39,16 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			return nil
 		},
 	}
-	fetch.Flags().StringVar(&arch, "arch", runtime.GOARCH, strings.Join(guest.Arches(), " or "))
-	fetch.Flags().StringVar(&flavour, "flavour", guest.Cloud, "cloud (small) or generic (every driver, 9p included)")
+	fetch.Flags().StringVar(&arch, "arch", runtime.GOARCH, strings.Join(microvm.Arches(), " or "))
+	fetch.Flags().StringVar(&flavour, "flavour", microvm.Cloud, "cloud (small) or generic (every driver, 9p included)")
 	list := &cobra.Command{
 		Use: "list", Short: "List the kernels and root images that are here", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cache, err := guest.DefaultCache()
+			cache, err := microvm.DefaultCache()
 			if err != nil {
 				return err
 			}
-			all, err := guest.List(cache)
+			all, err := microvm.List(cache)
 			if err != nil {
 				return err
 			}

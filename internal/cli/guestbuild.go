@@ -43,7 +43,7 @@ once; --refresh builds them again. Prints where the image is. Needs root, becaus
 	}
 	c.Flags().StringSliceVar(&o.Packages, "packages", nil, "packages beside the smallest system that has apt: postgresql,bzip2")
 	c.Flags().StringVar(&o.Suite, "suite", rootfs.DefaultSuite, "suite of Debian")
-	c.Flags().StringVar(&o.Arch, "arch", runtime.GOARCH, strings.Join(guest.Arches(), " or "))
+	c.Flags().StringVar(&o.Arch, "arch", runtime.GOARCH, strings.Join(microvm.Arches(), " or "))
 	c.Flags().StringVar(&size, "size", unit.FormatSize(rootfs.DefaultSize), "size of the file system; free space in it takes no disk space")
 	c.Flags().BoolVar(&o.Refresh, "refresh", false, "build again what is there, for newer versions of the packages")
 	return c

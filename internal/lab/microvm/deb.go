@@ -1,4 +1,4 @@
-package guest
+package microvm
 
 import (
 	"archive/tar"

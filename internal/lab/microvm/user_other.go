@@ -1,5 +1,5 @@
 //go:build !unix
 
-package guest
+package microvm
 
 func currentUser() string { return "root" }

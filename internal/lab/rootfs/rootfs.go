@@ -47,7 +47,7 @@ type Options struct {
 	Arch     string   // GOARCH; this machine's when empty
 	Packages []string // beside the smallest system that has apt; order and repetition do not matter
 	Size     int64    // of the file system in bytes, a multiple of 1 MiB; DefaultSize when 0. Free space in it takes no disk space
-	// Cache is the folder for what guests need, guest.DefaultCache when empty; not part of the key.
+	// Cache is the folder for what guests need, microvm.DefaultCache when empty; not part of the key.
 	Cache string
 	// Refresh builds again what is there, for newer versions of the packages; not part of the key.
 	Refresh bool
@@ -103,8 +103,8 @@ func (o Options) resolve() (Options, error) {
 	if !suiteRE().MatchString(o.Suite) {
 		return o, badOption("%q is no name of a suite such as bookworm", o.Suite)
 	}
-	if !slices.Contains(guest.Arches(), o.Arch) {
-		return o, badOption("the architecture must be one of %s, not %q", strings.Join(guest.Arches(), ", "), o.Arch)
+	if !slices.Contains(microvm.Arches(), o.Arch) {
+		return o, badOption("the architecture must be one of %s, not %q", strings.Join(microvm.Arches(), ", "), o.Arch)
 	}
 	if o.Size < MinSize || o.Size > MaxSize || o.Size%(1<<20) != 0 {
 		return o, badOption("the size must be a multiple of 1 MiB between %s and %s, not %s", unit.FormatSize(MinSize), unit.FormatSize(MaxSize), unit.FormatSize(o.Size))
@@ -119,7 +119,7 @@ func (o Options) resolve() (Options, error) {
 	slices.Sort(packages)
 	o.Packages = slices.Compact(packages)
 	if o.Cache == "" {
-		cache, err := guest.DefaultCache()
+		cache, err := microvm.DefaultCache()
 		if err != nil {
 			return o, err
 		}
@@ -190,11 +190,11 @@ func (o Options) what() string {
 	return strings.Join(o.Packages, ", ")
 }
 
-// List returns the images in the cache folder, guest.DefaultCache when empty, in the order of their suites and packages.
+// List returns the images in the cache folder, microvm.DefaultCache when empty, in the order of their suites and packages.
 func List(cache string) ([]Image, error) {
 	if cache == "" {
 		var err error
-		if cache, err = guest.DefaultCache(); err != nil {
+		if cache, err = microvm.DefaultCache(); err != nil {
 			return nil, err
 		}
 	}

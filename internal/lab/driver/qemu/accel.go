@@ -31,7 +31,7 @@ type outcome struct {
 func openMemory(path string) *memory {
 	m := &memory{path: path, entries: map[string]outcome{}}
 	if path == "" {
-		cache, err := guest.DefaultCache()
+		cache, err := microvm.DefaultCache()
 		if err != nil {
 			return m
 		}

@@ -60,8 +60,8 @@ func hostResident(t *testing.T, dir string) (bytes int64, files int) {
 // when it was seen: on the guest by its kernel, on the host by mincore(2). What cannot be seen is a warning.
 func TestCacheStatesOfRealShares(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "none=9p", "loose=9p?cache=loose", "v=virtiofs", "n=nfs?actimeo=2", "s=smb", "vm=nfs?server=vm&actimeo=2&disk=64MiB")
 	v, s := open(t, driver{}, o)
 	warned := func(r wire.Result, code string) bool {

@@ -44,8 +44,8 @@ func answered(t *testing.T, v *vm, s *deploy.Session, m *env.Mounted, names ...s
 // TestCardOfACopyInAMachine measures how long a copy in an emulated machine takes to become like its original, after ten
 // thousand changes too.
 func TestCardOfACopyInAMachine(t *testing.T) {
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "256MiB", "kernel", guest.Generic, "boot", "3m"))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "256MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "r=rsync")
 	v, s := open(t, driver{}, o)
 	m := mounted(t, v, "r")
@@ -72,8 +72,8 @@ func TestCardOfACopyInAMachine(t *testing.T) {
 // TestCardsOfRealShares makes the cards of mounts whose servers are the real ones. A card that cannot remove what it tried
 // out is an error, and the lines that no server here may leave open are answered.
 func TestCardsOfRealShares(t *testing.T) {
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "128MiB", "kernel", guest.Generic, "boot", "3m"))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "128MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "s=smb", "n=nfs?vers=4.2")
 	v, s := open(t, driver{}, o)
 	for _, m := range v.Mounts() {

@@ -15,7 +15,7 @@ import (
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	for _, machine := range []string{"q35", "microvm"} {
 		t.Run(machine, func(t *testing.T) {
 			t.Parallel() // the agents are in the machines, so that each suite finds its own

@@ -57,9 +57,9 @@ func probe(ctx context.Context) env.Status {
 	if err != nil {
 		return env.Status{Detail: err.Error(), Remedy: t.remedy()}
 	}
-	kernels, err := guest.Find("", t.arch, "")
+	kernels, err := microvm.Find("", t.arch, "")
 	if err != nil {
-		return env.Status{Detail: "QEMU " + version + ", but no kernel for a guest", Remedy: guest.Remedy(t.arch, "")}
+		return env.Status{Detail: "QEMU " + version + ", but no kernel for a guest", Remedy: microvm.Remedy(t.arch, "")}
 	}
 	if _, err := proc.LookPath("mke2fs"); err != nil {
 		return env.Status{Detail: "QEMU " + version + ", but no mke2fs for the scratch disk", Remedy: mkfsRemedy}

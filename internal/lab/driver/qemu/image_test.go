@@ -107,9 +107,9 @@ func allImages() []wantImage {
 // TestAllImagesInOneMachine boots once with a disk of every kind, writes to each, and lets qemu-img check what QEMU left.
 func TestAllImagesInOneMachine(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	needImages(t)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "format", "vdi", "fill", "4MiB", "kernel", guest.Cloud, "boot", "3m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "format", "vdi", "fill", "4MiB", "kernel", microvm.Cloud, "boot", "3m"))
 	wants := allImages()
 	var texts []string
 	for _, w := range wants {
@@ -246,7 +246,7 @@ func needImages(t *testing.T) {
 // TestNamedDeviceIsUsedAndNoOther: a device is overwritten when it is named twice, and left alone when it is in use.
 func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	needImages(t)
 	back := filepath.Join(t.TempDir(), "back.img")
 	if err := os.WriteFile(back, nil, 0o600); err != nil {
@@ -256,7 +256,7 @@ func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	device := disktest.Loop(t, back)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel", guest.Cloud))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel", microvm.Cloud))
 	v, s := open(t, driver{}, o)
 	if f := v.Facts(); f.Extra["disk.device"] != device || f.Extra["disk.virtual_bytes"] != strconv.Itoa(64<<20) {
 		t.Errorf("facts %v", f.Extra)
@@ -285,7 +285,7 @@ func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel", guest.Cloud)))
+	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel", microvm.Cloud)))
 	if !strings.Contains(x.Error(), "in use") {
 		t.Errorf("a mounted device: %v", x)
 	}

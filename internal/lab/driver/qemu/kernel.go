@@ -13,7 +13,7 @@ import (
 
 // chosen is a kernel with the modules that a guest loads.
 type chosen struct {
-	kernel  guest.Kernel
+	kernel  microvm.Kernel
 	modules []string // files, in the order of loading; without one of them the machine is none
 	extra   []string // files loaded after those, for mounts
 	lacking map[*share]error
@@ -26,10 +26,10 @@ func (b *boot) chooseKernel() error {
 	if which == "auto" {
 		which = ""
 	}
-	if slices.Contains(guest.Flavours(), which) {
-		b.remedy = guest.Remedy(b.config.arch, which)
+	if slices.Contains(microvm.Flavours(), which) {
+		b.remedy = microvm.Remedy(b.config.arch, which)
 	}
-	kernels, err := guest.Find(b.kernels, b.config.arch, which)
+	kernels, err := microvm.Find(b.kernels, b.config.arch, which)
 	if err != nil {
 		return err
 	}
@@ -49,12 +49,12 @@ func (b *boot) chooseKernel() error {
 		}
 	}
 	if best == nil {
-		b.remedy = guest.Remedy(b.config.arch, guest.Generic) + "; it has more drivers"
+		b.remedy = microvm.Remedy(b.config.arch, microvm.Generic) + "; it has more drivers"
 		return lacking
 	}
 	b.chosen = *best
 	for s, err := range best.lacking {
-		remedy := guest.Remedy(b.config.arch, guest.Generic) + "; it has more drivers"
+		remedy := microvm.Remedy(b.config.arch, microvm.Generic) + "; it has more drivers"
 		if errors.Is(err, mount.ErrNFSUDP) {
 			remedy = "" // the error says it, and no kernel of a distribution has it
 		}
@@ -64,7 +64,7 @@ func (b *boot) chooseKernel() error {
 }
 
 // consider works out what a kernel would load. The error says what the machine itself lacks with it.
-func (b *boot) consider(k guest.Kernel) (*chosen, error) {
+func (b *boot) consider(k microvm.Kernel) (*chosen, error) {
 	c := &chosen{kernel: k, lacking: map[*share]error{}}
 	if err := b.checkConfig(c); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (b *boot) consider(k guest.Kernel) (*chosen, error) {
 	if k.Modules == "" {
 		return c, nil // whether what is needed is built in, only the boot can tell
 	}
-	index, err := guest.ReadIndex(k.Modules)
+	index, err := microvm.ReadIndex(k.Modules)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (b *boot) checkConfig(c *chosen) error {
 }
 
 // there returns those modules that a kernel has with all they need.
-func there(index *guest.Index, names []string) []string {
+func there(index *microvm.Index, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		_, err := index.Resolve(n)
 		return err != nil
@@ -145,7 +145,7 @@ func (b *boot) prepare(ctx context.Context) error {
 	if b.shares, err = b.serveMounts(ctx, b.Options, b.broken); err != nil {
 		return err
 	}
-	b.op, b.remedy = "choose kernel", guest.Remedy(b.config.arch, "")
+	b.op, b.remedy = "choose kernel", microvm.Remedy(b.config.arch, "")
 	if err := b.chooseKernel(); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (b *boot) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := guest.CheckAgent(agent); err != nil {
+	if err := microvm.CheckAgent(agent); err != nil {
 		return err
 	}
 	files := b.shares.programs(b.config.arch)
@@ -162,7 +162,7 @@ func (b *boot) prepare(ctx context.Context) error {
 	if err := os.RemoveAll(b.initrd()); err != nil {
 		return err
 	}
-	done, err := guest.Initramfs(b.initrd(), guest.Contents{
+	done, err := microvm.Initramfs(b.initrd(), microvm.Contents{
 		Agent: agent, Kernel: b.kernel, Modules: b.modules, Extra: b.extra, Files: files,
 	})
 	if err != nil {

@@ -158,10 +158,10 @@ func (s *share) needs(c *config) (required, optional []string) {
 }
 
 // programs finds what the mounts run in the guest.
-func (ss *shares) programs(arch string) []guest.File {
-	all := map[string]guest.File{}
+func (ss *shares) programs(arch string) []microvm.File {
+	all := map[string]microvm.File{}
 	for _, s := range ss.alive() {
-		files, err := guest.Programs(arch, s.Programs...)
+		files, err := microvm.Programs(arch, s.Programs...)
 		if err != nil {
 			s.fail("copy programs", err, "", nil)
 			continue
@@ -170,7 +170,7 @@ func (ss *shares) programs(arch string) []guest.File {
 			all[f.Path] = f
 		}
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b guest.File) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.SortedFunc(maps.Values(all), func(a, b microvm.File) int { return cmp.Compare(a.Path, b.Path) })
 }
 
 // extras are what the machine must have for the mounts.

@@ -47,8 +47,8 @@ func allMounts() []wantMount {
 // TestAllMountsInOneMachine boots once with every kind of mount, and lets both sides see what the other wrote.
 func TestAllMountsInOneMachine(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
 	wants := allMounts()
 	var texts []string
 	for _, w := range wants {

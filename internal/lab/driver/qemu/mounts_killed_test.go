@@ -67,13 +67,13 @@ func killedMounts(t *testing.T) []env.Spec {
 
 func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
+	need(t, "amd64", microvm.Generic)
 	agent, err := agenttest.Store(t).Path("linux", "amd64")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := order{
-		Spec: spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Generic), Mounts: killedMounts(t),
+		Spec: spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Generic), Mounts: killedMounts(t),
 		RunID: fmt.Sprintf("killed%d", os.Getpid()), Dir: t.TempDir(), Agent: agent,
 	}
 	text, err := json.Marshal(o)

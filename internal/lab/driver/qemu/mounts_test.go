@@ -92,8 +92,8 @@ func staying[T any](find func() []T) (left []T) {
 
 func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "512MiB", "kernel", guest.Generic))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "512MiB", "kernel", microvm.Generic))
 	o.Mounts = mountSpecs(t, "mem=tmpfs?size=64MiB", "e=disk?fs=ext4&size=64MiB&options=noatime,commit=7&cache=none", "x=disk?fs=xfs&size=300MiB",
 		"b=disk?fs=btrfs&size=128MiB&cache=unsafe", "small=disk?fs=xfs&size=64MiB", "odd=disk?aio=native", "wrong=disk?colour=red")
 	v, s := open(t, driver{}, o)
@@ -151,13 +151,13 @@ func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
 
 func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
-	if kernels, err := guest.Find("", "amd64", guest.Cloud); err != nil {
+	need(t, "amd64", microvm.Cloud)
+	if kernels, err := microvm.Find("", "amd64", microvm.Cloud); err != nil {
 		lacking(t, "%v", err)
-	} else if index, err := guest.ReadIndex(kernels[0].Modules); err != nil || index.Has("9p") {
+	} else if index, err := microvm.ReadIndex(kernels[0].Modules); err != nil || index.Has("9p") {
 		lacking(t, "the kernel %s has all drivers", kernels[0].Release)
 	}
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Cloud))
 	o.Mounts = mountSpecs(t, "9p", "mem=tmpfs")
 	v, s := open(t, driver{}, o)
 	m := mounted(t, v, "9p")
@@ -176,14 +176,14 @@ func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
 }
 
 func TestKernelWithTheDriversOfTheMostMountsIsTaken(t *testing.T) {
-	need(t, "amd64", guest.Generic)
-	if all, err := guest.Find("", "amd64", ""); err != nil || all[0].Flavour != guest.Cloud {
+	need(t, "amd64", microvm.Generic)
+	if all, err := microvm.Find("", "amd64", ""); err != nil || all[0].Flavour != microvm.Cloud {
 		lacking(t, "the smaller kernel is not the first choice here: %v", err)
 	}
 	for _, c := range []struct {
 		mounts  []string
 		flavour string
-	}{{nil, guest.Cloud}, {[]string{"tmpfs", "virtiofs"}, guest.Cloud}, {[]string{"tmpfs", "9p"}, guest.Generic}} {
+	}{{nil, microvm.Cloud}, {[]string{"tmpfs", "virtiofs"}, microvm.Cloud}, {[]string{"tmpfs", "9p"}, microvm.Generic}} {
 		o := options(t, spec("arch", "x86_64", "accel", "tcg"))
 		o.Mounts = mountSpecs(t, c.mounts...)
 		b := &boot{Options: o}
@@ -212,14 +212,14 @@ func TestKernelWithTheDriversOfTheMostMountsIsTaken(t *testing.T) {
 // A program in the place of QEMU takes a disk away before it starts the real one, as another user of the folder could.
 func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	for _, machine := range []string{"q35", "microvm"} {
 		t.Run(machine, func(t *testing.T) {
 			qemu, err := proc.LookPath("qemu-system-x86_64")
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := options(t, spec("arch", "x86_64", "accel", "tcg", "machine", machine, "disk", "none", "kernel", guest.Cloud))
+			o := options(t, spec("arch", "x86_64", "accel", "tcg", "machine", machine, "disk", "none", "kernel", microvm.Cloud))
 			o.Mounts = mountSpecs(t, "good=disk?size=32MiB", "bad=disk?size=32MiB", "mem=tmpfs")
 			dir := t.TempDir()
 			script := fmt.Sprintf("#!/bin/sh\nrm -f /tmp/tare-run-%s-*/1/s/image/disk.img \"$TMPDIR\"/tare-run-%s-*/1/s/image/disk.img\nexec %s \"$@\"\n", o.RunID, o.RunID, qemu)
@@ -246,8 +246,8 @@ func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 // Nobody serves a machine that has powered off.
 func TestServersEndWithTheMachine(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Generic))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Generic))
 	o.Mounts = mountSpecs(t, "virtiofs")
 	v, s := open(t, driver{}, o)
 	if m := mounted(t, v, "virtiofs"); m.Err != nil {
@@ -269,13 +269,13 @@ func TestServersEndWithTheMachine(t *testing.T) {
 func TestMountsOnOtherMachines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ arch, machine, flavour string }{
-		{"amd64", "microvm", guest.Generic}, {"arm64", "virt", guest.Cloud},
+		{"amd64", "microvm", microvm.Generic}, {"arm64", "virt", microvm.Cloud},
 	} {
 		t.Run(c.machine, func(t *testing.T) {
 			need(t, c.arch, c.flavour)
 			o := options(t, spec("arch", archName(c.arch), "accel", "tcg", "machine", c.machine, "disk", "64MiB", "kernel", c.flavour, "boot", "3m"), "linux/"+c.arch)
 			texts := []string{"disk?size=64MiB", "virtiofs", "mem=tmpfs"}
-			if c.flavour == guest.Generic {
+			if c.flavour == microvm.Generic {
 				texts = append(texts, "9p") // cloud kernels have none
 			}
 			o.Mounts = mountSpecs(t, texts...)

@@ -22,8 +22,8 @@ import (
 // TestSecondMachineServesNFS has the kernel's own server serve in a machine of its own.
 func TestSecondMachineServesNFS(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?server=vm&disk=128MiB", "mem=tmpfs", "n3=nfs?server=vm&vers=3&disk=128MiB&wsize=65536&recovery=soft&timeo=3000&actimeo=7&nconnect=2")
 	v, s := open(t, driver{}, o)
 	m := mounted(t, v, "n")
@@ -118,8 +118,8 @@ func version3(t *testing.T, v *vm, s *deploy.Session) {
 // nothing is left.
 func TestSecondMachineKilled(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?server=vm&disk=64MiB&vers=4.0", "mem=tmpfs")
 	v, s := open(t, driver{}, o)
 	room := v.shares.dir

@@ -28,8 +28,8 @@ import (
 // one. One machine does both.
 func TestServerOfTheHostInParts(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel", guest.Generic))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel", microvm.Generic))
 	o.Mounts = mountSpecs(t, "p=9p")
 	const hardware, address = layout.LinkHardware + ":07:02", "10.64.7.2"
 	room, tap := cardInARoom(t, hardware)

@@ -295,7 +295,7 @@ func (b *boot) entry(accel string) string {
 	if accel != "tcg" || b.config.arch != "amd64" || b.packed {
 		return b.kernel.Image
 	}
-	path, err := guest.Unpacked(b.kernels, b.kernel.Image)
+	path, err := microvm.Unpacked(b.kernels, b.kernel.Image)
 	if err != nil {
 		b.Log.Info("the guest unpacks its kernel itself", "env", b.Name, "reason", err)
 		return b.kernel.Image

@@ -60,12 +60,12 @@ func need(t testing.TB, arch, flavour string) {
 			lacking(t, "%s is not installed", program)
 		}
 	}
-	if _, err := guest.Find("", arch, flavour); err == nil {
+	if _, err := microvm.Find("", arch, flavour); err == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if _, err := guest.Fetch(ctx, "", arch, flavour); err != nil {
+	if _, err := microvm.Fetch(ctx, "", arch, flavour); err != nil {
 		lacking(t, "%v", err)
 	}
 }
@@ -156,7 +156,7 @@ func nullTrial(t testing.TB, s *deploy.Session) {
 
 func TestArm64GuestRunsATrial(t *testing.T) {
 	t.Parallel()
-	need(t, "arm64", guest.Cloud)
+	need(t, "arm64", microvm.Cloud)
 	v, s := open(t, driver{}, options(t, spec("arch", "arm64", "accel", "tcg", "cpus", "2", "memory", "512MiB", "disk", "64MiB", "boot", "3m"), "linux/arm64"))
 	if h := s.Hello(); h.OS != "linux" || h.Arch != "arm64" || h.PID != 1 {
 		t.Errorf("the agent is %+v", h)
@@ -174,7 +174,7 @@ func TestArm64GuestRunsATrial(t *testing.T) {
 
 func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	for _, c := range []struct{ cache, nic, want string }{
 		{"none", "virtio", "direct=on,no-flush=off,guest-write-cache=on"},
 		{"unsafe", "none", "direct=off,no-flush=on,guest-write-cache=on"},
@@ -208,12 +208,12 @@ func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 
 func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
+	need(t, "amd64", microvm.Generic)
 	// The example of the command line's documentation, with the card that only the generic kernel has a driver for.
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "2", "nic", "e1000", "disk", "none", "memory", "512MiB"))
 	o.Peer = true
 	v, s := open(t, driver{}, o)
-	if got := v.Facts().Extra["guest.kernel.flavour"]; got == guest.Cloud {
+	if got := v.Facts().Extra["guest.kernel.flavour"]; got == microvm.Cloud {
 		t.Errorf("kernel %s has no driver for the card", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -231,7 +231,7 @@ func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
 
 func TestKernelPanicEndsInAnErrorWithTheConsole(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "append", "rdinit=/nothing", "disk", "none")))
 	if !strings.Contains(string(x.Evidence), "Kernel panic") || !strings.Contains(x.Error(), "Kernel panic") || x.Remedy == "" {
 		t.Errorf("the panic is not told: %v\nevidence:\n%s", x, x.Evidence)
@@ -259,7 +259,7 @@ func wrapper(t *testing.T, program string) (dir string) {
 
 func TestBootThatHangsIsTriedAgainAndRecorded(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "boot", "1m", "disk", "none"))
 	v, s := open(t, driver{programs: wrapper(t, "qemu-system-x86_64")}, o)
 	nullTrial(t, s)
@@ -271,7 +271,7 @@ func TestBootThatHangsIsTriedAgainAndRecorded(t *testing.T) {
 
 func TestAutoProvesAnAcceleratorByBooting(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	d := driver{memory: filepath.Join(t.TempDir(), "accel.json")}
 	plain := func(s env.Spec) env.Options {
 		o := options(t, s)
@@ -316,12 +316,12 @@ func TestAutoProvesAnAcceleratorByBooting(t *testing.T) {
 }
 
 func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	s := spec("arch", "x86_64", "accel", "tcg")
 	if x := fails(t, driver{kernels: t.TempDir()}, options(t, spec("arch", "arm64", "accel", "tcg"), "linux/arm64")); !hostIs("arm64") && !strings.HasSuffix(x.Remedy, "tare guest fetch --arch arm64") {
 		t.Errorf("no kernel: %v", x)
 	}
-	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "nic", "e1000", "kernel", guest.Cloud))); !strings.Contains(x.Error(), "e1000") || !strings.Contains(x.Remedy, "--flavour generic") {
+	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "nic", "e1000", "kernel", microvm.Cloud))); !strings.Contains(x.Error(), "e1000") || !strings.Contains(x.Remedy, "--flavour generic") {
 		t.Errorf("no driver: %v", x)
 	}
 	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpu", "no-such-model", "disk", "none"))); !strings.Contains(x.Error(), "QEMU refused") || !strings.Contains(string(x.Evidence), "no-such-model") {
@@ -341,7 +341,7 @@ func hostIs(arch string) bool { return defaultArch() == arch }
 
 func TestThereIsOneAgentForEachBoot(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none")))
 	if _, err := v.Agent(t.Context()); err == nil {
 		t.Error("a second agent was given out")
@@ -363,7 +363,7 @@ func TestThereIsOneAgentForEachBoot(t *testing.T) {
 // BenchmarkBoot boots micro-VMs under TCG and reports the median time from nothing to the handshake.
 func BenchmarkBoot(b *testing.B) {
 	for _, c := range []struct{ arch, machine, flavour string }{
-		{"amd64", "q35", guest.Cloud}, {"amd64", "microvm", guest.Cloud}, {"amd64", "q35", guest.Generic}, {"arm64", "virt", guest.Cloud},
+		{"amd64", "q35", microvm.Cloud}, {"amd64", "microvm", microvm.Cloud}, {"amd64", "q35", microvm.Generic}, {"arm64", "virt", microvm.Cloud},
 	} {
 		b.Run(c.arch+"/"+c.machine+"/"+c.flavour, func(b *testing.B) {
 			need(b, c.arch, c.flavour)
@@ -385,7 +385,7 @@ func BenchmarkBoot(b *testing.B) {
 // With earlyprintk the kernel spends so long on the console that microvm's only timer cannot calibrate the TSC: without
 // the frequency on its command line not one boot in twelve went past that.
 func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	if hostTSC() == 0 {
 		t.Skip("the frequency of QEMU's counter is known on x86 hosts only")
 	}

@@ -89,13 +89,13 @@ func shell(t *testing.T, s *deploy.Session, cell, line, root string) string {
 // a mount are all in one tree, and the image stays as it was.
 func TestRootImageIsWhereWorkersLive(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
+	need(t, "amd64", microvm.Generic)
 	image := smallRoot(t)
 	before, err := os.ReadFile(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "64MiB", "kernel", guest.Generic, "root", image))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "64MiB", "kernel", microvm.Generic, "root", image))
 	o.Mounts = []env.Spec{{Name: "memory", Driver: "tmpfs"}}
 	v, s := open(t, driver{}, o)
 	if f := v.Facts(); f.Extra["root.image"] != image || f.Extra["root.format"] != "raw" || len(f.Extra["root.sha256"]) != 64 || f.Settings["root"] != image {

@@ -53,14 +53,14 @@ func partitioned(t *testing.T, image string) string {
 // they mount is seen by workers all the same. The image is one with a partition, and the guest has no scratch disk.
 func TestRootImageAndProgramsOfMounts(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
+	need(t, "amd64", microvm.Generic)
 	for _, program := range []string{"sshfs", "ssh"} {
 		if _, err := proc.LookPath(program); err != nil {
 			lacking(t, "%s is not installed", program)
 		}
 	}
 	image := partitioned(t, smallRoot(t))
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "none", "kernel", guest.Generic, "root", image))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "none", "kernel", microvm.Generic, "root", image))
 	o.Mounts = []env.Spec{{Name: "far", Driver: "sshfs"}, {Name: "near", Driver: "9p", Settings: map[string]string{"dir": "/srv/deep/near"}}}
 	v, s := open(t, driver{}, o)
 	if f := v.Facts(); f.Extra["root.format"] != "qcow2" {
@@ -86,7 +86,7 @@ func TestRootImageAndProgramsOfMounts(t *testing.T) {
 
 func TestRootImageWithoutAFileSystemIsRefused(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	image := filepath.Join(t.TempDir(), "nothing")
 	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func restoreOnce(t *testing.T, s *deploy.Session, tools string) wire.Result {
 // second trial found what the first prepared.
 func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	img, err := rootfs.Build(ctx, rootfs.Options{Arch: "amd64", Packages: []string{"bzip2", "nginx-light", "postgresql"}})

@@ -20,8 +20,8 @@ func TestRustVirtiofsdServesAGuest(t *testing.T) {
 	if path == "" {
 		lacking(t, "no Rust virtiofsd: scripts/deps.sh virtiofsd prints the path of one, to be named with %s=PATH", rustDaemon)
 	}
-	need(t, "amd64", guest.Cloud)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud, "boot", "3m"))
+	need(t, "amd64", microvm.Cloud)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Cloud, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "auto=virtiofs?daemon="+path, "never=virtiofs?cache=never&sandbox=none&daemon="+path, "locks=virtiofs?posix_lock=on&daemon="+path)
 	v, s := open(t, driver{}, o)
 	for _, name := range []string{"auto", "never"} {

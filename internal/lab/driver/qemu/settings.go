@@ -152,7 +152,7 @@ func defaultCPUs() int { return min(runtime.NumCPU(), 255) }
 
 // defaultArch is the host's when a guest of it can be booted at all.
 func defaultArch() string {
-	if slices.Contains(guest.Arches(), runtime.GOARCH) {
+	if slices.Contains(microvm.Arches(), runtime.GOARCH) {
 		return runtime.GOARCH
 	}
 	return "amd64"

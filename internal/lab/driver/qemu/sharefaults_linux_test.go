@@ -53,8 +53,8 @@ func pids(t *testing.T, text string) (list []int) {
 // trial. Each time the trial fails with a message, the other mounts go on, and in the end nothing is left.
 func TestSharesThatFail(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", guest.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", guest.Generic, "boot", "3m"))
+	need(t, "amd64", microvm.Generic)
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?recovery=soft&timeo=10", "f=sshfs", "s=smb", "mem=tmpfs?size=64MiB", "stale=nfs?actimeo=0")
 	v, s := open(t, driver{}, o)
 	room := v.shares.dir
@@ -153,11 +153,11 @@ func TestSharesThatFail(t *testing.T) {
 // TestDiskOfAFullHost fills the host below a machine's disk, which is larger than what is left there. The guest is told of
 // it: a machine that QEMU stops instead would say nothing more.
 func TestDiskOfAFullHost(t *testing.T) {
-	need(t, "amd64", guest.Cloud)
+	need(t, "amd64", microvm.Cloud)
 	if os.Geteuid() != 0 {
 		lacking(t, "mounting needs root")
 	}
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", guest.Cloud, "boot", "3m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Cloud, "boot", "3m"))
 	store, err := os.MkdirTemp("/tmp", "tare-full") // short, or another folder is taken
 	if err != nil {
 		t.Fatal(err)

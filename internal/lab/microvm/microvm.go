@@ -1,4 +1,4 @@
-// Package guest gets what a micro-VM boots: a distribution's stock kernel with its modules, and an initramfs that tare
+// Package microvm gets what a micro-VM boots: a distribution's stock kernel with its modules, and an initramfs that tare
 // writes itself.
 //
 // It is opinionated about where a kernel comes from. Nothing is built and no image is downloaded: the distribution's own
@@ -6,7 +6,7 @@
 // kernel, its configuration and the few modules a guest may need are kept, with a hash of each, in the user's cache
 // folder. No right of the superuser is needed. The package is a foreign archive and is read as such: in this process,
 // bounded, and never following a path or link out of the folder.
-package guest
+package microvm
 
 import (
 	"cmp"
