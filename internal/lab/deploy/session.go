@@ -256,7 +256,7 @@ func (s *Session) FactsAt(ctx context.Context, root string) (f record.Facts, err
 }
 
 // Mount has the agent put a folder into its system, which must be its own.
-func (s *Session) Mount(ctx context.Context, m *layout.Mount) (got wire.Mounted, err error) {
+func (s *Session) Mount(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, err error) {
 	_, err = s.ask(ctx, wire.TypeMount, m, wire.TypeMount, &got)
 	return got, err
 }

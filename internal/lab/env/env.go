@@ -93,7 +93,7 @@ type Mounted struct {
 	// options back from its kernel. Its Dir is where work is done.
 	Mount record.Mount
 	// Order is what the agent still has to do before the folder is there; nil when it is there.
-	Order *layout.Mount
+	Order *guestabi.Mount
 	// Disk is the picture of the virtual disk that it is; nil for all other kinds.
 	Disk *record.DiskMap
 	// Err says why this mount cannot be had, an *OpenError; the environment and its other mounts work all the same.

@@ -15,7 +15,7 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-var directories = []string{"dev", "etc", inside(layout.Modules), "proc", "root", "run", inside(layout.Scratch), "sys", "tmp"}
+var directories = []string{"dev", "etc", inside(guestabi.Modules), "proc", "root", "run", inside(guestabi.Scratch), "sys", "tmp"}
 
 // inside makes a guest's absolute path one of the archive.
 func inside(path string) string { return strings.TrimPrefix(path, "/") }
@@ -92,7 +92,7 @@ func writeInitramfs(a *cpio, c Contents) error {
 			return err
 		}
 	}
-	if err := copyFile(a, inside(layout.Init), 0o755, c.Agent); err != nil {
+	if err := copyFile(a, inside(guestabi.Init), 0o755, c.Agent); err != nil {
 		return err
 	}
 	return a.close()
@@ -111,13 +111,13 @@ func writeModules(a *cpio, c Contents) error {
 		if err != nil {
 			return err
 		}
-		a.bytes(inside(layout.Modules)+"/"+name+".ko", 0o600, b)
+		a.bytes(inside(guestabi.Modules)+"/"+name+".ko", 0o600, b)
 		if i >= len(c.Modules) {
-			order.WriteString(layout.MayFail)
+			order.WriteString(guestabi.MayFail)
 		}
 		order.WriteString(name + ".ko\n")
 	}
-	a.bytes(inside(layout.Order), 0o600, order.Bytes())
+	a.bytes(inside(guestabi.Order), 0o600, order.Bytes())
 	return nil
 }
 

@@ -142,7 +142,7 @@ const placeholder = "NAME"
 
 // settingDir declares where a mount is in the guest.
 func settingDir() env.Setting {
-	return env.Setting{Name: "dir", Default: layout.Mounts + "/" + placeholder, Doc: "Where it is in the guest, an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
+	return env.Setting{Name: "dir", Default: guestabi.Mounts + "/" + placeholder, Doc: "Where it is in the guest, an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
 }
 
 // checkGuestDir keeps guests' paths plain: they become options of mount programs, which have no common way of quoting.
@@ -152,9 +152,9 @@ func checkGuestDir(v string) error {
 	}) {
 		return fmt.Errorf("%q is not an absolute path of at most 200 letters, digits and ._-/ without a slash at its end", v)
 	}
-	for _, own := range []string{"/", "/dev", "/proc", "/sys", layout.Modules, layout.Scratch, layout.Init} {
-		if v == own || own != "/" && own != layout.Scratch && strings.HasPrefix(v, own+"/") {
-			return fmt.Errorf("%s is the guest's own; use a folder below %s", v, layout.Mounts)
+	for _, own := range []string{"/", "/dev", "/proc", "/sys", guestabi.Modules, guestabi.Scratch, guestabi.Init} {
+		if v == own || own != "/" && own != guestabi.Scratch && strings.HasPrefix(v, own+"/") {
+			return fmt.Errorf("%s is the guest's own; use a folder below %s", v, guestabi.Mounts)
 		}
 	}
 	return nil

@@ -31,8 +31,8 @@ type Request struct {
 
 // Served is a folder that is being served to one virtual machine.
 type Served struct {
-	Mount record.Mount  // Kind, Dir, HostDir, Settings, Server, Command
-	Order *layout.Mount // what the agent in the guest does; nil when nothing
+	Mount record.Mount    // Kind, Dir, HostDir, Settings, Server, Command
+	Order *guestabi.Mount // what the agent in the guest does; nil when nothing
 	// Modules are the kernel modules the guest needs, Optional those it should get where the kernel has them.
 	Modules, Optional []string
 	// Programs are host programs, by absolute path, that the guest needs with the libraries they link.

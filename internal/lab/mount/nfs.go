@@ -246,7 +246,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	order := &layout.Mount{Dir: j.get("dir"), Type: "nfs", Source: layout.HostAddress + ":" + nfsPseudo, Options: j.nfsOptions(ports)}
+	order := &guestabi.Mount{Dir: j.get("dir"), Type: "nfs", Source: guestabi.HostAddress + ":" + nfsPseudo, Options: j.nfsOptions(ports)}
 	modules := []string{"nfs", "nfsv3"}
 	if vers != version3 {
 		order.Type, modules[1] = "nfs4", "nfsv4"
@@ -275,7 +275,7 @@ func (j *job) refuse(owner string, names ...string) error {
 
 // nfsOptions are the guest's mount options. It talks to the ports directly and asks no rpcbind.
 func (j *job) nfsOptions(ports []int) string {
-	return j.clientOptions(layout.HostAddress, layout.GuestAddress, ports)
+	return j.clientOptions(guestabi.HostAddress, guestabi.GuestAddress, ports)
 }
 
 // clientOptions are the options of a mount of server by client.

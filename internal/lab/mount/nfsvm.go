@@ -26,7 +26,7 @@ type VMPlan struct {
 	// Client is the mount as the first machine has it. Its Diagnose and Close are left to whoever boots the second.
 	Client *Served
 	// Serve is the order for the second machine's agent.
-	Serve *layout.Mount
+	Serve *guestabi.Mount
 	// Disk is the size of its disk, bytes.
 	Disk int64
 	// Modules are the kernel modules that it needs.
@@ -61,9 +61,9 @@ func (j *job) planVM() (*VMPlan, error) {
 	client.Mount.Kind, client.Mount.Dir, client.Mount.Settings, client.Order.Name = j.Driver, client.Order.Dir, j.settings, j.Name
 	return &VMPlan{
 		Disk: disk, Client: client,
-		Serve: &layout.Mount{
-			Name: j.Name, Dir: layout.Scratch + "/share",
-			Link: &layout.Link{Hardware: linkHardware(j.Link, 1), Address: link.server}, Serve: &link.serve,
+		Serve: &guestabi.Mount{
+			Name: j.Name, Dir: guestabi.Scratch + "/share",
+			Link: &guestabi.Link{Hardware: linkHardware(j.Link, 1), Address: link.server}, Serve: &link.serve,
 		},
 		Modules: []string{"nfsd", "virtio_net"},
 	}, nil
@@ -73,7 +73,7 @@ func (j *job) planVM() (*VMPlan, error) {
 type nfsdLink struct {
 	served *Served // the end that mounts: Order and Modules
 	server string  // the other end's address
-	serve  layout.Serve
+	serve  guestabi.Serve
 }
 
 // link plans both ends of a private link.
@@ -103,7 +103,7 @@ func (j *job) link() (*nfsdLink, error) {
 		delete(j.settings, name)
 	}
 	server, client := linkAddress(j.Link, 1), linkAddress(j.Link, 2)
-	serve := layout.Serve{Client: client, Version: vers, Port: nfsPort, Threads: int(threads), Async: j.on("async")}
+	serve := guestabi.Serve{Client: client, Version: vers, Port: nfsPort, Threads: int(threads), Async: j.on("async")}
 	ports, kind := []int{nfsPort}, "nfs4"
 	modules := []string{"nfs", "nfsv4", "virtio_net"}
 	if vers == version3 {
@@ -113,9 +113,9 @@ func (j *job) link() (*nfsdLink, error) {
 	return &nfsdLink{
 		server: server, serve: serve,
 		served: &Served{
-			Order: &layout.Mount{
+			Order: &guestabi.Mount{
 				Dir: j.get("dir"), Type: kind, Source: server + ":/", Options: j.clientOptions(server, client, ports),
-				Link: &layout.Link{Hardware: linkHardware(j.Link, 2), Address: client},
+				Link: &guestabi.Link{Hardware: linkHardware(j.Link, 2), Address: client},
 			},
 			Modules: modules,
 		},
@@ -127,5 +127,5 @@ func linkAddress(number, host int) string { return fmt.Sprintf("10.64.%d.%d", nu
 
 // linkHardware is the address of the card that linkAddress belongs to.
 func linkHardware(number, host int) string {
-	return fmt.Sprintf("%s:%02x:%02x", layout.LinkHardware, number, host)
+	return fmt.Sprintf("%s:%02x:%02x", guestabi.LinkHardware, number, host)
 }

@@ -32,8 +32,8 @@ func TestMachineThatServesIsPlanned(t *testing.T) {
 	if c.Source != "10.64.7.1:/" || c.Link.Address != s.Serve.Client || s.Link.Address != "10.64.7.1" || c.Link.Hardware == s.Link.Hardware {
 		t.Errorf("the two ends do not meet: %+v %+v, %+v %+v %+v", c, c.Link, s, s.Link, s.Serve)
 	}
-	for _, l := range []*layout.Link{c.Link, s.Link} {
-		if len(l.Hardware) != len("52:54:00:74:00:00") || !strings.HasPrefix(l.Hardware, layout.LinkHardware) {
+	for _, l := range []*guestabi.Link{c.Link, s.Link} {
+		if len(l.Hardware) != len("52:54:00:74:00:00") || !strings.HasPrefix(l.Hardware, guestabi.LinkHardware) {
 			t.Errorf("hardware address %q", l.Hardware)
 		}
 	}

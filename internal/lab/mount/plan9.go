@@ -48,7 +48,7 @@ func serve9p(_ context.Context, j *job) (*Served, error) {
 	}
 	return &Served{
 		Mount: record.Mount{Server: "QEMU"},
-		Order: &layout.Mount{
+		Order: &guestabi.Mount{
 			Dir: j.get("dir"), Type: "9p", Source: tag,
 			Options: fmt.Sprintf("trans=virtio,version=9p2000.L,msize=%d,cache=%s", msize, j.get("cache")),
 		},

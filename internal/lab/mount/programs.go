@@ -50,8 +50,8 @@ func probeProgram(name, remedy, option string) func(context.Context) env.Status 
 func isRoot() bool { return os.Geteuid() == 0 }
 
 // guestUsers are the files by which programs in a guest find out who they are: there is one user.
-func guestUsers() []layout.File {
-	return []layout.File{
+func guestUsers() []guestabi.File {
+	return []guestabi.File{
 		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/init\n")},
 		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\n")},
 	}

@@ -23,7 +23,7 @@ func kindRsync() kind {
 		Sync:   true,
 		Probe:  probeProgram("rsync", rsyncRemedy, "--version"),
 		Settings: []env.Setting{
-			{Name: "dir", Default: layout.Scratch + "/" + placeholder, Doc: "Where the copy is in the guest, an absolute path of letters, digits and ._-/; by default on the scratch disk.", Check: checkCopyDir},
+			{Name: "dir", Default: guestabi.Scratch + "/" + placeholder, Doc: "Where the copy is in the guest, an absolute path of letters, digits and ._-/; by default on the scratch disk.", Check: checkCopyDir},
 			settingPort(),
 			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does, which costs CPU on both sides and saves nothing between a host and its guest.", Check: onOff()},
 			{Name: "copy_links", Default: "off", Doc: "on copies what symbolic links lead to, as Vagrant does (--copy-links).", Check: onOff()},
@@ -36,8 +36,8 @@ func kindRsync() kind {
 
 // checkCopyDir is checkGuestDir, except that a copy may lie on the scratch disk.
 func checkCopyDir(v string) error {
-	if strings.HasPrefix(v, layout.Scratch+"/") {
-		return checkGuestDir(layout.Mounts + strings.TrimPrefix(v, layout.Scratch))
+	if strings.HasPrefix(v, guestabi.Scratch+"/") {
+		return checkGuestDir(guestabi.Mounts + strings.TrimPrefix(v, guestabi.Scratch))
 	}
 	return checkGuestDir(v)
 }
@@ -129,9 +129,9 @@ func serveRsync(ctx context.Context, j *job) (*Served, error) {
 	password := "/etc/tare/" + j.Name + "/rsync.secret"
 	return &Served{
 		Mount: record.Mount{Server: "rsync " + version, Command: argv},
-		Order: &layout.Mount{
-			Dir: dir, Once: true, Command: j.rsyncCommand(program, layout.HostAddress, ports[0], password, dir),
-			Files: append(guestUsers(), layout.File{Path: password, Mode: 0o600, Data: []byte(secret + "\n")}),
+		Order: &guestabi.Mount{
+			Dir: dir, Once: true, Command: j.rsyncCommand(program, guestabi.HostAddress, ports[0], password, dir),
+			Files: append(guestUsers(), guestabi.File{Path: password, Mode: 0o600, Data: []byte(secret + "\n")}),
 		},
 		Programs: []string{program}, Network: true, Diagnose: d.diagnose,
 	}, nil

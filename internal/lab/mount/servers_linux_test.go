@@ -26,10 +26,10 @@ func needRoot(t *testing.T) {
 }
 
 // onHost makes the guest's order one that runs on this machine: the server's address and the places of its files.
-func onHost(t *testing.T, m *layout.Mount) []string {
+func onHost(t *testing.T, m *guestabi.Mount) []string {
 	t.Helper()
 	root := t.TempDir()
-	here := strings.NewReplacer(layout.HostAddress, loopback, "/etc/tare/", root+"/etc/tare/", m.Dir, root+m.Dir)
+	here := strings.NewReplacer(guestabi.HostAddress, loopback, "/etc/tare/", root+"/etc/tare/", m.Dir, root+m.Dir)
 	for _, f := range m.Files {
 		name := filepath.Join(root, f.Path)
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -106,7 +106,7 @@ func portOf(t *testing.T, s *Served) (port int) {
 			text += string(f.Data)
 		}
 	}
-	for _, key := range []string{"port=", layout.HostAddress + ":", "Port "} {
+	for _, key := range []string{"port=", guestabi.HostAddress + ":", "Port "} {
 		if _, rest, ok := strings.Cut(text, key); ok {
 			if n, _ := fmt.Sscan(strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' })[0], &port); n == 1 {
 				return port

@@ -144,10 +144,10 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	share := `\\` + layout.HostAddress + `\share`
+	share := `\\` + guestabi.HostAddress + `\share`
 	options := []string{
 		"unc=" + share, // before Linux 5.11 the source alone does not say it
-		"ip=" + layout.HostAddress, "port=" + strconv.Itoa(ports[0]), "vers=" + j.get("vers"), "sec=ntlmssp", "username=" + user,
+		"ip=" + guestabi.HostAddress, "port=" + strconv.Itoa(ports[0]), "vers=" + j.get("vers"), "sec=ntlmssp", "username=" + user,
 		"cache=" + j.get("cache"), "actimeo=" + j.get("actimeo"), "uid=0", "gid=0", "file_mode=0755", "dir_mode=0755",
 	}
 	if j.on("mfsymlinks") {
@@ -156,7 +156,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 	options = append(options, j.sizeOptions("rsize", "wsize")...)
 	return &Served{
 		Mount: record.Mount{Server: "Samba " + version, Command: argv},
-		Order: &layout.Mount{Dir: j.get("dir"), Type: "cifs", Source: share, Options: strings.Join(options, ","), Secret: "password=" + secret},
+		Order: &guestabi.Mount{Dir: j.get("dir"), Type: "cifs", Source: share, Options: strings.Join(options, ","), Secret: "password=" + secret},
 		// The client asks for its ciphers by name when it connects, and a guest has nobody who would load them then.
 		Modules: []string{"cifs"},
 		Optional: []string{

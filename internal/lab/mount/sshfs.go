@@ -251,9 +251,9 @@ func (j *job) trust(name, host string, port int) error {
 }
 
 // sshfsOrder is what the guest does. Its SSH knows this server's key and no other.
-func (j *job) sshfsOrder(programs map[string]string, user string, port int) (*layout.Mount, error) {
+func (j *job) sshfsOrder(programs map[string]string, user string, port int) (*guestabi.Mount, error) {
 	dir := "/etc/tare/" + j.Name
-	if err := j.trust("known_hosts.guest", layout.HostAddress, port); err != nil {
+	if err := j.trust("known_hosts.guest", guestabi.HostAddress, port); err != nil {
 		return nil, err
 	}
 	files := guestUsers()
@@ -262,10 +262,10 @@ func (j *job) sshfsOrder(programs map[string]string, user string, port int) (*la
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, layout.File{Path: path.Join(dir, f.there), Mode: 0o600, Data: data})
+		files = append(files, guestabi.File{Path: path.Join(dir, f.there), Mode: 0o600, Data: data})
 	}
-	config := sshConfig(dir, layout.HostAddress, user, port, j.on("compression"), j.get("ciphers"))
-	files = append(files, layout.File{Path: path.Join(dir, "ssh_config"), Mode: 0o600, Data: []byte(config)})
+	config := sshConfig(dir, guestabi.HostAddress, user, port, j.on("compression"), j.get("ciphers"))
+	files = append(files, guestabi.File{Path: path.Join(dir, "ssh_config"), Mode: 0o600, Data: []byte(config)})
 	options := []string{
 		"ssh_command=" + programs["ssh"], "dir_cache=" + map[bool]string{true: "yes", false: "no"}[j.on("dir_cache")],
 		"attr_timeout=" + j.get("attr_timeout"), "entry_timeout=" + j.get("entry_timeout"),
@@ -279,7 +279,7 @@ func (j *job) sshfsOrder(programs map[string]string, user string, port int) (*la
 	if j.on("kernel_cache") {
 		options = append(options, "kernel_cache")
 	}
-	m := &layout.Mount{
+	m := &guestabi.Mount{
 		Dir: j.get("dir"), Files: files,
 		Command: []string{programs["sshfs"], "-f", "-F", path.Join(dir, "ssh_config"), "-o", strings.Join(options, ","), "tare:" + j.Folder, j.get("dir")},
 	}

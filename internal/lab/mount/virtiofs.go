@@ -232,7 +232,7 @@ func serveVirtiofs(ctx context.Context, j *job) (*Served, error) {
 	id, tag := "fs-"+j.Name, tagOf(j.Name)
 	return &Served{
 		Mount:   record.Mount{Server: v.String(), Command: argv},
-		Order:   &layout.Mount{Dir: j.get("dir"), Type: "virtiofs", Source: tag, Options: options},
+		Order:   &guestabi.Mount{Dir: j.get("dir"), Type: "virtiofs", Source: tag, Options: options},
 		Modules: []string{"virtiofs"}, SharedMemory: true,
 		Devices: []string{
 			"-chardev", "socket,id=" + id + ",path=" + comma(socket),

@@ -16,7 +16,7 @@ import (
 )
 
 // export serves m.Dir over NFS, or forgets what is cached of it while it is served.
-func (ms *mounts) export(ctx context.Context, m *layout.Mount) (err error) {
+func (ms *mounts) export(ctx context.Context, m *guestabi.Mount) (err error) {
 	s := m.Serve
 	switch {
 	case s.Forget && ms.nfs == nil:

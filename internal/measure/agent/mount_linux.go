@@ -41,7 +41,7 @@ type mounts struct {
 }
 
 // add carries out an order. A failure says what is missing as far as the kernel tells.
-func (ms *mounts) add(ctx context.Context, m *layout.Mount) (got wire.Mounted, f *record.Failure) {
+func (ms *mounts) add(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, f *record.Failure) {
 	if m.Secret != "" {
 		ms.secrets = append(ms.secrets, m.Secret)
 	}
@@ -120,7 +120,7 @@ func (ms *mounts) hide(s string) string {
 }
 
 // serve starts a program that mounts m.Dir and waits until it has.
-func (ms *mounts) serve(ctx context.Context, m *layout.Mount) (evidence []byte, err error) {
+func (ms *mounts) serve(ctx context.Context, m *guestabi.Mount) (evidence []byte, err error) {
 	cmd := proc.Command(context.WithoutCancel(ctx), m.Command...)
 	cmd.Env = append(os.Environ(), m.Env...)
 	program, err := proc.Start(cmd)
@@ -211,7 +211,7 @@ var mountFlags = map[string]uintptr{
 	"strictatime": unix.MS_STRICTATIME, "lazytime": unix.MS_LAZYTIME, "bind": unix.MS_BIND,
 }
 
-func mountCall(m *layout.Mount) error {
+func mountCall(m *guestabi.Mount) error {
 	var flags uintptr
 	var data []string
 	for _, o := range []string{m.Options, m.Secret} {
@@ -227,7 +227,7 @@ func mountCall(m *layout.Mount) error {
 }
 
 // explainMount adds what the bare error number of mount(2) does not say.
-func explainMount(m *layout.Mount, err error) error {
+func explainMount(m *guestabi.Mount, err error) error {
 	switch {
 	case m.Refused != "" && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPROTONOSUPPORT)):
 		return fmt.Errorf("%s (%w)", m.Refused, err)
@@ -252,7 +252,7 @@ func kernelLog() []byte {
 	return []byte(strings.Join(lines[max(0, len(lines)-12):], "\n"))
 }
 
-func writeFile(f layout.File) error {
+func writeFile(f guestabi.File) error {
 	if !filepath.IsAbs(f.Path) {
 		return fmt.Errorf("%q is not an absolute path", f.Path)
 	}

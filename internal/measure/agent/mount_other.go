@@ -13,7 +13,7 @@ import (
 // mounts are the folders that the agent put into its system: none, where it cannot be the system's first process.
 type mounts struct{}
 
-func (mounts) add(context.Context, *layout.Mount) (wire.Mounted, *record.Failure) {
+func (mounts) add(context.Context, *guestabi.Mount) (wire.Mounted, *record.Failure) {
 	return wire.Mounted{}, &record.Failure{Kind: "refused", Message: "an agent mounts folders on Linux only"}
 }
 

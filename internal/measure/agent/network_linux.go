@@ -16,15 +16,15 @@ import (
 // NetworkUp gives the first network card the address of QEMU's user-mode network. The host is on the same network, so no
 // route is needed.
 func NetworkUp() error {
-	card, err := findCard(func(hardware string) bool { return !strings.HasPrefix(hardware, layout.LinkHardware) })
+	card, err := findCard(func(hardware string) bool { return !strings.HasPrefix(hardware, guestabi.LinkHardware) })
 	if err != nil {
 		return fmt.Errorf("%w; give the environment nic=virtio", err)
 	}
-	return cardUp(card, layout.GuestAddress)
+	return cardUp(card, guestabi.GuestAddress)
 }
 
 // linkUp gives the card that leads to another machine its address.
-func linkUp(l *layout.Link) error {
+func linkUp(l *guestabi.Link) error {
 	card, err := findCard(func(hardware string) bool { return hardware == l.Hardware })
 	if err != nil {
 		return err

@@ -266,7 +266,7 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 
 // mount puts a folder into the system as the controller orders.
 func (a *server) mount(ctx context.Context, f wire.Frame) error {
-	var m layout.Mount
+	var m guestabi.Mount
 	if err := f.Decode(&m); err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}

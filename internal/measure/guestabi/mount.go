@@ -1,4 +1,4 @@
-package layout
+package guestabi
 
 // Mount tells an agent how to put a folder into its own system: either by mount(2), or by a program that does it.
 type Mount struct {

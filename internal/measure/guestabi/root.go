@@ -1,4 +1,4 @@
-package layout
+package guestabi
 
 // A guest may have a root image: a disk with a distribution's files. The agent stays in the initramfs, where it and the
 // programs that mounts need are; its workers live in the image, which is never written to.

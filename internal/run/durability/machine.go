@@ -129,4 +129,4 @@ func (m *machine) close() error {
 }
 
 // round is the directory of a round in the guest.
-func round(n int) string { return fmt.Sprintf("%s/tare-round-%d", layout.Scratch, n) }
+func round(n int) string { return fmt.Sprintf("%s/tare-round-%d", guestabi.Scratch, n) }

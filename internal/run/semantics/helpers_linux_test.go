@@ -17,8 +17,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 }
 
 // rsyncOrder is an order as package mount gives it to a guest, between two folders of this machine.
-func rsyncOrder(from, to string) *layout.Mount {
-	return &layout.Mount{Dir: to, Once: true, Command: []string{"rsync", "-a", "--delete", from + "/", to + "/"}}
+func rsyncOrder(from, to string) *guestabi.Mount {
+	return &guestabi.Mount{Dir: to, Once: true, Command: []string{"rsync", "-a", "--delete", from + "/", to + "/"}}
 }
 
 // copier brings a copy up to date with a real program.

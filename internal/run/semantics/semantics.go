@@ -70,7 +70,7 @@ type Session interface {
 	// Probe carries out one operation of package probe.
 	Probe(ctx context.Context, request json.RawMessage) (json.RawMessage, error)
 	// Mount carries out an order, again for a copy.
-	Mount(ctx context.Context, m *layout.Mount) (wire.Mounted, error)
+	Mount(ctx context.Context, m *guestabi.Mount) (wire.Mounted, error)
 }
 
 // For makes the card of a mount in an environment, whose agent s is, and leaves nothing behind. It takes about 20 s at most,
@@ -184,7 +184,7 @@ func forCopy(ctx context.Context, s Session, m *env.Mounted, o Options) ([]recor
 
 // again is an order to bring a copy up to date that leaves alone what the agent made in it: an rsync that deletes what
 // the original has not would delete the agent's own directory, with the files of all trials to come.
-func again(order *layout.Mount) *layout.Mount {
+func again(order *guestabi.Mount) *guestabi.Mount {
 	o := *order
 	if filepath.Base(o.Command[0]) == "rsync" {
 		o.Command = slices.Insert(slices.Clone(o.Command), 1, "--filter=P /tare-*")

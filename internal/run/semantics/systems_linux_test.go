@@ -210,7 +210,7 @@ func TestSSHFS(t *testing.T) {
 		}
 	})
 	dir := t.TempDir()
-	here := strings.NewReplacer(layout.HostAddress, "127.0.0.1", "/etc/tare/", base+"/etc/tare/", s.Order.Dir, dir)
+	here := strings.NewReplacer(guestabi.HostAddress, "127.0.0.1", "/etc/tare/", base+"/etc/tare/", s.Order.Dir, dir)
 	for _, f := range s.Order.Files {
 		name := filepath.Join(base, f.Path)
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -116,7 +116,7 @@ func (c *config) arguments(accel string, f files) []string {
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-chardev", "socket,id=control," + f.control, "-mon", "chardev=control,mode=control",
 		"-chardev", "socket,id=wire," + f.wire,
-		"-device", "virtio-serial-" + bus + ",max_ports=2", "-device", "virtserialport,chardev=wire,name=" + layout.Port,
+		"-device", "virtio-serial-" + bus + ",max_ports=2", "-device", "virtserialport,chardev=wire,name=" + guestabi.Port,
 	}
 	if f.shared {
 		a = append(a, "-object", fmt.Sprintf("memory-backend-memfd,id=%s,size=%dM,share=on", memoryID, c.memory>>20))
@@ -216,10 +216,10 @@ func (c *config) cpuModel(accel string) string {
 
 // kernelArguments is the guest's kernel command line. The user's come last, where they win.
 func (c *config) kernelArguments(accel string, f files) string {
-	a := []string{"console=" + c.console, "panic=-1", "quiet", "rdinit=" + layout.Init,
+	a := []string{"console=" + c.console, "panic=-1", "quiet", "rdinit=" + guestabi.Init,
 		// Entropy from the CPU or the host counts; a guest of seconds has no other.
 		"random.trust_cpu=on", "random.trust_bootloader=on",
-		layout.HostnameArg + "=" + f.hostname,
+		guestabi.HostnameArg + "=" + f.hostname,
 	}
 	if c.arch == "amd64" && accel == "tcg" {
 		// The kernel tries whether the timer interrupts, for as long as ten ticks take by its own count of loops, and panics
@@ -238,14 +238,14 @@ func (c *config) kernelArguments(accel string, f files) string {
 		a = append(a, "tsc=reliable")
 	}
 	if c.disk > 0 {
-		a = append(a, layout.ScratchArg+"="+scratchSerial)
+		a = append(a, guestabi.ScratchArg+"="+scratchSerial)
 	}
 	a = append(a, c.rootKernelArguments()...)
 	if len(f.serials) > 0 {
-		a = append(a, layout.DisksArg+"="+strings.Join(f.serials, ","))
+		a = append(a, guestabi.DisksArg+"="+strings.Join(f.serials, ","))
 	}
 	if f.peer {
-		a = append(a, layout.NetworkArg)
+		a = append(a, guestabi.NetworkArg)
 	}
 	if c.append != "" {
 		a = append(a, c.append)

@@ -35,8 +35,8 @@ func (b *boot) extras() extras {
 type secondVM struct {
 	vm      *vm
 	session *deploy.Session
-	order   *layout.Mount // that its agent has carried out
-	link    *link         // the end of the machine that is served
+	order   *guestabi.Mount // that its agent has carried out
+	link    *link           // the end of the machine that is served
 	theirs  *link
 }
 

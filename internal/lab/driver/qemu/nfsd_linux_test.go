@@ -56,7 +56,7 @@ func TestSecondMachineServesNFS(t *testing.T) {
 		t.Errorf("make it cold: %v", err)
 	}
 	// The kernel refuses UDP, or a version without its module, with one and the same number; the order says what it means.
-	_, err = s.Mount(ctx, &layout.Mount{
+	_, err = s.Mount(ctx, &guestabi.Mount{
 		Name: "udp", Dir: "/mnt/udp", Type: "nfs", Source: "10.64.0.1:/", Options: "vers=3,proto=udp,addr=10.64.0.1,nolock", Refused: mount.ErrNFSUDP.Error(),
 	})
 	if err == nil || !strings.Contains(err.Error(), mount.CodeNFSUDP) || !strings.Contains(err.Error(), "use proto=tcp") {

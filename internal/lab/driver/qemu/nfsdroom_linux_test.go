@@ -31,7 +31,7 @@ func TestServerOfTheHostInParts(t *testing.T) {
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel", microvm.Generic))
 	o.Mounts = mountSpecs(t, "p=9p")
-	const hardware, address = layout.LinkHardware + ":07:02", "10.64.7.2"
+	const hardware, address = guestabi.LinkHardware + ":07:02", "10.64.7.2"
 	room, tap := cardInARoom(t, hardware)
 	v, s := openBoot(t, &boot{
 		Options: o, broken: map[string]*env.OpenError{},
@@ -44,8 +44,8 @@ func TestServerOfTheHostInParts(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		asked := refuseMounts(t, room)
-		_, err := s.Mount(ctx, &layout.Mount{
-			Name: "x", Dir: "/mnt/x", Type: "nfs", Source: "10.64.7.1:/", Link: &layout.Link{Hardware: hardware, Address: address},
+		_, err := s.Mount(ctx, &guestabi.Mount{
+			Name: "x", Dir: "/mnt/x", Type: "nfs", Source: "10.64.7.1:/", Link: &guestabi.Link{Hardware: hardware, Address: address},
 			Options: "vers=3,proto=tcp,addr=10.64.7.1,port=2049,mountvers=3,mountproto=tcp,mountport=2050,nolock",
 		})
 		if err == nil || !strings.Contains(err.Error(), "permission denied") {
@@ -73,7 +73,7 @@ func TestServerOfTheHostInParts(t *testing.T) {
 		const program = "nfsd.test"
 		build(t, filepath.Join(m.Mount.HostDir, program), "tare/internal/sys/nfsd")
 		inGuest(t, s, filepath.Join(m.Mount.Dir, program)+" -test.v -test.run=^TestRoom",
-			`served:s:lower:re:PASS: TestRoomServes \(([0-9.]+)s\)`, "TARE_NFSD_HERE=1", "TARE_REQUIRE=1", "TMPDIR="+layout.Scratch)
+			`served:s:lower:re:PASS: TestRoomServes \(([0-9.]+)s\)`, "TARE_NFSD_HERE=1", "TARE_REQUIRE=1", "TMPDIR="+guestabi.Scratch)
 	})
 }
 

@@ -113,11 +113,11 @@ func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) 
 		return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err, Remedy: "tare list mounts shows the settings and their values"}
 	}
 	s := served{Served: &mount.Served{
-		Mount:    record.Mount{Kind: r.Driver, Dir: path.Join(layout.Mounts, r.Name), Settings: shown},
+		Mount:    record.Mount{Kind: r.Driver, Dir: path.Join(guestabi.Mounts, r.Name), Settings: shown},
 		Diagnose: func() []byte { return nil },
 		Close:    func() error { return nil },
 	}}
-	s.Order = &layout.Mount{Name: r.Name, Dir: s.Mount.Dir}
+	s.Order = &guestabi.Mount{Name: r.Name, Dir: s.Mount.Dir}
 	if r.Driver == kindTmpfs {
 		size := shown["size"]
 		if n, err := unit.ParseSize(size); err == nil {
@@ -165,7 +165,7 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 		id: s.id, serial: s.serial, path: s.image.Path, shape: shape, cache: s.cache, aio: shown["aio"], discard: shown[settingDiscard],
 	}.arguments("pci")
 	s.Modules = []string{"virtio_blk", fs.name}
-	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, layout.Disks+s.serial, mountOptions(shown["options"], shape, shown[settingDiscard])
+	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, guestabi.Disks+s.serial, mountOptions(shown["options"], shape, shown[settingDiscard])
 	s.Close = s.image.Close
 	return nil
 }

@@ -17,4 +17,4 @@ func reach(s env.Spec) error {
 }
 
 // Loopback implements env.Reacher.
-func (v *vm) Loopback() (string, error) { return layout.HostAddress, v.reach }
+func (v *vm) Loopback() (string, error) { return guestabi.HostAddress, v.reach }

@@ -119,7 +119,7 @@ func (c *config) rootKernelArguments() []string {
 	if c.root.want == "" {
 		return nil
 	}
-	return []string{layout.RootArg + "=" + rootSerial}
+	return []string{guestabi.RootArg + "=" + rootSerial}
 }
 
 // findRoot finds the image that the settings mean, and says in the facts which it is.

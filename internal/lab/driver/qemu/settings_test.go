@@ -187,7 +187,7 @@ func TestNetworkIsRestrictedUnlessNeeded(t *testing.T) {
 		b := &boot{config: c}
 		b.Spec, b.Peer, b.shares = s, peer, &shares{}
 		line := strings.Join(c.arguments("tcg", files{extras: b.extras()}), " ")
-		if !strings.Contains(line, want) || strings.Contains(line, layout.NetworkArg) != peer {
+		if !strings.Contains(line, want) || strings.Contains(line, guestabi.NetworkArg) != peer {
 			t.Errorf("work on the network: %v, QEMU is told %s", peer, line)
 		}
 	}

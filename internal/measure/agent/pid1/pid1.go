@@ -47,7 +47,7 @@ type module struct {
 func moduleList(text string) ([]module, error) {
 	var modules []module
 	for line := range strings.FieldsSeq(text) {
-		file, mayFail := strings.CutPrefix(line, layout.MayFail)
+		file, mayFail := strings.CutPrefix(line, guestabi.MayFail)
 		if strings.ContainsRune(file, '/') || !strings.HasSuffix(file, ".ko") {
 			return nil, fmt.Errorf("read list of kernel modules: %q is not the file of one", line)
 		}

@@ -24,7 +24,7 @@ func Wanted() bool {
 	if os.Getpid() != 1 {
 		return false
 	}
-	_, err := os.Lstat(layout.Order)
+	_, err := os.Lstat(guestabi.Order)
 	return err == nil
 }
 
@@ -55,21 +55,21 @@ func serve() (err error) {
 		return fmt.Errorf("read the kernel's command line: %w", err)
 	}
 	args := arguments(string(line))
-	if err := settle(args[layout.HostnameArg]); err != nil {
+	if err := settle(args[guestabi.HostnameArg]); err != nil {
 		return err
 	}
 	if err := loadModules(); err != nil {
 		return err
 	}
 	dir := "/tmp"
-	if serial := args[layout.ScratchArg]; serial != "" {
+	if serial := args[guestabi.ScratchArg]; serial != "" {
 		if err := mountScratch(serial); err != nil {
 			return err
 		}
-		dir = layout.Scratch
+		dir = guestabi.Scratch
 	}
-	linkDisks(serials(args[layout.DisksArg]))
-	if _, wanted := args[layout.NetworkArg]; wanted {
+	linkDisks(serials(args[guestabi.DisksArg]))
+	if _, wanted := args[guestabi.NetworkArg]; wanted {
 		// Without it everything but work on the network can be weighed, and that says what it misses.
 		var last error
 		if await("network card", func() bool { last = agent.NetworkUp(); return last == nil }) != nil {
@@ -77,13 +77,13 @@ func serve() (err error) {
 		}
 	}
 	root := ""
-	if serial := args[layout.RootArg]; serial != "" {
-		if err := mountRoot(serial, args[layout.ScratchArg]); err != nil {
+	if serial := args[guestabi.RootArg]; serial != "" {
+		if err := mountRoot(serial, args[guestabi.ScratchArg]); err != nil {
 			return err
 		}
-		root = layout.Root
+		root = guestabi.Root
 	}
-	port, err := openPort(layout.Port)
+	port, err := openPort(guestabi.Port)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func loopbackUp() error {
 
 // loadModules loads what the host listed, in its order.
 func loadModules() error {
-	text, err := os.ReadFile(layout.Order)
+	text, err := os.ReadFile(guestabi.Order)
 	if err != nil {
 		return fmt.Errorf("read list of kernel modules: %w", err)
 	}
@@ -137,7 +137,7 @@ func loadModules() error {
 		return err
 	}
 	for _, m := range modules {
-		err := loadModule(filepath.Join(layout.Modules, m.file))
+		err := loadModule(filepath.Join(guestabi.Modules, m.file))
 		if err != nil && !m.mayFail {
 			return err
 		}
@@ -217,10 +217,10 @@ func linkDisks(serials []string) {
 	for _, serial := range serials {
 		dev, err := disk(serial)
 		if err == nil {
-			err = os.MkdirAll(filepath.Dir(layout.Disks+serial), 0o755)
+			err = os.MkdirAll(filepath.Dir(guestabi.Disks+serial), 0o755)
 		}
 		if err == nil {
-			err = os.Symlink(dev, layout.Disks+serial)
+			err = os.Symlink(dev, guestabi.Disks+serial)
 		}
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "tare: name disk: %v\n", err)
@@ -234,7 +234,7 @@ func mountScratch(serial string) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Mount(dev, layout.Scratch, "ext4", unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+	if err := unix.Mount(dev, guestabi.Scratch, "ext4", unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
 		return fmt.Errorf("mount scratch disk %s: %w", dev, err)
 	}
 	return nil
@@ -266,9 +266,9 @@ func exists(name string) bool {
 func powerOff() error {
 	unix.Sync()
 	leaveRoot()
-	if err := unix.Unmount(layout.Scratch, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+	if err := unix.Unmount(guestabi.Scratch, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 		// Something still works there; the journal and the sync have to do.
-		unix.Unmount(layout.Scratch, unix.MNT_DETACH)
+		unix.Unmount(guestabi.Scratch, unix.MNT_DETACH)
 	}
 	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
 		return fmt.Errorf("power off: %w", err)

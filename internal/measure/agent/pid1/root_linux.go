@@ -20,11 +20,11 @@ func mountRoot(serial, scratch string) error {
 	if err != nil {
 		return fmt.Errorf("find root image: %w", err)
 	}
-	if err := mountOne(mount{"tmpfs", layout.RootParts, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=50%", true}); err != nil {
-		return fmt.Errorf("mount %s: %w", layout.RootParts, err)
+	if err := mountOne(mount{"tmpfs", guestabi.RootParts, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=50%", true}); err != nil {
+		return fmt.Errorf("mount %s: %w", guestabi.RootParts, err)
 	}
-	image, upper, work := layout.RootParts+"/image", layout.RootParts+"/upper", layout.RootParts+"/work"
-	for _, d := range []string{image, upper, work, layout.Root} {
+	image, upper, work := guestabi.RootParts+"/image", guestabi.RootParts+"/upper", guestabi.RootParts+"/work"
+	for _, d := range []string{image, upper, work, guestabi.Root} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return fmt.Errorf("mount root image: %w", err)
 		}
@@ -32,10 +32,10 @@ func mountRoot(serial, scratch string) error {
 	if err := mountImage(dev, image); err != nil {
 		return err
 	}
-	if err := unix.Mount("overlay", layout.Root, "overlay", 0, "lowerdir="+image+",upperdir="+upper+",workdir="+work); err != nil {
+	if err := unix.Mount("overlay", guestabi.Root, "overlay", 0, "lowerdir="+image+",upperdir="+upper+",workdir="+work); err != nil {
 		return fmt.Errorf("mount overlay over the root image: %w", err)
 	}
-	return furnish(layout.Root, scratch)
+	return furnish(guestabi.Root, scratch)
 }
 
 // mountImage mounts the first file system that a root can be in: that of the whole disk, or of one of its partitions.
@@ -71,9 +71,9 @@ func mountImage(dev, dir string) error {
 
 // furnish gives a root what the agent and a worker in it both need at the same place, and the agent itself.
 func furnish(root, scratch string) error {
-	dirs := append(slices.Clone(shared), layout.Mounts)
+	dirs := append(slices.Clone(shared), guestabi.Mounts)
 	if scratch != "" {
-		dirs = append(dirs, layout.Scratch)
+		dirs = append(dirs, guestabi.Scratch)
 	}
 	for _, d := range dirs {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -84,12 +84,12 @@ func furnish(root, scratch string) error {
 		}
 	}
 	// A worker that starts itself again looks for its own path.
-	target := within(root, layout.Init)
+	target := within(root, guestabi.Init)
 	if err := os.WriteFile(target, nil, 0o755); err != nil {
 		return fmt.Errorf("furnish root: %w", err)
 	}
-	if err := unix.Mount(layout.Init, target, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("furnish root: bind %s: %w", layout.Init, err)
+	if err := unix.Mount(guestabi.Init, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("furnish root: bind %s: %w", guestabi.Init, err)
 	}
 	// The least of what minimal images go without, as the initramfs has it.
 	if hosts := within(root, "/etc/hosts"); !exists(hosts) {
@@ -120,5 +120,5 @@ func bindInto(root, dir string) error {
 
 // leaveRoot takes the workers' view of the scratch disk down, without which the disk itself cannot be unmounted.
 func leaveRoot() {
-	unix.Unmount(within(layout.Root, layout.Scratch), unix.MNT_DETACH) // EINVAL, ENOENT: there is no root image
+	unix.Unmount(within(guestabi.Root, guestabi.Scratch), unix.MNT_DETACH) // EINVAL, ENOENT: there is no root image
 }

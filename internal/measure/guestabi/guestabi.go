@@ -1,6 +1,6 @@
-// Package layout is what the host, which writes a guest's initramfs and kernel command line, and the agent, which is the
+// Package guestabi is what the host, which writes a guest's initramfs and kernel command line, and the agent, which is the
 // guest's first process, both know. It has no code, so that the agent does not carry the host's.
-package layout
+package guestabi
 
 // Places in the guest.
 const (
