@@ -139,7 +139,7 @@ func writeTable(b *strings.Builder, table [][]string) {
 
 // machine lists what the figures depend on: the machine, and the versions of the peers of the rows.
 func (b *bench) machine(ctx context.Context, chosen []row) []string {
-	f := facts.Collect(ctx, b.dir)
+	f := sysinfo.Collect(ctx, b.dir)
 	kind := "no hypervisor seen"
 	if vm := f.Extra["hypervisor.vm"]; vm != "" {
 		kind = "a virtual machine (" + vm + ")"

@@ -274,7 +274,7 @@ func (a *app) unlike(ctx context.Context, old *rundiff.Side) []string {
 	if err != nil {
 		dir = os.TempDir()
 	}
-	now := facts.Collect(ctx, dir)
+	now := sysinfo.Collect(ctx, dir)
 	var out []string
 	add := func(what, was, is string) {
 		if was != is {

@@ -96,7 +96,7 @@ func (ms *mounts) add(ctx context.Context, m *guestabi.Mount) (got wire.Mounted,
 		}
 		ms.dirs = append(ms.dirs, m.Dir)
 	}
-	point, kind, source, options, ok := facts.MountAt(m.Dir)
+	point, kind, source, options, ok := sysinfo.MountAt(m.Dir)
 	if !ok || !m.Once && m.Serve == nil && point != filepath.Clean(m.Dir) {
 		return fail("read back", fmt.Errorf("the kernel does not show a mount at %s", m.Dir), nil)
 	}
@@ -131,7 +131,7 @@ func (ms *mounts) serve(ctx context.Context, m *guestabi.Mount) (evidence []byte
 		ms.programs = map[string]*proc.Stream{}
 	}
 	for end := time.Now().Add(mountTime); ; {
-		if point, _, _, _, ok := facts.MountAt(m.Dir); ok && point == filepath.Clean(m.Dir) {
+		if point, _, _, _, ok := sysinfo.MountAt(m.Dir); ok && point == filepath.Clean(m.Dir) {
 			ms.programs[m.Name] = program
 			return nil, nil
 		}

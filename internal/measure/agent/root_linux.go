@@ -21,7 +21,7 @@ func enter(cmd *proc.Cmd, root string) {
 }
 
 // distro is what the system in another root calls itself, "" when it does not say.
-func distro(root string) string { return facts.DistroOf(root) }
+func distro(root string) string { return sysinfo.DistroOf(root) }
 
 // in says which root workers have.
 func (ms *mounts) in(root string) { ms.root = root }

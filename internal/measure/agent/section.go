@@ -122,7 +122,7 @@ func (c *cell) roomFor(dir string) *record.Failure {
 	if c.kind.Space == nil || dir == "" || !isEmpty(dir) {
 		return nil
 	}
-	need, free := c.kind.Space(c.params), facts.Free(dir)
+	need, free := c.kind.Space(c.params), sysinfo.Free(dir)
 	if v, _ := file.Volume(dir); v.Free >= 0 && (free < 0 || v.Free < free) {
 		free = v.Free // of memory
 	}

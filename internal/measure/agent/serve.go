@@ -220,7 +220,7 @@ func (a *server) facts(ctx context.Context, f wire.Frame) error {
 	fs, err, gone := reach(a, ctx, of.Root, "facts are being collected", func(room *rooms) record.Facts {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		fs := facts.Collect(ctx, room.base)
+		fs := sysinfo.Collect(ctx, room.base)
 		if a.Root != "" {
 			fs.Distro = distro(a.Root)
 		}

@@ -1,6 +1,6 @@
 //go:build !amd64 && !arm64
 
-package facts
+package sysinfo
 
 const (
 	canCount       = false

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package facts
+package sysinfo
 
 func cpuidSignature() string { return "" }
 

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package facts
+package sysinfo
 
 import "golang.org/x/sys/unix"
 

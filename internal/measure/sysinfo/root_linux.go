@@ -1,4 +1,4 @@
-package facts
+package sysinfo
 
 // DistroOf is what the system whose files are below root calls itself, "" when it does not say.
 func DistroOf(root string) string {

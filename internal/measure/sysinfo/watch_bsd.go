@@ -1,6 +1,6 @@
 //go:build darwin || freebsd
 
-package facts
+package sysinfo
 
 import (
 	"encoding/binary"

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin && !freebsd
 
-package facts
+package sysinfo
 
 // counter returns a reader that knows nothing.
 func counter() func() counters { return unknown }

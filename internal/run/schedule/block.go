@@ -198,7 +198,7 @@ func (r *runner) hostCold(w *plan.Workload) bool {
 }
 
 // here is what the controller's own machine is.
-var here = sync.OnceValue(func() record.Facts { return facts.Collect(context.Background(), "") })
+var here = sync.OnceValue(func() record.Facts { return sysinfo.Collect(context.Background(), "") })
 
 // doubtCold doubts a trial that is to begin cold in an environment with another kernel than the controller's, where no
 // driver can drop what lies beneath it: its agent dropped what its own kernel cached, and sees no more.

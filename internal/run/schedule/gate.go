@@ -15,17 +15,17 @@ type Gate struct {
 	watch  watcher
 	began  time.Time
 	waited time.Duration
-	block  facts.Ticks // when the block began
+	block  sysinfo.Ticks // when the block began
 }
 
-// watcher is the part of facts.Watcher that a gate needs.
+// watcher is the part of sysinfo.Watcher that a gate needs.
 type watcher interface {
 	Look(ctx context.Context, over time.Duration) record.Gate
-	Ticks() facts.Ticks
+	Ticks() sysinfo.Ticks
 }
 
 // NewGate returns a gate that watches this machine.
-func NewGate() *Gate { return &Gate{watch: facts.NewWatcher(), began: time.Now()} }
+func NewGate() *Gate { return &Gate{watch: sysinfo.NewWatcher(), began: time.Now()} }
 
 // The gate's bounds. It looks for a short while at a time; it waits at most maxWait before one trial, and over the whole
 // run at most a twentieth of the time, because a machine that is never quiet is a fact to report and not a reason to hang.

@@ -16,7 +16,7 @@ type watch struct {
 	throttle int64   // events for each reading
 	looks    []record.Gate
 	looked   int
-	ticks    facts.Ticks
+	ticks    sysinfo.Ticks
 	rest     float64
 }
 
@@ -28,7 +28,7 @@ func (w *watch) Look(context.Context, time.Duration) record.Gate {
 	return w.looks[min(w.looked, len(w.looks))-1]
 }
 
-func (w *watch) Ticks() facts.Ticks {
+func (w *watch) Ticks() sysinfo.Ticks {
 	w.ticks.Total += 200
 	w.ticks.Throttled += w.throttle
 	w.rest += w.steal * 200

@@ -39,7 +39,7 @@ func Infos() []env.Info {
 		},
 		Room: func(s env.Spec, scratch string) env.Room {
 			dir := s.Get("dir", scratch)
-			return env.Room{Bytes: facts.Free(dir), Where: dir, Remedy: "another directory with dir="}
+			return env.Room{Bytes: sysinfo.Free(dir), Where: dir, Remedy: "another directory with dir="}
 		},
 		Reach: func(env.Spec) error { return nil },
 		// Every directory tare makes on this machine, whichever driver it was for, is made through leftover.

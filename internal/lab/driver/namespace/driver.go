@@ -41,7 +41,7 @@ func Infos() []env.Info {
 		// What is written inside goes into the overlay's upper layer.
 		Room: func(s env.Spec, scratch string) env.Room {
 			dir := s.Get("dir", scratch)
-			return env.Room{Bytes: facts.Free(dir), Where: dir, Remedy: "another directory with dir="}
+			return env.Room{Bytes: sysinfo.Free(dir), Where: dir, Remedy: "another directory with dir="}
 		},
 		Reach: reach,
 		// Its files are in directories made with package leftover, which the local driver cleans.

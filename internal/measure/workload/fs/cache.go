@@ -203,7 +203,7 @@ func warmOne(ctx context.Context, path string, size int64, p []byte) (err error)
 
 // expire waits until the attributes that the kernel holds of a shared file are too old to be trusted.
 func (t *rw) expire(ctx context.Context, b *workload.Bench) error {
-	_, kind, _, options, _ := facts.MountAt(t.files[0])
+	_, kind, _, options, _ := sysinfo.MountAt(t.files[0])
 	life, known := attributeLife(kind, options)
 	wait := t.wait
 	if wait == 0 {
