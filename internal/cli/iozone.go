@@ -120,7 +120,7 @@ func (o *iozone) read(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"", file.Random, file.Zero, "iozone"}, o.data) {
+	if !slices.Contains([]string{"", fileio.Random, fileio.Zero, "iozone"}, o.data) {
 		return fmt.Errorf("--data is random, zero or iozone, not %q", o.data)
 	}
 	if o.compat && (c.Flags().Changed("samples") || o.spread) {
@@ -130,7 +130,7 @@ func (o *iozone) read(c *cobra.Command) error {
 		Ops: ops, Direct: o.direct, Fsync: o.fsync, Close: o.close, Cold: o.cold, Data: o.data, Compat: o.compat, Samples: o.samples, Seed: 1,
 	}
 	if o.data == "" {
-		o.config.Data = file.Random
+		o.config.Data = fileio.Random
 		if o.compat {
 			o.config.Data = "iozone"
 		}
@@ -363,19 +363,19 @@ func (o *iozone) room() (string, func() error, error) {
 	for _, r := range o.rows {
 		largest = max(largest, r.Size)
 	}
-	if err := file.CheckRoom(base, largest, 2); err != nil {
+	if err := fileio.CheckRoom(base, largest, 2); err != nil {
 		return "", nil, err
 	}
 	dir, release, err := leftover.New(base, "iozone")
 	if err != nil {
-		return "", nil, file.Explain("make a private directory in", base, err)
+		return "", nil, fileio.Explain("make a private directory in", base, err)
 	}
 	return dir, release, nil
 }
 
 // banner says what is done, in the place where iozone does.
 func (o *iozone) banner(w io.Writer, dir string) {
-	_, on := file.Volume(dir)
+	_, on := fileio.Volume(dir)
 	fmt.Fprintf(w, "\ttare iozone: the matrix of iozone 3.489 on %s\n\n\tRun began: %s\n\n", on, time.Now().Format(time.ANSIC))
 	for _, l := range []struct {
 		on   bool

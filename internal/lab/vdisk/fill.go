@@ -20,8 +20,8 @@ const FillName = "tare.data"
 
 // What a disk is filled with.
 const (
-	FillRandom = file.Random // incompressible, no piece repeated
-	FillHalf   = "half"      // a sector of that and a sector of zeros in turn, which compresses to about a half
+	FillRandom = fileio.Random // incompressible, no piece repeated
+	FillHalf   = "half"        // a sector of that and a sector of zeros in turn, which compresses to about a half
 )
 
 // FillKinds lists what a disk can be filled with.
@@ -88,7 +88,7 @@ func (s *Shape) Fill(ctx context.Context, dir string) (facts map[string]string, 
 			return nil, err
 		}
 		part := piece[:min(fillPiece, s.FillBytes-off)]
-		file.FillRandom(part, fillSeed+uint64(off/fillPiece))
+		fileio.FillRandom(part, fillSeed+uint64(off/fillPiece))
 		if s.FillData == FillHalf {
 			halve(part)
 		}

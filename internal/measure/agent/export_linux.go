@@ -47,7 +47,7 @@ func forget(ctx context.Context, dir string) error {
 		case err != nil:
 			return err
 		}
-		share, err := file.Resident(name)
+		share, err := fileio.Resident(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && share == 0 {
 			return nil
 		}

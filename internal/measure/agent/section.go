@@ -123,7 +123,7 @@ func (c *cell) roomFor(dir string) *record.Failure {
 		return nil
 	}
 	need, free := c.kind.Space(c.params), sysinfo.Free(dir)
-	if v, _ := file.Volume(dir); v.Free >= 0 && (free < 0 || v.Free < free) {
+	if v, _ := fileio.Volume(dir); v.Free >= 0 && (free < 0 || v.Free < free) {
 		free = v.Free // of memory
 	}
 	// A file system that is filled to the brim is slower than itself, and may not be ours to fill.

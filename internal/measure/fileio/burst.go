@@ -1,4 +1,4 @@
-package file
+package fileio
 
 // Burst is a row of equal reads or writes of one buffer at the file's own position, with a move of it before each where
 // Offsets says so. On Linux it is one loop of machine code, as short as a C program's: a loop in Go passes through four

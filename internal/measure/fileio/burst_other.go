@@ -1,6 +1,6 @@
 //go:build !linux || !(amd64 || arm64)
 
-package file
+package fileio
 
 func (b *Burst) do(h *Handle, n int) (done, got int, err error) {
 	for ; done < n; done++ {

@@ -1,6 +1,6 @@
 //go:build !windows && !darwin && !freebsd && !(linux && (amd64 || arm64 || riscv64 || loong64 || ppc64le || s390x))
 
-package file
+package fileio
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 //go:build darwin || freebsd
 
-package file
+package fileio
 
 import (
 	"errors"

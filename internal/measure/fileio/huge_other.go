@@ -1,5 +1,5 @@
 //go:build !linux
 
-package file
+package fileio
 
 func adviseHuge([]byte) {}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package file
+package fileio
 
 // Journal returns "": only Linux tells whether a file system keeps a journal.
 func Journal(string) string { return "" }

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package file
+package fileio
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package file
+package fileio
 
 // unshareFiles does nothing: other systems have no such table.
 func unshareFiles() bool { return false }

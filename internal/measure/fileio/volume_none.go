@@ -1,6 +1,6 @@
 //go:build !linux && !windows && !darwin && !freebsd
 
-package file
+package fileio
 
 import (
 	"errors"

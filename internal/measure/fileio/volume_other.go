@@ -1,6 +1,6 @@
 //go:build !linux
 
-package file
+package fileio
 
 // DirectAlignment is known on Linux only.
 func DirectAlignment(string) int64 { return 0 }

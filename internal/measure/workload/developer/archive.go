@@ -36,10 +36,10 @@ type archive struct {
 // newArchive generates an archive of so many modules, to be unpacked into s, and makes the directories above them.
 func newArchive(s *site, modules int, seed uint64) (*archive, error) {
 	a := &archive{tree: newTree(modules, seed), pool: make([]byte, poolSize)}
-	file.FillRandom(a.pool, seed)
+	fileio.FillRandom(a.pool, seed)
 	for _, d := range a.tree.above {
 		if err := s.root.mkdir(s.root.name(d)); err != nil {
-			return nil, file.Explain("create", filepath.Join(s.path, d), err)
+			return nil, fileio.Explain("create", filepath.Join(s.path, d), err)
 		}
 	}
 	a.dirs, a.roots = s.names(a.tree.dirs), s.names(a.tree.roots)
@@ -105,7 +105,7 @@ func (a *archive) unpackAll(ctx context.Context, s *site, n int) error {
 			return err
 		}
 		if err := a.unpack(s.root, m); err != nil {
-			return file.Explain("unpack into", s.path, err)
+			return fileio.Explain("unpack into", s.path, err)
 		}
 	}
 	return nil
@@ -167,4 +167,4 @@ func seen(dir string) (c counts, err error) {
 }
 
 // pathDigest is evidence of equal paths.
-func pathDigest(paths []string) string { return file.Digest([]byte(strings.Join(paths, "\x00"))) }
+func pathDigest(paths []string) string { return fileio.Digest([]byte(strings.Join(paths, "\x00"))) }

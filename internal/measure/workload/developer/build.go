@@ -95,7 +95,7 @@ func (t *build) Setup(ctx context.Context, b *workload.Bench) error {
 	var list bytes.Buffer
 	size := int64(0)
 	for _, at := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(&list, "%s %s\n", at, file.Digest(files[at]))
+		fmt.Fprintf(&list, "%s %s\n", at, fileio.Digest(files[at]))
 		size += int64(len(files[at])) + 4096
 	}
 	if err := t.fresh(b, "source", 3*size+1<<20, int64(2*len(files)+8)); err != nil {
@@ -109,7 +109,7 @@ func (t *build) Setup(ctx context.Context, b *workload.Bench) error {
 			return err
 		}
 	}
-	b.Check("project", file.Digest(list.Bytes()))
+	b.Check("project", fileio.Digest(list.Bytes()))
 	if t.away != nil {
 		if err := t.goAway(b, 3*size+1<<20, int64(2*len(files)+8)); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (t *build) Report(b *workload.Bench) error {
 	}
 	got, err := os.ReadFile(filepath.Join(t.path, "output.txt"))
 	if err != nil {
-		return file.Explain("read", t.path, err)
+		return fileio.Explain("read", t.path, err)
 	}
 	want := fmt.Sprintf("%016x", t.project.answer())
 	if text := strings.TrimSpace(string(got)); text != want {
@@ -207,11 +207,11 @@ func (t *build) sameBack() error {
 	for _, name := range built {
 		there, err := os.ReadFile(filepath.Join(t.away.path, filepath.FromSlash(name)))
 		if err != nil {
-			return file.Explain("read", t.away.path, err)
+			return fileio.Explain("read", t.away.path, err)
 		}
 		back, err := os.ReadFile(filepath.Join(t.path, filepath.FromSlash(name)))
 		if err != nil {
-			return file.Explain("read", t.path, err)
+			return fileio.Explain("read", t.path, err)
 		}
 		if !bytes.Equal(there, back) {
 			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%s was copied to %s and has other bytes there than where it was built", name, t.path)}

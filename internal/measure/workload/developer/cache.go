@@ -39,13 +39,13 @@ func bring(ctx context.Context, b *workload.Bench, dir, cache string) error {
 		return err
 	})
 	if err != nil {
-		return file.Explain("look below", dir, err)
+		return fileio.Explain("look below", dir, err)
 	}
 	if cache != cacheCold {
 		return nil
 	}
 	if err := settle(dir); err != nil {
-		return file.Explain("flush", dir, err)
+		return fileio.Explain("flush", dir, err)
 	}
 	before, err := cachedEntries()
 	if err == nil {

@@ -4,6 +4,6 @@ package developer
 
 import "tare/internal/measure/fileio"
 
-func dropCaches() error { return file.ErrUnsupported }
+func dropCaches() error { return fileio.ErrUnsupported }
 
-func cachedEntries() (int64, error) { return 0, file.ErrUnsupported }
+func cachedEntries() (int64, error) { return 0, fileio.ErrUnsupported }

@@ -47,8 +47,8 @@ func (c *compile) Setup(ctx context.Context, b *workload.Bench) error {
 	if err := c.objectRoot.fresh(b, "build", room, int64(c.units)+4); err != nil {
 		return err
 	}
-	c.data, c.in = file.Aligned(objectSize()), file.Aligned(readWhole)
-	file.FillRandom(c.data, b.Seed^1)
+	c.data, c.in = fileio.Aligned(objectSize()), fileio.Aligned(readWhole)
+	fileio.FillRandom(c.data, b.Seed^1)
 	clear(c.in)
 	c.from, c.to = c.root, c.objectRoot.root
 	if c.aside != nil {
@@ -57,7 +57,7 @@ func (c *compile) Setup(ctx context.Context, b *workload.Bench) error {
 		}
 	}
 	c.nameAll()
-	b.Check("object", file.Digest(c.object(0)))
+	b.Check("object", fileio.Digest(c.object(0)))
 	if err := bring(ctx, b, c.path, c.cache); err != nil || c.aside == nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *compile) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return file.Explain(op, c.path, err)
+	return fileio.Explain(op, c.path, err)
 }
 
 func (c *compile) clean() error {
@@ -380,7 +380,7 @@ func (c *compile) verify() error {
 func (c *compile) holds(name string, want []byte) error {
 	got, err := os.ReadFile(filepath.Join(c.objectRoot.path, name))
 	if err != nil {
-		return file.Explain("read", c.objectRoot.path, err)
+		return fileio.Explain("read", c.objectRoot.path, err)
 	}
 	if !bytes.Equal(got, want) {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%s in %s has %d bytes that are not the %d that were written", name, c.objectRoot.path, len(got), len(want))}

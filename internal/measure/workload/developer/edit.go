@@ -49,8 +49,8 @@ func (e *edit) Setup(_ context.Context, b *workload.Bench) error {
 	if err := e.fresh(b, "edit", editedFiles*2*int64(e.size+8192), 2*editedFiles+1); err != nil {
 		return err
 	}
-	e.data, e.in = file.Aligned(e.size+growths), file.Aligned(e.size+growths+1)
-	file.FillRandom(e.data, b.Seed)
+	e.data, e.in = fileio.Aligned(e.size+growths), fileio.Aligned(e.size+growths+1)
+	fileio.FillRandom(e.data, b.Seed)
 	clear(e.in)
 	for i := range editedFiles {
 		at := fmt.Sprintf("%s_%s%02d.c", stems[i%len(stems)], stems[(i/len(stems)+i)%len(stems)], i)
@@ -61,10 +61,10 @@ func (e *edit) Setup(_ context.Context, b *workload.Bench) error {
 		e.temporary = append(e.temporary, e.root.name("."+at+".tmp"))
 	}
 	if err := settle(e.path); err != nil {
-		return file.Explain("flush", e.path, err)
+		return fileio.Explain("flush", e.path, err)
 	}
 	e.edits = editedFiles - 1
-	b.Check("data", file.Digest(e.version(0)))
+	b.Check("data", fileio.Digest(e.version(0)))
 	e.took = &histogram.Histogram{}
 	e.samples = make([]float64, 0, workload.MaxSamples)
 	return nil
@@ -109,11 +109,11 @@ func (e *edit) Measure(ctx context.Context, b *workload.Bench) error {
 // once saves file f, has the dependants look at it, and reads it back.
 func (e *edit) once(f int, p []byte) error {
 	if err := e.save(f, p); err != nil {
-		return file.Explain(fmt.Sprintf("save file %d (%s) below", f, e.how), e.path, err)
+		return fileio.Explain(fmt.Sprintf("save file %d (%s) below", f, e.how), e.path, err)
 	}
 	for range e.dependants {
 		if err := e.root.lstat(e.names[f], &e.status); err != nil {
-			return file.Explain(fmt.Sprintf("stat file %d below", f), e.path, err)
+			return fileio.Explain(fmt.Sprintf("stat file %d below", f), e.path, err)
 		}
 		if e.status.size() != int64(len(p)) {
 			e.stale++
@@ -121,14 +121,14 @@ func (e *edit) once(f int, p []byte) error {
 	}
 	h, err := e.root.open(e.names[f], forReading)
 	if err != nil {
-		return file.Explain(fmt.Sprintf("open file %d below", f), e.path, err)
+		return fileio.Explain(fmt.Sprintf("open file %d below", f), e.path, err)
 	}
 	n, err := h.read(e.in)
 	if c := h.close(); err == nil {
 		err = c
 	}
 	if err != nil {
-		return file.Explain(fmt.Sprintf("read file %d below", f), e.path, err)
+		return fileio.Explain(fmt.Sprintf("read file %d below", f), e.path, err)
 	}
 	if n != len(p) || binary.LittleEndian.Uint64(e.in) != binary.LittleEndian.Uint64(p) {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("file %d below %s gave %d bytes of edit %d just after %d bytes of edit %d were written: a reader gets old content here",

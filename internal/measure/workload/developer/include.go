@@ -102,7 +102,7 @@ func (c *compile) plantProject(ctx context.Context, b *workload.Bench) error {
 	key := fmt.Sprintf("project of %d units, seed %d, form 1", c.units, b.Seed)
 	bytes := int64(c.units)*(sourceSize+4096) + headerClasses*headerVariants*8192 + 1<<20
 	pool := make([]byte, readWhole)
-	file.FillRandom(pool, b.Seed)
+	fileio.FillRandom(pool, b.Seed)
 	err := c.ensure(ctx, b, "project", key, bytes, int64(c.units)+headerClasses*headerVariants+includeDirs+2, func(ctx context.Context) error {
 		for class := range headerClasses {
 			for v := range headerVariants {
@@ -121,7 +121,7 @@ func (c *compile) plantProject(ctx context.Context, b *workload.Bench) error {
 		}
 		return nil
 	})
-	b.Check("project", file.Digest([]byte(strings.Join([]string{key, file.Digest(pool)}, " "))))
+	b.Check("project", fileio.Digest([]byte(strings.Join([]string{key, fileio.Digest(pool)}, " "))))
 	return err
 }
 

@@ -82,8 +82,8 @@ func (c *commits) Setup(_ context.Context, b *workload.Bench) error {
 	if err := c.fresh(b, "journal", room, 8); err != nil {
 		return err
 	}
-	c.page, c.in, c.small = file.Aligned(dbPage), file.Aligned(dbPage), file.Aligned(journalHeader)
-	file.FillRandom(c.page, b.Seed)
+	c.page, c.in, c.small = fileio.Aligned(dbPage), fileio.Aligned(dbPage), fileio.Aligned(journalHeader)
+	fileio.FillRandom(c.page, b.Seed)
 	clear(c.in)
 	clear(c.small)
 	c.file = namesOf{c.root.name("work.db"), c.root.name("work.db-journal"), c.root.name("work.db-wal"), c.root.name("work.db-shm"), c.root.name(".")}
@@ -104,11 +104,11 @@ func (c *commits) Setup(_ context.Context, b *workload.Bench) error {
 	c.logged = make([]uint32, 0, c.pages*c.every)
 	c.took = &histogram.Histogram{}
 	c.samples = make([]float64, 0, workload.MaxSamples)
-	b.Check("order", file.Digest(fmt.Append(nil, c.order)))
+	b.Check("order", fileio.Digest(fmt.Append(nil, c.order)))
 	b.Check("pages", strconv.Itoa(c.pages))
 	b.Note("locks", map[bool]string{true: "taken", false: "not taken"}[c.locks && canLock])
 	if err := c.make(); err != nil {
-		return file.Explain("make a database in", c.path, err)
+		return fileio.Explain("make a database in", c.path, err)
 	}
 	return nil
 }
@@ -197,14 +197,14 @@ func (c *commits) explain(err error) error {
 	if c.locks && noLocks(err) {
 		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("commit %d in %s: this file system has no locks of ranges (%v), which databases want; use locks=no to go on without", c.commit, c.path, err)}
 	}
-	return file.Explain(fmt.Sprintf("commit %d in", c.commit), c.path, err)
+	return fileio.Explain(fmt.Sprintf("commit %d in", c.commit), c.path, err)
 }
 
 // Report compares every page with the commit that wrote it last.
 func (c *commits) Report(b *workload.Bench) error {
 	got, err := os.ReadFile(filepath.Join(c.path, "work.db"))
 	if err != nil {
-		return file.Explain("read", c.path, err)
+		return fileio.Explain("read", c.path, err)
 	}
 	if len(got) != c.all*dbPage {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("the database has %d bytes after the commits where %d were written", len(got), c.all*dbPage)}

@@ -148,8 +148,8 @@ func (p *probe) Setup(ctx context.Context, b *workload.Bench) error {
 	}
 	b.Check("lookups", strconv.Itoa(len(p.do)))
 	b.Check("missing", strconv.Itoa(misses))
-	b.Check("order", file.Digest(fmt.Append(nil, order)))
-	p.buf = file.Aligned(readStep)
+	b.Check("order", fileio.Digest(fmt.Append(nil, order)))
+	p.buf = fileio.Aligned(readStep)
 	clear(p.buf)
 	return bring(ctx, b, p.path, p.cache)
 }
@@ -227,7 +227,7 @@ func (p *probe) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return file.Explain("look up below", p.path, err)
+	return fileio.Explain("look up below", p.path, err)
 }
 
 // Report turns resolutions into rates.

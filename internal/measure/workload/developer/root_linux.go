@@ -24,7 +24,7 @@ type name = *byte
 
 func openRoot(path string) (*root, error) {
 	var fd int
-	err := file.Retry(func() (err error) {
+	err := fileio.Retry(func() (err error) {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		return err
 	})
@@ -38,7 +38,7 @@ func (r *root) close() error { return unix.Close(int(r.fd)) }
 
 // enter makes the root the working directory until leave is called, as git, find and compilers are started in theirs.
 func (r *root) enter() (leave func(), err error) {
-	out, err := file.Enter(r.fd)
+	out, err := fileio.Enter(r.fd)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ type site struct {
 
 // fresh makes an empty folder in the cell's directory, after room for bytes and files was found.
 func (s *site) fresh(b *workload.Bench, folder string, bytes, files int64) error {
-	_, on := file.Volume(b.Dir)
+	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
-	if j := file.Journal(b.Dir); j != "" {
+	if j := fileio.Journal(b.Dir); j != "" {
 		b.Note("journal", j)
 	}
 	return s.freshIn(b.Dir, folder, bytes, files)
@@ -31,21 +31,21 @@ func (s *site) fresh(b *workload.Bench, folder string, bytes, files int64) error
 func (s *site) freshIn(dir, folder string, bytes, files int64) error {
 	path := filepath.Join(dir, folder)
 	if err := os.RemoveAll(path); err != nil { // of a trial that was killed
-		return file.Explain("remove", path, err)
+		return fileio.Explain("remove", path, err)
 	}
-	if err := file.CheckRoom(dir, bytes, files); err != nil {
+	if err := fileio.CheckRoom(dir, bytes, files); err != nil {
 		return err
 	}
 	s.path = path
 	if err := os.Mkdir(path, 0o700); err != nil {
-		return file.Explain("create", path, err)
+		return fileio.Explain("create", path, err)
 	}
 	return s.open()
 }
 
 func (s *site) open() (err error) {
 	if s.root, err = openRoot(s.path); err != nil {
-		return file.Explain("open", s.path, err)
+		return fileio.Explain("open", s.path, err)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (s *site) remove() error {
 	err := s.close()
 	if s.path != "" {
 		if rm := os.RemoveAll(s.path); rm != nil {
-			err = errors.Join(err, file.Explain("remove", s.path, rm))
+			err = errors.Join(err, fileio.Explain("remove", s.path, rm))
 		}
 	}
 	return err
@@ -87,7 +87,7 @@ type standing struct{ site }
 func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key string, bytes, files int64, fill func(context.Context) error) error {
 	marker := filepath.Join(b.Dir, folder+".ok")
 	if text, err := os.ReadFile(marker); err == nil && string(text) == key {
-		_, on := file.Volume(b.Dir)
+		_, on := fileio.Volume(b.Dir)
 		b.Note("fs", on)
 		b.Note("prepared", "earlier")
 		s.path = filepath.Join(b.Dir, folder)
@@ -95,7 +95,7 @@ func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key st
 	}
 	b.Note("prepared", "now")
 	if err := os.Remove(marker); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return file.Explain("remove", marker, err)
+		return fileio.Explain("remove", marker, err)
 	}
 	if err := s.fresh(b, folder, bytes, files+1); err != nil {
 		return err
@@ -104,10 +104,10 @@ func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key st
 		return errors.Join(err, s.remove())
 	}
 	if err := settle(s.path); err != nil {
-		return errors.Join(file.Explain("flush", s.path, err), s.remove())
+		return errors.Join(fileio.Explain("flush", s.path, err), s.remove())
 	}
 	if err := os.WriteFile(marker, []byte(key), 0o600); err != nil {
-		return errors.Join(file.Explain("write", marker, err), s.remove())
+		return errors.Join(fileio.Explain("write", marker, err), s.remove())
 	}
 	return nil
 }
@@ -119,10 +119,10 @@ func (s *standing) discard() { _ = os.Remove(s.path + ".ok") }
 func (s *site) alone() (leave func(), err error) {
 	out, err := s.root.enter()
 	if err != nil {
-		return nil, file.Explain("enter", s.path, err)
+		return nil, fileio.Explain("enter", s.path, err)
 	}
 	runtime.LockOSThread()
-	loud := file.Quiet()
+	loud := fileio.Quiet()
 	return func() {
 		loud()
 		runtime.UnlockOSThread()
@@ -137,10 +137,10 @@ func spare(n int64) int { return int(n + n/4 + 1) }
 func (s *site) write(at string, content []byte) error {
 	full := filepath.Join(s.path, filepath.FromSlash(at))
 	if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
-		return file.Explain("create", filepath.Dir(full), err)
+		return fileio.Explain("create", filepath.Dir(full), err)
 	}
 	if err := os.WriteFile(full, content, 0o600); err != nil {
-		return file.Explain("write", full, err)
+		return fileio.Explain("write", full, err)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (l *lookOver) Setup(ctx context.Context, b *workload.Bench) error {
 	for _, f := range files {
 		fmt.Fprintf(&list, "%s %d\n", f.path, f.size)
 	}
-	b.Check("index", file.Digest([]byte(list.String())))
+	b.Check("index", fileio.Digest([]byte(list.String())))
 	return bring(ctx, b, l.path, l.cache)
 }
 
@@ -97,7 +97,7 @@ func (l *lookOver) remember(files []source) error {
 	for i, f := range files {
 		n := l.root.name(f.path)
 		if err := l.root.lstat(n, &l.status); err != nil {
-			return file.Explain("stat", filepath.Join(l.path, f.path), err)
+			return fileio.Explain("stat", filepath.Join(l.path, f.path), err)
 		}
 		l.index[i] = tracked{n, l.status.size(), l.status.modified(), l.status.inode()}
 		if l.status.size() != int64(f.size) {
@@ -123,7 +123,7 @@ func (l *lookOver) Measure(ctx context.Context, b *workload.Bench) error {
 		}
 		t := &l.index[at]
 		if err := l.root.lstat(t.name, &l.status); err != nil {
-			return file.Explain(fmt.Sprintf("stat entry %d of the index below", at), l.path, err)
+			return fileio.Explain(fmt.Sprintf("stat entry %d of the index below", at), l.path, err)
 		}
 		if l.status.size() != t.size || l.status.modified() != t.modified || l.status.inode() != t.inode {
 			l.changed++

@@ -50,7 +50,7 @@ func (u *unpack) Measure(ctx context.Context, b *workload.Bench) error {
 			return err
 		}
 		if err := u.archive.unpack(u.root, m); err != nil {
-			return file.Explain("unpack into", u.path, err)
+			return fileio.Explain("unpack into", u.path, err)
 		}
 		u.done++
 	}
@@ -98,7 +98,7 @@ func (t *removal) Setup(ctx context.Context, b *workload.Bench) (err error) {
 		return err
 	}
 	if err := settle(t.path); err != nil {
-		return file.Explain("flush", t.path, err)
+		return fileio.Explain("flush", t.path, err)
 	}
 	t.walk = newWalker()
 	return nil
@@ -116,7 +116,7 @@ func (t *removal) Measure(ctx context.Context, b *workload.Bench) error {
 			return err
 		}
 		if err := t.walk.remove(t.root, m); err != nil {
-			return file.Explain("remove below", t.path, err)
+			return fileio.Explain("remove below", t.path, err)
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func (t *removal) Report(b *workload.Bench) error {
 	}
 	left, err := seen(t.path)
 	if err != nil {
-		return file.Explain("look below", t.path, err)
+		return fileio.Explain("look below", t.path, err)
 	}
 	kept := int64(len(t.archive.roots)) - did
 	want := counts{kept*moduleDirs + int64(len(t.archive.tree.above)) + 1, kept * moduleFiles}

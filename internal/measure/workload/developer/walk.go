@@ -56,7 +56,7 @@ func (w *walk) Measure(ctx context.Context, b *workload.Bench) error {
 			}
 		}
 		if err := w.walker.walk(w.root, w.roots[i%int64(len(w.roots))]); err != nil {
-			return file.Explain("walk below", w.path, err)
+			return fileio.Explain("walk below", w.path, err)
 		}
 		w.done++
 	}

@@ -22,7 +22,7 @@ func besides(b *workload.Bench) (dir string, err error) {
 	if b.Home == "" {
 		return "", &record.Failure{Kind: "refused", Message: "workaround=yes builds on the environment's own disk, and this environment has no directory of its own there: use workaround=no, or give the environment a work directory"}
 	}
-	_, on := file.Volume(b.Home)
+	_, on := fileio.Volume(b.Home)
 	where := on + ", the environment's own"
 	if filepath.Clean(b.Home) == filepath.Clean(b.Dir) {
 		where = on + ", the same as the folder that is weighed: a copy on one disk"
@@ -68,7 +68,7 @@ func (c *compile) goAside(ctx context.Context, b *workload.Bench) error {
 		return err
 	}
 	a.units, a.origin, a.result = c.units, c.root, c.objectRoot.root
-	a.piece = file.Aligned(copyPiece)
+	a.piece = fileio.Aligned(copyPiece)
 	clear(a.piece)
 	folders := []string{"src"}
 	for d := range includeDirs {
@@ -76,7 +76,7 @@ func (c *compile) goAside(ctx context.Context, b *workload.Bench) error {
 	}
 	for _, d := range folders {
 		if err := a.root.mkdir(a.root.name(d)); err != nil {
-			return file.Explain("create "+d+" in", a.path, err)
+			return fileio.Explain("create "+d+" in", a.path, err)
 		}
 	}
 	in := func(at string) copied { return copied{a.origin.name(at), a.root.name(at)} }
@@ -120,7 +120,7 @@ func (a *aside) warm() error {
 			err = errors.Join(err, h.close())
 		}
 		if err != nil {
-			return file.Explain("read the copy in", a.path, err)
+			return fileio.Explain("read the copy in", a.path, err)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func (t *rw) reachCache(ctx context.Context, b *workload.Bench) error {
 // does not tell about.
 func (t *rw) residency(b *workload.Bench) (share float64, err error) {
 	for _, path := range t.files {
-		s, e := file.Resident(path)
+		s, e := fileio.Resident(path)
 		if e != nil {
 			err = e
 		}
@@ -90,7 +90,7 @@ const rewarmed = 1 << 30
 // been read, where share of it is left: that is worth reading it again. Where nothing stays, it is so only if the file system
 // keeps pages at all.
 func (t *rw) cooled(share float64) bool {
-	v, _ := file.Volume(t.files[0])
+	v, _ := fileio.Volume(t.files[0])
 	return int64(len(t.files))*t.size() <= rewarmed && share < 0.99 && (share >= 0.01 || local[v.FS])
 }
 
@@ -112,7 +112,7 @@ func (t *rw) judgeWarm(b *workload.Bench, share float64, err error) error {
 
 // reachCold drops the files from the page cache and looks whether they are gone.
 func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
-	if _, on := file.Volume(t.files[0]); on == "tmpfs" || on == "ramfs" {
+	if _, on := fileio.Volume(t.files[0]); on == "tmpfs" || on == "ramfs" {
 		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=%s: %s keeps its files in the page cache, so that they are never cold; use cache=warm, or a work directory on a disk", t.cache, on)}
 	}
 	how := "posix_fadvise"
@@ -122,7 +122,7 @@ func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 			return err
 		}
 		// A file system over others or over a network keeps copies that advice on its own files does not reach.
-		if v, _ := file.Volume(t.files[0]); !local[v.FS] || try > 1 {
+		if v, _ := fileio.Volume(t.files[0]); !local[v.FS] || try > 1 {
 			if dropAll() == nil {
 				how = "drop_caches"
 			}
@@ -149,7 +149,7 @@ var local = map[string]bool{"ext4": true, "overlay": true, "xfs": true, "btrfs":
 // drop brings the files to stable storage and asks the kernel to forget them.
 func (t *rw) drop() error {
 	for _, path := range t.files {
-		h, err := file.Open(path, file.Mode{Write: t.given == ""}) // a file that is given may be on a medium that cannot be written
+		h, err := fileio.Open(path, fileio.Mode{Write: t.given == ""}) // a file that is given may be on a medium that cannot be written
 		if err != nil {
 			return err
 		}
@@ -158,11 +158,11 @@ func (t *rw) drop() error {
 			err = h.DropCache()
 		}
 		err = errors.Join(err, h.Close())
-		if errors.Is(err, file.ErrUnsupported) {
+		if errors.Is(err, fileio.ErrUnsupported) {
 			return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=%s: dropping the page cache is %v; use cache=as-is", t.cache, err)}
 		}
 		if err != nil {
-			return file.Explain("drop from the cache", path, err)
+			return fileio.Explain("drop from the cache", path, err)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (t *rw) drop() error {
 
 // warmUp reads the files once.
 func (t *rw) warmUp(ctx context.Context) error {
-	p := file.Aligned(max(t.bs, 1<<20))
+	p := fileio.Aligned(max(t.bs, 1<<20))
 	for _, path := range t.files {
 		if err := warmOne(ctx, path, max(t.size(), t.length), p); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (t *rw) warmUp(ctx context.Context) error {
 }
 
 func warmOne(ctx context.Context, path string, size int64, p []byte) (err error) {
-	h, err := file.Open(path, file.Mode{})
+	h, err := fileio.Open(path, fileio.Mode{})
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func warmOne(ctx context.Context, path string, size int64, p []byte) (err error)
 		}
 		n, err := h.ReadAt(p, off)
 		if err != nil {
-			return file.Explain("read", path, err)
+			return fileio.Explain("read", path, err)
 		}
 		if n == 0 {
 			return fmt.Errorf("read %s: it ends after %d bytes and should have %d", path, off, size)

@@ -26,7 +26,7 @@ func TestGuestCold(t *testing.T) {
 			if b.State["resident_before"] != "0.0%" || b.State["cache"] != given["cache"] || len(b.Warnings) > 0 {
 				t.Errorf("%v: %v, %v", given, b.State, b.Warnings)
 			}
-			if share, err := file.Resident(filepath.Join(dir, "records")); err != nil || share == 0 {
+			if share, err := fileio.Resident(filepath.Join(dir, "records")); err != nil || share == 0 {
 				t.Errorf("%v: after 200 reads %v of the file is resident (%v): they did not go through the cache", given, share, err)
 			}
 		}
@@ -37,7 +37,7 @@ func TestGuestCold(t *testing.T) {
 func TestColdIsNotClaimed(t *testing.T) {
 	dir := disk(t, 64<<20, "512", "rw")
 	weigh(t, dir, "fs.randread", 10, map[string]string{"size": "1MiB"})
-	h, err := file.Open(filepath.Join(dir, "records"), file.Mode{})
+	h, err := fileio.Open(filepath.Join(dir, "records"), fileio.Mode{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (t *rw) halfWarm(tb testing.TB) {
 	if err := t.drop(); err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := t.lanes[0].file.ReadAt(file.Aligned(2<<20), 0); err != nil {
+	if _, err := t.lanes[0].file.ReadAt(fileio.Aligned(2<<20), 0); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -5,4 +5,4 @@ package fs
 import "tare/internal/measure/fileio"
 
 // dropAll is for Linux only.
-func dropAll() error { return file.ErrUnsupported }
+func dropAll() error { return fileio.ErrUnsupported }

@@ -151,7 +151,7 @@ func fill(t *testing.T, path string, leave int64) {
 	}
 	defer f.Close()
 	for {
-		v, err := file.StatVolume(path)
+		v, err := fileio.StatVolume(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestDirectIORefusedAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	run(t, "mount", "-t", "ramfs", "ramfs", dir)
 	t.Cleanup(func() { run(t, "umount", dir) })
-	h, err := file.Open(filepath.Join(dir, "probe"), file.Mode{Write: true, Create: true, Direct: true})
+	h, err := fileio.Open(filepath.Join(dir, "probe"), fileio.Mode{Write: true, Create: true, Direct: true})
 	if err == nil {
 		h.Close()
 		t.Skip("this kernel's ramfs accepts direct I/O")
@@ -263,7 +263,7 @@ func TestResidency(t *testing.T) {
 		t.Errorf("a warm file is resident to %s", b.State["resident_before"])
 	}
 	path := filepath.Join(dir, "records")
-	h, err := file.Open(path, file.Mode{})
+	h, err := fileio.Open(path, fileio.Mode{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestResidency(t *testing.T) {
 	if err := h.DropCache(); err != nil {
 		t.Fatal(err)
 	}
-	if share, err := file.Resident(path); err != nil || share > 0.01 {
+	if share, err := fileio.Resident(path); err != nil || share > 0.01 {
 		t.Errorf("after dropping the cache %v is resident, %v", share, err)
 	}
 	if b := weigh(t, dir, "fs.randread", 10, with(given, "cache", "as-is")); b.State["resident_before"] != "0.0%" || len(b.Warnings) > 0 {

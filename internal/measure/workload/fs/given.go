@@ -41,7 +41,7 @@ func (t *rw) agreeGiven(p workload.Params) error {
 		return fmt.Errorf("file=%s is no path below the directory that is weighed: give one that does not begin with / and does not lead out of it", t.given)
 	case t.own:
 		return errors.New("file= names one file, and files=own asks for one for each thread: leave out files=own")
-	case p["data"] != file.Random:
+	case p["data"] != fileio.Random:
 		return fmt.Errorf("data=%s says what tare writes, and nothing is written with file=: leave it out", p["data"])
 	}
 	return nil
@@ -56,7 +56,7 @@ func (t *rw) find(b *workload.Bench) error {
 	if err != nil {
 		return refuse("%v", err)
 	}
-	_, on := file.Volume(path)
+	_, on := fileio.Volume(path)
 	b.Note("fs", on)
 	asked := t.records
 	t.files, t.length, t.records = []string{path}, size, size/int64(t.bs)
@@ -107,7 +107,7 @@ func locate(dir, name string) (path string, size int64, err error) {
 // reread stands in for the verification of a file whose content is not known: what each lane read last is read again and
 // has to be the same, and the digest of a sample tells the targets of different files from each other.
 func (t *rw) reread(b *workload.Bench) error {
-	again := file.Aligned(t.bs)
+	again := fileio.Aligned(t.bs)
 	for _, l := range t.lanes {
 		if err := l.rereadLast(again); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 func TestGivenFileCold(t *testing.T) {
 	root := disk(t, 64<<20, "512", "rw")
 	content := make([]byte, 4<<20)
-	file.FillRandom(content, 3)
+	fileio.FillRandom(content, 3)
 	if err := os.WriteFile(filepath.Join(root, "data"), content, 0o600); err != nil {
 		t.Fatal(err)
 	}

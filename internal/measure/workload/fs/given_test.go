@@ -22,7 +22,7 @@ func given(t testing.TB, size int) (root string, b *workload.Bench, content []by
 	t.Helper()
 	root = t.TempDir()
 	content = make([]byte, size)
-	file.FillRandom(content, 1)
+	fileio.FillRandom(content, 1)
 	b = &workload.Bench{Root: root, Dir: filepath.Join(root, "tare-run-1", "cell"), Seed: 7}
 	for _, dir := range []string{b.Dir, filepath.Join(root, "sub")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -33,9 +33,9 @@ type lane struct {
 	path    string
 	first   int64 // the lane's first record
 	records int64 // the length of a pass
-	file    *file.Handle
-	content *file.Content
-	order   file.Order
+	file    *fileio.Handle
+	content *fileio.Content
+	order   fileio.Order
 	mix     mixer
 	buf     []byte  // what reads go to
 	ring    *flight // nil unless the engine is io_uring
@@ -51,7 +51,7 @@ type lane struct {
 	reads  *histogram.Histogram
 	writes *histogram.Histogram
 	epoch  time.Time
-	thread file.Thread
+	thread fileio.Thread
 	// private tells that the thread had its own table of files.
 	private bool
 	took    time.Duration // from the barrier to the lane's last operation
@@ -81,7 +81,7 @@ func (l *lane) operate(ctx context.Context, n int64) (err error) {
 	if l.ring == nil {
 		defer runtime.UnlockOSThread()
 	}
-	defer file.Quiet()()
+	defer fileio.Quiet()()
 	if l.memory != nil {
 		// A page that cannot be read, or that was cut off, is a fault and not an error.
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -217,7 +217,7 @@ func (l *lane) get(r int64) error {
 	l.read = r
 	off := r * int64(l.bs)
 	if l.memory != nil {
-		file.Copy(l.buf, l.memory[off:off+int64(l.bs)])
+		fileio.Copy(l.buf, l.memory[off:off+int64(l.bs)])
 		return nil
 	}
 	if got, err := l.file.ReadAt(l.buf, off); got != len(l.buf) || err != nil {
@@ -248,7 +248,7 @@ func (l *lane) renew() error {
 		err = l.file.Truncate(int64(len(l.memory)))
 	}
 	if err != nil {
-		return file.Explain("truncate", l.path, err)
+		return fileio.Explain("truncate", l.path, err)
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (l *lane) flushAs(how string) error {
 		err = l.file.Sync()
 	}
 	if err != nil {
-		return file.Explain("flush", l.path, err)
+		return fileio.Explain("flush", l.path, err)
 	}
 	return nil
 }
@@ -283,10 +283,10 @@ func (l *lane) failed(op string, got int, err error) error {
 	if err == nil {
 		return fmt.Errorf("%s record %d of %s at offset %d: %d of %d bytes", op, l.last, l.path, off, got, l.bs)
 	}
-	if l.direct && file.IsRefusal(err) {
-		return file.Refused(l.path, l.bs, err)
+	if l.direct && fileio.IsRefusal(err) {
+		return fileio.Refused(l.path, l.bs, err)
 	}
-	return file.Explain(fmt.Sprintf("%s record %d at offset %d of", op, l.last, off), l.path, err)
+	return fileio.Explain(fmt.Sprintf("%s record %d at offset %d of", op, l.last, off), l.path, err)
 }
 
 // fault turns a memory fault into an error; any other panic goes on.

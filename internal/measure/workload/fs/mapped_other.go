@@ -5,8 +5,8 @@ package fs
 import "tare/internal/measure/fileio"
 
 // mapFile is not done here.
-func mapFile(*file.Handle, int64, bool) ([]byte, error) { return nil, file.ErrUnsupported }
+func mapFile(*fileio.Handle, int64, bool) ([]byte, error) { return nil, fileio.ErrUnsupported }
 
 func unmapFile([]byte) error { return nil }
 
-func syncMapped([]byte) error { return file.ErrUnsupported }
+func syncMapped([]byte) error { return fileio.ErrUnsupported }

@@ -12,7 +12,7 @@ import (
 )
 
 // mapFile maps the first n bytes of a file into memory, shared with all who use the file.
-func mapFile(h *file.Handle, n int64, write bool) ([]byte, error) {
+func mapFile(h *fileio.Handle, n int64, write bool) ([]byte, error) {
 	if n > math.MaxInt {
 		return nil, fmt.Errorf("map %d bytes: more than this platform can address", n)
 	}

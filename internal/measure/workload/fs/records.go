@@ -69,7 +69,7 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 		{Name: "size", Type: workload.Size, Default: defaultSize, Min: minRecord, Max: maxFile, Doc: "size of the file"},
 		{Name: "bs", Type: workload.Size, Default: bs, Min: minRecord, Max: maxRecord, Doc: "record size: bytes per operation"},
 		{Name: "direct", Type: workload.Bool, Default: "no", Doc: "bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); a file system that cannot is reported, not worked around"},
-		{Name: "data", Type: workload.Choice, Default: file.Random, Choices: []string{file.Random, file.Zero}, Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin storage does not store"},
+		{Name: "data", Type: workload.Choice, Default: fileio.Random, Choices: []string{fileio.Random, fileio.Zero}, Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin storage does not store"},
 		{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 256, Doc: "threads that work at the same time"},
 		{Name: "files", Type: workload.Choice, Default: "shared", Choices: []string{"shared", "own"}, Doc: "shared: the threads divide the records of one file; own: each has a file of the full size"},
 		{

@@ -54,7 +54,7 @@ type rw struct {
 	length  int64         // of the given file in bytes, the piece behind its last whole record included
 
 	files   []string
-	content *file.Content
+	content *fileio.Content
 	lanes   []*lane
 	team    *thread.Team
 	undo    func() // of the room made for the threads; may be nil
@@ -140,9 +140,9 @@ func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 	if t.given != "" {
 		return t.find(b)
 	}
-	_, on := file.Volume(b.Dir)
+	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
-	t.content = file.NewContent(t.data, t.bs, b.Seed)
+	t.content = fileio.NewContent(t.data, t.bs, b.Seed)
 	t.gen = uint64(time.Now().UnixNano())
 	t.files = []string{filepath.Join(b.Dir, "records")}
 	if t.own {
@@ -153,14 +153,14 @@ func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 	if t.create {
 		for _, path := range t.files {
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return file.Explain("remove", path, err)
+				return fileio.Explain("remove", path, err)
 			}
 		}
-		return file.CheckRoom(b.Dir, t.size()*int64(len(t.files)), int64(len(t.files))+1)
+		return fileio.CheckRoom(b.Dir, t.size()*int64(len(t.files)), int64(len(t.files))+1)
 	}
 	reused := true
 	for _, path := range t.files {
-		p := file.Prepared{Path: path, Content: t.content, Records: t.records, Key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
+		p := fileio.Prepared{Path: path, Content: t.content, Records: t.records, Key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
 		old, err := p.Ensure(ctx)
 		if err != nil {
 			return err
@@ -244,14 +244,14 @@ func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
 			l.content = t.content.Clone()
 		}
 	}
-	l.order = file.NewOrder(l.records, t.random, seed)
+	l.order = fileio.NewOrder(l.records, t.random, seed)
 	l.mix.state = seed
-	l.buf = file.Aligned(t.bs)
+	l.buf = fileio.Aligned(t.bs)
 	clear(l.buf) // touch every page now
 	if t.timed {
 		l.reads, l.writes = new(histogram.Histogram), new(histogram.Histogram)
 	}
-	if l.file, err = file.Open(l.path, file.Mode{Write: t.write, Create: t.create, Direct: t.direct}); err != nil {
+	if l.file, err = fileio.Open(l.path, fileio.Mode{Write: t.write, Create: t.create, Direct: t.direct}); err != nil {
 		return err
 	}
 	switch t.engine {
@@ -263,7 +263,7 @@ func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
 	case engineMmap:
 		if t.create {
 			if err := l.file.Truncate(t.size()); err != nil {
-				return file.Explain("extend", l.path, err)
+				return fileio.Explain("extend", l.path, err)
 			}
 		}
 		if l.memory, err = mapFile(l.file, t.size(), t.write); err != nil {
@@ -278,10 +278,10 @@ func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
 // trial learns it from its first operation: a probe would warm the host.
 func (t *rw) probeDirect(b *workload.Bench) error {
 	l := t.lanes[0]
-	if n := file.DirectAlignment(l.path); n > 0 {
+	if n := fileio.DirectAlignment(l.path); n > 0 {
 		b.Note("direct_alignment", strconv.FormatInt(n, 10))
 	}
-	if v, on := file.Volume(l.path); v.FS == "tmpfs" || v.FS == "ramfs" {
+	if v, on := fileio.Volume(l.path); v.FS == "tmpfs" || v.FS == "ramfs" {
 		b.Warn("direct-in-memory", fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
 			"give the environment a work directory on a disk, or use direct=no")
 	}
@@ -294,11 +294,11 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 	} else {
 		_, err = l.file.ReadAt(l.buf, 0)
 	}
-	if err != nil && file.IsRefusal(err) {
-		return file.Refused(l.path, t.bs, err)
+	if err != nil && fileio.IsRefusal(err) {
+		return fileio.Refused(l.path, t.bs, err)
 	}
 	if err != nil {
-		return file.Explain("try direct I/O on", l.path, err)
+		return fileio.Explain("try direct I/O on", l.path, err)
 	}
 	if t.create {
 		return l.file.Truncate(0)
@@ -307,7 +307,7 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 }
 
 // assemble makes the threads. They are not bound to processors: most of their time they wait, and the kernel knows best
-// where to wake them. Calls that block keep their processor from Go's scheduler (see file.Handle), so that each thread
+// where to wake them. Calls that block keep their processor from Go's scheduler (see fileio.Handle), so that each thread
 // needs one of its own.
 func (t *rw) assemble() error {
 	n := len(t.lanes)
@@ -366,7 +366,7 @@ func (t *rw) Cleanup(*workload.Bench) error {
 	if t.create {
 		for _, path := range t.files {
 			if rm := os.Remove(path); rm != nil && !errors.Is(rm, os.ErrNotExist) {
-				err = errors.Join(err, file.Explain("remove", path, rm))
+				err = errors.Join(err, fileio.Explain("remove", path, rm))
 			}
 		}
 	}

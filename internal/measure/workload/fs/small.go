@@ -43,7 +43,7 @@ type small struct {
 
 	root   string
 	tree   tree
-	thread file.Thread
+	thread fileio.Thread
 	page   *payload
 	spent  [phases]time.Duration
 	rounds []float64 // files per second of each round
@@ -51,22 +51,22 @@ type small struct {
 
 // Setup makes the directories and the names.
 func (s *small) Setup(_ context.Context, b *workload.Bench) error {
-	_, on := file.Volume(b.Dir)
+	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
-	if j := file.Journal(b.Dir); j != "" {
+	if j := fileio.Journal(b.Dir); j != "" {
 		b.Note("journal", j)
 	}
 	root := filepath.Join(b.Dir, "small")
 	if err := os.RemoveAll(root); err != nil { // of a trial that was killed
-		return file.Explain("remove", root, err)
+		return fileio.Explain("remove", root, err)
 	}
-	if err := file.CheckRoom(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)), int64(s.files+s.dirs)+1); err != nil {
+	if err := fileio.CheckRoom(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)), int64(s.files+s.dirs)+1); err != nil {
 		return err
 	}
 	s.root = root
 	for d := range s.dirs {
 		if err := os.MkdirAll(filepath.Join(root, dirName(d)), 0o700); err != nil {
-			return file.Explain("create", root, err)
+			return fileio.Explain("create", root, err)
 		}
 	}
 	s.page = newPayload(s.size, b.Seed)
@@ -74,7 +74,7 @@ func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 	var err error
 	s.tree, err = newTree(root, newNames(s.files, s.dirs), s.page, s.fsync)
 	if err != nil {
-		return file.Explain("open", root, err)
+		return fileio.Explain("open", root, err)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (s *small) Measure(ctx context.Context, b *workload.Bench) error {
 		b.Note("file_table", map[bool]string{true: "private", false: "shared"}[private])
 		leave, err := s.tree.enter()
 		if err != nil {
-			return file.Explain("enter", s.root, err)
+			return fileio.Explain("enter", s.root, err)
 		}
 		defer leave()
 		rounds := (b.Work + int64(s.files) - 1) / int64(s.files)
@@ -108,7 +108,7 @@ func (s *small) round(n int) error {
 	for p := range phases {
 		for f := range n {
 			if err := s.tree.do(p, f); err != nil {
-				return file.Explain(fmt.Sprintf("%s file %d below", phaseNames[p], f), s.root, err)
+				return fileio.Explain(fmt.Sprintf("%s file %d below", phaseNames[p], f), s.root, err)
 			}
 		}
 		now := time.Now()
@@ -194,7 +194,7 @@ func (s *small) Cleanup(*workload.Bench) error {
 	}
 	if s.root != "" {
 		if rm := os.RemoveAll(s.root); rm != nil {
-			err = errors.Join(err, file.Explain("remove", s.root, rm))
+			err = errors.Join(err, fileio.Explain("remove", s.root, rm))
 		}
 	}
 	return err
@@ -208,8 +208,8 @@ type payload struct {
 }
 
 func newPayload(size int, seed uint64) *payload {
-	p := &payload{data: file.Aligned(size), in: file.Aligned(size + 1)}
-	file.FillRandom(p.data, seed)
+	p := &payload{data: fileio.Aligned(size), in: fileio.Aligned(size + 1)}
+	fileio.FillRandom(p.data, seed)
 	clear(p.in)
 	return p
 }
@@ -231,7 +231,7 @@ func (p *payload) check(f, n int) error {
 	return nil
 }
 
-func (p *payload) digest() string { return file.Digest(p.of(0)) }
+func (p *payload) digest() string { return fileio.Digest(p.of(0)) }
 
 // names holds the path of every file before and after its renaming, relative to the root, each ended by a zero byte as
 // system calls want them.

@@ -12,5 +12,5 @@ import (
 
 // plainSync is the fsync of C programs. On macOS os.File.Sync would be F_FULLFSYNC, which does more.
 func plainSync(f *os.File) error {
-	return file.Retry(func() error { return unix.Fsync(int(f.Fd())) })
+	return fileio.Retry(func() error { return unix.Fsync(int(f.Fd())) })
 }

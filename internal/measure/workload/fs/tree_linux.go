@@ -32,7 +32,7 @@ func newTree(root string, n *names, page *payload, fsync bool) (tree, error) {
 func (t *rawTree) close() error { return unix.Close(t.dir) }
 
 func (t *rawTree) enter() (leave func(), err error) {
-	out, err := file.Enter(uintptr(t.dir))
+	out, err := fileio.Enter(uintptr(t.dir))
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (t *rawTree) fill(fd uintptr, p []byte) error {
 		return unix.ENOSPC // a regular file takes less than it is given only when it cannot grow
 	}
 	if t.fsync {
-		return file.Retry(func() error { return unix.Fsync(int(fd)) })
+		return fileio.Retry(func() error { return unix.Fsync(int(fd)) })
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (t *rw) Report(b *workload.Bench) error {
 	}
 	b.Check("record_bytes", strconv.Itoa(t.bs))
 	if t.direct {
-		if share, err := file.Resident(t.files[0]); err == nil {
+		if share, err := fileio.Resident(t.files[0]); err == nil {
 			b.Note("resident_after", fmt.Sprintf("%.1f%%", 100*share))
 			if share > 0.05 {
 				b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the page cache: the file system serves it buffered", 100*share),

@@ -41,7 +41,7 @@ func TestCold(t *testing.T) {
 			if cold, err := w.chill(o); err != nil || !cold {
 				t.Fatalf("%s: %v, cold %t", o, err, cold)
 			}
-			if share, err := file.Resident(w.path); err != nil || share > residue {
+			if share, err := fileio.Resident(w.path); err != nil || share > residue {
 				t.Fatalf("%s: %v of the file is resident, %v", o, share, err)
 			}
 		}
@@ -52,7 +52,7 @@ func TestCold(t *testing.T) {
 			t.Errorf("%s: %s", o, w.cells[o].Why)
 		}
 	}
-	if share, err := file.Resident(w.path); err != nil || share < 0.99 {
+	if share, err := fileio.Resident(w.path); err != nil || share < 0.99 {
 		t.Errorf("after the re-read %v of the file is resident, %v", share, err)
 	}
 }
@@ -129,7 +129,7 @@ func TestDirect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if share, err := file.Resident(filepath.Join(dir, "row")); err != nil || share > 0.05 {
+	if share, err := fileio.Resident(filepath.Join(dir, "row")); err != nil || share > 0.05 {
 		t.Errorf("%v of the file is in the cache, %v", share, err)
 	}
 }
@@ -147,7 +147,7 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = w.operate(t.Context(), Write, w.onePass())
-	if !file.IsFull(err) {
+	if !fileio.IsFull(err) {
 		t.Fatalf("got %v", err)
 	}
 }

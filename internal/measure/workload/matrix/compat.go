@@ -12,10 +12,10 @@ import (
 // How iozone opens its file: for reading; for writing in place; and as it does where the file might not be there yet. It
 // makes the file with creat(2).
 var (
-	ioReads   = file.Mode{Atime: true}
-	ioUpdates = file.Mode{Write: true}
-	ioFinds   = file.Mode{Write: true, Create: true, Keep: true}
-	ioCreates = file.Mode{Write: true, Only: true, Create: true}
+	ioReads   = fileio.Mode{Atime: true}
+	ioUpdates = fileio.Mode{Write: true}
+	ioFinds   = fileio.Mode{Write: true, Create: true, Keep: true}
+	ioCreates = fileio.Mode{Write: true, Only: true, Create: true}
 )
 
 // compat does the row as iozone 3.489 does it: see the package's comment for what differs.
@@ -71,21 +71,21 @@ func (w *row) asked(o Op) bool {
 
 // sanity makes an empty file and removes it, to see that it can.
 func (w *row) sanity() error {
-	h, err := file.Open(w.path, file.Mode{Write: true, Only: true, Create: true, Keep: true})
+	h, err := fileio.Open(w.path, fileio.Mode{Write: true, Only: true, Create: true, Keep: true})
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(h.Truncate(0), h.Close()); err != nil {
-		return file.Explain("empty", w.path, err)
+		return fileio.Explain("empty", w.path, err)
 	}
 	return w.close()
 }
 
 // timedCompat opens the file, flushes it unless the operation leaves that out, and times body with the flush and the
 // close that were asked for; the rest of both follows untimed.
-func (w *row) timedCompat(o Op, m file.Mode, flush bool, before, body func(h *file.Handle) error) (err error) {
+func (w *row) timedCompat(o Op, m fileio.Mode, flush bool, before, body func(h *fileio.Handle) error) (err error) {
 	m.Direct = w.Direct && !columns[o].stdio
-	h, err := file.Open(w.path, m)
+	h, err := fileio.Open(w.path, m)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (w *row) timedCompat(o Op, m file.Mode, flush bool, before, body func(h *fi
 	}()
 	if flush {
 		if err := h.Sync(); err != nil {
-			return file.Explain("flush", w.path, err)
+			return fileio.Explain("flush", w.path, err)
 		}
 	}
 	if before != nil {
@@ -132,7 +132,7 @@ func (w *row) timedCompat(o Op, m file.Mode, flush bool, before, body func(h *fi
 
 func (w *row) ioWrite(o Op) error {
 	if o == Write {
-		h, err := file.Open(w.path, ioCreates)
+		h, err := fileio.Open(w.path, ioCreates)
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (w *row) ioWrite(o Op) error {
 		}
 	}
 	w.gen++
-	return w.timedCompat(o, ioUpdates, true, nil, func(h *file.Handle) error {
+	return w.timedCompat(o, ioUpdates, true, nil, func(h *fileio.Handle) error {
 		return w.onward(h, true)
 	})
 }
@@ -156,8 +156,8 @@ type course struct {
 }
 
 // follow takes n records as c says.
-func (w *row) follow(h *file.Handle, c course) error {
-	b := file.Burst{Write: c.write, Buf: w.data.in, Offsets: c.offsets, Whence: c.whence}
+func (w *row) follow(h *fileio.Handle, c course) error {
+	b := fileio.Burst{Write: c.write, Buf: w.data.in, Offsets: c.offsets, Whence: c.whence}
 	if !c.write || w.data.content == nil {
 		done, got, err := b.Do(h, int(c.n))
 		return c.trouble(int64(done), got, err)
@@ -168,7 +168,7 @@ func (w *row) follow(h *file.Handle, c course) error {
 				return err
 			}
 		}
-		b := file.Burst{Write: true, Buf: w.data.record(c.record(i), w.gen)}
+		b := fileio.Burst{Write: true, Buf: w.data.record(c.record(i), w.gen)}
 		if done, got, err := b.Do(h, 1); done == 0 {
 			return c.trouble(i, got, err)
 		}
@@ -196,7 +196,7 @@ func one(write bool, r int64) course {
 }
 
 func (w *row) ioRead(o Op) error {
-	first := func(h *file.Handle) error {
+	first := func(h *fileio.Handle) error {
 		if err := w.follow(h, one(false, 0)); err != nil {
 			return err
 		}
@@ -207,10 +207,10 @@ func (w *row) ioRead(o Op) error {
 }
 
 // readOn reads the whole file from where it stands.
-func (w *row) readOn(h *file.Handle) error { return w.onward(h, false) }
+func (w *row) readOn(h *fileio.Handle) error { return w.onward(h, false) }
 
 // onward moves n records from where the file stands.
-func (w *row) onward(h *file.Handle, write bool) error {
+func (w *row) onward(h *fileio.Handle, write bool) error {
 	return w.follow(h, course{write: write, n: w.n, record: inOrder})
 }
 
@@ -222,7 +222,7 @@ func (w *row) ioRandom(o Op) error {
 		w.gen++
 	}
 	c := course{write: o == RandWrite, n: w.n, offsets: w.offsets(w.permutation), whence: io.SeekStart, record: func(i int64) int64 { return w.permutation[i] }}
-	return w.timedCompat(o, ioFinds, false, nil, func(h *file.Handle) error { return w.follow(h, c) })
+	return w.timedCompat(o, ioFinds, false, nil, func(h *fileio.Handle) error { return w.follow(h, c) })
 }
 
 // offsets are where records begin.
@@ -238,7 +238,7 @@ func (w *row) offsets(records []int64) []int64 {
 func (w *row) ioBackward(o Op) error {
 	n, back := w.n, -2*w.Rec
 	c := course{n: n - 1, offsets: []int64{back}, whence: io.SeekCurrent, record: func(i int64) int64 { return n - 2 - i }}
-	body := func(h *file.Handle) error {
+	body := func(h *fileio.Handle) error {
 		if _, err := h.Seek(-w.Rec, io.SeekEnd); err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func (w *row) ioBackward(o Op) error {
 func (w *row) ioRecord(o Op) error {
 	w.gen++
 	c := course{write: true, n: w.n - 1, offsets: []int64{0}, whence: io.SeekStart, record: func(int64) int64 { return 0 }}
-	return w.timedCompat(o, ioFinds, true, nil, func(h *file.Handle) error {
+	return w.timedCompat(o, ioFinds, true, nil, func(h *fileio.Handle) error {
 		return w.goAndReturn(h, one(true, 0), c, 0)
 	})
 }
@@ -278,13 +278,13 @@ func (w *row) ioStride(o Op) error {
 	}
 	offsets := w.offsets(records)
 	c := course{n: w.n - 1, offsets: offsets[:w.n-1], whence: io.SeekStart, record: func(i int64) int64 { return records[i] }}
-	return w.timedCompat(o, ioReads, true, nil, func(h *file.Handle) error {
+	return w.timedCompat(o, ioReads, true, nil, func(h *fileio.Handle) error {
 		return w.goAndReturn(h, one(false, 0), c, offsets[w.n-1])
 	})
 }
 
 // goAndReturn takes a first record and a course after it, and ends with a move.
-func (w *row) goAndReturn(h *file.Handle, first, c course, last int64) error {
+func (w *row) goAndReturn(h *fileio.Handle, first, c course, last int64) error {
 	if err := w.follow(h, first); err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (w *row) ioFwrite(o Op) error {
 	w.flushy = s
 	defer func() { w.flushy = nil }()
 	// What stdio still holds at the end goes out with the flush or the close, inside the time only when that is.
-	return w.timedCompat(o, file.Mode{Write: true, Create: fresh}, !fresh, nil, func(h *file.Handle) error {
+	return w.timedCompat(o, fileio.Mode{Write: true, Create: fresh}, !fresh, nil, func(h *fileio.Handle) error {
 		s.h = h
 		for r := range w.n {
 			if err := s.put(w.data.record(r, w.gen)); err != nil {
@@ -319,8 +319,8 @@ func (w *row) ioFwrite(o Op) error {
 
 // ioFread opens the file a second time to flush it, as iozone does.
 func (w *row) ioFread(o Op) error {
-	return w.timedCompat(o, ioReads, false, func(*file.Handle) error {
-		h, err := file.Open(w.path, ioReads)
+	return w.timedCompat(o, ioReads, false, func(*fileio.Handle) error {
+		h, err := fileio.Open(w.path, ioReads)
 		if err != nil {
 			return err
 		}

@@ -167,5 +167,5 @@ const (
 
 // Honest returns the configuration of a row as tare measures it by default.
 func Honest(r Row) Config {
-	return Config{Row: r, Ops: AllOps(), Data: file.Random, Samples: defaultSamples, Seed: 1}
+	return Config{Row: r, Ops: AllOps(), Data: fileio.Random, Samples: defaultSamples, Seed: 1}
 }

@@ -24,7 +24,7 @@ func ddKind() workload.Kind {
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "160000KiB", Min: 1, Max: maxFile, Doc: "size of the file"},
 			{Name: "bs", Type: workload.Size, Default: "4KiB", Min: 1, Max: maxRecord, Doc: "block size, any number of bytes"},
-			{Name: "data", Type: workload.Choice, Default: file.Zero, Choices: []string{file.Zero, file.Random}, Doc: "zero: from /dev/zero, as people do, which compressing and thin storage does not store; random: incompressible, from memory"},
+			{Name: "data", Type: workload.Choice, Default: fileio.Zero, Choices: []string{fileio.Zero, fileio.Random}, Doc: "zero: from /dev/zero, as people do, which compressing and thin storage does not store; random: incompressible, from memory"},
 			{Name: "sync", Type: workload.Bool, Default: "yes", Doc: "flush the file between writing and reading, untimed"},
 			{Name: "pause", Type: workload.Duration, Default: "1s", Doc: "how long to wait between writing and reading, untimed"},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"}, Doc: "warm: what was written is read from the cache, as in the loop that people type; cold: the file's pages are dropped before it is read, and the kernel is asked whether they are gone"},
@@ -36,7 +36,7 @@ func ddKind() workload.Kind {
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		New: func(p workload.Params) (workload.Trial, error) {
-			t := &dd{bs: p.Int("bs"), random: p["data"] == file.Random, sync: p.Bool("sync"), pause: p.Duration("pause"), cold: p["cache"] == "cold"}
+			t := &dd{bs: p.Int("bs"), random: p["data"] == fileio.Random, sync: p.Bool("sync"), pause: p.Duration("pause"), cold: p["cache"] == "cold"}
 			if t.blocks = p.Int("size") / t.bs; t.blocks == 0 {
 				return nil, fmt.Errorf("fs.dd: bs=%s is larger than size=%s: give blocks that fit into the file", p["bs"], p["size"])
 			}
@@ -51,8 +51,8 @@ func ddKind() workload.Kind {
 
 // What dd opens what it reads and what it writes with: O_RDONLY, and O_WRONLY|O_CREAT|O_TRUNC.
 var (
-	ddReads  = file.Mode{Atime: true}
-	ddWrites = file.Mode{Write: true, Only: true, Create: true}
+	ddReads  = fileio.Mode{Atime: true}
+	ddWrites = fileio.Mode{Write: true, Only: true, Create: true}
 )
 
 // dd is one trial of fs.dd.
@@ -63,9 +63,9 @@ type dd struct {
 	pause      time.Duration
 
 	path          string
-	thread        file.Thread
+	thread        fileio.Thread
 	buf, want     []byte
-	zero, null    *file.Handle // /dev/zero and /dev/null; zero is nil where the data comes from memory
+	zero, null    *fileio.Handle // /dev/zero and /dev/null; zero is nil where the data comes from memory
 	writing, read time.Duration
 }
 
@@ -73,24 +73,24 @@ func (t *dd) bytes() int64 { return t.bs * t.blocks }
 
 // Setup opens what blocks come from and go to. It is not timed.
 func (t *dd) Setup(_ context.Context, b *workload.Bench) error {
-	_, on := file.Volume(b.Dir)
+	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
 	t.path = filepath.Join(b.Dir, "dd")
-	t.buf = file.Aligned(int(t.bs))
+	t.buf = fileio.Aligned(int(t.bs))
 	clear(t.buf)
-	if err := file.CheckRoom(b.Dir, t.bytes(), 1); err != nil {
+	if err := fileio.CheckRoom(b.Dir, t.bytes(), 1); err != nil {
 		return err
 	}
 	if t.random {
 		// One block, written again and again, would be found to repeat: the blocks are cut from a pool that is
 		// longer than what storage looks at, at a place that moves.
-		t.want = file.Aligned(int(t.bs) + pool)
-		file.FillRandom(t.want, b.Seed)
+		t.want = fileio.Aligned(int(t.bs) + pool)
+		fileio.FillRandom(t.want, b.Seed)
 	} else if err := t.openZero(); err != nil {
 		return err
 	}
 	var err error
-	t.null, err = file.Open(os.DevNull, ddWrites)
+	t.null, err = fileio.Open(os.DevNull, ddWrites)
 	return err
 }
 
@@ -100,7 +100,7 @@ func (t *dd) openZero() (err error) {
 	if _, missing := os.Stat(name); missing != nil {
 		return nil
 	}
-	t.zero, err = file.Open(name, ddReads)
+	t.zero, err = fileio.Open(name, ddReads)
 	return err
 }
 
@@ -146,8 +146,8 @@ func (t *dd) round(ctx context.Context) error {
 }
 
 // half is one call of dd: the clock runs from when the file is open until it is closed.
-func (t *dd) half(ctx context.Context, m file.Mode, do func(*file.Handle, int64) error) (time.Duration, error) {
-	h, err := file.Open(t.path, m)
+func (t *dd) half(ctx context.Context, m fileio.Mode, do func(*fileio.Handle, int64) error) (time.Duration, error) {
+	h, err := fileio.Open(t.path, m)
 	if err != nil {
 		return 0, err
 	}
@@ -160,12 +160,12 @@ func (t *dd) half(ctx context.Context, m file.Mode, do func(*file.Handle, int64)
 		err = do(h, i)
 	}
 	if e := h.Close(); e != nil && err == nil {
-		err = file.Explain("close", t.path, e)
+		err = fileio.Explain("close", t.path, e)
 	}
 	return time.Since(start), err
 }
 
-func (t *dd) write(h *file.Handle, i int64) error {
+func (t *dd) write(h *fileio.Handle, i int64) error {
 	p := t.block(i)
 	if t.zero != nil {
 		if n, err := t.zero.Read(p); err != nil || int64(n) != t.bs {
@@ -174,7 +174,7 @@ func (t *dd) write(h *file.Handle, i int64) error {
 	}
 	n, err := h.Write(p)
 	if err != nil {
-		return file.Explain(fmt.Sprintf("write block %d of", i), t.path, err)
+		return fileio.Explain(fmt.Sprintf("write block %d of", i), t.path, err)
 	}
 	if int64(n) != t.bs {
 		return fmt.Errorf("write block %d of %s: %d of %d bytes", i, t.path, n, t.bs)
@@ -182,10 +182,10 @@ func (t *dd) write(h *file.Handle, i int64) error {
 	return nil
 }
 
-func (t *dd) readBack(h *file.Handle, i int64) error {
+func (t *dd) readBack(h *fileio.Handle, i int64) error {
 	n, err := h.Read(t.buf)
 	if err != nil {
-		return file.Explain(fmt.Sprintf("read block %d of", i), t.path, err)
+		return fileio.Explain(fmt.Sprintf("read block %d of", i), t.path, err)
 	}
 	if int64(n) != t.bs {
 		return fmt.Errorf("read block %d of %s: %d of %d bytes", i, t.path, n, t.bs)
@@ -199,12 +199,12 @@ func (t *dd) readBack(h *file.Handle, i int64) error {
 // between flushes, waits and drops, untimed.
 func (t *dd) between(ctx context.Context) error {
 	if t.sync || t.cold {
-		h, err := file.Open(t.path, file.Mode{Write: true})
+		h, err := fileio.Open(t.path, fileio.Mode{Write: true})
 		if err != nil {
 			return err
 		}
 		if err := errors.Join(h.Sync(), h.Close()); err != nil {
-			return file.Explain("flush", t.path, err)
+			return fileio.Explain("flush", t.path, err)
 		}
 	}
 	select {
@@ -234,13 +234,13 @@ func (t *dd) Report(b *workload.Bench) error {
 	b.Check("file_bytes", strconv.FormatInt(t.bytes(), 10))
 	b.Check("block_bytes", strconv.FormatInt(t.bs, 10))
 	if t.random {
-		b.Check("data", file.Digest(t.want))
+		b.Check("data", fileio.Digest(t.want))
 	}
 	return nil
 }
 
 func (t *dd) verify() (err error) {
-	h, err := file.Open(t.path, file.Mode{})
+	h, err := fileio.Open(t.path, fileio.Mode{})
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (t *dd) verify() (err error) {
 // Cleanup closes the devices and removes the file.
 func (t *dd) Cleanup(*workload.Bench) error {
 	var errs []error
-	for _, h := range []*file.Handle{t.zero, t.null} {
+	for _, h := range []*fileio.Handle{t.zero, t.null} {
 		if h != nil {
 			errs = append(errs, h.Close())
 		}
@@ -272,7 +272,7 @@ func (t *dd) Cleanup(*workload.Bench) error {
 	t.zero, t.null = nil, nil
 	if t.path != "" {
 		if err := os.Remove(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, file.Explain("remove", t.path, err))
+			errs = append(errs, fileio.Explain("remove", t.path, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -32,7 +32,7 @@ func matrixKind() workload.Kind {
 			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: "flush the file inside the time of every operation; iozone's -e"},
 			{Name: "close", Type: workload.Bool, Default: "no", Doc: "close the file inside the time of every operation; iozone's -c"},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"}, Doc: "warm: reads find what was just written or read; cold: the file's pages are dropped before read, randread, bkwdread, strideread and fread, and the kernel is asked whether they are gone"},
-			{Name: "data", Type: workload.Choice, Default: autoData, Choices: []string{autoData, file.Random, file.Zero, iozonePayload}, Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 KiB, zeros else; auto: random, or iozone with compat=iozone"},
+			{Name: "data", Type: workload.Choice, Default: autoData, Choices: []string{autoData, fileio.Random, fileio.Zero, iozonePayload}, Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 KiB, zeros else; auto: random, or iozone with compat=iozone"},
 			{Name: "compat", Type: workload.Choice, Default: "no", Choices: []string{"no", "iozone"}, Doc: "iozone: as iozone 3.489 does it, to compare with published figures"},
 			{Name: "samples", Type: workload.Int, Default: "5", Min: 1, Max: maxSamples, Doc: "how many stretches of time of a pass are told apart"},
 			{Name: "preset", Type: workload.Choice, Default: "none", Choices: presetNames(), Doc: "a set of parameters known by name: " + presetDoc()},
@@ -86,7 +86,7 @@ func configOf(p workload.Params) (Config, error) {
 		Data: p["data"], Compat: p["compat"] == "iozone", Samples: int(p.Int("samples")), Seed: 1,
 	}
 	if c.Data == autoData {
-		c.Data = file.Random
+		c.Data = fileio.Random
 		if c.Compat {
 			c.Data = iozonePayload
 		}

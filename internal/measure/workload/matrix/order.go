@@ -70,11 +70,11 @@ func (l *list) Next() int64 {
 const maxList = 1 << 24
 
 // orderOf returns the order of an operation over n records. The random order is iozone's as long as it fits into memory.
-func orderOf(o Op, n int64, seed uint64) file.Order {
+func orderOf(o Op, n int64, seed uint64) fileio.Order {
 	switch o {
 	case RandRead, RandWrite:
 		if n > maxList {
-			return file.NewOrder(n, true, seed)
+			return fileio.NewOrder(n, true, seed)
 		}
 		return &list{records: Permutation(n)}
 	case BkwdRead:
@@ -84,5 +84,5 @@ func orderOf(o Op, n int64, seed uint64) file.Order {
 	case StrideRead:
 		return &strided{n: n}
 	}
-	return file.NewOrder(n, false, seed)
+	return fileio.NewOrder(n, false, seed)
 }

@@ -25,7 +25,7 @@ func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
 			return err
 		}
 	}
-	h, err := file.Open(w.path, file.Mode{Write: columns[o].writes || w.Fsync, Create: o == Write, Direct: w.Direct && !columns[o].stdio})
+	h, err := fileio.Open(w.path, fileio.Mode{Write: columns[o].writes || w.Fsync, Create: o == Write, Direct: w.Direct && !columns[o].stdio})
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
 }
 
 // begin makes the operation's order and, for stdio, its buffer.
-func (w *row) begin(o Op, h *file.Handle) {
+func (w *row) begin(o Op, h *fileio.Handle) {
 	w.timed = w.orders[o]
 	if w.timed == nil {
 		w.timed = orderOf(o, w.n, w.Seed)
@@ -74,7 +74,7 @@ func (w *row) begin(o Op, h *file.Handle) {
 }
 
 // stdioOn makes the buffer of a file that is written through stdio.
-func (w *row) stdioOn(h *file.Handle) *stdio {
+func (w *row) stdioOn(h *fileio.Handle) *stdio {
 	return &stdio{h: h, buf: w.data.stdio()}
 }
 
@@ -82,7 +82,7 @@ func (w *row) stdioOn(h *file.Handle) *stdio {
 const chunk = 1024
 
 // move does the next n records of the operation.
-func (w *row) move(ctx context.Context, o Op, h *file.Handle, n int64) error {
+func (w *row) move(ctx context.Context, o Op, h *fileio.Handle, n int64) error {
 	for n > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (w *row) move(ctx context.Context, o Op, h *file.Handle, n int64) error {
 	return nil
 }
 
-func (w *row) write(h *file.Handle, k int64) error {
+func (w *row) write(h *fileio.Handle, k int64) error {
 	order, data, rec, gen := w.timed, w.data, w.Rec, w.gen
 	for range k {
 		r := order.Next()
@@ -119,7 +119,7 @@ func (w *row) write(h *file.Handle, k int64) error {
 	return nil
 }
 
-func (w *row) read(h *file.Handle, k int64) error {
+func (w *row) read(h *fileio.Handle, k int64) error {
 	order, data, rec, stamped := w.timed, w.data, w.Rec, w.data.stamped()
 	for range k {
 		r := order.Next()
@@ -147,7 +147,7 @@ func (w *row) put(k int64) error {
 }
 
 // get is fread.
-func (w *row) get(h *file.Handle, k int64) error {
+func (w *row) get(h *fileio.Handle, k int64) error {
 	order, data, rec, stamped := w.timed, w.data, w.Rec, w.data.stamped()
 	for range k {
 		r := order.Next()
@@ -163,7 +163,7 @@ func (w *row) get(h *file.Handle, k int64) error {
 }
 
 // end is what ends a pass inside the time: what stdio still holds, then the flush and the close that were asked for.
-func (w *row) end(h *file.Handle) (closed bool, err error) {
+func (w *row) end(h *fileio.Handle) (closed bool, err error) {
 	if w.flushy != nil {
 		if err := w.flushy.flush(); err != nil {
 			return false, err
@@ -171,7 +171,7 @@ func (w *row) end(h *file.Handle) (closed bool, err error) {
 	}
 	if w.Fsync {
 		if err := h.Sync(); err != nil {
-			return false, file.Explain("flush", w.path, err)
+			return false, fileio.Explain("flush", w.path, err)
 		}
 		w.dirty = false
 	}
@@ -216,13 +216,13 @@ func (w *row) settle() error {
 	if !w.dirty {
 		return nil
 	}
-	h, err := file.Open(w.path, file.Mode{Write: true})
+	h, err := fileio.Open(w.path, fileio.Mode{Write: true})
 	if err != nil {
 		return err
 	}
 	w.dirty = false
 	if err := errors.Join(h.Sync(), h.Close()); err != nil {
-		return file.Explain("flush", w.path, err)
+		return fileio.Explain("flush", w.path, err)
 	}
 	return nil
 }
@@ -242,16 +242,16 @@ func (w *row) chill(o Op) (cold bool, err error) {
 // drop flushes a file, asks the kernel to forget its pages, and returns the share that is still there. A system that can
 // do neither or does not tell gives a *record.Failure of kind "refused".
 func drop(path string) (share float64, err error) {
-	h, err := file.Open(path, file.Mode{Write: true})
+	h, err := fileio.Open(path, fileio.Mode{Write: true})
 	if err != nil {
 		return 0, err
 	}
 	if err := h.Sync(); err != nil { // dirty pages do not go
-		return 0, errors.Join(file.Explain("flush", path, err), h.Close())
+		return 0, errors.Join(fileio.Explain("flush", path, err), h.Close())
 	}
 	err = errors.Join(h.DropCache(), h.Close())
 	if err == nil {
-		share, err = file.Resident(path)
+		share, err = fileio.Resident(path)
 	}
 	if err != nil {
 		return 0, &record.Failure{Kind: "refused", Message: fmt.Sprintf("drop %s from the cache and ask whether it is gone: %v; use cache=warm", path, err)}
@@ -283,10 +283,10 @@ func (w *row) failed(o Op, err error) error {
 	if t.err == nil {
 		return fmt.Errorf("%s: %s record %d of %s: %d of %d bytes", o, t.op, t.rec, w.path, t.got, w.Rec)
 	}
-	if w.Direct && file.IsRefusal(t.err) {
-		return file.Refused(w.path, int(w.Rec), t.err)
+	if w.Direct && fileio.IsRefusal(t.err) {
+		return fileio.Refused(w.path, int(w.Rec), t.err)
 	}
-	return file.Explain(fmt.Sprintf("%s: %s record %d of", o, t.op, t.rec), w.path, t.err)
+	return fileio.Explain(fmt.Sprintf("%s: %s record %d of", o, t.op, t.rec), w.path, t.err)
 }
 
 func (w *row) wrong(r int64) error {

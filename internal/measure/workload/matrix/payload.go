@@ -13,18 +13,18 @@ const iozonePayload = "iozone"
 
 // payload is what records hold. It is made for one record size.
 type payload struct {
-	content *file.Content // nil for iozone's
-	fixed   []byte        // iozone's one buffer: it is written from and read into
-	in      []byte        // what reads go to
-	buffer  []byte        // stdio's, of a record's size; made when it is needed
+	content *fileio.Content // nil for iozone's
+	fixed   []byte          // iozone's one buffer: it is written from and read into
+	in      []byte          // what reads go to
+	buffer  []byte          // stdio's, of a record's size; made when it is needed
 }
 
-// newPayload makes the payload named by kind: file.Random, file.Zero or iozonePayload.
+// newPayload makes the payload named by kind: fileio.Random, fileio.Zero or iozonePayload.
 func newPayload(kind string, rec int64, seed uint64) *payload {
-	p := &payload{in: file.Aligned(int(rec))}
+	p := &payload{in: fileio.Aligned(int(rec))}
 	clear(p.in) // touch every page now
 	if kind != iozonePayload {
-		p.content = file.NewContent(kind, int(rec), seed)
+		p.content = fileio.NewContent(kind, int(rec), seed)
 		return p
 	}
 	// Eight underscores at the head of each 4 KiB, zeros after them: what the default options of 3.489 write.
@@ -53,7 +53,7 @@ func (p *payload) resized(rec int64) *payload {
 // stdio returns the buffer of stdio.
 func (p *payload) stdio() []byte {
 	if p.buffer == nil {
-		p.buffer = file.Aligned(len(p.in))
+		p.buffer = fileio.Aligned(len(p.in))
 		clear(p.buffer)
 	}
 	return p.buffer
@@ -90,7 +90,7 @@ func (p *payload) verify(r int64, gen uint64) error {
 // digest is evidence of equal data.
 func (p *payload) digest() string {
 	if p.content == nil {
-		return file.Digest(p.fixed)
+		return fileio.Digest(p.fixed)
 	}
 	return p.content.Digest([]int64{0})
 }

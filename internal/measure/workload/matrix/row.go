@@ -41,9 +41,9 @@ type row struct {
 	cells [numOps]Cell
 	shape shape
 
-	orders [numOps]file.Order
-	timed  file.Order // of the operation at work
-	flushy *stdio     // its buffer, for fwrite
+	orders [numOps]fileio.Order
+	timed  fileio.Order // of the operation at work
+	flushy *stdio       // its buffer, for fwrite
 	// permutation is the random order with compat.
 	permutation []int64
 	open        [numOps]sample
@@ -71,7 +71,7 @@ func newRow(c Config, dir string, have *payload) (*row, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if err := file.CheckRoom(dir, c.space(), 2); err != nil {
+	if err := fileio.CheckRoom(dir, c.space(), 2); err != nil {
 		return nil, err
 	}
 	w := &row{Config: c, path: filepath.Join(dir, "row"), n: c.Records(), shape: c.shape(), data: have}
@@ -100,7 +100,7 @@ func (w *row) results() []Cell {
 // close removes the file.
 func (w *row) close() error {
 	if err := os.Remove(w.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return file.Explain("remove", w.path, err)
+		return fileio.Explain("remove", w.path, err)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (s *Series) Measure(ctx context.Context, c Config, dir string) (cells []Cel
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	var thread file.Thread
+	var thread fileio.Thread
 	err = thread.Run(func(bool) error {
 		if c.Compat {
 			if err := w.compat(ctx); err != nil {
@@ -262,7 +262,7 @@ func (w *row) prepare(ctx context.Context) error {
 
 // fill writes the file, untimed.
 func (w *row) fill(ctx context.Context) (err error) {
-	h, err := file.Open(w.path, file.Mode{Write: true, Create: true})
+	h, err := fileio.Open(w.path, fileio.Mode{Write: true, Create: true})
 	if err != nil {
 		return err
 	}
@@ -272,13 +272,13 @@ func (w *row) fill(ctx context.Context) (err error) {
 		if r%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := file.WriteFull(h, w.data.record(r, w.gen), r*w.Rec); err != nil {
-			return file.Explain("write", w.path, err)
+		if err := fileio.WriteFull(h, w.data.record(r, w.gen), r*w.Rec); err != nil {
+			return fileio.Explain("write", w.path, err)
 		}
 	}
 	w.first, w.whole, w.there, w.verified = w.gen, w.gen, true, false
 	if err := h.Sync(); err != nil {
-		return file.Explain("flush", w.path, err)
+		return fileio.Explain("flush", w.path, err)
 	}
 	return nil
 }
@@ -288,7 +288,7 @@ func (w *row) verify(ctx context.Context) (err error) {
 	if !w.there {
 		return nil
 	}
-	h, err := file.Open(w.path, file.Mode{})
+	h, err := fileio.Open(w.path, fileio.Mode{})
 	if err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (w *row) verify(ctx context.Context) (err error) {
 		}
 		n, err := h.ReadAt(w.data.in, r*w.Rec)
 		if err != nil {
-			return file.Explain("read", w.path, err)
+			return fileio.Explain("read", w.path, err)
 		}
 		if int64(n) != w.Rec {
 			err = fmt.Errorf("record %d has %d of %d bytes", r, n, w.Rec)
@@ -325,7 +325,7 @@ func (w *row) verify(ctx context.Context) (err error) {
 const verifyPart = 128 << 10
 
 // sameInParts tells whether a large record of the file is what generation gen wrote. It does not say what is wrong.
-func (w *row) sameInParts(h *file.Handle, r int64, gen uint64) bool {
+func (w *row) sameInParts(h *fileio.Handle, r int64, gen uint64) bool {
 	if w.Rec <= verifyPart || w.data.content == nil {
 		return false
 	}

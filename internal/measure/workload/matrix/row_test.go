@@ -252,7 +252,7 @@ func TestNoRoom(t *testing.T) {
 func TestStdio(t *testing.T) {
 	for n := range 6 {
 		path := filepath.Join(t.TempDir(), "f")
-		h, err := file.Open(path, file.Mode{Write: true, Create: true})
+		h, err := fileio.Open(path, fileio.Mode{Write: true, Create: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 // second one costs a copy. The library's fread(3) needs no type: a request of the buffer's size is read(2) straight into
 // the caller's memory.
 type stdio struct {
-	h    *file.Handle
+	h    *fileio.Handle
 	buf  []byte
 	room bool // the buffer is prepared and empty
 	full bool
@@ -22,7 +22,7 @@ type stdio struct {
 // put is fwrite of one record of the buffer's size.
 func (s *stdio) put(p []byte) error {
 	if s.room {
-		file.Copy(s.buf, p)
+		fileio.Copy(s.buf, p)
 		s.room, s.full = false, true
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *stdio) flush() error {
 
 var errShort = errors.New("the system moved fewer bytes than a record")
 
-func writeOne(h *file.Handle, p []byte) error {
+func writeOne(h *fileio.Handle, p []byte) error {
 	n, err := h.Write(p)
 	if err == nil && n != len(p) {
 		err = errShort

@@ -16,13 +16,13 @@ import (
 type trial struct {
 	config Config
 	row    *row
-	thread file.Thread
+	thread fileio.Thread
 }
 
 // Setup makes the payload and, when no operation writes the file first, the file. It is not timed.
 func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	t.config.Seed = b.Seed
-	_, on := file.Volume(b.Dir)
+	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
 	b.Note("direct", strconv.FormatBool(t.config.Direct))
 	var err error
@@ -72,7 +72,7 @@ var remedies = map[Mark]string{NotCold: "; use cache=warm, or a work directory o
 // Report verifies the file and turns the times into figures.
 func (t *trial) Report(b *workload.Bench) error {
 	if t.config.Direct { // before verifying reads the file into the cache
-		if share, err := file.Resident(t.row.path); err == nil && share > 0.05 {
+		if share, err := fileio.Resident(t.row.path); err == nil && share > 0.05 {
 			b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the page cache: the file system serves it buffered", 100*share),
 				"use a work directory on a file system with real direct I/O (ext4, xfs), or direct=no")
 		}
@@ -99,7 +99,7 @@ func (t *trial) Report(b *workload.Bench) error {
 	if len(left) > 0 {
 		b.Warn("degenerate-cell", "no figure for "+strings.Join(left, ", "), "use a larger file, smaller records, or leave the operation out of ops")
 	}
-	if v, on := file.Volume(b.Dir); t.config.Direct && (v.FS == "tmpfs" || v.FS == "ramfs") {
+	if v, on := fileio.Volume(b.Dir); t.config.Direct && (v.FS == "tmpfs" || v.FS == "ramfs") {
 		b.Warn("direct-in-memory", fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
 			"give the environment a work directory on a disk, or use direct=no")
 	}

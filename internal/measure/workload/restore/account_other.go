@@ -28,4 +28,4 @@ func (a account) become(*proc.Cmd) {}
 
 type conn struct{ *os.File }
 
-func dialUnix(string) (*conn, error) { return nil, file.ErrUnsupported }
+func dialUnix(string) (*conn, error) { return nil, fileio.ErrUnsupported }

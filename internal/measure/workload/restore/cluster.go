@@ -54,7 +54,7 @@ func (d *database) clusterKey() (string, error) {
 func (d *database) furnish(ctx context.Context, b *workload.Bench, buf []byte) error {
 	key, err := d.clusterKey()
 	if err != nil {
-		return file.Explain("look at", d.bin, err)
+		return fileio.Explain("look at", d.bin, err)
 	}
 	began := time.Now()
 	made := "earlier"
@@ -113,7 +113,7 @@ func (d *database) makeCluster(ctx context.Context, key string, buf []byte) erro
 		err = os.WriteFile(d.marker(), text, 0o600)
 	}
 	if err != nil {
-		return file.Explain("write", d.marker(), err)
+		return fileio.Explain("write", d.marker(), err)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func with(err, other error) error {
 // own makes a folder that belongs to the server's account.
 func (d *database) own(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return file.Explain("create", path, err)
+		return fileio.Explain("create", path, err)
 	}
 	if err := d.as.give(path); err != nil {
 		return d.notTheirs(path, err)
@@ -159,9 +159,9 @@ func (d *database) own(path string) error {
 // notTheirs explains that a folder's owner cannot be changed.
 func (d *database) notTheirs(path string, err error) error {
 	if !errors.Is(err, os.ErrPermission) && !errors.Is(err, errors.ErrUnsupported) {
-		return file.Explain("give the server", path, err)
+		return fileio.Explain("give the server", path, err)
 	}
-	_, on := file.Volume(path)
+	_, on := fileio.Volume(path)
 	return &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: %s at %s does not let user %s own what PostgreSQL keeps there: %v; give the environment a work directory on a disk of its own, run the agent as another user than root, or use load=%s",
 		on, path, d.as.name, err, loadNone)}
 }
@@ -195,7 +195,7 @@ func (d *database) copyCluster(ctx context.Context, buf []byte) (c cluster, err 
 	defer from.Close()
 	to, err := os.OpenRoot(d.data)
 	if err != nil {
-		return c, file.Explain("open", d.data, err)
+		return c, fileio.Explain("open", d.data, err)
 	}
 	defer to.Close()
 	err = fs.WalkDir(from.FS(), ".", func(name string, e fs.DirEntry, err error) error {
@@ -222,7 +222,7 @@ func (d *database) copyCluster(ctx context.Context, buf []byte) (c cluster, err 
 		return err
 	})
 	if err != nil {
-		return c, file.Explain("copy a cluster to", d.data, err)
+		return c, fileio.Explain("copy a cluster to", d.data, err)
 	}
 	return c, nil
 }

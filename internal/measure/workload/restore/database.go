@@ -150,7 +150,7 @@ func exists(path string) bool {
 // one. Its path must be short; where it is not, the socket has a folder of its own elsewhere, removed with the server.
 func (d *database) folders(t *trial, b *workload.Bench) error {
 	if err := os.Mkdir(filepath.Dir(d.data), 0o755); err != nil {
-		return file.Explain("create", filepath.Dir(d.data), err)
+		return fileio.Explain("create", filepath.Dir(d.data), err)
 	}
 	d.socket = filepath.Join(filepath.Dir(d.data), "socket")
 	if b.Home != "" && b.Home != b.Dir {
@@ -321,7 +321,7 @@ func (d *database) load(ctx context.Context, path, tools string) error {
 		return ctx.Err()
 	}
 	hint := ""
-	if v, on := file.Volume(d.data); v.Free >= 0 && v.Free < 64<<20 {
+	if v, on := fileio.Volume(d.data); v.Free >= 0 && v.Free < 64<<20 {
 		hint = fmt.Sprintf("; %s has %d bytes free: give a smaller size or another work directory", on, v.Free)
 	}
 	return d.failed("measure", fmt.Errorf("restore: load the dump: %w%s", err, hint))
@@ -330,7 +330,7 @@ func (d *database) load(ctx context.Context, path, tools string) error {
 func (d *database) loadOurselves(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return file.Explain("open", path, err)
+		return fileio.Explain("open", path, err)
 	}
 	defer f.Close()
 	d.lines.reset(f)

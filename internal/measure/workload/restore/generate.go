@@ -101,7 +101,7 @@ func compress(ctx context.Context, dir, role string, fill func(io.Writer) error)
 	path := filepath.Join(dir, role+".part")
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, file.Explain("create", path, err)
+		return nil, fileio.Explain("create", path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -117,14 +117,14 @@ func compress(ctx context.Context, dir, role string, fill func(io.Writer) error)
 	in := &counting{w: z, ctx: ctx}
 	buffered := bufio.NewWriterSize(in, 64<<10)
 	if err := fill(buffered); err != nil {
-		return nil, file.Explain("write", path, err)
+		return nil, fileio.Explain("write", path, err)
 	}
 	if err := errors.Join(buffered.Flush(), z.Close(), f.Close()); err != nil {
-		return nil, file.Explain("write", path, err)
+		return nil, fileio.Explain("write", path, err)
 	}
 	p := &part{Role: role, MD5: hex.EncodeToString(sum.Sum(nil)), Size: out.n, Plain: in.n}
 	if err := os.Rename(path, filepath.Join(dir, p.name())); err != nil {
-		return nil, file.Explain("rename", path, err)
+		return nil, fileio.Explain("rename", path, err)
 	}
 	return p, nil
 }
@@ -246,7 +246,7 @@ func (b *backup) archive(w io.Writer, mu *sync.Mutex, f *forum, role string, siz
 			content = content[:length]
 		} else {
 			content = append(content, make([]byte, length)...)
-			file.FillRandom(content, g.Uint64())
+			fileio.FillRandom(content, g.Uint64())
 		}
 		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(length), ModTime: archiveTime}); err != nil {
 			return err

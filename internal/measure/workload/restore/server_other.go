@@ -9,4 +9,4 @@ import (
 )
 
 // cpu is not known: what other processes used is not to be had portably.
-func (d *database) cpu() (time.Duration, error) { return 0, file.ErrUnsupported }
+func (d *database) cpu() (time.Duration, error) { return 0, fileio.ErrUnsupported }

@@ -32,7 +32,7 @@ func newOwnTool(threads int) *ownTool {
 func (t *ownTool) open(_ context.Context, path string) (io.Reader, func() error, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, file.Explain("open", path, err)
+		return nil, nil, fileio.Explain("open", path, err)
 	}
 	t.z.Reset(f)
 	return t.z, func() error {

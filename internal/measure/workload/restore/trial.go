@@ -63,7 +63,7 @@ func (t *trial) later(clean func() error) { t.cleanings = append(t.cleanings, cl
 // Setup makes the backup unless an earlier trial has, fills the cache as an earlier restore left it, and starts the
 // server.
 func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
-	_, on := file.Volume(b.Dir)
+	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
 	b.Note("tools", t.tools)
 	t.path = filepath.Join(b.Dir, "restore")
@@ -92,7 +92,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 		t.later(func() error { t.meter.disk.close(); return nil })
 	}
 	if err := settle(t.path); err != nil {
-		return file.Explain("flush", t.path, err)
+		return fileio.Explain("flush", t.path, err)
 	}
 	if t.cold {
 		return t.drop()
@@ -115,7 +115,7 @@ func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 			if t.load && exists(filepath.Join(b.Dir, clusterName+".json")) {
 				need -= clusterSpace
 			}
-			return file.CheckRoom(b.Dir, need, 1000)
+			return fileio.CheckRoom(b.Dir, need, 1000)
 		}
 	}
 	b.Note("prepared", "now")
@@ -124,11 +124,11 @@ func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 			return err
 		}
 	}
-	if err := file.CheckRoom(b.Dir, space(t.size, t.load), 1000+t.size/4096); err != nil {
+	if err := fileio.CheckRoom(b.Dir, space(t.size, t.load), 1000+t.size/4096); err != nil {
 		return err
 	}
 	if err := os.Mkdir(t.source, 0o700); err != nil {
-		return file.Explain("create", t.source, err)
+		return fileio.Explain("create", t.source, err)
 	}
 	made, err := generate(ctx, t.source, t.size, b.Seed)
 	if err != nil {
@@ -143,7 +143,7 @@ func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 		err = os.WriteFile(marker, text, 0o600)
 	}
 	if err != nil {
-		return file.Explain("write", marker, err)
+		return fileio.Explain("write", marker, err)
 	}
 	t.backup = made
 	return nil
@@ -152,12 +152,12 @@ func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 func (t *trial) folders() error {
 	for _, dir := range []string{t.path, filepath.Join(t.path, "cache"), t.trees()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			return file.Explain("create", dir, err)
+			return fileio.Explain("create", dir, err)
 		}
 	}
 	root, err := os.OpenRoot(t.trees())
 	if err != nil {
-		return file.Explain("open", t.trees(), err)
+		return fileio.Explain("open", t.trees(), err)
 	}
 	t.root = root
 	t.later(root.Close)
@@ -206,7 +206,7 @@ func (t *trial) fillCache(ctx context.Context, b *workload.Bench) error {
 	for i, p := range t.backup.Parts {
 		sums[i] = p.MD5
 	}
-	b.Check("backup", file.Digest([]byte(strings.Join(sums, " "))))
+	b.Check("backup", fileio.Digest([]byte(strings.Join(sums, " "))))
 	return nil
 }
 
@@ -215,7 +215,7 @@ func (t *trial) drop() error {
 	for _, p := range t.backup.Parts {
 		for _, dir := range []string{t.store.cache, t.store.source} {
 			path := filepath.Join(dir, p.name())
-			h, err := file.Open(path, file.Mode{})
+			h, err := fileio.Open(path, fileio.Mode{})
 			if errors.Is(err, os.ErrNotExist) {
 				continue
 			}
@@ -263,7 +263,7 @@ func (t *trial) restore(ctx context.Context) error {
 	}
 	return t.meter.run(stageSync, func() (int64, error) {
 		if err := settle(t.path); err != nil {
-			return 0, file.Explain("flush", t.path, err)
+			return 0, fileio.Explain("flush", t.path, err)
 		}
 		return 0, nil
 	})
@@ -288,7 +288,7 @@ func (t *trial) unpack(ctx context.Context) (total int64, err error) {
 			return err
 		})
 		if err != nil {
-			return total, file.Explain("unpack into", t.trees(), err)
+			return total, fileio.Explain("unpack into", t.trees(), err)
 		}
 	}
 	return total, nil
@@ -298,7 +298,7 @@ func (t *trial) unpack(ctx context.Context) (total int64, err error) {
 func (t *trial) merge(ctx context.Context) (n int64, err error) {
 	f, err := os.Create(t.merged())
 	if err != nil {
-		return 0, file.Explain("create", t.merged(), err)
+		return 0, fileio.Explain("create", t.merged(), err)
 	}
 	out := &counting{w: f, ctx: ctx}
 	t.out.Reset(out)
@@ -322,7 +322,7 @@ func (t *trial) merge(ctx context.Context) (n int64, err error) {
 		err = c
 	}
 	if err != nil {
-		return out.n, file.Explain("write", t.merged(), err)
+		return out.n, fileio.Explain("write", t.merged(), err)
 	}
 	return out.n, nil
 }
@@ -376,7 +376,7 @@ func (t *trial) Cleanup(*workload.Bench) error {
 
 func removeAll(path string) error {
 	if err := os.RemoveAll(path); err != nil {
-		return file.Explain("remove", path, err)
+		return fileio.Explain("remove", path, err)
 	}
 	return nil
 }

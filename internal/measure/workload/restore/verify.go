@@ -49,7 +49,7 @@ func (s *store) fetch(ctx context.Context, p *part, path string) (n int64, err e
 	tmp := path + ".new"
 	f, err := os.Create(tmp)
 	if err != nil {
-		return 0, file.Explain("create", tmp, err)
+		return 0, fileio.Explain("create", tmp, err)
 	}
 	defer func() {
 		if err != nil {
@@ -66,10 +66,10 @@ func (s *store) fetch(ctx context.Context, p *part, path string) (n int64, err e
 		return n, &record.Failure{Kind: "measure", Message: fmt.Sprintf("restore: %s has the MD5 digest %s: it is damaged, and nothing was made of it", from, got)}
 	}
 	if err := f.Sync(); err != nil {
-		return n, file.Explain("flush", tmp, err)
+		return n, fileio.Explain("flush", tmp, err)
 	}
 	if err := f.Close(); err != nil {
-		return n, file.Explain("close", tmp, err)
+		return n, fileio.Explain("close", tmp, err)
 	}
 	return n, os.Rename(tmp, path)
 }
@@ -78,7 +78,7 @@ func (s *store) fetch(ctx context.Context, p *part, path string) (n int64, err e
 func (s *store) read(ctx context.Context, path string, copied io.Writer) (n int64, digest string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, "", file.Explain("open", path, err)
+		return 0, "", fileio.Explain("open", path, err)
 	}
 	defer f.Close()
 	s.sum.Reset()
@@ -91,14 +91,14 @@ func (s *store) read(ctx context.Context, path string, copied io.Writer) (n int6
 		s.sum.Write(s.buf[:k])
 		if copied != nil {
 			if _, err := copied.Write(s.buf[:k]); err != nil {
-				return n, "", file.Explain("write a copy of", path, err)
+				return n, "", fileio.Explain("write a copy of", path, err)
 			}
 		}
 		if err == io.EOF {
 			return n, hex.EncodeToString(s.sum.Sum(nil)), nil
 		}
 		if err != nil {
-			return n, "", file.Explain("read", path, err)
+			return n, "", fileio.Explain("read", path, err)
 		}
 	}
 }

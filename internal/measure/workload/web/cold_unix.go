@@ -46,7 +46,7 @@ func (t *coldTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	if err := n.furnish(b, t.params.Int("size")); err != nil {
 		return err
 	}
-	if _, on := file.Volume(n.page); t.params["cache"] == cacheCold && (on == "tmpfs" || on == "ramfs") {
+	if _, on := fileio.Volume(n.page); t.params["cache"] == cacheCold && (on == "tmpfs" || on == "ramfs") {
 		return uncold("%s keeps its files in the page cache, so that they are never cold", on)
 	}
 	to := page{host: "localhost", path: pagePath}
@@ -122,7 +122,7 @@ func (t *coldTrial) drop(ctx context.Context) error {
 		if try > 3 && dropAll() == nil {
 			how = "drop_caches"
 		}
-		left, err := file.Resident(t.nginx.page)
+		left, err := fileio.Resident(t.nginx.page)
 		if err != nil {
 			return uncold("the system does not tell what of %s is in its page cache: %v", t.nginx.page, err)
 		}
@@ -141,7 +141,7 @@ func (t *coldTrial) drop(ctx context.Context) error {
 
 // advise asks the kernel to forget a file's pages.
 func advise(path string) error {
-	h, err := file.Open(path, file.Mode{})
+	h, err := fileio.Open(path, fileio.Mode{})
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (l *lane) close() {
 func (l *lane) run(n int64) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer file.Quiet()()
+	defer fileio.Quiet()()
 	l.todo = n
 	end := l.done + n
 	l.now = l.clock()

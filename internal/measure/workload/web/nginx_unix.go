@@ -109,7 +109,7 @@ func (n *nginx) furnish(b *workload.Bench, size int64) error {
 	}
 	for _, dir := range []string{n.home, filepath.Join(n.home, "temp"), n.root} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return file.Explain("create", dir, err)
+			return fileio.Explain("create", dir, err)
 		}
 	}
 	n.seed = b.Seed
@@ -121,7 +121,7 @@ func (n *nginx) furnish(b *workload.Bench, size int64) error {
 			return nil
 		}
 	}
-	if err := file.CheckRoom(n.root, space(size), 10); err != nil {
+	if err := fileio.CheckRoom(n.root, space(size), 10); err != nil {
 		return err
 	}
 	return n.renew()
@@ -130,7 +130,7 @@ func (n *nginx) furnish(b *workload.Bench, size int64) error {
 // content is the page's: incompressible, and the same everywhere.
 func (n *nginx) content() []byte {
 	p := make([]byte, n.size)
-	file.FillRandom(p, n.seed)
+	fileio.FillRandom(p, n.seed)
 	return p
 }
 
@@ -142,7 +142,7 @@ func (n *nginx) renew() error {
 		err = os.Rename(next, n.page)
 	}
 	if err != nil {
-		return file.Explain("write", n.page, err)
+		return fileio.Explain("write", n.page, err)
 	}
 	return nil
 }
@@ -226,10 +226,10 @@ func (n *nginx) start(ctx context.Context) error {
 func (n *nginx) launch(ctx context.Context) error {
 	config, pid := filepath.Join(n.home, "nginx.conf"), filepath.Join(n.home, "pid")
 	if err := os.Remove(pid); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return file.Explain("remove", pid, err)
+		return fileio.Explain("remove", pid, err)
 	}
 	if err := os.WriteFile(config, []byte(n.configuration()), 0o600); err != nil {
-		return file.Explain("write", config, err)
+		return fileio.Explain("write", config, err)
 	}
 	argv := []string{n.program, "-p", n.home + "/", "-c", config}
 	if n.log {
@@ -339,7 +339,7 @@ func removeAll(path string) error {
 		return nil
 	}
 	if err := os.RemoveAll(path); err != nil {
-		return file.Explain("remove", path, err)
+		return fileio.Explain("remove", path, err)
 	}
 	return nil
 }
