@@ -104,7 +104,7 @@ func allocateVDI(path string, n int, seed uint64) error {
 
 // checkInspect and checkMap make sure that both looked at all of it.
 func checkInspect(out []byte) error {
-	var r disk.Report
+	var r diskimage.Report
 	if err := json.Unmarshal(out, &r); err != nil {
 		return fmt.Errorf("read tare's report: %w", err)
 	}

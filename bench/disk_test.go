@@ -30,7 +30,7 @@ func TestAllocateVDI(t *testing.T) {
 	if out, err := exec.Command("qemu-img", "check", "-f", "vdi", path).CombinedOutput(); err != nil {
 		t.Errorf("qemu-img check: %v: %s", err, out)
 	}
-	r, err := disk.Inspect(t.Context(), path, disk.Options{})
+	r, err := diskimage.Inspect(t.Context(), path, diskimage.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ The exit code is 1 when an image cannot be read or is damaged; the others are lo
 			defer spareCollector()()
 			var errs []error
 			for i, path := range args {
-				r, err := disk.Inspect(c.Context(), path, disk.Options{Full: full})
+				r, err := diskimage.Inspect(c.Context(), path, diskimage.Options{Full: full})
 				if c.Context().Err() != nil {
 					return err
 				}
@@ -76,7 +76,7 @@ func spareCollector() func() {
 	}
 }
 
-func (a *app) writeDisk(r *disk.Report, format string, another bool) error {
+func (a *app) writeDisk(r *diskimage.Report, format string, another bool) error {
 	if format == "json" {
 		return json.NewEncoder(a.out).Encode(r)
 	}
@@ -85,5 +85,5 @@ func (a *app) writeDisk(r *disk.Report, format string, another bool) error {
 			return err
 		}
 	}
-	return disk.Text(a.out, r, a.width(100))
+	return diskimage.Text(a.out, r, a.width(100))
 }

@@ -54,8 +54,8 @@ func TestDiskInspect(t *testing.T) {
 	}
 	d, n := json.NewDecoder(strings.NewReader(out)), 0
 	for ; d.More(); n++ {
-		var r disk.Report
-		if err := d.Decode(&r); err != nil || r.Schema != disk.Schema || r.Size != 1<<30 {
+		var r diskimage.Report
+		if err := d.Decode(&r); err != nil || r.Schema != diskimage.Schema || r.Size != 1<<30 {
 			t.Fatalf("document %d: %+v, %v", n, r, err)
 		}
 	}

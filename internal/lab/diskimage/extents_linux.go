@@ -1,4 +1,4 @@
-package disk
+package diskimage
 
 import (
 	"errors"

@@ -1,11 +1,11 @@
-// Package disk is the image doctor: what a virtual disk costs because of how its image is made, and what mends it.
+// Package diskimage is the image doctor: what a virtual disk costs because of how its image is made, and what mends it.
 //
 // It is opinionated about three things. A figure is either read from the image, or counted on the host, or expected from
 // the layout, and says which. Space is weighed three ways: what the image holds, what the guest's file systems use, and
 // what is zero. And a finding without a command that mends it is not finished.
 //
 // Looking writes nothing, and needs neither much memory nor much time, whatever the image claims: see package image.
-package disk
+package diskimage
 
 import (
 	"slices"

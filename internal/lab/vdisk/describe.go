@@ -40,7 +40,7 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	if i.Device == LoopDevice && i.Subformat != rawDisk {
 		path = i.Places[len(i.Places)-1] // the file behind it has extents, the device has not
 	}
-	r, err := disk.Inspect(ctx, path, disk.Options{})
+	r, err := diskimage.Inspect(ctx, path, diskimage.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("read back image: %w", err)
 	}
@@ -80,7 +80,7 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 // Picture returns what Describe saw of the image's map, nil before it and for an image without one.
 func (i *Image) Picture() *record.DiskMap { return i.picture }
 
-func picture(i *Image, r *disk.Report) *record.DiskMap {
+func picture(i *Image, r *diskimage.Report) *record.DiskMap {
 	if r.Map == nil {
 		return nil
 	}
