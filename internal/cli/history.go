@@ -24,14 +24,14 @@ import (
 	"tare/internal/show/report"
 )
 
-// history is what the history commands share.
-type history struct {
+// historyCommand is what the history commands share.
+type historyCommand struct {
 	address string
 	json    bool
 }
 
 func (a *app) historyCommand() *cobra.Command {
-	h := &history{}
+	h := &historyCommand{}
 	c := &cobra.Command{
 		Use: "history", Short: "Keep results and see how a cell's cost changes over time",
 		Long: `Keep what results say in a history, and show how a cell's ratio went from run to run, with changes of its level marked.
@@ -72,7 +72,7 @@ machine, each work that went by the workload's name and each baseline has a tren
 
 // openHistory opens the store that the flags and the environment name. Only to add something is a file made that the flags
 // name: a name that was mistyped is no empty history.
-func (a *app) openHistory(ctx context.Context, h *history, add bool) (*history.Store, error) {
+func (a *app) openHistory(ctx context.Context, h *historyCommand, add bool) (*history.Store, error) {
 	address := h.address
 	if address != "" {
 		if err := history.CheckPublic(address); err != nil {
@@ -108,7 +108,7 @@ func (a *app) dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share"), nil
 }
 
-func (a *app) historyAdd(ctx context.Context, h *history, args []string) (err error) {
+func (a *app) historyAdd(ctx context.Context, h *historyCommand, args []string) (err error) {
 	s, err := a.openHistory(ctx, h, true)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func workText(p *plan.Plan) map[string]string {
 	return out
 }
 
-func (a *app) historyShow(ctx context.Context, h *history, limit int) (err error) {
+func (a *app) historyShow(ctx context.Context, h *historyCommand, limit int) (err error) {
 	s, err := a.openHistory(ctx, h, false)
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (a *app) historyShow(ctx context.Context, h *history, limit int) (err error
 	return w.Flush()
 }
 
-func (a *app) historyTrend(ctx context.Context, h *history, name string) (err error) {
+func (a *app) historyTrend(ctx context.Context, h *historyCommand, name string) (err error) {
 	s, err := a.openHistory(ctx, h, false)
 	if err != nil {
 		return err
