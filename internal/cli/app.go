@@ -23,7 +23,7 @@ import (
 	"tare/internal/measure/workload"
 	kinds "tare/internal/measure/workload/all"
 	"tare/internal/plan"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 	"tare/internal/version"
 )
 
@@ -185,7 +185,7 @@ func strictArgs(c *cobra.Command) {
 			for _, s := range c.Commands() {
 				names = append(names, s.Name())
 			}
-			return usagef("%s has no command %q%s\nsee %q", c.CommandPath(), args[0], unit.DidYouMean(args[0], names), c.CommandPath()+" --help")
+			return usagef("%s has no command %q%s\nsee %q", c.CommandPath(), args[0], suggest.DidYouMean(args[0], names), c.CommandPath()+" --help")
 		}
 		c.RunE = func(c *cobra.Command, args []string) error { return c.Help() }
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
+	"tare/internal/bundle/redact"
 	"tare/internal/lab/leftover"
 )
 
@@ -53,7 +54,7 @@ func (a *app) bundleCommand() *cobra.Command {
 
 func (a *app) packCommand() *cobra.Command {
 	var out string
-	var redact bool
+	var masked bool
 	var words []string
 	c := &cobra.Command{
 		Use: "pack BUNDLE", Short: "Make one .tare file of a bundle",
@@ -66,7 +67,7 @@ the manifest says that it was. Names are learnt from the environments' specs and
 name; others, such as a customer's in a command line, must be given with --redact-word. Unpack the file and look it through before you publish it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(words) > 0 && !redact {
+			if len(words) > 0 && !masked {
 				return usagef("--redact-word means something with --redact only")
 			}
 			o, err := a.folder(args[0])
@@ -80,17 +81,17 @@ name; others, such as a customer's in a command line, must be given with --redac
 			if out == "" {
 				out = strings.TrimSuffix(filepath.Base(filepath.Clean(args[0])), bundle.Ext) + bundle.Ext
 			}
-			return a.pack(o.dir, out, redact, words)
+			return a.pack(o.dir, out, masked, words)
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "the file to make [BUNDLE.tare]")
-	c.Flags().BoolVar(&redact, "redact", false, "replace names of hosts and users, paths, addresses and serial numbers")
+	c.Flags().BoolVar(&masked, "redact", false, "replace names of hosts and users, paths, addresses and serial numbers")
 	c.Flags().StringArrayVar(&words, "redact-word", nil, "replace this word as well (repeatable)")
 	return c
 }
 
-func (a *app) pack(dir, out string, redact bool, words []string) error {
-	if !redact {
+func (a *app) pack(dir, out string, masked bool, words []string) error {
+	if !masked {
 		return bundle.Pack(dir, out)
 	}
 	tmp, release, err := leftover.New(a.scratchBase(), newRunID())
@@ -99,7 +100,7 @@ func (a *app) pack(dir, out string, redact bool, words []string) error {
 	}
 	defer release()
 	copied := filepath.Join(tmp, "bundle")
-	if err := bundle.Redact(dir, copied, a.secrets(words)); err != nil {
+	if err := redact.Bundle(dir, copied, a.secrets(words)); err != nil {
 		return err
 	}
 	b, err := bundle.Open(copied)
@@ -114,8 +115,8 @@ func (a *app) pack(dir, out string, redact bool, words []string) error {
 }
 
 // secrets are the names of this machine and its user, which may stand in outputs without any form to tell them by.
-func (a *app) secrets(words []string) bundle.Secrets {
-	s := bundle.Secrets{Words: words}
+func (a *app) secrets(words []string) redact.Secrets {
+	s := redact.Secrets{Words: words}
 	if h, err := os.Hostname(); err == nil {
 		s.Hosts = append(s.Hosts, h)
 	}

@@ -20,6 +20,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/run/semantics"
+	"tare/internal/sys/proc"
 )
 
 // targetCard is the card of one target, or the reason why there is none.
@@ -131,7 +132,7 @@ func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, e
 	if !ok {
 		return nil, fmt.Errorf("environment %s: no driver is called %q", o.Name, o.Driver)
 	}
-	opening, cancel := env.WithPatience(ctx, info.Patience(o.Spec, openTime))
+	opening, cancel := proc.WithPatience(ctx, info.Patience(o.Spec, openTime))
 	defer cancel()
 	opened, err := info.Driver.Open(opening, o)
 	if err != nil {

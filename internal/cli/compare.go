@@ -13,7 +13,7 @@ import (
 	"tare/internal/judge/rundiff"
 	"tare/internal/record"
 	"tare/internal/show/report"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // compareFlags are the flags of `tare compare`.
@@ -62,7 +62,7 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	formats := rundiff.Formats()
 	i := slices.Index(comparisonFormats(), f.format)
 	if i < 0 {
-		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format, unit.DidYouMean(f.format, comparisonFormats()))
+		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format, suggest.DidYouMean(f.format, comparisonFormats()))
 	}
 	sides := make([]rundiff.Side, len(args))
 	for i, arg := range args {

@@ -11,6 +11,7 @@ import (
 	"tare/internal/lab/env"
 	"tare/internal/measure/workload"
 	"tare/internal/plan/study"
+	"tare/internal/suggest"
 	"tare/internal/unit"
 )
 
@@ -40,7 +41,7 @@ func (a *app) listCommand() *cobra.Command {
 			switch topic {
 			case "", "environments", "mounts", "workloads", "studies":
 			default:
-				return usagef("there is no list of %q%s", topic, unit.MeantOrAll(topic, listTopics, "there are lists of"))
+				return usagef("there is no list of %q%s", topic, suggest.MeantOrAll(topic, listTopics, "there are lists of"))
 			}
 			if format == "json" {
 				return a.listJSON()
@@ -102,7 +103,7 @@ func (a *app) listMounts(name string) error {
 		}
 	}
 	if name != "" {
-		return usagef("no mount is called %q%s", name, unit.MeantOrAll(name, names, "there are"))
+		return usagef("no mount is called %q%s", name, suggest.MeantOrAll(name, names, "there are"))
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (a *app) listStudies(name string) error {
 	if name != "" {
 		s, ok := study.Lookup(name)
 		if !ok {
-			return usagef("there is no study %q%s", name, unit.MeantOrAll(name, study.Names(), "there are"))
+			return usagef("there is no study %q%s", name, suggest.MeantOrAll(name, study.Names(), "there are"))
 		}
 		_, err := a.out.Write(s.Plan)
 		return err
@@ -149,7 +150,7 @@ func (a *app) listEnvironments(name string) error {
 	if name != "" {
 		d, ok := a.drivers.Lookup(name)
 		if !ok {
-			return usagef("no driver is called %q%s", name, unit.MeantOrAll(name, a.drivers.Names(), "there are"))
+			return usagef("no driver is called %q%s", name, suggest.MeantOrAll(name, a.drivers.Names(), "there are"))
 		}
 		describeDriver(a.out, d)
 		return nil
@@ -205,7 +206,7 @@ func (a *app) listWorkloads(name string) error {
 			for _, k := range a.kinds {
 				names = append(names, k.Name)
 			}
-			return usagef("no workload is called %q%s", name, unit.MeantOrAll(name, names, "there are"))
+			return usagef("no workload is called %q%s", name, suggest.MeantOrAll(name, names, "there are"))
 		}
 		describeKind(a.out, k)
 		return nil

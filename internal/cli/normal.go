@@ -16,7 +16,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/run/schedule"
 	"tare/internal/show/report"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // restate is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving is
@@ -58,7 +58,7 @@ func (n *restate) flag(c *cobra.Command) {
 func (n *restate) parse() error {
 	n.spec = costper.Spec{Per: costper.Per(n.per), UnequalTopology: n.unequal, Given: map[string]map[string]string{}}
 	if n.per != "" && !slices.Contains(costper.Pers(), n.spec.Per) {
-		return usagef("--per: there is no %q%s", n.per, unit.MeantOrAll(n.per, perNames(), "there are"))
+		return usagef("--per: there is no %q%s", n.per, suggest.MeantOrAll(n.per, perNames(), "there are"))
 	}
 	if n.unequal && n.per == "" {
 		return usagef("--unequal-topology goes with --per")
@@ -174,7 +174,7 @@ func (n *restate) names(p *plan.Plan) error {
 		for i := range p.Workloads {
 			labels = append(labels, p.Workloads[i].Label)
 		}
-		return usagef("--worth-workload: there is no workload %q%s", n.workload, unit.MeantOrAll(n.workload, labels, "there is"))
+		return usagef("--worth-workload: there is no workload %q%s", n.workload, suggest.MeantOrAll(n.workload, labels, "there is"))
 	}
 	for target := range n.spec.Given {
 		if _, ok := p.Environment(target); ok {
@@ -184,7 +184,7 @@ func (n *restate) names(p *plan.Plan) error {
 		for _, e := range p.Environments {
 			known = append(known, e.Name)
 		}
-		return usagef("--watts, --price: there is no target %q%s", target, unit.MeantOrAll(target, known, "there are"))
+		return usagef("--watts, --price: there is no target %q%s", target, suggest.MeantOrAll(target, known, "there are"))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tare/internal/bundle"
+	"tare/internal/bundle/redact"
 	drivers "tare/internal/lab/driver/all"
 	"tare/internal/lab/env"
 	"tare/internal/measure/workload"
@@ -62,7 +63,7 @@ func TestRedactedReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "public")
-	if err := bundle.Redact(dir, out, bundle.Secrets{}); err != nil {
+	if err := redact.Bundle(dir, out, redact.Secrets{}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := bundle.Open(out)

@@ -14,7 +14,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/show/report"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -249,7 +249,7 @@ func knownFormat(name string) (*report.Format, error) {
 			return &f, nil
 		}
 	}
-	return nil, usagef("--format is %s, not %q%s", oneOf(formats()), name, unit.DidYouMean(name, formats()))
+	return nil, usagef("--format is %s, not %q%s", oneOf(formats()), name, suggest.DidYouMean(name, formats()))
 }
 
 func oneOf(names []string) string {

@@ -22,7 +22,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/show/report"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 func (a *app) rerunCommand() *cobra.Command {
@@ -194,7 +194,7 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 		case !ok:
 			return f, usagef("--environment %s: write NAME=SPEC, the name as in the plan: %s", text, strings.Join(names, ", "))
 		case !slices.Contains(names, name):
-			return f, usagef("--environment %s: the plan has no environment %q%s", text, name, unit.MeantOrAll(name, names, "it has"))
+			return f, usagef("--environment %s: the plan has no environment %q%s", text, name, suggest.MeantOrAll(name, names, "it has"))
 		}
 		if _, _, mount := env.CutMount(name); mount {
 			f.Mounts = append(f.Mounts, text)

@@ -23,8 +23,8 @@ import (
 	"tare/internal/plan/study"
 	"tare/internal/record"
 	"tare/internal/run/schedule"
+	"tare/internal/suggest"
 	"tare/internal/sys/proc"
-	"tare/internal/unit"
 	"tare/internal/version"
 )
 
@@ -156,7 +156,7 @@ func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Pl
 	case f.study != "":
 		s, ok := study.Lookup(f.study)
 		if !ok {
-			return nil, usagef("there is no study %q%s", f.study, unit.MeantOrAll(f.study, study.Names(), "there are"))
+			return nil, usagef("there is no study %q%s", f.study, suggest.MeantOrAll(f.study, study.Names(), "there are"))
 		}
 		return plan.ParseWithFlags("study "+s.Name, s.Plan, f.plan, t)
 	case len(args) == 1:

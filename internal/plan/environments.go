@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"tare/internal/lab/env"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // reservedEnv are the keys of an environment's mapping that are not settings of its driver.
@@ -183,7 +183,7 @@ func (r *reader) inherit(d *draft, all []*written) {
 			continue
 		}
 		if w.of != "" && (byName[w.of] == nil || byName[w.of].of != "") {
-			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name, unit.MeantOrAll(w.of, names, "the environments are"))
+			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name, suggest.MeantOrAll(w.of, names, "the environments are"))
 			continue
 		}
 		switch {
@@ -223,7 +223,7 @@ func (r *reader) derive(w *written, byName map[string]*written, names []string) 
 	}
 	parent := byName[w.from]
 	if parent == nil {
-		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from, unit.MeantOrAll(w.from, names, "the environments are"))
+		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from, suggest.MeantOrAll(w.from, names, "the environments are"))
 		w.bad = true
 		return
 	}

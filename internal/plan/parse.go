@@ -8,7 +8,7 @@ import (
 
 	"tare/internal/lab/env"
 	"tare/internal/measure/workload"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // Tables are the drivers and kinds a plan may name.
@@ -162,7 +162,7 @@ func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
 	values := map[string]*node{}
 	for _, e := range root.keys {
 		if !contains(fieldNames(), e.key) {
-			p.add(e.at, "unknown key %q%s", e.key, unit.MeantOrAll(e.key, fieldNames(), "the keys of a plan are"))
+			p.add(e.at, "unknown key %q%s", e.key, suggest.MeantOrAll(e.key, fieldNames(), "the keys of a plan are"))
 			continue
 		}
 		values[e.key] = e.value
@@ -297,7 +297,7 @@ func (r *reader) mode(d *draft, n *node) {
 	}
 	d.Mode = Mode(s)
 	if d.Mode != Quick && d.Mode != Full {
-		r.p.add(n.at, "mode %q is neither quick nor full%s", s, unit.DidYouMean(s, []string{"quick", "full"}))
+		r.p.add(n.at, "mode %q is neither quick nor full%s", s, suggest.DidYouMean(s, []string{"quick", "full"}))
 	}
 }
 
@@ -308,7 +308,7 @@ func (r *reader) missing(d *draft, n *node) {
 	case s == Skip:
 		d.Missing = Skip
 	default:
-		r.p.add(n.at, "missing %q is neither skip nor fail%s", s, unit.DidYouMean(s, []string{Skip, "fail"}))
+		r.p.add(n.at, "missing %q is neither skip nor fail%s", s, suggest.DidYouMean(s, []string{Skip, "fail"}))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"tare/internal/lab/env"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // Defaults of method.md.
@@ -150,7 +150,7 @@ func (d *draft) chooseBaseline(p *problems) {
 		}
 	}
 	if !contains(names, d.Baseline) {
-		p.add(d.baselineAt, "baseline %s is not among the environments%s", quote(d.Baseline), unit.MeantOrAll(d.Baseline, names, "they are"))
+		p.add(d.baselineAt, "baseline %s is not among the environments%s", quote(d.Baseline), suggest.MeantOrAll(d.Baseline, names, "they are"))
 	}
 	d.checkAgainst(names, p)
 }
@@ -163,7 +163,7 @@ func (d *draft) checkAgainst(names []string, p *problems) {
 		switch {
 		case e.Against == "":
 		case !ok:
-			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is compared with %s, which is not among the environments%s", e.Name, quote(e.Against), unit.MeantOrAll(e.Against, names, "they are"))
+			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is compared with %s, which is not among the environments%s", e.Name, quote(e.Against), suggest.MeantOrAll(e.Against, names, "they are"))
 		case e.Against == e.Name || base.Against != "":
 			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is compared with %s, which must be another target that is compared with the baseline", e.Name, e.Against)
 		case e.Name == d.Baseline:
@@ -182,12 +182,12 @@ func (d *draft) resolveTargets(p *problems) {
 		w := &d.Workloads[i]
 		for _, n := range w.Targets {
 			if !contains(names, n) {
-				p.add(d.place(d.targetsAt, i), "target %s is not among the environments%s", quote(n), unit.MeantOrAll(n, names, "they are"))
+				p.add(d.place(d.targetsAt, i), "target %s is not among the environments%s", quote(n), suggest.MeantOrAll(n, names, "they are"))
 			}
 		}
 		for n := range w.Work {
 			if !contains(names, n) {
-				p.add(d.place(d.workAt, i), "work is frozen for %s, which is not among the environments%s", quote(n), unit.MeantOrAll(n, names, "they are"))
+				p.add(d.place(d.workAt, i), "work is frozen for %s, which is not among the environments%s", quote(n), suggest.MeantOrAll(n, names, "they are"))
 			}
 		}
 		if len(w.Targets) == 0 {
@@ -338,7 +338,7 @@ func (d *draft) addMount(r *reader, text string, at pos) {
 	}
 	parent, ok := d.Environment(of)
 	if !ok || parent.Of != "" {
-		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text, unit.MeantOrAll(of, d.names(), "the environments are"))
+		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text, suggest.MeantOrAll(of, d.names(), "the environments are"))
 		return
 	}
 	e := Environment{Name: of + ":" + spec.Name, Of: of, Spec: spec, Text: spec.String()}

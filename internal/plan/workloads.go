@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"tare/internal/measure/workload"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // reservedWork are the keys of a workload that are not parameters of its kind. A kind's parameter of such a name can
@@ -96,7 +96,7 @@ func (r *reader) lookup(kind string, at pos) (*workload.Kind, bool) {
 	}
 	k := r.t.kind(kind)
 	if k == nil {
-		r.p.add(at, "no workload is called %s%s", quote(kind), unit.MeantOrAll(kind, r.t.kindNames(), "there are"))
+		r.p.add(at, "no workload is called %s%s", quote(kind), suggest.MeantOrAll(kind, r.t.kindNames(), "there are"))
 	}
 	return k, k != nil
 }
@@ -334,7 +334,7 @@ func parseWork(text string, t *Tables) ([]Workload, error) {
 	var k *workload.Kind
 	if t != nil {
 		if k = t.kind(name); k == nil {
-			return nil, fmt.Errorf("no workload is called %s%s", quote(name), unit.MeantOrAll(name, t.kindNames(), "there are"))
+			return nil, fmt.Errorf("no workload is called %s%s", quote(name), suggest.MeantOrAll(name, t.kindNames(), "there are"))
 		}
 	}
 	params := map[string]string{}

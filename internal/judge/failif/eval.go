@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tare/internal/suggest"
 	"tare/internal/unit"
 )
 
@@ -198,7 +199,7 @@ func choose(of []*Figure, what, want string, name func(*Figure) string) ([]*Figu
 		}
 	}
 	if len(found) == 0 {
-		hint := unit.DidYouMean(want, names)
+		hint := suggest.DidYouMean(want, names)
 		if hint == "" {
 			hint = "; there is " + list(names)
 		}

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // What a condition may cost, whoever wrote it.
@@ -207,7 +207,7 @@ func (p *parser) test() (node, error) {
 		known = known || f == name
 	}
 	if !known {
-		return node{}, p.errorf("expected %s%s", strings.Join(functions, ", "), unit.DidYouMean(name, functions))
+		return node{}, p.errorf("expected %s%s", strings.Join(functions, ", "), suggest.DidYouMean(name, functions))
 	}
 	p.at += len(name)
 	args, err := p.args()

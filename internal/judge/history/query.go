@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tare/internal/record"
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // Run is one recorded run.
@@ -123,7 +123,7 @@ func (s *Store) Find(ctx context.Context, name string) (CellName, error) {
 		return begun[0], nil
 	}
 	names = append(names, more...) // those that decide come first where there are too many to tell
-	hint := unit.DidYouMean(name, names)
+	hint := suggest.DidYouMean(name, names)
 	if hint == "" && len(names) > 0 {
 		hint = "; there is " + strings.Join(names[:min(len(names), 8)], ", ")
 	}

@@ -68,7 +68,7 @@ func (p *Peer) start(ctx context.Context) error {
 		port, err := greetPeer(stream, p.token)
 		told <- answer{port, err}
 	}()
-	ctx, cancel := env.WithPatience(ctx, peerTime)
+	ctx, cancel := proc.WithPatience(ctx, peerTime)
 	defer cancel()
 	select {
 	case a := <-told:

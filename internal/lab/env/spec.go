@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // Spec says which environment is meant: NAME=DRIVER[:ARG][?key=value&...].
@@ -203,7 +203,7 @@ func (r *Registry) Lookup(name string) (Info, bool) {
 // nearest is what was meant, or all that there is. host is the local machine in every spec.
 func (r *Registry) nearest(driver string) string {
 	names := append([]string{"host"}, r.Names()...)
-	if hint := unit.DidYouMean(driver, names); hint != "" {
+	if hint := suggest.DidYouMean(driver, names); hint != "" {
 		return hint
 	}
 	return "; there are " + strings.Join(names, ", ")
@@ -240,7 +240,7 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 	case len(names) == 0:
 		return fmt.Errorf("mount %s: driver %s has no mounts; use dir= to choose the directory", what, driver)
 	case i < 0:
-		return fmt.Errorf("mount %s: driver %s has no mount %q%s", what, driver, s.Driver, unit.MeantOrAll(s.Driver, names, "it has"))
+		return fmt.Errorf("mount %s: driver %s has no mount %q%s", what, driver, s.Driver, suggest.MeantOrAll(s.Driver, names, "it has"))
 	}
 	k := &d.Mounts[i]
 	if k.ArgNeeds && s.Arg == "" {
@@ -289,11 +289,11 @@ func checkSettings(what, owner string, settings []Setting, s Spec) error {
 	for _, k := range keys {
 		i := indexOf(names, k)
 		if i < 0 {
-			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, unit.MeantOrAll(k, names, "it has"))
+			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, suggest.MeantOrAll(k, names, "it has"))
 		}
 		if c := settings[i].Check; c != nil {
 			if err := c(s.Settings[k]); err != nil {
-				if unit.RunsOn(s.Settings[k], ",;: ", names) {
+				if suggest.RunsOn(s.Settings[k], ",;: ", names) {
 					return fmt.Errorf("%s: setting %s: %w; between settings stands &", what, k, err)
 				}
 				return fmt.Errorf("%s: setting %s: %w", what, k, err)
@@ -316,7 +316,7 @@ func indexOf(names []string, name string) int {
 func OneOf(values ...string) func(string) error {
 	return func(v string) error {
 		if indexOf(values, v) < 0 {
-			return fmt.Errorf("%q is not one of %s%s", v, strings.Join(values, ", "), unit.DidYouMean(v, values))
+			return fmt.Errorf("%q is not one of %s%s", v, strings.Join(values, ", "), suggest.DidYouMean(v, values))
 		}
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // The flavours of kernel. Cloud is the smaller one: it has virtio and little else; no 9p and no e1000.
@@ -126,7 +126,7 @@ func Find(cache, arch, which string) ([]Kernel, error) {
 	}
 	if which != "" && !slices.Contains(Flavours(), which) {
 		return nil, fmt.Errorf("%w: %s is neither a flavour (%s, %s), nor the release of a kernel that was fetched, nor a path%s",
-			ErrNoKernel, which, Cloud, Generic, unit.DidYouMean(which, names))
+			ErrNoKernel, which, Cloud, Generic, suggest.DidYouMean(which, names))
 	}
 	if which != "" {
 		which = " of flavour " + which

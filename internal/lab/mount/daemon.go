@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"tare/internal/lab/env"
 	"tare/internal/sys/proc"
 )
 
@@ -55,7 +54,7 @@ func (e finalError) Unwrap() error { return e.error }
 // await asks again and again whether the server answers, until it does, gives a finalError, has
 // ended, or patience is at its end.
 func (d *daemon) await(ctx context.Context, answers func(context.Context) error) error {
-	ctx, cancel := env.WithPatience(ctx, patience)
+	ctx, cancel := proc.WithPatience(ctx, patience)
 	defer cancel()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		err := answers(ctx)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"tare/internal/lab/env"
 	"tare/internal/sys/proc"
 )
 
@@ -113,7 +112,7 @@ func (k *keeper) keep() {
 
 // await greets the daemon as QEMU would. The daemon that answered ends, and the next takes its place.
 func (k *keeper) await(ctx context.Context) error {
-	ctx, cancel := env.WithPatience(ctx, patience)
+	ctx, cancel := proc.WithPatience(ctx, patience)
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() { answered <- k.greet(ctx) }()

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"sync"
 
-	"tare/internal/lab/env"
 	"tare/internal/sys/proc"
 )
 
@@ -26,7 +25,7 @@ var opensshRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 // greetSFTP connects with the real client, as the guest will, and greets the SFTP server.
 func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err error) {
-	ctx, cancel := env.WithPatience(ctx, patience)
+	ctx, cancel := proc.WithPatience(ctx, patience)
 	defer cancel()
 	s, err := proc.Start(proc.Command(ctx, ssh, "-v", "-F", config, "-s", "tare", "sftp"))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"tare/internal/lab/env"
 	"tare/internal/measure/guestabi"
 	"tare/internal/record"
+	"tare/internal/suggest"
 	"tare/internal/sys/proc"
-	"tare/internal/unit"
 )
 
 const sshfsRemedy = "install them: apt-get install openssh-server openssh-client sshfs"
@@ -68,7 +68,7 @@ func knownCiphers(ctx context.Context, ssh, list string) error {
 	known := strings.Fields(string(out))
 	for _, c := range strings.Split(list, ",") {
 		if !slices.Contains(known, c) {
-			return fmt.Errorf("setting ciphers: OpenSSH has no cipher %q%s", c, unit.DidYouMean(c, known))
+			return fmt.Errorf("setting ciphers: OpenSSH has no cipher %q%s", c, suggest.DidYouMean(c, known))
 		}
 	}
 	return nil

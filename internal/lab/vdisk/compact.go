@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"tare/internal/lab/env"
 	"tare/internal/sys/proc"
 )
 
@@ -61,7 +60,7 @@ func (i *Image) compactInPlace(ctx context.Context) error {
 	if err != nil {
 		return errors.New(vboxManage + " is not installed")
 	}
-	ctx, cancel := env.WithPatience(ctx, limit)
+	ctx, cancel := proc.WithPatience(ctx, limit)
 	defer cancel()
 	for _, argv := range compactCommands(i.Path) {
 		i.Made = append(i.Made, argv)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"tare/internal/lab/env"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
 )
@@ -163,7 +162,7 @@ func runTool(ctx context.Context, argv ...string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is not installed; %s", argv[0], Remedy)
 	}
-	ctx, cancel := env.WithPatience(ctx, limit)
+	ctx, cancel := proc.WithPatience(ctx, limit)
 	defer cancel()
 	return proc.Run(ctx, nil, append([]string{path}, argv[1:]...)...)
 }

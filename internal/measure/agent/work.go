@@ -15,6 +15,7 @@ import (
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/suggest"
 	"tare/internal/unit"
 )
 
@@ -132,7 +133,7 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 		for i := range w.kinds {
 			names[i] = w.kinds[i].Name
 		}
-		return refuse(kindRefused, "no kind of workload is called %q%s", j.Kind, unit.DidYouMean(j.Kind, names))
+		return refuse(kindRefused, "no kind of workload is called %q%s", j.Kind, suggest.DidYouMean(j.Kind, names))
 	}
 	k := &w.kinds[i]
 	if os := k.Needs.OS; len(os) > 0 && !slices.Contains(os, runtime.GOOS) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tare/internal/suggest"
 	"tare/internal/unit"
 )
 
@@ -57,11 +58,11 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 	for _, key := range keys {
 		d, ok := byName[key]
 		if !ok {
-			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true, Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, unit.MeantOrAll(key, names, "it has"))}
+			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true, Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, suggest.MeantOrAll(key, names, "it has"))}
 		}
 		v, err := d.Canonical(given[key])
 		if err != nil {
-			if unit.RunsOn(given[key], "&;: ", names) {
+			if suggest.RunsOn(given[key], "&;: ", names) {
 				err = fmt.Errorf("%w; between parameters stands a comma", err)
 			}
 			return nil, &ParamError{Kind: k.Name, Param: key, Message: fmt.Sprintf("%s: %s: %v", k.Name, key, err)}
@@ -120,7 +121,7 @@ func (d *Param) Canonical(v string) (string, error) {
 				return v, nil
 			}
 		}
-		return "", fmt.Errorf("%q is not one of %s%s", v, strings.Join(d.Choices, ", "), unit.DidYouMean(v, d.Choices))
+		return "", fmt.Errorf("%q is not one of %s%s", v, strings.Join(d.Choices, ", "), suggest.DidYouMean(v, d.Choices))
 	case Duration:
 		t, err := time.ParseDuration(v)
 		if err != nil {

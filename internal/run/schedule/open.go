@@ -58,7 +58,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return t, fmt.Errorf("environment %s: make directory: %w", e.Name, err)
 	}
-	ctx, cancel := env.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+time.Duration(len(mounts))*mountDeadline)
+	ctx, cancel := proc.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+time.Duration(len(mounts))*mountDeadline)
 	defer cancel()
 	began := time.Now()
 	o := env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name)}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"tare/internal/lab/env"
 	"tare/internal/lab/vdisk"
 	"tare/internal/sys/proc"
 	"tare/internal/unit"
@@ -56,7 +55,7 @@ func (fs fileSystem) format(ctx context.Context, path, folder string) error {
 	if err != nil {
 		return fmt.Errorf("%s is not installed; install it (apt-get install %s), or use disk=none to work in the guest's memory", fs.program, fs.pkg)
 	}
-	ctx, cancel := env.WithPatience(ctx, 2*time.Minute)
+	ctx, cancel := proc.WithPatience(ctx, 2*time.Minute)
 	defer cancel()
 	argv := append([]string{mkfs}, fs.args...)
 	if folder != "" {

@@ -100,7 +100,7 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 
 // awaitAgent waits until the agent in the guest has begun to speak.
 func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
-	patience, cancel := env.WithPatience(ctx, limit)
+	patience, cancel := proc.WithPatience(ctx, limit)
 	defer cancel()
 	given := make(chan struct{})
 	stop := context.AfterFunc(patience, func() {

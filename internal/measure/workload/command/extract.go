@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"tare/internal/record"
+	"tare/internal/suggest"
 	"tare/internal/unit"
 )
 
@@ -47,7 +48,7 @@ func newExtractor(preset, metric string) (extractor, error) {
 	if preset != presetNone && preset != "" {
 		i := slices.IndexFunc(presets(), func(p program) bool { return p.name == preset })
 		if i < 0 {
-			return nil, fmt.Errorf("command: preset: %q is not known%s", preset, unit.DidYouMean(preset, presetNames()))
+			return nil, fmt.Errorf("command: preset: %q is not known%s", preset, suggest.DidYouMean(preset, presetNames()))
 		}
 		all = append(all, presets()[i])
 	}

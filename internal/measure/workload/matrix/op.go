@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"tare/internal/unit"
+	"tare/internal/suggest"
 )
 
 // Op is an operation of the matrix: a column of iozone's table.
@@ -86,7 +86,7 @@ func ParseOps(list string) ([]Op, error) {
 	for _, f := range fields {
 		i := slices.Index(names, f)
 		if i < 0 {
-			return nil, fmt.Errorf("ops: there is no operation %q%s", f, unit.MeantOrAll(f, append(names, "all"), "there are"))
+			return nil, fmt.Errorf("ops: there is no operation %q%s", f, suggest.MeantOrAll(f, append(names, "all"), "there are"))
 		}
 		if !slices.Contains(ops, Op(i)) {
 			ops = append(ops, Op(i))

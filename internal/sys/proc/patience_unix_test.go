@@ -1,6 +1,6 @@
 //go:build unix
 
-package env
+package proc
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package bundle
+package redact
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/bundle"
 	"tare/internal/lab/env"
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -77,7 +78,7 @@ func secretBundle(t *testing.T) string {
 	p.Workloads[0].Label = "build in /home/alice/src"
 	p.Workloads[0].Work = map[string]int64{"host": 100, "lab7": 50}
 	dir := filepath.Join(t.TempDir(), "b")
-	w, err := Create(dir, "run-1", p)
+	w, err := bundle.Create(dir, "run-1", p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func secretBundle(t *testing.T) string {
 	if _, err := w.Evidence("lab7-console.txt", []byte("lab7 login: alice\nmoonshot ready at 10.1.2.3, bob\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Finish(Finished, 3); err != nil {
+	if err := w.Finish(bundle.Finished, 3); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -112,7 +113,7 @@ func TestRedact(t *testing.T) {
 	out, again := filepath.Join(t.TempDir(), "r"), filepath.Join(t.TempDir(), "r")
 	secrets := Secrets{Words: []string{"moonshot"}}
 	for _, o := range []string{out, again} {
-		if err := Redact(dir, o, secrets); err != nil {
+		if err := Bundle(dir, o, secrets); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,7 +131,7 @@ func TestRedact(t *testing.T) {
 	if r, found := verify(t, out); !r.OK() || r.Trials != 2 {
 		t.Errorf("the copy does not verify: %s", found)
 	}
-	b, err := Open(out)
+	b, err := bundle.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,20 +150,20 @@ func TestRedact(t *testing.T) {
 	if trials[1].Metrics["eps"] != 1.5 || trials[0].Checks["n"] != "1228" {
 		t.Errorf("figures changed: %+v", trials)
 	}
-	if _, err := os.Stat(filepath.Join(out, EvidenceDir, other+"-console.txt")); err != nil {
+	if _, err := os.Stat(filepath.Join(out, bundle.EvidenceDir, other+"-console.txt")); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestRedactRefuses(t *testing.T) {
-	dir := finished(t, 1)
-	if err := Redact(dir, t.TempDir(), Secrets{}); err == nil {
+	dir := secretBundle(t)
+	if err := Bundle(dir, t.TempDir(), Secrets{}); err == nil {
 		t.Error("a folder was overwritten")
 	}
-	if err := os.WriteFile(filepath.Join(dir, PlanFile), []byte("x"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, bundle.PlanFile), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Redact(dir, filepath.Join(t.TempDir(), "r"), Secrets{}); err == nil {
+	if err := Bundle(dir, filepath.Join(t.TempDir(), "r"), Secrets{}); err == nil {
 		t.Error("a damaged bundle was redacted, and its damage hidden")
 	}
 }

@@ -1,4 +1,4 @@
-package bundle
+package redact
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/bundle"
 	"tare/internal/lab/env"
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -176,7 +177,7 @@ func TestNoSecretSurvives(t *testing.T) {
 	spec := env.Spec{Name: "one", Driver: "docker", Arg: "debian", Settings: map[string]string{"host": "ssh://bob@dock.corp.example", "dir": "/data/leo"}}
 	p.Environments = append(p.Environments, plan.Environment{Name: "one", Spec: spec, Text: spec.String()})
 	dir := filepath.Join(t.TempDir(), "b")
-	w, err := Create(dir, "0c86ada23d25", p)
+	w, err := bundle.Create(dir, "0c86ada23d25", p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,11 +204,11 @@ func TestNoSecretSurvives(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Finish(Finished, 3); err != nil {
+	if err := w.Finish(bundle.Finished, 3); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "r")
-	if err := Redact(dir, out, Secrets{}); err != nil {
+	if err := Bundle(dir, out, Secrets{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range files(t, out) {
@@ -219,7 +220,7 @@ func TestNoSecretSurvives(t *testing.T) {
 	if r, found := verify(t, out); !r.OK() || r.Trials != 2 {
 		t.Errorf("the copy does not verify: %s", found)
 	}
-	b, err := Open(out)
+	b, err := bundle.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,5 @@
-package unit
+// Package suggest finds the name that was meant by one that was mistyped.
+package suggest
 
 import (
 	"fmt"
