@@ -78,7 +78,7 @@ func dropped(e schedule.Event) string {
 	if e.Workload != "" {
 		what = e.Workload + " in " + e.Target
 	}
-	return fmt.Sprintf("%s is given up: %s", what, printableLine(e.Failure.Message))
+	return fmt.Sprintf("gave up on %s: %s", what, printableLine(e.Failure.Message))
 }
 
 // newVerdicts returns a sentence for each primary cell that has a verdict it did not have before.

@@ -90,7 +90,7 @@ func TestWhatIsWrittenBesideTheDisplayStays(t *testing.T) {
 	w.Close()
 	text := <-c.text
 	at := 0
-	for _, want := range []string{"stopping: in\n", "two lines\n", "vm is given up: the agent ended\n", "null in vm is given up: too slow\n", "afterwards\n"} {
+	for _, want := range []string{"stopping: in\n", "two lines\n", "gave up on vm: the agent ended\n", "gave up on null in vm: too slow\n", "afterwards\n"} {
 		n := strings.Index(text[at:], want)
 		if n < 0 {
 			t.Fatalf("%q is not in what follows %d bytes of %q", want, at, text)

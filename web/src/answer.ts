@@ -9,7 +9,7 @@ import { marginText, ranked, signOf, signs, tried, unconfirmed, word, type Sign 
 interface Sentence {
   target: string; sign: Sign; figure: string; range: string;
   base: string; // " against host"
-  over: string; // " in the mean of 5 workloads"
+  over: string; // " on average over 5 workloads"
   cpu: string; // ", on an emulated CPU"
   rest: string; // what the sign means in figures, and which workloads stand out of the mean
   doubt: string; // after the scope
@@ -35,16 +35,16 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefi
   const left = cells.filter((c) => !ranked(c)).length;
   if (!sum || !(sum.ratio > 0) || !cells.some(ranked)) {
     const why = [...new Set(cells.map(word))];
-    return { ...bare, sign: signOf(cells[0]!), rest: `: nothing can be told (${list(why)})` };
+    return { ...bare, sign: signOf(cells[0]!), rest: `: no figure (${list(why)})` };
   }
   const margin = Math.max(...cells.map((c) => c.margin));
   const same = Math.max(...cells.map((c) => c.same_margin));
   const range = interval(sum.low, sum.high);
   const x = {
     target, figure: `${ratio(sum.ratio)}×`, range, base: ` against ${base}`, cpu: m.target(target)?.emulated ? ", on an emulated CPU" : "", doubt: "",
-    over: cells.length > 1 ? ` in the mean of ${left ? `${cells.length - left} of ` : ""}${plural(cells.length, "workload")}` : "", rest: apart(cells, sum.ratio),
+    over: cells.length > 1 ? ` on average over ${left ? `${cells.length - left} of ` : ""}${plural(cells.length, "workload")}` : "", rest: apart(cells, sum.ratio),
   };
-  if (!range) return { ...x, sign: "unsure", doubt: "too few blocks to say how sure that is" };
+  if (!range) return { ...x, sign: "unsure", doubt: "too few blocks for an interval" };
   // The one cell of a family has a verdict; a mean has only its interval, held against the same margins.
   const one = cells.length === 1 ? signOf(cells[0]!) : undefined;
   const beyond = sum.low > 1 + margin || sum.high < 1 / (1 + margin);
@@ -53,8 +53,8 @@ function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefi
   if (one === "same" || (one === undefined && sum.low > 1 / (1 + same) && sum.high < 1 + same)) return { ...x, sign: "same", rest: `, the same within ${percent(same)}${x.rest}` };
   const crowd = cells.length === 1 ? unconfirmed(cells[0]!) : undefined;
   if (crowd) return { ...x, sign: one!, doubt: crowd };
-  if (one === "measured") return { ...x, sign: "measured", doubt: `known well, but too near the edge of ${marginText(cells)} to call it a difference or none` };
-  return { ...x, sign: "unsure", doubt: beyond ? "more blocks are needed before that is a verdict" : sum.low > 1 || sum.high < 1 ? `not beyond ${marginText(cells)}` : "that may be no difference at all" };
+  if (one === "measured") return { ...x, sign: "measured", doubt: `measured precisely, but too near the edge of ${marginText(cells)} to call it different or the same` };
+  return { ...x, sign: "unsure", doubt: beyond ? "a verdict needs more blocks" : sum.low > 1 || sum.high < 1 ? `not beyond ${marginText(cells)}` : "there may be no difference" };
 }
 
 /** From so many sentences on, what they share is said once. */
@@ -76,7 +76,7 @@ function unopened(m: Model, candidates: Target[]): HTMLElement | null {
     const prefix = `${t.name}: `;
     const why = t.error!.message.startsWith(prefix) ? t.error!.message.slice(prefix.length) : t.error!.message;
     return h("li", { class: "said failed" }, h("span", { class: "glyph", "aria-hidden": true }, signs.failed.glyph),
-      h("div", {}, h("p", {}, h("b", {}, t.name), " could not be opened", mounts.length > 0 && `, and with it ${list(mounts)}`, ": ", ticked(why.replace(/\.$/, "")), "."),
+      h("div", {}, h("p", {}, h("b", {}, t.name), " could not be opened", mounts.length > 0 && `, so neither could ${list(mounts)}`, ": ", ticked(why.replace(/\.$/, "")), "."),
         remedy(m, t) && h("p", { class: "remedy" }, h("b", {}, "Remedy "), ticked(remedy(m, t)!))));
   })));
 }
@@ -104,15 +104,15 @@ export function answer(m: Model): HTMLElement {
   });
   const dead = unopened(m, candidates);
   if (dead) blocks.push(dead);
-  if (blocks.length === 0) blocks.push(h("div", {}, h("p", {}, "Nothing was measured, so nothing can be told.")));
+  if (blocks.length === 0) blocks.push(h("div", {}, h("p", {}, "Nothing was measured.")));
   const level = run.alpha > 0 ? ` The intervals hold at ${percent(1 - run.alpha)}.` : "";
   const note = m.rebasedNow
-    ? `Against ${m.state.baseline}, recomputed in this page from the trials: intervals are Student's t on the blocks' log ratios, without the corrections of the run's own verdicts, which are against ${run.baseline}.`
+    ? `Compared with ${m.state.baseline}, recomputed in this page from the trials: the intervals are Student's t on the blocks' log ratios, without the corrections for many cells. The verdicts of the run compare with ${run.baseline}.`
     : `A ratio is cost: 2.00× is twice the time per operation.${level}`;
   return h("section", { id: "answer", "aria-labelledby": "answer-title" },
     h("h2", { id: "answer-title", class: "unseen" }, "The answer"),
     blocks, h("p", { class: m.rebasedNow ? "note recomputed" : "note" }, note),
-    !run.finished && h("p", { class: "note alert unfinished" }, "This run did not finish; the report shows what there is."));
+    !run.finished && h("p", { class: "note alert unfinished" }, "This run did not finish; the report shows the figures so far."));
 }
 
 /** Begins a sentence with a capital, unless it begins with a name. */
@@ -125,7 +125,7 @@ const severities: Record<string, { glyph: string; word: string }> = {
 
 /** The answers to a condition that fails a pipeline: what cannot be told has passed nothing. */
 const gateStates = {
-  no: { glyph: "✓", words: "does not hold", tone: "info" }, unknown: { glyph: "?", words: "cannot be told", tone: "warning" },
+  no: { glyph: "✓", words: "does not hold", tone: "info" }, unknown: { glyph: "?", words: "cannot be decided", tone: "warning" },
   holds: { glyph: "✕", words: "holds", tone: "withheld" },
 } as const;
 

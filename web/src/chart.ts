@@ -107,7 +107,7 @@ function explore(stage: HTMLElement, live: HTMLElement, d: Drawing, title: strin
   const { svg, spots } = d;
   svg.setAttribute("role", "group");
   svg.setAttribute("aria-roledescription", "chart");
-  svg.setAttribute("aria-label", spots.length ? `${title}: ${spots.length} values; the arrow keys read them, the table below has them all` : title);
+  svg.setAttribute("aria-label", spots.length ? `${title}: ${spots.length} values; read them with the arrow keys, or in the table below` : title);
   if (spots.length === 0) return;
   svg.setAttribute("tabindex", "0");
   const ring = s("circle", { r: 7, class: "ring", visibility: "hidden", "data-aid": "" });

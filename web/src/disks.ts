@@ -113,8 +113,8 @@ const legend = (d: DiskMap): Child => {
     data: () => [swatch("var(--t2)")], inherited: () => [swatch("var(--t7)")], free: () => [swatch("var(--paper)", "var(--muted)")],
     compressed: () => [hatch(`${id}-hatch`), swatch(`url(#${id}-hatch)`)], zero: () => [dots(`${id}-dots`), swatch(`url(#${id}-dots)`, "var(--line)")],
   };
-  return h("ul", {}, (Object.keys(words) as Kind[]).filter((k) => used.has(k)).map((k) => keyItem(k === "data" ? "stored, the fuller the darker" : words[k], ...icons[k]())),
-    d.breaks && keyItem("reading it in order jumps in the file", s("rect", { x: -1.5, y: -6, width: 3, height: 12, fill: "var(--t1)" })));
+  return h("ul", {}, (Object.keys(words) as Kind[]).filter((k) => used.has(k)).map((k) => keyItem(k === "data" ? "stored (darker: fuller)" : words[k], ...icons[k]())),
+    d.breaks && keyItem("reading in order jumps in the file", s("rect", { x: -1.5, y: -6, width: 3, height: 12, fill: "var(--t1)" })));
 };
 
 /** Bytes of the disk that a column stands for. */
@@ -144,13 +144,13 @@ function figure(t: Target, d: DiskMap): Child {
   return h("div", { class: "disk" }, h("h3", {}, name), d.text && h("p", {}, d.text),
     chart({ title: "What the image holds", subject: name, note: about, file, className: "disk-map", key: legend(d), draw: (width) => grid(d, width),
       table: () => ({ head: ["Of the disk", "Mostly", "Stored", "Jumps", "At, in the file"], figures: 2, rows: rows() }) }),
-    (d.place ?? []).some((p) => p >= 0) && chart({ title: "Where it lies in the file", subject: name, note: "a straight line is an image in order; each jump is a seek for whoever reads it in order", file: `${file}-order`, className: "disk-order", height: 240,
+    (d.place ?? []).some((p) => p >= 0) && chart({ title: "Where it lies in the file", subject: name, note: "a straight line is an image in order; each jump is a seek when it is read in order", file: `${file}-order`, className: "disk-order", height: 240,
       draw: (width) => order(d, width), table: () => ({ head: ["Of the disk", "Mostly", "Stored", "Jumps", "At, in the file"], figures: 2, rows: rows() }) }));
 }
 
 export function disks(m: Model): HTMLElement | null {
   const shown = m.data.result.targets.filter((t) => (m.state.targets.has(t.name) || t.name === m.state.baseline) && t.disks?.length);
   return shown.length === 0 ? null : h("section", { id: "disks", "aria-labelledby": "disks-title" }, h("h2", { id: "disks-title" }, "Inside the virtual disks"),
-    h("p", { class: "lead" }, "What each image holds of the guest's disk, from its beginning to its end. Free space of a growing image has to be found when it is first written; an image out of order makes sequential reading jump."),
+    h("p", { class: "lead" }, "What each image stores of the guest's disk, from its beginning to its end. A growing image allocates free space when it is first written; in an image that is out of order, sequential reading jumps."),
     shown.map((t) => t.disks!.map((d) => figure(t, d))));
 }

@@ -11,12 +11,12 @@ export function durability(m: Model): HTMLElement | null {
   const list = shownTargets(m).filter((t) => t.durability);
   if (list.length === 0) return null;
   return h("section", { id: "durability", "aria-labelledby": "durability-title" }, h("h2", { id: "durability-title" }, "Do writes last?"),
-    h("p", { class: "lead" }, "Speed of writes is ranked only among targets of one class. No verdict here says that data are safe: that no loss was seen is not proof of it."),
+    h("p", { class: "lead" }, "The speed of writes is ranked only among targets of the same class. No verdict here says that data are safe: seeing no loss proves nothing."),
     h("ul", { class: "cards" }, list.map((t) => {
       const d = t.durability!;
       const tone = d.verdict === "DISPROVED" ? "more" : d.verdict === "PROPAGATED" ? "same" : "unsure";
       return h("li", { class: `card durable ${tone}` }, h("h3", {}, t.name), h("p", { class: "word" }, d.verdict), h("p", {}, capital(d.text)),
-        h("dl", {}, pair("class", flushOf(t)!.words), d.layer && pair("seen down to", d.layer), !!d.cuts && pair("power cuts", d.cuts), !!d.bound && pair("loss rate below", `${percent(d.bound)} (95 % bound)`)),
+        h("dl", {}, pair("class", flushOf(t)!.words), d.layer && pair("observed down to", d.layer), !!d.cuts && pair("power cuts", d.cuts), !!d.bound && pair("loss rate below", `${percent(d.bound)} (95 % bound)`)),
         !!d.tests?.length && h("ul", { class: "tests" }, d.tests.map((x) => h("li", {}, h("b", {}, testWords[x.name] ?? x.name), `: ${x.verdict}. ${capital(x.text)}`))),
         !!d.settings?.length && h("ul", { class: "tests" }, d.settings.map((x) => h("li", {}, h("span", { class: "mark" }, "! "), ticked(x.text), x.remedy && h("span", { class: "remedy" }, " — ", ticked(x.remedy))))),
         !!d.evidence?.length && h("details", { class: "inner" }, h("summary", {}, "Evidence"), h("ul", {}, d.evidence.map((e) => h("li", {}, e)))));
@@ -50,9 +50,9 @@ export function cards(m: Model): HTMLElement | null {
   const all = [...properties.entries()];
   const [first, rest] = [all.filter(telling), all.filter((x) => !telling(x))];
   return h("section", { id: "cards", "aria-labelledby": "cards-title" }, h("h2", { id: "cards-title" }, "How files behave"),
-    h("p", { class: "lead" }, "Found by trying, not read from a manual. ● suits a developer, ✕ will bite one, ○ is neither. Open an answer to see what was tried."),
+    h("p", { class: "lead" }, "These answers were tested, not read in a manual. ● suits a developer, ✕ causes trouble, ○ is neither. Open an answer to see what was tested."),
     first.length > 0 && rows(first, "How files behave in each target"),
-    rest.length > 0 && h("details", { class: "inner", open: first.length === 0 }, h("summary", {}, `${plural(rest.length, "property").replace("propertys", "properties")} on which ${list.length > 1 ? "they agree and none" : "nothing"} bites`), rows(rest, "On what they agree")));
+    rest.length > 0 && h("details", { class: "inner", open: first.length === 0 }, h("summary", {}, `${plural(rest.length, "property").replace("propertys", "properties")} ${list.length > 1 ? "that agree and cause" : "that cause"} no trouble`), rows(rest, "In what they agree")));
 }
 
 function flat(t: Target, emulation: boolean): Map<string, string> {
@@ -119,8 +119,8 @@ export function facts(m: Model): HTMLElement {
   section.append(...list.filter((t) => t.error).map((t) => h("div", { class: "finding withheld" }, h("span", { class: "badge", "aria-hidden": true }, "✕"),
     h("div", {}, h("p", {}, h("b", {}, t.name), ": ", t.error!.message), t.error!.evidence && h("pre", { tabindex: 0 }, t.error!.evidence)))));
   if (list.length > 1) {
-    section.append(h("p", { class: "lead" }, `Of ${plural(keys.length, "fact")}, ${number(keys.filter(differs).length)} differ between targets and are marked ≠: any of them may be why a ratio is what it is.`),
-      h("label", { class: "field check" }, only, " Only what differs or is not known of all"));
+    section.append(h("p", { class: "lead" }, `Of ${plural(keys.length, "fact")}, ${number(keys.filter(differs).length)} differ between targets and are marked ≠: any of them may explain a ratio.`),
+      h("label", { class: "field check" }, only, " Only facts that differ or are not known for all"));
   }
   section.append(place);
   return section;

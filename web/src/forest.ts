@@ -16,7 +16,7 @@ export function forest(m: Model): HTMLElement {
   const section = h("section", { id: "forest", "aria-labelledby": "forest-title" }, h("h2", { id: "forest-title" }, "Every ratio"), legend(m));
   const cells = m.shown();
   if (cells.length === 0) {
-    section.append(h("p", { class: "empty" }, "No cell is left by the filters above."));
+    section.append(h("p", { class: "empty" }, "The filters above leave no cell."));
     return section;
   }
   const domain = domainOf(cells);
@@ -55,7 +55,7 @@ function leftOut(cells: Cell[]): HTMLElement {
 
 const order: Sign[] = ["more", "less", "same", "measured", "unsure", "withheld", "failed", "absent"];
 const recomputedText = "recomputed in this page: Student's t, no correction for the number of cells";
-const bandText = "the margin: what is not wholly beyond it is not called a cost";
+const bandText = "the margin: only an interval wholly beyond it counts as a cost";
 
 function legend(m: Model): HTMLElement {
   const drawn = m.shown().filter((c) => tried(c) && !m.target(c.target)?.error);
@@ -124,8 +124,8 @@ export function describe(m: Model, c: Cell): string {
   if (ranked(c)) lines.push(`${ratio(c.ratio)}× ${interval(c.low, c.high)} against ${c.baseline}`);
   lines.push(`${signs[sign].glyph} ${word(c)}${sign === "same" ? ` within ${percent(c.same_margin)}` : ""}${c.emulated ? ", emulated CPU" : ""}`);
   if (ranked(c)) lines.push(`${quantity(c.center, c.unit)} against ${quantity(c.baseline_center, c.unit)}, ${plural(c.blocks, "block")}`);
-  if ((sign === "unsure" || sign === "measured") && !unconfirmed(c)) lines.push(`${c.low > 1 || c.high < 1 ? "not wholly beyond" : "held against"} ${marginText([c])}`);
-  if (c.blocks_needed) lines.push(`about ${plural(c.blocks_needed, "block")} would settle it`);
+  if ((sign === "unsure" || sign === "measured") && !unconfirmed(c)) lines.push(`${c.low > 1 || c.high < 1 ? "not wholly beyond" : "compared with"} ${marginText([c])}`);
+  if (c.blocks_needed) lines.push(`about ${plural(c.blocks_needed, "block")} would decide it`);
   const [mine, theirs] = [flushOf(m.target(c.target)), flushOf(m.target(c.baseline))];
   if (c.writes && mine) lines.push(`flush: ${c.target} ${mine.words} (${mine.verdict})${theirs ? `; ${c.baseline} ${theirs.words} (${theirs.verdict})` : ""}`);
   if (c.failure) lines.push(c.failure.message.slice(0, 160));
@@ -136,7 +136,7 @@ export function describe(m: Model, c: Cell): string {
 function figure(m: Model, family: string, rows: Cell[], domain: [number, number]): HTMLElement {
   const metrics = m.state.metric !== "";
   return chart({
-    title: `${capital(family)}: cost against ${m.state.baseline}${rows.some((c) => c.baseline !== m.state.baseline) ? ", or what stands after the stroke" : ""}`,
+    title: `${capital(family)}: cost against ${m.state.baseline}${rows.some((c) => c.baseline !== m.state.baseline) ? ", or the target named after the slash" : ""}`,
     file: `forest-${family}`,
     className: "forest",
     savedKey: () => h("ul", {}, order.filter((x) => rows.some((c) => signOf(c) === x)).map((x) => keyItem(signs[x].word, glyph(x, 0, 0))), keyItem(bandText, swatch("var(--band)", "var(--line)")), m.rebasedNow && h("li", {}, recomputedText)),

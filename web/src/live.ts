@@ -45,7 +45,7 @@ function panel(p: Progress, said: string, looks: number[] | undefined, paused: b
   ];
   if (said) out.push(h("p", { class: "problem", role: "alert" }, said));
   // Whoever watches until a sign pleases them has looked too often: the error level pays for the plan's looks only.
-  if (looks && !over(p)) out.push(h("p", { class: "muted" }, looks.length ? `The signs below are provisional. tare decides after ${list(looks.map(String))} blocks and at no other time.` : "The signs below are provisional until the run is over."));
+  if (looks && !over(p)) out.push(h("p", { class: "muted" }, looks.length ? `The signs below are provisional. tare decides only after ${list(looks.map(String))} blocks.` : "The signs below are provisional until the run is over."));
   if (counted.length) {
     const settled = p.workloads.filter((w) => w.settled).length;
     out.push(h("details", { class: "inner" }, h("summary", {}, `${settled} of ${plural(p.workloads.length, "workload")} decided`),
@@ -55,7 +55,7 @@ function panel(p: Progress, said: string, looks: number[] | undefined, paused: b
     out.push(h("details", { class: "inner" }, h("summary", {}, "What happened"),
       h("ol", { class: "log" }, p.log.map((l) => h("li", {}, h("span", { class: "muted" }, clock(l.at_s)), " ", l.text)))));
   }
-  if (!over(p)) out.push(h("button", { type: "button", id: "pause", "aria-pressed": paused ? "true" : "false", onclick: pause }, paused ? "Go on updating" : "Hold the report still"));
+  if (!over(p)) out.push(h("button", { type: "button", id: "pause", "aria-pressed": paused ? "true" : "false", onclick: pause }, paused ? "Resume updates" : "Pause updates"));
   return out;
 }
 
@@ -118,14 +118,14 @@ export function follow(root: HTMLElement, format: number, show: Show): void {
     try {
       const r = await fetch(`/state?after=${version}`, { cache: "no-store" });
       if (r.status === 401 || r.status === 403) {
-        said = "This browser is no longer let in. What stands below is the last that was seen.";
+        said = "This browser no longer has access. The report below is the last one it received.";
         again = 0;
       } else if (!r.ok) {
         throw new Error(String(r.status));
       } else {
         const a = (await r.json()) as Answer;
         if (a.format !== format) {
-          said = "This page and the run are of different builds of tare: open its link again.";
+          said = "This page and the run are from different builds of tare: open the link again.";
           again = 0;
         } else {
           misses = 0;
@@ -142,7 +142,7 @@ export function follow(root: HTMLElement, format: number, show: Show): void {
       }
     } catch {
       misses++;
-      if (misses > 2) said = "The run does not answer: it is over, or was killed. What stands below is the last that was seen.";
+      if (misses > 2) said = "The run does not answer: it has ended or was killed. The report below is the last one received.";
       again = Math.min(30000, last.poll_ms * misses);
       if (misses > 10) again = 0;
     }

@@ -77,7 +77,7 @@ export function show(root: HTMLElement, data: Data, live = false, was?: Model): 
   const made = parts.map((p) => ({ ...p, e: p.make(m) }));
   const links = made.flatMap(({ e, title }): [string, string][] => (e && title ? [[e.id, title]] : []));
   replace(root, h("a", { class: "skip", href: "#answer" }, "To the answer"), masthead(m, links), h("main", {}, made.map(({ e }) => e)),
-    h("footer", {}, h("p", {}, "Made by tare ", data.result.run.version, live ? ". The run itself serves this page, to this machine only." : ". This file is complete: it asks nothing of any network.")));
+    h("footer", {}, h("p", {}, "Made by tare ", data.result.run.version, live ? ". The run itself serves this page, to this machine only." : ". This file is complete and needs no network.")));
   m.onChange(() => {
     comesFrom(source(m));
     replace(root.querySelector(".masthead .meta")!, meta(m));
@@ -98,7 +98,7 @@ function start(): void {
   try {
     data = readData();
   } catch (e) {
-    replace(root, h("p", { class: "boot" }, `The data of this report cannot be read, so the file is damaged: ${String(e)}`));
+    replace(root, h("p", { class: "boot" }, `The data of this report cannot be read; the file is damaged: ${String(e)}`));
     return;
   }
   if (data && "live" in data) {
@@ -106,7 +106,7 @@ function start(): void {
     return;
   }
   if (!data || data.format !== format) {
-    replace(root, h("p", { class: "boot" }, data ? "This page and its data are of different versions of tare; make the report again." : "This page has no data in it; tare report BUNDLE --format html makes one that has."));
+    replace(root, h("p", { class: "boot" }, data ? "This page and its data are from different versions of tare; make the report again." : "This page has no data; tare report BUNDLE --format html makes a page with data."));
     return;
   }
   document.title = safe(`${data.result.run.name || data.bundle || data.result.run.id} · tare`);

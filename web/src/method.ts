@@ -46,11 +46,11 @@ export function method(m: Model): HTMLElement {
     h("div", { class: "prose" },
       p(`The same work ran in ${list(candidates)}, one at a time, in blocks that hold every target once in an order drawn from the seed. The run took ${duration(run.seconds)}: at most ${plural(run.blocks, "block")} of a workload in ${plural(run.sessions, "session")}`,
         run.discarded_blocks > 0 && `, of which ${plural(run.discarded_blocks, "block")} were discarded by a rule that cannot see which target is ahead`, run.failed_trials > 0 && `; ${plural(run.failed_trials, "trial")} failed`, "."),
-      p("Each trial did an amount of work that was fixed beforehand, in a fresh process, and was timed by the environment's clock and by the controller's. The first trial of each cell is a warm-up: recorded, shown hollow, not used. Nothing is dropped as an outlier."),
-      p("A ratio is the Hodges-Lehmann centre of the blocks' log ratios, candidate against baseline, turned so that above 1 always costs more. Its interval inverts the exact Wilcoxon signed-rank test; with several sessions it is Student's t on the sessions' means.",
+      p("Each trial did an amount of work that was fixed beforehand, in a new process. It was timed by the environment's clock and by the controller's. The first trial of each cell is a warm-up: it is recorded and shown hollow, but not used. Nothing is dropped as an outlier."),
+      p("A ratio is the Hodges-Lehmann centre of the blocks' log ratios, candidate against baseline; above 1 always means that the candidate costs more. Its interval inverts the exact Wilcoxon signed-rank test; with several sessions it is Student's t on the sessions' means.",
         run.alpha > 0 && ` The level over all looks is ${percent(1 - run.alpha)}`, run.look_alpha > 0 && data.looks?.length ? `, which takes ${percent(1 - run.look_alpha)} at each of the looks after ${list(data.looks.map(String))} blocks.` : run.alpha > 0 && "."),
-      p("Different means that the interval lies wholly beyond the margin, the same that it lies wholly within; the margin is the plan's, or twice the spread of the null control where that is more: the baseline measured against itself in a hidden second place of each block.",
-        spreads.length > 0 && ` Here the null control spread by ${percent(median(spreads))}, at worst ${percent(Math.max(...spreads))}.`, " Many cells are corrected for by Holm's method, those of secondary metrics by Benjamini and Hochberg's q."),
+      p("“Different” means that the interval lies wholly beyond the margin, “the same” that it lies wholly within. The margin is the plan's, or twice the spread of the null control if that is larger. The null control is the baseline measured against itself, in a hidden second slot of each block.",
+        spreads.length > 0 && ` Here the null control spread by ${percent(median(spreads))}, at worst ${percent(Math.max(...spreads))}.`, " Holm's method corrects for many cells; for secondary metrics it is Benjamini and Hochberg's q."),
       p(`Scope: every sentence here holds ${run.scope}.`)));
 }
 
@@ -63,7 +63,7 @@ export function repeat(m: Model): HTMLElement {
     : ["tare run plan.yaml"];
   const copy = (text: string) => {
     const b = h("button", { type: "button", class: "copy", onclick: () => {
-      void navigator.clipboard?.writeText(text).then(() => { b.textContent = "Copied"; setTimeout(() => (b.textContent = "Copy"), 1500); }, () => { b.textContent = "Select it by hand"; });
+      void navigator.clipboard?.writeText(text).then(() => { b.textContent = "Copied"; setTimeout(() => (b.textContent = "Copy"), 1500); }, () => { b.textContent = "Select the text by hand"; });
     } }, "Copy");
     return b;
   };

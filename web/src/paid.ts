@@ -13,7 +13,7 @@ export function paid(m: Model): HTMLElement | null {
   const { normal, worth } = m.data;
   if (!normal && !worth) return null;
   return h("section", { id: "paid", "aria-labelledby": "paid-title" }, h("h2", { id: "paid-title" }, "What is paid for"),
-    m.rebasedNow && h("p", { class: "note" }, `These figures are against ${m.run.baseline}, the run's own baseline.`),
+    m.rebasedNow && h("p", { class: "note" }, `These figures compare with ${m.run.baseline}, the baseline of the run.`),
     normal && restated(m, normal), worth && saving(m, worth));
 }
 
@@ -36,7 +36,7 @@ function restated(m: Model, n: Normal): Child {
   for (const l of lines) if (l.refused) refused.set(l.refused, [...(refused.get(l.refused) ?? []), `${l.target} ${l.workload}`]);
   const oneBaseline = new Set(lines.map((l) => l.baseline)).size < 2;
   return h("div", { class: "restated" }, h("h3", {}, `Cost per ${each}`),
-    h("p", { class: "lead" }, "Each ratio, times what the candidate had for each that the baseline had. Only recorded facts are used."),
+    h("p", { class: "lead" }, "Each ratio is multiplied by what the candidate had relative to the baseline, from recorded facts only."),
     done.length > 0 ? products(done.slice(0, mostLines), each, like, oneBaseline) : h("p", {}, "No ratio changes: candidates and baseline had the same."),
     done.length > mostLines && h("details", { class: "inner" }, h("summary", {}, `${done.length - mostLines} more`), products(done.slice(mostLines), each, like, oneBaseline)),
     same.length > 0 && h("details", { class: "inner" }, h("summary", {}, `${plural(same.length, "ratio")} as before: both sides had the same`), products(same, each, like, oneBaseline)),

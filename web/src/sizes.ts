@@ -47,7 +47,7 @@ export function sizes(m: Model): HTMLElement | null {
   const list = sweeps(m.data.workloads.length ? m.data.workloads : labels(m)).filter((g) => g.points.some((p) => m.workloadShown(p.label)));
   if (list.length === 0) return null;
   return h("section", { id: "sizes", "aria-labelledby": "sizes-title" }, h("h2", { id: "sizes-title" }, "Across sizes"),
-    h("p", { class: "lead" }, "The same work at several record sizes: where a target pays for each call, and where for each byte."),
+    h("p", { class: "lead" }, "The same work at several record sizes shows where a target pays for each call, and where for each byte."),
     list.map((g) => one(m, g)));
 }
 
@@ -160,7 +160,7 @@ export function costModels(m: Model): HTMLElement | null {
   const groups = new Map<string, Cost[]>();
   for (const c of all) groups.set(c.label, [...(groups.get(c.label) ?? []), c]);
   return h("section", { id: "costs", "aria-labelledby": "costs-title" }, h("h2", { id: "costs-title" }, "What a call costs"),
-    h("p", { class: "lead" }, "A price for each call, one for each byte and, where the figures show steps, one for each begun quantum, fitted over the record sizes."),
+    h("p", { class: "lead" }, "The model has a cost for each call, a cost for each byte and, if the figures show steps, a cost for each begun quantum. It is fitted over the record sizes."),
     pick(m, groups));
 }
 
@@ -198,7 +198,7 @@ function costModel(m: Model, label: string, list: Cost[]): HTMLElement {
   return h("div", { class: "sweep" }, h("h3", {}, label),
     h("ul", { class: "sentences" }, list.map((c) => h("li", {}, h("b", {}, c.target), `: ${c.text}`))),
     h("div", { class: "pair" }, points.length > 1 && chart({
-      title: "Time of one operation", subject: label, note: "marks are measured, lines the fitted model", file: `cost-${label}`, height: 320, key: key(m, names),
+      title: "Time of one operation", subject: label, note: "marks: measured; lines: fitted model", file: `cost-${label}`, height: 320, key: key(m, names),
       draw: (width) => {
         const svg = plot({
           width, height: 320, marginLeft: 68, marginRight: 16, marginBottom: 38, ...scales(m, names), x: { type: "log", base: 2, tickFormat: size, ticks: shownSizes(points.map((p) => p.bytes), width), label: "record size", inset: 6 },

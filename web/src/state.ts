@@ -145,7 +145,7 @@ export function rebase(data: Data, baseline: string): { cells: Cell[]; families:
       }
       if (clockWrong.has(t.name) || clockWrong.has(baseline)) {
         c.verdict = "WITHHELD";
-        c.warnings = [{ code: "clock-wrong", text: "one of the two has a clock that is off by more than 1 %, and the page has only figures by that clock", remedy: "compare with tare report, which uses the controller's clock" }];
+        c.warnings = [{ code: "clock-wrong", text: "one of the two clocks is off by more than 1 %, and this page only has figures by that clock", remedy: "use tare report, which has the controller's clock" }];
         continue;
       }
       const cost = series.get(t.name);

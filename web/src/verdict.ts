@@ -9,8 +9,8 @@ export const signs: Record<Sign, { glyph: string; word: string }> = {
   more: { glyph: "▲", word: "costs more" },
   less: { glyph: "▼", word: "costs less" },
   same: { glyph: "=", word: "the same" },
-  unsure: { glyph: "~", word: "cannot tell yet" },
-  measured: { glyph: "≈", word: "measured, but too near the margin or not sure enough among so many cells to say more" },
+  unsure: { glyph: "~", word: "not decided yet" },
+  measured: { glyph: "≈", word: "measured precisely, but too near the margin for a verdict, or not significant among so many cells" },
   withheld: { glyph: "?", word: "verdict withheld" },
   failed: { glyph: "✕", word: "failed" },
   absent: { glyph: "–", word: "not run" },
@@ -30,18 +30,18 @@ export function signOf(c: Cell): Sign {
 /** What keeps a cell beyond the margin from a verdict, where that is the number of cells. */
 export function unconfirmed(c: Cell): string | undefined {
   const w = c.recomputed ? undefined : c.warnings.find((x) => x.code === "not-confirmed");
-  return w && `beyond the margin, but not sure enough among ${/among (\d+) cells/.exec(w.text)?.[1] ?? "so many"} cells`;
+  return w && `beyond the margin, but not significant among ${/among (\d+) cells/.exec(w.text)?.[1] ?? "so many"} cells`;
 }
 
 /** What a cell's verdict is in words: those of its sign, unless more is known. */
-export const word = (c: Cell): string => unconfirmed(c) ?? (c.verdict === "MEASURED" ? "measured, too near the margin to say more" : signs[signOf(c)].word);
+export const word = (c: Cell): string => unconfirmed(c) ?? (c.verdict === "MEASURED" ? "measured precisely, but too near the margin for a verdict" : signs[signOf(c)].word);
 
 /** The widest margin that a cost must leave to be called one, and whether the plan asks for it or the noise of the run. */
 export function marginText(cells: Cell[]): string {
   const widest = cells.reduce((a, b) => (b.margin > a.margin ? b : a));
   if (widest.margin <= widest.same_margin * (1 + 1e-9)) return `the plan's margin of ${percent(widest.margin)}`;
-  const where = cells.length > 1 ? `, in ${widest.workload},` : "";
-  return `a margin of ${percent(widest.margin)}, twice what the baseline${where} seemed to differ from itself in this run (the plan asks for ${percent(widest.same_margin)})`;
+  const where = cells.length > 1 ? `in ${widest.workload}; ` : "";
+  return `a margin of ${percent(widest.margin)}, twice the difference of the baseline from itself in this run (${where}the plan asks for ${percent(widest.same_margin)})`;
 }
 
 /** Whether the cell has a ratio that may be shown: one that must not be ranked is not. */

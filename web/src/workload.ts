@@ -29,8 +29,8 @@ export function workloads(m: Model): HTMLElement {
   fill(0, mostListed);
   const section = h("section", { id: "workloads", "aria-labelledby": "workloads-title" },
     h("h2", { id: "workloads-title" }, "Workload by workload"),
-    h("p", { class: "lead" }, "Open one to see its trials in the order they ran, how they are spread, and what was said while they ran."), list);
-  if (labels.length === 0) section.append(h("p", { class: "empty" }, "No workload is left by the filters above."));
+    h("p", { class: "lead" }, "Open a workload to see its trials in the order they ran, their spread, and what they reported."), list);
+  if (labels.length === 0) section.append(h("p", { class: "empty" }, "The filters above leave no workload."));
   if (labelsShown.length > mostListed) {
     const more = h("button", { type: "button", class: "wide", onclick: () => { fill(mostListed, labelsShown.length); more.remove(); } }, `Show all ${labelsShown.length} workloads`);
     section.append(more);
@@ -108,7 +108,7 @@ function points(m: Model, x: Series, metric: string): { names: string[]; all: Po
 function said(mark: number): string {
   const words = [
     mark & Mark.warmup && "warm-up, not used", mark & Mark.null && "null control: the baseline against itself", mark & Mark.discarded && "in a discarded block, not used",
-    mark & Mark.noisy && "the machine was not quiet",
+    mark & Mark.noisy && "the host was busy",
   ].filter(Boolean);
   return words.join(", ");
 }
@@ -173,7 +173,7 @@ function spread(m: Model, x: Series, c: Cell): HTMLElement {
   const log = values.length > 0 && Math.max(...values) > 8 * Math.min(...values);
   const heightOf = 46 + names.length * 66;
   return chart({
-    title: "How they are spread", subject: c.workload, file: `spread-${c.workload}-${c.metric}`, height: heightOf,
+    title: "Spread", subject: c.workload, file: `spread-${c.workload}-${c.metric}`, height: heightOf,
     note: [`${c.metric}; one mark per trial, the line is the median`, samples.length > 0 && "; the bar holds 90 % of the samples within trials"],
     key: key(m, names),
     draw: (width) => {
@@ -222,7 +222,7 @@ function percentiles(m: Model, label: string, metrics: Cell[]): HTMLElement | nu
   const names = [...new Set(rows.map((r) => r.target))];
   if (names.length === 0) return null;
   return chart({
-    title: "Latency percentiles", subject: label, note: "each the median over the trials", file: `latency-${label}`, height: 300, key: key(m, names),
+    title: "Latency percentiles", subject: label, note: "medians over the trials", file: `latency-${label}`, height: 300, key: key(m, names),
     draw: (width) => {
       const svg = plot({
         width, height: 300, marginLeft: 64, marginRight: 16, ...scales(m, names), x: { type: "point", domain: list.map((z) => `p${z.p}`), label: null },
@@ -269,7 +269,7 @@ function stateOf(x: Series | undefined): HTMLElement | null {
   if (list.length === 0) return null;
   const targets = [...new Set(list.map((z) => z.target))].sort((a, b) => a - b);
   const keys = [...new Set(list.map((z) => z.key))];
-  return h("details", { class: "inner" }, h("summary", {}, "What the trials said of themselves"), table({
+  return h("details", { class: "inner" }, h("summary", {}, "What the trials reported"), table({
     head: ["", ...targets.map(targetName)], rows: keys.map((k): Child[] => [k, ...targets.map((t) => list.find((z) => z.key === k && z.target === t)?.text ?? "")]),
   }, "State of the environments during the trials"));
 }

@@ -8,8 +8,8 @@ const cell = (verdict: string, code?: string): Cell => ({
 }) as unknown as Cell;
 
 test("a cell beyond the margin is not called too near to it", () => {
-  for (const v of ["MEASURED", "INCONCLUSIVE"]) expect(word(cell(v, "not-confirmed"))).toBe("beyond the margin, but not sure enough among 224 cells");
+  for (const v of ["MEASURED", "INCONCLUSIVE"]) expect(word(cell(v, "not-confirmed"))).toBe("beyond the margin, but not significant among 224 cells");
   expect(word(cell("MEASURED"))).toContain("too near the margin");
-  expect(word(cell("INCONCLUSIVE", "drift"))).toBe("cannot tell yet");
+  expect(word(cell("INCONCLUSIVE", "drift"))).toBe("not decided yet");
   expect(unconfirmed({ ...cell("INCONCLUSIVE", "not-confirmed"), recomputed: true })).toBeUndefined();
 });

@@ -156,13 +156,13 @@ func scales(family string) bool {
 
 func (t *Table) note(r *verdict.Result, sources map[string]bool, assumed []string) {
 	if sources["nominal"] {
-		t.Notes = append(t.Notes, "the clock rates are nominal, as each system tells them; nobody measured at what rate the processors ran")
+		t.Notes = append(t.Notes, "the clock rates are nominal, as each system reports them; the real rates were not measured")
 	}
 	if len(assumed) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("what %s work costs follows disks, memory or links rather than cores and clock: dividing it by them says little", strings.Join(assumed, " and ")))
+		t.Notes = append(t.Notes, fmt.Sprintf("the cost of %s work depends on disks, memory or links more than on cores and clock: per core or GHz it says little", strings.Join(assumed, " and ")))
 	}
 	if slices.ContainsFunc(r.Findings, func(f verdict.Finding) bool { return f.Code == "host-steal" }) {
-		t.Notes = append(t.Notes, "CPU time was stolen from the host while this was measured; it is not taken off")
+		t.Notes = append(t.Notes, "CPU time was stolen from the host during the measurement; it is not subtracted")
 	}
 }
 
@@ -253,7 +253,7 @@ func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (fact
 	if threads != 1 {
 		if why := unequal(a, b); why != "" {
 			if !s.UnequalTopology {
-				return f, fmt.Errorf("%s: no factor turns one into the other; measure both with the same cores and threads (for example with simultaneous multithreading off), or say --unequal-topology", why)
+				return f, fmt.Errorf("%s: no factor converts one into the other; measure both with the same cores and threads (for example with simultaneous multithreading off), or give --unequal-topology", why)
 			}
 			f.told = why
 		}
@@ -296,7 +296,7 @@ func (l *Line) restate(c *verdict.Cell, f factor) {
 		}
 	}
 	if f.told != "" {
-		l.Arithmetic += "; unequal topology, as told: " + f.told
+		l.Arithmetic += "; unequal topology, as requested: " + f.told
 	}
 }
 

@@ -83,7 +83,7 @@ func TestThePublishedMistakeIsImpossible(t *testing.T) {
 	// Told to, it computes, and every line says what it mixes.
 	r, p = versus("command", []verdict.Target{bareHT, vmE7}, tBareHT, tVME7)
 	told, err := Apply(r, p, Spec{Per: CoreGHz, UnequalTopology: true})
-	if err != nil || !strings.Contains(told.Lines[0].Arithmetic, "unequal topology, as told: vm-e7 has 4 cores / 4 threads and bare-ht 4 cores / 8 threads") {
+	if err != nil || !strings.Contains(told.Lines[0].Arithmetic, "unequal topology, as requested: vm-e7 has 4 cores / 4 threads and bare-ht 4 cores / 8 threads") {
 		t.Errorf("%+v, %v", told, err)
 	}
 }

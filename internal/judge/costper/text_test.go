@@ -24,7 +24,7 @@ func TestTableText(t *testing.T) {
   vm-e7 replay against bare: 1.509 [1.501, 1.517] x (4 cores x 2.67 GHz) / (4 cores x 2.27 GHz) = 1.775 [1.766, 1.784], clocks nominal
       its 11654 s would be 13708 s with the cores and clock of bare
   vm-e5 replay against bare: not restated: there is no ratio (FAILED)
-  Note: the clock rates are nominal, as each system tells them; nobody measured at what rate the processors ran.
+  Note: the clock rates are nominal, as each system reports them; the real rates were not measured.
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", &out, want)

@@ -31,9 +31,9 @@ type WorthSpec struct {
 func (s WorthSpec) Check() error {
 	switch {
 	case !(s.Price.Amount > 0):
-		return errors.New("a price above 0 is needed; what costs nothing has paid for itself")
+		return errors.New("the price must be above 0")
 	case !(s.UsesPerDay > 0) || s.UsesPerDay > 1e6:
-		return errors.New("say how often it is used, with --uses-per-day from above 0 to 1000000")
+		return errors.New("give --uses-per-day, above 0 and at most 1000000")
 	case s.Hourly.Amount > 0 && s.Hourly.Currency != s.Price.Currency && s.Hourly.Currency != "" && s.Price.Currency != "":
 		return fmt.Errorf("the price is in %s and the hour in %s: give both in one currency", s.Price.Currency, s.Hourly.Currency)
 	}
@@ -175,7 +175,7 @@ func noSaving(c *verdict.Cell) string {
 	case c.Level == 0:
 		return fmt.Sprintf("%s has too few blocks for an interval", name)
 	case c.Low >= 1:
-		return fmt.Sprintf("%s costs more than in %s (%s): it saves nothing", name, c.Baseline, ratioText(c.Ratio.Center, c.Low, c.High))
+		return fmt.Sprintf("%s costs more than in %s (%s): nothing is saved", name, c.Baseline, ratioText(c.Ratio.Center, c.Low, c.High))
 	case c.High >= 1:
 		return fmt.Sprintf("%s may save nothing: its interval against %s includes no saving (%s)", name, c.Baseline, ratioText(c.Ratio.Center, c.Low, c.High))
 	}

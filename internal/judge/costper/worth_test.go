@@ -90,7 +90,7 @@ func TestWorthIsRefused(t *testing.T) {
 	}{
 		{"no saving", 0.95, 0.98, 1.01, nil, "interval against a includes no saving (0.980 [0.950, 1.010])"},
 		{"a saving of nothing at the end", 0.9, 0.95, 1, nil, "includes no saving"},
-		{"dearer", 1.1, 1.2, 1.3, nil, "saves nothing"},
+		{"dearer", 1.1, 1.2, 1.3, nil, "nothing is saved"},
 		{"no interval", 0, 0.5, 0, func(c *verdict.Cell) { c.Level = 0 }, "too few blocks"},
 		{"withheld", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Verdict = record.Withheld }, "WITHHELD"},
 		{"a rate", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Unit, c.Better = "1/s", "higher" }, "no workload of this run says how long"},
@@ -115,7 +115,7 @@ func TestWorthQuestions(t *testing.T) {
 		change func(*WorthSpec)
 		want   string
 	}{
-		{"free", func(s *WorthSpec) { s.Price.Amount = 0 }, "price above 0"},
+		{"free", func(s *WorthSpec) { s.Price.Amount = 0 }, "price must be above 0"},
 		{"never used", func(s *WorthSpec) { s.UsesPerDay = 0 }, "--uses-per-day"},
 		{"not a number", func(s *WorthSpec) { s.UsesPerDay = math.NaN() }, "--uses-per-day"},
 		{"two currencies", func(s *WorthSpec) { s.Hourly.Currency = "EUR" }, "one currency"},

@@ -43,7 +43,7 @@ const (
 )
 
 // String is the answer in words.
-func (s State) String() string { return [...]string{"does not hold", "cannot be told", "HOLDS"}[s] }
+func (s State) String() string { return [...]string{"does not hold", "cannot be decided", "HOLDS"}[s] }
 
 // Outcome is a condition with its answer.
 type Outcome struct {
@@ -106,7 +106,7 @@ func (e *evaluator) test(t *test) (State, error) {
 		if why == "" {
 			why = "it has no interval yet"
 		}
-		e.said = append(e.said, fmt.Sprintf("%s cannot be told: %s", what, why))
+		e.said = append(e.said, fmt.Sprintf("%s cannot be decided: %s", what, why))
 		return Unknown, nil
 	}
 	state := against(f, t.op, limit)
@@ -161,9 +161,9 @@ func (e *evaluator) find(t *test) (*Figure, error) {
 	}
 	if len(of) == 0 {
 		if name == Change {
-			return nil, fmt.Errorf("%s: a change is between two results; use it with tare compare", t.text)
+			return nil, fmt.Errorf("%s: change needs two results; use it with tare compare", t.text)
 		}
-		return nil, fmt.Errorf("%s: the result has no %s at all", t.text, name)
+		return nil, fmt.Errorf("%s: the result has no %s", t.text, name)
 	}
 	of, err := choose(of, "target", t.target, func(f *Figure) string { return f.Target })
 	if err != nil {

@@ -181,7 +181,7 @@ func (p *parser) chain(depth int, kind nodeKind, word, sign string, next func(in
 
 func (p *parser) not(depth int) (node, error) {
 	if depth > maxDepth {
-		return node{}, p.errorf("more than %d conditions within each other", maxDepth)
+		return node{}, p.errorf("conditions are nested more than %d deep", maxDepth)
 	}
 	if p.keyword("not") || p.sign("!") {
 		kid, err := p.not(depth + 1)
@@ -251,7 +251,7 @@ func (p *parser) arg() (string, error) {
 		quote := p.src[p.at]
 		end := strings.IndexByte(p.src[p.at+1:], quote)
 		if end < 0 {
-			return "", p.errorf("the quotation has no end")
+			return "", p.errorf("the quoted name is not closed")
 		}
 		a := p.src[p.at+1 : p.at+1+end]
 		p.at += end + 2
@@ -283,7 +283,7 @@ func predicate(start int, name string, args []string) (test, error) {
 		return test{}, wrongAt(start, "%s: %q is not a share such as 10%%", name, args[2])
 	}
 	if !ok && v > 1 {
-		return test{}, wrongAt(start, "%s: %s without a percent sign would be %s times as much more; write %s%% or a share below 1", name, args[2], args[2], args[2])
+		return test{}, wrongAt(start, "%s: %s without a percent sign means %s times more; write %s%% or a share below 1", name, args[2], args[2], args[2])
 	}
 	t := test{target: args[0], workload: args[1], op: ">", limit: 1 + v}
 	if name == "faster" {
@@ -346,7 +346,7 @@ func (p *parser) number(t *test) error {
 		t.limit /= 100
 	case "", "x":
 	default:
-		return wrongAt(unitAt, "a %s has no unit, and %q was given", t.figure, t.unit)
+		return wrongAt(unitAt, "a %s has no unit; leave out %q", t.figure, t.unit)
 	}
 	t.unit = ""
 	return nil

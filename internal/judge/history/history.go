@@ -59,7 +59,7 @@ func CheckPublic(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
 		// The parser's error quotes the address, password and all.
-		return errors.New("the address of the store is no URL")
+		return errors.New("the address of the store is not a URL")
 	}
 	if _, ok := u.User.Password(); ok || u.Query().Has("password") {
 		return fmt.Errorf("%w: every user of this machine sees a command line; put it into PGPASSWORD or ~/.pgpass, or the whole URL into TARE_STORE", ErrPassword)
@@ -91,9 +91,9 @@ func remedy(err error) string {
 	case "28P01":
 		return "; the password is taken from PGPASSWORD, from ~/.pgpass or from the URL in TARE_STORE"
 	case "3D000":
-		return "; make it: createdb NAME"
+		return "; create it: createdb NAME"
 	case "42501":
-		return "; tare makes tables named tare_ in the schema that comes first: GRANT CREATE ON SCHEMA public TO the user"
+		return "; tare creates tables named tare_* in the first schema: GRANT CREATE ON SCHEMA public TO the user"
 	}
 	return ""
 }
@@ -119,13 +119,13 @@ func public(address string) string {
 func (s *Store) open(ctx context.Context, address string) (err error) {
 	if s.postgres {
 		if s.db, err = sql.Open("pgx", address); err != nil {
-			return errors.New("the address is none that PostgreSQL knows")
+			return errors.New("the address is not a valid PostgreSQL URL")
 		}
 		// A command of a few statements: a team's server has better uses for connections.
 		s.db.SetMaxOpenConns(2)
 	} else {
 		if scheme, _, ok := strings.Cut(address, "://"); ok {
-			return fmt.Errorf("a history is a file or a postgres:// URL, and %s:// is neither", scheme)
+			return fmt.Errorf("a history is a file or a postgres:// URL, not %s://", scheme)
 		}
 		// SQLite would only say that it cannot open the file.
 		if _, err := os.Stat(filepath.Dir(address)); err != nil {
@@ -193,14 +193,14 @@ func (s *Store) migrate(ctx context.Context) error {
 			return err
 		}
 		if err == nil && version > Schema {
-			return fmt.Errorf("%w: its tables are of version %d, this tare knows %d", ErrNewer, version, Schema)
+			return fmt.Errorf("%w: its tables have version %d, this tare knows %d", ErrNewer, version, Schema)
 		}
 		if err != nil || version == Schema {
 			return err
 		}
 		for _, u := range upgrades {
 			if _, err := tx.ExecContext(ctx, u); err != nil {
-				return fmt.Errorf("bring its tables from version %d to %d: %w", version, Schema, err)
+				return fmt.Errorf("upgrade its tables from version %d to %d: %w", version, Schema, err)
 			}
 		}
 		return nil

@@ -102,7 +102,7 @@ func (d *doubts) of(k cellKey, timed bool) string {
 		}
 	}
 	if !timed && d.clock(k) {
-		return "it was printed by a foreign tool on a clock that is wrong, and cannot be restated"
+		return "it was printed by an external tool on a wrong clock and cannot be restated"
 	}
 	for _, c := range d.against[k] {
 		if c.Verdict != record.Withheld {

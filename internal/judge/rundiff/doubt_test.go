@@ -48,7 +48,7 @@ func TestAFigureThatWasWithheldIsDoubted(t *testing.T) {
 			t.Error = &record.Failure{Kind: "measure", Message: "not now"}
 		}
 	}
-	const clock = "a clock that is wrong"
+	const clock = "a wrong clock"
 	for _, c := range []struct {
 		name   string
 		change func(*plan.Plan, []record.Environment, []record.Trial)
@@ -61,8 +61,8 @@ func TestAFigureThatWasWithheldIsDoubted(t *testing.T) {
 		{"other work", on("box", func(t *record.Trial) { t.Checks = map[string]string{"n": "1"} }), "rate", map[string]string{"host": "", "box": "the work differs"}},
 		{"the host's work changes", on("host", func(t *record.Trial) { t.Checks = map[string]string{"n": fmt.Sprint(t.Block)} }), "rate",
 			map[string]string{"host": "the work differs", "box": "the work differs"}},
-		{"the host was given up", on("host", fails(10)), "rate", map[string]string{"host": "one after the other", "box": "one after the other"}},
-		{"the box was given up", on("box", fails(10)), "rate", map[string]string{"host": "", "box": "one after the other"}},
+		{"the host was given up", on("host", fails(10)), "rate", map[string]string{"host": "all failed", "box": "all failed"}},
+		{"the box was given up", on("box", fails(10)), "rate", map[string]string{"host": "", "box": "all failed"}},
 		{"the host fails often", on("host", some), "rate", map[string]string{"host": "gave no figure", "box": "gave no figure"}},
 		{"the box fails often", on("box", some), "rate", map[string]string{"host": "", "box": "gave no figure"}},
 		{"the box's clock", on("box", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "rate", map[string]string{"host": "", "box": ""}},

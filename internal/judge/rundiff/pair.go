@@ -96,8 +96,8 @@ func family(all []*judged, primary bool, precision float64) {
 	}
 	for _, d := range confirm(decisions, m, primary, precision) {
 		value, by := d.adjusted.Deciding()
-		of[d].cell.warn("family", fmt.Sprintf("alone this change would count as DIFFERENT; among %d cells it is not sure enough (%s is %.2g)", m, by, value),
-			"more blocks on both sides, or ask about fewer cells")
+		of[d].cell.warn("family", fmt.Sprintf("on its own this change would be DIFFERENT; among %d cells it is not significant (%s is %.2g)", m, by, value),
+			"use more blocks on both sides, or compare fewer cells")
 	}
 }
 
@@ -121,11 +121,11 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 	case a.Verdict == record.Withheld || b.Verdict == record.Withheld:
 		withhold("withheld", fmt.Sprintf("the verdict of %s is withheld", sideOf(a.Verdict == record.Withheld, from, to)), "see the report of that result")
 	case a.Baseline != b.Baseline:
-		withhold("other-baseline", fmt.Sprintf("the baseline is %s there and %s here", a.Baseline, b.Baseline), "compare results with the same baseline")
+		withhold("other-baseline", fmt.Sprintf("the baseline is %s in the first result and %s in the second", a.Baseline, b.Baseline), "compare results with the same baseline")
 	case !sameWork(from.Plan, to.Plan, a.Workload):
-		withhold("other-work", "the workload of this label has another kind or other parameters", "compare results of the same workloads: `tare rerun` repeats one exactly")
+		withhold("other-work", "the workload with this label has another kind or other parameters", "compare results of the same workloads: `tare rerun` repeats one exactly")
 	case seed && !sameChecks(checks, a.Workload, a.Target, a.Baseline):
-		withhold("unequal-work", "the checks of the work differ though the seed is the same", "compare results of the same data and program versions")
+		withhold("unequal-work", "the checks of the work differ, although the seed is the same", "compare results of the same data and program versions")
 	case a.Level == 0 || b.Level == 0:
 		c.Verdict = record.Inconclusive
 		c.warn("no-interval", fmt.Sprintf("%s has too few blocks for an interval", sideOf(a.Level == 0, from, to)), "run more blocks")
@@ -187,31 +187,31 @@ func (p *Pair) warn(from, to *Side) {
 		p.Warnings = append(p.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 	}
 	if from.Result.Run.ID == to.Result.Run.ID {
-		add("same-run", "both are the same run: there is nothing to tell from it but how wide the intervals are", "compare two runs")
+		add("same-run", "both are the same run: the comparison only shows how wide the intervals are", "compare two runs")
 	}
-	add("unpaired", "the two results share no blocks: a change is told from intervals that were found apart, and is less sharp than a ratio within one run",
-		"where both can be opened from one place, put them into one plan as two environments")
+	add("unpaired", "the two results share no blocks: each has its own interval, so a change is less precise than a ratio within one run",
+		"if one machine can open both, put them into one plan as two environments")
 	if p.SameBoot != Yes && (from.Result.Run.Sessions < 2 || to.Result.Run.Sessions < 2) {
-		add("one-boot", "what differs from boot to boot is not in the intervals of a side with one session: a change may be that of the boot",
+		add("one-boot", "the interval of a side with one session does not include how boots differ: the change may come from the boot",
 			"run both plans with sessions: 3 or more")
 	}
 	if p.SameHost != Yes {
-		text := "the hosts differ: absolute figures say how fast the machines are, not what the environments cost"
+		text := "the hosts differ: absolute figures show how fast the machines are, not what the environments cost"
 		if p.SameHost == Unknown {
-			text = "it is not known whether the hosts are the same: absolute figures may say how fast the machines are"
+			text = "it is not known whether the hosts are the same: absolute figures may show how fast the machines are"
 		}
 		add("other-host", text, "rely on the changes of the ratios")
 	}
 	if from.Result.Run.Build != to.Result.Run.Build {
 		add("other-build", fmt.Sprintf("made by tare %s build %s and %s build %s: the work of a workload may have changed between them",
-			from.Result.Run.Version, from.Result.Run.Build, to.Result.Run.Version, to.Result.Run.Build), "repeat one of them with the tare of the other")
+			from.Result.Run.Version, from.Result.Run.Build, to.Result.Run.Version, to.Result.Run.Build), "repeat one of them with the other's version of tare")
 	}
 	for _, s := range []*Side{from, to} {
 		if !s.Result.Run.Finished {
-			add("unfinished", fmt.Sprintf("%s did not run to its end", s.Name), "go on with it: tare run --resume")
+			add("unfinished", fmt.Sprintf("%s did not finish", s.Name), "continue it: tare run --resume")
 		}
 	}
 	if len(p.Cells) == 0 {
-		add("nothing-shared", "no cell is in both results: workloads are matched by label, targets by name", "name them alike in both plans")
+		add("nothing-shared", "no cell is in both results: workloads are matched by label, targets by name", "use the same names in both plans")
 	}
 }

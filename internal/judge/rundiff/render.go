@@ -81,7 +81,7 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 	if len(g.rows) > 0 {
 		out = append(out, g)
 	}
-	g = grid{title: "Figures (absolute: of the machines as well)", keys: 2, head: []string{"target", "workload", a, b, "cost"}}
+	g = grid{title: "Figures (absolute, so the machines count too)", keys: 2, head: []string{"target", "workload", a, b, "cost"}}
 	for i := range p.Values {
 		x := &p.Values[i]
 		if !x.From.Primary && !o.Details {

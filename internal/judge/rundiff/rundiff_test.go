@@ -218,7 +218,7 @@ func TestScope(t *testing.T) {
 	}
 	a, b := at(0, "1").side("a"), at(0, "1").side("b")
 	b.Redacted = true
-	if got := Compare([]Side{a, b}).Pairs[0].Scope; got != "two runs; whether on one machine is not known" {
+	if got := Compare([]Side{a, b}).Pairs[0].Scope; got != "two runs; it is not known whether on one machine" {
 		t.Errorf("redacted: %q", got)
 	}
 }

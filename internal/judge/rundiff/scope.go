@@ -100,7 +100,7 @@ func scope(from, to *Side, p *Pair) string {
 	case p.SameHost == No:
 		return "two machines"
 	case p.SameHost == Unknown:
-		return "two runs; whether on one machine is not known"
+		return "two runs; it is not known whether on one machine"
 	case p.SameBoot == Yes:
 		return "two runs on one boot of one machine (same host facts)"
 	case day(from) != day(to):

@@ -157,7 +157,7 @@ func (e *evaluation) nothing(c *work) {
 		c.fail(e.openFailure(c.Target))
 	case len(c.baseline.failed) > 0:
 		f := *c.baseline.failed[0].Error
-		f.Message = fmt.Sprintf("the baseline %s gave no figure to compare with: %s", c.Baseline, f.Message)
+		f.Message = fmt.Sprintf("the baseline %s has no figure to compare with: %s", c.Baseline, f.Message)
 		c.fail(&f)
 	case e.openFailure(c.Baseline) != nil:
 		f := *e.openFailure(c.Baseline)
@@ -166,14 +166,14 @@ func (e *evaluation) nothing(c *work) {
 	case e.lostTarget(c.Target) != nil:
 		c.fail(e.lostTarget(c.Target))
 	case len(c.candidate.used) > 0 && len(c.baseline.used) > 0:
-		c.fail(&record.Failure{Kind: "no-figure", Message: fmt.Sprintf("no block has a positive figure for %s in both %s and %s; look at the trials' metrics in the bundle", c.Metric, c.Target, c.Baseline)})
+		c.fail(&record.Failure{Kind: "no-figure", Message: fmt.Sprintf("no block has a positive figure for %s in both %s and %s; look at the metrics of the trials in the bundle", c.Metric, c.Target, c.Baseline)})
 	default:
 		c.Verdict = record.Inconclusive
 		c.P, c.PHolm, c.Q = 1, 1, 1
 		if len(e.Plan.Looks) > 0 {
 			c.BlocksNeeded = e.Plan.Looks[0]
 		}
-		c.warn("not-measured", "no block of this cell was completed", "go on with `tare run --resume`, and with a new `--budget` where the old one is spent")
+		c.warn("not-measured", "no block of this cell was completed", "continue with `tare run --resume`, and give a new `--budget` if the old one is spent")
 	}
 }
 
@@ -186,7 +186,7 @@ func (c *work) fail(f *record.Failure) {
 	c.P, c.PHolm, c.Q = 1, 1, 1
 	if f.Kind == kindRefused {
 		c.Verdict = record.Withheld
-		c.warn(kindRefused, f.Message, "ask for something that every target offers, or leave the target out of this workload")
+		c.warn(kindRefused, f.Message, "choose parameters that every target supports, or leave the target out of this workload")
 	}
 }
 

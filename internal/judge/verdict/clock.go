@@ -170,28 +170,28 @@ func clockWarning(target string, c clock) record.Warning {
 		Code: "clock-wrong",
 		Text: fmt.Sprintf("the clock of %s runs %s the controller's (over %s): figures are restated on the controller's clock",
 			target, offText(c.off), plural(c.trials, "trial")),
-		Remedy: "repair the guest's clock source (kvm-clock, tsc, hyperv) or its time synchronisation before trusting any time it prints",
+		Remedy: "repair the guest's clock source (kvm-clock, tsc, hyperv) or its time synchronisation; do not trust the times it prints until then",
 	}
 }
 
 func clockDoubt(target string, c clock) record.Warning {
 	text := fmt.Sprintf("the clock of %s runs %s the controller's (over %s)", target, offText(c.off), plural(c.trials, "trial"))
 	if !c.differs() {
-		text = fmt.Sprintf("the messages of %s take so unequally long that %s cannot tell its clock from the controller's any better", target, plural(c.trials, "trial"))
+		text = fmt.Sprintf("the round trips to %s vary so much that %s cannot compare its clock with the controller's more precisely", target, plural(c.trials, "trial"))
 	}
 	return record.Warning{
 		Code:   "clock-disagrees",
-		Text:   fmt.Sprintf("%s; the interval is widened by %s, by which it may be off", text, percent(c.doubtful())),
-		Remedy: "longer trials, a quieter host, or a better clock source in the environment",
+		Text:   fmt.Sprintf("%s; the interval is widened by %s, the possible error", text, percent(c.doubtful())),
+		Remedy: "use longer trials, a quieter host, or a better clock source in the environment",
 	}
 }
 
 func clockWithheld(target string, c clock) record.Warning {
 	return record.Warning{
 		Code: "clock-wrong",
-		Text: fmt.Sprintf("the clock of %s runs %s the controller's, and this figure was printed by a foreign tool on that clock: it cannot be restated",
+		Text: fmt.Sprintf("the clock of %s runs %s the controller's, and an external tool printed this figure by that clock: it cannot be restated",
 			target, offText(c.off)),
-		Remedy: "repair the environment's clock, or compare the elapsed time, which the controller measures too",
+		Remedy: "repair the environment's clock, or compare the elapsed time, which the controller also measures",
 	}
 }
 

@@ -18,13 +18,13 @@ func (e *evaluation) doubt(c *work) {
 	c.Emulated = c.cpuBound && (e.emulated(c.Target) || e.emulated(c.Baseline))
 	if c.Emulated {
 		c.warn("emulated", "the CPU is emulated in software: this figure is a property of the emulator, not of virtualisation",
-			"use hardware virtualisation (accel=kvm, hvf or whpx) where the host offers it")
+			"use hardware virtualisation (accel=kvm, hvf or whpx) if the host offers it")
 	}
 	if c.decision == nil {
 		return
 	}
 	if d := c.decision; !d.HasInterval() && d.Units < stats.MinBlocks(1, e.alpha) && len(c.judged) == len(c.keys) {
-		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at a level of %.3g", c.decision.Units, unitsText(c.decision), 1-e.alpha),
+		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at the level %.3g", c.decision.Units, unitsText(c.decision), 1-e.alpha),
 			fmt.Sprintf("allow at least %d", stats.MinBlocks(1, e.alpha)))
 	}
 	e.doubtNull(c)
@@ -40,11 +40,11 @@ func (e *evaluation) doubtSessions(c *work) {
 	if e.Plan.Sessions < 2 || n > 1 && n >= len(e.sessions) {
 		return
 	}
-	text := fmt.Sprintf("measured in %s only, of %d that were planned", plural(n, "boot"), e.Plan.Sessions)
+	text := fmt.Sprintf("measured in only %s of the %d that were planned", plural(n, "boot"), e.Plan.Sessions)
 	if n == 1 {
-		text += ": how much one boot differs from another is not in the figures"
+		text += ": the figures do not include how much one boot differs from another"
 	}
-	c.warn("sessions-missing", text, "read why it has no figures in the others, or go on with `tare run --resume`")
+	c.warn("sessions-missing", text, "see why it has no figures in the others, or continue with `tare run --resume`")
 }
 
 func unitsText(d *stats.Decision) string {
@@ -62,14 +62,14 @@ func (e *evaluation) doubtNull(c *work) {
 	plain := e.plainMargin(c)
 	switch {
 	case !n.ok:
-		c.warn("no-null-control", "the null control gave no figures: nothing tells how well this host can repeat itself", "run again; read why the baseline's second trial of each block failed")
+		c.warn("no-null-control", "the null control gave no figures: how well this host repeats itself is not known", "see why the baseline's second trial of each block failed, and run again")
 	case nullOff(n, plain):
-		c.warn("null-control-differs", fmt.Sprintf("the null control, %s against itself, reads %.3f [%.3f, %.3f]: the measurement is biased by its order; the margin is widened to %s",
+		c.warn("null-control-differs", fmt.Sprintf("the null control, %s against itself, is %.3f [%.3f, %.3f]: the order of the trials biases the measurement; the margin is widened to %s",
 			c.Baseline, math.Exp(n.Center), math.Exp(n.Low), math.Exp(n.High), percent(c.Margin)),
-			"look for what the first trial leaves to the next one: caches, dirty pages, temperature; or lengthen the trials")
+			"look for what one trial leaves behind for the next (caches, dirty pages, temperature), or lengthen the trials")
 	case c.Margin > plain:
 		c.warn("noisy-host", fmt.Sprintf("the null control spreads by %s on this host, so the margin is %s instead of %s",
-			percent(c.NullSpread), percent(c.Margin), percent(plain)), "longer trials, more blocks, or a quieter host")
+			percent(c.NullSpread), percent(c.Margin), percent(plain)), "use longer trials, more blocks, or a quieter host")
 	}
 }
 
@@ -100,8 +100,8 @@ func (e *evaluation) doubtDrift(c *work) {
 	}
 	least := math.Log1p(e.plainMargin(c))
 	if t, total := trend(d); t.P < trendLevel && math.Abs(total) > least {
-		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last (Kendall's tau %.2f): there is no one ratio to tell", changeText(total), t.Tau),
-			"find what warms up or fills up on one side only, or lengthen the run until it is steady")
+		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last (Kendall's tau %.2f): there is no single ratio", changeText(total), t.Tau),
+			"find what warms up or fills up on one side only, or make the run longer until the ratio is steady")
 		return
 	}
 	for _, side := range []struct {
@@ -109,8 +109,8 @@ func (e *evaluation) doubtDrift(c *work) {
 		y    []float64
 	}{{c.Target, cand}, {c.Baseline, base}} {
 		if t, total := trend(side.y); t.P < trendLevel && math.Abs(total) > least {
-			c.warn("drift", fmt.Sprintf("the cost in %s changes steadily, by %s from the first block to the last (Kendall's tau %.2f); the ratio, taken block by block, does not",
-				side.name, changeText(total), t.Tau), "nothing if only ratios matter; do not quote the absolute figures of this cell")
+			c.warn("drift", fmt.Sprintf("the cost in %s changes steadily, by %s from the first block to the last (Kendall's tau %.2f); the ratio within each block does not",
+				side.name, changeText(total), t.Tau), "nothing to do if only ratios matter; do not quote the absolute figures of this cell")
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (e *evaluation) doubtModes(c *work) {
 			continue
 		}
 		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others", side.name, 100*m.Share, percent(math.Expm1(m.High-m.Low))),
-			"look for what switches: CPU frequency, placement on a core or a NUMA node, huge pages, a periodic job; the centre lies between the modes and may never occur")
+			"look for what switches: CPU frequency, placement on a core or a NUMA node, huge pages, a periodic job; the centre lies between the modes, where there may be no trial at all")
 	}
 }
 
@@ -206,7 +206,7 @@ func (e *evaluation) doubtDiscarded(c *work) {
 	}
 	c.Warnings = append(c.Warnings, record.Warning{
 		Code:   "blocks-discarded",
-		Text:   fmt.Sprintf("%s discarded (%s); with what was measured there the ratio would be %s", plural(n, "block"), strings.Join(rules, "; "), with),
-		Remedy: "a quieter host; the rule cannot see which target is ahead, and the trials are kept in the bundle",
+		Text:   fmt.Sprintf("%s discarded (%s); with their trials the ratio would be %s", plural(n, "block"), strings.Join(rules, "; "), with),
+		Remedy: "use a quieter host; the rule cannot see which target is ahead, and the bundle keeps the trials",
 	})
 }

@@ -180,7 +180,7 @@ func TestDiscardedBlocksAreKeptAndCounted(t *testing.T) {
 	in.Trials = append(in.Trials, record.Trial{Session: 1, Block: 2, Workload: "cpu.prime", Discarded: "steal above 10 %"})
 	r := Evaluate(in)
 	c := cell(t, r, "cpu.prime", "", "vm")
-	if w := warning(c, "blocks-discarded"); c.Blocks != 13 || w == nil || !strings.Contains(w.Text, "steal above 10 %") || !strings.Contains(w.Text, "1 block discarded (steal above 10 %); with what was measured there the ratio") {
+	if w := warning(c, "blocks-discarded"); c.Blocks != 13 || w == nil || !strings.Contains(w.Text, "steal above 10 %") || !strings.Contains(w.Text, "1 block discarded (steal above 10 %); with their trials the ratio") {
 		t.Errorf("%d blocks, %v", c.Blocks, c.Warnings)
 	}
 	if f := finding(r, "blocks-discarded"); r.Run.Discarded != 1 || f == nil || f.Severity != Info {
@@ -211,7 +211,7 @@ func TestBlockWithAFigureOfZeroIsLeftOut(t *testing.T) {
 		}
 	}}
 	c := cell(t, w.evaluate(), "cpu.prime", "", "vm")
-	if w := warning(c, "blocks-incomplete"); c.Blocks != 11 || w == nil || !strings.HasPrefix(w.Text, "1 block left out in which events_per_second is 0") {
+	if w := warning(c, "blocks-incomplete"); c.Blocks != 11 || w == nil || !strings.HasPrefix(w.Text, "left out: 1 block in which events_per_second is 0") {
 		t.Errorf("%d blocks, %v: nothing failed here", c.Blocks, c.Warnings)
 	}
 }

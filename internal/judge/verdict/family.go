@@ -49,11 +49,11 @@ func (c *Cell) NotConfirmed() bool {
 
 func (e *evaluation) notConfirmed(c *work, m int) {
 	value, by := c.decision.Deciding()
-	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or ask about fewer cells", m, stats.MinBlocks(m, e.alpha))
+	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or measure fewer cells", m, stats.MinBlocks(m, e.alpha))
 	if !c.Primary {
-		remedy = "allow more blocks, or ask about fewer workloads"
+		remedy = "allow more blocks, or measure fewer workloads"
 	}
-	c.warn("not-confirmed", fmt.Sprintf("the interval lies beyond the margin, but among %d cells that is not sure enough: %s is %.2g and must be at most %.2g",
+	c.warn("not-confirmed", fmt.Sprintf("the interval lies beyond the margin, but among %d cells that is not significant: %s is %.2g and must be at most %.2g",
 		m, by, value, e.alpha), remedy)
 }
 

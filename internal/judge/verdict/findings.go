@@ -50,7 +50,7 @@ func retryFindings(_ *evaluation, r *Result) []Finding {
 		if n := len(t.Retries); n > 0 {
 			out = append(out, Finding{
 				Targets: []string{t.Name},
-				Text:    fmt.Sprintf("%s opened at attempt %d; the first: %s", t.Name, n+1, t.Retries[0].Message),
+				Text:    fmt.Sprintf("%s opened at attempt %d; the first one failed: %s", t.Name, n+1, t.Retries[0].Message),
 				Remedy:  "the console of each attempt is in the bundle",
 			})
 		}
@@ -107,7 +107,7 @@ func addWorkload(f *Finding, label string) {
 }
 
 func emulatedFindings(_ *evaluation, r *Result) []Finding {
-	f := Finding{Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) where the host offers it; `tare doctor` says whether it does"}
+	f := Finding{Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it; `tare doctor` says whether it does"}
 	for i := range r.Targets {
 		if r.Targets[i].Emulated {
 			f.Targets = append(f.Targets, r.Targets[i].Name)
@@ -123,7 +123,7 @@ func emulatedFindings(_ *evaluation, r *Result) []Finding {
 	}
 	f.Text = fmt.Sprintf("the CPU of %s is emulated in software", strings.Join(withMounts(r, f.Targets), ", "))
 	if len(f.Workloads) > 0 {
-		f.Text += fmt.Sprintf(": what %s cost there is the price of emulation and says nothing of virtualisation", few(f.Workloads))
+		f.Text += fmt.Sprintf(": the cost of %s there is the cost of emulation and says nothing about virtualisation", few(f.Workloads))
 	}
 	return []Finding{f}
 }
@@ -155,18 +155,18 @@ func withMounts(r *Result, names []string) []string {
 
 // biasedFindings tells where the host differs from itself.
 func biasedFindings(e *evaluation, r *Result) []Finding {
-	f := Finding{Remedy: "look for what one trial leaves to the next: caches, dirty pages, temperature"}
+	f := Finding{Remedy: "look for what one trial leaves behind for the next: caches, dirty pages, temperature"}
 	warned(r, "null-control-differs", &f)
 	if len(f.Workloads) == 0 {
 		return nil
 	}
-	f.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only costs far beyond that are called DIFFERENT there", e.Plan.Baseline, few(f.Workloads))
+	f.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only much larger differences are called DIFFERENT there", e.Plan.Baseline, few(f.Workloads))
 	return []Finding{f}
 }
 
 // noisyFindings tells where the host does not repeat itself.
 func noisyFindings(_ *evaluation, r *Result) []Finding {
-	f := Finding{Remedy: "close what else runs here, lengthen the trials (--full), or allow more blocks"}
+	f := Finding{Remedy: "stop other programs on this host, lengthen the trials (--full), or allow more blocks"}
 	worst := warned(r, "noisy-host", &f)
 	if len(f.Workloads) == 0 {
 		return nil
@@ -204,9 +204,9 @@ func pagesFindings(e *evaluation, _ *Result) []Finding {
 			}
 			out = append(out, Finding{
 				Targets: []string{c.Target}, Workloads: []string{c.Workload},
-				Text: fmt.Sprintf("%s: %s is %s in %s and %s in %s, which alone changes what memory costs", c.Workload,
+				Text: fmt.Sprintf("%s: %s is %s in %s and %s in %s; that alone changes the cost of memory access", c.Workload,
 					strings.ReplaceAll(key, "_", " "), valuesText(a), c.Target, valuesText(b), c.Baseline),
-				Remedy: "set transparent huge pages alike on both sides (/sys/kernel/mm/transparent_hugepage/enabled) to compare memory alone",
+				Remedy: "set transparent huge pages to the same value on both sides (/sys/kernel/mm/transparent_hugepage/enabled)",
 			})
 			break
 		}
@@ -279,8 +279,8 @@ func discardFindings(e *evaluation, r *Result) []Finding {
 	slices.Sort(labels)
 	return []Finding{{
 		Workloads: labels,
-		Text:      fmt.Sprintf("%s discarded: %s; what was measured is kept in the bundle, and each cell says what it would change", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
-		Remedy:    "a quieter host, if they are many",
+		Text:      fmt.Sprintf("%s discarded: %s; the bundle keeps the trials, and each cell says what its ratio would be with them", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
+		Remedy:    "if there are many, use a quieter host",
 	}}
 }
 
@@ -290,7 +290,7 @@ func failedFindings(_ *evaluation, r *Result) []Finding {
 	}
 	f := Finding{
 		Text:   plural(r.Run.Failed, "trial") + " gave no figures",
-		Remedy: "each failed trial says why in trials.ndjson; the evidence is in the console folder",
+		Remedy: "the reason is with each failed trial in trials.ndjson; the evidence is in the bundle's console folder",
 	}
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Primary && c.Verdict == record.Failed {

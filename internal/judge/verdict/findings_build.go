@@ -164,13 +164,13 @@ func (c correlation) predicts() bool { return c.p <= predictsP && c.rho >= predi
 func (c correlation) fails() bool    { return c.rho < failsRho && c.p > predictsP }
 
 func predictsFindings(e *evaluation, r *Result) []Finding {
-	return e.predictionFindings(r, correlation.predicts, "orders the targets as %s does %s: %s",
-		"measure that workload alone to choose a folder for building; the ratio of a build is smaller, since it also computes")
+	return e.predictionFindings(r, correlation.predicts, "ranks the targets as %s does %s: %s",
+		"to choose a folder for building, measuring that workload is enough; the ratio of a build is smaller, because a build also computes")
 }
 
 func failsToPredictFindings(e *evaluation, r *Result) []Finding {
-	return e.predictionFindings(r, correlation.fails, "does not order the targets as %s does %s: %s",
-		"do not choose a folder for building by these figures; measure the build itself")
+	return e.predictionFindings(r, correlation.fails, "does not rank the targets as %s does %s: %s",
+		"do not choose a folder for building by these figures: measure the build itself")
 }
 
 func (e *evaluation) predictionFindings(r *Result, which func(correlation) bool, format, remedy string) []Finding {

@@ -92,13 +92,13 @@ func fasterText(r *Result, c *Cell, verb string, workloads int) (text, remedy st
 		in, figures = plural(workloads, "workload"), fmt.Sprintf("most in %s: %s", in, figures)
 	}
 	if verb == "reads" {
-		return fmt.Sprintf("%s reads faster than %s itself in %s (%s): a cache below it answers, or it reads ahead", c.Target, c.Baseline, in, figures),
-			"compare with direct=yes, cache=cold or a file larger than all memory, and a disk without a cache of its own (cache=none), before calling it an advantage"
+		return fmt.Sprintf("%s reads faster than %s itself in %s (%s): a cache below it serves the reads, or it reads ahead", c.Target, c.Baseline, in, figures),
+			"before calling it an advantage, compare with direct=yes, cache=cold or a file larger than all memory, and with a disk that is not cached (cache=none)"
 	}
-	why := "a cache in between or an elided flush may be why"
+	why := "a cache in between or an ignored flush may be the reason"
 	if how := elides(r.target(c.Target)); how != "" {
 		why = "it is faster because it does not wait for the disk: " + how
 	}
 	return fmt.Sprintf("%s writes faster than %s in %s (%s): %s", c.Target, c.Baseline, in, figures, why),
-		"compare with a setting that reaches the medium (cache=none, fsync=true, a volume instead of memory) before calling it an advantage"
+		"before calling it an advantage, compare with a setting that writes to the disk (cache=none, fsync=true, a volume instead of memory)"
 }

@@ -52,9 +52,9 @@ func stealFindings(e *evaluation, _ *Result) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Text: fmt.Sprintf("this host is a guest itself, and other guests take its CPU: %s stolen in the median trial, %s in the worst, at least %s in %d of %d trials",
+		Text: fmt.Sprintf("this host is itself a guest, and other guests take CPU time from it: %s stolen in the median trial, %s in the worst, at least %s in %d of %d trials",
 			percent(median), percent(slices.Max(steal)), percent(stealBad), bad, len(steal)),
-		Remedy: "run where the CPU is not shared; ratios bear it better than absolute figures, because targets take turns",
+		Remedy: "run where the CPU is not shared; ratios suffer less from it than absolute figures, because targets take turns",
 	}}
 }
 
@@ -73,7 +73,7 @@ func throttleFindings(e *evaluation, _ *Result) []Finding {
 		return nil
 	}
 	f := Finding{
-		Text:   fmt.Sprintf("the processors were throttled before %d of %d trials: the machine is too warm or short of power", hit, n),
+		Text:   fmt.Sprintf("the processors were throttled before %d of %d trials: the machine is too hot or short of power", hit, n),
 		Remedy: "cool the machine, plug it in, or fix the clock below the limit (cpupower frequency-set); do not quote absolute figures",
 	}
 	if float64(hit) < badTrials*float64(n) {
@@ -101,11 +101,11 @@ func busyFindings(e *evaluation, _ *Result) []Finding {
 			top = r
 		}
 	}
-	text := fmt.Sprintf("%d of %d trials began although the host was not quiet", busy, len(gates))
+	text := fmt.Sprintf("%d of %d trials began while the host was busy", busy, len(gates))
 	if top != "" {
 		text += "; most often: " + top
 	}
-	return []Finding{{Text: text, Remedy: "close what else runs here; the null control says how much it disturbs"}}
+	return []Finding{{Text: text, Remedy: "stop other programs on this host; the null control shows how much they disturb"}}
 }
 
 // The facts in which an environment's standing cost is kept, as the controller measured it after the environment had
@@ -130,10 +130,10 @@ func idleFindings(_ *evaluation, r *Result) []Finding {
 		if rss, err := strconv.ParseInt(t.Outside.Extra[idleRSS], 10, 64); err == nil && rss > 0 {
 			f.Text += fmt.Sprintf(", and %d MiB of memory", rss>>20)
 		}
-		f.Remedy = "stop it when it is not used"
+		f.Remedy = "stop the environment when you do not use it"
 		if cpu >= idleTold {
 			f.Severity = Attend
-			f.Remedy += "; look for a timer that ticks (an old guest kernel, a USB tablet device, a missing paravirtual clock)"
+			f.Remedy += "; look for periodic timers (an old guest kernel, a USB tablet device, a missing paravirtual clock)"
 		}
 		out = append(out, f)
 	}
@@ -159,7 +159,7 @@ func cpuFindings(e *evaluation, r *Result) []Finding {
 		n, known := at[root]
 		if !known {
 			n = len(out)
-			out = append(out, Finding{Remedy: "give both sides the same (cpus= of a virtual machine or a container), or divide by what each has: --per core"})
+			out = append(out, Finding{Remedy: "give both sides the same number (cpus= of a virtual machine or a container), or restate the costs per core: --per core"})
 		}
 		f := &out[n]
 		for j := range r.Cells {
@@ -181,7 +181,7 @@ func cpuFindings(e *evaluation, r *Result) []Finding {
 			continue
 		}
 		at[root] = n
-		f.Text = fmt.Sprintf("%s has %s and %s %s: %s can use more than one thread, so its ratio may be that of the processors", root, mine, b.Name, theirs, few(f.Workloads))
+		f.Text = fmt.Sprintf("%s has %s and %s %s: %s can use more than one thread, so its ratio may only reflect the number of processors", root, mine, b.Name, theirs, few(f.Workloads))
 	}
 	return out
 }

@@ -47,9 +47,8 @@ func journalFindings(e *evaluation, r *Result) []Finding {
 			if f == nil {
 				f = &Finding{
 					Targets: []string{name},
-					Text: fmt.Sprintf("the ext4 of %s has no journal: the kernel passes over every inode that was deleted there within the last minutes, "+
-						"and a unit of %s took from %s to %s, as it does where many were deleted before", name, w.Label, paceText(p.least), paceText(p.most)),
-					Remedy: "give the environment a directory on a file system with a journal, or on tmpfs (-e 'host=local?dir=PATH', -m host:NAME=dir:PATH); as it is, what was deleted before decides, also in a container on the same file system",
+					Text:    fmt.Sprintf("the ext4 of %s has no journal: there the kernel skips every inode that was deleted within the last minutes, so creating files becomes slow after many deletions; a unit of %s took from %s to %s", name, w.Label, paceText(p.least), paceText(p.most)),
+					Remedy:  "give the environment a directory on a file system with a journal, or on tmpfs (-e 'host=local?dir=PATH', -m host:NAME=dir:PATH); now the figure depends on what was deleted before, also in a container on the same file system",
 				}
 			}
 			addWorkload(f, w.Label)

@@ -39,8 +39,8 @@ func gateClient(c *work) {
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
 		share := medianState(side.of, clientShare)
 		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") { // else gateWarnings does it
-			c.withhold("client-bound", fmt.Sprintf("the load generator used %.0f %% of the CPU it had in the trials of %s: the figure is its limit and not the server's", 100*share, side.target),
-				"give the client more CPUs or threads, or the server less to do per request")
+			c.withhold("client-bound", fmt.Sprintf("the load generator used %.0f %% of its CPU time in the trials of %s: the figure is the limit of the load generator and not of the server", 100*share, side.target),
+				"give the client more CPUs or threads, or the server less work per request")
 		}
 	}
 }
@@ -75,9 +75,9 @@ func serverFindings(e *evaluation, _ *Result) []Finding {
 		at[c.Target] = len(out)
 		out = append(out, Finding{
 			Targets: []string{c.Target}, Workloads: []string{c.Workload},
-			Text: fmt.Sprintf("%s %s is bound by the server's CPU (%.0f %% busy, the client %.0f %%): the ratio is what serving costs there, not what the network does",
+			Text: fmt.Sprintf("%s %s is bound by the server's CPU (%.0f %% busy, the client %.0f %%): the ratio is the cost of serving there, not of the network",
 				c.Target, c.Workload, 100*server, 100*client),
-			Remedy: "nothing; a network workload beside it tells what the network alone costs",
+			Remedy: "nothing to fix; to know the cost of the network alone, add a network workload",
 		})
 	}
 	return out
@@ -131,10 +131,10 @@ func networkFindings(e *evaluation, _ *Result) []Finding {
 			}
 			out = append(out, Finding{
 				Targets: []string{p.Target}, Workloads: append([]string{p.Workload}, n.workloads...),
-				Text: fmt.Sprintf("in %s the network explains %s: %s %s against %s and %s %s; what is left is %s",
+				Text: fmt.Sprintf("in %s the network explains the cost of %s: %s %s against %s and %s %s; the rest is %s",
 					p.Target, p.Workload, n.text, times(n.center, n.low, n.high), n.baseline, p.Workload, times(p.Ratio.Center, p.Low, p.High),
 					times(math.Exp(rest), math.Exp(rest-half), math.Exp(rest+half))),
-				Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page that needs no network tells the rest",
+				Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page served without a network shows the rest",
 			})
 			break
 		}

@@ -49,7 +49,7 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 		if a == "" || b == "" || a == b || !bears(s, different) || own != nil && own.Error == nil && s.value(own) == a {
 			continue
 		}
-		texts = append(texts, fmt.Sprintf("%s is %s here and %s there (%s)", s.name, short(a), short(b), s.why))
+		texts = append(texts, fmt.Sprintf("%s %s instead of %s (%s)", s.name, short(a), short(b), s.why))
 		for _, family := range sortedFamilies(different) {
 			if len(s.families) == 0 || slices.Contains(s.families, family) {
 				for _, w := range different[family] {
@@ -65,8 +65,8 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 	if n := len(texts) - mostSettings; n > 0 {
 		texts, more = texts[:mostSettings], fmt.Sprintf("; and %s more", plural(n, "setting"))
 	}
-	f.Text = fmt.Sprintf("%s differs from %s in what can explain its ratios in %s: %s%s", t.Name, base.Name, few(f.Workloads), strings.Join(texts, "; "), more)
-	f.Remedy = "to know which it is, add an environment that differs in that setting alone"
+	f.Text = fmt.Sprintf("these settings may explain why %s differs from %s in %s: %s%s", t.Name, base.Name, few(f.Workloads), strings.Join(texts, "; "), more)
+	f.Remedy = "to find out which one it is, add an environment that differs only in that setting"
 	return f, true
 }
 

@@ -84,15 +84,15 @@ func deviceFindings(e *evaluation, r *Result) []Finding {
 			at[x.target] = n
 			out = append(out, Finding{
 				Targets: []string{x.target},
-				Remedy:  "direct=yes on both sides weighs the disks, cache=cold or a file larger than memory the whole path; as it is, the caches are weighed",
+				Remedy:  "to measure the disks, set direct=yes on both sides; to measure the whole path, set cache=cold or use a file larger than memory; as it is, the caches are measured",
 			})
 		}
 		addWorkload(&out[n], x.workload)
 		if over := x.mib / d.mib; over > worst[x.target] {
 			worst[x.target] = over
-			whose := "a cache's figure and not the disk's"
+			whose := "the speed of a cache and not of the disk"
 			if x.direct {
-				whose = "answered by a cache below it, although it bypasses its own"
+				whose = "the speed of a cache below it, although it bypasses its own"
 			}
 			out[n].Text = fmt.Sprintf("%s %s moves %s MiB/s where the device of %s gives %s MiB/s when caches are bypassed (%s): that is %s",
 				x.target, x.workload, figure(x.mib), d.target, figure(d.mib), d.workload, whose)
@@ -192,13 +192,13 @@ func alignmentFindings(_ *evaluation, r *Result) []Finding {
 		if f := diskFact("disk.format")(t); f != "" {
 			what = "its " + f + " image"
 		}
-		said := fmt.Sprintf("a 4 KiB write of the guest touches %.3g blocks of the host, because the data in %s does not begin at a block of the host", n, what)
+		said := fmt.Sprintf("a 4 KiB write of the guest touches %.3g blocks of the host, because the data in %s does not begin at a block boundary of the host", n, what)
 		k, known := at[said]
 		if !known {
 			k = len(out)
 			at[said] = k
 			out = append(out, Finding{
-				Remedy: "`tare disk inspect` shows where the data begins; make the image again with an aligned offset, or partition the guest's disk at 1 MiB",
+				Remedy: "`tare disk inspect` shows where the data begins; recreate the image with an aligned offset, or partition the guest's disk at 1 MiB",
 			})
 		}
 		out[k].Targets = append(out[k].Targets, t.Name)
@@ -219,8 +219,8 @@ func nfsRefusedFindings(e *evaluation, r *Result) []Finding {
 		if t := &r.Targets[i]; lacksNFSUDP(t) {
 			out = append(out, Finding{
 				Targets: []string{t.Name},
-				Text:    fmt.Sprintf("%s cannot be had: the guest's kernel (%s) was built without NFS over UDP, as most are since Linux 5.6", t.Name, known(e.kernelOf(r, t.Name))),
-				Remedy:  "use proto=tcp; in a Vagrantfile nfs_udp: false, because its default below version 4 is UDP",
+				Text:    fmt.Sprintf("%s did not open: the guest's kernel (%s) was built without NFS over UDP, as most are since Linux 5.6", t.Name, known(e.kernelOf(r, t.Name))),
+				Remedy:  "use proto=tcp; in a Vagrantfile set nfs_udp: false, because Vagrant's default below NFS version 4 is UDP",
 			})
 		}
 	}
@@ -263,7 +263,7 @@ func nfsFindings(_ *evaluation, r *Result) []Finding {
 		}
 		out = append(out, Finding{
 			Targets: []string{t.Name}, Text: text,
-			Remedy: "use proto=tcp: a lost fragment of a datagram repeats the whole request, and recent kernels have no NFS over UDP at all",
+			Remedy: "use proto=tcp: over UDP one lost fragment repeats the whole request, and recent kernels do not support it",
 		})
 	}
 	return out

@@ -50,12 +50,12 @@ func (e *evaluation) gateDurability(c *work) {
 	if a == "" || b == "" || a == b {
 		return
 	}
-	text := fmt.Sprintf("%s, and %s: their writes are not ranked with each other", classWords(c.Target, a), classWords(c.Baseline, b))
+	text := fmt.Sprintf("%s, and %s: their writes cannot be ranked against each other", classWords(c.Target, a), classWords(c.Baseline, b))
 	if why := waits(c, a, b); why != "" {
 		text += "; " + why
 	}
 	c.incomparable = true
-	c.withhold("durability-differs", text, "compare targets that flush alike: another cache mode (cache=none instead of unsafe), a disk instead of memory, or the same setting on both sides")
+	c.withhold("durability-differs", text, "compare targets that flush in the same way: choose another cache mode (cache=none instead of unsafe), a disk instead of memory, or the same setting on both sides")
 }
 
 // waits says which side is faster because it does not wait for the disk; "" where that does not follow.

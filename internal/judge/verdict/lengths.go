@@ -32,7 +32,7 @@ func (e *evaluation) gateLengths(w *plan.Workload, c *work) {
 	if long < lengthsApart*short || short >= lengthsEnough*float64(planned) {
 		return
 	}
-	c.withhold("short-trials", fmt.Sprintf("a trial takes %v in %s and %v in %s, where the plan asks for %v: the machine was disturbed while the work was being frozen",
+	c.withhold("short-trials", fmt.Sprintf("a trial takes %v in %s and %v in %s, and the plan asks for %v: the machine was disturbed during calibration",
 		roundLength(a), c.Target, roundLength(b), c.Baseline, planned), "run again, on a quieter machine")
 }
 

@@ -24,7 +24,7 @@ const (
 // kindPeer is the failure of work on the network whose other end has ended. The target goes on with other work.
 const kindPeer = "peer-died"
 
-const lostRemedy = "see the evidence in the bundle's console folder, mend it and run again"
+const lostRemedy = "see the evidence in the bundle's console folder, fix the cause and run again"
 
 // gateLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures decided
 // anything. A verdict that was reached before the loss stands.
@@ -34,11 +34,11 @@ func (e *evaluation) gateLost(c *work) {
 		series *series
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
 		if f := side.series.givenUp(); f != nil {
-			c.withhold("given-up", fmt.Sprintf("its trials in %s failed one after the other after %s: %s", side.target, plural(len(c.keys), "block"), f.Message), lostRemedy)
+			c.withhold("given-up", fmt.Sprintf("after %[2]s, its trials in %[1]s all failed: %[3]s", side.target, plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
 		if f := side.series.lostPeer(); f != nil && c.decision.Verdict == record.Inconclusive {
-			c.withhold("given-up", fmt.Sprintf("it could not go on after %s: %s", plural(len(c.keys), "block"), f.Message), lostRemedy)
+			c.withhold("given-up", fmt.Sprintf("it could not continue after %s: %s", plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
 		if f := e.lostTarget(side.target); f != nil && c.decision.Verdict == record.Inconclusive {
@@ -105,20 +105,20 @@ func gateMissing(c *work) {
 		if n := len(s.of.missing); !c.withheld && n > 1 && float64(n) > mostMissing*float64(c.begun) {
 			last := sortedKeys(s.of.missing)[n-1]
 			c.withhold("too-many-failed", fmt.Sprintf("%d of %d trials in %s gave no figure, the last because: %s", n, c.begun, s.target, s.of.missing[last].Error.Message),
-				"mend what fails and run again: the trials that do not fail are no fair sample of all")
+				"fix what fails and run again: the trials that succeeded are not a fair sample")
 		}
 	}
 	sides := fmt.Sprintf("%s of %s and %d of %s failed", plural(len(c.candidate.missing), "trial"), c.Target, len(c.baseline.missing), c.Baseline)
 	if n := len(c.judged) - len(c.keys); n > 0 {
-		c.warn("deadline-reached", fmt.Sprintf("%s in which one side alone had not ended by its deadline: counted as further off than all others, on that side (%s)",
-			plural(n, "block"), sides), "find out what stalls there; more blocks narrow the interval if it is rare")
+		c.warn("deadline-reached", fmt.Sprintf("%s in which only one side missed its deadline: counted as further off than all others, on that side (%s)",
+			plural(n, "block"), sides), "find out what stalls there; if it is rare, more blocks narrow the interval")
 	}
 	if n := c.incomplete; n > 0 {
-		c.warn("blocks-incomplete", fmt.Sprintf("%s without a figure for one of the two sides left out (%s)", plural(n, "block"), sides),
-			"read the failures in the bundle's trials; if they come with slow trials, the ratio is too kind to that side")
+		c.warn("blocks-incomplete", fmt.Sprintf("left out: %s without a figure for one of the two sides (%s)", plural(n, "block"), sides),
+			"see the failures in the bundle's trials; if slow trials fail more often, the ratio favours that side")
 	}
 	if n := c.zeros; n > 0 {
-		c.warn("blocks-incomplete", fmt.Sprintf("%s left out in which %s is 0 or missing on one side: there is no ratio of it", plural(n, "block"), c.Metric),
-			"lengthen the trials, so that there is something to count")
+		c.warn("blocks-incomplete", fmt.Sprintf("left out: %s in which %s is 0 or missing on one side, so that there is no ratio", plural(n, "block"), c.Metric),
+			"lengthen the trials, so that there is more to count")
 	}
 }

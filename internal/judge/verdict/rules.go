@@ -12,7 +12,7 @@ type Rule struct {
 	// Severity is what its findings have; a rule whose findings are not all equally grave sets the others itself.
 	Severity string
 	Doc      string // what it says, in one sentence
-	Needs    string // what a bundle must hold for it to speak
+	Needs    string // the evidence it rests on: what a bundle must hold for it to speak
 	find     func(e *evaluation, r *Result) []Finding
 }
 
@@ -22,48 +22,48 @@ func (r Rule) Gates() bool { return r.Severity == Withhold }
 // Rules lists every rule in the order in which a report shows the findings of one severity. The reasons why a verdict
 // was withheld are rules, too: the gate puts the warning on the cell, the rule tells of it once for all workloads.
 func Rules() []Rule {
-	const withheldBy = "cells that the gate met"
+
 	rules := []Rule{
-		{Code: "target-failed", Severity: Attend, Doc: "an environment or a mount did not open", Needs: "environments", find: openFindings},
-		{Code: "nfs-udp-unavailable", Severity: Attend, Doc: "NFS over UDP was asked for and the guest's kernel has none", Needs: "a failed mount", find: nfsRefusedFindings},
+		{Code: "target-failed", Severity: Attend, Doc: "an environment or a mount did not open", Needs: "how each environment and mount opened", find: openFindings},
+		{Code: "nfs-udp-unavailable", Severity: Attend, Doc: "NFS over UDP was asked for and the guest's kernel has none", Needs: "an NFS mount that did not open", find: nfsRefusedFindings},
 		{Code: "nfs-udp", Severity: Attend, Doc: "an NFS mount runs over UDP", Needs: "mount options read back from the kernel", find: nfsFindings},
-		{Code: "boot-retried", Severity: Info, Doc: "an environment opened only after a failed attempt", Needs: "environments", find: retryFindings},
-		{Code: "clock-wrong", Severity: Attend, Doc: "the clock of a target is off by more than 1 %", Needs: "both clocks of each trial", find: clockFindings},
+		{Code: "boot-retried", Severity: Info, Doc: "an environment opened only after a failed attempt", Needs: "the record of each attempt to open an environment", find: retryFindings},
+		{Code: "clock-wrong", Severity: Attend, Doc: "the clock of a target is off by more than 1 %", Needs: "the times of each trial by the agent's and by the controller's clock", find: clockFindings},
 
-		{Code: "unequal-work", Severity: Withhold, Doc: "the evidence of equal work differs", Needs: withheldBy},
-		{Code: "unequal-access", Severity: Withhold, Doc: "direct I/O on one side and not on the other", Needs: withheldBy},
-		{Code: "durability-differs", Severity: Withhold, Doc: "one side flushes to the disk and the other does not", Needs: withheldBy},
-		{Code: "refused", Severity: Withhold, Doc: "an environment does not offer what the plan asks for, such as O_DIRECT", Needs: withheldBy},
-		{Code: "direct-refused", Severity: Withhold, Doc: "O_DIRECT was asked for and not given", Needs: withheldBy},
-		{Code: "direct-was-cached", Severity: Withhold, Doc: "direct I/O was accepted and served from memory", Needs: withheldBy},
-		{Code: "direct-in-memory", Severity: Withhold, Doc: "direct I/O on a file system without a device, on one side only", Needs: withheldBy},
-		{Code: "file-fits-cache", Severity: Withhold, Doc: "the plan says cold and the file fits a cache", Needs: withheldBy},
-		{Code: "client-bound", Severity: Withhold, Doc: "the load generator was the limit", Needs: withheldBy},
-		{Code: "short-trials", Severity: Withhold, Doc: "trials of different work came out at very different lengths", Needs: withheldBy},
-		{Code: "target-lost", Severity: Withhold, Doc: "an environment was lost before a cell was decided", Needs: withheldBy},
-		{Code: "too-many-failed", Severity: Withhold, Doc: "more than one trial in ten of one side gave no figure", Needs: withheldBy},
-		{Code: "given-up", Severity: Withhold, Doc: "the trials of a cell came to fail one after the other", Needs: withheldBy},
+		{Code: "unequal-work", Severity: Withhold, Doc: "the two sides did not do the same work", Needs: "the checks of each trial: counts, sums, bytes"},
+		{Code: "unequal-access", Severity: Withhold, Doc: "direct I/O on one side and not on the other", Needs: "the state direct of each trial"},
+		{Code: "durability-differs", Severity: Withhold, Doc: "one side flushes to the disk and the other does not", Needs: "a known durability class of both sides, and a metric of writing"},
+		{Code: "refused", Severity: Withhold, Doc: "an environment does not offer what the plan asks for, such as O_DIRECT", Needs: "trials that were refused before they began"},
+		{Code: "direct-refused", Severity: Withhold, Doc: "O_DIRECT was requested and refused", Needs: "the warning direct-refused of a trial"},
+		{Code: "direct-was-cached", Severity: Withhold, Doc: "direct I/O was accepted, but the page cache served it", Needs: "the warning direct-was-cached of a trial"},
+		{Code: "direct-in-memory", Severity: Withhold, Doc: "direct I/O on a file system without a device, on one side only", Needs: "the warning direct-in-memory of trials on one side only"},
+		{Code: "file-fits-cache", Severity: Withhold, Doc: "the plan asks for cold reads, but the file fits in a cache", Needs: "the warning file-fits-cache of a trial"},
+		{Code: "client-bound", Severity: Withhold, Doc: "the load generator was the limit", Needs: "the state client_cpu_share of trials"},
+		{Code: "short-trials", Severity: Withhold, Doc: "trials with different amounts of work took very different times", Needs: "the length and the amount of work of each trial"},
+		{Code: "target-lost", Severity: Withhold, Doc: "an environment was lost before a cell was decided", Needs: "the failures of trials"},
+		{Code: "too-many-failed", Severity: Withhold, Doc: "more than one trial in ten of one side gave no figure", Needs: "the failures of trials"},
+		{Code: "given-up", Severity: Withhold, Doc: "the last trials of a cell all failed", Needs: "the failures of trials"},
 
-		{Code: "emulated", Severity: Attend, Doc: "the CPU is emulated in software", Needs: "facts", find: emulatedFindings},
-		{Code: "null-control-differs", Severity: Attend, Doc: "the host differs from itself by more than the margin", Needs: "the null control", find: biasedFindings},
+		{Code: "emulated", Severity: Attend, Doc: "the CPU is emulated in software", Needs: "the fact that tells how the CPU runs", find: emulatedFindings},
+		{Code: "null-control-differs", Severity: Attend, Doc: "the host, measured against itself, differs by more than the margin", Needs: "the null control", find: biasedFindings},
 		{Code: "noisy-host", Severity: Attend, Doc: "the null control spreads by more than half the margin", Needs: "the null control", find: noisyFindings},
-		{Code: "host-steal", Severity: Attend, Doc: "a hypervisor below this host takes CPU time from it", Needs: "the gate's look before each trial", find: stealFindings},
-		{Code: "host-throttled", Severity: Attend, Doc: "the host's processors were throttled because of heat or power", Needs: "the gate's look before each trial", find: throttleFindings},
-		{Code: "host-busy", Severity: Info, Doc: "most trials began although the host was not quiet", Needs: "the gate's look before each trial", find: busyFindings},
+		{Code: "host-steal", Severity: Attend, Doc: "a hypervisor below this host takes CPU time from it", Needs: "the state of the host before each trial", find: stealFindings},
+		{Code: "host-throttled", Severity: Attend, Doc: "the host's processors were throttled because of heat or power", Needs: "the state of the host before each trial", find: throttleFindings},
+		{Code: "host-busy", Severity: Info, Doc: "most trials began while the host was busy", Needs: "the state of the host before each trial", find: busyFindings},
 		{Code: "faster-than-baseline", Severity: Attend, Doc: "a candidate writes or reads faster than the baseline itself", Needs: "a workload that writes or reads files", find: fasterFindings},
-		{Code: "faster-than-device", Severity: Info, Doc: "a file figure is above what the device gives when caches are bypassed", Needs: "a workload with direct=yes in the baseline, and the same without", find: deviceFindings},
-		{Code: "inodes-not-reused", Severity: Attend, Doc: "an ext4 without a journal made files ever more slowly, because it passes over those just deleted", Needs: "state journal=none, and work that makes files", find: journalFindings},
-		{Code: "misaligned-image", Severity: Attend, Doc: "a guest's 4 KiB write touches more than one block of the host", Needs: "fact disk.guest_blocks_per_write", find: alignmentFindings},
-		{Code: "server-bound", Severity: Info, Doc: "the server's CPU was the limit of a load test", Needs: "states client_cpu_share and server_cpu_share", find: serverFindings},
-		{Code: "network-explains-web", Severity: Info, Doc: "what a web page costs is what the network costs: a round trip and the page's bytes, or a network workload by itself", Needs: "a network and a web workload, both decided; for http.fetch best net.rr and net.stream direction=down", find: networkFindings},
-		{Code: "predicts-build", Severity: Info, Doc: "a file workload puts the targets in the order in which they build", Needs: "file workloads and a build in at least 5 targets", find: predictsFindings},
-		{Code: "no-predictor-of-build", Severity: Info, Doc: "a file workload does not put the targets in the order in which they build", Needs: "file workloads and a build in at least 5 targets", find: failsToPredictFindings},
-		{Code: "huge-pages-differ", Severity: Attend, Doc: "memory lies in pages of different sizes", Needs: "states of memory workloads", find: pagesFindings},
-		{Code: "unequal-cpus", Severity: Info, Doc: "the two sides have different numbers of cores or threads", Needs: "facts and a workload that can use more than one thread", find: cpuFindings},
-		{Code: "settings-differ", Severity: Info, Doc: "settings that differ and can explain a ratio that is DIFFERENT", Needs: "facts of both sides", find: settingFindings},
-		{Code: "idle-cost", Severity: Info, Doc: "what an idle environment costs the host", Needs: "facts idle.cpu and idle.rss_bytes", find: idleFindings},
-		{Code: "blocks-discarded", Severity: Info, Doc: "blocks are not used, by a rule that sees only the host", Needs: "trials", find: discardFindings},
-		{Code: "trials-failed", Severity: Attend, Doc: "trials gave no figures", Needs: "trials", find: failedFindings},
+		{Code: "faster-than-device", Severity: Info, Doc: "a workload on files is faster than the device without caches", Needs: "a workload with direct=yes in the baseline, and the same workload without it", find: deviceFindings},
+		{Code: "inodes-not-reused", Severity: Attend, Doc: "an ext4 without a journal created files ever more slowly, because it skips inodes that were just deleted", Needs: "the state journal=none, and a workload that creates files", find: journalFindings},
+		{Code: "misaligned-image", Severity: Attend, Doc: "a guest's 4 KiB write touches more than one block of the host", Needs: "the fact disk.guest_blocks_per_write", find: alignmentFindings},
+		{Code: "server-bound", Severity: Info, Doc: "the server's CPU was the limit of a load test", Needs: "the states client_cpu_share and server_cpu_share", find: serverFindings},
+		{Code: "network-explains-web", Severity: Info, Doc: "the cost of a web page is the cost of the network: of a round trip and the page's bytes, or of a network workload", Needs: "a network workload and a web workload, both decided; for http.fetch, net.rr and net.stream direction=down serve best", find: networkFindings},
+		{Code: "predicts-build", Severity: Info, Doc: "a file workload ranks the targets in the same order as a build does", Needs: "file workloads and a build in at least 5 targets", find: predictsFindings},
+		{Code: "no-predictor-of-build", Severity: Info, Doc: "a file workload does not rank the targets in the same order as a build does", Needs: "file workloads and a build in at least 5 targets", find: failsToPredictFindings},
+		{Code: "huge-pages-differ", Severity: Attend, Doc: "the two sides use memory pages of different sizes", Needs: "the state huge pages of memory workloads", find: pagesFindings},
+		{Code: "unequal-cpus", Severity: Info, Doc: "the two sides have different numbers of cores or threads", Needs: "the processors of both sides, and a workload that can use more than one thread", find: cpuFindings},
+		{Code: "settings-differ", Severity: Info, Doc: "settings that differ and may explain a ratio that is DIFFERENT", Needs: "the facts of both sides", find: settingFindings},
+		{Code: "idle-cost", Severity: Info, Doc: "what an idle environment costs the host", Needs: "the facts idle.cpu and idle.rss_bytes, which --idle measures", find: idleFindings},
+		{Code: "blocks-discarded", Severity: Info, Doc: "blocks were discarded by a rule that sees only the host", Needs: "discarded blocks", find: discardFindings},
+		{Code: "trials-failed", Severity: Attend, Doc: "trials gave no figures", Needs: "trials that failed", find: failedFindings},
 	}
 	for i := range rules {
 		if rules[i].Gates() && rules[i].find == nil {

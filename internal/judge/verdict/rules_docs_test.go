@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var update = flag.Bool("update", false, "write the part of docs/findings.md that comes from the rules")
@@ -57,11 +58,47 @@ func explainedText(t *testing.T) string {
 			if f == nil {
 				t.Fatalf("the scene made for %s does not show it", r.Code)
 			}
-			fmt.Fprintf(&b, "\n### `%s`\n\n%s. It needs %s.\n\n> %s.\n\nRemedy: %s.\n", r.Code, strings.ToUpper(r.Doc[:1])+r.Doc[1:], r.Needs, plainText(f.Text), plainText(f.Remedy))
+			fmt.Fprintf(&b, "\n### `%s`\n\n", r.Code)
+			for i, line := range []string{
+				strings.ToUpper(r.Doc[:1]) + r.Doc[1:] + ".",
+				"Evidence: " + r.Needs + ".",
+				"> " + plainText(f.Text) + ".",
+				"Remedy: " + plainText(f.Remedy) + ".",
+			} {
+				if i > 0 {
+					b.WriteString("\n")
+				}
+				b.WriteString(wrapped(line))
+			}
 		}
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// wrapped breaks a paragraph into lines of at most 120 columns, each marked as a quotation if the first is.
+func wrapped(text string) string {
+	mark := ""
+	if strings.HasPrefix(text, "> ") {
+		mark = "> "
+	}
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+n > 120:
+			b.WriteString("\n" + mark)
+			column = len(mark)
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String() + "\n"
 }
 
 // plainText keeps what findings say from being taken for Markdown.

@@ -63,7 +63,7 @@ var ruleScenes = map[string]struct {
 			died("environment-died", 11)(t)
 		}).costs(map[string]float64{"cpu.prime vm": 1.03}), two(on("cpu.prime")), []string{"lost after 10 blocks"}},
 	"too-many-failed": {two(on("cpu.prime")).trials(failed("timeout", 3, 7)), two(on("cpu.prime")).trials(failed("timeout", 3)), []string{"2 of 12 trials in vm"}},
-	"given-up":        {two(on("cpu.prime")).trials(died("measure", 5)), two(on("cpu.prime")), []string{"failed one after the other"}},
+	"given-up":        {two(on("cpu.prime")).trials(died("measure", 5)), two(on("cpu.prime")), []string{"its trials in vm all failed"}},
 	"emulated":        {two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Inside.Emulated = true })), two(on("cpu.prime")), []string{"vm", "emulated", "cpu.prime"}},
 	"null-control-differs": {
 		two(on("cpu.prime")).trials(func(t *record.Trial) {
@@ -99,9 +99,9 @@ var ruleScenes = map[string]struct {
 		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare], t.State[serverShare] = "0.4", "0.5" })), []string{"server's CPU", "99 %"}},
 	"network-explains-web": {
 		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.43}),
-		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.10}), []string{"1.4", "1.43", "what is left is 1.0"}},
+		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.10}), []string{"1.4", "1.43", "the rest is 1.0"}},
 	"predicts-build":        {folders(false), folders(true), []string{"fs.smallfiles", "dev.compile", "1.00", "over 6 targets in vm"}},
-	"no-predictor-of-build": {folders(true), folders(false), []string{"fs.smallfiles does not order", "p "}},
+	"no-predictor-of-build": {folders(true), folders(false), []string{"fs.smallfiles does not rank", "p "}},
 	"huge-pages-differ": {
 		two(on("memory.latency")).trials(func(t *record.Trial) {
 			t.State["huge_pages"] = map[bool]string{true: "0%", false: "100%"}[t.Target == "vm"]
@@ -111,7 +111,7 @@ var ruleScenes = map[string]struct {
 		two(on("command", "command=make -j8")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })),
 		two(on("cpu.prime", "threads=1")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })), []string{"4 cores with 4 threads", "4 cores with 8 threads"}},
 	"settings-differ": {
-		two(on("net.stream")).envs(nics).costs(map[string]float64{"net.stream vm": 3}), two(on("net.stream")).envs(nics), []string{"network card is e1000 here and virtio there", "net.stream"}},
+		two(on("net.stream")).envs(nics).costs(map[string]float64{"net.stream vm": 3}), two(on("net.stream")).envs(nics), []string{"network card e1000 instead of virtio", "net.stream"}},
 	"idle-cost": {
 		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) {
 			re.Outside.Extra[idleCPU], re.Outside.Extra[idleRSS] = "0.031", "432013312"
@@ -276,7 +276,7 @@ func TestMountsDoNotRepeatTheirEnvironment(t *testing.T) {
 	if len(cpus) != 1 || len(cpus[0].Targets) != 3 || !strings.HasPrefix(cpus[0].Text, "vm has 2 cores") || cpus[0].Severity != Attend {
 		t.Errorf("%+v", cpus)
 	}
-	if len(settings) != 2 || !strings.Contains(settings[0].Text, "governor is powersave here") || strings.Contains(settings[1].Text, "governor") || !strings.Contains(settings[1].Text, "read-ahead is 4096") {
+	if len(settings) != 2 || !strings.Contains(settings[0].Text, "governor powersave instead of") || strings.Contains(settings[1].Text, "governor") || !strings.Contains(settings[1].Text, "read-ahead 4096 instead of") {
 		t.Errorf("%+v", settings)
 	}
 }
@@ -418,7 +418,7 @@ func TestPeerThatDied(t *testing.T) {
 			died(kind, 12)(tr)
 		}).costs(map[string]float64{"cpu.prime vm": 1.03}).evaluate()
 		f := finding(r, "given-up")
-		if (f != nil) != withheld || withheld && !strings.Contains(f.Text, "could not go on after 11 blocks: gone") {
+		if (f != nil) != withheld || withheld && !strings.Contains(f.Text, "could not continue after 11 blocks: gone") {
 			t.Errorf("%s: %+v", kind, f)
 		}
 	}

@@ -41,7 +41,7 @@ const (
 )
 
 // ErrAddress says that an address is none, or could be reached from other machines.
-var ErrAddress = errors.New("the live page is served to this machine only, on 127.0.0.1:PORT, [::1]:PORT or localhost:PORT, where port 0 chooses a free one; ssh -L lets another machine watch")
+var ErrAddress = errors.New("the live page is served to this machine only, on 127.0.0.1:PORT, [::1]:PORT or localhost:PORT; port 0 picks a free port; to watch from another machine, use ssh -L")
 
 // Server serves one run's page. The zero value is not useful; Listen makes one.
 type Server struct {
@@ -191,20 +191,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !s.named(r.Host):
 		// A foreign name that was made to point here (DNS rebinding) would be a foreign site with this server's answers.
-		refuse(w, http.StatusMisdirectedRequest, "this server has another name")
+		refuse(w, http.StatusMisdirectedRequest, "this server has another host name")
 	case r.Method != http.MethodGet:
 		h.Set("Allow", http.MethodGet)
-		refuse(w, http.StatusMethodNotAllowed, "this page can only be read")
+		refuse(w, http.StatusMethodNotAllowed, "this page is read-only")
 	case r.URL.Path == "/":
 		s.root(w, r)
 	case !sameOrigin(r):
-		refuse(w, http.StatusForbidden, "another site asks")
+		refuse(w, http.StatusForbidden, "the request comes from another site")
 	case r.URL.Path == "/session":
 		s.exchange(w, r)
 	case r.URL.Path == "/state":
 		s.state(w, r)
 	default:
-		refuse(w, http.StatusNotFound, "there is nothing here")
+		refuse(w, http.StatusNotFound, "there is nothing at this address")
 	}
 }
 
@@ -270,7 +270,7 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request) {
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || !s.spend(token) {
-		refuse(w, http.StatusForbidden, "this link is not valid, or was used already")
+		refuse(w, http.StatusForbidden, "this link is not valid or was used before")
 		return
 	}
 	s.mu.Lock()
@@ -298,7 +298,7 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 	}
 	has, err := strconv.Atoi(r.URL.Query().Get("after"))
 	if err != nil || has < 0 {
-		refuse(w, http.StatusBadRequest, "after is the version of the report that the page has, 0 for none")
+		refuse(w, http.StatusBadRequest, "after must be the version of the report that the page has, or 0 for none")
 		return
 	}
 	answer := state{Format: report.PageFormat, Progress: progress{Phase: starting, Poll: int(pollEvery / time.Millisecond), Workloads: []advance{}, Log: []logEntry{}}}
@@ -315,8 +315,8 @@ const door = `
 const say = t => { document.getElementById("say").textContent = t; };
 const token = location.hash.slice(1);
 fetch("/session", { cache: "no-store", headers: token ? { Authorization: "Bearer " + token } : {} }).then(
-  r => r.ok ? location.replace("/") : say(token ? "This link is not valid, or was used already: it works once, in one browser." : "Open the whole link that tare run printed, with what stands behind the #."),
-  () => say("The run does not answer; it may be over."));
+  r => r.ok ? location.replace("/") : say(token ? "This link is not valid or was used before: it works once, in one browser." : "Open the whole link that tare run printed, including the part after the #."),
+  () => say("The run does not answer; it may have ended."));
 `
 
 var doorPage = []byte(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>tare</title></head><body><p id="say" role="status">Opening the run…</p><noscript><p>This page needs JavaScript.</p></noscript><script>` + door + `</script></body></html>`)

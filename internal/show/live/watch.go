@@ -155,7 +155,7 @@ func (w *Watch) note(e schedule.Event) {
 	case schedule.Opening:
 		p.Phase, p.Now = opening, "opening "+e.Target
 	case schedule.Trying:
-		p.Phase, p.Now = opening, "trying out files in "+e.Target
+		p.Phase, p.Now = opening, "testing files in "+e.Target
 	case schedule.Opened:
 		w.log("%s is open after %s", e.Target, e.Elapsed.Round(time.Millisecond))
 	case schedule.OpenFailed:
@@ -184,7 +184,7 @@ func (w *Watch) note(e schedule.Event) {
 		if e.Workload != "" {
 			what = e.Workload + " in " + e.Target
 		}
-		w.log("%s is given up: %s", what, e.Failure.Message)
+		w.log("gave up on %s: %s", what, e.Failure.Message)
 	case schedule.Looked:
 		if e.Text != "" {
 			w.log("%s", e.Text)
@@ -224,7 +224,7 @@ func (w *Watch) bringUp(r *verdict.Result) {
 	took := w.now().Sub(began)
 	w.notUntil = w.now().Add(max(leastPause, share*took))
 	if w.config.Log != nil {
-		w.config.Log.Debug("live page brought up to date", "took", took)
+		w.config.Log.Debug("live page updated", "took", took)
 	}
 }
 
@@ -242,7 +242,7 @@ func (w *Watch) publish(r *verdict.Result) {
 	if err != nil {
 		// The page keeps what it has; the run and its report on the terminal are not touched by it.
 		w.mu.Lock()
-		w.log("this report could not be brought up to date: %v", err)
+		w.log("this report could not be updated: %v", err)
 		w.mu.Unlock()
 		return
 	}

@@ -255,7 +255,7 @@ func TestLogIsBounded(t *testing.T) {
 		c.event(schedule.Event{Kind: schedule.Dropped, Target: fmt.Sprint("t", n), Failure: &record.Failure{Message: long}})
 	}
 	a := c.ask(0)
-	if len(a.Progress.Log) != maxLog || len(a.Progress.Log[0].Text) > maxText+3 || !strings.HasPrefix(a.Progress.Log[maxLog-1].Text, "t999 is given up") {
+	if len(a.Progress.Log) != maxLog || len(a.Progress.Log[0].Text) > maxText+3 || !strings.HasPrefix(a.Progress.Log[maxLog-1].Text, "gave up on t999") {
 		t.Errorf("%d lines; the last %.60q", len(a.Progress.Log), a.Progress.Log[len(a.Progress.Log)-1].Text)
 	}
 }

@@ -36,7 +36,7 @@ func (m *Model) answers(scope string) []Answer {
 	if len(answers) == 0 {
 		for _, c := range m.Columns {
 			if !c.Target.Baseline {
-				answers = append(answers, Answer{Target: c.Target.Name, Text: fmt.Sprintf("Nothing can be told of %s yet.", clean(c.Target.Name))})
+				answers = append(answers, Answer{Target: c.Target.Name, Text: fmt.Sprintf("Nothing is known of %s yet.", clean(c.Target.Name))})
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 		baseline = clean(against)
 	}
 	if s == nil || !(s.Ratio > 0) {
-		return "nothing can be told of " + target
+		return "nothing is known of " + target
 	}
 	figure := ratioText(s.Ratio) + "x"
 	if interval := bracket(s.Low, s.High, s.High > 0); interval != "" {
@@ -62,7 +62,7 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 	}
 	over := ""
 	if s.Cells > 1 {
-		over = fmt.Sprintf(" in the mean of %d workloads", s.Cells)
+		over = fmt.Sprintf(" on average over %d workloads", s.Cells)
 	}
 	far := m.apart(family, col, s.Ratio)
 	if m.Columns[col].Target.Emulated {
@@ -74,17 +74,17 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 			return fmt.Sprintf("%s costs the same as %s within %s, %s%s%s", target, baseline, percentText(c.SameMargin), figure, far, scope)
 		case record.Different, record.Measured:
 		default:
-			return fmt.Sprintf("what %s costs is not sure enough for a verdict yet, about %s against %s%s%s", target, figure, baseline, far, scope)
+			return fmt.Sprintf("the cost of %s is not certain enough for a verdict yet: about %s against %s%s%s", target, figure, baseline, far, scope)
 		}
 	}
 	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {
 		return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s%s", target, baseline, percentText(margin), over, figure, far, scope)
 	}
 	if s.High == 0 {
-		return fmt.Sprintf("%s costs %s against %s%s%s%s; too few blocks to say how sure that is", target, figure, baseline, over, far, scope)
+		return fmt.Sprintf("%s costs %s against %s%s%s%s; too few blocks for an interval", target, figure, baseline, over, far, scope)
 	}
 	if s.Low <= 1 && s.High >= 1 {
-		return fmt.Sprintf("%s costs %s against %s%s%s%s; that may be no difference at all", target, figure, baseline, over, far, scope)
+		return fmt.Sprintf("%s costs %s against %s%s%s%s; there may be no difference", target, figure, baseline, over, far, scope)
 	}
 	return fmt.Sprintf("%s costs %s against %s%s%s%s", target, figure, baseline, over, far, scope)
 }

@@ -46,7 +46,7 @@ func testPaid(t *testing.T, p *chromium.Tab) {
 		t.Errorf("refused: %s", refused)
 	}
 	worth := text(p, "#paid .worth")
-	for _, want := range []string{"Is it worth 140 EUR?", "50,000 times a day", "box saves", "× 365 days", "× 60 EUR an hour", "first used 2026-11-21", "vm: no answer", "it saves nothing"} {
+	for _, want := range []string{"Is it worth 140 EUR?", "50,000 times a day", "box saves", "× 365 days", "× 60 EUR an hour", "first used 2026-11-21", "vm: no answer", "nothing is saved"} {
 		if !strings.Contains(worth, want) {
 			t.Errorf("%q is not in:\n%s", want, worth)
 		}
@@ -70,7 +70,7 @@ func testDisks(t *testing.T, p *chromium.Tab) {
 		t.Errorf("%d cells with jumps, want 260", n)
 	}
 	key := text(p, "#disks .disk-map .key li")
-	for _, want := range []string{"stored, the fuller", "stored compressed", "in a parent image", "marked as zeros", "free: in no image", "jumps in the file"} {
+	for _, want := range []string{"stored (darker: fuller)", "stored compressed", "in a parent image", "marked as zeros", "free: in no image", "jumps in the file"} {
 		if !strings.Contains(key, want) {
 			t.Errorf("the legend lacks %q: %s", want, key)
 		}
@@ -154,7 +154,7 @@ func TestBarrenPage(t *testing.T) {
 	if n := strings.Count(answer, "no kernel for the micro-VM"); n != 1 {
 		t.Errorf("the reason stands %d times:\n%s", n, answer)
 	}
-	if !strings.Contains(answer, "vm could not be opened, and with it vm:9p") {
+	if !strings.Contains(answer, "vm could not be opened, so neither could vm:9p") {
 		t.Errorf("answer:\n%s", answer)
 	}
 	if got := text(p, "#workloads .never-run summary"); got != "2 workloads of the plan were not run" {

@@ -31,13 +31,13 @@ type savedChart struct {
 var saved = []savedChart{
 	{"forest-cpu", []string{"CPU: cost against host", "costs more", "the margin"}, color.RGBA{0xb8, 0x4a, 0x00, 0xff}},
 	{"run-order-cpu.prime", []string{"cpu.prime: In the order they ran", "warm-up", "null control", "vm:9p"}, color.RGBA{0x00, 0x9e, 0x73, 0xff}},
-	{"spread-net.latency", []string{"net.latency: How they are spread", "vm:9p"}, color.RGBA{0x3f, 0xb6, 0x95, 0xff}},
+	{"spread-net.latency", []string{"net.latency: Spread", "vm:9p"}, color.RGBA{0x3f, 0xb6, 0x95, 0xff}},
 	{"latency-net.latency", []string{"Latency percentiles", "p99.9", "vm"}, color.RGBA{0x00, 0x72, 0xb2, 0xff}},
 	{"curve-fs.randread", []string{"by record size", "record size", "box"}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}},
 	{"heat-fs.matrix", []string{"file size × record size", "the lighter the faster", "64 KiB"}, color.RGBA{0x00, 0x20, 0x51, 0xff}},
-	{"cost-fs.", []string{"Time of one operation", "marks are measured", "vm:9p"}, color.RGBA{0x00, 0x9e, 0x73, 0xff}},
+	{"cost-fs.", []string{"Time of one operation", "marks: measured", "vm:9p"}, color.RGBA{0x00, 0x9e, 0x73, 0xff}},
 	{"cost-parts-", []string{"Where the time goes", "each call", "each byte"}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}},
-	{"disk-vm", []string{"vm, scratch, aged: What the image holds", "stored compressed", "reading it in order jumps"}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}},
+	{"disk-vm", []string{"vm, scratch, aged: What the image holds", "stored compressed", "reading in order jumps"}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}},
 	{"disk-vm, scratch, aged-order", []string{"Where it lies in the file", "place on the guest's disk"}, color.RGBA{0x00, 0x72, 0xb2, 0xff}},
 }
 

@@ -29,9 +29,9 @@ var glyphs = [signs]struct{ unicode, ascii, legend string }{
 	costsMore:   {"▲", ">", "costs more"},
 	costsLess:   {"▼", "<", "costs less"},
 	same:        {"=", "=", "same within"}, // the legend adds the margin
-	cannotTell:  {"~", "~", "cannot tell yet"},
-	measured:    {"≈", "%", "measured, too near the margin to say more"},
-	unconfirmed: {"≈", "%", "beyond the margin, but not sure enough among so many cells"},
+	cannotTell:  {"~", "~", "not decided yet"},
+	measured:    {"≈", "%", "measured precisely, but too near the margin for a verdict"},
+	unconfirmed: {"≈", "%", "beyond the margin, but not significant among so many cells"},
 	failed:      {"✕", "x", "failed"},
 	withheld:    {"?", "?", "verdict withheld"},
 	notRun:      {"–", "-", "not run"},

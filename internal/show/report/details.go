@@ -97,7 +97,7 @@ func (t *terminal) card() {
 	if len(order) == 0 {
 		return
 	}
-	rows := [][]string{append([]string{"how files behave (! as a developer would not want it)"}, head...)}
+	rows := [][]string{append([]string{"how files behave (! marks what causes trouble for developers)"}, head...)}
 	for _, name := range order {
 		rows = append(rows, append([]string{title[name]}, answers[name]...))
 	}

@@ -112,7 +112,7 @@ func durabilityText(d *record.Durability) string {
 		text += " (" + d.Class + ")"
 	}
 	if d.Layer != "" {
-		text += ", seen to reach " + d.Layer
+		text += ", observed to reach " + d.Layer
 	}
 	if d.Cuts > 0 {
 		text += ", " + plural(d.Cuts, "power cut")

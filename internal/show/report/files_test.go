@@ -152,7 +152,7 @@ func TestAnswers(t *testing.T) {
 		got = append(got, a.Text)
 	}
 	all := strings.Join(got, "\n")
-	if len(got) != 6 || !strings.Contains(all, "File system: vm:9p costs 8.4") || !strings.Contains(all, "against host in the mean of 12 workloads, on this boot.") {
+	if len(got) != 6 || !strings.Contains(all, "File system: vm:9p costs 8.4") || !strings.Contains(all, "against host on average over 12 workloads, on this boot.") {
 		t.Errorf("%s", all)
 	}
 	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 15}
@@ -171,7 +171,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	empty := NewModel(&verdict.Result{Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
-	if a := empty.Answers(); len(a) != 1 || a[0].Text != "Nothing can be told of vm yet." {
+	if a := empty.Answers(); len(a) != 1 || a[0].Text != "Nothing is known of vm yet." {
 		t.Errorf("%+v", a)
 	}
 }

@@ -35,11 +35,11 @@ func (t *terminal) flushSummary() string {
 	for _, k := range order {
 		parts = append(parts, fmt.Sprintf("%s %s %s", strings.Join(of[k], ", "), markTexts[k.mark].mark, k.verdict))
 	}
-	return "writes are ranked among like flushes only: " + strings.Join(parts, "; ")
+	return "writes are ranked only among targets that flush alike: " + strings.Join(parts, "; ")
 }
 
 // flushHead names the columns of flushRows.
-var flushHead = []string{"target", "verdict", "class", "seen to reach", "power cuts", "losses below", "what was found"}
+var flushHead = []string{"target", "verdict", "class", "observed to reach", "power cuts", "losses below", "what was found"}
 
 // flushRows tells what is known of a flush in each target that anything is known of.
 func (m *Model) flushRows() [][]string {

@@ -45,7 +45,7 @@ func TestFlushMarks(t *testing.T) {
 	if cpu := line("cpu.prime"); strings.ContainsAny(strings.TrimPrefix(cpu, "cpu.prime"), "fim") {
 		t.Errorf("a figure that does not write has a mark: %s", cpu)
 	}
-	says := line("writes are ranked among like flushes only:")
+	says := line("writes are ranked only among targets that flush alike:")
 	for _, want := range []string{"host f UNTESTED", "box f PROPAGATED", "vm i DISPROVED", "tmp m UNTESTED"} {
 		if !strings.Contains(says, want) {
 			t.Errorf("%q is not in %q", want, says)

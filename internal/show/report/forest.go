@@ -264,10 +264,10 @@ func (f *forest) footnotes() []string {
 		texts = append(texts, sentence(s))
 	}
 	if f.margin > 0 {
-		texts = append(texts, fmt.Sprintf("Log axis; the band is the margin of %s within which costs count as the same.", percentText(f.margin)))
+		texts = append(texts, fmt.Sprintf("Log axis; inside the band, the margin of %s, costs count as the same.", percentText(f.margin)))
 	}
 	if f.left > 0 {
-		texts = append(texts, fmt.Sprintf("%s not shown: the other forms of report have all of them.", plural(f.left, "cell")))
+		texts = append(texts, fmt.Sprintf("%s not shown: the other report formats show all of them.", plural(f.left, "cell")))
 	}
 	return texts
 }

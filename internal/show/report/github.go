@@ -28,7 +28,7 @@ func GitHub(w io.Writer, m *Model) error {
 	d.closing()
 	out := d.out.Bytes()
 	if len(out) > maxSummary {
-		const note = "\n\nThe rest is left out, because GitHub takes 1 MiB of summary. `--format markdown` has all of it.\n"
+		const note = "\n\nThe rest is left out, because GitHub accepts 1 MiB of summary. `--format markdown` has all of it.\n"
 		end := min(head, maxSummary-len(note))
 		if head > end {
 			end = max(0, bytes.LastIndexByte(out[:end], '\n'))
@@ -70,7 +70,7 @@ func (d *markdown) gates() {
 			d.line("") // two alerts are two quotations
 		}
 		d.line("> [!WARNING]")
-		d.line("> %d of %s cannot be told.", unknown, all)
+		d.line("> %d of %s cannot be decided.", unknown, all)
 	}
 	if broken+unknown == 0 {
 		d.line("> [!TIP]")

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNoPage is what HTML returns in a build that was made without the page.
-var ErrNoPage = errors.New("this build has no report page: it was made without Node.js; install Node.js 20 or newer and run make build, or use --format text or json")
+var ErrNoPage = errors.New("this build of tare has no report page, because it was made without Node.js; install Node.js 20 or newer and run make build, or use --format text or json")
 
 // The places in the page that the data go to. web/index.html has them.
 const (
@@ -37,7 +37,7 @@ func writePage(w io.Writer, template []byte, m *Model) error {
 	}{{dataBlock, pageData(m)}, {trialsBlock, pageTrials(m, nil)}} {
 		before, after, ok := bytes.Cut(template, []byte(b.place))
 		if !ok {
-			return fmt.Errorf("write HTML report: the page has no place for the data (%s); rebuild it with make build", b.place)
+			return fmt.Errorf("write HTML report: the page has no element for the data (%s); rebuild it with make build", b.place)
 		}
 		open, end, _ := bytes.Cut([]byte(b.place), []byte("null"))
 		if err := writeAll(w, before, open); err != nil {

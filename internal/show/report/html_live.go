@@ -35,7 +35,7 @@ func LivePage() (html []byte, policy string, err error) {
 	}
 	m := policyRE().FindSubmatch(template)
 	if m == nil || !strings.HasPrefix(string(m[1]), silence+";") || !bytes.Contains(template, []byte(dataBlock)) {
-		return nil, "", fmt.Errorf("serve live page: the page is not of this build; rebuild it with make build")
+		return nil, "", fmt.Errorf("serve live page: the page is from another build; rebuild it with make build")
 	}
 	policy = strings.Replace(string(m[1]), silence, speech, 1)
 	html = bytes.Replace(template, m[1], []byte(policy), 1)

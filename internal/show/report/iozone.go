@@ -11,7 +11,7 @@ import (
 )
 
 // errNoMatrix is what the forms for iozone's readers say of a run that has no matrix.
-var errNoMatrix = errors.New("write iozone report: this run has no cell of fs.matrix, which alone measures iozone's matrix: run it with -w fs.matrix, or use --format text")
+var errNoMatrix = errors.New("write iozone report: this run has no cell of fs.matrix, the workload that measures iozone's matrix: run with -w fs.matrix, or use --format text")
 
 // Iozone writes each target's matrix as iozone prints it on standard output with its option -R, byte for byte from the
 // table's header on, so that programs which read that read this. As in iozone, "kB" is KiB, figures are whole KiB/s cut

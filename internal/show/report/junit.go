@@ -56,7 +56,7 @@ func JUnit(w io.Writer, m *Model) error {
 	all := junitSuites{Name: "tare " + m.title(), Time: junitTime(m.Run.Seconds)}
 	if d := m.damage(); d != "" {
 		s := junitSuite{Name: "bundle", Time: junitTime(0)}
-		s.add(junitCase{Class: "bundle", Name: "is whole and as tare wrote it", Time: junitTime(0), Error: &junitProblem{Message: d, Type: damaged}})
+		s.add(junitCase{Class: "bundle", Name: "is complete and unchanged", Time: junitTime(0), Error: &junitProblem{Message: d, Type: damaged}})
 		all.Suites = append(all.Suites, s)
 	}
 	if s := junitGates(m); len(s.Cases) > 0 {
@@ -106,7 +106,7 @@ func junitGates(m *Model) junitSuite {
 		case failif.Holds:
 			c.Failure, c.Out = &junitProblem{Message: clean(g.Text), Type: "fail-if", Text: clean(g.Expr)}, ""
 		case failif.Unknown:
-			c.Skipped, c.Out = &junitProblem{Message: "cannot be told: " + clean(g.Text)}, ""
+			c.Skipped, c.Out = &junitProblem{Message: "cannot be decided: " + clean(g.Text)}, ""
 		}
 		s.add(c)
 	}
@@ -147,9 +147,9 @@ func (m *Model) junitSuite(col int, target string, spent map[[2]string]float64) 
 		default:
 			switch n := cell.BlocksNeeded; {
 			case n > plan.MostBlocks: // as the table says it: no run can have so many
-				reason = fmt.Sprintf("not even %d blocks would settle it", plan.MostBlocks)
+				reason = fmt.Sprintf("not even %d blocks would decide it", plan.MostBlocks)
 			case n > 0:
-				reason = fmt.Sprintf("about %s would settle it", plural(n, "block"))
+				reason = fmt.Sprintf("about %s would decide it", plural(n, "block"))
 			}
 			c.Skipped = &junitProblem{Message: "inconclusive: " + reason}
 		}

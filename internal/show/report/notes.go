@@ -57,7 +57,7 @@ func (t *terminal) failures() []note {
 	for _, k := range order {
 		text := fmt.Sprintf("%s %s: %s", clean(k.target), strings.Join(workloads[k], ", "), clean(k.message))
 		if k.said != "" {
-			text += "; it said: " + clean(k.said)
+			text += "; its output: " + clean(k.said)
 		}
 		notes = append(notes, note{t.glyph(failed) + " ", text})
 	}
@@ -98,12 +98,12 @@ func (t *terminal) open() []note {
 	}
 	var notes []note
 	if undecided > 0 {
-		text := plural(undecided, "cell") + " cannot be told yet"
+		text := plural(undecided, "cell") + " cannot be decided yet"
 		switch {
 		case need > plan.MostBlocks:
-			text += fmt.Sprintf("; not even %d blocks would settle the worst of them: lengthen the trials (--full), quiet the machine, or accept a larger margin", plan.MostBlocks)
+			text += fmt.Sprintf("; not even %d blocks would decide the noisiest of them: lengthen the trials (--full), use a quieter machine, or accept a larger margin", plan.MostBlocks)
 		case need > 0:
-			text += fmt.Sprintf("; about %s would settle them (--blocks %d), or a larger margin", plural(need, "block"), need)
+			text += fmt.Sprintf("; about %s would decide them (--blocks %d), or a larger margin", plural(need, "block"), need)
 		}
 		notes = append(notes, note{t.glyph(cannotTell) + " ", text + "."})
 	}
@@ -119,16 +119,16 @@ func (t *terminal) closing() []string {
 	n := &t.Null
 	switch {
 	case len(t.Columns) == 1 && t.Columns[0].Target.Baseline:
-		texts = append(texts, fmt.Sprintf("Only %s was measured, against itself. Add an environment with -e to compare it with another.", clean(t.Run.Baseline)))
+		texts = append(texts, fmt.Sprintf("Only %s was measured, against itself. Add another environment with -e to compare.", clean(t.Run.Baseline)))
 	case n.Cells == 0:
-		texts = append(texts, "null control: no figure; how well this host repeats itself is not known.")
+		texts = append(texts, "null control: no figure, so it is not known how well this host repeats itself.")
 	default:
 		text := fmt.Sprintf("null control: %s against itself %s spread", clean(t.Run.Baseline), percentText(n.Spread))
 		if n.Cells > 1 {
 			text += fmt.Sprintf(" (the worst of %d workloads %s)", n.Cells, percentText(n.Worst))
 		}
 		if n.Tells > 0 {
-			text += fmt.Sprintf("; smallest difference this run could tell: %s", percentText(n.Tells))
+			text += fmt.Sprintf("; smallest difference this run could detect: %s", percentText(n.Tells))
 		}
 		texts = append(texts, text+".")
 	}

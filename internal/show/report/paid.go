@@ -33,7 +33,7 @@ func restatedRows(n *costper.Table) []restatedRow {
 			}
 		}
 		if l.Told != "" {
-			product += "; unequal topology, as told: " + clean(l.Told)
+			product += "; unequal topology, as requested: " + clean(l.Told)
 		}
 		rows = append(rows, restatedRow{l, product})
 	}
@@ -94,7 +94,7 @@ func (m *Model) worthQuestion() string {
 	a := m.Worth
 	text := fmt.Sprintf("%s once, %s uses a day from %s on", a.Price, givenText(a.UsesPerDay), a.From.Format("2006-01-02"))
 	if a.Hourly.Amount > 0 {
-		text += fmt.Sprintf(", an hour of waiting at %s", a.Hourly)
+		text += fmt.Sprintf(", an hour of waiting costs %s", a.Hourly)
 	}
 	return text
 }
@@ -130,7 +130,7 @@ func (d *markdown) restated(n *costper.Table) {
 	d.line("")
 	d.line("### Cost per %s", markdownText(each))
 	d.line("")
-	d.line("Each ratio, times what the candidate had for each that the baseline had; recorded facts only.")
+	d.line("Each ratio is multiplied by what the candidate had relative to the baseline, from recorded facts only.")
 	d.line("")
 	grid := [][]string{{"workload", "target", "measured", "× candidate / baseline", "= cost", "its figure", markdownText(likeText(n))}}
 	var same []string

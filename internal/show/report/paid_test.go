@@ -60,7 +60,7 @@ func TestPaidForms(t *testing.T) {
 			continue // packed; a browser's; of matrices only
 		}
 		got := string(render(t, f.Render, m))
-		for _, want := range []string{"price of box is not known", "it saves nothing"} {
+		for _, want := range []string{"price of box is not known", "nothing is saved"} {
 			if strings.Contains(got, want) != f.Paid {
 				t.Errorf("%s says that it has what was paid: %v; %q is in it: %v", f.Name, f.Paid, want, !f.Paid)
 			}
@@ -150,7 +150,7 @@ func TestPaidSheets(t *testing.T) {
 	}
 	said := false
 	for _, r := range rows("Summary") {
-		said = said || len(r) > 0 && strings.Contains(r[0], "ranked among like flushes only: host f NOT DISPROVED; box f PROPAGATED; vm i DISPROVED")
+		said = said || len(r) > 0 && strings.Contains(r[0], "ranked only among targets that flush alike: host f NOT DISPROVED; box f PROPAGATED; vm i DISPROVED")
 	}
 	if !said {
 		t.Error("the summary does not say what is ranked with what")

@@ -100,7 +100,7 @@ var fonts = sync.OnceValue(func() [2]*opentype.Font {
 	for i, ttf := range [][]byte{goregular.TTF, gobold.TTF} {
 		parsed, err := opentype.Parse(ttf)
 		if err != nil {
-			panic("the font that is built in cannot be read: " + err.Error())
+			panic("the built-in font cannot be read: " + err.Error())
 		}
 		f[i] = parsed
 	}
@@ -114,7 +114,7 @@ func newFace(size float64, bold bool) font.Face {
 	}
 	face, err := opentype.NewFace(f, &opentype.FaceOptions{Size: size, DPI: 72, Hinting: font.HintingNone})
 	if err != nil {
-		panic("the font that is built in has no face: " + err.Error())
+		panic("the built-in font has no face: " + err.Error())
 	}
 	return face
 }

@@ -297,7 +297,7 @@ func TestOpenCellsOfMetricsAreTold(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if text := string(render(t, JUnit, m)); strings.Contains(text, "11413") || strings.Count(text, "not even 500 blocks would settle it") != 2 {
+	if text := string(render(t, JUnit, m)); strings.Contains(text, "11413") || strings.Count(text, "not even 500 blocks would decide it") != 2 {
 		t.Errorf("%s", text)
 	}
 }
@@ -305,11 +305,11 @@ func TestOpenCellsOfMetricsAreTold(t *testing.T) {
 // TestFailureSaysWhatTheWorkSaid: an exit code does not tell why a command failed; its last line mostly does.
 func TestFailureSaysWhatTheWorkSaid(t *testing.T) {
 	for _, c := range []struct{ kind, evidence, want string }{
-		{"measure", "building\nmake: *** No targets.\n", "; it said: make: *** No targets."},
-		{"setup", "no make", "; it said: no make"},
+		{"measure", "building\nmake: *** No targets.\n", "; its output: make: *** No targets."},
+		{"setup", "no make", "; its output: no make"},
 		{"measure", "", ""},
 		{"measure", "a\n ended with exit code 2 ", ""},
-		{"measure", strings.Repeat("word ", 90), "; it said: " + strings.Repeat("word ", 39) + "word ..."},
+		{"measure", strings.Repeat("word ", 90), "; its output: " + strings.Repeat("word ", 39) + "word ..."},
 		{"environment-died", "[    1.0] a console\n", ""},
 	} {
 		m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"}, Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},

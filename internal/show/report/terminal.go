@@ -124,7 +124,7 @@ func (t *terminal) header() {
 	}
 	t.items("   ", items)
 	if !t.Run.Finished {
-		t.para("", "This run has not ended: the figures are those so far.")
+		t.para("", "This run has not ended: these are the figures so far.")
 	}
 	t.line("")
 }

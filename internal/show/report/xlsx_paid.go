@@ -22,7 +22,7 @@ func (b *workbook) restated(n *costper.Table) {
 	each, _ := n.Per.Words()
 	s := b.sheet("Cost per " + each)
 	head := []any{"workload", "target", "baseline", "measured", "low", "high", "× candidate / baseline", "factor", "cost", "low", "high", "unit", "its figure", likeText(n), "not restated because"}
-	b.put(s, 1, 1, fmt.Sprintf("Cost per %s: each ratio, times what the candidate had for each that the baseline had; recorded facts only", clean(each)), b.title)
+	b.put(s, 1, 1, fmt.Sprintf("Cost per %s: each ratio is multiplied by what the candidate had relative to the baseline, from recorded facts only", clean(each)), b.title)
 	b.row(s, 2, b.head, head...)
 	b.widths(s, 34, 16, 16, 10, 10, 10, 44, 10, 10, 10, 10, 12, 14, 18, 50)
 	products := map[*costper.Line]string{}
@@ -133,7 +133,7 @@ func (b *workbook) flushes() {
 		return
 	}
 	s := b.sheet("Flushes")
-	b.put(s, 1, 1, "What is known of a flush: writes are ranked only among targets of one class", b.title)
+	b.put(s, 1, 1, "What is known of a flush: writes are ranked only among targets of the same class", b.title)
 	b.widths(s, 16, 18, 16, 24, 12, 14, 100)
 	for i, h := range flushHead {
 		b.put(s, 1+i, 2, h, b.head)

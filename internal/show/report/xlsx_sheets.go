@@ -249,7 +249,7 @@ func (b *workbook) plan() {
 	row := 1
 	for line := range bytes.Lines(b.Plan) {
 		if row > maxPlanLines {
-			b.put(s, 1, row, "The rest is left out; the bundle has all of it.", b.label)
+			b.put(s, 1, row, "The rest is left out here; the bundle has all of it.", b.label)
 			return
 		}
 		// Blanks at the beginning mean something in YAML, and cleaning would take them.
@@ -284,7 +284,7 @@ func (b *workbook) trials() {
 		if row >= excelize.TotalRows {
 			if row == excelize.TotalRows {
 				row++
-				return out.SetRow(fmt.Sprintf("A%d", excelize.TotalRows), []any{"The rest does not fit a sheet: use --format csv or parquet."})
+				return out.SetRow(fmt.Sprintf("A%d", excelize.TotalRows), []any{"The rest does not fit on a sheet: use --format csv or parquet."})
 			}
 			return nil
 		}
