@@ -27,8 +27,10 @@ const stampEvery = 4096
 
 // kernel is one way to copy src to dst, which are equally long, not empty and multiples of 8 bytes.
 type kernel struct {
-	name string // for the checks
-	copy func(dst, src []byte, block int)
+	name   string // for the checks
+	copy   func(by move, dst, src []byte, block int)
+	blocks bool // it copies block by block
+	words  bool // it copies 8 bytes at a time
 	// repeats tells that every block of dst is a copy of the first of src.
 	repeats bool
 }
@@ -37,9 +39,9 @@ type kernel struct {
 func kernelFor(labels, method string) kernel {
 	var (
 		memcpy  = kernel{name: "one memmove of the array", copy: copyWhole}
-		dumb    = kernel{name: "8-byte loop", copy: copyWords}
-		mcblock = kernel{name: "memmove by block", copy: copyBlocks}
-		first   = kernel{name: "memmove by block, always from the first", copy: copyFirstBlock, repeats: true}
+		dumb    = kernel{name: "8-byte loop", copy: copyWords, words: true}
+		mcblock = kernel{name: "memmove by block", copy: copyBlocks, blocks: true}
+		first   = kernel{name: "memmove by block, always from the first", copy: copyFirstBlock, blocks: true, repeats: true}
 	)
 	if labels == "mbw-1.2" {
 		return map[string]kernel{"memcpy": dumb, "dumb": memcpy, "mcblock": first}[method]
@@ -54,6 +56,7 @@ type copyTrial struct {
 	method      string
 	huge        thread.Huge
 	kernel      kernel
+	by          move
 
 	src, dst *thread.Buffer
 	a, b     []byte // the arrays within
@@ -72,7 +75,23 @@ func newCopy(p workload.Params) (workload.Trial, error) {
 	if t.method == "mcblock" && t.block > t.size {
 		return nil, fmt.Errorf("memory.copy: block=%s is larger than size=%s", p["block"], p["size"])
 	}
+	if t.by = move(p["by"]); !t.kernel.words {
+		var err error
+		if t.by, err = chosen(t.by, t.atOnce()); err != nil {
+			return nil, err
+		}
+	} else if t.by != byAuto && t.by != "" {
+		return nil, fmt.Errorf("memory.copy: by=%s has no meaning here: %s of %s is a loop over 8 bytes", t.by, t.method, t.labels)
+	}
 	return t, nil
+}
+
+// atOnce is how many bytes are copied by one call.
+func (t *copyTrial) atOnce() int {
+	if t.kernel.blocks {
+		return t.block
+	}
+	return t.size
 }
 
 func (t *copyTrial) Setup(_ context.Context, b *workload.Bench) error {
@@ -101,7 +120,7 @@ func (t *copyTrial) Measure(_ context.Context, b *workload.Bench) error {
 	t.passes = t.passes[:0]
 	last := time.Now()
 	for range b.Work {
-		t.kernel.copy(t.b, t.a, t.block)
+		t.kernel.copy(t.by, t.b, t.a, t.block)
 		now := time.Now()
 		if len(t.passes) < cap(t.passes) {
 			t.passes = append(t.passes, mib/now.Sub(last).Seconds())
@@ -111,25 +130,18 @@ func (t *copyTrial) Measure(_ context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// move is the way that a block is copied, as the result tells it.
-type move string
-
-const (
-	byMemmove move = "memmove"   // Go's, which chooses by itself
-	byVectors move = "avx"       // vector registers, see copyAVX
-	byString  move = "rep movsb" // a string move, see copyString
-)
-
 // Report compares the arrays and gives the figures.
 func (t *copyTrial) Report(b *workload.Bench) error {
 	if err := t.verify(); err != nil {
 		return err
 	}
 	b.Check("definition", t.labels+" "+t.method+": "+t.kernel.name)
-	if t.method == "mcblock" {
-		// Which instructions copy a block follows the processor's flags, as in the C library, and may differ between a
-		// host and its guest.
-		b.Note("block_copied_by", string(moveOf(t.block)))
+	// Which instructions copy follows what the processor says of itself, as in the C library, and may differ between a host
+	// and its guest.
+	if t.kernel.blocks {
+		b.Note("block_copied_by", t.by.word())
+	} else if !t.kernel.words {
+		b.Note("copied_by", t.by.word())
 	}
 	b.Check("verified", unit.FormatSize(int64(t.size)))
 	noteHuge(b, "huge_pages_source", t.src, t.huge)
@@ -185,14 +197,14 @@ func words(a []byte) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(a))), len(a)/8)
 }
 
-// copyWhole is mbw's MEMCPY. Go's memmove, like glibc's memcpy, writes past the cache above a size of its own.
-func copyWhole(dst, src []byte, _ int) { copy(dst, src) }
+// copyWhole is mbw's MEMCPY.
+func copyWhole(by move, dst, src []byte, _ int) { copyBy(by, dst, src) }
 
 // copyWords is mbw's DUMB: b[t] = a[t] over 8-byte elements. The compiler makes one load and one store of it per
 // element, without a bounds check, as gcc -O2 does. It is kept out of line to keep it so.
 //
 //go:noinline
-func copyWords(dst, src []byte, _ int) {
+func copyWords(_ move, dst, src []byte, _ int) {
 	a, b := words(src), words(dst)
 	b = b[:len(a)]
 	//lint:ignore S1001 this loop is what is measured; copy is the other method
@@ -202,21 +214,21 @@ func copyWords(dst, src []byte, _ int) {
 }
 
 // copyBlocks is mbw's MCBLOCK since 1.3: both pointers advance, a shorter block ends it.
-func copyBlocks(dst, src []byte, block int) {
+func copyBlocks(by move, dst, src []byte, block int) {
 	for len(src) > block {
-		copyBlock(dst[:block], src[:block])
+		copyBy(by, dst[:block], src[:block])
 		dst, src = dst[block:], src[block:]
 	}
-	copyBlock(dst, src)
+	copyBy(by, dst, src)
 }
 
 // copyFirstBlock is MCBLOCK of mbw 1.2: the source pointer never advances. Where the size is no multiple of the block,
 // mbw 1.2 writes past the end of the array; this ends with a shorter block.
-func copyFirstBlock(dst, src []byte, block int) {
+func copyFirstBlock(by move, dst, src []byte, block int) {
 	first := src[:block]
 	for len(dst) > block {
-		copyBlock(dst[:block], first)
+		copyBy(by, dst[:block], first)
 		dst = dst[block:]
 	}
-	copyBlock(dst, first)
+	copyBy(by, dst, first)
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -26,10 +27,15 @@ func TestKernelsCopyEverything(t *testing.T) {
 	for _, method := range []string{"memcpy", "dumb", "mcblock"} {
 		for _, size := range []int{8, 64, 4096, 4104, 1<<20 + 8} {
 			for _, block := range []int{8, 24, 1000, size} {
-				src, dst := randomBytes(size), make([]byte, size)
-				kernelFor("mbw-2.0", method).copy(dst, src, min(block, size))
-				if !bytes.Equal(src, dst) {
-					t.Errorf("%s of %d bytes in blocks of %d is not a copy", method, size, block)
+				for _, by := range moves {
+					if lacks(move(by)) != "" {
+						continue // refused, see TestCopyRefuses
+					}
+					src, dst := randomBytes(size), make([]byte, size)
+					kernelFor("mbw-2.0", method).copy(move(by), dst, src, min(block, size))
+					if !bytes.Equal(src, dst) {
+						t.Errorf("%s by %s of %d bytes in blocks of %d is not a copy", method, by, size, block)
+					}
 				}
 			}
 		}
@@ -39,7 +45,7 @@ func TestKernelsCopyEverything(t *testing.T) {
 func TestOldBlockCopyRepeatsTheFirst(t *testing.T) {
 	for _, c := range []struct{ size, block int }{{64, 16}, {72, 16}, {16, 16}, {4096, 24}} {
 		src, dst := randomBytes(c.size), make([]byte, c.size)
-		kernelFor("mbw-1.2", "mcblock").copy(dst, src, c.block)
+		kernelFor("mbw-1.2", "mcblock").copy(theRules.moveOf(c.block), dst, src, c.block)
 		want := bytes.Repeat(src[:c.block], c.size/c.block+1)[:c.size]
 		if !bytes.Equal(dst, want) {
 			t.Errorf("%d bytes in blocks of %d: the source pointer must stand still", c.size, c.block)
@@ -65,6 +71,34 @@ func TestLabels(t *testing.T) {
 		}
 		if b.Checks["verified"] != "4MiB" || len(b.Samples["mib_per_second"]) != 3 {
 			t.Errorf("%v: checks %v, %d samples; want 4MiB verified and one sample a pass", given, b.Checks, len(b.Samples["mib_per_second"]))
+		}
+	}
+}
+
+// Every way can be forced, and the state says which it was; one that the processor lacks is refused with the reason.
+func TestEveryWay(t *testing.T) {
+	kind := trialtest.Named(t, Kinds(), "memory.copy")
+	for _, m := range moves {
+		for method, note := range map[string]string{"memcpy": "copied_by", "mcblock": "block_copied_by"} {
+			given := map[string]string{"method": method, "size": "4MiB", "by": m}
+			b, err := trialtest.Try(t, kind, given, 2)
+			if why := lacks(move(m)); why != "" && move(m) != byAuto {
+				if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), why) {
+					t.Errorf("%v gave %v, want the reason %q", given, err, why)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%v: %v", given, err)
+				continue
+			}
+			want := move(m)
+			if want == byAuto {
+				want = theRules.moveOf(map[string]int{"memcpy": 4 << 20, "mcblock": 256 << 10}[method])
+			}
+			if b.State[note] != want.word() || want.word() == "" {
+				t.Errorf("%v: the state is %v, want %s %q", given, b.State, note, want.word())
+			}
 		}
 	}
 }
@@ -103,6 +137,8 @@ func TestCopyRefuses(t *testing.T) {
 		{map[string]string{"size": "1"}, "between 4KiB and 1TiB"},
 		{map[string]string{"method": "memcopy"}, "did you mean \"memcpy\""},
 		{map[string]string{"method": "mcblock", "size": "1MiB", "block": "2MiB"}, "larger than size"},
+		{map[string]string{"method": "dumb", "by": "memmove"}, "loop over 8 bytes"},
+		{map[string]string{"method": "mcblock", "block": "32", "by": "rep-movsb"}, "rep-movsb"},
 		{map[string]string{"size": "1TiB"}, "choose a smaller size"}, // 2 TiB: more than the test machines have
 	} {
 		if _, err := trialtest.Try(t, kind, c.given, 1); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -143,7 +179,7 @@ func BenchmarkCopy(b *testing.B) {
 				k := kernelFor("mbw-2.0", method)
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					k.copy(dst, src, min(size, 256<<10))
+					k.copy(theRules.moveOf(min(size, 256<<10)), dst, src, min(size, 256<<10))
 				}
 			})
 		}

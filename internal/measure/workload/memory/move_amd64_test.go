@@ -16,7 +16,40 @@ func TestCopyAVX(t *testing.T) {
 	copies(t, copyAVX)
 }
 
-func TestCopyString(t *testing.T) { copies(t, copyString) }
+func TestCopyString(t *testing.T) {
+	for _, source := range []bool{false, true} {
+		copies(t, func(dst, src *byte, n uintptr) { copyString(dst, src, n, source) })
+	}
+}
+
+// Past the cache whole pages go, two or four at a time, and the rest as copyAVX does it; not a byte is written beside them.
+func TestCopyPastTheCache(t *testing.T) {
+	if !cpu.X86.HasAVX2 {
+		t.Skip("this processor has no AVX2")
+	}
+	g := rand.New(rand.NewPCG(3, 4))
+	const room = 1 << 20
+	src, dst := make([]byte, room), make([]byte, room)
+	for i := range src {
+		src[i] = byte(g.Uint32()) | 1
+	}
+	for range 400 {
+		n := byStream.least() + g.IntN(room/2)
+		from, to := g.IntN(room-n), g.IntN(room-n)
+		if g.IntN(2) == 0 { // the destination just behind the source in its page, where four pages go at a time
+			to = from&^4095 + (from-1-g.IntN(200))&4095
+			to = min(to, room-n)
+		}
+		clear(dst)
+		copyBy(byStream, dst[to:to+n], src[from:from+n])
+		if !bytes.Equal(dst[to:to+n], src[from:from+n]) {
+			t.Fatalf("copy of %d bytes from %d to %d differs", n, from, to)
+		}
+		if bytes.Count(dst[:to], []byte{0}) != to || bytes.Count(dst[to+n:], []byte{0}) != room-to-n {
+			t.Fatalf("copy of %d bytes from %d to %d wrote beside them", n, from, to)
+		}
+	}
+}
 
 // copies tries every alignment of both ends and every length around the turns of the loop, and not a byte beside them.
 func copies(t *testing.T, by func(dst, src *byte, n uintptr)) {
