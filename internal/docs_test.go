@@ -22,6 +22,7 @@ import (
 //	shape           a block of commands whose figures differ from run to run: structure is compared, numbers are free
 //	exit N          the commands of the block end with this code
 //	needs qemu      the block boots a micro-VM
+//	needs qemu-img  the block has qemu-img make a disk image
 //	not run: WHY    commands that a test cannot run, with the reason
 //	file NAME       the block is written to this file, in the folder where the commands of the document run
 //	compile PATH    the block is Go; it is compiled as if it were that file
@@ -48,7 +49,7 @@ func documents(t *testing.T) []string {
 	if len(docs) < 10 {
 		t.Fatalf("only %d documents in docs/: %v", len(docs), docs)
 	}
-	return append(docs, filepath.Join(root, "README.md"))
+	return append(append(docs, decisions(t)...), filepath.Join(root, "README.md"))
 }
 
 // block is a fenced block of a document.
@@ -72,10 +73,16 @@ func (b *block) mark(word string) (string, bool) {
 	return "", false
 }
 
+// prepares tells whether a line makes something that the block needs by the program that its mark names.
+func (b *block) prepares(line string) bool {
+	what, ok := b.mark("needs")
+	return ok && what == "qemu-img" && strings.HasPrefix(line, "$ qemu-img ")
+}
+
 var (
 	fenceRE   = regexp.MustCompile("^( *)(```+)([a-z]*)$")
 	commentRE = regexp.MustCompile(`^ *<!-- (.*) -->$`)
-	markRE    = regexp.MustCompile(`^(shape|example|exit [1-9]|needs qemu|not run: .{10,}|file [a-z0-9.-]+|compile internal/[a-z/_]+\.go|part|report|trial|manifest)$`)
+	markRE    = regexp.MustCompile(`^(shape|example|exit [1-9]|needs qemu|needs qemu-img|not run: .{10,}|file [a-z0-9.-]+|compile internal/[a-z/_]+\.go|part|report|trial|manifest)$`)
 )
 
 // blocks takes a document apart. What it cannot take apart is an error: a block that is not seen is not tested.
@@ -147,7 +154,7 @@ func TestDocsBlocks(t *testing.T) {
 					t.Errorf("%s: write `$ tare` before a command, so that it is run", at)
 				case strings.HasPrefix(l, "$ ") && !commands:
 					t.Errorf("%s: a block of commands begins with one, and its outputs follow", at)
-				case strings.HasPrefix(l, "$ ") && !strings.HasPrefix(l, "$ tare ") && !notRun:
+				case strings.HasPrefix(l, "$ ") && !strings.HasPrefix(l, "$ tare ") && !notRun && !b.prepares(l):
 					t.Errorf("%s: line %d is no tare command; mark the block with <!-- not run: WHY -->", at, i)
 				}
 			}
