@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/bundle"
 	"tare/internal/judge/failif"
 	"tare/internal/judge/rundiff"
 	"tare/internal/record"
@@ -66,10 +65,12 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	}
 	sides := make([]rundiff.Side, len(args))
 	for i, arg := range args {
-		var err error
-		if sides[i], err = a.side(arg); err != nil {
+		b, err := a.load(arg)
+		if err != nil {
 			return err
 		}
+		a.complain(b)
+		sides[i] = *b.side()
 	}
 	c := rundiff.Compare(sides)
 	outcomes, err := a.judgeComparison(&f.failIf, c, sides)
@@ -94,7 +95,7 @@ func (a *app) judgeComparison(f *failIf, c *rundiff.Comparison, sides []rundiff.
 	var out []failif.Outcome
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
-		some, err := f.judge(a.changes(c, p, &sides[p.To]))
+		some, err := f.judge(failif.Changes(p, &sides[p.To]))
 		if err != nil {
 			return nil, err
 		}
@@ -118,23 +119,6 @@ func told(c *rundiff.Comparison) bool {
 		}
 	}
 	return true
-}
-
-// side reads a bundle for comparing.
-func (a *app) side(arg string) (rundiff.Side, error) {
-	o, err := a.folder(arg)
-	if err != nil {
-		return rundiff.Side{}, err
-	}
-	defer o.done()
-	b, err := bundle.Open(o.dir)
-	if err != nil {
-		return rundiff.Side{}, err
-	}
-	trials, err := b.Load()
-	a.complain(err, o.dir, arg)
-	return rundiff.Side{Name: nameOf(arg), Result: a.evaluate(b, trials), Plan: b.Plan, Trials: trials, Created: b.Manifest.Created,
-		Redacted: len(b.Manifest.Redacted) > 0, Kinds: a.kind}, nil
 }
 
 // nameOf is a bundle's path without what a shell's completion leaves at its end.

@@ -2,17 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/bundle"
 	"tare/internal/judge/failif"
 	"tare/internal/judge/rundiff"
-	"tare/internal/judge/verdict"
 	"tare/internal/plan"
-	"tare/internal/record"
-	"tare/internal/show/report"
 )
 
 // exitGate says that a --fail-if condition holds.
@@ -60,89 +55,8 @@ func (a *app) checkFailIf(f *failIf, p *plan.Plan) error {
 	if err := f.parse(); err != nil {
 		return err
 	}
-	_, err := f.judge(a.expected(p))
+	_, err := f.judge(failif.Expected(p, a.kind))
 	return err
-}
-
-// expected lists the figures that a plan will give, without any value.
-func (a *app) expected(p *plan.Plan) []failif.Figure {
-	const why = "it was not measured"
-	var out []failif.Figure
-	for i := range p.Workloads {
-		w := &p.Workloads[i]
-		k, ok := a.kind(w.Kind)
-		if !ok {
-			continue
-		}
-		primary := k.Primary(w.Params).Name
-		for _, m := range k.MetricsFor(w.Params) {
-			for j := range p.Environments {
-				target := p.Environments[j].Name
-				if !w.On(target) {
-					continue
-				}
-				f := failif.Figure{Target: target, Workload: w.Label, Kind: w.Kind, Metric: m.Name, Primary: m.Name == primary, Doubt: why}
-				f.Name, f.Unit = failif.Value, m.Unit
-				out = append(out, f)
-				if target != p.Baseline || len(p.Environments) == 1 {
-					f.Name, f.Unit = failif.Ratio, ""
-					out = append(out, f)
-				}
-			}
-		}
-	}
-	return out
-}
-
-type figureKey struct{ name, target, workload, metric string }
-
-// figures are those of one result: the plan's, with what was measured.
-func (a *app) figures(s *rundiff.Side) []failif.Figure {
-	out := a.expected(s.Plan)
-	at := map[figureKey]*failif.Figure{}
-	for i := range out {
-		f := &out[i]
-		at[figureKey{f.Name, f.Target, f.Workload, f.Metric}] = f
-	}
-	for i := range s.Result.Cells {
-		c := &s.Result.Cells[i]
-		if f := at[figureKey{failif.Ratio, c.Target, c.Workload, c.Metric}]; f != nil {
-			f.Center, f.Low, f.High = c.Ratio.Center, c.Low, c.High
-			f.Doubt = doubtOf(c.Ratio, c.Warnings, c.Failure)
-		}
-	}
-	for _, v := range rundiff.FiguresOf(s) {
-		if f := at[figureKey{failif.Value, v.Target, v.Workload, v.Metric}]; f != nil {
-			f.Center, f.Low, f.High, f.Doubt = v.Center, v.Low, v.High, printableLine(v.Doubt)
-		}
-	}
-	return out
-}
-
-// changes are the figures of a comparison: how each ratio changed, and the later result's own.
-func (a *app) changes(c *rundiff.Comparison, p *rundiff.Pair, to *rundiff.Side) []failif.Figure {
-	out := a.figures(to)
-	for i := range p.Cells {
-		x := &p.Cells[i]
-		out = append(out, failif.Figure{Name: failif.Change, Target: x.Target, Workload: x.Workload, Kind: x.Kind, Metric: x.Metric, Primary: x.Primary,
-			Center: x.Ratio.Center, Low: x.Low, High: x.High, Doubt: doubtOf(x.Ratio, x.Warnings, nil)})
-	}
-	return out
-}
-
-// doubtOf says why a ratio is not to be used.
-func doubtOf(r record.Ratio, warnings []record.Warning, f *record.Failure) string {
-	switch {
-	case f != nil:
-		return printableLine(f.Message)
-	case r.Verdict == record.Withheld && len(warnings) > 0:
-		return "its verdict is withheld: " + printableLine(rundiff.Withheld(warnings))
-	case r.Verdict == record.Withheld || r.Verdict == record.Failed:
-		return "its verdict is " + strings.ToLower(string(r.Verdict))
-	case r.Level == 0:
-		return "there are too few blocks for an interval"
-	}
-	return ""
 }
 
 // tell prints the outcomes on standard error.
@@ -167,26 +81,10 @@ func ending(outcomes []failif.Outcome, strict, conclusive bool) error {
 	return nil
 }
 
-func gatesOf(outcomes []failif.Outcome) []report.Gate {
-	var out []report.Gate
-	for _, o := range outcomes {
-		out = append(out, report.Gate{Expr: o.Expr, State: o.State, Text: o.Text})
-	}
-	return out
-}
-
-// judgeRun answers the conditions on a run that has just ended, whose bundle is in dir.
-func (a *app) judgeRun(f *failIf, dir string, r *verdict.Result) ([]failif.Outcome, error) {
+// judgeRun answers the conditions on one result.
+func (f *failIf) judgeRun(s *rundiff.Side) ([]failif.Outcome, error) {
 	if len(f.conditions) == 0 {
 		return nil, nil
 	}
-	b, err := bundle.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	trials, err := b.Load()
-	if err != nil {
-		return nil, err
-	}
-	return f.judge(a.figures(&rundiff.Side{Result: r, Plan: b.Plan, Trials: trials, Kinds: a.kind}))
+	return f.judge(failif.Figures(s))
 }

@@ -45,7 +45,7 @@ func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
 		if err := f.parse(); err != nil {
 			t.Fatal(err)
 		}
-		out, err := f.judge(a.figures(s))
+		out, err := f.judgeRun(s)
 		if err != nil || out[0].State != want.state || !strings.Contains(out[0].Text, want.text) {
 			t.Errorf("%s: %+v %v", expr, out, err)
 		}

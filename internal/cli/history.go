@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/bundle"
 	"tare/internal/judge/history"
 	"tare/internal/plan"
 	"tare/internal/show/report"
@@ -130,25 +129,18 @@ func (a *app) historyAdd(ctx context.Context, h *historyCommand, args []string) 
 
 // entry is what is recorded of a bundle. A damaged one is refused: half a run would pass for a run for ever after.
 func (a *app) entry(arg string) (history.Entry, error) {
-	o, err := a.folder(arg)
+	b, err := a.load(arg)
 	if err != nil {
 		return history.Entry{}, err
 	}
-	defer o.done()
-	b, err := bundle.Open(o.dir)
-	if err != nil {
-		return history.Entry{}, err
-	}
-	trials, err := b.Load()
-	if err = errors.Join(o.damage, err); err != nil {
+	if err := errors.Join(b.packed, b.damage); err != nil {
 		return history.Entry{}, fmt.Errorf("record %s: %w", arg, err)
 	}
 	where, err := filepath.Abs(arg)
 	if err != nil {
 		where = arg
 	}
-	r := a.evaluate(b, trials)
-	return history.Entry{Result: r, Created: b.Manifest.Created, Bundle: where, Host: hostFacts(r, b.Plan), Work: workText(b.Plan)}, nil
+	return history.Entry{Result: b.result, Created: b.Manifest.Created, Bundle: where, Host: hostFacts(b.result, b.Plan), Work: workText(b.Plan)}, nil
 }
 
 // workText tells works of one name apart.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"tare/internal/judge/history"
-	"tare/internal/judge/verdict"
 )
 
 // TestTrend holds that a trend shows its figures as reports do, marks where its level changed, and shows no host's escape
@@ -76,14 +75,14 @@ func TestTrendWithoutChange(t *testing.T) {
 	}
 }
 
-// TestDoubtful holds that what is wrong with a bundle is the first thing that its report says, and nothing of a sound one.
-func TestDoubtful(t *testing.T) {
-	r := &verdict.Result{Findings: []verdict.Finding{{Code: "other"}}}
-	if doubtful(r, nil, "/tmp/x", "y"); len(r.Findings) != 1 {
-		t.Errorf("%+v", r.Findings)
+// TestDamageOf holds that a report says what is wrong with its bundle, and not where that lay.
+func TestDamageOf(t *testing.T) {
+	if got := damageOf("/tmp/x", "y", nil, nil); got != nil {
+		t.Errorf("a sound bundle: %q", got)
 	}
-	doubtful(r, errors.Join(errors.New("unpack /home/alice/acme.tare: it is cut short"), errors.New("read trials of /tmp/tare-1/bundle: line 3 is cut")), "/tmp/tare-1/bundle", "/home/alice/acme.tare")
-	if f := r.Findings[0]; len(r.Findings) != 2 || f.Code != "damaged" || !strings.HasSuffix(f.Text, ": unpack acme.tare: it is cut short; read trials of acme.tare: line 3 is cut") {
-		t.Errorf("%+v", r.Findings)
+	got := damageOf("/tmp/tare-1/bundle", "/home/alice/acme.tare", errors.New("unpack /home/alice/acme.tare: it is cut short"),
+		errors.Join(errors.New("read trials of /tmp/tare-1/bundle: line 3 is cut"), errors.New("line 4 is cut")))
+	if len(got) != 2 || got[0] != "unpack acme.tare: it is cut short" || got[1] != "read trials of acme.tare: line 3 is cut; line 4 is cut" {
+		t.Errorf("%q", got)
 	}
 }

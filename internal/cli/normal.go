@@ -135,18 +135,7 @@ type asked struct {
 	failed error
 }
 
-// answers computes what was asked for; written is the bundle's plan. The error is a mistake in the command line.
-func (n *restate) answers(r *verdict.Result, written []byte) (*asked, error) {
-	p, err := plan.Unmarshal("plan.yaml", written)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.names(p); err != nil {
-		return nil, err
-	}
-	return n.compute(r, p), nil
-}
-
+// compute answers what was asked for, as far as the figures can; p is the result's plan, whose names were checked.
 func (n *restate) compute(r *verdict.Result, p *plan.Plan) *asked {
 	x := &asked{spec: n.asked, scope: r.Run.Scope}
 	if n.per != "" {

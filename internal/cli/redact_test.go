@@ -16,6 +16,7 @@ import (
 	kinds "tare/internal/measure/workload/all"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/show/report"
 )
 
 // TestRedactedReports holds that what a run knows of its users and machines is in no form of a redacted bundle's report.
@@ -66,22 +67,16 @@ func TestRedactedReports(t *testing.T) {
 	if err := redact.Bundle(dir, out, redact.Secrets{}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := bundle.Open(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trials, err := b.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := &app{getenv: os.Getenv, outFD: -1, errFD: -1, drivers: drivers.Drivers(), kinds: kinds.Kinds()}
-	for _, format := range formats() {
+	b, err := a.load(out)
+	if err != nil || b.damage != nil || len(b.result.Targets) != 2 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	for _, f := range report.Renderers() {
 		var page bytes.Buffer
-		r := a.evaluate(b, trials)
-		if len(r.Targets) != 2 {
-			t.Fatalf("%d targets", len(r.Targets))
-		}
-		if err := a.print(&page, r, out, format, printOptions{details: true}); err != nil {
+		format, m := f.Name, report.NewModel(b.result)
+		m.Trials, m.Plan, m.Bundle = b.trials, b.Plan, out
+		if err := a.print(&page, m, f.Render, printOptions{details: true}); err != nil {
 			if format == "text" || format == "json" {
 				t.Errorf("%s: %v", format, err)
 			}

@@ -44,22 +44,15 @@ and what differs of the machine is listed. The work stays what it was, so trials
 			if err := fail.parse(); err != nil {
 				return err
 			}
-			o, err := a.folder(args[0])
+			old, err := a.load(args[0])
 			if err != nil {
 				return err
 			}
-			defer o.done()
-			old, err := a.side(o.dir)
-			if err != nil {
+			a.complain(old)
+			if err := noSelftest(old.Bundle, old.trials, args[0], "repeated"); err != nil {
 				return err
 			}
-			if b, err := bundle.Open(o.dir); err == nil {
-				if err := noSelftest(b, args[0], "repeated"); err != nil {
-					return err
-				}
-			}
-			old.Name = nameOf(args[0])
-			return a.rerun(c.Context(), &old, f, environments, &fail)
+			return a.rerun(c.Context(), old.side(), f, environments, &fail)
 		},
 	}
 	fl := c.Flags()
@@ -95,7 +88,8 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 	for _, l := range append(lost, a.unlike(ctx, old)...) {
 		fmt.Fprintf(a.err, "differs    %s\n", printableLine(l))
 	}
-	if _, err := fail.judge(append(a.expected(p), changesExpected(a.expected(p))...)); err != nil {
+	expected := failif.Expected(p, a.kind)
+	if _, err := fail.judge(append(expected, failif.ExpectedChanges(expected)...)); err != nil {
 		return err
 	}
 	if f.out == "" {
@@ -108,11 +102,12 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 	if f.dryRun || ran != nil && !inconclusive {
 		return ran
 	}
-	now, err := a.side(f.out)
+	now, err := a.load(f.out)
 	if err != nil {
 		return err
 	}
-	sides := []rundiff.Side{*old, now}
+	a.complain(now)
+	sides := []rundiff.Side{*old, *now.side()}
 	c := rundiff.Compare(sides)
 	fmt.Fprintln(a.out)
 	if err := rundiff.Text(a.out, c, rundiff.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap, Width: a.width(100)}); err != nil {
@@ -124,18 +119,6 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 	}
 	a.tell(outcomes)
 	return ending(outcomes, f.strict, !inconclusive && told(c))
-}
-
-// changesExpected are the changes that a rerun will give, without any value.
-func changesExpected(figures []failif.Figure) []failif.Figure {
-	var out []failif.Figure
-	for _, f := range figures {
-		if f.Name == failif.Ratio {
-			f.Name = failif.Change
-			out = append(out, f)
-		}
-	}
-	return out
 }
 
 // match makes of a bundle's plan one that this machine can carry out, and says what had to be left out.

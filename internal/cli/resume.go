@@ -25,7 +25,7 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	p := b.Plan
-	err = noSelftest(b, f.resume, "gone on with")
+	err = noSelftest(b, trials, f.resume, "gone on with")
 	if err == nil {
 		err = a.checkFailIf(&f.failIf, p)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/judge/failif"
+	"tare/internal/judge/rundiff"
 	"tare/internal/judge/verdict"
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/leftover"
@@ -23,6 +24,7 @@ import (
 	"tare/internal/plan/study"
 	"tare/internal/record"
 	"tare/internal/run/schedule"
+	"tare/internal/show/report"
 	"tare/internal/suggest"
 	"tare/internal/sys/proc"
 	"tare/internal/version"
@@ -248,7 +250,7 @@ func (s session) recorded(o schedule.Opener) schedule.Opener {
 
 func (a *app) carryOut(ctx context.Context, s session) (err error) {
 	began := time.Now()
-	result, runErr := a.execute(ctx, s)
+	result, trials, runErr := a.execute(ctx, s)
 	s.flags.ui.finish(result, runErr)
 	state := bundle.Finished
 	if runErr != nil {
@@ -260,11 +262,13 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 	var outcomes []failif.Outcome
 	if result != nil {
 		result.Run.Finished = runErr == nil
-		if outcomes, err = a.judgeRun(&s.flags.failIf, s.dir, result); err != nil {
+		if outcomes, err = s.flags.failIf.judgeRun(&rundiff.Side{Result: result, Plan: s.plan, Trials: trials, Kinds: a.kind}); err != nil {
 			return err
 		}
 		// What cannot be printed is in the bundle all the same, and how to go on is said in any case.
-		if err := a.print(a.out, result, s.dir, "text", printOptions{ascii: s.flags.ascii, details: s.flags.details, gates: gatesOf(outcomes)}); err != nil && runErr == nil {
+		m := report.NewModel(result)
+		m.Trials, m.Plan, m.Gates, m.Bundle = trials, s.plan, outcomes, s.dir
+		if err := a.print(a.out, m, report.Terminal, printOptions{ascii: s.flags.ascii, details: s.flags.details}); err != nil && runErr == nil {
 			runErr = err
 		}
 		if err := s.flags.more.compute(result, s.plan).say(a.out, a.width(100)); err != nil && runErr == nil {
@@ -287,11 +291,11 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 }
 
 // execute runs the plan with a display and everything made for it removed afterwards.
-func (a *app) execute(ctx context.Context, s session) (*verdict.Result, error) {
+func (a *app) execute(ctx context.Context, s session) (*verdict.Result, []record.Trial, error) {
 	a.holding("the trial in flight is dropped, everything made for the run is removed")
 	scratch, release, err := leftover.New(a.scratchBase(), s.runID)
 	if err != nil {
-		return nil, fmt.Errorf("make the run's private directory: %w", err)
+		return nil, nil, fmt.Errorf("make the run's private directory: %w", err)
 	}
 	defer release()
 	agents := deploy.NewStore(filepath.Join(scratch, "agents"))
@@ -404,7 +408,7 @@ func newRunID() string {
 }
 
 func printableLine(s string) string {
-	return strings.Join(strings.Fields(proc.Printable([]byte(s))), " ")
+	return proc.Line(s)
 }
 
 // quoteArg quotes a word for pasting into a shell, where it needs that.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -84,7 +85,7 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	began := time.Now()
-	r, err := a.execute(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: inject})
+	r, _, err := a.execute(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: inject})
 	state := bundle.Finished
 	if err != nil {
 		state = bundle.Interrupted
@@ -117,14 +118,10 @@ func (a *app) selftestEnd(ctx context.Context, r *verdict.Result, err error) err
 
 // noSelftest refuses a bundle of the self-test: its targets do hidden work, which a run would not do, and one cell would
 // hold trials of both kinds.
-func noSelftest(b *bundle.Bundle, name, what string) error {
+func noSelftest(b *bundle.Bundle, trials []record.Trial, name, what string) error {
 	hidden := len(b.Manifest.Inject) > 0
-	if _, ok := b.Plan.Environment(selfSlower); ok && !hidden {
-		for t, err := range b.Trials() { // of a tare that wrote it there only
-			if hidden = err == nil && t.Inject > 0; hidden || err != nil {
-				break
-			}
-		}
+	if _, ok := b.Plan.Environment(selfSlower); ok && !hidden { // a tare that wrote it in the trials only
+		hidden = slices.ContainsFunc(trials, func(t record.Trial) bool { return t.Inject > 0 })
 	}
 	if hidden {
 		return usagef("%s is of a self-test, whose hidden extra work no run does, so it cannot be %s; begin another: tare selftest -o FOLDER", name, what)

@@ -31,23 +31,21 @@ this computation. The exit code is 1 when anything is wrong.`,
 			for _, p := range checked.Problems {
 				fmt.Fprintf(a.out, "WRONG  %s\n", printableLine(p.String()))
 			}
-			b, err := bundle.Open(in.dir)
+			// Trials before a damage count; the damage itself is among the problems.
+			b, err := a.read(in, args[0])
 			if err != nil {
 				return err
 			}
-			// Trials before a damage count; the damage itself is among the problems.
-			trials, _ := b.Load()
-			r := a.evaluate(b, trials)
 			if n := b.Manifest.Redacted; len(n) > 0 {
 				fmt.Fprintf(a.out, "redacted before it was shared; replaced:%s\n", counted(n))
 			}
 			counts := map[string]int{}
-			for i := range r.Cells {
-				if c := &r.Cells[i]; c.Primary {
+			for i := range b.result.Cells {
+				if c := &b.result.Cells[i]; c.Primary {
 					counts[string(c.Verdict)]++
 				}
 			}
-			fmt.Fprintf(a.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State, b.Manifest.Version, b.Manifest.Build, len(trials))
+			fmt.Fprintf(a.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State, b.Manifest.Version, b.Manifest.Build, len(b.trials))
 			for _, v := range []string{"DIFFERENT", "EQUIVALENT", "MEASURED", "INCONCLUSIVE", "WITHHELD", "FAILED"} {
 				if counts[v] > 0 {
 					fmt.Fprintf(a.out, "%-13s%d\n", v, counts[v])

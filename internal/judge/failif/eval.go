@@ -42,14 +42,19 @@ const (
 	Holds
 )
 
+// MarshalText names the answer for programs.
+func (s State) MarshalText() ([]byte, error) {
+	return []byte([...]string{"no", "unknown", "holds"}[s]), nil
+}
+
 // String is the answer in words.
 func (s State) String() string { return [...]string{"does not hold", "cannot be decided", "HOLDS"}[s] }
 
 // Outcome is a condition with its answer.
 type Outcome struct {
-	Expr  string
-	State State
-	Text  string // why, with figures
+	Expr  string `json:"expr"` // as the user wrote it
+	State State  `json:"state"`
+	Text  string `json:"text"` // why, with figures
 }
 
 // Eval answers the condition. The error is a mistake in it: a name that no figure has.

@@ -156,7 +156,7 @@ func clean(s string) string {
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "..."
 	}
-	return strings.Join(strings.Fields(proc.Printable([]byte(s))), " ")
+	return proc.Line(s)
 }
 
 // headline is the answer: what changed for sure, or that nothing did.

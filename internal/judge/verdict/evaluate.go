@@ -18,6 +18,8 @@ type Input struct {
 	Kinds        func(name string) (*workload.Kind, bool)
 	Environments []record.Environment
 	Trials       []record.Trial
+	// Damage says what is wrong with the bundle that the rest was read from, a text for each part of it that is damaged.
+	Damage []string
 }
 
 // evaluation is the state of one call of Evaluate.

@@ -17,6 +17,18 @@ const (
 	Withhold = "withheld" // the reason why cells have no verdict
 )
 
+// damageFindings stand before all others: a report is passed on without what stood on standard error when it was made.
+func damageFindings(e *evaluation, _ *Result) []Finding {
+	var out []Finding
+	for _, text := range e.Damage {
+		out = append(out, Finding{
+			Text:   "this report is not of the whole bundle, or of one that was changed: " + text,
+			Remedy: "get the bundle from where it was made, or measure again",
+		})
+	}
+	return out
+}
+
 // openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that, and one
 // whose environment failed is named with it.
 func openFindings(e *evaluation, r *Result) []Finding {

@@ -22,6 +22,7 @@ type scene struct {
 	tweak   func(*record.Environment)             // last word on each environment
 	trial   func(*record.Trial)                   // last word on each trial
 	base    func(workload, metric string) float64 // the baseline's figure; 100 where nothing is said
+	damage  []string                              // what is wrong with the bundle
 }
 
 func sceneKind(name string) (*workload.Kind, bool) {
@@ -72,7 +73,7 @@ func (s scene) input() Input {
 		Baseline: s.targets[0], Seed: 1, Mode: plan.Quick, Sessions: 1, Looks: []int{10, 15}, Trial: 300 * time.Millisecond,
 		Alpha: 0.05, LookAlpha: stats.LookAlpha([]int{10, 15}, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01, Workloads: s.work,
 	}
-	in := Input{Run: Run{ID: "r1", Finished: true}, Plan: p, Kinds: sceneKind}
+	in := Input{Run: Run{ID: "r1", Finished: true}, Plan: p, Kinds: sceneKind, Damage: s.damage}
 	for _, name := range s.targets {
 		of, _, mount := strings.Cut(name, ":")
 		if !mount {

@@ -99,9 +99,9 @@ func (c *cell) seen(work, ns int64) {
 	}
 }
 
-// Run carries out the plan and returns what the trials say. The result is valid, for what was measured, also when the
-// error is not nil: then the context was done, the disk failed or the baseline is lost.
-func Run(ctx context.Context, c Config) (*verdict.Result, error) {
+// Run carries out the plan and returns what the trials say, and the trials. Both are valid, for what was measured, also when
+// the error is not nil: then the context was done, the disk failed or the baseline is lost.
+func Run(ctx context.Context, c Config) (*verdict.Result, []record.Trial, error) {
 	r := &runner{
 		Config: c, started: time.Now(), targets: map[string]*target{}, cells: map[cellKey]*cell{},
 		trials: append([]record.Trial(nil), c.Prior...), envs: append([]record.Environment(nil), c.PriorTargets...),
@@ -126,7 +126,7 @@ func Run(ctx context.Context, c Config) (*verdict.Result, error) {
 		err = r.runSession(ctx, s)
 	}
 	r.evaluate()
-	return r.result, err
+	return r.result, r.trials, err
 }
 
 // runSession opens the environments, measures until all is settled or spent, and closes them.

@@ -233,7 +233,7 @@ func TestInterruptAndResume(t *testing.T) {
 func TestAFullDiskEndsTheRunWithWhatThereIs(t *testing.T) {
 	w := newWorld(0.005, map[string]float64{"host": 1, "box": 3})
 	m := &memory{w: w, files: map[string]string{}, full: 20}
-	r, err := Run(t.Context(), Config{
+	r, _, err := Run(t.Context(), Config{
 		Plan: simPlan("host", "box"), Opener: w, Sink: m,
 		Kinds: func(n string) (*workload.Kind, bool) { return &simKind, n == "sim" },
 	})

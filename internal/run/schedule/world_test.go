@@ -172,7 +172,7 @@ func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan, change 
 	for _, f := range change {
 		f(&c)
 	}
-	r, err := Run(ctx, c)
+	r, _, err := Run(ctx, c)
 	for name, n := range w.opens {
 		if !w.broken[name] && w.closed[name] != n {
 			t.Errorf("%s was opened %d times and closed %d times", name, n, w.closed[name])

@@ -237,7 +237,7 @@ func (w *Watch) publish(r *verdict.Result) {
 		r = verdict.Evaluate(verdict.Input{Plan: w.config.Plan, Environments: w.envs, Trials: w.trials, Kinds: w.config.Kinds, Run: h})
 	}
 	m := report.NewModel(r)
-	m.Trials, m.Plan, m.Bundle = w.trials, plan.Marshal(w.config.Plan), w.bundle
+	m.Trials, m.Plan, m.Bundle = w.trials, w.config.Plan, w.bundle
 	live, err := report.Live(m, func(workload string) bool { return w.changed[workload] })
 	if err != nil {
 		// The page keeps what it has; the run and its report on the terminal are not touched by it.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"tare/internal/judge/verdict"
-	"tare/internal/plan"
 	"tare/internal/show/report/chromium"
 )
 
@@ -233,7 +232,7 @@ func TestLongNamesFitANarrowPage(t *testing.T) {
 	var kept verdict.Input
 	s.tweak = func(in *verdict.Input) { kept = *in }
 	m := NewModel(s.result())
-	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "long"
+	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "long"
 	p := chromium.Start(t).Open(pageFile(t, m), 390, 900)
 	p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true`)

@@ -110,7 +110,7 @@ func pageModel() *Model {
 		r.Costs = append(r.Costs, c)
 	}
 	m := NewModel(r)
-	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "tare-20261121-0731"
+	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
 	m.Normal, m.Worth = paidFor(r, kept.Plan, "net.latency")
 	return m
 }
@@ -203,7 +203,7 @@ func largeModel() *Model {
 	var kept verdict.Input
 	s.tweak = func(in *verdict.Input) { kept = *in }
 	m := NewModel(s.result())
-	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "large"
+	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "large"
 	return m
 }
 
@@ -225,7 +225,9 @@ func hostilePage() *Model {
 		m.Trials[i].Target += img
 	}
 	m.Run.Baseline += img
-	m.Plan = append(m.Plan, "\n# </script><script>window.owned=1</script><!-- \u2028\u2029\n"...)
+	p := *m.Plan
+	p.Question = "</script><script>window.owned=1</script><!-- \u2028\u2029\n"
+	m.Plan = &p
 	m.Run.Name = `</title><script>window.owned=1</script>`
 	return m
 }

@@ -1,7 +1,7 @@
 package report
 
-// damaged is the code of the finding that a report is not of the whole bundle, or of one that was changed. The caller adds
-// it, before all others; forms that show no findings say it in their own way.
+// damaged is the code of verdict's finding that a report is not of the whole bundle, or of one that was changed. Forms that
+// show no findings say it in their own way.
 const damaged = "damaged"
 
 // damage is what that finding says; "" for a sound bundle.

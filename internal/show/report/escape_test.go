@@ -14,6 +14,8 @@ import (
 	"tare/internal/judge/costper"
 	"tare/internal/judge/failif"
 	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
 	"tare/internal/record"
 )
 
@@ -26,7 +28,8 @@ func hostileModel(s string) *Model {
 		Families: []verdict.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
 		Findings: []verdict.Finding{{Text: s, Remedy: s}}}
 	m := NewModel(r)
-	m.Plan, m.Bundle, m.Gates = []byte(s), s, []Gate{{Expr: s, Text: s, State: failif.Holds}}
+	m.Plan = &plan.Plan{Name: s, Question: s, Baseline: s, Workloads: []plan.Workload{{Label: s, Kind: s, Params: workload.Params{"bs": s, s: s}}}}
+	m.Bundle, m.Gates = s, []failif.Outcome{{Expr: s, Text: s, State: failif.Holds}}
 	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
 	m.Targets[1].Durability = m.Targets[0].Durability
 	m.Normal = &costper.Table{Per: costper.Per(s), Notes: []string{s}, Lines: []costper.Line{
@@ -159,16 +162,13 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// FuzzPlanned holds that a damaged plan does no harm to a report.
-func FuzzPlanned(f *testing.F) {
-	f.Add([]byte("workloads:\n  - label: x\n    params: {bs: 4KiB}\n"))
-	f.Add([]byte("workloads: &a [*a]"))
-	f.Fuzz(func(t *testing.T, plan []byte) {
-		m := &Model{Plan: plan}
-		for _, p := range m.params() {
-			if sizeOf(p, "bs") < 0 {
-				t.Fatal("negative size")
-			}
+// FuzzSizeOf holds that no text of a parameter gives a size below 0.
+func FuzzSizeOf(f *testing.F) {
+	f.Add("4KiB")
+	f.Add("-1")
+	f.Fuzz(func(t *testing.T, text string) {
+		if sizeOf(workload.Params{"bs": text}, "bs") < 0 {
+			t.Fatal("negative size")
 		}
 	})
 }

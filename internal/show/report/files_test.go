@@ -83,8 +83,8 @@ func fileModel() *Model {
 		{Target: "vm:9p", Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 62e3, PerByteNS: 4.7, Error: 0.04, Text: "each call costs 62 us, then 210 MB/s"},
 	}
 	m := NewModel(r)
-	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "tare-20261121-0731"
-	m.Gates = []Gate{{Expr: "ratio(vm:9p, fs.randread) > 2.0", State: failif.Holds, Text: "8.40 [8.30, 8.50] lies above 2.0"}, {Expr: "slower(vm, cpu.prime, 50%)", Text: hostile[5]},
+	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
+	m.Gates = []failif.Outcome{{Expr: "ratio(vm:9p, fs.randread) > 2.0", State: failif.Holds, Text: "8.40 [8.30, 8.50] lies above 2.0"}, {Expr: "slower(vm, cpu.prime, 50%)", Text: hostile[5]},
 		{Expr: "value(vm:9p, fs.randread) < 1e6", State: failif.Unknown, Text: "its verdict is withheld"}}
 	return m
 }

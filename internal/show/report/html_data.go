@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tare/internal/judge/costper"
+	"tare/internal/judge/failif"
 	"tare/internal/judge/verdict"
 	"tare/internal/plan"
 )
@@ -26,15 +27,9 @@ type htmlData struct {
 	Looks     []int            `json:"looks,omitempty"`
 	Precision float64          `json:"precision,omitempty"`
 	TrialS    float64          `json:"trial_seconds,omitempty"`
-	Gates     []htmlGate       `json:"gates,omitempty"`
+	Gates     []failif.Outcome `json:"gates,omitempty"`
 	Normal    *costper.Table   `json:"normal,omitempty"`
 	Worth     *costper.Answers `json:"worth,omitempty"`
-}
-
-type htmlGate struct {
-	Expr  string `json:"expr"`
-	State string `json:"state"` // "no", "unknown" or "holds"
-	Text  string `json:"text"`
 }
 
 // htmlWorkload tells the page what a workload's label stands for, so that it can put record sizes side by side.
@@ -46,22 +41,19 @@ type htmlWorkload struct {
 }
 
 func pageData(m *Model) *htmlData {
-	d := &htmlData{Format: pageFormat, Result: plainResult(m.Result), Bundle: m.Bundle, Plan: string(m.Plan),
-		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, Normal: m.Normal, Worth: m.Worth}
+	d := &htmlData{Format: pageFormat, Result: plainResult(m.Result), Bundle: m.Bundle,
+		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, Gates: m.Gates, Normal: m.Normal, Worth: m.Worth}
 	for i := range m.Trials {
 		if t := m.Trials[i].Start; !t.IsZero() {
 			d.Started = t.UTC().Format(time.RFC3339)
 			break
 		}
 	}
-	for _, g := range m.Gates {
-		d.Gates = append(d.Gates, htmlGate{g.Expr, [...]string{"no", "unknown", "holds"}[g.State], g.Text})
-	}
-	// A plan that cannot be read costs the page its size charts, no more; the page shows its text either way.
-	p, err := plan.Unmarshal("plan.yaml", m.Plan)
-	if err != nil {
+	p := m.Plan
+	if p == nil {
 		return d
 	}
+	d.Plan = string(plan.Marshal(p))
 	d.Question, d.Looks, d.Precision, d.TrialS = p.Question, p.Looks, p.Precision, p.Trial.Seconds()
 	for i := range p.Workloads {
 		w := &p.Workloads[i]

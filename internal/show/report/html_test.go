@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/show/report/chromium"
 	"tare/internal/show/report/page"
@@ -20,10 +22,16 @@ import (
 
 const emptyPage = "<!doctype html><body>" + dataBlock + "\n" + trialsBlock + "<script>1</script></body>"
 
+// pageReads is htmlData as the page has it, which knows a condition's state by name.
+type pageReads struct {
+	htmlData
+	Gates []struct{ State string } `json:"gates"`
+}
+
 // blocks reads the two data blocks of a page again, as a browser finds them: from the opening tag to the first closing one.
-func blocks(t *testing.T, html []byte) (htmlData, htmlTrials) {
+func blocks(t *testing.T, html []byte) (pageReads, htmlTrials) {
 	t.Helper()
-	var d htmlData
+	var d pageReads
 	var x htmlTrials
 	for _, b := range []struct {
 		id   string
@@ -158,13 +166,13 @@ func TestHTMLOfOddModels(t *testing.T) {
 		blocks(t, b.Bytes())
 	}
 	m := scenes()["unfinished"]
-	m.Plan = []byte("no: [plan")
+	m.Plan = nil
 	var b bytes.Buffer
 	if err := writePage(&b, []byte(emptyPage), m); err != nil {
 		t.Fatal(err)
 	}
-	if d, _ := blocks(t, b.Bytes()); d.Plan != "no: [plan" || len(d.Workloads) != 0 {
-		t.Errorf("a plan that cannot be read gives %q and %d workloads", d.Plan, len(d.Workloads))
+	if d, _ := blocks(t, b.Bytes()); d.Plan != "" || d.Workloads == nil || len(d.Workloads) != 0 {
+		t.Errorf("no plan gives %q and %d workloads", d.Plan, len(d.Workloads))
 	}
 	if err := writePage(&b, []byte("<html></html>"), m); err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("a page without a place for the data: %v", err)
@@ -177,7 +185,7 @@ func FuzzHTML(f *testing.F) {
 	f.Fuzz(func(t *testing.T, target, label, text string) {
 		m := NewModel(&verdict.Result{Run: verdict.Run{Name: text, Baseline: target}, Targets: []verdict.Target{{Name: target, Baseline: true}},
 			Cells: []verdict.Cell{{Workload: label, Target: target, Failure: &record.Failure{Message: text, Evidence: label}}}})
-		m.Plan, m.Bundle = []byte(text), label
+		m.Plan, m.Bundle = &plan.Plan{Question: text, Baseline: target, Workloads: []plan.Workload{{Label: label, Params: workload.Params{label: text}}}}, label
 		m.Trials = []record.Trial{{Workload: label, Target: target, Metrics: map[string]float64{text: 1}, State: map[string]string{label: text}, Error: &record.Failure{Message: text}}}
 		var b bytes.Buffer
 		if err := writePage(&b, []byte(emptyPage), m); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/measure/workload"
 	"tare/internal/unit"
 )
 
@@ -48,6 +49,28 @@ type matrixPoint struct {
 func (x *matrix) at(target string, op int, size, record int64) (float64, bool) {
 	v, ok := x.kib[matrixPoint{target, matrixOps[op].name, size, record}]
 	return v, ok
+}
+
+// params returns the parameters of each workload by label; empty when the model has no plan.
+func (m *Model) params() map[string]workload.Params {
+	by := map[string]workload.Params{}
+	if m.Plan == nil {
+		return by
+	}
+	for i := range m.Plan.Workloads {
+		w := &m.Plan.Workloads[i]
+		by[w.Label] = w.Params
+	}
+	return by
+}
+
+// sizeOf reads a parameter that is a number of bytes; 0 when it is none.
+func sizeOf(params workload.Params, name string) int64 {
+	n, err := unit.ParseSize(params[name])
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // matrices collects the cells of matrixKind. A figure of a cell whose verdict is withheld stands, because a matrix is not

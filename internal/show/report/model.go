@@ -11,6 +11,7 @@ import (
 	"tare/internal/judge/costper"
 	"tare/internal/judge/failif"
 	"tare/internal/judge/verdict"
+	"tare/internal/plan"
 	"tare/internal/record"
 )
 
@@ -23,10 +24,10 @@ type Model struct {
 	Null     Null
 	// Trials are the raw trials in the order they ran. The caller sets them; renderers that show none do without.
 	Trials []record.Trial
-	// Plan is the resolved plan as written in the bundle. The caller sets it.
-	Plan []byte
+	// Plan is the resolved plan. The caller sets it; nil where there is none.
+	Plan *plan.Plan
 	// Gates are the conditions that the caller was asked to fail on. The caller sets them.
-	Gates []Gate
+	Gates []failif.Outcome
 	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they show
 	// them. The caller sets them; nil where nobody asked.
 	Normal *costper.Table
@@ -35,13 +36,6 @@ type Model struct {
 	Bundle string
 	// Text are the settings of the terminal report. The caller sets them.
 	Text TextOptions
-}
-
-// Gate is one condition that fails a pipeline, as --fail-if gives it.
-type Gate struct {
-	Expr  string       // as the user wrote it
-	State failif.State // where it holds, the run is to fail
-	Text  string       // why it holds or not, with figures
 }
 
 // TextOptions are the settings of the terminal report.

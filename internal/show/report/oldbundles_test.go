@@ -12,7 +12,6 @@ import (
 	"tare/internal/judge/verdict"
 	"tare/internal/measure/workload"
 	allkinds "tare/internal/measure/workload/all"
-	"tare/internal/plan"
 )
 
 // TestOldBundles holds that the page gets the same data of the bundles that earlier builds measured as it did then.
@@ -50,7 +49,7 @@ func TestOldBundles(t *testing.T) {
 		}
 		h := verdict.Run{ID: b.Manifest.RunID, Version: b.Manifest.Version, Build: b.Manifest.Build, Seconds: b.Manifest.Seconds, Finished: true}
 		m := NewModel(verdict.Evaluate(verdict.Input{Plan: b.Plan, Environments: b.Environments, Trials: trials, Kinds: byName, Run: h}))
-		m.Trials, m.Plan, m.Bundle = trials, plan.Marshal(b.Plan), name
+		m.Trials, m.Plan, m.Bundle = trials, b.Plan, name
 		var page bytes.Buffer
 		out := json.NewEncoder(&page)
 		out.SetIndent("", " ")

@@ -44,7 +44,7 @@ func paidModel() *Model {
 	}
 	r := s.result()
 	m := NewModel(r)
-	m.Trials, m.Plan, m.Bundle = kept.Trials, plan.Marshal(kept.Plan), "tare-20261121-0731"
+	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
 	m.Normal, m.Worth = paidFor(r, kept.Plan, "make")
 	return m
 }

@@ -37,7 +37,7 @@ func clean(s string) string {
 	if len(s) > maxForeign {
 		s = strings.ToValidUTF8(s[:maxForeign], "") + "..."
 	}
-	return strings.Join(strings.Fields(proc.Printable([]byte(s))), " ")
+	return proc.Line(s)
 }
 
 // wrap breaks text into lines of at most limit columns, the first after prefix and the others after as many spaces. A

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/xuri/excelize/v2"
+
+	"tare/internal/plan"
 )
 
 // matrix writes one matrix as iozone's workbook has it: below each other a label, a row of record sizes, and a row for
@@ -113,7 +115,7 @@ func (b *workbook) kinds() {
 	rows := map[string][]*Row{}
 	for i := range b.Rows {
 		r := &b.Rows[i]
-		if r.Kind == matrixKind && len(b.Plan) > 0 {
+		if r.Kind == matrixKind && b.Plan != nil {
 			continue
 		}
 		if rows[r.Kind] == nil {
@@ -241,13 +243,13 @@ const maxPlanLines = 20000
 
 // plan writes the plan's text line by line, as it can be run again.
 func (b *workbook) plan() {
-	if len(b.Plan) == 0 {
+	if b.Plan == nil {
 		return
 	}
 	s := b.sheet("Plan")
 	b.widths(s, 100)
 	row := 1
-	for line := range bytes.Lines(b.Plan) {
+	for line := range bytes.Lines(plan.Marshal(b.Plan)) {
 		if row > maxPlanLines {
 			b.put(s, 1, row, "The rest is left out here; the bundle has all of it.", b.label)
 			return

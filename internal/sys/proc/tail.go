@@ -66,6 +66,9 @@ func Printable(b []byte) string {
 	return s.String()
 }
 
+// Line is Printable for text that is to stand in one line: runs of blanks and newlines become one blank.
+func Line(s string) string { return strings.Join(strings.Fields(Printable([]byte(s))), " ") }
+
 // Telling returns the line of a console or a log that tells most of an end: the last in which a kernel panicked or tare
 // complained, else the last that says something; "" when there is none.
 func Telling(said []byte) string {
