@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
-	"unsafe"
 )
 
 // What a file holds.
@@ -35,13 +34,19 @@ type Content struct {
 	bs     int
 	slots  int64
 	stamps bool
+	pages  Pages
 }
 
 // NewContent makes the content of a file of records of bs >= 512 bytes; kind is Random or Zero. The same seed gives the
 // same bytes on every platform.
 func NewContent(kind string, bs int, seed uint64) *Content {
-	c := &Content{bs: bs, slots: max(1, minPool/int64(bs)), stamps: kind == Random}
-	c.pool = Aligned(int(c.slots) * bs)
+	return OrdinaryPages.NewContent(kind, bs, seed)
+}
+
+// NewContent makes the same content in memory of these pages.
+func (p Pages) NewContent(kind string, bs int, seed uint64) *Content {
+	c := &Content{bs: bs, slots: max(1, minPool/int64(bs)), stamps: kind == Random, pages: p}
+	c.pool = p.Aligned(int(c.slots) * bs)
 	if c.stamps {
 		FillRandom(c.pool, seed)
 	} else {
@@ -58,13 +63,13 @@ func (c *Content) Resized(bs int) *Content {
 	if bs%stampEvery != 0 || c.bs%stampEvery != 0 || slots*int64(bs) > int64(len(c.pool)) {
 		return nil
 	}
-	return &Content{pool: c.pool[:slots*int64(bs)], bs: bs, slots: slots, stamps: c.stamps}
+	return &Content{pool: c.pool[:slots*int64(bs)], bs: bs, slots: slots, stamps: c.stamps, pages: c.pages}
 }
 
 // Clone returns an equal content with memory of its own.
 func (c *Content) Clone() *Content {
 	d := *c
-	d.pool = Aligned(len(c.pool))
+	d.pool = c.pages.Aligned(len(c.pool))
 	copy(d.pool, c.pool)
 	return &d
 }
@@ -169,27 +174,4 @@ const digestSize = 16
 func Digest(p []byte) string {
 	h := sha256.Sum256(p)
 	return hex.EncodeToString(h[:digestSize])
-}
-
-// alignment of buffers: no direct I/O asks for more, and a page is what the kernel pins.
-const alignment = 4096
-
-// hugePage is the size of a transparent huge page on x86-64 and on arm64 with pages of 4 KiB. Buffers from half of it on lie in
-// such pages where the kernel gives them: a copy of a megabyte else looks up 256 pages of its own side alone, which in a
-// machine that is virtual itself costs several per cent of it.
-const hugePage = 2 << 20
-
-// Aligned makes a buffer of n bytes that direct I/O accepts. Go does not move heap objects, so the address holds. Pages
-// are not touched: clear or fill it before it is used in a timed section.
-func Aligned(n int) []byte {
-	if n >= hugePage/2 {
-		whole := (n + hugePage - 1) &^ (hugePage - 1)
-		b := make([]byte, whole+hugePage)
-		skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (hugePage - 1))
-		adviseHuge(b[skip : skip+whole])
-		return b[skip : skip+n : skip+n]
-	}
-	b := make([]byte, n+alignment)
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (alignment - 1))
-	return b[skip : skip+n : skip+n]
 }

@@ -72,7 +72,10 @@ func TestScrambledLooksRandom(t *testing.T) {
 
 func TestAlignedBuffersHaveTheirSizeAndPlace(t *testing.T) {
 	for _, n := range []int{1, 512, 4096, 1<<20 - 1, 1 << 20, 2<<20 + 1, 16 << 20} {
-		b := Aligned(n)
+		if b := Aligned(n); len(b) != n || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%alignment != 0 {
+			t.Errorf("%d bytes in ordinary pages: %d at %p", n, len(b), b)
+		}
+		b := HugePages.Aligned(n)
 		at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 		if len(b) != n || cap(b) != n || at%alignment != 0 {
 			t.Errorf("%d bytes: %d of %d at %#x", n, len(b), cap(b), at)

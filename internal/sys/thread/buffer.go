@@ -52,6 +52,10 @@ func (b *Buffer) Touch() {
 	}
 }
 
+// HugeShare tells which share of the buffer's resident memory lies in transparent huge pages, 0 to 1, as the kernel
+// reports it in /proc/self/smaps.
+func (b *Buffer) HugeShare() (float64, error) { return HugeShare(b.Bytes) }
+
 // aligned returns the size bytes of m that begin at its first multiple of align.
 func aligned(m []byte, size, align int) []byte {
 	skip := 0

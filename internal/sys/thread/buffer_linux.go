@@ -41,16 +41,16 @@ func (b *Buffer) Free() error {
 	return nil
 }
 
-// HugeShare tells which share of the buffer's resident memory lies in transparent huge pages, 0 to 1, as the kernel
+// HugeShare tells which share of the mappings that memory lies in is in transparent huge pages, 0 to 1, as the kernel
 // reports it in /proc/self/smaps.
-func (b *Buffer) HugeShare() (float64, error) {
+func HugeShare(memory []byte) (float64, error) {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return 0, fmt.Errorf("read huge page state: %w", err)
 	}
 	defer f.Close()
-	start := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.Bytes))))
-	rss, huge, err := smapsRange(f, start, start+uint64(len(b.Bytes)))
+	start := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory))))
+	rss, huge, err := smapsRange(f, start, start+uint64(len(memory)))
 	if err != nil {
 		return 0, fmt.Errorf("read huge page state: %w", err)
 	}

@@ -24,6 +24,6 @@ func (b *Buffer) Free() error {
 }
 
 // HugeShare is not known here.
-func (b *Buffer) HugeShare() (float64, error) {
+func HugeShare([]byte) (float64, error) {
 	return 0, fmt.Errorf("read huge page state: %w on %s", ErrUnsupported, runtime.GOOS)
 }

@@ -77,6 +77,7 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 			Doc: "psync: one system call per operation; io_uring: Linux's rings, with qd operations in flight; mmap: copies to and from mapped memory; auto: io_uring where qd is above 1 and the kernel allows it, else qd threads, which is said",
 		},
 		{Name: "qd", Type: workload.Int, Default: "1", Min: 1, Max: 4096, Doc: "queue depth: operations that each thread keeps in flight"},
+		{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices, Doc: fileio.PagesDoc},
 		{Name: "latency", Type: workload.Bool, Default: "no", Doc: "time every operation and report percentiles; costs one reading of the clock per operation"},
 	}
 	metrics := []unit.Metric{

@@ -46,6 +46,7 @@ type rw struct {
 	engine  string
 	depth   int
 	threads int
+	pages   fileio.Pages
 	own     bool // each thread has a file of its own
 	cache   string
 	wait    time.Duration // attr_wait; 0 means from the mount
@@ -63,7 +64,7 @@ type rw struct {
 func newRW(p profile, params workload.Params) (workload.Trial, error) {
 	t := &rw{
 		settings: settings{profile: p, bs: int(params.Int("bs")), direct: params.Bool("direct"), fsync: params["fsync"], create: params.Bool("create"), timed: params.Bool("latency")},
-		data:     params["data"], engine: params["engine"], depth: int(params.Int("qd")), threads: int(params.Int("threads")), own: params["files"] == "own",
+		data:     params["data"], engine: params["engine"], depth: int(params.Int("qd")), threads: int(params.Int("threads")), own: params["files"] == "own", pages: fileio.Pages(params["pages"]),
 		cache: params["cache"], wait: params.Duration("attr_wait"),
 		given: params["file"], sized: params["size"] != defaultSize,
 	}
@@ -142,7 +143,7 @@ func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 	}
 	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
-	t.content = fileio.NewContent(t.data, t.bs, b.Seed)
+	t.content = t.pages.NewContent(t.data, t.bs, b.Seed)
 	t.gen = uint64(time.Now().UnixNano())
 	t.files = []string{filepath.Join(b.Dir, "records")}
 	if t.own {
@@ -230,10 +231,23 @@ func (t *rw) open(b *workload.Bench) error {
 			return err
 		}
 	}
+	t.notePages(b)
 	if r := t.lanes[0].ring; r != nil {
 		b.Note("io_uring", r.Describe())
 	}
 	return nil
+}
+
+// notePages says which memory the records are moved from or to. A ring has buffers of its own, in ordinary pages.
+func (t *rw) notePages(b *workload.Bench) {
+	switch {
+	case t.engine == engineRing:
+		b.Note("buffer_pages", string(fileio.OrdinaryPages))
+	case t.write && !t.mixed:
+		b.Note("buffer_pages", t.content.PagesOf())
+	default:
+		b.Note("buffer_pages", fileio.PagesOf(t.lanes[0].buf))
+	}
 }
 
 // equip gives a lane what it works with.
@@ -246,7 +260,7 @@ func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
 	}
 	l.order = fileio.NewOrder(l.records, t.random, seed)
 	l.mix.state = seed
-	l.buf = fileio.Aligned(t.bs)
+	l.buf = t.pages.Aligned(t.bs)
 	clear(l.buf) // touch every page now
 	if t.timed {
 		l.reads, l.writes = new(histogram.Histogram), new(histogram.Histogram)

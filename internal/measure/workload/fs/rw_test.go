@@ -264,3 +264,18 @@ func TestParametersAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// The state says in which pages the records lie, and where the system gives huge ones to those who ask, asking decides.
+func TestBufferPagesAreSaid(t *testing.T) {
+	mode, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
+	for _, name := range []string{"fs.randread", "fs.seqwrite"} {
+		for _, pages := range []string{"ordinary", "huge"} {
+			b := weigh(t, t.TempDir(), name, 4, map[string]string{"size": "4MiB", "bs": "1MiB", "pages": pages})
+			if got := b.State["buffer_pages"]; got == "" {
+				t.Errorf("%s pages=%s: the state says nothing of it: %v", name, pages, b.State)
+			} else if strings.Contains(string(mode), "[madvise]") && got != pages {
+				t.Errorf("%s pages=%s: the state says %q", name, pages, got)
+			}
+		}
+	}
+}

@@ -18,6 +18,7 @@ type Config struct {
 	Cold   bool // the file's pages are dropped, and seen to be gone, before each read that is no re-read
 	Data   string
 	Compat bool // as iozone does it
+	Pages  fileio.Pages
 	// Samples is how many times of each operation are told apart; with Compat it is 1.
 	Samples int
 	Seed    uint64

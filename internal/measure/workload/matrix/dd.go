@@ -27,6 +27,7 @@ func ddKind() workload.Kind {
 			{Name: "data", Type: workload.Choice, Default: fileio.Zero, Choices: []string{fileio.Zero, fileio.Random}, Doc: "zero: from /dev/zero, as people do, which compressing and thin storage does not store; random: incompressible, from memory"},
 			{Name: "sync", Type: workload.Bool, Default: "yes", Doc: "flush the file between writing and reading, untimed"},
 			{Name: "pause", Type: workload.Duration, Default: "1s", Doc: "how long to wait between writing and reading, untimed"},
+			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices, Doc: fileio.PagesDoc},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"}, Doc: "warm: what was written is read from the cache, as in the loop that people type; cold: the file's pages are dropped before it is read, and the kernel is asked whether they are gone"},
 		},
 		Metrics: []unit.Metric{
@@ -36,7 +37,7 @@ func ddKind() workload.Kind {
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		New: func(p workload.Params) (workload.Trial, error) {
-			t := &dd{bs: p.Int("bs"), random: p["data"] == fileio.Random, sync: p.Bool("sync"), pause: p.Duration("pause"), cold: p["cache"] == "cold"}
+			t := &dd{bs: p.Int("bs"), random: p["data"] == fileio.Random, sync: p.Bool("sync"), pause: p.Duration("pause"), cold: p["cache"] == "cold", pages: fileio.Pages(p["pages"])}
 			if t.blocks = p.Int("size") / t.bs; t.blocks == 0 {
 				return nil, fmt.Errorf("fs.dd: bs=%s is larger than size=%s: give blocks that fit into the file", p["bs"], p["size"])
 			}
@@ -61,6 +62,7 @@ type dd struct {
 	random     bool
 	sync, cold bool
 	pause      time.Duration
+	pages      fileio.Pages
 
 	path          string
 	thread        fileio.Thread
@@ -76,15 +78,16 @@ func (t *dd) Setup(_ context.Context, b *workload.Bench) error {
 	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
 	t.path = filepath.Join(b.Dir, "dd")
-	t.buf = fileio.Aligned(int(t.bs))
+	t.buf = t.pages.Aligned(int(t.bs))
 	clear(t.buf)
+	b.Note("buffer_pages", fileio.PagesOf(t.buf))
 	if err := fileio.CheckRoom(b.Dir, t.bytes(), 1); err != nil {
 		return err
 	}
 	if t.random {
 		// One block, written again and again, would be found to repeat: the blocks are cut from a pool that is
 		// longer than what storage looks at, at a place that moves.
-		t.want = fileio.Aligned(int(t.bs) + pool)
+		t.want = t.pages.Aligned(int(t.bs) + pool)
 		fileio.FillRandom(t.want, b.Seed)
 	} else if err := t.openZero(); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/measure/fileio"
 	"tare/internal/sys/proc"
 )
 
@@ -93,7 +94,7 @@ func TestPayload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := newPayload(iozonePayload, int64(rec)<<10, 1).record(0, 1)
+		ours := newPayload(iozonePayload, int64(rec)<<10, 1, fileio.OrdinaryPages).record(0, 1)
 		if want := slices.Concat(ours, ours, ours, ours); string(theirs) != string(want) {
 			t.Errorf("records of %d KiB: iozone's file differs", rec)
 		}

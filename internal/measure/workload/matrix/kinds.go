@@ -35,6 +35,7 @@ func matrixKind() workload.Kind {
 			{Name: "data", Type: workload.Choice, Default: autoData, Choices: []string{autoData, fileio.Random, fileio.Zero, iozonePayload}, Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 KiB, zeros else; auto: random, or iozone with compat=iozone"},
 			{Name: "compat", Type: workload.Choice, Default: "no", Choices: []string{"no", "iozone"}, Doc: "iozone: as iozone 3.489 does it, to compare with published figures"},
 			{Name: "samples", Type: workload.Int, Default: "5", Min: 1, Max: maxSamples, Doc: "how many stretches of time of a pass are told apart"},
+			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices, Doc: fileio.PagesDoc},
 			{Name: "preset", Type: workload.Choice, Default: "none", Choices: presetNames(), Doc: "a set of parameters known by name: " + presetDoc()},
 		},
 		Metrics: metrics(AllOps()),
@@ -84,6 +85,7 @@ func configOf(p workload.Params) (Config, error) {
 		Row:    Row{Size: p.Int("size"), Rec: p.Int("bs")},
 		Direct: p.Bool("direct"), Fsync: p.Bool("fsync"), Close: p.Bool("close"), Cold: p["cache"] == "cold",
 		Data: p["data"], Compat: p["compat"] == "iozone", Samples: int(p.Int("samples")), Seed: 1,
+		Pages: fileio.Pages(p["pages"]),
 	}
 	if c.Data == autoData {
 		c.Data = fileio.Random

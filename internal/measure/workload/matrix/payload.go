@@ -17,14 +17,15 @@ type payload struct {
 	fixed   []byte          // iozone's one buffer: it is written from and read into
 	in      []byte          // what reads go to
 	buffer  []byte          // stdio's, of a record's size; made when it is needed
+	pages   fileio.Pages    // what they lie in
 }
 
 // newPayload makes the payload named by kind: fileio.Random, fileio.Zero or iozonePayload.
-func newPayload(kind string, rec int64, seed uint64) *payload {
-	p := &payload{in: fileio.Aligned(int(rec))}
+func newPayload(kind string, rec int64, seed uint64, pages fileio.Pages) *payload {
+	p := &payload{in: pages.Aligned(int(rec)), pages: pages}
 	clear(p.in) // touch every page now
 	if kind != iozonePayload {
-		p.content = fileio.NewContent(kind, int(rec), seed)
+		p.content = pages.NewContent(kind, int(rec), seed)
 		return p
 	}
 	// Eight underscores at the head of each 4 KiB, zeros after them: what the default options of 3.489 write.
@@ -41,19 +42,19 @@ func (p *payload) resized(rec int64) *payload {
 		return nil
 	}
 	if p.content == nil {
-		return &payload{fixed: p.fixed[:rec], in: p.in[:rec], buffer: p.stdio()[:rec]}
+		return &payload{pages: p.pages, fixed: p.fixed[:rec], in: p.in[:rec], buffer: p.stdio()[:rec]}
 	}
 	c := p.content.Resized(int(rec))
 	if c == nil {
 		return nil
 	}
-	return &payload{content: c, in: p.in[:rec], buffer: p.stdio()[:rec]}
+	return &payload{pages: p.pages, content: c, in: p.in[:rec], buffer: p.stdio()[:rec]}
 }
 
 // stdio returns the buffer of stdio.
 func (p *payload) stdio() []byte {
 	if p.buffer == nil {
-		p.buffer = fileio.Aligned(len(p.in))
+		p.buffer = p.pages.Aligned(len(p.in))
 		clear(p.buffer)
 	}
 	return p.buffer

@@ -76,7 +76,7 @@ func newRow(c Config, dir string, have *payload) (*row, error) {
 	}
 	w := &row{Config: c, path: filepath.Join(dir, "row"), n: c.Records(), shape: c.shape(), data: have}
 	if w.data == nil {
-		w.data = newPayload(c.Data, c.Rec, c.Seed)
+		w.data = newPayload(c.Data, c.Rec, c.Seed, c.Pages)
 	}
 	w.gen = uint64(time.Now().UnixNano())
 	for _, o := range c.Ops {
@@ -119,11 +119,11 @@ const maxHeld = 16 << 20
 // payload returns the payload of a row.
 func (s *Series) payload(c *Config) *payload {
 	if s.have == nil || int64(len(s.have.in)) < c.Rec {
-		s.have = newPayload(c.Data, max(c.Rec, min(s.MaxRec, maxHeld)), c.Seed)
+		s.have = newPayload(c.Data, max(c.Rec, min(s.MaxRec, maxHeld)), c.Seed, c.Pages)
 	}
 	p := s.have.resized(c.Rec)
 	if p == nil {
-		p = newPayload(c.Data, c.Rec, c.Seed)
+		p = newPayload(c.Data, c.Rec, c.Seed, c.Pages)
 	}
 	if len(s.have.in) > maxHeld {
 		s.have = nil

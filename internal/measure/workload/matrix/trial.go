@@ -29,6 +29,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	if t.row, err = newRow(t.config, b.Dir, nil); err != nil {
 		return err
 	}
+	b.Note("buffer_pages", fileio.PagesOf(t.row.data.in))
 	if err := t.row.close(); err != nil { // what a killed trial left
 		return err
 	}
