@@ -488,3 +488,40 @@ func FuzzManifest(f *testing.F) {
 		}
 	})
 }
+
+// Runs that begin in the same second take names of their own, and each bundle is whole.
+func TestRunsOfOneSecondTakeTheNextName(t *testing.T) {
+	const runs = 12
+	name := filepath.Join(t.TempDir(), "tare-20260102-030405")
+	type made struct {
+		dir string
+		err error
+	}
+	got := make(chan made, runs)
+	for i := range runs {
+		go func() {
+			w, dir, err := CreateNew(name, fmt.Sprintf("run-%d", i), testPlan())
+			if err == nil {
+				err = errors.Join(w.Append(testTrial(i)), w.Finish(Finished, 1), w.Close())
+			}
+			got <- made{dir, err}
+		}()
+	}
+	seen := map[string]bool{}
+	for range runs {
+		m := <-got
+		if m.err != nil {
+			t.Fatal(m.err)
+		}
+		if seen[m.dir] {
+			t.Errorf("two runs are in %s", m.dir)
+		}
+		seen[m.dir] = true
+		if r, err := Verify(m.dir); err != nil || r.Trials != 1 {
+			t.Errorf("%s: %v", m.dir, err)
+		}
+	}
+	if !seen[name] || !seen[name+"-2"] || !seen[fmt.Sprintf("%s-%d", name, runs)] {
+		t.Errorf("the names are %v, want %s, %s-2 and so on", seen, name, name)
+	}
+}

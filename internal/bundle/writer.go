@@ -42,6 +42,34 @@ func Create(dir, runID string, p *plan.Plan) (*Writer, error) {
 	return w, nil
 }
 
+// mostNames bounds how many runs may begin in one folder within a second.
+const mostNames = 1000
+
+// CreateNew begins a bundle in a folder that is not there yet: the one named or, where another run was first, the next of
+// name-2, name-3 and so on. It returns the folder's name.
+func CreateNew(name, runID string, p *plan.Plan) (*Writer, string, error) {
+	for n := 1; n <= mostNames; n++ {
+		dir := name
+		if n > 1 {
+			dir = fmt.Sprintf("%s-%d", name, n)
+		}
+		// Making the folder decides who has the name: of two runs only one can.
+		err := os.Mkdir(dir, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("create bundle %s: %w", dir, explainBegin(err))
+		}
+		w, err := Create(dir, runID, p)
+		if err != nil {
+			return nil, "", errors.Join(err, os.Remove(dir))
+		}
+		return w, dir, nil
+	}
+	return nil, "", fmt.Errorf("create bundle %s: it and the %d names after it are taken: name a folder with -o", name, mostNames-1)
+}
+
 func create(dir, runID string, p *plan.Plan) (*Writer, error) {
 	if runID == "" {
 		return nil, errors.New("a run needs an id")

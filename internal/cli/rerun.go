@@ -92,9 +92,6 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 	if _, err := fail.judge(append(expected, failif.ExpectedChanges(expected)...)); err != nil {
 		return err
 	}
-	if f.out == "" {
-		f.out = "tare-" + time.Now().Format("20060102-150405")
-	}
 	ran := a.measure(ctx, p, f)
 	// A cell without a verdict ends a strict run with a code of its own; the comparison is due all the same.
 	code, inconclusive := errors.AsType[codeError](ran)

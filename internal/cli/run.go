@@ -216,15 +216,17 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 	if f.dryRun {
 		return nil
 	}
-	dir := f.out
-	if dir == "" {
-		dir = "tare-" + time.Now().Format("20060102-150405")
-	}
 	runID := newRunID()
-	w, err := bundle.Create(dir, runID, p)
+	var w *bundle.Writer
+	if f.out == "" {
+		w, f.out, err = bundle.CreateNew("tare-"+time.Now().Format("20060102-150405"), runID, p)
+	} else {
+		w, err = bundle.Create(f.out, runID, p)
+	}
 	if err != nil {
 		return usageError{err} // no run can begin in such a folder
 	}
+	dir := f.out
 	return a.carryOut(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f})
 }
 
