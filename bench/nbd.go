@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tare/internal/sys/nbd"
+	"tare/internal/sys/nbd/nbdtest"
 	"tare/internal/sys/proc"
 )
 
@@ -71,7 +72,7 @@ func openNBD(ctx context.Context, b *bench) (_ *contest, err error) {
 // nbdAwait waits until a server listens.
 func nbdAwait(ctx context.Context, socket string, server *proc.Stream) error {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		c, err := nbd.Dial(ctx, socket)
+		c, err := nbdtest.Dial(ctx, socket)
 		if err == nil {
 			return c.Close()
 		}
@@ -99,7 +100,7 @@ func nbdSide(b *bench, socket string) side {
 
 // nbdRate is how many writes with their flushes are done in a second.
 func nbdRate(ctx context.Context, socket string, depth int, seed uint64) (float64, error) {
-	c, err := nbd.Dial(ctx, socket)
+	c, err := nbdtest.Dial(ctx, socket)
 	if err != nil {
 		return 0, err
 	}

@@ -160,12 +160,6 @@ func (v *volatile) flush() error {
 	return nil
 }
 
-func (v *volatile) count() Counts {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.counts
-}
-
 // trigger is a cut that waits until there is something to lose.
 type trigger struct {
 	pending int // writes

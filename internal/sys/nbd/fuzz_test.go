@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"tare/internal/sys/nbd/nbdtest"
 )
 
 // script is a client that sends bytes whatever it is told.
@@ -42,20 +44,21 @@ func FuzzHandshake(f *testing.F) {
 }
 
 func FuzzTransmission(f *testing.F) {
-	seed := func(qs ...request) {
+	seed := func(qs ...nbdtest.Request) {
 		var all []byte
 		for _, q := range qs {
-			var b [requestSize]byte
-			q.marshal(&b)
-			all = append(all, b[:]...)
-			if q.cmd == cmdWrite {
-				all = append(all, make([]byte, q.length)...)
+			all = q.Append(all, 0)
+			if q.Command == cmdWrite {
+				all = append(all, make([]byte, q.Length)...)
 			}
 		}
 		f.Add(all)
 	}
-	seed(request{cmd: cmdWrite, length: 512}, request{cmd: cmdRead, length: 512}, request{cmd: cmdFlush}, request{cmd: cmdDisconnect})
-	seed(request{cmd: cmdWriteZeroes, offset: 1 << 63, length: 1 << 31}, request{cmd: cmdTrim, length: 4096}, request{cmd: 99})
+	type request = nbdtest.Request
+	seed(request{Command: cmdWrite, Length: 512}, request{Command: cmdRead, Length: 512}, request{Command: cmdFlush},
+		request{Command: cmdDisconnect})
+	seed(request{Command: cmdWriteZeroes, Offset: 1 << 63, Length: 1 << 31}, request{Command: cmdTrim, Length: 4096},
+		request{Command: 99})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := os.CreateTemp(t.TempDir(), "")
 		if err != nil {

@@ -84,15 +84,6 @@ type request struct {
 	length uint32
 }
 
-func (r *request) marshal(b *[requestSize]byte) {
-	binary.BigEndian.PutUint32(b[0:], magicRequest)
-	binary.BigEndian.PutUint16(b[4:], r.flags)
-	binary.BigEndian.PutUint16(b[6:], r.cmd)
-	binary.BigEndian.PutUint64(b[8:], r.handle)
-	binary.BigEndian.PutUint64(b[16:], r.offset)
-	binary.BigEndian.PutUint32(b[24:], r.length)
-}
-
 // readRequest reads a header. After bytes that are none nothing else in the stream can be trusted.
 func readRequest(r io.Reader, b *[requestSize]byte) (q request, err error) {
 	if _, err := io.ReadFull(r, b[:]); err != nil {

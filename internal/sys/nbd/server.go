@@ -14,7 +14,7 @@ import (
 type Options struct {
 	Disk   string // an existing raw file; its size is the device's
 	Socket string // path of the unix socket to make, at most some 100 bytes long
-	// Volatile gives the device a volatile cache, so that Cut works.
+	// Volatile gives the device a volatile cache, so that CutAt works.
 	Volatile bool
 	// Cache is the size of that cache in bytes; 0 means CacheSize.
 	Cache int64
@@ -38,7 +38,7 @@ type Server struct {
 // handshakeTime is how long a client may take until it sends commands: one that says nothing would keep others out.
 const handshakeTime = 30 * time.Second
 
-// Start serves until Close or Cut.
+// Start serves until Close or CutAt.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	file, size, err := openDisk(o.Disk)
 	if err != nil {
@@ -116,14 +116,6 @@ func (s *Server) serve(c net.Conn) error {
 	return newTransmission(c, s.medium, s.size).serve()
 }
 
-// Counts is what the client has asked for so far; zero unless the cache is volatile.
-func (s *Server) Counts() Counts {
-	if s.cache == nil {
-		return Counts{}
-	}
-	return s.cache.count()
-}
-
 // Err is the first connection that ended in another way than by the client's wish; nil when there was none.
 func (s *Server) Err() error {
 	s.mu.Lock()
@@ -131,12 +123,10 @@ func (s *Server) Err() error {
 	return s.failed
 }
 
-// Cut pulls the plug: from this moment on no request is answered with success, the connection breaks, and the file has
-// what was flushed and, of the rest, what fault and seed leave of it. The server must still be closed.
-func (s *Server) Cut(fault Fault, seed uint64) (Cut, error) { return s.CutAt(0, 0, fault, seed) }
-
-// CutAt is Cut at the moment when so many writes are pending, but after wait in any case: between the flushes of a quiet
-// machine there is often nothing to lose.
+// CutAt pulls the plug at the moment when so many writes are pending, but after wait in any case: between the flushes of
+// a quiet machine there is often nothing to lose. From then on no request is answered with success, the connection
+// breaks, and the file has what was flushed and, of the rest, what fault and seed leave of it. The server must still be
+// closed.
 func (s *Server) CutAt(pending int, wait time.Duration, fault Fault, seed uint64) (Cut, error) {
 	if s.cache == nil {
 		return Cut{}, errors.New("pull the plug: the device has no volatile cache")

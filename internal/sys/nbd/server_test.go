@@ -10,12 +10,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tare/internal/sys/nbd/nbdtest"
 )
 
 const testSize = 8 << 20
 
 // start serves a fresh disk and returns it with a connected client.
-func start(t *testing.T, volatile bool, cache int64) (s *Server, c *Client, disk string) {
+func start(t *testing.T, volatile bool, cache int64) (s *Server, c *nbdtest.Client, disk string) {
 	t.Helper()
 	dir := t.TempDir()
 	disk = filepath.Join(dir, "disk.img")
@@ -31,7 +33,7 @@ func start(t *testing.T, volatile bool, cache int64) (s *Server, c *Client, disk
 			t.Error(err)
 		}
 	})
-	if c, err = Dial(t.Context(), filepath.Join(dir, "s")); err != nil {
+	if c, err = nbdtest.Dial(t.Context(), filepath.Join(dir, "s")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
@@ -40,7 +42,7 @@ func start(t *testing.T, volatile bool, cache int64) (s *Server, c *Client, disk
 
 func filled(b byte, n int) []byte { return bytes.Repeat([]byte{b}, n) }
 
-func write(t *testing.T, c *Client, p []byte, off int64) {
+func write(t *testing.T, c *nbdtest.Client, p []byte, off int64) {
 	t.Helper()
 	if _, err := c.WriteAt(p, off); err != nil {
 		t.Fatal(err)
@@ -114,13 +116,13 @@ func TestRefusals(t *testing.T) {
 	for what, err := range map[string]error{
 		"read past the end":  func() error { _, err := c.ReadAt(make([]byte, 2), testSize-1); return err }(),
 		"write past the end": func() error { _, err := c.WriteAt(make([]byte, 2), testSize-1); return err }(),
-		"offset of 2^63":     c.do(request{cmd: cmdTrim, offset: 1 << 63, length: 1}, nil, nil),
-		"length over offset": c.do(request{cmd: cmdWriteZeroes, offset: 1<<64 - 1, length: 2}, nil, nil),
-		"unknown command":    c.do(request{cmd: 77}, nil, nil),
-		"unknown flag":       c.do(request{cmd: cmdFlush, flags: 1 << 9}, nil, nil),
-		"long read":          c.do(request{cmd: cmdRead, length: MaxTransfer + 1}, nil, nil),
+		"offset of 2^63":     c.Do(nbdtest.Request{Command: cmdTrim, Offset: 1 << 63, Length: 1}, nil, nil),
+		"length over offset": c.Do(nbdtest.Request{Command: cmdWriteZeroes, Offset: 1<<64 - 1, Length: 2}, nil, nil),
+		"unknown command":    c.Do(nbdtest.Request{Command: 77}, nil, nil),
+		"unknown flag":       c.Do(nbdtest.Request{Command: cmdFlush, Flags: 1 << 9}, nil, nil),
+		"long read":          c.Do(nbdtest.Request{Command: cmdRead, Length: MaxTransfer + 1}, nil, nil),
 	} {
-		if _, ok := errors.AsType[Error](err); !ok {
+		if _, ok := errors.AsType[nbdtest.Error](err); !ok {
 			t.Errorf("%s: %v, want the server's error", what, err)
 		}
 	}
@@ -132,12 +134,12 @@ func TestOneClient(t *testing.T) {
 	s, c, _ := start(t, false, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if c2, err := Dial(ctx, s.listener.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
+	if c2, err := nbdtest.Dial(ctx, s.listener.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a second client was served: %v, %v", c2, err)
 	}
 	write(t, c, []byte("first"), 0)
 	c.Close()
-	c2, err := Dial(t.Context(), s.listener.Addr().String())
+	c2, err := nbdtest.Dial(t.Context(), s.listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func TestCutDropsWhatNoFlushCovers(t *testing.T) {
 	if _, err := c.WriteFUA(filled(4, 512), 65536); err != nil {
 		t.Fatal(err)
 	}
-	cut, err := s.Cut(Drop, 7)
+	cut, err := s.CutAt(0, 0, Drop, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +174,7 @@ func TestCutDropsWhatNoFlushCovers(t *testing.T) {
 	if _, err := c.WriteAt(filled(9, 10), 0); err == nil {
 		t.Error("a write after the cut was acknowledged")
 	}
-	if _, err := s.Cut(Drop, 7); !errors.Is(err, ErrCut) {
+	if _, err := s.CutAt(0, 0, Drop, 7); !errors.Is(err, ErrCut) {
 		t.Errorf("a second cut gave %v", err)
 	}
 }
@@ -185,7 +187,7 @@ func TestCutKeepsAndTears(t *testing.T) {
 		for i := range writes {
 			write(t, c, filled(byte(1+i%250), 4096), int64(i)*8192)
 		}
-		cut, err := s.Cut(f, seed)
+		cut, err := s.CutAt(0, 0, f, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +232,7 @@ func TestCacheIsBounded(t *testing.T) {
 	for i := range 8 {
 		write(t, c, filled(byte(i+1), 4096), int64(i)*4096)
 	}
-	cut, err := s.Cut(Drop, 1)
+	cut, err := s.CutAt(0, 0, Drop, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +246,7 @@ func TestCacheIsBounded(t *testing.T) {
 
 func TestCutNeedsACache(t *testing.T) {
 	s, _, _ := start(t, false, 0)
-	if _, err := s.Cut(Drop, 1); err == nil {
+	if _, err := s.CutAt(0, 0, Drop, 1); err == nil {
 		t.Error("a device without a volatile cache could be cut")
 	}
 }

@@ -1,4 +1,6 @@
-package nbd
+// Package nbdtest is the other end of a network block device, for tests and the bench. It knows the protocol on its own
+// (doc/proto.md of the NetworkBlockDevice project), so that it does not share a mistake of the server.
+package nbdtest
 
 import (
 	"bufio"
@@ -12,12 +14,49 @@ import (
 	"syscall"
 )
 
-// Client is the other end: a device that somebody serves on a unix socket. It is safe for concurrent use; concurrent
-// requests are in flight together.
+const (
+	magicServer  = 0x4e42444d41474943 // "NBDMAGIC"
+	magicOption  = 0x49484156454f5054 // "IHAVEOPT"
+	magicRequest = 0x25609513
+	magicReply   = 0x67446698
+
+	flagsWanted   = 1<<0 | 1<<1 // fixed newstyle, no zeroes behind the export
+	optExportName = 1
+
+	cmdRead        = 0
+	cmdWrite       = 1
+	cmdDisconnect  = 2
+	cmdFlush       = 3
+	cmdWriteZeroes = 6
+
+	flagFUA = 1 << 0
+
+	replySize = 16
+)
+
+// Request is the header of a command. Nothing in it need make sense.
+type Request struct {
+	Flags   uint16
+	Command uint16
+	Offset  uint64
+	Length  uint32
+}
+
+// Append appends the request as it is sent, under a handle that its answer will have.
+func (q Request) Append(b []byte, handle uint64) []byte {
+	b = binary.BigEndian.AppendUint32(b, magicRequest)
+	b = binary.BigEndian.AppendUint16(b, q.Flags)
+	b = binary.BigEndian.AppendUint16(b, q.Command)
+	b = binary.BigEndian.AppendUint64(b, handle)
+	b = binary.BigEndian.AppendUint64(b, q.Offset)
+	return binary.BigEndian.AppendUint32(b, q.Length)
+}
+
+// Client has a device that somebody serves on a unix socket. It is safe for concurrent use; concurrent requests are in
+// flight together.
 type Client struct {
-	Size  int64
-	Flags uint16 // transmission flags, as the server told them
-	conn  net.Conn
+	Size int64
+	conn net.Conn
 
 	write sync.Mutex
 	mu    sync.Mutex
@@ -67,7 +106,7 @@ func (c *Client) handshake() error {
 	if binary.BigEndian.Uint64(hello[0:]) != magicServer || binary.BigEndian.Uint64(hello[8:]) != magicOption {
 		return errors.New("it speaks no newstyle NBD")
 	}
-	b := binary.BigEndian.AppendUint32(nil, flagFixedNewstyle|flagNoZeroes)
+	b := binary.BigEndian.AppendUint32(nil, flagsWanted)
 	b = binary.BigEndian.AppendUint64(b, magicOption)
 	b = binary.BigEndian.AppendUint32(b, optExportName)
 	b = binary.BigEndian.AppendUint32(b, 0)
@@ -78,7 +117,7 @@ func (c *Client) handshake() error {
 	if _, err := io.ReadFull(c.conn, export[:]); err != nil {
 		return err
 	}
-	c.Size, c.Flags = int64(binary.BigEndian.Uint64(export[:])), binary.BigEndian.Uint16(export[8:])
+	c.Size = int64(binary.BigEndian.Uint64(export[:]))
 	return nil
 }
 
@@ -126,7 +165,8 @@ func (c *Client) fail(err error) {
 	}
 }
 
-func (c *Client) do(q request, data, into []byte) error {
+// Do sends a request and waits for its answer. data follows the request; into takes what is read.
+func (c *Client) Do(q Request, data, into []byte) error {
 	w := &waiting{into: into, done: make(chan error, 1)}
 	c.mu.Lock()
 	if c.dead != nil {
@@ -134,13 +174,11 @@ func (c *Client) do(q request, data, into []byte) error {
 		return c.dead
 	}
 	c.next++
-	q.handle = c.next
-	c.waits[q.handle] = w
+	handle := c.next
+	c.waits[handle] = w
 	c.mu.Unlock()
-	var b [requestSize]byte
-	q.marshal(&b)
 	c.write.Lock()
-	parts := net.Buffers{b[:], data}
+	parts := net.Buffers{q.Append(nil, handle), data}
 	_, err := parts.WriteTo(c.conn)
 	c.write.Unlock()
 	if err != nil {
@@ -151,7 +189,7 @@ func (c *Client) do(q request, data, into []byte) error {
 
 // ReadAt fills p from off.
 func (c *Client) ReadAt(p []byte, off int64) (int, error) {
-	err := c.do(request{cmd: cmdRead, offset: uint64(off), length: uint32(len(p))}, nil, p)
+	err := c.Do(Request{Command: cmdRead, Offset: uint64(off), Length: uint32(len(p))}, nil, p)
 	if err != nil {
 		return 0, err
 	}
@@ -162,10 +200,10 @@ func (c *Client) ReadAt(p []byte, off int64) (int, error) {
 func (c *Client) WriteAt(p []byte, off int64) (int, error) { return c.put(p, off, 0) }
 
 // WriteFUA writes p at off past any cache.
-func (c *Client) WriteFUA(p []byte, off int64) (int, error) { return c.put(p, off, cmdFlagFUA) }
+func (c *Client) WriteFUA(p []byte, off int64) (int, error) { return c.put(p, off, flagFUA) }
 
 func (c *Client) put(p []byte, off int64, flags uint16) (int, error) {
-	err := c.do(request{cmd: cmdWrite, flags: flags, offset: uint64(off), length: uint32(len(p))}, p, nil)
+	err := c.Do(Request{Command: cmdWrite, Flags: flags, Offset: uint64(off), Length: uint32(len(p))}, p, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -174,23 +212,16 @@ func (c *Client) put(p []byte, off int64, flags uint16) (int, error) {
 
 // Zero writes n zeroes at off.
 func (c *Client) Zero(off int64, n uint32) error {
-	return c.do(request{cmd: cmdWriteZeroes, offset: uint64(off), length: n}, nil, nil)
-}
-
-// Trim says that n bytes at off are not needed.
-func (c *Client) Trim(off int64, n uint32) error {
-	return c.do(request{cmd: cmdTrim, offset: uint64(off), length: n}, nil, nil)
+	return c.Do(Request{Command: cmdWriteZeroes, Offset: uint64(off), Length: n}, nil, nil)
 }
 
 // Flush makes what was acknowledged before durable.
-func (c *Client) Flush() error { return c.do(request{cmd: cmdFlush}, nil, nil) }
+func (c *Client) Flush() error { return c.Do(Request{Command: cmdFlush}, nil, nil) }
 
 // Close disconnects.
 func (c *Client) Close() error {
-	var b [requestSize]byte
-	(&request{cmd: cmdDisconnect}).marshal(&b)
 	c.write.Lock()
-	c.conn.Write(b[:]) // a courtesy: the connection ends either way
+	c.conn.Write(Request{Command: cmdDisconnect}.Append(nil, 0)) // a courtesy: the connection ends either way
 	c.write.Unlock()
 	return c.conn.Close()
 }
