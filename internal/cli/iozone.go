@@ -13,15 +13,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tare/internal/lab/leftover"
 	"tare/internal/measure/fileio"
+	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/matrix"
-	"tare/internal/stats"
-	"tare/internal/unit"
+	"tare/internal/plan"
+	"tare/internal/record"
 )
 
 // iozone is the command's settings, named after iozone's letters where it has them.
@@ -37,9 +38,8 @@ type iozone struct {
 	place, preset, data   string
 	samples               int
 	worksheet             string
-	rows                  []matrix.Row
-	columns               []int64 // record sizes on top of the tables of -R
-	config                matrix.Config
+	columns               []int64         // record sizes on top of the tables of -R
+	rows                  []matrix.Config // in the order of the table
 }
 
 func (a *app) iozoneCommand() *cobra.Command {
@@ -126,16 +126,22 @@ func (o *iozone) read(c *cobra.Command) error {
 	if o.compat && (c.Flags().Changed("samples") || o.spread) {
 		return errors.New("--compat takes one sample, as iozone does: leave --samples and --spread out, or --compat")
 	}
-	o.config = matrix.Config{
-		Ops: ops, Direct: o.direct, Fsync: o.fsync, Close: o.close, Cold: o.cold, Data: o.data, Compat: o.compat, Samples: o.samples, Seed: 1,
-	}
 	if o.data == "" {
-		o.config.Data = fileio.Random
+		o.data = fileio.Random
 		if o.compat {
-			o.config.Data = "iozone"
+			o.data = "iozone"
 		}
 	}
-	return o.plan(c)
+	rows, err := o.listRows(c.Flags())
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		o.rows = append(o.rows, matrix.Config{
+			Row: r, Ops: ops, Direct: o.direct, Fsync: o.fsync, Close: o.close, Cold: o.cold, Data: o.data, Compat: o.compat, Samples: o.samples,
+		})
+	}
+	return o.check()
 }
 
 // usePreset sets the flags of a preset that were not given.
@@ -169,23 +175,23 @@ func (o *iozone) usePreset(c *cobra.Command) error {
 	return nil
 }
 
-// plan lists the rows.
-func (o *iozone) plan(c *cobra.Command) error {
+// listRows lists the rows.
+func (o *iozone) listRows(f *pflag.FlagSet) ([]matrix.Row, error) {
 	var bounds [4]int64
 	for i, b := range []struct{ flag, text string }{{"-n", o.minSize}, {"-g", o.maxSize}, {"-y", o.minRec}, {"-q", o.maxRec}} {
 		n, err := iozoneSize(b.text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", b.flag, err)
+			return nil, fmt.Errorf("%s: %w", b.flag, err)
 		}
 		bounds[i] = n
 	}
 	sizes, err := iozoneSizes("-s", o.sizes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	recs, err := iozoneSizes("-r", o.recs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !o.auto {
 		if len(sizes) == 0 {
@@ -196,7 +202,6 @@ func (o *iozone) plan(c *cobra.Command) error {
 		}
 	}
 	// What the user says of records holds for every file; only the automatic choice leaves the small ones out.
-	f := c.Flags()
 	crossover := !o.all && len(sizes) == 0 && len(recs) == 0 && !f.Changed("max-record") && !f.Changed("min-record")
 	rows := matrix.Rows(bounds[0], bounds[1], bounds[2], bounds[3], crossover)
 	if len(recs) == 0 {
@@ -220,22 +225,19 @@ func (o *iozone) plan(c *cobra.Command) error {
 		slices.SortStableFunc(rows, func(a, b matrix.Row) int { return int(min(max(a.Size-b.Size, -1), 1)) })
 	}
 	if len(rows) == 0 {
-		return errors.New("there is no row: every record size is larger than every file, or a smallest one larger than the largest; see -s, -r, -n, -g, -y and -q")
+		return nil, errors.New("there is no row: every record size is larger than every file, or a smallest one larger than the largest; see -s, -r, -n, -g, -y and -q")
 	}
-	o.rows = rows
-	return o.check()
+	return rows, nil
 }
 
 // check refuses what cannot be measured before anything is. A row without a figure is refused only when all are so.
 func (o *iozone) check() (empty error) {
 	meant := false
-	for _, r := range o.rows {
-		c := o.config
-		c.Row = r
-		if err := c.Check(); err != nil {
+	for i := range o.rows {
+		if err := o.rows[i].Check(); err != nil {
 			return err
 		}
-		err := c.Means()
+		err := o.rows[i].Means()
 		meant = meant || err == nil
 		empty = err
 	}
@@ -293,9 +295,13 @@ func iozoneSizes(flag string, texts []string) ([]int64, error) {
 	return slices.Compact(sizes), nil
 }
 
-// iozone measures the rows and prints them as they come.
+// iozone carries out the plan that the flags say and prints its rows as they come.
 func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 	a.holding("what was made for it is removed")
+	p, err := o.plan(a.tables())
+	if err != nil {
+		return err
+	}
 	dir, release, err := o.room()
 	if err != nil {
 		return err
@@ -306,43 +312,53 @@ func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 	o.banner(a.out, dir)
 	fmt.Fprint(a.out, matrix.Header)
 	var done []matrix.Done
-	var series matrix.Series
-	var size int64
-	for _, r := range o.rows {
-		series.MaxRec = max(series.MaxRec, r.Rec)
-	}
-	for _, r := range o.rows {
-		if r.Size != size {
+	todo := p.Workloads
+	for i := range o.rows {
+		r := &o.rows[i]
+		if i == 0 || r.Size != o.rows[i-1].Size {
 			runtime.GC()
-			size = r.Size
 		}
-		c := o.config
-		c.Row = r
-		cells, err := series.Measure(ctx, c, dir)
-		if err != nil {
-			return fmt.Errorf("measure a file of %s with records of %s: %w", unit.FormatSize(r.Size), unit.FormatSize(r.Rec), err)
+		b := &workload.Bench{Dir: dir, Seed: p.Seed, Work: r.Passes()}
+		var failed error
+		if r.Means() == nil {
+			if failed = a.trial(ctx, &todo[0], b); failed != nil && !refused(failed) {
+				return fmt.Errorf("measure %s: %w", todo[0].Label, failed)
+			}
+			todo = todo[1:]
 		}
-		done = append(done, matrix.Done{Row: r, Cells: cells})
-		if _, err := io.WriteString(a.out, done[len(done)-1].Line(iozoneCell)); err != nil {
+		done = append(done, r.Done(b.Samples, failed))
+		if _, err := io.WriteString(a.out, done[i].Line(iozoneCell)); err != nil {
 			return err
 		}
 	}
-	if _, err := fmt.Fprint(a.out, "\niozone test complete.\n"); err != nil {
+	return o.end(a.out, done)
+}
+
+// trial does one trial of a workload in this process: an agent, and a worker for each row, would take longer to start than
+// many a row.
+func (a *app) trial(ctx context.Context, w *plan.Workload, b *workload.Bench) error {
+	k, _ := a.kind(w.Kind)
+	t, err := k.New(w.Params)
+	if err != nil {
 		return err
 	}
-	if o.excel {
-		fmt.Fprintln(a.out, "Excel output is below:")
-		if err := matrix.WriteReports(a.out, done, o.columns, iozoneCell); err != nil {
-			return err
+	return workload.Drive(ctx, t, b)
+}
+
+func refused(err error) bool {
+	f, ok := errors.AsType[*record.Failure](err)
+	return ok && f.Kind == "refused"
+}
+
+// plan is the plan of the rows that have a figure.
+func (o *iozone) plan(t plan.Tables) (*plan.Plan, error) {
+	f := plan.Flags{Environments: []string{"host"}, Seed: 1}
+	for i := range o.rows {
+		if o.rows[i].Means() == nil {
+			f.Workloads = append(f.Workloads, "fs.matrix:"+o.rows[i].Params())
 		}
 	}
-	if o.spread {
-		fmt.Fprint(a.out, "\nSpread of the samples, (largest - smallest) / median, in %\n", matrix.Header)
-		for i := range done {
-			fmt.Fprint(a.out, done[i].Line(iozoneSpread))
-		}
-	}
-	return explainMarks(a.out, done)
+	return plan.FromFlags(nil, f, t)
 }
 
 // room makes the private directory.
@@ -360,8 +376,8 @@ func (o *iozone) room() (string, func() error, error) {
 		return "", nil, usagef("-f %s: %v; give a directory that exists, or a file in one", o.place, err)
 	}
 	var largest int64
-	for _, r := range o.rows {
-		largest = max(largest, r.Size)
+	for i := range o.rows {
+		largest = max(largest, o.rows[i].Size)
 	}
 	if err := fileio.CheckRoom(base, largest, 2); err != nil {
 		return "", nil, err
@@ -371,80 +387,4 @@ func (o *iozone) room() (string, func() error, error) {
 		return "", nil, fileio.Explain("make a private directory in", base, err)
 	}
 	return dir, release, nil
-}
-
-// banner says what is done, in the place where iozone does.
-func (o *iozone) banner(w io.Writer, dir string) {
-	_, on := fileio.Volume(dir)
-	fmt.Fprintf(w, "\ttare iozone: the matrix of iozone 3.489 on %s\n\n\tRun began: %s\n\n", on, time.Now().Format(time.ANSIC))
-	for _, l := range []struct {
-		on   bool
-		text string
-	}{
-		{o.direct, "O_DIRECT feature enabled"},
-		{o.excel, "Excel chart generation enabled"},
-		{o.fsync, "Include fsync in write timing"},
-		{o.auto, "Auto Mode"},
-		{o.close, "Include close in write timing"},
-		{o.cold, "Files are dropped from the page cache before reads that are no re-reads"},
-	} {
-		if l.on {
-			fmt.Fprintf(w, "\t%s\n", l.text)
-		}
-	}
-	if o.compat {
-		fmt.Fprintf(w, "\tAs iozone does it: one sample, data %s\n", o.config.Data)
-	} else {
-		fmt.Fprintf(w, "\tMedian of at least %d samples, data %s, verified\n", o.samples, o.config.Data)
-	}
-	fmt.Fprint(w, "\tOutput is in kBytes/sec\n\tFile stride size set to 17 * record size.\n")
-}
-
-// iozoneCell is a cell's figure: KiB/s, cut off, of its median sample.
-func iozoneCell(c *matrix.Cell) string {
-	if c.Mark != "" {
-		return "*" + string(c.Mark)
-	}
-	if len(c.Samples) == 0 {
-		return "-"
-	}
-	return strconv.FormatInt(int64(stats.Median(c.Samples)), 10)
-}
-
-func iozoneSpread(c *matrix.Cell) string {
-	if c.Mark != "" || len(c.Samples) < 2 {
-		return "-"
-	}
-	return strconv.FormatFloat(100*(slices.Max(c.Samples)-slices.Min(c.Samples))/stats.Median(c.Samples), 'f', 1, 64)
-}
-
-// explainMarks says below the table what its marks mean, each once, with what was seen first.
-func explainMarks(w io.Writer, done []matrix.Done) error {
-	seen := map[matrix.Mark]int{}
-	why := map[matrix.Mark]string{}
-	var order []matrix.Mark
-	for _, d := range done {
-		for _, c := range d.Cells {
-			if c.Mark == "" {
-				continue
-			}
-			if seen[c.Mark]++; seen[c.Mark] == 1 {
-				order, why[c.Mark] = append(order, c.Mark), c.Why
-			}
-		}
-	}
-	if len(order) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	for _, m := range order {
-		text := m.Text()
-		if why[m] != text {
-			text += ": " + why[m]
-		}
-		if _, err := fmt.Fprintf(w, "*%s  no figure in %d cells: %s\n", m, seen[m], text); err != nil {
-			return err
-		}
-	}
-	return nil
 }

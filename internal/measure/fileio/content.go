@@ -55,17 +55,6 @@ func (p Pages) NewContent(kind string, bs int, seed uint64) *Content {
 	return c
 }
 
-// Resized returns the content of a file of records of another size, with the same bytes that a new one of the same seed
-// has and in the same memory: only one of the two may be in use. It is nil where the memory does not hold it: records of
-// whole stamping distances, not larger than those of c or than c's pool.
-func (c *Content) Resized(bs int) *Content {
-	slots := max(1, minPool/int64(bs))
-	if bs%stampEvery != 0 || c.bs%stampEvery != 0 || slots*int64(bs) > int64(len(c.pool)) {
-		return nil
-	}
-	return &Content{pool: c.pool[:slots*int64(bs)], bs: bs, slots: slots, stamps: c.stamps, pages: c.pages}
-}
-
 // Clone returns an equal content with memory of its own.
 func (c *Content) Clone() *Content {
 	d := *c

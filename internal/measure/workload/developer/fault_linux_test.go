@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/measure/workload"
-	"tare/internal/measure/workload/trialtest"
 	"tare/internal/record"
 )
 
@@ -43,7 +42,7 @@ func TestNoRoomIsSaidBeforeAnythingIsWritten(t *testing.T) {
 		if name == "dev.build" {
 			needProgram(t, "make", "cc", "ar")
 		}
-		err := trialtest.Drive(context.Background(), trial(t, name, given), &workload.Bench{Dir: dir, Work: 8})
+		err := workload.Drive(context.Background(), trial(t, name, given), &workload.Bench{Dir: dir, Work: 8})
 		if err == nil || !strings.Contains(err.Error(), "check space") || !strings.Contains(err.Error(), "tmpfs") {
 			t.Errorf("%s on a small disk gave %v", name, err)
 		}
@@ -102,7 +101,7 @@ func fill(path string) error {
 func TestTooFewInodes(t *testing.T) {
 	dir := memory(t, "size=64m,nr_inodes=50")
 	for _, name := range []string{"dev.walk", "dev.unpack", "dev.compile"} {
-		err := trialtest.Drive(context.Background(), trial(t, name, nil), &workload.Bench{Dir: dir, Work: 1})
+		err := workload.Drive(context.Background(), trial(t, name, nil), &workload.Bench{Dir: dir, Work: 1})
 		if err == nil || !strings.Contains(err.Error(), "give fewer files") {
 			t.Errorf("%s with 50 inodes gave %v", name, err)
 		}
@@ -115,7 +114,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		if k.Name == "dev.build" {
 			needProgram(t, "make", "cc", "ar")
 		}
-		err := trialtest.Drive(context.Background(), trial(t, k.Name, nil), &workload.Bench{Dir: dir, Work: 1})
+		err := workload.Drive(context.Background(), trial(t, k.Name, nil), &workload.Bench{Dir: dir, Work: 1})
 		if !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "writable work directory") {
 			t.Errorf("%s on a read-only file system gave %v", k.Name, err)
 		}
@@ -146,7 +145,7 @@ func TestNoPermission(t *testing.T) {
 			return
 		}
 		for _, name := range []string{"dev.walk", "dev.unpack", "dev.journal", "dev.compile"} {
-			err := trialtest.Drive(context.Background(), trial(t, name, nil), &workload.Bench{Dir: dir, Work: 1})
+			err := workload.Drive(context.Background(), trial(t, name, nil), &workload.Bench{Dir: dir, Work: 1})
 			if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "may write") {
 				t.Errorf("%s without the right to write gave %v", name, err)
 			}
@@ -160,7 +159,7 @@ func TestCold(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"dev.status", "dev.walk"} {
 		b := &workload.Bench{Dir: dir, Work: 2, Seed: 7}
-		err := trialtest.Drive(context.Background(), trial(t, name, map[string]string{"cache": "cold", "files": "512"}), b)
+		err := workload.Drive(context.Background(), trial(t, name, map[string]string{"cache": "cold", "files": "512"}), b)
 		if f := (*record.Failure)(nil); errors.As(err, &f) {
 			if f.Kind != "refused" || !strings.Contains(f.Message, "cache=warm") {
 				t.Errorf("%s: %+v", name, f)

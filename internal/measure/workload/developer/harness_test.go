@@ -48,7 +48,7 @@ func with(base, over map[string]string) map[string]string {
 func weigh(t testing.TB, dir, name string, work int64, given map[string]string) *workload.Bench {
 	t.Helper()
 	b := &workload.Bench{Dir: dir, Home: dir, Work: work, Seed: 7}
-	if err := trialtest.Drive(context.Background(), trial(t, name, given), b); err != nil {
+	if err := workload.Drive(context.Background(), trial(t, name, given), b); err != nil {
 		t.Fatalf("%s %v work %d: %v", name, given, work, err)
 	}
 	for _, m := range kind(t, name).Metrics {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"tare/internal/measure/workload"
-	"tare/internal/measure/workload/trialtest"
 )
 
 // leftovers lists what a trial of a kind leaves in its directory, for the next one.
@@ -81,7 +80,7 @@ func TestSameSeedSameWork(t *testing.T) {
 		var checks []map[string]string
 		for _, seed := range []uint64{7, 7, 8} {
 			b := &workload.Bench{Dir: t.TempDir(), Work: 2, Seed: seed}
-			if err := trialtest.Drive(context.Background(), trial(t, k.Name, nil), b); err != nil {
+			if err := workload.Drive(context.Background(), trial(t, k.Name, nil), b); err != nil {
 				t.Fatalf("%s: %v", k.Name, err)
 			}
 			checks = append(checks, b.Checks)
@@ -104,7 +103,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := trialtest.Drive(ctx, trial(t, k.Name, nil), &workload.Bench{Dir: dir, Work: 3}); !errors.Is(err, context.Canceled) {
+		if err := workload.Drive(ctx, trial(t, k.Name, nil), &workload.Bench{Dir: dir, Work: 3}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s under a context that is done gave %v", k.Name, err)
 		}
 		for _, left := range inside(t, dir) {
@@ -169,7 +168,7 @@ func TestForeignChangeIsFound(t *testing.T) {
 		if err := os.WriteFile(at, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := trialtest.Drive(context.Background(), trial(t, c.kind, nil), &workload.Bench{Dir: dir, Work: 20, Seed: 7})
+		err := workload.Drive(context.Background(), trial(t, c.kind, nil), &workload.Bench{Dir: dir, Work: 20, Seed: 7})
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s with a stranger beside its files gave %v", c.kind, err)
@@ -191,14 +190,14 @@ func TestTruncatedSourceIsFound(t *testing.T) {
 	if err := os.Truncate(header, 3); err != nil {
 		t.Fatal(err)
 	}
-	if err := trialtest.Drive(context.Background(), trial(t, "dev.compile", nil), &workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "read 3 bytes") {
+	if err := workload.Drive(context.Background(), trial(t, "dev.compile", nil), &workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "read 3 bytes") {
 		t.Errorf("a truncated header gave %v", err)
 	}
 	file := filepath.Join(dir, "tree", filepath.FromSlash(newTree(3, 7).files[40].path))
 	if err := os.Truncate(file, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := trialtest.Drive(context.Background(), trial(t, "dev.status", nil), &workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "it has 1 bytes") {
+	if err := workload.Drive(context.Background(), trial(t, "dev.status", nil), &workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "it has 1 bytes") {
 		t.Errorf("a truncated file gave %v", err)
 	}
 	weigh(t, dir, "dev.status", 1, nil)

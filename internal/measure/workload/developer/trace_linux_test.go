@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/measure/workload"
-	"tare/internal/measure/workload/trialtest"
 	"tare/internal/sys/proc"
 )
 
@@ -50,7 +49,7 @@ func traced(line string) int {
 		if err == nil {
 			var w workload.Trial
 			if w, err = k.New(p); err == nil {
-				err = trialtest.Drive(context.Background(), marked{w}, &workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Home: os.Getenv("TARE_TEST_DIR"), Work: 1, Seed: 7})
+				err = workload.Drive(context.Background(), marked{w}, &workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Home: os.Getenv("TARE_TEST_DIR"), Work: 1, Seed: 7})
 			}
 		}
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"tare/internal/measure/workload"
-	"tare/internal/measure/workload/trialtest"
 	"tare/internal/record"
 )
 
@@ -70,7 +69,7 @@ func TestWorkaroundGivesTheSame(t *testing.T) {
 				})
 				found = append(found, all)
 			}
-			if err := trialtest.Drive(t.Context(), peeking{w, look}, b); err != nil {
+			if err := workload.Drive(t.Context(), peeking{w, look}, b); err != nil {
 				t.Fatalf("%s workaround=%s: %v", c.kind, how, err)
 			}
 			if got := inside(t, home); len(got) > 0 {
@@ -101,13 +100,13 @@ func TestWorkaroundInOnePlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &workload.Bench{Dir: dir, Home: dir, Work: 1, Seed: 7}
-		if err := trialtest.Drive(t.Context(), trial(t, name, map[string]string{"workaround": "yes"}), b); err != nil {
+		if err := workload.Drive(t.Context(), trial(t, name, map[string]string{"workaround": "yes"}), b); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !strings.Contains(b.State["built_on"], "a copy on one disk") {
 			t.Errorf("%s: built on %q", name, b.State["built_on"])
 		}
-		err := trialtest.Drive(context.Background(), trial(t, name, map[string]string{"workaround": "yes"}), &workload.Bench{Dir: dir, Work: 1, Seed: 7})
+		err := workload.Drive(context.Background(), trial(t, name, map[string]string{"workaround": "yes"}), &workload.Bench{Dir: dir, Work: 1, Seed: 7})
 		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" || !strings.Contains(f.Message, "workaround=no") {
 			t.Errorf("%s without a home gave %v", name, err)
 		}
@@ -127,7 +126,7 @@ func TestWorkaroundCopiesBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := trialtest.Drive(t.Context(), peeking{w, look}, &workload.Bench{Dir: dir, Home: t.TempDir(), Work: 5, Seed: 7})
+		err := workload.Drive(t.Context(), peeking{w, look}, &workload.Bench{Dir: dir, Home: t.TempDir(), Work: 5, Seed: 7})
 		if err == nil || !strings.Contains(err.Error(), spoil) {
 			t.Errorf("another %s gave %v", spoil, err)
 		}

@@ -21,7 +21,7 @@ func trial(t testing.TB, name string, given map[string]string) workload.Trial {
 
 // drive takes a trial through its life.
 func drive(w workload.Trial, b *workload.Bench) error {
-	return trialtest.Drive(context.Background(), w, b)
+	return workload.Drive(context.Background(), w, b)
 }
 
 // weigh runs one trial that must succeed.

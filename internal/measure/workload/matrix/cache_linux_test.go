@@ -3,14 +3,12 @@ package matrix
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"tare/internal/measure/fileio"
-	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
 )
 
@@ -32,7 +30,7 @@ func tmpfs(t *testing.T) string {
 func TestCold(t *testing.T) {
 	c := Honest(Row{4 << 20, 64 << 10})
 	c.Cold = true
-	w, err := newRow(c, diskDir(t), nil)
+	w, err := newRow(c, diskDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +43,7 @@ func TestCold(t *testing.T) {
 				t.Fatalf("%s: %v of the file is resident, %v", o, share, err)
 			}
 		}
-		if err := w.operate(t.Context(), o, w.onePass()); err != nil {
+		if err := w.operate(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		if w.cells[o].Mark != "" && w.cells[o].Mark != Ticks {
@@ -57,32 +55,16 @@ func TestCold(t *testing.T) {
 	}
 }
 
-// TestNotCold wants a file system without a cold state marked by the command, and refused as a trial.
+// TestNotCold wants a row refused on a file system without a cold state, and its cells marked.
 func TestNotCold(t *testing.T) {
-	dir := tmpfs(t)
 	c := Honest(Row{4 << 20, 64 << 10})
 	c.Cold = true
-	cells, err := Measure(t.Context(), c, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cell := range cells {
-		want := Mark("")
-		if slices.Contains([]Op{Read, RandRead, BkwdRead, StrideRead, Fread}, cell.Op) {
-			want = NotCold
+	b, err := drive(t, c, tmpfs(t), 1)
+	failed(t, err, "refused", "stays in the cache", "use cache=warm")
+	for _, cell := range c.Done(b.Samples, err).Cells {
+		if cell.Mark != NotCold || len(cell.Samples) > 0 {
+			t.Errorf("%s: %+v", cell.Op, cell)
 		}
-		if cell.Mark != want && cell.Mark != Ticks {
-			t.Errorf("%s: mark %q, want %q", cell.Op, cell.Mark, want)
-		}
-	}
-	tr := &trial{config: c}
-	b := &workload.Bench{Dir: dir, Work: 1}
-	if err := tr.Setup(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	failed(t, tr.Measure(t.Context(), b), "refused", "stays in the cache", "use cache=warm")
-	if err := tr.Cleanup(b); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -90,19 +72,13 @@ func TestNotCold(t *testing.T) {
 func TestDirectRefused(t *testing.T) {
 	c := Honest(Row{100 << 10, 1000})
 	c.Direct, c.Ops = true, []Op{Write, Rewrite, RandRead}
-	dir := diskDir(t)
-	cells, err := Measure(t.Context(), c, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cell := range cells {
+	b, err := drive(t, c, diskDir(t), 1)
+	failed(t, err, "refused", "direct I/O")
+	for _, cell := range c.Done(b.Samples, err).Cells {
 		if cell.Mark != Refused || len(cell.Samples) > 0 {
 			t.Errorf("%s: %+v", cell.Op, cell)
 		}
 	}
-	c.Ops = []Op{Write}
-	_, err = trialtest.TryTrial(t, &trial{config: c}, 1)
-	failed(t, err, "refused", "direct I/O")
 	// A plan with such records is refused before.
 	k := trialtest.Named(t, Kinds(), "fs.matrix")
 	for want, given := range map[string]map[string]string{
@@ -120,12 +96,12 @@ func TestDirect(t *testing.T) {
 	c := Honest(Row{1 << 20, 4 << 10})
 	c.Direct = true
 	dir := diskDir(t)
-	w, err := newRow(c, dir, nil)
+	w, err := newRow(c, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range c.meaningful() {
-		if err := w.operate(t.Context(), o, w.onePass()); err != nil {
+		if err := w.operate(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,14 +115,14 @@ func TestFull(t *testing.T) {
 	dir := tmpfs(t)
 	c := Honest(Row{32 << 20, 1 << 20})
 	c.Ops = []Op{Write}
-	w, err := newRow(c, dir, nil)
+	w, err := newRow(c, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 50<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = w.operate(t.Context(), Write, w.onePass())
+	err = w.operate(t.Context(), Write)
 	if !fileio.IsFull(err) {
 		t.Fatalf("got %v", err)
 	}

@@ -118,7 +118,7 @@ func (w *row) timedCompat(o Op, m fileio.Mode, flush bool, before, body func(h *
 		return err
 	}
 	w.keep(o, w.n, took)
-	w.finished(o, true)
+	w.finished(o)
 	if w.flushy != nil {
 		if err := w.flushy.flush(); err != nil {
 			return err

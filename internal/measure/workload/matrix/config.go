@@ -3,6 +3,7 @@ package matrix
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"tare/internal/measure/fileio"
 	"tare/internal/unit"
@@ -22,6 +23,23 @@ type Config struct {
 	// Samples is how many times of each operation are told apart; with Compat it is 1.
 	Samples int
 	Seed    uint64
+}
+
+// Params are the parameters of fs.matrix that mean the configuration, as a plan and the command line have them.
+func (c *Config) Params() string {
+	var ops []string
+	for _, o := range c.Ops {
+		ops = append(ops, o.String())
+	}
+	cache, compat := "warm", "no"
+	if c.Cold {
+		cache = "cold"
+	}
+	if c.Compat {
+		compat = "iozone"
+	}
+	return fmt.Sprintf("size=%s,bs=%s,ops=%s,direct=%t,fsync=%t,close=%t,cache=%s,data=%s,compat=%s,samples=%d",
+		unit.FormatSize(c.Size), unit.FormatSize(c.Rec), strings.Join(ops, "+"), c.Direct, c.Fsync, c.Close, cache, c.Data, compat, c.Samples)
 }
 
 // Records returns n, the whole records that fit into the file.
@@ -132,25 +150,17 @@ func (c *Config) shape() shape {
 	return shape{max(1, min(int64(c.Samples), c.Records(), c.bytes()/leastBytes)), 1}
 }
 
-// passes returns the segments of each pass, so that the passes give the samples asked for and no more: the first is the
-// one that is not whole, because what it leaves of a file is what the next one completes.
-func (c *Config) passes() []int64 {
+// Passes returns how many passes of each operation give the samples that are asked for.
+func (c *Config) Passes() int64 {
 	s := c.shape()
-	if s.segments == 0 {
-		return slices.Repeat([]int64{1}, c.Samples*int(s.group))
+	switch {
+	case c.Compat:
+		return 1
+	case s.segments == 0:
+		return int64(c.Samples) * s.group
 	}
-	if c.Compat {
-		return []int64{1}
-	}
-	passes := slices.Repeat([]int64{s.segments}, int((int64(c.Samples)+s.segments-1)/s.segments))
-	if rest := int64(c.Samples) % s.segments; rest > 0 {
-		passes[0] = rest
-	}
-	return passes
+	return (int64(c.Samples) + s.segments - 1) / s.segments
 }
-
-// onePass is a single pass, whole.
-func (c *Config) onePass() []int64 { return []int64{max(1, c.shape().segments)} }
 
 // space returns the bytes that the row needs below its directory.
 func (c *Config) space() int64 { return c.Size + 1<<20 }

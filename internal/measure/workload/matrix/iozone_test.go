@@ -43,7 +43,7 @@ func helperRow(setting string) error {
 	}
 	c.Ops, c.Data, c.Compat, c.Samples = AllOps(), iozonePayload, true, 1
 	c.Direct, c.Fsync, c.Close = strings.Contains(f[3], "I"), strings.Contains(f[3], "e"), strings.Contains(f[3], "c")
-	w, err := newRow(c, f[0], nil)
+	w, err := newRow(c, f[0])
 	if err != nil {
 		return err
 	}

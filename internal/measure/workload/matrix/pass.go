@@ -10,9 +10,8 @@ import (
 	"tare/internal/record"
 )
 
-// pass does one pass of an operation, or its first part of so many segments: it makes the file ready, times the segments,
-// and keeps the samples.
-func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
+// pass does one pass of an operation: it makes the file ready, times the segments, and keeps the samples.
+func (w *row) pass(ctx context.Context, o Op) (err error) {
 	if w.Cold && !columns[o].writes && o != Reread && o != Freread {
 		if cold, err := w.chill(o); err != nil || !cold {
 			return err
@@ -37,10 +36,7 @@ func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
 	}()
 	w.begin(o, h)
 	segments := max(1, w.shape.segments)
-	if part < segments {
-		defer func() { w.orders[o] = nil }() // the next pass begins at the beginning
-	}
-	for i := range part {
+	for i := range segments {
 		from, to := w.n*i/segments, w.n*(i+1)/segments
 		start := time.Now()
 		if err = w.move(ctx, o, h, to-from); err == nil && i == segments-1 {
@@ -52,7 +48,7 @@ func (w *row) pass(ctx context.Context, o Op, part int64) (err error) {
 		}
 		w.keep(o, to-from, took)
 	}
-	w.finished(o, part == segments)
+	w.finished(o)
 	return nil
 }
 
@@ -185,7 +181,6 @@ func (w *row) end(h *fileio.Handle) (closed bool, err error) {
 func (w *row) keep(o Op, records int64, took time.Duration) {
 	cell := &w.cells[o]
 	cell.Time += took
-	cell.Bytes += records * w.Rec
 	w.open[o].time += took
 	w.open[o].bytes += records * w.Rec
 	if w.shape.segments == 0 {
@@ -199,10 +194,9 @@ func (w *row) keep(o Op, records int64, took time.Duration) {
 	w.open[o] = sample{}
 }
 
-// finished notes what a pass leaves behind. What a part of one wrote is written again by the whole pass after it.
-func (w *row) finished(o Op, whole bool) {
-	w.cells[o].Passes++
-	if !columns[o].writes || !whole {
+// finished notes what a pass leaves behind.
+func (w *row) finished(o Op) {
+	if !columns[o].writes {
 		return
 	}
 	w.first, w.there = w.gen, true

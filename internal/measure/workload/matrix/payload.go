@@ -36,21 +36,6 @@ func newPayload(kind string, rec int64, seed uint64, pages fileio.Pages) *payloa
 	return p
 }
 
-// resized returns the same payload for another size of records, in the memory of p, or nil where it does not fit.
-func (p *payload) resized(rec int64) *payload {
-	if rec > int64(len(p.in)) {
-		return nil
-	}
-	if p.content == nil {
-		return &payload{pages: p.pages, fixed: p.fixed[:rec], in: p.in[:rec], buffer: p.stdio()[:rec]}
-	}
-	c := p.content.Resized(int(rec))
-	if c == nil {
-		return nil
-	}
-	return &payload{pages: p.pages, content: c, in: p.in[:rec], buffer: p.stdio()[:rec]}
-}
-
 // stdio returns the buffer of stdio.
 func (p *payload) stdio() []byte {
 	if p.buffer == nil {

@@ -55,22 +55,34 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestSamples wants at least the samples asked for in each cell of each shape of row, and passes no more than they need.
+// drive does a row as a trial of so many passes and returns what it left.
+func drive(t *testing.T, c Config, dir string, passes int64) (*workload.Bench, error) {
+	t.Helper()
+	b := &workload.Bench{Dir: dir, Work: passes, Seed: 1}
+	return b, workload.Drive(t.Context(), &trial{config: c}, b)
+}
+
+// TestSamples wants at least the samples asked for in each cell of each shape of row, and not a pass more than they need.
 func TestSamples(t *testing.T) {
 	for _, r := range []Row{{64 << 10, 4 << 10}, {64 << 10, 64 << 10}, {1 << 20, 4 << 10}, {4 << 20, 64 << 10}, {4 << 20, 2 << 20}, {4 << 20, 4 << 20}} {
 		for _, ended := range []bool{false, true} {
 			c := Honest(r)
 			c.Close = ended
-			cells, err := Measure(t.Context(), c, t.TempDir())
+			b, err := drive(t, c, t.TempDir(), c.Passes())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(cells) != int(numOps) {
-				t.Fatalf("%v: %d cells", r, len(cells))
+			done := c.Done(b.Samples, nil)
+			if len(done.Cells) != int(numOps) {
+				t.Fatalf("%v: %d cells", r, len(done.Cells))
 			}
-			for _, cell := range cells {
+			each := 0 // samples of a pass, where passes are not samples together
+			if s := c.shape(); s.segments > 0 {
+				each = int(s.segments)
+			}
+			for _, cell := range done.Cells {
 				if cell.Op == StrideRead && c.Records() < minStrided {
-					if cell.Mark != NoStride || cell.Rate() != 0 || len(cell.Samples) != 0 {
+					if cell.Mark != NoStride || len(cell.Samples) != 0 {
 						t.Errorf("%v: a degenerate stride read has %+v", r, cell)
 					}
 					continue
@@ -79,19 +91,12 @@ func TestSamples(t *testing.T) {
 					t.Logf("%v %s: %s", r, cell.Op, cell.Why)
 					continue
 				}
-				if len(cell.Samples) < c.Samples || cell.Rate() <= 0 {
-					t.Errorf("%v %s: %d samples, rate %v, mark %q", r, cell.Op, len(cell.Samples), cell.Rate(), cell.Mark)
+				if n := len(cell.Samples); n < c.Samples || n > c.Samples+max(0, each-1) || slices.Min(cell.Samples) <= 0 {
+					t.Errorf("%v %s: samples %v, mark %q; asked for %d, %d in a pass", r, cell.Op, cell.Samples, cell.Mark, c.Samples, each)
 				}
-				// A pass that is not whole is the first one, and shorter by less than a pass.
-				if over := cell.Passes*c.bytes() - cell.Bytes; over < 0 || over >= c.bytes() {
-					t.Errorf("%v %s: %d bytes in %d passes", r, cell.Op, cell.Bytes, cell.Passes)
-				}
-				if r.Size >= leastBytes && len(cell.Samples) != c.Samples {
-					t.Errorf("%v %s: %d samples, asked for %d", r, cell.Op, len(cell.Samples), c.Samples)
-				}
-				if whole := int64(c.Samples); r.Size >= leastBytes && cell.Passes > whole || r == (Row{4 << 20, 64 << 10}) && !ended && cell.Passes != 1 {
-					t.Errorf("%v %s: %d passes", r, cell.Op, cell.Passes)
-				}
+			}
+			if r == (Row{4 << 20, 64 << 10}) && !ended && c.Passes() != 1 {
+				t.Errorf("%v: %d passes", r, c.Passes())
 			}
 		}
 	}
@@ -101,11 +106,11 @@ func TestSamples(t *testing.T) {
 func TestDamageIsFound(t *testing.T) {
 	c := Honest(Row{1 << 20, 4 << 10})
 	c.Ops = []Op{Write, Read}
-	w, err := newRow(c, t.TempDir(), nil)
+	w, err := newRow(c, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.operate(t.Context(), Write, w.onePass()); err != nil {
+	if err := w.operate(t.Context(), Write); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.verify(t.Context()); err != nil {
@@ -122,7 +127,7 @@ func TestDamageIsFound(t *testing.T) {
 	page := make([]byte, 4096)
 	f.ReadAt(page, 4096)
 	f.WriteAt(page, 0)
-	failed(t, w.operate(t.Context(), Read, w.onePass()), "measure", "record 0", "came back as record 1")
+	failed(t, w.operate(t.Context(), Read), "measure", "record 0", "came back as record 1")
 }
 
 // TestLostWriteIsFound puts an old version of a record in the place of the new one.
@@ -130,11 +135,11 @@ func TestLostWriteIsFound(t *testing.T) {
 	for _, r := range []int64{0, 17} {
 		c := Honest(Row{1 << 20, 4 << 10})
 		c.Ops = []Op{Write, Rewrite, RecRewrite}
-		w, err := newRow(c, t.TempDir(), nil)
+		w, err := newRow(c, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.operate(t.Context(), Write, w.onePass()); err != nil {
+		if err := w.operate(t.Context(), Write); err != nil {
 			t.Fatal(err)
 		}
 		old := make([]byte, c.Rec)
@@ -144,7 +149,7 @@ func TestLostWriteIsFound(t *testing.T) {
 		}
 		defer f.Close()
 		f.ReadAt(old, r*c.Rec)
-		if err := errors.Join(w.operate(t.Context(), Rewrite, w.onePass()), w.operate(t.Context(), RecRewrite, w.onePass()), w.verify(t.Context())); err != nil {
+		if err := errors.Join(w.operate(t.Context(), Rewrite), w.operate(t.Context(), RecRewrite), w.verify(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		f.WriteAt(old, r*c.Rec)
@@ -233,7 +238,8 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()
-	if _, err := Measure(ctx, Honest(Row{1 << 20, 4 << 10}), dir); !errors.Is(err, context.Canceled) {
+	tr := &trial{config: Honest(Row{1 << 20, 4 << 10})}
+	if err := workload.Drive(ctx, tr, &workload.Bench{Dir: dir, Work: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
@@ -242,7 +248,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestNoRoom(t *testing.T) {
-	_, err := Measure(t.Context(), Honest(Row{1 << 49, 1 << 20}), t.TempDir())
+	_, err := drive(t, Honest(Row{1 << 49, 1 << 20}), t.TempDir(), 1)
 	if err == nil || !strings.Contains(err.Error(), "give a smaller size") {
 		t.Errorf("a file of 512 TiB gives %v", err)
 	}
@@ -292,8 +298,8 @@ func TestInjected(t *testing.T) {
 	if err := tr.Measure(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	rate := tr.row.cells[Read].Rate()
-	b.Work = 10 // half of what was done is reported
+	rate := 20 * 1024 / tr.row.cells[Read].Time.Seconds() // 20 passes of 1,024 KiB
+	b.Work = 10                                           // half of what was done is reported
 	if err := errors.Join(tr.Report(b), tr.Cleanup(b)); err != nil {
 		t.Fatal(err)
 	}

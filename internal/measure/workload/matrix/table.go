@@ -17,6 +17,28 @@ type Done struct {
 	Cells []Cell
 }
 
+// Done is the row of the samples that its trial left, or of why that was refused.
+func (c *Config) Done(samples map[string][]float64, refused error) Done {
+	d := Done{Row: c.Row}
+	for _, o := range c.Ops {
+		cell := Cell{Op: o, Mark: c.marked(o), Samples: samples[o.String()]}
+		switch {
+		case cell.Mark != "":
+			cell.Why = cell.Mark.Text()
+		case refused != nil:
+			cell.Mark, cell.Why = Refused, refused.Error()
+			if c.Cold {
+				cell.Mark = NotCold
+			}
+		case len(cell.Samples) == 0:
+			cell.Mark = Ticks
+			cell.Why = cell.Mark.Text()
+		}
+		d.Cells = append(d.Cells, cell)
+	}
+	return d
+}
+
 // cell returns a row's cell of an operation.
 func (d *Done) cell(o Op) (*Cell, bool) {
 	for i := range d.Cells {

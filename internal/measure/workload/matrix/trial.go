@@ -26,7 +26,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	b.Note("fs", on)
 	b.Note("direct", strconv.FormatBool(t.config.Direct))
 	var err error
-	if t.row, err = newRow(t.config, b.Dir, nil); err != nil {
+	if t.row, err = newRow(t.config, b.Dir); err != nil {
 		return err
 	}
 	b.Note("buffer_pages", fileio.PagesOf(t.row.data.in))
@@ -57,7 +57,7 @@ func (t *trial) pass(ctx context.Context) error {
 		return t.row.compat(ctx)
 	}
 	for _, o := range t.config.meaningful() {
-		if err := t.row.operate(ctx, o, t.row.onePass()); err != nil {
+		if err := t.row.operate(ctx, o); err != nil {
 			return err
 		}
 		// A row without one of its operations has no total that could be compared.

@@ -2,10 +2,7 @@
 package trialtest
 
 import (
-	"context"
-	"errors"
 	"testing"
-	"time"
 
 	"tare/internal/measure/workload"
 )
@@ -35,23 +32,6 @@ func New(t testing.TB, kinds []workload.Kind, name string, given map[string]stri
 		t.Fatal(err)
 	}
 	return w
-}
-
-// Drive takes a trial through its life as a worker does. Cleanup is called whatever happens.
-func Drive(ctx context.Context, trial workload.Trial, b *workload.Bench) (err error) {
-	defer func() { err = errors.Join(err, trial.Cleanup(b)) }()
-	if err := trial.Setup(ctx, b); err != nil {
-		return err
-	}
-	start := time.Now()
-	if err := trial.Measure(ctx, b); err != nil {
-		return err
-	}
-	b.Elapsed = time.Since(start)
-	if r, ok := trial.(workload.Reporter); ok {
-		return r.Report(b)
-	}
-	return nil
 }
 
 // Run resolves the parameters, runs one trial of work units in a directory of its own, checks that every declared
@@ -108,5 +88,5 @@ func Try(t testing.TB, kind *workload.Kind, given map[string]string, work int64)
 func TryTrial(t testing.TB, trial workload.Trial, work int64) (*workload.Bench, error) {
 	t.Helper()
 	b := &workload.Bench{Dir: t.TempDir(), Work: work, Seed: 42}
-	return b, Drive(t.Context(), trial, b)
+	return b, workload.Drive(t.Context(), trial, b)
 }
