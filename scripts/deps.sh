@@ -6,6 +6,8 @@
 # scripts/deps.sh virtiofsd prints the path of a Rust virtiofsd for the tests. Debian has it from release 13 on; before
 # that it is fetched from there, from the mirror that this machine uses, into a folder of the user's cache, with the
 # libraries that it needs. Nothing is installed for it.
+#
+# scripts/deps.sh qemu-samples prints the folder of the disk images of QEMU's own tests, fetched with its source package.
 set -euo pipefail
 
 # Where what is fetched once is kept.
@@ -26,7 +28,7 @@ apt_elsewhere() {
 # release is the name of the machine's own.
 release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
 
-# elsewhere DIR SUITE COMPONENT makes such an apt, with the lists of that part of Debian, from the mirror that the machine's
+# elsewhere DIR SUITE COMPONENT [deb-src] makes such an apt, with the lists of that part of Debian, from the mirror that the machine's
 # own release comes from.
 elsewhere() {
 	local dir=$1 mirror keys=
@@ -39,7 +41,7 @@ elsewhere() {
 	mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial"
 	: >"$dir/status"
 	[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] || keys='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
-	echo "deb $keys $mirror $2 $3" >"$dir/sources.list"
+	echo "${4:-deb} $keys $mirror $2 $3" >"$dir/sources.list"
 	if ! apt_elsewhere "$dir" -o APT::Update::Error-Mode=any update >"$dir/log" 2>&1; then
 		cat "$dir/log" >&2
 		echo "deps: $mirror has no Debian $2 $3 that can be read" >&2
@@ -120,10 +122,45 @@ rust_virtiofsd() {
 	echo "$dir/virtiofsd"
 }
 
-if [ "${1:-}" = virtiofsd ]; then
+# qemu_samples prints the folder of disk images that QEMU's own tests read, from its source package.
+qemu_samples() {
+	local dir=$cache/qemu-samples work
+	if [ -n "${TARE_QEMU_SAMPLES:-}" ]; then
+		echo "$TARE_QEMU_SAMPLES"
+		return
+	fi
+	if ! [ -d "$dir" ]; then
+		if ! command -v apt-get >/dev/null; then
+			echo "deps: no images of QEMU's tests here; name their folder with TARE_QEMU_SAMPLES=DIR" >&2
+			return 1
+		fi
+		echo "deps: fetching QEMU's source package for its sample images" >&2
+		mkdir -p "$cache"
+		work=$(mktemp -d "$cache/qemu-samples.XXXXXX")
+		# shellcheck disable=SC2064
+		trap "rm -rf '$work'" EXIT
+		elsewhere "$work" "$(release)" main deb-src || return 1
+		if ! (cd "$work" && apt_elsewhere "$work" source --download-only qemu) >"$work/log" 2>&1; then
+			cat "$work/log" >&2
+			return 1
+		fi
+		mkdir "$work/images"
+		tar -xf "$work"/qemu_*.orig.tar.* -C "$work/images" --wildcards --strip-components=4 '*/tests/qemu-iotests/sample_images/*'
+		mv "$work/images" "$dir"
+	fi
+	echo "$dir"
+}
+
+case ${1:-} in
+virtiofsd)
 	rust_virtiofsd
 	exit
-fi
+	;;
+qemu-samples)
+	qemu_samples
+	exit
+	;;
+esac
 
 case ${1:-test} in
 # ipxe-qemu is only recommended by QEMU, which does not start with a network card when the card's ROM is missing.
@@ -134,7 +171,7 @@ test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io p
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|qemu-samples]" >&2
 	exit 2
 	;;
 esac

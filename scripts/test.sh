@@ -56,6 +56,12 @@ if TARE_VIRTIOFSD=$(scripts/deps.sh virtiofsd); then
 else
 	unset TARE_VIRTIOFSD
 fi
+# Disk images that other programs wrote, as QEMU keeps them for its tests. Where this fails, the test of them says so.
+if TARE_QEMU_SAMPLES=$(scripts/deps.sh qemu-samples); then
+	export TARE_QEMU_SAMPLES
+else
+	unset TARE_QEMU_SAMPLES
+fi
 
 # Before two test programs fetch them at once. Where it fails, the tests that need one say why.
 for kernel in "amd64 cloud" "amd64 generic" "arm64 cloud"; do

@@ -22,7 +22,7 @@ func (a *app) diskInspectCommand() *cobra.Command {
 	var full bool
 	c := &cobra.Command{
 		Use: "inspect IMAGE...", Short: "Say what an image costs because of how it is made, and the command that mends it",
-		Long: `Look at virtual disk images (raw, VDI, VMDK, VHD, VHDX, qcow2) and say of each how it is laid out: blocks, alignment,
+		Long: `Look at virtual disk images (raw, VDI, VMDK, VHD, VHDX, qcow2, Parallels) and say of each how it is laid out: blocks, alignment,
 fragmentation in the file and on the host, space against what the guest's file systems use, snapshots and parents, and what
 a write is expected to cost; then what to do about it. Nothing is written, and the image need not be at rest, though then
 what is said may be of two moments.

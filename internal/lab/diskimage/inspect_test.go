@@ -168,7 +168,7 @@ func TestSpace(t *testing.T) {
 func TestTebibyte(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
-	for format, options := range map[string]string{"raw": "", "vdi": "", "vmdk": "", "vpc": "force_size=on", "vhdx": "", "qcow2": "cluster_size=4k"} {
+	for format, options := range map[string]string{"raw": "", "vdi": "", "vmdk": "", "vpc": "force_size=on", "vhdx": "", "qcow2": "cluster_size=4k", "parallels": ""} {
 		path := filepath.Join(dir, "disk."+format)
 		argv := []string{"qemu-img", "create", "-q", "-f", format}
 		if options != "" {

@@ -185,13 +185,13 @@ func TestForeignFormats(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
 	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qed", "a", "8M")
-	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "parallels", "b", "8M")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow", "b", "8M")
 	apple := make([]byte, 4096)
 	copy(apple[4096-512:], "koly\x00\x00\x00\x04\x00\x00\x02\x00")
 	if err := os.WriteFile(filepath.Join(dir, "c"), apple, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"a": "QED", "b": "Parallels", "c": "Apple"} {
+	for name, want := range map[string]string{"a": "QED", "b": "qcow (version 1)", "c": "Apple"} {
 		if _, err := Open(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

@@ -94,6 +94,12 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 		{"vmdk table away", "vmdk", "", func(b []byte) { le.PutUint32(b[le.Uint64(b[56:])*512:], 0x7fffff) }, ProblemTable, ""},
 		{"vmdk huge", "vmdk", "", func(b []byte) { le.PutUint64(b[12:], 1<<50) }, "", "does not lie in the file"},
 		{"vmdk grain", "vmdk", "", func(b []byte) { le.PutUint64(b[20:], 3) }, "", "impossible"},
+		{"parallels points outside", "parallels", "", func(b []byte) { le.PutUint32(b[64:], 0x7fffff) }, ProblemOutside, ""},
+		{"parallels overlaps", "parallels", "", func(b []byte) { le.PutUint32(b[64:], 1); le.PutUint32(b[68:], 1) }, ProblemOverlap, ""},
+		{"parallels version", "parallels", "", func(b []byte) { b[16] = 3 }, "", "version 3"},
+		{"parallels blocks", "parallels", "", func(b []byte) { le.PutUint32(b[28:], 0) }, "", "impossible"},
+		{"parallels many blocks", "parallels", "", func(b []byte) { le.PutUint32(b[32:], 1<<32-1) }, "", "does not lie in the file"},
+		{"parallels huge", "parallels", "", func(b []byte) { le.PutUint64(b[36:], 1<<63) }, "", "cannot hold"},
 		{"qcow2 points outside", "qcow2", "", func(b []byte) { be.PutUint64(b[l2(b):], 1<<40) }, ProblemOutside, ""},
 		{"qcow2 overlaps", "qcow2", "", func(b []byte) { be.PutUint64(b[l2(b):], 5<<16); be.PutUint64(b[l2(b)+8:], 5<<16) }, ProblemOverlap, ""},
 		{"qcow2 table away", "qcow2", "", func(b []byte) { be.PutUint64(b[be.Uint64(b[40:]):], 1<<40) }, ProblemTable, ""},
@@ -132,9 +138,11 @@ func l2(b []byte) int {
 
 func TestDirtyIsSaid(t *testing.T) {
 	disktest.Need(t, "qemu-img")
+	le := binary.LittleEndian
 	for format, mark := range map[string]func([]byte){
-		"qcow2": func(b []byte) { b[79] |= qcowDirty },
-		"vmdk":  func(b []byte) { b[72] = 1 },
+		"qcow2":     func(b []byte) { b[79] |= qcowDirty },
+		"vmdk":      func(b []byte) { b[72] = 1 },
+		"parallels": func(b []byte) { le.PutUint32(b[44:], parallelsInUse) },
 		"vhdx": func(b []byte) {
 			for _, at := range []int{64 << 10, 128 << 10} {
 				b[at+48] = 1
@@ -210,7 +218,7 @@ func FuzzDamaged(f *testing.F) {
 	disktest.Need(f, "qemu-img")
 	dir := f.TempDir()
 	var bases [][]byte
-	for _, k := range [][2]string{{"vdi", ""}, {"vpc", ""}, {"vmdk", ""}, {"vmdk", "subformat=streamOptimized"}, {"qcow2", ""}, {"qcow2", "extended_l2=on"}, {"qcow2", "cluster_size=512"}, {"vhdx", "block_size=1M"}} {
+	for _, k := range [][2]string{{"vdi", ""}, {"vpc", ""}, {"vmdk", ""}, {"vmdk", "subformat=streamOptimized"}, {"qcow2", ""}, {"qcow2", "extended_l2=on"}, {"qcow2", "cluster_size=512"}, {"vhdx", "block_size=1M"}, {"parallels", "cluster_size=64k"}} {
 		convertSmall(f, dir, k[0], k[1])
 		b, err := os.ReadFile(filepath.Join(dir, "small.img"))
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 func parsers() map[string]func(*store, *file) (*layer, parent, error) {
 	return map[string]func(*store, *file) (*layer, parent, error){
 		"raw": parseRaw, "vdi": parseVDI, "vmdk": parseVMDK, "vhd": parseVHD, "vpc": parseVHD, "vhdx": parseVHDX, "qcow2": parseQcow2,
+		"parallels": parseParallels,
 	}
 }
 
@@ -26,7 +27,7 @@ func (s *store) parse(f *file, format string) (*layer, parent, error) {
 	}
 	p, ok := parsers()[format]
 	if !ok {
-		return nil, parent{}, fmt.Errorf("the format %q is not one that is read: raw, vdi, vmdk, vhd, vhdx, qcow2", format)
+		return nil, parent{}, fmt.Errorf("the format %q is not one that is read: raw, vdi, vmdk, vhd, vhdx, qcow2, parallels", format)
 	}
 	l, next, err := p(s, f)
 	if err != nil {
@@ -51,8 +52,6 @@ var others = []struct {
 	{0, "QFI\xfb\x00\x00\x00\x01", "qcow (version 1)"},
 	{0, "COWD", "a VMDK of ESX's older sparse format (COWD)"},
 	{0, "\xbe\xba\xfe\xca\x00\x00\x00\x00", "a VMDK of ESX's SESPARSE format"},
-	{0, "WithoutFreeSpace", "Parallels"},
-	{0, "WithouFreSpacExt", "Parallels"},
 	{0, "LUKS\xba\xbe", "LUKS, which is encrypted as a whole"},
 	{0, "koly", "an Apple disk image"},
 	{0, "QED\x00", "QED"},
@@ -76,6 +75,8 @@ func (s *store) detect(f *file) (string, error) {
 		return "vdi", nil
 	case bytes.HasPrefix(head, []byte("KDMV")), isDescriptor(head):
 		return "vmdk", nil
+	case bytes.HasPrefix(head, []byte(parallelsOld)), bytes.HasPrefix(head, []byte(parallelsExt)):
+		return "parallels", nil
 	case bytes.HasPrefix(head, []byte("vhdxfile")):
 		return "vhdx", nil
 	case bytes.HasPrefix(head, []byte("conectix")):

@@ -1,4 +1,4 @@
-// Package image reads virtual disk images: raw, VDI, VMDK, VHD, VHDX and qcow2.
+// Package image reads virtual disk images: raw, VDI, VMDK, VHD, VHDX, qcow2 and Parallels.
 //
 // It is opinionated in three ways. It only reads, and never more than tables and the blocks it is asked for. A header is a
 // claim by a stranger: no size in it decides how much memory is taken or how long a loop runs, tables are looked at through
@@ -69,7 +69,7 @@ type Problem struct {
 // Info is what an image file says of itself. Sizes and offsets are bytes.
 type Info struct {
 	Path      string `json:"path"`
-	Format    string `json:"format"`  // "raw", "vdi", "vmdk", "vhd", "vhdx", "qcow2"
+	Format    string `json:"format"`  // "raw", "vdi", "vmdk", "vhd", "vhdx", "qcow2", "parallels"
 	Variant   string `json:"variant"` // "dynamic", "monolithicSparse"
 	Version   string `json:"version"`
 	Creator   string `json:"creator"`

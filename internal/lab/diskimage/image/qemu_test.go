@@ -73,6 +73,8 @@ var kinds = []struct{ name, format, options string }{
 	{"vhdx", "vhdx", ""},
 	{"vhdx-1m", "vhdx", "block_size=1M"},
 	{"vhdx-fixed", "vhdx", "subformat=fixed"},
+	{"parallels", "parallels", ""},
+	{"parallels-64k", "parallels", "cluster_size=64k"},
 	{"qcow2-v2", "qcow2", "compat=0.10"},
 	{"qcow2", "qcow2", ""},
 	{"qcow2-512", "qcow2", "cluster_size=512"},

@@ -1,0 +1,100 @@
+package image
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// The signatures of the two forms: in the first a table counts sectors, in the second, made for larger disks, blocks.
+const (
+	parallelsOld = "WithoutFreeSpace"
+	parallelsExt = "WithouFreSpacExt"
+)
+
+const (
+	parallelsHead  = 64         // bytes of the header; the table of blocks follows
+	parallelsInUse = 0x746f6e59 // "Ynot": a program has the image open, or had
+)
+
+// parallels is the format of Parallels Desktop and Virtuozzo: a table with the place of each block of the guest's disk.
+// Fields as in QEMU's docs/interop/parallels.txt.
+type parallels struct {
+	s      *store
+	f      *file
+	blocks int64 // entries of the table
+	block  int64
+	unit   int64 // bytes that an entry counts
+}
+
+func parseParallels(s *store, f *file) (*layer, parent, error) {
+	h, ok, err := f.header(0, parallelsHead)
+	if err != nil {
+		return nil, parent{}, err
+	}
+	le := binary.LittleEndian
+	if !ok || string(h[:16]) != parallelsOld && string(h[:16]) != parallelsExt {
+		return nil, parent{}, errors.New("the signature is missing")
+	}
+	variant := string(h[:16])
+	version, tracks, sectors := le.Uint32(h[16:]), int64(le.Uint32(h[28:])), le.Uint64(h[36:])
+	m := &parallels{s: s, f: f, blocks: int64(le.Uint32(h[32:])), block: 512 * tracks, unit: 512}
+	if variant == parallelsExt {
+		m.unit = m.block
+	} else {
+		sectors &= 0xffffffff // the upper half is no part of the number in this form
+	}
+	switch {
+	case version != 2:
+		return nil, parent{}, fmt.Errorf("version %d is not known; 2 is", version)
+	case tracks < 1 || m.block > 1<<30:
+		return nil, parent{}, fmt.Errorf("blocks of %d sectors are impossible", tracks)
+	case sectors > maxSize/512 || int64(sectors)*512 > m.blocks*m.block:
+		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d sectors", m.blocks, m.block, sectors)
+	case parallelsHead+4*m.blocks > f.size:
+		return nil, parent{}, fmt.Errorf("the block map of %d bytes does not lie in the file of %d bytes", 4*m.blocks, f.size)
+	}
+	// Where the header names no place for the data, it begins with the first whole block behind the table.
+	data := int64(le.Uint32(h[48:])) * 512
+	if data == 0 {
+		data = (parallelsHead + 4*m.blocks + m.unit - 1) / m.unit * m.unit
+	}
+	l := &layer{m: m, info: Info{
+		Format: "parallels", Variant: variant, Version: fmt.Sprint(version), Size: int64(sectors) * 512, Block: m.block,
+		DataOffset: data, Stride: m.block, Updates: 1,
+	}}
+	if le.Uint32(h[44:]) == parallelsInUse {
+		l.info.Dirty = "it is marked as in use: a virtual machine runs on it, or was not ended cleanly"
+	}
+	return l, parent{}, nil
+}
+
+func (m *parallels) at(off int64) (Run, error) {
+	n, within := off/m.block, off%m.block
+	words, err := m.s.words(m.f, parallelsHead+4*n, 4)
+	if err != nil {
+		return Run{}, err
+	}
+	words = words[:min(int64(len(words)), 4*(m.blocks-n))]
+	first := binary.LittleEndian.Uint32(words)
+	r := Run{Offset: off, State: Unallocated, File: m.f.id}
+	if first != 0 {
+		r.State, r.Host = Data, m.place(first)+within
+		m.s.claim(m.f, off-within, m.place(first), m.block)
+	}
+	i := int64(1)
+	for ; 4*i < int64(len(words)); i++ {
+		e := binary.LittleEndian.Uint32(words[4*i:])
+		if (e == 0) != (first == 0) || first != 0 && m.place(e) != m.place(first)+i*m.block {
+			break
+		}
+		if first != 0 {
+			m.s.claim(m.f, (n+i)*m.block, m.place(e), m.block)
+		}
+	}
+	r.Length = i*m.block - within
+	return r, m.s.step(int(i))
+}
+
+// place is where in the file the block of an entry lies.
+func (m *parallels) place(entry uint32) int64 { return int64(entry) * m.unit }
