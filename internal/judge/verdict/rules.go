@@ -62,7 +62,7 @@ func Rules() []Rule {
 		{Code: "huge-pages-differ", Severity: Attend, Doc: "the two sides use memory pages of different sizes", Needs: "the state huge pages of memory workloads", find: pagesFindings},
 		{Code: "unequal-cpus", Severity: Info, Doc: "the two sides have different numbers of cores or threads", Needs: "the processors of both sides, and a workload that can use more than one thread", find: cpuFindings},
 		{Code: "settings-differ", Severity: Info, Doc: "settings that differ and may explain a ratio that is DIFFERENT", Needs: "the facts of both sides", find: settingFindings},
-		{Code: "idle-cost", Severity: Info, Doc: "what an idle environment costs the host", Needs: "the facts idle.cpu and idle.rss_bytes, which --idle measures", find: idleFindings},
+		{Code: "idle-cost", Severity: Info, Doc: "what an idle environment costs the host", Needs: "the facts idle.cpu and idle.rss_bytes, which --idle-cost measures", find: idleFindings},
 		{Code: "blocks-discarded", Severity: Info, Doc: "blocks were discarded by a rule that sees only the host", Needs: "discarded blocks", find: discardFindings},
 		{Code: "trials-failed", Severity: Attend, Doc: "trials gave no figures", Needs: "trials that failed", find: failedFindings},
 	}
