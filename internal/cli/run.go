@@ -309,7 +309,7 @@ func (a *app) execute(ctx context.Context, s session) (*verdict.Result, []record
 	show := a.display(ctx, s)
 	defer show.close()
 	c := schedule.Config{
-		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Gate: schedule.NewGate(), Peer: peer,
+		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Quiet: schedule.NewQuietHost(), Peer: peer,
 		Opener: s.recorded(&schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle,
 			Flushes: verdict.Flushes(s.plan) || s.flags != nil && s.flags.flushes,
 			Peer:    func(environment string) bool { return schedule.NeedsPeer(s.plan, a.kind, environment) }}),

@@ -35,7 +35,7 @@ type Trial struct {
 	Checks map[string]string `json:"checks,omitempty"`
 	// State is what the environment said of itself during the trial: context switches, faults, huge pages, direct I/O.
 	State    map[string]string `json:"state,omitempty"`
-	Gate     *Gate             `json:"gate,omitempty"`
+	Host     *HostState        `json:"gate,omitempty"`
 	Warnings []Warning         `json:"warnings,omitempty"`
 	Error    *Failure          `json:"error,omitempty"` // set when the trial gave no figures
 	// Discarded names the rule, declared before the run and blind to the target, by which the whole block is not used.
@@ -45,8 +45,8 @@ type Trial struct {
 // Warmup tells whether the trial is the cell's trial 0: recorded, never used.
 func (t *Trial) Warmup() bool { return t.Block == 0 }
 
-// Gate is what the quiet-machine gate saw on the controller's host just before a trial.
-type Gate struct {
+// HostState is what was seen of the controller's host just before a trial.
+type HostState struct {
 	WaitedNS int64   `json:"waited_ns"`        // how long it waited for quiet, ns
 	Quiet    bool    `json:"quiet"`            // false: the wait ended without quiet
 	Load1    float64 `json:"load1"`            // 1-minute load average; -1 where the platform has none
@@ -178,7 +178,7 @@ const (
 	Equivalent   Verdict = "EQUIVALENT"   // the interval lies wholly inside the margin
 	Measured     Verdict = "MEASURED"     // precise enough, straddles the margin
 	Inconclusive Verdict = "INCONCLUSIVE" // budget spent; Ratio.BlocksNeeded says how many would settle it
-	Withheld     Verdict = "WITHHELD"     // a gate forbids a verdict; the warnings say which
+	Withheld     Verdict = "WITHHELD"     // no verdict is allowed; the warnings say why
 	Failed       Verdict = "FAILED"       // the cell gave no usable trials
 )
 

@@ -13,18 +13,18 @@ const clockWrong = "clock-wrong" // the code of package compare's warning about 
 // doubts says which figures of one result are not to be used. A candidate's figure shares the fate of its cell. A baseline
 // has no cell of its own: what withheld the cells against it counts where its own trials show it.
 type doubts struct {
-	side    *Side
-	groups  map[cellKey]trials
-	clocks  map[string]bool             // targets whose clock is wrong on the whole
-	cells   map[cellKey]*verdict.Cell   // by candidate
-	against map[cellKey][]*verdict.Cell // by baseline
-	gates   map[string]bool             // codes of the warnings that withhold
-	last    map[string]*record.Trial    // the last trial in each target
+	side        *Side
+	groups      map[cellKey]trials
+	clocks      map[string]bool             // targets whose clock is wrong on the whole
+	cells       map[cellKey]*verdict.Cell   // by candidate
+	against     map[cellKey][]*verdict.Cell // by baseline
+	withholding map[string]bool             // codes of the warnings that withhold
+	last        map[string]*record.Trial    // the last trial in each target
 }
 
 func newDoubts(s *Side, groups map[cellKey]trials) *doubts {
 	d := &doubts{side: s, groups: groups, clocks: map[string]bool{}, cells: map[cellKey]*verdict.Cell{}, against: map[cellKey][]*verdict.Cell{},
-		gates: gates(), last: map[string]*record.Trial{}}
+		withholding: withholding(), last: map[string]*record.Trial{}}
 	for i := range s.Result.Targets {
 		t := &s.Result.Targets[i]
 		d.clocks[t.Name] = warned(t.Warnings, clockWrong)
@@ -45,10 +45,10 @@ func newDoubts(s *Side, groups map[cellKey]trials) *doubts {
 	return d
 }
 
-func gates() map[string]bool {
+func withholding() map[string]bool {
 	out := map[string]bool{}
 	for _, r := range verdict.Rules() {
-		out[r.Code] = r.Gates()
+		out[r.Code] = r.Withholds()
 	}
 	return out
 }
@@ -59,9 +59,9 @@ func warned(ws []record.Warning, code string) bool {
 
 // Withheld says why a verdict was withheld: of a cell's warnings the one that did it. "" where none is known.
 func Withheld(ws []record.Warning) string {
-	gates := gates()
+	withholds := withholding()
 	for _, does := range []func(record.Warning) bool{
-		func(w record.Warning) bool { return gates[w.Code] },
+		func(w record.Warning) bool { return withholds[w.Code] },
 		func(w record.Warning) bool { return w.Code == clockWrong },
 		func(record.Warning) bool { return true },
 	} {
@@ -109,7 +109,7 @@ func (d *doubts) of(k cellKey, timed bool) string {
 			continue
 		}
 		for _, w := range c.Warnings {
-			if d.gates[w.Code] && d.own(k, w.Code) {
+			if d.withholding[w.Code] && d.own(k, w.Code) {
 				return "verdicts against it are withheld: " + w.Text
 			}
 		}

@@ -25,7 +25,7 @@ type work struct {
 	keys         []blockKey           // those of them with figures of both sides
 	begun        int                  // kept blocks with a trial of either side
 	decision     *stats.Decision      // nil when there is nothing to decide on
-	withheld     bool                 // a gate forbids a verdict
+	withheld     bool                 // something forbids a verdict
 	incomparable bool                 // ... and even the ratio would mislead
 	incomplete   int                  // blocks that are not in d because a trial failed
 	zeros        int                  // blocks that are not in d because a figure has no logarithm
@@ -75,7 +75,7 @@ func (e *evaluation) makeCells() {
 	}
 }
 
-// compareCell pairs the trials of one cell, applies the gates and decides.
+// compareCell pairs the trials of one cell, withholds what must not be judged, and decides.
 func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 	c.candidate, c.baseline = e.of(w.Label, c.Target, ""), e.of(w.Label, c.Baseline, "")
 	if c.Target == c.Baseline {
@@ -109,8 +109,8 @@ func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 		d.Verdict, d.Blocks = record.Inconclusive, len(c.judged)
 	}
 	c.decision = &d
-	e.gate(c)
-	e.gateLengths(w, c)
+	e.withholdUnlike(c)
+	e.withholdLengths(w, c)
 	e.doubtSessions(c)
 }
 

@@ -68,7 +68,7 @@ func TestNoCostIsNegative(t *testing.T) {
 	}
 }
 
-// What a gate withholds is no figure of the target, and no point of its line either.
+// What is withheld is no figure of the target, and no point of its line either.
 func TestWithheldCellsAreNotFitted(t *testing.T) {
 	var work []plan.Workload
 	for _, bs := range []string{"4096", "16384", "65536", "262144"} {

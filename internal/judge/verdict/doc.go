@@ -22,7 +22,7 @@
 //     hit its deadline is a censored one: d is infinite, and ranks beyond all others. A block that only one has for another
 //     reason is counted and told. A cell without any pair is FAILED when something failed, and INCONCLUSIVE when it was
 //     not reached.
-//  4. Gates (gates.go). Checks that differ between the two sides, or within one, mean unequal work: WITHHELD, no ratio.
+//  4. Withholding (withhold.go). Checks that differ between the two sides, or within one, mean unequal work: WITHHELD, no ratio.
 //     Direct I/O on one side only, or served from memory, and load limited by its client: WITHHELD. Trials of different
 //     work, one of them far shorter than planned and than the other (lengths.go): WITHHELD too. So is a cell of which one
 //     side has no figure in more than one block of ten (lost.go).

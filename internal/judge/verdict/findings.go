@@ -85,7 +85,7 @@ func clockFindings(_ *evaluation, r *Result) []Finding {
 	return append(out, withheldFindings(r, code)...)
 }
 
-// withheldFindings says for each target which workloads have no verdict because of a gate.
+// withheldFindings says for each target which workloads have a withheld verdict.
 func withheldFindings(r *Result, code string) []Finding {
 	var out []Finding
 	at := map[string]int{}

@@ -11,7 +11,7 @@ import (
 	"tare/internal/record"
 )
 
-// From these shares on, what the gate saw of the host is told.
+// From these shares on, what was seen of the host before trials is told.
 const (
 	stealTold     = 0.01 // median share of CPU stolen
 	stealBad      = 0.05 // a trial that lost this much
@@ -19,13 +19,13 @@ const (
 	unquietTrials = 0.50 // share of trials that began without quiet
 )
 
-// gates lists what the gate saw before each trial whose figures count.
-func (e *evaluation) gates() []*record.Gate {
-	var out []*record.Gate
+// hostStates lists what was seen of the host before each trial whose figures count.
+func (e *evaluation) hostStates() []*record.HostState {
+	var out []*record.HostState
 	for _, s := range e.series {
 		for _, t := range s.used {
-			if t.Gate != nil {
-				out = append(out, t.Gate)
+			if t.Host != nil {
+				out = append(out, t.Host)
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func (e *evaluation) gates() []*record.Gate {
 func stealFindings(e *evaluation, _ *Result) []Finding {
 	var steal []float64
 	bad := 0
-	for _, g := range e.gates() {
+	for _, g := range e.hostStates() {
 		if g.Steal < 0 {
 			continue
 		}
@@ -60,7 +60,7 @@ func stealFindings(e *evaluation, _ *Result) []Finding {
 
 func throttleFindings(e *evaluation, _ *Result) []Finding {
 	n, hit := 0, 0
-	for _, g := range e.gates() {
+	for _, g := range e.hostStates() {
 		if g.Throttle < 0 {
 			continue
 		}
@@ -83,16 +83,16 @@ func throttleFindings(e *evaluation, _ *Result) []Finding {
 }
 
 func busyFindings(e *evaluation, _ *Result) []Finding {
-	gates := e.gates()
+	states := e.hostStates()
 	busy := 0
 	reasons := map[string]int{}
-	for _, g := range gates {
+	for _, g := range states {
 		if !g.Quiet {
 			busy++
 			reasons[g.Reason]++
 		}
 	}
-	if busy == 0 || float64(busy) < unquietTrials*float64(len(gates)) {
+	if busy == 0 || float64(busy) < unquietTrials*float64(len(states)) {
 		return nil
 	}
 	top := ""
@@ -101,7 +101,7 @@ func busyFindings(e *evaluation, _ *Result) []Finding {
 			top = r
 		}
 	}
-	text := fmt.Sprintf("%d of %d trials began while the host was busy", busy, len(gates))
+	text := fmt.Sprintf("%d of %d trials began while the host was busy", busy, len(states))
 	if top != "" {
 		text += "; most often: " + top
 	}

@@ -28,8 +28,8 @@ const bound = 0.95
 // its CPU is the limit is what the network costs there.
 const familyNetwork = "network"
 
-// gateClient withholds the verdict on a load test whose client had no CPU to spare: the figure is the client's.
-func gateClient(c *work) {
+// withholdClient withholds the verdict on a load test whose client had no CPU to spare: the figure is the client's.
+func withholdClient(c *work) {
 	if c.Family == familyNetwork {
 		return
 	}
@@ -38,7 +38,7 @@ func gateClient(c *work) {
 		of     *series
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
 		share := medianState(side.of, clientShare)
-		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") { // else gateWarnings does it
+		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") { // else withholdWarnings does it
 			c.withhold("client-bound", fmt.Sprintf("the load generator used %.0f %% of its CPU time in the trials of %s: the figure is the limit of the load generator and not of the server", 100*share, side.target),
 				"give the client more CPUs or threads, or the server less work per request")
 		}

@@ -17,9 +17,9 @@ const (
 	lengthsEnough = 0.5
 )
 
-// gateLengths withholds a verdict on trials that calibration left unequally long, as it does when the machine stalls in
+// withholdLengths withholds a verdict on trials that calibration left unequally long, as it does when the machine stalls in
 // the middle of it.
-func (e *evaluation) gateLengths(w *plan.Workload, c *work) {
+func (e *evaluation) withholdLengths(w *plan.Workload, c *work) {
 	planned := e.Plan.Trial
 	if w.Trial > 0 {
 		planned = w.Trial

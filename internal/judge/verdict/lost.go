@@ -26,9 +26,9 @@ const kindPeer = "peer-died"
 
 const lostRemedy = "see the evidence in the bundle's console folder, fix the cause and run again"
 
-// gateLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures decided
+// withholdLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures decided
 // anything. A verdict that was reached before the loss stands.
-func (e *evaluation) gateLost(c *work) {
+func (e *evaluation) withholdLost(c *work) {
 	for _, side := range []struct {
 		target string
 		series *series
@@ -95,9 +95,9 @@ func (e *evaluation) lostTarget(target string) *record.Failure {
 	return nil
 }
 
-// gateMissing tells of the blocks without a figure of one side, and withholds the verdict where they are many. One failure
+// withholdMissing tells of the blocks without a figure of one side, and withholds the verdict where they are many. One failure
 // is never many.
-func gateMissing(c *work) {
+func withholdMissing(c *work) {
 	for _, s := range []struct {
 		target string
 		of     *series

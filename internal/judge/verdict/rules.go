@@ -16,11 +16,11 @@ type Rule struct {
 	find     func(e *evaluation, r *Result) []Finding
 }
 
-// Gates reports whether the rule tells of cells without a verdict.
-func (r Rule) Gates() bool { return r.Severity == Withhold }
+// Withholds reports whether the rule tells of cells without a verdict.
+func (r Rule) Withholds() bool { return r.Severity == Withhold }
 
 // Rules lists every rule in the order in which a report shows the findings of one severity. The reasons why a verdict
-// was withheld are rules, too: the gate puts the warning on the cell, the rule tells of it once for all workloads.
+// was withheld are rules, too: the warning is on the cell, and the rule tells of it once for all workloads.
 func Rules() []Rule {
 
 	rules := []Rule{
@@ -67,7 +67,7 @@ func Rules() []Rule {
 		{Code: "trials-failed", Severity: Attend, Doc: "trials gave no figures", Needs: "trials that failed", find: failedFindings},
 	}
 	for i := range rules {
-		if rules[i].Gates() && rules[i].find == nil {
+		if rules[i].Withholds() && rules[i].find == nil {
 			code := rules[i].Code
 			rules[i].find = func(_ *evaluation, r *Result) []Finding { return withheldFindings(r, code) }
 		}

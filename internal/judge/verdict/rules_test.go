@@ -77,12 +77,12 @@ var ruleScenes = map[string]struct {
 	"noisy-host": {
 		two(on("cpu.prime")).trials(unsteady), two(on("cpu.prime")), []string{"cpu.prime", "%"}},
 	"host-steal": {
-		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Steal = 0.03 }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Steal = -1 }), []string{"3 % stolen"}},
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Steal = 0.03 }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Steal = -1 }), []string{"3 % stolen"}},
 	"host-throttled": {
-		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Throttle = int64(t.Block % 2) }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Throttle = -1 }), []string{"of 36 trials"}},
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Throttle = int64(t.Block % 2) }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Throttle = -1 }), []string{"of 36 trials"}},
 	"host-busy": {
-		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Quiet, t.Gate.Reason = t.Block%3 == 0, "load" }),
-		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Gate.Quiet = t.Block%3 != 0 }), []string{"24 of 36", "load"}},
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Quiet, t.Host.Reason = t.Block%3 == 0, "load" }),
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Quiet = t.Block%3 != 0 }), []string{"24 of 36", "load"}},
 	"faster-than-baseline": {
 		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.6}).envs(inVM(func(re *record.Environment) { re.Outside.Settings["cache"] = "unsafe" })),
 		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.97}), []string{"because it does not wait for the disk", "cache=unsafe", "0.60"}},

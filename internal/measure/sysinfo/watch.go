@@ -38,7 +38,7 @@ const samples = 3
 // Look watches for the given time (none: it compares with the previous look) and returns what it saw: load, the
 // fewest tasks running at once, pressure over the look, and steal and throttling since the previous look. What the
 // platform does not tell is -1. Quiet, Reason and WaitedNS are left to the caller. It returns early when ctx ends.
-func (w *Watcher) Look(ctx context.Context, over time.Duration) record.Gate {
+func (w *Watcher) Look(ctx context.Context, over time.Duration) record.HostState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	from := w.last
@@ -53,7 +53,7 @@ func (w *Watcher) Look(ctx context.Context, over time.Duration) record.Gate {
 		}
 	}
 	span := now.at.Sub(from.at)
-	g := record.Gate{
+	g := record.HostState{
 		Load1: now.load1, Running: running,
 		CPUSome: share(from.pressure[0], now.pressure[0], span),
 		IOSome:  share(from.pressure[1], now.pressure[1], span),

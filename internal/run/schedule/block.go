@@ -70,7 +70,7 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 			slots = append(slots, record.Trial{Target: e})
 		}
 	}
-	r.Gate.reset()
+	r.Quiet.reset()
 	stopped := r.stops.sofar()
 	order := Orders(r.Plan.Seed, fmt.Sprintf("%s/%d", w.Label, r.session), len(slots))(n)
 	for position, slot := range order {
@@ -99,7 +99,7 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 // noisy is the rule by which the host spoilt the block that just ended; "" when it did not, or did so too often: then the
 // host is noisy, and the figures say so.
 func (r *runner) noisy() string {
-	rule := r.Gate.verdict()
+	rule := r.Quiet.verdict()
 	if rule == "" || (r.discards+1)*maxDiscardedShare > r.totalBlocks() {
 		return ""
 	}
@@ -120,7 +120,7 @@ func (r *runner) totalBlocks() int {
 func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) error {
 	c := r.cells[cellKey{w.Label, t.Target}]
 	t.Workload, t.Work, t.Inject = w.Label, c.work, r.Inject[t.Target]
-	t.Gate = r.Gate.wait(ctx)
+	t.Host = r.Quiet.wait(ctx)
 	r.Events(Event{Kind: TrialBegin, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup()})
 	began, before := time.Now(), r.stops.sofar()
 	deadline := max(leastTrialDeadline, trialDeadlineFactor*c.expected)

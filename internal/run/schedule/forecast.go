@@ -13,7 +13,7 @@ import (
 // Overheads assumed before anything has been measured, taken from runs on a two-core machine; the forecast after
 // calibration replaces them by what was seen. They only ever feed a forecast.
 const (
-	assumedTrialOverhead = 80 * time.Millisecond // a fresh worker, its set-up, the gate and the write to disk
+	assumedTrialOverhead = 80 * time.Millisecond // a fresh worker, its set-up, the wait for a quiet host and the write to disk
 	assumedOpen          = 3 * time.Second
 )
 

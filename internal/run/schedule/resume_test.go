@@ -160,7 +160,7 @@ func TestDiscardsAreCountedOverTheWholeRun(t *testing.T) {
 	p := onePlan("host", "box")
 	p.Looks = []int{10, 30}
 	w := newWorld(0.30, map[string]float64{"host": 1, "box": 1.02})
-	gate := func(c *Config) { c.Gate = &Gate{watch: &watch{steal: 0.5}} }
+	quiet := func(c *Config) { c.Quiet = &QuietHost{watch: &watch{steal: 0.5}} }
 	var parts []*memory
 	var prior []record.Trial
 	for _, end := range []int{35, 75, 115, 1000} {
@@ -170,7 +170,7 @@ func TestDiscardsAreCountedOverTheWholeRun(t *testing.T) {
 				cancel()
 			}
 		}
-		m, _, err := simulate(t, ctx, w, p, gate, func(c *Config) { c.Prior = slices.Clone(prior) })
+		m, _, err := simulate(t, ctx, w, p, quiet, func(c *Config) { c.Prior = slices.Clone(prior) })
 		cancel()
 		prior, parts = append(prior, m.trials...), append(parts, m)
 		lost, all := discarded(parts...)
@@ -191,7 +191,7 @@ func TestDiscardsAreCountedOverTheWholeRun(t *testing.T) {
 			cancel()
 		}
 	}
-	m, _, err := simulate(t, ctx, w, p, gate)
+	m, _, err := simulate(t, ctx, w, p, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

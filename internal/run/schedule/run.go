@@ -35,8 +35,8 @@ type Config struct {
 	Opener   Opener
 	Sink     Sink
 	Evidence Evidence
-	Gate     *Gate // nil: no gate
-	Peer     Peer  // nil: work that needs one is refused
+	Quiet    *QuietHost // nil: wait for nothing
+	Peer     Peer       // nil: work that needs one is refused
 	// Header is what the result says of the run: id, version, build.
 	Header verdict.Run
 	// Prior holds what an interrupted run left: its trials count, and the run goes on after them.

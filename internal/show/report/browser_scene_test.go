@@ -165,7 +165,7 @@ func addPageTrials(in *verdict.Input) {
 		t := &in.Trials[i]
 		t.Start = time.Date(2026, 11, 21, 7, 31, 0, 0, time.UTC).Add(time.Duration(i) * 400 * time.Millisecond)
 		t.State = map[string]string{"direct": "no", "switches_involuntary": fmt.Sprint(i % 9)}
-		t.Gate = &record.Gate{Quiet: i%11 != 0}
+		t.Host = &record.HostState{Quiet: i%11 != 0}
 		w, _ := in.Plan.Workload(t.Workload)
 		cost := math.Exp(0.02 * math.Sin(float64(i)))
 		if t.Target == "vm:9p" {

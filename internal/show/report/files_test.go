@@ -64,7 +64,7 @@ func fileModel() *Model {
 		for i := range in.Trials {
 			t := &in.Trials[i]
 			t.Start = time.Date(2026, 11, 21, 7, 31, 0, 0, time.UTC).Add(time.Duration(i) * time.Second)
-			t.Gate = &record.Gate{Quiet: i%7 != 0, WaitedNS: 1e6, Load1: 0.25, Steal: -1}
+			t.Host = &record.HostState{Quiet: i%7 != 0, WaitedNS: 1e6, Load1: 0.25, Steal: -1}
 			if t.Workload == "cpu.prime" && t.Target == "vm" && t.Block < len(hostile) {
 				if t.Block%2 == 1 {
 					fail(t, "measure", hostile[t.Block])

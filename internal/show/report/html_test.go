@@ -121,7 +121,7 @@ func TestHTMLTrials(t *testing.T) {
 			Metrics: map[string]float64{"m": v}, Samples: map[string][]float64{"m": {v, v * 3}}, State: map[string]string{"direct": "no", "n": target}}
 	}
 	trials := []record.Trial{trial(1, 0, "host", "", 9), trial(2, 1, "host", "", 1234567.89), trial(3, 1, "host", record.NullSlot, 2), trial(4, 2, "vm", "", 4), trial(5, 2, "gone", "", 4)}
-	trials[3].Gate = &record.Gate{}
+	trials[3].Host = &record.HostState{}
 	trials = append(trials, record.Trial{Seq: 6, Session: 1, Block: 3, Workload: "w", Target: "vm", Error: &record.Failure{Message: strings.Repeat("é", 400)}},
 		trial(7, 4, "vm", "", 5), record.Trial{Seq: 8, Session: 1, Block: 4, Workload: "w", Discarded: "steal"})
 	m := NewModel(&verdict.Result{Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})

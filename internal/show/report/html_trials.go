@@ -153,7 +153,7 @@ func (s *seriesMaker) add(t *record.Trial, target int, start float64, discarded 
 	for _, m := range []struct {
 		holds bool
 		bit   int
-	}{{t.Slot == record.NullSlot, markNull}, {t.Warmup(), markWarmup}, {discarded, markDiscarded}, {t.Error != nil, markFailed}, {t.Gate != nil && !t.Gate.Quiet, markNoisy}} {
+	}{{t.Slot == record.NullSlot, markNull}, {t.Warmup(), markWarmup}, {discarded, markDiscarded}, {t.Error != nil, markFailed}, {t.Host != nil && !t.Host.Quiet, markNoisy}} {
 		if m.holds {
 			mark |= m.bit
 		}

@@ -115,7 +115,7 @@ func (m *Model) eachRaw(yield func(*raw) error) error {
 		if !t.Warmup() {
 			base.Discarded = orNil(rules[block{t.Workload, t.Session, t.Block}])
 		}
-		base.gate(t.Gate)
+		base.hostState(t.Host)
 		if t.Error != nil {
 			base.ErrorKind, base.Error = orNil(t.Error.Kind), orNil(t.Error.Message)
 		}
@@ -144,7 +144,7 @@ func (m *Model) eachRaw(yield func(*raw) error) error {
 	return nil
 }
 
-func (r *raw) gate(g *record.Gate) {
+func (r *raw) hostState(g *record.HostState) {
 	if g == nil {
 		return
 	}

@@ -27,13 +27,13 @@ var sameState = []struct{ key, what, remedy string }{
 	{"direct", "direct I/O", "set direct=false for this workload, or put the work directory of every target on a file system that supports direct I/O"},
 }
 
-// gate withholds the verdict of a cell whose two sides did not do the same thing.
-func (e *evaluation) gate(c *work) {
-	e.gateLost(c)
-	e.gateClock(c)
-	gateChecks(c)
-	e.gateDurability(c)
-	gateClient(c)
+// withholdUnlike withholds the verdict of a cell whose two sides did not do the same thing.
+func (e *evaluation) withholdUnlike(c *work) {
+	e.withholdLost(c)
+	e.withholdClock(c)
+	withholdChecks(c)
+	e.withholdDurability(c)
+	withholdClient(c)
 	for _, s := range sameState {
 		a, b := stateValues(c.candidate, s.key), stateValues(c.baseline, s.key)
 		if len(a) > 0 && len(b) > 0 && !slices.Equal(a, b) {
@@ -41,8 +41,8 @@ func (e *evaluation) gate(c *work) {
 				c.Target, strings.Join(a, " and "), c.Baseline, strings.Join(b, " and ")), s.remedy)
 		}
 	}
-	gateWarnings(c)
-	gateMissing(c)
+	withholdWarnings(c)
+	withholdMissing(c)
 }
 
 func (c *work) withhold(code, text, remedy string) {
@@ -50,7 +50,7 @@ func (c *work) withhold(code, text, remedy string) {
 	c.warn(code, text, remedy)
 }
 
-func (e *evaluation) gateClock(c *work) {
+func (e *evaluation) withholdClock(c *work) {
 	for _, side := range []struct {
 		target string
 		clock  clock
@@ -67,9 +67,9 @@ func (e *evaluation) gateClock(c *work) {
 	}
 }
 
-// gateChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no better:
+// withholdChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no better:
 // then the work itself is not repeatable.
-func gateChecks(c *work) {
+func withholdChecks(c *work) {
 	a, b := checkValues(c.candidate), checkValues(c.baseline)
 	names := make([]string, 0, len(a)+len(b))
 	for n := range a {
@@ -144,9 +144,9 @@ func valuesText(v []string) string {
 	return fmt.Sprintf("%s or one of %d others", v[0], len(v)-1)
 }
 
-// gateWarnings carries the trials' own warnings to the cell, each code once for each side, and withholds the verdict
+// withholdWarnings carries the trials' own warnings to the cell, each code once for each side, and withholds the verdict
 // where one of them forbids it.
-func gateWarnings(c *work) {
+func withholdWarnings(c *work) {
 	cand, base := trialWarnings(c.Target, c.candidate), trialWarnings(c.Baseline, c.baseline)
 	for _, list := range [][]record.Warning{cand, base} {
 		for _, w := range list {

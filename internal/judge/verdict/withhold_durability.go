@@ -40,9 +40,9 @@ func writes(w *plan.Workload, metric string) bool {
 	return ok && (k.metrics == nil || slices.Contains(k.metrics, metric)) && (!k.synced || w.Params.Bool("fsync"))
 }
 
-// gateDurability withholds the verdict on writes of targets in different durability classes, and the ratio with it: a
+// withholdDurability withholds the verdict on writes of targets in different durability classes, and the ratio with it: a
 // flush that is acknowledged without one is no faster flush. A class that is not known forbids nothing.
-func (e *evaluation) gateDurability(c *work) {
+func (e *evaluation) withholdDurability(c *work) {
 	if w, ok := e.Plan.Workload(c.Workload); !ok || !writes(w, c.Metric) {
 		return
 	}

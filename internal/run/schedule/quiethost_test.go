@@ -14,16 +14,16 @@ import (
 type watch struct {
 	steal    float64 // share of the ticks that is stolen
 	throttle int64   // events for each reading
-	looks    []record.Gate
+	looks    []record.HostState
 	looked   int
 	ticks    sysinfo.Ticks
 	rest     float64
 }
 
-func (w *watch) Look(context.Context, time.Duration) record.Gate {
+func (w *watch) Look(context.Context, time.Duration) record.HostState {
 	w.looked++
 	if len(w.looks) == 0 {
-		return record.Gate{CPUSome: -1, IOSome: -1, MemSome: -1, Running: -1}
+		return record.HostState{CPUSome: -1, IOSome: -1, MemSome: -1, Running: -1}
 	}
 	return w.looks[min(w.looked, len(w.looks))-1]
 }
@@ -50,53 +50,53 @@ func TestTheDiscardRuleCountsTheWholeBlock(t *testing.T) {
 		{"much", watch{steal: 0.60}, ruleSteal},
 		{"throttled", watch{throttle: 1}, ruleThrottle},
 		// Single looks see one stolen tick of two.
-		{"a stolen tick in a look", watch{steal: 0.02, looks: []record.Gate{{Steal: 0.5}}}, ""},
+		{"a stolen tick in a look", watch{steal: 0.02, looks: []record.HostState{{Steal: 0.5}}}, ""},
 	} {
 		w := c.w
-		g := &Gate{watch: &w, began: time.Now()}
-		g.reset()
+		q := &QuietHost{watch: &w, began: time.Now()}
+		q.reset()
 		for range 4 {
-			g.wait(t.Context())
+			q.wait(t.Context())
 		}
-		if got := g.verdict(); got != c.want {
+		if got := q.verdict(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 		w.steal, w.throttle = 0, 0
-		g.reset()
-		if got := g.verdict(); got != "" {
+		q.reset()
+		if got := q.verdict(); got != "" {
 			t.Errorf("%s: the block after it is discarded for what was before it: %s", c.name, got)
 		}
 	}
-	var none *Gate
+	var none *QuietHost
 	none.reset()
 	if none.wait(t.Context()) != nil || none.verdict() != "" {
-		t.Error("no gate waits or discards")
+		t.Error("no QuietHost waits or discards")
 	}
 }
 
 func TestTheGateWaitsForQuietAndSaysWhyNot(t *testing.T) {
 	busyLooks := []struct {
 		why  string
-		look record.Gate
+		look record.HostState
 	}{
-		{"for a CPU 30 %", record.Gate{CPUSome: 0.30}}, {"for I/O 60 %", record.Gate{IOSome: 0.60}}, {"2 other tasks", record.Gate{Running: 2}},
+		{"for a CPU 30 %", record.HostState{CPUSome: 0.30}}, {"for I/O 60 %", record.HostState{IOSome: 0.60}}, {"2 other tasks", record.HostState{Running: 2}},
 	}
 	for _, b := range busyLooks {
-		w := &watch{looks: []record.Gate{b.look, b.look, {Running: -1, CPUSome: 0.1, IOSome: 0.4}}}
-		g := &Gate{watch: w, began: time.Now()}
-		if got := g.wait(t.Context()); !got.Quiet || got.Reason != "" || w.looked != 3 {
+		w := &watch{looks: []record.HostState{b.look, b.look, {Running: -1, CPUSome: 0.1, IOSome: 0.4}}}
+		q := &QuietHost{watch: w, began: time.Now()}
+		if got := q.wait(t.Context()); !got.Quiet || got.Reason != "" || w.looked != 3 {
 			t.Errorf("%s: after %d looks %+v, want the third, which is quiet", b.why, w.looked, got)
 		}
 		// One that is never quiet is not waited for for ever, and the time that waiting may take in all gets less.
-		w = &watch{looks: []record.Gate{b.look}}
-		g = &Gate{watch: w, began: time.Now(), waited: waitAllowed + time.Hour}
-		if got := g.wait(t.Context()); got.Quiet || !strings.Contains(got.Reason, b.why) || w.looked != 1 {
+		w = &watch{looks: []record.HostState{b.look}}
+		q = &QuietHost{watch: w, began: time.Now(), waited: waitAllowed + time.Hour}
+		if got := q.wait(t.Context()); got.Quiet || !strings.Contains(got.Reason, b.why) || w.looked != 1 {
 			t.Errorf("%s: after %d looks %+v", b.why, w.looked, got)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := (&Gate{watch: &watch{looks: []record.Gate{{Running: 1}}}, began: time.Now()}).wait(ctx); got.Quiet {
+	if got := (&QuietHost{watch: &watch{looks: []record.HostState{{Running: 1}}}, began: time.Now()}).wait(ctx); got.Quiet {
 		t.Error("a wait that ended says quiet")
 	}
 }

@@ -9,28 +9,28 @@ import (
 	"tare/internal/record"
 )
 
-// Gate waits before each trial until the controller's machine is quiet, for a bounded time, and remembers what it saw.
-// A nil Gate waits for nothing.
-type Gate struct {
+// Host waits before each trial until the controller's machine is quiet, for a bounded time, and remembers what it saw.
+// A nil QuietHost waits for nothing.
+type QuietHost struct {
 	watch  watcher
 	began  time.Time
 	waited time.Duration
 	block  sysinfo.Ticks // when the block began
 }
 
-// watcher is the part of sysinfo.Watcher that a gate needs.
+// watcher is the part of sysinfo.Watcher that a QuietHost needs.
 type watcher interface {
-	Look(ctx context.Context, over time.Duration) record.Gate
+	Look(ctx context.Context, over time.Duration) record.HostState
 	Ticks() sysinfo.Ticks
 }
 
-// NewGate returns a gate that watches this machine.
-func NewGate() *Gate { return &Gate{watch: sysinfo.NewWatcher(), began: time.Now()} }
+// NewQuietHost returns a QuietHost that watches this machine.
+func NewQuietHost() *QuietHost { return &QuietHost{watch: sysinfo.NewWatcher(), began: time.Now()} }
 
-// The gate's bounds. It looks for a short while at a time; it waits at most maxWait before one trial, and over the whole
+// The bounds of waiting. It looks for a short while at a time; it waits at most maxWait before one trial, and over the whole
 // run at most a twentieth of the time, because a machine that is never quiet is a fact to report and not a reason to hang.
 const (
-	gateLook    = 10 * time.Millisecond
+	quietLook   = 10 * time.Millisecond
 	maxWait     = time.Second
 	waitAllowed = 2 * time.Second
 	waitShare   = 20
@@ -38,28 +38,28 @@ const (
 	busyIO      = 0.50 // share of the look in which some task waited for I/O
 )
 
-// wait returns what the gate saw last: quiet, or why not when its time ran out.
-func (g *Gate) wait(ctx context.Context) *record.Gate {
-	if g == nil {
+// wait returns what was seen last: quiet, or why not when its time ran out.
+func (q *QuietHost) wait(ctx context.Context) *record.HostState {
+	if q == nil {
 		return nil
 	}
 	began := time.Now()
 	for {
-		s := g.watch.Look(ctx, gateLook)
+		s := q.watch.Look(ctx, quietLook)
 		s.Reason = busy(s)
 		s.Quiet = s.Reason == ""
 		took := time.Since(began)
 		s.WaitedNS = int64(took)
-		if s.Quiet || ctx.Err() != nil || took > maxWait || g.waited+took > waitAllowed+time.Since(g.began)/waitShare {
+		if s.Quiet || ctx.Err() != nil || took > maxWait || q.waited+took > waitAllowed+time.Since(q.began)/waitShare {
 			if !s.Quiet {
-				g.waited += took
+				q.waited += took
 			}
 			return &s
 		}
 	}
 }
 
-func busy(s record.Gate) string {
+func busy(s record.HostState) string {
 	switch {
 	case s.CPUSome > busyCPU:
 		return fmt.Sprintf("tasks waited for a CPU %.0f %% of the time", 100*s.CPUSome)
@@ -72,21 +72,21 @@ func busy(s record.Gate) string {
 }
 
 // reset begins a block: what was stolen or throttled before it does not count against it.
-func (g *Gate) reset() {
-	if g == nil {
+func (q *QuietHost) reset() {
+	if q == nil {
 		return
 	}
-	g.watch.Look(context.Background(), 0)
-	g.block = g.watch.Ticks()
+	q.watch.Look(context.Background(), 0)
+	q.block = q.watch.Ticks()
 }
 
 // verdict names the rule by which the block that just ended is discarded, or "". The rules see the host alone, never
 // which target was running, so they cannot favour one.
-func (g *Gate) verdict() string {
-	if g == nil {
+func (q *QuietHost) verdict() string {
+	if q == nil {
 		return ""
 	}
-	steal, throttled := g.watch.Ticks().Since(g.block)
+	steal, throttled := q.watch.Ticks().Since(q.block)
 	switch {
 	case throttled > 0:
 		return ruleThrottle
