@@ -22,8 +22,8 @@ import (
 func testPlan() *plan.Plan {
 	return &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10, 30},
 		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Environments: []plan.Environment{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}},
-		Workloads:    []plan.Workload{{Label: "w", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
+		Targets:   []plan.Target{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}},
+		Workloads: []plan.Workload{{Label: "w", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
 }
 
 func testTrial(i int) *record.Trial {

@@ -159,7 +159,7 @@ func (r *Report) trial(s *scanner, t *record.Trial, b *Bundle, blocks map[string
 	}
 	// The line that marks a block as discarded speaks of all its targets.
 	marker := t.Target == "" && t.Discarded != ""
-	if _, ok := b.Plan.Environment(t.Target); !ok && !marker {
+	if _, ok := b.Plan.Target(t.Target); !ok && !marker {
 		r.add(TrialsFile, s.lines, "target %.60q is not in the plan", t.Target)
 	}
 	w, ok := b.Plan.Workload(t.Workload)

@@ -83,8 +83,8 @@ func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bo
 	agents := deploy.NewStore(filepath.Join(scratch, "agents"))
 	defer agents.Close()
 	var all []targetCard
-	for i := range p.Environments {
-		e := &p.Environments[i]
+	for i := range p.Targets {
+		e := &p.Targets[i]
 		if e.Of != "" {
 			continue
 		}

@@ -24,7 +24,7 @@ func (a *app) completeName(c *cobra.Command, args []string, _ string) ([]string,
 // targetNames are the names of environments, and of mounts where they are wanted, of the plan and the flags.
 func (a *app) targetNames(c *cobra.Command, args []string, mounts bool) []string {
 	var names []string
-	for _, e := range a.planned(c, args).Environments {
+	for _, e := range a.planned(c, args).Targets {
 		if mounts || e.Of == "" {
 			names = append(names, e.Name)
 		}
@@ -61,7 +61,7 @@ func (a *app) completeEnvironment(c *cobra.Command, args []string, typed string)
 	name := typed[:nameEnd(typed)]
 	var out []string
 	if name == "" {
-		for _, e := range a.planned(c, args).Environments {
+		for _, e := range a.planned(c, args).Targets {
 			out = append(out, e.Name)
 		}
 		out = append(out, described("host", "this machine"))
@@ -117,7 +117,7 @@ func (a *app) completeMount(c *cobra.Command, args []string, typed string) ([]st
 // kindsIn are the kinds of mounts that an environment of the command line can have; all of them where it is not known.
 func (a *app) kindsIn(c *cobra.Command, args []string, of string) []env.MountKind {
 	driver := ""
-	if e, ok := a.planned(c, args).Environment(of); ok {
+	if e, ok := a.planned(c, args).Target(of); ok {
 		driver = e.Spec.Driver
 	}
 	for _, text := range given(c, "env") {

@@ -166,11 +166,11 @@ func (n *restate) names(p *plan.Plan) error {
 		return usagef("--worth-workload: there is no workload %q%s", n.workload, suggest.MeantOrAll(n.workload, labels, "there is"))
 	}
 	for target := range n.spec.Given {
-		if _, ok := p.Environment(target); ok {
+		if _, ok := p.Target(target); ok {
 			continue
 		}
 		var known []string
-		for _, e := range p.Environments {
+		for _, e := range p.Targets {
 			known = append(known, e.Name)
 		}
 		return usagef("--watts, --price: there is no target %q%s", target, suggest.MeantOrAll(target, known, "there are"))
@@ -244,7 +244,7 @@ func (n *restate) record(o schedule.Opener) schedule.Opener {
 }
 
 // Open implements schedule.Opener.
-func (r recording) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (schedule.Target, error) {
+func (r recording) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (schedule.Target, error) {
 	t, err := r.Opener.Open(ctx, e, mounts, session)
 	costper.Record(&t.Record, r.given[t.Record.Name])
 	for i := range t.Mounts {

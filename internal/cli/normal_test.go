@@ -30,7 +30,7 @@ func restateArgs(t *testing.T, args ...string) *restate {
 }
 
 func twoTargets() (*verdict.Result, *plan.Plan) {
-	p := &plan.Plan{Baseline: "host", Environments: []plan.Environment{{Name: "host"}, {Name: "vm"}},
+	p := &plan.Plan{Baseline: "host", Targets: []plan.Target{{Name: "host"}, {Name: "vm"}},
 		Workloads: []plan.Workload{{Label: "make", Kind: "command", Params: workload.Params{"command": "make"}}}}
 	facts := record.Facts{Cores: 2, Threads: 2, MHz: 2000}
 	return &verdict.Result{
@@ -103,7 +103,7 @@ func TestRestateSays(t *testing.T) {
 // stubOpener opens nothing; what matters here is the record that passes through.
 type stubOpener struct{ err error }
 
-func (s stubOpener) Open(_ context.Context, e *plan.Environment, mounts []*plan.Environment, _ int) (schedule.Target, error) {
+func (s stubOpener) Open(_ context.Context, e *plan.Target, mounts []*plan.Target, _ int) (schedule.Target, error) {
 	t := schedule.Target{Record: record.Environment{Name: e.Name}}
 	for _, m := range mounts {
 		t.Mounts = append(t.Mounts, schedule.MountTarget{Record: record.Environment{Name: m.Name}})
@@ -112,13 +112,13 @@ func (s stubOpener) Open(_ context.Context, e *plan.Environment, mounts []*plan.
 }
 
 func TestPriceAndPowerAreRecorded(t *testing.T) {
-	p := &plan.Plan{Environments: []plan.Environment{{Name: "vm"}, {Name: "vm:nfs", Of: "vm"}}}
+	p := &plan.Plan{Targets: []plan.Target{{Name: "vm"}, {Name: "vm:nfs", Of: "vm"}}}
 	n := restateArgs(t, "--watts", "vm=35", "--price", "vm:nfs=40EUR/month")
 	if err := n.check(p); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("no kernel")
-	got, err := n.record(stubOpener{broken}).Open(t.Context(), &p.Environments[0], []*plan.Environment{&p.Environments[1]}, 1)
+	got, err := n.record(stubOpener{broken}).Open(t.Context(), &p.Targets[0], []*plan.Target{&p.Targets[1]}, 1)
 	if !errors.Is(err, broken) || got.Record.Outside.Extra[costper.Watts] != "35" || got.Mounts[0].Record.Outside.Extra[costper.Currency] != "EUR" {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -26,8 +26,8 @@ func TestRedactedReports(t *testing.T) {
 	spec := env.Spec{Name: "kube", Driver: "kubectl", Arg: "payments-0", Settings: map[string]string{"context": "frank@prod-cluster", "dir": "/data/leo"}}
 	p := &plan.Plan{Schema: 1, Name: "what " + spec.Arg + " costs", Question: text, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10},
 		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Environments: []plan.Environment{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}, {Name: spec.Name, Spec: spec, Text: spec.String()}},
-		Workloads:    []plan.Workload{{Label: "make -C /data/leo", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
+		Targets:   []plan.Target{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}, {Name: spec.Name, Spec: spec, Text: spec.String()}},
+		Workloads: []plan.Workload{{Label: "make -C /data/leo", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
 	dir := filepath.Join(t.TempDir(), "b")
 	w, err := bundle.Create(dir, "0c86ada23d25", p)
 	if err != nil {

@@ -79,9 +79,9 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 	}
 	fmt.Fprintf(a.err, "again      run %s of %s: seed %d, the work as it was frozen then\n", printableLine(old.Result.Run.ID),
 		old.Created.UTC().Format(time.DateTime), p.Seed)
-	for i := range p.Environments {
-		e := &p.Environments[i]
-		if was, ok := old.Plan.Environment(e.Name); ok && was.Text != e.Text {
+	for i := range p.Targets {
+		e := &p.Targets[i]
+		if was, ok := old.Plan.Target(e.Name); ok && was.Text != e.Text {
 			lost = append(lost, fmt.Sprintf("%s is %s, and was %s", e.Name, e.Text, was.Text))
 		}
 	}
@@ -132,8 +132,8 @@ func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) 
 	}
 	here := a.probe(ctx)
 	gone := map[string]bool{}
-	for i := range p.Environments {
-		e := &p.Environments[i]
+	for i := range p.Targets {
+		e := &p.Targets[i]
 		why := a.cannot(p, e, here, gone)
 		if why == "" {
 			continue
@@ -155,7 +155,7 @@ func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) 
 	if p, err = without(p, gone, unknown); err != nil {
 		return nil, nil, err
 	}
-	if len(p.Workloads) == 0 || len(p.Environments) < min(2, len(old.Environments)) {
+	if len(p.Workloads) == 0 || len(p.Targets) < min(2, len(old.Targets)) {
 		return nil, nil, fmt.Errorf("rerun: nothing is left to compare: %s", strings.Join(lost, "; "))
 	}
 	return p, lost, nil
@@ -165,8 +165,8 @@ func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) 
 func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 	var f plan.Flags
 	names := []string{}
-	for i := range p.Environments {
-		names = append(names, p.Environments[i].Name)
+	for i := range p.Targets {
+		names = append(names, p.Targets[i].Name)
 	}
 	for _, text := range environments {
 		name, _, ok := strings.Cut(text, "=")
@@ -186,9 +186,9 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 }
 
 // cannot says why an environment or a mount cannot be had on this machine; "" when nothing is known against it.
-func (a *app) cannot(p *plan.Plan, e *plan.Environment, here []env.Status, gone map[string]bool) string {
+func (a *app) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[string]bool) string {
 	if e.Of != "" {
-		of, ok := p.Environment(e.Of)
+		of, ok := p.Target(e.Of)
 		if !ok || gone[e.Of] {
 			return e.Of + " is not there"
 		}
@@ -223,9 +223,9 @@ func without(old *plan.Plan, gone, unknown map[string]bool) (*plan.Plan, error) 
 	if err != nil {
 		return nil, fmt.Errorf("rerun: %w", err)
 	}
-	p.Environments = slices.DeleteFunc(p.Environments, func(e plan.Environment) bool { return gone[e.Name] })
-	for i := range p.Environments {
-		if e := &p.Environments[i]; gone[e.Against] {
+	p.Targets = slices.DeleteFunc(p.Targets, func(e plan.Target) bool { return gone[e.Name] })
+	for i := range p.Targets {
+		if e := &p.Targets[i]; gone[e.Against] {
 			e.Against = ""
 		}
 	}
@@ -277,7 +277,7 @@ func (a *app) unlike(ctx context.Context, old *rundiff.Side) []string {
 func hostFacts(r *verdict.Result, p *plan.Plan) *record.Facts {
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if e, ok := p.Environment(t.Name); ok && e.Of == "" && e.Spec.Driver == "local" && t.Inside.OS != "" {
+		if e, ok := p.Target(t.Name); ok && e.Of == "" && e.Spec.Driver == "local" && t.Inside.OS != "" {
 			return &t.Inside
 		}
 	}

@@ -355,7 +355,7 @@ func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
 	}
 	f := schedule.NewForecast(p, a.kind)
 	names := []string{}
-	for _, e := range p.Environments {
+	for _, e := range p.Targets {
 		n := e.Name
 		if n == p.Baseline {
 			n += " (baseline)"

@@ -120,7 +120,7 @@ func (a *app) selftestEnd(ctx context.Context, r *verdict.Result, err error) err
 // hold trials of both kinds.
 func noSelftest(b *bundle.Bundle, trials []record.Trial, name, what string) error {
 	hidden := len(b.Manifest.Inject) > 0
-	if _, ok := b.Plan.Environment(selfSlower); ok && !hidden { // a tare that wrote it in the trials only
+	if _, ok := b.Plan.Target(selfSlower); ok && !hidden { // a tare that wrote it in the trials only
 		hidden = slices.ContainsFunc(trials, func(t record.Trial) bool { return t.Inject > 0 })
 	}
 	if hidden {

@@ -195,7 +195,7 @@ func (r *reader) inherit(d *draft, all []*written) {
 			r.checkMount(w, byName[w.of].spec)
 		}
 		d.envAt[w.name] = w.at
-		d.Environments = append(d.Environments, Environment{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from, Against: w.against})
+		d.Targets = append(d.Targets, Target{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from, Against: w.against})
 		if w.against != "" {
 			d.againAt[w.name] = w.againAt
 		}

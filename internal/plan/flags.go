@@ -79,9 +79,9 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	if f.Seed != 0 {
 		d.Seed = f.Seed
 	}
-	named := len(d.Environments) > 0
+	named := len(d.Targets) > 0
 	d.flagEnvironments(f.Environments, &reader{t, p})
-	if len(f.Mounts) > 0 && len(d.Environments) == 0 {
+	if len(f.Mounts) > 0 && len(d.Targets) == 0 {
 		d.here(t, p)
 	}
 	for _, text := range f.Mounts {
@@ -92,7 +92,7 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	}
 	if f.Baseline != "" {
 		d.Baseline, d.baselineAt = f.Baseline, pos{file: "-b " + f.Baseline}
-	} else if _, ok := d.Environment(d.Baseline); !ok && named && len(f.Environments) > 0 {
+	} else if _, ok := d.Target(d.Baseline); !ok && named && len(f.Environments) > 0 {
 		d.Baseline = "" // the plan's baseline was not selected
 	}
 	d.flagWorkloads(f.Workloads, t, p)
@@ -120,9 +120,9 @@ func (p *Plan) defaultLooks() []int {
 func clone(p *Plan) Plan {
 	c := *p
 	c.Looks = slices.Clone(p.Looks)
-	c.Environments = slices.Clone(p.Environments)
-	for i := range c.Environments {
-		c.Environments[i].Spec.Settings = maps.Clone(c.Environments[i].Spec.Settings)
+	c.Targets = slices.Clone(p.Targets)
+	for i := range c.Targets {
+		c.Targets[i].Spec.Settings = maps.Clone(c.Targets[i].Spec.Settings)
 	}
 	c.Workloads = slices.Clone(p.Workloads)
 	for i := range c.Workloads {
@@ -137,12 +137,12 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 		return
 	}
 	mounts := d.mountsMeant(texts, r.t)
-	var selected []Environment
+	var selected []Target
 	given := map[string]bool{}
 	for _, text := range texts {
 		// What the plan has is meant by its whole name: vm and vm:9p are two.
 		name := text
-		if e, ok := d.Environment(text); ok {
+		if e, ok := d.Target(text); ok {
 			selected = append(selected, *e)
 		} else if s, err := env.ParseSpec(text); err == nil && !mounts[text] {
 			name = s.Name
@@ -153,10 +153,10 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 		given[name] = true
 	}
 	if len(selected) == len(texts) {
-		d.Environments = d.withHosts(selected)
-		for i := range d.Environments {
-			if e := &d.Environments[i]; e.Against != "" {
-				if _, ok := d.Environment(e.Against); !ok {
+		d.Targets = d.withHosts(selected)
+		for i := range d.Targets {
+			if e := &d.Targets[i]; e.Against != "" {
+				if _, ok := d.Target(e.Against); !ok {
 					e.Against = "" // it was not selected, so the baseline has to do
 				}
 			}
@@ -164,7 +164,7 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 		return
 	}
 	for _, text := range texts {
-		switch _, ok := d.Environment(text); {
+		switch _, ok := d.Target(text); {
 		case ok:
 		case mounts[text]:
 			r.p.add(pos{file: "-e " + text}, "the plan has no mount of that name; -m %s adds one", text)
@@ -172,8 +172,8 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 			d.addEnvironment(r, text, pos{file: "-e " + text})
 		}
 	}
-	if len(d.Environments) > maxEnvironments {
-		r.p.add(pos{file: "-e"}, "%d environments are more than %d", len(d.Environments), maxEnvironments)
+	if len(d.Targets) > maxEnvironments {
+		r.p.add(pos{file: "-e"}, "%d environments are more than %d", len(d.Targets), maxEnvironments)
 	}
 }
 
@@ -191,25 +191,25 @@ func (d *draft) mountsMeant(texts []string, t *Tables) map[string]bool {
 	meant := map[string]bool{}
 	for _, text := range texts {
 		of, _, ok := env.CutMount(text)
-		if _, planned := d.Environment(text); !ok || planned {
+		if _, planned := d.Target(text); !ok || planned {
 			continue
 		}
 		_, driver := t.Drivers.Lookup(of)
-		_, environment := d.Environment(of)
+		_, environment := d.Target(of)
 		meant[text] = !driver && (environment || given[of])
 	}
 	return meant
 }
 
 // withHosts adds to a selection the environments that selected mounts are in.
-func (d *draft) withHosts(selected []Environment) []Environment {
-	if !slices.ContainsFunc(selected, func(s Environment) bool { return s.Of != "" }) {
+func (d *draft) withHosts(selected []Target) []Target {
+	if !slices.ContainsFunc(selected, func(s Target) bool { return s.Of != "" }) {
 		return selected
 	}
-	var out []Environment
-	for i := range d.Environments {
-		e := &d.Environments[i]
-		if slices.ContainsFunc(selected, func(s Environment) bool { return s.Name == e.Name || s.Of == e.Name }) {
+	var out []Target
+	for i := range d.Targets {
+		e := &d.Targets[i]
+		if slices.ContainsFunc(selected, func(s Target) bool { return s.Name == e.Name || s.Of == e.Name }) {
 			out = append(out, *e)
 		}
 	}
@@ -222,12 +222,12 @@ func (d *draft) forget() {
 	kept := d.Workloads[:0]
 	d.workAt, d.targetsAt = nil, nil
 	for _, w := range d.Workloads {
-		maps.DeleteFunc(w.Work, func(name string, _ int64) bool { _, ok := d.Environment(name); return !ok })
+		maps.DeleteFunc(w.Work, func(name string, _ int64) bool { _, ok := d.Target(name); return !ok })
 		if len(w.Work) == 0 {
 			w.Work = nil
 		}
 		had := len(w.Targets) > 0
-		w.Targets = slices.DeleteFunc(w.Targets, func(name string) bool { _, ok := d.Environment(name); return !ok })
+		w.Targets = slices.DeleteFunc(w.Targets, func(name string) bool { _, ok := d.Target(name); return !ok })
 		if had && len(w.Targets) == 0 {
 			continue
 		}

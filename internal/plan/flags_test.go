@@ -19,7 +19,7 @@ func TestFlagsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Baseline != "host" || p.Seed != 9 || len(p.Environments) != 3 || p.MaxBlocks() != 20 || p.Mode != Quick {
+	if p.Baseline != "host" || p.Seed != 9 || len(p.Targets) != 3 || p.MaxBlocks() != 20 || p.Mode != Quick {
 		t.Errorf("%+v", p)
 	}
 	if w := p.Workloads[1]; w.Label != "fs.randread size=64MiB" || w.Params["bs"] != "4KiB" {
@@ -51,11 +51,11 @@ func TestFlagsOverFile(t *testing.T) {
 	if p := lay(Flags{Mode: Full, Budget: &budget}); p.Trial != time.Second || !slices.Equal(p.Looks, DefaultLooks(Full)) || p.Budget != budget || p.Margin != 0.03 || p.Seed != 3 {
 		t.Errorf("--full: %+v", p)
 	}
-	if p := lay(Flags{Environments: []string{"lab=ssh:me@lab", "box=qemu"}}); strings.Join(names(p), " ") != "host box lab" || p.Environments[1].Text != "qemu" {
-		t.Errorf("added and replaced: %+v", p.Environments)
+	if p := lay(Flags{Environments: []string{"lab=ssh:me@lab", "box=qemu"}}); strings.Join(names(p), " ") != "host box lab" || p.Targets[1].Text != "qemu" {
+		t.Errorf("added and replaced: %+v", p.Targets)
 	}
 	if p := lay(Flags{Environments: []string{"box"}}); strings.Join(names(p), " ") != "box" || p.Baseline != "box" {
-		t.Errorf("selected: %+v baseline %s", p.Environments, p.Baseline)
+		t.Errorf("selected: %+v baseline %s", p.Targets, p.Baseline)
 	}
 	if p := lay(Flags{Environments: []string{"host"}}); len(p.Workloads) != 2 && len(p.Workloads) != 1 {
 		t.Errorf("selected: %+v", p.Workloads)
@@ -116,7 +116,7 @@ func TestParseWithFlags(t *testing.T) {
 
 func names(p *Plan) []string {
 	var out []string
-	for _, e := range p.Environments {
+	for _, e := range p.Targets {
 		out = append(out, e.Name)
 	}
 	return out

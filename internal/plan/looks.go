@@ -12,8 +12,8 @@ import (
 func (p *Plan) cells() int {
 	n := 0
 	for i := range p.Workloads {
-		for j := range p.Environments {
-			if name := p.Environments[j].Name; name != p.Baseline && p.Workloads[i].On(name) {
+		for j := range p.Targets {
+			if name := p.Targets[j].Name; name != p.Baseline && p.Workloads[i].On(name) {
 				n++
 			}
 		}

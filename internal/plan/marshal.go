@@ -47,7 +47,7 @@ func Marshal(p *Plan) []byte {
 		line("cards", "yes")
 	}
 	b.WriteString("environments:\n")
-	for _, e := range p.Environments {
+	for _, e := range p.Targets {
 		fmt.Fprintf(&b, "  %s:\n    spec: %s\n", yamlText(e.Name), yamlText(e.Text))
 		if e.From != "" {
 			fmt.Fprintf(&b, "    from: %s\n", yamlText(e.From))

@@ -55,13 +55,13 @@ type Plan struct {
 	// Cards says whether files are tried out in every mount before the first trial, for its semantics card.
 	Cards bool `yaml:"cards,omitempty" json:"cards,omitempty"`
 
-	Environments []Environment `yaml:"environments" json:"environments"`
-	Workloads    []Workload    `yaml:"workloads" json:"workloads"`
+	Targets   []Target   `yaml:"environments" json:"environments"`
+	Workloads []Workload `yaml:"workloads" json:"workloads"`
 }
 
-// Environment is one target of the plan, fully resolved: a derived environment carries its parent's settings. A mount
+// Target is one target of the plan, fully resolved: a derived environment carries its parent's settings. A mount
 // inside an environment is a target of its own, named ENVIRONMENT:MOUNT; its Spec's Driver is the kind of mount.
-type Environment struct {
+type Target struct {
 	Name string   `yaml:"name" json:"name"`
 	Of   string   `yaml:"-" json:"of,omitempty"` // the environment that a mount is in; empty for an environment
 	Spec env.Spec `yaml:"-" json:"-"`
@@ -97,11 +97,11 @@ func (w *Workload) On(target string) bool {
 	return false
 }
 
-// Environment returns the environment of that name.
-func (p *Plan) Environment(name string) (*Environment, bool) {
-	for i := range p.Environments {
-		if p.Environments[i].Name == name {
-			return &p.Environments[i], true
+// Target returns the environment of that name.
+func (p *Plan) Target(name string) (*Target, bool) {
+	for i := range p.Targets {
+		if p.Targets[i].Name == name {
+			return &p.Targets[i], true
 		}
 	}
 	return nil, false
@@ -109,7 +109,7 @@ func (p *Plan) Environment(name string) (*Environment, bool) {
 
 // Against returns the target that a target is compared with.
 func (p *Plan) Against(target string) string {
-	if e, ok := p.Environment(target); ok && e.Against != "" {
+	if e, ok := p.Target(target); ok && e.Against != "" {
 		return e.Against
 	}
 	return p.Baseline
@@ -119,8 +119,8 @@ func (p *Plan) Against(target string) string {
 // slot in the workload's blocks.
 func (p *Plan) Bases(w *Workload) []string {
 	bases := []string{p.Baseline}
-	for i := range p.Environments {
-		e := &p.Environments[i]
+	for i := range p.Targets {
+		e := &p.Targets[i]
 		if e.Against != "" && w.On(e.Name) && w.On(e.Against) && !contains(bases, e.Against) {
 			bases = append(bases, e.Against)
 		}
@@ -129,11 +129,11 @@ func (p *Plan) Bases(w *Workload) []string {
 }
 
 // Mounts returns the mounts in an environment, in the plan's order.
-func (p *Plan) Mounts(environment string) []*Environment {
-	var out []*Environment
-	for i := range p.Environments {
-		if p.Environments[i].Of == environment && environment != "" {
-			out = append(out, &p.Environments[i])
+func (p *Plan) Mounts(environment string) []*Target {
+	var out []*Target
+	for i := range p.Targets {
+		if p.Targets[i].Of == environment && environment != "" {
+			out = append(out, &p.Targets[i])
 		}
 	}
 	return out

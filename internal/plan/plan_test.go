@@ -104,7 +104,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("looks are %v", p.Looks)
 	}
 	specs := map[string]string{}
-	for _, e := range p.Environments {
+	for _, e := range p.Targets {
 		specs[e.Name] = e.Text
 	}
 	want := map[string]string{
@@ -137,13 +137,13 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("looks %v at %v", p.Looks, p.LookAlpha)
 	}
 	q := mustParse(t, "workloads: [cpu.prime]\n")
-	if len(q.Environments) != 1 || q.Environments[0].Text != "local" {
-		t.Errorf("a plan without environments measures %+v", q.Environments)
+	if len(q.Targets) != 1 || q.Targets[0].Text != "local" {
+		t.Errorf("a plan without environments measures %+v", q.Targets)
 	}
 	here := tables()
 	here.Here = func() []string { return []string{"host", "box=namespace"} }
 	q, err := Parse("plan.yaml", []byte("workloads: [cpu.prime]\n"), here)
-	if err != nil || len(q.Environments) != 2 {
+	if err != nil || len(q.Targets) != 2 {
 		t.Errorf("Here was not asked: %+v, %v", q, err)
 	}
 }

@@ -17,8 +17,8 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 			continue
 		}
 		var ways []string
-		for j := range d.Environments {
-			e := &d.Environments[j]
+		for j := range d.Targets {
+			e := &d.Targets[j]
 			if e.Of != "" || !w.On(e.Name) {
 				continue
 			}
@@ -42,8 +42,8 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 
 // environmentsOf are the environments among a workload's targets.
 func (d *draft) environmentsOf(w *Workload) (names []string) {
-	for i := range d.Environments {
-		if e := &d.Environments[i]; e.Of == "" && w.On(e.Name) {
+	for i := range d.Targets {
+		if e := &d.Targets[i]; e.Of == "" && w.On(e.Name) {
 			names = append(names, e.Name)
 		}
 	}
@@ -51,7 +51,7 @@ func (d *draft) environmentsOf(w *Workload) (names []string) {
 }
 
 // unreached says why this machine's loopback is not reached from an environment.
-func unreached(t *Tables, e *Environment) error {
+func unreached(t *Tables, e *Target) error {
 	info, ok := t.Drivers.Lookup(e.Spec.Driver)
 	switch {
 	case !ok:

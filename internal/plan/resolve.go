@@ -54,7 +54,7 @@ func (d *draft) resolve(t *Tables, p *problems) {
 		// Below 2^32, so that it is easy to type and survives readers of JSON that know only doubles.
 		d.Seed = 1 + rand.Uint64N(1<<32-1)
 	}
-	if len(d.Environments) == 0 {
+	if len(d.Targets) == 0 {
 		d.here(t, p)
 	}
 	d.leaveOut(t)
@@ -87,16 +87,16 @@ func (d *draft) leaveOut(t *Tables) {
 		return
 	}
 	gone := map[string]string{}
-	for i := range d.Environments {
-		if e := &d.Environments[i]; e.Of == "" {
+	for i := range d.Targets {
+		if e := &d.Targets[i]; e.Of == "" {
 			if ok, why := t.Available(e.Spec, nil); !ok {
 				gone[e.Name] = why
 			}
 		}
 	}
-	for i := range d.Environments {
-		e := &d.Environments[i]
-		parent, ok := d.Environment(e.Of)
+	for i := range d.Targets {
+		e := &d.Targets[i]
+		parent, ok := d.Target(e.Of)
 		if !ok {
 			continue
 		}
@@ -109,8 +109,8 @@ func (d *draft) leaveOut(t *Tables) {
 	if len(gone) == 0 {
 		return
 	}
-	var kept []Environment
-	for _, e := range d.Environments {
+	var kept []Target
+	for _, e := range d.Targets {
 		if why := gone[e.Name]; why != "" {
 			if t.LeftOut != nil {
 				t.LeftOut(e.Name, why)
@@ -122,7 +122,7 @@ func (d *draft) leaveOut(t *Tables) {
 		}
 		kept = append(kept, e)
 	}
-	d.Environments = kept
+	d.Targets = kept
 	if gone[d.Baseline] != "" {
 		d.Baseline = ""
 	}
@@ -130,9 +130,9 @@ func (d *draft) leaveOut(t *Tables) {
 }
 
 func (d *draft) names() []string {
-	names := make([]string, len(d.Environments))
-	for i := range d.Environments {
-		names[i] = d.Environments[i].Name
+	names := make([]string, len(d.Targets))
+	for i := range d.Targets {
+		names[i] = d.Targets[i].Name
 	}
 	return names
 }
@@ -157,9 +157,9 @@ func (d *draft) chooseBaseline(p *problems) {
 
 // checkAgainst holds that what targets are compared with exists and is itself compared with the baseline.
 func (d *draft) checkAgainst(names []string, p *problems) {
-	for i := range d.Environments {
-		e := &d.Environments[i]
-		base, ok := d.Environment(e.Against)
+	for i := range d.Targets {
+		e := &d.Targets[i]
+		base, ok := d.Target(e.Against)
 		switch {
 		case e.Against == "":
 		case !ok:
@@ -209,12 +209,12 @@ func (d *draft) resolveTargets(p *problems) {
 // spareMounts keeps workloads that touch no files out of mounts, where they would measure the environment once more.
 func (d *draft) spareMounts(t *Tables, p *problems) {
 	var environments []string
-	for i := range d.Environments {
-		if d.Environments[i].Of == "" {
-			environments = append(environments, d.Environments[i].Name)
+	for i := range d.Targets {
+		if d.Targets[i].Of == "" {
+			environments = append(environments, d.Targets[i].Name)
 		}
 	}
-	if len(environments) == len(d.Environments) {
+	if len(environments) == len(d.Targets) {
 		return
 	}
 	for i := range d.Workloads {
@@ -237,8 +237,8 @@ func (d *draft) spareMounts(t *Tables, p *problems) {
 
 // isBase tells whether one of the targets is compared with name.
 func (d *draft) isBase(name string, targets []string) bool {
-	for i := range d.Environments {
-		if e := &d.Environments[i]; e.Against == name && contains(targets, e.Name) {
+	for i := range d.Targets {
+		if e := &d.Targets[i]; e.Against == name && contains(targets, e.Name) {
 			return true
 		}
 	}
@@ -315,18 +315,18 @@ func (d *draft) addEnvironment(r *reader, text string, at pos) {
 		return
 	}
 	var others []string
-	for i := range d.Environments {
-		others = append(others, d.Environments[i].Name)
+	for i := range d.Targets {
+		others = append(others, d.Targets[i].Name)
 	}
 	r.checkSpec(&written{name: spec.Name, at: at, spec: spec}, others)
-	e := Environment{Name: spec.Name, Spec: spec, Text: spec.String()}
-	for i := range d.Environments {
-		if d.Environments[i].Name == e.Name {
-			d.Environments[i] = e
+	e := Target{Name: spec.Name, Spec: spec, Text: spec.String()}
+	for i := range d.Targets {
+		if d.Targets[i].Name == e.Name {
+			d.Targets[i] = e
 			return
 		}
 	}
-	d.Environments = append(d.Environments, e)
+	d.Targets = append(d.Targets, e)
 }
 
 // addMount adds or replaces one mount given as text, as on the command line.
@@ -336,20 +336,20 @@ func (d *draft) addMount(r *reader, text string, at pos) {
 		r.p.add(at, "%v", err)
 		return
 	}
-	parent, ok := d.Environment(of)
+	parent, ok := d.Target(of)
 	if !ok || parent.Of != "" {
 		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text, suggest.MeantOrAll(of, d.names(), "the environments are"))
 		return
 	}
-	e := Environment{Name: of + ":" + spec.Name, Of: of, Spec: spec, Text: spec.String()}
+	e := Target{Name: of + ":" + spec.Name, Of: of, Spec: spec, Text: spec.String()}
 	r.checkMount(&written{name: e.Name, at: at, spec: spec}, parent.Spec)
-	for i := range d.Environments {
-		if d.Environments[i].Name == e.Name {
-			d.Environments[i] = e
+	for i := range d.Targets {
+		if d.Targets[i].Name == e.Name {
+			d.Targets[i] = e
 			return
 		}
 	}
-	d.Environments = append(d.Environments, e)
+	d.Targets = append(d.Targets, e)
 }
 
 // check holds that a plan out of a bundle is complete; nothing is filled in, because a default of this build need not
@@ -364,7 +364,7 @@ func (d *draft) check(p *problems) {
 		{"schema", d.Schema == 0}, {"baseline", d.Baseline == ""}, {"seed", d.Seed == 0}, {"mode", d.Mode == ""},
 		{"trial", d.Trial == 0}, {"sessions", d.Sessions == 0}, {"looks", len(d.Looks) == 0}, {"alpha", d.Alpha == 0},
 		{"look_alpha", d.LookAlpha == 0}, {"margin", d.Margin == 0}, {"tail_margin", d.TailMargin == 0},
-		{"precision", d.Precision == 0}, {"environments", len(d.Environments) == 0},
+		{"precision", d.Precision == 0}, {"environments", len(d.Targets) == 0},
 	} {
 		if f.missing {
 			p.add(at, "%s is missing; a resolved plan has it", f.name)

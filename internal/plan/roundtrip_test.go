@@ -43,8 +43,8 @@ func TestResolvedIsAPlan(t *testing.T) {
 func TestUnmarshalKnowsNoTables(t *testing.T) {
 	p := mustParse(t, full)
 	p.Workloads[0].Kind, p.Workloads[0].Label = "quantum.fold", "quantum.fold"
-	p.Environments[0].Spec = env.Spec{Name: "host", Driver: "hal9000", Arg: "a?b%c"}
-	p.Environments[0].Text = p.Environments[0].Spec.String()
+	p.Targets[0].Spec = env.Spec{Name: "host", Driver: "hal9000", Arg: "a?b%c"}
+	p.Targets[0].Text = p.Targets[0].Spec.String()
 	got, err := Unmarshal("plan.yaml", Marshal(p))
 	if err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("%v\n got %+v\nwant %+v", err, got, p)
@@ -99,7 +99,7 @@ workloads:
 	}
 	want := &Plan{Schema: 1, Baseline: "host", Seed: 5, Mode: Full, Trial: 2 * time.Second, Sessions: 2, Looks: []int{10, 20},
 		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Environments: []Environment{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"},
+		Targets: []Target{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"},
 			{Name: "vm", Spec: env.Spec{Name: "vm", Driver: "qemu", Settings: map[string]string{"cpus": "2"}}, Text: "qemu?cpus=2"}},
 		Workloads: []Workload{{Label: "primes", Kind: "cpu.prime", Params: workload.Params{"max": "20000"}}}}
 	if !reflect.DeepEqual(p, want) {

@@ -134,11 +134,11 @@ workloads: [cpu.prime, fs.randread]
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []Environment{
+	for i, want := range []Target{
 		{Name: "host", Text: "local"}, {Name: "vm", Text: "machine"}, {Name: "vm:9p", Of: "vm", Text: "9p"},
 		{Name: "vm:loose", Of: "vm", Text: "9p?cache=loose"}, {Name: "vm:long", Of: "vm", Text: "dir:/srv/a b"},
 	} {
-		if got := p.Environments[i]; got.Name != want.Name || got.Of != want.Of || got.Text != want.Text {
+		if got := p.Targets[i]; got.Name != want.Name || got.Of != want.Of || got.Text != want.Text {
 			t.Errorf("environment %d is %+v, want %+v", i, got, want)
 		}
 	}
@@ -152,7 +152,7 @@ workloads: [cpu.prime, fs.randread]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(Marshal(again)); got != string(Marshal(p)) || again.Environments[3].Of != "vm" || len(again.Mounts("vm")) != 3 {
+	if got := string(Marshal(again)); got != string(Marshal(p)) || again.Targets[3].Of != "vm" || len(again.Mounts("vm")) != 3 {
 		t.Errorf("a resolved plan changes when it is read:\n%s", got)
 	}
 }
@@ -162,8 +162,8 @@ func TestMountsOfTheCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(p.Mounts("vm")); n != 2 || p.Environments[3].Name != "vm:l" {
-		t.Errorf("%+v", p.Environments)
+	if n := len(p.Mounts("vm")); n != 2 || p.Targets[3].Name != "vm:l" {
+		t.Errorf("%+v", p.Targets)
 	}
 	both, err := FromFlags(p, Flags{Environments: []string{"host", "vm", "vm:l"}}, mountTables())
 	if err != nil || strings.Join(names(both), " ") != "host vm vm:l" {
@@ -173,8 +173,8 @@ func TestMountsOfTheCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(only.Environments) != 3 || only.Environments[1].Name != "vm" {
-		t.Errorf("a selected mount does not bring its environment: %+v", only.Environments)
+	if len(only.Targets) != 3 || only.Targets[1].Name != "vm" {
+		t.Errorf("a selected mount does not bring its environment: %+v", only.Targets)
 	}
 	for text, want := range map[string]string{
 		"9p": "names no environment", "box:9p": "not in the plan", "vm:8p": `did you mean "9p"`, "vm:x=9p?cache=lose": `did you mean "loose"`,
@@ -204,8 +204,8 @@ workloads: [{kind: fs.randread, targets: [vm:9p]}, fs.randread:bs=8KiB]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Against("vm:9p") != "vm" || p.Against("vm") != "host" || p.Environments[3].Text != "9p?cache=loose" {
-		t.Errorf("%+v", p.Environments)
+	if p.Against("vm:9p") != "vm" || p.Against("vm") != "host" || p.Targets[3].Text != "9p?cache=loose" {
+		t.Errorf("%+v", p.Targets)
 	}
 	if got := p.Bases(&p.Workloads[0]); !slices.Equal(got, []string{"host", "vm"}) {
 		t.Errorf("bases %q", got)

@@ -23,8 +23,8 @@ func (m *mask) learnPlan(p *plan.Plan) {
 			m.spare[strings.ToLower(k)] = true
 		}
 	}
-	for i := range p.Environments {
-		e := &p.Environments[i]
+	for i := range p.Targets {
+		e := &p.Targets[i]
 		m.spare[strings.ToLower(e.Spec.Driver)] = true
 		for k := range e.Spec.Settings {
 			m.spare[strings.ToLower(k)] = true
@@ -33,8 +33,8 @@ func (m *mask) learnPlan(p *plan.Plan) {
 			m.mounts = append(m.mounts, "/mnt/"+mount, "/tare-mounts/"+mount, "/scratch/"+mount)
 		}
 	}
-	for i := range p.Environments {
-		m.learnSpec(&p.Environments[i].Spec)
+	for i := range p.Targets {
+		m.learnSpec(&p.Targets[i].Spec)
 	}
 	m.learnValue(reflect.ValueOf(p).Elem())
 }

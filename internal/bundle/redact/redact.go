@@ -84,8 +84,8 @@ func (e *editor) Counts() map[string]int { return e.mask.counts() }
 func (e *editor) Plan(p *plan.Plan) {
 	m := e.mask
 	p.Name, p.Question, p.Baseline = m.text(p.Name), m.text(p.Question), m.text(p.Baseline)
-	for i := range p.Environments {
-		e := &p.Environments[i]
+	for i := range p.Targets {
+		e := &p.Targets[i]
 		maskSpec(&e.Spec, m)
 		e.Name, e.From, e.Text = m.text(e.Name), m.text(e.From), e.Spec.String()
 		e.Of, e.Against = m.text(e.Of), m.text(e.Against)

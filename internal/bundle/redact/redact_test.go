@@ -74,7 +74,7 @@ func secretBundle(t *testing.T) string {
 	p := testPlan()
 	p.Name = "what moonshot costs on alicepc"
 	lab := env.Spec{Name: "lab7", Driver: "ssh", Arg: "alice@lab7.corp.example.net", Settings: map[string]string{"dir": "/home/alice/My Project/tmp"}}
-	p.Environments = append(p.Environments, plan.Environment{Name: lab.Name, Spec: lab, Text: lab.String()})
+	p.Targets = append(p.Targets, plan.Target{Name: lab.Name, Spec: lab, Text: lab.String()})
 	p.Workloads[0].Label = "build in /home/alice/src"
 	p.Workloads[0].Work = map[string]int64{"host": 100, "lab7": 50}
 	dir := filepath.Join(t.TempDir(), "b")
@@ -143,7 +143,7 @@ func TestRedact(t *testing.T) {
 		t.Fatalf("%d trials: %v", len(trials), err)
 	}
 	// One thing has one name everywhere, and figures stay.
-	other := b.Plan.Environments[1].Name
+	other := b.Plan.Targets[1].Name
 	if trials[1].Target != other || b.Environments[1].Name != other || b.Plan.Workloads[0].Work[other] != 50 {
 		t.Errorf("target %q, environment %q, plan %q", trials[1].Target, b.Environments[1].Name, other)
 	}

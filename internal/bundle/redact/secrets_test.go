@@ -117,7 +117,7 @@ func TestMaskLearnsSpecs(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := newMask()
-		m.learnPlan(&plan.Plan{Environments: []plan.Environment{{Name: "e", Spec: s}}})
+		m.learnPlan(&plan.Plan{Targets: []plan.Target{{Name: "e", Spec: s}}})
 		m.seal()
 		maskSpec(&s, m)
 		// What a spec names is found in any text.
@@ -175,7 +175,7 @@ func TestNoSecretSurvives(t *testing.T) {
 	p.Name, p.Question = planted[0].text, "what does jane@bastion pay for /mnt/customers/nora?"
 	p.Workloads[0].Label = "build /data/leo of mike@olympus"
 	spec := env.Spec{Name: "one", Driver: "docker", Arg: "debian", Settings: map[string]string{"host": "ssh://bob@dock.corp.example", "dir": "/data/leo"}}
-	p.Environments = append(p.Environments, plan.Environment{Name: "one", Spec: spec, Text: spec.String()})
+	p.Targets = append(p.Targets, plan.Target{Name: "one", Spec: spec, Text: spec.String()})
 	dir := filepath.Join(t.TempDir(), "b")
 	w, err := bundle.Create(dir, "0c86ada23d25", p)
 	if err != nil {
@@ -225,7 +225,7 @@ func TestNoSecretSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := b.Environments[1]
-	if got, _ := b.Plan.Environment("one"); !strings.HasPrefix(e.Inside.WorkDir, got.Spec.Settings["dir"]+"/tare-run-0c86ada23d25-") {
+	if got, _ := b.Plan.Target("one"); !strings.HasPrefix(e.Inside.WorkDir, got.Spec.Settings["dir"]+"/tare-run-0c86ada23d25-") {
 		t.Errorf("the work is in %s, which is not below %s", e.Inside.WorkDir, got.Spec.Settings["dir"])
 	}
 }

@@ -23,15 +23,15 @@ func Expected(p *plan.Plan, kinds func(name string) (*workload.Kind, bool)) []Fi
 		}
 		primary := k.Primary(w.Params).Name
 		for _, m := range k.MetricsFor(w.Params) {
-			for j := range p.Environments {
-				target := p.Environments[j].Name
+			for j := range p.Targets {
+				target := p.Targets[j].Name
 				if !w.On(target) {
 					continue
 				}
 				f := Figure{Target: target, Workload: w.Label, Kind: w.Kind, Metric: m.Name, Primary: m.Name == primary, Doubt: why}
 				f.Name, f.Unit = Value, m.Unit
 				out = append(out, f)
-				if target != p.Baseline || len(p.Environments) == 1 {
+				if target != p.Baseline || len(p.Targets) == 1 {
 					f.Name, f.Unit = Ratio, ""
 					out = append(out, f)
 				}

@@ -111,7 +111,7 @@ func (l *list) targets(from, to *Side) {
 }
 
 func isHost(s *Side, name string) bool {
-	e, ok := s.Plan.Environment(name)
+	e, ok := s.Plan.Target(name)
 	return ok && e.Spec.Driver == "local" && e.Of == ""
 }
 

@@ -47,7 +47,7 @@ func (s scene) side(name string) Side {
 	looks := []int{10, 15, 20, 30}
 	p := &plan.Plan{Schema: 1, Baseline: "host", Seed: 1, Mode: plan.Quick, Trial: 300 * time.Millisecond, Sessions: 1, Looks: looks,
 		Alpha: 0.05, LookAlpha: stats.LookAlpha(looks, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Environments: []plan.Environment{
+		Targets: []plan.Target{
 			{Name: "host", Text: "local", Spec: env.Spec{Name: "host", Driver: "local"}},
 			{Name: "box", Text: "namespace", Spec: env.Spec{Name: "box", Driver: "namespace"}}},
 		Workloads: []plan.Workload{

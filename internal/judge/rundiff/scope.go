@@ -12,8 +12,8 @@ import (
 
 // host returns what is known of the machine on which the controller ran: what a local environment saw of it.
 func host(s *Side) (*record.Facts, bool) {
-	for i := range s.Plan.Environments {
-		e := &s.Plan.Environments[i]
+	for i := range s.Plan.Targets {
+		e := &s.Plan.Targets[i]
 		if e.Spec.Driver != "local" || e.Of != "" {
 			continue
 		}

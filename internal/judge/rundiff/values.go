@@ -97,8 +97,8 @@ func FiguresOf(s *Side) []Value {
 		}
 		primary := kind.Primary(w.Params).Name
 		for _, m := range kind.MetricsFor(w.Params) {
-			for j := range s.Plan.Environments {
-				target := s.Plan.Environments[j].Name
+			for j := range s.Plan.Targets {
+				target := s.Plan.Targets[j].Name
 				ts := groups[cellKey{workload: w.Label, target: target}]
 				if len(ts) == 0 {
 					continue

@@ -53,10 +53,10 @@ func (e *evaluation) makeCells() {
 			family, cpuBound = kind.Family, kind.Needs.CPUBound
 		}
 		for _, m := range metrics {
-			for j := range e.Plan.Environments {
-				target := e.Plan.Environments[j].Name
+			for j := range e.Plan.Targets {
+				target := e.Plan.Targets[j].Name
 				// A baseline alone is weighed against itself: its figures still carry how well they repeat.
-				if target == e.Plan.Baseline && len(e.Plan.Environments) > 1 || !w.On(target) {
+				if target == e.Plan.Baseline && len(e.Plan.Targets) > 1 || !w.On(target) {
 					continue
 				}
 				c := &work{metric: m, cpuBound: cpuBound, Cell: Cell{

@@ -139,7 +139,7 @@ func driver(re *record.Environment) string {
 
 // home is the environment that a target is or, as a mount, is in; nil when none of that name opened.
 func (e *evaluation) home(target string) *record.Environment {
-	if pe, ok := e.Plan.Environment(target); ok && pe.Of != "" {
+	if pe, ok := e.Plan.Target(target); ok && pe.Of != "" {
 		target = pe.Of
 	}
 	for i := range e.Environments {

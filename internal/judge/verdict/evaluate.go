@@ -120,9 +120,9 @@ func (e *evaluation) resumptions() int {
 
 // targets describes the columns: one for each environment of the plan.
 func (e *evaluation) targets() []Target {
-	out := make([]Target, 0, len(e.Plan.Environments))
-	for i := range e.Plan.Environments {
-		pe := &e.Plan.Environments[i]
+	out := make([]Target, 0, len(e.Plan.Targets))
+	for i := range e.Plan.Targets {
+		pe := &e.Plan.Targets[i]
 		t := Target{
 			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
 			Emulated: e.emulated(pe.Name), ClockOff: e.clocks[pe.Name].off, Warnings: []record.Warning{},

@@ -275,7 +275,7 @@ func TestTheLastLookIsOneOfBlocksBegun(t *testing.T) {
 
 func TestSecondaryMetricsAreJudgedByTheirRate(t *testing.T) {
 	p := testPlan()
-	p.Environments = p.Environments[:2]
+	p.Targets = p.Targets[:2]
 	for i := range 60 {
 		p.Workloads = append(p.Workloads, plan.Workload{Label: fmt.Sprint("w", i), Kind: "command"})
 	}

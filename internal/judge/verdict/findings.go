@@ -39,7 +39,7 @@ func openFindings(e *evaluation, r *Result) []Finding {
 		if t.Error == nil || lacksNFSUDP(t) {
 			continue
 		}
-		if pe, ok := e.Plan.Environment(t.Name); ok && pe.Of != "" {
+		if pe, ok := e.Plan.Target(t.Name); ok && pe.Of != "" {
 			if n, dead := at[pe.Of]; dead {
 				out[n].Targets = append(out[n].Targets, t.Name)
 				continue

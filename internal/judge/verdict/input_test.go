@@ -40,7 +40,7 @@ func testPlan(kinds ...string) *plan.Plan {
 	p := &plan.Plan{
 		Baseline: "host", Seed: 1, Mode: plan.Quick, Sessions: 1, Looks: []int{10, 15, 20, 30},
 		Alpha: 0.05, LookAlpha: stats.LookAlpha([]int{10, 15, 20, 30}, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Environments: []plan.Environment{{Name: "host", Text: "host=local"}, {Name: "box", Text: "box=namespace"}, {Name: "vm", Text: "vm=qemu"}},
+		Targets: []plan.Target{{Name: "host", Text: "host=local"}, {Name: "box", Text: "box=namespace"}, {Name: "vm", Text: "vm=qemu"}},
 	}
 	for _, k := range kinds {
 		p.Workloads = append(p.Workloads, plan.Workload{Label: k, Kind: k})
@@ -69,7 +69,7 @@ func (w world) trials() []record.Trial {
 			label := w.plan.Workloads[i].Label
 			kind, _ := testKinds(w.plan.Workloads[i].Kind)
 			for block := 0; block <= w.blocks; block++ {
-				for _, e := range w.plan.Environments {
+				for _, e := range w.plan.Targets {
 					out = append(out, w.trial(rng, session, block, label, e.Name, "", kind))
 				}
 				if block > 0 {
@@ -122,7 +122,7 @@ func (w world) trial(rng *rand.Rand, session, block int, label, target, slot str
 
 func (w world) environments() []record.Environment {
 	var out []record.Environment
-	for _, e := range w.plan.Environments {
+	for _, e := range w.plan.Targets {
 		out = append(out, record.Environment{Name: e.Name, Spec: e.Text, Session: 1, OpenNS: 250e6})
 	}
 	return out

@@ -94,7 +94,7 @@ func stalls(rng *rand.Rand, target string, share float64) func(*record.Trial) {
 // target that stalls would be called the same as the baseline.
 func TestSimulatedDeadlines(t *testing.T) {
 	p := testPlan("cpu.prime")
-	p.Environments = p.Environments[:2]
+	p.Targets = p.Targets[:2]
 	rng := rand.New(rand.NewPCG(11, 11))
 	for _, side := range []string{"box", "host"} {
 		for _, share := range []float64{0.03, 0.2, 0.35, 0.5} {

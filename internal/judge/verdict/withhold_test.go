@@ -154,7 +154,7 @@ func TestSimulatedClock(t *testing.T) {
 		seed = v
 	}
 	p := testPlan()
-	p.Environments = []plan.Environment{{Name: "host"}, {Name: "vm"}}
+	p.Targets = []plan.Target{{Name: "host"}, {Name: "vm"}}
 	for i := range 25 {
 		p.Workloads = append(p.Workloads, plan.Workload{Label: fmt.Sprint("w", i), Kind: "command"})
 	}
@@ -205,7 +205,7 @@ func TestSimulatedClock(t *testing.T) {
 // shorter than another, on trials of 300 ms; and one that is right is not called wrong.
 func TestSimulatedClockBehindASlowLink(t *testing.T) {
 	p := testPlan("cpu.prime", "command")
-	p.Environments = []plan.Environment{{Name: "host", Text: "local"}, {Name: "vm", Text: "qemu"}}
+	p.Targets = []plan.Target{{Name: "host", Text: "local"}, {Name: "vm", Text: "qemu"}}
 	rng := rand.New(rand.NewPCG(31, 31))
 	for _, ms := range []int64{3, 9, 15} {
 		for _, skew := range []float64{1, 1.012, 0.965, 1.035, 1.2} {

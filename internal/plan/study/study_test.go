@@ -38,8 +38,8 @@ func TestEveryStudyIsAPlan(t *testing.T) {
 		if got, ok := study.Lookup(s.Name); !ok || string(got.Plan) != string(s.Plan) {
 			t.Errorf("%s is not found by its name", s.Name)
 		}
-		if len(p.Environments) < 2 || len(p.Workloads) == 0 {
-			t.Errorf("%s compares %d environments by %d workloads", s.Name, len(p.Environments), len(p.Workloads))
+		if len(p.Targets) < 2 || len(p.Workloads) == 0 {
+			t.Errorf("%s compares %d environments by %d workloads", s.Name, len(p.Targets), len(p.Workloads))
 		}
 	}
 	if _, ok := study.Lookup("no such study"); ok {
@@ -110,7 +110,7 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 	kinds := map[string]bool{}
 	var states []string
 	filled := 0
-	for _, e := range p.Environments {
+	for _, e := range p.Targets {
 		size := e.Spec.Settings["size"]
 		if e.Of == "" {
 			size = e.Spec.Settings["disk"]
@@ -140,8 +140,8 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 		kinds[kind] = true
 		states = append(states, e.Spec.Settings["state"])
 	}
-	if filled != 2*len(p.Environments) {
-		t.Errorf("%d settings fill %d disks", filled, len(p.Environments))
+	if filled != 2*len(p.Targets) {
+		t.Errorf("%d settings fill %d disks", filled, len(p.Targets))
 	}
 	if len(kinds) < 8 || !slices.Contains(states, "aged") || !slices.Contains(states, "compacted") {
 		t.Errorf("there are %d kinds in the states %v", len(kinds), states)
@@ -162,16 +162,16 @@ func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
 				Drivers: drivers.Drivers(), Kinds: kinds.Kinds(), Available: available, LeftOut: func(target, _ string) { out = append(out, target) },
 			})
 			if err != nil {
-				if !slices.ContainsFunc(full.Environments, func(e plan.Environment) bool { return e.Of == "" && slices.Contains(here, e.Spec.Driver) }) {
+				if !slices.ContainsFunc(full.Targets, func(e plan.Target) bool { return e.Of == "" && slices.Contains(here, e.Spec.Driver) }) {
 					continue // nothing of it is here at all
 				}
 				t.Errorf("%s, %s: %v", name, s.Name, err)
 				continue
 			}
-			if len(p.Environments)+len(out) != len(full.Environments) {
-				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, len(p.Environments), len(full.Environments), len(out))
+			if len(p.Targets)+len(out) != len(full.Targets) {
+				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, len(p.Targets), len(full.Targets), len(out))
 			}
-			for _, e := range p.Environments {
+			for _, e := range p.Targets {
 				if slices.Contains(out, e.Against) {
 					t.Errorf("%s, %s: %s is compared with %s, which is not here", name, s.Name, e.Name, e.Against)
 				}

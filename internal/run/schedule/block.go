@@ -65,8 +65,8 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 			slots = append(slots, record.Trial{Target: base, Slot: record.NullSlot})
 		}
 	}
-	for j := range r.Plan.Environments {
-		if e := r.Plan.Environments[j].Name; e != r.Plan.Baseline && w.On(e) && r.alive(w, e) {
+	for j := range r.Plan.Targets {
+		if e := r.Plan.Targets[j].Name; e != r.Plan.Baseline && w.On(e) && r.alive(w, e) {
 			slots = append(slots, record.Trial{Target: e})
 		}
 	}

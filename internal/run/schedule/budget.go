@@ -83,8 +83,8 @@ func (r *runner) needed() time.Duration {
 		}
 	}
 	d := r.spent() + least
-	for i := range r.Plan.Environments {
-		if e := &r.Plan.Environments[i]; e.Of == "" && r.targets[e.Name] == nil {
+	for i := range r.Plan.Targets {
+		if e := &r.Plan.Targets[i]; e.Of == "" && r.targets[e.Name] == nil {
 			d += assumedOpen
 		}
 	}
@@ -95,13 +95,13 @@ func (r *runner) needed() time.Duration {
 // warming up, and the block. A cell of which nothing is known is taken to be as slow as the slowest that is known.
 func (r *runner) firstBlock(w *plan.Workload) (d time.Duration) {
 	slowest := trialLength(r.Plan, w) + assumedTrialOverhead
-	for i := range r.Plan.Environments {
-		if c := r.cells[cellKey{w.Label, r.Plan.Environments[i].Name}]; c != nil {
+	for i := range r.Plan.Targets {
+		if c := r.cells[cellKey{w.Label, r.Plan.Targets[i].Name}]; c != nil {
 			slowest = max(slowest, c.expected)
 		}
 	}
-	for i := range r.Plan.Environments {
-		e := r.Plan.Environments[i].Name
+	for i := range r.Plan.Targets {
+		e := r.Plan.Targets[i].Name
 		if t := r.targets[e]; !w.On(e) || t != nil && t.dead != nil {
 			continue
 		}

@@ -48,12 +48,12 @@ type Forecast struct {
 
 // NewForecast computes the forecast of a plan.
 func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Forecast {
-	f := Forecast{Targets: len(p.Environments), Workloads: len(p.Workloads), Sessions: p.Sessions, MinBlocks: p.Looks[0], MaxBlocks: p.MaxBlocks()}
+	f := Forecast{Targets: len(p.Targets), Workloads: len(p.Workloads), Sessions: p.Sessions, MinBlocks: p.Looks[0], MaxBlocks: p.MaxBlocks()}
 	var perBlock time.Duration
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		slots := len(p.Bases(w)) // the null controls
-		for _, e := range p.Environments {
+		for _, e := range p.Targets {
 			if !w.On(e.Name) {
 				continue
 			}
@@ -93,8 +93,8 @@ const filled = 1.05
 // not all of them keep their files until the others come.
 func CheckRoom(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers *env.Registry, scratch string) (lacking []string, err error) {
 	has := map[string]env.Room{}
-	for i := range p.Environments {
-		e := &p.Environments[i]
+	for i := range p.Targets {
+		e := &p.Targets[i]
 		has[e.Name] = env.Room{Bytes: -1}
 		if info, ok := drivers.Lookup(e.Spec.Driver); ok && e.Of == "" && info.Room != nil {
 			has[e.Name] = info.Room(e.Spec, scratch)
@@ -110,8 +110,8 @@ func CheckRoom(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers 
 		need := float64(k.Space(w.Params))
 		var short []string
 		fits, base := 0, false
-		for j := range p.Environments {
-			name := p.Environments[j].Name
+		for j := range p.Targets {
+			name := p.Targets[j].Name
 			r := has[name]
 			switch {
 			case !w.On(name):
@@ -124,7 +124,7 @@ func CheckRoom(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers 
 				fits++
 			}
 		}
-		if base && (fits > 0 || len(p.Environments) == 1) {
+		if base && (fits > 0 || len(p.Targets) == 1) {
 			lacking = append(lacking, short...)
 			continue
 		}

@@ -38,7 +38,7 @@ func TestLongBlocksAreSaid(t *testing.T) {
 	if f := NewForecast(p, kinds); len(f.Long) != 0 {
 		t.Errorf("four trials of 25 s: %v", f.Long)
 	}
-	p.Environments[2].Against = "box"
+	p.Targets[2].Against = "box"
 	if f := NewForecast(p, kinds); len(f.Long) != 1 || f.Long[0].Workload != "two" || f.Long[0].Length < 125*time.Second {
 		t.Errorf("five trials of 25 s, as there are two null controls: %v", f.Long)
 	}

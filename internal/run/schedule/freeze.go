@@ -33,8 +33,8 @@ const (
 // would be a fraction as long as another's and slip between disturbances that the other has to sit through. So the
 // warm-up is a second look: the fastest pace seen decides, and targets that cost about the same get the same work.
 func (r *runner) freeze(ctx context.Context, w *plan.Workload) error {
-	for j := range r.Plan.Environments {
-		e := r.Plan.Environments[j].Name
+	for j := range r.Plan.Targets {
+		e := r.Plan.Targets[j].Name
 		c := r.cells[cellKey{w.Label, e}]
 		if c == nil || c.frozen || !r.alive(w, e) {
 			continue
@@ -62,8 +62,8 @@ func (r *runner) makeCells() {
 		if w.Work == nil {
 			w.Work = map[string]int64{}
 		}
-		for j := range r.Plan.Environments {
-			e := r.Plan.Environments[j].Name
+		for j := range r.Plan.Targets {
+			e := r.Plan.Targets[j].Name
 			if w.On(e) && r.targets[e] != nil && r.targets[e].dead == nil {
 				r.cells[cellKey{w.Label, e}] = &cell{work: w.Work[e], expected: trialLength(r.Plan, w) + assumedTrialOverhead, frozen: w.Work[e] > 0}
 			}
@@ -120,8 +120,8 @@ func (r *runner) patience(w *plan.Workload) time.Duration {
 
 // warmUp runs trial 0 in each target of the workload, again with more work while it is far shorter than it should be.
 func (r *runner) warmUp(ctx context.Context, w *plan.Workload) error {
-	for j := range r.Plan.Environments {
-		e := r.Plan.Environments[j].Name
+	for j := range r.Plan.Targets {
+		e := r.Plan.Targets[j].Name
 		if !w.On(e) {
 			continue
 		}
@@ -175,8 +175,8 @@ func (r *runner) alike(w *plan.Workload) {
 	}
 	most := int64(0)
 	frozen := false
-	for j := range r.Plan.Environments {
-		e := r.Plan.Environments[j].Name
+	for j := range r.Plan.Targets {
+		e := r.Plan.Targets[j].Name
 		c := r.cells[cellKey{w.Label, e}]
 		if c == nil || c.dead != nil || len(near) == 0 || c.unit <= 0 {
 			continue
@@ -192,8 +192,8 @@ func (r *runner) alike(w *plan.Workload) {
 			c.work = most
 		}
 	}
-	for j := range r.Plan.Environments {
-		e := r.Plan.Environments[j].Name
+	for j := range r.Plan.Targets {
+		e := r.Plan.Targets[j].Name
 		if c := r.cells[cellKey{w.Label, e}]; c != nil && c.work > 0 {
 			w.Work[e], c.frozen = c.work, true
 		}

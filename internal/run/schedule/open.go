@@ -48,7 +48,7 @@ const (
 )
 
 // Open implements Opener.
-func (d *Drivers) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error) {
+func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session}}
 	info, ok := d.Registry.Lookup(e.Spec.Driver)
 	if !ok {
@@ -167,7 +167,7 @@ func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
 
 // mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error
 // is the loss of the whole environment.
-func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, mounts []*plan.Environment, session int) ([]MountTarget, error) {
+func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, mounts []*plan.Target, session int) ([]MountTarget, error) {
 	if len(mounts) == 0 {
 		return nil, nil
 	}

@@ -21,7 +21,7 @@ type reached struct {
 	jobs []wire.Job
 }
 
-func (w *reached) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error) {
+func (w *reached) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	t, err := w.world.Open(ctx, e, mounts, session)
 	if t.Loopback = "10.0.2.2"; e.Name == "box" {
 		t.Loopback, t.Unreached = "", errors.New("box has none; use net=host")

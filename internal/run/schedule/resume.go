@@ -88,8 +88,8 @@ func (r *runner) complete(w *plan.Workload, c *course, gone map[string]bool) boo
 	missing := func(target, slot string) bool {
 		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.held[slotKey{target, slot}] && !c.failed[target] && !gone[target]
 	}
-	for i := range r.Plan.Environments {
-		if missing(r.Plan.Environments[i].Name, "") {
+	for i := range r.Plan.Targets {
+		if missing(r.Plan.Targets[i].Name, "") {
 			return false
 		}
 	}

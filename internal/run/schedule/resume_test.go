@@ -85,7 +85,7 @@ func TestAResumedRunCountsTheBlocksOfThoseThatWereThere(t *testing.T) {
 		{"a target that never opened", func(w *world) { w.broken["vm"] = true }, func(*plan.Plan) {}, 3},
 		{"a target that was lost", func(w *world) { w.dies["vm"] = 4 }, func(*plan.Plan) {}, 3},
 		{"a target that fails", func(w *world) { w.fails["vm"] = true }, func(*plan.Plan) {}, 3},
-		{"two bases", func(*world) {}, func(p *plan.Plan) { p.Environments[2].Against = "box" }, 5},
+		{"two bases", func(*world) {}, func(p *plan.Plan) { p.Targets[2].Against = "box" }, 5},
 		{"two workloads", func(w *world) { w.dies["vm"] = 6 }, func(p *plan.Plan) {
 			p.Workloads = append(p.Workloads, plan.Workload{Label: "two", Kind: "sim"})
 		}, 3},
@@ -234,7 +234,7 @@ func TestRecount(t *testing.T) {
 	} {
 		p := simPlan("host", "box", "vm")
 		if c.against {
-			p.Environments[2].Against = "box"
+			p.Targets[2].Against = "box"
 		}
 		r := &runner{Config: Config{Plan: p}, session: 1, blocks: map[string]int{}, kept: map[string]int{}}
 		for line := range strings.Lines(c.trials) {

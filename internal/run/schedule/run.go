@@ -237,11 +237,11 @@ func (r *runner) measurable(w *plan.Workload) bool {
 	if !r.alive(w, r.Plan.Baseline) {
 		return false
 	}
-	if len(r.Plan.Environments) == 1 {
+	if len(r.Plan.Targets) == 1 {
 		return true // a baseline alone is measured against itself
 	}
-	for i := range r.Plan.Environments {
-		if e := r.Plan.Environments[i].Name; e != r.Plan.Baseline && w.On(e) && r.alive(w, e) {
+	for i := range r.Plan.Targets {
+		if e := r.Plan.Targets[i].Name; e != r.Plan.Baseline && w.On(e) && r.alive(w, e) {
 			return true
 		}
 	}
@@ -319,8 +319,8 @@ const freezeBlocks = 3
 // knownTime is how long a block takes by what its own trials took, or by assumption.
 func (r *runner) knownTime(w *plan.Workload) time.Duration {
 	var d time.Duration
-	for i := range r.Plan.Environments {
-		e := r.Plan.Environments[i].Name
+	for i := range r.Plan.Targets {
+		e := r.Plan.Targets[i].Name
 		if c := r.cells[cellKey{w.Label, e}]; c != nil && w.On(e) && r.alive(w, e) {
 			d += c.expected
 			if e == r.Plan.Baseline {

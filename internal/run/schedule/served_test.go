@@ -21,7 +21,7 @@ type served struct {
 	ended chan struct{}
 }
 
-func (s *served) Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error) {
+func (s *served) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	t, err := s.world.Open(ctx, e, mounts, session)
 	for _, m := range mounts {
 		told := &env.Mounted{Name: m.Name, Mount: record.Mount{Server: "served 1.0"}, Diagnose: func() []byte { return []byte("the log of " + m.Name) }}
@@ -62,7 +62,7 @@ func TestAServerThatEndsIsTheCauseAndCostsItsMountOnly(t *testing.T) {
 	w := &served{world: newWorld(0.005, map[string]float64{"host": 1, "vm": 2}), ended: make(chan struct{})}
 	p := simPlan("host", "vm")
 	for _, name := range []string{"vm:n", "vm:bad"} {
-		p.Environments = append(p.Environments, plan.Environment{Name: name, Of: "vm", Text: "nfs"})
+		p.Targets = append(p.Targets, plan.Target{Name: name, Of: "vm", Text: "nfs"})
 	}
 	m, r, err := simulate(t, t.Context(), w.world, p, func(c *Config) { c.Opener = w })
 	if err != nil {

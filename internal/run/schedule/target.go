@@ -56,7 +56,7 @@ type MountTarget struct {
 type Opener interface {
 	// Open returns what is known of the environment also when it fails: then the record carries the failure. A mount that
 	// fails does not fail its environment.
-	Open(ctx context.Context, e *plan.Environment, mounts []*plan.Environment, session int) (Target, error)
+	Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error)
 }
 
 // target is an open environment in a run.
@@ -70,8 +70,8 @@ type target struct {
 func (r *runner) openAll(ctx context.Context) error {
 	ctx, end := r.withinBudget(ctx)
 	defer end()
-	for i := range r.Plan.Environments {
-		e := &r.Plan.Environments[i]
+	for i := range r.Plan.Targets {
+		e := &r.Plan.Targets[i]
 		if e.Of != "" {
 			continue // opened with the environment it is in
 		}
@@ -132,7 +132,7 @@ func (r *runner) openAll(ctx context.Context) error {
 
 // tryOut makes a mount's card where the plan asks for cards: once, since it is the same in every session. A card that
 // cannot be made is no reason not to measure.
-func (r *runner) tryOut(ctx context.Context, m *plan.Environment, mt *MountTarget) error {
+func (r *runner) tryOut(ctx context.Context, m *plan.Target, mt *MountTarget) error {
 	if !r.Plan.Cards || mt.Err != nil || mt.Card == nil || r.session > 1 {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (r *runner) tryOut(ctx context.Context, m *plan.Environment, mt *MountTarge
 }
 
 // unopened notes a target that cannot be had. It is an error only for the baseline.
-func (r *runner) unopened(e *plan.Environment, f *record.Failure) error {
+func (r *runner) unopened(e *plan.Target, f *record.Failure) error {
 	r.targets[e.Name] = &target{dead: f}
 	r.keep(fmt.Sprintf("%s-%d-open.txt", e.Name, r.session), f)
 	r.Events(Event{Kind: OpenFailed, Target: e.Name, Failure: f})
@@ -166,11 +166,11 @@ const closedAtOnce = 8
 
 // closeAll closes every environment, and tells in the plan's order of those that could not be closed.
 func (r *runner) closeAll() {
-	errs := make([]error, len(r.Plan.Environments))
+	errs := make([]error, len(r.Plan.Targets))
 	room := make(chan struct{}, closedAtOnce)
 	var closing sync.WaitGroup
-	for i := range r.Plan.Environments {
-		t := r.targets[r.Plan.Environments[i].Name]
+	for i := range r.Plan.Targets {
+		t := r.targets[r.Plan.Targets[i].Name]
 		if t == nil || t.Target.Close == nil {
 			continue
 		}
@@ -183,7 +183,7 @@ func (r *runner) closeAll() {
 	closing.Wait()
 	for i, err := range errs {
 		if err != nil {
-			r.Log.Warn("close environment", "env", r.Plan.Environments[i].Name, "error", err)
+			r.Log.Warn("close environment", "env", r.Plan.Targets[i].Name, "error", err)
 		}
 	}
 	r.targets = map[string]*target{}

@@ -47,7 +47,7 @@ func newWorld(noise float64, cost map[string]float64) *world {
 	}
 }
 
-func (w *world) Open(ctx context.Context, e *plan.Environment, _ []*plan.Environment, session int) (Target, error) {
+func (w *world) Open(ctx context.Context, e *plan.Target, _ []*plan.Target, session int) (Target, error) {
 	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session, OpenNS: 1}}
 	if w.hangs[e.Name] == "open" {
 		<-ctx.Done()
@@ -157,7 +157,7 @@ func simPlan(targets ...string) *plan.Plan {
 		Workloads: []plan.Workload{{Label: "one", Kind: "sim"}, {Label: "two", Kind: "sim"}},
 	}
 	for _, t := range targets {
-		p.Environments = append(p.Environments, plan.Environment{Name: t, Text: "local"})
+		p.Targets = append(p.Targets, plan.Target{Name: t, Text: "local"})
 	}
 	return p
 }

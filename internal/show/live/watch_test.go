@@ -48,7 +48,7 @@ type course struct {
 func newCourse(t *testing.T) *course {
 	p := &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Sessions: 1, Looks: []int{10}, Alpha: 0.05, LookAlpha: 0.05, Margin: 0.02, TailMargin: 0.05, Precision: 0.01}
 	for _, n := range []string{"host", "box"} {
-		p.Environments = append(p.Environments, plan.Environment{Name: n, Spec: env.Spec{Name: n, Driver: "local"}, Text: "local"})
+		p.Targets = append(p.Targets, plan.Target{Name: n, Spec: env.Spec{Name: n, Driver: "local"}, Text: "local"})
 	}
 	for _, l := range []string{"a", "b"} {
 		p.Workloads = append(p.Workloads, plan.Workload{Label: l, Kind: "cpu.prime", Params: workload.Params{}})

@@ -62,7 +62,7 @@ func (s scene) result() *verdict.Result {
 		Looks: []int{10, 15, 20, 30}, Alpha: 0.05, LookAlpha: 0.018, Margin: 0.02, TailMargin: 0.05, Precision: 0.01, Workloads: s.workloads}
 	in := verdict.Input{Run: verdict.Run{ID: "run-1", Version: "0.1.0", Build: "test", Seconds: 400, Finished: true}, Plan: p, Kinds: kindOf}
 	for _, name := range s.targets {
-		p.Environments = append(p.Environments, plan.Environment{Name: name, Spec: env.Spec{Name: name, Driver: "local"}, Text: "local"})
+		p.Targets = append(p.Targets, plan.Target{Name: name, Spec: env.Spec{Name: name, Driver: "local"}, Text: "local"})
 		in.Environments = append(in.Environments, record.Environment{Name: name, Spec: "local", Session: 1, OpenNS: 1e8,
 			Inside: record.Facts{OS: "linux", Arch: "amd64", Kernel: "6.1.0", Distro: "Debian 12", CPU: "Test CPU", Threads: 2, MemoryBytes: 4 << 30}})
 	}
