@@ -118,7 +118,7 @@ func openIdle(ctx context.Context, b *bench) (_ *contest, err error) {
 }
 
 // exercise has an agent do all it does in a run: tell facts, calibrate, one trial.
-func exercise(ctx context.Context, s *deploy.Session) error {
+func exercise(ctx context.Context, s *deploy.Conn) error {
 	if _, err := s.Facts(ctx); err != nil {
 		return err
 	}

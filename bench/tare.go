@@ -80,7 +80,7 @@ func (b *bench) openEnv(ctx context.Context, spec env.Spec) (env.Env, error) {
 }
 
 // greet starts an agent in e and shakes hands with it.
-func (b *bench) greet(ctx context.Context, e env.Env) (*deploy.Session, error) {
+func (b *bench) greet(ctx context.Context, e env.Env) (*deploy.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openDeadline)
 	defer cancel()
 	stream, err := e.Agent(ctx)
@@ -91,7 +91,7 @@ func (b *bench) greet(ctx context.Context, e env.Env) (*deploy.Session, error) {
 }
 
 // host opens this machine and an agent in it, as every run of tare does.
-func (b *bench) host(ctx context.Context) (*deploy.Session, func() error, error) {
+func (b *bench) host(ctx context.Context) (*deploy.Conn, func() error, error) {
 	e, err := b.openEnv(ctx, env.Spec{Name: "host", Driver: "local"})
 	if err != nil {
 		return nil, nil, err
@@ -105,7 +105,7 @@ func (b *bench) host(ctx context.Context) (*deploy.Session, func() error, error)
 
 // weighing is a workload with frozen work on this machine.
 type weighing struct {
-	session *deploy.Session
+	session *deploy.Conn
 	close   func() error
 	job     wire.Job
 	work    int64

@@ -170,7 +170,7 @@ func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, e
 }
 
 // fill puts the mount in place where that is left to do, and makes its card.
-func fill(ctx context.Context, s *deploy.Session, m *env.Mounted, t *targetCard) error {
+func fill(ctx context.Context, s *deploy.Conn, m *env.Mounted, t *targetCard) error {
 	if m.Err != nil {
 		return m.Err
 	}

@@ -70,16 +70,16 @@ func shorten(s string) string {
 const quietTime = 60 * time.Second
 
 // Connect waits for the agent at the other end of stream to speak, checks that it is of this build, and welcomes it.
-// ctx bounds the handshake, not the session. On failure the stream is closed and the error is a *HandshakeError. The
+// ctx bounds the handshake, not the connection. On failure the stream is closed and the error is a *HandshakeError. The
 // witnesses, such as the environment, are asked for evidence when the agent falls silent, now or later; a stream that
 // is an env.Diagnoser is always asked.
-func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...env.Diagnoser) (*Session, error) {
+func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...env.Diagnoser) (*Conn, error) {
 	if d, ok := stream.(env.Diagnoser); ok {
 		witnesses = append([]env.Diagnoser{d}, witnesses...)
 	}
 	ctx, cancel := proc.WithPatience(ctx, quietTime)
 	defer cancel()
-	s := &Session{
+	s := &Conn{
 		stream: stream, witnesses: witnesses,
 		in: wire.NewReader(stream), out: wire.NewWriter(stream),
 		arrivals: make(chan arrival, 16), closed: make(chan struct{}),
@@ -97,7 +97,7 @@ func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...
 		}
 		got <- g
 	}()
-	fail := func(noise []byte, err error) (*Session, error) {
+	fail := func(noise []byte, err error) (*Conn, error) {
 		evidence := s.testimony()
 		stream.Close()
 		return nil, &HandshakeError{Err: err, Noise: noise, Diagnose: evidence}
@@ -131,9 +131,9 @@ func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...
 }
 
 // Attach starts an agent in e and connects to it. e is asked for evidence where it can give any. ctx bounds the start and
-// the handshake, not the session. The error is the *env.OpenError of a start that names the environment itself, a
+// the handshake, not the connection. The error is the *env.OpenError of a start that names the environment itself, a
 // *HandshakeError, or whatever else kept the agent from starting.
-func Attach(ctx context.Context, e env.Env, runID string) (*Session, error) {
+func Attach(ctx context.Context, e env.Env, runID string) (*Conn, error) {
 	stream, err := e.Agent(ctx)
 	if _, said := errors.AsType[*env.OpenError](err); said {
 		return nil, err
@@ -166,7 +166,7 @@ func silence(ctx context.Context) error {
 }
 
 // testimony collects evidence of an agent that fell silent.
-func (s *Session) testimony() []byte {
+func (s *Conn) testimony() []byte {
 	var all []byte
 	for _, w := range s.witnesses {
 		// A stream often tells what its environment does, and it need not be said twice.
@@ -180,8 +180,8 @@ func (s *Session) testimony() []byte {
 // Died is the failure of an environment whose agent's connection broke.
 const Died = "environment-died"
 
-// lost marks the session as unusable and says why, with evidence.
-func (s *Session) lost(cause error) *record.Failure {
+// lost marks the connection as unusable and says why, with evidence.
+func (s *Conn) lost(cause error) *record.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead == nil {

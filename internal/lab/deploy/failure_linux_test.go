@@ -20,7 +20,7 @@ import (
 )
 
 // fails runs a trial that must fail, and returns how.
-func fails(t *testing.T, s *deploy.Session, r wire.Run) *record.Failure {
+func fails(t *testing.T, s *deploy.Conn, r wire.Run) *record.Failure {
 	t.Helper()
 	o, err := s.Run(within(t, patience), r)
 	f, ok := errors.AsType[*record.Failure](err)

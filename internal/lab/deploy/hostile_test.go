@@ -46,7 +46,7 @@ func pongs(from uint32) []line {
 	return []line{{wire.TypePong, from, "{}"}, {wire.TypePong, from + 1, "{}"}, {wire.TypePong, from + 2, "{}"}}
 }
 
-func listen(t testing.TB, said []byte) (deploy.Outcome, *deploy.Session, error) {
+func listen(t testing.TB, said []byte) (deploy.Outcome, *deploy.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -98,7 +98,7 @@ func TestLateAnswersAreSkipped(t *testing.T) {
 }
 
 // Whatever an agent says after its hello, a trial ends, with an outcome or with a failure.
-func FuzzSession(f *testing.F) {
+func FuzzConn(f *testing.F) {
 	hello := len(speech(f))
 	whole := append(pongs(1), line{wire.TypeBegin, 4, ""}, line{wire.TypeEnd, 4, ""}, line{wire.TypeResult, 4, `{"elapsed_ns":7,"metrics":{"x":1}}`})
 	f.Add(speech(f, append(whole, pongs(5)...)...)[hello:])

@@ -58,7 +58,7 @@ func (p pipes) Close() error      { p.close(); return nil }
 
 // play connects to an agent that the test plays: it greets and answers pings, and hands every frame to on, the pings after the
 // answer. What it began ends with the test, which runs in a bubble.
-func play(t *testing.T, on func(f wire.Frame, out *wire.Writer)) *deploy.Session {
+func play(t *testing.T, on func(f wire.Frame, out *wire.Writer)) *deploy.Conn {
 	t.Helper()
 	toAgent, fromController := io.Pipe()
 	toController, fromAgent := io.Pipe()

@@ -9,7 +9,7 @@ import (
 // Ledger has the agent write or find records and passes on the packed records of each frame as they arrive. Writing goes
 // on until ctx ends, which is no error, or there is no room for more. An error of tell ends it as well. Any other error is
 // a *record.Failure.
-func (s *Session) Ledger(ctx context.Context, l wire.Ledger, tell func(packed []byte) error) error {
+func (s *Conn) Ledger(ctx context.Context, l wire.Ledger, tell func(packed []byte) error) error {
 	if err := s.request(ctx, wire.TypeLedger, l); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *Session) Ledger(ctx context.Context, l wire.Ledger, tell func(packed []
 }
 
 // endLedger cancels. What was written after ctx ended is not told: the caller has stopped counting.
-func (s *Session) endLedger(find bool, ctx context.Context) error {
+func (s *Conn) endLedger(find bool, ctx context.Context) error {
 	err := s.interrupt(ctx, wire.TypeLedger)
 	if find || !s.Alive() {
 		return err

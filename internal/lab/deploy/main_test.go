@@ -191,7 +191,7 @@ func launch(t *testing.T, argv ...string) *proc.Stream {
 }
 
 // connect starts an agent below dir and shakes hands with it.
-func connect(t *testing.T, dir string) (*deploy.Session, *proc.Stream) {
+func connect(t *testing.T, dir string) (*deploy.Conn, *proc.Stream) {
 	t.Helper()
 	stream := start(t, dir)
 	s, err := deploy.Connect(within(t, patience), stream, "test")
@@ -215,7 +215,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func job(kind string) wire.Job { return wire.Job{Kind: kind, Cell: kind} }
 
 // run runs one trial that must succeed.
-func run(t *testing.T, s *deploy.Session, r wire.Run) deploy.Outcome {
+func run(t *testing.T, s *deploy.Conn, r wire.Run) deploy.Outcome {
 	t.Helper()
 	o, err := s.Run(within(t, patience), r)
 	if err != nil {
@@ -248,7 +248,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // shaken starts an agent and shakes hands with it.
-func shaken(t testing.TB, path, dir string) *deploy.Session {
+func shaken(t testing.TB, path, dir string) *deploy.Conn {
 	t.Helper()
 	stream, err := proc.Start(proc.Command(t.Context(), path, "agent", "--dir", dir))
 	if err != nil {

@@ -27,7 +27,7 @@ const pings = 3
 
 // Run has the agent do one trial. An error is a *record.Failure: of the trial, when Alive is still true afterwards, else
 // of the environment. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial is cancelled.
-func (s *Session) Run(ctx context.Context, run wire.Run) (Outcome, error) {
+func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 	o := Outcome{Start: time.Now()}
 	before, err := s.Ping(ctx, pings)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Session) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 }
 
 // follow takes the frames of a trial up to its result.
-func (s *Session) follow(ctx context.Context, o *Outcome) (begin, end int64, err error) {
+func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err error) {
 	for {
 		a, err := s.next(ctx)
 		if err != nil {

@@ -51,11 +51,11 @@ func (s *suite) work(t *testing.T) {
 		agents = 1
 	}
 	for n := range agents {
-		session := s.connect(t, e, o.RunID)
-		s.checkHello(t, session.Hello())
-		s.checkFacts(t, e, session)
+		conn := s.connect(t, e, o.RunID)
+		s.checkHello(t, conn.Hello())
+		s.checkFacts(t, e, conn)
 		for _, r := range []wire.Run{null(shortWork), files(), null(shortWork)} {
-			s.trial(t, session, r)
+			s.trial(t, conn, r)
 		}
 		if n == 0 && !s.Attached {
 			ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
@@ -65,8 +65,8 @@ func (s *suite) work(t *testing.T) {
 			}
 			cancel()
 		}
-		if err := session.Close(); err != nil {
-			t.Errorf("close session %d: %v", n+1, err)
+		if err := conn.Close(); err != nil {
+			t.Errorf("close connection %d: %v", n+1, err)
 		}
 	}
 	for n := range 2 {
@@ -88,11 +88,11 @@ func (s *suite) checkHello(t *testing.T, h wire.Hello) {
 	}
 }
 
-func (s *suite) checkFacts(t *testing.T, e env.Env, session *deploy.Session) {
+func (s *suite) checkFacts(t *testing.T, e env.Env, conn *deploy.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
-	in, err := session.Facts(ctx)
+	in, err := conn.Facts(ctx)
 	if err != nil {
 		t.Fatalf("facts: %v", err)
 	}
@@ -110,14 +110,14 @@ func (s *suite) checkFacts(t *testing.T, e env.Env, session *deploy.Session) {
 	}
 }
 
-func (s *suite) trial(t *testing.T, session *deploy.Session, r wire.Run) {
+func (s *suite) trial(t *testing.T, conn *deploy.Conn, r wire.Run) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
 	var got deploy.Outcome
 	for again := 0; ; again++ {
 		var err error
-		if got, err = session.Run(ctx, r); err != nil {
+		if got, err = conn.Run(ctx, r); err != nil {
 			if f, ok := errors.AsType[*record.Failure](err); ok {
 				t.Logf("evidence:\n%s", f.Evidence)
 			}
@@ -210,11 +210,11 @@ func (s *suite) cancelledOpen(t *testing.T) {
 }
 
 // start starts a trial that does not end by itself and returns once it is being measured, as far as one can tell.
-func (s *suite) start(t *testing.T, session *deploy.Session) <-chan error {
+func (s *suite) start(t *testing.T, conn *deploy.Conn) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		_, err := session.Run(context.WithoutCancel(t.Context()), null(endlessWork))
+		_, err := conn.Run(context.WithoutCancel(t.Context()), null(endlessWork))
 		done <- err
 	}()
 	select {
@@ -244,8 +244,8 @@ func (s *suite) ended(t *testing.T, done <-chan error) *record.Failure {
 func (s *suite) closeMidTrial(t *testing.T) {
 	o := s.options(t, s.Spec)
 	e := s.open(t, o)
-	session := s.connect(t, e, o.RunID)
-	done := s.start(t, session)
+	conn := s.connect(t, e, o.RunID)
+	done := s.start(t, conn)
 	if err := e.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
@@ -253,28 +253,28 @@ func (s *suite) closeMidTrial(t *testing.T) {
 	if f.Kind != deploy.Died {
 		t.Errorf("the trial's failure is %+v", f)
 	}
-	session.Close()
+	conn.Close()
 	s.noLeaks(t, o)
 }
 
 func (s *suite) agentKilled(t *testing.T) {
 	o := s.options(t, s.Spec)
 	e := s.open(t, o)
-	session := s.connect(t, e, o.RunID)
-	done := s.start(t, session)
+	conn := s.connect(t, e, o.RunID)
+	done := s.start(t, conn)
 	if s.Kill != nil {
-		s.Kill(t, e, session.Hello())
+		s.Kill(t, e, conn.Hello())
 	} else {
-		killAgent(t, o.RunID, s.agent(t), session.Hello())
+		killAgent(t, o.RunID, s.agent(t), conn.Hello())
 	}
 	f := s.ended(t, done)
 	if f.Kind != deploy.Died || f.Evidence == "" {
 		t.Errorf("the trial's failure must be %s with evidence: %+v", deploy.Died, f)
 	}
-	if session.Alive() {
-		t.Error("the session says it is alive")
+	if conn.Alive() {
+		t.Error("the connection says it is alive")
 	}
-	session.Close()
+	conn.Close()
 	if err := e.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}

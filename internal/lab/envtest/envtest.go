@@ -135,18 +135,18 @@ func (s *suite) open(t *testing.T, o env.Options) env.Env {
 }
 
 // connect starts an agent and shakes hands.
-func (s *suite) connect(t *testing.T, e env.Env, runID string) *deploy.Session {
+func (s *suite) connect(t *testing.T, e env.Env, runID string) *deploy.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
-	session, err := deploy.Attach(ctx, e, runID)
+	conn, err := deploy.Attach(ctx, e, runID)
 	if err != nil {
 		if x, ok := errors.AsType[*deploy.HandshakeError](err); ok {
 			t.Logf("evidence:\n%s", x.Evidence())
 		}
 		t.Fatal(err)
 	}
-	return session
+	return conn
 }
 
 // noLeaks fails the test for everything that is still there of a run once it had time to vanish.

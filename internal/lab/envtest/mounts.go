@@ -25,7 +25,7 @@ func (s *suite) mounts(t *testing.T) {
 	if !ok {
 		t.Fatal("the environment has no mounts")
 	}
-	session := s.connect(t, e, o.RunID)
+	conn := s.connect(t, e, o.RunID)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*s.Patience)
 	defer cancel()
 	all := m.Mounts()
@@ -41,10 +41,10 @@ func (s *suite) mounts(t *testing.T) {
 			x, ok := errors.AsType[*env.OpenError](got.Err)
 			switch {
 			case got.Err == nil && got.Order != nil:
-				_, err := session.Mount(ctx, got.Order)
+				_, err := conn.Mount(ctx, got.Order)
 				ok = err != nil
 			case got.Err == nil:
-				facts, err := session.FactsAt(ctx, got.Mount.Dir)
+				facts, err := conn.FactsAt(ctx, got.Mount.Dir)
 				ok = err == nil && facts.Extra["work_dir.error"] != ""
 			}
 			if got.Err != nil && ok && x.Remedy == "" && len(x.Evidence) == 0 {
@@ -60,7 +60,7 @@ func (s *suite) mounts(t *testing.T) {
 			continue
 		}
 		if got.Order != nil {
-			if _, err := session.Mount(ctx, got.Order); err != nil {
+			if _, err := conn.Mount(ctx, got.Order); err != nil {
 				t.Errorf("%s: %v", got.Name, err)
 				continue
 			}
@@ -69,7 +69,7 @@ func (s *suite) mounts(t *testing.T) {
 			t.Errorf("%s is where another mount is: %s", got.Name, got.Mount.Dir)
 		}
 		seen[got.Mount.Dir] = true
-		facts, err := session.FactsAt(ctx, got.Mount.Dir)
+		facts, err := conn.FactsAt(ctx, got.Mount.Dir)
 		if err != nil || facts.WorkFS == "" || facts.Extra["work_dir.error"] != "" {
 			t.Errorf("%s: facts %v %q %q", got.Name, err, facts.WorkFS, facts.Extra["work_dir.error"])
 			continue
@@ -77,9 +77,9 @@ func (s *suite) mounts(t *testing.T) {
 		t.Logf("%-12s %s", got.Name, facts.WorkFS)
 		r := files()
 		r.Root = got.Mount.Dir
-		s.trial(t, session, r)
+		s.trial(t, conn, r)
 	}
-	if err := session.Close(); err != nil {
+	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
 	var hosts []string

@@ -13,7 +13,7 @@ import (
 
 // Network holds that from inside an environment the run's peer is reached by the address that the environment tells, by
 // each kind of work on the network, and that nobody is admitted without the run's token. agents give the peer.
-func Network(t *testing.T, e env.Env, s *deploy.Session, agents env.Agents) {
+func Network(t *testing.T, e env.Env, s *deploy.Conn, agents env.Agents) {
 	t.Helper()
 	host, err := env.Loopback("it", e)
 	if err != nil {

@@ -64,12 +64,12 @@ func victim(text string, infos []env.Info) error {
 	if err != nil {
 		return err
 	}
-	session, err := deploy.Attach(ctx, e, o.RunID)
+	conn, err := deploy.Attach(ctx, e, o.RunID)
 	if err != nil {
 		return err
 	}
 	fmt.Println("measuring")
-	_, err = session.Run(ctx, null(endlessWork))
+	_, err = conn.Run(ctx, null(endlessWork))
 	return fmt.Errorf("the endless trial ended: %w", err)
 }
 

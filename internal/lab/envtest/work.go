@@ -17,7 +17,7 @@ import (
 const workTime = 8 * time.Minute
 
 // Work does so many units of a kind with the given parameters, which it resolves as a plan does.
-func Work(t testing.TB, s *deploy.Session, job wire.Job, work int64) (wire.Result, error) {
+func Work(t testing.TB, s *deploy.Conn, job wire.Job, work int64) (wire.Result, error) {
 	t.Helper()
 	kind, ok := all.Lookup(job.Kind)
 	if !ok {
@@ -35,7 +35,7 @@ func Work(t testing.TB, s *deploy.Session, job wire.Job, work int64) (wire.Resul
 }
 
 // Pages holds that an environment's own nginx serves the page that it has everywhere, and returns what was seen, by kind.
-func Pages(t testing.TB, s *deploy.Session, requests, restarts int64) map[string]wire.Result {
+func Pages(t testing.TB, s *deploy.Conn, requests, restarts int64) map[string]wire.Result {
 	t.Helper()
 	seen := map[string]wire.Result{}
 	for name, work := range map[string]int64{"http.get": requests, "http.cold": restarts} {

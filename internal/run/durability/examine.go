@@ -16,7 +16,7 @@ import (
 	"tare/internal/record"
 )
 
-// Worker does trials in a target; *deploy.Session implements it.
+// Worker does trials in a target; *deploy.Conn implements it.
 type Worker interface {
 	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)
 }

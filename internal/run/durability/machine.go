@@ -42,7 +42,7 @@ type machine struct {
 	disk  *nbd.Server
 	file  *bridge
 	env   env.Env
-	agent *deploy.Session
+	agent *deploy.Conn
 	dir   string // of this boot
 }
 

@@ -214,7 +214,7 @@ func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nb
 	}
 	p.After = time.Since(began).Seconds()
 	p.Cut, err = m.disk.CutAt(1+rng.IntN(maxPending), pendingTime, fault, seed)
-	// The agent must have been given up before its session can be closed.
+	// The agent must have been given up before its connection can be closed.
 	err = errors.Join(err, m.env.Close())
 	<-over
 	err = errors.Join(err, m.close())

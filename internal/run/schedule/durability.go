@@ -11,7 +11,7 @@ import (
 
 // flushes completes the records of an environment and of its mounts with what is known of a flush there: what the
 // configuration declares and, where the run is to try it, what was seen. It is no part of any trial.
-func (d *Drivers) flushes(ctx context.Context, s *deploy.Session, e *plan.Target, t *Target) error {
+func (d *Drivers) flushes(ctx context.Context, s *deploy.Conn, e *plan.Target, t *Target) error {
 	if err := d.flush(ctx, s, e, &t.Record, ""); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (d *Drivers) flushes(ctx context.Context, s *deploy.Session, e *plan.Target
 	return nil
 }
 
-func (d *Drivers) flush(ctx context.Context, s *deploy.Session, e *plan.Target, r *record.Environment, root string) error {
+func (d *Drivers) flush(ctx context.Context, s *deploy.Conn, e *plan.Target, r *record.Environment, root string) error {
 	known := durability.Declared(e.Spec.Driver, r)
 	r.Durability = &known
 	subject, inMemory, ok := d.subject(s, e, r, root)
@@ -46,7 +46,7 @@ func (d *Drivers) flush(ctx context.Context, s *deploy.Session, e *plan.Target, 
 }
 
 // subject is where the target's flushes end on this machine; ok is false where that is not on this machine, or not known.
-func (d *Drivers) subject(s *deploy.Session, e *plan.Target, r *record.Environment, root string) (subject durability.Subject, inMemory string, ok bool) {
+func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment, root string) (subject durability.Subject, inMemory string, ok bool) {
 	if e.Spec.Driver != "qemu" {
 		return subject, "", false
 	}

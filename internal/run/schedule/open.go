@@ -167,7 +167,7 @@ func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
 
 // mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error
 // is the loss of the whole environment.
-func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, mounts []*plan.Target, session int) ([]MountTarget, error) {
+func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mounts []*plan.Target, session int) ([]MountTarget, error) {
 	if len(mounts) == 0 {
 		return nil, nil
 	}
@@ -199,7 +199,7 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Session, opened env.Env, 
 }
 
 // putMount carries out what is left to do for one mount and reads back what became of it.
-func (d *Drivers) putMount(ctx context.Context, s *deploy.Session, got *env.Mounted, t *MountTarget) error {
+func (d *Drivers) putMount(ctx context.Context, s *deploy.Conn, got *env.Mounted, t *MountTarget) error {
 	if got.Order != nil {
 		if _, err := s.Mount(ctx, got.Order); err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"tare/internal/record"
 )
 
-// Agent is the part of an agent's connection that a run needs; *deploy.Session implements it.
+// Agent is the part of an agent's connection that a run needs; *deploy.Conn implements it.
 type Agent interface {
 	Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error)
 	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }
 
 // agent starts the real agent, which works below dir.
-func agent(t *testing.T, dir string) (*deploy.Session, *proc.Stream) {
+func agent(t *testing.T, dir string) (*deploy.Conn, *proc.Stream) {
 	t.Helper()
 	stream, err := proc.Start(proc.Command(t.Context(), agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent", "--dir", dir))
 	if err != nil {

@@ -65,8 +65,8 @@ func Make(ctx context.Context, in, out fileops.Side, o Options) ([]record.Proper
 	return m.properties, nil
 }
 
-// Session is the part of an agent's connection that a card needs; *deploy.Session implements it.
-type Session interface {
+// Agent is the part of an agent's connection that a card needs; *deploy.Conn implements it.
+type Agent interface {
 	// Probe carries out one operation of package probe.
 	Probe(ctx context.Context, request json.RawMessage) (json.RawMessage, error)
 	// Mount carries out an order, again for a copy.
@@ -77,7 +77,7 @@ type Session interface {
 // a minute for a copy, and up to five where ten thousand files take as long to be made and changed; a server that does not
 // answer costs 15 s more. A mount whose Dir is empty stands for the
 // environment's own directory. Only the end of ctx, and a directory that cannot be made at all, are errors.
-func For(ctx context.Context, s Session, m *env.Mounted) ([]record.Property, error) {
+func For(ctx context.Context, s Agent, m *env.Mounted) ([]record.Property, error) {
 	in := remote{s}
 	opening, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -143,7 +143,7 @@ func (b blind) Do(context.Context, fileops.Request) (fileops.Reply, error) {
 }
 
 // remote is a side behind an agent.
-type remote struct{ session Session }
+type remote struct{ agent Agent }
 
 // Do implements fileops.Side.
 func (s remote) Do(ctx context.Context, r fileops.Request) (reply fileops.Reply, err error) {
@@ -154,7 +154,7 @@ func (s remote) Do(ctx context.Context, r fileops.Request) (reply fileops.Reply,
 	if err != nil {
 		return reply, fmt.Errorf("write request: %w", err)
 	}
-	raw, err := s.session.Probe(ctx, request)
+	raw, err := s.agent.Probe(ctx, request)
 	if err != nil {
 		return reply, err
 	}
@@ -166,7 +166,7 @@ func (s remote) Do(ctx context.Context, r fileops.Request) (reply fileops.Reply,
 
 // forCopy makes the card of a folder that a program copies: how the copy behaves by itself, and how long it takes to
 // become like its original.
-func forCopy(ctx context.Context, s Session, m *env.Mounted, o Options) ([]record.Property, error) {
+func forCopy(ctx context.Context, s Agent, m *env.Mounted, o Options) ([]record.Property, error) {
 	in := remote{s}
 	o.Sync = func(ctx context.Context) error {
 		_, err := s.Mount(ctx, again(m.Order))

@@ -54,7 +54,7 @@ func open(t *testing.T, o env.Options) env.Env {
 	return e
 }
 
-func connect(t *testing.T, e env.Env, runID string) *deploy.Session {
+func connect(t *testing.T, e env.Env, runID string) *deploy.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -80,7 +80,7 @@ func nullRun(t *testing.T, work int64) wire.Run {
 }
 
 // endless starts a trial that only a fault ends, and returns how it ended.
-func endless(t *testing.T, s *deploy.Session) <-chan error {
+func endless(t *testing.T, s *deploy.Conn) <-chan error {
 	t.Helper()
 	run := nullRun(t, 1<<45)
 	done := make(chan error, 1)
@@ -112,7 +112,7 @@ func failure(t *testing.T, done <-chan error) *record.Failure {
 }
 
 // succeed runs one trial.
-func succeed(t *testing.T, s *deploy.Session) {
+func succeed(t *testing.T, s *deploy.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

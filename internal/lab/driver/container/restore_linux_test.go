@@ -57,7 +57,7 @@ tar -c . | "$@"`
 
 // restoring runs a restore of a megabyte into a real server. The restore itself compares every row and file with what was
 // backed up, and fails if one differs.
-func restoring(t *testing.T, s *deploy.Session, cell, root, tools string) (wire.Result, error) {
+func restoring(t *testing.T, s *deploy.Conn, cell, root, tools string) (wire.Result, error) {
 	t.Helper()
 	kind, ok := all.Lookup("restore")
 	if !ok {

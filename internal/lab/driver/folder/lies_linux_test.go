@@ -69,7 +69,7 @@ func liar(t *testing.T) string {
 	return dir
 }
 
-func write(t *testing.T, s *deploy.Session, root string) error {
+func write(t *testing.T, s *deploy.Conn, root string) error {
 	t.Helper()
 	kind, ok := all.Lookup("fs.seqwrite")
 	if !ok {

@@ -43,13 +43,13 @@ func look(ctx context.Context, o env.Options, inner func(pid int) error) (s seen
 	if err != nil {
 		return s, err
 	}
-	session, err := deploy.Connect(ctx, stream, o.RunID)
+	conn, err := deploy.Connect(ctx, stream, o.RunID)
 	if err != nil {
 		return s, err
 	}
-	defer session.Close()
+	defer conn.Close()
 	s.Outside = e.Facts()
-	if s.Inside, err = session.Facts(ctx); err != nil {
+	if s.Inside, err = conn.Facts(ctx); err != nil {
 		return s, err
 	}
 	kind, ok := all.Lookup("fs.smallfiles")
@@ -60,7 +60,7 @@ func look(ctx context.Context, o env.Options, inner func(pid int) error) (s seen
 	if err != nil {
 		return s, err
 	}
-	if _, err := session.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c"}, Work: 3}); err != nil {
+	if _, err := conn.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c"}, Work: 3}); err != nil {
 		return s, err
 	}
 	if inner == nil {

@@ -14,16 +14,16 @@ func (m cacheMode) String() string {
 // for its disks.
 const answerTime = 30 * time.Second
 
-// qmp returns a session with QEMU's machine protocol, which greets only once, within limit.
+// qmp returns a connection to QEMU's monitor, which greets only once, within limit.
 func (v *vm) qmp(limit time.Duration) (*qmp, error) {
-	if v.session == nil {
+	if v.monitor == nil {
 		q, err := newQMP(v.control, limit)
 		if err != nil {
 			return nil, err
 		}
-		v.session = q
+		v.monitor = q
 	}
-	return v.session, nil
+	return v.monitor, nil
 }
 
 // readCaches asks QEMU how it opened its disks, by their id.

@@ -18,7 +18,7 @@ import (
 )
 
 // trial runs one that reads a file at random, and returns what it says.
-func trial(t *testing.T, s *deploy.Session, root, cache string) wire.Result {
+func trial(t *testing.T, s *deploy.Conn, root, cache string) wire.Result {
 	t.Helper()
 	kind, _ := all.Lookup("fs.randread")
 	params, err := kind.Resolve(map[string]string{"size": "1MiB", "cache": cache})

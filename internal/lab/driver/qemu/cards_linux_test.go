@@ -15,7 +15,7 @@ import (
 
 // answered makes the card of a mount, and wants the lines of these names answered. A card has some twenty seconds, that of
 // a copy a minute, in which a machine that is busy with something else may not come to all of it: then it is made again.
-func answered(t *testing.T, v *vm, s *deploy.Session, m *env.Mounted, names ...string) map[string]record.Property {
+func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...string) map[string]record.Property {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 	defer cancel()

@@ -180,7 +180,7 @@ func TestAllImagesInOneMachine(t *testing.T) {
 }
 
 // readFilled reads what a disk was filled with, in two records, so that the evidence of a trial is the sum of all of it.
-func readFilled(t *testing.T, s *deploy.Session, root string, facts map[string]string) {
+func readFilled(t *testing.T, s *deploy.Conn, root string, facts map[string]string) {
 	t.Helper()
 	n, err := strconv.ParseInt(facts["disk.fill_bytes"], 10, 64)
 	if err != nil {

@@ -33,7 +33,7 @@ func mountSpecs(t testing.TB, texts ...string) []env.Spec {
 }
 
 // work runs a trial on files in a mount.
-func work(t testing.TB, s *deploy.Session, kindName, root string, given map[string]string) error {
+func work(t testing.TB, s *deploy.Conn, kindName, root string, given map[string]string) error {
 	t.Helper()
 	kind, ok := all.Lookup(kindName)
 	if !ok {

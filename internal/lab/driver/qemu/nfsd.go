@@ -33,11 +33,11 @@ func (b *boot) extras() extras {
 // secondVM is a running machine that serves a mount of another. It is part of the other's environment: it has its run's
 // name, its files are below the mount's directory, and it ends with the mount.
 type secondVM struct {
-	vm      *vm
-	session *deploy.Session
-	order   *guestabi.Mount // that its agent has carried out
-	link    *link           // the end of the machine that is served
-	theirs  *link
+	vm     *vm
+	agent  *deploy.Conn
+	order  *guestabi.Mount // that its agent has carried out
+	link   *link           // the end of the machine that is served
+	theirs *link
 }
 
 // secondMemory is enough for a server that caches what a micro-VM's workloads write.
@@ -80,11 +80,11 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 		return served{}, err
 	}
 	op = "attach to the machine that serves"
-	if sv.session, err = deploy.Attach(ctx, sv.vm, o.RunID); err != nil {
+	if sv.agent, err = deploy.Attach(ctx, sv.vm, o.RunID); err != nil {
 		return served{}, err
 	}
 	op = "serve NFS"
-	if _, err = sv.session.Mount(ctx, sv.order); err != nil {
+	if _, err = sv.agent.Mount(ctx, sv.order); err != nil {
 		return served{}, err
 	}
 	m := plan.Client
@@ -119,7 +119,7 @@ func (s *secondVM) forget(ctx context.Context) error {
 	serve := *order.Serve
 	serve.Forget = true
 	order.Serve = &serve
-	if _, err := s.session.Mount(ctx, &order); err != nil {
+	if _, err := s.agent.Mount(ctx, &order); err != nil {
 		return err
 	}
 	return s.vm.DropHostCaches(ctx)
@@ -127,8 +127,8 @@ func (s *secondVM) forget(ctx context.Context) error {
 
 // close ends the machine and takes the link away.
 func (s *secondVM) close() error {
-	if s.session != nil {
-		s.session.Close() // what it says of a machine that died, its evidence says better
+	if s.agent != nil {
+		s.agent.Close() // what it says of a machine that died, its evidence says better
 	}
 	var err error
 	if s.vm != nil {

@@ -72,7 +72,7 @@ func TestSecondMachineServesNFS(t *testing.T) {
 
 // version3 mounts what another second machine serves, whose kernel needs a port mapper and whose client the mount protocol,
 // and there are no programs in it.
-func version3(t *testing.T, v *vm, s *deploy.Session) {
+func version3(t *testing.T, v *vm, s *deploy.Conn) {
 	m := mounted(t, v, "n3")
 	if m.Err != nil {
 		t.Fatalf("%v\n%s", m.Err, m.Err.(*env.OpenError).Evidence)
@@ -166,7 +166,7 @@ func TestSecondMachineKilled(t *testing.T) {
 }
 
 // endless runs a trial with more work than any system does within the limit.
-func endless(t *testing.T, s *deploy.Session, cell, root string, limit time.Duration) error {
+func endless(t *testing.T, s *deploy.Conn, cell, root string, limit time.Duration) error {
 	t.Helper()
 	kind, _ := all.Lookup("fs.smallfiles")
 	params, err := kind.Resolve(nil)

@@ -153,7 +153,7 @@ func refuseMounts(t *testing.T, room *nfsd.Room) <-chan string {
 }
 
 // openBoot is open for a boot that is not the driver's.
-func openBoot(t *testing.T, b *boot) (*vm, *deploy.Session) {
+func openBoot(t *testing.T, b *boot) (*vm, *deploy.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -187,7 +187,7 @@ func build(t *testing.T, file, pkg string) {
 }
 
 // inGuest runs a command in a machine, which must succeed and say what the metric looks for.
-func inGuest(t *testing.T, s *deploy.Session, command, metric string, env ...string) {
+func inGuest(t *testing.T, s *deploy.Conn, command, metric string, env ...string) {
 	t.Helper()
 	kind, ok := all.Lookup("command")
 	if !ok {

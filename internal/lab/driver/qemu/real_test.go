@@ -84,7 +84,7 @@ func options(t testing.TB, s env.Spec, more ...string) env.Options {
 }
 
 // open boots and shakes hands. Whatever is left in the private folder after closing fails the test.
-func open(t testing.TB, d driver, o env.Options) (*vm, *deploy.Session) {
+func open(t testing.TB, d driver, o env.Options) (*vm, *deploy.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -133,7 +133,7 @@ func fails(t *testing.T, d driver, o env.Options) *env.OpenError {
 	return x
 }
 
-func nullTrial(t testing.TB, s *deploy.Session) {
+func nullTrial(t testing.TB, s *deploy.Conn) {
 	t.Helper()
 	kind, ok := all.Lookup("null")
 	if !ok {
@@ -405,7 +405,7 @@ func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
 }
 
 // sharpest returns the readings of both clocks with the least doubt.
-func sharpest(t *testing.T, ctx context.Context, s *deploy.Session) deploy.ClockPair {
+func sharpest(t *testing.T, ctx context.Context, s *deploy.Conn) deploy.ClockPair {
 	t.Helper()
 	rtt, err := s.Ping(ctx, 20)
 	if err != nil {

@@ -59,7 +59,7 @@ func smallRoot(t *testing.T) string {
 }
 
 // shell runs a command line as a workload does, in the directory of a cell below root, and returns what went wrong.
-func shell(t *testing.T, s *deploy.Session, cell, line, root string) string {
+func shell(t *testing.T, s *deploy.Conn, cell, line, root string) string {
 	t.Helper()
 	kind, ok := all.Lookup("command")
 	if !ok {

@@ -98,7 +98,7 @@ func TestRootImageWithoutAFileSystemIsRefused(t *testing.T) {
 }
 
 // restoreOnce runs a restore of a megabyte into a real server, and returns what the trial told.
-func restoreOnce(t *testing.T, s *deploy.Session, tools string) wire.Result {
+func restoreOnce(t *testing.T, s *deploy.Conn, tools string) wire.Result {
 	t.Helper()
 	kind, ok := all.Lookup("restore")
 	if !ok {

@@ -47,7 +47,7 @@ type vm struct {
 	channels []*channel
 	wire     *port
 	control  net.Conn
-	session  *qmp // on control; made by method qmp
+	monitor  *qmp // on control; made by method qmp
 
 	mu     sync.Mutex
 	taken  bool // the agent's stream was given out

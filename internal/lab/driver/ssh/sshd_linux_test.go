@@ -293,14 +293,14 @@ func TestServerKilledMidTrial(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	session, err := deploy.Attach(t.Context(), e, o.RunID)
+	conn, err := deploy.Attach(t.Context(), e, o.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer session.Close()
+	defer conn.Close()
 	done := make(chan error, 1)
 	go func() {
-		_, err := session.Run(context.Background(), wire.Run{Job: wire.Job{Kind: "null", Params: map[string]string{"spin": "1000", "noise": "0", "fail": "none", "hang": "0s", "check": ""}, Cell: "c"}, Work: 1 << 45})
+		_, err := conn.Run(context.Background(), wire.Run{Job: wire.Job{Kind: "null", Params: map[string]string{"spin": "1000", "noise": "0", "fail": "none", "hang": "0s", "check": ""}, Cell: "c"}, Work: 1 << 45})
 		done <- err
 	}()
 	time.Sleep(500 * time.Millisecond)
@@ -318,7 +318,7 @@ func TestServerKilledMidTrial(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the trial did not end with the connection")
 	}
-	session.Close()
+	conn.Close()
 	if err := e.Close(); err == nil || !strings.Contains(err.Error(), "at the far side") {
 		t.Errorf("Close must say that it could not look after the far side: %v", err)
 	}

@@ -15,9 +15,9 @@ import (
 	"tare/internal/record"
 )
 
-// Session is a connection to one agent. It serves one request at a time and is not safe for concurrent use, except for
+// Conn is a connection to one agent. It serves one request at a time and is not safe for concurrent use, except for
 // Alive.
-type Session struct {
+type Conn struct {
 	stream    env.Stream
 	witnesses []env.Diagnoser
 	hello     wire.Hello
@@ -40,7 +40,7 @@ type arrival struct {
 }
 
 // read stamps every frame the moment it is complete.
-func (s *Session) read() {
+func (s *Conn) read() {
 	for {
 		f, err := s.in.Read()
 		a := arrival{frame: f, at: wire.Now(), err: err}
@@ -56,10 +56,10 @@ func (s *Session) read() {
 }
 
 // Hello is what the agent said of itself.
-func (s *Session) Hello() wire.Hello { return s.hello }
+func (s *Conn) Hello() wire.Hello { return s.hello }
 
-// Alive tells whether the session can still serve requests.
-func (s *Session) Alive() bool {
+// Alive tells whether the connection can still serve requests.
+func (s *Conn) Alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dead == nil
@@ -69,9 +69,9 @@ func (s *Session) Alive() bool {
 // this process may not get the processor.
 const sendTime = 5 * time.Second
 
-// send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the session is lost.
+// send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the connection is lost.
 // One that is written by then is sent: its answer is what ctx bounds.
-func (s *Session) send(ctx context.Context, write func() error) error {
+func (s *Conn) send(ctx context.Context, write func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- write() }()
 	select {
@@ -90,7 +90,7 @@ func (s *Session) send(ctx context.Context, write func() error) error {
 }
 
 // next waits for the next frame of this request. A frame of an earlier one, which was given up, is skipped.
-func (s *Session) next(ctx context.Context) (arrival, error) {
+func (s *Conn) next(ctx context.Context) (arrival, error) {
 	for {
 		select {
 		case a := <-s.arrivals:
@@ -117,13 +117,13 @@ func (s *Session) next(ctx context.Context) (arrival, error) {
 }
 
 // ask sends a request and returns its one answer, which must be of the type wanted. A Failure in its place is the error.
-func (s *Session) ask(ctx context.Context, t wire.Type, request any, want wire.Type, answer any) (arrival, error) {
+func (s *Conn) ask(ctx context.Context, t wire.Type, request any, want wire.Type, answer any) (arrival, error) {
 	if err := s.request(ctx, t, request); err != nil {
 		return arrival{}, err
 	}
 	a, err := s.next(ctx)
 	if err != nil && ctx.Err() != nil && s.Alive() {
-		// The answer is skipped when it comes, so the session goes on; a worker would not have ended, though.
+		// The answer is skipped when it comes, so the connection goes on; a worker would not have ended, though.
 		return a, s.interrupt(ctx, t)
 	}
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Session) ask(ctx context.Context, t wire.Type, request any, want wire.T
 	return a, s.accept(a, want, answer)
 }
 
-func (s *Session) accept(a arrival, want wire.Type, answer any) error {
+func (s *Conn) accept(a arrival, want wire.Type, answer any) error {
 	if a.frame.Type == wire.TypeFailure && want != wire.TypeFailure {
 		f := &record.Failure{}
 		if err := a.frame.Decode(f); err != nil {
@@ -152,7 +152,7 @@ func (s *Session) accept(a arrival, want wire.Type, answer any) error {
 	return nil
 }
 
-func (s *Session) request(ctx context.Context, t wire.Type, request any) error {
+func (s *Conn) request(ctx context.Context, t wire.Type, request any) error {
 	s.mu.Lock()
 	dead := s.dead
 	s.mu.Unlock()
@@ -192,7 +192,7 @@ const cancelTime = 30 * time.Second
 
 // interrupt cancels the request in flight and waits for the agent to say that it is over. The user who wants to leave waits
 // that long only for an agent that answers at all: one at work answers a ping, one that is stopped does not.
-func (s *Session) interrupt(ctx context.Context, t wire.Type) error {
+func (s *Conn) interrupt(ctx context.Context, t wire.Type) error {
 	failure := given(ctx, t.String())
 	leaving := failure.Kind == cancelled
 	patience := cancelTime
@@ -247,28 +247,28 @@ func (s *Session) interrupt(ctx context.Context, t wire.Type) error {
 }
 
 // Facts asks the agent for what it sees of the environment.
-func (s *Session) Facts(ctx context.Context) (record.Facts, error) { return s.FactsAt(ctx, "") }
+func (s *Conn) Facts(ctx context.Context) (record.Facts, error) { return s.FactsAt(ctx, "") }
 
 // FactsAt is Facts with the file system of root, or of the directory the agent chose when root is empty.
-func (s *Session) FactsAt(ctx context.Context, root string) (f record.Facts, err error) {
+func (s *Conn) FactsAt(ctx context.Context, root string) (f record.Facts, err error) {
 	_, err = s.ask(ctx, wire.TypeFacts, wire.FactsOf{Root: root}, wire.TypeFacts, &f)
 	return f, err
 }
 
 // Mount has the agent put a folder into its system, which must be its own.
-func (s *Session) Mount(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, err error) {
+func (s *Conn) Mount(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, err error) {
 	_, err = s.ask(ctx, wire.TypeMount, m, wire.TypeMount, &got)
 	return got, err
 }
 
 // Calibrate asks for the amount of work that takes at least c.TargetNS.
-func (s *Session) Calibrate(ctx context.Context, c wire.Calibrate) (got wire.Calibrated, err error) {
+func (s *Conn) Calibrate(ctx context.Context, c wire.Calibrate) (got wire.Calibrated, err error) {
 	_, err = s.ask(ctx, wire.TypeCalibrate, c, wire.TypeCalibrated, &got)
 	return got, err
 }
 
 // Release has the agent remove a cell's directory.
-func (s *Session) Release(ctx context.Context, cell string) error {
+func (s *Conn) Release(ctx context.Context, cell string) error {
 	_, err := s.ask(ctx, wire.TypeRelease, wire.Release{Cell: cell}, wire.TypeRelease, nil)
 	return err
 }
@@ -289,7 +289,7 @@ type ClockPair struct {
 }
 
 // Ping measures n round trips, at least one.
-func (s *Session) Ping(ctx context.Context, n int) (RTT, error) {
+func (s *Conn) Ping(ctx context.Context, n int) (RTT, error) {
 	var rtt RTT
 	var trips []int64
 	for range max(n, 1) {
@@ -315,7 +315,7 @@ const (
 )
 
 // Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left behind.
-func (s *Session) Close() (err error) {
+func (s *Conn) Close() (err error) {
 	s.close.Do(func() {
 		if s.Alive() {
 			err = s.bye()
@@ -329,9 +329,9 @@ func (s *Session) Close() (err error) {
 	return err
 }
 
-// retire marks the session as closed. Unlike a loss it asks nobody for evidence, which would take an engine of containers
+// retire marks the connection as closed. Unlike a loss it asks nobody for evidence, which would take an engine of containers
 // a second.
-func (s *Session) retire() {
+func (s *Conn) retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead == nil {
@@ -339,7 +339,7 @@ func (s *Session) retire() {
 	}
 }
 
-func (s *Session) bye() error {
+func (s *Conn) bye() error {
 	for _, q := range []struct {
 		ask, answer wire.Type
 		within      time.Duration
@@ -352,7 +352,7 @@ func (s *Session) bye() error {
 }
 
 // last asks for what is not cancelled when it is not answered in time: the connection is closed next.
-func (s *Session) last(t, want wire.Type, within time.Duration) error {
+func (s *Conn) last(t, want wire.Type, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if err := s.request(ctx, t, nil); err != nil {
