@@ -41,25 +41,25 @@ func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy st
 	}
 }
 
-// reach calls use with the agent's room below root, which is made on first use. It does so beside the agent's loop, because
+// reach calls use with the agent's workdir below root, which is made on first use. It does so beside the agent's loop, because
 // what touches a file system whose server is gone returns to nobody. When ctx ends, or the controller cancels, err is set
-// and use may go on; a room that is made too late is removed again. gone is set when there is nobody left to answer.
-func reach[T any](a *server, ctx context.Context, root, busy string, use func(*rooms) T) (got T, err, gone error) {
+// and use may go on; a workdir that is made too late is removed again. gone is set when there is nobody left to answer.
+func reach[T any](a *server, ctx context.Context, root, busy string, use func(*workdir) T) (got T, err, gone error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reached struct {
-		room *rooms
-		got  T
+		wd  *workdir
+		got T
 	}
-	room, dir := a.rooms[root], root
+	wd, dir := a.workdirs[root], root
 	if root == "" {
 		dir = a.Dir
 	}
 	back := make(chan reached, 1)
 	go func() {
-		r := room
+		r := wd
 		if r == nil {
-			r = newRoom(dir, a.runID)
+			r = newWorkdir(dir, a.runID)
 		}
 		back <- reached{r, use(r)}
 	}()
@@ -68,11 +68,11 @@ func reach[T any](a *server, ctx context.Context, root, busy string, use func(*r
 		defer close(done)
 		select {
 		case r := <-back:
-			room, got = r.room, r.got
+			wd, got = r.wd, r.got
 		case <-ctx.Done():
 			err = errSilent
-			if room == nil {
-				go func() { (<-back).room.removeAll(context.Background()) }()
+			if wd == nil {
+				go func() { (<-back).wd.removeAll(context.Background()) }()
 			}
 		}
 	}()
@@ -80,7 +80,7 @@ func reach[T any](a *server, ctx context.Context, root, busy string, use func(*r
 		return got, err, gone
 	}
 	if err == nil {
-		a.rooms[root] = room
+		a.workdirs[root] = wd
 	}
 	return got, err, nil
 }

@@ -80,7 +80,7 @@ func (a *server) cell(ctx context.Context, root, name string) (dir string, err, 
 		dir string
 		err error
 	}
-	m, err, gone := reach(a, ctx, root, "a trial is being prepared", func(r *rooms) (m made) {
+	m, err, gone := reach(a, ctx, root, "a trial is being prepared", func(r *workdir) (m made) {
 		m.dir, m.err = r.cell(name)
 		return m
 	})

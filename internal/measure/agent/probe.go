@@ -17,8 +17,8 @@ const probeCell = "card"
 // probes is where the controller has files tried out: at most one directory at a time.
 type probes struct {
 	box *fileops.Box
-	// room is where box's directory is one of the agent's own cells, which is removed with it.
-	room *rooms
+	// workdir is where box's directory is one of the agent's own cells, which is removed with it.
+	workdir *workdir
 }
 
 // probed is what became of an operation.
@@ -34,10 +34,10 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	if err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}
-	var room *rooms
+	var wd *workdir
 	if r.Op == fileops.Begin {
 		var gone error
-		room, err, gone = reach(a, ctx, r.Root, "files are being tried out", func(room *rooms) *rooms { return room })
+		wd, err, gone = reach(a, ctx, r.Root, "files are being tried out", func(wd *workdir) *workdir { return wd })
 		switch {
 		case gone != nil:
 			return gone
@@ -51,7 +51,7 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		got.reply, got.err = a.probes.do(ctx, &r, room)
+		got.reply, got.err = a.probes.do(ctx, &r, wd)
 	}()
 	if gone := a.attend(done, cancel, "files are being tried out"); gone != nil {
 		return gone
@@ -63,13 +63,13 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 }
 
 // do serves the operations that a box cannot, because it is not there before or after them.
-func (p *probes) do(ctx context.Context, r *fileops.Request, room *rooms) (fileops.Reply, error) {
+func (p *probes) do(ctx context.Context, r *fileops.Request, wd *workdir) (fileops.Reply, error) {
 	switch r.Op {
 	case fileops.Begin, fileops.Join:
 		if err := p.close(ctx); err != nil {
 			return fileops.Reply{}, err
 		}
-		return p.begin(ctx, r, room)
+		return p.begin(ctx, r, wd)
 	case fileops.End:
 		err := p.close(ctx)
 		debug.FreeOSMemory() // trials come next
@@ -89,15 +89,15 @@ type begun struct {
 }
 
 // begin opens a directory, which a dead server may never answer.
-func (p *probes) begin(ctx context.Context, r *fileops.Request, room *rooms) (fileops.Reply, error) {
+func (p *probes) begin(ctx context.Context, r *fileops.Request, wd *workdir) (fileops.Reply, error) {
 	done := make(chan begun, 1)
-	p.room = room
+	p.workdir = wd
 	go func() {
 		var got begun
 		if r.Op == fileops.Join {
 			got.box, got.err = fileops.Adopt(r.Root, string(r.Name))
 		} else {
-			got = beginIn(room)
+			got = beginIn(wd)
 		}
 		done <- got
 	}()
@@ -111,12 +111,12 @@ func (p *probes) begin(ctx context.Context, r *fileops.Request, room *rooms) (fi
 }
 
 // beginIn makes the directory where the agent's cells are.
-func beginIn(room *rooms) (got begun) {
-	path, err := room.cell(probeCell)
+func beginIn(wd *workdir) (got begun) {
+	path, err := wd.cell(probeCell)
 	if err != nil {
 		return begun{err: err}
 	}
-	if got.dir, err = filepath.Rel(room.base, path); err != nil {
+	if got.dir, err = filepath.Rel(wd.base, path); err != nil {
 		return begun{err: fmt.Errorf("find directory to try files in: %w", err)}
 	}
 	got.dir = filepath.ToSlash(got.dir)
@@ -133,10 +133,10 @@ func (p *probes) close(ctx context.Context) error {
 		}
 		p.box = nil
 	}
-	if p.room == nil {
+	if p.workdir == nil {
 		return nil
 	}
-	room := p.room
-	p.room = nil
-	return room.release(ctx, probeCell)
+	wd := p.workdir
+	p.workdir = nil
+	return wd.release(ctx, probeCell)
 }

@@ -37,10 +37,10 @@ func TestWhatOnlyReadsNeedsNoDirectory(t *testing.T) {
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	if r := newRoom(dir, "run"); r.err == nil || !readOnly(r.err) || r.base != dir {
+	if r := newWorkdir(dir, "run"); r.err == nil || !readOnly(r.err) || r.base != dir {
 		t.Errorf("a medium that cannot be written gives %+v", r)
 	}
-	if r := newRoom(filepath.Join(dir, "gone"), "run"); r.err == nil || readOnly(r.err) {
+	if r := newWorkdir(filepath.Join(dir, "gone"), "run"); r.err == nil || readOnly(r.err) {
 		t.Errorf("a directory that is missing gives %v", r.err)
 	}
 	w := &worker{kinds: fs.Kinds()}

@@ -42,7 +42,7 @@ const welcomeTime = 2 * time.Minute
 // end of in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not serve
 // or tidy up; an input that ends is none.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
-	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), rooms: map[string]*rooms{}}
+	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), workdirs: map[string]*workdir{}}
 	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(12 << 20)
@@ -59,7 +59,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
 		err = errors.Join(err, a.probes.close(tidy))
-		for _, r := range a.rooms {
+		for _, r := range a.workdirs {
 			if e := r.removeAll(tidy); e != nil {
 				err = errors.Join(err, e)
 			}
@@ -116,7 +116,7 @@ type server struct {
 	out      *wire.Writer
 	requests chan request
 	runID    string
-	rooms    map[string]*rooms // by Job.Root; "" is the agent's own choice
+	workdirs map[string]*workdir // by Job.Root; "" is the agent's own choice
 	mounts   mounts
 	probes   probes
 	welcome  bool
@@ -198,7 +198,7 @@ func (a *server) greet(f wire.Frame) error {
 	}
 	a.welcome = true
 	a.runID = w.RunID
-	a.rooms[""] = newRoom(a.Dir, a.runID)
+	a.workdirs[""] = newWorkdir(a.Dir, a.runID)
 	return nil
 }
 
@@ -217,19 +217,19 @@ func (a *server) facts(ctx context.Context, f wire.Frame) error {
 	// Collect keeps to its time as far as files answer; beyond that nobody waits for them.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	fs, err, gone := reach(a, ctx, of.Root, "facts are being collected", func(room *rooms) record.Facts {
+	fs, err, gone := reach(a, ctx, of.Root, "facts are being collected", func(wd *workdir) record.Facts {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		fs := sysinfo.Collect(ctx, room.base)
+		fs := sysinfo.Collect(ctx, wd.base)
 		if a.Root != "" {
 			fs.Distro = distro(a.Root)
 		}
-		if room.err != nil {
+		if wd.err != nil {
 			if fs.Extra == nil {
 				fs.Extra = map[string]string{}
 			}
-			fs.Extra["work_dir.error"] = room.err.Error()
-			if readOnly(room.err) {
+			fs.Extra["work_dir.error"] = wd.err.Error()
+			if readOnly(wd.err) {
 				fs.Extra["work_dir.read_only"] = "true"
 			}
 		}
@@ -250,10 +250,10 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 		return a.refuse(f, "refused", err.Error())
 	}
 	for _, root := range slices.Compact([]string{r.Root, ""}) {
-		if a.rooms[root] == nil {
+		if a.workdirs[root] == nil {
 			continue
 		}
-		failed, err, gone := reach(a, ctx, root, "files are being removed", func(room *rooms) error { return room.release(ctx, r.Cell) })
+		failed, err, gone := reach(a, ctx, root, "files are being removed", func(wd *workdir) error { return wd.release(ctx, r.Cell) })
 		if gone != nil {
 			return gone
 		}

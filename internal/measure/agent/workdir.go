@@ -14,24 +14,24 @@ import (
 	"syscall"
 )
 
-// rooms is the agent's one directory, with a directory for each cell. Everything in it is the agent's to remove, and
+// workdirs is the agent's one directory, with a directory for each cell. Everything in it is the agent's to remove, and
 // nothing outside: removal never follows a symbolic link and never enters another file system mounted inside.
-type rooms struct {
+type workdir struct {
 	base string      // the directory given, or the system's: where the agent's own stands
 	path string      // the agent's own
 	info fs.FileInfo // of path when it was made
 	err  error       // why there is none
 }
 
-func newRoom(dir, runID string) *rooms {
-	r := &rooms{}
-	r.open(dir, runID)
-	return r
+func newWorkdir(dir, runID string) *workdir {
+	w := &workdir{}
+	w.open(dir, runID)
+	return w
 }
 
 // open makes the agent's directory below dir. Its failure is kept for the trials that need a directory: the others
 // can run on a system that cannot be written at all.
-func (r *rooms) open(dir, runID string) {
+func (w *workdir) open(dir, runID string) {
 	candidates := []string{dir}
 	if dir == "" {
 		// A container made of nothing has no /tmp, but its root can be written.
@@ -44,25 +44,25 @@ func (r *rooms) open(dir, runID string) {
 			errs = append(errs, err)
 			continue
 		}
-		if r.info, err = os.Lstat(path); err == nil {
-			r.base, r.path = c, path
+		if w.info, err = os.Lstat(path); err == nil {
+			w.base, w.path = c, path
 			return
 		}
 		errs = append(errs, err, os.Remove(path))
 	}
-	r.base = candidates[0]
-	r.err = fmt.Errorf("make a directory to work in: %w; give the environment a writable directory with dir=", errors.Join(errs...))
+	w.base = candidates[0]
+	w.err = fmt.Errorf("make a directory to work in: %w; give the environment a writable directory with dir=", errors.Join(errs...))
 }
 
 // readOnly tells whether there is no directory because nothing can be written there at all.
 func readOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
 
 // cell returns the directory of a cell, made on first use.
-func (r *rooms) cell(name string) (string, error) {
-	if r.err != nil {
-		return "", r.err
+func (w *workdir) cell(name string) (string, error) {
+	if w.err != nil {
+		return "", w.err
 	}
-	path := filepath.Join(r.path, cellName(name))
+	path := filepath.Join(w.path, cellName(name))
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make the cell's directory: %w", err)
 	}
@@ -70,38 +70,38 @@ func (r *rooms) cell(name string) (string, error) {
 }
 
 // release removes a cell's directory, if there is one.
-func (r *rooms) release(ctx context.Context, cell string) error {
-	if r.path == "" {
+func (w *workdir) release(ctx context.Context, cell string) error {
+	if w.path == "" {
 		return nil
 	}
-	return r.remove(ctx, r.path, cellName(cell))
+	return w.remove(ctx, w.path, cellName(cell))
 }
 
 // removeAll removes the agent's directory, provided it is still the one that was made.
-func (r *rooms) removeAll(ctx context.Context) error {
-	if r.path == "" {
+func (w *workdir) removeAll(ctx context.Context) error {
+	if w.path == "" {
 		return nil
 	}
-	info, err := os.Lstat(r.path)
+	info, err := os.Lstat(w.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && !os.SameFile(info, r.info) {
+	if err == nil && !os.SameFile(info, w.info) {
 		err = errors.New("it is not the directory the agent made")
 	}
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", r.path, err)
+		return fmt.Errorf("remove %s: %w", w.path, err)
 	}
-	return r.remove(ctx, filepath.Dir(r.path), filepath.Base(r.path))
+	return w.remove(ctx, filepath.Dir(w.path), filepath.Base(w.path))
 }
 
 // remove runs in its own goroutine, because an unlink on a dead network mount returns to nobody.
-func (r *rooms) remove(ctx context.Context, parent, name string) error {
+func (w *workdir) remove(ctx context.Context, parent, name string) error {
 	done := make(chan error, 1)
 	go func() {
 		root, err := os.OpenRoot(parent)
 		if err == nil {
-			err = removeTree(ctx, root, name, r.info, 0)
+			err = removeTree(ctx, root, name, w.info, 0)
 			root.Close()
 		}
 		done <- err

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func open(t *testing.T) *rooms {
+func open(t *testing.T) *workdir {
 	t.Helper()
-	r := &rooms{}
+	r := &workdir{}
 	if r.open(t.TempDir(), "run/../1"); r.err != nil {
 		t.Fatal(r.err)
 	}
