@@ -24,22 +24,22 @@ func (j *job) serveKernel(ctx context.Context) (*Served, error) {
 	if !isRoot() {
 		return nil, errors.New("the kernel's nfsd is started by root alone")
 	}
-	room, err := nfsd.OpenRoom(nfsd.RoomOptions{Folder: j.Folder, Address: link.server})
+	ns, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: j.Folder, Address: link.server})
 	if err != nil {
 		return nil, err
 	}
-	j.undo = append(j.undo, room.Close)
+	j.undo = append(j.undo, ns.Close)
 	j.op = "start the kernel's nfsd"
 	j.remedy = "use server=vm, where a micro-VM's kernel serves, or server=ganesha"
 	s := link.serve
-	if err := room.Serve(ctx, nfsd.Export{
+	if err := ns.Serve(ctx, nfsd.Export{
 		Client: s.Client, Version: s.Version, Port: s.Port, MountPort: s.MountPort, Threads: s.Threads, Async: s.Async,
 	}); err != nil {
 		j.evidence = nfsd.Messages()
 		return nil, err
 	}
 	served := link.served
-	served.Mount.Server = "Linux " + room.Kernel() + " nfsd"
-	served.Tap, served.Diagnose = room.Tap(), nfsd.Messages
+	served.Mount.Server = "Linux " + ns.Kernel() + " nfsd"
+	served.Tap, served.Diagnose = ns.Tap(), nfsd.Messages
 	return served, nil
 }

@@ -16,7 +16,7 @@ import (
 // kernelHere tells whether this machine's kernel can serve, by trying.
 func kernelHere(t *testing.T) bool {
 	t.Helper()
-	room, err := nfsd.OpenRoom(nfsd.RoomOptions{Folder: t.TempDir()})
+	room, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestKernelOfThisMachineServes(t *testing.T) {
 // the two cards as QEMU carries them.
 func mountOverLink(t *testing.T, s *Served, vers string) {
 	t.Helper()
-	machine, err := nfsd.OpenRoom(nfsd.RoomOptions{Folder: t.TempDir(), Address: s.Order.Link.Address})
+	machine, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: t.TempDir(), Address: s.Order.Link.Address})
 	if err != nil {
 		t.Fatal(err)
 	}

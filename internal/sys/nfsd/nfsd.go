@@ -1,5 +1,5 @@
 // Package nfsd has Linux serve a folder over NFS with the kernel's own server: in a system that has no other, which is the
-// agent's micro-VM (Start), or in namespaces of its own, beside whatever the machine serves (OpenRoom).
+// agent's micro-VM (Start), or in namespaces of its own, beside whatever the machine serves (OpenNetNS).
 //
 // It is opinionated about needing nobody. There is no rpc.nfsd, exportfs, rpc.mountd, rpcbind or nfsdcld: this package
 // writes what they would into the server's control files and into the caches that the kernel asks about clients and

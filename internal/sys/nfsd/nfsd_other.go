@@ -16,29 +16,29 @@ func Start(context.Context, Export) (*Server, error) { return nil, ErrUnsupporte
 // Close does nothing.
 func (*Server) Close() error { return nil }
 
-// Room is where the kernel has another server than the machine's.
-type Room struct{}
+// NetNS is where the kernel has another server than the machine's.
+type NetNS struct{}
 
-// OpenRoom returns ErrUnsupported.
-func OpenRoom(RoomOptions) (*Room, error) { return nil, ErrUnsupported }
+// OpenNetNS returns ErrUnsupported.
+func OpenNetNS(NetNSOptions) (*NetNS, error) { return nil, ErrUnsupported }
 
 // Ready returns ErrUnsupported.
 func Ready() error { return ErrUnsupported }
 
 // Do returns ErrUnsupported.
-func (*Room) Do(func() error) error { return ErrUnsupported }
+func (*NetNS) Do(func() error) error { return ErrUnsupported }
 
 // Tap returns nil.
-func (*Room) Tap() *os.File { return nil }
+func (*NetNS) Tap() *os.File { return nil }
 
 // Serve returns ErrUnsupported.
-func (*Room) Serve(context.Context, Export) error { return ErrUnsupported }
+func (*NetNS) Serve(context.Context, Export) error { return ErrUnsupported }
 
 // Kernel returns nothing.
-func (*Room) Kernel() string { return "" }
+func (*NetNS) Kernel() string { return "" }
 
 // Close does nothing.
-func (*Room) Close() error { return nil }
+func (*NetNS) Close() error { return nil }
 
 // Messages returns nothing.
 func Messages() []byte { return nil }

@@ -188,9 +188,9 @@ func TestMessagesOfTheServerAreEvidence(t *testing.T) {
 	}
 }
 
-func TestRoomsAreChecked(t *testing.T) {
+func TestNetNSsAreChecked(t *testing.T) {
 	for address, ok := range map[string]bool{"": true, "10.64.0.1": true, "host": false, "::1": false, "10.64.0.1/24": false} {
-		o := RoomOptions{Address: address}
+		o := NetNSOptions{Address: address}
 		if err := o.check(); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
 		}

@@ -13,37 +13,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Room is a network namespace and a mount namespace in which the kernel has another server than the machine's, with its
+// NetNS is a network namespace and a mount namespace in which the kernel has another server than the machine's, with its
 // own exports, sockets, versions and threads. Nothing of it can be seen or reached from the machine's namespaces; a network
 // card leads to whoever holds its other end. It lives in a thread of this process, and the kernel takes all of it away when
 // that ends, however it ends.
-type Room struct {
+type NetNS struct {
 	tap     *os.File
 	calls   chan func()
 	gone    chan struct{}
 	release string // of the kernel
 	control string
-	share   string // where Folder is in the room
+	share   string // where Folder is in the namespace
 	pipes   string
 	server  *Server
 }
 
-// OpenRoom makes a room. It needs root.
-func OpenRoom(o RoomOptions) (*Room, error) {
+// OpenNetNS makes a namespace. It needs root.
+func OpenNetNS(o NetNSOptions) (*NetNS, error) {
 	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("make a room for an NFS server: %w", err)
+		return nil, fmt.Errorf("make a namespace for an NFS server: %w", err)
 	}
-	r := &Room{calls: make(chan func()), gone: make(chan struct{})}
+	r := &NetNS{calls: make(chan func()), gone: make(chan struct{})}
 	furnished := make(chan error, 1)
 	go r.live(func() error { return r.furnish(&o) }, furnished)
 	if err := <-furnished; err != nil {
-		return nil, errors.Join(fmt.Errorf("make a room for an NFS server: %w", err), r.Close())
+		return nil, errors.Join(fmt.Errorf("make a namespace for an NFS server: %w", err), r.Close())
 	}
 	return r, nil
 }
 
-// live is the life of the thread that is in the room.
-func (r *Room) live(furnish func() error, furnished chan<- error) {
+// live is the life of the thread that is in the namespace.
+func (r *NetNS) live(furnish func() error, furnished chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
 		// The first thread never ends, and what it sees is what the process sees. While it is locked, another comes.
@@ -60,22 +60,22 @@ func (r *Room) live(furnish func() error, furnished chan<- error) {
 	}
 }
 
-// Do runs a function in the room. What it opens or mounts is the room's.
-func (r *Room) Do(f func() error) error {
+// Do runs a function in the namespace. What it opens or mounts is the namespace's.
+func (r *NetNS) Do(f func() error) error {
 	done := make(chan error, 1)
 	r.calls <- func() { done <- f() }
 	return <-done
 }
 
-// Tap is the other end of the room's network card, a Linux tap device with virtio headers; nil when the room has none.
-// The room closes it.
-func (r *Room) Tap() *os.File { return r.tap }
+// Tap is the other end of the namespace's network card, a Linux tap device with virtio headers; nil when the namespace has none.
+// The namespace closes it.
+func (r *NetNS) Tap() *os.File { return r.tap }
 
 // Kernel is the release of the kernel that serves.
-func (r *Room) Kernel() string { return r.release }
+func (r *NetNS) Kernel() string { return r.release }
 
-// furnish enters the room and makes all that is in it.
-func (r *Room) furnish(o *RoomOptions) error {
+// furnish enters the namespace and makes all that is in it.
+func (r *NetNS) furnish(o *NetNSOptions) error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return fmt.Errorf("read the kernel's release: %w", err)
@@ -105,10 +105,10 @@ func (r *Room) furnish(o *RoomOptions) error {
 	return cardUp(card, &address)
 }
 
-// mountFolder gives the room an empty folder in the place of /run, because the machine's has the socket of its port mapper,
+// mountFolder gives the namespace an empty folder in the place of /run, because the machine's has the socket of its port mapper,
 // where the kernel would take back what the machine's own servers have registered. The folder to serve is in it, so that
 // its own path does not matter.
-func (r *Room) mountFolder(folder string) error {
+func (r *NetNS) mountFolder(folder string) error {
 	run, err := filepath.EvalSymlinks(filepath.Dir(portMapperSocket))
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (r *Room) mountFolder(folder string) error {
 	return nil
 }
 
-// Ready says why this machine's kernel would not serve from a room as it is now; nil when nothing speaks against it. It
+// Ready says why this machine's kernel would not serve from a namespace as it is now; nil when nothing speaks against it. It
 // changes nothing: a module that is installed and not loaded is not there yet.
 func Ready() error {
 	var u unix.Utsname
@@ -149,12 +149,12 @@ func Ready() error {
 	return ready(unix.ByteSliceToString(u.Release[:]), systems, err)
 }
 
-// Serve has the kernel serve the room's folder, in the place of e.Folder. It can succeed once.
-func (r *Room) Serve(ctx context.Context, e Export) error {
+// Serve has the kernel serve the namespace's folder, in the place of e.Folder. It can succeed once.
+func (r *NetNS) Serve(ctx context.Context, e Export) error {
 	return r.Do(func() error { return r.serve(ctx, e) })
 }
 
-func (r *Room) serve(ctx context.Context, e Export) error {
+func (r *NetNS) serve(ctx context.Context, e Export) error {
 	if err := endsByItself(r.release); err != nil {
 		return fmt.Errorf("serve NFS: %w", err)
 	}
@@ -168,8 +168,8 @@ func (r *Room) serve(ctx context.Context, e Export) error {
 	return nil
 }
 
-// Close ends the server and takes the room away.
-func (r *Room) Close() error {
+// Close ends the server and takes the namespace away.
+func (r *NetNS) Close() error {
 	select {
 	case <-r.gone:
 		return nil

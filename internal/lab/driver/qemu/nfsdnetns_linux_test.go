@@ -24,7 +24,7 @@ import (
 )
 
 // The kernel of the machine that these tests run on may have no NFS server, so what server=kernel is made of is tried where
-// each part can be: a machine's network card in the room of this host, and the room's server in a machine whose kernel has
+// each part can be: a machine's network card in the namespace of this host, and the namespace's server in a machine whose kernel has
 // one. One machine does both.
 func TestServerOfTheHostInParts(t *testing.T) {
 	t.Parallel()
@@ -32,18 +32,18 @@ func TestServerOfTheHostInParts(t *testing.T) {
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel", microvm.Generic))
 	o.Mounts = mountSpecs(t, "p=9p")
 	const hardware, address = guestabi.LinkHardware + ":07:02", "10.64.7.2"
-	room, tap := cardInARoom(t, hardware)
+	ns, tap := cardInNetNS(t, hardware)
 	v, s := openBoot(t, &boot{
 		Options: o, broken: map[string]*env.OpenError{},
 		second: &second{modules: []string{"nfsd", "nfs", "nfsv3", "nfsv4", "virtio_net", "tun"}, link: tap},
 	})
 	t.Run("card", func(t *testing.T) {
-		if room == nil {
-			return // cardInARoom has seen that it is refused
+		if ns == nil {
+			return // cardInNetNS has seen that it is refused
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		asked := refuseMounts(t, room)
+		asked := refuseMounts(t, ns)
 		_, err := s.Mount(ctx, &guestabi.Mount{
 			Name: "x", Dir: "/mnt/x", Type: "nfs", Source: "10.64.7.1:/", Link: &guestabi.Link{Hardware: hardware, Address: address},
 			Options: "vers=3,proto=tcp,addr=10.64.7.1,port=2049,mountvers=3,mountproto=tcp,mountport=2050,nolock",
@@ -54,10 +54,10 @@ func TestServerOfTheHostInParts(t *testing.T) {
 		select {
 		case who := <-asked:
 			if who != address {
-				t.Errorf("the room is asked by %s", who)
+				t.Errorf("the namespace is asked by %s", who)
 			}
 		default:
-			t.Errorf("nobody has asked in the room: %v\n%s", err, v.Diagnose())
+			t.Errorf("nobody has asked in the namespace: %v\n%s", err, v.Diagnose())
 		}
 	})
 	t.Run("server", func(t *testing.T) {
@@ -72,19 +72,19 @@ func TestServerOfTheHostInParts(t *testing.T) {
 		}
 		const program = "nfsd.test"
 		build(t, filepath.Join(m.Mount.HostDir, program), "tare/internal/sys/nfsd")
-		inGuest(t, s, filepath.Join(m.Mount.Dir, program)+" -test.v -test.run=^TestRoom",
-			`served:s:lower:re:PASS: TestRoomServes \(([0-9.]+)s\)`, "TARE_NFSD_HERE=1", "TARE_REQUIRE=1", "TMPDIR="+guestabi.Scratch)
+		inGuest(t, s, filepath.Join(m.Mount.Dir, program)+" -test.v -test.run=^TestNetNS",
+			`served:s:lower:re:PASS: TestNetNSServes \(([0-9.]+)s\)`, "TARE_NFSD_HERE=1", "TARE_REQUIRE=1", "TMPDIR="+guestabi.Scratch)
 	})
 }
 
-// cardInARoom opens a room of this host with a network card and returns the end of it that a machine gets, or, where this
+// cardInNetNS opens a namespace of this host with a network card and returns the end of it that a machine gets, or, where this
 // host has no driver for such cards, any link.
-func cardInARoom(t *testing.T, hardware string) (*nfsd.Room, *link) {
+func cardInNetNS(t *testing.T, hardware string) (*nfsd.NetNS, *link) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		lacking(t, "rooms need root")
+		lacking(t, "network namespaces need root")
 	}
-	room, err := nfsd.OpenRoom(nfsd.RoomOptions{Folder: t.TempDir(), Address: "10.64.7.1"})
+	ns, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: t.TempDir(), Address: "10.64.7.1"})
 	if errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), "/dev/net/tun") {
 		a, b, err := newLink(hardware, hardware)
 		if err != nil {
@@ -97,18 +97,18 @@ func cardInARoom(t *testing.T, hardware string) (*nfsd.Room, *link) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := room.Close(); err != nil {
+		if err := ns.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return room, newTapLink(hardware, room.Tap())
+	return ns, newTapLink(hardware, ns.Tap())
 }
 
-// refuseMounts answers version 3's question for a folder in a room with a no, and tells who asked.
-func refuseMounts(t *testing.T, room *nfsd.Room) <-chan string {
+// refuseMounts answers version 3's question for a folder in a namespace with a no, and tells who asked.
+func refuseMounts(t *testing.T, ns *nfsd.NetNS) <-chan string {
 	t.Helper()
 	var l net.Listener
-	if err := room.Do(func() (err error) { l, err = net.Listen("tcp4", ":2050"); return err }); err != nil {
+	if err := ns.Do(func() (err error) { l, err = net.Listen("tcp4", ":2050"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// RoomOptions say what a room has.
-type RoomOptions struct {
+// NetNSOptions say what a namespace has.
+type NetNSOptions struct {
 	// Folder is the absolute path of the folder that is to be served, however it is called.
 	Folder string
-	// Address is the IPv4 address of the room's network card, in a network of 24 bits; without one there is only loopback.
+	// Address is the IPv4 address of the namespace's network card, in a network of 24 bits; without one there is only loopback.
 	Address string
 }
 
-func (o *RoomOptions) check() error {
+func (o *NetNSOptions) check() error {
 	if o.Address == "" {
 		return nil
 	}

@@ -35,9 +35,9 @@ func needRooms(t *testing.T) {
 		}
 	case os.Geteuid() == 0:
 	case os.Getenv("TARE_REQUIRE") != "":
-		t.Fatal("rooms need root")
+		t.Fatal("network namespaces need root")
 	default:
-		t.Skip("rooms need root")
+		t.Skip("network namespaces need root")
 	}
 }
 
@@ -51,10 +51,10 @@ func exported(t *testing.T) string {
 	return folder
 }
 
-// openRoom opens a room and checks in the end that nothing of it is left.
-func openRoom(t *testing.T, o RoomOptions) *Room {
+// openNetNS opens a namespace and checks in the end that nothing of it is left.
+func openNetNS(t *testing.T, o NetNSOptions) *NetNS {
 	t.Helper()
-	r, err := OpenRoom(o)
+	r, err := OpenNetNS(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func look(t *testing.T) string {
 	return fmt.Sprint(string(mounts), cards)
 }
 
-func TestRoomIsPrivate(t *testing.T) {
+func TestNetNSIsPrivate(t *testing.T) {
 	needRooms(t)
 	folder := exported(t)
 	if err := os.WriteFile(filepath.Join(folder, "f"), []byte("hello"), 0o600); err != nil {
@@ -88,12 +88,12 @@ func TestRoomIsPrivate(t *testing.T) {
 		t.Errorf("there is no driver for network cards: %v", err)
 	}
 	if err != nil {
-		if _, err := OpenRoom(RoomOptions{Folder: folder, Address: address}); err == nil || !strings.Contains(err.Error(), "/dev/net/tun") {
+		if _, err := OpenNetNS(NetNSOptions{Folder: folder, Address: address}); err == nil || !strings.Contains(err.Error(), "/dev/net/tun") {
 			t.Errorf("without a driver for network cards: %v", err)
 		}
 		address = ""
 	}
-	r := openRoom(t, RoomOptions{Folder: folder, Address: address})
+	r := openNetNS(t, NetNSOptions{Folder: folder, Address: address})
 	if (r.Tap() == nil) != (address == "") {
 		t.Errorf("address %q, other end of the card %v", address, r.Tap())
 	}
@@ -103,18 +103,18 @@ func TestRoomIsPrivate(t *testing.T) {
 			return fmt.Errorf("the folder holds %q, %w", b, err)
 		}
 		if _, err := os.Stat(portMapperSocket); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("the machine's port mapper is in the room: %w", err)
+			return fmt.Errorf("the machine's port mapper is in the namespace: %w", err)
 		}
 		if err := unix.Mount("tmpfs", r.control, "tmpfs", 0, ""); err != nil {
 			return err
 		}
 		defer unix.Unmount(r.control, 0)
 		if cards, err := net.Interfaces(); err != nil || len(cards) > 3 || !strings.Contains(fmt.Sprint(cards), "lo") {
-			return fmt.Errorf("the room has the cards %v, %w", cards, err)
+			return fmt.Errorf("the namespace has the cards %v, %w", cards, err)
 		}
 		// /proc/self is the process's first thread, which is outside.
 		if shown, err := os.ReadFile("/proc/self/mountinfo"); err != nil || bytes.Contains(shown, []byte(r.control)) {
-			return fmt.Errorf("what is mounted in the room is seen outside: %s, %w", shown, err)
+			return fmt.Errorf("what is mounted in the namespace is seen outside: %s, %w", shown, err)
 		}
 		return nil
 	})
@@ -122,17 +122,17 @@ func TestRoomIsPrivate(t *testing.T) {
 		t.Error(err)
 	}
 	if shown := look(t); strings.Contains(shown, r.share) || strings.Contains(shown, "tare0") {
-		t.Errorf("the machine sees the room: %s", shown)
+		t.Errorf("the machine sees the namespace: %s", shown)
 	}
 	for range 2 {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	for name, o := range map[string]RoomOptions{
+	for name, o := range map[string]NetNSOptions{
 		"no folder": {Folder: filepath.Join(folder, "none")}, "a file": {Folder: filepath.Join(folder, "f")}, "no address": {Folder: folder, Address: "here"},
 	} {
-		if r, err := OpenRoom(o); err == nil {
+		if r, err := OpenNetNS(o); err == nil {
 			r.Close()
 			t.Errorf("%s: it opens", name)
 		}
@@ -147,8 +147,8 @@ func export(version string) Export {
 	return e
 }
 
-// TestRoomServes has this machine's kernel serve, where it can, and mounts what it serves; where it cannot, that is said.
-func TestRoomServes(t *testing.T) {
+// TestNetNSServes has this machine's kernel serve, where it can, and mounts what it serves; where it cannot, that is said.
+func TestNetNSServes(t *testing.T) {
 	needRooms(t)
 	if folder := os.Getenv(holdFolder); folder != "" {
 		hold(t, folder)
@@ -157,7 +157,7 @@ func TestRoomServes(t *testing.T) {
 	if err := Ready(); err != nil && os.Getenv(mustServe) != "" {
 		t.Errorf("it is not ready: %v", err)
 	}
-	r := openRoom(t, RoomOptions{Folder: exported(t)})
+	r := openNetNS(t, NetNSOptions{Folder: exported(t)})
 	err := r.Serve(t.Context(), export("4.2"))
 	if errors.Is(err, ErrNoServer) && os.Getenv(mustServe) == "" {
 		if !strings.Contains(err.Error(), "CONFIG_NFSD") {
@@ -197,10 +197,10 @@ func TestRoomServes(t *testing.T) {
 	}
 }
 
-// serves mounts a room's folder in the room itself, and works there.
+// serves mounts a namespace's folder in the namespace itself, and works there.
 func serves(t *testing.T, version string) {
 	folder := exported(t)
-	r := openRoom(t, RoomOptions{Folder: folder})
+	r := openNetNS(t, NetNSOptions{Folder: folder})
 	began := time.Now()
 	if err := r.Serve(t.Context(), export(version)); err != nil {
 		t.Fatalf("%v\n%s", err, Messages())
@@ -244,13 +244,13 @@ func serves(t *testing.T, version string) {
 	}
 }
 
-// refused checks that what cannot be served leaves a room that serves what can be.
+// refused checks that what cannot be served leaves a namespace that serves what can be.
 func refused(t *testing.T) {
-	r := openRoom(t, RoomOptions{Folder: "/proc/sys"})
+	r := openNetNS(t, NetNSOptions{Folder: "/proc/sys"})
 	if err := r.Serve(t.Context(), export("3")); err == nil || !strings.Contains(err.Error(), "file handles") {
 		t.Errorf("a file system without handles: %v", err)
 	}
-	r = openRoom(t, RoomOptions{Folder: exported(t)})
+	r = openNetNS(t, NetNSOptions{Folder: exported(t)})
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Serve(over, export("4.2")); !errors.Is(err, context.Canceled) {
@@ -288,7 +288,7 @@ func mountHere(point, version string) error {
 	return unix.Mount("127.0.0.1:/", point, kind, 0, options)
 }
 
-// besideAnother has the machine's own server serve all the time, which a room must not change.
+// besideAnother has the machine's own server serve all the time, which a namespace must not change.
 func besideAnother(t *testing.T) {
 	machines := Export{Folder: t.TempDir(), Client: "127.0.0.1", Version: "4.1", Port: 2049, Threads: 3}
 	s, err := Start(t.Context(), machines)
@@ -322,7 +322,7 @@ func besideAnother(t *testing.T) {
 	}
 	before := state()
 	for _, version := range []string{"3", "4.2"} {
-		r := openRoom(t, RoomOptions{Folder: exported(t)})
+		r := openNetNS(t, NetNSOptions{Folder: exported(t)})
 		if err := r.Serve(t.Context(), export(version)); err != nil {
 			t.Fatal(err)
 		}
@@ -330,13 +330,13 @@ func besideAnother(t *testing.T) {
 			t.Errorf("%d threads serve", n)
 		}
 		if now := state(); now != before {
-			t.Errorf("version %s in a room makes of\n%s\nthis:\n%s", version, before, now)
+			t.Errorf("version %s in a namespace makes of\n%s\nthis:\n%s", version, before, now)
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 		if now := state(); now != before {
-			t.Errorf("version %s in a room leaves of\n%s\nthis:\n%s", version, before, now)
+			t.Errorf("version %s in a namespace leaves of\n%s\nthis:\n%s", version, before, now)
 		}
 	}
 	if _, err := Start(t.Context(), machines); err == nil || !strings.Contains(err.Error(), "3 threads run already") {
@@ -349,7 +349,7 @@ func besideAnother(t *testing.T) {
 
 // hold serves until somebody kills this process.
 func hold(t *testing.T, folder string) {
-	r, err := OpenRoom(RoomOptions{Folder: folder})
+	r, err := OpenNetNS(NetNSOptions{Folder: folder})
 	if err == nil {
 		err = r.Serve(t.Context(), export("3"))
 	}
@@ -361,7 +361,7 @@ func hold(t *testing.T, folder string) {
 
 // killed checks that the kernel ends the server of a process that was killed.
 func killed(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestRoomServes$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestNetNSServes$")
 	cmd.Env = append(os.Environ(), holdFolder+"="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
