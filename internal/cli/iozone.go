@@ -379,7 +379,7 @@ func (o *iozone) room() (string, func() error, error) {
 	for i := range o.rows {
 		largest = max(largest, o.rows[i].Size)
 	}
-	if err := fileio.CheckRoom(base, largest, 2); err != nil {
+	if err := fileio.CheckFreeSpace(base, largest, 2); err != nil {
 		return "", nil, err
 	}
 	dir, release, err := leftover.New(base, "iozone")

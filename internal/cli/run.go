@@ -202,7 +202,7 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 	if err := f.more.check(p); err != nil {
 		return err
 	}
-	lacking, err := schedule.CheckRoom(p, a.kind, a.drivers, a.scratchBase())
+	lacking, err := schedule.CheckFreeSpace(p, a.kind, a.drivers, a.scratchBase())
 	if err != nil {
 		return usageError{err}
 	}

@@ -183,10 +183,10 @@ type Info struct {
 	// OpenTime is how long it may take to open what one spec names when its settings ask for patience; 0 when they do not.
 	// nil when no setting does.
 	OpenTime func(s Spec) time.Duration
-	// Room tells how much room for files there is in what one spec names, as far as that is known before it is opened.
+	// FreeSpace tells how much space for files there is in what one spec names, as far as that is known before it is opened.
 	// scratch is the directory on the controller in which Options.Dir will be. It is quick and changes nothing. nil when
 	// only the inside knows.
-	Room func(s Spec, scratch string) Room
+	FreeSpace func(s Spec, scratch string) FreeSpace
 	// Reach says which setting is missing for the controller's loopback to be reached from inside, as far as a spec tells;
 	// nil when none is. It asks nobody. nil where no setting gives a way.
 	Reach func(s Spec) error
@@ -203,10 +203,10 @@ func (i *Info) Patience(s Spec, usual time.Duration) time.Duration {
 	return max(usual, i.OpenTime(s))
 }
 
-// Room is the room for files in an environment.
-type Room struct {
+// FreeSpace is the room for files in an environment.
+type FreeSpace struct {
 	Bytes  int64  // below 0: not known
-	Where  string // what the room is in: "/var/tmp", "its disk"
+	Where  string // what the space is in: "/var/tmp", "its disk"
 	Remedy string // which setting gives more
 }
 

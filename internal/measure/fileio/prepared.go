@@ -32,7 +32,7 @@ func (p *Prepared) Ensure(ctx context.Context) (reused bool, err error) {
 			return false, Explain("remove", name, err)
 		}
 	}
-	if err := CheckRoom(filepath.Dir(p.Path), p.Size(), 2); err != nil {
+	if err := CheckFreeSpace(filepath.Dir(p.Path), p.Size(), 2); err != nil {
 		return false, err
 	}
 	if err := p.make(ctx); err != nil {

@@ -61,8 +61,8 @@ func freeText(n int64) string {
 // reserve is what a trial leaves free beyond its own need, so that a full disk is never tare's doing.
 const reserve = 16 << 20
 
-// CheckRoom returns an error unless bytes and files fit into the file system of dir before anything is written.
-func CheckRoom(dir string, bytes, files int64) error {
+// CheckFreeSpace returns an error unless bytes and files fit into the file system of dir before anything is written.
+func CheckFreeSpace(dir string, bytes, files int64) error {
 	v, on := Volume(dir)
 	if v.Free >= 0 && v.Free < bytes+reserve {
 		return fmt.Errorf("check space in %s: %s has %s free and %s are needed with a reserve of %s; give a smaller size or another work directory",

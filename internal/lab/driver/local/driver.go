@@ -37,9 +37,9 @@ func Infos() []env.Info {
 		Probe: func(context.Context) env.Status {
 			return env.Status{OK: true, Detail: runtime.GOOS + "/" + runtime.GOARCH}
 		},
-		Room: func(s env.Spec, scratch string) env.Room {
+		FreeSpace: func(s env.Spec, scratch string) env.FreeSpace {
 			dir := s.Get("dir", scratch)
-			return env.Room{Bytes: sysinfo.Free(dir), Where: dir, Remedy: "another directory with dir="}
+			return env.FreeSpace{Bytes: sysinfo.Free(dir), Where: dir, Remedy: "another directory with dir="}
 		},
 		Reach: func(env.Spec) error { return nil },
 		// Every directory tare makes on this machine, whichever driver it was for, is made through leftover.

@@ -39,9 +39,9 @@ func Infos() []env.Info {
 		Driver: Driver{},
 		Probe:  probe,
 		// What is written inside goes into the overlay's upper layer.
-		Room: func(s env.Spec, scratch string) env.Room {
+		FreeSpace: func(s env.Spec, scratch string) env.FreeSpace {
 			dir := s.Get("dir", scratch)
-			return env.Room{Bytes: sysinfo.Free(dir), Where: dir, Remedy: "another directory with dir="}
+			return env.FreeSpace{Bytes: sysinfo.Free(dir), Where: dir, Remedy: "another directory with dir="}
 		},
 		Reach: reach,
 		// Its files are in directories made with package leftover, which the local driver cleans.

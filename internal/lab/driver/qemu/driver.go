@@ -26,16 +26,16 @@ const name = "qemu"
 // Infos lists the drivers of this package.
 func Infos() []env.Info {
 	return []env.Info{{
-		Name:     name,
-		Doc:      "A micro-VM with the agent as its first process, booted from a distribution's kernel.",
-		Settings: settings(),
-		Mounts:   mountKinds(),
-		Driver:   driver{},
-		Probe:    probe,
-		Has:      has,
-		OpenTime: openTime,
-		Reach:    reach,
-		Room:     room,
+		Name:      name,
+		Doc:       "A micro-VM with the agent as its first process, booted from a distribution's kernel.",
+		Settings:  settings(),
+		Mounts:    mountKinds(),
+		Driver:    driver{},
+		Probe:     probe,
+		Has:       has,
+		OpenTime:  openTime,
+		Reach:     reach,
+		FreeSpace: ownDiskSpace,
 	}}
 }
 

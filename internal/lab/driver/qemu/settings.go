@@ -233,13 +233,13 @@ func openTime(s env.Spec) time.Duration {
 	return 2*boot + time.Minute
 }
 
-// room is the size of the scratch disk, where there is one and it is made in that size.
-func room(s env.Spec, _ string) env.Room {
+// ownDiskSpace is the size of the scratch disk, where there is one and it is made in that size.
+func ownDiskSpace(s env.Spec, _ string) env.FreeSpace {
 	c, err := parse(&s)
 	if d := c.image.Device; err != nil || c.disk == 0 || d != "" && d != vdisk.LoopDevice {
-		return env.Room{Bytes: -1}
+		return env.FreeSpace{Bytes: -1}
 	}
-	return env.Room{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
+	return env.FreeSpace{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
 }
 
 // A comma would begin QEMU's next option.

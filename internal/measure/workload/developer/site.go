@@ -33,7 +33,7 @@ func (s *site) freshIn(dir, folder string, bytes, files int64) error {
 	if err := os.RemoveAll(path); err != nil { // of a trial that was killed
 		return fileio.Explain("remove", path, err)
 	}
-	if err := fileio.CheckRoom(dir, bytes, files); err != nil {
+	if err := fileio.CheckFreeSpace(dir, bytes, files); err != nil {
 		return err
 	}
 	s.path = path

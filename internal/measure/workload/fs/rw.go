@@ -157,7 +157,7 @@ func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 				return fileio.Explain("remove", path, err)
 			}
 		}
-		return fileio.CheckRoom(b.Dir, t.size()*int64(len(t.files)), int64(len(t.files))+1)
+		return fileio.CheckFreeSpace(b.Dir, t.size()*int64(len(t.files)), int64(len(t.files))+1)
 	}
 	reused := true
 	for _, path := range t.files {

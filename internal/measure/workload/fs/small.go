@@ -60,7 +60,7 @@ func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 	if err := os.RemoveAll(root); err != nil { // of a trial that was killed
 		return fileio.Explain("remove", root, err)
 	}
-	if err := fileio.CheckRoom(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)), int64(s.files+s.dirs)+1); err != nil {
+	if err := fileio.CheckFreeSpace(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)), int64(s.files+s.dirs)+1); err != nil {
 		return err
 	}
 	s.root = root

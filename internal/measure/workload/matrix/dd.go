@@ -81,7 +81,7 @@ func (t *dd) Setup(_ context.Context, b *workload.Bench) error {
 	t.buf = t.pages.Aligned(int(t.bs))
 	clear(t.buf)
 	b.Note("buffer_pages", fileio.PagesOf(t.buf))
-	if err := fileio.CheckRoom(b.Dir, t.bytes(), 1); err != nil {
+	if err := fileio.CheckFreeSpace(b.Dir, t.bytes(), 1); err != nil {
 		return err
 	}
 	if t.random {

@@ -59,7 +59,7 @@ func newRow(c Config, dir string) (*row, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if err := fileio.CheckRoom(dir, c.space(), 2); err != nil {
+	if err := fileio.CheckFreeSpace(dir, c.space(), 2); err != nil {
 		return nil, err
 	}
 	w := &row{Config: c, path: filepath.Join(dir, "row"), n: c.Records(), shape: c.shape(),

@@ -115,7 +115,7 @@ func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 			if t.load && exists(filepath.Join(b.Dir, clusterName+".json")) {
 				need -= clusterSpace
 			}
-			return fileio.CheckRoom(b.Dir, need, 1000)
+			return fileio.CheckFreeSpace(b.Dir, need, 1000)
 		}
 	}
 	b.Note("prepared", "now")
@@ -124,7 +124,7 @@ func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 			return err
 		}
 	}
-	if err := fileio.CheckRoom(b.Dir, space(t.size, t.load), 1000+t.size/4096); err != nil {
+	if err := fileio.CheckFreeSpace(b.Dir, space(t.size, t.load), 1000+t.size/4096); err != nil {
 		return err
 	}
 	if err := os.Mkdir(t.source, 0o700); err != nil {

@@ -121,7 +121,7 @@ func (n *nginx) furnish(b *workload.Bench, size int64) error {
 			return nil
 		}
 	}
-	if err := fileio.CheckRoom(n.root, space(size), 10); err != nil {
+	if err := fileio.CheckFreeSpace(n.root, space(size), 10); err != nil {
 		return err
 	}
 	return n.renew()
