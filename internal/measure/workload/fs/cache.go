@@ -149,7 +149,7 @@ var local = map[string]bool{"ext4": true, "overlay": true, "xfs": true, "btrfs":
 // drop brings the files to stable storage and asks the kernel to forget them.
 func (t *rw) drop() error {
 	for _, path := range t.files {
-		h, err := fileio.Open(path, fileio.Mode{Write: t.given == ""}) // a file that is given may be on a medium that cannot be written
+		h, err := fileio.Open(path, fileio.Mode{Write: t.existing == ""}) // a file that is given may be on a medium that cannot be written
 		if err != nil {
 			return err
 		}

@@ -41,18 +41,18 @@ type profile struct{ random, write, mixed bool }
 // rw is one trial of a record workload.
 type rw struct {
 	settings
-	records int64 // of each file
-	data    string
-	engine  string
-	depth   int
-	threads int
-	pages   fileio.Pages
-	own     bool // each thread has a file of its own
-	cache   string
-	wait    time.Duration // attr_wait; 0 means from the mount
-	given   string        // a file that is there already, as file= names it; "" for those that tare makes
-	sized   bool          // size= is not at its default; else the given file decides
-	length  int64         // of the given file in bytes, the piece behind its last whole record included
+	records  int64 // of each file
+	data     string
+	engine   string
+	depth    int
+	threads  int
+	pages    fileio.Pages
+	own      bool // each thread has a file of its own
+	cache    string
+	wait     time.Duration // attr_wait; 0 means from the mount
+	existing string        // a file that is there already, as file= names it; "" for those that tare makes
+	sized    bool          // size= is not at its default; else the given file decides
+	length   int64         // of the given file in bytes, the piece behind its last whole record included
 
 	files   []string
 	content *fileio.Content
@@ -66,13 +66,13 @@ func newRW(p profile, params workload.Params) (workload.Trial, error) {
 		settings: settings{profile: p, bs: int(params.Int("bs")), direct: params.Bool("direct"), fsync: params["fsync"], create: params.Bool("create"), timed: params.Bool("latency")},
 		data:     params["data"], engine: params["engine"], depth: int(params.Int("qd")), threads: int(params.Int("threads")), own: params["files"] == "own", pages: fileio.Pages(params["pages"]),
 		cache: params["cache"], wait: params.Duration("attr_wait"),
-		given: params["file"], sized: params["size"] != defaultSize,
+		existing: params["file"], sized: params["size"] != defaultSize,
 	}
 	if p.mixed {
 		t.random, t.percent = params["pattern"] == "random", uint64(params.Int("read_percent"))
 	}
 	t.records = params.Int("size") / int64(t.bs)
-	if t.given != "" {
+	if t.existing != "" {
 		if err := t.agreeGiven(params); err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
 
 // prepare makes the files that are read or overwritten, unless an earlier trial of the cell left them or one is given.
 func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
-	if t.given != "" {
+	if t.existing != "" {
 		return t.find(b)
 	}
 	_, on := fileio.Volume(b.Dir)

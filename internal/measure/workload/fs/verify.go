@@ -14,7 +14,7 @@ import (
 // Report verifies what was read or written and turns the time into figures.
 func (t *rw) Report(b *workload.Bench) error {
 	verify, wrong := t.verify, "the storage did not give back what was written to it"
-	if t.given != "" {
+	if t.existing != "" {
 		verify, wrong = t.reread, "somebody writes to the file, or the storage does not keep it"
 	}
 	if err := verify(b); err != nil {

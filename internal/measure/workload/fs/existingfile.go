@@ -37,8 +37,8 @@ func fileParam() workload.Param {
 // agreeGiven says which parameters do not go with file=.
 func (t *rw) agreeGiven(p workload.Params) error {
 	switch {
-	case !filepath.IsLocal(t.given):
-		return fmt.Errorf("file=%s is no path below the directory that is weighed: give one that does not begin with / and does not lead out of it", t.given)
+	case !filepath.IsLocal(t.existing):
+		return fmt.Errorf("file=%s is no path below the directory that is weighed: give one that does not begin with / and does not lead out of it", t.existing)
 	case t.own:
 		return errors.New("file= names one file, and files=own asks for one for each thread: leave out files=own")
 	case p["data"] != fileio.Random:
@@ -50,9 +50,9 @@ func (t *rw) agreeGiven(p workload.Params) error {
 // find looks for the file that is given and takes its size. What cannot be read as asked for is refused.
 func (t *rw) find(b *workload.Bench) error {
 	refuse := func(format string, args ...any) error {
-		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("file=%s: ", t.given) + fmt.Sprintf(format, args...)}
+		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("file=%s: ", t.existing) + fmt.Sprintf(format, args...)}
 	}
-	path, size, err := locate(b.Root, t.given)
+	path, size, err := locate(b.Root, t.existing)
 	if err != nil {
 		return refuse("%v", err)
 	}
@@ -69,7 +69,7 @@ func (t *rw) find(b *workload.Bench) error {
 		return refuse("its %d records are too few for threads=%d and qd=%d: use a larger file, smaller records or fewer at a time", t.records, t.threads, t.depth)
 	case (t.cache == cacheCold || t.cache == cacheGuestCold) && b.Work > t.records:
 		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=%s: %d reads are more than the %d records of file=%s, so that some would not be cold; give size=%s",
-			t.cache, b.Work, t.records, t.given, sizeText(size))}
+			t.cache, b.Work, t.records, t.existing, sizeText(size))}
 	}
 	b.Note("prepared", "given")
 	return nil
