@@ -68,8 +68,8 @@ type HostCacher interface {
 	DropHostCaches(ctx context.Context) error
 }
 
-// Reacher is implemented by environments from which the controller's loopback can be reached.
-type Reacher interface {
+// LoopbackProvider is implemented by environments from which the controller's loopback can be reached.
+type LoopbackProvider interface {
 	// Loopback is the address by which what listens on the controller's 127.0.0.1 is reached from inside. The error says
 	// which setting gives a way there.
 	Loopback() (string, error)
@@ -77,7 +77,7 @@ type Reacher interface {
 
 // Loopback is the address by which the controller's loopback is reached from inside an environment, or why it is not.
 func Loopback(name string, e Env) (string, error) {
-	if r, ok := e.(Reacher); ok {
+	if r, ok := e.(LoopbackProvider); ok {
 		return r.Loopback()
 	}
 	return "", errors.New(name + " has no way to this machine's loopback; " + Ways)
@@ -106,14 +106,14 @@ type Mounted struct {
 	Why   func() error
 }
 
-// Drawn is implemented by environments with a virtual disk of which there is a picture.
-type Drawn interface {
+// DiskMapper is implemented by environments with a virtual disk of which there is a picture.
+type DiskMapper interface {
 	// Disk is the picture of the disk that work is done on, as it was before any; nil when there is none.
 	Disk() *record.DiskMap
 }
 
-// Standing is implemented by environments that run on the controller's machine also while nothing is asked of them.
-type Standing interface {
+// HostProcesses is implemented by environments that run on the controller's machine also while nothing is asked of them.
+type HostProcesses interface {
 	// Processes are the ids of what stands there, without what serves mounts.
 	Processes() []int
 }

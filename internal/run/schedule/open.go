@@ -84,7 +84,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	}
 	t.Record.OpenNS = int64(time.Since(began))
 	t.Record.Outside = opened.Facts()
-	if p, ok := opened.(env.Drawn); ok {
+	if p, ok := opened.(env.DiskMapper); ok {
 		t.Record.Disks = pictures(p.Disk())
 	}
 	if r, ok := opened.(env.Retrier); ok {
@@ -130,7 +130,7 @@ func pictures(d *record.DiskMap) []record.DiskMap {
 
 // idle watches what an environment costs the host while nothing is asked of it.
 func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
-	s, ok := opened.(env.Standing)
+	s, ok := opened.(env.HostProcesses)
 	if !ok {
 		return // nothing of it runs when its agent waits
 	}

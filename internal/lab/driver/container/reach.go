@@ -31,8 +31,8 @@ func loopback(name string, f *record.Facts) (string, error) {
 	return "127.0.0.1", nil
 }
 
-// Loopback implements env.Reacher.
+// Loopback implements env.LoopbackProvider.
 func (c *container) Loopback() (string, error) { return loopback(c.opts.Name, &c.facts) }
 
-// Loopback implements env.Reacher.
+// Loopback implements env.LoopbackProvider.
 func (c *running) Loopback() (string, error) { return loopback(c.opts.Name, &c.facts) }

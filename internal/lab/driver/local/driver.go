@@ -179,7 +179,7 @@ func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	return e.agents.Start(ctx, proc.Command(context.WithoutCancel(ctx), e.argv...))
 }
 
-// Loopback implements env.Reacher.
+// Loopback implements env.LoopbackProvider.
 func (e *environment) Loopback() (string, error) { return "127.0.0.1", nil }
 
 func (e *environment) Facts() record.Facts { return e.facts }

@@ -71,7 +71,7 @@ func hostname(name string) string {
 	return strings.Trim(strings.NewReplacer("_", "-", ".", "-").Replace(name), "-")
 }
 
-// Loopback implements env.Reacher.
+// Loopback implements env.LoopbackProvider.
 func (e *environment) Loopback() (string, error) { return "127.0.0.1", e.reach }
 
 type environment struct {

@@ -16,5 +16,5 @@ func reach(s env.Spec) error {
 	return nil
 }
 
-// Loopback implements env.Reacher.
+// Loopback implements env.LoopbackProvider.
 func (v *vm) Loopback() (string, error) { return guestabi.HostAddress, v.reach }

@@ -178,7 +178,7 @@ func (v *vm) Retries() []record.Failure { return v.retries }
 // Mounts are the folders that were put into the machine, as far as that is the host's part.
 func (v *vm) Mounts() []env.Mounted { return v.shares.mounted() }
 
-// Processes implements env.Standing.
+// Processes implements env.HostProcesses.
 func (v *vm) Processes() []int { return []int{v.Pid()} }
 
 // Pid is QEMU's process id.
