@@ -130,7 +130,7 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 	at := r.targets[t.Target]
 	tctx, cancel := at.whileServed(ctx, deadline)
 	var out deploy.Outcome
-	err := r.chill(tctx, w, t.Target)
+	err := r.dropHostCache(tctx, w, t.Target)
 	if err == nil {
 		out, err = at.Agent.Run(tctx, wire.Run{Job: r.job(tctx, w, t.Target), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
 	}
@@ -180,13 +180,13 @@ func (r *runner) trial(ctx context.Context, w *plan.Workload, t record.Trial) er
 // kindCacheState is the failure of a cache that could not be brought into the state the plan asks for.
 const kindCacheState = "cache-state"
 
-// chill drops the host's caches where the workload begins cold.
-func (r *runner) chill(ctx context.Context, w *plan.Workload, target string) error {
+// dropHostCache drops the host's caches where the workload begins cold.
+func (r *runner) dropHostCache(ctx context.Context, w *plan.Workload, target string) error {
 	t := r.targets[target]
-	if !r.hostCold(w) || t.Chill == nil {
+	if !r.hostCold(w) || t.DropHostCache == nil {
 		return nil
 	}
-	if err := t.Chill(ctx); err != nil {
+	if err := t.DropHostCache(ctx); err != nil {
 		return &record.Failure{Kind: kindCacheState, Message: fmt.Sprintf("drop the host's caches of %s: %v; use cache=guest-cold, which leaves them", target, err)}
 	}
 	return nil
@@ -204,7 +204,7 @@ var here = sync.OnceValue(func() record.Facts { return sysinfo.Collect(context.B
 // driver can drop what lies beneath it: its agent dropped what its own kernel cached, and sees no more.
 func (r *runner) doubtCold(w *plan.Workload, target string) []record.Warning {
 	t := r.targets[target]
-	if !r.hostCold(w) || t.Chill != nil {
+	if !r.hostCold(w) || t.DropHostCache != nil {
 		return nil
 	}
 	in := t.Record.Inside

@@ -16,12 +16,12 @@ func TestColdWithoutAViewOfTheHostIsDoubted(t *testing.T) {
 	other := record.Facts{Kernel: own.Kernel + "-other"}
 	deeper := own
 	deeper.Extra = map[string]string{"hypervisor.vm": "another"}
-	chill := func(context.Context) error { return nil }
+	drop := func(context.Context) error { return nil }
 	r := &runner{targets: map[string]*target{
 		"host":   {Target: Target{Record: record.Environment{Inside: own}}},
 		"far":    {Target: Target{Record: record.Environment{Inside: other}}},
 		"nested": {Target: Target{Record: record.Environment{Inside: deeper}}},
-		"vm":     {Target: Target{Record: record.Environment{Inside: other}, Chill: chill}},
+		"vm":     {Target: Target{Record: record.Environment{Inside: other}, DropHostCache: drop}},
 		"host:d": {Target: Target{Record: record.Environment{Of: "host"}}},
 		"far:d":  {Target: Target{Record: record.Environment{Of: "far"}}},
 	}}

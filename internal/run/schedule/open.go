@@ -112,7 +112,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	t.Agent = s
 	t.Loopback, t.Unreached = env.Loopback(e.Name, opened)
 	if c, ok := opened.(env.HostCacher); ok {
-		t.Chill = c.DropHostCaches
+		t.DropHostCache = c.DropHostCaches
 	}
 	t.Close = func() error {
 		s.Close()

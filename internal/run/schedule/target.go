@@ -26,10 +26,10 @@ type Agent interface {
 // Target is an open environment with its agent.
 type Target struct {
 	Agent Agent
-	// Chill drops what the controller's machine caches of the environment's storage; nil where there is no such cache
+	// DropHostCache drops what the controller's machine caches of the environment's storage; nil where there is no such cache
 	// beneath the environment's own.
-	Chill func(ctx context.Context) error
-	Root  string // directory below which work is done; empty: the agent's own choice
+	DropHostCache func(ctx context.Context) error
+	Root          string // directory below which work is done; empty: the agent's own choice
 	// Loopback is the address by which this machine's loopback is reached from inside; Unreached says why it is not.
 	Loopback  string
 	Unreached error
@@ -123,7 +123,7 @@ func (r *runner) openAll(ctx context.Context) error {
 				}
 				continue
 			}
-			r.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record, Chill: t.Chill, Served: mt.Served}}
+			r.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record, DropHostCache: t.DropHostCache, Served: mt.Served}}
 			r.Events(Event{Kind: Opened, Target: m.Name, Elapsed: time.Duration(mt.Record.OpenNS)})
 		}
 	}

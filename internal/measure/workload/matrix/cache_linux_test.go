@@ -36,7 +36,7 @@ func TestCold(t *testing.T) {
 	}
 	for _, o := range c.meaningful() {
 		if o == Read || o == BkwdRead || o == Fread {
-			if cold, err := w.chill(o); err != nil || !cold {
+			if cold, err := w.dropCache(o); err != nil || !cold {
 				t.Fatalf("%s: %v, cold %t", o, err, cold)
 			}
 			if share, err := fileio.Resident(w.path); err != nil || share > residue {

@@ -13,7 +13,7 @@ import (
 // pass does one pass of an operation: it makes the file ready, times the segments, and keeps the samples.
 func (w *row) pass(ctx context.Context, o Op) (err error) {
 	if w.Cold && !columns[o].writes && o != Reread && o != Freread {
-		if cold, err := w.chill(o); err != nil || !cold {
+		if cold, err := w.dropCache(o); err != nil || !cold {
 			return err
 		}
 	}
@@ -224,8 +224,8 @@ func (w *row) settle() error {
 // residue is the share of a file that may stay in the cache of a read that is called cold.
 const residue = 0.01
 
-// chill drops the file from the page cache and asks the kernel whether it is gone. Where it stays, the cell is marked.
-func (w *row) chill(o Op) (cold bool, err error) {
+// dropCache drops the file from the page cache and asks the kernel whether it is gone. Where it stays, the cell is marked.
+func (w *row) dropCache(o Op) (cold bool, err error) {
 	share, err := drop(w.path)
 	if err == nil && share > residue {
 		w.cells[o] = Cell{Op: o, Mark: NotCold, Why: fmt.Sprintf("%.0f %% of the file stays in the cache after it was dropped", 100*share)}
