@@ -42,7 +42,7 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 			break
 		}
 		b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(job.Job), Peer: peerOf(job.Job), Work: p.work, Seed: job.Seed, Warmup: true}
-		s := &section{worker: w, work: p.work}
+		s := &trialRun{worker: w, work: p.work}
 		if fail := c.once(ctx, b, s); fail != nil {
 			return wire.Calibrated{}, fail
 		}

@@ -50,7 +50,7 @@ func TestWhatOnlyReadsNeedsNoDirectory(t *testing.T) {
 		t.Fatal(fail)
 	}
 	b := &workload.Bench{Root: w.root(job), Work: 3}
-	if fail := c.once(t.Context(), b, &section{worker: w, work: 3}); fail != nil || b.Checks["file_bytes"] != "65536" {
+	if fail := c.once(t.Context(), b, &trialRun{worker: w, work: 3}); fail != nil || b.Checks["file_bytes"] != "65536" {
 		t.Errorf("reading what is there: %v, %v", fail, b.Checks)
 	}
 	job.Params = map[string]string{}

@@ -185,7 +185,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) (res wire.Result) {
 	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job), Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
-	s := &section{worker: w, mark: true, work: real}
+	s := &trialRun{worker: w, mark: true, work: real}
 	fail = c.once(ctx, b, s)
 	res = wire.Result{
 		ElapsedNS: s.elapsed, SetupNS: s.setup, SlackNS: s.slack,

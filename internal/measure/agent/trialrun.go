@@ -17,8 +17,8 @@ import (
 	"tare/internal/record"
 )
 
-// section is the passage of a trial through Setup, Measure, Report and Cleanup, and what was seen of it.
-type section struct {
+// trialRun is the passage of a trial through Setup, Measure, Report and Cleanup, and what was seen of it.
+type trialRun struct {
 	worker *worker
 	mark   bool  // tell the controller of Begin and End
 	work   int64 // units that Measure does; Bench.Work is what is reported
@@ -28,7 +28,7 @@ type section struct {
 }
 
 // once makes a trial of the cell and takes it through. Cleanup is called whenever Setup was.
-func (c *cell) once(ctx context.Context, b *workload.Bench, s *section) (fail *record.Failure) {
+func (c *cell) once(ctx context.Context, b *workload.Bench, s *trialRun) (fail *record.Failure) {
 	var t workload.Trial
 	if fail = c.guard("setup", func() (err error) { t, err = c.kind.New(c.params); return err }); fail != nil {
 		return fail
@@ -67,7 +67,7 @@ func (c *cell) once(ctx context.Context, b *workload.Bench, s *section) (fail *r
 const quiet = 256 << 20
 
 // measure times Measure.
-func (s *section) measure(ctx context.Context, t workload.Trial, b *workload.Bench) error {
+func (s *trialRun) measure(ctx context.Context, t workload.Trial, b *workload.Bench) error {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
