@@ -58,7 +58,7 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 	case noDir == errSilent:
 		return a.answer(f, answer{failure: &record.Failure{Kind: "cancelled", Message: "the controller ended the trial before it began: " + noDir.Error()}})
 	}
-	answer, gone := a.hire(ctx, f, job, dir, home)
+	answer, gone := a.startWorker(ctx, f, job, dir, home)
 	if gone != nil {
 		return gone
 	}
@@ -108,9 +108,9 @@ func (a *server) answer(f wire.Frame, got answer) error {
 	return a.out.Write(got.frame)
 }
 
-// hire starts a worker, waits for its last word, and sees to it that it and its children are gone. gone is set when the
+// startWorker starts a worker, waits for its last word, and sees to it that it and its children are gone. gone is set when the
 // controller is.
-func (a *server) hire(ctx context.Context, f wire.Frame, w wire.Job, dir, home string) (got answer, gone error) {
+func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir, home string) (got answer, gone error) {
 	// The worker is ended by the agent alone: at once when asked, else after its last word.
 	cmd := proc.Command(context.WithoutCancel(ctx), append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir, "--home", home)...)
 	cmd.WaitDelay = 500 * time.Millisecond
