@@ -11,8 +11,8 @@ import (
 	"tare/internal/unit"
 )
 
-// work is a cell while it is made.
-type work struct {
+// cellBuilder is a cell while it is made.
+type cellBuilder struct {
 	Cell
 	metric       unit.Metric
 	cpuBound     bool
@@ -59,7 +59,7 @@ func (e *evaluation) makeCells() {
 				if target == e.Plan.Baseline && len(e.Plan.Targets) > 1 || !w.On(target) {
 					continue
 				}
-				c := &work{metric: m, cpuBound: cpuBound, Cell: Cell{
+				c := &cellBuilder{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,
 					Target: target, Baseline: e.Plan.Against(target), Writes: writes(w, m.Name), Warnings: []record.Warning{},
@@ -76,7 +76,7 @@ func (e *evaluation) makeCells() {
 }
 
 // compareCell pairs the trials of one cell, withholds what must not be judged, and decides.
-func (e *evaluation) compareCell(w *plan.Workload, c *work) {
+func (e *evaluation) compareCell(w *plan.Workload, c *cellBuilder) {
 	c.candidate, c.baseline = e.of(w.Label, c.Target, ""), e.of(w.Label, c.Baseline, "")
 	if c.Target == c.Baseline {
 		c.candidate = e.of(w.Label, c.Target, record.NullSlot)
@@ -116,7 +116,7 @@ func (e *evaluation) compareCell(w *plan.Workload, c *work) {
 
 // pair fills in d and returns the costs of both sides in the blocks that have them. A block in which one side alone hit
 // its deadline has no figure and yet tells who was slower: d is infinite there.
-func (e *evaluation) pair(c *work) (candidate, baseline []float64) {
+func (e *evaluation) pair(c *cellBuilder) (candidate, baseline []float64) {
 	c.d = make(map[blockKey]float64, len(c.candidate.keys))
 	blocks := begun(c.candidate, c.baseline)
 	c.begun = len(blocks)
@@ -149,7 +149,7 @@ func (e *evaluation) pair(c *work) (candidate, baseline []float64) {
 }
 
 // nothing says why a cell has no pair of figures.
-func (e *evaluation) nothing(c *work) {
+func (e *evaluation) nothing(c *cellBuilder) {
 	switch {
 	case len(c.candidate.failed) > 0:
 		c.fail(c.candidate.failed[0].Error)
@@ -181,7 +181,7 @@ func (e *evaluation) nothing(c *work) {
 // an answer and not an accident.
 const kindRefused = "refused"
 
-func (c *work) fail(f *record.Failure) {
+func (c *cellBuilder) fail(f *record.Failure) {
 	c.Verdict, c.Failure = record.Failed, f
 	c.P, c.PHolm, c.Q = 1, 1, 1
 	if f.Kind == kindRefused {
@@ -190,7 +190,7 @@ func (c *work) fail(f *record.Failure) {
 	}
 }
 
-func (c *work) warn(code, text, remedy string) {
+func (c *cellBuilder) warn(code, text, remedy string) {
 	c.Warnings = append(c.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 }
 
@@ -249,7 +249,7 @@ func bySession(d map[blockKey]float64, keys []blockKey) [][]float64 {
 }
 
 // finish copies the decision into the cell, without what JSON cannot hold.
-func (e *evaluation) finish(c *work) {
+func (e *evaluation) finish(c *cellBuilder) {
 	d := c.decision
 	if d == nil {
 		return

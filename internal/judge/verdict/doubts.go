@@ -14,7 +14,7 @@ import (
 const trendLevel = 0.001
 
 // doubt attaches what weakens a cell without forbidding its verdict.
-func (e *evaluation) doubt(c *work) {
+func (e *evaluation) doubt(c *cellBuilder) {
 	c.Emulated = c.cpuBound && (e.emulated(c.Target) || e.emulated(c.Baseline))
 	if c.Emulated {
 		c.warn("emulated", "the CPU is emulated in software: this figure is a property of the emulator, not of virtualisation",
@@ -35,7 +35,7 @@ func (e *evaluation) doubt(c *work) {
 
 // doubtSessions tells of a cell that was not measured in as many sessions as the run's scope says. Of a single one of
 // several there is no verdict.
-func (e *evaluation) doubtSessions(c *work) {
+func (e *evaluation) doubtSessions(c *cellBuilder) {
 	n := len(bySession(c.d, c.judged))
 	if e.Plan.Sessions < 2 || n > 1 && n >= len(e.sessions) {
 		return
@@ -54,7 +54,7 @@ func unitsText(d *stats.Decision) string {
 	return "blocks"
 }
 
-func (e *evaluation) doubtNull(c *work) {
+func (e *evaluation) doubtNull(c *cellBuilder) {
 	n, ok := e.nulls[nullKey{c.Workload, c.Baseline, c.Metric}]
 	if !ok {
 		return
@@ -79,7 +79,7 @@ func nullOff(n null, margin float64) bool {
 	return n.ok && (n.Low > m || n.High < -m)
 }
 
-func (e *evaluation) plainMargin(c *work) float64 {
+func (e *evaluation) plainMargin(c *cellBuilder) float64 {
 	if c.metric.Tail {
 		return e.Plan.TailMargin
 	}
@@ -88,7 +88,7 @@ func (e *evaluation) plainMargin(c *work) float64 {
 
 // doubtDrift looks for a trend over the blocks, in what each side costs and in the ratio. Sessions restart whatever
 // drifts, so with several of them the question is not asked.
-func (e *evaluation) doubtDrift(c *work) {
+func (e *evaluation) doubtDrift(c *cellBuilder) {
 	if len(c.keys) == 0 || c.keys[0].session != c.keys[len(c.keys)-1].session {
 		return
 	}
@@ -150,7 +150,7 @@ func changeText(log float64) string {
 }
 
 // doubtModes looks for two modes in what each side costs.
-func (e *evaluation) doubtModes(c *work) {
+func (e *evaluation) doubtModes(c *cellBuilder) {
 	for _, side := range []struct {
 		name  string
 		clock clock
@@ -170,7 +170,7 @@ func (e *evaluation) doubtModes(c *work) {
 }
 
 // doubtDiscarded tells what the discarded blocks would have changed.
-func (e *evaluation) doubtDiscarded(c *work) {
+func (e *evaluation) doubtDiscarded(c *cellBuilder) {
 	if len(c.candidate.discarded) == 0 || len(c.baseline.discarded) == 0 {
 		return
 	}

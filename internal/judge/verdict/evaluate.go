@@ -31,7 +31,7 @@ type evaluation struct {
 	// cellClocks are those of cells, by the trials behind them: each workload has several metrics.
 	cellClocks map[*series]clock
 	nulls      map[nullKey]null
-	cells      []*work
+	cells      []*cellBuilder
 }
 
 // Evaluate turns trials into cells with verdicts, summaries and findings. Cells come in the order of the plan: workload,

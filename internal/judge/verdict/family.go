@@ -16,7 +16,7 @@ func (e *evaluation) judge() {
 	for _, primary := range []bool{true, false} {
 		var family []*stats.Decision
 		var raw []record.Verdict
-		var cells []*work
+		var cells []*cellBuilder
 		m := 0
 		for _, c := range e.cells {
 			if c.Primary != primary {
@@ -47,7 +47,7 @@ func (c *Cell) NotConfirmed() bool {
 	return slices.ContainsFunc(c.Warnings, func(w record.Warning) bool { return w.Code == "not-confirmed" })
 }
 
-func (e *evaluation) notConfirmed(c *work, m int) {
+func (e *evaluation) notConfirmed(c *cellBuilder, m int) {
 	value, by := c.decision.Deciding()
 	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or measure fewer cells", m, stats.MinBlocks(m, e.alpha))
 	if !c.Primary {
@@ -61,7 +61,7 @@ func (e *evaluation) notConfirmed(c *work, m int) {
 func (e *evaluation) summaries() []Summary {
 	type key struct{ family, target string }
 	var order []key
-	groups := map[key][]*work{}
+	groups := map[key][]*cellBuilder{}
 	for _, c := range e.cells {
 		if !c.Primary || c.decision == nil || c.withheld || len(c.d) == 0 {
 			continue
@@ -82,7 +82,7 @@ func (e *evaluation) summaries() []Summary {
 	return out
 }
 
-func (e *evaluation) summary(cells []*work) (Summary, bool) {
+func (e *evaluation) summary(cells []*cellBuilder) (Summary, bool) {
 	var blocks [][][]float64
 	session := 0
 	for i, k := range cells[0].judged {

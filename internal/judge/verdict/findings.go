@@ -259,7 +259,7 @@ func percentages(values []string) []float64 {
 }
 
 // pageStates lists the states of a cell's trials that tell of huge pages.
-func pageStates(c *work) []string {
+func pageStates(c *cellBuilder) []string {
 	var keys []string
 	for _, s := range []*series{c.candidate, c.baseline} {
 		for _, k := range s.keys {

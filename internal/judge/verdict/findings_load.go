@@ -29,7 +29,7 @@ const bound = 0.95
 const familyNetwork = "network"
 
 // withholdClient withholds the verdict on a load test whose client had no CPU to spare: the figure is the client's.
-func withholdClient(c *work) {
+func withholdClient(c *cellBuilder) {
 	if c.Family == familyNetwork {
 		return
 	}
@@ -109,7 +109,7 @@ const explained = 1.1
 // networkFindings compares what a page costs with what the network costs. Where both ratios differ from 1 in the same
 // direction and agree within their intervals, the network is explanation enough.
 func networkFindings(e *evaluation, _ *Result) []Finding {
-	var networks, pages []*work
+	var networks, pages []*cellBuilder
 	for _, c := range e.cells {
 		w, ok := e.Plan.Workload(c.Workload)
 		if !ok || !c.Primary || c.decision == nil || !c.decision.HasInterval() {
@@ -151,9 +151,9 @@ type explanation struct {
 }
 
 // explanations lists what may explain a page's cost, the one that knows most first: its way, then each network cell by itself.
-func (e *evaluation) explanations(page *work, networks []*work) []explanation {
+func (e *evaluation) explanations(page *cellBuilder, networks []*cellBuilder) []explanation {
 	var all []explanation
-	var trip, stream *work
+	var trip, stream *cellBuilder
 	for _, n := range networks {
 		if n.Target != page.Target || n.Baseline != page.Baseline {
 			continue
@@ -180,7 +180,7 @@ func (e *evaluation) explanations(page *work, networks []*work) []explanation {
 
 // way is what the network makes of a page of so many bytes: one round trip, of which there are so many in a second, and the
 // bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time.
-func way(trip, stream *work, size int64) (x explanation, ok bool) {
+func way(trip, stream *cellBuilder, size int64) (x explanation, ok bool) {
 	wait, move := 1/trip.BaselineCenter, float64(size)/(1<<20)/stream.BaselineCenter
 	a := wait / (wait + move) * trip.Ratio.Center
 	b := move / (wait + move) * stream.Ratio.Center
@@ -196,7 +196,7 @@ func way(trip, stream *work, size int64) (x explanation, ok bool) {
 
 // agree compares the ratio of a page with that of the network: what is left of the first when the second is taken off, ln, and
 // the half-width of its interval, where the two are taken as independent.
-func agree(page *work, network explanation) (rest, half float64, ok bool) {
+func agree(page *cellBuilder, network explanation) (rest, half float64, ok bool) {
 	p, n := math.Log(page.Ratio.Center), math.Log(network.center)
 	hp, hn := math.Log(page.High/page.Low)/2, math.Log(network.high/network.low)/2
 	rest, half = p-n, math.Hypot(hp, hn)

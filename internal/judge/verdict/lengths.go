@@ -19,7 +19,7 @@ const (
 
 // withholdLengths withholds a verdict on trials that calibration left unequally long, as it does when the machine stalls in
 // the middle of it.
-func (e *evaluation) withholdLengths(w *plan.Workload, c *work) {
+func (e *evaluation) withholdLengths(w *plan.Workload, c *cellBuilder) {
 	planned := e.Plan.Trial
 	if w.Trial > 0 {
 		planned = w.Trial

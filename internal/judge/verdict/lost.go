@@ -28,7 +28,7 @@ const lostRemedy = "see the evidence in the bundle's console folder, fix the cau
 
 // withholdLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures decided
 // anything. A verdict that was reached before the loss stands.
-func (e *evaluation) withholdLost(c *work) {
+func (e *evaluation) withholdLost(c *cellBuilder) {
 	for _, side := range []struct {
 		target string
 		series *series
@@ -97,7 +97,7 @@ func (e *evaluation) lostTarget(target string) *record.Failure {
 
 // withholdMissing tells of the blocks without a figure of one side, and withholds the verdict where they are many. One failure
 // is never many.
-func withholdMissing(c *work) {
+func withholdMissing(c *cellBuilder) {
 	for _, s := range []struct {
 		target string
 		of     *series

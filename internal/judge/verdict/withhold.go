@@ -28,7 +28,7 @@ var sameState = []struct{ key, what, remedy string }{
 }
 
 // withholdUnlike withholds the verdict of a cell whose two sides did not do the same thing.
-func (e *evaluation) withholdUnlike(c *work) {
+func (e *evaluation) withholdUnlike(c *cellBuilder) {
 	e.withholdLost(c)
 	e.withholdClock(c)
 	withholdChecks(c)
@@ -45,12 +45,12 @@ func (e *evaluation) withholdUnlike(c *work) {
 	withholdMissing(c)
 }
 
-func (c *work) withhold(code, text, remedy string) {
+func (c *cellBuilder) withhold(code, text, remedy string) {
 	c.withheld = true
 	c.warn(code, text, remedy)
 }
 
-func (e *evaluation) withholdClock(c *work) {
+func (e *evaluation) withholdClock(c *cellBuilder) {
 	for _, side := range []struct {
 		target string
 		clock  clock
@@ -69,7 +69,7 @@ func (e *evaluation) withholdClock(c *work) {
 
 // withholdChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no better:
 // then the work itself is not repeatable.
-func withholdChecks(c *work) {
+func withholdChecks(c *cellBuilder) {
 	a, b := checkValues(c.candidate), checkValues(c.baseline)
 	names := make([]string, 0, len(a)+len(b))
 	for n := range a {
@@ -146,7 +146,7 @@ func valuesText(v []string) string {
 
 // withholdWarnings carries the trials' own warnings to the cell, each code once for each side, and withholds the verdict
 // where one of them forbids it.
-func withholdWarnings(c *work) {
+func withholdWarnings(c *cellBuilder) {
 	cand, base := trialWarnings(c.Target, c.candidate), trialWarnings(c.Baseline, c.baseline)
 	for _, list := range [][]record.Warning{cand, base} {
 		for _, w := range list {

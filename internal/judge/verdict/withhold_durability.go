@@ -42,7 +42,7 @@ func writes(w *plan.Workload, metric string) bool {
 
 // withholdDurability withholds the verdict on writes of targets in different durability classes, and the ratio with it: a
 // flush that is acknowledged without one is no faster flush. A class that is not known forbids nothing.
-func (e *evaluation) withholdDurability(c *work) {
+func (e *evaluation) withholdDurability(c *cellBuilder) {
 	if w, ok := e.Plan.Workload(c.Workload); !ok || !writes(w, c.Metric) {
 		return
 	}
@@ -59,7 +59,7 @@ func (e *evaluation) withholdDurability(c *work) {
 }
 
 // waits says which side is faster because it does not wait for the disk; "" where that does not follow.
-func waits(c *work, candidate, baseline string) string {
+func waits(c *cellBuilder, candidate, baseline string) string {
 	d := c.decision
 	switch {
 	case !d.HasInterval():
