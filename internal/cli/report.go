@@ -124,7 +124,7 @@ type printOptions struct{ ascii, details bool }
 // for the reader, it goes to standard error.
 func (a *app) sayBeyond(x *asked, f *report.Format, out string) error {
 	switch {
-	case f.Paid:
+	case f.ShowsCosts:
 		return x.failed
 	case f.Name == "text" && out == "":
 		return x.say(a.out, a.width(100))

@@ -17,7 +17,7 @@ func TestPageInBrowser(t *testing.T) {
 	c := chromium.Start(t)
 	p := c.Open(file, 1280, 900)
 	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
-	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "paid", "durability", "cards", "disks", "facts", "warnings", "method", "repeat"} {
+	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "costs", "durability", "cards", "disks", "facts", "warnings", "method", "repeat"} {
 		if !chromium.Eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+`").innerText.length > 20`) {
 			t.Errorf("section %s is missing or empty", id)
 		}
@@ -30,7 +30,7 @@ func TestPageInBrowser(t *testing.T) {
 		name string
 		test func(*testing.T, *chromium.Tab)
 	}{{"charts", testCharts}, {"filters", testFilters}, {"baseline", testBaseline}, {"keyboard", testKeyboard},
-		{"paid", testPaid}, {"disks", testDisks}, {"flushes", testFlushes}, {"hover", testHover}, {"saving", testSaving},
+		{"costs", testCosts}, {"disks", testDisks}, {"flushes", testFlushes}, {"hover", testHover}, {"saving", testSaving},
 		{"policy", func(t *testing.T, _ *chromium.Tab) { testPolicy(t, c, file) }}} {
 		t.Run(part.name, func(sub *testing.T) {
 			c.T = sub

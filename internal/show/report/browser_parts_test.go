@@ -18,8 +18,8 @@ func text(p *chromium.Tab, selector string) string {
 	return chromium.Eval[string](p, `[...document.querySelectorAll(`+"`"+selector+"`"+`)].map(e => e.innerText.replace(/\s+/g, " ")).join("\n")`)
 }
 
-// testPaid holds that the page does the sums that the program did, and says what it could not.
-func testPaid(t *testing.T, p *chromium.Tab) {
+// testCosts holds that the page does the sums that the program did, and says what it could not.
+func testCosts(t *testing.T, p *chromium.Tab) {
 	m := pageModel()
 	done := 0
 	for _, l := range m.Normal.Lines {

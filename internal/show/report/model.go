@@ -103,18 +103,18 @@ type Format struct {
 	Suffix string
 	// Binary forms are not written to a terminal.
 	Binary bool
-	// Paid forms show Model.Normal and Model.Worth.
-	Paid bool
+	// ShowsCosts says that the form shows Model.Normal and Model.Worth.
+	ShowsCosts bool
 }
 
 // Renderers lists the forms of report in the order they are listed to the user.
 func Renderers() []Format {
 	return []Format{
 		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
-		{Name: "html", Doc: "a web page in one file, with charts and raw trials", Render: HTML, Suffix: ".html", Paid: true},
-		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json", Paid: true},
-		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md", Paid: true},
-		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true, Paid: true},
+		{Name: "html", Doc: "a web page in one file, with charts and raw trials", Render: HTML, Suffix: ".html", ShowsCosts: true},
+		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json", ShowsCosts: true},
+		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md", ShowsCosts: true},
+		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true, ShowsCosts: true},
 		{Name: "svg", Doc: "the main chart: every ratio with its interval", Render: SVG, Suffix: ".svg"},
 		{Name: "png", Doc: "the same chart as a picture", Render: PNG, Suffix: ".png", Binary: true},
 		{Name: "csv", Doc: "the raw trials: one row for each metric of each trial", Render: CSV, Suffix: ".csv"},
@@ -122,7 +122,7 @@ func Renderers() []Format {
 		{Name: "benchstat", Doc: "the raw trials in Go's benchmark format, for benchstat -col target", Render: Benchstat, Suffix: ".bench"},
 		{Name: "iozone", Doc: "the tables of fs.matrix as iozone -R prints them", Render: Iozone},
 		{Name: "junit", Doc: "cells and conditions as test cases, for a CI system", Render: JUnit, Suffix: ".xml"},
-		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub, Paid: true},
+		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub, ShowsCosts: true},
 	}
 }
 

@@ -49,9 +49,9 @@ func paidModel() *Model {
 	return m
 }
 
-// TestPaidForms keeps golden files of the forms that have costs restated, savings and flushes in tables, and holds that
+// TestCostsForms keeps golden files of the forms that have costs restated, savings and flushes in tables, and holds that
 // every form which says that it has them does.
-func TestPaidForms(t *testing.T) {
+func TestCostsForms(t *testing.T) {
 	m := paidModel()
 	golden(t, "paid.markdown", render(t, Markdown, m))
 	golden(t, "paid.github", render(t, GitHub, m))
@@ -61,15 +61,15 @@ func TestPaidForms(t *testing.T) {
 		}
 		got := string(render(t, f.Render, m))
 		for _, want := range []string{"price of box is not known", "nothing is saved"} {
-			if strings.Contains(got, want) != f.Paid {
-				t.Errorf("%s says that it has what was paid: %v; %q is in it: %v", f.Name, f.Paid, want, !f.Paid)
+			if strings.Contains(got, want) != f.ShowsCosts {
+				t.Errorf("%s says that it has what was paid: %v; %q is in it: %v", f.Name, f.ShowsCosts, want, !f.ShowsCosts)
 			}
 		}
 	}
 }
 
-// TestPaidSheets reads the workbook again and does its sums.
-func TestPaidSheets(t *testing.T) {
+// TestCostsSheets reads the workbook again and does its sums.
+func TestCostsSheets(t *testing.T) {
 	m := paidModel()
 	f := openBook(t, m)
 	rows := func(sheet string) [][]string {
