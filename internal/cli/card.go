@@ -85,7 +85,7 @@ func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bo
 	var all []targetCard
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		if e.Of != "" {
+		if e.IsMount() {
 			continue
 		}
 		dir := filepath.Join(scratch, e.Name)

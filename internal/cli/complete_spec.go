@@ -25,7 +25,7 @@ func (a *app) completeName(c *cobra.Command, args []string, _ string) ([]string,
 func (a *app) targetNames(c *cobra.Command, args []string, mounts bool) []string {
 	var names []string
 	for _, e := range a.planned(c, args).Targets {
-		if mounts || e.Of == "" {
+		if mounts || !e.IsMount() {
 			names = append(names, e.Name)
 		}
 	}

@@ -187,7 +187,7 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 
 // cannot says why an environment or a mount cannot be had on this machine; "" when nothing is known against it.
 func (a *app) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[string]bool) string {
-	if e.Of != "" {
+	if e.IsMount() {
 		of, ok := p.Target(e.Of)
 		if !ok || gone[e.Of] {
 			return e.Of + " is not there"
@@ -277,7 +277,7 @@ func (a *app) unlike(ctx context.Context, old *rundiff.Side) []string {
 func hostFacts(r *verdict.Result, p *plan.Plan) *record.Facts {
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		if e, ok := p.Target(t.Name); ok && e.Of == "" && e.Spec.Driver == "local" && t.Inside.OS != "" {
+		if e, ok := p.Target(t.Name); ok && !e.IsMount() && e.Spec.Driver == "local" && t.Inside.OS != "" {
 			return &t.Inside
 		}
 	}

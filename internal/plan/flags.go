@@ -203,7 +203,7 @@ func (d *draft) mountsMeant(texts []string, t *Tables) map[string]bool {
 
 // withHosts adds to a selection the environments that selected mounts are in.
 func (d *draft) withHosts(selected []Target) []Target {
-	if !slices.ContainsFunc(selected, func(s Target) bool { return s.Of != "" }) {
+	if !slices.ContainsFunc(selected, func(s Target) bool { return s.IsMount() }) {
 		return selected
 	}
 	var out []Target

@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	"tare/internal/lab/env"
@@ -59,8 +60,8 @@ type Plan struct {
 	Workloads []Workload `yaml:"workloads" json:"workloads"`
 }
 
-// Target is one target of the plan, fully resolved: a derived environment carries its parent's settings. A mount
-// inside an environment is a target of its own, named ENVIRONMENT:MOUNT; its Spec's Driver is the kind of mount.
+// Target is an environment of the plan or a mount in one, fully resolved: a derived environment carries its parent's
+// settings. A mount is named ENVIRONMENT:MOUNT; its Spec's Driver is the kind of mount.
 type Target struct {
 	Name string   `yaml:"name" json:"name"`
 	Of   string   `yaml:"-" json:"of,omitempty"` // the environment that a mount is in; empty for an environment
@@ -71,6 +72,12 @@ type Target struct {
 	// it is in, so that the ratio is the mount's and not the environment's.
 	Against string `yaml:"against,omitempty" json:"against,omitempty"`
 }
+
+// IsMount tells whether the target is a mount in an environment, and no environment.
+func (t *Target) IsMount() bool { return t.Of != "" }
+
+// Place is the name of the environment that the target is or is in.
+func (t *Target) Place() string { return cmp.Or(t.Of, t.Name) }
 
 // Workload is one workload of the plan with resolved parameters.
 type Workload struct {
@@ -97,7 +104,7 @@ func (w *Workload) On(target string) bool {
 	return false
 }
 
-// Target returns the environment of that name.
+// Target returns the target of that name.
 func (p *Plan) Target(name string) (*Target, bool) {
 	for i := range p.Targets {
 		if p.Targets[i].Name == name {

@@ -19,7 +19,7 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 		var ways []string
 		for j := range d.Targets {
 			e := &d.Targets[j]
-			if e.Of != "" || !w.On(e.Name) {
+			if e.IsMount() || !w.On(e.Name) {
 				continue
 			}
 			why := unreached(t, e)
@@ -43,7 +43,7 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 // environmentsOf are the environments among a workload's targets.
 func (d *draft) environmentsOf(w *Workload) (names []string) {
 	for i := range d.Targets {
-		if e := &d.Targets[i]; e.Of == "" && w.On(e.Name) {
+		if e := &d.Targets[i]; !e.IsMount() && w.On(e.Name) {
 			names = append(names, e.Name)
 		}
 	}

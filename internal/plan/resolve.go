@@ -88,7 +88,7 @@ func (d *draft) leaveOut(t *Tables) {
 	}
 	gone := map[string]string{}
 	for i := range d.Targets {
-		if e := &d.Targets[i]; e.Of == "" {
+		if e := &d.Targets[i]; !e.IsMount() {
 			if ok, why := t.Available(e.Spec, nil); !ok {
 				gone[e.Name] = why
 			}
@@ -210,7 +210,7 @@ func (d *draft) resolveTargets(p *problems) {
 func (d *draft) spareMounts(t *Tables, p *problems) {
 	var environments []string
 	for i := range d.Targets {
-		if d.Targets[i].Of == "" {
+		if !d.Targets[i].IsMount() {
 			environments = append(environments, d.Targets[i].Name)
 		}
 	}
@@ -337,7 +337,7 @@ func (d *draft) addMount(r *reader, text string, at pos) {
 		return
 	}
 	parent, ok := d.Target(of)
-	if !ok || parent.Of != "" {
+	if !ok || parent.IsMount() {
 		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text, suggest.MeantOrAll(of, d.names(), "the environments are"))
 		return
 	}

@@ -120,6 +120,9 @@ type Environment struct {
 	Disks []DiskMap `json:"disks,omitempty"`
 }
 
+// IsMount tells whether the target is a mount in an environment, and no environment.
+func (e *Environment) IsMount() bool { return e.Of != "" }
+
 // Mount is a folder that was put into an environment.
 type Mount struct {
 	Kind     string            `json:"kind"`               // "9p", "virtiofs", "nfs", "bind", ...

@@ -29,7 +29,7 @@ func (m *mask) learnPlan(p *plan.Plan) {
 		for k := range e.Spec.Settings {
 			m.spare[strings.ToLower(k)] = true
 		}
-		if _, mount, ok := env.CutMount(e.Name); ok && e.Of != "" {
+		if _, mount, ok := env.CutMount(e.Name); ok && e.IsMount() {
 			m.mounts = append(m.mounts, "/mnt/"+mount, "/tare-mounts/"+mount, "/scratch/"+mount)
 		}
 	}

@@ -112,7 +112,7 @@ func (l *list) targets(from, to *Side) {
 
 func isHost(s *Side, name string) bool {
 	e, ok := s.Plan.Target(name)
-	return ok && e.Spec.Driver == "local" && e.Of == ""
+	return ok && e.Spec.Driver == "local" && !e.IsMount()
 }
 
 func (l *list) mount(target string, a, b *record.Mount) {

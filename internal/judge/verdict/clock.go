@@ -139,11 +139,11 @@ func driver(re *record.Environment) string {
 
 // home is the environment that a target is or, as a mount, is in; nil when none of that name opened.
 func (e *evaluation) home(target string) *record.Environment {
-	if pe, ok := e.Plan.Target(target); ok && pe.Of != "" {
-		target = pe.Of
+	if pe, ok := e.Plan.Target(target); ok {
+		target = pe.Place()
 	}
 	for i := range e.Environments {
-		if re := &e.Environments[i]; re.Name == target && re.Of == "" && re.Error == nil {
+		if re := &e.Environments[i]; re.Name == target && !re.IsMount() && re.Error == nil {
 			return re
 		}
 	}

@@ -39,7 +39,7 @@ func openFindings(e *evaluation, r *Result) []Finding {
 		if t.Error == nil || lacksNFSUDP(t) {
 			continue
 		}
-		if pe, ok := e.Plan.Target(t.Name); ok && pe.Of != "" {
+		if pe, ok := e.Plan.Target(t.Name); ok && pe.IsMount() {
 			if n, dead := at[pe.Of]; dead {
 				out[n].Targets = append(out[n].Targets, t.Name)
 				continue
@@ -147,7 +147,7 @@ const manyMounts = 4
 func withMounts(r *Result, names []string) []string {
 	mounts := map[string]int{}
 	for i := range r.Targets {
-		if t := &r.Targets[i]; t.Of != "" && slices.Contains(names, t.Of) && slices.Contains(names, t.Name) {
+		if t := &r.Targets[i]; t.IsMount() && slices.Contains(names, t.Of) && slices.Contains(names, t.Name) {
 			mounts[t.Of]++
 		}
 	}

@@ -138,11 +138,11 @@ func groups(r *Result, cost map[string]float64) []group {
 			continue
 		}
 		all = append(all, t.Name)
-		root := cmp.Or(t.Of, t.Name)
+		root := t.Place()
 		in[root] = append(in[root], t.Name)
 	}
 	for i := range r.Targets {
-		if members := in[r.Targets[i].Name]; r.Targets[i].Of == "" && len(members) >= fewestTargets {
+		if members := in[r.Targets[i].Name]; !r.Targets[i].IsMount() && len(members) >= fewestTargets {
 			out = append(out, group{fmt.Sprintf("over %d targets in %s", len(members), r.Targets[i].Name), members})
 		}
 	}

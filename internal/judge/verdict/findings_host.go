@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -123,7 +122,7 @@ func idleFindings(_ *evaluation, r *Result) []Finding {
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		cpu, err := strconv.ParseFloat(t.Outside.Extra[idleCPU], 64)
-		if err != nil || !(cpu >= 0) || t.Of != "" {
+		if err != nil || !(cpu >= 0) || t.IsMount() {
 			continue
 		}
 		f := Finding{Targets: []string{t.Name}, Text: fmt.Sprintf("%s costs the host %s of one CPU while it does nothing", t.Name, percent(cpu))}
@@ -155,7 +154,7 @@ func cpuFindings(e *evaluation, r *Result) []Finding {
 		if mine == "" || theirs == "" || mine == theirs {
 			continue
 		}
-		root := cmp.Or(t.Of, t.Name)
+		root := t.Place()
 		n, known := at[root]
 		if !known {
 			n = len(out)
@@ -188,7 +187,7 @@ func cpuFindings(e *evaluation, r *Result) []Finding {
 
 // cpusOf says how many processors a target has; "" when that is not known.
 func cpusOf(r *Result, t *Target) string {
-	if t.Inside.Threads == 0 && t.Of != "" {
+	if t.Inside.Threads == 0 && t.IsMount() {
 		if of := r.target(t.Of); of != nil {
 			t = of
 		}

@@ -27,7 +27,7 @@ func settingFindings(e *evaluation, r *Result) []Finding {
 			}
 		}
 		var own *Target // the environment of a mount says for all of its mounts what it has
-		if t.Of != "" && t.Of != base.Name {
+		if t.IsMount() && t.Of != base.Name {
 			own = r.target(t.Of)
 		}
 		if f, ok := explain(rows, t, base, own, different); ok {

@@ -229,8 +229,8 @@ func nfsRefusedFindings(e *evaluation, r *Result) []Finding {
 
 // kernelOf is the release of the kernel that a target runs on: of a mount that failed only its environment knows.
 func (e *evaluation) kernelOf(r *Result, name string) string {
-	if pe, ok := e.Plan.Target(name); ok && pe.Of != "" {
-		name = pe.Of
+	if pe, ok := e.Plan.Target(name); ok {
+		name = pe.Place()
 	}
 	t := r.target(name)
 	switch {

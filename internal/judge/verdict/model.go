@@ -1,6 +1,10 @@
 package verdict
 
-import "tare/internal/record"
+import (
+	"cmp"
+
+	"tare/internal/record"
+)
 
 // Schema is the version of Result's JSON form. It stays while fields are only added, because readers are told to pass over
 // what they do not know; it rises when a field goes, or changes its meaning or its type.
@@ -82,6 +86,12 @@ type Target struct {
 	Durability *record.Durability `json:"durability,omitempty"`
 	Disks      []record.DiskMap   `json:"disks,omitempty"`
 }
+
+// IsMount tells whether the target is a mount in an environment, and no environment.
+func (t *Target) IsMount() bool { return t.Of != "" }
+
+// Place is the name of the environment that the target is or is in.
+func (t *Target) Place() string { return cmp.Or(t.Of, t.Name) }
 
 // Cell is one metric of one workload in one candidate, against the baseline.
 //

@@ -112,7 +112,7 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 	filled := 0
 	for _, e := range p.Targets {
 		size := e.Spec.Settings["size"]
-		if e.Of == "" {
+		if !e.IsMount() {
 			size = e.Spec.Settings["disk"]
 		}
 		if size != "256MiB" || e.Spec.Settings["cache"] != "none" {
@@ -162,7 +162,7 @@ func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
 				Drivers: drivers.Drivers(), Kinds: kinds.Kinds(), Available: available, LeftOut: func(target, _ string) { out = append(out, target) },
 			})
 			if err != nil {
-				if !slices.ContainsFunc(full.Targets, func(e plan.Target) bool { return e.Of == "" && slices.Contains(here, e.Spec.Driver) }) {
+				if !slices.ContainsFunc(full.Targets, func(e plan.Target) bool { return !e.IsMount() && slices.Contains(here, e.Spec.Driver) }) {
 					continue // nothing of it is here at all
 				}
 				t.Errorf("%s, %s: %v", name, s.Name, err)

@@ -84,7 +84,7 @@ func (r *runner) needed() time.Duration {
 	}
 	d := r.spent() + least
 	for i := range r.Plan.Targets {
-		if e := &r.Plan.Targets[i]; e.Of == "" && r.targets[e.Name] == nil {
+		if e := &r.Plan.Targets[i]; !e.IsMount() && r.targets[e.Name] == nil {
 			d += assumedOpen
 		}
 	}

@@ -96,7 +96,7 @@ func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), dri
 	for i := range p.Targets {
 		e := &p.Targets[i]
 		has[e.Name] = env.FreeSpace{Bytes: -1}
-		if info, ok := drivers.Lookup(e.Spec.Driver); ok && e.Of == "" && info.FreeSpace != nil {
+		if info, ok := drivers.Lookup(e.Spec.Driver); ok && !e.IsMount() && info.FreeSpace != nil {
 			has[e.Name] = info.FreeSpace(e.Spec, scratch)
 		}
 	}

@@ -72,7 +72,7 @@ func (r *runner) openAll(ctx context.Context) error {
 	defer end()
 	for i := range r.Plan.Targets {
 		e := &r.Plan.Targets[i]
-		if e.Of != "" {
+		if e.IsMount() {
 			continue // opened with the environment it is in
 		}
 		if r.overrun(0) {
