@@ -17,7 +17,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var o printOptions
 	var strict bool
 	var fail failIf
-	var more restate
+	var more costOptions
 	c := &cobra.Command{
 		Use: "report BUNDLE", Short: "Show what a bundle says: a table, a page, a workbook, raw data, a chart",
 		Long: "Show what a bundle says. Verdicts are computed again from the raw trials.\n\n" + formatTable() + `
@@ -59,10 +59,10 @@ all.`,
 			if err != nil {
 				return err
 			}
-			beyond := more.compute(b.result, b.Plan)
+			costs := more.compute(b.result, b.Plan)
 			m := report.NewModel(b.result)
 			m.Trials, m.Plan, m.Gates = b.trials, b.Plan, outcomes
-			m.Normal, m.Worth = beyond.table, beyond.worth
+			m.Normal, m.Worth = costs.table, costs.worth
 			m.Bundle = shownName(args[0], format, out, len(b.Manifest.Redacted) > 0)
 			if out == "" {
 				err = a.print(a.out, m, f.Render, o)
@@ -72,7 +72,7 @@ all.`,
 			if err != nil {
 				return err
 			}
-			if err := a.sayBeyond(beyond, f, out); err != nil {
+			if err := a.sayCosts(costs, f, out); err != nil {
 				return err
 			}
 			a.tell(outcomes)
@@ -120,9 +120,9 @@ func formatOf(name string) (format string, known bool) {
 // printOptions are how the terminal's report is to look.
 type printOptions struct{ ascii, details bool }
 
-// sayBeyond says below a report what was asked for beyond the ratios. Some forms have it inside; where another is not text
+// sayCosts says below a report what was asked for beyond the ratios. Some forms have it inside; where another is not text
 // for the reader, it goes to standard error.
-func (a *app) sayBeyond(x *asked, f *report.Format, out string) error {
+func (a *app) sayCosts(x *costResult, f *report.Format, out string) error {
 	switch {
 	case f.ShowsCosts:
 		return x.failed

@@ -48,7 +48,7 @@ type runFlags struct {
 	ascii   bool
 	details bool
 	failIf  failIf
-	more    restate
+	more    costOptions
 	ui      uiFlags
 }
 

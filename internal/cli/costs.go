@@ -19,9 +19,9 @@ import (
 	"tare/internal/suggest"
 )
 
-// restate is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving is
+// costOptions is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving is
 // worth. tare run and tare report share it.
-type restate struct {
+type costOptions struct {
 	per      string
 	unequal  bool
 	watts    []string
@@ -37,7 +37,7 @@ type restate struct {
 }
 
 // flag adds the flags.
-func (n *restate) flag(c *cobra.Command) {
+func (n *costOptions) flag(c *cobra.Command) {
 	var pers []string
 	for _, p := range costper.Pers() {
 		pers = append(pers, string(p))
@@ -55,7 +55,7 @@ func (n *restate) flag(c *cobra.Command) {
 }
 
 // parse reads the flags' values. A mistake in them is one in the command line.
-func (n *restate) parse() error {
+func (n *costOptions) parse() error {
 	n.spec = costper.Spec{Per: costper.Per(n.per), UnequalTopology: n.unequal, Given: map[string]map[string]string{}}
 	if n.per != "" && !slices.Contains(costper.Pers(), n.spec.Per) {
 		return usagef("--per: there is no %q%s", n.per, suggest.MeantOrAll(n.per, perNames(), "there are"))
@@ -84,7 +84,7 @@ func (n *restate) parse() error {
 	return n.parseWorth()
 }
 
-func (n *restate) parseWorth() error {
+func (n *costOptions) parseWorth() error {
 	if n.worth == "" {
 		for _, f := range []struct {
 			name string
@@ -119,15 +119,15 @@ func (n *restate) parseWorth() error {
 }
 
 // check is parse for a plan at hand.
-func (n *restate) check(p *plan.Plan) error {
+func (n *costOptions) check(p *plan.Plan) error {
 	if err := n.parse(); err != nil {
 		return err
 	}
 	return n.names(p)
 }
 
-// asked is what the flags ask of a result, computed. failed tells which of it the figures cannot answer.
-type asked struct {
+// costResult is what the flags ask of a result, computed. failed tells which of it the figures cannot answer.
+type costResult struct {
 	table  *costper.Table
 	worth  *costper.Answers
 	spec   *costper.WorthSpec
@@ -136,8 +136,8 @@ type asked struct {
 }
 
 // compute answers what was asked for, as far as the figures can; p is the result's plan, whose names were checked.
-func (n *restate) compute(r *verdict.Result, p *plan.Plan) *asked {
-	x := &asked{spec: n.asked, scope: r.Run.Scope}
+func (n *costOptions) compute(r *verdict.Result, p *plan.Plan) *costResult {
+	x := &costResult{spec: n.asked, scope: r.Run.Scope}
 	if n.per != "" {
 		x.table, x.failed = costper.Apply(r, p, n.spec)
 	}
@@ -157,7 +157,7 @@ func (n *restate) compute(r *verdict.Result, p *plan.Plan) *asked {
 }
 
 // names checks that every target with a price or a power is one of the plan's, and so is the workload that is a use.
-func (n *restate) names(p *plan.Plan) error {
+func (n *costOptions) names(p *plan.Plan) error {
 	if _, ok := p.Workload(n.workload); !ok && n.workload != "" {
 		var labels []string
 		for i := range p.Workloads {
@@ -180,7 +180,7 @@ func (n *restate) names(p *plan.Plan) error {
 
 // say writes what was asked for below a report. A question that the figures cannot answer is an error, after those that
 // they can answer have been. Lines are broken at width, and stand further in from the second one on.
-func (x *asked) say(w io.Writer, width int) error {
+func (x *costResult) say(w io.Writer, width int) error {
 	var b bytes.Buffer
 	if x.table != nil {
 		b.WriteString("\n")
@@ -236,7 +236,7 @@ type recording struct {
 }
 
 // record wraps an opener; with nothing to record it is the opener itself.
-func (n *restate) record(o schedule.Opener) schedule.Opener {
+func (n *costOptions) record(o schedule.Opener) schedule.Opener {
 	if len(n.spec.Given) == 0 {
 		return o
 	}

@@ -18,9 +18,9 @@ import (
 )
 
 // restateArgs are the flags as a user types them.
-func restateArgs(t *testing.T, args ...string) *restate {
+func restateArgs(t *testing.T, args ...string) *costOptions {
 	t.Helper()
-	n := &restate{}
+	n := &costOptions{}
 	c := &cobra.Command{Use: "x"}
 	n.flag(c)
 	if err := c.ParseFlags(args); err != nil {
