@@ -17,26 +17,26 @@ func TestColdWithoutAViewOfTheHostIsDoubted(t *testing.T) {
 	deeper := own
 	deeper.Extra = map[string]string{"hypervisor.vm": "another"}
 	drop := func(context.Context) error { return nil }
-	r := &runner{targets: map[string]*target{
+	targets := map[string]*target{
 		"host":   {Target: Target{Record: record.Environment{Inside: own}}},
 		"far":    {Target: Target{Record: record.Environment{Inside: other}}},
 		"nested": {Target: Target{Record: record.Environment{Inside: deeper}}},
 		"vm":     {Target: Target{Record: record.Environment{Inside: other}, DropHostCache: drop}},
 		"host:d": {Target: Target{Record: record.Environment{Of: "host"}}},
 		"far:d":  {Target: Target{Record: record.Environment{Of: "far"}}},
-	}}
+	}
 	kind := workload.Kind{Name: "k", HostCold: func(p workload.Params) bool { return p["cache"] == "cold" }}
-	r.Kinds = func(string) (*workload.Kind, bool) { return &kind, true }
+	s := &coldStart{kinds: func(string) (*workload.Kind, bool) { return &kind, true }, table: &table{targets: targets}}
 	for name, doubted := range map[string]bool{"host": false, "host:d": false, "vm": false, "far": true, "nested": true, "far:d": true} {
 		for _, cache := range []string{"cold", "warm"} {
-			w := r.doubtCold(&plan.Workload{Kind: "k", Params: workload.Params{"cache": cache}}, name)
+			w := s.doubtCold(&plan.Workload{Kind: "k", Params: workload.Params{"cache": cache}}, name)
 			if want := doubted && cache == "cold"; (len(w) == 1 && w[0].Code == "host-not-cold") != want || len(w) > 1 {
 				t.Errorf("%s, cache=%s: %v", name, cache, w)
 			}
 		}
 	}
 	kind.HostCold = nil
-	if w := r.doubtCold(&plan.Workload{Kind: "k"}, "far"); w != nil {
+	if w := s.doubtCold(&plan.Workload{Kind: "k"}, "far"); w != nil {
 		t.Errorf("a kind that is never cold: %v", w)
 	}
 }

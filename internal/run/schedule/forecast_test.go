@@ -42,17 +42,16 @@ func TestLongBlocksAreSaid(t *testing.T) {
 	if f := NewForecast(p, kinds); len(f.Long) != 1 || f.Long[0].Workload != "two" || f.Long[0].Length < 125*time.Second {
 		t.Errorf("five trials of 25 s, as there are two null controls: %v", f.Long)
 	}
-	r := &runner{
-		Config: Config{Plan: p}, ready: map[string]bool{"one": true, "two": true}, cells: map[cellKey]*cell{},
-		targets: map[string]*target{"host": {}, "box": {}},
-	}
+	r := newRunner(Config{Plan: p}, nil)
+	r.table.ready = map[string]bool{"one": true, "two": true}
+	r.table.targets = map[string]*target{"host": {}, "box": {}}
 	for key, d := range map[cellKey]time.Duration{{"one", "host"}: 30 * time.Second, {"one", "box"}: 61 * time.Second, {"two", "host"}: 20 * time.Second, {"two", "box"}: 70 * time.Second} {
-		r.cells[key] = &cell{expected: d}
+		r.table.cells[key] = &cell{expected: d}
 	}
-	if got := r.longBlock(&p.Workloads[0]); !strings.HasPrefix(got, "a block of it takes about 2m1s: over two minutes") {
+	if got := r.forecast.longBlock(&p.Workloads[0]); !strings.HasPrefix(got, "a block of it takes about 2m1s: over two minutes") {
 		t.Errorf("two trials of 30 s and one of 61 s: %q", got)
 	}
-	if got := r.longBlock(&p.Workloads[1]); got != "" {
+	if got := r.forecast.longBlock(&p.Workloads[1]); got != "" {
 		t.Errorf("two trials of 20 s and one of 70 s: %q", got)
 	}
 }

@@ -33,36 +33,43 @@ func NeedsPeer(p *plan.Plan, kinds func(string) (*workload.Kind, bool), environm
 // kindPeerDied is the failure of work whose other end has ended.
 const kindPeerDied = "peer-died"
 
-func (r *runner) needsPeer(w *plan.Workload) bool {
-	k, ok := r.Kinds(w.Kind)
+func (p *peerLink) needed(w *plan.Workload) bool {
+	k, ok := p.kinds(w.Kind)
 	return ok && k.Needs.Peer
 }
 
-// peer is how a target reaches the run's peer, or why it does not; nil for work that needs none.
-func (r *runner) peer(ctx context.Context, w *plan.Workload, target string) *wire.Peer {
-	if !r.needsPeer(w) {
+// peerLink is how work on the network reaches the run's peer.
+type peerLink struct {
+	other Peer // nil: there is none
+	kinds func(name string) (*workload.Kind, bool)
+	table *table
+}
+
+// of is how a target reaches the run's peer, or why it does not; nil for work that needs none.
+func (p *peerLink) of(ctx context.Context, w *plan.Workload, target string) *wire.Peer {
+	if !p.needed(w) {
 		return nil
 	}
-	t := r.targets[target]
+	t := p.table.targets[target]
 	switch {
 	case t.Unreached != nil:
 		return &wire.Peer{Missing: t.Unreached.Error()}
-	case r.Peer == nil || t.Loopback == "":
+	case p.other == nil || t.Loopback == "":
 		return &wire.Peer{Missing: "this run has no peer"}
 	}
-	port, token, err := r.Peer.Start(ctx)
+	port, token, err := p.other.Start(ctx)
 	if err != nil {
 		return &wire.Peer{Missing: err.Error()}
 	}
 	return &wire.Peer{Address: fmt.Sprintf("%s:%d", t.Loopback, port), Token: token}
 }
 
-// blamePeer puts the end of the peer in the place of what followed from it.
-func (r *runner) blamePeer(w *plan.Workload, f *record.Failure) *record.Failure {
-	if f == nil || f.Kind == "refused" || r.Peer == nil || !r.needsPeer(w) {
+// blame puts the end of the peer in the place of what followed from it.
+func (p *peerLink) blame(w *plan.Workload, f *record.Failure) *record.Failure {
+	if f == nil || f.Kind == "refused" || p.other == nil || !p.needed(w) {
 		return f
 	}
-	how := r.Peer.Ended(farewell)
+	how := p.other.Ended(farewell)
 	if how == nil {
 		return f
 	}

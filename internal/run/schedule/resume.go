@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"time"
-
 	"tare/internal/judge/verdict"
 	"tare/internal/plan"
 	"tare/internal/record"
@@ -28,14 +26,14 @@ type course struct {
 // whole, unless the environments were opened again in between; of the last it is asked whether anything is missing that
 // could have run. It must not ask for a target that was not there: no block would count, all looks would be taken once
 // more, and the level holds for so many looks only. In doubt a block counts, for the same reason.
-func (r *runner) recount() {
+func (p *progress) recount() {
 	courses := map[string]*course{}
 	gone := map[string]bool{} // targets whose last trial failed: their environment may be lost
-	r.whole = map[string]bool{}
-	for i := range r.trials {
-		t := &r.trials[i]
-		w, ok := r.Plan.Workload(t.Workload)
-		if t.Session != r.session || !ok {
+	p.whole = map[string]bool{}
+	for i := range p.journal.trials {
+		t := &p.journal.trials[i]
+		w, ok := p.plan.Workload(t.Workload)
+		if t.Session != p.journal.session || !ok {
 			continue
 		}
 		c := courses[w.Label]
@@ -48,22 +46,22 @@ func (r *runner) recount() {
 			c.lost = c.lost || t.Block == c.block
 			continue
 		case t.Warmup():
-			r.count(w.Label, c, c.whole)
+			p.count(w.Label, c, c.whole)
 			c.warmUp(t)
 		default:
 			if t.Block != c.block {
-				r.count(w.Label, c, true)
+				p.count(w.Label, c, true)
 				c.block, c.held, c.lost = t.Block, map[slotKey]bool{}, false
 			}
 			c.held[slotKey{t.Target, t.Slot}] = true
-			r.blocks[w.Label] = max(r.blocks[w.Label], t.Block)
+			p.blocks[w.Label] = max(p.blocks[w.Label], t.Block)
 		}
 		c.failed[t.Target], gone[t.Target] = t.Error != nil, t.Error != nil
-		c.whole = r.complete(w, c, gone)
+		c.whole = p.complete(w, c, gone)
 	}
 	for label, c := range courses {
-		r.whole[label] = c.block > 0 && c.whole && !c.lost
-		r.count(label, c, c.whole)
+		p.whole[label] = c.block > 0 && c.whole && !c.lost
+		p.count(label, c, c.whole)
 	}
 }
 
@@ -77,23 +75,23 @@ func (c *course) warmUp(t *record.Trial) {
 }
 
 // count counts the block that a course is in, at its end.
-func (r *runner) count(label string, c *course, whole bool) {
+func (p *progress) count(label string, c *course, whole bool) {
 	if c.block > 0 && whole && !c.lost {
-		r.kept[label]++
+		p.kept[label]++
 	}
 }
 
 // complete tells whether all that could take part in a block have. What failed last may have been given up.
-func (r *runner) complete(w *plan.Workload, c *course, gone map[string]bool) bool {
+func (p *progress) complete(w *plan.Workload, c *course, gone map[string]bool) bool {
 	missing := func(target, slot string) bool {
 		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.held[slotKey{target, slot}] && !c.failed[target] && !gone[target]
 	}
-	for i := range r.Plan.Targets {
-		if missing(r.Plan.Targets[i].Name, "") {
+	for i := range p.plan.Targets {
+		if missing(p.plan.Targets[i].Name, "") {
 			return false
 		}
 	}
-	for _, base := range r.Plan.Bases(w) {
+	for _, base := range p.plan.Bases(w) {
 		if missing(base, record.NullSlot) {
 			return false
 		}
@@ -103,23 +101,23 @@ func (r *runner) complete(w *plan.Workload, c *course, gone map[string]bool) boo
 
 // recountDiscards counts the blocks of the sessions before this one, and those of all sessions that were discarded: the
 // share that may be is one of the whole run.
-func (r *runner) recountDiscards(session int) {
+func (p *progress) recountDiscards(session int) {
 	type series struct {
 		session  int
 		workload string
 	}
 	last := map[series]int{}
-	for i := range r.trials {
-		t := &r.trials[i]
+	for i := range p.journal.trials {
+		t := &p.journal.trials[i]
 		if t.Discarded == ruleSteal || t.Discarded == ruleThrottle { // for the host's sake, not because tare was stopped
-			r.discards++
+			p.discards++
 		}
 		if s := (series{t.Session, t.Workload}); t.Session < session {
 			last[s] = max(last[s], t.Block)
 		}
 	}
 	for _, n := range last {
-		r.past += n
+		p.past += n
 	}
 }
 
@@ -128,39 +126,25 @@ func (r *runner) recountDiscards(session int) {
 // would be one look more than the level holds for.
 func (r *runner) lookAgain() {
 	var ended []*plan.Workload
-	for i := range r.Plan.Workloads {
-		if w := &r.Plan.Workloads[i]; r.whole[w.Label] {
+	for i := range r.plan.Workloads {
+		if w := &r.plan.Workloads[i]; r.progress.whole[w.Label] {
 			ended = append(ended, w)
 		}
 	}
 	r.look(ended)
 }
 
-// done tells whether the interrupted part of the run left nothing to do in this session, so that no environment needs
-// to be opened.
-func (r *runner) done() bool {
-	for i := range r.Plan.Workloads {
-		if w := &r.Plan.Workloads[i]; !r.settled[w.Label] && r.kept[w.Label] < r.Plan.MaxBlocks() {
-			return false
-		}
-	}
-	return len(r.Plan.Workloads) > 0
-}
-
 // Left tells whether a run that ended has blocks left that could still tell something: c.Prior ends before the plan does,
 // and not for want of something to measure.
 func Left(c Config) bool {
-	r := &runner{Config: c, started: time.Now(), trials: c.Prior, envs: c.PriorTargets, session: 1, blocks: map[string]int{}, kept: map[string]int{}}
-	for i := range r.trials {
-		r.session = max(r.session, r.trials[i].Session)
-	}
-	if r.session < r.Plan.Sessions {
+	r := newRunner(c, nil)
+	if r.journal.session < r.plan.Sessions {
 		return true
 	}
-	r.recount()
-	res := r.evaluate()
-	for i := range r.Plan.Workloads {
-		if w := &r.Plan.Workloads[i]; r.kept[w.Label] < r.Plan.MaxBlocks() && !verdict.Settled(res, w.Label) {
+	r.progress.recount()
+	res := r.journal.evaluate()
+	for i := range r.plan.Workloads {
+		if w := &r.plan.Workloads[i]; r.progress.kept[w.Label] < r.plan.MaxBlocks() && !verdict.Settled(res, w.Label) {
 			return true
 		}
 	}

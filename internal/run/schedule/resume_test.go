@@ -198,7 +198,7 @@ func TestDiscardsAreCountedOverTheWholeRun(t *testing.T) {
 	if lost, all := discarded(m); lost*maxDiscardedShare > all || lost < 6 || all-lost != 30 {
 		t.Errorf("%d of %d blocks in three sessions are discarded; one in five may be, and 30 are to be left", lost, all)
 	}
-	r := &runner{Config: Config{Plan: p}, trials: m.trials}
+	r := newRunner(Config{Plan: p, Prior: m.trials}, nil).progress
 	if r.recountDiscards(3); r.totalBlocks() < 20 || r.totalBlocks() > 26 || r.discards < 6 {
 		t.Errorf("resumed in the third session: %d discarded, and %d blocks in the two before it", r.discards, r.totalBlocks())
 	}
@@ -236,7 +236,7 @@ func TestRecount(t *testing.T) {
 		if c.against {
 			p.Targets[2].Against = "box"
 		}
-		r := &runner{Config: Config{Plan: p}, session: 1, blocks: map[string]int{}, kept: map[string]int{}}
+		r := newRunner(Config{Plan: p}, nil).progress
 		for line := range strings.Lines(c.trials) {
 			var workload string
 			var n int
@@ -254,10 +254,10 @@ func TestRecount(t *testing.T) {
 				case strings.HasSuffix(target, "*"):
 					tr.Slot = record.NullSlot
 				}
-				r.trials = append(r.trials, tr)
+				r.journal.trials = append(r.journal.trials, tr)
 			}
 		}
-		r.trials = append(r.trials, record.Trial{Session: 2, Workload: "one", Block: 9, Target: "host"}, record.Trial{Session: 1, Workload: "gone", Block: 9, Target: "host"})
+		r.journal.trials = append(r.journal.trials, record.Trial{Session: 2, Workload: "one", Block: 9, Target: "host"}, record.Trial{Session: 1, Workload: "gone", Block: 9, Target: "host"})
 		r.recount()
 		if r.kept["one"] != c.kept || r.blocks["one"] != c.begun || r.whole["one"] != c.last {
 			t.Errorf("%s: %d of %d blocks count and the last is whole: %v; want %d of %d, %v", c.name, r.kept["one"], r.blocks["one"], r.whole["one"], c.kept, c.begun, c.last)

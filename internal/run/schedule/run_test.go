@@ -308,14 +308,15 @@ func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
 	p := simPlan("host", "box")
 	p.Workloads = append(p.Workloads, plan.Workload{Label: "three", Kind: "sim"})
 	p.Budget = 50 * time.Second
-	r := &runner{
-		Config: Config{Plan: p}, started: time.Now(), cells: map[cellKey]*cell{}, ready: map[string]bool{"one": true, "two": true, "three": true}, kept: map[string]int{"one": 2, "two": 2, "three": 10},
-		targets: map[string]*target{"host": {Target: Target{Agent: &simAgent{alive: true}}}, "box": {Target: Target{Agent: &simAgent{alive: true}}}},
-	}
+	r := newRunner(Config{Plan: p}, nil)
+	r.table.ready = map[string]bool{"one": true, "two": true, "three": true}
+	r.progress.kept = map[string]int{"one": 2, "two": 2, "three": 10}
+	agent := Target{Agent: &simAgent{alive: true}}
+	r.table.targets = map[string]*target{"host": {Target: agent}, "box": {Target: agent}}
 	// A block is two trials of the host and one of the box: 3 s for one and three, 6 s for two.
 	for label, d := range map[string]time.Duration{"one": time.Second, "two": 2 * time.Second, "three": time.Second} {
-		r.cells[cellKey{label, "host"}] = &cell{expected: d}
-		r.cells[cellKey{label, "box"}] = &cell{expected: d}
+		r.table.cells[cellKey{label, "host"}] = &cell{expected: d}
+		r.table.cells[cellKey{label, "box"}] = &cell{expected: d}
 	}
 	labels := func(todo []*plan.Workload) (s []string) {
 		for _, w := range todo {
@@ -323,26 +324,26 @@ func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
 		}
 		return s
 	}
-	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one]" {
+	if got := fmt.Sprint(labels(r.forecast.affordable(r.forecast.unsettled()))); got != "[one]" {
 		t.Errorf("8 blocks of 3 s fit into 50 s and 8 more of 6 s do not: got %s", got)
 	}
 	p.Budget = 100 * time.Second
-	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one two three]" {
+	if got := fmt.Sprint(labels(r.forecast.affordable(r.forecast.unsettled()))); got != "[one two three]" {
 		t.Errorf("all fit: got %s", got)
 	}
 	// One of which nothing is known is taken to be as slow as the others, and finding its work takes some blocks more.
-	r.ready["two"], p.Budget = false, 60*time.Second
-	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one three]" && got != "[one]" {
+	r.table.ready["two"], p.Budget = false, 60*time.Second
+	if got := fmt.Sprint(labels(r.forecast.affordable(r.forecast.unsettled()))); got != "[one three]" && got != "[one]" {
 		t.Errorf("what is not known to fit is left for later: got %s", got)
 	}
 	p.Budget = time.Second
-	if got := len(r.affordable(r.unsettled())); got != 1 {
+	if got := len(r.forecast.affordable(r.forecast.unsettled())); got != 1 {
 		t.Errorf("%d workloads kept, want one: whether it still fits is decided block by block", got)
 	}
 	// One that turned out to be slow does not keep those from beginning that can still be decided.
-	r.ready, r.kept, p.Budget = map[string]bool{"one": true, "two": true}, map[string]int{"one": 4, "two": 6}, 200*time.Second
-	r.cells[cellKey{"two", "host"}].expected = 20 * time.Second
-	if got := fmt.Sprint(labels(r.affordable(r.unsettled()))); got != "[one three]" {
+	r.table.ready, r.progress.kept, p.Budget = map[string]bool{"one": true, "two": true}, map[string]int{"one": 4, "two": 6}, 200*time.Second
+	r.table.cells[cellKey{"two", "host"}].expected = 20 * time.Second
+	if got := fmt.Sprint(labels(r.forecast.affordable(r.forecast.unsettled()))); got != "[one three]" {
 		t.Errorf("4 blocks of 42 s do not fit beside 6 of 3 s and 13 of an unknown length: got %s", got)
 	}
 }
@@ -378,7 +379,7 @@ func TestPatienceWithTheFirstOfACell(t *testing.T) {
 		"short": {}, "long": {UnitTime: func(workload.Params) time.Duration { return 2 * time.Hour }},
 		"large": {Space: func(workload.Params) int64 { return 64 << 30 }}, "endless": {UnitTime: func(workload.Params) time.Duration { return math.MaxInt64 }},
 	}
-	r := &runner{Config: Config{Kinds: func(name string) (*workload.Kind, bool) { k, ok := kinds[name]; return k, ok }}}
+	r := &trialRunner{kinds: func(name string) (*workload.Kind, bool) { k, ok := kinds[name]; return k, ok }}
 	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1})
 	w.patience = map[string][]time.Duration{}
 	p := simPlan("host", "box")

@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"tare/internal/plan"
 )
 
 // Whether the tick or the news comes first when tare goes on, the stop is counted once and in its whole length.
@@ -23,9 +21,9 @@ func TestStopsAreCountedInTheirLength(t *testing.T) {
 		if got := s.since(before); got.times != 1 || got.total < time.Minute || got.total > 2*time.Minute {
 			t.Errorf("%s: a stop of a minute counts as %+v", name, got)
 		}
-		r := &runner{Config: Config{Plan: &plan.Plan{Budget: time.Minute}}, started: time.Now().Add(-90 * time.Second), stops: s}
-		if r.overrun(0) {
-			t.Errorf("%s: the stop is taken from the budget: %v of it are spent", name, r.spent())
+		b := &budget{limit: time.Minute, started: time.Now().Add(-90 * time.Second), stops: s}
+		if b.overrun(0) {
+			t.Errorf("%s: the stop is taken from the budget: %v of it are spent", name, b.spent())
 		}
 	}
 	// A tick that is late because the machine is busy is no stop.

@@ -1,0 +1,52 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// journal is what the run has seen, and where each trial is written before anything else happens.
+type journal struct {
+	plan    *plan.Plan
+	kinds   func(name string) (*workload.Kind, bool)
+	header  verdict.Run
+	started time.Time
+	sink    Sink
+
+	session int
+	seq     int // of the last trial
+	trials  []record.Trial
+	envs    []record.Environment
+}
+
+// append numbers a trial, puts it on disk and keeps it.
+func (j *journal) append(t *record.Trial) error {
+	j.seq++
+	t.Seq, t.Session = j.seq, j.session
+	if err := j.sink.Append(t); err != nil {
+		return fmt.Errorf("write trial %d: %w", t.Seq, err)
+	}
+	j.trials = append(j.trials, *t)
+	return nil
+}
+
+// evaluate computes the state of all cells from all trials.
+func (j *journal) evaluate() *verdict.Result {
+	h := j.header
+	h.Seconds += time.Since(j.started).Seconds()
+	return verdict.Evaluate(verdict.Input{
+		Plan: j.plan, Environments: j.envs, Trials: j.trials, Kinds: j.kinds, Run: h,
+	})
+}
+
+// measured tells whether there is a figure, from this run or from before it was interrupted, or what failed had its turn: then
+// it is not for want of time that there is none. A block that was begun and not completed gives none.
+func (j *journal) measured(res *verdict.Result) bool {
+	return verdict.HasFigures(res) || slices.ContainsFunc(j.trials, func(t record.Trial) bool { return t.Error != nil })
+}
