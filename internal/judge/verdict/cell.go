@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/stats"
@@ -40,11 +41,25 @@ type null struct {
 	stats.Estimate
 }
 
+// cellMaker makes the cells of a plan: it pairs their trials, decides, and says what stands against that.
+type cellMaker struct {
+	plan     *plan.Plan
+	kinds    func(name string) (*workload.Kind, bool)
+	alpha    float64 // level of the intervals
+	index    *index
+	opened   *opened
+	clocks   *clockReader
+	withhold *withholder
+	doubts   *doubter
+	nulls    map[nullKey]null
+	cells    []*cellBuilder
+}
+
 // makeCells makes every cell of the plan.
-func (e *evaluation) makeCells() {
-	for i := range e.Plan.Workloads {
-		w := &e.Plan.Workloads[i]
-		kind, ok := e.Kinds(w.Kind)
+func (cm *cellMaker) makeCells() {
+	for i := range cm.plan.Workloads {
+		w := &cm.plan.Workloads[i]
+		kind, ok := cm.kinds(w.Kind)
 		metrics := []unit.Metric{{Name: "unknown", Better: unit.Lower, Primary: true}}
 		primary := metrics[0].Name
 		family, cpuBound := "", false
@@ -53,70 +68,70 @@ func (e *evaluation) makeCells() {
 			family, cpuBound = kind.Family, kind.Needs.CPUBound
 		}
 		for _, m := range metrics {
-			for j := range e.Plan.Targets {
-				target := e.Plan.Targets[j].Name
+			for j := range cm.plan.Targets {
+				target := cm.plan.Targets[j].Name
 				// A baseline alone is weighed against itself: its figures still carry how well they repeat.
-				if target == e.Plan.Baseline && len(e.Plan.Targets) > 1 || !w.On(target) {
+				if target == cm.plan.Baseline && len(cm.plan.Targets) > 1 || !w.On(target) {
 					continue
 				}
 				c := &cellBuilder{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,
-					Target: target, Baseline: e.Plan.Against(target), Writes: writes(w, m.Name), Warnings: []record.Warning{},
+					Target: target, Baseline: cm.plan.Against(target), Writes: writes(w, m.Name), Warnings: []record.Warning{},
 				}}
-				e.cells = append(e.cells, c)
+				cm.cells = append(cm.cells, c)
 				if !ok {
 					c.fail(&record.Failure{Kind: "unknown-workload", Message: fmt.Sprintf("this tare knows no workload %s; report the bundle with the tare that made it", w.Kind)})
 					continue
 				}
-				e.compareCell(w, c)
+				cm.compareCell(w, c)
 			}
 		}
 	}
 }
 
 // compareCell pairs the trials of one cell, withholds what must not be judged, and decides.
-func (e *evaluation) compareCell(w *plan.Workload, c *cellBuilder) {
-	c.candidate, c.baseline = e.of(w.Label, c.Target, ""), e.of(w.Label, c.Baseline, "")
+func (cm *cellMaker) compareCell(w *plan.Workload, c *cellBuilder) {
+	c.candidate, c.baseline = cm.index.of(w.Label, c.Target, ""), cm.index.of(w.Label, c.Baseline, "")
 	if c.Target == c.Baseline {
-		c.candidate = e.of(w.Label, c.Target, record.NullSlot)
+		c.candidate = cm.index.of(w.Label, c.Target, record.NullSlot)
 	}
-	c.candClock, c.baseClock = e.cellClock(c.Target, c.candidate), e.cellClock(c.Baseline, c.baseline)
-	candidate, baseline := e.pair(c)
+	c.candClock, c.baseClock = cm.clocks.cellClock(c.Target, c.candidate), cm.clocks.cellClock(c.Baseline, c.baseline)
+	candidate, baseline := cm.pair(c)
 	c.Center = finite(c.metric.Value(medianOf(candidate)))
 	c.BaselineCenter = finite(c.metric.Value(medianOf(baseline)))
 
-	margin := e.Plan.Margin
+	margin := cm.plan.Margin
 	if c.metric.Tail {
-		margin = e.Plan.TailMargin
+		margin = cm.plan.TailMargin
 	}
-	n := e.null(w.Label, c.Baseline, c.metric)
+	n := cm.null(w.Label, c.Baseline, c.metric)
 	c.NullSpread = finite(n.spread)
 	c.Margin = finite(stats.Margin(margin, n.spread))
 	c.SameMargin = finite(margin)
 
 	if len(c.keys) == 0 {
-		e.nothing(c)
+		cm.nothing(c)
 		return
 	}
 	d := stats.Decide(bySession(c.d, c.judged), stats.Options{
-		Alpha: e.alpha, Margin: c.Margin, Same: margin, Precision: e.Plan.Precision,
+		Alpha: cm.alpha, Margin: c.Margin, Same: margin, Precision: cm.plan.Precision,
 		Bias:     c.candClock.doubtful() + c.baseClock.doubtful(),
-		Sessions: e.Plan.Sessions,
-		Last:     e.Plan.Sessions > 1 || len(e.Plan.Looks) == 0 || c.begun >= e.Plan.MaxBlocks(),
+		Sessions: cm.plan.Sessions,
+		Last:     cm.plan.Sessions > 1 || len(cm.plan.Looks) == 0 || c.begun >= cm.plan.MaxBlocks(),
 	})
 	if d.Verdict == record.Failed { // the centre lies among the blocks that hit a deadline
 		d.Verdict, d.Blocks = record.Inconclusive, len(c.judged)
 	}
 	c.decision = &d
-	e.withholdUnlike(c)
-	e.withholdLengths(w, c)
-	e.doubtSessions(c)
+	cm.withhold.withholdUnlike(c)
+	cm.withhold.withholdLengths(w, c)
+	cm.doubts.doubtSessions(c)
 }
 
 // pair fills in d and returns the costs of both sides in the blocks that have them. A block in which one side alone hit
 // its deadline has no figure and yet tells who was slower: d is infinite there.
-func (e *evaluation) pair(c *cellBuilder) (candidate, baseline []float64) {
+func (cm *cellMaker) pair(c *cellBuilder) (candidate, baseline []float64) {
 	c.d = make(map[blockKey]float64, len(c.candidate.keys))
 	blocks := begun(c.candidate, c.baseline)
 	c.begun = len(blocks)
@@ -149,29 +164,29 @@ func (e *evaluation) pair(c *cellBuilder) (candidate, baseline []float64) {
 }
 
 // nothing says why a cell has no pair of figures.
-func (e *evaluation) nothing(c *cellBuilder) {
+func (cm *cellMaker) nothing(c *cellBuilder) {
 	switch {
 	case len(c.candidate.failed) > 0:
 		c.fail(c.candidate.failed[0].Error)
-	case e.openFailure(c.Target) != nil:
-		c.fail(e.openFailure(c.Target))
+	case cm.opened.openFailure(c.Target) != nil:
+		c.fail(cm.opened.openFailure(c.Target))
 	case len(c.baseline.failed) > 0:
 		f := *c.baseline.failed[0].Error
 		f.Message = fmt.Sprintf("the baseline %s has no figure to compare with: %s", c.Baseline, f.Message)
 		c.fail(&f)
-	case e.openFailure(c.Baseline) != nil:
-		f := *e.openFailure(c.Baseline)
+	case cm.opened.openFailure(c.Baseline) != nil:
+		f := *cm.opened.openFailure(c.Baseline)
 		f.Message = fmt.Sprintf("the baseline %s did not open: %s", c.Baseline, f.Message)
 		c.fail(&f)
-	case e.lostTarget(c.Target) != nil:
-		c.fail(e.lostTarget(c.Target))
+	case cm.opened.lostTarget(c.Target) != nil:
+		c.fail(cm.opened.lostTarget(c.Target))
 	case len(c.candidate.used) > 0 && len(c.baseline.used) > 0:
 		c.fail(&record.Failure{Kind: "no-figure", Message: fmt.Sprintf("no block has a positive figure for %s in both %s and %s; look at the metrics of the trials in the bundle", c.Metric, c.Target, c.Baseline)})
 	default:
 		c.Verdict = record.Inconclusive
 		c.P, c.PHolm, c.Q = 1, 1, 1
-		if len(e.Plan.Looks) > 0 {
-			c.BlocksNeeded = e.Plan.Looks[0]
+		if len(cm.plan.Looks) > 0 {
+			c.BlocksNeeded = cm.plan.Looks[0]
 		}
 		c.warn("not-measured", "no block of this cell was completed", "continue with `tare run --resume`, and give a new `--budget` if the old one is spent")
 	}
@@ -194,23 +209,14 @@ func (c *cellBuilder) warn(code, text, remedy string) {
 	c.Warnings = append(c.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 }
 
-func (e *evaluation) openFailure(target string) *record.Failure {
-	for i := range e.Environments {
-		if re := &e.Environments[i]; re.Name == target && re.Error != nil {
-			return re.Error
-		}
-	}
-	return nil
-}
-
 // null compares a baseline with itself: its hidden slot against the counted one.
-func (e *evaluation) null(label, of string, m unit.Metric) null {
+func (cm *cellMaker) null(label, of string, m unit.Metric) null {
 	key := nullKey{label, of, m.Name}
-	if n, ok := e.nulls[key]; ok {
+	if n, ok := cm.nulls[key]; ok {
 		return n
 	}
-	base, hidden := e.of(label, of, ""), e.of(label, of, record.NullSlot)
-	ck := e.cellClock(of, base)
+	base, hidden := cm.index.of(label, of, ""), cm.index.of(label, of, record.NullSlot)
+	ck := cm.clocks.cellClock(of, base)
 	d := make(map[blockKey]float64, len(base.keys))
 	var keys []blockKey
 	for _, k := range begun(base, hidden) {
@@ -230,9 +236,9 @@ func (e *evaluation) null(label, of string, m unit.Metric) null {
 		}
 	}
 	sessions := bySession(d, keys)
-	n := null{Estimate: stats.EstimateCenter(sessions, e.alpha)}
+	n := null{Estimate: stats.EstimateCenter(sessions, cm.alpha)}
 	n.spread, n.ok = stats.NullSpread(sessions)
-	e.nulls[key] = n
+	cm.nulls[key] = n
 	return n
 }
 
@@ -249,7 +255,7 @@ func bySession(d map[blockKey]float64, keys []blockKey) [][]float64 {
 }
 
 // finish copies the decision into the cell, without what JSON cannot hold.
-func (e *evaluation) finish(c *cellBuilder) {
+func (cm *cellMaker) finish(c *cellBuilder) {
 	d := c.decision
 	if d == nil {
 		return
@@ -267,7 +273,7 @@ func (e *evaluation) finish(c *cellBuilder) {
 	}
 	c.Ratio.Center = finite(d.Center)
 	if d.HasInterval() {
-		c.Low, c.High, c.Level = d.Low, d.High, 1-e.Plan.Alpha
+		c.Low, c.High, c.Level = d.Low, d.High, 1-cm.plan.Alpha
 	}
 }
 

@@ -32,17 +32,32 @@ type clock struct {
 	shared    bool    // the controller's own kernel counts the time: there is one clock and nothing to doubt
 }
 
+// clockReader knows how far the clocks of the targets are off.
+type clockReader struct {
+	index     *index
+	opened    *opened
+	ofTargets map[string]clock
+	// ofCells are those of cells, by the trials behind them: each workload has several metrics.
+	ofCells map[*series]clock
+}
+
+func newClockReader(x *index, op *opened) *clockReader {
+	cr := &clockReader{index: x, opened: op, ofCells: map[*series]clock{}}
+	cr.ofTargets = cr.readClocks()
+	return cr
+}
+
 // readClocks judges each target's clock over all its trials.
-func (e *evaluation) readClocks() map[string]clock {
+func (cr *clockReader) readClocks() map[string]clock {
 	all := map[string][]*record.Trial{}
-	for k, s := range e.series {
+	for k, s := range cr.index.series {
 		for _, at := range s.keys {
 			all[k.target] = append(all[k.target], s.used[at])
 		}
 	}
 	out := map[string]clock{}
 	for target, trials := range all {
-		out[target] = readClock(trials, e.sharesKernel(target))
+		out[target] = readClock(trials, cr.opened.sharesKernel(target))
 	}
 	return out
 }
@@ -50,12 +65,12 @@ func (e *evaluation) readClocks() map[string]clock {
 // cellClock judges the clock over the trials of one cell. Where those agree with all of the target's trials, these tell
 // more; where they do not, or lie beyond the bound for themselves, the clock did not run the same all the time. A target
 // whose clock is wrong on the whole is wrong in each of its cells.
-func (e *evaluation) cellClock(target string, s *series) clock {
-	whole := e.clocks[target]
+func (cr *clockReader) cellClock(target string, s *series) clock {
+	whole := cr.ofTargets[target]
 	if len(s.keys) == 0 {
 		return whole
 	}
-	if c, ok := e.cellClocks[s]; ok {
+	if c, ok := cr.ofCells[s]; ok {
 		return c
 	}
 	trials := make([]*record.Trial, 0, len(s.keys))
@@ -68,7 +83,7 @@ func (e *evaluation) cellClock(target string, s *series) clock {
 		c = whole
 	}
 	c.wrong = c.wrong || whole.wrong
-	e.cellClocks[s] = c
+	cr.ofCells[s] = c
 	return c
 }
 
@@ -110,44 +125,12 @@ var (
 	maybeOnKernel = map[string]bool{"docker": true, "podman": true}
 )
 
-// sharesKernel tells whether a target's time is counted by the kernel that counts the controller's. Processes and
-// namespaces of this machine have no other; a container may be in a machine of its engine's, so its kernel must be known
-// to be that of one of them.
-func (e *evaluation) sharesKernel(target string) bool {
-	re := e.home(target)
-	switch {
-	case re == nil:
-		return false
-	case onThisKernel[driver(re)]:
-		return true
-	case !maybeOnKernel[driver(re)] || re.Inside.Kernel == "":
-		return false
-	}
-	const vm = "hypervisor.vm"
-	return slices.ContainsFunc(e.Environments, func(o record.Environment) bool {
-		return onThisKernel[driver(&o)] && o.Inside.Kernel == re.Inside.Kernel && o.Inside.Extra[vm] == re.Inside.Extra[vm]
-	})
-}
-
 // driver is the first part of the spec that makes an environment.
 func driver(re *record.Environment) string {
 	if i := strings.IndexAny(re.Spec, ":?"); i >= 0 {
 		return re.Spec[:i]
 	}
 	return re.Spec
-}
-
-// home is the environment that a target is or, as a mount, is in; nil when none of that name opened.
-func (e *evaluation) home(target string) *record.Environment {
-	if pe, ok := e.Plan.Target(target); ok {
-		target = pe.Place()
-	}
-	for i := range e.Environments {
-		if re := &e.Environments[i]; re.Name == target && !re.IsMount() && re.Error == nil {
-			return re
-		}
-	}
-	return nil
 }
 
 // cost is the trial's cost by metric m, restated on the controller's clock where the environment's is wrong. NaN without

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/stats"
 )
@@ -13,9 +14,18 @@ import (
 // trendLevel is the level of a test for drift. It is strict because a report makes some hundred such tests.
 const trendLevel = 0.001
 
+// doubter warns of what makes a figure doubtful without forbidding a verdict.
+type doubter struct {
+	plan   *plan.Plan
+	alpha  float64
+	index  *index
+	opened *opened
+	nulls  map[nullKey]null
+}
+
 // doubt attaches what weakens a cell without forbidding its verdict.
-func (e *evaluation) doubt(c *cellBuilder) {
-	c.Emulated = c.cpuBound && (e.emulated(c.Target) || e.emulated(c.Baseline))
+func (dt *doubter) doubt(c *cellBuilder) {
+	c.Emulated = c.cpuBound && (dt.opened.emulated(c.Target) || dt.opened.emulated(c.Baseline))
 	if c.Emulated {
 		c.warn("emulated", "the CPU is emulated in software: this figure is a property of the emulator, not of virtualisation",
 			"use hardware virtualisation (accel=kvm, hvf or whpx) if the host offers it")
@@ -23,24 +33,24 @@ func (e *evaluation) doubt(c *cellBuilder) {
 	if c.decision == nil {
 		return
 	}
-	if d := c.decision; !d.HasInterval() && d.Units < stats.MinBlocks(1, e.alpha) && len(c.judged) == len(c.keys) {
-		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at the level %.3g", c.decision.Units, unitsText(c.decision), 1-e.alpha),
-			fmt.Sprintf("allow at least %d", stats.MinBlocks(1, e.alpha)))
+	if d := c.decision; !d.HasInterval() && d.Units < stats.MinBlocks(1, dt.alpha) && len(c.judged) == len(c.keys) {
+		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at the level %.3g", c.decision.Units, unitsText(c.decision), 1-dt.alpha),
+			fmt.Sprintf("allow at least %d", stats.MinBlocks(1, dt.alpha)))
 	}
-	e.doubtNull(c)
-	e.doubtDrift(c)
-	e.doubtModes(c)
-	e.doubtDiscarded(c)
+	dt.doubtNull(c)
+	dt.doubtDrift(c)
+	dt.doubtModes(c)
+	dt.doubtDiscarded(c)
 }
 
 // doubtSessions tells of a cell that was not measured in as many sessions as the run's scope says. Of a single one of
 // several there is no verdict.
-func (e *evaluation) doubtSessions(c *cellBuilder) {
+func (dt *doubter) doubtSessions(c *cellBuilder) {
 	n := len(bySession(c.d, c.judged))
-	if e.Plan.Sessions < 2 || n > 1 && n >= len(e.sessions) {
+	if dt.plan.Sessions < 2 || n > 1 && n >= len(dt.index.sessions) {
 		return
 	}
-	text := fmt.Sprintf("measured in only %s of the %d that were planned", plural(n, "boot"), e.Plan.Sessions)
+	text := fmt.Sprintf("measured in only %s of the %d that were planned", plural(n, "boot"), dt.plan.Sessions)
 	if n == 1 {
 		text += ": the figures do not include how much one boot differs from another"
 	}
@@ -54,12 +64,12 @@ func unitsText(d *stats.Decision) string {
 	return "blocks"
 }
 
-func (e *evaluation) doubtNull(c *cellBuilder) {
-	n, ok := e.nulls[nullKey{c.Workload, c.Baseline, c.Metric}]
+func (dt *doubter) doubtNull(c *cellBuilder) {
+	n, ok := dt.nulls[nullKey{c.Workload, c.Baseline, c.Metric}]
 	if !ok {
 		return
 	}
-	plain := e.plainMargin(c)
+	plain := dt.plainMargin(c)
 	switch {
 	case !n.ok:
 		c.warn("no-null-control", "the null control gave no figures: how well this host repeats itself is not known", "see why the baseline's second trial of each block failed, and run again")
@@ -79,16 +89,16 @@ func nullOff(n null, margin float64) bool {
 	return n.ok && (n.Low > m || n.High < -m)
 }
 
-func (e *evaluation) plainMargin(c *cellBuilder) float64 {
+func (dt *doubter) plainMargin(c *cellBuilder) float64 {
 	if c.metric.Tail {
-		return e.Plan.TailMargin
+		return dt.plan.TailMargin
 	}
-	return e.Plan.Margin
+	return dt.plan.Margin
 }
 
 // doubtDrift looks for a trend over the blocks, in what each side costs and in the ratio. Sessions restart whatever
 // drifts, so with several of them the question is not asked.
-func (e *evaluation) doubtDrift(c *cellBuilder) {
+func (dt *doubter) doubtDrift(c *cellBuilder) {
 	if len(c.keys) == 0 || c.keys[0].session != c.keys[len(c.keys)-1].session {
 		return
 	}
@@ -98,7 +108,7 @@ func (e *evaluation) doubtDrift(c *cellBuilder) {
 		base[i] = math.Log(c.baseClock.cost(c.baseline.used[k], c.metric))
 		d[i] = c.d[k]
 	}
-	least := math.Log1p(e.plainMargin(c))
+	least := math.Log1p(dt.plainMargin(c))
 	if t, total := trend(d); t.P < trendLevel && math.Abs(total) > least {
 		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last (Kendall's tau %.2f): there is no single ratio", changeText(total), t.Tau),
 			"find what warms up or fills up on one side only, or make the run longer until the ratio is steady")
@@ -150,7 +160,7 @@ func changeText(log float64) string {
 }
 
 // doubtModes looks for two modes in what each side costs.
-func (e *evaluation) doubtModes(c *cellBuilder) {
+func (dt *doubter) doubtModes(c *cellBuilder) {
 	for _, side := range []struct {
 		name  string
 		clock clock
@@ -161,7 +171,7 @@ func (e *evaluation) doubtModes(c *cellBuilder) {
 			y[i] = math.Log(side.clock.cost(side.s.used[k], c.metric))
 		}
 		m, two := stats.TwoModes(sampled(y))
-		if !two || m.High-m.Low <= math.Log1p(e.plainMargin(c)) {
+		if !two || m.High-m.Low <= math.Log1p(dt.plainMargin(c)) {
 			continue
 		}
 		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others", side.name, 100*m.Share, percent(math.Expm1(m.High-m.Low))),
@@ -170,7 +180,7 @@ func (e *evaluation) doubtModes(c *cellBuilder) {
 }
 
 // doubtDiscarded tells what the discarded blocks would have changed.
-func (e *evaluation) doubtDiscarded(c *cellBuilder) {
+func (dt *doubter) doubtDiscarded(c *cellBuilder) {
 	if len(c.candidate.discarded) == 0 || len(c.baseline.discarded) == 0 {
 		return
 	}
@@ -191,7 +201,7 @@ func (e *evaluation) doubtDiscarded(c *cellBuilder) {
 		}
 		all[k] = d
 		n++
-		if rule := e.rules[c.Workload][k]; !slices.Contains(rules, rule) {
+		if rule := dt.index.rules[c.Workload][k]; !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}
 	}
@@ -199,7 +209,7 @@ func (e *evaluation) doubtDiscarded(c *cellBuilder) {
 		return
 	}
 	slices.Sort(rules)
-	est := stats.EstimateCenter(bySession(all, sortedKeys(all)), e.alpha)
+	est := stats.EstimateCenter(bySession(all, sortedKeys(all)), dt.alpha)
 	with := fmt.Sprintf("%.3f", math.Exp(est.Center))
 	if !math.IsInf(est.High, 0) {
 		with += fmt.Sprintf(" [%.3f, %.3f]", math.Exp(est.Low), math.Exp(est.High))

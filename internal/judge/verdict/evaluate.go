@@ -25,39 +25,41 @@ type Input struct {
 // evaluation is the state of one call of Evaluate.
 type evaluation struct {
 	Input
-	*index
-	alpha  float64 // level of the intervals
-	clocks map[string]clock
-	// cellClocks are those of cells, by the trials behind them: each workload has several metrics.
-	cellClocks map[*series]clock
-	nulls      map[nullKey]null
-	cells      []*cellBuilder
+	index  *index
+	opened *opened
+	clocks *clockReader
 }
 
 // Evaluate turns trials into cells with verdicts, summaries and findings. Cells come in the order of the plan: workload,
 // metric, target. All figures are finite; a cell without an interval has Level, Low and High 0.
 func Evaluate(in Input) *Result {
-	e := &evaluation{Input: in, index: newIndex(in.Trials), alpha: in.Plan.LookAlpha, nulls: map[nullKey]null{}, cellClocks: map[*series]clock{}}
-	if in.Plan.Sessions > 1 || e.alpha <= 0 {
-		e.alpha = in.Plan.Alpha
+	alpha := in.Plan.LookAlpha // level of the intervals
+	if in.Plan.Sessions > 1 || alpha <= 0 {
+		alpha = in.Plan.Alpha
 	}
-	e.clocks = e.readClocks()
-	e.makeCells()
-	e.judge()
-	for _, w := range e.cells {
-		e.doubt(w)
+	x := newIndex(in.Trials)
+	op := &opened{plan: in.Plan, environments: in.Environments, last: x.last}
+	e := &evaluation{Input: in, index: x, opened: op, clocks: newClockReader(x, op)}
+	maker := &cellMaker{plan: in.Plan, kinds: in.Kinds, alpha: alpha, index: x, opened: op, clocks: e.clocks,
+		withhold: &withholder{plan: in.Plan, opened: op}, nulls: map[nullKey]null{}}
+	maker.doubts = &doubter{plan: in.Plan, alpha: alpha, index: x, opened: op, nulls: maker.nulls}
+	maker.makeCells()
+	fam := &families{plan: in.Plan, alpha: alpha, cells: maker.cells}
+	fam.judge()
+	for _, c := range maker.cells {
+		maker.doubts.doubt(c)
 	}
 	r := &Result{
-		Schema: Schema, Run: e.run(), Targets: e.targets(), Cells: make([]Cell, len(e.cells)),
+		Schema: Schema, Run: e.run(), Targets: e.targets(), Cells: make([]Cell, len(maker.cells)),
 		Families: []Summary{}, Findings: []Finding{},
 	}
-	for i, w := range e.cells {
-		e.finish(w)
-		r.Cells[i] = w.Cell
+	for i, c := range maker.cells {
+		maker.finish(c)
+		r.Cells[i] = c.Cell
 	}
-	r.Families = append(r.Families, e.summaries()...)
+	r.Families = append(r.Families, fam.summaries()...)
 	r.Costs = e.costs(r)
-	r.Findings = append(r.Findings, e.findings(r)...)
+	r.Findings = append(r.Findings, (&finder{Input: in, index: x, cells: maker.cells}).findings(r)...)
 	return r
 }
 
@@ -81,9 +83,9 @@ func HasFigures(r *Result) bool {
 func (e *evaluation) run() Run {
 	r, p := e.Run, e.Plan
 	r.Name, r.Baseline, r.Seed, r.Mode = p.Name, p.Baseline, p.Seed, string(p.Mode)
-	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.sessions), e.mostBlocks(p.Against), e.discardedBlocks(), e.failed
+	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.index.sessions), e.index.mostBlocks(p.Against), e.index.discardedBlocks(), e.index.failed
 	r.Alpha, r.LookAlpha = p.Alpha, p.LookAlpha
-	r.Scope = scope(r.Sessions, e.resumptions())
+	r.Scope = scope(r.Sessions, e.opened.resumptions())
 	return r
 }
 
@@ -102,22 +104,6 @@ func scope(sessions, resumed int) string {
 	return fmt.Sprintf("%s, resumed %d times", s, resumed)
 }
 
-// resumptions counts how often the run was resumed: each time, the environments of a session were opened once more.
-func (e *evaluation) resumptions() int {
-	type opening struct {
-		name    string
-		session int
-	}
-	times := map[opening]int{}
-	most := 0
-	for i := range e.Environments {
-		o := opening{e.Environments[i].Name, e.Environments[i].Session}
-		times[o]++
-		most = max(most, times[o]-1)
-	}
-	return most
-}
-
 // targets describes the columns: one for each environment of the plan.
 func (e *evaluation) targets() []Target {
 	out := make([]Target, 0, len(e.Plan.Targets))
@@ -125,7 +111,7 @@ func (e *evaluation) targets() []Target {
 		pe := &e.Plan.Targets[i]
 		t := Target{
 			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
-			Emulated: e.emulated(pe.Name), ClockOff: e.clocks[pe.Name].off, Warnings: []record.Warning{},
+			Emulated: e.opened.emulated(pe.Name), ClockOff: e.clocks.ofTargets[pe.Name].off, Warnings: []record.Warning{},
 		}
 		if b := e.Plan.Against(pe.Name); b != e.Plan.Baseline && !t.Baseline {
 			t.Against = b
@@ -158,22 +144,12 @@ func (e *evaluation) targets() []Target {
 			t.Error = nil
 		}
 		t.OpenS = finite(medianOf(opened))
-		if c := e.clocks[pe.Name]; c.wrong {
+		if c := e.clocks.ofTargets[pe.Name]; c.wrong {
 			t.Warnings = append(t.Warnings, clockWarning(pe.Name, c))
 		}
 		out = append(out, t)
 	}
 	return out
-}
-
-func (e *evaluation) emulated(target string) bool {
-	for i := range e.Environments {
-		re := &e.Environments[i]
-		if re.Name == target && (re.Inside.Emulated || re.Outside.Emulated) {
-			return true
-		}
-	}
-	return false
 }
 
 // finite replaces what JSON cannot hold.

@@ -5,20 +5,28 @@ import (
 	"math"
 	"slices"
 
+	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/stats"
 )
 
+// families judges cells together: those that answer one question share its error level.
+type families struct {
+	plan  *plan.Plan
+	alpha float64
+	cells []*cellBuilder
+}
+
 // judge corrects for the number of cells: the primary ones, of which the plan asks its question, by Holm, the secondary
 // ones, which are there to be looked through, by the rate of false discoveries. The planner and Settled count primary ones
 // only, so that a family of hundreds of secondary ones would get no verdicts by Holm in the blocks that there are.
-func (e *evaluation) judge() {
+func (fam *families) judge() {
 	for _, primary := range []bool{true, false} {
 		var family []*stats.Decision
 		var raw []record.Verdict
 		var cells []*cellBuilder
 		m := 0
-		for _, c := range e.cells {
+		for _, c := range fam.cells {
 			if c.Primary != primary {
 				continue
 			}
@@ -36,7 +44,7 @@ func (e *evaluation) judge() {
 		}
 		for i, c := range cells {
 			if raw[i] == record.Different && c.decision.Verdict != record.Different {
-				e.notConfirmed(c, m)
+				fam.notConfirmed(c, m)
 			}
 		}
 	}
@@ -47,22 +55,22 @@ func (c *Cell) NotConfirmed() bool {
 	return slices.ContainsFunc(c.Warnings, func(w record.Warning) bool { return w.Code == "not-confirmed" })
 }
 
-func (e *evaluation) notConfirmed(c *cellBuilder, m int) {
+func (fam *families) notConfirmed(c *cellBuilder, m int) {
 	value, by := c.decision.Deciding()
-	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or measure fewer cells", m, stats.MinBlocks(m, e.alpha))
+	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or measure fewer cells", m, stats.MinBlocks(m, fam.alpha))
 	if !c.Primary {
 		remedy = "allow more blocks, or measure fewer workloads"
 	}
 	c.warn("not-confirmed", fmt.Sprintf("the interval lies beyond the margin, but among %d cells that is not significant: %s is %.2g and must be at most %.2g",
-		m, by, value, e.alpha), remedy)
+		m, by, value, fam.alpha), remedy)
 }
 
 // summaries gives the geometric mean of each family of workloads in each target, in the order of the plan.
-func (e *evaluation) summaries() []Summary {
+func (fam *families) summaries() []Summary {
 	type key struct{ family, target string }
 	var order []key
 	groups := map[key][]*cellBuilder{}
-	for _, c := range e.cells {
+	for _, c := range fam.cells {
 		if !c.Primary || c.decision == nil || c.withheld || len(c.d) == 0 {
 			continue
 		}
@@ -74,7 +82,7 @@ func (e *evaluation) summaries() []Summary {
 	}
 	var out []Summary
 	for _, k := range order {
-		if s, ok := e.summary(groups[k]); ok {
+		if s, ok := fam.summary(groups[k]); ok {
 			s.Family, s.Target = k.family, k.target
 			out = append(out, s)
 		}
@@ -82,7 +90,7 @@ func (e *evaluation) summaries() []Summary {
 	return out
 }
 
-func (e *evaluation) summary(cells []*cellBuilder) (Summary, bool) {
+func (fam *families) summary(cells []*cellBuilder) (Summary, bool) {
 	var blocks [][][]float64
 	session := 0
 	for i, k := range cells[0].judged {
@@ -100,12 +108,12 @@ func (e *evaluation) summary(cells []*cellBuilder) (Summary, bool) {
 			blocks[len(blocks)-1] = append(blocks[len(blocks)-1], row)
 		}
 	}
-	est := stats.GeometricMean(blocks, e.alpha)
+	est := stats.GeometricMean(blocks, fam.alpha)
 	if est.Method == stats.MethodNone {
 		return Summary{}, false
 	}
 	s := Summary{Ratio: finite(math.Exp(est.Center)), Cells: len(cells), Blocks: est.Blocks}
-	if units := sessionsWith(blocks); !math.IsInf(est.High, 0) && (units > 1 || e.Plan.Sessions < 2) {
+	if units := sessionsWith(blocks); !math.IsInf(est.High, 0) && (units > 1 || fam.plan.Sessions < 2) {
 		s.Low, s.High = finite(math.Exp(est.Low)), finite(math.Exp(est.High))
 	}
 	return s, true

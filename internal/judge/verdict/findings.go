@@ -18,7 +18,7 @@ const (
 )
 
 // damageFindings stand before all others: a report is passed on without what stood on standard error when it was made.
-func damageFindings(e *evaluation, _ *Result) []Finding {
+func damageFindings(e *finder, _ *Result) []Finding {
 	var out []Finding
 	for _, text := range e.Damage {
 		out = append(out, Finding{
@@ -31,7 +31,7 @@ func damageFindings(e *evaluation, _ *Result) []Finding {
 
 // openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that, and one
 // whose environment failed is named with it.
-func openFindings(e *evaluation, r *Result) []Finding {
+func openFindings(e *finder, r *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
 	for i := range r.Targets {
@@ -55,7 +55,7 @@ func openFindings(e *evaluation, r *Result) []Finding {
 	return out
 }
 
-func retryFindings(_ *evaluation, r *Result) []Finding {
+func retryFindings(_ *finder, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		t := &r.Targets[i]
@@ -71,7 +71,7 @@ func retryFindings(_ *evaluation, r *Result) []Finding {
 }
 
 // clockFindings tells of wrong clocks, and of the cells whose figures cannot be restated.
-func clockFindings(_ *evaluation, r *Result) []Finding {
+func clockFindings(_ *finder, r *Result) []Finding {
 	const code = "clock-wrong"
 	var out []Finding
 	for i := range r.Targets {
@@ -118,7 +118,7 @@ func addWorkload(f *Finding, label string) {
 	}
 }
 
-func emulatedFindings(_ *evaluation, r *Result) []Finding {
+func emulatedFindings(_ *finder, r *Result) []Finding {
 	f := Finding{Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it; `tare doctor` says whether it does"}
 	for i := range r.Targets {
 		if r.Targets[i].Emulated {
@@ -166,7 +166,7 @@ func withMounts(r *Result, names []string) []string {
 }
 
 // biasedFindings tells where the host differs from itself.
-func biasedFindings(e *evaluation, r *Result) []Finding {
+func biasedFindings(e *finder, r *Result) []Finding {
 	f := Finding{Remedy: "look for what one trial leaves behind for the next: caches, dirty pages, temperature"}
 	warned(r, "null-control-differs", &f)
 	if len(f.Workloads) == 0 {
@@ -177,7 +177,7 @@ func biasedFindings(e *evaluation, r *Result) []Finding {
 }
 
 // noisyFindings tells where the host does not repeat itself.
-func noisyFindings(_ *evaluation, r *Result) []Finding {
+func noisyFindings(_ *finder, r *Result) []Finding {
 	f := Finding{Remedy: "stop other programs on this host, lengthen the trials (--full), or allow more blocks"}
 	worst := warned(r, "noisy-host", &f)
 	if len(f.Workloads) == 0 {
@@ -202,7 +202,7 @@ func warned(r *Result, code string, f *Finding) float64 {
 }
 
 // pagesFindings tells where memory was measured with different page sizes.
-func pagesFindings(e *evaluation, _ *Result) []Finding {
+func pagesFindings(e *finder, _ *Result) []Finding {
 	var out []Finding
 	for _, c := range e.cells {
 		if !c.Primary || !strings.HasPrefix(c.Kind, "memory.") || c.decision == nil {
@@ -274,12 +274,12 @@ func pageStates(c *cellBuilder) []string {
 	return keys
 }
 
-func discardFindings(e *evaluation, r *Result) []Finding {
+func discardFindings(e *finder, r *Result) []Finding {
 	if r.Run.Discarded == 0 {
 		return nil
 	}
 	var rules, labels []string
-	for label, blocks := range e.rules {
+	for label, blocks := range e.index.rules {
 		labels = append(labels, label)
 		for _, rule := range blocks {
 			if !slices.Contains(rules, rule) {
@@ -296,7 +296,7 @@ func discardFindings(e *evaluation, r *Result) []Finding {
 	}}
 }
 
-func failedFindings(_ *evaluation, r *Result) []Finding {
+func failedFindings(_ *finder, r *Result) []Finding {
 	if r.Run.Failed == 0 {
 		return nil
 	}

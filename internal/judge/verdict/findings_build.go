@@ -45,7 +45,7 @@ func isFileWork(w *plan.Workload) bool {
 
 // predictions asks of every build whether a file workload orders the targets as it does. Folders of one environment are
 // compared with each other where there are enough of them, because across environments the CPU orders the builds as well.
-func (e *evaluation) predictions(r *Result) []prediction {
+func (e *finder) predictions(r *Result) []prediction {
 	costs := e.costByTarget()
 	var out []prediction
 	for i := range e.Plan.Workloads {
@@ -102,7 +102,7 @@ func (p *prediction) adjust() {
 }
 
 // costByTarget is the median cost of each workload's deciding metric in each target that has one.
-func (e *evaluation) costByTarget() map[string]map[string]float64 {
+func (e *finder) costByTarget() map[string]map[string]float64 {
 	out := map[string]map[string]float64{}
 	for _, c := range e.cells {
 		if !c.Primary || c.incomparable && hasCode(c.Warnings, "unequal-work") {
@@ -163,17 +163,17 @@ const (
 func (c correlation) predicts() bool { return c.p <= predictsP && c.rho >= predictsRho }
 func (c correlation) fails() bool    { return c.rho < failsRho && c.p > predictsP }
 
-func predictsFindings(e *evaluation, r *Result) []Finding {
+func predictsFindings(e *finder, r *Result) []Finding {
 	return e.predictionFindings(r, correlation.predicts, "ranks the targets as %s does %s: %s",
 		"to choose a folder for building, measuring that workload is enough; the ratio of a build is smaller, because a build also computes")
 }
 
-func failsToPredictFindings(e *evaluation, r *Result) []Finding {
+func failsToPredictFindings(e *finder, r *Result) []Finding {
 	return e.predictionFindings(r, correlation.fails, "does not rank the targets as %s does %s: %s",
 		"do not choose a folder for building by these figures: measure the build itself")
 }
 
-func (e *evaluation) predictionFindings(r *Result, which func(correlation) bool, format, remedy string) []Finding {
+func (e *finder) predictionFindings(r *Result, which func(correlation) bool, format, remedy string) []Finding {
 	const most = 3
 	var out []Finding
 	for _, p := range e.predictions(r) {

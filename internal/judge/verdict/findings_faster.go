@@ -54,7 +54,7 @@ func storageVerb(c *Cell) string {
 
 // fasterFindings points at candidates that write or read faster than the baseline's own medium, each once for all of its
 // workloads, by the figure that is furthest off.
-func fasterFindings(_ *evaluation, r *Result) []Finding {
+func fasterFindings(_ *finder, r *Result) []Finding {
 	type key struct{ target, baseline, verb string }
 	var out []Finding
 	at := map[key]int{}

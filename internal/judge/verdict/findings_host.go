@@ -19,9 +19,9 @@ const (
 )
 
 // hostStates lists what was seen of the host before each trial whose figures count.
-func (e *evaluation) hostStates() []*record.HostState {
+func (e *finder) hostStates() []*record.HostState {
 	var out []*record.HostState
-	for _, s := range e.series {
+	for _, s := range e.index.series {
 		for _, t := range s.used {
 			if t.Host != nil {
 				out = append(out, t.Host)
@@ -31,7 +31,7 @@ func (e *evaluation) hostStates() []*record.HostState {
 	return out
 }
 
-func stealFindings(e *evaluation, _ *Result) []Finding {
+func stealFindings(e *finder, _ *Result) []Finding {
 	var steal []float64
 	bad := 0
 	for _, g := range e.hostStates() {
@@ -57,7 +57,7 @@ func stealFindings(e *evaluation, _ *Result) []Finding {
 	}}
 }
 
-func throttleFindings(e *evaluation, _ *Result) []Finding {
+func throttleFindings(e *finder, _ *Result) []Finding {
 	n, hit := 0, 0
 	for _, g := range e.hostStates() {
 		if g.Throttle < 0 {
@@ -81,7 +81,7 @@ func throttleFindings(e *evaluation, _ *Result) []Finding {
 	return []Finding{f}
 }
 
-func busyFindings(e *evaluation, _ *Result) []Finding {
+func busyFindings(e *finder, _ *Result) []Finding {
 	states := e.hostStates()
 	busy := 0
 	reasons := map[string]int{}
@@ -117,7 +117,7 @@ const (
 // idleTold is the share of one CPU from which the cost of doing nothing is a warning.
 const idleTold = 0.05
 
-func idleFindings(_ *evaluation, r *Result) []Finding {
+func idleFindings(_ *finder, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		t := &r.Targets[i]
@@ -141,7 +141,7 @@ func idleFindings(_ *evaluation, r *Result) []Finding {
 
 // cpuFindings tells where the two sides have different numbers of processors and a workload could have used them. An
 // environment and the mounts in it have the same, so they share a finding.
-func cpuFindings(e *evaluation, r *Result) []Finding {
+func cpuFindings(e *finder, r *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
 	for i := range r.Targets {

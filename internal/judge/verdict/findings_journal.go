@@ -18,7 +18,7 @@ var makesFiles = []string{"fs.smallfiles", "dev.unpack", "dev.remove", "dev.comp
 // journalFindings tells of targets whose ext4 has no journal, where making files became slower the more were deleted: the
 // kernel takes no inode again that was deleted within the last minutes, and looks at each of them for every new file. The
 // warm-up counts, because fewest had been deleted then; what was slow before the fastest trial does not.
-func journalFindings(e *evaluation, r *Result) []Finding {
+func journalFindings(e *finder, r *Result) []Finding {
 	type cell struct{ workload, target string }
 	type pace struct{ least, most time.Duration }
 	paces := map[cell]*pace{}

@@ -57,7 +57,7 @@ func medianState(s *series, key string) float64 {
 }
 
 // serverFindings tells where the server's CPU was the limit, which is what a comparison of environments wants.
-func serverFindings(e *evaluation, _ *Result) []Finding {
+func serverFindings(e *finder, _ *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
 	for _, c := range e.cells {
@@ -108,7 +108,7 @@ const explained = 1.1
 
 // networkFindings compares what a page costs with what the network costs. Where both ratios differ from 1 in the same
 // direction and agree within their intervals, the network is explanation enough.
-func networkFindings(e *evaluation, _ *Result) []Finding {
+func networkFindings(e *finder, _ *Result) []Finding {
 	var networks, pages []*cellBuilder
 	for _, c := range e.cells {
 		w, ok := e.Plan.Workload(c.Workload)
@@ -151,7 +151,7 @@ type explanation struct {
 }
 
 // explanations lists what may explain a page's cost, the one that knows most first: its way, then each network cell by itself.
-func (e *evaluation) explanations(page *cellBuilder, networks []*cellBuilder) []explanation {
+func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []explanation {
 	var all []explanation
 	var trip, stream *cellBuilder
 	for _, n := range networks {

@@ -10,7 +10,7 @@ import (
 
 // settingFindings tells which settings differ between a target and what it is compared with, as far as they can explain
 // a ratio that is DIFFERENT. It claims no cause: that takes a run in which nothing else differs.
-func settingFindings(e *evaluation, r *Result) []Finding {
+func settingFindings(e *finder, r *Result) []Finding {
 	rows := explaining()
 	var out []Finding
 	for i := range r.Targets {

@@ -59,7 +59,7 @@ type transfer struct {
 
 // deviceFindings tells which figures are a cache's: those above what the baseline's device gives to the same or a larger
 // request with its caches bypassed.
-func deviceFindings(e *evaluation, r *Result) []Finding {
+func deviceFindings(e *finder, r *Result) []Finding {
 	all := e.transfers()
 	var device []transfer
 	for _, x := range all {
@@ -113,7 +113,7 @@ func deviceFor(device []transfer, x transfer) (best transfer, ok bool) {
 }
 
 // transfers lists what the file workloads moved, once for each workload, target and direction.
-func (e *evaluation) transfers() []transfer {
+func (e *finder) transfers() []transfer {
 	var out []transfer
 	seen := map[[3]string]bool{}
 	for _, c := range e.cells {
@@ -179,7 +179,7 @@ func whole(p workload.Params, name string) int64 {
 const alignedKey = "disk.guest_blocks_per_write"
 
 // alignmentFindings points at images whose data does not begin where the host's blocks do.
-func alignmentFindings(_ *evaluation, r *Result) []Finding {
+func alignmentFindings(_ *finder, r *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
 	for i := range r.Targets {
@@ -213,7 +213,7 @@ func lacksNFSUDP(t *Target) bool {
 	return t.Error != nil && strings.Contains(t.Error.Message, "nfs-udp-unavailable")
 }
 
-func nfsRefusedFindings(e *evaluation, r *Result) []Finding {
+func nfsRefusedFindings(e *finder, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		if t := &r.Targets[i]; lacksNFSUDP(t) {
@@ -228,7 +228,7 @@ func nfsRefusedFindings(e *evaluation, r *Result) []Finding {
 }
 
 // kernelOf is the release of the kernel that a target runs on: of a mount that failed only its environment knows.
-func (e *evaluation) kernelOf(r *Result, name string) string {
+func (e *finder) kernelOf(r *Result, name string) string {
 	if pe, ok := e.Plan.Target(name); ok {
 		name = pe.Place()
 	}
@@ -250,7 +250,7 @@ func known(s string) string {
 }
 
 // nfsFindings points at mounts that really run over UDP, whatever was asked for.
-func nfsFindings(_ *evaluation, r *Result) []Finding {
+func nfsFindings(_ *finder, r *Result) []Finding {
 	var out []Finding
 	for i := range r.Targets {
 		t := &r.Targets[i]

@@ -19,8 +19,8 @@ const (
 
 // withholdLengths withholds a verdict on trials that calibration left unequally long, as it does when the machine stalls in
 // the middle of it.
-func (e *evaluation) withholdLengths(w *plan.Workload, c *cellBuilder) {
-	planned := e.Plan.Trial
+func (wh *withholder) withholdLengths(w *plan.Workload, c *cellBuilder) {
+	planned := wh.plan.Trial
 	if w.Trial > 0 {
 		planned = w.Trial
 	}

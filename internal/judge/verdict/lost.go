@@ -28,7 +28,7 @@ const lostRemedy = "see the evidence in the bundle's console folder, fix the cau
 
 // withholdLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures decided
 // anything. A verdict that was reached before the loss stands.
-func (e *evaluation) withholdLost(c *cellBuilder) {
+func (wh *withholder) withholdLost(c *cellBuilder) {
 	for _, side := range []struct {
 		target string
 		series *series
@@ -41,7 +41,7 @@ func (e *evaluation) withholdLost(c *cellBuilder) {
 			c.withhold("given-up", fmt.Sprintf("it could not continue after %s: %s", plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
-		if f := e.lostTarget(side.target); f != nil && c.decision.Verdict == record.Inconclusive {
+		if f := wh.opened.lostTarget(side.target); f != nil && c.decision.Verdict == record.Inconclusive {
 			c.withhold("target-lost", fmt.Sprintf("%s was lost after %s: %s", side.target, plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
@@ -78,19 +78,6 @@ func (s *series) lostPeer() *record.Failure {
 		if t.Error.Kind == kindPeer && t.Seq > last {
 			return t.Error
 		}
-	}
-	return nil
-}
-
-// lostTarget returns the failure with which a target left for good; nil if it served to the end.
-func (e *evaluation) lostTarget(target string) *record.Failure {
-	t := e.last[target]
-	if t == nil || t.Error == nil {
-		return nil
-	}
-	switch t.Error.Kind {
-	case kindDied, kindTimeout, kindServer:
-		return t.Error
 	}
 	return nil
 }

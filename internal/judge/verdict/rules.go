@@ -13,7 +13,7 @@ type Rule struct {
 	Severity string
 	Doc      string // what it says, in one sentence
 	Needs    string // the evidence it rests on: what a bundle must hold for it to speak
-	find     func(e *evaluation, r *Result) []Finding
+	find     func(e *finder, r *Result) []Finding
 }
 
 // Withholds reports whether the rule tells of cells without a verdict.
@@ -69,14 +69,21 @@ func Rules() []Rule {
 	for i := range rules {
 		if rules[i].Withholds() && rules[i].find == nil {
 			code := rules[i].Code
-			rules[i].find = func(_ *evaluation, r *Result) []Finding { return withheldFindings(r, code) }
+			rules[i].find = func(_ *finder, r *Result) []Finding { return withheldFindings(r, code) }
 		}
 	}
 	return rules
 }
 
+// finder finds what a reader must know of the whole run.
+type finder struct {
+	Input
+	index *index
+	cells []*cellBuilder
+}
+
 // findings tells what a reader must know of the whole run, what is only good to know last.
-func (e *evaluation) findings(r *Result) []Finding {
+func (e *finder) findings(r *Result) []Finding {
 	var out []Finding
 	for _, rule := range Rules() {
 		for _, f := range rule.find(e, r) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"tare/internal/plan"
 	"tare/internal/record"
 )
 
@@ -27,12 +28,18 @@ var sameState = []struct{ key, what, remedy string }{
 	{"direct", "direct I/O", "set direct=false for this workload, or put the work directory of every target on a file system that supports direct I/O"},
 }
 
+// withholder withholds verdicts.
+type withholder struct {
+	plan   *plan.Plan
+	opened *opened
+}
+
 // withholdUnlike withholds the verdict of a cell whose two sides did not do the same thing.
-func (e *evaluation) withholdUnlike(c *cellBuilder) {
-	e.withholdLost(c)
-	e.withholdClock(c)
+func (wh *withholder) withholdUnlike(c *cellBuilder) {
+	wh.withholdLost(c)
+	wh.withholdClock(c)
 	withholdChecks(c)
-	e.withholdDurability(c)
+	wh.withholdDurability(c)
 	withholdClient(c)
 	for _, s := range sameState {
 		a, b := stateValues(c.candidate, s.key), stateValues(c.baseline, s.key)
@@ -50,7 +57,7 @@ func (c *cellBuilder) withhold(code, text, remedy string) {
 	c.warn(code, text, remedy)
 }
 
-func (e *evaluation) withholdClock(c *cellBuilder) {
+func (wh *withholder) withholdClock(c *cellBuilder) {
 	for _, side := range []struct {
 		target string
 		clock  clock

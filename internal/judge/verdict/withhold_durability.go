@@ -42,11 +42,11 @@ func writes(w *plan.Workload, metric string) bool {
 
 // withholdDurability withholds the verdict on writes of targets in different durability classes, and the ratio with it: a
 // flush that is acknowledged without one is no faster flush. A class that is not known forbids nothing.
-func (e *evaluation) withholdDurability(c *cellBuilder) {
-	if w, ok := e.Plan.Workload(c.Workload); !ok || !writes(w, c.Metric) {
+func (wh *withholder) withholdDurability(c *cellBuilder) {
+	if w, ok := wh.plan.Workload(c.Workload); !ok || !writes(w, c.Metric) {
 		return
 	}
-	a, b := e.durabilityClass(c.Target), e.durabilityClass(c.Baseline)
+	a, b := wh.opened.durabilityClass(c.Target), wh.opened.durabilityClass(c.Baseline)
 	if a == "" || b == "" || a == b {
 		return
 	}
@@ -74,16 +74,6 @@ func waits(c *cellBuilder, candidate, baseline string) string {
 
 func becauseText(fast string, fastAt float64, slow string, slowAt float64, unit string) string {
 	return fmt.Sprintf("%s is faster (%s against %s %s in %s) because it does not wait for the disk", fast, figure(fastAt), figure(slowAt), unit, slow)
-}
-
-// durabilityClass is what is known of a flush in a target: "flushes", "ignores-flushes" or "memory"; "" for unknown.
-func (e *evaluation) durabilityClass(target string) string {
-	for i := range e.Environments {
-		if re := &e.Environments[i]; re.Name == target && re.Error == nil && re.Durability != nil {
-			return knownClass(re.Durability)
-		}
-	}
-	return ""
 }
 
 func knownClass(d *record.Durability) string {

@@ -11,6 +11,6 @@
 //  5. After the block counts that the plan names, look: workloads whose cells are all settled get no more blocks.
 //  6. Stop when all are settled, the last look is done, the budget is spent or the context is done; release everything.
 //
-// The package decides when to measure and when to stop. What the figures mean is package compare's business, and the
+// The package decides when to measure and when to stop. What the figures mean is package verdict's business, and the
 // same function that a look calls is called again by every report.
 package schedule

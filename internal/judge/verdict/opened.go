@@ -1,0 +1,105 @@
+package verdict
+
+import (
+	"slices"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// opened is what is on record of the environments and mounts that were opened.
+type opened struct {
+	plan         *plan.Plan
+	environments []record.Environment
+	last         map[string]*record.Trial // the last trial of each target, failed ones included
+}
+
+func (op *opened) openFailure(target string) *record.Failure {
+	for i := range op.environments {
+		if re := &op.environments[i]; re.Name == target && re.Error != nil {
+			return re.Error
+		}
+	}
+	return nil
+}
+
+// lostTarget returns the failure with which a target left for good; nil if it served to the end.
+func (op *opened) lostTarget(target string) *record.Failure {
+	t := op.last[target]
+	if t == nil || t.Error == nil {
+		return nil
+	}
+	switch t.Error.Kind {
+	case kindDied, kindTimeout, kindServer:
+		return t.Error
+	}
+	return nil
+}
+
+// sharesKernel tells whether a target's time is counted by the kernel that counts the controller's. Processes and
+// namespaces of this machine have no other; a container may be in a machine of its engine's, so its kernel must be known
+// to be that of one of them.
+func (op *opened) sharesKernel(target string) bool {
+	re := op.home(target)
+	switch {
+	case re == nil:
+		return false
+	case onThisKernel[driver(re)]:
+		return true
+	case !maybeOnKernel[driver(re)] || re.Inside.Kernel == "":
+		return false
+	}
+	const vm = "hypervisor.vm"
+	return slices.ContainsFunc(op.environments, func(o record.Environment) bool {
+		return onThisKernel[driver(&o)] && o.Inside.Kernel == re.Inside.Kernel && o.Inside.Extra[vm] == re.Inside.Extra[vm]
+	})
+}
+
+// home is the environment that a target is or, as a mount, is in; nil when none of that name opened.
+func (op *opened) home(target string) *record.Environment {
+	if pe, ok := op.plan.Target(target); ok {
+		target = pe.Place()
+	}
+	for i := range op.environments {
+		if re := &op.environments[i]; re.Name == target && !re.IsMount() && re.Error == nil {
+			return re
+		}
+	}
+	return nil
+}
+
+func (op *opened) emulated(target string) bool {
+	for i := range op.environments {
+		re := &op.environments[i]
+		if re.Name == target && (re.Inside.Emulated || re.Outside.Emulated) {
+			return true
+		}
+	}
+	return false
+}
+
+// resumptions counts how often the run was resumed: each time, the environments of a session were opened once more.
+func (op *opened) resumptions() int {
+	type opening struct {
+		name    string
+		session int
+	}
+	times := map[opening]int{}
+	most := 0
+	for i := range op.environments {
+		o := opening{op.environments[i].Name, op.environments[i].Session}
+		times[o]++
+		most = max(most, times[o]-1)
+	}
+	return most
+}
+
+// durabilityClass is what is known of a flush in a target: "flushes", "ignores-flushes" or "memory"; "" for unknown.
+func (op *opened) durabilityClass(target string) string {
+	for i := range op.environments {
+		if re := &op.environments[i]; re.Name == target && re.Error == nil && re.Durability != nil {
+			return knownClass(re.Durability)
+		}
+	}
+	return ""
+}
