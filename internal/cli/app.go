@@ -107,11 +107,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tare",
-		Short: "Weigh environments: what does the same work cost here and there?",
-		Long: `tare runs the same work on bare metal, in containers, in virtual machines and on remote hosts, in turn,
-and says what one costs against another, how sure that is, and what it takes to repeat it.
+		Short: "Measure what the same work costs in different environments",
+		Long: `tare runs the same work on bare metal, in containers, in virtual machines and on remote hosts, in turn.
+It says what each costs compared with the others, how certain that is, and how to repeat it.
 
-Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
+Try "tare run" to measure what this machine has, or "tare doctor" to see what it could have.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Version: fmt.Sprintf("%s (build %s)", version.Version, version.Build),
 		PersistentPreRun: func(*cobra.Command, []string) {
@@ -125,7 +125,7 @@ Try "tare run" to measure what is here, or "tare doctor" to see what could be.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%s\nsee %q", flagMistake(err), c.CommandPath()+" --help")
 	})
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what is being done")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log what is being done to standard error")
 	root.AddCommand(
 		a.runCommand(), a.reportCommand(), a.verifyCommand(), a.listCommand(), a.doctorCommand(), a.initCommand(),
 		a.diskCommand(), a.cardCommand(), a.durabilityCommand(),
@@ -174,7 +174,7 @@ func strictArgs(c *cobra.Command) {
 			if len(args) > 0 {
 				found = printableLine(strings.Join(args, " "))
 			}
-			return usagef("%s takes %s, and was given %s\nsee %q", c.CommandPath(), takes, found, c.CommandPath()+" --help")
+			return usagef("%s takes %s, but got %s\nsee %q", c.CommandPath(), takes, found, c.CommandPath()+" --help")
 		}
 	} else if c.HasSubCommands() {
 		c.Args = func(c *cobra.Command, args []string) error {

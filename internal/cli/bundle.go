@@ -42,12 +42,12 @@ func (a *app) folder(path string) (opened, error) {
 		o.done()
 		return opened{}, o.damage
 	}
-	fmt.Fprintf(a.err, "tare: %s; what could be read is used\n", printableLine(o.damage.Error()))
+	fmt.Fprintf(a.err, "tare: %s; using what could be read\n", printableLine(o.damage.Error()))
 	return o, nil
 }
 
 func (a *app) bundleCommand() *cobra.Command {
-	c := &cobra.Command{Use: "bundle", Short: "Pack a bundle into one file to give away, and unpack one"}
+	c := &cobra.Command{Use: "bundle", Short: "Pack a bundle into one file, or unpack one"}
 	c.AddCommand(a.packCommand(), a.unpackCommand())
 	return c
 }
@@ -57,18 +57,19 @@ func (a *app) packCommand() *cobra.Command {
 	var masked bool
 	var words []string
 	c := &cobra.Command{
-		Use: "pack BUNDLE", Short: "Make one .tare file of a bundle",
-		Long: `Make one file of a bundle: a zstd-compressed tar of its folder. The bundle is verified first. Every command that takes
-a bundle takes such a file as well.
+		Use: "pack BUNDLE", Short: "Pack a bundle into one .tare file",
+		Long: `Pack a bundle into one file: a zstd-compressed tar of its folder. The bundle is verified first. Every command that takes
+a bundle also takes such a file.
 
-With --redact the names of hosts and users, paths that not every system has, IP and MAC addresses, UUIDs, serial numbers
-and machine ids are replaced, in every file, the same name by the same pseudonym; the chain of trials is made anew, and
-the manifest says that it was. Names are learnt from the environments' specs and from what looks like USER@HOST or a full
-name; others, such as a customer's in a command line, must be given with --redact-word. Unpack the file and look it through before you publish it.`,
+With --redact, tare replaces the names of hosts and users, paths that not every system has, IP and MAC addresses, UUIDs,
+serial numbers and machine ids in every file, each name by the same pseudonym everywhere. The chain of trials is then
+recomputed, and the manifest says so. tare finds names in the environments' specs and in text that looks like USER@HOST
+or a full host name. Give other names, such as a customer's in a command line, with --redact-word. Unpack the file and
+check it before you publish it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(words) > 0 && !masked {
-				return usagef("--redact-word means something with --redact only")
+				return usagef("--redact-word needs --redact")
 			}
 			o, err := a.folder(args[0])
 			if err != nil {
@@ -86,7 +87,7 @@ name; others, such as a customer's in a command line, must be given with --redac
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "the file to make [BUNDLE.tare]")
 	c.Flags().BoolVar(&masked, "redact", false, "replace names of hosts and users, paths, addresses and serial numbers")
-	c.Flags().StringArrayVar(&words, "redact-word", nil, "replace this word as well (repeatable)")
+	c.Flags().StringArrayVar(&words, "redact-word", nil, "also replace this word (repeatable)")
 	return c
 }
 
@@ -140,7 +141,7 @@ func counted(n map[string]int) string {
 		}
 	}
 	if len(parts) == 0 {
-		return " nothing: no name was found"
+		return " nothing: no names were found"
 	}
 	return strings.Join(parts, ",")
 }
@@ -148,15 +149,15 @@ func counted(n map[string]int) string {
 func (a *app) unpackCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
-		Use: "unpack FILE", Short: "Make the folder of a .tare file again",
-		Long: `Make the folder of a packed bundle again. It is verified, and made whole or not at all; nothing is overwritten. A file
-that holds anything but a bundle (other names, links, devices, more than a bundle can be) is refused.`,
+		Use: "unpack FILE", Short: "Unpack a .tare file into a folder",
+		Long: `Unpack a packed bundle into its folder. The bundle is verified, and the folder is made completely or not at all; nothing
+is overwritten. A file that holds anything else than a bundle (other names, links, devices, too much data) is refused.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
 				base := filepath.Base(args[0])
 				if out = strings.TrimSuffix(base, bundle.Ext); out == base {
-					return usagef("%s does not end in %s: name the folder to make with -o", args[0], bundle.Ext)
+					return usagef("%s does not end in %s: name the folder with -o", args[0], bundle.Ext)
 				}
 			}
 			return bundle.Unpack(args[0], out)

@@ -37,15 +37,15 @@ func (a *app) cardCommand() *cobra.Command {
 	var format string
 	var details bool
 	c := &cobra.Command{
-		Use: "card", Short: "Try out how files behave in a folder: locks, change events, caches, names",
-		Long: `Open environments, try files out in their mounts from inside and from the host, and print what was found. Nothing is
-measured but lags, and nothing is kept. An environment without -m is tried in its own working directory.
+		Use: "card", Short: "Test how files behave in a folder: locks, change events, caches, names",
+		Long: `Open environments, test files in their mounts from inside and from the host, and print the results. Only lags are
+measured, and nothing is kept. An environment without -m is tested in its own working directory.
 
     tare card -e box=namespace -m box:bind
     tare card -e vm=qemu -m vm:9p -m vm:virtiofs --details
     tare card -e host -m host:data=dir:/mnt/share --format json
 
-An answer with ! is one that developers stumble over. A mount takes up to 20 s, a copy by rsync up to five minutes.`,
+An answer with ! causes trouble for developers. A mount takes up to 20 s, a copy by rsync up to five minutes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if format != "text" && format != "json" {
@@ -66,14 +66,14 @@ An answer with ! is one that developers stumble over. A mount takes up to 20 s, 
 	fl.StringArrayVarP(&f.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
 	fl.StringArrayVarP(&f.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
 	fl.StringVar(&format, "format", "text", "text or json")
-	fl.BoolVar(&details, "details", false, "say what was tried and seen")
+	fl.BoolVar(&details, "details", false, "show what was tested and observed")
 	return c
 }
 
 // cards makes the cards of a plan's environments, one environment after the other, and prints them. An environment that
 // cannot be opened leaves the others alone, and makes the exit code 1.
 func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bool) error {
-	a.holding("what was made for it is removed")
+	a.holding("temporary files are removed")
 	runID := newRunID()
 	scratch, release, err := leftover.New(a.scratchBase(), runID)
 	if err != nil {
@@ -163,7 +163,7 @@ func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, e
 		}
 		cards = append(cards, t)
 		if !s.Alive() {
-			return cards, fmt.Errorf("%s: the agent is lost; what was not tried yet stays so", o.Name)
+			return cards, fmt.Errorf("%s: the agent was lost; the remaining tests were not done", o.Name)
 		}
 	}
 	return cards, nil

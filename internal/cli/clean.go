@@ -13,7 +13,7 @@ func (a *app) cleanCommand() *cobra.Command {
 	var dry bool
 	c := &cobra.Command{
 		Use: "clean", Short: "Find and remove what killed runs left behind",
-		Long: "Find and remove what killed runs left behind: private directories, mounts, containers. What belongs to a run that is still going is left alone, and so are all bundles.",
+		Long: "Find and remove what killed runs left behind: private directories, mounts, containers. Nothing of a live run is touched,\nand no bundle.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			found, failed := 0, []error{}
@@ -35,11 +35,11 @@ func (a *app) cleanCommand() *cobra.Command {
 			say(leftover.Clean(dry, append(leftover.Bases(), a.scratchBase())...))
 			say(leftover.CleanNoted(dry))
 			if found == 0 && len(failed) == 0 {
-				fmt.Fprintln(a.out, "nothing was left behind")
+				fmt.Fprintln(a.out, "nothing to remove")
 			}
 			return errors.Join(failed...)
 		},
 	}
-	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only say what would be removed")
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only show what would be removed")
 	return c
 }

@@ -26,22 +26,22 @@ type compareFlags struct {
 func (a *app) compareCommand() *cobra.Command {
 	f := &compareFlags{}
 	c := &cobra.Command{
-		Use: "compare BUNDLE BUNDLE [BUNDLE...]", Short: "Hold results of other machines or other days against each other",
-		Long: `Hold the first result against each of the others: what differs between them, how each ratio stood there and stands
-here, and what the change is, with its interval. Ratios are compared, not figures: the baseline carries most of what the
-machines differ by. The two results share no blocks, so the comparison is unpaired and less sharp than one within a run.
-The line at the top says how far a claim reaches: two machines, two days, two boots.
+		Use: "compare BUNDLE BUNDLE [BUNDLE...]", Short: "Compare results of different machines or days",
+		Long: `Compare the first result with each of the others: what differs between them, each ratio in both, and the change of each
+ratio with its interval. Ratios are compared, not figures, because the ratio to the baseline cancels most of what differs
+between machines. The two results share no blocks, so the comparison is unpaired and less precise than one within a run.
+The line at the top gives the scope: two machines, two days, two boots.
 
-In --fail-if, change(TARGET, WORKLOAD) is by what factor the ratio changed, and slower(TARGET, WORKLOAD, 10%) means that
-change; ratio and value are those of the later result.`,
+In --fail-if, change(TARGET, WORKLOAD) is the factor by which the ratio changed, and slower(TARGET, WORKLOAD, 10%) tests
+that change; ratio and value are those of the later result.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, f) },
 	}
 	c.Flags().StringVar(&f.format, "format", "text", oneOf(comparisonFormats()))
 	c.Flags().StringVarP(&f.out, "out", "o", "", "write to this file; - is standard output [-]")
-	c.Flags().BoolVar(&f.options.Details, "details", false, "show every metric, not only those that decide")
+	c.Flags().BoolVar(&f.options.Details, "details", false, "show every metric, not only the primary ones")
 	c.Flags().BoolVar(&f.options.ASCII, "ascii", false, "ASCII characters only")
-	c.Flags().BoolVar(&f.strict, "strict", false, "exit with 4 when a change, or a --fail-if condition, cannot be told")
+	c.Flags().BoolVar(&f.strict, "strict", false, "exit with 4 when a change, or a --fail-if condition, cannot be decided")
 	f.failIf.flag(c)
 	return c
 }

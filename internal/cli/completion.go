@@ -16,7 +16,7 @@ var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func (a *app) completionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "completion bash|zsh|fish|powershell", Short: "Write what a shell needs to complete tare's commands, environments, mounts and workloads",
+		Use: "completion bash|zsh|fish|powershell", Short: "Write a shell script that completes commands, environments, mounts and workloads",
 		Long: `Write a script for a shell. With it, the tab key completes commands and flags, the specs of environments and mounts with
 their settings, workloads with their parameters, studies, formats and bundles.
 

@@ -44,13 +44,13 @@ func (n *costOptions) flag(c *cobra.Command) {
 	}
 	f := c.Flags()
 	f.StringVar(&n.per, "per", "", "after the table, restate the costs per "+strings.Join(pers, ", ")+", from recorded facts, with the arithmetic")
-	f.BoolVar(&n.unequal, "unequal-topology", false, "with --per: divide by cores although they run different numbers of threads")
-	f.StringArrayVar(&n.watts, "watts", nil, "power that an environment takes while it works, W: NAME=35 (repeatable)")
+	f.BoolVar(&n.unequal, "unequal-topology", false, "with --per: divide by cores even if they run different numbers of threads")
+	f.StringArrayVar(&n.watts, "watts", nil, "power that an environment uses while it works, in W: NAME=35 (repeatable)")
 	f.StringArrayVar(&n.prices, "price", nil, "price of an environment: NAME=0.12/h, NAME=40EUR/month (repeatable)")
-	f.StringVar(&n.worth, "worth", "", "after the table, say when a candidate that costs this once has paid for itself: 140USD")
-	f.Float64Var(&n.uses, "uses-per-day", 0, "with --worth: how often the work is done, on average over all days")
-	f.StringVar(&n.hourly, "hourly", "", "with --worth: what an hour of waiting costs: 60USD")
-	f.StringVar(&n.workload, "worth-workload", "", "with --worth: the workload that is a use [the first command]")
+	f.StringVar(&n.worth, "worth", "", "after the table, show when a candidate with this price has paid for itself: 140USD")
+	f.Float64Var(&n.uses, "uses-per-day", 0, "with --worth: how often the work is done each day, on average over all days")
+	f.StringVar(&n.hourly, "hourly", "", "with --worth: the price of an hour of waiting: 60USD")
+	f.StringVar(&n.workload, "worth-workload", "", "with --worth: the workload that counts as one use [the first command]")
 	f.StringVar(&n.from, "worth-from", "", "with --worth: the first day of use, as 2026-11-21 [today]")
 }
 

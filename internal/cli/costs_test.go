@@ -59,7 +59,7 @@ func TestRestateMistakesAreUsage(t *testing.T) {
 		"--worth-workload=make":             "goes with --worth",
 		"--per=joules":                      "there are core-ghz, core, ghz",
 		"--worth=140":                       "--uses-per-day",
-		"--worth=0 --uses-per-day=3":        "price above 0",
+		"--worth=0 --uses-per-day=3":        "price must be above 0",
 		"--worth=1USD --uses-per-day=3 --hourly=6EUR":          "one currency",
 		"--worth=140 --uses-per-day=3 --worth-workload=nosuch": "no workload \"nosuch\"",
 	} {

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) diskCommand() *cobra.Command {
-	root := &cobra.Command{Use: "disk", Short: "Look at virtual disk images: how they are laid out, what that costs, what mends it"}
+	root := &cobra.Command{Use: "disk", Short: "Inspect virtual disk images: their layout, what it costs, how to fix it"}
 	root.AddCommand(a.diskInspectCommand())
 	return root
 }
@@ -21,17 +21,17 @@ func (a *app) diskInspectCommand() *cobra.Command {
 	var format string
 	var full bool
 	c := &cobra.Command{
-		Use: "inspect IMAGE...", Short: "Say what an image costs because of how it is made, and the command that mends it",
-		Long: `Look at virtual disk images (raw, VDI, VMDK, VHD, VHDX, qcow2, Parallels) and say of each how it is laid out: blocks, alignment,
-fragmentation in the file and on the host, space against what the guest's file systems use, snapshots and parents, and what
-a write is expected to cost; then what to do about it. Nothing is written, and the image need not be at rest, though then
-what is said may be of two moments.
+		Use: "inspect IMAGE...", Short: "Show how an image is laid out, what that costs, and the command that fixes it",
+		Long: `Inspect virtual disk images (raw, VDI, VMDK, VHD, VHDX, qcow2, Parallels). Show the layout of each: blocks,
+alignment, fragmentation in the file and on the host, space used by the guest's file systems, snapshots and parents, and
+the expected cost of a write; then what to do about it. Nothing is written. The image may be in use, but the report may
+then mix two states.
 
-The exit code is 1 when an image cannot be read or is damaged; the others are looked at all the same.`,
+The exit code is 1 when an image cannot be read or is damaged; the other images are still inspected.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if format != "text" && format != "json" {
-				return usagef("--format %s: give text or json", format)
+				return usagef("--format is text or json, not %q", format)
 			}
 			defer spareCollector()()
 			var errs []error
@@ -55,7 +55,7 @@ The exit code is 1 when an image cannot be read or is damaged; the others are lo
 		},
 	}
 	c.Flags().StringVar(&format, "format", "text", "text, or json: one document for each image, on a line of its own")
-	c.Flags().BoolVar(&full, "full", false, "read all data to count zeros, instead of samples")
+	c.Flags().BoolVar(&full, "full", false, "read all data to count zeros, not only samples")
 	return c
 }
 

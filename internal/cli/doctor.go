@@ -12,7 +12,7 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Say what is here, what is missing and the one command that gets it", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Show what this machine has, what is missing, and the command that installs it", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all := a.drivers.All()
 			status := a.probe(c.Context())

@@ -40,13 +40,13 @@ type durabilityFlags struct {
 func (a *app) durabilityCommand() *cobra.Command {
 	f := &durabilityFlags{}
 	c := &cobra.Command{
-		Use: "durability", Short: "Pull the plug of a virtual machine and see whether what it acknowledged is still there",
-		Long: `Serve a micro-VM's disk, let programs in it write and flush, pull the plug at a random moment, boot again, and look for
+		Use: "durability", Short: "Cut the power of a virtual machine and check whether acknowledged writes survived",
+		Long: `Serve a micro-VM's disk, let programs in it write and flush, cut the power at a random moment, boot again, and look for
 every record that was acknowledged before. Each class of promise gets a verdict: DISPROVED with the record that was lost,
-NOT DISPROVED with the number of cuts and the bound that follows, or UNTESTED. There is no word for safe.
+NOT DISPROVED with the number of cuts and the bound that follows, or UNTESTED. No verdict says "safe".
 
-Two controls frame the test: with cache=unsafe, which ignores flushes, every cut must lose records, or the test has no
-power; where flushes are passed on, no cut may, or the test is not sound.
+Two controls check the test itself: with cache=unsafe, which ignores flushes, every cut must lose records, or the test
+has no power; with flushes passed on, no cut may lose any, or the test is not sound.
 
 Classes: ` + strings.Join(classNames(), ", ") + `.
 Faults, in turn: drop (what was not flushed is gone), reorder (a random part of it is there), tear (writes are torn between
@@ -56,12 +56,12 @@ sectors).`,
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.env, "env", "e", "", "the environment: vm=qemu?cache=none")
-	fl.IntVar(&f.cuts, "cuts", 20, "how often to pull the plug")
-	fl.IntVar(&f.control, "control", 2, "cuts of each control")
+	fl.IntVar(&f.cuts, "cuts", 20, "number of power cuts")
+	fl.IntVar(&f.control, "control", 2, "number of cuts of each control")
 	fl.StringSliceVar(&f.classes, "classes", nil, "classes to test [all]")
 	fl.StringSliceVar(&f.faults, "faults", nil, "faults, in turn [drop,reorder,tear]")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the moments, the faults and the data [random]")
-	fl.StringVarP(&f.out, "out", "o", "", "keep the ledger and the result in this folder, which must be new")
+	fl.StringVarP(&f.out, "out", "o", "", "keep the ledger and the result in this new folder")
 	fl.StringVar(&f.format, "format", "text", "text or json")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the result")
 	c.AddCommand(a.durabilityAuditCommand())
@@ -88,7 +88,7 @@ func (a *app) durabilityOptions(f *durabilityFlags) (o durability.Options, err e
 		return o, usageError{err}
 	}
 	if o.Spec.Get("disk", "") != "" {
-		return o, usagef("disk=%s: the disk of this test is one that tare serves itself; leave the setting out", o.Spec.Get("disk", ""))
+		return o, usagef("disk=%s: in this test tare serves the disk itself; leave the setting out", o.Spec.Get("disk", ""))
 	}
 	info, _ := a.drivers.Lookup(o.Spec.Driver)
 	o.Driver, o.Cuts, o.Control, o.Seed = info.Driver, f.cuts, f.control, f.seed
@@ -126,7 +126,7 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	a.holding("what was made for it is removed")
+	a.holding("temporary files are removed")
 	// Not the result's folder: sockets are made in it, whose paths must be short.
 	dir, release, err := leftover.New("", newRunID())
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 		out = filepath.Join(dir, "result")
 	}
 	if err := os.Mkdir(out, 0o755); err != nil {
-		return fmt.Errorf("make folder for the result: %w; name one with -o that does not exist yet", err)
+		return fmt.Errorf("make folder for the result: %w; name a folder with -o that does not exist yet", err)
 	}
 	store := deploy.NewStore(filepath.Join(dir, "agents"))
 	defer store.Close()

@@ -28,9 +28,9 @@ func (a *app) durabilityAuditCommand() *cobra.Command {
 		docs = append(docs, fmt.Sprintf("  %-15s %s", s.Name, s.Doc))
 	}
 	c := &cobra.Command{
-		Use: "audit FILE...", Short: "Read configurations for settings by which a flush is ignored",
-		Long: `Read configurations and say which of their settings weaken what a flush promises, who acts on them, and what to do. - is
-standard input. A configuration without such a setting proves nothing: what is declared is no test.
+		Use: "audit FILE...", Short: "Check configurations for settings that ignore flushes",
+		Long: `Read configurations and show which settings weaken what a flush promises, which program obeys them, and what to do. - is
+standard input. A configuration without such settings proves nothing: it is a declaration, not a test.
 
 What can be read:
 ` + strings.Join(docs, "\n"),
@@ -121,7 +121,7 @@ func (a *app) writeAudit(got *audited, format string) error {
 		fmt.Fprintf(a.out, "  %s: %s, %s: %s\n      %s\n", f.Code, f.Layer, what, printableLine(f.Text), printableLine(f.Remedy))
 	}
 	if len(got.Findings) == 0 {
-		fmt.Fprintln(a.out, "  no setting was found by which a flush would be ignored; that is no test")
+		fmt.Fprintln(a.out, "  no setting was found that ignores flushes; this is not a test")
 	}
 	return nil
 }

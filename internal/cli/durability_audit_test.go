@@ -27,7 +27,7 @@ func TestDurabilityAudit(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{[]string{smb, exports}, "", 0, []string{"smb-strict-sync: the file server, ignores flushes", "set strict sync = yes", "that is no test"}},
+		{[]string{smb, exports}, "", 0, []string{"smb-strict-sync: the file server, ignores flushes", "set strict sync = yes", "this is not a test"}},
 		{[]string{"--format", "json", smb}, "", 0, []string{`"kind":"samba"`, `"ignores":true`}},
 		{[]string{"--format", "json", exports}, "", 0, []string{`"findings":[]`}},
 		{[]string{"-"}, "write through\n", 0, []string{"write-cache-through"}},
@@ -39,12 +39,12 @@ func TestDurabilityAudit(t *testing.T) {
 		{[]string{"--format", "xml", smb}, "", 2, []string{"--format"}},
 		{[]string{"--fail-on", "ignores", exports, smb}, "", 3, []string{"ignores flushes", "(exports)"}},
 		{[]string{"--fail-on", "weakens", smb}, "", 3, []string{"ignores flushes"}},
-		{[]string{"--fail-on", "weakens", exports}, "", 0, []string{"that is no test"}},
+		{[]string{"--fail-on", "weakens", exports}, "", 0, []string{"this is not a test"}},
 		{[]string{"--fail-on", "ignores", fstab}, "", 0, []string{"weakens"}},
 		{[]string{"--fail-on", "weakens", fstab}, "", 3, []string{"weakens"}},
 		{[]string{"--fail-on", "ignores", smb, filepath.Join(dir, "missing")}, "", 1, []string{"no such file"}},
 		{[]string{"--fail-on", "all", smb}, "", 2, []string{"ignores, weakens"}},
-		{nil, "", 2, []string{"was given nothing"}},
+		{nil, "", 2, []string{"but got nothing"}},
 	} {
 		var out bytes.Buffer
 		a := &app{in: strings.NewReader(c.stdin), out: &out, err: &out, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}

@@ -252,7 +252,7 @@ func TestFullBundleDisk(t *testing.T) {
 	if err := unix.Mount("tare-test", disk, "tmpfs", unix.MS_REMOUNT, "size=4m"); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.do("run", "--resume", "disk/out"); o.code != 0 || !strings.Contains(o.err, fmt.Sprintf("going on after %d trials", before)) {
+	if o := l.do("run", "--resume", "disk/out"); o.code != 0 || !strings.Contains(o.err, fmt.Sprintf("resuming after %d trials", before)) {
 		t.Errorf("resume: exit code %d:\n%s", o.code, o.err)
 	}
 	l.decided(l.read("disk/out"), "good")

@@ -15,11 +15,11 @@ import (
 )
 
 func (a *app) guestCommand() *cobra.Command {
-	c := &cobra.Command{Use: "guest", Short: "Get and list kernels for the micro-VM, build root images"}
+	c := &cobra.Command{Use: "guest", Short: "Fetch and list kernels for the micro-VM, build root images"}
 	var arch, flavour string
 	fetch := &cobra.Command{
-		Use: "fetch", Short: "Get a kernel through the distribution's package tool",
-		Long: `Get a kernel for the micro-VM through this distribution's package tool, without installing anything: the package is
+		Use: "fetch", Short: "Fetch a kernel with the distribution's package tool",
+		Long: `Fetch a kernel for the micro-VM with this distribution's package tool, without installing anything: the package is
 downloaded, checked by the package tool, and the kernel and the few modules the micro-VM needs are kept in the user's cache.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -30,7 +30,7 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			if !slices.Contains(microvm.Arches(), arch) || !slices.Contains(microvm.Flavours(), flavour) {
 				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(microvm.Arches(), ", "), strings.Join(microvm.Flavours(), ", "))
 			}
-			a.holding("what was made for it is removed")
+			a.holding("temporary files are removed")
 			k, err := microvm.Fetch(c.Context(), cache, arch, flavour)
 			if err != nil {
 				return err
@@ -42,7 +42,7 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 	fetch.Flags().StringVar(&arch, "arch", runtime.GOARCH, strings.Join(microvm.Arches(), " or "))
 	fetch.Flags().StringVar(&flavour, "flavour", microvm.Cloud, "cloud (small) or generic (every driver, 9p included)")
 	list := &cobra.Command{
-		Use: "list", Short: "List the kernels and root images that are here", Args: cobra.NoArgs,
+		Use: "list", Short: "List the kernels and root images on this machine", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cache, err := microvm.DefaultCache()
 			if err != nil {

@@ -32,13 +32,13 @@ type historyCommand struct {
 func (a *app) historyCommand() *cobra.Command {
 	h := &historyCommand{}
 	c := &cobra.Command{
-		Use: "history", Short: "Keep results and see how a cell's cost changes over time",
-		Long: `Keep what results say in a history, and show how a cell's ratio went from run to run, with changes of its level marked.
+		Use: "history", Short: "Record results and show how a cell's cost changes over time",
+		Long: `Record results in a history, and show how a cell's ratio changed from run to run, with changes of its level marked.
 
 The history is a file in your data directory ($XDG_DATA_HOME/tare/history.db, ~/.local/share without it) or, for a team,
 a PostgreSQL database: --store postgres://USER@HOST/DATABASE. A password does not belong on a command line, where every
 user of the machine can read it: put it into PGPASSWORD or ~/.pgpass, or the whole URL into the variable TARE_STORE,
-which is used when --store is not given. A run is kept once, whatever its bundle is called.`,
+which is used when --store is not given. A run is recorded once, whatever the name of its bundle.`,
 	}
 	c.PersistentFlags().StringVar(&h.address, "store", "", "file or postgres:// URL of the history [$TARE_STORE, else a file in your data directory]")
 	add := &cobra.Command{
@@ -47,18 +47,18 @@ which is used when --store is not given. A run is kept once, whatever its bundle
 	}
 	var limit int
 	show := &cobra.Command{
-		Use: "show", Short: "List the recorded runs and the cells there are trends of", Args: cobra.NoArgs,
+		Use: "show", Short: "List the recorded runs and the cells with trends", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.historyShow(c.Context(), h, limit) },
 	}
 	show.Flags().IntVarP(&limit, "limit", "n", 20, "show the newest runs only; 0 shows all")
 	trend := &cobra.Command{
 		Use: "trend TARGET/WORKLOAD[/METRIC]", Short: "Show a cell's ratio from run to run, with its changes marked",
-		Long: `Show a cell's ratio from run to run. Where its level changed is marked: by permutation tests of a single step and of
-any stretch of runs, and by the runs' intervals where they lie apart, together at the level of 1 %, so that one trend in a
-hundred without a change shows one. A change is told only when the medians on both sides differ by more than 2 %. It takes
-six runs at least, three on each side whose intervals lie apart by far, and eleven where they do not. Where no change is
-found, the last line says how large one would have shown. Runs whose verdict was withheld are shown and do not count. Each
-machine, each work that went by the workload's name and each baseline has a trend of its own.`,
+		Long: `Show a cell's ratio from run to run, and mark where its level changed. Changes are found by permutation tests of a single
+step and of any range of runs, and by runs whose intervals do not overlap. Their joint level is 1 %: one trend in a
+hundred without a change shows one. A change is reported only if the medians on both sides differ by more than 2 %. That
+takes at least six runs, three on each side with intervals far apart, and eleven if they are not. If no change is found,
+the last line says how large a change would have been detected. Runs whose verdict was withheld are shown but not used.
+Each machine, each baseline and each work with the workload's name has its own trend.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.historyTrend(c.Context(), h, args[0]) },
 	}
@@ -78,7 +78,7 @@ func (a *app) openHistory(ctx context.Context, h *historyCommand, add bool) (*hi
 			return nil, usageError{fmt.Errorf("--store: %w", err)}
 		}
 		if _, err := os.Stat(address); !add && !strings.Contains(address, "://") && errors.Is(err, fs.ErrNotExist) {
-			return nil, usagef("--store: there is no history %s; \"tare history add BUNDLE --store %s\" begins one", address, quoteArg(address))
+			return nil, usagef("--store: there is no history %s; start one with \"tare history add BUNDLE --store %s\"", address, quoteArg(address))
 		}
 	} else if address = a.getenv("TARE_STORE"); address == "" {
 		dir, err := a.dataDir()
@@ -178,7 +178,7 @@ func (a *app) historyShow(ctx context.Context, h *historyCommand, limit int) (er
 		}{runs, cells})
 	}
 	if len(runs) == 0 {
-		fmt.Fprintln(a.out, `nothing is recorded yet; "tare history add BUNDLE" does it`)
+		fmt.Fprintln(a.out, `nothing is recorded yet; record a result with "tare history add BUNDLE"`)
 		return nil
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -274,13 +274,13 @@ func changesOf(t *history.Trend) string {
 	case len(t.Shifts) > 1:
 		return fmt.Sprintf("%d changes of level", len(t.Shifts))
 	case count < history.LeastRuns:
-		return fmt.Sprintf("cannot tell: %s too few to find a change; it takes at least %d", counting(count, "run is", "runs are"), history.LeastRuns)
+		return fmt.Sprintf("not enough data: %s too few to find a change; it takes at least %d", counting(count, "run is", "runs are"), history.LeastRuns)
 	case t.Visible == 0:
-		return fmt.Sprintf("cannot tell: %s too few to find a change without intervals", counting(count, "run is", "runs are"))
+		return fmt.Sprintf("not enough data: %s too few to find a change without intervals", counting(count, "run is", "runs are"))
 	case t.Visible > 0.5:
-		return fmt.Sprintf("cannot tell: these runs differ so much that only a change by %.0f %% or more would show", 100*t.Visible)
+		return fmt.Sprintf("too noisy: these runs differ so much that only a change by %.0f %% or more would be detected", 100*t.Visible)
 	}
-	return fmt.Sprintf("no change of level; one by %.2g %% or more in the middle would show", math.Ceil(100*t.Visible))
+	return fmt.Sprintf("no change of level; one of %.2g %% or more in the middle would have been detected", math.Ceil(100*t.Visible))
 }
 
 // counting writes a number of things with the word for one or for many.

@@ -59,11 +59,11 @@ func TestTrendWithoutChange(t *testing.T) {
 		visible         float64
 		want            string
 	}{
-		{5, 0, 0, "cannot tell: 5 runs are too few to find a change; it takes at least 6"},
-		{7, 2, 0, "cannot tell: 5 runs are too few to find a change; it takes at least 6"},
-		{8, 0, 0, "cannot tell: 8 runs are too few to find a change without intervals"},
-		{8, 0, 0.7, "cannot tell: these runs differ so much that only a change by 70 % or more would show"},
-		{8, 0, 0.052, "no change of level; one by 6 % or more in the middle would show"},
+		{5, 0, 0, "not enough data: 5 runs are too few to find a change; it takes at least 6"},
+		{7, 2, 0, "not enough data: 5 runs are too few to find a change; it takes at least 6"},
+		{8, 0, 0, "not enough data: 8 runs are too few to find a change without intervals"},
+		{8, 0, 0.7, "too noisy: these runs differ so much that only a change by 70 % or more would be detected"},
+		{8, 0, 0.052, "no change of level; one of 6 % or more in the middle would have been detected"},
 	} {
 		x := history.Trend{Visible: c.visible}
 		for i := range c.points {

@@ -14,8 +14,8 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "init [FILE]", Short: "Write a commented plan for what is here",
-		Long: "Write a commented plan for the environments that can be entered on this machine. FILE is tare.yaml if not given; - is standard output.",
+		Use: "init [FILE]", Short: "Write a commented plan for this machine",
+		Long: "Write a commented plan for the environments that this machine has. FILE is tare.yaml by default; - is standard output.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := "tare.yaml"
@@ -33,7 +33,7 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			file, err := os.OpenFile(name, flag, 0o644)
 			if errors.Is(err, fs.ErrExist) {
-				return usagef("%s exists already; give another name, or --force to overwrite it", name)
+				return usagef("%s already exists; give another name, or --force to overwrite it", name)
 			}
 			if err != nil {
 				return fmt.Errorf("write plan: %w", err)
@@ -45,7 +45,7 @@ func (a *app) initCommand() *cobra.Command {
 			if err := file.Close(); err != nil {
 				return fmt.Errorf("write plan: %w", err)
 			}
-			fmt.Fprintf(a.err, "wrote %s; look it over, then: tare run %s\n", name, quoteArg(name))
+			fmt.Fprintf(a.err, "wrote %s; check it, then: tare run %s\n", name, quoteArg(name))
 			return nil
 		},
 	}

@@ -90,7 +90,7 @@ func (i *interrupts) watch() {
 			}
 		})
 	} else {
-		go fmt.Fprintf(i.say, "\ntare: stopping: %s. Press Ctrl-C again to leave at once.\n", held)
+		go fmt.Fprintf(i.say, "\ntare: stopping: %s. Press Ctrl-C again to stop at once.\n", held)
 	}
 	for s := range i.sig {
 		if !again(s, time.Since(at)) {
@@ -98,7 +98,7 @@ func (i *interrupts) watch() {
 		}
 		said := make(chan struct{})
 		go func() {
-			fmt.Fprintln(i.say, `tare: left at once; "tare clean" removes what is left behind.`)
+			fmt.Fprintln(i.say, `tare: stopped at once; "tare clean" removes what is left behind.`)
 			close(said)
 		}()
 		select {

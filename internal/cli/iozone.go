@@ -45,15 +45,15 @@ type iozone struct {
 func (a *app) iozoneCommand() *cobra.Command {
 	o := &iozone{}
 	c := &cobra.Command{
-		Use: "iozone [flags]", Short: "Measure a directory of this host as iozone does, with several samples and honest data",
-		Long: `Do the matrix of iozone in a fresh private directory, with iozone's letters, and print iozone's table.
+		Use: "iozone [flags]", Short: "Measure a directory of this host as iozone does, with several samples and incompressible data",
+		Long: `Run iozone's tests in a new private directory, with iozone's options, and print iozone's table.
 
-Unlike iozone, each figure is the median of at least five samples, the data is incompressible, what is read is verified,
-and a cell that means nothing is marked instead of printed. --compat is iozone's own way: its payload of zeros, its
-sequence of calls, one sample. To compare environments with each other, use fs.matrix: tare run -w fs.matrix:preset=direct4k
+Unlike iozone, each figure is the median of at least five samples, the data is incompressible, reads are verified, and a
+meaningless cell is marked instead of printed. --compat does as iozone does: its payload of zeros, its sequence of calls,
+one sample. To compare environments, use fs.matrix: tare run -w fs.matrix:preset=direct4k
 
     tare iozone -a -g 64M                                  the matrix up to 64 MiB
-    tare iozone -Rac -f /mnt/share                         with tables for a spreadsheet, and the close in the time
+    tare iozone -Rac -f /mnt/share                         with tables for a spreadsheet; the time includes the close
     tare iozone -I -e -a -s 64M -r 4k -i 0 -i 2            direct I/O; the same as --preset direct4k
 
 Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
@@ -71,10 +71,10 @@ Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.auto, "auto", "a", false, "all sizes from 64 KiB to 512 MiB and records from 4 KiB to 16 MiB, where -s and -r do not say otherwise")
+	f.BoolVarP(&o.auto, "auto", "a", false, "all sizes from 64 KiB to 512 MiB and records from 4 KiB to 16 MiB, unless -s and -r are given")
 	f.BoolVarP(&o.all, "all", "z", false, "with -a: also records below 64 KiB in files above 16 MiB")
-	f.BoolVarP(&o.close, "close", "c", false, "close the file inside the time")
-	f.BoolVarP(&o.fsync, "fsync", "e", false, "flush the file inside the time")
+	f.BoolVarP(&o.close, "close", "c", false, "include the close of the file in the time")
+	f.BoolVarP(&o.fsync, "fsync", "e", false, "include a flush of the file in the time")
 	f.BoolVarP(&o.direct, "direct", "I", false, "bypass the page cache; never for fwrite and fread")
 	f.BoolVarP(&o.excel, "report", "R", false, "add a table for each operation, for a spreadsheet")
 	f.IntSliceVarP(&o.tests, "test", "i", nil, "0 write, 1 read, 2 random, 3 backward, 4 record rewrite, 5 stride, 6 fwrite, 7 fread (repeatable; default all)")
@@ -85,13 +85,13 @@ Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
 	f.StringVarP(&o.maxRec, "max-record", "q", "16m", "with -a: the largest record")
 	f.StringVarP(&o.minRec, "min-record", "y", "4k", "with -a: the smallest record")
 	f.StringVarP(&o.place, "file", "f", ".", "`directory` to measure, or a file in it; a private directory is made there, and no file that exists is touched")
-	f.StringVarP(&o.worksheet, "worksheet", "b", "", "not offered: see the message")
+	f.StringVarP(&o.worksheet, "worksheet", "b", "", "not supported: see the message")
 	f.StringVar(&o.preset, "preset", "", "a known command line: "+strings.Join(presets(), ", "))
 	f.StringVar(&o.data, "data", "", "random (default), zero, or iozone (default with --compat)")
 	f.BoolVar(&o.compat, "compat", false, "iozone's own payload, sequence of calls and single sample")
-	f.BoolVar(&o.cold, "cold", false, "drop the file from the page cache before each read that is no re-read, and see that it is gone")
-	f.IntVar(&o.samples, "samples", 5, "how many samples of each cell, at least")
-	f.BoolVar(&o.spread, "spread", false, "add a table of how far the samples of each cell lie apart")
+	f.BoolVar(&o.cold, "cold", false, "drop the file from the page cache before each read except re-reads, and check that it is gone")
+	f.IntVar(&o.samples, "samples", 5, "least number of samples of each cell")
+	f.BoolVar(&o.spread, "spread", false, "add a table of the spread of the samples of each cell")
 	_ = f.MarkHidden("worksheet")
 	addForeign(f)
 	return c
@@ -111,7 +111,7 @@ func (o *iozone) read(c *cobra.Command) error {
 		return err
 	}
 	if o.worksheet != "" {
-		return errors.New("-b: there is no worksheet here; leave it out and use -R, or keep the figures: tare run -e host -w fs.matrix:preset=Racb, a workload for each row of the matrix (with ,size=64MiB for those of one size), then tare report --format xlsx")
+		return errors.New("-b: tare iozone writes no worksheet; leave it out and use -R, or keep the figures: tare run -e host -w fs.matrix:preset=Racb, a workload for each row of the matrix (with ,size=64MiB for those of one size), then tare report --format xlsx")
 	}
 	if err := o.usePreset(c); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (o *iozone) listRows(f *pflag.FlagSet) ([]matrix.Row, error) {
 		slices.SortStableFunc(rows, func(a, b matrix.Row) int { return int(min(max(a.Size-b.Size, -1), 1)) })
 	}
 	if len(rows) == 0 {
-		return nil, errors.New("there is no row: every record size is larger than every file, or a smallest one larger than the largest; see -s, -r, -n, -g, -y and -q")
+		return nil, errors.New("nothing to measure: every record size is larger than every file, or a smallest size is larger than the largest; see -s, -r, -n, -g, -y and -q")
 	}
 	return rows, nil
 }
@@ -297,7 +297,7 @@ func iozoneSizes(flag string, texts []string) ([]int64, error) {
 
 // iozone carries out the plan that the flags say and prints its rows as they come.
 func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
-	a.holding("what was made for it is removed")
+	a.holding("temporary files are removed")
 	p, err := o.plan(a.tables())
 	if err != nil {
 		return err
@@ -370,7 +370,7 @@ func (o *iozone) room() (string, func() error, error) {
 		st, err = os.Stat(base)
 	}
 	if err == nil && !st.IsDir() {
-		err = errors.New("it is no directory")
+		err = errors.New("it is not a directory")
 	}
 	if err != nil {
 		return "", nil, usagef("-f %s: %v; give a directory that exists, or a file in one", o.place, err)

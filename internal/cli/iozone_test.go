@@ -88,16 +88,16 @@ func TestIozoneLeavesFilesAlone(t *testing.T) {
 
 func TestIozoneUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"-s 64k -t 4":                       "-t is throughput with several processes to iozone, and not offered here; use tare run -w fs.seqwrite:threads=N",
+		"-s 64k -t 4":                       "-t (in iozone: throughput with several processes) is not supported here; use tare run -w fs.seqwrite:threads=N",
 		"-t 2 -F a b":                       "threads=N",
 		"-U /mnt -s 64k":                    "use --cold",
 		"-s 64k -B":                         "engine=mmap",
-		"-s 64k -+u":                        "-+u is iozone's extended options",
+		"-s 64k -+u":                        "-+u (in iozone: iozone's extended options)",
 		"-s 64k -O":                         "operations per second",
 		"-i 9":                              "test 9 is not of the matrix",
 		"-s 0":                              "is not a size",
-		"-s 4k -r 64k":                      "there is no row",
-		"-b out.xls":                        "there is no worksheet here",
+		"-s 4k -r 64k":                      "nothing to measure",
+		"-b out.xls":                        "writes no worksheet",
 		"-f /nowhere/at/all":                "give a directory that exists",
 		"--preset fast":                     "Racb, direct4k",
 		"--compat --samples 9":              "takes one sample",
@@ -107,8 +107,8 @@ func TestIozoneUsage(t *testing.T) {
 		"--samples 0":                       "samples=0",
 		"-s 64k -r 4k -i 5":                 "hardly strides",
 		"-a -n 99999999999999999999g":       "is not a size",
-		"-a -n 1g -g 64k":                   "there is no row",
-		"-g 64M -a --data iozone extra-arg": "takes no arguments, and was given extra-arg",
+		"-a -n 1g -g 64k":                   "nothing to measure",
+		"-g 64M -a --data iozone extra-arg": "takes no arguments, but got extra-arg",
 	} {
 		_, errOut, code := iozoneRun(t, strings.Fields(args)...)
 		if code != exitUsage || !strings.Contains(errOut, want) {

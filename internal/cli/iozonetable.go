@@ -45,7 +45,7 @@ func (o *iozone) banner(w io.Writer, dir string) {
 		{o.fsync, "Include fsync in write timing"},
 		{o.auto, "Auto Mode"},
 		{o.close, "Include close in write timing"},
-		{o.cold, "Files are dropped from the page cache before reads that are no re-reads"},
+		{o.cold, "Files are dropped from the page cache before reads other than re-reads"},
 	} {
 		if l.on {
 			fmt.Fprintf(w, "\t%s\n", l.text)

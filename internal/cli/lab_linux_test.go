@@ -359,7 +359,7 @@ func (l *lab) read(name string) *verdict.Result {
 	if err := json.Unmarshal([]byte(o.out), d); err != nil {
 		l.Fatal(err)
 	}
-	if o := l.do("verify", name); o.code != 0 || !strings.Contains(o.out, "all hashes and the chain of trials are right") {
+	if o := l.do("verify", name); o.code != 0 || !strings.Contains(o.out, "all hashes and the chain of trials are correct") {
 		l.Errorf("verify: exit code %d: %s%s", o.code, o.out, o.err)
 	}
 	return d

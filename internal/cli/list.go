@@ -19,7 +19,7 @@ func (a *app) listCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use: "list [environments|mounts|workloads|studies] [NAME]", Short: "List environments, mounts, workloads and studies with their settings and metrics",
-		Long: `List what tare can enter and what it can measure. With a NAME, everything about that one:
+		Long: `List the environments that tare can open and what it can measure in them. With a NAME, show everything about it:
 
     tare list
     tare list workloads fs.randread
@@ -41,7 +41,7 @@ func (a *app) listCommand() *cobra.Command {
 			switch topic {
 			case "", "environments", "mounts", "workloads", "studies":
 			default:
-				return usagef("there is no list of %q%s", topic, suggest.MeantOrAll(topic, listTopics, "there are lists of"))
+				return usagef("there is no list %q%s", topic, suggest.MeantOrAll(topic, listTopics, "the lists are"))
 			}
 			if format == "json" {
 				return a.listJSON()

@@ -126,7 +126,7 @@ func (l *live) event(e schedule.Event) {
 	case schedule.Opening:
 		s.target, s.work, s.doing = e.Target, "", "opening"
 	case schedule.Trying:
-		s.target, s.work, s.doing = e.Target, "", "trying out files"
+		s.target, s.work, s.doing = e.Target, "", "testing files"
 	case schedule.TrialBegin:
 		s.target, s.work, s.doing, s.block = e.Target, e.Workload, "", e.Block
 		if e.Warmup {

@@ -54,10 +54,10 @@ var exitCodes = []struct {
 	doc  string
 }{
 	{exitOK, "Done."},
-	{exitFailed, "tare failed; standard error says why."},
+	{exitFailed, "tare failed; standard error has the reason."},
 	{exitUsage, "The command line or the plan is wrong; nothing was started."},
 	{exitGate, "A condition of --fail-if or --fail-on holds."},
-	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be told."},
+	{exitInconclusive, "With --strict: a cell is inconclusive, withheld or failed, or a condition cannot be decided."},
 }
 
 // manPage writes one page in the man macros that every roff knows. It bears no date: the same program writes the same

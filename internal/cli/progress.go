@@ -48,7 +48,7 @@ func (l *lines) event(e schedule.Event) {
 	case schedule.Opened:
 		fmt.Fprintf(l.w, "%s  %s is open after %s\n", at, e.Target, seconds(e.Elapsed))
 	case schedule.Trying:
-		fmt.Fprintf(l.w, "%s  trying out how files behave in %s\n", at, e.Target)
+		fmt.Fprintf(l.w, "%s  testing how files behave in %s\n", at, e.Target)
 	case schedule.OpenFailed:
 		fmt.Fprintf(l.w, "%s  %s did not open: %s\n", at, e.Target, printableLine(e.Failure.Message))
 	case schedule.Dropped:

@@ -19,10 +19,10 @@ func (a *app) reportCommand() *cobra.Command {
 	var fail failIf
 	var more costOptions
 	c := &cobra.Command{
-		Use: "report BUNDLE", Short: "Show what a bundle says: a table, a page, a workbook, raw data, a chart",
+		Use: "report BUNDLE", Short: "Show a bundle as a table, a page, a workbook, raw data or a chart",
 		Long: "Show what a bundle says. Verdicts are computed again from the raw trials.\n\n" + formatTable() + `
-Without --format the name given with -o decides: "-o result.xlsx" writes a workbook. A file is written whole or not at
-all.`,
+Without --format, the extension of the name given with -o decides: "-o result.xlsx" writes a workbook. A file is written
+completely or not at all.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "-" { // as every other program has it
@@ -31,7 +31,7 @@ all.`,
 			if format == "" {
 				var known bool
 				if format, known = formatOf(out); !known && out != "" {
-					fmt.Fprintf(a.err, "tare: no form of report ends in %q: %s gets the table as text; --format names another\n", filepath.Ext(out), printableLine(out))
+					fmt.Fprintf(a.err, "tare: unknown report extension %q: writing the table as text to %s; choose another format with --format\n", filepath.Ext(out), printableLine(out))
 				}
 			}
 			f, err := knownFormat(format)
@@ -39,7 +39,7 @@ all.`,
 				return err
 			}
 			if f.Binary && out == "" && a.outFD >= 0 {
-				return usagef("--format %s is not text, and standard output is a terminal: name a file with -o", format)
+				return usagef("--format %s is binary and standard output is a terminal: name a file with -o", format)
 			}
 			if err := fail.parse(); err != nil {
 				return err
@@ -81,11 +81,11 @@ all.`,
 	}
 	c.Flags().StringVar(&format, "format", "", "one of "+strings.Join(formats(), ", ")+" [by the name of -o, else text]")
 	c.Flags().StringVarP(&out, "out", "o", "", "write to this file; - is standard output [-]")
-	c.Flags().BoolVar(&strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be told")
+	c.Flags().BoolVar(&strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
 	fail.flag(c)
 	more.flag(c)
 	c.Flags().BoolVar(&o.ascii, "ascii", false, "ASCII characters only")
-	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only those that decide, and all that is known of the targets")
+	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only the primary ones, and all facts of the targets")
 	return c
 }
 

@@ -30,12 +30,12 @@ func (a *app) rerunCommand() *cobra.Command {
 	var environments []string
 	var fail failIf
 	c := &cobra.Command{
-		Use: "rerun BUNDLE", Short: "Repeat a result: the same plan, seed and work, here and now",
-		Long: `Repeat a result with the same plan, seed and frozen work, and hold the new result against the old one at the end.
+		Use: "rerun BUNDLE", Short: "Repeat a result with the same plan, seed and work on this machine",
+		Long: `Repeat a result with the same plan, seed and frozen work, and compare the new result with the old one at the end.
 
-On another machine, environments are matched by name and driver. What cannot be had here is said before anything starts:
-an environment whose driver or program is missing is left out (--environment NAME=SPEC says what to take in its place),
-and what differs of the machine is listed. The work stays what it was, so trials are shorter on a faster machine.`,
+On another machine, environments are matched by name and driver. Before anything starts, tare shows what is missing and
+how the machines differ. An environment whose driver or program is missing is left out; --environment NAME=SPEC replaces
+it. The work stays the same, so trials are shorter on a faster machine.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("budget") {
@@ -56,14 +56,14 @@ and what differs of the machine is listed. The work stays what it was, so trials
 		},
 	}
 	fl := c.Flags()
-	fl.StringArrayVarP(&environments, "environment", "e", nil, "take this for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
+	fl.StringArrayVarP(&environments, "environment", "e", nil, "use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
-	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report what there is: 10m [the plan's]")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what differs and what would be done, and start nothing")
+	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m [the plan's]")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "show what differs and what would be done, and start nothing")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
-	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell, a change or a --fail-if condition cannot be told")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell, a change or a --fail-if condition cannot be decided")
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
-	fl.BoolVar(&f.details, "details", false, "show every metric, not only those that decide")
+	fl.BoolVar(&f.details, "details", false, "show every metric, not only the primary ones")
 	fail.flag(c)
 	return c
 }
@@ -77,7 +77,7 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 	if f.plan.Budget != nil {
 		p.Budget = *f.plan.Budget
 	}
-	fmt.Fprintf(a.err, "again      run %s of %s: seed %d, the work as it was frozen then\n", printableLine(old.Result.Run.ID),
+	fmt.Fprintf(a.err, "again      run %s of %s: seed %d, with the work as it was frozen\n", printableLine(old.Result.Run.ID),
 		old.Created.UTC().Format(time.DateTime), p.Seed)
 	for i := range p.Targets {
 		e := &p.Targets[i]
@@ -139,17 +139,17 @@ func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) 
 			continue
 		}
 		if e.Name == p.Baseline {
-			return nil, nil, fmt.Errorf("rerun: the baseline %s cannot be had here: %s; say what to take in its place with --environment %s=SPEC", e.Name, why, e.Name)
+			return nil, nil, fmt.Errorf("rerun: the baseline %s is not available here: %s; replace it with --environment %s=SPEC", e.Name, why, e.Name)
 		}
 		gone[e.Name] = true
-		lost = append(lost, fmt.Sprintf("%s is left out: %s; --environment %s=SPEC takes another in its place", e.Name, why, e.Name))
+		lost = append(lost, fmt.Sprintf("%s is left out: %s; replace it with --environment %s=SPEC", e.Name, why, e.Name))
 	}
 	unknown := map[string]bool{}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		if _, ok := a.kind(w.Kind); !ok {
 			unknown[w.Label] = true
-			lost = append(lost, fmt.Sprintf("workload %s is left out: this tare knows no %s", w.Label, w.Kind))
+			lost = append(lost, fmt.Sprintf("workload %s is left out: this version of tare has no %s", w.Label, w.Kind))
 		}
 	}
 	if p, err = without(p, gone, unknown); err != nil {
@@ -172,7 +172,7 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 		name, _, ok := strings.Cut(text, "=")
 		switch {
 		case !ok:
-			return f, usagef("--environment %s: write NAME=SPEC, the name as in the plan: %s", text, strings.Join(names, ", "))
+			return f, usagef("--environment %s: write NAME=SPEC with a name from the plan: %s", text, strings.Join(names, ", "))
 		case !slices.Contains(names, name):
 			return f, usagef("--environment %s: the plan has no environment %q%s", text, name, suggest.MeantOrAll(name, names, "it has"))
 		}
@@ -248,7 +248,7 @@ func without(old *plan.Plan, gone, unknown map[string]bool) (*plan.Plan, error) 
 func (a *app) unlike(ctx context.Context, old *rundiff.Side) []string {
 	then := hostFacts(old.Result, old.Plan)
 	if then == nil {
-		return []string{"the result does not say what machine it is of: it has no local environment"}
+		return []string{"the result does not say which machine it is from: it has no local environment"}
 	}
 	dir, err := os.Getwd()
 	if err != nil {

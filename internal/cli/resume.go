@@ -15,7 +15,7 @@ import (
 // resume goes on with an interrupted run.
 func (a *app) resume(ctx context.Context, f *runFlags) error {
 	if info, err := os.Stat(f.resume); err == nil && info.Mode().IsRegular() {
-		return usagef("--resume: %s is one file, and a run goes on in a folder: tare bundle unpack %s", f.resume, quoteArg(f.resume))
+		return usagef("--resume: %s is one file, and resuming needs a folder: run tare bundle unpack %s", f.resume, quoteArg(f.resume))
 	}
 	w, b, trials, err := a.reopen(f)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, bundle.ErrNotBundle) || errors.Is(err, bundle.ErrFinished) {
@@ -25,7 +25,7 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	p := b.Plan
-	err = noSelftest(b, trials, f.resume, "gone on with")
+	err = noSelftest(b, trials, f.resume, "resumed")
 	if err == nil {
 		err = a.checkFailIf(&f.failIf, p)
 	}
@@ -49,7 +49,7 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
-	fmt.Fprintf(a.err, "going on after %d trials\n", len(trials))
+	fmt.Fprintf(a.err, "resuming after %d trials\n", len(trials))
 	return a.carryOut(ctx, session{plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b, trials: trials})
 }
 
@@ -76,7 +76,7 @@ func (a *app) reopen(f *runFlags) (*bundle.Writer, *bundle.Bundle, []record.Tria
 	case b.Plan.Budget <= 0 || !schedule.Left(schedule.Config{Plan: b.Plan, Kinds: a.kind, Prior: trials, PriorTargets: b.Environments}):
 		return nil, nil, nil, finished
 	case f.plan.Budget == nil:
-		return nil, nil, nil, usagef("the budget of %s is spent; to go on, give the run a new one: tare run --resume %s --budget %s", seconds(b.Plan.Budget), quoteArg(f.resume), b.Plan.Budget)
+		return nil, nil, nil, usagef("the budget of %s is spent; to continue, give a new one: tare run --resume %s --budget %s", seconds(b.Plan.Budget), quoteArg(f.resume), b.Plan.Budget)
 	}
 	return nil, b, trials, nil
 }

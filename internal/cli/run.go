@@ -56,12 +56,12 @@ func (a *app) runCommand() *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
 		Use:   "run [PLAN]",
-		Short: "Run the same work in each environment, in turn, and tell the ratios",
-		Long: `Run the same work in each environment, in turn, and tell what one costs against another.
+		Short: "Run the same work in each environment, in turn, and show the ratios",
+		Long: `Run the same work in each environment, in turn, and show what it costs in one compared with another.
 
-Without a plan and without -e, tare measures what is here: this host, the built-in container, Docker if a daemon
-answers, and the micro-VM, also with a disk that ignores flushes. Environments and workloads given by flags are added
-to those of the plan, or select from them where all are bare names that the plan has.
+Without a plan and without -e, tare measures what this machine has: the host, the built-in container, Docker if its
+daemon answers, and the micro-VM, also with a disk that ignores flushes. Environments and workloads given by flags are
+added to those of the plan. If all are bare names from the plan, they select from it instead.
 
     tare run
     tare run --study folders
@@ -84,17 +84,17 @@ to those of the plan, or select from them where all are bare names that the plan
 			if f.resume != "" {
 				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
 					if c.Flags().Changed(name) {
-						return usagef("--resume goes on with the plan and in the folder of its bundle; leave --%s out", name)
+						return usagef("--resume uses the plan and the folder of its bundle; leave --%s out", name)
 					}
 				}
 				if len(args) > 0 {
-					return usagef("--resume goes on with the plan of its bundle; leave %s out", args[0])
+					return usagef("--resume uses the plan of its bundle; leave %s out", args[0])
 				}
 				f.complete(c)
 				return a.resume(c.Context(), f)
 			}
 			if f.study != "" && len(args) > 0 {
-				return usagef("--study brings a plan of its own; leave %s out", args[0])
+				return usagef("--study has its own plan; leave %s out", args[0])
 			}
 			f.complete(c)
 			p, err := a.resolve(c.Context(), args, f)
@@ -112,25 +112,25 @@ to those of the plan, or select from them where all are bare names that the plan
 	fl.StringVar(&f.study, "study", "", "a plan that comes with tare: "+strings.Join(study.Names(), ", "))
 	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
 	fl.BoolVar(&f.idle, "idle-cost", false, "measure what each environment costs the host while it does nothing (5 s each)")
-	fl.BoolVar(&f.flushes, "durability", false, "try out what a flush does in each virtual machine first (a few seconds each); done anyway for work that flushes")
-	fl.BoolVar(&f.cards, "cards", false, "try out how files behave in each mount first, for its semantics card (some 20 s each)")
-	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "name of the environment the others are compared with [host, or else the first]")
+	fl.BoolVar(&f.flushes, "durability", false, "first test what a flush does in each virtual machine (a few seconds each); always done for work that flushes")
+	fl.BoolVar(&f.cards, "cards", false, "first test how files behave in each mount, for its semantics card (about 20 s each)")
+	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "the environment that the others are compared with [host, or else the first]")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.BoolVar(&f.quick, "quick", false, "trials of 0.3 s, at most 30 blocks (default)")
 	fl.BoolVar(&f.full, "full", false, "trials of 1 s, at most 60 blocks")
-	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report what there is: 10m")
+	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m")
 	fl.IntVar(&f.plan.Blocks, "blocks", 0, "at most this many blocks")
 	fl.Uint64Var(&f.plan.Seed, "seed", 0, "seed of order and data [random, recorded]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print cells, blocks, disk space and expected time, and start nothing")
-	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted run: its bundle")
+	fl.StringVar(&f.resume, "resume", "", "continue an interrupted run: its bundle")
 	f.ui.register(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
-	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be told")
+	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
 	f.failIf.flag(c)
 	f.more.flag(c)
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
-	fl.BoolVar(&f.details, "details", false, "show every metric, not only those that decide")
+	fl.BoolVar(&f.details, "details", false, "show every metric, not only the primary ones")
 	return c
 }
 
@@ -179,7 +179,7 @@ func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Pl
 func readPlan(name string) ([]byte, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		if _, err := os.Stat(filepath.Join(name, bundle.ManifestFile)); err == nil {
-			return nil, usagef("%s is a bundle and no plan: `tare rerun %[2]s` repeats it, `tare run --resume %[2]s` goes on with it, `tare report %[2]s` shows it", name, quoteArg(name))
+			return nil, usagef("%s is a bundle, not a plan: `tare rerun %[2]s` repeats it, `tare run --resume %[2]s` continues it, `tare report %[2]s` shows it", name, quoteArg(name))
 		}
 	}
 	file, err := os.Open(name)
@@ -207,7 +207,7 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 		return usageError{err}
 	}
 	for _, l := range lacking {
-		fmt.Fprintf(a.err, "no room    %s\n", l)
+		fmt.Fprintf(a.err, "no space   %s\n", l)
 	}
 	if err := bundle.Vacant(f.out); err != nil && f.out != "" && !f.dryRun {
 		return usageError{err}
@@ -280,7 +280,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 	}
 	if runErr != nil {
 		if ctx.Err() != nil || errors.Is(runErr, context.Canceled) {
-			fmt.Fprintf(a.err, "tare: stopped before the end; go on with: tare run --resume %s\n", quoteArg(s.dir))
+			fmt.Fprintf(a.err, "tare: stopped before the end; continue with: tare run --resume %s\n", quoteArg(s.dir))
 			return codeError{exitFailed}
 		}
 		return runErr
@@ -294,7 +294,7 @@ func (a *app) carryOut(ctx context.Context, s session) (err error) {
 
 // execute runs the plan with a display and everything made for it removed afterwards.
 func (a *app) execute(ctx context.Context, s session) (*verdict.Result, []record.Trial, error) {
-	a.holding("the trial in flight is dropped, everything made for the run is removed")
+	a.holding("the running trial is dropped, everything made for the run is removed")
 	scratch, release, err := leftover.New(a.scratchBase(), s.runID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the run's private directory: %w", err)
@@ -369,7 +369,7 @@ func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
 	}
 	fmt.Fprintf(w, "workloads  %s\n", strings.TrimSpace(wrap(strings.Join(labels, ", "), 11, 100)))
 	if f.Sessions > 1 {
-		fmt.Fprintf(w, "cells      %d to decide, %d blocks each in each of %d sessions, one look after the last\n", f.Cells, f.MaxBlocks, f.Sessions)
+		fmt.Fprintf(w, "cells      %d to decide, %d blocks each in each of %d sessions, one look after the last block\n", f.Cells, f.MaxBlocks, f.Sessions)
 	} else {
 		fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
 	}
@@ -378,12 +378,12 @@ func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
 	}
 	switch {
 	case p.Budget > 0 && f.FirstLook > p.Budget:
-		fmt.Fprintf(w, "time       at most about %s: the budget may end before the first look, which takes about %s for every cell;\n", seconds(f.Most), seconds(f.FirstLook))
+		fmt.Fprintf(w, "time       at most about %s: the budget may end before the first look, which takes about %s for all cells;\n", seconds(f.Most), seconds(f.FirstLook))
 		fmt.Fprintf(w, "           then nothing is decided\n")
 	case f.Sessions > 1:
 		fmt.Fprintf(w, "time       about %s\n", seconds(f.Least))
 	default:
-		fmt.Fprintf(w, "time       about %s if every cell settles at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
+		fmt.Fprintf(w, "time       about %s if every cell is decided at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
 	}
 	if len(f.Long) > 0 {
 		text := []string{}

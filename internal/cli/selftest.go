@@ -34,10 +34,10 @@ const (
 func (a *app) selftestCommand() *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
-		Use: "selftest", Short: "Measure this host against itself, and find a hidden 5 % cost",
-		Long: `Measure what this host can resolve, in about five minutes. The same work runs in three agents on this host, in random
-blocks as in any run. Two do the same: a verdict of DIFFERENT between them would be a false alarm. The third does 5 % more
-work than it reports: a verdict of EQUIVALENT would be a miss.`,
+		Use: "selftest", Short: "Measure this host against itself, and detect a hidden 5 % cost",
+		Long: `Measure which differences this host can detect, in about five minutes. The same work runs in three agents on this host,
+in random blocks as in any run. Two do the same work: a verdict of DIFFERENT between them is a false alarm. The third does
+5 % more work than it reports: a verdict of EQUIVALENT is a miss.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.selftest(c.Context(), f) },
 	}
@@ -106,7 +106,7 @@ func (a *app) selftestEnd(ctx context.Context, r *verdict.Result, err error) err
 	}
 	switch {
 	case err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled)):
-		fmt.Fprintln(a.err, "tare: stopped before the end; what is above is of the blocks until then")
+		fmt.Fprintln(a.err, "tare: stopped before the end; the figures above are from the blocks until then")
 		return codeError{exitFailed}
 	case err != nil:
 		return err
@@ -124,7 +124,7 @@ func noSelftest(b *bundle.Bundle, trials []record.Trial, name, what string) erro
 		hidden = slices.ContainsFunc(trials, func(t record.Trial) bool { return t.Inject > 0 })
 	}
 	if hidden {
-		return usagef("%s is of a self-test, whose hidden extra work no run does, so it cannot be %s; begin another: tare selftest -o FOLDER", name, what)
+		return usagef("%s is a self-test with hidden extra work, so it cannot be %s; start a new one: tare selftest -o FOLDER", name, what)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func visible(c *verdict.Cell) float64 { return (1+c.Margin)*math.Sqrt(c.High/c.L
 // selftestReport prints what the controls showed.
 func (a *app) selftestReport(r *verdict.Result, n *controls) {
 	tw := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "workload\tblocks\tnull spread\tagainst itself\tplus 5 %\tsmallest cost this host can tell")
+	fmt.Fprintln(tw, "workload\tblocks\tnull spread\tagainst itself\tplus 5 %\tsmallest cost this host can detect")
 	for same, slower := range pairsOf(r) {
 		shows := "-"
 		if slower.Level > 0 && slower.Low > 0 {
@@ -213,17 +213,19 @@ func (c *controls) conclude(w io.Writer) int {
 		return exitFailed
 	}
 	if c.without == 0 {
-		fmt.Fprintf(w, "On this machine, now, a cost of %.1f %% or more shows in every one of these workloads.\n", 100*c.worst)
+		fmt.Fprintf(w, "On this machine, now, a cost of %.1f %% or more is detected in each of these workloads.\n", 100*c.worst)
 	}
 	switch {
 	case c.falseAlarms+c.missed+c.wrong > 0:
-		fmt.Fprintln(w, "A control came out wrong: something on this host changes with the order of the trials. Do not trust verdicts from it;\nclose what else runs here and repeat.")
+		fmt.Fprintln(w, `A control failed: something on this host changes with the order of the trials. Do not trust verdicts from this host; stop
+other programs and repeat.`)
 		return exitFailed
 	case c.found == 0:
-		fmt.Fprintln(w, "No control was found: on this host, now, tare cannot tell a cost of 5 % in any of these workloads, and this test proves\nnothing. Close what else runs here, or raise --budget and --blocks, and repeat.")
+		fmt.Fprintln(w, `No hidden cost was found: on this host, now, tare cannot detect a cost of 5 % in any of these workloads, and this test
+proves nothing. Stop other programs, or raise --budget and --blocks, and repeat.`)
 		return exitInconclusive
 	case c.found < c.cells:
-		fmt.Fprintln(w, "Where 5 % was not found the host is too noisy for it; tare says INCONCLUSIVE or MEASURED there, never equivalent.")
+		fmt.Fprintln(w, "Where 5 % was not found, the host is too noisy to find it; tare says INCONCLUSIVE or MEASURED there, never EQUIVALENT.")
 	}
 	return exitOK
 }

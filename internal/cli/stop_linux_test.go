@@ -41,7 +41,7 @@ func TestInterrupted(t *testing.T) {
 			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %v to stop", took)
 			}
-			if o.code != 1 || !strings.Contains(o.err, "stopped before the end; go on with: tare run --resume out") || !strings.Contains(o.err, "Ctrl-C again") {
+			if o.code != 1 || !strings.Contains(o.err, "stopped before the end; continue with: tare run --resume out") || !strings.Contains(o.err, "Ctrl-C again") {
 				t.Errorf("exit code %d:\n%s", o.code, o.err)
 			}
 			if !strings.Contains(o.out, "This run has not ended") {
@@ -71,7 +71,7 @@ func TestInterruptedTwice(t *testing.T) {
 	p.until("first answer", func() bool { return strings.Contains(p.err.String(), "Ctrl-C again") })
 	time.Sleep(time.Second) // two at once are one
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
-	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "left at once") || !strings.Contains(o.err, "tare clean") {
+	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "stopped at once") || !strings.Contains(o.err, "tare clean") {
 		t.Errorf("exit code %d:\n%s", o.code, o.err)
 	}
 	l.recovers("out")
@@ -101,7 +101,7 @@ func (l *lab) recovers(name string) {
 	l.gone(name)
 	l.empty()
 	o := l.do("run", "--resume", name)
-	if o.code != 0 || !strings.Contains(o.err, fmt.Sprintf("going on after %d trials", before)) {
+	if o.code != 0 || !strings.Contains(o.err, fmt.Sprintf("resuming after %d trials", before)) {
 		l.Errorf("resume after %d trials: exit code %d:\n%s", before, o.code, o.err)
 	}
 	if d := l.read(name); !d.Run.Finished {

@@ -24,16 +24,16 @@ type uiFlags struct {
 }
 
 func (f *uiFlags) register(fl *pflag.FlagSet) {
-	fl.StringVar(&f.addr, "ui", "", "serve progress and the growing report to a browser on this machine, on this address [127.0.0.1, a free port]")
+	fl.StringVar(&f.addr, "ui", "", "show progress and the report so far in a browser on this machine, at this address [127.0.0.1, a free port]")
 	fl.Lookup("ui").NoOptDefVal = livepage.DefaultAddr
-	fl.BoolVar(&f.keep, "ui-keep", false, "with --ui: when the run is over, keep the page until Ctrl-C")
+	fl.BoolVar(&f.keep, "ui-keep", false, "with --ui: after the run, serve the page until Ctrl-C")
 }
 
 // open begins to serve and says where. It comes before anything is measured or written, so that an address that cannot
 // be had costs nothing. A dry run serves nothing.
 func (f *uiFlags) open(w io.Writer, dry bool) error {
 	if f.keep && f.addr == "" {
-		return usagef("--ui-keep keeps the page of --ui, which is not given")
+		return usagef("--ui-keep needs --ui")
 	}
 	if f.addr == "" || dry {
 		return nil
@@ -82,7 +82,7 @@ func (f *uiFlags) close(ctx context.Context, w io.Writer) {
 		sig := make(chan os.Signal, 1)
 		signal.Notify(sig, ends...)
 		defer signal.Stop(sig)
-		fmt.Fprintln(w, "the page stays until Ctrl-C")
+		fmt.Fprintln(w, "the page is served until Ctrl-C")
 		select {
 		case <-sig:
 		case <-ctx.Done():

@@ -73,7 +73,7 @@ func TestLivePage(t *testing.T) {
 
 	l.policy(browser, tab, server, link)
 
-	p.until("the report on the terminal", func() bool { return strings.Contains(p.err.String(), "the page stays until Ctrl-C") })
+	p.until("the report on the terminal", func() bool { return strings.Contains(p.err.String(), "the page is served until Ctrl-C") })
 	tab.Until("the end is told", `/over/.test(document.querySelector("#live .headline").textContent) && /tare verify/.test(document.querySelector("#repeat").textContent)`)
 	if !strings.Contains(p.out.String(), "repeat: tare rerun out ") {
 		t.Errorf("no report:\n%s", p.out.String())

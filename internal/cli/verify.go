@@ -11,9 +11,9 @@ import (
 func (a *app) verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify BUNDLE", Short: "Check a bundle's hashes and recompute its verdicts from the raw trials",
-		Long: `Check that a bundle is what tare wrote: every file's hash, the chain over the trials, their order. Then compute the
-verdicts again from the raw trials. A verdict is never stored, so there is none to believe: what a report shows is always
-this computation. The exit code is 1 when anything is wrong.`,
+		Long: `Check that a bundle is unchanged: the hash of every file, the chain over the trials, and their order. Then compute the
+verdicts again from the raw trials. Verdicts are never stored: a report always shows this computation. The exit code is 1
+when anything is wrong.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			in, err := a.folder(args[0])
@@ -52,9 +52,9 @@ this computation. The exit code is 1 when anything is wrong.`,
 				}
 			}
 			if !checked.OK() {
-				return fmt.Errorf("%s is not as tare wrote it: see what is WRONG above", args[0])
+				return fmt.Errorf("%s was changed after tare wrote it: see WRONG above", args[0])
 			}
-			fmt.Fprintln(a.out, "all hashes and the chain of trials are right")
+			fmt.Fprintln(a.out, "all hashes and the chain of trials are correct")
 			return nil
 		},
 	}

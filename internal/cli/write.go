@@ -55,7 +55,7 @@ func newBeside(name string) (*os.File, error) {
 			return file, err
 		}
 	}
-	return nil, errors.New("a hundred unfinished files stand beside it: remove those that end in .part")
+	return nil, errors.New("there are a hundred unfinished files beside it: remove those that end in .part")
 }
 
 func writeThrough(name string, render func(io.Writer) error) error {

@@ -22,8 +22,8 @@ func damageFindings(e *finder, _ *Result) []Finding {
 	var out []Finding
 	for _, text := range e.Damage {
 		out = append(out, Finding{
-			Text:   "this report is not of the whole bundle, or of one that was changed: " + text,
-			Remedy: "get the bundle from where it was made, or measure again",
+			Text:   "this report does not cover the whole bundle, or the bundle was changed: " + text,
+			Remedy: "get the original bundle, or measure again",
 		})
 	}
 	return out

@@ -24,7 +24,7 @@ func (r Rule) Withholds() bool { return r.Severity == Withhold }
 func Rules() []Rule {
 
 	rules := []Rule{
-		{Code: "damaged", Severity: Attend, Doc: "the bundle was cut short, edited, or is larger than a report is made of", Needs: "what was wrong when the bundle was read", find: damageFindings},
+		{Code: "damaged", Severity: Attend, Doc: "the bundle was cut short, was edited, or is larger than a report can be", Needs: "what was wrong when the bundle was read", find: damageFindings},
 		{Code: "target-failed", Severity: Attend, Doc: "an environment or a mount did not open", Needs: "how each environment and mount opened", find: openFindings},
 		{Code: "nfs-udp-unavailable", Severity: Attend, Doc: "NFS over UDP was asked for and the guest's kernel has none", Needs: "an NFS mount that did not open", find: nfsRefusedFindings},
 		{Code: "nfs-udp", Severity: Attend, Doc: "an NFS mount runs over UDP", Needs: "mount options read back from the kernel", find: nfsFindings},

@@ -18,7 +18,7 @@ var ruleScenes = map[string]struct {
 }{
 	"damaged": {
 		scene{targets: []string{"host", "vm"}, work: []plan.Workload{on("cpu.prime")}, damage: []string{"read trials of lab: line 7: the chain digest is wrong"}},
-		two(on("cpu.prime")), []string{"not of the whole bundle", "line 7"}},
+		two(on("cpu.prime")), []string{"does not cover the whole bundle", "line 7"}},
 	"target-failed": {
 		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Error = &record.Failure{Kind: "open", Message: "no kernel"} })),
 		two(on("cpu.prime")), []string{"vm", "no kernel"}},

@@ -37,7 +37,7 @@ func Declared(driver string, e *record.Environment) record.Durability {
 		return d
 	}
 	if slices.Contains(diskFS, kind) && (slices.Contains(localDrivers, driver) || cache(driver, e) != "") {
-		d.Class, d.Text = ClassFlushes, "no setting was found by which a flush would be ignored"
+		d.Class, d.Text = ClassFlushes, "no setting was found that ignores flushes"
 	}
 	return d
 }

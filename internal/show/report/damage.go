@@ -1,6 +1,6 @@
 package report
 
-// damaged is the code of verdict's finding that a report is not of the whole bundle, or of one that was changed. Forms that
+// damaged is the code of verdict's finding that a report does not cover the whole bundle, or that the bundle was changed. Forms that
 // show no findings say it in their own way.
 const damaged = "damaged"
 
