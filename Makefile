@@ -1,7 +1,7 @@
 # make build   bin/tare (with all agents inside) and bin/tare-agent
 # make check   vet, lint, unit tests: under a minute, for the inner loop
 # make test    everything, real servers included; installs what is missing
-# make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios
+# make bench   side by side with fio, sysbench, mbw and hyperfine, as ratios, into docs/benchmarks.md
 # make man     the manual pages, in bin/man
 # make demo    measure this machine in a few minutes
 
@@ -86,7 +86,7 @@ fuzz:
 
 bench: build
 	scripts/deps.sh bench
-	$(GO) run ./bench
+	$(GO) run ./bench -length 500ms -o docs/benchmarks.md
 
 demo:
 	scripts/demo.sh

@@ -194,25 +194,64 @@ func TestPairs(t *testing.T) {
 	}
 }
 
+// A run replaces the last one of the same kind of processor and leaves those of others; of several kinds a table stands
+// side by side.
 func TestInsert(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.md")
-	if err := os.WriteFile(path, []byte("# A\n"+beginMark+"\nold\n"+endMark+"\nend\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte("# A\n"+beginMark+"\n"+endMark+"\nend\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time finds what the first has written
-		if err := insert(path, "new\n"); err != nil {
+	result := func(ratio, medians string) string {
+		var b strings.Builder
+		writeTable(&b, [][]string{columns, {"copy", "2", "1", ratio, "1 %", "at least 1", "met", medians}})
+		return "Measured today.\n\n" + b.String()
+	}
+	for _, r := range []struct{ processor, text string }{
+		{"P 1", result("9.999 (9 to 10)", "")}, {"P 1", result("1.100 (1 to 2)", "+9.0 %: they differ")}, {"Q", result("1.020 (1 to 2)", "+2.0 %: agree")},
+		{"Q", result("1.010 (1 to 2)", "+1.0 %: agree")},
+	} {
+		if err := insert(path, r.processor, r.text); err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(path)
-		if want := "# A\n" + beginMark + "\n\nnew\n\n" + endMark + "\nend\n"; err != nil || string(got) != want {
-			t.Errorf("got %q, %v", got, err)
-		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var side strings.Builder
+	writeTable(&side, [][]string{{"row", "P 1", "Q"}, {"copy", "1.100 (1 to 2), met, +9.0 %: they differ", "1.010 (1 to 2), met"}})
+	want := "# A\n" + beginMark + "\n\n### Side by side\n\n" + side.String() + "\n### P 1\n\n" + result("1.100 (1 to 2)", "+9.0 %: they differ") +
+		"\n### Q\n\n" + result("1.010 (1 to 2)", "+1.0 %: agree") + "\n" + endMark + "\nend\n"
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if err := os.WriteFile(path, []byte("no markers"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := insert(path, "new"); err == nil || !strings.Contains(err.Error(), beginMark) {
+	if err := insert(path, "P", "new"); err == nil || !strings.Contains(err.Error(), beginMark) {
 		t.Errorf("got %v for a file without markers", err)
+	}
+}
+
+// The grid is whole, and each of its rows asks both sides for the same.
+func TestGrid(t *testing.T) {
+	cells := gridCells()
+	if len(cells) != 48 {
+		t.Errorf("the grid has %d rows, want 3 sizes by 2 by 2 by 2 by 2", len(cells))
+	}
+	b := &bench{settings: settings{seed: 1}}
+	for _, c := range cells {
+		kind, params := c.params()
+		argv := strings.Join(c.argv(b, "FILE", 10), " ")
+		for _, same := range []struct{ theirs, ours bool }{
+			{strings.Contains(argv, "write"), strings.HasSuffix(kind, "write")}, {strings.Contains(argv, "--rw=rand"), strings.HasPrefix(kind, "fs.rand")},
+			{strings.Contains(argv, "--direct=1"), params["direct"] == "yes"}, {strings.Contains(argv, "--iodepth=8"), params["qd"] == "8"},
+			{strings.Contains(argv, "--bs="+c.record+" "), params["bs"] == strings.ToUpper(c.record)+"iB"},
+		} {
+			if same.theirs != same.ours {
+				t.Errorf("%s: %s %v is not %s", c.row().name, kind, params, argv)
+			}
+		}
 	}
 }
 
@@ -223,6 +262,9 @@ func TestManualHasAllRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range rows() {
+		if strings.HasPrefix(r.name, grid+"-") { // told of as a whole: there are 48
+			r.name = grid
+		}
 		if !strings.Contains(string(text), "`go run ./bench "+r.name+"`") {
 			t.Errorf("docs/benchmarks.md does not tell of row %s: run go run ./bench -o docs/benchmarks.md", r.name)
 		}

@@ -46,14 +46,11 @@ func openRandread(more map[string]string, against func(ctx context.Context, b *b
 			}
 		}()
 		w.work = roundUp(w.work, fioPass)
-		files, err := filepath.Glob(filepath.Join(b.dir, "host-*", "*", "*", "records"))
-		if err == nil && len(files) != 1 {
-			err = fmt.Errorf("there are %d of them", len(files))
-		}
+		file, err := w.file(b)
 		if err != nil {
-			return nil, fmt.Errorf("find the file that tare prepared: %w", err)
+			return nil, err
 		}
-		c, err := against(ctx, b, w, files[0])
+		c, err := against(ctx, b, w, file)
 		if err != nil {
 			return nil, err
 		}
@@ -68,6 +65,18 @@ func openRandread(more map[string]string, against func(ctx context.Context, b *b
 		c.close = w.close
 		return c, nil
 	}
+}
+
+// file is the one that tare prepared.
+func (w *weighing) file(b *bench) (string, error) {
+	files, err := filepath.Glob(filepath.Join(b.dir, "host-*", "*", "*", "records"))
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("there are %d of them", len(files))
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the file that tare prepared: %w", err)
+	}
+	return files[0], nil
 }
 
 func fioArgv(b *bench, file string, work int64, direct bool) []string {
@@ -122,7 +131,7 @@ func fioPeer(argv []string, work int64, direct bool) side {
 	}
 }
 
-// fioRead is what fio says of a job's reads.
+// fioRead is what fio says of a job's reads, or of its writes.
 type fioRead struct {
 	IOPS     float64 `json:"iops"`
 	TotalIOs int64   `json:"total_ios"`
@@ -131,12 +140,16 @@ type fioRead struct {
 	} `json:"clat_ns"` // ns from submission to completion, by fio's clock
 }
 
-// parseFio reads fio's JSON report of one job. Warnings may stand before it.
-func parseFio(out []byte) (fioRead, error) {
+// parseFio reads what fio's JSON report of one job says of its reads.
+func parseFio(out []byte) (fioRead, error) { return parseFioJob(out, false) }
+
+// parseFioJob reads what fio's JSON report of one job says of its reads, or of its writes. Warnings may stand before it.
+func parseFioJob(out []byte, writes bool) (fioRead, error) {
 	var report struct {
 		Jobs []struct {
 			Error int     `json:"error"`
 			Read  fioRead `json:"read"`
+			Write fioRead `json:"write"`
 		} `json:"jobs"`
 	}
 	at := bytes.IndexByte(out, '{')
@@ -153,8 +166,12 @@ func parseFio(out []byte) (fioRead, error) {
 	if j.Error != 0 {
 		return fioRead{}, fmt.Errorf("read fio's report: the job ended with error %d", j.Error)
 	}
-	if j.Read.IOPS <= 0 || j.Read.Latency.Mean <= 0 {
-		return fioRead{}, errors.New("read fio's report: it tells of no reads")
+	r, what := j.Read, "reads"
+	if writes {
+		r, what = j.Write, "writes"
 	}
-	return j.Read, nil
+	if r.IOPS <= 0 || r.Latency.Mean <= 0 {
+		return fioRead{}, fmt.Errorf("read fio's report: it tells of no %s", what)
+	}
+	return r, nil
 }

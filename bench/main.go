@@ -41,7 +41,7 @@ type settings struct {
 const usage = `usage: go run ./bench [flags] [ROW...]
 
 Measures tare beside its peers, row by row, and prints ratios. Without names all rows are measured.
-"agreement" stands for the rows whose figures are to agree with the peer's.
+"agreement" stands for the rows whose figures are to agree with the peer's, "grid" for those of the grid of tare and fio.
 
 `
 
@@ -53,7 +53,7 @@ func parseArgs(args []string, stderr io.Writer) (settings, error) {
 	f.DurationVar(&s.length, "length", time.Second, "how long one run of one side is to take, at least")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of the order within pairs and of tare's data")
 	f.StringVar(&s.dir, "dir", "", "directory below which files are read; it is to lie on a disk (default: the system's for temporary files)")
-	f.StringVar(&s.out, "o", "", "put the result between the markers of this Markdown file; needs all rows")
+	f.StringVar(&s.out, "o", "", "put the result between the markers of this Markdown file, in the place of the last one of the same kind of processor; needs all rows")
 	f.BoolVar(&s.list, "list", false, "print the rows and leave")
 	f.Usage = func() {
 		fmt.Fprint(stderr, usage)
@@ -69,7 +69,7 @@ func parseArgs(args []string, stderr io.Writer) (settings, error) {
 	case s.length < 50*time.Millisecond || s.length > time.Minute:
 		return s, fmt.Errorf("-length %v: give a time from 50ms to 1m", s.length)
 	case s.out != "" && len(s.names) > 0:
-		return s, errors.New("-o replaces the whole table, so it needs all rows: leave the names out")
+		return s, errors.New("-o replaces a whole table, so it needs all rows: leave the names out")
 	}
 	return s, nil
 }
@@ -106,7 +106,7 @@ func choose(all []row, names []string) ([]row, error) {
 	if len(names) == 0 {
 		return all, nil
 	}
-	known := []string{agreement}
+	known := []string{agreement, grid}
 	for _, r := range all {
 		known = append(known, r.name)
 	}
@@ -116,7 +116,8 @@ func choose(all []row, names []string) ([]row, error) {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(r row) bool {
-		return !slices.Contains(names, r.name) && !(slices.Contains(names, agreement) && r.agrees())
+		return !slices.Contains(names, r.name) && !(slices.Contains(names, agreement) && r.agrees()) &&
+			!(slices.Contains(names, grid) && strings.HasPrefix(r.name, grid+"-"))
 	}), nil
 }
 
@@ -144,7 +145,7 @@ func measure(ctx context.Context, s settings, chosen []row, required bool, stdou
 		return errors.New("interrupted; the table holds what was measured until then")
 	}
 	if s.out != "" {
-		if err := insert(s.out, text); err != nil {
+		if err := insert(s.out, b.processor(ctx), text); err != nil {
 			return err
 		}
 	}

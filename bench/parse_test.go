@@ -179,7 +179,7 @@ func FuzzParse(f *testing.F) {
 		if labels, label, err := mbwLabels(string(text), "dumb"); err == nil && (labels == "" || label == "") {
 			t.Errorf("mbw version: %q %q", labels, label)
 		}
-		if whole, err := between(string(text), "x"); err == nil && !strings.Contains(whole, beginMark+"\n\nx\n"+endMark) {
+		if whole, err := between(string(text), "P", "x"); err == nil && !strings.Contains(whole, "### P\n\nx\n") {
 			t.Errorf("between: %q", whole)
 		}
 	})

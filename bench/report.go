@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +15,9 @@ import (
 	"tare/internal/unit"
 )
 
+// columns are those of a result's table.
+var columns = []string{"row", "tare", "peer", "tare / peer (95 %)", "peer's spread", "goal", "verdict", "medians"}
+
 // render writes the outcomes as Markdown that also reads well in a terminal.
 func render(outcomes []outcome, machine []string, s settings, began time.Time, took time.Duration) string {
 	var b strings.Builder
@@ -27,7 +27,7 @@ func render(outcomes []outcome, machine []string, s settings, began time.Time, t
 		fmt.Fprintf(&b, "- %s\n", m)
 	}
 	b.WriteString("\n")
-	table := [][]string{{"row", "tare", "peer", "tare / peer (95 %)", "peer's spread", "goal", "verdict", "medians"}}
+	table := [][]string{columns}
 	agreed, compared := 0, 0
 	for i := range outcomes {
 		lines, a, c := outcomes[i].lines()
@@ -112,9 +112,30 @@ func (o *outcome) describe(b *strings.Builder) {
 	for _, n := range o.notes {
 		fmt.Fprintf(b, "  - %s\n", n)
 	}
+	for _, why := range o.apart() {
+		fmt.Fprintf(b, "  - %s\n", why)
+	}
 	if o.err != nil {
 		fmt.Fprintf(b, "  - failed: %s\n", strings.ReplaceAll(strings.TrimSpace(proc.Printable([]byte(o.err.Error()))), "\n", "; "))
 	}
+}
+
+// apart says of each figure whose medians are to agree and do not what is known of the reason.
+func (o *outcome) apart() (list []string) {
+	for i, f := range o.row.figures {
+		if !f.agrees || o.err != nil || len(o.tare[i]) == 0 || judge(f, o.tare[i], o.peer[i]).agreed {
+			continue
+		}
+		why := f.why
+		if why == "" {
+			why = "why is not known"
+		}
+		if f.name != "" {
+			why = f.name + ": " + why
+		}
+		list = append(list, "the medians differ: "+why)
+	}
+	return list
 }
 
 // writeTable writes a Markdown table with its columns aligned.
@@ -135,6 +156,14 @@ func writeTable(b *strings.Builder, table [][]string) {
 		}
 		b.WriteString("|\n")
 	}
+}
+
+// processor is the kind of this machine's processor, which its results stand under.
+func (b *bench) processor(ctx context.Context) string {
+	if name := strings.Join(strings.Fields(sysinfo.Collect(ctx, b.dir).CPU), " "); name != "" {
+		return name
+	}
+	return "unknown processor"
 }
 
 // machine lists what the figures depend on: the machine, and the versions of the peers of the rows.
@@ -171,47 +200,4 @@ func (b *bench) machine(ctx context.Context, chosen []row) []string {
 		}
 	}
 	return append(list, strings.Join(versions, ", "))
-}
-
-// The lines of a file between which the result stands.
-const (
-	beginMark = "<!-- bench: begin -->"
-	endMark   = "<!-- bench: end -->"
-)
-
-// insert replaces what stands between the markers of a file.
-func insert(path, text string) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("write the result: %w", err)
-	}
-	whole, err := between(string(old), text)
-	if err != nil {
-		return fmt.Errorf("write the result into %s: %w", path, err)
-	}
-	// A new file in its place, so that an interrupted write leaves the old one.
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".bench-*")
-	if err != nil {
-		return fmt.Errorf("write the result: %w", err)
-	}
-	_, err = tmp.WriteString(whole)
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-		return fmt.Errorf("write the result: %w", err)
-	}
-	return nil
-}
-
-// between replaces what stands between the markers in a text.
-func between(old, text string) (string, error) {
-	head, rest, ok := strings.Cut(old, beginMark+"\n")
-	_, tail, ok2 := strings.Cut(rest, endMark)
-	if !ok || !ok2 {
-		return "", fmt.Errorf("it lacks the lines %s and %s", beginMark, endMark)
-	}
-	return head + beginMark + "\n\n" + text + "\n" + endMark + tail, nil
 }

@@ -35,6 +35,8 @@ type figure struct {
 	goal   float64
 	atMost bool // the goal is an upper bound
 	agrees bool // the medians of both sides are to agree
+	// why is what is known to keep them apart, told where they do not agree; "" for nothing.
+	why string
 }
 
 // row is one line of the table.

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The lines of a file between which the results stand.
+const (
+	beginMark = "<!-- bench: begin -->"
+	endMark   = "<!-- bench: end -->"
+)
+
+// heading begins the section of a kind of processor.
+const heading = "### "
+
+// together is the section that has all kinds of processors side by side.
+const together = "Side by side"
+
+// section is the last full run on one kind of processor.
+type section struct{ processor, text string }
+
+// insert puts a result into a file, between its markers, in the place of the last one of the same kind of processor.
+func insert(path, processor, text string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	whole, err := between(string(old), processor, text)
+	if err != nil {
+		return fmt.Errorf("write the result into %s: %w", path, err)
+	}
+	// A new file in its place, so that an interrupted write leaves the old one.
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".bench-*")
+	if err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	_, err = tmp.WriteString(whole)
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+// between puts the result of one kind of processor between the markers of a text. The results of others stay.
+func between(old, processor, text string) (string, error) {
+	head, rest, ok := strings.Cut(old, beginMark+"\n")
+	within, tail, ok2 := strings.Cut(rest, endMark)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("it lacks the lines %s and %s", beginMark, endMark)
+	}
+	list := sections(within)
+	at := slices.IndexFunc(list, func(s section) bool { return s.processor == processor })
+	if at < 0 {
+		at, list = len(list), append(list, section{processor: processor})
+	}
+	list[at].text = strings.TrimSpace(text)
+	var b strings.Builder
+	b.WriteString(head + beginMark + "\n")
+	if len(list) > 1 {
+		b.WriteString("\n" + heading + together + "\n\n")
+		sideBySide(&b, list)
+	}
+	for _, s := range list {
+		fmt.Fprintf(&b, "\n%s%s\n\n%s\n", heading, s.processor, s.text)
+	}
+	b.WriteString("\n" + endMark + tail)
+	return b.String(), nil
+}
+
+// sections cuts what stands between the markers at its headings. What is made anew from the others is left out.
+func sections(text string) (list []section) {
+	for i, part := range strings.Split("\n"+text, "\n"+heading) {
+		name, rest, _ := strings.Cut(part, "\n")
+		if name = strings.TrimSpace(name); i > 0 && name != together && name != "" {
+			list = append(list, section{name, strings.TrimSpace(rest)})
+		}
+	}
+	return list
+}
+
+// sideBySide writes a table with a column for each kind of processor: the ratio, the verdict and, where the medians are to
+// agree and do not, how far they are apart.
+func sideBySide(b *strings.Builder, list []section) {
+	head := []string{"row"}
+	var order []string
+	cells := map[string][]string{}
+	for i, s := range list {
+		head = append(head, s.processor)
+		for _, line := range strings.Split(s.text, "\n") {
+			row, ok := tableLine(line)
+			if !ok {
+				continue
+			}
+			if cells[row[0]] == nil {
+				cells[row[0]] = make([]string, len(list))
+				order = append(order, row[0])
+			}
+			cells[row[0]][i] = short(row)
+		}
+	}
+	table := [][]string{head}
+	for _, name := range order {
+		table = append(table, append([]string{name}, cells[name]...))
+	}
+	writeTable(b, table)
+}
+
+// tableLine reads a line of a result's table; ok is false for any other line.
+func tableLine(line string) (row []string, ok bool) {
+	if !strings.HasPrefix(line, "| ") || !strings.HasSuffix(line, "|") {
+		return nil, false
+	}
+	for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
+		row = append(row, strings.TrimSpace(cell))
+	}
+	return row, len(row) == len(columns) && row[0] != columns[0] && strings.Trim(row[0], "-") != ""
+}
+
+// short says a line of the table in few words.
+func short(row []string) string {
+	what := row[3]
+	if what == "" { // failed or not run
+		what = row[1]
+	}
+	for _, more := range []string{row[6], row[7]} {
+		if more != "" && !strings.HasSuffix(more, ": agree") && !strings.HasSuffix(more, "spread") {
+			what += ", " + more
+		}
+	}
+	return what
+}
