@@ -105,8 +105,11 @@ func TestChoose(t *testing.T) {
 	if got := names("hyperfine", "fio-direct"); got != "fio-direct hyperfine" {
 		t.Errorf("got %s", got)
 	}
-	if got := names(agreement); strings.Contains(got, "hyperfine") || !strings.Contains(got, "fio-direct sysbench-cpu-1") {
+	if got := names(agreement); strings.Contains(got, "hyperfine") || !strings.Contains(got, "fio-direct grid-psync-direct-seqread-4k") || !strings.Contains(got, "sysbench-cpu-1") {
 		t.Errorf("got %s", got)
+	}
+	if got := strings.Fields(names(grid)); len(got) != 48 || !strings.HasPrefix(got[0], grid+"-") || !strings.HasPrefix(got[47], grid+"-") {
+		t.Errorf("the grid's rows are %v", got)
 	}
 	seen := map[string]bool{}
 	for _, r := range rows() {
