@@ -94,7 +94,7 @@ func (b *workbook) matrixCurves(x *matrix, s, name string, band int, at map[matr
 func lineSeries(i int, name, categories, values string) excelize.ChartSeries {
 	c := seriesColour(i)
 	fill := excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{c}}
-	return excelize.ChartSeries{Name: name, Categories: categories, Values: values, Line: excelize.ChartLine{Width: 2, Fill: fill},
+	return excelize.ChartSeries{Name: name, Categories: categories, Values: values, Line: excelize.LineOptions{Width: 2, Fill: fill},
 		Marker: excelize.ChartMarker{Symbol: "circle", Size: 6, Fill: fill}}
 }
 

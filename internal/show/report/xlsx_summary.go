@@ -156,7 +156,9 @@ func (b *workbook) ratioChart(s string, head, top, last int) {
 	}))
 }
 
-func plainTitle(s string) []excelize.RichTextRun { return []excelize.RichTextRun{{Text: cellText(s)}} }
+func plainTitle(s string) excelize.ChartTitle {
+	return excelize.ChartTitle{Paragraph: []excelize.RichTextRun{{Text: cellText(s)}}}
+}
 
 // seriesColour tells targets apart, by the palette of Okabe and Ito; after eight it begins again.
 func seriesColour(i int) string {
