@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
 # Everything the test suite has: unit tests, real servers, scripts against the binary, the race detector, all platforms.
 # Run as root (make test does not escalate): real mounts, namespaces, dockerd and loop devices need it.
+#
+#   scripts/test.sh [PACKAGE...]
+#
+# With packages it tests these only, in the same way. A test that failed is repeated alone, twice at most. It ends with the
+# tests that passed only then (FLAKY NAME: REASON) and with how many passed, failed and were skipped. In $TARE_ARTIFACTS
+# are summary.txt with that line and flaky.txt with all that the flaky ones said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export TARE_REQUIRE=1 CGO_ENABLED=0
@@ -28,7 +34,7 @@ empty() {
 }
 if [ -z "${TARE_TEST_MOUNTED:-}" ] && [ "$(id -u)" = 0 ] && unjournaled && own=$(empty) && unshare --mount true; then
 	export TARE_TEST_MOUNTED=$own
-	exec unshare --mount --propagation private scripts/test.sh
+	exec unshare --mount --propagation private scripts/test.sh "$@"
 fi
 if [ -n "${TARE_TEST_MOUNTED:-}" ]; then
 	image=$(mktemp)
@@ -36,19 +42,29 @@ if [ -n "${TARE_TEST_MOUNTED:-}" ]; then
 	# Where there is little room, files stay where they are: an image that cannot grow gives I/O errors.
 	if [ "$free" -ge 16384 ] && truncate -s "$((free * 3 / 4))M" "$image" && mke2fs -q -t ext4 "$image" && mount -o loop "$image" "$TARE_TEST_MOUNTED"; then
 		chmod 1777 "$TARE_TEST_MOUNTED"
-		export TMPDIR=$TARE_TEST_MOUNTED
+		# Whoever asks for a folder with a space in its name gets one.
+		case ${TMPDIR:-} in
+		*' '*) TMPDIR=$TARE_TEST_MOUNTED/${TMPDIR##*/} && mkdir -m 1777 "$TMPDIR" ;;
+		*) TMPDIR=$TARE_TEST_MOUNTED ;;
+		esac
+		export TMPDIR
 		echo "== tests work in $TMPDIR, an ext4 with a journal"
 	fi
 	rm -f "$image"
 fi
 
-echo "== every platform compiles"
-for p in linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64; do
-	GOOS=${p%/*} GOARCH=${p#*/} $GO vet ./cmd/... ./internal/measure/... ./internal/sys/...
-done
-for p in darwin/arm64 windows/amd64 freebsd/amd64; do
-	GOOS=${p%/*} GOARCH=${p#*/} $GO build -o /dev/null ./cmd/tare
-done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if [ $# -eq 0 ]; then
+	echo "== every platform compiles"
+	for p in linux/arm64 darwin/arm64 windows/amd64 freebsd/amd64; do
+		GOOS=${p%/*} GOARCH=${p#*/} $GO vet ./cmd/... ./internal/measure/... ./internal/sys/...
+	done
+	for p in darwin/arm64 windows/amd64 freebsd/amd64; do
+		GOOS=${p%/*} GOARCH=${p#*/} $GO build -o /dev/null ./cmd/tare
+	done
+fi
 
 # Both daemons of virtiofs are tested. Where this fails, the tests that need the one say why.
 if TARE_VIRTIOFSD=$(scripts/deps.sh virtiofsd); then
@@ -63,48 +79,103 @@ else
 	unset TARE_QEMU_SAMPLES
 fi
 
-# Before two test programs fetch them at once. Where it fails, the tests that need one say why.
-for kernel in "amd64 cloud" "amd64 generic" "arm64 cloud"; do
-	bin/tare guest fetch --arch "${kernel% *}" --flavour "${kernel#* }" || true
-done
-
-echo "== tests"
-# Two packages at a time, and one machine of the machines' own: there are two cores, and tests that race against deadlines.
-# Three machines at once took as long and starved all others. Beside the many go those that together take as long. A job of
-# its own process group keeps its signals, which a shell without job control would have it ignore.
-machines=tare/internal/lab/driver/qemu
-slow="tare/bench tare/internal"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-$GO build -o "$work/tested" ./scripts/tested
-# make vet was before. What is said is what go test says without -v; the skipped tests, which it tells with -v only, come at
-# the end. Those that are skipped for another reason than the machine's fail.
-tested() {
-	$GO test -json -count=1 -timeout 40m -vet=off "$@" | "$work/tested" -skips "$work/skips" -allowed scripts/tested/allowed
+# standing lists what stands in the user's own folders: all that is right in them, and all of tare and of the programs
+# that the tests start but what is kept there on purpose.
+home=$HOME cache=${XDG_CACHE_HOME:-$HOME/.cache} config=${XDG_CONFIG_HOME:-$HOME/.config}
+data=${XDG_DATA_HOME:-$HOME/.local/share} state=${XDG_STATE_HOME:-$HOME/.local/state}
+kept=${TARE_TEST_CACHE:-$cache/tare}
+mkdir -p "$kept/guest"
+standing() {
+	{
+		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
+		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
+			\( -path "$kept/guest" -o -path "$cache/tare/virtiofsd" \) -prune -o -print
+	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
-set -m
-{
-	failed=0
-	tested -parallel 1 $machines || failed=1
-	tested -p 1 $slow || failed=1
-	exit $failed
-} >"$work/said" 2>&1 &
-beside=$!
-set +m
-trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
-failed=0
-mapfile -t others < <($GO list ./... | grep -vxF "${slow// /$'\n'}"$'\n'"$machines")
-tested -p 1 "${others[@]}" || failed=1
-wait "$beside" || failed=1
-trap 'rm -rf "$work"' EXIT
-cat "$work/said"
-echo "== skipped tests, and why"
-sort "$work/skips"
-if [ $failed -ne 0 ]; then
-	exit 1
+standing >"$work/before"
+
+# The tests have a home of their own. What is the same for all is kept where the user has it: what Go built and fetched,
+# and guest kernels, which are fetched before two test programs fetch them at once. Where that fails, the tests that need
+# one say why.
+for name in GOCACHE GOMODCACHE GOPATH GOENV; do
+	value=$($GO env $name)
+	export "$name=$value"
+done
+export HOME=$work/home
+unset XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME
+mkdir -p "$HOME/.cache/tare"
+ln -s "$kept/guest" "$HOME/.cache/tare/guest"
+if [ -x bin/tare ]; then
+	for kernel in "amd64 cloud" "amd64 generic" "arm64 cloud"; do
+		bin/tare guest fetch --arch "${kernel% *}" --flavour "${kernel#* }" || true
+	done
 fi
 
-if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
-	echo "== race detector"
-	CGO_ENABLED=1 $GO test -race -short -count=1 -timeout 8m ./internal/measure/wire ./internal/measure/agent ./internal/lab/deploy ./internal/sys/proc ./internal/run/schedule ./internal/bundle
+# goroutines lists the packages that start one.
+goroutines() {
+	$GO list -f '{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}' ./... |
+		while read -r package file; do
+			if [ -n "$file" ] && grep -qE '^[[:space:]]*go (func\b|[[:alnum:]_.]+\()|\.Go\(|\bAfterFunc\(' "$file"; then
+				echo "$package"
+			fi
+		done | sort -u
+}
+
+$GO build -o "$work/tested" ./scripts/tested
+$GO build -modfile=tools/go.mod -o "$work/gotestsum" gotest.tools/gotestsum
+
+# run NAME PACKAGES FLAG... tests packages and keeps what was said in a file of that name. make vet was before.
+run() {
+	local name=$1 packages=$2
+	shift 2
+	runs+=("$work/$name.json")
+	"$work/gotestsum" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=all --no-color \
+		--rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --jsonfile "$work/$name.json" \
+		--packages "$packages" -- -count=1 -timeout 40m -vet=off "$@"
+}
+runs=()
+besides=()
+ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
+
+if [ $# -gt 0 ]; then
+	echo "== tests of $*"
+	run given "$*" -p 1 || ended "the given packages"
+else
+	echo "== tests"
+	# Two packages at a time, and one machine of the machines' own: there are two cores, and tests that race against
+	# deadlines. Three machines at once took as long and starved all others. Beside the many go those that together take
+	# as long. A job of its own process group keeps its signals, which a shell without job control would have it ignore.
+	machines=tare/internal/lab/driver/qemu
+	slow="tare/bench tare/internal"
+	runs=("$work/machines.json" "$work/slow.json")
+	set -m
+	{
+		failed=0
+		run machines $machines -parallel 1 || failed=1
+		run slow "$slow" -p 1 || failed=1
+		exit $failed
+	} >"$work/said" 2>&1 &
+	beside=$!
+	set +m
+	trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
+	others=$($GO list ./... | grep -vxF "${slow// /$'\n'}"$'\n'"$machines" | tr '\n' ' ')
+	run others "$others" -p 1 || ended "all but the slow packages"
+	wait "$beside" || ended "the slow packages"
+	trap 'rm -rf "$work"' EXIT
+	cat "$work/said"
+
+	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
+		echo "== race detector"
+		CGO_ENABLED=1 run race "$(goroutines | tr '\n' ' ')" -p 1 -race -short || ended "the race detector"
+	fi
+	echo "== known faults of what is used"
+	scripts/vulnerable.sh || besides+=(-failed "a known fault of what is used")
 fi
+
+standing >"$work/after"
+new=$(comm -13 "$work/before" "$work/after")
+if [ -n "$new" ]; then
+	besides+=(-failed "the tests left in the user's own folders: ${new//$'\n'/, }")
+fi
+echo "== what failed, was skipped or was flaky"
+"$work/tested" -allowed scripts/tested/allowed -artifacts "${TARE_ARTIFACTS:-}" "${besides[@]}" "${runs[@]}"

@@ -1,47 +1,87 @@
-// Command tested shows what `go test -json` says as go test would, and ends with the tests that were skipped and why, which
-// go test tells with -v only:
+// Command tested says how tests went that gotestsum ran, from the files that its --jsonfile wrote: what failed and had
+// not been shown, which tests were skipped and why, which were flaky, and in its last line how many there were of each:
 //
-//	go test -json ./... | go run ./scripts/tested
+//	go run ./scripts/tested -allowed scripts/tested/allowed RUN.json...
 //
-// With -skips FILE the skipped tests are appended to a file instead, one a line, for a script that runs go test more than
-// once. With -allowed FILE only those may be skipped that a line of the file matches: a regular expression for all of
-// "PACKAGE: REASON"; empty lines and those with a # first are none. It ends with code 1 when a test or a build failed, when a
-// test was skipped that may not be, or when the input ended before all packages had.
+// A test that failed and passed when it was repeated is flaky. It has passed, and a line says so: FLAKY NAME: REASON.
+// More than three of them count as failed: a run in which that much goes wrong by chance shows nothing.
+//
+// With -allowed FILE only those tests may be skipped that a line of the file matches: a regular expression for all of
+// "PACKAGE: REASON"; empty lines and those with a # first are none. Another that is skipped counts as failed. With
+// -artifacts DIR the last line is written to summary.txt there, and the flaky tests with all that they said to
+// flaky.txt. Each -failed WHAT counts as a failed test: a step of the run that is none. A -runner WHAT counts where
+// nothing else failed: gotestsum ended with an error, and its file does not tell of which. It ends with code 1 when
+// anything failed.
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
+// most is how many flaky tests a run may have.
+const most = 3
+
 func main() {
-	skips := flag.String("skips", "", "append the skipped tests to this file instead of printing them")
 	list := flag.String("allowed", "", "fail where a test is skipped whose reason this file does not have")
+	artifacts := flag.String("artifacts", "", "write summary.txt and flaky.txt to this folder")
+	var besides, runners []string
+	flag.Func("failed", "a step that failed and is no test", func(what string) error {
+		besides = append(besides, what)
+		return nil
+	})
+	flag.Func("runner", "an error of gotestsum's", func(what string) error {
+		runners = append(runners, what)
+		return nil
+	})
 	flag.Parse()
-	var may []*regexp.Regexp
-	var err error
-	if *list != "" {
-		may, err = allowed(*list)
-	}
-	ok := false
-	if err == nil {
-		ok, err = run(os.Stdin, os.Stdout, *skips, may)
-	}
+	ok, err := report(os.Stdout, flag.Args(), *list, *artifacts, besides, runners)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tested:", err)
 	}
 	if !ok || err != nil {
 		os.Exit(1)
 	}
+}
+
+// report reads what gotestsum wrote and tells whether all went well.
+func report(out io.Writer, files []string, list, artifacts string, besides, runners []string) (bool, error) {
+	var may []*regexp.Regexp
+	if list != "" {
+		var err error
+		if may, err = allowed(list); err != nil {
+			return false, err
+		}
+	}
+	s := &summary{may: may}
+	for _, what := range besides {
+		s.fail(what, nil)
+	}
+	for _, file := range files {
+		r := &reader{packages: map[string]*pack{}}
+		if err := r.readFile(file); err != nil {
+			// Its tests are not known, and that must not look as if there were none.
+			s.fail(err.Error(), nil)
+		}
+		r.judge(s)
+	}
+	s.bound()
+	if s.failed == 0 {
+		for _, what := range runners {
+			s.fail(what, nil)
+		}
+	}
+	if _, err := io.WriteString(out, s.text()); err != nil {
+		return false, err
+	}
+	return s.failed == 0, s.save(artifacts)
 }
 
 // allowed reads the reasons for which tests may be skipped.
@@ -65,195 +105,97 @@ func allowed(path string) ([]*regexp.Regexp, error) {
 	return may, nil
 }
 
-// run copies what is worth reading from in to out and tells whether all went well. Tests may be skipped for the reasons in
-// may; for any, if it is nil.
-func run(in io.Reader, out io.Writer, skips string, may []*regexp.Regexp) (ok bool, err error) {
-	r := &reader{out: bufio.NewWriter(out), packages: map[string]*pack{}, may: may}
-	err = errors.Join(r.read(in), r.out.Flush())
-	for _, name := range slices.Sorted(maps.Keys(r.packages)) {
-		err = errors.Join(err, fmt.Errorf("go test said no end of %s", name))
-	}
-	if skips == "" {
-		_, e := fmt.Fprint(out, r.list())
-		return !r.failed, errors.Join(err, e)
-	}
-	f, e := os.OpenFile(skips, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
-	if e == nil {
-		_, e = f.WriteString(r.list())
-		e = errors.Join(e, f.Close())
-	}
-	return !r.failed, errors.Join(err, e)
-}
-
-// event is a line of `go test -json` (go doc test2json).
-type event struct {
-	Action  string
-	Package string
-	Test    string
-	Output  string
-}
-
-// pack is a package that is being tested.
-type pack struct {
-	said  []string            // by no test
-	tests map[string][]string // by tests that have not ended
-}
-
 // skip is a reason for which tests of a package did not run.
 type skip struct {
 	pack, reason string
 	tests        []string
 }
 
-type reader struct {
-	out      *bufio.Writer
-	packages map[string]*pack // those that have not ended
-	skipped  []*skip
-	may      []*regexp.Regexp // reasons for which a test may be skipped; nil for any
-	failed   bool
+// flake is a test that failed and passed when it was repeated.
+type flake struct {
+	name, reason string
+	said         []string
 }
 
-func (r *reader) read(in io.Reader) error {
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadBytes('\n')
-		var e event
-		if json.Unmarshal(line, &e) != nil || e.Action == "" {
-			r.out.Write(line) // of go itself, which has no other place for it
-		} else {
-			r.take(&e)
-		}
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("read what go test says: %w", err)
-		}
-	}
+// summary is what a run comes to.
+type summary struct {
+	passed, failed, skips int
+	faults                []string // what failed and what it said
+	skipped               []*skip
+	flaky                 []flake
+	may                   []*regexp.Regexp // reasons for which a test may be skipped; nil for any
 }
 
-func (r *reader) take(e *event) {
-	switch e.Action {
-	case "build-output":
-		r.out.WriteString(e.Output)
-		return
-	case "build-fail":
-		r.failed = true
-		return
-	}
-	p := r.packages[e.Package]
-	if p == nil {
-		p = &pack{tests: map[string][]string{}}
-		r.packages[e.Package] = p
-	}
-	switch {
-	case e.Action == "output" && e.Test == "":
-		p.said = append(p.said, e.Output)
-	case e.Action == "output":
-		if !progress(e.Output) {
-			p.tests[e.Test] = append(p.tests[e.Test], e.Output)
-		}
-	case e.Test != "":
-		r.end(e, p)
-	case e.Action == "pass", e.Action == "fail", e.Action == "skip":
-		r.endPackage(e, p)
-	}
+// fail counts something that failed, and keeps what it said.
+func (s *summary) fail(what string, said []string) {
+	s.failed++
+	s.faults = append(s.faults, "--- FAIL: "+what+"\n"+strings.Join(said, ""))
 }
 
-// progress tells the lines by which a test that is looked at tells where it is.
-func progress(line string) bool {
-	for _, word := range []string{"=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "} {
-		if strings.HasPrefix(line, word) {
-			return true
-		}
+// skip counts a skipped test, as failed where its reason is not one of those that are allowed.
+func (s *summary) skip(pack, test, reason string) {
+	whole := pack + ": " + reason
+	if s.may != nil && !slices.ContainsFunc(s.may, func(x *regexp.Regexp) bool { return x.MatchString(whole) }) {
+		s.fail(test+" may not be skipped: "+whole, nil)
+	} else {
+		s.skips++
 	}
-	return false
-}
-
-// end is the end of a test.
-func (r *reader) end(e *event, p *pack) {
-	switch e.Action {
-	case "fail":
-		r.failed = true
-		for _, line := range p.tests[e.Test] {
-			r.out.WriteString(line)
-		}
-		r.out.Flush()
-	case "skip":
-		r.skip(e, p.tests[e.Test])
-	case "pass":
-	default:
-		return
-	}
-	delete(p.tests, e.Test)
-}
-
-func (r *reader) skip(e *event, said []string) {
-	reason := reasonOf(said)
-	whole := e.Package + ": " + reason
-	if r.may != nil && !slices.ContainsFunc(r.may, func(x *regexp.Regexp) bool { return x.MatchString(whole) }) {
-		r.failed = true
-		fmt.Fprintf(r.out, "--- FAIL: %s may not be skipped: %s\n", e.Test, whole)
-		r.out.Flush()
-	}
-	for _, s := range r.skipped {
-		if s.pack == e.Package && s.reason == reason {
-			s.tests = append(s.tests, e.Test)
+	for _, k := range s.skipped {
+		if k.pack == pack && k.reason == reason {
+			k.tests = append(k.tests, test)
 			return
 		}
 	}
-	r.skipped = append(r.skipped, &skip{e.Package, reason, []string{e.Test}})
+	s.skipped = append(s.skipped, &skip{pack, reason, []string{test}})
 }
 
-// place is where a test's line comes from.
-var place = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
-
-// reasonOf is the last thing that a skipped test said, in one line.
-func reasonOf(said []string) string {
-	var reason []string
-	for _, line := range said {
-		switch trimmed := strings.TrimSpace(line); {
-		case strings.HasPrefix(trimmed, "--- SKIP: "), trimmed == "":
-		case place.MatchString(line):
-			reason = []string{strings.TrimSpace(place.ReplaceAllString(line, ""))}
-		default:
-			reason = append(reason, trimmed)
-		}
+// bound counts flaky tests as failed where there are too many.
+func (s *summary) bound() {
+	if n := len(s.flaky); n > most {
+		s.fail(fmt.Sprintf("%d tests were flaky, more than %d", n, most), nil)
+		s.failed += n - 1
+		s.passed -= n
 	}
-	if len(reason) == 0 {
-		return "no reason given"
-	}
-	return strings.Join(reason, " ")
 }
 
-// endPackage is the end of a package: what go test prints of one, and if it failed, all that is known of tests that were
-// under way.
-func (r *reader) endPackage(e *event, p *pack) {
-	delete(r.packages, e.Package)
-	failed := e.Action == "fail"
-	if failed {
-		r.failed = true
-		for _, test := range slices.Sorted(maps.Keys(p.tests)) {
-			for _, line := range p.tests[test] {
-				r.out.WriteString(line)
-			}
-		}
-	}
-	for _, line := range p.said {
-		if failed && !progress(line) || strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "?   \t") {
-			r.out.WriteString(line)
-		}
-	}
-	r.out.Flush()
-}
-
-// list is the skipped tests, a line for each reason.
-func (r *reader) list() string {
+// text is what is printed. The line that counts is the last, and the flaky tests stand before it.
+func (s *summary) text() string {
 	var b strings.Builder
-	for _, s := range r.skipped {
+	for _, fault := range s.faults {
+		b.WriteString(fault)
+	}
+	slices.SortFunc(s.skipped, func(a, b *skip) int { return strings.Compare(a.pack+a.reason, b.pack+b.reason) })
+	for _, k := range s.skipped {
 		more := ""
-		if n := len(s.tests) - 1; n > 0 {
+		if n := len(k.tests) - 1; n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		fmt.Fprintf(&b, "skipped: %s %s%s: %s\n", s.pack, s.tests[0], more, s.reason)
+		slices.Sort(k.tests)
+		fmt.Fprintf(&b, "skipped: %s %s%s: %s\n", k.pack, k.tests[0], more, k.reason)
 	}
+	for _, f := range s.flaky {
+		b.WriteString(f.line())
+	}
+	b.WriteString(s.counts())
 	return b.String()
+}
+
+func (f flake) line() string { return fmt.Sprintf("FLAKY %s: %s\n", f.name, f.reason) }
+
+func (s *summary) counts() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skips)
+}
+
+// save writes what outlives the run's output, also where no test was flaky: an older file would tell of another run.
+func (s *summary) save(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	var b strings.Builder
+	for _, f := range s.flaky {
+		b.WriteString(f.line() + strings.Join(f.said, ""))
+	}
+	return errors.Join(os.MkdirAll(dir, 0o777),
+		os.WriteFile(filepath.Join(dir, "flaky.txt"), []byte(b.String()), 0o666),
+		os.WriteFile(filepath.Join(dir, "summary.txt"), []byte(s.counts()), 0o666))
 }

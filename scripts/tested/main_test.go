@@ -2,176 +2,314 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// module makes a module of tests that go every way, and returns what the real go test says of it and of some of its
-// packages: with -json, and as it is read by people.
-func module(t *testing.T, packages ...string) (events, plain []byte) {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":             "module example.test\n\ngo 1.26\n",
-		"good/good_test.go":  "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) { t.Log(\"not to be seen\") }\n\nfunc TestNo(t *testing.T) { t.Log(\"looked\"); t.Skip(\"no \\\"moon\\\"\\nnor sun\") }\n\nfunc TestMany(t *testing.T) {\n\tfor _, n := range []string{\"a\", \"b\", \"c\"} {\n\t\tt.Run(n, func(t *testing.T) { t.Parallel(); t.Skip(\"no stars\") })\n\t}\n}\n\nfunc TestSilent(t *testing.T) { t.SkipNow() }\n",
-		"bad/bad_test.go":    "package bad\n\nimport \"testing\"\n\nfunc TestFine(t *testing.T) { t.Log(\"not to be seen\") }\n\nfunc TestBad(t *testing.T) {\n\tt.Run(\"sub\", func(t *testing.T) { t.Errorf(\"<wrong>\\nin %d ways\", 2) })\n}\n",
-		"late/late_test.go":  "package late\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestLeaves(t *testing.T) { println(\"last words\"); os.Exit(3) }\n",
-		"panics/p_test.go":   "package panics\n\nimport \"testing\"\n\nfunc TestPanics(t *testing.T) { panic(\"on purpose\") }\n",
-		"broken/b_test.go":   "package broken\n\nfunc TestBroken(t *testing.T) {}\n",
-		"nothing/nothing.go": "package nothing\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+// tests are packages whose tests go every way. MARK is a file that is there from the second time on.
+var tests = map[string]string{
+	"good":   `func TestGood(t *testing.T) { t.Log("not to be seen") }`,
+	"always": `func TestAlways(t *testing.T) { t.Log("looked"); t.Errorf("<wrong>\nin %d ways", 2) }`,
+	"once": `
+func TestFine(t *testing.T) { t.Log("not to be seen") }
+func TestOnce(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Log("looked"); once(t, t.Error) }) }`,
+	"oncemore": `
+func TestOnce(t *testing.T) {
+	for _, n := range []string{"a", "b", "c"} { t.Run(n, func(t *testing.T) { once(t, t.Error) }) }
+}`,
+	"turns":  `func TestTurns(t *testing.T) { once(t, t.Error); if t.Failed() { return }; t.Skip("not again") }`,
+	"panics": `func TestPanics(t *testing.T) { once(t, func(...any) { panic("on purpose") }) }`,
+	"leaves": `func TestLeaves(t *testing.T) { println("last words"); os.Exit(3) }`,
+	"stays":  `func TestStays(t *testing.T) { time.Sleep(time.Hour) }`,
+	"around": `
+func TestMain(m *testing.M) {
+	m.Run()
+	if _, err := os.Stat(os.Getenv("MARK")); err != nil {
+		os.WriteFile(os.Getenv("MARK"), nil, 0o644)
+		println("something was left")
+		os.Exit(1)
 	}
-	test := func(flags ...string) (out, both []byte) {
-		cmd := exec.Command("go", append(append([]string{"test", "-vet=off", "-count=1"}, flags...), packages...)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		err := cmd.Run()
-		if _, ended := err.(*exec.ExitError); err != nil && !ended {
-			t.Fatal(err)
-		}
-		return stdout.Bytes(), append(stderr.Bytes(), stdout.Bytes()...)
-	}
-	events, _ = test("-json")
-	_, plain = test()
-	return events, plain
+}
+func TestGood(t *testing.T) {}`,
+	"broken": `func TestBroken(t *testing.T) { return 7 }`,
+	"skips": `
+func TestNo(t *testing.T) { t.Log("looked"); t.Skip("no \"moon\"\nnor sun") }
+func TestMany(t *testing.T) {
+	for _, n := range []string{"a", "b", "c"} { t.Run(n, func(t *testing.T) { t.Parallel(); t.Skip("no stars") }) }
+}
+func TestSilent(t *testing.T) { t.SkipNow() }`,
 }
 
-func shown(t *testing.T, events []byte) (text string, ok bool) {
+// once is what the packages share.
+const once = `
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func once(t *testing.T, fail func(...any)) {
+	mark := os.Getenv("MARK") + strings.ReplaceAll(t.Name(), "/", "-")
+	if _, err := os.Stat(mark); err != nil {
+		os.WriteFile(mark, nil, 0o644)
+		fail("the first time it fails")
+	}
+}
+var _ = time.Hour
+`
+
+// ran has the real gotestsum run packages as scripts/test.sh does. It returns the file that gotestsum wrote, and whether
+// that was content.
+func ran(t *testing.T, packages ...string) (file string, ok bool) {
+	t.Helper()
+	runner, err := gotestsum()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.test\n\ngo 1.26\n")
+	write(t, dir, "nothing/nothing.go", "package nothing\n")
+	for name, body := range tests {
+		write(t, dir, name+"/a_test.go", "package "+name+once+body)
+	}
+	file = filepath.Join(dir, "run.json")
+	cmd := exec.Command(runner, "--format", "pkgname-and-test-fails",
+		"--rerun-fails=2", "--rerun-fails-max-failures=8", "--jsonfile", file,
+		"--packages", "./"+strings.Join(packages, " ./"), "--", "-vet=off", "-count=1", "-timeout", "8s")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off", "MARK="+filepath.Join(t.TempDir(), "mark"))
+	out, err := cmd.CombinedOutput()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return file, err == nil
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// built is a folder with the gotestsum that this project's tests are run with.
+var built string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+var gotestsum = sync.OnceValues(func() (path string, err error) {
+	if built, err = os.MkdirTemp("", "tare-gotestsum-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(built, "gotestsum")
+	cmd := exec.Command("go", "build", "-modfile=../../tools/go.mod", "-o", path, "gotest.tools/gotestsum")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, err
+})
+
+// TestEveryWay runs packages that go every way, and holds what is said of each: whether the run passes, its last line,
+// and words that are there.
+func TestEveryWay(t *testing.T) {
+	for _, c := range []struct {
+		packages   string
+		ok, runner bool // whether all went well, and whether gotestsum said so
+		counts     string
+		words      []string
+	}{
+		{"good nothing", true, true, "1 passed, 0 failed, 0 skipped", nil},
+		{"always good", false, false, "1 passed, 1 failed, 0 skipped",
+			[]string{"--- FAIL: example.test/always TestAlways\n", "<wrong>\n", "in 2 ways"}},
+		{"once", true, true, "3 passed, 0 failed, 0 skipped",
+			[]string{"FLAKY example.test/once TestOnce/sub: the first time it fails\n3 passed,"}},
+		{"once oncemore", false, true, "3 passed, 4 failed, 0 skipped",
+			[]string{"4 tests were flaky, more than 3", "FLAKY example.test/oncemore TestOnce/b: the first"}},
+		{"turns", false, true, "0 passed, 1 failed, 0 skipped", []string{"failed, and was skipped when it was repeated"}},
+		{"panics", false, false, "0 passed, 1 failed, 0 skipped", []string{"panic: on purpose"}},
+		{"leaves", false, false, "0 passed, 1 failed, 0 skipped", []string{"TestLeaves did not end", "last words"}},
+		{"stays", false, false, "0 passed, 1 failed, 0 skipped", []string{"TestStays did not end", "panic: test timed out"}},
+		{"around", false, true, "1 passed, 1 failed, 0 skipped", []string{"something was left"}},
+		{"broken", false, false, "0 passed, 1 failed, 0 skipped", []string{"too many return values"}},
+		{"skips", true, true, "1 passed, 0 failed, 5 skipped", []string{
+			"skipped: example.test/skips TestNo: no \"moon\" nor sun\n",
+			"skipped: example.test/skips TestMany/a and 2 more: no stars\n",
+			"skipped: example.test/skips TestSilent: no reason given\n"}},
+	} {
+		t.Run(c.packages, func(t *testing.T) {
+			t.Parallel()
+			file, runner := ran(t, strings.Fields(c.packages)...)
+			text, ok := said(t, file, "")
+			lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+			if ok != c.ok || runner != c.runner || lines[len(lines)-1] != c.counts {
+				t.Errorf("ok %v, gotestsum's %v, want %v and %v, and last %q:\n%s",
+					ok, runner, c.ok, c.runner, c.counts, text)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(text, w) {
+					t.Errorf("%q is missing in\n%s", w, text)
+				}
+			}
+			if strings.Contains(text, "not to be seen") || strings.Contains(text, "=== ") {
+				t.Errorf("too much:\n%s", text)
+			}
+		})
+	}
+}
+
+func said(t *testing.T, file, list string, besides ...string) (text string, ok bool) {
 	t.Helper()
 	var out bytes.Buffer
-	ok, err := run(bytes.NewReader(events), &out, "", nil)
+	ok, err := report(&out, []string{file}, list, "", besides, nil)
 	if err != nil {
 		t.Error(err)
 	}
 	return out.String(), ok
 }
 
-func TestWhatPassesIsShort(t *testing.T) {
-	events, _ := module(t, "./good", "./nothing")
-	text, ok := shown(t, events)
-	lines := strings.Split(text, "\n")
-	slices.Sort(lines[:2]) // the package without tests ends first, or not
-	slices.Reverse(lines[:2])
-	if !ok || len(lines) != 6 || !strings.HasPrefix(lines[0], "ok  \texample.test/good\t") || lines[1] != "?   \texample.test/nothing\t[no test files]" {
-		t.Errorf("ok %v:\n%s", ok, text)
+// TestARunThatIsCutOffIsAFailure: what is not known is not taken for good.
+func TestARunThatIsCutOffIsAFailure(t *testing.T) {
+	file, _ := ran(t, "good")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := "skipped: example.test/good TestNo: no \"moon\" nor sun\n" +
-		"skipped: example.test/good TestMany/a and 2 more: no stars\n" +
-		"skipped: example.test/good TestSilent: no reason given\n"
-	if got := strings.Join(lines[2:], "\n"); strings.NewReplacer("TestMany/b and", "TestMany/a and", "TestMany/c and", "TestMany/a and").Replace(got) != orderOf(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// orderOf is want with its lines in the order of got: tests that run side by side end in any.
-func orderOf(got, want string) string {
-	if strings.Index(got, "TestSilent") < strings.Index(got, "TestMany") {
-		lines := strings.SplitAfter(want, "\n")
-		lines[1], lines[2] = lines[2], lines[1]
-		return strings.Join(lines, "")
-	}
-	return want
-}
-
-func TestWhatFailsIsShownAsGoShowsIt(t *testing.T) {
-	for name, words := range map[string][]string{
-		"./bad":    {"--- FAIL: TestBad/sub", "bad_test.go:8: <wrong>\n", "in 2 ways", "FAIL\texample.test/bad\t"},
-		"./late":   {"last words", "FAIL\texample.test/late\t"},
-		"./panics": {"panic: on purpose", "p_test.go:5", "FAIL\texample.test/panics\t"},
-		"./broken": {"undefined: testing", "FAIL\texample.test/broken [build failed]"},
+	lines := bytes.SplitAfter(bytes.TrimSuffix(whole, []byte("\n")), []byte("\n"))
+	for name, text := range map[string][]byte{
+		"no end of it":        bytes.Join(lines[:len(lines)-1], nil),
+		"no event of go test": whole[:len(whole)-20],
+		"tells of no package": nil,
 	} {
-		events, plain := module(t, name)
-		text, ok := shown(t, events)
-		if ok {
-			t.Errorf("%s: it passes", name)
+		write(t, filepath.Dir(file), "cut.json", string(text))
+		if text, ok := said(t, filepath.Join(filepath.Dir(file), "cut.json"), ""); ok || !strings.Contains(text, name) {
+			t.Errorf("%s: %v\n%s", name, ok, text)
 		}
-		for _, w := range words {
-			if !strings.Contains(text, w) || !strings.Contains(string(plain), w) {
-				t.Errorf("%s: %q is missing in\n%s\nor in what go test itself prints:\n%s", name, w, text, plain)
-			}
+	}
+	if text, ok := said(t, file+".missing", ""); ok || !strings.HasSuffix(text, "0 passed, 1 failed, 0 skipped\n") {
+		t.Errorf("a file that is not there: %v\n%s", ok, text)
+	}
+	text, ok := said(t, file, "", "the house burnt")
+	if ok || !strings.Contains(text, "FAIL: the house burnt\n1 passed, 1 failed,") {
+		t.Errorf("a step that failed: %v\n%s", ok, text)
+	}
+	// What gotestsum fails for is counted once.
+	for failed, want := range map[string]string{"a step": "1 passed, 1 failed,", "": "FAIL: no reason\n1 passed, 1 failed,"} {
+		var out bytes.Buffer
+		var steps []string
+		if failed != "" {
+			steps = []string{failed}
 		}
-		if strings.Contains(text, "not to be seen") || strings.Contains(text, "=== ") {
-			t.Errorf("%s: too much:\n%s", name, text)
+		ok, err := report(&out, []string{file}, "", "", steps, []string{"no reason"})
+		if ok || err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%q and gotestsum: %v %v\n%s", failed, ok, err, out.String())
 		}
 	}
 }
 
-func TestInputThatIsCutOffIsAFailure(t *testing.T) {
-	events, _ := module(t, "./good")
-	lines := bytes.SplitAfter(events, []byte("\n"))
-	var out bytes.Buffer
-	if _, err := run(bytes.NewReader(bytes.Join(lines[:len(lines)-3], nil)), &out, "", nil); err == nil || !strings.Contains(err.Error(), "no end of example.test/good") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestSkipsAreAppendedToAFile(t *testing.T) {
-	events, _ := module(t, "./good")
-	name := filepath.Join(t.TempDir(), "skips")
-	var out bytes.Buffer
-	for range 2 {
-		if ok, err := run(bytes.NewReader(events), &out, name, nil); !ok || err != nil {
+func TestWhatOutlivesTheOutput(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "artifacts")
+	for _, c := range []struct{ name, summary, flaky string }{
+		{"once", "3 passed, 0 failed, 0 skipped\n",
+			"FLAKY example.test/once TestOnce/sub: the first time it fails\n    a_test.go:"},
+		{"good", "1 passed, 0 failed, 0 skipped\n", ""},
+	} {
+		file, _ := ran(t, c.name)
+		if ok, err := report(&bytes.Buffer{}, []string{file}, "", dir, nil, nil); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-	}
-	b, err := os.ReadFile(name)
-	if n := bytes.Count(b, []byte("skipped: ")); err != nil || n != 6 || strings.Contains(out.String(), "skipped") {
-		t.Errorf("%d lines, %v:\n%s\n%s", n, err, b, out.String())
+		summary, err := os.ReadFile(filepath.Join(dir, "summary.txt"))
+		if err != nil || string(summary) != c.summary {
+			t.Errorf("%s: %q, %v", c.name, summary, err)
+		}
+		flaky, err := os.ReadFile(filepath.Join(dir, "flaky.txt"))
+		if err != nil || !strings.HasPrefix(string(flaky), c.flaky) || (c.flaky == "") != (len(flaky) == 0) {
+			t.Errorf("%s: %q, %v", c.name, flaky, err)
+		}
 	}
 }
 
-func FuzzRun(f *testing.F) {
-	f.Add([]byte(`{"Action":"start","Package":"p"}` + "\n" + `{"Action":"output","Package":"p","Test":"T","Output":"    x_test.go:1: why\n"}` + "\n" +
-		`{"Action":"skip","Package":"p","Test":"T"}` + "\n" + `{"Action":"pass","Package":"p"}` + "\n"))
-	f.Add([]byte("go: no such tool\n{\n"))
-	f.Add([]byte(`{"Action":"build-output","ImportPath":"p","Output":"# p\n"}` + "\n" + `{"Action":"build-fail","ImportPath":"p"}`))
+func FuzzRead(f *testing.F) {
+	for _, lines := range [][]string{
+		{`{"Action":"start","Package":"p"}`, `{"Action":"output","Package":"p","Test":"T","Output":"    x_test.go:1: why\n"}`,
+			`{"Action":"skip","Package":"p","Test":"T"}`, `{"Action":"pass","Package":"p"}`},
+		{"go: no such tool", "{"},
+		{`{"Action":"build-output","ImportPath":"p","Output":"# p\n"}`, `{"Action":"fail","Package":"p","FailedBuild":"p"}`},
+		{`{"Action":"fail","Package":"p","Test":"T"}`, `{"Action":"fail","Package":"p"}`,
+			`{"Action":"pass","Package":"p","Test":"T"}`},
+	} {
+		f.Add([]byte(strings.Join(lines, "\n")))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var out bytes.Buffer
-		_, _ = run(bytes.NewReader(b), &out, "", nil)
-		if out.Len() > 20*len(b)+1000 {
-			t.Errorf("%d bytes became %d", len(b), out.Len())
+		r := &reader{packages: map[string]*pack{}}
+		s := &summary{}
+		if err := r.read(bytes.NewReader(b)); err != nil {
+			s.fail(err.Error(), nil)
+		}
+		r.judge(s)
+		s.bound()
+		if s.passed < 0 || s.skips < 0 || s.failed < 0 {
+			t.Errorf("%q: %s", b, s.counts())
+		}
+		if s.failed+len(s.flaky) == 0 && failures(r) > 0 {
+			t.Errorf("%q: a failure was lost: %s", b, s.counts())
 		}
 	})
 }
 
+// failures counts the attempts that failed.
+func failures(r *reader) (n int) {
+	for _, p := range r.packages {
+		for _, list := range p.tests {
+			for _, a := range list {
+				if a.failed() {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
 func TestOnlyWhatMayBeSkippedPasses(t *testing.T) {
-	events, _ := module(t, "./good")
+	file, _ := ran(t, "skips")
 	for _, c := range []struct {
-		list string
-		ok   bool
-		said string
+		list, counts, said string
 	}{
-		{"# stars are out\n\nexample.test/good: no .*\nexample.test/good: no reason given\n", true, ""},
-		{"example.test/good: no .moon. nor sun\nexample.test/good: no reason given\n", false, "may not be skipped: example.test/good: no stars"},
-		{"example.test/other: .*\n", false, "TestNo may not be skipped"},
-		{"no stars\n", false, "may not be skipped: example.test/good: no stars"}, // a part of the line is not enough
-		{"", false, "TestSilent may not be skipped: example.test/good: no reason given"},
+		{"# stars are out\n\nexample.test/skips: no .*\nexample.test/skips: no reason given\n",
+			"1 passed, 0 failed, 5 skipped", ""},
+		{"example.test/skips: no .moon. nor sun\nexample.test/skips: no reason given\n",
+			"1 passed, 3 failed, 2 skipped", "TestMany/a may not be skipped: example.test/skips: no stars"},
+		{"example.test/other: .*\n", "1 passed, 5 failed, 0 skipped", "TestNo may not be skipped"},
+		// A part of the line is not enough.
+		{"no stars\n", "1 passed, 5 failed, 0 skipped", "may not be skipped: example.test/skips: no stars"},
+		{"", "1 passed, 5 failed, 0 skipped", "TestSilent may not be skipped: example.test/skips: no reason given"},
 	} {
 		path := filepath.Join(t.TempDir(), "allowed")
 		if err := os.WriteFile(path, []byte(c.list), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		may, err := allowed(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		ok, err := run(bytes.NewReader(events), &out, "", may)
-		if err != nil || ok != c.ok || !strings.Contains(out.String(), c.said) || c.ok && strings.Contains(out.String(), "may not be") {
-			t.Errorf("%q: %v %v\n%s", c.list, ok, err, out.String())
+		text, ok := said(t, file, path)
+		if ok != (c.said == "") || !strings.Contains(text, c.said) || !strings.HasSuffix(text, c.counts+"\n") {
+			t.Errorf("%q: %v\n%s", c.list, ok, text)
 		}
 	}
 	if _, err := allowed(filepath.Join(t.TempDir(), "missing")); err == nil {
