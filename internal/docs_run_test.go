@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tare/internal/lab/deploy/agenttest"
 )
 
 var (
@@ -51,7 +53,7 @@ func command(t *testing.T, dir, line string) *exec.Cmd {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := agenttest.Main(m)
 	if binDir != "" {
 		os.RemoveAll(binDir)
 	}

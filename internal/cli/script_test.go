@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"tare/internal/bundle"
+	"tare/internal/lab/deploy/agenttest"
 )
 
 // tareBinary is the real program that the scripts run: the one that TARE_BIN names, or one built for this test.
@@ -64,7 +65,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return m.Run()
+	return agenttest.Main(m)
 }
 
 // TestScripts runs testdata/script/*.txtar against the real binary and real environments.

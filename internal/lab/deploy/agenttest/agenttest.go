@@ -57,8 +57,9 @@ func Store(t testing.TB, more ...string) *deploy.Store {
 	return s
 }
 
-// Main runs a package's tests and removes the agents that were built for them: func TestMain(m *testing.M) {
-// os.Exit(agenttest.Main(m)) }. Without it the next test process that builds an agent removes them.
+// Main runs a package's tests in a home of their own and removes it and the agents that were built for them: func
+// TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }. Without it the next test process that builds an agent removes
+// them.
 func Main(m *testing.M) int {
 	defer func() {
 		mu.Lock()
@@ -67,7 +68,49 @@ func Main(m *testing.M) int {
 			os.RemoveAll(dir)
 		}
 	}()
+	if err := ownHome(); err != nil {
+		fmt.Fprintln(os.Stderr, "a home for the tests:", err)
+		return 1
+	}
 	return m.Run()
+}
+
+// ownHome gives this process, and all that it starts, a home and XDG folders of its own: what a test leaves there is not
+// left in the user's. What is kept by its content stays where it is: what Go built and fetched, and guest kernels.
+func ownHome() error {
+	mu.Lock()
+	defer mu.Unlock()
+	if err := ours(); err != nil {
+		return err
+	}
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOENV"}
+	out, err := proc.RunCmd(proc.Command(context.Background(), append([]string{"go", "env"}, names...)...), nil)
+	if err != nil {
+		return err
+	}
+	values := strings.Split(string(out), "\n")
+	if len(values) < len(names) {
+		return fmt.Errorf("go env says %q", out)
+	}
+	cache := filepath.Join(dir, "home", ".cache")
+	if err := os.MkdirAll(filepath.Join(cache, "tare"), 0o755); err != nil {
+		return err
+	}
+	if user, err := os.UserCacheDir(); err == nil {
+		guests := filepath.Join(user, "tare", "guest")
+		if _, err := os.Stat(guests); err == nil {
+			if err := os.Symlink(guests, filepath.Join(cache, "tare", "guest")); err != nil {
+				return err
+			}
+		}
+	}
+	for i, name := range names {
+		os.Setenv(name, values[i])
+	}
+	for _, name := range []string{"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"} {
+		os.Unsetenv(name)
+	}
+	return os.Setenv("HOME", filepath.Dir(cache))
 }
 
 func compile(goos, goarch string) (string, error) {
@@ -89,22 +132,27 @@ const prefix = "tare-agenttest-"
 func place(goos, goarch string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
-	if dir == "" {
-		sweep()
-		var err error
-		if dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-*", prefix, os.Getpid())); err != nil {
-			return "", err
-		}
-		// Containers and other users run what is here.
-		if err := os.Chmod(dir, 0o755); err != nil {
-			return "", err
-		}
+	if err := ours(); err != nil {
+		return "", err
 	}
 	name := fmt.Sprintf("tare-agent_%s_%s", goos, goarch)
 	if goos == "windows" {
 		name += ".exe"
 	}
 	return filepath.Join(dir, name), nil
+}
+
+// ours makes the directory of this process. mu is held.
+func ours() (err error) {
+	if dir != "" {
+		return nil
+	}
+	sweep()
+	if dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-*", prefix, os.Getpid())); err != nil {
+		return err
+	}
+	// Containers and other users run what is here.
+	return os.Chmod(dir, 0o755)
 }
 
 func sweep() {
