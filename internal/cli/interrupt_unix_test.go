@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -47,62 +48,67 @@ func TestOneWishToStopIsNotTwo(t *testing.T) {
 		"a key that bounced": {os.Interrupt, os.Interrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var w said
-			i, ctx, codes := watched(&w)
-			defer i.release()
-			i.hold("all is removed")
-			for _, s := range sigs {
-				i.sig <- s
-				time.Sleep(5 * time.Millisecond)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Minute):
-				t.Fatal("the context did not end")
-			}
-			select {
-			case <-codes:
-				t.Error("the program left at once")
-			case <-time.After(sameWish):
-			}
+			synctest.Test(t, func(t *testing.T) {
+				var w said
+				i, ctx, codes := watched(&w)
+				defer i.release()
+				i.held = "all is removed" // hold would have real signals sent into the bubble
+				for _, s := range sigs {
+					i.sig <- s
+					time.Sleep(5 * time.Millisecond)
+				}
+				if ctx.Err() == nil {
+					t.Fatal("the context did not end")
+				}
+				select {
+				case <-codes:
+					t.Error("the program left at once")
+				case <-time.After(time.Minute):
+				}
+			})
 		})
 	}
 }
 
 func TestAnotherCtrlCLeavesAtOnceOnATerminalThatIsHeld(t *testing.T) {
-	h := make(held)
-	defer close(h)
-	i, ctx, codes := watched(h)
-	defer i.release()
-	i.hold("all is removed")
-	i.sig <- os.Interrupt
-	<-ctx.Done() // before anything could be said
-	time.Sleep(2 * sameWish)
-	i.sig <- os.Interrupt
-	select {
-	case code := <-codes:
-		if code != exitFailed {
-			t.Errorf("code %d", code)
+	synctest.Test(t, func(t *testing.T) {
+		h := make(held)
+		defer close(h)
+		i, ctx, codes := watched(h)
+		defer i.release()
+		i.held = "all is removed" // hold would have real signals sent into the bubble
+		i.sig <- os.Interrupt
+		<-ctx.Done() // before anything could be said
+		time.Sleep(sameWish)
+		i.sig <- os.Interrupt
+		again := time.Now()
+		select {
+		case code := <-codes:
+			if took := time.Since(again); code != exitFailed || took > lastWords {
+				t.Errorf("code %d after %v", code, took)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the second one waits for the terminal")
 		}
-	case <-time.After(time.Minute):
-		t.Error("the second one waits for the terminal")
-	}
+	})
 }
 
 func TestWhatMadeNothingEndsWithoutWords(t *testing.T) {
-	var w said
-	i, ctx, codes := watched(&w)
-	defer i.release()
-	i.sig <- os.Interrupt
-	<-ctx.Done()
-	select {
-	case <-codes:
-	case <-time.After(time.Minute):
-		t.Fatal("a command that reads what never comes goes on")
-	}
-	if w.String() != "" {
-		t.Errorf("said %q", w.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var w said
+		i, ctx, codes := watched(&w)
+		defer i.release()
+		i.sig <- os.Interrupt
+		<-ctx.Done()
+		select {
+		case <-codes:
+		case <-time.After(time.Minute):
+			t.Fatal("a command that reads what never comes goes on")
+		}
+		if w.String() != "" {
+			t.Errorf("said %q", w.String())
+		}
+	})
 }
 
 // TestAnOutputThatNobodyReadsEndsTheRun writes to a pipe without a reader, and to one that has one: a broken connection to an

@@ -175,6 +175,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	const role = "TARE_LEFTOVER_TEST_BUSY"
 	if base := os.Getenv(role); base != "" {
 		for {
+			// At one moment only, which no kill can miss: with the directory made, and not released.
+			hold := os.Getenv(role+"_HOLD") != ""
 			dir, release, err := New(base, "busy")
 			if err != nil {
 				t.Fatal(err)
@@ -183,6 +185,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				if err := os.MkdirAll(filepath.Join(dir, name, "deep"), 0o700); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if hold {
+				os.WriteFile(filepath.Join(dir, "held"), nil, 0o600)
+				time.Sleep(time.Hour)
 			}
 			if err := release(); err != nil {
 				t.Fatal(err)
@@ -194,12 +200,19 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	for i := range 60 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledAtAnyMoment$")
 		cmd.Env = append(os.Environ(), role+"="+base)
+		held := i == 0
+		if held {
+			cmd.Env = append(cmd.Env, role+"_HOLD=1")
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		// From when it is at it, which is seen by what it makes.
 		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Microsecond) {
-			if entries, _ := os.ReadDir(base); len(entries) > 0 {
+			if entries, _ := filepath.Glob(filepath.Join(base, "*", "held")); len(entries) > 0 {
+				break
+			}
+			if entries, _ := os.ReadDir(base); len(entries) > 0 && !held {
 				break
 			}
 			if time.Now().After(end) {
@@ -212,6 +225,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		cmd.Wait()
 		if entries, _ := os.ReadDir(base); len(entries) > 0 {
 			left++
+		} else if held {
+			t.Error("a kill with the directory made left nothing: this test has no power here")
 		}
 		if _, err := Clean(false, base); err != nil {
 			t.Fatal(err)
@@ -220,9 +235,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Fatalf("left after the cleaning: %v %v", entries, err)
 		}
 	}
-	if left == 0 {
-		t.Error("none of the kills left anything: this test has no power here")
-	}
+	t.Logf("%d of 60 kills left something", left)
 }
 
 func TestHalfMadeIsKnownByItsName(t *testing.T) {

@@ -99,21 +99,28 @@ func TestConnectionsAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	const most = 200
+	// Connections of others may have used the same port before.
+	before := timeWait(t, address)
 	for range most {
 		if err := d.Touch(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if allocs := testing.AllocsPerRun(20, func() { d.Touch() }); allocs > 12 {
-		// The server's side of each is in this process and allocates; the client's alone does not.
+	// The server's side of each is in this process and allocates; the client's alone does not. What the runtime allocates
+	// meanwhile is counted as well, so the fewest of some tries are this code's.
+	allocs := testing.AllocsPerRun(20, func() { d.Touch() })
+	for try := 0; try < 10 && allocs > 12; try++ {
+		allocs = min(allocs, testing.AllocsPerRun(20, func() { d.Touch() }))
+	}
+	if allocs > 12 {
 		t.Errorf("%v allocations for each connection", allocs)
 	}
+	// The kernel keeps one that was closed politely for a minute.
 	var waiting int
-	for range 50 {
-		if waiting = timeWait(t, address); waiting < most/10 {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if waiting = timeWait(t, address) - before; waiting < most/10 {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Errorf("%d of %d connections are in TIME_WAIT", waiting, most)
 }

@@ -43,44 +43,50 @@ func unmeasured(t *testing.T, w *world, p *plan.Plan) string {
 }
 
 func TestBudgetEndsAnOpening(t *testing.T) {
-	w := newWorld(0.005, map[string]float64{"host": 1, "box": 1})
-	w.hangs = map[string]string{"box": "open"}
-	p := simPlan("host", "box")
-	p.Sessions, p.Budget = 2, 200*time.Millisecond
-	if said := unmeasured(t, w, p); !strings.Contains(said, "at least") {
-		t.Errorf("how long the opening takes is not known: %s", said)
-	}
-	if w.opens["host"] != 1 {
-		t.Errorf("the host was opened %d times; no session begins after the budget", w.opens["host"])
-	}
+	timeless(t, func(t *testing.T, _ func()) {
+		w := newWorld(0.005, map[string]float64{"host": 1, "box": 1})
+		w.hangs = map[string]string{"box": "open"}
+		p := simPlan("host", "box")
+		p.Sessions, p.Budget = 2, 200*time.Millisecond
+		if said := unmeasured(t, w, p); !strings.Contains(said, "at least") {
+			t.Errorf("how long the opening takes is not known: %s", said)
+		}
+		if w.opens["host"] != 1 {
+			t.Errorf("the host was opened %d times; no session begins after the budget", w.opens["host"])
+		}
+	})
 }
 
 func TestBudgetEndsACalibration(t *testing.T) {
-	w := newWorld(0.005, map[string]float64{"host": 1, "box": 1})
-	w.hangs = map[string]string{"box": "calibrate"}
-	p := simPlan("host", "box")
-	p.Budget = 200 * time.Millisecond
-	if said := unmeasured(t, w, p); !strings.Contains(said, "at least") {
-		t.Errorf("how long the work takes is not known: %s", said)
-	}
+	timeless(t, func(t *testing.T, _ func()) {
+		w := newWorld(0.005, map[string]float64{"host": 1, "box": 1})
+		w.hangs = map[string]string{"box": "calibrate"}
+		p := simPlan("host", "box")
+		p.Budget = 200 * time.Millisecond
+		if said := unmeasured(t, w, p); !strings.Contains(said, "at least") {
+			t.Errorf("how long the work takes is not known: %s", said)
+		}
+	})
 }
 
 func TestBudgetEndsTheWarmUp(t *testing.T) {
-	targets := []string{"host", "a", "b", "c", "d", "e", "f", "g"}
-	w := newWorld(0.005, map[string]float64{})
-	for _, name := range targets {
-		w.cost[name] = 1
-	}
-	w.onTrial = func(int) { time.Sleep(400 * time.Millisecond) }
-	p := simPlan(targets...)
-	p.Budget = time.Second
-	said := unmeasured(t, w, p)
-	if len(w.calls) > 3 {
-		t.Errorf("%d trials of 0.4 s in a second", len(w.calls))
-	}
-	if !strings.Contains(said, "; about ") || strings.Contains(said, "about 0s") || strings.Contains(said, "about 1s") {
-		t.Errorf("a block alone takes 3.6 s: %s", said)
-	}
+	timeless(t, func(t *testing.T, _ func()) {
+		targets := []string{"host", "a", "b", "c", "d", "e", "f", "g"}
+		w := newWorld(0.005, map[string]float64{})
+		for _, name := range targets {
+			w.cost[name] = 1
+		}
+		w.onTrial = func(int) { time.Sleep(400 * time.Millisecond) }
+		p := simPlan(targets...)
+		p.Budget = time.Second
+		said := unmeasured(t, w, p)
+		if len(w.calls) > 3 {
+			t.Errorf("%d trials of 0.4 s in a second", len(w.calls))
+		}
+		if !strings.Contains(said, "; about ") || strings.Contains(said, "about 0s") || strings.Contains(said, "about 1s") {
+			t.Errorf("a block alone takes 3.6 s: %s", said)
+		}
+	})
 }
 
 func TestForecastKeepsToTheBudget(t *testing.T) {

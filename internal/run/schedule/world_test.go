@@ -5,8 +5,10 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tare/internal/judge/verdict"
@@ -38,6 +40,25 @@ type world struct {
 	onTrial func(n int)
 	onClose func(name string) error
 	hangs   map[string]string // "open" or "calibrate": what does not end in a target before its context does
+}
+
+// timeless runs a test in a bubble in which time passes only while all wait (testing/synctest). goOn tells the run that
+// tare goes on after it was stopped, and returns when that was counted: a real signal does not get into a bubble.
+func timeless(t *testing.T, test func(t *testing.T, goOn func())) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		real := notifyContinued
+		defer func() { notifyContinued = real }()
+		var to chan<- os.Signal
+		notifyContinued = func(c chan<- os.Signal) func() {
+			to = c
+			return func() {}
+		}
+		test(t, func() {
+			to <- os.Interrupt // which signal it is does not matter
+			synctest.Wait()
+		})
+	})
 }
 
 func newWorld(noise float64, cost map[string]float64) *world {

@@ -109,14 +109,26 @@ func TestNothingStaysWhenTheControllerDies(t *testing.T) {
 			t.Fatalf("%s: %v, %v", r.Op, err, reply.Fault)
 		}
 	}
-	go in.Do(within(t, 2*time.Minute), fileops.Request{Op: fileops.Wait, Name: []byte("never"), Until: fileops.UntilThere, TimeoutNS: 50e9})
-	time.Sleep(100 * time.Millisecond)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := in.Do(within(t, 2*time.Minute), fileops.Request{Op: fileops.Wait, Name: []byte("never"), Until: fileops.UntilThere, TimeoutNS: fileops.MaxTime})
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("what never comes was waited for, and came: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	if made, err := os.ReadDir(home); err != nil || len(made) == 0 {
+		t.Fatalf("the agent made nothing that could stay: %v", err)
+	}
 	if err := stream.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
+	// Long before the wait would have ended by itself.
 	select {
 	case <-stream.Done():
-	case <-time.After(2 * time.Minute):
+	case <-time.After(fileops.MaxTime / 2):
 		t.Fatal("the agent stays")
 	}
 	empty(t, home)

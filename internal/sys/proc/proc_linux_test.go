@@ -26,6 +26,21 @@ func running(pid int) bool {
 	return fields[0] != "Z" && fields[0] != "X"
 }
 
+// ignores tells whether a process ignores a signal.
+func ignores(t *testing.T, pid int, s syscall.Signal) bool {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nSigIgn:")
+	mask, err := strconv.ParseUint(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mask&(1<<(s-1)) != 0
+}
+
 // patience bounds what must come at some time, however busy the machine is.
 const patience = 2 * time.Minute
 
@@ -74,8 +89,9 @@ func TestRunBoundsOutput(t *testing.T) {
 func TestCancelSweepsGroup(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
-		"leader obeys":  `(trap '' TERM; exec sleep 600) & echo $! >"$0"; wait`,
-		"leader defies": `trap '' TERM; sleep 600 & echo $! >"$0"; wait; sleep 600`,
+		// The grandchild writes its number when its trap is set: a signal before would end it, and show nothing.
+		"leader obeys":  `sh -c 'trap "" TERM; echo $$ >"$0"; exec sleep 600' "$0" & wait`,
+		"leader defies": `trap '' TERM; sh -c 'echo $$ >"$0"; exec sleep 600' "$0" & wait; sleep 600`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,16 +103,18 @@ func TestCancelSweepsGroup(t *testing.T) {
 				done <- err
 			}()
 			var pid int
-			for pid == 0 {
+			for end := time.Now().Add(patience); pid == 0; {
+				if time.Now().After(end) {
+					t.Fatal("the grandchild did not start")
+				}
 				time.Sleep(10 * time.Millisecond)
 				b, _ := os.ReadFile(file)
 				if bytes.HasSuffix(b, []byte("\n")) {
 					pid = firstPid(t, bytes.NewReader(b))
 				}
 			}
-			time.Sleep(50 * time.Millisecond) // let the grandchild set its trap
-			if !running(pid) {
-				t.Fatal("the grandchild must run before it is stopped")
+			if !running(pid) || !ignores(t, pid, syscall.SIGTERM) {
+				t.Fatal("the grandchild must run, and ignore the polite signal, before it is stopped")
 			}
 			cancel()
 			select {

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -33,5 +34,9 @@ func parseStat(text string) (cpu time.Duration, rss int64, err error) {
 			return 0, 0, fmt.Errorf("read usage of a process: field %d is %.20q", at+3, fields[at])
 		}
 	}
-	return time.Duration(n[0]+n[1]) * tick, n[2] * int64(os.Getpagesize()), nil
+	page := int64(os.Getpagesize())
+	if ticks := math.MaxInt64 / int64(tick); n[0] > ticks || n[1] > ticks-n[0] || n[2] > math.MaxInt64/page {
+		return 0, 0, fmt.Errorf("read usage of a process: %d and %d ticks, %d pages", n[0], n[1], n[2])
+	}
+	return time.Duration(n[0]+n[1]) * tick, n[2] * page, nil
 }

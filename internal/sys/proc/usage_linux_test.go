@@ -33,8 +33,11 @@ func FuzzParseStat(f *testing.F) {
 	f.Add("1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9 10 11 12")
 	f.Add("")
 	f.Add(")")
+	// Numbers of which the sum, or the product with what they count, is beyond an int64.
+	f.Add("1 (a) S 0 1 1 0 -1 4194560 1 2 3 4 9223372036854775807 9223372036854775807 7 8 20 0 1 0 9 10 11 12")
+	f.Add("1 (a) S 0 1 1 0 -1 4194560 1 2 3 4 1 1 7 8 20 0 1 0 9 10 9223372036854775807 12")
 	f.Fuzz(func(t *testing.T, text string) {
-		if cpu, rss, err := parseStat(text); err == nil && (cpu < 0 && rss < 0) {
+		if cpu, rss, err := parseStat(text); err == nil && (cpu < 0 || rss < 0) {
 			t.Errorf("%q gives %v %d", text, cpu, rss)
 		}
 	})

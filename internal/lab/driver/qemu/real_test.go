@@ -393,11 +393,18 @@ func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	first := sharpest(t, ctx, s)
-	time.Sleep(2 * time.Second)
-	last := sharpest(t, ctx, s)
+	// On a busy machine a reading takes long, and says the less: then over a longer time, in which it matters less.
+	var pace, doubt float64
+	for doubt = 1; doubt > 0.002 && ctx.Err() == nil; {
+		time.Sleep(2 * time.Second)
+		last := sharpest(t, ctx, s)
+		pace = float64(last.AgentNS-first.AgentNS) / float64(last.ControllerNS-first.ControllerNS)
+		doubt = float64(first.RTTNS+last.RTTNS) / 2 / float64(last.ControllerNS-first.ControllerNS)
+		if last.RTTNS < first.RTTNS/2 {
+			first = last
+		}
+	}
 	// The guest's clock must go at the controller's pace; a trial is given up for it at 1 %.
-	pace := float64(last.AgentNS-first.AgentNS) / float64(last.ControllerNS-first.ControllerNS)
-	doubt := float64(first.RTTNS+last.RTTNS) / 2 / float64(last.ControllerNS-first.ControllerNS)
 	t.Logf("the guest's clock goes at %.5f of the controller's, give or take %.5f", pace, doubt)
 	if math.Abs(pace-1) > 0.005+doubt {
 		t.Errorf("the guest's clock goes at %.5f of the controller's, give or take %.5f", pace, doubt)

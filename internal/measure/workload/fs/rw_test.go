@@ -216,8 +216,11 @@ func TestMeasureDoesNotAllocate(t *testing.T) {
 			})
 		}
 		few, many := allocations(1000), allocations(4000)
-		// The thread takes some 20. The runtime does things of its own in the longer of the two, more on a busy machine: a
-		// fiftieth of the 3,000 operations more is far from one for each.
+		// The thread takes some 20. The runtime does things of its own in the longer of the two, more on a busy machine: the
+		// fewest of some tries are the loop's, and a fiftieth of the 3,000 operations more is far from one for each.
+		for try := 0; try < 5 && (few > 60 || many > few+60); try++ {
+			few, many = min(few, allocations(1000)), min(many, allocations(4000))
+		}
 		if few > 60 || many > few+60 {
 			t.Errorf("%s: %v allocations in 1000 operations, %v in 4000", name, few, many)
 		}

@@ -4,6 +4,7 @@ package network
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,9 +84,15 @@ func TestTimedLoopsDoNotAllocate(t *testing.T) {
 		}
 		var failed error
 		// What is for each Measure does not grow with its work; the peer in this process has nothing to allocate either.
-		small := testing.AllocsPerRun(5, func() { failed = errors.Join(failed, trial.Measure(t.Context(), b)) })
-		b.Work = 100
-		large := testing.AllocsPerRun(5, func() { failed = errors.Join(failed, trial.Measure(t.Context(), b)) })
+		// The runtime's own are counted as well: the fewest of some tries are the loop's.
+		least := func(work int64) (n float64) {
+			b.Work, n = work, math.Inf(1)
+			for range 5 {
+				n = min(n, testing.AllocsPerRun(5, func() { failed = errors.Join(failed, trial.Measure(t.Context(), b)) }))
+			}
+			return n
+		}
+		small, large := least(10), least(100)
 		if failed != nil || large > small+5 {
 			t.Errorf("%s: %v allocations for 10 units, %v for 100, %v", kind, small, large, failed)
 		}

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -230,13 +231,17 @@ func TestLoopAllocatesNothing(t *testing.T) {
 		err = trial.Setup(t.Context(), b)
 		if err == nil {
 			lane := trial.(*getTrial).crew.lanes[0]
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			err = lane.run(2000)
-			runtime.ReadMemStats(&after)
-			// What runs beside it may allocate now and then.
-			if n := after.Mallocs - before.Mallocs; n > 200 {
-				t.Errorf("keepalive=%s: %d allocations in 2000 requests", keepalive, n)
+			// What runs beside it in this process allocates as well: the fewest of some tries are the loop's.
+			least := uint64(math.MaxUint64)
+			for try := 0; try < 10 && err == nil && least > 200; try++ {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				err = lane.run(2000)
+				runtime.ReadMemStats(&after)
+				least = min(least, after.Mallocs-before.Mallocs)
+			}
+			if least > 200 {
+				t.Errorf("keepalive=%s: %d allocations in 2000 requests", keepalive, least)
 			}
 		}
 		if err := errors.Join(err, trial.Cleanup(b)); err != nil {
