@@ -3,13 +3,9 @@
 package chromium
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +13,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"tare/internal/sys/proc"
 )
@@ -34,32 +36,27 @@ func Missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// Browser is a real Chromium, spoken to in its DevTools protocol over a pipe: no port is opened.
+// Browser is a real Chromium, spoken to over a pipe: no port is opened.
 type Browser struct {
-	T       testing.TB // the test that failures belong to
-	in      io.Writer
-	writing sync.Mutex
-	mu      sync.Mutex
-	next    int
-	waiting map[int]chan reply
-	pages   map[string]*Tab
-}
-
-type reply struct {
-	Result json.RawMessage
-	Err    error
+	T   testing.TB // the test that failures belong to
+	ctx context.Context
 }
 
 // Tab is one page of the browser, and everything it complained of.
 type Tab struct {
 	*Browser
 	// Allow is the beginning of addresses that the page may ask for, beside file:, blob: and data:.
-	Allow   string
-	session string
-	mu      sync.Mutex
-	errors  []string
-	asked   []string // addresses it asked for
-	loaded  chan struct{}
+	Allow  string
+	ctx    context.Context
+	mu     sync.Mutex
+	errors []string
+	asked  []string // addresses it asked for
+}
+
+// flags are the switches of the browser that have no value. It runs as root in CI, and pictures must not differ.
+var flags = []string{
+	"no-sandbox", "disable-gpu", "disable-dev-shm-usage", "disable-background-networking", "disable-component-update",
+	"disable-sync", "disable-extensions", "no-first-run", "no-default-browser-check", "hide-scrollbars",
 }
 
 // Start starts a headless browser that ends with the test. It resolves no name and reaches loopback only.
@@ -75,196 +72,101 @@ func Start(t testing.TB) *Browser {
 	if program == "" {
 		Missing(t, "no Chromium is installed (Debian package chromium)")
 	}
-	toRead, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Flag("headless", true),
+		chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 	}
-	out, toWrite, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	for _, f := range flags {
+		options = append(options, chromedp.Flag(f, true))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	cmd := proc.Command(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-extensions", "--no-first-run", "--no-default-browser-check", "--hide-scrollbars",
-		"--font-render-hinting=none", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
-	cmd.ExtraFiles = []*os.File{toRead, toWrite}
-	cmd.WaitDelay = time.Second
-	ended := make(chan error, 1)
-	started := time.Now()
-	go func() {
-		_, err := proc.RunCmd(cmd, nil)
-		toRead.Close()
-		toWrite.Close()
-		ended <- err
-	}()
-	c := &Browser{T: t, in: in, waiting: map[int]chan reply{}, pages: map[string]*Tab{}}
-	go c.read(out)
-	t.Cleanup(func() {
-		stop()
-		in.Close()
-		<-ended
-		out.Close()
-	})
-	if _, err := c.call("", "Browser.getVersion", nil); err != nil {
-		t.Fatalf("start %s: %v (after %s)", program, err, time.Since(started).Round(time.Millisecond))
-	}
+	ctx, end := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(end)
+	c := &Browser{T: t}
+	c.ctx = c.begin(ctx, "start "+program)
 	return c
 }
 
-type message struct {
-	ID        int             `json:"id"`
-	SessionID string          `json:"sessionId"`
-	Method    string          `json:"method"`
-	Params    json.RawMessage `json:"params"`
-	Result    json.RawMessage `json:"result"`
-	Error     *struct {
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-func (c *Browser) read(out io.Reader) {
-	r := bufio.NewReaderSize(out, 1<<20)
-	for {
-		line, err := r.ReadBytes(0)
-		if err != nil {
-			c.mu.Lock()
-			for id, ch := range c.waiting {
-				ch <- reply{Err: fmt.Errorf("the browser ended: %w", err)}
-				delete(c.waiting, id)
-			}
-			c.mu.Unlock()
-			return
-		}
-		var m message
-		if json.Unmarshal(bytes.TrimSuffix(line, []byte{0}), &m) != nil {
-			continue
-		}
-		c.mu.Lock()
-		waiting, page := c.waiting[m.ID], c.pages[m.SessionID]
-		delete(c.waiting, m.ID)
-		c.mu.Unlock()
-		switch {
-		case m.ID != 0 && waiting != nil:
-			x := reply{Result: m.Result}
-			if m.Error != nil {
-				x.Err = fmt.Errorf("%s", m.Error.Message)
-			}
-			waiting <- x
-		case page != nil:
-			page.event(&m)
-		}
+// begin starts what a context of chromedp is made for, which lives as long as that context: the browser, or a tab. It ends
+// with the test at the latest.
+func (c *Browser) begin(parent context.Context, what string) context.Context {
+	c.T.Helper()
+	ctx, cancel := chromedp.NewContext(parent)
+	c.T.Cleanup(func() { chromedp.Cancel(ctx) })
+	late := time.AfterFunc(patience, cancel)
+	defer late.Stop()
+	if err := chromedp.Do(ctx); err != nil {
+		c.T.Fatalf("%s: %v", what, err)
 	}
-}
-
-// call sends one command and waits for its result.
-func (c *Browser) call(session, method string, params any) (json.RawMessage, error) {
-	ch := make(chan reply, 1)
-	c.mu.Lock()
-	c.next++
-	id := c.next
-	c.waiting[id] = ch
-	c.mu.Unlock()
-	b, err := json.Marshal(map[string]any{"id": id, "sessionId": session, "method": method, "params": params})
-	if err != nil {
-		return nil, err
-	}
-	if session == "" {
-		b, err = json.Marshal(map[string]any{"id": id, "method": method, "params": params})
-		if err != nil {
-			return nil, err
-		}
-	}
-	c.writing.Lock()
-	_, err = c.in.Write(append(b, 0))
-	c.writing.Unlock()
-	if err != nil {
-		return nil, fmt.Errorf("send %s: %w", method, err)
-	}
-	select {
-	case r := <-ch:
-		return r.Result, r.Err
-	case <-time.After(patience):
-		return nil, fmt.Errorf("%s: no answer within %v", method, patience)
-	}
+	return ctx
 }
 
 // Open loads a file or an http address in a fresh tab and waits until it has loaded.
 func (c *Browser) Open(address string, width, height int) *Tab {
 	c.T.Helper()
-	var made struct{ TargetID string }
-	c.must("", "Target.createTarget", map[string]any{"url": "about:blank"}, &made)
-	var attached struct{ SessionID string }
-	c.must("", "Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &attached)
-	p := &Tab{Browser: c, session: attached.SessionID, loaded: make(chan struct{})}
-	c.mu.Lock()
-	c.pages[p.session] = p
-	c.mu.Unlock()
-	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		p.Do(domain+".enable", nil, nil)
+	p := &Tab{Browser: c, ctx: c.begin(c.ctx, "open a tab")}
+	if err := chromedp.Listen(p.ctx, p.event); err != nil {
+		c.T.Fatal(err)
 	}
 	p.Size(width, height)
 	if !strings.Contains(address, "://") {
 		address = "file://" + address
 	}
-	p.Do("Page.navigate", map[string]any{"url": address}, nil)
-	select {
-	case <-p.loaded:
-	case <-time.After(patience):
-		c.T.Fatalf("%s did not load within %v", address, patience)
-	}
-	// What has loaded may be the empty page that the tab began with.
-	p.Until("the page is there", `location.href !== "about:blank" && document.readyState === "complete"`)
+	p.do("open "+address, chromedp.Navigate(address))
 	return p
 }
 
-func (c *Browser) must(session, method string, params, result any) {
-	c.T.Helper()
-	raw, err := c.call(session, method, params)
-	if err != nil {
-		c.T.Fatalf("%s: %v", method, err)
-	}
-	if result != nil {
-		if err := json.Unmarshal(raw, result); err != nil {
-			c.T.Fatalf("%s: %v", method, err)
-		}
+// do takes steps in the tab.
+func (p *Tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
+	p.T.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.T.Fatalf("%s: %v", what, err)
 	}
 }
 
+// Do sends a command of the DevTools protocol and decodes its result, unless that is nil.
 func (p *Tab) Do(method string, params, result any) {
 	p.T.Helper()
-	p.must(p.session, method, params, result)
-}
-
-func (p *Tab) event(m *message) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch m.Method {
-	case "Page.loadEventFired":
-		select {
-		case <-p.loaded:
-		default:
-			close(p.loaded)
-		}
-	case "Runtime.exceptionThrown":
-		p.errors = append(p.errors, string(m.Params))
-	case "Runtime.consoleAPICalled":
-		if bytes.Contains(m.Params, []byte(`"type":"error"`)) || bytes.Contains(m.Params, []byte(`"type":"warning"`)) {
-			p.errors = append(p.errors, string(m.Params))
-		}
-	case "Log.entryAdded":
-		p.errors = append(p.errors, string(m.Params))
-	case "Network.requestWillBeSent":
-		var r struct{ Request struct{ URL string } }
-		if json.Unmarshal(m.Params, &r) == nil {
-			p.asked = append(p.asked, r.Request.URL)
+	var raw json.RawMessage
+	p.do(method, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		return t.Call(ctx, method, params, &raw)
+	}))
+	if result != nil {
+		if err := json.Unmarshal(raw, result); err != nil {
+			p.T.Fatalf("%s: %v", method, err)
 		}
 	}
+}
+
+// event keeps what the page complains of and asks for.
+func (p *Tab) event(e any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := e.(type) {
+	case *runtime.EventExceptionThrown, *log.EventEntryAdded:
+		p.complain(e)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			p.complain(e)
+		}
+	case *network.EventRequestWillBeSent:
+		p.asked = append(p.asked, e.Request.URL)
+	}
+}
+
+func (p *Tab) complain(e any) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		text = fmt.Appendf(nil, "%+v", e)
+	}
+	p.errors = append(p.errors, string(text))
 }
 
 // Size gives the tab a window.
 func (p *Tab) Size(width, height int) {
 	p.T.Helper()
-	p.Do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	p.do("give the tab a window", chromedp.EmulateViewport(int64(width), int64(height)))
 }
 
 // Eval runs an expression, which may be a promise, and decodes its value.
@@ -285,24 +187,14 @@ func Eval[T any](p *Tab, expression string) T {
 
 // value is what an expression gives, as JSON.
 func (p *Tab) value(expression string) (json.RawMessage, error) {
-	raw, err := p.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true})
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	byUser := func(e *runtime.EvaluateParams) { e.UserGesture = new(true) }
+	raw, err := chromedp.Run(ctx, chromedp.Evaluate[[]byte](expression, chromedp.EvalAwaitPromise, byUser))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", expression, err)
 	}
-	var r struct {
-		Result           struct{ Value json.RawMessage }
-		ExceptionDetails *struct {
-			Text      string
-			Exception struct{ Description string }
-		}
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", expression, err)
-	}
-	if e := r.ExceptionDetails; e != nil {
-		return nil, fmt.Errorf("%s: %s %s", expression, e.Text, e.Exception.Description)
-	}
-	return r.Result.Value, nil
+	return raw, nil
 }
 
 // What Chromium answers to an expression whose page is left while it is evaluated, or between two pages.
@@ -327,16 +219,20 @@ func (p *Tab) Until(what, expression string) {
 	}
 }
 
+// keys are the names of keys that are no character.
+var keys = map[string]string{
+	"Tab": kb.Tab, "Enter": kb.Enter, "ArrowRight": kb.ArrowRight, "ArrowLeft": kb.ArrowLeft, "ArrowDown": kb.ArrowDown,
+	"Home": kb.Home, "End": kb.End, "Escape": kb.Escape,
+}
+
 // Press sends a key as a keyboard would.
 func (p *Tab) Press(key string) {
 	p.T.Helper()
-	code := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40, "Home": 36, "End": 35, "Escape": 27}[key]
-	down := map[string]any{"type": "keyDown", "key": key, "windowsVirtualKeyCode": code}
-	if text := map[string]string{"Enter": "\r", " ": " "}[key]; text != "" {
-		down["text"] = text
+	text := key
+	if k, ok := keys[key]; ok {
+		text = k
 	}
-	p.Do("Input.dispatchKeyEvent", down, nil)
-	p.Do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}, nil)
+	p.do("press "+key, chromedp.KeyEvent(text))
 }
 
 // Asked is the number of requests that the page has made.
@@ -349,7 +245,9 @@ func (p *Tab) Asked() int {
 // Close closes the tab.
 func (p *Tab) Close() {
 	p.T.Helper()
-	p.Do("Page.close", nil, nil)
+	if err := chromedp.Cancel(p.ctx); err != nil {
+		p.T.Fatalf("close the tab: %v", err)
+	}
 }
 
 // Clean fails the test for anything the page complained of, and for anything it asked of a network.
@@ -381,18 +279,15 @@ func (p *Tab) Shoot(name string, full bool) {
 	p.Save(dir, name+".png", "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": full, "optimizeForSpeed": true})
 }
 
+// Save keeps the data that a command of the protocol gives.
 func (p *Tab) Save(dir, name, method string, params any) {
 	p.T.Helper()
-	var r struct{ Data string }
+	var r struct{ Data []byte }
 	p.Do(method, params, &r)
-	b, err := base64.StdEncoding.DecodeString(r.Data)
-	if err != nil {
-		p.T.Fatal(err)
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		p.T.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name), r.Data, 0o644); err != nil {
 		p.T.Fatal(err)
 	}
 }
