@@ -41,7 +41,7 @@ func openHyperfine(ctx context.Context, b *bench) (*contest, error) {
 			if err != nil {
 				return nil, err
 			}
-			return meanAndSpread(o.Samples["seconds"], w.work)
+			return meanAndSpread(o.Result.Samples["seconds"], w.work)
 		},
 		peer: func(ctx context.Context) ([]float64, error) {
 			if _, err := program(ctx, argv...); err != nil {

@@ -25,7 +25,7 @@ func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
 	for b := range 12 {
 		for _, target := range []string{"host", "vm"} {
 			x := record.Trial{Seq: len(trials) + 1, Session: 1, Block: b + 1, Workload: "fs.randread", Target: target, AgentNS: 3e8, ControllerNS: 3e8,
-				Metrics: map[string]float64{"ops": 5000 + float64(b)}}
+				Figures: record.Figures{Metrics: map[string]float64{"ops": 5000 + float64(b)}}}
 			if target == "vm" {
 				x.Warnings = []record.Warning{{Code: "file-fits-cache", Text: "the file fits a cache"}}
 			}

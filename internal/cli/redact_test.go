@@ -45,7 +45,8 @@ func TestRedactedReports(t *testing.T) {
 	for block := range 11 {
 		for i, slot := range []string{"host", "host", spec.Name} {
 			tr := &record.Trial{Session: 1, Block: block, Workload: p.Workloads[0].Label, Target: slot, Work: 100, Start: time.Unix(1e9, 0).UTC(), Position: i, AgentNS: int64(1e9 + block + i), ControllerNS: int64(1e9 + block + i),
-				Metrics: map[string]float64{"events": 1.5}, Warnings: []record.Warning{{Code: "slow", Text: text, Remedy: text}}, State: map[string]string{"peer": text}}
+				Figures: record.Figures{Metrics: map[string]float64{"events": 1.5},
+					Warnings: []record.Warning{{Code: "slow", Text: text, Remedy: text}}, State: map[string]string{"peer": text}}}
 			if i == 1 {
 				tr.Slot = record.NullSlot
 			}

@@ -29,17 +29,22 @@ type Trial struct {
 	RTTSpreadNS  int64     `json:"rtt_spread_ns"` // largest minus smallest round trip seen around this trial, ns
 	SetupNS      int64     `json:"setup_ns"`      // untimed preparation, by the controller's clock, ns
 
+	Figures
+	Host  *HostState `json:"gate,omitempty"`
+	Error *Failure   `json:"error,omitempty"` // set when the trial gave no figures
+	// Discarded names the rule, declared before the run and blind to the target, by which the whole block is not used.
+	Discarded string `json:"discarded,omitempty"`
+}
+
+// Figures are what a trial gave: one type from the worker that measures to the bundle that keeps it.
+type Figures struct {
 	Metrics map[string]float64   `json:"metrics,omitempty"` // figures by metric name, in the metric's unit
 	Samples map[string][]float64 `json:"samples,omitempty"` // finer samples within the trial, same units
 	// Checks is the evidence of equal work: counts, checksums, bytes. Cells whose checks differ are not compared.
 	Checks map[string]string `json:"checks,omitempty"`
 	// State is what the environment said of itself during the trial: context switches, faults, huge pages, direct I/O.
 	State    map[string]string `json:"state,omitempty"`
-	Host     *HostState        `json:"gate,omitempty"`
 	Warnings []Warning         `json:"warnings,omitempty"`
-	Error    *Failure          `json:"error,omitempty"` // set when the trial gave no figures
-	// Discarded names the rule, declared before the run and blind to the target, by which the whole block is not used.
-	Discarded string `json:"discarded,omitempty"`
 }
 
 // Warmup tells whether the trial is the cell's trial 0: recorded, never used.

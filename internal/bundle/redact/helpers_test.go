@@ -25,8 +25,9 @@ func testPlan() *plan.Plan {
 
 func testTrial(i int) *record.Trial {
 	return &record.Trial{Session: 1, Block: 1, Workload: "w", Target: "host", Work: 100, Start: time.Unix(1e9+int64(i), 0).UTC(),
-		AgentNS: int64(i) * 1000, ControllerNS: int64(i)*1000 + 3, Metrics: map[string]float64{"eps": 1.5 * float64(i)},
-		Samples: map[string][]float64{"lat": {0.1, 1e-9, float64(i)}}, Checks: map[string]string{"n": "1228"}}
+		AgentNS: int64(i) * 1000, ControllerNS: int64(i)*1000 + 3,
+		Figures: record.Figures{Metrics: map[string]float64{"eps": 1.5 * float64(i)},
+			Samples: map[string][]float64{"lat": {0.1, 1e-9, float64(i)}}, Checks: map[string]string{"n": "1228"}}}
 }
 
 // files returns the content of each file of a bundle.

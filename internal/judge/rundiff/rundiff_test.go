@@ -74,8 +74,9 @@ func (s scene) side(name string) Side {
 				}
 				ns := int64(3e8 * cost)
 				trials = append(trials, record.Trial{Seq: len(trials) + 1, Session: 1, Block: b + 1, Workload: w.Label, Target: slot.target, Slot: slot.slot,
-					Work: w.Work["host"], AgentNS: ns, ControllerNS: ns, Checks: map[string]string{"n": "1229"},
-					Metrics: map[string]float64{"rate": 1000 / cost, "latency": 50 * cost}})
+					Work: w.Work["host"], AgentNS: ns, ControllerNS: ns,
+					Figures: record.Figures{Checks: map[string]string{"n": "1229"},
+						Metrics: map[string]float64{"rate": 1000 / cost, "latency": 50 * cost}}})
 			}
 		}
 	}

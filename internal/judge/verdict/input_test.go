@@ -102,7 +102,8 @@ func (w world) trial(rng *rand.Rand, session, block int, label, target, slot str
 		Session: session, Block: block, Workload: label, Target: target, Slot: slot, Work: 1000,
 		Start:   time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
 		AgentNS: int64(second * cost * seen), RTTNS: w.rttNS, RTTSpreadNS: w.rttNS,
-		Metrics: map[string]float64{}, Checks: map[string]string{"result": "1228"}, State: map[string]string{},
+		Figures: record.Figures{Metrics: map[string]float64{}, Checks: map[string]string{"result": "1228"},
+			State: map[string]string{}},
 	}
 	t.ControllerNS = int64(second*cost) + int64((rng.Float64()-0.5)*float64(w.rttNS))
 	if kind != nil {

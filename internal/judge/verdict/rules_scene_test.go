@@ -116,7 +116,8 @@ func (s scene) one(rng *rand.Rand, block int, w *plan.Workload, j int) record.Tr
 	cost := factor(s.cost, w.Label+" "+target) * math.Exp(0.003*rng.NormFloat64())
 	t := record.Trial{
 		Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot, Work: 1000, AgentNS: int64(3e8 * cost), ControllerNS: int64(3e8 * cost),
-		Metrics: map[string]float64{}, Checks: map[string]string{"n": "1"}, State: map[string]string{},
+		Figures: record.Figures{Metrics: map[string]float64{}, Checks: map[string]string{"n": "1"},
+			State: map[string]string{}},
 		Host: &record.HostState{Quiet: true},
 	}
 	if w.Params["direct"] != "" {

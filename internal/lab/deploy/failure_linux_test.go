@@ -104,10 +104,10 @@ func TestInjectedWorkIsDoneAndNotReported(t *testing.T) {
 func TestSamplesArrive(t *testing.T) {
 	s, _ := connect(t, t.TempDir())
 	o := run(t, s, wire.Run{Job: job("t.samples"), Work: 1})
-	if n := len(o.Samples["rate"]); n != workload.MaxSamples || o.Samples["rate"][n-1] < 2*float64(n) {
-		t.Errorf("%d samples, the last %v", n, o.Samples["rate"][n-1])
+	if n := len(o.Result.Samples["rate"]); n != workload.MaxSamples || o.Result.Samples["rate"][n-1] < 2*float64(n) {
+		t.Errorf("%d samples, the last %v", n, o.Result.Samples["rate"][n-1])
 	}
-	if few := o.Samples["few"]; len(few) != 3 || few[0] != 1.5 || few[1] == 0 {
+	if few := o.Result.Samples["few"]; len(few) != 3 || few[0] != 1.5 || few[1] == 0 {
 		t.Errorf("got %v", few)
 	}
 }

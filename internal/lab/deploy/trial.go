@@ -11,9 +11,8 @@ import (
 
 // Outcome is one trial as the controller saw it.
 type Outcome struct {
-	Result  wire.Result
-	Samples map[string][]float64
-	Start   time.Time // controller's wall clock when the trial was asked for
+	Result wire.Result // Samples included
+	Start  time.Time   // controller's wall clock when the trial was asked for
 	// ControllerNS is how long Measure took by the controller's monotonic clock, ns: from the arrival of Begin to that
 	// of End, less Result.SlackNS. It is true to RTTSpreadNS, since both marks travel the same way.
 	ControllerNS int64
@@ -65,6 +64,7 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 
 // follow takes the frames of a trial up to its result.
 func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err error) {
+	var samples map[string][]float64
 	for {
 		a, err := s.next(ctx)
 		if err != nil {
@@ -83,15 +83,17 @@ func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err er
 			if err != nil {
 				return 0, 0, s.lost(err)
 			}
-			if o.Samples == nil {
-				o.Samples = map[string][]float64{}
+			if samples == nil {
+				samples = map[string][]float64{}
 			}
-			if _, twice := o.Samples[name]; twice || len(o.Samples) == maxSampleSets {
+			if _, twice := samples[name]; twice || len(samples) == maxSampleSets {
 				return 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many names", name))
 			}
-			o.Samples[name] = values
+			samples[name] = values
 		default:
-			return begin, end, s.accept(a, wire.TypeResult, &o.Result)
+			err := s.accept(a, wire.TypeResult, &o.Result)
+			o.Result.Samples = samples
+			return begin, end, err
 		}
 	}
 }

@@ -174,7 +174,7 @@ func (w *worker) root(j wire.Job) string {
 }
 
 // run is one trial.
-func (w *worker) run(ctx context.Context, run wire.Run) (res wire.Result) {
+func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	c, fail := w.look(run.Job)
 	if fail == nil && run.Work < 1 {
 		fail = &record.Failure{Kind: kindRefused, Message: fmt.Sprintf("%s: %d is no amount of work", run.Kind, run.Work)}
@@ -186,21 +186,17 @@ func (w *worker) run(ctx context.Context, run wire.Run) (res wire.Result) {
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &trialRun{worker: w, mark: true, work: real}
-	fail = c.once(ctx, b, s)
-	res = wire.Result{
-		ElapsedNS: s.elapsed, SetupNS: s.setup, SlackNS: s.slack,
-		Checks: b.Checks, State: b.State, Warnings: b.Warnings, Declared: c.metrics, Error: fail,
+	if fail = c.once(ctx, b, s); fail == nil {
+		s.used.note(b)
+		fail = c.checkFigures(b)
 	}
-	if res.Error != nil {
-		return res
+	if fail == nil {
+		fail = w.sendSamples(b)
 	}
-	s.used.note(b)
-	res.Metrics, res.State = b.Metrics, b.State
-	if res.Error = c.checkFigures(b); res.Error != nil {
-		res.Metrics = nil
-		return res
-	}
-	if res.Error = w.sendSamples(b); res.Error != nil {
+	res := wire.Result{ElapsedNS: s.elapsed, SetupNS: s.setup, SlackNS: s.slack, Figures: b.Figures,
+		Declared: c.metrics, Error: fail}
+	res.Samples = nil // they travelled in frames of their own
+	if fail != nil {
 		res.Metrics = nil
 	}
 	return res

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"tare/internal/record"
 )
 
 func frames(t testing.TB, fs ...Frame) []byte {
@@ -103,7 +105,8 @@ func TestWriterRefusesWhatNoReaderTakes(t *testing.T) {
 	if err := NewWriter(&b).Write(Frame{Type: TypeRun, Payload: make([]byte, MaxPayload+1)}); err == nil || b.Len() != 0 {
 		t.Errorf("%v, %d bytes written", err, b.Len())
 	}
-	if err := NewWriter(&b).JSON(TypeResult, 1, Result{Metrics: map[string]float64{"x": math.NaN()}}); err == nil || b.Len() != 0 {
+	if err := NewWriter(&b).JSON(TypeResult, 1, Result{
+		Figures: record.Figures{Metrics: map[string]float64{"x": math.NaN()}}}); err == nil || b.Len() != 0 {
 		t.Errorf("NaN: %v, %d bytes written", err, b.Len())
 	}
 }

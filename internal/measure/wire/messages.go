@@ -121,12 +121,9 @@ type Result struct {
 	SetupNS   int64 `json:"setup_ns"`
 	// SlackNS is the time between sending Begin and sending End that was not Measure, by the agent's clock: Measure
 	// waits until Begin is on its way, so that passing it on costs the measured work nothing.
-	SlackNS  int64              `json:"slack_ns,omitempty"`
-	Metrics  map[string]float64 `json:"metrics,omitempty"`
-	Checks   map[string]string  `json:"checks,omitempty"`
-	State    map[string]string  `json:"state,omitempty"`
-	Warnings []record.Warning   `json:"warnings,omitempty"`
-	Error    *record.Failure    `json:"error,omitempty"`
+	SlackNS        int64           `json:"slack_ns,omitempty"`
+	record.Figures                 // on the wire without Samples
+	Error          *record.Failure `json:"error,omitempty"`
 	// Declared are the metrics the kind reports for these parameters, so that a foreign agent's figures carry units.
 	Declared []unit.Metric `json:"declared,omitempty"`
 }

@@ -126,11 +126,8 @@ type Bench struct {
 	// Warmup is true in trial 0.
 	Warmup bool
 
-	Metrics  map[string]float64
-	Samples  map[string][]float64
-	Checks   map[string]string
-	State    map[string]string
-	Warnings []record.Warning
+	// Figures are what the trial gives.
+	record.Figures
 }
 
 // Report sets a metric's value, in the metric's declared unit.

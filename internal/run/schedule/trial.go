@@ -52,8 +52,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	t.Start, t.AgentNS, t.ControllerNS = out.Start, out.Result.ElapsedNS, out.ControllerNS
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
-	t.Metrics, t.Checks, t.State, t.Warnings = out.Result.Metrics, out.Result.Checks, out.Result.State, out.Result.Warnings
-	t.Samples, t.Error = out.Samples, out.Result.Error
+	t.Figures, t.Error = out.Result.Figures, out.Result.Error
 	t.Warnings = append(t.Warnings, x.cold.doubtCold(w, t.Target)...)
 	if t.Start.IsZero() {
 		t.Start = began

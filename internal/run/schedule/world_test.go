@@ -137,7 +137,8 @@ func (a *simAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) 
 	cost := w.cost[a.name] * (1 + r.Inject) * math.Exp(w.noise*w.rng.NormFloat64())
 	ns := int64(cost * 1000 * float64(r.Work))
 	return deploy.Outcome{
-		Result: wire.Result{ElapsedNS: ns, Metrics: map[string]float64{"ns": cost}}, Start: time.Now(), ControllerNS: ns,
+		Result: wire.Result{ElapsedNS: ns,
+			Figures: record.Figures{Metrics: map[string]float64{"ns": cost}}}, Start: time.Now(), ControllerNS: ns,
 	}, nil
 }
 

@@ -76,7 +76,8 @@ func (c *course) block(label string, n int) {
 			v /= 1.5
 		}
 		c.event(schedule.Event{Kind: schedule.TrialBegin, Workload: label, Target: target, Block: n})
-		err := c.disk.Append(&record.Trial{Seq: c.seq, Session: 1, Block: n, Workload: label, Target: target, Slot: slot, Work: 1, AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5, Metrics: map[string]float64{"rate": v}})
+		err := c.disk.Append(&record.Trial{Seq: c.seq, Session: 1, Block: n, Workload: label, Target: target, Slot: slot, Work: 1, AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5,
+			Figures: record.Figures{Metrics: map[string]float64{"rate": v}}})
 		if err != nil {
 			c.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func hostileModel(s string) *Model {
 	m.Worth = &costper.Answers{Price: costper.Money{Amount: 1, Currency: s}, UsesPerDay: 1, Hourly: costper.Money{Amount: 1, Currency: s},
 		Answers: []costper.Worth{{Workload: s, Target: s + "x", Baseline: s, PerUse: costper.Span{Center: 1}}, {Target: s, Refused: s}}}
 	m.Trials = []record.Trial{
-		{Seq: 1, Session: 1, Block: 1, Workload: s, Target: s, Slot: s, Work: 1, Metrics: map[string]float64{s: 1}},
+		{Seq: 1, Session: 1, Block: 1, Workload: s, Target: s, Slot: s, Work: 1,
+			Figures: record.Figures{Metrics: map[string]float64{s: 1}}},
 		{Seq: 2, Session: 1, Block: 1, Workload: s, Target: s + "x", Error: &record.Failure{Kind: s, Message: s}},
 	}
 	return m

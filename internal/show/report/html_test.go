@@ -118,7 +118,8 @@ func TestHTMLTrials(t *testing.T) {
 	start := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	trial := func(seq, block int, target, slot string, v float64) record.Trial {
 		return record.Trial{Seq: seq, Session: 1, Block: block, Workload: "w", Target: target, Slot: slot, Start: start.Add(time.Duration(seq) * time.Second),
-			Metrics: map[string]float64{"m": v}, Samples: map[string][]float64{"m": {v, v * 3}}, State: map[string]string{"direct": "no", "n": target}}
+			Figures: record.Figures{Metrics: map[string]float64{"m": v},
+				Samples: map[string][]float64{"m": {v, v * 3}}, State: map[string]string{"direct": "no", "n": target}}}
 	}
 	trials := []record.Trial{trial(1, 0, "host", "", 9), trial(2, 1, "host", "", 1234567.89), trial(3, 1, "host", record.NullSlot, 2), trial(4, 2, "vm", "", 4), trial(5, 2, "gone", "", 4)}
 	trials[3].Host = &record.HostState{}
@@ -186,7 +187,9 @@ func FuzzHTML(f *testing.F) {
 		m := NewModel(&verdict.Result{Run: verdict.Run{Name: text, Baseline: target}, Targets: []verdict.Target{{Name: target, Baseline: true}},
 			Cells: []verdict.Cell{{Workload: label, Target: target, Failure: &record.Failure{Message: text, Evidence: label}}}})
 		m.Plan, m.Bundle = &plan.Plan{Question: text, Baseline: target, Workloads: []plan.Workload{{Label: label, Params: workload.Params{label: text}}}}, label
-		m.Trials = []record.Trial{{Workload: label, Target: target, Metrics: map[string]float64{text: 1}, State: map[string]string{label: text}, Error: &record.Failure{Message: text}}}
+		m.Trials = []record.Trial{{Workload: label, Target: target,
+			Figures: record.Figures{Metrics: map[string]float64{text: 1},
+				State: map[string]string{label: text}}, Error: &record.Failure{Message: text}}}
 		var b bytes.Buffer
 		if err := writePage(&b, []byte(emptyPage), m); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,8 @@ func (s scene) result() *verdict.Result {
 				}
 				seq++
 				t := record.Trial{Seq: seq, Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot, Work: 1000,
-					AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5, Metrics: map[string]float64{}, Checks: map[string]string{"n": "1228"}}
+					AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5,
+					Figures: record.Figures{Metrics: map[string]float64{}, Checks: map[string]string{"n": "1228"}}}
 				f := ratio * math.Exp(noise*rng.NormFloat64())
 				k, _ := kindOf(w.Kind)
 				for i, m := range k.Metrics {
