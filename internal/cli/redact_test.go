@@ -37,8 +37,8 @@ func TestRedactedReports(t *testing.T) {
 		Extra: map[string]string{"net.mac": "525400aabbcc", "kernel.cmdline": text, "work.source": "nas01:/exports/leo"}}
 	targets := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts, Outside: facts},
 		{Name: spec.Name, Spec: spec.String(), Session: 1, Inside: facts, Outside: facts, Retries: []record.Failure{{Kind: "open", Message: text, Evidence: text}},
-			Card:       []record.Property{{Name: "inotify", Title: "events", Answer: "yes", Rating: "good", Detail: text}},
-			Durability: &record.Durability{Verdict: record.Untested, Class: "unknown", Text: text, Evidence: []string{text}}}}
+			Files: record.Files{Card: []record.Property{{Name: "inotify", Title: "events", Answer: "yes", Rating: "good", Detail: text}},
+				Durability: &record.Durability{Verdict: record.Untested, Class: "unknown", Text: text, Evidence: []string{text}}}}}
 	if err := w.Environments(targets); err != nil {
 		t.Fatal(err)
 	}

@@ -27,12 +27,14 @@ type DiskMap struct {
 	Text string `json:"text,omitempty"`
 }
 
-// DiskCell is what a piece of a disk holds, in bytes. Its fields are those of disk.Bucket, so that one converts to the
-// other.
+// DiskCell is what a piece of the guest's disk holds, in bytes. What is missing to its length is unallocated.
 type DiskCell struct {
-	Data, Compressed, Zero, Inherited int64
-	Breaks                            int64
-	Host                              int64 // where in its file the first of its data lies; -1 without data
+	Data       int64 `json:"data"`
+	Compressed int64 `json:"compressed"`
+	Zero       int64 `json:"zero"`
+	Inherited  int64 `json:"inherited"` // how much of data and compressed lies in a parent
+	Breaks     int64 `json:"breaks"`    // how often reading it in order has to go to another place of the file
+	Host       int64 `json:"host"`      // where in its file the first of its data lies; -1 without data
 }
 
 // NewDiskMap makes the picture of a disk of so many bytes from pieces of equal length, of which it joins as many to a cell

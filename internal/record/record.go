@@ -115,8 +115,13 @@ type Environment struct {
 	Retries []Failure `json:"retries,omitempty"`
 	Error   *Failure  `json:"error,omitempty"` // it could not be opened
 	// Of names the environment that a mount is in; empty when this is the environment itself.
-	Of    string `json:"of,omitempty"`
-	Mount *Mount `json:"mount,omitempty"` // what the mount is, when Of is set
+	Of string `json:"of,omitempty"`
+	Files
+}
+
+// Files are what is known of the files in an environment or a mount.
+type Files struct {
+	Mount *Mount `json:"mount,omitempty"` // what the mount is, where it is one
 	// Card says how files behave there, as far as it was tested.
 	Card []Property `json:"card,omitempty"`
 	// Durability is what is known of whether a flush there reaches stable storage.

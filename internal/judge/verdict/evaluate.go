@@ -130,8 +130,7 @@ func (e *evaluation) targets() []Target {
 				continue
 			}
 			if len(opened) == 0 {
-				t.Inside, t.Outside = re.Inside, re.Outside
-				t.Mount, t.Card, t.Durability, t.Disks = re.Mount, re.Card, re.Durability, re.Disks
+				t.Inside, t.Outside, t.Files = re.Inside, re.Outside, re.Files
 			}
 			opened = append(opened, float64(re.OpenNS)/1e9)
 		}

@@ -79,12 +79,8 @@ type Target struct {
 	Warnings []record.Warning `json:"warnings"`
 	// Against is the target that this one is compared with where that is not the run's baseline: a mount's environment.
 	Against string `json:"against,omitempty"`
-	// Of, Mount, Card, Durability and Disks are those of record.Environment.
-	Of         string             `json:"of,omitempty"`
-	Mount      *record.Mount      `json:"mount,omitempty"`
-	Card       []record.Property  `json:"card,omitempty"`
-	Durability *record.Durability `json:"durability,omitempty"`
-	Disks      []record.DiskMap   `json:"disks,omitempty"`
+	Of      string `json:"of,omitempty"` // the environment that a mount is in
+	record.Files
 }
 
 // IsMount tells whether the target is a mount in an environment, and no environment.

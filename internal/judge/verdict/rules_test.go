@@ -341,9 +341,9 @@ func TestMisalignedMount(t *testing.T) {
 	outside := record.Facts{Extra: image("2", "vdi")}
 	r := &Result{Targets: []Target{
 		{Name: "vm", Outside: outside},
-		{Name: "vm:9p", Outside: outside, Mount: &record.Mount{Kind: "9p"}},
-		{Name: "vm:even", Outside: outside, Mount: &record.Mount{Kind: "disk", Facts: image("1", "qcow2")}},
-		{Name: "vm:odd", Outside: outside, Mount: &record.Mount{Kind: "disk", Facts: image("1.9", "vhd")}},
+		{Name: "vm:9p", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "9p"}}},
+		{Name: "vm:even", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk", Facts: image("1", "qcow2")}}},
+		{Name: "vm:odd", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk", Facts: image("1.9", "vhd")}}},
 	}}
 	found := alignmentFindings(nil, r)
 	if len(found) != 2 || found[0].Targets[0] != "vm" || found[1].Targets[0] != "vm:odd" || !strings.Contains(found[1].Text, "vhd") {

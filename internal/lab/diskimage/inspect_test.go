@@ -18,6 +18,7 @@ import (
 
 	"tare/internal/lab/diskimage/disktest"
 	"tare/internal/lab/diskimage/image"
+	"tare/internal/record"
 )
 
 func inspect(t testing.TB, path string, full bool) *Report {
@@ -30,7 +31,7 @@ func inspect(t testing.TB, path string, full bool) *Report {
 	if sum := sp.Data + sp.Compressed + sp.Zero + sp.Unallocated; sum != r.Size {
 		t.Errorf("the space of %s adds up to %d of %d", path, sum, r.Size)
 	}
-	var sum Bucket
+	var sum record.DiskCell
 	for _, b := range r.Map.Buckets {
 		sum.Data, sum.Compressed, sum.Zero = sum.Data+b.Data, sum.Compressed+b.Compressed, sum.Zero+b.Zero
 	}
@@ -256,7 +257,7 @@ func TestSchema(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	m := &Map{Bucket: 100, Buckets: []Bucket{{}, {Data: 1}, {Data: 50}, {Data: 75}, {Data: 100}, {Zero: 100}, {Compressed: 100}}}
+	m := &Map{Bucket: 100, Buckets: []record.DiskCell{{}, {Data: 1}, {Data: 50}, {Data: 75}, {Data: 100}, {Zero: 100}, {Compressed: 100}}}
 	if got := m.Line(80); got != "·░▓██zc" {
 		t.Errorf("the line is %q", got)
 	}

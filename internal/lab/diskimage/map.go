@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"tare/internal/lab/diskimage/image"
+	"tare/internal/record"
 )
 
 // maxBuckets is how fine a map is: enough for a picture, small enough for a page.
@@ -11,28 +12,15 @@ const maxBuckets = 1024
 
 // Map is a picture of a disk: equal pieces of it, and what each holds. Its size does not depend on the disk's.
 type Map struct {
-	Bucket  int64    `json:"bucket_bytes"` // length of each; the last one may be shorter
-	Buckets []Bucket `json:"buckets"`
-}
-
-// Bucket is a piece of the guest's disk; sizes are bytes. What is missing to its length is unallocated.
-type Bucket struct {
-	Data       int64 `json:"data"`
-	Compressed int64 `json:"compressed"`
-	Zero       int64 `json:"zero"`
-	// Inherited is how much of data and compressed lies in a parent.
-	Inherited int64 `json:"inherited"`
-	// Breaks is how often reading it in order has to go to another place of the file.
-	Breaks int64 `json:"breaks"`
-	// Host is where in its file the first of its data lies; -1 without data.
-	Host int64 `json:"host"`
+	Bucket  int64             `json:"bucket_bytes"` // length of each; the last one may be shorter
+	Buckets []record.DiskCell `json:"buckets"`
 }
 
 // newMap divides a disk into buckets of whole 64 KiB.
 func newMap(size int64) *Map {
 	const unit = 64 << 10
 	m := &Map{Bucket: max(unit, ((size+maxBuckets-1)/maxBuckets+unit-1)/unit*unit)}
-	m.Buckets = make([]Bucket, (size+m.Bucket-1)/m.Bucket)
+	m.Buckets = make([]record.DiskCell, (size+m.Bucket-1)/m.Bucket)
 	for i := range m.Buckets {
 		m.Buckets[i].Host = -1
 	}
@@ -74,7 +62,7 @@ func (m *Map) Line(width int) string {
 	n := len(m.Buckets)
 	width = min(max(width, 1), n)
 	for i := range width {
-		var sum Bucket
+		var sum record.DiskCell
 		part := m.Buckets[i*n/width : (i+1)*n/width]
 		for _, p := range part {
 			sum.Data, sum.Compressed, sum.Zero = sum.Data+p.Data, sum.Compressed+p.Compressed, sum.Zero+p.Zero
@@ -84,7 +72,7 @@ func (m *Map) Line(width int) string {
 	return b.String()
 }
 
-func glyph(b Bucket, length int64) rune {
+func glyph(b record.DiskCell, length int64) rune {
 	stored := b.Data + b.Compressed
 	switch {
 	case stored == 0 && b.Zero > 0:

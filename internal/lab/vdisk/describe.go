@@ -84,11 +84,7 @@ func picture(i *Image, r *diskimage.Report) *record.DiskMap {
 	if r.Map == nil {
 		return nil
 	}
-	cells := make([]record.DiskCell, len(r.Map.Buckets))
-	for n, b := range r.Map.Buckets {
-		cells[n] = record.DiskCell(b)
-	}
-	m := record.NewDiskMap(r.Size, r.Map.Bucket, cells)
+	m := record.NewDiskMap(r.Size, r.Map.Bucket, r.Map.Buckets)
 	if m == nil {
 		return nil
 	}

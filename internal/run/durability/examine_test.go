@@ -115,10 +115,10 @@ func TestImage(t *testing.T) {
 	}{
 		{record.Environment{Outside: outside}, "/x/scratch"},
 		{record.Environment{}, ""},
-		{record.Environment{Outside: outside, Mount: &record.Mount{Kind: "9p"}}, ""},
-		{record.Environment{Outside: outside, Mount: &record.Mount{Kind: "rsync"}}, "/x/scratch"},
-		{record.Environment{Outside: outside, Mount: &record.Mount{Kind: "disk", Command: []string{"mke2fs", "-q", "/x/one,a"}}}, "/x/one,a"},
-		{record.Environment{Outside: outside, Mount: &record.Mount{Kind: "disk"}}, ""},
+		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "9p"}}}, ""},
+		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "rsync"}}}, "/x/scratch"},
+		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk", Command: []string{"mke2fs", "-q", "/x/one,a"}}}}, "/x/one,a"},
+		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk"}}}, ""},
 	} {
 		if got := Image(&c.e); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.e.Mount, got, c.want)

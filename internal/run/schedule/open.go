@@ -179,7 +179,8 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mou
 	for i, got := range m.Mounts() {
 		began := time.Now()
 		t := &out[i]
-		t.Record = record.Environment{Name: mounts[i].Name, Spec: mounts[i].Text, Of: mounts[i].Of, Session: session, Outside: opened.Facts(), Mount: &got.Mount, Disks: pictures(got.Disk)}
+		t.Record = record.Environment{Name: mounts[i].Name, Spec: mounts[i].Text, Of: mounts[i].Of, Session: session,
+			Outside: opened.Facts(), Files: record.Files{Mount: &got.Mount, Disks: pictures(got.Disk)}}
 		if t.Err = got.Err; t.Err == nil {
 			t.Root, t.Err = got.Mount.Dir, d.putMount(ctx, s, &got, t)
 		}
