@@ -40,7 +40,7 @@ web:
 bin/tare: | web
 else
 web: $(PAGE)
-$(PAGE): $(WEB) scripts/web.sh
+$(PAGE): $(WEB) docs/report.schema.json scripts/web.sh
 	scripts/web.sh
 bin/tare: $(PAGE)
 endif

@@ -1,7 +1,7 @@
 /** The answer in sentences, and the findings that stand against reading it too simply. */
 import { h, ticked } from "./dom";
 import { capital, interval, list, percent, plural, ratio } from "./format";
-import type { Cell, Finding, Summary, Target } from "./data";
+import type { Cell, Finding, Family, Target } from "./data";
 import type { Model } from "./state";
 import { marginText, ranked, signOf, signs, tried, unconfirmed, word, type Sign } from "./verdict";
 
@@ -27,7 +27,7 @@ export function apart(cells: Cell[], mean: number): string {
 }
 
 /** What a family of workloads says of one candidate. */
-function sentence(m: Model, target: string, cells: Cell[], sum: Summary | undefined): Sentence {
+function sentence(m: Model, target: string, cells: Cell[], sum: Family | undefined): Sentence {
   // A mount is compared with the environment it is in, where the plan says so.
   const base = cells[0]?.baseline ?? m.state.baseline;
   const bare = { target, figure: "", range: "", base: "", over: "", cpu: "", doubt: "" };

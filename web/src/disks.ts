@@ -6,7 +6,7 @@ import { chart, type Drawing, type Spot } from "./chart";
 import { h, s, type Child } from "./dom";
 import { number, percent, plural, size } from "./format";
 import { keyItem, swatch } from "./plot";
-import type { DiskMap, Target } from "./data";
+import type { Disk, Target } from "./data";
 import type { Model } from "./state";
 
 /** What a cell mostly is. */
@@ -14,10 +14,10 @@ type Kind = "data" | "compressed" | "inherited" | "zero" | "free";
 const words: Record<Kind, string> = { data: "stored", compressed: "stored compressed", inherited: "in a parent image", zero: "marked as zeros", free: "free: in no image" };
 
 const at = (column: number[] | undefined, i: number): number => column?.[i] ?? 0;
-export const cellsOf = (d: DiskMap): number => (d.bytes > 0 && d.cell_bytes > 0 ? Math.ceil(d.bytes / d.cell_bytes) : 0);
+export const cellsOf = (d: Disk): number => (d.bytes > 0 && d.cell_bytes > 0 ? Math.ceil(d.bytes / d.cell_bytes) : 0);
 
 /** What holds most of a cell; of what is stored at all, a cell is shown as stored rather than as free. */
-export function kindOf(d: DiskMap, i: number): Kind {
+export function kindOf(d: Disk, i: number): Kind {
   const [data, compressed, zero] = [at(d.data, i), at(d.compressed, i), at(d.zero, i)];
   if (data + compressed === 0) return zero > 0 ? "zero" : "free";
   if (2 * at(d.inherited, i) > data + compressed) return "inherited";
@@ -25,13 +25,13 @@ export function kindOf(d: DiskMap, i: number): Kind {
 }
 
 /** How much of a cell its kind fills, in quarters, so that neighbours which are nearly alike are drawn as one. */
-function fullness(d: DiskMap, i: number, kind: Kind): number {
+function fullness(d: Disk, i: number, kind: Kind): number {
   if (kind === "free") return 0;
   const share = kind === "zero" ? at(d.zero, i) : at(d.data, i) + at(d.compressed, i);
   return Math.max(1, Math.min(4, Math.ceil(share / 250)));
 }
 
-export function describe(d: DiskMap, i: number): string {
+export function describe(d: Disk, i: number): string {
   const from = i * d.cell_bytes;
   const shares = ([["data", d.data], ["compressed", d.compressed], ["zero", d.zero]] as const).filter(([, c]) => at(c, i) > 0).map(([kind, c]) => `${percent(at(c, i) / 1000)} ${words[kind]}`);
   const free = 1000 - at(d.data, i) - at(d.compressed, i) - at(d.zero, i);
@@ -50,7 +50,7 @@ const dots = (id: string): SVGElement => s("pattern", { id, width: 4, height: 4,
 let drawn = 0; // drawings so far: the names of their patterns must differ
 
 /** The pieces of the disk in reading order, row below row. */
-export function grid(d: DiskMap, width: number): Drawing {
+export function grid(d: Disk, width: number): Drawing {
   const n = cellsOf(d);
   // About as many rows as suit a strip: cells grow until a row is full.
   const across = Math.max(1, Math.min(n, Math.floor(width / (n > 1024 ? 8 : n > 256 ? 11 : 16))));
@@ -88,7 +88,7 @@ export function grid(d: DiskMap, width: number): Drawing {
 }
 
 /** Where in the file each piece of the disk lies: one straight line when the image is in order, a cloud when it is not. */
-export function order(d: DiskMap, width: number): Drawing {
+export function order(d: Disk, width: number): Drawing {
   const points = (d.place ?? []).map((place, i) => ({ i, place })).filter((p) => p.place >= 0 && p.i < cellsOf(d));
   const [left, top, height, bottom] = [64, 8, 240, 34];
   const most = Math.max(d.cell_bytes, ...points.map((p) => p.place + d.cell_bytes));
@@ -106,7 +106,7 @@ export function order(d: DiskMap, width: number): Drawing {
   return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "plot" }, shapes), spots };
 }
 
-const legend = (d: DiskMap): Child => {
+const legend = (d: Disk): Child => {
   const used = new Set(Array.from({ length: cellsOf(d) }, (_, i) => kindOf(d, i)));
   const id = `disk-key-${++drawn}`;
   const icons: Record<Kind, () => SVGElement[]> = {
@@ -118,11 +118,11 @@ const legend = (d: DiskMap): Child => {
 };
 
 /** Bytes of the disk that a column stands for. */
-function bytesOf(d: DiskMap, column: number[] | undefined): number {
+function bytesOf(d: Disk, column: number[] | undefined): number {
   return (column ?? []).reduce((sum, v, i) => sum + (v / 1000) * Math.min(d.cell_bytes, d.bytes - i * d.cell_bytes), 0);
 }
 
-function figure(t: Target, d: DiskMap): Child {
+function figure(t: Target, d: Disk): Child {
   const name = [t.name, d.name, d.state].filter(Boolean).join(", ");
   const n = cellsOf(d);
   if (n === 0) return h("div", { class: "disk" }, h("h3", {}, name), h("p", { class: "empty" }, d.text || "There is no picture of this disk."));

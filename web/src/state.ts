@@ -1,5 +1,5 @@
 /** What the reader has chosen, and the cells that follow from it. */
-import { Mark, seriesOf, targetName, type Cell, type Data, type Summary, type Target } from "./data";
+import { Mark, seriesOf, targetName, type Cell, type Data, type Family, type Target } from "./data";
 import { hodgesLehmann, median, tInterval } from "./stats";
 
 export interface State {
@@ -16,7 +16,7 @@ export class Model {
   readonly state: State;
   readonly families: string[];
   private changed: (() => void)[] = [];
-  private rebased = new Map<string, { cells: Cell[]; families: Summary[] }>();
+  private rebased = new Map<string, { cells: Cell[]; families: Family[] }>();
   private byName: Map<string, Target>;
   private place: Map<string, number>;
 
@@ -52,7 +52,7 @@ export class Model {
 
   /** Every cell against the chosen baseline. */
   cells(): Cell[] { return this.rebasedNow ? this.against(this.state.baseline).cells : this.data.result.cells; }
-  summaries(): Summary[] { return this.rebasedNow ? this.against(this.state.baseline).families : this.data.result.families; }
+  summaries(): Family[] { return this.rebasedNow ? this.against(this.state.baseline).families : this.data.result.families; }
 
   /** The candidates of the chosen baseline, in the plan's order. A target alone is weighed against itself. */
   candidates(): Target[] {
@@ -103,7 +103,7 @@ export function costs(workload: string, metric: string, better: string): Map<str
  * The signs follow the rule of the method for one look without a correction for the number of cells, so they are no
  * verdicts. What the program withheld or could not measure stays so.
  */
-export function rebase(data: Data, baseline: string): { cells: Cell[]; families: Summary[] } {
+export function rebase(data: Data, baseline: string): { cells: Cell[]; families: Family[] } {
   const r = data.result;
   const alpha = r.run.look_alpha || r.run.alpha || 0.05;
   const cells: Cell[] = [];
@@ -163,7 +163,7 @@ export function rebase(data: Data, baseline: string): { cells: Cell[]; families:
       }
     }
   }
-  const families: Summary[] = [];
+  const families: Family[] = [];
   for (const g of logs.values()) {
     const common = [...g.blocks[0]!.keys()].filter((b) => g.blocks.every((m) => m.has(b)));
     const means = common.map((b) => g.blocks.reduce((sum, m) => sum + m.get(b)!, 0) / g.blocks.length);
