@@ -134,7 +134,7 @@ func there(index *microvm.Index, names []string) []string {
 // prepare starts the mounts' servers, chooses the kernel and writes the initramfs. A boot without mounts is prepared
 // once; one with mounts each time, because a server ends with the machine that it served.
 func (b *boot) prepare(ctx context.Context) error {
-	if b.shares != nil && len(b.Mounts) == 0 {
+	if b.ready && len(b.Mounts) == 0 {
 		return nil
 	}
 	var err error
@@ -177,5 +177,6 @@ func (b *boot) prepare(ctx context.Context) error {
 	if len(files) > 0 {
 		b.facts["guest.programs.files"], b.facts["guest.programs.bytes"] = fmt.Sprint(len(files)), fmt.Sprint(copied)
 	}
+	b.ready = true
 	return nil
 }

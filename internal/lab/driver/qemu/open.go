@@ -53,6 +53,7 @@ type boot struct {
 	config config
 	chosen
 	shares  *shares                   // nil before the first boot
+	ready   bool                      // what a boot needs is prepared
 	broken  map[string]*env.OpenError // mounts that QEMU refused
 	version string
 	program string
@@ -156,8 +157,8 @@ func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 			memory.keep(key, "")
 			return v, nil
 		}
-		if ctx.Err() != nil {
-			return nil, err
+		if _, ok := errors.AsType[*unpreparedError](err); ok || ctx.Err() != nil {
+			return nil, err // no accelerator was tried
 		}
 		b.Log.Info("accelerator does not boot a guest, the CPU is emulated", "env", b.Name, "accel", accel, "reason", err)
 		reason = err.Error()
@@ -208,7 +209,8 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 			v.retries = b.retries
 			return v, nil
 		}
-		if _, refused := errors.AsType[*refusedError](err); refused || ctx.Err() != nil {
+		_, refused := errors.AsType[*refusedError](err)
+		if _, unprepared := errors.AsType[*unpreparedError](err); refused || unprepared || ctx.Err() != nil {
 			return nil, err
 		}
 		// A disk that the caller serves is as it is: whoever cannot mount it will not be able to a moment later.
@@ -248,12 +250,12 @@ func (b *boot) deadline(accel string, trial bool) time.Duration {
 // once boots once. On failure the evidence is set and nothing runs.
 func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) {
 	if err := b.prepare(ctx); err != nil {
-		return nil, &refusedError{err}
+		return nil, &unpreparedError{err}
 	}
 	if b.config.disk > 0 && b.config.served == "" {
 		b.op, b.remedy = "make scratch disk", "use a smaller disk=, or disk=none to work in the guest's memory"
 		if err := b.makeScratch(ctx); err != nil {
-			return nil, &refusedError{err}
+			return nil, &unpreparedError{err}
 		}
 	}
 	b.op = "boot with accel=" + accel

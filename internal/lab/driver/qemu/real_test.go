@@ -330,6 +330,11 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "16TiB"))); !strings.Contains(x.Error(), "free") {
 		t.Errorf("no room: %v", x)
 	}
+	// An accelerator that seems to be there is not blamed for it, and hides nothing.
+	d := driver{kernels: t.TempDir(), memory: filepath.Join(t.TempDir(), "accel.json")}
+	if x := fails(t, d, options(t, spec("arch", "x86_64", "accel", "auto", "kernel", microvm.Cloud))); !strings.Contains(x.Remedy, "tare guest fetch") {
+		t.Errorf("no kernel, any accelerator: %v", x)
+	}
 	o := options(t, s)
 	t.Setenv("PATH", t.TempDir())
 	if x := fails(t, driver{}, o); !strings.Contains(x.Error(), "not installed") || !strings.Contains(x.Remedy, "apt-get install qemu-system-x86") {

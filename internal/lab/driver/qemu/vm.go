@@ -30,6 +30,14 @@ func (e *refusedError) Error() string { return e.err.Error() }
 
 func (e *refusedError) Unwrap() error { return e.err }
 
+// unpreparedError is a failure before QEMU was started: it says nothing about the accelerator, and a second try would
+// only repeat it.
+type unpreparedError struct{ err error }
+
+func (e *unpreparedError) Error() string { return e.err.Error() }
+
+func (e *unpreparedError) Unwrap() error { return e.err }
+
 // vm is a running micro-VM.
 type vm struct {
 	argv    []string
