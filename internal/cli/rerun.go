@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tare/internal/bundle"
 	"tare/internal/judge/failif"
 	"tare/internal/judge/rundiff"
 	"tare/internal/judge/verdict"
@@ -152,9 +150,7 @@ func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) 
 			lost = append(lost, fmt.Sprintf("workload %s is left out: this version of tare has no %s", w.Label, w.Kind))
 		}
 	}
-	if p, err = without(p, gone, unknown); err != nil {
-		return nil, nil, err
-	}
+	p = p.Without(gone, unknown)
 	if len(p.Workloads) == 0 || len(p.Targets) < min(2, len(old.Targets)) {
 		return nil, nil, fmt.Errorf("rerun: nothing is left to compare: %s", strings.Join(lost, "; "))
 	}
@@ -214,34 +210,6 @@ func (a *app) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[s
 		}
 	}
 	return ""
-}
-
-// without is a copy of the plan that does without some environments and workloads. All else stays, looks and levels too:
-// it is to be the same plan.
-func without(old *plan.Plan, gone, unknown map[string]bool) (*plan.Plan, error) {
-	p, err := plan.Unmarshal(bundle.PlanFile, plan.Marshal(old))
-	if err != nil {
-		return nil, fmt.Errorf("rerun: %w", err)
-	}
-	p.Targets = slices.DeleteFunc(p.Targets, func(e plan.Target) bool { return gone[e.Name] })
-	for i := range p.Targets {
-		if e := &p.Targets[i]; gone[e.Against] {
-			e.Against = ""
-		}
-	}
-	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return unknown[w.Label] })
-	kept := p.Workloads[:0]
-	for _, w := range p.Workloads {
-		all := len(w.Targets) == 0
-		w.Targets = slices.DeleteFunc(w.Targets, func(t string) bool { return gone[t] })
-		maps.DeleteFunc(w.Work, func(t string, _ int64) bool { return gone[t] })
-		// One that is left with its baseline alone compares nothing.
-		if all || len(w.Targets) > 1 {
-			kept = append(kept, w)
-		}
-	}
-	p.Workloads = kept
-	return p, nil
 }
 
 // unlike lists what this machine has otherwise than the one that the result is of.

@@ -1,0 +1,34 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+)
+
+// Without returns a copy of the plan that does without some targets and workloads, by name and label. All else stays, looks
+// and levels too: it is to be the same plan. A workload that is left with its baseline alone compares nothing and goes.
+func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
+	out := *p
+	out.Looks = slices.Clone(p.Looks)
+	out.Targets, out.Workloads = nil, nil
+	for _, t := range p.Targets {
+		if targets[t.Name] {
+			continue
+		}
+		if targets[t.Against] {
+			t.Against = ""
+		}
+		out.Targets = append(out.Targets, t)
+	}
+	for _, w := range p.Workloads {
+		all := len(w.Targets) == 0
+		w.Targets = slices.DeleteFunc(slices.Clone(w.Targets), func(t string) bool { return targets[t] })
+		if workloads[w.Label] || !all && len(w.Targets) < 2 {
+			continue
+		}
+		w.Params, w.Work = maps.Clone(w.Params), maps.Clone(w.Work)
+		maps.DeleteFunc(w.Work, func(t string, _ int64) bool { return targets[t] })
+		out.Workloads = append(out.Workloads, w)
+	}
+	return &out
+}
