@@ -1,0 +1,90 @@
+package report
+
+import (
+	"encoding/json"
+	"iter"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestSchemaIsWhole holds that the published schema, from which the page's types are made, has every field that the JSON
+// report can have, and none that it cannot.
+func TestSchemaIsWhole(t *testing.T) {
+	src, err := os.ReadFile("../../../docs/report.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &schemaWalk{T: t, seen: map[reflect.Type]bool{}}
+	if err := json.Unmarshal(src, &w.root); err != nil {
+		t.Fatal(err)
+	}
+	w.same("report", reflect.TypeFor[jsonReport](), w.root)
+	if len(w.seen) < 20 {
+		t.Errorf("only %d types were compared", len(w.seen))
+	}
+}
+
+type schemaWalk struct {
+	*testing.T
+	root map[string]any
+	seen map[reflect.Type]bool
+}
+
+// same compares a type with its schema, and so on with what is in it.
+func (w *schemaWalk) same(path string, t reflect.Type, schema map[string]any) {
+	if ref, ok := schema["$ref"].(string); ok {
+		def, _ := w.root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+		w.same(path, t, def)
+		return
+	}
+	if t.Implements(reflect.TypeFor[json.Marshaler]()) {
+		return // its form is its own
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		w.same(path, t.Elem(), schema)
+	case reflect.Slice:
+		items, _ := schema["items"].(map[string]any)
+		w.same(path+"[]", t.Elem(), items)
+	case reflect.Struct:
+		if w.seen[t] {
+			return
+		}
+		w.seen[t] = true
+		fields, _ := schema["properties"].(map[string]any)
+		have := map[string]bool{}
+		for name, f := range fieldsOf(t) {
+			have[name] = true
+			if field, ok := fields[name].(map[string]any); ok {
+				w.same(path+"."+name, f.Type, field)
+			} else {
+				w.Errorf("the schema does not have %s.%s", path, name)
+			}
+		}
+		for name := range fields {
+			if !have[name] {
+				w.Errorf("the schema has %s.%s, which no report has", path, name)
+			}
+		}
+	}
+}
+
+// fieldsOf goes through the members that a struct has in JSON, also by what it embeds.
+func fieldsOf(t reflect.Type) iter.Seq2[string, reflect.StructField] {
+	return func(yield func(string, reflect.StructField) bool) {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous && name == "" {
+				fieldsOf(f.Type)(yield)
+			} else if name != "-" && !yield(name, f) {
+				return
+			}
+		}
+	}
+}
