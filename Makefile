@@ -22,7 +22,7 @@ PAGE     := internal/show/report/page/dist/page.html
 WEB      := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 HAS_NODE := $(shell command -v npm 2>/dev/null)
 
-.PHONY: build man agents web check vet lint unit test test-real fuzz bench demo clean deps
+.PHONY: build man agents web check vet lint tidy unit test test-real fuzz bench demo clean deps
 build: bin/tare bin/tare-agent
 
 agents: $(PLATFORMS:%=$(AGENTS)/tare-agent_%.gz)
@@ -57,17 +57,23 @@ man: bin/tare
 	rm -rf bin/man
 	bin/tare man bin/man
 
-check: vet lint unit
+check: vet lint tidy unit
+
+# Each module is asked for what it uses, and for no more. It changes nothing.
+tidy:
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
 
 vet:
 	$(GO) vet ./...
-	@test -z "$$(gofmt -l cmd internal bench 2>/dev/null)" || { gofmt -l cmd internal bench; echo "run gofmt -w on these"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal bench scripts 2>/dev/null)" || { gofmt -l cmd internal bench scripts; echo "run gofmt -w on these"; exit 1; }
 
 # What go vet and staticcheck cannot know: who may import whom, and that each package and finding is in the manual.
 HOUSE := ^Test(ArrowsPointDown|Places|AgentIsSlim|OnlyProcRunsCommands|DocsArchitecture|DocsCodes|DocsLinks)$$
 lint:
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) test -count=1 -vet=off -run '$(HOUSE)' ./internal
+	scripts/web.sh lint
 
 # The inner loop: what needs no server, no root and no VM.
 REAL := internal/lab/driver/(command|container|local|namespace|qemu|ssh)|internal/cli|internal/sys/proc|internal/lab/deploy|workload/command|^tare/bench|^tare/internal$$
@@ -78,7 +84,7 @@ deps:
 	scripts/deps.sh test
 
 # Everything. TARE_REQUIRE turns every skip for a missing program into a failure.
-test: deps build vet lint
+test: deps build vet lint tidy
 	scripts/test.sh
 
 fuzz:

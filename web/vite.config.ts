@@ -50,7 +50,7 @@ function oneFile(): Plugin {
       html = html
         .replace('<meta charset="utf-8" />', (m) => `${m}\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`)
         .replace("</body>", () => `${scripts}</body>`);
-      if (/<(script|link|img)[^>]+(src|href)=/.test(html.replace(/<script type="module">[^]*?<\/script>/g, ""))) {
+      if (/<(script|link|img)[^>]+(src|href)=/.test(html.replace(/<script type="module">[\s\S]*?<\/script>/g, ""))) {
         throw new Error("the page still refers to a file");
       }
       page.source = html;

@@ -7,6 +7,7 @@ type Value = string | number | boolean | null | undefined | ((e: never) => void)
 export type Attributes = Record<string, Value>;
 
 // Control characters and those that turn the direction of writing could make a name look like another text.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]/g;
 
 /** Shows what must not be obeyed as the sign for "no character". Line ends and tabs stay. */

@@ -52,7 +52,7 @@ function meta(m: Model): string {
   const started = data.started ? new Date(data.started) : undefined;
   return [
     `baseline ${against(m)}`, `${plural(run.blocks, "block")} of ${plural(data.result.targets.length, "target")}`, run.scope, run.seconds > 0 && duration(run.seconds).replaceAll(" ", "\u00a0"),
-    started && started.toISOString().slice(0, 16).replace("T", " ") + " UTC",
+    started && `${started.toISOString().slice(0, 16).replace("T", " ")} UTC`,
   ].filter(Boolean).join(" · ");
 }
 

@@ -92,7 +92,10 @@ export function costs(workload: string, metric: string, better: string): Map<str
     if (typeof v !== "number" || !(v > 0) || x.mark[i]! & (Mark.null | Mark.warmup | Mark.discarded | Mark.failed)) continue;
     const name = targetName(x.target[i]!);
     let blocks = out.get(name);
-    if (!blocks) out.set(name, (blocks = new Map()));
+    if (!blocks) {
+      blocks = new Map();
+      out.set(name, blocks);
+    }
     blocks.set(`${x.session[i]}/${x.block[i]}`, better === "higher" ? -Math.log(v) : Math.log(v));
   }
   return out;
