@@ -10,8 +10,8 @@
 # scripts/deps.sh qemu-samples prints the folder of the disk images of QEMU's own tests, fetched with its source package.
 set -euo pipefail
 
-# Where what is fetched once is kept.
-cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/tare
+# Where what is fetched once is kept. Tests in another home name it.
+cache=${TARE_TEST_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/tare}
 
 # apt_elsewhere DIR ARGUMENT...: an apt that knows the packages of one part of Debian only, and has its state, its lists and its
 # settings in a folder of its own. Proxies and keys are the machine's.

@@ -89,18 +89,19 @@ standing() {
 	{
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
-			\( -path "$kept/guest" -o -path "$cache/tare/virtiofsd" \) -prune -o -print
+			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/qemu-samples" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
+# The go command has folders of its own there.
+for name in GOCACHE GOMODCACHE GOPATH GOENV; do
+	value=$($GO env $name)
+	export "$name=$value"
+done
 standing >"$work/before"
 
 # The tests have a home of their own. What is the same for all is kept where the user has it: what Go built and fetched,
 # and guest kernels, which are fetched before two test programs fetch them at once. Where that fails, the tests that need
 # one say why.
-for name in GOCACHE GOMODCACHE GOPATH GOENV; do
-	value=$($GO env $name)
-	export "$name=$value"
-done
 export HOME=$work/home
 unset XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME
 mkdir -p "$HOME/.cache/tare"
