@@ -37,6 +37,12 @@ const (
 
 // app is what every command shares. Nothing below package cli looks at the process's arguments, streams or environment.
 type app struct {
+	console
+	catalog
+}
+
+// console is the process around the program: streams, variables, terminal.
+type console struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
@@ -44,9 +50,13 @@ type app struct {
 	outFD, errFD int
 	interrupts   *interrupts // nil in tests
 	verbose      bool
-	drivers      *env.Registry
-	kinds        []workload.Kind
 	log          *slog.Logger
+}
+
+// catalog is what tare can enter and what it can measure.
+type catalog struct {
+	drivers *env.Registry
+	kinds   []workload.Kind
 }
 
 // usageError is a mistake in the command line: exit code 2.
@@ -65,7 +75,7 @@ func (e codeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 // Main runs the command line and returns the exit code.
 func Main(args []string, in *os.File, out, errOut *os.File) int {
 	say := &screen{w: errOut}
-	a := &app{in: in, out: out, err: say, getenv: os.Getenv, outFD: terminal(out), errFD: terminal(errOut)}
+	a := &app{console: console{in: in, out: out, err: say, getenv: os.Getenv, outFD: terminal(out), errFD: terminal(errOut)}}
 	ctx, stop := interruptible(context.Background(), say)
 	defer stop.release()
 	a.interrupts, say.broken = stop, stop.broken
@@ -127,13 +137,16 @@ Try "tare run" to measure what this machine has, or "tare doctor" to see what it
 	})
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log what is being done to standard error")
 	root.AddCommand(
-		a.runCommand(), a.reportCommand(), a.verifyCommand(), a.listCommand(), a.doctorCommand(), a.initCommand(),
-		a.diskCommand(), a.cardCommand(), a.durabilityCommand(),
-		a.selftestCommand(), a.guestCommand(), a.cleanCommand(), a.versionCommand(), a.iozoneCommand(),
-		a.compareCommand(), a.rerunCommand(), a.historyCommand(), a.bundleCommand(), a.manCommand(), a.completionCommand(),
+		(&runCommand{app: a}).command(), (&reportCommand{app: a}).command(), (&verifyCommand{app: a}).command(),
+		(&listCommand{app: a}).command(), (&doctorCommand{app: a}).command(), (&initCommand{app: a}).command(),
+		(&diskCommand{app: a}).command(), (&cardCommand{app: a}).command(), (&durabilityCommand{app: a}).command(),
+		(&selftestCommand{app: a}).command(), (&guestCommand{app: a}).command(), (&cleanCommand{app: a}).command(),
+		(&versionCommand{app: a}).command(), (&iozoneCommand{app: a}).command(), (&compareCommand{app: a}).command(),
+		(&rerunCommand{app: a}).command(), (&historyCommand{app: a}).command(), (&bundleCommand{app: a}).command(),
+		(&manCommand{app: a}).command(), (&completionCommand{app: a}).command(),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true
-	a.completions(root)
+	(&completer{a}).completions(root)
 	strictArgs(root)
 	return root
 }
@@ -195,22 +208,22 @@ func strictArgs(c *cobra.Command) {
 }
 
 // holding tells that the command makes things from here on which it removes when it is stopped; text says so to the user.
-func (a *app) holding(text string) {
-	if a.interrupts != nil {
-		a.interrupts.hold(text)
+func (con *console) holding(text string) {
+	if con.interrupts != nil {
+		con.interrupts.hold(text)
 	}
 }
 
 // plainTerminal tells whether standard error is a terminal that can only be written on, line by line.
-func (a *app) plainTerminal() bool {
-	term := a.getenv("TERM")
+func (con *console) plainTerminal() bool {
+	term := con.getenv("TERM")
 	return term == "dumb" || term == "" && runtime.GOOS != "windows"
 }
 
 // width is the terminal's width, or the fallback when out is no terminal.
-func (a *app) width(fallback int) int {
-	if a.outFD >= 0 {
-		if w, _, err := term.GetSize(a.outFD); err == nil && w > 20 {
+func (con *console) width(fallback int) int {
+	if con.outFD >= 0 {
+		if w, _, err := term.GetSize(con.outFD); err == nil && w > 20 {
 			return w
 		}
 	}
@@ -218,17 +231,17 @@ func (a *app) width(fallback int) int {
 }
 
 // colour tells whether standard output wants colour: a terminal, and NO_COLOR unset (no-color.org).
-func (a *app) colour() bool {
-	return a.outFD >= 0 && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
+func (con *console) colour() bool {
+	return con.outFD >= 0 && con.getenv("NO_COLOR") == "" && con.getenv("TERM") != "dumb"
 }
 
-func (a *app) kind(name string) (*workload.Kind, bool) {
-	for i := range a.kinds {
-		if a.kinds[i].Name == name {
-			return &a.kinds[i], true
+func (cat *catalog) kind(name string) (*workload.Kind, bool) {
+	for i := range cat.kinds {
+		if cat.kinds[i].Name == name {
+			return &cat.kinds[i], true
 		}
 	}
 	return nil, false
 }
 
-func (a *app) tables() plan.Tables { return plan.Tables{Drivers: a.drivers, Kinds: a.kinds} }
+func (cat *catalog) tables() plan.Tables { return plan.Tables{Drivers: cat.drivers, Kinds: cat.kinds} }

@@ -22,8 +22,8 @@ const (
 )
 
 // here lists the environments of a run without -e: those that need nothing from the user.
-func (a *app) here(ctx context.Context) []string {
-	all, status := a.drivers.All(), a.probe(ctx)
+func (cat *catalog) here(ctx context.Context) []string {
+	all, status := cat.drivers.All(), cat.probe(ctx)
 	specs := []string{hereHost}
 	for i, d := range all {
 		if !status[i].OK {
@@ -43,7 +43,7 @@ func (a *app) here(ctx context.Context) []string {
 
 // available tells what of this machine's environments and mounts can work. Each driver is asked once, and only when a plan
 // wants to know.
-func (a *app) available(ctx context.Context) func(s env.Spec, mount *env.Spec) (bool, string) {
+func (cat *catalog) available(ctx context.Context) func(s env.Spec, mount *env.Spec) (bool, string) {
 	ask := func(question func(context.Context) env.Status) env.Status {
 		if question == nil {
 			return env.Status{OK: true}
@@ -54,7 +54,7 @@ func (a *app) available(ctx context.Context) func(s env.Spec, mount *env.Spec) (
 	}
 	asked := map[[2]string]env.Status{}
 	return func(s env.Spec, mount *env.Spec) (bool, string) {
-		info, ok := a.drivers.Lookup(s.Driver)
+		info, ok := cat.drivers.Lookup(s.Driver)
 		if !ok {
 			return true, "" // the plan's own check has the better message
 		}
@@ -89,7 +89,7 @@ const probeTime = 10 * time.Second
 
 // defaultPlan is the plan of `tare run` without workloads: a few minutes that touch every family. With environments
 // given by flags it names none itself.
-func (a *app) defaultPlan(specs []string, given bool) (name string, src []byte) {
+func defaultPlan(specs []string, given bool) (name string, src []byte) {
 	var b strings.Builder
 	disk := ""
 	if !given {
@@ -143,8 +143,8 @@ func (a *app) defaultPlan(specs []string, given bool) (name string, src []byte) 
 const persistentTemp = "/var/tmp"
 
 // scratchBase is where a run's private directory is made: where the user says with TMPDIR, else on a disk.
-func (a *app) scratchBase() string {
-	if dir := a.getenv("TMPDIR"); dir != "" {
+func (con *console) scratchBase() string {
+	if dir := con.getenv("TMPDIR"); dir != "" {
 		return dir
 	}
 	if info, err := os.Stat(persistentTemp); err == nil && info.IsDir() {

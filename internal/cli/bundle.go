@@ -46,13 +46,18 @@ func (a *app) folder(path string) (opened, error) {
 	return o, nil
 }
 
-func (a *app) bundleCommand() *cobra.Command {
+// bundleCommand is `tare bundle`.
+type bundleCommand struct {
+	*app
+}
+
+func (cmd *bundleCommand) command() *cobra.Command {
 	c := &cobra.Command{Use: "bundle", Short: "Pack a bundle into one file, or unpack one"}
-	c.AddCommand(a.packCommand(), a.unpackCommand())
+	c.AddCommand(cmd.packCommand(), cmd.unpackCommand())
 	return c
 }
 
-func (a *app) packCommand() *cobra.Command {
+func (cmd *bundleCommand) packCommand() *cobra.Command {
 	var out string
 	var masked bool
 	var words []string
@@ -71,7 +76,7 @@ check it before you publish it.`,
 			if len(words) > 0 && !masked {
 				return usagef("--redact-word needs --redact")
 			}
-			o, err := a.folder(args[0])
+			o, err := cmd.folder(args[0])
 			if err != nil {
 				return err
 			}
@@ -82,7 +87,7 @@ check it before you publish it.`,
 			if out == "" {
 				out = strings.TrimSuffix(filepath.Base(filepath.Clean(args[0])), bundle.Ext) + bundle.Ext
 			}
-			return a.pack(o.dir, out, masked, words)
+			return cmd.pack(o.dir, out, masked, words)
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "the file to make [BUNDLE.tare]")
@@ -91,17 +96,17 @@ check it before you publish it.`,
 	return c
 }
 
-func (a *app) pack(dir, out string, masked bool, words []string) error {
+func (cmd *bundleCommand) pack(dir, out string, masked bool, words []string) error {
 	if !masked {
 		return bundle.Pack(dir, out)
 	}
-	tmp, release, err := leftover.New(a.scratchBase(), newRunID())
+	tmp, release, err := leftover.New(cmd.scratchBase(), newRunID())
 	if err != nil {
 		return fmt.Errorf("redact %s: %w", dir, err)
 	}
 	defer release()
 	copied := filepath.Join(tmp, "bundle")
-	if err := redact.Bundle(dir, copied, a.secrets(words)); err != nil {
+	if err := redact.Bundle(dir, copied, cmd.secrets(words)); err != nil {
 		return err
 	}
 	b, err := bundle.Open(copied)
@@ -111,12 +116,12 @@ func (a *app) pack(dir, out string, masked bool, words []string) error {
 	if err := bundle.Pack(copied, out); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "%s: replaced%s\n", printableLine(out), counted(b.Manifest.Redacted))
+	fmt.Fprintf(cmd.out, "%s: replaced%s\n", printableLine(out), counted(b.Manifest.Redacted))
 	return nil
 }
 
 // secrets are the names of this machine and its user, which may stand in outputs without any form to tell them by.
-func (a *app) secrets(words []string) redact.Secrets {
+func (cmd *bundleCommand) secrets(words []string) redact.Secrets {
 	s := redact.Secrets{Words: words}
 	if h, err := os.Hostname(); err == nil {
 		s.Hosts = append(s.Hosts, h)
@@ -125,7 +130,7 @@ func (a *app) secrets(words []string) redact.Secrets {
 		s.Users = append(s.Users, u.Username)
 	}
 	for _, name := range []string{"USER", "LOGNAME", "SUDO_USER", "USERNAME"} {
-		if v := a.getenv(name); v != "" {
+		if v := cmd.getenv(name); v != "" {
 			s.Users = append(s.Users, v)
 		}
 	}
@@ -146,7 +151,7 @@ func counted(n map[string]int) string {
 	return strings.Join(parts, ",")
 }
 
-func (a *app) unpackCommand() *cobra.Command {
+func (cmd *bundleCommand) unpackCommand() *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use: "unpack FILE", Short: "Unpack a .tare file into a folder",

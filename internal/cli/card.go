@@ -32,10 +32,17 @@ type targetCard struct {
 	Error  string            `json:"error,omitempty"`
 }
 
-func (a *app) cardCommand() *cobra.Command {
-	var f plan.Flags
-	var format string
-	var details bool
+// cardCommand is `tare card`.
+type cardCommand struct {
+	*app
+	flags struct {
+		plan    plan.Flags
+		format  string
+		details bool
+	}
+}
+
+func (cmd *cardCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "card", Short: "Test how files behave in a folder: locks, change events, caches, names",
 		Long: `Open environments, test files in their mounts from inside and from the host, and print the results. Only lags are
@@ -48,34 +55,34 @@ measured, and nothing is kept. An environment without -m is tested in its own wo
 An answer with ! causes trouble for developers. A mount takes up to 20 s, a copy by rsync up to five minutes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if format != "text" && format != "json" {
-				return usagef("--format is text or json, not %q", format)
+			if cmd.flags.format != "text" && cmd.flags.format != "json" {
+				return usagef("--format is text or json, not %q", cmd.flags.format)
 			}
-			if len(f.Environments) == 0 {
+			if len(cmd.flags.plan.Environments) == 0 {
 				return usagef("name an environment: -e host, or -e box=namespace -m box:bind")
 			}
-			f.Workloads = []string{a.kinds[0].Name} // a plan has one; none is run
-			p, err := plan.FromFlags(nil, f, a.tables())
+			cmd.flags.plan.Workloads = []string{cmd.kinds[0].Name} // a plan has one; none is run
+			p, err := plan.FromFlags(nil, cmd.flags.plan, cmd.tables())
 			if err != nil {
 				return err
 			}
-			return a.cards(c.Context(), p, format, details)
+			return cmd.cards(c.Context(), p, cmd.flags.format, cmd.flags.details)
 		},
 	}
 	fl := c.Flags()
-	fl.StringArrayVarP(&f.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
-	fl.StringArrayVarP(&f.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
-	fl.StringVar(&format, "format", "text", "text or json")
-	fl.BoolVar(&details, "details", false, "show what was tested and observed")
+	fl.StringArrayVarP(&cmd.flags.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
+	fl.StringArrayVarP(&cmd.flags.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
+	fl.StringVar(&cmd.flags.format, "format", "text", "text or json")
+	fl.BoolVar(&cmd.flags.details, "details", false, "show what was tested and observed")
 	return c
 }
 
 // cards makes the cards of a plan's environments, one environment after the other, and prints them. An environment that
 // cannot be opened leaves the others alone, and makes the exit code 1.
-func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bool) error {
-	a.holding("temporary files are removed")
+func (cmd *cardCommand) cards(ctx context.Context, p *plan.Plan, format string, details bool) error {
+	cmd.holding("temporary files are removed")
 	runID := newRunID()
-	scratch, release, err := leftover.New(a.scratchBase(), runID)
+	scratch, release, err := leftover.New(cmd.scratchBase(), runID)
 	if err != nil {
 		return fmt.Errorf("make the run's private directory: %w", err)
 	}
@@ -92,11 +99,11 @@ func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bo
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return fmt.Errorf("environment %s: make directory: %w", e.Name, err)
 		}
-		o := env.Options{Spec: e.Spec, RunID: runID, Dir: dir, Agents: agents, Log: a.log.With("env", e.Name)}
+		o := env.Options{Spec: e.Spec, RunID: runID, Dir: dir, Agents: agents, Log: cmd.log.With("env", e.Name)}
 		for _, m := range p.Mounts(e.Name) {
 			o.Mounts = append(o.Mounts, m.Spec)
 		}
-		got, err := a.cardsOf(ctx, o)
+		got, err := cmd.cardsOf(ctx, o)
 		if err != nil && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -106,13 +113,13 @@ func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bo
 		all = append(all, got...)
 	}
 	if format == "json" {
-		enc := json.NewEncoder(a.out)
+		enc := json.NewEncoder(cmd.out)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(all); err != nil {
 			return err
 		}
-	} else if err := printCards(a.out, all, details); err != nil {
+	} else if err := printCards(cmd.out, all, details); err != nil {
 		return err
 	}
 	for _, t := range all {
@@ -127,8 +134,8 @@ func (a *app) cards(ctx context.Context, p *plan.Plan, format string, details bo
 const openTime = 3 * time.Minute
 
 // cardsOf opens one environment and makes its cards.
-func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, err error) {
-	info, ok := a.drivers.Lookup(o.Driver)
+func (cmd *cardCommand) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, err error) {
+	info, ok := cmd.drivers.Lookup(o.Driver)
 	if !ok {
 		return nil, fmt.Errorf("environment %s: no driver is called %q", o.Name, o.Driver)
 	}
@@ -154,7 +161,7 @@ func (a *app) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, e
 		if m.Name != "" {
 			t.Target, t.Mount = o.Name+":"+m.Name, &m.Mount
 		}
-		fmt.Fprintf(a.err, "trying     %s\n", t.Target)
+		fmt.Fprintf(cmd.err, "trying     %s\n", t.Target)
 		if err := fill(ctx, s, m, &t); err != nil {
 			if ctx.Err() != nil {
 				return cards, ctx.Err()

@@ -9,8 +9,15 @@ import (
 	"tare/internal/lab/leftover"
 )
 
-func (a *app) cleanCommand() *cobra.Command {
-	var dry bool
+// cleanCommand is `tare clean`.
+type cleanCommand struct {
+	*app
+	flags struct {
+		dry bool
+	}
+}
+
+func (cmd *cleanCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "clean", Short: "Find and remove what killed runs left behind",
 		Long: "Find and remove what killed runs left behind: private directories, mounts, containers. Nothing of a live run is touched,\nand no bundle.",
@@ -19,27 +26,27 @@ func (a *app) cleanCommand() *cobra.Command {
 			found, failed := 0, []error{}
 			say := func(lines []string, err error) {
 				for _, l := range lines {
-					fmt.Fprintln(a.out, printableLine(l))
+					fmt.Fprintln(cmd.out, printableLine(l))
 				}
 				found += len(lines)
 				if err != nil {
 					failed = append(failed, err)
 				}
 			}
-			for _, d := range a.drivers.All() {
+			for _, d := range cmd.drivers.All() {
 				if d.Clean != nil {
-					say(d.Clean(c.Context(), dry))
+					say(d.Clean(c.Context(), cmd.flags.dry))
 				}
 			}
 			// The drivers went first, because the runs' directories may still have mounts below them.
-			say(leftover.Clean(dry, append(leftover.Bases(), a.scratchBase())...))
-			say(leftover.CleanNoted(dry))
+			say(leftover.Clean(cmd.flags.dry, append(leftover.Bases(), cmd.scratchBase())...))
+			say(leftover.CleanNoted(cmd.flags.dry))
 			if found == 0 && len(failed) == 0 {
-				fmt.Fprintln(a.out, "nothing to remove")
+				fmt.Fprintln(cmd.out, "nothing to remove")
 			}
 			return errors.Join(failed...)
 		},
 	}
-	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "only show what would be removed")
+	c.Flags().BoolVarP(&cmd.flags.dry, "dry-run", "n", false, "only show what would be removed")
 	return c
 }

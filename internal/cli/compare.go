@@ -23,8 +23,14 @@ type compareFlags struct {
 	failIf      failIf
 }
 
-func (a *app) compareCommand() *cobra.Command {
-	f := &compareFlags{}
+// compareCommand is `tare compare`.
+type compareCommand struct {
+	*app
+	flags compareFlags
+}
+
+func (cmd *compareCommand) command() *cobra.Command {
+	f := &cmd.flags
 	c := &cobra.Command{
 		Use: "compare BUNDLE BUNDLE [BUNDLE...]", Short: "Compare results of different machines or days",
 		Long: `Compare the first result with each of the others: what differs between them, each ratio in both, and the change of each
@@ -35,7 +41,7 @@ The line at the top gives the scope: two machines, two days, two boots.
 In --fail-if, change(TARGET, WORKLOAD) is the factor by which the ratio changed, and slower(TARGET, WORKLOAD, 10%) tests
 that change; ratio and value are those of the later result.`,
 		Args: cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, f) },
+		RunE: func(_ *cobra.Command, args []string) error { return cmd.compare(args) },
 	}
 	c.Flags().StringVar(&f.format, "format", "text", oneOf(comparisonFormats()))
 	c.Flags().StringVarP(&f.out, "out", "o", "", "write to this file; - is standard output [-]")
@@ -54,7 +60,8 @@ func comparisonFormats() []string {
 	return names
 }
 
-func (a *app) compare(args []string, f *compareFlags) error {
+func (cmd *compareCommand) compare(args []string) error {
+	f := &cmd.flags
 	if err := f.failIf.parse(); err != nil {
 		return err
 	}
@@ -65,33 +72,33 @@ func (a *app) compare(args []string, f *compareFlags) error {
 	}
 	sides := make([]rundiff.Side, len(args))
 	for i, arg := range args {
-		b, err := a.load(arg)
+		b, err := cmd.load(arg)
 		if err != nil {
 			return err
 		}
-		a.complain(b)
+		cmd.complain(b)
 		sides[i] = *b.side()
 	}
 	c := rundiff.Compare(sides)
-	outcomes, err := a.judgeComparison(&f.failIf, c, sides)
+	outcomes, err := f.failIf.judgeComparison(c, sides)
 	if err != nil {
 		return err
 	}
-	f.options.Wrap, f.options.Width = report.Wrap, a.width(100)
+	f.options.Wrap, f.options.Width = report.Wrap, cmd.width(100)
 	render := func(w io.Writer) error { return formats[i].Render(w, c, f.options) }
 	if f.out == "" || f.out == "-" {
-		err = render(a.out)
+		err = render(cmd.out)
 	} else {
 		err = writeWhole(f.out, render)
 	}
 	if err != nil {
 		return err
 	}
-	a.tell(outcomes)
+	cmd.tell(outcomes)
 	return ending(outcomes, f.strict, told(c))
 }
 
-func (a *app) judgeComparison(f *failIf, c *rundiff.Comparison, sides []rundiff.Side) ([]failif.Outcome, error) {
+func (f *failIf) judgeComparison(c *rundiff.Comparison, sides []rundiff.Side) ([]failif.Outcome, error) {
 	var out []failif.Outcome
 	for i := range c.Pairs {
 		p := &c.Pairs[i]

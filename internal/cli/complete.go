@@ -13,17 +13,20 @@ import (
 	"tare/internal/plan/study"
 )
 
+// completer tells a shell what may come next on the command line.
+type completer struct{ *app }
+
 // completions gives every command's flags and arguments what a shell may offer for them. What a spec may hold comes from
 // the tables that check it, so that it cannot fall behind them.
-func (a *app) completions(c *cobra.Command) {
+func (cp *completer) completions(c *cobra.Command) {
 	type completer = cobra.CompletionFunc
 	for flag, complete := range map[string]completer{
-		"env":            a.completeEnvironment,
-		"environment":    a.completeEnvironment,
-		"mount":          a.completeMount,
-		"workload":       a.completeWorkload,
+		"env":            cp.completeEnvironment,
+		"environment":    cp.completeEnvironment,
+		"mount":          cp.completeMount,
+		"workload":       cp.completeWorkload,
 		"worth-workload": completeNothing,
-		"baseline":       a.completeName,
+		"baseline":       cp.completeName,
 		"study":          func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return done(studies()) },
 		"resume":         completeFolder,
 		"format":         completeFormat,
@@ -54,12 +57,12 @@ func (a *app) completions(c *cobra.Command) {
 	case takes == "[PLAN]":
 		c.ValidArgsFunction = files("yaml", "yml")
 	case strings.HasPrefix(takes, "[environments|"):
-		c.ValidArgs, c.ValidArgsFunction = nil, a.completeList
+		c.ValidArgs, c.ValidArgsFunction = nil, cp.completeList
 	case takes == "" && !c.HasSubCommands():
 		c.ValidArgsFunction = completeNothing
 	}
 	for _, s := range c.Commands() {
-		a.completions(s)
+		cp.completions(s)
 	}
 }
 
@@ -155,24 +158,24 @@ func bundles(typed string, packed bool) ([]string, cobra.ShellCompDirective) {
 }
 
 // completeList offers the topics of `tare list`, and then the names of one.
-func (a *app) completeList(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (cp *completer) completeList(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var out []string
 	switch {
 	case len(args) == 0:
 		return done(listTopics)
 	case len(args) > 1:
 	case args[0] == "environments":
-		for _, d := range a.drivers.All() {
+		for _, d := range cp.drivers.All() {
 			out = append(out, described(d.Name, d.Doc))
 		}
 	case args[0] == "mounts":
-		kinds, _ := a.mountKinds()
+		kinds, _ := cp.mountKinds()
 		for _, k := range kinds {
 			out = append(out, described(k.Name, k.Doc))
 		}
 	case args[0] == "workloads":
-		for i := range a.kinds {
-			out = append(out, described(a.kinds[i].Name, a.kinds[i].Doc))
+		for i := range cp.kinds {
+			out = append(out, described(cp.kinds[i].Name, cp.kinds[i].Doc))
 		}
 	case args[0] == "studies":
 		out = studies()
@@ -181,7 +184,7 @@ func (a *app) completeList(_ *cobra.Command, args []string, _ string) ([]string,
 }
 
 // planned is the plan that a command line names as its argument or by --study, or one of nothing.
-func (a *app) planned(c *cobra.Command, args []string) *plan.Plan {
+func (cp *completer) planned(c *cobra.Command, args []string) *plan.Plan {
 	var src []byte
 	name := ""
 	if f := c.Flags().Lookup("study"); f != nil && f.Changed {
@@ -195,7 +198,7 @@ func (a *app) planned(c *cobra.Command, args []string) *plan.Plan {
 		}
 	}
 	if src != nil {
-		if p, err := plan.Parse(name, src, a.tables()); err == nil {
+		if p, err := plan.Parse(name, src, cp.tables()); err == nil {
 			return p
 		}
 	}

@@ -17,14 +17,14 @@ func open(words []string) ([]string, cobra.ShellCompDirective) {
 }
 
 // completeName offers the names of targets that the command line has so far.
-func (a *app) completeName(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return done(a.targetNames(c, args, true))
+func (cp *completer) completeName(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return done(cp.targetNames(c, args, true))
 }
 
 // targetNames are the names of environments, and of mounts where they are wanted, of the plan and the flags.
-func (a *app) targetNames(c *cobra.Command, args []string, mounts bool) []string {
+func (cp *completer) targetNames(c *cobra.Command, args []string, mounts bool) []string {
 	var names []string
-	for _, e := range a.planned(c, args).Targets {
+	for _, e := range cp.planned(c, args).Targets {
 		if mounts || !e.IsMount() {
 			names = append(names, e.Name)
 		}
@@ -45,14 +45,14 @@ func (a *app) targetNames(c *cobra.Command, args []string, mounts bool) []string
 }
 
 // completeEnvironment completes NAME[=DRIVER[:ARG][?key=value&...]].
-func (a *app) completeEnvironment(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (cp *completer) completeEnvironment(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if body, query, ok := strings.Cut(typed, "?"); ok {
 		driver := body[nameEnd(body):]
 		driver, _, _ = strings.Cut(driver, ":")
 		if driver == "host" {
 			driver = "local"
 		}
-		info, ok := a.drivers.Lookup(driver)
+		info, ok := cp.drivers.Lookup(driver)
 		if !ok {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -61,12 +61,12 @@ func (a *app) completeEnvironment(c *cobra.Command, args []string, typed string)
 	name := typed[:nameEnd(typed)]
 	var out []string
 	if name == "" {
-		for _, e := range a.planned(c, args).Targets {
+		for _, e := range cp.planned(c, args).Targets {
 			out = append(out, e.Name)
 		}
 		out = append(out, described("host", "this machine"))
 	}
-	for _, d := range a.drivers.All() {
+	for _, d := range cp.drivers.All() {
 		word := name + d.Name
 		if d.ArgNeeds {
 			word += ":"
@@ -85,16 +85,16 @@ func nameEnd(spec string) int {
 }
 
 // completeMount completes ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]].
-func (a *app) completeMount(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (cp *completer) completeMount(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	of, rest, ok := strings.Cut(typed, ":")
 	if !ok {
-		names := a.targetNames(c, args, false)
+		names := cp.targetNames(c, args, false)
 		for i := range names {
 			names[i] += ":"
 		}
 		return open(names)
 	}
-	kinds := a.kindsIn(c, args, of)
+	kinds := cp.kindsIn(c, args, of)
 	if body, query, ok := strings.Cut(rest, "?"); ok {
 		kind, _, _ := strings.Cut(body[nameEnd(body):], ":")
 		if i := slices.IndexFunc(kinds, func(k env.MountKind) bool { return k.Name == kind }); i >= 0 {
@@ -115,9 +115,9 @@ func (a *app) completeMount(c *cobra.Command, args []string, typed string) ([]st
 }
 
 // kindsIn are the kinds of mounts that an environment of the command line can have; all of them where it is not known.
-func (a *app) kindsIn(c *cobra.Command, args []string, of string) []env.MountKind {
+func (cp *completer) kindsIn(c *cobra.Command, args []string, of string) []env.MountKind {
 	driver := ""
-	if e, ok := a.planned(c, args).Target(of); ok {
+	if e, ok := cp.planned(c, args).Target(of); ok {
 		driver = e.Spec.Driver
 	}
 	for _, text := range given(c, "env") {
@@ -125,10 +125,10 @@ func (a *app) kindsIn(c *cobra.Command, args []string, of string) []env.MountKin
 			driver = s.Driver
 		}
 	}
-	if d, ok := a.drivers.Lookup(driver); ok {
+	if d, ok := cp.drivers.Lookup(driver); ok {
 		return d.Mounts
 	}
-	kinds, _ := a.mountKinds()
+	kinds, _ := cp.mountKinds()
 	return kinds
 }
 
@@ -184,21 +184,21 @@ func values(s *env.Setting) []string {
 }
 
 // completeWorkload completes KIND[:key=value,...].
-func (a *app) completeWorkload(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (cp *completer) completeWorkload(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	name, query, ok := strings.Cut(typed, ":")
 	if !ok {
 		var out []string
-		for _, w := range a.planned(c, args).Workloads {
+		for _, w := range cp.planned(c, args).Workloads {
 			out = append(out, described(w.Label, "of the plan"))
 		}
-		for i := range a.kinds {
-			if k := &a.kinds[i]; !slices.Contains(out, k.Name) {
+		for i := range cp.kinds {
+			if k := &cp.kinds[i]; !slices.Contains(out, k.Name) {
 				out = append(out, described(k.Name, k.Doc))
 			}
 		}
 		return open(out)
 	}
-	kind, ok := a.kind(name)
+	kind, ok := cp.kind(name)
 	if !ok {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -14,7 +14,12 @@ var bashCompletion string
 // and takes what stands in quotes for a word with a quote in it.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
-func (a *app) completionCommand() *cobra.Command {
+// completionCommand is `tare completion`.
+type completionCommand struct {
+	*app
+}
+
+func (cmd *completionCommand) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "completion bash|zsh|fish|powershell", Short: "Write a shell script that completes commands, environments, mounts and workloads",
 		Long: `Write a script for a shell. With it, the tab key completes commands and flags, the specs of environments and mounts with
@@ -30,13 +35,13 @@ their settings, workloads with their parameters, studies, formats and bundles.
 			root := c.Root()
 			switch args[0] {
 			case "zsh":
-				return root.GenZshCompletion(a.out)
+				return root.GenZshCompletion(cmd.out)
 			case "fish":
-				return root.GenFishCompletion(a.out, true)
+				return root.GenFishCompletion(cmd.out, true)
 			case "powershell":
-				return root.GenPowerShellCompletionWithDesc(a.out)
+				return root.GenPowerShellCompletionWithDesc(cmd.out)
 			}
-			_, err := io.WriteString(a.out, bashCompletion)
+			_, err := io.WriteString(cmd.out, bashCompletion)
 			return err
 		},
 	}

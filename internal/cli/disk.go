@@ -11,13 +11,18 @@ import (
 	"tare/internal/lab/diskimage"
 )
 
-func (a *app) diskCommand() *cobra.Command {
+// diskCommand is `tare disk`.
+type diskCommand struct {
+	*app
+}
+
+func (cmd *diskCommand) command() *cobra.Command {
 	root := &cobra.Command{Use: "disk", Short: "Inspect virtual disk images: their layout, what it costs, how to fix it"}
-	root.AddCommand(a.diskInspectCommand())
+	root.AddCommand(cmd.diskInspectCommand())
 	return root
 }
 
-func (a *app) diskInspectCommand() *cobra.Command {
+func (cmd *diskCommand) diskInspectCommand() *cobra.Command {
 	var format string
 	var full bool
 	c := &cobra.Command{
@@ -44,7 +49,7 @@ The exit code is 1 when an image cannot be read or is damaged; the other images 
 					errs = append(errs, err)
 					continue
 				}
-				if err := a.writeDisk(r, format, i > 0); err != nil {
+				if err := cmd.writeDisk(r, format, i > 0); err != nil {
 					return err
 				}
 				if r.Damaged() {
@@ -76,14 +81,14 @@ func spareCollector() func() {
 	}
 }
 
-func (a *app) writeDisk(r *diskimage.Report, format string, another bool) error {
+func (cmd *diskCommand) writeDisk(r *diskimage.Report, format string, another bool) error {
 	if format == "json" {
-		return json.NewEncoder(a.out).Encode(r)
+		return json.NewEncoder(cmd.out).Encode(r)
 	}
 	if another {
-		if _, err := fmt.Fprintln(a.out); err != nil {
+		if _, err := fmt.Fprintln(cmd.out); err != nil {
 			return err
 		}
 	}
-	return diskimage.Text(a.out, r, a.width(100))
+	return diskimage.Text(cmd.out, r, cmd.width(100))
 }

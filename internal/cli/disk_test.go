@@ -16,7 +16,7 @@ import (
 // inspectDisks runs the command as a user types it.
 func inspectDisks(args ...string) (code int, out, said string) {
 	var stdout, stderr bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &stdout, err: &stderr, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}
+	a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 	code = a.run(context.Background(), append([]string{"disk", "inspect"}, args...))
 	return code, stdout.String(), stderr.String()
 }

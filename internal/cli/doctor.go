@@ -10,20 +10,25 @@ import (
 	"tare/internal/lab/env"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+// doctorCommand is `tare doctor`.
+type doctorCommand struct {
+	*app
+}
+
+func (cmd *doctorCommand) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Show what this machine has, what is missing, and the command that installs it", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all := a.drivers.All()
-			status := a.probe(c.Context())
+			all := cmd.drivers.All()
+			status := cmd.probe(c.Context())
 			for i, d := range all {
 				mark := "ok     "
 				if !status[i].OK {
 					mark = "missing"
 				}
-				fmt.Fprintf(a.out, "%s  %-10s %s\n", mark, d.Name, status[i].Detail)
+				fmt.Fprintf(cmd.out, "%s  %-10s %s\n", mark, d.Name, status[i].Detail)
 				if !status[i].OK && status[i].Remedy != "" {
-					fmt.Fprintf(a.out, "                    get it: %s\n", status[i].Remedy)
+					fmt.Fprintf(cmd.out, "                    get it: %s\n", status[i].Remedy)
 				}
 			}
 			return nil
@@ -32,10 +37,10 @@ func (a *app) doctorCommand() *cobra.Command {
 }
 
 // probe asks all drivers at once whether they can work here.
-func (a *app) probe(ctx context.Context) []env.Status {
+func (cat *catalog) probe(ctx context.Context) []env.Status {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	all := a.drivers.All()
+	all := cat.drivers.All()
 	status := make([]env.Status, len(all))
 	var wait sync.WaitGroup
 	for i, d := range all {

@@ -37,8 +37,14 @@ type durabilityFlags struct {
 	quiet   bool
 }
 
-func (a *app) durabilityCommand() *cobra.Command {
-	f := &durabilityFlags{}
+// durabilityCommand is `tare durability`.
+type durabilityCommand struct {
+	*app
+	flags durabilityFlags
+}
+
+func (cmd *durabilityCommand) command() *cobra.Command {
+	f := &cmd.flags
 	c := &cobra.Command{
 		Use: "durability", Short: "Cut the power of a virtual machine and check whether acknowledged writes survived",
 		Long: `Serve a micro-VM's disk, let programs in it write and flush, cut the power at a random moment, boot again, and look for
@@ -52,7 +58,7 @@ Classes: ` + strings.Join(classNames(), ", ") + `.
 Faults, in turn: drop (what was not flushed is gone), reorder (a random part of it is there), tear (writes are torn between
 sectors).`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.durability(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error { return cmd.durability(c.Context()) },
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.env, "env", "e", "", "the environment: vm=qemu?cache=none")
@@ -64,7 +70,7 @@ sectors).`,
 	fl.StringVarP(&f.out, "out", "o", "", "keep the ledger and the result in this new folder")
 	fl.StringVar(&f.format, "format", "text", "text or json")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the result")
-	c.AddCommand(a.durabilityAuditCommand())
+	c.AddCommand((&auditCommand{app: cmd.app}).command())
 	return c
 }
 
@@ -77,20 +83,21 @@ func classNames() []string {
 }
 
 // options checks the flags.
-func (a *app) durabilityOptions(f *durabilityFlags) (o durability.Options, err error) {
+func (cmd *durabilityCommand) durabilityOptions() (o durability.Options, err error) {
+	f := &cmd.flags
 	if f.format != "text" && f.format != "json" {
 		return o, usagef("--format %q is not one of text, json", f.format)
 	}
 	if o.Spec, err = env.ParseSpec(cmp.Or(f.env, "vm=qemu")); err != nil {
 		return o, usageError{err}
 	}
-	if err := a.drivers.Check(o.Spec); err != nil {
+	if err := cmd.drivers.Check(o.Spec); err != nil {
 		return o, usageError{err}
 	}
 	if o.Spec.Get("disk", "") != "" {
 		return o, usagef("disk=%s: in this test tare serves the disk itself; leave the setting out", o.Spec.Get("disk", ""))
 	}
-	info, _ := a.drivers.Lookup(o.Spec.Driver)
+	info, _ := cmd.drivers.Lookup(o.Spec.Driver)
 	o.Driver, o.Cuts, o.Control, o.Seed = info.Driver, f.cuts, f.control, f.seed
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -121,12 +128,13 @@ func (a *app) durabilityOptions(f *durabilityFlags) (o durability.Options, err e
 	return o, nil
 }
 
-func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
-	o, err := a.durabilityOptions(f)
+func (cmd *durabilityCommand) durability(ctx context.Context) (err error) {
+	f := &cmd.flags
+	o, err := cmd.durabilityOptions()
 	if err != nil {
 		return err
 	}
-	a.holding("temporary files are removed")
+	cmd.holding("temporary files are removed")
 	// Not the result's folder: sockets are made in it, whose paths must be short.
 	dir, release, err := leftover.New("", newRunID())
 	if err != nil {
@@ -142,9 +150,9 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 	}
 	store := deploy.NewStore(filepath.Join(dir, "agents"))
 	defer store.Close()
-	o.Agents, o.RunID, o.Dir, o.Log = store, newRunID(), dir, a.log.With("env", o.Spec.Name)
+	o.Agents, o.RunID, o.Dir, o.Log = store, newRunID(), dir, cmd.log.With("env", o.Spec.Name)
 	if !f.quiet {
-		o.Told = a.durabilityProgress
+		o.Told = cmd.durabilityProgress
 	}
 	ledger, err := durability.CreateLedger(filepath.Join(out, "ledger.ndjson"))
 	if err != nil {
@@ -156,7 +164,7 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 		return err
 	}
 	// What was seen before the end is told also where the end came early.
-	if e := a.durabilityResult(r, out, f.format); e != nil {
+	if e := cmd.durabilityResult(r, out, f.format); e != nil {
 		return errors.Join(err, e)
 	}
 	if err == nil && (!r.Power || !r.Sound) {
@@ -166,7 +174,7 @@ func (a *app) durability(ctx context.Context, f *durabilityFlags) (err error) {
 }
 
 // durabilityResult writes the result into its folder and prints it.
-func (a *app) durabilityResult(r *durability.Result, dir, format string) error {
+func (cmd *durabilityCommand) durabilityResult(r *durability.Result, dir, format string) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write result: %w", err)
@@ -176,20 +184,20 @@ func (a *app) durabilityResult(r *durability.Result, dir, format string) error {
 		return fmt.Errorf("write result: %w", err)
 	}
 	if format == "json" {
-		_, err = a.out.Write(b)
+		_, err = cmd.out.Write(b)
 		return err
 	}
-	return a.durabilityReport(r)
+	return cmd.durabilityReport(r)
 }
 
-func (a *app) durabilityProgress(p *durability.Pulled) {
-	fmt.Fprintf(a.err, "cut %3d  %-16s cache=%-12s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes were not flushed; cycle %4.1f s\n",
+func (cmd *durabilityCommand) durabilityProgress(p *durability.Pulled) {
+	fmt.Fprintf(cmd.err, "cut %3d  %-16s cache=%-12s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes were not flushed; cycle %4.1f s\n",
 		p.Number, p.Target, p.Cache, p.Cut.Fault, p.After, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
 }
 
 // durabilityReport prints the verdicts.
-func (a *app) durabilityReport(r *durability.Result) error {
-	tw := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
+func (cmd *durabilityCommand) durabilityReport(r *durability.Result) error {
+	tw := tabwriter.NewWriter(cmd.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "what was promised\tverdict\tcuts\tacknowledged\tlost\tthereof torn\trolled back\tout of order")
 	for i := range r.Rows {
 		w := &r.Rows[i]
@@ -205,21 +213,21 @@ func (a *app) durabilityReport(r *durability.Result) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(cmd.out)
 	if r.Power && r.Sound && !r.Stopped {
-		fmt.Fprintln(a.out, "Controls: with flushes ignored every cut lost records, with flushes passed on none did.")
+		fmt.Fprintln(cmd.out, "Controls: with flushes ignored every cut lost records, with flushes passed on none did.")
 	}
-	fmt.Fprintf(a.out, "%s: %s\n", r.Verdict.Verdict, r.Verdict.Text)
+	fmt.Fprintf(cmd.out, "%s: %s\n", r.Verdict.Verdict, r.Verdict.Text)
 	if r.Verdict.Layer != "" {
-		fmt.Fprintf(a.out, "Tested down to %s.\n", r.Verdict.Layer)
+		fmt.Fprintf(cmd.out, "Tested down to %s.\n", r.Verdict.Layer)
 	}
 	for _, e := range r.Verdict.Evidence {
-		fmt.Fprintf(a.out, "  %s\n", e)
+		fmt.Fprintf(cmd.out, "  %s\n", e)
 	}
 	longest := 0.0
 	for i := range r.Pulls {
 		longest = max(longest, r.Pulls[i].Took)
 	}
-	_, err := fmt.Fprintf(a.out, "%d cuts, the longest cycle %v; seed %d\n", len(r.Pulls), time.Duration(longest*float64(time.Second)).Round(100*time.Millisecond), r.Seed)
+	_, err := fmt.Fprintf(cmd.out, "%d cuts, the longest cycle %v; seed %d\n", len(r.Pulls), time.Duration(longest*float64(time.Second)).Round(100*time.Millisecond), r.Seed)
 	return err
 }

@@ -21,11 +21,18 @@ type audited struct {
 	Findings []durability.Finding `json:"findings"`
 }
 
-func (a *app) durabilityAuditCommand() *cobra.Command {
-	var kind, format, failOn string
-	var docs []string
+// auditCommand is `tare durability audit`.
+type auditCommand struct {
+	*app
+	flags struct {
+		kind, format, failOn string
+		docs                 []string
+	}
+}
+
+func (cmd *auditCommand) command() *cobra.Command {
 	for _, s := range durability.Sources() {
-		docs = append(docs, fmt.Sprintf("  %-15s %s", s.Name, s.Doc))
+		cmd.flags.docs = append(cmd.flags.docs, fmt.Sprintf("  %-15s %s", s.Name, s.Doc))
 	}
 	c := &cobra.Command{
 		Use: "audit FILE...", Short: "Check configurations for settings that ignore flushes",
@@ -33,21 +40,21 @@ func (a *app) durabilityAuditCommand() *cobra.Command {
 standard input. A configuration without such settings proves nothing: it is a declaration, not a test.
 
 What can be read:
-` + strings.Join(docs, "\n"),
+` + strings.Join(cmd.flags.docs, "\n"),
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return usagef("--format %q is not one of text, json", format)
+			if cmd.flags.format != "text" && cmd.flags.format != "json" {
+				return usagef("--format %q is not one of text, json", cmd.flags.format)
 			}
-			if !slices.Contains([]string{"", failIgnores, failWeakens}, failOn) {
-				return usagef("--fail-on %q is not one of %s, %s", failOn, failIgnores, failWeakens)
+			if !slices.Contains([]string{"", failIgnores, failWeakens}, cmd.flags.failOn) {
+				return usagef("--fail-on %q is not one of %s, %s", cmd.flags.failOn, failIgnores, failWeakens)
 			}
-			return a.durabilityAudit(args, kind, format, failOn)
+			return cmd.durabilityAudit(args, cmd.flags.kind, cmd.flags.format, cmd.flags.failOn)
 		},
 	}
-	c.Flags().StringVar(&kind, "as", "", "what the files are: "+strings.Join(durability.SourceNames(), ", ")+" [seen from the text]")
-	c.Flags().StringVar(&format, "format", "text", "text, or json: one document for each file, on a line of its own")
-	c.Flags().StringVar(&failOn, "fail-on", "", "exit with 3 when a setting "+failIgnores+" flushes, or when one "+failWeakens+" them at all")
+	c.Flags().StringVar(&cmd.flags.kind, "as", "", "what the files are: "+strings.Join(durability.SourceNames(), ", ")+" [seen from the text]")
+	c.Flags().StringVar(&cmd.flags.format, "format", "text", "text, or json: one document for each file, on a line of its own")
+	c.Flags().StringVar(&cmd.flags.failOn, "fail-on", "", "exit with 3 when a setting "+failIgnores+" flushes, or when one "+failWeakens+" them at all")
 	return c
 }
 
@@ -58,11 +65,11 @@ const (
 )
 
 // durabilityAudit reads every file, also after one that cannot be read, which weighs more than what failOn names.
-func (a *app) durabilityAudit(files []string, kind, format, failOn string) error {
+func (cmd *auditCommand) durabilityAudit(files []string, kind, format, failOn string) error {
 	var errs []error
 	fail := false
 	for _, name := range files {
-		text, err := a.readConfig(name)
+		text, err := cmd.readConfig(name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -78,7 +85,7 @@ func (a *app) durabilityAudit(files []string, kind, format, failOn string) error
 		fail = fail || slices.ContainsFunc(got.Findings, func(f durability.Finding) bool {
 			return failOn == failWeakens || failOn == failIgnores && f.Ignores
 		})
-		if err := a.writeAudit(&got, format); err != nil {
+		if err := cmd.writeAudit(&got, format); err != nil {
 			return err
 		}
 	}
@@ -88,8 +95,8 @@ func (a *app) durabilityAudit(files []string, kind, format, failOn string) error
 	return codeError{exitGate}
 }
 
-func (a *app) readConfig(name string) ([]byte, error) {
-	in := a.in
+func (cmd *auditCommand) readConfig(name string) ([]byte, error) {
+	in := cmd.in
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -105,23 +112,23 @@ func (a *app) readConfig(name string) ([]byte, error) {
 	return text, nil
 }
 
-func (a *app) writeAudit(got *audited, format string) error {
+func (cmd *auditCommand) writeAudit(got *audited, format string) error {
 	if format == "json" {
 		if got.Findings == nil {
 			got.Findings = []durability.Finding{}
 		}
-		return json.NewEncoder(a.out).Encode(got)
+		return json.NewEncoder(cmd.out).Encode(got)
 	}
-	fmt.Fprintf(a.out, "%s (%s)\n", printableLine(got.File), got.Kind)
+	fmt.Fprintf(cmd.out, "%s (%s)\n", printableLine(got.File), got.Kind)
 	for _, f := range got.Findings {
 		what := "weakens"
 		if f.Ignores {
 			what = "ignores flushes"
 		}
-		fmt.Fprintf(a.out, "  %s: %s, %s: %s\n      %s\n", f.Code, f.Layer, what, printableLine(f.Text), printableLine(f.Remedy))
+		fmt.Fprintf(cmd.out, "  %s: %s, %s: %s\n      %s\n", f.Code, f.Layer, what, printableLine(f.Text), printableLine(f.Remedy))
 	}
 	if len(got.Findings) == 0 {
-		fmt.Fprintln(a.out, "  no setting was found that ignores flushes; this is not a test")
+		fmt.Fprintln(cmd.out, "  no setting was found that ignores flushes; this is not a test")
 	}
 	return nil
 }

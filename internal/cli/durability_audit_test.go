@@ -47,7 +47,7 @@ func TestDurabilityAudit(t *testing.T) {
 		{nil, "", 2, []string{"but got nothing"}},
 	} {
 		var out bytes.Buffer
-		a := &app{in: strings.NewReader(c.stdin), out: &out, err: &out, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}
+		a := &app{console: console{in: strings.NewReader(c.stdin), out: &out, err: &out, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 		code := a.run(context.Background(), append([]string{"durability", "audit"}, c.args...))
 		if code != c.code {
 			t.Errorf("%v: exit code %d, want %d\n%s", c.args, code, c.code, out.String())

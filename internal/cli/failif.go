@@ -51,18 +51,18 @@ func (f *failIf) judge(figures []failif.Figure) ([]failif.Outcome, error) {
 }
 
 // check parses the conditions and holds their names against a plan, before hours are spent on it.
-func (a *app) checkFailIf(f *failIf, p *plan.Plan) error {
+func (cat *catalog) checkFailIf(f *failIf, p *plan.Plan) error {
 	if err := f.parse(); err != nil {
 		return err
 	}
-	_, err := f.judge(failif.Expected(p, a.kind))
+	_, err := f.judge(failif.Expected(p, cat.kind))
 	return err
 }
 
 // tell prints the outcomes on standard error.
-func (a *app) tell(outcomes []failif.Outcome) {
+func (con *console) tell(outcomes []failif.Outcome) {
 	for _, o := range outcomes {
-		fmt.Fprintf(a.err, "tare: --fail-if %s: %s: %s\n", quoteArg(o.Expr), o.State, printableLine(o.Text))
+		fmt.Fprintf(con.err, "tare: --fail-if %s: %s: %s\n", quoteArg(o.Expr), o.State, printableLine(o.Text))
 	}
 }
 

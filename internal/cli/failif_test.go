@@ -18,7 +18,7 @@ import (
 // whose did not.
 func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
 	kind := workload.Kind{Name: "fs.randread", Metrics: []unit.Metric{{Name: "ops", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: true}}}
-	a := &app{kinds: []workload.Kind{kind}, err: &bytes.Buffer{}}
+	a := &app{console: console{err: &bytes.Buffer{}}, catalog: catalog{kinds: []workload.Kind{kind}}}
 	p := &plan.Plan{Baseline: "host", Alpha: 0.05, Targets: []plan.Target{{Name: "host"}, {Name: "vm"}}, Looks: []int{10},
 		Workloads: []plan.Workload{{Label: "fs.randread", Kind: "fs.randread"}}}
 	var trials []record.Trial

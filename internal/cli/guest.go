@@ -14,7 +14,12 @@ import (
 	"tare/internal/unit"
 )
 
-func (a *app) guestCommand() *cobra.Command {
+// guestCommand is `tare guest`.
+type guestCommand struct {
+	*app
+}
+
+func (cmd *guestCommand) command() *cobra.Command {
 	c := &cobra.Command{Use: "guest", Short: "Fetch and list kernels for the micro-VM, build root images"}
 	var arch, flavour string
 	fetch := &cobra.Command{
@@ -30,12 +35,12 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			if !slices.Contains(microvm.Arches(), arch) || !slices.Contains(microvm.Flavours(), flavour) {
 				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(microvm.Arches(), ", "), strings.Join(microvm.Flavours(), ", "))
 			}
-			a.holding("temporary files are removed")
+			cmd.holding("temporary files are removed")
 			k, err := microvm.Fetch(c.Context(), cache, arch, flavour)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s %s %s\n", k.Arch, k.Flavour, k.Release)
+			fmt.Fprintf(cmd.out, "%s %s %s\n", k.Arch, k.Flavour, k.Release)
 			return nil
 		},
 	}
@@ -53,21 +58,21 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 				return err
 			}
 			for _, k := range all {
-				fmt.Fprintf(a.out, "%-8s %-8s %s\n", k.Arch, k.Flavour, k.Release)
+				fmt.Fprintf(cmd.out, "%-8s %-8s %s\n", k.Arch, k.Flavour, k.Release)
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(a.out, "no kernel; get one: tare guest fetch")
+				fmt.Fprintln(cmd.out, "no kernel; get one: tare guest fetch")
 			}
 			images, err := rootfs.List(cache)
 			if err != nil {
 				return err
 			}
 			for _, i := range images {
-				fmt.Fprintf(a.out, "%-8s %-8s %s root image with %s\n", i.Arch, i.Suite, unit.FormatSize(i.Size), cmp.Or(strings.Join(i.Packages, ","), "no further packages"))
+				fmt.Fprintf(cmd.out, "%-8s %-8s %s root image with %s\n", i.Arch, i.Suite, unit.FormatSize(i.Size), cmp.Or(strings.Join(i.Packages, ","), "no further packages"))
 			}
 			return nil
 		},
 	}
-	c.AddCommand(fetch, a.guestBuildCommand(), list)
+	c.AddCommand(fetch, cmd.guestBuildCommand(), list)
 	return c
 }

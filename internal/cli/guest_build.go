@@ -13,7 +13,7 @@ import (
 	"tare/internal/unit"
 )
 
-func (a *app) guestBuildCommand() *cobra.Command {
+func (cmd *guestCommand) guestBuildCommand() *cobra.Command {
 	o := rootfs.Options{}
 	var size string
 	c := &cobra.Command{
@@ -28,8 +28,8 @@ once; --refresh builds them again. Prints the path of the image. Needs root, bec
 				return usagef("--size: %v", err)
 			}
 			o.Size = n
-			o.Progress = func(what string) { fmt.Fprintf(a.err, "%s ...\n", what) }
-			a.holding("temporary files are removed")
+			o.Progress = func(what string) { fmt.Fprintf(cmd.err, "%s ...\n", what) }
+			cmd.holding("temporary files are removed")
 			img, err := rootfs.Build(c.Context(), o)
 			if _, ok := errors.AsType[*rootfs.OptionError](err); ok {
 				return usageError{err}
@@ -37,7 +37,7 @@ once; --refresh builds them again. Prints the path of the image. Needs root, bec
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.out, img.Path)
+			fmt.Fprintln(cmd.out, img.Path)
 			return nil
 		},
 	}

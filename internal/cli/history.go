@@ -23,14 +23,14 @@ import (
 	"tare/internal/show/report"
 )
 
-// historyCommand is what the history commands share.
+// historyCommand is `tare history`, with the flags that its commands share.
 type historyCommand struct {
+	*app
 	address string
 	json    bool
 }
 
-func (a *app) historyCommand() *cobra.Command {
-	h := &historyCommand{}
+func (cmd *historyCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "history", Short: "Record results and show how a cell's cost changes over time",
 		Long: `Record results in a history, and show how a cell's ratio changed from run to run, with changes of its level marked.
@@ -40,15 +40,15 @@ a PostgreSQL database: --store postgres://USER@HOST/DATABASE. A password does no
 user of the machine can read it: put it into PGPASSWORD or ~/.pgpass, or the whole URL into the variable TARE_STORE,
 which is used when --store is not given. A run is recorded once, whatever the name of its bundle.`,
 	}
-	c.PersistentFlags().StringVar(&h.address, "store", "", "file or postgres:// URL of the history [$TARE_STORE, else a file in your data directory]")
+	c.PersistentFlags().StringVar(&cmd.address, "store", "", "file or postgres:// URL of the history [$TARE_STORE, else a file in your data directory]")
 	add := &cobra.Command{
 		Use: "add BUNDLE [BUNDLE...]", Short: "Record results", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.historyAdd(c.Context(), h, args) },
+		RunE: func(c *cobra.Command, args []string) error { return cmd.historyAdd(c.Context(), args) },
 	}
 	var limit int
 	show := &cobra.Command{
 		Use: "show", Short: "List the recorded runs and the cells with trends", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.historyShow(c.Context(), h, limit) },
+		RunE: func(c *cobra.Command, _ []string) error { return cmd.historyShow(c.Context(), limit) },
 	}
 	show.Flags().IntVarP(&limit, "limit", "n", 20, "show the newest runs only; 0 shows all")
 	trend := &cobra.Command{
@@ -60,10 +60,10 @@ takes at least six runs, three on each side with intervals far apart, and eleven
 the last line says how large a change would have been detected. Runs whose verdict was withheld are shown but not used.
 Each machine, each baseline and each work with the workload's name has its own trend.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.historyTrend(c.Context(), h, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return cmd.historyTrend(c.Context(), args[0]) },
 	}
 	for _, s := range []*cobra.Command{show, trend} {
-		s.Flags().BoolVar(&h.json, "json", false, "write JSON")
+		s.Flags().BoolVar(&cmd.json, "json", false, "write JSON")
 	}
 	c.AddCommand(add, show, trend)
 	return c
@@ -71,8 +71,8 @@ Each machine, each baseline and each work with the workload's name has its own t
 
 // openHistory opens the store that the flags and the environment name. Only to add something is a file made that the flags
 // name: a name that was mistyped is no empty history.
-func (a *app) openHistory(ctx context.Context, h *historyCommand, add bool) (*history.Store, error) {
-	address := h.address
+func (cmd *historyCommand) openHistory(ctx context.Context, add bool) (*history.Store, error) {
+	address := cmd.address
 	if address != "" {
 		if err := history.CheckPublic(address); err != nil {
 			return nil, usageError{fmt.Errorf("--store: %w", err)}
@@ -80,8 +80,8 @@ func (a *app) openHistory(ctx context.Context, h *historyCommand, add bool) (*hi
 		if _, err := os.Stat(address); !add && !strings.Contains(address, "://") && errors.Is(err, fs.ErrNotExist) {
 			return nil, usagef("--store: there is no history %s; start one with \"tare history add BUNDLE --store %s\"", address, quoteArg(address))
 		}
-	} else if address = a.getenv("TARE_STORE"); address == "" {
-		dir, err := a.dataDir()
+	} else if address = cmd.getenv("TARE_STORE"); address == "" {
+		dir, err := cmd.dataDir()
 		if err != nil {
 			return nil, err
 		}
@@ -94,9 +94,9 @@ func (a *app) openHistory(ctx context.Context, h *historyCommand, add bool) (*hi
 }
 
 // dataDir is where a user's data are kept: by the XDG base directory specification, and on Windows where it says.
-func (a *app) dataDir() (string, error) {
+func (cmd *historyCommand) dataDir() (string, error) {
 	for _, name := range []string{"XDG_DATA_HOME", "LOCALAPPDATA"} {
-		if dir := a.getenv(name); filepath.IsAbs(dir) {
+		if dir := cmd.getenv(name); filepath.IsAbs(dir) {
 			return dir, nil
 		}
 	}
@@ -107,14 +107,14 @@ func (a *app) dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share"), nil
 }
 
-func (a *app) historyAdd(ctx context.Context, h *historyCommand, args []string) (err error) {
-	s, err := a.openHistory(ctx, h, true)
+func (cmd *historyCommand) historyAdd(ctx context.Context, args []string) (err error) {
+	s, err := cmd.openHistory(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, arg := range args {
-		e, err := a.entry(arg)
+		e, err := cmd.entry(arg)
 		if err != nil {
 			return err
 		}
@@ -122,14 +122,14 @@ func (a *app) historyAdd(ctx context.Context, h *historyCommand, args []string) 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out, "%-9s  run %s of %s, %d cells\n", change, printableLine(e.Result.Run.ID), e.Created.UTC().Format(time.DateTime), len(e.Result.Cells))
+		fmt.Fprintf(cmd.out, "%-9s  run %s of %s, %d cells\n", change, printableLine(e.Result.Run.ID), e.Created.UTC().Format(time.DateTime), len(e.Result.Cells))
 	}
 	return nil
 }
 
 // entry is what is recorded of a bundle. A damaged one is refused: half a run would pass for a run for ever after.
-func (a *app) entry(arg string) (history.Entry, error) {
-	b, err := a.load(arg)
+func (cmd *historyCommand) entry(arg string) (history.Entry, error) {
+	b, err := cmd.load(arg)
 	if err != nil {
 		return history.Entry{}, err
 	}
@@ -157,8 +157,8 @@ func workText(p *plan.Plan) map[string]string {
 	return out
 }
 
-func (a *app) historyShow(ctx context.Context, h *historyCommand, limit int) (err error) {
-	s, err := a.openHistory(ctx, h, false)
+func (cmd *historyCommand) historyShow(ctx context.Context, limit int) (err error) {
+	s, err := cmd.openHistory(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -171,17 +171,17 @@ func (a *app) historyShow(ctx context.Context, h *historyCommand, limit int) (er
 	if err != nil {
 		return err
 	}
-	if h.json {
-		return a.writeJSON(struct {
+	if cmd.json {
+		return cmd.writeJSON(struct {
 			Runs  []history.Run      `json:"runs"`
 			Cells []history.CellName `json:"cells"`
 		}{runs, cells})
 	}
 	if len(runs) == 0 {
-		fmt.Fprintln(a.out, `nothing is recorded yet; record a result with "tare history add BUNDLE"`)
+		fmt.Fprintln(cmd.out, `nothing is recorded yet; record a result with "tare history add BUNDLE"`)
 		return nil
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(cmd.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "run\tbegan (UTC)\thost\tkernel\tcells\tblocks\tbundle")
 	for _, r := range runs {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", printableLine(r.ID), r.Created.UTC().Format(time.DateTime), orUnknown(printableLine(r.Host)),
@@ -196,8 +196,8 @@ func (a *app) historyShow(ctx context.Context, h *historyCommand, limit int) (er
 	return w.Flush()
 }
 
-func (a *app) historyTrend(ctx context.Context, h *historyCommand, name string) (err error) {
-	s, err := a.openHistory(ctx, h, false)
+func (cmd *historyCommand) historyTrend(ctx context.Context, name string) (err error) {
+	s, err := cmd.openHistory(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -210,27 +210,27 @@ func (a *app) historyTrend(ctx context.Context, h *historyCommand, name string) 
 	if err != nil {
 		return err
 	}
-	if h.json {
-		return a.writeJSON(trends)
+	if cmd.json {
+		return cmd.writeJSON(trends)
 	}
 	for i := range trends {
 		if i > 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(cmd.out)
 		}
-		if err := a.trend(&trends[i], len(trends) > 1); err != nil {
+		if err := cmd.trend(&trends[i], len(trends) > 1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) trend(t *history.Trend, several bool) error {
+func (cmd *historyCommand) trend(t *history.Trend, several bool) error {
 	head := printableLine(t.Cell.String()) + " on " + orUnknown(printableLine(t.Host))
 	if several {
 		head += fmt.Sprintf(" against %s (machine %.6s, work %.6s)", orUnknown(printableLine(t.Baseline)), t.Machine, t.Work)
 	}
-	fmt.Fprintln(a.out, head)
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(cmd.out, head)
+	w := tabwriter.NewWriter(cmd.out, 0, 0, 2, ' ', 0)
 	for i := range t.Points {
 		p := &t.Points[i]
 		mark := ""
@@ -256,7 +256,7 @@ func (a *app) trend(t *history.Trend, several bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(a.out, "  "+changesOf(t))
+	fmt.Fprintln(cmd.out, "  "+changesOf(t))
 	return nil
 }
 
@@ -291,8 +291,8 @@ func counting(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-func (a *app) writeJSON(v any) error {
-	e := json.NewEncoder(a.out)
+func (cmd *historyCommand) writeJSON(v any) error {
+	e := json.NewEncoder(cmd.out)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }

@@ -19,7 +19,7 @@ func TestTrend(t *testing.T) {
 		x.Points = append(x.Points, p)
 	}
 	var out bytes.Buffer
-	if err := (&app{out: &out}).trend(&x, false); err != nil {
+	if err := (&historyCommand{app: &app{console: console{out: &out}}}).trend(&x, false); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{`box/cpu.prime on lab\x1b[31m`,

@@ -11,8 +11,15 @@ import (
 	"tare/internal/plan"
 )
 
-func (a *app) initCommand() *cobra.Command {
-	var force bool
+// initCommand is `tare init`.
+type initCommand struct {
+	*app
+	flags struct {
+		force bool
+	}
+}
+
+func (cmd *initCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a commented plan for this machine",
 		Long: "Write a commented plan for the environments that this machine has. FILE is tare.yaml by default; - is standard output.",
@@ -22,13 +29,13 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			text := plan.Example(a.tables(), a.here(c.Context()))
+			text := plan.Example(cmd.tables(), cmd.here(c.Context()))
 			if name == "-" {
-				_, err := a.out.Write(text)
+				_, err := cmd.out.Write(text)
 				return err
 			}
 			flag := os.O_CREATE | os.O_WRONLY | os.O_EXCL
-			if force {
+			if cmd.flags.force {
 				flag = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
 			}
 			file, err := os.OpenFile(name, flag, 0o644)
@@ -45,10 +52,10 @@ func (a *app) initCommand() *cobra.Command {
 			if err := file.Close(); err != nil {
 				return fmt.Errorf("write plan: %w", err)
 			}
-			fmt.Fprintf(a.err, "wrote %s; check it, then: tare run %s\n", name, quoteArg(name))
+			fmt.Fprintf(cmd.err, "wrote %s; check it, then: tare run %s\n", name, quoteArg(name))
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "overwrite FILE")
+	c.Flags().BoolVar(&cmd.flags.force, "force", false, "overwrite FILE")
 	return c
 }

@@ -42,7 +42,12 @@ type iozone struct {
 	rows                  []matrix.Config // in the order of the table
 }
 
-func (a *app) iozoneCommand() *cobra.Command {
+// iozoneCommand is `tare iozone`.
+type iozoneCommand struct {
+	*app
+}
+
+func (cmd *iozoneCommand) command() *cobra.Command {
 	o := &iozone{}
 	c := &cobra.Command{
 		Use: "iozone [flags]", Short: "Measure a directory of this host as iozone does, with several samples and incompressible data",
@@ -67,7 +72,7 @@ Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
 			if err := o.read(c); err != nil {
 				return usageError{err}
 			}
-			return a.iozone(c.Context(), o)
+			return cmd.iozone(c.Context(), o)
 		},
 	}
 	f := c.Flags()
@@ -296,9 +301,9 @@ func iozoneSizes(flag string, texts []string) ([]int64, error) {
 }
 
 // iozone carries out the plan that the flags say and prints its rows as they come.
-func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
-	a.holding("temporary files are removed")
-	p, err := o.plan(a.tables())
+func (cmd *iozoneCommand) iozone(ctx context.Context, o *iozone) (err error) {
+	cmd.holding("temporary files are removed")
+	p, err := o.plan(cmd.tables())
 	if err != nil {
 		return err
 	}
@@ -309,8 +314,8 @@ func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 	defer func() { err = errors.Join(err, release()) }()
 	// Nothing in a row makes garbage that matters; what rows leave is collected between two sizes.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	o.banner(a.out, dir)
-	fmt.Fprint(a.out, matrix.Header)
+	o.banner(cmd.out, dir)
+	fmt.Fprint(cmd.out, matrix.Header)
 	var done []matrix.Done
 	todo := p.Workloads
 	for i := range o.rows {
@@ -321,23 +326,23 @@ func (a *app) iozone(ctx context.Context, o *iozone) (err error) {
 		b := &workload.Bench{Dir: dir, Seed: p.Seed, Work: r.Passes()}
 		var failed error
 		if r.Means() == nil {
-			if failed = a.trial(ctx, &todo[0], b); failed != nil && !refused(failed) {
+			if failed = cmd.trial(ctx, &todo[0], b); failed != nil && !refused(failed) {
 				return fmt.Errorf("measure %s: %w", todo[0].Label, failed)
 			}
 			todo = todo[1:]
 		}
 		done = append(done, r.Done(b.Samples, failed))
-		if _, err := io.WriteString(a.out, done[i].Line(iozoneCell)); err != nil {
+		if _, err := io.WriteString(cmd.out, done[i].Line(iozoneCell)); err != nil {
 			return err
 		}
 	}
-	return o.end(a.out, done)
+	return o.end(cmd.out, done)
 }
 
 // trial does one trial of a workload in this process: an agent, and a worker for each row, would take longer to start than
 // many a row.
-func (a *app) trial(ctx context.Context, w *plan.Workload, b *workload.Bench) error {
-	k, _ := a.kind(w.Kind)
+func (cmd *iozoneCommand) trial(ctx context.Context, w *plan.Workload, b *workload.Bench) error {
+	k, _ := cmd.kind(w.Kind)
 	t, err := k.New(w.Params)
 	if err != nil {
 		return err

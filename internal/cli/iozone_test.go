@@ -14,7 +14,7 @@ import (
 func iozoneRun(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}
+	a := &app{console: console{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 	code = a.run(t.Context(), append([]string{"iozone"}, args...))
 	return o.String(), e.String(), code
 }
@@ -140,7 +140,7 @@ func TestPresetOfAPlan(t *testing.T) {
 		}
 		for _, args := range [][]string{{"-e", "host", "-w", "fs.matrix:preset=" + preset}, {file}} {
 			var out, errOut bytes.Buffer
-			a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}
+			a := &app{console: console{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 			code := a.run(t.Context(), append([]string{"run", "--dry-run"}, args...))
 			text := strings.Join(strings.Fields(out.String()+errOut.String()), " ")
 			if n := strings.Count(text, "preset="+preset); code != exitOK || n != want.rows || !strings.Contains(text, want.one) {

@@ -15,8 +15,15 @@ import (
 	"tare/internal/unit"
 )
 
-func (a *app) listCommand() *cobra.Command {
-	var format string
+// listCommand is `tare list`.
+type listCommand struct {
+	*app
+	flags struct {
+		format string
+	}
+}
+
+func (cmd *listCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list [environments|mounts|workloads|studies] [NAME]", Short: "List environments, mounts, workloads and studies with their settings and metrics",
 		Long: `List the environments that tare can open and what it can measure in them. With a NAME, show everything about it:
@@ -28,8 +35,8 @@ func (a *app) listCommand() *cobra.Command {
 		Args:      cobra.MaximumNArgs(2),
 		ValidArgs: listTopics,
 		RunE: func(c *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return usagef("--format is text or json, not %q", format)
+			if cmd.flags.format != "text" && cmd.flags.format != "json" {
+				return usagef("--format is text or json, not %q", cmd.flags.format)
 			}
 			topic, name := "", ""
 			if len(args) > 0 {
@@ -43,16 +50,16 @@ func (a *app) listCommand() *cobra.Command {
 			default:
 				return usagef("there is no list %q%s", topic, suggest.MeantOrAll(topic, listTopics, "the lists are"))
 			}
-			if format == "json" {
-				return a.listJSON()
+			if cmd.flags.format == "json" {
+				return cmd.listJSON()
 			}
-			lists := map[string]func(string) error{"environments": a.listEnvironments, "mounts": a.listMounts, "workloads": a.listWorkloads, "studies": a.listStudies}
+			lists := map[string]func(string) error{"environments": cmd.listEnvironments, "mounts": cmd.listMounts, "workloads": cmd.listWorkloads, "studies": cmd.listStudies}
 			if topic != "" {
 				return lists[topic](name)
 			}
 			for i, t := range listTopics {
 				if i > 0 {
-					fmt.Fprintln(a.out)
+					fmt.Fprintln(cmd.out)
 				}
 				if err := lists[t](""); err != nil {
 					return err
@@ -61,7 +68,7 @@ func (a *app) listCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&format, "format", "text", "text or json")
+	c.Flags().StringVar(&cmd.flags.format, "format", "text", "text or json")
 	return c
 }
 
@@ -69,9 +76,9 @@ func (a *app) listCommand() *cobra.Command {
 var listTopics = []string{"environments", "mounts", "workloads", "studies"}
 
 // mountKinds returns the kinds of mounts over all drivers, each with the drivers that have it.
-func (a *app) mountKinds() (kinds []env.MountKind, drivers map[string][]string) {
+func (cat *catalog) mountKinds() (kinds []env.MountKind, drivers map[string][]string) {
 	drivers = map[string][]string{}
-	for _, d := range a.drivers.All() {
+	for _, d := range cat.drivers.All() {
 		for _, m := range d.Mounts {
 			if drivers[m.Name] == nil {
 				kinds = append(kinds, m)
@@ -82,10 +89,10 @@ func (a *app) mountKinds() (kinds []env.MountKind, drivers map[string][]string) 
 	return kinds, drivers
 }
 
-func (a *app) listMounts(name string) error {
-	kinds, drivers := a.mountKinds()
+func (cmd *listCommand) listMounts(name string) error {
+	kinds, drivers := cmd.mountKinds()
 	if name == "" {
-		fmt.Fprintln(a.out, "Mounts: -m ENVIRONMENT:NAME[=KIND[:ARGUMENT][?key=value&...]]")
+		fmt.Fprintln(cmd.out, "Mounts: -m ENVIRONMENT:NAME[=KIND[:ARGUMENT][?key=value&...]]")
 	}
 	names := []string{}
 	for _, m := range kinds {
@@ -96,9 +103,9 @@ func (a *app) listMounts(name string) error {
 		}
 		switch name {
 		case "":
-			fmt.Fprintf(a.out, "  %-22s %s (%s)\n", form, firstSentence(m.Doc), strings.Join(drivers[m.Name], ", "))
+			fmt.Fprintf(cmd.out, "  %-22s %s (%s)\n", form, firstSentence(m.Doc), strings.Join(drivers[m.Name], ", "))
 		case m.Name:
-			a.describeMount(m, drivers[m.Name])
+			cmd.describeMount(m, drivers[m.Name])
 			return nil
 		}
 	}
@@ -108,60 +115,60 @@ func (a *app) listMounts(name string) error {
 	return nil
 }
 
-func (a *app) listStudies(name string) error {
+func (cmd *listCommand) listStudies(name string) error {
 	if name != "" {
 		s, ok := study.Lookup(name)
 		if !ok {
 			return usagef("there is no study %q%s", name, suggest.MeantOrAll(name, study.Names(), "there are"))
 		}
-		_, err := a.out.Write(s.Plan)
+		_, err := cmd.out.Write(s.Plan)
 		return err
 	}
-	fmt.Fprintln(a.out, "Studies: --study NAME")
+	fmt.Fprintln(cmd.out, "Studies: --study NAME")
 	for _, s := range study.All() {
-		fmt.Fprintf(a.out, "  %-22s %s\n", s.Name, s.Question)
+		fmt.Fprintf(cmd.out, "  %-22s %s\n", s.Name, s.Question)
 	}
 	return nil
 }
 
 // describeMount tells everything about a kind of mount; settings may differ between the drivers that have it.
-func (a *app) describeMount(m env.MountKind, drivers []string) {
-	fmt.Fprintf(a.out, "%s (in %s)\n%s\n", m.Name, strings.Join(drivers, ", "), wrap(m.Doc, 2, 96))
+func (cmd *listCommand) describeMount(m env.MountKind, drivers []string) {
+	fmt.Fprintf(cmd.out, "%s (in %s)\n%s\n", m.Name, strings.Join(drivers, ", "), wrap(m.Doc, 2, 96))
 	if m.ArgDoc != "" {
-		fmt.Fprintf(a.out, "\n  argument: %s\n", m.ArgDoc)
+		fmt.Fprintf(cmd.out, "\n  argument: %s\n", m.ArgDoc)
 	}
 	shown := map[string]bool{}
 	for _, name := range drivers {
-		d, _ := a.drivers.Lookup(name)
+		d, _ := cmd.drivers.Lookup(name)
 		kind, _ := d.MountKind(m.Name)
 		for _, s := range kind.Settings {
 			if !shown[s.Name] {
 				if len(shown) == 0 {
-					fmt.Fprintln(a.out, "\n  settings:")
+					fmt.Fprintln(cmd.out, "\n  settings:")
 				}
 				shown[s.Name] = true
-				printSetting(a.out, s)
+				printSetting(cmd.out, s)
 			}
 		}
 	}
 }
 
-func (a *app) listEnvironments(name string) error {
+func (cmd *listCommand) listEnvironments(name string) error {
 	if name != "" {
-		d, ok := a.drivers.Lookup(name)
+		d, ok := cmd.drivers.Lookup(name)
 		if !ok {
-			return usagef("no driver is called %q%s", name, suggest.MeantOrAll(name, a.drivers.Names(), "there are"))
+			return usagef("no driver is called %q%s", name, suggest.MeantOrAll(name, cmd.drivers.Names(), "there are"))
 		}
-		describeDriver(a.out, d)
+		describeDriver(cmd.out, d)
 		return nil
 	}
-	fmt.Fprintln(a.out, "Environments: -e NAME[=DRIVER[:ARGUMENT][?key=value&...]]")
-	for _, d := range a.drivers.All() {
+	fmt.Fprintln(cmd.out, "Environments: -e NAME[=DRIVER[:ARGUMENT][?key=value&...]]")
+	for _, d := range cmd.drivers.All() {
 		form := d.Name
 		if d.ArgDoc != "" {
 			form += ":" + d.ArgDoc
 		}
-		fmt.Fprintf(a.out, "  %-22s %s\n", form, firstSentence(d.Doc))
+		fmt.Fprintf(cmd.out, "  %-22s %s\n", form, firstSentence(d.Doc))
 	}
 	return nil
 }
@@ -198,33 +205,33 @@ func printSetting(w io.Writer, s env.Setting) {
 	fmt.Fprintf(w, "    %-14s %s%s\n", s.Name, s.Doc, def)
 }
 
-func (a *app) listWorkloads(name string) error {
+func (cmd *listCommand) listWorkloads(name string) error {
 	if name != "" {
-		k, ok := a.kind(name)
+		k, ok := cmd.kind(name)
 		if !ok {
 			names := []string{}
-			for _, k := range a.kinds {
+			for _, k := range cmd.kinds {
 				names = append(names, k.Name)
 			}
 			return usagef("no workload is called %q%s", name, suggest.MeantOrAll(name, names, "there are"))
 		}
-		describeKind(a.out, k)
+		describeKind(cmd.out, k)
 		return nil
 	}
-	fmt.Fprintln(a.out, "Workloads: -w KIND[:key=value,...]")
+	fmt.Fprintln(cmd.out, "Workloads: -w KIND[:key=value,...]")
 	// The kinds of a family do not all stand next to each other in the table.
 	var families []string
 	of := map[string][]workload.Kind{}
-	for _, k := range a.kinds {
+	for _, k := range cmd.kinds {
 		if of[k.Family] == nil {
 			families = append(families, k.Family)
 		}
 		of[k.Family] = append(of[k.Family], k)
 	}
 	for _, family := range families {
-		fmt.Fprintf(a.out, "  %s\n", family)
+		fmt.Fprintf(cmd.out, "  %s\n", family)
 		for _, k := range of[family] {
-			fmt.Fprintf(a.out, "    %-20s %s\n", k.Name, firstSentence(k.Doc))
+			fmt.Fprintf(cmd.out, "    %-20s %s\n", k.Name, firstSentence(k.Doc))
 		}
 	}
 	return nil
@@ -256,7 +263,7 @@ func describeKind(w io.Writer, k *workload.Kind) {
 }
 
 // listJSON prints all tables. The manual's reference sections are made from it.
-func (a *app) listJSON() error {
+func (cmd *listCommand) listJSON() error {
 	type setting struct {
 		Name    string `json:"name"`
 		Default string `json:"default,omitempty"`
@@ -300,7 +307,7 @@ func (a *app) listJSON() error {
 		Mounts       []mount       `json:"mounts"`
 		Workloads    []kind        `json:"workloads"`
 	}
-	for _, d := range a.drivers.All() {
+	for _, d := range cmd.drivers.All() {
 		e := environment{Name: d.Name, Doc: d.Doc, Argument: d.ArgDoc, Required: d.ArgNeeds, Settings: []setting{}}
 		for _, s := range d.Settings {
 			e.Settings = append(e.Settings, setting{s.Name, s.Default, s.Doc})
@@ -310,7 +317,7 @@ func (a *app) listJSON() error {
 		}
 		l.Environments = append(l.Environments, e)
 	}
-	kinds, drivers := a.mountKinds()
+	kinds, drivers := cmd.mountKinds()
 	for _, m := range kinds {
 		j := mount{Name: m.Name, Doc: m.Doc, Drivers: drivers[m.Name], Argument: m.ArgDoc, Shared: m.Shared, Sync: m.Sync, Settings: []setting{}}
 		for _, s := range m.Settings {
@@ -318,14 +325,14 @@ func (a *app) listJSON() error {
 		}
 		l.Mounts = append(l.Mounts, j)
 	}
-	for _, k := range a.kinds {
+	for _, k := range cmd.kinds {
 		w := kind{Name: k.Name, Family: k.Family, Doc: k.Doc, WorkUnit: k.WorkUnit, Parameters: []parameter{}, Metrics: k.Metrics}
 		for _, p := range k.Params {
 			w.Parameters = append(w.Parameters, parameter{p.Name, string(p.Type), p.Default, p.Required, p.Choices, p.Doc})
 		}
 		l.Workloads = append(l.Workloads, w)
 	}
-	e := json.NewEncoder(a.out)
+	e := json.NewEncoder(cmd.out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(l)

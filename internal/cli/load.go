@@ -72,7 +72,7 @@ func damageOf(folder, name string, errs ...error) []string {
 
 // complain says on standard error what is wrong with the trials of a bundle that is used all the same, each thing on a line
 // of its own. What is wrong with an archive was said when it was unpacked.
-func (a *app) complain(l *loaded) {
+func (con *console) complain(l *loaded) {
 	if l.damage == nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (a *app) complain(l *loaded) {
 		text = strings.ReplaceAll(text, l.Dir, l.name)
 	}
 	for line := range strings.Lines(text) {
-		fmt.Fprintf(a.err, "tare: %s\n", printableLine(line))
+		fmt.Fprintf(con.err, "tare: %s\n", printableLine(line))
 	}
 }
 

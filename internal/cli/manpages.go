@@ -13,8 +13,13 @@ import (
 	"tare/internal/version"
 )
 
+// manCommand is `tare man`.
+type manCommand struct {
+	*app
+}
+
 // manCommand writes the manual pages: a hidden command, because packages call it and nobody else.
-func (a *app) manCommand() *cobra.Command {
+func (cmd *manCommand) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the manual pages into a folder, one for each command", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

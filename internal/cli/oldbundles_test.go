@@ -59,7 +59,7 @@ func TestOldBundles(t *testing.T) {
 func reported(t *testing.T, args []string) (code int, out, said []byte) {
 	t.Helper()
 	var o, e bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}
+	a := &app{console: console{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 	return a.run(context.Background(), append([]string{"report"}, args...)), o.Bytes(), e.Bytes()
 }
 

@@ -68,7 +68,7 @@ func TestRedactedReports(t *testing.T) {
 	if err := redact.Bundle(dir, out, redact.Secrets{}); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{getenv: os.Getenv, outFD: -1, errFD: -1, drivers: drivers.Drivers(), kinds: kinds.Kinds()}
+	a := &app{console: console{getenv: os.Getenv, outFD: -1, errFD: -1}, catalog: catalog{drivers: drivers.Drivers(), kinds: kinds.Kinds()}}
 	b, err := a.load(out)
 	if err != nil || b.damage != nil || len(b.result.Targets) != 2 {
 		t.Fatalf("%+v, %v", b, err)

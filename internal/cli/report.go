@@ -12,12 +12,19 @@ import (
 	"tare/internal/suggest"
 )
 
-func (a *app) reportCommand() *cobra.Command {
-	var format, out string
-	var o printOptions
-	var strict bool
-	var fail failIf
-	var more costOptions
+// reportCommand is `tare report`.
+type reportCommand struct {
+	*app
+	flags struct {
+		format, out string
+		print       printOptions
+		strict      bool
+		fail        failIf
+		costs       costOptions
+	}
+}
+
+func (cmd *reportCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "report BUNDLE", Short: "Show a bundle as a table, a page, a workbook, raw data or a chart",
 		Long: "Show what a bundle says. Verdicts are computed again from the raw trials.\n\n" + formatTable() + `
@@ -25,67 +32,67 @@ Without --format, the extension of the name given with -o decides: "-o result.xl
 completely or not at all.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if out == "-" { // as every other program has it
-				out = ""
+			if cmd.flags.out == "-" { // as every other program has it
+				cmd.flags.out = ""
 			}
-			if format == "" {
+			if cmd.flags.format == "" {
 				var known bool
-				if format, known = formatOf(out); !known && out != "" {
-					fmt.Fprintf(a.err, "tare: unknown report extension %q: writing the table as text to %s; choose another format with --format\n", filepath.Ext(out), printableLine(out))
+				if cmd.flags.format, known = formatOf(cmd.flags.out); !known && cmd.flags.out != "" {
+					fmt.Fprintf(cmd.err, "tare: unknown report extension %q: writing the table as text to %s; choose another format with --format\n", filepath.Ext(cmd.flags.out), printableLine(cmd.flags.out))
 				}
 			}
-			f, err := knownFormat(format)
+			f, err := knownFormat(cmd.flags.format)
 			if err != nil {
 				return err
 			}
-			if f.Binary && out == "" && a.outFD >= 0 {
-				return usagef("--format %s is binary and standard output is a terminal: name a file with -o", format)
+			if f.Binary && cmd.flags.out == "" && cmd.outFD >= 0 {
+				return usagef("--format %s is binary and standard output is a terminal: name a file with -o", cmd.flags.format)
 			}
-			if err := fail.parse(); err != nil {
+			if err := cmd.flags.fail.parse(); err != nil {
 				return err
 			}
-			if err := more.parse(); err != nil {
+			if err := cmd.flags.costs.parse(); err != nil {
 				return err
 			}
-			b, err := a.load(args[0])
+			b, err := cmd.load(args[0])
 			if err != nil {
 				return err
 			}
-			a.complain(b)
-			if err := more.names(b.Plan); err != nil {
+			cmd.complain(b)
+			if err := cmd.flags.costs.names(b.Plan); err != nil {
 				return err
 			}
-			outcomes, err := fail.judgeRun(b.side())
+			outcomes, err := cmd.flags.fail.judgeRun(b.side())
 			if err != nil {
 				return err
 			}
-			costs := more.compute(b.result, b.Plan)
+			costs := cmd.flags.costs.compute(b.result, b.Plan)
 			m := report.NewModel(b.result)
 			m.Trials, m.Plan, m.Gates = b.trials, b.Plan, outcomes
 			m.Normal, m.Worth = costs.table, costs.worth
-			m.Bundle = shownName(args[0], format, out, len(b.Manifest.Redacted) > 0)
-			if out == "" {
-				err = a.print(a.out, m, f.Render, o)
+			m.Bundle = shownName(args[0], cmd.flags.format, cmd.flags.out, len(b.Manifest.Redacted) > 0)
+			if cmd.flags.out == "" {
+				err = cmd.print(cmd.out, m, f.Render, cmd.flags.print)
 			} else {
-				err = writeWhole(out, func(w io.Writer) error { return a.print(w, m, f.Render, o) })
+				err = writeWhole(cmd.flags.out, func(w io.Writer) error { return cmd.print(w, m, f.Render, cmd.flags.print) })
 			}
 			if err != nil {
 				return err
 			}
-			if err := a.sayCosts(costs, f, out); err != nil {
+			if err := cmd.sayCosts(costs, f, cmd.flags.out); err != nil {
 				return err
 			}
-			a.tell(outcomes)
-			return ending(outcomes, strict, conclusive(b.result))
+			cmd.tell(outcomes)
+			return ending(outcomes, cmd.flags.strict, conclusive(b.result))
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "one of "+strings.Join(formats(), ", ")+" [by the name of -o, else text]")
-	c.Flags().StringVarP(&out, "out", "o", "", "write to this file; - is standard output [-]")
-	c.Flags().BoolVar(&strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
-	fail.flag(c)
-	more.flag(c)
-	c.Flags().BoolVar(&o.ascii, "ascii", false, "ASCII characters only")
-	c.Flags().BoolVar(&o.details, "details", false, "show every metric, not only the primary ones, and all facts of the targets")
+	c.Flags().StringVar(&cmd.flags.format, "format", "", "one of "+strings.Join(formats(), ", ")+" [by the name of -o, else text]")
+	c.Flags().StringVarP(&cmd.flags.out, "out", "o", "", "write to this file; - is standard output [-]")
+	c.Flags().BoolVar(&cmd.flags.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
+	cmd.flags.fail.flag(c)
+	cmd.flags.costs.flag(c)
+	c.Flags().BoolVar(&cmd.flags.print.ascii, "ascii", false, "ASCII characters only")
+	c.Flags().BoolVar(&cmd.flags.print.details, "details", false, "show every metric, not only the primary ones, and all facts of the targets")
 	return c
 }
 
@@ -122,14 +129,14 @@ type printOptions struct{ ascii, details bool }
 
 // sayCosts says below a report what was asked for beyond the ratios. Some forms have it inside; where another is not text
 // for the reader, it goes to standard error.
-func (a *app) sayCosts(x *costResult, f *report.Format, out string) error {
+func (cmd *reportCommand) sayCosts(x *costResult, f *report.Format, out string) error {
 	switch {
 	case f.ShowsCosts:
 		return x.failed
 	case f.Name == "text" && out == "":
-		return x.say(a.out, a.width(100))
+		return x.say(cmd.out, cmd.width(100))
 	}
-	return x.say(a.err, a.width(100))
+	return x.say(cmd.err, cmd.width(100))
 }
 
 func formats() []string {
@@ -141,8 +148,8 @@ func formats() []string {
 }
 
 // print renders a model.
-func (a *app) print(w io.Writer, m *report.Model, render report.Renderer, o printOptions) error {
-	m.Text = report.TextOptions{Width: a.width(100), Color: a.colour() && w == a.out, ASCII: o.ascii, Details: o.details}
+func (con *console) print(w io.Writer, m *report.Model, render report.Renderer, o printOptions) error {
+	m.Text = report.TextOptions{Width: con.width(100), Color: con.colour() && w == con.out, ASCII: o.ascii, Details: o.details}
 	return render(w, m)
 }
 

@@ -23,10 +23,17 @@ import (
 	"tare/internal/suggest"
 )
 
-func (a *app) rerunCommand() *cobra.Command {
+// rerunCommand is `tare rerun`.
+type rerunCommand struct {
+	*app
+	flags struct {
+		environments []string
+		fail         failIf
+	}
+}
+
+func (cmd *rerunCommand) command() *cobra.Command {
 	f := &runFlags{}
-	var environments []string
-	var fail failIf
 	c := &cobra.Command{
 		Use: "rerun BUNDLE", Short: "Repeat a result with the same plan, seed and work on this machine",
 		Long: `Repeat a result with the same plan, seed and frozen work, and compare the new result with the old one at the end.
@@ -39,22 +46,22 @@ it. The work stays the same, so trials are shorter on a faster machine.`,
 			if c.Flags().Changed("budget") {
 				f.plan.Budget = &f.budget
 			}
-			if err := fail.parse(); err != nil {
+			if err := cmd.flags.fail.parse(); err != nil {
 				return err
 			}
-			old, err := a.load(args[0])
+			old, err := cmd.load(args[0])
 			if err != nil {
 				return err
 			}
-			a.complain(old)
+			cmd.complain(old)
 			if err := noSelftest(old.Bundle, old.trials, args[0], "repeated"); err != nil {
 				return err
 			}
-			return a.rerun(c.Context(), old.side(), f, environments, &fail)
+			return cmd.rerun(c.Context(), old.side(), f, cmd.flags.environments, &cmd.flags.fail)
 		},
 	}
 	fl := c.Flags()
-	fl.StringArrayVarP(&environments, "environment", "e", nil, "use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
+	fl.StringArrayVarP(&cmd.flags.environments, "environment", "e", nil, "use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m [the plan's]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what differs and what would be done, and start nothing")
@@ -62,20 +69,20 @@ it. The work stays the same, so trials are shorter on a faster machine.`,
 	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell, a change or a --fail-if condition cannot be decided")
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
 	fl.BoolVar(&f.details, "details", false, "show every metric, not only the primary ones")
-	fail.flag(c)
+	cmd.flags.fail.flag(c)
 	return c
 }
 
 // rerun repeats old and compares.
-func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environments []string, fail *failIf) error {
-	p, lost, err := a.match(ctx, old.Plan, environments)
+func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environments []string, fail *failIf) error {
+	p, lost, err := cmd.match(ctx, old.Plan, environments)
 	if err != nil {
 		return err
 	}
 	if f.plan.Budget != nil {
 		p.Budget = *f.plan.Budget
 	}
-	fmt.Fprintf(a.err, "again      run %s of %s: seed %d, with the work as it was frozen\n", printableLine(old.Result.Run.ID),
+	fmt.Fprintf(cmd.err, "again      run %s of %s: seed %d, with the work as it was frozen\n", printableLine(old.Result.Run.ID),
 		old.Created.UTC().Format(time.DateTime), p.Seed)
 	for i := range p.Targets {
 		e := &p.Targets[i]
@@ -83,56 +90,56 @@ func (a *app) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environ
 			lost = append(lost, fmt.Sprintf("%s is %s, and was %s", e.Name, e.Text, was.Text))
 		}
 	}
-	for _, l := range append(lost, a.unlike(ctx, old)...) {
-		fmt.Fprintf(a.err, "differs    %s\n", printableLine(l))
+	for _, l := range append(lost, cmd.unlike(ctx, old)...) {
+		fmt.Fprintf(cmd.err, "differs    %s\n", printableLine(l))
 	}
-	expected := failif.Expected(p, a.kind)
+	expected := failif.Expected(p, cmd.kind)
 	if _, err := fail.judge(append(expected, failif.ExpectedChanges(expected)...)); err != nil {
 		return err
 	}
-	ran := a.measure(ctx, p, f)
+	ran := (&runCommand{app: cmd.app, flags: f}).measure(ctx, p)
 	// A cell without a verdict ends a strict run with a code of its own; the comparison is due all the same.
 	code, inconclusive := errors.AsType[codeError](ran)
 	inconclusive = inconclusive && code.code == exitInconclusive
 	if f.dryRun || ran != nil && !inconclusive {
 		return ran
 	}
-	now, err := a.load(f.out)
+	now, err := cmd.load(f.out)
 	if err != nil {
 		return err
 	}
-	a.complain(now)
+	cmd.complain(now)
 	sides := []rundiff.Side{*old, *now.side()}
 	c := rundiff.Compare(sides)
-	fmt.Fprintln(a.out)
-	if err := rundiff.Text(a.out, c, rundiff.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap, Width: a.width(100)}); err != nil {
+	fmt.Fprintln(cmd.out)
+	if err := rundiff.Text(cmd.out, c, rundiff.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap, Width: cmd.width(100)}); err != nil {
 		return err
 	}
-	outcomes, err := a.judgeComparison(fail, c, sides)
+	outcomes, err := fail.judgeComparison(c, sides)
 	if err != nil {
 		return err
 	}
-	a.tell(outcomes)
+	cmd.tell(outcomes)
 	return ending(outcomes, f.strict, !inconclusive && told(c))
 }
 
 // match makes of a bundle's plan one that this machine can carry out, and says what had to be left out.
-func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) (p *plan.Plan, lost []string, err error) {
+func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan, environments []string) (p *plan.Plan, lost []string, err error) {
 	p = old
 	if len(environments) > 0 {
 		flags, err := replacements(old, environments)
 		if err != nil {
 			return nil, nil, err
 		}
-		if p, err = plan.FromFlags(old, flags, a.tables()); err != nil {
+		if p, err = plan.FromFlags(old, flags, cmd.tables()); err != nil {
 			return nil, nil, err
 		}
 	}
-	here := a.probe(ctx)
+	here := cmd.probe(ctx)
 	gone := map[string]bool{}
 	for i := range p.Targets {
 		e := &p.Targets[i]
-		why := a.cannot(p, e, here, gone)
+		why := cmd.cannot(p, e, here, gone)
 		if why == "" {
 			continue
 		}
@@ -145,7 +152,7 @@ func (a *app) match(ctx context.Context, old *plan.Plan, environments []string) 
 	unknown := map[string]bool{}
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		if _, ok := a.kind(w.Kind); !ok {
+		if _, ok := cmd.kind(w.Kind); !ok {
 			unknown[w.Label] = true
 			lost = append(lost, fmt.Sprintf("workload %s is left out: this version of tare has no %s", w.Label, w.Kind))
 		}
@@ -182,13 +189,13 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 }
 
 // cannot says why an environment or a mount cannot be had on this machine; "" when nothing is known against it.
-func (a *app) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[string]bool) string {
+func (cmd *rerunCommand) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[string]bool) string {
 	if e.IsMount() {
 		of, ok := p.Target(e.Of)
 		if !ok || gone[e.Of] {
 			return e.Of + " is not there"
 		}
-		if err := a.drivers.CheckMount(e.Name, of.Spec.Driver, e.Spec); err != nil {
+		if err := cmd.drivers.CheckMount(e.Name, of.Spec.Driver, e.Spec); err != nil {
 			return err.Error()
 		}
 		// Another machine, or a redacted bundle, has no such directory.
@@ -197,10 +204,10 @@ func (a *app) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[s
 		}
 		return ""
 	}
-	if err := a.drivers.Check(e.Spec); err != nil {
+	if err := cmd.drivers.Check(e.Spec); err != nil {
 		return err.Error()
 	}
-	for i, d := range a.drivers.All() {
+	for i, d := range cmd.drivers.All() {
 		if d.Name == e.Spec.Driver && !here[i].OK {
 			why := d.Name + " does not work here: " + here[i].Detail
 			if here[i].Remedy != "" {
@@ -213,7 +220,7 @@ func (a *app) cannot(p *plan.Plan, e *plan.Target, here []env.Status, gone map[s
 }
 
 // unlike lists what this machine has otherwise than the one that the result is of.
-func (a *app) unlike(ctx context.Context, old *rundiff.Side) []string {
+func (cmd *rerunCommand) unlike(ctx context.Context, old *rundiff.Side) []string {
 	then := hostFacts(old.Result, old.Plan)
 	if then == nil {
 		return []string{"the result does not say which machine it is from: it has no local environment"}

@@ -13,11 +13,12 @@ import (
 )
 
 // resume goes on with an interrupted run.
-func (a *app) resume(ctx context.Context, f *runFlags) error {
+func (cmd *runCommand) resume(ctx context.Context) error {
+	f := cmd.flags
 	if info, err := os.Stat(f.resume); err == nil && info.Mode().IsRegular() {
 		return usagef("--resume: %s is one file, and resuming needs a folder: run tare bundle unpack %s", f.resume, quoteArg(f.resume))
 	}
-	w, b, trials, err := a.reopen(f)
+	w, b, trials, err := cmd.reopen()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, bundle.ErrNotBundle) || errors.Is(err, bundle.ErrFinished) {
 		return usageError{err}
 	}
@@ -27,7 +28,7 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 	p := b.Plan
 	err = noSelftest(b, trials, f.resume, "resumed")
 	if err == nil {
-		err = a.checkFailIf(&f.failIf, p)
+		err = cmd.checkFailIf(&f.failIf, p)
 	}
 	if err == nil {
 		err = f.more.check(p)
@@ -36,7 +37,7 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 		if f.plan.Budget != nil {
 			p.Budget = *f.plan.Budget
 		}
-		a.forecast(a.err, p, f.dryRun || !f.quiet)
+		cmd.forecast(cmd.err, p, f.dryRun || !f.quiet)
 	}
 	switch {
 	case w != nil && (err != nil || f.dryRun):
@@ -49,13 +50,14 @@ func (a *app) resume(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
-	fmt.Fprintf(a.err, "resuming after %d trials\n", len(trials))
-	return a.carryOut(ctx, session{plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b, trials: trials})
+	fmt.Fprintf(cmd.err, "resuming after %d trials\n", len(trials))
+	return (&execution{app: cmd.app, plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b, trials: trials}).carryOut(ctx)
 }
 
 // reopen opens the bundle of a run that can go on. The writer is nil when the run has finished and can go on all the same,
 // because its budget ended it and it got a new one: what is finished is left alone until it does go on.
-func (a *app) reopen(f *runFlags) (*bundle.Writer, *bundle.Bundle, []record.Trial, error) {
+func (cmd *runCommand) reopen() (*bundle.Writer, *bundle.Bundle, []record.Trial, error) {
+	f := cmd.flags
 	w, b, err := bundle.Resume(f.resume)
 	finished := err
 	if errors.Is(err, bundle.ErrFinished) {
@@ -73,7 +75,7 @@ func (a *app) reopen(f *runFlags) (*bundle.Writer, *bundle.Bundle, []record.Tria
 		return nil, nil, nil, err
 	case w != nil:
 		return w, b, trials, nil
-	case b.Plan.Budget <= 0 || !schedule.Left(schedule.Config{Plan: b.Plan, Kinds: a.kind, Prior: trials, PriorTargets: b.Environments}):
+	case b.Plan.Budget <= 0 || !schedule.Left(schedule.Config{Plan: b.Plan, Kinds: cmd.kind, Prior: trials, PriorTargets: b.Environments}):
 		return nil, nil, nil, finished
 	case f.plan.Budget == nil:
 		return nil, nil, nil, usagef("the budget of %s is spent; to continue, give a new one: tare run --resume %s --budget %s", seconds(b.Plan.Budget), quoteArg(f.resume), b.Plan.Budget)

@@ -52,8 +52,15 @@ type runFlags struct {
 	ui      uiFlags
 }
 
-func (a *app) runCommand() *cobra.Command {
+// runCommand is `tare run`.
+type runCommand struct {
+	*app
+	flags *runFlags
+}
+
+func (cmd *runCommand) command() *cobra.Command {
 	f := &runFlags{}
+	cmd.flags = f
 	c := &cobra.Command{
 		Use:   "run [PLAN]",
 		Short: "Run the same work in each environment, in turn, and show the ratios",
@@ -77,10 +84,10 @@ added to those of the plan. If all are bare names from the plan, they select fro
 			if f.quick && f.full {
 				return usagef("--quick and --full exclude each other")
 			}
-			if err := f.ui.open(a.err, f.dryRun); err != nil {
+			if err := f.ui.open(cmd.err, f.dryRun); err != nil {
 				return err
 			}
-			defer f.ui.close(c.Context(), a.err)
+			defer f.ui.close(c.Context(), cmd.err)
 			if f.resume != "" {
 				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
 					if c.Flags().Changed(name) {
@@ -91,20 +98,20 @@ added to those of the plan. If all are bare names from the plan, they select fro
 					return usagef("--resume uses the plan of its bundle; leave %s out", args[0])
 				}
 				f.complete(c)
-				return a.resume(c.Context(), f)
+				return cmd.resume(c.Context())
 			}
 			if f.study != "" && len(args) > 0 {
 				return usagef("--study has its own plan; leave %s out", args[0])
 			}
 			f.complete(c)
-			p, err := a.resolve(c.Context(), args, f)
+			p, err := cmd.resolve(c.Context(), args)
 			if err != nil {
 				return err
 			}
 			if c.Flags().Changed("cards") {
 				p.Cards = f.cards
 			}
-			return a.measure(c.Context(), p, f)
+			return cmd.measure(c.Context(), p)
 		},
 	}
 	fl := c.Flags()
@@ -148,11 +155,12 @@ func (f *runFlags) complete(c *cobra.Command) {
 }
 
 // resolve makes the plan from the file, the flags, or what is here.
-func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Plan, error) {
-	t := a.tables()
-	t.Here = func() []string { return a.here(ctx) }
-	t.Available, t.LeftOut = a.available(ctx), func(target, why string) {
-		fmt.Fprintf(a.err, "without    %s: %s\n", target, printableLine(why))
+func (cmd *runCommand) resolve(ctx context.Context, args []string) (*plan.Plan, error) {
+	f := cmd.flags
+	t := cmd.tables()
+	t.Here = func() []string { return cmd.here(ctx) }
+	t.Available, t.LeftOut = cmd.available(ctx), func(target, why string) {
+		fmt.Fprintf(cmd.err, "without    %s: %s\n", target, printableLine(why))
 	}
 	switch {
 	case f.study != "":
@@ -168,7 +176,7 @@ func (a *app) resolve(ctx context.Context, args []string, f *runFlags) (*plan.Pl
 		}
 		return plan.ParseWithFlags(args[0], src, f.plan, t)
 	case len(f.plan.Workloads) == 0:
-		name, src := a.defaultPlan(t.Here(), len(f.plan.Environments) > 0)
+		name, src := defaultPlan(t.Here(), len(f.plan.Environments) > 0)
 		return plan.ParseWithFlags(name, src, f.plan, t)
 	case len(f.plan.Environments) == 0:
 		f.plan.Environments = t.Here()
@@ -195,24 +203,25 @@ func readPlan(name string) ([]byte, error) {
 }
 
 // measure carries a fresh plan out.
-func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
-	if err := a.checkFailIf(&f.failIf, p); err != nil {
+func (cmd *runCommand) measure(ctx context.Context, p *plan.Plan) error {
+	f := cmd.flags
+	if err := cmd.checkFailIf(&f.failIf, p); err != nil {
 		return err
 	}
 	if err := f.more.check(p); err != nil {
 		return err
 	}
-	lacking, err := schedule.CheckFreeSpace(p, a.kind, a.drivers, a.scratchBase())
+	lacking, err := schedule.CheckFreeSpace(p, cmd.kind, cmd.drivers, cmd.scratchBase())
 	if err != nil {
 		return usageError{err}
 	}
 	for _, l := range lacking {
-		fmt.Fprintf(a.err, "no space   %s\n", l)
+		fmt.Fprintf(cmd.err, "no space   %s\n", l)
 	}
 	if err := bundle.Vacant(f.out); err != nil && f.out != "" && !f.dryRun {
 		return usageError{err}
 	}
-	a.forecast(a.err, p, f.dryRun || !f.quiet)
+	cmd.forecast(cmd.err, p, f.dryRun || !f.quiet)
 	if f.dryRun {
 		return nil
 	}
@@ -227,11 +236,12 @@ func (a *app) measure(ctx context.Context, p *plan.Plan, f *runFlags) error {
 		return usageError{err} // no run can begin in such a folder
 	}
 	dir := f.out
-	return a.carryOut(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f})
+	return (&execution{app: cmd.app, plan: p, writer: w, dir: dir, runID: runID, flags: f}).carryOut(ctx)
 }
 
-// session is one carrying out of a plan into a bundle.
-type session struct {
+// execution is one carrying out of a plan into a bundle.
+type execution struct {
+	*app
 	plan   *plan.Plan
 	writer *bundle.Writer
 	dir    string
@@ -243,59 +253,59 @@ type session struct {
 }
 
 // recorded has what the flags say of the environments' price and power written to the bundle.
-func (s session) recorded(o schedule.Opener) schedule.Opener {
-	if s.flags == nil {
+func (x *execution) recorded(o schedule.Opener) schedule.Opener {
+	if x.flags == nil {
 		return o
 	}
-	return s.flags.more.record(o)
+	return x.flags.more.record(o)
 }
 
-func (a *app) carryOut(ctx context.Context, s session) (err error) {
+func (x *execution) carryOut(ctx context.Context) (err error) {
 	began := time.Now()
-	result, trials, runErr := a.execute(ctx, s)
-	s.flags.ui.finish(result, runErr)
+	result, trials, runErr := x.execute(ctx)
+	x.flags.ui.finish(result, runErr)
 	state := bundle.Finished
 	if runErr != nil {
 		state = bundle.Interrupted
 	}
-	if err := s.writer.Finish(state, time.Since(began).Seconds()); err != nil && runErr == nil {
+	if err := x.writer.Finish(state, time.Since(began).Seconds()); err != nil && runErr == nil {
 		runErr = err
 	}
 	var outcomes []failif.Outcome
 	if result != nil {
 		result.Run.Finished = runErr == nil
-		if outcomes, err = s.flags.failIf.judgeRun(&rundiff.Side{Result: result, Plan: s.plan, Trials: trials, Kinds: a.kind}); err != nil {
+		if outcomes, err = x.flags.failIf.judgeRun(&rundiff.Side{Result: result, Plan: x.plan, Trials: trials, Kinds: x.kind}); err != nil {
 			return err
 		}
 		// What cannot be printed is in the bundle all the same, and how to go on is said in any case.
 		m := report.NewModel(result)
-		m.Trials, m.Plan, m.Gates, m.Bundle = trials, s.plan, outcomes, s.dir
-		if err := a.print(a.out, m, report.Terminal, printOptions{ascii: s.flags.ascii, details: s.flags.details}); err != nil && runErr == nil {
+		m.Trials, m.Plan, m.Gates, m.Bundle = trials, x.plan, outcomes, x.dir
+		if err := x.print(x.out, m, report.Terminal, printOptions{ascii: x.flags.ascii, details: x.flags.details}); err != nil && runErr == nil {
 			runErr = err
 		}
-		if err := s.flags.more.compute(result, s.plan).say(a.out, a.width(100)); err != nil && runErr == nil {
+		if err := x.flags.more.compute(result, x.plan).say(x.out, x.width(100)); err != nil && runErr == nil {
 			runErr = err
 		}
-		a.tell(outcomes)
+		x.tell(outcomes)
 	}
 	if runErr != nil {
 		if ctx.Err() != nil || errors.Is(runErr, context.Canceled) {
-			fmt.Fprintf(a.err, "tare: stopped before the end; continue with: tare run --resume %s\n", quoteArg(s.dir))
+			fmt.Fprintf(x.err, "tare: stopped before the end; continue with: tare run --resume %s\n", quoteArg(x.dir))
 			return codeError{exitFailed}
 		}
 		return runErr
 	}
 	if !verdict.HasFigures(result) {
-		fmt.Fprintln(a.err, "tare: nothing was measured: no cell has a figure")
+		fmt.Fprintln(x.err, "tare: nothing was measured: no cell has a figure")
 		return codeError{exitFailed}
 	}
-	return ending(outcomes, s.flags.strict, conclusive(result))
+	return ending(outcomes, x.flags.strict, conclusive(result))
 }
 
 // execute runs the plan with a display and everything made for it removed afterwards.
-func (a *app) execute(ctx context.Context, s session) (*verdict.Result, []record.Trial, error) {
-	a.holding("the running trial is dropped, everything made for the run is removed")
-	scratch, release, err := leftover.New(a.scratchBase(), s.runID)
+func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Trial, error) {
+	x.holding("the running trial is dropped, everything made for the run is removed")
+	scratch, release, err := leftover.New(x.scratchBase(), x.runID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the run's private directory: %w", err)
 	}
@@ -306,32 +316,32 @@ func (a *app) execute(ctx context.Context, s session) (*verdict.Result, []record
 	peer := deploy.NewPeer(agents)
 	defer peer.Close()
 
-	show := a.display(ctx, s)
+	show := x.display(ctx)
 	defer show.close()
 	c := schedule.Config{
-		Plan: s.plan, Kinds: a.kind, Sink: s.writer, Evidence: s.writer, Quiet: schedule.NewQuietHost(), Peer: peer,
-		Opener: s.recorded(&schedule.Drivers{Registry: a.drivers, Agents: agents, RunID: s.runID, Dir: scratch, Log: a.log, Idle: s.flags != nil && s.flags.idle,
-			Flushes: verdict.Flushes(s.plan) || s.flags != nil && s.flags.flushes,
-			Peer:    func(environment string) bool { return schedule.NeedsPeer(s.plan, a.kind, environment) }}),
-		Header: verdict.Run{ID: s.runID, Version: version.Version, Build: version.Build},
-		Inject: s.inject, Events: show.event, Log: a.log,
+		Plan: x.plan, Kinds: x.kind, Sink: x.writer, Evidence: x.writer, Quiet: schedule.NewQuietHost(), Peer: peer,
+		Opener: x.recorded(&schedule.Drivers{Registry: x.drivers, Agents: agents, RunID: x.runID, Dir: scratch, Log: x.log, Idle: x.flags != nil && x.flags.idle,
+			Flushes: verdict.Flushes(x.plan) || x.flags != nil && x.flags.flushes,
+			Peer:    func(environment string) bool { return schedule.NeedsPeer(x.plan, x.kind, environment) }}),
+		Header: verdict.Run{ID: x.runID, Version: version.Version, Build: version.Build},
+		Inject: x.inject, Events: show.event, Log: x.log,
 	}
-	if s.prior != nil {
-		c.Prior, c.PriorTargets = s.trials, s.prior.Environments
-		c.Header.Seconds = s.prior.Manifest.Seconds
+	if x.prior != nil {
+		c.Prior, c.PriorTargets = x.trials, x.prior.Environments
+		c.Header.Seconds = x.prior.Manifest.Seconds
 	}
-	s.flags.ui.attach(&c, s.dir)
+	x.flags.ui.attach(&c, x.dir)
 	return schedule.Run(ctx, c)
 }
 
-func (a *app) display(ctx context.Context, s session) display {
+func (x *execution) display(ctx context.Context) display {
 	switch {
-	case s.flags.quiet:
-		return silent{a.err}
-	case a.errFD >= 0 && !a.plainTerminal():
-		return newLive(ctx, a.err, s.plan.Budget, s.plan.MaxBlocks())
+	case x.flags.quiet:
+		return silent{x.err}
+	case x.errFD >= 0 && !x.plainTerminal():
+		return newLive(ctx, x.err, x.plan.Budget, x.plan.MaxBlocks())
 	}
-	return newLines(a.err)
+	return newLines(x.err)
 }
 
 // conclusive tells whether every primary cell has a verdict.
@@ -349,11 +359,11 @@ func conclusive(r *verdict.Result) bool {
 }
 
 // forecast says what the run will do before anything is started.
-func (a *app) forecast(w io.Writer, p *plan.Plan, say bool) {
+func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	if !say {
 		return
 	}
-	f := schedule.NewForecast(p, a.kind)
+	f := schedule.NewForecast(p, cat.kind)
 	names := []string{}
 	for _, e := range p.Targets {
 		n := e.Name

@@ -31,15 +31,21 @@ const (
 	selfSlower   = "plus5"
 )
 
-func (a *app) selftestCommand() *cobra.Command {
-	f := &runFlags{}
+// selftestCommand is `tare selftest`.
+type selftestCommand struct {
+	*app
+	flags runFlags
+}
+
+func (cmd *selftestCommand) command() *cobra.Command {
+	f := &cmd.flags
 	c := &cobra.Command{
 		Use: "selftest", Short: "Measure this host against itself, and detect a hidden 5 % cost",
 		Long: `Measure which differences this host can detect, in about five minutes. The same work runs in three agents on this host,
 in random blocks as in any run. Two do the same work: a verdict of DIFFERENT between them is a false alarm. The third does
 5 % more work than it reports: a verdict of EQUIVALENT is a miss.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.selftest(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error { return cmd.selftest(c.Context()) },
 	}
 	fl := c.Flags()
 	fl.DurationVar(&f.budget, "budget", 5*time.Minute, "stop after this time")
@@ -51,24 +57,25 @@ in random blocks as in any run. Two do the same work: a verdict of DIFFERENT bet
 	return c
 }
 
-func (a *app) selftest(ctx context.Context, f *runFlags) error {
+func (cmd *selftestCommand) selftest(ctx context.Context) error {
+	f := &cmd.flags
 	f.plan.Budget = &f.budget
 	f.plan.Environments = []string{selfBaseline + "=local", selfSame + "=local", selfSlower + "=local"}
 	if len(f.plan.Workloads) == 0 {
 		f.plan.Workloads = []string{"cpu.prime", "memory.copy:size=8MiB", "syscall:op=null", "fs.randread:size=64MiB"}
 	}
-	p, err := plan.FromFlags(nil, f.plan, a.tables())
+	p, err := plan.FromFlags(nil, f.plan, cmd.tables())
 	if err != nil {
 		return err
 	}
 	if err := bundle.Vacant(f.out); err != nil && f.out != "" {
 		return usageError{err}
 	}
-	a.forecast(a.err, p, !f.quiet)
+	cmd.forecast(cmd.err, p, !f.quiet)
 	dir, runID := f.out, newRunID()
 	if dir == "" {
 		// As a run's, so that tare clean finds it when this is killed.
-		tmp, release, err := leftover.New(a.scratchBase(), runID)
+		tmp, release, err := leftover.New(cmd.scratchBase(), runID)
 		if err != nil {
 			return fmt.Errorf("make the self-test's private directory: %w", err)
 		}
@@ -85,7 +92,7 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 		return err
 	}
 	began := time.Now()
-	r, _, err := a.execute(ctx, session{plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: inject})
+	r, _, err := (&execution{app: cmd.app, plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: inject}).execute(ctx)
 	state := bundle.Finished
 	if err != nil {
 		state = bundle.Interrupted
@@ -93,20 +100,20 @@ func (a *app) selftest(ctx context.Context, f *runFlags) error {
 	if ferr := w.Finish(state, time.Since(began).Seconds()); err == nil {
 		err = ferr
 	}
-	return a.selftestEnd(ctx, r, err)
+	return cmd.selftestEnd(ctx, r, err)
 }
 
 // selftestEnd prints what there is, also of a self-test that was stopped, and says how it ended.
-func (a *app) selftestEnd(ctx context.Context, r *verdict.Result, err error) error {
+func (cmd *selftestCommand) selftestEnd(ctx context.Context, r *verdict.Result, err error) error {
 	code := exitFailed
 	if r != nil {
 		c := countControls(r)
-		a.selftestReport(r, &c)
-		code = c.conclude(a.out)
+		cmd.selftestReport(r, &c)
+		code = c.conclude(cmd.out)
 	}
 	switch {
 	case err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled)):
-		fmt.Fprintln(a.err, "tare: stopped before the end; the figures above are from the blocks until then")
+		fmt.Fprintln(cmd.err, "tare: stopped before the end; the figures above are from the blocks until then")
 		return codeError{exitFailed}
 	case err != nil:
 		return err
@@ -191,8 +198,8 @@ func excludes(c *verdict.Cell) bool {
 func visible(c *verdict.Cell) float64 { return (1+c.Margin)*math.Sqrt(c.High/c.Low) - 1 }
 
 // selftestReport prints what the controls showed.
-func (a *app) selftestReport(r *verdict.Result, n *controls) {
-	tw := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
+func (cmd *selftestCommand) selftestReport(r *verdict.Result, n *controls) {
+	tw := tabwriter.NewWriter(cmd.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "workload\tblocks\tnull spread\tagainst itself\tplus 5 %\tsmallest cost this host can detect")
 	for same, slower := range pairsOf(r) {
 		shows := "-"
@@ -202,7 +209,7 @@ func (a *app) selftestReport(r *verdict.Result, n *controls) {
 		fmt.Fprintf(tw, "%s\t%d\t±%.2f %%\t%s\t%s\t%s\n", same.Workload, slower.Blocks, 100*same.NullSpread, control(same), control(slower), shows)
 	}
 	tw.Flush()
-	fmt.Fprintf(a.out, "\nfalse alarms: %d of %d cells. Injected 5 %%: found in %d of %d, called equivalent in %d, measured as something else in %d.\n",
+	fmt.Fprintf(cmd.out, "\nfalse alarms: %d of %d cells. Injected 5 %%: found in %d of %d, called equivalent in %d, measured as something else in %d.\n",
 		n.falseAlarms, n.cells, n.found, n.cells, n.missed, n.wrong)
 }
 

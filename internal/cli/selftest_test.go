@@ -41,7 +41,7 @@ func TestControls(t *testing.T) {
 		r := &verdict.Result{Cells: []verdict.Cell{cell(selfSame, record.Equivalent, 0.99, 1, 1.01), slower}}
 		var out bytes.Buffer
 		n := countControls(r)
-		(&app{out: &out}).selftestReport(r, &n)
+		(&selftestCommand{app: &app{console: console{out: &out}}}).selftestReport(r, &n)
 		if code := n.conclude(&out); code != c.code || !strings.Contains(out.String(), c.said) {
 			t.Errorf("%s: code %d, want %d with %q:\n%s", c.name, code, c.code, c.said, out.String())
 		}

@@ -8,7 +8,12 @@ import (
 	"tare/internal/bundle"
 )
 
-func (a *app) verifyCommand() *cobra.Command {
+// verifyCommand is `tare verify`.
+type verifyCommand struct {
+	*app
+}
+
+func (cmd *verifyCommand) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify BUNDLE", Short: "Check a bundle's hashes and recompute its verdicts from the raw trials",
 		Long: `Check that a bundle is unchanged: the hash of every file, the chain over the trials, and their order. Then compute the
@@ -16,7 +21,7 @@ verdicts again from the raw trials. Verdicts are never stored: a report always s
 when anything is wrong.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			in, err := a.folder(args[0])
+			in, err := cmd.folder(args[0])
 			if err != nil {
 				return err
 			}
@@ -29,15 +34,15 @@ when anything is wrong.`,
 				return in.damage
 			}
 			for _, p := range checked.Problems {
-				fmt.Fprintf(a.out, "WRONG  %s\n", printableLine(p.String()))
+				fmt.Fprintf(cmd.out, "WRONG  %s\n", printableLine(p.String()))
 			}
 			// Trials before a damage count; the damage itself is among the problems.
-			b, err := a.read(in, args[0])
+			b, err := cmd.read(in, args[0])
 			if err != nil {
 				return err
 			}
 			if n := b.Manifest.Redacted; len(n) > 0 {
-				fmt.Fprintf(a.out, "redacted before it was shared; replaced:%s\n", counted(n))
+				fmt.Fprintf(cmd.out, "redacted before it was shared; replaced:%s\n", counted(n))
 			}
 			counts := map[string]int{}
 			for i := range b.result.Cells {
@@ -45,16 +50,16 @@ when anything is wrong.`,
 					counts[string(c.Verdict)]++
 				}
 			}
-			fmt.Fprintf(a.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State, b.Manifest.Version, b.Manifest.Build, len(b.trials))
+			fmt.Fprintf(cmd.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State, b.Manifest.Version, b.Manifest.Build, len(b.trials))
 			for _, v := range []string{"DIFFERENT", "EQUIVALENT", "MEASURED", "INCONCLUSIVE", "WITHHELD", "FAILED"} {
 				if counts[v] > 0 {
-					fmt.Fprintf(a.out, "%-13s%d\n", v, counts[v])
+					fmt.Fprintf(cmd.out, "%-13s%d\n", v, counts[v])
 				}
 			}
 			if !checked.OK() {
 				return fmt.Errorf("%s was changed after tare wrote it: see WRONG above", args[0])
 			}
-			fmt.Fprintln(a.out, "all hashes and the chain of trials are correct")
+			fmt.Fprintln(cmd.out, "all hashes and the chain of trials are correct")
 			return nil
 		},
 	}
