@@ -2,15 +2,17 @@ package microvm
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/u-root/u-root/pkg/cpio"
 
 	"tare/internal/measure/guestabi"
 )
@@ -53,53 +55,60 @@ func Initramfs(dest string, c Contents) (done Written, err error) {
 	}()
 	h := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(f, h), 1<<20)
-	a := newCPIO(w)
-	if err := writeInitramfs(a, c); err != nil {
+	if err := errors.Join(writeInitramfs(cpio.Newc.Writer(w), c), w.Flush()); err != nil {
 		return Written{}, fmt.Errorf("write initramfs: %w", err)
 	}
-	if err := w.Flush(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return Written{}, fmt.Errorf("write initramfs: %w", err)
 	}
-	return Written{hex.EncodeToString(h.Sum(nil)), a.n}, nil
+	return Written{hex.EncodeToString(h.Sum(nil)), info.Size()}, nil
 }
 
-func writeInitramfs(a *cpio, c Contents) error {
-	made := map[string]bool{}
+// writeInitramfs writes the archive. Owners and times are zero, so that the same files give the same archive. The writer
+// passes over what it has written before, so that a directory may be named for each file in it.
+func writeInitramfs(w cpio.RecordWriter, c Contents) error {
+	var records []cpio.Record
 	for _, d := range directories {
-		a.dir(d, 0o755)
-		made[d] = true
+		records = append(records, cpio.Directory(d, 0o755))
 	}
-	// The kernel gives its first process /dev/console, which must exist before devtmpfs can be mounted.
-	a.charDevice("dev/console", 0o600, 5, 1)
-	a.bytes("etc/group", 0o644, []byte("root:x:0:\n"))
-	a.bytes("etc/hosts", 0o644, []byte("127.0.0.1 localhost\n"))
-	// A C library asks the network for users when it is not told otherwise.
-	a.bytes("etc/nsswitch.conf", 0o644, []byte("passwd: files\ngroup: files\nhosts: files\n"))
-	a.bytes("etc/os-release", 0o644, []byte("ID=tare\nNAME=tare\nPRETTY_NAME=\"tare micro-VM\"\n"))
-	a.bytes("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\n"))
-	if err := writeModules(a, c); err != nil {
+	records = append(records,
+		// The kernel gives its first process /dev/console, which must exist before devtmpfs can be mounted.
+		cpio.CharDev("dev/console", 0o600, 5, 1),
+		cpio.StaticFile("etc/group", "root:x:0:\n", 0o644),
+		cpio.StaticFile("etc/hosts", "127.0.0.1 localhost\n", 0o644),
+		// A C library asks the network for users when it is not told otherwise.
+		cpio.StaticFile("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n", 0o644),
+		cpio.StaticFile("etc/os-release", "ID=tare\nNAME=tare\nPRETTY_NAME=\"tare micro-VM\"\n", 0o644),
+		cpio.StaticFile("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", 0o644),
+	)
+	if err := cpio.WriteRecords(w, records); err != nil {
+		return err
+	}
+	if err := writeModules(w, c); err != nil {
 		return err
 	}
 	for _, f := range c.Files {
 		name := inside(f.Path)
 		for i, r := range name {
-			if r == '/' && !made[name[:i]] {
-				a.dir(name[:i], 0o755)
-				made[name[:i]] = true
+			if r == '/' {
+				if err := w.WriteRecord(cpio.Directory(name[:i], 0o755)); err != nil {
+					return err
+				}
 			}
 		}
-		if err := copyFile(a, name, f.Mode, f.Path); err != nil {
+		if err := copyFile(w, name, f.Mode, f.Path); err != nil {
 			return err
 		}
 	}
-	if err := copyFile(a, inside(guestabi.Init), 0o755, c.Agent); err != nil {
+	if err := copyFile(w, inside(guestabi.Init), 0o755, c.Agent); err != nil {
 		return err
 	}
-	return a.close()
+	return cpio.WriteTrailer(w)
 }
 
-func writeModules(a *cpio, c Contents) error {
-	var order bytes.Buffer
+func writeModules(w cpio.RecordWriter, c Contents) error {
+	var order strings.Builder
 	seen := map[string]bool{}
 	for i, m := range slices.Concat(c.Modules, c.Extra) {
 		name, ok := ModuleName(m)
@@ -111,17 +120,18 @@ func writeModules(a *cpio, c Contents) error {
 		if err != nil {
 			return err
 		}
-		a.bytes(inside(guestabi.Modules)+"/"+name+".ko", 0o600, b)
+		if err := w.WriteRecord(cpio.StaticFile(inside(guestabi.Modules)+"/"+name+".ko", string(b), 0o600)); err != nil {
+			return err
+		}
 		if i >= len(c.Modules) {
 			order.WriteString(guestabi.MayFail)
 		}
 		order.WriteString(name + ".ko\n")
 	}
-	a.bytes(inside(guestabi.Order), 0o600, order.Bytes())
-	return nil
+	return w.WriteRecord(cpio.StaticFile(inside(guestabi.Order), order.String(), 0o600))
 }
 
-func copyFile(a *cpio, name string, mode uint32, path string) error {
+func copyFile(w cpio.RecordWriter, name string, mode uint32, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -131,6 +141,11 @@ func copyFile(a *cpio, name string, mode uint32, path string) error {
 	if err != nil {
 		return err
 	}
-	a.file(name, mode, f, info.Size())
-	return a.err
+	if info.Size() >= 1<<32 {
+		return fmt.Errorf("%s has %d bytes, too many for an initramfs", path, info.Size())
+	}
+	return w.WriteRecord(cpio.Record{
+		ReaderAt: io.NewSectionReader(f, 0, info.Size()),
+		Info:     cpio.Info{Name: name, Mode: cpio.S_IFREG | uint64(mode), FileSize: uint64(info.Size())},
+	})
 }

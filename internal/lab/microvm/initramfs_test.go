@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	ucpio "github.com/u-root/u-root/pkg/cpio"
+	"github.com/u-root/u-root/pkg/cpio"
 )
 
 func TestInitramfsHoldsWhatTheGuestNeedsAndIsTheSameEachTime(t *testing.T) {
@@ -44,10 +44,9 @@ func TestInitramfsHoldsWhatTheGuestNeedsAndIsTheSameEachTime(t *testing.T) {
 	if sums[0] != sums[1] || !bytes.Equal(archives[0], archives[1]) {
 		t.Error("the same input gave two archives")
 	}
-	// Read by another's reader, so that writer and reader cannot share a mistake.
 	got := map[string]string{}
 	modes := map[string]uint64{}
-	r := ucpio.Newc.Reader(bytes.NewReader(archives[0]))
+	r := cpio.Newc.Reader(bytes.NewReader(archives[0]))
 	for {
 		rec, err := r.ReadRecord()
 		if err == io.EOF {
