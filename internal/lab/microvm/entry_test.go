@@ -14,7 +14,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
-	xzw "github.com/ulikunitz/xz"
+
+	"tare/internal/sys/proc"
 )
 
 // kernelFile makes an ELF file with one segment of notes.
@@ -62,11 +63,7 @@ func bzImage(payload []byte) []byte {
 // packed is data as each compressor leaves it.
 func packed(t testing.TB, data []byte) map[string][]byte {
 	t.Helper()
-	var gz, xzs, zst, lz bytes.Buffer
-	x, err := xzw.NewWriter(&xzs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var gz, zst, lz bytes.Buffer
 	z, err := zstd.NewWriter(&zst)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +72,7 @@ func packed(t testing.TB, data []byte) map[string][]byte {
 	if err := l.Apply(lz4.LegacyOption(true)); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []io.WriteCloser{gzip.NewWriter(&gz), x, z, l} {
+	for _, w := range []io.WriteCloser{gzip.NewWriter(&gz), z, l} {
 		if _, err := w.Write(data); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +80,23 @@ func packed(t testing.TB, data []byte) map[string][]byte {
 			t.Fatal(err)
 		}
 	}
-	return map[string][]byte{"gzip": gz.Bytes(), "xz": xzs.Bytes(), "zstd": zst.Bytes(), "lz4": lz.Bytes()}
+	return map[string][]byte{"gzip": gz.Bytes(), "xz": packXZ(t, data), "zstd": zst.Bytes(), "lz4": lz.Bytes()}
+}
+
+// packXZ compresses as a kernel's build does (scripts/xz_wrap.sh).
+func packXZ(t testing.TB, data []byte) []byte {
+	t.Helper()
+	path, err := proc.LookPath("xz")
+	if err != nil && os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatal("xz is not installed (apt-get install xz-utils)")
+	} else if err != nil {
+		t.Skip("xz is not installed (apt-get install xz-utils)")
+	}
+	b, err := proc.Run(t.Context(), bytes.NewReader(data), path, "--check=crc32", "--x86", "--lzma2=dict=32MiB", "--stdout")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // compressions are a kernel as each compressor leaves it, with its size behind it where the kernel's build puts one.
