@@ -2,9 +2,10 @@ package env
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -37,12 +38,7 @@ func (s Spec) String() string {
 	if s.Arg != "" {
 		b.WriteString(":" + strings.NewReplacer("%", "%25", "?", "%3F").Replace(s.Arg))
 	}
-	keys := make([]string, 0, len(s.Settings))
-	for k := range s.Settings {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for i, k := range keys {
+	for i, k := range slices.Sorted(maps.Keys(s.Settings)) {
 		if i == 0 {
 			b.WriteByte('?')
 		} else {
@@ -235,7 +231,7 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 	for i := range d.Mounts {
 		names = append(names, d.Mounts[i].Name)
 	}
-	i := indexOf(names, s.Driver)
+	i := slices.Index(names, s.Driver)
 	switch {
 	case len(names) == 0:
 		return fmt.Errorf("mount %s: driver %s has no mounts; use dir= to choose the directory", what, driver)
@@ -281,13 +277,8 @@ func checkSettings(what, owner string, settings []Setting, s Spec) error {
 	for i := range settings {
 		names[i] = settings[i].Name
 	}
-	keys := make([]string, 0, len(s.Settings))
-	for k := range s.Settings {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
-		i := indexOf(names, k)
+	for _, k := range slices.Sorted(maps.Keys(s.Settings)) {
+		i := slices.Index(names, k)
 		if i < 0 {
 			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, suggest.MeantOrAll(k, names, "it has"))
 		}
@@ -303,19 +294,10 @@ func checkSettings(what, owner string, settings []Setting, s Spec) error {
 	return nil
 }
 
-func indexOf(names []string, name string) int {
-	for i, n := range names {
-		if n == name {
-			return i
-		}
-	}
-	return -1
-}
-
 // OneOf is a Setting.Check that accepts these values only.
 func OneOf(values ...string) func(string) error {
 	return func(v string) error {
-		if indexOf(values, v) < 0 {
+		if !slices.Contains(values, v) {
 			return fmt.Errorf("%q is not one of %s%s", v, strings.Join(values, ", "), suggest.DidYouMean(v, values))
 		}
 		return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -31,32 +30,17 @@ func mountKinds(engine string) []env.MountKind {
 			Name: bind, Shared: true,
 			Doc: "A directory of the host, bound into the container. The engine must run on this machine; where it does so in a virtual machine (Docker Desktop), this is the folder that machine shares.",
 			Settings: []env.Setting{
-				{Name: "dir", Default: "the run's own directory", Doc: "directory of the host on whose file system the folder is made; a fresh directory is made in it", Check: checkHostDir},
+				{Name: "dir", Default: "the run's own directory", Doc: "directory of the host on whose file system the folder is made; a fresh directory is made in it", Check: env.CheckAbsolute},
 				{Name: "label", Default: "none", Doc: "SELinux label: none, private (Z) or shared (z)", Check: env.OneOf("none", "private", "shared")},
 			},
 		},
 		{Name: volume, Doc: "A volume that the engine keeps outside the container's layers; an anonymous one, which goes with the container."},
 		{
 			Name: tmpfs, Doc: "Memory, as a file system of its own.",
-			Settings: []env.Setting{{Name: "size", Default: "the engine's", Doc: "the most it may hold, such as 1GiB", Check: checkTmpfs}},
+			Settings: []env.Setting{{Name: "size", Default: "the engine's", Doc: "the most it may hold, such as 1GiB", Check: env.CheckMemory}},
 		},
 		dirs.DirKind(false),
 	}
-}
-
-func checkHostDir(v string) error {
-	if !filepath.IsAbs(v) {
-		return fmt.Errorf("%q is not an absolute path", v)
-	}
-	return nil
-}
-
-func checkTmpfs(v string) error {
-	n, err := unit.ParseSize(v)
-	if err == nil && n < 1<<20 {
-		err = fmt.Errorf("%q is less than 1MiB", v)
-	}
-	return err
 }
 
 // mounts are the folders of one container.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -28,7 +27,7 @@ func Infos() []env.Info {
 		Name: "local",
 		Doc:  "This machine itself, with nothing in between; its usual name is host.",
 		Settings: []env.Setting{
-			{Name: "dir", Default: "a temporary directory", Doc: "Directory below which file workloads work; a fresh directory is made in it.", Check: checkDir},
+			{Name: "dir", Default: "a temporary directory", Doc: "Directory below which file workloads work; a fresh directory is made in it.", Check: env.CheckAbsolute},
 			{Name: "nice", Default: "0", Doc: "Added to the niceness of the agent and its workers, -20 to 19; below 0 needs privileges.", Check: checkNice},
 			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3 (needs taskset, Linux).", Check: CheckCPUs},
 		},
@@ -47,13 +46,6 @@ func Infos() []env.Info {
 			return leftover.Clean(dry, os.TempDir(), "/var/tmp")
 		},
 	}}
-}
-
-func checkDir(v string) error {
-	if !filepath.IsAbs(v) {
-		return fmt.Errorf("%q is not an absolute path", v)
-	}
-	return nil
 }
 
 func checkNice(v string) error {

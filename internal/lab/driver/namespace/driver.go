@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -26,14 +25,14 @@ func Infos() []env.Info {
 		Name: "namespace",
 		Doc:  "The built-in container: this kernel's namespaces and an overlay of the host's files, with nothing to install.",
 		Settings: []env.Setting{
-			{Name: "root", Default: "/", Doc: "Directory that is the container's root; it is not written to. Other mounts below it are not seen inside.", Check: checkDir},
+			{Name: "root", Default: "/", Doc: "Directory that is the container's root; it is not written to. Other mounts below it are not seen inside.", Check: env.CheckAbsolute},
 			{Name: "net", Default: "none", Doc: "none: a network of its own with only a loopback; host: the host's.", Check: env.OneOf("none", "host")},
 			{Name: "user", Default: "auto", Doc: "host: root is the host's root; own: a user namespace; auto: host when tare runs as root, else own.", Check: env.OneOf("auto", "host", "own")},
 			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3.", Check: func(v string) error {
 				_, err := parseCPUs(v)
 				return err
 			}},
-			{Name: "dir", Default: "a temporary directory", Doc: "Directory for what is written inside; its file system must be able to carry an overlay's upper layer.", Check: checkDir},
+			{Name: "dir", Default: "a temporary directory", Doc: "Directory for what is written inside; its file system must be able to carry an overlay's upper layer.", Check: env.CheckAbsolute},
 		},
 		Mounts: mountKinds(),
 		Driver: Driver{},
@@ -61,13 +60,6 @@ func reach(s env.Spec) error {
 		return nil
 	}
 	return errors.New(s.Name + " has a network of its own with only a loopback (net=none); use net=host")
-}
-
-func checkDir(v string) error {
-	if !filepath.IsAbs(v) {
-		return fmt.Errorf("%q is not an absolute path", v)
-	}
-	return nil
 }
 
 // maxCPU is the largest processor number that can be named: the size of the kernel's default mask.

@@ -2,11 +2,9 @@ package namespace
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 
 	"tare/internal/lab/env"
-	"tare/internal/unit"
 )
 
 // The kinds of mounts of a built-in container.
@@ -23,22 +21,14 @@ func mountKinds() []env.MountKind {
 		{
 			Name: bind, Shared: true, Probe: probe,
 			Doc:      "A directory of the host, bound into the container: the same file system, reached without the overlay.",
-			Settings: []env.Setting{{Name: "dir", Default: "the run's own directory", Doc: "Directory of the host on whose file system the folder is made; a fresh directory is made in it.", Check: checkDir}},
+			Settings: []env.Setting{{Name: "dir", Default: "the run's own directory", Doc: "Directory of the host on whose file system the folder is made; a fresh directory is made in it.", Check: env.CheckAbsolute}},
 		},
 		{
 			Name: tmpfs, Probe: probe,
 			Doc:      "Memory, as a file system of its own.",
-			Settings: []env.Setting{{Name: "size", Default: "50% of memory", Doc: "The most it may hold, such as 1GiB.", Check: checkSize}},
+			Settings: []env.Setting{{Name: "size", Default: "50% of memory", Doc: "The most it may hold, such as 1GiB.", Check: env.CheckMemory}},
 		},
 	}
-}
-
-func checkSize(v string) error {
-	n, err := unit.ParseSize(v)
-	if err == nil && n < 1<<20 {
-		err = fmt.Errorf("%q is less than 1MiB", v)
-	}
-	return err
 }
 
 // target is where a mount is inside: on the container's own top level, which can be written in either layout of the root.
