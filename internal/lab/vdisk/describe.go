@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"tare/internal/lab/diskimage"
@@ -27,9 +28,7 @@ import (
 //	compacted_by, compacted_note     what compacted it; why not the format's own tool
 func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	facts := map[string]string{"format": i.Format, "state": i.State, "preallocation": i.Preallocation}
-	for k, v := range i.facts {
-		facts[k] = v
-	}
+	maps.Copy(facts, i.facts)
 	if i.Subformat != "" {
 		facts["subformat"] = i.Subformat
 	}

@@ -2,7 +2,8 @@ package workload
 
 import (
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,12 +51,7 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 		byName[d.Name] = d
 		p[d.Name] = d.Default
 	}
-	keys := make([]string, 0, len(given))
-	for key := range given {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
 		d, ok := byName[key]
 		if !ok {
 			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true, Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, suggest.MeantOrAll(key, names, "it has"))}
@@ -116,10 +112,8 @@ func (d *Param) Canonical(v string) (string, error) {
 		}
 		return "", fmt.Errorf("%q is neither yes nor no", v)
 	case Choice:
-		for _, c := range d.Choices {
-			if v == c {
-				return v, nil
-			}
+		if slices.Contains(d.Choices, v) {
+			return v, nil
 		}
 		return "", fmt.Errorf("%q is not one of %s%s", v, strings.Join(d.Choices, ", "), suggest.DidYouMean(v, d.Choices))
 	case Duration:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,9 +89,7 @@ func (m *machine) boot(ctx context.Context) (err error) {
 	}
 	spec := m.Spec
 	spec.Settings = map[string]string{}
-	for k, v := range m.Spec.Settings {
-		spec.Settings[k] = v
-	}
+	maps.Copy(spec.Settings, m.Spec.Settings)
 	if m.file, err = openBridge(ctx, dir, socket); err != nil {
 		return err
 	}
