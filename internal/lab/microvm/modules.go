@@ -132,9 +132,6 @@ func ParseIndex(dep, builtin []byte) (*Index, error) {
 	return x, nil
 }
 
-// Has tells whether the kernel has a module, built in or as a file.
-func (x *Index) Has(name string) bool { return x.builtin[name] || x.files[name] != "" }
-
 // Resolve returns the files, with slashes and below the folder, that must be loaded for the wanted modules, each after
 // what it needs. What is built in needs no file. The error is a *MissingError, or names a circle.
 func (x *Index) Resolve(wanted ...string) ([]string, error) {

@@ -42,9 +42,6 @@ func TestResolveLoadsEachModuleAfterWhatItNeeds(t *testing.T) {
 	if _, err := x.Resolve("a"); err == nil || !strings.Contains(err.Error(), "need each other") {
 		t.Errorf("a circle gives: %v", err)
 	}
-	if !x.Has("ext4") || !x.Has("virtio_pci") || x.Has("gone") {
-		t.Error("Has is wrong")
-	}
 }
 
 func second[T any](_ T, err error) error { return err }

@@ -7,15 +7,6 @@ import (
 	"os"
 )
 
-// Server is the kernel's server under way.
-type Server struct{}
-
-// Start returns ErrUnsupported.
-func Start(context.Context, Export) (*Server, error) { return nil, ErrUnsupported }
-
-// Close does nothing.
-func (*Server) Close() error { return nil }
-
 // NetNS is where the kernel has another server than the machine's.
 type NetNS struct{}
 

@@ -40,9 +40,6 @@ type Run struct {
 	Host           int64 // offset in that file; meaningless unless data or compressed
 }
 
-// stored tells whether the run takes room in a file.
-func (r Run) stored() bool { return r.State == Data || r.State == Compressed }
-
 // Snapshot is one that lies inside an image file.
 type Snapshot struct {
 	ID      string `json:"id"`

@@ -65,7 +65,7 @@ func sameFile(t *testing.T, c *Chain, raw string) {
 	ours, theirs := make([]byte, most), make([]byte, most)
 	for _, r := range walk(t, c) {
 		length := r.Length
-		if !r.stored() {
+		if !stored(r) {
 			length = min(length, most)
 		}
 		for off := r.Offset; off < r.Offset+length; off += most {
