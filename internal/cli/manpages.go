@@ -67,6 +67,10 @@ var exitCodes = []struct {
 
 // manPage writes one page in the man macros that every roff knows. It bears no date: the same program writes the same
 // page.
+//
+// cobra/doc writes pages too, by way of Markdown. They have no exit status and no list of commands, all bear the program's
+// title, show a bool as --ascii[=false], do not indent examples and do not set an option apart from its text. It would bring
+// three modules and 400 KiB into the program.
 func manPage(w io.Writer, c *cobra.Command) error {
 	var b strings.Builder
 	title := strings.ToUpper(manName(c))

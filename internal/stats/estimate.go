@@ -40,12 +40,6 @@ type Estimate struct {
 	units []float64
 }
 
-// HalfWidth is half the length of the interval; +Inf when it has no end.
-func (e Estimate) HalfWidth() float64 { return e.High/2 - e.Low/2 }
-
-// Contains tells whether v lies in the closed interval.
-func (e Estimate) Contains(v float64) bool { return e.Low <= v && v <= e.High }
-
 // Units reduces values grouped by session to the independent units behind a claim: the values themselves when only one
 // session gave any, else the mean of each session that did, which is infinite when a value is. It is nil when there are no
 // values, or one that says nothing: a NaN, or infinities of both signs in one session of several.

@@ -74,13 +74,3 @@ func (w walsh) median() float64 {
 	}
 	return a/2 + w.kth(m/2+1)/2
 }
-
-// HodgesLehmann returns the median of all Walsh averages (x_i + x_j)/2, i <= j: an estimate of the centre of a symmetric
-// distribution that is nearly as good as the mean on normal noise and better on noise with spikes. It is NaN for no
-// values and when a value is not finite.
-func HodgesLehmann(x []float64) float64 {
-	if len(x) == 0 || !finite(x) {
-		return math.NaN()
-	}
-	return newWalsh(x).median()
-}

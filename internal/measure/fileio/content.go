@@ -37,13 +37,8 @@ type Content struct {
 	pages  Pages
 }
 
-// NewContent makes the content of a file of records of bs >= 512 bytes; kind is Random or Zero. The same seed gives the
-// same bytes on every platform.
-func NewContent(kind string, bs int, seed uint64) *Content {
-	return OrdinaryPages.NewContent(kind, bs, seed)
-}
-
-// NewContent makes the same content in memory of these pages.
+// NewContent makes the content of a file of records of bs >= 512 bytes, in memory of these pages; kind is Random or Zero.
+// The same seed gives the same bytes on every platform.
 func (p Pages) NewContent(kind string, bs int, seed uint64) *Content {
 	c := &Content{bs: bs, slots: max(1, minPool/int64(bs)), stamps: kind == Random, pages: p}
 	c.pool = p.Aligned(int(c.slots) * bs)

@@ -30,7 +30,7 @@ func TestPagesAreSaid(t *testing.T) {
 			t.Errorf("asked for %s pages, with the system's setting %q, got %q", pages, mode, got)
 		}
 		c := pages.NewContent(Random, 1<<20, 1)
-		if same := NewContent(Random, 1<<20, 1); string(c.Record(3, 5)) != string(same.Record(3, 5)) {
+		if same := OrdinaryPages.NewContent(Random, 1<<20, 1); string(c.Record(3, 5)) != string(same.Record(3, 5)) {
 			t.Errorf("content in %s pages differs", pages)
 		}
 		runtime.KeepAlive(b)

@@ -177,7 +177,7 @@ func addPageTrials(in *verdict.Input) {
 		case matrixKind:
 			t.Metrics = map[string]float64{}
 			for i, op := range matrixOps {
-				t.Metrics[op.name] = 90000 / cost * float64(1+len(t.Workload)%5) * float64(2+i%3)
+				t.Metrics[op.String()] = 90000 / cost * float64(1+len(t.Workload)%5) * float64(2+i%3)
 			}
 		case "net.latency":
 			if t.Target == "box" {

@@ -10,27 +10,6 @@ import (
 	iozone "tare/internal/measure/workload/matrix"
 )
 
-// TestMatrixColumns: the columns of a report are the kind's operations, in their order, and bear iozone's titles.
-func TestMatrixColumns(t *testing.T) {
-	ops := iozone.AllOps()
-	if len(ops) != len(matrixOps) {
-		t.Fatalf("%d columns for %d operations", len(matrixOps), len(ops))
-	}
-	for i, o := range ops {
-		if matrixOps[i].name != o.String() {
-			t.Errorf("column %d is %s and the operation is %s", i, matrixOps[i].name, o)
-		}
-		var out bytes.Buffer
-		d := []iozone.Done{{Row: iozone.Row{Size: 4096, Rec: 4096}, Cells: []iozone.Cell{{Op: o, Samples: []float64{1}}}}}
-		if err := iozone.WriteReports(&out, d, nil, iozoneFigure); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(out.String(), "\n\""+matrixOps[i].report+"\"\n") {
-			t.Errorf("%s is titled %q, iozone says %q", o, matrixOps[i].report, out.String())
-		}
-	}
-}
-
 // TestIozoneReadsBack reads a report as programs for iozone's output do: columns by their place under the header, and the
 // tables of -R by their titles. Both hold the same figures.
 func TestIozoneReadsBack(t *testing.T) {
@@ -56,8 +35,8 @@ func TestIozoneReadsBack(t *testing.T) {
 			}
 			rows++
 			for i, op := range matrixOps {
-				if !inReport(excel, op.report, f[0], f[1], f[2+i]) {
-					t.Errorf("%s of %s kB by %s is %s in the table and not in its own", op.name, f[0], f[1], f[2+i])
+				if !inReport(excel, op.Title(), f[0], f[1], f[2+i]) {
+					t.Errorf("%s of %s kB by %s is %s in the table and not in its own", op, f[0], f[1], f[2+i])
 				}
 			}
 		}

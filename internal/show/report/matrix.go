@@ -6,29 +6,15 @@ import (
 	"strings"
 
 	"tare/internal/measure/workload"
+	iozone "tare/internal/measure/workload/matrix"
 	"tare/internal/unit"
 )
 
 // matrixKind is the workload kind that measures one row of iozone's matrix: one file size and one record size.
 const matrixKind = "fs.matrix"
 
-// matrixOps are the columns of iozone's matrix, in the order of the kind's operations: the metric's name and the title of
-// its own table under -R.
-var matrixOps = []struct{ name, report string }{
-	{"write", "Writer report"},
-	{"rewrite", "Re-writer report"},
-	{"read", "Reader report"},
-	{"reread", "Re-Reader report"},
-	{"randread", "Random read report"},
-	{"randwrite", "Random write report"},
-	{"bkwdread", "Backward read report"},
-	{"recrewrite", "Record rewrite report"},
-	{"strideread", "Stride read report"},
-	{"fwrite", "Fwrite report"},
-	{"frewrite", "Re-Fwrite report"},
-	{"fread", "Fread report"},
-	{"freread", "Re-Fread report"},
-}
+// matrixOps are the columns of iozone's matrix, in the order of the kind's operations.
+var matrixOps = iozone.AllOps()
 
 // matrix holds the medians of file size x record size x operation x target that share every other parameter.
 type matrix struct {
@@ -47,7 +33,7 @@ type matrixPoint struct {
 
 // at returns the figure in KiB/s; false where there is none.
 func (x *matrix) at(target string, op int, size, record int64) (float64, bool) {
-	v, ok := x.kib[matrixPoint{target, matrixOps[op].name, size, record}]
+	v, ok := x.kib[matrixPoint{target, matrixOps[op].String(), size, record}]
 	return v, ok
 }
 
@@ -131,12 +117,7 @@ func (x *matrix) arrange(m *Model) {
 }
 
 func opIndex(metric string) int {
-	for i := range matrixOps {
-		if matrixOps[i].name == metric {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(matrixOps, func(o iozone.Op) bool { return o.String() == metric })
 }
 
 // variantOf writes all parameters but the two axes.

@@ -30,7 +30,7 @@ var kinds = []workload.Kind{
 func matrixMetrics() []unit.Metric {
 	var ms []unit.Metric
 	for _, op := range matrixOps {
-		ms = append(ms, unit.Metric{Name: op.name, Unit: "KiB/s", Better: unit.Higher, Timed: true, Primary: op.name == "read"})
+		ms = append(ms, unit.Metric{Name: op.String(), Unit: "KiB/s", Better: unit.Higher, Timed: true, Primary: op.String() == "read"})
 	}
 	return ms
 }

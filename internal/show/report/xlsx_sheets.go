@@ -26,7 +26,7 @@ func (b *workbook) matrix(x *matrix) {
 		b.put(s, col, 3, target, b.title)
 		row := 5
 		for _, op := range x.ops {
-			b.put(s, col, row, matrixOps[op].report, b.label)
+			b.put(s, col, row, matrixOps[op].Title(), b.label)
 			for j, r := range x.records {
 				b.put(s, col+1+j, row+1, r>>10, b.head)
 			}
@@ -38,7 +38,7 @@ func (b *workbook) matrix(x *matrix) {
 						b.put(s, col+1+j, row, v, b.figure)
 					}
 				}
-				at[matrixPoint{op: matrixOps[op].name, size: size}] = row
+				at[matrixPoint{op: matrixOps[op].String(), size: size}] = row
 				row++
 			}
 			row++
@@ -84,7 +84,7 @@ func (b *workbook) matrixCurves(x *matrix, s, name string, band int, at map[matr
 				col := 1 + i*band
 				series = append(series, lineSeries(i, b.span(s, col, 3, col, 3), b.span(s, col+1, head, col+records, head), b.span(s, col+1, row, col+records, row)))
 			}
-			title := fmt.Sprintf("%s of a %s file", strings.TrimSuffix(matrixOps[opIndex(op)].report, " report"), sizeText(size))
+			title := fmt.Sprintf("%s of a %s file", strings.TrimSuffix(matrixOps[opIndex(op)].Title(), " report"), sizeText(size))
 			b.curve(page, b.address(1+11*(n%2), 1+27*(n/2)), title, "record size, kB", "kB/s", series)
 			n++
 		}

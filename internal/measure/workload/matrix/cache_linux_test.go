@@ -28,7 +28,7 @@ func tmpfs(t *testing.T) string {
 
 // TestCold wants reads that are called cold to find no page of the file, and re-reads to find all.
 func TestCold(t *testing.T) {
-	c := Honest(Row{4 << 20, 64 << 10})
+	c := honest(Row{4 << 20, 64 << 10})
 	c.Cold = true
 	w, err := newRow(c, diskDir(t))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestCold(t *testing.T) {
 
 // TestNotCold wants a row refused on a file system without a cold state, and its cells marked.
 func TestNotCold(t *testing.T) {
-	c := Honest(Row{4 << 20, 64 << 10})
+	c := honest(Row{4 << 20, 64 << 10})
 	c.Cold = true
 	b, err := drive(t, c, tmpfs(t), 1)
 	failed(t, err, "refused", "stays in the cache", "use cache=warm")
@@ -70,7 +70,7 @@ func TestNotCold(t *testing.T) {
 
 // TestDirectRefused uses records that no disk takes: the cells are marked, and nothing is done buffered in their place.
 func TestDirectRefused(t *testing.T) {
-	c := Honest(Row{100 << 10, 1000})
+	c := honest(Row{100 << 10, 1000})
 	c.Direct, c.Ops = true, []Op{Write, Rewrite, RandRead}
 	b, err := drive(t, c, diskDir(t), 1)
 	failed(t, err, "refused", "direct I/O")
@@ -93,7 +93,7 @@ func TestDirectRefused(t *testing.T) {
 
 // TestDirect wants direct rows to leave nothing in the cache.
 func TestDirect(t *testing.T) {
-	c := Honest(Row{1 << 20, 4 << 10})
+	c := honest(Row{1 << 20, 4 << 10})
 	c.Direct = true
 	dir := diskDir(t)
 	w, err := newRow(c, dir)
@@ -113,7 +113,7 @@ func TestDirect(t *testing.T) {
 // TestFull wants the name of the trouble and what to do when the file system fills up under a row.
 func TestFull(t *testing.T) {
 	dir := tmpfs(t)
-	c := Honest(Row{32 << 20, 1 << 20})
+	c := honest(Row{32 << 20, 1 << 20})
 	c.Ops = []Op{Write}
 	w, err := newRow(c, dir)
 	if err != nil {

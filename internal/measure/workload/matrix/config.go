@@ -175,8 +175,3 @@ const (
 	// defaultSamples is what nobody asked for.
 	defaultSamples = 5
 )
-
-// Honest returns the configuration of a row as tare measures it by default.
-func Honest(r Row) Config {
-	return Config{Row: r, Ops: AllOps(), Data: fileio.Random, Samples: defaultSamples, Seed: 1}
-}

@@ -59,6 +59,9 @@ var columns = [numOps]column{
 // String returns the operation's name, which is also its metric's.
 func (o Op) String() string { return columns[o].name }
 
+// Title returns the title of the table that iozone's -R prints of the operation.
+func (o Op) Title() string { return columns[o].title }
+
 // Test returns the number that iozone's -i has for the operation, 0 to 7.
 func (o Op) Test() int { return columns[o].test }
 

@@ -55,6 +55,11 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+// honest returns the configuration of a row as tare measures it by default.
+func honest(r Row) Config {
+	return Config{Row: r, Ops: AllOps(), Data: fileio.Random, Samples: defaultSamples, Seed: 1}
+}
+
 // drive does a row as a trial of so many passes and returns what it left.
 func drive(t *testing.T, c Config, dir string, passes int64) (*workload.Bench, error) {
 	t.Helper()
@@ -66,7 +71,7 @@ func drive(t *testing.T, c Config, dir string, passes int64) (*workload.Bench, e
 func TestSamples(t *testing.T) {
 	for _, r := range []Row{{64 << 10, 4 << 10}, {64 << 10, 64 << 10}, {1 << 20, 4 << 10}, {4 << 20, 64 << 10}, {4 << 20, 2 << 20}, {4 << 20, 4 << 20}} {
 		for _, ended := range []bool{false, true} {
-			c := Honest(r)
+			c := honest(r)
 			c.Close = ended
 			b, err := drive(t, c, t.TempDir(), c.Passes())
 			if err != nil {
@@ -104,7 +109,7 @@ func TestSamples(t *testing.T) {
 
 // TestDamageIsFound changes one byte in the middle of a page, which no stamp covers.
 func TestDamageIsFound(t *testing.T) {
-	c := Honest(Row{1 << 20, 4 << 10})
+	c := honest(Row{1 << 20, 4 << 10})
 	c.Ops = []Op{Write, Read}
 	w, err := newRow(c, t.TempDir())
 	if err != nil {
@@ -133,7 +138,7 @@ func TestDamageIsFound(t *testing.T) {
 // TestLostWriteIsFound puts an old version of a record in the place of the new one.
 func TestLostWriteIsFound(t *testing.T) {
 	for _, r := range []int64{0, 17} {
-		c := Honest(Row{1 << 20, 4 << 10})
+		c := honest(Row{1 << 20, 4 << 10})
 		c.Ops = []Op{Write, Rewrite, RecRewrite}
 		w, err := newRow(c, t.TempDir())
 		if err != nil {
@@ -227,7 +232,7 @@ func TestConfig(t *testing.T) {
 
 // TestStdioLeavesDirect wants a table of direct I/O without stdio, and says so only by leaving it out.
 func TestStdioLeavesDirect(t *testing.T) {
-	c := Honest(Row{1 << 20, 4 << 10})
+	c := honest(Row{1 << 20, 4 << 10})
 	c.Direct = true
 	if got := c.meaningful(); slices.Contains(got, Fwrite) || slices.Contains(got, Freread) || len(got) != 9 {
 		t.Errorf("direct rows do %v", got)
@@ -238,7 +243,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()
-	tr := &trial{config: Honest(Row{1 << 20, 4 << 10})}
+	tr := &trial{config: honest(Row{1 << 20, 4 << 10})}
 	if err := workload.Drive(ctx, tr, &workload.Bench{Dir: dir, Work: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -248,7 +253,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestNoRoom(t *testing.T) {
-	_, err := drive(t, Honest(Row{1 << 49, 1 << 20}), t.TempDir(), 1)
+	_, err := drive(t, honest(Row{1 << 49, 1 << 20}), t.TempDir(), 1)
 	if err == nil || !strings.Contains(err.Error(), "give a smaller size") {
 		t.Errorf("a file of 512 TiB gives %v", err)
 	}
@@ -289,7 +294,7 @@ func TestStdio(t *testing.T) {
 
 // TestInjected wants extra passes to show as cost: tare's own positive control.
 func TestInjected(t *testing.T) {
-	c := Honest(Row{1 << 20, 64 << 10})
+	c := honest(Row{1 << 20, 64 << 10})
 	tr := &trial{config: c}
 	b := &workload.Bench{Dir: t.TempDir(), Work: 20, Seed: 1}
 	if err := tr.Setup(t.Context(), b); err != nil {
