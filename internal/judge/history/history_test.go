@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -306,7 +307,7 @@ func postgres(t *testing.T) (address string, restart func()) {
 		t.Fatal(err)
 	}
 	// On a socket in a folder of the test's own: no port to collide over.
-	if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-w", "-o", "-k "+dir+" -c listen_addresses= -c fsync=off", "start"); err != nil {
+	if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-w", "-o", "-k '"+dir+"' -c listen_addresses= -c fsync=off", "start"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -314,7 +315,7 @@ func postgres(t *testing.T) (address string, restart func()) {
 			t.Error(err)
 		}
 	})
-	return "postgres:///postgres?user=tare&host=" + dir, func() {
+	return "postgres:///postgres?user=tare&host=" + url.PathEscape(dir), func() {
 		t.Helper()
 		if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-m", "fast", "-w", "restart"); err != nil {
 			t.Fatal(err)

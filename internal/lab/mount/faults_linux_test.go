@@ -146,7 +146,7 @@ func TestControllerKilled(t *testing.T) {
 			fmt.Println("failed:", err)
 			return
 		}
-		fmt.Println("serving:", filepath.Dir(r.Dir), s.Mount.Server)
+		fmt.Printf("serving: %s\t%s\n", filepath.Dir(r.Dir), s.Mount.Server)
 		time.Sleep(10 * time.Minute)
 	}
 	t.Setenv(markKey, t.TempDir())
@@ -163,13 +163,13 @@ func TestControllerKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			line, _ := bufio.NewReader(out).ReadString('\n')
-			base, _, _ := strings.Cut(strings.TrimPrefix(line, "serving: "), " ")
-			defer os.RemoveAll(base)
+			base, _, _ := strings.Cut(strings.TrimPrefix(line, "serving: "), "\t")
 			if !strings.HasPrefix(line, "serving: ") {
 				cmd.Process.Kill()
 				cmd.Wait()
 				t.Fatalf("said %q", line)
 			}
+			defer os.RemoveAll(base)
 			// virtiofsd begins anew after its probe.
 			for end := time.Now().Add(patience); k.Name != "9p" && len(naming(t, base)) == 0; time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(end) {

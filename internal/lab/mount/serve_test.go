@@ -35,11 +35,35 @@ func lack(t *testing.T, format string, a ...any) {
 	t.Skipf(format, a...)
 }
 
+// plainTemp is a folder for temporary files whose name has no blank: the configuration of ssh and sshd carries none, which
+// the mount says (TestPaths).
+func plainTemp() string {
+	if strings.ContainsAny(os.TempDir(), " \t") {
+		return "/tmp"
+	}
+	return os.TempDir()
+}
+
+// plainDir is a directory of a test in plainTemp.
+func plainDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(plainTemp(), "tare-mount-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // request makes an empty folder of a name and all else that a mount is made from.
 func request(t *testing.T, kind, folder string, settings map[string]string) Request {
 	t.Helper()
 	// Not t.TempDir, whose path is longer than the ones in use and as long as the test's name.
-	base, err := os.MkdirTemp("", "tare-mount-test-")
+	in := ""
+	if kind == "sshfs" {
+		in = plainTemp()
+	}
+	base, err := os.MkdirTemp(in, "tare-mount-test-")
 	if err != nil {
 		t.Fatal(err)
 	}

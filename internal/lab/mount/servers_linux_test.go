@@ -28,7 +28,7 @@ func needRoot(t *testing.T) {
 // onHost makes the guest's order one that runs on this machine: the server's address and the places of its files.
 func onHost(t *testing.T, m *guestabi.Mount) []string {
 	t.Helper()
-	root := t.TempDir()
+	root := plainDir(t)
 	here := strings.NewReplacer(guestabi.HostAddress, loopback, "/etc/tare/", root+"/etc/tare/", m.Dir, root+m.Dir)
 	for _, f := range m.Files {
 		name := filepath.Join(root, f.Path)
@@ -153,7 +153,7 @@ func TestSSHFSServes(t *testing.T) {
 	config := argv[slices.Index(argv, "-F")+1]
 	local := filepath.Join(t.TempDir(), "file")
 	write(t, local, "content")
-	script := fmt.Sprintf("put %s %q\n", local, filepath.Join(r.Folder, "new"))
+	script := fmt.Sprintf("put %q %q\n", local, filepath.Join(r.Folder, "new"))
 	if _, err := proc.Run(t.Context(), strings.NewReader(script), "sftp", "-F", config, "-b", "-", "tare"); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestSMBServes(t *testing.T) {
 	local := filepath.Join(t.TempDir(), "file")
 	write(t, local, "content")
 	client := func(auth string) ([]byte, error) {
-		return proc.Run(t.Context(), strings.NewReader("put "+local+" new\n"), "smbclient", "//"+loopback+"/share", "-p", fmt.Sprint(portOf(t, s)), "-A", auth, "-m", "SMB3_11")
+		return proc.Run(t.Context(), strings.NewReader("put \""+local+"\" new\n"), "smbclient", "//"+loopback+"/share", "-p", fmt.Sprint(portOf(t, s)), "-A", auth, "-m", "SMB3_11")
 	}
 	if out, err := client(auth); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -83,14 +83,8 @@ func ownHome() error {
 	if err := ours(); err != nil {
 		return err
 	}
-	names := []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOENV"}
-	out, err := proc.RunCmd(proc.Command(context.Background(), append([]string{"go", "env"}, names...)...), nil)
-	if err != nil {
+	if err := keepGo(); err != nil {
 		return err
-	}
-	values := strings.Split(string(out), "\n")
-	if len(values) < len(names) {
-		return fmt.Errorf("go env says %q", out)
 	}
 	cache := filepath.Join(dir, "home", ".cache")
 	if err := os.MkdirAll(filepath.Join(cache, "tare"), 0o755); err != nil {
@@ -103,9 +97,6 @@ func ownHome() error {
 				return err
 			}
 		}
-	}
-	for i, name := range names {
-		os.Setenv(name, values[i])
 	}
 	for _, name := range []string{"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"} {
 		os.Unsetenv(name)
@@ -140,6 +131,29 @@ func place(goos, goarch string) (string, error) {
 		name += ".exe"
 	}
 	return filepath.Join(dir, name), nil
+}
+
+// keepGo has the go command go on with the folders that it uses. There may be none: some tests start this program again
+// with little in its environment.
+func keepGo() error {
+	if _, err := proc.LookPath("go"); err != nil {
+		return nil
+	}
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOENV"}
+	out, err := proc.RunCmd(proc.Command(context.Background(), append([]string{"go", "env"}, names...)...), nil)
+	if err != nil {
+		return err
+	}
+	values := strings.Split(string(out), "\n")
+	if len(values) < len(names) {
+		return fmt.Errorf("go env says %q", out)
+	}
+	for i, name := range names {
+		if err := os.Setenv(name, values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ours makes the directory of this process. mu is held.

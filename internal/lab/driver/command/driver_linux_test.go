@@ -92,11 +92,11 @@ func leaksIn(root string) func(testing.TB, string) []string {
 func TestContractUnshareChroot(t *testing.T) {
 	needRoot(t)
 	root := busyboxRoot(t)
-	enter := "unshare --mount --propagation private sh -c 'mount -t proc proc " + root + "/proc && exec chroot " + root + ` env -i PATH=/bin "$@"' enter`
+	enter := `unshare --mount --propagation private sh -c 'mount -t proc proc "` + root + `/proc" && exec chroot "` + root + `" env -i PATH=/bin "$@"' enter`
 	enter = strings.Replace(enter, "env -i PATH=/bin ", "/bin/busybox env -i PATH=/bin ", 1)
 	envtest.Run(t, driver{}, envtest.Options{
 		Spec:       spec(enter),
-		Impossible: []env.Spec{spec("chroot " + root + " /nowhere"), spec("chroot /nowhere-at-all")},
+		Impossible: []env.Spec{spec(`chroot "` + root + `" /nowhere`), spec("chroot /nowhere-at-all")},
 		Leaks:      leaksIn(root),
 	})
 }
