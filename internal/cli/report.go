@@ -68,7 +68,7 @@ completely or not at all.`,
 			}
 			costs := cmd.flags.costs.compute(b.result, b.Plan)
 			m := report.NewModel(b.result)
-			m.Trials, m.Plan, m.Gates = b.trials, b.Plan, outcomes
+			m.Trials, m.Plan, m.FailIf = b.trials, b.Plan, outcomes
 			m.Normal, m.Worth = costs.table, costs.worth
 			m.Bundle = shownName(args[0], cmd.flags.format, cmd.flags.out, len(b.Manifest.Redacted) > 0)
 			if cmd.flags.out == "" {

@@ -279,7 +279,7 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 		}
 		// What cannot be printed is in the bundle all the same, and how to go on is said in any case.
 		m := report.NewModel(result)
-		m.Trials, m.Plan, m.Gates, m.Bundle = trials, x.plan, outcomes, x.dir
+		m.Trials, m.Plan, m.FailIf, m.Bundle = trials, x.plan, outcomes, x.dir
 		if err := x.print(x.out, m, report.Terminal, printOptions{ascii: x.flags.ascii, details: x.flags.details}); err != nil && runErr == nil {
 			runErr = err
 		}

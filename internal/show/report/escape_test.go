@@ -29,7 +29,7 @@ func hostileModel(s string) *Model {
 		Findings: []verdict.Finding{{Text: s, Remedy: s}}}
 	m := NewModel(r)
 	m.Plan = &plan.Plan{Name: s, Question: s, Baseline: s, Workloads: []plan.Workload{{Label: s, Kind: s, Params: workload.Params{"bs": s, s: s}}}}
-	m.Bundle, m.Gates = s, []failif.Outcome{{Expr: s, Text: s, State: failif.Holds}}
+	m.Bundle, m.FailIf = s, []failif.Outcome{{Expr: s, Text: s, State: failif.Holds}}
 	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
 	m.Targets[1].Durability = m.Targets[0].Durability
 	m.Normal = &costper.Table{Per: costper.Per(s), Notes: []string{s}, Lines: []costper.Line{

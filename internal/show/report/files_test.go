@@ -84,7 +84,7 @@ func fileModel() *Model {
 	}
 	m := NewModel(r)
 	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
-	m.Gates = []failif.Outcome{{Expr: "ratio(vm:9p, fs.randread) > 2.0", State: failif.Holds, Text: "8.40 [8.30, 8.50] lies above 2.0"}, {Expr: "slower(vm, cpu.prime, 50%)", Text: hostile[5]},
+	m.FailIf = []failif.Outcome{{Expr: "ratio(vm:9p, fs.randread) > 2.0", State: failif.Holds, Text: "8.40 [8.30, 8.50] lies above 2.0"}, {Expr: "slower(vm, cpu.prime, 50%)", Text: hostile[5]},
 		{Expr: "value(vm:9p, fs.randread) < 1e6", State: failif.Unknown, Text: "its verdict is withheld"}}
 	return m
 }

@@ -11,12 +11,12 @@ import (
 // maxSummary is what GitHub takes as the summary of one step, in bytes; more makes it refuse the whole summary.
 const maxSummary = 1 << 20
 
-// GitHub writes a summary for a step of GitHub Actions ($GITHUB_STEP_SUMMARY): whether the gates hold, the answers, the
+// GitHub writes a summary for a step of GitHub Actions ($GITHUB_STEP_SUMMARY): whether the conditions to fail on hold, the answers, the
 // table, and everything else folded away. It stays below the size that GitHub takes.
 func GitHub(w io.Writer, m *Model) error {
 	d := newMarkdown(m)
 	d.line("## tare: %s", markdownText(m.title()))
-	d.gates()
+	d.failIf()
 	d.answers()
 	d.table(false)
 	head := d.out.Len()
@@ -41,13 +41,13 @@ func GitHub(w io.Writer, m *Model) error {
 	return nil
 }
 
-func (d *markdown) gates() {
-	if len(d.Gates) == 0 {
+func (d *markdown) failIf() {
+	if len(d.FailIf) == 0 {
 		return
 	}
 	broken, unknown := 0, 0
 	grid := [][]string{{"", "fails if", "because"}}
-	for _, g := range d.Gates {
+	for _, g := range d.FailIf {
 		sign := "✅"
 		switch g.State {
 		case failif.Holds:
@@ -60,7 +60,7 @@ func (d *markdown) gates() {
 		grid = append(grid, []string{sign, markdownText(g.Expr), markdownText(g.Text)})
 	}
 	d.line("")
-	all := plural(len(d.Gates), "condition") + " to fail on"
+	all := plural(len(d.FailIf), "condition") + " to fail on"
 	if broken > 0 {
 		d.line("> [!CAUTION]")
 		d.line("> %d of %s holds: the run fails.", broken, all)

@@ -27,7 +27,7 @@ type htmlData struct {
 	Looks     []int            `json:"looks,omitempty"`
 	Precision float64          `json:"precision,omitempty"`
 	TrialS    float64          `json:"trial_seconds,omitempty"`
-	Gates     []failif.Outcome `json:"gates,omitempty"`
+	FailIf    []failif.Outcome `json:"gates,omitempty"`
 	Normal    *costper.Table   `json:"normal,omitempty"`
 	Worth     *costper.Answers `json:"worth,omitempty"`
 }
@@ -42,7 +42,7 @@ type htmlWorkload struct {
 
 func pageData(m *Model) *htmlData {
 	d := &htmlData{Format: pageFormat, Result: plainResult(m.Result), Bundle: m.Bundle,
-		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, Gates: m.Gates, Normal: m.Normal, Worth: m.Worth}
+		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, FailIf: m.FailIf, Normal: m.Normal, Worth: m.Worth}
 	for i := range m.Trials {
 		if t := m.Trials[i].Start; !t.IsZero() {
 			d.Started = t.UTC().Format(time.RFC3339)

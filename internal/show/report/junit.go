@@ -49,9 +49,9 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit writes the cells as test cases for a CI system's display: a suite for each candidate, and one for the gates. A
+// JUnit writes the cells as test cases for a CI system's display: a suite for each candidate, and one for the conditions to fail on. A
 // FAILED cell is an error, one that is WITHHELD or INCONCLUSIVE is skipped with the reason; that something costs more is
-// no failure, but a damaged bundle is an error of its own. Only a gate that holds is one; a gate that cannot be told is skipped. Times are what the trials of the cell took, seconds.
+// no failure, but a damaged bundle is an error of its own. Only a condition that holds is one; a condition that cannot be told is skipped. Times are what the trials of the cell took, seconds.
 func JUnit(w io.Writer, m *Model) error {
 	all := junitSuites{Name: "tare " + m.title(), Time: junitTime(m.Run.Seconds)}
 	if d := m.damage(); d != "" {
@@ -59,7 +59,7 @@ func JUnit(w io.Writer, m *Model) error {
 		s.add(junitCase{Class: "bundle", Name: "is complete and unchanged", Time: junitTime(0), Error: &junitProblem{Message: d, Type: damaged}})
 		all.Suites = append(all.Suites, s)
 	}
-	if s := junitGates(m); len(s.Cases) > 0 {
+	if s := junitFailIf(m); len(s.Cases) > 0 {
 		all.Suites = append(all.Suites, s)
 	}
 	spent := m.spent()
@@ -98,9 +98,9 @@ func (m *Model) spent() map[[2]string]float64 {
 	return spent
 }
 
-func junitGates(m *Model) junitSuite {
+func junitFailIf(m *Model) junitSuite {
 	s := junitSuite{Name: "gates", Time: junitTime(0)}
-	for _, g := range m.Gates {
+	for _, g := range m.FailIf {
 		c := junitCase{Class: "gates", Name: clean(g.Expr), Time: junitTime(0), Out: clean(g.Text)}
 		switch g.State {
 		case failif.Holds:

@@ -26,8 +26,8 @@ type Model struct {
 	Trials []record.Trial
 	// Plan is the resolved plan. The caller sets it; nil where there is none.
 	Plan *plan.Plan
-	// Gates are the conditions that the caller was asked to fail on. The caller sets them.
-	Gates []failif.Outcome
+	// FailIf are the conditions that the caller was asked to fail on. The caller sets them.
+	FailIf []failif.Outcome
 	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they show
 	// them. The caller sets them; nil where nobody asked.
 	Normal *costper.Table

@@ -36,8 +36,8 @@ type raw struct {
 	RTTNS        int64     `parquet:"rtt_ns,zstd"`
 	RTTSpreadNS  int64     `parquet:"rtt_spread_ns,zstd"`
 	SetupNS      int64     `parquet:"setup_ns,zstd"`
-	GateWaitedNS *int64    `parquet:"gate_waited_ns,optional,zstd"`
-	GateQuiet    *bool     `parquet:"gate_quiet,optional"`
+	HostWaitedNS *int64    `parquet:"gate_waited_ns,optional,zstd"`
+	HostQuiet    *bool     `parquet:"gate_quiet,optional"`
 	Load1        *float64  `parquet:"load1,optional,zstd"`
 	Steal        *float64  `parquet:"steal,optional,zstd"`
 	ErrorKind    *string   `parquet:"error_kind,optional,dict,zstd"`
@@ -58,7 +58,7 @@ func (r *raw) values() []any {
 	return []any{
 		r.Run, r.Seq, r.Session, r.Block, r.Warmup, known(r.Discarded), r.Workload, r.Kind, r.Family, r.Target, known(r.Slot), r.Position,
 		known(r.Metric), known(r.Unit), known(r.Better), known(r.Primary), known(r.Value), r.Work, r.Start, r.AgentNS, r.ControllerNS, r.RTTNS, r.RTTSpreadNS,
-		r.SetupNS, known(r.GateWaitedNS), known(r.GateQuiet), known(r.Load1), known(r.Steal), known(r.ErrorKind), known(r.Error), known(r.Flush),
+		r.SetupNS, known(r.HostWaitedNS), known(r.HostQuiet), known(r.Load1), known(r.Steal), known(r.ErrorKind), known(r.Error), known(r.Flush),
 	}
 }
 
@@ -148,7 +148,7 @@ func (r *raw) hostState(g *record.HostState) {
 	if g == nil {
 		return
 	}
-	r.GateWaitedNS, r.GateQuiet = &g.WaitedNS, &g.Quiet
+	r.HostWaitedNS, r.HostQuiet = &g.WaitedNS, &g.Quiet
 	// -1 is how the record says that the platform does not tell.
 	if g.Load1 >= 0 {
 		r.Load1 = &g.Load1

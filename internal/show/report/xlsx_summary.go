@@ -20,7 +20,7 @@ func (b *workbook) summary() {
 		b.put(s, 1, row, a.Text, 0)
 		row++
 	}
-	for _, g := range b.Gates {
+	for _, g := range b.FailIf {
 		b.put(s, 1, row, fmt.Sprintf("fail if %s: %s; %s", clean(g.Expr), g.State, clean(g.Text)), 0)
 		row++
 	}
