@@ -69,8 +69,8 @@ func (s *Conn) Alive() bool {
 // this process may not get the processor.
 const sendTime = 5 * time.Second
 
-// send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the connection is lost.
-// One that is written by then is sent: its answer is what ctx bounds.
+// send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the connection
+// is lost. One that is written by then is sent: its answer is what ctx bounds.
 func (s *Conn) send(ctx context.Context, write func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- write() }()
@@ -329,8 +329,8 @@ func (s *Conn) Close() (err error) {
 	return err
 }
 
-// retire marks the connection as closed. Unlike a loss it asks nobody for evidence, which would take an engine of containers
-// a second.
+// retire marks the connection as closed. Unlike a loss it asks nobody for evidence, which would take an engine of
+// containers a second.
 func (s *Conn) retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -183,9 +183,9 @@ type Info struct {
 	// OpenTime is how long it may take to open what one spec names when its settings ask for patience; 0 when they do not.
 	// nil when no setting does.
 	OpenTime func(s Spec) time.Duration
-	// FreeSpace tells how much space for files there is in what one spec names, as far as that is known before it is opened.
-	// scratch is the directory on the controller in which Options.Dir will be. It is quick and changes nothing. nil when
-	// only the inside knows.
+	// FreeSpace tells how much space for files there is in what one spec names, as far as that is known before it is
+	// opened. scratch is the directory on the controller in which Options.Dir will be. It is quick and changes nothing.
+	// nil when only the inside knows.
 	FreeSpace func(s Spec, scratch string) FreeSpace
 	// Reach says which setting is missing for the controller's loopback to be reached from inside, as far as a spec tells;
 	// nil when none is. It asks nobody. nil where no setting gives a way.

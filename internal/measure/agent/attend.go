@@ -41,9 +41,10 @@ func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy st
 	}
 }
 
-// reach calls use with the agent's workdir below root, which is made on first use. It does so beside the agent's loop, because
-// what touches a file system whose server is gone returns to nobody. When ctx ends, or the controller cancels, err is set
-// and use may go on; a workdir that is made too late is removed again. gone is set when there is nobody left to answer.
+// reach calls use with the agent's workdir below root, which is made on first use. It does so beside the agent's loop,
+// because what touches a file system whose server is gone returns to nobody. When ctx ends, or the controller cancels,
+// err is set and use may go on; a workdir that is made too late is removed again. gone is set when there is nobody left
+// to answer.
 func reach[T any](a *server, ctx context.Context, root, busy string, use func(*workdir) T) (got T, err, gone error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

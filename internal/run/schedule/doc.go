@@ -6,8 +6,8 @@
 //  3. Run trial 0 of every cell, the warm-up, take its pace into account, give targets that cost about the same the same
 //     work, and freeze it in the plan.
 //  4. Run rounds. In a round every unsettled workload gets one block: one trial of each of its targets and one of the null
-//     control, in an order drawn from the seed. Before each trial QuietHost waits, bounded, for a quiet machine. Each trial
-//     is on disk before the next starts.
+//     control, in an order drawn from the seed. Before each trial QuietHost waits, bounded, for a quiet machine. Each
+//     trial is on disk before the next starts.
 //  5. After the block counts that the plan names, look: workloads whose cells are all settled get no more blocks.
 //  6. Stop when all are settled, the last look is done, the budget is spent or the context is done; release everything.
 //

@@ -87,10 +87,10 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 // to the brim is slower than itself.
 const filled = 1.05
 
-// CheckFreeSpace says what cannot fit, by what is known before anything is opened. The error is of workloads of which nothing
-// could be told, because they do not fit into the baseline or into any of the others; lacking lists where the others are
-// given up. What only the inside knows is left to the agent, and so are mounts. Each workload is looked at alone, because
-// not all of them keep their files until the others come.
+// CheckFreeSpace says what cannot fit, by what is known before anything is opened. The error is of workloads of which
+// nothing could be told, because they do not fit into the baseline or into any of the others; lacking lists where the
+// others are given up. What only the inside knows is left to the agent, and so are mounts. Each workload is looked at
+// alone, because not all of them keep their files until the others come.
 func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers *env.Registry, scratch string) (lacking []string, err error) {
 	has := map[string]env.FreeSpace{}
 	for i := range p.Targets {

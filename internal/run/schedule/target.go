@@ -20,8 +20,8 @@ type Agent interface {
 // Target is an open environment with its agent.
 type Target struct {
 	Agent Agent
-	// DropHostCache drops what the controller's machine caches of the environment's storage; nil where there is no such cache
-	// beneath the environment's own.
+	// DropHostCache drops what the controller's machine caches of the environment's storage; nil where there is no such
+	// cache beneath the environment's own.
 	DropHostCache func(ctx context.Context) error
 	Root          string // directory below which work is done; empty: the agent's own choice
 	// Loopback is the address by which this machine's loopback is reached from inside; Unreached says why it is not.

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NetNS is a network namespace and a mount namespace in which the kernel has another server than the machine's, with its
-// own exports, sockets, versions and threads. Nothing of it can be seen or reached from the machine's namespaces; a network
-// card leads to whoever holds its other end. It lives in a thread of this process, and the kernel takes all of it away when
-// that ends, however it ends.
+// NetNS is a network namespace and a mount namespace in which the kernel has another server than the machine's, with
+// its own exports, sockets, versions and threads. Nothing of it can be seen or reached from the machine's namespaces; a
+// network card leads to whoever holds its other end. It lives in a thread of this process, and the kernel takes all of
+// it away when that ends, however it ends.
 type NetNS struct {
 	tap     *os.File
 	calls   chan func()

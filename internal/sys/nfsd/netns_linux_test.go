@@ -147,7 +147,8 @@ func export(version string) Export {
 	return e
 }
 
-// TestNetNSServes has this machine's kernel serve, where it can, and mounts what it serves; where it cannot, that is said.
+// TestNetNSServes has this machine's kernel serve, where it can, and mounts what it serves; where it cannot, that is
+// said.
 func TestNetNSServes(t *testing.T) {
 	needRooms(t)
 	if folder := os.Getenv(holdFolder); folder != "" {

@@ -77,8 +77,8 @@ func TestServerOfTheHostInParts(t *testing.T) {
 	})
 }
 
-// cardInNetNS opens a namespace of this host with a network card and returns the end of it that a machine gets, or, where this
-// host has no driver for such cards, any link.
+// cardInNetNS opens a namespace of this host with a network card and returns the end of it that a machine gets, or,
+// where this host has no driver for such cards, any link.
 func cardInNetNS(t *testing.T, hardware string) (*nfsd.NetNS, *link) {
 	t.Helper()
 	if os.Geteuid() != 0 {
