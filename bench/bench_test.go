@@ -315,7 +315,7 @@ func TestRealRows(t *testing.T) {
 		t.Skip("builds the agent and runs the peers")
 	}
 	for _, row := range []string{
-		"fio-buffered", "fio-direct", "pread-loop", "pread-in-fio", "sysbench-cpu-2", "mbw-2.0-mcblock", "mbw-packaged-memcpy", "net-down-4", "hyperfine", "agent-idle", "web-2",
+		"fio-buffered", "fio-direct", "grid-psync-direct-randread-64k", "grid-io_uring-buffered-seqwrite-1m", "pread-loop", "pread-in-fio", "sysbench-cpu-2", "mbw-2.0-mcblock", "mbw-packaged-memcpy", "net-down-4", "hyperfine", "agent-idle", "web-2",
 	} {
 		t.Run(row, func(t *testing.T) {
 			chosen, err := choose(rows(), []string{row})
