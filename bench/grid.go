@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tare/internal/measure/fileio"
+	"tare/internal/unit"
 )
 
 // grid is the name that stands for all rows of the grid.
@@ -57,9 +58,11 @@ func (c gridCell) engine() string { return pick(c.ring, "io_uring", "psync") }
 
 func (c gridCell) row() row {
 	r := row{
-		name: strings.Join([]string{grid, c.engine(), pick(c.direct, "direct", "buffered"), pick(c.random, "rand", "seq") + pick(c.write, "write", "read"), c.record}, "-"),
-		what: fmt.Sprintf("%s %s of %sB in a file of %d MiB, %s, %s", pick(c.random, "random", "sequential"), pick(c.write, "overwrites", "reads"),
-			strings.ToUpper(c.record[:len(c.record)-1]+" "+c.record[len(c.record)-1:])+"i", gridMiB, pick(c.direct, "O_DIRECT", "buffered, the file in the cache"),
+		name: strings.Join([]string{grid, c.engine(), pick(c.direct, "direct", "buffered"),
+			pick(c.random, "rand", "seq") + pick(c.write, "write", "read"), c.record}, "-"),
+		what: fmt.Sprintf("%s %s of %s in a file of %d MiB, %s, %s", pick(c.random, "random", "sequential"),
+			pick(c.write, "overwrites", "reads"), unit.FormatSize(c.bytes()), gridMiB,
+			pick(c.direct, "O_DIRECT", "buffered, the file in the cache"),
 			pick(c.ring, fmt.Sprintf("io_uring with a queue depth of %d", gridDepth), "one system call at a time")),
 		peer: "fio " + c.engine(), programs: []string{"fio"}, open: c.open,
 		// fio's rate contains its own bookkeeping. Where one call follows the other it is the time that fio sees a call take
@@ -73,17 +76,20 @@ func (c gridCell) row() row {
 }
 
 // whyShort is why fio sees a short call take longer.
-const whyShort = "a short call takes longer amid fio's bookkeeping, and fio's figure holds a part of that: see the rows pread-loop and pread-in-fio"
+const whyShort = "a short call takes longer amid fio's bookkeeping, and fio's figure holds a part of that: " +
+	"see the rows pread-loop and pread-in-fio"
 
 // why tells what is known to keep the medians apart.
 func (c gridCell) why() string {
 	switch {
 	case !c.direct && c.record == "4k" && !c.ring:
 		return whyShort
-	case !c.direct && c.ring && c.record == "4k":
-		return "the rate contains fio's own bookkeeping for each operation, which is a large part of one that stays in memory"
 	case !c.direct && c.ring && c.write:
-		return "tare fills the ring's buffer with each record's own data before it is written, inside the time; fio writes what its buffers hold"
+		return "the kernel's own threads do a ring's buffered writes; fio hands them over one by one (iodepth_batch=1), " +
+			"tare as many at once as are free"
+	case !c.direct && c.ring && c.record == "4k":
+		return "the rate contains fio's own bookkeeping for each operation, which is a large part of one that stays in " +
+			"memory"
 	}
 	return ""
 }
@@ -91,7 +97,9 @@ func (c gridCell) why() string {
 // params are the same in tare's words.
 func (c gridCell) params() (kind string, params map[string]string) {
 	kind = "fs." + pick(c.random, "rand", "seq") + pick(c.write, "write", "read")
-	params = map[string]string{"size": fmt.Sprintf("%dMiB", gridMiB), "bs": strings.ToUpper(c.record) + "iB", "direct": pick(c.direct, "yes", "no")}
+	params = map[string]string{
+		"size": fmt.Sprintf("%dMiB", gridMiB), "bs": strings.ToUpper(c.record) + "iB", "direct": pick(c.direct, "yes", "no"),
+	}
 	if c.ring {
 		params["engine"], params["qd"] = "io_uring", strconv.Itoa(gridDepth)
 	}
@@ -104,7 +112,8 @@ func (c gridCell) params() (kind string, params map[string]string) {
 // argv are the same in fio's words, for so many operations.
 func (c gridCell) argv(b *bench, file string, work int64) []string {
 	argv := []string{"fio", "--name=bench", "--filename=" + file, fmt.Sprintf("--size=%dM", gridMiB), "--bs=" + c.record,
-		"--rw=" + pick(c.random, "rand", "") + pick(c.write, "write", "read"), "--ioengine=" + c.engine(), "--direct=" + pick(c.direct, "1", "0"),
+		"--rw=" + pick(c.random, "rand", "") + pick(c.write, "write", "read"), "--ioengine=" + c.engine(),
+		"--direct=" + pick(c.direct, "1", "0"),
 		"--invalidate=0", fmt.Sprintf("--randseed=%d", b.seed),
 		fmt.Sprintf("--io_size=%d", work*c.bytes()), "--output-format=json"}
 	if c.write {
@@ -153,9 +162,10 @@ func (c gridCell) open(ctx context.Context, b *bench) (_ *contest, err error) {
 	}
 	argv := c.argv(b, peers, w.work)
 	return &contest{
-		tare:  c.settled(own, c.tare(w)),
-		peer:  c.settled(peers, c.fio(argv, w.work)),
-		notes: []string{w.note("operations"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), peers, "FILE") + "`" + pick(c.write, "", ", where FILE is the one that tare reads")},
+		tare: c.settled(own, c.tare(w)),
+		peer: c.settled(peers, c.fio(argv, w.work)),
+		notes: []string{w.note("operations"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), peers, "FILE") + "`" +
+			pick(c.write, "", ", where FILE is the one that tare reads")},
 		after: w.doubts, close: end,
 	}, nil
 }
@@ -204,7 +214,9 @@ func (c gridCell) fio(argv []string, work int64) side {
 	}
 }
 
-// writeFile makes the file that fio overwrites, of data that do not compress, as tare makes its own.
+// writeFile makes the file that fio overwrites, of data that do not compress, as tare makes its own: nothing of it stays in
+// the page cache. Pages that are written in large pieces lie in large folios there, and 4 KiB written into one of these
+// cost six times as much as into a page of its own.
 func writeFile(path string, seed uint64) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -217,7 +229,14 @@ func writeFile(path string, seed uint64) error {
 			return errors.Join(err, f.Close())
 		}
 	}
-	return errors.Join(f.Sync(), f.Close())
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	h, err := fileio.Open(path, fileio.Mode{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.DropCache(), h.Close())
 }
 
 func gridRows() (list []row) {

@@ -10,7 +10,7 @@ const maxShuffled = 1 << 20
 
 // Order gives the records of one pass, each exactly once.
 type Order interface {
-	// Next returns the next record; after the last one of a pass it begins again with the first.
+	// Next returns the next record; after the last one of a pass the next pass begins.
 	Next() int64
 }
 
@@ -25,16 +25,42 @@ func (s *sequential) Next() int64 {
 	return r
 }
 
+// shift makes each pass of a random order another one: it is added to every record, modulo their number. Where a record
+// comes in the next pass says nothing then of where it came in this one. The same order in each pass would be the worst case
+// of a cache that keeps what was used last and does not hold the whole file: just before its turn each record is driven out,
+// where a program that draws a new order finds a part of them. The first pass has none.
+type shift struct {
+	n, by int64
+	state uint64
+}
+
+// of moves a record of 0 to n-1.
+func (s *shift) of(r int64) int64 {
+	if r += s.by; r >= s.n {
+		r -= s.n
+	}
+	return r
+}
+
+// next is for the next pass.
+func (s *shift) next() {
+	s.state = s.state*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+	high, _ := bits.Mul64(s.state, uint64(s.n))
+	s.by = int64(high)
+}
+
 // shuffled is a uniformly drawn permutation held in memory.
 type shuffled struct {
 	records []int64
 	i       int
+	shift
 }
 
 func (s *shuffled) Next() int64 {
-	r := s.records[s.i]
+	r := s.of(s.records[s.i])
 	if s.i++; s.i == len(s.records) {
 		s.i = 0
+		s.next()
 	}
 	return r
 }
@@ -49,6 +75,7 @@ type scrambled struct {
 	mul     [3]uint64
 	add     [3]uint64
 	counted uint64 // records given in this pass
+	shift
 }
 
 func newScrambled(n int64, g *rand.Rand) *scrambled {
@@ -57,6 +84,7 @@ func newScrambled(n int64, g *rand.Rand) *scrambled {
 	for i := range s.mul {
 		s.mul[i], s.add[i] = g.Uint64()|1, g.Uint64()
 	}
+	s.shift = shift{n: n, state: g.Uint64()}
 	return s
 }
 
@@ -70,15 +98,18 @@ func (s *scrambled) Next() int64 {
 		}
 		x ^= x >> s.half
 		if x < s.n {
+			r := s.of(int64(x))
 			if s.counted++; s.counted == s.n {
 				s.counted, s.i = 0, 0
+				s.next()
 			}
-			return int64(x)
+			return r
 		}
 	}
 }
 
-// NewOrder makes the order of a pass over n records. The same seed gives the same Order everywhere.
+// NewOrder makes the order of passes over n records, of which random ones differ from each other. The same seed gives the
+// same Order everywhere.
 func NewOrder(n int64, random bool, seed uint64) Order {
 	if !random {
 		return &sequential{n: n}
@@ -92,5 +123,5 @@ func NewOrder(n int64, random bool, seed uint64) Order {
 		records[i] = int64(i)
 	}
 	g.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
-	return &shuffled{records: records}
+	return &shuffled{records: records, shift: shift{n: n, state: g.Uint64()}}
 }

@@ -23,7 +23,7 @@ func pass(t *testing.T, o Order, n int64) []int64 {
 	return out
 }
 
-func TestOrdersAreFullAndRepeat(t *testing.T) {
+func TestOrdersAreFull(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int64{1, 2, 3, 7, 64, 1000, 4097, 1<<20 + 3} {
 		orders := map[string]Order{
@@ -32,8 +32,36 @@ func TestOrdersAreFullAndRepeat(t *testing.T) {
 			"scrambled":  newScrambled(n, g),
 		}
 		for name, o := range orders {
-			if a, b := pass(t, o, n), pass(t, o, n); !slices.Equal(a, b) {
-				t.Errorf("%s n=%d: the second pass differs from the first", name, n)
+			a, b := pass(t, o, n), pass(t, o, n)
+			if same := slices.Equal(a, b); same != (name == "sequential") && n >= 1000 {
+				t.Errorf("%s n=%d: the second pass is the first again: %v", name, n, same)
+			}
+			pass(t, o, n)
+		}
+	}
+}
+
+// Of independent random orders a record's places in two passes are a third of a pass apart in the mean, and one in two
+// records is met again before a whole pass has gone by.
+func TestPassesHaveOrdersOfTheirOwn(t *testing.T) {
+	for _, n := range []int64{4096, maxShuffled + 4096} {
+		o, places := NewOrder(n, true, 3), make([]int64, n)
+		for i, r := range pass(t, o, n) {
+			places[r] = int64(i)
+		}
+		for p := range 4 {
+			var sum float64
+			sooner := 0
+			for i, r := range pass(t, o, n) {
+				d := int64(i) - places[r]
+				sum += float64(max(d, -d))
+				if d < 0 {
+					sooner++
+				}
+				places[r] = int64(i)
+			}
+			if mean := sum / float64(n) / float64(n); mean < 0.30 || mean > 0.37 || sooner < int(n)*45/100 || sooner > int(n)*55/100 {
+				t.Errorf("n=%d pass %d: places are %.3f of a pass apart, %d records come sooner than a pass", n, p+2, mean, sooner)
 			}
 		}
 	}

@@ -24,13 +24,13 @@ func seqRead() workload.Kind {
 }
 
 func randRead() workload.Kind {
-	return recordKind("fs.randread", "Reads the records of a file in a random order that touches each exactly once per pass; the order is drawn from the seed and is the same in every target and pass. "+
+	return recordKind("fs.randread", "Reads the records of a file in a random order that touches each exactly once per pass; each pass has an order of its own, drawn from the seed and the same in every target. "+
 		"One operation is one pread of bs bytes (fio: rw=randread ioengine=psync invalidate=0)."+common,
 		profile{random: true}, "4KiB", append(cacheParams(), fileParam()))
 }
 
 func randWrite() workload.Kind {
-	return recordKind("fs.randwrite", "Overwrites the records of an existing, fully allocated file in a random order that touches each exactly once per pass; the order is drawn from the seed and is the same in every target and pass. "+
+	return recordKind("fs.randwrite", "Overwrites the records of an existing, fully allocated file in a random order that touches each exactly once per pass; each pass has an order of its own, drawn from the seed and the same in every target. "+
 		"One operation is one pwrite of bs bytes (fio: rw=randwrite ioengine=psync overwrite=1)."+common,
 		profile{random: true, write: true}, "4KiB", []workload.Param{syncParam()})
 }

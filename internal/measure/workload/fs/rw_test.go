@@ -268,7 +268,8 @@ func TestParametersAreChecked(t *testing.T) {
 	}
 }
 
-// The state says in which pages the records lie, and where the system gives huge ones to those who ask, asking decides.
+// The state says in which pages the records lie, and where the system gives huge ones to those who ask only, these
+// lie in ordinary ones. Whether it gives any to those who ask depends on how much memory lies in one piece.
 func TestBufferPagesAreSaid(t *testing.T) {
 	mode, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	for _, name := range []string{"fs.randread", "fs.seqwrite"} {
@@ -276,7 +277,7 @@ func TestBufferPagesAreSaid(t *testing.T) {
 			b := weigh(t, t.TempDir(), name, 4, map[string]string{"size": "4MiB", "bs": "1MiB", "pages": pages})
 			if got := b.State["buffer_pages"]; got == "" {
 				t.Errorf("%s pages=%s: the state says nothing of it: %v", name, pages, b.State)
-			} else if strings.Contains(string(mode), "[madvise]") && got != pages {
+			} else if strings.Contains(string(mode), "[madvise]") && pages == "ordinary" && got != pages {
 				t.Errorf("%s pages=%s: the state says %q", name, pages, got)
 			}
 		}
