@@ -65,8 +65,8 @@ func (c gridCell) row() row {
 			pick(c.direct, "O_DIRECT", "buffered, the file in the cache"),
 			pick(c.ring, fmt.Sprintf("io_uring with a queue depth of %d", gridDepth), "one system call at a time")),
 		peer: "fio " + c.engine(), programs: []string{"fio"}, open: c.open,
-		// fio's rate contains its own bookkeeping. Where one call follows the other it is the time that fio sees a call take
-		// that must agree; with a queue there is no such time.
+		// fio's rate contains its own bookkeeping. Where one call follows the other it is the time that fio sees a
+		// call take that must agree; with a queue there is no such time.
 		figures: []figure{{name: "time of a call", unit: "s", agrees: true, why: c.why()}},
 	}
 	if c.ring {
@@ -130,8 +130,8 @@ func (c gridCell) bytes() int64 {
 	return map[string]int64{"4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20}[c.record]
 }
 
-// open has both read the same file. To write, each has one of its own: tare looks afterwards whether its file holds what
-// it wrote.
+// open has both read the same file. To write, each has one of its own: tare looks afterwards whether its file holds
+// what it wrote.
 func (c gridCell) open(ctx context.Context, b *bench) (_ *contest, err error) {
 	if _, err := b.agents(ctx); err != nil {
 		return nil, err
@@ -214,9 +214,9 @@ func (c gridCell) fio(argv []string, work int64) side {
 	}
 }
 
-// writeFile makes the file that fio overwrites, of data that do not compress, as tare makes its own: nothing of it stays in
-// the page cache. Pages that are written in large pieces lie in large folios there, and 4 KiB written into one of these
-// cost six times as much as into a page of its own.
+// writeFile makes the file that fio overwrites, of data that do not compress, as tare makes its own: nothing of it
+// stays in the page cache. Pages that are written in large pieces lie in large folios there, and 4 KiB written into
+// one of these cost six times as much as into a page of its own.
 func writeFile(path string, seed uint64) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -88,8 +88,8 @@ func sections(text string) (list []section) {
 	return list
 }
 
-// sideBySide writes a table with a column for each kind of processor: the ratio, the verdict and, where the medians are to
-// agree and do not, how far they are apart.
+// sideBySide writes a table with a column for each kind of processor: the ratio, the verdict and, where the medians
+// are to agree and do not, how far they are apart.
 func sideBySide(b *strings.Builder, list []section) {
 	head := []string{"row"}
 	var order []string

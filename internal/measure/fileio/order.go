@@ -25,10 +25,10 @@ func (s *sequential) Next() int64 {
 	return r
 }
 
-// shift makes each pass of a random order another one: it is added to every record, modulo their number. Where a record
-// comes in the next pass says nothing then of where it came in this one. The same order in each pass would be the worst case
-// of a cache that keeps what was used last and does not hold the whole file: just before its turn each record is driven out,
-// where a program that draws a new order finds a part of them. The first pass has none.
+// shift makes each pass of a random order another one: it is added to every record, modulo their number. Where a
+// record comes in the next pass says nothing then of where it came in this one. The same order in each pass would be
+// the worst case of a cache that keeps what was used last and does not hold the whole file: just before its turn each
+// record is driven out, where a program that draws a new order finds a part of them. The first pass has none.
 type shift struct {
 	n, by int64
 	state uint64
@@ -108,8 +108,8 @@ func (s *scrambled) Next() int64 {
 	}
 }
 
-// NewOrder makes the order of passes over n records, of which random ones differ from each other. The same seed gives the
-// same Order everywhere.
+// NewOrder makes the order of passes over n records, of which random ones differ from each other. The same seed gives
+// the same Order everywhere.
 func NewOrder(n int64, random bool, seed uint64) Order {
 	if !random {
 		return &sequential{n: n}

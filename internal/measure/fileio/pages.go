@@ -10,9 +10,9 @@ import (
 // Pages is what the memory of buffers lies in.
 type Pages string
 
-// The pages of buffers. A program's buffer lies in ordinary ones, unless the system gives huge pages unasked. A direct
-// request is then made of pages that do not lie side by side, and a disk that takes so many pieces at a time gets a large
-// record as several requests. Huge pages make one of it.
+// The pages of buffers. A program's buffer lies in ordinary ones, unless the system gives huge pages unasked. A
+// direct request is then made of pages that do not lie side by side, and a disk that takes so many pieces at a time
+// gets a large record as several requests. Huge pages make one of it.
 const (
 	OrdinaryPages Pages = "ordinary" // ask for nothing
 	HugePages     Pages = "huge"     // ask for huge pages
@@ -22,14 +22,14 @@ const (
 var PagesChoices = []string{string(OrdinaryPages), string(HugePages)}
 
 // PagesDoc says what they mean.
-const PagesDoc = "memory of the buffers: ordinary pages, as programs have them, or huge pages for buffers of 1 MiB and more, " +
-	"where the kernel gives them; a direct record then reaches the disk in fewer requests. The state says which it was"
+const PagesDoc = "memory of the buffers: ordinary pages, as programs have them, or huge pages for buffers of 1 MiB " +
+	"and more, where the kernel gives them; a direct record then reaches the disk in fewer requests. The state says which it was"
 
 // alignment of buffers: no direct I/O asks for more, and a page is what the kernel pins.
 const alignment = 4096
 
-// hugePage is the size of a transparent huge page on x86-64 and on arm64 with pages of 4 KiB. Nothing is asked for buffers of
-// less than half of it.
+// hugePage is the size of a transparent huge page on x86-64 and on arm64 with pages of 4 KiB. Nothing is asked for
+// buffers of less than half of it.
 const hugePage = 2 << 20
 
 // Aligned makes a buffer of n bytes that direct I/O accepts, in ordinary pages.

@@ -14,12 +14,14 @@ import (
 // samples names the folder of disk images of QEMU's own tests; scripts/deps.sh qemu-samples prints one.
 const samples = "TARE_QEMU_SAMPLES"
 
-// Images that the formats' own programs wrote, as QEMU keeps them for its tests, say and hold what qemu-img finds in them.
+// Images that the formats' own programs wrote, as QEMU keeps them for its tests, say and hold what qemu-img finds in
+// them.
 func TestReadsQemusSamples(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := os.Getenv(samples)
 	if dir == "" {
-		disktest.Lacking(t, "no images of QEMU's tests: scripts/deps.sh qemu-samples prints the folder of some, to be named with %s=DIR", samples)
+		disktest.Lacking(t, "no images of QEMU's tests: scripts/deps.sh qemu-samples prints the folder of some, to be named "+
+			"with %s=DIR", samples)
 	}
 	for name, format := range map[string]string{
 		"parallels-v1": "parallels", "parallels-v2": "parallels", "parallels-with-bitmap": "parallels",

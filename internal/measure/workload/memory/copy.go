@@ -21,8 +21,8 @@ const mallocOffset = 16
 // fill is what mbw writes to every 8 bytes of both arrays to make them resident.
 const fill = 0xaa
 
-// stampEvery is the distance, in bytes, of the words that tell pages of the source apart. mbw has none: a copy that went
-// wrong would go unnoticed, and a host that merges equal pages would merge all of them.
+// stampEvery is the distance, in bytes, of the words that tell pages of the source apart. mbw has none: a copy that
+// went wrong would go unnoticed, and a host that merges equal pages would merge all of them.
 const stampEvery = 4096
 
 // kernel is one way to copy src to dst, which are equally long, not empty and multiples of 8 bytes.
@@ -136,8 +136,8 @@ func (t *copyTrial) Report(b *workload.Bench) error {
 		return err
 	}
 	b.Check("definition", t.labels+" "+t.method+": "+t.kernel.name)
-	// Which instructions copy follows what the processor says of itself, as in the C library, and may differ between a host
-	// and its guest.
+	// Which instructions copy follows what the processor says of itself, as in the C library, and may differ between
+	// a host and its guest.
 	if t.kernel.blocks {
 		b.Note("block_copied_by", t.by.word())
 	} else if !t.kernel.words {

@@ -27,8 +27,8 @@ func copyKind() workload.Kind {
 			{Name: "block", Type: workload.Size, Default: "256KiB", Min: 8, Max: 1 << 40, Doc: "block size of mcblock, at most size"},
 			{Name: "labels", Type: workload.Choice, Default: "mbw-2.0", Choices: []string{"mbw-2.0", "mbw-1.2"}, Doc: "whose definition of method holds"},
 			{Name: "by", Type: workload.Choice, Default: string(byAuto), Choices: moves,
-				Doc: "the instructions that memcpy and mcblock copy by: auto does as the C library does for so many bytes on this processor, " +
-					"memmove as Go does, the others force one way; the state says which it was"},
+				Doc: "the instructions that memcpy and mcblock copy by: auto does as the C library does for so many bytes on " +
+					"this processor, memmove as Go does, the others force one way; the state says which it was"},
 			hugepagesParam(),
 		},
 		Metrics: []unit.Metric{{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,

@@ -67,9 +67,9 @@ func copyBy(m move, dst, src []byte) {
 // manyTimes is the C library's: from so many times the least size on it takes four pages at a time.
 const manyTimes = 16
 
-// copyPast copies past the cache: pages from the first multiple of 64 in dst on, and the rest by copyAVX. Two pages at a time,
-// as the C library does, and four of very large arrays and where stores just before the reads, in their pages, would be
-// taken for what is read.
+// copyPast copies past the cache: pages from the first multiple of 64 in dst on, and the rest by copyAVX. Two pages
+// at a time, as the C library does, and four of very large arrays and where stores just before the reads, in their
+// pages, would be taken for what is read.
 func copyPast(dst, src []byte) {
 	head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst))) & 63)
 	copy(dst[:head], src[:head])

@@ -22,7 +22,8 @@ func TestCopyString(t *testing.T) {
 	}
 }
 
-// Past the cache whole pages go, two or four at a time, and the rest as copyAVX does it; not a byte is written beside them.
+// Past the cache whole pages go, two or four at a time, and the rest as copyAVX does it; not a byte is written beside
+// them.
 func TestCopyPastTheCache(t *testing.T) {
 	if !cpu.X86.HasAVX2 {
 		t.Skip("this processor has no AVX2")

@@ -11,15 +11,15 @@ type cpuidFunc func(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
 // unknownCache is from which size on the C library writes past a cache of which the processor does not tell.
 const unknownCache = 64 << 20
 
-// rulesOf reads from CPUID when glibc takes which way. glibc's releases differ; these are the rules of Debian 12's (2.36 with
-// the changes of its stable branch), which are those of 2.38 as well: `ld.so --list-tunables` prints its thresholds.
+// rulesOf reads from CPUID when glibc takes which way. glibc's releases differ; these are the rules of Debian 12's,
+// 2.36 with the changes of its stable branch, whose thresholds `ld.so --list-tunables` prints.
 //
-//   - Past the cache (x86_non_temporal_threshold): from a quarter of the last cache or three quarters of a thread's share
-//     of it, whichever is more; without fast string moves from the share alone. Releases before 2.38 go by the share;
-//     from 2.39 on it is half the cache on Intel's processors since Skylake.
-//   - String moves (x86_rep_movsb_threshold): from 2,112 bytes where short ones are fast too, else from a size that follows
-//     the vector registers; up to where it goes past the cache and, on AMD's, to the size of the second cache. From 2.40 on
-//     glibc makes none on AMD's processors.
+//   - Past the cache (x86_non_temporal_threshold): from a quarter of the last cache or three quarters of a thread's
+//     share of it, whichever is more; without fast string moves from the share alone. Older releases go by the share,
+//     newer ones by half the cache on Intel's newer processors.
+//   - String moves (x86_rep_movsb_threshold): from 2,112 bytes where short ones are fast too, else from a size that
+//     follows the vector registers; up to where it goes past the cache and, on AMD's, to the size of the second
+//     cache. Newer releases make none on AMD's.
 func rulesOf(id cpuidFunc, avx2 bool) rules {
 	last, vendor, _, _ := id(0, 0)
 	r := rules{vectors: avx2}
@@ -145,8 +145,8 @@ func within(threads, share uint32) uint32 {
 	return (threads - 1) & (1<<bits.Len32(share) - 1)
 }
 
-// amdCaches reads leaf 0x8000001d or, where it is empty, what was before (AMD APM volume 3, CPUID). The last cache is not
-// divided by its threads there.
+// amdCaches reads leaf 0x8000001d or, where it is empty, what was before (AMD APM volume 3, CPUID). The last cache is
+// not divided by its threads there.
 func amdCaches(id cpuidFunc) caches {
 	last, _, _, _ := id(0x80000000, 0)
 	size := func(sub uint32) int {

@@ -3,8 +3,8 @@ package memory
 import "testing"
 
 // recorded are answers of CPUID and what glibc 2.36-9+deb12u14 makes of them: `ld.so --list-tunables` prints
-// x86_non_temporal_threshold (past) and x86_rep_movsb_threshold (move). All but the first are processors as QEMU 7.2 offers
-// them: `qemu-x86_64 -cpu NAME`.
+// x86_non_temporal_threshold (past) and x86_rep_movsb_threshold (move). All but the first are processors as QEMU 7.2
+// offers them: `qemu-x86_64 -cpu NAME`.
 var recorded = []struct {
 	name       string
 	past, move int
