@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tare/internal/measure/workload"
 )
@@ -274,7 +275,12 @@ func TestBufferPagesAreSaid(t *testing.T) {
 	mode, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	for _, name := range []string{"fs.randread", "fs.seqwrite"} {
 		for _, pages := range []string{"ordinary", "huge"} {
-			b := weigh(t, t.TempDir(), name, 4, map[string]string{"size": "4MiB", "bs": "1MiB", "pages": pages})
+			given := map[string]string{"size": "4MiB", "bs": "1MiB", "pages": pages}
+			b := weigh(t, t.TempDir(), name, 4, given)
+			// Where memory is in pieces there are none for a while, and the kernel gives what it has.
+			for end := time.Now().Add(time.Minute); pages == "huge" && b.State["buffer_pages"] != pages && time.Now().Before(end); {
+				b = weigh(t, t.TempDir(), name, 4, given)
+			}
 			if got := b.State["buffer_pages"]; got == "" {
 				t.Errorf("%s pages=%s: the state says nothing of it: %v", name, pages, b.State)
 			} else if strings.Contains(string(mode), "[madvise]") && pages == "ordinary" && got != pages {
