@@ -96,7 +96,7 @@ type Bundle struct {
 // Errors that callers tell apart with errors.Is.
 var (
 	ErrNotBundle = errors.New("not a tare bundle")
-	ErrNewer     = errors.New("written by a newer tare")
+	ErrNewer     = errors.New("written by a newer version of tare")
 	ErrLocked    = errors.New("in use by another tare")
 	ErrFinished  = errors.New("the run is finished")
 	ErrNotEmpty  = errors.New("the folder is not empty")

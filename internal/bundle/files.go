@@ -58,7 +58,7 @@ func evidenceFiles(root *os.Root) ([]string, error) {
 	names, err := evidenceNames(root)
 	for _, name := range names {
 		if !validPath(name) {
-			return nil, fmt.Errorf("%.60q is no file of a bundle", name)
+			return nil, fmt.Errorf("%.60q is not a file of a bundle", name)
 		}
 	}
 	return names, err
@@ -105,7 +105,7 @@ func digest(root *os.Root, name string) (File, error) {
 
 // explain adds what to do to the errors of a disk that cannot be written.
 func explain(err error) error {
-	return explainAs(err, "what was written before stays readable: free some space and go on with --resume", "what was written before stays readable")
+	return explainAs(err, "what was written before stays readable: free some space and continue with --resume", "what was written before stays readable")
 }
 
 // explainBegin is explain for a bundle in which nothing has been written yet.

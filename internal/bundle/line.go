@@ -257,7 +257,7 @@ func (b *Bundle) trials(limit int64) iter.Seq2[*record.Trial, error] {
 				return
 			}
 			if s.good > limit {
-				yield(nil, fmt.Errorf("read trials of %s: %s holds more than %s of trials, which is more than a report is made of; the first %d are used",
+				yield(nil, fmt.Errorf("read trials of %s: %s holds more than %s of trials, which is more than a report can use; the first %d are used",
 					b.Dir, TrialsFile, unit.Format(float64(limit), "B"), s.lines-1))
 				return
 			}

@@ -16,7 +16,7 @@ import (
 const Ext = ".tare"
 
 // ErrDamaged is returned for a bundle or an archive whose content is not what tare wrote. What can be read may still be.
-var ErrDamaged = errors.New("it is not as tare wrote it")
+var ErrDamaged = errors.New("it was changed after tare wrote it")
 
 // Pack writes the bundle in dir as the archive file out, which must not exist yet. The bundle is verified first, and one
 // that is in use by another tare is refused with ErrLocked. The same bundle gives the same bytes.
@@ -29,7 +29,7 @@ func Pack(dir, out string) error {
 
 func pack(dir, out string) error {
 	if _, err := os.Lstat(out); err == nil {
-		return fmt.Errorf("%s is there already; choose another name", out)
+		return fmt.Errorf("%s already exists; choose another name", out)
 	}
 	root, err := openFolder(dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func createFile(name string, write func(io.Writer) error) error {
 		return err
 	}
 	if _, err := os.Lstat(name); err == nil {
-		return fmt.Errorf("%s is there already; choose another name", name)
+		return fmt.Errorf("%s already exists; choose another name", name)
 	}
 	return os.Rename(f.Name(), name) // the file system knows no hard links
 }

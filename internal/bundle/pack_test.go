@@ -169,11 +169,11 @@ func TestUnpackRefusesHostileArchives(t *testing.T) {
 		"twice":        {[]any{first, good, first, good}, "twice"},
 		"record":       {[]any{first, good, tar.Header{Name: PlanFile, PAXRecords: map[string]string{"SCHILY.xattr.user.x": "y"}}, "x"}, "tar record"},
 		"no manifest":  {[]any{tar.Header{Name: PlanFile}, "x"}, "does not come first"},
-		"newer":        {[]any{first, `{"schema":9,"version":"9.9"}`, tar.Header{Name: "future.bin"}, "x"}, "newer tare"},
+		"newer":        {[]any{first, `{"schema":9,"version":"9.9"}`, tar.Header{Name: "future.bin"}, "x"}, "newer version of tare"},
 		"large plan":   {[]any{first, good, tar.Header{Name: PlanFile}, strings.Repeat("#", 2<<20)}, "more than a bundle may have"},
 		"not a bundle": {[]any{first, `{}`}, "not a tare bundle"},
 		"empty":        {nil, "not a packed bundle"},
-		"hash":         {[]any{first, good, tar.Header{Name: PlanFile}, "x: 1\n"}, "not as tare wrote it"},
+		"hash":         {[]any{first, good, tar.Header{Name: PlanFile}, "x: 1\n"}, "was changed after tare wrote it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, tmp := archive(t, c.entries...), t.TempDir()

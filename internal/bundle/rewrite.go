@@ -34,7 +34,7 @@ type Editor interface {
 // a new chain would hide the damage.
 func Rewrite(dir, out string, e Editor) error {
 	if _, err := os.Lstat(out); err == nil {
-		return fmt.Errorf("%s is there already; choose another folder", out)
+		return fmt.Errorf("%s already exists; choose another folder", out)
 	}
 	if err := sound(dir); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *rewriting) run() error {
 	w := &Writer{root: r.to, manifest: m, chain: genesis(m.RunID)}
 	r.editor.Plan(r.bundle.Plan)
 	if err := w.Plan(r.bundle.Plan); err != nil {
-		return fmt.Errorf("%w; rename what a replaced name stands in, and pack again", err)
+		return fmt.Errorf("%w; rename the file whose name contains a replaced name, and pack again", err)
 	}
 	for i := range r.bundle.Environments {
 		r.editor.Environment(&r.bundle.Environments[i])

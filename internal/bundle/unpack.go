@@ -39,7 +39,7 @@ func Unpack(archive, dir string) error {
 
 func unpack(archive, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%s is there already; choose another folder", dir)
+		return fmt.Errorf("%s already exists; choose another folder", dir)
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(dir)), ".tare-unpack-*")
 	if err != nil {
@@ -127,7 +127,7 @@ func (x *extraction) run() error {
 			return nil
 		}
 		if err != nil && len(x.seen) == 0 {
-			return fmt.Errorf("%w: no tar compressed by zstd: %v; a bundle is the folder that a run wrote, or what `tare bundle pack` made of it", ErrNotArchive, err)
+			return fmt.Errorf("%w: not a tar archive compressed by zstd: %v; a bundle is the folder that a run wrote, or a file that `tare bundle pack` made of it", ErrNotArchive, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: the archive is damaged or cut short after %d files: %v", ErrDamaged, len(x.seen), err)

@@ -78,7 +78,7 @@ func Verify(dir string) (*Report, error) {
 	r.trials(root, b)
 	if m.State == Running {
 		if len(m.Files) > 0 {
-			r.add(ManifestFile, 0, "the run is going on, and yet there are digests")
+			r.add(ManifestFile, 0, "the run has not ended, but there are digests")
 		}
 		return r, nil
 	}
@@ -183,7 +183,7 @@ func (r *Report) files(root *os.Root, m *Manifest) {
 	listed := map[string]bool{}
 	for _, want := range m.Files {
 		if !validPath(want.Path) || listed[want.Path] {
-			r.add(ManifestFile, 0, "it lists %.60q, which is no file of a bundle", want.Path)
+			r.add(ManifestFile, 0, "it lists %.60q, which is not a file of a bundle", want.Path)
 			continue
 		}
 		listed[want.Path] = true
@@ -194,7 +194,7 @@ func (r *Report) files(root *os.Root, m *Manifest) {
 		case got.Size != want.Size:
 			r.add(want.Path, 0, "it has %d bytes; it had %d when the run ended", got.Size, want.Size)
 		case got.SHA256 != want.SHA256:
-			r.add(want.Path, 0, "its content is not what it was when the run ended")
+			r.add(want.Path, 0, "its content has changed since the run ended")
 		}
 	}
 	names, err := fileNames(root)

@@ -150,7 +150,7 @@ func vacant(root *os.Root) error {
 		if m.State == Finished {
 			return fmt.Errorf("%w: it holds finished run %s; choose another folder", ErrNotEmpty, m.RunID)
 		}
-		return fmt.Errorf("%w (%s); go on with --resume, or choose another folder", ErrResumable, m.RunID)
+		return fmt.Errorf("%w (%s); continue it with --resume, or choose another folder", ErrResumable, m.RunID)
 	}
 	for _, e := range entries {
 		switch e.Name() {
@@ -215,13 +215,13 @@ func (w *Writer) resume(finished bool) (*Bundle, error) {
 		t, err := s.next()
 		if err == io.EOF {
 			if err := w.manifest.complete(s); err != nil {
-				return nil, fmt.Errorf("%w; a damaged run cannot go on", err)
+				return nil, fmt.Errorf("%w; a damaged run cannot be resumed", err)
 			}
 			break
 		}
 		if torn, ok := errors.AsType[*tornError](err); ok {
 			if err := w.manifest.complete(s); err != nil {
-				return nil, fmt.Errorf("%w; a damaged run cannot go on", err)
+				return nil, fmt.Errorf("%w; a damaged run cannot be resumed", err)
 			}
 			if err := w.cutTorn(s.good, torn.bytes); err != nil {
 				return nil, err
@@ -229,7 +229,7 @@ func (w *Writer) resume(finished bool) (*Bundle, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w; a damaged run cannot go on", err)
+			return nil, fmt.Errorf("%w; a damaged run cannot be resumed", err)
 		}
 		w.seq = t.Seq
 	}
@@ -348,7 +348,7 @@ func (w *Writer) Evidence(name string, data []byte) (string, error) {
 
 func (w *Writer) evidence(name string, data []byte) (string, error) {
 	if !evidenceRE().MatchString(name) || len(name) > 100 {
-		return "", fmt.Errorf("%q is not a name for evidence", name)
+		return "", fmt.Errorf("%q is not a valid name for a file of evidence", name)
 	}
 	if err := w.root.Mkdir(EvidenceDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
@@ -373,7 +373,7 @@ func (w *Writer) evidence(name string, data []byte) (string, error) {
 		}
 		return p, nil
 	}
-	return "", fmt.Errorf("too many pieces of evidence are called %q", name)
+	return "", fmt.Errorf("too many files of evidence are named %q", name)
 }
 
 // Finish writes the state and the seconds of wall time spent since Create or Resume, and the digest of every file, and

@@ -35,7 +35,7 @@ func TestDurabilityAudit(t *testing.T) {
 		{[]string{file("what", "hello")}, "", 1, []string{"--as"}},
 		{[]string{"--as", "exports", exports}, "", 0, []string{"(exports)"}},
 		{[]string{"--as", "exports", smb}, "", 2, []string{"no line of it"}},
-		{[]string{"--as", "vmware", smb}, "", 2, []string{"no kind"}},
+		{[]string{"--as", "vmware", smb}, "", 2, []string{"unknown kind"}},
 		{[]string{"--format", "xml", smb}, "", 2, []string{"--format"}},
 		{[]string{"--fail-on", "ignores", exports, smb}, "", 3, []string{"ignores flushes", "(exports)"}},
 		{[]string{"--fail-on", "weakens", smb}, "", 3, []string{"ignores flushes"}},

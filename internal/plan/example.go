@@ -15,16 +15,16 @@ import (
 // that the tables do not accept is left out.
 func Example(t Tables, available []string) []byte {
 	var b bytes.Buffer
-	b.WriteString(`# A plan for tare: which environments to weigh, by which work.
+	b.WriteString(`# A plan for tare: which environments to compare, and by which work.
 # Start it with: tare run plan.yaml        Look at it first: tare run --dry-run plan.yaml
 
 name: first look
 # question: Does the container cost anything?   # the headline; all cells below are one family of comparisons
 mode: quick          # quick: trials of 0.3 s, up to 30 blocks; full: trials of 1 s, up to 60 blocks
-# budget: 10m        # stop after this long; what is not settled then is INCONCLUSIVE
+# budget: 10m        # stop after this long; cells that are not decided then are INCONCLUSIVE
 # blocks: 20         # most blocks for each workload
 # seed: 7            # repeat a random order; drawn and recorded when not given
-# margin: 2%         # the least cost that matters
+# margin: 2%         # the smallest difference that matters
 # sessions: 5        # open the environments this often, for claims beyond "on this boot"
 
 `)
@@ -40,7 +40,7 @@ mode: quick          # quick: trials of 0.3 s, up to 30 blocks; full: trials of 
 		fmt.Fprintf(&b, "  %s: %s\n", yamlText(s.Name), yamlText(s.String()))
 	}
 	exampleDrivers(&b, t)
-	b.WriteString("\n# What is run in each; a kind alone has the defaults in brackets (`tare list workloads` explains each parameter).\n# With others: `- fs.randread: { size: 1GiB, bs: 64KiB }`. Several of one kind may stand here.\nworkloads:\n")
+	b.WriteString("\n# The work to run in each; a kind alone uses the defaults in brackets (`tare list workloads` explains each parameter).\n# With other parameters: `- fs.randread: { size: 1GiB, bs: 64KiB }`. A kind may be listed several times.\nworkloads:\n")
 	live := 0
 	for i := range t.Kinds {
 		if exampleKind(&b, &t.Kinds[i]) {

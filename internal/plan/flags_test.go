@@ -133,7 +133,7 @@ func TestFlagMistakes(t *testing.T) {
 		{Flags{Workloads: []string{"cpu.prime:max"}}, `-w cpu.prime:max: cpu.prime: "max" is not key=value`},
 		{Flags{Workloads: []string{"cpu.prime:max=1,max=2"}}, `-w cpu.prime:max=1,max=2: cpu.prime: max is given twice`},
 		{Flags{Workloads: []string{`cpu.prime:max="5`}}, `-w cpu.prime:max="5: cpu.prime: max: the quote is not closed`},
-		{Flags{Workloads: []string{`cpu.prime:max="5"6`}}, `-w cpu.prime:max="5"6: cpu.prime: max: "6" follows the closing quote`},
+		{Flags{Workloads: []string{`cpu.prime:max="5"6`}}, `-w cpu.prime:max="5"6: cpu.prime: max: expected a comma after the closing quote, found "6"`},
 		{Flags{Workloads: []string{"fs.randread:bs=8KiB,size=4KiB"}}, `-w fs.randread:bs=8KiB,size=4KiB: fs.randread: bs is larger than size`},
 		{Flags{Workloads: []string{"cpu.prime", "cpu.prime"}}, `-w cpu.prime: workload "cpu.prime" is given twice`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"hots"}}, `-e hots: environment hots: no driver is called "hots"; did you mean "host"?`},

@@ -38,9 +38,9 @@ type Plan struct {
 	Baseline string        `yaml:"baseline" json:"baseline"`                     // name of the baseline target
 	Seed     uint64        `yaml:"seed" json:"seed"`
 	Mode     Mode          `yaml:"mode" json:"mode"`
-	Trial    time.Duration `yaml:"trial" json:"trial"`       // least length of a trial
+	Trial    time.Duration `yaml:"trial" json:"trial"`       // shortest length of a trial
 	Budget   time.Duration `yaml:"budget" json:"budget"`     // wall time for the whole run; 0 means none
-	Sessions int           `yaml:"sessions" json:"sessions"` // how often the environments are opened anew
+	Sessions int           `yaml:"sessions" json:"sessions"` // how often the environments are opened
 	// Looks are the block counts at which the run decides, ascending. The last is the most blocks a cell gets.
 	Looks []int `yaml:"looks" json:"looks"`
 	// Alpha is the simultaneous error level over all looks; LookAlpha is the level of each look that keeps it.

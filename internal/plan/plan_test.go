@@ -193,7 +193,7 @@ func TestMistakes(t *testing.T) {
 		{"scalar", "hello\n", `plan.yaml:1:1: a plan is a mapping`},
 		{"syntax", "workloads: [cpu.prime\nname: \"x\n", `plan.yaml:`},
 		{"duplicate key", "name: a\nname: b\nworkloads: [cpu.prime]\n", `plan.yaml:2:1: `},
-		{"tab", "workloads:\n\t- cpu.prime\n", `plan.yaml:2:1: a tab indents this line`},
+		{"tab", "workloads:\n\t- cpu.prime\n", `plan.yaml:2:1: this line is indented with a tab`},
 		{"control", "name: a\x1b[31m\nworkloads: [cpu.prime]\n", `plan.yaml:1:8: control character '\x1b'`},
 		{"utf8", "name: \xff\n", `plan.yaml:1:7: this is not UTF-8`},
 		{"tag", "name: !!str a\nworkloads: [cpu.prime]\n", `plan.yaml:1:7: tag !!str`},

@@ -31,7 +31,7 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 					t.LeftOut(e.Name+" in "+w.Kind, why.Error())
 				}
 			default:
-				p.add(d.place(d.targetsAt, i), "%s needs a way to this machine's loopback, where its other end is: %v, or leave it out with targets", w.Kind, why)
+				p.add(d.place(d.targetsAt, i), "%s must reach this machine's loopback, where its other end runs: %v, or leave it out with targets", w.Kind, why)
 			}
 		}
 		if d.Missing == Skip && !slices.Equal(ways, d.environmentsOf(w)) {
@@ -57,7 +57,7 @@ func unreached(t *Tables, e *Target) error {
 	case !ok:
 		return nil // said elsewhere
 	case info.Reach == nil:
-		return fmt.Errorf("%s (%s) has none; "+env.Ways, e.Name, info.Name)
+		return fmt.Errorf("%s (%s) cannot; "+env.Ways, e.Name, info.Name)
 	}
 	return info.Reach(e.Spec)
 }

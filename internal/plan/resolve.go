@@ -17,7 +17,7 @@ const (
 	DefaultPrecision  = 0.01
 )
 
-// DefaultTrial is the least length of a trial in a mode.
+// DefaultTrial is the shortest length of a trial in a mode.
 func DefaultTrial(m Mode) time.Duration {
 	if m == Full {
 		return time.Second
@@ -101,7 +101,7 @@ func (d *draft) leaveOut(t *Tables) {
 			continue
 		}
 		if gone[e.Of] != "" {
-			gone[e.Name] = "its environment is not here"
+			gone[e.Name] = "its environment is not available here"
 		} else if ok, why := t.Available(parent.Spec, &e.Spec); !ok {
 			gone[e.Name] = why
 		}
@@ -187,7 +187,7 @@ func (d *draft) resolveTargets(p *problems) {
 		}
 		for n := range w.Work {
 			if !contains(names, n) {
-				p.add(d.place(d.workAt, i), "work is frozen for %s, which is not among the environments%s", quote(n), suggest.MeantOrAll(n, names, "they are"))
+				p.add(d.place(d.workAt, i), "work is set for %s, which is not among the environments%s", quote(n), suggest.MeantOrAll(n, names, "they are"))
 			}
 		}
 		if len(w.Targets) == 0 {
@@ -229,7 +229,7 @@ func (d *draft) spareMounts(t *Tables, p *problems) {
 		}
 		for _, n := range w.Targets {
 			if _, _, mount := env.CutMount(n); mount {
-				p.add(d.place(d.targetsAt, i), "%s touches no files and cannot weigh the mount %s; name its environment", w.Kind, n)
+				p.add(d.place(d.targetsAt, i), "%s uses no files, so it cannot measure the mount %s; name its environment", w.Kind, n)
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func readTree(file string, src []byte, p *problems) *node {
 		return nil
 	}
 	if root == nil {
-		p.add(pos{file, 1, 1}, "the plan is empty; `tare init` writes one to begin with")
+		p.add(pos{file, 1, 1}, "the plan is empty; `tare init` writes one to start with")
 		return nil
 	}
 	b := &builder{file: file, p: p, anchors: map[string]ast.Node{}}
@@ -101,7 +101,7 @@ func precheck(src []byte) (pos, string) {
 			return at, fmt.Sprintf("control character %q in the plan; write it as an escape in double quotes", line[j])
 		}
 		if len(line) > 0 && line[0] == '\t' && len(bytes.TrimSpace(line)) > 0 {
-			return at, "a tab indents this line; YAML wants spaces"
+			return at, "this line is indented with a tab; YAML needs spaces"
 		}
 	}
 	return checkTokens(lexer.Tokenize(string(src)))
@@ -239,7 +239,7 @@ func (b *builder) build(n ast.Node, depth int) *node {
 	case ast.ScalarNode:
 		return &node{kind: scalar, text: v.GetToken().Value, at: at}
 	}
-	b.p.add(at, "%s has no place in a plan", n.Type())
+	b.p.add(at, "%s is not allowed in a plan", n.Type())
 	return &node{at: at}
 }
 

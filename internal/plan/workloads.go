@@ -431,7 +431,7 @@ func cutValue(s string) (value, rest string, err error) {
 			b.WriteByte(s[i])
 		case quoted && c == '"':
 			if tail := s[i+1:]; tail != "" && tail[0] != ',' {
-				return "", "", fmt.Errorf("%s follows the closing quote; a comma was expected", quote(tail))
+				return "", "", fmt.Errorf("expected a comma after the closing quote, found %s", quote(tail))
 			}
 			return b.String(), strings.TrimPrefix(s[i+1:], ","), nil
 		case !quoted && c == ',':

@@ -85,7 +85,7 @@ func (s *Conn) send(ctx context.Context, write func() error) error {
 	case err := <-done:
 		return err
 	case <-late.C:
-		return fmt.Errorf("the agent takes no more messages: %w", ctx.Err())
+		return fmt.Errorf("the agent accepts no more messages: %w", ctx.Err())
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Conn) next(ctx context.Context) (arrival, error) {
 				continue
 			}
 			if a.err == nil && a.frame.Trial > s.trial {
-				a.err = fmt.Errorf("the agent spoke of request %d before it was made", a.frame.Trial)
+				a.err = fmt.Errorf("the agent answered request %d before it was made", a.frame.Trial)
 			}
 			if a.err == io.EOF {
 				a.err = errors.New("the agent has ended")
@@ -218,7 +218,7 @@ func (s *Conn) interrupt(ctx context.Context, t wire.Type) error {
 		a, err := s.next(end)
 		if err != nil && s.Alive() {
 			s.lost(fmt.Errorf("the agent did not end a cancelled %s within %v", t, patience))
-			failure.Message += "; the agent does not answer any more"
+			failure.Message += "; the agent no longer answers"
 			return failure
 		}
 		if err != nil {

@@ -25,7 +25,7 @@ type HandshakeError struct {
 func (e *HandshakeError) Error() string {
 	s := "handshake with the agent: " + e.Err.Error()
 	if last := lastLine(e.Evidence()); last != "" {
-		s += "; the last it said: " + last
+		s += "; its last output: " + last
 	}
 	return s
 }
@@ -160,9 +160,9 @@ func readHello(in *wire.Reader) (h wire.Hello, err error) {
 
 func silence(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no agent spoke before the deadline: %w", ctx.Err())
+		return fmt.Errorf("no agent answered before the deadline: %w", ctx.Err())
 	}
-	return fmt.Errorf("given up while waiting for the agent to speak: %w", ctx.Err())
+	return fmt.Errorf("stopped waiting for the agent: %w", ctx.Err())
 }
 
 // testimony collects evidence of an agent that fell silent.
@@ -188,7 +188,7 @@ func (s *Conn) lost(cause error) *record.Failure {
 		evidence := s.testimony()
 		msg := fmt.Sprintf("the connection to the agent broke: %v", cause)
 		if last := lastLine(evidence); last != "" {
-			msg += "; the last it said: " + last
+			msg += "; its last output: " + last
 		}
 		s.dead = &record.Failure{Kind: Died, Message: msg, Evidence: proc.Printable(evidence)}
 	}

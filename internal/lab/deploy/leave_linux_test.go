@@ -38,7 +38,7 @@ func TestAStoppedAgentIsGivenUpSoonWhenTheUserLeaves(t *testing.T) {
 	t.Cleanup(func() { syscall.Kill(stream.Pid(), syscall.SIGCONT) })
 	_, err := s.Run(ctx, wire.Run{Job: job("t.block"), Work: 1})
 	f, ok := errors.AsType[*record.Failure](err)
-	if !ok || f.Kind != "cancelled" || !strings.Contains(f.Message, "does not answer any more") || s.Alive() {
+	if !ok || f.Kind != "cancelled" || !strings.Contains(f.Message, "no longer answers") || s.Alive() {
 		t.Fatalf("got %v, alive %v", err, s.Alive())
 	}
 	if _, err := s.Ping(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "within 10s") {

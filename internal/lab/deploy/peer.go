@@ -74,12 +74,12 @@ func (p *Peer) start(ctx context.Context) error {
 	case a := <-told:
 		p.port, err = a.port, a.err
 	case <-ctx.Done():
-		err = fmt.Errorf("it did not say where it listens: %w", ctx.Err())
+		err = fmt.Errorf("it did not report its port: %w", ctx.Err())
 	}
 	if err != nil {
 		said := lastLine(stream.Diagnose())
 		p.Close()
-		return fmt.Errorf("%w; the last it said: %s", err, said)
+		return fmt.Errorf("%w; its last output: %s", err, said)
 	}
 	return nil
 }

@@ -157,9 +157,9 @@ func ParseUname(output string) (Platform, error) {
 		return Platform{}, fmt.Errorf("there is no agent for %.80q, only for amd64 and arm64", unknown)
 	}
 	if s := strings.TrimSpace(output); s != "" {
-		return Platform{}, fmt.Errorf("uname -s -m answered %.80q, which names no system that tare knows", s)
+		return Platform{}, fmt.Errorf("uname -s -m printed %.80q, which is not a system that tare knows", s)
 	}
-	return Platform{}, errors.New("uname -s -m answered nothing")
+	return Platform{}, errors.New("uname -s -m printed nothing")
 }
 
 func parseWindows(output string) (Platform, bool) {
@@ -188,9 +188,9 @@ func verify(ctx context.Context, t Transport, path string, p Platform, limit tim
 	case !ok:
 		err = fmt.Errorf("%s does not answer as an agent", path)
 	case build != version.Build:
-		err = fmt.Errorf("%s is of build %.64q, and this tare is of build %q; use agents made together with it", path, build, version.Build)
+		err = fmt.Errorf("%s has build %.64q, and this tare has build %q; use agents made together with it", path, build, version.Build)
 	case goos != p.OS || goarch != p.Arch:
-		err = fmt.Errorf("%s is an agent for %s/%s, and the system said it is %s", path, goos, goarch, p)
+		err = fmt.Errorf("%s is an agent for %s/%s, but the system is %s", path, goos, goarch, p)
 	default:
 		return nil
 	}

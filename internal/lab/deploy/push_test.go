@@ -80,7 +80,7 @@ func TestPushThatFails(t *testing.T) {
 		"32 bits":        {here{script: "echo Linux armv7l"}, self, "32-bit"},
 		"odd machine":    {here{script: "echo Linux riscv64"}, self, "Linux riscv64"},
 		"odd system":     {here{script: "echo SunOS i86pc"}, self, "SunOS"},
-		"says nothing":   {here{script: "exit 0"}, self, "answered nothing"},
+		"says nothing":   {here{script: "exit 0"}, self, "printed nothing"},
 		"refuses":        {here{script: "echo kex_exchange_identification >&2; exit 255"}, self, "kex_exchange_identification"},
 		"never stops":    {here{script: "exec yes Linux"}, self, "no answer within"},
 		"hangs":          {here{script: "exec sleep 600"}, self, "no answer within"},

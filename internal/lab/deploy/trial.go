@@ -45,7 +45,7 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 		return o, o.Result.Error
 	}
 	if end == 0 {
-		return o, s.lost(fmt.Errorf("the agent told of a result without Begin and End"))
+		return o, s.lost(fmt.Errorf("the agent sent a result without Begin and End"))
 	}
 	o.SetupNS, o.ControllerNS = begin-sent, end-begin-o.Result.SlackNS
 	after, err := s.Ping(ctx, pings)

@@ -8,7 +8,7 @@ import (
 )
 
 // errUnknown says that the place of a file's bytes on its disk cannot be asked for here.
-var errUnknown = errors.New("the host does not say where on the disk the file lies")
+var errUnknown = errors.New("the host does not report where on the disk the file is")
 
 // maxExtents bounds what is kept of one chain: 24 bytes each, 6 MiB in all. The rest is counted, not kept.
 const maxExtents = 1 << 18

@@ -76,7 +76,7 @@ func extents(f *os.File, room *int) (*layout, error) {
 				return l, nil
 			}
 			if e.logical+e.length <= start && e.length > 0 && start > 0 {
-				return nil, fmt.Errorf("ask where %s lies: the answers do not go on", f.Name())
+				return nil, fmt.Errorf("ask where %s is on the disk: the answers do not advance", f.Name())
 			}
 			start = e.logical + e.length
 		}
@@ -93,5 +93,5 @@ func (m *fiemap) ask(f *os.File) error {
 	case errors.Is(errno, unix.EOPNOTSUPP), errors.Is(errno, unix.ENOTTY), errors.Is(errno, unix.EINVAL), errors.Is(errno, unix.ENOSYS):
 		return errUnknown
 	}
-	return fmt.Errorf("ask where %s lies: %w", f.Name(), errno)
+	return fmt.Errorf("ask where %s is on the disk: %w", f.Name(), errno)
 }

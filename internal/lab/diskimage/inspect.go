@@ -213,7 +213,7 @@ func (m *measure) finishPieces() {
 		sp.Host += l.bytes + l.unplaced
 		switch {
 		case l.unplaced > 0:
-			p.Why = "part of the file has no place on the disk yet: the host has not written it back"
+			p.Why = "part of the file is not on the disk yet: the host has not written it back"
 		case !l.whole():
 			p.Why = fmt.Sprintf("the file has more than %d extents", maxExtents)
 		}

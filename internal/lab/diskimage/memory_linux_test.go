@@ -304,7 +304,7 @@ func TestTextsThatShareBytes(t *testing.T) {
 	}
 	d.put(t, meta+at, item)
 	i := newInspector(t)
-	if s := i.look(t, path, "a parent of many names"); !strings.Contains(s.Refused, "put it beside the image") {
+	if s := i.look(t, path, "a parent of many names"); !strings.Contains(s.Refused, "put it into the image") {
 		t.Errorf("a child without its parent: %+v", s)
 	}
 	i.tell(t, "vhdx child")

@@ -54,7 +54,7 @@ func Text(w io.Writer, r *Report, width int) error {
 		}
 	}
 	if len(r.Advice) == 0 && len(r.Problem) == 0 {
-		p.line("advice", "nothing to mend")
+		p.line("advice", "nothing to fix")
 	}
 	return p.err
 }
@@ -104,7 +104,7 @@ func (p *printer) format(r *Report) {
 func blocks(l *image.Info) string {
 	switch {
 	case l.Block == 0:
-		return "everything has its place"
+		return "everything is allocated"
 	case l.SubBlock > 0:
 		return fmt.Sprintf("blocks of %s in parts of %s", size(l.Block), size(l.SubBlock))
 	}
@@ -169,7 +169,7 @@ func (p *printer) space(r *Report) {
 	case s.Reclaimable > 0:
 		free = "about " + about(s.Reclaimable)
 	}
-	p.line("used", "by the guest's file systems: %s; to be had back: %s", used, free)
+	p.line("used", "by the guest's file systems: %s; can be freed: %s", used, free)
 }
 
 // count writes a number of things: "1 piece", "49,999 pieces".

@@ -15,7 +15,7 @@ func writes(r *Report) Writes {
 		return Writes{Why: "its blocks are compressed: they cannot be written in place"}
 	}
 	w := Writes{Again: r.Align.Touches, First: r.Align.Touches, Reads: r.Align.Touches > 1}
-	w.Why = "everything has its place already"
+	w.Why = "everything is allocated already"
 	if top.Block == 0 || top.Updates == 0 {
 		return w
 	}

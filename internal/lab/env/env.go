@@ -80,11 +80,11 @@ func Loopback(name string, e Env) (string, error) {
 	if r, ok := e.(LoopbackProvider); ok {
 		return r.Loopback()
 	}
-	return "", errors.New(name + " has no way to this machine's loopback; " + Ways)
+	return "", errors.New(name + " cannot reach this machine's loopback; " + Ways)
 }
 
 // Ways are the environments that have a way to the controller's loopback.
-const Ways = "host, namespace?net=host, docker?network=host, podman?network=host and qemu?nic=virtio have one"
+const Ways = "host, namespace?net=host, docker?network=host, podman?network=host and qemu?nic=virtio can"
 
 // Mounted is a folder that was put into an environment, or could not be.
 type Mounted struct {

@@ -285,7 +285,7 @@ func checkSettings(what, owner string, settings []Setting, s Spec) error {
 		if c := settings[i].Check; c != nil {
 			if err := c(s.Settings[k]); err != nil {
 				if suggest.RunsOn(s.Settings[k], ",;: ", names) {
-					return fmt.Errorf("%s: setting %s: %w; between settings stands &", what, k, err)
+					return fmt.Errorf("%s: setting %s: %w; separate settings with &", what, k, err)
 				}
 				return fmt.Errorf("%s: setting %s: %w", what, k, err)
 			}

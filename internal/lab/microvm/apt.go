@@ -115,7 +115,7 @@ func (a apt) kernel(ctx context.Context, flavour, dir string) ([]string, string,
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.deb"))
 		if err == nil && len(files) != len(packages) {
-			err = fmt.Errorf("download %s: %d files came", strings.Join(packages, " "), len(files))
+			err = fmt.Errorf("download %s: %d files arrived", strings.Join(packages, " "), len(files))
 		}
 		return files, real[0] + "_" + image["version"], err
 	}
@@ -127,7 +127,7 @@ var packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // show returns the fields of a package's current version.
 func (a apt) show(ctx context.Context, name string) (map[string]string, error) {
 	if !packageRE().MatchString(name) {
-		return nil, fmt.Errorf("%q is no package name", name)
+		return nil, fmt.Errorf("%q is not a package name", name)
 	}
 	out, err := a.run(ctx, "", "apt-cache", "show", "--no-all-versions", name)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a apt) show(ctx context.Context, name string) (map[string]string, error) {
 	}
 	f := packageFields(out)
 	if f["version"] == "" {
-		return nil, fmt.Errorf("look up package %s: the index says nothing of it", name)
+		return nil, fmt.Errorf("look up package %s: it is not in the index", name)
 	}
 	return f, nil
 }

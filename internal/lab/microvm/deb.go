@@ -20,7 +20,7 @@ func arMember(r io.Reader, prefix string) (string, io.Reader, error) {
 	const magic, headerSize = "!<arch>\n", 60
 	var m [len(magic)]byte
 	if _, err := io.ReadFull(r, m[:]); err != nil || string(m[:]) != magic {
-		return "", nil, errors.New("it is no ar archive, so no .deb package")
+		return "", nil, errors.New("it is not an ar archive, so not a .deb package")
 	}
 	for n := 0; n < 100; n++ {
 		var h [headerSize]byte
@@ -71,7 +71,7 @@ func extract(t *tar.Reader, dir string, keep func(name string) string) ([]string
 		}
 		clean := path.Clean(h.Name)
 		if !filepath.IsLocal(filepath.FromSlash(clean)) {
-			return names, fmt.Errorf("the package holds %q, which leads out of its folder", h.Name)
+			return names, fmt.Errorf("the package contains %q, which points out of its folder", h.Name)
 		}
 		to := keep(clean)
 		if to == "" || h.Typeflag != tar.TypeReg {

@@ -118,7 +118,7 @@ func TestHostilePackagesAreRefused(t *testing.T) {
 			t.Error("a file was written through a link")
 		}
 	})
-	for name, b := range map[string][]byte{"nothing": nil, "no ar": []byte("PK\x03\x04 something else"), "cut": deb(t, tar.Header{Name: "a", Typeflag: tar.TypeReg})[:150]} {
+	for name, b := range map[string][]byte{"nothing": nil, "not an ar": []byte("PK\x03\x04 something else"), "cut": deb(t, tar.Header{Name: "a", Typeflag: tar.TypeReg})[:150]} {
 		r, err := openDeb(bytes.NewReader(b))
 		if err == nil {
 			_, err = extract(r, t.TempDir(), all)
@@ -159,7 +159,7 @@ func FuzzPackageFields(f *testing.F) {
 		fields := packageFields(b)
 		for _, d := range dependsOn(fields["depends"], "linux-image-") {
 			if strings.ContainsAny(d, " ,|") {
-				t.Errorf("%q is no package name", d)
+				t.Errorf("%q is not a package name", d)
 			}
 		}
 	})

@@ -128,7 +128,7 @@ func unpackImage(b []byte, limit int64) ([]byte, error) {
 	}
 	le := binary.LittleEndian
 	if v := le.Uint16(b[magic+4:]); v < protocol {
-		return nil, fmt.Errorf("its boot protocol is %d.%02d, and 2.08 is the first that tells where the kernel is", v>>8, v&0xff)
+		return nil, fmt.Errorf("its boot protocol is %d.%02d; at least 2.08 is needed to find the kernel in it", v>>8, v&0xff)
 	}
 	setup := uint64(b[sectors])
 	if setup == 0 {
@@ -173,7 +173,7 @@ func unpackPayload(p []byte, limit int64) ([]byte, error) {
 	case bytes.HasPrefix(p, []byte("BZh")):
 		r = bzip2.NewReader(body)
 	default:
-		return nil, fmt.Errorf("its kernel begins with % x, which no compressor known here writes", p[:min(6, len(p))])
+		return nil, fmt.Errorf("its kernel begins with % x, which is not a known compression format", p[:min(6, len(p))])
 	}
 	if err != nil {
 		return nil, err

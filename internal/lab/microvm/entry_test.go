@@ -146,14 +146,14 @@ func TestUnpackedSaysWhyThereIsNone(t *testing.T) {
 	other := kernelFile(t, entryNote, 10)
 	binary.LittleEndian.PutUint16(other[18:], uint16(elf.EM_AARCH64))
 	for why, image := range map[string][]byte{
-		"no bzImage":      []byte("MZ is an EFI program that is none of these"),
-		"entry for PVH":   bzImage(compressions(t, kernelFile(t, note("Xen\x00", 17, make([]byte, 4)), 10))["xz"]),
-		"bytes from":      cut[:1130],
-		"2.08":            old,
-		"EM_AARCH64":      bzImage(compressions(t, other)["lz4"]),
-		"known here":      bzImage([]byte("LZO! and much that follows")),
-		"bad magic":       bzImage(compressions(t, []byte("not a kernel at all"))["gzip"]),
-		"said to be the ": bzImage(images["lz4"][:4]),
+		"no bzImage":               []byte("MZ is an EFI program that is none of these"),
+		"entry for PVH":            bzImage(compressions(t, kernelFile(t, note("Xen\x00", 17, make([]byte, 4)), 10))["xz"]),
+		"bytes from":               cut[:1130],
+		"2.08":                     old,
+		"EM_AARCH64":               bzImage(compressions(t, other)["lz4"]),
+		"known compression format": bzImage([]byte("LZO! and much that follows")),
+		"bad magic":                bzImage(compressions(t, []byte("not a kernel at all"))["gzip"]),
+		"said to be the ":          bzImage(images["lz4"][:4]),
 	} {
 		path := filepath.Join(dir, "image")
 		if err := os.WriteFile(path, image, 0o600); err != nil {

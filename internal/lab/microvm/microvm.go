@@ -125,7 +125,7 @@ func Find(cache, arch, which string) ([]Kernel, error) {
 		return nil, fmt.Errorf("%w: this host has none for %s that can be read with its modules", ErrNoKernel, arch)
 	}
 	if which != "" && !slices.Contains(Flavours(), which) {
-		return nil, fmt.Errorf("%w: %s is neither a flavour (%s, %s), nor the release of a kernel that was fetched, nor a path%s",
+		return nil, fmt.Errorf("%w: %s is neither a flavour (%s, %s), nor the release of a fetched kernel, nor a path%s",
 			ErrNoKernel, which, Cloud, Generic, suggest.DidYouMean(which, names))
 	}
 	if which != "" {

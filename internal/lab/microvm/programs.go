@@ -36,7 +36,7 @@ func Programs(arch string, paths ...string) ([]File, error) {
 		return nil, nil
 	}
 	if runtime.GOOS != "linux" || arch != runtime.GOARCH {
-		return nil, fmt.Errorf("take programs into the guest: they are those of this machine, %s on %s, and a guest for linux on %s cannot run them",
+		return nil, fmt.Errorf("take programs into the guest: this machine's programs, for %s on %s, do not run in a guest for linux on %s",
 			runtime.GOOS, runtime.GOARCH, arch)
 	}
 	c := &closure{root: "/", files: map[string]File{}}
@@ -148,7 +148,7 @@ func (c *closure) useLinker(path string) error {
 		return nil
 	}
 	if c.linker != "" {
-		return fmt.Errorf("it wants the dynamic linker %s, and another program %s", path, c.linker)
+		return fmt.Errorf("it needs the dynamic linker %s, and another program needs %s", path, c.linker)
 	}
 	if _, err := c.add(path); err != nil {
 		return fmt.Errorf("dynamic linker: %w", err)
@@ -301,7 +301,7 @@ func readLinks(r io.ReaderAt) (l links, err error) {
 	l.class, l.machine = f.Class, f.Machine
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_DYNAMIC && f.SectionByType(elf.SHT_DYNAMIC) == nil {
-			return l, errors.New("it has no section headers, so what it links cannot be told")
+			return l, errors.New("it has no section headers, so the libraries it links are not known")
 		}
 		if p.Type != elf.PT_INTERP {
 			continue

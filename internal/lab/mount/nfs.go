@@ -32,7 +32,7 @@ func kindNFS() kind {
 	}
 	return kind{env.MountKind{
 		Name:      "nfs",
-		Doc:       "NFS-Ganesha or the kernel's nfsd, and the kernel's client; close and fsync reach the host's file system, host changes show after the attribute cache's timeout.",
+		Doc:       "NFS-Ganesha or the kernel's nfsd, with the kernel's client; close and fsync reach the host's file system; changes on the host show after the timeout of the attribute cache.",
 		Shared:    true,
 		Probe:     func(ctx context.Context) env.Status { return probeNFS(ctx, env.Spec{}) },
 		ProbeSpec: probeNFS,
@@ -42,16 +42,16 @@ func kindNFS() kind {
 			settingPort(),
 			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.", Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
 			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have (CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
-			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's own nfsd, in namespaces of its own; vm: nfsd in a second micro-VM. The last two over a private link. auto is kernel where it can serve and the settings are not Ganesha's, else ganesha.", Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
+			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's nfsd, in separate namespaces; vm: nfsd in a second micro-VM. The last two use a private link. auto is kernel if it can serve and no setting is only Ganesha's, else ganesha.", Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
 			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.", Check: sized(64<<20, 1<<44)},
 			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, how many threads serve, 1 to 256.", Check: number(1, 256, "a number of threads")},
 			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
 			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: fsync, close) or always (with each write). Neither loses what was acknowledged.", Check: env.OneOf("client", "always")},
 			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
 			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
-			{Name: "actimeo", Default: "auto", Doc: "How long the guest trusts attributes, seconds; auto is 3 to 60, 0 is noac without synchronous writes.", Check: seconds},
-			{Name: "noac", Default: "off", Doc: "on trusts no attributes and writes synchronously.", Check: onOff()},
-			{Name: "recovery", Default: "hard", Doc: "hard waits for a silent server for ever, soft gives an error.", Check: env.OneOf("hard", "soft")},
+			{Name: "actimeo", Default: "auto", Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is noac without synchronous writes.", Check: seconds},
+			{Name: "noac", Default: "off", Doc: "on caches no attributes and writes synchronously.", Check: onOff()},
+			{Name: "recovery", Default: "hard", Doc: "hard waits forever for a silent server, soft returns an error.", Check: env.OneOf("hard", "soft")},
 			{Name: "timeo", Default: "auto", Doc: "When a request is repeated, tenths of a second; auto is 600 over TCP.", Check: func(v string) error {
 				if v == "auto" {
 					return nil
@@ -104,7 +104,7 @@ func probeNFS(ctx context.Context, s env.Spec) env.Status {
 		return env.Status{Detail: err.Error(), Remedy: "modprobe nfsd tun; or use server=vm or server=ganesha"}
 	}
 	if !isRoot() {
-		return env.Status{Detail: "the kernel's nfsd is started by root alone", Remedy: "run tare as root, or use server=vm"}
+		return env.Status{Detail: "only root can start the kernel's nfsd", Remedy: "run tare as root, or use server=vm"}
 	}
 	return env.Status{OK: true, Detail: "this machine's own nfsd"}
 }
@@ -197,7 +197,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	j.settings["server"] = server
 	switch server {
 	case serverVM:
-		return nil, errors.New("server=vm is for micro-VMs alone")
+		return nil, errors.New("server=vm is only for micro-VMs")
 	case serverKernel:
 		return j.serveKernel(ctx)
 	}
@@ -229,7 +229,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		}
 	}
 	j.op = "start NFS-Ganesha"
-	j.remedy = "the server's log is the evidence; it needs namespaces, a file system with file handles (ext4, xfs, btrfs; set TMPDIR to one) and CAP_DAC_READ_SEARCH"
+	j.remedy = "see the server's log in the evidence; it needs namespaces, a file system with file handles (ext4, xfs, btrfs; set TMPDIR to one) and CAP_DAC_READ_SEARCH"
 	var argv []string
 	d, ports, err := j.listen(ctx, 2, func(ports []int) (*daemon, func(context.Context) error, error) {
 		config, err := ganeshaConfig(j.Folder, j.dir, vers, proto, j.get("commit"), ports)

@@ -22,7 +22,7 @@ func (j *job) serveKernel(ctx context.Context) (*Served, error) {
 	}
 	j.op, j.remedy = "make a private link", "run tare as root on Linux; or use server=vm, which needs no root, or server=ganesha"
 	if !isRoot() {
-		return nil, errors.New("the kernel's nfsd is started by root alone")
+		return nil, errors.New("only root can start the kernel's nfsd")
 	}
 	ns, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: j.Folder, Address: link.server})
 	if err != nil {

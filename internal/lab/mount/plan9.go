@@ -14,7 +14,7 @@ import (
 func kind9p() kind {
 	return kind{env.MountKind{
 		Name:   "9p",
-		Doc:    "QEMU's own 9p server over virtio; fsync reaches the host's file system, what the guest caches is what cache= says.",
+		Doc:    "QEMU's own 9p server over virtio; fsync reaches the host's file system; cache= sets what the guest caches.",
 		Shared: true,
 		Settings: []env.Setting{
 			settingDir(),

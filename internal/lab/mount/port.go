@@ -67,7 +67,7 @@ func (j *job) listen(ctx context.Context, count int, start begin) (*daemon, []in
 		case taken == 0 || ctx.Err() != nil:
 			return nil, nil, err
 		case chosen != 0 || try == maxTries:
-			j.remedy = "use port=auto, and end what takes each free port at once"
+			j.remedy = "use port=auto, and stop the program that takes each free port at once"
 			return nil, nil, fmt.Errorf("port %d of %s was taken while the server started: %w", taken, loopback, err)
 		}
 		j.Log.Info("a port was taken while a server started, trying another", "mount", j.Name, "port", taken)

@@ -18,7 +18,7 @@ const rsyncRemedy = "install it: apt-get install rsync"
 func kindRsync() kind {
 	return kind{env.MountKind{
 		Name:   "rsync",
-		Doc:    "A copy in the guest that rsync brings up to date from the host, one way; fsync is the guest's own and says nothing of the host.",
+		Doc:    "A copy in the guest that rsync updates from the host, one way; fsync is the guest's own and does not reach the host.",
 		Shared: true,
 		Sync:   true,
 		Probe:  probeProgram("rsync", rsyncRemedy, "--version"),
@@ -26,7 +26,7 @@ func kindRsync() kind {
 			{Name: "dir", Default: guestabi.Scratch + "/" + placeholder, Doc: "Where the copy is in the guest, an absolute path of letters, digits and ._-/; by default on the scratch disk.", Check: checkCopyDir},
 			settingPort(),
 			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does, which costs CPU on both sides and saves nothing between a host and its guest.", Check: onOff()},
-			{Name: "copy_links", Default: "off", Doc: "on copies what symbolic links lead to, as Vagrant does (--copy-links).", Check: onOff()},
+			{Name: "copy_links", Default: "off", Doc: "on copies the targets of symbolic links, as Vagrant does (--copy-links).", Check: onOff()},
 			{Name: "delete", Default: "on", Doc: "on removes what the host no longer has.", Check: onOff()},
 			{Name: "whole_file", Default: "off", Doc: "on sends files whole instead of looking for what changed in them (--whole-file).", Check: onOff()},
 			{Name: "checksum", Default: "off", Doc: "on reads and compares all files instead of trusting size and time (--checksum).", Check: onOff()},
@@ -110,7 +110,7 @@ func serveRsync(ctx context.Context, j *job) (*Served, error) {
 			return nil, err
 		}
 	}
-	j.op, j.remedy = "start rsync", "the daemon's log is the evidence"
+	j.op, j.remedy = "start rsync", "see the daemon's log in the evidence"
 	var argv []string
 	d, ports, err := j.listen(ctx, 1, func(ports []int) (*daemon, func(context.Context) error, error) {
 		argv = []string{program, "--daemon", "--no-detach", "--config=" + j.file("rsyncd.conf"), "--address=" + loopback, "--port=" + strconv.Itoa(ports[0])}

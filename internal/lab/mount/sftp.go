@@ -71,7 +71,7 @@ func readSFTPVersion(r io.Reader) (g sftpGreeting, err error) {
 	}
 	n := binary.BigEndian.Uint32(length[:])
 	if n < 5 || n > 64<<10 {
-		return g, fmt.Errorf("a greeting of %d bytes is none of SFTP's", n)
+		return g, fmt.Errorf("a greeting of %d bytes is not SFTP", n)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(r, b); err != nil {

@@ -24,7 +24,7 @@ const smbRemedy = "install it: apt-get install samba"
 func kindSMB() kind {
 	return kind{env.MountKind{
 		Name:   "smb",
-		Doc:    "Samba and the kernel's cifs client; fsync reaches the host's file system unless strict_sync is off, a lease lets the guest cache a file and hides changes made on the host meanwhile.",
+		Doc:    "Samba and the kernel's cifs client; fsync reaches the host's file system unless strict_sync is off; a lease lets the guest cache a file and hides changes made on the host.",
 		Shared: true,
 		Probe:  probeProgram("smbd", smbRemedy, "--version"),
 		Settings: []env.Setting{
@@ -32,11 +32,11 @@ func kindSMB() kind {
 			settingPort(),
 			{Name: "vers", Default: "3.1.1", Doc: "The protocol: 2.1, 3.0 or 3.1.1.", Check: env.OneOf("2.1", "3.0", "3.1.1")},
 			{Name: "cache", Default: "strict", Doc: "What the guest caches: strict (as leases allow), loose or none.", Check: env.OneOf("strict", "loose", "none")},
-			{Name: "actimeo", Default: "1", Doc: "How long the guest trusts attributes, seconds.", Check: number(0, 1<<30, "a time in whole seconds")},
+			{Name: "actimeo", Default: "1", Doc: "How long the guest caches attributes, seconds.", Check: number(0, 1<<30, "a time in whole seconds")},
 			{Name: "strict_sync", Default: "on", Doc: "off has Samba ignore fsync, as it did by default before 4.7.", Check: onOff()},
 			{Name: "sync_always", Default: "off", Doc: "on has Samba flush after each write.", Check: onOff()},
 			{Name: "aio", Default: "on", Doc: "off has Samba serve reads and writes one after the other.", Check: onOff()},
-			{Name: "mfsymlinks", Default: "on", Doc: "on lets the guest make symbolic links, which it keeps as small files; off has none.", Check: onOff()},
+			{Name: "mfsymlinks", Default: "on", Doc: "on lets the guest make symbolic links, stored as small files; off has none.", Check: onOff()},
 			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is the client's.", Check: autoSize(16384, 16<<20)},
 			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is the client's.", Check: autoSize(16384, 16<<20)},
 		},
@@ -120,7 +120,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 		}
 	}
 	secret, known := newSecret(), false
-	j.op, j.remedy = "start Samba", "the server's log is the evidence"
+	j.op, j.remedy = "start Samba", "see the server's log in the evidence"
 	var argv []string
 	d, ports, err := j.listen(ctx, 1, func(ports []int) (*daemon, func(context.Context) error, error) {
 		config, err := smbConfig(j.Folder, j.dir, user, ports[0], j.get)
@@ -189,7 +189,7 @@ func greetSMB(c io.ReadWriter) error {
 	}
 	n := binary.BigEndian.Uint32(length[:])
 	if n < header+6 || n > 1<<20 {
-		return fmt.Errorf("an answer of %d bytes is none of SMB's", n)
+		return fmt.Errorf("an answer of %d bytes is not SMB", n)
 	}
 	a := make([]byte, header+6)
 	if _, err := io.ReadFull(c, a); err != nil {

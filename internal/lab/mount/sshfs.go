@@ -25,20 +25,20 @@ func kindSSHFS() kind {
 	seconds := func(v string) error { return number(0, 1e6, "a time in whole seconds")(v) }
 	return kind{env.MountKind{
 		Name:   "sshfs",
-		Doc:    "sshfs in the guest, OpenSSH's SFTP server on the host; fsync reaches the host's file system, attributes and names are cached for seconds.",
+		Doc:    "sshfs in the guest, OpenSSH's SFTP server on the host; fsync reaches the host's file system; attributes and names are cached for seconds.",
 		Shared: true,
 		Probe:  probeSSHFS,
 		Settings: []env.Setting{
 			settingDir(),
 			settingPort(),
-			{Name: "dir_cache", Default: "on", Doc: "on has sshfs cache names, attributes and targets of links.", Check: onOff()},
-			{Name: "dcache_timeout", Default: "20", Doc: "How long sshfs' cache holds, seconds.", Check: seconds},
-			{Name: "attr_timeout", Default: "1", Doc: "How long the guest's kernel trusts attributes, seconds.", Check: seconds},
-			{Name: "entry_timeout", Default: "1", Doc: "How long the guest's kernel trusts names, seconds.", Check: seconds},
+			{Name: "dir_cache", Default: "on", Doc: "on lets sshfs cache names, attributes and targets of links.", Check: onOff()},
+			{Name: "dcache_timeout", Default: "20", Doc: "How long sshfs keeps its cache, seconds.", Check: seconds},
+			{Name: "attr_timeout", Default: "1", Doc: "How long the guest's kernel caches attributes, seconds.", Check: seconds},
+			{Name: "entry_timeout", Default: "1", Doc: "How long the guest's kernel caches names, seconds.", Check: seconds},
 			{Name: "sync", Default: "off", Doc: "on waits for each write (sshfs_sync); off collects errors until close or fsync.", Check: onOff()},
 			{Name: "kernel_cache", Default: "off", Doc: "on keeps file contents in the guest's page cache across opens.", Check: onOff()},
 			{Name: "ciphers", Default: "auto", Doc: "The cipher, such as aes128-gcm@openssh.com; auto is OpenSSH's choice.", Check: checkCiphers},
-			{Name: "compression", Default: "off", Doc: "on compresses what travels.", Check: onOff()},
+			{Name: "compression", Default: "off", Doc: "on compresses the data sent.", Check: onOff()},
 		},
 	}, serveSSHFS}
 }
@@ -182,7 +182,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	if err := j.makeKeys(ctx, programs["ssh-keygen"]); err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "start sshd", "the server's log is the evidence"
+	j.op, j.remedy = "start sshd", "see the server's log in the evidence"
 	var argv []string
 	var greeting sftpGreeting
 	d, ports, err := j.listen(ctx, 1, func(ports []int) (*daemon, func(context.Context) error, error) {

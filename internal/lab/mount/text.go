@@ -32,7 +32,7 @@ func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
 type pathError struct{ path, why string }
 
 func (e *pathError) Error() string {
-	return fmt.Sprintf("the path %q %s, which this server's configuration cannot carry", e.path, e.why)
+	return fmt.Sprintf("the path %q %s, which this server's configuration cannot contain", e.path, e.why)
 }
 
 // elsewhere is the remedy for a pathError.

@@ -32,7 +32,7 @@ func checkNFS(_, s env.Spec) error {
 	case server == serverGanesha && (given("threads") || given("async")):
 		return errors.New("threads= and async= are for the kernel's nfsd; use server=kernel or server=vm with them, or leave them out")
 	case s.Get("noac", "off") == "on" && !is("actimeo", "auto") && s.Get("actimeo", "") != "0":
-		return fmt.Errorf("noac=on trusts no attributes, and actimeo=%s has them trusted for a time; leave out one of the two", s.Get("actimeo", ""))
+		return fmt.Errorf("noac=on caches no attributes, and actimeo=%s caches them; leave out one of the two", s.Get("actimeo", ""))
 	}
 	return nil
 }

@@ -18,19 +18,19 @@ import (
 func kindVirtiofs() kind {
 	return kind{env.MountKind{
 		Name:     "virtiofs",
-		Doc:      "virtiofsd, a FUSE server over virtio; fsync reaches the host's file system, locks stay in the guest, host changes show after cache='s timeout.",
+		Doc:      "virtiofsd, a FUSE server over virtio; fsync reaches the host's file system; locks stay in the guest; changes on the host show after the timeout that cache= sets.",
 		Shared:   true,
 		Probe:    probeVirtiofs,
 		CheckAll: checkVirtiofs,
 		Settings: []env.Setting{
 			settingDir(),
-			{Name: "daemon", Default: "auto", Doc: "Which virtiofsd: auto (Rust if it is here, else C), c (QEMU's up to 7.2), rust, or a path.", Check: checkDaemon},
+			{Name: "daemon", Default: "auto", Doc: "Which virtiofsd: auto (Rust if it is installed, else C), c (QEMU's up to 7.2), rust, or a path.", Check: checkDaemon},
 			{Name: "cache", Default: "auto", Doc: "What the guest caches: auto (for one second), always, or never.", Check: env.OneOf("auto", "always", "never")},
-			{Name: "writeback", Default: "off", Doc: "on lets the guest collect writes.", Check: onOff()},
+			{Name: "writeback", Default: "off", Doc: "on lets the guest collect writes before it sends them.", Check: onOff()},
 			{Name: "direct", Default: "on", Doc: "on passes the guest's O_DIRECT to the host; off ignores it, as virtiofsd does by default.", Check: onOff()},
 			{Name: "xattr", Default: "off", Doc: "on has extended attributes.", Check: onOff()},
 			{Name: "posix_lock", Default: "off", Doc: "on passes fcntl locks to the host, which only the C daemon can.", Check: onOff()},
-			{Name: "sandbox", Default: "namespace", Doc: "How the daemon is locked in: namespace, chroot, or none (Rust only).", Check: env.OneOf("namespace", "chroot", "none")},
+			{Name: "sandbox", Default: "namespace", Doc: "How the daemon is confined: namespace, chroot, or none (Rust only).", Check: env.OneOf("namespace", "chroot", "none")},
 			{Name: "threads", Default: "0", Doc: "Size of the daemon's thread pool, 0 (none) to 64.", Check: number(0, 64, "a number of threads")},
 			{Name: "queue", Default: "1024", Doc: "Length of the queue, a power of two from 64 to 1024.", Check: env.OneOf("64", "128", "256", "512", "1024")},
 			{Name: "dax", Default: "off", Doc: "Size of a window onto the host's page cache, such as 1GiB, or off; needs a QEMU with that patch, which was never merged.", Check: checkDAX},
@@ -213,7 +213,7 @@ func serveVirtiofs(ctx context.Context, j *job) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "start virtiofsd", "the daemon's output is the evidence; in a container without namespaces try sandbox=chroot, and sandbox=none with the Rust daemon"
+	j.op, j.remedy = "start virtiofsd", "see the daemon's output in the evidence; in a container without namespaces try sandbox=chroot, and sandbox=none with the Rust daemon"
 	argv, err := v.arguments(j, listenFD, openFiles())
 	if err != nil {
 		return nil, err

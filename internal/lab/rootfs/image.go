@@ -45,7 +45,7 @@ func openImage(dir, key string) (Image, error) {
 		return Image{}, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	if m.Format != format || m.Key != key {
-		return Image{}, fmt.Errorf("%w: what is in %s was built by another version of tare", ErrNotBuilt, dir)
+		return Image{}, fmt.Errorf("%w: the image in %s was built by another version of tare", ErrNotBuilt, dir)
 	}
 	m.Path = filepath.Join(dir, imageName)
 	st, err := os.Lstat(m.Path)

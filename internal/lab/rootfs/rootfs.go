@@ -101,7 +101,7 @@ func (o Options) resolve() (Options, error) {
 		o.Size = DefaultSize
 	}
 	if !suiteRE().MatchString(o.Suite) {
-		return o, badOption("%q is no name of a suite such as bookworm", o.Suite)
+		return o, badOption("%q is not the name of a suite such as bookworm", o.Suite)
 	}
 	if !slices.Contains(microvm.Arches(), o.Arch) {
 		return o, badOption("the architecture must be one of %s, not %q", strings.Join(microvm.Arches(), ", "), o.Arch)
@@ -112,7 +112,7 @@ func (o Options) resolve() (Options, error) {
 	var packages []string
 	for _, p := range o.Packages {
 		if p = strings.TrimSpace(p); !packageRE().MatchString(p) {
-			return o, badOption("%q is no name of a package", p)
+			return o, badOption("%q is not the name of a package", p)
 		}
 		packages = append(packages, p)
 	}

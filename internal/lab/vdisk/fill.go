@@ -50,7 +50,7 @@ func MaxFill(size int64) int64 { return size / 4 * 3 }
 func (s *Shape) checkFill(fill, data string) error {
 	switch {
 	case fill == "" && data != "":
-		return fmt.Errorf("%s=%s says of what %s= is made, and there is no %s=; give it a size too", SettingFillData, data, SettingFill, SettingFill)
+		return fmt.Errorf("%s=%s sets the contents of %s=, but there is no %s=; give it a size too", SettingFillData, data, SettingFill, SettingFill)
 	case fill == "":
 		return nil
 	}

@@ -78,7 +78,7 @@ func checkTarget(path string) (size int64, err error) {
 		return 0, err
 	}
 	if info.Mode()&os.ModeDevice == 0 || info.Mode()&os.ModeCharDevice != 0 {
-		return 0, errors.New("it is no block device")
+		return 0, errors.New("it is not a block device")
 	}
 	// The kernel lets nobody open a device exclusively that is mounted, swapped to, or part of a RAID, an LVM or a
 	// mounted partition's disk.
@@ -131,7 +131,7 @@ func attachLoop(path string, direct bool) (*os.File, error) {
 			return nil, fmt.Errorf("set up %s: %w", dev.Name(), err)
 		}
 	}
-	return nil, errors.New("all that were free were taken by others first")
+	return nil, errors.New("other programs took all the free ones first")
 }
 
 // loopDirect tells whether a loop device goes past the host's page cache, which the kernel may have refused without a word.

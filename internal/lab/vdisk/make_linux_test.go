@@ -238,8 +238,8 @@ func TestWhatCannotBeMadeIsUndone(t *testing.T) {
 		format func(context.Context, string) error
 		want   string
 	}{
-		{"a file as a device", t.Context(), []string{SettingDevice, file, SettingDestroy, file}, ext4(t), "no block device"},
-		{"a terminal as a device", t.Context(), []string{SettingDevice, "/dev/null", SettingDestroy, "/dev/null"}, ext4(t), "no block device"},
+		{"a file as a device", t.Context(), []string{SettingDevice, file, SettingDestroy, file}, ext4(t), "not a block device"},
+		{"a terminal as a device", t.Context(), []string{SettingDevice, "/dev/null", SettingDestroy, "/dev/null"}, ext4(t), "not a block device"},
 		{"nothing as a device", t.Context(), []string{SettingDevice, file + "x", SettingDestroy, file + "x"}, ext4(t), "no such file"},
 		{"mkfs fails", t.Context(), []string{SettingFormat, "vdi"}, func(context.Context, string) error { return broken }, broken.Error()},
 		{"cancelled", cancelled, []string{SettingFormat, "vdi", SettingState, Aged}, func(context.Context, string) error { return nil }, "cancel"},

@@ -59,7 +59,7 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 		v, err := d.Canonical(given[key])
 		if err != nil {
 			if suggest.RunsOn(given[key], "&;: ", names) {
-				err = fmt.Errorf("%w; between parameters stands a comma", err)
+				err = fmt.Errorf("%w; separate parameters with a comma", err)
 			}
 			return nil, &ParamError{Kind: k.Name, Param: key, Message: fmt.Sprintf("%s: %s: %v", k.Name, key, err)}
 		}

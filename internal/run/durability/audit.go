@@ -41,17 +41,17 @@ func Sources() []Source {
 			func(_, text string) bool { return strings.Contains(text, "<domain") }, plain(Libvirt), isXML},
 		{"vbox", "a machine of VirtualBox: its .vbox file",
 			func(_, text string) bool { return strings.Contains(text, "<VirtualBox") }, plain(VirtualBoxXML), isXML},
-		{"vbox-extradata", "what VirtualBox was told beside its settings: VBoxManage getextradata VM enumerate",
+		{"vbox-extradata", "the extra data of a VirtualBox machine: VBoxManage getextradata VM enumerate",
 			func(_, text string) bool {
 				return strings.Contains(text, "Key: ") && strings.Contains(text, ", Value: ")
 			}, plain(VirtualBoxExtraData), nil},
-		{"vbox-log", "what VirtualBox wrote when it started a machine: VBox.log",
+		{"vbox-log", "the log of a VirtualBox machine: VBox.log",
 			func(_, text string) bool {
 				return strings.Contains(text, "DrvVD") || strings.Contains(text, "VirtualBox VM")
 			}, plain(VirtualBoxLog), func(text string) bool { return vboxDriver().MatchString(text) }},
 		{"qemu", "the command line of QEMU: /proc/PID/cmdline, or a line of ps",
 			func(_, text string) bool { return qemuProgram().MatchString(firstLine(text)) }, plain(qemuText), func(string) bool { return true }},
-		{"write-cache", "what a guest's kernel takes a disk for: /sys/block/DISK/queue/write_cache",
+		{"write-cache", "the write cache of a disk as the guest's kernel sees it: /sys/block/DISK/queue/write_cache",
 			func(_, text string) bool {
 				t := strings.TrimSpace(text)
 				return t == "write back" || t == "write through"
@@ -59,9 +59,9 @@ func Sources() []Source {
 		{"mountinfo", "the mounts of a process: /proc/self/mountinfo",
 			func(_, text string) bool { return strings.Contains(firstLine(text), " - ") }, plain(mountinfo), func(text string) bool { return strings.Contains(text, " - ") }},
 		{"fstab", "a table of mounts: /etc/fstab, /proc/mounts", looksLikeMounts, plain(fstab), nil},
-		{"samba", "the configuration of Samba: smb.conf, or what testparm -s prints",
+		{"samba", "the configuration of Samba: smb.conf, or the output of testparm -s",
 			func(_, text string) bool { return sambaSection().MatchString(text) }, plain(Samba), nil},
-		{"exports", "what an NFS server exports: /etc/exports, or what exportfs -v prints",
+		{"exports", "the exports of an NFS server: /etc/exports, or the output of exportfs -v",
 			func(_, text string) bool { return exportLine().MatchString(text) }, plain(Exports), func(text string) bool { return anyExport().MatchString(text) }},
 	}
 }
@@ -92,9 +92,9 @@ func Audit(name, kind string, text []byte) (string, []Finding, error) {
 	all := Sources()
 	i := slices.IndexFunc(all, func(s Source) bool { return s.Name == kind || kind == "" && s.looks(name, string(text)) })
 	if i < 0 && kind != "" {
-		return "", nil, &NotOneError{fmt.Errorf("read %s: there is no kind of configuration %q, only %s", name, kind, strings.Join(SourceNames(), ", "))}
+		return "", nil, &NotOneError{fmt.Errorf("read %s: unknown kind of configuration %q; choose one of %s", name, kind, strings.Join(SourceNames(), ", "))}
 	} else if i < 0 {
-		return "", nil, fmt.Errorf("read %s: what kind of configuration it is cannot be told; say so with --as (%s)", name, strings.Join(SourceNames(), ", "))
+		return "", nil, fmt.Errorf("read %s: the kind of configuration is not recognised; name it with --as (%s)", name, strings.Join(SourceNames(), ", "))
 	}
 	if kind != "" && !all[i].isOne(name, string(text)) {
 		return "", nil, &NotOneError{fmt.Errorf("read %s as %s: %w (%s)", name, kind, errOther, all[i].Doc)}

@@ -42,7 +42,7 @@ func TestAudit(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ kind, text, says string }{
 		"unknown text": {"", "hello", "--as"},
-		"unknown kind": {"vmware", "hello", "no kind"},
+		"unknown kind": {"vmware", "hello", "unknown kind"},
 		"no domain":    {"libvirt", "hello", "no line of it"},
 		"other XML":    {"vbox", "<domain/>", "no line of it"},
 		"no drive":     {"qemu", "hello", "no line of it"},

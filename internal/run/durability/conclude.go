@@ -3,7 +3,7 @@ package durability
 import "tare/internal/record"
 
 // layerKernel is how far the watching looks.
-const layerKernel = "the host's kernel (what it and the disk do then was not tested)"
+const layerKernel = "the host's kernel (what the kernel and the disk do with it was not tested)"
 
 // Conclude says what is known of a flush from what is declared and what was tried. What was seen beats what is declared,
 // and a flush that was seen on its way beats one that was merely cheap. inMemory names the host's file system where the

@@ -40,8 +40,8 @@ func lines(text string) func(yield func(string) bool) {
 func WriteCache(disk, text string) (found []Finding) {
 	if strings.TrimSpace(text) == "write through" {
 		found = append(found, Finding{"write-cache-through", layerGuest,
-			"the guest's kernel takes the disk " + disk + " for one without a volatile cache and sends it no flushes",
-			"right only where the disk really has none; else: echo 'write back' > /sys/block/" + disk + "/queue/write_cache", true})
+			"the guest's kernel assumes that the disk " + disk + " has no volatile cache, and sends it no flushes",
+			"correct only if the disk really has none; otherwise: echo 'write back' > /sys/block/" + disk + "/queue/write_cache", true})
 	}
 	return found
 }

@@ -22,7 +22,7 @@ var localDrivers = []string{"local", "namespace", "command"}
 // the name of its driver. The verdict is always UNTESTED, because a declaration is no test; the class is "unknown" where
 // something is in between that is not known here.
 func Declared(driver string, e *record.Environment) record.Durability {
-	d := record.Durability{Verdict: record.Untested, Class: ClassUnknown, Text: "nothing is known of what a flush does here"}
+	d := record.Durability{Verdict: record.Untested, Class: ClassUnknown, Text: "it is not known what a flush does here"}
 	kind, options := fileSystem(e)
 	if slices.Contains(memoryFS, kind) {
 		d.Class, d.Text = ClassMemory, "files are in memory ("+kind+"): a flush has nowhere to go"

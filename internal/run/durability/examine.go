@@ -121,14 +121,14 @@ func (s *Subject) judgeWatch(t *record.FlushTest, caller string) {
 	switch {
 	case t.Seen >= t.Asked:
 		t.Verdict, t.Class = record.Propagated, ClassFlushes
-		t.Text = fmt.Sprintf("%d flushes inside brought %d of %s, asked of the host's kernel by %s", t.Asked, t.Seen, what, by)
+		t.Text = fmt.Sprintf("%d flushes inside caused %d of %s, requested from the host's kernel by %s", t.Asked, t.Seen, what, by)
 	case s.Hidden != "":
 		t.Text = fmt.Sprintf("%d of %d flushes were seen, and %s", t.Seen, t.Asked, s.Hidden)
 	case t.Seen <= t.Asked/8:
 		t.Class = ClassIgnores
-		t.Text = fmt.Sprintf("%d flushes inside brought %d of %s: the host's kernel was not asked for them", t.Asked, t.Seen, what)
+		t.Text = fmt.Sprintf("%d flushes inside caused %d of %s: no flush was requested from the host's kernel", t.Asked, t.Seen, what)
 	default:
-		t.Text = fmt.Sprintf("%d flushes inside brought only %d of %s", t.Asked, t.Seen, what)
+		t.Text = fmt.Sprintf("%d flushes inside caused only %d of %s", t.Asked, t.Seen, what)
 	}
 }
 
@@ -180,7 +180,7 @@ func (s *Subject) cost(ctx context.Context) (t record.FlushTest, err error) {
 			if err := side(); ctx.Err() != nil {
 				return t, ctx.Err()
 			} else if err != nil {
-				t.Text = "not weighed: " + err.Error()
+				t.Text = "not measured: " + err.Error()
 				return t, nil
 			}
 		}

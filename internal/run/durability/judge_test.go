@@ -163,7 +163,7 @@ func TestVerdicts(t *testing.T) {
 		"half the power": {[]Pulled{pulled(PositiveControl, loss), pulled(PositiveControl), pulled(Test)}, record.Untested, "no power here"},
 		"not sound":      {[]Pulled{pulled(PositiveControl, loss), pulled(Test, loss), pulled(NegativeControl, loss)}, record.Untested, "not sound"},
 		"none promised":  {[]Pulled{pulled(PositiveControl, unpromised), pulled(Test), pulled(NegativeControl)}, record.NotDisproved, "1 cuts"},
-		"another's loss": {[]Pulled{pulled(PositiveControl, Loss{Class: "create", Promised: true}), pulled(Test), pulled(NegativeControl)}, record.Untested, "in the control"},
+		"another's loss": {[]Pulled{pulled(PositiveControl, Loss{Class: "create", Promised: true}), pulled(Test), pulled(NegativeControl)}, record.Untested, "lost none of these records"},
 		"not promised":   {[]Pulled{pulled(PositiveControl, loss), pulled(NegativeControl, unpromised), pulled(Test)}, record.NotDisproved, "1 cuts"},
 	} {
 		r := Result{Classes: []string{"append"}, Pulls: c.pulls}
@@ -186,7 +186,7 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	r := Result{Classes: []string{"append"}, Pulls: []Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss)}, Stopped: true}
-	if r.judge(); r.Verdict.Verdict != record.Untested || r.Rows[0].Verdict != record.Untested || !strings.Contains(r.Verdict.Text, "stopped before the end: 2 cuts") {
+	if r.judge(); r.Verdict.Verdict != record.Untested || r.Rows[0].Verdict != record.Untested || !strings.Contains(r.Verdict.Text, "stopped before the end: the environment had 2 cuts") {
 		t.Errorf("stopped: %+v, %+v", r.Verdict, r.Rows)
 	}
 	if got := bound(30); got != 0.1 {

@@ -30,7 +30,7 @@ const (
 type UnmountableError struct{ Err error }
 
 func (e *UnmountableError) Error() string {
-	return "the guest cannot mount the disk that the cut left: " + e.Err.Error()
+	return "the guest cannot mount the disk after the power cut: " + e.Err.Error()
 }
 
 func (e *UnmountableError) Unwrap() error { return e.Err }

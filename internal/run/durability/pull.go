@@ -76,7 +76,7 @@ func (p *Pulled) lost() bool {
 func (o *Options) Check() error {
 	switch {
 	case o.Spec.Driver != "qemu":
-		return fmt.Errorf("pull the plug of %s: only a micro-VM (qemu) has a disk that tare can serve itself", o.Spec.Driver)
+		return fmt.Errorf("cut the power of %s: only a micro-VM (qemu) has a disk that tare can serve itself", o.Spec.Driver)
 	case o.Cuts < 1 || o.Cuts > 10000 || o.Control < 1:
 		return fmt.Errorf("%d cuts are outside 1 to 10000, or %d of each control below 1", o.Cuts, o.Control)
 	case len(o.Classes) == 0 || len(o.Faults) == 0:
@@ -192,9 +192,9 @@ func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nb
 		select {
 		case <-a.changed:
 		case err := <-written:
-			return nil, errors.Join(errors.New("the agent ended before every class was acknowledged once"), err)
+			return nil, errors.Join(errors.New("the agent ended before a record of every class was acknowledged"), err)
 		case <-limit.C:
-			return nil, fmt.Errorf("not every class was acknowledged within %v; leave some out with --classes", patience)
+			return nil, fmt.Errorf("within %v, not every class had an acknowledged record; leave some out with --classes", patience)
 		}
 	}
 	moment := time.NewTimer(wait)

@@ -36,13 +36,13 @@ func Relative(rounds []Round) record.Durability {
 	switch n := len(rounds); {
 	case cheaper < n:
 		last := rounds[n-1]
-		d.Text = fmt.Sprintf("a flush was cheaper inside in %d of %d rounds (%.3g ms against %.3g ms on the host in the last), which proves nothing either way", cheaper, n, 1e3*last.Inside, 1e3*last.Host)
+		d.Text = fmt.Sprintf("a flush was faster inside in %d of %d rounds (%.3g ms against %.3g ms on the host in the last), which proves nothing", cheaper, n, 1e3*last.Inside, 1e3*last.Host)
 	case n < RelativeRounds:
 		d.Text = fmt.Sprintf("%d rounds are too few to compare the cost of flushes; %d are needed", n, RelativeRounds)
 	default:
 		last := rounds[n-1]
 		d.Class = ClassIgnores
-		d.Text = fmt.Sprintf("a flush was cheaper inside than on the host in all of %d rounds (%.3g ms against %.3g ms in the last): it does not reach the host's disk", n, 1e3*last.Inside, 1e3*last.Host)
+		d.Text = fmt.Sprintf("a flush was faster inside than on the host in all of %d rounds (%.3g ms against %.3g ms in the last): it does not reach the host's disk", n, 1e3*last.Inside, 1e3*last.Host)
 	}
 	return d
 }

@@ -75,7 +75,7 @@ const initialPIDs = "pid:[4026531836]"
 // openTap begins to listen for flushes.
 func openTap() (t *tap, err error) {
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != initialPIDs {
-		return nil, errors.New("tare is in a namespace of process ids, in which it cannot tell whose calls it sees; run it outside the container")
+		return nil, errors.New("tare runs in a PID namespace, where it cannot see which process makes a call; run it outside the container")
 	}
 	t = &tap{}
 	defer func() {

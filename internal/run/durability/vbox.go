@@ -21,7 +21,7 @@ const (
 // ide is the name of the IDE controller among VirtualBox's devices.
 const ide = "piix3ide"
 
-const textIDE = ", which is on an IDE controller: it does so unless it is told not to"
+const textIDE = ", which is on an IDE controller: the default there"
 
 // told is a setting of VirtualBox for a disk: VBoxInternal/Devices/ahci/0/LUN#0/Config/IgnoreFlush.
 type told struct{ device, lun, key string }
@@ -44,7 +44,7 @@ func ignoredByVirtualBox(key, value string) []Finding {
 	if !ok || strings.TrimSpace(value) != "1" || (t.device == ide) != (t.key == keyFlush) {
 		return nil
 	}
-	return []Finding{{"vbox-flush-ignored", layerHypervisor, "VirtualBox was told to ignore the guest's flushes (" + key + " = 1)",
+	return []Finding{{"vbox-flush-ignored", layerHypervisor, "VirtualBox is configured to ignore the guest's flushes (" + key + " = 1)",
 		"VBoxManage setextradata VM " + key + " 0", true}}
 }
 

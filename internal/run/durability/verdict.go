@@ -105,18 +105,18 @@ func (r *Result) verdict(cuts int, broken []string) record.Durability {
 	kept := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Verdict == record.NotDisproved })
 	switch {
 	case r.Stopped:
-		d.Text = fmt.Sprintf("stopped before the end: %d cuts were made of the environment, and the controls that say what they mean are not complete", cuts)
+		d.Text = fmt.Sprintf("stopped before the end: the environment had %d cuts, and the controls are not complete", cuts)
 	case !r.Power:
 		d.Text = "this test has no power here: with cache=unsafe, which ignores flushes, a cut lost nothing"
 	case !r.Sound:
-		d.Text = "this test is not sound here: it lost records where every flush is passed on, so a loss says nothing of the environment"
+		d.Text = "this test is not sound here: it lost records although every flush was passed on, so a loss says nothing about the environment"
 	case len(broken) > 0:
 		d.Verdict, d.Class, d.Evidence = record.Disproved, ClassIgnores, broken
 		d.Text = "acknowledged records were gone after a cut of the power"
 	case unpromised && !kept:
-		d.Text = "only records were lost that POSIX does not promise, and no others were tried: that disproves nothing"
+		d.Text = "only records that POSIX does not promise were lost, and no others were tested: that disproves nothing"
 	case !kept:
-		d.Text = "nothing that was written in the test was also lost in the control, where flushes are ignored: that none was lost says nothing"
+		d.Text = "the control, where flushes are ignored, lost none of these records either: that none was lost says nothing"
 	default:
 		what := "acknowledged record"
 		if unpromised {

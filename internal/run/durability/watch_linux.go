@@ -55,14 +55,14 @@ const tryTime = 5 * time.Second
 func (w *Watcher) try(dir string) error {
 	f, err := os.CreateTemp(dir, "tare-watch-")
 	if err != nil {
-		return fmt.Errorf("try the watch over flushes: %w", err)
+		return fmt.Errorf("test the watch over flushes: %w", err)
 	}
 	defer func() {
 		f.Close()
 		os.Remove(f.Name())
 	}()
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("try the watch over flushes: %w", err)
+		return fmt.Errorf("test the watch over flushes: %w", err)
 	}
 	for end := time.Now().Add(tryTime); time.Now().Before(end); time.Sleep(pollEvery) {
 		n, err := w.File(f.Name())

@@ -54,6 +54,6 @@ func (s *coldStart) doubtCold(w *plan.Workload, target string) []record.Warning 
 	if in.Kernel == here().Kernel && in.Extra["hypervisor.vm"] == here().Extra["hypervisor.vm"] {
 		return nil
 	}
-	return []record.Warning{{Code: "host-not-cold", Text: "the environment's own caches were dropped before the trial; what a host or a server beneath it caches was not, and may answer for the disk",
-		Remedy: "drop that machine's caches yourself before each run, or weigh with cache=guest-cold, which does not promise it"}}
+	return []record.Warning{{Code: "host-not-cold", Text: "the environment's own caches were dropped before the trial; the caches of a host or server below it were not, and may serve reads instead of the disk",
+		Remedy: "drop that machine's caches yourself before each run, or use cache=guest-cold, which does not promise it"}}
 }

@@ -39,7 +39,7 @@ func (d *Drivers) flush(ctx context.Context, s *deploy.Conn, e *plan.Target, r *
 		return err
 	}
 	if err := s.Release(ctx, durability.Cell); err != nil {
-		d.Log.Warn("remove what the test of flushes left", "target", r.Name, "error", err)
+		d.Log.Warn("remove the files of the flush test", "target", r.Name, "error", err)
 	}
 	known = durability.Conclude(known, tests, inMemory)
 	return nil
@@ -64,7 +64,7 @@ func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment,
 		return subject, "", false
 	}
 	if settings["aio"] == "io_uring" {
-		subject.Hidden = "QEMU flushes through an io_uring, where they are not seen; use aio=threads to have them watched"
+		subject.Hidden = "QEMU flushes through io_uring, where tare cannot watch; use aio=threads"
 	}
 	return subject, durability.InMemory(at), true
 }

@@ -22,7 +22,7 @@ const (
 const longBlock = 2 * time.Minute
 
 // LongBlock says what a block that takes too long does, and what to do about it.
-const LongBlock = "over two minutes the host may change between the trials of a block, which widens the intervals; shorten the trials, give the work less to do, or compare fewer targets"
+const LongBlock = "in blocks over two minutes the host may change between trials, which widens the intervals; shorten the trials, reduce the work, or compare fewer targets"
 
 // Block is how long one block of a workload takes.
 type Block struct {
@@ -116,7 +116,7 @@ func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), dri
 			switch {
 			case !w.On(name):
 			case r.Bytes >= 0 && need*filled > float64(r.Bytes):
-				short = append(short, fmt.Sprintf("%s needs %s in %s, and %s has room for %s; choose a smaller size, or %s",
+				short = append(short, fmt.Sprintf("%s needs %s in %s, and %s has %s free; choose a smaller size, or %s",
 					w.Label, room(need), name, r.Where, room(float64(r.Bytes)/filled), r.Remedy))
 			case name == p.Baseline:
 				base = true

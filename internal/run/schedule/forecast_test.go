@@ -48,7 +48,7 @@ func TestLongBlocksAreSaid(t *testing.T) {
 	for key, d := range map[cellKey]time.Duration{{"one", "host"}: 30 * time.Second, {"one", "box"}: 61 * time.Second, {"two", "host"}: 20 * time.Second, {"two", "box"}: 70 * time.Second} {
 		r.table.cells[key] = &cell{expected: d}
 	}
-	if got := r.forecast.longBlock(&p.Workloads[0]); !strings.HasPrefix(got, "a block of it takes about 2m1s: over two minutes") {
+	if got := r.forecast.longBlock(&p.Workloads[0]); !strings.HasPrefix(got, "a block of it takes about 2m1s: in blocks over two minutes") {
 		t.Errorf("two trials of 30 s and one of 61 s: %q", got)
 	}
 	if got := r.forecast.longBlock(&p.Workloads[1]); got != "" {

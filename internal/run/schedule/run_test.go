@@ -405,7 +405,7 @@ func TestPatienceWithTheFirstOfACell(t *testing.T) {
 	}
 }
 
-// An environment that does not answer any more holds up its own closing, and none of the others'.
+// An environment that no longer answers holds up its own closing, and none of the others'.
 func TestEnvironmentsAreClosedAtTheSameTime(t *testing.T) {
 	names := []string{"host", "a", "b", "c"}
 	w := newWorld(0.003, map[string]float64{"host": 1, "a": 1, "b": 1, "c": 1})

@@ -112,7 +112,7 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 			expected := middle + time.Duration(s.files)*perFile + time.Duration(min(s.files, verified))*perLook
 			if left := time.Until(c.end); left < expected && (len(took) > 0 || left+overrun < expected) {
 				if len(took) == 0 {
-					return fmt.Errorf("%d changes would take about %s more, and %s of the card's time are left", s.files, duration(expected), duration(max(0, left+overrun)))
+					return fmt.Errorf("%d changes would take about %s more, but only %s of the card's time is left", s.files, duration(expected), duration(max(0, left+overrun)))
 				}
 				break
 			}
@@ -127,7 +127,7 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 		if s.files > 1 { // of one file, the scan of all of them hides what it takes
 			perFile, perLook = slowest, look
 		}
-		c.say(s.line, took, fmt.Sprintf("of %d files, %d were written anew on the host, and found inside as they are there", allFiles, s.files))
+		c.say(s.line, took, fmt.Sprintf("of %d files, %d were written anew on the host, and read the same inside", allFiles, s.files))
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (c *copying) round(ctx context.Context, files int) (lag, all time.Duration,
 	in := &actor{side: c.in, ctx: ctx}
 	same := in.do(r).Count
 	if in.err == nil && same != min(files, verified) {
-		in.err = fmt.Errorf("after the synchronisation %d of %d files are as they are on the host", same, min(files, verified))
+		in.err = fmt.Errorf("after the synchronisation %d of %d files are the same as on the host", same, min(files, verified))
 	}
 	return lag, time.Since(began), in.err
 }
@@ -195,7 +195,7 @@ func (c *copying) untested(why error) []record.Property {
 		if slices.ContainsFunc(c.properties, func(p record.Property) bool { return p.Name == l.name }) {
 			continue
 		}
-		detail := "it was not tried"
+		detail := "it was not tested"
 		if why != nil {
 			detail = oneLine(why.Error())
 		}

@@ -77,13 +77,13 @@ func flushVerdict(fs string, inside, fastest time.Duration) (answer, rating, why
 		return no, neutral, "the file system is memory and has nothing to flush to"
 	}
 	if fastest >= trustworthy && inside < fastest/2 {
-		return no, bad, "one that reached what the host's reaches could not be so quick"
+		return no, bad, "a flush that reached the same storage as the host's could not be so fast"
 	}
 	if fastest > 0 && fastest < trustworthy {
-		return untested, neutral, "the host's own is too quick to compare with"
+		return untested, neutral, "the host's own flush is too fast to compare with"
 	}
 	if fastest > 0 {
-		return untested, neutral, "it is slow enough to have been passed on, which proves nothing; what the host's kernel is asked for, or a cut of the power, would tell"
+		return untested, neutral, "it is slow enough to have been passed on, which proves nothing; watching the host's kernel or a power cut would show it"
 	}
-	return untested, neutral, "there is no host's side to compare it with"
+	return untested, neutral, "there is no host side to compare with"
 }

@@ -39,7 +39,7 @@ const (
 func (t *try) patience(longest time.Duration, waits int) time.Duration {
 	limit := min(longest, t.left()/time.Duration(waits))
 	if limit < shortestWait && t.err() == nil {
-		t.in.err = errors.New("no time was left to wait for what is not seen at once")
+		t.in.err = errors.New("no time was left to wait for changes that do not show at once")
 	}
 	return limit
 }
@@ -202,5 +202,5 @@ func tryAttributes(t *try) {
 		}
 		round = time.Since(turn)
 	}
-	t.sayLag("attr-cache", l, "a file's status, asked for again and again after the host had appended to it")
+	t.sayLag("attr-cache", l, "a file's status, requested again and again after the host had appended to it")
 }

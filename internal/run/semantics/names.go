@@ -149,7 +149,7 @@ func tryTypes(t *try) {
 	case told == len(entries) && told > 0:
 		t.say("d-type", yes, good, "the types of all %d entries came with the listing", told)
 	case told == 0:
-		t.say("d-type", no, bad, "no type came with the listing of %d entries: programs that walk a tree ask for the status of every file", len(entries))
+		t.say("d-type", no, bad, "no type came with the listing of %d entries: programs that walk a tree must request the status of every file", len(entries))
 	default:
 		t.say("d-type", partly, bad, "the types of %d of %d entries came with the listing", told, len(entries))
 	}
@@ -170,7 +170,7 @@ func trySymlink(t *try) {
 	if t.out != nil {
 		// Servers keep links that they dare not make as plain files.
 		if to, f := t.out.ask(fileops.Request{Op: fileops.Readlink, Name: []byte("symbolic")}); t.out.err == nil && (f != nil || string(to.Data) != "target") {
-			t.say("symlink", partly, bad, "inside it is a link, on the host it is not")
+			t.say("symlink", partly, bad, "it is a link inside, but not on the host")
 			return
 		}
 		t.out.err = nil
@@ -190,9 +190,9 @@ func tryLink(t *try) {
 	case !same:
 		t.say("hard-link", no, bad, "the second name does not hold what the first does")
 	case a.Ino != b.Ino:
-		t.say("hard-link", partly, neutral, "both names work, with different inode numbers: programs take them for two files")
+		t.say("hard-link", partly, neutral, "both names work, with different inode numbers: programs treat them as two files")
 	case a.Nlink == 0 && a.Ino == 0:
-		t.say("hard-link", yes, good, "both names work; inode numbers are not told")
+		t.say("hard-link", yes, good, "both names work; inode numbers are not reported")
 	default:
 		t.say("hard-link", yes, good, "both names have inode %d and %d links", a.Ino, a.Nlink)
 	}

@@ -218,7 +218,7 @@ func TestBudgetsAreKept(t *testing.T) {
 		t.Errorf("it took %v", d)
 	}
 	want(t, card, untested, "parallel-stat", "mmap")
-	if d := card["parallel-stat"].Detail; !strings.Contains(d, "600ms, was spent") {
+	if d := card["parallel-stat"].Detail; !strings.Contains(d, "600ms, was used up") {
 		t.Errorf("detail %q", d)
 	}
 }

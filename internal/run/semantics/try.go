@@ -76,7 +76,7 @@ func (m *maker) try(ctx context.Context, trial *trial) {
 	t := &try{maker: m, trial: trial, said: map[string]bool{}}
 	left := time.Until(m.end)
 	if left < least {
-		t.giveUp(fmt.Errorf("the time for the card, %v, was spent before", m.budget))
+		t.giveUp(fmt.Errorf("the time for the card, %v, was used up before", m.budget))
 		return
 	}
 	limit := min(cmp.Or(trial.limit, defaultLimit), left)
@@ -121,7 +121,7 @@ func (t *try) giveUp(why error) {
 		if t.said[l.name] {
 			continue
 		}
-		detail := "it was not tried"
+		detail := "it was not tested"
 		if why != nil {
 			detail = oneLine(why.Error())
 		}

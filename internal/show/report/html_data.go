@@ -37,7 +37,7 @@ type htmlWorkload struct {
 	Label   string            `json:"label"`
 	Kind    string            `json:"kind"`
 	Params  map[string]string `json:"params"`
-	Seconds float64           `json:"seconds,omitempty"` // least length of a trial, when not the plan's
+	Seconds float64           `json:"seconds,omitempty"` // shortest length of a trial, when not the plan's
 }
 
 func pageData(m *Model) *htmlData {

@@ -27,7 +27,7 @@ func (s *store) parse(f *file, format string) (*layer, parent, error) {
 	}
 	p, ok := parsers()[format]
 	if !ok {
-		return nil, parent{}, fmt.Errorf("the format %q is not one that is read: raw, vdi, vmdk, vhd, vhdx, qcow2, parallels", format)
+		return nil, parent{}, fmt.Errorf("the format %q is not supported; choose one of raw, vdi, vmdk, vhd, vhdx, qcow2, parallels", format)
 	}
 	l, next, err := p(s, f)
 	if err != nil {

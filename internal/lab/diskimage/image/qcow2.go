@@ -74,9 +74,9 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 	}
 	switch {
 	case features&qcowCorrupt != 0:
-		l.info.Dirty = "QEMU marked it as corrupt: its tables do not fit each other"
+		l.info.Dirty = "QEMU marked it as corrupt: its tables contradict each other"
 	case features&qcowDirty != 0:
-		l.info.Dirty = "it was not closed: its reference counts are to be repaired, its data is not concerned"
+		l.info.Dirty = "it was not closed: its reference counts need repair, its data is not affected"
 	}
 	l.info.Encrypted = map[uint32]string{0: "", 1: "AES", 2: "LUKS"}[be.Uint32(h[32:])]
 	ext, err := m.extensions(length)
@@ -89,7 +89,7 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 	l.info.FileBytes = f.size
 	if m.external = features&qcowDataFile != 0; m.external {
 		if ext.dataFile == "" {
-			return nil, parent{}, errors.New("its data lie in a file of their own, which it does not name")
+			return nil, parent{}, errors.New("its data is in a separate file, which it does not name")
 		}
 		if m.data, err = s.open(relative(f.name, ext.dataFile)); err != nil {
 			return nil, parent{}, fmt.Errorf("open the file with its data: %w", err)

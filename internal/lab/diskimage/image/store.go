@@ -23,7 +23,7 @@ const (
 )
 
 // errEndless is the answer to tables that are larger than any image needs.
-var errEndless = errors.New("its tables are longer than any image needs, or lead in circles")
+var errEndless = errors.New("its tables are longer than any image needs, or form a loop")
 
 // file is an open file of an image.
 type file struct {

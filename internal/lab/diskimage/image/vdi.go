@@ -78,7 +78,7 @@ func parseVDI(s *store, f *file) (*layer, parent, error) {
 	if up := field.GUID(h[0x1a8:]); m.child && up != "" {
 		l.info.Parent = up
 		if next.path = findVDI(f.name, up); next.path == "" {
-			return nil, parent{}, fmt.Errorf("its parent has the UUID %s and lies in neither its folder nor the one above: put both beside each other", up)
+			return nil, parent{}, fmt.Errorf("its parent has the UUID %s and is neither in its folder nor in the one above: put both into one folder", up)
 		}
 	}
 	return l, next, nil

@@ -177,7 +177,7 @@ func vhdParent(f *file, h []byte) (written, path string, err error) {
 	if text := field.UTF16(h[64:576], be); text != "" && try(text) {
 		return written, path, nil
 	}
-	return written, "", fmt.Errorf("its parent %q is not there (looked at %s): put it beside the image", written, strings.Join(tried, ", "))
+	return written, "", fmt.Errorf("its parent %q was not found (looked at %s): put it into the image's folder", written, strings.Join(tried, ", "))
 }
 
 func (m *vhd) at(off int64) (Run, error) {

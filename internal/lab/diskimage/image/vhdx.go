@@ -96,7 +96,7 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 		l.info.Variant = "fixed"
 	}
 	if log := field.GUID(head[48:]); log != "" {
-		l.info.Dirty = "its log holds writes that have not reached the tables: what is read here may be old; open it once with Hyper-V, or repair it"
+		l.info.Dirty = "its log holds writes that are not in the tables yet: this report may show old data; open it once with Hyper-V, or repair it"
 	}
 	var next parent
 	if m.child {
@@ -234,7 +234,7 @@ func vhdxParent(f *file, b []byte) (written, path string, err error) {
 			}
 		}
 	}
-	return written, "", fmt.Errorf("its parent %q is not there: put it beside the image", written)
+	return written, "", fmt.Errorf("its parent %q was not found: put it into the image's folder", written)
 }
 
 func (m *vhdx) at(off int64) (Run, error) {

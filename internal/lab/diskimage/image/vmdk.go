@@ -134,7 +134,7 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 	case "FLAT", "VMFS", "VMFSRDM", "VMFSRAW":
 	case "SPARSE":
 	default:
-		return x, fmt.Errorf("extents of the kind %s are not read", line.kind)
+		return x, fmt.Errorf("extents of the kind %s are not supported", line.kind)
 	}
 	if line.access == "NOACCESS" {
 		x.m = nothing{x.size}
@@ -143,7 +143,7 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 	path := relative(f.name, line.file)
 	data, err := s.open(path)
 	if err != nil {
-		return x, fmt.Errorf("its file %q cannot be opened: put it beside the descriptor: %w", line.file, err)
+		return x, fmt.Errorf("its file %q cannot be opened: put it into the folder of the descriptor: %w", line.file, err)
 	}
 	if same(data, f) {
 		return x, errors.New("it names the descriptor itself")

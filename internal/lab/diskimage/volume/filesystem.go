@@ -95,7 +95,7 @@ func btrfs(d disk) (*FileSystem, error) {
 	}
 	return &FileSystem{
 		Kind: "btrfs", Label: text(b[0x12b : 0x12b+256]), UUID: uuid(b[32:]), Block: int64(le.Uint32(b[0x90:])),
-		Total: int64(total), Used: int64(used), From: "superblock, each byte once even where two copies are kept",
+		Total: int64(total), Used: int64(used), From: "superblock, each byte counted once even if two copies are kept",
 	}, nil
 }
 

@@ -220,7 +220,7 @@ func (d disk) gpt(t *Table) error {
 			return nil
 		}
 	}
-	t.Problems = append(t.Problems, "the disk says it has a GPT, and no whole one is there")
+	t.Problems = append(t.Problems, "the disk is marked as GPT, but has no complete GPT")
 	return nil
 }
 

@@ -215,7 +215,7 @@ func TestDamagedTables(t *testing.T) {
 		"gpt header":      {gptDisk(512), func(b []byte) { b[512+24] ^= 1 }, "read from the backup", 3},
 		"gpt entries":     {gptDisk(512), func(b []byte) { b[1024+40] ^= 1 }, "checksum of its entries", 3},
 		"gpt huge":        {gptDisk(512), func(b []byte) { le.PutUint32(b[512+80:], 1<<31); rehash(b[512:]) }, "impossible", 3},
-		"gpt none":        {gptDisk(512), func(b []byte) { clear(b[512:1024]); clear(b[len(b)-512:]) }, "no whole one", 0},
+		"gpt none":        {gptDisk(512), func(b []byte) { clear(b[512:1024]); clear(b[len(b)-512:]) }, "no complete GPT", 0},
 		"gpt overwritten": {gptDisk(512), func(b []byte) { clear(b[:34*512]) }, "backup of the table at the end", 3},
 		"gpt of 4096":     {gptDisk(4096), func(b []byte) { clear(b[:6*4096]) }, "gdisk or sgdisk", 3},
 		"gpt without mbr": {gptDisk(512), func(b []byte) { clear(b[:512]); clear(b[len(b)-512:]) }, "table behind it", 3},

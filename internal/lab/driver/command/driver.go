@@ -22,17 +22,17 @@ import (
 func Infos() []env.Info {
 	infos := []env.Info{{
 		Name: "command",
-		Doc:  "Whatever a command line leads into, if it runs the words after it there and passes standard input and output on: chroot, nsenter, sudo, ssh, ...",
+		Doc:  "An environment that a command line leads into: it must run the words after it there and pass on standard input and output: chroot, nsenter, sudo, ssh, ...",
 		Settings: append([]env.Setting{
 			{Name: "argv", Doc: "The command line, split into words as a shell does but with nothing expanded, for example: chroot /srv/debian (required).", Check: checkArgv},
-			{Name: "quote", Default: "no", Doc: "sh: the far side hands the words to a shell, as ssh does, so they are quoted for one; no: they arrive as they are.", Check: env.OneOf("no", "sh")},
-			{Name: "put", Default: "cat", Doc: "cat: the agent is sent through sh and cat; none: an agent is there already, at path.", Check: env.OneOf("cat", "none")},
+			{Name: "quote", Default: "no", Doc: "sh: the remote side passes the words to a shell, as ssh does, so they are quoted; no: they arrive unchanged.", Check: env.OneOf("no", "sh")},
+			{Name: "put", Default: "cat", Doc: "cat: the agent is sent through sh and cat; none: an agent is already there, at path.", Check: env.OneOf("cat", "none")},
 			{Name: "path", Doc: "Path of the agent there, with put=none.", Check: checkAbs},
 		}, common...),
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
 		Probe: func(context.Context) env.Status {
-			return env.Status{OK: true, Detail: "needs only what the command line names"}
+			return env.Status{OK: true, Detail: "needs only the programs of the command line"}
 		},
 	}}
 	for i := range presets {
@@ -73,7 +73,7 @@ func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	t := target(o)
 	if o.Get("put", "cat") == "none" {
 		if t.Agent = o.Get("path", ""); t.Agent == "" && err == nil {
-			err = errors.New("put=none needs the setting path, where the agent is")
+			err = errors.New("put=none needs the setting path: the path of the agent")
 		}
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func explain(program, install string) func(err error, said string) (string, erro
 			}
 			return install, fmt.Errorf("%s is not installed: %w", program, err)
 		case strings.TrimSpace(said) == "":
-			return "try the command line by hand with uname -s -m after it: it must print only that", err
+			return "run the command line by hand with uname -s -m after it: it must print only the output of uname", err
 		}
 		return "", nil
 	}

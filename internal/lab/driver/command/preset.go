@@ -132,7 +132,7 @@ func (d presetDriver) Open(ctx context.Context, o env.Options) (env.Env, error) 
 		if isMissing(d.program) {
 			return d.install, fmt.Errorf("%s is not installed", d.program)
 		}
-		return "see that it is there and runs: " + fmt.Sprintf(d.start, o.Arg), err
+		return "check that it exists and runs: " + fmt.Sprintf(d.start, o.Arg), err
 	}
 	return remote.Open(ctx, t)
 }

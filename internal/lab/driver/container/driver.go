@@ -20,8 +20,8 @@ import (
 // Infos lists the drivers of this package.
 func Infos() []env.Info {
 	return []env.Info{
-		info("docker", "A container made by Docker, from an image or, without one, from nothing."),
-		info("podman", "A container made by Podman, from an image or, without one, from nothing."),
+		info("docker", "A container made by Docker from an image; without an image, an empty container."),
+		info("podman", "A container made by Podman from an image; without an image, an empty container."),
 	}
 }
 

@@ -30,14 +30,14 @@ func mountKinds(engine string) []env.MountKind {
 			Name: bind, Shared: true,
 			Doc: "A directory of the host, bound into the container. The engine must run on this machine; where it does so in a virtual machine (Docker Desktop), this is the folder that machine shares.",
 			Settings: []env.Setting{
-				{Name: "dir", Default: "the run's own directory", Doc: "directory of the host on whose file system the folder is made; a fresh directory is made in it", Check: env.CheckAbsolute},
+				{Name: "dir", Default: "the run's own directory", Doc: "directory of the host on whose file system the folder is made; a new directory is made in it", Check: env.CheckAbsolute},
 				{Name: "label", Default: "none", Doc: "SELinux label: none, private (Z) or shared (z)", Check: env.OneOf("none", "private", "shared")},
 			},
 		},
-		{Name: volume, Doc: "A volume that the engine keeps outside the container's layers; an anonymous one, which goes with the container."},
+		{Name: volume, Doc: "A volume that the engine keeps outside the container's layers: an anonymous one, removed with the container."},
 		{
-			Name: tmpfs, Doc: "Memory, as a file system of its own.",
-			Settings: []env.Setting{{Name: "size", Default: "the engine's", Doc: "the most it may hold, such as 1GiB", Check: env.CheckMemory}},
+			Name: tmpfs, Doc: "A file system in memory (tmpfs).",
+			Settings: []env.Setting{{Name: "size", Default: "the engine's", Doc: "largest size, such as 1GiB", Check: env.CheckMemory}},
 		},
 		dirs.DirKind(false),
 	}
@@ -92,7 +92,7 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 		return "", nil, &env.OpenError{Env: o.Name + ":" + s.Name, Op: "make folder to bind", Err: err, Remedy: remedy}
 	}
 	if far := remoteDaemon(o.Get("host", "")); far != "" {
-		return fail(fmt.Errorf("the engine is at %s, and a bind mount is of its machine's folders, not of this one's", far), "use a volume, or run tare there")
+		return fail(fmt.Errorf("the engine runs at %s, and a bind mount shows folders of that machine, not of this one", far), "use a volume, or run tare there")
 	}
 	if base := s.Get("dir", ""); base != "" {
 		var release func() error
@@ -110,7 +110,7 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 		return fail(err, "choose a directory you may write to with the setting dir=PATH of the mount")
 	}
 	if !utf8.ValidString(dir) {
-		return fail(fmt.Errorf("the engine is told of paths in UTF-8, which %q is not", dir), "set TMPDIR to a folder whose path is UTF-8, or choose one with the setting dir=PATH of the mount")
+		return fail(fmt.Errorf("the engine needs paths in UTF-8, and %q is not UTF-8", dir), "set TMPDIR to a folder whose path is UTF-8, or choose one with the setting dir=PATH of the mount")
 	}
 	fields := []string{"type=bind", "src=" + dir, "dst=" + mountPoint(s.Name)}
 	if l := s.Get("label", "none"); l != "none" {

@@ -65,7 +65,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		}
 	}()
 	if img.OS != "linux" {
-		return fail("choose agent", fmt.Errorf("image %s is for %s; only linux containers are driven", imageName, img.OS))
+		return fail("choose agent", fmt.Errorf("image %s is for %s; only linux containers are supported", imageName, img.OS))
 	}
 	if c.agentPath, err = o.Agents.Path(img.OS, img.Arch); err != nil {
 		return fail("choose agent", err)

@@ -112,12 +112,12 @@ func (s *stream) Diagnose() []byte {
 	events, err := s.engine.run(ctx, nil, args...)
 	out = append(out, events...)
 	if err != nil {
-		out = fmt.Appendf(out, "\nno word from %s about the container: %v\n", s.engine.name, err)
+		out = fmt.Appendf(out, "\n%s did not report on the container: %v\n", s.engine.name, err)
 	}
 	// The engine hears of a kernel that ran out of memory by another way than of the end, and may remove the container
 	// before it does.
 	if bytes.Contains(events, []byte("exitCode=137")) && !bytes.Contains(events, []byte("container oom")) {
-		out = append(out, "exit code 137 is a kill: if nobody did it, the container reached its memory limit\n"...)
+		out = append(out, "exit code 137 means killed: if nobody killed it, the container reached its memory limit\n"...)
 	}
 	return out
 }

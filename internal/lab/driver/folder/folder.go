@@ -25,7 +25,7 @@ const Dir = "dir"
 func DirKind(here bool) env.MountKind {
 	return env.MountKind{
 		Name: Dir, ArgDoc: "PATH", ArgNeeds: true, Shared: here,
-		Doc: "A directory that is there already, such as another disk or a network drive; a fresh directory is made in it.",
+		Doc: "An existing directory, such as another disk or a network drive; a new directory is made in it.",
 	}
 }
 

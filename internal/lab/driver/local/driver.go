@@ -25,9 +25,9 @@ import (
 func Infos() []env.Info {
 	return []env.Info{{
 		Name: "local",
-		Doc:  "This machine itself, with nothing in between; its usual name is host.",
+		Doc:  "This machine itself, with nothing in between; it is usually named host.",
 		Settings: []env.Setting{
-			{Name: "dir", Default: "a temporary directory", Doc: "Directory below which file workloads work; a fresh directory is made in it.", Check: env.CheckAbsolute},
+			{Name: "dir", Default: "a temporary directory", Doc: "Directory below which file workloads work; a new directory is made in it.", Check: env.CheckAbsolute},
 			{Name: "nice", Default: "0", Doc: "Added to the niceness of the agent and its workers, -20 to 19; below 0 needs privileges.", Check: checkNice},
 			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3 (needs taskset, Linux).", Check: CheckCPUs},
 		},

@@ -23,7 +23,7 @@ var ErrUnsupported = errors.New("the built-in container needs Linux")
 func Infos() []env.Info {
 	return []env.Info{{
 		Name: "namespace",
-		Doc:  "The built-in container: this kernel's namespaces and an overlay of the host's files, with nothing to install.",
+		Doc:  "The built-in container: namespaces of this kernel and an overlay of the host's files; nothing to install.",
 		Settings: []env.Setting{
 			{Name: "root", Default: "/", Doc: "Directory that is the container's root; it is not written to. Other mounts below it are not seen inside.", Check: env.CheckAbsolute},
 			{Name: "net", Default: "none", Doc: "none: a network of its own with only a loopback; host: the host's.", Check: env.OneOf("none", "host")},

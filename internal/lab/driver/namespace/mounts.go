@@ -20,13 +20,13 @@ func mountKinds() []env.MountKind {
 	return []env.MountKind{
 		{
 			Name: bind, Shared: true, Probe: probe,
-			Doc:      "A directory of the host, bound into the container: the same file system, reached without the overlay.",
-			Settings: []env.Setting{{Name: "dir", Default: "the run's own directory", Doc: "Directory of the host on whose file system the folder is made; a fresh directory is made in it.", Check: env.CheckAbsolute}},
+			Doc:      "A directory of the host, bound into the container: the same file system, without the overlay.",
+			Settings: []env.Setting{{Name: "dir", Default: "the run's own directory", Doc: "Directory of the host on whose file system the folder is made; a new directory is made in it.", Check: env.CheckAbsolute}},
 		},
 		{
 			Name: tmpfs, Probe: probe,
-			Doc:      "Memory, as a file system of its own.",
-			Settings: []env.Setting{{Name: "size", Default: "50% of memory", Doc: "The most it may hold, such as 1GiB.", Check: env.CheckMemory}},
+			Doc:      "A file system in memory (tmpfs).",
+			Settings: []env.Setting{{Name: "size", Default: "50% of memory", Doc: "Largest size, such as 1GiB.", Check: env.CheckMemory}},
 		},
 	}
 }

@@ -211,7 +211,7 @@ func explain(err error) string {
 		return "this system does not let you make user namespaces: see the sysctls kernel.unprivileged_userns_clone, " +
 			"user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns, or run tare as root"
 	case errors.Is(err, syscall.EPERM):
-		return "making namespaces needs CAP_SYS_ADMIN, which this root lacks, as in a container: run tare outside of it"
+		return "making namespaces needs CAP_SYS_ADMIN, which this root does not have, as in a container: run tare outside the container"
 	case errors.Is(err, syscall.ENOSPC):
 		return "the limit of namespaces is reached: raise the sysctl user.max_user_namespaces"
 	case strings.Contains(msg, "mount overlayfs") && strings.Contains(msg, "not permitted"):
@@ -226,7 +226,7 @@ func explain(err error) string {
 	case strings.Contains(msg, "bind ") && strings.Contains(msg, "no such file"):
 		return "name an existing directory with the setting root=PATH"
 	}
-	return "the kernel's own words are above; tare doctor says what this machine can do"
+	return "the kernel's error is above; tare doctor shows what this machine supports"
 }
 
 func (e *environment) Agent(ctx context.Context) (env.Stream, error) {

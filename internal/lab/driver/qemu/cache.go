@@ -62,7 +62,7 @@ func checkCache(modes map[string]cacheMode, id string, want cacheMode, setting s
 		return fmt.Errorf("read back the cache mode of disk %s: QEMU knows of no such disk", id)
 	}
 	if got != want {
-		return fmt.Errorf("QEMU opened disk %s with %s, not %s as cache=%s asks", id, got, want, setting)
+		return fmt.Errorf("QEMU opened disk %s with %s, not with %s as cache=%s requires", id, got, want, setting)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func onDisk(place string) error {
 		return fmt.Errorf("look at the file system of %s: %w", place, err)
 	}
 	if s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC {
-		return fmt.Errorf("%s is in the host's memory (tmpfs) and never cold; set TMPDIR to a folder on a disk", place)
+		return fmt.Errorf("%s is in the host's memory (tmpfs) and can never be cold; set TMPDIR to a folder on a disk", place)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (fs fileSystem) checkFill(s *vdisk.Shape, size int64) error {
 	case fs.from == "":
 		return fmt.Errorf("%s= is for fs=ext4, and not for %s: leave out one of the two", vdisk.SettingFill, fs.name)
 	case own && s.FillBytes > most:
-		return fmt.Errorf("%s=%s is more than the three quarters of the disk that can be filled; use at most %s, or a larger disk",
+		return fmt.Errorf("%s=%s is more than three quarters of the disk, the most that can be filled; use at most %s, or a larger disk",
 			vdisk.SettingFill, unit.FormatSize(s.FillBytes), mib(most))
 	}
 	return nil
@@ -98,7 +98,7 @@ func makeDisk(ctx context.Context, r vdisk.Request, fs fileSystem) (*vdisk.Image
 			defer os.RemoveAll(folder)
 			var err error
 			if filled, err = r.Fill(ctx, folder); err != nil {
-				return fmt.Errorf("make what the disk is filled with: %w", err)
+				return fmt.Errorf("make the file that fills the disk: %w", err)
 			}
 		}
 		return fs.format(ctx, path, folder)

@@ -26,15 +26,15 @@ func imageSettings() []env.Setting {
 	return []env.Setting{
 		{Name: vdisk.SettingFormat, Default: "raw", Doc: "The disk's format: raw, qcow2, vdi, vmdk, vhd or vhdx.", Check: env.OneOf(vdisk.Formats()...)},
 		{Name: vdisk.SettingSubformat, Default: "", Doc: "The format's form: dynamic or static (vdi), monolithicSparse, monolithicFlat, streamOptimized (read only) or rawdisk (leads to device=) (vmdk), dynamic or fixed (vhd, vhdx); the first is the default.", Check: or(env.OneOf(vdisk.Subformats("")...))},
-		{Name: vdisk.SettingState, Default: vdisk.Fresh, Doc: "fresh, aged (all blocks written once in a random order that is always the same, beside a file that grows), or compacted (aged, then mended by VBoxManage where it is and the format is vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
-		{Name: vdisk.SettingPreallocation, Default: "", Doc: "Room on the host from the beginning: off, metadata (qcow2), falloc (reserved) or full (written); falloc for forms that are static, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},
+		{Name: vdisk.SettingState, Default: vdisk.Fresh, Doc: "fresh, aged (all blocks written once in a random order that is always the same, beside a file that grows), or compacted (aged, then compacted by VBoxManage if it is installed and the format is vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
+		{Name: vdisk.SettingPreallocation, Default: "", Doc: "Preallocation on the host: off, metadata (qcow2), falloc (reserved) or full (written); the default is falloc for static forms, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},
 		{Name: vdisk.SettingCluster, Default: "", Doc: "Size of qcow2's clusters, a power of two from 512 to 2MiB; qemu-img's own is 64KiB.", Check: or(vdisk.CheckCluster)},
-		{Name: vdisk.SettingExtendedL2, Default: "off", Doc: "on divides qcow2's clusters into 32 parts that are given room one by one.", Check: env.OneOf("on", "off")},
-		{Name: vdisk.SettingDevice, Default: "", Doc: "A block device in the place of a file: loop, which tare makes over a file of its own, or the path of one that is OVERWRITTEN, which destroy= has to name too."},
-		{Name: vdisk.SettingDestroy, Default: "", Doc: "The device of device= once more: everything on it may be destroyed."},
-		{Name: vdisk.SettingFill, Default: "", Doc: "Size of a file " + vdisk.FillName + " that is put onto the disk when it is made, such as 64MiB, to be read by file=" + vdisk.FillName + ": the only way to read from an image that cannot be written.", Check: or(vdisk.CheckFill)},
+		{Name: vdisk.SettingExtendedL2, Default: "off", Doc: "on divides qcow2's clusters into 32 parts that are allocated one by one.", Check: env.OneOf("on", "off")},
+		{Name: vdisk.SettingDevice, Default: "", Doc: "A block device instead of a file: loop, which tare makes over its own file, or the path of a device that is OVERWRITTEN; destroy= must name it too."},
+		{Name: vdisk.SettingDestroy, Default: "", Doc: "The device of device= again: everything on it may be destroyed."},
+		{Name: vdisk.SettingFill, Default: "", Doc: "Size of a file " + vdisk.FillName + " that is put on the disk when it is made, such as 64MiB, and read by file=" + vdisk.FillName + ": the only way to read from an image that cannot be written.", Check: or(vdisk.CheckFill)},
 		{Name: vdisk.SettingFillData, Default: "", Doc: "What is in it: random (incompressible; the default), or half (compresses to about a half).", Check: or(env.OneOf(vdisk.FillKinds()...))},
-		{Name: settingDiscard, Default: "ignore", Doc: "What becomes of the guest's discards: ignore, or unmap, which gives the room back to the host; raw and qcow2 only.", Check: env.OneOf("ignore", "unmap")},
+		{Name: settingDiscard, Default: "ignore", Doc: "What happens to the guest's discards: ignore, or unmap, which frees the space on the host; raw and qcow2 only.", Check: env.OneOf("ignore", "unmap")},
 	}
 }
 
@@ -56,7 +56,7 @@ func parseImage(given func(string) string, cache cacheMode, aio string, shown ma
 	case aio == "native" && !cache.direct:
 		return s, errors.New("aio=native needs cache=none or cache=directsync; QEMU refuses it on a buffered file")
 	case aio != "threads" && s.Extents:
-		return s, fmt.Errorf("aio=%s would reach the descriptor of %s and not its data, which QEMU opens by itself; use aio=threads", aio, s.Name())
+		return s, fmt.Errorf("aio=%s would apply to the descriptor of %s and not to its data, which QEMU opens itself; use aio=threads", aio, s.Name())
 	case shown[settingDiscard] == "unmap" && !s.Discard:
 		return s, fmt.Errorf("discard=unmap needs format=raw or format=qcow2: QEMU's driver for %s keeps what the guest discards", s.Format)
 	}
@@ -82,7 +82,7 @@ func (c *config) checkScratch(s *env.Spec) error {
 	}
 	for _, d := range imageSettings() {
 		if _, ok := s.Settings[d.Name]; ok {
-			return fmt.Errorf("disk=none leaves nothing for %s= to be about; give the disk a size", d.Name)
+			return fmt.Errorf("disk=none and %s= contradict each other; give the disk a size", d.Name)
 		}
 	}
 	return nil

@@ -81,7 +81,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	}
 	if b.Scratch != "" {
 		if b.config.image.Name() != "raw" || b.config.image.Device != "" {
-			return nil, fmt.Errorf("the scratch disk is one that is served already and has no format; leave out format=%s", b.config.image.Format)
+			return nil, fmt.Errorf("this scratch disk is served by tare and has no format; leave out format=%s", b.config.image.Format)
 		}
 		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
 	}

@@ -35,13 +35,13 @@ func ownKinds() []env.MountKind {
 	}
 	return []env.MountKind{
 		{
-			Name: kindTmpfs, Doc: "The guest's memory: nothing is stored, and fsync has nothing to do.", CheckAll: checkTmpfs,
+			Name: kindTmpfs, Doc: "The guest's memory (tmpfs): nothing is stored, and fsync does nothing.", CheckAll: checkTmpfs,
 			Settings: []env.Setting{
-				{Name: "size", Default: "50%", Doc: "How much it holds at most: a size such as 256MiB, or a share of the guest's memory.", Check: checkTmpfsSize},
+				{Name: "size", Default: "50%", Doc: "Its largest size, such as 256MiB, or a share of the guest's memory.", Check: checkTmpfsSize},
 			},
 		},
 		{
-			Name: kindDisk, Doc: "Another virtual disk, in any format that QEMU has, with a file system of its own, made on the host by the real programs.",
+			Name: kindDisk, Doc: "Another virtual disk, in any format of QEMU, with its own file system, made on the host by the real programs.",
 			Settings: append([]env.Setting{
 				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.", Check: checkOwnDisk},
 				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.", Check: env.OneOf(fsNames...)},
@@ -177,7 +177,7 @@ func resolve(kinds []env.MountKind, s env.Spec) (map[string]string, error) {
 		return nil, fmt.Errorf("there is no mount of kind %q", s.Driver)
 	}
 	if s.Arg != "" && kinds[i].ArgDoc == "" {
-		return nil, fmt.Errorf("%s takes nothing after a colon, and %q stands there", s.Driver, s.Arg)
+		return nil, fmt.Errorf("%s takes no argument after a colon, but got %q", s.Driver, s.Arg)
 	}
 	shown := map[string]string{}
 	var names []string

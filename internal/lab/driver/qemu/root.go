@@ -43,7 +43,7 @@ type rootImage struct {
 
 func rootSettings() []env.Setting {
 	return []env.Setting{
-		{Name: "root", Default: rootNone, Doc: "Root image in which workloads run, never written to: debian, which tare guest build makes, or the path of a raw or qcow2 image with an ext4 file system; none: the guest has the agent alone.", Check: checkRoot},
+		{Name: "root", Default: rootNone, Doc: "Root image in which workloads run; it is never written to: debian, which tare guest build makes, or the path of a raw or qcow2 image with an ext4 file system; none: the guest has only the agent.", Check: checkRoot},
 		{Name: "packages", Default: "", Doc: "Debian packages that root=debian must have, with commas between: postgresql,gcc.", Check: checkPackages},
 	}
 }
@@ -86,7 +86,7 @@ func parseRoot(root, packages string) (rootImage, error) {
 	}
 	r.packages, _ = parsePackages(packages)
 	if len(r.packages) > 0 && r.want != rootDebian {
-		return r, errors.New("packages= says what root=debian has; another root image has what is in it")
+		return r, errors.New("packages= is only for root=debian; leave it out for other root images")
 	}
 	return r, nil
 }

@@ -59,19 +59,19 @@ type config struct {
 
 func settings() []env.Setting {
 	return slices.Concat([]env.Setting{
-		{Name: "accel", Default: "auto", Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses what really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
-		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; another than the host's is emulated.", Check: checkArch},
+		{Name: "accel", Default: "auto", Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses the first that really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
+		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; if it is not the host's, it is emulated.", Check: checkArch},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)", Doc: "QEMU's machine: q35 or microvm for x86_64, virt for arm64.", Check: env.OneOf("q35", "microvm", "virt")},
 		{Name: "cpus", Default: strconv.Itoa(defaultCPUs()), Doc: "Virtual CPUs, 1 to 255.", Check: func(v string) error { _, err := parseCPUs(v); return err }},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.", Check: func(v string) error { _, err := parseMemory(v); return err }},
-		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path of an image; auto takes the first with the drivers that are needed."},
-		{Name: "disk", Default: "1GiB", Doc: "Size of the scratch disk, where file workloads run; none puts them into the guest's memory.", Check: func(v string) error { _, err := parseDisk(v); return err }},
+		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path of an image; auto takes the first kernel with the needed drivers."},
+		{Name: "disk", Default: "1GiB", Doc: "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.", Check: func(v string) error { _, err := parseDisk(v); return err }},
 		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
 		{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
-		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that reaches nothing, or, for work on the network, what the host reaches.", Check: env.OneOf("none", "virtio", "e1000")},
+		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that reaches nothing; with network workloads it reaches what the host reaches.", Check: env.OneOf("none", "virtio", "e1000")},
 		{Name: "cpu", Default: "auto", Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when emulated.", Check: checkCPU},
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
-		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent speaks, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
+		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
 	}, imageSettings(), rootSettings(), tcgSettings())
 }

@@ -10,13 +10,13 @@ import (
 const tcgAuto = "auto"
 
 func tcgSettings() []env.Setting {
-	return []env.Setting{{Name: "tcg", Default: tcgAuto, Doc: "Threads that emulate the guest's CPUs, where they are emulated: multi, one for each; single, one for all; auto is QEMU's choice.", Check: env.OneOf(tcgAuto, "multi", "single")}}
+	return []env.Setting{{Name: "tcg", Default: tcgAuto, Doc: "Threads that emulate the guest's CPUs: multi, one for each; single, one for all; auto is QEMU's choice.", Check: env.OneOf(tcgAuto, "multi", "single")}}
 }
 
 // checkTCG refuses to say how to emulate what is not emulated.
 func (c *config) checkTCG() error {
 	if c.tcg != tcgAuto && c.accel != "tcg" && c.accel != "auto" {
-		return fmt.Errorf("tcg=%s says how the CPU is emulated, and accel=%s does not emulate it", c.tcg, c.accel)
+		return fmt.Errorf("tcg=%s sets how the CPU is emulated, but accel=%s does not emulate it", c.tcg, c.accel)
 	}
 	return nil
 }

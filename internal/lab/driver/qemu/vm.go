@@ -125,20 +125,20 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	case err == nil:
 		return v.wire.SetReadDeadline(time.Time{})
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("the agent did not speak within %v%s", limit, v.lastWords())
+		return fmt.Errorf("the agent did not answer within %v%s", limit, v.lastWords())
 	}
 	// The connection ended, so QEMU ends or has ended.
 	select {
 	case <-v.qemu.Done():
 	case <-time.After(10 * time.Second):
-		return fmt.Errorf("the guest closed the connection before the agent spoke%s", v.lastWords())
+		return fmt.Errorf("the guest closed the connection before the agent answered%s", v.lastWords())
 	}
 	<-v.drained
 	if e := v.qemu.Err(); e != nil {
 		why, _, _ := strings.Cut(strings.TrimSpace(proc.Printable(v.qemu.Stderr())), "\n")
 		return &refusedError{fmt.Errorf("QEMU refused: %s (%w)", why, e)}
 	}
-	return fmt.Errorf("the guest ended before the agent spoke%s", v.lastWords())
+	return fmt.Errorf("the guest ended before the agent answered%s", v.lastWords())
 }
 
 // lastWords is the console's most telling line, for the error's text: the kernel's panic or tare's complaint if there is
@@ -146,9 +146,9 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 func (v *vm) lastWords() string {
 	last := proc.Telling(v.console.Bytes())
 	if last == "" {
-		return "; its console stayed empty"
+		return "; its console is empty"
 	}
-	return "; its console said: " + last
+	return "; the last line of its console: " + last
 }
 
 // Agent attaches to the agent that is the guest's first process. There is one for each boot.
@@ -159,7 +159,7 @@ func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
 	case v.closed:
 		return nil, errors.New("attach to agent: the micro-VM is closed")
 	case v.taken:
-		return nil, errors.New("attach to agent: it is the micro-VM's first process and was attached to before; open the environment again")
+		return nil, errors.New("attach to agent: it is the micro-VM's first process and was attached to once already; open the environment again")
 	}
 	v.taken = true
 	return v.wire, nil

@@ -282,7 +282,7 @@ func (e *environment) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), clearTime)
 		defer cancel()
 		if err := e.clear(ctx); err != nil {
-			e.err = fmt.Errorf("%s: remove %s at the far side: %w; the agent removes it by itself when it sees the connection end", e.t.Name, e.dir, err)
+			e.err = fmt.Errorf("%s: remove %s at the remote side: %w; the agent removes it when the connection ends", e.t.Name, e.dir, err)
 		}
 	})
 	return e.err

@@ -47,9 +47,9 @@ func putAnswer(output []byte, dir, name string) (string, error) {
 			continue
 		}
 		if !path.IsAbs(p) || path.Base(p) != name || path.Base(path.Dir(p)) != dir || strings.ContainsFunc(p, unicode.IsControl) {
-			return "", fmt.Errorf("the far side put the agent at %.200q, which was not asked for", p)
+			return "", fmt.Errorf("the remote side put the agent at %.200q, which was not requested", p)
 		}
 		return p, nil
 	}
-	return "", fmt.Errorf("the far side did not say where it put the agent")
+	return "", fmt.Errorf("the remote side did not report where it put the agent")
 }

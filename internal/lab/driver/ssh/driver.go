@@ -31,9 +31,9 @@ func Infos() []env.Info {
 		Name: "ssh", ArgDoc: "[USER@]HOST[:PORT]", ArgNeeds: true,
 		Doc: "A machine reached with OpenSSH, with your own configuration and keys; its host key must be known.",
 		Settings: []env.Setting{
-			{Name: "user", Doc: "User there; the same as before the @."},
-			{Name: "port", Doc: "Port; the same as after the host.", Check: checkPort},
-			{Name: "identity", Doc: "Private key file; no other key is offered then.", Check: checkFile},
+			{Name: "user", Doc: "User there; the same as the user before the @."},
+			{Name: "port", Doc: "Port; the same as the port after the host.", Check: checkPort},
+			{Name: "identity", Doc: "Private key file; no other key is offered.", Check: checkFile},
 			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file to use instead of your own.", Check: checkFile},
 			{Name: "known_hosts", Default: "your own", Doc: "File of known host keys to use instead of your own.", Check: checkFile},
 			{Name: "host_key", Default: "known", Doc: "known: refuse a host whose key is not known; new: accept and keep the key of a host not seen before. A changed key is always refused.", Check: func(v string) error {
@@ -152,7 +152,7 @@ func parseArg(arg string) (a address, err error) {
 	port, hasPort := "", false
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		if host, port, ok = strings.Cut(inner, "]"); !ok {
-			return a, fmt.Errorf("%q has a [ without its partner", arg)
+			return a, fmt.Errorf("%q has a [ without a ]", arg)
 		}
 		if port != "" {
 			if port, hasPort = strings.CutPrefix(port, ":"); !hasPort {

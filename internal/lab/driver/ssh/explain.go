@@ -26,7 +26,7 @@ var complaints = []complaint{
 	{"Permission denied (", "%h does not let this user in", "try ssh %h by hand; name the user with USER@ and the key with identity=FILE; keys with a passphrase need ssh-agent"},
 	{"Connection refused", "no SSH server answers there", "start sshd there, or name its port with the setting port=PORT"},
 	{"Could not resolve hostname", "the host's name is not known", "correct the name, or put it into ~/.ssh/config"},
-	{"No route to host", "there is no way to the host", "check that it runs and the network between"},
+	{"No route to host", "there is no route to the host", "check that it runs and the network between"},
 	{"Connection timed out", "the host does not answer", "check that it runs and that no firewall is in between"},
 	{"Operation timed out", "the host does not answer", "check that it runs and that no firewall is in between"},
 	{"Connection closed by", "the SSH server closed the connection", "look into its log; its limits MaxStartups and MaxSessions may be too low"},

@@ -319,7 +319,7 @@ func TestServerKilledMidTrial(t *testing.T) {
 		t.Fatal("the trial did not end with the connection")
 	}
 	conn.Close()
-	if err := e.Close(); err == nil || !strings.Contains(err.Error(), "at the far side") {
+	if err := e.Close(); err == nil || !strings.Contains(err.Error(), "at the remote side") {
 		t.Errorf("Close must say that it could not look after the far side: %v", err)
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
