@@ -37,7 +37,7 @@ func TestShapesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
 		{"format=qcow2 cluster_size=4MiB", "power of two"},
 		{"format=vdi extended_l2=on", "format=qcow2"},
 		{"format=qcow2 extended_l2=on cluster_size=4KiB", "16KiB"},
-		{"format=vmdk subformat=rawdisk", "name one by device="},
+		{"format=vmdk subformat=rawdisk", "name it with device="},
 		{"device=/dev/sda", "destroy=/dev/sda"},
 		{"device=/dev/sda destroy=/dev/sdb", "nothing was written"},
 		{"destroy=/dev/sda", "there is no device="},

@@ -208,7 +208,7 @@ func TestMissingExtents(t *testing.T) {
 		if err := os.Rename(file, file+"-away"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(filepath.Join(dir, "top.vmdk")); err == nil || !strings.Contains(err.Error(), "put it into the ") {
+		if _, err := Open(filepath.Join(dir, "top.vmdk")); err == nil || !strings.Contains(err.Error(), "put it into") {
 			t.Errorf("%s without its extent: %v", o, err)
 		}
 	}
