@@ -312,23 +312,44 @@ func TestSettledIgnoresSecondaryMetrics(t *testing.T) {
 	}
 }
 
-// TestEvaluateIsFastEnoughForALook bounds the price of a look, which the machine under test pays: 60 cells of 60 blocks.
-func TestEvaluateIsFastEnoughForALook(t *testing.T) {
-	p := testPlan()
-	for i := range 30 {
-		p.Workloads = append(p.Workloads, plan.Workload{Label: "w" + string(rune('A'+i)), Kind: "cpu.prime"})
+// TestALookCostsAsItsCellsAndBlocks bounds how the price of a look grows, which the machine under test pays: with the
+// number of cells, and with the square of the blocks, of which each cell takes all pairs. It compares looks with each
+// other, because another machine takes another time.
+func TestALookCostsAsItsCellsAndBlocks(t *testing.T) {
+	look := func(workloads, blocks int) Input {
+		p := testPlan()
+		for i := range workloads {
+			p.Workloads = append(p.Workloads, plan.Workload{Label: "w" + string(rune('A'+i)), Kind: "cpu.prime"})
+		}
+		return world{plan: p, blocks: blocks, noise: 0.01}.input()
 	}
-	in := world{plan: p, blocks: 60, noise: 0.01}.input()
-	Evaluate(in) // fills the tables that are made once
-	best := time.Hour
-	for range 10 {
-		began := time.Now()
-		Evaluate(in)
-		best = min(best, time.Since(began))
+	looks := []struct {
+		name    string
+		in      Input
+		atMost  float64 // of the first one's time; twice what it should be
+		fastest time.Duration
+	}{
+		{name: "16 cells of 30 blocks", in: look(8, 30)},
+		{name: "60 cells of 30 blocks", in: look(30, 30), atMost: 2 * 60 / 16.},
+		{name: "16 cells of 60 blocks", in: look(8, 60), atMost: 2 * 4},
 	}
-	t.Logf("60 cells of 60 blocks: %v", best)
-	if best > 60*2*time.Millisecond { // 15 ms when nothing else runs; the rest is for a busy machine
-		t.Errorf("60 cells of 60 blocks take %v, want at most 2 ms a cell", best)
+	for i := range looks {
+		Evaluate(looks[i].in) // fills the tables that are made once
+		looks[i].fastest = time.Hour
+	}
+	for range 20 { // in turn, and the fastest of each, so that a busy moment hits all of them or none
+		for i := range looks {
+			began := time.Now()
+			Evaluate(looks[i].in)
+			looks[i].fastest = min(looks[i].fastest, time.Since(began))
+		}
+	}
+	for _, l := range looks {
+		ratio := float64(l.fastest) / float64(looks[0].fastest)
+		t.Logf("%s: %v, %.1f of the first", l.name, l.fastest, ratio)
+		if l.atMost > 0 && ratio > l.atMost {
+			t.Errorf("%s take %.1f of the time of %s, want at most %.1f", l.name, ratio, looks[0].name, l.atMost)
+		}
 	}
 }
 
