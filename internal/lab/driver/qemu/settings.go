@@ -62,7 +62,7 @@ func settings() []env.Setting {
 		{Name: "accel", Default: "auto", Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses the first that really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
 		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; if it is not the host's, it is emulated.", Check: checkArch},
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)", Doc: "QEMU's machine: q35 or microvm for x86_64, virt for arm64.", Check: env.OneOf("q35", "microvm", "virt")},
-		{Name: "cpus", Default: strconv.Itoa(defaultCPUs()), Doc: "Virtual CPUs, 1 to 255.", Check: func(v string) error { _, err := parseCPUs(v); return err }},
+		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; without it as many as this machine has.", Check: func(v string) error { _, err := parseCPUs(v); return err }},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.", Check: func(v string) error { _, err := parseMemory(v); return err }},
 		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path of an image; auto takes the first kernel with the needed drivers."},
 		{Name: "disk", Default: "1GiB", Doc: "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.", Check: func(v string) error { _, err := parseDisk(v); return err }},
