@@ -31,7 +31,7 @@ func TestWorkOnTheNetworkNeedsAWay(t *testing.T) {
 	for src, want := range map[string]string{
 		"environments: {host: local, vm: 'qemu?nic=virtio'}\nworkloads: [net.rr]":                                             "",
 		"environments: {host: local, vm: qemu}\nworkloads: [net.rr]":                                                          "vm has no card; use nic=virtio, or leave it out",
-		"environments: {host: local, box: 'ssh:a'}\nworkloads: [cpu.prime, net.rr]":                                           "box (ssh) has none; host, namespace?net=host",
+		"environments: {host: local, box: 'ssh:a'}\nworkloads: [cpu.prime, net.rr]":                                           "box (ssh) cannot; host, namespace?net=host",
 		"environments: {host: local, box: 'ssh:a', vm: 'qemu?nic=e1000'}\nworkloads: [{kind: net.rr, targets: [vm]}]":         "",
 		"environments: {host: local, vm: qemu}\nworkloads: [cpu.prime]":                                                       "",
 		"environments: {vm: qemu, host: local}\nbaseline: vm\nmissing: skip\nworkloads: [net.rr]":                             "vm has no card",
@@ -43,7 +43,7 @@ func TestWorkOnTheNetworkNeedsAWay(t *testing.T) {
 		tables.LeftOut = func(target, why string) { left = append(left, target+": "+why) }
 		p, err := Parse("plan.yaml", []byte(src), tables)
 		if want != "" {
-			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "net.rr needs a way") {
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "net.rr must reach") {
 				t.Errorf("%s\n%v, want %q", src, err, want)
 			}
 			continue
