@@ -118,6 +118,3 @@ func unpack(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
-
-// stored tells whether the run takes room in a file.
-func (r Run) stored() bool { return r.State == Data || r.State == Compressed }
