@@ -31,7 +31,7 @@ func TestControls(t *testing.T) {
 		{"far too much", record.Different, 1.79, 1.80, 1.81, exitFailed, "measured as something else in 1"},
 		{"measured as too little", record.Measured, 1.004, 1.012, 1.021, exitFailed, "measured as something else in 1"},
 		{"called equal", record.Equivalent, 0.999, 1.001, 1.003, exitFailed, "called equivalent in 1"},
-		{"nothing decided", record.Inconclusive, 0.6, 1.05, 1.7, exitInconclusive, "No control was found"},
+		{"nothing decided", record.Inconclusive, 0.6, 1.05, 1.7, exitInconclusive, "No hidden cost was found"},
 		{"no interval", record.Withheld, 0, 0, 0, exitFailed, "too few blocks"},
 	} {
 		slower := cell(selfSlower, c.verdict, c.low, c.center, c.high)
