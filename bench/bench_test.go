@@ -84,7 +84,8 @@ func TestArguments(t *testing.T) {
 		{[]string{"-dir", "/no/such/directory", "agent-size"}, 1, "/no/such/directory"},
 	} {
 		var out bytes.Buffer
-		if code := run(t.Context(), c.args, false, &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(t.Context(), c.args, false, &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.says) {
 			t.Errorf("%v: code %d, %s; want %d and %q", c.args, code, out.String(), c.code, c.says)
 		}
 	}
@@ -105,10 +106,12 @@ func TestChoose(t *testing.T) {
 	if got := names("hyperfine", "fio-direct"); got != "fio-direct hyperfine" {
 		t.Errorf("got %s", got)
 	}
-	if got := names(agreement); strings.Contains(got, "hyperfine") || !strings.Contains(got, "fio-direct grid-psync-direct-seqread-4k") || !strings.Contains(got, "sysbench-cpu-1") {
+	if got := names(agreement); strings.Contains(got, "hyperfine") || !strings.Contains(got,
+		"fio-direct grid-psync-direct-seqread-4k") || !strings.Contains(got, "sysbench-cpu-1") {
 		t.Errorf("got %s", got)
 	}
-	if got := strings.Fields(names(grid)); len(got) != 48 || !strings.HasPrefix(got[0], grid+"-") || !strings.HasPrefix(got[47], grid+"-") {
+	if got := strings.Fields(names(grid)); len(got) != 48 || !strings.HasPrefix(got[0], grid+"-") ||
+		!strings.HasPrefix(got[47], grid+"-") {
 		t.Errorf("the grid's rows are %v", got)
 	}
 	seen := map[string]bool{}
@@ -122,13 +125,15 @@ func TestChoose(t *testing.T) {
 
 // simple is a row that needs no peer, for tests of what happens around rows.
 func simple(open func(context.Context, *bench) (*contest, error)) row {
-	return row{name: "simple", what: "nothing", peer: "nobody", figures: []figure{{unit: "s", goal: 1, atMost: true}}, open: open}
+	return row{name: "simple", what: "nothing", peer: "nobody", figures: []figure{{unit: "s", goal: 1, atMost: true}},
+		open: open}
 }
 
 func measured(t *testing.T, required bool, rows ...row) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := measure(t.Context(), settings{pairs: 6, length: time.Second, seed: 1, dir: t.TempDir()}, rows, required, &out, &out)
+	err := measure(t.Context(), settings{pairs: 6, length: time.Second, seed: 1, dir: t.TempDir()}, rows, required,
+		&out, &out)
 	return out.String(), err
 }
 
@@ -158,7 +163,8 @@ func TestFailingSide(t *testing.T) {
 		}, nil
 	})
 	text, err := measured(t, false, r)
-	if err == nil || !strings.Contains(err.Error(), "run nobody: the peer is ill") || !strings.Contains(text, "failed: run nobody") {
+	if err == nil || !strings.Contains(err.Error(), "run nobody: the peer is ill") ||
+		!strings.Contains(text, "failed: run nobody") {
 		t.Errorf("%v: %s", err, text)
 	}
 	if closed != 1 {
@@ -210,7 +216,8 @@ func TestInsert(t *testing.T) {
 		return "Measured today.\n\n" + b.String()
 	}
 	for _, r := range []struct{ processor, text string }{
-		{"P 1", result("9.999 (9 to 10)", "")}, {"P 1", result("1.100 (1 to 2)", "+9.0 %: they differ")}, {"Q", result("1.020 (1 to 2)", "+2.0 %: agree")},
+		{"P 1", result("9.999 (9 to 10)", "")}, {"P 1", result("1.100 (1 to 2)", "+9.0 %: they differ")},
+		{"Q", result("1.020 (1 to 2)", "+2.0 %: agree")},
 		{"Q", result("1.010 (1 to 2)", "+1.0 %: agree")},
 	} {
 		if err := insert(path, r.processor, r.text); err != nil {
@@ -222,8 +229,10 @@ func TestInsert(t *testing.T) {
 		t.Fatal(err)
 	}
 	var side strings.Builder
-	writeTable(&side, [][]string{{"row", "P 1", "Q"}, {"copy", "1.100 (1 to 2), met, +9.0 %: they differ", "1.010 (1 to 2), met"}})
-	want := "# A\n" + beginMark + "\n\n### Side by side\n\n" + side.String() + "\n### P 1\n\n" + result("1.100 (1 to 2)", "+9.0 %: they differ") +
+	writeTable(&side, [][]string{{"row", "P 1", "Q"},
+		{"copy", "1.100 (1 to 2), met, +9.0 %: they differ", "1.010 (1 to 2), met"}})
+	want := "# A\n" + beginMark + "\n\n### Side by side\n\n" + side.String() + "\n### P 1\n\n" +
+		result("1.100 (1 to 2)", "+9.0 %: they differ") +
 		"\n### Q\n\n" + result("1.010 (1 to 2)", "+1.0 %: agree") + "\n" + endMark + "\nend\n"
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -247,8 +256,10 @@ func TestGrid(t *testing.T) {
 		kind, params := c.params()
 		argv := strings.Join(c.argv(b, "FILE", 10), " ")
 		for _, same := range []struct{ theirs, ours bool }{
-			{strings.Contains(argv, "write"), strings.HasSuffix(kind, "write")}, {strings.Contains(argv, "--rw=rand"), strings.HasPrefix(kind, "fs.rand")},
-			{strings.Contains(argv, "--direct=1"), params["direct"] == "yes"}, {strings.Contains(argv, "--iodepth=8"), params["qd"] == "8"},
+			{strings.Contains(argv, "write"), strings.HasSuffix(kind, "write")},
+			{strings.Contains(argv, "--rw=rand"), strings.HasPrefix(kind, "fs.rand")},
+			{strings.Contains(argv, "--direct=1"), params["direct"] == "yes"},
+			{strings.Contains(argv, "--iodepth=8"), params["qd"] == "8"},
 			{strings.Contains(argv, "--bs="+c.record+" "), params["bs"] == strings.ToUpper(c.record)+"iB"},
 		} {
 			if same.theirs != same.ours {
@@ -280,7 +291,8 @@ func TestOwnMbwRefuses(t *testing.T) {
 	if err := compile(t.Context(), bin, mbwSource); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{}, {"memcopy", "1", "1024", "1"}, {"dumb", "0", "1", "1"}, {"mcblock", "1", "2097152", "1"}, {"dumb", "1", "1", "0"}} {
+	for _, args := range [][]string{{}, {"memcopy", "1", "1024", "1"}, {"dumb", "0", "1", "1"},
+		{"mcblock", "1", "2097152", "1"}, {"dumb", "1", "1", "0"}} {
 		if out, err := program(t.Context(), append([]string{bin}, args...)...); err == nil {
 			t.Errorf("%v: %s", args, out)
 		}
@@ -308,14 +320,16 @@ func need(t *testing.T, programs ...string) {
 	}
 }
 
-// Rows with the real peers, once and briefly: what is tested is that both sides did the same work and were read, not how
-// fast they were.
+// Rows with the real peers, once and briefly: what is tested is that both sides did the same work and were read, not
+// how fast they were.
 func TestRealRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent and runs the peers")
 	}
 	for _, row := range []string{
-		"fio-buffered", "fio-direct", "grid-psync-direct-randread-64k", "grid-io_uring-buffered-seqwrite-1m", "pread-loop", "pread-in-fio", "sysbench-cpu-2", "mbw-2.0-mcblock", "mbw-packaged-memcpy", "net-down-4", "hyperfine", "agent-idle", "web-2",
+		"fio-buffered", "fio-direct", "grid-psync-direct-randread-64k", "grid-io_uring-buffered-seqwrite-1m",
+		"pread-loop", "pread-in-fio", "sysbench-cpu-2", "mbw-2.0-mcblock", "mbw-packaged-memcpy", "net-down-4",
+		"hyperfine", "agent-idle", "web-2",
 	} {
 		t.Run(row, func(t *testing.T) {
 			chosen, err := choose(rows(), []string{row})

@@ -28,7 +28,10 @@ const (
 func bzip2Row() row {
 	return row{
 		name: "bzip2", what: "decompress 32 MiB of Go's own source, compressed by bzip2 -9", peer: "bzip2 -dc",
-		programs: []string{"bzip2"}, open: func(ctx context.Context, b *bench) (*contest, error) { return openBzip2(ctx, b, bzip2Bytes) },
+		programs: []string{"bzip2"}, open: func(ctx context.Context,
+			b *bench) (*contest, error) {
+			return openBzip2(ctx, b, bzip2Bytes)
+		},
 		figures: []figure{{unit: "B/s", goal: 1.5}},
 	}
 }
@@ -75,7 +78,9 @@ func openBzip2(ctx context.Context, b *bench, size int) (*contest, error) {
 			return rateOf(int64(size), time.Since(start)), err
 		},
 		notes: []string{
-			fmt.Sprintf("tare: internal/sys/bzip2 with %d workers, as the restore does it, in this process; checksums of blocks and stream verified, the whole compared with the original's MD5 beforehand", bzip2Workers),
+			fmt.Sprintf("tare: internal/sys/bzip2 with %d workers, as the restore does it, in this process; "+
+				"checksums of blocks and stream verified, the whole compared with the original's MD5 beforehand",
+				bzip2Workers),
 			"bzip2: `bzip2 -dc FILE >/dev/null`, start of the process included (1 to 3 ms)",
 		},
 		close: shut,
@@ -94,13 +99,14 @@ func checkBzip2(r io.Reader, size int64, want []byte) error {
 		return err
 	}
 	if n != size || !bytes.Equal(h.Sum(nil), want) {
-		return fmt.Errorf("decompressed %d bytes with the MD5 digest %x, and %d with %x were compressed", n, h.Sum(nil), size, want)
+		return fmt.Errorf("decompressed %d bytes with the MD5 digest %x, and %d with %x were compressed", n, h.Sum(nil),
+			size, want)
 	}
 	return nil
 }
 
-// writeSource writes left bytes of the Go files of the toolchain, one behind the other, again from the beginning when they do not
-// suffice, and returns the digest.
+// writeSource writes left bytes of the Go files of the toolchain, one behind the other, again from the beginning when
+// they do not suffice, and returns the digest.
 func writeSource(ctx context.Context, path string, left int) ([]byte, error) {
 	out, err := program(ctx, "go", "env", "GOROOT")
 	if err != nil {

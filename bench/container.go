@@ -107,7 +107,9 @@ func findEngine(ctx context.Context) (engine, func() error, error) {
 			return e, func() error { return nil }, nil
 		}
 	}
-	return engine{}, nil, missing{fmt.Sprintf("neither Docker nor Podman answers, and a daemon of its own could not be started: %v", refusal)}
+	return engine{}, nil,
+		missing{fmt.Sprintf("neither Docker nor Podman answers, and a daemon of its own could not be started: %v",
+			refusal)}
 }
 
 func (e *engine) argv(args ...string) []string { return slices.Concat(e.client, args) }
@@ -116,7 +118,8 @@ func (e *engine) argv(args ...string) []string { return slices.Concat(e.client, 
 func (e *engine) tell(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	format := map[string]string{"docker": "Docker {{.Server.Version}}", "podman": "Podman {{.Version.Version}}"}[e.driver]
+	format := map[string]string{"docker": "Docker {{.Server.Version}}",
+		"podman": "Podman {{.Version.Version}}"}[e.driver]
 	verb := map[string]string{"docker": "version", "podman": "info"}[e.driver]
 	out, err := proc.Run(ctx, nil, e.argv(verb, "--format", format)...)
 	if err != nil {

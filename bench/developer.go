@@ -23,15 +23,18 @@ const (
 func developerRows() []row {
 	return []row{
 		{
-			name: "smallfiles", what: "1000 files of 4 KiB in 10 directories: create and write, stat, open and read, rename, unlink", peer: "C loop (gcc -O2)",
+			name: "smallfiles", what: "1000 files of 4 KiB in 10 directories: create and write, stat, open and " +
+				"read, rename, unlink", peer: "C loop (gcc -O2)",
 			programs: []string{"gcc"}, open: openSmallFiles,
 			figures: []figure{
-				{name: "create", unit: "files/s", goal: 0.95}, {name: "stat", unit: "files/s", goal: 0.95}, {name: "read", unit: "files/s", goal: 0.95},
+				{name: "create", unit: "files/s", goal: 0.95}, {name: "stat", unit: "files/s", goal: 0.95},
+				{name: "read", unit: "files/s", goal: 0.95},
 				{name: "rename", unit: "files/s", goal: 0.95}, {name: "unlink", unit: "files/s", goal: 0.95},
 			},
 		},
 		{
-			name: "status", what: "lstat of 4096 files by their paths in an index, compared with it", peer: "C loop (gcc -O2)",
+			name: "status", what: "lstat of 4096 files by their paths in an index, compared with it",
+			peer:     "C loop (gcc -O2)",
 			programs: []string{"gcc"}, open: openStatus,
 			figures: []figure{{unit: "paths/s", goal: 0.95}},
 		},
@@ -59,12 +62,14 @@ func openSmallFiles(ctx context.Context, b *bench) (_ *contest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := b.weigh(ctx, "fs.smallfiles", map[string]string{"files": strconv.Itoa(loopFiles), "dirs": strconv.Itoa(loopDirs), "size": strconv.Itoa(loopSize)})
+	w, err := b.weigh(ctx, "fs.smallfiles", map[string]string{"files": strconv.Itoa(loopFiles),
+		"dirs": strconv.Itoa(loopDirs), "size": strconv.Itoa(loopSize)})
 	if err != nil {
 		return nil, err
 	}
 	w.work = roundUp(w.work, loopFiles)
-	argv := []string{loop, "smallfiles", dir, strconv.Itoa(loopFiles), strconv.Itoa(loopDirs), strconv.Itoa(loopSize), strconv.FormatInt(w.work/loopFiles, 10)}
+	argv := []string{loop, "smallfiles", dir, strconv.Itoa(loopFiles), strconv.Itoa(loopDirs), strconv.Itoa(loopSize),
+		strconv.FormatInt(w.work/loopFiles, 10)}
 	return &contest{
 		tare: func(ctx context.Context) ([]float64, error) {
 			o, err := w.run(ctx)
@@ -75,8 +80,10 @@ func openSmallFiles(ctx context.Context, b *bench) (_ *contest, err error) {
 			return got, err
 		},
 		peer: loopPeer(argv, 5),
-		notes: []string{w.note("files"), "C: `loop smallfiles DIR " + strings.Join(argv[3:], " ") + "`, compiled by `gcc -O2` from bench/developer_loop.go, in a directory beside tare's",
-			"both work relative to an open directory, by names made beforehand, and see of each file that it is the right one"},
+		notes: []string{w.note("files"), "C: `loop smallfiles DIR " + strings.Join(argv[3:], " ") +
+			"`, compiled by `gcc -O2` from bench/developer_loop.go, in a directory beside tare's",
+			"both work relative to an open directory, by names made beforehand, and see of each file that it is the " +
+				"right one"},
 		after: w.doubts,
 		close: w.close,
 	}, nil
@@ -109,9 +116,10 @@ func openStatus(ctx context.Context, b *bench) (_ *contest, err error) {
 	}
 	argv := []string{loop, "status", trees[0], list, strconv.FormatInt(w.work, 10)}
 	return &contest{
-		tare:  w.metric("paths_per_second"),
-		peer:  loopPeer(argv, 1),
-		notes: []string{w.note("paths"), "C: `loop status TREE INDEX " + argv[4] + "`, compiled by `gcc -O2` from bench/developer_loop.go, over the same tree"},
+		tare: w.metric("paths_per_second"),
+		peer: loopPeer(argv, 1),
+		notes: []string{w.note("paths"), "C: `loop status TREE INDEX " + argv[4] +
+			"`, compiled by `gcc -O2` from bench/developer_loop.go, over the same tree"},
 		after: w.doubts,
 		close: w.close,
 	}, nil

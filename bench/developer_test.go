@@ -66,7 +66,8 @@ func TestLoopInC(t *testing.T) {
 	if _, err := loopPeer([]string{loop, "status", dir, list, "10"}, 1)(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got, err := loopPeer([]string{loop, "status", dir, filepath.Join(dir, "none"), "10"}, 1)(t.Context()); err == nil {
+	if got, err := loopPeer([]string{loop, "status", dir, filepath.Join(dir, "none"), "10"},
+		1)(t.Context()); err == nil {
 		t.Errorf("a loop over nothing gave %v", got)
 	}
 }

@@ -24,7 +24,8 @@ const (
 // diskRow compares looking at an image: tare tells everything it knows of it, qemu-img its map.
 func diskRow() row {
 	return row{
-		name: "disk-inspect", what: "look at a dynamic VDI of 64 GiB with 50,000 allocated blocks in random order", peer: "qemu-img map",
+		name: "disk-inspect", what: "look at a dynamic VDI of 64 GiB with 50,000 allocated blocks in random order",
+		peer:     "qemu-img map",
 		programs: []string{"qemu-img"}, open: openDisk,
 		figures: []figure{{unit: "s", goal: 1.0 / 5, atMost: true}},
 	}
@@ -32,11 +33,13 @@ func diskRow() row {
 
 func openDisk(ctx context.Context, b *bench) (*contest, error) {
 	tare, image := filepath.Join(b.dir, "tare"), filepath.Join(b.dir, "disk.vdi")
-	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X tare/internal/version.Build="+version.Build, "-o", tare, "tare/cmd/tare")
+	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags",
+		"-s -w -X tare/internal/version.Build="+version.Build, "-o", tare, "tare/cmd/tare")
 	if _, err := proc.RunCmd(cmd, nil); err != nil {
 		return nil, fmt.Errorf("build tare: %w", err)
 	}
-	if _, err := program(ctx, "qemu-img", "create", "-q", "-f", "vdi", image, fmt.Sprint(int64(diskBytes))); err != nil {
+	if _, err := program(ctx, "qemu-img", "create", "-q", "-f", "vdi", image,
+		fmt.Sprint(int64(diskBytes))); err != nil {
 		return nil, err
 	}
 	if err := allocateVDI(image, diskBlocks, b.seed); err != nil {
@@ -57,16 +60,18 @@ func openDisk(ctx context.Context, b *bench) (*contest, error) {
 		tare: timed(checkInspect, tare, "disk", "inspect", "--format", "json", image),
 		peer: timed(checkMap, "qemu-img", "map", "--output=json", "-f", "vdi", image),
 		notes: []string{
-			"the image is qemu-img's, its blocks allocated in a random order, its data a hole of the file; both must find all 50,000 blocks",
-			"tare: `tare disk inspect --format json`: map, partitions, alignment, fragmentation here and on the host, zeros by sample, advice",
+			"the image is qemu-img's, its blocks allocated in a random order, its data a hole of the file; both " +
+				"must find all 50,000 blocks",
+			"tare: `tare disk inspect --format json`: map, partitions, alignment, fragmentation here and on the " +
+				"host, zeros by sample, advice",
 			"qemu-img: `qemu-img map --output=json`",
 		},
 		close: func() error { return errors.Join(os.Remove(image), os.Remove(tare)) },
 	}, nil
 }
 
-// allocateVDI makes n random blocks of an empty image allocated, in random order, as a long life would. The file grows by
-// a hole: what the blocks hold does not matter.
+// allocateVDI makes n random blocks of an empty image allocated, in random order, as a long life would. The file grows
+// by a hole: what the blocks hold does not matter.
 func allocateVDI(path string, n int, seed uint64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -78,7 +83,8 @@ func allocateVDI(path string, n int, seed uint64) error {
 		return err
 	}
 	le := binary.LittleEndian
-	table, data, block, blocks := int64(le.Uint32(h[0x154:])), int64(le.Uint32(h[0x158:])), int64(le.Uint32(h[0x178:])), int(le.Uint32(h[0x180:]))
+	table, data, block, blocks := int64(le.Uint32(h[0x154:])), int64(le.Uint32(h[0x158:])), int64(le.Uint32(h[0x178:])),
+		int(le.Uint32(h[0x180:]))
 	if n > blocks {
 		return fmt.Errorf("it has %d blocks, fewer than %d", blocks, n)
 	}

@@ -20,19 +20,22 @@ const (
 
 // openFio compares random reads with fio's, which also touches each record once a pass.
 func openFio(direct bool) func(context.Context, *bench) (*contest, error) {
-	return openRandread(map[string]string{"direct": map[bool]string{true: "yes", false: "no"}[direct]}, func(_ context.Context, b *bench, w *weighing, file string) (*contest, error) {
-		argv := fioArgv(b, file, w.work, direct)
-		return &contest{
-			tare:  fioTare(w, direct),
-			peer:  fioPeer(argv, w.work, direct),
-			notes: []string{w.note("reads"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), file, "FILE") + "`, where FILE is the one that tare reads"},
-		}, nil
-	})
+	return openRandread(map[string]string{"direct": map[bool]string{true: "yes", false: "no"}[direct]},
+		func(_ context.Context, b *bench, w *weighing, file string) (*contest, error) {
+			argv := fioArgv(b, file, w.work, direct)
+			return &contest{
+				tare: fioTare(w, direct),
+				peer: fioPeer(argv, w.work, direct),
+				notes: []string{w.note("reads"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), file, "FILE") +
+					"`, where FILE is the one that tare reads"},
+			}, nil
+		})
 }
 
-// openRandread prepares tare's random reads, whole passes of them, with more of their parameters, and has the other side
-// made for the same file: the same blocks on the disk, the same pages in the cache.
-func openRandread(more map[string]string, against func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error)) func(context.Context, *bench) (*contest, error) {
+// openRandread prepares tare's random reads, whole passes of them, with more of their parameters, and has the other
+// side made for the same file: the same blocks on the disk, the same pages in the cache.
+func openRandread(more map[string]string, against func(ctx context.Context, b *bench, w *weighing,
+	file string) (*contest, error)) func(context.Context, *bench) (*contest, error) {
 	return func(ctx context.Context, b *bench) (_ *contest, err error) {
 		params := map[string]string{"size": "64MiB", "bs": "4KiB"}
 		maps.Copy(params, more)
@@ -80,7 +83,8 @@ func (w *weighing) file(b *bench) (string, error) {
 }
 
 func fioArgv(b *bench, file string, work int64, direct bool) []string {
-	argv := []string{"fio", "--name=bench", "--filename=" + file, "--size=64M", "--bs=4k", "--rw=randread", "--ioengine=psync",
+	argv := []string{"fio", "--name=bench", "--filename=" + file, "--size=64M", "--bs=4k", "--rw=randread",
+		"--ioengine=psync",
 		fmt.Sprintf("--randseed=%d", b.seed), fmt.Sprintf("--loops=%d", work/fioPass), "--output-format=json"}
 	if direct {
 		return append(argv, "--direct=1")
@@ -122,7 +126,8 @@ func fioPeer(argv []string, work int64, direct bool) side {
 			return nil, err
 		}
 		if r.TotalIOs != work {
-			return nil, fmt.Errorf("fio did %d reads where %d were asked for: the work is not the same", r.TotalIOs, work)
+			return nil, fmt.Errorf("fio did %d reads where %d were asked for: the work is not the same", r.TotalIOs,
+				work)
 		}
 		if direct {
 			return []float64{r.IOPS}, nil
@@ -143,7 +148,8 @@ type fioRead struct {
 // parseFio reads what fio's JSON report of one job says of its reads.
 func parseFio(out []byte) (fioRead, error) { return parseFioJob(out, false) }
 
-// parseFioJob reads what fio's JSON report of one job says of its reads, or of its writes. Warnings may stand before it.
+// parseFioJob reads what fio's JSON report of one job says of its reads, or of its writes. Warnings may stand before
+// it.
 func parseFioJob(out []byte, writes bool) (fioRead, error) {
 	var report struct {
 		Jobs []struct {

@@ -85,10 +85,12 @@ func (c gridCell) why() string {
 	case !c.direct && c.record == "4k" && !c.ring:
 		return whyShort
 	case !c.direct && c.ring && c.write:
-		return "the kernel's own threads do a ring's buffered writes; fio hands them over one by one (iodepth_batch=1), " +
+		return "the kernel's own threads do a ring's buffered writes; fio hands them over one by one " +
+			"(iodepth_batch=1), " +
 			"tare as many at once as are free"
 	case !c.direct && c.ring && c.record == "4k":
-		return "the rate contains fio's own bookkeeping for each operation, which is a large part of one that stays in " +
+		return "the rate contains fio's own bookkeeping for each operation, which is a large part of one that " +
+			"stays in " +
 			"memory"
 	}
 	return ""
@@ -98,7 +100,8 @@ func (c gridCell) why() string {
 func (c gridCell) params() (kind string, params map[string]string) {
 	kind = "fs." + pick(c.random, "rand", "seq") + pick(c.write, "write", "read")
 	params = map[string]string{
-		"size": fmt.Sprintf("%dMiB", gridMiB), "bs": strings.ToUpper(c.record) + "iB", "direct": pick(c.direct, "yes", "no"),
+		"size": fmt.Sprintf("%dMiB", gridMiB), "bs": strings.ToUpper(c.record) + "iB",
+		"direct": pick(c.direct, "yes", "no"),
 	}
 	if c.ring {
 		params["engine"], params["qd"] = "io_uring", strconv.Itoa(gridDepth)
@@ -111,7 +114,8 @@ func (c gridCell) params() (kind string, params map[string]string) {
 
 // argv are the same in fio's words, for so many operations.
 func (c gridCell) argv(b *bench, file string, work int64) []string {
-	argv := []string{"fio", "--name=bench", "--filename=" + file, fmt.Sprintf("--size=%dM", gridMiB), "--bs=" + c.record,
+	argv := []string{"fio", "--name=bench", "--filename=" + file, fmt.Sprintf("--size=%dM", gridMiB),
+		"--bs=" + c.record,
 		"--rw=" + pick(c.random, "rand", "") + pick(c.write, "write", "read"), "--ioengine=" + c.engine(),
 		"--direct=" + pick(c.direct, "1", "0"),
 		"--invalidate=0", fmt.Sprintf("--randseed=%d", b.seed),
@@ -164,7 +168,8 @@ func (c gridCell) open(ctx context.Context, b *bench) (_ *contest, err error) {
 	return &contest{
 		tare: c.settled(own, c.tare(w)),
 		peer: c.settled(peers, c.fio(argv, w.work)),
-		notes: []string{w.note("operations"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), peers, "FILE") + "`" +
+		notes: []string{w.note("operations"), "fio: `" + strings.ReplaceAll(strings.Join(argv, " "), peers, "FILE") +
+			"`" +
 			pick(c.write, "", ", where FILE is the one that tare reads")},
 		after: w.doubts, close: end,
 	}, nil
@@ -205,7 +210,8 @@ func (c gridCell) fio(argv []string, work int64) side {
 			return nil, err
 		}
 		if r.TotalIOs != work {
-			return nil, fmt.Errorf("fio did %d operations where %d were asked for: the work is not the same", r.TotalIOs, work)
+			return nil, fmt.Errorf("fio did %d operations where %d were asked for: the work is not the same",
+				r.TotalIOs, work)
 		}
 		if c.ring {
 			return []float64{r.IOPS}, nil

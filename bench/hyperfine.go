@@ -34,7 +34,8 @@ func openHyperfine(ctx context.Context, b *bench) (*contest, error) {
 	}
 	w.work = min(max(w.work, leastRuns), mostRuns)
 	report := filepath.Join(b.dir, "hyperfine.json")
-	argv := []string{"hyperfine", "-N", "--style=none", "--warmup=3", "--runs=" + strconv.FormatInt(w.work, 10), "--export-json", report, timed}
+	argv := []string{"hyperfine", "-N", "--style=none", "--warmup=3", "--runs=" + strconv.FormatInt(w.work, 10),
+		"--export-json", report, timed}
 	return &contest{
 		tare: func(ctx context.Context) ([]float64, error) {
 			o, err := w.run(ctx)
@@ -57,13 +58,15 @@ func openHyperfine(ctx context.Context, b *bench) (*contest, error) {
 			}
 			return meanAndSpread(times, w.work)
 		},
-		notes: []string{w.note("runs"), "hyperfine: `" + strings.ReplaceAll(strings.Join(argv, " "), report, "FILE") + "`"},
+		notes: []string{w.note("runs"), "hyperfine: `" + strings.ReplaceAll(strings.Join(argv, " "), report, "FILE") +
+			"`"},
 		after: w.doubts,
 		close: w.close,
 	}, nil
 }
 
-// meanAndSpread returns the mean and the sample standard deviation, as hyperfine prints them, of both sides' times alike.
+// meanAndSpread returns the mean and the sample standard deviation, as hyperfine prints them, of both sides' times
+// alike.
 func meanAndSpread(times []float64, runs int64) ([]float64, error) {
 	if int64(len(times)) != runs || runs < 2 {
 		return nil, fmt.Errorf("there are %d times of %d runs", len(times), runs)
@@ -87,7 +90,8 @@ func parseHyperfine(text []byte) ([]float64, error) {
 		return nil, fmt.Errorf("read hyperfine's report: %w", err)
 	}
 	if len(report.Results) != 1 || len(report.Results[0].Times) == 0 {
-		return nil, fmt.Errorf("read hyperfine's report: it tells of %d commands instead of one, or of no times", len(report.Results))
+		return nil, fmt.Errorf("read hyperfine's report: it tells of %d commands instead of one, or of no times",
+			len(report.Results))
 	}
 	for _, c := range report.Results[0].ExitCodes {
 		if c == nil || *c != 0 {

@@ -1,9 +1,10 @@
 // Command bench measures tare beside its peers (fio, sysbench, mbw, hyperfine) and prints ratios.
 //
-// It is opinionated in the way tare is. Both sides do the same amount of work, frozen beforehand. They take turns within
-// one run, in an order drawn from a seed, so that a slow minute hits both. The answer is the ratio within pairs, with an
-// interval; times of different days are never compared. tare goes its real way: driver, agent, fresh worker per trial.
-// A goal that is missed is said, not hidden and not an error: the exit code is about whether it could be measured.
+// It is opinionated in the way tare is. Both sides do the same amount of work, frozen beforehand. They take turns
+// within one run, in an order drawn from a seed, so that a slow minute hits both. The answer is the ratio within pairs,
+// with an interval; times of different days are never compared. tare goes its real way: driver, agent, fresh worker per
+// trial. A goal that is missed is said, not hidden and not an error: the exit code is about whether it could be
+// measured.
 package main
 
 import (
@@ -52,8 +53,10 @@ func parseArgs(args []string, stderr io.Writer) (settings, error) {
 	f.IntVar(&s.pairs, "pairs", 15, "pairs of runs in each row; below 6 there is no interval")
 	f.DurationVar(&s.length, "length", time.Second, "how long one run of one side is to take, at least")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of the order within pairs and of tare's data")
-	f.StringVar(&s.dir, "dir", "", "directory below which files are read; it is to lie on a disk (default: the system's for temporary files)")
-	f.StringVar(&s.out, "o", "", "put the result between the markers of this Markdown file, in the place of the last one of the same kind of processor; needs all rows")
+	f.StringVar(&s.dir, "dir", "",
+		"directory below which files are read; it is to lie on a disk (default: the system's for temporary files)")
+	f.StringVar(&s.out, "o", "", "put the result between the markers of this Markdown file, in the place of the "+
+		"last one of the same kind of processor; needs all rows")
 	f.BoolVar(&s.list, "list", false, "print the rows and leave")
 	f.Usage = func() {
 		fmt.Fprint(stderr, usage)

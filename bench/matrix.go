@@ -18,7 +18,8 @@ import (
 // iozone does, with its calls and its data, so that the work is the same; one run of a side is one pass.
 func matrixRow(record string) row {
 	r := row{
-		name: "iozone-" + record, what: "every operation of iozone's matrix, 64 MiB file, records of " + strings.ToUpper(record) + "iB", peer: "iozone",
+		name: "iozone-" + record, what: "every operation of iozone's matrix, 64 MiB file, records of " +
+			strings.ToUpper(record) + "iB", peer: "iozone",
 		programs: []string{"iozone"}, open: openMatrix(record),
 	}
 	for _, o := range matrix.AllOps() {
@@ -29,7 +30,8 @@ func matrixRow(record string) row {
 
 func openMatrix(record string) func(context.Context, *bench) (*contest, error) {
 	return func(ctx context.Context, b *bench) (*contest, error) {
-		w, err := b.weigh(ctx, "fs.matrix", map[string]string{"size": "64MiB", "bs": strings.ToUpper(record), "compat": "iozone"})
+		w, err := b.weigh(ctx, "fs.matrix", map[string]string{"size": "64MiB", "bs": strings.ToUpper(record),
+			"compat": "iozone"})
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +61,8 @@ func openMatrix(record string) func(context.Context, *bench) (*contest, error) {
 				return parseIozone(out)
 			},
 			after: w.doubts,
-			notes: []string{w.note("pass"), "iozone: `iozone -s 64m -r " + record + " -f FILE`, on the same file system; one sample of each operation on both sides"},
+			notes: []string{w.note("pass"), "iozone: `iozone -s 64m -r " + record +
+				" -f FILE`, on the same file system; one sample of each operation on both sides"},
 			close: w.close,
 		}, nil
 	}
@@ -91,7 +94,8 @@ func parseIozone(out []byte) ([]float64, error) {
 // incompressible data, verified.
 func openMatrixWhole(ctx context.Context, b *bench) (*contest, error) {
 	tare := filepath.Join(b.dir, "tare")
-	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X tare/internal/version.Build="+version.Build, "-o", tare, "tare/cmd/tare")
+	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags",
+		"-s -w -X tare/internal/version.Build="+version.Build, "-o", tare, "tare/cmd/tare")
 	if _, err := proc.RunCmd(cmd, nil); err != nil {
 		return nil, fmt.Errorf("build tare: %w", err)
 	}

@@ -22,7 +22,8 @@ var mbwSource []byte
 // mbwOwnRow compares a copy with the definition of mbw 2.0, compiled here.
 func mbwOwnRow(method string) row {
 	return row{
-		name: "mbw-2.0-" + method, what: strings.ToUpper(method) + fmt.Sprintf(" of two arrays of %d MiB, as mbw 2.0 defines it", mbwMiB), peer: "C, gcc -O2",
+		name: "mbw-2.0-" + method, what: strings.ToUpper(method) +
+			fmt.Sprintf(" of two arrays of %d MiB, as mbw 2.0 defines it", mbwMiB), peer: "C, gcc -O2",
 		programs: []string{"gcc"},
 		figures:  []figure{{unit: "MiB/s", goal: 0.98, agrees: true}},
 		open: func(ctx context.Context, b *bench) (*contest, error) {
@@ -52,7 +53,8 @@ func compile(ctx context.Context, out string, source []byte, options ...string) 
 // mbwPackagedRow compares a copy with the distribution's mbw, under what it does and not what it calls it.
 func mbwPackagedRow(method string) row {
 	return row{
-		name: "mbw-packaged-" + method, what: strings.ToUpper(method) + fmt.Sprintf(" of two arrays of %d MiB, as the distribution's mbw does it", mbwMiB), peer: "mbw",
+		name: "mbw-packaged-" + method, what: strings.ToUpper(method) +
+			fmt.Sprintf(" of two arrays of %d MiB, as the distribution's mbw does it", mbwMiB), peer: "mbw",
 		programs: []string{"mbw"},
 		figures:  []figure{{unit: "MiB/s", goal: 0.98, agrees: true}},
 		open: func(ctx context.Context, b *bench) (*contest, error) {
@@ -73,7 +75,8 @@ func mbwPackagedRow(method string) row {
 }
 
 // openCopy compares memory.copy with a program that copies as often and prints mbw's report.
-func openCopy(ctx context.Context, b *bench, params map[string]string, argvFor func(passes int64) []string) (*contest, error) {
+func openCopy(ctx context.Context, b *bench, params map[string]string,
+	argvFor func(passes int64) []string) (*contest, error) {
 	params["size"] = fmt.Sprintf("%dMiB", mbwMiB)
 	w, err := b.weigh(ctx, "memory.copy", params)
 	if err != nil {
@@ -92,11 +95,13 @@ func openCopy(ctx context.Context, b *bench, params map[string]string, argvFor f
 				return nil, err
 			}
 			if r.passes != w.work || r.mib != mbwMiB {
-				return nil, fmt.Errorf("%s did %d passes of %g MiB where %d of %d MiB were asked for: the work is not the same", argv[0], r.passes, r.mib, w.work, mbwMiB)
+				return nil, fmt.Errorf("%s did %d passes of %g MiB where %d of %d MiB were asked for: the work is "+
+					"not the same", argv[0], r.passes, r.mib, w.work, mbwMiB)
 			}
 			return []float64{r.rate}, nil
 		},
-		notes: []string{w.note("passes"), filepath.Base(argv[0]) + ": `" + strings.Join(append([]string{filepath.Base(argv[0])}, argv[1:]...), " ") + "`"},
+		notes: []string{w.note("passes"), filepath.Base(argv[0]) + ": `" +
+			strings.Join(append([]string{filepath.Base(argv[0])}, argv[1:]...), " ") + "`"},
 		after: w.doubts,
 		close: w.close,
 	}, nil

@@ -58,7 +58,8 @@ func openNBD(ctx context.Context, b *bench) (_ *contest, err error) {
 	c := &contest{
 		tare: nbdSide(b, path("tare")), peer: nbdSide(b, path("peer")),
 		notes: []string{
-			fmt.Sprintf("both: %d writes of 4 KiB, each followed by a flush, by tare's client; at depth 16 by 16 lanes at once", nbdRounds),
+			fmt.Sprintf("both: %d writes of 4 KiB, each followed by a flush, by tare's client; at depth 16 by 16 "+
+				"lanes at once", nbdRounds),
 			"qemu-nbd: `qemu-nbd --format=raw --persistent --socket=SOCKET FILE`",
 		},
 		close: func() error { return errors.Join(server.Close(), peer.Close()) },

@@ -24,7 +24,8 @@ func networkRows() []row {
 		streams         int
 	}{{"net-up-1", "up", 1}, {"net-up-4", "up", 4}, {"net-down-1", "down", 1}, {"net-down-4", "down", 4}} {
 		rows = append(rows, row{
-			name: c.name, what: fmt.Sprintf("TCP over the loopback, %d stream(s), %s, blocks of 128 KiB", c.streams, c.direction), peer: "iperf3",
+			name: c.name, what: fmt.Sprintf("TCP over the loopback, %d stream(s), %s, blocks of 128 KiB", c.streams,
+				c.direction), peer: "iperf3",
 			programs: []string{"iperf3"},
 			figures:  []figure{{unit: "MiB/s", goal: 1}},
 			open: func(ctx context.Context, b *bench) (*contest, error) {
@@ -58,7 +59,8 @@ func openNetwork(ctx context.Context, b *bench, direction string, streams int) (
 	if err != nil {
 		return nil, err
 	}
-	w, err := b.weigh(ctx, "net.stream", map[string]string{"direction": direction, "streams": strconv.Itoa(streams), "block": "128KiB"},
+	w, err := b.weigh(ctx, "net.stream", map[string]string{"direction": direction, "streams": strconv.Itoa(streams),
+		"block": "128KiB"},
 		func(j *wire.Job) { j.Peer = &wire.Peer{Address: fmt.Sprintf("127.0.0.1:%d", port), Token: token} })
 	if err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func openNetwork(ctx context.Context, b *bench, direction string, streams int) (
 		return nil, err
 	}
 	end = append(end, server.Close)
-	argv := []string{"iperf3", "-c", "127.0.0.1", "-p", at, "-J", "-l", "128K", "-P", strconv.Itoa(streams), "-n", strconv.FormatInt(w.work<<20, 10)}
+	argv := []string{"iperf3", "-c", "127.0.0.1", "-p", at, "-J", "-l", "128K", "-P", strconv.Itoa(streams), "-n",
+		strconv.FormatInt(w.work<<20, 10)}
 	if direction == "down" {
 		argv = append(argv, "-R")
 	}
@@ -97,7 +100,8 @@ func iperfServer(ctx context.Context) (*proc.Stream, string, error) {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	server, err := proc.Start(proc.Command(context.WithoutCancel(ctx), "iperf3", "-s", "-B", "127.0.0.1", "-p", port, "--forceflush"))
+	server, err := proc.Start(proc.Command(context.WithoutCancel(ctx), "iperf3", "-s", "-B", "127.0.0.1", "-p", port,
+		"--forceflush"))
 	if err != nil {
 		return nil, "", err
 	}
@@ -105,7 +109,8 @@ func iperfServer(ctx context.Context) (*proc.Stream, string, error) {
 	for {
 		line, err := said.ReadString('\n')
 		if err != nil {
-			return nil, "", errors.Join(fmt.Errorf("start iperf3 -s: %w; it said: %s", err, server.Diagnose()), server.Close())
+			return nil, "", errors.Join(fmt.Errorf("start iperf3 -s: %w; it said: %s", err, server.Diagnose()),
+				server.Close())
 		}
 		if strings.Contains(line, "listening") {
 			break
@@ -120,8 +125,8 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// inFlight is how many bytes iperf3 may leave in the sockets of a few streams when it ends: it counts what was sent, and its
-// rate is of what had arrived by then.
+// inFlight is how many bytes iperf3 may leave in the sockets of a few streams when it ends: it counts what was sent,
+// and its rate is of what had arrived by then.
 const inFlight = 48 << 20
 
 // parseIperf3 reads the bytes per second that the receiver got, from the report of iperf3 3.x, and holds that the bytes
@@ -145,7 +150,8 @@ func parseIperf3(out []byte, asked int64) (float64, error) {
 	case doc.Error != "":
 		return 0, fmt.Errorf("iperf3: %s", doc.Error)
 	case got.Bytes < float64(asked)-slack || got.Bytes > float64(asked)+slack || got.Seconds <= 0 || got.Rate <= 0:
-		return 0, fmt.Errorf("iperf3 moved %.0f bytes in %v s where %d were asked for: the work is not the same", got.Bytes, got.Seconds, asked)
+		return 0, fmt.Errorf("iperf3 moved %.0f bytes in %v s where %d were asked for: the work is not the same",
+			got.Bytes, got.Seconds, asked)
 	}
 	return got.Rate / 8, nil
 }

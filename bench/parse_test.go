@@ -45,7 +45,8 @@ func TestParseSysbench(t *testing.T) {
 	if err != nil || events != 300 || rate < 10 {
 		t.Errorf("got %v events/s, %d events, %v", rate, events, err)
 	}
-	for _, text := range []string{"", "events per second: x", "    events per second: 12.5\n", "events per second: 0\ntotal number of events: 1\n"} {
+	for _, text := range []string{"", "events per second: x", "    events per second: 12.5\n",
+		"events per second: 0\ntotal number of events: 1\n"} {
 		if _, _, err := parseSysbench(text); err == nil {
 			t.Errorf("%q was taken for a report", text)
 		}
@@ -58,7 +59,8 @@ func TestParseMbw(t *testing.T) {
 	if err != nil || r.passes != 3 || r.mib != 16 || r.rate < 10 {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	for _, text := range []string{"", text + text, strings.ReplaceAll(text, "AVG", "SUM"), strings.ReplaceAll(text, "MiB/s", "GiB/s")} {
+	for _, text := range []string{"", text + text, strings.ReplaceAll(text, "AVG", "SUM"),
+		strings.ReplaceAll(text, "MiB/s", "GiB/s")} {
 		if _, err := parseMbw(text); err == nil {
 			t.Errorf("%q was taken for a report", text)
 		}
@@ -92,7 +94,8 @@ func TestParseHyperfine(t *testing.T) {
 	if err != nil || len(times) != 4 || times[0] <= 0 || times[0] > 1 {
 		t.Errorf("got %v, %v", times, err)
 	}
-	for _, text := range []string{"", "{}", `{"results":[{"times":[]}]}`, `{"results":[{"times":[1],"exit_codes":[1]}]}`,
+	for _, text := range []string{"", "{}", `{"results":[{"times":[]}]}`,
+		`{"results":[{"times":[1],"exit_codes":[1]}]}`,
 		`{"results":[{"times":[1],"exit_codes":[null]}]}`, `{"results":[{"times":[1]},{"times":[1]}]}`} {
 		if _, err := parseHyperfine([]byte(text)); err == nil {
 			t.Errorf("%s was taken for a report", text)
@@ -208,13 +211,17 @@ func TestParseIperf3(t *testing.T) {
 }
 
 func TestParseWrk(t *testing.T) {
-	const report = "Running 1s test @ http://127.0.0.1:80/\n  1 threads and 2 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n" +
-		"    Latency    48.32us   94.46us   4.46ms   99.05%\n    Req/Sec    43.54k     4.80k   50.87k    81.82%\n  47635 requests in 1.10s, 754.44MB read\n"
-	if rate, requests, err := parseWrk(report + "Requests/sec:  43309.91\nTransfer/sec:    685.93MB\n"); err != nil || rate != 43309.91 || requests != 47635 {
+	const report = "Running 1s test @ http://127.0.0.1:80/\n  1 threads and 2 connections\n" +
+		"  Thread Stats   Avg      Stdev     Max   +/- Stdev\n" +
+		"    Latency    48.32us   94.46us   4.46ms   99.05%\n    Req/Sec    43.54k     4.80k   50.87k    81.82%\n" +
+		"  47635 requests in 1.10s, 754.44MB read\n"
+	if rate, requests, err := parseWrk(report + "Requests/sec:  43309.91\nTransfer/sec:    685.93MB\n"); err != nil ||
+		rate != 43309.91 || requests != 47635 {
 		t.Errorf("%v, %v, %v", rate, requests, err)
 	}
 	for _, bad := range []string{
-		"", report, report + "Requests/sec:      0.00\n", report + "  Non-2xx or 3xx responses: 47635\nRequests/sec:  43309.91\n",
+		"", report, report + "Requests/sec:      0.00\n", report +
+			"  Non-2xx or 3xx responses: 47635\nRequests/sec:  43309.91\n",
 		report + "  Socket errors: connect 0, read 5, write 0, timeout 0\nRequests/sec:  43309.91\n",
 		"Requests/sec:  43309.91\n", "  0 requests in 1.10s, 0.00MB read\nRequests/sec:  43309.91\n",
 	} {

@@ -14,8 +14,8 @@ import (
 	"tare/internal/stats"
 )
 
-// fio sees a buffered read take longer than tare does. These rows tell why: what the same call takes in the least loop that
-// C can have, and inside fio without what fio does around it.
+// fio sees a buffered read take longer than tare does. These rows tell why: what the same call takes in the least loop
+// that C can have, and inside fio without what fio does around it.
 
 //go:embed testdata/preadtime.c
 var preadTimeSource []byte
@@ -46,7 +46,8 @@ func preadLoopRow() row {
 					ns, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 					return []float64{ns / 1e9}, err
 				},
-				notes: []string{w.note("reads"), "C: `preadloop FILE " + strings.Join(argv[2:], " ") + "` (`bench/testdata/preadloop.c`)"},
+				notes: []string{w.note("reads"),
+					"C: `preadloop FILE " + strings.Join(argv[2:], " ") + "` (`bench/testdata/preadloop.c`)"},
 			}, nil
 		}),
 	}
@@ -54,7 +55,8 @@ func preadLoopRow() row {
 
 func preadInFioRow() row {
 	return row{
-		name: "pread-in-fio", what: "time of the system call of such a read, in fio by a counter that is preloaded into it", peer: "fio psync",
+		name: "pread-in-fio", what: "time of the system call of such a read, in fio by a counter that is preloaded " +
+			"into it", peer: "fio psync",
 		programs: []string{"gcc", "fio"},
 		figures:  []figure{{unit: "s", agrees: true}},
 		open: openRandread(buffered, func(ctx context.Context, b *bench, w *weighing, file string) (*contest, error) {
@@ -71,7 +73,8 @@ func preadInFioRow() row {
 					if err := os.WriteFile(sums, make([]byte, 24), 0o600); err != nil {
 						return nil, err
 					}
-					got, err := fioPeer(append([]string{"env", "LD_PRELOAD=" + counter, "PREAD_TIMES=" + sums}, argv...), w.work, false)(ctx)
+					got, err := fioPeer(append([]string{"env", "LD_PRELOAD=" + counter, "PREAD_TIMES=" + sums},
+						argv...), w.work, false)(ctx)
 					if err != nil {
 						return nil, err
 					}
@@ -87,9 +90,11 @@ func preadInFioRow() row {
 					if len(seen) == 0 {
 						return nil
 					}
-					return []string{fmt.Sprintf("fio itself, with the counter in it, saw a read take %.2f times as long (median of %d runs)", stats.Median(seen), len(seen))}
+					return []string{fmt.Sprintf("fio itself, with the counter in it, saw a read take %.2f times as "+
+						"long (median of %d runs)", stats.Median(seen), len(seen))}
 				},
-				notes: []string{w.note("reads"), "fio: the command line of `fio-buffered`, with `bench/testdata/preadtime.c` preloaded"},
+				notes: []string{w.note("reads"),
+					"fio: the command line of `fio-buffered`, with `bench/testdata/preadtime.c` preloaded"},
 			}, nil
 		}),
 	}

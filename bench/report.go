@@ -36,7 +36,8 @@ func render(outcomes []outcome, machine []string, s settings, began time.Time, t
 	}
 	writeTable(&b, table)
 	if compared > 0 {
-		fmt.Fprintf(&b, "\nAgreement: in %d of %d comparisons the medians lie within %.0f %% of each other or within the peer's own spread.\n", agreed, compared, 100*tolerance)
+		fmt.Fprintf(&b, "\nAgreement: in %d of %d comparisons the medians lie within %.0f %% of each other or "+
+			"within the peer's own spread.\n", agreed, compared, 100*tolerance)
 	}
 	b.WriteString("\nWhat was run, and the command that measures the row again:\n\n")
 	for i := range outcomes {
@@ -64,7 +65,8 @@ func (o *outcome) lines() (lines [][]string, agreed, compared int) {
 		if f.name != "" {
 			name += ": " + f.name
 		}
-		line := []string{name, j.tare, j.peer, "", percent(j.spread), f.goalText(o.row.peer != ""), j.verdict, j.agreement}
+		line := []string{name, j.tare, j.peer, "", percent(j.spread), f.goalText(o.row.peer != ""), j.verdict,
+			j.agreement}
 		if peer != nil {
 			line[3] = fmt.Sprintf("%s (%s)", ratio(j.estimate.Center), interval(j.estimate, ratio))
 		} else {
@@ -116,7 +118,8 @@ func (o *outcome) describe(b *strings.Builder) {
 		fmt.Fprintf(b, "  - %s\n", why)
 	}
 	if o.err != nil {
-		fmt.Fprintf(b, "  - failed: %s\n", strings.ReplaceAll(strings.TrimSpace(proc.Printable([]byte(o.err.Error()))), "\n", "; "))
+		fmt.Fprintf(b, "  - failed: %s\n", strings.ReplaceAll(strings.TrimSpace(proc.Printable([]byte(o.err.Error()))),
+			"\n", "; "))
 	}
 }
 
@@ -175,7 +178,8 @@ func (b *bench) machine(ctx context.Context, chosen []row) []string {
 	}
 	fs, _, _ := strings.Cut(f.WorkFS, " ")
 	list := []string{
-		fmt.Sprintf("%s, %d processors, %s of memory, %s", f.CPU, f.Threads, unit.Format(float64(f.MemoryBytes), "B"), kind),
+		fmt.Sprintf("%s, %d processors, %s of memory, %s", f.CPU, f.Threads, unit.Format(float64(f.MemoryBytes), "B"),
+			kind),
 		fmt.Sprintf("%s, kernel %s; files on %s", f.Distro, f.Kernel, fs),
 	}
 	versions := []string{"tare: " + runtime.Version()}

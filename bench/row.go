@@ -142,7 +142,8 @@ func (b *bench) row(ctx context.Context, r *row) (o outcome) {
 			fmt.Fprintf(b.log, "\r%s: %d of %d", r.name, i, b.pairs)
 		}
 	}
-	fmt.Fprintf(b.log, "%s%s: %d of %d in %v\n", map[bool]string{true: "\r"}[b.live], r.name, b.pairs, b.pairs, time.Since(began).Round(time.Second))
+	fmt.Fprintf(b.log, "%s%s: %d of %d in %v\n", map[bool]string{true: "\r"}[b.live], r.name, b.pairs, b.pairs,
+		time.Since(began).Round(time.Second))
 	return o
 }
 

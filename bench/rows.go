@@ -9,7 +9,8 @@ const agreement = "agreement"
 func rows() []row {
 	all := []row{
 		{
-			name: "fio-buffered", what: "4 KiB random reads of a cached 64 MiB file, buffered, 1 thread", peer: "fio psync",
+			name: "fio-buffered", what: "4 KiB random reads of a cached 64 MiB file, buffered, 1 thread",
+			peer:     "fio psync",
 			programs: []string{"fio"}, open: openFio(false),
 			figures: []figure{
 				{name: "rate", unit: "ops/s", goal: 1.10},
@@ -36,7 +37,8 @@ func rows() []row {
 			figures: []figure{{unit: "s", goal: 1, atMost: true}},
 		},
 		{
-			name: "hyperfine", what: "time of /bin/true without a shell, over at least 200 runs in a row", peer: "hyperfine -N",
+			name: "hyperfine", what: "time of /bin/true without a shell, over at least 200 runs in a row",
+			peer:     "hyperfine -N",
 			programs: []string{"hyperfine"}, open: openHyperfine,
 			figures: []figure{
 				{name: "mean", unit: "s", goal: 1, atMost: true},
@@ -65,7 +67,8 @@ func rows() []row {
 			},
 		},
 		{
-			name: "agent-idle", what: "an agent that has served a trial, while another one's trial runs", open: openIdle,
+			name: "agent-idle", what: "an agent that has served a trial, while another one's trial runs",
+			open: openIdle,
 			figures: []figure{
 				{name: "resident memory", unit: "MB", goal: 24, atMost: true},
 				{name: "CPU", unit: "%", goal: 0.1, atMost: true},
@@ -73,7 +76,8 @@ func rows() []row {
 		},
 	}
 	after := slices.IndexFunc(all, func(r row) bool { return r.name == "iozone-matrix" }) + 1
-	all = slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), networkRows(), webRows(), []row{diskRow(), bzip2Row()})...)
+	all = slices.Insert(all, after, slices.Concat(developerRows(), nbdRows(), networkRows(), webRows(),
+		[]row{diskRow(), bzip2Row()})...)
 	first := slices.IndexFunc(all, func(r row) bool { return r.name == "fio-uring" }) + 1
 	return slices.Insert(all, first, gridRows()...)
 }

@@ -14,11 +14,13 @@ func sysbenchRow(name string, threads, limit int) row {
 		programs: []string{"sysbench"},
 		figures:  []figure{{unit: "events/s", goal: 0.97, agrees: true}},
 		open: func(ctx context.Context, b *bench) (*contest, error) {
-			w, err := b.weigh(ctx, "cpu.prime", map[string]string{"max": strconv.Itoa(limit), "threads": strconv.Itoa(threads)})
+			w, err := b.weigh(ctx, "cpu.prime", map[string]string{"max": strconv.Itoa(limit),
+				"threads": strconv.Itoa(threads)})
 			if err != nil {
 				return nil, err
 			}
-			argv := []string{"sysbench", "cpu", fmt.Sprintf("--threads=%d", threads), fmt.Sprintf("--cpu-max-prime=%d", limit),
+			argv := []string{"sysbench", "cpu", fmt.Sprintf("--threads=%d", threads),
+				fmt.Sprintf("--cpu-max-prime=%d", limit),
 				fmt.Sprintf("--events=%d", w.work), "--time=0", "run"}
 			return &contest{
 				tare: w.metric("events_per_second"),
@@ -32,7 +34,9 @@ func sysbenchRow(name string, threads, limit int) row {
 						return nil, err
 					}
 					if events != w.work {
-						return nil, fmt.Errorf("sysbench did %d events where %d were asked for: the work is not the same", events, w.work)
+						return nil,
+							fmt.Errorf("sysbench did %d events where %d were asked for: the work is not the same",
+								events, w.work)
 					}
 					return []float64{rate}, nil
 				},

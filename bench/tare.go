@@ -24,7 +24,8 @@ import (
 // buildAgent makes the agent for a platform from this source tree, with the build id of this program.
 func (b *bench) buildAgent(ctx context.Context, goos, goarch string) (string, error) {
 	out := filepath.Join(b.dir, fmt.Sprintf("tare-agent_%s_%s", goos, goarch))
-	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X tare/internal/version.Build="+version.Build, "-o", out, "tare/cmd/tare-agent")
+	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags",
+		"-s -w -X tare/internal/version.Build="+version.Build, "-o", out, "tare/cmd/tare-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 	if _, err := proc.RunCmd(cmd, nil); err != nil {
 		return "", fmt.Errorf("build the agent for %s/%s: %w", goos, goarch, err)
@@ -114,7 +115,8 @@ type weighing struct {
 
 // weigh opens this machine and finds the amount of work that takes the length of a run. What the job needs besides its
 // parameters is added to it.
-func (b *bench) weigh(ctx context.Context, kind string, params map[string]string, add ...func(*wire.Job)) (*weighing, error) {
+func (b *bench) weigh(ctx context.Context, kind string, params map[string]string,
+	add ...func(*wire.Job)) (*weighing, error) {
 	s, end, err := b.host(ctx)
 	if err != nil {
 		return nil, err

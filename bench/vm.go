@@ -10,8 +10,8 @@ import (
 	"tare/internal/lab/env"
 )
 
-// openBoot boots micro-VMs from nothing. What is timed is what a user waits for: QEMU's start, firmware, kernel, modules,
-// scratch disk and the handshake with the agent.
+// openBoot boots micro-VMs from nothing. What is timed is what a user waits for: QEMU's start, firmware, kernel,
+// modules, scratch disk and the handshake with the agent.
 func openBoot(ctx context.Context, b *bench) (*contest, error) {
 	info, ok := drivers.Drivers().Lookup("qemu")
 	if !ok {
@@ -43,7 +43,8 @@ func openBoot(ctx context.Context, b *bench) (*contest, error) {
 			}
 			return took, nil
 		},
-		notes: []string{"tare: `-e vm=" + spec("q35").String() + "` and `-e vm=" + spec("microvm").String() + "`, everything else by default; " + status.Detail},
+		notes: []string{"tare: `-e vm=" + spec("q35").String() + "` and `-e vm=" + spec("microvm").String() +
+			"`, everything else by default; " + status.Detail},
 		after: func() []string { return retried },
 	}, nil
 }

@@ -25,12 +25,15 @@ func webRows() []row {
 	var all []row
 	for _, connections := range []int{2, 32} {
 		all = append(all, row{
-			name: fmt.Sprintf("web-%d", connections), what: fmt.Sprintf("a page of 16 KiB from nginx over loopback, 1 thread, %d connections: requests, and what one costs the client", connections), peer: "wrk",
+			name: fmt.Sprintf("web-%d", connections),
+			what: fmt.Sprintf("a page of 16 KiB from nginx over loopback, 1 thread, %d connections: requests, and "+
+				"what one costs the client", connections), peer: "wrk",
 			programs: []string{"wrk", "nginx"},
-			// The rate is the pair's, client and server, and where the server has no time left it says how the server fares
-			// with this client; what the client itself costs is its own.
-			figures: []figure{{name: "rate", unit: "req/s", goal: 0.98}, {name: "processor time of the client", unit: "us", goal: 1, atMost: true}},
-			open:    openWeb(connections),
+			// The rate is the pair's, client and server, and where the server has no time left it says how the server
+			// fares with this client; what the client itself costs is its own.
+			figures: []figure{{name: "rate", unit: "req/s", goal: 0.98},
+				{name: "processor time of the client", unit: "us", goal: 1, atMost: true}},
+			open: openWeb(connections),
 		})
 	}
 	return all
@@ -46,7 +49,8 @@ func openWeb(connections int) func(context.Context, *bench) (*contest, error) {
 		if err != nil {
 			return nil, errors.Join(err, server.Close())
 		}
-		argv := []string{"wrk", "-t1", "-c" + strconv.Itoa(connections), "-d" + strconv.Itoa(int(math.Ceil(b.length.Seconds()))), url}
+		argv := []string{"wrk", "-t1", "-c" + strconv.Itoa(connections),
+			"-d" + strconv.Itoa(int(math.Ceil(b.length.Seconds()))), url}
 		return &contest{
 			tare: w.metric("requests_per_second", "client_cpu_us"),
 			peer: func(ctx context.Context) ([]float64, error) {
@@ -59,7 +63,8 @@ func openWeb(connections int) func(context.Context, *bench) (*contest, error) {
 			},
 			notes: []string{
 				strings.ReplaceAll(w.note("requests"), url, "URL"),
-				"wrk: `" + strings.ReplaceAll(strings.Join(argv, " "), url, "URL") + "`; it works for a time and not for a number of requests",
+				"wrk: `" + strings.ReplaceAll(strings.Join(argv, " "), url, "URL") +
+					"`; it works for a time and not for a number of requests",
 				"nginx: one process, its files from the page cache, no access log; both sides ask the same one",
 			},
 			after: w.doubts,
@@ -103,7 +108,8 @@ http {
 	if err != nil {
 		return "", nil, err
 	}
-	server, err = proc.Start(proc.Command(context.WithoutCancel(ctx), nginx, "-p", dir+"/", "-c", filepath.Join(dir, "nginx.conf")))
+	server, err = proc.Start(proc.Command(context.WithoutCancel(ctx), nginx, "-p", dir+"/", "-c",
+		filepath.Join(dir, "nginx.conf")))
 	if err != nil {
 		return "", nil, err
 	}
@@ -114,7 +120,8 @@ http {
 			return "http://" + addr + "/page.bin", server, nil
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			return "", nil, errors.Join(fmt.Errorf("wait for nginx: %w; it said: %s", err, server.Diagnose()), server.Close())
+			return "", nil, errors.Join(fmt.Errorf("wait for nginx: %w; it said: %s", err, server.Diagnose()),
+				server.Close())
 		}
 	}
 }

@@ -41,8 +41,8 @@ type listing struct {
 
 var generatedRE = regexp.MustCompile(`^<!-- generated: (.*) -->$`)
 
-// TestDocsGenerated holds that the reference sections are what the program's own tables say, and that every environment,
-// workload, key and field has one.
+// TestDocsGenerated holds that the reference sections are what the program's own tables say, and that every
+// environment, workload, key and field has one.
 func TestDocsGenerated(t *testing.T) {
 	l := &listing{}
 	out, err := command(t, t.TempDir(), "tare list --format json").Output()
@@ -75,7 +75,8 @@ func TestDocsGenerated(t *testing.T) {
 				t.Fatalf("%s:%d: no <!-- end --> follows", doc, i+1)
 			}
 			if got := lines[i+1 : end]; !slices.Equal(got, want) && !*update {
-				t.Errorf("%s:%d: %s is not what the program says; run: go test ./internal -run Docs -update", doc, i+1, m[1])
+				t.Errorf("%s:%d: %s is not what the program says; run: go test ./internal -run Docs -update", doc, i+1,
+					m[1])
 			}
 			next = append(next, want...)
 			i = end - 1
@@ -96,7 +97,8 @@ func TestDocsGenerated(t *testing.T) {
 			t.Errorf("no document defines %s: <!-- generated: workload %s -->", k.Name, k.Name)
 		}
 	}
-	for _, s := range []string{"environments", "workloads", "plan keys", "report run", "report target", "report facts", "report cell", "report family", "report finding", "report warning", "report failure"} {
+	for _, s := range []string{"environments", "workloads", "plan keys", "report run", "report target", "report facts",
+		"report cell", "report family", "report finding", "report warning", "report failure"} {
 		if !seen[s] {
 			t.Errorf("no document has <!-- generated: %s -->", s)
 		}

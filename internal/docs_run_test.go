@@ -94,7 +94,10 @@ func TestDocsCommands(t *testing.T) {
 	for _, doc := range documents(t) {
 		t.Run(filepath.Base(doc), func(t *testing.T) {
 			lines, list := readDocument(t, doc)
-			if !slices.ContainsFunc(list, func(b block) bool { return len(b.text) > 0 && strings.HasPrefix(b.text[0], "$ ") }) {
+			if !slices.ContainsFunc(list, func(b block) bool {
+				return len(b.text) > 0 &&
+					strings.HasPrefix(b.text[0], "$ ")
+			}) {
 				return
 			}
 			if !*update {
@@ -192,7 +195,8 @@ func runBlock(t *testing.T, dir, doc string, b *block) []string {
 			rewritten = append(rewritten, got...)
 		}
 		if problem != "" && !*update {
-			t.Errorf("%s: %s\n%s; the manual shows\n%s\nthe program says\n%s", at, s.line, problem, strings.Join(s.output, "\n"), strings.Join(got, "\n"))
+			t.Errorf("%s: %s\n%s; the manual shows\n%s\nthe program says\n%s", at, s.line, problem,
+				strings.Join(s.output, "\n"), strings.Join(got, "\n"))
 		}
 	}
 	return rewritten
@@ -324,12 +328,14 @@ repeat: tare run out/plan.yaml`, "\n")
 	change := func(old, new string) []string {
 		return strings.Split(strings.ReplaceAll(strings.Join(shown, "\n"), old, new), "\n")
 	}
-	for _, ok := range [][]string{shown, change("1.00 0.99-1.01", "1.20 1.19-1.21"), change("= same within 2 %", "▲ costs more"), change("host against itself", "host\nagainst itself")} {
+	for _, ok := range [][]string{shown, change("1.00 0.99-1.01", "1.20 1.19-1.21"),
+		change("= same within 2 %", "▲ costs more"), change("host against itself", "host\nagainst itself")} {
 		if p := compareShape(shown, ok); p != "" {
 			t.Errorf("%s in\n%s", p, strings.Join(ok, "\n"))
 		}
 	}
-	for _, bad := range [][]string{change("box", "vm"), change("null  ", "nought"), change("repeat:", "again:"), change("null control", "control"), nil} {
+	for _, bad := range [][]string{change("box", "vm"), change("null  ", "nought"), change("repeat:", "again:"),
+		change("null control", "control"), nil} {
 		if compareShape(shown, bad) == "" {
 			t.Errorf("not seen:\n%s", strings.Join(bad, "\n"))
 		}
@@ -341,7 +347,8 @@ repeat: tare run out/plan.yaml`, "\n")
 		t.Error("not seen: another table, amid lines that are left out")
 	}
 	if !matches([]string{"a", "...", "c"}, []string{"a", "b", "b", "c"}) || !matches([]string{"..."}, nil) ||
-		matches([]string{"a", "...", "c"}, []string{"a", "b"}) || matches([]string{"a"}, []string{"a", "b"}) || matches([]string{"a", "b"}, []string{"a"}) {
+		matches([]string{"a", "...", "c"}, []string{"a", "b"}) || matches([]string{"a"}, []string{"a", "b"}) ||
+		matches([]string{"a", "b"}, []string{"a"}) {
 		t.Error("three dots do not stand for any number of lines")
 	}
 }

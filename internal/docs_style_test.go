@@ -72,8 +72,9 @@ var written = map[string]*regexp.Regexp{
 	"end":   regexp.MustCompile(`^<!-- (end|bench: end|mounts: end|until here) -->$`),
 }
 
-// tooWide returns the numbers, from 1, of the lines that are too wide and could be broken. Tables, fenced blocks and what
-// a program writes stay as they are, and so do lines without a blank before the limit: a long link, a long code span.
+// tooWide returns the numbers, from 1, of the lines that are too wide and could be broken. Tables, fenced blocks and
+// what a program writes stay as they are, and so do lines without a blank before the limit: a long link, a long code
+// span.
 func tooWide(lines []string) []int {
 	var out []int
 	fence, generated := "", false

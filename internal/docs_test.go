@@ -178,7 +178,8 @@ func TestDocsPlans(t *testing.T) {
 			if _, part := b.mark("part"); b.lang != "yaml" || part {
 				continue
 			}
-			if _, err := plan.Parse(fmt.Sprintf("%s:%d", doc, b.first), []byte(strings.Join(b.text, "\n")), tables()); err != nil {
+			if _, err := plan.Parse(fmt.Sprintf("%s:%d", doc, b.first), []byte(strings.Join(b.text, "\n")),
+				tables()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -306,7 +307,8 @@ func TestDocsCodes(t *testing.T) {
 
 var tickRE = regexp.MustCompile("`([a-z0-9/{},]+)`")
 
-// TestDocsArchitecture holds that docs/architecture.md gives every package its job, and none to a package that is not there.
+// TestDocsArchitecture holds that docs/architecture.md gives every package its job, and none to a package that is not
+// there.
 func TestDocsArchitecture(t *testing.T) {
 	lines, _ := readDocument(t, filepath.Join(root, "docs", "architecture.md"))
 	told := map[string]bool{}

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// ladder has the storeys from the roof to the ground, and within a storey the steps that its rooms stand on. A name is a
-// room: a folder with all that lies below it. A name that ends in /* makes each folder there a room of its own. The
+// ladder has the storeys from the roof to the ground, and within a storey the steps that its rooms stand on. A name is
+// a room: a folder with all that lies below it. A name that ends in /* makes each folder there a room of its own. The
 // longest name that fits a package tells its room, so a new package has its place without a line here.
 //
-// A package may import what stands on a lower step, and the other packages of its own room. Rooms on one step do not know
-// each other.
+// A package may import what stands on a lower step, and the other packages of its own room. Rooms on one step do not
+// know each other.
 var ladder = []string{
 	"cmd/* bench scripts/*",
 	"internal/cli",
@@ -48,9 +48,11 @@ var ladder = []string{
 // onlyProc may import os/exec: everything else starts children through it.
 const onlyProc = "tare/internal/sys/proc"
 
-// The agent's libraries are those of the storeys that the agent stands on. These would make it heavy or give it a network.
+// The agent's libraries are those of the storeys that the agent stands on. These would make it heavy or give it a
+// network.
 var agentForbidden = []string{
-	"github.com/", "gonum.org/", "net/http", "text/template", "html/template", "tare/internal/cli", "tare/internal/show",
+	"github.com/", "gonum.org/", "net/http", "text/template", "html/template", "tare/internal/cli",
+	"tare/internal/show",
 	"tare/internal/run", "tare/internal/judge", "tare/internal/bundle", "tare/internal/plan", "tare/internal/lab",
 	"tare/internal/stats",
 }
@@ -111,7 +113,8 @@ func TestArrowsPointDown(t *testing.T) {
 	for _, p := range list(t, "tare/...") {
 		from, room := place(p.ImportPath)
 		if from < 0 {
-			t.Errorf("%s stands on no storey of the house: move it below one of them (docs/architecture.md)", p.ImportPath)
+			t.Errorf("%s stands on no storey of the house: move it below one of them (docs/architecture.md)",
+				p.ImportPath)
 			continue
 		}
 		for _, i := range p.Imports {

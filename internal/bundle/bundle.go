@@ -74,7 +74,8 @@ type Manifest struct {
 	// Redacted counts what was replaced before the bundle was shared, by what it was: "host names", "user names", ...
 	// Empty for a bundle as it was measured; then the chain of trials is the one that the run wrote.
 	Redacted map[string]int `json:"redacted,omitempty"`
-	// Inject is the share of hidden extra work by target, in a bundle of the self-test. Neither plan nor a run knows of it.
+	// Inject is the share of hidden extra work by target, in a bundle of the self-test. Neither plan nor a run knows of
+	// it.
 	Inject map[string]float64 `json:"inject,omitempty"`
 }
 
@@ -104,8 +105,8 @@ var (
 	ErrResumable = errors.New("the folder holds an unfinished run")
 )
 
-// Open reads a bundle's manifest, plan and environments. Trials are read by Bundle.Trials. A bundle whose run goes on, or
-// was killed, opens just as well.
+// Open reads a bundle's manifest, plan and environments. Trials are read by Bundle.Trials. A bundle whose run goes on,
+// or was killed, opens just as well.
 func Open(dir string) (*Bundle, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -170,7 +171,8 @@ func readManifest(root *os.Root) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: %s: %v", ErrNotBundle, ManifestFile, err)
 	}
 	if v.Schema > Schema {
-		return nil, fmt.Errorf("%w: tare %q wrote schema %d, this tare reads up to %d", ErrNewer, v.Version, v.Schema, Schema)
+		return nil, fmt.Errorf("%w: tare %q wrote schema %d, this tare reads up to %d", ErrNewer, v.Version, v.Schema,
+			Schema)
 	}
 	m := &Manifest{}
 	if err := json.Unmarshal(src, m); err != nil {
@@ -223,7 +225,9 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return root.Open(name)
 }
 
-var evidenceRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,119}$`) })
+var evidenceRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,119}$`)
+})
 
 // EvidenceName makes a valid name of evidence out of any text: what is not a letter, digit, dot, dash or underscore
 // becomes a dash.

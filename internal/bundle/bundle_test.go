@@ -20,14 +20,16 @@ import (
 )
 
 func testPlan() *plan.Plan {
-	return &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10, 30},
+	return &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1,
+		Looks: []int{10, 30},
 		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
 		Targets:   []plan.Target{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}},
 		Workloads: []plan.Workload{{Label: "w", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
 }
 
 func testTrial(i int) *record.Trial {
-	return &record.Trial{Session: 1, Block: 1 + i%30, Workload: "w", Target: "host", Work: 100, Start: time.Unix(1e9+int64(i), 0).UTC(),
+	return &record.Trial{Session: 1, Block: 1 + i%30, Workload: "w", Target: "host", Work: 100,
+		Start:   time.Unix(1e9+int64(i), 0).UTC(),
 		AgentNS: int64(i) * 1000, ControllerNS: int64(i)*1000 + 3,
 		Figures: record.Figures{Metrics: map[string]float64{"eps": 1.5 * float64(i)},
 			Samples: map[string][]float64{"lat": {0.1, 1e-9, float64(i)}}, Checks: map[string]string{"n": "1228"}}}
@@ -65,7 +67,8 @@ func verify(t *testing.T, dir string) (*Report, string) {
 
 func TestWriteAndRead(t *testing.T) {
 	dir, w := newBundle(t, 5)
-	envs := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: record.Facts{OS: "linux", Threads: 2}}}
+	envs := []record.Environment{{Name: "host", Spec: "local", Session: 1,
+		Inside: record.Facts{OS: "linux", Threads: 2}}}
 	if err := w.Environments(envs); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +92,8 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(b.Plan, p) || !reflect.DeepEqual(b.Environments, envs) || b.Manifest.Seconds != 12.5 || b.Manifest.State != Finished {
+	if !reflect.DeepEqual(b.Plan, p) || !reflect.DeepEqual(b.Environments, envs) || b.Manifest.Seconds != 12.5 ||
+		b.Manifest.State != Finished {
 		t.Errorf("%+v", b)
 	}
 	trials, err := b.Load()
@@ -143,7 +147,8 @@ func TestNotFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := b.Load()
-	if err != nil || len(got) != 1 || len(got[0].Warnings) != 1 || got[0].Warnings[0].Code != "not-finite" || got[0].Metrics["eps"] != tr.Metrics["eps"] {
+	if err != nil || len(got) != 1 || len(got[0].Warnings) != 1 || got[0].Warnings[0].Code != "not-finite" ||
+		got[0].Metrics["eps"] != tr.Metrics["eps"] {
 		t.Errorf("%+v %v", got, err)
 	}
 	if _, still := tr.Metrics["bad"]; !still || tr.Warnings != nil {
@@ -285,7 +290,8 @@ func TestEveryEditIsSeen(t *testing.T) {
 					t.Fatal(err)
 				}
 				if r, _ := verify(t, dir); r.OK() {
-					t.Fatalf("%s, %s: byte %d changed from %q to %q and nothing was found", state, name, i, whole[i], edited[i])
+					t.Fatalf("%s, %s: byte %d changed from %q to %q and nothing was found", state, name, i, whole[i],
+						edited[i])
 				}
 			}
 			if err := os.WriteFile(file, whole, 0o644); err != nil {
@@ -321,7 +327,8 @@ func TestLineRemoved(t *testing.T) {
 	file := filepath.Join(dir, TrialsFile)
 	whole, _ := os.ReadFile(file)
 	l := bytes.SplitAfter(whole, []byte("\n"))
-	for name, data := range map[string][][]byte{"removed": {l[0], l[2], l[3]}, "swapped": {l[0], l[2], l[1], l[3]}, "first removed": {l[1], l[2], l[3]}, "twice": {l[0], l[1], l[1]}} {
+	for name, data := range map[string][][]byte{"removed": {l[0], l[2], l[3]}, "swapped": {l[0], l[2], l[1], l[3]},
+		"first removed": {l[1], l[2], l[3]}, "twice": {l[0], l[1], l[1]}} {
 		if err := os.WriteFile(file, bytes.Join(data, nil), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -338,8 +345,8 @@ func TestLineRemoved(t *testing.T) {
 	}
 }
 
-// TestAnEndedRunKnowsItsEnd holds that a run which has ended is not read as a shorter one, nor with another plan or other
-// facts, and that an interrupted one does not go on from there.
+// TestAnEndedRunKnowsItsEnd holds that a run which has ended is not read as a shorter one, nor with another plan or
+// other facts, and that an interrupted one does not go on from there.
 func TestAnEndedRunKnowsItsEnd(t *testing.T) {
 	for _, state := range []State{Finished, Interrupted} {
 		for name, change := range map[string]struct {
@@ -347,7 +354,8 @@ func TestAnEndedRunKnowsItsEnd(t *testing.T) {
 			edit func([]byte) []byte
 			left int // trials that are read all the same
 		}{
-			"last line":    {TrialsFile, func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] }, 3},
+			"last line": {TrialsFile, func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] },
+				3},
 			"part of it":   {TrialsFile, func(b []byte) []byte { return b[:len(b)-30] }, 3},
 			"everything":   {TrialsFile, func([]byte) []byte { return nil }, 0},
 			"plan":         {PlanFile, func(b []byte) []byte { return append(b, "# a word\n"...) }, 4},
@@ -397,14 +405,16 @@ func TestMoreTrialsThanFit(t *testing.T) {
 		t.Errorf("what just fits: %d trials, %v", len(n), err)
 	}
 	n, err := b.load(info.Size() / 2)
-	if err == nil || len(n) < 20 || len(n) > 30 || !strings.Contains(err.Error(), fmt.Sprintf("the first %d are used", len(n))) {
+	if err == nil || len(n) < 20 || len(n) > 30 ||
+		!strings.Contains(err.Error(), fmt.Sprintf("the first %d are used", len(n))) {
 		t.Errorf("half of it: %d trials, %v", len(n), err)
 	}
 }
 
 func TestUnknownNames(t *testing.T) {
 	dir, w := newBundle(t, 1)
-	for _, tr := range []*record.Trial{{Workload: "w", Target: "nowhere", Block: 1}, {Workload: "none", Target: "host", Block: 1}, {Workload: "w", Target: "host", Block: 99}} {
+	for _, tr := range []*record.Trial{{Workload: "w", Target: "nowhere", Block: 1},
+		{Workload: "none", Target: "host", Block: 1}, {Workload: "w", Target: "host", Block: 99}} {
 		if err := w.Append(tr); err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +427,8 @@ func TestUnknownNames(t *testing.T) {
 // A block that is discarded, or cut short by a crash, is made up for by another one with the next number.
 func TestBlocksMadeUpFor(t *testing.T) {
 	dir, w := newBundle(t, 30)
-	for _, tr := range []*record.Trial{{Workload: "w", Block: 30, Discarded: "steal"}, {Workload: "w", Target: "host", Block: 31}} {
+	for _, tr := range []*record.Trial{{Workload: "w", Block: 30, Discarded: "steal"},
+		{Workload: "w", Target: "host", Block: 31}} {
 		if err := w.Append(tr); err != nil {
 			t.Fatal(err)
 		}
@@ -428,7 +439,8 @@ func TestBlocksMadeUpFor(t *testing.T) {
 	if err := w.Append(&record.Trial{Workload: "w", Target: "host", Block: 33}); err != nil {
 		t.Fatal(err)
 	}
-	if r, found := verify(t, dir); len(r.Problems) != 1 || !strings.Contains(found, "block 33 of workload \"w\" comes after block 31") {
+	if r, found := verify(t, dir); len(r.Problems) != 1 || !strings.Contains(found,
+		"block 33 of workload \"w\" comes after block 31") {
 		t.Errorf("%s", found)
 	}
 }

@@ -49,7 +49,8 @@ func TestDiskFull(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "the disk is full") || !strings.Contains(err.Error(), "--resume") {
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "the disk is full") ||
+		!strings.Contains(err.Error(), "--resume") {
 		t.Fatalf("after %d trials: %v", n, err)
 	}
 	if _, err := w.Evidence("console", make([]byte, 64<<10)); !errors.Is(err, unix.ENOSPC) {

@@ -105,7 +105,8 @@ func digest(root *os.Root, name string) (File, error) {
 
 // explain adds what to do to the errors of a disk that cannot be written.
 func explain(err error) error {
-	return explainAs(err, "what was written before stays readable: free some space and continue with --resume", "what was written before stays readable")
+	return explainAs(err, "what was written before stays readable: free some space and continue with --resume",
+		"what was written before stays readable")
 }
 
 // explainBegin is explain for a bundle in which nothing has been written yet.

@@ -72,7 +72,8 @@ func TestKill9(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "b")
 	reported := 0
 	rounds := 0
-	for round := 0; round < 25 || reported < 20 && round < 100; round++ { // more of them, and longer ones, on a slow machine
+	// more of them, and longer ones, on a slow machine
+	for round := 0; round < 25 || reported < 20 && round < 100; round++ {
 		rounds++
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		cmd := proc.Command(ctx, exe)

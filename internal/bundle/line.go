@@ -19,8 +19,8 @@ import (
 	"tare/internal/unit"
 )
 
-// A line is the trial's JSON object with one member more at its end: "chain", the SHA-256 over the previous line's chain
-// digest and the object without that member, byte for byte. The first line follows the digest of the run id.
+// A line is the trial's JSON object with one member more at its end: "chain", the SHA-256 over the previous line's
+// chain digest and the object without that member, byte for byte. The first line follows the digest of the run id.
 const (
 	chainKey = `,"chain":"`
 	chainEnd = `"}`
@@ -39,8 +39,8 @@ func link(prev string, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// encode makes the trial's line, newline included, and its chain digest. What JSON or the bound on a line cannot hold is
-// taken out of a copy, with a warning on the trial in its place.
+// encode makes the trial's line, newline included, and its chain digest. What JSON or the bound on a line cannot hold
+// is taken out of a copy, with a warning on the trial in its place.
 func encode(t *record.Trial, prev string) (line []byte, chain string, err error) {
 	t = finite(t)
 	body, err := json.Marshal(t)
@@ -51,7 +51,8 @@ func encode(t *record.Trial, prev string) (line []byte, chain string, err error)
 		c := *t
 		c.Samples = nil
 		c.Warnings = append(slices.Clone(t.Warnings), record.Warning{Code: "samples-dropped",
-			Text: fmt.Sprintf("the samples of this trial made its record %d bytes long; they were not kept", len(body))})
+			Text: fmt.Sprintf("the samples of this trial made its record %d bytes long; they were not kept",
+				len(body))})
 		if body, err = json.Marshal(&c); err != nil {
 			return nil, "", fmt.Errorf("encode trial %d: %w", t.Seq, err)
 		}
@@ -89,7 +90,8 @@ func finite(t *record.Trial) *record.Trial {
 		return t
 	}
 	slices.Sort(names)
-	c.Warnings = append(slices.Clone(t.Warnings), record.Warning{Code: "not-finite", Text: fmt.Sprintf("not a finite number, not kept: %v", names)})
+	c.Warnings = append(slices.Clone(t.Warnings),
+		record.Warning{Code: "not-finite", Text: fmt.Sprintf("not a finite number, not kept: %v", names)})
 	return &c
 }
 
@@ -173,8 +175,8 @@ func (s *scanner) line() ([]byte, error) {
 	for {
 		part, err := s.r.ReadSlice('\n')
 		if len(s.buf)+len(part) > MaxLine {
-			// Nothing tare wrote is so long. If nothing but this is left, it is what a crash left of a file that had been
-			// extended.
+			// Nothing tare wrote is so long. If nothing but this is left, it is what a crash left of a file that had
+			// been extended.
 			rest, newline, err := s.skipLine(part)
 			if err != nil {
 				return nil, err
@@ -257,7 +259,8 @@ func (b *Bundle) trials(limit int64) iter.Seq2[*record.Trial, error] {
 				return
 			}
 			if s.good > limit {
-				yield(nil, fmt.Errorf("read trials of %s: %s holds more than %s of trials, which is more than a report can use; the first %d are used",
+				yield(nil, fmt.Errorf("read trials of %s: %s holds more than %s of trials, which is more than a "+
+					"report can use; the first %d are used",
 					b.Dir, TrialsFile, unit.Format(float64(limit), "B"), s.lines-1))
 				return
 			}
@@ -281,9 +284,9 @@ func (m *Manifest) complete(s *scanner) error {
 	return nil
 }
 
-// Load returns all trials that can be read, up to half a gibibyte of them: in memory they are some times larger. The error
-// tells what is not as tare wrote it: trials that are damaged or missing, or, of a run that has ended, another plan or
-// other facts than it ended with.
+// Load returns all trials that can be read, up to half a gibibyte of them: in memory they are some times larger. The
+// error tells what is not as tare wrote it: trials that are damaged or missing, or, of a run that has ended, another
+// plan or other facts than it ended with.
 func (b *Bundle) Load() ([]record.Trial, error) { return b.load(maxLoad) }
 
 func (b *Bundle) load(limit int64) ([]record.Trial, error) {
@@ -315,7 +318,8 @@ func (b *Bundle) unchanged() error {
 			return fmt.Errorf("read bundle %s: %w", b.Dir, err)
 		}
 		if got != want {
-			return fmt.Errorf("read bundle %s: %w: %s was changed after the run ended; `tare verify` tells more", b.Dir, ErrDamaged, want.Path)
+			return fmt.Errorf("read bundle %s: %w: %s was changed after the run ended; `tare verify` tells more", b.Dir,
+				ErrDamaged, want.Path)
 		}
 	}
 	return nil

@@ -15,11 +15,12 @@ import (
 // Ext is the suffix of a packed bundle: one zstd-compressed tar with the files of the folder and nothing else.
 const Ext = ".tare"
 
-// ErrDamaged is returned for a bundle or an archive whose content is not what tare wrote. What can be read may still be.
+// ErrDamaged is returned for a bundle or an archive whose content is not what tare wrote. What can be read may still
+// be.
 var ErrDamaged = errors.New("it was changed after tare wrote it")
 
-// Pack writes the bundle in dir as the archive file out, which must not exist yet. The bundle is verified first, and one
-// that is in use by another tare is refused with ErrLocked. The same bundle gives the same bytes.
+// Pack writes the bundle in dir as the archive file out, which must not exist yet. The bundle is verified first, and
+// one that is in use by another tare is refused with ErrLocked. The same bundle gives the same bytes.
 func Pack(dir, out string) error {
 	if err := pack(dir, out); err != nil {
 		return fmt.Errorf("pack bundle %s: %w", dir, err)
@@ -114,8 +115,8 @@ func beside(name string, err error) error {
 	return fmt.Errorf("make %s: %w", name, err)
 }
 
-// writeArchive writes the manifest first, so that a reader knows the version before anything else, and the trials before
-// the evidence, so that an archive that was cut short still has what matters.
+// writeArchive writes the manifest first, so that a reader knows the version before anything else, and the trials
+// before the evidence, so that an archive that was cut short still has what matters.
 func writeArchive(w io.Writer, root *os.Root, m *Manifest) error {
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -135,8 +136,8 @@ func writeArchive(w io.Writer, root *os.Root, m *Manifest) error {
 	return errors.Join(t.Close(), z.Close())
 }
 
-// flushEvery is how much of a file is compressed together. What comes before the block in which an archive was cut short
-// can be read.
+// flushEvery is how much of a file is compressed together. What comes before the block in which an archive was cut
+// short can be read.
 const flushEvery = 32 << 10
 
 func addFile(t *tar.Writer, z *zstd.Encoder, root *os.Root, name string, m *Manifest) error {

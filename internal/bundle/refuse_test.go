@@ -13,7 +13,8 @@ import (
 
 func TestEvidenceNames(t *testing.T) {
 	dir, w := newBundle(t, 0)
-	for _, name := range []string{"", "..", "../x", "/etc/passwd", "a/b", `a\b`, ".hidden", "a\x00b", "a b", strings.Repeat("x", 101), "é"} {
+	for _, name := range []string{"", "..", "../x", "/etc/passwd", "a/b", `a\b`, ".hidden", "a\x00b", "a b",
+		strings.Repeat("x", 101), "é"} {
 		if p, err := w.Evidence(name, nil); err == nil {
 			t.Errorf("%q was accepted as %q", name, p)
 		}
@@ -92,7 +93,8 @@ func TestWhatIsMissing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name+" is missing") || !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := Pack(dir, filepath.Join(t.TempDir(), "x.tare")); err == nil || !strings.Contains(err.Error(), "missing") {
+		if err := Pack(dir, filepath.Join(t.TempDir(), "x.tare")); err == nil ||
+			!strings.Contains(err.Error(), "missing") {
 			t.Errorf("pack without %s: %v", name, err)
 		}
 	}
@@ -115,7 +117,8 @@ func TestADamagedPlanIsNoMistakeOfTheUser(t *testing.T) {
 
 func TestCreateRefuses(t *testing.T) {
 	dir, w := newBundle(t, 1)
-	if _, err := Create(dir, "run-2", testPlan()); !errors.Is(err, ErrResumable) || !strings.Contains(err.Error(), "--resume") {
+	if _, err := Create(dir, "run-2", testPlan()); !errors.Is(err, ErrResumable) ||
+		!strings.Contains(err.Error(), "--resume") {
 		t.Errorf("over a run that goes on: %v", err)
 	}
 	if _, _, err := Resume(dir); !errors.Is(err, ErrLocked) {

@@ -29,9 +29,9 @@ type Editor interface {
 	Counts() map[string]int
 }
 
-// Rewrite writes a copy of the bundle in dir to the new folder out, changed by e. The chain of trials and the digests are
-// made anew, so that the copy verifies, and its manifest says that it was redacted. A damaged bundle is refused, because
-// a new chain would hide the damage.
+// Rewrite writes a copy of the bundle in dir to the new folder out, changed by e. The chain of trials and the digests
+// are made anew, so that the copy verifies, and its manifest says that it was redacted. A damaged bundle is refused,
+// because a new chain would hide the damage.
 func Rewrite(dir, out string, e Editor) error {
 	if _, err := os.Lstat(out); err == nil {
 		return fmt.Errorf("%s already exists; choose another folder", out)

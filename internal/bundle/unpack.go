@@ -28,8 +28,8 @@ const (
 // ErrNotArchive is returned for a file that is no packed bundle.
 var ErrNotArchive = errors.New("not a packed bundle")
 
-// Unpack makes the folder dir out of the archive, verified, whole or not at all. dir must not exist yet. An archive that
-// holds anything but the files of a bundle, or more than a bundle can be, is refused.
+// Unpack makes the folder dir out of the archive, verified, whole or not at all. dir must not exist yet. An archive
+// that holds anything but the files of a bundle, or more than a bundle can be, is refused.
 func Unpack(archive, dir string) error {
 	if err := unpack(archive, dir); err != nil {
 		return fmt.Errorf("unpack %s: %w", archive, err)
@@ -59,8 +59,8 @@ func unpack(archive, dir string) error {
 	return os.Rename(tmp, dir)
 }
 
-// Extract puts the files of the archive into dir, an empty folder of the caller's. Unlike Unpack it does not verify, and
-// it leaves what it could read when the archive turns out to be damaged: Open then tells what that is worth.
+// Extract puts the files of the archive into dir, an empty folder of the caller's. Unlike Unpack it does not verify,
+// and it leaves what it could read when the archive turns out to be damaged: Open then tells what that is worth.
 func Extract(archive, dir string) error {
 	if err := extractFile(archive, dir); err != nil {
 		return fmt.Errorf("unpack %s: %w", archive, err)
@@ -115,7 +115,8 @@ func extract(r io.Reader, root *os.Root) error {
 }
 
 func (x *extraction) run() error {
-	z, err := zstd.NewReader(x.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	z, err := zstd.NewReader(x.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return err
 	}
@@ -127,10 +128,12 @@ func (x *extraction) run() error {
 			return nil
 		}
 		if err != nil && len(x.seen) == 0 {
-			return fmt.Errorf("%w: not a tar archive compressed by zstd: %v; a bundle is the folder that a run wrote, or a file that `tare bundle pack` made of it", ErrNotArchive, err)
+			return fmt.Errorf("%w: not a tar archive compressed by zstd: %v; a bundle is the folder that a run "+
+				"wrote, or a file that `tare bundle pack` made of it", ErrNotArchive, err)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: the archive is damaged or cut short after %d files: %v", ErrDamaged, len(x.seen), err)
+			return fmt.Errorf("%w: the archive is damaged or cut short after %d files: %v", ErrDamaged, len(x.seen),
+				err)
 		}
 		if err := x.file(h, t); err != nil {
 			return fmt.Errorf("%.80q: %w", h.Name, err)

@@ -52,8 +52,9 @@ func (r *Report) add(file string, line int, format string, args ...any) {
 	}
 }
 
-// Verify checks a bundle against itself: its form, the chain of its trials, their sequence, the names they refer to and,
-// when the run has ended, the digest of every file. It changes nothing. An error means that there is no bundle to check.
+// Verify checks a bundle against itself: its form, the chain of its trials, their sequence, the names they refer to
+// and, when the run has ended, the digest of every file. It changes nothing. An error means that there is no bundle to
+// check.
 func Verify(dir string) (*Report, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -169,8 +170,8 @@ func (r *Report) trial(s *scanner, t *record.Trial, b *Bundle, blocks map[string
 	case !marker && !w.On(t.Target):
 		r.add(TrialsFile, s.lines, "the plan does not run workload %.60q in %.60q", t.Workload, t.Target)
 	}
-	// A block that was discarded, or cut short by the end of a run that went on later, is made up for by another, so that
-	// there may be more than the plan has looks for; but their numbers have no gaps.
+	// A block that was discarded, or cut short by the end of a run that went on later, is made up for by another, so
+	// that there may be more than the plan has looks for; but their numbers have no gaps.
 	if last := blocks[t.Workload]; t.Block < 0 || t.Block > last+1 {
 		r.add(TrialsFile, s.lines, "block %d of workload %.60q comes after block %d", t.Block, t.Workload, last)
 	} else {

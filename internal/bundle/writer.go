@@ -17,8 +17,8 @@ import (
 	"tare/internal/version"
 )
 
-// Writer appends to a bundle. There is one writer of a bundle at a time, on pain of ErrLocked. It is safe for concurrent
-// use.
+// Writer appends to a bundle. There is one writer of a bundle at a time, on pain of ErrLocked. It is safe for
+// concurrent use.
 type Writer struct {
 	mu       sync.Mutex
 	root     *os.Root
@@ -32,8 +32,8 @@ type Writer struct {
 	closed   bool
 }
 
-// Create makes the folder and begins a bundle in it. The folder may exist when it is empty. It returns ErrResumable when
-// an unfinished run is in it, ErrNotEmpty for anything else.
+// Create makes the folder and begins a bundle in it. The folder may exist when it is empty. It returns ErrResumable
+// when an unfinished run is in it, ErrNotEmpty for anything else.
 func Create(dir, runID string, p *plan.Plan) (*Writer, error) {
 	w, err := create(dir, runID, p)
 	if err != nil {
@@ -45,8 +45,8 @@ func Create(dir, runID string, p *plan.Plan) (*Writer, error) {
 // mostNames bounds how many runs may begin in one folder within a second.
 const mostNames = 1000
 
-// CreateNew begins a bundle in a folder that is not there yet: the one named or, where another run was first, the next of
-// name-2, name-3 and so on. It returns the folder's name.
+// CreateNew begins a bundle in a folder that is not there yet: the one named or, where another run was first, the next
+// of name-2, name-3 and so on. It returns the folder's name.
 func CreateNew(name, runID string, p *plan.Plan) (*Writer, string, error) {
 	for n := 1; n <= mostNames; n++ {
 		dir := name
@@ -67,7 +67,8 @@ func CreateNew(name, runID string, p *plan.Plan) (*Writer, string, error) {
 		}
 		return w, dir, nil
 	}
-	return nil, "", fmt.Errorf("create bundle %s: it and the %d names after it are taken: name a folder with -o", name, mostNames-1)
+	return nil, "", fmt.Errorf("create bundle %s: it and the %d names after it are taken: name a folder with -o", name,
+		mostNames-1)
 }
 
 func create(dir, runID string, p *plan.Plan) (*Writer, error) {
@@ -120,7 +121,8 @@ func (w *Writer) Inject(shares map[string]float64) error {
 	return nil
 }
 
-// Vacant says why no bundle can begin in a folder, with ErrNotEmpty or ErrResumable. One that is not there is made by Create.
+// Vacant says why no bundle can begin in a folder, with ErrNotEmpty or ErrResumable. One that is not there is made by
+// Create.
 func Vacant(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -171,8 +173,8 @@ func vacant(root *os.Root) error {
 }
 
 // Resume opens an unfinished bundle to go on with it. A last line cut short by a crash is cut off, and its bytes are
-// kept as evidence. The returned Bundle is what there is so far. It returns ErrFinished for a finished run and ErrLocked
-// when another tare writes it.
+// kept as evidence. The returned Bundle is what there is so far. It returns ErrFinished for a finished run and
+// ErrLocked when another tare writes it.
 func Resume(dir string) (*Writer, *Bundle, error) { return goOn(dir, false) }
 
 // Extend is Resume for a run that finished because its budget was spent, and got another. Until it ends anew the bundle
@@ -325,7 +327,8 @@ func (w *Writer) append(t *record.Trial) error {
 	if err != nil {
 		t.Seq = before
 		if cut := w.trials.Truncate(w.size); cut != nil {
-			w.broken = fmt.Errorf("an earlier trial could not be written (%w) nor taken back (%v); resume repairs it", err, cut)
+			w.broken = fmt.Errorf("an earlier trial could not be written (%w) nor taken back (%v); resume repairs it",
+				err, cut)
 		}
 		return err
 	}

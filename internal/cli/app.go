@@ -75,7 +75,8 @@ func (e codeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 // Main runs the command line and returns the exit code.
 func Main(args []string, in *os.File, out, errOut *os.File) int {
 	say := &screen{w: errOut}
-	a := &app{console: console{in: in, out: out, err: say, getenv: os.Getenv, outFD: terminal(out), errFD: terminal(errOut)}}
+	a := &app{console: console{in: in, out: out, err: say, getenv: os.Getenv, outFD: terminal(out),
+		errFD: terminal(errOut)}}
 	ctx, stop := interruptible(context.Background(), say)
 	defer stop.release()
 	a.interrupts, say.broken = stop, stop.broken
@@ -198,7 +199,8 @@ func strictArgs(c *cobra.Command) {
 			for _, s := range c.Commands() {
 				names = append(names, s.Name())
 			}
-			return usagef("%s has no command %q%s\nsee %q", c.CommandPath(), args[0], suggest.DidYouMean(args[0], names), c.CommandPath()+" --help")
+			return usagef("%s has no command %q%s\nsee %q", c.CommandPath(), args[0],
+				suggest.DidYouMean(args[0], names), c.CommandPath()+" --help")
 		}
 		c.RunE = func(c *cobra.Command, args []string) error { return c.Help() }
 	}
@@ -207,7 +209,8 @@ func strictArgs(c *cobra.Command) {
 	}
 }
 
-// holding tells that the command makes things from here on which it removes when it is stopped; text says so to the user.
+// holding tells that the command makes things from here on which it removes when it is stopped; text says so to the
+// user.
 func (con *console) holding(text string) {
 	if con.interrupts != nil {
 		con.interrupts.hold(text)

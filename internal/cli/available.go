@@ -16,8 +16,8 @@ const (
 	hereHost = "host"
 	hereBox  = "box"
 	hereVM   = "vm"
-	// hereUnsafe is the micro-VM with the one setting that makes its disk forget what it promised: the default run shows
-	// what that setting is worth, and that a guest can be faster than its host by not waiting for the disk.
+	// hereUnsafe is the micro-VM with the one setting that makes its disk forget what it promised: the default run
+	// shows what that setting is worth, and that a guest can be faster than its host by not waiting for the disk.
 	hereUnsafe = "vm-unsafe"
 )
 
@@ -41,8 +41,8 @@ func (cat *catalog) here(ctx context.Context) []string {
 	return specs
 }
 
-// available tells what of this machine's environments and mounts can work. Each driver is asked once, and only when a plan
-// wants to know.
+// available tells what of this machine's environments and mounts can work. Each driver is asked once, and only when a
+// plan wants to know.
 func (cat *catalog) available(ctx context.Context) func(s env.Spec, mount *env.Spec) (bool, string) {
 	ask := func(question func(context.Context) env.Status) env.Status {
 		if question == nil {
@@ -66,7 +66,8 @@ func (cat *catalog) available(ctx context.Context) func(s env.Spec, mount *env.S
 			}
 			probe, key[1] = kind.Probe, mount.Driver
 			if kind.ProbeSpec != nil {
-				probe, key[1] = func(ctx context.Context) env.Status { return kind.ProbeSpec(ctx, *mount) }, mount.String()
+				probe, key[1] = func(ctx context.Context) env.Status { return kind.ProbeSpec(ctx, *mount) },
+					mount.String()
 			}
 		}
 		got, ok := asked[key]
@@ -138,8 +139,8 @@ func defaultPlan(specs []string, given bool) (name string, src []byte) {
 	return "built-in plan", []byte(b.String())
 }
 
-// persistentTemp is the folder for temporary files that are on a disk on Linux, by the file system hierarchy standard. The
-// other one, /tmp, is memory on many systems, and file workloads there would weigh memory.
+// persistentTemp is the folder for temporary files that are on a disk on Linux, by the file system hierarchy standard.
+// The other one, /tmp, is memory on many systems, and file workloads there would weigh memory.
 const persistentTemp = "/var/tmp"
 
 // scratchBase is where a run's private directory is made: where the user says with TMPDIR, else on a disk.

@@ -70,8 +70,10 @@ An answer with ! causes trouble for developers. A mount takes up to 20 s, a copy
 		},
 	}
 	fl := c.Flags()
-	fl.StringArrayVarP(&cmd.flags.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
-	fl.StringArrayVarP(&cmd.flags.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
+	fl.StringArrayVarP(&cmd.flags.plan.Environments, "env", "e", nil,
+		"an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
+	fl.StringArrayVarP(&cmd.flags.plan.Mounts, "mount", "m", nil,
+		"a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
 	fl.StringVar(&cmd.flags.format, "format", "text", "text or json")
 	fl.BoolVar(&cmd.flags.details, "details", false, "show what was tested and observed")
 	return c

@@ -20,7 +20,8 @@ type cleanCommand struct {
 func (cmd *cleanCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "clean", Short: "Find and remove what killed runs left behind",
-		Long: "Find and remove what killed runs left behind: private directories, mounts, containers. Nothing of a live run is touched,\nand no bundle.",
+		Long: "Find and remove what killed runs left behind: private directories, mounts, containers. Nothing of a " +
+			"live run is touched,\nand no bundle.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			found, failed := 0, []error{}

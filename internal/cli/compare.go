@@ -47,7 +47,8 @@ that change; ratio and value are those of the later result.`,
 	c.Flags().StringVarP(&f.out, "out", "o", "", "write to this file; - is standard output [-]")
 	c.Flags().BoolVar(&f.options.Details, "details", false, "show every metric, not only the primary ones")
 	c.Flags().BoolVar(&f.options.ASCII, "ascii", false, "ASCII characters only")
-	c.Flags().BoolVar(&f.strict, "strict", false, "exit with 4 when a change, or a --fail-if condition, cannot be decided")
+	c.Flags().BoolVar(&f.strict, "strict", false,
+		"exit with 4 when a change, or a --fail-if condition, cannot be decided")
 	f.failIf.flag(c)
 	return c
 }
@@ -68,7 +69,8 @@ func (cmd *compareCommand) compare(args []string) error {
 	formats := rundiff.Formats()
 	i := slices.Index(comparisonFormats(), f.format)
 	if i < 0 {
-		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format, suggest.DidYouMean(f.format, comparisonFormats()))
+		return usagef("--format is %s, not %q%s", oneOf(comparisonFormats()), f.format,
+			suggest.DidYouMean(f.format, comparisonFormats()))
 	}
 	sides := make([]rundiff.Side, len(args))
 	for i, arg := range args {

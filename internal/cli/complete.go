@@ -16,8 +16,8 @@ import (
 // completer tells a shell what may come next on the command line.
 type completer struct{ *app }
 
-// completions gives every command's flags and arguments what a shell may offer for them. What a spec may hold comes from
-// the tables that check it, so that it cannot fall behind them.
+// completions gives every command's flags and arguments what a shell may offer for them. What a spec may hold comes
+// from the tables that check it, so that it cannot fall behind them.
 func (cp *completer) completions(c *cobra.Command) {
 	type completer = cobra.CompletionFunc
 	for flag, complete := range map[string]completer{
@@ -27,11 +27,14 @@ func (cp *completer) completions(c *cobra.Command) {
 		"workload":       cp.completeWorkload,
 		"worth-workload": completeNothing,
 		"baseline":       cp.completeName,
-		"study":          func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { return done(studies()) },
-		"resume":         completeFolder,
-		"format":         completeFormat,
-		"fail-on":        fixed(failIgnores, failWeakens),
-		"per":            fixed("core-ghz", "core", "ghz", "watt-hour", "price"),
+		"study": func(*cobra.Command, []string,
+			string) ([]string, cobra.ShellCompDirective) {
+			return done(studies())
+		},
+		"resume":  completeFolder,
+		"format":  completeFormat,
+		"fail-on": fixed(failIgnores, failWeakens),
+		"per":     fixed("core-ghz", "core", "ghz", "watt-hour", "price"),
 	} {
 		if c.Flags().Lookup(flag) == nil {
 			continue

@@ -45,7 +45,8 @@ func (cp *completer) targetNames(c *cobra.Command, args []string, mounts bool) [
 }
 
 // completeEnvironment completes NAME[=DRIVER[:ARG][?key=value&...]].
-func (cp *completer) completeEnvironment(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (cp *completer) completeEnvironment(c *cobra.Command, args []string,
+	typed string) ([]string, cobra.ShellCompDirective) {
 	if body, query, ok := strings.Cut(typed, "?"); ok {
 		driver := body[nameEnd(body):]
 		driver, _, _ = strings.Cut(driver, ":")
@@ -184,7 +185,8 @@ func values(s *env.Setting) []string {
 }
 
 // completeWorkload completes KIND[:key=value,...].
-func (cp *completer) completeWorkload(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (cp *completer) completeWorkload(c *cobra.Command, args []string,
+	typed string) ([]string, cobra.ShellCompDirective) {
 	name, query, ok := strings.Cut(typed, ":")
 	if !ok {
 		var out []string

@@ -21,7 +21,8 @@ type completionCommand struct {
 
 func (cmd *completionCommand) command() *cobra.Command {
 	return &cobra.Command{
-		Use: "completion bash|zsh|fish|powershell", Short: "Write a shell script that completes commands, environments, mounts and workloads",
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "Write a shell script that completes commands, environments, mounts and workloads",
 		Long: `Write a script for a shell. With it, the tab key completes commands and flags, the specs of environments and mounts with
 their settings, workloads with their parameters, studies, formats and bundles.
 

@@ -19,8 +19,8 @@ import (
 	"tare/internal/suggest"
 )
 
-// costOptions is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving is
-// worth. tare run and tare report share it.
+// costOptions is what the command line asks beyond the ratios: costs per something that is paid for, and what a saving
+// is worth. tare run and tare report share it.
 type costOptions struct {
 	per      string
 	unequal  bool
@@ -43,14 +43,20 @@ func (n *costOptions) flag(c *cobra.Command) {
 		pers = append(pers, string(p))
 	}
 	f := c.Flags()
-	f.StringVar(&n.per, "per", "", "after the table, restate the costs per "+strings.Join(pers, ", ")+", from recorded facts, with the arithmetic")
-	f.BoolVar(&n.unequal, "unequal-topology", false, "with --per: divide by cores even if they run different numbers of threads")
-	f.StringArrayVar(&n.watts, "watts", nil, "power that an environment uses while it works, in W: NAME=35 (repeatable)")
+	f.StringVar(&n.per, "per", "", "after the table, restate the costs per "+strings.Join(pers, ", ")+
+		", from recorded facts, with the arithmetic")
+	f.BoolVar(&n.unequal, "unequal-topology", false,
+		"with --per: divide by cores even if they run different numbers of threads")
+	f.StringArrayVar(&n.watts, "watts", nil,
+		"power that an environment uses while it works, in W: NAME=35 (repeatable)")
 	f.StringArrayVar(&n.prices, "price", nil, "price of an environment: NAME=0.12/h, NAME=40EUR/month (repeatable)")
-	f.StringVar(&n.worth, "worth", "", "after the table, show when a candidate with this price has paid for itself: 140USD")
-	f.Float64Var(&n.uses, "uses-per-day", 0, "with --worth: how often the work is done each day, on average over all days")
+	f.StringVar(&n.worth, "worth", "",
+		"after the table, show when a candidate with this price has paid for itself: 140USD")
+	f.Float64Var(&n.uses, "uses-per-day", 0,
+		"with --worth: how often the work is done each day, on average over all days")
 	f.StringVar(&n.hourly, "hourly", "", "with --worth: the price of an hour of waiting: 60USD")
-	f.StringVar(&n.workload, "worth-workload", "", "with --worth: the workload that counts as one use [the first command]")
+	f.StringVar(&n.workload, "worth-workload", "",
+		"with --worth: the workload that counts as one use [the first command]")
 	f.StringVar(&n.from, "worth-from", "", "with --worth: the first day of use, as 2026-11-21 [today]")
 }
 
@@ -89,7 +95,8 @@ func (n *costOptions) parseWorth() error {
 		for _, f := range []struct {
 			name string
 			set  bool
-		}{{"uses-per-day", n.uses != 0}, {"hourly", n.hourly != ""}, {"worth-workload", n.workload != ""}, {"worth-from", n.from != ""}} {
+		}{{"uses-per-day", n.uses != 0}, {"hourly", n.hourly != ""}, {"worth-workload", n.workload != ""},
+			{"worth-from", n.from != ""}} {
 			if f.set {
 				return usagef("--%s goes with --worth", f.name)
 			}
@@ -163,7 +170,8 @@ func (n *costOptions) names(p *plan.Plan) error {
 		for i := range p.Workloads {
 			labels = append(labels, p.Workloads[i].Label)
 		}
-		return usagef("--worth-workload: there is no workload %q%s", n.workload, suggest.MeantOrAll(n.workload, labels, "there is"))
+		return usagef("--worth-workload: there is no workload %q%s", n.workload,
+			suggest.MeantOrAll(n.workload, labels, "there is"))
 	}
 	for target := range n.spec.Given {
 		if _, ok := p.Target(target); ok {
@@ -173,7 +181,8 @@ func (n *costOptions) names(p *plan.Plan) error {
 		for _, e := range p.Targets {
 			known = append(known, e.Name)
 		}
-		return usagef("--watts, --price: there is no target %q%s", target, suggest.MeantOrAll(target, known, "there are"))
+		return usagef("--watts, --price: there is no target %q%s", target,
+			suggest.MeantOrAll(target, known, "there are"))
 	}
 	return nil
 }
@@ -244,7 +253,8 @@ func (n *costOptions) record(o schedule.Opener) schedule.Opener {
 }
 
 // Open implements schedule.Opener.
-func (r recording) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (schedule.Target, error) {
+func (r recording) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target,
+	session int) (schedule.Target, error) {
 	t, err := r.Opener.Open(ctx, e, mounts, session)
 	costper.Record(&t.Record, r.given[t.Record.Name])
 	for i := range t.Mounts {

@@ -36,7 +36,8 @@ func twoTargets() (*verdict.Result, *plan.Plan) {
 	return &verdict.Result{
 		Run:     verdict.Run{Baseline: "host", Scope: "on this boot"},
 		Targets: []verdict.Target{{Name: "host", Inside: facts}, {Name: "vm", Inside: facts}},
-		Cells: []verdict.Cell{{Workload: "make", Kind: "command", Family: "command", Metric: "seconds", Unit: "s", Better: "lower", Primary: true,
+		Cells: []verdict.Cell{{Workload: "make", Kind: "command", Family: "command", Metric: "seconds", Unit: "s",
+			Better: "lower", Primary: true,
 			Target: "vm", Baseline: "host", Center: 50, BaselineCenter: 100,
 			Ratio: record.Ratio{Center: 0.5, Low: 0.4, High: 0.6, Level: 0.95, Blocks: 10, Verdict: record.Different}}},
 	}, p
@@ -84,11 +85,14 @@ func TestRestateSays(t *testing.T) {
 	if got, err := say(); got != "" || err != nil {
 		t.Errorf("without a question: %q, %v", got, err)
 	}
-	got, err := say("--per", "price", "--price", "host=0.10/h", "--price", "vm=0.4/h", "--worth", "140USD", "--uses-per-day", "10", "--hourly", "60USD", "--worth-from", "2026-11-21")
+	got, err := say("--per", "price", "--price", "host=0.10/h", "--price", "vm=0.4/h", "--worth", "140USD",
+		"--uses-per-day", "10", "--hourly", "60USD", "--worth-from", "2026-11-21")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"0.4 per hour / 0.1 per hour = 2.000 [1.600, 2.400]", "vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot)", "on 2026-12-07 [2026-12-04, 2026-12-11]"} {
+	for _, want := range []string{"0.4 per hour / 0.1 per hour = 2.000 [1.600, 2.400]",
+		"vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot)",
+		"on 2026-12-07 [2026-12-04, 2026-12-11]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
 		}
@@ -119,7 +123,8 @@ func TestPriceAndPowerAreRecorded(t *testing.T) {
 	}
 	broken := errors.New("no kernel")
 	got, err := n.record(stubOpener{broken}).Open(t.Context(), &p.Targets[0], []*plan.Target{&p.Targets[1]}, 1)
-	if !errors.Is(err, broken) || got.Record.Outside.Extra[costper.Watts] != "35" || got.Mounts[0].Record.Outside.Extra[costper.Currency] != "EUR" {
+	if !errors.Is(err, broken) || got.Record.Outside.Extra[costper.Watts] != "35" ||
+		got.Mounts[0].Record.Outside.Extra[costper.Currency] != "EUR" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if o := restateArgs(t).record(stubOpener{}); o != (stubOpener{}) {
@@ -130,7 +135,8 @@ func TestPriceAndPowerAreRecorded(t *testing.T) {
 // TestWhatIsSaidKeepsToTheWidth asks both questions on terminals of two widths.
 func TestWhatIsSaidKeepsToTheWidth(t *testing.T) {
 	for _, width := range []int{80, 40} {
-		n := restateArgs(t, "--per=core-ghz", "--worth=140EUR", "--uses-per-day=3", "--hourly=60EUR", "--worth-from=2026-11-21")
+		n := restateArgs(t, "--per=core-ghz", "--worth=140EUR", "--uses-per-day=3", "--hourly=60EUR",
+			"--worth-from=2026-11-21")
 		if err := n.parse(); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +151,9 @@ func TestWhatIsSaidKeepsToTheWidth(t *testing.T) {
 			}
 		}
 		whole := strings.Join(strings.Fields(out.String()), " ")
-		for _, want := range []string{"Costs per core-GHz vm make against host:", "Worth vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot).", "are saved after 168 [140, 210] uses: on 2027-01-15"} {
+		for _, want := range []string{"Costs per core-GHz vm make against host:",
+			"Worth vm saves 50 [40, 60] s in each use of make against host (95 %, on this boot).",
+			"are saved after 168 [140, 210] uses: on 2027-01-15"} {
 			if !strings.Contains(whole, want) {
 				t.Errorf("%q is not in:\n%s", want, &out)
 			}

@@ -64,8 +64,8 @@ func TestStoppedAgentDoesNotHoldTheUser(t *testing.T) {
 	p := l.start("run", "plan.yaml", "-o", "out")
 	p.trials("out", 6)
 	l.kill(p.find("bad", anAgent), syscall.SIGSTOP)
-	// The run stands still at its next trial: in three seconds two dozen would be done. One that goes on without it comes to
-	// its end first, and that fails.
+	// The run stands still at its next trial: in three seconds two dozen would be done. One that goes on without it
+	// comes to its end first, and that fails.
 	n, since := l.lines("out"), time.Now()
 	p.until("a run that waits for the stopped agent", func() bool {
 		if m := l.lines("out"); m != n {
@@ -76,7 +76,8 @@ func TestStoppedAgentDoesNotHoldTheUser(t *testing.T) {
 	began := time.Now()
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
 	o := p.end()
-	if took := time.Since(began); o.code != 1 || took > 2*time.Minute || !strings.Contains(o.err, "tare run --resume out") {
+	if took := time.Since(began); o.code != 1 || took > 2*time.Minute || !strings.Contains(o.err,
+		"tare run --resume out") {
 		t.Errorf("exit code %d after %v:\n%s", o.code, took, o.err)
 	}
 	l.read("out")
@@ -96,9 +97,10 @@ func TestStoppedAgentsDoNotHoldTheUserOneAfterTheOther(t *testing.T) {
 	began := time.Now()
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
 	o := p.end()
-	// Ten seconds for the one at work, ten for the others, and some for the ladder that ends them; one after the other it
-	// would be more than that for each.
-	if took := time.Since(began); o.code != 1 || took > time.Minute || !strings.Contains(o.err, "tare run --resume out") {
+	// Ten seconds for the one at work, ten for the others, and some for the ladder that ends them; one after the other
+	// it would be more than that for each.
+	if took := time.Since(began); o.code != 1 || took > time.Minute ||
+		!strings.Contains(o.err, "tare run --resume out") {
 		t.Errorf("exit code %d after %v:\n%s", o.code, took, o.err)
 	}
 	l.read("out")
@@ -125,7 +127,8 @@ func TestSSHWithoutPermission(t *testing.T) {
 	s := l.sshd()
 	need(t, "useradd", "userdel")
 	const user = "tare-lab-nobody"
-	if out, err := exec.Command("useradd", "--no-create-home", "--home-dir", l.dir, "--shell", "/bin/sh", user).CombinedOutput(); err != nil {
+	if out, err := exec.Command("useradd", "--no-create-home", "--home-dir", l.dir, "--shell", "/bin/sh",
+		user).CombinedOutput(); err != nil {
 		t.Fatalf("useradd: %v %s", err, out)
 	}
 	t.Cleanup(func() { exec.Command("userdel", user).Run() })
@@ -211,13 +214,15 @@ func (l *lab) containers(d *dockertest.Daemon) {
 func TestStrangersAtTheOtherEnd(t *testing.T) {
 	l := newLab(t)
 	other := filepath.Join(l.dir, "other-agent")
-	cmd := exec.Command("go", "build", "-o", other, "-ldflags", "-X tare/internal/version.Build=of-another-day", "tare/cmd/tare-agent")
+	cmd := exec.Command("go", "build", "-o", other, "-ldflags", "-X tare/internal/version.Build=of-another-day",
+		"tare/cmd/tare-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v %s", err, out)
 	}
 	l.file("noisy", "#!/bin/sh\nprintf 'Last login: never\\r\\n\\033[1mWelcome\\033[0m\\000\\377\\n'\nexec \"$@\"\n")
-	l.file("liar", "#!/bin/sh\ncase \"$*\" in *--version*) exec \"$@\";; *'agent --dir'*) while :; do echo 'I am no agent'; done;; *) exec \"$@\";; esac\n")
+	l.file("liar", "#!/bin/sh\ncase \"$*\" in *--version*) exec \"$@\";; *'agent --dir'*) while :; do echo 'I am no "+
+		"agent'; done;; *) exec \"$@\";; esac\n")
 	for _, f := range []string{"noisy", "liar"} {
 		if err := os.Chmod(filepath.Join(l.dir, f), 0o755); err != nil {
 			t.Fatal(err)

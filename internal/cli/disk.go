@@ -17,7 +17,8 @@ type diskCommand struct {
 }
 
 func (cmd *diskCommand) command() *cobra.Command {
-	root := &cobra.Command{Use: "disk", Short: "Inspect virtual disk images: their layout, what it costs, how to fix it"}
+	root := &cobra.Command{Use: "disk",
+		Short: "Inspect virtual disk images: their layout, what it costs, how to fix it"}
 	root.AddCommand(cmd.diskInspectCommand())
 	return root
 }
@@ -64,8 +65,8 @@ The exit code is 1 when an image cannot be read or is damaged; the other images 
 	return c
 }
 
-// The collector while images are looked at. The command lives for milliseconds, of which collecting the few megabytes that a
-// sound image takes would be a quarter; the limit brings the collector back for one that takes more.
+// The collector while images are looked at. The command lives for milliseconds, of which collecting the few megabytes
+// that a sound image takes would be a quarter; the limit brings the collector back for one that takes more.
 const (
 	inspectGrowth = 800      // percent: first at 32 MiB
 	inspectMemory = 32 << 20 // bytes

@@ -16,7 +16,8 @@ import (
 // inspectDisks runs the command as a user types it.
 func inspectDisks(args ...string) (code int, out, said string) {
 	var stdout, stderr bytes.Buffer
-	a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+	a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr,
+		getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 	code = a.run(context.Background(), append([]string{"disk", "inspect"}, args...))
 	return code, stdout.String(), stderr.String()
 }
@@ -45,7 +46,8 @@ func TestDiskInspect(t *testing.T) {
 	f.Close()
 
 	code, out, said := inspectDisks(good)
-	if code != exitOK || said != "" || !strings.Contains(out, "data at 0x1200 (512 modulo 4096)") || !strings.Contains(out, "do: VBoxManage clonemedium disk '"+good+"'") {
+	if code != exitOK || said != "" || !strings.Contains(out, "data at 0x1200 (512 modulo 4096)") ||
+		!strings.Contains(out, "do: VBoxManage clonemedium disk '"+good+"'") {
 		t.Errorf("exit %d, %q\n%s", code, said, out)
 	}
 	code, out, said = inspectDisks("--format", "json", filepath.Join(dir, "none"), good, bad)

@@ -17,7 +17,8 @@ type doctorCommand struct {
 
 func (cmd *doctorCommand) command() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Show what this machine has, what is missing, and the command that installs it", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Show what this machine has, what is missing, and the command that installs it",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all := cmd.drivers.All()
 			status := cmd.probe(c.Context())

@@ -95,7 +95,8 @@ func (cmd *durabilityCommand) durabilityOptions() (o durability.Options, err err
 		return o, usageError{err}
 	}
 	if o.Spec.Get("disk", "") != "" {
-		return o, usagef("disk=%s: in this test tare serves the disk itself; leave the setting out", o.Spec.Get("disk", ""))
+		return o, usagef("disk=%s: in this test tare serves the disk itself; leave the setting out",
+			o.Spec.Get("disk", ""))
 	}
 	info, _ := cmd.drivers.Lookup(o.Spec.Driver)
 	o.Driver, o.Cuts, o.Control, o.Seed = info.Driver, f.cuts, f.control, f.seed
@@ -191,7 +192,8 @@ func (cmd *durabilityCommand) durabilityResult(r *durability.Result, dir, format
 }
 
 func (cmd *durabilityCommand) durabilityProgress(p *durability.Pulled) {
-	fmt.Fprintf(cmd.err, "cut %3d  %-16s cache=%-12s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes were not flushed; cycle %4.1f s\n",
+	fmt.Fprintf(cmd.err, "cut %3d  %-16s cache=%-12s %-8s after %4.1f s: %4d acknowledged, %4d lost; %4d writes "+
+		"were not flushed; cycle %4.1f s\n",
 		p.Number, p.Target, p.Cache, p.Cut.Fault, p.After, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
 }
 
@@ -208,7 +210,8 @@ func (cmd *durabilityCommand) durabilityReport(r *durability.Result) error {
 		case w.Verdict == record.Disproved && !w.Promised:
 			verdict = "lost, and not promised"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", w.Doc, verdict, w.Cuts, w.Acknowledged, w.Lost, w.Torn, w.RolledBack, w.Reordered)
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", w.Doc, verdict, w.Cuts, w.Acknowledged, w.Lost, w.Torn,
+			w.RolledBack, w.Reordered)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -228,6 +231,7 @@ func (cmd *durabilityCommand) durabilityReport(r *durability.Result) error {
 	for i := range r.Pulls {
 		longest = max(longest, r.Pulls[i].Took)
 	}
-	_, err := fmt.Fprintf(cmd.out, "%d cuts, the longest cycle %v; seed %d\n", len(r.Pulls), time.Duration(longest*float64(time.Second)).Round(100*time.Millisecond), r.Seed)
+	_, err := fmt.Fprintf(cmd.out, "%d cuts, the longest cycle %v; seed %d\n", len(r.Pulls),
+		time.Duration(longest*float64(time.Second)).Round(100*time.Millisecond), r.Seed)
 	return err
 }

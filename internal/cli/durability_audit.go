@@ -52,9 +52,12 @@ What can be read:
 			return cmd.durabilityAudit(args, cmd.flags.kind, cmd.flags.format, cmd.flags.failOn)
 		},
 	}
-	c.Flags().StringVar(&cmd.flags.kind, "as", "", "what the files are: "+strings.Join(durability.SourceNames(), ", ")+" [seen from the text]")
-	c.Flags().StringVar(&cmd.flags.format, "format", "text", "text, or json: one document for each file, on a line of its own")
-	c.Flags().StringVar(&cmd.flags.failOn, "fail-on", "", "exit with 3 when a setting "+failIgnores+" flushes, or when one "+failWeakens+" them at all")
+	c.Flags().StringVar(&cmd.flags.kind, "as", "",
+		"what the files are: "+strings.Join(durability.SourceNames(), ", ")+" [seen from the text]")
+	c.Flags().StringVar(&cmd.flags.format, "format", "text",
+		"text, or json: one document for each file, on a line of its own")
+	c.Flags().StringVar(&cmd.flags.failOn, "fail-on", "",
+		"exit with 3 when a setting "+failIgnores+" flushes, or when one "+failWeakens+" them at all")
 	return c
 }
 
@@ -125,7 +128,8 @@ func (cmd *auditCommand) writeAudit(got *audited, format string) error {
 		if f.Ignores {
 			what = "ignores flushes"
 		}
-		fmt.Fprintf(cmd.out, "  %s: %s, %s: %s\n      %s\n", f.Code, f.Layer, what, printableLine(f.Text), printableLine(f.Remedy))
+		fmt.Fprintf(cmd.out, "  %s: %s, %s: %s\n      %s\n", f.Code, f.Layer, what, printableLine(f.Text),
+			printableLine(f.Remedy))
 	}
 	if len(got.Findings) == 0 {
 		fmt.Fprintln(cmd.out, "  no setting was found that ignores flushes; this is not a test")

@@ -27,7 +27,8 @@ func TestDurabilityAudit(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{[]string{smb, exports}, "", 0, []string{"smb-strict-sync: the file server, ignores flushes", "set strict sync = yes", "this is not a test"}},
+		{[]string{smb, exports}, "", 0, []string{"smb-strict-sync: the file server, ignores flushes",
+			"set strict sync = yes", "this is not a test"}},
 		{[]string{"--format", "json", smb}, "", 0, []string{`"kind":"samba"`, `"ignores":true`}},
 		{[]string{"--format", "json", exports}, "", 0, []string{`"findings":[]`}},
 		{[]string{"-"}, "write through\n", 0, []string{"write-cache-through"}},
@@ -47,7 +48,8 @@ func TestDurabilityAudit(t *testing.T) {
 		{nil, "", 2, []string{"but got nothing"}},
 	} {
 		var out bytes.Buffer
-		a := &app{console: console{in: strings.NewReader(c.stdin), out: &out, err: &out, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+		a := &app{console: console{in: strings.NewReader(c.stdin), out: &out, err: &out,
+			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 		code := a.run(context.Background(), append([]string{"durability", "audit"}, c.args...))
 		if code != c.code {
 			t.Errorf("%v: exit code %d, want %d\n%s", c.args, code, c.code, out.String())

@@ -21,7 +21,8 @@ type failIf struct {
 
 func (f *failIf) flag(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.exprs, "fail-if", nil,
-		"exit with 3 when this certainly holds: 'ratio(TARGET, WORKLOAD) > 2.0', 'slower(TARGET, WORKLOAD, 10%)', 'value(TARGET, WORKLOAD, METRIC) > 5 ms' (repeatable)")
+		"exit with 3 when this certainly holds: 'ratio(TARGET, WORKLOAD) > 2.0', 'slower(TARGET, WORKLOAD, 10%)', "+
+			"'value(TARGET, WORKLOAD, METRIC) > 5 ms' (repeatable)")
 }
 
 // parse reads the conditions. A mistake in them is one in the command line.

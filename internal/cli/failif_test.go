@@ -14,17 +14,20 @@ import (
 	"tare/internal/unit"
 )
 
-// TestAWithheldFigureStopsNoPipeline asks for a figure of a cell whose file fitted a cache, and for the same of the host,
-// whose did not.
+// TestAWithheldFigureStopsNoPipeline asks for a figure of a cell whose file fitted a cache, and for the same of the
+// host, whose did not.
 func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
-	kind := workload.Kind{Name: "fs.randread", Metrics: []unit.Metric{{Name: "ops", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: true}}}
+	kind := workload.Kind{Name: "fs.randread", Metrics: []unit.Metric{{Name: "ops", Unit: "ops/s", Better: unit.Higher,
+		Timed: true, Primary: true}}}
 	a := &app{console: console{err: &bytes.Buffer{}}, catalog: catalog{kinds: []workload.Kind{kind}}}
-	p := &plan.Plan{Baseline: "host", Alpha: 0.05, Targets: []plan.Target{{Name: "host"}, {Name: "vm"}}, Looks: []int{10},
+	p := &plan.Plan{Baseline: "host", Alpha: 0.05, Targets: []plan.Target{{Name: "host"}, {Name: "vm"}},
+		Looks:     []int{10},
 		Workloads: []plan.Workload{{Label: "fs.randread", Kind: "fs.randread"}}}
 	var trials []record.Trial
 	for b := range 12 {
 		for _, target := range []string{"host", "vm"} {
-			x := record.Trial{Seq: len(trials) + 1, Session: 1, Block: b + 1, Workload: "fs.randread", Target: target, AgentNS: 3e8, ControllerNS: 3e8,
+			x := record.Trial{Seq: len(trials) + 1, Session: 1, Block: b + 1, Workload: "fs.randread", Target: target,
+				AgentNS: 3e8, ControllerNS: 3e8,
 				Figures: record.Figures{Metrics: map[string]float64{"ops": 5000 + float64(b)}}}
 			if target == "vm" {
 				x.Warnings = []record.Warning{{Code: "file-fits-cache", Text: "the file fits a cache"}}
@@ -32,14 +35,17 @@ func TestAWithheldFigureStopsNoPipeline(t *testing.T) {
 			trials = append(trials, x)
 		}
 	}
-	s := &rundiff.Side{Plan: p, Trials: trials, Kinds: a.kind, Result: verdict.Evaluate(verdict.Input{Plan: p, Kinds: a.kind, Trials: trials})}
+	s := &rundiff.Side{Plan: p, Trials: trials, Kinds: a.kind,
+		Result: verdict.Evaluate(verdict.Input{Plan: p, Kinds: a.kind, Trials: trials})}
 	for expr, want := range map[string]struct {
 		state failif.State
 		text  string
 	}{
-		"value(vm, fs.randread) > 1 and value(vm, fs.randread) < 1e9": {failif.Unknown, "its verdict is withheld: vm: the file fits a cache"},
-		"ratio(vm, fs.randread) > 0.1":                                {failif.Unknown, "its verdict is withheld: vm: the file fits a cache"},
-		"value(host, fs.randread) > 1":                                {failif.Holds, "all of which"},
+		"value(vm, fs.randread) > 1 and value(vm, fs.randread) < 1e9": {failif.Unknown,
+			"its verdict is withheld: vm: the file fits a cache"},
+		"ratio(vm, fs.randread) > 0.1": {failif.Unknown,
+			"its verdict is withheld: vm: the file fits a cache"},
+		"value(host, fs.randread) > 1": {failif.Holds, "all of which"},
 	} {
 		f := &failIf{exprs: []string{expr}}
 		if err := f.parse(); err != nil {

@@ -37,8 +37,8 @@ func indent(lines string) string {
 	return b.String()
 }
 
-// spared holds what must be true of every run in which one target was struck: the run is done, the healthy candidate has
-// its verdicts, the report tells of the fault, and nothing is left behind.
+// spared holds what must be true of every run in which one target was struck: the run is done, the healthy candidate
+// has its verdicts, the report tells of the fault, and nothing is left behind.
 func (l *lab) spared(o outcome, target string, words ...string) {
 	l.Helper()
 	if o.code != 0 {
@@ -136,7 +136,8 @@ func TestWorkDirectoryTurnsReadOnly(t *testing.T) {
 
 func TestRefusedDirectIO(t *testing.T) {
 	l := newLab(t)
-	l.plan("bad: local?dir="+l.mount("ramfs", ""), "- fs.randread: {size: 1MiB, direct: yes}\n- fs.smallfiles: {files: 20}")
+	l.plan("bad: local?dir="+l.mount("ramfs", ""),
+		"- fs.randread: {size: 1MiB, direct: yes}\n- fs.smallfiles: {files: 20}")
 	// The healthy ones need a file system that takes it.
 	disk := l.ext4()
 	plan, err := os.ReadFile(filepath.Join(l.dir, "plan.yaml"))
@@ -198,7 +199,8 @@ func TestNoPermission(t *testing.T) {
 	// `tare clean` asks every engine that is here, and a user's podman keeps a process from the first question on.
 	if podman, err := exec.LookPath("podman"); err == nil {
 		t.Cleanup(func() {
-			cmd := exec.Command(l.command[0], append(slices.Clone(l.command[1:len(l.command)-1]), podman, "system", "migrate")...)
+			cmd := exec.Command(l.command[0], append(slices.Clone(l.command[1:len(l.command)-1]), podman, "system",
+				"migrate")...)
 			cmd.Dir, cmd.Env = l.dir, l.env
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Logf("podman system migrate: %v %s", err, out)
@@ -208,7 +210,8 @@ func TestNoPermission(t *testing.T) {
 	o := l.do("run", "plan.yaml", "-o", "out")
 	l.spared(o, "bad", "permission denied", "dir=PATH")
 	d := l.read("out")
-	for target, words := range map[string][]string{"box": {"user=own"}, "nice": {"needs privileges"}, "bad": {forbidden}} {
+	for target, words := range map[string][]string{"box": {"user=own"}, "nice": {"needs privileges"},
+		"bad": {forbidden}} {
 		l.undecided(d, target)
 		for _, w := range words {
 			if !strings.Contains(o.err, w) {
@@ -252,7 +255,8 @@ func TestFullBundleDisk(t *testing.T) {
 	if err := unix.Mount("tare-test", disk, "tmpfs", unix.MS_REMOUNT, "size=4m"); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.do("run", "--resume", "disk/out"); o.code != 0 || !strings.Contains(o.err, fmt.Sprintf("resuming after %d trials", before)) {
+	if o := l.do("run", "--resume", "disk/out"); o.code != 0 ||
+		!strings.Contains(o.err, fmt.Sprintf("resuming after %d trials", before)) {
 		t.Errorf("resume: exit code %d:\n%s", o.code, o.err)
 	}
 	l.decided(l.read("disk/out"), "good")
@@ -265,9 +269,11 @@ func TestFullBundleDisk(t *testing.T) {
 func TestUnwritableBundle(t *testing.T) {
 	l := newLab(t)
 	l.plan("", `- "null"`)
-	for name, disk := range map[string]string{"read-only": l.mount("tmpfs", "size=1m,ro"), "full": l.mount("tmpfs", "size=4k,nr_inodes=2")} {
+	for name, disk := range map[string]string{"read-only": l.mount("tmpfs", "size=1m,ro"),
+		"full": l.mount("tmpfs", "size=4k,nr_inodes=2")} {
 		o := l.do("run", "plan.yaml", "-o", filepath.Join(disk, "deep", "out"))
-		if o.code != 2 || !strings.Contains(o.err, "create bundle") || strings.Contains(o.err, "is open after") || strings.Contains(o.err, "written before") {
+		if o.code != 2 || !strings.Contains(o.err, "create bundle") || strings.Contains(o.err, "is open after") ||
+			strings.Contains(o.err, "written before") {
 			t.Errorf("%s: exit code %d:\n%s", name, o.code, o.err)
 		}
 		if left, _ := os.ReadDir(l.tmp); len(left) > 0 {

@@ -33,7 +33,8 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 				return err
 			}
 			if !slices.Contains(microvm.Arches(), arch) || !slices.Contains(microvm.Flavours(), flavour) {
-				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(microvm.Arches(), ", "), strings.Join(microvm.Flavours(), ", "))
+				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(microvm.Arches(), ", "),
+					strings.Join(microvm.Flavours(), ", "))
 			}
 			cmd.holding("temporary files are removed")
 			k, err := microvm.Fetch(c.Context(), cache, arch, flavour)
@@ -68,7 +69,8 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 				return err
 			}
 			for _, i := range images {
-				fmt.Fprintf(cmd.out, "%-8s %-8s %s root image with %s\n", i.Arch, i.Suite, unit.FormatSize(i.Size), cmp.Or(strings.Join(i.Packages, ","), "no further packages"))
+				fmt.Fprintf(cmd.out, "%-8s %-8s %s root image with %s\n", i.Arch, i.Suite, unit.FormatSize(i.Size),
+					cmp.Or(strings.Join(i.Packages, ","), "no further packages"))
 			}
 			return nil
 		},

@@ -41,10 +41,13 @@ once; --refresh builds them again. Prints the path of the image. Needs root, bec
 			return nil
 		},
 	}
-	c.Flags().StringSliceVar(&o.Packages, "packages", nil, "packages to add to the smallest system with apt: postgresql,bzip2")
+	c.Flags().StringSliceVar(&o.Packages, "packages", nil,
+		"packages to add to the smallest system with apt: postgresql,bzip2")
 	c.Flags().StringVar(&o.Suite, "suite", rootfs.DefaultSuite, "suite of Debian")
 	c.Flags().StringVar(&o.Arch, "arch", runtime.GOARCH, strings.Join(microvm.Arches(), " or "))
-	c.Flags().StringVar(&size, "size", unit.FormatSize(rootfs.DefaultSize), "size of the file system; free space in it uses no disk space")
-	c.Flags().BoolVar(&o.Refresh, "refresh", false, "build an existing image again, with newer versions of the packages")
+	c.Flags().StringVar(&size, "size", unit.FormatSize(rootfs.DefaultSize),
+		"size of the file system; free space in it uses no disk space")
+	c.Flags().BoolVar(&o.Refresh, "refresh", false,
+		"build an existing image again, with newer versions of the packages")
 	return c
 }

@@ -40,7 +40,8 @@ a PostgreSQL database: --store postgres://USER@HOST/DATABASE. A password does no
 user of the machine can read it: put it into PGPASSWORD or ~/.pgpass, or the whole URL into the variable TARE_STORE,
 which is used when --store is not given. A run is recorded once, whatever the name of its bundle.`,
 	}
-	c.PersistentFlags().StringVar(&cmd.address, "store", "", "file or postgres:// URL of the history [$TARE_STORE, else a file in your data directory]")
+	c.PersistentFlags().StringVar(&cmd.address, "store", "",
+		"file or postgres:// URL of the history [$TARE_STORE, else a file in your data directory]")
 	add := &cobra.Command{
 		Use: "add BUNDLE [BUNDLE...]", Short: "Record results", Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return cmd.historyAdd(c.Context(), args) },
@@ -69,8 +70,8 @@ Each machine, each baseline and each work with the workload's name has its own t
 	return c
 }
 
-// openHistory opens the store that the flags and the environment name. Only to add something is a file made that the flags
-// name: a name that was mistyped is no empty history.
+// openHistory opens the store that the flags and the environment name. Only to add something is a file made that the
+// flags name: a name that was mistyped is no empty history.
 func (cmd *historyCommand) openHistory(ctx context.Context, add bool) (*history.Store, error) {
 	address := cmd.address
 	if address != "" {
@@ -78,7 +79,8 @@ func (cmd *historyCommand) openHistory(ctx context.Context, add bool) (*history.
 			return nil, usageError{fmt.Errorf("--store: %w", err)}
 		}
 		if _, err := os.Stat(address); !add && !strings.Contains(address, "://") && errors.Is(err, fs.ErrNotExist) {
-			return nil, usagef("--store: there is no history %s; start one with \"tare history add BUNDLE --store %s\"", address, quoteArg(address))
+			return nil, usagef("--store: there is no history %s; start one with \"tare history add BUNDLE --store %s\"",
+				address, quoteArg(address))
 		}
 	} else if address = cmd.getenv("TARE_STORE"); address == "" {
 		dir, err := cmd.dataDir()
@@ -122,7 +124,8 @@ func (cmd *historyCommand) historyAdd(ctx context.Context, args []string) (err e
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.out, "%-9s  run %s of %s, %d cells\n", change, printableLine(e.Result.Run.ID), e.Created.UTC().Format(time.DateTime), len(e.Result.Cells))
+		fmt.Fprintf(cmd.out, "%-9s  run %s of %s, %d cells\n", change, printableLine(e.Result.Run.ID),
+			e.Created.UTC().Format(time.DateTime), len(e.Result.Cells))
 	}
 	return nil
 }
@@ -140,7 +143,8 @@ func (cmd *historyCommand) entry(arg string) (history.Entry, error) {
 	if err != nil {
 		where = arg
 	}
-	return history.Entry{Result: b.result, Created: b.Manifest.Created, Bundle: where, Host: hostFacts(b.result, b.Plan), Work: workText(b.Plan)}, nil
+	return history.Entry{Result: b.result, Created: b.Manifest.Created, Bundle: where,
+		Host: hostFacts(b.result, b.Plan), Work: workText(b.Plan)}, nil
 }
 
 // workText tells works of one name apart.
@@ -184,7 +188,8 @@ func (cmd *historyCommand) historyShow(ctx context.Context, limit int) (err erro
 	w := tabwriter.NewWriter(cmd.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "run\tbegan (UTC)\thost\tkernel\tcells\tblocks\tbundle")
 	for _, r := range runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", printableLine(r.ID), r.Created.UTC().Format(time.DateTime), orUnknown(printableLine(r.Host)),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", printableLine(r.ID), r.Created.UTC().Format(time.DateTime),
+			orUnknown(printableLine(r.Host)),
 			orUnknown(printableLine(r.Kernel)), r.Cells, r.Blocks, printableLine(r.Bundle))
 	}
 	fmt.Fprintln(w, "\ncell\truns")
@@ -227,7 +232,8 @@ func (cmd *historyCommand) historyTrend(ctx context.Context, name string) (err e
 func (cmd *historyCommand) trend(t *history.Trend, several bool) error {
 	head := printableLine(t.Cell.String()) + " on " + orUnknown(printableLine(t.Host))
 	if several {
-		head += fmt.Sprintf(" against %s (machine %.6s, work %.6s)", orUnknown(printableLine(t.Baseline)), t.Machine, t.Work)
+		head += fmt.Sprintf(" against %s (machine %.6s, work %.6s)", orUnknown(printableLine(t.Baseline)), t.Machine,
+			t.Work)
 	}
 	fmt.Fprintln(cmd.out, head)
 	w := tabwriter.NewWriter(cmd.out, 0, 0, 2, ' ', 0)
@@ -240,7 +246,8 @@ func (cmd *historyCommand) trend(t *history.Trend, several bool) error {
 		if p.Changed {
 			for _, s := range t.Shifts {
 				if s.At == i {
-					mark = fmt.Sprintf("\t<- from about %s to about %s (p %.2g)", report.RatioText(s.Before), report.RatioText(s.After), s.P)
+					mark = fmt.Sprintf("\t<- from about %s to about %s (p %.2g)", report.RatioText(s.Before),
+						report.RatioText(s.After), s.P)
 				}
 			}
 		}
@@ -251,7 +258,8 @@ func (cmd *historyCommand) trend(t *history.Trend, several bool) error {
 				ratio += fmt.Sprintf("[%s, %s]", report.RatioText(p.Low), report.RatioText(p.High))
 			}
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s%s\n", p.Created.UTC().Format(time.DateTime), printableLine(p.RunID), ratio, p.Verdict, printableLine(p.Kernel), mark)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s%s\n", p.Created.UTC().Format(time.DateTime), printableLine(p.RunID), ratio,
+			p.Verdict, printableLine(p.Kernel), mark)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -274,13 +282,17 @@ func changesOf(t *history.Trend) string {
 	case len(t.Shifts) > 1:
 		return fmt.Sprintf("%d changes of level", len(t.Shifts))
 	case count < history.LeastRuns:
-		return fmt.Sprintf("not enough data: %s too few to find a change; it takes at least %d", counting(count, "run is", "runs are"), history.LeastRuns)
+		return fmt.Sprintf("not enough data: %s too few to find a change; it takes at least %d",
+			counting(count, "run is", "runs are"), history.LeastRuns)
 	case t.Visible == 0:
-		return fmt.Sprintf("not enough data: %s too few to find a change without intervals", counting(count, "run is", "runs are"))
+		return fmt.Sprintf("not enough data: %s too few to find a change without intervals",
+			counting(count, "run is", "runs are"))
 	case t.Visible > 0.5:
-		return fmt.Sprintf("too noisy: these runs differ so much that only a change by %.0f %% or more would be detected", 100*t.Visible)
+		return fmt.Sprintf("too noisy: these runs differ so much that only a change by %.0f %% or more would be "+
+			"detected", 100*t.Visible)
 	}
-	return fmt.Sprintf("no change of level; one of %.2g %% or more in the middle would have been detected", math.Ceil(100*t.Visible))
+	return fmt.Sprintf("no change of level; one of %.2g %% or more in the middle would have been detected",
+		math.Ceil(100*t.Visible))
 }
 
 // counting writes a number of things with the word for one or for many.

@@ -10,12 +10,14 @@ import (
 	"tare/internal/judge/history"
 )
 
-// TestTrend holds that a trend shows its figures as reports do, marks where its level changed, and shows no host's escape
-// sequences.
+// TestTrend holds that a trend shows its figures as reports do, marks where its level changed, and shows no host's
+// escape sequences.
 func TestTrend(t *testing.T) {
-	x := history.Trend{Cell: history.CellName{Target: "box", Workload: "cpu.prime", Primary: true}, Host: "lab\x1b[31m", Shifts: []history.Shift{{At: 1, Before: 1, After: 0.0512, P: 0.0025}}}
+	x := history.Trend{Cell: history.CellName{Target: "box", Workload: "cpu.prime", Primary: true}, Host: "lab\x1b[31m",
+		Shifts: []history.Shift{{At: 1, Before: 1, After: 0.0512, P: 0.0025}}}
 	for i, v := range []float64{0.998, 0.0512, 0} {
-		p := history.Point{RunID: "run", Created: time.Date(2026, 11, 1+i, 6, 0, 0, 0, time.UTC), Kernel: "6.1.0", Verdict: "MEASURED", Ratio: v, Low: v / 2, High: 2 * v, Changed: i == 1}
+		p := history.Point{RunID: "run", Created: time.Date(2026, 11, 1+i, 6, 0, 0, 0, time.UTC), Kernel: "6.1.0",
+			Verdict: "MEASURED", Ratio: v, Low: v / 2, High: 2 * v, Changed: i == 1}
 		x.Points = append(x.Points, p)
 	}
 	var out bytes.Buffer
@@ -24,7 +26,8 @@ func TestTrend(t *testing.T) {
 	}
 	want := strings.Join([]string{`box/cpu.prime on lab\x1b[31m`,
 		"  2026-11-01 06:00:00  run  1.00    [0.50, 2.00]    MEASURED  6.1.0",
-		"  2026-11-02 06:00:00  run  0.0512  [0.0256, 0.10]  MEASURED  6.1.0  <- from about 1.00 to about 0.0512 (p 0.0025)",
+		"  2026-11-02 06:00:00  run  0.0512  [0.0256, 0.10]  MEASURED  6.1.0  <- from about 1.00 to about 0.0512 (p " +
+			"0.0025)",
 		"  2026-11-03 06:00:00  run  -                       MEASURED  6.1.0",
 		"  one change of level", ""}, "\n")
 	if got := out.String(); got != want {
@@ -80,9 +83,11 @@ func TestDamageOf(t *testing.T) {
 	if got := damageOf("/tmp/x", "y", nil, nil); got != nil {
 		t.Errorf("a sound bundle: %q", got)
 	}
-	got := damageOf("/tmp/tare-1/bundle", "/home/alice/acme.tare", errors.New("unpack /home/alice/acme.tare: it is cut short"),
+	got := damageOf("/tmp/tare-1/bundle", "/home/alice/acme.tare",
+		errors.New("unpack /home/alice/acme.tare: it is cut short"),
 		errors.Join(errors.New("read trials of /tmp/tare-1/bundle: line 3 is cut"), errors.New("line 4 is cut")))
-	if len(got) != 2 || got[0] != "unpack acme.tare: it is cut short" || got[1] != "read trials of acme.tare: line 3 is cut; line 4 is cut" {
+	if len(got) != 2 || got[0] != "unpack acme.tare: it is cut short" ||
+		got[1] != "read trials of acme.tare: line 3 is cut; line 4 is cut" {
 		t.Errorf("%q", got)
 	}
 }

@@ -22,7 +22,8 @@ type initCommand struct {
 func (cmd *initCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "init [FILE]", Short: "Write a commented plan for this machine",
-		Long: "Write a commented plan for the environments that this machine has. FILE is tare.yaml by default; - is standard output.",
+		Long: "Write a commented plan for the environments that this machine has. FILE is tare.yaml by default; - " +
+			"is standard output.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := "tare.yaml"

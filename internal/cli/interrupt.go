@@ -13,9 +13,9 @@ import (
 
 // interrupts turns the signals that ask this process to end into the end of a context.
 //
-// One wish to stop often comes as several signals: timeout(1) sends one to its child and one to the child's group, and a
-// terminal window that is closed sends SIGHUP through the shell and once more from the kernel. So only a second Ctrl-C is
-// a second wish, and SIGTERM long after the first.
+// One wish to stop often comes as several signals: timeout(1) sends one to its child and one to the child's group, and
+// a terminal window that is closed sends SIGHUP through the shell and once more from the kernel. So only a second
+// Ctrl-C is a second wish, and SIGTERM long after the first.
 type interrupts struct {
 	cancel context.CancelFunc
 	say    io.Writer
@@ -37,8 +37,8 @@ const (
 	lastWords = 200 * time.Millisecond
 )
 
-// interruptible returns a context that ends at the first Ctrl-C, SIGTERM, and when the terminal goes away. A second Ctrl-C ends
-// the program at once; then `tare clean` finds what was left behind.
+// interruptible returns a context that ends at the first Ctrl-C, SIGTERM, and when the terminal goes away. A second
+// Ctrl-C ends the program at once; then `tare clean` finds what was left behind.
 func interruptible(ctx context.Context, say io.Writer) (context.Context, *interrupts) {
 	ctx, cancel := context.WithCancel(ctx)
 	i := &interrupts{cancel: cancel, say: say, sig: make(chan os.Signal, 8), exit: os.Exit}
@@ -50,8 +50,8 @@ func interruptible(ctx context.Context, say io.Writer) (context.Context, *interr
 	return ctx, i
 }
 
-// hold tells that the command makes things which it removes when it is stopped, and what the user is told then. From then on
-// an output that nobody reads any more does not end the process where it stands.
+// hold tells that the command makes things which it removes when it is stopped, and what the user is told then. From
+// then on an output that nobody reads any more does not end the process where it stands.
 func (i *interrupts) hold(text string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -111,8 +111,8 @@ func TestWhatMadeNothingEndsWithoutWords(t *testing.T) {
 	})
 }
 
-// TestAnOutputThatNobodyReadsEndsTheRun writes to a pipe without a reader, and to one that has one: a broken connection to an
-// environment, for which the same signal comes, is not the user's wish.
+// TestAnOutputThatNobodyReadsEndsTheRun writes to a pipe without a reader, and to one that has one: a broken connection
+// to an environment, for which the same signal comes, is not the user's wish.
 func TestAnOutputThatNobodyReadsEndsTheRun(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

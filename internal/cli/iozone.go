@@ -50,7 +50,8 @@ type iozoneCommand struct {
 func (cmd *iozoneCommand) command() *cobra.Command {
 	o := &iozone{}
 	c := &cobra.Command{
-		Use: "iozone [flags]", Short: "Measure a directory of this host as iozone does, with several samples and incompressible data",
+		Use: "iozone [flags]", Short: "Measure a directory of this host as iozone does, with several samples and " +
+			"incompressible data",
 		Long: `Run iozone's tests in a new private directory, with iozone's options, and print iozone's table.
 
 Unlike iozone, each figure is the median of at least five samples, the data is incompressible, reads are verified, and a
@@ -76,25 +77,31 @@ Sizes are in KiB, or with k, m or g in KiB, MiB or GiB.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVarP(&o.auto, "auto", "a", false, "all sizes from 64 KiB to 512 MiB and records from 4 KiB to 16 MiB, unless -s and -r are given")
+	f.BoolVarP(&o.auto, "auto", "a", false,
+		"all sizes from 64 KiB to 512 MiB and records from 4 KiB to 16 MiB, unless -s and -r are given")
 	f.BoolVarP(&o.all, "all", "z", false, "with -a: also records below 64 KiB in files above 16 MiB")
 	f.BoolVarP(&o.close, "close", "c", false, "include the close of the file in the time")
 	f.BoolVarP(&o.fsync, "fsync", "e", false, "include a flush of the file in the time")
 	f.BoolVarP(&o.direct, "direct", "I", false, "bypass the page cache; never for fwrite and fread")
 	f.BoolVarP(&o.excel, "report", "R", false, "add a table for each operation, for a spreadsheet")
-	f.IntSliceVarP(&o.tests, "test", "i", nil, "0 write, 1 read, 2 random, 3 backward, 4 record rewrite, 5 stride, 6 fwrite, 7 fread (repeatable; default all)")
+	f.IntSliceVarP(&o.tests, "test", "i", nil,
+		"0 write, 1 read, 2 random, 3 backward, 4 record rewrite, 5 stride, 6 fwrite, "+
+			"7 fread (repeatable; default all)")
 	f.StringArrayVarP(&o.sizes, "size", "s", nil, "file `size` (repeatable, or with commas; default 512k without -a)")
 	f.StringArrayVarP(&o.recs, "record", "r", nil, "record `size` (repeatable, or with commas; default 4k without -a)")
 	f.StringVarP(&o.maxSize, "max-size", "g", "512m", "with -a: the largest file")
 	f.StringVarP(&o.minSize, "min-size", "n", "64k", "with -a: the smallest file")
 	f.StringVarP(&o.maxRec, "max-record", "q", "16m", "with -a: the largest record")
 	f.StringVarP(&o.minRec, "min-record", "y", "4k", "with -a: the smallest record")
-	f.StringVarP(&o.place, "file", "f", ".", "`directory` to measure, or a file in it; a private directory is made there, and no file that exists is touched")
+	f.StringVarP(&o.place, "file", "f", ".",
+		"`directory` to measure, or a file in it; a private directory is made there, and no file that exists is "+
+			"touched")
 	f.StringVarP(&o.worksheet, "worksheet", "b", "", "not supported: see the message")
 	f.StringVar(&o.preset, "preset", "", "a known command line: "+strings.Join(presets(), ", "))
 	f.StringVar(&o.data, "data", "", "random (default), zero, or iozone (default with --compat)")
 	f.BoolVar(&o.compat, "compat", false, "iozone's own payload, sequence of calls and single sample")
-	f.BoolVar(&o.cold, "cold", false, "drop the file from the page cache before each read except re-reads, and check that it is gone")
+	f.BoolVar(&o.cold, "cold", false,
+		"drop the file from the page cache before each read except re-reads, and check that it is gone")
 	f.IntVar(&o.samples, "samples", 5, "least number of samples of each cell")
 	f.BoolVar(&o.spread, "spread", false, "add a table of the spread of the samples of each cell")
 	_ = f.MarkHidden("worksheet")
@@ -116,7 +123,9 @@ func (o *iozone) read(c *cobra.Command) error {
 		return err
 	}
 	if o.worksheet != "" {
-		return errors.New("-b: tare iozone writes no worksheet; leave it out and use -R, or keep the figures: tare run -e host -w fs.matrix:preset=Racb, a workload for each row of the matrix (with ,size=64MiB for those of one size), then tare report --format xlsx")
+		return errors.New("-b: tare iozone writes no worksheet; leave it out and use -R, or keep the figures: tare " +
+			"run -e host -w fs.matrix:preset=Racb, a workload for each row of the matrix (with ,size=64MiB for " +
+			"those of one size), then tare report --format xlsx")
 	}
 	if err := o.usePreset(c); err != nil {
 		return err
@@ -143,7 +152,8 @@ func (o *iozone) read(c *cobra.Command) error {
 	}
 	for _, r := range rows {
 		o.rows = append(o.rows, matrix.Config{
-			Row: r, Ops: ops, Direct: o.direct, Fsync: o.fsync, Close: o.close, Cold: o.cold, Data: o.data, Compat: o.compat, Samples: o.samples,
+			Row: r, Ops: ops, Direct: o.direct, Fsync: o.fsync, Close: o.close, Cold: o.cold, Data: o.data,
+			Compat: o.compat, Samples: o.samples,
 		})
 	}
 	return o.check()
@@ -183,7 +193,8 @@ func (o *iozone) usePreset(c *cobra.Command) error {
 // listRows lists the rows.
 func (o *iozone) listRows(f *pflag.FlagSet) ([]matrix.Row, error) {
 	var bounds [4]int64
-	for i, b := range []struct{ flag, text string }{{"-n", o.minSize}, {"-g", o.maxSize}, {"-y", o.minRec}, {"-q", o.maxRec}} {
+	for i, b := range []struct{ flag, text string }{{"-n", o.minSize}, {"-g", o.maxSize}, {"-y", o.minRec},
+		{"-q", o.maxRec}} {
 		n, err := iozoneSize(b.text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.flag, err)
@@ -230,7 +241,8 @@ func (o *iozone) listRows(f *pflag.FlagSet) ([]matrix.Row, error) {
 		slices.SortStableFunc(rows, func(a, b matrix.Row) int { return int(min(max(a.Size-b.Size, -1), 1)) })
 	}
 	if len(rows) == 0 {
-		return nil, errors.New("nothing to measure: every record size is larger than every file, or a smallest size is larger than the largest; see -s, -r, -n, -g, -y and -q")
+		return nil, errors.New("nothing to measure: every record size is larger than every file, or a smallest size " +
+			"is larger than the largest; see -s, -r, -n, -g, -y and -q")
 	}
 	return rows, nil
 }
@@ -339,8 +351,8 @@ func (cmd *iozoneCommand) iozone(ctx context.Context, o *iozone) (err error) {
 	return o.end(cmd.out, done)
 }
 
-// trial does one trial of a workload in this process: an agent, and a worker for each row, would take longer to start than
-// many a row.
+// trial does one trial of a workload in this process: an agent, and a worker for each row, would take longer to start
+// than many a row.
 func (cmd *iozoneCommand) trial(ctx context.Context, w *plan.Workload, b *workload.Bench) error {
 	k, _ := cmd.kind(w.Kind)
 	t, err := k.New(w.Params)

@@ -7,32 +7,39 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// foreign are the letters of iozone that this command does not have: whoever types them out of habit is told what they are
-// and what does the same here, and not that they are unknown. value says that iozone takes an argument after the letter.
+// foreign are the letters of iozone that this command does not have: whoever types them out of habit is told what they
+// are and what does the same here, and not that they are unknown. value says that iozone takes an argument after the
+// letter.
 var foreign = []struct {
 	letter  string
 	value   bool
 	what    string // to iozone
 	instead string
 }{
-	{"t", true, "throughput with several processes", "use tare run -w fs.seqwrite:threads=N and the other kinds of fs.* that have threads="},
+	{"t", true, "throughput with several processes",
+		"use tare run -w fs.seqwrite:threads=N and the other kinds of fs.* that have threads="},
 	{"T", false, "threads instead of processes", "use threads: tare run -w fs.seqwrite:threads=N"},
 	{"l", true, "the smallest number of processes", "use tare run with a -w fs.seqwrite:threads=N for each number"},
 	{"u", true, "the largest number of processes", "use tare run with a -w fs.seqwrite:threads=N for each number"},
 	{"F", true, "a file for each process", "use tare run -w fs.seqwrite:threads=N,files=own"},
-	{"x", false, "no stone-walling of processes", "the rate of several threads always counts all threads until the last one is done"},
+	{"x", false, "no stone-walling of processes",
+		"the rate of several threads always counts all threads until the last one is done"},
 	{"o", false, "writes with O_SYNC", "use tare run -w fs.seqwrite:fsync=datasync-each, which flushes each record"},
 	{"B", false, "files mapped into memory", "use tare run -w fs.seqwrite:engine=mmap"},
 	{"D", false, "msync(MS_ASYNC) of mapped files", "use tare run -w fs.seqwrite:engine=mmap"},
 	{"G", false, "msync(MS_SYNC) of mapped files", "use tare run -w fs.seqwrite:engine=mmap,fsync=each"},
 	{"H", true, "POSIX asynchronous I/O of a depth", "use tare run -w fs.randread:engine=io_uring,qd=N"},
 	{"k", true, "POSIX asynchronous I/O without copies", "use tare run -w fs.randread:engine=io_uring,qd=N"},
-	{"U", true, "a file system to unmount and mount again between tests", "use --cold, which drops the file from the cache and checks that it is gone"},
-	{"p", false, "a purge of the processor's cache before each operation", "leave it out: data larger than that cache is not in it"},
+	{"U", true, "a file system to unmount and mount again between tests",
+		"use --cold, which drops the file from the cache and checks that it is gone"},
+	{"p", false, "a purge of the processor's cache before each operation",
+		"leave it out: data larger than that cache is not in it"},
 	{"S", true, "the size of the processor's cache", "leave it out: nothing is purged"},
 	{"L", true, "the length of a line of the processor's cache", "leave it out: nothing is purged"},
-	{"O", false, "operations per second", "use tare run -w fs.randread:bs=4KiB, which reports operations per second and their latencies"},
-	{"N", false, "microseconds per operation", "use tare run -w fs.randread:bs=4KiB, which reports percentiles of latencies"},
+	{"O", false, "operations per second",
+		"use tare run -w fs.randread:bs=4KiB, which reports operations per second and their latencies"},
+	{"N", false, "microseconds per operation",
+		"use tare run -w fs.randread:bs=4KiB, which reports percentiles of latencies"},
 	{"Q", false, "files of offsets and latencies", "use tare run -w fs.randread, which keeps latencies in its bundle"},
 	{"P", true, "the first processor that processes are bound to", "use taskset, or tare run -e host='local?cpus=0'"},
 	{"K", false, "jitter in the access pattern", "use tare run -w fs.randread"},
@@ -50,7 +57,8 @@ var foreign = []struct {
 	{"X", true, "offsets to write from a file", "leave it out"},
 	{"Y", true, "offsets to read from a file", "leave it out"},
 	{"Z", false, "mapped and ordinary I/O mixed", "leave it out"},
-	{"+", true, "iozone's extended options", "leave them out; every trial of tare run records the use of the processor that -+u prints"},
+	{"+", true, "iozone's extended options",
+		"leave them out; every trial of tare run records the use of the processor that -+u prints"},
 }
 
 func foreignName(letter string) string { return "iozone-" + letter }

@@ -14,7 +14,8 @@ import (
 func iozoneRun(t *testing.T, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
-	a := &app{console: console{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+	a := &app{console: console{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" },
+		outFD: -1, errFD: -1}}
 	code = a.run(t.Context(), append([]string{"iozone"}, args...))
 	return o.String(), e.String(), code
 }
@@ -26,9 +27,14 @@ func TestIozone(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		{"-a -g 128k", 11, []string{matrix.Header, "Median of at least 5 samples, data random, verified", "*s  no figure in 10 cells: with fewer than 26 records"}, []string{"Excel output", "Spread"}},
-		{"-Rac -g 64k -i 0 -i 1", 5, []string{"Include close in write timing", "Excel output is below:\n\n\"Writer report\"\n        \"4\"  \"8\"", "\"Re-Reader report\""}, []string{"Random read report", "*s"}},
-		{"--preset direct4k -s 1m -f /var/tmp", 1, []string{"O_DIRECT feature enabled", "Include fsync in write timing", "            1024       4 "}, []string{"*d"}},
+		{"-a -g 128k", 11, []string{matrix.Header, "Median of at least 5 samples, data random, verified",
+			"*s  no figure in 10 cells: with fewer than 26 records"}, []string{"Excel output", "Spread"}},
+		{"-Rac -g 64k -i 0 -i 1", 5, []string{"Include close in write timing",
+			"Excel output is below:\n\n\"Writer report\"\n        \"4\"  \"8\"", "\"Re-Reader report\""},
+			[]string{"Random read report", "*s"}},
+		{"--preset direct4k -s 1m -f /var/tmp", 1,
+			[]string{"O_DIRECT feature enabled", "Include fsync in write timing", "            1024       4 "},
+			[]string{"*d"}},
 		{"--compat -s 256k -r 16k", 1, []string{"one sample, data iozone"}, []string{"*s"}},
 		{"-s 1m -r 64k -i 2 --spread", 1, []string{"Spread of the samples"}, nil},
 		{"-a -g 256k -i 5", 18, []string{"*s  no figure in 15 cells"}, nil},
@@ -88,7 +94,8 @@ func TestIozoneLeavesFilesAlone(t *testing.T) {
 
 func TestIozoneUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"-s 64k -t 4":                       "-t (in iozone: throughput with several processes) is not supported here; use tare run -w fs.seqwrite:threads=N",
+		"-s 64k -t 4": "-t (in iozone: throughput with several processes) is not supported " +
+			"here; use tare run -w fs.seqwrite:threads=N",
 		"-t 2 -F a b":                       "threads=N",
 		"-U /mnt -s 64k":                    "use --cold",
 		"-s 64k -B":                         "engine=mmap",
@@ -133,18 +140,23 @@ func TestPresetOfAPlan(t *testing.T) {
 	for preset, want := range map[string]struct {
 		rows int
 		one  string
-	}{"Racb": {126, "fs.matrix size=512MiB bs=16MiB preset=Racb"}, "direct4k": {1, "fs.matrix bs=4KiB preset=direct4k"}} {
+	}{"Racb": {126, "fs.matrix size=512MiB bs=16MiB preset=Racb"},
+		"direct4k": {1, "fs.matrix bs=4KiB preset=direct4k"}} {
 		file := filepath.Join(t.TempDir(), "plan.yaml")
-		if err := os.WriteFile(file, []byte("environments: [host]\nworkloads:\n  - fs.matrix: {preset: "+preset+"}\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("environments: [host]\nworkloads:\n  - fs.matrix: {preset: "+preset+"}\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{{"-e", "host", "-w", "fs.matrix:preset=" + preset}, {file}} {
 			var out, errOut bytes.Buffer
-			a := &app{console: console{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+			a := &app{console: console{in: strings.NewReader(""), out: &out, err: &errOut,
+				getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
 			code := a.run(t.Context(), append([]string{"run", "--dry-run"}, args...))
 			text := strings.Join(strings.Fields(out.String()+errOut.String()), " ")
-			if n := strings.Count(text, "preset="+preset); code != exitOK || n != want.rows || !strings.Contains(text, want.one) {
-				t.Errorf("%v: exit code %d, %d workloads, want %d with %s:\n%s", args, code, n, want.rows, want.one, text)
+			if n := strings.Count(text, "preset="+preset); code != exitOK || n != want.rows ||
+				!strings.Contains(text, want.one) {
+				t.Errorf("%v: exit code %d, %d workloads, want %d with %s:\n%s", args, code, n, want.rows, want.one,
+					text)
 			}
 		}
 	}

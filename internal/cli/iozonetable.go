@@ -35,7 +35,8 @@ func (o *iozone) end(w io.Writer, done []matrix.Done) error {
 // banner says what is done, in the place where iozone does.
 func (o *iozone) banner(w io.Writer, dir string) {
 	_, on := fileio.Volume(dir)
-	fmt.Fprintf(w, "\ttare iozone: the matrix of iozone 3.489 on %s\n\n\tRun began: %s\n\n", on, time.Now().Format(time.ANSIC))
+	fmt.Fprintf(w, "\ttare iozone: the matrix of iozone 3.489 on %s\n\n\tRun began: %s\n\n", on,
+		time.Now().Format(time.ANSIC))
 	for _, l := range []struct {
 		on   bool
 		text string

@@ -60,7 +60,8 @@ func newLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.env = append(os.Environ(), "TMPDIR="+l.tmp, "XDG_CACHE_HOME="+cache, "PATH="+filepath.Dir(tareBinary)+":"+os.Getenv("PATH"))
+	l.env = append(os.Environ(), "TMPDIR="+l.tmp, "XDG_CACHE_HOME="+cache,
+		"PATH="+filepath.Dir(tareBinary)+":"+os.Getenv("PATH"))
 	return l
 }
 
@@ -252,8 +253,8 @@ func (l *lab) failures(name, target string) (trials, failed int) {
 	return trials, failed
 }
 
-// strike kills workers of a target until n of its trials in a row have failed for it. A worker that was seen may have ended
-// before the signal comes: what counts is what the bundle says.
+// strike kills workers of a target until n of its trials in a row have failed for it. A worker that was seen may have
+// ended before the signal comes: what counts is what the bundle says.
 func (p *process) strike(name, target string, n int) {
 	p.lab.Helper()
 	for {
@@ -359,14 +360,15 @@ func (l *lab) read(name string) *verdict.Result {
 	if err := json.Unmarshal([]byte(o.out), d); err != nil {
 		l.Fatal(err)
 	}
-	if o := l.do("verify", name); o.code != 0 || !strings.Contains(o.out, "all hashes and the chain of trials are correct") {
+	if o := l.do("verify", name); o.code != 0 || !strings.Contains(o.out,
+		"all hashes and the chain of trials are correct") {
 		l.Errorf("verify: exit code %d: %s%s", o.code, o.out, o.err)
 	}
 	return d
 }
 
-// decided holds that every cell of a target was measured as often as was asked for. A gate may forbid the verdict: trials
-// that were frozen in a disturbed moment, or a clock that was read in one, are the machine's doing.
+// decided holds that every cell of a target was measured as often as was asked for. A gate may forbid the verdict:
+// trials that were frozen in a disturbed moment, or a clock that was read in one, are the machine's doing.
 func (l *lab) decided(d *verdict.Result, target string) {
 	l.Helper()
 	l.verdicts(d, target, record.Different, record.Equivalent, record.Measured, record.Inconclusive, record.Withheld)

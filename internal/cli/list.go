@@ -25,7 +25,8 @@ type listCommand struct {
 
 func (cmd *listCommand) command() *cobra.Command {
 	c := &cobra.Command{
-		Use: "list [environments|mounts|workloads|studies] [NAME]", Short: "List environments, mounts, workloads and studies with their settings and metrics",
+		Use:   "list [environments|mounts|workloads|studies] [NAME]",
+		Short: "List environments, mounts, workloads and studies with their settings and metrics",
 		Long: `List the environments that tare can open and what it can measure in them. With a NAME, show everything about it:
 
     tare list
@@ -53,7 +54,8 @@ func (cmd *listCommand) command() *cobra.Command {
 			if cmd.flags.format == "json" {
 				return cmd.listJSON()
 			}
-			lists := map[string]func(string) error{"environments": cmd.listEnvironments, "mounts": cmd.listMounts, "workloads": cmd.listWorkloads, "studies": cmd.listStudies}
+			lists := map[string]func(string) error{"environments": cmd.listEnvironments, "mounts": cmd.listMounts,
+				"workloads": cmd.listWorkloads, "studies": cmd.listStudies}
 			if topic != "" {
 				return lists[topic](name)
 			}
@@ -319,16 +321,19 @@ func (cmd *listCommand) listJSON() error {
 	}
 	kinds, drivers := cmd.mountKinds()
 	for _, m := range kinds {
-		j := mount{Name: m.Name, Doc: m.Doc, Drivers: drivers[m.Name], Argument: m.ArgDoc, Shared: m.Shared, Sync: m.Sync, Settings: []setting{}}
+		j := mount{Name: m.Name, Doc: m.Doc, Drivers: drivers[m.Name], Argument: m.ArgDoc, Shared: m.Shared,
+			Sync: m.Sync, Settings: []setting{}}
 		for _, s := range m.Settings {
 			j.Settings = append(j.Settings, setting{s.Name, s.Default, s.Doc})
 		}
 		l.Mounts = append(l.Mounts, j)
 	}
 	for _, k := range cmd.kinds {
-		w := kind{Name: k.Name, Family: k.Family, Doc: k.Doc, WorkUnit: k.WorkUnit, Parameters: []parameter{}, Metrics: k.Metrics}
+		w := kind{Name: k.Name, Family: k.Family, Doc: k.Doc, WorkUnit: k.WorkUnit, Parameters: []parameter{},
+			Metrics: k.Metrics}
 		for _, p := range k.Params {
-			w.Parameters = append(w.Parameters, parameter{p.Name, string(p.Type), p.Default, p.Required, p.Choices, p.Doc})
+			w.Parameters = append(w.Parameters, parameter{p.Name, string(p.Type), p.Default, p.Required, p.Choices,
+				p.Doc})
 		}
 		l.Workloads = append(l.Workloads, w)
 	}

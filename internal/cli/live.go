@@ -16,10 +16,12 @@ import (
 	"tare/internal/run/schedule"
 )
 
-// live is the display on a terminal: one line that says what runs now and how far the run is, and what happened above it.
+// live is the display on a terminal: one line that says what runs now and how far the run is, and what happened above
+// it.
 //
-// The run never waits for it. A terminal may show nothing for an hour (Ctrl-S), and the goroutine that measures would stand
-// still with it; so what it has to say is kept here, and goroutines of the display's own bring it to the terminal.
+// The run never waits for it. A terminal may show nothing for an hour (Ctrl-S), and the goroutine that measures would
+// stand still with it; so what it has to say is kept here, and goroutines of the display's own bring it to the
+// terminal.
 type live struct {
 	progress *mpb.Progress
 	bar      *mpb.Bar
@@ -208,8 +210,8 @@ func (l *live) line(width int) string {
 // minBar is the least width at which a bar tells anything.
 const minBar = 12
 
-// line is what runs now, then how far the run is, in a width. In a narrow one, names are shortened first and then the bar,
-// the verdicts, the budget and the forecast are left out, in this order; the block and the time always stay.
+// line is what runs now, then how far the run is, in a width. In a narrow one, names are shortened first and then the
+// bar, the verdicts, the budget and the forecast are left out, in this order; the block and the time always stay.
 func (s *liveState) line(width int, now time.Time) string {
 	facts := s.facts(now)
 	const least = 30 // what stays of names and block

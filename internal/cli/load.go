@@ -12,8 +12,8 @@ import (
 	"tare/internal/record"
 )
 
-// loaded is a bundle that was read once: what it holds, and what that says. Of a packed one, the folder that it was read from
-// is gone.
+// loaded is a bundle that was read once: what it holds, and what that says. Of a packed one, the folder that it was
+// read from is gone.
 type loaded struct {
 	*bundle.Bundle
 	name   string // as the user calls it
@@ -45,14 +45,16 @@ func (a *app) read(in opened, name string) (*loaded, error) {
 	m := &b.Manifest
 	l.result = verdict.Evaluate(verdict.Input{
 		Plan: b.Plan, Environments: b.Environments, Trials: l.trials, Kinds: a.kind,
-		Run:    verdict.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds, Finished: m.State == bundle.Finished},
+		Run: verdict.Run{ID: m.RunID, Version: m.Version, Build: m.Build, Seconds: m.Seconds,
+			Finished: m.State == bundle.Finished},
 		Damage: damageOf(in.dir, name, l.packed, l.damage),
 	})
 	return l, nil
 }
 
-// damageOf says what is wrong with a bundle, for its report. Errors name the folder that was read, which says where on this
-// machine it lay, and of a packed bundle means nothing by the time it is read. The texts have the bundle's name instead.
+// damageOf says what is wrong with a bundle, for its report. Errors name the folder that was read, which says where on
+// this machine it lay, and of a packed bundle means nothing by the time it is read. The texts have the bundle's name
+// instead.
 func damageOf(folder, name string, errs ...error) []string {
 	var out []string
 	for _, err := range errs {
@@ -70,8 +72,8 @@ func damageOf(folder, name string, errs ...error) []string {
 	return out
 }
 
-// complain says on standard error what is wrong with the trials of a bundle that is used all the same, each thing on a line
-// of its own. What is wrong with an archive was said when it was unpacked.
+// complain says on standard error what is wrong with the trials of a bundle that is used all the same, each thing on a
+// line of its own. What is wrong with an archive was said when it was unpacked.
 func (con *console) complain(l *loaded) {
 	if l.damage == nil {
 		return
@@ -87,6 +89,7 @@ func (con *console) complain(l *loaded) {
 
 // side is the result for comparing it, and for conditions on it.
 func (l *loaded) side() *rundiff.Side {
-	return &rundiff.Side{Name: nameOf(l.name), Result: l.result, Plan: l.Plan, Trials: l.trials, Created: l.Manifest.Created,
+	return &rundiff.Side{Name: nameOf(l.name), Result: l.result, Plan: l.Plan, Trials: l.trials,
+		Created:  l.Manifest.Created,
 		Redacted: len(l.Manifest.Redacted) > 0, Kinds: l.kinds}
 }

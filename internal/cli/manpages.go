@@ -21,7 +21,8 @@ type manCommand struct {
 // manCommand writes the manual pages: a hidden command, because packages call it and nobody else.
 func (cmd *manCommand) command() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Short: "Write the manual pages into a folder, one for each command", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "man DIR", Short: "Write the manual pages into a folder, one for each command", Hidden: true,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
@@ -68,9 +69,9 @@ var exitCodes = []struct {
 // manPage writes one page in the man macros that every roff knows. It bears no date: the same program writes the same
 // page.
 //
-// cobra/doc writes pages too, by way of Markdown. They have no exit status and no list of commands, all bear the program's
-// title, show a bool as --ascii[=false], do not indent examples and do not set an option apart from its text. It would bring
-// three modules and 400 KiB into the program.
+// cobra/doc writes pages too, by way of Markdown. They have no exit status and no list of commands, all bear the
+// program's title, show a bool as --ascii[=false], do not indent examples and do not set an option apart from its text.
+// It would bring three modules and 400 KiB into the program.
 func manPage(w io.Writer, c *cobra.Command) error {
 	var b strings.Builder
 	title := strings.ToUpper(manName(c))
@@ -95,7 +96,8 @@ func manPage(w io.Writer, c *cobra.Command) error {
 		b.WriteString(".SH COMMANDS\n")
 		for _, s := range c.Commands() {
 			if s.IsAvailableCommand() {
-				fmt.Fprintf(&b, ".TP\n.B %s\n%s. See \\fB%s\\fR(1).\n", roffWord(s.Name()), roff(strings.TrimSuffix(s.Short, ".")), roff(manName(s)))
+				fmt.Fprintf(&b, ".TP\n.B %s\n%s. See \\fB%s\\fR(1).\n", roffWord(s.Name()),
+					roff(strings.TrimSuffix(s.Short, ".")), roff(manName(s)))
 			}
 		}
 	}

@@ -33,7 +33,8 @@ func TestManPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain := strings.NewReplacer(`\-`, "-", `\fB`, "", `\fI`, "", `\fR`, "", `\e`, `\`, `\(dq`, `"`).Replace(string(b))
+		plain := strings.NewReplacer(`\-`, "-", `\fB`, "", `\fI`, "", `\fR`, "", `\e`, `\`, `\(dq`,
+			`"`).Replace(string(b))
 		help := run(append(strings.Split(name, "-")[1:], "--help")...)
 		for _, m := range flagRE.FindAllStringSubmatch(help, -1) {
 			if !strings.Contains(plain, "--"+m[1]) {

@@ -30,7 +30,8 @@ func TestOldBundles(t *testing.T) {
 	for _, e := range bundles {
 		name := strings.TrimSuffix(e.Name(), bundle.Ext)
 		// What a use saves is sure of neither: the report says so, and tare ends with 1.
-		paid := []string{"--per", "price", "--price", "host=0.10USD/h", "--price", "box=0.12USD/h", "--worth", "140USD", "--uses-per-day", "20",
+		paid := []string{"--per", "price", "--price", "host=0.10USD/h", "--price", "box=0.12USD/h", "--worth", "140USD",
+			"--uses-per-day", "20",
 			"--worth-workload", use[name], "--worth-from", "2026-11-21"}
 		fail := []string{"--fail-if", "ratio(box, cpu.prime) > 0.01", "--fail-if", "value(host, cpu.prime) > 1"}
 		for _, f := range []struct {
@@ -38,9 +39,12 @@ func TestOldBundles(t *testing.T) {
 			args []string
 			code int
 		}{
-			{"text", nil, exitOK}, {"details.text", []string{"--details", "--ascii"}, exitOK}, {"paid.text", paid, exitFailed},
-			{"json", nil, exitOK}, {"paid.json", paid, exitFailed}, {"markdown", paid, exitFailed}, {"github", paid, exitFailed},
-			{"junit", fail, exitGate}, {"csv", nil, exitOK}, {"benchstat", nil, exitOK}, {"svg", nil, exitOK}, {"iozone", nil, exitOK},
+			{"text", nil, exitOK}, {"details.text", []string{"--details", "--ascii"}, exitOK},
+			{"paid.text", paid, exitFailed},
+			{"json", nil, exitOK}, {"paid.json", paid, exitFailed}, {"markdown", paid, exitFailed},
+			{"github", paid, exitFailed},
+			{"junit", fail, exitGate}, {"csv", nil, exitOK}, {"benchstat", nil, exitOK}, {"svg", nil, exitOK},
+			{"iozone", nil, exitOK},
 		} {
 			if f.form == "iozone" && name == "demo" {
 				continue // it has no matrix
@@ -59,7 +63,8 @@ func TestOldBundles(t *testing.T) {
 func reported(t *testing.T, args []string) (code int, out, said []byte) {
 	t.Helper()
 	var o, e bytes.Buffer
-	a := &app{console: console{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+	a := &app{console: console{in: strings.NewReader(""), out: &o, err: &e, getenv: func(string) string { return "" },
+		outFD: -1, errFD: -1}}
 	return a.run(context.Background(), append([]string{"report"}, args...)), o.Bytes(), e.Bytes()
 }
 
@@ -84,7 +89,8 @@ func same(t *testing.T, file string, got []byte) {
 	is, was := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
 	for i := range min(len(is), len(was)) {
 		if is[i] != was[i] {
-			t.Errorf("%s: line %d is\n%s\nand was\n%s\n(go test ./internal/cli -run OldBundles -update writes it anew)", file, i+1, is[i], was[i])
+			t.Errorf("%s: line %d is\n%s\nand was\n%s\n(go test ./internal/cli -run OldBundles -update writes it anew)",
+				file, i+1, is[i], was[i])
 			return
 		}
 	}

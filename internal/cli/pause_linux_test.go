@@ -23,15 +23,15 @@ func stands(pid int) bool {
 	return strings.HasPrefix(rest, "T")
 }
 
-// Ctrl-Z in the middle of a trial, and fg a few seconds later: the agent works on, and the controller's clock tells of the
-// pause and not of the trial. The block is done again.
+// Ctrl-Z in the middle of a trial, and fg a few seconds later: the agent works on, and the controller's clock tells of
+// the pause and not of the trial. The block is done again.
 func TestStoppedInATrial(t *testing.T) {
 	l := newLab(t)
 	l.plan("box: local", `- "null": {hang: 400ms}`)
 	p := l.start("run", "plan.yaml", "-o", "out")
 	p.trials("out", 8)
-	// A worker that is seen may have ended before the signal comes. One that is there after it is in a trial: nobody begins
-	// another. Else it is done again, and that is a stop as well.
+	// A worker that is seen may have ended before the signal comes. One that is there after it is in a trial: nobody
+	// begins another. Else it is done again, and that is a stop as well.
 	stops := 0
 	for inTrial := false; !inTrial; {
 		p.until("worker", func() bool { return len(p.below(aWorker)) > 0 })
@@ -44,7 +44,8 @@ func TestStoppedInATrial(t *testing.T) {
 		l.kill(p.cmd.Process.Pid, syscall.SIGCONT)
 	}
 	o := p.end()
-	if o.code != 0 || !regexp.MustCompile(`block \d+ of null hang=400ms discarded: tare itself was stopped for \d+ s during a block`).MatchString(o.err) {
+	if o.code != 0 ||
+		!regexp.MustCompile(`block \d+ of null hang=400ms discarded: tare itself was stopped for \d+ s during a block`).MatchString(o.err) {
 		t.Errorf("exit code %d:\n%s", o.code, o.err)
 	}
 	d := l.read("out")
@@ -75,7 +76,8 @@ func TestStoppedInATrial(t *testing.T) {
 		t.Errorf("%d blocks are discarded, blocks %v for %d stops", d.Run.Discarded, stopped, stops)
 	}
 	if longest.ControllerNS > 3e9 && !slices.Contains(stopped, longest.Block) {
-		t.Errorf("block %d has a trial of %d ns by the controller's clock and %d by the agent's, and blocks %v are discarded", longest.Block, longest.ControllerNS, longest.AgentNS, stopped)
+		t.Errorf("block %d has a trial of %d ns by the controller's clock and %d by the agent's, and blocks %v are "+
+			"discarded", longest.Block, longest.ControllerNS, longest.AgentNS, stopped)
 	}
 	if o := l.do("verify", "out"); o.code != 0 {
 		t.Errorf("verify: %s%s", o.out, o.err)

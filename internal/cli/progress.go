@@ -101,7 +101,8 @@ func newVerdicts(said map[string]record.Verdict, r *verdict.Result) []string {
 
 func verdictSentence(c *verdict.Cell) string {
 	// Rounded as in the report, which is read next.
-	ratio := fmt.Sprintf("%sx [%s, %s]", report.RatioText(c.Ratio.Center), report.RatioText(c.Low), report.RatioText(c.High))
+	ratio := fmt.Sprintf("%sx [%s, %s]", report.RatioText(c.Ratio.Center), report.RatioText(c.Low),
+		report.RatioText(c.High))
 	switch c.Verdict {
 	case record.Withheld:
 		return fmt.Sprintf("? %s %s: verdict withheld", c.Target, c.Workload)

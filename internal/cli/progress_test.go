@@ -32,13 +32,14 @@ func within(t *testing.T, limit time.Duration, what string, do func()) {
 	}
 }
 
-// TestLiveNeverWaitsForItself sends events while the line is being drawn all the time: the display has a goroutine that draws,
-// and a run whose measuring goroutine and this one wait for each other stands still for ever.
+// TestLiveNeverWaitsForItself sends events while the line is being drawn all the time: the display has a goroutine that
+// draws, and a run whose measuring goroutine and this one wait for each other stands still for ever.
 func TestLiveNeverWaitsForItself(t *testing.T) {
 	l := newLive(t.Context(), io.Discard, time.Minute, 30, drawsAlways...)
 	within(t, time.Minute, "sending events", func() {
 		for n, began := 0, time.Now(); n < 1000 || time.Since(began) < 500*time.Millisecond; n++ {
-			l.event(schedule.Event{Kind: schedule.TrialBegin, Target: "host", Workload: "null", Block: n, Left: time.Second})
+			l.event(schedule.Event{Kind: schedule.TrialBegin, Target: "host", Workload: "null", Block: n,
+				Left: time.Second})
 			l.event(schedule.Event{Kind: schedule.OpenFailed, Target: "host", Failure: &record.Failure{Message: "no"}})
 		}
 		l.close()
@@ -60,7 +61,8 @@ func TestLiveNeverWaitsForTheTerminal(t *testing.T) {
 	l := newLive(t.Context(), s, 0, 30, drawsAlways...)
 	within(t, time.Minute, "a run on a terminal that is held", func() {
 		for n := range 1000 {
-			l.event(schedule.Event{Kind: schedule.TrialBegin, Target: "host", Workload: "null", Block: n, Left: time.Second})
+			l.event(schedule.Event{Kind: schedule.TrialBegin, Target: "host", Workload: "null", Block: n,
+				Left: time.Second})
 			l.event(schedule.Event{Kind: schedule.Opened, Target: "host"})
 			io.WriteString(s, "a warning\n")
 		}
@@ -84,13 +86,15 @@ func TestWhatIsWrittenBesideTheDisplayStays(t *testing.T) {
 	l := newLive(t.Context(), s, 0, 30, drawsAlways...)
 	io.WriteString(s, "\nstopping: in\ntwo lines\n")
 	l.event(schedule.Event{Kind: schedule.Dropped, Target: "vm", Failure: &record.Failure{Message: "the agent ended"}})
-	l.event(schedule.Event{Kind: schedule.Dropped, Target: "vm", Workload: "null", Failure: &record.Failure{Message: "too slow"}})
+	l.event(schedule.Event{Kind: schedule.Dropped, Target: "vm", Workload: "null",
+		Failure: &record.Failure{Message: "too slow"}})
 	l.close()
 	io.WriteString(s, "afterwards\n")
 	w.Close()
 	text := <-c.text
 	at := 0
-	for _, want := range []string{"stopping: in\n", "two lines\n", "gave up on vm: the agent ended\n", "gave up on null in vm: too slow\n", "afterwards\n"} {
+	for _, want := range []string{"stopping: in\n", "two lines\n", "gave up on vm: the agent ended\n",
+		"gave up on null in vm: too slow\n", "afterwards\n"} {
 		n := strings.Index(text[at:], want)
 		if n < 0 {
 			t.Fatalf("%q is not in what follows %d bytes of %q", want, at, text)
@@ -103,8 +107,10 @@ func TestLineFitsAndKeepsWhatMatters(t *testing.T) {
 	began := time.Now()
 	now := began.Add(75 * time.Second)
 	s := liveState{
-		began: began, budget: 10 * time.Minute, maxBlocks: 30, left: 200 * time.Second, leftAt: began.Add(70 * time.Second),
-		target: "web-server-under-test", work: "fs.randread size=64MiB bs=4KiB direct=true", block: 17, decided: 3, toTell: 12,
+		began: began, budget: 10 * time.Minute, maxBlocks: 30, left: 200 * time.Second,
+		leftAt: began.Add(70 * time.Second),
+		target: "web-server-under-test", work: "fs.randread size=64MiB bs=4KiB direct=true", block: 17, decided: 3,
+		toTell: 12,
 	}
 	for width := 20; width <= 250; width++ {
 		line := s.line(width, now)
@@ -160,14 +166,17 @@ func TestLiveSaysThatTheRunIsStopping(t *testing.T) {
 
 func TestLinesRoundAsTheReport(t *testing.T) {
 	cell := func(v record.Verdict, center, low, high float64) verdict.Cell {
-		return verdict.Cell{Target: "box", Workload: "w" + string(v), Primary: true, Ratio: record.Ratio{Verdict: v, Center: center, Low: low, High: high, Level: 0.95}}
+		return verdict.Cell{Target: "box", Workload: "w" + string(v), Primary: true,
+			Ratio: record.Ratio{Verdict: v, Center: center, Low: low, High: high, Level: 0.95}}
 	}
 	var out strings.Builder
 	l := newLines(&out)
 	l.event(schedule.Event{Kind: schedule.BlockDone, Workload: "w", Block: 30})
 	l.event(schedule.Event{Kind: schedule.Looked, Result: &verdict.Result{Cells: []verdict.Cell{
-		cell(record.Different, 1234.5, 1100, 1300), cell(record.Equivalent, 1, 0.999, 1.004), cell(record.Measured, 1.1, 1.0001, 1.2)}}})
-	for _, want := range []string{"block 30 of w done\n", "costs 1234x [1100, 1300]", "costs the same: 1.00x [1.00, 1.00]", "costs 1.10x [1.00, 1.20]"} {
+		cell(record.Different, 1234.5, 1100, 1300), cell(record.Equivalent, 1, 0.999, 1.004),
+		cell(record.Measured, 1.1, 1.0001, 1.2)}}})
+	for _, want := range []string{"block 30 of w done\n", "costs 1234x [1100, 1300]",
+		"costs the same: 1.00x [1.00, 1.00]", "costs 1.10x [1.00, 1.20]"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}

@@ -19,34 +19,49 @@ import (
 	"tare/internal/show/report"
 )
 
-// TestRedactedReports holds that what a run knows of its users and machines is in no form of a redacted bundle's report.
+// TestRedactedReports holds that what a run knows of its users and machines is in no form of a redacted bundle's
+// report.
 func TestRedactedReports(t *testing.T) {
-	secrets := []string{"frank", "prod-cluster", "payments", "jane", "bastion", "nas01", "acme", "leo", "nora", "myhostx", "525400aabbcc", "1a2b3c4d", "hal9000"}
-	text := "jane@bastion:/data/leo and nas01.eu.acme.example:/mnt/customers/nora, 525400aabbcc on hal9000 at ip=10.1.1.2::10.1.1.1:255.0.0.0:myhostx:eth0 root=PARTUUID=1a2b3c4d-02"
-	spec := env.Spec{Name: "kube", Driver: "kubectl", Arg: "payments-0", Settings: map[string]string{"context": "frank@prod-cluster", "dir": "/data/leo"}}
-	p := &plan.Plan{Schema: 1, Name: "what " + spec.Arg + " costs", Question: text, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10},
+	secrets := []string{"frank", "prod-cluster", "payments", "jane", "bastion", "nas01", "acme", "leo", "nora",
+		"myhostx", "525400aabbcc", "1a2b3c4d", "hal9000"}
+	text := "jane@bastion:/data/leo and nas01.eu.acme.example:/mnt/customers/nora, 525400aabbcc on hal9000 at " +
+		"ip=10.1.1.2::10.1.1.1:255.0.0.0:myhostx:eth0 root=PARTUUID=1a2b3c4d-02"
+	spec := env.Spec{Name: "kube", Driver: "kubectl", Arg: "payments-0",
+		Settings: map[string]string{"context": "frank@prod-cluster", "dir": "/data/leo"}}
+	p := &plan.Plan{Schema: 1, Name: "what " + spec.Arg + " costs", Question: text, Baseline: "host", Seed: 7,
+		Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10},
 		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Targets:   []plan.Target{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"}, {Name: spec.Name, Spec: spec, Text: spec.String()}},
-		Workloads: []plan.Workload{{Label: "make -C /data/leo", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
+		Targets: []plan.Target{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"},
+			{Name: spec.Name, Spec: spec, Text: spec.String()}},
+		Workloads: []plan.Workload{{Label: "make -C /data/leo", Kind: "cpu.prime",
+			Params: workload.Params{"max": "10"}}}}
 	dir := filepath.Join(t.TempDir(), "b")
 	w, err := bundle.Create(dir, "0c86ada23d25", p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := record.Facts{OS: "linux", Kernel: "6.1.0", Hostname: "hal9000", WorkDir: "/data/leo/tare-0c86ada23d25-913566014", WorkFS: text, Command: []string{"ssh", "jane@bastion"},
-		Extra: map[string]string{"net.mac": "525400aabbcc", "kernel.cmdline": text, "work.source": "nas01:/exports/leo"}}
+	facts := record.Facts{OS: "linux", Kernel: "6.1.0", Hostname: "hal9000",
+		WorkDir: "/data/leo/tare-0c86ada23d25-913566014", WorkFS: text, Command: []string{"ssh", "jane@bastion"},
+		Extra: map[string]string{"net.mac": "525400aabbcc", "kernel.cmdline": text,
+			"work.source": "nas01:/exports/leo"}}
 	targets := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts, Outside: facts},
-		{Name: spec.Name, Spec: spec.String(), Session: 1, Inside: facts, Outside: facts, Retries: []record.Failure{{Kind: "open", Message: text, Evidence: text}},
-			Files: record.Files{Card: []record.Property{{Name: "inotify", Title: "events", Answer: "yes", Rating: "good", Detail: text}},
-				Durability: &record.Durability{Verdict: record.Untested, Class: "unknown", Text: text, Evidence: []string{text}}}}}
+		{Name: spec.Name, Spec: spec.String(), Session: 1, Inside: facts, Outside: facts,
+			Retries: []record.Failure{{Kind: "open", Message: text, Evidence: text}},
+			Files: record.Files{Card: []record.Property{{Name: "inotify", Title: "events", Answer: "yes",
+				Rating: "good", Detail: text}},
+				Durability: &record.Durability{Verdict: record.Untested, Class: "unknown", Text: text,
+					Evidence: []string{text}}}}}
 	if err := w.Environments(targets); err != nil {
 		t.Fatal(err)
 	}
 	for block := range 11 {
 		for i, slot := range []string{"host", "host", spec.Name} {
-			tr := &record.Trial{Session: 1, Block: block, Workload: p.Workloads[0].Label, Target: slot, Work: 100, Start: time.Unix(1e9, 0).UTC(), Position: i, AgentNS: int64(1e9 + block + i), ControllerNS: int64(1e9 + block + i),
+			tr := &record.Trial{Session: 1, Block: block, Workload: p.Workloads[0].Label, Target: slot, Work: 100,
+				Start: time.Unix(1e9, 0).UTC(), Position: i, AgentNS: int64(1e9 + block + i),
+				ControllerNS: int64(1e9 + block + i),
 				Figures: record.Figures{Metrics: map[string]float64{"events": 1.5},
-					Warnings: []record.Warning{{Code: "slow", Text: text, Remedy: text}}, State: map[string]string{"peer": text}}}
+					Warnings: []record.Warning{{Code: "slow", Text: text, Remedy: text}},
+					State:    map[string]string{"peer": text}}}
 			if i == 1 {
 				tr.Slot = record.NullSlot
 			}
@@ -68,7 +83,8 @@ func TestRedactedReports(t *testing.T) {
 	if err := redact.Bundle(dir, out, redact.Secrets{}); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{console: console{getenv: os.Getenv, outFD: -1, errFD: -1}, catalog: catalog{drivers: drivers.Drivers(), kinds: kinds.Kinds()}}
+	a := &app{console: console{getenv: os.Getenv, outFD: -1, errFD: -1},
+		catalog: catalog{drivers: drivers.Drivers(), kinds: kinds.Kinds()}}
 	b, err := a.load(out)
 	if err != nil || b.damage != nil || len(b.result.Targets) != 2 {
 		t.Fatalf("%+v, %v", b, err)

@@ -38,7 +38,9 @@ completely or not at all.`,
 			if cmd.flags.format == "" {
 				var known bool
 				if cmd.flags.format, known = formatOf(cmd.flags.out); !known && cmd.flags.out != "" {
-					fmt.Fprintf(cmd.err, "tare: unknown report extension %q: writing the table as text to %s; choose another format with --format\n", filepath.Ext(cmd.flags.out), printableLine(cmd.flags.out))
+					fmt.Fprintf(cmd.err, "tare: unknown report extension %q: writing the table as text to %s; "+
+						"choose another format with --format\n", filepath.Ext(cmd.flags.out),
+						printableLine(cmd.flags.out))
 				}
 			}
 			f, err := knownFormat(cmd.flags.format)
@@ -46,7 +48,8 @@ completely or not at all.`,
 				return err
 			}
 			if f.Binary && cmd.flags.out == "" && cmd.outFD >= 0 {
-				return usagef("--format %s is binary and standard output is a terminal: name a file with -o", cmd.flags.format)
+				return usagef("--format %s is binary and standard output is a terminal: name a file with -o",
+					cmd.flags.format)
 			}
 			if err := cmd.flags.fail.parse(); err != nil {
 				return err
@@ -74,7 +77,10 @@ completely or not at all.`,
 			if cmd.flags.out == "" {
 				err = cmd.print(cmd.out, m, f.Render, cmd.flags.print)
 			} else {
-				err = writeWhole(cmd.flags.out, func(w io.Writer) error { return cmd.print(w, m, f.Render, cmd.flags.print) })
+				err = writeWhole(cmd.flags.out, func(w io.Writer) error {
+					return cmd.print(w, m, f.Render,
+						cmd.flags.print)
+				})
 			}
 			if err != nil {
 				return err
@@ -86,18 +92,22 @@ completely or not at all.`,
 			return ending(outcomes, cmd.flags.strict, conclusive(b.result))
 		},
 	}
-	c.Flags().StringVar(&cmd.flags.format, "format", "", "one of "+strings.Join(formats(), ", ")+" [by the name of -o, else text]")
+	c.Flags().StringVar(&cmd.flags.format, "format", "", "one of "+strings.Join(formats(), ", ")+
+		" [by the name of -o, else text]")
 	c.Flags().StringVarP(&cmd.flags.out, "out", "o", "", "write to this file; - is standard output [-]")
-	c.Flags().BoolVar(&cmd.flags.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
+	c.Flags().BoolVar(&cmd.flags.strict, "strict", false,
+		"exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
 	cmd.flags.fail.flag(c)
 	cmd.flags.costs.flag(c)
 	c.Flags().BoolVar(&cmd.flags.print.ascii, "ascii", false, "ASCII characters only")
-	c.Flags().BoolVar(&cmd.flags.print.details, "details", false, "show every metric, not only the primary ones, and all facts of the targets")
+	c.Flags().BoolVar(&cmd.flags.print.details, "details", false,
+		"show every metric, not only the primary ones, and all facts of the targets")
 	return c
 }
 
-// shownName is how a report calls its bundle: as it was typed where the reader sits, so that its commands can be pasted.
-// What is passed on does not say where it lay on this machine, nor does anything that is made of a redacted bundle.
+// shownName is how a report calls its bundle: as it was typed where the reader sits, so that its commands can be
+// pasted. What is passed on does not say where it lay on this machine, nor does anything that is made of a redacted
+// bundle.
 func shownName(arg, format, out string, redacted bool) string {
 	if out == "" && format == "text" && !redacted {
 		return arg
@@ -127,8 +137,8 @@ func formatOf(name string) (format string, known bool) {
 // printOptions are how the terminal's report is to look.
 type printOptions struct{ ascii, details bool }
 
-// sayCosts says below a report what was asked for beyond the ratios. Some forms have it inside; where another is not text
-// for the reader, it goes to standard error.
+// sayCosts says below a report what was asked for beyond the ratios. Some forms have it inside; where another is not
+// text for the reader, it goes to standard error.
 func (cmd *reportCommand) sayCosts(x *costResult, f *report.Format, out string) error {
 	switch {
 	case f.ShowsCosts:
@@ -149,7 +159,8 @@ func formats() []string {
 
 // print renders a model.
 func (con *console) print(w io.Writer, m *report.Model, render report.Renderer, o printOptions) error {
-	m.Text = report.TextOptions{Width: con.width(100), Color: con.colour() && w == con.out, ASCII: o.ascii, Details: o.details}
+	m.Text = report.TextOptions{Width: con.width(100), Color: con.colour() && w == con.out, ASCII: o.ascii,
+		Details: o.details}
 	return render(w, m)
 }
 

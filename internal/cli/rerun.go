@@ -61,12 +61,14 @@ it. The work stays the same, so trials are shorter on a faster machine.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringArrayVarP(&cmd.flags.environments, "environment", "e", nil, "use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
+	fl.StringArrayVarP(&cmd.flags.environments, "environment", "e", nil,
+		"use this spec for the environment of that name: NAME=DRIVER[:ARG][?key=value&...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.DurationVar(&f.budget, "budget", 0, "stop after this time and report the figures so far: 10m [the plan's]")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "show what differs and what would be done, and start nothing")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
-	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell, a change or a --fail-if condition cannot be decided")
+	fl.BoolVar(&f.strict, "strict", false,
+		"exit with 4 when a cell, a change or a --fail-if condition cannot be decided")
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
 	fl.BoolVar(&f.details, "details", false, "show every metric, not only the primary ones")
 	cmd.flags.fail.flag(c)
@@ -74,7 +76,8 @@ it. The work stays the same, so trials are shorter on a faster machine.`,
 }
 
 // rerun repeats old and compares.
-func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environments []string, fail *failIf) error {
+func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFlags, environments []string,
+	fail *failIf) error {
 	p, lost, err := cmd.match(ctx, old.Plan, environments)
 	if err != nil {
 		return err
@@ -82,7 +85,8 @@ func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFla
 	if f.plan.Budget != nil {
 		p.Budget = *f.plan.Budget
 	}
-	fmt.Fprintf(cmd.err, "again      run %s of %s: seed %d, with the work as it was frozen\n", printableLine(old.Result.Run.ID),
+	fmt.Fprintf(cmd.err, "again      run %s of %s: seed %d, with the work as it was frozen\n",
+		printableLine(old.Result.Run.ID),
 		old.Created.UTC().Format(time.DateTime), p.Seed)
 	for i := range p.Targets {
 		e := &p.Targets[i]
@@ -112,7 +116,8 @@ func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFla
 	sides := []rundiff.Side{*old, *now.side()}
 	c := rundiff.Compare(sides)
 	fmt.Fprintln(cmd.out)
-	if err := rundiff.Text(cmd.out, c, rundiff.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap, Width: cmd.width(100)}); err != nil {
+	if err := rundiff.Text(cmd.out, c, rundiff.Options{Details: f.details, ASCII: f.ascii, Wrap: report.Wrap,
+		Width: cmd.width(100)}); err != nil {
 		return err
 	}
 	outcomes, err := fail.judgeComparison(c, sides)
@@ -124,7 +129,8 @@ func (cmd *rerunCommand) rerun(ctx context.Context, old *rundiff.Side, f *runFla
 }
 
 // match makes of a bundle's plan one that this machine can carry out, and says what had to be left out.
-func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan, environments []string) (p *plan.Plan, lost []string, err error) {
+func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan,
+	environments []string) (p *plan.Plan, lost []string, err error) {
 	p = old
 	if len(environments) > 0 {
 		flags, err := replacements(old, environments)
@@ -144,10 +150,13 @@ func (cmd *rerunCommand) match(ctx context.Context, old *plan.Plan, environments
 			continue
 		}
 		if e.Name == p.Baseline {
-			return nil, nil, fmt.Errorf("rerun: the baseline %s is not available here: %s; replace it with --environment %s=SPEC", e.Name, why, e.Name)
+			return nil, nil,
+				fmt.Errorf("rerun: the baseline %s is not available here: %s; replace it with --environment %s=SPEC",
+					e.Name, why, e.Name)
 		}
 		gone[e.Name] = true
-		lost = append(lost, fmt.Sprintf("%s is left out: %s; replace it with --environment %s=SPEC", e.Name, why, e.Name))
+		lost = append(lost, fmt.Sprintf("%s is left out: %s; replace it with --environment %s=SPEC", e.Name, why,
+			e.Name))
 	}
 	unknown := map[string]bool{}
 	for i := range p.Workloads {
@@ -175,9 +184,11 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 		name, _, ok := strings.Cut(text, "=")
 		switch {
 		case !ok:
-			return f, usagef("--environment %s: write NAME=SPEC with a name from the plan: %s", text, strings.Join(names, ", "))
+			return f, usagef("--environment %s: write NAME=SPEC with a name from the plan: %s", text,
+				strings.Join(names, ", "))
 		case !slices.Contains(names, name):
-			return f, usagef("--environment %s: the plan has no environment %q%s", text, name, suggest.MeantOrAll(name, names, "it has"))
+			return f, usagef("--environment %s: the plan has no environment %q%s", text, name,
+				suggest.MeantOrAll(name, names, "it has"))
 		}
 		if _, _, mount := env.CutMount(name); mount {
 			f.Mounts = append(f.Mounts, text)
@@ -199,7 +210,8 @@ func (cmd *rerunCommand) cannot(p *plan.Plan, e *plan.Target, here []env.Status,
 			return err.Error()
 		}
 		// Another machine, or a redacted bundle, has no such directory.
-		if info, err := os.Stat(e.Spec.Arg); of.Spec.Driver == "local" && e.Spec.Driver == "dir" && (err != nil || !info.IsDir()) {
+		if info, err := os.Stat(e.Spec.Arg); of.Spec.Driver == "local" && e.Spec.Driver == "dir" &&
+			(err != nil || !info.IsDir()) {
 			return "there is no directory " + e.Spec.Arg
 		}
 		return ""

@@ -16,7 +16,8 @@ import (
 func (cmd *runCommand) resume(ctx context.Context) error {
 	f := cmd.flags
 	if info, err := os.Stat(f.resume); err == nil && info.Mode().IsRegular() {
-		return usagef("--resume: %s is one file, and resuming needs a folder: run tare bundle unpack %s", f.resume, quoteArg(f.resume))
+		return usagef("--resume: %s is one file, and resuming needs a folder: run tare bundle unpack %s", f.resume,
+			quoteArg(f.resume))
 	}
 	w, b, trials, err := cmd.reopen()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, bundle.ErrNotBundle) || errors.Is(err, bundle.ErrFinished) {
@@ -51,11 +52,12 @@ func (cmd *runCommand) resume(ctx context.Context) error {
 		}
 	}
 	fmt.Fprintf(cmd.err, "resuming after %d trials\n", len(trials))
-	return (&execution{app: cmd.app, plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b, trials: trials}).carryOut(ctx)
+	return (&execution{app: cmd.app, plan: p, writer: w, dir: f.resume, runID: b.Manifest.RunID, flags: f, prior: b,
+		trials: trials}).carryOut(ctx)
 }
 
-// reopen opens the bundle of a run that can go on. The writer is nil when the run has finished and can go on all the same,
-// because its budget ended it and it got a new one: what is finished is left alone until it does go on.
+// reopen opens the bundle of a run that can go on. The writer is nil when the run has finished and can go on all the
+// same, because its budget ended it and it got a new one: what is finished is left alone until it does go on.
 func (cmd *runCommand) reopen() (*bundle.Writer, *bundle.Bundle, []record.Trial, error) {
 	f := cmd.flags
 	w, b, err := bundle.Resume(f.resume)
@@ -75,10 +77,12 @@ func (cmd *runCommand) reopen() (*bundle.Writer, *bundle.Bundle, []record.Trial,
 		return nil, nil, nil, err
 	case w != nil:
 		return w, b, trials, nil
-	case b.Plan.Budget <= 0 || !schedule.Left(schedule.Config{Plan: b.Plan, Kinds: cmd.kind, Prior: trials, PriorTargets: b.Environments}):
+	case b.Plan.Budget <= 0 || !schedule.Left(schedule.Config{Plan: b.Plan, Kinds: cmd.kind, Prior: trials,
+		PriorTargets: b.Environments}):
 		return nil, nil, nil, finished
 	case f.plan.Budget == nil:
-		return nil, nil, nil, usagef("the budget of %s is spent; to continue, give a new one: tare run --resume %s --budget %s", seconds(b.Plan.Budget), quoteArg(f.resume), b.Plan.Budget)
+		return nil, nil, nil, usagef("the budget of %s is spent; to continue, give a new one: tare run --resume %s "+
+			"--budget %s", seconds(b.Plan.Budget), quoteArg(f.resume), b.Plan.Budget)
 	}
 	return nil, b, trials, nil
 }

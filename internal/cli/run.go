@@ -89,7 +89,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 			}
 			defer f.ui.close(c.Context(), cmd.err)
 			if f.resume != "" {
-				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "out", "blocks", "seed", "quick", "full"} {
+				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "out", "blocks", "seed",
+					"quick", "full"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume uses the plan and the folder of its bundle; leave --%s out", name)
 					}
@@ -115,13 +116,19 @@ added to those of the plan. If all are bare names from the plan, they select fro
 		},
 	}
 	fl := c.Flags()
-	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil, "an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
+	fl.StringArrayVarP(&f.plan.Environments, "env", "e", nil,
+		"an environment: NAME[=DRIVER[:ARG][?key=value&...]] (repeatable)")
 	fl.StringVar(&f.study, "study", "", "a plan that comes with tare: "+strings.Join(study.Names(), ", "))
-	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil, "a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
-	fl.BoolVar(&f.idle, "idle-cost", false, "measure what each environment costs the host while it does nothing (5 s each)")
-	fl.BoolVar(&f.flushes, "durability", false, "first test what a flush does in each virtual machine (a few seconds each); always done for work that flushes")
-	fl.BoolVar(&f.cards, "cards", false, "first test how files behave in each mount, for its semantics card (about 20 s each)")
-	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "", "the environment that the others are compared with [host, or else the first]")
+	fl.StringArrayVarP(&f.plan.Mounts, "mount", "m", nil,
+		"a folder in an environment: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]] (repeatable)")
+	fl.BoolVar(&f.idle, "idle-cost", false,
+		"measure what each environment costs the host while it does nothing (5 s each)")
+	fl.BoolVar(&f.flushes, "durability", false,
+		"first test what a flush does in each virtual machine (a few seconds each); always done for work that flushes")
+	fl.BoolVar(&f.cards, "cards", false,
+		"first test how files behave in each mount, for its semantics card (about 20 s each)")
+	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "",
+		"the environment that the others are compared with [host, or else the first]")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.BoolVar(&f.quick, "quick", false, "trials of 0.3 s, at most 30 blocks (default)")
@@ -133,7 +140,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 	fl.StringVar(&f.resume, "resume", "", "continue an interrupted run: its bundle")
 	f.ui.register(fl)
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress; only the report")
-	fl.BoolVar(&f.strict, "strict", false, "exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
+	fl.BoolVar(&f.strict, "strict", false,
+		"exit with 4 when a cell is inconclusive, withheld or failed, or a --fail-if condition cannot be decided")
 	f.failIf.flag(c)
 	f.more.flag(c)
 	fl.BoolVar(&f.ascii, "ascii", false, "draw the report with ASCII characters only")
@@ -166,7 +174,8 @@ func (cmd *runCommand) resolve(ctx context.Context, args []string) (*plan.Plan, 
 	case f.study != "":
 		s, ok := study.Lookup(f.study)
 		if !ok {
-			return nil, usagef("there is no study %q%s", f.study, suggest.MeantOrAll(f.study, study.Names(), "there are"))
+			return nil, usagef("there is no study %q%s", f.study,
+				suggest.MeantOrAll(f.study, study.Names(), "there are"))
 		}
 		return plan.ParseWithFlags("study "+s.Name, s.Plan, f.plan, t)
 	case len(args) == 1:
@@ -187,7 +196,8 @@ func (cmd *runCommand) resolve(ctx context.Context, args []string) (*plan.Plan, 
 func readPlan(name string) ([]byte, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		if _, err := os.Stat(filepath.Join(name, bundle.ManifestFile)); err == nil {
-			return nil, usagef("%s is a bundle, not a plan: `tare rerun %[2]s` repeats it, `tare run --resume %[2]s` continues it, `tare report %[2]s` shows it", name, quoteArg(name))
+			return nil, usagef("%s is a bundle, not a plan: `tare rerun %[2]s` repeats it, `tare run --resume "+
+				"%[2]s` continues it, `tare report %[2]s` shows it", name, quoteArg(name))
 		}
 	}
 	file, err := os.Open(name)
@@ -274,13 +284,15 @@ func (x *execution) carryOut(ctx context.Context) (err error) {
 	var outcomes []failif.Outcome
 	if result != nil {
 		result.Run.Finished = runErr == nil
-		if outcomes, err = x.flags.failIf.judgeRun(&rundiff.Side{Result: result, Plan: x.plan, Trials: trials, Kinds: x.kind}); err != nil {
+		if outcomes, err = x.flags.failIf.judgeRun(&rundiff.Side{Result: result, Plan: x.plan, Trials: trials,
+			Kinds: x.kind}); err != nil {
 			return err
 		}
 		// What cannot be printed is in the bundle all the same, and how to go on is said in any case.
 		m := report.NewModel(result)
 		m.Trials, m.Plan, m.FailIf, m.Bundle = trials, x.plan, outcomes, x.dir
-		if err := x.print(x.out, m, report.Terminal, printOptions{ascii: x.flags.ascii, details: x.flags.details}); err != nil && runErr == nil {
+		if err := x.print(x.out, m, report.Terminal,
+			printOptions{ascii: x.flags.ascii, details: x.flags.details}); err != nil && runErr == nil {
 			runErr = err
 		}
 		if err := x.flags.more.compute(result, x.plan).say(x.out, x.width(100)); err != nil && runErr == nil {
@@ -320,7 +332,8 @@ func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Tria
 	defer show.close()
 	c := schedule.Config{
 		Plan: x.plan, Kinds: x.kind, Sink: x.writer, Evidence: x.writer, Quiet: schedule.NewQuietHost(), Peer: peer,
-		Opener: x.recorded(&schedule.Drivers{Registry: x.drivers, Agents: agents, RunID: x.runID, Dir: scratch, Log: x.log, Idle: x.flags != nil && x.flags.idle,
+		Opener: x.recorded(&schedule.Drivers{Registry: x.drivers, Agents: agents, RunID: x.runID, Dir: scratch,
+			Log: x.log, Idle: x.flags != nil && x.flags.idle,
 			Flushes: verdict.Flushes(x.plan) || x.flags != nil && x.flags.flushes,
 			Peer:    func(environment string) bool { return schedule.NeedsPeer(x.plan, x.kind, environment) }}),
 		Header: verdict.Run{ID: x.runID, Version: version.Version, Build: version.Build},
@@ -379,28 +392,34 @@ func (cat *catalog) forecast(w io.Writer, p *plan.Plan, say bool) {
 	}
 	fmt.Fprintf(w, "workloads  %s\n", strings.TrimSpace(wrap(strings.Join(labels, ", "), 11, 100)))
 	if f.Sessions > 1 {
-		fmt.Fprintf(w, "cells      %d to decide, %d blocks each in each of %d sessions, one look after the last block\n", f.Cells, f.MaxBlocks, f.Sessions)
+		fmt.Fprintf(w,
+			"cells      %d to decide, %d blocks each in each of %d sessions, one look after the last block\n", f.Cells,
+			f.MaxBlocks, f.Sessions)
 	} else {
-		fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks, f.MaxBlocks, joinInts(p.Looks))
+		fmt.Fprintf(w, "cells      %d to decide, %d to %d blocks each, looks at %s\n", f.Cells, f.MinBlocks,
+			f.MaxBlocks, joinInts(p.Looks))
 	}
 	if f.Disk > 0 {
 		fmt.Fprintf(w, "disk       up to %d MiB in each target\n", (f.Disk+1<<20-1)>>20)
 	}
 	switch {
 	case p.Budget > 0 && f.FirstLook > p.Budget:
-		fmt.Fprintf(w, "time       at most about %s: the budget may end before the first look, which takes about %s for all cells;\n", seconds(f.Most), seconds(f.FirstLook))
+		fmt.Fprintf(w, "time       at most about %s: the budget may end before the first look, which takes about %s "+
+			"for all cells;\n", seconds(f.Most), seconds(f.FirstLook))
 		fmt.Fprintf(w, "           then nothing is decided\n")
 	case f.Sessions > 1:
 		fmt.Fprintf(w, "time       about %s\n", seconds(f.Least))
 	default:
-		fmt.Fprintf(w, "time       about %s if every cell is decided at its first look, at most about %s\n", seconds(f.Least), seconds(f.Most))
+		fmt.Fprintf(w, "time       about %s if every cell is decided at its first look, at most about %s\n",
+			seconds(f.Least), seconds(f.Most))
 	}
 	if len(f.Long) > 0 {
 		text := []string{}
 		for _, b := range f.Long {
 			text = append(text, fmt.Sprintf("%s take about %s", b.Workload, seconds(b.Length)))
 		}
-		fmt.Fprintf(w, "blocks     %s\n", strings.TrimSpace(wrap("of "+strings.Join(text, ", of ")+": "+schedule.LongBlock, 11, 100)))
+		fmt.Fprintf(w, "blocks     %s\n", strings.TrimSpace(wrap("of "+strings.Join(text, ", of ")+": "+
+			schedule.LongBlock, 11, 100)))
 	}
 	fmt.Fprintf(w, "seed       %d\n\n", p.Seed)
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// screen is standard error while something else may draw on it: what is written goes above the live display while there is
-// one, which would otherwise wipe it at its next frame.
+// screen is standard error while something else may draw on it: what is written goes above the live display while there
+// is one, which would otherwise wipe it at its next frame.
 type screen struct {
 	w      io.Writer
 	broken func() // called when nobody reads what is written; may be nil

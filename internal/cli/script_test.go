@@ -192,8 +192,8 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), info.Size()-int64(n)))
 }
 
-// gone waits until nothing of a run is to be seen any more: no process, no mount, no file, nothing that tare clean knows
-// of: gone BUNDLE. With the word "directories" behind it, those may still be there.
+// gone waits until nothing of a run is to be seen any more: no process, no mount, no file, nothing that tare clean
+// knows of: gone BUNDLE. With the word "directories" behind it, those may still be there.
 func gone(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: gone BUNDLE [directories]")

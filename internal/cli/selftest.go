@@ -92,7 +92,8 @@ func (cmd *selftestCommand) selftest(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	r, _, err := (&execution{app: cmd.app, plan: p, writer: w, dir: dir, runID: runID, flags: f, inject: inject}).execute(ctx)
+	r, _, err := (&execution{app: cmd.app, plan: p, writer: w, dir: dir, runID: runID, flags: f,
+		inject: inject}).execute(ctx)
 	state := bundle.Finished
 	if err != nil {
 		state = bundle.Interrupted
@@ -123,15 +124,16 @@ func (cmd *selftestCommand) selftestEnd(ctx context.Context, r *verdict.Result, 
 	return nil
 }
 
-// noSelftest refuses a bundle of the self-test: its targets do hidden work, which a run would not do, and one cell would
-// hold trials of both kinds.
+// noSelftest refuses a bundle of the self-test: its targets do hidden work, which a run would not do, and one cell
+// would hold trials of both kinds.
 func noSelftest(b *bundle.Bundle, trials []record.Trial, name, what string) error {
 	hidden := len(b.Manifest.Inject) > 0
 	if _, ok := b.Plan.Target(selfSlower); ok && !hidden { // a tare that wrote it in the trials only
 		hidden = slices.ContainsFunc(trials, func(t record.Trial) bool { return t.Inject > 0 })
 	}
 	if hidden {
-		return usagef("%s is a self-test with hidden extra work, so it cannot be %s; start a new one: tare selftest -o FOLDER", name, what)
+		return usagef("%s is a self-test with hidden extra work, so it cannot be %s; start a new one: tare selftest "+
+			"-o FOLDER", name, what)
 	}
 	return nil
 }
@@ -193,8 +195,8 @@ func excludes(c *verdict.Cell) bool {
 	return c.Level > 0 && c.Low > 0 && (c.Low > (1+injected)*(1+c.Margin) || c.High < (1+injected)/(1+c.Margin))
 }
 
-// visible is the smallest cost that a cell tells: one whose whole interval lies beyond the margin, margin and half-width
-// together.
+// visible is the smallest cost that a cell tells: one whose whole interval lies beyond the margin, margin and
+// half-width together.
 func visible(c *verdict.Cell) float64 { return (1+c.Margin)*math.Sqrt(c.High/c.Low) - 1 }
 
 // selftestReport prints what the controls showed.
@@ -206,10 +208,12 @@ func (cmd *selftestCommand) selftestReport(r *verdict.Result, n *controls) {
 		if slower.Level > 0 && slower.Low > 0 {
 			shows = fmt.Sprintf("%.1f %%", 100*visible(slower))
 		}
-		fmt.Fprintf(tw, "%s\t%d\t±%.2f %%\t%s\t%s\t%s\n", same.Workload, slower.Blocks, 100*same.NullSpread, control(same), control(slower), shows)
+		fmt.Fprintf(tw, "%s\t%d\t±%.2f %%\t%s\t%s\t%s\n", same.Workload, slower.Blocks, 100*same.NullSpread,
+			control(same), control(slower), shows)
 	}
 	tw.Flush()
-	fmt.Fprintf(cmd.out, "\nfalse alarms: %d of %d cells. Injected 5 %%: found in %d of %d, called equivalent in %d, measured as something else in %d.\n",
+	fmt.Fprintf(cmd.out, "\nfalse alarms: %d of %d cells. Injected 5 %%: found in %d of %d, called equivalent in "+
+		"%d, measured as something else in %d.\n",
 		n.falseAlarms, n.cells, n.found, n.cells, n.missed, n.wrong)
 }
 
@@ -220,19 +224,23 @@ func (c *controls) conclude(w io.Writer) int {
 		return exitFailed
 	}
 	if c.without == 0 {
-		fmt.Fprintf(w, "On this machine, now, a cost of %.1f %% or more is detected in each of these workloads.\n", 100*c.worst)
+		fmt.Fprintf(w, "On this machine, now, a cost of %.1f %% or more is detected in each of these workloads.\n",
+			100*c.worst)
 	}
 	switch {
 	case c.falseAlarms+c.missed+c.wrong > 0:
-		fmt.Fprintln(w, `A control failed: something on this host changes with the order of the trials. Do not trust verdicts from this host; stop
+		fmt.Fprintln(w,
+			`A control failed: something on this host changes with the order of the trials. Do not trust verdicts from this host; stop
 other programs and repeat.`)
 		return exitFailed
 	case c.found == 0:
-		fmt.Fprintln(w, `No hidden cost was found: on this host, now, tare cannot detect a cost of 5 % in any of these workloads, and this test
+		fmt.Fprintln(w,
+			`No hidden cost was found: on this host, now, tare cannot detect a cost of 5 % in any of these workloads, and this test
 proves nothing. Stop other programs, or raise --budget and --blocks, and repeat.`)
 		return exitInconclusive
 	case c.found < c.cells:
-		fmt.Fprintln(w, "Where 5 % was not found, the host is too noisy to find it; tare says INCONCLUSIVE or MEASURED there, never EQUIVALENT.")
+		fmt.Fprintln(w, "Where 5 % was not found, the host is too noisy to find it; tare says INCONCLUSIVE or "+
+			"MEASURED there, never EQUIVALENT.")
 	}
 	return exitOK
 }

@@ -31,7 +31,8 @@ func TestServersOfMountsKilled(t *testing.T) {
 		}
 	}
 	p.until("word of both", func() bool {
-		return strings.Contains(p.err.String(), "vm:v: the server of the mount") && strings.Contains(p.err.String(), "vm:n: the server of the mount")
+		return strings.Contains(p.err.String(), "vm:v: the server of the mount") &&
+			strings.Contains(p.err.String(), "vm:n: the server of the mount")
 	})
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("it took %v: trials without a server were waited for", took)

@@ -36,7 +36,8 @@ func (l *lab) sshd() *sshd {
 		}
 	}
 	for _, key := range []string{"host_key", "user_key"} {
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.file(key)).CombinedOutput(); err != nil {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+			s.file(key)).CombinedOutput(); err != nil {
 			l.Fatalf("ssh-keygen: %v %s", err, out)
 		}
 	}
@@ -79,7 +80,8 @@ func freePort(l *lab) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// run starts the server and tells whether it listens. It must be called by its full path, with which it starts itself again.
+// run starts the server and tells whether it listens. It must be called by its full path, with which it starts itself
+// again.
 func (s *sshd) run(program string) bool {
 	s.lab.Helper()
 	d, err := proc.Start(proc.Command(context.Background(), program, "-D", "-e", "-f", s.file("sshd_config")))
@@ -89,7 +91,8 @@ func (s *sshd) run(program string) bool {
 	s.daemon = d
 	s.lab.Cleanup(func() { d.Close() })
 	// Whoever answers at the port, it is sshd when sshd says that it listens.
-	for end := time.Now().Add(patience); !bytes.Contains(d.Stderr(), []byte("Server listening on 127.0.0.1 port")); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !bytes.Contains(d.Stderr(),
+		[]byte("Server listening on 127.0.0.1 port")); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-d.Done():
 			return false
@@ -106,7 +109,8 @@ func (s *sshd) file(name string) string { return filepath.Join(s.dir, name) }
 
 // spec is the environment that logs in as a user.
 func (s *sshd) spec(user string) string {
-	return fmt.Sprintf("ssh:%s@127.0.0.1:%d?identity=%s&known_hosts=%s&config=%s", user, s.port, s.file("user_key"), s.file("known_hosts"), s.file("ssh_config"))
+	return fmt.Sprintf("ssh:%s@127.0.0.1:%d?identity=%s&known_hosts=%s&config=%s", user, s.port, s.file("user_key"),
+		s.file("known_hosts"), s.file("ssh_config"))
 }
 
 // below returns the server's descendants whose command lines hold the word.

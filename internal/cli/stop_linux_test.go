@@ -41,7 +41,9 @@ func TestInterrupted(t *testing.T) {
 			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %v to stop", took)
 			}
-			if o.code != 1 || !strings.Contains(o.err, "stopped before the end; continue with: tare run --resume out") || !strings.Contains(o.err, "Ctrl-C again") {
+			if o.code != 1 || !strings.Contains(o.err,
+				"stopped before the end; continue with: tare run --resume out") ||
+				!strings.Contains(o.err, "Ctrl-C again") {
 				t.Errorf("exit code %d:\n%s", o.code, o.err)
 			}
 			if !strings.Contains(o.out, "This run has not ended") {
@@ -71,14 +73,15 @@ func TestInterruptedTwice(t *testing.T) {
 	p.until("first answer", func() bool { return strings.Contains(p.err.String(), "Ctrl-C again") })
 	time.Sleep(time.Second) // two at once are one
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
-	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "stopped at once") || !strings.Contains(o.err, "tare clean") {
+	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "stopped at once") ||
+		!strings.Contains(o.err, "tare clean") {
 		t.Errorf("exit code %d:\n%s", o.code, o.err)
 	}
 	l.recovers("out")
 }
 
-// recovers holds what must be true after tare was killed, whenever that was: soon nothing of the run is alive or mounted,
-// tare clean removes the rest, and the bundle, if it was begun, can be read, checked and gone on with.
+// recovers holds what must be true after tare was killed, whenever that was: soon nothing of the run is alive or
+// mounted, tare clean removes the rest, and the bundle, if it was begun, can be read, checked and gone on with.
 func (l *lab) recovers(name string) {
 	l.Helper()
 	l.settled(filepath.Base(l.dir), false) // all of a run's command lines hold its TMPDIR

@@ -24,7 +24,8 @@ type uiFlags struct {
 }
 
 func (f *uiFlags) register(fl *pflag.FlagSet) {
-	fl.StringVar(&f.addr, "ui", "", "show progress and the report so far in a browser on this machine, at this address [127.0.0.1, a free port]")
+	fl.StringVar(&f.addr, "ui", "",
+		"show progress and the report so far in a browser on this machine, at this address [127.0.0.1, a free port]")
 	fl.Lookup("ui").NoOptDefVal = livepage.DefaultAddr
 	fl.BoolVar(&f.keep, "ui-keep", false, "with --ui: after the run, serve the page until Ctrl-C")
 }
@@ -73,7 +74,8 @@ func (f *uiFlags) close(ctx context.Context, w io.Writer) {
 		return
 	}
 	if f.keep && f.page.Attached() && ctx.Err() == nil {
-		// From here on Ctrl-C means the page: the run is over, and the words and second thoughts of stopping it do not apply.
+		// From here on Ctrl-C means the page: the run is over, and the words and second thoughts of stopping it do not
+		// apply.
 		ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 		if !signal.Ignored(syscall.SIGHUP) {
 			ends = append(ends, syscall.SIGHUP)

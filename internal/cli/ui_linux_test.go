@@ -37,7 +37,8 @@ func TestLivePage(t *testing.T) {
 	needPage(t)
 	l := newLab(t)
 	// One look, after enough blocks for several reports.
-	l.file("plan.yaml", "baseline: host\nseed: 7\ntrial: 20ms\nlooks: [80]\nenvironments:\n  host: local\n  box: local\nworkloads:\n  - \"null\": {hang: 150ms}\n")
+	l.file("plan.yaml", "baseline: host\nseed: 7\ntrial: 20ms\nlooks: [80]\nenvironments:\n  host: local\n"+
+		"  box: local\nworkloads:\n  - \"null\": {hang: 150ms}\n")
 	browser := chromium.Start(t)
 	p := l.start("run", "plan.yaml", "-o", "out", "--ui", "--ui-keep")
 	server, link := p.link()
@@ -48,7 +49,8 @@ func TestLivePage(t *testing.T) {
 		t.Errorf("the token stays in the address: %s", at)
 	}
 	tab.Until("it tells what runs", `/block \d/.test(document.querySelector("#live .headline").textContent)`)
-	tab.Until("the report is there before the run is over", `!!document.querySelector("[data-workload]") && !/over/.test(document.querySelector("#live .headline").textContent)`)
+	tab.Until("the report is there before the run is over",
+		`!!document.querySelector("[data-workload]") && !/over/.test(document.querySelector("#live .headline").textContent)`)
 	if chromium.Eval[bool](tab, `document.cookie !== ""`) {
 		t.Error("a script can read the cookie")
 	}
@@ -58,14 +60,17 @@ func TestLivePage(t *testing.T) {
 	}
 	first := chromium.Eval[string](tab, `document.querySelector("#report .meta").textContent`)
 	// What the reader opened stays open, what they chose stays chosen, and the keyboard stays where it is.
-	chromium.Eval[any](tab, `(() => { const o = document.getElementById("pick-order"); o.value = "cost"; o.dispatchEvent(new Event("change")); o.focus(); document.querySelector('[data-workload]').open = true; document.querySelector('[data-workload]').scrollIntoView({behavior: "instant"}); })()`)
+	chromium.Eval[any](tab,
+		`(() => { const o = document.getElementById("pick-order"); o.value = "cost"; o.dispatchEvent(new Event("change")); o.focus(); document.querySelector('[data-workload]').open = true; document.querySelector('[data-workload]').scrollIntoView({behavior: "instant"}); })()`)
 	before := chromium.Eval[float64](tab, `document.querySelector('[data-workload]').getBoundingClientRect().top`)
 	tab.Until("the report grows", fmt.Sprintf(`document.querySelector("#report .meta").textContent !== %q`, first))
-	kept := chromium.Eval[[]any](tab, `[document.querySelector('[data-workload]').open, document.getElementById("pick-order").value, document.activeElement.id]`)
+	kept := chromium.Eval[[]any](tab,
+		`[document.querySelector('[data-workload]').open, document.getElementById("pick-order").value, document.activeElement.id]`)
 	if fmt.Sprint(kept) != "[true cost pick-order]" {
 		t.Errorf("after an update: open, order and focus are %v", kept)
 	}
-	if after := chromium.Eval[float64](tab, `document.querySelector('[data-workload]').getBoundingClientRect().top`); after < before-2 || after > before+2 {
+	if after := chromium.Eval[float64](tab,
+		`document.querySelector('[data-workload]').getBoundingClientRect().top`); after < before-2 || after > before+2 {
 		t.Errorf("an update moved what is read from %.0f to %.0f", before, after)
 	}
 	tab.Shoot("live", false)
@@ -73,8 +78,12 @@ func TestLivePage(t *testing.T) {
 
 	l.policy(browser, tab, server, link)
 
-	p.until("the report on the terminal", func() bool { return strings.Contains(p.err.String(), "the page is served until Ctrl-C") })
-	tab.Until("the end is told", `/over/.test(document.querySelector("#live .headline").textContent) && /tare verify/.test(document.querySelector("#repeat").textContent)`)
+	p.until("the report on the terminal", func() bool {
+		return strings.Contains(p.err.String(),
+			"the page is served until Ctrl-C")
+	})
+	tab.Until("the end is told",
+		`/over/.test(document.querySelector("#live .headline").textContent) && /tare verify/.test(document.querySelector("#repeat").textContent)`)
 	if !strings.Contains(p.out.String(), "repeat: tare rerun out ") {
 		t.Errorf("no report:\n%s", p.out.String())
 	}
@@ -106,10 +115,12 @@ func (l *lab) policy(browser *chromium.Browser, tab *chromium.Tab, server, link 
 	l.Helper()
 	second := browser.Open(server, 600, 400)
 	second.Until("the same browser comes again", `!!document.querySelector("#live .headline")`)
-	if got := chromium.Eval[string](second, `(() => { try { document.body.innerHTML = "<b>x</b>"; return "markup"; } catch (e) { return e.name; } })()`); got != "TypeError" {
+	if got := chromium.Eval[string](second,
+		`(() => { try { document.body.innerHTML = "<b>x</b>"; return "markup"; } catch (e) { return e.name; } })()`); got != "TypeError" {
 		l.Errorf("markup made from text: %s", got)
 	}
-	if got := chromium.Eval[string](second, `fetch("http://localhost:1/").then(() => "fetched", e => e.name)`); got != "TypeError" {
+	if got := chromium.Eval[string](second,
+		`fetch("http://localhost:1/").then(() => "fetched", e => e.name)`); got != "TypeError" {
 		l.Errorf("fetch from elsewhere: %s", got)
 	}
 	if got := chromium.Eval[int](second, `fetch("/state?after=0", {method: "POST"}).then(r => r.status)`); got != 405 {
@@ -149,7 +160,8 @@ func TestLivePageEnds(t *testing.T) {
 	server, _ = p.link()
 	p.trials("again", 3)
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
-	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "tare run --resume again") || strings.Contains(o.err, "stays until") {
+	if o := p.end(); o.code != 1 || !strings.Contains(o.err, "tare run --resume again") ||
+		strings.Contains(o.err, "stays until") {
 		t.Errorf("Ctrl-C during a run: exit code %d:\n%s", o.code, o.err)
 	}
 	if _, err := http.Get(server); err == nil {

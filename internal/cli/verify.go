@@ -50,7 +50,8 @@ when anything is wrong.`,
 					counts[string(c.Verdict)]++
 				}
 			}
-			fmt.Fprintf(cmd.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State, b.Manifest.Version, b.Manifest.Build, len(b.trials))
+			fmt.Fprintf(cmd.out, "bundle %s, %s, tare %s build %s, %d trials\n", b.Manifest.RunID, b.Manifest.State,
+				b.Manifest.Version, b.Manifest.Build, len(b.trials))
 			for _, v := range []string{"DIFFERENT", "EQUIVALENT", "MEASURED", "INCONCLUSIVE", "WITHHELD", "FAILED"} {
 				if counts[v] > 0 {
 					fmt.Fprintf(cmd.out, "%-13s%d\n", v, counts[v])

@@ -51,7 +51,8 @@ func TestMachineStopped(t *testing.T) {
 	began := time.Now()
 	l.kill(p.cmd.Process.Pid, syscall.SIGINT)
 	o := p.end()
-	if took := time.Since(began); o.code != 1 || took > 2*time.Minute || !strings.Contains(o.err, "tare run --resume out") {
+	if took := time.Since(began); o.code != 1 || took > 2*time.Minute || !strings.Contains(o.err,
+		"tare run --resume out") {
 		t.Errorf("exit code %d after %v:\n%s", o.code, took, o.err)
 	}
 	if !strings.Contains(o.err, "bad did not open") {

@@ -47,7 +47,8 @@ func writeWhole(name string, render func(io.Writer) error) error {
 // newBeside makes a file with the permissions a new one of that name would have: os.CreateTemp's are the owner's alone.
 func newBeside(name string) (*os.File, error) {
 	for i := range 100 {
-		file, err := os.OpenFile(fmt.Sprintf("%s.%d-%d.part", name, os.Getpid(), i), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		file, err := os.OpenFile(fmt.Sprintf("%s.%d-%d.part", name, os.Getpid(), i), os.O_WRONLY|os.O_CREATE|os.O_EXCL,
+			0o666)
 		if !errors.Is(err, fs.ErrExist) {
 			if p, ok := errors.AsType[*fs.PathError](err); ok {
 				err = p.Err // the user knows the file by another name, which the caller says

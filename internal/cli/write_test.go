@@ -35,7 +35,8 @@ func TestWriteWhole(t *testing.T) {
 	}
 	only("first")
 	broken := errors.New("out of paper")
-	if err := writeWhole(name, say("half", broken)); !errors.Is(err, broken) || !strings.Contains(err.Error(), "report.csv") {
+	if err := writeWhole(name, say("half", broken)); !errors.Is(err, broken) ||
+		!strings.Contains(err.Error(), "report.csv") {
 		t.Errorf("%v", err)
 	}
 	only("first")
@@ -66,7 +67,9 @@ func TestWriteWhole(t *testing.T) {
 }
 
 func TestFormatOf(t *testing.T) {
-	for name, want := range map[string]string{"a.xlsx": "xlsx", "A.XLSX": "xlsx", "b.md": "markdown", "c.parquet": "parquet", "junit.xml": "junit", "": "text", "plain": "text", "x.doc": "text", "dir.png/x": "text"} {
+	for name, want := range map[string]string{"a.xlsx": "xlsx", "A.XLSX": "xlsx", "b.md": "markdown",
+		"c.parquet": "parquet", "junit.xml": "junit", "": "text", "plain": "text", "x.doc": "text",
+		"dir.png/x": "text"} {
 		if got, _ := formatOf(name); got != want {
 			t.Errorf("formatOf(%q) = %q, want %q", name, got, want)
 		}
@@ -76,7 +79,8 @@ func TestFormatOf(t *testing.T) {
 			t.Errorf("%s is not found by %s", f.Name, f.Suffix)
 		}
 	}
-	for name, want := range map[string]bool{"plain": true, "": true, "dir.png/x": true, "x.doc": false, "x.pdf": false} {
+	for name, want := range map[string]bool{"plain": true, "": true, "dir.png/x": true, "x.doc": false,
+		"x.pdf": false} {
 		if _, known := formatOf(name); known != want {
 			t.Errorf("formatOf(%q) knows the ending: %v", name, known)
 		}

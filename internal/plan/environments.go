@@ -89,7 +89,8 @@ func (r *reader) environment(e *entry, short string) *written {
 	case mapping:
 		r.environmentMap(w, e.value)
 	default:
-		r.p.add(e.value.at, "environment %s: expected DRIVER[:ARG][?key=value&...] or a mapping, found %s", e.key, e.value.kind)
+		r.p.add(e.value.at, "environment %s: expected DRIVER[:ARG][?key=value&...] or a mapping, found %s", e.key,
+			e.value.kind)
 		w.bad = true
 	}
 	return w
@@ -183,7 +184,8 @@ func (r *reader) inherit(d *draft, all []*written) {
 			continue
 		}
 		if w.of != "" && (byName[w.of] == nil || byName[w.of].of != "") {
-			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name, suggest.MeantOrAll(w.of, names, "the environments are"))
+			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name,
+				suggest.MeantOrAll(w.of, names, "the environments are"))
 			continue
 		}
 		switch {
@@ -195,7 +197,8 @@ func (r *reader) inherit(d *draft, all []*written) {
 			r.checkMount(w, byName[w.of].spec)
 		}
 		d.envAt[w.name] = w.at
-		d.Targets = append(d.Targets, Target{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from, Against: w.against})
+		d.Targets = append(d.Targets, Target{Name: w.name, Of: w.of, Spec: w.spec, Text: w.spec.String(), From: w.from,
+			Against: w.against})
 		if w.against != "" {
 			d.againAt[w.name] = w.againAt
 		}
@@ -223,7 +226,8 @@ func (r *reader) derive(w *written, byName map[string]*written, names []string) 
 	}
 	parent := byName[w.from]
 	if parent == nil {
-		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from, suggest.MeantOrAll(w.from, names, "the environments are"))
+		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from,
+			suggest.MeantOrAll(w.from, names, "the environments are"))
 		w.bad = true
 		return
 	}
@@ -256,7 +260,8 @@ func (r *reader) checkSpec(w *written, others []string) {
 	bare := w.spec
 	bare.Settings = nil
 	if _, ok := r.t.Drivers.Lookup(bare.Driver); !ok && bare.Driver != w.name && slices.Contains(others, bare.Driver) {
-		r.p.add(w.at, "environment %s: no driver is called %q, but an environment is: a plan file derives one from it, with %s: { from: %s, ... }", w.name, bare.Driver, w.name, bare.Driver)
+		r.p.add(w.at, "environment %s: no driver is called %q, but an environment is: a plan file derives one from "+
+			"it, with %s: { from: %s, ... }", w.name, bare.Driver, w.name, bare.Driver)
 		return
 	}
 	if err := r.t.Drivers.Check(bare); err != nil {
@@ -286,8 +291,8 @@ func (r *reader) checkSpec(w *written, others []string) {
 	}
 }
 
-// checkMount asks the driver of the environment once for the kind and argument, once for each setting, and if all are good
-// whether they go together.
+// checkMount asks the driver of the environment once for the kind and argument, once for each setting, and if all are
+// good whether they go together.
 func (r *reader) checkMount(w *written, in env.Spec) {
 	bare := w.spec
 	bare.Settings = nil

@@ -40,7 +40,9 @@ mode: quick          # quick: trials of 0.3 s, up to 30 blocks; full: trials of 
 		fmt.Fprintf(&b, "  %s: %s\n", yamlText(s.Name), yamlText(s.String()))
 	}
 	exampleDrivers(&b, t)
-	b.WriteString("\n# The work to run in each; a kind alone uses the defaults in brackets (`tare list workloads` explains each parameter).\n# With other parameters: `- fs.randread: { size: 1GiB, bs: 64KiB }`. A kind may be listed several times.\nworkloads:\n")
+	b.WriteString("\n# The work to run in each; a kind alone uses the defaults in brackets (`tare list workloads` " +
+		"explains each parameter).\n# With other parameters: `- fs.randread: { size: 1GiB, bs: 64KiB }`. A kind may " +
+		"be listed several times.\nworkloads:\n")
 	live := 0
 	for i := range t.Kinds {
 		if exampleKind(&b, &t.Kinds[i]) {

@@ -13,13 +13,13 @@ type Flags struct {
 	// Environments are the values of -e: NAME[=DRIVER[:ARG][?key=value&...]]. When all of them are bare names of the
 	// plan's environments they select these; otherwise they are added, or replace the plan's of the same name.
 	Environments []string
-	// Mounts are the values of -m: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]. They are added, or replace the plan's of
-	// the same name.
+	// Mounts are the values of -m: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]. They are added, or replace the plan's
+	// of the same name.
 	Mounts   []string
 	Baseline string // -b
 	// Workloads are the values of -w: KIND[:key=value,...]. When all of them are bare labels or kinds of the plan's
-	// workloads they select these; otherwise they are added. A value may hold a comma as `\,` and a backslash as `\\`, or
-	// be quoted (key="a,b"); the value of command= is everything that follows it.
+	// workloads they select these; otherwise they are added. A value may hold a comma as `\,` and a backslash as `\\`,
+	// or be quoted (key="a,b"); the value of command= is everything that follows it.
 	Workloads []string
 	Mode      Mode           // --quick, --full; "" leaves the plan's
 	Budget    *time.Duration // --budget; 0 means no bound
@@ -42,7 +42,8 @@ func ParseWithFlags(file string, src []byte, f Flags, t Tables) (*Plan, error) {
 // FromFlags makes a plan of the command line alone (base nil) or lays it over base, which is not changed. With another
 // mode, what has the old mode's default takes the new mode's. The error is of type Errors and names the flag.
 func FromFlags(base *Plan, f Flags, t Tables) (*Plan, error) {
-	d := &draft{envAt: map[string]pos{}, againAt: map[string]pos{}, looksAt: pos{file: "looks"}, sessionsAt: pos{file: "sessions"}}
+	d := &draft{envAt: map[string]pos{}, againAt: map[string]pos{}, looksAt: pos{file: "looks"},
+		sessionsAt: pos{file: "sessions"}}
 	if base != nil {
 		d.Plan = clone(base)
 		if slices.Equal(d.Looks, base.defaultLooks()) {

@@ -13,8 +13,9 @@ import (
 func TestFlagsAlone(t *testing.T) {
 	p, err := FromFlags(nil, Flags{
 		Environments: []string{"host", "box=namespace", "vm=qemu?accel=tcg&cpus=2&memory=1GiB"},
-		Workloads:    []string{"cpu.prime:max=20000", "fs.randread:size=64MiB,bs=4KiB", `command:prepare=a\,b,command=x=1, y="2"`, `command:label=c d,prepare="q,\"r",command=true`},
-		Seed:         9, Blocks: 20,
+		Workloads: []string{"cpu.prime:max=20000", "fs.randread:size=64MiB,bs=4KiB",
+			`command:prepare=a\,b,command=x=1, y="2"`, `command:label=c d,prepare="q,\"r",command=true`},
+		Seed: 9, Blocks: 20,
 	}, tables())
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +35,8 @@ func TestFlagsAlone(t *testing.T) {
 }
 
 func TestFlagsOverFile(t *testing.T) {
-	base := mustParse(t, "environments: [host, box=namespace]\nworkloads:\n  - cpu.prime\n  - {kind: fs.randread, targets: [box], work: {box: 5}}\nseed: 3\nmargin: 3%\n")
+	base := mustParse(t, "environments: [host, box=namespace]\nworkloads:\n  - cpu.prime\n"+
+		"  - {kind: fs.randread, targets: [box], work: {box: 5}}\nseed: 3\nmargin: 3%\n")
 	before := Marshal(base)
 	budget := time.Hour
 	lay := func(f Flags) *Plan {
@@ -48,10 +50,12 @@ func TestFlagsOverFile(t *testing.T) {
 	if p := lay(Flags{}); !reflect.DeepEqual(p, base) {
 		t.Errorf("no flags change the plan:\n got %+v\nwant %+v", p, base)
 	}
-	if p := lay(Flags{Mode: Full, Budget: &budget}); p.Trial != time.Second || !slices.Equal(p.Looks, DefaultLooks(Full)) || p.Budget != budget || p.Margin != 0.03 || p.Seed != 3 {
+	if p := lay(Flags{Mode: Full, Budget: &budget}); p.Trial != time.Second ||
+		!slices.Equal(p.Looks, DefaultLooks(Full)) || p.Budget != budget || p.Margin != 0.03 || p.Seed != 3 {
 		t.Errorf("--full: %+v", p)
 	}
-	if p := lay(Flags{Environments: []string{"lab=ssh:me@lab", "box=qemu"}}); strings.Join(names(p), " ") != "host box lab" || p.Targets[1].Text != "qemu" {
+	if p := lay(Flags{Environments: []string{"lab=ssh:me@lab", "box=qemu"}}); strings.Join(names(p),
+		" ") != "host box lab" || p.Targets[1].Text != "qemu" {
 		t.Errorf("added and replaced: %+v", p.Targets)
 	}
 	if p := lay(Flags{Environments: []string{"box"}}); strings.Join(names(p), " ") != "box" || p.Baseline != "box" {
@@ -65,7 +69,8 @@ func TestFlagsOverFile(t *testing.T) {
 	if p := lay(Flags{Workloads: []string{"fs.randread"}}); len(p.Workloads) != 1 || p.Workloads[0].Work["box"] != 5 {
 		t.Errorf("selected: %+v", p.Workloads)
 	}
-	if p := lay(Flags{Workloads: []string{"cpu.prime:threads=2"}, Baseline: "box"}); len(p.Workloads) != 3 || p.Baseline != "box" {
+	if p := lay(Flags{Workloads: []string{"cpu.prime:threads=2"}, Baseline: "box"}); len(p.Workloads) != 3 ||
+		p.Baseline != "box" {
 		t.Errorf("added: %+v", p.Workloads)
 	}
 	if string(Marshal(base)) != string(before) {
@@ -93,19 +98,26 @@ func TestParseWithFlags(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	// What the file says stays, even where it says the other mode's default.
-	p = read("trial: 300ms\nlooks: [10, 15, 20, 30]\nenvironments: [host, box=namespace]\nworkloads: [cpu.prime, fs.randread:bs=8KiB]\n",
+	p = read("trial: 300ms\nlooks: [10, 15, 20, 30]\nenvironments: [host, box=namespace]\n"+
+		"workloads: [cpu.prime, fs.randread:bs=8KiB]\n",
 		Flags{Mode: Full, Workloads: []string{"fs.randread bs=8KiB"}, Environments: []string{"box", "host"}})
-	if p.Trial != 300*time.Millisecond || p.MaxBlocks() != 30 || len(p.Workloads) != 1 || strings.Join(names(p), " ") != "box host" || p.Baseline != "host" {
+	if p.Trial != 300*time.Millisecond || p.MaxBlocks() != 30 || len(p.Workloads) != 1 ||
+		strings.Join(names(p), " ") != "box host" || p.Baseline != "host" {
 		t.Errorf("%+v", p)
 	}
 	for _, c := range []struct {
 		src, want string
 		f         Flags
 	}{
-		{"workloads: [cpu.prime]\nbaseline: box\n", `plan.yaml:2:11: baseline "box" is not among`, Flags{Environments: []string{"host"}}},
-		{"workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 20\n", `--blocks: 3 blocks cannot reach`, Flags{Blocks: 3}},
-		{"workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 3\n", `plan.yaml:3:9: 3 blocks cannot reach`, Flags{Seed: 1}},
-		{"workloads:\n  - cpu.prime\n", `-w cpu.prime:max=10000: workload "cpu.prime" is given twice (the first is in line 2)`, Flags{Workloads: []string{"cpu.prime:max=10000"}}},
+		{"workloads: [cpu.prime]\nbaseline: box\n", `plan.yaml:2:11: baseline "box" is not among`,
+			Flags{Environments: []string{"host"}}},
+		{"workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 20\n", `--blocks: 3 blocks cannot reach`,
+			Flags{Blocks: 3}},
+		{"workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 3\n", `plan.yaml:3:9: 3 blocks cannot reach`,
+			Flags{Seed: 1}},
+		{"workloads:\n  - cpu.prime\n",
+			`-w cpu.prime:max=10000: workload "cpu.prime" is given twice (the first is in line 2)`,
+			Flags{Workloads: []string{"cpu.prime:max=10000"}}},
 	} {
 		_, err := ParseWithFlags("plan.yaml", []byte(c.src), c.f, tables())
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
@@ -128,23 +140,38 @@ func TestFlagMistakes(t *testing.T) {
 		f    Flags
 		want string
 	}{
-		{Flags{Workloads: []string{"cpu.pirme"}}, `-w cpu.pirme: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
-		{Flags{Workloads: []string{"cpu.prime:mxa=3"}}, `-w cpu.prime:mxa=3: cpu.prime has no parameter "mxa"; did you mean "max"?`},
+		{Flags{Workloads: []string{"cpu.pirme"}},
+			`-w cpu.pirme: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
+		{Flags{Workloads: []string{"cpu.prime:mxa=3"}},
+			`-w cpu.prime:mxa=3: cpu.prime has no parameter "mxa"; did you mean "max"?`},
 		{Flags{Workloads: []string{"cpu.prime:max"}}, `-w cpu.prime:max: cpu.prime: "max" is not key=value`},
-		{Flags{Workloads: []string{"cpu.prime:max=1,max=2"}}, `-w cpu.prime:max=1,max=2: cpu.prime: max is given twice`},
-		{Flags{Workloads: []string{`cpu.prime:max="5`}}, `-w cpu.prime:max="5: cpu.prime: max: the quote is not closed`},
-		{Flags{Workloads: []string{`cpu.prime:max="5"6`}}, `-w cpu.prime:max="5"6: cpu.prime: max: expected a comma after the closing quote, found "6"`},
-		{Flags{Workloads: []string{"fs.randread:bs=8KiB,size=4KiB"}}, `-w fs.randread:bs=8KiB,size=4KiB: fs.randread: bs is larger than size`},
+		{Flags{Workloads: []string{"cpu.prime:max=1,max=2"}},
+			`-w cpu.prime:max=1,max=2: cpu.prime: max is given twice`},
+		{Flags{Workloads: []string{`cpu.prime:max="5`}},
+			`-w cpu.prime:max="5: cpu.prime: max: the quote is not closed`},
+		{Flags{Workloads: []string{`cpu.prime:max="5"6`}},
+			`-w cpu.prime:max="5"6: cpu.prime: max: expected a comma after the closing quote, found "6"`},
+		{Flags{Workloads: []string{"fs.randread:bs=8KiB,size=4KiB"}},
+			`-w fs.randread:bs=8KiB,size=4KiB: fs.randread: bs is larger than size`},
 		{Flags{Workloads: []string{"cpu.prime", "cpu.prime"}}, `-w cpu.prime: workload "cpu.prime" is given twice`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"hots"}}, `-e hots: environment hots: no driver is called "hots"; did you mean "host"?`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?accel=tcg", "vm2=vm?nic=e1000"}}, `-e vm2=vm?nic=e1000: environment vm2: no driver is called "vm", but an environment is: a plan file derives one from it, with vm2: { from: vm, ... }`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qmeu"}}, `-e vm=qmeu: environment vm: no driver is called "qmeu"`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?x"}}, `-e vm=qemu?x: environment "vm=qemu?x": "x" is not key=value`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "host"}}, `-e host: environment host is given twice`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "vm:9p", "vm=qemu"}}, `-e vm:9p: the plan has no mount of that name; -m vm:9p adds one`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qmu:9p"}}, `-e qmu:9p: environment qmu: no driver is called "qmu"`},
-		{Flags{Workloads: []string{"cpu.prime"}, Baseline: "box"}, `-b box: baseline "box" is not among the environments`},
-		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qemu"}, Blocks: 3}, `--blocks: 3 blocks cannot reach a verdict: 6 are needed`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"hots"}},
+			`-e hots: environment hots: no driver is called "hots"; did you mean "host"?`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?accel=tcg", "vm2=vm?nic=e1000"}},
+			`-e vm2=vm?nic=e1000: environment vm2: no driver is called "vm", but an environment is: a plan file derives one from it, with vm2: { from: vm, ... }`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qmeu"}},
+			`-e vm=qmeu: environment vm: no driver is called "qmeu"`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?x"}},
+			`-e vm=qemu?x: environment "vm=qemu?x": "x" is not key=value`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "host"}},
+			`-e host: environment host is given twice`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "vm:9p", "vm=qemu"}},
+			`-e vm:9p: the plan has no mount of that name; -m vm:9p adds one`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qmu:9p"}},
+			`-e qmu:9p: environment qmu: no driver is called "qmu"`},
+		{Flags{Workloads: []string{"cpu.prime"}, Baseline: "box"},
+			`-b box: baseline "box" is not among the environments`},
+		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qemu"}, Blocks: 3},
+			`--blocks: 3 blocks cannot reach a verdict: 6 are needed`},
 		{Flags{Workloads: []string{"cpu.prime"}, Blocks: -3}, `--blocks: expected a whole number`},
 		{Flags{Workloads: []string{"cpu.prime"}, Budget: &long}, `--budget: `},
 		{Flags{}, `-w: name at least one workload`},
@@ -163,7 +190,8 @@ func TestAttainable(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("environments: [host, box=namespace, vm=qemu]\nworkloads:\n")
 		for i := range n {
-			b.WriteString("  - {kind: cpu.prime, label: w" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26)) + "}\n")
+			b.WriteString("  - {kind: cpu.prime, label: w" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) +
+				string(rune('a'+i/26)) + "}\n")
 		}
 		p := mustParse(t, b.String())
 		m := 2 * n
@@ -172,7 +200,8 @@ func TestAttainable(t *testing.T) {
 		}
 		// 2^-n is the smallest p value of n blocks, on each side.
 		if smallest := 2.0 / float64(uint64(1)<<p.Looks[0]); smallest*float64(m) > p.LookAlpha {
-			t.Errorf("%d cells: %d blocks can reach p=%.2g only, the level is %.3g/%d", m, p.Looks[0], smallest, p.LookAlpha, m)
+			t.Errorf("%d cells: %d blocks can reach p=%.2g only, the level is %.3g/%d", m, p.Looks[0], smallest,
+				p.LookAlpha, m)
 		}
 		if p.MaxBlocks() != 30 || !slices.IsSorted(p.Looks) {
 			t.Errorf("%d cells: looks %v", m, p.Looks)
@@ -180,17 +209,18 @@ func TestAttainable(t *testing.T) {
 	}
 }
 
-// TestSessionsAreTheUnit: with several sessions blocks are not what is counted. Below ten Student t judges, which can pass
-// any correction; from ten on the signed-rank test needs as many sessions as it would need blocks.
+// TestSessionsAreTheUnit: with several sessions blocks are not what is counted. Below ten Student t judges, which can
+// pass any correction; from ten on the signed-rank test needs as many sessions as it would need blocks.
 func TestSessionsAreTheUnit(t *testing.T) {
 	source := func(sessions, cells int, more string) string {
-		return fmt.Sprintf("environments: [host, box=namespace]\nsessions: %d\n%sworkloads:\n%s", sessions, more, strings.Join(slices.Collect(func(yield func(string) bool) {
-			for i := range cells {
-				if !yield(fmt.Sprintf("  - {kind: cpu.prime, label: w%d}", i)) {
-					return
+		return fmt.Sprintf("environments: [host, box=namespace]\nsessions: %d\n%sworkloads:\n%s", sessions, more,
+			strings.Join(slices.Collect(func(yield func(string) bool) {
+				for i := range cells {
+					if !yield(fmt.Sprintf("  - {kind: cpu.prime, label: w%d}", i)) {
+						return
+					}
 				}
-			}
-		}), "\n")+"\n")
+			}), "\n")+"\n")
 	}
 	for _, c := range []struct {
 		sessions, cells int
@@ -205,7 +235,8 @@ func TestSessionsAreTheUnit(t *testing.T) {
 		{5, 2, "blocks: 4\n", 4, ""},
 		{10, 1, "", 10, ""},
 		{10, 12, "", 10, ""},
-		{10, 33, "", 0, "plan.yaml:2:11: 10 sessions cannot reach a verdict: 11 are needed for 33 cells at level 0.05 (2^-n <= 0.05 / (2 x 33)); ask for 11 sessions"},
+		{10, 33, "", 0, "plan.yaml:2:11: 10 sessions cannot reach a verdict: 11 are needed for 33 cells at level " +
+			"0.05 (2^-n <= 0.05 / (2 x 33)); ask for 11 sessions"},
 		{11, 33, "", 10, ""},
 	} {
 		p, err := Parse("plan.yaml", []byte(source(c.sessions, c.cells, c.more)), tables())
@@ -220,9 +251,11 @@ func TestSessionsAreTheUnit(t *testing.T) {
 			continue
 		}
 		if p.MaxBlocks() != c.blocks || len(p.Looks) != 1 || p.LookAlpha != p.Alpha {
-			t.Errorf("%d sessions, %d cells, %q: %d blocks, looks %v at %g", c.sessions, c.cells, c.more, p.MaxBlocks(), p.Looks, p.LookAlpha)
+			t.Errorf("%d sessions, %d cells, %q: %d blocks, looks %v at %g", c.sessions, c.cells, c.more, p.MaxBlocks(),
+				p.Looks, p.LookAlpha)
 		}
-		if again, err := FromFlags(p, Flags{Mode: Full}, tables()); err != nil || again.Trial != time.Second || again.MaxBlocks() != c.blocks {
+		if again, err := FromFlags(p, Flags{Mode: Full}, tables()); err != nil || again.Trial != time.Second ||
+			again.MaxBlocks() != c.blocks {
 			t.Errorf("laid over by --full: %+v, %v", again, err)
 		}
 	}

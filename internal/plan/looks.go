@@ -37,10 +37,13 @@ func (d *draft) chooseLooks(p *problems) {
 	sort.Ints(looks)
 	m := max(1, d.cells())
 	if d.Sessions > 1 {
-		// The session is the unit of the verdict: each gets the blocks of the first look, and there is one look, at the end.
+		// The session is the unit of the verdict: each gets the blocks of the first look, and there is one look, at the
+		// end.
 		d.Looks, d.LookAlpha = looks[:1], d.Alpha
 		if need := stats.MinSessions(d.Sessions, m, d.Alpha); d.Sessions < need {
-			p.add(d.sessionsAt, "%d sessions cannot reach a verdict: %d are needed for %s at level %.3g (2^-n <= %.3g / (2 x %d)); ask for %d sessions, or for fewer than 10, which Student t judges, or measure fewer cells",
+			p.add(d.sessionsAt, "%d sessions cannot reach a verdict: %d are needed for %s at level %.3g (2^-n <= "+
+				"%.3g / (2 x %d)); ask for %d sessions, or for fewer than 10, which Student t judges, or measure "+
+				"fewer cells",
 				d.Sessions, need, count(m, "cell"), d.Alpha, d.Alpha, m, need)
 		}
 		return
@@ -49,7 +52,8 @@ func (d *draft) chooseLooks(p *problems) {
 		alpha := stats.LookAlpha(looks, d.Alpha)
 		need := stats.MinBlocks(m, alpha)
 		if last := looks[len(looks)-1]; last < need {
-			p.add(at, "%d blocks cannot reach a verdict: %d are needed for %s at level %.3g per look (2^-n <= %.3g / (2 x %d)); allow %d blocks or measure fewer cells",
+			p.add(at, "%d blocks cannot reach a verdict: %d are needed for %s at level %.3g per look (2^-n <= %.3g "+
+				"/ (2 x %d)); allow %d blocks or measure fewer cells",
 				last, need, count(m, "cell"), alpha, alpha, m, need)
 			return
 		}

@@ -17,8 +17,8 @@ type Tables struct {
 	Kinds   []workload.Kind
 	// Here, where set, gives the environments to compare when a plan names none, as specs; nil means the host alone.
 	Here func() []string
-	// Available, where set, tells whether an environment, or a mount in it (not nil), can work on this machine, or why not.
-	// It is asked by plans that say missing: skip.
+	// Available, where set, tells whether an environment, or a mount in it (not nil), can work on this machine, or why
+	// not. It is asked by plans that say missing: skip.
 	Available func(environment env.Spec, mount *env.Spec) (ok bool, why string)
 	// LeftOut, where set, is told what such a plan leaves out.
 	LeftOut func(target, why string)
@@ -111,21 +111,34 @@ func fields() []field {
 	return []field{
 		{"schema", (*reader).schema, "version of the plan file"},
 		{"name", func(r *reader, d *draft, n *node) { d.Name = r.text(n, 200) }, "a name for the run"},
-		{"question", func(r *reader, d *draft, n *node) { d.Question = r.text(n, 2000) }, "the headline question, in words"},
-		{"baseline", func(r *reader, d *draft, n *node) { d.Baseline, d.baselineAt = r.text(n, 100), n.at }, "the environment that the others are compared with; host, or else the first"},
-		{"seed", func(r *reader, d *draft, n *node) { d.Seed = r.seed(n) }, "seed of the random order; without it, or with 0, one is drawn"},
+		{"question", func(r *reader, d *draft, n *node) { d.Question = r.text(n, 2000) },
+			"the headline question, in words"},
+		{"baseline", func(r *reader, d *draft, n *node) { d.Baseline, d.baselineAt = r.text(n, 100), n.at },
+			"the environment that the others are compared with; host, or else the first"},
+		{"seed", func(r *reader, d *draft, n *node) { d.Seed = r.seed(n) },
+			"seed of the random order; without it, or with 0, one is drawn"},
 		{"mode", (*reader).mode, "quick (trials of 0.3 s, up to 30 blocks) or full (1 s, up to 60 blocks)"},
-		{"trial", func(r *reader, d *draft, n *node) { d.Trial = r.duration(n, minTrial, maxTrial) }, "shortest length of a trial"},
-		{"budget", func(r *reader, d *draft, n *node) { d.Budget = r.duration(n, 0, maxBudget) }, "wall time for the whole run; 0 means no limit"},
-		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions, d.sessionsAt = r.whole(n, 1, maxSessions), n.at }, "how often the environments are opened"},
-		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, MostBlocks), n.at }, "largest number of blocks; drops later looks"},
+		{"trial", func(r *reader, d *draft, n *node) { d.Trial = r.duration(n, minTrial, maxTrial) },
+			"shortest length of a trial"},
+		{"budget", func(r *reader, d *draft, n *node) { d.Budget = r.duration(n, 0, maxBudget) },
+			"wall time for the whole run; 0 means no limit"},
+		{"sessions", func(r *reader, d *draft, n *node) { d.Sessions, d.sessionsAt = r.whole(n, 1, maxSessions), n.at },
+			"how often the environments are opened"},
+		{"blocks", func(r *reader, d *draft, n *node) { d.blocks, d.blocksAt = r.whole(n, 1, MostBlocks), n.at },
+			"largest number of blocks; drops later looks"},
 		{"looks", (*reader).looks, "numbers of blocks at which the run decides, ascending"},
-		{"alpha", func(r *reader, d *draft, n *node) { d.Alpha = r.share(n, 0.5) }, "simultaneous error level over all looks"},
-		{"look_alpha", func(r *reader, d *draft, n *node) { d.LookAlpha = r.share(n, 0.5) }, "level of each look; derived, written into resolved plans only"},
-		{"margin", func(r *reader, d *draft, n *node) { d.Margin = r.share(n, 1) }, "smallest difference that matters, as 2% or 0.02"},
-		{"tail_margin", func(r *reader, d *draft, n *node) { d.TailMargin = r.share(n, 1) }, "the same for tail latencies"},
-		{"precision", func(r *reader, d *draft, n *node) { d.Precision = r.share(n, 1) }, "half-width at which an interval is precise enough"},
-		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not have; fail, the default, reports them as failed"},
+		{"alpha", func(r *reader, d *draft, n *node) { d.Alpha = r.share(n, 0.5) },
+			"simultaneous error level over all looks"},
+		{"look_alpha", func(r *reader, d *draft, n *node) { d.LookAlpha = r.share(n, 0.5) },
+			"level of each look; derived, written into resolved plans only"},
+		{"margin", func(r *reader, d *draft, n *node) { d.Margin = r.share(n, 1) },
+			"smallest difference that matters, as 2% or 0.02"},
+		{"tail_margin", func(r *reader, d *draft, n *node) { d.TailMargin = r.share(n, 1) },
+			"the same for tail latencies"},
+		{"precision", func(r *reader, d *draft, n *node) { d.Precision = r.share(n, 1) },
+			"half-width at which an interval is precise enough"},
+		{"missing", (*reader).missing, "skip leaves out the environments and mounts that this machine does not " +
+			"have; fail, the default, reports them as failed"},
 		{"cards", (*reader).cards, "yes tests how files behave in each mount, for its semantics card"},
 		{"environments", (*reader).environments, "the environments to compare: a name and how to open each"},
 		{"workloads", (*reader).workloads, "the work to run in each"},
@@ -173,7 +186,8 @@ func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
 		}
 	}
 	if n := values["workloads"]; n == nil || n.kind == null {
-		p.add(root.at, "workloads is missing: list at least one, such as `workloads: [cpu.prime]`; `tare list workloads` shows them")
+		p.add(root.at, "workloads is missing: list at least one, such as `workloads: [cpu.prime]`; `tare list "+
+			"workloads` shows them")
 	}
 	return d
 }

@@ -1,7 +1,7 @@
 // Package plan turns a plan file or a command line into a Plan: which environments, which workloads, how sure.
 //
-// It is pure: it reads bytes and tables, opens nothing and starts nothing. A resolved Plan holds everything that decides
-// the course of a run, seed and frozen work included, so that writing it down is enough to repeat the run.
+// It is pure: it reads bytes and tables, opens nothing and starts nothing. A resolved Plan holds everything that
+// decides the course of a run, seed and frozen work included, so that writing it down is enough to repeat the run.
 package plan
 
 import (
@@ -32,10 +32,11 @@ const (
 
 // Plan is a resolved plan.
 type Plan struct {
-	Schema   int           `yaml:"schema" json:"schema"`
-	Name     string        `yaml:"name,omitempty" json:"name,omitempty"`
-	Question string        `yaml:"question,omitempty" json:"question,omitempty"` // the headline question: one family of cells
-	Baseline string        `yaml:"baseline" json:"baseline"`                     // name of the baseline target
+	Schema int    `yaml:"schema" json:"schema"`
+	Name   string `yaml:"name,omitempty" json:"name,omitempty"`
+	// the headline question: one family of cells
+	Question string        `yaml:"question,omitempty" json:"question,omitempty"`
+	Baseline string        `yaml:"baseline" json:"baseline"` // name of the baseline target
 	Seed     uint64        `yaml:"seed" json:"seed"`
 	Mode     Mode          `yaml:"mode" json:"mode"`
 	Trial    time.Duration `yaml:"trial" json:"trial"`       // shortest length of a trial
@@ -68,8 +69,8 @@ type Target struct {
 	Spec env.Spec `yaml:"-" json:"-"`
 	Text string   `yaml:"spec" json:"spec"` // Spec.String()
 	From string   `yaml:"from,omitempty" json:"from,omitempty"`
-	// Against names the target that this one is compared with in the place of the baseline: a mount with the environment
-	// it is in, so that the ratio is the mount's and not the environment's.
+	// Against names the target that this one is compared with in the place of the baseline: a mount with the
+	// environment it is in, so that the ratio is the mount's and not the environment's.
 	Against string `yaml:"against,omitempty" json:"against,omitempty"`
 }
 
@@ -122,8 +123,8 @@ func (p *Plan) Against(target string) string {
 	return p.Baseline
 }
 
-// Bases returns the targets that others are compared with in a workload, the baseline first. Each takes a second, hidden
-// slot in the workload's blocks.
+// Bases returns the targets that others are compared with in a workload, the baseline first. Each takes a second,
+// hidden slot in the workload's blocks.
 func (p *Plan) Bases(w *Workload) []string {
 	bases := []string{p.Baseline}
 	for i := range p.Targets {
@@ -156,8 +157,8 @@ func (p *Plan) Workload(label string) (*Workload, bool) {
 	return nil, false
 }
 
-// MaxBlocks is the most blocks a cell gets in one session. With several sessions the session is the unit of the verdict:
-// looks inside one decide nothing, and every session gets the blocks of the first look.
+// MaxBlocks is the most blocks a cell gets in one session. With several sessions the session is the unit of the
+// verdict: looks inside one decide nothing, and every session gets the blocks of the first look.
 func (p *Plan) MaxBlocks() int {
 	if p.Sessions > 1 {
 		return p.Looks[0]

@@ -30,12 +30,14 @@ func tables() Tables {
 			env.Info{Name: "namespace", Doc: "built-in container", Driver: closed{}},
 			env.Info{Name: "qemu", Doc: "micro-VM", Driver: closed{}, Settings: []env.Setting{
 				{Name: "accel", Default: "auto"}, {Name: "cpus", Check: number}, {Name: "nic"}, {Name: "memory"}}},
-			env.Info{Name: "ssh", Doc: "a machine", ArgDoc: "HOST", ArgNeeds: true, Driver: closed{}, Settings: []env.Setting{{Name: "port", Check: number}}},
+			env.Info{Name: "ssh", Doc: "a machine", ArgDoc: "HOST", ArgNeeds: true, Driver: closed{},
+				Settings: []env.Setting{{Name: "port", Check: number}}},
 		),
 		Kinds: []workload.Kind{
-			{Name: "cpu.prime", Doc: "primes", Metrics: []unit.Metric{{Name: "eps", Primary: true}}, Params: []workload.Param{
-				{Name: "max", Type: workload.Int, Default: "10000", Min: 4, Max: 1 << 30},
-				{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 64}}},
+			{Name: "cpu.prime", Doc: "primes", Metrics: []unit.Metric{{Name: "eps", Primary: true}},
+				Params: []workload.Param{
+					{Name: "max", Type: workload.Int, Default: "10000", Min: 4, Max: 1 << 30},
+					{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 64}}},
 			{Name: "fs.randread", Doc: "reads", Params: []workload.Param{
 				{Name: "size", Type: workload.Size, Default: "256MiB", Min: 4096, Max: 1 << 40},
 				{Name: "bs", Type: workload.Size, Default: "4KiB", Min: 512, Max: 1 << 30},
@@ -97,7 +99,8 @@ workloads:
 
 func TestParse(t *testing.T) {
 	p := mustParse(t, full)
-	if p.Name != "folders" || p.Seed != 7 || p.Budget != 10*time.Minute || p.Margin != 0.02 || p.TailMargin != 0.05 || p.Precision != 0.01 {
+	if p.Name != "folders" || p.Seed != 7 || p.Budget != 10*time.Minute || p.Margin != 0.02 || p.TailMargin != 0.05 ||
+		p.Precision != 0.01 {
 		t.Errorf("scalars: %+v", p)
 	}
 	if !slices.Equal(p.Looks, []int{12, 15, 20}) && p.Looks[len(p.Looks)-1] != 20 {
@@ -108,8 +111,9 @@ func TestParse(t *testing.T) {
 		specs[e.Name] = e.Text
 	}
 	want := map[string]string{
-		"host": "local", "box": "namespace", "vm": "qemu?accel=tcg&cpus=2", "vm-e1000": "qemu?accel=tcg&cpus=2&nic=e1000",
-		"plain": "qemu?accel=tcg&memory=010&nic=e1000", "lab": "ssh:user@lab?port=2222",
+		"host": "local", "box": "namespace", "vm": "qemu?accel=tcg&cpus=2",
+		"vm-e1000": "qemu?accel=tcg&cpus=2&nic=e1000",
+		"plain":    "qemu?accel=tcg&memory=010&nic=e1000", "lab": "ssh:user@lab?port=2222",
 	}
 	if !reflect.DeepEqual(specs, want) {
 		t.Errorf("environments are %v, want %v", specs, want)
@@ -118,12 +122,14 @@ func TestParse(t *testing.T) {
 	for _, w := range p.Workloads {
 		labels = append(labels, w.Label)
 	}
-	wantLabels := []string{"cpu.prime", "cpu.prime max=20000 threads=2", "cold reads", "fs.randread size=1GiB direct=true",
+	wantLabels := []string{"cpu.prime", "cpu.prime max=20000 threads=2", "cold reads",
+		"fs.randread size=1GiB direct=true",
 		`command command="echo \"a,b\" \\\n\t&& true\n"`, "command command=1e3"}
 	if !reflect.DeepEqual(labels, wantLabels) {
 		t.Errorf("labels are %q, want %q", labels, wantLabels)
 	}
-	if w := p.Workloads[2]; !slices.Equal(w.Targets, []string{"host", "vm"}) || w.Trial != time.Second || w.Params["size"] != "64MiB" {
+	if w := p.Workloads[2]; !slices.Equal(w.Targets, []string{"host", "vm"}) || w.Trial != time.Second ||
+		w.Params["size"] != "64MiB" {
 		t.Errorf("third workload is %+v", w)
 	}
 }
@@ -150,44 +156,78 @@ func TestDefaults(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
-		{"unknown key", "workloads: [cpu.prime]\nblcoks: 20\n", `plan.yaml:2:1: unknown key "blcoks"; did you mean "blocks"?`},
-		{"far key", "workloads: [cpu.prime]\nxyzzy: 20\n", `plan.yaml:2:1: unknown key "xyzzy"; the keys of a plan are schema, name`},
-		{"wrong type", "workloads: [cpu.prime]\nblocks: many\n", `plan.yaml:2:9: expected a whole number from 1 to 500, found "many"`},
-		{"octal", "workloads: [cpu.prime]\nblocks: 0x20\n", `plan.yaml:2:9: expected a whole number from 1 to 500, found "0x20"`},
-		{"list for number", "workloads: [cpu.prime]\nblocks: [1]\n", `plan.yaml:2:9: expected a whole number from 1 to 500, found a list`},
-		{"mode", "workloads: [cpu.prime]\nmode: quik\n", `plan.yaml:2:7: mode "quik" is neither quick nor full; did you mean "quick"?`},
-		{"duration", "workloads: [cpu.prime]\ntrial: 3\n", `plan.yaml:2:8: expected a duration such as 300ms, 10m or 1h30m, found "3"; did you mean "3s"?`},
-		{"duration range", "workloads: [cpu.prime]\ntrial: 3ns\n", `plan.yaml:2:8: 3ns is out of range: expected a duration from 1ms to 1h0m0s`},
-		{"share", "workloads: [cpu.prime]\nmargin: 2\n", `plan.yaml:2:9: expected a share such as 2% or 0.02, more than 0 and at most 100%, found "2"; did you mean "2%"?`},
+		{"unknown key", "workloads: [cpu.prime]\nblcoks: 20\n",
+			`plan.yaml:2:1: unknown key "blcoks"; did you mean "blocks"?`},
+		{"far key", "workloads: [cpu.prime]\nxyzzy: 20\n",
+			`plan.yaml:2:1: unknown key "xyzzy"; the keys of a plan are schema, name`},
+		{"wrong type", "workloads: [cpu.prime]\nblocks: many\n",
+			`plan.yaml:2:9: expected a whole number from 1 to 500, found "many"`},
+		{"octal", "workloads: [cpu.prime]\nblocks: 0x20\n",
+			`plan.yaml:2:9: expected a whole number from 1 to 500, found "0x20"`},
+		{"list for number", "workloads: [cpu.prime]\nblocks: [1]\n",
+			`plan.yaml:2:9: expected a whole number from 1 to 500, found a list`},
+		{"mode", "workloads: [cpu.prime]\nmode: quik\n",
+			`plan.yaml:2:7: mode "quik" is neither quick nor full; did you mean "quick"?`},
+		{"duration", "workloads: [cpu.prime]\ntrial: 3\n",
+			`plan.yaml:2:8: expected a duration such as 300ms, 10m or 1h30m, found "3"; did you mean "3s"?`},
+		{"duration range", "workloads: [cpu.prime]\ntrial: 3ns\n",
+			`plan.yaml:2:8: 3ns is out of range: expected a duration from 1ms to 1h0m0s`},
+		{"share", "workloads: [cpu.prime]\nmargin: 2\n",
+			`plan.yaml:2:9: expected a share such as 2% or 0.02, more than 0 and at most 100%, found "2"; did you mean "2%"?`},
 		{"nan", "workloads: [cpu.prime]\nmargin: nan\n", `plan.yaml:2:9: expected a share`},
 		{"looks", "workloads: [cpu.prime]\nlooks: [10, 10]\n", `plan.yaml:2:13: looks must ascend: 10 comes after 10`},
-		{"workload", "workloads:\n  - cpu.pirme\n", `plan.yaml:2:5: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
-		{"workload form", "workloads:\n  - cpu.pirme: {max: 5}\n", `plan.yaml:2:5: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
+		{"workload", "workloads:\n  - cpu.pirme\n",
+			`plan.yaml:2:5: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
+		{"workload form", "workloads:\n  - cpu.pirme: {max: 5}\n",
+			`plan.yaml:2:5: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
 		{"no kind", "workloads:\n  - {label: x, max: 5}\n", `plan.yaml:2:5: this workload has no kind`},
-		{"param", "workloads:\n  - cpu.prime: { maxx: 5 }\n", `plan.yaml:2:18: cpu.prime has no parameter "maxx"; did you mean "max"?`},
-		{"param value", "workloads:\n  - cpu.prime: { max: 1e3 }\n", `plan.yaml:2:23: cpu.prime: max: "1e3" is not a whole number`},
-		{"param range", "workloads:\n  - cpu.prime: { threads: 99 }\n", `plan.yaml:2:27: cpu.prime: threads: must be between 1 and 64`},
-		{"param list", "workloads:\n  - cpu.prime: { threads: {a: 2} }\n", `plan.yaml:2:27: expected a value for threads, found a mapping`},
-		{"size", "workloads:\n  - {kind: fs.randread, size: 9999999PiB}\n", `plan.yaml:2:31: fs.randread: size: "9999999PiB" is more than any device holds`},
-		{"together", "workloads:\n  - {kind: fs.randread, size: 4KiB, bs: 8KiB}\n", `plan.yaml:2:5: fs.randread: bs is larger than size`},
-		{"null as a word", "workloads:\n  - cpu.prime: { max: null }\n", `plan.yaml:2:23: expected a value for max, found nothing, which is what null means in YAML; write "null" for the word`},
-		{"nothing", "workloads:\n  - cpu.prime: { max: ~ }\n", `plan.yaml:2:23: expected a value for max, found nothing`},
-		{"required", "workloads:\n  - command\n", `plan.yaml:2:5: command: command is required: a shell line; write command:command=...`},
-		{"driver", "workloads: [cpu.prime]\nenvironments:\n  vm: qmeu\n", `plan.yaml:3:7: environment vm: no driver is called "qmeu"; did you mean "qemu"?`},
-		{"setting", "workloads: [cpu.prime]\nenvironments:\n  vm: {driver: qemu, acel: tcg}\n", `plan.yaml:3:22: environment vm: driver qemu has no setting "acel"; did you mean "accel"?`},
-		{"setting value", "workloads: [cpu.prime]\nenvironments:\n  vm: {driver: qemu, cpus: two}\n", `plan.yaml:3:28: environment vm: setting cpus: "two" is not a whole number`},
-		{"argument", "workloads: [cpu.prime]\nenvironments:\n  lab: ssh\n", `plan.yaml:3:8: environment lab: driver ssh needs an argument: ssh:HOST`},
+		{"param", "workloads:\n  - cpu.prime: { maxx: 5 }\n",
+			`plan.yaml:2:18: cpu.prime has no parameter "maxx"; did you mean "max"?`},
+		{"param value", "workloads:\n  - cpu.prime: { max: 1e3 }\n",
+			`plan.yaml:2:23: cpu.prime: max: "1e3" is not a whole number`},
+		{"param range", "workloads:\n  - cpu.prime: { threads: 99 }\n",
+			`plan.yaml:2:27: cpu.prime: threads: must be between 1 and 64`},
+		{"param list", "workloads:\n  - cpu.prime: { threads: {a: 2} }\n",
+			`plan.yaml:2:27: expected a value for threads, found a mapping`},
+		{"size", "workloads:\n  - {kind: fs.randread, size: 9999999PiB}\n",
+			`plan.yaml:2:31: fs.randread: size: "9999999PiB" is more than any device holds`},
+		{"together", "workloads:\n  - {kind: fs.randread, size: 4KiB, bs: 8KiB}\n",
+			`plan.yaml:2:5: fs.randread: bs is larger than size`},
+		{"null as a word", "workloads:\n  - cpu.prime: { max: null }\n",
+			`plan.yaml:2:23: expected a value for max, found nothing, which is what null means in YAML; write "null" for the word`},
+		{"nothing", "workloads:\n  - cpu.prime: { max: ~ }\n",
+			`plan.yaml:2:23: expected a value for max, found nothing`},
+		{"required", "workloads:\n  - command\n",
+			`plan.yaml:2:5: command: command is required: a shell line; write command:command=...`},
+		{"driver", "workloads: [cpu.prime]\nenvironments:\n  vm: qmeu\n",
+			`plan.yaml:3:7: environment vm: no driver is called "qmeu"; did you mean "qemu"?`},
+		{"setting", "workloads: [cpu.prime]\nenvironments:\n  vm: {driver: qemu, acel: tcg}\n",
+			`plan.yaml:3:22: environment vm: driver qemu has no setting "acel"; did you mean "accel"?`},
+		{"setting value", "workloads: [cpu.prime]\nenvironments:\n  vm: {driver: qemu, cpus: two}\n",
+			`plan.yaml:3:28: environment vm: setting cpus: "two" is not a whole number`},
+		{"argument", "workloads: [cpu.prime]\nenvironments:\n  lab: ssh\n",
+			`plan.yaml:3:8: environment lab: driver ssh needs an argument: ssh:HOST`},
 		{"name", "workloads: [cpu.prime]\nenvironments:\n  '-x': local\n", `plan.yaml:3:3: "-x" is not a name`},
-		{"no driver", "workloads: [cpu.prime]\nenvironments:\n  vm: {cpus: 2}\n", `plan.yaml:3:7: environment vm names no driver`},
-		{"parent", "workloads: [cpu.prime]\nenvironments:\n  vm: qemu\n  b: {from: vn}\n", `plan.yaml:4:13: environment b derives from "vn", which is not in the plan; did you mean "vm"?`},
-		{"cycle", "workloads: [cpu.prime]\nenvironments:\n  a: {from: b}\n  b: {from: a}\n", `plan.yaml:3:13: environment a derives from itself through b`},
-		{"twice", "workloads: [cpu.prime]\nenvironments: [host, host]\n", `plan.yaml:2:22: environment host is given twice`},
-		{"baseline", "workloads: [cpu.prime]\nbaseline: hsot\n", `plan.yaml:2:11: baseline "hsot" is not among the environments; did you mean "host"?`},
-		{"target", "workloads:\n  - {kind: cpu.prime, targets: [vm]}\n", `plan.yaml:2:32: target "vm" is not among the environments; they are host`},
-		{"label", "workloads:\n  - cpu.prime\n  - cpu.prime\n", `plan.yaml:3:5: workload "cpu.prime" is given twice (the first is in line 2); give one of them another label`},
-		{"bad label", "workloads:\n  - {kind: cpu.prime, label: \"a\\u001b[31m\"}\n", `plan.yaml:2:30: a label has printable characters only`},
-		{"attain", "workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 4\n", `plan.yaml:3:9: 4 blocks cannot reach a verdict: 6 are needed for 1 cell at level 0.05 per look (2^-n <= 0.05 / (2 x 1)); allow 6 blocks`},
-		{"future", "schema: 2\nworkloads: [cpu.prime]\n", `plan.yaml:1:9: this plan has schema 2 and this tare reads up to 1`},
+		{"no driver", "workloads: [cpu.prime]\nenvironments:\n  vm: {cpus: 2}\n",
+			`plan.yaml:3:7: environment vm names no driver`},
+		{"parent", "workloads: [cpu.prime]\nenvironments:\n  vm: qemu\n  b: {from: vn}\n",
+			`plan.yaml:4:13: environment b derives from "vn", which is not in the plan; did you mean "vm"?`},
+		{"cycle", "workloads: [cpu.prime]\nenvironments:\n  a: {from: b}\n  b: {from: a}\n",
+			`plan.yaml:3:13: environment a derives from itself through b`},
+		{"twice", "workloads: [cpu.prime]\nenvironments: [host, host]\n",
+			`plan.yaml:2:22: environment host is given twice`},
+		{"baseline", "workloads: [cpu.prime]\nbaseline: hsot\n",
+			`plan.yaml:2:11: baseline "hsot" is not among the environments; did you mean "host"?`},
+		{"target", "workloads:\n  - {kind: cpu.prime, targets: [vm]}\n",
+			`plan.yaml:2:32: target "vm" is not among the environments; they are host`},
+		{"label", "workloads:\n  - cpu.prime\n  - cpu.prime\n",
+			`plan.yaml:3:5: workload "cpu.prime" is given twice (the first is in line 2); give one of them another label`},
+		{"bad label", "workloads:\n  - {kind: cpu.prime, label: \"a\\u001b[31m\"}\n",
+			`plan.yaml:2:30: a label has printable characters only`},
+		{"attain", "workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 4\n",
+			`plan.yaml:3:9: 4 blocks cannot reach a verdict: 6 are needed for 1 cell at level 0.05 per look (2^-n <= 0.05 / (2 x 1)); allow 6 blocks`},
+		{"future", "schema: 2\nworkloads: [cpu.prime]\n",
+			`plan.yaml:1:9: this plan has schema 2 and this tare reads up to 1`},
 		{"empty", "# nothing\n", `plan.yaml:1:1: the plan is empty`},
 		{"no workloads", "name: x\n", `plan.yaml:1:1: workloads is missing`},
 		{"scalar", "hello\n", `plan.yaml:1:1: a plan is a mapping`},
@@ -202,7 +242,8 @@ func TestMistakes(t *testing.T) {
 		{"two documents", "workloads: [cpu.prime]\n---\nname: b\n", `plan.yaml:`},
 		{"deep", "name: " + strings.Repeat("[", 50_000), `plan.yaml:1:31: the plan is nested too deeply`},
 		{"deep list", "name:\n  " + strings.Repeat("- ", 50_000), `plan.yaml:2:51: the plan is nested too deeply`},
-		{"huge", "# " + strings.Repeat("x", MaxFile), `plan.yaml:1:1: the plan has 1048578 bytes; a plan has at most 1048576`},
+		{"huge", "# " + strings.Repeat("x", MaxFile),
+			`plan.yaml:1:1: the plan has 1048578 bytes; a plan has at most 1048576`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := Parse("plan.yaml", []byte(c.src), tables())
@@ -240,7 +281,8 @@ func TestAliasBomb(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
 	for i := 1; i < 9; i++ {
-		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i, i,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
 	}
 	b.WriteString("workloads: *a8\n")
 	start := time.Now()

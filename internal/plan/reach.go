@@ -7,8 +7,8 @@ import (
 	"tare/internal/lab/env"
 )
 
-// checkReach holds that work on the network has a way from each of its targets to the run's peer, as far as the settings
-// tell. A plan that leaves out what is missing leaves those targets out of the workload.
+// checkReach holds that work on the network has a way from each of its targets to the run's peer, as far as the
+// settings tell. A plan that leaves out what is missing leaves those targets out of the workload.
 func (d *draft) checkReach(t *Tables, p *problems) {
 	for i := range d.Workloads {
 		w := &d.Workloads[i]
@@ -31,7 +31,9 @@ func (d *draft) checkReach(t *Tables, p *problems) {
 					t.LeftOut(e.Name+" in "+w.Kind, why.Error())
 				}
 			default:
-				p.add(d.place(d.targetsAt, i), "%s must reach this machine's loopback, where its other end runs: %v, or leave it out with targets", w.Kind, why)
+				p.add(d.place(d.targetsAt, i),
+					"%s must reach this machine's loopback, where its other end runs: %v, or leave it out with targets",
+					w.Kind, why)
 			}
 		}
 		if d.Missing == Skip && !slices.Equal(ways, d.environmentsOf(w)) {

@@ -29,21 +29,27 @@ func reachTables() Tables {
 
 func TestWorkOnTheNetworkNeedsAWay(t *testing.T) {
 	for src, want := range map[string]string{
-		"environments: {host: local, vm: 'qemu?nic=virtio'}\nworkloads: [net.rr]":                                             "",
-		"environments: {host: local, vm: qemu}\nworkloads: [net.rr]":                                                          "vm has no card; use nic=virtio, or leave it out",
-		"environments: {host: local, box: 'ssh:a'}\nworkloads: [cpu.prime, net.rr]":                                           "box (ssh) cannot; host, namespace?net=host",
-		"environments: {host: local, box: 'ssh:a', vm: 'qemu?nic=e1000'}\nworkloads: [{kind: net.rr, targets: [vm]}]":         "",
-		"environments: {host: local, vm: qemu}\nworkloads: [cpu.prime]":                                                       "",
-		"environments: {vm: qemu, host: local}\nbaseline: vm\nmissing: skip\nworkloads: [net.rr]":                             "vm has no card",
-		"environments: {host: local, box: 'ssh:a', vm: 'qemu?nic=e1000', bare: qemu}\nmissing: skip\nworkloads: [net.rr]":     "",
-		"environments: {host: local, vm: 'qemu?nic=virtio'}\nmissing: skip\nworkloads: [{kind: net.rr, targets: [host, vm]}]": "",
+		"environments: {host: local, vm: 'qemu?nic=virtio'}\nworkloads: [net.rr]": "",
+		"environments: {host: local, vm: qemu}\nworkloads: [net.rr]": "vm has no card; use " +
+			"nic=virtio, or leave it out",
+		"environments: {host: local, box: 'ssh:a'}\nworkloads: [cpu.prime, net.rr]": "box (ssh) cannot; host, " +
+			"namespace?net=host",
+		"environments: {host: local, box: 'ssh:a', vm: 'qemu?nic=e1000'}\n" +
+			"workloads: [{kind: net.rr, targets: [vm]}]": "",
+		"environments: {host: local, vm: qemu}\nworkloads: [cpu.prime]":                           "",
+		"environments: {vm: qemu, host: local}\nbaseline: vm\nmissing: skip\nworkloads: [net.rr]": "vm has no card",
+		"environments: {host: local, box: 'ssh:a', vm: 'qemu?nic=e1000', bare: qemu}\nmissing: skip\n" +
+			"workloads: [net.rr]": "",
+		"environments: {host: local, vm: 'qemu?nic=virtio'}\nmissing: skip\n" +
+			"workloads: [{kind: net.rr, targets: [host, vm]}]": "",
 	} {
 		tables := reachTables()
 		var left []string
 		tables.LeftOut = func(target, why string) { left = append(left, target+": "+why) }
 		p, err := Parse("plan.yaml", []byte(src), tables)
 		if want != "" {
-			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "net.rr must reach") {
+			if err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "net.rr must reach") {
 				t.Errorf("%s\n%v, want %q", src, err, want)
 			}
 			continue
@@ -58,7 +64,8 @@ func TestWorkOnTheNetworkNeedsAWay(t *testing.T) {
 			}
 			continue
 		}
-		if got := p.Workloads[0].Targets; !slices.Equal(got, []string{"host", "vm"}) || len(left) != 2 || !strings.Contains(left[1], "bare in net.rr: bare has no card; use nic=virtio") {
+		if got := p.Workloads[0].Targets; !slices.Equal(got, []string{"host", "vm"}) || len(left) != 2 ||
+			!strings.Contains(left[1], "bare in net.rr: bare has no card; use nic=virtio") {
 			t.Errorf("%s\nis weighed in %q, left out %q", src, got, left)
 		}
 	}

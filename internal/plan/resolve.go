@@ -80,8 +80,8 @@ func (d *draft) here(t *Tables, p *problems) {
 	}
 }
 
-// leaveOut drops what this machine does not have from a plan that allows it, and what depends on that. A baseline that is
-// dropped gives way to the first environment that is left.
+// leaveOut drops what this machine does not have from a plan that allows it, and what depends on that. A baseline that
+// is dropped gives way to the first environment that is left.
 func (d *draft) leaveOut(t *Tables) {
 	if d.Missing != Skip || t.Available == nil {
 		return
@@ -150,7 +150,8 @@ func (d *draft) chooseBaseline(p *problems) {
 		}
 	}
 	if !contains(names, d.Baseline) {
-		p.add(d.baselineAt, "baseline %s is not among the environments%s", quote(d.Baseline), suggest.MeantOrAll(d.Baseline, names, "they are"))
+		p.add(d.baselineAt, "baseline %s is not among the environments%s", quote(d.Baseline),
+			suggest.MeantOrAll(d.Baseline, names, "they are"))
 	}
 	d.checkAgainst(names, p)
 }
@@ -163,9 +164,13 @@ func (d *draft) checkAgainst(names []string, p *problems) {
 		switch {
 		case e.Against == "":
 		case !ok:
-			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is compared with %s, which is not among the environments%s", e.Name, quote(e.Against), suggest.MeantOrAll(e.Against, names, "they are"))
+			p.add(place(d.againAt, e.Name, d.baselineAt),
+				"%s is compared with %s, which is not among the environments%s", e.Name, quote(e.Against),
+				suggest.MeantOrAll(e.Against, names, "they are"))
 		case e.Against == e.Name || base.Against != "":
-			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is compared with %s, which must be another target that is compared with the baseline", e.Name, e.Against)
+			p.add(place(d.againAt, e.Name, d.baselineAt),
+				"%s is compared with %s, which must be another target that is compared with the baseline", e.Name,
+				e.Against)
 		case e.Name == d.Baseline:
 			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is the baseline and is compared with nothing", e.Name)
 		}
@@ -175,19 +180,22 @@ func (d *draft) checkAgainst(names []string, p *problems) {
 	}
 }
 
-// resolveTargets puts targets in the order of the environments, the baseline among them; all of them are written as none.
+// resolveTargets puts targets in the order of the environments, the baseline among them; all of them are written as
+// none.
 func (d *draft) resolveTargets(p *problems) {
 	names := d.names()
 	for i := range d.Workloads {
 		w := &d.Workloads[i]
 		for _, n := range w.Targets {
 			if !contains(names, n) {
-				p.add(d.place(d.targetsAt, i), "target %s is not among the environments%s", quote(n), suggest.MeantOrAll(n, names, "they are"))
+				p.add(d.place(d.targetsAt, i), "target %s is not among the environments%s", quote(n),
+					suggest.MeantOrAll(n, names, "they are"))
 			}
 		}
 		for n := range w.Work {
 			if !contains(names, n) {
-				p.add(d.place(d.workAt, i), "work is set for %s, which is not among the environments%s", quote(n), suggest.MeantOrAll(n, names, "they are"))
+				p.add(d.place(d.workAt, i), "work is set for %s, which is not among the environments%s", quote(n),
+					suggest.MeantOrAll(n, names, "they are"))
 			}
 		}
 		if len(w.Targets) == 0 {
@@ -229,7 +237,8 @@ func (d *draft) spareMounts(t *Tables, p *problems) {
 		}
 		for _, n := range w.Targets {
 			if _, _, mount := env.CutMount(n); mount {
-				p.add(d.place(d.targetsAt, i), "%s uses no files, so it cannot measure the mount %s; name its environment", w.Kind, n)
+				p.add(d.place(d.targetsAt, i),
+					"%s uses no files, so it cannot measure the mount %s; name its environment", w.Kind, n)
 			}
 		}
 	}
@@ -338,7 +347,8 @@ func (d *draft) addMount(r *reader, text string, at pos) {
 	}
 	parent, ok := d.Target(of)
 	if !ok || parent.IsMount() {
-		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text, suggest.MeantOrAll(of, d.names(), "the environments are"))
+		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text,
+			suggest.MeantOrAll(of, d.names(), "the environments are"))
 		return
 	}
 	e := Target{Name: of + ":" + spec.Name, Of: of, Spec: spec, Text: spec.String()}

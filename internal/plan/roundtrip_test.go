@@ -15,7 +15,8 @@ func TestRoundTrip(t *testing.T) {
 	p := mustParse(t, full)
 	p.Workloads[0].Work = map[string]int64{"host": 123456789012, "vm": 1}
 	p.Workloads[1].Params["max"] = "~"
-	for _, text := range []string{"010", "1e3", "yes", "null", "~", "", " lead", "trail ", "a: b", "# c", "'q' \"d\"", "back\\slash", "tab\tnl\ncr\r", "\x00\x1b[31m\x7f", "é 日本 \U0001f4a9 \u2028", "{a}", "&a *b", "%25", "-"} {
+	for _, text := range []string{"010", "1e3", "yes", "null", "~", "", " lead", "trail ", "a: b", "# c", "'q' \"d\"",
+		"back\\slash", "tab\tnl\ncr\r", "\x00\x1b[31m\x7f", "é 日本 \U0001f4a9 \u2028", "{a}", "&a *b", "%25", "-"} {
 		p.Name, p.Question, p.Workloads[4].Params["command"] = text, text, text
 		got, err := Unmarshal("plan.yaml", Marshal(p))
 		if err != nil {
@@ -65,7 +66,8 @@ func TestUnmarshalIncomplete(t *testing.T) {
 			}
 		}
 		_, err := Unmarshal("plan.yaml", []byte(strings.Join(kept, "\n")))
-		if _, ok := errors.AsType[Errors](err); !ok || !strings.Contains(err.Error(), key) && !strings.Contains(err.Error(), "environment") {
+		if _, ok := errors.AsType[Errors](err); !ok ||
+			!strings.Contains(err.Error(), key) && !strings.Contains(err.Error(), "environment") {
 			t.Errorf("without %s: %v", key, err)
 		}
 	}
@@ -97,10 +99,12 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Plan{Schema: 1, Baseline: "host", Seed: 5, Mode: Full, Trial: 2 * time.Second, Sessions: 2, Looks: []int{10, 20},
+	want := &Plan{Schema: 1, Baseline: "host", Seed: 5, Mode: Full, Trial: 2 * time.Second, Sessions: 2,
+		Looks: []int{10, 20},
 		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
 		Targets: []Target{{Name: "host", Spec: env.Spec{Name: "host", Driver: "local"}, Text: "local"},
-			{Name: "vm", Spec: env.Spec{Name: "vm", Driver: "qemu", Settings: map[string]string{"cpus": "2"}}, Text: "qemu?cpus=2"}},
+			{Name: "vm", Spec: env.Spec{Name: "vm", Driver: "qemu", Settings: map[string]string{"cpus": "2"}},
+				Text: "qemu?cpus=2"}},
 		Workloads: []Workload{{Label: "primes", Kind: "cpu.prime", Params: workload.Params{"max": "20000"}}}}
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("\n got %+v\nwant %+v", p, want)

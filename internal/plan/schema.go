@@ -20,17 +20,21 @@ func JSONSchema(t Tables) []byte {
 		props[f.name] = s
 	}
 	defs := object{
-		"duration": object{"type": "string", "pattern": `^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$|^0$`, "examples": []string{"300ms", "10m"}},
+		"duration": object{"type": "string", "pattern": `^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$|^0$`,
+			"examples": []string{"300ms", "10m"}},
 		"share": object{"anyOf": []object{
 			{"type": "number", "exclusiveMinimum": 0, "maximum": 1},
 			{"type": "string", "pattern": `^ *[0-9.]+([eE]-?[0-9]+)? *%?$`},
 		}},
-		"name":   object{"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"},
-		"target": object{"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}(:[A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"},
+		"name": object{"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"},
+		"target": object{"type": "string",
+			"pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}(:[A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"},
 		"scalar": object{"type": []string{"string", "number", "boolean"}},
-		"size":   object{"anyOf": []object{{"type": "integer", "minimum": 0}, {"type": "string", "pattern": `^[0-9][0-9._]* *([kKMGTP](i?B)?|B)?$`}}},
-		"int":    object{"anyOf": []object{{"type": "integer"}, {"type": "string", "pattern": `^-?[0-9][0-9_]*$`}}},
-		"bool":   object{"anyOf": []object{{"type": "boolean"}, {"enum": []any{"yes", "no", "true", "false", "on", "off", "1", "0", 0, 1}}}},
+		"size": object{"anyOf": []object{{"type": "integer", "minimum": 0},
+			{"type": "string", "pattern": `^[0-9][0-9._]* *([kKMGTP](i?B)?|B)?$`}}},
+		"int": object{"anyOf": []object{{"type": "integer"}, {"type": "string", "pattern": `^-?[0-9][0-9_]*$`}}},
+		"bool": object{"anyOf": []object{{"type": "boolean"},
+			{"enum": []any{"yes", "no", "true", "false", "on", "off", "1", "0", 0, 1}}}},
 	}
 	root := object{
 		"$schema":              "https://json-schema.org/draft/2020-12/schema",
@@ -73,7 +77,8 @@ func fieldSchema(name string, t *Tables) object {
 	case "blocks":
 		return object{"type": "integer", "minimum": 1, "maximum": MostBlocks}
 	case "looks":
-		return object{"type": "array", "minItems": 1, "maxItems": maxLooks, "items": object{"type": "integer", "minimum": 1, "maximum": MostBlocks}}
+		return object{"type": "array", "minItems": 1, "maxItems": maxLooks,
+			"items": object{"type": "integer", "minimum": 1, "maximum": MostBlocks}}
 	case "cards":
 		return ref("bool")
 	case "missing":
@@ -92,8 +97,12 @@ func environmentsSchema(t *Tables) object {
 		{"type": "null"},
 		{"type": "string"},
 		{"type": "object", "required": []string{"from"}, "not": object{"required": []string{"driver"}},
-			"properties": object{"from": ref("target"), "against": ref("target")}, "additionalProperties": object{"type": []string{"string", "number", "boolean", "null"}}},
-		{"type": "object", "required": []string{"spec"}, "properties": object{"spec": object{"type": "string"}, "from": ref("target"), "against": ref("target")}, "additionalProperties": false},
+			"properties":           object{"from": ref("target"), "against": ref("target")},
+			"additionalProperties": object{"type": []string{"string", "number", "boolean", "null"}}},
+		{"type": "object", "required": []string{"spec"},
+			"properties": object{"spec": object{"type": "string"}, "from": ref("target"),
+				"against": ref("target")},
+			"additionalProperties": false},
 	}
 	seen := map[string]bool{}
 	for _, d := range t.Drivers.All() {
@@ -101,12 +110,14 @@ func environmentsSchema(t *Tables) object {
 		for _, m := range d.Mounts {
 			if !seen[m.Name] {
 				seen[m.Name] = true
-				forms = append(forms, driverSchema("kind", m.Name, m.Doc, m.ArgDoc, m.ArgNeeds, mountSettings(t, m.Name)))
+				forms = append(forms, driverSchema("kind", m.Name, m.Doc, m.ArgDoc, m.ArgNeeds,
+					mountSettings(t, m.Name)))
 			}
 		}
 	}
 	return object{"anyOf": []object{
-		{"type": "object", "minProperties": 1, "maxProperties": maxEnvironments, "propertyNames": ref("target"), "additionalProperties": object{"anyOf": forms}},
+		{"type": "object", "minProperties": 1, "maxProperties": maxEnvironments, "propertyNames": ref("target"),
+			"additionalProperties": object{"anyOf": forms}},
 		{"type": "array", "minItems": 1, "maxItems": maxEnvironments, "items": object{"type": "string"}},
 	}}
 }
@@ -157,12 +168,13 @@ func workloadsSchema(t *Tables) object {
 		names = append(names, k.Name)
 		params, required := paramsSchema(k)
 		long := object{
-			"kind":    object{"const": k.Name, "description": k.Doc},
-			"label":   object{"type": "string", "minLength": 1, "maxLength": maxLabel},
-			"targets": object{"anyOf": []object{ref("target"), {"type": "array", "minItems": 1, "items": ref("target")}}},
-			"trial":   ref("duration"),
-			"work":    object{"type": "object", "additionalProperties": object{"type": "integer", "minimum": 1}},
-			"params":  object{"type": "object", "properties": params, "additionalProperties": false},
+			"kind":  object{"const": k.Name, "description": k.Doc},
+			"label": object{"type": "string", "minLength": 1, "maxLength": maxLabel},
+			"targets": object{"anyOf": []object{ref("target"),
+				{"type": "array", "minItems": 1, "items": ref("target")}}},
+			"trial":  ref("duration"),
+			"work":   object{"type": "object", "additionalProperties": object{"type": "integer", "minimum": 1}},
+			"params": object{"type": "object", "properties": params, "additionalProperties": false},
 		}
 		short := object{}
 		for name, s := range params {
@@ -182,7 +194,8 @@ func workloadsSchema(t *Tables) object {
 		}
 		forms = append(forms,
 			object{"type": "object", "required": []string{"kind"}, "properties": long, "additionalProperties": false},
-			object{"type": "object", "required": []string{k.Name}, "properties": object{k.Name: object{"anyOf": body}}, "additionalProperties": false})
+			object{"type": "object", "required": []string{k.Name}, "properties": object{k.Name: object{"anyOf": body}},
+				"additionalProperties": false})
 	}
 	forms = append(forms, object{"enum": names}, object{"type": "string", "pattern": "^[a-z][a-z0-9.]*:"})
 	return object{"type": "array", "minItems": 1, "maxItems": maxWorkloads, "items": object{"anyOf": forms}}

@@ -78,10 +78,14 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 	const work = "workloads: [cpu.prime]\n"
 	for src, good := range map[string]bool{
 		work: true,
-		"environments: {host: local, box: namespace, lab: {driver: ssh, arg: me@lab}, host2: {from: host}}\n" + work:     true,
-		"environments: [host, box=namespace]\n" + work:                                                                   true,
-		"mode: full\ntrial: 2s\nbudget: 1h30m\nmargin: 2%\nprecision: 0.01\nblocks: 20\n" + work:                         true,
-		"workloads:\n  - cpu.prime: {max: 20000}\n  - {kind: cpu.prime, threads: 2, label: x}\n  - cpu.prime:max=5000\n": true,
+		"environments: {host: local, box: namespace, lab: {driver: ssh, arg: me@lab}, host2: {from: host}}\n" +
+			work: true,
+		"environments: [host, box=namespace]\n" +
+			work: true,
+		"mode: full\ntrial: 2s\nbudget: 1h30m\nmargin: 2%\nprecision: 0.01\nblocks: 20\n" +
+			work: true,
+		"workloads:\n  - cpu.prime: {max: 20000}\n  - {kind: cpu.prime, threads: 2, label: x}\n" +
+			"  - cpu.prime:max=5000\n": true,
 		"workloads: []\n":                                    false,
 		"name: x\n":                                          false,
 		"blcoks: 20\n" + work:                                false,
@@ -137,7 +141,8 @@ func TestExample(t *testing.T) {
 
 // TestNoReservedParameter holds that every parameter can be given beside kind and label.
 func TestNoReservedParameter(t *testing.T) {
-	reserved := map[string]bool{"kind": true, "label": true, "targets": true, "trial": true, "work": true, "params": true}
+	reserved := map[string]bool{"kind": true, "label": true, "targets": true, "trial": true, "work": true,
+		"params": true}
 	for _, k := range workall.Kinds() {
 		for _, p := range k.Params {
 			if reserved[p.Name] {

@@ -85,11 +85,12 @@ func tellApart(k *workload.Kind, all []Workload) {
 	}
 }
 
-// combine returns every combination of the parameters' values: those of lists, of texts that are ranges of sizes, and of
-// names that the kind knows to mean several. More than a plan holds are an error.
+// combine returns every combination of the parameters' values: those of lists, of texts that are ranges of sizes, and
+// of names that the kind knows to mean several. More than a plan holds are an error.
 func combine(k *workload.Kind, texts map[string]string, lists map[string][]string) ([]map[string]string, error) {
 	tooMany := func(n int) error {
-		return fmt.Errorf("the lists and ranges of parameters give %d workloads and more; at most %d fit a plan", n, maxWorkloads)
+		return fmt.Errorf("the lists and ranges of parameters give %d workloads and more; at most %d fit a plan", n,
+			maxWorkloads)
 	}
 	out := []map[string]string{maps.Clone(texts)}
 	if out[0] == nil {
@@ -128,7 +129,8 @@ func combine(k *workload.Kind, texts map[string]string, lists map[string][]strin
 	return all, nil
 }
 
-// doubling reads a range of sizes such as 4KiB..1MiB: each size is twice the one before. It returns nil for what is none.
+// doubling reads a range of sizes such as 4KiB..1MiB: each size is twice the one before. It returns nil for what is
+// none.
 func doubling(p *workload.Param, text string) []string {
 	low, high, ok := strings.Cut(text, "..")
 	if !ok || p.Type != workload.Size {

@@ -34,7 +34,8 @@ workloads:
 	// A record that is larger than its file is left out.
 	want := []string{
 		"fs.randread size=16KiB", "fs.randread size=16KiB bs=8KiB", "fs.randread size=16KiB bs=16KiB",
-		"fs.randread size=64KiB direct=true", "fs.randread size=2MiB direct=true", "fs.randread size=2MiB bs=1MiB direct=true",
+		"fs.randread size=64KiB direct=true", "fs.randread size=2MiB direct=true",
+		"fs.randread size=2MiB bs=1MiB direct=true",
 		"w bs=4KiB", "w bs=8KiB",
 	}
 	if got := labels(p); !slices.Equal(got, want) {
@@ -46,7 +47,8 @@ workloads:
 		"{kind: fs.randread, bs: [4KiB, nine]}":   "nine",
 		"{kind: fs.randread, bs: [], size: 1MiB}": "bs",
 	} {
-		if _, err := Parse("p.yaml", []byte("workloads:\n  - "+src), tables()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse("p.yaml", []byte("workloads:\n  - "+src), tables()); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives %v, want %q", src, err, want)
 		}
 	}
@@ -68,7 +70,8 @@ func TestNameThatMeansSeveralWorkloads(t *testing.T) {
 		}
 		return all
 	}
-	want := []string{"fs.randread size=64KiB preset=three", "fs.randread size=64KiB bs=8KiB preset=three"} // 1 MiB does not fit
+	// 1 MiB does not fit
+	want := []string{"fs.randread size=64KiB preset=three", "fs.randread size=64KiB bs=8KiB preset=three"}
 	for _, src := range []string{
 		"fs.randread:preset=three,size=64KiB",
 		"{fs.randread: {preset: three, size: 64KiB}}",
@@ -152,13 +155,15 @@ workloads: [cpu.prime, fs.randread]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(Marshal(again)); got != string(Marshal(p)) || again.Targets[3].Of != "vm" || len(again.Mounts("vm")) != 3 {
+	if got := string(Marshal(again)); got != string(Marshal(p)) || again.Targets[3].Of != "vm" ||
+		len(again.Mounts("vm")) != 3 {
 		t.Errorf("a resolved plan changes when it is read:\n%s", got)
 	}
 }
 
 func TestMountsOfTheCommandLine(t *testing.T) {
-	p, err := FromFlags(nil, Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{"vm:9p", "vm:l=9p?cache=loose"}, Workloads: []string{"fs.randread"}}, mountTables())
+	p, err := FromFlags(nil, Flags{Environments: []string{"host", "vm=machine"},
+		Mounts: []string{"vm:9p", "vm:l=9p?cache=loose"}, Workloads: []string{"fs.randread"}}, mountTables())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,15 +182,19 @@ func TestMountsOfTheCommandLine(t *testing.T) {
 		t.Errorf("a selected mount does not bring its environment: %+v", only.Targets)
 	}
 	for text, want := range map[string]string{
-		"9p": "names no environment", "box:9p": "not in the plan", "vm:8p": `did you mean "9p"`, "vm:x=9p?cache=lose": `did you mean "loose"`,
-		"vm:x=dir": "needs an argument", "host:9p": "has no mounts", "vm:9p:x": "takes no argument", "vm:x=9p?size=1": "no setting",
+		"9p": "names no environment", "box:9p": "not in the plan", "vm:8p": `did you mean "9p"`,
+		"vm:x=9p?cache=lose": `did you mean "loose"`,
+		"vm:x=dir":           "needs an argument", "host:9p": "has no mounts", "vm:9p:x": "takes no argument",
+		"vm:x=9p?size=1": "no setting",
 	} {
-		_, err := FromFlags(nil, Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{text}, Workloads: []string{"fs.randread"}}, mountTables())
+		_, err := FromFlags(nil, Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{text},
+			Workloads: []string{"fs.randread"}}, mountTables())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("-m %s gives %v, want %q", text, err, want)
 		}
 	}
-	bad := Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{"vm:9p"}, Workloads: []string{"cpu.prime"}}
+	bad := Flags{Environments: []string{"host", "vm=machine"}, Mounts: []string{"vm:9p"},
+		Workloads: []string{"cpu.prime"}}
 	if p, err := FromFlags(nil, bad, mountTables()); err != nil || p.Workloads[0].On("vm:9p") {
 		t.Errorf("%v", err)
 	}
@@ -216,8 +225,10 @@ workloads: [{kind: fs.randread, targets: [vm:9p]}, fs.randread:bs=8KiB]
 	if again, err := Unmarshal("p", Marshal(p)); err != nil || again.Against("vm:loose") != "vm" {
 		t.Errorf("%v", err)
 	}
-	for from, to := range map[string]string{"against: vm}": "against: vn}", "9p, against: vm}": "9p, against: vm:loose}"} {
-		if _, err := Parse("p.yaml", []byte(strings.Replace(src, from, to, 1)), mountTables()); err == nil || !strings.Contains(err.Error(), "compared with") {
+	for from, to := range map[string]string{"against: vm}": "against: vn}",
+		"9p, against: vm}": "9p, against: vm:loose}"} {
+		if _, err := Parse("p.yaml", []byte(strings.Replace(src, from, to, 1)), mountTables()); err == nil ||
+			!strings.Contains(err.Error(), "compared with") {
 			t.Errorf("%s: %v", to, err)
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Without returns a copy of the plan that does without some targets and workloads, by name and label. All else stays, looks
-// and levels too: it is to be the same plan. A workload that is left with its baseline alone compares nothing and goes.
+// Without returns a copy of the plan that does without some targets and workloads, by name and label. All else stays,
+// looks and levels too: it is to be the same plan. A workload that is left with its baseline alone compares nothing and
+// goes.
 func (p *Plan) Without(targets, workloads map[string]bool) *Plan {
 	out := *p
 	out.Looks = slices.Clone(p.Looks)

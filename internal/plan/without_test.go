@@ -14,12 +14,16 @@ func TestWithout(t *testing.T) {
 		return Target{Name: name, Of: of, Spec: env.Spec{Name: name, Driver: spec}, Text: spec, Against: against}
 	}
 	work := func(label string, targets ...string) Workload {
-		return Workload{Label: label, Kind: "cpu.prime", Params: workload.Params{"max": "10"}, Targets: targets, Work: map[string]int64{"host": 7, "vm": 8, "box": 9}}
+		return Workload{Label: label, Kind: "cpu.prime", Params: workload.Params{"max": "10"}, Targets: targets,
+			Work: map[string]int64{"host": 7, "vm": 8, "box": 9}}
 	}
-	p := &Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: Quick, Trial: minTrial, Sessions: 1, Looks: []int{10}, Alpha: 0.05, LookAlpha: 0.03,
+	p := &Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: Quick, Trial: minTrial, Sessions: 1, Looks: []int{10},
+		Alpha: 0.05, LookAlpha: 0.03,
 		Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Targets:   []Target{target("host", "", "local", ""), target("vm", "", "qemu", ""), target("box", "", "namespace", "vm")},
-		Workloads: []Workload{work("all"), work("pair", "host", "vm"), work("three", "host", "vm", "box"), work("unknown")}}
+		Targets: []Target{target("host", "", "local", ""), target("vm", "", "qemu", ""),
+			target("box", "", "namespace", "vm")},
+		Workloads: []Workload{work("all"), work("pair", "host", "vm"), work("three", "host", "vm", "box"),
+			work("unknown")}}
 	before := Marshal(p)
 	got := p.Without(map[string]bool{"vm": true}, map[string]bool{"unknown": true})
 	if !bytes.Equal(Marshal(p), before) {

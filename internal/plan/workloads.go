@@ -40,7 +40,8 @@ func (r *reader) workloads(d *draft, n *node) {
 		}
 	}
 	if len(d.Workloads) > maxWorkloads {
-		r.p.add(n.at, "the lists and ranges of parameters give %d workloads; at most %d fit a plan", len(d.Workloads), maxWorkloads)
+		r.p.add(n.at, "the lists and ranges of parameters give %d workloads; at most %d fit a plan", len(d.Workloads),
+			maxWorkloads)
 	}
 }
 
@@ -56,7 +57,9 @@ func (r *reader) workload(n *node) (all []Workload, targetsAt pos) {
 		}
 		return all, n.at
 	case n.kind == null:
-		r.p.add(n.at, `expected a workload such as cpu.prime, found %s; the workload called null is written "null", in quotes`, n.kind)
+		r.p.add(n.at,
+			`expected a workload such as cpu.prime, found %s; the workload called null is written "null", in quotes`,
+			n.kind)
 		return nil, n.at
 	case n.kind != mapping:
 		r.p.add(n.at, "expected a workload such as cpu.prime, found %s", n.kind)
@@ -213,8 +216,8 @@ func paramOf(e *workload.ParamError) string {
 }
 
 // together asks the kind whether the parameters fit each other: a record larger than its file, say. A kind that cannot
-// run on the controller's system is not asked; the worker will. The error does not begin with the kind's name, which most
-// kinds say because a worker says nothing else.
+// run on the controller's system is not asked; the worker will. The error does not begin with the kind's name, which
+// most kinds say because a worker says nothing else.
 func together(k *workload.Kind, p workload.Params) error {
 	if k.New == nil || len(k.Needs.OS) > 0 && !contains(k.Needs.OS, runtime.GOOS) {
 		return nil
@@ -316,7 +319,10 @@ func shortText(v string) string {
 	if r := []rune(v); len(r) > 40 {
 		v = string(r[:39]) + "…"
 	}
-	if v == "" || strings.ContainsFunc(v, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '"' }) {
+	if v == "" || strings.ContainsFunc(v, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) ||
+			r == '"'
+	}) {
 		if !strings.ContainsFunc(v, func(r rune) bool { return r == '\'' || !unicode.IsPrint(r) }) {
 			return "'" + v + "'"
 		}
@@ -334,7 +340,8 @@ func parseWork(text string, t *Tables) ([]Workload, error) {
 	var k *workload.Kind
 	if t != nil {
 		if k = t.kind(name); k == nil {
-			return nil, fmt.Errorf("no workload is called %s%s", quote(name), suggest.MeantOrAll(name, t.kindNames(), "there are"))
+			return nil, fmt.Errorf("no workload is called %s%s", quote(name),
+				suggest.MeantOrAll(name, t.kindNames(), "there are"))
 		}
 	}
 	params := map[string]string{}
@@ -360,7 +367,8 @@ func parseWork(text string, t *Tables) ([]Workload, error) {
 	if s, ok := params["trial"]; ok {
 		v, err := time.ParseDuration(s)
 		if err != nil || v < minTrial || v > maxTrial {
-			return nil, fmt.Errorf("%s: trial: expected a duration from %v to %v, found %q", name, minTrial, maxTrial, s)
+			return nil, fmt.Errorf("%s: trial: expected a duration from %v to %v, found %q", name, minTrial, maxTrial,
+				s)
 		}
 		w.Trial = v
 		delete(params, "trial")

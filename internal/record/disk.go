@@ -5,16 +5,16 @@ import "fmt"
 // MostDiskCells bounds a DiskMap: finer than any page draws it, and some 100 KiB of a bundle at most.
 const MostDiskCells = 4096
 
-// DiskMap is a picture of a virtual disk as the guest numbers its bytes: equal cells, and what the image holds of each. A
-// column has an entry for each cell, or none at all where every entry would be 0.
+// DiskMap is a picture of a virtual disk as the guest numbers its bytes: equal cells, and what the image holds of each.
+// A column has an entry for each cell, or none at all where every entry would be 0.
 type DiskMap struct {
 	Name   string `json:"name,omitempty"`   // which of a target's disks, where there are several: "scratch"
 	State  string `json:"state,omitempty"`  // when it was looked at: "fresh", "aged", "compacted", "after the run"
 	Format string `json:"format,omitempty"` // "qcow2", "vdi"
 	Bytes  int64  `json:"bytes"`            // size of the guest's disk
 	Cell   int64  `json:"cell_bytes"`       // length of a cell; the last one may be shorter
-	// Data, Compressed, Zero and Inherited are thousandths of a cell: stored as it is, stored compressed, marked as zeros, and
-	// how much of the first two lies in a parent image. What is missing to 1,000 is free: in no image.
+	// Data, Compressed, Zero and Inherited are thousandths of a cell: stored as it is, stored compressed, marked as
+	// zeros, and how much of the first two lies in a parent image. What is missing to 1,000 is free: in no image.
 	Data       []int `json:"data,omitempty"`
 	Compressed []int `json:"compressed,omitempty"`
 	Zero       []int `json:"zero,omitempty"`
@@ -37,8 +37,8 @@ type DiskCell struct {
 	Host       int64 `json:"host"`      // where in its file the first of its data lies; -1 without data
 }
 
-// NewDiskMap makes the picture of a disk of so many bytes from pieces of equal length, of which it joins as many to a cell
-// as MostDiskCells asks for. A disk without a size has no picture: the result is nil.
+// NewDiskMap makes the picture of a disk of so many bytes from pieces of equal length, of which it joins as many to a
+// cell as MostDiskCells asks for. A disk without a size has no picture: the result is nil.
 func NewDiskMap(size, piece int64, pieces []DiskCell) *DiskMap {
 	if size <= 0 || piece <= 0 || len(pieces) == 0 || int64(len(pieces)) != (size-1)/piece+1 {
 		return nil
@@ -101,13 +101,15 @@ func (m *DiskMap) Cells() int64 {
 func (m *DiskMap) Check() error {
 	n := m.Cells()
 	if n == 0 || n > MostDiskCells {
-		return fmt.Errorf("draw disk %q: %d bytes in cells of %d are not from 1 to %d cells", m.Name, m.Bytes, m.Cell, MostDiskCells)
+		return fmt.Errorf("draw disk %q: %d bytes in cells of %d are not from 1 to %d cells", m.Name, m.Bytes, m.Cell,
+			MostDiskCells)
 	}
 	for _, c := range []struct {
 		name   string
 		values []int
 		most   int
-	}{{"data", m.Data, 1000}, {"compressed", m.Compressed, 1000}, {"zero", m.Zero, 1000}, {"inherited", m.Inherited, 1000}, {"breaks", m.Breaks, 1 << 31}} {
+	}{{"data", m.Data, 1000}, {"compressed", m.Compressed, 1000}, {"zero", m.Zero, 1000},
+		{"inherited", m.Inherited, 1000}, {"breaks", m.Breaks, 1 << 31}} {
 		if len(c.values) != 0 && int64(len(c.values)) != n {
 			return fmt.Errorf("draw disk %q: %d values of %s for %d cells", m.Name, len(c.values), c.name, n)
 		}

@@ -9,8 +9,10 @@ import (
 
 func TestDiskMap(t *testing.T) {
 	const k = 64 << 10
-	m := NewDiskMap(2*k+k/2, k, []DiskCell{{Data: k, Breaks: 2, Host: 1 << 20}, {Zero: k / 2, Host: -1}, {Data: 1, Inherited: 1, Host: 0}})
-	want := &DiskMap{Bytes: 2*k + k/2, Cell: k, Data: []int{1000, 0, 1}, Zero: []int{0, 500, 0}, Inherited: []int{0, 0, 1}, Breaks: []int{2, 0, 0}, Place: []int64{1 << 20, -1, 0}}
+	m := NewDiskMap(2*k+k/2, k, []DiskCell{{Data: k, Breaks: 2, Host: 1 << 20}, {Zero: k / 2, Host: -1},
+		{Data: 1, Inherited: 1, Host: 0}})
+	want := &DiskMap{Bytes: 2*k + k/2, Cell: k, Data: []int{1000, 0, 1}, Zero: []int{0, 500, 0},
+		Inherited: []int{0, 0, 1}, Breaks: []int{2, 0, 0}, Place: []int64{1 << 20, -1, 0}}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("got %+v, want %+v", m, want)
 	}
@@ -40,7 +42,8 @@ func TestLargeDiskMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.Cell != 3072 || len(m.Data) != (len(pieces)+2)/3 || m.Data[0] != 500 || m.Breaks[0] != 3 || m.Place[1] != 3 {
-		t.Errorf("cell %d, %d cells, %d thousandths, %d breaks, second at %d", m.Cell, len(m.Data), m.Data[0], m.Breaks[0], m.Place[1])
+		t.Errorf("cell %d, %d cells, %d thousandths, %d breaks, second at %d", m.Cell, len(m.Data), m.Data[0],
+			m.Breaks[0], m.Place[1])
 	}
 	if b, err := json.Marshal(m); err != nil || len(b) > 128<<10 {
 		t.Errorf("%d bytes of JSON (%v)", len(b), err)

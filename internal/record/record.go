@@ -73,7 +73,9 @@ type Warning struct {
 
 // Failure is an operation that did not give a result, with the evidence.
 type Failure struct {
-	Kind     string `json:"kind"`               // stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died", "timeout", "refused"
+	// stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died", "timeout",
+	// "refused"
+	Kind     string `json:"kind"`
 	Message  string `json:"message"`            // what went wrong and what to do
 	Evidence string `json:"evidence,omitempty"` // the last bytes of output, control characters neutralised
 }
@@ -83,24 +85,26 @@ func (f *Failure) Error() string { return f.Message }
 
 // Facts is what is known of an environment: what the agent sees inside and what the controller set outside.
 type Facts struct {
-	OS          string            `json:"os,omitempty"`     // GOOS
-	Arch        string            `json:"arch,omitempty"`   // GOARCH
-	Kernel      string            `json:"kernel,omitempty"` // release
-	Distro      string            `json:"distro,omitempty"` // os-release PRETTY_NAME
-	Hostname    string            `json:"hostname,omitempty"`
-	CPU         string            `json:"cpu,omitempty"`     // model name
-	Cores       int               `json:"cores,omitempty"`   // physical cores visible; 0 unknown
-	Threads     int               `json:"threads,omitempty"` // hardware threads usable by the agent
-	MHz         float64           `json:"mhz,omitempty"`     // nominal or current clock as told by the system
-	MemoryBytes int64             `json:"memory_bytes,omitempty"`
-	Hypervisor  string            `json:"hypervisor,omitempty"` // as detected from inside: "kvm", "tcg", "docker", ...
-	Clock       string            `json:"clock,omitempty"`      // clock source
-	Emulated    bool              `json:"emulated,omitempty"`   // the CPU is emulated in software
-	WorkDir     string            `json:"work_dir,omitempty"`   // where file workloads run
-	WorkFS      string            `json:"work_fs,omitempty"`    // file system and mount options of WorkDir, from the kernel
-	Settings    map[string]string `json:"settings,omitempty"`   // the environment's effective settings
-	Command     []string          `json:"command,omitempty"`    // the command line that made it, secrets removed
-	Extra       map[string]string `json:"extra,omitempty"`      // everything else, by dotted name: "cpu.mitigations.meltdown"
+	OS          string  `json:"os,omitempty"`     // GOOS
+	Arch        string  `json:"arch,omitempty"`   // GOARCH
+	Kernel      string  `json:"kernel,omitempty"` // release
+	Distro      string  `json:"distro,omitempty"` // os-release PRETTY_NAME
+	Hostname    string  `json:"hostname,omitempty"`
+	CPU         string  `json:"cpu,omitempty"`     // model name
+	Cores       int     `json:"cores,omitempty"`   // physical cores visible; 0 unknown
+	Threads     int     `json:"threads,omitempty"` // hardware threads usable by the agent
+	MHz         float64 `json:"mhz,omitempty"`     // nominal or current clock as told by the system
+	MemoryBytes int64   `json:"memory_bytes,omitempty"`
+	Hypervisor  string  `json:"hypervisor,omitempty"` // as detected from inside: "kvm", "tcg", "docker", ...
+	Clock       string  `json:"clock,omitempty"`      // clock source
+	Emulated    bool    `json:"emulated,omitempty"`   // the CPU is emulated in software
+	WorkDir     string  `json:"work_dir,omitempty"`   // where file workloads run
+	// file system and mount options of WorkDir, from the kernel
+	WorkFS   string            `json:"work_fs,omitempty"`
+	Settings map[string]string `json:"settings,omitempty"` // the environment's effective settings
+	Command  []string          `json:"command,omitempty"`  // the command line that made it, secrets removed
+	// everything else, by dotted name: "cpu.mitigations.meltdown"
+	Extra map[string]string `json:"extra,omitempty"`
 }
 
 // Environment is one entry of environments.json.
@@ -135,9 +139,10 @@ func (e *Environment) IsMount() bool { return e.Of != "" }
 
 // Mount is a folder that was put into an environment.
 type Mount struct {
-	Kind     string            `json:"kind"`               // "9p", "virtiofs", "nfs", "bind", ...
-	Dir      string            `json:"dir"`                // inside the environment
-	HostDir  string            `json:"host_dir"`           // on the controller's side; empty when it has none that can be seen
+	Kind string `json:"kind"` // "9p", "virtiofs", "nfs", "bind", ...
+	Dir  string `json:"dir"`  // inside the environment
+	// on the controller's side; empty when it has none that can be seen
+	HostDir  string            `json:"host_dir"`
 	Type     string            `json:"type"`               // file system type, read back from the kernel
 	Source   string            `json:"source"`             // as the kernel shows it
 	Options  string            `json:"options"`            // effective options, read back from the kernel
@@ -169,8 +174,9 @@ const (
 
 // Durability is what is known of a flush in a target.
 type Durability struct {
-	Verdict  string   `json:"verdict"`         // one of the words above
-	Class    string   `json:"class"`           // "flushes", "ignores-flushes", "memory" or "unknown": writes are ranked only within one
+	Verdict string `json:"verdict"` // one of the words above
+	// "flushes", "ignores-flushes", "memory" or "unknown": writes are ranked only within one
+	Class    string   `json:"class"`
 	Layer    string   `json:"layer,omitempty"` // how far a flush was seen to go
 	Cuts     int      `json:"cuts,omitempty"`  // power cuts tried
 	Bound    float64  `json:"bound,omitempty"` // 3/Cuts

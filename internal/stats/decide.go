@@ -60,8 +60,8 @@ func (d *Decision) HalfWidth() float64 {
 //  3. half-width at most Precision: MEASURED
 //  4. otherwise INCONCLUSIVE: go on, or say how many blocks would settle it
 //
-// An infinite d stands for a block in which one side alone hit its deadline, see EstimateCenter: nothing but INCONCLUSIVE
-// comes of an interval whose end lies among such blocks.
+// An infinite d stands for a block in which one side alone hit its deadline, see EstimateCenter: nothing but
+// INCONCLUSIVE comes of an interval whose end lies among such blocks.
 //
 // It knows one cell only. A DIFFERENT stands when Judge or Explore has confirmed it in its family.
 func Decide(sessions [][]float64, o Options) Decision {
@@ -82,7 +82,8 @@ func Decide(sessions [][]float64, o Options) Decision {
 		family: 1,
 	}
 	if e.Method == MethodNone || !(d.Center > 0) || math.IsInf(d.Center, 0) {
-		return Decision{High: math.Inf(1), P: 1, Adjusted: Adjusted{PHolm: 1, Q: 1}, Verdict: record.Failed, opts: o, family: 1}
+		return Decision{High: math.Inf(1), P: 1, Adjusted: Adjusted{PHolm: 1, Q: 1}, Verdict: record.Failed, opts: o,
+			family: 1}
 	}
 	if o.Sessions > 1 && filled(sessions) < 2 {
 		d.Low, d.P = 0, 1
@@ -122,14 +123,14 @@ func (d *Decision) precise() record.Verdict {
 
 // Judge looks at the decisions of one family together. m is the number of cells in the family, including those without
 // data yet; smaller than the number given means that number. Each decision gets its PHolm and Q, and a DIFFERENT whose
-// PHolm exceeds the level of the look does not stand: while blocks are still to come it is INCONCLUSIVE, because more of
-// them can confirm it; at the last look it is MEASURED when the interval is precise enough, else INCONCLUSIVE. Decisions
-// without usable values count as hypotheses without evidence.
+// PHolm exceeds the level of the look does not stand: while blocks are still to come it is INCONCLUSIVE, because more
+// of them can confirm it; at the last look it is MEASURED when the interval is precise enough, else INCONCLUSIVE.
+// Decisions without usable values count as hypotheses without evidence.
 func Judge(family []*Decision, m int) { judge(family, m, true) }
 
-// Explore is Judge for a family that nobody asked a question about: a DIFFERENT stands when its Q is at most the level of
-// the look, so that of all that are called DIFFERENT a share of at most the level is false, where Judge keeps the chance
-// of a single false one as low.
+// Explore is Judge for a family that nobody asked a question about: a DIFFERENT stands when its Q is at most the level
+// of the look, so that of all that are called DIFFERENT a share of at most the level is false, where Judge keeps the
+// chance of a single false one as low.
 func Explore(family []*Decision, m int) {
 	judge(family, m, false)
 	for _, d := range family {
@@ -159,8 +160,8 @@ func judge(family []*Decision, m int, primary bool) {
 // maxBlocksNeeded bounds BlocksNeeded: nobody runs a million blocks.
 const maxBlocksNeeded = 1_000_000
 
-// BlocksNeeded estimates how many blocks would settle an INCONCLUSIVE: those that shrink the half-width, which goes with
-// the root of their number, to the target precision or to the distance between the centre and the nearer margin,
+// BlocksNeeded estimates how many blocks would settle an INCONCLUSIVE: those that shrink the half-width, which goes
+// with the root of their number, to the target precision or to the distance between the centre and the nearer margin,
 // whichever asks for fewer; never fewer than can pass Holm in the family, and always more than there are. With sessions
 // as units it is the number of blocks in as many more sessions. 0 for any other verdict, and without an interval, when
 // nothing is known of how it would shrink.
@@ -199,9 +200,9 @@ const spreadAlpha = 0.3173105078629141
 
 // NullSpread is the spread of the null control, as a share: how far from "no cost" two identical environments appear to
 // lie, the uncertainty of that included. d is ln(null slot / baseline) per block, by session; the spread is the farther
-// end of its interval of one standard error (68.27 %), so it is large for an instrument that is noisy and for one that is
-// biased, and falls with more blocks if it is only noisy. With fewer than three units, or an end among censored ones, it is
-// the largest |d| seen. The second result is false without usable values.
+// end of its interval of one standard error (68.27 %), so it is large for an instrument that is noisy and for one that
+// is biased, and falls with more blocks if it is only noisy. With fewer than three units, or an end among censored
+// ones, it is the largest |d| seen. The second result is false without usable values.
 func NullSpread(sessions [][]float64) (float64, bool) {
 	e := EstimateCenter(sessions, spreadAlpha)
 	if e.Method == MethodNone {

@@ -34,18 +34,23 @@ func TestDecideSteps(t *testing.T) {
 		{"precise, across the margin", around(math.Log(1.02), 0.012, 20), testOptions, record.Measured},
 		{"wide, across the margin", around(math.Log(1.02), 0.2, 12), testOptions, record.Inconclusive},
 		{"too few", around(math.Log(2), 0.001, 5), testOptions, record.Inconclusive},
-		{"one of several sessions", around(math.Log(1.2), 0.02, 12), Options{Alpha: 0.05, Margin: 0.02, Precision: 0.01, Sessions: 3}, record.Inconclusive},
+		{"one of several sessions", around(math.Log(1.2), 0.02, 12),
+			Options{Alpha: 0.05, Margin: 0.02, Precision: 0.01, Sessions: 3}, record.Inconclusive},
 		{"nothing", nil, testOptions, record.Failed},
 		{"a NaN", []float64{math.NaN()}, testOptions, record.Failed},
-		{"beyond the plan's margin, within the widened", around(math.Log(1.05), 0.03, 12), Options{Alpha: 0.0195, Margin: 0.1, Same: 0.02, Precision: 0.001}, record.Inconclusive},
-		{"within the widened margin only is not equivalent", around(math.Log(1.03), 0.001, 12), Options{Alpha: 0.0195, Margin: 0.1, Same: 0.02, Precision: 0.01}, record.Measured},
-		{"a clock doubt widens", around(math.Log(1.03), 0.001, 12), Options{Alpha: 0.0195, Margin: 0.02, Precision: 0.001, Bias: 0.01}, record.Inconclusive},
+		{"beyond the plan's margin, within the widened", around(math.Log(1.05), 0.03, 12),
+			Options{Alpha: 0.0195, Margin: 0.1, Same: 0.02, Precision: 0.001}, record.Inconclusive},
+		{"within the widened margin only is not equivalent", around(math.Log(1.03), 0.001, 12),
+			Options{Alpha: 0.0195, Margin: 0.1, Same: 0.02, Precision: 0.01}, record.Measured},
+		{"a clock doubt widens", around(math.Log(1.03), 0.001, 12),
+			Options{Alpha: 0.0195, Margin: 0.02, Precision: 0.001, Bias: 0.01}, record.Inconclusive},
 	} {
 		d := Decide([][]float64{c.d}, c.o)
 		if d.Verdict != c.want {
 			t.Errorf("%s: %s [%.4f, %.4f], want %s", c.name, d.Verdict, d.Low, d.High, c.want)
 		}
-		if n := d.BlocksNeeded(); (n > len(c.d)) != (d.Verdict == record.Inconclusive && d.HasInterval()) || n > 0 && n <= len(c.d) {
+		if n := d.BlocksNeeded(); (n > len(c.d)) != (d.Verdict == record.Inconclusive && d.HasInterval()) ||
+			n > 0 && n <= len(c.d) {
 			t.Errorf("%s: %s needs %d blocks after %d", c.name, d.Verdict, d.BlocksNeeded(), len(c.d))
 		}
 	}
@@ -89,7 +94,8 @@ func TestJudge(t *testing.T) {
 		t.Errorf("family of 2: %s and %s", a, b)
 	}
 	// Ten blocks have no p below 2^-9; times 60 that is above any level.
-	if a, b, needed := judge(60, false); a != record.Different || b != record.Inconclusive || needed < MinBlocks(60, testOptions.Alpha) {
+	if a, b, needed := judge(60, false); a != record.Different || b != record.Inconclusive ||
+		needed < MinBlocks(60, testOptions.Alpha) {
 		t.Errorf("family of 60: %s and %s (%d blocks needed)", a, b, needed)
 	}
 	if _, b, _ := judge(60, true); b != record.Measured {
@@ -194,13 +200,15 @@ func FuzzDecide(f *testing.F) {
 			sessions[s] = append(sessions[s], v)
 		}
 		d := Decide(sessions, testOptions)
-		if math.IsNaN(d.Center) || math.IsNaN(d.Low) || math.IsNaN(d.High) || math.IsInf(d.Center, 0) || !(d.P >= 0 && d.P <= 1) {
+		if math.IsNaN(d.Center) || math.IsNaN(d.Low) || math.IsNaN(d.High) || math.IsInf(d.Center, 0) ||
+			!(d.P >= 0 && d.P <= 1) {
 			t.Fatalf("%v: %+v", all, d)
 		}
 		if d.Verdict != record.Failed && !(d.Low <= d.Center*(1+1e-9) && d.Center <= d.High*(1+1e-9)) {
 			t.Fatalf("%v: centre %g outside [%g, %g]", all, d.Center, d.Low, d.High)
 		}
-		if n := d.BlocksNeeded(); n < 0 || n > maxBlocksNeeded || (n > 0) != (d.Verdict == record.Inconclusive && d.HasInterval()) {
+		if n := d.BlocksNeeded(); n < 0 || n > maxBlocksNeeded ||
+			(n > 0) != (d.Verdict == record.Inconclusive && d.HasInterval()) {
 			t.Fatalf("%v: %s needs %d blocks", all, d.Verdict, n)
 		}
 		Judge([]*Decision{&d}, 60)
@@ -216,8 +224,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// A family that nobody asked a question about is judged by the rate of false discoveries: where most cells differ clearly,
-// ten blocks carry all of them, which Holm over hundreds of cells would never allow.
+// A family that nobody asked a question about is judged by the rate of false discoveries: where most cells differ
+// clearly, ten blocks carry all of them, which Holm over hundreds of cells would never allow.
 func TestExplore(t *testing.T) {
 	const m = 224
 	for _, last := range []bool{false, true} {
@@ -241,8 +249,10 @@ func TestExplore(t *testing.T) {
 			if i >= 200 {
 				want = record.Equivalent
 			}
-			if rate[i].Verdict != want || i < 200 && holm[i].Verdict == record.Different || rate[i].Q != holm[i].Q || rate[i].PHolm != holm[i].PHolm {
-				t.Fatalf("cell %d: %s by q = %.2g, %s by Holm's p = %.2g, want %s", i, rate[i].Verdict, rate[i].Q, holm[i].Verdict, holm[i].PHolm, want)
+			if rate[i].Verdict != want || i < 200 && holm[i].Verdict == record.Different || rate[i].Q != holm[i].Q ||
+				rate[i].PHolm != holm[i].PHolm {
+				t.Fatalf("cell %d: %s by q = %.2g, %s by Holm's p = %.2g, want %s", i, rate[i].Verdict, rate[i].Q,
+					holm[i].Verdict, holm[i].PHolm, want)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ const (
 const studentBelow = 10
 
 // MinSessions is the least number of sessions of which any can pass Holm's first step over a family of m cells at level
-// alpha, given that n are planned. Student t has no smallest p value, so that two suffice as long as they are few enough
-// to be judged by it; the signed-rank test needs as many sessions as it would need blocks.
+// alpha, given that n are planned. Student t has no smallest p value, so that two suffice as long as they are few
+// enough to be judged by it; the signed-rank test needs as many sessions as it would need blocks.
 func MinSessions(n, m int, alpha float64) int {
 	if n < studentBelow {
 		return 2
@@ -41,8 +41,8 @@ type Estimate struct {
 }
 
 // Units reduces values grouped by session to the independent units behind a claim: the values themselves when only one
-// session gave any, else the mean of each session that did, which is infinite when a value is. It is nil when there are no
-// values, or one that says nothing: a NaN, or infinities of both signs in one session of several.
+// session gave any, else the mean of each session that did, which is infinite when a value is. It is nil when there are
+// no values, or one that says nothing: a NaN, or infinities of both signs in one session of several.
 func Units(sessions [][]float64) []float64 {
 	var only []float64
 	var means []float64
@@ -72,11 +72,11 @@ func Units(sessions [][]float64) []float64 {
 //
 // An infinite value is a censored one: all that is known is that it lies above, or below, all others. The ranks need no
 // more than that; an average of two values of which one is censored is as unknown, of opposite signs wholly so, and is
-// counted against whichever end is asked for. An end that falls on such an average is infinite. Of sessions with censored
-// values Student t knows no interval.
+// counted against whichever end is asked for. An end that falls on such an average is infinite. Of sessions with
+// censored values Student t knows no interval.
 //
-// Without usable values (none, a NaN, or so many censored that the centre is one) the result has Method MethodNone, Center
-// 0 and an interval without ends.
+// Without usable values (none, a NaN, or so many censored that the centre is one) the result has Method MethodNone,
+// Center 0 and an interval without ends.
 func EstimateCenter(sessions [][]float64, alpha float64) Estimate {
 	e := Estimate{Low: math.Inf(-1), High: math.Inf(1)}
 	for _, s := range sessions {
@@ -151,8 +151,8 @@ func (e Estimate) tail(shift float64, mirrored bool) float64 {
 }
 
 // MinimalEffectP is the p value of H0 "|centre| <= margin" against "the centre lies beyond the margin on one side":
-// twice the smaller of the two one-sided p values at the ends of the margin, at most 1. It is at most alpha exactly when
-// the interval of level 1-alpha lies wholly beyond the margin (values without ties). 1 without usable values.
+// twice the smaller of the two one-sided p values at the ends of the margin, at most 1. It is at most alpha exactly
+// when the interval of level 1-alpha lies wholly beyond the margin (values without ties). 1 without usable values.
 func (e Estimate) MinimalEffectP(margin float64) float64 {
 	return min(1, 2*min(e.greater(margin), e.less(-margin)))
 }

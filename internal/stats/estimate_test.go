@@ -68,7 +68,8 @@ func TestEstimateInvertsTheTest(t *testing.T) {
 				shift := e.Low + (e.High-e.Low)*(1.6*rng.Float64()-0.3)
 				rejected := min(e.greater(shift), e.less(shift)) <= alpha/2
 				if rejected == e.Contains(shift) {
-					t.Fatalf("%d sessions, level %g: shift %g against [%g, %g], rejected=%t", sessions, alpha, shift, e.Low, e.High, rejected)
+					t.Fatalf("%d sessions, level %g: shift %g against [%g, %g], rejected=%t", sessions, alpha, shift,
+						e.Low, e.High, rejected)
 				}
 			}
 			if !e.Contains(e.Center) {
@@ -138,7 +139,8 @@ func TestEstimateEdges(t *testing.T) {
 		}
 	}
 	for _, alpha := range []float64{0, 1, -1, math.NaN(), 2} {
-		if e := EstimateCenter([][]float64{randomValues(rand.New(rand.NewPCG(1, 2)), 20, 0, 1)}, alpha); !math.IsInf(e.High, 1) || !math.IsInf(e.Low, -1) {
+		if e := EstimateCenter([][]float64{randomValues(rand.New(rand.NewPCG(1, 2)), 20, 0, 1)},
+			alpha); !math.IsInf(e.High, 1) || !math.IsInf(e.Low, -1) {
 			t.Errorf("alpha %v: got [%g, %g], want no ends", alpha, e.Low, e.High)
 		}
 	}
@@ -149,7 +151,8 @@ func TestMinBlocks(t *testing.T) {
 		m     int
 		alpha float64
 		want  int
-	}{{60, 0.05, 12}, {60, 0.014, 14}, {1, 0.05, 6}, {1, 0.25, 3}, {0, 0.05, 6}, {1, 2, 1}, {8, 1.0 / 64, 10}, {1, 0, math.MaxInt}, {1, math.NaN(), math.MaxInt}} {
+	}{{60, 0.05, 12}, {60, 0.014, 14}, {1, 0.05, 6}, {1, 0.25, 3}, {0, 0.05, 6}, {1, 2, 1}, {8, 1.0 / 64, 10},
+		{1, 0, math.MaxInt}, {1, math.NaN(), math.MaxInt}} {
 		if got := MinBlocks(c.m, c.alpha); got != c.want {
 			t.Errorf("MinBlocks(%d, %g) = %d, want %d", c.m, c.alpha, got, c.want)
 		}
@@ -208,7 +211,8 @@ func TestLookAlpha(t *testing.T) {
 	for _, c := range []struct {
 		looks     []int
 		low, high float64
-	}{{[]int{10, 15, 20, 30}, 0.0165, 0.021}, {[]int{10, 15, 20, 30, 45, 60}, 0.0125, 0.0155}, {[]int{14, 20, 30, 45, 60}, 0.0135, 0.018}} {
+	}{{[]int{10, 15, 20, 30}, 0.0165, 0.021}, {[]int{10, 15, 20, 30, 45, 60}, 0.0125, 0.0155},
+		{[]int{14, 20, 30, 45, 60}, 0.0135, 0.018}} {
 		a := LookAlpha(c.looks, 0.05)
 		if a < c.low || a > c.high {
 			t.Errorf("LookAlpha(%v) = %g, want within [%g, %g]", c.looks, a, c.low, c.high)
@@ -249,20 +253,25 @@ func TestCensoredValues(t *testing.T) {
 		t.Errorf("one of thirty below: [%g, %g], above: [%g, %g]", mirrored.Low, mirrored.High, one.Low, one.High)
 	}
 	both := EstimateCenter([][]float64{append(around(0, 0.01, 28), inf, -inf)}, 0.0195)
-	if both.High < whole.High || both.Low > whole.Low || math.IsInf(both.High, 0) || !near(both.High, -both.Low, 1e-12) {
+	if both.High < whole.High || both.Low > whole.Low || math.IsInf(both.High, 0) ||
+		!near(both.High, -both.Low, 1e-12) {
 		t.Errorf("one on each side: [%g, %g]", both.Low, both.High)
 	}
-	if e := EstimateCenter([][]float64{append(ten[:9:9], inf)}, 0.0195); !math.IsInf(e.High, 1) || math.IsInf(e.Low, 0) || e.Method != MethodSignedRank {
+	if e := EstimateCenter([][]float64{append(ten[:9:9], inf)}, 0.0195); !math.IsInf(e.High, 1) ||
+		math.IsInf(e.Low, 0) || e.Method != MethodSignedRank {
 		t.Errorf("one of ten: %+v", e)
 	}
 	for name, sessions := range map[string][][]float64{
-		"half": {append(around(0, 0.01, 5), inf, inf, inf, inf, inf)}, "all": {{inf, inf}}, "of two kinds": {{inf, -inf}}, "in every session": {{1, inf}, {inf}}, "a NaN": {{1, math.NaN()}},
+		"half": {append(around(0, 0.01, 5), inf, inf, inf, inf, inf)}, "all": {{inf, inf}},
+		"of two kinds": {{inf, -inf}}, "in every session": {{1, inf}, {inf}}, "a NaN": {{1, math.NaN()}},
 	} {
-		if e := EstimateCenter(sessions, 0.05); e.Method != MethodNone || e.Center != 0 || !math.IsInf(e.High, 1) || !math.IsInf(e.Low, -1) {
+		if e := EstimateCenter(sessions, 0.05); e.Method != MethodNone || e.Center != 0 || !math.IsInf(e.High, 1) ||
+			!math.IsInf(e.Low, -1) {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
-	if e := EstimateCenter([][]float64{{0.1, 0.2}, {0.1, inf}, {0.2, 0.3}}, 0.05); e.Method != MethodStudent || !near(e.Center, 0.2, 1e-12) || !math.IsInf(e.High, 1) || e.MinimalEffectP(0.02) != 1 {
+	if e := EstimateCenter([][]float64{{0.1, 0.2}, {0.1, inf}, {0.2, 0.3}}, 0.05); e.Method != MethodStudent ||
+		!near(e.Center, 0.2, 1e-12) || !math.IsInf(e.High, 1) || e.MinimalEffectP(0.02) != 1 {
 		t.Errorf("sessions: %+v", e)
 	}
 	if s, ok := NullSpread([][]float64{append(around(0, 0.01, 11), inf)}); !ok || !(s > 0 && s < 0.01) {

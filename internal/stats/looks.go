@@ -16,8 +16,8 @@ var lookMemo sync.Map // string -> float64
 // LookAlpha returns the two-sided level to use at each of the given looks (numbers of units, any order) so that a true
 // null hypothesis is rejected at any look with a probability of at most level.
 //
-// It is found by simulation with a fixed seed, so the answer is always the same: paths of symmetric units are drawn, the
-// exact signed-rank p value is taken at every look, and the largest multiple of level/500 is returned whose rate of
+// It is found by simulation with a fixed seed, so the answer is always the same: paths of symmetric units are drawn,
+// the exact signed-rank p value is taken at every look, and the largest multiple of level/500 is returned whose rate of
 // rejection plus one standard error of the simulation does not exceed level. The ranks' joint distribution over the
 // looks does not depend on the distribution of the units, and the steps of the exact test at small n are those of the
 // test itself, so nothing is approximated but the number of paths. It takes a few tenths of a second for looks up to 60
@@ -90,5 +90,6 @@ func simulateLooks(looks []int, level float64) float64 {
 	if chosen == 0 {
 		return level / float64(len(looks))
 	}
-	return float64(chosen) / (lookGrid / level) // in this order 136 steps of 0.0001 are 0.0136 and not 0.013600000000000001
+	// in this order 136 steps of 0.0001 are 0.0136 and not 0.013600000000000001
+	return float64(chosen) / (lookGrid / level)
 }

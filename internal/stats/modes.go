@@ -25,10 +25,10 @@ const (
 // TwoModes tells whether values look like two groups rather than one.
 //
 // The values are cut in two where that reduces the sum of squared deviations most, with at least a quarter of them on
-// either side. The reduction is compared with what uniformly distributed values show: of all distributions with one mode
-// the uniform one is split best, so it is the reference (as in the gap statistic of Tibshirani, Walther and Hastie 2001),
-// and the false alarm rate is at most 1 % for it and far lower for normal or one-sided noise. The second result is false
-// when there is no such sign, when there are fewer than 12 values, and when a value is not finite.
+// either side. The reduction is compared with what uniformly distributed values show: of all distributions with one
+// mode the uniform one is split best, so it is the reference (as in the gap statistic of Tibshirani, Walther and Hastie
+// 2001), and the false alarm rate is at most 1 % for it and far lower for normal or one-sided noise. The second result
+// is false when there is no such sign, when there are fewer than 12 values, and when a value is not finite.
 func TwoModes(x []float64) (Modes, bool) {
 	if len(x) < modesLeast || !finite(x) {
 		return Modes{}, false

@@ -19,10 +19,10 @@ func MinBlocks(m int, alpha float64) int {
 }
 
 // Holm returns the p values adjusted by Holm's step-down procedure for a family of m hypotheses, in the order given. A
-// hypothesis is rejected at level a, with the chance of any false rejection in the family at most a, when its adjusted p
-// value is at most a. m may exceed len(p): the hypotheses not listed have no evidence yet and count with p = 1. Because
-// of that an adjusted value only ever falls when evidence on other hypotheses comes in, so a rejection is never undone
-// by them. A NaN counts as 1; m below len(p) as len(p).
+// hypothesis is rejected at level a, with the chance of any false rejection in the family at most a, when its adjusted
+// p value is at most a. m may exceed len(p): the hypotheses not listed have no evidence yet and count with p = 1.
+// Because of that an adjusted value only ever falls when evidence on other hypotheses comes in, so a rejection is never
+// undone by them. A NaN counts as 1; m below len(p) as len(p).
 func Holm(p []float64, m int) []float64 {
 	order, sorted := ascending(p)
 	m = max(m, len(p))
@@ -56,9 +56,9 @@ type Adjusted struct {
 	primary bool
 }
 
-// Adjust counts the family in for every p value of it, in the order given; m is as in Holm. It is the one place that says
-// what a DIFFERENT has to pass, within a run and between runs: of the primary cells, of which a plan asks its question,
-// Holm's p; of the secondary ones, which are there to be looked through, the q.
+// Adjust counts the family in for every p value of it, in the order given; m is as in Holm. It is the one place that
+// says what a DIFFERENT has to pass, within a run and between runs: of the primary cells, of which a plan asks its
+// question, Holm's p; of the secondary ones, which are there to be looked through, the q.
 func Adjust(p []float64, m int, primary bool) []Adjusted {
 	holm, q := Holm(p, m), BenjaminiHochberg(p, m)
 	out := make([]Adjusted, len(p))

@@ -90,9 +90,9 @@ func rankMoments(n int) (mean, sd float64) {
 // probability, given the absolute values, of a signed-rank statistic at least as large as the one seen.
 //
 // Ties in |x - shift| get the mean of their ranks. Units that equal shift keep their place in the ranking but do not
-// count (Pratt 1959), so that they weaken the evidence instead of vanishing from it. With ties or zeros the distribution
-// is computed for these very ranks, exactly up to 128 units. Infinite values are censored ones and share the highest
-// ranks. p is 1 when there is no evidence at all: no values, all equal to shift, or a NaN.
+// count (Pratt 1959), so that they weaken the evidence instead of vanishing from it. With ties or zeros the
+// distribution is computed for these very ranks, exactly up to 128 units. Infinite values are censored ones and share
+// the highest ranks. p is 1 when there is no evidence at all: no values, all equal to shift, or a NaN.
 func SignedRankGreater(x []float64, shift float64) float64 {
 	n := len(x)
 	if n == 0 || slices.ContainsFunc(x, math.IsNaN) || math.IsNaN(shift) || math.IsInf(shift, 0) {
@@ -145,8 +145,8 @@ func SignedRankGreater(x []float64, shift float64) float64 {
 	return cumulate(subsetSums(ranks))[total-stat]
 }
 
-// rankCut returns the largest c with P(T < c) <= alpha/2: the interval for the centre runs from the c-th smallest to the
-// c-th largest Walsh average. It is 0 when n units cannot exclude anything at this level.
+// rankCut returns the largest c with P(T < c) <= alpha/2: the interval for the centre runs from the c-th smallest to
+// the c-th largest Walsh average. It is 0 when n units cannot exclude anything at this level.
 func rankCut(n int, alpha float64) int {
 	half := alpha / 2 * (1 + 1e-12) // a level that is meant to be attainable must not fail by rounding
 	if n <= exactMax {

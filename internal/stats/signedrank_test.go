@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
-// Critical values of the two-sided signed-rank test at 5 % and 1 %: the largest T that is significant. From Wilcoxon and
-// Wilcox, "Some Rapid Approximate Statistical Procedures" (1964), as reprinted in most textbooks; -1 where none is.
+// Critical values of the two-sided signed-rank test at 5 % and 1 %: the largest T that is significant. From Wilcoxon
+// and Wilcox, "Some Rapid Approximate Statistical Procedures" (1964), as reprinted in most textbooks; -1 where none is.
 var published = []struct{ n, five, one int }{
-	{5, -1, -1}, {6, 0, -1}, {7, 2, -1}, {8, 3, 0}, {9, 5, 1}, {10, 8, 3}, {11, 10, 5}, {12, 13, 7}, {13, 17, 9}, {14, 21, 12},
-	{15, 25, 15}, {16, 29, 19}, {17, 34, 23}, {18, 40, 27}, {19, 46, 32}, {20, 52, 37}, {21, 58, 42}, {22, 65, 48}, {23, 73, 54},
+	{5, -1, -1}, {6, 0, -1}, {7, 2, -1}, {8, 3, 0}, {9, 5, 1}, {10, 8, 3}, {11, 10, 5}, {12, 13, 7}, {13, 17, 9},
+	{14, 21, 12},
+	{15, 25, 15}, {16, 29, 19}, {17, 34, 23}, {18, 40, 27}, {19, 46, 32}, {20, 52, 37}, {21, 58, 42}, {22, 65, 48},
+	{23, 73, 54},
 	{24, 81, 61}, {25, 89, 68}, {30, 137, 109}, {35, 195, 159}, {40, 264, 220}, {45, 343, 291}, {50, 434, 373},
 }
 
@@ -132,7 +134,8 @@ func TestSignedRankGreaterEdges(t *testing.T) {
 		want float64
 	}{
 		{"empty", nil, 1}, {"one above", []float64{3}, 0.5}, {"one at the shift", []float64{0}, 1},
-		{"NaN", []float64{1, math.NaN()}, 1}, {"censored", []float64{1, math.Inf(1)}, 0.25}, {"censored on both sides", []float64{math.Inf(-1), math.Inf(1)}, 0.75},
+		{"NaN", []float64{1, math.NaN()}, 1}, {"censored", []float64{1, math.Inf(1)}, 0.25},
+		{"censored on both sides", []float64{math.Inf(-1), math.Inf(1)}, 0.75},
 		{"constant", slices.Repeat([]float64{2}, 10), 1.0 / 1024},
 	} {
 		if got := SignedRankGreater(c.x, 0); got != c.want {

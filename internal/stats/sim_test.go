@@ -154,9 +154,11 @@ func TestSimulatedSize(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d looks, %-22s interval excludes 1 at any look: %.2f %% of %d cells", len(looks), dist.name+":", 100*rate(atAnyLook, cells), cells)
+			t.Logf("%d looks, %-22s interval excludes 1 at any look: %.2f %% of %d cells", len(looks), dist.name+":",
+				100*rate(atAnyLook, cells), cells)
 			if got := rate(atAnyLook, cells); got > 0.064 {
-				t.Errorf("%s, %d looks: the interval excludes 1 in %.2f %% of null cells, want at most 6.4 %%", dist.name, len(looks), 100*got)
+				t.Errorf("%s, %d looks: the interval excludes 1 in %.2f %% of null cells, want at most 6.4 %%",
+					dist.name, len(looks), 100*got)
 			}
 		}
 	}
@@ -189,17 +191,19 @@ func TestSimulatedFalseDifferent(t *testing.T) {
 			t.Logf("%-22s noise %.0f %%: false DIFFERENT %d of %d cells alone, %d in a family of %d (%d of %d reports)",
 				dist.name+":", 100*sd, alone, cells, inFamily, inReport, badReports, reports)
 			if rate(alone, cells) > 0.005 {
-				t.Errorf("%s, noise %g: %d of %d cells are falsely DIFFERENT, want at most 0.5 %%", dist.name, sd, alone, cells)
+				t.Errorf("%s, noise %g: %d of %d cells are falsely DIFFERENT, want at most 0.5 %%", dist.name, sd,
+					alone, cells)
 			}
 			if rate(badReports, reports) > 0.05 {
-				t.Errorf("%s, noise %g: %d of %d reports claim a difference, want at most 5 %%", dist.name, sd, badReports, reports)
+				t.Errorf("%s, noise %g: %d of %d reports claim a difference, want at most 5 %%", dist.name, sd,
+					badReports, reports)
 			}
 		}
 	}
 }
 
-// TestSimulatedDiscoveries is the row of the secondary cells: of what is called DIFFERENT among them, at any look, one in
-// twenty at most is false.
+// TestSimulatedDiscoveries is the row of the secondary cells: of what is called DIFFERENT among them, at any look, one
+// in twenty at most is false.
 func TestSimulatedDiscoveries(t *testing.T) {
 	t.Parallel()
 	const reports, inReport = 60, 60
@@ -242,9 +246,11 @@ func TestSimulatedDiscoveries(t *testing.T) {
 				share += rate(wrong, max(wrong+right, 1))
 				found += right
 			}
-			t.Logf("%-22s %2d of %d cells at +10 %%: %.1f found, %.2f %% of the claims false", dist.name+":", differ, inReport, rate(found, reports), 100*share/reports)
+			t.Logf("%-22s %2d of %d cells at +10 %%: %.1f found, %.2f %% of the claims false", dist.name+":", differ,
+				inReport, rate(found, reports), 100*share/reports)
 			if share/reports > allowed {
-				t.Errorf("%s: with %d of %d cells different %.1f %% of the claims are false, want about 5 %% at most", dist.name, differ, inReport, 100*share/reports)
+				t.Errorf("%s: with %d of %d cells different %.1f %% of the claims are false, want about 5 %% at most",
+					dist.name, differ, inReport, 100*share/reports)
 			}
 			if rate(found, reports) < 0.9*float64(differ) {
 				t.Errorf("%s: %.1f of %d found", dist.name, rate(found, reports), differ)
@@ -278,7 +284,8 @@ func TestSimulatedPower(t *testing.T) {
 						equal++
 					}
 				}
-				t.Logf("%-22s +%.0f %% at %.0f %% noise, family of %2d: found in %.1f %% of %d cells, %.1f blocks on average",
+				t.Logf("%-22s +%.0f %% at %.0f %% noise, family of %2d: found in %.1f %% of %d cells, %.1f blocks "+
+					"on average",
 					dist.name+":", 100*c.cost, 100*c.sd, m, 100*rate(found, cells), cells, rate(blocks, cells))
 				want := 0.95
 				if m > 1 && dist.name == spikes {
@@ -287,10 +294,12 @@ func TestSimulatedPower(t *testing.T) {
 					want = 0.5
 				}
 				if rate(found, cells) < want {
-					t.Errorf("%s: +%.0f %% at %.0f %% noise in a family of %d is found in %.1f %%, want %.0f %%", dist.name, 100*c.cost, 100*c.sd, m, 100*rate(found, cells), 100*want)
+					t.Errorf("%s: +%.0f %% at %.0f %% noise in a family of %d is found in %.1f %%, want %.0f %%",
+						dist.name, 100*c.cost, 100*c.sd, m, 100*rate(found, cells), 100*want)
 				}
 				if equal > 0 || wrongSide > 0 {
-					t.Errorf("%s: +%.0f %%: %d EQUIVALENT and %d DIFFERENT the wrong way, want none", dist.name, 100*c.cost, equal, wrongSide)
+					t.Errorf("%s: +%.0f %%: %d EQUIVALENT and %d DIFFERENT the wrong way, want none", dist.name,
+						100*c.cost, equal, wrongSide)
 				}
 			}
 		}
@@ -298,7 +307,8 @@ func TestSimulatedPower(t *testing.T) {
 }
 
 // TestSimulatedNeverEquivalentWhenNoisy is why EQUIVALENT is judged by the plan's margin: with the widened one a true
-// 5 % on a host with 5 % noise would be called equivalent in every fifth case at the first look, and the run would stop.
+// 5 % on a host with 5 % noise would be called equivalent in every fifth case at the first look, and the run would
+// stop.
 func TestSimulatedNeverEquivalentWhenNoisy(t *testing.T) {
 	t.Parallel()
 	const cells = 400
@@ -311,17 +321,20 @@ func TestSimulatedNeverEquivalentWhenNoisy(t *testing.T) {
 			equal++
 		}
 		spread, _ := stats.NullSpread([][]float64{r.null[:10]})
-		d := stats.Decide([][]float64{r.d[:10]}, stats.Options{Alpha: alpha, Margin: stats.Margin(simMargin, spread), Precision: simPrecision})
+		d := stats.Decide([][]float64{r.d[:10]},
+			stats.Options{Alpha: alpha, Margin: stats.Margin(simMargin, spread), Precision: simPrecision})
 		if d.Verdict == record.Equivalent {
 			widened++
 		}
 	}
-	t.Logf("true +5 %% at 5 %% noise is called EQUIVALENT in %d of %d cells; by the widened margin it would be %d at the first look alone", equal, cells, widened)
+	t.Logf("true +5 %% at 5 %% noise is called EQUIVALENT in %d of %d cells; by the widened margin it would be %d "+
+		"at the first look alone", equal, cells, widened)
 	if equal > 0 {
 		t.Errorf("a true 5 %% is called EQUIVALENT in %d of %d cells, want none", equal, cells)
 	}
 	if widened < cells/10 {
-		t.Errorf("the widened margin would call only %d of %d cells EQUIVALENT: the reason given for the rule no longer holds", widened, cells)
+		t.Errorf("the widened margin would call only %d of %d cells EQUIVALENT: the reason given for the rule no "+
+			"longer holds", widened, cells)
 	}
 }
 
@@ -339,9 +352,11 @@ func TestSimulatedCoverage(t *testing.T) {
 					inside++
 				}
 			}
-			t.Logf("%-22s true ratio %5.2f inside the final interval in %.1f %% of %d cells", dist.name+":", ratio, 100*rate(inside, cells), cells)
+			t.Logf("%-22s true ratio %5.2f inside the final interval in %.1f %% of %d cells", dist.name+":", ratio,
+				100*rate(inside, cells), cells)
 			if rate(inside, cells) < 0.94 {
-				t.Errorf("%s: true ratio %g is covered in %.1f %%, want at least 94 %%", dist.name, ratio, 100*rate(inside, cells))
+				t.Errorf("%s: true ratio %g is covered in %.1f %%, want at least 94 %%", dist.name, ratio,
+					100*rate(inside, cells))
 			}
 		}
 	}
@@ -371,12 +386,14 @@ func TestSimulatedSessions(t *testing.T) {
 				pooled++
 			}
 		}
-		t.Logf("%2d boots: interval excludes 1 in %.1f %% of %d cells (%.0f %% if blocks were pooled)", k, 100*rate(excluded, cells), cells, 100*rate(pooled, cells))
+		t.Logf("%2d boots: interval excludes 1 in %.1f %% of %d cells (%.0f %% if blocks were pooled)", k,
+			100*rate(excluded, cells), cells, 100*rate(pooled, cells))
 		if rate(excluded, cells) > 0.064 {
 			t.Errorf("%d boots: the interval excludes 1 in %.1f %%, want at most 6.4 %%", k, 100*rate(excluded, cells))
 		}
 		if rate(pooled, cells) < 0.2 {
-			t.Errorf("%d boots: pooling blocks is wrong in only %.1f %%: the simulation does not show what it is for", k, 100*rate(pooled, cells))
+			t.Errorf("%d boots: pooling blocks is wrong in only %.1f %%: the simulation does not show what it is for",
+				k, 100*rate(pooled, cells))
 		}
 	}
 }

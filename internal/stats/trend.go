@@ -14,8 +14,8 @@ type Trend struct {
 }
 
 // KendallTrend tests values in the order of time for a trend. The p value is exact up to 128 untied values, else by the
-// normal approximation with the variance corrected for ties (Kendall 1970). Fewer than three values, all values equal, or
-// a value that is not finite give the zero Trend with P 1.
+// normal approximation with the variance corrected for ties (Kendall 1970). Fewer than three values, all values equal,
+// or a value that is not finite give the zero Trend with P 1.
 func KendallTrend(x []float64) Trend {
 	n := len(x)
 	if n < 3 || !finite(x) {
@@ -65,8 +65,8 @@ func KendallTrend(x []float64) Trend {
 	return out
 }
 
-// TotalChange is the change from the first to the last of values in the order of time, by the Theil-Sen slope (the median
-// slope over all pairs). It is 0 for fewer than two values and when a value is not finite.
+// TotalChange is the change from the first to the last of values in the order of time, by the Theil-Sen slope (the
+// median slope over all pairs). It is 0 for fewer than two values and when a value is not finite.
 func TotalChange(x []float64) float64 {
 	n := len(x)
 	if n < 2 || !finite(x) {

@@ -59,7 +59,8 @@ func TestKendallTrend(t *testing.T) {
 	if got.Tau != 1 || !near(got.P, 2.0/40320, 1e-15) || TotalChange(up) != 7 {
 		t.Errorf("a straight rise: %+v", got)
 	}
-	for name, x := range map[string][]float64{"empty": nil, "two": {1, 2}, "constant": {3, 3, 3, 3}, "NaN": {1, math.NaN(), 2}} {
+	for name, x := range map[string][]float64{"empty": nil, "two": {1, 2}, "constant": {3, 3, 3, 3},
+		"NaN": {1, math.NaN(), 2}} {
 		if got := KendallTrend(x); got.P != 1 || got.Tau != 0 || name != "two" && TotalChange(x) != 0 {
 			t.Errorf("%s: %+v, want no trend", name, got)
 		}
@@ -169,7 +170,8 @@ func TestTwoModesFindsThem(t *testing.T) {
 	if _, two := TwoModes([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}); two {
 		t.Error("a constant has two modes")
 	}
-	if m, two := TwoModes([]float64{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2}); !two || m.Low != 1 || m.High != 2 || m.Share != 0.5 {
+	if m, two := TwoModes([]float64{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2}); !two || m.Low != 1 || m.High != 2 ||
+		m.Share != 0.5 {
 		t.Errorf("two exact values: %+v, %t", m, two)
 	}
 	if _, two := TwoModes([]float64{1, 2, math.NaN(), 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}); two {

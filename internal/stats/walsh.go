@@ -6,8 +6,8 @@ import (
 )
 
 // walsh selects among the n(n+1)/2 Walsh averages (x_i + x_j)/2, i <= j, of sorted values without listing them. A
-// selection bisects the range of floating-point numbers and counts averages in linear time at each step, so it is exact,
-// needs no memory, and costs a few microseconds at 60 units where sorting the averages costs a hundred.
+// selection bisects the range of floating-point numbers and counts averages in linear time at each step, so it is
+// exact, needs no memory, and costs a few microseconds at 60 units where sorting the averages costs a hundred.
 type walsh []float64 // halves of the values, ascending
 
 func newWalsh(x []float64) walsh {

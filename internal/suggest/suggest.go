@@ -15,7 +15,8 @@ func Nearest(typed string, names []string) string {
 	}
 	for _, n := range names {
 		d := distance(typed, n)
-		if len(typed) > 1 && strings.HasPrefix(n, typed) && alone(typed, names) { // the beginning of one name is as good as one slip
+		// the beginning of one name is as good as one slip
+		if len(typed) > 1 && strings.HasPrefix(n, typed) && alone(typed, names) {
 			d = min(d, 1)
 		}
 		if d < bestDist {
@@ -55,8 +56,8 @@ func MeantOrAll(typed string, names []string, list string) string {
 	return "; " + list + " " + strings.Join(names, ", ")
 }
 
-// RunsOn tells whether a value swallowed the next key: one of these separators and then NAME= with one of the names. That
-// is what a list looks like that was written with another list's separator.
+// RunsOn tells whether a value swallowed the next key: one of these separators and then NAME= with one of the names.
+// That is what a list looks like that was written with another list's separator.
 func RunsOn(value, separators string, names []string) bool {
 	for i, r := range value {
 		if !strings.ContainsRune(separators, r) {

@@ -4,7 +4,8 @@ import "testing"
 
 func TestNearest(t *testing.T) {
 	names := []string{"fs.randread", "fs.randwrite", "cpu.prime", "html", "tmpfs", "9p"}
-	for in, want := range map[string]string{"fs.ranread": "fs.randread", "cpu.pirme": "cpu.prime", "network": "", "yaml": "", "htlm": "html",
+	for in, want := range map[string]string{"fs.ranread": "fs.randread", "cpu.pirme": "cpu.prime", "network": "",
+		"yaml": "", "htlm": "html",
 		"tmp": "tmpfs", "t": "", "8p": "9p", "cpu": "cpu.prime", "fs": ""} {
 		if got := Nearest(in, names); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", in, got, want)

@@ -25,13 +25,14 @@ var (
 	binary  = map[string]float64{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 	decimal = map[string]float64{"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 	// short are the names of counted things as they stand in a narrow column; an operation needs no name at all.
-	short = map[string]string{"events": "ev", "ops": "", "operations": "", "operation": "", "event": "ev", "requests": "req"}
+	short = map[string]string{"events": "ev", "ops": "", "operations": "", "operation": "", "event": "ev",
+		"requests": "req"}
 )
 
 // Format writes a value for people, with three significant digits (four below 10,000 of a rate, with a thousands
-// separator) and the unit that suits its size: 2,041 ev/s, 1.94 M/s, 410 MiB/s, 62.3 ns. Times go from ns to s, bytes in
-// the power of their unit (B and MiB by 1024, MB by 1000), everything else by SI prefix. A value that is not a finite
-// number is "?".
+// separator) and the unit that suits its size: 2,041 ev/s, 1.94 M/s, 410 MiB/s, 62.3 ns. Times go from ns to s, bytes
+// in the power of their unit (B and MiB by 1024, MB by 1000), everything else by SI prefix. A value that is not a
+// finite number is "?".
 func Format(value float64, unit string) string {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return "?"
@@ -63,7 +64,8 @@ func ShortName(name string) string {
 // inScale writes v, given in the family's base unit, in the largest unit that keeps it at 1 or more after rounding.
 func inScale(v float64, scales []scale, suffix string) string {
 	for _, s := range scales {
-		// Rounded in the unit it is shown in: 1 GiB in bytes, rounded to three decimal digits, is a little less than 1 GiB.
+		// Rounded in the unit it is shown in: 1 GiB in bytes, rounded to three decimal digits, is a little less than 1
+		// GiB.
 		if math.Abs(Round(v/s.factor, 3)) >= 1 {
 			return Number(v/s.factor) + " " + s.name + suffix
 		}
@@ -80,7 +82,8 @@ func inScale(v float64, scales []scale, suffix string) string {
 	return Number(v/last.factor) + " " + last.name + suffix
 }
 
-// counted writes a number of named things, possibly per second. The prefix stands before the name: 1.94 M/s, 12.3 k ev/s.
+// counted writes a number of named things, possibly per second. The prefix stands before the name: 1.94 M/s, 12.3 k
+// ev/s.
 func counted(v float64, name, per string) string {
 	prefix := ""
 	if math.Abs(v) >= 9999.5 {
@@ -102,8 +105,8 @@ func counted(v float64, name, per string) string {
 	return Number(v) + " " + unit
 }
 
-// Number writes v with three significant digits, whole numbers from 1,000 on with a thousands separator, and an exponent
-// only where the plain form would be longer than 12 digits.
+// Number writes v with three significant digits, whole numbers from 1,000 on with a thousands separator, and an
+// exponent only where the plain form would be longer than 12 digits.
 func Number(v float64) string {
 	abs := math.Abs(v)
 	switch {

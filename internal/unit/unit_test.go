@@ -6,7 +6,8 @@ import (
 )
 
 func TestParseSize(t *testing.T) {
-	for in, want := range map[string]int64{"4KiB": 4096, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "10MB": 10e6, "512": 512, "4k": 4096, "1_000": 1000, "0": 0} {
+	for in, want := range map[string]int64{"4KiB": 4096, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "10MB": 10e6, "512": 512,
+		"4k": 4096, "1_000": 1000, "0": 0} {
 		got, err := ParseSize(in)
 		if err != nil || got != want {
 			t.Errorf("ParseSize(%q) = %d, %v; want %d", in, got, err, want)

@@ -67,8 +67,8 @@ func once(t *testing.T, fail func(...any)) {
 var _ = time.Hour
 `
 
-// ran has the real gotestsum run packages as scripts/test.sh does. It returns the file that gotestsum wrote, and whether
-// that was content.
+// ran has the real gotestsum run packages as scripts/test.sh does. It returns the file that gotestsum wrote, and
+// whether that was content.
 func ran(t *testing.T, packages ...string) (file string, ok bool) {
 	t.Helper()
 	runner, err := gotestsum()
@@ -144,10 +144,12 @@ func TestEveryWay(t *testing.T) {
 			[]string{"FLAKY example.test/once TestOnce/sub: the first time it fails\n3 passed,"}},
 		{"once oncemore", false, true, "3 passed, 4 failed, 0 skipped",
 			[]string{"4 tests were flaky, more than 3", "FLAKY example.test/oncemore TestOnce/b: the first"}},
-		{"turns", false, true, "0 passed, 1 failed, 0 skipped", []string{"failed, and was skipped when it was repeated"}},
+		{"turns", false, true, "0 passed, 1 failed, 0 skipped",
+			[]string{"failed, and was skipped when it was repeated"}},
 		{"panics", false, false, "0 passed, 1 failed, 0 skipped", []string{"panic: on purpose"}},
 		{"leaves", false, false, "0 passed, 1 failed, 0 skipped", []string{"TestLeaves did not end", "last words"}},
-		{"stays", false, false, "0 passed, 1 failed, 0 skipped", []string{"TestStays did not end", "panic: test timed out"}},
+		{"stays", false, false, "0 passed, 1 failed, 0 skipped", []string{"TestStays did not end",
+			"panic: test timed out"}},
 		{"around", false, true, "1 passed, 1 failed, 0 skipped", []string{"something was left"}},
 		{"broken", false, false, "0 passed, 1 failed, 0 skipped", []string{"too many return values"}},
 		{"skips", true, true, "1 passed, 0 failed, 5 skipped", []string{
@@ -212,7 +214,8 @@ func TestARunThatIsCutOffIsAFailure(t *testing.T) {
 		t.Errorf("a step that failed: %v\n%s", ok, text)
 	}
 	// What gotestsum fails for is counted once.
-	for failed, want := range map[string]string{"a step": "1 passed, 1 failed,", "": "FAIL: no reason\n1 passed, 1 failed,"} {
+	for failed, want := range map[string]string{"a step": "1 passed, 1 failed,",
+		"": "FAIL: no reason\n1 passed, 1 failed,"} {
 		var out bytes.Buffer
 		var steps []string
 		if failed != "" {
@@ -249,10 +252,12 @@ func TestWhatOutlivesTheOutput(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for _, lines := range [][]string{
-		{`{"Action":"start","Package":"p"}`, `{"Action":"output","Package":"p","Test":"T","Output":"    x_test.go:1: why\n"}`,
+		{`{"Action":"start","Package":"p"}`,
+			`{"Action":"output","Package":"p","Test":"T","Output":"    x_test.go:1: why\n"}`,
 			`{"Action":"skip","Package":"p","Test":"T"}`, `{"Action":"pass","Package":"p"}`},
 		{"go: no such tool", "{"},
-		{`{"Action":"build-output","ImportPath":"p","Output":"# p\n"}`, `{"Action":"fail","Package":"p","FailedBuild":"p"}`},
+		{`{"Action":"build-output","ImportPath":"p","Output":"# p\n"}`,
+			`{"Action":"fail","Package":"p","FailedBuild":"p"}`},
 		{`{"Action":"fail","Package":"p","Test":"T"}`, `{"Action":"fail","Package":"p"}`,
 			`{"Action":"pass","Package":"p","Test":"T"}`},
 	} {

@@ -157,8 +157,8 @@ func (r *reader) judge(s *summary) {
 			judgeTest(s, name, test, p)
 		}
 		for i, a := range p.attempts {
-			// What a package fails for besides its tests, such as what they left, is in no test that can be repeated, and a
-			// repetition of one test shows nothing of it.
+			// What a package fails for besides its tests, such as what they left, is in no test that can be repeated,
+			// and a repetition of one test shows nothing of it.
 			if a.end == "" {
 				s.fail(name+": go test said no end of it", a.said)
 			} else if a.failed() && !p.blamed[i] {

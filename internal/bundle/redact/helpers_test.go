@@ -17,14 +17,16 @@ import (
 
 func testPlan() *plan.Plan {
 	host := env.Spec{Name: "host", Driver: "local"}
-	return &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1, Looks: []int{10, 30},
+	return &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Trial: time.Second, Sessions: 1,
+		Looks: []int{10, 30},
 		Alpha: 0.05, LookAlpha: 0.03, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
 		Targets:   []plan.Target{{Name: host.Name, Spec: host, Text: "local"}},
 		Workloads: []plan.Workload{{Label: "w", Kind: "cpu.prime", Params: workload.Params{"max": "10"}}}}
 }
 
 func testTrial(i int) *record.Trial {
-	return &record.Trial{Session: 1, Block: 1, Workload: "w", Target: "host", Work: 100, Start: time.Unix(1e9+int64(i), 0).UTC(),
+	return &record.Trial{Session: 1, Block: 1, Workload: "w", Target: "host", Work: 100,
+		Start:   time.Unix(1e9+int64(i), 0).UTC(),
 		AgentNS: int64(i) * 1000, ControllerNS: int64(i)*1000 + 3,
 		Figures: record.Figures{Metrics: map[string]float64{"eps": 1.5 * float64(i)},
 			Samples: map[string][]float64{"lat": {0.1, 1e-9, float64(i)}}, Checks: map[string]string{"n": "1228"}}}

@@ -36,17 +36,20 @@ type mask struct {
 }
 
 func newMask() *mask {
-	return &mask{alias: map[class]map[string]string{}, names: map[string]class{}, spare: map[string]bool{}, dotted: map[string]bool{}}
+	return &mask{alias: map[class]map[string]string{}, names: map[string]class{}, spare: map[string]bool{},
+		dotted: map[string]bool{}}
 }
 
 // forms are what can be told by its look, in the order in which they are tried at one place. Group 1 is left to names.
 const forms = `([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})` + // 2: UUID
 	`|(/home/|/Users/|[A-Za-z]:\\+Users\\+)([^/\\\s"'<>|:;,&?=()\[\]{}]+)` + pathRest + // 3, 4, 5: home directory
 	`|(/root|~)([/\\]+[^\s"'<>|:;,&?=()\[\]{}]+)` + // 6, 7: that of root, or of whoever it was
-	`|((?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4})` + // 8: MAC
+	// 8: MAC
+	`|((?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4})` +
 	`|([0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.[0-9]{1,3}){0,3})` + // 9: IPv6
 	`|([0-9]{1,3}(?:\.[0-9]{1,3}){3})` + // 10: IPv4
-	`|(/dev/disk/by-[a-z]+/|(?:PART)?(?:UUID|LABEL)["']?=["']?|(?i:serial(?: ?number)?|machine[-_ ]?id)["']?\s?[=:]\s?["']?)([A-Za-z0-9_.:-]{2,})` + // 11, 12: id
+	// 11, 12: id
+	`|(/dev/disk/by-[a-z]+/|(?:PART)?(?:UUID|LABEL)["']?=["']?|(?i:serial(?: ?number)?|machine[-_ ]?id)["']?\s?[=:]\s?["']?)([A-Za-z0-9_.:-]{2,})` +
 	`|([A-Za-z]:[\\/]+[^\s"'<>|:;,&?=()\[\]{}]+|/+[^\s"'<>|:;,&?=()\[\]{}]+)` // 13: path
 
 // seal ends learning.
@@ -112,7 +115,8 @@ func (m *mask) text(s string) string {
 	return out.String()
 }
 
-// replace gives what to put in the place of a match, whose groups g count from at, and how much of the match that is for.
+// replace gives what to put in the place of a match, whose groups g count from at, and how much of the match that is
+// for.
 func (m *mask) replace(s string, at int, g []int) (new string, used int, ok bool) {
 	group := func(i int) (string, bool) {
 		if 2*i+1 >= len(g) || g[2*i] < 0 {
@@ -264,14 +268,15 @@ func wordy(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
 }
 
-// escapeRE is the end of what a terminal or a quotation puts before a word: colours, as sent and as tare writes them down,
-// and a line's end.
+// escapeRE is the end of what a terminal or a quotation puts before a word: colours, as sent and as tare writes them
+// down, and a line's end.
 var escapeRE = regexp.MustCompile(`(?:(?:\x1b|\\x1b|\\u001b|\\033|\^\[)(?:\[[0-9;?]*[A-Za-z])?|\\x[0-9a-f]{2}|\\[nrt])$`)
 
 // bounded tells whether what stands between start and end is no part of a longer word or figure.
 func bounded(s string, start, end int) bool {
 	figure := func(c byte) bool { return c >= '0' && c <= '9' }
-	escaped := start >= 3 && s[start-3] == '%' || escapeRE.MatchString(s[max(0, start-16):start]) // as in ssh:user%40lab
+	// as in ssh:user%40lab
+	escaped := start >= 3 && s[start-3] == '%' || escapeRE.MatchString(s[max(0, start-16):start])
 	if start > 0 && wordy(s[start-1]) && wordy(s[start]) && !escaped {
 		return false
 	}

@@ -14,34 +14,49 @@ import (
 
 // common are names that everybody's machine has. Replacing them would hide nothing and garble the bundle.
 var common = []string{
-	"localhost", "host", "guest", "vm", "box", "linux", "debian", "ubuntu", "fedora", "alpine", "arch", "tare", "(none)",
-	"local", "namespace", "command", "ssh", "docker", "podman", "qemu", "container", "kubectl", "lima", "wsl", "multipass", "incus",
-	"root", "user", "admin", "nobody", "daemon", "vagrant", "core", "shared", "public", "runner", "git", "postgres", "www-data",
-	"default", "kube-system", "none", "auto", "own", "yes", "no", "bridge", "unix", "npipe", "tcp", "http", "https", "nfs", "smb", "sftp",
+	"localhost", "host", "guest", "vm", "box", "linux", "debian", "ubuntu", "fedora", "alpine", "arch", "tare",
+	"(none)",
+	"local", "namespace", "command", "ssh", "docker", "podman", "qemu", "container", "kubectl", "lima", "wsl",
+	"multipass", "incus",
+	"root", "user", "admin", "nobody", "daemon", "vagrant", "core", "shared", "public", "runner", "git", "postgres",
+	"www-data",
+	"default", "kube-system", "none", "auto", "own", "yes", "no", "bridge", "unix", "npipe", "tcp", "http", "https",
+	"nfs", "smb", "sftp",
 	"dir", "file", "path", "bind", "tmpfs", "disk", "share", "null", "unknown", "true", "false", "latest", "sha256",
-	"error", "errno", "failed", "warning", "read", "write", "open", "stat", "mkdir", "mount", "exec", "run", "from", "to", "at", "in",
-	"directory", "folder", "source", "target", "image", "kernel", "initrd", "log", "last", "invalid", "login", "password",
+	"error", "errno", "failed", "warning", "read", "write", "open", "stat", "mkdir", "mount", "exec", "run", "from",
+	"to", "at", "in",
+	"directory", "folder", "source", "target", "image", "kernel", "initrd", "log", "last", "invalid", "login",
+	"password",
 }
 
 // publicDomains are where everybody's software comes from.
 var publicDomains = []string{
-	"debian.org", "ubuntu.com", "kernel.org", "fedoraproject.org", "redhat.com", "centos.org", "archlinux.org", "alpinelinux.org", "suse.com",
-	"suse.de", "opensuse.org", "freebsd.org", "apple.com", "microsoft.com", "docker.io", "docker.com", "quay.io", "ghcr.io", "gcr.io", "k8s.io",
-	"kubernetes.io", "github.com", "gitlab.com", "launchpad.net", "qemu.org", "libvirt.org", "seabios.org", "openssh.com", "libssh.org", "samba.org",
-	"postgresql.org", "python.org", "golang.org", "go.dev", "gnu.org", "freedesktop.org", "sourceforge.net", "lima-vm.io", "w3.org",
+	"debian.org", "ubuntu.com", "kernel.org", "fedoraproject.org", "redhat.com", "centos.org", "archlinux.org",
+	"alpinelinux.org", "suse.com",
+	"suse.de", "opensuse.org", "freebsd.org", "apple.com", "microsoft.com", "docker.io", "docker.com", "quay.io",
+	"ghcr.io", "gcr.io", "k8s.io",
+	"kubernetes.io", "github.com", "gitlab.com", "launchpad.net", "qemu.org", "libvirt.org", "seabios.org",
+	"openssh.com", "libssh.org", "samba.org",
+	"postgresql.org", "python.org", "golang.org", "go.dev", "gnu.org", "freedesktop.org", "sourceforge.net",
+	"lima-vm.io", "w3.org",
 	"json-schema.org", "sqlite.org", "systemd.io", "lwn.net", "intel.com", "amd.com",
 }
 
 // public tells whether a host is known to everybody.
 func public(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return slices.ContainsFunc(publicDomains, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
+	return slices.ContainsFunc(publicDomains, func(d string) bool {
+		return host == d ||
+			strings.HasSuffix(host, "."+d)
+	})
 }
 
 // plainLabels are parts of a host's full name that say nothing of whose it is.
 var plainLabels = []string{
-	"www", "mail", "git", "ftp", "lab", "corp", "home", "office", "prod", "staging", "test", "dev", "internal", "intern", "intranet", "local", "lan",
-	"private", "cloud", "compute", "example", "invalid", "com", "net", "org", "edu", "gov", "localdomain", "node", "server", "host", "svc", "cluster",
+	"www", "mail", "git", "ftp", "lab", "corp", "home", "office", "prod", "staging", "test", "dev", "internal",
+	"intern", "intranet", "local", "lan",
+	"private", "cloud", "compute", "example", "invalid", "com", "net", "org", "edu", "gov", "localdomain", "node",
+	"server", "host", "svc", "cluster",
 }
 
 // name makes a word one to be found wherever it stands.
@@ -50,7 +65,8 @@ func (m *mask) name(c class, s string) {
 	if len(s) < 2 {
 		return
 	}
-	// A figure or an address would be found everywhere as a word, unless it is long enough to be an id and nothing else.
+	// A figure or an address would be found everywhere as a word, unless it is long enough to be an id and nothing
+	// else.
 	if strings.Trim(s, "0123456789.:-") == "" && (c != ids && c != macs || len(s) < 6) {
 		return
 	}
@@ -76,7 +92,8 @@ func (m *mask) host(h string) {
 		return
 	}
 	for i, l := range labels[:len(labels)-1] {
-		if i == 0 && !m.isCommon(l) || len(l) > 3 && !m.isCommon(l) && !slices.Contains(plainLabels, strings.ToLower(l)) {
+		if i == 0 && !m.isCommon(l) || len(l) > 3 && !m.isCommon(l) &&
+			!slices.Contains(plainLabels, strings.ToLower(l)) {
 			m.name(hostNames, l)
 		}
 		// The domains that it is in, but for co.uk and its like.
@@ -121,7 +138,8 @@ func (m *mask) learnEnvironment(e *record.Environment) {
 	m.learnValue(reflect.ValueOf(e).Elem())
 }
 
-// learnSource takes what the kernel shows as a mount's source: HOST:/PATH, //HOST/SHARE or USER@HOST:PATH for one of a network.
+// learnSource takes what the kernel shows as a mount's source: HOST:/PATH, //HOST/SHARE or USER@HOST:PATH for one of a
+// network.
 func (m *mask) learnSource(source string) {
 	switch name, unc := strings.CutPrefix(source, "//"); {
 	case unc:
@@ -140,7 +158,8 @@ func (m *mask) learnFacts(f *record.Facts) {
 			switch name = strings.ToLower(name); {
 			case known(name):
 				m.name(ids, value)
-			case strings.HasSuffix(name, "mac") || strings.Contains(name, "hwaddr") || strings.Contains(name, "mac_address"):
+			case strings.HasSuffix(name, "mac") || strings.Contains(name, "hwaddr") ||
+				strings.Contains(name, "mac_address"):
 				if bareMacRE.MatchString(value) {
 					m.name(macs, value)
 				}
@@ -159,7 +178,8 @@ const hostPart = `([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)`
 var (
 	uuidRE    = regexp.MustCompile(`^[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}$`)
 	bareMacRE = regexp.MustCompile(`^[0-9A-Fa-f]{12}$`)
-	userRE    = regexp.MustCompile(`([A-Za-z0-9_](?:[A-Za-z0-9._+-]*[A-Za-z0-9_])?)(?::([^\s@/:"']+))?(?:@|%40)` + hostPart)
+	userRE    = regexp.MustCompile(`([A-Za-z0-9_](?:[A-Za-z0-9._+-]*[A-Za-z0-9_])?)(?::([^\s@/:"']+))?(?:@|%40)` +
+		hostPart)
 	urlRE     = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s/@"']+@)?` + hostPart)
 	exportRE  = regexp.MustCompile(`(?:^|[\s"'=,(\[])([A-Za-z][A-Za-z0-9.-]*[A-Za-z0-9]):/[^\s/:]`)
 	uncRE     = regexp.MustCompile(`(?:^|[\s"'=,(\[])//` + hostPart + `/`)
@@ -177,7 +197,8 @@ var (
 	unquoteRE = regexp.MustCompile(`(?:\x1b|\\x1b|\\u001b|\\033|\^\[)(?:\[[0-9;?]*[A-Za-z])?|\\x[0-9a-f]{2}|\\[nrt]`)
 )
 
-// learn finds the names that a text tells by their place: of users before an @ or in a home directory, of hosts behind it.
+// learn finds the names that a text tells by their place: of users before an @ or in a home directory, of hosts behind
+// it.
 func (m *mask) learn(text string) {
 	m.learnForms(text)
 	if strings.ContainsAny(text, "\\\x1b^") {
@@ -224,13 +245,14 @@ func (m *mask) learnForms(text string) {
 	}
 }
 
-// account takes USER[:PASSWORD]@HOST as it stands in a text, unless it is something else that is written so: an image and
-// its digest, a unit of systemd's, a cipher of OpenSSH's, a package and its version.
+// account takes USER[:PASSWORD]@HOST as it stands in a text, unless it is something else that is written so: an image
+// and its digest, a unit of systemd's, a cipher of OpenSSH's, a package and its version.
 func (m *mask) account(user, password, host string) {
 	_, err := netip.ParseAddr(host)
 	letter := host[0] > '9'
 	switch {
-	case public(host), host == "sha256", err != nil && !letter && !strings.Contains(host, "-"), strings.HasPrefix(host, "tty"):
+	case public(host), host == "sha256", err != nil && !letter && !strings.Contains(host, "-"),
+		strings.HasPrefix(host, "tty"):
 		return
 	}
 	for _, suffix := range []string{".service", ".socket", ".target", ".mount", ".slice", ".timer", ".path"} {
@@ -254,8 +276,8 @@ func (m *mask) textHost(h string) {
 	}
 }
 
-// domains makes hosts of the full names that were seen and are in a domain that is known by now, or that cannot be anything
-// else.
+// domains makes hosts of the full names that were seen and are in a domain that is known by now, or that cannot be
+// anything else.
 func (m *mask) domains() {
 	for range 4 {
 		before := len(m.names)

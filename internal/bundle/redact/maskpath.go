@@ -17,28 +17,35 @@ var madeRE = regexp.MustCompile(`[/\\]tare-(?:[a-z]+-)*[0-9a-f]{6,}(?:-[0-9]+)?(
 
 // systemDirs hold the system: what is below them is on every machine.
 var systemDirs = []string{
-	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/var/run",
-	"/init", "/modules", "/nix/store", "/System", "/Applications", "/tare-work", "/tare-mounts", "/tare-agent", "/opt/tare",
+	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/proc", "/sys", "/dev", "/boot", "/run",
+	"/var/run",
+	"/init", "/modules", "/nix/store", "/System", "/Applications", "/tare-work", "/tare-mounts", "/tare-agent",
+	"/opt/tare",
 	"c:/windows", "c:/program files",
 }
 
 // openDirs are on every machine too, but what is below them is somebody's.
 var openDirs = []string{
-	"/tmp", "/var", "/var/tmp", "/var/lib", "/var/cache", "/var/log", "/var/spool", "/var/opt", "/mnt", "/media", "/srv", "/opt", "/root",
-	"/home", "/dev/shm", "/dev/mapper", "/run/user", "/run/media", "/run/mount", "/usr/src", "/usr/home", "/usr/local", "/scratch", "/share",
-	"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/libvirt", "/private/tmp", "/private/var", "/Volumes", "/snap",
+	"/tmp", "/var", "/var/tmp", "/var/lib", "/var/cache", "/var/log", "/var/spool", "/var/opt", "/mnt", "/media",
+	"/srv", "/opt", "/root",
+	"/home", "/dev/shm", "/dev/mapper", "/run/user", "/run/media", "/run/mount", "/usr/src", "/usr/home", "/usr/local",
+	"/scratch", "/share",
+	"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/libvirt", "/private/tmp", "/private/var",
+	"/Volumes", "/snap",
 }
 
 // plainDirs are again the system's, below those that are not.
 var plainDirs = []string{
-	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/lib64", "/usr/local/libexec", "/usr/local/share", "/usr/local/go",
+	"/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/local/lib64", "/usr/local/libexec", "/usr/local/share",
+	"/usr/local/go",
 	"/snap/bin",
 }
 
 // under tells whether a path is a directory of the list or below it, and returns the longest that is.
 func under(path string, dirs []string) (dir string) {
 	for _, d := range dirs {
-		if len(d) > len(dir) && len(path) >= len(d) && strings.EqualFold(path[:len(d)], d) && (len(path) == len(d) || path[len(d)] == '/') {
+		if len(d) > len(dir) && len(path) >= len(d) && strings.EqualFold(path[:len(d)], d) &&
+			(len(path) == len(d) || path[len(d)] == '/') {
 			dir = d
 		}
 	}
@@ -58,7 +65,8 @@ func (m *mask) readable(path string) int {
 func oddDevice(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/dev/")
 	dir, _, deep := strings.Cut(rest, "/")
-	return ok && deep && !slices.Contains([]string{"disk", "fd", "pts", "net", "input", "snd", "bus", "block", "char", "cpu", "dri", "vfio", "mqueue", "hugepages", "infiniband", "virtio-ports"}, dir)
+	return ok && deep && !slices.Contains([]string{"disk", "fd", "pts", "net", "input", "snd", "bus", "block", "char",
+		"cpu", "dri", "vfio", "mqueue", "hugepages", "infiniband", "virtio-ports"}, dir)
 }
 
 // pathBegins tells whether a path that begins at start is absolute, and not the end of a longer or relative one.
@@ -76,8 +84,8 @@ func pathBegins(s string, start int) bool {
 // portRE is what stands before the path of a URL that names a port.
 var portRE = regexp.MustCompile(`//[^\s"'/]+:[0-9]{1,5}$`)
 
-// absolute replaces a path that stands at start in s, as far as it is not readable. The path's end that tare named is left
-// to be looked at for names.
+// absolute replaces a path that stands at start in s, as far as it is not readable. The path's end that tare named is
+// left to be looked at for names.
 func (m *mask) absolute(s string, start int, v string) (new string, used int, ok bool) {
 	v = strings.TrimRight(v, ".")
 	if !pathBegins(s, start) || strings.Trim(v, `/\`) == "" {
@@ -134,8 +142,8 @@ func (m *mask) authority(s string, start int, v string) (new string, used int, o
 	return v[:2] + user + at + host + below, len(v) - left, true
 }
 
-// below replaces what follows a directory that is known, all of it by one name, up to where tare made a directory; left is
-// the length of that end.
+// below replaces what follows a directory that is known, all of it by one name, up to where tare made a directory; left
+// is the length of that end.
 func (m *mask) below(rest string) (new string, left int) {
 	if strings.Trim(rest, `/\`) == "" {
 		return rest, 0

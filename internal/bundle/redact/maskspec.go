@@ -122,11 +122,16 @@ func (m *mask) learnImage(image string) {
 
 // programs are words of a command line that are nobody's: what reaches other systems, and what it is told to do.
 var programs = []string{
-	"sh", "bash", "dash", "ash", "zsh", "env", "exec", "sudo", "doas", "su", "runuser", "setpriv", "nice", "ionice", "chrt", "taskset", "timeout", "time",
-	"stdbuf", "unshare", "nsenter", "chroot", "bwrap", "firejail", "systemd-run", "systemd-nspawn", "machinectl", "shell", "numactl", "setsid", "nohup",
-	"nerdctl", "crictl", "ctr", "lxc", "lxc-attach", "limactl", "vagrant", "oc", "gcloud", "compute", "aws", "az", "mosh", "plink", "sshpass",
-	"wsl.exe", "orb", "colima", "minikube", "kind", "toolbox", "distrobox", "flatpak", "enter", "attach", "start", "cat", "true", "qemu-user", "wine",
-	"proot", "cgexec", "ip", "netns", "arch", "setarch", "linux32", "linux64", "i386", "x86_64", "aarch64", "podman-remote", "docker-compose", "compose",
+	"sh", "bash", "dash", "ash", "zsh", "env", "exec", "sudo", "doas", "su", "runuser", "setpriv", "nice", "ionice",
+	"chrt", "taskset", "timeout", "time",
+	"stdbuf", "unshare", "nsenter", "chroot", "bwrap", "firejail", "systemd-run", "systemd-nspawn", "machinectl",
+	"shell", "numactl", "setsid", "nohup",
+	"nerdctl", "crictl", "ctr", "lxc", "lxc-attach", "limactl", "vagrant", "oc", "gcloud", "compute", "aws", "az",
+	"mosh", "plink", "sshpass",
+	"wsl.exe", "orb", "colima", "minikube", "kind", "toolbox", "distrobox", "flatpak", "enter", "attach", "start",
+	"cat", "true", "qemu-user", "wine",
+	"proot", "cgexec", "ip", "netns", "arch", "setarch", "linux32", "linux64", "i386", "x86_64", "aarch64",
+	"podman-remote", "docker-compose", "compose",
 }
 
 // learnArgv takes a command line that leads into an environment: the names in it are of machines, users and projects.

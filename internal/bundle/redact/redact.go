@@ -21,14 +21,14 @@ type Secrets struct {
 	Words []string // anything else that must not be seen: project names, customers
 }
 
-// Bundle writes a copy of the bundle in dir to the new folder out, in which the names of hosts and users, paths that not
-// every system has, IP and MAC addresses, UUIDs, serial numbers and machine ids are replaced by pseudonyms, the same one
-// for the same thing in every file. The copy verifies, and its manifest says that it was redacted. Figures, checks of
-// equal work and the run id stay as they are.
+// Bundle writes a copy of the bundle in dir to the new folder out, in which the names of hosts and users, paths that
+// not every system has, IP and MAC addresses, UUIDs, serial numbers and machine ids are replaced by pseudonyms, the
+// same one for the same thing in every file. The copy verifies, and its manifest says that it was redacted. Figures,
+// checks of equal work and the run id stay as they are.
 //
 // It finds what has a form (an address, a path, USER@HOST) or a place (the host name among the facts, a driver's
-// settings), and what s names. It cannot know that a word in a command's output is somebody's name: look the copy through
-// before giving it away.
+// settings), and what s names. It cannot know that a word in a command's output is somebody's name: look the copy
+// through before giving it away.
 func Bundle(dir, out string, s Secrets) error {
 	if err := bundle.Rewrite(dir, out, &editor{secrets: s, mask: newMask()}); err != nil {
 		return fmt.Errorf("redact bundle %s: %w", dir, err)
@@ -170,7 +170,8 @@ func (m *mask) maskMap(v reflect.Value) {
 	// In a fixed order, so that the same bundle gives the same pseudonyms.
 	slices.SortFunc(pairs, func(a, b pair) int { return strings.Compare(a.key, b.key) })
 	for _, p := range pairs {
-		v.SetMapIndex(reflect.ValueOf(m.text(p.key)).Convert(v.Type().Key()), reflect.ValueOf(m.text(p.value)).Convert(v.Type().Elem()))
+		v.SetMapIndex(reflect.ValueOf(m.text(p.key)).Convert(v.Type().Key()),
+			reflect.ValueOf(m.text(p.value)).Convert(v.Type().Elem()))
 	}
 }
 

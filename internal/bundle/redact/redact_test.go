@@ -38,7 +38,8 @@ func TestMaskText(t *testing.T) {
 		{"from 10.1.2.3 to 10.1.2.3:80 and 10.9.9.9.", "from 192.0.2.1 to 192.0.2.1:80 and 192.0.2.2."},
 		{"127.0.0.1 0.0.0.0 255.255.255.0 10.0.2.2", "127.0.0.1 0.0.0.0 255.255.255.0 10.0.2.2"},
 		{"kernel 6.1.0.23-amd64, 1.2.3.4.5, 300.1.1.1", "kernel 6.1.0.23-amd64, 1.2.3.4.5, 300.1.1.1"},
-		{"inet6 fe80::1234:5%eth0 ::1 std::string 12:34:56 0000:00:1f.2", "inet6 2001:db8::1%eth0 ::1 std::string 12:34:56 0000:00:1f.2"},
+		{"inet6 fe80::1234:5%eth0 ::1 std::string 12:34:56 0000:00:1f.2",
+			"inet6 2001:db8::1%eth0 ::1 std::string 12:34:56 0000:00:1f.2"},
 		{"link/ether 3c:ec:ef:12:34:56 brd", "link/ether 00:00:5e:00:53:01 brd"},
 		{"root=UUID=0b1c2d3e-0000-1111-2222-333344445555 ro", "root=UUID=00000000-0000-4000-8000-000000000001 ro"},
 		{"/dev/disk/by-id/nvme-Samsung_1TB", "/dev/disk/by-id/anon-id-1"},
@@ -73,7 +74,8 @@ func secretBundle(t *testing.T) string {
 	t.Helper()
 	p := testPlan()
 	p.Name = "what moonshot costs on alicepc"
-	lab := env.Spec{Name: "lab7", Driver: "ssh", Arg: "alice@lab7.corp.example.net", Settings: map[string]string{"dir": "/home/alice/My Project/tmp"}}
+	lab := env.Spec{Name: "lab7", Driver: "ssh", Arg: "alice@lab7.corp.example.net",
+		Settings: map[string]string{"dir": "/home/alice/My Project/tmp"}}
 	p.Targets = append(p.Targets, plan.Target{Name: lab.Name, Spec: lab, Text: lab.String()})
 	p.Workloads[0].Label = "build in /home/alice/src"
 	p.Workloads[0].Work = map[string]int64{"host": 100, "lab7": 50}
@@ -84,9 +86,12 @@ func secretBundle(t *testing.T) string {
 	}
 	if err := w.Environments([]record.Environment{
 		{Name: "host", Spec: "local", Session: 1, Inside: record.Facts{Hostname: "alicepc", WorkDir: "/home/alice/work",
-			Extra: map[string]string{"disk.serial": "S3Z8NB0K", "net.addr": "10.1.2.3", "kernel.cmdline": "root=UUID=0b1c2d3e-0000-1111-2222-333344445555"}}},
-		{Name: "lab7", Spec: lab.String(), Session: 1, Outside: record.Facts{Command: []string{"ssh", "-l", "alice", "lab7.corp.example.net"}},
-			Retries: []record.Failure{{Kind: "open", Message: "connect to 10.1.2.3: refused", Evidence: "alice@lab7: denied"}}},
+			Extra: map[string]string{"disk.serial": "S3Z8NB0K", "net.addr": "10.1.2.3",
+				"kernel.cmdline": "root=UUID=0b1c2d3e-0000-1111-2222-333344445555"}}},
+		{Name: "lab7", Spec: lab.String(), Session: 1,
+			Outside: record.Facts{Command: []string{"ssh", "-l", "alice", "lab7.corp.example.net"}},
+			Retries: []record.Failure{{Kind: "open", Message: "connect to 10.1.2.3: refused",
+				Evidence: "alice@lab7: denied"}}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +104,8 @@ func secretBundle(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.Evidence("lab7-console.txt", []byte("lab7 login: alice\nmoonshot ready at 10.1.2.3, bob\n")); err != nil {
+	if _, err := w.Evidence("lab7-console.txt",
+		[]byte("lab7 login: alice\nmoonshot ready at 10.1.2.3, bob\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Finish(bundle.Finished, 3); err != nil {
@@ -122,7 +128,8 @@ func TestRedact(t *testing.T) {
 		if two[name] != content {
 			t.Errorf("%s differs between two redactions", name)
 		}
-		for _, secret := range []string{"alice", "bob", "lab7", "corp.example", "10.1.2.3", "S3Z8NB0K", "3c:ec:ef", "0b1c2d3e", "moonshot", "Project", "/src"} {
+		for _, secret := range []string{"alice", "bob", "lab7", "corp.example", "10.1.2.3", "S3Z8NB0K", "3c:ec:ef",
+			"0b1c2d3e", "moonshot", "Project", "/src"} {
 			if strings.Contains(strings.ToLower(name+content), strings.ToLower(secret)) {
 				t.Errorf("%s still has %q:\n%s", name, secret, content)
 			}

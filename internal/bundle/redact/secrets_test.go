@@ -56,12 +56,18 @@ var planted = []struct {
 
 // public are texts that stay as they are: what tare, the system and the distribution say.
 var publicTexts = []string{
-	"/tmp/tare-run-0c86ada23d25-913566014/host-1/f", "/var/tmp/tare-run-0c86ada23d25-913566014", "/usr/bin/qemu-system-x86_64", "/dev/vda /init",
-	"/usr/lib/qemu/virtiofsd --socket-path", "/proc/sys/vm/swappiness", "/sys/fs/cgroup/cpu.max", "/etc/os-release", "/boot/vmlinuz-6.1.0-56-amd64",
-	"usercopy/swapgs barriers and __user pointer sanitization", "16 MiB/s, GNU/Linux, I/O, and/or", "//10.0.2.2/share", "/tare-work /tare-mounts/bind",
-	"(debian-kernel@lists.debian.org)", "chacha20-poly1305@openssh.com", "sha256:11115c6e", "debian@sha256:11e1b917", "#1 SMP PREEMPT_DYNAMIC @0",
-	"get it: https://kubernetes.io/docs/tasks/tools", "getty@tty1.service", "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "0c86ada23d25", "/dev/disk", "/", "a / b",
-	"7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)", "linux-image-6.1.0-56-amd64_6.1.192-2", "root.ext4 and disk.qcow2 of tare.data", "/scratch /mnt",
+	"/tmp/tare-run-0c86ada23d25-913566014/host-1/f", "/var/tmp/tare-run-0c86ada23d25-913566014",
+	"/usr/bin/qemu-system-x86_64", "/dev/vda /init",
+	"/usr/lib/qemu/virtiofsd --socket-path", "/proc/sys/vm/swappiness", "/sys/fs/cgroup/cpu.max", "/etc/os-release",
+	"/boot/vmlinuz-6.1.0-56-amd64",
+	"usercopy/swapgs barriers and __user pointer sanitization", "16 MiB/s, GNU/Linux, I/O, and/or", "//10.0.2.2/share",
+	"/tare-work /tare-mounts/bind",
+	"(debian-kernel@lists.debian.org)", "chacha20-poly1305@openssh.com", "sha256:11115c6e", "debian@sha256:11e1b917",
+	"#1 SMP PREEMPT_DYNAMIC @0",
+	"get it: https://kubernetes.io/docs/tasks/tools", "getty@tty1.service", "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz",
+	"0c86ada23d25", "/dev/disk", "/", "a / b",
+	"7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)", "linux-image-6.1.0-56-amd64_6.1.192-2",
+	"root.ext4 and disk.qcow2 of tare.data", "/scratch /mnt",
 }
 
 func leaks(text string, secrets []string) (found string) {
@@ -94,16 +100,18 @@ func TestMaskFindsBySight(t *testing.T) {
 
 func TestMaskLearnsSpecs(t *testing.T) {
 	for text, secrets := range map[string][]string{
-		"e=docker:debian?host=ssh://bob@dock.corp.example":                      {"bob", "dock.", "corp.example"},
-		"e=docker:debian?host=tcp://dock7:2375":                                 {"dock7"},
-		"e=docker:registry.acme.example:5000/team/app:7?user=ben":               {"acme", "team", "ben"},
-		"e=podman:acmecorp/app":                                                 {"acmecorp"},
-		"e=docker?container=blackbird-db":                                       {"blackbird"},
-		"e=kubectl:payments-0?context=frank@prod-cluster&namespace=billing":     {"payments", "frank", "prod-cluster", "billing"},
+		"e=docker:debian?host=ssh://bob@dock.corp.example":        {"bob", "dock.", "corp.example"},
+		"e=docker:debian?host=tcp://dock7:2375":                   {"dock7"},
+		"e=docker:registry.acme.example:5000/team/app:7?user=ben": {"acme", "team", "ben"},
+		"e=podman:acmecorp/app":                                   {"acmecorp"},
+		"e=docker?container=blackbird-db":                         {"blackbird"},
+		"e=kubectl:payments-0?context=frank@prod-cluster&namespace=billing": {"payments", "frank", "prod-cluster",
+			"billing"},
 		"e=kubectl:payments-0?context=arn:aws:eks:eu:123456789012:cluster/acme": {"payments", "acme", "1234567"},
 		"e=lima:jon-dev": {"jon-dev"},
-		"e=ssh:nina@[fe80::77]:22?identity=/data/keys/nina_key":                    {"nina", "fe80"},
-		"e=ssh:mach5?user=paul&options=ProxyJump=quinn@gate3:22,gate4":             {"mach5", "paul", "quinn", "gate3", "gate4"},
+		"e=ssh:nina@[fe80::77]:22?identity=/data/keys/nina_key": {"nina", "fe80"},
+		"e=ssh:mach5?user=paul&options=ProxyJump=quinn@gate3:22,gate4": {"mach5", "paul", "quinn", "gate3",
+			"gate4"},
 		"e=command?argv=ssh -l carol mach9":                                        {"carol", "mach9"},
 		"e=command?argv=docker --context=dave-ctx exec -i skylab sh -c":            {"dave-ctx", "skylab"},
 		"e=command?argv=chroot '/srv/big secret/root'":                             {"secret"},
@@ -145,7 +153,8 @@ func plant(v reflect.Value, text string) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			switch v.Type().Field(i).Name {
-			case "Name", "Spec", "Of", "Target", "Workload", "Slot", "Metrics", "Samples", "Start", "Discarded", "Disks":
+			case "Name", "Spec", "Of", "Target", "Workload", "Slot", "Metrics", "Samples", "Start", "Discarded",
+				"Disks":
 			default:
 				plant(v.Field(i), text)
 			}
@@ -174,7 +183,8 @@ func TestNoSecretSurvives(t *testing.T) {
 	p := testPlan()
 	p.Name, p.Question = planted[0].text, "what does jane@bastion pay for /mnt/customers/nora?"
 	p.Workloads[0].Label = "build /data/leo of mike@olympus"
-	spec := env.Spec{Name: "one", Driver: "docker", Arg: "debian", Settings: map[string]string{"host": "ssh://bob@dock.corp.example", "dir": "/data/leo"}}
+	spec := env.Spec{Name: "one", Driver: "docker", Arg: "debian",
+		Settings: map[string]string{"host": "ssh://bob@dock.corp.example", "dir": "/data/leo"}}
 	p.Targets = append(p.Targets, plan.Target{Name: "one", Spec: spec, Text: spec.String()})
 	dir := filepath.Join(t.TempDir(), "b")
 	w, err := bundle.Create(dir, "0c86ada23d25", p)
@@ -225,7 +235,8 @@ func TestNoSecretSurvives(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := b.Environments[1]
-	if got, _ := b.Plan.Target("one"); !strings.HasPrefix(e.Inside.WorkDir, got.Spec.Settings["dir"]+"/tare-run-0c86ada23d25-") {
+	if got, _ := b.Plan.Target("one"); !strings.HasPrefix(e.Inside.WorkDir,
+		got.Spec.Settings["dir"]+"/tare-run-0c86ada23d25-") {
 		t.Errorf("the work is in %s, which is not below %s", e.Inside.WorkDir, got.Spec.Settings["dir"])
 	}
 }

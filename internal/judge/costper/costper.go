@@ -76,8 +76,8 @@ type Term struct {
 	Source    string  `json:"source,omitempty"` // of a clock: "measured" or "nominal"
 }
 
-// Product is what the ratio was multiplied by, written out: "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)". It is "" for a
-// line that was refused.
+// Product is what the ratio was multiplied by, written out: "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)". It is "" for
+// a line that was refused.
 func (l *Line) Product() string {
 	if len(l.Terms) == 0 {
 		return ""
@@ -86,8 +86,8 @@ func (l *Line) Product() string {
 	return f.text()
 }
 
-// Apply restates every deciding cell of r, whose plan is p. The error says what is missing or does not fit, when no cell
-// can be restated.
+// Apply restates every deciding cell of r, whose plan is p. The error says what is missing or does not fit, when no
+// cell can be restated.
 func Apply(r *verdict.Result, p *plan.Plan, s Spec) (*Table, error) {
 	if !slices.Contains(Pers(), s.Per) {
 		return nil, fmt.Errorf("normalise per %q: expected one of %s", s.Per, persText())
@@ -156,10 +156,12 @@ func scales(family string) bool {
 
 func (t *Table) note(r *verdict.Result, sources map[string]bool, assumed []string) {
 	if sources["nominal"] {
-		t.Notes = append(t.Notes, "the clock rates are nominal, as each system reports them; the real rates were not measured")
+		t.Notes = append(t.Notes,
+			"the clock rates are nominal, as each system reports them; the real rates were not measured")
 	}
 	if len(assumed) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("the cost of %s work depends on disks, memory or links more than on cores and clock: per core or GHz it says little", strings.Join(assumed, " and ")))
+		t.Notes = append(t.Notes, fmt.Sprintf("the cost of %s work depends on disks, memory or links more than on "+
+			"cores and clock: per core or GHz it says little", strings.Join(assumed, " and ")))
 	}
 	if slices.ContainsFunc(r.Findings, func(f verdict.Finding) bool { return f.Code == "host-steal" }) {
 		t.Notes = append(t.Notes, "CPU time was stolen from the host during the measurement; it is not subtracted")
@@ -217,7 +219,8 @@ func factorOf(s Spec, w *plan.Workload, family string, a, b *resources) (factor,
 			return factor{}, missing(a, b, a.pricePerHour, "price", "--price %s=0.12/h")
 		}
 		if a.currency != b.currency {
-			return factor{}, fmt.Errorf("%s is paid in %s and %s in %s: give both in one currency", a.name, unnamed(a.currency), b.name, unnamed(b.currency))
+			return factor{}, fmt.Errorf("%s is paid in %s and %s in %s: give both in one currency", a.name,
+				unnamed(a.currency), b.name, unnamed(b.currency))
 		}
 		unit := "per hour"
 		if a.currency != "" {
@@ -253,7 +256,8 @@ func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (fact
 	if threads != 1 {
 		if why := unequal(a, b); why != "" {
 			if !s.UnequalTopology {
-				return f, fmt.Errorf("%s: no factor converts one into the other; measure both with the same cores and threads (for example with simultaneous multithreading off), or give --unequal-topology", why)
+				return f, fmt.Errorf("%s: no factor converts one into the other; measure both with the same cores "+
+					"and threads (for example with simultaneous multithreading off), or give --unequal-topology", why)
 			}
 			f.told = why
 		}
@@ -265,11 +269,13 @@ func byProcessor(s Spec, w *plan.Workload, family string, a, b *resources) (fact
 		}
 		f.add("cores", "", ca, cb, "")
 	} else if ca != cb && threads != 1 && !s.UnequalTopology {
-		return f, fmt.Errorf("%s works on %s and %s on %s: use --per core-ghz", a.name, coresText(ca), b.name, coresText(cb))
+		return f, fmt.Errorf("%s works on %s and %s on %s: use --per core-ghz", a.name, coresText(ca), b.name,
+			coresText(cb))
 	}
 	if s.Per != Core {
 		if a.emulated || b.emulated {
-			return f, errors.New("an emulated processor has no clock of its own: use --per core, or hardware virtualisation")
+			return f, errors.New("an emulated processor has no clock of its own: use --per core, or hardware " +
+				"virtualisation")
 		}
 		ma, mb, source := clocks(a, b)
 		if source == "" {
@@ -289,7 +295,8 @@ func (l *Line) restate(c *verdict.Cell, f factor) {
 	if c.Better == "higher" {
 		l.Value = c.Center / l.Factor
 	}
-	l.Arithmetic = fmt.Sprintf("%s x %s = %s", ratioText(c.Ratio.Center, c.Low, c.High), f.text(), ratioText(l.Ratio, l.Low, l.High))
+	l.Arithmetic = fmt.Sprintf("%s x %s = %s", ratioText(c.Ratio.Center, c.Low, c.High), f.text(),
+		ratioText(l.Ratio, l.Low, l.High))
 	for _, t := range f.terms {
 		if t.Source != "" {
 			l.Arithmetic += ", clocks " + t.Source

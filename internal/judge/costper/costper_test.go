@@ -13,26 +13,31 @@ import (
 
 // machine is a target with processors.
 func machine(name string, cores, threads int, mhz float64) verdict.Target {
-	return verdict.Target{Name: name, Inside: record.Facts{Cores: cores, Threads: threads, MHz: mhz}, Outside: record.Facts{Extra: map[string]string{}}}
+	return verdict.Target{Name: name, Inside: record.Facts{Cores: cores, Threads: threads, MHz: mhz},
+		Outside: record.Facts{Extra: map[string]string{}}}
 }
 
 // versus is a result of one workload, "replay", with the seconds that each target took; the first is the baseline. The
 // intervals are half a percent wide to each side.
 func versus(kind string, targets []verdict.Target, seconds ...float64) (*verdict.Result, *plan.Plan) {
 	r := &verdict.Result{Run: verdict.Run{Baseline: targets[0].Name}, Targets: targets}
-	p := &plan.Plan{Baseline: targets[0].Name, Workloads: []plan.Workload{{Label: "replay", Kind: kind, Params: workload.Params{}}}}
+	p := &plan.Plan{Baseline: targets[0].Name, Workloads: []plan.Workload{{Label: "replay", Kind: kind,
+		Params: workload.Params{}}}}
 	for i := 1; i < len(targets); i++ {
 		ratio := seconds[i] / seconds[0]
 		r.Cells = append(r.Cells, verdict.Cell{
-			Workload: "replay", Kind: kind, Family: "command", Metric: "seconds", Unit: "s", Better: "lower", Primary: true,
-			Target: targets[i].Name, Baseline: targets[0].Name, Center: seconds[i], BaselineCenter: seconds[0],
-			Ratio: record.Ratio{Center: ratio, Low: ratio * 0.995, High: ratio * 1.005, Level: 0.95, Blocks: 10, Verdict: record.Different},
+			Workload: "replay", Kind: kind, Family: "command", Metric: "seconds", Unit: "s", Better: "lower",
+			Primary: true,
+			Target:  targets[i].Name, Baseline: targets[0].Name, Center: seconds[i], BaselineCenter: seconds[0],
+			Ratio: record.Ratio{Center: ratio, Low: ratio * 0.995, High: ratio * 1.005, Level: 0.95, Blocks: 10,
+				Verdict: record.Different},
 		})
 	}
 	return r, p
 }
 
-// The replay of 2014 (docs/studies.md, study 4): the same machine with and without hyper-threading, and two virtual ones.
+// The replay of 2014 (docs/studies.md, study 4): the same machine with and without hyper-threading, and two virtual
+// ones.
 var (
 	bareHT   = machine("bare-ht", 4, 8, 2270)
 	bare     = machine("bare", 4, 4, 2270)
@@ -45,16 +50,17 @@ var (
 	perCores = Spec{Per: CoreGHz}
 )
 
-// TestThePublishedMistakeIsImpossible takes the study's figures. It divided the virtual machines' time by that of the run
-// with hyper-threading (115m25s, 6,925 s) as if that had been the run without (128m43s, 7,723 s), and so published 51 %
-// and 63 % of bare metal where the figures say 56 % and 70 %.
+// TestThePublishedMistakeIsImpossible takes the study's figures. It divided the virtual machines' time by that of the
+// run with hyper-threading (115m25s, 6,925 s) as if that had been the run without (128m43s, 7,723 s), and so published
+// 51 % and 63 % of bare metal where the figures say 56 % and 70 %.
 func TestThePublishedMistakeIsImpossible(t *testing.T) {
 	r, p := versus("command", []verdict.Target{bareHT, vmE7, vmE5}, tBareHT, tVME7, tVME5)
 	table, err := Apply(r, p, perCores)
 	if err == nil {
 		t.Fatalf("four threads were divided by eight: %+v", table)
 	}
-	for _, want := range []string{"bare-ht 4 cores / 8 threads", "vm-e7 has 4 cores / 4 threads", "--unequal-topology", "multithreading off"} {
+	for _, want := range []string{"bare-ht 4 cores / 8 threads", "vm-e7 has 4 cores / 4 threads", "--unequal-topology",
+		"multithreading off"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}
@@ -74,7 +80,8 @@ func TestThePublishedMistakeIsImpossible(t *testing.T) {
 			t.Errorf("%s: the interval was not carried through: [%g, %g]", l.Target, l.Low, l.High)
 		}
 	}
-	if a := table.Lines[0].Arithmetic; !strings.Contains(a, "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)") || !strings.Contains(a, "1.509") || !strings.Contains(a, "nominal") {
+	if a := table.Lines[0].Arithmetic; !strings.Contains(a, "(4 cores x 2.67 GHz) / (4 cores x 2.27 GHz)") ||
+		!strings.Contains(a, "1.509") || !strings.Contains(a, "nominal") {
 		t.Errorf("arithmetic: %s", a)
 	}
 	if len(table.Notes) != 1 || !strings.Contains(table.Notes[0], "nominal") {
@@ -83,7 +90,8 @@ func TestThePublishedMistakeIsImpossible(t *testing.T) {
 	// Told to, it computes, and every line says what it mixes.
 	r, p = versus("command", []verdict.Target{bareHT, vmE7}, tBareHT, tVME7)
 	told, err := Apply(r, p, Spec{Per: CoreGHz, UnequalTopology: true})
-	if err != nil || !strings.Contains(told.Lines[0].Arithmetic, "unequal topology, as requested: vm-e7 has 4 cores / 4 threads and bare-ht 4 cores / 8 threads") {
+	if err != nil || !strings.Contains(told.Lines[0].Arithmetic,
+		"unequal topology, as requested: vm-e7 has 4 cores / 4 threads and bare-ht 4 cores / 8 threads") {
 		t.Errorf("%+v, %v", told, err)
 	}
 }
@@ -99,7 +107,8 @@ func TestMeasuredClockBeatsNominal(t *testing.T) {
 	b.Inside.Extra = map[string]string{MeasuredMHz: "2750"}
 	r, p = versus("command", []verdict.Target{a, b}, 10, 10)
 	table, err = Apply(r, p, Spec{Per: GHz})
-	if err != nil || math.Abs(table.Lines[0].Factor-2750.0/3300) > 1e-12 || !strings.Contains(table.Lines[0].Arithmetic, "clocks measured") || len(table.Notes) != 0 {
+	if err != nil || math.Abs(table.Lines[0].Factor-2750.0/3300) > 1e-12 ||
+		!strings.Contains(table.Lines[0].Arithmetic, "clocks measured") || len(table.Notes) != 0 {
 		t.Errorf("%+v, %v", table, err)
 	}
 }
@@ -130,12 +139,15 @@ func TestRefusals(t *testing.T) {
 		{"both with two threads a core", Core, hostHT, machine("vm", 2, 4, 3000), "", "", 0.5, ""},
 		{"a container's limit", Core, host, limited, "", "", 1.5 / 4, "(1.5 cores) / (4 cores)"},
 		{"a limit of threads, not cores", Core, hostHT, limitedHT, "", "limited to 1.5 CPUs", 0, ""},
-		{"one thread needs no topology", CoreGHz, hostHT, machine("vm", 4, 4, 2000), "1", "", 2.0 / 3, "(1 core x 2 GHz) / (1 core x 3 GHz)"},
+		{"one thread needs no topology", CoreGHz, hostHT, machine("vm", 4, 4, 2000), "1", "", 2.0 / 3,
+			"(1 core x 2 GHz) / (1 core x 3 GHz)"},
 		{"two threads fit on either", Core, host, machine("vm", 8, 8, 3000), "2", "", 1, "(2 cores) / (2 cores)"},
 		{"confined to half of what it sees", Core, host, machine("vm", 4, 2, 3000), "", "", 0.5, ""},
-		{"no power", WattHour, host, machine("vm", 4, 4, 3000), "", "power of vm is not known; give it with --watts vm=35", 0, ""},
+		{"no power", WattHour, host, machine("vm", 4, 4, 3000), "",
+			"power of vm is not known; give it with --watts vm=35", 0, ""},
 		{"no price", Price, host, machine("vm", 4, 4, 3000), "", "--price vm=0.12/h", 0, ""},
-		{"unknown thing", "joy", host, machine("vm", 4, 4, 3000), "", "expected one of core-ghz, core, ghz, watt-hour, price", 0, ""},
+		{"unknown thing", "joy", host, machine("vm", 4, 4, 3000), "",
+			"expected one of core-ghz, core, ghz, watt-hour, price", 0, ""},
 	} {
 		r, p := versus("command", []verdict.Target{c.host, c.vm}, 10, 20)
 		if c.threads != "" {
@@ -147,7 +159,9 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
-		case c.want == "" && (math.Abs(table.Lines[0].Factor-c.factor) > 1e-12 || math.Abs(table.Lines[0].Ratio-2*c.factor) > 1e-12 || !strings.Contains(table.Lines[0].Arithmetic, c.arithmtic)):
+		case c.want == "" && (math.Abs(table.Lines[0].Factor-c.factor) > 1e-12 ||
+			math.Abs(table.Lines[0].Ratio-2*c.factor) > 1e-12 ||
+			!strings.Contains(table.Lines[0].Arithmetic, c.arithmtic)):
 			t.Errorf("%s: %+v, want a factor of %g", c.name, table.Lines[0], c.factor)
 		}
 	}
@@ -159,11 +173,13 @@ func TestPowerAndPrice(t *testing.T) {
 	vm.Outside.Extra = map[string]string{Watts: "20", PricePerHour: "0.25", Currency: "EUR"}
 	r, p := versus("command", []verdict.Target{host, vm}, 10, 20)
 	table, err := Apply(r, p, Spec{Per: WattHour}) // topology plays no part
-	if err != nil || math.Abs(table.Lines[0].Ratio-0.8) > 1e-12 || !strings.Contains(table.Lines[0].Arithmetic, "20 W / 50 W") {
+	if err != nil || math.Abs(table.Lines[0].Ratio-0.8) > 1e-12 ||
+		!strings.Contains(table.Lines[0].Arithmetic, "20 W / 50 W") {
 		t.Errorf("%+v, %v", table, err)
 	}
 	table, err = Apply(r, p, Spec{Per: Price})
-	if err != nil || math.Abs(table.Lines[0].Ratio-5) > 1e-12 || !strings.Contains(table.Lines[0].Arithmetic, "0.25 EUR/h / 0.1 EUR/h") {
+	if err != nil || math.Abs(table.Lines[0].Ratio-5) > 1e-12 ||
+		!strings.Contains(table.Lines[0].Arithmetic, "0.25 EUR/h / 0.1 EUR/h") {
 		t.Errorf("%+v, %v", table, err)
 	}
 	// What the user says now counts before what was recorded.
@@ -171,7 +187,8 @@ func TestPowerAndPrice(t *testing.T) {
 	if err != nil || table.Lines[0].Ratio != 2 {
 		t.Errorf("%+v, %v", table, err)
 	}
-	if _, err = Apply(r, p, Spec{Per: Price, Given: map[string]map[string]string{"vm": {PricePerHour: "1", Currency: "USD"}}}); err == nil || !strings.Contains(err.Error(), "one currency") {
+	if _, err = Apply(r, p, Spec{Per: Price, Given: map[string]map[string]string{"vm": {PricePerHour: "1",
+		Currency: "USD"}}}); err == nil || !strings.Contains(err.Error(), "one currency") {
 		t.Errorf("two currencies: %v", err)
 	}
 	// A mount works on the processors of its environment, and costs what that costs.
@@ -199,7 +216,8 @@ func TestWithheldCellsAreNotRestated(t *testing.T) {
 	r.Cells = append(r.Cells, r.Cells[1])
 	r.Cells[2].Primary = false
 	table, err := Apply(r, p, perCores)
-	if err != nil || len(table.Lines) != 2 || !strings.Contains(table.Lines[0].Refused, "WITHHELD") || table.Lines[0].Ratio != 0 || table.Lines[1].Ratio == 0 {
+	if err != nil || len(table.Lines) != 2 || !strings.Contains(table.Lines[0].Refused, "WITHHELD") ||
+		table.Lines[0].Ratio != 0 || table.Lines[1].Ratio == 0 {
 		t.Errorf("%+v, %v", table, err)
 	}
 	r.Cells = r.Cells[:1]
@@ -213,7 +231,8 @@ func TestNotes(t *testing.T) {
 	r.Cells[0].Family = "file system"
 	r.Findings = []verdict.Finding{{Code: "host-steal"}}
 	table, err := Apply(r, p, perCores)
-	if err != nil || len(table.Notes) != 3 || !strings.Contains(table.Notes[1], "file system") || !strings.Contains(table.Notes[2], "stolen") {
+	if err != nil || len(table.Notes) != 3 || !strings.Contains(table.Notes[1], "file system") ||
+		!strings.Contains(table.Notes[2], "stolen") {
 		t.Errorf("%+v, %v", table, err)
 	}
 }

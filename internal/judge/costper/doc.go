@@ -1,5 +1,5 @@
-// Package costper restates what a comparison found per thing that is paid for: a core, a gigahertz, a watt-hour, a price.
-// And it answers what a faster environment is worth: when the time it saves has paid for it.
+// Package costper restates what a comparison found per thing that is paid for: a core, a gigahertz, a watt-hour, a
+// price. And it answers what a faster environment is worth: when the time it saves has paid for it.
 //
 // It is opinionated about evidence. It computes from recorded facts only, writes every multiplication down, and refuses
 // rather than guesses: figures of unequal topologies (with and without simultaneous multithreading), of an emulated

@@ -9,9 +9,11 @@ import (
 	"tare/internal/record"
 )
 
-// The facts that this package reads from record.Facts.Extra, besides the cores, threads and clock that every agent tells.
+// The facts that this package reads from record.Facts.Extra, besides the cores, threads and clock that every agent
+// tells.
 const (
-	// MeasuredMHz, inside, is the clock at which the agent saw its processor run, MHz. Without it the nominal clock is used.
+	// MeasuredMHz, inside, is the clock at which the agent saw its processor run, MHz. Without it the nominal clock is
+	// used.
 	MeasuredMHz = "cpu.measured_mhz"
 	// CPULimit, inside, is the number of processors that a control group grants.
 	CPULimit = "cgroup.cpus"
@@ -49,7 +51,8 @@ func ParseMoney(s string) (Money, error) {
 // hours are the lengths of the periods for which something may be paid, the year as 365.25 days.
 var hours = map[string]float64{"h": 1, "hour": 1, "day": 24, "month": 365.25 * 24 / 12, "year": 365.25 * 24}
 
-// ParsePrice reads the value of --price, "NAME=0.12/h" or "NAME=40EUR/month", and gives the target's name and its facts.
+// ParsePrice reads the value of --price, "NAME=0.12/h" or "NAME=40EUR/month", and gives the target's name and its
+// facts.
 func ParsePrice(s string) (target string, facts map[string]string, err error) {
 	wrong := fmt.Errorf("%q is not a price such as vm=0.12/h or vm=40EUR/month; the period is h, day, month or year", s)
 	name, value, ok := cutLast(s)

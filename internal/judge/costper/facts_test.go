@@ -21,11 +21,13 @@ func TestParsePrice(t *testing.T) {
 	} {
 		target, facts, err := ParsePrice(in)
 		got, _ := strconv.ParseFloat(facts[PricePerHour], 64)
-		if err != nil || target != want.target || facts[Currency] != want.currency || math.Abs(got-want.perHour) > 1e-9 {
+		if err != nil || target != want.target || facts[Currency] != want.currency ||
+			math.Abs(got-want.perHour) > 1e-9 {
 			t.Errorf("%s: %q %v %v", in, target, facts, err)
 		}
 	}
-	for _, in := range []string{"", "vm", "=1/h", "vm=1", "vm=/h", "vm=-1/h", "vm=0/h", "vm=1e3/h", "vm=NaN/h", "vm=inf/h", "vm=1/week", "vm=1,5/h", "vm=0x1/h", "vm=1/h/h", "vm=9999999999999/h"} {
+	for _, in := range []string{"", "vm", "=1/h", "vm=1", "vm=/h", "vm=-1/h", "vm=0/h", "vm=1e3/h", "vm=NaN/h",
+		"vm=inf/h", "vm=1/week", "vm=1,5/h", "vm=0x1/h", "vm=1/h/h", "vm=9999999999999/h"} {
 		if target, facts, err := ParsePrice(in); err == nil {
 			t.Errorf("%q: %q %v", in, target, facts)
 		}

@@ -10,7 +10,8 @@ import (
 	"tare/internal/judge/verdict"
 )
 
-// TestLineAsData holds that the figures of a line follow from its terms, so that a reader of the JSON can do the sum again.
+// TestLineAsData holds that the figures of a line follow from its terms, so that a reader of the JSON can do the sum
+// again.
 func TestLineAsData(t *testing.T) {
 	r, p := versus("command", []verdict.Target{machine("bare", 2, 2, 2270), machine("vm", 4, 4, 2670)}, 10, 20)
 	table, err := Apply(r, p, Spec{Per: CoreGHz})
@@ -18,17 +19,20 @@ func TestLineAsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &table.Lines[0]
-	if len(l.Terms) != 2 || l.Terms[0].What != "cores" || l.Terms[1].What != "clock" || l.Terms[1].Source != "nominal" || l.Terms[1].Unit != "GHz" {
+	if len(l.Terms) != 2 || l.Terms[0].What != "cores" || l.Terms[1].What != "clock" ||
+		l.Terms[1].Source != "nominal" || l.Terms[1].Unit != "GHz" {
 		t.Fatalf("terms %+v", l.Terms)
 	}
 	product := 1.0
 	for _, x := range l.Terms {
 		product *= x.Candidate / x.Baseline
 	}
-	if math.Abs(product-2*2.67/2.27) > 1e-12 || l.Factor != product || math.Abs(l.Measured.Center*product-l.Ratio) > 1e-12 || l.Ratio == l.Measured.Center {
+	if math.Abs(product-2*2.67/2.27) > 1e-12 || l.Factor != product ||
+		math.Abs(l.Measured.Center*product-l.Ratio) > 1e-12 || l.Ratio == l.Measured.Center {
 		t.Errorf("product %g, line %+v", product, l)
 	}
-	for _, want := range []string{`"per":"core-ghz"`, `"measured":{"center":2,`, `"terms":[{"what":"cores","candidate":4,"baseline":2},`, `"notes":[`} {
+	for _, want := range []string{`"per":"core-ghz"`, `"measured":{"center":2,`,
+		`"terms":[{"what":"cores","candidate":4,"baseline":2},`, `"notes":[`} {
 		if b, err := json.Marshal(table); err != nil || !strings.Contains(string(b), want) {
 			t.Errorf("%s is not in %s (%v)", want, b, err)
 		}
@@ -58,7 +62,8 @@ func TestAnswersAsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"price":{"amount":140,"currency":"USD"}`, `"from":"2026-11-21"`, `"break_even_day":"2026-11-21"`, `"refused":"it saves nothing"`} {
+	for _, want := range []string{`"price":{"amount":140,"currency":"USD"}`, `"from":"2026-11-21"`,
+		`"break_even_day":"2026-11-21"`, `"refused":"it saves nothing"`} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("%s is not in %s", want, b)
 		}
@@ -67,7 +72,8 @@ func TestAnswersAsData(t *testing.T) {
 		t.Errorf("a day that is none is written: %s", b)
 	}
 	var back Answers
-	if err := json.Unmarshal(b, &back); err != nil || back.From.Format(time.DateOnly) != "2026-11-21" || !back.Answers[1].BreakEvenDay.IsZero() {
+	if err := json.Unmarshal(b, &back); err != nil || back.From.Format(time.DateOnly) != "2026-11-21" ||
+		!back.Answers[1].BreakEvenDay.IsZero() {
 		t.Errorf("read back: %+v (%v)", back, err)
 	}
 }

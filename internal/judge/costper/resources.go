@@ -23,8 +23,8 @@ type resources struct {
 	currency     string
 }
 
-// resourcesOf reads the facts of a target. A mount has the processors of the environment it is in, and also its price and
-// power where it has none of its own.
+// resourcesOf reads the facts of a target. A mount has the processors of the environment it is in, and also its price
+// and power where it has none of its own.
 func resourcesOf(r *verdict.Result, name string, given map[string]map[string]string) resources {
 	out := resources{name: name}
 	t := lookup(r, name)
@@ -45,7 +45,8 @@ func resourcesOf(r *verdict.Result, name string, given map[string]map[string]str
 		out.limit = l
 	}
 	out.emulated = t.Emulated || machine.Emulated
-	for _, facts := range []map[string]string{given[name], t.Outside.Extra, given[machine.Name], machine.Outside.Extra} {
+	for _, facts := range []map[string]string{given[name], t.Outside.Extra, given[machine.Name],
+		machine.Outside.Extra} {
 		if out.watts == 0 {
 			out.watts = positive(facts[Watts])
 		}

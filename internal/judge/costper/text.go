@@ -21,7 +21,8 @@ func (t *Table) WriteText(w io.Writer, clean func(string) string) error {
 		}
 		fmt.Fprintf(&b, "%s\n", clean(l.Arithmetic))
 		if l.Unit != "" {
-			fmt.Fprintf(&b, "      its %s %s would be %s %s %s %s\n", figure(l.Figure), clean(l.Unit), figure(l.Value), clean(l.Unit), likeWords[t.Per], clean(l.Baseline))
+			fmt.Fprintf(&b, "      its %s %s would be %s %s %s %s\n", figure(l.Figure), clean(l.Unit), figure(l.Value),
+				clean(l.Unit), likeWords[t.Per], clean(l.Baseline))
 		}
 	}
 	for _, n := range t.Notes {
@@ -40,10 +41,12 @@ func (p Per) Words() (each, like string) {
 	return perWords[p], likeWords[p]
 }
 
-var perWords = map[Per]string{CoreGHz: "core-GHz", Core: "core", GHz: "GHz", WattHour: "watt-hour", Price: "price of an hour"}
+var perWords = map[Per]string{CoreGHz: "core-GHz", Core: "core", GHz: "GHz", WattHour: "watt-hour",
+	Price: "price of an hour"}
 
 // likeWords stand between a restated figure and the baseline's name.
-var likeWords = map[Per]string{CoreGHz: "with the cores and clock of", Core: "with the cores of", GHz: "at the clock of", WattHour: "with the power of", Price: "for the price of"}
+var likeWords = map[Per]string{CoreGHz: "with the cores and clock of", Core: "with the cores of",
+	GHz: "at the clock of", WattHour: "with the power of", Price: "for the price of"}
 
 // WriteText writes the answers as sentences. The interval's level and scope are part of each.
 func (x *Worth) WriteText(w io.Writer, s WorthSpec, scope string, clean func(string) string) error {
@@ -53,22 +56,26 @@ func (x *Worth) WriteText(w io.Writer, s WorthSpec, scope string, clean func(str
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	fmt.Fprintf(&b, "  %s saves %s in each use of %s against %s (%.0f %%, %s).\n", clean(x.Target), x.PerUse.time(), clean(x.Workload), clean(x.Baseline), 100*x.Level, clean(scope))
-	fmt.Fprintf(&b, "      %s a day, on all days of the year, save %s a day and %s a year.\n", uses(s.UsesPerDay), x.PerDay.time(), x.PerYear.time())
+	fmt.Fprintf(&b, "  %s saves %s in each use of %s against %s (%.0f %%, %s).\n", clean(x.Target), x.PerUse.time(),
+		clean(x.Workload), clean(x.Baseline), 100*x.Level, clean(scope))
+	fmt.Fprintf(&b, "      %s a day, on all days of the year, save %s a day and %s a year.\n", uses(s.UsesPerDay),
+		x.PerDay.time(), x.PerYear.time())
 	price := s.Price
 	if price.Currency == "" {
 		price.Currency = s.Hourly.Currency
 	}
 	if s.Hourly.Amount > 0 {
 		whole := Span{roundUp(x.BreakEvenUses.Center), roundUp(x.BreakEvenUses.Low), roundUp(x.BreakEvenUses.High)}
-		fmt.Fprintf(&b, "      At %s an hour that is %s a year; %s are saved after %s: ", Money{s.Hourly.Amount, price.Currency}, x.MoneyPerYear.in(price.Currency, 1), price, whole.in("uses", 1))
+		fmt.Fprintf(&b, "      At %s an hour that is %s a year; %s are saved after %s: ",
+			Money{s.Hourly.Amount, price.Currency}, x.MoneyPerYear.in(price.Currency, 1), price, whole.in("uses", 1))
 		if x.BreakEvenDay.IsZero() {
 			b.WriteString("not within a hundred years.\n")
 		} else {
 			fmt.Fprintf(&b, "on %s [%s, %s].\n", date(x.BreakEvenDay), date(x.DayEarly), date(x.DayLate))
 		}
 	} else {
-		fmt.Fprintf(&b, "      %s are saved within a year if an hour is worth at least %s.\n", price, x.BreakEvenHourly.in(price.Currency, 1))
+		fmt.Fprintf(&b, "      %s are saved within a year if an hour is worth at least %s.\n", price,
+			x.BreakEvenHourly.in(price.Currency, 1))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

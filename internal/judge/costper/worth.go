@@ -34,8 +34,10 @@ func (s WorthSpec) Check() error {
 		return errors.New("the price must be above 0")
 	case !(s.UsesPerDay > 0) || s.UsesPerDay > 1e6:
 		return errors.New("give --uses-per-day, above 0 and at most 1000000")
-	case s.Hourly.Amount > 0 && s.Hourly.Currency != s.Price.Currency && s.Hourly.Currency != "" && s.Price.Currency != "":
-		return fmt.Errorf("the price is in %s and the hour in %s: give both in one currency", s.Price.Currency, s.Hourly.Currency)
+	case s.Hourly.Amount > 0 && s.Hourly.Currency != s.Price.Currency && s.Hourly.Currency != "" &&
+		s.Price.Currency != "":
+		return fmt.Errorf("the price is in %s and the hour in %s: give both in one currency", s.Price.Currency,
+			s.Hourly.Currency)
 	}
 	return nil
 }
@@ -101,9 +103,9 @@ type Worth struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Ask answers for every candidate of r, whose plan is p. The interval of the ratio is carried through; the baseline's own
-// time per use is its median. A candidate whose interval includes no saving gets no answer. The error tells what is wrong
-// with the question, or why no candidate has an answer.
+// Ask answers for every candidate of r, whose plan is p. The interval of the ratio is carried through; the baseline's
+// own time per use is its median. A candidate whose interval includes no saving gets no answer. The error tells what is
+// wrong with the question, or why no candidate has an answer.
 func Ask(r *verdict.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("worth: %w", err)
@@ -116,7 +118,8 @@ func Ask(r *verdict.Result, p *plan.Plan, s WorthSpec) ([]Worth, error) {
 	var refused []string
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if c.Workload != label || !inSeconds(c) || c.Target == c.Baseline || slices.ContainsFunc(out, func(w Worth) bool { return w.Target == c.Target }) {
+		if c.Workload != label || !inSeconds(c) || c.Target == c.Baseline ||
+			slices.ContainsFunc(out, func(w Worth) bool { return w.Target == c.Target }) {
 			continue
 		}
 		w := Worth{Workload: label, Target: c.Target, Baseline: c.Baseline}
@@ -152,9 +155,11 @@ func worthWorkload(r *verdict.Result, p *plan.Plan, asked string) (string, error
 	case asked != "" && slices.Contains(timed, asked):
 		return asked, nil
 	case len(timed) == 0:
-		return "", errors.New("worth: no workload of this run says how long a use takes; measure the work you wait for with -w command:command=COMMAND")
+		return "", errors.New("worth: no workload of this run says how long a use takes; measure the work you wait " +
+			"for with -w command:command=COMMAND")
 	case asked != "":
-		return "", fmt.Errorf("worth: no workload %q says how long a use takes; those that do: %s", asked, strings.Join(timed, ", "))
+		return "", fmt.Errorf("worth: no workload %q says how long a use takes; those that do: %s", asked,
+			strings.Join(timed, ", "))
 	}
 	for _, label := range timed {
 		if w, ok := p.Workload(label); ok && w.Kind == "command" {
@@ -175,9 +180,11 @@ func noSaving(c *verdict.Cell) string {
 	case c.Level == 0:
 		return fmt.Sprintf("%s has too few blocks for an interval", name)
 	case c.Low >= 1:
-		return fmt.Sprintf("%s costs more than in %s (%s): nothing is saved", name, c.Baseline, ratioText(c.Ratio.Center, c.Low, c.High))
+		return fmt.Sprintf("%s costs more than in %s (%s): nothing is saved", name, c.Baseline,
+			ratioText(c.Ratio.Center, c.Low, c.High))
 	case c.High >= 1:
-		return fmt.Sprintf("%s may save nothing: its interval against %s includes no saving (%s)", name, c.Baseline, ratioText(c.Ratio.Center, c.Low, c.High))
+		return fmt.Sprintf("%s may save nothing: its interval against %s includes no saving (%s)", name, c.Baseline,
+			ratioText(c.Ratio.Center, c.Low, c.High))
 	}
 	return ""
 }
@@ -202,7 +209,8 @@ func (w *Worth) compute(c *verdict.Cell, s WorthSpec) {
 		}
 		return Day{s.From.AddDate(0, 0, max(int(days)-1, 0))} // From is a day of use itself
 	}
-	w.BreakEvenDay, w.DayEarly, w.DayLate = day(w.BreakEvenUses.Center), day(w.BreakEvenUses.Low), day(w.BreakEvenUses.High)
+	w.BreakEvenDay, w.DayEarly, w.DayLate = day(w.BreakEvenUses.Center), day(w.BreakEvenUses.Low),
+		day(w.BreakEvenUses.High)
 }
 
 func (s Span) times(f float64) Span { return Span{s.Center * f, s.Low * f, s.High * f} }

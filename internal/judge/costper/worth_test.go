@@ -14,7 +14,8 @@ import (
 // theStudy is the question of 2015: does a hypervisor for 140 USD pay over a free one? A build takes 100 s in the free
 // one and 0.8 of that in the other.
 func theStudy() WorthSpec {
-	return WorthSpec{Price: Money{140, "USD"}, UsesPerDay: 10, Hourly: Money{60, "USD"}, From: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
+	return WorthSpec{Price: Money{140, "USD"}, UsesPerDay: 10, Hourly: Money{60, "USD"},
+		From: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 }
 
 func near(t *testing.T, what string, got, want Span) {
@@ -40,7 +41,8 @@ func TestWorth(t *testing.T) {
 	near(t, "per year", w.PerYear, Span{73000, 36500, 109500})
 	near(t, "money", w.MoneyPerYear, Span{73000.0 / 60, 36500.0 / 60, 109500.0 / 60}) // 60 USD an hour is 1 a minute
 	near(t, "uses", w.BreakEvenUses, Span{420, 280, 840})                             // 140 USD are 140 minutes
-	near(t, "an hour's worth", w.BreakEvenHourly, Span{140 * 3600.0 / 73000, 140 * 3600.0 / 109500, 140 * 3600.0 / 36500})
+	near(t, "an hour's worth", w.BreakEvenHourly,
+		Span{140 * 3600.0 / 73000, 140 * 3600.0 / 109500, 140 * 3600.0 / 36500})
 	for _, d := range []struct {
 		got  Day
 		days int
@@ -53,7 +55,8 @@ func TestWorth(t *testing.T) {
 	if err := w.WriteText(&out, theStudy(), "on this boot", strings.ToUpper); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"VMWARE saves 20 [10, 30] s in", "95 %", "ON THIS BOOT", "140 USD", "1217 [608, 1825] USD a year", "420 [280, 840] uses", "2027-01-01 [2026-12-18, 2027-02-12]"} {
+	for _, want := range []string{"VMWARE saves 20 [10, 30] s in", "95 %", "ON THIS BOOT", "140 USD",
+		"1217 [608, 1825] USD a year", "420 [280, 840] uses", "2027-01-01 [2026-12-18, 2027-02-12]"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, &out)
 		}
@@ -63,7 +66,8 @@ func TestWorth(t *testing.T) {
 // TestWorthOnTheFirstDay asks of a price that the first uses save: the first day of use is day one, not day zero.
 func TestWorthOnTheFirstDay(t *testing.T) {
 	r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0)}, 100, 80)
-	for price, days := range map[float64]int{1e-9: 0, 20.0 / 6: 0, 3.4: 1} { // ten uses a day save 200 s, which are worth 20/6 USD
+	// ten uses a day save 200 s, which are worth 20/6 USD
+	for price, days := range map[float64]int{1e-9: 0, 20.0 / 6: 0, 3.4: 1} {
 		s := theStudy()
 		s.Price.Amount = price
 		if got, err := Ask(r, p, s); err != nil || !got[0].BreakEvenDay.Equal(s.From.AddDate(0, 0, days)) {
@@ -93,7 +97,8 @@ func TestWorthIsRefused(t *testing.T) {
 		{"dearer", 1.1, 1.2, 1.3, nil, "nothing is saved"},
 		{"no interval", 0, 0.5, 0, func(c *verdict.Cell) { c.Level = 0 }, "too few blocks"},
 		{"withheld", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Verdict = record.Withheld }, "WITHHELD"},
-		{"a rate", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Unit, c.Better = "1/s", "higher" }, "no workload of this run says how long"},
+		{"a rate", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Unit, c.Better = "1/s", "higher" },
+			"no workload of this run says how long"},
 		{"bytes", 0.4, 0.5, 0.6, func(c *verdict.Cell) { c.Unit = "B" }, "no workload of this run says how long"},
 	} {
 		if got, err := ask(c.low, c.center, c.high, c.change); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -101,7 +106,8 @@ func TestWorthIsRefused(t *testing.T) {
 		}
 	}
 	// One candidate's refusal does not silence the other's answer.
-	r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0), machine("c", 2, 2, 0)}, 100, 100, 50)
+	r, p := versus("command", []verdict.Target{machine("a", 2, 2, 0), machine("b", 2, 2, 0), machine("c", 2, 2, 0)},
+		100, 100, 50)
 	got, err := Ask(r, p, theStudy())
 	if err != nil || len(got) != 2 || got[0].Refused == "" || got[0].PerUse != (Span{}) || got[1].Refused != "" {
 		t.Errorf("%+v, %v", got, err)
@@ -130,7 +136,8 @@ func TestWorthQuestions(t *testing.T) {
 	s := theStudy()
 	s.Hourly = Money{}
 	got, err := Ask(r, p, s)
-	if err != nil || got[0].MoneyPerYear != (Span{}) || !got[0].BreakEvenDay.IsZero() || got[0].BreakEvenHourly.Center == 0 {
+	if err != nil || got[0].MoneyPerYear != (Span{}) || !got[0].BreakEvenDay.IsZero() ||
+		got[0].BreakEvenHourly.Center == 0 {
 		t.Errorf("without an hourly price: %+v, %v", got, err)
 	}
 	// A price that is never saved has no date, and neither does arithmetic overflow into one.

@@ -115,7 +115,8 @@ func (e *evaluator) test(t *test) (State, error) {
 		return Unknown, nil
 	}
 	state := against(f, t.op, limit)
-	e.said = append(e.said, fmt.Sprintf("%s is %s [%s, %s], %s is %s %s", what, f.show(f.Center), f.show(f.Low), f.show(f.High),
+	e.said = append(e.said, fmt.Sprintf("%s is %s [%s, %s], %s is %s %s", what, f.show(f.Center), f.show(f.Low),
+		f.show(f.High),
 		[...]string{"no part of which", "only a part of which", "all of which"}[state], t.op, f.show(limit)))
 	return state, nil
 }
@@ -226,7 +227,8 @@ func chooseWorkload(of []*Figure, want string) ([]*Figure, error) {
 	case slices.ContainsFunc(of, func(f *Figure) bool { return f.Workload == want }) || len(labels) == 0:
 		return choose(of, "workload", want, label)
 	case len(labels) > 1:
-		return nil, fmt.Errorf("%d workloads are of kind %s; name one by its label: %s", len(labels), want, list(labels))
+		return nil, fmt.Errorf("%d workloads are of kind %s; name one by its label: %s", len(labels), want,
+			list(labels))
 	}
 	return choose(of, "workload", labels[0], label)
 }
@@ -246,14 +248,15 @@ func list(names []string) string {
 // factors are the units that a limit may be given in, by family: times, bytes.
 var factors = []map[string]float64{
 	{"s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60},
-	{"B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
+	{"B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+		"TiB": 1 << 40},
 }
 
 // prefixes stand before counted things where reports show large numbers of them: "12.3 k ev/s", "1.94 M/s".
 var prefixes = map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
-// counted restates v where both units are of one counted thing, called by its name or as reports call it, perhaps with a
-// prefix. A prefix alone is one of the figure's own unit.
+// counted restates v where both units are of one counted thing, called by its name or as reports call it, perhaps with
+// a prefix. A prefix alone is one of the figure's own unit.
 func counted(v float64, from, to string) (float64, bool) {
 	if f, ok := prefixes[from]; ok {
 		return v * f, true

@@ -10,20 +10,28 @@ import (
 
 func figures() []Figure {
 	return []Figure{
-		{Name: Ratio, Target: "vm:virtiofs", Workload: "fs.smallfiles", Kind: "fs.smallfiles", Metric: "files_per_s", Primary: true, Center: 2.4, Low: 2.3, High: 2.5},
-		{Name: Ratio, Target: "vm:virtiofs", Workload: "fs.smallfiles", Kind: "fs.smallfiles", Metric: "p99_us", Center: 3, Low: 1.9, High: 4},
-		{Name: Ratio, Target: "box", Workload: "fs.randread bs=4KiB", Kind: "fs.randread", Metric: "iops", Primary: true, Center: 1, Low: 0.99, High: 1.01},
-		{Name: Ratio, Target: "box", Workload: "fs.randread bs=1MiB,direct", Kind: "fs.randread", Metric: "iops", Primary: true, Center: 0.8, Low: 0.75, High: 0.85},
-		{Name: Ratio, Target: "box", Workload: "cpu.prime", Kind: "cpu.prime", Metric: "eps", Primary: true, Doubt: "WITHHELD: the work differs"},
-		{Name: Value, Target: "host", Workload: "fs.seqwrite", Kind: "fs.seqwrite", Metric: "mib", Primary: true, Unit: "MiB/s", Center: 410, Low: 400, High: 420},
-		{Name: Value, Target: "host", Workload: "syscall", Kind: "syscall", Metric: "ns", Primary: true, Unit: "ns", Center: 62, Low: 60, High: 64},
+		{Name: Ratio, Target: "vm:virtiofs", Workload: "fs.smallfiles", Kind: "fs.smallfiles", Metric: "files_per_s",
+			Primary: true, Center: 2.4, Low: 2.3, High: 2.5},
+		{Name: Ratio, Target: "vm:virtiofs", Workload: "fs.smallfiles", Kind: "fs.smallfiles", Metric: "p99_us",
+			Center: 3, Low: 1.9, High: 4},
+		{Name: Ratio, Target: "box", Workload: "fs.randread bs=4KiB", Kind: "fs.randread", Metric: "iops",
+			Primary: true, Center: 1, Low: 0.99, High: 1.01},
+		{Name: Ratio, Target: "box", Workload: "fs.randread bs=1MiB,direct", Kind: "fs.randread", Metric: "iops",
+			Primary: true, Center: 0.8, Low: 0.75, High: 0.85},
+		{Name: Ratio, Target: "box", Workload: "cpu.prime", Kind: "cpu.prime", Metric: "eps", Primary: true,
+			Doubt: "WITHHELD: the work differs"},
+		{Name: Value, Target: "host", Workload: "fs.seqwrite", Kind: "fs.seqwrite", Metric: "mib", Primary: true,
+			Unit: "MiB/s", Center: 410, Low: 400, High: 420},
+		{Name: Value, Target: "host", Workload: "syscall", Kind: "syscall", Metric: "ns", Primary: true, Unit: "ns",
+			Center: 62, Low: 60, High: 64},
 	}
 }
 
 func TestConditions(t *testing.T) {
 	for expr, want := range map[string]State{
-		"ratio(vm:virtiofs, fs.smallfiles) > 2.0":                                                           Holds,
-		"ratio(vm:virtiofs, fs.smallfiles) > 2.3":                                                           Unknown, // the low end must be above
+		"ratio(vm:virtiofs, fs.smallfiles) > 2.0": Holds,
+		// the low end must be above
+		"ratio(vm:virtiofs, fs.smallfiles) > 2.3":                                                           Unknown,
 		"ratio(vm:virtiofs, fs.smallfiles) >= 2.3":                                                          Holds,
 		"ratio(vm:virtiofs, fs.smallfiles) > 2.4":                                                           Unknown,
 		"ratio(vm:virtiofs, fs.smallfiles) > 2.5":                                                           No,
@@ -65,9 +73,11 @@ func TestConditions(t *testing.T) {
 
 // TestUnitsAreReadAsTheyAreShown gives each figure as reports show it as its own limit.
 func TestUnitsAreReadAsTheyAreShown(t *testing.T) {
-	for _, u := range []string{"events/s", "ops/s", "files/s", "operation", "MiB/s", "KiB/s", "MB/s", "B", "s", "us", "ns", "commits/h"} {
+	for _, u := range []string{"events/s", "ops/s", "files/s", "operation", "MiB/s", "KiB/s", "MB/s", "B", "s", "us",
+		"ns", "commits/h"} {
 		for v := 1.234e-3; v < 1e13; v *= 9.87 {
-			f := []Figure{{Name: Value, Target: "box", Workload: "w", Primary: true, Unit: u, Center: v, Low: 0.99 * v, High: 1.01 * v}}
+			f := []Figure{{Name: Value, Target: "box", Workload: "w", Primary: true, Unit: u, Center: v, Low: 0.99 * v,
+				High: 1.01 * v}}
 			expr := fmt.Sprintf("value(box, w) > %s and value(box, w) < 1e300", unit.Format(0.98*v, u))
 			c, err := Parse(expr)
 			if err != nil {
@@ -79,11 +89,14 @@ func TestUnitsAreReadAsTheyAreShown(t *testing.T) {
 			}
 		}
 	}
-	events := []Figure{{Name: Value, Target: "box", Workload: "w", Primary: true, Unit: "events/s", Center: 12345, Low: 12344, High: 12346}}
+	events := []Figure{{Name: Value, Target: "box", Workload: "w", Primary: true, Unit: "events/s", Center: 12345,
+		Low: 12344, High: 12346}}
 	for expr, want := range map[string]string{
-		"value(box, w) > 5 ev/s": "", "value(box, w) > 5 k ev/s": "", "value(box, w) > 12k": "", "value(box, w) > 12,000 events/s": "",
+		"value(box, w) > 5 ev/s": "", "value(box, w) > 5 k ev/s": "", "value(box, w) > 12k": "",
+		"value(box, w) > 12,000 events/s":                   "",
 		"value(box, w) > 0.012 M ev/s or value(box, w) > 1": "", "value(box, w)>12 k or value(box, w)>1 M": "",
-		"value(box, w) > 5 k ops/s": `in "k ops/s", the figure in "events/s"`, "value(box, w) > 5 k ev": `in "k ev"`, "value(box, w) > 12,00": "expected and, or",
+		"value(box, w) > 5 k ops/s": `in "k ops/s", the figure in "events/s"`, "value(box, w) > 5 k ev": `in "k ev"`,
+		"value(box, w) > 12,00":    "expected and, or",
 		"value(box, w) > 5 ev/s x": "expected and, or", "value(box, w) > 5 M/s": `in "M/s", the figure in "events/s"`,
 	} {
 		c, err := Parse(expr)
@@ -91,7 +104,8 @@ func TestUnitsAreReadAsTheyAreShown(t *testing.T) {
 		if err == nil {
 			o, err = c.Eval(events)
 		}
-		if want == "" && (err != nil || o.State != Holds) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || o.State != Holds) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v %+v, want %q", expr, err, o, want)
 		}
 	}
@@ -102,7 +116,8 @@ func TestUnitsAreReadAsTheyAreShown(t *testing.T) {
 }
 
 func TestSlowerMeansTheChangeWhereThereIsOne(t *testing.T) {
-	f := append(figures(), Figure{Name: Change, Target: "vm:virtiofs", Workload: "fs.smallfiles", Primary: true, Center: 1, Low: 0.99, High: 1.01})
+	f := append(figures(), Figure{Name: Change, Target: "vm:virtiofs", Workload: "fs.smallfiles", Primary: true,
+		Center: 1, Low: 0.99, High: 1.01})
 	c, err := Parse("slower(vm:virtiofs, fs.smallfiles, 10%)")
 	if err != nil {
 		t.Fatal(err)

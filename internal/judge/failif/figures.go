@@ -28,7 +28,8 @@ func Expected(p *plan.Plan, kinds func(name string) (*workload.Kind, bool)) []Fi
 				if !w.On(target) {
 					continue
 				}
-				f := Figure{Target: target, Workload: w.Label, Kind: w.Kind, Metric: m.Name, Primary: m.Name == primary, Doubt: why}
+				f := Figure{Target: target, Workload: w.Label, Kind: w.Kind, Metric: m.Name, Primary: m.Name == primary,
+					Doubt: why}
 				f.Name, f.Unit = Value, m.Unit
 				out = append(out, f)
 				if target != p.Baseline || len(p.Targets) == 1 {
@@ -83,8 +84,9 @@ func Changes(p *rundiff.Pair, to *rundiff.Side) []Figure {
 	out := Figures(to)
 	for i := range p.Cells {
 		x := &p.Cells[i]
-		out = append(out, Figure{Name: Change, Target: x.Target, Workload: x.Workload, Kind: x.Kind, Metric: x.Metric, Primary: x.Primary,
-			Center: x.Ratio.Center, Low: x.Low, High: x.High, Doubt: doubtOf(x.Ratio, x.Warnings, nil)})
+		out = append(out, Figure{Name: Change, Target: x.Target, Workload: x.Workload, Kind: x.Kind, Metric: x.Metric,
+			Primary: x.Primary,
+			Center:  x.Ratio.Center, Low: x.Low, High: x.High, Doubt: doubtOf(x.Ratio, x.Warnings, nil)})
 	}
 	return out
 }

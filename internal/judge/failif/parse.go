@@ -272,7 +272,8 @@ func (p *parser) arg() (string, error) {
 // predicate makes a test of slower or faster, which stands at the byte start.
 func predicate(start int, name string, args []string) (test, error) {
 	if len(args) < 3 || len(args) > 4 {
-		return test{}, wrongAt(start, "%s takes target, workload, share and perhaps a metric, such as %s(vm, cpu.prime, 10%%)", name, name)
+		return test{}, wrongAt(start,
+			"%s takes target, workload, share and perhaps a metric, such as %s(vm, cpu.prime, 10%%)", name, name)
 	}
 	share, ok := strings.CutSuffix(args[2], "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
@@ -283,7 +284,9 @@ func predicate(start int, name string, args []string) (test, error) {
 		return test{}, wrongAt(start, "%s: %q is not a share such as 10%%", name, args[2])
 	}
 	if !ok && v > 1 {
-		return test{}, wrongAt(start, "%s: %s without a percent sign means %s times more; write %s%% or a share below 1", name, args[2], args[2], args[2])
+		return test{}, wrongAt(start,
+			"%s: %s without a percent sign means %s times more; write %s%% or a share below 1", name, args[2], args[2],
+			args[2])
 	}
 	t := test{target: args[0], workload: args[1], op: ">", limit: 1 + v}
 	if name == "faster" {
@@ -297,7 +300,8 @@ func predicate(start int, name string, args []string) (test, error) {
 
 func (p *parser) comparison(start int, name string, args []string) (test, error) {
 	if len(args) < 2 || len(args) > 3 {
-		return test{}, wrongAt(start, "%s takes target, workload and perhaps a metric, such as %s(vm, cpu.prime)", name, name)
+		return test{}, wrongAt(start, "%s takes target, workload and perhaps a metric, such as %s(vm, cpu.prime)", name,
+			name)
 	}
 	t := test{figure: name, target: args[0], workload: args[1]}
 	if len(args) == 3 {
@@ -352,7 +356,8 @@ func (p *parser) number(t *test) error {
 	return nil
 }
 
-// ungrouped takes the commas between thousands out of a number as reports show it; other commas stay, and are a mistake.
+// ungrouped takes the commas between thousands out of a number as reports show it; other commas stay, and are a
+// mistake.
 func ungrouped(s string) string {
 	whole, rest := s, ""
 	if i := strings.IndexAny(s, ".eE"); i >= 0 {

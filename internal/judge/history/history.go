@@ -1,9 +1,9 @@
-// Package history keeps the history of results: one row for each run, one for each of its cells, in SQLite for one person
-// or in PostgreSQL for a team.
+// Package history keeps the history of results: one row for each run, one for each of its cells, in SQLite for one
+// person or in PostgreSQL for a team.
 //
-// It is opinionated in what it keeps: what a report says, so that a trend can be drawn, and never the trials, which stay
-// in their bundles. A run is known by its id: recording it again changes nothing, or replaces it when the run went on or
-// was evaluated otherwise meanwhile. Two processes may write at the same time.
+// It is opinionated in what it keeps: what a report says, so that a trend can be drawn, and never the trials, which
+// stay in their bundles. A run is known by its id: recording it again changes nothing, or replaces it when the run went
+// on or was evaluated otherwise meanwhile. Two processes may write at the same time.
 package history
 
 import (
@@ -62,13 +62,14 @@ func CheckPublic(address string) error {
 		return errors.New("the address of the store is not a URL")
 	}
 	if _, ok := u.User.Password(); ok || u.Query().Has("password") {
-		return fmt.Errorf("%w: every user of this machine sees a command line; put it into PGPASSWORD or ~/.pgpass, or the whole URL into TARE_STORE", ErrPassword)
+		return fmt.Errorf("%w: every user of this machine sees a command line; put it into PGPASSWORD or ~/.pgpass, "+
+			"or the whole URL into TARE_STORE", ErrPassword)
 	}
 	return nil
 }
 
-// Open opens the history at a path (SQLite; the file is made when it is not there, its folder is not) or a postgres:// URL. PostgreSQL's own variables
-// and files (PGPASSWORD, ~/.pgpass, PGSSLMODE, ...) count as for psql.
+// Open opens the history at a path (SQLite; the file is made when it is not there, its folder is not) or a postgres://
+// URL. PostgreSQL's own variables and files (PGPASSWORD, ~/.pgpass, PGSSLMODE, ...) count as for psql.
 func Open(ctx context.Context, address string) (*Store, error) {
 	s := &Store{postgres: IsServer(address), where: public(address)}
 	if err := s.open(ctx, address); err != nil {
@@ -133,7 +134,8 @@ func (s *Store) open(ctx context.Context, address string) (err error) {
 		}
 		// A file name may hold what a URI would take for its own.
 		name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: address}).EscapedPath(),
-			RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=foreign_keys(on)&_txlock=immediate"}).String()
+			RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&" +
+				"_pragma=foreign_keys(on)&_txlock=immediate"}).String()
 		if s.db, err = sql.Open("sqlite", name); err != nil {
 			return err
 		}
@@ -145,8 +147,8 @@ func (s *Store) open(ctx context.Context, address string) (err error) {
 // Close gives the connections back.
 func (s *Store) Close() error { return s.db.Close() }
 
-// schemaLock is PostgreSQL's advisory lock under which the tables are made: CREATE TABLE IF NOT EXISTS alone fails when two
-// do it at once. The number is "tare" in ASCII.
+// schemaLock is PostgreSQL's advisory lock under which the tables are made: CREATE TABLE IF NOT EXISTS alone fails when
+// two do it at once. The number is "tare" in ASCII.
 const schemaLock = 0x74617265
 
 var tables = []string{
@@ -164,9 +166,9 @@ var tables = []string{
 	`CREATE INDEX IF NOT EXISTS tare_cells_by_name ON tare_cells (target, workload, metric)`,
 }
 
-// upgrades bring tables of version 1 to version 2. An environment was compared with its run's baseline. A mount may have been
-// compared with its environment: its baseline stays unknown. Recording a run again tells it, which it does where the digest
-// differs.
+// upgrades bring tables of version 1 to version 2. An environment was compared with its run's baseline. A mount may
+// have been compared with its environment: its baseline stays unknown. Recording a run again tells it, which it does
+// where the digest differs.
 var upgrades = []string{
 	`ALTER TABLE tare_cells ADD COLUMN baseline TEXT NOT NULL DEFAULT ''`,
 	`UPDATE tare_cells SET baseline = (SELECT r.baseline FROM tare_runs r WHERE r.run_id = tare_cells.run_id) WHERE target NOT LIKE '%:%'`,
@@ -300,14 +302,17 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, e *Entry) (Change, error) {
 		return "", err
 	}
 	machine, host, kernel := machineOf(e.Host)
-	_, err = tx.ExecContext(ctx, s.bind(`INSERT INTO tare_runs (run_id, digest, created, name, bundle, baseline, machine, host, kernel, version, build, scope,
+	_, err = tx.ExecContext(ctx,
+		s.bind(`INSERT INTO tare_runs (run_id, digest, created, name, bundle, baseline, machine, host, kernel, version, build, scope,
 		blocks, seconds, finished) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-		r.ID, digest, e.Created.UTC().Format(time.RFC3339), text(r.Name), text(e.Bundle), text(r.Baseline), machine, text(host), text(kernel),
+		r.ID, digest, e.Created.UTC().Format(time.RFC3339), text(r.Name), text(e.Bundle), text(r.Baseline), machine,
+		text(host), text(kernel),
 		text(r.Version), text(r.Build), r.Scope, r.Blocks, r.Seconds, yes(r.Finished))
 	if err != nil {
 		return "", err
 	}
-	insert, err := tx.PrepareContext(ctx, s.bind(`INSERT INTO tare_cells (run_id, target, workload, metric, work, kind, unit, is_primary, verdict, ratio,
+	insert, err := tx.PrepareContext(ctx,
+		s.bind(`INSERT INTO tare_cells (run_id, target, workload, metric, work, kind, unit, is_primary, verdict, ratio,
 		low, high, center, baseline_center, blocks, baseline) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`))
 	if err != nil {
 		return "", err
@@ -315,8 +320,10 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, e *Entry) (Change, error) {
 	defer insert.Close()
 	for i := range e.Result.Cells {
 		c := &e.Result.Cells[i]
-		if _, err := insert.ExecContext(ctx, r.ID, text(c.Target), text(c.Workload), text(c.Metric), hash(e.Work[c.Workload]), c.Kind, text(c.Unit),
-			yes(c.Primary), string(c.Verdict), c.Ratio.Center, c.Low, c.High, c.Center, c.BaselineCenter, c.Blocks, text(c.Baseline)); err != nil {
+		if _, err := insert.ExecContext(ctx, r.ID, text(c.Target), text(c.Workload), text(c.Metric),
+			hash(e.Work[c.Workload]), c.Kind, text(c.Unit),
+			yes(c.Primary), string(c.Verdict), c.Ratio.Center, c.Low, c.High, c.Center, c.BaselineCenter, c.Blocks,
+			text(c.Baseline)); err != nil {
 			return "", err
 		}
 	}
@@ -358,5 +365,6 @@ func machineOf(f *record.Facts) (machine, host, kernel string) {
 		return "unknown", "", ""
 	}
 	// Memory in GiB: a kernel update moves the last bytes.
-	return hash(fmt.Sprintln(f.OS, f.Arch, f.Hostname, f.CPU, f.Cores, (f.MemoryBytes+1<<29)>>30, f.Extra["machine.product"])), f.Hostname, f.Kernel
+	return hash(fmt.Sprintln(f.OS, f.Arch, f.Hostname, f.CPU, f.Cores, (f.MemoryBytes+1<<29)>>30,
+		f.Extra["machine.product"])), f.Hostname, f.Kernel
 }

@@ -20,13 +20,17 @@ import (
 
 // entry is a run on a day with one ratio.
 func entry(day int, ratio float64) Entry {
-	r := &verdict.Result{Run: verdict.Run{ID: fmt.Sprintf("run-%03d", day), Name: "naïve ' \x00 \xff", Version: "1.0", Build: "b", Baseline: "host", Scope: "on this boot", Blocks: 10, Seconds: 1.5, Finished: true}}
+	r := &verdict.Result{Run: verdict.Run{ID: fmt.Sprintf("run-%03d", day), Name: "naïve ' \x00 \xff", Version: "1.0",
+		Build: "b", Baseline: "host", Scope: "on this boot", Blocks: 10, Seconds: 1.5, Finished: true}}
 	for _, m := range []string{"rate", "p99"} {
-		r.Cells = append(r.Cells, verdict.Cell{Workload: "fs.randread bs=4KiB", Kind: "fs.randread", Metric: m, Unit: "1/s", Primary: m == "rate", Target: "vm:virtiofs",
+		r.Cells = append(r.Cells, verdict.Cell{Workload: "fs.randread bs=4KiB", Kind: "fs.randread", Metric: m,
+			Unit: "1/s", Primary: m == "rate", Target: "vm:virtiofs",
 			Baseline: "host", Center: 100, BaselineCenter: 200,
-			Ratio: record.Ratio{Center: ratio, Low: ratio * 0.99, High: ratio * 1.01, Blocks: 10, Verdict: record.Different}})
+			Ratio: record.Ratio{Center: ratio, Low: ratio * 0.99, High: ratio * 1.01, Blocks: 10,
+				Verdict: record.Different}})
 	}
-	return Entry{Result: r, Created: time.Date(2026, 1, 1+day, 0, 0, 0, 0, time.UTC), Bundle: "b", Work: map[string]string{"fs.randread bs=4KiB": "fs.randread bs=4KiB"},
+	return Entry{Result: r, Created: time.Date(2026, 1, 1+day, 0, 0, 0, 0, time.UTC), Bundle: "b",
+		Work: map[string]string{"fs.randread bs=4KiB": "fs.randread bs=4KiB"},
 		Host: &record.Facts{OS: "linux", Hostname: "weigher", CPU: "x", MemoryBytes: 8 << 30, Kernel: "6.1"}}
 }
 
@@ -74,7 +78,8 @@ func contract(t *testing.T, address string) {
 	add(bigger, Added)
 
 	runs, err := s.Runs(ctx, 3)
-	if err != nil || len(runs) != 3 || runs[2].ID != "run-031" || runs[2].Cells != 2 || !runs[2].Finished || runs[2].Host != "weigher" {
+	if err != nil || len(runs) != 3 || runs[2].ID != "run-031" || runs[2].Cells != 2 || !runs[2].Finished ||
+		runs[2].Host != "weigher" {
 		t.Fatalf("%+v %v", runs, err)
 	}
 	cell, err := s.Find(ctx, "vm:virtiofs/fs.randread bs=4KiB")
@@ -86,16 +91,19 @@ func contract(t *testing.T, address string) {
 		t.Fatalf("%d trends: %v", len(trends), err)
 	}
 	tr := trends[0]
-	if len(tr.Points) != 24 || len(tr.Shifts) != 1 || tr.Shifts[0].At != 12 || !tr.Points[12].Changed || tr.Points[12].RunID != "run-012" {
+	if len(tr.Points) != 24 || len(tr.Shifts) != 1 || tr.Shifts[0].At != 12 || !tr.Points[12].Changed ||
+		tr.Points[12].RunID != "run-012" {
 		t.Errorf("%d points, shifts %+v", len(tr.Points), tr.Shifts)
 	}
 	if c, err := s.Find(ctx, "vm:virtiofs/fs.randread"); err != nil || c != cell {
 		t.Errorf("the kind alone: %+v %v", c, err)
 	}
-	if _, err := s.Find(ctx, "nosuch"); err == nil || !strings.Contains(err.Error(), "there is vm:virtiofs/fs.randread bs=4KiB, vm:virtiofs/fs.randread bs=4KiB/p99") {
+	if _, err := s.Find(ctx, "nosuch"); err == nil || !strings.Contains(err.Error(),
+		"there is vm:virtiofs/fs.randread bs=4KiB, vm:virtiofs/fs.randread bs=4KiB/p99") {
 		t.Errorf("a name like none: %v", err)
 	}
-	if _, err := s.Find(ctx, "vm:virtiofs/fs.randread bs=8KiB"); err == nil || !strings.Contains(err.Error(), "did you mean") {
+	if _, err := s.Find(ctx, "vm:virtiofs/fs.randread bs=8KiB"); err == nil ||
+		!strings.Contains(err.Error(), "did you mean") {
 		t.Errorf("a wrong name: %v", err)
 	}
 	if c, err := s.Find(ctx, "vm:virtiofs/fs.randread bs=4KiB/p99"); err != nil || c.Primary {
@@ -137,10 +145,12 @@ func contract(t *testing.T, address string) {
 		}
 	}
 	for day := range 24 {
-		if _, err := s.db.ExecContext(ctx, s.bind("DELETE FROM tare_cells WHERE run_id = ?"), fmt.Sprintf("run-%03d", 40+day)); err != nil {
+		if _, err := s.db.ExecContext(ctx, s.bind("DELETE FROM tare_cells WHERE run_id = ?"),
+			fmt.Sprintf("run-%03d", 40+day)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.db.ExecContext(ctx, s.bind("DELETE FROM tare_runs WHERE run_id = ?"), fmt.Sprintf("run-%03d", 40+day)); err != nil {
+		if _, err := s.db.ExecContext(ctx, s.bind("DELETE FROM tare_runs WHERE run_id = ?"),
+			fmt.Sprintf("run-%03d", 40+day)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +163,8 @@ func contract(t *testing.T, address string) {
 	upgraded := open(t, address)
 	baseline := func(id string) (b string) {
 		t.Helper()
-		if err := upgraded.db.QueryRowContext(ctx, s.bind("SELECT baseline FROM tare_cells WHERE run_id = ? AND is_primary = 1"), id).Scan(&b); err != nil {
+		if err := upgraded.db.QueryRowContext(ctx,
+			s.bind("SELECT baseline FROM tare_cells WHERE run_id = ? AND is_primary = 1"), id).Scan(&b); err != nil {
 			t.Fatal(err)
 		}
 		return b
@@ -230,7 +241,8 @@ func TestFilesThatAreNoHistory(t *testing.T) {
 func TestPasswords(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"history.db": true, "postgres://host/db": true, "postgres://me@host/db?sslmode=disable": true,
-		"postgres://me:secret@host/db": false, "postgresql://host/db?user=me&password=secret": false, "postgres://me:sec%ret@host/": false,
+		"postgres://me:secret@host/db": false, "postgresql://host/db?user=me&password=secret": false,
+		"postgres://me:sec%ret@host/": false,
 	} {
 		if err := CheckPublic(address); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "sec") {
 			t.Errorf("%s: %v", address, err)
@@ -242,16 +254,18 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestPostgreSQL starts a server of its own that asks for a password, as the user that the package made when this one is
-// root.
+// TestPostgreSQL starts a server of its own that asks for a password, as the user that the package made when this one
+// is root.
 func TestPostgreSQL(t *testing.T) {
 	address, restart := postgres(t)
 	t.Setenv("PGPASSWORD", "wrong")
-	if _, err := Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), "PGPASSWORD") || strings.Contains(err.Error(), "\n") {
+	if _, err := Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), "PGPASSWORD") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	t.Setenv("PGPASSWORD", "s3cret")
-	if _, err := Open(t.Context(), strings.Replace(address, "/postgres?", "/elsewhere?", 1)); err == nil || !strings.Contains(err.Error(), "createdb") {
+	if _, err := Open(t.Context(), strings.Replace(address, "/postgres?", "/elsewhere?", 1)); err == nil ||
+		!strings.Contains(err.Error(), "createdb") {
 		t.Errorf("no such database: %v", err)
 	}
 	first := open(t, address)
@@ -274,7 +288,8 @@ func TestPostgreSQL(t *testing.T) {
 	contract(t, address)
 }
 
-// postgres starts a server and returns its address, without the password "s3cret" of its only user, and what restarts it.
+// postgres starts a server and returns its address, without the password "s3cret" of its only user, and what restarts
+// it.
 func postgres(t *testing.T) (address string, restart func()) {
 	t.Helper()
 	versions, err := os.ReadDir("/usr/lib/postgresql")
@@ -303,21 +318,25 @@ func postgres(t *testing.T) (address string, restart func()) {
 			missing(t, "there is no user postgres to run the server as: %v", err)
 		}
 	}
-	if err := as(t.Context(), filepath.Join(bin, "initdb"), "-D", dir+"/data", "-A", "scram-sha-256", "--pwfile", word, "-N", "-U", "tare"); err != nil {
+	if err := as(t.Context(), filepath.Join(bin, "initdb"), "-D", dir+"/data", "-A", "scram-sha-256", "--pwfile", word,
+		"-N", "-U", "tare"); err != nil {
 		t.Fatal(err)
 	}
 	// On a socket in a folder of the test's own: no port to collide over.
-	if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-w", "-o", "-k '"+dir+"' -c listen_addresses= -c fsync=off", "start"); err != nil {
+	if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-w", "-o",
+		"-k '"+dir+"' -c listen_addresses= -c fsync=off", "start"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := as(context.Background(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-m", "immediate", "stop"); err != nil {
+		if err := as(context.Background(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-m", "immediate",
+			"stop"); err != nil {
 			t.Error(err)
 		}
 	})
 	return "postgres:///postgres?user=tare&host=" + url.PathEscape(dir), func() {
 		t.Helper()
-		if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-m", "fast", "-w", "restart"); err != nil {
+		if err := as(t.Context(), filepath.Join(bin, "pg_ctl"), "-D", dir+"/data", "-l", dir+"/log", "-m", "fast", "-w",
+			"restart"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -344,7 +363,8 @@ func TestForeignRowsAreToldNotTrusted(t *testing.T) {
 		t.Error("a time that is none was believed")
 	}
 	var n int
-	if err := s.db.QueryRow("SELECT COUNT(*) FROM tare_cells").Scan(&n); err != nil && !errors.Is(err, sql.ErrNoRows) || n != 2 {
+	if err := s.db.QueryRow("SELECT COUNT(*) FROM tare_cells").Scan(&n); err != nil && !errors.Is(err, sql.ErrNoRows) ||
+		n != 2 {
 		t.Errorf("%d cells: %v", n, err)
 	}
 }

@@ -47,7 +47,8 @@ func (s *Store) Runs(ctx context.Context, limit int) ([]Run, error) {
 		var r Run
 		var created string
 		var finished int
-		if err := rows.Scan(&r.ID, &created, &r.Name, &r.Bundle, &r.Baseline, &r.Machine, &r.Host, &r.Kernel, &r.Version, &r.Build, &r.Scope,
+		if err := rows.Scan(&r.ID, &created, &r.Name, &r.Bundle, &r.Baseline, &r.Machine, &r.Host, &r.Kernel,
+			&r.Version, &r.Build, &r.Scope,
 			&r.Blocks, &r.Seconds, &finished, &r.Cells); err != nil {
 			return nil, fmt.Errorf("list runs of %s: %w", s.where, err)
 		}
@@ -60,7 +61,8 @@ func (s *Store) Runs(ctx context.Context, limit int) ([]Run, error) {
 	return out, rows.Err()
 }
 
-// CellName names what a trend is of: TARGET/WORKLOAD, or TARGET/WORKLOAD/METRIC for a metric that is not the primary one.
+// CellName names what a trend is of: TARGET/WORKLOAD, or TARGET/WORKLOAD/METRIC for a metric that is not the primary
+// one.
 type CellName struct {
 	Target   string `json:"target"`
 	Workload string `json:"workload"`
@@ -158,15 +160,17 @@ type Trend struct {
 	Unit     string  `json:"unit"`
 	Points   []Point `json:"points"`
 	Shifts   []Shift `json:"shifts"`
-	// Visible is about the least change in the middle of the course that would have been found, as a share: 0.1 is 10 %. It
-	// is 0 where none could be.
+	// Visible is about the least change in the middle of the course that would have been found, as a share: 0.1 is 10
+	// %. It is 0 where none could be.
 	Visible float64 `json:"visible"`
 }
 
 // Trends returns the cell's course, one for each machine, each work that went by the label and each baseline: what
-// another machine shows, or a comparison with something else, is no change of this one. Points are in the order of time.
+// another machine shows, or a comparison with something else, is no change of this one. Points are in the order of
+// time.
 func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
-	rows, err := s.db.QueryContext(ctx, s.bind(`SELECT r.machine, r.host, c.work, c.baseline, c.unit, r.run_id, r.created, r.kernel, r.build, r.bundle, c.verdict, c.ratio,
+	rows, err := s.db.QueryContext(ctx,
+		s.bind(`SELECT r.machine, r.host, c.work, c.baseline, c.unit, r.run_id, r.created, r.kernel, r.build, r.bundle, c.verdict, c.ratio,
 		c.low, c.high, c.center FROM tare_cells c JOIN tare_runs r ON r.run_id = c.run_id
 		WHERE c.target = ? AND c.workload = ? AND c.metric = ? ORDER BY r.created, r.run_id`), c.Target, c.Workload, c.Metric)
 	if err != nil {
@@ -179,7 +183,8 @@ func (s *Store) Trends(ctx context.Context, c CellName) ([]Trend, error) {
 		t := Trend{Cell: c}
 		var p Point
 		var created string
-		if err := rows.Scan(&t.Machine, &t.Host, &t.Work, &t.Baseline, &t.Unit, &p.RunID, &created, &p.Kernel, &p.Build, &p.Bundle, &p.Verdict, &p.Ratio, &p.Low, &p.High, &p.Center); err != nil {
+		if err := rows.Scan(&t.Machine, &t.Host, &t.Work, &t.Baseline, &t.Unit, &p.RunID, &created, &p.Kernel, &p.Build,
+			&p.Bundle, &p.Verdict, &p.Ratio, &p.Low, &p.High, &p.Center); err != nil {
 			return nil, fmt.Errorf("read trend of %s: %w", c, err)
 		}
 		if p.Created, err = time.Parse(time.RFC3339, created); err != nil {

@@ -31,28 +31,28 @@ const permutations = 1999
 // maxPoints bounds the work, which grows with the square.
 const maxPoints = 300
 
-// Shifts finds changes of level in a series of logarithms, in the order of time. Three searches share the level alpha, so
-// that a series without any change has one with a chance of at most alpha:
+// Shifts finds changes of level in a series of logarithms, in the order of time. Three searches share the level alpha,
+// so that a series without any change has one with a chance of at most alpha:
 //
 // Circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler, Biostatistics 5:557-572, 2004) on ranks: the
-// largest standardised Mann-Whitney statistic of any stretch against all the rest (for a single change that is Pettitt's,
-// Applied Statistics 28:126-135, 1979; in this form Hawkins and Deng, Journal of Quality Technology 42:165-173, 2010).
-// Plain binary segmentation does not see a change that was taken back. It assumes no distribution and does not care for
-// single outliers. The p value is that of a permutation test: without a change every order of the points is as likely as
-// any other.
+// largest standardised Mann-Whitney statistic of any stretch against all the rest (for a single change that is
+// Pettitt's, Applied Statistics 28:126-135, 1979; in this form Hawkins and Deng, Journal of Quality Technology
+// 42:165-173, 2010). Plain binary segmentation does not see a change that was taken back. It assumes no distribution
+// and does not care for single outliers. The p value is that of a permutation test: without a change every order of the
+// points is as likely as any other.
 //
-// A single step, one that came only with the last runs included, by a permutation test too (byOrder): a search among all
-// stretches has so many chances that a plain step in a dozen runs is none too few for it.
+// A single step, one that came only with the last runs included, by a permutation test too (byOrder): a search among
+// all stretches has so many chances that a plain step in a dozen runs is none too few for it.
 //
-// A single step where the intervals of the runs on both sides lie apart (byIntervals), for fewer runs than a permutation
-// test can tell anything of. It takes what runs of one level differ by for normally distributed.
+// A single step where the intervals of the runs on both sides lie apart (byIntervals), for fewer runs than a
+// permutation test can tell anything of. It takes what runs of one level differ by for normally distributed.
 //
-// The series is divided at what was found, and both parts are looked at again. Runs that depend on each other (a machine
-// that warms up over a day) break the assumption, and give more.
+// The series is divided at what was found, and both parts are looked at again. Runs that depend on each other (a
+// machine that warms up over a day) break the assumption, and give more.
 //
-// Changes of less than least, as a share, between the medians of neighbouring stretches are not told. Nothing is found in
-// fewer than six points, and without intervals in fewer than eleven. Of a series longer than 300 points only the last
-// 300 are divided.
+// Changes of less than least, as a share, between the medians of neighbouring stretches are not told. Nothing is found
+// in fewer than six points, and without intervals in fewer than eleven. Of a series longer than 300 points only the
+// last 300 are divided.
 func Shifts(points []Span, alpha, least float64) []Shift {
 	logs := make([]float64, len(points))
 	for i := range points {
@@ -161,8 +161,8 @@ func rank(x []float64) []float64 {
 // least number of points of a stretch, and of the rest: one alone would make every outlier a change.
 const stretch = 2
 
-// largest is the largest standardised difference of the rank sum of a stretch from what it would be without a change, and
-// where that stretch is.
+// largest is the largest standardised difference of the rank sum of a stretch from what it would be without a change,
+// and where that stretch is.
 func largest(ranks []float64) (value float64, from, to int) {
 	n := len(ranks)
 	var sums [maxPoints + 1]float64

@@ -32,12 +32,14 @@ func TestSimulationFalseAlarms(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, uint64(n)))
 				alarms := 0
 				for range runs {
-					if len(Shifts(spans(series(r, n, noise, func(int) float64 { return 0.7 }), half), DefaultAlpha, 0)) > 0 {
+					if len(Shifts(spans(series(r, n, noise, func(int) float64 { return 0.7 }), half), DefaultAlpha,
+						0)) > 0 {
 						alarms++
 					}
 				}
 				if most := 0.01 + 2*math.Sqrt(0.01*0.99/runs); float64(alarms)/runs > most {
-					t.Errorf("%s noise, %d points ±%g: %d of %d series have a change that is none", name, n, half, alarms, runs)
+					t.Errorf("%s noise, %d points ±%g: %d of %d series have a change that is none", name, n, half,
+						alarms, runs)
 				}
 			}
 		}
@@ -76,14 +78,15 @@ func TestSimulationPower(t *testing.T) {
 	}
 }
 
-// TestSimulationPlainSteps holds that a plain step is found, few as the runs on its one side may be, and that Visible tells
-// which would be.
+// TestSimulationPlainSteps holds that a plain step is found, few as the runs on its one side may be, and that Visible
+// tells which would be.
 func TestSimulationPlainSteps(t *testing.T) {
 	for _, c := range []struct {
 		n, after          int
 		step, noise, half float64
 	}{
-		{12, 6, 0.262, 0.003, 0.005}, {12, 6, 0.693, 0.004, -1}, {11, 5, 0.693, 0.004, -1}, {40, 3, 0.693, 0.004, -1}, {40, 3, 0.693, 0.004, 0.01},
+		{12, 6, 0.262, 0.003, 0.005}, {12, 6, 0.693, 0.004, -1}, {11, 5, 0.693, 0.004, -1}, {40, 3, 0.693, 0.004, -1},
+		{40, 3, 0.693, 0.004, 0.01},
 		{6, 3, 0.693, 0.004, 0.01}, {10, 3, 0.693, 0.004, 0.01}, {12, 3, 0.693, 0.004, 0.01},
 	} {
 		r := rand.New(rand.NewPCG(3, uint64(c.n)))
@@ -107,7 +110,8 @@ func TestSimulationPlainSteps(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, uint64(n)))
 		found := 0
 		for range 100 {
-			x := series(r, n, func(r *rand.Rand) float64 { return 0.02 * r.NormFloat64() }, func(int) float64 { return 0 })
+			x := series(r, n, func(r *rand.Rand) float64 { return 0.02 * r.NormFloat64() },
+				func(int) float64 { return 0 })
 			step := math.Log1p(Visible(spans(x, 0.04), DefaultAlpha))
 			for i := range x {
 				if i >= n-n/2 {

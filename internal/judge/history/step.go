@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// How the level of a trend without any change is shared out: among the search for a stretch, the one for a single step by
-// the order of runs, and the one for a single step between intervals that lie apart.
+// How the level of a trend without any change is shared out: among the search for a stretch, the one for a single step
+// by the order of runs, and the one for a single step between intervals that lie apart.
 const (
 	stretchShare = 0.35
 	stepShare    = 0.45
 	apartShare   = 0.20
 )
 
-// apartRuns is how many runs must be on each side of a step that their intervals show: two may be alike by chance, where
-// figures come in steps.
+// apartRuns is how many runs must be on each side of a step that their intervals show: two may be alike by chance,
+// where figures come in steps.
 const apartRuns = 3
 
 // LeastRuns is how few runs a change can be found in.
 const LeastRuns = 2 * apartRuns
 
-// orderRuns is from how many runs on the order of them alone can show a step in the middle: five and six can be ordered in
-// 462 ways, and two of them show it.
+// orderRuns is from how many runs on the order of them alone can show a step in the middle: five and six can be ordered
+// in 462 ways, and two of them show it.
 const orderRuns = 11
 
 // Span is a point with its interval, in logarithms. Low and High are NaN where there is none.
@@ -48,8 +48,8 @@ func steepest(x []float64) (at int, value float64) {
 }
 
 // byOrder tests for a single step, one at the end included: of all orders of these points, how many fall apart as much
-// somewhere. It is exact whatever the noise. Three runs at the end of forty are found where the three stand out, which the
-// ranks of any stretch cannot show.
+// somewhere. It is exact whatever the noise. Three runs at the end of forty are found where the three stand out, which
+// the ranks of any stretch cannot show.
 func byOrder(x []float64, level float64) (cut, bool) {
 	at, best := steepest(x)
 	if best < 1e-12 {
@@ -136,14 +136,14 @@ func studentised(x []float64, k int, floor float64) float64 {
 	return math.Abs(b-a) / (scatter * math.Sqrt(1/float64(k)+1/(n-float64(k))))
 }
 
-// draws is how many series without a change the searches for a step make: of fewer, the order of eleven runs could not be
-// told from chance reliably.
+// draws is how many series without a change the searches for a step make: of fewer, the order of eleven runs could not
+// be told from chance reliably.
 const draws = 9999
 
 var nulls sync.Map // length: what nullMaxima returns
 
-// nullMaxima are, in ascending order, the largest studentised differences at any place of series of normally distributed
-// points without a change.
+// nullMaxima are, in ascending order, the largest studentised differences at any place of series of normally
+// distributed points without a change.
 func nullMaxima(n int) []float64 {
 	if v, ok := nulls.Load(n); ok {
 		return v.([]float64)
@@ -176,8 +176,8 @@ func asLarge(v float64, null []float64) float64 {
 	return float64(len(null)-i+1) / float64(len(null)+1)
 }
 
-// Visible is about the least step in the middle of a series that Shifts would find in four of five cases, as a share; +Inf
-// where it could find none.
+// Visible is about the least step in the middle of a series that Shifts would find in four of five cases, as a share;
+// +Inf where it could find none.
 func Visible(s []Span, alpha float64) float64 {
 	n := len(s)
 	if n < LeastRuns {

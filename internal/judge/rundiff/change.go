@@ -73,8 +73,8 @@ func (d *decision) precise(precision float64) record.Verdict {
 func logs(r record.Ratio) side { return side{math.Log(r.Center), math.Log(r.Low), math.Log(r.High)} }
 
 // effectP is the two-sided p value of "the change lies within the margin" by Welch's t. A side's standard error is its
-// interval's half-width over the t quantile of its level, which for the signed-rank interval of few blocks is a little too
-// large: the p value errs to the safe side.
+// interval's half-width over the t quantile of its level, which for the signed-rank interval of few blocks is a little
+// too large: the p value errs to the safe side.
 func effectP(a, b input, x, y side, margin float64) float64 {
 	va, dfa := variance(a, x)
 	vb, dfb := variance(b, y)

@@ -128,7 +128,8 @@ func (l *list) mount(target string, a, b *record.Mount) {
 
 // private are settings and facts that are another each time, or say only where a run kept its files.
 var private = []string{
-	"kernel.uptime_s", "work.free_bytes", "work.free_inodes", "work.mount", "work.root", "memory.available_bytes", "memory.free_bytes",
+	"kernel.uptime_s", "work.free_bytes", "work.free_inodes", "work.mount", "work.root", "memory.available_bytes",
+	"memory.free_bytes",
 	"dir", "socket", "id", "name", "pid",
 }
 

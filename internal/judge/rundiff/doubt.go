@@ -10,8 +10,8 @@ import (
 
 const clockWrong = "clock-wrong" // the code of package compare's warning about a clock
 
-// doubts says which figures of one result are not to be used. A candidate's figure shares the fate of its cell. A baseline
-// has no cell of its own: what withheld the cells against it counts where its own trials show it.
+// doubts says which figures of one result are not to be used. A candidate's figure shares the fate of its cell. A
+// baseline has no cell of its own: what withheld the cells against it counts where its own trials show it.
 type doubts struct {
 	side        *Side
 	groups      map[cellKey]trials
@@ -23,7 +23,8 @@ type doubts struct {
 }
 
 func newDoubts(s *Side, groups map[cellKey]trials) *doubts {
-	d := &doubts{side: s, groups: groups, clocks: map[string]bool{}, cells: map[cellKey]*verdict.Cell{}, against: map[cellKey][]*verdict.Cell{},
+	d := &doubts{side: s, groups: groups, clocks: map[string]bool{}, cells: map[cellKey]*verdict.Cell{},
+		against:     map[cellKey][]*verdict.Cell{},
 		withholding: withholding(), last: map[string]*record.Trial{}}
 	for i := range s.Result.Targets {
 		t := &s.Result.Targets[i]

@@ -56,25 +56,36 @@ func TestAFigureThatWasWithheldIsDoubted(t *testing.T) {
 		want   map[string]string // by target; "" for no doubt
 	}{
 		{"nothing", on("", nil), "rate", map[string]string{"host": "", "box": ""}},
-		{"the box's file fits a cache", on("box", warn("file-fits-cache")), "rate", map[string]string{"host": "", "box": "withheld: box: so it was"}},
-		{"the host's file fits a cache", on("host", warn("file-fits-cache")), "rate", map[string]string{"host": "withheld: host: so it was", "box": "withheld: host: so it was"}},
-		{"other work", on("box", func(t *record.Trial) { t.Checks = map[string]string{"n": "1"} }), "rate", map[string]string{"host": "", "box": "the work differs"}},
-		{"the host's work changes", on("host", func(t *record.Trial) { t.Checks = map[string]string{"n": fmt.Sprint(t.Block)} }), "rate",
+		{"the box's file fits a cache", on("box", warn("file-fits-cache")), "rate",
+			map[string]string{"host": "", "box": "withheld: box: so it was"}},
+		{"the host's file fits a cache", on("host", warn("file-fits-cache")), "rate",
+			map[string]string{"host": "withheld: host: so it was", "box": "withheld: host: so it was"}},
+		{"other work", on("box", func(t *record.Trial) { t.Checks = map[string]string{"n": "1"} }), "rate",
+			map[string]string{"host": "", "box": "the work differs"}},
+		{"the host's work changes", on("host",
+			func(t *record.Trial) { t.Checks = map[string]string{"n": fmt.Sprint(t.Block)} }), "rate",
 			map[string]string{"host": "the work differs", "box": "the work differs"}},
-		{"the host was given up", on("host", fails(10)), "rate", map[string]string{"host": "all failed", "box": "all failed"}},
+		{"the host was given up", on("host", fails(10)), "rate",
+			map[string]string{"host": "all failed", "box": "all failed"}},
 		{"the box was given up", on("box", fails(10)), "rate", map[string]string{"host": "", "box": "all failed"}},
-		{"the host fails often", on("host", some), "rate", map[string]string{"host": "gave no figure", "box": "gave no figure"}},
+		{"the host fails often", on("host", some), "rate",
+			map[string]string{"host": "gave no figure", "box": "gave no figure"}},
 		{"the box fails often", on("box", some), "rate", map[string]string{"host": "", "box": "gave no figure"}},
-		{"the box's clock", on("box", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "rate", map[string]string{"host": "", "box": ""}},
-		{"the box's clock, foreign", on("box", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "score", map[string]string{"host": "", "box": "cannot be restated"}},
-		{"the host's clock", on("host", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "rate", map[string]string{"host": "", "box": ""}},
-		{"the host's clock, foreign", on("host", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "score", map[string]string{"host": clock, "box": "cannot be restated"}},
+		{"the box's clock", on("box", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "rate",
+			map[string]string{"host": "", "box": ""}},
+		{"the box's clock, foreign", on("box", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "score",
+			map[string]string{"host": "", "box": "cannot be restated"}},
+		{"the host's clock", on("host", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "rate",
+			map[string]string{"host": "", "box": ""}},
+		{"the host's clock, foreign", on("host", func(t *record.Trial) { t.ControllerNS = t.AgentNS * 2 }), "score",
+			map[string]string{"host": clock, "box": "cannot be restated"}},
 	} {
 		s := scene{seed: 1, blocks: 20, host: 1, box: 1.5, change: c.change}.side("a")
 		s.Kinds = foreignKinds
 		s.Result = verdict.Evaluate(verdict.Input{Plan: s.Plan, Kinds: foreignKinds, Trials: s.Trials})
 		for _, v := range FiguresOf(&s) {
-			if want := c.want[v.Target]; v.Metric == c.metric && v.Workload == "cpu.prime" && ((want == "") != (v.Doubt == "") || !strings.Contains(v.Doubt, want)) {
+			if want := c.want[v.Target]; v.Metric == c.metric && v.Workload == "cpu.prime" &&
+				((want == "") != (v.Doubt == "") || !strings.Contains(v.Doubt, want)) {
 				t.Errorf("%s: the doubt about %s is %q, want %q", c.name, v.Target, v.Doubt, want)
 			}
 			if v.Workload == "fs.smallfiles" && v.Metric == "rate" && v.Doubt != "" {
@@ -84,21 +95,22 @@ func TestAFigureThatWasWithheldIsDoubted(t *testing.T) {
 	}
 }
 
-// TestAClockWrongInOneCellRestatesItsFigures holds the figures of a workload against the truth when only there the clock
-// runs at half its speed.
+// TestAClockWrongInOneCellRestatesItsFigures holds the figures of a workload against the truth when only there the
+// clock runs at half its speed.
 func TestAClockWrongInOneCellRestatesItsFigures(t *testing.T) {
-	s := scene{seed: 1, blocks: 20, host: 1, box: 1, change: func(_ *plan.Plan, envs []record.Environment, ts []record.Trial) {
-		envs[1].Spec = "qemu" // what runs on this kernel has its clock
-		n := 0
-		for i := range ts {
-			// Eleven of twenty here and of forty in all: the box's clock is right on the whole.
-			if x := &ts[i]; x.Target == "box" && x.Workload == "cpu.prime" {
-				if n++; n%2 == 1 || n == 2 {
-					x.ControllerNS = 2 * x.AgentNS
+	s := scene{seed: 1, blocks: 20, host: 1, box: 1,
+		change: func(_ *plan.Plan, envs []record.Environment, ts []record.Trial) {
+			envs[1].Spec = "qemu" // what runs on this kernel has its clock
+			n := 0
+			for i := range ts {
+				// Eleven of twenty here and of forty in all: the box's clock is right on the whole.
+				if x := &ts[i]; x.Target == "box" && x.Workload == "cpu.prime" {
+					if n++; n%2 == 1 || n == 2 {
+						x.ControllerNS = 2 * x.AgentNS
+					}
 				}
 			}
-		}
-	}}.side("a")
+		}}.side("a")
 	for _, v := range FiguresOf(&s) {
 		if v.Target == "box" && v.Workload == "cpu.prime" && v.Metric == "rate" && (v.Center < 450 || v.Center > 550) {
 			t.Errorf("%v events/s, want about 500 of them in a second of the controller's", v.Center)
@@ -106,17 +118,18 @@ func TestAClockWrongInOneCellRestatesItsFigures(t *testing.T) {
 	}
 }
 
-// A figure is the same wherever it is shown: the report of one run has the median of its blocks, as has a comparison. The
-// even number of blocks and the great noise tell a median of times from one of their logarithms.
+// A figure is the same wherever it is shown: the report of one run has the median of its blocks, as has a comparison.
+// The even number of blocks and the great noise tell a median of times from one of their logarithms.
 func TestFiguresAreTheReports(t *testing.T) {
-	s := scene{seed: 1, blocks: 10, host: 1, box: 1.5, change: func(_ *plan.Plan, _ []record.Environment, trials []record.Trial) {
-		for i := range trials {
-			x := &trials[i]
-			by := math.Exp2(float64(x.Block % 2))
-			x.Metrics["rate"] /= by
-			x.Metrics["latency"] *= by
-		}
-	}}.side("a")
+	s := scene{seed: 1, blocks: 10, host: 1, box: 1.5,
+		change: func(_ *plan.Plan, _ []record.Environment, trials []record.Trial) {
+			for i := range trials {
+				x := &trials[i]
+				by := math.Exp2(float64(x.Block % 2))
+				x.Metrics["rate"] /= by
+				x.Metrics["latency"] *= by
+			}
+		}}.side("a")
 	shown := map[string]float64{}
 	for _, c := range s.Result.Cells {
 		shown[c.Workload+c.Target+c.Metric] = c.Center

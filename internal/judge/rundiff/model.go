@@ -45,9 +45,10 @@ type Info struct {
 
 // Pair is one side against another. From and To are their places among the sides.
 type Pair struct {
-	From        int              `json:"from"`
-	To          int              `json:"to"`
-	Scope       string           `json:"scope"`     // "two days on one machine (same host facts)": part of every sentence
+	From int `json:"from"`
+	To   int `json:"to"`
+	// "two days on one machine (same host facts)": part of every sentence
+	Scope       string           `json:"scope"`
 	SameHost    Answer           `json:"same_host"` // as far as facts tell
 	SameBoot    Answer           `json:"same_boot"`
 	Differences []Difference     `json:"differences"`
@@ -75,8 +76,8 @@ type Difference struct {
 	To    string `json:"to"`
 }
 
-// Cell is one metric of one workload in one target, against the baseline, on both sides. The embedded Ratio is the change:
-// the ratio of To divided by that of From; above 1 the candidate costs more, against its baseline, than it did.
+// Cell is one metric of one workload in one target, against the baseline, on both sides. The embedded Ratio is the
+// change: the ratio of To divided by that of From; above 1 the candidate costs more, against its baseline, than it did.
 type Cell struct {
 	Workload string `json:"workload"`
 	Kind     string `json:"kind"`

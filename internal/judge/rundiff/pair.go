@@ -61,7 +61,8 @@ func cells(from, to *Side) []Cell {
 		if b == nil {
 			continue
 		}
-		j := &judged{cell: Cell{Workload: a.Workload, Kind: a.Kind, Family: a.Family, Metric: a.Metric, Primary: a.Primary, Target: a.Target,
+		j := &judged{cell: Cell{Workload: a.Workload, Kind: a.Kind, Family: a.Family, Metric: a.Metric,
+			Primary: a.Primary, Target: a.Target,
 			Baseline: a.Baseline, From: a.Ratio, To: b.Ratio, Warnings: []record.Warning{}}}
 		j.judge(from, to, a, b, checks, precision)
 		all = append(all, j)
@@ -96,7 +97,9 @@ func family(all []*judged, primary bool, precision float64) {
 	}
 	for _, d := range confirm(decisions, m, primary, precision) {
 		value, by := d.adjusted.Deciding()
-		of[d].cell.warn("family", fmt.Sprintf("on its own this change would be DIFFERENT; among %d cells it is not significant (%s is %.2g)", m, by, value),
+		of[d].cell.warn("family",
+			fmt.Sprintf("on its own this change would be DIFFERENT; among %d cells it is not significant (%s is %.2g)",
+				m, by, value),
 			"use more blocks on both sides, or compare fewer cells")
 	}
 }
@@ -117,24 +120,31 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 	switch {
 	case a.Verdict == record.Failed || b.Verdict == record.Failed:
 		c.Verdict = record.Failed
-		c.warn("no-figure", fmt.Sprintf("%s has no figure for it", sideOf(a.Verdict == record.Failed, from, to)), "see the report of that result")
+		c.warn("no-figure", fmt.Sprintf("%s has no figure for it", sideOf(a.Verdict == record.Failed, from, to)),
+			"see the report of that result")
 	case a.Verdict == record.Withheld || b.Verdict == record.Withheld:
-		withhold("withheld", fmt.Sprintf("the verdict of %s is withheld", sideOf(a.Verdict == record.Withheld, from, to)), "see the report of that result")
+		withhold("withheld", fmt.Sprintf("the verdict of %s is withheld",
+			sideOf(a.Verdict == record.Withheld, from, to)), "see the report of that result")
 	case a.Baseline != b.Baseline:
-		withhold("other-baseline", fmt.Sprintf("the baseline is %s in the first result and %s in the second", a.Baseline, b.Baseline), "compare results with the same baseline")
+		withhold("other-baseline", fmt.Sprintf("the baseline is %s in the first result and %s in the second",
+			a.Baseline, b.Baseline), "compare results with the same baseline")
 	case !sameWork(from.Plan, to.Plan, a.Workload):
-		withhold("other-work", "the workload with this label has another kind or other parameters", "compare results of the same workloads: `tare rerun` repeats one exactly")
+		withhold("other-work", "the workload with this label has another kind or other parameters",
+			"compare results of the same workloads: `tare rerun` repeats one exactly")
 	case seed && !sameChecks(checks, a.Workload, a.Target, a.Baseline):
-		withhold("unequal-work", "the checks of the work differ, although the seed is the same", "compare results of the same data and program versions")
+		withhold("unequal-work", "the checks of the work differ, although the seed is the same",
+			"compare results of the same data and program versions")
 	case a.Level == 0 || b.Level == 0:
 		c.Verdict = record.Inconclusive
-		c.warn("no-interval", fmt.Sprintf("%s has too few blocks for an interval", sideOf(a.Level == 0, from, to)), "run more blocks")
+		c.warn("no-interval", fmt.Sprintf("%s has too few blocks for an interval", sideOf(a.Level == 0, from, to)),
+			"run more blocks")
 	default:
 		d := decide(inputOf(a, from.Result), inputOf(b, to.Result), precision)
 		j.decision = &d
 	}
 	if a.Emulated != b.Emulated {
-		c.warn("emulated", fmt.Sprintf("the CPU of %s is emulated in one result only", a.Target), "compare results with the same accelerator")
+		c.warn("emulated", fmt.Sprintf("the CPU of %s is emulated in one result only", a.Target),
+			"compare results with the same accelerator")
 	}
 }
 
@@ -152,8 +162,8 @@ func sameWork(a, b *plan.Plan, label string) bool {
 	return ok && too && x.Kind == y.Kind && maps.Equal(x.Params, y.Params)
 }
 
-// sameChecks compares the evidence of equal work in the target and its baseline, as far as both sides have it. Checks do
-// not depend on the amount of work.
+// sameChecks compares the evidence of equal work in the target and its baseline, as far as both sides have it. Checks
+// do not depend on the amount of work.
 func sameChecks(sides [2]map[cellKey]trials, workload string, targets ...string) bool {
 	for _, t := range targets {
 		k := cellKey{workload: workload, target: t}
@@ -187,12 +197,15 @@ func (p *Pair) warn(from, to *Side) {
 		p.Warnings = append(p.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 	}
 	if from.Result.Run.ID == to.Result.Run.ID {
-		add("same-run", "both are the same run: the comparison only shows how wide the intervals are", "compare two runs")
+		add("same-run", "both are the same run: the comparison only shows how wide the intervals are",
+			"compare two runs")
 	}
-	add("unpaired", "the two results share no blocks: each has its own interval, so a change is less precise than a ratio within one run",
+	add("unpaired", "the two results share no blocks: each has its own interval, so a change is less precise than a "+
+		"ratio within one run",
 		"if one machine can open both, put them into one plan as two environments")
 	if p.SameBoot != Yes && (from.Result.Run.Sessions < 2 || to.Result.Run.Sessions < 2) {
-		add("one-boot", "the interval of a side with one session does not include how boots differ: the change may come from the boot",
+		add("one-boot", "the interval of a side with one session does not include how boots differ: the change may "+
+			"come from the boot",
 			"run both plans with sessions: 3 or more")
 	}
 	if p.SameHost != Yes {
@@ -203,8 +216,10 @@ func (p *Pair) warn(from, to *Side) {
 		add("other-host", text, "rely on the changes of the ratios")
 	}
 	if from.Result.Run.Build != to.Result.Run.Build {
-		add("other-build", fmt.Sprintf("made by tare %s build %s and %s build %s: the work of a workload may have changed between them",
-			from.Result.Run.Version, from.Result.Run.Build, to.Result.Run.Version, to.Result.Run.Build), "repeat one of them with the other's version of tare")
+		add("other-build", fmt.Sprintf("made by tare %s build %s and %s build %s: the work of a workload may have "+
+			"changed between them",
+			from.Result.Run.Version, from.Result.Run.Build, to.Result.Run.Version, to.Result.Run.Build),
+			"repeat one of them with the other's version of tare")
 	}
 	for _, s := range []*Side{from, to} {
 		if !s.Result.Run.Finished {
@@ -212,6 +227,7 @@ func (p *Pair) warn(from, to *Side) {
 		}
 	}
 	if len(p.Cells) == 0 {
-		add("nothing-shared", "no cell is in both results: workloads are matched by label, targets by name", "use the same names in both plans")
+		add("nothing-shared", "no cell is in both results: workloads are matched by label, targets by name",
+			"use the same names in both plans")
 	}
 }

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	Details bool // secondary metrics too
 	ASCII   bool // no character beyond ASCII except in names
-	// Wrap breaks text into lines that are no wider than a terminal has columns, the first after prefix and the others after
-	// as many spaces. Width is how many it has; 0 and nil where there is no end to a line.
+	// Wrap breaks text into lines that are no wider than a terminal has columns, the first after prefix and the others
+	// after as many spaces. Width is how many it has; 0 and nil where there is no end to a line.
 	Wrap  func(prefix, text string, width int) []string
 	Width int
 }
@@ -66,7 +66,8 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 		}
 		out = append(out, g)
 	}
-	g := grid{title: "Ratios against the baseline, and how they changed", keys: 2, head: []string{"target", "workload", a, b, "", "change", ""}}
+	g := grid{title: "Ratios against the baseline, and how they changed", keys: 2,
+		head: []string{"target", "workload", a, b, "", "change", ""}}
 	for i := range p.Cells {
 		x := &p.Cells[i]
 		if !x.Primary && !o.Details {
@@ -76,12 +77,14 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 		if !x.Primary {
 			name += " " + x.Metric
 		}
-		g.rows = append(g.rows, []string{x.Target, name, ratio(x.From), ratio(x.To), glyph(&x.Ratio, o.ASCII), ratio(x.Ratio), string(x.Verdict)})
+		g.rows = append(g.rows, []string{x.Target, name, ratio(x.From), ratio(x.To), glyph(&x.Ratio, o.ASCII),
+			ratio(x.Ratio), string(x.Verdict)})
 	}
 	if len(g.rows) > 0 {
 		out = append(out, g)
 	}
-	g = grid{title: "Figures (absolute, so the machines count too)", keys: 2, head: []string{"target", "workload", a, b, "cost"}}
+	g = grid{title: "Figures (absolute, so the machines count too)", keys: 2,
+		head: []string{"target", "workload", a, b, "cost"}}
 	for i := range p.Values {
 		x := &p.Values[i]
 		if !x.From.Primary && !o.Details {
@@ -91,7 +94,8 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 		if !x.From.Primary {
 			name += " " + x.From.Metric
 		}
-		g.rows = append(g.rows, []string{x.From.Target, name, unit.Format(x.From.Center, x.From.Unit), unit.Format(x.To.Center, x.To.Unit),
+		g.rows = append(g.rows, []string{x.From.Target, name, unit.Format(x.From.Center, x.From.Unit),
+			unit.Format(x.To.Center, x.To.Unit),
 			interval(x.Cost, x.Low, x.High)})
 	}
 	if len(g.rows) > 0 {
@@ -133,7 +137,8 @@ func figure(v float64) string {
 }
 
 func glyph(r *record.Ratio, ascii bool) string {
-	signs := map[record.Verdict]string{record.Equivalent: "=", record.Measured: "≈", record.Inconclusive: "~", record.Withheld: "?", record.Failed: "✕"}
+	signs := map[record.Verdict]string{record.Equivalent: "=", record.Measured: "≈", record.Inconclusive: "~",
+		record.Withheld: "?", record.Failed: "✕"}
 	if ascii {
 		signs[record.Measured], signs[record.Failed] = "m", "x"
 	}
@@ -178,7 +183,8 @@ func headline(p *Pair) []string {
 		out = append(out, fmt.Sprintf("And %d more.", n-most))
 	}
 	said := []string{}
-	for _, v := range []record.Verdict{record.Different, record.Equivalent, record.Measured, record.Inconclusive, record.Withheld, record.Failed} {
+	for _, v := range []record.Verdict{record.Different, record.Equivalent, record.Measured, record.Inconclusive,
+		record.Withheld, record.Failed} {
 		if counts[v] > 0 {
 			said = append(said, fmt.Sprintf("%d %s", counts[v], v))
 		}
@@ -216,7 +222,8 @@ func allWarnings(p *Pair, o Options) []record.Warning {
 				continue
 			}
 			seen[key] = len(out)
-			out = append(out, record.Warning{Code: w.Code, Text: fmt.Sprintf("%s %s: %s", c.Target, c.Workload, w.Text), Remedy: w.Remedy})
+			out = append(out, record.Warning{Code: w.Code, Text: fmt.Sprintf("%s %s: %s", c.Target, c.Workload, w.Text),
+				Remedy: w.Remedy})
 		}
 	}
 	return out
@@ -232,7 +239,8 @@ func Markdown(w io.Writer, c *Comparison, o Options) error {
 	var b bytes.Buffer
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
-		fmt.Fprintf(&b, "### %s against %s\n\nScope: %s.\n", escape(c.Sides[p.To].Name), escape(c.Sides[p.From].Name), escape(p.Scope))
+		fmt.Fprintf(&b, "### %s against %s\n\nScope: %s.\n", escape(c.Sides[p.To].Name), escape(c.Sides[p.From].Name),
+			escape(p.Scope))
 		for _, line := range headline(p) {
 			fmt.Fprintf(&b, "\n%s\n", escape(line))
 		}

@@ -45,17 +45,22 @@ type scene struct {
 
 func (s scene) side(name string) Side {
 	looks := []int{10, 15, 20, 30}
-	p := &plan.Plan{Schema: 1, Baseline: "host", Seed: 1, Mode: plan.Quick, Trial: 300 * time.Millisecond, Sessions: 1, Looks: looks,
+	p := &plan.Plan{Schema: 1, Baseline: "host", Seed: 1, Mode: plan.Quick, Trial: 300 * time.Millisecond, Sessions: 1,
+		Looks: looks,
 		Alpha: 0.05, LookAlpha: stats.LookAlpha(looks, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
 		Targets: []plan.Target{
 			{Name: "host", Text: "local", Spec: env.Spec{Name: "host", Driver: "local"}},
 			{Name: "box", Text: "namespace", Spec: env.Spec{Name: "box", Driver: "namespace"}}},
 		Workloads: []plan.Workload{
-			{Label: "cpu.prime", Kind: "cpu.prime", Params: workload.Params{"max": "10000"}, Work: map[string]int64{"host": 100, "box": 100}},
+			{Label: "cpu.prime", Kind: "cpu.prime", Params: workload.Params{"max": "10000"},
+				Work: map[string]int64{"host": 100, "box": 100}},
 			{Label: "fs.smallfiles", Kind: "fs.smallfiles", Work: map[string]int64{"host": 10, "box": 10}}}}
-	facts := record.Facts{OS: "linux", Arch: "amd64", Hostname: "weigher", CPU: "Ideal CPU", Cores: 4, Threads: 8, MemoryBytes: 16 << 30,
-		Kernel: "6.1.0", Extra: map[string]string{"kernel.uptime_s": "1000", "cpu.governor": "performance", "work.free_bytes": "123"}}
-	envs := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts}, {Name: "box", Spec: "namespace", Session: 1, Inside: facts}}
+	facts := record.Facts{OS: "linux", Arch: "amd64", Hostname: "weigher", CPU: "Ideal CPU", Cores: 4, Threads: 8,
+		MemoryBytes: 16 << 30,
+		Kernel:      "6.1.0", Extra: map[string]string{"kernel.uptime_s": "1000", "cpu.governor": "performance",
+			"work.free_bytes": "123"}}
+	envs := []record.Environment{{Name: "host", Spec: "local", Session: 1, Inside: facts},
+		{Name: "box", Spec: "namespace", Session: 1, Inside: facts}}
 	for i := range envs {
 		extra := map[string]string{}
 		for k, v := range facts.Extra {
@@ -73,7 +78,8 @@ func (s scene) side(name string) Side {
 					cost *= s.box
 				}
 				ns := int64(3e8 * cost)
-				trials = append(trials, record.Trial{Seq: len(trials) + 1, Session: 1, Block: b + 1, Workload: w.Label, Target: slot.target, Slot: slot.slot,
+				trials = append(trials, record.Trial{Seq: len(trials) + 1, Session: 1, Block: b + 1, Workload: w.Label,
+					Target: slot.target, Slot: slot.slot,
 					Work: w.Work["host"], AgentNS: ns, ControllerNS: ns,
 					Figures: record.Figures{Checks: map[string]string{"n": "1229"},
 						Metrics: map[string]float64{"rate": 1000 / cost, "latency": 50 * cost}}})
@@ -111,12 +117,13 @@ func codes(ws []record.Warning) string {
 }
 
 func TestAFasterHostChangesNoRatio(t *testing.T) {
-	c := compareScenes(scene{seed: 1, blocks: 20, host: 1, box: 1.5}, scene{seed: 2, blocks: 20, host: 0.5, box: 1.5, day: 3,
-		change: func(_ *plan.Plan, envs []record.Environment, _ []record.Trial) {
-			for i := range envs {
-				envs[i].Inside.CPU, envs[i].Inside.Hostname = "Faster CPU", "other"
-			}
-		}})
+	c := compareScenes(scene{seed: 1, blocks: 20, host: 1, box: 1.5},
+		scene{seed: 2, blocks: 20, host: 0.5, box: 1.5, day: 3,
+			change: func(_ *plan.Plan, envs []record.Environment, _ []record.Trial) {
+				for i := range envs {
+					envs[i].Inside.CPU, envs[i].Inside.Hostname = "Faster CPU", "other"
+				}
+			}})
 	p := &c.Pairs[0]
 	if x := cell(t, c, "cpu.prime"); x.Verdict != record.Equivalent || math.Abs(x.Center-1) > 0.02 {
 		t.Errorf("%+v", x.Ratio)
@@ -132,15 +139,18 @@ func TestAFasterHostChangesNoRatio(t *testing.T) {
 }
 
 func TestAChangedEnvironmentIsFound(t *testing.T) {
-	c := compareScenes(scene{seed: 1, blocks: 20, host: 1, box: 1.5}, scene{seed: 2, blocks: 20, host: 1, box: 1.8, day: 1})
+	c := compareScenes(scene{seed: 1, blocks: 20, host: 1, box: 1.5},
+		scene{seed: 2, blocks: 20, host: 1, box: 1.8, day: 1})
 	x := cell(t, c, "cpu.prime")
 	if x.Verdict != record.Different || x.Low > 1.2 || x.High < 1.2 {
 		t.Errorf("%+v", x.Ratio)
 	}
-	if s := Sentence(x, c.Pairs[0].Scope); !strings.Contains(s, "costs more against host than before") || !strings.Contains(s, "two days on one machine") {
+	if s := Sentence(x, c.Pairs[0].Scope); !strings.Contains(s, "costs more against host than before") ||
+		!strings.Contains(s, "two days on one machine") {
 		t.Error(s)
 	}
-	if back := compareScenes(scene{seed: 2, blocks: 20, host: 1, box: 1.8, day: 1}, scene{seed: 1, blocks: 20, host: 1, box: 1.5}); math.Abs(cell(t, back, "cpu.prime").Center*x.Center-1) > 1e-9 {
+	if back := compareScenes(scene{seed: 2, blocks: 20, host: 1, box: 1.8, day: 1},
+		scene{seed: 1, blocks: 20, host: 1, box: 1.5}); math.Abs(cell(t, back, "cpu.prime").Center*x.Center-1) > 1e-9 {
 		t.Error("the comparison is not the same backwards")
 	}
 }
@@ -179,7 +189,8 @@ func TestWhatIsNotCompared(t *testing.T) {
 				}
 			}
 		}, record.Failed, "no-figure"},
-		"emulated": {func(_ *plan.Plan, envs []record.Environment, _ []record.Trial) { envs[1].Inside.Emulated = true }, record.Equivalent, "emulated"},
+		"emulated": {func(_ *plan.Plan, envs []record.Environment, _ []record.Trial) { envs[1].Inside.Emulated = true },
+			record.Equivalent, "emulated"},
 	} {
 		got := cell(t, compareScenes(plain, with(c.change)), "cpu.prime")
 		if got.Verdict != c.verdict || !strings.Contains(codes(got.Warnings), c.code) {
@@ -191,18 +202,20 @@ func TestWhatIsNotCompared(t *testing.T) {
 	}
 	few := plain
 	few.blocks = 3
-	if x := cell(t, compareScenes(plain, few), "cpu.prime"); x.Verdict != record.Inconclusive || codes(x.Warnings) != "no-interval" {
+	if x := cell(t, compareScenes(plain, few), "cpu.prime"); x.Verdict != record.Inconclusive ||
+		codes(x.Warnings) != "no-interval" {
 		t.Errorf("three blocks: %s %s", x.Verdict, codes(x.Warnings))
 	}
 }
 
 func TestScope(t *testing.T) {
 	at := func(day int, up string) scene {
-		return scene{seed: uint64(day), blocks: 10, host: 1, box: 1, day: day, change: func(_ *plan.Plan, envs []record.Environment, _ []record.Trial) {
-			for i := range envs {
-				envs[i].Inside.Extra["kernel.uptime_s"] = up
-			}
-		}}
+		return scene{seed: uint64(day), blocks: 10, host: 1, box: 1, day: day,
+			change: func(_ *plan.Plan, envs []record.Environment, _ []record.Trial) {
+				for i := range envs {
+					envs[i].Inside.Extra["kernel.uptime_s"] = up
+				}
+			}}
 	}
 	for _, c := range []struct {
 		a, b scene
@@ -226,13 +239,14 @@ func TestScope(t *testing.T) {
 
 // demo is a comparison with something of everything.
 func demo() *Comparison {
-	return compareScenes(scene{seed: 1, blocks: 20, host: 1, box: 1.5}, scene{seed: 2, blocks: 20, host: 1.1, box: 1.8, day: 9,
-		change: func(p *plan.Plan, envs []record.Environment, _ []record.Trial) {
-			p.Trial = time.Second
-			p.Workloads[1].Params = workload.Params{"files": "<b>|`x`\x1b[31m"}
-			envs[0].Inside.Kernel, envs[0].Inside.Extra["cpu.governor"] = "6.12.0", "powersave"
-			envs[0].Inside.Extra["work.free_bytes"] = "9"
-		}})
+	return compareScenes(scene{seed: 1, blocks: 20, host: 1, box: 1.5},
+		scene{seed: 2, blocks: 20, host: 1.1, box: 1.8, day: 9,
+			change: func(p *plan.Plan, envs []record.Environment, _ []record.Trial) {
+				p.Trial = time.Second
+				p.Workloads[1].Params = workload.Params{"files": "<b>|`x`\x1b[31m"}
+				envs[0].Inside.Kernel, envs[0].Inside.Extra["cpu.governor"] = "6.12.0", "powersave"
+				envs[0].Inside.Extra["work.free_bytes"] = "9"
+			}})
 }
 
 func TestDifferences(t *testing.T) {
@@ -241,7 +255,8 @@ func TestDifferences(t *testing.T) {
 		seen[d.Area+" "+d.Where+" "+d.Name] = d.From + " -> " + d.To
 	}
 	for key, want := range map[string]string{
-		"plan  trial": "300ms -> 1s", "host  kernel": "6.1.0 -> 6.12.0", "host  cpu.governor": "performance -> powersave",
+		"plan  trial": "300ms -> 1s", "host  kernel": "6.1.0 -> 6.12.0",
+		"host  cpu.governor": "performance -> powersave",
 	} {
 		if seen[key] != want {
 			t.Errorf("%s: %q, want %q", key, seen[key], want)
@@ -268,7 +283,8 @@ func TestGolden(t *testing.T) {
 			if err := f.Render(&again, demo(), o); err != nil || !bytes.Equal(got.Bytes(), again.Bytes()) {
 				t.Errorf("%s differs between two renderings: %v", name, err)
 			}
-			if bytes.ContainsRune(got.Bytes(), '\x1b') || f.Name == "markdown" && bytes.Contains(got.Bytes(), []byte("<b>")) {
+			if bytes.ContainsRune(got.Bytes(), '\x1b') ||
+				f.Name == "markdown" && bytes.Contains(got.Bytes(), []byte("<b>")) {
 				t.Errorf("%s passes foreign markup on", name)
 			}
 			if f.Name == "json" && !json.Valid(got.Bytes()) {

@@ -49,7 +49,8 @@ func sameHost(a, b *Side) Answer {
 		return Unknown
 	}
 	near := func(p, q int64) bool { return math.Abs(float64(p-q)) <= 0.02*float64(max(p, q)) }
-	if x.OS != y.OS || x.Arch != y.Arch || x.CPU != y.CPU || x.Cores != y.Cores || !near(x.MemoryBytes, y.MemoryBytes) ||
+	if x.OS != y.OS || x.Arch != y.Arch || x.CPU != y.CPU || x.Cores != y.Cores ||
+		!near(x.MemoryBytes, y.MemoryBytes) ||
 		x.Extra["machine.product"] != y.Extra["machine.product"] {
 		return No
 	}
@@ -128,7 +129,8 @@ func Sentence(c *Cell, scope string) string {
 		if c.Center < 1 {
 			word = "less"
 		}
-		return fmt.Sprintf("%s costs %s against %s than before: its ratio changed by %s, %s", what, word, c.Baseline, change, scope)
+		return fmt.Sprintf("%s costs %s against %s than before: its ratio changed by %s, %s", what, word, c.Baseline,
+			change, scope)
 	case record.Equivalent:
 		return fmt.Sprintf("%s costs the same against %s as before: %s, %s", what, c.Baseline, change, scope)
 	case record.Measured:

@@ -22,7 +22,8 @@ func draw(r *rand.Rand, truth, sd float64, blocks int, alpha float64, noise func
 	e := stats.EstimateCenter([][]float64{d}, alpha)
 	spread, _ := stats.NullSpread([][]float64{null})
 	return input{alpha: alpha, units: blocks, null: spread, same: 0.02,
-		ratio: record.Ratio{Center: math.Exp(e.Center), Low: math.Exp(e.Low), High: math.Exp(e.High), Level: 0.95, Blocks: blocks}}
+		ratio: record.Ratio{Center: math.Exp(e.Center), Low: math.Exp(e.Low), High: math.Exp(e.High), Level: 0.95,
+			Blocks: blocks}}
 }
 
 var noises = map[string]func(*rand.Rand) float64{
@@ -39,8 +40,8 @@ func spiky(r *rand.Rand) float64 {
 	return v
 }
 
-// TestSimulationLevelAndCoverage holds the interval of a change to its level and the verdict to its error rate, with few
-// and with many blocks, alike and not.
+// TestSimulationLevelAndCoverage holds the interval of a change to its level and the verdict to its error rate, with
+// few and with many blocks, alike and not.
 func TestSimulationLevelAndCoverage(t *testing.T) {
 	const runs = 2000
 	alpha := stats.LookAlpha([]int{10, 15, 20, 30}, 0.05)
@@ -60,7 +61,8 @@ func TestSimulationLevelAndCoverage(t *testing.T) {
 						different++
 					}
 					// A real change of 5 % must never be called the same.
-					if shifted := decide(a, draw(r, math.Log(2.1), 0.02, n[1], alpha, noise), 0.01); shifted.Verdict == record.Equivalent {
+					if shifted := decide(a, draw(r, math.Log(2.1), 0.02, n[1], alpha, noise),
+						0.01); shifted.Verdict == record.Equivalent {
 						same++
 					}
 				}
@@ -87,7 +89,8 @@ func TestSimulationFamily(t *testing.T) {
 	for range reports {
 		var family []*decision
 		for range cells {
-			d := decide(draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), 0.01)
+			d := decide(draw(r, 0.7, 0.02, 10, alpha, noises["normal"]),
+				draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), 0.01)
 			family = append(family, &d)
 		}
 		confirm(family, cells, true, 0.01)
@@ -103,8 +106,8 @@ func TestSimulationFamily(t *testing.T) {
 	}
 }
 
-// TestSimulationDiscoveries holds secondary cells, half of which changed, to one false claim in twenty claims, and wants
-// more found than Holm allows.
+// TestSimulationDiscoveries holds secondary cells, half of which changed, to one false claim in twenty claims, and
+// wants more found than Holm allows.
 func TestSimulationDiscoveries(t *testing.T) {
 	const reports, cells = 100, 60
 	alpha := stats.LookAlpha([]int{10, 15, 20, 30}, 0.05)
@@ -114,7 +117,8 @@ func TestSimulationDiscoveries(t *testing.T) {
 		var family, same []*decision
 		for i := range cells {
 			changed := 0.1 * float64(i%2)
-			d := decide(draw(r, 0.7, 0.02, 10, alpha, noises["normal"]), draw(r, 0.7+changed, 0.02, 10, alpha, noises["normal"]), 0.01)
+			d := decide(draw(r, 0.7, 0.02, 10, alpha, noises["normal"]),
+				draw(r, 0.7+changed, 0.02, 10, alpha, noises["normal"]), 0.01)
 			h := d
 			family, same = append(family, &d), append(same, &h)
 		}
@@ -143,7 +147,8 @@ func TestSimulationPower(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	found := 0
 	for range runs {
-		d := decide(draw(r, 0.7, 0.01, 20, alpha, noises["normal"]), draw(r, 0.7+math.Log(1.05), 0.01, 20, alpha, noises["normal"]), 0.01)
+		d := decide(draw(r, 0.7, 0.01, 20, alpha, noises["normal"]),
+			draw(r, 0.7+math.Log(1.05), 0.01, 20, alpha, noises["normal"]), 0.01)
 		if d.Verdict == record.Different && d.Center > 1 {
 			found++
 		}
@@ -168,7 +173,8 @@ func TestMover(t *testing.T) {
 // sideWith is a cell with a centre and half an interval, both on the log scale, of a run whose null control spread.
 func sideWith(center, half, null float64) input {
 	return input{alpha: 0.0195, units: 20, null: null, same: 0.02,
-		ratio: record.Ratio{Center: math.Exp(center), Low: math.Exp(center - half), High: math.Exp(center + half), Level: 0.95, Blocks: 20}}
+		ratio: record.Ratio{Center: math.Exp(center), Low: math.Exp(center - half), High: math.Exp(center + half),
+			Level: 0.95, Blocks: 20}}
 }
 
 // A run that differs from itself by 5 % cannot tell another run from it by 10 %, whichever of the two it is.
@@ -185,7 +191,8 @@ func TestTheNullControlsWidenTheMargin(t *testing.T) {
 	} {
 		d := decide(sideWith(0.7, 0.02, c.from), sideWith(0.8, 0.02, c.to), 0.01)
 		if d.Verdict != c.want || math.Abs(d.margin-c.margin) > 1e-9 {
-			t.Errorf("null controls of %g and %g: %s with a margin of %g, want %s with %g", c.from, c.to, d.Verdict, d.margin, c.want, c.margin)
+			t.Errorf("null controls of %g and %g: %s with a margin of %g, want %s with %g", c.from, c.to, d.Verdict,
+				d.margin, c.want, c.margin)
 		}
 	}
 }
@@ -234,14 +241,16 @@ func TestSecondaryCellsAreJudgedByFalseDiscoveries(t *testing.T) {
 			t.Fatalf("Holm's p is %g at level %g: no case for the test", d.PHolm, d.alpha)
 		}
 		if changed == 1 {
-			if ws := all[0].cell.Warnings; d.Verdict != record.Inconclusive || len(ws) != 1 || !strings.Contains(ws[0].Text, "q is") {
+			if ws := all[0].cell.Warnings; d.Verdict != record.Inconclusive || len(ws) != 1 ||
+				!strings.Contains(ws[0].Text, "q is") {
 				t.Errorf("one of %d: %s with q = %.2g, %v", m, d.Verdict, d.Q, ws)
 			}
 			continue
 		}
 		for i, j := range all {
 			if (j.decision.Verdict == record.Different) != (i < changed) || len(j.cell.Warnings) != 0 {
-				t.Errorf("cell %d of %d, %d changed: %s with q = %.2g, %v", i, m, changed, j.decision.Verdict, j.decision.Q, j.cell.Warnings)
+				t.Errorf("cell %d of %d, %d changed: %s with q = %.2g, %v", i, m, changed, j.decision.Verdict,
+					j.decision.Q, j.cell.Warnings)
 			}
 		}
 	}

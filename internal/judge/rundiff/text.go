@@ -23,7 +23,8 @@ func Text(w io.Writer, c *Comparison, o Options) error {
 		t.line("", fmt.Sprintf("%s against %s: %s", clean(c.Sides[p.To].Name), clean(c.Sides[p.From].Name), p.Scope))
 		for _, n := range []int{p.From, p.To} {
 			s := &c.Sides[n]
-			t.line("  "+clean(s.Name)+": ", fmt.Sprintf("run %s of %s, %s%s", clean(s.RunID), s.Created.UTC().Format(time.DateTime), clean(s.Scope), hostOf(s)))
+			t.line("  "+clean(s.Name)+": ", fmt.Sprintf("run %s of %s, %s%s", clean(s.RunID),
+				s.Created.UTC().Format(time.DateTime), clean(s.Scope), hostOf(s)))
 		}
 		for _, line := range headline(p) {
 			t.line("", "")
@@ -52,8 +53,8 @@ type text struct {
 	out bytes.Buffer
 }
 
-// line writes a text after a prefix, on as many lines as it takes. A prefix that leaves the text no room is a line of its
-// own.
+// line writes a text after a prefix, on as many lines as it takes. A prefix that leaves the text no room is a line of
+// its own.
 func (t *text) line(prefix, s string) {
 	if t.Wrap == nil || t.Width == 0 || columns.StringWidth(prefix+s) <= t.Width {
 		t.out.WriteString(prefix + s + "\n")

@@ -54,7 +54,8 @@ func TestTextKeepsToTheWidth(t *testing.T) {
 				t.Errorf("%q is lost in %d columns", w, width)
 			}
 		}
-		stacked := strings.Contains(out.String(), "\n  box cpu.prime\n      a: 1.50 [1.50, 1.51]\n      b: 1.80 [1.79, 1.81]\n      change: ▲ 1.20 [1.19, 1.20]")
+		stacked := strings.Contains(out.String(), "\n  box cpu.prime\n      a: 1.50 [1.50, 1.51]\n"+
+			"      b: 1.80 [1.79, 1.81]\n      change: ▲ 1.20 [1.19, 1.20]")
 		if stacked != (width < 90) {
 			t.Errorf("%d columns: stacked is %v:\n%s", width, stacked, &out)
 		}

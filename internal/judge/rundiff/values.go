@@ -81,9 +81,9 @@ func (ts trials) costs(m unit.Metric, restate bool) [][]float64 {
 }
 
 // FiguresOf returns every metric of every workload in every target of one result, each with an interval at the level of
-// the run's looks. The interval is over the blocks of the run, which share slow drifts of the host: it says how well the
-// figure repeats within the run, not what another day will show.
-// A figure that cannot be used, because its cell was withheld or failed or its clock is wrong, says so.
+// the run's looks. The interval is over the blocks of the run, which share slow drifts of the host: it says how well
+// the figure repeats within the run, not what another day will show. A figure that cannot be used, because its cell was
+// withheld or failed or its clock is wrong, says so.
 func FiguresOf(s *Side) []Value {
 	groups := usable(s.Trials)
 	alpha := levelOf(s.Result)
@@ -104,8 +104,9 @@ func FiguresOf(s *Side) []Value {
 					continue
 				}
 				k := cellKey{w.Label, target, m.Name}
-				v := Value{Workload: w.Label, Kind: w.Kind, Target: target, Metric: m.Name, Unit: m.Unit, Primary: m.Name == primary,
-					Doubt: doubts.of(k, m.Timed)}
+				v := Value{Workload: w.Label, Kind: w.Kind, Target: target, Metric: m.Name, Unit: m.Unit,
+					Primary: m.Name == primary,
+					Doubt:   doubts.of(k, m.Timed)}
 				if v.estimate(ts.costs(m, doubts.clock(k)), m, alpha) {
 					out = append(out, v)
 				}
@@ -121,8 +122,8 @@ func (v *Value) estimate(costs [][]float64, m unit.Metric, alpha float64) bool {
 		return false
 	}
 	v.cost, v.costLow, v.costHigh, v.Blocks = e.Center, e.Low, e.High, e.Blocks
-	// Shown is the median, as in the report of one run; compared is the Hodges-Lehmann centre, to which the interval belongs.
-	// Of an even number of blocks the median lies midway between two costs, and not between their logarithms.
+	// Shown is the median, as in the report of one run; compared is the Hodges-Lehmann centre, to which the interval
+	// belongs. Of an even number of blocks the median lies midway between two costs, and not between their logarithms.
 	shown := slices.Concat(costs...)
 	for i, c := range shown {
 		shown[i] = math.Exp(c)
@@ -156,7 +157,8 @@ func values(from, to *Side) []Values {
 			continue
 		}
 		v := Values{From: a, To: b, Cost: math.Exp(b.cost - a.cost)}
-		if low, high := mover(side{a.cost, a.costLow, a.costHigh}, side{b.cost, b.costLow, b.costHigh}); !math.IsInf(low, 0) && !math.IsInf(high, 0) {
+		if low, high := mover(side{a.cost, a.costLow, a.costHigh},
+			side{b.cost, b.costLow, b.costHigh}); !math.IsInf(low, 0) && !math.IsInf(high, 0) {
 			v.Low, v.High = math.Exp(low), math.Exp(high)
 		}
 		out = append(out, v)

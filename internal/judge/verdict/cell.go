@@ -77,11 +77,14 @@ func (cm *cellMaker) makeCells() {
 				c := &cellBuilder{metric: m, cpuBound: cpuBound, Cell: Cell{
 					Workload: w.Label, Kind: w.Kind, Family: family,
 					Metric: m.Name, Unit: m.Unit, Better: string(m.Better), Primary: m.Name == primary,
-					Target: target, Baseline: cm.plan.Against(target), Writes: writes(w, m.Name), Warnings: []record.Warning{},
+					Target: target, Baseline: cm.plan.Against(target), Writes: writes(w, m.Name),
+					Warnings: []record.Warning{},
 				}}
 				cm.cells = append(cm.cells, c)
 				if !ok {
-					c.fail(&record.Failure{Kind: "unknown-workload", Message: fmt.Sprintf("this tare knows no workload %s; report the bundle with the tare that made it", w.Kind)})
+					c.fail(&record.Failure{Kind: "unknown-workload",
+						Message: fmt.Sprintf("this tare knows no workload %s; report the bundle with the tare that "+
+							"made it", w.Kind)})
 					continue
 				}
 				cm.compareCell(w, c)
@@ -181,14 +184,17 @@ func (cm *cellMaker) nothing(c *cellBuilder) {
 	case cm.opened.lostTarget(c.Target) != nil:
 		c.fail(cm.opened.lostTarget(c.Target))
 	case len(c.candidate.used) > 0 && len(c.baseline.used) > 0:
-		c.fail(&record.Failure{Kind: "no-figure", Message: fmt.Sprintf("no block has a positive figure for %s in both %s and %s; look at the metrics of the trials in the bundle", c.Metric, c.Target, c.Baseline)})
+		c.fail(&record.Failure{Kind: "no-figure",
+			Message: fmt.Sprintf("no block has a positive figure for %s in both %s and %s; look at the metrics of "+
+				"the trials in the bundle", c.Metric, c.Target, c.Baseline)})
 	default:
 		c.Verdict = record.Inconclusive
 		c.P, c.PHolm, c.Q = 1, 1, 1
 		if len(cm.plan.Looks) > 0 {
 			c.BlocksNeeded = cm.plan.Looks[0]
 		}
-		c.warn("not-measured", "no block of this cell was completed", "continue with `tare run --resume`, and give a new `--budget` if the old one is spent")
+		c.warn("not-measured", "no block of this cell was completed",
+			"continue with `tare run --resume`, and give a new `--budget` if the old one is spent")
 	}
 }
 
@@ -201,7 +207,8 @@ func (c *cellBuilder) fail(f *record.Failure) {
 	c.P, c.PHolm, c.Q = 1, 1, 1
 	if f.Kind == kindRefused {
 		c.Verdict = record.Withheld
-		c.warn(kindRefused, f.Message, "choose parameters that every target supports, or leave the target out of this workload")
+		c.warn(kindRefused, f.Message,
+			"choose parameters that every target supports, or leave the target out of this workload")
 	}
 }
 

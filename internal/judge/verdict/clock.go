@@ -63,8 +63,8 @@ func (cr *clockReader) readClocks() map[string]clock {
 }
 
 // cellClock judges the clock over the trials of one cell. Where those agree with all of the target's trials, these tell
-// more; where they do not, or lie beyond the bound for themselves, the clock did not run the same all the time. A target
-// whose clock is wrong on the whole is wrong in each of its cells.
+// more; where they do not, or lie beyond the bound for themselves, the clock did not run the same all the time. A
+// target whose clock is wrong on the whole is wrong in each of its cells.
 func (cr *clockReader) cellClock(target string, s *series) clock {
 	whole := cr.ofTargets[target]
 	if len(s.keys) == 0 {
@@ -109,8 +109,8 @@ func readClock(trials []*record.Trial, shared bool) clock {
 // differs tells whether the clock is off for certain: the trials agree on the direction.
 func (c clock) differs() bool { return c.low > 0 || c.high < 0 }
 
-// doubtful is the share by which a figure taken on the environment's clock may be wrong: the farther end of the interval,
-// since whatever the trials do not exclude may be true.
+// doubtful is the share by which a figure taken on the environment's clock may be wrong: the farther end of the
+// interval, since whatever the trials do not exclude may be true.
 func (c clock) doubtful() float64 {
 	far := math.Max(math.Abs(c.low), math.Abs(c.high))
 	if c.wrong || c.shared || far <= clockWarn {
@@ -133,8 +133,8 @@ func driver(re *record.Environment) string {
 	return re.Spec
 }
 
-// cost is the trial's cost by metric m, restated on the controller's clock where the environment's is wrong. NaN without
-// a positive, finite figure.
+// cost is the trial's cost by metric m, restated on the controller's clock where the environment's is wrong. NaN
+// without a positive, finite figure.
 func (c clock) cost(t *record.Trial, m unit.Metric) float64 {
 	v, ok := t.Metrics[m.Name]
 	if !ok {
@@ -151,16 +151,20 @@ func (c clock) cost(t *record.Trial, m unit.Metric) float64 {
 func clockWarning(target string, c clock) record.Warning {
 	return record.Warning{
 		Code: "clock-wrong",
-		Text: fmt.Sprintf("the clock of %s runs %s the controller's (over %s): figures are restated on the controller's clock",
+		Text: fmt.Sprintf("the clock of %s runs %s the controller's (over %s): figures are restated on the "+
+			"controller's clock",
 			target, offText(c.off), plural(c.trials, "trial")),
-		Remedy: "repair the guest's clock source (kvm-clock, tsc, hyperv) or its time synchronisation; do not trust the times it prints until then",
+		Remedy: "repair the guest's clock source (kvm-clock, tsc, hyperv) or its time synchronisation; do not trust " +
+			"the times it prints until then",
 	}
 }
 
 func clockDoubt(target string, c clock) record.Warning {
-	text := fmt.Sprintf("the clock of %s runs %s the controller's (over %s)", target, offText(c.off), plural(c.trials, "trial"))
+	text := fmt.Sprintf("the clock of %s runs %s the controller's (over %s)", target, offText(c.off),
+		plural(c.trials, "trial"))
 	if !c.differs() {
-		text = fmt.Sprintf("the round trips to %s vary so much that %s cannot compare its clock with the controller's more precisely", target, plural(c.trials, "trial"))
+		text = fmt.Sprintf("the round trips to %s vary so much that %s cannot compare its clock with the "+
+			"controller's more precisely", target, plural(c.trials, "trial"))
 	}
 	return record.Warning{
 		Code:   "clock-disagrees",
@@ -172,7 +176,8 @@ func clockDoubt(target string, c clock) record.Warning {
 func clockWithheld(target string, c clock) record.Warning {
 	return record.Warning{
 		Code: "clock-wrong",
-		Text: fmt.Sprintf("the clock of %s runs %s the controller's, and an external tool printed this figure by that clock: it cannot be restated",
+		Text: fmt.Sprintf("the clock of %s runs %s the controller's, and an external tool printed this figure by "+
+			"that clock: it cannot be restated",
 			target, offText(c.off)),
 		Remedy: "repair the environment's clock, or compare the elapsed time, which the controller also measures",
 	}

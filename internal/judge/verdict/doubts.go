@@ -27,14 +27,16 @@ type doubter struct {
 func (dt *doubter) doubt(c *cellBuilder) {
 	c.Emulated = c.cpuBound && (dt.opened.emulated(c.Target) || dt.opened.emulated(c.Baseline))
 	if c.Emulated {
-		c.warn("emulated", "the CPU is emulated in software: this figure is a property of the emulator, not of virtualisation",
+		c.warn("emulated",
+			"the CPU is emulated in software: this figure is a property of the emulator, not of virtualisation",
 			"use hardware virtualisation (accel=kvm, hvf or whpx) if the host offers it")
 	}
 	if c.decision == nil {
 		return
 	}
 	if d := c.decision; !d.HasInterval() && d.Units < stats.MinBlocks(1, dt.alpha) && len(c.judged) == len(c.keys) {
-		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at the level %.3g", c.decision.Units, unitsText(c.decision), 1-dt.alpha),
+		c.warn("few-blocks", fmt.Sprintf("%d %s are too few for an interval at the level %.3g", c.decision.Units,
+			unitsText(c.decision), 1-dt.alpha),
 			fmt.Sprintf("allow at least %d", stats.MinBlocks(1, dt.alpha)))
 	}
 	dt.doubtNull(c)
@@ -72,14 +74,19 @@ func (dt *doubter) doubtNull(c *cellBuilder) {
 	plain := dt.plainMargin(c)
 	switch {
 	case !n.ok:
-		c.warn("no-null-control", "the null control gave no figures: how well this host repeats itself is not known", "see why the baseline's second trial of each block failed, and run again")
+		c.warn("no-null-control", "the null control gave no figures: how well this host repeats itself is not known",
+			"see why the baseline's second trial of each block failed, and run again")
 	case nullOff(n, plain):
-		c.warn("null-control-differs", fmt.Sprintf("the null control, %s against itself, is %.3f [%.3f, %.3f]: the order of the trials biases the measurement; the margin is widened to %s",
+		c.warn("null-control-differs", fmt.Sprintf("the null control, %s against itself, is %.3f [%.3f, %.3f]: the "+
+			"order of the trials biases the measurement; the margin is widened to %s",
 			c.Baseline, math.Exp(n.Center), math.Exp(n.Low), math.Exp(n.High), percent(c.Margin)),
-			"look for what one trial leaves behind for the next (caches, dirty pages, temperature), or lengthen the trials")
+			"look for what one trial leaves behind for the next (caches, dirty pages, temperature), or lengthen the "+
+				"trials")
 	case c.Margin > plain:
-		c.warn("noisy-host", fmt.Sprintf("the null control spreads by %s on this host, so the margin is %s instead of %s",
-			percent(c.NullSpread), percent(c.Margin), percent(plain)), "use longer trials, more blocks, or a quieter host")
+		c.warn("noisy-host",
+			fmt.Sprintf("the null control spreads by %s on this host, so the margin is %s instead of %s",
+				percent(c.NullSpread), percent(c.Margin), percent(plain)),
+			"use longer trials, more blocks, or a quieter host")
 	}
 }
 
@@ -110,7 +117,8 @@ func (dt *doubter) doubtDrift(c *cellBuilder) {
 	}
 	least := math.Log1p(dt.plainMargin(c))
 	if t, total := trend(d); t.P < trendLevel && math.Abs(total) > least {
-		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last (Kendall's tau %.2f): there is no single ratio", changeText(total), t.Tau),
+		c.warn("ratio-drifts", fmt.Sprintf("the ratio changes steadily, by %s from the first block to the last "+
+			"(Kendall's tau %.2f): there is no single ratio", changeText(total), t.Tau),
 			"find what warms up or fills up on one side only, or make the run longer until the ratio is steady")
 		return
 	}
@@ -119,8 +127,10 @@ func (dt *doubter) doubtDrift(c *cellBuilder) {
 		y    []float64
 	}{{c.Target, cand}, {c.Baseline, base}} {
 		if t, total := trend(side.y); t.P < trendLevel && math.Abs(total) > least {
-			c.warn("drift", fmt.Sprintf("the cost in %s changes steadily, by %s from the first block to the last (Kendall's tau %.2f); the ratio within each block does not",
-				side.name, changeText(total), t.Tau), "nothing to do if only ratios matter; do not quote the absolute figures of this cell")
+			c.warn("drift", fmt.Sprintf("the cost in %s changes steadily, by %s from the first block to the last "+
+				"(Kendall's tau %.2f); the ratio within each block does not",
+				side.name, changeText(total), t.Tau),
+				"nothing to do if only ratios matter; do not quote the absolute figures of this cell")
 		}
 	}
 }
@@ -174,8 +184,10 @@ func (dt *doubter) doubtModes(c *cellBuilder) {
 		if !two || m.High-m.Low <= math.Log1p(dt.plainMargin(c)) {
 			continue
 		}
-		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others", side.name, 100*m.Share, percent(math.Expm1(m.High-m.Low))),
-			"look for what switches: CPU frequency, placement on a core or a NUMA node, huge pages, a periodic job; the centre lies between the modes, where there may be no trial at all")
+		c.warn("two-modes", fmt.Sprintf("%s has two modes: %.0f %% of its trials cost %s more than the others",
+			side.name, 100*m.Share, percent(math.Expm1(m.High-m.Low))),
+			"look for what switches: CPU frequency, placement on a core or a NUMA node, huge pages, a periodic job; "+
+				"the centre lies between the modes, where there may be no trial at all")
 	}
 }
 
@@ -215,8 +227,9 @@ func (dt *doubter) doubtDiscarded(c *cellBuilder) {
 		with += fmt.Sprintf(" [%.3f, %.3f]", math.Exp(est.Low), math.Exp(est.High))
 	}
 	c.Warnings = append(c.Warnings, record.Warning{
-		Code:   "blocks-discarded",
-		Text:   fmt.Sprintf("%s discarded (%s); with their trials the ratio would be %s", plural(n, "block"), strings.Join(rules, "; "), with),
+		Code: "blocks-discarded",
+		Text: fmt.Sprintf("%s discarded (%s); with their trials the ratio would be %s", plural(n, "block"),
+			strings.Join(rules, "; "), with),
 		Remedy: "use a quieter host; the rule cannot see which target is ahead, and the bundle keeps the trials",
 	})
 }

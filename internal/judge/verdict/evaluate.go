@@ -18,7 +18,8 @@ type Input struct {
 	Kinds        func(name string) (*workload.Kind, bool)
 	Environments []record.Environment
 	Trials       []record.Trial
-	// Damage says what is wrong with the bundle that the rest was read from, a text for each part of it that is damaged.
+	// Damage says what is wrong with the bundle that the rest was read from, a text for each part of it that is
+	// damaged.
 	Damage []string
 }
 
@@ -30,8 +31,8 @@ type evaluation struct {
 	clocks *clockReader
 }
 
-// Evaluate turns trials into cells with verdicts, summaries and findings. Cells come in the order of the plan: workload,
-// metric, target. All figures are finite; a cell without an interval has Level, Low and High 0.
+// Evaluate turns trials into cells with verdicts, summaries and findings. Cells come in the order of the plan:
+// workload, metric, target. All figures are finite; a cell without an interval has Level, Low and High 0.
 func Evaluate(in Input) *Result {
 	alpha := in.Plan.LookAlpha // level of the intervals
 	if in.Plan.Sessions > 1 || alpha <= 0 {
@@ -77,13 +78,17 @@ func Settled(r *Result, workload string) bool {
 
 // HasFigures tells whether anything was measured: a cell that gave no ratio may still have figures of its own.
 func HasFigures(r *Result) bool {
-	return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Blocks > 0 || c.Center != 0 || c.BaselineCenter != 0 })
+	return slices.ContainsFunc(r.Cells, func(c Cell) bool {
+		return c.Blocks > 0 || c.Center != 0 ||
+			c.BaselineCenter != 0
+	})
 }
 
 func (e *evaluation) run() Run {
 	r, p := e.Run, e.Plan
 	r.Name, r.Baseline, r.Seed, r.Mode = p.Name, p.Baseline, p.Seed, string(p.Mode)
-	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.index.sessions), e.index.mostBlocks(p.Against), e.index.discardedBlocks(), e.index.failed
+	r.Sessions, r.Blocks, r.Discarded, r.Failed = len(e.index.sessions), e.index.mostBlocks(p.Against),
+		e.index.discardedBlocks(), e.index.failed
 	r.Alpha, r.LookAlpha = p.Alpha, p.LookAlpha
 	r.Scope = scope(r.Sessions, e.opened.resumptions())
 	return r
@@ -111,7 +116,8 @@ func (e *evaluation) targets() []Target {
 		pe := &e.Plan.Targets[i]
 		t := Target{
 			Name: pe.Name, Spec: pe.Text, Of: pe.Of, Baseline: pe.Name == e.Plan.Baseline,
-			Emulated: e.opened.emulated(pe.Name), ClockOff: e.clocks.ofTargets[pe.Name].off, Warnings: []record.Warning{},
+			Emulated: e.opened.emulated(pe.Name), ClockOff: e.clocks.ofTargets[pe.Name].off,
+			Warnings: []record.Warning{},
 		}
 		if b := e.Plan.Against(pe.Name); b != e.Plan.Baseline && !t.Baseline {
 			t.Against = b

@@ -15,9 +15,11 @@ import (
 )
 
 func TestEvaluate(t *testing.T) {
-	w := world{plan: testPlan("cpu.prime", "command"), cost: map[string]float64{"vm": 1.5}, noise: 0.005, blocks: 10, seed: 1}
+	w := world{plan: testPlan("cpu.prime", "command"), cost: map[string]float64{"vm": 1.5}, noise: 0.005, blocks: 10,
+		seed: 1}
 	r := w.evaluate()
-	if r.Schema != Schema || r.Run.ID != "r1" || r.Run.Baseline != "host" || r.Run.Blocks != 10 || r.Run.Sessions != 1 || r.Run.Scope != "on this boot" {
+	if r.Schema != Schema || r.Run.ID != "r1" || r.Run.Baseline != "host" || r.Run.Blocks != 10 ||
+		r.Run.Sessions != 1 || r.Run.Scope != "on this boot" {
 		t.Errorf("run: %+v", r.Run)
 	}
 	if len(r.Targets) != 3 || !r.Targets[0].Baseline || r.Targets[0].OpenS != 0.25 || r.Targets[2].Spec != "vm=qemu" {
@@ -33,7 +35,8 @@ func TestEvaluate(t *testing.T) {
 			want, ratio = record.Different, 1.5
 		}
 		if c.Verdict != want || !(c.Low <= ratio && ratio <= c.High) || c.Level != 0.95 || c.Blocks != 10 {
-			t.Errorf("%s %s %s: %s %.4f [%.4f, %.4f] over %d blocks, want %s around %g", c.Workload, c.Metric, c.Target, c.Verdict, c.Ratio.Center, c.Low, c.High, c.Blocks, want, ratio)
+			t.Errorf("%s %s %s: %s %.4f [%.4f, %.4f] over %d blocks, want %s around %g", c.Workload, c.Metric, c.Target,
+				c.Verdict, c.Ratio.Center, c.Low, c.High, c.Blocks, want, ratio)
 		}
 	}
 	// Direction: twice the rate is half the cost, and the centres are in the metric's own unit.
@@ -47,7 +50,8 @@ func TestEvaluate(t *testing.T) {
 	if !Settled(r, "cpu.prime") || !Settled(r, "command") {
 		t.Error("decided workloads are not settled")
 	}
-	if len(r.Families) != 4 || r.Families[1].Target != "vm" || math.Abs(r.Families[1].Ratio-1.5) > 0.02 || !(r.Families[1].Low < 1.5 && r.Families[1].High > 1.5) {
+	if len(r.Families) != 4 || r.Families[1].Target != "vm" || math.Abs(r.Families[1].Ratio-1.5) > 0.02 ||
+		!(r.Families[1].Low < 1.5 && r.Families[1].High > 1.5) {
 		t.Errorf("families: %+v", r.Families)
 	}
 	if !reflect.DeepEqual(r, w.evaluate()) {
@@ -57,10 +61,11 @@ func TestEvaluate(t *testing.T) {
 
 func TestEvaluateEveryFigureFitsJSON(t *testing.T) {
 	for name, w := range map[string]world{
-		"nothing run":    {plan: testPlan("command"), blocks: -1},
-		"warm-up only":   {plan: testPlan("command"), blocks: 0},
-		"two blocks":     {plan: testPlan("command"), blocks: 2, noise: 0.01},
-		"extreme values": {plan: testPlan("command"), blocks: 12, cost: map[string]float64{"vm": 1e300, "box": 1e-300}, noise: 3},
+		"nothing run":  {plan: testPlan("command"), blocks: -1},
+		"warm-up only": {plan: testPlan("command"), blocks: 0},
+		"two blocks":   {plan: testPlan("command"), blocks: 2, noise: 0.01},
+		"extreme values": {plan: testPlan("command"), blocks: 12, cost: map[string]float64{"vm": 1e300, "box": 1e-300},
+			noise: 3},
 		"zero figures": {plan: testPlan("command"), blocks: 12, change: func(t *record.Trial) {
 			t.Metrics["seconds"] = 0
 		}},
@@ -74,7 +79,8 @@ func TestEvaluateEveryFigureFitsJSON(t *testing.T) {
 func TestNotMeasuredIsNotFailed(t *testing.T) {
 	r := world{plan: testPlan("cpu.prime"), blocks: 0}.evaluate()
 	c := cell(t, r, "cpu.prime", "", "vm")
-	if c.Verdict != record.Inconclusive || c.BlocksNeeded != 10 || warning(c, "not-measured") == nil || Settled(r, "cpu.prime") {
+	if c.Verdict != record.Inconclusive || c.BlocksNeeded != 10 || warning(c, "not-measured") == nil ||
+		Settled(r, "cpu.prime") {
 		t.Errorf("%s, %d blocks needed, %v", c.Verdict, c.BlocksNeeded, c.Warnings)
 	}
 }
@@ -82,7 +88,8 @@ func TestNotMeasuredIsNotFailed(t *testing.T) {
 func TestFewBlocksHaveNoInterval(t *testing.T) {
 	r := world{plan: testPlan("cpu.prime"), cost: map[string]float64{"vm": 2}, noise: 0.001, blocks: 4}.evaluate()
 	c := cell(t, r, "cpu.prime", "", "vm")
-	if c.Verdict != record.Inconclusive || c.Level != 0 || c.Low != 0 || c.High != 0 || math.Abs(c.Ratio.Center-2) > 0.1 || warning(c, "few-blocks") == nil {
+	if c.Verdict != record.Inconclusive || c.Level != 0 || c.Low != 0 || c.High != 0 ||
+		math.Abs(c.Ratio.Center-2) > 0.1 || warning(c, "few-blocks") == nil {
 		t.Errorf("%+v", c)
 	}
 	if c.BlocksNeeded != 0 || !strings.Contains(warning(c, "few-blocks").Remedy, "at least 7") {
@@ -115,11 +122,13 @@ func TestFailures(t *testing.T) {
 	t.Run("some blocks", func(t *testing.T) {
 		r := world{plan: testPlan("cpu.prime"), blocks: 14, noise: 0.005, change: fail("vm", 3, 5)}.evaluate()
 		c := cell(t, r, "cpu.prime", "", "vm")
-		if w := warning(c, "blocks-incomplete"); c.Verdict != record.Withheld || c.Blocks != 11 || w == nil || !strings.Contains(w.Text, "3 blocks") || warning(c, "too-many-failed") == nil {
+		if w := warning(c, "blocks-incomplete"); c.Verdict != record.Withheld || c.Blocks != 11 || w == nil ||
+			!strings.Contains(w.Text, "3 blocks") || warning(c, "too-many-failed") == nil {
 			t.Errorf("%s over %d blocks: %v", c.Verdict, c.Blocks, c.Warnings)
 		}
 		r = world{plan: testPlan("cpu.prime"), blocks: 14, noise: 0.005, change: fail("vm", 3, 3)}.evaluate()
-		if c := cell(t, r, "cpu.prime", "", "vm"); c.Verdict != record.Equivalent || c.Blocks != 13 || warning(c, "blocks-incomplete") == nil {
+		if c := cell(t, r, "cpu.prime", "", "vm"); c.Verdict != record.Equivalent || c.Blocks != 13 ||
+			warning(c, "blocks-incomplete") == nil {
 			t.Errorf("one failed: %s over %d blocks: %v", c.Verdict, c.Blocks, c.Warnings)
 		}
 	})
@@ -137,7 +146,8 @@ func TestFailures(t *testing.T) {
 		in.Environments[2].Error = &record.Failure{Kind: "open", Message: "no kernel"}
 		r := Evaluate(in)
 		c := cell(t, r, "cpu.prime", "", "vm")
-		if c.Verdict != record.Failed || c.Failure.Message != "no kernel" || finding(r, "target-failed") == nil || r.Targets[2].Error == nil {
+		if c.Verdict != record.Failed || c.Failure.Message != "no kernel" || finding(r, "target-failed") == nil ||
+			r.Targets[2].Error == nil {
 			t.Errorf("%s %+v %+v", c.Verdict, c.Failure, r.Findings)
 		}
 	})
@@ -162,7 +172,8 @@ func TestFailures(t *testing.T) {
 		}
 	})
 	t.Run("figure never reported", func(t *testing.T) {
-		r := world{plan: testPlan("command"), blocks: 10, noise: 0.005, change: func(t *record.Trial) { delete(t.Metrics, "score") }}.evaluate()
+		r := world{plan: testPlan("command"), blocks: 10, noise: 0.005,
+			change: func(t *record.Trial) { delete(t.Metrics, "score") }}.evaluate()
 		if c := cell(t, r, "command", "score", "vm"); c.Verdict != record.Failed || c.Failure.Kind != "no-figure" {
 			t.Errorf("%+v", c)
 		}
@@ -177,10 +188,13 @@ func TestDiscardedBlocksAreKeptAndCounted(t *testing.T) {
 	}}
 	in := w.input()
 	// As the scheduler writes it: one line for the block, after its trials.
-	in.Trials = append(in.Trials, record.Trial{Session: 1, Block: 2, Workload: "cpu.prime", Discarded: "steal above 10 %"})
+	in.Trials = append(in.Trials, record.Trial{Session: 1, Block: 2, Workload: "cpu.prime",
+		Discarded: "steal above 10 %"})
 	r := Evaluate(in)
 	c := cell(t, r, "cpu.prime", "", "vm")
-	if w := warning(c, "blocks-discarded"); c.Blocks != 13 || w == nil || !strings.Contains(w.Text, "steal above 10 %") || !strings.Contains(w.Text, "1 block discarded (steal above 10 %); with their trials the ratio") {
+	if w := warning(c, "blocks-discarded"); c.Blocks != 13 || w == nil ||
+		!strings.Contains(w.Text, "steal above 10 %") || !strings.Contains(w.Text,
+		"1 block discarded (steal above 10 %); with their trials the ratio") {
 		t.Errorf("%d blocks, %v", c.Blocks, c.Warnings)
 	}
 	if f := finding(r, "blocks-discarded"); r.Run.Discarded != 1 || f == nil || f.Severity != Info {
@@ -192,9 +206,13 @@ func TestBlockCutShortIsNotCounted(t *testing.T) {
 	w := world{plan: testPlan("cpu.prime"), blocks: 11, noise: 0.005}
 	in := w.input()
 	// Stopped in the midst of the eleventh block: its baseline has no trial, so nothing is paired there.
-	in.Trials = slices.DeleteFunc(in.Trials, func(t record.Trial) bool { return t.Block == 11 && t.Target == "host" && t.Slot == "" })
+	in.Trials = slices.DeleteFunc(in.Trials, func(t record.Trial) bool {
+		return t.Block == 11 && t.Target == "host" &&
+			t.Slot == ""
+	})
 	r := Evaluate(in)
-	if c := cell(t, r, "cpu.prime", "", "vm"); r.Run.Blocks != 10 || c.Blocks != 10 || warning(c, "blocks-incomplete") != nil {
+	if c := cell(t, r, "cpu.prime", "", "vm"); r.Run.Blocks != 10 || c.Blocks != 10 ||
+		warning(c, "blocks-incomplete") != nil {
 		t.Errorf("the run tells of %d blocks and its cell of %d, want 10; %v", r.Run.Blocks, c.Blocks, c.Warnings)
 	}
 	// Of a baseline whose candidates never opened, its own blocks are told.
@@ -211,7 +229,8 @@ func TestBlockWithAFigureOfZeroIsLeftOut(t *testing.T) {
 		}
 	}}
 	c := cell(t, w.evaluate(), "cpu.prime", "", "vm")
-	if w := warning(c, "blocks-incomplete"); c.Blocks != 11 || w == nil || !strings.HasPrefix(w.Text, "left out: 1 block in which events_per_second is 0") {
+	if w := warning(c, "blocks-incomplete"); c.Blocks != 11 || w == nil ||
+		!strings.HasPrefix(w.Text, "left out: 1 block in which events_per_second is 0") {
 		t.Errorf("%d blocks, %v: nothing failed here", c.Blocks, c.Warnings)
 	}
 }
@@ -227,7 +246,8 @@ func TestResumedBlockCountsOnce(t *testing.T) {
 }
 
 func TestHolmOverThePlan(t *testing.T) {
-	// Forty workloads planned, one measured so far: ten blocks cannot carry a claim among eighty cells, and do among two.
+	// Forty workloads planned, one measured so far: ten blocks cannot carry a claim among eighty cells, and do among
+	// two.
 	one := world{plan: testPlan("cpu.prime"), blocks: 10, noise: 0.003, cost: map[string]float64{"vm": 1.2}}
 	if c := cell(t, one.evaluate(), "cpu.prime", "", "vm"); c.Verdict != record.Different {
 		t.Fatalf("alone: %s", c.Verdict)
@@ -240,7 +260,8 @@ func TestHolmOverThePlan(t *testing.T) {
 	many.Plan = &p
 	r := Evaluate(many)
 	c := cell(t, r, "cpu.prime", "", "vm")
-	if c.Verdict != record.Inconclusive || warning(c, "not-confirmed") == nil || c.BlocksNeeded < 13 || Settled(r, "cpu.prime") {
+	if c.Verdict != record.Inconclusive || warning(c, "not-confirmed") == nil || c.BlocksNeeded < 13 ||
+		Settled(r, "cpu.prime") {
 		t.Errorf("among 80: %s p_holm %g, %d needed, %v", c.Verdict, c.PHolm, c.BlocksNeeded, c.Warnings)
 	}
 	if c.PHolm <= c.P || c.Q <= c.P {
@@ -284,7 +305,8 @@ func TestSecondaryMetricsAreJudgedByTheirRate(t *testing.T) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if c.Primary == (c.Verdict == record.Different) || c.Primary != (warning(c, "not-confirmed") != nil) {
-			t.Fatalf("%s %s, primary %t: %s, Holm %.2g, q %.2g: %v", c.Workload, c.Metric, c.Primary, c.Verdict, c.PHolm, c.Q, c.Warnings)
+			t.Fatalf("%s %s, primary %t: %s, Holm %.2g, q %.2g: %v", c.Workload, c.Metric, c.Primary, c.Verdict,
+				c.PHolm, c.Q, c.Warnings)
 		}
 	}
 	// One alone among those that are the same is not sure enough, and the warning says by what.
@@ -296,7 +318,8 @@ func TestSecondaryMetricsAreJudgedByTheirRate(t *testing.T) {
 		}
 	}
 	c := cell(t, w.evaluate(), "w7", "score", "box")
-	if n := warning(c, "not-confirmed"); n == nil || c.Verdict == record.Different || !strings.Contains(n.Text, "among 120 cells") || !strings.Contains(n.Text, "q is") {
+	if n := warning(c, "not-confirmed"); n == nil || c.Verdict == record.Different ||
+		!strings.Contains(n.Text, "among 120 cells") || !strings.Contains(n.Text, "q is") {
 		t.Errorf("%s, q %.2g: %v", c.Verdict, c.Q, c.Warnings)
 	}
 }

@@ -18,8 +18,8 @@ type families struct {
 }
 
 // judge corrects for the number of cells: the primary ones, of which the plan asks its question, by Holm, the secondary
-// ones, which are there to be looked through, by the rate of false discoveries. The planner and Settled count primary ones
-// only, so that a family of hundreds of secondary ones would get no verdicts by Holm in the blocks that there are.
+// ones, which are there to be looked through, by the rate of false discoveries. The planner and Settled count primary
+// ones only, so that a family of hundreds of secondary ones would get no verdicts by Holm in the blocks that there are.
 func (fam *families) judge() {
 	for _, primary := range []bool{true, false} {
 		var family []*stats.Decision
@@ -57,11 +57,13 @@ func (c *Cell) NotConfirmed() bool {
 
 func (fam *families) notConfirmed(c *cellBuilder, m int) {
 	value, by := c.decision.Deciding()
-	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or measure fewer cells", m, stats.MinBlocks(m, fam.alpha))
+	remedy := fmt.Sprintf("allow more blocks (a family of %d needs at least %d), or measure fewer cells", m,
+		stats.MinBlocks(m, fam.alpha))
 	if !c.Primary {
 		remedy = "allow more blocks, or measure fewer workloads"
 	}
-	c.warn("not-confirmed", fmt.Sprintf("the interval lies beyond the margin, but among %d cells that is not significant: %s is %.2g and must be at most %.2g",
+	c.warn("not-confirmed", fmt.Sprintf("the interval lies beyond the margin, but among %d cells that is not "+
+		"significant: %s is %.2g and must be at most %.2g",
 		m, by, value, fam.alpha), remedy)
 }
 

@@ -29,8 +29,8 @@ func damageFindings(e *finder, _ *Result) []Finding {
 	return out
 }
 
-// openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that, and one
-// whose environment failed is named with it.
+// openFindings tells what did not open. A mount that failed for a reason with a rule of its own is left to that, and
+// one whose environment failed is named with it.
 func openFindings(e *finder, r *Result) []Finding {
 	var out []Finding
 	at := map[string]int{}
@@ -62,8 +62,9 @@ func retryFindings(_ *finder, r *Result) []Finding {
 		if n := len(t.Retries); n > 0 {
 			out = append(out, Finding{
 				Targets: []string{t.Name},
-				Text:    fmt.Sprintf("%s opened at attempt %d; the first one failed: %s", t.Name, n+1, t.Retries[0].Message),
-				Remedy:  "the console of each attempt is in the bundle",
+				Text: fmt.Sprintf("%s opened at attempt %d; the first one failed: %s", t.Name, n+1,
+					t.Retries[0].Message),
+				Remedy: "the console of each attempt is in the bundle",
 			})
 		}
 	}
@@ -119,7 +120,8 @@ func addWorkload(f *Finding, label string) {
 }
 
 func emulatedFindings(_ *finder, r *Result) []Finding {
-	f := Finding{Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it; `tare doctor` says whether it does"}
+	f := Finding{Remedy: "use accel=kvm (hvf on macOS, whpx on Windows) if the host offers it; `tare doctor` says " +
+		"whether it does"}
 	for i := range r.Targets {
 		if r.Targets[i].Emulated {
 			f.Targets = append(f.Targets, r.Targets[i].Name)
@@ -135,7 +137,8 @@ func emulatedFindings(_ *finder, r *Result) []Finding {
 	}
 	f.Text = fmt.Sprintf("the CPU of %s is emulated in software", strings.Join(withMounts(r, f.Targets), ", "))
 	if len(f.Workloads) > 0 {
-		f.Text += fmt.Sprintf(": the cost of %s there is the cost of emulation and says nothing about virtualisation", few(f.Workloads))
+		f.Text += fmt.Sprintf(": the cost of %s there is the cost of emulation and says nothing about virtualisation",
+			few(f.Workloads))
 	}
 	return []Finding{f}
 }
@@ -172,7 +175,8 @@ func biasedFindings(e *finder, r *Result) []Finding {
 	if len(f.Workloads) == 0 {
 		return nil
 	}
-	f.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only much larger differences are called DIFFERENT there", e.Plan.Baseline, few(f.Workloads))
+	f.Text = fmt.Sprintf("%s measured against itself differs by more than the margin in %s: only much larger "+
+		"differences are called DIFFERENT there", e.Plan.Baseline, few(f.Workloads))
 	return []Finding{f}
 }
 
@@ -183,7 +187,8 @@ func noisyFindings(_ *finder, r *Result) []Finding {
 	if len(f.Workloads) == 0 {
 		return nil
 	}
-	f.Text = fmt.Sprintf("the host does not repeat itself within the margin: its null control spreads by up to %s in %s, and the margin is widened to twice that", percent(worst), few(f.Workloads))
+	f.Text = fmt.Sprintf("the host does not repeat itself within the margin: its null control spreads by up to %s "+
+		"in %s, and the margin is widened to twice that", percent(worst), few(f.Workloads))
 	return []Finding{f}
 }
 
@@ -216,9 +221,11 @@ func pagesFindings(e *finder, _ *Result) []Finding {
 			}
 			out = append(out, Finding{
 				Targets: []string{c.Target}, Workloads: []string{c.Workload},
-				Text: fmt.Sprintf("%s: %s is %s in %s and %s in %s; that alone changes the cost of memory access", c.Workload,
+				Text: fmt.Sprintf("%s: %s is %s in %s and %s in %s; that alone changes the cost of memory access",
+					c.Workload,
 					strings.ReplaceAll(key, "_", " "), valuesText(a), c.Target, valuesText(b), c.Baseline),
-				Remedy: "set transparent huge pages to the same value on both sides (/sys/kernel/mm/transparent_hugepage/enabled)",
+				Remedy: "set transparent huge pages to the same value on both sides " +
+					"(/sys/kernel/mm/transparent_hugepage/enabled)",
 			})
 			break
 		}
@@ -238,8 +245,8 @@ func few(labels []string) string {
 // shareApart is by how many percentage points two shares may differ and still count as alike.
 const shareApart = 10
 
-// alike tells whether two sets of state values say the same. Percentages are compared by their median, because the share
-// of memory in huge pages is never quite the same twice.
+// alike tells whether two sets of state values say the same. Percentages are compared by their median, because the
+// share of memory in huge pages is never quite the same twice.
 func alike(a, b []string) bool {
 	if slices.Equal(a, b) {
 		return true
@@ -291,8 +298,9 @@ func discardFindings(e *finder, r *Result) []Finding {
 	slices.Sort(labels)
 	return []Finding{{
 		Workloads: labels,
-		Text:      fmt.Sprintf("%s discarded: %s; the bundle keeps the trials, and each cell says what its ratio would be with them", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
-		Remedy:    "if there are many, use a quieter host",
+		Text: fmt.Sprintf("%s discarded: %s; the bundle keeps the trials, and each cell says what its ratio "+
+			"would be with them", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
+		Remedy: "if there are many, use a quieter host",
 	}}
 }
 

@@ -44,7 +44,8 @@ func isFileWork(w *plan.Workload) bool {
 }
 
 // predictions asks of every build whether a file workload orders the targets as it does. Folders of one environment are
-// compared with each other where there are enough of them, because across environments the CPU orders the builds as well.
+// compared with each other where there are enough of them, because across environments the CPU orders the builds as
+// well.
 func (e *finder) predictions(r *Result) []prediction {
 	costs := e.costByTarget()
 	var out []prediction
@@ -165,7 +166,8 @@ func (c correlation) fails() bool    { return c.rho < failsRho && c.p > predicts
 
 func predictsFindings(e *finder, r *Result) []Finding {
 	return e.predictionFindings(r, correlation.predicts, "ranks the targets as %s does %s: %s",
-		"to choose a folder for building, measuring that workload is enough; the ratio of a build is smaller, because a build also computes")
+		"to choose a folder for building, measuring that workload is enough; the ratio of a build is smaller, "+
+			"because a build also computes")
 }
 
 func failsToPredictFindings(e *finder, r *Result) []Finding {

@@ -37,8 +37,8 @@ var (
 	matrixReads  = []string{"read", "reread", "randread", "bkwdread", "strideread", "fread", "freread"}
 )
 
-// storageVerb is what a cell says that its target does faster or slower: "writes", "reads", or "" when it is neither, or a
-// metric beside the one that decides.
+// storageVerb is what a cell says that its target does faster or slower: "writes", "reads", or "" when it is neither,
+// or a metric beside the one that decides.
 func storageVerb(c *Cell) string {
 	k := storageWork[c.Kind]
 	switch {
@@ -52,8 +52,8 @@ func storageVerb(c *Cell) string {
 	return ""
 }
 
-// fasterFindings points at candidates that write or read faster than the baseline's own medium, each once for all of its
-// workloads, by the figure that is furthest off.
+// fasterFindings points at candidates that write or read faster than the baseline's own medium, each once for all of
+// its workloads, by the figure that is furthest off.
 func fasterFindings(_ *finder, r *Result) []Finding {
 	type key struct{ target, baseline, verb string }
 	var out []Finding
@@ -92,13 +92,16 @@ func fasterText(r *Result, c *Cell, verb string, workloads int) (text, remedy st
 		in, figures = plural(workloads, "workload"), fmt.Sprintf("most in %s: %s", in, figures)
 	}
 	if verb == "reads" {
-		return fmt.Sprintf("%s reads faster than %s itself in %s (%s): a cache below it serves the reads, or it reads ahead", c.Target, c.Baseline, in, figures),
-			"before calling it an advantage, compare with direct=yes, cache=cold or a file larger than all memory, and with a disk that is not cached (cache=none)"
+		return fmt.Sprintf("%s reads faster than %s itself in %s (%s): a cache below it serves the reads, or it "+
+				"reads ahead", c.Target, c.Baseline, in, figures),
+			"before calling it an advantage, compare with direct=yes, cache=cold or a file larger than all memory, " +
+				"and with a disk that is not cached (cache=none)"
 	}
 	why := "a cache in between or an ignored flush may be the reason"
 	if how := elides(r.target(c.Target)); how != "" {
 		why = "it is faster because it does not wait for the disk: " + how
 	}
 	return fmt.Sprintf("%s writes faster than %s in %s (%s): %s", c.Target, c.Baseline, in, figures, why),
-		"before calling it an advantage, compare with a setting that writes to the disk (cache=none, fsync=true, a volume instead of memory)"
+		"before calling it an advantage, compare with a setting that writes to the disk (cache=none, fsync=true, a " +
+			"volume instead of memory)"
 }

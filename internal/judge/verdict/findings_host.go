@@ -51,9 +51,11 @@ func stealFindings(e *finder, _ *Result) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Text: fmt.Sprintf("this host is itself a guest, and other guests take CPU time from it: %s stolen in the median trial, %s in the worst, at least %s in %d of %d trials",
+		Text: fmt.Sprintf("this host is itself a guest, and other guests take CPU time from it: %s stolen in the "+
+			"median trial, %s in the worst, at least %s in %d of %d trials",
 			percent(median), percent(slices.Max(steal)), percent(stealBad), bad, len(steal)),
-		Remedy: "run where the CPU is not shared; ratios suffer less from it than absolute figures, because targets take turns",
+		Remedy: "run where the CPU is not shared; ratios suffer less from it than absolute figures, because targets " +
+			"take turns",
 	}}
 }
 
@@ -72,8 +74,10 @@ func throttleFindings(e *finder, _ *Result) []Finding {
 		return nil
 	}
 	f := Finding{
-		Text:   fmt.Sprintf("the processors were throttled before %d of %d trials: the machine is too hot or short of power", hit, n),
-		Remedy: "cool the machine, plug it in, or fix the clock below the limit (cpupower frequency-set); do not quote absolute figures",
+		Text: fmt.Sprintf("the processors were throttled before %d of %d trials: the machine is too hot or short "+
+			"of power", hit, n),
+		Remedy: "cool the machine, plug it in, or fix the clock below the limit (cpupower frequency-set); do not " +
+			"quote absolute figures",
 	}
 	if float64(hit) < badTrials*float64(n) {
 		f.Severity = Info
@@ -104,7 +108,8 @@ func busyFindings(e *finder, _ *Result) []Finding {
 	if top != "" {
 		text += "; most often: " + top
 	}
-	return []Finding{{Text: text, Remedy: "stop other programs on this host; the null control shows how much they disturb"}}
+	return []Finding{{Text: text,
+		Remedy: "stop other programs on this host; the null control shows how much they disturb"}}
 }
 
 // The facts in which an environment's standing cost is kept, as the controller measured it after the environment had
@@ -125,14 +130,16 @@ func idleFindings(_ *finder, r *Result) []Finding {
 		if err != nil || !(cpu >= 0) || t.IsMount() {
 			continue
 		}
-		f := Finding{Targets: []string{t.Name}, Text: fmt.Sprintf("%s costs the host %s of one CPU while it does nothing", t.Name, percent(cpu))}
+		f := Finding{Targets: []string{t.Name},
+			Text: fmt.Sprintf("%s costs the host %s of one CPU while it does nothing", t.Name, percent(cpu))}
 		if rss, err := strconv.ParseInt(t.Outside.Extra[idleRSS], 10, 64); err == nil && rss > 0 {
 			f.Text += fmt.Sprintf(", and %d MiB of memory", rss>>20)
 		}
 		f.Remedy = "stop the environment when you do not use it"
 		if cpu >= idleTold {
 			f.Severity = Attend
-			f.Remedy += "; look for periodic timers (an old guest kernel, a USB tablet device, a missing paravirtual clock)"
+			f.Remedy += "; look for periodic timers (an old guest kernel, a USB tablet device, a missing " +
+				"paravirtual clock)"
 		}
 		out = append(out, f)
 	}
@@ -158,7 +165,8 @@ func cpuFindings(e *finder, r *Result) []Finding {
 		n, known := at[root]
 		if !known {
 			n = len(out)
-			out = append(out, Finding{Remedy: "give both sides the same number (cpus= of a virtual machine or a container), or restate the costs per core: --per core"})
+			out = append(out, Finding{Remedy: "give both sides the same number (cpus= of a virtual machine or a " +
+				"container), or restate the costs per core: --per core"})
 		}
 		f := &out[n]
 		for j := range r.Cells {
@@ -180,7 +188,8 @@ func cpuFindings(e *finder, r *Result) []Finding {
 			continue
 		}
 		at[root] = n
-		f.Text = fmt.Sprintf("%s has %s and %s %s: %s can use more than one thread, so its ratio may only reflect the number of processors", root, mine, b.Name, theirs, few(f.Workloads))
+		f.Text = fmt.Sprintf("%s has %s and %s %s: %s can use more than one thread, so its ratio may only reflect "+
+			"the number of processors", root, mine, b.Name, theirs, few(f.Workloads))
 	}
 	return out
 }
@@ -202,8 +211,8 @@ func cpusOf(r *Result, t *Target) string {
 	return plural(f.Threads, "thread")
 }
 
-// ManyThreads tells whether a workload of a family may use more than one processor. Of foreign programs that is not known,
-// so they count as if they could.
+// ManyThreads tells whether a workload of a family may use more than one processor. Of foreign programs that is not
+// known, so they count as if they could.
 func ManyThreads(w *plan.Workload, family string) bool {
 	if w.Params["threads"] != "" {
 		return whole(w.Params, "threads") > 1

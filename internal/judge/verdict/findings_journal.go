@@ -15,9 +15,9 @@ const slowedBy = 2.0
 // makesFiles lists the kinds that make many files and remove them: where one of them slows down, inodes are to blame.
 var makesFiles = []string{"fs.smallfiles", "dev.unpack", "dev.remove", "dev.compile", "dev.build"}
 
-// journalFindings tells of targets whose ext4 has no journal, where making files became slower the more were deleted: the
-// kernel takes no inode again that was deleted within the last minutes, and looks at each of them for every new file. The
-// warm-up counts, because fewest had been deleted then; what was slow before the fastest trial does not.
+// journalFindings tells of targets whose ext4 has no journal, where making files became slower the more were deleted:
+// the kernel takes no inode again that was deleted within the last minutes, and looks at each of them for every new
+// file. The warm-up counts, because fewest had been deleted then; what was slow before the fastest trial does not.
 func journalFindings(e *finder, r *Result) []Finding {
 	type cell struct{ workload, target string }
 	type pace struct{ least, most time.Duration }
@@ -47,8 +47,12 @@ func journalFindings(e *finder, r *Result) []Finding {
 			if f == nil {
 				f = &Finding{
 					Targets: []string{name},
-					Text:    fmt.Sprintf("the ext4 of %s has no journal: there the kernel skips every inode that was deleted within the last minutes, so creating files becomes slow after many deletions; a unit of %s took from %s to %s", name, w.Label, paceText(p.least), paceText(p.most)),
-					Remedy:  "give the environment a directory on a file system with a journal, or on tmpfs (-e 'host=local?dir=PATH', -m host:NAME=dir:PATH); now the figure depends on what was deleted before, also in a container on the same file system",
+					Text: fmt.Sprintf("the ext4 of %s has no journal: there the kernel skips every inode that "+
+						"was deleted within the last minutes, so creating files becomes slow after many deletions; "+
+						"a unit of %s took from %s to %s", name, w.Label, paceText(p.least), paceText(p.most)),
+					Remedy: "give the environment a directory on a file system with a journal, or on tmpfs (-e " +
+						"'host=local?dir=PATH', -m host:NAME=dir:PATH); now the figure depends on what was deleted " +
+						"before, also in a container on the same file system",
 				}
 			}
 			addWorkload(f, w.Label)

@@ -24,8 +24,8 @@ const (
 // bound is the share of its CPUs from which one end of a load test is its limit.
 const bound = 0.95
 
-// familyNetwork is the family of work on the network. Its client is one end of what is weighed and no load generator: that
-// its CPU is the limit is what the network costs there.
+// familyNetwork is the family of work on the network. Its client is one end of what is weighed and no load generator:
+// that its CPU is the limit is what the network costs there.
 const familyNetwork = "network"
 
 // withholdClient withholds the verdict on a load test whose client had no CPU to spare: the figure is the client's.
@@ -38,8 +38,10 @@ func withholdClient(c *cellBuilder) {
 		of     *series
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
 		share := medianState(side.of, clientShare)
-		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") { // else withholdWarnings does it
-			c.withhold("client-bound", fmt.Sprintf("the load generator used %.0f %% of its CPU time in the trials of %s: the figure is the limit of the load generator and not of the server", 100*share, side.target),
+		// else withholdWarnings does it
+		if share >= bound && !hasCode(trialWarnings(side.target, side.of), "client-bound") {
+			c.withhold("client-bound", fmt.Sprintf("the load generator used %.0f %% of its CPU time in the trials "+
+				"of %s: the figure is the limit of the load generator and not of the server", 100*share, side.target),
 				"give the client more CPUs or threads, or the server less work per request")
 		}
 	}
@@ -75,7 +77,8 @@ func serverFindings(e *finder, _ *Result) []Finding {
 		at[c.Target] = len(out)
 		out = append(out, Finding{
 			Targets: []string{c.Target}, Workloads: []string{c.Workload},
-			Text: fmt.Sprintf("%s %s is bound by the server's CPU (%.0f %% busy, the client %.0f %%): the ratio is the cost of serving there, not of the network",
+			Text: fmt.Sprintf("%s %s is bound by the server's CPU (%.0f %% busy, the client %.0f %%): the ratio is "+
+				"the cost of serving there, not of the network",
 				c.Target, c.Workload, 100*server, 100*client),
 			Remedy: "nothing to fix; to know the cost of the network alone, add a network workload",
 		})
@@ -85,8 +88,10 @@ func serverFindings(e *finder, _ *Result) []Finding {
 
 // loadCommands tell by its command line what a workload of kind command loads.
 var (
-	networkCommand = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[\s;&|/])(iperf3?|netperf|qperf|sockperf)\s`) })
-	webCommand     = sync.OnceValue(func() *regexp.Regexp {
+	networkCommand = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(^|[\s;&|/])(iperf3?|netperf|qperf|sockperf)\s`)
+	})
+	webCommand = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(^|[\s;&|/])(wrk2?|ab|h2load|hey|k6|vegeta|oha|bombardier|curl)\s`)
 	})
 	buildCommand = sync.OnceValue(func() *regexp.Regexp {
@@ -96,11 +101,13 @@ var (
 )
 
 func isNetwork(w *plan.Workload, family string) bool {
-	return family == familyNetwork || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" || networkCommand().MatchString(w.Params["command"]+" ")
+	return family == familyNetwork || strings.HasPrefix(w.Kind, "net.") || w.Params["preset"] == "iperf3" ||
+		networkCommand().MatchString(w.Params["command"]+" ")
 }
 
 func isWeb(w *plan.Workload, family string) bool {
-	return family == "web" || strings.HasPrefix(w.Kind, "http.") || strings.HasPrefix(w.Kind, "web.") || w.Params["preset"] == "wrk" || webCommand().MatchString(w.Params["command"]+" ")
+	return family == "web" || strings.HasPrefix(w.Kind, "http.") || strings.HasPrefix(w.Kind, "web.") ||
+		w.Params["preset"] == "wrk" || webCommand().MatchString(w.Params["command"]+" ")
 }
 
 // explained is how far apart, as a ratio, the costs of network and page may be for the one to explain the other.
@@ -131,10 +138,13 @@ func networkFindings(e *finder, _ *Result) []Finding {
 			}
 			out = append(out, Finding{
 				Targets: []string{p.Target}, Workloads: append([]string{p.Workload}, n.workloads...),
-				Text: fmt.Sprintf("in %s the network explains the cost of %s: %s %s against %s and %s %s; the rest is %s",
-					p.Target, p.Workload, n.text, times(n.center, n.low, n.high), n.baseline, p.Workload, times(p.Ratio.Center, p.Low, p.High),
+				Text: fmt.Sprintf("in %s the network explains the cost of %s: %s %s against %s and %s %s; the rest "+
+					"is %s",
+					p.Target, p.Workload, n.text, times(n.center, n.low, n.high), n.baseline, p.Workload,
+					times(p.Ratio.Center, p.Low, p.High),
 					times(math.Exp(rest), math.Exp(rest-half), math.Exp(rest+half))),
-				Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page served without a network shows the rest",
+				Remedy: "look at the network (card model, bridge or NAT, offloads) before the web server; a page " +
+					"served without a network shows the rest",
 			})
 			break
 		}
@@ -150,7 +160,8 @@ type explanation struct {
 	center, low, high float64
 }
 
-// explanations lists what may explain a page's cost, the one that knows most first: its way, then each network cell by itself.
+// explanations lists what may explain a page's cost, the one that knows most first: its way, then each network cell by
+// itself.
 func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []explanation {
 	var all []explanation
 	var trip, stream *cellBuilder
@@ -159,7 +170,8 @@ func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []expl
 			continue
 		}
 		if n.Verdict == record.Different {
-			all = append(all, explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center, n.Low, n.High})
+			all = append(all, explanation{[]string{n.Workload}, n.Baseline, n.Workload + " costs", n.Ratio.Center,
+				n.Low, n.High})
 		}
 		switch w, _ := e.Plan.Workload(n.Workload); {
 		case w.Kind == "net.rr" && w.Params["connections"] == "1" && trip == nil:
@@ -178,8 +190,8 @@ func (e *finder) explanations(page *cellBuilder, networks []*cellBuilder) []expl
 	return all
 }
 
-// way is what the network makes of a page of so many bytes: one round trip, of which there are so many in a second, and the
-// bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time.
+// way is what the network makes of a page of so many bytes: one round trip, of which there are so many in a second, and
+// the bytes at the rate of a stream, MiB/s. Each weighs in the ratio as it does in the baseline's time.
 func way(trip, stream *cellBuilder, size int64) (x explanation, ok bool) {
 	wait, move := 1/trip.BaselineCenter, float64(size)/(1<<20)/stream.BaselineCenter
 	a := wait / (wait + move) * trip.Ratio.Center
@@ -194,14 +206,15 @@ func way(trip, stream *cellBuilder, size int64) (x explanation, ok bool) {
 	return x, center > 0 && !math.IsInf(center, 0) && !math.IsNaN(half)
 }
 
-// agree compares the ratio of a page with that of the network: what is left of the first when the second is taken off, ln, and
-// the half-width of its interval, where the two are taken as independent.
+// agree compares the ratio of a page with that of the network: what is left of the first when the second is taken off,
+// ln, and the half-width of its interval, where the two are taken as independent.
 func agree(page *cellBuilder, network explanation) (rest, half float64, ok bool) {
 	p, n := math.Log(page.Ratio.Center), math.Log(network.center)
 	hp, hn := math.Log(page.High/page.Low)/2, math.Log(network.high/network.low)/2
 	rest, half = p-n, math.Hypot(hp, hn)
 	// An interval as wide as the cost itself would agree with anything.
-	ok = p*n > 0 && math.Abs(rest) <= math.Log(explained) && math.Abs(rest) <= half+math.Log1p(page.Margin) && half < math.Abs(n)/2
+	ok = p*n > 0 && math.Abs(rest) <= math.Log(explained) && math.Abs(rest) <= half+math.Log1p(page.Margin) &&
+		half < math.Abs(n)/2
 	return rest, half, ok
 }
 

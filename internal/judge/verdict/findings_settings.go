@@ -22,7 +22,8 @@ func settingFindings(e *finder, r *Result) []Finding {
 		different := map[string][]string{} // workloads by family
 		for j := range r.Cells {
 			c := &r.Cells[j]
-			if c.Primary && c.Target == t.Name && c.Baseline == base.Name && c.Verdict == record.Different && !slices.Contains(different[c.Family], c.Workload) {
+			if c.Primary && c.Target == t.Name && c.Baseline == base.Name && c.Verdict == record.Different &&
+				!slices.Contains(different[c.Family], c.Workload) {
 				different[c.Family] = append(different[c.Family], c.Workload)
 			}
 		}
@@ -65,7 +66,8 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 	if n := len(texts) - mostSettings; n > 0 {
 		texts, more = texts[:mostSettings], fmt.Sprintf("; and %s more", plural(n, "setting"))
 	}
-	f.Text = fmt.Sprintf("these settings may explain why %s differs from %s in %s: %s%s", t.Name, base.Name, few(f.Workloads), strings.Join(texts, "; "), more)
+	f.Text = fmt.Sprintf("these settings may explain why %s differs from %s in %s: %s%s", t.Name, base.Name,
+		few(f.Workloads), strings.Join(texts, "; "), more)
 	f.Remedy = "to find out which one it is, add an environment that differs only in that setting"
 	return f, true
 }

@@ -57,8 +57,8 @@ type transfer struct {
 	mib              float64
 }
 
-// deviceFindings tells which figures are a cache's: those above what the baseline's device gives to the same or a larger
-// request with its caches bypassed.
+// deviceFindings tells which figures are a cache's: those above what the baseline's device gives to the same or a
+// larger request with its caches bypassed.
 func deviceFindings(e *finder, r *Result) []Finding {
 	all := e.transfers()
 	var device []transfer
@@ -84,7 +84,8 @@ func deviceFindings(e *finder, r *Result) []Finding {
 			at[x.target] = n
 			out = append(out, Finding{
 				Targets: []string{x.target},
-				Remedy:  "to measure the disks, set direct=yes on both sides; to measure the whole path, set cache=cold or use a file larger than memory; as it is, the caches are measured",
+				Remedy: "to measure the disks, set direct=yes on both sides; to measure the whole path, set " +
+					"cache=cold or use a file larger than memory; as it is, the caches are measured",
 			})
 		}
 		addWorkload(&out[n], x.workload)
@@ -94,7 +95,8 @@ func deviceFindings(e *finder, r *Result) []Finding {
 			if x.direct {
 				whose = "the speed of a cache below it, although it bypasses its own"
 			}
-			out[n].Text = fmt.Sprintf("%s %s moves %s MiB/s where the device of %s gives %s MiB/s when caches are bypassed (%s): that is %s",
+			out[n].Text = fmt.Sprintf("%s %s moves %s MiB/s where the device of %s gives %s MiB/s when caches are "+
+				"bypassed (%s): that is %s",
 				x.target, x.workload, figure(x.mib), d.target, figure(d.mib), d.workload, whose)
 		}
 	}
@@ -152,7 +154,8 @@ var matrixColumns = map[string]struct{ read, random bool }{
 
 // transferOf tells what a metric says of bytes moved, and the factor that makes it MiB/s.
 func transferOf(w *plan.Workload, metric, in string) (x transfer, scale float64, ok bool) {
-	x = transfer{workload: w.Label, bs: whole(w.Params, "bs"), flight: max(whole(w.Params, "threads"), 1) * max(whole(w.Params, "qd"), 1)}
+	x = transfer{workload: w.Label, bs: whole(w.Params, "bs"),
+		flight: max(whole(w.Params, "threads"), 1) * max(whole(w.Params, "qd"), 1)}
 	switch w.Kind {
 	case "fs.seqread", "fs.seqwrite", "fs.randread", "fs.randwrite":
 		x.read = strings.HasSuffix(w.Kind, "read")
@@ -192,13 +195,15 @@ func alignmentFindings(_ *finder, r *Result) []Finding {
 		if f := diskFact("disk.format")(t); f != "" {
 			what = "its " + f + " image"
 		}
-		said := fmt.Sprintf("a 4 KiB write of the guest touches %.3g blocks of the host, because the data in %s does not begin at a block boundary of the host", n, what)
+		said := fmt.Sprintf("a 4 KiB write of the guest touches %.3g blocks of the host, because the data in %s "+
+			"does not begin at a block boundary of the host", n, what)
 		k, known := at[said]
 		if !known {
 			k = len(out)
 			at[said] = k
 			out = append(out, Finding{
-				Remedy: "`tare disk inspect` shows where the data begins; recreate the image with an aligned offset, or partition the guest's disk at 1 MiB",
+				Remedy: "`tare disk inspect` shows where the data begins; recreate the image with an aligned " +
+					"offset, or partition the guest's disk at 1 MiB",
 			})
 		}
 		out[k].Targets = append(out[k].Targets, t.Name)
@@ -219,8 +224,10 @@ func nfsRefusedFindings(e *finder, r *Result) []Finding {
 		if t := &r.Targets[i]; lacksNFSUDP(t) {
 			out = append(out, Finding{
 				Targets: []string{t.Name},
-				Text:    fmt.Sprintf("%s did not open: the guest's kernel (%s) was built without NFS over UDP, as most are since Linux 5.6", t.Name, known(e.kernelOf(r, t.Name))),
-				Remedy:  "use proto=tcp; in a Vagrantfile set nfs_udp: false, because Vagrant's default below NFS version 4 is UDP",
+				Text: fmt.Sprintf("%s did not open: the guest's kernel (%s) was built without NFS over UDP, as "+
+					"most are since Linux 5.6", t.Name, known(e.kernelOf(r, t.Name))),
+				Remedy: "use proto=tcp; in a Vagrantfile set nfs_udp: false, because Vagrant's default below NFS " +
+					"version 4 is UDP",
 			})
 		}
 	}
@@ -259,11 +266,13 @@ func nfsFindings(_ *finder, r *Result) []Finding {
 		}
 		text := fmt.Sprintf("%s runs NFS over UDP", t.Name)
 		if c := worstCell(r, t.Name); c != nil {
-			text += fmt.Sprintf("; it costs most in %s (%s against %s)", c.Workload, times(c.Ratio.Center, c.Low, c.High), c.Baseline)
+			text += fmt.Sprintf("; it costs most in %s (%s against %s)", c.Workload,
+				times(c.Ratio.Center, c.Low, c.High), c.Baseline)
 		}
 		out = append(out, Finding{
 			Targets: []string{t.Name}, Text: text,
-			Remedy: "use proto=tcp: over UDP one lost fragment repeats the whole request, and recent kernels do not support it",
+			Remedy: "use proto=tcp: over UDP one lost fragment repeats the whole request, and recent kernels do not " +
+				"support it",
 		})
 	}
 	return out
@@ -274,7 +283,8 @@ func worstCell(r *Result, target string) *Cell {
 	var worst *Cell
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if c.Primary && c.Target == target && c.Verdict == record.Different && c.Ratio.Center > 1 && (worst == nil || c.Ratio.Center > worst.Ratio.Center) {
+		if c.Primary && c.Target == target && c.Verdict == record.Different && c.Ratio.Center > 1 &&
+			(worst == nil || c.Ratio.Center > worst.Ratio.Center) {
 			worst = c
 		}
 	}

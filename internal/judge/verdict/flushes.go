@@ -6,8 +6,8 @@ import (
 	"tare/internal/plan"
 )
 
-// Flushes tells whether a plan has work that waits for its writes to reach the disk: then what a flush does in each target
-// is part of the answer, and worth a second or two of trying.
+// Flushes tells whether a plan has work that waits for its writes to reach the disk: then what a flush does in each
+// target is part of the answer, and worth a second or two of trying.
 func Flushes(p *plan.Plan) bool {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]

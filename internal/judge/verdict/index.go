@@ -72,7 +72,8 @@ func (x *index) add(t *record.Trial) {
 	k := seriesKey{t.Workload, t.Target, t.Slot}
 	s := x.series[k]
 	if s == nil {
-		s = &series{used: map[blockKey]*record.Trial{}, discarded: map[blockKey]*record.Trial{}, missing: map[blockKey]*record.Trial{}}
+		s = &series{used: map[blockKey]*record.Trial{}, discarded: map[blockKey]*record.Trial{},
+			missing: map[blockKey]*record.Trial{}}
 		x.series[k] = s
 	}
 	at := blockKey{t.Session, t.Block}
@@ -97,9 +98,9 @@ func (x *index) of(workload, target, slot string) *series {
 	return noSeries
 }
 
-// mostBlocks counts the blocks that a workload completed, of the workload with most. What a run was stopped in the midst of
-// is no block: a candidate's trial without its baseline's gives no ratio, and the run that goes on begins a new one. A
-// baseline that has no candidate beside it is counted by itself.
+// mostBlocks counts the blocks that a workload completed, of the workload with most. What a run was stopped in the
+// midst of is no block: a candidate's trial without its baseline's gives no ratio, and the run that goes on begins a
+// new one. A baseline that has no candidate beside it is counted by itself.
 func (x *index) mostBlocks(against func(target string) string) int {
 	paired, alone := 0, 0
 	for k, s := range x.series {

@@ -19,8 +19,11 @@ func testKinds(name string) (*workload.Kind, bool) {
 	rate := unit.Metric{Name: "events_per_second", Unit: "events/s", Better: unit.Higher, Timed: true, Primary: true}
 	kinds := []workload.Kind{
 		{Name: "cpu.prime", Family: "cpu", Needs: workload.Needs{CPUBound: true}, Metrics: []unit.Metric{rate}},
-		{Name: "fs.seqwrite", Family: "file system", Metrics: []unit.Metric{{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true}}},
-		{Name: "memory.latency", Family: "memory", Metrics: []unit.Metric{{Name: "latency_ns", Unit: "ns", Better: unit.Lower, Timed: true, Primary: true}}},
+		{Name: "fs.seqwrite", Family: "file system",
+			Metrics: []unit.Metric{{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true,
+				Primary: true}}},
+		{Name: "memory.latency", Family: "memory",
+			Metrics: []unit.Metric{{Name: "latency_ns", Unit: "ns", Better: unit.Lower, Timed: true, Primary: true}}},
 		{Name: "command", Family: "command", Metrics: []unit.Metric{
 			{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true},
 			{Name: "score", Unit: "1/s", Better: unit.Higher},
@@ -39,8 +42,10 @@ func testKinds(name string) (*workload.Kind, bool) {
 func testPlan(kinds ...string) *plan.Plan {
 	p := &plan.Plan{
 		Baseline: "host", Seed: 1, Mode: plan.Quick, Sessions: 1, Looks: []int{10, 15, 20, 30},
-		Alpha: 0.05, LookAlpha: stats.LookAlpha([]int{10, 15, 20, 30}, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
-		Targets: []plan.Target{{Name: "host", Text: "host=local"}, {Name: "box", Text: "box=namespace"}, {Name: "vm", Text: "vm=qemu"}},
+		Alpha: 0.05, LookAlpha: stats.LookAlpha([]int{10, 15, 20, 30}, 0.05), Margin: 0.02, TailMargin: 0.05,
+		Precision: 0.01,
+		Targets: []plan.Target{{Name: "host", Text: "host=local"}, {Name: "box", Text: "box=namespace"},
+			{Name: "vm", Text: "vm=qemu"}},
 	}
 	for _, k := range kinds {
 		p.Workloads = append(p.Workloads, plan.Workload{Label: k, Kind: k})
@@ -130,7 +135,8 @@ func (w world) environments() []record.Environment {
 }
 
 func (w world) input() Input {
-	return Input{Run: Run{ID: "r1", Finished: true}, Plan: w.plan, Kinds: testKinds, Environments: w.environments(), Trials: w.trials()}
+	return Input{Run: Run{ID: "r1", Finished: true}, Plan: w.plan, Kinds: testKinds, Environments: w.environments(),
+		Trials: w.trials()}
 }
 
 func (w world) evaluate() *Result { return Evaluate(w.input()) }
@@ -138,7 +144,8 @@ func (w world) evaluate() *Result { return Evaluate(w.input()) }
 func cell(t *testing.T, r *Result, workload, metric, target string) *Cell {
 	t.Helper()
 	for i := range r.Cells {
-		if c := &r.Cells[i]; c.Workload == workload && c.Target == target && (c.Metric == metric || metric == "" && c.Primary) {
+		if c := &r.Cells[i]; c.Workload == workload && c.Target == target &&
+			(c.Metric == metric || metric == "" && c.Primary) {
 			return c
 		}
 	}

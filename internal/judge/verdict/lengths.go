@@ -17,8 +17,8 @@ const (
 	lengthsEnough = 0.5
 )
 
-// withholdLengths withholds a verdict on trials that calibration left unequally long, as it does when the machine stalls in
-// the middle of it.
+// withholdLengths withholds a verdict on trials that calibration left unequally long, as it does when the machine
+// stalls in the middle of it.
 func (wh *withholder) withholdLengths(w *plan.Workload, c *cellBuilder) {
 	planned := wh.plan.Trial
 	if w.Trial > 0 {
@@ -32,8 +32,10 @@ func (wh *withholder) withholdLengths(w *plan.Workload, c *cellBuilder) {
 	if long < lengthsApart*short || short >= lengthsEnough*float64(planned) {
 		return
 	}
-	c.withhold("short-trials", fmt.Sprintf("a trial takes %v in %s and %v in %s, and the plan asks for %v: the machine was disturbed during calibration",
-		roundLength(a), c.Target, roundLength(b), c.Baseline, planned), "run again, on a quieter machine")
+	c.withhold("short-trials",
+		fmt.Sprintf("a trial takes %v in %s and %v in %s, and the plan asks for %v: the machine was disturbed "+
+			"during calibration",
+			roundLength(a), c.Target, roundLength(b), c.Baseline, planned), "run again, on a quieter machine")
 }
 
 func roundLength(ns float64) time.Duration {

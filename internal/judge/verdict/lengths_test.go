@@ -7,8 +7,8 @@ import (
 	"tare/internal/record"
 )
 
-// A stall in the middle of calibration leaves one target with trials a tenth as long as planned, which then slip between
-// the time slices of a busy host. Seen on a real machine: a box that costs the same "cost" 2.2 times as much.
+// A stall in the middle of calibration leaves one target with trials a tenth as long as planned, which then slip
+// between the time slices of a busy host. Seen on a real machine: a box that costs the same "cost" 2.2 times as much.
 func TestTrialsLeftTooShortHaveNoVerdict(t *testing.T) {
 	for name, tc := range map[string]struct {
 		work   int64
@@ -23,13 +23,14 @@ func TestTrialsLeftTooShortHaveNoVerdict(t *testing.T) {
 	} {
 		p := testPlan("cpu.prime")
 		p.Trial = tc.plan
-		r := world{plan: p, blocks: 10, noise: 0.003, cost: map[string]float64{"box": 2.2}, change: func(t *record.Trial) {
-			if t.Target == "host" {
-				t.Work = tc.work
-				t.AgentNS = int64(float64(t.AgentNS) * tc.length)
-				t.ControllerNS = int64(float64(t.ControllerNS) * tc.length)
-			}
-		}}.evaluate()
+		r := world{plan: p, blocks: 10, noise: 0.003, cost: map[string]float64{"box": 2.2},
+			change: func(t *record.Trial) {
+				if t.Target == "host" {
+					t.Work = tc.work
+					t.AgentNS = int64(float64(t.AgentNS) * tc.length)
+					t.ControllerNS = int64(float64(t.ControllerNS) * tc.length)
+				}
+			}}.evaluate()
 		c := cell(t, r, "cpu.prime", "", "box")
 		if got := warning(c, "short-trials") != nil; got != tc.want || (c.Verdict == record.Withheld) != tc.want {
 			t.Errorf("%s: %s, %v", name, c.Verdict, c.Warnings)

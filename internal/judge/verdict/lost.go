@@ -6,12 +6,12 @@ import (
 	"tare/internal/record"
 )
 
-// GivenUp is the number of trials in a row that may fail before a cell is given up: the scheduler runs no more of it, and
-// what it measured until then is no ground for a verdict. Trials that fail are not a random part of all trials.
+// GivenUp is the number of trials in a row that may fail before a cell is given up: the scheduler runs no more of it,
+// and what it measured until then is no ground for a verdict. Trials that fail are not a random part of all trials.
 const GivenUp = 3
 
-// mostMissing is the share of a cell's blocks in which a side may fail. Beyond it, what is left of the blocks is not what
-// the environment is like: it fails where it is slowest.
+// mostMissing is the share of a cell's blocks in which a side may fail. Beyond it, what is left of the blocks is not
+// what the environment is like: it fails where it is slowest.
 const mostMissing = 0.1
 
 // The kinds of failure after which an environment may be gone for good.
@@ -26,23 +26,26 @@ const kindPeer = "peer-died"
 
 const lostRemedy = "see the evidence in the bundle's console folder, fix the cause and run again"
 
-// withholdLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures decided
-// anything. A verdict that was reached before the loss stands.
+// withholdLost withholds the verdict of a cell that was given up, or whose environment was lost before its figures
+// decided anything. A verdict that was reached before the loss stands.
 func (wh *withholder) withholdLost(c *cellBuilder) {
 	for _, side := range []struct {
 		target string
 		series *series
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
 		if f := side.series.givenUp(); f != nil {
-			c.withhold("given-up", fmt.Sprintf("after %[2]s, its trials in %[1]s all failed: %[3]s", side.target, plural(len(c.keys), "block"), f.Message), lostRemedy)
+			c.withhold("given-up", fmt.Sprintf("after %[2]s, its trials in %[1]s all failed: %[3]s", side.target,
+				plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
 		if f := side.series.lostPeer(); f != nil && c.decision.Verdict == record.Inconclusive {
-			c.withhold("given-up", fmt.Sprintf("it could not continue after %s: %s", plural(len(c.keys), "block"), f.Message), lostRemedy)
+			c.withhold("given-up", fmt.Sprintf("it could not continue after %s: %s", plural(len(c.keys), "block"),
+				f.Message), lostRemedy)
 			return
 		}
 		if f := wh.opened.lostTarget(side.target); f != nil && c.decision.Verdict == record.Inconclusive {
-			c.withhold("target-lost", fmt.Sprintf("%s was lost after %s: %s", side.target, plural(len(c.keys), "block"), f.Message), lostRemedy)
+			c.withhold("target-lost", fmt.Sprintf("%s was lost after %s: %s", side.target, plural(len(c.keys), "block"),
+				f.Message), lostRemedy)
 			return
 		}
 	}
@@ -70,8 +73,8 @@ func (s *series) lastUsed() (last int) {
 	return last
 }
 
-// lostPeer returns the failure by which the series ended with the run's peer; nil if it did not, or a run that was resumed
-// went on with another.
+// lostPeer returns the failure by which the series ended with the run's peer; nil if it did not, or a run that was
+// resumed went on with another.
 func (s *series) lostPeer() *record.Failure {
 	last := s.lastUsed()
 	for _, t := range s.failed {
@@ -82,8 +85,8 @@ func (s *series) lostPeer() *record.Failure {
 	return nil
 }
 
-// withholdMissing tells of the blocks without a figure of one side, and withholds the verdict where they are many. One failure
-// is never many.
+// withholdMissing tells of the blocks without a figure of one side, and withholds the verdict where they are many. One
+// failure is never many.
 func withholdMissing(c *cellBuilder) {
 	for _, s := range []struct {
 		target string
@@ -91,21 +94,29 @@ func withholdMissing(c *cellBuilder) {
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
 		if n := len(s.of.missing); !c.withheld && n > 1 && float64(n) > mostMissing*float64(c.begun) {
 			last := sortedKeys(s.of.missing)[n-1]
-			c.withhold("too-many-failed", fmt.Sprintf("%d of %d trials in %s gave no figure, the last because: %s", n, c.begun, s.target, s.of.missing[last].Error.Message),
+			c.withhold("too-many-failed", fmt.Sprintf("%d of %d trials in %s gave no figure, the last because: %s", n,
+				c.begun, s.target, s.of.missing[last].Error.Message),
 				"fix what fails and run again: the trials that succeeded are not a fair sample")
 		}
 	}
-	sides := fmt.Sprintf("%s of %s and %d of %s failed", plural(len(c.candidate.missing), "trial"), c.Target, len(c.baseline.missing), c.Baseline)
+	sides := fmt.Sprintf("%s of %s and %d of %s failed", plural(len(c.candidate.missing), "trial"), c.Target,
+		len(c.baseline.missing), c.Baseline)
 	if n := len(c.judged) - len(c.keys); n > 0 {
-		c.warn("deadline-reached", fmt.Sprintf("%s in which only one side missed its deadline: counted as further off than all others, on that side (%s)",
-			plural(n, "block"), sides), "find out what stalls there; if it is rare, more blocks narrow the interval")
+		c.warn("deadline-reached",
+			fmt.Sprintf("%s in which only one side missed its deadline: counted as further off than all others, on "+
+				"that side (%s)",
+				plural(n, "block"), sides),
+			"find out what stalls there; if it is rare, more blocks narrow the interval")
 	}
 	if n := c.incomplete; n > 0 {
-		c.warn("blocks-incomplete", fmt.Sprintf("left out: %s without a figure for one of the two sides (%s)", plural(n, "block"), sides),
+		c.warn("blocks-incomplete", fmt.Sprintf("left out: %s without a figure for one of the two sides (%s)",
+			plural(n, "block"), sides),
 			"see the failures in the bundle's trials; if slow trials fail more often, the ratio favours that side")
 	}
 	if n := c.zeros; n > 0 {
-		c.warn("blocks-incomplete", fmt.Sprintf("left out: %s in which %s is 0 or missing on one side, so that there is no ratio", plural(n, "block"), c.Metric),
+		c.warn("blocks-incomplete",
+			fmt.Sprintf("left out: %s in which %s is 0 or missing on one side, so that there is no ratio",
+				plural(n, "block"), c.Metric),
 			"lengthen the trials, so that there is more to count")
 	}
 }

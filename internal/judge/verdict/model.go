@@ -6,8 +6,8 @@ import (
 	"tare/internal/record"
 )
 
-// Schema is the version of Result's JSON form. It stays while fields are only added, because readers are told to pass over
-// what they do not know; it rises when a field goes, or changes its meaning or its type.
+// Schema is the version of Result's JSON form. It stays while fields are only added, because readers are told to pass
+// over what they do not know; it rises when a field goes, or changes its meaning or its type.
 const Schema = 1
 
 // Result is what a bundle says: the answer to the plan's question, cell by cell. Its JSON form is the report that

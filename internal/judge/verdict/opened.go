@@ -37,8 +37,8 @@ func (op *opened) lostTarget(target string) *record.Failure {
 }
 
 // sharesKernel tells whether a target's time is counted by the kernel that counts the controller's. Processes and
-// namespaces of this machine have no other; a container may be in a machine of its engine's, so its kernel must be known
-// to be that of one of them.
+// namespaces of this machine have no other; a container may be in a machine of its engine's, so its kernel must be
+// known to be that of one of them.
 func (op *opened) sharesKernel(target string) bool {
 	re := op.home(target)
 	switch {
@@ -51,7 +51,8 @@ func (op *opened) sharesKernel(target string) bool {
 	}
 	const vm = "hypervisor.vm"
 	return slices.ContainsFunc(op.environments, func(o record.Environment) bool {
-		return onThisKernel[driver(&o)] && o.Inside.Kernel == re.Inside.Kernel && o.Inside.Extra[vm] == re.Inside.Extra[vm]
+		return onThisKernel[driver(&o)] && o.Inside.Kernel == re.Inside.Kernel &&
+			o.Inside.Extra[vm] == re.Inside.Extra[vm]
 	})
 }
 

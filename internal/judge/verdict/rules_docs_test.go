@@ -40,7 +40,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-var severityWords = map[string]string{Info: "Good to know", Attend: "Read it before using the figures", Withhold: "The reason why cells have no verdict"}
+var severityWords = map[string]string{Info: "Good to know", Attend: "Read it before using the figures",
+	Withhold: "The reason why cells have no verdict"}
 
 func explainedText(t *testing.T) string {
 	var b strings.Builder

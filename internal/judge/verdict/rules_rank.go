@@ -17,8 +17,8 @@ const (
 
 // rankCorrelation is Spearman's rank correlation of pairs, mid-ranks for ties, and the one-sided permutation p value of
 // one at least as large, given no relation: exact up to mostExact pairs, else over random orders from a fixed seed, the
-// one seen included (Phipson and Smyth 2010, so that it is never 0). Both are NaN where one side is constant or there are
-// fewer than three pairs.
+// one seen included (Phipson and Smyth 2010, so that it is never 0). Both are NaN where one side is constant or there
+// are fewer than three pairs.
 func rankCorrelation(x, y []float64) (rho, p float64) {
 	n := len(x)
 	if n < 3 || len(y) != n {
@@ -64,8 +64,8 @@ func doubleRanks(x []float64) []int {
 	return ranks
 }
 
-// exactTail is the share of the n! pairings of a and b whose sum of products is at least seen. It counts pairings by sum
-// over the subsets of b that the first elements of a have taken: n 2^n steps instead of n!.
+// exactTail is the share of the n! pairings of a and b whose sum of products is at least seen. It counts pairings by
+// sum over the subsets of b that the first elements of a have taken: n 2^n steps instead of n!.
 func exactTail(a, b []int, seen int) float64 {
 	n := len(a)
 	most := 0

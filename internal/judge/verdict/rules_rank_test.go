@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRankCorrelation holds the values against published tables: with five pairs 1 of 120 orders is perfect, with a swap
-// of neighbours 5 are as good.
+// TestRankCorrelation holds the values against published tables: with five pairs 1 of 120 orders is perfect, with a
+// swap of neighbours 5 are as good.
 func TestRankCorrelation(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -25,7 +25,8 @@ func TestRankCorrelation(t *testing.T) {
 		}
 	}
 	for name, xy := range map[string][2][]float64{
-		"constant": {{2, 2, 2, 2, 2}, {1, 2, 3, 4, 5}}, "too few": {{1, 2}, {1, 2}}, "unequal": {{1, 2, 3}, {1, 2, 3, 4}},
+		"constant": {{2, 2, 2, 2, 2}, {1, 2, 3, 4, 5}}, "too few": {{1, 2}, {1, 2}},
+		"unequal": {{1, 2, 3}, {1, 2, 3, 4}},
 	} {
 		if rho, p := rankCorrelation(xy[0], xy[1]); !math.IsNaN(rho) || !math.IsNaN(p) {
 			t.Errorf("%s: %g, p %g", name, rho, p)

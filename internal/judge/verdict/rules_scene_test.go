@@ -32,7 +32,8 @@ func sceneKind(name string) (*workload.Kind, bool) {
 	seconds := unit.Metric{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true}
 	files := []unit.Metric{rate("mib_per_second", "MiB/s", true), rate("ops_per_second", "ops/s", false)}
 	kinds := []workload.Kind{
-		{Name: "cpu.prime", Family: "cpu", Needs: workload.Needs{CPUBound: true}, Metrics: []unit.Metric{rate("events_per_second", "events/s", true)}},
+		{Name: "cpu.prime", Family: "cpu", Needs: workload.Needs{CPUBound: true},
+			Metrics: []unit.Metric{rate("events_per_second", "events/s", true)}},
 		{Name: "memory.latency", Family: "memory", Metrics: []unit.Metric{seconds}},
 		{Name: "fs.seqread", Family: "file system", Metrics: files},
 		{Name: "fs.seqwrite", Family: "file system", Metrics: files},
@@ -40,12 +41,17 @@ func sceneKind(name string) (*workload.Kind, bool) {
 		{Name: "fs.mixed", Family: "file system", Metrics: files},
 		{Name: "durability.fsync", Family: "file system", Metrics: []unit.Metric{seconds}},
 		{Name: "restore", Family: "file system", Metrics: []unit.Metric{seconds}},
-		{Name: "fs.smallfiles", Family: "file system", Metrics: []unit.Metric{rate("files_per_second", "files/s", true), rate("stat_per_second", "files/s", false)}},
-		{Name: "fs.matrix", Family: "file system", Metrics: []unit.Metric{seconds, rate("write", "KiB/s", false), rate("read", "KiB/s", false)}},
+		{Name: "fs.smallfiles", Family: "file system",
+			Metrics: []unit.Metric{rate("files_per_second", "files/s", true),
+				rate("stat_per_second", "files/s", false)}},
+		{Name: "fs.matrix", Family: "file system",
+			Metrics: []unit.Metric{seconds, rate("write", "KiB/s", false), rate("read", "KiB/s", false)}},
 		{Name: "dev.compile", Family: "file system", Metrics: []unit.Metric{rate("units_per_second", "units/s", true)}},
-		{Name: "dev.journal", Family: "file system", Metrics: []unit.Metric{rate("commits_per_second", "commits/s", true)}},
+		{Name: "dev.journal", Family: "file system",
+			Metrics: []unit.Metric{rate("commits_per_second", "commits/s", true)}},
 		{Name: "net.stream", Family: "network", Metrics: []unit.Metric{rate("throughput", "MiB/s", true)}},
-		{Name: "net.rr", Family: "network", Metrics: []unit.Metric{rate("round_trips_per_second", "round trips/s", true)}},
+		{Name: "net.rr", Family: "network", Metrics: []unit.Metric{rate("round_trips_per_second", "round trips/s",
+			true)}},
 		{Name: "http.fetch", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}},
 		{Name: "http.get", Family: "web", Metrics: []unit.Metric{rate("requests_per_second", "1/s", true)}},
 		{Name: "command", Family: "command", Metrics: []unit.Metric{seconds}},
@@ -60,7 +66,8 @@ func sceneKind(name string) (*workload.Kind, bool) {
 
 // on makes a workload of a kind with parameters "k=v", labelled with both.
 func on(kind string, params ...string) plan.Workload {
-	w := plan.Workload{Label: strings.Join(append([]string{kind}, params...), " "), Kind: kind, Params: workload.Params{}}
+	w := plan.Workload{Label: strings.Join(append([]string{kind}, params...), " "), Kind: kind,
+		Params: workload.Params{}}
 	for _, p := range params {
 		k, v, _ := strings.Cut(p, "=")
 		w.Params[k] = v
@@ -70,8 +77,10 @@ func on(kind string, params ...string) plan.Workload {
 
 func (s scene) input() Input {
 	p := &plan.Plan{
-		Baseline: s.targets[0], Seed: 1, Mode: plan.Quick, Sessions: 1, Looks: []int{10, 15}, Trial: 300 * time.Millisecond,
-		Alpha: 0.05, LookAlpha: stats.LookAlpha([]int{10, 15}, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01, Workloads: s.work,
+		Baseline: s.targets[0], Seed: 1, Mode: plan.Quick, Sessions: 1, Looks: []int{10, 15},
+		Trial: 300 * time.Millisecond,
+		Alpha: 0.05, LookAlpha: stats.LookAlpha([]int{10, 15}, 0.05), Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
+		Workloads: s.work,
 	}
 	in := Input{Run: Run{ID: "r1", Finished: true}, Plan: p, Kinds: sceneKind, Damage: s.damage}
 	for _, name := range s.targets {
@@ -81,7 +90,8 @@ func (s scene) input() Input {
 		}
 		p.Targets = append(p.Targets, plan.Target{Name: name, Of: of, Text: "local"})
 		re := record.Environment{Name: name, Of: of, Spec: "local", Session: 1, OpenNS: 1e8}
-		re.Inside = record.Facts{OS: "linux", Cores: 4, Threads: 8, MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,relatime)", Extra: map[string]string{}}
+		re.Inside = record.Facts{OS: "linux", Cores: 4, Threads: 8, MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,relatime)",
+			Extra: map[string]string{}}
 		re.Outside = record.Facts{Settings: map[string]string{}, Extra: map[string]string{}}
 		if mount {
 			re.Mount = &record.Mount{Kind: "9p", Settings: map[string]string{}}
@@ -115,7 +125,8 @@ func (s scene) one(rng *rand.Rand, block int, w *plan.Workload, j int) record.Tr
 	}
 	cost := factor(s.cost, w.Label+" "+target) * math.Exp(0.003*rng.NormFloat64())
 	t := record.Trial{
-		Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot, Work: 1000, AgentNS: int64(3e8 * cost), ControllerNS: int64(3e8 * cost),
+		Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot, Work: 1000, AgentNS: int64(3e8 * cost),
+		ControllerNS: int64(3e8 * cost),
 		Figures: record.Figures{Metrics: map[string]float64{}, Checks: map[string]string{"n": "1"},
 			State: map[string]string{}},
 		Host: &record.HostState{Quiet: true},
@@ -198,7 +209,8 @@ func unsteady(t *record.Trial) {
 	}
 }
 
-// unjournaled has the host make files in an ext4 without a journal: each block takes so many per cent longer than the first.
+// unjournaled has the host make files in an ext4 without a journal: each block takes so many per cent longer than the
+// first.
 func unjournaled(percent int64) func(*record.Trial) {
 	return func(t *record.Trial) {
 		if t.Target == "host" {

@@ -31,36 +31,56 @@ const (
 func explaining() []setting {
 	return []setting{
 		{"accelerator", nil, either(asked("accel"), outside("accel")), "an emulated CPU is many times slower"},
-		{"CPU model", []string{onCPU, onMemory, onKernel, onCommand, onDatabase}, asked("cpu", "cpu-profile"), "it decides which instructions are available"},
-		{"paravirtualisation", nil, asked("paravirt", "paravirtprovider"), "it decides how clocks, interrupts and waiting cost"},
+		{"CPU model", []string{onCPU, onMemory, onKernel, onCommand, onDatabase}, asked("cpu", "cpu-profile"),
+			"it decides which instructions are available"},
+		{"paravirtualisation", nil, asked("paravirt", "paravirtprovider"),
+			"it decides how clocks, interrupts and waiting cost"},
 		{"machine", nil, asked("machine", "chipset"), "it decides the buses and the interrupt controller"},
 		{"governor", nil, inside("cpu.governor"), "it decides how fast the clock rises"},
 		{"boost", nil, inside("cpu.boost"), "it decides the highest clock"},
 		{"turbo off", nil, inside("cpu.no_turbo"), "it decides the highest clock"},
-		{"clock source", []string{onKernel, onDatabase, onWeb, onCommand}, func(t *Target) string { return t.Inside.Clock }, "reading the time may be a system call, or an exit to the hypervisor"},
-		{"mitigations", []string{onKernel, onFiles, onNetwork, onWeb, onDatabase, onCommand}, mitigations, "they make each entry to the kernel slower"},
-		{"transparent huge pages", []string{onMemory, onDatabase, onCommand}, inside("memory.thp"), "they save page-table walks"},
+		{"clock source", []string{onKernel, onDatabase, onWeb, onCommand},
+			func(t *Target) string { return t.Inside.Clock },
+			"reading the time may be a system call, or an exit to the hypervisor"},
+		{"mitigations", []string{onKernel, onFiles, onNetwork, onWeb, onDatabase, onCommand}, mitigations,
+			"they make each entry to the kernel slower"},
+		{"transparent huge pages", []string{onMemory, onDatabase, onCommand}, inside("memory.thp"),
+			"they save page-table walks"},
 		{"memory size", []string{onFiles, onDatabase, onCommand}, memory, "it is the size of the page cache"},
-		{"memory limit", []string{onFiles, onDatabase, onCommand}, inside("cgroup.memory_bytes"), "it is the size of the page cache"},
+		{"memory limit", []string{onFiles, onDatabase, onCommand}, inside("cgroup.memory_bytes"),
+			"it is the size of the page cache"},
 		{"CPU limit", nil, inside("cgroup.cpus"), "threads above the limit wait"},
-		{"network card", []string{onNetwork, onWeb, onDatabase}, asked("nic", "nictype", "nictype1"), "an emulated card costs an exit for each packet, virtio one for many"},
-		{"cache mode of the disk", []string{onFiles, onDatabase}, either(diskFact("disk.cache"), diskSetting("cache")), "it decides whether writes wait for the host's disk"},
-		{"I/O of the disk", []string{onFiles, onDatabase}, diskSetting("aio"), "threads cost more per request than the kernel's own queues"},
-		{"disk format", []string{onFiles, onDatabase}, either(diskFact("disk.format"), diskSetting("format")), "an image has its own block map to read and write"},
-		{"bus of the disk", []string{onFiles, onDatabase}, diskSetting("bus"), "IDE and SATA are emulated, virtio is not"},
-		{"I/O scheduler", []string{onFiles, onDatabase}, inside("work.disk.scheduler"), "it orders and merges requests"},
-		{"read-ahead", []string{onFiles, onDatabase}, inside("work.disk.read_ahead_kb"), "it decides how much is read ahead in sequential reading"},
+		{"network card", []string{onNetwork, onWeb, onDatabase}, asked("nic", "nictype", "nictype1"),
+			"an emulated card costs an exit for each packet, virtio one for many"},
+		{"cache mode of the disk", []string{onFiles, onDatabase}, either(diskFact("disk.cache"), diskSetting("cache")),
+			"it decides whether writes wait for the host's disk"},
+		{"I/O of the disk", []string{onFiles, onDatabase}, diskSetting("aio"),
+			"threads cost more per request than the kernel's own queues"},
+		{"disk format", []string{onFiles, onDatabase}, either(diskFact("disk.format"), diskSetting("format")),
+			"an image has its own block map to read and write"},
+		{"bus of the disk", []string{onFiles, onDatabase}, diskSetting("bus"),
+			"IDE and SATA are emulated, virtio is not"},
+		{"I/O scheduler", []string{onFiles, onDatabase}, inside("work.disk.scheduler"),
+			"it orders and merges requests"},
+		{"read-ahead", []string{onFiles, onDatabase}, inside("work.disk.read_ahead_kb"),
+			"it decides how much is read ahead in sequential reading"},
 		{"file system", []string{onFiles, onDatabase}, fileSystem, "each stores names and blocks in its own way"},
-		{"msize", []string{onFiles}, option("msize"), "it is the largest message of 9p: small messages need more round trips"},
+		{"msize", []string{onFiles}, option("msize"),
+			"it is the largest message of 9p: small messages need more round trips"},
 		{"rsize", []string{onFiles}, option("rsize"), "it is the largest read in one request"},
 		{"wsize", []string{onFiles}, option("wsize"), "it is the largest write in one request"},
-		{"cache of the mount", []string{onFiles}, either(option("cache"), mounted("cache")), "what the guest caches it does not request again"},
-		{"attribute lifetime", []string{onFiles}, either(option("actimeo"), mounted("actimeo", "attr_timeout")), "attributes that are still valid are not requested"},
+		{"cache of the mount", []string{onFiles}, either(option("cache"), mounted("cache")),
+			"what the guest caches it does not request again"},
+		{"attribute lifetime", []string{onFiles}, either(option("actimeo"), mounted("actimeo", "attr_timeout")),
+			"attributes that are still valid are not requested"},
 		{"noac", []string{onFiles}, mounted("noac"), "no attributes are cached, and writes are synchronous"},
 		{"protocol", []string{onFiles}, option("proto"), "NFS over UDP repeats whole requests"},
-		{"protocol version", []string{onFiles}, option("vers"), "versions differ in how many requests an operation takes"},
-		{"synchronous mount", []string{onFiles}, either(option("sync"), mounted("sync", "sync_always")), "each write waits for the server's disk"},
-		{"writeback", []string{onFiles}, mounted("writeback", "writeout"), "the guest collects writes before it sends them"},
+		{"protocol version", []string{onFiles}, option("vers"),
+			"versions differ in how many requests an operation takes"},
+		{"synchronous mount", []string{onFiles}, either(option("sync"), mounted("sync", "sync_always")),
+			"each write waits for the server's disk"},
+		{"writeback", []string{onFiles}, mounted("writeback", "writeout"),
+			"the guest collects writes before it sends them"},
 		{"atime", []string{onFiles}, atime, "each read also writes the time of access"},
 	}
 }
@@ -86,7 +106,8 @@ func inside(name string) func(*Target) string {
 	return func(t *Target) string { return t.Inside.Extra[name] }
 }
 
-// diskFact reads what was found out about the disk that file workloads run on. A share's files are on a disk of the host.
+// diskFact reads what was found out about the disk that file workloads run on. A share's files are on a disk of the
+// host.
 func diskFact(name string) func(*Target) string {
 	return func(t *Target) string {
 		switch {
@@ -162,7 +183,8 @@ func fileSystem(t *Target) string {
 
 func atime(t *Target) string {
 	for _, o := range []string{"noatime", "relatime", "strictatime"} {
-		if slices.ContainsFunc(strings.FieldsFunc(t.Inside.WorkFS, func(r rune) bool { return strings.ContainsRune(" (),", r) }), func(f string) bool { return f == o }) {
+		if slices.ContainsFunc(strings.FieldsFunc(t.Inside.WorkFS,
+			func(r rune) bool { return strings.ContainsRune(" (),", r) }), func(f string) bool { return f == o }) {
 			return o
 		}
 	}

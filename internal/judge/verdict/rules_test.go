@@ -17,28 +17,41 @@ var ruleScenes = map[string]struct {
 	words        []string
 }{
 	"damaged": {
-		scene{targets: []string{"host", "vm"}, work: []plan.Workload{on("cpu.prime")}, damage: []string{"read trials of lab: line 7: the chain digest is wrong"}},
+		scene{targets: []string{"host", "vm"}, work: []plan.Workload{on("cpu.prime")},
+			damage: []string{"read trials of lab: line 7: the chain digest is wrong"}},
 		two(on("cpu.prime")), []string{"does not cover the whole bundle", "line 7"}},
 	"target-failed": {
-		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Error = &record.Failure{Kind: "open", Message: "no kernel"} })),
+		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) {
+			re.Error = &record.Failure{Kind: "open",
+				Message: "no kernel"}
+		})),
 		two(on("cpu.prime")), []string{"vm", "no kernel"}},
 	"nfs-udp-unavailable": {
-		scene{targets: []string{"host", "vm", "vm:nfs"}, work: []plan.Workload{on("fs.seqread")}}.envs(refusedNFS("mount nfs: nfs-udp-unavailable: the guest's kernel ...")),
-		scene{targets: []string{"host", "vm", "vm:nfs"}, work: []plan.Workload{on("fs.seqread")}}.envs(refusedNFS("mount nfs: connection refused")),
+		scene{targets: []string{"host", "vm", "vm:nfs"},
+			work: []plan.Workload{on("fs.seqread")}}.envs(refusedNFS("mount nfs: nfs-udp-unavailable: the guest's " +
+			"kernel ...")),
+		scene{targets: []string{"host", "vm", "vm:nfs"},
+			work: []plan.Workload{on("fs.seqread")}}.envs(refusedNFS("mount nfs: connection refused")),
 		[]string{"6.1.0-41", "UDP"}},
 	"nfs-udp": {
-		two(on("fs.seqread")).envs(udp("udp")).costs(map[string]float64{"fs.seqread vm": 1.6}), two(on("fs.seqread")).envs(udp("tcp")), []string{"UDP", "fs.seqread", "1.6"}},
+		two(on("fs.seqread")).envs(udp("udp")).costs(map[string]float64{"fs.seqread vm": 1.6}),
+		two(on("fs.seqread")).envs(udp("tcp")), []string{"UDP", "fs.seqread", "1.6"}},
 	"boot-retried": {
-		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Retries = []record.Failure{{Message: "no handshake within 20 s"}} })),
+		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) {
+			re.Retries = []record.Failure{{Message: "no handshake within 20 s"}}
+		})),
 		two(on("cpu.prime")), []string{"attempt 2", "20 s"}},
 	"clock-wrong": {
 		two(on("cpu.prime")).envs(qemu).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 120 / 100 })),
-		two(on("cpu.prime")).envs(qemu).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 1001 / 1000 })), []string{"vm", "20 %"}},
+		two(on("cpu.prime")).envs(qemu).trials(vmTrials(func(t *record.Trial) { t.AgentNS = t.AgentNS * 1001 / 1000 })),
+		[]string{"vm", "20 %"}},
 	"unequal-work": {
-		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Checks["n"] = "2" })), two(on("cpu.prime")), []string{"n is 2 in vm"}},
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Checks["n"] = "2" })), two(on("cpu.prime")),
+		[]string{"n is 2 in vm"}},
 	"unequal-access": {
 		two(on("fs.seqread")).trials(func(t *record.Trial) { t.State["direct"] = fmt.Sprint(t.Target == "vm") }),
-		two(on("fs.seqread")).trials(func(t *record.Trial) { t.State["direct"] = "true" }), []string{"direct I/O differs"}},
+		two(on("fs.seqread")).trials(func(t *record.Trial) { t.State["direct"] = "true" }),
+		[]string{"direct I/O differs"}},
 	"durability-differs": {
 		two(on("fs.seqwrite")).envs(durable("ignores-flushes")).costs(map[string]float64{"fs.seqwrite vm": 0.5}),
 		two(on("fs.seqwrite")).envs(durable("unknown")).costs(map[string]float64{"fs.seqwrite vm": 0.5}),
@@ -47,27 +60,42 @@ var ruleScenes = map[string]struct {
 		two(on("fs.seqread", "direct=true")).trials(vmTrials(func(t *record.Trial) {
 			t.Metrics, t.Error = nil, &record.Failure{Kind: "refused", Message: "tmpfs refuses O_DIRECT"}
 		})), two(on("fs.seqread", "direct=true")), []string{"O_DIRECT"}},
-	"direct-refused":    {two(on("fs.seqread")).trials(warns("direct-refused", "9p refused O_DIRECT with \"invalid argument\"", "set direct=false on both sides, or mount it with a cache mode that has direct I/O")), two(on("fs.seqread")), []string{"vm"}},
-	"direct-was-cached": {two(on("fs.seqread")).trials(warns("direct-was-cached", "direct I/O was accepted, yet 98 % of the file was found in the page cache", "choose a mount that passes O_DIRECT on (virtiofs: direct=on)")), two(on("fs.seqread")), []string{"vm"}},
-	"direct-in-memory": {two(on("fs.seqread")).trials(warns("direct-in-memory", "direct I/O on tmpfs, which has no device", "put the work directory on a disk")),
+	"direct-refused": {two(on("fs.seqread")).trials(warns("direct-refused",
+		"9p refused O_DIRECT with \"invalid argument\"",
+		"set direct=false on both sides, or mount it with a cache mode that has direct I/O")), two(on("fs.seqread")),
+		[]string{"vm"}},
+	"direct-was-cached": {two(on("fs.seqread")).trials(warns("direct-was-cached",
+		"direct I/O was accepted, yet 98 % of the file was found in the page cache",
+		"choose a mount that passes O_DIRECT on (virtiofs: direct=on)")), two(on("fs.seqread")), []string{"vm"}},
+	"direct-in-memory": {two(on("fs.seqread")).trials(warns("direct-in-memory",
+		"direct I/O on tmpfs, which has no device", "put the work directory on a disk")),
 		two(on("fs.seqread")).trials(func(t *record.Trial) {
 			t.Warnings = []record.Warning{{Code: "direct-in-memory", Text: "direct I/O on tmpfs"}}
 		}), []string{"vm"}},
-	"file-fits-cache": {two(on("fs.seqread")).trials(warns("file-fits-cache", "the plan says cold, and the file of 64 MiB fits the cache of 512 MiB", "choose a size larger than the cache")), two(on("fs.seqread")), []string{"vm"}},
+	"file-fits-cache": {two(on("fs.seqread")).trials(warns("file-fits-cache",
+		"the plan says cold, and the file of 64 MiB fits the cache of 512 MiB", "choose a size larger than the cache")),
+		two(on("fs.seqread")), []string{"vm"}},
 	"client-bound": {
 		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.99" })),
-		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.80" })), []string{"load generator", "99 %"}},
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.80" })),
+		[]string{"load generator", "99 %"}},
 	"short-trials": {
-		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Work, t.AgentNS, t.ControllerNS = 10, 6e6, 6e6 })),
+		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) {
+			t.Work, t.AgentNS, t.ControllerNS = 10, 6e6,
+				6e6
+		})),
 		two(on("cpu.prime")).trials(vmTrials(func(t *record.Trial) { t.Work = 900 })), []string{"6ms in vm"}},
 	"target-lost": {
 		two(on("cpu.prime")).trials(func(t *record.Trial) {
 			unsteady(t)
 			died("environment-died", 11)(t)
 		}).costs(map[string]float64{"cpu.prime vm": 1.03}), two(on("cpu.prime")), []string{"lost after 10 blocks"}},
-	"too-many-failed": {two(on("cpu.prime")).trials(failed("timeout", 3, 7)), two(on("cpu.prime")).trials(failed("timeout", 3)), []string{"2 of 12 trials in vm"}},
-	"given-up":        {two(on("cpu.prime")).trials(died("measure", 5)), two(on("cpu.prime")), []string{"its trials in vm all failed"}},
-	"emulated":        {two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Inside.Emulated = true })), two(on("cpu.prime")), []string{"vm", "emulated", "cpu.prime"}},
+	"too-many-failed": {two(on("cpu.prime")).trials(failed("timeout", 3, 7)),
+		two(on("cpu.prime")).trials(failed("timeout", 3)), []string{"2 of 12 trials in vm"}},
+	"given-up": {two(on("cpu.prime")).trials(died("measure", 5)), two(on("cpu.prime")),
+		[]string{"its trials in vm all failed"}},
+	"emulated": {two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Inside.Emulated = true })),
+		two(on("cpu.prime")), []string{"vm", "emulated", "cpu.prime"}},
 	"null-control-differs": {
 		two(on("cpu.prime")).trials(func(t *record.Trial) {
 			if t.Slot == record.NullSlot {
@@ -77,49 +105,74 @@ var ruleScenes = map[string]struct {
 	"noisy-host": {
 		two(on("cpu.prime")).trials(unsteady), two(on("cpu.prime")), []string{"cpu.prime", "%"}},
 	"host-steal": {
-		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Steal = 0.03 }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Steal = -1 }), []string{"3 % stolen"}},
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Steal = 0.03 }),
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Steal = -1 }), []string{"3 % stolen"}},
 	"host-throttled": {
-		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Throttle = int64(t.Block % 2) }), two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Throttle = -1 }), []string{"of 36 trials"}},
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Throttle = int64(t.Block % 2) }),
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Throttle = -1 }), []string{"of 36 trials"}},
 	"host-busy": {
 		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Quiet, t.Host.Reason = t.Block%3 == 0, "load" }),
-		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Quiet = t.Block%3 != 0 }), []string{"24 of 36", "load"}},
+		two(on("cpu.prime")).trials(func(t *record.Trial) { t.Host.Quiet = t.Block%3 != 0 }),
+		[]string{"24 of 36", "load"}},
 	"faster-than-baseline": {
-		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.6}).envs(inVM(func(re *record.Environment) { re.Outside.Settings["cache"] = "unsafe" })),
-		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.97}), []string{"because it does not wait for the disk", "cache=unsafe", "0.60"}},
+		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.6}).envs(inVM(func(re *record.Environment) {
+			re.Outside.Settings["cache"] = "unsafe"
+		})),
+		two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 0.97}),
+		[]string{"because it does not wait for the disk", "cache=unsafe", "0.60"}},
 	"faster-than-device": {
-		two(on("fs.randread", "bs=4KiB", "direct=true"), on("fs.randread", "bs=4KiB", "direct=false")).figures(throughput(40, 1200)),
-		two(on("fs.randread", "bs=4KiB", "direct=true"), on("fs.randread", "bs=1MiB", "direct=false")).figures(throughput(40, 1200)), // larger requests: the device may do more, too
+		two(on("fs.randread", "bs=4KiB", "direct=true"),
+			on("fs.randread", "bs=4KiB", "direct=false")).figures(throughput(40, 1200)),
+		// larger requests: the device may do more, too
+		two(on("fs.randread", "bs=4KiB", "direct=true"),
+			on("fs.randread", "bs=1MiB", "direct=false")).figures(throughput(40, 1200)),
 		[]string{"host fs.randread bs=4KiB direct=false moves 1", "gives 40", "cache"}},
 	"inodes-not-reused": {
-		two(on("fs.smallfiles")).trials(unjournaled(400)), two(on("fs.smallfiles")).trials(unjournaled(5)), []string{"host has no journal", "300 µs to", "fs.smallfiles"}},
+		two(on("fs.smallfiles")).trials(unjournaled(400)), two(on("fs.smallfiles")).trials(unjournaled(5)),
+		[]string{"host has no journal", "300 µs to", "fs.smallfiles"}},
 	"misaligned-image": {
 		two(on("fs.randread")).envs(inVM(func(re *record.Environment) {
 			re.Outside.Extra[alignedKey], re.Outside.Extra["disk.format"] = "2", "vdi"
 		})),
-		two(on("fs.randread")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[alignedKey] = "1" })), []string{"touches 2 blocks", "vdi"}},
+		two(on("fs.randread")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[alignedKey] = "1" })),
+		[]string{"touches 2 blocks", "vdi"}},
 	"server-bound": {
-		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare], t.State[serverShare] = "0.4", "0.99" })),
-		two(on("http.get")).trials(vmTrials(func(t *record.Trial) { t.State[clientShare], t.State[serverShare] = "0.4", "0.5" })), []string{"server's CPU", "99 %"}},
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) {
+			t.State[clientShare], t.State[serverShare] = "0.4",
+				"0.99"
+		})),
+		two(on("http.get")).trials(vmTrials(func(t *record.Trial) {
+			t.State[clientShare], t.State[serverShare] = "0.4",
+				"0.5"
+		})), []string{"server's CPU", "99 %"}},
 	"network-explains-web": {
 		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.43}),
-		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.10}), []string{"1.4", "1.43", "the rest is 1.0"}},
-	"predicts-build":        {folders(false), folders(true), []string{"fs.smallfiles", "dev.compile", "1.00", "over 6 targets in vm"}},
+		two(on("net.stream"), on("http.get")).costs(map[string]float64{"net.stream vm": 1.40, "http.get vm": 1.10}),
+		[]string{"1.4", "1.43", "the rest is 1.0"}},
+	"predicts-build": {folders(false), folders(true),
+		[]string{"fs.smallfiles", "dev.compile", "1.00", "over 6 targets in vm"}},
 	"no-predictor-of-build": {folders(true), folders(false), []string{"fs.smallfiles does not rank", "p "}},
 	"huge-pages-differ": {
 		two(on("memory.latency")).trials(func(t *record.Trial) {
 			t.State["huge_pages"] = map[bool]string{true: "0%", false: "100%"}[t.Target == "vm"]
 		}),
-		two(on("memory.latency")).trials(func(t *record.Trial) { t.State["huge_pages"] = "100%" }), []string{"huge pages", "0%"}},
+		two(on("memory.latency")).trials(func(t *record.Trial) { t.State["huge_pages"] = "100%" }),
+		[]string{"huge pages", "0%"}},
 	"unequal-cpus": {
-		two(on("command", "command=make -j8")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })),
-		two(on("cpu.prime", "threads=1")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })), []string{"4 cores with 4 threads", "4 cores with 8 threads"}},
+		two(on("command",
+			"command=make -j8")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })),
+		two(on("cpu.prime",
+			"threads=1")).envs(inVM(func(re *record.Environment) { re.Inside.Cores, re.Inside.Threads = 4, 4 })),
+		[]string{"4 cores with 4 threads", "4 cores with 8 threads"}},
 	"settings-differ": {
-		two(on("net.stream")).envs(nics).costs(map[string]float64{"net.stream vm": 3}), two(on("net.stream")).envs(nics), []string{"network card e1000 instead of virtio", "net.stream"}},
+		two(on("net.stream")).envs(nics).costs(map[string]float64{"net.stream vm": 3}),
+		two(on("net.stream")).envs(nics), []string{"network card e1000 instead of virtio", "net.stream"}},
 	"idle-cost": {
 		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) {
 			re.Outside.Extra[idleCPU], re.Outside.Extra[idleRSS] = "0.031", "432013312"
 		})),
-		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[idleCPU] = "unknown" })), []string{"3.1 % of one CPU", "412 MiB"}},
+		two(on("cpu.prime")).envs(inVM(func(re *record.Environment) { re.Outside.Extra[idleCPU] = "unknown" })),
+		[]string{"3.1 % of one CPU", "412 MiB"}},
 	"blocks-discarded": {
 		two(on("cpu.prime")).trials(func(t *record.Trial) {
 			if t.Block == 3 {
@@ -134,8 +187,8 @@ var ruleScenes = map[string]struct {
 		})), two(on("cpu.prime")), []string{"1 trial"}},
 }
 
-// TestPageExplainedByItsWay has a round trip of 100 µs that costs twice as much in vm, and a stream of 625 MiB/s that costs four
-// times as much: 64 KiB take as long as the round trip, and 64 bytes no time.
+// TestPageExplainedByItsWay has a round trip of 100 µs that costs twice as much in vm, and a stream of 625 MiB/s that
+// costs four times as much: 64 KiB take as long as the round trip, and 64 bytes no time.
 func TestPageExplainedByItsWay(t *testing.T) {
 	trip, stream := on("net.rr", "connections=1"), on("net.stream", "direction=down", "streams=1")
 	way := "a round trip (" + trip.Label + ") and the page's bytes at the rate of " + stream.Label + " cost"
@@ -183,7 +236,8 @@ func throughput(direct, buffered float64) func(workload, metric string) float64 
 
 // folders is a virtual machine with five folders, in which small files and the build agree about the order or do not.
 func folders(disagree bool) scene {
-	s := scene{targets: []string{"vm", "vm:a", "vm:b", "vm:c", "vm:d", "vm:e"}, work: []plan.Workload{on("fs.smallfiles"), on("dev.compile")}, cost: map[string]float64{}}
+	s := scene{targets: []string{"vm", "vm:a", "vm:b", "vm:c", "vm:d", "vm:e"},
+		work: []plan.Workload{on("fs.smallfiles"), on("dev.compile")}, cost: map[string]float64{}}
 	other := []float64{1, 3, 1.4, 6, 1.2, 2} // neither rising nor falling
 	for i, t := range s.targets {
 		s.cost["dev.compile "+t] = float64(1 + i)
@@ -229,7 +283,8 @@ func TestEveryRuleHasAScene(t *testing.T) {
 // TestACalmRunHasNoFindings holds that no rule speaks for the sake of speaking.
 func TestACalmRunHasNoFindings(t *testing.T) {
 	s := scene{targets: []string{"host", "vm", "vm:9p"}}
-	for _, k := range []string{"cpu.prime", "memory.latency", "fs.seqread", "fs.seqwrite", "fs.smallfiles", "dev.compile", "net.stream", "http.get", "command"} {
+	for _, k := range []string{"cpu.prime", "memory.latency", "fs.seqread", "fs.seqwrite", "fs.smallfiles",
+		"dev.compile", "net.stream", "http.get", "command"} {
 		s.work = append(s.work, on(k))
 	}
 	if f := s.evaluate().Findings; len(f) != 0 {
@@ -249,9 +304,11 @@ func TestGravestFirst(t *testing.T) {
 	}
 }
 
-// TestMountsDoNotRepeatTheirEnvironment holds that ten folders of one machine do not say ten times what the machine has.
+// TestMountsDoNotRepeatTheirEnvironment holds that ten folders of one machine do not say ten times what the machine
+// has.
 func TestMountsDoNotRepeatTheirEnvironment(t *testing.T) {
-	s := scene{targets: []string{"host", "vm", "vm:a", "vm:b"}, work: []plan.Workload{on("fs.seqread"), on("command", "command=make")}, cost: map[string]float64{}}
+	s := scene{targets: []string{"host", "vm", "vm:a", "vm:b"},
+		work: []plan.Workload{on("fs.seqread"), on("command", "command=make")}, cost: map[string]float64{}}
 	for _, target := range s.targets[1:] {
 		s.cost["fs.seqread "+target], s.cost["command command=make "+target] = 2, 2
 	}
@@ -276,27 +333,34 @@ func TestMountsDoNotRepeatTheirEnvironment(t *testing.T) {
 			settings = append(settings, f)
 		}
 	}
-	if len(cpus) != 1 || len(cpus[0].Targets) != 3 || !strings.HasPrefix(cpus[0].Text, "vm has 2 cores") || cpus[0].Severity != Attend {
+	if len(cpus) != 1 || len(cpus[0].Targets) != 3 || !strings.HasPrefix(cpus[0].Text, "vm has 2 cores") ||
+		cpus[0].Severity != Attend {
 		t.Errorf("%+v", cpus)
 	}
-	if len(settings) != 2 || !strings.Contains(settings[0].Text, "governor powersave instead of") || strings.Contains(settings[1].Text, "governor") || !strings.Contains(settings[1].Text, "read-ahead 4096 instead of") {
+	if len(settings) != 2 || !strings.Contains(settings[0].Text, "governor powersave instead of") ||
+		strings.Contains(settings[1].Text, "governor") || !strings.Contains(settings[1].Text,
+		"read-ahead 4096 instead of") {
 		t.Errorf("%+v", settings)
 	}
 }
 
-// TestSettings reads every row of the table from facts that have it, and holds that it says nothing of facts that do not.
+// TestSettings reads every row of the table from facts that have it, and holds that it says nothing of facts that do
+// not.
 func TestSettings(t *testing.T) {
 	full := Target{
 		Inside: record.Facts{
 			Clock: "tsc", MemoryBytes: 8 << 30, WorkFS: "ext4 (rw,noatime)",
 			Extra: map[string]string{
-				"cpu.governor": "x", "cpu.boost": "1", "cpu.no_turbo": "0", "memory.thp": "always", "cgroup.memory_bytes": "1", "cgroup.cpus": "1.5",
-				"cpu.mitigations.meltdown": "Mitigation: PTI", "cpu.mitigations.srbds": "Not affected", "work.disk.scheduler": "none", "work.disk.read_ahead_kb": "128",
+				"cpu.governor": "x", "cpu.boost": "1", "cpu.no_turbo": "0", "memory.thp": "always",
+				"cgroup.memory_bytes": "1", "cgroup.cpus": "1.5",
+				"cpu.mitigations.meltdown": "Mitigation: PTI", "cpu.mitigations.srbds": "Not affected",
+				"work.disk.scheduler": "none", "work.disk.read_ahead_kb": "128",
 			},
 		},
 		Outside: record.Facts{
-			Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35", "nic": "virtio", "cache": "none", "aio": "native", "format": "raw", "bus": "virtio"},
-			Extra:    map[string]string{},
+			Settings: map[string]string{"accel": "kvm", "cpu": "host", "paravirt": "kvm", "machine": "q35",
+				"nic": "virtio", "cache": "none", "aio": "native", "format": "raw", "bus": "virtio"},
+			Extra: map[string]string{},
 		},
 	}
 	mount := full
@@ -322,7 +386,8 @@ func TestSettings(t *testing.T) {
 
 // TestMountsOfWhatDidNotOpen holds that one failure is told once, for the environment and all mounts in it.
 func TestMountsOfWhatDidNotOpen(t *testing.T) {
-	r := scene{targets: []string{"host", "vm", "vm:a", "vm:b"}, work: []plan.Workload{on("fs.seqread")}}.envs(func(re *record.Environment) {
+	r := scene{targets: []string{"host", "vm", "vm:a", "vm:b"},
+		work: []plan.Workload{on("fs.seqread")}}.envs(func(re *record.Environment) {
 		if re.Name != "host" {
 			re.Error = &record.Failure{Kind: "open", Message: "no kernel"}
 		}
@@ -342,11 +407,14 @@ func TestMisalignedMount(t *testing.T) {
 	r := &Result{Targets: []Target{
 		{Name: "vm", Outside: outside},
 		{Name: "vm:9p", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "9p"}}},
-		{Name: "vm:even", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk", Facts: image("1", "qcow2")}}},
-		{Name: "vm:odd", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk", Facts: image("1.9", "vhd")}}},
+		{Name: "vm:even", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
+			Facts: image("1", "qcow2")}}},
+		{Name: "vm:odd", Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
+			Facts: image("1.9", "vhd")}}},
 	}}
 	found := alignmentFindings(nil, r)
-	if len(found) != 2 || found[0].Targets[0] != "vm" || found[1].Targets[0] != "vm:odd" || !strings.Contains(found[1].Text, "vhd") {
+	if len(found) != 2 || found[0].Targets[0] != "vm" || found[1].Targets[0] != "vm:odd" ||
+		!strings.Contains(found[1].Text, "vhd") {
 		t.Errorf("%+v", found)
 	}
 }
@@ -366,7 +434,8 @@ func TestManyMounts(t *testing.T) {
 	if got := strings.Join(withMounts(r, append(names, "vm:d")), ", "); got != "vm and its 4 mounts, lab, lab:a" {
 		t.Error(got)
 	}
-	if got := strings.Join(withMounts(r, []string{"vm:a", "vm:b", "vm:c", "vm:d"}), ", "); got != "vm:a, vm:b, vm:c, vm:d" {
+	if got := strings.Join(withMounts(r, []string{"vm:a", "vm:b", "vm:c", "vm:d"}),
+		", "); got != "vm:a, vm:b, vm:c, vm:d" {
 		t.Error(got)
 	}
 }
@@ -375,14 +444,17 @@ func TestManyMounts(t *testing.T) {
 // workloads of a target.
 func TestFasterThanTheHostItself(t *testing.T) {
 	for kind, verbs := range map[string]string{
-		"fs.seqwrite": "writes", "fs.mixed": "writes", "durability.fsync": "writes", "restore": "writes", "dev.journal": "writes", "fs.smallfiles": "writes",
-		"fs.seqread": "reads", "fs.randread": "reads", "fs.matrix": "writes reads", "cpu.prime": "", "net.stream": "", "command": "",
+		"fs.seqwrite": "writes", "fs.mixed": "writes", "durability.fsync": "writes", "restore": "writes",
+		"dev.journal": "writes", "fs.smallfiles": "writes",
+		"fs.seqread": "reads", "fs.randread": "reads", "fs.matrix": "writes reads", "cpu.prime": "", "net.stream": "",
+		"command": "",
 	} {
 		var said []string
 		for _, f := range two(on(kind)).costs(map[string]float64{kind + " vm": 0.1}).evaluate().Findings {
 			if f.Code == "faster-than-baseline" {
 				said = append(said, strings.Fields(f.Text)[1])
-				if !strings.HasPrefix(f.Text, "vm ") || !strings.Contains(f.Text, "cache") || f.Remedy == "" || len(f.Workloads) != 1 {
+				if !strings.HasPrefix(f.Text, "vm ") || !strings.Contains(f.Text, "cache") || f.Remedy == "" ||
+					len(f.Workloads) != 1 {
 					t.Errorf("%s: %+v", kind, f)
 				}
 			}
@@ -395,14 +467,15 @@ func TestFasterThanTheHostItself(t *testing.T) {
 	s := two(on("fs.matrix", "bs=4KiB"), on("fs.matrix", "bs=64KiB"), on("fs.matrix", "bs=1MiB"))
 	s.cost = map[string]float64{"fs.matrix bs=4KiB vm": 0.5, "fs.matrix bs=64KiB vm": 0.2, "fs.matrix bs=1MiB vm": 0.97}
 	for _, f := range s.evaluate().Findings {
-		if f.Code == "faster-than-baseline" && (len(f.Workloads) != 2 || !strings.Contains(f.Text, "2 workloads (most in fs.matrix bs=64KiB") || !strings.Contains(f.Text, "0.20")) {
+		if f.Code == "faster-than-baseline" && (len(f.Workloads) != 2 || !strings.Contains(f.Text,
+			"2 workloads (most in fs.matrix bs=64KiB") || !strings.Contains(f.Text, "0.20")) {
 			t.Errorf("%+v", f)
 		}
 	}
 }
 
-// TestNetworkClientIsWeighed holds that the client of work on the network may be the limit, which the client of a server
-// under load may not.
+// TestNetworkClientIsWeighed holds that the client of work on the network may be the limit, which the client of a
+// server under load may not.
 func TestNetworkClientIsWeighed(t *testing.T) {
 	busy := vmTrials(func(t *record.Trial) { t.State[clientShare] = "0.99" })
 	for workload, withheld := range map[string]bool{"net.stream": false, "http.get": true} {

@@ -22,7 +22,8 @@ func TestSessionsAreTheUnit(t *testing.T) {
 	}
 	c := cell(t, r, "cpu.prime", "", "vm")
 	if c.Verdict != record.Inconclusive || c.Blocks != 30 || c.Low > 0.9 || c.High < 1.1 {
-		t.Errorf("%s [%g, %g] over %d blocks: boots that differ by 10 %% were pooled", c.Verdict, c.Low, c.High, c.Blocks)
+		t.Errorf("%s [%g, %g] over %d blocks: boots that differ by 10 %% were pooled", c.Verdict, c.Low, c.High,
+			c.Blocks)
 	}
 	if b := cell(t, r, "cpu.prime", "", "box"); b.Verdict != record.Equivalent {
 		t.Errorf("box: %s [%g, %g]", b.Verdict, b.Low, b.High)
@@ -61,10 +62,12 @@ func TestACellOfFewerSessionsThanTheRun(t *testing.T) {
 		})
 		return Evaluate(in)
 	}
-	for sessions, want := range map[int]record.Verdict{1: record.Inconclusive, 2: record.Different, 3: record.Different} {
+	for sessions, want := range map[int]record.Verdict{1: record.Inconclusive, 2: record.Different,
+		3: record.Different} {
 		r := only(sessions)
 		c := cell(t, r, "fs.seqwrite", "", "vm")
-		if c.Verdict != want || (warning(c, "sessions-missing") != nil) != (sessions < 3) || (c.Level > 0) != (sessions > 1) {
+		if c.Verdict != want || (warning(c, "sessions-missing") != nil) != (sessions < 3) ||
+			(c.Level > 0) != (sessions > 1) {
 			t.Errorf("%d sessions: %s [%g, %g] %v", sessions, c.Verdict, c.Low, c.High, c.Warnings)
 		}
 		if o := cell(t, r, "cpu.prime", "", "vm"); o.Verdict != record.Different || len(o.Warnings) > 0 {

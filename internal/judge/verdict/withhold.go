@@ -25,7 +25,8 @@ var withholdingOneSided = map[string]bool{
 
 // sameState lists the states that must agree for two figures to be compared.
 var sameState = []struct{ key, what, remedy string }{
-	{"direct", "direct I/O", "set direct=false for this workload, or put the work directory of every target on a file system that supports direct I/O"},
+	{"direct", "direct I/O", "set direct=false for this workload, or put the work directory of every target on a " +
+		"file system that supports direct I/O"},
 }
 
 // withholder withholds verdicts.
@@ -74,8 +75,8 @@ func (wh *withholder) withholdClock(c *cellBuilder) {
 	}
 }
 
-// withholdChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no better:
-// then the work itself is not repeatable.
+// withholdChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no
+// better: then the work itself is not repeatable.
 func withholdChecks(c *cellBuilder) {
 	a, b := checkValues(c.candidate), checkValues(c.baseline)
 	names := make([]string, 0, len(a)+len(b))
@@ -95,7 +96,8 @@ func withholdChecks(c *cellBuilder) {
 		c.incomparable = true
 		c.withhold("unequal-work", fmt.Sprintf("the work differs: %s is %s in %s and %s in %s", n,
 			valuesText(a[n]), c.Target, valuesText(b[n]), c.Baseline),
-			"make both sides do the same work (same data, same program version) and run again; the figures of each side are kept")
+			"make both sides do the same work (same data, same program version) and run again; the figures of each "+
+				"side are kept")
 	}
 }
 
@@ -151,8 +153,8 @@ func valuesText(v []string) string {
 	return fmt.Sprintf("%s or one of %d others", v[0], len(v)-1)
 }
 
-// withholdWarnings carries the trials' own warnings to the cell, each code once for each side, and withholds the verdict
-// where one of them forbids it.
+// withholdWarnings carries the trials' own warnings to the cell, each code once for each side, and withholds the
+// verdict where one of them forbids it.
 func withholdWarnings(c *cellBuilder) {
 	cand, base := trialWarnings(c.Target, c.candidate), trialWarnings(c.Baseline, c.baseline)
 	for _, list := range [][]record.Warning{cand, base} {

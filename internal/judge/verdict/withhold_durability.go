@@ -40,8 +40,8 @@ func writes(w *plan.Workload, metric string) bool {
 	return ok && (k.metrics == nil || slices.Contains(k.metrics, metric)) && (!k.synced || w.Params.Bool("fsync"))
 }
 
-// withholdDurability withholds the verdict on writes of targets in different durability classes, and the ratio with it: a
-// flush that is acknowledged without one is no faster flush. A class that is not known forbids nothing.
+// withholdDurability withholds the verdict on writes of targets in different durability classes, and the ratio with it:
+// a flush that is acknowledged without one is no faster flush. A class that is not known forbids nothing.
 func (wh *withholder) withholdDurability(c *cellBuilder) {
 	if w, ok := wh.plan.Workload(c.Workload); !ok || !writes(w, c.Metric) {
 		return
@@ -50,12 +50,14 @@ func (wh *withholder) withholdDurability(c *cellBuilder) {
 	if a == "" || b == "" || a == b {
 		return
 	}
-	text := fmt.Sprintf("%s, and %s: their writes cannot be ranked against each other", classWords(c.Target, a), classWords(c.Baseline, b))
+	text := fmt.Sprintf("%s, and %s: their writes cannot be ranked against each other", classWords(c.Target, a),
+		classWords(c.Baseline, b))
 	if why := waits(c, a, b); why != "" {
 		text += "; " + why
 	}
 	c.incomparable = true
-	c.withhold("durability-differs", text, "compare targets that flush in the same way: choose another cache mode (cache=none instead of unsafe), a disk instead of memory, or the same setting on both sides")
+	c.withhold("durability-differs", text, "compare targets that flush in the same way: choose another cache mode "+
+		"(cache=none instead of unsafe), a disk instead of memory, or the same setting on both sides")
 }
 
 // waits says which side is faster because it does not wait for the disk; "" where that does not follow.
@@ -73,7 +75,8 @@ func waits(c *cellBuilder, candidate, baseline string) string {
 }
 
 func becauseText(fast string, fastAt float64, slow string, slowAt float64, unit string) string {
-	return fmt.Sprintf("%s is faster (%s against %s %s in %s) because it does not wait for the disk", fast, figure(fastAt), figure(slowAt), unit, slow)
+	return fmt.Sprintf("%s is faster (%s against %s %s in %s) because it does not wait for the disk", fast,
+		figure(fastAt), figure(slowAt), unit, slow)
 }
 
 func knownClass(d *record.Durability) string {

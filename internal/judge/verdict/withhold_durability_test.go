@@ -45,7 +45,8 @@ func TestUnlikeFlushesAreNotRanked(t *testing.T) {
 		}).evaluate()
 		got := cell(t, r, c.work.Label, c.metric, "vm")
 		w := warning(got, "durability-differs")
-		if c.withheld != (w != nil) || c.withheld != (got.Verdict == record.Withheld) || c.withheld != (got.Ratio.Center == 0) {
+		if c.withheld != (w != nil) || c.withheld != (got.Verdict == record.Withheld) ||
+			c.withheld != (got.Ratio.Center == 0) {
 			t.Errorf("%s: %s, ratio %g, %v", c.name, got.Verdict, got.Ratio.Center, got.Warnings)
 		}
 		if got.Center == 0 {
@@ -64,14 +65,17 @@ func TestUnlikeFlushesAreNotRanked(t *testing.T) {
 
 // TestSlowerWithoutWaiting holds that no reason is given for what is not there.
 func TestSlowerWithoutWaiting(t *testing.T) {
-	r := two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 2}).envs(durable("ignores-flushes")).evaluate()
-	if w := warning(cell(t, r, "fs.seqwrite", "", "vm"), "durability-differs"); w == nil || strings.Contains(w.Text, "faster") {
+	costs := map[string]float64{"fs.seqwrite vm": 2}
+	r := two(on("fs.seqwrite")).costs(costs).envs(durable("ignores-flushes")).evaluate()
+	if w := warning(cell(t, r, "fs.seqwrite", "", "vm"), "durability-differs"); w == nil ||
+		strings.Contains(w.Text, "faster") {
 		t.Errorf("%+v", w)
 	}
 	r = two(on("fs.seqwrite")).costs(map[string]float64{"fs.seqwrite vm": 2}).envs(func(re *record.Environment) {
 		re.Durability = &record.Durability{Class: map[string]string{"host": "memory", "vm": flushes}[re.Name]}
 	}).evaluate()
-	if w := warning(cell(t, r, "fs.seqwrite", "", "vm"), "durability-differs"); w == nil || !strings.Contains(w.Text, "host is faster (") {
+	if w := warning(cell(t, r, "fs.seqwrite", "", "vm"), "durability-differs"); w == nil ||
+		!strings.Contains(w.Text, "host is faster (") {
 		t.Errorf("%+v", w)
 	}
 }

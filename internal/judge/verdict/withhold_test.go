@@ -15,18 +15,22 @@ import (
 
 func TestUnequalWorkIsWithheld(t *testing.T) {
 	for name, change := range map[string]func(*record.Trial){
-		"another result":      func(t *record.Trial) { t.Checks["result"] = "1229" },
-		"no check at all":     func(t *record.Trial) { t.Checks = nil },
-		"one check more":      func(t *record.Trial) { t.Checks["rows"] = "5" },
-		"differs in one run":  func(t *record.Trial) { t.Checks["result"] = fmt.Sprint(1228 + t.Block/7) },
-		"missing in one run":  func(t *record.Trial) { delete(t.Checks, map[bool]string{true: "result"}[t.Block == 3]) },
+		"another result":     func(t *record.Trial) { t.Checks["result"] = "1229" },
+		"no check at all":    func(t *record.Trial) { t.Checks = nil },
+		"one check more":     func(t *record.Trial) { t.Checks["rows"] = "5" },
+		"differs in one run": func(t *record.Trial) { t.Checks["result"] = fmt.Sprint(1228 + t.Block/7) },
+		"missing in one run": func(t *record.Trial) {
+			delete(t.Checks,
+				map[bool]string{true: "result"}[t.Block == 3])
+		},
 		"differs every trial": func(t *record.Trial) { t.Checks["result"] = fmt.Sprint(t.Block) },
 	} {
-		r := world{plan: testPlan("cpu.prime"), blocks: 10, noise: 0.003, cost: map[string]float64{"vm": 0.5}, change: func(t *record.Trial) {
-			if t.Target == "vm" {
-				change(t)
-			}
-		}}.evaluate()
+		r := world{plan: testPlan("cpu.prime"), blocks: 10, noise: 0.003, cost: map[string]float64{"vm": 0.5},
+			change: func(t *record.Trial) {
+				if t.Target == "vm" {
+					change(t)
+				}
+			}}.evaluate()
 		c := cell(t, r, "cpu.prime", "", "vm")
 		w := warning(c, "unequal-work")
 		if c.Verdict != record.Withheld || w == nil || c.Ratio.Center != 0 || c.High != 0 || c.Center == 0 {
@@ -64,18 +68,24 @@ func TestAccessGates(t *testing.T) {
 		want   record.Verdict
 		code   string
 	}{
-		{"direct on one side", on("vm", func(t *record.Trial) { t.State["direct"] = "true" }), record.Different, ""}, // the other side says nothing
-		{"direct differs", func(t *record.Trial) { t.State["direct"] = strconv.FormatBool(t.Target == "vm") }, record.Withheld, "unequal-access"},
+		// the other side says nothing
+		{"direct on one side", on("vm", func(t *record.Trial) { t.State["direct"] = "true" }), record.Different, ""},
+		{"direct differs", func(t *record.Trial) { t.State["direct"] = strconv.FormatBool(t.Target == "vm") },
+			record.Withheld, "unequal-access"},
 		{"direct agrees", func(t *record.Trial) { t.State["direct"] = "true" }, record.Different, ""},
 		{"served from the cache", on("vm", warn("direct-was-cached")), record.Withheld, "direct-was-cached"},
-		{"served from the baseline's cache", on("host", warn("direct-was-cached")), record.Withheld, "direct-was-cached"},
+		{"served from the baseline's cache", on("host", warn("direct-was-cached")), record.Withheld,
+			"direct-was-cached"},
 		{"memory on one side", on("vm", warn("direct-in-memory")), record.Withheld, "direct-in-memory"},
 		{"memory on both sides", on("", warn("direct-in-memory")), record.Different, "direct-in-memory"},
-		{"an unrelated warning", on("vm", warn("more-threads-than-processors")), record.Different, "more-threads-than-processors"},
+		{"an unrelated warning", on("vm", warn("more-threads-than-processors")), record.Different,
+			"more-threads-than-processors"},
 	} {
-		r := world{plan: testPlan("fs.seqwrite"), blocks: 10, noise: 0.003, cost: map[string]float64{"vm": 1.3}, change: c.change}.evaluate()
+		r := world{plan: testPlan("fs.seqwrite"), blocks: 10, noise: 0.003, cost: map[string]float64{"vm": 1.3},
+			change: c.change}.evaluate()
 		got := cell(t, r, "fs.seqwrite", "", "vm")
-		if got.Verdict != c.want || (c.code != "") != (len(got.Warnings) > 0) || c.code != "" && warning(got, c.code) == nil {
+		if got.Verdict != c.want || (c.code != "") != (len(got.Warnings) > 0) ||
+			c.code != "" && warning(got, c.code) == nil {
 			t.Errorf("%s: %s %v, want %s with %q", c.name, got.Verdict, got.Warnings, c.want, c.code)
 		}
 	}
@@ -83,7 +93,8 @@ func TestAccessGates(t *testing.T) {
 
 func TestClockRestatesTimedFiguresAndWithholdsForeignOnes(t *testing.T) {
 	for _, skew := range []float64{1.2, 0.8, 1.03} {
-		r := world{plan: testPlan("command"), blocks: 12, noise: 0.003, rttNS: 100_000, clock: map[string]float64{"vm": skew}, cost: map[string]float64{"vm": 1.3}}.evaluate()
+		r := world{plan: testPlan("command"), blocks: 12, noise: 0.003, rttNS: 100_000,
+			clock: map[string]float64{"vm": skew}, cost: map[string]float64{"vm": 1.3}}.evaluate()
 		c := cell(t, r, "command", "seconds", "vm")
 		if c.Verdict != record.Different || c.Low > 1.3 || c.High < 1.3 || warning(c, "clock-wrong") == nil {
 			t.Errorf("skew %g: %s [%g, %g], want the true 1.3 and a warning", skew, c.Verdict, c.Low, c.High)
@@ -97,13 +108,15 @@ func TestClockRestatesTimedFiguresAndWithholdsForeignOnes(t *testing.T) {
 		if f := cell(t, r, "command", "score", "box"); f.Verdict != record.Equivalent {
 			t.Errorf("skew %g: box, whose clock is right, is %s", skew, f.Verdict)
 		}
-		if math.Abs(r.Targets[2].ClockOff-(skew-1)) > 1e-3 || len(r.Targets[2].Warnings) == 0 || finding(r, "clock-wrong") == nil {
+		if math.Abs(r.Targets[2].ClockOff-(skew-1)) > 1e-3 || len(r.Targets[2].Warnings) == 0 ||
+			finding(r, "clock-wrong") == nil {
 			t.Errorf("skew %g: target says %g, %v", skew, r.Targets[2].ClockOff, r.Targets[2].Warnings)
 		}
 	}
 	// The baseline's clock is no better than another's.
 	r := world{plan: testPlan("command"), blocks: 12, noise: 0.003, clock: map[string]float64{"host": 0.9}}.evaluate()
-	if c := cell(t, r, "command", "seconds", "box"); c.Verdict != record.Equivalent || warning(c, "clock-wrong") == nil {
+	if c := cell(t, r, "command", "seconds", "box"); c.Verdict != record.Equivalent ||
+		warning(c, "clock-wrong") == nil {
 		t.Errorf("baseline 10 %% slow: %s [%g, %g]", c.Verdict, c.Low, c.High)
 	}
 	if c := cell(t, r, "command", "score", "box"); c.Verdict != record.Withheld {
@@ -112,31 +125,36 @@ func TestClockRestatesTimedFiguresAndWithholdsForeignOnes(t *testing.T) {
 }
 
 func TestClockAllowsForTheRoundTrip(t *testing.T) {
-	// 3 ms of jitter on trials of 300 ms is 1 %, and all of it is the link's: the clock is not wrong. How right it is, so
-	// few trials do not tell any better than the interval then says.
+	// 3 ms of jitter on trials of 300 ms is 1 %, and all of it is the link's: the clock is not wrong. How right it is,
+	// so few trials do not tell any better than the interval then says.
 	r := world{plan: testPlan("cpu.prime"), blocks: 20, noise: 0.003, rttNS: 6_000_000}.evaluate()
 	for _, target := range []string{"vm", "box"} {
 		c := cell(t, r, "cpu.prime", "", target)
-		if w := warning(c, "clock-disagrees"); warning(c, "clock-wrong") != nil || c.Verdict != record.Equivalent || w == nil || !strings.Contains(w.Text, "vary so much") {
+		if w := warning(c, "clock-disagrees"); warning(c, "clock-wrong") != nil || c.Verdict != record.Equivalent ||
+			w == nil || !strings.Contains(w.Text, "vary so much") {
 			t.Errorf("%s: %s %v", target, c.Verdict, c.Warnings)
 		}
 	}
 	r = world{plan: testPlan("cpu.prime"), blocks: 20, noise: 0.003, clock: map[string]float64{"vm": 1.005}}.evaluate()
 	c, b := cell(t, r, "cpu.prime", "", "vm"), cell(t, r, "cpu.prime", "", "box")
 	if warning(c, "clock-disagrees") == nil || c.High/c.Low < 1.005*b.High/b.Low {
-		t.Errorf("0.5 %% off: %v, interval [%g, %g] is not wider than [%g, %g]", c.Warnings, c.Low, c.High, b.Low, b.High)
+		t.Errorf("0.5 %% off: %v, interval [%g, %g] is not wider than [%g, %g]", c.Warnings, c.Low, c.High, b.Low,
+			b.High)
 	}
 }
 
 // The doubt about either side's clock widens the interval, and both together more.
 func TestBothClocksWidenTheInterval(t *testing.T) {
 	width := func(clocks map[string]float64) float64 {
-		c := cell(t, world{plan: testPlan("cpu.prime"), blocks: 20, noise: 0.003, clock: clocks}.evaluate(), "cpu.prime", "", "vm")
+		c := cell(t, world{plan: testPlan("cpu.prime"), blocks: 20, noise: 0.003, clock: clocks}.evaluate(),
+			"cpu.prime", "", "vm")
 		return math.Log(c.High / c.Low)
 	}
 	none := width(nil)
-	vm, host, both := width(map[string]float64{"vm": 1.005}), width(map[string]float64{"host": 1.006}), width(map[string]float64{"vm": 1.005, "host": 1.006})
-	for name, c := range map[string][2]float64{"the candidate's": {vm, 0.005}, "the baseline's": {host, 0.006}, "both": {both, 0.011}} {
+	vm, host, both := width(map[string]float64{"vm": 1.005}), width(map[string]float64{"host": 1.006}),
+		width(map[string]float64{"vm": 1.005, "host": 1.006})
+	for name, c := range map[string][2]float64{"the candidate's": {vm, 0.005}, "the baseline's": {host, 0.006},
+		"both": {both, 0.011}} {
 		if got := (c[0] - none) / 2; math.Abs(got-c[1]) > 0.0001 {
 			t.Errorf("a doubt of %g about %s widens the interval by %g on each side", c[1], name, got)
 		}
@@ -191,7 +209,8 @@ func TestSimulatedClock(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("clock x%.3f, true cost %.3f: %d wrong of %d decided (%d cells); interval contains the truth in %d", skew, cost, wrong, decided, cells, inside)
+			t.Logf("clock x%.3f, true cost %.3f: %d wrong of %d decided (%d cells); interval contains the truth in %d",
+				skew, cost, wrong, decided, cells, inside)
 			// With the true cost within half a percent of the margin the level of the test itself allows for an error;
 			// anything a clock does would show in many cells at once.
 			if allowed := cells / 200; wrong > allowed {
@@ -201,8 +220,8 @@ func TestSimulatedClock(t *testing.T) {
 	}
 }
 
-// TestSimulatedClockBehindASlowLink: a guest's clock is seen to be wrong although each message takes up to 15 ms longer or
-// shorter than another, on trials of 300 ms; and one that is right is not called wrong.
+// TestSimulatedClockBehindASlowLink: a guest's clock is seen to be wrong although each message takes up to 15 ms longer
+// or shorter than another, on trials of 300 ms; and one that is right is not called wrong.
 func TestSimulatedClockBehindASlowLink(t *testing.T) {
 	p := testPlan("cpu.prime", "command")
 	p.Targets = []plan.Target{{Name: "host", Text: "local"}, {Name: "vm", Text: "qemu"}}
@@ -212,7 +231,8 @@ func TestSimulatedClockBehindASlowLink(t *testing.T) {
 			const runs = 50
 			different, equivalent, restated := 0, 0, 0
 			for range runs {
-				w := world{plan: p, blocks: 15, noise: 0.003, rttNS: ms * 1_000_000, seed: rng.Uint64(), clock: map[string]float64{"vm": skew}}
+				w := world{plan: p, blocks: 15, noise: 0.003, rttNS: ms * 1_000_000, seed: rng.Uint64(),
+					clock: map[string]float64{"vm": skew}}
 				c := cell(t, w.evaluate(), "cpu.prime", "", "vm")
 				switch {
 				case c.Verdict == record.Different:
@@ -224,16 +244,19 @@ func TestSimulatedClockBehindASlowLink(t *testing.T) {
 					restated++
 				}
 			}
-			t.Logf("messages spread over %2d ms, clock x%.3f: %d DIFFERENT, %d EQUIVALENT, %d restated of %d", ms, skew, different, equivalent, restated, runs)
-			if different > 0 || equivalent == 0 || skew == 1 && restated > 0 || math.Abs(skew-1) > 0.03 && restated < runs {
-				t.Errorf("messages spread over %d ms, clock x%.3f: %d DIFFERENT, %d EQUIVALENT, %d restated of %d", ms, skew, different, equivalent, restated, runs)
+			t.Logf("messages spread over %2d ms, clock x%.3f: %d DIFFERENT, %d EQUIVALENT, %d restated of %d", ms, skew,
+				different, equivalent, restated, runs)
+			if different > 0 || equivalent == 0 || skew == 1 && restated > 0 ||
+				math.Abs(skew-1) > 0.03 && restated < runs {
+				t.Errorf("messages spread over %d ms, clock x%.3f: %d DIFFERENT, %d EQUIVALENT, %d restated of %d", ms,
+					skew, different, equivalent, restated, runs)
 			}
 		}
 	}
 }
 
-// TestSimulatedClockOfABusyHost: what shares the controller's kernel shares its clock, however late its messages are when
-// others take the processor away.
+// TestSimulatedClockOfABusyHost: what shares the controller's kernel shares its clock, however late its messages are
+// when others take the processor away.
 func TestSimulatedClockOfABusyHost(t *testing.T) {
 	p := testPlan("command")
 	in := world{plan: p, blocks: 12, noise: 0.003}.input()
@@ -244,14 +267,16 @@ func TestSimulatedClockOfABusyHost(t *testing.T) {
 	}
 	verdict := func(spec, kernel string) (wrong bool, c *Cell) {
 		for i, s := range []string{"local", spec, "qemu"} {
-			in.Environments[i].Spec, in.Environments[i].Inside.Kernel = s, map[bool]string{true: kernel, false: "6.1.0"}[i == 1]
+			in.Environments[i].Spec, in.Environments[i].Inside.Kernel = s,
+				map[bool]string{true: kernel, false: "6.1.0"}[i == 1]
 		}
 		r := Evaluate(in)
 		c = cell(t, r, "command", "score", "box")
 		return warning(c, "clock-wrong") != nil || len(r.Targets[1].Warnings) > 0, c
 	}
 	for _, spec := range []string{"namespace", "namespace?net=host", "local?nice=5", "docker:debian"} {
-		if wrong, c := verdict(spec, "6.1.0"); wrong || c.Verdict != record.Equivalent || warning(c, "clock-disagrees") != nil {
+		if wrong, c := verdict(spec, "6.1.0"); wrong || c.Verdict != record.Equivalent ||
+			warning(c, "clock-disagrees") != nil {
 			t.Errorf("%s: %s %v", spec, c.Verdict, c.Warnings)
 		}
 	}
@@ -270,19 +295,23 @@ func TestEmulatedCPUIsLabelled(t *testing.T) {
 	in := w.input()
 	in.Environments[2].Inside.Emulated = true
 	r := Evaluate(in)
-	if c := cell(t, r, "cpu.prime", "", "vm"); !c.Emulated || c.Verdict != record.Different || warning(c, "emulated") == nil {
+	if c := cell(t, r, "cpu.prime", "", "vm"); !c.Emulated || c.Verdict != record.Different ||
+		warning(c, "emulated") == nil {
 		t.Errorf("%+v", c)
 	}
-	if cell(t, r, "fs.seqwrite", "", "vm").Emulated || cell(t, r, "cpu.prime", "", "box").Emulated || !r.Targets[2].Emulated {
+	if cell(t, r, "fs.seqwrite", "", "vm").Emulated || cell(t, r, "cpu.prime", "", "box").Emulated ||
+		!r.Targets[2].Emulated {
 		t.Error("the label is on the wrong cells")
 	}
-	if f := finding(r, "emulated"); f == nil || f.Workloads[0] != "cpu.prime" || len(f.Workloads) != 1 || f.Remedy == "" {
+	if f := finding(r, "emulated"); f == nil || f.Workloads[0] != "cpu.prime" || len(f.Workloads) != 1 ||
+		f.Remedy == "" {
 		t.Errorf("%+v", r.Findings)
 	}
 }
 
 func TestFasterThanTheBaselineIsAsked(t *testing.T) {
-	w := world{plan: testPlan("fs.seqwrite", "cpu.prime"), blocks: 10, noise: 0.003, cost: map[string]float64{"vm": 0.6, "box": 0.97}}
+	w := world{plan: testPlan("fs.seqwrite", "cpu.prime"), blocks: 10, noise: 0.003,
+		cost: map[string]float64{"vm": 0.6, "box": 0.97}}
 	r := w.evaluate()
 	n := 0
 	for _, f := range r.Findings {
@@ -321,17 +350,20 @@ func TestNullControlWidensTheMargin(t *testing.T) {
 		t.Errorf("quiet host: margin %g, spread %g", c.Margin, c.NullSpread)
 	}
 	noisy := world{plan: testPlan("cpu.prime"), blocks: 12, noise: 0.1}.evaluate()
-	if c := cell(t, noisy, "cpu.prime", "", "vm"); c.Margin != 2*c.NullSpread || c.Margin < 0.04 || warning(c, "noisy-host") == nil || finding(noisy, "noisy-host") == nil {
+	if c := cell(t, noisy, "cpu.prime", "", "vm"); c.Margin != 2*c.NullSpread || c.Margin < 0.04 ||
+		warning(c, "noisy-host") == nil || finding(noisy, "noisy-host") == nil {
 		t.Errorf("noisy host: margin %g, spread %g, %v", c.Margin, c.NullSpread, c.Warnings)
 	}
 	// An instrument that reads 8 % between the two slots of one environment must not call 7 % a difference.
-	biased := world{plan: testPlan("cpu.prime"), blocks: 12, noise: 0.002, cost: map[string]float64{"vm": 1.07}, change: func(t *record.Trial) {
-		if t.Slot == record.NullSlot {
-			t.Metrics["events_per_second"] /= 1.08
-		}
-	}}.evaluate()
+	biased := world{plan: testPlan("cpu.prime"), blocks: 12, noise: 0.002, cost: map[string]float64{"vm": 1.07},
+		change: func(t *record.Trial) {
+			if t.Slot == record.NullSlot {
+				t.Metrics["events_per_second"] /= 1.08
+			}
+		}}.evaluate()
 	c := cell(t, biased, "cpu.prime", "", "vm")
-	if c.Verdict == record.Different || warning(c, "null-control-differs") == nil || finding(biased, "null-control-differs") == nil {
+	if c.Verdict == record.Different || warning(c, "null-control-differs") == nil ||
+		finding(biased, "null-control-differs") == nil {
 		t.Errorf("biased instrument: %s, margin %g, %v", c.Verdict, c.Margin, c.Warnings)
 	}
 	none := world{plan: testPlan("cpu.prime"), blocks: 12, noise: 0.002, change: func(t *record.Trial) {
@@ -351,7 +383,8 @@ func TestDriftAndModesAreTold(t *testing.T) {
 		}}.evaluate()
 	}
 	common := each(func(t *record.Trial) float64 { return 1 + 0.1*float64(t.Block)/30 })
-	if c := cell(t, common, "cpu.prime", "", "vm"); warning(c, "drift") == nil || warning(c, "ratio-drifts") != nil || c.Verdict != record.Equivalent {
+	if c := cell(t, common, "cpu.prime", "", "vm"); warning(c, "drift") == nil || warning(c, "ratio-drifts") != nil ||
+		c.Verdict != record.Equivalent {
 		t.Errorf("a drift of the host: %s %v", c.Verdict, c.Warnings)
 	}
 	one := each(func(t *record.Trial) float64 {
@@ -382,7 +415,8 @@ func TestRetriedBootIsTold(t *testing.T) {
 	in := world{plan: testPlan("cpu.prime"), blocks: 10, noise: 0.003}.input()
 	in.Environments[2].Retries = []record.Failure{{Kind: "open", Message: "no handshake within 20 s"}}
 	r := Evaluate(in)
-	if f := finding(r, "boot-retried"); f == nil || f.Severity != Info || f.Targets[0] != "vm" || !strings.Contains(f.Text, "20 s") || len(r.Targets[2].Retries) != 1 {
+	if f := finding(r, "boot-retried"); f == nil || f.Severity != Info || f.Targets[0] != "vm" ||
+		!strings.Contains(f.Text, "20 s") || len(r.Targets[2].Retries) != 1 {
 		t.Errorf("%+v", r.Findings)
 	}
 }

@@ -65,8 +65,8 @@ func (s *Conn) Alive() bool {
 	return s.dead == nil
 }
 
-// sendTime is how long a message may still take once its context has ended. An agent that reads takes it in a moment, in which
-// this process may not get the processor.
+// sendTime is how long a message may still take once its context has ended. An agent that reads takes it in a moment,
+// in which this process may not get the processor.
 const sendTime = 5 * time.Second
 
 // send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the connection
@@ -116,7 +116,8 @@ func (s *Conn) next(ctx context.Context) (arrival, error) {
 	}
 }
 
-// ask sends a request and returns its one answer, which must be of the type wanted. A Failure in its place is the error.
+// ask sends a request and returns its one answer, which must be of the type wanted. A Failure in its place is the
+// error.
 func (s *Conn) ask(ctx context.Context, t wire.Type, request any, want wire.Type, answer any) (arrival, error) {
 	if err := s.request(ctx, t, request); err != nil {
 		return arrival{}, err
@@ -181,17 +182,18 @@ const cancelled = "cancelled"
 // given is the failure of a request that was given up because ctx ended.
 func given(ctx context.Context, what string) *record.Failure {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return &record.Failure{Kind: "timeout", Message: what + " took longer than its deadline; give it more time or less work"}
+		return &record.Failure{Kind: "timeout", Message: what +
+			" took longer than its deadline; give it more time or less work"}
 	}
 	return &record.Failure{Kind: cancelled, Message: what + " was cancelled"}
 }
 
-// cancelTime is how long an agent has to end what was cancelled. It gives up a worker that does not end after three seconds
-// and its remains after five more, and a virtual machine under load takes several times as long for everything.
+// cancelTime is how long an agent has to end what was cancelled. It gives up a worker that does not end after three
+// seconds and its remains after five more, and a virtual machine under load takes several times as long for everything.
 const cancelTime = 30 * time.Second
 
-// interrupt cancels the request in flight and waits for the agent to say that it is over. The user who wants to leave waits
-// that long only for an agent that answers at all: one at work answers a ping, one that is stopped does not.
+// interrupt cancels the request in flight and waits for the agent to say that it is over. The user who wants to leave
+// waits that long only for an agent that answers at all: one at work answers a ping, one that is stopped does not.
 func (s *Conn) interrupt(ctx context.Context, t wire.Type) error {
 	failure := given(ctx, t.String())
 	leaving := failure.Kind == cancelled
@@ -300,7 +302,8 @@ func (s *Conn) Ping(ctx context.Context, n int) (RTT, error) {
 			return rtt, err
 		}
 		trips = append(trips, a.at-sent)
-		rtt.Pairs = append(rtt.Pairs, ClockPair{ControllerNS: sent + (a.at-sent)/2, RTTNS: a.at - sent, AgentNS: p.MonoNS, AgentWallNS: p.WallNS})
+		rtt.Pairs = append(rtt.Pairs, ClockPair{ControllerNS: sent + (a.at-sent)/2, RTTNS: a.at - sent,
+			AgentNS: p.MonoNS, AgentWallNS: p.WallNS})
 	}
 	slices.Sort(trips)
 	rtt.Min, rtt.Median, rtt.Max = trips[0], trips[len(trips)/2], trips[len(trips)-1]
@@ -314,7 +317,8 @@ const (
 	answerTime = 10 * time.Second
 )
 
-// Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left behind.
+// Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left
+// behind.
 func (s *Conn) Close() (err error) {
 	s.close.Do(func() {
 		if s.Alive() {

@@ -41,8 +41,8 @@ func (e *HandshakeError) Evidence() []byte {
 	return append(all, e.Diagnose...)
 }
 
-// lastLine is the last line that says something, made safe and short, with the note behind it of how the program ended. A
-// kernel's panic, of which the console goes on to tell a lot, says more.
+// lastLine is the last line that says something, made safe and short, with the note behind it of how the program ended.
+// A kernel's panic, of which the console goes on to tell a lot, says more.
 func lastLine(b []byte) string {
 	if l := proc.Telling(b); strings.Contains(l, "Kernel panic") {
 		return shorten(l)
@@ -130,9 +130,9 @@ func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...
 	return s, nil
 }
 
-// Attach starts an agent in e and connects to it. e is asked for evidence where it can give any. ctx bounds the start and
-// the handshake, not the connection. The error is the *env.OpenError of a start that names the environment itself, a
-// *HandshakeError, or whatever else kept the agent from starting.
+// Attach starts an agent in e and connects to it. e is asked for evidence where it can give any. ctx bounds the start
+// and the handshake, not the connection. The error is the *env.OpenError of a start that names the environment itself,
+// a *HandshakeError, or whatever else kept the agent from starting.
 func Attach(ctx context.Context, e env.Env, runID string) (*Conn, error) {
 	stream, err := e.Agent(ctx)
 	if _, said := errors.AsType[*env.OpenError](err); said {

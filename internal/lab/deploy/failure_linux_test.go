@@ -50,7 +50,8 @@ func TestFailedTrialsTellWhyAndTheAgentLivesOn(t *testing.T) {
 		{wire.Run{Job: job("t.spin"), Work: 0}, "refused", "0 is no amount of work", ""},
 		{wire.Run{Job: job("t.elsewhere"), Work: 1}, "refused", "runs on plan9 only", ""},
 		{wire.Run{Job: job("t.huge"), Work: 1}, "no-space", "make room", ""},
-		{wire.Run{Job: wire.Job{Kind: "t.spin", Cell: "c", Params: map[string]string{"pth": "x"}}, Work: 1}, "refused", `did you mean "path"?`, ""},
+		{wire.Run{Job: wire.Job{Kind: "t.spin", Cell: "c", Params: map[string]string{"pth": "x"}}, Work: 1}, "refused",
+			`did you mean "path"?`, ""},
 	} {
 		f := fails(t, s, c.run)
 		if f.Kind != c.kind || !strings.Contains(f.Message, c.message) || !strings.Contains(f.Evidence, c.evidence) {
@@ -60,9 +61,11 @@ func TestFailedTrialsTellWhyAndTheAgentLivesOn(t *testing.T) {
 			t.Fatalf("%s ended the session", c.run.Kind)
 		}
 	}
-	if n := left(t, filepath.Dir(run(t, s, wire.Run{Job: job("t.files"), Work: 1}).Result.State["dir"])); !contains(n, "t_setup") {
+	if n := left(t, filepath.Dir(run(t, s, wire.Run{Job: job("t.files"), Work: 1}).Result.State["dir"])); !contains(n,
+		"t_setup") {
 		t.Errorf("the failed set-up's directory is missing among %q", n)
-	} else if dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(run(t, s, wire.Run{Job: job("t.files"), Work: 1}).Result.State["dir"]), "t_setup-*", "cleaned")); len(dirs) != 1 {
+	} else if dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(run(t, s,
+		wire.Run{Job: job("t.files"), Work: 1}).Result.State["dir"]), "t_setup-*", "cleaned")); len(dirs) != 1 {
 		t.Error("Cleanup was not called after a Setup that failed")
 	}
 }
@@ -188,7 +191,8 @@ func TestAgentTidiesUpWhenItsInputEndsOrItIsTold(t *testing.T) {
 				t.Errorf("got %s: %s", f.Kind, f.Message)
 			}
 			worker := <-found
-			eventually(t, "agent and worker are gone", func() bool { return !running(stream.Pid()) && !running(worker) })
+			eventually(t, "agent and worker are gone",
+				func() bool { return !running(stream.Pid()) && !running(worker) })
 			if n := left(t, dir); len(n) != 0 {
 				t.Errorf("left behind: %q", n)
 			}
@@ -199,7 +203,8 @@ func TestAgentTidiesUpWhenItsInputEndsOrItIsTold(t *testing.T) {
 func TestAgentWithoutADirectoryServesWhatNeedsNone(t *testing.T) {
 	s, _ := connect(t, filepath.Join(t.TempDir(), "missing"))
 	run(t, s, wire.Run{Job: job("t.idle"), Work: 1})
-	if f := fails(t, s, wire.Run{Job: job("t.files"), Work: 1}); f.Kind != "no-dir" || !strings.Contains(f.Message, "missing") || !strings.Contains(f.Message, "dir=") {
+	if f := fails(t, s, wire.Run{Job: job("t.files"), Work: 1}); f.Kind != "no-dir" ||
+		!strings.Contains(f.Message, "missing") || !strings.Contains(f.Message, "dir=") {
 		t.Errorf("got %s: %s", f.Kind, f.Message)
 	}
 	facts, err := s.Facts(within(t, patience))
@@ -218,7 +223,8 @@ func TestRemovalStaysInside(t *testing.T) {
 	mine := run(t, s, wire.Run{Job: job("t.files"), Work: 1}).Result.State["dir"]
 	deep := filepath.Join(mine, "a", "b")
 	for _, err := range []error{
-		os.MkdirAll(deep, 0o700), os.Symlink(outside, filepath.Join(deep, "link")), os.Symlink("/", filepath.Join(mine, "root")),
+		os.MkdirAll(deep, 0o700), os.Symlink(outside, filepath.Join(deep, "link")),
+		os.Symlink("/", filepath.Join(mine, "root")),
 		os.WriteFile(filepath.Join(deep, "f"), nil, 0), os.Chmod(deep, 0),
 	} {
 		if err != nil {
@@ -250,8 +256,8 @@ func whenWorking(agent *proc.Stream, do func(worker int)) <-chan int {
 	return found
 }
 
-// children lists the workers whose parent is pid. Others come and go: Go forks a process of its own before the first real
-// one, to see whether the kernel hands out pidfds.
+// children lists the workers whose parent is pid. Others come and go: Go forks a process of its own before the first
+// real one, to see whether the kernel hands out pidfds.
 func children(pid int) (pids []int) {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children") // the pattern is well-formed
 	for _, f := range tasks {

@@ -47,13 +47,17 @@ func TestHandshakesThatFail(t *testing.T) {
 		"ends at once":         {`echo no such container >&2; exit 125`, "no such container", "exit status 125"},
 		"ends after its noise": {`echo banner; exit 0`, "no agent has spoken", "banner"},
 		"silent":               {`echo still booting; exec sleep 600`, "deadline", "still booting"},
-		"torn frame":           {`printf '\211TARE\r\n\032\0\0\0\100\001\0\0\0\0\0{'`, "first message: read payload of hello frame: unexpected EOF", ""},
-		"torn header":          {`printf '\211TARE\r\n\032\0\0'`, "unexpected EOF", ""},
-		"garbage after magic":  {`printf '\211TARE\r\n\032'; exec yes garbage`, "is above the limit", ""},
-		"another frame first":  {`printf '\211TARE\r\n\032\0\0\0\0\011\0\0\0\0\0'; sleep 60`, "first message is a begin frame", ""},
-		"no JSON":              {`printf '\211TARE\r\n\032\0\0\0\001\001\0\0\0\0\0{'; sleep 60`, "decode hello frame", ""},
-		"a terminal between":   {`printf '\211TARE\r\r\n\032'`, "changes bytes on the way", "TARE"},
-		"protocol of tomorrow": {`printf '\211TARE\r\n\032\0\0\0\` + fmt.Sprintf("%03o", len(hello)) + `\001\0\0\0\0\0%s' '` +
+		"torn frame": {`printf '\211TARE\r\n\032\0\0\0\100\001\0\0\0\0\0{'`,
+			"first message: read payload of hello frame: unexpected EOF", ""},
+		"torn header":         {`printf '\211TARE\r\n\032\0\0'`, "unexpected EOF", ""},
+		"garbage after magic": {`printf '\211TARE\r\n\032'; exec yes garbage`, "is above the limit", ""},
+		"another frame first": {`printf '\211TARE\r\n\032\0\0\0\0\011\0\0\0\0\0'; sleep 60`,
+			"first message is a begin frame", ""},
+		"no JSON": {`printf '\211TARE\r\n\032\0\0\0\001\001\0\0\0\0\0{'; sleep 60`, "decode hello frame",
+			""},
+		"a terminal between": {`printf '\211TARE\r\r\n\032'`, "changes bytes on the way", "TARE"},
+		"protocol of tomorrow": {`printf '\211TARE\r\n\032\0\0\0\` + fmt.Sprintf("%03o", len(hello)) +
+			`\001\0\0\0\0\0%s' '` +
 			strings.Replace(hello, ":1", ":2", 1) + `'; sleep 60`, "protocol 2", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +151,8 @@ func TestPingReadsBothClocks(t *testing.T) {
 	here, there := b.ControllerNS-a.ControllerNS, b.AgentNS-a.AgentNS
 	// Two clocks of one machine: they may differ by how badly the pairs were read, and not by more.
 	if d, most := here-there, (a.RTTNS+b.RTTNS)/2+1; here < 200e6 || d < -most || d > most {
-		t.Errorf("between two pings %d ns passed here and %d there, round trips %d and %d", here, there, a.RTTNS, b.RTTNS)
+		t.Errorf("between two pings %d ns passed here and %d there, round trips %d and %d", here, there, a.RTTNS,
+			b.RTTNS)
 	}
 }
 
@@ -174,7 +179,8 @@ func TestCalibrationFindsWorkThatTakesLongEnough(t *testing.T) {
 		t.Logf("%d units in %v", c.Work, time.Duration(c.ElapsedNS))
 		return c, c.Work >= 100
 	})
-	slow, err := s.Calibrate(within(t, patience), wire.Calibrate{Job: job("t.sleep"), TargetNS: int64(time.Millisecond) / 2})
+	slow, err := s.Calibrate(within(t, patience),
+		wire.Calibrate{Job: job("t.sleep"), TargetNS: int64(time.Millisecond) / 2})
 	if err != nil || slow.Work != 1 || slow.ElapsedNS < 1e6 {
 		t.Errorf("one unit longer than the target: %+v, %v", slow, err)
 	}

@@ -68,17 +68,19 @@ func TestAgentsThatDoNotKeepToTheProtocolAreDropped(t *testing.T) {
 		says    []line
 		message string
 	}{
-		"no marks":          {[]line{result}, "without Begin and End"},
-		"no end":            {[]line{begin, result}, "without Begin and End"},
-		"end first":         {[]line{end}, "answered with a end frame"},
-		"begins twice":      {[]line{begin, begin}, "answered with a begin frame"},
-		"samples twice":     {[]line{begin, end, {wire.TypeSamples, 4, string(samples)}, {wire.TypeSamples, 4, string(samples)}}, "twice"},
-		"broken samples":    {[]line{begin, end, {wire.TypeSamples, 4, "x"}}, "unpack samples"},
-		"broken result":     {[]line{begin, end, {wire.TypeResult, 4, "{"}}, "decode result frame"},
-		"speaks of later":   {[]line{{wire.TypeResult, 9, "{}"}}, "before it was made"},
-		"ends":              {[]line{begin}, "the agent has ended"},
-		"broken refusal":    {[]line{{wire.TypeFailure, 4, "["}}, "decode failure frame"},
-		"refuses a welcome": {[]line{{wire.TypeFailure, 0, `{"kind":"refused","message":"of another build"}`}}, "of another build"},
+		"no marks":     {[]line{result}, "without Begin and End"},
+		"no end":       {[]line{begin, result}, "without Begin and End"},
+		"end first":    {[]line{end}, "answered with a end frame"},
+		"begins twice": {[]line{begin, begin}, "answered with a begin frame"},
+		"samples twice": {[]line{begin, end, {wire.TypeSamples, 4, string(samples)},
+			{wire.TypeSamples, 4, string(samples)}}, "twice"},
+		"broken samples":  {[]line{begin, end, {wire.TypeSamples, 4, "x"}}, "unpack samples"},
+		"broken result":   {[]line{begin, end, {wire.TypeResult, 4, "{"}}, "decode result frame"},
+		"speaks of later": {[]line{{wire.TypeResult, 9, "{}"}}, "before it was made"},
+		"ends":            {[]line{begin}, "the agent has ended"},
+		"broken refusal":  {[]line{{wire.TypeFailure, 4, "["}}, "decode failure frame"},
+		"refuses a welcome": {[]line{{wire.TypeFailure, 0, `{"kind":"refused","message":"of another build"}`}},
+			"of another build"},
 	} {
 		_, s, err := listen(t, speech(t, append(pongs(1), c.says...)...))
 		f, ok := errors.AsType[*record.Failure](err)
@@ -100,7 +102,8 @@ func TestLateAnswersAreSkipped(t *testing.T) {
 // Whatever an agent says after its hello, a trial ends, with an outcome or with a failure.
 func FuzzConn(f *testing.F) {
 	hello := len(speech(f))
-	whole := append(pongs(1), line{wire.TypeBegin, 4, ""}, line{wire.TypeEnd, 4, ""}, line{wire.TypeResult, 4, `{"elapsed_ns":7,"metrics":{"x":1}}`})
+	whole := append(pongs(1), line{wire.TypeBegin, 4, ""}, line{wire.TypeEnd, 4, ""},
+		line{wire.TypeResult, 4, `{"elapsed_ns":7,"metrics":{"x":1}}`})
 	f.Add(speech(f, append(whole, pongs(5)...)...)[hello:])
 	f.Add(speech(f, append(pongs(1), line{wire.TypeFailure, 4, `{"kind":"x"}`})...)[hello:])
 	f.Add(speech(f, pongs(1)...)[hello:])

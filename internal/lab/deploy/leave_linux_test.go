@@ -56,8 +56,8 @@ type pipes struct {
 func (p pipes) CloseWrite() error { return p.WriteCloser.Close() }
 func (p pipes) Close() error      { p.close(); return nil }
 
-// play connects to an agent that the test plays: it greets and answers pings, and hands every frame to on, the pings after the
-// answer. What it began ends with the test, which runs in a bubble.
+// play connects to an agent that the test plays: it greets and answers pings, and hands every frame to on, the pings
+// after the answer. What it began ends with the test, which runs in a bubble.
 func play(t *testing.T, on func(f wire.Frame, out *wire.Writer)) *deploy.Conn {
 	t.Helper()
 	toAgent, fromController := io.Pipe()
@@ -99,12 +99,14 @@ func TestAnAgentThatAnswersIsWaitedForWhenTheUserLeaves(t *testing.T) {
 				time.AfterFunc(time.Second, cancel)
 			case wire.TypeCancel:
 				time.AfterFunc(25*time.Second, func() {
-					out.JSON(wire.TypeResult, f.Trial, wire.Result{Error: &record.Failure{Kind: "cancelled", Evidence: "its worker was slow to end"}})
+					out.JSON(wire.TypeResult, f.Trial,
+						wire.Result{Error: &record.Failure{Kind: "cancelled", Evidence: "its worker was slow to end"}})
 				})
 			}
 		})
 		_, err := s.Run(ctx, wire.Run{Job: job("t"), Work: 1})
-		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "cancelled" || f.Evidence == "" || !s.Alive() {
+		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "cancelled" || f.Evidence == "" ||
+			!s.Alive() {
 			t.Errorf("got %+v, alive %v", err, s.Alive())
 		}
 	})
@@ -126,8 +128,8 @@ func TestClosingDoesNotWaitTwiceForAStoppedAgent(t *testing.T) {
 	}
 }
 
-// A user who leaves while a request is on its way loses no agent: it takes the request a moment later, and the word that
-// nobody waits for it.
+// A user who leaves while a request is on its way loses no agent: it takes the request a moment later, and the word
+// that nobody waits for it.
 func TestWhatIsBeingSentWhenTheUserLeavesIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -6,9 +6,9 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// Ledger has the agent write or find records and passes on the packed records of each frame as they arrive. Writing goes
-// on until ctx ends, which is no error, or there is no room for more. An error of tell ends it as well. Any other error is
-// a *record.Failure.
+// Ledger has the agent write or find records and passes on the packed records of each frame as they arrive. Writing
+// goes on until ctx ends, which is no error, or there is no room for more. An error of tell ends it as well. Any other
+// error is a *record.Failure.
 func (s *Conn) Ledger(ctx context.Context, l wire.Ledger, tell func(packed []byte) error) error {
 	if err := s.request(ctx, wire.TypeLedger, l); err != nil {
 		return err

@@ -91,7 +91,8 @@ func block(context.Context, *workload.Bench) error { select {} }
 
 // stray leaves a process behind that has left the group, the session and its parents.
 func stray(ctx context.Context, b *workload.Bench) error {
-	_, err := proc.Run(ctx, nil, "setsid", "sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $! >"+filepath.Join(b.Dir, "stray"))
+	_, err := proc.Run(ctx, nil, "setsid", "sh", "-c",
+		"sleep 300 >/dev/null 2>&1 & echo $! >"+filepath.Join(b.Dir, "stray"))
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,11 @@ func kinds() []workload.Kind {
 		}}),
 		kind("t.stray", behaviour{setup: stray}),
 		kind("t.work", behaviour{
-			measure: func(_ context.Context, b *workload.Bench) error { b.Note("measured", fmt.Sprint(b.Work)); return nil },
+			measure: func(_ context.Context, b *workload.Bench) error {
+				b.Note("measured",
+					fmt.Sprint(b.Work))
+				return nil
+			},
 			report: func(b *workload.Bench) error {
 				b.Note("reported", fmt.Sprint(b.Work))
 				b.Report("rate", 1)
@@ -154,7 +159,11 @@ func kinds() []workload.Kind {
 			os.Exit(7)
 			return nil
 		}}),
-		kind("t.print", behaviour{measure: func(context.Context, *workload.Bench) error { fmt.Println("stray print"); return nil }}),
+		kind("t.print", behaviour{measure: func(context.Context,
+			*workload.Bench) error {
+			fmt.Println("stray print")
+			return nil
+		}}),
 		kind("t.setup", behaviour{
 			setup:   func(context.Context, *workload.Bench) error { return errors.New("no such thing") },
 			cleanup: func(b *workload.Bench) error { return os.WriteFile(filepath.Join(b.Dir, "cleaned"), nil, 0o600) },
@@ -162,7 +171,12 @@ func kinds() []workload.Kind {
 		kind("t.cleanup", behaviour{cleanup: func(*workload.Bench) error { return errors.New("it is stuck") }}),
 		kind("t.nan", behaviour{report: func(b *workload.Bench) error { b.Report("rate", math.NaN()); return nil }}),
 		kind("t.silent", behaviour{report: func(*workload.Bench) error { return nil }}),
-		kind("t.extra", behaviour{report: func(b *workload.Bench) error { b.Report("rate", 1); b.Report("odd", 1); return nil }}),
+		kind("t.extra", behaviour{report: func(b *workload.Bench) error {
+			b.Report("rate", 1)
+			b.Report("odd",
+				1)
+			return nil
+		}}),
 	}
 }
 

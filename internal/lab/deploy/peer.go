@@ -17,8 +17,8 @@ import (
 )
 
 // Peer is the run's process at the other end of work on the network; see package peer. It is started when it is first
-// needed, and once: a peer that died stays dead, because what was weighed with it would not go on with another. It is safe
-// for concurrent use.
+// needed, and once: a peer that died stays dead, because what was weighed with it would not go on with another. It is
+// safe for concurrent use.
 type Peer struct {
 	agents env.Agents
 

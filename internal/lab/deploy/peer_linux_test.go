@@ -31,11 +31,13 @@ func startPeer(t *testing.T) (*deploy.Peer, *wire.Peer) {
 
 func TestPeerKilledInMidTrial(t *testing.T) {
 	for kind, params := range map[string]map[string]string{
-		"net.stream": {"direction": "up", "streams": "2", "block": "128KiB"}, "net.rr": {"size": "1B", "connections": "1"}, "net.connect": {},
+		"net.stream": {"direction": "up", "streams": "2", "block": "128KiB"},
+		"net.rr":     {"size": "1B", "connections": "1"}, "net.connect": {},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			p, at := startPeer(t)
-			s, err := deploy.Connect(within(t, patience), launch(t, agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent", "--dir", t.TempDir()), "test")
+			s, err := deploy.Connect(within(t, patience),
+				launch(t, agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent", "--dir", t.TempDir()), "test")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +52,8 @@ func TestPeerKilledInMidTrial(t *testing.T) {
 				}
 				syscall.Kill(pid, syscall.SIGKILL)
 			}()
-			o, err := s.Run(within(t, patience), wire.Run{Job: wire.Job{Kind: kind, Params: params, Cell: "c", Peer: at}, Work: 1 << 30})
+			o, err := s.Run(within(t, patience),
+				wire.Run{Job: wire.Job{Kind: kind, Params: params, Cell: "c", Peer: at}, Work: 1 << 30})
 			if err == nil || !strings.Contains(err.Error(), "the peer") || !strings.Contains(err.Error(), "has ended") {
 				t.Errorf("the trial ended with %v, %+v", err, o.Result)
 			}
@@ -73,19 +76,23 @@ func TestTokenIsNotShown(t *testing.T) {
 			t.Errorf("%s of the peer: %q, %v", file, text, err)
 		}
 	}
-	s, err := deploy.Connect(within(t, patience), launch(t, agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent", "--dir", t.TempDir()), "test")
+	s, err := deploy.Connect(within(t, patience),
+		launch(t, agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent", "--dir", t.TempDir()), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	for _, address := range []string{at.Address, "127.0.0.1:1", "nowhere"} {
-		o, err := s.Run(within(t, patience), wire.Run{Job: wire.Job{Kind: "net.connect", Params: map[string]string{}, Cell: "c", Peer: &wire.Peer{Address: address, Token: at.Token}}, Work: 1})
+		o, err := s.Run(within(t, patience), wire.Run{Job: wire.Job{Kind: "net.connect", Params: map[string]string{},
+			Cell: "c", Peer: &wire.Peer{Address: address, Token: at.Token}}, Work: 1})
 		if strings.Contains(fmt.Sprintf("%v %+v", err, o), at.Token) {
 			t.Errorf("peer at %s: the token is in %v, %+v", address, err, o)
 		}
 	}
-	o, err := s.Run(within(t, patience), wire.Run{Job: wire.Job{Kind: "net.connect", Params: map[string]string{}, Cell: "c", Peer: &wire.Peer{Missing: "no way; use net=host"}}, Work: 1})
-	if err == nil || o.Result.Error == nil || o.Result.Error.Kind != "refused" || !strings.Contains(err.Error(), "use net=host") {
+	o, err := s.Run(within(t, patience), wire.Run{Job: wire.Job{Kind: "net.connect", Params: map[string]string{},
+		Cell: "c", Peer: &wire.Peer{Missing: "no way; use net=host"}}, Work: 1})
+	if err == nil || o.Result.Error == nil || o.Result.Error.Kind != "refused" ||
+		!strings.Contains(err.Error(), "use net=host") {
 		t.Errorf("without a way to the peer: %v, %+v", err, o.Result)
 	}
 }
@@ -138,7 +145,8 @@ func (f fixedAgents) Path(string, string) (string, error) { return string(f), ni
 func TestPeerThatCannotStart(t *testing.T) {
 	for agentPath, want := range map[string]string{"/nowhere/agent": "no such file", "/bin/false": "it"} {
 		p := deploy.NewPeer(fixedAgents(agentPath))
-		if _, _, err := p.Start(t.Context()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "start the peer") {
+		if _, _, err := p.Start(t.Context()); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "start the peer") {
 			t.Errorf("%s: %v, want %s", agentPath, err, want)
 		}
 		p.Close()

@@ -119,7 +119,8 @@ func probe(ctx context.Context, t Transport, limit time.Duration) (Platform, err
 var systems = map[string]string{"linux": "linux", "darwin": "darwin", "freebsd": "freebsd"}
 
 // machines are the names uname -m gives.
-var machines = map[string]string{"x86_64": "amd64", "amd64": "amd64", "x64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+var machines = map[string]string{"x86_64": "amd64", "amd64": "amd64", "x64": "amd64", "aarch64": "arm64",
+	"arm64": "arm64"}
 
 // small are 32-bit machines, for which there is no agent. armv8l is a 32-bit world on a 64-bit processor.
 var small = []string{"i386", "i486", "i586", "i686", "x86", "armv5", "armv6", "armv7", "armv8l", "arm"}
@@ -149,7 +150,8 @@ func ParseUname(output string) (Platform, error) {
 		unknown = f[0] + " " + f[1]
 		for _, s := range small {
 			if strings.HasPrefix(f[1], s) {
-				return Platform{}, fmt.Errorf("%s is a 32-bit system, and tare measures 64-bit ones only (amd64, arm64)", unknown)
+				return Platform{},
+					fmt.Errorf("%s is a 32-bit system, and tare measures 64-bit ones only (amd64, arm64)", unknown)
 			}
 		}
 	}
@@ -178,7 +180,8 @@ func verify(ctx context.Context, t Transport, path string, p Platform, limit tim
 	// The full program answers this as the slim agent does; its own command "version" speaks for the controller.
 	out, evidence, err := say(ctx, t, limit, path, "agent", "--version")
 	if err != nil {
-		if s := strings.ToLower(err.Error() + string(evidence)); strings.Contains(s, "permission denied") || strings.Contains(s, "not permitted") {
+		if s := strings.ToLower(err.Error() + string(evidence)); strings.Contains(s, "permission denied") ||
+			strings.Contains(s, "not permitted") {
 			err = fmt.Errorf("%w; is %s on a file system mounted noexec? choose another directory with dir=", err, path)
 		}
 		return &PushError{Op: op, Err: err, Evidence: evidence}
@@ -188,7 +191,8 @@ func verify(ctx context.Context, t Transport, path string, p Platform, limit tim
 	case !ok:
 		err = fmt.Errorf("%s does not answer as an agent", path)
 	case build != version.Build:
-		err = fmt.Errorf("%s has build %.64q, and this tare has build %q; use agents made together with it", path, build, version.Build)
+		err = fmt.Errorf("%s has build %.64q, and this tare has build %q; use agents made together with it", path,
+			build, version.Build)
 	case goos != p.OS || goarch != p.Arch:
 		err = fmt.Errorf("%s is an agent for %s/%s, but the system is %s", path, goos, goarch, p)
 	default:

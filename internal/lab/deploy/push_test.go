@@ -46,7 +46,8 @@ func TestPushPutsAWorkingAgent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent")
 	}
-	path, p, err := deploy.Push(within(t, patience), here{dir: t.TempDir(), mode: 0o700}, agenttest.Store(t), deploy.PushOptions{})
+	path, p, err := deploy.Push(within(t, patience), here{dir: t.TempDir(), mode: 0o700}, agenttest.Store(t),
+		deploy.PushOptions{})
 	if err != nil || p != (deploy.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}) {
 		t.Fatalf("%s, %v, %v", path, p, err)
 	}
@@ -65,7 +66,8 @@ func TestPushThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("#!/bin/sh\necho tare-agent 9.9 build cafe linux/amd64\n"), 0o700); err != nil {
+	if err := os.WriteFile(other, []byte("#!/bin/sh\necho tare-agent 9.9 build cafe linux/amd64\n"),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	mute := filepath.Join(t.TempDir(), "mute")
@@ -77,11 +79,12 @@ func TestPushThatFails(t *testing.T) {
 		agent   string
 		message string
 	}{
-		"32 bits":        {here{script: "echo Linux armv7l"}, self, "32-bit"},
-		"odd machine":    {here{script: "echo Linux riscv64"}, self, "Linux riscv64"},
-		"odd system":     {here{script: "echo SunOS i86pc"}, self, "SunOS"},
-		"says nothing":   {here{script: "exit 0"}, self, "printed nothing"},
-		"refuses":        {here{script: "echo kex_exchange_identification >&2; exit 255"}, self, "kex_exchange_identification"},
+		"32 bits":      {here{script: "echo Linux armv7l"}, self, "32-bit"},
+		"odd machine":  {here{script: "echo Linux riscv64"}, self, "Linux riscv64"},
+		"odd system":   {here{script: "echo SunOS i86pc"}, self, "SunOS"},
+		"says nothing": {here{script: "exit 0"}, self, "printed nothing"},
+		"refuses": {here{script: "echo kex_exchange_identification >&2; exit 255"}, self,
+			"kex_exchange_identification"},
 		"never stops":    {here{script: "exec yes Linux"}, self, "no answer within"},
 		"hangs":          {here{script: "exec sleep 600"}, self, "no answer within"},
 		"another build":  {here{script: "echo Linux x86_64", mode: 0o700}, other, `build "cafe"`},
@@ -164,7 +167,8 @@ func TestStoreExtractsRemovesAndSaysWhatItHas(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := s.Path("linux", "s390x"); err == nil || !strings.Contains(err.Error(), "extract the agent for linux/s390x") {
+	if _, err := s.Path("linux", "s390x"); err == nil || !strings.Contains(err.Error(),
+		"extract the agent for linux/s390x") {
 		t.Errorf("a damaged agent: %v", err)
 	}
 	own, err := s.Path(runtime.GOOS, runtime.GOARCH)

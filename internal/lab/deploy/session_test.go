@@ -18,9 +18,10 @@ func TestTrialIsTimedTwiceAndTidiedUp(t *testing.T) {
 	}
 	o := run(t, s, wire.Run{Job: job("t.sleep"), Work: 50})
 	inside, outside := o.Result.ElapsedNS, o.ControllerNS
-	t.Logf("inside %d ns, outside %d ns, slack %d ns, round trip %d +- %d ns, setup %d ns", inside, outside, o.Result.SlackNS, o.RTTNS, o.RTTSpreadNS, o.SetupNS)
-	// The sleep cannot be shorter than asked. How much longer, and how far the marks travel apart, is the machine's affair; a
-	// busy one is allowed half a minute, and one that reads both marks late sees nothing between them.
+	t.Logf("inside %d ns, outside %d ns, slack %d ns, round trip %d +- %d ns, setup %d ns", inside, outside,
+		o.Result.SlackNS, o.RTTNS, o.RTTSpreadNS, o.SetupNS)
+	// The sleep cannot be shorter than asked. How much longer, and how far the marks travel apart, is the machine's
+	// affair; a busy one is allowed half a minute, and one that reads both marks late sees nothing between them.
 	if inside < 50e6 {
 		t.Errorf("50 ms of sleep took %d ns", inside)
 	}
@@ -56,7 +57,8 @@ func TestCellsKeepTheirDirectoryUntilReleased(t *testing.T) {
 		t.Errorf("the first trial found %q, the second %q", first.Result.State["found"], got)
 	}
 	dir := second.Result.State["dir"]
-	if other := run(t, s, wire.Run{Job: wire.Job{Kind: "t.files", Cell: "../../t files"}, Work: 1}); other.Result.State["dir"] == dir || filepath.Dir(other.Result.State["dir"]) != filepath.Dir(dir) {
+	if other := run(t, s, wire.Run{Job: wire.Job{Kind: "t.files", Cell: "../../t files"},
+		Work: 1}); other.Result.State["dir"] == dir || filepath.Dir(other.Result.State["dir"]) != filepath.Dir(dir) {
 		t.Errorf("cells work in %s and %s", dir, other.Result.State["dir"])
 	}
 	if err := s.Release(within(t, patience), "t.files"); err != nil {

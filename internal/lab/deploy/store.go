@@ -51,7 +51,8 @@ func (s *Store) Path(goos, goarch string) (string, error) {
 		p, err = os.Executable()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("this build of tare has no agent for %s/%s, only for %s; use one made with \"make build\", which carries all of them",
+		return "", fmt.Errorf("this build of tare has no agent for %s/%s, only for %s; use one made with \"make "+
+			"build\", which carries all of them",
 			goos, goarch, strings.Join(s.platforms(), ", "))
 	}
 	if err != nil {

@@ -24,8 +24,9 @@ type Outcome struct {
 // pings is how many round trips are measured before a trial, and again after it.
 const pings = 3
 
-// Run has the agent do one trial. An error is a *record.Failure: of the trial, when Alive is still true afterwards, else
-// of the environment. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial is cancelled.
+// Run has the agent do one trial. An error is a *record.Failure: of the trial, when Alive is still true afterwards,
+// else of the environment. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial is
+// cancelled.
 func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 	o := Outcome{Start: time.Now()}
 	before, err := s.Ping(ctx, pings)

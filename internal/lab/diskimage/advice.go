@@ -56,7 +56,8 @@ func hostFiles(files []*os.File, places []*layout) (out []hostFile) {
 func advise(d doctor) []Advice {
 	out := []Advice{}
 	for _, look := range []func() *Advice{
-		d.damage, d.unclean, d.encrypted, d.misaligned, d.partition, d.scattered, d.hostScattered, d.chain, d.reclaim, d.compressed,
+		d.damage, d.unclean, d.encrypted, d.misaligned, d.partition, d.scattered, d.hostScattered, d.chain, d.reclaim,
+		d.compressed,
 	} {
 		if a := look(); a != nil {
 			d.lossOf(a)
@@ -72,7 +73,8 @@ func (d doctor) lossOf(a *Advice) {
 		return
 	}
 	if n := len(d.top.Snapshots); n > 0 {
-		a.Text += fmt.Sprintf(" qemu-img convert copies the disk as it is now: the %s inside the image %s not copied.", count(int64(n), "snapshot"), are(n))
+		a.Text += fmt.Sprintf(" qemu-img convert copies the disk as it is now: the %s inside the image %s not copied.",
+			count(int64(n), "snapshot"), are(n))
 	}
 	if len(d.r.Layers) > 1 {
 		a.Text += " It writes one image that includes the contents of the parents."
@@ -126,7 +128,8 @@ func (d doctor) damage() *Advice {
 	if !d.r.Damaged() {
 		return nil
 	}
-	a := &Advice{Code: "damaged", Severity: "damage", Text: "The image is damaged, see the problems. Copy it first; then check it with its own program."}
+	a := &Advice{Code: "damaged", Severity: "damage",
+		Text: "The image is damaged, see the problems. Copy it first; then check it with its own program."}
 	switch d.top.Format {
 	case "vdi":
 		a.Commands = []string{shell.Quote("VBoxManage", "internalcommands", "repairhd", "-format", "VDI", d.path())}
@@ -148,7 +151,9 @@ func (d doctor) unclean() *Advice {
 	}
 	l := &d.r.Layers[i]
 	a := &Advice{
-		Code: "unclean", Severity: "damage", Text: fmt.Sprintf("%s was not closed cleanly: %s. If it is in use right now, this is normal.", l.Path, l.Dirty),
+		Code: "unclean", Severity: "damage",
+		Text: fmt.Sprintf("%s was not closed cleanly: %s. If it is in use right now, this is normal.", l.Path,
+			l.Dirty),
 		Commands: []string{shell.Quote("qemu-img", "check", "-r", "all", "-f", qemu(l.Format), plainName(l.Path))},
 	}
 	if l.Format == "vmdk" { // which qemu-img checks and does not repair
@@ -163,7 +168,8 @@ func (d doctor) encrypted() *Advice {
 	}
 	return &Advice{
 		Code: "encrypted", Severity: "note", Commands: []string{},
-		Text: fmt.Sprintf("The image is encrypted (%s): its block map can be shown, the guest's data cannot.", d.top.Encrypted),
+		Text: fmt.Sprintf("The image is encrypted (%s): its block map can be shown, the guest's data cannot.",
+			d.top.Encrypted),
 	}
 }
 
@@ -176,22 +182,27 @@ func (d doctor) misaligned() *Advice {
 	out := &Advice{Code: "misaligned-image", Severity: "speed"}
 	if rotating {
 		good := int(8*promised(d.top, 0) + 0.5)
-		out.Text = fmt.Sprintf("Each block of %s is stored behind a bitmap, so blocks begin every %s bytes: %d in 8 lies on blocks of the host. "+
-			"In all others each write of 4 KiB touches two, and both have to be read first. The format cannot avoid this; another format can.",
+		out.Text = fmt.Sprintf("Each block of %s is stored behind a bitmap, so blocks begin every %s bytes: %d in 8 "+
+			"lies on blocks of the host. "+
+			"In all others each write of 4 KiB touches two, and both have to be read first. The format cannot avoid "+
+			"this; another format can.",
 			size(d.top.Block), unit.Number(float64(d.top.Stride)), good)
 		out.Commands = []string{d.convert("vhdx"), d.convert("qcow2")}
 		return out
 	}
-	out.Text = fmt.Sprintf("The data begin at byte %d (%#x) of the file, %d bytes into a block of the host: each write of 4 KiB touches two, "+
+	out.Text = fmt.Sprintf("The data begin at byte %d (%#x) of the file, %d bytes into a block of the host: each "+
+		"write of 4 KiB touches two, "+
 		"and both have to be read first.", a.DataOffset, a.DataOffset, a.DataRemainder)
 	switch d.top.Format {
 	case "vdi":
 		out.Text += " qemu-img makes such images; VirtualBox places the data at a multiple of 1 MiB."
 		out.Commands = []string{
-			shell.Quote("VBoxManage", "clonemedium", "disk", d.path(), d.beside("vdi"), "--format", "VDI"), d.convert("qcow2"),
+			shell.Quote("VBoxManage", "clonemedium", "disk", d.path(), d.beside("vdi"), "--format", "VDI"),
+			d.convert("qcow2"),
 		}
 	case "vmdk":
-		out.Commands = []string{shell.Quote("vmware-vdiskmanager", "-r", d.path(), "-t", "0", d.beside("vmdk")), d.convert("vmdk")}
+		out.Commands = []string{shell.Quote("vmware-vdiskmanager", "-r", d.path(), "-t", "0", d.beside("vmdk")),
+			d.convert("vmdk")}
 	default:
 		out.Commands = []string{d.convert("qcow2")}
 	}
@@ -206,8 +217,11 @@ func (d doctor) partition() *Advice {
 	p := &d.r.Align.Parts[i]
 	return &Advice{
 		Code: "misaligned-partition", Severity: "speed",
-		Text:     fmt.Sprintf("Partition %d begins at byte %d, %d bytes into a block of 4 KiB (sector 63 was usual until 2008). No image format fixes that: make a new disk, partition it from 1 MiB on, and copy the files over in the guest.", p.Partition, p.Start, p.Remainder),
-		Commands: []string{shell.Quote("qemu-img", "create", "-f", "qcow2", d.beside("qcow2"), fmt.Sprint(d.r.Size)), "parted --align optimal /dev/NEW mklabel gpt mkpart data 1MiB 100%"},
+		Text: fmt.Sprintf("Partition %d begins at byte %d, %d bytes into a block of 4 KiB (sector 63 was usual "+
+			"until 2008). No image format fixes that: make a new disk, partition it from 1 MiB on, and copy the "+
+			"files over in the guest.", p.Partition, p.Start, p.Remainder),
+		Commands: []string{shell.Quote("qemu-img", "create", "-f", "qcow2", d.beside("qcow2"), fmt.Sprint(d.r.Size)),
+			"parted --align optimal /dev/NEW mklabel gpt mkpart data 1MiB 100%"},
 	}
 }
 
@@ -218,7 +232,8 @@ func (d doctor) scattered() *Advice {
 	}
 	a := &Advice{
 		Code: "fragmented-image", Severity: "speed",
-		Text: fmt.Sprintf("The blocks are in the file in the order in which they were first written: reading the disk in order finds its data in %s, "+
+		Text: fmt.Sprintf("The blocks are in the file in the order in which they were first written: reading the "+
+			"disk in order finds its data in %s, "+
 			"%s to a GiB. A new copy follows the guest's order.", count(p.Format, "piece"), unit.Number(p.FormatGiB)),
 		Commands: []string{d.convert(d.writable())},
 	}
@@ -226,7 +241,8 @@ func (d doctor) scattered() *Advice {
 	case "vmdk":
 		a.Commands = append([]string{shell.Quote("vmware-vdiskmanager", "-d", d.path())}, a.Commands...)
 	case "vdi":
-		a.Commands = []string{shell.Quote("VBoxManage", "clonemedium", "disk", d.path(), d.beside("vdi"), "--format", "VDI"), d.convert("qcow2")}
+		a.Commands = []string{shell.Quote("VBoxManage", "clonemedium", "disk", d.path(), d.beside("vdi"), "--format",
+			"VDI"), d.convert("qcow2")}
 	}
 	return a
 }
@@ -246,15 +262,18 @@ func (d doctor) hostScattered() *Advice {
 	}
 	a := &Advice{
 		Code: "fragmented-host", Severity: "speed",
-		Text: fmt.Sprintf("The host's file system keeps the image in %s, %s to a GiB. A copy gets a new layout; on a nearly full disk it is scattered again.",
+		Text: fmt.Sprintf("The host's file system keeps the image in %s, %s to a GiB. A copy gets a new layout; on "+
+			"a nearly full disk it is scattered again.",
 			count(p.Host, "piece"), unit.Number(p.HostGiB)),
 	}
 	if len(d.files) == 1 {
-		a.Commands = []string{shell.Quote("cp", "--sparse=always", "--reflink=never", d.path(), d.path()+".new"), shell.Quote("e4defrag", d.path())}
+		a.Commands = []string{shell.Quote("cp", "--sparse=always", "--reflink=never", d.path(), d.path()+".new"),
+			shell.Quote("e4defrag", d.path())}
 		return a
 	}
 	worst, all := d.worst()
-	a.Text += fmt.Sprintf(" It consists of %s, and all of them must be copied. In pieces: %s.", count(int64(len(d.files)), "file"), all)
+	a.Text += fmt.Sprintf(" It consists of %s, and all of them must be copied. In pieces: %s.",
+		count(int64(len(d.files)), "file"), all)
 	options := []string{}
 	if d.top.Format == "vmdk" && slices.Contains(vmdkKinds, d.top.Variant) {
 		options = append(options, "subformat="+d.top.Variant)
@@ -288,7 +307,8 @@ func (d doctor) chain() *Advice {
 	if n := len(d.r.Layers); n >= longChain {
 		a := &Advice{
 			Code: "long-chain", Severity: "speed",
-			Text: fmt.Sprintf("The disk is spread over a chain of %d images: a block that is not in one is looked up in the next, and the first write to it copies it. Merge images that are not needed.", n),
+			Text: fmt.Sprintf("The disk is spread over a chain of %d images: a block that is not in one is looked "+
+				"up in the next, and the first write to it copies it. Merge images that are not needed.", n),
 		}
 		switch d.top.Format {
 		case "vdi":
@@ -297,7 +317,8 @@ func (d doctor) chain() *Advice {
 			a.Commands = []string{shell.Quote("vmware-vdiskmanager", "-r", d.path(), "-t", "0", d.beside("vmdk"))}
 		case "qcow2":
 			parent := d.r.Layers[1].Path
-			a.Text += fmt.Sprintf(" qemu-img commit writes the image into its parent, and ruins every other image based on that parent: use it only if nothing else is based on %s.", parent)
+			a.Text += fmt.Sprintf(" qemu-img commit writes the image into its parent, and ruins every other image "+
+				"based on that parent: use it only if nothing else is based on %s.", parent)
 			a.Commands = []string{d.convert("qcow2"), shell.Quote("qemu-img", "commit", d.path())}
 		default:
 			a.Commands = []string{d.convert("qcow2")}
@@ -308,7 +329,8 @@ func (d doctor) chain() *Advice {
 		first := d.top.Snapshots[0]
 		return &Advice{
 			Code: "snapshots", Severity: "note",
-			Text:     fmt.Sprintf("It contains %s: shared blocks are copied before they are overwritten, and the space of snapshots is not freed.", count(int64(n), "snapshot")),
+			Text: fmt.Sprintf("It contains %s: shared blocks are copied before they are overwritten, and the "+
+				"space of snapshots is not freed.", count(int64(n), "snapshot")),
 			Commands: []string{shell.Quote("qemu-img", "snapshot", "-d", cmp.Or(first.Name, first.ID), d.path())},
 		}
 	}
@@ -321,13 +343,16 @@ func (d doctor) reclaim() *Advice {
 		return nil
 	}
 	a := &Advice{Code: "reclaimable", Severity: "space"}
-	a.Text = fmt.Sprintf("About %s of the %s it stores is not needed by the guest.", about(s.Reclaimable), about(d.stored))
+	a.Text = fmt.Sprintf("About %s of the %s it stores is not needed by the guest.", about(s.Reclaimable),
+		about(d.stored))
 	if zero := int64(s.Zeros.Low * float64(s.Data)); 2*zero < s.Reclaimable {
-		a.Text += " Most of it is data of deleted files: clear that first, in the guest, with zerofree or fstrim (Windows: sdelete -z)."
+		a.Text += " Most of it is data of deleted files: clear that first, in the guest, with zerofree or fstrim " +
+			"(Windows: sdelete -z)."
 	}
 	static := d.top.Variant == "static" || d.top.Variant == "fixed"
 	if static || s.Unallocated == 0 && len(d.r.Layers) == 1 {
-		a.Text += " All blocks of the image are preallocated; the image that the command makes is not, and grows as it is written."
+		a.Text += " All blocks of the image are preallocated; the image that the command makes is not, and grows as " +
+			"it is written."
 	}
 	if static { // which VirtualBox does not compact
 		a.Commands = []string{d.convert(d.writable())}
@@ -339,7 +364,8 @@ func (d doctor) reclaim() *Advice {
 	case "vmdk":
 		a.Commands = []string{shell.Quote("vmware-vdiskmanager", "-k", d.path()), d.convert("vmdk")}
 	case "vhd", "vhdx":
-		a.Commands = []string{shell.Quote("VBoxManage", "modifymedium", "disk", d.path(), "--compact"), d.convert("vhdx")}
+		a.Commands = []string{shell.Quote("VBoxManage", "modifymedium", "disk", d.path(), "--compact"),
+			d.convert("vhdx")}
 		if d.top.Format == "vhdx" {
 			a.Commands = []string{"Optimize-VHD -Path " + shell.Quote(d.path()) + " -Mode Full", d.convert("vhdx")}
 		}
@@ -356,7 +382,8 @@ func (d doctor) compressed() *Advice {
 	}
 	return &Advice{
 		Code: "compressed", Severity: "note",
-		Text:     "Most of it is compressed: each read of 4 KiB decompresses a whole block, and each write needs new space. Such images are for transport; run from an uncompressed image.",
+		Text: "Most of it is compressed: each read of 4 KiB decompresses a whole block, and each write needs " +
+			"new space. Such images are for transport; run from an uncompressed image.",
 		Commands: []string{d.convert("qcow2")},
 	}
 }

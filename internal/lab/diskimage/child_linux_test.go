@@ -14,7 +14,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// The limits of an inspection, whatever the image: those of the issue for memory, and for time one that only a hang exceeds.
+// The limits of an inspection, whatever the image: those of the issue for memory, and for time one that only a hang
+// exceeds.
 const (
 	maxPeak = 64 << 20 // bytes resident at most, of a process that does nothing else
 	maxTime = 3 * time.Minute
@@ -43,8 +44,8 @@ type seen struct {
 	Took    time.Duration
 }
 
-// serveInspections inspects the images whose names come in, one a line, and writes the whole of each report, as the command
-// does, to nowhere.
+// serveInspections inspects the images whose names come in, one a line, and writes the whole of each report, as the
+// command does, to nowhere.
 func serveInspections(in io.Reader, out io.Writer) error {
 	answers := json.NewEncoder(out)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -152,5 +153,6 @@ func (i *inspector) look(t *testing.T, path, what string) seen {
 
 // tell logs what the documentation's table is made of.
 func (i *inspector) tell(t *testing.T, what string) {
-	t.Logf("%-12s peak %4.1f MiB, slowest %6.1f ms; %d refused, %d told as damaged, %d read", what, float64(i.peak)/(1<<20), float64(i.slowest)/1e6, i.refused, i.damaged, i.sound)
+	t.Logf("%-12s peak %4.1f MiB, slowest %6.1f ms; %d refused, %d told as damaged, %d read", what,
+		float64(i.peak)/(1<<20), float64(i.slowest)/1e6, i.refused, i.damaged, i.sound)
 }

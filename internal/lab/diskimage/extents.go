@@ -18,13 +18,14 @@ type extent struct{ logical, physical, length int64 }
 
 // layout is where a file lies.
 type layout struct {
-	extents  []extent // in the file's order, those that follow each other joined
-	count    int64    // of all extents, kept or not
-	jumps    int64    // pieces of the file: what goes on behind a hole at the same distance, or in place, is the same piece
-	bytes    int64    // placed on the disk
-	unplaced int64    // written and not yet given a place
-	reserved int64    // placed, and never written: reads as zeros
-	last     extent   // kept or not
+	extents []extent // in the file's order, those that follow each other joined
+	count   int64    // of all extents, kept or not
+	// pieces of the file: what goes on behind a hole at the same distance, or in place, is the same piece
+	jumps    int64
+	bytes    int64  // placed on the disk
+	unplaced int64  // written and not yet given a place
+	reserved int64  // placed, and never written: reads as zeros
+	last     extent // kept or not
 }
 
 // add takes the next extent of the file.
@@ -54,7 +55,8 @@ func (l *layout) whole() bool { return int64(len(l.extents)) == l.count && l.unp
 
 // pieces calls use with each part of a piece of the file that lies in one piece on the disk. Holes are left out.
 func (l *layout) pieces(off, length int64, use func(physical, length int64)) {
-	i, _ := slices.BinarySearchFunc(l.extents, off, func(e extent, off int64) int { return cmp.Compare(e.logical+e.length-1, off) })
+	i, _ := slices.BinarySearchFunc(l.extents, off,
+		func(e extent, off int64) int { return cmp.Compare(e.logical+e.length-1, off) })
 	for ; i < len(l.extents) && l.extents[i].logical < off+length; i++ {
 		e := l.extents[i]
 		from, to := max(off, e.logical), min(off+length, e.logical+e.length)

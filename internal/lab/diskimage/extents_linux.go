@@ -33,8 +33,8 @@ const (
 	fiemapUnwritten = 0x800
 )
 
-// extents asks the file system. The file is not synced for it: to look at an image must not write. What has no place yet
-// is told as such.
+// extents asks the file system. The file is not synced for it: to look at an image must not write. What has no place
+// yet is told as such.
 func extents(f *os.File, room *int) (*layout, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -49,7 +49,8 @@ func extents(f *os.File, room *int) (*layout, error) {
 		l.add(extent{0, 0, size}, room)
 		return l, nil
 	}
-	// Without room for extents the answer is their number: a slice that grew to it would leave four times as much behind.
+	// Without room for extents the answer is their number: a slice that grew to it would leave four times as much
+	// behind.
 	m := &fiemap{length: ^uint64(0)}
 	if err := m.ask(f); err != nil {
 		return nil, err
@@ -90,7 +91,8 @@ func (m *fiemap) ask(f *os.File) error {
 	switch {
 	case errno == 0:
 		return nil
-	case errors.Is(errno, unix.EOPNOTSUPP), errors.Is(errno, unix.ENOTTY), errors.Is(errno, unix.EINVAL), errors.Is(errno, unix.ENOSYS):
+	case errors.Is(errno, unix.EOPNOTSUPP), errors.Is(errno, unix.ENOTTY), errors.Is(errno, unix.EINVAL),
+		errors.Is(errno, unix.ENOSYS):
 		return errUnknown
 	}
 	return fmt.Errorf("ask where %s is on the disk: %w", f.Name(), errno)

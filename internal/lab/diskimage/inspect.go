@@ -15,18 +15,20 @@ type Options struct {
 	Full bool
 }
 
-// Inspect looks at an image and its parents. An error is a header that cannot be read, with what is wrong with it; damage
-// further in is in the report. It reads at most some 64 MiB of data unless Options.Full is set.
+// Inspect looks at an image and its parents. An error is a header that cannot be read, with what is wrong with it;
+// damage further in is in the report. It reads at most some 64 MiB of data unless Options.Full is set.
 func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error) {
 	c, err := image.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	r := &Report{Schema: Schema, Path: path, Size: c.Size(), Layers: c.Layers(), Problem: []Problem{}, Advice: []Advice{}}
+	r := &Report{Schema: Schema, Path: path, Size: c.Size(), Layers: c.Layers(), Problem: []Problem{},
+		Advice: []Advice{}}
 	if r.Disk, err = volume.Read(c, c.Size()); err != nil {
 		// The tables may be whole where the data are not: the map is still worth its while.
-		r.Problem = append(r.Problem, Problem{Code: "contents-unreadable", Text: fmt.Sprintf("what is on the disk cannot be read: %v", err), Count: 1, Guest: -1})
+		r.Problem = append(r.Problem, Problem{Code: "contents-unreadable",
+			Text: fmt.Sprintf("what is on the disk cannot be read: %v", err), Count: 1, Guest: -1})
 	}
 	for _, p := range r.Disk.Problems {
 		r.Problem = append(r.Problem, Problem{Code: "partitions", Text: p, Count: 1, Guest: -1})
@@ -42,7 +44,8 @@ func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error)
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("inspect %s: %w", path, err)
 			}
-			r.Problem = append(r.Problem, Problem{Code: image.ProblemTable, Text: fmt.Sprintf("the map ends early: %v", err), Count: 1, Guest: -1})
+			r.Problem = append(r.Problem, Problem{Code: image.ProblemTable,
+				Text: fmt.Sprintf("the map ends early: %v", err), Count: 1, Guest: -1})
 			break
 		}
 		m.add(run)
@@ -124,7 +127,8 @@ func (m *measure) add(run image.Run) {
 // same distance is no break: in a raw file a hole is passed over.
 func (m *measure) breaks(run image.Run) bool {
 	l := m.last
-	follows := l.Length > 0 && l.File == run.File && (l.Host+l.Length == run.Host || l.Host-l.Offset == run.Host-run.Offset)
+	follows := l.Length > 0 && l.File == run.File &&
+		(l.Host+l.Length == run.Host || l.Host-l.Offset == run.Host-run.Offset)
 	if !follows {
 		m.r.Pieces.Format++
 	}
@@ -226,8 +230,8 @@ func (m *measure) finishPieces() {
 	p.ProdGiB = per(p.Product, sp.Data)
 }
 
-// promised is the share of new blocks that lie on host blocks: the first eight show every remainder of a stride of whole
-// sectors.
+// promised is the share of new blocks that lie on host blocks: the first eight show every remainder of a stride of
+// whole sectors.
 func promised(i *image.Info, start int64) float64 {
 	if i.DataOffset < 0 && i.Stride == 0 {
 		if start%HostBlock == 0 { // blocks lie at multiples of their own size

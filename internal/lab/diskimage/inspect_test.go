@@ -35,7 +35,8 @@ func inspect(t testing.TB, path string, full bool) *Report {
 	for _, b := range r.Map.Buckets {
 		sum.Data, sum.Compressed, sum.Zero = sum.Data+b.Data, sum.Compressed+b.Compressed, sum.Zero+b.Zero
 	}
-	if len(r.Map.Buckets) > maxBuckets || sum.Data != sp.Data || sum.Compressed != sp.Compressed || sum.Zero != sp.Zero {
+	if len(r.Map.Buckets) > maxBuckets || sum.Data != sp.Data || sum.Compressed != sp.Compressed ||
+		sum.Zero != sp.Zero {
 		t.Errorf("the map of %s has %d buckets with %+v, the space is %+v", path, len(r.Map.Buckets), sum, sp)
 	}
 	return r
@@ -77,7 +78,8 @@ func TestMisalignedVDI(t *testing.T) {
 	disktest.Run(t, dir, "qemu-img", "convert", "-O", "vdi", "disk.raw", "disk.vdi")
 	r := inspect(t, filepath.Join(dir, "disk.vdi"), false)
 	a := advice(r, "misaligned-image")
-	if a == nil || r.Align.DataRemainder%512 != 0 || r.Align.DataRemainder == 0 || r.Align.Touches != 2 || !r.Writes.Reads {
+	if a == nil || r.Align.DataRemainder%512 != 0 || r.Align.DataRemainder == 0 || r.Align.Touches != 2 ||
+		!r.Writes.Reads {
 		t.Fatalf("alignment is %+v, advice %+v", r.Align, r.Advice)
 	}
 	if !strings.HasPrefix(a.Commands[0], "VBoxManage clonemedium disk ") {
@@ -100,7 +102,8 @@ func TestVDIAt0x1200(t *testing.T) {
 	dir := t.TempDir()
 	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "vdi", "disk.vdi", "1G")
 	r := inspect(t, filepath.Join(dir, "disk.vdi"), false)
-	if r.Align.DataOffset != 0x1200 || advice(r, "misaligned-image") == nil || r.Align.Touches != 2 || !r.Align.Parts[0].Predicted {
+	if r.Align.DataOffset != 0x1200 || advice(r, "misaligned-image") == nil || r.Align.Touches != 2 ||
+		!r.Align.Parts[0].Predicted {
 		t.Errorf("alignment of an empty image is %+v", r.Align)
 	}
 }
@@ -114,13 +117,14 @@ func TestOneInEightOfVHD(t *testing.T) {
 	disktest.Run(t, dir, "qemu-img", "convert", "-O", "vpc", "-o", "force_size=on", "disk.raw", "disk.vhd")
 	r := inspect(t, filepath.Join(dir, "disk.vhd"), false)
 	a := advice(r, "misaligned-image")
-	if r.Align.Parts[0].Aligned != 0.125 || r.Align.Touches != 1.875 || a == nil || !strings.Contains(a.Text, "1 in 8") {
+	if r.Align.Parts[0].Aligned != 0.125 || r.Align.Touches != 1.875 || a == nil ||
+		!strings.Contains(a.Text, "1 in 8") {
 		t.Errorf("alignment is %+v, advice %+v", r.Align, r.Advice)
 	}
 }
 
-// TestPartitionAtSector63 puts a misaligned partition on a format that is aligned, and the product of both on one that is
-// not: 63 sectors and 512 bytes make 64 sectors, and it fits again.
+// TestPartitionAtSector63 puts a misaligned partition on a format that is aligned, and the product of both on one that
+// is not: 63 sectors and 512 bytes make 64 sectors, and it fits again.
 func TestPartitionAtSector63(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
@@ -169,7 +173,8 @@ func TestSpace(t *testing.T) {
 func TestTebibyte(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
-	for format, options := range map[string]string{"raw": "", "vdi": "", "vmdk": "", "vpc": "force_size=on", "vhdx": "", "qcow2": "cluster_size=4k", "parallels": ""} {
+	for format, options := range map[string]string{"raw": "", "vdi": "", "vmdk": "", "vpc": "force_size=on", "vhdx": "",
+		"qcow2": "cluster_size=4k", "parallels": ""} {
 		path := filepath.Join(dir, "disk."+format)
 		argv := []string{"qemu-img", "create", "-q", "-f", format}
 		if options != "" {
@@ -233,7 +238,8 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, argv := range [][]string{
-		{"convert", "-O", "vdi"}, {"convert", "-O", "vpc"}, {"convert", "-c", "-O", "qcow2"}, {"convert", "-O", "vmdk"}, {"convert", "-O", "vhdx"}, {"convert", "-O", "raw"},
+		{"convert", "-O", "vdi"}, {"convert", "-O", "vpc"}, {"convert", "-c", "-O", "qcow2"}, {"convert", "-O", "vmdk"},
+		{"convert", "-O", "vhdx"}, {"convert", "-O", "raw"},
 	} {
 		name := fmt.Sprintf("disk%d", i)
 		disktest.Run(t, dir, append(append([]string{"qemu-img"}, argv...), "disk.raw", name)...)
@@ -250,14 +256,16 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var text bytes.Buffer
-		if err := Text(&text, r, 80); err != nil || !strings.Contains(text.String(), "\n  map           ") || strings.ContainsAny(text.String(), "\x1b\x07") {
+		if err := Text(&text, r, 80); err != nil || !strings.Contains(text.String(), "\n  map           ") ||
+			strings.ContainsAny(text.String(), "\x1b\x07") {
 			t.Errorf("%s: %v\n%s", name, err, text.String())
 		}
 	}
 }
 
 func TestLine(t *testing.T) {
-	m := &Map{Bucket: 100, Buckets: []record.DiskCell{{}, {Data: 1}, {Data: 50}, {Data: 75}, {Data: 100}, {Zero: 100}, {Compressed: 100}}}
+	m := &Map{Bucket: 100, Buckets: []record.DiskCell{{}, {Data: 1}, {Data: 50}, {Data: 75}, {Data: 100}, {Zero: 100},
+		{Compressed: 100}}}
 	if got := m.Line(80); got != "·░▓██zc" {
 		t.Errorf("the line is %q", got)
 	}
@@ -316,28 +324,37 @@ func TestAdviceLosesNothingUnsaid(t *testing.T) {
 		t.Errorf("%s is not advised", code)
 		return "", nil
 	}
-	text, commands := find(patient([]image.Info{{Path: "a.vmdk", Format: "vmdk", Variant: "monolithicFlat"}}, hostFile{"a.vmdk", 1}, hostFile{"a-flat.vmdk", 4999}), "fragmented-host")
-	if strings.Contains(commands[0], "cp ") || !strings.Contains(commands[0], "subformat=monolithicFlat") || !strings.Contains(commands[1], "e4defrag a-flat.vmdk") || !strings.Contains(text, "a-flat.vmdk (4999)") {
+	text, commands := find(patient([]image.Info{{Path: "a.vmdk", Format: "vmdk", Variant: "monolithicFlat"}},
+		hostFile{"a.vmdk", 1}, hostFile{"a-flat.vmdk", 4999}), "fragmented-host")
+	if strings.Contains(commands[0], "cp ") || !strings.Contains(commands[0], "subformat=monolithicFlat") ||
+		!strings.Contains(commands[1], "e4defrag a-flat.vmdk") || !strings.Contains(text, "a-flat.vmdk (4999)") {
 		t.Errorf("several files: %s %q", text, commands)
 	}
-	if _, commands = find(patient([]image.Info{{Path: "a.qcow2", Format: "qcow2"}}, hostFile{"a.qcow2", 5000}), "fragmented-host"); !strings.HasPrefix(commands[0], "cp ") {
+	if _, commands = find(patient([]image.Info{{Path: "a.qcow2", Format: "qcow2"}}, hostFile{"a.qcow2", 5000}),
+		"fragmented-host"); !strings.HasPrefix(commands[0], "cp ") {
 		t.Errorf("one file: %q", commands)
 	}
-	chain := patient([]image.Info{{Path: "c:d.qcow2", Format: "qcow2", Snapshots: []image.Snapshot{{ID: "1"}}}, {Path: "p.qcow2"}, {Path: "q.qcow2"}})
+	chain := patient([]image.Info{{Path: "c:d.qcow2", Format: "qcow2", Snapshots: []image.Snapshot{{ID: "1"}}},
+		{Path: "p.qcow2"}, {Path: "q.qcow2"}})
 	text, commands = find(chain, "long-chain")
-	if !strings.HasPrefix(commands[0], "qemu-img convert ") || !strings.Contains(commands[1], "commit ./c:d.qcow2") || !strings.Contains(text, "only if nothing else is based on p.qcow2") || !strings.Contains(text, "1 snapshot inside the image is not copied") {
+	if !strings.HasPrefix(commands[0], "qemu-img convert ") || !strings.Contains(commands[1], "commit ./c:d.qcow2") ||
+		!strings.Contains(text, "only if nothing else is based on p.qcow2") ||
+		!strings.Contains(text, "1 snapshot inside the image is not copied") {
 		t.Errorf("chain: %s %q", text, commands)
 	}
-	saved := patient([]image.Info{{Path: "a.qcow2", Format: "qcow2", Snapshots: []image.Snapshot{{ID: "1", Name: "before"}}}})
+	saved := patient([]image.Info{{Path: "a.qcow2", Format: "qcow2",
+		Snapshots: []image.Snapshot{{ID: "1", Name: "before"}}}})
 	if _, commands = find(saved, "snapshots"); !strings.Contains(commands[0], "-d before ") {
 		t.Errorf("snapshots: %q", commands)
 	}
-	if _, commands = find(patient([]image.Info{{Path: "a:b.vmdk", Format: "vmdk", Dirty: "x"}}), "unclean"); commands[0] != "vmware-vdiskmanager -R ./a:b.vmdk" {
+	if _, commands = find(patient([]image.Info{{Path: "a:b.vmdk", Format: "vmdk", Dirty: "x"}}),
+		"unclean"); commands[0] != "vmware-vdiskmanager -R ./a:b.vmdk" {
 		t.Errorf("unclean: %q", commands)
 	}
 	static := patient([]image.Info{{Path: "a.vdi", Format: "vdi", Variant: "static", Block: 1 << 20}})
 	static.r.Space.Reclaimable = 1 << 29
-	if text, commands = find(static, "reclaimable"); !strings.Contains(text, "is not, and grows") || strings.Contains(commands[0], "VBoxManage") {
+	if text, commands = find(static, "reclaimable"); !strings.Contains(text, "is not, and grows") ||
+		strings.Contains(commands[0], "VBoxManage") {
 		t.Errorf("static: %s %q", text, commands)
 	}
 }

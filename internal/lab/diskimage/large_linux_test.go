@@ -15,8 +15,8 @@ import (
 
 const tebibyte = 1 << 40
 
-// large is a valid image of 1 TiB whose blocks lie in the file in the opposite order of the guest's, so that no two of them
-// can be told of together.
+// large is a valid image of 1 TiB whose blocks lie in the file in the opposite order of the guest's, so that no two of
+// them can be told of together.
 type large struct {
 	name, format, options string
 	blocks                int64 // allocated, each of block bytes
@@ -34,8 +34,8 @@ func larges() []large {
 	}
 }
 
-// TestTebibyteInScatteredBlocks inspects valid images with half a million to four million allocated blocks: their tables are
-// as large as any that people have, and no block follows another.
+// TestTebibyteInScatteredBlocks inspects valid images with half a million to four million allocated blocks: their
+// tables are as large as any that people have, and no block follows another.
 func TestTebibyteInScatteredBlocks(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	for _, l := range larges() {
@@ -59,7 +59,8 @@ func TestTebibyteInScatteredBlocks(t *testing.T) {
 				t.Fatalf("a valid image: %s %+v", s.Refused, s.Report.Problem)
 			}
 			if r := s.Report; r.Size != tebibyte || r.Space.Data != l.blocks*l.block || r.Pieces.Format != l.blocks {
-				t.Errorf("%d bytes with %d of data in %d pieces, want %d in %d", r.Size, r.Space.Data, r.Pieces.Format, l.blocks*l.block, l.blocks)
+				t.Errorf("%d bytes with %d of data in %d pieces, want %d in %d", r.Size, r.Space.Data, r.Pieces.Format,
+					l.blocks*l.block, l.blocks)
 			}
 		})
 	}
@@ -174,7 +175,8 @@ func qcowTables(t *testing.T, f *os.File, l *large) {
 	lengthen(t, f, (first+n+l.blocks)*l.block)
 }
 
-// TestManyExtentsLeaveNothingBehind: a file in many pieces on the host's disk takes the room that its pieces take, once.
+// TestManyExtentsLeaveNothingBehind: a file in many pieces on the host's disk takes the room that its pieces take,
+// once.
 func TestManyExtentsLeaveNothingBehind(t *testing.T) {
 	const pieces = 20_000
 	f, err := os.Create(filepath.Join(t.TempDir(), "pieces"))

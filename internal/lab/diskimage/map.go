@@ -55,8 +55,8 @@ func (m *Map) add(r image.Run, broken bool) {
 	}
 }
 
-// Line draws the map as one line of at most width glyphs: how much of each piece is stored, from "·" (nothing) over "░",
-// "▒" and "▓" to "█" (all); "z" is a piece that the image says is zero, and "c" one that is mostly compressed.
+// Line draws the map as one line of at most width glyphs: how much of each piece is stored, from "·" (nothing) over
+// "░", "▒" and "▓" to "█" (all); "z" is a piece that the image says is zero, and "c" one that is mostly compressed.
 func (m *Map) Line(width int) string {
 	var b strings.Builder
 	n := len(m.Buckets)

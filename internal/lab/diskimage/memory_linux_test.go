@@ -26,9 +26,9 @@ var victims = []struct{ name, format, options string }{
 	{"qcow2-zstd", "qcow2", "compression_type=zstd"},
 }
 
-// TestDamagedCopiesTakeLittleMemory inspects damaged copies of every format in a process of its own: cut off at many places,
-// each word of the header and the first words of every table overwritten, and with tables as long as the file that is made
-// to hold them. None may crash it, hang it, or take more than 64 MiB.
+// TestDamagedCopiesTakeLittleMemory inspects damaged copies of every format in a process of its own: cut off at many
+// places, each word of the header and the first words of every table overwritten, and with tables as long as the file
+// that is made to hold them. None may crash it, hang it, or take more than 64 MiB.
 func TestDamagedCopiesTakeLittleMemory(t *testing.T) {
 	disktest.Need(t, "qemu-img", "mke2fs")
 	dir := t.TempDir()
@@ -59,7 +59,8 @@ func TestDamagedCopiesTakeLittleMemory(t *testing.T) {
 			d.cut(t, func(what string) { i.look(t, path, what) })
 			i.tell(t, v.name)
 			if v.format != "raw" && (i.refused < 2 || i.damaged < 10) {
-				t.Errorf("%d refused, %d damaged, %d sound: the damage did not reach what it was meant for", i.refused, i.damaged, i.sound)
+				t.Errorf("%d refused, %d damaged, %d sound: the damage did not reach what it was meant for", i.refused,
+					i.damaged, i.sound)
 			}
 		})
 	}
@@ -72,7 +73,8 @@ func guest(t *testing.T, dir string) {
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(tree, "file"), []byte(strings.Repeat("some contents\n", 1<<16)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(tree, "file"), []byte(strings.Repeat("some contents\n", 1<<16)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	raw := filepath.Join(dir, "guest.raw")
@@ -206,8 +208,8 @@ func (d *damage) put(t *testing.T, at int64, b []byte) {
 	}
 }
 
-// stretched makes the file a terabyte long, of nothing, so that huge tables lie in it: then nothing but the parser's own
-// limits keeps it from reading them.
+// stretched makes the file a terabyte long, of nothing, so that huge tables lie in it: then nothing but the parser's
+// own limits keeps it from reading them.
 func (d *damage) stretched(t *testing.T, use func(what string)) {
 	t.Helper()
 	const long = 1 << 40
@@ -262,8 +264,8 @@ func (d *damage) cut(t *testing.T, use func(what string)) {
 	}
 }
 
-// TestTextsThatShareBytes names a VHDX's parent by thousands of keys and values that all lie in the same 32 KiB: together
-// they would be a quarter of a gigabyte.
+// TestTextsThatShareBytes names a VHDX's parent by thousands of keys and values that all lie in the same 32 KiB:
+// together they would be a quarter of a gigabyte.
 func TestTextsThatShareBytes(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()

@@ -1,8 +1,8 @@
 // Package diskimage is the image doctor: what a virtual disk costs because of how its image is made, and what mends it.
 //
-// It is opinionated about three things. A figure is either read from the image, or counted on the host, or expected from
-// the layout, and says which. Space is weighed three ways: what the image holds, what the guest's file systems use, and
-// what is zero. And a finding without a command that mends it is not finished.
+// It is opinionated about three things. A figure is either read from the image, or counted on the host, or expected
+// from the layout, and says which. Space is weighed three ways: what the image holds, what the guest's file systems
+// use, and what is zero. And a finding without a command that mends it is not finished.
 //
 // Looking writes nothing, and needs neither much memory nor much time, whatever the image claims: see package image.
 package diskimage
@@ -92,9 +92,10 @@ type AlignPart struct {
 
 // Pieces counts in how many pieces reading the disk in order finds its data.
 type Pieces struct {
-	Format    int64   `json:"format_pieces"` // in the files, as the format orders its blocks
-	Host      int64   `json:"host_extents"`  // of the files on the host's disk, holes passed over; -1 when the host does not say
-	Product   int64   `json:"disk_pieces"`   // both together: of the guest's data on the host's disk; -1 likewise
+	Format int64 `json:"format_pieces"` // in the files, as the format orders its blocks
+	// of the files on the host's disk, holes passed over; -1 when the host does not say
+	Host      int64   `json:"host_extents"`
+	Product   int64   `json:"disk_pieces"` // both together: of the guest's data on the host's disk; -1 likewise
 	FormatGiB float64 `json:"format_pieces_per_gib"`
 	HostGiB   float64 `json:"host_extents_per_gib"`
 	ProdGiB   float64 `json:"disk_pieces_per_gib"`

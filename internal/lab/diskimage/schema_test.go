@@ -27,7 +27,8 @@ func schemaOf(t reflect.Type) map[string]any {
 				required = append(required, name)
 			}
 		}
-		return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+		return map[string]any{"type": "object", "properties": properties, "required": required,
+			"additionalProperties": false}
 	case reflect.String:
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
@@ -42,7 +43,8 @@ func schemaOf(t reflect.Type) map[string]any {
 // TestSchemaIsCurrent compares the published description with the types.
 func TestSchemaIsCurrent(t *testing.T) {
 	s := schemaOf(reflect.TypeFor[Report]())
-	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema", "what tare disk inspect --format json writes"
+	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema",
+		"what tare disk inspect --format json writes"
 	s["properties"].(map[string]any)["schema"] = map[string]any{"const": Schema}
 	want, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -17,7 +17,8 @@ type printer struct {
 
 func (p *printer) line(name, format string, args ...any) {
 	if p.err == nil {
-		_, p.err = fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("  %-13s %s", name, clean(fmt.Sprintf(format, args...))), " "))
+		_, p.err = fmt.Fprintln(p.w, strings.TrimRight(fmt.Sprintf("  %-13s %s", name,
+			clean(fmt.Sprintf(format, args...))), " "))
 	}
 }
 
@@ -194,7 +195,8 @@ func alignment(r *Report) string {
 	}
 	for _, x := range a.Parts {
 		if x.Partition > 0 && x.Remainder != 0 {
-			parts = append(parts, fmt.Sprintf("partition %d at %d (%d modulo %d)", x.Partition, x.Start, x.Remainder, a.HostBlock))
+			parts = append(parts, fmt.Sprintf("partition %d at %d (%d modulo %d)", x.Partition, x.Start, x.Remainder,
+				a.HostBlock))
 		}
 	}
 	parts = append(parts, fmt.Sprintf("a guest write of 4 KiB touches %s blocks of the host", unit.Number(a.Touches)))
@@ -216,8 +218,8 @@ func (p *printer) pieces(r *Report) {
 	p.line("fragments", "format %s, %s, %s", pieces(x.Format, "piece", x.FormatGiB), host, product)
 }
 
-// pieces is a number of them and how many that is in a GiB. What is in one piece is not in pieces, and 4 KiB that lie in
-// one would come to 262,144 in a GiB.
+// pieces is a number of them and how many that is in a GiB. What is in one piece is not in pieces, and 4 KiB that lie
+// in one would come to 262,144 in a GiB.
 func pieces(n int64, what string, perGiB float64) string {
 	if n < 2 {
 		return count(n, what)
@@ -235,5 +237,6 @@ func (p *printer) writes(r *Report) {
 	if w.Reads {
 		reads = ", with reads first"
 	}
-	p.line("writes", "4 KiB over data: %s x%s; into a new block: %s x (%s)", unit.Number(w.Again), reads, unit.Number(w.First), w.Why)
+	p.line("writes", "4 KiB over data: %s x%s; into a new block: %s x (%s)", unit.Number(w.Again), reads,
+		unit.Number(w.First), w.Why)
 }

@@ -14,7 +14,8 @@ func TestFragmentsOfOnePieceHaveNoRate(t *testing.T) {
 	var out bytes.Buffer
 	p := &printer{w: &out}
 	p.pieces(&r)
-	if want := "format 1 piece, host 1,200 extents (600 per GiB), together 0 pieces"; p.err != nil || !strings.Contains(out.String(), want) {
+	if want := "format 1 piece, host 1,200 extents (600 per GiB), together 0 pieces"; p.err != nil ||
+		!strings.Contains(out.String(), want) {
 		t.Errorf("%q, %v; want %q", out.String(), p.err, want)
 	}
 }

@@ -70,8 +70,8 @@ type HostCacher interface {
 
 // LoopbackProvider is implemented by environments from which the controller's loopback can be reached.
 type LoopbackProvider interface {
-	// Loopback is the address by which what listens on the controller's 127.0.0.1 is reached from inside. The error says
-	// which setting gives a way there.
+	// Loopback is the address by which what listens on the controller's 127.0.0.1 is reached from inside. The error
+	// says which setting gives a way there.
 	Loopback() (string, error)
 }
 
@@ -89,8 +89,8 @@ const Ways = "host, namespace?net=host, docker?network=host, podman?network=host
 // Mounted is a folder that was put into an environment, or could not be.
 type Mounted struct {
 	Name string
-	// Mount is what the controller knows: kind, place, host's folder, settings, server. The agent reads type, source and
-	// options back from its kernel. Its Dir is where work is done.
+	// Mount is what the controller knows: kind, place, host's folder, settings, server. The agent reads type, source
+	// and options back from its kernel. Its Dir is where work is done.
 	Mount record.Mount
 	// Order is what the agent still has to do before the folder is there; nil when it is there.
 	Order *guestabi.Mount
@@ -100,8 +100,8 @@ type Mounted struct {
 	Err error
 	// Diagnose returns what the server said lately; nil when there is none. It must be quick.
 	Diagnose func() []byte
-	// Ended is closed when the server has ended, of which Why then tells; both are nil where no process of its own serves
-	// or work goes on without it.
+	// Ended is closed when the server has ended, of which Why then tells; both are nil where no process of its own
+	// serves or work goes on without it.
 	Ended <-chan struct{}
 	Why   func() error
 }
@@ -112,7 +112,8 @@ type DiskMapper interface {
 	Disk() *record.DiskMap
 }
 
-// HostProcesses is implemented by environments that run on the controller's machine also while nothing is asked of them.
+// HostProcesses is implemented by environments that run on the controller's machine also while nothing is asked of
+// them.
 type HostProcesses interface {
 	// Processes are the ids of what stands there, without what serves mounts.
 	Processes() []int
@@ -177,18 +178,19 @@ type Info struct {
 	Driver Driver
 	// Probe tells whether the driver can work on this machine now. It is quick (below 2 s) and changes nothing.
 	Probe func(ctx context.Context) Status
-	// Has tells whether what one spec names is here, such as an image that is not fetched when it is missing, on a machine
-	// where Probe says that the driver works. It is quick (below 5 s) and changes nothing. nil when there is nothing to ask.
+	// Has tells whether what one spec names is here, such as an image that is not fetched when it is missing, on a
+	// machine where Probe says that the driver works. It is quick (below 5 s) and changes nothing. nil when there is
+	// nothing to ask.
 	Has func(ctx context.Context, s Spec) Status
-	// OpenTime is how long it may take to open what one spec names when its settings ask for patience; 0 when they do not.
-	// nil when no setting does.
+	// OpenTime is how long it may take to open what one spec names when its settings ask for patience; 0 when they do
+	// not. nil when no setting does.
 	OpenTime func(s Spec) time.Duration
 	// FreeSpace tells how much space for files there is in what one spec names, as far as that is known before it is
 	// opened. scratch is the directory on the controller in which Options.Dir will be. It is quick and changes nothing.
 	// nil when only the inside knows.
 	FreeSpace func(s Spec, scratch string) FreeSpace
-	// Reach says which setting is missing for the controller's loopback to be reached from inside, as far as a spec tells;
-	// nil when none is. It asks nobody. nil where no setting gives a way.
+	// Reach says which setting is missing for the controller's loopback to be reached from inside, as far as a spec
+	// tells; nil when none is. It asks nobody. nil where no setting gives a way.
 	Reach func(s Spec) error
 	// Clean finds and, unless dry, removes what killed runs left behind. It returns one line for each thing found. nil
 	// when the driver leaves nothing that outlives tare.
@@ -220,11 +222,11 @@ type MountKind struct {
 	// Probe tells whether this kind can work on this machine now. It is quick (below 2 s) and changes nothing. nil when
 	// nothing is needed.
 	Probe func(ctx context.Context) Status
-	// ProbeSpec is asked in Probe's place where the mount's settings are known and decide what it needs. It is quick (below
-	// 2 s) and changes nothing. nil when Probe says all.
+	// ProbeSpec is asked in Probe's place where the mount's settings are known and decide what it needs. It is quick
+	// (below 2 s) and changes nothing. nil when Probe says all.
 	ProbeSpec func(ctx context.Context, s Spec) Status
-	// CheckAll says which of a mount's settings exclude each other, or the environment it is in; each by itself has passed its
-	// Check. It asks nobody but the file system. nil when none do.
+	// CheckAll says which of a mount's settings exclude each other, or the environment it is in; each by itself has
+	// passed its Check. It asks nobody but the file system. nil when none do.
 	CheckAll func(in, s Spec) error
 	// Shared says that the folder is one of the controller's machine, so that both sides can look at it.
 	Shared bool

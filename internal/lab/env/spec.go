@@ -30,8 +30,8 @@ func (s *Spec) Get(name, fallback string) string {
 	return fallback
 }
 
-// String returns the canonical text of everything but the name, settings sorted by theirs: DRIVER[:ARG][?key=value&...].
-// NAME=TEXT parses to the same spec.
+// String returns the canonical text of everything but the name, settings sorted by theirs:
+// DRIVER[:ARG][?key=value&...]. NAME=TEXT parses to the same spec.
 func (s Spec) String() string {
 	var b strings.Builder
 	b.WriteString(s.Driver)
@@ -49,8 +49,8 @@ func (s Spec) String() string {
 	return b.String()
 }
 
-// escape is url.QueryEscape with spaces as %20 and the characters that paths and lists are made of left readable: a plus
-// sign stands for itself in a spec, as in cpu=max,+avx2.
+// escape is url.QueryEscape with spaces as %20 and the characters that paths and lists are made of left readable: a
+// plus sign stands for itself in a spec, as in cpu=max,+avx2.
 func escape(s string) string {
 	return strings.NewReplacer("+", "%20", "%2B", "+", "%2F", "/", "%2C", ",", "%3A", ":").Replace(url.QueryEscape(s))
 }
@@ -60,7 +60,8 @@ var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^
 // CheckName says what is wrong with an environment's name.
 func CheckName(name string) error {
 	if !nameRE().MatchString(name) {
-		return fmt.Errorf("%q is not a name: 1 to 40 letters, digits, dots, dashes or underscores, beginning with a letter or digit", name)
+		return fmt.Errorf("%q is not a name: 1 to 40 letters, digits, dots, dashes or underscores, beginning with a "+
+			"letter or digit", name)
 	}
 	return nil
 }
@@ -70,12 +71,13 @@ func CutMount(target string) (environment, mount string, ok bool) {
 	return strings.Cut(target, ":")
 }
 
-// ParseMount reads ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]; without a kind, the name is the kind. The Spec's Name is
-// NAME and its Driver the kind.
+// ParseMount reads ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]; without a kind, the name is the kind. The Spec's Name
+// is NAME and its Driver the kind.
 func ParseMount(text string) (environment string, s Spec, err error) {
 	environment, rest, ok := strings.Cut(text, ":")
 	if !ok {
-		return "", s, fmt.Errorf("mount %q names no environment; write ENVIRONMENT:NAME=KIND[:ARG][?key=value&...]", text)
+		return "", s, fmt.Errorf("mount %q names no environment; write ENVIRONMENT:NAME=KIND[:ARG][?key=value&...]",
+			text)
 	}
 	if err := CheckName(environment); err != nil {
 		return "", s, fmt.Errorf("mount %q: %w", text, err)
@@ -86,8 +88,8 @@ func ParseMount(text string) (environment string, s Spec, err error) {
 	return environment, s, nil
 }
 
-// ParseSpec reads NAME=DRIVER[:ARG][?key=value&...]. A bare DRIVER... is its own name, and the driver "host" is the local
-// machine. ARG and values may hold %XX escapes. It does not know the drivers; Registry.Check does.
+// ParseSpec reads NAME=DRIVER[:ARG][?key=value&...]. A bare DRIVER... is its own name, and the driver "host" is the
+// local machine. ARG and values may hold %XX escapes. It does not know the drivers; Registry.Check does.
 func ParseSpec(text string) (Spec, error) {
 	s := Spec{}
 	name, rest, named := strings.Cut(text, "=")
@@ -236,7 +238,8 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 	case len(names) == 0:
 		return fmt.Errorf("mount %s: driver %s has no mounts; use dir= to choose the directory", what, driver)
 	case i < 0:
-		return fmt.Errorf("mount %s: driver %s has no mount %q%s", what, driver, s.Driver, suggest.MeantOrAll(s.Driver, names, "it has"))
+		return fmt.Errorf("mount %s: driver %s has no mount %q%s", what, driver, s.Driver,
+			suggest.MeantOrAll(s.Driver, names, "it has"))
 	}
 	k := &d.Mounts[i]
 	if k.ArgNeeds && s.Arg == "" {
@@ -248,7 +251,8 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 	return checkSettings("mount "+what, "mount "+k.Name, k.Settings, s)
 }
 
-// CheckMountIn is CheckMount for a mount in an environment that is known, and says also what settings exclude each other.
+// CheckMountIn is CheckMount for a mount in an environment that is known, and says also what settings exclude each
+// other.
 func (r *Registry) CheckMountIn(what string, in, s Spec) error {
 	if err := r.CheckMount(what, in.Driver, s); err != nil {
 		return err

@@ -11,17 +11,19 @@ import (
 func TestParseSpec(t *testing.T) {
 	type m = map[string]string
 	for text, want := range map[string]Spec{
-		"host":                                  {Name: "host", Driver: "local"},
-		"a=host":                                {Name: "a", Driver: "local"},
-		"qemu":                                  {Name: "qemu", Driver: "qemu"},
-		"host?dir=/var/tmp":                     {Name: "host", Driver: "local", Settings: m{"dir": "/var/tmp"}},
-		"box=docker:debian:12":                  {Name: "box", Driver: "docker", Arg: "debian:12"},
-		"docker:r.example/a=b@sha256:00?cpus=2": {Name: "docker", Driver: "docker", Arg: "r.example/a=b@sha256:00", Settings: m{"cpus": "2"}},
-		"vm=qemu?accel=tcg&cpus=2&nic=e1000":    {Name: "vm", Driver: "qemu", Settings: m{"accel": "tcg", "cpus": "2", "nic": "e1000"}},
-		"vm=qemu?cpu=max,+avx2":                 {Name: "vm", Driver: "qemu", Settings: m{"cpu": "max,+avx2"}},
-		"c=command?argv=ssh -p 22 h%26k ?":      {Name: "c", Driver: "command", Settings: m{"argv": "ssh -p 22 h&k ?"}},
-		"c=ssh:me@[::1]:22%3f":                  {Name: "c", Driver: "ssh", Arg: "me@[::1]:22?"},
-		"c=docker:?x=":                          {Name: "c", Driver: "docker", Settings: m{"x": ""}},
+		"host":                 {Name: "host", Driver: "local"},
+		"a=host":               {Name: "a", Driver: "local"},
+		"qemu":                 {Name: "qemu", Driver: "qemu"},
+		"host?dir=/var/tmp":    {Name: "host", Driver: "local", Settings: m{"dir": "/var/tmp"}},
+		"box=docker:debian:12": {Name: "box", Driver: "docker", Arg: "debian:12"},
+		"docker:r.example/a=b@sha256:00?cpus=2": {Name: "docker", Driver: "docker", Arg: "r.example/a=b@sha256:00",
+			Settings: m{"cpus": "2"}},
+		"vm=qemu?accel=tcg&cpus=2&nic=e1000": {Name: "vm", Driver: "qemu",
+			Settings: m{"accel": "tcg", "cpus": "2", "nic": "e1000"}},
+		"vm=qemu?cpu=max,+avx2":            {Name: "vm", Driver: "qemu", Settings: m{"cpu": "max,+avx2"}},
+		"c=command?argv=ssh -p 22 h%26k ?": {Name: "c", Driver: "command", Settings: m{"argv": "ssh -p 22 h&k ?"}},
+		"c=ssh:me@[::1]:22%3f":             {Name: "c", Driver: "ssh", Arg: "me@[::1]:22?"},
+		"c=docker:?x=":                     {Name: "c", Driver: "docker", Settings: m{"x": ""}},
 	} {
 		got, err := ParseSpec(text)
 		if err != nil || !same(got, want) {

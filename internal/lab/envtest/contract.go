@@ -96,7 +96,8 @@ func (s *suite) checkFacts(t *testing.T, e env.Env, conn *deploy.Conn) {
 	if err != nil {
 		t.Fatalf("facts: %v", err)
 	}
-	if in.OS != s.OS || in.Arch != s.Arch || in.Kernel == "" || in.Threads < 1 || in.MemoryBytes < 16<<20 || in.WorkDir == "" {
+	if in.OS != s.OS || in.Arch != s.Arch || in.Kernel == "" || in.Threads < 1 || in.MemoryBytes < 16<<20 ||
+		in.WorkDir == "" {
 		t.Errorf("facts from inside make no sense: %+v", in)
 	}
 	out := e.Facts()
@@ -126,13 +127,16 @@ func (s *suite) trial(t *testing.T, conn *deploy.Conn, r wire.Run) {
 		if got.Result.ElapsedNS <= 0 || got.RTTNS <= 0 {
 			t.Errorf("times %d and %d ns", got.Result.ElapsedNS, got.RTTNS)
 		}
-		// The controller's time is true to the spread of the round trips only: what is much shorter may come out as nothing.
-		// So may a trial at whose beginning the controller did not get the processor; that does not happen each time.
-		if got.Result.ElapsedNS <= 20*got.RTTSpreadNS || got.Result.ElapsedNS <= int64(10*time.Millisecond) || got.ControllerNS > 0 {
+		// The controller's time is true to the spread of the round trips only: what is much shorter may come out as
+		// nothing. So may a trial at whose beginning the controller did not get the processor; that does not happen
+		// each time.
+		if got.Result.ElapsedNS <= 20*got.RTTSpreadNS || got.Result.ElapsedNS <= int64(10*time.Millisecond) ||
+			got.ControllerNS > 0 {
 			break
 		}
 		if again == 10 {
-			t.Errorf("%d ns inside are %d ns outside, with a spread of %d ns", got.Result.ElapsedNS, got.ControllerNS, got.RTTSpreadNS)
+			t.Errorf("%d ns inside are %d ns outside, with a spread of %d ns", got.Result.ElapsedNS, got.ControllerNS,
+				got.RTTSpreadNS)
 			break
 		}
 	}

@@ -19,8 +19,8 @@ type Doomed struct {
 	after time.Duration
 }
 
-// Doom starts one with some variables besides the test's own, and waits until it prints a line that reached accepts. It fails
-// the test where the process ends before, and ends it with the test, or when patience does.
+// Doom starts one with some variables besides the test's own, and waits until it prints a line that reached accepts. It
+// fails the test where the process ends before, and ends it with the test, or when patience does.
 func Doom(t *testing.T, patience time.Duration, vars []string, reached func(line string) bool) *Doomed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

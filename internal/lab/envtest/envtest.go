@@ -1,7 +1,7 @@
 // Package envtest is the contract of an environment, as tests: one suite for all drivers, run against the real thing.
 //
-// It is opinionated about endings. Most of it is about what is left when an environment closes, dies, is cancelled while
-// it opens, or loses its controller to SIGKILL: nothing.
+// It is opinionated about endings. Most of it is about what is left when an environment closes, dies, is cancelled
+// while it opens, or loses its controller to SIGKILL: nothing.
 package envtest
 
 import (
@@ -34,18 +34,20 @@ type Options struct {
 	OS, Arch string
 	// Impossible are specs that must not open. Each gets the error *env.OpenError with a remedy or evidence.
 	Impossible []env.Spec
-	// Mounts are opened together in the environment. Each must give a directory to work in; Broken must each fail alone.
+	// Mounts are opened together in the environment. Each must give a directory to work in; Broken must each fail
+	// alone.
 	Mounts, Broken []env.Spec
 	// Attached says that the agent is PID 1 of the environment, so that there is one agent for each opening.
 	Attached bool
-	// Patience bounds an opening with its handshake, and whatever else must come at some time; it defaults to 3 minutes.
+	// Patience bounds an opening with its handshake, and whatever else must come at some time; it defaults to 3
+	// minutes.
 	Patience time.Duration
 	// Settle bounds how long things may take to vanish once they have been ended; it defaults to a minute.
 	Settle time.Duration
 	// CancelAfter are the moments at which an opening is cancelled; they default to 0, 10 ms and 100 ms.
 	CancelAfter []time.Duration
-	// Kill ends the agent, or the whole environment, the hard way. It defaults to SIGKILL for the agent's process, found
-	// by its number inside; Linux only.
+	// Kill ends the agent, or the whole environment, the hard way. It defaults to SIGKILL for the agent's process,
+	// found by its number inside; Linux only.
 	Kill func(t testing.TB, e env.Env, h wire.Hello)
 	// Leaks returns what is there of a run that the suite cannot see by itself: containers, files in odd places. The
 	// suite looks for processes, mounts and temporary files that carry the run's id, and for running agents.

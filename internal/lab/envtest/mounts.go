@@ -11,8 +11,8 @@ import (
 	"tare/internal/lab/env"
 )
 
-// mounts opens the environment with all mounts at once: each works, one that cannot be had fails alone with a reason, and
-// nothing is left.
+// mounts opens the environment with all mounts at once: each works, one that cannot be had fails alone with a reason,
+// and nothing is left.
 func (s *suite) mounts(t *testing.T) {
 	specs := append(append([]env.Spec(nil), s.Mounts...), s.Broken...)
 	if len(specs) == 0 {
@@ -35,7 +35,8 @@ func (s *suite) mounts(t *testing.T) {
 	seen := map[string]bool{}
 	for i, got := range all {
 		if got.Name != specs[i].Name || got.Mount.Kind != specs[i].Driver {
-			t.Errorf("mount %d is %s of kind %s, want %s of kind %s", i, got.Name, got.Mount.Kind, specs[i].Name, specs[i].Driver)
+			t.Errorf("mount %d is %s of kind %s, want %s of kind %s", i, got.Name, got.Mount.Kind, specs[i].Name,
+				specs[i].Driver)
 		}
 		if i >= len(s.Mounts) {
 			x, ok := errors.AsType[*env.OpenError](got.Err)

@@ -48,7 +48,8 @@ func Network(t *testing.T, e env.Env, s *deploy.Conn, agents env.Agents) {
 		t.Logf("%s %v: %.6v %s, state %v", c.kind, c.given, r.Metrics[c.metric], c.metric, r.State)
 	}
 	stranger := &wire.Peer{Address: at.Address, Token: netpeer.NewToken().Text()}
-	if r, err := run("net.stream", stranger, 1, nil); err == nil || !strings.Contains(err.Error(), "does not know this run's token") {
+	if r, err := run("net.stream", stranger, 1, nil); err == nil || !strings.Contains(err.Error(),
+		"does not know this run's token") {
 		t.Errorf("without the run's token: %v, %+v", err, r)
 	}
 }

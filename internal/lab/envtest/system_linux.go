@@ -59,9 +59,9 @@ func processes(agent string) []process {
 	return all
 }
 
-// systemLeaks returns processes, mounts and temporary files of a run whose private directory is dir. An agent of this test binary counts as the run's,
-// since the suite's tests run one after another. Directories made with package leftover are a killed controller's to
-// leave: `tare clean` removes them.
+// systemLeaks returns processes, mounts and temporary files of a run whose private directory is dir. An agent of this
+// test binary counts as the run's, since the suite's tests run one after another. Directories made with package
+// leftover are a killed controller's to leave: `tare clean` removes them.
 func systemLeaks(t testing.TB, runID, dir, agent string) []string {
 	var left []string
 	for _, p := range processes(agent) {

@@ -60,7 +60,8 @@ func victim(text string, infos []env.Info) error {
 	}
 	fmt.Println("opening")
 	ctx := context.Background()
-	e, err := info.Driver.Open(ctx, env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: given(o), Log: slog.New(slog.DiscardHandler)})
+	e, err := info.Driver.Open(ctx, env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: given(o),
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -81,11 +82,13 @@ func (s *suite) controllerKilled(t *testing.T) {
 	}{{"opening", 30 * time.Millisecond}, {"measuring", 700 * time.Millisecond}} {
 		t.Run(m.stage, func(t *testing.T) {
 			o := s.options(t, s.Spec)
-			text, err := json.Marshal(order{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch, Agent: s.agent(t)})
+			text, err := json.Marshal(order{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, OS: s.OS, Arch: s.Arch,
+				Agent: s.agent(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := Doom(t, s.Patience, []string{victimVar + "=" + string(text)}, func(line string) bool { return line == m.stage })
+			d := Doom(t, s.Patience, []string{victimVar + "=" + string(text)},
+				func(line string) bool { return line == m.stage })
 			time.Sleep(m.after)
 			if m.stage == "measuring" && len(s.leaks(t, o)) == 0 {
 				t.Error("nothing of the run is to be seen while it runs: the search for leaks does not work")

@@ -34,7 +34,8 @@ func Work(t testing.TB, s *deploy.Conn, job wire.Job, work int64) (wire.Result, 
 	return got.Result, err
 }
 
-// Pages holds that an environment's own nginx serves the page that it has everywhere, and returns what was seen, by kind.
+// Pages holds that an environment's own nginx serves the page that it has everywhere, and returns what was seen, by
+// kind.
 func Pages(t testing.TB, s *deploy.Conn, requests, restarts int64) map[string]wire.Result {
 	t.Helper()
 	seen := map[string]wire.Result{}
@@ -46,7 +47,8 @@ func Pages(t testing.TB, s *deploy.Conn, requests, restarts int64) map[string]wi
 			}
 			t.Fatalf("%s: %v", name, err)
 		}
-		if r.Checks["page"] != "16384 bytes 224e674870f47205b042e29307b2eada" || !strings.HasPrefix(r.State["server"], "nginx/") {
+		if r.Checks["page"] != "16384 bytes 224e674870f47205b042e29307b2eada" ||
+			!strings.HasPrefix(r.State["server"], "nginx/") {
 			t.Errorf("%s: checks %v, state %v", name, r.Checks, r.State)
 		}
 		seen[name] = r

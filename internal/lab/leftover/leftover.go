@@ -1,10 +1,10 @@
 // Package leftover makes the private directories in which a run keeps its files, so that `tare clean` can tell the ones
 // of killed runs from the ones in use.
 //
-// A directory is called tare-run-RUNID-RANDOM and holds a file "owner" with the process that made it: its number and its
-// start time, because numbers come around again. A directory is left over when no such process lives. It gets that name
-// when the file is in it, and gives it up before the file goes: until then and from then on the owner is part of the name,
-// so that a kill between any two system calls leaves nothing that cannot be told from what is in use.
+// A directory is called tare-run-RUNID-RANDOM and holds a file "owner" with the process that made it: its number and
+// its start time, because numbers come around again. A directory is left over when no such process lives. It gets that
+// name when the file is in it, and gives it up before the file goes: until then and from then on the owner is part of
+// the name, so that a kill between any two system calls leaves nothing that cannot be told from what is in use.
 package leftover
 
 import (
@@ -29,8 +29,8 @@ const (
 	ownerFile = "owner"
 	// half begins the names of directories that are being made or removed: tare-half-OWNER-RANDOM.
 	half = "tare-half-"
-	// unowned is how old a directory without a readable owner file must be to count as left over: nothing of tare's makes
-	// one, and it may be somebody's who is just at it.
+	// unowned is how old a directory without a readable owner file must be to count as left over: nothing of tare's
+	// makes one, and it may be somebody's who is just at it.
 	unowned = time.Hour
 )
 
@@ -45,7 +45,8 @@ func CheckRunID(id string) error {
 }
 
 // New makes a private directory (mode 0700) below base, or below the system's temporary directory when base is empty.
-// release removes it with all it holds and may be called more than once. A base that nobody would look into later is noted.
+// release removes it with all it holds and may be called more than once. A base that nobody would look into later is
+// noted.
 func New(base, runID string) (dir string, release func() error, err error) {
 	if err := CheckRunID(runID); err != nil {
 		return "", nil, fmt.Errorf("make run directory: %w", err)
@@ -132,11 +133,12 @@ func halfOwner(name string) (Owner, error) {
 	return ParseOwner(line)
 }
 
-// shortBase is where directories are made whose paths must be short, on a machine whose temporary directory has a long one.
+// shortBase is where directories are made whose paths must be short, on a machine whose temporary directory has a long
+// one.
 const shortBase = "/tmp"
 
-// Short returns the system's temporary directory, or, where that has a path of more than longest bytes, another one with
-// a short path if there is one.
+// Short returns the system's temporary directory, or, where that has a path of more than longest bytes, another one
+// with a short path if there is one.
 func Short(longest int) string {
 	base := os.TempDir()
 	if _, err := os.Stat(shortBase); err == nil && len(base) > longest {
@@ -151,8 +153,8 @@ func Bases() []string { return []string{os.TempDir(), shortBase} }
 // Owner is a process that makes things which could outlive it.
 type Owner struct {
 	PID int
-	// Start is the process's start time in a form of the platform's own, "" where it is not known. On Linux it names the
-	// boot, too.
+	// Start is the process's start time in a form of the platform's own, "" where it is not known. On Linux it names
+	// the boot, too.
 	Start string
 }
 
@@ -244,8 +246,8 @@ func readOwner(name string) (Owner, error) {
 	return ParseOwner(line)
 }
 
-// Clean removes what Find finds below each of bases, or only names it when dry. It returns a line for each directory and
-// goes on after an error.
+// Clean removes what Find finds below each of bases, or only names it when dry. It returns a line for each directory
+// and goes on after an error.
 func Clean(dry bool, bases ...string) ([]string, error) {
 	var lines []string
 	var errs []error

@@ -169,8 +169,8 @@ func TestShortIsAmongTheBases(t *testing.T) {
 	}
 }
 
-// TestKilledAtAnyMoment has this test binary make and remove directories as fast as it can, and kills it: whatever is left
-// can be told from what is in use, at once.
+// TestKilledAtAnyMoment has this test binary make and remove directories as fast as it can, and kills it: whatever is
+// left can be told from what is in use, at once.
 func TestKilledAtAnyMoment(t *testing.T) {
 	const role = "TARE_LEFTOVER_TEST_BUSY"
 	if base := os.Getenv(role); base != "" {

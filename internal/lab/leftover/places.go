@@ -15,8 +15,8 @@ import (
 const noteFolder = "tare/places"
 
 // Note writes down that this run makes something in a directory, before it does. rooms says that agents make their own
-// directories there, tare-RUNID-RANDOM, which have no owner file. forget takes the note back. Where no note can be written
-// the run goes on without.
+// directories there, tare-RUNID-RANDOM, which have no owner file. forget takes the note back. Where no note can be
+// written the run goes on without.
 func Note(place, runID string, rooms bool) (forget func()) {
 	nothing := func() {}
 	folder, err := notes()
@@ -52,8 +52,8 @@ func notes() (string, error) {
 	return filepath.Join(base, filepath.FromSlash(noteFolder)), err
 }
 
-// CleanNoted removes what killed runs left in the places that were noted, or only names it when dry, and then the notes. It
-// returns a line for each directory and goes on after an error.
+// CleanNoted removes what killed runs left in the places that were noted, or only names it when dry, and then the
+// notes. It returns a line for each directory and goes on after an error.
 func CleanNoted(dry bool) (lines []string, err error) {
 	folder, err := notes()
 	if err != nil {

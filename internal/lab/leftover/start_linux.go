@@ -31,7 +31,8 @@ func startTime(pid int) (string, error) {
 	return strings.TrimSpace(string(boot)) + "/" + ticks, nil
 }
 
-// parseStat finds the start time. The command's name, in parentheses, may hold anything, parentheses and spaces included.
+// parseStat finds the start time. The command's name, in parentheses, may hold anything, parentheses and spaces
+// included.
 func parseStat(stat []byte) (string, error) {
 	_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
 	fields := bytes.Fields(rest)

@@ -28,8 +28,8 @@ type apt struct {
 }
 
 // options are given to every apt program. The private index has the machine's sources and keys but its own lists and no
-// installed packages, so that the architectures dpkg knows are left alone. Downloads go to folders that only this user can
-// read, which apt's download user cannot.
+// installed packages, so that the architectures dpkg knows are left alone. Downloads go to folders that only this user
+// can read, which apt's download user cannot.
 func (a apt) options() []string {
 	o := []string{"-o", "APT::Sandbox::User=" + currentUser(), "-o", "APT::Get::List-Cleanup=false"}
 	if a.private == "" {

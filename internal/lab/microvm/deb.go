@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// arMember finds the first member of an ar archive whose name begins with prefix and returns its name and a reader of its
-// bytes. See deb(5) and ar(5).
+// arMember finds the first member of an ar archive whose name begins with prefix and returns its name and a reader of
+// its bytes. See deb(5) and ar(5).
 func arMember(r io.Reader, prefix string) (string, io.Reader, error) {
 	const magic, headerSize = "!<arch>\n", 60
 	var m [len(magic)]byte

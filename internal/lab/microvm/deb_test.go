@@ -66,10 +66,12 @@ func TestPackageIsUnpacked(t *testing.T) {
 	}
 	dir := t.TempDir()
 	names, err := extract(r, dir, kept)
-	if got := strings.Join(names, " "); err != nil || got != "vmlinuz-6.1 modules/6.1/kernel/a.ko modules/6.1/modules.builtin" {
+	if got := strings.Join(names, " "); err != nil ||
+		got != "vmlinuz-6.1 modules/6.1/kernel/a.ko modules/6.1/modules.builtin" {
 		t.Fatalf("kept %q, %v", got, err)
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "vmlinuz-6.1")); err != nil || string(b) != "content of ./boot/vmlinuz-6.1" {
+	if b, err := os.ReadFile(filepath.Join(dir, "vmlinuz-6.1")); err != nil ||
+		string(b) != "content of ./boot/vmlinuz-6.1" {
 		t.Errorf("%q %v", b, err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "vmlinuz-link")); err == nil {
@@ -106,7 +108,8 @@ func TestHostilePackagesAreRefused(t *testing.T) {
 	}
 	t.Run("through a link", func(t *testing.T) {
 		outer := t.TempDir()
-		b := deb(t, tar.Header{Name: "d", Typeflag: tar.TypeSymlink, Linkname: outer}, tar.Header{Name: "d/evil", Typeflag: tar.TypeReg})
+		b := deb(t, tar.Header{Name: "d", Typeflag: tar.TypeSymlink, Linkname: outer},
+			tar.Header{Name: "d/evil", Typeflag: tar.TypeReg})
 		r, err := openDeb(bytes.NewReader(b))
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +121,8 @@ func TestHostilePackagesAreRefused(t *testing.T) {
 			t.Error("a file was written through a link")
 		}
 	})
-	for name, b := range map[string][]byte{"nothing": nil, "not an ar": []byte("PK\x03\x04 something else"), "cut": deb(t, tar.Header{Name: "a", Typeflag: tar.TypeReg})[:150]} {
+	for name, b := range map[string][]byte{"nothing": nil, "not an ar": []byte("PK\x03\x04 something else"),
+		"cut": deb(t, tar.Header{Name: "a", Typeflag: tar.TypeReg})[:150]} {
 		r, err := openDeb(bytes.NewReader(b))
 		if err == nil {
 			_, err = extract(r, t.TempDir(), all)
@@ -130,7 +134,8 @@ func TestHostilePackagesAreRefused(t *testing.T) {
 }
 
 func FuzzDeb(f *testing.F) {
-	f.Add(deb(f, tar.Header{Name: "./boot/vmlinuz-6.1", Typeflag: tar.TypeReg}, tar.Header{Name: "../x", Typeflag: tar.TypeReg}))
+	f.Add(deb(f, tar.Header{Name: "./boot/vmlinuz-6.1", Typeflag: tar.TypeReg},
+		tar.Header{Name: "../x", Typeflag: tar.TypeReg}))
 	f.Add([]byte("!<arch>\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := openDeb(bytes.NewReader(b))
@@ -143,7 +148,8 @@ func FuzzDeb(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if to := kept(strings.TrimPrefix(h.Name, "./")); to != "" && !strings.HasPrefix(to, "vmlinuz") && !strings.HasPrefix(to, "config") && !strings.HasPrefix(to, "modules/") {
+			if to := kept(strings.TrimPrefix(h.Name, "./")); to != "" && !strings.HasPrefix(to, "vmlinuz") &&
+				!strings.HasPrefix(to, "config") && !strings.HasPrefix(to, "modules/") {
 				t.Errorf("%q would be kept as %q", h.Name, to)
 			}
 			if _, err := io.CopyN(io.Discard, r, 1<<20); err != nil && err != io.EOF {
@@ -154,7 +160,9 @@ func FuzzDeb(f *testing.F) {
 }
 
 func FuzzPackageFields(f *testing.F) {
-	f.Add([]byte("Package: linux-image-cloud-amd64\nVersion: 6.1.192-2\nDepends: linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2), b | c\nDescription: x\n more\n .\n\nPackage: other\n"))
+	f.Add([]byte("Package: linux-image-cloud-amd64\nVersion: 6.1.192-2\n" +
+		"Depends: linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2), b | c\nDescription: x\n more\n .\n\n" +
+		"Package: other\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fields := packageFields(b)
 		for _, d := range dependsOn(fields["depends"], "linux-image-") {
@@ -166,7 +174,9 @@ func FuzzPackageFields(f *testing.F) {
 }
 
 func TestPackageFields(t *testing.T) {
-	f := packageFields([]byte("Package: linux-image-cloud-amd64\nVersion: 6.1.192-2\nDepends: linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2), kmod | module-init-tools\nDescription: x\n more\n\nPackage: other\n"))
+	f := packageFields([]byte("Package: linux-image-cloud-amd64\nVersion: 6.1.192-2\n" +
+		"Depends: linux-image-6.1.0-56-cloud-amd64 (= 6.1.192-2), kmod | module-init-tools\nDescription: x\n more\n" +
+		"\nPackage: other\n"))
 	if f["package"] != "linux-image-cloud-amd64" || f["version"] != "6.1.192-2" || f["description"] != "x\nmore" {
 		t.Errorf("%v", f)
 	}

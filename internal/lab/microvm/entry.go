@@ -29,10 +29,10 @@ const (
 // errNoEntry is what Unpacked's error wraps when a kernel has no entry for a hypervisor.
 var errNoEntry = errors.New("the kernel has no entry for PVH")
 
-// Unpacked returns the file of an x86 kernel as it is in memory, from its compressed image: an ELF file with an entry that
-// a hypervisor jumps to directly (PVH). The guest then need not unpack it, which takes an emulated processor many seconds
-// for a kernel that was compressed by xz. It is made once and kept below cache, DefaultCache when empty. The error says why
-// there is none; the image still boots.
+// Unpacked returns the file of an x86 kernel as it is in memory, from its compressed image: an ELF file with an entry
+// that a hypervisor jumps to directly (PVH). The guest then need not unpack it, which takes an emulated processor many
+// seconds for a kernel that was compressed by xz. It is made once and kept below cache, DefaultCache when empty. The
+// error says why there is none; the image still boots.
 func Unpacked(cache, image string) (string, error) {
 	cache, err := orDefault(cache)
 	if err != nil {
@@ -111,7 +111,8 @@ func prune(dir string) {
 	}
 }
 
-// unpackImage returns the kernel in an image, at most limit bytes, by the header that boot loaders read: Documentation/arch/x86/boot.rst.
+// unpackImage returns the kernel in an image, at most limit bytes, by the header that boot loaders read:
+// Documentation/arch/x86/boot.rst.
 func unpackImage(b []byte, limit int64) ([]byte, error) {
 	const (
 		sectors   = 0x1f1
@@ -128,7 +129,8 @@ func unpackImage(b []byte, limit int64) ([]byte, error) {
 	}
 	le := binary.LittleEndian
 	if v := le.Uint16(b[magic+4:]); v < protocol {
-		return nil, fmt.Errorf("its boot protocol is %d.%02d; at least 2.08 is needed to find the kernel in it", v>>8, v&0xff)
+		return nil, fmt.Errorf("its boot protocol is %d.%02d; at least 2.08 is needed to find the kernel in it", v>>8,
+			v&0xff)
 	}
 	setup := uint64(b[sectors])
 	if setup == 0 {
@@ -137,13 +139,14 @@ func unpackImage(b []byte, limit int64) ([]byte, error) {
 	from := (setup+1)*512 + uint64(le.Uint32(b[payload:]))
 	size := uint64(le.Uint32(b[payload+4:]))
 	if from > uint64(len(b)) || size > uint64(len(b))-from || size < 8 {
-		return nil, fmt.Errorf("it has %d bytes, and its kernel is said to be the %d bytes from %d on", len(b), size, from)
+		return nil, fmt.Errorf("it has %d bytes, and its kernel is said to be the %d bytes from %d on", len(b), size,
+			from)
 	}
 	return unpackPayload(b[from:from+size], limit)
 }
 
-// unpackPayload unpacks a compressed kernel, by the magic of the compressors that a kernel can be built with. All but gzip's
-// are followed by the kernel's size in four bytes, which is no part of the stream.
+// unpackPayload unpacks a compressed kernel, by the magic of the compressors that a kernel can be built with. All but
+// gzip's are followed by the kernel's size in four bytes, which is no part of the stream.
 func unpackPayload(p []byte, limit int64) ([]byte, error) {
 	var r io.Reader
 	var err error
@@ -164,7 +167,8 @@ func unpackPayload(p []byte, limit int64) ([]byte, error) {
 	case bytes.HasPrefix(p, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		var z *zstd.Decoder
 		// A kernel has one frame with a window of its own size: zstd --ultra -22.
-		if z, err = zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxUnpacked), zstd.WithDecoderMaxMemory(uint64(limit))); err == nil {
+		if z, err = zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxUnpacked),
+			zstd.WithDecoderMaxMemory(uint64(limit))); err == nil {
 			defer z.Close()
 			r = z
 		}
@@ -173,7 +177,8 @@ func unpackPayload(p []byte, limit int64) ([]byte, error) {
 	case bytes.HasPrefix(p, []byte("BZh")):
 		r = bzip2.NewReader(body)
 	default:
-		return nil, fmt.Errorf("its kernel begins with % x, which is not a known compression format", p[:min(6, len(p))])
+		return nil, fmt.Errorf("its kernel begins with % x, which is not a known compression format",
+			p[:min(6, len(p))])
 	}
 	if err != nil {
 		return nil, err

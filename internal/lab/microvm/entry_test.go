@@ -22,8 +22,9 @@ import (
 func kernelFile(t testing.TB, notes []byte, words int) []byte {
 	var b bytes.Buffer
 	h := elf.Header64{
-		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB),
+			byte(elf.EV_CURRENT)},
+		Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT),
 		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
 	}
 	p := elf.Prog64{Type: uint32(elf.PT_NOTE), Off: 120, Filesz: uint64(len(notes)), Memsz: uint64(len(notes))}
@@ -92,7 +93,8 @@ func packXZ(t testing.TB, data []byte) []byte {
 	} else if err != nil {
 		t.Skip("xz is not installed (apt-get install xz-utils)")
 	}
-	b, err := proc.Run(t.Context(), bytes.NewReader(data), path, "--check=crc32", "--x86", "--lzma2=dict=32MiB", "--stdout")
+	b, err := proc.Run(t.Context(), bytes.NewReader(data), path, "--check=crc32", "--x86", "--lzma2=dict=32MiB",
+		"--stdout")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +148,9 @@ func TestUnpackedSaysWhyThereIsNone(t *testing.T) {
 	other := kernelFile(t, entryNote, 10)
 	binary.LittleEndian.PutUint16(other[18:], uint16(elf.EM_AARCH64))
 	for why, image := range map[string][]byte{
-		"no bzImage":               []byte("MZ is an EFI program that is none of these"),
-		"entry for PVH":            bzImage(compressions(t, kernelFile(t, note("Xen\x00", 17, make([]byte, 4)), 10))["xz"]),
+		"no bzImage": []byte("MZ is an EFI program that is none of these"),
+		"entry for PVH": bzImage(compressions(t,
+			kernelFile(t, note("Xen\x00", 17, make([]byte, 4)), 10))["xz"]),
 		"bytes from":               cut[:1130],
 		"2.08":                     old,
 		"EM_AARCH64":               bzImage(compressions(t, other)["lz4"]),

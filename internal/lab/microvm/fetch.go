@@ -25,9 +25,9 @@ func packagers() []packager {
 }
 
 // Fetch gets a distribution's kernel for guests of an architecture (GOARCH) in a flavour, Cloud or Generic, through the
-// package tool of this machine, and keeps what a guest needs of it below cache, DefaultCache when empty. A kernel that is
-// there already in the same version is returned without being downloaded again. It takes seconds to a minute and 20 to
-// 80 MB of download, and no right of the superuser.
+// package tool of this machine, and keeps what a guest needs of it below cache, DefaultCache when empty. A kernel that
+// is there already in the same version is returned without being downloaded again. It takes seconds to a minute and 20
+// to 80 MB of download, and no right of the superuser.
 func Fetch(ctx context.Context, cache, arch, flavour string) (Kernel, error) {
 	k, err := fetch(ctx, cache, arch, flavour)
 	if err != nil {
@@ -69,7 +69,8 @@ func fetch(ctx context.Context, cache, arch, flavour string) (Kernel, error) {
 		}
 		return install(ctx, files, label, Kernel{Arch: arch, Flavour: flavour}, parent, tmp)
 	}
-	return Kernel{}, fmt.Errorf("none of %s is on this machine; name a kernel that is here: -e 'vm=qemu?kernel=/lib/modules/RELEASE/vmlinuz'",
+	return Kernel{}, fmt.Errorf("none of %s is on this machine; name a kernel that is here: -e "+
+		"'vm=qemu?kernel=/lib/modules/RELEASE/vmlinuz'",
 		strings.Join(tools, ", "))
 }
 

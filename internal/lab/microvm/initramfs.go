@@ -17,7 +17,8 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-var directories = []string{"dev", "etc", inside(guestabi.Modules), "proc", "root", "run", inside(guestabi.Scratch), "sys", "tmp"}
+var directories = []string{"dev", "etc", inside(guestabi.Modules), "proc", "root", "run", inside(guestabi.Scratch),
+	"sys", "tmp"}
 
 // inside makes a guest's absolute path one of the archive.
 func inside(path string) string { return strings.TrimPrefix(path, "/") }
@@ -65,8 +66,8 @@ func Initramfs(dest string, c Contents) (done Written, err error) {
 	return Written{hex.EncodeToString(h.Sum(nil)), info.Size()}, nil
 }
 
-// writeInitramfs writes the archive. Owners and times are zero, so that the same files give the same archive. The writer
-// passes over what it has written before, so that a directory may be named for each file in it.
+// writeInitramfs writes the archive. Owners and times are zero, so that the same files give the same archive. The
+// writer passes over what it has written before, so that a directory may be named for each file in it.
 func writeInitramfs(w cpio.RecordWriter, c Contents) error {
 	var records []cpio.Record
 	for _, d := range directories {
@@ -120,7 +121,8 @@ func writeModules(w cpio.RecordWriter, c Contents) error {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteRecord(cpio.StaticFile(inside(guestabi.Modules)+"/"+name+".ko", string(b), 0o600)); err != nil {
+		if err := w.WriteRecord(cpio.StaticFile(inside(guestabi.Modules)+"/"+name+".ko", string(b),
+			0o600)); err != nil {
 			return err
 		}
 		if i >= len(c.Modules) {

@@ -73,7 +73,8 @@ func TestInitramfsHoldsWhatTheGuestNeedsAndIsTheSameEachTime(t *testing.T) {
 	if modes["init"] != 0o100755 || modes["dev/console"] != 0o020600 || modes["scratch"] != 0o040755 {
 		t.Errorf("modes %v", modes)
 	}
-	if _, err := Initramfs(filepath.Join(dir, "three"), Contents{Agent: agent, Kernel: k, Modules: modules[:1], Extra: modules[:1]}); err == nil {
+	if _, err := Initramfs(filepath.Join(dir, "three"),
+		Contents{Agent: agent, Kernel: k, Modules: modules[:1], Extra: modules[:1]}); err == nil {
 		t.Error("a module was packed twice")
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "three")); err == nil {

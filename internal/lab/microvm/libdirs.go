@@ -22,7 +22,8 @@ const (
 func builtinDirs(linker string) []string {
 	var dirs []string
 	multiarch := map[string]string{
-		"ld-linux-x86-64.so.2": "x86_64-linux-gnu", "ld-linux-aarch64.so.1": "aarch64-linux-gnu", "ld-linux-riscv64-lp64d.so.1": "riscv64-linux-gnu",
+		"ld-linux-x86-64.so.2": "x86_64-linux-gnu", "ld-linux-aarch64.so.1": "aarch64-linux-gnu",
+		"ld-linux-riscv64-lp64d.so.1": "riscv64-linux-gnu",
 	}
 	if name := multiarch[filepath.Base(linker)]; name != "" {
 		dirs = append(dirs, "/lib/"+name, "/usr/lib/"+name)
@@ -36,8 +37,8 @@ func libraryDirs(root, linker string) ([]libraryDir, error) {
 	if arch, ok := strings.CutPrefix(filepath.Base(linker), "ld-musl-"); ok {
 		return muslDirs(root, strings.TrimSuffix(arch, ".so.1"))
 	}
-	// What the linker reads is not this text but the cache that ldconfig made of it. In the guest the cache does what it
-	// does here, except that libraries of other programs are not there, for which the linker goes on searching.
+	// What the linker reads is not this text but the cache that ldconfig made of it. In the guest the cache does what
+	// it does here, except that libraries of other programs are not there, for which the linker goes on searching.
 	own := builtinDirs(linker)
 	var dirs []libraryDir
 	c := confReader{root: root}

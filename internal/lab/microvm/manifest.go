@@ -15,8 +15,8 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	// manifestFormat grows when more of a package is kept, so that a kernel that was fetched before is fetched again and
-	// does not lack what guests now need.
+	// manifestFormat grows when more of a package is kept, so that a kernel that was fetched before is fetched again
+	// and does not lack what guests now need.
 	manifestFormat = 3
 )
 
@@ -53,8 +53,8 @@ func writeManifest(dir string, k Kernel) error {
 	return os.WriteFile(filepath.Join(dir, manifestName), append(b, '\n'), 0o600)
 }
 
-// openManifest reads a fetched kernel and checks every file of it, so that a cache that was cut short or meddled with is
-// no kernel at all instead of one that boots strangely.
+// openManifest reads a fetched kernel and checks every file of it, so that a cache that was cut short or meddled with
+// is no kernel at all instead of one that boots strangely.
 func openManifest(dir string) (Kernel, error) {
 	b, err := readBounded(filepath.Join(dir, manifestName), 4<<20)
 	if err != nil {
@@ -65,7 +65,8 @@ func openManifest(dir string) (Kernel, error) {
 		return Kernel{}, fmt.Errorf("read kernel manifest in %s: %w", dir, err)
 	}
 	if m.Format != manifestFormat {
-		return Kernel{}, fmt.Errorf("read kernel manifest in %s: another version of tare fetched it; fetch the kernel again", dir)
+		return Kernel{}, fmt.Errorf("read kernel manifest in %s: another version of tare fetched it; fetch the "+
+			"kernel again", dir)
 	}
 	for name, want := range m.Files {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
@@ -76,7 +77,9 @@ func openManifest(dir string) (Kernel, error) {
 			return Kernel{}, err
 		}
 		if got != want {
-			return Kernel{}, fmt.Errorf("check kernel files in %s: %s was changed; remove the folder and fetch the kernel again", dir, name)
+			return Kernel{},
+				fmt.Errorf("check kernel files in %s: %s was changed; remove the folder and fetch the kernel again",
+					dir, name)
 		}
 	}
 	k := m.Kernel

@@ -1,8 +1,8 @@
-// Package microvm gets what a micro-VM boots: a distribution's stock kernel with its modules, and an initramfs that tare
-// writes itself.
+// Package microvm gets what a micro-VM boots: a distribution's stock kernel with its modules, and an initramfs that
+// tare writes itself.
 //
-// It is opinionated about where a kernel comes from. Nothing is built and no image is downloaded: the distribution's own
-// package tool fetches the kernel package, so that its signatures, mirrors and proxies are the user's, and only the
+// It is opinionated about where a kernel comes from. Nothing is built and no image is downloaded: the distribution's
+// own package tool fetches the kernel package, so that its signatures, mirrors and proxies are the user's, and only the
 // kernel, its configuration and the few modules a guest may need are kept, with a hash of each, in the user's cache
 // folder. No right of the superuser is needed. The package is a foreign archive and is read as such: in this process,
 // bounded, and never following a path or link out of the folder.
@@ -88,14 +88,15 @@ func List(cache string) ([]Kernel, error) {
 		}
 	}
 	slices.SortStableFunc(kernels, func(a, b Kernel) int {
-		return cmp.Or(cmp.Compare(a.Arch, b.Arch), cmp.Compare(a.Flavour, b.Flavour), -compareReleases(a.Release, b.Release))
+		return cmp.Or(cmp.Compare(a.Arch, b.Arch), cmp.Compare(a.Flavour, b.Flavour),
+			-compareReleases(a.Release, b.Release))
 	})
 	return kernels, nil
 }
 
 // Find returns the kernels that may serve a guest of an architecture (GOARCH), best first. which is a flavour, the
-// release of a cached kernel, the path of a kernel image, or "" for any: then the order is cloud, generic, host. cache is
-// DefaultCache when empty. It returns at least one kernel or an error, which wraps ErrNoKernel when there is none.
+// release of a cached kernel, the path of a kernel image, or "" for any: then the order is cloud, generic, host. cache
+// is DefaultCache when empty. It returns at least one kernel or an error, which wraps ErrNoKernel when there is none.
 func Find(cache, arch, which string) ([]Kernel, error) {
 	if strings.ContainsRune(which, filepath.Separator) {
 		return fromFile(arch, which)
@@ -125,13 +126,15 @@ func Find(cache, arch, which string) ([]Kernel, error) {
 		return nil, fmt.Errorf("%w: this host has none for %s that can be read with its modules", ErrNoKernel, arch)
 	}
 	if which != "" && !slices.Contains(Flavours(), which) {
-		return nil, fmt.Errorf("%w: %s is neither a flavour (%s, %s), nor the release of a fetched kernel, nor a path%s",
-			ErrNoKernel, which, Cloud, Generic, suggest.DidYouMean(which, names))
+		return nil,
+			fmt.Errorf("%w: %s is neither a flavour (%s, %s), nor the release of a fetched kernel, nor a path%s",
+				ErrNoKernel, which, Cloud, Generic, suggest.DidYouMean(which, names))
 	}
 	if which != "" {
 		which = " of flavour " + which
 	}
-	return nil, fmt.Errorf("%w: none was fetched for %s%s, and this host has none that can be read", ErrNoKernel, arch, which)
+	return nil, fmt.Errorf("%w: none was fetched for %s%s, and this host has none that can be read", ErrNoKernel, arch,
+		which)
 }
 
 func fromFile(arch, image string) ([]Kernel, error) {
@@ -146,7 +149,8 @@ func fromFile(arch, image string) ([]Kernel, error) {
 	// The usual pairs: /boot/vmlinuz-R with /lib/modules/R, and /lib/modules/R/vmlinuz.
 	if r, ok := strings.CutPrefix(filepath.Base(image), "vmlinuz-"); ok {
 		k.Release = r
-		for _, dir := range []string{filepath.Join(filepath.Dir(image), "..", "lib", "modules", r), filepath.Join("/lib/modules", r)} {
+		for _, dir := range []string{filepath.Join(filepath.Dir(image), "..", "lib", "modules", r),
+			filepath.Join("/lib/modules", r)} {
 			if readable(filepath.Join(dir, modulesDep)) {
 				k.Modules = filepath.Clean(dir)
 				break

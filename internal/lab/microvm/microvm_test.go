@@ -45,7 +45,8 @@ func place(t *testing.T, cache, arch, flavour, release string) string {
 			t.Fatal(err)
 		}
 	}
-	k := Kernel{Arch: arch, Flavour: flavour, Release: release, Image: "vmlinuz-" + release, Modules: "modules/" + release}
+	k := Kernel{Arch: arch, Flavour: flavour, Release: release, Image: "vmlinuz-" + release,
+		Modules: "modules/" + release}
 	if err := writeManifest(dir, k); err != nil {
 		t.Fatal(err)
 	}
@@ -64,17 +65,22 @@ func TestFindPrefersWhatIsNewestAndAskedFor(t *testing.T) {
 			t.Errorf("find %q: %v %v, want %s", which, k, err, want)
 		}
 	}
-	if _, err := Find(cache, "arm64", "6.10.1"); !errors.Is(err, ErrNoKernel) || !strings.Contains(err.Error(), `did you mean "6.10.0"`) {
+	if _, err := Find(cache, "arm64", "6.10.1"); !errors.Is(err, ErrNoKernel) ||
+		!strings.Contains(err.Error(), `did you mean "6.10.0"`) {
 		t.Errorf("a mistyped release gives: %v", err)
 	}
-	if _, err := Find(t.TempDir(), "arm64", Generic); !errors.Is(err, ErrNoKernel) || !strings.Contains(err.Error(), "flavour generic") {
+	if _, err := Find(t.TempDir(), "arm64", Generic); !errors.Is(err, ErrNoKernel) ||
+		!strings.Contains(err.Error(), "flavour generic") {
 		t.Errorf("an empty cache gives: %v", err)
 	}
 }
 
 func TestKernelThatWasMeddledWithIsNone(t *testing.T) {
 	for name, meddle := range map[string]func(dir string) error{
-		"changed": func(dir string) error { return os.WriteFile(filepath.Join(dir, "vmlinuz-6.1"), []byte("other"), 0o600) },
+		"changed": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "vmlinuz-6.1"), []byte("other"),
+				0o600)
+		},
 		"cut":     func(dir string) error { return os.Truncate(filepath.Join(dir, "vmlinuz-6.1"), 1) },
 		"missing": func(dir string) error { return os.Remove(filepath.Join(dir, "modules", "6.1", modulesDep)) },
 		"escape": func(dir string) error {

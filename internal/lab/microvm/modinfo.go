@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// wanted are the modules kept of a kernel package, with all they need. A name that a kernel does not have is skipped: it
-// may be built in, renamed, or left out of that flavour; whoever asks for it later is told.
+// wanted are the modules kept of a kernel package, with all they need. A name that a kernel does not have is skipped:
+// it may be built in, renamed, or left out of that flavour; whoever asks for it later is told.
 var wanted = []string{
 	"virtio_pci", "virtio_mmio", "virtio_console", "virtio_blk", "virtio_scsi", "sd_mod", "virtio_net", "virtio_rng",
 	"virtio_balloon", "vsock", "vmw_vsock_virtio_transport", "nvme", "e1000", "e1000e", "af_packet",
@@ -84,7 +84,8 @@ func depmod(dir string, files []string) (indexes, error) {
 	return d.write(files), nil
 }
 
-// isCrypto tells whether a module is one of the kernel's software cryptography; drivers of devices have theirs elsewhere.
+// isCrypto tells whether a module is one of the kernel's software cryptography; drivers of devices have theirs
+// elsewhere.
 func isCrypto(file string) bool {
 	return strings.Contains("/"+file, "/crypto/") && !strings.Contains("/"+file, "/drivers/")
 }

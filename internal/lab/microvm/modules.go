@@ -23,8 +23,8 @@ const (
 	maxModule      = 64 << 20 // bytes of an unpacked module
 )
 
-// Index is what a kernel's modules.dep, modules.builtin, modules.softdep and modules.alias say. Names are those of modules,
-// with underscores.
+// Index is what a kernel's modules.dep, modules.builtin, modules.softdep and modules.alias say. Names are those of
+// modules, with underscores.
 type Index struct {
 	files   map[string]string   // name -> path below the folder, with slashes
 	deps    map[string][]string // name -> names it needs

@@ -29,14 +29,16 @@ func TestResolveLoadsEachModuleAfterWhatItNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := x.Resolve("virtio_pci", "ext4", "virtio")
-	want := []string{"kernel/drivers/virtio/virtio_ring.ko.xz", "kernel/drivers/virtio/virtio.ko.xz", "kernel/drivers/virtio/virtio-pci.ko.xz"}
+	want := []string{"kernel/drivers/virtio/virtio_ring.ko.xz", "kernel/drivers/virtio/virtio.ko.xz",
+		"kernel/drivers/virtio/virtio-pci.ko.xz"}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	if missing, ok := errors.AsType[*MissingError](second(x.Resolve("e1000"))); !ok || missing.Module != "e1000" {
 		t.Errorf("a module that is not there: %v", missing)
 	}
-	if missing, ok := errors.AsType[*MissingError](second(x.Resolve("needy"))); !ok || missing.Module != "gone" || missing.For != "needy" {
+	if missing, ok := errors.AsType[*MissingError](second(x.Resolve("needy"))); !ok || missing.Module != "gone" ||
+		missing.For != "needy" {
 		t.Errorf("a module that needs one that is not there: %v", missing)
 	}
 	if _, err := x.Resolve("a"); err == nil || !strings.Contains(err.Error(), "need each other") {
@@ -91,7 +93,8 @@ func TestModulesAreUnpackedOnTheHost(t *testing.T) {
 	want := bytes.Repeat([]byte("module "), 1000)
 	dir := t.TempDir()
 	all := packed(t, want)
-	for name, b := range map[string][]byte{"m.ko": want, "m.ko.gz": all["gzip"], "m.ko.xz": all["xz"], "m.ko.zst": all["zstd"]} {
+	for name, b := range map[string][]byte{"m.ko": want, "m.ko.gz": all["gzip"], "m.ko.xz": all["xz"],
+		"m.ko.zst": all["zstd"]} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
@@ -109,7 +112,8 @@ func TestModulesAreUnpackedOnTheHost(t *testing.T) {
 			t.Errorf("half of %s was read without an error", name)
 		}
 	}
-	// 0x28 in the block header of LZMA2 asks for 4 GiB of history. The header is 12 bytes in, and its checksum at its end.
+	// 0x28 in the block header of LZMA2 asks for 4 GiB of history. The header is 12 bytes in, and its checksum at its
+	// end.
 	greedy := slices.Clone(all["xz"])
 	header := greedy[12:][:(int(greedy[12])+1)*4]
 	i := bytes.Index(header, []byte{0x21, 0x01})
@@ -126,7 +130,8 @@ func TestModulesAreUnpackedOnTheHost(t *testing.T) {
 
 func FuzzModinfo(f *testing.F) {
 	if kernels, err := List(""); err == nil && len(kernels) > 0 {
-		if names, _ := filepath.Glob(filepath.Join(kernels[0].Modules, "kernel/drivers/virtio/virtio_ring.ko*")); len(names) > 0 {
+		if names, _ := filepath.Glob(filepath.Join(kernels[0].Modules,
+			"kernel/drivers/virtio/virtio_ring.ko*")); len(names) > 0 {
 			if b, err := ReadModule(names[0]); err == nil {
 				f.Add(b)
 			}

@@ -19,7 +19,8 @@ const (
 	maxNeeded    = 1 << 20   // bytes of the parts of a program that say what it links
 )
 
-// File is a file of this machine that a guest gets, at the same place, with the content of what a symbolic link leads to.
+// File is a file of this machine that a guest gets, at the same place, with the content of what a symbolic link leads
+// to.
 type File struct {
 	Path string // absolute
 	Mode uint32 // permission bits
@@ -36,7 +37,8 @@ func Programs(arch string, paths ...string) ([]File, error) {
 		return nil, nil
 	}
 	if runtime.GOOS != "linux" || arch != runtime.GOARCH {
-		return nil, fmt.Errorf("take programs into the guest: this machine's programs, for %s on %s, do not run in a guest for linux on %s",
+		return nil, fmt.Errorf("take programs into the guest: this machine's programs, for %s on %s, do not run in "+
+			"a guest for linux on %s",
 			runtime.GOOS, runtime.GOARCH, arch)
 	}
 	c := &closure{root: "/", files: map[string]File{}}
@@ -57,7 +59,8 @@ func CheckAgent(path string) error {
 	}
 	defer f.Close()
 	if l, err := readLinks(f); err == nil && l.linker != "" {
-		return fmt.Errorf("%s is linked dynamically, with %s, and cannot be a guest's first program; CGO_ENABLED=0 makes it static", path, l.linker)
+		return fmt.Errorf("%s is linked dynamically, with %s, and cannot be a guest's first program; CGO_ENABLED=0 "+
+			"makes it static", path, l.linker)
 	}
 	return nil
 }
@@ -73,8 +76,8 @@ type closure struct {
 // libraryDir is a folder the dynamic linker searches without being told by a program.
 type libraryDir struct {
 	path string
-	// listed is the file that names the folder to the linker: the guest needs it as well. Empty for the folders that the
-	// linker knows by itself.
+	// listed is the file that names the folder to the linker: the guest needs it as well. Empty for the folders that
+	// the linker knows by itself.
 	listed string
 }
 
@@ -206,8 +209,9 @@ func (c *closure) nameService(dir string) error {
 	return nil
 }
 
-// find searches a library in the linker's order (ld.so(8)): DT_RPATH of the object and of those it was loaded by, unless
-// the object has a DT_RUNPATH; that; the folders of the linker's own list. A file for another machine is passed over.
+// find searches a library in the linker's order (ld.so(8)): DT_RPATH of the object and of those it was loaded by,
+// unless the object has a DT_RUNPATH; that; the folders of the linker's own list. A file for another machine is passed
+// over.
 func (c *closure) find(name string, by *object) (path string, l links, err error) {
 	var dirs []libraryDir
 	if strings.ContainsRune(name, '/') {

@@ -108,7 +108,8 @@ func TestProgramsRunWithNothingElse(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"dev/null": "", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"} { // as in the guest
+	// as in the guest
+	for name, text := range map[string]string{"dev/null": "", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,8 @@ func TestProgramsThatCannotRunThereAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		script: "script", "/etc/hostname": "no program", "ls": "absolute", "/nowhere/at/all": "no such file", "/etc": "not a file",
+		script: "script", "/etc/hostname": "no program", "ls": "absolute", "/nowhere/at/all": "no such file",
+		"/etc": "not a file",
 	} {
 		if _, err := Programs(runtime.GOARCH, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
@@ -187,7 +189,8 @@ func tree(t *testing.T) (root, program string, libs []File) {
 	root = t.TempDir()
 	for _, f := range files {
 		putFile(t, root, f.Path, f.Path)
-		if strings.Contains(f.Path, ".so") && !strings.Contains(f.Path, "ld-linux") && !strings.Contains(f.Path, "nss") {
+		if strings.Contains(f.Path, ".so") && !strings.Contains(f.Path, "ld-linux") &&
+			!strings.Contains(f.Path, "nss") {
 			libs = append(libs, f)
 		}
 	}
@@ -223,7 +226,8 @@ func TestLibraryInAListedFolderBringsTheLinkersCache(t *testing.T) {
 		t.Errorf("a library that is not there: %v", err)
 	}
 	for name, text := range map[string]string{
-		"/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf # more\nrelative\n", "/etc/ld.so.conf.d/a.conf": "/opt/libs\n", "/etc/ld.so.cache": "cache",
+		"/etc/ld.so.conf":          "include /etc/ld.so.conf.d/*.conf # more\nrelative\n",
+		"/etc/ld.so.conf.d/a.conf": "/opt/libs\n", "/etc/ld.so.cache": "cache",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -234,7 +238,8 @@ func TestLibraryInAListedFolderBringsTheLinkersCache(t *testing.T) {
 	}
 	putFile(t, root, lib, filepath.Join("/opt/libs", filepath.Base(lib)))
 	// One for another machine comes first and is passed over.
-	if err := os.WriteFile(filepath.Join(root, "/etc/ld.so.conf.d/0.conf"), []byte("/opt/foreign\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "/etc/ld.so.conf.d/0.conf"), []byte("/opt/foreign\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	putFile(t, root, lib, filepath.Join("/opt/foreign", filepath.Base(lib)))
@@ -270,13 +275,15 @@ func TestConfListsAreRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, ldConf), []byte("include /etc/ld.so.conf\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := libraryDirs(root, "/lib64/ld-linux-x86-64.so.2"); err == nil || !strings.Contains(err.Error(), "include each other") {
+	if _, err := libraryDirs(root, "/lib64/ld-linux-x86-64.so.2"); err == nil ||
+		!strings.Contains(err.Error(), "include each other") {
 		t.Errorf("a list that includes itself: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(root, "etc/ld-musl-x86_64.path"), []byte("/m1:/m2\n/m3"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if dirs, err := libraryDirs(root, "/lib/ld-musl-x86_64.so.1"); err != nil || len(dirs) != 3 || dirs[2].path != "/m3" || dirs[0].listed == "" {
+	if dirs, err := libraryDirs(root, "/lib/ld-musl-x86_64.so.1"); err != nil || len(dirs) != 3 ||
+		dirs[2].path != "/m3" || dirs[0].listed == "" {
 		t.Errorf("musl: %v %v", dirs, err)
 	}
 }

@@ -71,7 +71,8 @@ func (x *Index) asked(name string) []string {
 }
 
 // Companions returns the modules that should be loaded before the named ones, because these, or what they need, ask for
-// them at run time: the ciphers of SMB, the checksums of btrfs. What is not there, or lacks something itself, is left out.
+// them at run time: the ciphers of SMB, the checksums of btrfs. What is not there, or lacks something itself, is left
+// out.
 func (x *Index) Companions(names ...string) []string {
 	var found []string
 	seen := map[string]bool{}

@@ -18,8 +18,10 @@ kernel/drivers/crypto/padlock-sha.ko:
 kernel/crypto/broken.ko: kernel/crypto/gone.ko
 kernel/crypto/crc32c_generic.ko:
 `
-	softText  = "# comment\nsoftdep cifs gcm nothing\nsoftdep cifs pre: hmac sha256 broken post: cifs\nsoftdep crc pre: crypto-crc32c\n"
-	aliasText = "# comment\nalias sha256 sha256_generic\nalias crypto-sha256 sha256-ssse3\nalias sha256 sha256_ssse3\nalias sha256 padlock_sha\n" +
+	softText = "# comment\nsoftdep cifs gcm nothing\nsoftdep cifs pre: hmac sha256 broken post: cifs\n" +
+		"softdep crc pre: crypto-crc32c\n"
+	aliasText = "# comment\nalias sha256 sha256_generic\nalias crypto-sha256 sha256-ssse3\n" +
+		"alias sha256 sha256_ssse3\nalias sha256 padlock_sha\n" +
 		"alias pci:v*d* cifs\nalias crypto-crc32c crc32c_generic\nalias crypto-ghash ghash_generic\nalias one\n"
 )
 

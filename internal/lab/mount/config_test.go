@@ -200,8 +200,10 @@ func TestKinds(t *testing.T) {
 
 func TestCheckGuestDir(t *testing.T) {
 	for dir, ok := range map[string]bool{
-		"/mnt/x": true, "/srv/a-b_c.d": true, "mnt": false, "/": false, "/proc/x": false, "/dev": false, "/a//b": false, "/a/../b": false,
-		"/a/": false, "/a b": false, "/modules": false, "/scratch": false, "/scratch/x": true, "/init": false, "/é": false,
+		"/mnt/x": true, "/srv/a-b_c.d": true, "mnt": false, "/": false, "/proc/x": false, "/dev": false, "/a//b": false,
+		"/a/../b": false,
+		"/a/":     false, "/a b": false, "/modules": false, "/scratch": false, "/scratch/x": true, "/init": false,
+		"/é": false,
 	} {
 		if err := checkGuestDir(dir); (err == nil) != ok {
 			t.Errorf("%q: %v", dir, err)
@@ -210,9 +212,11 @@ func TestCheckGuestDir(t *testing.T) {
 }
 
 func TestCheckKernel(t *testing.T) {
-	const full = "CONFIG_NFS_FS=m\nCONFIG_NFS_V3=m\nCONFIG_NFS_V4=m\nCONFIG_VIRTIO_FS=m\nCONFIG_CIFS=m\nCONFIG_FUSE_FS=y\nCONFIG_NET_9P=m\nCONFIG_NET_9P_VIRTIO=m\nCONFIG_9P_FS=m\n"
+	const full = "CONFIG_NFS_FS=m\nCONFIG_NFS_V3=m\nCONFIG_NFS_V4=m\nCONFIG_VIRTIO_FS=m\nCONFIG_CIFS=m\n" +
+		"CONFIG_FUSE_FS=y\nCONFIG_NET_9P=m\nCONFIG_NET_9P_VIRTIO=m\nCONFIG_9P_FS=m\n"
 	udp := env.Spec{Driver: "nfs", Settings: map[string]string{"vers": "3", "proto": "udp"}}
-	if err := CheckKernel(udp, []byte(full+"CONFIG_NFS_DISABLE_UDP_SUPPORT=y\n")); err != ErrNFSUDP || !strings.Contains(err.Error(), CodeNFSUDP) {
+	if err := CheckKernel(udp, []byte(full+"CONFIG_NFS_DISABLE_UDP_SUPPORT=y\n")); err != ErrNFSUDP ||
+		!strings.Contains(err.Error(), CodeNFSUDP) {
 		t.Error(err)
 	}
 	for _, config := range []string{full, full + "# CONFIG_NFS_DISABLE_UDP_SUPPORT is not set\n"} {
@@ -227,7 +231,8 @@ func TestCheckKernel(t *testing.T) {
 		if err := CheckKernel(env.Spec{Driver: k.Name}, nil); err != nil {
 			t.Error(err)
 		}
-		if err := CheckKernel(env.Spec{Driver: k.Name}, []byte("# CONFIG_NET_9P is not set\n")); (err == nil) != (k.Name == "rsync") {
+		if err := CheckKernel(env.Spec{Driver: k.Name},
+			[]byte("# CONFIG_NET_9P is not set\n")); (err == nil) != (k.Name == "rsync") {
 			t.Errorf("%s: %v", k.Name, err)
 		}
 	}

@@ -94,7 +94,8 @@ func (d *daemon) lastSaid() string {
 	return lastLine(append(d.out.Bytes(), d.stream.Stderr()...))
 }
 
-// endedBeforehand is the error of a server that ended when it should serve. What it said last says more than its status.
+// endedBeforehand is the error of a server that ended when it should serve. What it said last says more than its
+// status.
 func endedBeforehand(how error, said string) error {
 	err := errors.New("it ended instead of serving")
 	if how != nil {

@@ -20,8 +20,8 @@ type family struct {
 }
 
 // descendants finds the family of a child of ours. sshd gives each connection a session of its own, out of reach of
-// signals to the process group, and they outlive it. ended is closed when the child is reaped: then the family is empty,
-// because its number may be another's.
+// signals to the process group, and they outlive it. ended is closed when the child is reaped: then the family is
+// empty, because its number may be another's.
 func descendants(pid int, ended <-chan struct{}) family {
 	head, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

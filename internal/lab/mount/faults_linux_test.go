@@ -44,7 +44,8 @@ func TestTakenPort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			usable(t, name)
 			x := failing(t, t.Context(), request(t, name, "f", map[string]string{"port": fmt.Sprint(taken)}))
-			if !strings.Contains(x.Error(), fmt.Sprintf("port %d of 127.0.0.1 is taken", taken)) || !strings.Contains(x.Remedy, "port=auto") {
+			if !strings.Contains(x.Error(), fmt.Sprintf("port %d of 127.0.0.1 is taken", taken)) ||
+				!strings.Contains(x.Remedy, "port=auto") {
 				t.Error(x)
 			}
 			ports, err := freePorts(1, 0)
@@ -76,7 +77,8 @@ func TestPortLostWhileStarting(t *testing.T) {
 		}
 		config := filepath.Join(r.Dir, "c")
 		write(t, config, "[m]\npath = /\n")
-		d, err := launch([]string{"rsync", "--daemon", "--no-detach", "--config=" + config, "--address=" + loopback, fmt.Sprintf("--port=%d", ports[0])}, "", nil)
+		d, err := launch([]string{"rsync", "--daemon", "--no-detach", "--config=" + config, "--address=" + loopback,
+			fmt.Sprintf("--port=%d", ports[0])}, "", nil)
 		return d, func(ctx context.Context) error {
 			return dial(ctx, ports[0], func(c net.Conn) error {
 				c.SetDeadline(time.Now().Add(time.Second))
@@ -127,7 +129,8 @@ func TestServerThatDies(t *testing.T) {
 					p.Kill()
 				}
 			}
-			for end := time.Now().Add(patience); !strings.Contains(string(s.Diagnose()), "signal: killed"); time.Sleep(20 * time.Millisecond) {
+			for end := time.Now().Add(patience); !strings.Contains(string(s.Diagnose()),
+				"signal: killed"); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("nothing tells that the server was killed:\n%s", s.Diagnose())
 				}
@@ -171,7 +174,8 @@ func TestControllerKilled(t *testing.T) {
 			}
 			defer os.RemoveAll(base)
 			// virtiofsd begins anew after its probe.
-			for end := time.Now().Add(patience); k.Name != "9p" && len(naming(t, base)) == 0; time.Sleep(5 * time.Millisecond) {
+			for end := time.Now().Add(patience); k.Name != "9p" &&
+				len(naming(t, base)) == 0; time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Error("no server to be seen")
 					break
@@ -193,8 +197,8 @@ func TestControllerKilled(t *testing.T) {
 	}
 }
 
-// TestPaths serves folders with awkward names; the table in docs/mounts.md says which can be. The folder counts as served
-// when the server has answered, which for most kinds means that it found the folder.
+// TestPaths serves folders with awkward names; the table in docs/mounts.md says which can be. The folder counts as
+// served when the server has answered, which for most kinds means that it found the folder.
 func TestPaths(t *testing.T) {
 	const all = "9p c rust nfs smb sshfs rsync"
 	for folder, carried := range map[string]string{
@@ -208,14 +212,16 @@ func TestPaths(t *testing.T) {
 					if v == nil && name == "c" {
 						t.Skip("no virtiofsd of C, which QEMU has had up to 7.2")
 					} else if v == nil {
-						lack(t, "no virtiofsd of that language; name a Rust one with %s=PATH, see scripts/deps.sh virtiofsd", rustDaemon)
+						lack(t, "no virtiofsd of that language; name a Rust one with %s=PATH, see scripts/deps.sh "+
+							"virtiofsd", rustDaemon)
 					}
 					kind, settings = "virtiofs", map[string]string{"daemon": v.path}
 				}
 				usable(t, kind)
 				if r := request(t, kind, folder, settings); slices.Contains(strings.Fields(carried), name) {
 					open(t, r)
-				} else if x := failing(t, t.Context(), r); !strings.Contains(x.Error(), "the path") || x.Remedy != elsewhere {
+				} else if x := failing(t, t.Context(), r); !strings.Contains(x.Error(), "the path") ||
+					x.Remedy != elsewhere {
 					t.Error(x)
 				}
 			})
@@ -260,7 +266,8 @@ func TestServersThatEndSayWhy(t *testing.T) {
 	}
 	defer d.close()
 	err = d.await(t.Context(), func(context.Context) error { return errors.New("not yet") })
-	if err == nil || !strings.Contains(err.Error(), "it ended instead of serving: exit status 255: Bad SSH2 cipher spec") {
+	if err == nil || !strings.Contains(err.Error(),
+		"it ended instead of serving: exit status 255: Bad SSH2 cipher spec") {
 		t.Error(err)
 	}
 }

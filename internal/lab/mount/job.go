@@ -142,15 +142,18 @@ const placeholder = "NAME"
 
 // settingDir declares where a mount is in the guest.
 func settingDir() env.Setting {
-	return env.Setting{Name: "dir", Default: guestabi.Mounts + "/" + placeholder, Doc: "Where it is in the guest, an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
+	return env.Setting{Name: "dir", Default: guestabi.Mounts + "/" + placeholder,
+		Doc: "Where it is in the guest, an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
 }
 
 // checkGuestDir keeps guests' paths plain: they become options of mount programs, which have no common way of quoting.
 func checkGuestDir(v string) error {
-	if len(v) > 200 || !strings.HasPrefix(v, "/") || filepath.Clean(v) != v || strings.ContainsFunc(v, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/", r)
-	}) {
-		return fmt.Errorf("%q is not an absolute path of at most 200 letters, digits and ._-/ without a slash at its end", v)
+	if len(v) > 200 || !strings.HasPrefix(v, "/") || filepath.Clean(v) != v ||
+		strings.ContainsFunc(v, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/", r)
+		}) {
+		return fmt.Errorf("%q is not an absolute path of at most 200 letters, digits and ._-/ without a slash at "+
+			"its end", v)
 	}
 	for _, own := range []string{"/", "/dev", "/proc", "/sys", guestabi.Modules, guestabi.Scratch, guestabi.Init} {
 		if v == own || own != "/" && own != guestabi.Scratch && strings.HasPrefix(v, own+"/") {

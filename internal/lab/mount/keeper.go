@@ -93,7 +93,8 @@ func (k *keeper) keep() {
 		k.said = d.lastSaid()
 		serves := k.serves
 		k.mu.Unlock()
-		k.log.Debug("virtiofsd has ended with its client", "socket", k.socket, "starts", starts, "error", d.stream.Err())
+		k.log.Debug("virtiofsd has ended with its client", "socket", k.socket, "starts", starts, "error",
+			d.stream.Err())
 		err := d.stream.Err()
 		if starts == maxStarts {
 			err = fmt.Errorf("virtiofsd has ended %d times", starts)
@@ -171,7 +172,8 @@ func greetVhost(c io.ReadWriter) error {
 	if _, err := io.ReadFull(c, answer[:]); err != nil {
 		return err
 	}
-	if r, f := binary.NativeEndian.Uint32(answer[:]), binary.NativeEndian.Uint32(answer[4:]); r != getFeatures || f != version1|reply {
+	if r, f := binary.NativeEndian.Uint32(answer[:]), binary.NativeEndian.Uint32(answer[4:]); r != getFeatures ||
+		f != version1|reply {
 		return fmt.Errorf("the answer %x is not one of vhost-user", answer)
 	}
 	return nil

@@ -1,9 +1,9 @@
-// Package mount puts folders of the controller's machine into virtual machines by the servers that people use: QEMU's 9p,
-// virtiofsd, NFS-Ganesha or the kernel's nfsd, Samba, OpenSSH, rsync. There is no server of tare's own.
+// Package mount puts folders of the controller's machine into virtual machines by the servers that people use: QEMU's
+// 9p, virtiofsd, NFS-Ganesha or the kernel's nfsd, Samba, OpenSSH, rsync. There is no server of tare's own.
 //
 // It is opinionated about privacy: every server runs with a configuration written for it alone, below the run's private
-// directory, listens on loopback with a port of its own and a secret of its own, and ends with the environment. It shares
-// one fresh folder and nothing of the user's.
+// directory, listens on loopback with a port of its own and a secret of its own, and ends with the environment. It
+// shares one fresh folder and nothing of the user's.
 package mount
 
 import (
@@ -43,17 +43,19 @@ type Served struct {
 	SharedMemory bool
 	// Network says that the guest needs a network card with user-mode networking that reaches the host's loopback.
 	Network bool
-	// Tap is a Linux tap device with virtio headers for the network card of Order.Link; nil when there is none. Close closes
-	// it.
+	// Tap is a Linux tap device with virtio headers for the network card of Order.Link; nil when there is none. Close
+	// closes it.
 	Tap *os.File
 	// Diagnose returns the end of the server's log and output.
 	Diagnose func() []byte
-	// Life returns a channel that is closed when the server has ended, and what tells how it ended. It is asked once the
-	// machine that the server serves is up. nil where no process of its own serves, or work goes on without it.
+	// Life returns a channel that is closed when the server has ended, and what tells how it ended. It is asked once
+	// the machine that the server serves is up. nil where no process of its own serves, or work goes on without it.
 	Life func() (ended <-chan struct{}, why func() error)
-	// Close ends the server and removes its files, but not Folder. It is idempotent. It is called after the guest is gone.
+	// Close ends the server and removes its files, but not Folder. It is idempotent. It is called after the guest is
+	// gone.
 	Close func() error
 }
 
-// Serve starts what a mount needs. On failure everything begun is undone and the error is an *env.OpenError with evidence.
+// Serve starts what a mount needs. On failure everything begun is undone and the error is an *env.OpenError with
+// evidence.
 func Serve(ctx context.Context, r Request) (*Served, error) { return serve(ctx, r) }

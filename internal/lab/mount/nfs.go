@@ -31,8 +31,9 @@ func kindNFS() kind {
 		return number(0, 86400, "auto or a time in whole seconds")(v)
 	}
 	return kind{env.MountKind{
-		Name:      "nfs",
-		Doc:       "NFS-Ganesha or the kernel's nfsd, with the kernel's client; close and fsync reach the host's file system; changes on the host show after the timeout of the attribute cache.",
+		Name: "nfs",
+		Doc: "NFS-Ganesha or the kernel's nfsd, with the kernel's client; close and fsync reach the host's " +
+			"file system; changes on the host show after the timeout of the attribute cache.",
 		Shared:    true,
 		Probe:     func(ctx context.Context) env.Status { return probeNFS(ctx, env.Spec{}) },
 		ProbeSpec: probeNFS,
@@ -40,25 +41,43 @@ func kindNFS() kind {
 		Settings: []env.Setting{
 			settingDir(),
 			settingPort(),
-			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.", Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
-			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have (CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
-			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's nfsd, in separate namespaces; vm: nfsd in a second micro-VM. The last two use a private link. auto is kernel if it can serve and no setting is only Ganesha's, else ganesha.", Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
-			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.", Check: sized(64<<20, 1<<44)},
-			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, how many threads serve, 1 to 256.", Check: number(1, 256, "a number of threads")},
-			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
-			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: fsync, close) or always (with each write). Neither loses what was acknowledged.", Check: env.OneOf("client", "always")},
-			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
-			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.", Check: autoSize(1024, 1<<20)},
-			{Name: "actimeo", Default: "auto", Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is noac without synchronous writes.", Check: seconds},
+			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.",
+				Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
+			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have " +
+				"(CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
+			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's nfsd, in " +
+				"separate namespaces; vm: nfsd in a second micro-VM. The last two use a private link. auto is " +
+				"kernel if it can serve and no setting is only Ganesha's, else ganesha.",
+				Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
+			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.",
+				Check: sized(64<<20, 1<<44)},
+			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, how many threads serve, 1 to 256.",
+				Check: number(1, 256, "a number of threads")},
+			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are " +
+				"on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
+			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: " +
+				"fsync, close) or always (with each write). Neither loses what was acknowledged.",
+				Check: env.OneOf("client", "always")},
+			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.",
+				Check: autoSize(1024, 1<<20)},
+			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.",
+				Check: autoSize(1024, 1<<20)},
+			{Name: "actimeo", Default: "auto",
+				Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is noac without synchronous " +
+					"writes.", Check: seconds},
 			{Name: "noac", Default: "off", Doc: "on caches no attributes and writes synchronously.", Check: onOff()},
-			{Name: "recovery", Default: "hard", Doc: "hard waits forever for a silent server, soft returns an error.", Check: env.OneOf("hard", "soft")},
-			{Name: "timeo", Default: "auto", Doc: "When a request is repeated, tenths of a second; auto is 600 over TCP.", Check: func(v string) error {
-				if v == "auto" {
-					return nil
-				}
-				return number(1, 6000, "auto or a number of tenths of a second")(v)
-			}},
-			{Name: "nconnect", Default: "1", Doc: "How many connections, 1 to 16.", Check: number(1, 16, "a number of connections")},
+			{Name: "recovery", Default: "hard", Doc: "hard waits forever for a silent server, soft returns an error.",
+				Check: env.OneOf("hard", "soft")},
+			{Name: "timeo", Default: "auto",
+				Doc: "When a request is repeated, tenths of a second; auto is 600 over TCP.",
+				Check: func(v string) error {
+					if v == "auto" {
+						return nil
+					}
+					return number(1, 6000, "auto or a number of tenths of a second")(v)
+				}},
+			{Name: "nconnect", Default: "1", Doc: "How many connections, 1 to 16.",
+				Check: number(1, 16, "a number of connections")},
 		},
 	}, serveNFS}
 }
@@ -122,7 +141,8 @@ func probeGanesha(ctx context.Context) env.Status {
 	case err != nil:
 		return env.Status{Detail: err.Error(), Remedy: nfsRemedy}
 	case !isRoot():
-		return env.Status{Detail: "NFS-Ganesha " + version + " must run as root to serve files by their handles", Remedy: "run tare as root"}
+		return env.Status{Detail: "NFS-Ganesha " + version + " must run as root to serve files by their handles",
+			Remedy: "run tare as root"}
 	}
 	return env.Status{OK: true, Detail: "NFS-Ganesha " + version}
 }
@@ -156,27 +176,31 @@ func ganeshaConfig(folder, dir, vers, proto, commit string, ports []int) (string
 	}
 	block("NFS_CORE_PARAM",
 		fmt.Sprintf("NFS_Port = %d;", ports[0]), fmt.Sprintf("MNT_Port = %d;", ports[1]), "Bind_addr = "+loopback+";",
-		"Protocols = "+major+";", "Enable_UDP = "+udp+";", "Enable_NLM = false;", "Enable_RQUOTA = false;", "mount_path_pseudo = true;",
+		"Protocols = "+major+";", "Enable_UDP = "+udp+";", "Enable_NLM = false;", "Enable_RQUOTA = false;",
+		"mount_path_pseudo = true;",
 		// Counting costs, and nobody asks for the counts.
 		"Enable_NFS_Stats = false;",
 	)
-	block("NFSv4", "Graceless = true;", "Minor_Versions = "+minors+";", "Only_Numeric_Owners = true;", "RecoveryRoot = "+`"`+path.Join(dir, "recovery")+`";`)
+	block("NFSv4", "Graceless = true;", "Minor_Versions = "+minors+";", "Only_Numeric_Owners = true;",
+		"RecoveryRoot = "+`"`+path.Join(dir, "recovery")+`";`)
 	block("NFS_KRB5", "Active_krb5 = false;")
 	block("EXPORT",
-		"Export_Id = 1;", `Path = "`+folder+`";`, `Pseudo = "`+nfsPseudo+`";`, "Access_Type = RW;", "Squash = No_Root_Squash;", "SecType = sys;",
+		"Export_Id = 1;", `Path = "`+folder+`";`, `Pseudo = "`+nfsPseudo+`";`, "Access_Type = RW;",
+		"Squash = No_Root_Squash;", "SecType = sys;",
 		"Protocols = "+major+";", "Transports = "+transports+";", fmt.Sprintf("NFS_Commit = %t;", commit == "always"),
-		// By itself the server answers for a minute from a cache of attributes of its own, and knows nothing of what the host
-		// changes meanwhile: no setting of the client would get past it.
+		// By itself the server answers for a minute from a cache of attributes of its own, and knows nothing of what
+		// the host changes meanwhile: no setting of the client would get past it.
 		"Attr_Expiration_Time = 0;",
 		`FSAL { Name = VFS; }`,
 	)
 	return b.String(), nil
 }
 
-// ganeshaScript starts the server where it sees no other service of the machine. It insists on registering with rpcbind,
-// and registering with the machine's own would replace what an NFS server there has registered; so it gets an rpcbind of
-// its own, which listens in an empty network namespace and is reached by its socket alone. The folder for sockets and the
-// list of processes are private as well. Everything ends with the first process of the namespace, which is the server.
+// ganeshaScript starts the server where it sees no other service of the machine. It insists on registering with
+// rpcbind, and registering with the machine's own would replace what an NFS server there has registered; so it gets an
+// rpcbind of its own, which listens in an empty network namespace and is reached by its socket alone. The folder for
+// sockets and the list of processes are private as well. Everything ends with the first process of the namespace, which
+// is the server.
 const ganeshaScript = `set -e
 mount --make-rprivate /
 mount --bind "$1" /run
@@ -220,7 +244,8 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		return nil, fmt.Errorf("NFS %s does not run over UDP (RFC 7530, section 3.1)", vers)
 	}
 	j.op, j.remedy = "write NFS-Ganesha's configuration", moreRoom
-	if strings.HasPrefix(j.Folder+"/", "/run/") || strings.HasPrefix(j.dir+"/", "/run/") || strings.HasPrefix(j.Folder+"/", "/proc/") {
+	if strings.HasPrefix(j.Folder+"/", "/run/") || strings.HasPrefix(j.dir+"/", "/run/") ||
+		strings.HasPrefix(j.Folder+"/", "/proc/") {
 		return nil, fmt.Errorf("NFS-Ganesha gets a private /run, so it cannot serve %s", j.Folder)
 	}
 	for _, name := range []string{"recovery", "run"} {
@@ -229,7 +254,8 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		}
 	}
 	j.op = "start NFS-Ganesha"
-	j.remedy = "see the server's log in the evidence; it needs namespaces, a file system with file handles (ext4, xfs, btrfs; set TMPDIR to one) and CAP_DAC_READ_SEARCH"
+	j.remedy = "see the server's log in the evidence; it needs namespaces, a file system with file handles (ext4, " +
+		"xfs, btrfs; set TMPDIR to one) and CAP_DAC_READ_SEARCH"
 	var argv []string
 	d, ports, err := j.listen(ctx, 2, func(ports []int) (*daemon, func(context.Context) error, error) {
 		config, err := ganeshaConfig(j.Folder, j.dir, vers, proto, j.get("commit"), ports)
@@ -239,14 +265,17 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		argv = []string{program, "-F", "-L", j.file("log"), "-f", j.file("ganesha.conf"), "-p", j.file("pid"), "-N", "EVENT"}
-		d, err := launch(append([]string{"/bin/sh", "-c", ganeshaScript, "tare-nfs", j.file("run")}, argv...), j.file("log"), privateNamespaces)
+		argv = []string{program, "-F", "-L", j.file("log"), "-f", j.file("ganesha.conf"), "-p", j.file("pid"), "-N",
+			"EVENT"}
+		d, err := launch(append([]string{"/bin/sh", "-c", ganeshaScript, "tare-nfs", j.file("run")}, argv...),
+			j.file("log"), privateNamespaces)
 		return d, func(ctx context.Context) error { return askNFS(ctx, ports, vers, proto) }, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	order := &guestabi.Mount{Dir: j.get("dir"), Type: "nfs", Source: guestabi.HostAddress + ":" + nfsPseudo, Options: j.nfsOptions(ports)}
+	order := &guestabi.Mount{Dir: j.get("dir"), Type: "nfs", Source: guestabi.HostAddress + ":" + nfsPseudo,
+		Options: j.nfsOptions(ports)}
 	modules := []string{"nfs", "nfsv3"}
 	if vers != version3 {
 		order.Type, modules[1] = "nfs4", "nfsv4"
@@ -281,7 +310,8 @@ func (j *job) nfsOptions(ports []int) string {
 // clientOptions are the options of a mount of server by client.
 func (j *job) clientOptions(server, client string, ports []int) string {
 	vers, proto := j.get("vers"), j.get("proto")
-	o := []string{"vers=" + vers, "proto=" + proto, "addr=" + server, "port=" + strconv.Itoa(ports[0]), j.get("recovery")}
+	o := []string{"vers=" + vers, "proto=" + proto, "addr=" + server, "port=" + strconv.Itoa(ports[0]),
+		j.get("recovery")}
 	if vers == version3 {
 		// Locks stay in the guest: their protocol is another service, with callbacks that cannot reach it.
 		o = append(o, "mountvers=3", "mountproto="+proto, "mountport="+strconv.Itoa(ports[1]), "nolock")

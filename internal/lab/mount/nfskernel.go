@@ -20,7 +20,8 @@ func (j *job) serveKernel(ctx context.Context) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "make a private link", "run tare as root on Linux; or use server=vm, which needs no root, or server=ganesha"
+	j.op, j.remedy = "make a private link",
+		"run tare as root on Linux; or use server=vm, which needs no root, or server=ganesha"
 	if !isRoot() {
 		return nil, errors.New("only root can start the kernel's nfsd")
 	}

@@ -21,7 +21,8 @@ func kernelHere(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	defer room.Close()
-	err = room.Serve(t.Context(), nfsd.Export{Client: "127.0.0.1", Version: "3", Port: nfsPort, MountPort: mountPort, Threads: 1})
+	err = room.Serve(t.Context(), nfsd.Export{Client: "127.0.0.1", Version: "3", Port: nfsPort, MountPort: mountPort,
+		Threads: 1})
 	if err != nil {
 		t.Log(err)
 	}
@@ -46,15 +47,16 @@ func TestKernelOfThisMachineServes(t *testing.T) {
 			continue
 		}
 		s := open(t, r)
-		if s.Tap == nil || s.Order.Link == nil || s.Network || s.Mount.HostDir != r.Folder || !strings.HasPrefix(s.Mount.Server, "Linux ") {
+		if s.Tap == nil || s.Order.Link == nil || s.Network || s.Mount.HostDir != r.Folder ||
+			!strings.HasPrefix(s.Mount.Server, "Linux ") {
 			t.Fatalf("it is %+v with %+v", s, s.Order)
 		}
 		mountOverLink(t, s, vers)
 	}
 }
 
-// mountOverLink does what a machine does at its end of the link: another room is the machine, and frames are carried between
-// the two cards as QEMU carries them.
+// mountOverLink does what a machine does at its end of the link: another room is the machine, and frames are carried
+// between the two cards as QEMU carries them.
 func mountOverLink(t *testing.T, s *Served, vers string) {
 	t.Helper()
 	machine, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: t.TempDir(), Address: s.Order.Link.Address})
@@ -77,7 +79,8 @@ func mountOverLink(t *testing.T, s *Served, vers string) {
 		}
 		defer unix.Unmount(point, unix.MNT_DETACH)
 		shown, err := os.ReadFile("/proc/thread-self/mountinfo")
-		if err != nil || !strings.Contains(string(shown), " "+s.Order.Source+" ") || !strings.Contains(string(shown), "vers="+vers+",") {
+		if err != nil || !strings.Contains(string(shown), " "+s.Order.Source+" ") ||
+			!strings.Contains(string(shown), "vers="+vers+",") {
 			return fmt.Errorf("it is mounted otherwise: %s, %w", shown, err)
 		}
 		return os.WriteFile(filepath.Join(point, "file"), make([]byte, 3<<20), 0o600)

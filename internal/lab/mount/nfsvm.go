@@ -11,8 +11,8 @@ import (
 // serverVM is the value of the setting server that asks for the kernel's nfsd in a machine of its own.
 const serverVM = "vm"
 
-// ServedByVM tells whether a mount is served by a second virtual machine. Serve cannot make it; whoever can boot machines
-// asks PlanVM.
+// ServedByVM tells whether a mount is served by a second virtual machine. Serve cannot make it; whoever can boot
+// machines asks PlanVM.
 func ServedByVM(s env.Spec) bool { return s.Driver == "nfs" && s.Get("server", "") == serverVM }
 
 // Where nfsd listens in a machine or a network namespace that has nothing else.
@@ -33,8 +33,8 @@ type VMPlan struct {
 	Modules []string
 }
 
-// PlanVM plans a mount whose server is the kernel's nfsd in a second machine, which is joined to the first by the private
-// link r.Link. The error is an *env.OpenError.
+// PlanVM plans a mount whose server is the kernel's nfsd in a second machine, which is joined to the first by the
+// private link r.Link. The error is an *env.OpenError.
 func PlanVM(r Request) (*VMPlan, error) {
 	j := &job{Request: r}
 	j.op, j.remedy = "read settings", "tare list mounts shows the kinds of mounts and their settings"
@@ -58,7 +58,8 @@ func (j *job) planVM() (*VMPlan, error) {
 		return nil, err
 	}
 	client := link.served
-	client.Mount.Kind, client.Mount.Dir, client.Mount.Settings, client.Order.Name = j.Driver, client.Order.Dir, j.settings, j.Name
+	client.Mount.Kind, client.Mount.Dir, client.Mount.Settings, client.Order.Name = j.Driver, client.Order.Dir,
+		j.settings, j.Name
 	return &VMPlan{
 		Disk: disk, Client: client,
 		Serve: &guestabi.Mount{

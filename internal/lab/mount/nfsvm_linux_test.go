@@ -29,7 +29,8 @@ func TestMachineThatServesIsPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, s := p.Client.Order, p.Serve
-	if c.Source != "10.64.7.1:/" || c.Link.Address != s.Serve.Client || s.Link.Address != "10.64.7.1" || c.Link.Hardware == s.Link.Hardware {
+	if c.Source != "10.64.7.1:/" || c.Link.Address != s.Serve.Client || s.Link.Address != "10.64.7.1" ||
+		c.Link.Hardware == s.Link.Hardware {
 		t.Errorf("the two ends do not meet: %+v %+v, %+v %+v %+v", c, c.Link, s, s.Link, s.Serve)
 	}
 	for _, l := range []*guestabi.Link{c.Link, s.Link} {
@@ -55,10 +56,12 @@ func TestMachineThatServesVersion3IsPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, s := p.Client, p.Serve.Serve
-	if c.Order.Type != "nfs" || !slices.Contains(c.Modules, "nfsv3") || slices.Contains(c.Modules, "nfsv4") || s.Version != "3" || s.MountPort == s.Port || s.MountPort == 0 {
+	if c.Order.Type != "nfs" || !slices.Contains(c.Modules, "nfsv3") || slices.Contains(c.Modules, "nfsv4") ||
+		s.Version != "3" || s.MountPort == s.Port || s.MountPort == 0 {
 		t.Errorf("%+v %+v", c, s)
 	}
-	for _, want := range []string{"vers=3", "mountvers=3", "mountproto=tcp", fmt.Sprintf("mountport=%d", s.MountPort), fmt.Sprintf("port=%d", s.Port), "nolock", "nconnect=4", "actimeo=0"} {
+	for _, want := range []string{"vers=3", "mountvers=3", "mountproto=tcp", fmt.Sprintf("mountport=%d", s.MountPort),
+		fmt.Sprintf("port=%d", s.Port), "nolock", "nconnect=4", "actimeo=0"} {
 		if !slices.Contains(strings.Split(c.Order.Options, ","), want) {
 			t.Errorf("option %s is not among %s", want, c.Order.Options)
 		}

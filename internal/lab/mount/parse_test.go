@@ -17,7 +17,8 @@ func TestParseVirtiofsd(t *testing.T) {
 		{"virtiofsd version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright", c, "virtiofsd 7.2.22 (C)", false},
 		{"virtiofsd 1.14.0\n", rust, "virtiofsd 1.14.0 (Rust)", false},
 		{"virtiofsd backend 1.4.0", rust, "virtiofsd 1.4.0 (Rust)", false},
-		{"virtiofsd 1.0", "", "", true}, {"rsync 3.2", rust, "", true}, {"", rust, "", true}, {"virtiofsd", rust, "", true},
+		{"virtiofsd 1.0", "", "", true}, {"rsync 3.2", rust, "", true}, {"", rust, "", true},
+		{"virtiofsd", rust, "", true},
 	} {
 		v, err := parseVirtiofsd("/x", k.version, k.help)
 		if (err != nil) != k.bad || err == nil && v.String() != k.want {
@@ -37,7 +38,8 @@ func FuzzParseVirtiofsd(f *testing.F) {
 
 func FuzzSFTPVersion(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x05\x02\x00\x00\x00\x03"))
-	f.Add([]byte("\x00\x00\x00\x1f\x02\x00\x00\x00\x03\x00\x00\x00\x11fsync@openssh.com\x00\x00\x00\x011"))
+	f.Add([]byte("\x00\x00\x00\x1f\x02\x00\x00\x00\x03" +
+		"\x00\x00\x00\x11fsync@openssh.com\x00\x00\x00\x011"))
 	f.Add([]byte("\x00\x00\x00\x09\x02\x00\x00\x00\x03\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g, err := readSFTPVersion(bytes.NewReader(b))
@@ -48,14 +50,16 @@ func FuzzSFTPVersion(f *testing.F) {
 }
 
 func TestSFTPVersion(t *testing.T) {
-	g, err := readSFTPVersion(strings.NewReader("\x00\x00\x00\x1f\x02\x00\x00\x00\x03\x00\x00\x00\x11fsync@openssh.com\x00\x00\x00\x011"))
+	const answer = "\x00\x00\x00\x1f\x02\x00\x00\x00\x03\x00\x00\x00\x11fsync@openssh.com\x00\x00\x00\x011"
+	g, err := readSFTPVersion(strings.NewReader(answer))
 	if err != nil || !g.fsync || g.protocol != 3 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	if g, err := readSFTPVersion(strings.NewReader("\x00\x00\x00\x05\x02\x00\x00\x00\x03")); err != nil || g.fsync {
 		t.Errorf("%+v, %v", g, err)
 	}
-	for _, bad := range []string{"", "\x00\x00\x00\x05\x02", "\xff\xff\xff\xff\x02", "\x00\x00\x00\x05\x03\x00\x00\x00\x03", "SSH-2.0-x"} {
+	for _, bad := range []string{"", "\x00\x00\x00\x05\x02", "\xff\xff\xff\xff\x02",
+		"\x00\x00\x00\x05\x03\x00\x00\x00\x03", "SSH-2.0-x"} {
 		if _, err := readSFTPVersion(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
@@ -80,8 +84,10 @@ func TestReply(t *testing.T) {
 		t.Errorf("%x, %v", got, err)
 	}
 	for name, bad := range map[string][]byte{
-		"another's": xdrInts(nil, 8, 1, 0, 0, 0, 0), "a call": xdrInts(nil, 7, 0, 0, 0, 0, 0), "denied": xdrInts(nil, 7, 1, 1, 0, 0, 0),
-		"not accepted": xdrInts(nil, 7, 1, 0, 0, 0, 1), "short": xdrInts(nil, 7, 1, 0), "verifier": xdrInts(nil, 7, 1, 0, 0, 400, 0),
+		"another's": xdrInts(nil, 8, 1, 0, 0, 0, 0), "a call": xdrInts(nil, 7, 0, 0, 0, 0, 0),
+		"denied":       xdrInts(nil, 7, 1, 1, 0, 0, 0),
+		"not accepted": xdrInts(nil, 7, 1, 0, 0, 0, 1), "short": xdrInts(nil, 7, 1, 0),
+		"verifier": xdrInts(nil, 7, 1, 0, 0, 400, 0),
 	} {
 		if _, err := parseReply(bad, 7); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -13,15 +13,23 @@ import (
 // kind9p is served by QEMU itself.
 func kind9p() kind {
 	return kind{env.MountKind{
-		Name:   "9p",
-		Doc:    "QEMU's own 9p server over virtio; fsync reaches the host's file system; cache= sets what the guest caches.",
+		Name: "9p",
+		Doc: "QEMU's own 9p server over virtio; fsync reaches the host's file system; cache= sets what the guest " +
+			"caches.",
 		Shared: true,
 		Settings: []env.Setting{
 			settingDir(),
-			{Name: "msize", Default: "512000", Doc: "Largest message, bytes, 4096 to 16MiB; Linux cuts it to 512000 over virtio, and its own default is 8 KiB before Linux 5.16 and 128 KiB since.", Check: sized(4096, 16<<20)},
-			{Name: "cache", Default: "none", Doc: "What the guest caches: none, readahead, mmap, loose or fscache; the last two never ask the host again; only mmap, loose and fscache allow shared writable mappings on older kernels.", Check: env.OneOf("none", "readahead", "mmap", "loose", "fscache")},
-			{Name: "security_model", Default: "none", Doc: "How owners and modes are kept: none (as QEMU's user can), passthrough (QEMU must be root), mapped-xattr or mapped-file (beside the file).", Check: env.OneOf("none", "passthrough", "mapped-xattr", "mapped-file")},
-			{Name: "writeout", Default: "off", Doc: "on has QEMU start writing to the host's disk at once.", Check: onOff()},
+			{Name: "msize", Default: "512000", Doc: "Largest message, bytes, 4096 to 16MiB; Linux cuts it to 512000 " +
+				"over virtio, and its own default is 8 KiB before Linux 5.16 and 128 KiB since.",
+				Check: sized(4096, 16<<20)},
+			{Name: "cache", Default: "none", Doc: "What the guest caches: none, readahead, mmap, loose or fscache; " +
+				"the last two never ask the host again; only mmap, loose and fscache allow shared writable mappings " +
+				"on older kernels.", Check: env.OneOf("none", "readahead", "mmap", "loose", "fscache")},
+			{Name: "security_model", Default: "none", Doc: "How owners and modes are kept: none (as QEMU's user " +
+				"can), passthrough (QEMU must be root), mapped-xattr or mapped-file (beside the file).",
+				Check: env.OneOf("none", "passthrough", "mapped-xattr", "mapped-file")},
+			{Name: "writeout", Default: "off", Doc: "on has QEMU start writing to the host's disk at once.",
+				Check: onOff()},
 		},
 	}, serve9p}
 }
@@ -33,7 +41,8 @@ func serve9p(_ context.Context, j *job) (*Served, error) {
 		return nil, err
 	}
 	id, tag := "fs-"+j.Name, tagOf(j.Name)
-	fsdev := "local,id=" + id + ",path=" + comma(j.Folder) + ",security_model=" + j.get("security_model") + ",multidevs=remap"
+	fsdev := "local,id=" + id + ",path=" + comma(j.Folder) + ",security_model=" + j.get("security_model") +
+		",multidevs=remap"
 	if strings.HasPrefix(j.get("security_model"), "mapped") {
 		// QEMU's own defaults, 0600 and 0700, would be modes that the guest never asked for.
 		fsdev += ",fmode=0644,dmode=0755"

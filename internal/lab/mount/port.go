@@ -16,12 +16,13 @@ const loopback = "127.0.0.1"
 
 // settingPort declares the port of a server.
 func settingPort() env.Setting {
-	return env.Setting{Name: "port", Default: "auto", Doc: "The server's port on 127.0.0.1, 1024 to 65535; auto takes a free one.", Check: func(v string) error {
-		if v == "auto" {
-			return nil
-		}
-		return number(1024, 65535, "auto or a port")(v)
-	}}
+	return env.Setting{Name: "port", Default: "auto",
+		Doc: "The server's port on 127.0.0.1, 1024 to 65535; auto takes a free one.", Check: func(v string) error {
+			if v == "auto" {
+				return nil
+			}
+			return number(1024, 65535, "auto or a port")(v)
+		}}
 }
 
 // begin starts a server on ports of its own and returns what asks it whether it serves.
@@ -30,8 +31,8 @@ type begin func(ports []int) (*daemon, func(context.Context) error, error)
 // maxTries is how often another port is tried: between finding a free one and the server's taking it, it may be lost.
 const maxTries = 4
 
-// listen starts a server that needs count ports, the first of which may be the user's choice, and waits until it serves.
-// The server ends with the mount.
+// listen starts a server that needs count ports, the first of which may be the user's choice, and waits until it
+// serves. The server ends with the mount.
 func (j *job) listen(ctx context.Context, count int, start begin) (*daemon, []int, error) {
 	chosen := 0
 	if v := j.get("port"); v != "auto" {

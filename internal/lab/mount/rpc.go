@@ -79,7 +79,8 @@ func xdrBytes(b []byte, s string) []byte {
 const maxRPC = 64 << 10
 
 // callRPC makes one call (RFC 5531) as user 0 and returns its results.
-func callRPC(ctx context.Context, proto string, port int, program, version, procedure uint32, args []byte) ([]byte, error) {
+func callRPC(ctx context.Context, proto string, port int, program, version, procedure uint32,
+	args []byte) ([]byte, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, proto+"4", address(port))
 	if err != nil {

@@ -17,19 +17,27 @@ const rsyncRemedy = "install it: apt-get install rsync"
 
 func kindRsync() kind {
 	return kind{env.MountKind{
-		Name:   "rsync",
-		Doc:    "A copy in the guest that rsync updates from the host, one way; fsync is the guest's own and does not reach the host.",
+		Name: "rsync",
+		Doc: "A copy in the guest that rsync updates from the host, one way; fsync is the guest's own and does " +
+			"not reach the host.",
 		Shared: true,
 		Sync:   true,
 		Probe:  probeProgram("rsync", rsyncRemedy, "--version"),
 		Settings: []env.Setting{
-			{Name: "dir", Default: guestabi.Scratch + "/" + placeholder, Doc: "Where the copy is in the guest, an absolute path of letters, digits and ._-/; by default on the scratch disk.", Check: checkCopyDir},
+			{Name: "dir", Default: guestabi.Scratch + "/" + placeholder,
+				Doc: "Where the copy is in the guest, an absolute path of letters, digits and ._-/; by default on " +
+					"the scratch disk.", Check: checkCopyDir},
 			settingPort(),
-			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does, which costs CPU on both sides and saves nothing between a host and its guest.", Check: onOff()},
-			{Name: "copy_links", Default: "off", Doc: "on copies the targets of symbolic links, as Vagrant does (--copy-links).", Check: onOff()},
+			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does, which costs CPU on both sides and " +
+				"saves nothing between a host and its guest.", Check: onOff()},
+			{Name: "copy_links", Default: "off",
+				Doc: "on copies the targets of symbolic links, as Vagrant does (--copy-links).", Check: onOff()},
 			{Name: "delete", Default: "on", Doc: "on removes what the host no longer has.", Check: onOff()},
-			{Name: "whole_file", Default: "off", Doc: "on sends files whole instead of looking for what changed in them (--whole-file).", Check: onOff()},
-			{Name: "checksum", Default: "off", Doc: "on reads and compares all files instead of trusting size and time (--checksum).", Check: onOff()},
+			{Name: "whole_file", Default: "off",
+				Doc:   "on sends files whole instead of looking for what changed in them (--whole-file).",
+				Check: onOff()},
+			{Name: "checksum", Default: "off",
+				Doc: "on reads and compares all files instead of trusting size and time (--checksum).", Check: onOff()},
 		},
 	}, serveRsync}
 }
@@ -45,8 +53,8 @@ func checkCopyDir(v string) error {
 // rsyncUser is who may read the module: a name of rsync's own, not of the system's.
 const rsyncUser = "tare"
 
-// rsyncConfig writes the daemon's configuration. A value ends with its line and has no quoting; white space around it is
-// dropped, and a backslash at its end joins it to the next line.
+// rsyncConfig writes the daemon's configuration. A value ends with its line and has no quoting; white space around it
+// is dropped, and a backslash at its end joins it to the next line.
 func rsyncConfig(folder, dir string, root bool) (string, error) {
 	for _, p := range []string{folder, dir} {
 		// A percent sign begins an environment variable.
@@ -84,13 +92,15 @@ func (j *job) rsyncCommand(program, host string, port int, password, dir string)
 	// What the agent works in is no part of the copy and must survive --delete.
 	a := []string{program, "--archive", "--filter=P /tare-*"}
 	for _, o := range []struct{ setting, option string }{
-		{"delete", "--delete"}, {"compress", "--compress"}, {"copy_links", "--copy-links"}, {"whole_file", "--whole-file"}, {"checksum", "--checksum"},
+		{"delete", "--delete"}, {"compress", "--compress"}, {"copy_links", "--copy-links"},
+		{"whole_file", "--whole-file"}, {"checksum", "--checksum"},
 	} {
 		if j.on(o.setting) {
 			a = append(a, o.option)
 		}
 	}
-	return append(a, "--password-file="+password, "rsync://"+rsyncUser+"@"+host+":"+strconv.Itoa(port)+"/share/", dir+"/")
+	return append(a, "--password-file="+password, "rsync://"+rsyncUser+"@"+host+":"+strconv.Itoa(port)+"/share/",
+		dir+"/")
 }
 
 func serveRsync(ctx context.Context, j *job) (*Served, error) {
@@ -105,7 +115,8 @@ func serveRsync(ctx context.Context, j *job) (*Served, error) {
 		return nil, err
 	}
 	secret := newSecret()
-	for name, text := range map[string]string{"rsyncd.conf": config, "secrets": rsyncUser + ":" + secret + "\n", "password": secret + "\n"} {
+	for name, text := range map[string]string{"rsyncd.conf": config, "secrets": rsyncUser + ":" + secret + "\n",
+		"password": secret + "\n"} {
 		if err := j.write(name, text); err != nil {
 			return nil, err
 		}
@@ -113,11 +124,13 @@ func serveRsync(ctx context.Context, j *job) (*Served, error) {
 	j.op, j.remedy = "start rsync", "see the daemon's log in the evidence"
 	var argv []string
 	d, ports, err := j.listen(ctx, 1, func(ports []int) (*daemon, func(context.Context) error, error) {
-		argv = []string{program, "--daemon", "--no-detach", "--config=" + j.file("rsyncd.conf"), "--address=" + loopback, "--port=" + strconv.Itoa(ports[0])}
+		argv = []string{program, "--daemon", "--no-detach", "--config=" + j.file("rsyncd.conf"),
+			"--address=" + loopback, "--port=" + strconv.Itoa(ports[0])}
 		d, err := launch(argv, j.file("log"), nil)
 		return d, func(ctx context.Context) error {
 			// The very client that the guest will run, asked to list: it needs the password and the folder.
-			a := []string{program, "--list-only", "--password-file=" + j.file("password"), "rsync://" + rsyncUser + "@" + loopback + ":" + strconv.Itoa(ports[0]) + "/share/"}
+			a := []string{program, "--list-only", "--password-file=" + j.file("password"),
+				"rsync://" + rsyncUser + "@" + loopback + ":" + strconv.Itoa(ports[0]) + "/share/"}
 			_, err := proc.Run(ctx, nil, a...)
 			return err
 		}, err

@@ -18,7 +18,8 @@ func userName() (string, error) {
 	}
 	for _, r := range u.Username {
 		if r <= ' ' || strings.ContainsRune(`,"'\%/:=#;@`, r) || r == 0x7f {
-			return "", fmt.Errorf("the user name %q contains %q, which configuration files cannot contain", u.Username, r)
+			return "", fmt.Errorf("the user name %q contains %q, which configuration files cannot contain", u.Username,
+				r)
 		}
 	}
 	return u.Username, nil

@@ -35,8 +35,8 @@ func lack(t *testing.T, format string, a ...any) {
 	t.Skipf(format, a...)
 }
 
-// plainTemp is a folder for temporary files whose name has no blank: the configuration of ssh and sshd carries none, which
-// the mount says (TestPaths).
+// plainTemp is a folder for temporary files whose name has no blank: the configuration of ssh and sshd carries none,
+// which the mount says (TestPaths).
 func plainTemp() string {
 	if strings.ContainsAny(os.TempDir(), " \t") {
 		return "/tmp"
@@ -154,14 +154,15 @@ func naming(t *testing.T, text string) (found []string) {
 // markKey is in the environment of this test and of all that it starts.
 const markKey = "TARE_MOUNT_TEST_MARK"
 
-// rpcbinds are the processes of that name that this test started, by a server or a child. Other tests, and the machine, may
-// have some too.
+// rpcbinds are the processes of that name that this test started, by a server or a child. Other tests, and the machine,
+// may have some too.
 func rpcbinds(t *testing.T) (found []string) {
 	t.Helper()
 	mark := markKey + "=" + os.Getenv(markKey)
 	for _, p := range naming(t, "rpcbind") {
 		name, _, _ := strings.Cut(p, " ")
-		if b, err := os.ReadFile(filepath.Join(filepath.Dir(name), "environ")); err == nil && strings.Contains(string(b), mark) {
+		if b, err := os.ReadFile(filepath.Join(filepath.Dir(name), "environ")); err == nil &&
+			strings.Contains(string(b), mark) {
 			found = append(found, p)
 		}
 	}

@@ -108,7 +108,8 @@ func portOf(t *testing.T, s *Served) (port int) {
 	}
 	for _, key := range []string{"port=", guestabi.HostAddress + ":", "Port "} {
 		if _, rest, ok := strings.Cut(text, key); ok {
-			if n, _ := fmt.Sscan(strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' })[0], &port); n == 1 {
+			if n, _ := fmt.Sscan(strings.FieldsFunc(rest, func(r rune) bool { return r < '0' || r > '9' })[0],
+				&port); n == 1 {
 				return port
 			}
 		}
@@ -119,7 +120,8 @@ func portOf(t *testing.T, s *Served) (port int) {
 
 func TestRsyncFillsACopy(t *testing.T) {
 	need(t, rsyncRemedy, "rsync")
-	for _, settings := range []map[string]string{nil, {"compress": "on", "copy_links": "on", "checksum": "on", "whole_file": "on"}} {
+	for _, settings := range []map[string]string{nil,
+		{"compress": "on", "copy_links": "on", "checksum": "on", "whole_file": "on"}} {
 		r := request(t, "rsync", awkward, settings)
 		s := open(t, r)
 		write(t, filepath.Join(r.Folder, "new"), "content")
@@ -139,7 +141,8 @@ func TestRsyncFillsACopy(t *testing.T) {
 		checkSecrecy(t, r, s, secret)
 		checkLoopback(t, portOf(t, s))
 		// Without the password there is nothing, not even for a user of this machine.
-		if out, err := proc.Run(t.Context(), strings.NewReader(""), "rsync", "--no-motd", fmt.Sprintf("rsync://%s:%d/share/", loopback, portOf(t, s))); err == nil {
+		if out, err := proc.Run(t.Context(), strings.NewReader(""), "rsync", "--no-motd",
+			fmt.Sprintf("rsync://%s:%d/share/", loopback, portOf(t, s))); err == nil {
 			t.Errorf("the folder is open to everybody: %s", out)
 		}
 	}
@@ -160,7 +163,8 @@ func TestSSHFSServes(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(r.Folder, "new")); err != nil || string(b) != "content" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if out, err := proc.Run(t.Context(), nil, "ssh", "-F", config, "tare", "id"); err == nil || strings.Contains(string(out), "uid=") {
+	if out, err := proc.Run(t.Context(), nil, "ssh", "-F", config, "tare", "id"); err == nil ||
+		strings.Contains(string(out), "uid=") {
 		t.Errorf("the key opens a shell: %q, %v", out, err)
 	}
 	if !strings.Contains(s.Mount.Server, "OpenSSH") || strings.Contains(s.Mount.Server, "without fsync") {
@@ -197,7 +201,8 @@ func mountHere(t *testing.T, r Request, argv []string) {
 	}
 }
 
-// TestSSHSessionEndsWithServer holds a session open while the server is closed: sshd's sessions outlive it by themselves.
+// TestSSHSessionEndsWithServer holds a session open while the server is closed: sshd's sessions outlive it by
+// themselves.
 func TestSSHSessionEndsWithServer(t *testing.T) {
 	need(t, sshfsRemedy, "sshd", "ssh", "ssh-keygen", "sshfs")
 	r := request(t, "sshfs", "f", nil)
@@ -231,7 +236,8 @@ func TestSMBServes(t *testing.T) {
 	local := filepath.Join(t.TempDir(), "file")
 	write(t, local, "content")
 	client := func(auth string) ([]byte, error) {
-		return proc.Run(t.Context(), strings.NewReader("put \""+local+"\" new\n"), "smbclient", "//"+loopback+"/share", "-p", fmt.Sprint(portOf(t, s)), "-A", auth, "-m", "SMB3_11")
+		return proc.Run(t.Context(), strings.NewReader("put \""+local+"\" new\n"), "smbclient", "//"+loopback+"/share",
+			"-p", fmt.Sprint(portOf(t, s)), "-A", auth, "-m", "SMB3_11")
 	}
 	if out, err := client(auth); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -252,7 +258,8 @@ func TestNFSServes(t *testing.T) {
 	needRoot(t)
 	need(t, nfsRemedy, "ganesha.nfsd", "rpcbind")
 	for name, settings := range map[string]map[string]string{
-		"v3 tcp": {"vers": "3"}, "v3 udp": {"vers": "3", "proto": "udp", "commit": "always"}, "v4.2": nil, "v4.0": {"vers": "4.0"},
+		"v3 tcp": {"vers": "3"}, "v3 udp": {"vers": "3", "proto": "udp", "commit": "always"}, "v4.2": nil,
+		"v4.0": {"vers": "4.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, "nfs", awkward, settings)
@@ -287,7 +294,8 @@ func TestFolderThatIsNotServed(t *testing.T) {
 	}
 	var mountPort int
 	fmt.Sscanf(after(t, []string{s.Order.Options}, "mountport="), "%d", &mountPort)
-	if answer, err := callRPC(t.Context(), "tcp", mountPort, programMount, 3, 1, xdrBytes(nil, "/elsewhere")); err != nil || status(answer) == nil {
+	if answer, err := callRPC(t.Context(), "tcp", mountPort, programMount, 3, 1,
+		xdrBytes(nil, "/elsewhere")); err != nil || status(answer) == nil {
 		t.Errorf("a folder that is not there is served: %v %x", err, answer)
 	}
 }

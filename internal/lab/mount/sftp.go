@@ -21,7 +21,9 @@ type sftpGreeting struct {
 }
 
 // opensshRE finds the server's version in what ssh -v says.
-var opensshRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`remote software version OpenSSH_([0-9A-Za-z.]+)`) })
+var opensshRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`remote software version OpenSSH_([0-9A-Za-z.]+)`)
+})
 
 // greetSFTP connects with the real client, as the guest will, and greets the SFTP server.
 func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err error) {

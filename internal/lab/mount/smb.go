@@ -23,22 +23,31 @@ const smbRemedy = "install it: apt-get install samba"
 
 func kindSMB() kind {
 	return kind{env.MountKind{
-		Name:   "smb",
-		Doc:    "Samba and the kernel's cifs client; fsync reaches the host's file system unless strict_sync is off; a lease lets the guest cache a file and hides changes made on the host.",
+		Name: "smb",
+		Doc: "Samba and the kernel's cifs client; fsync reaches the host's file system unless strict_sync is " +
+			"off; a lease lets the guest cache a file and hides changes made on the host.",
 		Shared: true,
 		Probe:  probeProgram("smbd", smbRemedy, "--version"),
 		Settings: []env.Setting{
 			settingDir(),
 			settingPort(),
-			{Name: "vers", Default: "3.1.1", Doc: "The protocol: 2.1, 3.0 or 3.1.1.", Check: env.OneOf("2.1", "3.0", "3.1.1")},
-			{Name: "cache", Default: "strict", Doc: "What the guest caches: strict (as leases allow), loose or none.", Check: env.OneOf("strict", "loose", "none")},
-			{Name: "actimeo", Default: "1", Doc: "How long the guest caches attributes, seconds.", Check: number(0, 1<<30, "a time in whole seconds")},
-			{Name: "strict_sync", Default: "on", Doc: "off has Samba ignore fsync, as it did by default before 4.7.", Check: onOff()},
+			{Name: "vers", Default: "3.1.1", Doc: "The protocol: 2.1, 3.0 or 3.1.1.",
+				Check: env.OneOf("2.1", "3.0", "3.1.1")},
+			{Name: "cache", Default: "strict", Doc: "What the guest caches: strict (as leases allow), loose or none.",
+				Check: env.OneOf("strict", "loose", "none")},
+			{Name: "actimeo", Default: "1", Doc: "How long the guest caches attributes, seconds.",
+				Check: number(0, 1<<30, "a time in whole seconds")},
+			{Name: "strict_sync", Default: "on", Doc: "off has Samba ignore fsync, as it did by default before 4.7.",
+				Check: onOff()},
 			{Name: "sync_always", Default: "off", Doc: "on has Samba flush after each write.", Check: onOff()},
-			{Name: "aio", Default: "on", Doc: "off has Samba serve reads and writes one after the other.", Check: onOff()},
-			{Name: "mfsymlinks", Default: "on", Doc: "on lets the guest make symbolic links, stored as small files; off has none.", Check: onOff()},
-			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is the client's.", Check: autoSize(16384, 16<<20)},
-			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is the client's.", Check: autoSize(16384, 16<<20)},
+			{Name: "aio", Default: "on", Doc: "off has Samba serve reads and writes one after the other.",
+				Check: onOff()},
+			{Name: "mfsymlinks", Default: "on",
+				Doc: "on lets the guest make symbolic links, stored as small files; off has none.", Check: onOff()},
+			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is the client's.",
+				Check: autoSize(16384, 16<<20)},
+			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is the client's.",
+				Check: autoSize(16384, 16<<20)},
 		},
 	}, serveSMB}
 }
@@ -63,8 +72,8 @@ func (j *job) sizeOptions(names ...string) (options []string) {
 	return options
 }
 
-// smbConfig writes smb.conf. A value ends with its line; a backslash at its end joins it to the next, and a percent sign
-// begins a variable.
+// smbConfig writes smb.conf. A value ends with its line; a backslash at its end joins it to the next, and a percent
+// sign begins a variable.
 func smbConfig(folder, dir, user string, port int, get func(string) string) (string, error) {
 	for _, p := range []string{folder, dir} {
 		if err := plain(p, `%\"`); err != nil {
@@ -83,18 +92,24 @@ func smbConfig(folder, dir, user string, port int, get func(string) string) (str
 	section("global",
 		"server role", "standalone server", "workgroup", "TARE", "netbios name", "TARE", "disable netbios", "yes",
 		"interfaces", loopback, "bind interfaces only", "yes", "smb ports", strconv.Itoa(port),
-		"private dir", path.Join(dir, "private"), "lock directory", path.Join(dir, "lock"), "state directory", path.Join(dir, "state"),
-		"cache directory", path.Join(dir, "cache"), "pid directory", path.Join(dir, "pid"), "ncalrpc dir", path.Join(dir, "rpc"),
+		"private dir", path.Join(dir, "private"), "lock directory", path.Join(dir, "lock"), "state directory",
+		path.Join(dir, "state"),
+		"cache directory", path.Join(dir, "cache"), "pid directory", path.Join(dir, "pid"), "ncalrpc dir",
+		path.Join(dir, "rpc"),
 		"passdb backend", "tdbsam:"+path.Join(dir, "private", "passdb.tdb"),
 		"log file", path.Join(dir, "log"), "max log size", "0", "logging", "file", "log level", "1",
-		"map to guest", "never", "restrict anonymous", "2", "server min protocol", "SMB2_10", "usershare max shares", "0",
-		"load printers", "no", "printing", "bsd", "printcap name", "/dev/null", "disable spoolss", "yes", "host msdfs", "no",
+		"map to guest", "never", "restrict anonymous", "2", "server min protocol", "SMB2_10", "usershare max shares",
+		"0",
+		"load printers", "no", "printing", "bsd", "printcap name", "/dev/null", "disable spoolss", "yes", "host msdfs",
+		"no",
 	)
 	section("share",
 		"path", folder, "read only", "no", "valid users", user,
-		"strict sync", yes("strict_sync"), "sync always", yes("sync_always"), "aio read size", aio, "aio write size", aio,
+		"strict sync", yes("strict_sync"), "sync always", yes("sync_always"), "aio read size", aio, "aio write size",
+		aio,
 		// Modes and names as the guest wishes them: the folder is a developer's and not a Windows drive.
-		"create mask", "0777", "directory mask", "0777", "map archive", "no", "store dos attributes", "no", "case sensitive", "yes",
+		"create mask", "0777", "directory mask", "0777", "map archive", "no", "store dos attributes", "no",
+		"case sensitive", "yes",
 	)
 	return b.String(), nil
 }
@@ -129,7 +144,8 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 		}
 		if err == nil && !known {
 			// By its standard input: what is in an argument, every user of the machine can read.
-			_, err = proc.Run(ctx, strings.NewReader(secret+"\n"+secret+"\n"), pdbedit, "-s", j.file("smb.conf"), "-a", "-u", user, "-t")
+			_, err = proc.Run(ctx, strings.NewReader(secret+"\n"+secret+"\n"), pdbedit, "-s", j.file("smb.conf"), "-a",
+				"-u", user, "-t")
 			known = err == nil
 		}
 		if err != nil {
@@ -147,7 +163,8 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 	share := `\\` + guestabi.HostAddress + `\share`
 	options := []string{
 		"unc=" + share, // before Linux 5.11 the source alone does not say it
-		"ip=" + guestabi.HostAddress, "port=" + strconv.Itoa(ports[0]), "vers=" + j.get("vers"), "sec=ntlmssp", "username=" + user,
+		"ip=" + guestabi.HostAddress, "port=" + strconv.Itoa(ports[0]), "vers=" + j.get("vers"), "sec=ntlmssp",
+		"username=" + user,
 		"cache=" + j.get("cache"), "actimeo=" + j.get("actimeo"), "uid=0", "gid=0", "file_mode=0755", "dir_mode=0755",
 	}
 	if j.on("mfsymlinks") {
@@ -156,11 +173,13 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 	options = append(options, j.sizeOptions("rsize", "wsize")...)
 	return &Served{
 		Mount: record.Mount{Server: "Samba " + version, Command: argv},
-		Order: &guestabi.Mount{Dir: j.get("dir"), Type: "cifs", Source: share, Options: strings.Join(options, ","), Secret: "password=" + secret},
+		Order: &guestabi.Mount{Dir: j.get("dir"), Type: "cifs", Source: share, Options: strings.Join(options, ","),
+			Secret: "password=" + secret},
 		// The client asks for its ciphers by name when it connects, and a guest has nobody who would load them then.
 		Modules: []string{"cifs"},
 		Optional: []string{
-			"md4", "md5", "hmac", "sha256_generic", "sha512_generic", "cmac", "ccm", "gcm", "ctr", "ecb", "cbc", "aes_generic", "ghash_generic",
+			"md4", "md5", "hmac", "sha256_generic", "sha512_generic", "cmac", "ccm", "gcm", "ctr", "ecb", "cbc",
+			"aes_generic", "ghash_generic",
 			"arc4", "des_generic", "seqiv", "nls_utf8", "nls_ucs2_utils", "crc32_generic", "dns_resolver",
 		},
 		Network: true, Diagnose: d.diagnose, Life: d.life,

@@ -24,20 +24,27 @@ const sshfsRemedy = "install them: apt-get install openssh-server openssh-client
 func kindSSHFS() kind {
 	seconds := func(v string) error { return number(0, 1e6, "a time in whole seconds")(v) }
 	return kind{env.MountKind{
-		Name:   "sshfs",
-		Doc:    "sshfs in the guest, OpenSSH's SFTP server on the host; fsync reaches the host's file system; attributes and names are cached for seconds.",
+		Name: "sshfs",
+		Doc: "sshfs in the guest, OpenSSH's SFTP server on the host; fsync reaches the host's file system; " +
+			"attributes and names are cached for seconds.",
 		Shared: true,
 		Probe:  probeSSHFS,
 		Settings: []env.Setting{
 			settingDir(),
 			settingPort(),
-			{Name: "dir_cache", Default: "on", Doc: "on lets sshfs cache names, attributes and targets of links.", Check: onOff()},
+			{Name: "dir_cache", Default: "on", Doc: "on lets sshfs cache names, attributes and targets of links.",
+				Check: onOff()},
 			{Name: "dcache_timeout", Default: "20", Doc: "How long sshfs keeps its cache, seconds.", Check: seconds},
-			{Name: "attr_timeout", Default: "1", Doc: "How long the guest's kernel caches attributes, seconds.", Check: seconds},
-			{Name: "entry_timeout", Default: "1", Doc: "How long the guest's kernel caches names, seconds.", Check: seconds},
-			{Name: "sync", Default: "off", Doc: "on waits for each write (sshfs_sync); off collects errors until close or fsync.", Check: onOff()},
-			{Name: "kernel_cache", Default: "off", Doc: "on keeps file contents in the guest's page cache across opens.", Check: onOff()},
-			{Name: "ciphers", Default: "auto", Doc: "The cipher, such as aes128-gcm@openssh.com; auto is OpenSSH's choice.", Check: checkCiphers},
+			{Name: "attr_timeout", Default: "1", Doc: "How long the guest's kernel caches attributes, seconds.",
+				Check: seconds},
+			{Name: "entry_timeout", Default: "1", Doc: "How long the guest's kernel caches names, seconds.",
+				Check: seconds},
+			{Name: "sync", Default: "off",
+				Doc: "on waits for each write (sshfs_sync); off collects errors until close or fsync.", Check: onOff()},
+			{Name: "kernel_cache", Default: "off",
+				Doc: "on keeps file contents in the guest's page cache across opens.", Check: onOff()},
+			{Name: "ciphers", Default: "auto",
+				Doc: "The cipher, such as aes128-gcm@openssh.com; auto is OpenSSH's choice.", Check: checkCiphers},
 			{Name: "compression", Default: "off", Doc: "on compresses the data sent.", Check: onOff()},
 		},
 	}, serveSSHFS}
@@ -194,7 +201,8 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 			err = j.trust("known_hosts", loopback, ports[0])
 		}
 		if err == nil {
-			err = j.write("ssh_config", sshConfig(j.dir, loopback, user, ports[0], j.on("compression"), j.get("ciphers")))
+			err = j.write("ssh_config", sshConfig(j.dir, loopback, user, ports[0], j.on("compression"),
+				j.get("ciphers")))
 		}
 		if err != nil {
 			return nil, nil, err
@@ -208,7 +216,8 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 		}, err
 	})
 	if _, refused := errors.AsType[*loginError](err); refused {
-		j.remedy += "; an account that is locked (! in /etc/shadow) cannot log in without PAM: usermod -p '*' " + user + " lets it, by key only"
+		j.remedy += "; an account that is locked (! in /etc/shadow) cannot log in without PAM: usermod -p '*' " + user +
+			" lets it, by key only"
 	}
 	if err != nil {
 		return nil, err
@@ -223,14 +232,16 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	}
 	return &Served{
 		Mount: record.Mount{Server: server, Command: argv}, Order: order,
-		Modules: []string{"fuse"}, Programs: []string{programs["sshfs"], programs["ssh"]}, Network: true, Diagnose: d.diagnose, Life: d.life,
+		Modules: []string{"fuse"}, Programs: []string{programs["sshfs"], programs["ssh"]}, Network: true,
+		Diagnose: d.diagnose, Life: d.life,
 	}, nil
 }
 
 // makeKeys makes the server's key and the user's.
 func (j *job) makeKeys(ctx context.Context, keygen string) error {
 	for _, name := range []string{"host_key", "key"} {
-		if _, err := proc.Run(ctx, nil, keygen, "-q", "-t", "ed25519", "-N", "", "-C", "tare", "-f", j.file(name)); err != nil {
+		if _, err := proc.Run(ctx, nil, keygen, "-q", "-t", "ed25519", "-N", "", "-C", "tare", "-f",
+			j.file(name)); err != nil {
 			return err
 		}
 	}
@@ -281,7 +292,8 @@ func (j *job) sshfsOrder(programs map[string]string, user string, port int) (*gu
 	}
 	m := &guestabi.Mount{
 		Dir: j.get("dir"), Files: files,
-		Command: []string{programs["sshfs"], "-f", "-F", path.Join(dir, "ssh_config"), "-o", strings.Join(options, ","), "tare:" + j.Folder, j.get("dir")},
+		Command: []string{programs["sshfs"], "-f", "-F", path.Join(dir, "ssh_config"), "-o", strings.Join(options, ","),
+			"tare:" + j.Folder, j.get("dir")},
 	}
 	if err := plain(programs["ssh"], ", \t\\"); err != nil {
 		return nil, err

@@ -12,8 +12,10 @@ import (
 const CodeNFSUDP = "nfs-udp-unavailable"
 
 // ErrNFSUDP says why a guest's kernel refuses NFS over UDP.
-var ErrNFSUDP = errors.New(CodeNFSUDP + ": the guest's kernel was built without NFS over UDP (CONFIG_NFS_DISABLE_UDP_SUPPORT, the default since Linux 5.6 and in Debian's kernels). " +
-	"Vagrant's default for NFS below version 4 is UDP, so its mounts fail there until the Vagrantfile says nfs_udp: false; use proto=tcp")
+var ErrNFSUDP = errors.New(CodeNFSUDP + ": the guest's kernel was built without NFS over UDP " +
+	"(CONFIG_NFS_DISABLE_UDP_SUPPORT, the default since Linux 5.6 and in Debian's kernels). " +
+	"Vagrant's default for NFS below version 4 is UDP, so its mounts fail there until the Vagrantfile says nfs_udp: " +
+	"false; use proto=tcp")
 
 // CheckKernel says what the kernel of a guest lacks for a mount, as far as its build configuration tells: the text of
 // /boot/config-RELEASE. The configuration may be nil, when it is not known; then nothing is said.
@@ -25,14 +27,16 @@ func CheckKernel(s env.Spec, config []byte) error {
 		return configHas(config, name, "y") || configHas(config, name, "m")
 	}
 	needs := map[string][]string{
-		"9p": {"NET_9P", "NET_9P_VIRTIO", "9P_FS"}, "virtiofs": {"VIRTIO_FS"}, "smb": {"CIFS"}, "sshfs": {"FUSE_FS"}, "nfs": {"NFS_FS", "NFS_V4"},
+		"9p": {"NET_9P", "NET_9P_VIRTIO", "9P_FS"}, "virtiofs": {"VIRTIO_FS"}, "smb": {"CIFS"}, "sshfs": {"FUSE_FS"},
+		"nfs": {"NFS_FS", "NFS_V4"},
 	}[s.Driver]
 	if s.Driver == "nfs" && s.Get("vers", "4.2") == "3" {
 		needs = []string{"NFS_FS", "NFS_V3"}
 	}
 	for _, name := range needs {
 		if !has(name) {
-			return fmt.Errorf("the guest's kernel was built without CONFIG_%s, which %s needs; use a kernel with more drivers: kernel=generic", name, s.Driver)
+			return fmt.Errorf("the guest's kernel was built without CONFIG_%s, which %s needs; use a kernel with "+
+				"more drivers: kernel=generic", name, s.Driver)
 		}
 	}
 	if s.Driver == "nfs" && s.Get("proto", "tcp") == "udp" && configHas(config, "NFS_DISABLE_UDP_SUPPORT", "y") {

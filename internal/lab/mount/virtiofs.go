@@ -17,28 +17,43 @@ import (
 
 func kindVirtiofs() kind {
 	return kind{env.MountKind{
-		Name:     "virtiofs",
-		Doc:      "virtiofsd, a FUSE server over virtio; fsync reaches the host's file system; locks stay in the guest; changes on the host show after the timeout that cache= sets.",
+		Name: "virtiofs",
+		Doc: "virtiofsd, a FUSE server over virtio; fsync reaches the host's file system; locks stay in the " +
+			"guest; changes on the host show after the timeout that cache= sets.",
 		Shared:   true,
 		Probe:    probeVirtiofs,
 		CheckAll: checkVirtiofs,
 		Settings: []env.Setting{
 			settingDir(),
-			{Name: "daemon", Default: "auto", Doc: "Which virtiofsd: auto (Rust if it is installed, else C), c (QEMU's up to 7.2), rust, or a path.", Check: checkDaemon},
-			{Name: "cache", Default: "auto", Doc: "What the guest caches: auto (for one second), always, or never.", Check: env.OneOf("auto", "always", "never")},
-			{Name: "writeback", Default: "off", Doc: "on lets the guest collect writes before it sends them.", Check: onOff()},
-			{Name: "direct", Default: "on", Doc: "on passes the guest's O_DIRECT to the host; off ignores it, as virtiofsd does by default.", Check: onOff()},
+			{Name: "daemon", Default: "auto",
+				Doc: "Which virtiofsd: auto (Rust if it is installed, else C), c (QEMU's up to 7.2), rust, or a " +
+					"path.",
+				Check: checkDaemon},
+			{Name: "cache", Default: "auto", Doc: "What the guest caches: auto (for one second), always, or never.",
+				Check: env.OneOf("auto", "always", "never")},
+			{Name: "writeback", Default: "off", Doc: "on lets the guest collect writes before it sends them.",
+				Check: onOff()},
+			{Name: "direct", Default: "on",
+				Doc:   "on passes the guest's O_DIRECT to the host; off ignores it, as virtiofsd does by default.",
+				Check: onOff()},
 			{Name: "xattr", Default: "off", Doc: "on has extended attributes.", Check: onOff()},
-			{Name: "posix_lock", Default: "off", Doc: "on passes fcntl locks to the host, which only the C daemon can.", Check: onOff()},
-			{Name: "sandbox", Default: "namespace", Doc: "How the daemon is confined: namespace, chroot, or none (Rust only).", Check: env.OneOf("namespace", "chroot", "none")},
-			{Name: "threads", Default: "0", Doc: "Size of the daemon's thread pool, 0 (none) to 64.", Check: number(0, 64, "a number of threads")},
-			{Name: "queue", Default: "1024", Doc: "Length of the queue, a power of two from 64 to 1024.", Check: env.OneOf("64", "128", "256", "512", "1024")},
-			{Name: "dax", Default: "off", Doc: "Size of a window onto the host's page cache, such as 1GiB, or off; needs a QEMU with that patch, which was never merged.", Check: checkDAX},
+			{Name: "posix_lock", Default: "off", Doc: "on passes fcntl locks to the host, which only the C daemon can.",
+				Check: onOff()},
+			{Name: "sandbox", Default: "namespace",
+				Doc:   "How the daemon is confined: namespace, chroot, or none (Rust only).",
+				Check: env.OneOf("namespace", "chroot", "none")},
+			{Name: "threads", Default: "0", Doc: "Size of the daemon's thread pool, 0 (none) to 64.",
+				Check: number(0, 64, "a number of threads")},
+			{Name: "queue", Default: "1024", Doc: "Length of the queue, a power of two from 64 to 1024.",
+				Check: env.OneOf("64", "128", "256", "512", "1024")},
+			{Name: "dax", Default: "off", Doc: "Size of a window onto the host's page cache, such as 1GiB, or off; " +
+				"needs a QEMU with that patch, which was never merged.", Check: checkDAX},
 		},
 	}, serveVirtiofs}
 }
 
-const virtiofsRemedy = "install it: apt-get install virtiofsd (Debian 13, Ubuntu 23.10 and later), qemu-system-common (Debian 12), or cargo install virtiofsd"
+const virtiofsRemedy = "install it: apt-get install virtiofsd (Debian 13, Ubuntu 23.10 and later), " +
+	"qemu-system-common (Debian 12), or cargo install virtiofsd"
 
 func checkDaemon(v string) error {
 	if v == "auto" || v == "c" || v == "rust" || filepath.IsAbs(v) {
@@ -79,7 +94,8 @@ func findVirtiofsd(ctx context.Context, which string) (*virtiofsd, error) {
 	var errs error
 	var c *virtiofsd
 	// The packages put it where no PATH leads, since QEMU's management starts it.
-	for _, name := range []string{"virtiofsd", "/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"} {
+	for _, name := range []string{"virtiofsd", "/usr/libexec/virtiofsd", "/usr/lib/virtiofsd",
+		"/usr/lib/qemu/virtiofsd"} {
 		path, err := proc.LookPath(name)
 		if err != nil {
 			continue
@@ -133,7 +149,8 @@ func parseVirtiofsd(path, version, help string) (*virtiofsd, error) {
 	case strings.Contains(help, "--shared-dir"):
 		v.rust = true
 	case !strings.Contains(help, "-o source="):
-		return nil, fmt.Errorf("%s has neither --shared-dir nor -o source=, so it is no virtiofsd that tare knows", path)
+		return nil, fmt.Errorf("%s has neither --shared-dir nor -o source=, so it is no virtiofsd that tare knows",
+			path)
 	}
 	return v, nil
 }
@@ -142,7 +159,8 @@ func parseVirtiofsd(path, version, help string) (*virtiofsd, error) {
 // bound of ours.
 func (v *virtiofsd) arguments(j *job, fd int, files uint64) ([]string, error) {
 	refuse := func(setting string) error {
-		return fmt.Errorf("%s has no %s; choose daemon=%s", v, setting, map[bool]string{true: "c", false: "rust"}[v.rust])
+		return fmt.Errorf("%s has no %s; choose daemon=%s", v, setting,
+			map[bool]string{true: "c", false: "rust"}[v.rust])
 	}
 	a := []string{v.path, fmt.Sprintf("--fd=%d", fd), "--thread-pool-size=" + j.get("threads")}
 	if files > 0 {
@@ -157,7 +175,8 @@ func (v *virtiofsd) arguments(j *job, fd int, files uint64) ([]string, error) {
 			return nil, err
 		}
 		a = append(a, "--shared-dir", j.Folder, "--cache="+j.get("cache"), "--sandbox="+j.get("sandbox"))
-		for _, o := range []struct{ setting, option string }{{"writeback", "--writeback"}, {"direct", "--allow-direct-io"}, {"xattr", "--xattr"}} {
+		for _, o := range []struct{ setting, option string }{{"writeback", "--writeback"},
+			{"direct", "--allow-direct-io"}, {"xattr", "--xattr"}} {
 			if !j.on(o.setting) {
 				continue
 			}
@@ -173,7 +192,8 @@ func (v *virtiofsd) arguments(j *job, fd int, files uint64) ([]string, error) {
 	}
 	cache := strings.Replace(j.get("cache"), "never", "none", 1)
 	a = append(a, "-f", "-o", "source="+fuseQuote(j.Folder), "-o", "cache="+cache, "-o", "sandbox="+j.get("sandbox"))
-	for _, o := range []struct{ setting, option string }{{"writeback", "writeback"}, {"direct", "allow_direct_io"}, {"xattr", "xattr"}, {"posix_lock", "posix_lock"}} {
+	for _, o := range []struct{ setting, option string }{{"writeback", "writeback"}, {"direct", "allow_direct_io"},
+		{"xattr", "xattr"}, {"posix_lock", "posix_lock"}} {
 		if j.on(o.setting) {
 			a = append(a, "-o", o.option)
 		} else {
@@ -194,7 +214,8 @@ func probeVirtiofs(ctx context.Context) env.Status {
 	case err != nil:
 		return env.Status{Detail: err.Error(), Remedy: virtiofsRemedy}
 	case !v.rust && os.Geteuid() != 0:
-		return env.Status{Detail: v.String() + " must run as root", Remedy: "run tare as root, or install the Rust daemon: cargo install virtiofsd"}
+		return env.Status{Detail: v.String() + " must run as root",
+			Remedy: "run tare as root, or install the Rust daemon: cargo install virtiofsd"}
 	}
 	return env.Status{OK: true, Detail: v.String()}
 }
@@ -213,7 +234,8 @@ func serveVirtiofs(ctx context.Context, j *job) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.op, j.remedy = "start virtiofsd", "see the daemon's output in the evidence; in a container without namespaces try sandbox=chroot, and sandbox=none with the Rust daemon"
+	j.op, j.remedy = "start virtiofsd", "see the daemon's output in the evidence; in a container without namespaces "+
+		"try sandbox=chroot, and sandbox=none with the Rust daemon"
 	argv, err := v.arguments(j, listenFD, openFiles())
 	if err != nil {
 		return nil, err

@@ -45,7 +45,8 @@ func daemons(t *testing.T) map[string]*virtiofsd {
 func TestVirtiofsServesOneClientAfterAnother(t *testing.T) {
 	for name, v := range daemons(t) {
 		t.Run(name, func(t *testing.T) {
-			r := request(t, "virtiofs", "a, \"b\" 'c' 100%", map[string]string{"daemon": v.path, "xattr": "on", "writeback": "on"})
+			r := request(t, "virtiofs", "a, \"b\" 'c' 100%",
+				map[string]string{"daemon": v.path, "xattr": "on", "writeback": "on"})
 			s := open(t, r)
 			socket := after(t, s.Devices, "path=")
 			for range 3 {
@@ -86,8 +87,10 @@ func TestQEMUAcceptsDevices(t *testing.T) {
 	for _, r := range kinds {
 		s := open(t, r)
 		socket := filepath.Join(r.Dir, "q")
-		argv := append([]string{"qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-S", "-machine", "q35,memory-backend=ram", "-accel", "tcg",
-			"-object", "memory-backend-memfd,id=ram,share=on,size=64M", "-m", "64M", "-qmp", "unix:" + socket + ",server=on,wait=off"}, s.Devices...)
+		argv := append([]string{"qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-S",
+			"-machine", "q35,memory-backend=ram", "-accel", "tcg",
+			"-object", "memory-backend-memfd,id=ram,share=on,size=64M", "-m", "64M", "-qmp",
+			"unix:" + socket + ",server=on,wait=off"}, s.Devices...)
 		d, err := launch(argv, "", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -113,12 +116,14 @@ func TestQEMUAcceptsDevices(t *testing.T) {
 func TestVirtiofsdThatFailsIsEvidence(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "virtiofsd")
-	script := "#!/bin/sh\ncase $1 in --version) echo virtiofsd 1.0.0;; --help) echo --shared-dir;; *) echo 'cannot enter the sandbox' >&2; exit 3;; esac\n"
+	script := "#!/bin/sh\ncase $1 in --version) echo virtiofsd 1.0.0;; --help) echo --shared-dir;; *) echo 'cannot " +
+		"enter the sandbox' >&2; exit 3;; esac\n"
 	if err := os.WriteFile(broken, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	x := failing(t, t.Context(), request(t, "virtiofs", "f", map[string]string{"daemon": broken, "direct": "off"}))
-	if !strings.Contains(string(x.Evidence), "cannot enter the sandbox") || !strings.Contains(x.Error(), "exit status 3") {
+	if !strings.Contains(string(x.Evidence), "cannot enter the sandbox") ||
+		!strings.Contains(x.Error(), "exit status 3") {
 		t.Errorf("%v, evidence %q", x, x.Evidence)
 	}
 	x = failing(t, t.Context(), request(t, "virtiofs", "f", map[string]string{"daemon": broken, "posix_lock": "on"}))
@@ -194,13 +199,15 @@ func TestDAXIsRefusedWhereQEMUHasNone(t *testing.T) {
 	r := request(t, "virtiofs", "f", map[string]string{"dax": "64MiB"})
 	if strings.Contains(string(help), "cache-size=") {
 		s := open(t, r)
-		if device := strings.Join(s.Devices, " "); !strings.Contains(device, ",cache-size=67108864") || s.Order.Options != "dax=always" {
+		if device := strings.Join(s.Devices, " "); !strings.Contains(device, ",cache-size=67108864") ||
+			s.Order.Options != "dax=always" {
 			t.Errorf("device %q, options %q", device, s.Order.Options)
 		}
 		return
 	}
 	x := failing(t, t.Context(), r)
-	if !strings.Contains(x.Error(), "has no cache-size for vhost-user-fs-pci") || x.Op != "look for DAX" || !strings.Contains(x.Remedy, "leave dax off") {
+	if !strings.Contains(x.Error(), "has no cache-size for vhost-user-fs-pci") || x.Op != "look for DAX" ||
+		!strings.Contains(x.Remedy, "leave dax off") {
 		t.Error(x)
 	}
 }

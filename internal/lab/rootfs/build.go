@@ -44,7 +44,8 @@ func build(ctx context.Context, o Options, final string) (_ Image, err error) {
 	if err != nil {
 		return Image{}, err
 	}
-	img := Image{Key: o.key(), Suite: o.Suite, Arch: o.Arch, Packages: o.Packages, Size: o.Size, UUID: uuid(o.key()), Tool: tool}
+	img := Image{Key: o.key(), Suite: o.Suite, Arch: o.Arch, Packages: o.Packages, Size: o.Size, UUID: uuid(o.key()),
+		Tool: tool}
 	if img.Versions, err = versions(ctx, root, o.Packages); err != nil {
 		return Image{}, err
 	}
@@ -65,8 +66,8 @@ func build(ctx context.Context, o Options, final string) (_ Image, err error) {
 	return img, publish(stage, final, &img, o)
 }
 
-// publish puts a finished image in its place. Where there are no locks another process may have done so meanwhile; then its
-// image serves.
+// publish puts a finished image in its place. Where there are no locks another process may have done so meanwhile; then
+// its image serves.
 func publish(stage, final string, img *Image, o Options) error {
 	if !o.Refresh {
 		if other, err := openImage(final, o.key()); err == nil {
@@ -91,20 +92,23 @@ func publish(stage, final string, img *Image, o Options) error {
 func needed() error {
 	for _, program := range []string{"apt-get", "mke2fs", "unshare"} {
 		if _, err := proc.LookPath(program); err != nil {
-			return fmt.Errorf("there is no %s on this machine; a root image is built on Debian or a relative of it, with e2fsprogs and util-linux installed", program)
+			return fmt.Errorf("there is no %s on this machine; a root image is built on Debian or a relative of it, "+
+				"with e2fsprogs and util-linux installed", program)
 		}
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("building a root image needs root, because its files belong to users of its own; run tare guest build as root, or name an image that you have")
+		return errors.New("building a root image needs root, because its files belong to users of its own; run tare " +
+			"guest build as root, or name an image that you have")
 	}
 	return nil
 }
 
-// isolated runs a program in a mount namespace of its own. Bootstrapping mounts /proc, /sys and parts of /dev inside the
-// new system; a build that is killed must leave none of them, because removing its folder would reach the host's.
+// isolated runs a program in a mount namespace of its own. Bootstrapping mounts /proc, /sys and parts of /dev inside
+// the new system; a build that is killed must leave none of them, because removing its folder would reach the host's.
 func isolated(ctx context.Context, argv ...string) *proc.Cmd {
 	cmd := proc.Command(ctx, append([]string{"unshare", "--mount", "--propagation", "private", "--"}, argv...)...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root", "DEBIAN_FRONTEND=noninteractive"}
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root",
+		"DEBIAN_FRONTEND=noninteractive"}
 	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy", "TMPDIR"} {
 		if v, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+v)
@@ -116,8 +120,8 @@ func isolated(ctx context.Context, argv ...string) *proc.Cmd {
 // maxTold bounds the lines of a program's errors that are repeated.
 const maxTold = 3
 
-// telling is an error of a program that isolated ran, with the program's name and the first of its errors: the last ones
-// only say that the program, and what it had called, failed.
+// telling is an error of a program that isolated ran, with the program's name and the first of its errors: the last
+// ones only say that the program, and what it had called, failed.
 func telling(err error, program string) error {
 	x, ok := errors.AsType[*proc.ExitError](err)
 	if !ok {
@@ -126,7 +130,8 @@ func telling(err error, program string) error {
 	var told []string
 	for l := range strings.Lines(x.Stderr) {
 		l = strings.TrimSpace(l)
-		if strings.HasPrefix(l, "E: ") && !strings.HasSuffix(l, " failed") && !strings.HasSuffix(l, " failed to run") && !slices.Contains(told, l) {
+		if strings.HasPrefix(l, "E: ") && !strings.HasSuffix(l, " failed") && !strings.HasSuffix(l, " failed to run") &&
+			!slices.Contains(told, l) {
 			told = append(told, l)
 		}
 	}
@@ -165,7 +170,8 @@ func mmdebstrap(ctx context.Context, o Options, root string, lines []source) err
 	if err != nil {
 		return err
 	}
-	argv := []string{"mmdebstrap", "--mode=root", "--variant=apt", "--format=directory", "--architectures=" + o.Arch, "--aptopt=APT::Install-Recommends \"false\";"}
+	argv := []string{"mmdebstrap", "--mode=root", "--variant=apt", "--format=directory", "--architectures=" + o.Arch,
+		"--aptopt=APT::Install-Recommends \"false\";"}
 	for _, line := range options {
 		argv = append(argv, "--aptopt="+line)
 	}
@@ -173,7 +179,8 @@ func mmdebstrap(ctx context.Context, o Options, root string, lines []source) err
 		argv = append(argv, "--include="+strings.Join(o.Packages, ","))
 	}
 	if needsNoCluster(o.Packages) {
-		argv = append(argv, `--essential-hook=mkdir -p "$1/etc/postgresql-common" && echo "create_main_cluster = false" > "$1/etc/postgresql-common/createcluster.conf"`)
+		argv = append(argv,
+			`--essential-hook=mkdir -p "$1/etc/postgresql-common" && echo "create_main_cluster = false" > "$1/etc/postgresql-common/createcluster.conf"`)
 	}
 	argv = append(argv, o.Suite, root, "-")
 	var list strings.Builder
@@ -218,7 +225,8 @@ func versions(ctx context.Context, root string, packages []string) (map[string]s
 	if len(packages) == 0 {
 		return found, nil
 	}
-	argv := append([]string{"dpkg-query", "--admindir=" + filepath.Join(root, "var/lib/dpkg"), "--show", "--showformat=${Package} ${Version}\n"}, packages...)
+	argv := append([]string{"dpkg-query", "--admindir=" + filepath.Join(root, "var/lib/dpkg"), "--show",
+		"--showformat=${Package} ${Version}\n"}, packages...)
 	out, err := proc.Run(ctx, nil, argv...)
 	if err != nil {
 		return nil, fmt.Errorf("list the packages that were installed: %w", err)
@@ -236,8 +244,8 @@ func versions(ctx context.Context, root string, packages []string) (map[string]s
 	return found, nil
 }
 
-// tidy takes out what came from this machine: its name and its name servers. The root is the new system's, so nothing in
-// it is followed.
+// tidy takes out what came from this machine: its name and its name servers. The root is the new system's, so nothing
+// in it is followed.
 func tidy(root string) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -258,8 +266,8 @@ func tidy(root string) error {
 	return nil
 }
 
-// writeExt4 puts everything below root into a new file system. Its UUID and the seed of its hashes come from the key, so
-// that the layout is as equal as the packages are.
+// writeExt4 puts everything below root into a new file system. Its UUID and the seed of its hashes come from the key,
+// so that the layout is as equal as the packages are.
 func writeExt4(ctx context.Context, root, path string, img Image) error {
 	argv := []string{"mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L", Label, "-U", img.UUID,
 		"-E", "hash_seed=" + img.UUID + ",root_owner=0:0", "-d", root, path, strconv.FormatInt(img.Size>>10, 10) + "k"}

@@ -24,8 +24,8 @@ const (
 type manifest struct {
 	Image
 	Format int `json:"format"`
-	// Modified is the image's time of modification, in nanoseconds since 1970. As long as it and the size are the same the
-	// hash is not computed again.
+	// Modified is the image's time of modification, in nanoseconds since 1970. As long as it and the size are the same
+	// the hash is not computed again.
 	Modified int64 `json:"modified"`
 }
 
@@ -63,8 +63,8 @@ func openImage(dir, key string) (Image, error) {
 	return m.Image, nil
 }
 
-// Verify reads the whole image and compares it with the hash it had when it was built. An image that was changed gives an
-// error that wraps ErrNotBuilt.
+// Verify reads the whole image and compares it with the hash it had when it was built. An image that was changed gives
+// an error that wraps ErrNotBuilt.
 func (i Image) Verify(ctx context.Context) error {
 	got, err := hashFile(ctx, i.Path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock waits until no other process builds the same image, and keeps the next one waiting until it is released. A process
-// that dies gives its lock back. File systems that know no locks go without.
+// lock waits until no other process builds the same image, and keeps the next one waiting until it is released. A
+// process that dies gives its lock back. File systems that know no locks go without.
 func lock(ctx context.Context, path string, progress func(string)) (release func() error, err error) {
 	for told := false; ; {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

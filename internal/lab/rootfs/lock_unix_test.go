@@ -62,7 +62,8 @@ func TestLockGivesUp(t *testing.T) {
 	if err := release(); err != nil {
 		t.Error(err)
 	}
-	if _, err := lock(t.Context(), filepath.Join(path, "no", "folder"), func(string) {}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := lock(t.Context(), filepath.Join(path, "no", "folder"), func(string) {}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }

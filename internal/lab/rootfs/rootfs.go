@@ -46,7 +46,8 @@ type Options struct {
 	Suite    string   // of Debian: "bookworm"; DefaultSuite when empty
 	Arch     string   // GOARCH; this machine's when empty
 	Packages []string // beside the smallest system that has apt; order and repetition do not matter
-	Size     int64    // of the file system in bytes, a multiple of 1 MiB; DefaultSize when 0. Free space in it takes no disk space
+	// of the file system in bytes, a multiple of 1 MiB; DefaultSize when 0. Free space in it takes no disk space
+	Size int64
 	// Cache is the folder for what guests need, microvm.DefaultCache when empty; not part of the key.
 	Cache string
 	// Refresh builds again what is there, for newer versions of the packages; not part of the key.
@@ -107,7 +108,8 @@ func (o Options) resolve() (Options, error) {
 		return o, badOption("the architecture must be one of %s, not %q", strings.Join(microvm.Arches(), ", "), o.Arch)
 	}
 	if o.Size < MinSize || o.Size > MaxSize || o.Size%(1<<20) != 0 {
-		return o, badOption("the size must be a multiple of 1 MiB between %s and %s, not %s", unit.FormatSize(MinSize), unit.FormatSize(MaxSize), unit.FormatSize(o.Size))
+		return o, badOption("the size must be a multiple of 1 MiB between %s and %s, not %s", unit.FormatSize(MinSize),
+			unit.FormatSize(MaxSize), unit.FormatSize(o.Size))
 	}
 	var packages []string
 	for _, p := range o.Packages {
@@ -133,7 +135,8 @@ func (o Options) resolve() (Options, error) {
 
 // key names the inputs; o was resolved.
 func (o Options) key() string {
-	h := sha256.Sum256(fmt.Appendf(nil, "tare rootfs %d\n%s\n%s\n%d\n%s\n", format, o.Suite, o.Arch, o.Size, strings.Join(o.Packages, "\n")))
+	h := sha256.Sum256(fmt.Appendf(nil, "tare rootfs %d\n%s\n%s\n%d\n%s\n", format, o.Suite, o.Arch, o.Size,
+		strings.Join(o.Packages, "\n")))
 	return hex.EncodeToString(h[:16])
 }
 
@@ -190,7 +193,8 @@ func (o Options) what() string {
 	return strings.Join(o.Packages, ", ")
 }
 
-// List returns the images in the cache folder, microvm.DefaultCache when empty, in the order of their suites and packages.
+// List returns the images in the cache folder, microvm.DefaultCache when empty, in the order of their suites and
+// packages.
 func List(cache string) ([]Image, error) {
 	if cache == "" {
 		var err error

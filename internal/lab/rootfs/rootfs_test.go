@@ -36,7 +36,8 @@ func TestKey(t *testing.T) {
 	for name, same := range map[string]Options{
 		"order":      {Packages: []string{"postgresql", "bzip2"}},
 		"repetition": {Packages: []string{"postgresql", " bzip2", "bzip2"}},
-		"defaults":   {Packages: []string{"bzip2", "postgresql"}, Suite: DefaultSuite, Arch: runtime.GOARCH, Size: DefaultSize, Refresh: true},
+		"defaults": {Packages: []string{"bzip2", "postgresql"}, Suite: DefaultSuite, Arch: runtime.GOARCH,
+			Size: DefaultSize, Refresh: true},
 	} {
 		if key(same) != base {
 			t.Errorf("%s changes the key", name)
@@ -84,7 +85,8 @@ func TestOptions(t *testing.T) {
 }
 
 func TestRemedy(t *testing.T) {
-	_, err := Lookup(Options{Cache: t.TempDir(), Packages: []string{"bzip2", "xz-utils"}, Size: 1 << 30, Suite: "trixie"})
+	_, err := Lookup(Options{Cache: t.TempDir(), Packages: []string{"bzip2", "xz-utils"}, Size: 1 << 30,
+		Suite: "trixie"})
 	want := "run: tare guest build --packages bzip2,xz-utils --suite trixie --size 1GiB"
 	if !errors.Is(err, ErrNotBuilt) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v", err)
@@ -105,7 +107,9 @@ func TestChooseSources(t *testing.T) {
 		}
 		return s
 	}
-	if got := lines("bookworm"); !slices.Equal(got, []string{"deb http://m/debian/ bookworm main", "deb http://m/debian/ bookworm-updates main", "deb http://m/security/ bookworm-security main", "deb http://m/debian/ bookworm-backports main"}) {
+	if got := lines("bookworm"); !slices.Equal(got, []string{"deb http://m/debian/ bookworm main",
+		"deb http://m/debian/ bookworm-updates main", "deb http://m/security/ bookworm-security main",
+		"deb http://m/debian/ bookworm-backports main"}) {
 		t.Errorf("bookworm: %q", got)
 	}
 	if got := lines("trixie"); !slices.Equal(got, []string{"deb http://m/debian/ trixie main"}) {
@@ -199,7 +203,8 @@ func TestImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Path != filepath.Join(dir, imageName) || got.Size != MinSize || got.SHA256 == "" || time.Since(got.Built) > time.Hour {
+	if got.Path != filepath.Join(dir, imageName) || got.Size != MinSize || got.SHA256 == "" ||
+		time.Since(got.Built) > time.Hour {
 		t.Errorf("%+v", got)
 	}
 	out, err := proc.Run(t.Context(), nil, "debugfs", "-R", "cat /etc/hostname", got.Path)
@@ -254,8 +259,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestBuild builds a real system: a package that does not exist fails with the tool's reason and leaves nothing, a build
-// that is stopped leaves nothing, and one that is let alone has what was asked for.
+// TestBuild builds a real system: a package that does not exist fails with the tool's reason and leaves nothing, a
+// build that is stopped leaves nothing, and one that is let alone has what was asked for.
 func TestBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute or two")
@@ -274,7 +279,8 @@ func TestBuild(t *testing.T) {
 			t.Errorf("%s: %v is left, %v", when, left, err)
 		}
 	}
-	if _, err := Build(t.Context(), Options{Cache: cache, Packages: []string{"no-such-package-at-all"}}); err == nil || !strings.Contains(err.Error(), "no-such-package-at-all") {
+	if _, err := Build(t.Context(), Options{Cache: cache, Packages: []string{"no-such-package-at-all"}}); err == nil ||
+		!strings.Contains(err.Error(), "no-such-package-at-all") {
 		t.Errorf("an unknown package: %v", err)
 	}
 	empty("an unknown package")

@@ -30,7 +30,8 @@ func sources(ctx context.Context, suite string) ([]source, error) {
 	}
 	found := choose(parseSources(string(out)), suite)
 	if len(found) == 0 {
-		return nil, errors.New("this machine's apt knows no source of Debian: fill /etc/apt/sources.list.d and run apt-get update")
+		return nil, errors.New("this machine's apt knows no source of Debian: fill /etc/apt/sources.list.d and run " +
+			"apt-get update")
 	}
 	return found, nil
 }
@@ -45,7 +46,8 @@ func parseSources(text string) []source {
 		}
 		s := source{uri: f[0], release: f[1], component: f[2], origin: f[3]}
 		plain := func(r rune) bool { return r <= ' ' || r == '[' || r == ']' || r == '#' || r == 0x7f }
-		if strings.Contains(s.uri, ":/") && !strings.ContainsFunc(s.uri+s.release+s.component, plain) && s.release != "" && s.component != "" {
+		if strings.Contains(s.uri, ":/") && !strings.ContainsFunc(s.uri+s.release+s.component, plain) &&
+			s.release != "" && s.component != "" {
 			all = append(all, s)
 		}
 	}
@@ -53,7 +55,8 @@ func parseSources(text string) []source {
 }
 
 // choose picks the sources of a suite with its updates. Where the machine has none of that suite, those of its own are
-// asked for the other one: a mirror has all suites. Third parties' are left out, because their keys are not in the image.
+// asked for the other one: a mirror has all suites. Third parties' are left out, because their keys are not in the
+// image.
 func choose(all []source, suite string) []source {
 	var same, other []source
 	for _, s := range all {
@@ -83,7 +86,8 @@ func choose(all []source, suite string) []source {
 
 // aptSettings are the machine's own settings that decide whether its sources can be used at all; every other one of the
 // image is Debian's.
-var aptSettings = []string{"Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::Check-Valid-Until", "Acquire::Check-Date"}
+var aptSettings = []string{"Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::Check-Valid-Until",
+	"Acquire::Check-Date"}
 
 // settings returns those of aptSettings that the machine has, as lines of apt's configuration.
 func settings(ctx context.Context) ([]string, error) {

@@ -12,13 +12,15 @@ import (
 
 func TestTellingErrors(t *testing.T) {
 	// mmdebstrap 1.5 of a package that there is not.
-	const said = "I: running apt-get update...\nI: installing remaining packages inside the chroot...\nE: Unable to locate package nosuch\n" +
+	const said = "I: running apt-get update...\nI: installing remaining packages inside the chroot...\n" +
+		"E: Unable to locate package nosuch\n" +
 		"E: Unable to locate package nosuch2\nE: apt-get --yes install -oAPT::Status-Fd=<$fd> failed\n" +
 		"I: main() received signal PIPE: waiting for setup...\nE: mmdebstrap failed to run\n"
 	failed := &proc.ExitError{Argv: []string{"unshare"}, Code: 25, Stderr: said, Err: errors.New("exit status 25")}
+	refused := &proc.ExitError{Argv: []string{"unshare"}, Stderr: "no such mode", Err: errors.New("exit status 1")}
 	for want, err := range map[string]error{
 		"mmdebstrap: exit status 25: E: Unable to locate package nosuch; E: Unable to locate package nosuch2": failed,
-		"mmdebstrap: exit status 1: no such mode":                                                             &proc.ExitError{Argv: []string{"unshare"}, Stderr: "no such mode", Err: errors.New("exit status 1")},
+		"mmdebstrap: exit status 1: no such mode":                                                             refused,
 		"canceled": errors.New("canceled"),
 	} {
 		if got := telling(err, "mmdebstrap"); got.Error() != want {
@@ -40,7 +42,8 @@ func TestUnreachableMirror(t *testing.T) {
 	}
 	err := mmdebstrap(t.Context(), Options{Suite: "trixie", Arch: "amd64"}, filepath.Join(t.TempDir(), "root"),
 		[]source{{uri: "http://127.0.0.1:1/debian", release: "trixie", component: "main"}})
-	if err == nil || !strings.HasPrefix(err.Error(), "mmdebstrap: ") || !strings.Contains(err.Error(), "E: Failed to fetch http://127.0.0.1:1/") {
+	if err == nil || !strings.HasPrefix(err.Error(), "mmdebstrap: ") ||
+		!strings.Contains(err.Error(), "E: Failed to fetch http://127.0.0.1:1/") {
 		t.Errorf("%v", err)
 	}
 }

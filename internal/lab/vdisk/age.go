@@ -14,13 +14,13 @@ import (
 )
 
 // How an image grows old. A block comes into the file when it is first written, and a machine in use writes them in no
-// order. So all blocks are written once in an order drawn from a fixed seed: that scatters the format's map. What is then
-// written into them is the file system of a fresh image, zeros where it is free, as zerofree leaves it: it is the map that
-// has aged, not the guest's file system, which stays the same in all images.
+// order. So all blocks are written once in an order drawn from a fixed seed: that scatters the format's map. What is
+// then written into them is the file system of a fresh image, zeros where it is free, as zerofree leaves it: it is the
+// map that has aged, not the guest's file system, which stays the same in all images.
 //
 // The host's file system gives other files the room in between. How much of that comes about when another file grows
-// beside the image is up to the host's allocator, and was seen to be anything from none to a piece for each write. So it is
-// not left to chance: the file is laid out with gaps.
+// beside the image is up to the host's allocator, and was seen to be anything from none to a piece for each write. So
+// it is not left to chance: the file is laid out with gaps.
 const (
 	ageSeed = 20261121
 	// minPiece is the least that is written at once, bytes: what a database or a log writes between other writers.
@@ -33,7 +33,8 @@ const (
 
 // age makes an aged image at path, with the contents of a raw one.
 func (i *Image) age(ctx context.Context, base, path string) error {
-	if err := i.run(ctx, slices.Concat([]string{"qemu-img", "create", "-q", "-f", i.Driver}, i.withOptions(), []string{path, strconv.FormatInt(i.Size, 10)})...); err != nil {
+	if err := i.run(ctx, slices.Concat([]string{"qemu-img", "create", "-q", "-f", i.Driver}, i.withOptions(),
+		[]string{path, strconv.FormatInt(i.Size, 10)})...); err != nil {
 		return err
 	}
 	piece, err := pieceOf(path)
@@ -45,7 +46,8 @@ func (i *Image) age(ctx context.Context, base, path string) error {
 	}
 	i.facts["aged.seed"], i.facts["aged.piece_bytes"] = strconv.Itoa(ageSeed), strconv.FormatInt(piece, 10)
 	// -S 0 writes zeros too: without it they would be given back, and the image would be young again.
-	if err := i.run(ctx, "qemu-img", "convert", "-q", "-n", "-S", "0", "-f", "raw", "-O", i.Driver, base, path); err != nil {
+	if err := i.run(ctx, "qemu-img", "convert", "-q", "-n", "-S", "0", "-f", "raw", "-O", i.Driver, base,
+		path); err != nil {
 		return err
 	}
 	data := i.dataFile(path)

@@ -11,16 +11,17 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Compacting gives back the blocks that hold nothing but zeros. It needs free space that is zero: what a guest deleted is
-// not. Images are aged so (see age), as if zerofree had been run in the guest, and Describe tells how much of an image is
-// zero, so that the effect can be foreseen.
+// Compacting gives back the blocks that hold nothing but zeros. It needs free space that is zero: what a guest deleted
+// is not. Images are aged so (see age), as if zerofree had been run in the guest, and Describe tells how much of an
+// image is zero, so that the effect can be foreseen.
 
-// vboxManage is VirtualBox's program, the only one that compacts an image in place. Only dynamic VDIs: its manual says of
-// modifymedium --compact that it "is currently only available for VDI images", and of a fixed one nothing can be given back.
+// vboxManage is VirtualBox's program, the only one that compacts an image in place. Only dynamic VDIs: its manual says
+// of modifymedium --compact that it "is currently only available for VDI images", and of a fixed one nothing can be
+// given back.
 const vboxManage = "VBoxManage"
 
-// ageAndCompact mends an aged image: by VirtualBox's own program where it is and the format is its own, else by writing it
-// anew, which is the only way that qemu-img has.
+// ageAndCompact mends an aged image: by VirtualBox's own program where it is and the format is its own, else by writing
+// it anew, which is the only way that qemu-img has.
 func (i *Image) ageAndCompact(ctx context.Context, base string) error {
 	old := *i
 	// Its own directory, because the descriptor of a flat image names the file beside it.
@@ -71,8 +72,8 @@ func (i *Image) compactInPlace(ctx context.Context) error {
 	return nil
 }
 
-// compactCommands are those that compact the VDI at path, by the manual of VirtualBox 7.0. Naming a file has VirtualBox take
-// it into the list of its media, where it would stay; closemedium takes it out again and leaves the file.
+// compactCommands are those that compact the VDI at path, by the manual of VirtualBox 7.0. Naming a file has VirtualBox
+// take it into the list of its media, where it would stay; closemedium takes it out again and leaves the file.
 func compactCommands(path string) [][]string {
 	return [][]string{
 		{vboxManage, "modifymedium", "disk", path, "--compact"},

@@ -12,8 +12,8 @@ import (
 	"tare/internal/record"
 )
 
-// Describe reads back what the image is, by dotted names: qemu-img says the format and package disk the rest. An image that
-// is another than asked for is an error. Figures that the host does not tell are left out.
+// Describe reads back what the image is, by dotted names: qemu-img says the format and package disk the rest. An image
+// that is another than asked for is an error. Figures that the host does not tell are left out.
 //
 //	format, subformat, state, preallocation
 //	virtual_bytes, allocated_bytes   of the guest's disk; on the host's disk
@@ -21,7 +21,8 @@ import (
 //	guest_blocks_per_write           blocks of the host that a 4 KiB write touches, 1 to 2
 //	format_pieces, host_extents      in how many pieces the data lie in the file; the file on the host's disk
 //	disk_pieces                      both together
-//	zero_share                       part of the stored data that is zero, 0 to 1, by samples: what compacting can give back
+//	zero_share                       part of the stored data that is zero, 0 to 1, by samples: what
+//	                                 compacting can give back
 //	device, device.direct            of a block device
 //	aged.seed, aged.piece_bytes      order and unit of its first writes
 //	aged.host_piece_bytes            pieces that it was laid out in on the host; aged.host_pieces says why it was not
@@ -45,7 +46,8 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	}
 	top := &r.Layers[0]
 	if top.Format != i.Format || top.Variant != i.variant || r.Size != i.Size {
-		return nil, fmt.Errorf("read back image: it is %s %s of %d bytes, not %s of %d", top.Format, top.Variant, r.Size, i.Name(), i.Size)
+		return nil, fmt.Errorf("read back image: it is %s %s of %d bytes, not %s of %d", top.Format, top.Variant,
+			r.Size, i.Name(), i.Size)
 	}
 	if r.Damaged() {
 		return nil, fmt.Errorf("read back image: it is damaged: %s", r.Problem[0].Text)

@@ -50,7 +50,8 @@ func MaxFill(size int64) int64 { return size / 4 * 3 }
 func (s *Shape) checkFill(fill, data string) error {
 	switch {
 	case fill == "" && data != "":
-		return fmt.Errorf("%s=%s sets the contents of %s=, but there is no %s=; give it a size too", SettingFillData, data, SettingFill, SettingFill)
+		return fmt.Errorf("%s=%s sets the contents of %s=, but there is no %s=; give it a size too", SettingFillData,
+			data, SettingFill, SettingFill)
 	case fill == "":
 		return nil
 	}
@@ -70,8 +71,8 @@ func (s *Shape) checkFill(fill, data string) error {
 // Filled tells whether a file is to be put onto the disk.
 func (s *Shape) Filled() bool { return s.FillBytes > 0 }
 
-// Fill makes a folder dir with nothing but the file that the disk is filled with, for a program that makes a file system
-// out of a folder. The bytes are the same in every run. The facts tell the size and the SHA-256 of the file.
+// Fill makes a folder dir with nothing but the file that the disk is filled with, for a program that makes a file
+// system out of a folder. The bytes are the same in every run. The facts tell the size and the SHA-256 of the file.
 func (s *Shape) Fill(ctx context.Context, dir string) (facts map[string]string, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -102,12 +103,13 @@ func (s *Shape) Fill(ctx context.Context, dir string) (facts map[string]string, 
 		return nil, err
 	}
 	return map[string]string{
-		"fill": FillName, "fill_bytes": strconv.FormatInt(s.FillBytes, 10), "fill_data": s.FillData, "fill_sha256": hex.EncodeToString(sum.Sum(nil)),
+		"fill": FillName, "fill_bytes": strconv.FormatInt(s.FillBytes, 10), "fill_data": s.FillData,
+		"fill_sha256": hex.EncodeToString(sum.Sum(nil)),
 	}, nil
 }
 
-// halve makes every second grain zeros. Grains are shorter than the blocks of any file system: one that is all zeros would
-// be left out of the file, and no disk would be asked for it.
+// halve makes every second grain zeros. Grains are shorter than the blocks of any file system: one that is all zeros
+// would be left out of the file, and no disk would be asked for it.
 func halve(p []byte) {
 	for off := fillGrain; off < len(p); off += 2 * fillGrain {
 		clear(p[off:min(off+fillGrain, len(p))])

@@ -19,8 +19,8 @@ func reserveRange(f *os.File, from, length int64) error {
 	return err
 }
 
-// scatter lays a file out anew so that no piece of it lies next to the following one on the disk: it is written with gaps
-// as long as a piece, and the gaps are then cut out, which ext4 and xfs do without moving what is around them.
+// scatter lays a file out anew so that no piece of it lies next to the following one on the disk: it is written with
+// gaps as long as a piece, and the gaps are then cut out, which ext4 and xfs do without moving what is around them.
 func scatter(ctx context.Context, path string, piece int64) (err error) {
 	from, err := os.Open(path)
 	if err != nil {
@@ -61,7 +61,8 @@ func scatter(ctx context.Context, path string, piece int64) (err error) {
 			return err
 		}
 		err := unix.Fallocate(int(to.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, (2*n-1)*piece, piece)
-		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) { // xfs and ext4 can, with blocks of at most a piece
+		// xfs and ext4 can, with blocks of at most a piece
+		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
 			err = fmt.Errorf("%w: the host's file system cuts no pieces out of files (%w)", errors.ErrUnsupported, err)
 		}
 		if err != nil {
@@ -96,8 +97,8 @@ func checkTarget(path string) (size int64, err error) {
 // loopTries is how often a free loop device is asked for: others may take it first.
 const loopTries = 16
 
-// attachLoop makes a loop device over a file. It ends when the last of its users has closed it, so also when this process
-// is killed.
+// attachLoop makes a loop device over a file. It ends when the last of its users has closed it, so also when this
+// process is killed.
 func attachLoop(path string, direct bool) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -122,7 +123,8 @@ func attachLoop(path string, direct bool) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = unix.IoctlLoopConfigure(int(dev.Fd()), &unix.LoopConfig{Fd: uint32(back.Fd()), Info: unix.LoopInfo64{Flags: flags}})
+		err = unix.IoctlLoopConfigure(int(dev.Fd()),
+			&unix.LoopConfig{Fd: uint32(back.Fd()), Info: unix.LoopInfo64{Flags: flags}})
 		if err == nil {
 			return dev, nil
 		}
@@ -134,7 +136,8 @@ func attachLoop(path string, direct bool) (*os.File, error) {
 	return nil, errors.New("other programs took all the free ones first")
 }
 
-// loopDirect tells whether a loop device goes past the host's page cache, which the kernel may have refused without a word.
+// loopDirect tells whether a loop device goes past the host's page cache, which the kernel may have refused without a
+// word.
 func loopDirect(f *os.File) (bool, error) {
 	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
 	if err != nil {

@@ -19,7 +19,8 @@ func scatter(context.Context, string, int64) error {
 
 // checkTarget refuses all devices: nothing here tells whether one is in use.
 func checkTarget(string) (int64, error) {
-	return 0, fmt.Errorf("%w: devices can be overwritten on Linux only, where the kernel says whether they are in use", errors.ErrUnsupported)
+	return 0, fmt.Errorf("%w: devices can be overwritten on Linux only, where the kernel says whether they are in use",
+		errors.ErrUnsupported)
 }
 
 func attachLoop(string, bool) (*os.File, error) {

@@ -1,9 +1,11 @@
-// Package vdisk makes images of virtual disks in every format that QEMU can use, in the states that images come to be in.
+// Package vdisk makes images of virtual disks in every format that QEMU can use, in the states that images come to be
+// in.
 //
-// It is opinionated about three things. Images are made by QEMU's own programs and file systems by theirs, so that what is
-// measured is what people have; only the descriptor of a raw disk, which no program of QEMU's writes, is text of tare's own.
-// Images of one size and file system differ in nothing but the image: the file system is made once, raw, and converted.
-// And what an image has become is read back from it by package disk, never assumed from how it was asked for.
+// It is opinionated about three things. Images are made by QEMU's own programs and file systems by theirs, so that what
+// is measured is what people have; only the descriptor of a raw disk, which no program of QEMU's writes, is text of
+// tare's own. Images of one size and file system differ in nothing but the image: the file system is made once, raw,
+// and converted. And what an image has become is read back from it by package disk, never assumed from how it was asked
+// for.
 package vdisk
 
 import (
@@ -33,18 +35,26 @@ func kinds() []Kind {
 		{Format: "raw", Driver: "raw", Discard: true, Flat: true, variant: "flat"},
 		{Format: "qcow2", Driver: "qcow2", Discard: true, variant: "sparse"},
 		{Format: "vdi", Subformat: "dynamic", Driver: "vdi", variant: "dynamic"},
-		{Format: "vdi", Subformat: "static", Driver: "vdi", Flat: true, variant: "static", options: []string{"static=on"}},
-		{Format: "vmdk", Subformat: "monolithicSparse", Driver: "vmdk", variant: "monolithicSparse", options: []string{"subformat=monolithicSparse"}},
-		{Format: "vmdk", Subformat: "monolithicFlat", Driver: "vmdk", Flat: true, Extents: true, variant: "monolithicFlat", options: []string{"subformat=monolithicFlat"}},
-		{Format: "vmdk", Subformat: "streamOptimized", Driver: "vmdk", ReadOnly: true, variant: "streamOptimized", options: []string{"subformat=streamOptimized"}},
-		// A descriptor that leads to a device. QEMU opens neither fullDevice nor partitionedDevice, which VirtualBox and
-		// VMware write, but a flat extent may be a device.
+		{Format: "vdi", Subformat: "static", Driver: "vdi", Flat: true, variant: "static",
+			options: []string{"static=on"}},
+		{Format: "vmdk", Subformat: "monolithicSparse", Driver: "vmdk", variant: "monolithicSparse",
+			options: []string{"subformat=monolithicSparse"}},
+		{Format: "vmdk", Subformat: "monolithicFlat", Driver: "vmdk", Flat: true, Extents: true,
+			variant: "monolithicFlat", options: []string{"subformat=monolithicFlat"}},
+		{Format: "vmdk", Subformat: "streamOptimized", Driver: "vmdk", ReadOnly: true, variant: "streamOptimized",
+			options: []string{"subformat=streamOptimized"}},
+		// A descriptor that leads to a device. QEMU opens neither fullDevice nor partitionedDevice, which VirtualBox
+		// and VMware write, but a flat extent may be a device.
 		{Format: "vmdk", Subformat: "rawdisk", Driver: "vmdk", Flat: true, Extents: true, variant: "monolithicFlat"},
 		// Without force_size the size is rounded to whole cylinders.
-		{Format: "vhd", Subformat: "dynamic", Driver: "vpc", variant: "dynamic", options: []string{"subformat=dynamic", "force_size=on"}},
-		{Format: "vhd", Subformat: "fixed", Driver: "vpc", Flat: true, variant: "fixed", options: []string{"subformat=fixed", "force_size=on"}},
-		{Format: "vhdx", Subformat: "dynamic", Driver: "vhdx", variant: "dynamic", options: []string{"subformat=dynamic"}},
-		{Format: "vhdx", Subformat: "fixed", Driver: "vhdx", Flat: true, variant: "fixed", options: []string{"subformat=fixed"}},
+		{Format: "vhd", Subformat: "dynamic", Driver: "vpc", variant: "dynamic",
+			options: []string{"subformat=dynamic", "force_size=on"}},
+		{Format: "vhd", Subformat: "fixed", Driver: "vpc", Flat: true, variant: "fixed",
+			options: []string{"subformat=fixed", "force_size=on"}},
+		{Format: "vhdx", Subformat: "dynamic", Driver: "vhdx", variant: "dynamic",
+			options: []string{"subformat=dynamic"}},
+		{Format: "vhdx", Subformat: "fixed", Driver: "vhdx", Flat: true, variant: "fixed",
+			options: []string{"subformat=fixed"}},
 	}
 }
 
@@ -86,6 +96,7 @@ func lookup(format, subformat string) (Kind, error) {
 	case len(forms) == 0:
 		return Kind{}, fmt.Errorf("format=%s has no subformats; leave out subformat=%s", format, subformat)
 	default:
-		return Kind{}, fmt.Errorf("subformat=%s is not one of format=%s; it has %s", subformat, format, strings.Join(forms, ", "))
+		return Kind{}, fmt.Errorf("subformat=%s is not one of format=%s; it has %s", subformat, format,
+			strings.Join(forms, ", "))
 	}
 }

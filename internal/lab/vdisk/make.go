@@ -139,7 +139,8 @@ func (i *Image) inFile(ctx context.Context, r *Request) error {
 
 // convert has qemu-img make a new image of another one. Runs of zeros take no room in it.
 func (i *Image) convert(ctx context.Context, from, format, to string) error {
-	return i.run(ctx, slices.Concat([]string{"qemu-img", "convert", "-q", "-f", format, "-O", i.Driver}, i.withOptions(), []string{from, to})...)
+	return i.run(ctx, slices.Concat([]string{"qemu-img", "convert", "-q", "-f", format, "-O", i.Driver},
+		i.withOptions(), []string{from, to})...)
 }
 
 // withOptions is "-o" and the options of creation, if there are any.

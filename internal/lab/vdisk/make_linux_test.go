@@ -35,11 +35,13 @@ const testSize = 48 << 20
 // ext4 makes a file system with a file in it, so that there is something to be lost.
 func ext4(t *testing.T) func(context.Context, string) error {
 	tree := t.TempDir()
-	if err := os.WriteFile(filepath.Join(tree, "file"), bytes.Repeat([]byte("contents\n"), 100_000), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tree, "file"), bytes.Repeat([]byte("contents\n"), 100_000),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return func(ctx context.Context, path string) error {
-		_, err := proc.Run(ctx, nil, "mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,nodiscard", "-d", tree, path)
+		_, err := proc.Run(ctx, nil, "mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=0,nodiscard", "-d",
+			tree, path)
 		return err
 	}
 }
@@ -139,7 +141,8 @@ func TestEveryKindHoldsItsFileSystem(t *testing.T) {
 				t.Parallel() // most of the time goes into waiting for the disk
 				i, f := facts(t, append(slices.Clone(pairs), SettingState, state)...)
 				t.Log(f)
-				if f["format"] != k.Format || f["subformat"] != k.Subformat || f["state"] != state || number(t, f, "virtual_bytes") != testSize {
+				if f["format"] != k.Format || f["subformat"] != k.Subformat || f["state"] != state ||
+					number(t, f, "virtual_bytes") != testSize {
 					t.Errorf("it is %v", f)
 				}
 				room := number(t, f, "allocated_bytes")
@@ -192,7 +195,8 @@ func TestOptionsOfQcow2AreThere(t *testing.T) {
 		t.Errorf("clusters: %v", f)
 	}
 	for p, whole := range map[string]bool{PreallocMetadata: false, PreallocFalloc: true, PreallocFull: true} {
-		if _, f := facts(t, SettingFormat, "qcow2", SettingPreallocation, p); (number(t, f, "allocated_bytes") >= testSize) != whole {
+		if _, f := facts(t, SettingFormat, "qcow2", SettingPreallocation,
+			p); (number(t, f, "allocated_bytes") >= testSize) != whole {
 			t.Errorf("preallocation=%s: %v", p, f)
 		}
 	}
@@ -205,12 +209,14 @@ func TestLoopDeviceIsOneAndEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, direct := range []bool{true, false} {
-		i, err := Make(t.Context(), Request{Shape: s, Dir: filepath.Join(t.TempDir(), "d"), Name: "disk", Size: testSize, Direct: direct, Format: ext4(t)})
+		i, err := Make(t.Context(), Request{Shape: s, Dir: filepath.Join(t.TempDir(), "d"), Name: "disk",
+			Size: testSize, Direct: direct, Format: ext4(t)})
 		if err != nil {
 			disktest.Lacking(t, "%v", err)
 		}
 		f, err := i.Describe(t.Context())
-		if err != nil || f["device"] != i.Path || f["device.direct"] != strconv.FormatBool(direct) || i.Protocol() != "host_device" {
+		if err != nil || f["device"] != i.Path || f["device.direct"] != strconv.FormatBool(direct) ||
+			i.Protocol() != "host_device" {
 			t.Errorf("%s: %v %v", i.Path, f, err)
 		}
 		back := i.Places[len(i.Places)-1]
@@ -238,11 +244,16 @@ func TestWhatCannotBeMadeIsUndone(t *testing.T) {
 		format func(context.Context, string) error
 		want   string
 	}{
-		{"a file as a device", t.Context(), []string{SettingDevice, file, SettingDestroy, file}, ext4(t), "not a block device"},
-		{"a terminal as a device", t.Context(), []string{SettingDevice, "/dev/null", SettingDestroy, "/dev/null"}, ext4(t), "not a block device"},
-		{"nothing as a device", t.Context(), []string{SettingDevice, file + "x", SettingDestroy, file + "x"}, ext4(t), "no such file"},
-		{"mkfs fails", t.Context(), []string{SettingFormat, "vdi"}, func(context.Context, string) error { return broken }, broken.Error()},
-		{"cancelled", cancelled, []string{SettingFormat, "vdi", SettingState, Aged}, func(context.Context, string) error { return nil }, "cancel"},
+		{"a file as a device", t.Context(), []string{SettingDevice, file, SettingDestroy, file}, ext4(t),
+			"not a block device"},
+		{"a terminal as a device", t.Context(), []string{SettingDevice, "/dev/null", SettingDestroy, "/dev/null"},
+			ext4(t), "not a block device"},
+		{"nothing as a device", t.Context(), []string{SettingDevice, file + "x", SettingDestroy, file + "x"}, ext4(t),
+			"no such file"},
+		{"mkfs fails", t.Context(), []string{SettingFormat, "vdi"},
+			func(context.Context, string) error { return broken }, broken.Error()},
+		{"cancelled", cancelled, []string{SettingFormat, "vdi", SettingState, Aged},
+			func(context.Context, string) error { return nil }, "cancel"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := Parse(settings(c.pairs...))
@@ -284,8 +295,8 @@ func TestAnotherImageThanAskedForIsNotDescribed(t *testing.T) {
 	}
 }
 
-// TestFreeSpaceIsZero: compacting gives back nothing but zeros, so an aged image must hold zeros where its file system is
-// free, as zerofree leaves it. dumpe2fs says where that is.
+// TestFreeSpaceIsZero: compacting gives back nothing but zeros, so an aged image must hold zeros where its file system
+// is free, as zerofree leaves it. dumpe2fs says where that is.
 func TestFreeSpaceIsZero(t *testing.T) {
 	need(t, "dumpe2fs")
 	i, f := facts(t, SettingFormat, "vdi", SettingState, Aged)
@@ -347,10 +358,11 @@ func TestFilledDisksHoldTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i, err := Make(t.Context(), Request{Shape: s, Dir: filepath.Join(t.TempDir(), "d"), Name: "disk", Size: testSize, Format: func(ctx context.Context, path string) error {
-			_, err := proc.Run(ctx, nil, "mke2fs", "-q", "-F", "-t", "ext4", "-E", "nodiscard", "-d", tree, path)
-			return err
-		}})
+		i, err := Make(t.Context(), Request{Shape: s, Dir: filepath.Join(t.TempDir(), "d"), Name: "disk",
+			Size: testSize, Format: func(ctx context.Context, path string) error {
+				_, err := proc.Run(ctx, nil, "mke2fs", "-q", "-F", "-t", "ext4", "-E", "nodiscard", "-d", tree, path)
+				return err
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +376,8 @@ func TestFilledDisksHoldTheFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum := sha256.Sum256(b); len(b) != size || told["fill_bytes"] != strconv.Itoa(size) || told["fill_sha256"] != hex.EncodeToString(sum[:]) {
+		if sum := sha256.Sum256(b); len(b) != size || told["fill_bytes"] != strconv.Itoa(size) ||
+			told["fill_sha256"] != hex.EncodeToString(sum[:]) {
 			t.Errorf("%v: %d bytes with the sum %x are on the disk, told were %v", c, len(b), sum, told)
 		}
 		var packed bytes.Buffer
@@ -415,7 +428,8 @@ func TestVirtualBoxIsAskedAsItsManualSays(t *testing.T) {
 		switch {
 		case !fails && (f["compacted_by"] != "VBoxManage modifymedium --compact" || f["compacted_note"] != ""):
 			t.Errorf("after VBoxManage: %v", f)
-		case fails && (f["compacted_by"] != "qemu-img convert" || !strings.Contains(f["compacted_note"], "VERR_ACCESS_DENIED")):
+		case fails && (f["compacted_by"] != "qemu-img convert" ||
+			!strings.Contains(f["compacted_note"], "VERR_ACCESS_DENIED")):
 			t.Errorf("after VBoxManage has failed: %v", f)
 		}
 		if !slices.ContainsFunc(i.Made, func(argv []string) bool {
@@ -432,7 +446,8 @@ func TestVirtualBoxIsAskedAsItsManualSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, f := facts(t, append(other, SettingState, Compacted)...)
-			if _, err := os.Stat(said); !errors.Is(err, fs.ErrNotExist) || f["compacted_by"] != "qemu-img convert" || f["compacted_note"] != "" {
+			if _, err := os.Stat(said); !errors.Is(err, fs.ErrNotExist) || f["compacted_by"] != "qemu-img convert" ||
+				f["compacted_note"] != "" {
 				t.Errorf("%v: %v, %v", other, f, err)
 			}
 		}

@@ -80,8 +80,8 @@ func CheckCluster(v string) error {
 	return nil
 }
 
-// Parse reads a shape from settings; get returns "" for one that was not given. The error says which settings exclude each
-// other and what to do.
+// Parse reads a shape from settings; get returns "" for one that was not given. The error says which settings exclude
+// each other and what to do.
 func Parse(get func(name string) string) (Shape, error) {
 	var s Shape
 	var err error
@@ -130,17 +130,22 @@ func (s *Shape) consistent() error {
 	case s.ExtendedL2 && s.ClusterBytes != 0 && s.ClusterBytes < minExtended:
 		return fmt.Errorf("%s=on needs %s=16KiB or more", SettingExtendedL2, SettingCluster)
 	case !slices.Contains(Preallocations(), s.Preallocation):
-		return fmt.Errorf("%s=%s is not one of %s", SettingPreallocation, s.Preallocation, strings.Join(Preallocations(), ", "))
+		return fmt.Errorf("%s=%s is not one of %s", SettingPreallocation, s.Preallocation,
+			strings.Join(Preallocations(), ", "))
 	case s.Preallocation == PreallocMetadata && s.Format != "qcow2":
-		return fmt.Errorf("%s=metadata is for format=qcow2: %s has no tables that could be filled beforehand", SettingPreallocation, name)
+		return fmt.Errorf("%s=metadata is for format=qcow2: %s has no tables that could be filled beforehand",
+			SettingPreallocation, name)
 	case s.Preallocation != PreallocOff && s.Format != "qcow2" && !s.Flat:
-		return fmt.Errorf("%s=%s is not for %s, which grows as it is written to; %s", SettingPreallocation, s.Preallocation, name, s.flatInstead())
+		return fmt.Errorf("%s=%s is not for %s, which grows as it is written to; %s", SettingPreallocation,
+			s.Preallocation, name, s.flatInstead())
 	case s.Preallocation != PreallocOff && s.State != Fresh:
-		return fmt.Errorf("state=%s needs %s=off: use does not scatter a preallocated image", s.State, SettingPreallocation)
+		return fmt.Errorf("state=%s needs %s=off: use does not scatter a preallocated image", s.State,
+			SettingPreallocation)
 	case s.Preallocation != PreallocOff && s.Device != "":
 		return fmt.Errorf("a device needs no allocation: leave out %s=%s", SettingPreallocation, s.Preallocation)
 	case s.ReadOnly && s.State != Fresh:
-		return fmt.Errorf("state=%s needs an image that can be written to, and QEMU writes %s only once; leave out state=", s.State, name)
+		return fmt.Errorf("state=%s needs an image that can be written to, and QEMU writes %s only once; leave out "+
+			"state=", s.State, name)
 	}
 	return nil
 }
@@ -162,23 +167,28 @@ const rawDisk = "rawdisk"
 func (s *Shape) checkDevice(destroy string) error {
 	switch {
 	case s.Device == "" && destroy != "":
-		return fmt.Errorf("%s=%s names a device that may be overwritten, but there is no %s=; write %s=%s too", SettingDestroy, destroy, SettingDevice, SettingDevice, destroy)
+		return fmt.Errorf("%s=%s names a device that may be overwritten, but there is no %s=; write %s=%s too",
+			SettingDestroy, destroy, SettingDevice, SettingDevice, destroy)
 	case s.Device == "" && s.Subformat == rawDisk:
 		return fmt.Errorf("subformat=%s refers to a device; name it with %s=", rawDisk, SettingDevice)
 	case s.Device == "":
 		return nil
 	case s.Format != "raw" && s.Subformat != rawDisk:
-		return fmt.Errorf("%s=%s is a disk without a format; leave out format=%s, or use format=vmdk with subformat=%s", SettingDevice, s.Device, s.Format, rawDisk)
+		return fmt.Errorf("%s=%s is a disk without a format; leave out format=%s, or use format=vmdk with subformat=%s",
+			SettingDevice, s.Device, s.Format, rawDisk)
 	case s.State != Fresh:
 		return fmt.Errorf("state=%s is for image files, not for devices", s.State)
 	case s.Device == LoopDevice && destroy != "":
-		return fmt.Errorf("%s=%s overwrites none of your devices; leave out %s=", SettingDevice, LoopDevice, SettingDestroy)
+		return fmt.Errorf("%s=%s overwrites none of your devices; leave out %s=", SettingDevice, LoopDevice,
+			SettingDestroy)
 	case s.Device == LoopDevice:
 		return nil
 	case !filepath.IsAbs(s.Device) || strings.ContainsAny(s.Device, "\"\n\r"):
-		return fmt.Errorf("%s=%q is not the absolute path of a block device, nor %s", SettingDevice, s.Device, LoopDevice)
+		return fmt.Errorf("%s=%q is not the absolute path of a block device, nor %s", SettingDevice, s.Device,
+			LoopDevice)
 	case destroy == "":
-		return fmt.Errorf("everything on %s will be overwritten; to confirm, name it again: %s=%s", s.Device, SettingDestroy, s.Device)
+		return fmt.Errorf("everything on %s will be overwritten; to confirm, name it again: %s=%s", s.Device,
+			SettingDestroy, s.Device)
 	case destroy != s.Device:
 		return errors.New("device=" + s.Device + " and destroy=" + destroy + " are not the same; nothing was written")
 	}
@@ -211,6 +221,6 @@ func (s *Shape) creation() string {
 	return strings.Join(o, ",")
 }
 
-// byTool tells whether qemu-img itself gives the image its room. Of the static forms it only sets the length, and the file
-// has holes.
+// byTool tells whether qemu-img itself gives the image its room. Of the static forms it only sets the length, and the
+// file has holes.
 func (s *Shape) byTool() bool { return s.Format == "raw" || s.Format == "qcow2" }

@@ -80,15 +80,18 @@ func TestWhatIsNotSaidIsDecidedByTheFormat(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is written into a plan, a shape is one that can be made or an error that says something, and nothing
-// is overwritten that was not named twice.
+// FuzzParse: whatever is written into a plan, a shape is one that can be made or an error that says something, and
+// nothing is overwritten that was not named twice.
 func FuzzParse(f *testing.F) {
 	f.Add("vdi", "static", "aged", "off", "", "off", "", "", "", "")
 	f.Add("raw", "", "fresh", "", "", "", "/dev/sda", "/dev/sda", "4MiB", "half")
 	f.Add("qcow2", "", "", "metadata", "64KiB", "on", "", "", "9EiB", "random")
-	f.Fuzz(func(t *testing.T, format, subformat, state, prealloc, cluster, extended, device, destroy, fill, data string) {
-		s, err := Parse(settings(SettingFormat, format, SettingSubformat, subformat, SettingState, state, SettingPreallocation, prealloc,
-			SettingCluster, cluster, SettingExtendedL2, extended, SettingDevice, device, SettingDestroy, destroy, SettingFill, fill, SettingFillData, data))
+	f.Fuzz(func(t *testing.T, format, subformat, state, prealloc, cluster, extended, device, destroy, fill,
+		data string) {
+		s, err := Parse(settings(SettingFormat, format, SettingSubformat, subformat, SettingState, state,
+			SettingPreallocation, prealloc,
+			SettingCluster, cluster, SettingExtendedL2, extended, SettingDevice, device, SettingDestroy, destroy,
+			SettingFill, fill, SettingFillData, data))
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("an error without words")
@@ -109,7 +112,8 @@ func FuzzParse(f *testing.F) {
 
 func TestDescriptorNamesItsDevice(t *testing.T) {
 	d := descriptor("/dev/loop9", 64<<20)
-	for _, want := range []string{"RW 131072 FLAT \"/dev/loop9\" 0\n", "createType=\"monolithicFlat\"\n", "ddb.geometry.cylinders = \"130\"\n"} {
+	for _, want := range []string{"RW 131072 FLAT \"/dev/loop9\" 0\n", "createType=\"monolithicFlat\"\n",
+		"ddb.geometry.cylinders = \"130\"\n"} {
 		if !bytes.Contains([]byte(d), []byte(want)) {
 			t.Errorf("%q is missing in\n%s", want, d)
 		}

@@ -7,12 +7,12 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// errSilent is why a directory could not be used. The kernel waits for a server that is gone as long as the mount's options
-// say, which may be for ever.
+// errSilent is why a directory could not be used. The kernel waits for a server that is gone as long as the mount's
+// options say, which may be for ever.
 var errSilent = errors.New("the file system does not answer; its server may be gone")
 
-// attend answers what the controller sends while the agent is busy, until done is closed. It cancels the work when asked,
-// and when there is nobody left to answer; then it waits for its end, because its directory is closed next.
+// attend answers what the controller sends while the agent is busy, until done is closed. It cancels the work when
+// asked, and when there is nobody left to answer; then it waits for its end, because its directory is closed next.
 func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy string) (gone error) {
 	for {
 		select {

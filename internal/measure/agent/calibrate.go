@@ -27,7 +27,8 @@ const (
 func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibrated, *record.Failure) {
 	c, fail := w.look(job.Job)
 	if fail == nil && job.TargetNS < 1 {
-		fail = &record.Failure{Kind: kindRefused, Message: fmt.Sprintf("%s: calibrate for %d ns", job.Kind, job.TargetNS)}
+		fail = &record.Failure{Kind: kindRefused,
+			Message: fmt.Sprintf("%s: calibrate for %d ns", job.Kind, job.TargetNS)}
 	}
 	if fail != nil {
 		return wire.Calibrated{}, fail
@@ -41,7 +42,8 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 		if p.work == boundless {
 			break
 		}
-		b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(job.Job), Peer: peerOf(job.Job), Work: p.work, Seed: job.Seed, Warmup: true}
+		b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(job.Job), Peer: peerOf(job.Job), Work: p.work,
+			Seed: job.Seed, Warmup: true}
 		s := &trialRun{worker: w, work: p.work}
 		if fail := c.once(ctx, b, s); fail != nil {
 			return wire.Calibrated{}, fail
@@ -51,7 +53,8 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 		}
 	}
 	return wire.Calibrated{}, &record.Failure{Kind: "calibrate", Message: fmt.Sprintf(
-		"%s: no amount of work takes %g ms: its time does not grow with its work", c.kind.Name, float64(job.TargetNS)/1e6)}
+		"%s: no amount of work takes %g ms: its time does not grow with its work", c.kind.Name,
+		float64(job.TargetNS)/1e6)}
 }
 
 // pace chooses the next amount of work from what was seen so far. It is pure.

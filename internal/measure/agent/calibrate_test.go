@@ -3,7 +3,8 @@ package agent
 import "testing"
 
 // simulate runs a calibration against a machine on which work takes time by a formula.
-func simulate(t *testing.T, target, most int64, takes func(step int, work int64) int64) (work, took, spent int64, steps int) {
+func simulate(t *testing.T, target, most int64, takes func(step int,
+	work int64) int64) (work, took, spent int64, steps int) {
 	t.Helper()
 	p := &pace{target: target, most: most, work: 1}
 	for steps = 1; steps <= maxSteps; steps++ {
@@ -31,12 +32,16 @@ func TestPaceFindsTheWork(t *testing.T) {
 		"nanoseconds":      {boundless, func(_ int, w int64) int64 { return 40 + 5*w }, 60e6, 72e6, 3, 12},
 		"milliseconds":     {boundless, func(_ int, w int64) int64 { return w * ms }, 300, 360, 3, 5},
 		"one unit is much": {boundless, func(_ int, w int64) int64 { return w * 20 * target }, 1, 1, 21, 1},
-		"one cold unit":    {boundless, func(s int, w int64) int64 { return w*ms + map[bool]int64{true: target}[s == 1] }, 300, 360, 4, 6},
-		"quadratic":        {boundless, func(_ int, w int64) int64 { return 1000 * w * w }, 540, 800, 7, 8},
-		"square root":      {boundless, func(_ int, w int64) int64 { return ms * int64(sqrt(float64(w))) }, 90000, 300000, 7, 12},
-		"bounded":          {50, func(_ int, w int64) int64 { return w * ms }, 50, 50, 1, 4},
-		"gets faster":      {boundless, func(s int, w int64) int64 { return w * 10 * ms / int64(s) }, 30, 400, 7, 10},
-		"costly start":     {boundless, func(_ int, w int64) int64 { return 20*ms + 1000*w }, 280000, 330000, 4, 12},
+		"one cold unit": {boundless, func(s int,
+			w int64) int64 {
+			return w*ms + map[bool]int64{true: target}[s == 1]
+		}, 300, 360, 4, 6},
+		"quadratic": {boundless, func(_ int, w int64) int64 { return 1000 * w * w }, 540, 800, 7, 8},
+		"square root": {boundless, func(_ int, w int64) int64 { return ms * int64(sqrt(float64(w))) }, 90000,
+			300000, 7, 12},
+		"bounded":      {50, func(_ int, w int64) int64 { return w * ms }, 50, 50, 1, 4},
+		"gets faster":  {boundless, func(s int, w int64) int64 { return w * 10 * ms / int64(s) }, 30, 400, 7, 10},
+		"costly start": {boundless, func(_ int, w int64) int64 { return 20*ms + 1000*w }, 280000, 330000, 4, 12},
 	} {
 		work, took, spent, steps := simulate(t, target, c.most, c.takes)
 		t.Logf("%s: %d units take %d ms; %d steps and %d ms", name, work, took/ms, steps, spent/ms)
@@ -56,14 +61,16 @@ func sqrt(x float64) float64 {
 }
 
 func TestPaceGivesUpOnTimeThatDoesNotGrow(t *testing.T) {
-	if work, _, _, steps := simulate(t, 1e6, boundless, func(int, int64) int64 { return 50 }); work != boundless || steps >= maxSteps {
+	if work, _, _, steps := simulate(t, 1e6, boundless, func(int, int64) int64 { return 50 }); work != boundless ||
+		steps >= maxSteps {
 		t.Errorf("%d units after %d steps", work, steps)
 	}
 }
 
 func TestCellNamesAreHarmlessAndDistinct(t *testing.T) {
 	seen := map[string]string{}
-	for _, cell := range []string{"", ".", "..", "a", "A", "a/b", "a_b", "../../etc", "fs.randread bs=4KiB", "ä", string(make([]byte, 300))} {
+	for _, cell := range []string{"", ".", "..", "a", "A", "a/b", "a_b", "../../etc", "fs.randread bs=4KiB", "ä",
+		string(make([]byte, 300))} {
 		name := cellName(cell)
 		if other, twice := seen[name]; twice {
 			t.Errorf("%q and %q share %s", cell, other, name)

@@ -1,9 +1,9 @@
 // Package agent is tare's end inside an environment: it speaks first, serves one request at a time, and leaves when its
 // input ends.
 //
-// It is opinionated about not being there. Each trial runs in a fresh worker process, so that no trial inherits another's
-// heap; while a worker measures, the agent is blocked in reads and has no timer. It writes only below one directory that
-// it made itself, and removes that directory, and whatever a worker left running, before it goes.
+// It is opinionated about not being there. Each trial runs in a fresh worker process, so that no trial inherits
+// another's heap; while a worker measures, the agent is blocked in reads and has no timer. It writes only below one
+// directory that it made itself, and removes that directory, and whatever a worker left running, before it goes.
 //
 //	controller <-- frames --> agent <-- frames --> worker (one per trial)
 package agent
@@ -34,11 +34,12 @@ const (
 	roleVersion = "version" // print version, build id and platform
 )
 
-// IsRole tells whether args, with the program's name first, ask for the agent, a worker, a container's first process or a
-// run's peer.
-// The full tare program uses it to step aside, and a process with PID 1 to know that it was not started as a machine's init.
+// IsRole tells whether args, with the program's name first, ask for the agent, a worker, a container's first process or
+// a run's peer. The full tare program uses it to step aside, and a process with PID 1 to know that it was not started
+// as a machine's init.
 func IsRole(args []string) bool {
-	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role || args[1] == netpeer.Role)
+	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role ||
+		args[1] == netpeer.Role)
 }
 
 // Main runs the role that args, with the program's name first, ask for, and returns the exit code. Without a role it is
@@ -66,9 +67,11 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	}
 	flags := flag.NewFlagSet("tare-agent "+role, flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	dir := flags.String("dir", "", "existing `directory` below which to work; empty means the system's own for temporary files")
+	dir := flags.String("dir", "",
+		"existing `directory` below which to work; empty means the system's own for temporary files")
 	home := flags.String("home", "", "another existing `directory`, the environment's own, where --dir is on a mount")
-	remove := flags.String("remove", "", "`directory` to remove on leaving, this program in it included; its name must begin with .tare-")
+	remove := flags.String("remove", "",
+		"`directory` to remove on leaving, this program in it included; its name must begin with .tare-")
 	about := flags.Bool("version", false, "print version, build id and platform")
 	if role == roleAgent || role == roleWorker || role == roleVersion {
 		if err := flags.Parse(rest); err != nil {

@@ -27,7 +27,8 @@ func (ms *mounts) export(ctx context.Context, m *guestabi.Mount) (err error) {
 		return errors.New("this system serves a folder already")
 	}
 	ms.nfs, err = nfsd.Start(ctx, nfsd.Export{
-		Folder: m.Dir, Client: s.Client, Version: s.Version, Port: s.Port, MountPort: s.MountPort, Threads: s.Threads, Async: s.Async,
+		Folder: m.Dir, Client: s.Client, Version: s.Version, Port: s.Port, MountPort: s.MountPort, Threads: s.Threads,
+		Async: s.Async,
 	})
 	return err
 }

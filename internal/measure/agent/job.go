@@ -18,11 +18,12 @@ import (
 // leaveTime is how long a worker has to end after its last word.
 const leaveTime = 5 * time.Second
 
-// stuckTime is how long a worker that was killed may take to end. One that writes to a server which is gone may never: its
-// kernel waits for the pages under way, and hears no signal. The controller waits longer than this for an answer.
+// stuckTime is how long a worker that was killed may take to end. One that writes to a server which is gone may never:
+// its kernel waits for the pages under way, and hears no signal. The controller waits longer than this for an answer.
 const stuckTime = 3 * time.Second
 
-var errStuck = errors.New("killed, and not gone: it waits in the kernel, for a file system or a device that does not answer")
+var errStuck = errors.New("killed, and not gone: it waits in the kernel, for a file system or a device that does " +
+	"not answer")
 
 // job is a request that a worker is serving.
 type job struct {
@@ -56,7 +57,8 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 	case gone != nil:
 		return gone
 	case noDir == errSilent:
-		return a.answer(f, answer{failure: &record.Failure{Kind: "cancelled", Message: "the controller ended the trial before it began: " + noDir.Error()}})
+		return a.answer(f, answer{failure: &record.Failure{Kind: "cancelled",
+			Message: "the controller ended the trial before it began: " + noDir.Error()}})
 	}
 	answer, gone := a.startWorker(ctx, f, job, dir, home)
 	if gone != nil {
@@ -108,11 +110,12 @@ func (a *server) answer(f wire.Frame, got answer) error {
 	return a.out.Write(got.frame)
 }
 
-// startWorker starts a worker, waits for its last word, and sees to it that it and its children are gone. gone is set when the
-// controller is.
+// startWorker starts a worker, waits for its last word, and sees to it that it and its children are gone. gone is set
+// when the controller is.
 func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir, home string) (got answer, gone error) {
 	// The worker is ended by the agent alone: at once when asked, else after its last word.
-	cmd := proc.Command(context.WithoutCancel(ctx), append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir, "--home", home)...)
+	cmd := proc.Command(context.WithoutCancel(ctx),
+		append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir, "--home", home)...)
 	cmd.WaitDelay = 500 * time.Millisecond
 	enter(cmd, a.Root)
 	cmd.Env = append(os.Environ(), w.Env...)
@@ -145,8 +148,8 @@ func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir,
 	}
 	switch {
 	case cancelled:
-		// Its pipes may break at once, and the rest of it stay: a process closes one file after the other when it ends, and a
-		// dead server holds it at the first of its own.
+		// Its pipes may break at once, and the rest of it stay: a process closes one file after the other when it ends,
+		// and a dead server holds it at the first of its own.
 		if word.err == errStuck || !overBy(worker, j.stuck) {
 			word.err = errStuck
 		}
@@ -156,7 +159,8 @@ func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir,
 	}
 	switch {
 	case cancelled:
-		got.failure = &record.Failure{Kind: "cancelled", Message: "the controller ended the trial", Evidence: proc.Printable(worker.Stderr())}
+		got.failure = &record.Failure{Kind: "cancelled", Message: "the controller ended the trial",
+			Evidence: proc.Printable(worker.Stderr())}
 		if word.err == errStuck {
 			got.failure.Message += "; its worker was " + errStuck.Error()
 		}
@@ -297,7 +301,8 @@ func (j *job) died(cause error) *record.Failure {
 		how = cause.Error()
 	}
 	stderr := proc.Printable(j.worker.Stderr())
-	f := &record.Failure{Kind: "worker-died", Message: "the worker ended in the middle of its work: " + how, Evidence: stderr}
+	f := &record.Failure{Kind: "worker-died", Message: "the worker ended in the middle of its work: " + how,
+		Evidence: stderr}
 	if m := goPanic.FindStringSubmatch(stderr); m != nil {
 		f.Kind, f.Message = "panic", "the workload panicked: "+strings.TrimSpace(m[1])
 	} else if strings.Contains(how, "signal: killed") {

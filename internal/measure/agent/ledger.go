@@ -14,7 +14,8 @@ import (
 // foundAtOnce is how many records travel in one frame when nobody waits for the first of them.
 const foundAtOnce = 1000
 
-// ledger writes or finds records and tells of them while it does. It runs beside the agent's loop, which takes a Cancel.
+// ledger writes or finds records and tells of them while it does. It runs beside the agent's loop, which takes a
+// Cancel.
 func (a *server) ledger(ctx context.Context, f wire.Frame) error {
 	var l wire.Ledger
 	if err := f.Decode(&l); err != nil {
@@ -72,9 +73,10 @@ func (a *server) write(ctx context.Context, l *wire.Ledger, classes []durability
 	if err := os.Mkdir(l.Dir, 0o700); err != nil {
 		return fmt.Errorf("write records: %w", err)
 	}
-	return durability.Write(ctx, l.Dir, durability.Plan{Classes: classes, Seed: l.Seed, Round: l.Round}, func(r durability.Record) error {
-		return a.out.Write(wire.Frame{Type: wire.TypeLedger, Trial: trial, Payload: r.Pack(nil)})
-	})
+	return durability.Write(ctx, l.Dir, durability.Plan{Classes: classes, Seed: l.Seed, Round: l.Round},
+		func(r durability.Record) error {
+			return a.out.Write(wire.Frame{Type: wire.TypeLedger, Trial: trial, Payload: r.Pack(nil)})
+		})
 }
 
 func (a *server) find(l *wire.Ledger, classes []durability.Class, trial uint32) error {

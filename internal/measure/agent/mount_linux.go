@@ -47,7 +47,8 @@ func (ms *mounts) add(ctx context.Context, m *guestabi.Mount) (got wire.Mounted,
 	}
 	fail := func(op string, err error, evidence []byte) (wire.Mounted, *record.Failure) {
 		return got, &record.Failure{
-			Kind: kindMount, Message: ms.hide(fmt.Sprintf("mount %s: %s: %v", m.Name, op, err)), Evidence: ms.hide(proc.Printable(evidence)),
+			Kind: kindMount, Message: ms.hide(fmt.Sprintf("mount %s: %s: %v", m.Name, op, err)),
+			Evidence: ms.hide(proc.Printable(evidence)),
 		}
 	}
 	if !filepath.IsAbs(m.Dir) || filepath.Clean(m.Dir) == "/" {
@@ -206,8 +207,10 @@ func bounded(ctx context.Context, limit time.Duration, call func() error) error 
 
 // mountFlags are the words among mount options that are flags of mount(2).
 var mountFlags = map[string]uintptr{
-	"ro": unix.MS_RDONLY, "rw": 0, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "sync": unix.MS_SYNCHRONOUS,
-	"dirsync": unix.MS_DIRSYNC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+	"ro": unix.MS_RDONLY, "rw": 0, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
+	"sync":    unix.MS_SYNCHRONOUS,
+	"dirsync": unix.MS_DIRSYNC, "noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME,
+	"relatime":    unix.MS_RELATIME,
 	"strictatime": unix.MS_STRICTATIME, "lazytime": unix.MS_LAZYTIME, "bind": unix.MS_BIND,
 }
 

@@ -13,8 +13,8 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// NetworkUp gives the first network card the address of QEMU's user-mode network. The host is on the same network, so no
-// route is needed.
+// NetworkUp gives the first network card the address of QEMU's user-mode network. The host is on the same network, so
+// no route is needed.
 func NetworkUp() error {
 	card, err := findCard(func(hardware string) bool { return !strings.HasPrefix(hardware, guestabi.LinkHardware) })
 	if err != nil {

@@ -25,8 +25,8 @@ func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 const orphanTime = 5 * time.Second
 
 // endOrphans kills and collects every child of this process, and theirs, as they become ours. Called when no worker is
-// alive, it ends what the last one left running: a server started by a command, a shell's background job. Those for which
-// keep holds, such as the program behind a mount, are not a worker's.
+// alive, it ends what the last one left running: a server started by a command, a shell's background job. Those for
+// which keep holds, such as the program behind a mount, are not a worker's.
 func endOrphans(keep func(pid int) bool) {
 	for deadline := time.Now().Add(orphanTime); time.Now().Before(deadline); {
 		pids := slices.DeleteFunc(children(), keep)

@@ -13,8 +13,8 @@ import (
 	"tare/internal/measure/workload/fs"
 )
 
-// TestWhatOnlyReadsNeedsNoDirectory: on a medium that cannot be written there is none, and a trial that reads what is there
-// runs all the same.
+// TestWhatOnlyReadsNeedsNoDirectory: on a medium that cannot be written there is none, and a trial that reads what is
+// there runs all the same.
 func TestWhatOnlyReadsNeedsNoDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if os.Getenv("TARE_REQUIRE") != "" {
@@ -54,7 +54,8 @@ func TestWhatOnlyReadsNeedsNoDirectory(t *testing.T) {
 		t.Errorf("reading what is there: %v, %v", fail, b.Checks)
 	}
 	job.Params = map[string]string{}
-	if _, fail := w.look(job); fail == nil || fail.Kind != kindNoDir || !strings.Contains(fail.Message, "writable directory") {
+	if _, fail := w.look(job); fail == nil || fail.Kind != kindNoDir ||
+		!strings.Contains(fail.Message, "writable directory") {
 		t.Errorf("work that makes a file without a directory: %v", fail)
 	}
 }

@@ -27,8 +27,8 @@ type Options struct {
 	Reap bool
 	// Mounts says that the system is the agent's own, so that it may mount what the controller orders.
 	Mounts bool
-	// Root is a directory that is the root of workers instead of the agent's own, on Linux; empty means the agent's. /proc,
-	// and the directories that work is done in, must be at the same paths there.
+	// Root is a directory that is the root of workers instead of the agent's own, on Linux; empty means the agent's.
+	// /proc, and the directories that work is done in, must be at the same paths there.
 	Root string
 }
 
@@ -39,8 +39,8 @@ const tidyTime = 30 * time.Second
 const welcomeTime = 2 * time.Minute
 
 // Serve is the agent: it announces itself on out, serves the requests that come on in, and returns after a Bye, at the
-// end of in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not serve
-// or tidy up; an input that ends is none.
+// end of in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not
+// serve or tidy up; an input that ends is none.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
 	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), workdirs: map[string]*workdir{}}
 	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
@@ -78,8 +78,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	ended := make(chan struct{})
 	defer close(ended)
 	go a.read(wire.NewReader(in), ended)
-	// Podman attaches an agent's input after starting it: a client that dies between the two leaves an agent whose input
-	// neither speaks nor ends.
+	// Podman attaches an agent's input after starting it: a client that dies between the two leaves an agent whose
+	// input neither speaks nor ends.
 	greeting := time.AfterFunc(welcomeTime, a.unwelcome)
 	defer greeting.Stop()
 	for {
@@ -253,7 +253,8 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 		if a.workdirs[root] == nil {
 			continue
 		}
-		failed, err, gone := reach(a, ctx, root, "files are being removed", func(wd *workdir) error { return wd.release(ctx, r.Cell) })
+		failed, err, gone := reach(a, ctx, root, "files are being removed",
+			func(wd *workdir) error { return wd.release(ctx, r.Cell) })
 		if gone != nil {
 			return gone
 		}

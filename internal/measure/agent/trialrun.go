@@ -38,7 +38,8 @@ func (c *cell) once(ctx context.Context, b *workload.Bench, s *trialRun) (fail *
 		left := c.guard("cleanup", func() error { return t.Cleanup(b) })
 		s.cleanup = wire.Now() - began
 		if left != nil && fail == nil {
-			b.Warn("cleanup", "the trial could not clean up after itself: "+left.Message, "look into the environment before trusting its next trials")
+			b.Warn("cleanup", "the trial could not clean up after itself: "+left.Message,
+				"look into the environment before trusting its next trials")
 		}
 	}()
 	began := wire.Now()
@@ -62,8 +63,8 @@ func (c *cell) once(ctx context.Context, b *workload.Bench, s *trialRun) (fail *
 }
 
 // quiet keeps the garbage collector out of Measure: what Setup left is collected before, and no new collection begins
-// unless Measure allocates more than this, in bytes. It must stay off, not merely unlikely, because a collection takes a
-// quarter of the CPUs for as long as it lasts.
+// unless Measure allocates more than this, in bytes. It must stay off, not merely unlikely, because a collection takes
+// a quarter of the CPUs for as long as it lasts.
 const quiet = 256 << 20
 
 // measure times Measure.
@@ -103,7 +104,8 @@ func (s *trialRun) measure(ctx context.Context, t workload.Trial, b *workload.Be
 func (c *cell) guard(phase string, f func() error) (fail *record.Failure) {
 	defer func() {
 		if r := recover(); r != nil {
-			fail = &record.Failure{Kind: kindPanic, Message: fmt.Sprintf("%s panicked in %s: %v", c.kind.Name, phase, r), Evidence: string(debug.Stack())}
+			fail = &record.Failure{Kind: kindPanic,
+				Message: fmt.Sprintf("%s panicked in %s: %v", c.kind.Name, phase, r), Evidence: string(debug.Stack())}
 		}
 	}()
 	err := f()
@@ -130,8 +132,10 @@ func (c *cell) roomFor(dir string) *record.Failure {
 	if free < 0 || float64(need)*1.05 <= float64(free) {
 		return nil
 	}
-	return &record.Failure{Kind: kindNoSpace, Message: fmt.Sprintf("%s needs %d MiB in %s, and %d MiB are free; make room, choose a smaller size=, or another directory with dir=",
-		c.kind.Name, need>>20, dir, free>>20)}
+	return &record.Failure{Kind: kindNoSpace,
+		Message: fmt.Sprintf("%s needs %d MiB in %s, and %d MiB are free; make room, choose a smaller size=, or "+
+			"another directory with dir=",
+			c.kind.Name, need>>20, dir, free>>20)}
 }
 
 func isEmpty(dir string) bool {

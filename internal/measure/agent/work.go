@@ -49,7 +49,8 @@ func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) 
 	if err != nil {
 		return 1
 	}
-	w := &worker{kinds: kinds, dir: dir, home: home, out: wire.NewWriter(out), trial: f.Trial, passed: make(chan struct{}, 1), request: f}
+	w := &worker{kinds: kinds, dir: dir, home: home, out: wire.NewWriter(out), trial: f.Trial,
+		passed: make(chan struct{}, 1), request: f}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	orphaned := make(chan struct{})
@@ -110,7 +111,8 @@ func (w *worker) serve(ctx context.Context) error {
 		}
 		return w.out.JSON(wire.TypeCalibrated, w.trial, got)
 	}
-	return w.fail(&record.Failure{Kind: kindRefused, Message: fmt.Sprintf("a worker does not serve a %s frame", w.request.Type)})
+	return w.fail(&record.Failure{Kind: kindRefused,
+		Message: fmt.Sprintf("a worker does not serve a %s frame", w.request.Type)})
 }
 
 func (w *worker) fail(f *record.Failure) error { return w.out.JSON(wire.TypeFailure, w.trial, f) }
@@ -177,12 +179,14 @@ func (w *worker) root(j wire.Job) string {
 func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	c, fail := w.look(run.Job)
 	if fail == nil && run.Work < 1 {
-		fail = &record.Failure{Kind: kindRefused, Message: fmt.Sprintf("%s: %d is no amount of work", run.Kind, run.Work)}
+		fail = &record.Failure{Kind: kindRefused,
+			Message: fmt.Sprintf("%s: %d is no amount of work", run.Kind, run.Work)}
 	}
 	if fail != nil {
 		return wire.Result{Error: fail}
 	}
-	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job), Work: run.Work, Seed: run.Seed, Warmup: run.Warmup}
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job), Work: run.Work,
+		Seed: run.Seed, Warmup: run.Warmup}
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &trialRun{worker: w, mark: true, work: real}
@@ -210,7 +214,8 @@ func injected(b *workload.Bench, share float64) int64 {
 	real := max(int64(math.Round(float64(b.Work)*(1+share))), 1)
 	got := float64(real)/float64(b.Work) - 1
 	if math.Abs(got-share) > 0.1*math.Abs(share) {
-		b.Warn("inject-coarse", fmt.Sprintf("%d units of work cannot hold %.3g %% more; %.3g %% was injected", b.Work, 100*share, 100*got),
+		b.Warn("inject-coarse", fmt.Sprintf("%d units of work cannot hold %.3g %% more; %.3g %% was injected", b.Work,
+			100*share, 100*got),
 			"use longer trials, or a workload with smaller units")
 	}
 	return real

@@ -51,7 +51,8 @@ func (w *workdir) open(dir, runID string) {
 		errs = append(errs, err, os.Remove(path))
 	}
 	w.base = candidates[0]
-	w.err = fmt.Errorf("make a directory to work in: %w; give the environment a writable directory with dir=", errors.Join(errs...))
+	w.err = fmt.Errorf("make a directory to work in: %w; give the environment a writable directory with dir=",
+		errors.Join(errs...))
 }
 
 // readOnly tells whether there is no directory because nothing can be written there at all.
@@ -156,8 +157,9 @@ func removeTree(ctx context.Context, root *os.Root, name string, made fs.FileInf
 const maxPhantoms = 3
 
 // empty removes what is in a directory. File systems differ in what a listing shows while entries vanish from it, so it
-// lists anew until nothing is left or nothing changes: a server may list a file for ever under a name by which it cannot
-// be had, as Samba does with names that DOS reserved. The removal of the directory then tells that it is not empty.
+// lists anew until nothing is left or nothing changes: a server may list a file for ever under a name by which it
+// cannot be had, as Samba does with names that DOS reserved. The removal of the directory then tells that it is not
+// empty.
 func empty(ctx context.Context, root *os.Root, name string, made fs.FileInfo, depth int) error {
 	dir, err := root.OpenRoot(name)
 	if err != nil {
@@ -204,7 +206,8 @@ func empty(ctx context.Context, root *os.Root, name string, made fs.FileInfo, de
 
 // removeEntry is removeTree for an entry whose type the listing told; a hundred thousand small files have to be looked
 // at only once. It tells whether there was anything of that name.
-func removeEntry(ctx context.Context, dir *os.Root, e fs.DirEntry, made fs.FileInfo, depth int) (there bool, err error) {
+func removeEntry(ctx context.Context, dir *os.Root, e fs.DirEntry, made fs.FileInfo,
+	depth int) (there bool, err error) {
 	if e.IsDir() || ctx.Err() != nil {
 		return true, removeTree(ctx, dir, e.Name(), made, depth)
 	}

@@ -86,7 +86,8 @@ func TestRemovalOfManyFilesEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3000 {
-		if err := os.WriteFile(filepath.Join(cell, strings.Repeat("n", 1+i%200)+string(rune('a'+i/200))), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(cell, strings.Repeat("n", 1+i%200)+string(rune('a'+i/200))), nil,
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// burst makes the calls of b in machine code, until n are made, or one gives res, which is not len(b.Buf). moved tells whether
-// res is of a read or write and not of a move.
+// burst makes the calls of b in machine code, until n are made, or one gives res, which is not len(b.Buf). moved tells
+// whether res is of a read or write and not of a move.
 //
 //go:noescape
 func burst(c *calls) (done, res int, moved bool)
@@ -29,7 +29,8 @@ type calls struct {
 }
 
 func (b *Burst) do(h *Handle, n int) (done, got int, err error) {
-	c := calls{call: unix.SYS_READ, fd: h.fd, buf: unsafe.Pointer(unsafe.SliceData(b.Buf)), size: uintptr(len(b.Buf)), whence: uintptr(b.Whence)}
+	c := calls{call: unix.SYS_READ, fd: h.fd, buf: unsafe.Pointer(unsafe.SliceData(b.Buf)), size: uintptr(len(b.Buf)),
+		whence: uintptr(b.Whence)}
 	if b.Write {
 		c.call = unix.SYS_WRITE
 	}

@@ -37,8 +37,8 @@ type Content struct {
 	pages  Pages
 }
 
-// NewContent makes the content of a file of records of bs >= 512 bytes, in memory of these pages; kind is Random or Zero.
-// The same seed gives the same bytes on every platform.
+// NewContent makes the content of a file of records of bs >= 512 bytes, in memory of these pages; kind is Random or
+// Zero. The same seed gives the same bytes on every platform.
 func (p Pages) NewContent(kind string, bs int, seed uint64) *Content {
 	c := &Content{bs: bs, slots: max(1, minPool/int64(bs)), stamps: kind == Random, pages: p}
 	c.pool = p.Aligned(int(c.slots) * bs)
@@ -100,9 +100,9 @@ func (c *Content) Fill(p []byte, r int64, gen uint64) {
 // piece is how much Copy moves at once, in bytes.
 const piece = 256 << 10
 
-// Copy is copy for a record that is used at once, so that it should stay in the processor's cache. From 1 MiB on Go's own
-// goes past the cache on processors with AVX (runtime/memmove_amd64.s, gobble_big_data), where the C library does so only
-// from most of the last cache's size on.
+// Copy is copy for a record that is used at once, so that it should stay in the processor's cache. From 1 MiB on Go's
+// own goes past the cache on processors with AVX (runtime/memmove_amd64.s, gobble_big_data), where the C library does
+// so only from most of the last cache's size on.
 func Copy(dst, src []byte) {
 	src = src[:min(len(src), len(dst))]
 	for len(src) > piece {
@@ -135,7 +135,8 @@ func (c *Content) Verify(p []byte, r int64) error {
 	}
 	for i := range want {
 		if p[i] != want[i] {
-			return fmt.Errorf("record %d differs from what was written, from its byte %d on (%#02x, not %#02x)", r, i, p[i], want[i])
+			return fmt.Errorf("record %d differs from what was written, from its byte %d on (%#02x, not %#02x)", r, i,
+				p[i], want[i])
 		}
 	}
 	return nil

@@ -17,9 +17,11 @@ var ErrUnsupported = errors.New("not supported on this platform")
 // *record.Failure of kind "refused".
 func Refused(path string, bs int, err error) error {
 	_, on := Volume(path)
-	msg := fmt.Sprintf("direct I/O is refused by %s at %s: %v; use direct=no, or give the environment a work directory on a file system of a disk", on, path, err)
+	msg := fmt.Sprintf("direct I/O is refused by %s at %s: %v; use direct=no, or give the environment a work "+
+		"directory on a file system of a disk", on, path, err)
 	if bs > 0 {
-		msg = fmt.Sprintf("direct I/O with records of %s is refused by %s at %s: %v; use bs=4KiB or a multiple of it, or direct=no", unit.FormatSize(int64(bs)), on, path, err)
+		msg = fmt.Sprintf("direct I/O with records of %s is refused by %s at %s: %v; use bs=4KiB or a multiple of "+
+			"it, or direct=no", unit.FormatSize(int64(bs)), on, path, err)
 	}
 	return &record.Failure{Kind: "refused", Message: msg}
 }
@@ -34,7 +36,8 @@ func Explain(op, path string, err error) error {
 	v, on := Volume(path)
 	switch {
 	case IsFull(err):
-		return fmt.Errorf("%s %s: %w: %s has %s free; give a smaller size or another work directory", op, path, err, on, freeText(v.Free))
+		return fmt.Errorf("%s %s: %w: %s has %s free; give a smaller size or another work directory", op, path, err, on,
+			freeText(v.Free))
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s %s: %w: give the environment a writable work directory", op, path, err)
 	case errors.Is(err, os.ErrPermission):

@@ -10,9 +10,9 @@ import (
 )
 
 // Handle is an open file whose reads and writes are bare system calls. RawSyscall does not tell the scheduler, which
-// saves 50 to 100 ns per call; the price is that a call that blocks keeps its processor from other goroutines. The worker
-// of one trial has nothing else to do, and keeps the garbage collector off, which could not stop a thread inside a call.
-// The offset travels in one register, as 64-bit kernels take it.
+// saves 50 to 100 ns per call; the price is that a call that blocks keeps its processor from other goroutines. The
+// worker of one trial has nothing else to do, and keeps the garbage collector off, which could not stop a thread inside
+// a call. The offset travels in one register, as 64-bit kernels take it.
 type Handle struct{ fd uintptr }
 
 func open(path string, m Mode) (*Handle, error) {
@@ -43,7 +43,8 @@ func open(path string, m Mode) (*Handle, error) {
 // ReadAt is one pread: it may return fewer bytes than asked for.
 func (h *Handle) ReadAt(p []byte, off int64) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_PREAD64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), uintptr(off), 0, 0)
+		n, _, e := syscall.RawSyscall6(unix.SYS_PREAD64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)), uintptr(off), 0, 0)
 		if e == 0 {
 			return int(n), nil
 		}
@@ -56,7 +57,8 @@ func (h *Handle) ReadAt(p []byte, off int64) (int, error) {
 // WriteAt is one pwrite: it may write fewer bytes than given.
 func (h *Handle) WriteAt(p []byte, off int64) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_PWRITE64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), uintptr(off), 0, 0)
+		n, _, e := syscall.RawSyscall6(unix.SYS_PWRITE64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)), uintptr(off), 0, 0)
 		if e == 0 {
 			return int(n), nil
 		}
@@ -69,7 +71,8 @@ func (h *Handle) WriteAt(p []byte, off int64) (int, error) {
 // Read is one read at the file's own offset: it may return fewer bytes than asked for, and 0 at the end.
 func (h *Handle) Read(p []byte) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall(unix.SYS_READ, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, e := syscall.RawSyscall(unix.SYS_READ, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)))
 		if e == 0 {
 			return int(n), nil
 		}
@@ -82,7 +85,8 @@ func (h *Handle) Read(p []byte) (int, error) {
 // Write is one write at the file's own offset: it may write fewer bytes than given.
 func (h *Handle) Write(p []byte) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)))
 		if e == 0 {
 			return int(n), nil
 		}
@@ -110,9 +114,9 @@ func (h *Handle) Sync() error { return h.flush(unix.SYS_FSYNC) }
 // Datasync is fdatasync.
 func (h *Handle) Datasync() error { return h.flush(unix.SYS_FDATASYNC) }
 
-// flush does not tell the scheduler that it waits, as no call here does. A scheduler that knows takes the processor away
-// meanwhile, and what it then has to do to give it back falls into what is timed next: a pass of some milliseconds after
-// a long fsync was slower by a third, one time in twenty.
+// flush does not tell the scheduler that it waits, as no call here does. A scheduler that knows takes the processor
+// away meanwhile, and what it then has to do to give it back falls into what is timed next: a pass of some milliseconds
+// after a long fsync was slower by a third, one time in twenty.
 func (h *Handle) flush(call uintptr) error {
 	return Retry(func() error {
 		if _, _, e := syscall.RawSyscall(call, h.fd, 0, 0); e != 0 {

@@ -98,7 +98,8 @@ func StatVolume(path string) (VolumeInfo, error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return VolumeInfo{}, err
 	}
-	v := VolumeInfo{FS: unix.ByteSliceToString(st.Fstypename[:]), Free: int64(st.Bavail) * int64(st.Bsize), Inodes: int64(st.Ffree)}
+	v := VolumeInfo{FS: unix.ByteSliceToString(st.Fstypename[:]), Free: int64(st.Bavail) * int64(st.Bsize),
+		Inodes: int64(st.Ffree)}
 	if st.Blocks == 0 { // ramfs and some shared folders do not count space
 		v.Free = -1
 	}

@@ -16,7 +16,8 @@ func open(path string, m Mode) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	access, how, attrs := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING), uint32(windows.FILE_ATTRIBUTE_NORMAL)
+	access, how, attrs := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING),
+		uint32(windows.FILE_ATTRIBUTE_NORMAL)
 	switch {
 	case m.Write && m.Only:
 		access = windows.GENERIC_WRITE
@@ -32,7 +33,8 @@ func open(path string, m Mode) (*Handle, error) {
 	if m.Direct {
 		attrs |= windows.FILE_FLAG_NO_BUFFERING
 	}
-	h, err := windows.CreateFile(name, access, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, how, attrs, 0)
+	h, err := windows.CreateFile(name, access,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, how, attrs, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +106,8 @@ func Quiet() (restore func()) { return func() {} }
 
 // IsFull tells whether an error means that there is no space left.
 func IsFull(err error) bool {
-	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) || errors.Is(err, syscall.ENOSPC)
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
+		errors.Is(err, syscall.ENOSPC)
 }
 
 // StatVolume asks the file system that holds path.

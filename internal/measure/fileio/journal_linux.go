@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Journal tells whether the ext4 that holds path keeps a journal: "none", "yes", or "" where it is no ext4, or lies below
-// another file system, or the kernel does not tell. Without one, ext4 passes over inodes that were deleted within the last
-// minutes (recently_deleted in fs/ext4/ialloc.c), so that making files becomes slower the more were deleted before.
+// Journal tells whether the ext4 that holds path keeps a journal: "none", "yes", or "" where it is no ext4, or lies
+// below another file system, or the kernel does not tell. Without one, ext4 passes over inodes that were deleted within
+// the last minutes (recently_deleted in fs/ext4/ialloc.c), so that making files becomes slower the more were deleted
+// before.
 func Journal(path string) string {
 	v, err := StatVolume(path)
 	if err != nil || v.FS != "ext4" {

@@ -18,7 +18,8 @@ func TestJournalOfARealExt4(t *testing.T) {
 			if err := os.Truncate(image, 32<<20); err != nil {
 				t.Fatal(err)
 			}
-			for _, argv := range [][]string{{"mke2fs", "-q", "-t", "ext4", "-O", feature, image}, {"mount", "-o", "loop", image, at}} {
+			for _, argv := range [][]string{{"mke2fs", "-q", "-t", "ext4", "-O", feature, image},
+				{"mount", "-o", "loop", image, at}} {
 				if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 					if os.Getenv("TARE_REQUIRE") != "" {
 						t.Fatalf("%v: %v %s", argv, err, out)

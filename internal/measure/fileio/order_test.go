@@ -60,8 +60,10 @@ func TestPassesHaveOrdersOfTheirOwn(t *testing.T) {
 				}
 				places[r] = int64(i)
 			}
-			if mean := sum / float64(n) / float64(n); mean < 0.30 || mean > 0.37 || sooner < int(n)*45/100 || sooner > int(n)*55/100 {
-				t.Errorf("n=%d pass %d: places are %.3f of a pass apart, %d records come sooner than a pass", n, p+2, mean, sooner)
+			if mean := sum / float64(n) / float64(n); mean < 0.30 || mean > 0.37 || sooner < int(n)*45/100 ||
+				sooner > int(n)*55/100 {
+				t.Errorf("n=%d pass %d: places are %.3f of a pass apart, %d records come sooner than a pass", n, p+2,
+					mean, sooner)
 			}
 		}
 	}

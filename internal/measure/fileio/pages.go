@@ -23,7 +23,8 @@ var PagesChoices = []string{string(OrdinaryPages), string(HugePages)}
 
 // PagesDoc says what they mean.
 const PagesDoc = "memory of the buffers: ordinary pages, as programs have them, or huge pages for buffers of 1 MiB " +
-	"and more, where the kernel gives them; a direct record then reaches the disk in fewer requests. The state says which it was"
+	"and more, where the kernel gives them; a direct record then reaches the disk in fewer requests. The state says " +
+	"which it was"
 
 // alignment of buffers: no direct I/O asks for more, and a page is what the kernel pins.
 const alignment = 4096

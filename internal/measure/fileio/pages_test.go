@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the kernel says of a buffer agrees with what was asked for: ordinary pages unless the system gives huge ones unasked,
-// huge ones where the kernel has them.
+// What the kernel says of a buffer agrees with what was asked for: ordinary pages unless the system gives huge ones
+// unasked, huge ones where the kernel has them.
 func TestPagesAreSaid(t *testing.T) {
 	mode, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	if err != nil { // no Linux, or a kernel without huge pages

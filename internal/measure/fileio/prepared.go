@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Prepared is a file of known content that outlives a trial, so that a session pays for it once. Beside it lies a marker
-// that is written after the file is on stable storage; a file without the right marker and size is made again.
+// Prepared is a file of known content that outlives a trial, so that a session pays for it once. Beside it lies a
+// marker that is written after the file is on stable storage; a file without the right marker and size is made again.
 type Prepared struct {
 	Path    string
 	Content *Content

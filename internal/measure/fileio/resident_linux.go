@@ -48,7 +48,8 @@ func resident(path string, flag int) (float64, error) {
 			return 0, err
 		}
 		pages := (n + page - 1) / page
-		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(m))), uintptr(n), uintptr(unsafe.Pointer(unsafe.SliceData(seen))))
+		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(m))), uintptr(n),
+			uintptr(unsafe.Pointer(unsafe.SliceData(seen))))
 		_ = unix.Munmap(m)
 		if e != 0 {
 			return 0, e

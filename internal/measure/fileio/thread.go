@@ -14,8 +14,8 @@ type Thread struct {
 	id int // of the thread that may not have ended; 0 for none
 }
 
-// Run does a piece of work; private tells whether its table of files is its own. The clock's tick does not disturb it. A
-// panic is passed on.
+// Run does a piece of work; private tells whether its table of files is its own. The clock's tick does not disturb it.
+// A panic is passed on.
 func (t *Thread) Run(do func(private bool) error) error {
 	// Go's poller makes its files with the first timer. They must be in the table that all threads have a copy of.
 	time.AfterFunc(time.Hour, func() {}).Stop()
@@ -39,8 +39,8 @@ func (t *Thread) Run(do func(private bool) error) error {
 	return err
 }
 
-// mortal runs do, with the calling goroutine's last breath, on a thread that ends with the goroutine. The first thread of
-// a process does not: Go parks it for good, with its table of files. There another thread does it.
+// mortal runs do, with the calling goroutine's last breath, on a thread that ends with the goroutine. The first thread
+// of a process does not: Go parks it for good, with its table of files. There another thread does it.
 func mortal(do func()) {
 	runtime.LockOSThread() // never unlocked: the thread's table of files must not serve another goroutine
 	if !firstThread() {
@@ -60,8 +60,9 @@ func mortal(do func()) {
 // patience bounds Wait. A thread takes some 50 us to end, unless the storage behind one of its files hangs.
 const patience = 2 * time.Second
 
-// Wait returns when the thread of the last Run has ended, and with it its copies of open files. Before that a file system
-// on which they lie cannot be unmounted, and some shares remove a file only in name. It gives up after two seconds.
+// Wait returns when the thread of the last Run has ended, and with it its copies of open files. Before that a file
+// system on which they lie cannot be unmounted, and some shares remove a file only in name. It gives up after two
+// seconds.
 func (t *Thread) Wait() {
 	for began := time.Now(); t.id != 0 && !ended(t.id) && time.Since(began) < patience; {
 		time.Sleep(50 * time.Microsecond)

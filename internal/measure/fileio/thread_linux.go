@@ -12,7 +12,8 @@ import (
 // every Go program is, a call costs some 0.1 us more. close_range comes first because container engines allow it where
 // they forbid unshare.
 func unshareFiles() bool {
-	return unix.CloseRange(math.MaxInt32, math.MaxInt32, unix.CLOSE_RANGE_UNSHARE) == nil || unix.Unshare(unix.CLONE_FILES) == nil
+	return unix.CloseRange(math.MaxInt32, math.MaxInt32, unix.CLOSE_RANGE_UNSHARE) == nil ||
+		unix.Unshare(unix.CLONE_FILES) == nil
 }
 
 func threadID() int { return unix.Gettid() }

@@ -40,8 +40,8 @@ func available() int64 {
 	return m.Bytes
 }
 
-// bound takes off the free space of a file system in memory what the memory cannot hold. A tmpfs counts against a limit that
-// somebody chose, which may be above what the machine has; and one that believes it ends the machine.
+// bound takes off the free space of a file system in memory what the memory cannot hold. A tmpfs counts against a limit
+// that somebody chose, which may be above what the machine has; and one that believes it ends the machine.
 func (v *VolumeInfo) bound(available func() int64) {
 	if v.FS != "tmpfs" && v.FS != "ramfs" {
 		return
@@ -65,11 +65,13 @@ const reserve = 16 << 20
 func CheckFreeSpace(dir string, bytes, files int64) error {
 	v, on := Volume(dir)
 	if v.Free >= 0 && v.Free < bytes+reserve {
-		return fmt.Errorf("check space in %s: %s has %s free and %s are needed with a reserve of %s; give a smaller size or another work directory",
+		return fmt.Errorf("check space in %s: %s has %s free and %s are needed with a reserve of %s; give a smaller "+
+			"size or another work directory",
 			dir, on, unit.FormatSize(v.Free), unit.FormatSize(bytes), unit.FormatSize(reserve))
 	}
 	if v.Inodes >= 0 && v.Inodes < files {
-		return fmt.Errorf("check space in %s: %s can hold %d more files and %d are needed; give fewer files or another work directory", dir, on, v.Inodes, files)
+		return fmt.Errorf("check space in %s: %s can hold %d more files and %d are needed; give fewer files or "+
+			"another work directory", dir, on, v.Inodes, files)
 	}
 	return nil
 }

@@ -9,11 +9,16 @@ import (
 
 // magics names the file systems of statfs(2). overlayfs and FUSE stand before what they are made of.
 var magics = map[int64]string{
-	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", unix.TMPFS_MAGIC: "tmpfs",
-	unix.OVERLAYFS_SUPER_MAGIC: "overlay", unix.NFS_SUPER_MAGIC: "nfs", unix.V9FS_MAGIC: "9p", unix.FUSE_SUPER_MAGIC: "fuse",
-	unix.F2FS_SUPER_MAGIC: "f2fs", unix.SQUASHFS_MAGIC: "squashfs", unix.MSDOS_SUPER_MAGIC: "vfat", unix.EXFAT_SUPER_MAGIC: "exfat",
-	unix.RAMFS_MAGIC: "ramfs", unix.SMB2_SUPER_MAGIC: "smb", unix.CIFS_SUPER_MAGIC: "cifs", unix.ISOFS_SUPER_MAGIC: "iso9660",
-	0x2fc12fc1: "zfs", 0x786f4256: "vboxsf", 0xbacbacbc: "vmhgfs", 0x7366746e: "ntfs3", 0xca451a4e: "bcachefs",
+	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
+	unix.TMPFS_MAGIC:           "tmpfs",
+	unix.OVERLAYFS_SUPER_MAGIC: "overlay", unix.NFS_SUPER_MAGIC: "nfs", unix.V9FS_MAGIC: "9p",
+	unix.FUSE_SUPER_MAGIC: "fuse",
+	unix.F2FS_SUPER_MAGIC: "f2fs", unix.SQUASHFS_MAGIC: "squashfs", unix.MSDOS_SUPER_MAGIC: "vfat",
+	unix.EXFAT_SUPER_MAGIC: "exfat",
+	unix.RAMFS_MAGIC:       "ramfs", unix.SMB2_SUPER_MAGIC: "smb", unix.CIFS_SUPER_MAGIC: "cifs",
+	unix.ISOFS_SUPER_MAGIC: "iso9660",
+	0x2fc12fc1:             "zfs", 0x786f4256: "vboxsf", 0xbacbacbc: "vmhgfs", 0x7366746e: "ntfs3",
+	0xca451a4e: "bcachefs",
 }
 
 // StatVolume asks the file system that holds path.
@@ -47,7 +52,8 @@ func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(er
 // it does from Linux 6.1 on.
 func DirectAlignment(path string) int64 {
 	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_DIOALIGN, &st); err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_DIOALIGN, &st); err != nil ||
+		st.Mask&unix.STATX_DIOALIGN == 0 {
 		return 0
 	}
 	return int64(st.Dio_offset_align)

@@ -103,8 +103,8 @@ type StuckError struct{ Op Op }
 
 func (e *StuckError) Error() string { return fmt.Sprintf("%s has not returned", e.Op) }
 
-// Do implements Side. It returns soon after ctx is done, also when the operation does not: then every later request gets
-// a StuckError until it does.
+// Do implements Side. It returns soon after ctx is done, also when the operation does not: then every later request
+// gets a StuckError until it does.
 func (b *Box) Do(ctx context.Context, r Request) (Reply, error) {
 	if err := r.Check(); err != nil {
 		return Reply{}, err
@@ -144,8 +144,8 @@ func (b *Box) Do(ctx context.Context, r Request) (Reply, error) {
 	}
 }
 
-// guard carries an operation out. Memory that a server does not deliver, or that was cut off a file, makes a fault of the
-// kernel's, which must not end an agent.
+// guard carries an operation out. Memory that a server does not deliver, or that was cut off a file, makes a fault of
+// the kernel's, which must not end an agent.
 func (b *Box) guard(ctx context.Context, o operation, r *Request) (reply Reply) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -166,8 +166,8 @@ func (b *Box) guard(ctx context.Context, o operation, r *Request) (reply Reply) 
 	return reply
 }
 
-// closeTime bounds Close: the last unlink on a dead network mount must not keep anybody. removeTime is added for each file
-// of Fill, of which there may be ten thousand.
+// closeTime bounds Close: the last unlink on a dead network mount must not keep anybody. removeTime is added for each
+// file of Fill, of which there may be ten thousand.
 const (
 	closeTime  = 10 * time.Second
 	removeTime = 10 * time.Millisecond

@@ -45,7 +45,8 @@ func TestMapsAreShared(t *testing.T) {
 		t.Errorf("the other side reads %q", got.Data)
 	}
 	must(t, b, Request{Op: Write, Handle: hb, Data: n("written")})
-	if got := must(t, a, Request{Op: Wait, Handle: m, Until: UntilMapData, Data: n("written"), TimeoutNS: 10e9}); !got.Seen {
+	if got := must(t, a, Request{Op: Wait, Handle: m, Until: UntilMapData, Data: n("written"),
+		TimeoutNS: 10e9}); !got.Seen {
 		t.Errorf("the map does not show it: %+v", got)
 	}
 	if got := must(t, a, Request{Op: Peek, Handle: m, Size: 7}); string(got.Data) != "written" {
@@ -68,7 +69,8 @@ func TestWatchesTellOfTheOtherSide(t *testing.T) {
 		t.Errorf("told of nothing: %+v", got)
 	}
 	must(t, b, Request{Op: Put, Name: n("new\n\xff")})
-	if got := must(t, a, Request{Op: Events, Handle: w, Name: n("new\n\xff"), TimeoutNS: 10e9}); !got.Seen || got.Names[0] != `"new\n\xff"` {
+	if got := must(t, a, Request{Op: Events, Handle: w, Name: n("new\n\xff"), TimeoutNS: 10e9}); !got.Seen ||
+		got.Names[0] != `"new\n\xff"` {
 		t.Errorf("%+v", got)
 	}
 }

@@ -88,7 +88,8 @@ func TestFilesAreWhatTheyWereMade(t *testing.T) {
 	must(t, b, Request{Op: Chmod, Name: n("a"), Mode: 0o755})
 	const at int64 = 1234567890123456789
 	must(t, b, Request{Op: Times, Name: n("a"), TimeNS: at})
-	if got := must(t, b, Request{Op: Stat, Name: n("a")}).Stat; got.MtimeNS/int64(time.Second) != at/int64(time.Second) {
+	if got := must(t, b, Request{Op: Stat,
+		Name: n("a")}).Stat; got.MtimeNS/int64(time.Second) != at/int64(time.Second) {
 		t.Errorf("after setting the time %+v", got)
 	}
 	must(t, b, Request{Op: Remove, Name: n("a")})
@@ -102,7 +103,8 @@ func TestNothingLeadsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := makeBox(t, dir)
-	for _, name := range []string{"../outside", outside, "a/../../outside", "..", "", "a//b", "./a", "a\x00b", "1/2/3/4/5/6/7/8/9"} {
+	for _, name := range []string{"../outside", outside, "a/../../outside", "..", "", "a//b", "./a", "a\x00b",
+		"1/2/3/4/5/6/7/8/9"} {
 		if _, err := b.Do(t.Context(), Request{Op: Put, Name: n(name), Data: n("x")}); err == nil {
 			t.Errorf("name %q was taken", name)
 		}
@@ -111,10 +113,14 @@ func TestNothingLeadsOut(t *testing.T) {
 	must(t, b, Request{Op: Symlink, Name: n("abs"), To: n(outside)})
 	must(t, b, Request{Op: Symlink, Name: n("up"), To: n("..")})
 	for _, r := range []Request{
-		{Op: Get, Name: n("out"), Size: 10}, {Op: Get, Name: n("abs"), Size: 10}, {Op: Put, Name: n("out"), Data: n("x")},
-		{Op: Open, Name: n("up/outside")}, {Op: Remove, Name: n("up/outside")}, {Op: Rename, Name: n("up/outside"), To: n("mine")},
-		{Op: Link, Name: n("up/outside"), To: n("mine")}, {Op: Chmod, Name: n("out"), Mode: 0o777}, {Op: Access, Name: n("up/outside")},
-		{Op: Fill, Name: n("up"), Count: 1}, {Op: Race, Name: n("up"), Kind: RaceCreate, TimeoutNS: 1e6}, {Op: List, Name: n("up")},
+		{Op: Get, Name: n("out"), Size: 10}, {Op: Get, Name: n("abs"), Size: 10},
+		{Op: Put, Name: n("out"), Data: n("x")},
+		{Op: Open, Name: n("up/outside")}, {Op: Remove, Name: n("up/outside")},
+		{Op: Rename, Name: n("up/outside"), To: n("mine")},
+		{Op: Link, Name: n("up/outside"), To: n("mine")}, {Op: Chmod, Name: n("out"), Mode: 0o777},
+		{Op: Access, Name: n("up/outside")},
+		{Op: Fill, Name: n("up"), Count: 1}, {Op: Race, Name: n("up"), Kind: RaceCreate, TimeoutNS: 1e6},
+		{Op: List, Name: n("up")},
 		{Op: Claim, Name: n("up/x"), Count: 1}, {Op: Times, Name: n("out")}, {Op: Stat, Name: n("out"), Follow: true},
 	} {
 		reply, err := b.Do(t.Context(), r)
@@ -186,7 +192,8 @@ func TestWaitSeesWhatTheOtherSideDoes(t *testing.T) {
 	}{
 		{Request{Name: n("new"), Until: UntilThere}, Request{Op: Put, Name: n("new")}},
 		{Request{Name: n("gone"), Until: UntilGone}, Request{Op: Remove, Name: n("gone")}},
-		{Request{Name: n("size"), Until: UntilSize, Size: 3}, Request{Op: Put, Name: n("size"), Data: n("22"), Flags: Append}},
+		{Request{Name: n("size"), Until: UntilSize, Size: 3},
+			Request{Op: Put, Name: n("size"), Data: n("22"), Flags: Append}},
 		{Request{Name: n("old"), Until: UntilData, Data: n("new")}, Request{Op: Put, Name: n("old"), Data: n("new")}},
 	} {
 		c.wait.Op, c.wait.TimeoutNS = Wait, 20e6
@@ -212,7 +219,8 @@ func TestGivenUpWaitsEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := b.Do(ctx, Request{Op: Wait, Name: n("never"), Until: UntilThere, TimeoutNS: 50e9}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := b.Do(ctx, Request{Op: Wait, Name: n("never"), Until: UntilThere, TimeoutNS: 50e9}); err != nil &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	if d := time.Since(began); d > 30*time.Second {
@@ -285,7 +293,8 @@ func TestFlushesAreTimedOneByOne(t *testing.T) {
 			t.Errorf("sync %v: %v", sync, got)
 		}
 	}
-	if got := must(t, b, Request{Op: Get, Name: n("a"), Size: 8000}).Data; len(got) != 4096 || bytes.Count(got, []byte{0}) > 100 {
+	if got := must(t, b, Request{Op: Get, Name: n("a"), Size: 8000}).Data; len(got) != 4096 ||
+		bytes.Count(got, []byte{0}) > 100 {
 		t.Errorf("%d bytes were written", len(got))
 	}
 }

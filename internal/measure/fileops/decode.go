@@ -23,8 +23,8 @@ func Decode(b []byte) (r Request, err error) {
 	return r, nil
 }
 
-// Check says what is wrong with a request: an unknown operation, a name that leads out of the directory, a figure beyond
-// the limits.
+// Check says what is wrong with a request: an unknown operation, a name that leads out of the directory, a figure
+// beyond the limits.
 func (r *Request) Check() error {
 	switch {
 	case operations[r.Op].do == nil && r.Op != Begin && r.Op != Join && r.Op != End:
@@ -38,7 +38,8 @@ func (r *Request) Check() error {
 	case r.Size > MaxData && r.Op != Truncate && r.Op != Wait:
 		return fmt.Errorf("%s: %d bytes are above the limit of %d", r.Op, r.Size, MaxData)
 	case r.Count < 0 || r.Count > MaxCount || r.Threads < 0 || r.Threads > MaxThreads:
-		return fmt.Errorf("%s: %d files or %d threads are outside 0 to %d and %d", r.Op, r.Count, r.Threads, MaxCount, MaxThreads)
+		return fmt.Errorf("%s: %d files or %d threads are outside 0 to %d and %d", r.Op, r.Count, r.Threads, MaxCount,
+			MaxThreads)
 	case r.TimeoutNS < 0 || r.TimeoutNS > MaxTime:
 		return fmt.Errorf("%s: a time of %d ns is outside 0 to %d", r.Op, r.TimeoutNS, int64(MaxTime))
 	case r.Flags&^allFlags != 0:

@@ -1,11 +1,11 @@
-// Package fileops performs single file operations on one side of a folder that two systems share: open this, write that,
-// tell me when you see it.
+// Package fileops performs single file operations on one side of a folder that two systems share: open this, write
+// that, tell me when you see it.
 //
-// The same code runs inside an environment, asked over the wire, and in the controller on the host's folder, so that what
-// differs is the folder and not the asker. It is opinionated about harm: everything happens below one private directory,
-// which no name and no symbolic link leads out of; every request is bounded in size, number and time; an operation that
-// the kernel never returns from costs one goroutine and makes the side refuse further work, not hang; and Close closes
-// what is open and removes what was made. What the answers mean, package card knows.
+// The same code runs inside an environment, asked over the wire, and in the controller on the host's folder, so that
+// what differs is the folder and not the asker. It is opinionated about harm: everything happens below one private
+// directory, which no name and no symbolic link leads out of; every request is bounded in size, number and time; an
+// operation that the kernel never returns from costs one goroutine and makes the side refuse further work, not hang;
+// and Close closes what is open and removes what was made. What the answers mean, package card knows.
 package fileops
 
 import (
@@ -18,8 +18,8 @@ import (
 
 // Side is one of the two systems that look at a folder.
 type Side interface {
-	// Do carries out one operation. An operation that the file system refuses is told in Reply.Fault; the error says that
-	// the side could not be asked or did not answer before ctx was done.
+	// Do carries out one operation. An operation that the file system refuses is told in Reply.Fault; the error says
+	// that the side could not be asked or did not answer before ctx was done.
 	Do(ctx context.Context, r Request) (Reply, error)
 }
 
@@ -28,18 +28,21 @@ type Op string
 
 // The operations. Name, To and Handle are those of Request; names are relative to the side's directory.
 const (
-	Begin Op = "begin" // make a private directory below Root; an agent's first request. Reply.Dir is its path below Root
-	Join  Op = "join"  // use the directory Name below Root, which the other side made or a copying program brought; End removes it
-	End   Op = "end"   // close everything and remove the directory
+	// make a private directory below Root; an agent's first request. Reply.Dir is its path below Root
+	Begin Op = "begin"
+	// use the directory Name below Root, which the other side made or a copying program brought; End removes it
+	Join Op = "join"
+	End  Op = "end" // close everything and remove the directory
 
-	Nop      Op = "nop"      // for the round trip
-	Open     Op = "open"     // Name with Flags and Mode; Reply.Handle
-	CloseOp  Op = "close"    // Handle, of a file, map or watch
-	Write    Op = "write"    // Data at Offset of Handle
-	Read     Op = "read"     // Size bytes at Offset of Handle; Reply.Data, shorter at the end
-	Put      Op = "put"      // open Name for writing, made or emptied, write Data and close it: what saving a file does
-	Get      Op = "get"      // open Name, read Size bytes and close it
-	Flush    Op = "flush"    // Count times: write Size bytes at 0 of Handle, and fdatasync when Sync is set; Reply.NS, one each
+	Nop     Op = "nop"   // for the round trip
+	Open    Op = "open"  // Name with Flags and Mode; Reply.Handle
+	CloseOp Op = "close" // Handle, of a file, map or watch
+	Write   Op = "write" // Data at Offset of Handle
+	Read    Op = "read"  // Size bytes at Offset of Handle; Reply.Data, shorter at the end
+	Put     Op = "put"   // open Name for writing, made or emptied, write Data and close it: what saving a file does
+	Get     Op = "get"   // open Name, read Size bytes and close it
+	// Count times: write Size bytes at 0 of Handle, and fdatasync when Sync is set; Reply.NS, one each
+	Flush    Op = "flush"
 	Truncate Op = "truncate" // Handle to Size
 	Seek     Op = "seek"     // Offset of the first hole (Hole set) or data of Handle at or after Offset; Reply.Offset
 	Stat     Op = "stat"     // Name or Handle; Reply.Stat. Follow follows a link

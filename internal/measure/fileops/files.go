@@ -30,12 +30,16 @@ var operations = map[Op]operation{
 	Stat:     {do: (*Box).stat},
 	List:     {do: (*Box).list, name: true},
 	Mkdir:    {do: plain(func(b *Box, r *Request) error { return b.root.Mkdir(string(r.Name), 0o700) }), name: true},
-	Rename:   {do: plain(func(b *Box, r *Request) error { return b.root.Rename(string(r.Name), string(r.To)) }), name: true, to: true},
-	Remove:   {do: plain(func(b *Box, r *Request) error { return b.root.Remove(string(r.Name)) }), name: true},
-	Link:     {do: plain(func(b *Box, r *Request) error { return b.root.Link(string(r.Name), string(r.To)) }), name: true, to: true},
-	Symlink:  {do: plain(func(b *Box, r *Request) error { return b.root.Symlink(string(r.To), string(r.Name)) }), name: true},
+	Rename: {do: plain(func(b *Box, r *Request) error { return b.root.Rename(string(r.Name), string(r.To)) }),
+		name: true, to: true},
+	Remove: {do: plain(func(b *Box, r *Request) error { return b.root.Remove(string(r.Name)) }), name: true},
+	Link: {do: plain(func(b *Box, r *Request) error { return b.root.Link(string(r.Name), string(r.To)) }),
+		name: true, to: true},
+	Symlink: {do: plain(func(b *Box, r *Request) error { return b.root.Symlink(string(r.To), string(r.Name)) }),
+		name: true},
 	Readlink: {do: (*Box).readlink, name: true},
-	Chmod:    {do: plain(func(b *Box, r *Request) error { return b.root.Chmod(string(r.Name), fs.FileMode(r.Mode)) }), name: true},
+	Chmod: {do: plain(func(b *Box, r *Request) error { return b.root.Chmod(string(r.Name), fs.FileMode(r.Mode)) }),
+		name: true},
 	Access:   {do: (*Box).access, name: true},
 	Times:    {do: (*Box).times, name: true},
 	SetXattr: {do: (*Box).setXattr},
@@ -72,7 +76,8 @@ func (b *Box) open(_ context.Context, r *Request, reply *Reply) error {
 	for _, f := range []struct {
 		flag Flag
 		how  int
-	}{{ForWriting, os.O_RDWR}, {Create, os.O_CREATE}, {Exclusive, os.O_EXCL}, {Empty, os.O_TRUNC}, {Append, os.O_APPEND}} {
+	}{{ForWriting, os.O_RDWR}, {Create, os.O_CREATE}, {Exclusive, os.O_EXCL}, {Empty, os.O_TRUNC},
+		{Append, os.O_APPEND}} {
 		if r.Flags&f.flag != 0 {
 			how |= f.how
 		}

@@ -12,11 +12,16 @@ import (
 // FuzzRequest carries out whatever can be decoded, in a directory beside a file that must stay as it is.
 func FuzzRequest(f *testing.F) {
 	for _, r := range []Request{
-		{Op: Open, Name: n("a"), Flags: ForWriting | Create}, {Op: Write, Handle: 1, Data: n("x"), Offset: 1 << 40}, {Op: Read, Handle: 1, Size: MaxData},
-		{Op: Put, Name: n("../outside"), Data: n("x")}, {Op: Symlink, Name: n("up"), To: n("..")}, {Op: Put, Name: n("up/outside")},
-		{Op: Map, Handle: 1, Size: MaxData, Sync: true}, {Op: Poke, Handle: 2, Data: n("x"), Offset: 5}, {Op: Wait, Name: n("a"), Until: UntilData},
-		{Op: Race, Name: n("."), Threads: 16, Kind: RaceCreate}, {Op: Lock, Handle: 1, Kind: Fcntl}, {Op: SetXattr, Handle: 1, To: n("user.a")},
-		{Op: Events, Handle: 1, Name: n("a")}, {Op: Fill, Name: n("d"), Count: 3}, {Op: Flush, Handle: 1, Count: MaxCount, Size: 1}, {Op: Begin, Root: "/"},
+		{Op: Open, Name: n("a"), Flags: ForWriting | Create}, {Op: Write, Handle: 1, Data: n("x"), Offset: 1 << 40},
+		{Op: Read, Handle: 1, Size: MaxData},
+		{Op: Put, Name: n("../outside"), Data: n("x")}, {Op: Symlink, Name: n("up"), To: n("..")},
+		{Op: Put, Name: n("up/outside")},
+		{Op: Map, Handle: 1, Size: MaxData, Sync: true}, {Op: Poke, Handle: 2, Data: n("x"), Offset: 5},
+		{Op: Wait, Name: n("a"), Until: UntilData},
+		{Op: Race, Name: n("."), Threads: 16, Kind: RaceCreate}, {Op: Lock, Handle: 1, Kind: Fcntl},
+		{Op: SetXattr, Handle: 1, To: n("user.a")},
+		{Op: Events, Handle: 1, Name: n("a")}, {Op: Fill, Name: n("d"), Count: 3},
+		{Op: Flush, Handle: 1, Count: MaxCount, Size: 1}, {Op: Begin, Root: "/"},
 	} {
 		b, err := json.Marshal(r)
 		if err != nil {

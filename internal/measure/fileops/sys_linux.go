@@ -215,7 +215,8 @@ func (b *Box) watch(_ context.Context, _ *Request, reply *Reply) error {
 		return err
 	}
 	// The descriptor's own name, because the path may lead elsewhere by now; not every container has /proc.
-	const mask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_ATTRIB
+	const mask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_DELETE |
+		unix.IN_MOVED_TO | unix.IN_ATTRIB
 	_, err = unix.InotifyAddWatch(fd, "/proc/self/fd/"+strconv.Itoa(int(b.top.Fd())), mask)
 	runtime.KeepAlive(b.top)
 	if errors.Is(err, unix.ENOENT) {
@@ -258,15 +259,16 @@ func (b *Box) events(ctx context.Context, r *Request, reply *Reply) error {
 		} else if n <= 0 {
 			// In slices, so that a request that is given up ends.
 			ready := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}
-			if _, err := unix.Poll(ready, int(min(left, 50*time.Millisecond)/time.Millisecond)+1); err != nil && err != unix.EINTR {
+			if _, err := unix.Poll(ready, int(min(left, 50*time.Millisecond)/time.Millisecond)+1); err != nil &&
+				err != unix.EINTR {
 				return err
 			}
 		}
 	}
 }
 
-// statOnce and createOnce are a turn of a race: the bare calls, because what os.Root does around them is memory that the
-// threads share.
+// statOnce and createOnce are a turn of a race: the bare calls, because what os.Root does around them is memory that
+// the threads share.
 
 func statOnce(_ *os.Root, top *os.File, name string) error {
 	var st unix.Stat_t

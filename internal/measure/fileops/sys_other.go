@@ -19,8 +19,10 @@ const (
 
 // names are the errors that decide an answer; the others are told by their text.
 var names = map[syscall.Errno]string{
-	syscall.EEXIST: "EEXIST", syscall.ENOENT: "ENOENT", syscall.EACCES: "EACCES", syscall.EINVAL: "EINVAL", syscall.ENOSYS: "ENOSYS",
-	syscall.ENAMETOOLONG: "ENAMETOOLONG", syscall.EPERM: "EPERM", syscall.EROFS: "EROFS", syscall.ENOSPC: "ENOSPC", syscall.ESTALE: "ESTALE",
+	syscall.EEXIST: "EEXIST", syscall.ENOENT: "ENOENT", syscall.EACCES: "EACCES", syscall.EINVAL: "EINVAL",
+	syscall.ENOSYS:       "ENOSYS",
+	syscall.ENAMETOOLONG: "ENAMETOOLONG", syscall.EPERM: "EPERM", syscall.EROFS: "EROFS", syscall.ENOSPC: "ENOSPC",
+	syscall.ESTALE: "ESTALE",
 }
 
 func errorName(err error) string {

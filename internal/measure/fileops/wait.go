@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The pause between two looks: short at first, so that a short lag is seen exactly, then a sixteenth of what has passed,
-// so that a long one costs little of a CPU that is being watched.
+// The pause between two looks: short at first, so that a short lag is seen exactly, then a sixteenth of what has
+// passed, so that a long one costs little of a CPU that is being watched.
 const (
 	shortestPause = 500 * time.Microsecond
 	longestPause  = 25 * time.Millisecond

@@ -1,5 +1,5 @@
-// Package guestabi is what the host, which writes a guest's initramfs and kernel command line, and the agent, which is the
-// guest's first process, both know. It has no code, so that the agent does not carry the host's.
+// Package guestabi is what the host, which writes a guest's initramfs and kernel command line, and the agent, which is
+// the guest's first process, both know. It has no code, so that the agent does not carry the host's.
 package guestabi
 
 // Places in the guest.

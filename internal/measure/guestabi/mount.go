@@ -26,8 +26,8 @@ type Mount struct {
 	Link *Link `json:"link,omitempty"`
 	// Serve has it serve Dir over NFS with the kernel's own server, instead of mounting anything there.
 	Serve *Serve `json:"serve,omitempty"`
-	// Refused is what it means when the kernel refuses Options with "invalid argument" or "protocol not supported"; empty
-	// when that has no special meaning.
+	// Refused is what it means when the kernel refuses Options with "invalid argument" or "protocol not supported";
+	// empty when that has no special meaning.
 	Refused string `json:"refused,omitempty"`
 }
 

@@ -33,7 +33,8 @@ func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
 	if _, err := parseHello(h.pack()); err != nil {
 		return nil, fmt.Errorf("a size of %d bytes: %w", size, err)
 	}
-	return &Dialer{to: unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}, text: address, hello: h.pack(), op: op}, nil
+	return &Dialer{to: unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}, text: address, hello: h.pack(),
+		op: op}, nil
 }
 
 // Conn is a connection to a peer that was admitted. It is used by one thread at a time, which waits in the kernel.
@@ -107,9 +108,11 @@ func (d *Dialer) greet(fd int) error {
 func (d *Dialer) unconnected(err error) error {
 	switch err {
 	case unix.ECONNREFUSED, unix.ECONNRESET:
-		return fmt.Errorf("connect to the peer at %s: %w: the peer has ended, or that address is not the controller's loopback", d.text, err)
+		return fmt.Errorf("connect to the peer at %s: %w: the peer has ended, or that address is not the "+
+			"controller's loopback", d.text, err)
 	case unix.ETIMEDOUT, unix.ENETUNREACH, unix.EHOSTUNREACH:
-		return fmt.Errorf("connect to the peer at %s: %w: there is no way from here to the controller's loopback", d.text, err)
+		return fmt.Errorf("connect to the peer at %s: %w: there is no way from here to the controller's loopback",
+			d.text, err)
 	case unix.EADDRNOTAVAIL:
 		return fmt.Errorf("connect to the peer at %s: %w: this system has no free port left", d.text, err)
 	}

@@ -1,12 +1,12 @@
-// Package netpeer is the other end of what tare weighs of the network: one process on the controller's machine for each run
-// that needs it, and the connections to it.
+// Package netpeer is the other end of what tare weighs of the network: one process on the controller's machine for each
+// run that needs it, and the connections to it.
 //
-// It is opinionated about who may use it. It listens on the loopback alone and serves only connections that begin with the
-// run's token, which it is given on its standard input and which is nowhere else: not in its arguments, not in a log. It
-// ends with its input, so that it does not outlive a controller that was killed.
+// It is opinionated about who may use it. It listens on the loopback alone and serves only connections that begin with
+// the run's token, which it is given on its standard input and which is nowhere else: not in its arguments, not in a
+// log. It ends with its input, so that it does not outlive a controller that was killed.
 //
-// A connection begins with a greeting of fixed length (Hello) that says what it is for; the peer answers one byte. Then the
-// client asks, each time with eight bytes, little-endian, that say how much:
+// A connection begins with a greeting of fixed length (Hello) that says what it is for; the peer answers one byte. Then
+// the client asks, each time with eight bytes, little-endian, that say how much:
 //
 //	up     the client sends so many bytes; the peer answers a receipt when it has them all
 //	down   the peer sends so many bytes and a receipt
@@ -178,11 +178,11 @@ func parseReceipt(b []byte) Receipt {
 	return Receipt{Bytes: int64(binary.LittleEndian.Uint64(b)), Retransmits: int64(binary.LittleEndian.Uint64(b[8:]))}
 }
 
-// Pages are servers of web pages on the loopback of the peer's machine, for work that fetches one over the network. They
-// are no part of the peer, which starts none by itself.
+// Pages are servers of web pages on the loopback of the peer's machine, for work that fetches one over the network.
+// They are no part of the peer, which starts none by itself.
 type Pages interface {
-	// Serve returns where a page of so many bytes from a seed is served: always the same server for the same page, which is
-	// started when it is first asked for.
+	// Serve returns where a page of so many bytes from a seed is served: always the same server for the same page,
+	// which is started when it is first asked for.
 	Serve(size int64, seed uint64) (Served, error)
 	Close() error
 }

@@ -106,8 +106,8 @@ func TestConnectionsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The server's side of each is in this process and allocates; the client's alone does not. What the runtime allocates
-	// meanwhile is counted as well, so the fewest of some tries are this code's.
+	// The server's side of each is in this process and allocates; the client's alone does not. What the runtime
+	// allocates meanwhile is counted as well, so the fewest of some tries are this code's.
 	allocs := testing.AllocsPerRun(20, func() { d.Touch() })
 	for try := 0; try < 10 && allocs > 12; try++ {
 		allocs = min(allocs, testing.AllocsPerRun(20, func() { d.Touch() }))
@@ -132,7 +132,8 @@ func TestStrangersAreNotServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Dial(); err == nil || !strings.Contains(err.Error(), "token") || strings.Contains(err.Error(), wrong.Text()) {
+	if _, err := d.Dial(); err == nil || !strings.Contains(err.Error(), "token") ||
+		strings.Contains(err.Error(), wrong.Text()) {
 		t.Errorf("with another run's token: %v", err)
 	}
 	right, _ := ParseToken(token)
@@ -177,10 +178,12 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 		serve func(fd int)
 		want  string
 	}{
-		"closes":          {func(fd int) { readFull(fd, make([]byte, helloSize)) }, "the peer closed the connection"},
-		"resets":          {reset, "broke"},
-		"says other":      {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte("H")) }, "no peer of tare"},
-		"has too many":    {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte{full}) }, "as many connections as it takes"},
+		"closes": {func(fd int) { readFull(fd, make([]byte, helloSize)) }, "the peer closed the connection"},
+		"resets": {reset, "broke"},
+		"says other": {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte("H")) },
+			"no peer of tare"},
+		"has too many": {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte{full}) },
+			"as many connections as it takes"},
 		"wrong about one": {func(fd int) { liar(fd) }, "counted 7 bytes where 1 were sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +255,8 @@ func bare(t *testing.T, address string) int {
 }
 
 func TestPeerEndsWithItsInput(t *testing.T) {
-	for in, want := range map[string]string{"": "read the token", "abc\n": "64 hexadecimal digits", strings.Repeat("x", 9000): "read the token"} {
+	for in, want := range map[string]string{"": "read the token", "abc\n": "64 hexadecimal digits",
+		strings.Repeat("x", 9000): "read the token"} {
 		err := Serve(strings.NewReader(in), io.Discard, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.10q: %v, want %s", in, err, want)

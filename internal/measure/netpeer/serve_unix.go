@@ -38,8 +38,9 @@ type server struct {
 	room      sync.Mutex
 }
 
-// Serve is the peer's life: it reads the token, a line, from in, writes the port it listens on, a line, to out, and serves
-// until in ends. What it has open then ends with the process; pages, which may be nil, are the caller's to close.
+// Serve is the peer's life: it reads the token, a line, from in, writes the port it listens on, a line, to out, and
+// serves until in ends. What it has open then ends with the process; pages, which may be nil, are the caller's to
+// close.
 func Serve(in io.Reader, out io.Writer, pages Pages) error { return serve(in, out, greetTime, pages) }
 
 func serve(in io.Reader, out io.Writer, patience time.Duration, pages Pages) error {

@@ -33,8 +33,8 @@ func retransmits(fd int) int64 {
 }
 
 // bareWrite and bareRead do not tell Go's scheduler that they wait: to tell it, and to have its leave to go on, costs a
-// stream over the loopback an eighth of its throughput. See thread.Room. bareRead returns with fewer bytes than asked for only where
-// a signal, the deadline or an end came first.
+// stream over the loopback an eighth of its throughput. See thread.Room. bareRead returns with fewer bytes than asked
+// for only where a signal, the deadline or an end came first.
 func bareWrite(fd int, b []byte) (int, error) {
 	return untold(unix.SYS_SENDTO, fd, b, unix.MSG_NOSIGNAL)
 }
@@ -44,7 +44,8 @@ func bareRead(fd int, b []byte) (int, error) {
 }
 
 func untold(call uintptr, fd int, b []byte, flags uintptr) (int, error) {
-	n, _, e := unix.RawSyscall6(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags, 0, 0)
+	n, _, e := unix.RawSyscall6(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags,
+		0, 0)
 	if e != 0 {
 		return 0, e
 	}

@@ -16,8 +16,8 @@ import (
 // OS lists the systems (GOOS) on which the peer and its clients work.
 func OS() []string { return []string{"linux", "darwin", "freebsd"} }
 
-// The sockets are used by bare system calls and block, each in a thread of its own: Go's poller would put its own wake-ups
-// into every round trip. Deadlines are the kernel's (SO_RCVTIMEO, SO_SNDTIMEO) and cost the loops nothing.
+// The sockets are used by bare system calls and block, each in a thread of its own: Go's poller would put its own
+// wake-ups into every round trip. Deadlines are the kernel's (SO_RCVTIMEO, SO_SNDTIMEO) and cost the loops nothing.
 
 // errStalled is a socket's deadline.
 var errStalled = errors.New("nothing has moved for too long")
@@ -133,8 +133,9 @@ func send(fd int, block []byte, amount int64) error {
 	return nil
 }
 
-// receive takes so many bytes, a block at a time, and no byte more. It waits for whole blocks: a receiver that takes what
-// there is wakes up for a few segments at a time, and over a loopback that costs a quarter of the throughput. See thread.Room.
+// receive takes so many bytes, a block at a time, and no byte more. It waits for whole blocks: a receiver that takes
+// what there is wakes up for a few segments at a time, and over a loopback that costs a quarter of the throughput. See
+// thread.Room.
 func receive(fd int, block []byte, amount int64) error {
 	for amount > 0 {
 		n, err := readWith(bareRead, fd, block[:min(amount, int64(len(block)))])
@@ -171,9 +172,11 @@ func broken(what string, err error) error {
 	case errors.Is(err, errStalled):
 		return fmt.Errorf("%s: %w (%v)", what, errStalled, stallTime)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: the peer closed the connection: it has ended, or what is between it and here was cut", what)
+		return fmt.Errorf("%s: the peer closed the connection: it has ended, or what is between it and here was cut",
+			what)
 	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
-		return fmt.Errorf("%s: the connection to the peer broke (%w): it has ended, or what is between it and here was cut", what, err)
+		return fmt.Errorf("%s: the connection to the peer broke (%w): it has ended, or what is between it and here "+
+			"was cut", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

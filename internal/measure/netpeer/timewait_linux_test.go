@@ -17,7 +17,8 @@ func timeWait(t *testing.T, address string) (n int) {
 	}
 	port := fmt.Sprintf(":%04X ", netip.MustParseAddrPort(address).Port())
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 3 && f[3] == "06" && (strings.HasSuffix(f[1]+" ", port) || strings.HasSuffix(f[2]+" ", port)) {
+		if f := strings.Fields(line); len(f) > 3 && f[3] == "06" &&
+			(strings.HasSuffix(f[1]+" ", port) || strings.HasSuffix(f[2]+" ", port)) {
 			n++
 		}
 	}

@@ -2,9 +2,9 @@ package sysinfo
 
 import "time"
 
-// How the clock is measured: the fastest of short stretches of work of a known number of cycles. Short, because a stretch
-// in which something else got the processor says nothing; many, because a processor at rest takes some milliseconds to
-// reach its clock.
+// How the clock is measured: the fastest of short stretches of work of a known number of cycles. Short, because a
+// stretch in which something else got the processor says nothing; many, because a processor at rest takes some
+// milliseconds to reach its clock.
 const (
 	clockRounds  = 20_000 // of one stretch: 64 cycles each, about half a millisecond
 	clockLength  = 25 * time.Millisecond
@@ -12,13 +12,14 @@ const (
 	clockAtMost  = 200
 )
 
-// measuredMHz is the clock at which one processor runs just now when it has work, in MHz; 0 where that cannot be measured.
+// measuredMHz is the clock at which one processor runs just now when it has work, in MHz; 0 where that cannot be
+// measured.
 //
-// It runs a chain of additions and exclusive ors between registers, each of which needs the result of the one before and
-// so takes one cycle on every processor that Go knows with assembly here (latency 1: Agner Fog, Instruction tables; Arm
-// Cortex and Neoverse software optimization guides). It is the clock of one busy core, turbo included, by this system's
-// own time: where that is wrong by a percent, so is this. Of an emulated processor it would be the speed of translated
-// code; Collect does not ask there.
+// It runs a chain of additions and exclusive ors between registers, each of which needs the result of the one before
+// and so takes one cycle on every processor that Go knows with assembly here (latency 1: Agner Fog, Instruction tables;
+// Arm Cortex and Neoverse software optimization guides). It is the clock of one busy core, turbo included, by this
+// system's own time: where that is wrong by a percent, so is this. Of an emulated processor it would be the speed of
+// translated code; Collect does not ask there.
 func measuredMHz() float64 {
 	if !canCount {
 		return 0

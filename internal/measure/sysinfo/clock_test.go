@@ -39,7 +39,8 @@ func TestAChainIsAsLongAsItSays(t *testing.T) {
 		compiled = fastest(func() {
 			x := uint64(1)
 			for range 8 * clockRounds { // a rotation is one cycle, and the counting goes on beside it
-				x = bits.RotateLeft64(bits.RotateLeft64(bits.RotateLeft64(bits.RotateLeft64(x, 7)^0x5bd1, 9)^0x1b87, 11)^0x2545, 13) ^ 0x9e37
+				x = bits.RotateLeft64(bits.RotateLeft64(bits.RotateLeft64(bits.RotateLeft64(x, 7)^0x5bd1, 9)^0x1b87,
+					11)^0x2545, 13) ^ 0x9e37
 			}
 			sink += x
 		}) / one
@@ -47,7 +48,8 @@ func TestAChainIsAsLongAsItSays(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("twice the rounds take %.3f times as long, a compiled chain of the same length %.2f times (%d)", twice, compiled, sink)
+	t.Errorf("twice the rounds take %.3f times as long, a compiled chain of the same length %.2f times (%d)", twice,
+		compiled, sink)
 }
 
 func TestTheMeasuredClock(t *testing.T) {

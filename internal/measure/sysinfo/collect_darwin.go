@@ -25,7 +25,8 @@ func (c *collector) platform() {
 	if n, err := unix.SysctlUint32("sysctl.proc_translated"); err == nil && n == 1 {
 		c.vm = "rosetta"
 	}
-	for name, key := range map[string]string{"cpu.performance_cores": "hw.perflevel0.physicalcpu", "cpu.efficiency_cores": "hw.perflevel1.physicalcpu"} {
+	for name, key := range map[string]string{"cpu.performance_cores": "hw.perflevel0.physicalcpu",
+		"cpu.efficiency_cores": "hw.perflevel1.physicalcpu"} {
 		if n, err := unix.SysctlUint32(key); err == nil {
 			c.extra(name, strconv.FormatUint(uint64(n), 10))
 		}
@@ -35,7 +36,8 @@ func (c *collector) platform() {
 
 func (c *collector) describeMount(s *unix.Statfs_t) {
 	c.WorkFS = unix.ByteSliceToString(s.Fstypename[:]) + " (" + flags(uint64(s.Flags), map[uint64]string{
-		unix.MNT_SYNCHRONOUS: "sync", unix.MNT_ASYNC: "async", unix.MNT_NOATIME: "noatime", unix.MNT_NOEXEC: "noexec", unix.MNT_JOURNALED: "journaled",
+		unix.MNT_SYNCHRONOUS: "sync", unix.MNT_ASYNC: "async", unix.MNT_NOATIME: "noatime", unix.MNT_NOEXEC: "noexec",
+		unix.MNT_JOURNALED: "journaled",
 	}, unix.MNT_SYNCHRONOUS, unix.MNT_ASYNC, unix.MNT_NOATIME, unix.MNT_NOEXEC, unix.MNT_JOURNALED) + ")"
 	c.extra("work.mount", unix.ByteSliceToString(s.Mntonname[:]))
 	c.extra("work.source", unix.ByteSliceToString(s.Mntfromname[:]))

@@ -26,7 +26,8 @@ func (c *collector) platform() {
 
 func (c *collector) describeMount(s *unix.Statfs_t) {
 	c.WorkFS = unix.ByteSliceToString(s.Fstypename[:]) + " (" + flags(s.Flags, map[uint64]string{
-		unix.MNT_SYNCHRONOUS: "sync", unix.MNT_ASYNC: "async", unix.MNT_NOATIME: "noatime", unix.MNT_NOEXEC: "noexec", unix.MNT_SOFTDEP: "soft-updates",
+		unix.MNT_SYNCHRONOUS: "sync", unix.MNT_ASYNC: "async", unix.MNT_NOATIME: "noatime", unix.MNT_NOEXEC: "noexec",
+		unix.MNT_SOFTDEP: "soft-updates",
 	}, unix.MNT_SYNCHRONOUS, unix.MNT_ASYNC, unix.MNT_NOATIME, unix.MNT_NOEXEC, unix.MNT_SOFTDEP) + ")"
 	c.extra("work.mount", unix.ByteSliceToString(s.Mntonname[:]))
 	c.extra("work.source", unix.ByteSliceToString(s.Mntfromname[:]))

@@ -102,7 +102,8 @@ func (c *collector) memory(t tree) {
 		c.MemoryBytes = n
 	}
 	for name, field := range map[string]string{
-		"memory.available_bytes": "MemAvailable", "memory.swap_bytes": "SwapTotal", "memory.hugepage_bytes": "Hugepagesize",
+		"memory.available_bytes": "MemAvailable", "memory.swap_bytes": "SwapTotal",
+		"memory.hugepage_bytes": "Hugepagesize",
 	} {
 		if n := parseMemInfo(info, field); n >= 0 {
 			c.extra(name, strconv.FormatInt(n, 10))
@@ -143,7 +144,8 @@ func (c *collector) machine(t tree) {
 	case generic && t.line("sys/hypervisor/type") != "":
 		c.vm = t.line("sys/hypervisor/type")
 	}
-	if t.exists("proc/device-tree/hypervisor") && strings.Contains(t.read("proc/device-tree/hypervisor/compatible"), "kvm") {
+	if t.exists("proc/device-tree/hypervisor") &&
+		strings.Contains(t.read("proc/device-tree/hypervisor/compatible"), "kvm") {
 		c.vm = "kvm"
 	}
 	version := strings.ToLower(t.read("proc/version"))

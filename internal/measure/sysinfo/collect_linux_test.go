@@ -55,12 +55,13 @@ func TestAVirtualMachineDescribesItself(t *testing.T) {
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":            "performance\n",
 		"sys/devices/system/cpu/vulnerabilities/meltdown":                 "Mitigation: PTI\n",
 		"sys/kernel/mm/transparent_hugepage/enabled":                      "always [madvise] never\n",
-		"proc/self/mountinfo":                                             "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n",
-		"sys/devices/pci/block/sda/queue/scheduler":                       "none [mq-deadline]\n",
-		"sys/devices/pci/block/sda/queue/rotational":                      "1\n",
-		"sys/devices/pci/block/sda/queue/write_cache":                     "write back\n",
-		"sys/devices/pci/block/sda/sda1/partition":                        "1\n",
-		"sys/dev/block/8:1":                                               "->../../devices/pci/block/sda/sda1",
+		"proc/self/mountinfo": "22 1 8:1 / / rw,relatime - ext4 " +
+			"/dev/sda1 rw\n",
+		"sys/devices/pci/block/sda/queue/scheduler":   "none [mq-deadline]\n",
+		"sys/devices/pci/block/sda/queue/rotational":  "1\n",
+		"sys/devices/pci/block/sda/queue/write_cache": "write back\n",
+		"sys/devices/pci/block/sda/sda1/partition":    "1\n",
+		"sys/dev/block/8:1":                           "->../../devices/pci/block/sda/sda1",
 	}), "kvm", "/var/tmp/x")
 	if c.vm != "kvm" || c.container != "" {
 		t.Errorf("hypervisor %q, container %q: a firmware that only says QEMU must not hide KVM", c.vm, c.container)
@@ -70,8 +71,10 @@ func TestAVirtualMachineDescribesItself(t *testing.T) {
 		t.Errorf("%+v", c.Facts)
 	}
 	for name, want := range map[string]string{
-		"cpu.governor": "performance", "cpu.mitigations.meltdown": "Mitigation: PTI", "memory.thp": "madvise", "memory.swap_bytes": "0",
-		"work.source": "/dev/sda1", "work.disk.name": "sda", "work.disk.scheduler": "mq-deadline", "work.disk.rotational": "1", "work.disk.write_cache": "write back",
+		"cpu.governor": "performance", "cpu.mitigations.meltdown": "Mitigation: PTI", "memory.thp": "madvise",
+		"memory.swap_bytes": "0",
+		"work.source":       "/dev/sda1", "work.disk.name": "sda", "work.disk.scheduler": "mq-deadline",
+		"work.disk.rotational": "1", "work.disk.write_cache": "write back",
 	} {
 		if got := c.Extra[name]; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
@@ -89,7 +92,8 @@ func TestContainersAndLimits(t *testing.T) {
 		"sys/fs/cgroup/a/memory.max":              "1048576\n",
 		"sys/fs/cgroup/a/b/cpuset.cpus.effective": "0-1\n",
 	}), "", "/")
-	if c.container != "docker" || c.Extra["cgroup.cpus"] != "0.5" || c.Extra["cgroup.memory_bytes"] != "1048576" || c.Extra["cgroup.cpuset"] != "0-1" {
+	if c.container != "docker" || c.Extra["cgroup.cpus"] != "0.5" || c.Extra["cgroup.memory_bytes"] != "1048576" ||
+		c.Extra["cgroup.cpuset"] != "0-1" {
 		t.Errorf("container %q, %v", c.container, c.Extra)
 	}
 	c = gather(t, plant(t, map[string]string{
@@ -134,11 +138,13 @@ func TestCollectHere(t *testing.T) {
 	if want := say("findmnt", "-n", "-o", "FSTYPE", "-T", dir); !strings.HasPrefix(f.WorkFS, want+" (") {
 		t.Errorf("work directory on %q, findmnt says %q", f.WorkFS, want)
 	}
-	if f.OS != runtime.GOOS || f.CPU == "" || f.Threads < 1 || f.MemoryBytes < 1<<20 || f.Distro == "" || f.WorkDir != dir {
+	if f.OS != runtime.GOOS || f.CPU == "" || f.Threads < 1 || f.MemoryBytes < 1<<20 || f.Distro == "" ||
+		f.WorkDir != dir {
 		t.Errorf("incomplete: %+v", f)
 	}
 	var s unix.Sysinfo_t
-	if err := unix.Sysinfo(&s); err != nil || f.MemoryBytes > int64(s.Totalram)*int64(s.Unit)+1<<20 || f.MemoryBytes < int64(s.Totalram)*int64(s.Unit)-1<<20 {
+	if err := unix.Sysinfo(&s); err != nil || f.MemoryBytes > int64(s.Totalram)*int64(s.Unit)+1<<20 ||
+		f.MemoryBytes < int64(s.Totalram)*int64(s.Unit)-1<<20 {
 		t.Errorf("memory %d, sysinfo says %d, %v", f.MemoryBytes, int64(s.Totalram)*int64(s.Unit), err)
 	}
 }
@@ -185,7 +191,8 @@ func TestWatcherComparesReadings(t *testing.T) {
 	write("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "8\n")
 	write("proc/pressure/cpu", "some avg10=0 total=999999999\n")
 	g := w.Look(context.Background(), 0)
-	if g.Load1 != 1.5 || g.Running != 2 || g.Steal != 0.25 || g.Throttle != 3 || g.MemSome != -1 || g.IOSome != 0 || g.CPUSome != 1 {
+	if g.Load1 != 1.5 || g.Running != 2 || g.Steal != 0.25 || g.Throttle != 3 || g.MemSome != -1 || g.IOSome != 0 ||
+		g.CPUSome != 1 {
 		t.Errorf("%+v", g)
 	}
 	if g = w.Look(context.Background(), time.Millisecond); g.Steal != 0 || g.Throttle != 0 || g.CPUSome != 0 {

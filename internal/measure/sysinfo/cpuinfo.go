@@ -82,7 +82,8 @@ func parseCPUInfo(text string) cpuInfo {
 func armModel(implementer, part string) string {
 	names := map[string]string{
 		"0x41/0xd03": "Cortex-A53", "0x41/0xd07": "Cortex-A57", "0x41/0xd08": "Cortex-A72", "0x41/0xd0b": "Cortex-A76",
-		"0x41/0xd0c": "Neoverse-N1", "0x41/0xd40": "Neoverse-V1", "0x41/0xd49": "Neoverse-N2", "0x41/0xd4f": "Neoverse-V2",
+		"0x41/0xd0c": "Neoverse-N1", "0x41/0xd40": "Neoverse-V1", "0x41/0xd49": "Neoverse-N2",
+		"0x41/0xd4f": "Neoverse-V2",
 		"0xc0/0xac3": "Ampere-1", "0xc0/0xac4": "Ampere-1a", "0x00/0x051": "QEMU max",
 	}
 	if n, ok := names[implementer+"/"+part]; ok {

@@ -16,9 +16,9 @@ type mount struct {
 	source  string // "/dev/sda1"
 }
 
-// MountAt returns what the kernel shows of the mount that an absolute path is on: the file system's type, its source, and
-// the options of the mount and of its file system. point is the mount's own place. ok is false where the kernel has no
-// such list.
+// MountAt returns what the kernel shows of the mount that an absolute path is on: the file system's type, its source,
+// and the options of the mount and of its file system. point is the mount's own place. ok is false where the kernel has
+// no such list.
 func MountAt(path string) (point, kind, source, options string, ok bool) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -36,7 +36,8 @@ func parseMountInfo(text string) (mounts []mount) {
 		if !ok || len(l) < 6 || len(r) < 2 {
 			continue
 		}
-		m := mount{device: l[2], root: unescape(l[3]), point: unescape(l[4]), options: l[5], kind: unescape(r[0]), source: unescape(r[1])}
+		m := mount{device: l[2], root: unescape(l[3]), point: unescape(l[4]), options: l[5], kind: unescape(r[0]),
+			source: unescape(r[1])}
 		if len(r) > 2 {
 			m.options = join(m.options, r[2])
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // Collect describes the system as seen from this process. workDir is the directory below which file workloads run; it
-// may be empty. It takes some tens of milliseconds, stops early when ctx ends, and leaves out what the system does not tell.
+// may be empty. It takes some tens of milliseconds, stops early when ctx ends, and leaves out what the system does not
+// tell.
 func Collect(ctx context.Context, workDir string) record.Facts {
 	c := collector{Facts: record.Facts{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Threads: runtime.NumCPU(), WorkDir: workDir, Extra: map[string]string{},

@@ -47,7 +47,8 @@ func chosen(text string) string {
 // containerByCgroup names the container manager that /proc/1/cgroup gives away, or "".
 func containerByCgroup(text string) string {
 	for _, m := range []struct{ mark, name string }{
-		{"kubepods", "kubernetes"}, {"libpod", "podman"}, {"docker", "docker"}, {"containerd", "containerd"}, {"lxc", "lxc"},
+		{"kubepods", "kubernetes"}, {"libpod", "podman"}, {"docker", "docker"}, {"containerd", "containerd"},
+		{"lxc", "lxc"},
 	} {
 		// The name stands in a path of the hierarchy. On cgroup 2 with its own namespace there is only "/".
 		for line := range strings.Lines(text) {
@@ -158,11 +159,16 @@ func tuning(cmdline string) string {
 	for _, f := range strings.Fields(cmdline) {
 		name, _, _ := strings.Cut(f, "=")
 		for _, prefix := range []string{
-			"mitigations", "spectre", "spec_", "pti", "nopti", "retbleed", "l1tf", "mds", "tsx", "kpti", "isolcpus", "nohz", "rcu_nocbs",
-			"rcupdate", "transparent_hugepage", "hugepage", "default_hugepagesz", "intel_pstate", "amd_pstate", "cpufreq", "idle",
-			"processor.max_cstate", "intel_idle", "tsc", "clocksource", "no_timer_check", "hpet", "preempt", "threadirqs", "nosmt",
-			"maxcpus", "nr_cpus", "mem", "psi", "iommu", "intel_iommu", "amd_iommu", "swiotlb", "page_poison", "init_on_", "slub_debug",
-			"slab_", "kasan", "audit", "selinux", "apparmor", "lockdown", "numa", "cgroup_", "systemd.unified_cgroup", "watchdog", "nowatchdog",
+			"mitigations", "spectre", "spec_", "pti", "nopti", "retbleed", "l1tf", "mds", "tsx", "kpti", "isolcpus",
+			"nohz", "rcu_nocbs",
+			"rcupdate", "transparent_hugepage", "hugepage", "default_hugepagesz", "intel_pstate", "amd_pstate",
+			"cpufreq", "idle",
+			"processor.max_cstate", "intel_idle", "tsc", "clocksource", "no_timer_check", "hpet", "preempt",
+			"threadirqs", "nosmt",
+			"maxcpus", "nr_cpus", "mem", "psi", "iommu", "intel_iommu", "amd_iommu", "swiotlb", "page_poison",
+			"init_on_", "slub_debug",
+			"slab_", "kasan", "audit", "selinux", "apparmor", "lockdown", "numa", "cgroup_", "systemd.unified_cgroup",
+			"watchdog", "nowatchdog",
 			"nvme", "scsi_mod.use_blk_mq", "elevator", "noapic", "acpi", "pci", "random.trust_cpu", "lapic", "kvm",
 		} {
 			if strings.HasPrefix(name, prefix) {

@@ -42,7 +42,8 @@ CPU part	: 0xd0c
 
 func TestParseCPUInfo(t *testing.T) {
 	c := parseCPUInfo(x86)
-	if c.model != "Intel(R) Xeon(R) CPU @ 2.20GHz" || c.vendor != "GenuineIntel" || c.cores != 2 || c.processors != 3 || c.mhz != 2300 || !c.hypervisor {
+	if c.model != "Intel(R) Xeon(R) CPU @ 2.20GHz" || c.vendor != "GenuineIntel" || c.cores != 2 || c.processors != 3 ||
+		c.mhz != 2300 || !c.hypervisor {
 		t.Errorf("x86: %+v", c)
 	}
 	c = parseCPUInfo(arm)
@@ -92,7 +93,8 @@ func TestMountOf(t *testing.T) {
 }
 
 func TestUnescape(t *testing.T) {
-	for in, want := range map[string]string{`a\040b`: "a b", `\134`: `\`, `\04`: `\04`, `\999x`: `\999x`, `\`: `\`, `x\011`: "x\t"} {
+	for in, want := range map[string]string{`a\040b`: "a b", `\134`: `\`, `\04`: `\04`, `\999x`: `\999x`, `\`: `\`,
+		`x\011`: "x\t"} {
 		if got := unescape(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
@@ -100,7 +102,8 @@ func TestUnescape(t *testing.T) {
 }
 
 func TestSmallParsers(t *testing.T) {
-	if got := parseOSRelease("# c\nNAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"); got != "Debian GNU/Linux 12 (bookworm)" {
+	const text = "# c\nNAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"
+	if got := parseOSRelease(text); got != "Debian GNU/Linux 12 (bookworm)" {
 		t.Errorf("os-release: %q", got)
 	}
 	if got := parseOSRelease("NAME=Alpine\nVERSION='3.20'"); got != "Alpine 3.20" {
@@ -118,19 +121,24 @@ func TestSmallParsers(t *testing.T) {
 		t.Error("chosen")
 	}
 	for text, want := range map[string]string{
-		"0::/\n": "", "12:cpu:/docker/abc\n0::/\n": "docker", "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-x.scope": "kubernetes",
-		"0::/machine.slice/libpod-12.scope/container": "podman", "0::/system.slice/docker.service": "docker", "1:docker:/": "",
+		"0::/\n": "", "12:cpu:/docker/abc\n0::/\n": "docker",
+		"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-x.scope": "kubernetes",
+		"0::/machine.slice/libpod-12.scope/container":                   "podman",
+		"0::/system.slice/docker.service":                               "docker",
+		"1:docker:/":                                                    "",
 	} {
 		if got := containerByCgroup(text); got != want {
 			t.Errorf("cgroup %q: got %q, want %q", text, got, want)
 		}
 	}
-	for text, want := range map[string]float64{"150000 100000\n": 1.5, "max 100000": 0, "": 0, "-1 100000": 0, "1 0": 0} {
+	for text, want := range map[string]float64{"150000 100000\n": 1.5, "max 100000": 0, "": 0, "-1 100000": 0,
+		"1 0": 0} {
 		if got := parseCPUMax(text); got != want {
 			t.Errorf("cpu.max %q: %v", text, got)
 		}
 	}
-	if got := parsePressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=12345\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"); got != 12345 {
+	if got := parsePressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=12345\n" +
+		"full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"); got != 12345 {
 		t.Errorf("pressure: %d", got)
 	}
 	if parsePressure("full total=9") != -1 || parsePressure("some total=x") != -1 {
@@ -148,7 +156,8 @@ func TestSmallParsers(t *testing.T) {
 	if s, total := parseSteal("cpu  1 2 3\n"); s != -1 || total != -1 {
 		t.Errorf("old stat: %d of %d", s, total)
 	}
-	if got := tuning("BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off token=secret quiet nohz_full=1-3\n"); got != "mitigations=off nohz_full=1-3" {
+	const line = "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off token=secret quiet nohz_full=1-3\n"
+	if got := tuning(line); got != "mitigations=off nohz_full=1-3" {
 		t.Errorf("command line: %q", got)
 	}
 	if v2, v1 := cgroupPaths("3:cpu,cpuacct:/a\n0::/b/c:d\n", "cpu"); v2 != "/b/c:d" || v1 != "/a" {
@@ -157,7 +166,8 @@ func TestSmallParsers(t *testing.T) {
 }
 
 func TestHypervisorsAreToldApart(t *testing.T) {
-	for sig, want := range map[string]string{"": "", "KVMKVMKVM\x00\x00\x00": "kvm", "TCGTCGTCGTCG": "tcg", "Microsoft Hv": "hyper-v", "whoknowswhat": "unknown"} {
+	for sig, want := range map[string]string{"": "", "KVMKVMKVM\x00\x00\x00": "kvm", "TCGTCGTCGTCG": "tcg",
+		"Microsoft Hv": "hyper-v", "whoknowswhat": "unknown"} {
 		if got := vmByCPU(sig); got != want {
 			t.Errorf("signature %q: got %q, want %q", sig, got, want)
 		}

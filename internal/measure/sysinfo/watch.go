@@ -118,5 +118,6 @@ func pause(ctx context.Context, d time.Duration) {
 
 // unknown is a reading of a platform that tells nothing.
 func unknown() counters {
-	return counters{at: time.Now(), load1: -1, running: -1, pressure: [3]int64{-1, -1, -1}, steal: -1, cpuTotal: -1, throttle: -1}
+	return counters{at: time.Now(), load1: -1, running: -1, pressure: [3]int64{-1, -1, -1}, steal: -1, cpuTotal: -1,
+		throttle: -1}
 }

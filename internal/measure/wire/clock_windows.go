@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Go's own monotonic clock on Windows reads the interrupt time, which moves in steps of 0.5 to 15.6 ms (golang/go#31160).
-// The performance counter moves in steps of 100 ns or less.
+// Go's own monotonic clock on Windows reads the interrupt time, which moves in steps of 0.5 to 15.6 ms
+// (golang/go#31160). The performance counter moves in steps of 100 ns or less.
 var (
 	kernel32  = windows.NewLazySystemDLL("kernel32.dll")
 	counter   = kernel32.NewProc("QueryPerformanceCounter")

@@ -34,12 +34,15 @@ func TestFramesSurvive(t *testing.T) {
 		{Type: TypeFailure, Trial: 7, Payload: make([]byte, MaxPayload)},
 	}
 	raw := frames(t, sent...)
-	for name, in := range map[string]io.Reader{"whole": bytes.NewReader(raw), "byte by byte": iotest.OneByteReader(bytes.NewReader(raw))} {
+	for name, in := range map[string]io.Reader{"whole": bytes.NewReader(raw),
+		"byte by byte": iotest.OneByteReader(bytes.NewReader(raw))} {
 		r := NewReader(in)
 		for i, want := range sent {
 			got, err := r.Read()
-			if err != nil || got.Type != want.Type || got.Trial != want.Trial || !bytes.Equal(got.Payload, want.Payload) {
-				t.Fatalf("%s: frame %d: got %s trial %d with %d bytes, %v", name, i, got.Type, got.Trial, len(got.Payload), err)
+			if err != nil || got.Type != want.Type || got.Trial != want.Trial ||
+				!bytes.Equal(got.Payload, want.Payload) {
+				t.Fatalf("%s: frame %d: got %s trial %d with %d bytes, %v", name, i, got.Type, got.Trial,
+					len(got.Payload), err)
 			}
 		}
 		if _, err := r.Read(); err != io.EOF {
@@ -102,7 +105,8 @@ func TestLengthDoesNotDriveAllocation(t *testing.T) {
 
 func TestWriterRefusesWhatNoReaderTakes(t *testing.T) {
 	var b bytes.Buffer
-	if err := NewWriter(&b).Write(Frame{Type: TypeRun, Payload: make([]byte, MaxPayload+1)}); err == nil || b.Len() != 0 {
+	if err := NewWriter(&b).Write(Frame{Type: TypeRun, Payload: make([]byte, MaxPayload+1)}); err == nil ||
+		b.Len() != 0 {
 		t.Errorf("%v, %d bytes written", err, b.Len())
 	}
 	if err := NewWriter(&b).JSON(TypeResult, 1, Result{
@@ -128,7 +132,8 @@ func TestEveryTypeHasItsOwnName(t *testing.T) {
 func TestNoiseIsSkippedAndKept(t *testing.T) {
 	hello := frames(t, Frame{Type: TypeHello, Payload: []byte("{}")})
 	long := strings.Repeat("x", MaxNoise-1)
-	for _, noise := range []string{"", "Welcome to Debian\r\n", "\x89", "\x89TARE", "\x89\x89", "\x89TARE\r\n\x89TARE\r\n", "\x00\xff", long} {
+	for _, noise := range []string{"", "Welcome to Debian\r\n", "\x89", "\x89TARE", "\x89\x89",
+		"\x89TARE\r\n\x89TARE\r\n", "\x00\xff", long} {
 		r := NewReader(iotest.OneByteReader(strings.NewReader(noise + Magic + string(hello))))
 		got, err := r.SkipNoise()
 		if err != nil || string(got) != noise {
@@ -167,13 +172,15 @@ func TestMangledMagicIsRecognised(t *testing.T) {
 	// What a terminal makes of it: the line feed becomes carriage return and line feed.
 	cooked := strings.ReplaceAll(Magic, "\n", "\r\n")
 	noise, err := NewReader(strings.NewReader("login: " + cooked + "....")).SkipNoise()
-	if !errors.Is(err, ErrMangled) || !errors.Is(err, io.ErrUnexpectedEOF) || !bytes.HasPrefix(noise, []byte("login: ")) {
+	if !errors.Is(err, ErrMangled) || !errors.Is(err, io.ErrUnexpectedEOF) ||
+		!bytes.HasPrefix(noise, []byte("login: ")) {
 		t.Errorf("got %v with noise %q", err, noise)
 	}
 }
 
 func TestSamplesSurvive(t *testing.T) {
-	for _, values := range [][]float64{nil, {0}, {math.Copysign(0, -1), 1.5, math.MaxFloat64, math.SmallestNonzeroFloat64}, make([]float64, MaxSamples)} {
+	for _, values := range [][]float64{nil, {0},
+		{math.Copysign(0, -1), 1.5, math.MaxFloat64, math.SmallestNonzeroFloat64}, make([]float64, MaxSamples)} {
 		p, err := PackSamples("latency_µs", values)
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +208,11 @@ func TestBadSamplesAreRefused(t *testing.T) {
 		"empty":     func() error { _, _, err := UnpackSamples(nil); return err },
 		"torn name": func() error { _, _, err := UnpackSamples([]byte{5, 0, 'a'}); return err },
 		"odd bytes": func() error { _, _, err := UnpackSamples([]byte{1, 0, 'a', 1, 2, 3}); return err },
-		"NaN there": func() error { _, _, err := UnpackSamples([]byte{1, 0, 'a', 0, 0, 0, 0, 0, 0, 0xf8, 0x7f}); return err },
+		"NaN there": func() error {
+			_, _, err := UnpackSamples([]byte{1, 0, 'a', 0, 0, 0, 0, 0, 0, 0xf8,
+				0x7f})
+			return err
+		},
 	} {
 		if call() == nil {
 			t.Errorf("%s was accepted", name)
@@ -233,7 +244,8 @@ func TestVersionLine(t *testing.T) {
 	if !ok || build != "dev" || goos != runtime.GOOS || goarch != runtime.GOARCH {
 		t.Errorf("got %q %q %q %v", build, goos, goarch, ok)
 	}
-	for _, s := range []string{"", "tare-agent 0.1.0 build dev", "tare-agent 0.1.0 build dev linux", strings.Repeat("a ", 5)} {
+	for _, s := range []string{"", "tare-agent 0.1.0 build dev", "tare-agent 0.1.0 build dev linux",
+		strings.Repeat("a ", 5)} {
 		if _, _, _, ok := ParseVersionLine(s); ok {
 			t.Errorf("%q was taken for a version line", s)
 		}

@@ -10,7 +10,8 @@ import (
 // Whatever a stream holds, reading it ends, holds no more than came, and gives only frames that can be written again to
 // the same bytes.
 func FuzzReader(f *testing.F) {
-	f.Add(frames(f, Frame{Type: TypeHello, Payload: []byte(`{"protocol":1,"build":"dev"}`)}, Frame{Type: TypeEnd, Trial: 3}))
+	f.Add(frames(f, Frame{Type: TypeHello, Payload: []byte(`{"protocol":1,"build":"dev"}`)},
+		Frame{Type: TypeEnd, Trial: 3}))
 	f.Add([]byte{0, 0x40, 0, 0, 8, 0, 0, 0, 0, 1, 'x'})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 8, 0, 0, 0, 0, 1})
 	f.Add([]byte("Last login: Sat Nov 21 01:23:45 2026"))

@@ -29,7 +29,8 @@ func CheckPeer(who string, protocol int, build string) error {
 	if protocol == Protocol && build == version.Build {
 		return nil
 	}
-	return fmt.Errorf("the %s is of another build: it speaks protocol %d, build %.64q; this is protocol %d, build %q; figures of different builds cannot be compared, so use agents made together with this tare",
+	return fmt.Errorf("the %s is of another build: it speaks protocol %d, build %.64q; this is protocol %d, build "+
+		"%q; figures of different builds cannot be compared, so use agents made together with this tare",
 		who, protocol, build, Protocol, version.Build)
 }
 

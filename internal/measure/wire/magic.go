@@ -55,7 +55,9 @@ func (r *Reader) SkipNoise() (noise []byte, err error) {
 			noise = append(noise, c)
 		}
 		if len(noise) >= MaxNoise {
-			return noise[:MaxNoise], mangled(fmt.Errorf("%w in the first %d KiB; make what leads there keep silent, such as login scripts and banners", ErrNoMagic, MaxNoise>>10))
+			return noise[:MaxNoise],
+				mangled(fmt.Errorf("%w in the first %d KiB; make what leads there keep silent, such as login "+
+					"scripts and banners", ErrNoMagic, MaxNoise>>10))
 		}
 	}
 }

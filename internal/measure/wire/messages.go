@@ -32,12 +32,14 @@ const (
 	TypeFailure    Type = 16 // A->C record.Failure: the request could not be served
 	TypeMount      Type = 17 // C->A layout.Mount; A->C Mounted
 	TypeProbe      Type = 18 // C->A and A->C: what package probe says to itself about files below a directory
-	TypeLedger     Type = 19 // C->A Ledger; A->C packed records, as they are acknowledged or found; last, A->C no payload
+	// C->A Ledger; A->C packed records, as they are acknowledged or found; last, A->C no payload
+	TypeLedger Type = 19
 
 	typeLast = TypeLedger
 )
 
-var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin", "end",
+var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin",
+	"end",
 	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger"}
 
 // String returns the type's name, as it appears in messages.
@@ -143,8 +145,8 @@ type FactsOf struct {
 // Ledger asks an agent to write records that it tells of as soon as they are acknowledged, until a Cancel comes or the
 // power goes, or to find those that an earlier one wrote. Package workload/durability has the records.
 type Ledger struct {
-	// Dir is the directory, absolute and not yet there when records are to be written. It is not removed: it must outlive
-	// the agent.
+	// Dir is the directory, absolute and not yet there when records are to be written. It is not removed: it must
+	// outlive the agent.
 	Dir     string   `json:"dir"`
 	Classes []string `json:"classes"`
 	Seed    uint64   `json:"seed"`

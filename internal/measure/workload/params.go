@@ -54,7 +54,8 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		d, ok := byName[key]
 		if !ok {
-			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true, Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, suggest.MeantOrAll(key, names, "it has"))}
+			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true,
+				Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, suggest.MeantOrAll(key, names, "it has"))}
 		}
 		v, err := d.Canonical(given[key])
 		if err != nil {
@@ -67,12 +68,14 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 	}
 	for _, d := range k.Params {
 		if d.Required && p[d.Name] == "" {
-			return nil, &ParamError{Kind: k.Name, Param: d.Name, Message: fmt.Sprintf("%s: %s is required: %s; write %s:%s=...", k.Name, d.Name, d.Doc, k.Name, d.Name)}
+			return nil, &ParamError{Kind: k.Name, Param: d.Name,
+				Message: fmt.Sprintf("%s: %s is required: %s; write %s:%s=...", k.Name, d.Name, d.Doc, k.Name, d.Name)}
 		}
 		if p[d.Name] != "" {
 			v, err := d.Canonical(p[d.Name])
 			if err != nil {
-				return nil, &ParamError{Kind: k.Name, Param: d.Name, Message: fmt.Sprintf("%s: %s: %v", k.Name, d.Name, err)}
+				return nil, &ParamError{Kind: k.Name, Param: d.Name,
+					Message: fmt.Sprintf("%s: %s: %v", k.Name, d.Name, err)}
 			}
 			p[d.Name] = v
 		}
@@ -115,7 +118,8 @@ func (d *Param) Canonical(v string) (string, error) {
 		if slices.Contains(d.Choices, v) {
 			return v, nil
 		}
-		return "", fmt.Errorf("%q is not one of %s%s", v, strings.Join(d.Choices, ", "), suggest.DidYouMean(v, d.Choices))
+		return "", fmt.Errorf("%q is not one of %s%s", v, strings.Join(d.Choices, ", "),
+			suggest.DidYouMean(v, d.Choices))
 	case Duration:
 		t, err := time.ParseDuration(v)
 		if err != nil {

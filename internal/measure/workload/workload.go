@@ -1,9 +1,9 @@
 // Package workload defines what a piece of work is: a named kind with parameters and metrics, prepared, timed and
 // cleaned up by a worker process that lives for one trial.
 //
-// It is opinionated: a kind is a row of data, so that `tare list` and the manual print what the code does; the amount of
-// work is frozen before the first counted trial and never depends on the clock; only Measure is timed, and nothing in it
-// allocates, locks, logs or asks for the time beyond what the measurement itself is.
+// It is opinionated: a kind is a row of data, so that `tare list` and the manual print what the code does; the amount
+// of work is frozen before the first counted trial and never depends on the clock; only Measure is timed, and nothing
+// in it allocates, locks, logs or asks for the time beyond what the measurement itself is.
 package workload
 
 import (
@@ -28,22 +28,22 @@ type Kind struct {
 	MaxWork int64
 	// MaxWorkFor, where set, gives the bound for these parameters in the place of MaxWork.
 	MaxWorkFor func(Params) int64
-	// Expand, where set, gives the sets of parameters that the given ones stand for, for a name that means several workloads.
-	// It returns the given ones alone where that is what they mean, and where something is wrong with them.
+	// Expand, where set, gives the sets of parameters that the given ones stand for, for a name that means several
+	// workloads. It returns the given ones alone where that is what they mean, and where something is wrong with them.
 	Expand func(given map[string]string) []map[string]string
 	// New checks the parameters together and makes a trial. It is called in the worker, once per trial.
 	New func(Params) (Trial, error)
 	// Dynamic, where set, gives the metrics for these parameters; Metrics then documents the default. The command
 	// workload's extracted figures need it.
 	Dynamic func(Params) []unit.Metric
-	// OnlyReads, where set, tells that a trial with these parameters makes no files, so that it also runs where none can be
-	// made.
+	// OnlyReads, where set, tells that a trial with these parameters makes no files, so that it also runs where none
+	// can be made.
 	OnlyReads func(Params) bool
-	// HostCold, where set, tells whether a trial with these parameters begins with the host's caches dropped. The controller
-	// does that before it asks for the trial, since an environment can neither do it nor see it.
+	// HostCold, where set, tells whether a trial with these parameters begins with the host's caches dropped. The
+	// controller does that before it asks for the trial, since an environment can neither do it nor see it.
 	HostCold func(Params) bool
-	// UnitTime, where set, tells how long one unit of work with these parameters may take, preparation included, before it
-	// counts as hung. Without it a unit is taken to be short.
+	// UnitTime, where set, tells how long one unit of work with these parameters may take, preparation included, before
+	// it counts as hung. Without it a unit is taken to be short.
 	UnitTime func(Params) time.Duration
 	// Space, where set, tells how many bytes below Bench.Dir the trial needs, for the forecast and the space check.
 	Space func(Params) int64
@@ -109,11 +109,12 @@ type Bench struct {
 	// Dir is an existing directory that belongs to this cell alone. It lives as long as the session, so that a file
 	// prepared in one trial can be found, checked and used by the next. tare removes it.
 	Dir string
-	// Home is another such directory, where the environment itself works: on its own disk when Dir is on a mount, else the
-	// same as Dir. It may be empty where the environment has no directory of its own.
+	// Home is another such directory, where the environment itself works: on its own disk when Dir is on a mount, else
+	// the same as Dir. It may be empty where the environment has no directory of its own.
 	Home string
-	// Root is the directory that Dir was made below: where the environment works, or the mount. What a user keeps there may be
-	// read when a parameter names it, and is never written. Dir is empty where Root cannot be written and the trial only reads.
+	// Root is the directory that Dir was made below: where the environment works, or the mount. What a user keeps there
+	// may be read when a parameter names it, and is never written. Dir is empty where Root cannot be written and the
+	// trial only reads.
 	Root string
 	// Peer is the other end of work on the network; set where the kind needs one.
 	Peer Peer

@@ -30,8 +30,8 @@ func database(t *testing.T) []plan.Workload {
 	return slices.DeleteFunc(parse(t, s).Workloads, func(w plan.Workload) bool { return w.Kind != "command" })
 }
 
-// servers lists the processes that work in a directory below dir. A server removes its file before its last breath, so it
-// is given time.
+// servers lists the processes that work in a directory below dir. A server removes its file before its last breath, so
+// it is given time.
 func servers(dir string) (pids []string) {
 	for range 600 {
 		pids = nil
@@ -49,8 +49,8 @@ func servers(dir string) (pids []string) {
 	return pids
 }
 
-// TestDatabaseAgainstARealServer runs a trial of each workload as an agent does: one after the other, each in a directory
-// of its own beside the others.
+// TestDatabaseAgainstARealServer runs a trial of each workload as an agent does: one after the other, each in a
+// directory of its own beside the others.
 func TestDatabaseAgainstARealServer(t *testing.T) {
 	kind, ok := all.Lookup("command")
 	if !ok {
@@ -83,7 +83,8 @@ func TestDatabaseAgainstARealServer(t *testing.T) {
 	}
 }
 
-// TestDatabaseNoticesOtherRows: figures of queries that gave other rows are none. A failed trial leaves no server behind.
+// TestDatabaseNoticesOtherRows: figures of queries that gave other rows are none. A failed trial leaves no server
+// behind.
 func TestDatabaseNoticesOtherRows(t *testing.T) {
 	kind, _ := all.Lookup("command")
 	for _, w := range database(t) {

@@ -1,7 +1,8 @@
-// Package study holds the plans that come with tare: published comparisons of environments, each repeated by one command.
+// Package study holds the plans that come with tare: published comparisons of environments, each repeated by one
+// command.
 //
-// A study is a plan file like any other. It names every environment and mount that the comparison is about and leaves out
-// what a machine does not have (missing: skip), so that it runs everywhere and says what it could not look at.
+// A study is a plan file like any other. It names every environment and mount that the comparison is about and leaves
+// out what a machine does not have (missing: skip), so that it runs everywhere and says what it could not look at.
 package study
 
 import (

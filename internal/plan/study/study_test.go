@@ -50,8 +50,8 @@ func TestEveryStudyIsAPlan(t *testing.T) {
 	}
 }
 
-// mostRecords bounds the records that one unit of work moves: ten seconds at a millisecond for each, as in a folder of an
-// emulated machine.
+// mostRecords bounds the records that one unit of work moves: ten seconds at a millisecond for each, as in a folder of
+// an emulated machine.
 const mostRecords = 10_000
 
 // TestUnitsAreSmall: a target that is a hundred times slower gets fewer units of work, but never less than one.
@@ -98,8 +98,8 @@ func TestFoldersTriesTheWorkaround(t *testing.T) {
 	}
 }
 
-// TestDisksComparesImagesAndNothingElse: the disks differ in their image alone, and there are enough kinds of it to call
-// it a study.
+// TestDisksComparesImagesAndNothingElse: the disks differ in their image alone, and there are enough kinds of it to
+// call it a study.
 func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 	s, ok := study.Lookup("disks")
 	if !ok {
@@ -146,30 +146,41 @@ func TestDisksComparesImagesAndNothingElse(t *testing.T) {
 	if len(kinds) < 8 || !slices.Contains(states, "aged") || !slices.Contains(states, "compacted") {
 		t.Errorf("there are %d kinds in the states %v", len(kinds), states)
 	}
-	if !slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool { return w.Kind == "restore" && w.Params["load"] == "none" }) {
+	if !slices.ContainsFunc(p.Workloads, func(w plan.Workload) bool {
+		return w.Kind == "restore" &&
+			w.Params["load"] == "none"
+	}) {
 		t.Error("the original's restore is missing")
 	}
 }
 
-// TestStudiesGoOnWithWhatIsHere: a study is a plan also where most of what it names is missing, and says what it leaves out.
+// TestStudiesGoOnWithWhatIsHere: a study is a plan also where most of what it names is missing, and says what it leaves
+// out.
 func TestStudiesGoOnWithWhatIsHere(t *testing.T) {
-	for name, here := range map[string][]string{"host and namespace": {"local", "namespace"}, "machines": {"local", "qemu"}, "others": {"local", "ssh"}} {
+	for name, here := range map[string][]string{"host and namespace": {"local", "namespace"},
+		"machines": {"local", "qemu"}, "others": {"local", "ssh"}} {
 		for _, s := range study.All() {
 			full := parse(t, s)
 			var out []string
-			available := func(e env.Spec, _ *env.Spec) (bool, string) { return slices.Contains(here, e.Driver), "it is not here" }
+			available := func(e env.Spec, _ *env.Spec) (bool, string) {
+				return slices.Contains(here, e.Driver),
+					"it is not here"
+			}
 			p, err := plan.Parse("study "+s.Name, s.Plan, plan.Tables{
-				Drivers: drivers.Drivers(), Kinds: kinds.Kinds(), Available: available, LeftOut: func(target, _ string) { out = append(out, target) },
+				Drivers: drivers.Drivers(), Kinds: kinds.Kinds(), Available: available,
+				LeftOut: func(target, _ string) { out = append(out, target) },
 			})
 			if err != nil {
-				if !slices.ContainsFunc(full.Targets, func(e plan.Target) bool { return !e.IsMount() && slices.Contains(here, e.Spec.Driver) }) {
+				if !slices.ContainsFunc(full.Targets,
+					func(e plan.Target) bool { return !e.IsMount() && slices.Contains(here, e.Spec.Driver) }) {
 					continue // nothing of it is here at all
 				}
 				t.Errorf("%s, %s: %v", name, s.Name, err)
 				continue
 			}
 			if len(p.Targets)+len(out) != len(full.Targets) {
-				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, len(p.Targets), len(full.Targets), len(out))
+				t.Errorf("%s, %s: %d of %d targets are there and %d left out", name, s.Name, len(p.Targets),
+					len(full.Targets), len(out))
 			}
 			for _, e := range p.Targets {
 				if slices.Contains(out, e.Against) {

@@ -17,8 +17,8 @@ type Source struct {
 	// looks tells whether a text is likely to be one of these. name is the file's path.
 	looks func(name, text string) bool
 	read  func(name, text string) ([]Finding, error)
-	// holds tells whether a text that a user calls one of these has a line of one; nil where read itself tells (errOther),
-	// or looks is no guess.
+	// holds tells whether a text that a user calls one of these has a line of one; nil where read itself tells
+	// (errOther), or looks is no guess.
 	holds func(text string) bool
 }
 
@@ -50,24 +50,29 @@ func Sources() []Source {
 				return strings.Contains(text, "DrvVD") || strings.Contains(text, "VirtualBox VM")
 			}, plain(VirtualBoxLog), func(text string) bool { return vboxDriver().MatchString(text) }},
 		{"qemu", "the command line of QEMU: /proc/PID/cmdline, or a line of ps",
-			func(_, text string) bool { return qemuProgram().MatchString(firstLine(text)) }, plain(qemuText), func(string) bool { return true }},
+			func(_, text string) bool { return qemuProgram().MatchString(firstLine(text)) }, plain(qemuText),
+			func(string) bool { return true }},
 		{"write-cache", "the write cache of a disk as the guest's kernel sees it: /sys/block/DISK/queue/write_cache",
 			func(_, text string) bool {
 				t := strings.TrimSpace(text)
 				return t == "write back" || t == "write through"
 			}, func(name, text string) ([]Finding, error) { return WriteCache(diskOf(name), text), nil }, nil},
 		{"mountinfo", "the mounts of a process: /proc/self/mountinfo",
-			func(_, text string) bool { return strings.Contains(firstLine(text), " - ") }, plain(mountinfo), func(text string) bool { return strings.Contains(text, " - ") }},
+			func(_, text string) bool { return strings.Contains(firstLine(text), " - ") }, plain(mountinfo),
+			func(text string) bool { return strings.Contains(text, " - ") }},
 		{"fstab", "a table of mounts: /etc/fstab, /proc/mounts", looksLikeMounts, plain(fstab), nil},
 		{"samba", "the configuration of Samba: smb.conf, or the output of testparm -s",
 			func(_, text string) bool { return sambaSection().MatchString(text) }, plain(Samba), nil},
 		{"exports", "the exports of an NFS server: /etc/exports, or the output of exportfs -v",
-			func(_, text string) bool { return exportLine().MatchString(text) }, plain(Exports), func(text string) bool { return anyExport().MatchString(text) }},
+			func(_, text string) bool { return exportLine().MatchString(text) }, plain(Exports),
+			func(text string) bool { return anyExport().MatchString(text) }},
 	}
 }
 
 var (
-	qemuProgram  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[/\s])(?:qemu-system-|qemu-kvm|kvm[\s\x00])`) })
+	qemuProgram = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:^|[/\s])(?:qemu-system-|qemu-kvm|kvm[\s\x00])`)
+	})
 	sambaSection = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*\[[^\]\n]+\]\s*$`) })
 	anyExport    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*["/]`) })
 	exportLine   = sync.OnceValue(func() *regexp.Regexp {
@@ -90,11 +95,16 @@ func Audit(name, kind string, text []byte) (string, []Finding, error) {
 		return "", nil, errTooLong(string(text))
 	}
 	all := Sources()
-	i := slices.IndexFunc(all, func(s Source) bool { return s.Name == kind || kind == "" && s.looks(name, string(text)) })
+	i := slices.IndexFunc(all, func(s Source) bool {
+		return s.Name == kind ||
+			kind == "" && s.looks(name, string(text))
+	})
 	if i < 0 && kind != "" {
-		return "", nil, &NotOneError{fmt.Errorf("read %s: unknown kind of configuration %q; choose one of %s", name, kind, strings.Join(SourceNames(), ", "))}
+		return "", nil, &NotOneError{fmt.Errorf("read %s: unknown kind of configuration %q; choose one of %s", name,
+			kind, strings.Join(SourceNames(), ", "))}
 	} else if i < 0 {
-		return "", nil, fmt.Errorf("read %s: the kind of configuration is not recognised; name it with --as (%s)", name, strings.Join(SourceNames(), ", "))
+		return "", nil, fmt.Errorf("read %s: the kind of configuration is not recognised; name it with --as (%s)", name,
+			strings.Join(SourceNames(), ", "))
 	}
 	if kind != "" && !all[i].isOne(name, string(text)) {
 		return "", nil, &NotOneError{fmt.Errorf("read %s as %s: %w (%s)", name, kind, errOther, all[i].Doc)}
@@ -150,7 +160,8 @@ func mountinfo(text string) (found []Finding, err error) {
 // looksLikeMounts tells a line of six fields of which the second is a directory.
 func looksLikeMounts(_, text string) bool {
 	for l := range lines(text) {
-		if f := strings.Fields(l); len(f) >= 4 && f[0][0] != '#' && (strings.HasPrefix(f[1], "/") || f[1] == "none" || f[1] == "swap") && !strings.Contains(l, "(") {
+		if f := strings.Fields(l); len(f) >= 4 && f[0][0] != '#' &&
+			(strings.HasPrefix(f[1], "/") || f[1] == "none" || f[1] == "swap") && !strings.Contains(l, "(") {
 			return true
 		}
 	}

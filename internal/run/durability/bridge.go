@@ -27,7 +27,8 @@ const bridgeProgram = "qemu-storage-daemon"
 func openBridge(ctx context.Context, dir, socket string) (*bridge, error) {
 	program, err := proc.LookPath(bridgeProgram)
 	if err != nil {
-		return nil, fmt.Errorf("show disk as a file: %s is not installed; install it: apt-get install qemu-system-common", bridgeProgram)
+		return nil, fmt.Errorf("show disk as a file: %s is not installed; install it: apt-get install "+
+			"qemu-system-common", bridgeProgram)
 	}
 	b := &bridge{path: filepath.Join(dir, "disk.img")}
 	if err := os.WriteFile(b.path, nil, 0o600); err != nil {
@@ -51,13 +52,15 @@ func openBridge(ctx context.Context, dir, socket string) (*bridge, error) {
 		}
 		select {
 		case <-b.daemon.Done():
-			return nil, errors.Join(fmt.Errorf("show disk as a file, which needs FUSE (/dev/fuse): %s", proc.Printable(b.daemon.Diagnose())), b.close())
+			return nil, errors.Join(fmt.Errorf("show disk as a file, which needs FUSE (/dev/fuse): %s",
+				proc.Printable(b.daemon.Diagnose())), b.close())
 		case <-ctx.Done():
 			return nil, errors.Join(ctx.Err(), b.close())
 		default:
 		}
 		if time.Now().After(end) {
-			return nil, errors.Join(fmt.Errorf("show disk as a file: it was not there within %v; %s", bridgeTime, b.daemon.Diagnose()), b.close())
+			return nil, errors.Join(fmt.Errorf("show disk as a file: it was not there within %v; %s", bridgeTime,
+				b.daemon.Diagnose()), b.close())
 		}
 	}
 }

@@ -41,7 +41,8 @@ func WriteCache(disk, text string) (found []Finding) {
 	if strings.TrimSpace(text) == "write through" {
 		found = append(found, Finding{"write-cache-through", layerGuest,
 			"the guest's kernel assumes that the disk " + disk + " has no volatile cache, and sends it no flushes",
-			"correct only if the disk really has none; otherwise: echo 'write back' > /sys/block/" + disk + "/queue/write_cache", true})
+			"correct only if the disk really has none; otherwise: echo 'write back' > /sys/block/" + disk +
+				"/queue/write_cache", true})
 	}
 	return found
 }
@@ -51,18 +52,22 @@ func MountOptions(fsType, options string) (found []Finding) {
 	for o := range strings.SplitSeq(options, ",") {
 		switch o {
 		case "nobarrier", "barrier=0":
-			found = append(found, Finding{"mount-nobarrier", layerGuest, fsType + " is mounted with " + o + ": it flushes no disk", "mount it without " + o, true})
+			found = append(found, Finding{"mount-nobarrier", layerGuest,
+				fsType + " is mounted with " + o + ": it flushes no disk", "mount it without " + o, true})
 		case "data=writeback":
-			found = append(found, Finding{"mount-data-writeback", layerGuest, fsType + " may show old contents in a file after a crash (data=writeback)", "mount it with data=ordered", false})
+			found = append(found, Finding{"mount-data-writeback", layerGuest, fsType +
+				" may show old contents in a file after a crash (data=writeback)", "mount it with data=ordered", false})
 		}
 	}
 	if fsType == "vboxsf" {
-		found = append(found, Finding{"vboxsf-fsync", layerGuest, "fsync on a VirtualBox shared folder does nothing", "keep what must survive on the guest's own disk", true})
+		found = append(found, Finding{"vboxsf-fsync", layerGuest, "fsync on a VirtualBox shared folder does nothing",
+			"keep what must survive on the guest's own disk", true})
 	}
 	return found
 }
 
-// Exports reads /etc/exports of an NFS server. Options behind a dash are the default of the clients that follow on the line.
+// Exports reads /etc/exports of an NFS server. Options behind a dash are the default of the clients that follow on the
+// line.
 func Exports(text string) (found []Finding, err error) {
 	if len(text) > MaxConfig {
 		return nil, errTooLong(text)
@@ -78,7 +83,9 @@ func Exports(text string) (found []Finding, err error) {
 			}
 			_, options, _ := strings.Cut(f, "(")
 			if async(strings.TrimSuffix(options, ")"), byDefault) {
-				found = append(found, Finding{"nfs-async", layerServer, "the NFS server acknowledges writes to " + dir + " before they are on its disk (async)", "export it with sync", true})
+				found = append(found, Finding{"nfs-async", layerServer,
+					"the NFS server acknowledges writes to " + dir + " before they are on its disk (async)",
+					"export it with sync", true})
 				break // for other clients it is the same
 			}
 		}
@@ -133,7 +140,9 @@ func Samba(text string) (found []Finding, err error) {
 		key = strings.ToLower(strings.Join(strings.Fields(key), "")) // Samba ignores case and blanks in names
 		switch value = strings.ToLower(strings.TrimSpace(value)); {
 		case ok && key == "strictsync" && (value == "no" || value == "false" || value == "0" || value == "off"):
-			found = append(found, Finding{"smb-strict-sync", layerServer, "Samba ignores flushes of clients in [" + section + "] (strict sync = no)", "set strict sync = yes", true})
+			found = append(found, Finding{"smb-strict-sync", layerServer,
+				"Samba ignores flushes of clients in [" + section + "] (strict sync = no)", "set strict sync = yes",
+				true})
 		}
 	}
 	return found, s.Err()

@@ -23,14 +23,18 @@ func TestConfigurations(t *testing.T) {
 		return codes(fs)
 	}
 	for name, c := range map[string]struct{ got, want string }{
-		"drive unsafe":  {codes(QEMU([]string{"qemu", "-drive", "file=a,cache=unsafe"})), "qemu-cache-unsafe"},
-		"drive none":    {codes(QEMU([]string{"qemu", "-drive", "file=a,cache=none"})), ""},
-		"blockdev":      {codes(QEMU([]string{"qemu", "-blockdev", `{"driver":"raw","cache":{"direct":false,"no-flush":true}}`})), "qemu-cache-unsafe"},
-		"blockdev dots": {codes(QEMU([]string{"qemu", "-blockdev", "driver=raw,cache.no-flush=on"})), "qemu-cache-unsafe"},
-		"blockdev safe": {codes(QEMU([]string{"qemu", "-blockdev", `{"driver":"raw","cache":{"direct":true,"no-flush":false}}`})), ""},
+		"drive unsafe": {codes(QEMU([]string{"qemu", "-drive", "file=a,cache=unsafe"})), "qemu-cache-unsafe"},
+		"drive none":   {codes(QEMU([]string{"qemu", "-drive", "file=a,cache=none"})), ""},
+		"blockdev": {codes(QEMU([]string{"qemu", "-blockdev",
+			`{"driver":"raw","cache":{"direct":false,"no-flush":true}}`})), "qemu-cache-unsafe"},
+		"blockdev dots": {codes(QEMU([]string{"qemu", "-blockdev", "driver=raw,cache.no-flush=on"})),
+			"qemu-cache-unsafe"},
+		"blockdev safe": {codes(QEMU([]string{"qemu", "-blockdev",
+			`{"driver":"raw","cache":{"direct":true,"no-flush":false}}`})), ""},
 		"two dashes":    {codes(QEMU([]string{"qemu", "--drive", "file=x,cache=unsafe"})), "qemu-cache-unsafe"},
 		"no-flush=true": {codes(QEMU([]string{"qemu", "-drive", "file=x,cache.no-flush=true"})), "qemu-cache-unsafe"},
-		"no-flush=yes":  {codes(QEMU([]string{"qemu", "-blockdev", "driver=qcow2,cache.no-flush=yes,file.filename=x"})), "qemu-cache-unsafe"},
+		"no-flush=yes": {codes(QEMU([]string{"qemu", "-blockdev", "driver=qcow2,cache.no-flush=yes,file.filename=x"})),
+			"qemu-cache-unsafe"},
 		"no-flush=off":  {codes(QEMU([]string{"qemu", "-blockdev", "driver=raw,cache.no-flush=off"})), ""},
 		"-snapshot":     {codes(QEMU([]string{"qemu", "-snapshot", "-hda", "x"})), "qemu-snapshot"},
 		"snapshot=on":   {codes(QEMU([]string{"qemu", "-drive", "file=x,snapshot=on"})), "qemu-snapshot"},
@@ -42,8 +46,10 @@ func TestConfigurations(t *testing.T) {
 		"write back":    {codes(WriteCache("vda", "write back\n")), ""},
 		"nobarrier":     {codes(MountOptions("ext4", "rw,nobarrier,relatime")), "mount-nobarrier"},
 		"vboxsf":        {codes(MountOptions("vboxsf", "rw")), "vboxsf-fsync"},
-		"exports":       {read(Exports("# x(async)\n/srv 10.0.0.0/8(rw,async) \\\n host(rw,sync)\n/home *(rw,sync)\n")), "nfs-async"},
-		"samba":         {read(Samba("[global]\n strict sync = yes\n[a]\n Strict Sync= No\n; strict sync = no\n")), "smb-strict-sync"},
+		"exports": {read(Exports("# x(async)\n/srv 10.0.0.0/8(rw,async) \\\n host(rw,sync)\n/home *(rw,sync)\n")),
+			"nfs-async"},
+		"samba": {read(Samba("[global]\n strict sync = yes\n[a]\n Strict Sync= No\n; strict sync = no\n")),
+			"smb-strict-sync"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: found %q, want %q", name, c.got, c.want)

@@ -19,10 +19,11 @@ var diskFS = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "ap
 var localDrivers = []string{"local", "namespace", "command"}
 
 // Declared is what an environment's facts say of a flush in it: the configuration audit, which costs nothing. driver is
-// the name of its driver. The verdict is always UNTESTED, because a declaration is no test; the class is "unknown" where
-// something is in between that is not known here.
+// the name of its driver. The verdict is always UNTESTED, because a declaration is no test; the class is "unknown"
+// where something is in between that is not known here.
 func Declared(driver string, e *record.Environment) record.Durability {
-	d := record.Durability{Verdict: record.Untested, Class: ClassUnknown, Text: "it is not known what a flush does here"}
+	d := record.Durability{Verdict: record.Untested, Class: ClassUnknown,
+		Text: "it is not known what a flush does here"}
 	kind, options := fileSystem(e)
 	if slices.Contains(memoryFS, kind) {
 		d.Class, d.Text = ClassMemory, "files are in memory ("+kind+"): a flush has nowhere to go"
@@ -53,7 +54,8 @@ func audit(driver string, e *record.Environment, kind, options string) []Finding
 		found = append(found, QEMU([]string{"-drive", "cache=unsafe"})...)
 	}
 	// A disk whose hypervisor writes through has no cache to flush, and the guest is right not to.
-	if machine := e.Inside.Extra["hypervisor.vm"] != "" || driver == "qemu"; machine && mode != "writethrough" && mode != "directsync" {
+	if machine := e.Inside.Extra["hypervisor.vm"] != "" ||
+		driver == "qemu"; machine && mode != "writethrough" && mode != "directsync" {
 		for _, f := range WriteCache(e.Inside.Extra["work.disk.name"], e.Inside.Extra["work.disk.write_cache"]) {
 			f.Ignores = mode != "" // of others it is not known whether their disk has a cache
 			found = append(found, f)
@@ -101,7 +103,8 @@ func drives(argv []string) (all []qemuDrive) {
 				Name string `json:"filename"`
 			} `json:"file"`
 		}
-		if argv[i-1] == "-blockdev" && len(argv[i]) < MaxConfig && json.Unmarshal([]byte(argv[i]), &node) == nil && node.File.Name != "" {
+		if argv[i-1] == "-blockdev" && len(argv[i]) < MaxConfig && json.Unmarshal([]byte(argv[i]), &node) == nil &&
+			node.File.Name != "" {
 			all = append(all, qemuDrive{node.Name, node.File.Name, argv[i]})
 		}
 	}

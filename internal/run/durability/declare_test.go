@@ -8,7 +8,8 @@ import (
 
 func TestDeclared(t *testing.T) {
 	on := func(fs, cache string) *record.Environment {
-		return &record.Environment{Inside: record.Facts{WorkFS: fs}, Outside: record.Facts{Settings: map[string]string{"cache": cache}}}
+		return &record.Environment{Inside: record.Facts{WorkFS: fs},
+			Outside: record.Facts{Settings: map[string]string{"cache": cache}}}
 	}
 	mount := func(kind, fs, cache string) *record.Environment {
 		e := on("ext4 (rw)", "none")
@@ -22,7 +23,8 @@ func TestDeclared(t *testing.T) {
 	}
 	guest := func(cache, writeCache string) *record.Environment {
 		e := on("ext4 (rw)", cache)
-		e.Inside.Extra = map[string]string{"work.disk.name": "vda", "work.disk.write_cache": writeCache, "hypervisor.vm": "kvm"}
+		e.Inside.Extra = map[string]string{"work.disk.name": "vda", "work.disk.write_cache": writeCache,
+			"hypervisor.vm": "kvm"}
 		return e
 	}
 	for name, c := range map[string]struct {

@@ -32,7 +32,8 @@ type Subject struct {
 	Hidden string
 }
 
-// The sizes of the tests. Both have to end within seconds in an emulated machine that starts a worker in a quarter of one.
+// The sizes of the tests. Both have to end within seconds in an emulated machine that starts a worker in a quarter of
+// one.
 const (
 	watchedFew  = 8
 	watchedMany = 40
@@ -109,7 +110,8 @@ func (s *Subject) watch(ctx context.Context) (t record.FlushTest, err error) {
 	return t, nil
 }
 
-// judgeWatch says what the counts mean. Where one in eight or fewer arrived these are others' flushes, such as a journal's.
+// judgeWatch says what the counts mean. Where one in eight or fewer arrived these are others' flushes, such as a
+// journal's.
 func (s *Subject) judgeWatch(t *record.FlushTest, caller string) {
 	what, by := "the image", caller
 	if s.Folder != "" {
@@ -121,12 +123,14 @@ func (s *Subject) judgeWatch(t *record.FlushTest, caller string) {
 	switch {
 	case t.Seen >= t.Asked:
 		t.Verdict, t.Class = record.Propagated, ClassFlushes
-		t.Text = fmt.Sprintf("%d flushes inside caused %d of %s, requested from the host's kernel by %s", t.Asked, t.Seen, what, by)
+		t.Text = fmt.Sprintf("%d flushes inside caused %d of %s, requested from the host's kernel by %s", t.Asked,
+			t.Seen, what, by)
 	case s.Hidden != "":
 		t.Text = fmt.Sprintf("%d of %d flushes were seen, and %s", t.Seen, t.Asked, s.Hidden)
 	case t.Seen <= t.Asked/8:
 		t.Class = ClassIgnores
-		t.Text = fmt.Sprintf("%d flushes inside caused %d of %s: no flush was requested from the host's kernel", t.Asked, t.Seen, what)
+		t.Text = fmt.Sprintf("%d flushes inside caused %d of %s: no flush was requested from the host's kernel",
+			t.Asked, t.Seen, what)
 	default:
 		t.Text = fmt.Sprintf("%d flushes inside caused only %d of %s", t.Asked, t.Seen, what)
 	}
@@ -140,7 +144,8 @@ func (s *Subject) flushed(w *Watcher) (n int, err error) {
 	files := 0
 	err = filepath.WalkDir(s.Folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
-			return nil //nolint:nilerr // what went away meanwhile, or is not ours to read, is not what the target flushes
+			// What went away meanwhile, or is not ours to read, is not what the target flushes.
+			return nil //nolint:nilerr // as said above
 		}
 		if files++; files > maxFiles {
 			return fmt.Errorf("%s has more than %d files to look at", s.Folder, maxFiles)
@@ -154,8 +159,8 @@ func (s *Subject) flushed(w *Watcher) (n int, err error) {
 	return n, err
 }
 
-// cost weighs flushes inside and on the host, in pairs of random order. The first round in which one is not cheaper inside
-// ends it: then the rest cannot say anything more.
+// cost weighs flushes inside and on the host, in pairs of random order. The first round in which one is not cheaper
+// inside ends it: then the rest cannot say anything more.
 func (s *Subject) cost(ctx context.Context) (t record.FlushTest, err error) {
 	t = record.FlushTest{Name: record.FlushCost, Verdict: record.Untested, Class: ClassUnknown}
 	began := time.Now()

@@ -20,7 +20,8 @@ func TestExamine(t *testing.T) {
 		t.Run(cache, func(t *testing.T) {
 			watcher(t) // a machine is not booted where nothing can be seen
 			o := vmOptions(t, cache)
-			v, err := o.Driver.Open(t.Context(), env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: o.Agents, Log: o.Log})
+			v, err := o.Driver.Open(t.Context(),
+				env.Options{Spec: o.Spec, RunID: o.RunID, Dir: o.Dir, Agents: o.Agents, Log: o.Log})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +53,8 @@ func TestExamine(t *testing.T) {
 				t.Errorf("declared %+v, concluded %+v", declared, d)
 			}
 			watched := tests[0]
-			if asked := watchedMany - watchedFew; watched.Asked != asked || cache == "unsafe" && watched.Seen > asked/8 || cache == "writeback" && watched.Seen < asked {
+			if asked := watchedMany - watchedFew; watched.Asked != asked ||
+				cache == "unsafe" && watched.Seen > asked/8 || cache == "writeback" && watched.Seen < asked {
 				t.Errorf("%+v", watched)
 			}
 			if cost := tests[1]; cost.Inside <= 0 || cost.Host <= 0 {

@@ -19,7 +19,8 @@ func TestConclude(t *testing.T) {
 	}
 	seen := record.FlushTest{Name: record.FlushWatch, Verdict: record.Propagated, Class: ClassFlushes, Text: "seen"}
 	unseen := record.FlushTest{Name: record.FlushWatch, Verdict: record.Untested, Class: ClassIgnores, Text: "not seen"}
-	silent := record.FlushTest{Name: record.FlushWatch, Verdict: record.Untested, Class: ClassUnknown, Text: "no rights"}
+	silent := record.FlushTest{Name: record.FlushWatch, Verdict: record.Untested, Class: ClassUnknown,
+		Text: "no rights"}
 	cheap := record.FlushTest{Name: record.FlushCost, Verdict: record.Untested, Class: ClassIgnores, Text: "cheap"}
 	dear := record.FlushTest{Name: record.FlushCost, Verdict: record.Untested, Class: ClassUnknown, Text: "dear"}
 	for name, c := range map[string]struct {
@@ -30,18 +31,27 @@ func TestConclude(t *testing.T) {
 		class    string
 		text     string
 	}{
-		"nothing tried":               {declared(ClassFlushes), nil, "", record.Untested, ClassFlushes, "declared"},
-		"seen":                        {declared(ClassUnknown), []record.FlushTest{seen, dear}, "", record.Propagated, ClassFlushes, "seen"},
-		"seen, though declared away":  {declared(ClassIgnores), []record.FlushTest{seen, dear}, "", record.Propagated, ClassFlushes, "seen"},
-		"seen, though cheap":          {declared(ClassFlushes), []record.FlushTest{seen, cheap}, "", record.Propagated, ClassFlushes, "seen"},
-		"seen on its way to memory":   {declared(ClassFlushes), []record.FlushTest{seen, dear}, "tmpfs", record.Propagated, ClassMemory, "tmpfs"},
-		"not seen":                    {declared(ClassFlushes), []record.FlushTest{unseen, dear}, "", record.Untested, ClassIgnores, "not seen"},
-		"declared away, and not seen": {declared(ClassIgnores), []record.FlushTest{unseen, dear}, "", record.Untested, ClassIgnores, "declared; not seen"},
-		"not watched, but cheap":      {declared(ClassFlushes), []record.FlushTest{silent, cheap}, "", record.Untested, ClassIgnores, "cheap"},
-		"not watched, and dear":       {declared(ClassFlushes), []record.FlushTest{silent, dear}, "", record.Untested, ClassFlushes, "declared"},
+		"nothing tried": {declared(ClassFlushes), nil, "", record.Untested, ClassFlushes, "declared"},
+		"seen": {declared(ClassUnknown), []record.FlushTest{seen, dear}, "", record.Propagated,
+			ClassFlushes, "seen"},
+		"seen, though declared away": {declared(ClassIgnores), []record.FlushTest{seen, dear}, "", record.Propagated,
+			ClassFlushes, "seen"},
+		"seen, though cheap": {declared(ClassFlushes), []record.FlushTest{seen, cheap}, "", record.Propagated,
+			ClassFlushes, "seen"},
+		"seen on its way to memory": {declared(ClassFlushes), []record.FlushTest{seen, dear}, "tmpfs",
+			record.Propagated, ClassMemory, "tmpfs"},
+		"not seen": {declared(ClassFlushes), []record.FlushTest{unseen, dear}, "", record.Untested,
+			ClassIgnores, "not seen"},
+		"declared away, and not seen": {declared(ClassIgnores), []record.FlushTest{unseen, dear}, "", record.Untested,
+			ClassIgnores, "declared; not seen"},
+		"not watched, but cheap": {declared(ClassFlushes), []record.FlushTest{silent, cheap}, "", record.Untested,
+			ClassIgnores, "cheap"},
+		"not watched, and dear": {declared(ClassFlushes), []record.FlushTest{silent, dear}, "", record.Untested,
+			ClassFlushes, "declared"},
 	} {
 		d := Conclude(c.declared, c.tests, c.memory)
-		if d.Verdict != c.verdict || d.Class != c.class || !strings.Contains(d.Text, c.text) || len(d.Tests) != len(c.tests) {
+		if d.Verdict != c.verdict || d.Class != c.class || !strings.Contains(d.Text, c.text) ||
+			len(d.Tests) != len(c.tests) {
 			t.Errorf("%s: %+v", name, d)
 		}
 		if (d.Layer != "") != (d.Verdict == record.Propagated) {
@@ -108,7 +118,8 @@ func TestImage(t *testing.T) {
 	node := func(name, file string) string {
 		return `{"node-name":"` + name + `","driver":"raw","file":{"driver":"file","filename":"` + file + `"}}`
 	}
-	outside := record.Facts{Command: []string{"qemu", "-blockdev", node("disk1", "/x/one,a"), "-device", "y", "-blockdev", node("scratch", "/x/scratch"), "-blockdev", "driver=raw"}}
+	outside := record.Facts{Command: []string{"qemu", "-blockdev", node("disk1", "/x/one,a"), "-device", "y",
+		"-blockdev", node("scratch", "/x/scratch"), "-blockdev", "driver=raw"}}
 	for _, c := range []struct {
 		e    record.Environment
 		want string
@@ -117,7 +128,8 @@ func TestImage(t *testing.T) {
 		{record.Environment{}, ""},
 		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "9p"}}}, ""},
 		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "rsync"}}}, "/x/scratch"},
-		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk", Command: []string{"mke2fs", "-q", "/x/one,a"}}}}, "/x/one,a"},
+		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk",
+			Command: []string{"mke2fs", "-q", "/x/one,a"}}}}, "/x/one,a"},
 		{record.Environment{Outside: outside, Files: record.Files{Mount: &record.Mount{Kind: "disk"}}}, ""},
 	} {
 		if got := Image(&c.e); got != c.want {

@@ -29,7 +29,8 @@ type Loss struct {
 }
 
 func (l *Loss) String() string {
-	s := fmt.Sprintf("%s record %d (file %d, offset %d) was acknowledged and is %s", l.Class, l.Seq, l.File, l.Offset, l.How)
+	s := fmt.Sprintf("%s record %d (file %d, offset %d) was acknowledged and is %s", l.Class, l.Seq, l.File, l.Offset,
+		l.How)
 	if l.Reordered {
 		s += ", while a later one is there"
 	}
@@ -74,7 +75,10 @@ func Judge(acknowledged, found []durability.Record) []Loss {
 			Reordered: latest[r.Class] > r.Seq, Promised: r.Class.Promised(),
 		})
 	}
-	slices.SortStableFunc(losses, func(a, b Loss) int { return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortStableFunc(losses, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class),
+			cmp.Compare(a.Seq, b.Seq))
+	})
 	return losses
 }
 

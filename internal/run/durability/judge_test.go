@@ -25,19 +25,20 @@ func written(t *testing.T) (dir string, acknowledged []durability.Record) {
 	defer cancel()
 	var mu sync.Mutex
 	counts, full := map[durability.Class]int{}, 0
-	err := durability.Write(ctx, dir, durability.Plan{Classes: durability.Classes(), Seed: 5, Round: 7}, func(r durability.Record) error {
-		mu.Lock()
-		defer mu.Unlock()
-		acknowledged = append(acknowledged, r)
-		// Some of every class, however long the disk takes for them.
-		if counts[r.Class]++; counts[r.Class] == 10 {
-			full++
-		}
-		if full == len(durability.Classes()) {
-			cancel()
-		}
-		return nil
-	})
+	err := durability.Write(ctx, dir, durability.Plan{Classes: durability.Classes(), Seed: 5, Round: 7},
+		func(r durability.Record) error {
+			mu.Lock()
+			defer mu.Unlock()
+			acknowledged = append(acknowledged, r)
+			// Some of every class, however long the disk takes for them.
+			if counts[r.Class]++; counts[r.Class] == 10 {
+				full++
+			}
+			if full == len(durability.Classes()) {
+				cancel()
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func foundOf(t *testing.T, dir string, round uint32) (rs []durability.Record) {
 func TestJudge(t *testing.T) {
 	dir, acknowledged := written(t)
 	for _, c := range durability.Classes() {
-		if n := len(slices.DeleteFunc(slices.Clone(acknowledged), func(r durability.Record) bool { return r.Class != c })); n < 2 {
+		if n := len(slices.DeleteFunc(slices.Clone(acknowledged),
+			func(r durability.Record) bool { return r.Class != c })); n < 2 {
 			t.Fatalf("%s: %d records were acknowledged", c, n)
 		}
 	}
@@ -109,7 +111,8 @@ func TestJudge(t *testing.T) {
 			got[l.Class] = l
 		}
 	}
-	for class, want := range map[string]string{"overwrite": Lost, "dsync": Torn, "mmap": Torn, "append": Torn, "create": Lost, "create-dir": Torn} {
+	for class, want := range map[string]string{"overwrite": Lost, "dsync": Torn, "mmap": Torn, "append": Torn,
+		"create": Lost, "create-dir": Torn} {
 		if got[class].How != want {
 			t.Errorf("%s: %+v, want it to be %s", class, got[class], want)
 		}
@@ -157,14 +160,22 @@ func TestVerdicts(t *testing.T) {
 		want  string
 		text  string
 	}{
-		"none lost":      {[]Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test), pulled(NegativeControl)}, record.NotDisproved, "2 cuts"},
-		"lost":           {[]Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss), pulled(NegativeControl)}, record.Disproved, "gone"},
-		"no power":       {[]Pulled{pulled(PositiveControl), pulled(Test), pulled(NegativeControl)}, record.Untested, "no power here"},
-		"half the power": {[]Pulled{pulled(PositiveControl, loss), pulled(PositiveControl), pulled(Test)}, record.Untested, "no power here"},
-		"not sound":      {[]Pulled{pulled(PositiveControl, loss), pulled(Test, loss), pulled(NegativeControl, loss)}, record.Untested, "not sound"},
-		"none promised":  {[]Pulled{pulled(PositiveControl, unpromised), pulled(Test), pulled(NegativeControl)}, record.NotDisproved, "1 cuts"},
-		"another's loss": {[]Pulled{pulled(PositiveControl, Loss{Class: "create", Promised: true}), pulled(Test), pulled(NegativeControl)}, record.Untested, "lost none of these records"},
-		"not promised":   {[]Pulled{pulled(PositiveControl, loss), pulled(NegativeControl, unpromised), pulled(Test)}, record.NotDisproved, "1 cuts"},
+		"none lost": {[]Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test), pulled(NegativeControl)},
+			record.NotDisproved, "2 cuts"},
+		"lost": {[]Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss),
+			pulled(NegativeControl)}, record.Disproved, "gone"},
+		"no power": {[]Pulled{pulled(PositiveControl), pulled(Test), pulled(NegativeControl)}, record.Untested,
+			"no power here"},
+		"half the power": {[]Pulled{pulled(PositiveControl, loss), pulled(PositiveControl), pulled(Test)},
+			record.Untested, "no power here"},
+		"not sound": {[]Pulled{pulled(PositiveControl, loss), pulled(Test, loss), pulled(NegativeControl, loss)},
+			record.Untested, "not sound"},
+		"none promised": {[]Pulled{pulled(PositiveControl, unpromised), pulled(Test), pulled(NegativeControl)},
+			record.NotDisproved, "1 cuts"},
+		"another's loss": {[]Pulled{pulled(PositiveControl, Loss{Class: "create", Promised: true}), pulled(Test),
+			pulled(NegativeControl)}, record.Untested, "lost none of these records"},
+		"not promised": {[]Pulled{pulled(PositiveControl, loss), pulled(NegativeControl, unpromised), pulled(Test)},
+			record.NotDisproved, "1 cuts"},
 	} {
 		r := Result{Classes: []string{"append"}, Pulls: c.pulls}
 		r.judge()
@@ -180,13 +191,16 @@ func TestVerdicts(t *testing.T) {
 		return Pulled{Target: target, ByClass: map[string]int{"create": 34}, Losses: losses}
 	}
 	for want, test := range map[string]Pulled{record.NotDisproved: one(Test), record.Untested: one(Test, created)} {
-		r := Result{Classes: []string{"create"}, Pulls: []Pulled{one(PositiveControl, created), test, one(NegativeControl)}}
+		r := Result{Classes: []string{"create"},
+			Pulls: []Pulled{one(PositiveControl, created), test, one(NegativeControl)}}
 		if r.judge(); !r.Power || r.Verdict.Verdict != want {
 			t.Errorf("create alone: power %v, %+v, want %s", r.Power, r.Verdict, want)
 		}
 	}
-	r := Result{Classes: []string{"append"}, Pulls: []Pulled{pulled(PositiveControl, loss), pulled(Test), pulled(Test, loss)}, Stopped: true}
-	if r.judge(); r.Verdict.Verdict != record.Untested || r.Rows[0].Verdict != record.Untested || !strings.Contains(r.Verdict.Text, "stopped before the end: the environment had 2 cuts") {
+	r := Result{Classes: []string{"append"}, Pulls: []Pulled{pulled(PositiveControl, loss), pulled(Test),
+		pulled(Test, loss)}, Stopped: true}
+	if r.judge(); r.Verdict.Verdict != record.Untested || r.Rows[0].Verdict != record.Untested ||
+		!strings.Contains(r.Verdict.Text, "stopped before the end: the environment had 2 cuts") {
 		t.Errorf("stopped: %+v, %+v", r.Verdict, r.Rows)
 	}
 	if got := bound(30); got != 0.1 {

@@ -45,7 +45,8 @@ func CreateLedger(path string) (*Ledger, error) {
 
 func (l *Ledger) append(cut int, target string, at time.Time, r *durability.Record) error {
 	err := l.enc.Encode(Entry{
-		Cut: cut, Target: target, Time: at, Class: r.Class.String(), Seq: r.Seq, File: r.File, Offset: r.Offset, Length: r.Length, Hash: r.Hash,
+		Cut: cut, Target: target, Time: at, Class: r.Class.String(), Seq: r.Seq, File: r.File, Offset: r.Offset,
+		Length: r.Length, Hash: r.Hash,
 	})
 	if err != nil {
 		return fmt.Errorf("append to ledger: %w", err)
@@ -82,7 +83,8 @@ type account struct {
 }
 
 func newAccount(l *Ledger, cut int, target string) *account {
-	return &account{ledger: l, cut: cut, target: target, seen: map[durability.Class]int{}, changed: make(chan struct{}, 1)}
+	return &account{ledger: l, cut: cut, target: target, seen: map[durability.Class]int{},
+		changed: make(chan struct{}, 1)}
 }
 
 // tell takes packed records from the agent.

@@ -62,7 +62,8 @@ func (m *machine) format(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	_, err = proc.Run(ctx, nil, mkfs, "-q", "-F", "-t", "ext4", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", m.image)
+	_, err = proc.Run(ctx, nil, mkfs, "-q", "-F", "-t", "ext4", "-m", "0", "-E",
+		"lazy_itable_init=0,lazy_journal_init=0,nodiscard", m.image)
 	if err != nil {
 		return fmt.Errorf("make disk: %w", err)
 	}
@@ -94,8 +95,10 @@ func (m *machine) boot(ctx context.Context) (err error) {
 		return err
 	}
 	spec.Settings["cache"] = m.cache
-	if m.env, err = m.Driver.Open(ctx, env.Options{Spec: spec, Scratch: m.file.path, RunID: m.RunID, Dir: dir, Agents: m.Agents, Log: m.Log}); err != nil {
-		if o, ok := errors.AsType[*env.OpenError](err); ok && strings.Contains(string(o.Evidence), "mount scratch disk") {
+	if m.env, err = m.Driver.Open(ctx, env.Options{Spec: spec, Scratch: m.file.path, RunID: m.RunID, Dir: dir,
+		Agents: m.Agents, Log: m.Log}); err != nil {
+		if o, ok := errors.AsType[*env.OpenError](err); ok &&
+			strings.Contains(string(o.Evidence), "mount scratch disk") {
 			return &UnmountableError{err}
 		}
 		return err

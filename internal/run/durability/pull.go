@@ -76,7 +76,8 @@ func (p *Pulled) lost() bool {
 func (o *Options) Check() error {
 	switch {
 	case o.Spec.Driver != "qemu":
-		return fmt.Errorf("cut the power of %s: only a micro-VM (qemu) has a disk that tare can serve itself", o.Spec.Driver)
+		return fmt.Errorf("cut the power of %s: only a micro-VM (qemu) has a disk that tare can serve itself",
+			o.Spec.Driver)
 	case o.Cuts < 1 || o.Cuts > 10000 || o.Control < 1:
 		return fmt.Errorf("%d cuts are outside 1 to 10000, or %d of each control below 1", o.Cuts, o.Control)
 	case len(o.Classes) == 0 || len(o.Faults) == 0:
@@ -85,8 +86,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Pull does the controls and the test. The positive control goes first: without power the rest says nothing. With an error
-// the result tells of the cuts that were made before it, and judges nothing.
+// Pull does the controls and the test. The positive control goes first: without power the rest says nothing. With an
+// error the result tells of the cuts that were made before it, and judges nothing.
 func Pull(ctx context.Context, o Options, ledger *Ledger) (r *Result, err error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -122,7 +123,8 @@ func Pull(ctx context.Context, o Options, ledger *Ledger) (r *Result, err error)
 }
 
 // series pulls the plug several times. The machine that verified one round writes the next, where nothing was lost.
-func (o *Options) series(ctx context.Context, ledger *Ledger, target, cache string, before, cuts int, faults []nbd.Fault) (pulls []Pulled, err error) {
+func (o *Options) series(ctx context.Context, ledger *Ledger, target, cache string, before, cuts int,
+	faults []nbd.Fault) (pulls []Pulled, err error) {
 	m := &machine{Options: o, cache: cache, image: filepath.Join(o.Dir, "disk-"+cache+".img")}
 	defer func() { err = errors.Join(err, m.close()) }()
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(before)))
@@ -167,7 +169,8 @@ func (o *Options) series(ctx context.Context, ledger *Ledger, target, cache stri
 }
 
 // write has the agent write until a random moment, at which the plug is pulled. It returns what counts.
-func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nbd.Fault, rng *rand.Rand) ([]durability.Record, error) {
+func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nbd.Fault,
+	rng *rand.Rand) ([]durability.Record, error) {
 	wait := minWait + time.Duration(rng.Int64N(int64(maxWait-minWait)))
 	seed := rng.Uint64()
 	a := newAccount(ledger, p.Number, p.Target)
@@ -184,7 +187,8 @@ func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nb
 	}()
 	go func() {
 		defer close(over)
-		written <- agent.Ledger(life, wire.Ledger{Dir: round(p.Number), Classes: names, Seed: m.Seed, Round: uint32(p.Number)}, a.tell)
+		written <- agent.Ledger(life, wire.Ledger{Dir: round(p.Number), Classes: names, Seed: m.Seed,
+			Round: uint32(p.Number)}, a.tell)
 	}()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -194,7 +198,8 @@ func (m *machine) write(ctx context.Context, ledger *Ledger, p *Pulled, fault nb
 		case err := <-written:
 			return nil, errors.Join(errors.New("the agent ended before a record of every class was acknowledged"), err)
 		case <-limit.C:
-			return nil, fmt.Errorf("within %v, not every class had an acknowledged record; leave some out with --classes", patience)
+			return nil, fmt.Errorf("within %v, not every class had an acknowledged record; leave some out with "+
+				"--classes", patience)
 		}
 	}
 	moment := time.NewTimer(wait)
@@ -236,7 +241,8 @@ func (m *machine) verify(ctx context.Context, number int) (found []durability.Re
 	for _, c := range m.Classes {
 		names = append(names, c.String())
 	}
-	err = m.agent.Ledger(ctx, wire.Ledger{Dir: round(number), Classes: names, Seed: m.Seed, Round: uint32(number), Find: true}, func(packed []byte) error {
+	err = m.agent.Ledger(ctx, wire.Ledger{Dir: round(number), Classes: names, Seed: m.Seed, Round: uint32(number),
+		Find: true}, func(packed []byte) error {
 		rs, err := durability.Unpack(packed)
 		found = append(found, rs...)
 		return err

@@ -44,8 +44,10 @@ func vmOptions(t *testing.T, cache string) Options {
 		}
 	})
 	return Options{
-		Driver: info.Driver, Agents: agenttest.Store(t), RunID: "test-cut", Dir: dir, Log: slog.New(slog.DiscardHandler),
-		Spec:    env.Spec{Name: "vm", Driver: "qemu", Settings: map[string]string{"accel": "tcg", "memory": "256MiB", "cpus": "1", "cache": cache}},
+		Driver: info.Driver, Agents: agenttest.Store(t), RunID: "test-cut", Dir: dir,
+		Log: slog.New(slog.DiscardHandler),
+		Spec: env.Spec{Name: "vm", Driver: "qemu",
+			Settings: map[string]string{"accel": "tcg", "memory": "256MiB", "cpus": "1", "cache": cache}},
 		Classes: durability.Classes(), Seed: 11, Cuts: 1, Control: 1,
 	}
 }
@@ -53,7 +55,8 @@ func vmOptions(t *testing.T, cache string) Options {
 func pull(t *testing.T, o Options) *Result {
 	t.Helper()
 	o.Told = func(p *Pulled) {
-		t.Logf("%s cache=%s %s: %d acknowledged, %d lost, %d pending, %.1f s", p.Target, p.Cache, p.Cut.Fault, p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
+		t.Logf("%s cache=%s %s: %d acknowledged, %d lost, %d pending, %.1f s", p.Target, p.Cache, p.Cut.Fault,
+			p.Acknowledged, len(p.Losses), p.Cut.Pending, p.Took)
 	}
 	ledger, err := CreateLedger(filepath.Join(o.Dir, "ledger"))
 	if err != nil {

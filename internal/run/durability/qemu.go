@@ -16,7 +16,8 @@ var qemuNoFlush = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`"(?:cache\.)?no-flush":\s*(?:true|"on"|"yes"|"true")`)
 })
 
-const qemuSnapshotText = "QEMU writes what the guest changes to a temporary file, whose flushes it ignores and which it deletes at the end"
+const qemuSnapshotText = "QEMU writes what the guest changes to a temporary file, whose flushes it ignores and " +
+	"which it deletes at the end"
 
 // QEMU reads QEMU's command line.
 func QEMU(argv []string) (found []Finding) {
@@ -25,7 +26,8 @@ func QEMU(argv []string) (found []Finding) {
 		name = strings.TrimPrefix(name, "-") // QEMU takes both
 		switch {
 		case ok && name == "snapshot":
-			found = append(found, Finding{"qemu-snapshot", layerHypervisor, qemuSnapshotText + " (-snapshot)", "leave -snapshot out", true})
+			found = append(found, Finding{"qemu-snapshot", layerHypervisor, qemuSnapshotText + " (-snapshot)",
+				"leave -snapshot out", true})
 		case ok && (name == "drive" || name == "blockdev") && i+1 < len(argv):
 			found = append(found, qemuDisk(argv[i+1])...)
 		}
@@ -45,11 +47,14 @@ func qemuDisk(value string) (found []Finding) {
 			unsafe = unsafe || key == "cache" && v == "unsafe" || strings.HasSuffix(key, "cache.no-flush") && qemuOn(v)
 		}
 		if qemuOn(option["snapshot"]) {
-			found = append(found, Finding{"qemu-snapshot", layerHypervisor, qemuSnapshotText + " (snapshot=on)", "leave snapshot=on out", true})
+			found = append(found, Finding{"qemu-snapshot", layerHypervisor, qemuSnapshotText + " (snapshot=on)",
+				"leave snapshot=on out", true})
 		}
 	}
 	if unsafe {
-		found = append(found, Finding{"qemu-cache-unsafe", layerHypervisor, "QEMU ignores the guest's flushes of a disk (cache=unsafe, no-flush)", "use cache=none or cache=writeback", true})
+		found = append(found, Finding{"qemu-cache-unsafe", layerHypervisor,
+			"QEMU ignores the guest's flushes of a disk (cache=unsafe, no-flush)", "use cache=none or cache=writeback",
+			true})
 	}
 	return found
 }
@@ -72,8 +77,8 @@ func qemuOn(value string) bool {
 	return slices.Contains([]string{"on", "yes", "true", "y", "1"}, value)
 }
 
-// qemuText takes a command line apart: at NULs, as the kernel shows it, else at blanks. A line of ps has no quotes and one
-// of a script has them, which cannot be told from each other where a name has an apostrophe: both are read.
+// qemuText takes a command line apart: at NULs, as the kernel shows it, else at blanks. A line of ps has no quotes and
+// one of a script has them, which cannot be told from each other where a name has an apostrophe: both are read.
 func qemuText(text string) ([]Finding, error) {
 	if strings.Contains(text, "\x00") {
 		argv := strings.Split(text, "\x00")
@@ -158,7 +163,8 @@ func Libvirt(text string) (found []Finding, err error) {
 		switch e := t.(type) {
 		case xml.EndElement:
 			if e.Name.Local == "disk" && unsafe && written {
-				found = append(found, Finding{"libvirt-cache-unsafe", layerHypervisor, "libvirt has QEMU ignore the guest's flushes (cache='unsafe')", "use cache='none'", true})
+				found = append(found, Finding{"libvirt-cache-unsafe", layerHypervisor,
+					"libvirt has QEMU ignore the guest's flushes (cache='unsafe')", "use cache='none'", true})
 			}
 		case xml.StartElement:
 			attr := attributes(&e)

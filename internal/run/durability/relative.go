@@ -10,8 +10,8 @@ import (
 // RelativeRounds: below 1 %.
 const RelativeRounds = 7
 
-// Round is what a flush cost on both sides, measured one right after the other in random order: the time, in seconds, that
-// 1 % of durability.fsync's flushes stayed below.
+// Round is what a flush cost on both sides, measured one right after the other in random order: the time, in seconds,
+// that 1 % of durability.fsync's flushes stayed below.
 type Round struct {
 	Inside float64 `json:"inside"`
 	Host   float64 `json:"host"`
@@ -36,13 +36,15 @@ func Relative(rounds []Round) record.Durability {
 	switch n := len(rounds); {
 	case cheaper < n:
 		last := rounds[n-1]
-		d.Text = fmt.Sprintf("a flush was faster inside in %d of %d rounds (%.3g ms against %.3g ms on the host in the last), which proves nothing", cheaper, n, 1e3*last.Inside, 1e3*last.Host)
+		d.Text = fmt.Sprintf("a flush was faster inside in %d of %d rounds (%.3g ms against %.3g ms on the host in "+
+			"the last), which proves nothing", cheaper, n, 1e3*last.Inside, 1e3*last.Host)
 	case n < RelativeRounds:
 		d.Text = fmt.Sprintf("%d rounds are too few to compare the cost of flushes; %d are needed", n, RelativeRounds)
 	default:
 		last := rounds[n-1]
 		d.Class = ClassIgnores
-		d.Text = fmt.Sprintf("a flush was faster inside than on the host in all of %d rounds (%.3g ms against %.3g ms in the last): it does not reach the host's disk", n, 1e3*last.Inside, 1e3*last.Host)
+		d.Text = fmt.Sprintf("a flush was faster inside than on the host in all of %d rounds (%.3g ms against %.3g "+
+			"ms in the last): it does not reach the host's disk", n, 1e3*last.Inside, 1e3*last.Host)
 	}
 	return d
 }

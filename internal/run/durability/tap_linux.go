@@ -20,8 +20,8 @@ import (
 const (
 	// ringBytes is the room for events that were not read yet: more than ten thousand of them.
 	ringBytes = 256 << 10
-	// eventSize is the length of what flushProgram tells of one call, in bytes: who called (process and thread), and the
-	// descriptor.
+	// eventSize is the length of what flushProgram tells of one call, in bytes: who called (process and thread), and
+	// the descriptor.
 	eventSize = 16
 )
 
@@ -75,7 +75,8 @@ const initialPIDs = "pid:[4026531836]"
 // openTap begins to listen for flushes.
 func openTap() (t *tap, err error) {
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != initialPIDs {
-		return nil, errors.New("tare runs in a PID namespace, where it cannot see which process makes a call; run it outside the container")
+		return nil, errors.New("tare runs in a PID namespace, where it cannot see which process makes a call; run " +
+			"it outside the container")
 	}
 	t = &tap{}
 	defer func() {
@@ -87,7 +88,8 @@ func openTap() (t *tap, err error) {
 	step := func(what string, c io.Closer, err error) error {
 		switch {
 		case errors.Is(err, unix.EPERM):
-			return fmt.Errorf("%s: not permitted; run tare as root (CAP_BPF and CAP_PERFMON) to have the hypervisor watched", what)
+			return fmt.Errorf("%s: not permitted; run tare as root (CAP_BPF and CAP_PERFMON) to have the hypervisor "+
+				"watched", what)
 		case err != nil:
 			return fmt.Errorf("%s: %w; watching needs Linux 5.8 with BPF", what, err)
 		}

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// VirtualBox has two settings for each disk. IgnoreFlush is of a flush that the controller waits for, and on unless it is
-// told otherwise; only IDE controllers flush that way. IgnoreFlushAsync is of all others, and off.
+// VirtualBox has two settings for each disk. IgnoreFlush is of a flush that the controller waits for, and on unless it
+// is told otherwise; only IDE controllers flush that way. IgnoreFlushAsync is of all others, and off.
 const (
 	keyFlush = "IgnoreFlush"
 	keyAsync = "IgnoreFlushAsync"
@@ -44,7 +44,8 @@ func ignoredByVirtualBox(key, value string) []Finding {
 	if !ok || strings.TrimSpace(value) != "1" || (t.device == ide) != (t.key == keyFlush) {
 		return nil
 	}
-	return []Finding{{"vbox-flush-ignored", layerHypervisor, "VirtualBox is configured to ignore the guest's flushes (" + key + " = 1)",
+	return []Finding{{"vbox-flush-ignored", layerHypervisor,
+		"VirtualBox is configured to ignore the guest's flushes (" + key + " = 1)",
 		"VBoxManage setextradata VM " + key + " 0", true}}
 }
 
@@ -127,8 +128,10 @@ func idePlace(port, device string) string {
 }
 
 func flushIgnoredOnIDE(lun string) Finding {
-	return Finding{"vbox-sync-flush-ignored", layerHypervisor, "VirtualBox ignores the guest's flushes of disk LUN#" + lun + textIDE,
-		"put the disk on a SATA, SCSI or SAS controller, or VBoxManage setextradata VM VBoxInternal/Devices/" + ide + "/0/LUN#" + lun + "/Config/" + keyFlush + " 0", true}
+	return Finding{"vbox-sync-flush-ignored", layerHypervisor,
+		"VirtualBox ignores the guest's flushes of disk LUN#" + lun + textIDE,
+		"put the disk on a SATA, SCSI or SAS controller, or VBoxManage setextradata VM VBoxInternal/Devices/" + ide +
+			"/0/LUN#" + lun + "/Config/" + keyFlush + " 0", true}
 }
 
 func attributes(e *xml.StartElement) map[string]string {
@@ -153,8 +156,8 @@ var (
 // logDisk is what a VBox.log says of one disk.
 type logDisk struct{ sync, async bool } // whether such flushes are ignored
 
-// VirtualBoxLog reads a VBox.log. The driver of each image says there what it does with flushes, in a line for each kind,
-// and the controller names itself after it: which of the two counts depends on the controller.
+// VirtualBoxLog reads a VBox.log. The driver of each image says there what it does with flushes, in a line for each
+// kind, and the controller names itself after it: which of the two counts depends on the controller.
 func VirtualBoxLog(text string) (found []Finding, err error) {
 	if len(text) > MaxConfig {
 		return nil, errTooLong(text)
@@ -206,10 +209,12 @@ func (d logDisk) on(controller, device string, waits bool) []Finding {
 	key := "VBoxManage setextradata VM VBoxInternal/Devices/" + device + "/Config/"
 	switch {
 	case waits && d.sync:
-		return []Finding{{"vbox-sync-flush-ignored", layerHypervisor, "VirtualBox ignores the guest's flushes of a disk on " + controller,
+		return []Finding{{"vbox-sync-flush-ignored", layerHypervisor,
+			"VirtualBox ignores the guest's flushes of a disk on " + controller,
 			"put the disk on a SATA, SCSI or SAS controller, or " + key + keyFlush + " 0", true}}
 	case !waits && d.async:
-		return []Finding{{"vbox-flush-ignored", layerHypervisor, "VirtualBox ignores the guest's flushes of a disk on " + controller, key + keyAsync + " 0", true}}
+		return []Finding{{"vbox-flush-ignored", layerHypervisor,
+			"VirtualBox ignores the guest's flushes of a disk on " + controller, key + keyAsync + " 0", true}}
 	}
 	return nil
 }

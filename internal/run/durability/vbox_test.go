@@ -29,19 +29,24 @@ const dvd = `00:00:03.960767 DrvVD: Flushes will be ignored
 
 func TestVirtualBoxLog(t *testing.T) {
 	scsi := strings.ReplaceAll(logOf(false, true, "AHCI"), "AHCI: LUN#0: disk", "LsiLogic#0: reset")
-	old := strings.ReplaceAll(logOf(true, false, "AHCI"), "DrvVD", "DrvBlock") + "00:00:03.957910 AHCI: LUN#0: using normal I/O\n"
+	old := strings.ReplaceAll(logOf(true, false, "AHCI"), "DrvVD", "DrvBlock") +
+		"00:00:03.957910 AHCI: LUN#0: using normal I/O\n"
 	for name, c := range map[string]struct{ log, want, says string }{
-		"SATA":                   {logOf(true, false, "AHCI") + dvd, "", ""},
-		"SATA, passed":           {logOf(false, false, "AHCI#0") + dvd, "", ""},
-		"SATA, ignored":          {logOf(false, true, "AHCI") + dvd, "vbox-flush-ignored", "ahci/0/LUN#0/Config/IgnoreFlushAsync 0"},
-		"IDE":                    {logOf(true, false, "PIIX3 ATA") + dvd, "vbox-sync-flush-ignored", "piix3ide/0/LUN#0/Config/IgnoreFlush 0"},
-		"IDE, passed":            {logOf(false, false, "PIIX3 ATA") + dvd, "", ""},
-		"IDE, the other":         {logOf(false, true, "PIIX3 ATA") + dvd, "", ""},
-		"SCSI, ignored":          {scsi + dvd, "vbox-flush-ignored", "does not name"},
-		"SATA and IDE":           {logOf(true, false, "AHCI") + logOf(true, false, "PIIX3 ATA"), "vbox-sync-flush-ignored", "IDE"},
-		"SATA, host's cache, 4":  {old, "vbox-sync-flush-ignored", "host's cache"},
-		"cut off":                {"DrvVD: Async flushes will be ignored\n", "vbox-flush-ignored", ""},
-		"only disks of a floppy": {"DrvBlock: Flushes will be ignored\nDrvBlock: Async flushes will be passed to the disk\n" + logOf(true, false, "AHCI"), "", ""},
+		"SATA":         {logOf(true, false, "AHCI") + dvd, "", ""},
+		"SATA, passed": {logOf(false, false, "AHCI#0") + dvd, "", ""},
+		"SATA, ignored": {logOf(false, true, "AHCI") + dvd, "vbox-flush-ignored",
+			"ahci/0/LUN#0/Config/IgnoreFlushAsync 0"},
+		"IDE": {logOf(true, false, "PIIX3 ATA") + dvd, "vbox-sync-flush-ignored",
+			"piix3ide/0/LUN#0/Config/IgnoreFlush 0"},
+		"IDE, passed":    {logOf(false, false, "PIIX3 ATA") + dvd, "", ""},
+		"IDE, the other": {logOf(false, true, "PIIX3 ATA") + dvd, "", ""},
+		"SCSI, ignored":  {scsi + dvd, "vbox-flush-ignored", "does not name"},
+		"SATA and IDE": {logOf(true, false, "AHCI") + logOf(true, false, "PIIX3 ATA"),
+			"vbox-sync-flush-ignored", "IDE"},
+		"SATA, host's cache, 4": {old, "vbox-sync-flush-ignored", "host's cache"},
+		"cut off":               {"DrvVD: Async flushes will be ignored\n", "vbox-flush-ignored", ""},
+		"only disks of a floppy": {"DrvBlock: Flushes will be ignored\nDrvBlock: Async flushes will be passed to " +
+			"the disk\n" + logOf(true, false, "AHCI"), "", ""},
 	} {
 		found, err := VirtualBoxLog(c.log)
 		if err != nil || codes(found) != c.want {

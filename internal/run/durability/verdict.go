@@ -95,7 +95,8 @@ func (r *Result) has(target string) bool {
 // lostInControl tells whether a class lost records where flushes are ignored.
 func (r *Result) lostInControl(class string) bool {
 	return slices.ContainsFunc(r.Pulls, func(p Pulled) bool {
-		return p.Target == PositiveControl && slices.ContainsFunc(p.Losses, func(l Loss) bool { return l.Class == class })
+		return p.Target == PositiveControl && slices.ContainsFunc(p.Losses,
+			func(l Loss) bool { return l.Class == class })
 	})
 }
 
@@ -105,25 +106,29 @@ func (r *Result) verdict(cuts int, broken []string) record.Durability {
 	kept := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Verdict == record.NotDisproved })
 	switch {
 	case r.Stopped:
-		d.Text = fmt.Sprintf("stopped before the end: the environment had %d cuts, and the controls are not complete", cuts)
+		d.Text = fmt.Sprintf("stopped before the end: the environment had %d cuts, and the controls are not complete",
+			cuts)
 	case !r.Power:
 		d.Text = "this test has no power here: with cache=unsafe, which ignores flushes, a cut lost nothing"
 	case !r.Sound:
-		d.Text = "this test is not sound here: it lost records although every flush was passed on, so a loss says nothing about the environment"
+		d.Text = "this test is not sound here: it lost records although every flush was passed on, so a loss says " +
+			"nothing about the environment"
 	case len(broken) > 0:
 		d.Verdict, d.Class, d.Evidence = record.Disproved, ClassIgnores, broken
 		d.Text = "acknowledged records were gone after a cut of the power"
 	case unpromised && !kept:
 		d.Text = "only records that POSIX does not promise were lost, and no others were tested: that disproves nothing"
 	case !kept:
-		d.Text = "the control, where flushes are ignored, lost none of these records either: that none was lost says nothing"
+		d.Text = "the control, where flushes are ignored, lost none of these records either: that none was lost " +
+			"says nothing"
 	default:
 		what := "acknowledged record"
 		if unpromised {
 			what = "record that POSIX promises"
 		}
 		d.Verdict, d.Class, d.Layer, d.Bound = record.NotDisproved, ClassFlushes, layerDisk, bound(cuts)
-		d.Text = fmt.Sprintf("no %s was lost in %d cuts of the power; with 95 %% confidence at most %.3g %% of all such cuts lose one", what, cuts, 100*d.Bound)
+		d.Text = fmt.Sprintf("no %s was lost in %d cuts of the power; with 95 %% confidence at most %.3g %% of all "+
+			"such cuts lose one", what, cuts, 100*d.Bound)
 	}
 	return d
 }

@@ -17,8 +17,8 @@ import (
 type identity struct{ dev, ino uint64 }
 
 // Watcher counts the flushes of files that any process of this machine asks the kernel for. It hangs a program on the
-// entry of system calls (BPF) that stops nobody, so that what is watched runs at its own speed; it needs the rights to do
-// so, which are root's.
+// entry of system calls (BPF) that stops nobody, so that what is watched runs at its own speed; it needs the rights to
+// do so, which are root's.
 //
 // It sees fsync, fdatasync and syncfs. It does not see what goes through an io_uring, nor a file server in the kernel.
 type Watcher struct {
@@ -31,7 +31,8 @@ type Watcher struct {
 	callers map[identity]string
 }
 
-// pollEvery is how often events are taken from the ring. A file must still be open then, or it is not known which it was.
+// pollEvery is how often events are taken from the ring. A file must still be open then, or it is not known which it
+// was.
 const pollEvery = 2 * time.Millisecond
 
 // NewWatcher begins to watch, and tries itself: a flush of a file of its own in dir must be seen. The error says why
@@ -41,7 +42,8 @@ func NewWatcher(dir string) (*Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{tap: t, stop: make(chan struct{}), done: make(chan struct{}), counts: map[identity]int{}, callers: map[identity]string{}}
+	w := &Watcher{tap: t, stop: make(chan struct{}), done: make(chan struct{}), counts: map[identity]int{},
+		callers: map[identity]string{}}
 	go w.follow()
 	if err := w.try(dir); err != nil {
 		return nil, errors.Join(err, w.Close())

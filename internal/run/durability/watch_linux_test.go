@@ -50,7 +50,8 @@ func TestWatcherCounts(t *testing.T) {
 		defer f.Close()
 		files = append(files, f)
 	}
-	w := watcher(t) // only now: a file of another test that was flushed and removed could have had the number of one of these
+	// only now: a file of another test that was flushed and removed could have had the number of one of these
+	w := watcher(t)
 	for _, f := range files {
 		for range 100 {
 			if _, err := f.Write(make([]byte, 512)); err != nil {

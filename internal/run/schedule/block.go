@@ -64,8 +64,8 @@ func (r *runner) block(ctx context.Context, w *plan.Workload) error {
 	return nil
 }
 
-// noisy is the rule by which the host spoilt the block that just ended; "" when it did not, or did so too often: then the
-// host is noisy, and the figures say so.
+// noisy is the rule by which the host spoilt the block that just ended; "" when it did not, or did so too often: then
+// the host is noisy, and the figures say so.
 func (r *runner) noisy() string {
 	rule := r.quiet.verdict()
 	if rule == "" || (r.progress.discards+1)*maxDiscardedShare > r.progress.totalBlocks() {

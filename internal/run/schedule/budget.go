@@ -64,7 +64,8 @@ func (r *runner) endBudget() {
 		if r.budget.cut {
 			about = "at least"
 		}
-		text = fmt.Sprintf("the budget of %v is too short to measure anything; %s %v is needed for a first block", r.plan.Budget, about, r.forecast.needed().Round(time.Second))
+		text = fmt.Sprintf("the budget of %v is too short to measure anything; %s %v is needed for a first block",
+			r.plan.Budget, about, r.forecast.needed().Round(time.Second))
 	}
 	r.reporter.tell(Event{Kind: Looked, Result: res, Text: text})
 }

@@ -11,7 +11,8 @@ import (
 	"tare/internal/plan"
 )
 
-// unmeasured carries a plan out whose budget ends before anything can be measured, and returns what was said at its end.
+// unmeasured carries a plan out whose budget ends before anything can be measured, and returns what was said at its
+// end.
 func unmeasured(t *testing.T, w *world, p *plan.Plan) string {
 	t.Helper()
 	// Long past the budget, and long before any other bound ends what hangs.
@@ -36,7 +37,8 @@ func unmeasured(t *testing.T, w *world, p *plan.Plan) string {
 	if verdict.HasFigures(r) {
 		t.Errorf("figures without a block: %+v", r.Cells)
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "the budget of "+p.Budget.String()+" is too short to measure anything") {
+	if len(said) != 1 || !strings.Contains(said[0], "the budget of "+p.Budget.String()+
+		" is too short to measure anything") {
 		t.Fatalf("said at the end: %q", said)
 	}
 	return said[0]
@@ -83,7 +85,8 @@ func TestBudgetEndsTheWarmUp(t *testing.T) {
 		if len(w.calls) > 3 {
 			t.Errorf("%d trials of 0.4 s in a second", len(w.calls))
 		}
-		if !strings.Contains(said, "; about ") || strings.Contains(said, "about 0s") || strings.Contains(said, "about 1s") {
+		if !strings.Contains(said, "; about ") || strings.Contains(said, "about 0s") ||
+			strings.Contains(said, "about 1s") {
 			t.Errorf("a block alone takes 3.6 s: %s", said)
 		}
 	})

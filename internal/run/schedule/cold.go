@@ -27,7 +27,9 @@ func (s *coldStart) dropHostCache(ctx context.Context, w *plan.Workload, target 
 		return nil
 	}
 	if err := t.DropHostCache(ctx); err != nil {
-		return &record.Failure{Kind: kindCacheState, Message: fmt.Sprintf("drop the host's caches of %s: %v; use cache=guest-cold, which leaves them", target, err)}
+		return &record.Failure{Kind: kindCacheState,
+			Message: fmt.Sprintf("drop the host's caches of %s: %v; use cache=guest-cold, which leaves them", target,
+				err)}
 	}
 	return nil
 }
@@ -54,6 +56,8 @@ func (s *coldStart) doubtCold(w *plan.Workload, target string) []record.Warning 
 	if in.Kernel == here().Kernel && in.Extra["hypervisor.vm"] == here().Extra["hypervisor.vm"] {
 		return nil
 	}
-	return []record.Warning{{Code: "host-not-cold", Text: "the environment's own caches were dropped before the trial; the caches of a host or server below it were not, and may serve reads instead of the disk",
-		Remedy: "drop that machine's caches yourself before each run, or use cache=guest-cold, which does not promise it"}}
+	return []record.Warning{{Code: "host-not-cold", Text: "the environment's own caches were dropped before the " +
+		"trial; the caches of a host or server below it were not, and may serve reads instead of the disk",
+		Remedy: "drop that machine's caches yourself before each run, or use cache=guest-cold, which does not " +
+			"promise it"}}
 }

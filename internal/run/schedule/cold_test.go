@@ -27,7 +27,8 @@ func TestColdWithoutAViewOfTheHostIsDoubted(t *testing.T) {
 	}
 	kind := workload.Kind{Name: "k", HostCold: func(p workload.Params) bool { return p["cache"] == "cold" }}
 	s := &coldStart{kinds: func(string) (*workload.Kind, bool) { return &kind, true }, table: &table{targets: targets}}
-	for name, doubted := range map[string]bool{"host": false, "host:d": false, "vm": false, "far": true, "nested": true, "far:d": true} {
+	for name, doubted := range map[string]bool{"host": false, "host:d": false, "vm": false, "far": true, "nested": true,
+		"far:d": true} {
 		for _, cache := range []string{"cold", "warm"} {
 			w := s.doubtCold(&plan.Workload{Kind: "k", Params: workload.Params{"cache": cache}}, name)
 			if want := doubted && cache == "cold"; (len(w) == 1 && w[0].Code == "host-not-cold") != want || len(w) > 1 {

@@ -45,8 +45,10 @@ func (d *Drivers) flush(ctx context.Context, s *deploy.Conn, e *plan.Target, r *
 	return nil
 }
 
-// subject is where the target's flushes end on this machine; ok is false where that is not on this machine, or not known.
-func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment, root string) (subject durability.Subject, inMemory string, ok bool) {
+// subject is where the target's flushes end on this machine; ok is false where that is not on this machine, or not
+// known.
+func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment,
+	root string) (subject durability.Subject, inMemory string, ok bool) {
 	if e.Spec.Driver != "qemu" {
 		return subject, "", false
 	}

@@ -21,8 +21,8 @@ type envOpener struct {
 	reporter *reporter
 }
 
-// openAll opens every environment of the plan. Only a lost baseline, a full disk, a spent budget or the end of the context
-// is an error.
+// openAll opens every environment of the plan. Only a lost baseline, a full disk, a spent budget or the end of the
+// context is an error.
 func (o *envOpener) openAll(ctx context.Context) error {
 	ctx, end := o.budget.context(ctx)
 	defer end()
@@ -52,8 +52,10 @@ func (o *envOpener) openAll(ctx context.Context) error {
 				return err
 			}
 			for _, m := range mounts {
-				f := &record.Failure{Kind: "open", Message: fmt.Sprintf("%s: its environment did not open: %s", m.Name, f.Message)}
-				o.journal.envs = append(o.journal.envs, record.Environment{Name: m.Name, Spec: m.Text, Of: m.Of, Session: o.journal.session, Error: f})
+				f := &record.Failure{Kind: "open",
+					Message: fmt.Sprintf("%s: its environment did not open: %s", m.Name, f.Message)}
+				o.journal.envs = append(o.journal.envs,
+					record.Environment{Name: m.Name, Spec: m.Text, Of: m.Of, Session: o.journal.session, Error: f})
 				if err := o.unopened(m, f); err != nil {
 					return err
 				}
@@ -79,7 +81,8 @@ func (o *envOpener) openAll(ctx context.Context) error {
 				}
 				continue
 			}
-			o.table.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record, DropHostCache: t.DropHostCache, Served: mt.Served}}
+			o.table.targets[m.Name] = &target{Target: Target{Agent: t.Agent, Root: mt.Root, Record: mt.Record,
+				DropHostCache: t.DropHostCache, Served: mt.Served}}
 			o.reporter.tell(Event{Kind: Opened, Target: m.Name, Elapsed: time.Duration(mt.Record.OpenNS)})
 		}
 	}
@@ -116,8 +119,8 @@ func (o *envOpener) unopened(e *plan.Target, f *record.Failure) error {
 	return nil
 }
 
-// closedAtOnce is how many environments are closed at the same time. Each may wait for one that does not answer any more,
-// and the user for all of them; what one environment is to another's mounts is its driver's affair.
+// closedAtOnce is how many environments are closed at the same time. Each may wait for one that does not answer any
+// more, and the user for all of them; what one environment is to another's mounts is its driver's affair.
 const closedAtOnce = 8
 
 // closeAll closes every environment, and tells in the plan's order of those that could not be closed.

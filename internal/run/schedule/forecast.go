@@ -13,16 +13,18 @@ import (
 // Overheads assumed before anything has been measured, taken from runs on a two-core machine; the forecast after
 // calibration replaces them by what was seen. They only ever feed a forecast.
 const (
-	assumedTrialOverhead = 80 * time.Millisecond // a fresh worker, its set-up, the wait for a quiet host and the write to disk
+	// a fresh worker, its set-up, the wait for a quiet host and the write to disk
+	assumedTrialOverhead = 80 * time.Millisecond
 	assumedOpen          = 3 * time.Second
 )
 
-// longBlock is how long a block should take at most: a ratio is of trials that ran close together, and over a longer time
-// the host may change between them.
+// longBlock is how long a block should take at most: a ratio is of trials that ran close together, and over a longer
+// time the host may change between them.
 const longBlock = 2 * time.Minute
 
 // LongBlock says what a block that takes too long does, and what to do about it.
-const LongBlock = "in blocks over two minutes the host may change between trials, which widens the intervals; shorten the trials, reduce the work, or compare fewer targets"
+const LongBlock = "in blocks over two minutes the host may change between trials, which widens the intervals; " +
+	"shorten the trials, reduce the work, or compare fewer targets"
 
 // Block is how long one block of a workload takes.
 type Block struct {
@@ -48,7 +50,8 @@ type Forecast struct {
 
 // NewForecast computes the forecast of a plan.
 func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Forecast {
-	f := Forecast{Targets: len(p.Targets), Workloads: len(p.Workloads), Sessions: p.Sessions, MinBlocks: p.Looks[0], MaxBlocks: p.MaxBlocks()}
+	f := Forecast{Targets: len(p.Targets), Workloads: len(p.Workloads), Sessions: p.Sessions, MinBlocks: p.Looks[0],
+		MaxBlocks: p.MaxBlocks()}
 	var perBlock time.Duration
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -83,15 +86,16 @@ func NewForecast(p *plan.Plan, kinds func(string) (*workload.Kind, bool)) Foreca
 	return f
 }
 
-// filled is how much more than the bytes of a workload's files must be free, as the agent has it: a file system that is full
-// to the brim is slower than itself.
+// filled is how much more than the bytes of a workload's files must be free, as the agent has it: a file system that is
+// full to the brim is slower than itself.
 const filled = 1.05
 
 // CheckFreeSpace says what cannot fit, by what is known before anything is opened. The error is of workloads of which
 // nothing could be told, because they do not fit into the baseline or into any of the others; lacking lists where the
 // others are given up. What only the inside knows is left to the agent, and so are mounts. Each workload is looked at
 // alone, because not all of them keep their files until the others come.
-func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers *env.Registry, scratch string) (lacking []string, err error) {
+func CheckFreeSpace(p *plan.Plan, kinds func(string) (*workload.Kind, bool), drivers *env.Registry,
+	scratch string) (lacking []string, err error) {
 	has := map[string]env.FreeSpace{}
 	for i := range p.Targets {
 		e := &p.Targets[i]

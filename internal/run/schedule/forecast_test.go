@@ -39,16 +39,19 @@ func TestLongBlocksAreSaid(t *testing.T) {
 		t.Errorf("four trials of 25 s: %v", f.Long)
 	}
 	p.Targets[2].Against = "box"
-	if f := NewForecast(p, kinds); len(f.Long) != 1 || f.Long[0].Workload != "two" || f.Long[0].Length < 125*time.Second {
+	if f := NewForecast(p, kinds); len(f.Long) != 1 || f.Long[0].Workload != "two" ||
+		f.Long[0].Length < 125*time.Second {
 		t.Errorf("five trials of 25 s, as there are two null controls: %v", f.Long)
 	}
 	r := newRunner(Config{Plan: p}, nil)
 	r.table.ready = map[string]bool{"one": true, "two": true}
 	r.table.targets = map[string]*target{"host": {}, "box": {}}
-	for key, d := range map[cellKey]time.Duration{{"one", "host"}: 30 * time.Second, {"one", "box"}: 61 * time.Second, {"two", "host"}: 20 * time.Second, {"two", "box"}: 70 * time.Second} {
+	for key, d := range map[cellKey]time.Duration{{"one", "host"}: 30 * time.Second, {"one", "box"}: 61 * time.Second,
+		{"two", "host"}: 20 * time.Second, {"two", "box"}: 70 * time.Second} {
 		r.table.cells[key] = &cell{expected: d}
 	}
-	if got := r.forecast.longBlock(&p.Workloads[0]); !strings.HasPrefix(got, "a block of it takes about 2m1s: in blocks over two minutes") {
+	if got := r.forecast.longBlock(&p.Workloads[0]); !strings.HasPrefix(got,
+		"a block of it takes about 2m1s: in blocks over two minutes") {
 		t.Errorf("two trials of 30 s and one of 61 s: %q", got)
 	}
 	if got := r.forecast.longBlock(&p.Workloads[1]); got != "" {

@@ -32,8 +32,8 @@ func (f *forecaster) unsettled() []*plan.Workload {
 // affordable keeps those workloads that can reach their next look within the budget: first those with the earliest look
 // before them, of these the one that needs the least time to get there, then the farthest on. Spread over all, a budget
 // that is too small would decide nothing, and one slow workload that has begun would keep all others from beginning;
-// blocks are complete in themselves, so which workload gets them does not bias any. At least one is kept: overBudget has
-// the last word.
+// blocks are complete in themselves, so which workload gets them does not bias any. At least one is kept: overBudget
+// has the last word.
 func (f *forecaster) affordable(todo []*plan.Workload) []*plan.Workload {
 	if f.plan.Budget <= 0 || f.plan.Sessions > 1 {
 		return todo
@@ -46,7 +46,8 @@ func (f *forecaster) affordable(todo []*plan.Workload) []*plan.Workload {
 		return time.Duration(n) * f.blockTime(w)
 	}
 	slices.SortStableFunc(todo, func(a, b *plan.Workload) int {
-		return cmp.Or(cmp.Compare(f.progress.nextLook(a), f.progress.nextLook(b)), cmp.Compare(need(a), need(b)), cmp.Compare(f.progress.kept[b.Label], f.progress.kept[a.Label]))
+		return cmp.Or(cmp.Compare(f.progress.nextLook(a), f.progress.nextLook(b)), cmp.Compare(need(a), need(b)),
+			cmp.Compare(f.progress.kept[b.Label], f.progress.kept[a.Label]))
 	})
 	left := f.plan.Budget - f.budget.spent()
 	for i, w := range todo {

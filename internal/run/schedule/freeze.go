@@ -39,12 +39,12 @@ type calibrator struct {
 }
 
 // freeze finds and freezes the work of a workload's cells that have none yet, runs trial 0 of each, and writes the plan
-// down. It comes just before the workload's first block: in a slow environment it takes as long as several blocks, and a
-// budget that only suffices for some workloads must not go to finding the work of all.
+// down. It comes just before the workload's first block: in a slow environment it takes as long as several blocks, and
+// a budget that only suffices for some workloads must not go to finding the work of all.
 //
-// Calibration alone can be wrong by any factor when the machine stalls in the middle of it, and then one target's trials
-// would be a fraction as long as another's and slip between disturbances that the other has to sit through. So the
-// warm-up is a second look: the fastest pace seen decides, and targets that cost about the same get the same work.
+// Calibration alone can be wrong by any factor when the machine stalls in the middle of it, and then one target's
+// trials would be a fraction as long as another's and slip between disturbances that the other has to sit through. So
+// the warm-up is a second look: the fastest pace seen decides, and targets that cost about the same get the same work.
 func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 	for j := range k.plan.Targets {
 		e := k.plan.Targets[j].Name
@@ -75,7 +75,8 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 	at := k.table.targets[e]
 	cctx, cancel := at.whileServed(bctx, k.trials.patience(w))
 	defer cancel()
-	got, err := at.Agent.Calibrate(cctx, wire.Calibrate{Job: k.trials.job(cctx, w, e), TargetNS: int64(trialLength(k.plan, w))})
+	got, err := at.Agent.Calibrate(cctx, wire.Calibrate{Job: k.trials.job(cctx, w, e),
+		TargetNS: int64(trialLength(k.plan, w))})
 	if err == nil {
 		c.work = got.Work
 		c.seen(got.Work, got.ElapsedNS)
@@ -126,8 +127,8 @@ func (k *calibrator) warmUp(ctx context.Context, w *plan.Workload) error {
 	return nil
 }
 
-// lengthen gives a cell the work that takes the trial length at the fastest pace seen, and tells whether that is so much
-// more than it had that another warm-up is due.
+// lengthen gives a cell the work that takes the trial length at the fastest pace seen, and tells whether that is so
+// much more than it had that another warm-up is due.
 func (k *calibrator) lengthen(w *plan.Workload, c *cell) bool {
 	if c.frozen || c.unit <= 0 {
 		return false
@@ -148,7 +149,8 @@ func (k *calibrator) within(w *plan.Workload, work int64) int64 {
 	return work
 }
 
-// alike gives the same work to the baseline and all targets whose unit costs about as much, and freezes the work of all.
+// alike gives the same work to the baseline and all targets whose unit costs about as much, and freezes the work of
+// all.
 func (k *calibrator) alike(w *plan.Workload) {
 	base := k.table.cells[cellKey{w.Label, k.plan.Baseline}]
 	near := []*cell{}

@@ -45,8 +45,8 @@ func (j *journal) evaluate() *verdict.Result {
 	})
 }
 
-// measured tells whether there is a figure, from this run or from before it was interrupted, or what failed had its turn: then
-// it is not for want of time that there is none. A block that was begun and not completed gives none.
+// measured tells whether there is a figure, from this run or from before it was interrupted, or what failed had its
+// turn: then it is not for want of time that there is none. A block that was begun and not completed gives none.
 func (j *journal) measured(res *verdict.Result) bool {
 	return verdict.HasFigures(res) || slices.ContainsFunc(j.trials, func(t record.Trial) bool { return t.Error != nil })
 }

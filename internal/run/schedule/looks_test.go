@@ -8,9 +8,9 @@ import (
 	"tare/internal/record"
 )
 
-// TestRunsKeepTheirLevel carries out many runs in which nothing differs: each decides at the blocks that its plan names and
-// nowhere else, follows the order that its recorded seed gives, and the rate at which an interval excludes "no cost" at any
-// look is the one that the levels of the looks were made for.
+// TestRunsKeepTheirLevel carries out many runs in which nothing differs: each decides at the blocks that its plan names
+// and nowhere else, follows the order that its recorded seed gives, and the rate at which an interval excludes "no
+// cost" at any look is the one that the levels of the looks were made for.
 func TestRunsKeepTheirLevel(t *testing.T) {
 	const runs, most = 300, 24 // 5 % are 15; 24 are exceeded once in a hundred
 	alarms := 0
@@ -50,7 +50,8 @@ func TestRunsKeepTheirLevel(t *testing.T) {
 				continue
 			}
 			if want := slots[orders(tr.Block)[tr.Position]]; tr.Target != want.Target || tr.Slot != want.Slot {
-				t.Fatalf("run %d, block %d: %s%s has place %d, where seed %d has %s%s", i, tr.Block, tr.Target, tr.Slot, tr.Position, p.Seed, want.Target, want.Slot)
+				t.Fatalf("run %d, block %d: %s%s has place %d, where seed %d has %s%s", i, tr.Block, tr.Target, tr.Slot,
+					tr.Position, p.Seed, want.Target, want.Slot)
 			}
 		}
 	}

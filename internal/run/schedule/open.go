@@ -58,7 +58,8 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return t, fmt.Errorf("environment %s: make directory: %w", e.Name, err)
 	}
-	ctx, cancel := proc.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+time.Duration(len(mounts))*mountDeadline)
+	ctx, cancel := proc.WithPatience(ctx, info.Patience(e.Spec, max(d.Deadline, defaultOpenDeadline))+
+		time.Duration(len(mounts))*mountDeadline)
 	defer cancel()
 	began := time.Now()
 	o := env.Options{Spec: e.Spec, RunID: d.RunID, Dir: dir, Agents: d.Agents, Log: d.Log.With("env", e.Name)}
@@ -167,7 +168,8 @@ func idle(ctx context.Context, opened env.Env, facts *record.Facts) {
 
 // mount has the agent put in place what the driver could not, and asks it what its kernel shows of each mount. An error
 // is the loss of the whole environment.
-func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mounts []*plan.Target, session int) ([]MountTarget, error) {
+func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mounts []*plan.Target,
+	session int) ([]MountTarget, error) {
 	if len(mounts) == 0 {
 		return nil, nil
 	}
@@ -216,7 +218,8 @@ func (d *Drivers) putMount(ctx context.Context, s *deploy.Conn, got *env.Mounted
 	}
 	t.Record.Inside = in
 	kind, options, _ := strings.Cut(in.WorkFS, " (")
-	t.Record.Mount.Type, t.Record.Mount.Source, t.Record.Mount.Options = kind, in.Extra["work.source"], strings.TrimSuffix(options, ")")
+	t.Record.Mount.Type, t.Record.Mount.Source, t.Record.Mount.Options = kind, in.Extra["work.source"],
+		strings.TrimSuffix(options, ")")
 	return nil
 }
 

@@ -6,14 +6,15 @@ import (
 )
 
 // Orders returns the order of the slots in each block of one workload: a pure function of its arguments, so a resumed
-// run continues the very sequence it began. Blocks count from 1; block 0, the warm-up, and anything below take the slots
-// as they come. Each label has its own sequence for the same seed. Every answer is a new slice that holds 0..slots-1
-// once; it is empty for no slots.
+// run continues the very sequence it began. Blocks count from 1; block 0, the warm-up, and anything below take the
+// slots as they come. Each label has its own sequence for the same seed. Every answer is a new slice that holds
+// 0..slots-1 once; it is empty for no slots.
 //
-// Two slots run in mirrored pairs, AB BA or BA AB by chance, so that a steady drift cancels within each pair. More slots
-// follow a Williams square: over one cycle (slots blocks for an even number of slots, twice as many for an odd one)
-// every slot stands in every place equally often and follows every other slot equally often. Rows come in random order
-// and slots get random names in each cycle, so that no regular disturbance of the host can keep step with a target.
+// Two slots run in mirrored pairs, AB BA or BA AB by chance, so that a steady drift cancels within each pair. More
+// slots follow a Williams square: over one cycle (slots blocks for an even number of slots, twice as many for an odd
+// one) every slot stands in every place equally often and follows every other slot equally often. Rows come in random
+// order and slots get random names in each cycle, so that no regular disturbance of the host can keep step with a
+// target.
 func Orders(seed uint64, label string, slots int) func(block int) []int {
 	h := fnv.New64a()
 	h.Write([]byte(label)) // a hash's Write returns no error
@@ -44,8 +45,8 @@ func orderPlain(slots int) []int {
 	return out
 }
 
-// orderRows is the Williams square for n slots (Williams 1949): the first row runs 0, n-1, 1, n-2, ..., each further row
-// adds one to it modulo n, and an odd n needs the reversed rows as well. For two slots it is AB, BA.
+// orderRows is the Williams square for n slots (Williams 1949): the first row runs 0, n-1, 1, n-2, ..., each further
+// row adds one to it modulo n, and an odd n needs the reversed rows as well. For two slots it is AB, BA.
 func orderRows(n int) [][]int {
 	if n < 1 {
 		return nil

@@ -59,10 +59,12 @@ func TestOrdersAreBalancedOverACycle(t *testing.T) {
 			for s := range slots {
 				for o := range slots {
 					if n := places[[2]int{s, o}]; n != want {
-						t.Errorf("%d slots, cycle %d: slot %d stands %d times in place %d, want %d", slots, c, s, n, o, want)
+						t.Errorf("%d slots, cycle %d: slot %d stands %d times in place %d, want %d", slots, c, s, n, o,
+							want)
 					}
 					if s != o && follows[[2]int{s, o}] != want {
-						t.Errorf("%d slots, cycle %d: slot %d follows %d %d times, want %d", slots, c, o, s, follows[[2]int{s, o}], want)
+						t.Errorf("%d slots, cycle %d: slot %d follows %d %d times, want %d", slots, c, o, s,
+							follows[[2]int{s, o}], want)
 					}
 				}
 			}

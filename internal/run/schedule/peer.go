@@ -75,6 +75,7 @@ func (p *peerLink) blame(w *plan.Workload, f *record.Failure) *record.Failure {
 	}
 	return &record.Failure{
 		Kind: kindPeerDied, Evidence: f.Evidence,
-		Message: fmt.Sprintf("the peer, tare's process on this machine at the other end of the network, has ended: %v; the work failed with: %s", how, f.Message),
+		Message: fmt.Sprintf("the peer, tare's process on this machine at the other end of the network, has ended: "+
+			"%v; the work failed with: %s", how, f.Message),
 	}
 }

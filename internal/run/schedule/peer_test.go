@@ -103,7 +103,8 @@ func TestJobsNameThePeer(t *testing.T) {
 			t.Fatalf("a job has %+v", j.Peer)
 		}
 	}
-	if missing != 2 || len(failed) != 2 || failed[0].Target != "box" || failed[0].Error.Kind != "refused" || !strings.Contains(failed[0].Error.Message, "use net=host") {
+	if missing != 2 || len(failed) != 2 || failed[0].Target != "box" || failed[0].Error.Kind != "refused" ||
+		!strings.Contains(failed[0].Error.Message, "use net=host") {
 		t.Errorf("%d jobs without a way, failed trials %+v", missing, failed)
 	}
 }
@@ -123,7 +124,8 @@ func TestAPeerThatEndsIsTheCause(t *testing.T) {
 		t.Fatalf("%d trials failed", len(failed))
 	}
 	if slices.ContainsFunc(failed, func(tr record.Trial) bool {
-		return tr.Error.Kind != kindPeerDied || !strings.Contains(tr.Error.Message, "has ended: signal: killed; the work failed with: no space")
+		return tr.Error.Kind != kindPeerDied || !strings.Contains(tr.Error.Message,
+			"has ended: signal: killed; the work failed with: no space")
 	}) {
 		t.Errorf("failed trials %+v", failed)
 	}

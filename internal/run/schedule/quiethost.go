@@ -27,8 +27,9 @@ type watcher interface {
 // NewQuietHost returns a QuietHost that watches this machine.
 func NewQuietHost() *QuietHost { return &QuietHost{watch: sysinfo.NewWatcher(), began: time.Now()} }
 
-// The bounds of waiting. It looks for a short while at a time; it waits at most maxWait before one trial, and over the whole
-// run at most a twentieth of the time, because a machine that is never quiet is a fact to report and not a reason to hang.
+// The bounds of waiting. It looks for a short while at a time; it waits at most maxWait before one trial, and over the
+// whole run at most a twentieth of the time, because a machine that is never quiet is a fact to report and not a reason
+// to hang.
 const (
 	quietLook   = 10 * time.Millisecond
 	maxWait     = time.Second

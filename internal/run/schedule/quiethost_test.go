@@ -79,7 +79,8 @@ func TestTheGateWaitsForQuietAndSaysWhyNot(t *testing.T) {
 		why  string
 		look record.HostState
 	}{
-		{"for a CPU 30 %", record.HostState{CPUSome: 0.30}}, {"for I/O 60 %", record.HostState{IOSome: 0.60}}, {"2 other tasks", record.HostState{Running: 2}},
+		{"for a CPU 30 %", record.HostState{CPUSome: 0.30}}, {"for I/O 60 %", record.HostState{IOSome: 0.60}},
+		{"2 other tasks", record.HostState{Running: 2}},
 	}
 	for _, b := range busyLooks {
 		w := &watch{looks: []record.HostState{b.look, b.look, {Running: -1, CPUSome: 0.1, IOSome: 0.4}}}
@@ -96,7 +97,8 @@ func TestTheGateWaitsForQuietAndSaysWhyNot(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := (&QuietHost{watch: &watch{looks: []record.HostState{{Running: 1}}}, began: time.Now()}).wait(ctx); got.Quiet {
+	if got := (&QuietHost{watch: &watch{looks: []record.HostState{{Running: 1}}},
+		began: time.Now()}).wait(ctx); got.Quiet {
 		t.Error("a wait that ended says quiet")
 	}
 }

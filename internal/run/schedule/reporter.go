@@ -19,8 +19,8 @@ type reporter struct {
 	evidence Evidence // nil: nothing is kept
 }
 
-// keep writes the evidence of a failure into the bundle; where there is none, what is known of it. That a piece of evidence could not be kept never ends a run; if the disk is
-// full, the next trial says so.
+// keep writes the evidence of a failure into the bundle; where there is none, what is known of it. That a piece of
+// evidence could not be kept never ends a run; if the disk is full, the next trial says so.
 func (n *reporter) keep(name string, f *record.Failure) {
 	text := cmp.Or(f.Evidence, f.Message)
 	if n.evidence == nil || text == "" {

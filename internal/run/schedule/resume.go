@@ -84,7 +84,8 @@ func (p *progress) count(label string, c *course, whole bool) {
 // complete tells whether all that could take part in a block have. What failed last may have been given up.
 func (p *progress) complete(w *plan.Workload, c *course, gone map[string]bool) bool {
 	missing := func(target, slot string) bool {
-		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.held[slotKey{target, slot}] && !c.failed[target] && !gone[target]
+		return w.On(target) && (c.warm == nil || c.warm[target]) && !c.held[slotKey{target, slot}] &&
+			!c.failed[target] && !gone[target]
 	}
 	for i := range p.plan.Targets {
 		if missing(p.plan.Targets[i].Name, "") {
@@ -109,7 +110,8 @@ func (p *progress) recountDiscards(session int) {
 	last := map[series]int{}
 	for i := range p.journal.trials {
 		t := &p.journal.trials[i]
-		if t.Discarded == ruleSteal || t.Discarded == ruleThrottle { // for the host's sake, not because tare was stopped
+		// for the host's sake, not because tare was stopped
+		if t.Discarded == ruleSteal || t.Discarded == ruleThrottle {
 			p.discards++
 		}
 		if s := (series{t.Session, t.Workload}); t.Session < session {
@@ -122,8 +124,8 @@ func (p *progress) recountDiscards(session int) {
 }
 
 // lookAgain takes the look at which an interrupted run ended: whether it was taken then is not on record, and what it
-// settled gets no more blocks. One that a block was begun after had settled nothing; taken again with the trials since, it
-// would be one look more than the level holds for.
+// settled gets no more blocks. One that a block was begun after had settled nothing; taken again with the trials since,
+// it would be one look more than the level holds for.
 func (r *runner) lookAgain() {
 	var ended []*plan.Workload
 	for i := range r.plan.Workloads {
@@ -134,8 +136,8 @@ func (r *runner) lookAgain() {
 	r.look(ended)
 }
 
-// Left tells whether a run that ended has blocks left that could still tell something: c.Prior ends before the plan does,
-// and not for want of something to measure.
+// Left tells whether a run that ended has blocks left that could still tell something: c.Prior ends before the plan
+// does, and not for want of something to measure.
 func Left(c Config) bool {
 	r := newRunner(c, nil)
 	if r.journal.session < r.plan.Sessions {

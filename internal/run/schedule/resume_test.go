@@ -17,8 +17,8 @@ import (
 // stop is where a run is interrupted: as the trial at that place in the block begins, in workload one.
 type stop struct{ block, place int }
 
-// cut carries a plan out, interrupts it at each stop and resumes it. It returns all trials and the blocks of workload one
-// at which the parts looked.
+// cut carries a plan out, interrupts it at each stop and resumes it. It returns all trials and the blocks of workload
+// one at which the parts looked.
 func cut(t *testing.T, w *world, p *plan.Plan, stops ...stop) (*memory, []int) {
 	t.Helper()
 	all := &memory{w: w, files: map[string]string{}}
@@ -33,7 +33,8 @@ func cut(t *testing.T, w *world, p *plan.Plan, stops ...stop) (*memory, []int) {
 				if e.Kind == Looked {
 					looks = append(looks, cellOf(e.Result, "one", "box").Ratio.Blocks)
 				}
-				if i < len(stops) && e.Kind == TrialBegin && e.Workload == "one" && e.Block == stops[i].block && !e.Warmup {
+				if i < len(stops) && e.Kind == TrialBegin && e.Workload == "one" && e.Block == stops[i].block &&
+					!e.Warmup {
 					if place++; place == stops[i].place {
 						cancel()
 					}
@@ -97,7 +98,8 @@ func TestAResumedRunCountsTheBlocksOfThoseThatWereThere(t *testing.T) {
 			c.world(w)
 			m, looks := cut(t, w, p, stop{13, 1}, stop{22, c.slots}, stop{26, 1})
 			if want := len(p.Looks) * len(p.Workloads); len(looks) > want || len(looks) < len(p.Looks) {
-				t.Errorf("looked %d times, at %v blocks, and the level holds for the looks at %v", len(looks), looks, p.Looks)
+				t.Errorf("looked %d times, at %v blocks, and the level holds for the looks at %v", len(looks), looks,
+					p.Looks)
 			}
 			if got := blocksOf(m, "one"); got != 31 {
 				t.Errorf("%d blocks, want 30 whole ones and one that was cut short", got)
@@ -126,7 +128,8 @@ func TestARunResumedAtALookTakesItOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(again.trials) != 0 || w.opens["box"] != opened {
-		t.Errorf("%d more trials and %d openings of a workload that was settled", len(again.trials), w.opens["box"]-opened)
+		t.Errorf("%d more trials and %d openings of a workload that was settled", len(again.trials),
+			w.opens["box"]-opened)
 	}
 	if c := cellOf(r, "one", "box"); c.Verdict != record.Different {
 		t.Errorf("the verdict is %s", c.Verdict)
@@ -135,7 +138,8 @@ func TestARunResumedAtALookTakesItOnce(t *testing.T) {
 	// Undecided at block 10. Interrupted before the next block, it is taken again on the same blocks; in the next, not.
 	for place, want := range []int{5, 4, 4} {
 		w = newWorld(0.30, map[string]float64{"host": 1, "box": 1.02})
-		if _, looks := cut(t, w, onePlan("host", "box"), stop{11, place + 1}); len(looks) != want || looks[0] != 10 || looks[want-4] != 10 {
+		if _, looks := cut(t, w, onePlan("host", "box"), stop{11, place + 1}); len(looks) != want || looks[0] != 10 ||
+			looks[want-4] != 10 {
 			t.Errorf("interrupted after trial %d of block 11: looked at %v blocks", place, looks)
 		}
 	}
@@ -196,16 +200,18 @@ func TestDiscardsAreCountedOverTheWholeRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lost, all := discarded(m); lost*maxDiscardedShare > all || lost < 6 || all-lost != 30 {
-		t.Errorf("%d of %d blocks in three sessions are discarded; one in five may be, and 30 are to be left", lost, all)
+		t.Errorf("%d of %d blocks in three sessions are discarded; one in five may be, and 30 are to be left", lost,
+			all)
 	}
 	r := newRunner(Config{Plan: p, Prior: m.trials}, nil).progress
 	if r.recountDiscards(3); r.totalBlocks() < 20 || r.totalBlocks() > 26 || r.discards < 6 {
-		t.Errorf("resumed in the third session: %d discarded, and %d blocks in the two before it", r.discards, r.totalBlocks())
+		t.Errorf("resumed in the third session: %d discarded, and %d blocks in the two before it", r.discards,
+			r.totalBlocks())
 	}
 }
 
-// TestRecount: a line is a block of a workload, and the targets that have a trial in it: ! is one that failed, * the null
-// control, and "discarded" the mark of the rule.
+// TestRecount: a line is a block of a workload, and the targets that have a trial in it: ! is one that failed, * the
+// null control, and "discarded" the mark of the rule.
 func TestRecount(t *testing.T) {
 	const warm, whole = "one 0: host box vm\n", "host vm box host*\n"
 	for _, c := range []struct {
@@ -219,17 +225,23 @@ func TestRecount(t *testing.T) {
 		{"without the null control", warm + "one 1: " + whole + "one 2: vm host box", 1, 2, false, false},
 		{"cut short and gone on", warm + "one 1: host box\n" + warm + "one 2: " + whole, 1, 2, true, false},
 		{"cut short in the first warm-up", "one 0: host box\n" + warm + "one 1: " + whole, 1, 1, true, false},
-		{"missing after it was opened again", warm + "one 1: " + whole + "one 0: host box\none 2: host* host box", 2, 2, true, false},
+		{"missing after it was opened again", warm + "one 1: " + whole + "one 0: host box\none 2: host* host box", 2, 2,
+			true, false},
 		{"missing after the first warm-up", warm + "one 0: host box\none 1: host* host box", 1, 1, true, false},
 		{"warmed up twice", "one 0: host host box box vm\none 1: " + whole + "one 2: vm box", 1, 2, false, false},
 		{"discarded", warm + "one 1: " + whole + "one 1: discarded\none 2: " + whole, 1, 2, true, false},
-		{"the last is discarded", warm + "one 1: " + whole + "one 2: " + whole + "one 2: discarded", 1, 2, false, false},
+		{"the last is discarded", warm + "one 1: " + whole + "one 2: " + whole + "one 2: discarded", 1, 2, false,
+			false},
 		{"a trial failed", warm + "one 1: " + whole + "one 2: host vm! box host*", 2, 2, true, false},
-		{"given up in this workload alone", warm + "one 1: host vm! box host*\ntwo 1: host vm box host*\none 2: box host host*", 2, 2, true, false},
-		{"lost in the other workload", warm + "one 1: " + whole + "two 1: host vm! box host*\none 2: box host host*", 2, 2, true, false},
-		{"lost, and gone on without", warm + "one 1: " + whole + "two 1: host vm!\none 2: box host host*\ntwo 0: host box vm\none 0: host box vm", 2, 2, false, false},
+		{"given up in this workload alone", warm +
+			"one 1: host vm! box host*\ntwo 1: host vm box host*\none 2: box host host*", 2, 2, true, false},
+		{"lost in the other workload", warm + "one 1: " + whole + "two 1: host vm! box host*\none 2: box host host*", 2,
+			2, true, false},
+		{"lost, and gone on without", warm + "one 1: " + whole +
+			"two 1: host vm!\none 2: box host host*\ntwo 0: host box vm\none 0: host box vm", 2, 2, false, false},
 		{"of another workload only", "two 0: host box vm\ntwo 1: " + whole, 0, 0, false, false},
-		{"warmed up again without the first", "one 0: box vm host\none 1: " + whole + "one 0: host vm\none 2: host* host vm", 2, 2, true, false},
+		{"warmed up again without the first", "one 0: box vm host\none 1: " + whole +
+			"one 0: host vm\none 2: host* host vm", 2, 2, true, false},
 		{"two null controls", warm + "one 1: host box* vm box host*\none 2: host box vm host*", 1, 2, false, true},
 	} {
 		p := simPlan("host", "box", "vm")
@@ -257,10 +269,12 @@ func TestRecount(t *testing.T) {
 				r.journal.trials = append(r.journal.trials, tr)
 			}
 		}
-		r.journal.trials = append(r.journal.trials, record.Trial{Session: 2, Workload: "one", Block: 9, Target: "host"}, record.Trial{Session: 1, Workload: "gone", Block: 9, Target: "host"})
+		r.journal.trials = append(r.journal.trials, record.Trial{Session: 2, Workload: "one", Block: 9, Target: "host"},
+			record.Trial{Session: 1, Workload: "gone", Block: 9, Target: "host"})
 		r.recount()
 		if r.kept["one"] != c.kept || r.blocks["one"] != c.begun || r.whole["one"] != c.last {
-			t.Errorf("%s: %d of %d blocks count and the last is whole: %v; want %d of %d, %v", c.name, r.kept["one"], r.blocks["one"], r.whole["one"], c.kept, c.begun, c.last)
+			t.Errorf("%s: %d of %d blocks count and the last is whole: %v; want %d of %d, %v", c.name, r.kept["one"],
+				r.blocks["one"], r.whole["one"], c.kept, c.begun, c.last)
 		}
 	}
 }

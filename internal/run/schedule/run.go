@@ -40,7 +40,8 @@ type Config struct {
 	// Prior holds what an interrupted run left: its trials count, and the run goes on after them.
 	Prior        []record.Trial
 	PriorTargets []record.Environment
-	// Inject is the share of extra work per target that is done and not reported: the positive control of the self-test.
+	// Inject is the share of extra work per target that is done and not reported: the positive control of the
+	// self-test.
 	Inject map[string]float64
 	Events func(Event)
 	Log    *slog.Logger
@@ -98,8 +99,8 @@ func newRunner(c Config, s *stops) *runner {
 	return r
 }
 
-// Run carries out the plan and returns what the trials say, and the trials. Both are valid, for what was measured, also when
-// the error is not nil: then the context was done, the disk failed or the baseline is lost.
+// Run carries out the plan and returns what the trials say, and the trials. Both are valid, for what was measured, also
+// when the error is not nil: then the context was done, the disk failed or the baseline is lost.
 func Run(ctx context.Context, c Config) (*verdict.Result, []record.Trial, error) {
 	s := watchStops()
 	defer s.end()
@@ -123,7 +124,8 @@ func (r *runner) runSession(ctx context.Context, session int) (err error) {
 	}
 	defer r.environments.closeAll()
 	defer func() {
-		if err == errBudget { // before the environments are closed: what would have done is told from what is known of them
+		// before the environments are closed: what would have done is told from what is known of them
+		if err == errBudget {
 			err = nil
 			r.endBudget()
 		}
@@ -151,7 +153,8 @@ func (r *runner) runSession(ctx context.Context, session int) (err error) {
 				if !r.table.measurable(w) {
 					continue
 				}
-				r.reporter.tell(Event{Kind: Forecasted, Workload: w.Label, Left: r.forecast.left(), Text: r.forecast.longBlock(w)})
+				r.reporter.tell(Event{Kind: Forecasted, Workload: w.Label, Left: r.forecast.left(),
+					Text: r.forecast.longBlock(w)})
 			}
 			if r.forecast.overBudget(w) {
 				return errBudget

@@ -117,7 +117,8 @@ func TestADeadTargetDoesNotEndTheRun(t *testing.T) {
 	if w.trials["vm"] != 5 {
 		t.Errorf("vm was asked for %d trials, want the 4 it served and the one it died in", w.trials["vm"])
 	}
-	if c := cellOf(r, "one", "vm"); c != nil && (c.Verdict == record.Different || c.Verdict == record.Equivalent || c.Verdict == record.Measured) {
+	if c := cellOf(r, "one", "vm"); c != nil && (c.Verdict == record.Different || c.Verdict == record.Equivalent ||
+		c.Verdict == record.Measured) {
 		t.Errorf("a dead target has the verdict %s", c.Verdict)
 	}
 	if c := cellOf(r, "two", "box"); c == nil || c.Verdict != record.Different {
@@ -198,7 +199,8 @@ func TestInterruptAndResume(t *testing.T) {
 		t.Errorf("%d trials on disk, want the 49 that ended", len(first.trials))
 	}
 	w.onTrial = nil
-	second, r, err := simulate(t, t.Context(), w, p, func(c *Config) { c.Prior, c.PriorTargets = first.trials, first.envs })
+	second, r, err := simulate(t, t.Context(), w, p,
+		func(c *Config) { c.Prior, c.PriorTargets = first.trials, first.envs })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +276,8 @@ func TestSessionsOpenTheEnvironmentsAnew(t *testing.T) {
 
 func TestInjectedWorkShows(t *testing.T) {
 	w := newWorld(0.005, map[string]float64{"host": 1, "same": 1, "plus5": 1})
-	_, r, err := simulate(t, t.Context(), w, simPlan("host", "same", "plus5"), func(c *Config) { c.Inject = map[string]float64{"plus5": 0.05} })
+	_, r, err := simulate(t, t.Context(), w, simPlan("host", "same", "plus5"),
+		func(c *Config) { c.Inject = map[string]float64{"plus5": 0.05} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +336,8 @@ func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
 	}
 	// One of which nothing is known is taken to be as slow as the others, and finding its work takes some blocks more.
 	r.table.ready["two"], p.Budget = false, 60*time.Second
-	if got := fmt.Sprint(labels(r.forecast.affordable(r.forecast.unsettled()))); got != "[one three]" && got != "[one]" {
+	if got := fmt.Sprint(labels(r.forecast.affordable(r.forecast.unsettled()))); got != "[one three]" &&
+		got != "[one]" {
 		t.Errorf("what is not known to fit is left for later: got %s", got)
 	}
 	p.Budget = time.Second
@@ -341,7 +345,8 @@ func TestATightBudgetDecidesSomeWorkloadsInsteadOfNone(t *testing.T) {
 		t.Errorf("%d workloads kept, want one: whether it still fits is decided block by block", got)
 	}
 	// One that turned out to be slow does not keep those from beginning that can still be decided.
-	r.table.ready, r.progress.kept, p.Budget = map[string]bool{"one": true, "two": true}, map[string]int{"one": 4, "two": 6}, 200*time.Second
+	r.table.ready, r.progress.kept, p.Budget = map[string]bool{"one": true, "two": true},
+		map[string]int{"one": 4, "two": 6}, 200*time.Second
 	r.table.cells[cellKey{"two", "host"}].expected = 20 * time.Second
 	if got := fmt.Sprint(labels(r.forecast.affordable(r.forecast.unsettled()))); got != "[one three]" {
 		t.Errorf("4 blocks of 42 s do not fit beside 6 of 3 s and 13 of an unknown length: got %s", got)
@@ -377,7 +382,8 @@ func TestAStallDuringCalibrationDoesNotLeaveShortTrials(t *testing.T) {
 func TestPatienceWithTheFirstOfACell(t *testing.T) {
 	kinds := map[string]*workload.Kind{
 		"short": {}, "long": {UnitTime: func(workload.Params) time.Duration { return 2 * time.Hour }},
-		"large": {Space: func(workload.Params) int64 { return 64 << 30 }}, "endless": {UnitTime: func(workload.Params) time.Duration { return math.MaxInt64 }},
+		"large":   {Space: func(workload.Params) int64 { return 64 << 30 }},
+		"endless": {UnitTime: func(workload.Params) time.Duration { return math.MaxInt64 }},
 	}
 	r := &trialRunner{kinds: func(name string) (*workload.Kind, bool) { k, ok := kinds[name]; return k, ok }}
 	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1})
@@ -426,7 +432,8 @@ func TestEnvironmentsAreClosedAtTheSameTime(t *testing.T) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		if _, _, err := simulate(t, t.Context(), w, simPlan(names...), func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&said, nil)) }); err != nil {
+		if _, _, err := simulate(t, t.Context(), w, simPlan(names...),
+			func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&said, nil)) }); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -435,7 +442,8 @@ func TestEnvironmentsAreClosedAtTheSameTime(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("they are closed one after the other")
 	}
-	if got := regexp.MustCompile(`env=(\w+)`).FindAllString(said.String(), -1); fmt.Sprint(got) != "[env=a env=b env=c]" {
+	if got := regexp.MustCompile(`env=(\w+)`).FindAllString(said.String(),
+		-1); fmt.Sprint(got) != "[env=a env=b env=c]" {
 		t.Errorf("told in the order %v", got)
 	}
 }

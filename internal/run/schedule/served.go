@@ -9,8 +9,8 @@ import (
 	"tare/internal/record"
 )
 
-// whileServed bounds work in a target by a time and by the life of what serves it: a client that waits for its server for
-// ever, as NFS does, would make of each dead server a deadline, with a cause that is not the true one.
+// whileServed bounds work in a target by a time and by the life of what serves it: a client that waits for its server
+// for ever, as NFS does, would make of each dead server a deadline, with a cause that is not the true one.
 func (t *target) whileServed(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	if t.Served == nil || t.Served.Ended == nil {
@@ -46,7 +46,8 @@ func (t *target) blame(f *record.Failure) *record.Failure {
 	if m.Ended != nil {
 		select {
 		case <-m.Ended:
-			told.Kind, told.Message = kindServerDied, fmt.Sprintf("%s: the server of the mount, %s, has ended: %v", t.Record.Name, m.Mount.Server, m.Why())
+			told.Kind, told.Message = kindServerDied,
+				fmt.Sprintf("%s: the server of the mount, %s, has ended: %v", t.Record.Name, m.Mount.Server, m.Why())
 			if f.Kind != "cancelled" {
 				told.Message += "; the work there failed with: " + f.Message
 			}

@@ -14,8 +14,8 @@ import (
 	"tare/internal/record"
 )
 
-// served is a world in which a machine has two mounts. The server of the first ends during its fifth trial, and its client
-// waits for an answer as long as it may.
+// served is a world in which a machine has two mounts. The server of the first ends during its fifth trial, and its
+// client waits for an answer as long as it may.
 type served struct {
 	*world
 	ended chan struct{}
@@ -24,11 +24,13 @@ type served struct {
 func (s *served) Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error) {
 	t, err := s.world.Open(ctx, e, mounts, session)
 	for _, m := range mounts {
-		told := &env.Mounted{Name: m.Name, Mount: record.Mount{Server: "served 1.0"}, Diagnose: func() []byte { return []byte("the log of " + m.Name) }}
+		told := &env.Mounted{Name: m.Name, Mount: record.Mount{Server: "served 1.0"},
+			Diagnose: func() []byte { return []byte("the log of " + m.Name) }}
 		if m.Name == "vm:n" {
 			told.Ended, told.Why = s.ended, func() error { return errors.New("signal: killed") }
 		}
-		t.Mounts = append(t.Mounts, MountTarget{Root: m.Name, Record: record.Environment{Name: m.Name, Of: m.Of, Session: session}, Served: told})
+		t.Mounts = append(t.Mounts, MountTarget{Root: m.Name,
+			Record: record.Environment{Name: m.Name, Of: m.Of, Session: session}, Served: told})
 	}
 	if len(mounts) > 0 {
 		t.Agent = &waiting{simAgent: t.Agent.(*simAgent), ended: s.ended}
@@ -53,7 +55,8 @@ func (w *waiting) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) {
 			return deploy.Outcome{}, errors.New("work was begun without a server")
 		}
 	case "vm:bad":
-		return deploy.Outcome{Result: wire.Result{Error: &record.Failure{Kind: "measure", Message: "input/output error"}}}, &record.Failure{Kind: "measure", Message: "input/output error"}
+		return deploy.Outcome{Result: wire.Result{Error: &record.Failure{Kind: "measure",
+			Message: "input/output error"}}}, &record.Failure{Kind: "measure", Message: "input/output error"}
 	}
 	return w.simAgent.Run(ctx, r)
 }
@@ -77,18 +80,22 @@ func TestAServerThatEndsIsTheCauseAndCostsItsMountOnly(t *testing.T) {
 			t.Errorf("a trial that failed in a mount has no evidence of its server: %+v", tr.Error)
 		}
 	}
-	if len(failed) != 1 || failed[0].Kind != kindServerDied || !strings.Contains(failed[0].Message, "served 1.0, has ended: signal: killed") || !strings.Contains(failed[0].Evidence, "the log of vm:n") {
+	if len(failed) != 1 || failed[0].Kind != kindServerDied ||
+		!strings.Contains(failed[0].Message, "served 1.0, has ended: signal: killed") ||
+		!strings.Contains(failed[0].Evidence, "the log of vm:n") {
 		t.Errorf("failures of the mount without a server: %+v", failed)
 	}
 	if said := m.files["vm-n-1-lost.txt"]; !strings.Contains(said, "the log of vm:n") {
 		t.Errorf("evidence %q", m.files)
 	}
-	if c := cellOf(r, "one", "vm"); c == nil || !slices.Contains([]record.Verdict{record.Different, record.Equivalent}, c.Verdict) {
+	if c := cellOf(r, "one", "vm"); c == nil || !slices.Contains([]record.Verdict{record.Different, record.Equivalent},
+		c.Verdict) {
 		t.Errorf("the machine's own cell: %+v", c)
 	}
 	withheld := 0
 	for _, name := range []string{"one", "two"} {
-		if c := cellOf(r, name, "vm:n"); c != nil && (c.Verdict == record.Withheld || c.Verdict == record.Failed || c.Verdict == record.Inconclusive) {
+		if c := cellOf(r, name, "vm:n"); c != nil &&
+			(c.Verdict == record.Withheld || c.Verdict == record.Failed || c.Verdict == record.Inconclusive) {
 			withheld++
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// stops knows how often and for how long tare itself was stopped, as by Ctrl-Z. Agents work on meanwhile, so that a trial
-// is longer by the controller's clock than it was, and the budget is spent on nothing. That it was stopped, the system
-// says when it goes on; for how long, only a clock that ticks can tell. A nil stops saw none.
+// stops knows how often and for how long tare itself was stopped, as by Ctrl-Z. Agents work on meanwhile, so that a
+// trial is longer by the controller's clock than it was, and the budget is spent on nothing. That it was stopped, the
+// system says when it goes on; for how long, only a clock that ticks can tell. A nil stops saw none.
 type stops struct {
 	mu    sync.Mutex
 	seen  stopped

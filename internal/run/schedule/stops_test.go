@@ -34,7 +34,8 @@ func TestStopsAreCountedInTheirLength(t *testing.T) {
 		if got := s.sofar(); got.times != 0 || got.rule() != "" {
 			t.Errorf("a late tick counts as %+v", got)
 		}
-		if got := (stopped{1, 6200 * time.Millisecond}).rule(); got != "tare itself was stopped for 6 s during a block" {
+		if got := (stopped{1,
+			6200 * time.Millisecond}).rule(); got != "tare itself was stopped for 6 s during a block" {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -87,7 +88,8 @@ func TestABlockDuringWhichTareWasStoppedIsDoneAgain(t *testing.T) {
 			}
 		}
 		if marks != 1 || len(lost) != 1 || last != 11 || r.Run.Discarded != 1 {
-			t.Errorf("%d marks, %d events, %d blocks, %d discarded; want ten blocks besides the one", marks, len(lost), last, r.Run.Discarded)
+			t.Errorf("%d marks, %d events, %d blocks, %d discarded; want ten blocks besides the one", marks, len(lost),
+				last, r.Run.Discarded)
 		}
 		if c := cellOf(r, "one", "box"); c.Blocks != 10 {
 			t.Errorf("the verdict rests on %d blocks", c.Blocks)

@@ -54,7 +54,8 @@ func (l *table) makeCells() {
 		for j := range l.plan.Targets {
 			e := l.plan.Targets[j].Name
 			if w.On(e) && l.targets[e] != nil && l.targets[e].dead == nil {
-				l.cells[cellKey{w.Label, e}] = &cell{work: w.Work[e], expected: trialLength(l.plan, w) + assumedTrialOverhead, frozen: w.Work[e] > 0}
+				l.cells[cellKey{w.Label, e}] = &cell{work: w.Work[e],
+					expected: trialLength(l.plan, w) + assumedTrialOverhead, frozen: w.Work[e] > 0}
 			}
 		}
 	}

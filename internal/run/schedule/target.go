@@ -48,7 +48,7 @@ type MountTarget struct {
 
 // Opener opens the plan's environments.
 type Opener interface {
-	// Open returns what is known of the environment also when it fails: then the record carries the failure. A mount that
-	// fails does not fail its environment.
+	// Open returns what is known of the environment also when it fails: then the record carries the failure. A mount
+	// that fails does not fail its environment.
 	Open(ctx context.Context, e *plan.Target, mounts []*plan.Target, session int) (Target, error)
 }

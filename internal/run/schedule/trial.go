@@ -44,7 +44,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	var out deploy.Outcome
 	err := x.cold.dropHostCache(tctx, w, t.Target)
 	if err == nil {
-		out, err = at.Agent.Run(tctx, wire.Run{Job: x.job(tctx, w, t.Target), Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
+		out, err = at.Agent.Run(tctx, wire.Run{Job: x.job(tctx, w, t.Target), Work: c.work, Inject: t.Inject,
+			Warmup: t.Warmup()})
 	}
 	cancel()
 	if ctx.Err() != nil {
@@ -59,7 +60,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	}
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = &record.Failure{Kind: kindDeadlineExceeded, Message: fmt.Sprintf("the trial had not ended after %v", deadline.Round(time.Second))}
+			err = &record.Failure{Kind: kindDeadlineExceeded,
+				Message: fmt.Sprintf("the trial had not ended after %v", deadline.Round(time.Second))}
 		}
 		t.Error = failure(kindEnvironmentDied, err)
 	}
@@ -67,7 +69,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	if err := x.journal.append(&t); err != nil {
 		return err
 	}
-	x.reporter.tell(Event{Kind: TrialDone, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup(), Elapsed: time.Since(began), Trial: &t})
+	x.reporter.tell(Event{Kind: TrialDone, Workload: w.Label, Target: t.Target, Block: t.Block, Warmup: t.Warmup(),
+		Elapsed: time.Since(began), Trial: &t})
 	stopped := x.stops.since(before)
 	if t.Error == nil {
 		c.failures, c.known = 0, true
@@ -79,7 +82,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		return nil // its deadline may have passed meanwhile, which says nothing of the cell
 	}
 	c.failures++
-	if c.failures >= verdict.GivenUp || !at.Agent.Alive() || t.Warmup() || t.Error.Kind == kindServerDied || t.Error.Kind == kindPeerDied {
+	if c.failures >= verdict.GivenUp || !at.Agent.Alive() || t.Warmup() || t.Error.Kind == kindServerDied ||
+		t.Error.Kind == kindPeerDied {
 		x.giveUp(w, t.Target, c, t.Error)
 	}
 	if d := x.table.targets[x.plan.Baseline].dead; d != nil {
@@ -89,7 +93,8 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 }
 
 func (x *trialRunner) job(ctx context.Context, w *plan.Workload, target string) wire.Job {
-	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: x.cellName(w), Seed: x.plan.Seed, Root: x.table.targets[target].Root, Peer: x.peer.of(ctx, w, target)}
+	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: x.cellName(w), Seed: x.plan.Seed,
+		Root: x.table.targets[target].Root, Peer: x.peer.of(ctx, w, target)}
 }
 
 // cellName names the cell's directory in every target.
@@ -122,8 +127,9 @@ func (x *trialRunner) lose(name string, f *record.Failure) {
 	}
 }
 
-// patience is how long the first that is done in a cell may take: how long it really takes is not known yet, only what is
-// asked for. Files may have to be made first. One unit counts, because where work is more than one, the units are short.
+// patience is how long the first that is done in a cell may take: how long it really takes is not known yet, only what
+// is asked for. Files may have to be made first. One unit counts, because where work is more than one, the units are
+// short.
 func (x *trialRunner) patience(w *plan.Workload) time.Duration {
 	d := firstDeadline.Seconds()
 	if k, ok := x.kinds(w.Kind); ok {

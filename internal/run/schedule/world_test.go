@@ -76,7 +76,8 @@ func (w *world) Open(ctx context.Context, e *plan.Target, _ []*plan.Target, sess
 	}
 	w.opens[e.Name]++
 	if w.broken[e.Name] {
-		return t, &env.OpenError{Env: e.Name, Op: "boot", Err: errors.New("no kernel"), Evidence: []byte("console\x1b[31m says so")}
+		return t, &env.OpenError{Env: e.Name, Op: "boot", Err: errors.New("no kernel"),
+			Evidence: []byte("console\x1b[31m says so")}
 	}
 	t.Agent = &simAgent{w: w, name: e.Name, alive: true}
 	t.Close = func() error {
@@ -129,7 +130,8 @@ func (a *simAgent) Run(ctx context.Context, r wire.Run) (deploy.Outcome, error) 
 	}
 	if n := w.dies[a.name]; n > 0 && w.trials[a.name] > n {
 		a.alive = false
-		return deploy.Outcome{}, &record.Failure{Kind: kindEnvironmentDied, Message: a.name + " is gone", Evidence: "last words"}
+		return deploy.Outcome{}, &record.Failure{Kind: kindEnvironmentDied, Message: a.name + " is gone",
+			Evidence: "last words"}
 	}
 	if w.fails[a.name] {
 		return deploy.Outcome{Result: wire.Result{Error: &record.Failure{Kind: "measure", Message: "no space"}}}, nil
@@ -184,7 +186,8 @@ func simPlan(targets ...string) *plan.Plan {
 	return p
 }
 
-func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan, change ...func(*Config)) (*memory, *verdict.Result, error) {
+func simulate(t *testing.T, ctx context.Context, w *world, p *plan.Plan,
+	change ...func(*Config)) (*memory, *verdict.Result, error) {
 	t.Helper()
 	m := &memory{w: w, files: map[string]string{}}
 	c := Config{

@@ -9,12 +9,18 @@ import (
 
 func acrossTrials() []trial {
 	return []trial{
-		{lines: []line{{"close-to-open", "opening inside reads what the host had closed"}, {"close-to-open-host", "opening on the host reads what inside had closed"}}, across: true, run: tryCloseToOpen},
-		{lines: []line{{"flock-across", "flock excludes between host and inside"}, {"fcntl-across", "fcntl locks exclude between host and inside"}}, across: true, run: tryLocksAcross},
+		{lines: []line{{"close-to-open", "opening inside reads what the host had closed"},
+			{"close-to-open-host", "opening on the host reads what inside had closed"}}, across: true,
+			run: tryCloseToOpen},
+		{lines: []line{{"flock-across", "flock excludes between host and inside"},
+			{"fcntl-across", "fcntl locks exclude between host and inside"}}, across: true, run: tryLocksAcross},
 		{lines: []line{{"o-excl-across", "O_EXCL lets one of host and inside win"}}, across: true, run: tryClaims},
-		{lines: []line{{"rename-across", "a file open inside outlives its replacement by the host"}}, across: true, run: tryReplaced},
-		{lines: []line{{"mmap-to-host", "writes into a map inside reach the host"}, {"mmap-from-host", "a map inside shows what the host writes"}}, across: true, run: tryMapAcross},
-		{lines: []line{{"inotify-from-host", "change events inside for changes on the host"}, {"inotify-to-host", "change events on the host for changes inside"}}, across: true, run: tryEventsAcross},
+		{lines: []line{{"rename-across", "a file open inside outlives its replacement by the host"}}, across: true,
+			run: tryReplaced},
+		{lines: []line{{"mmap-to-host", "writes into a map inside reach the host"},
+			{"mmap-from-host", "a map inside shows what the host writes"}}, across: true, run: tryMapAcross},
+		{lines: []line{{"inotify-from-host", "change events inside for changes on the host"},
+			{"inotify-to-host", "change events on the host for changes inside"}}, across: true, run: tryEventsAcross},
 	}
 }
 
@@ -39,7 +45,8 @@ func tryCloseToOpen(t *try) {
 				fresh++
 			}
 		}
-		const what = "%d of %d opens right after the other side's close read the new content, of the same size as the old"
+		const what = "%d of %d opens right after the other side's close read the new content, of the same size as " +
+			"the old"
 		switch fresh {
 		case reopenings:
 			t.say(d.line, yes, good, what, fresh, reopenings)
@@ -53,7 +60,8 @@ func tryCloseToOpen(t *try) {
 
 // settle waits until a side sees a file that the other made.
 func (t *try) settle(a *actor, name string) {
-	a.do(fileops.Request{Op: fileops.Wait, Name: []byte(name), Until: fileops.UntilThere, TimeoutNS: int64(2 * time.Second)})
+	a.do(fileops.Request{Op: fileops.Wait, Name: []byte(name), Until: fileops.UntilThere,
+		TimeoutNS: int64(2 * time.Second)})
 }
 
 func tryLocksAcross(t *try) {
@@ -105,7 +113,9 @@ func tryClaims(t *try) {
 	host := t.out.do(r)
 	inside, _ := t.in.await(p)
 	won := host.Count + inside.Count
-	t.check("o-excl-across", won == claims, "of %d names that both sides made at the same time, the host was first with %d and inside with %d", claims, host.Count, inside.Count)
+	t.check("o-excl-across", won == claims,
+		"of %d names that both sides made at the same time, the host was first with %d and inside with %d", claims,
+		host.Count, inside.Count)
 }
 
 func tryReplaced(t *try) {
@@ -137,19 +147,22 @@ func tryMapAcross(t *try) {
 	}
 	t.in.do(fileops.Request{Op: fileops.Poke, Handle: m, Data: []byte("from inside"), Sync: true})
 	t.settle(t.out, "across-map")
-	there := t.out.do(fileops.Request{Op: fileops.Wait, Name: []byte("across-map"), Until: fileops.UntilData, Data: []byte("from inside"), TimeoutNS: int64(mapTime)})
+	there := t.out.do(fileops.Request{Op: fileops.Wait, Name: []byte("across-map"), Until: fileops.UntilData,
+		Data: []byte("from inside"), TimeoutNS: int64(mapTime)})
 	t.check("mmap-to-host", there.Seen, "after msync the host %s", saw(there.Seen))
 	// In place: a file that is replaced is another one.
 	h := t.out.open("across-map", fileops.ForWriting)
 	t.out.do(fileops.Request{Op: fileops.Write, Handle: h, Data: []byte("from the host")})
-	here := t.in.do(fileops.Request{Op: fileops.Wait, Handle: m, Until: fileops.UntilMapData, Data: []byte("from the host"), TimeoutNS: int64(mapTime)})
+	here := t.in.do(fileops.Request{Op: fileops.Wait, Handle: m, Until: fileops.UntilMapData,
+		Data: []byte("from the host"), TimeoutNS: int64(mapTime)})
 	if here.Seen || t.err() != nil {
 		t.check("mmap-from-host", here.Seen, "the host wrote into the file, and the map %s", saw(true))
 		return
 	}
 	reread := t.in.read(handle)
 	if head(reread, 13) == "from the host" {
-		t.say("mmap-from-host", partly, neutral, "the map showed the old content for %v, until somebody read the file", mapTime)
+		t.say("mmap-from-host", partly, neutral, "the map showed the old content for %v, until somebody read the file",
+			mapTime)
 		return
 	}
 	t.check("mmap-from-host", false, "the host wrote into the file, and the map %s", saw(false))
@@ -174,7 +187,9 @@ func tryEventsAcross(t *try) {
 			continue
 		}
 		d.writer.put(d.line, "")
-		got := d.watchr.do(fileops.Request{Op: fileops.Events, Handle: w.Handle, Name: []byte(d.line), TimeoutNS: int64(otherEvents)})
-		t.check(d.line, got.Seen, "%s made a file in a folder that the other side watches: %s", d.where, told(got.Seen, otherEvents))
+		got := d.watchr.do(fileops.Request{Op: fileops.Events, Handle: w.Handle, Name: []byte(d.line),
+			TimeoutNS: int64(otherEvents)})
+		t.check(d.line, got.Seen, "%s made a file in a folder that the other side watches: %s", d.where,
+			told(got.Seen, otherEvents))
 	}
 }

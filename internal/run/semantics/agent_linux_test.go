@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }
 // agent starts the real agent, which works below dir.
 func agent(t *testing.T, dir string) (*deploy.Conn, *proc.Stream) {
 	t.Helper()
-	stream, err := proc.Start(proc.Command(t.Context(), agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent", "--dir", dir))
+	stream, err := proc.Start(proc.Command(t.Context(), agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent",
+		"--dir", dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +46,14 @@ func empty(t *testing.T, dir string) {
 func TestCardsByARealAgent(t *testing.T) {
 	home, shared := t.TempDir(), t.TempDir()
 	s, _ := agent(t, home)
-	list, err := For(t.Context(), s, &env.Mounted{Name: "m", Mount: record.Mount{Dir: shared, HostDir: shared, Type: "ext4"}})
+	list, err := For(t.Context(), s, &env.Mounted{Name: "m",
+		Mount: record.Mount{Dir: shared, HostDir: shared, Type: "ext4"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	card := byName(t, list)
-	want(t, card, yes, "symlink", "flock-across", "fcntl-across", "inotify-from-host", "inotify-to-host", "mmap-from-host", "o-excl-across", "close-to-open")
+	want(t, card, yes, "symlink", "flock-across", "fcntl-across", "inotify-from-host", "inotify-to-host",
+		"mmap-from-host", "o-excl-across", "close-to-open")
 	if len(card) != len(lines(true)) {
 		t.Errorf("%d of %d lines", len(card), len(lines(true)))
 	}
@@ -103,7 +106,8 @@ func TestNothingStaysWhenTheControllerDies(t *testing.T) {
 	s, stream := agent(t, home)
 	in := remote{s}
 	for _, r := range []fileops.Request{
-		{Op: fileops.Begin}, {Op: fileops.Fill, Name: []byte("d"), Count: 300}, {Op: fileops.Open, Name: []byte("d/0/1"), Flags: fileops.ForWriting}, {Op: fileops.Watch},
+		{Op: fileops.Begin}, {Op: fileops.Fill, Name: []byte("d"), Count: 300},
+		{Op: fileops.Open, Name: []byte("d/0/1"), Flags: fileops.ForWriting}, {Op: fileops.Watch},
 	} {
 		if reply, err := in.Do(t.Context(), r); err != nil || reply.Fault != nil {
 			t.Fatalf("%s: %v, %v", r.Op, err, reply.Fault)
@@ -111,7 +115,9 @@ func TestNothingStaysWhenTheControllerDies(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() {
-		_, err := in.Do(within(t, 2*time.Minute), fileops.Request{Op: fileops.Wait, Name: []byte("never"), Until: fileops.UntilThere, TimeoutNS: fileops.MaxTime})
+		_, err := in.Do(within(t, 2*time.Minute),
+			fileops.Request{Op: fileops.Wait, Name: []byte("never"), Until: fileops.UntilThere,
+				TimeoutNS: fileops.MaxTime})
 		answered <- err
 	}()
 	select {
@@ -150,7 +156,8 @@ func TestCopiesConverge(t *testing.T) {
 	if !strings.HasPrefix(order.Command[1], "--filter=") {
 		t.Errorf("%q", order.Command)
 	}
-	// Time enough for what the slowest of a hundred changes foretells of ten thousand, which on a busy machine is far too much.
+	// Time enough for what the slowest of a hundred changes foretells of ten thousand, which on a busy machine is far
+	// too much.
 	list, err := converge(t.Context(), in, m, Options{Budget: 15 * time.Minute, Sync: copier(order.Command)})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +165,8 @@ func TestCopiesConverge(t *testing.T) {
 	card := byName(t, list)
 	for _, n := range []string{"sync-scan", "sync-1", "sync-100", "sync-10000"} {
 		p := card[n]
-		if p.Seconds <= 0 || p.Seconds > 60 || !strings.Contains(p.Detail, "p50 ") || !strings.Contains(p.Detail, "max ") {
+		if p.Seconds <= 0 || p.Seconds > 60 || !strings.Contains(p.Detail, "p50 ") ||
+			!strings.Contains(p.Detail, "max ") {
 			t.Errorf("%+v", p)
 		}
 		t.Logf("%s: %s (%s)", n, p.Answer, p.Detail)

@@ -25,8 +25,8 @@ var steps = []struct {
 
 var scanLine = line{"sync-scan", "looking for changes when there are none takes"}
 
-// allFiles is how many files the folder has, about as many as a project of a web developer. With the first of them alone it
-// is found out how long the others will take.
+// allFiles is how many files the folder has, about as many as a project of a web developer. With the first of them
+// alone it is found out how long the others will take.
 const (
 	allFiles   = 10000
 	firstFiles = 500
@@ -87,7 +87,8 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 		return fmt.Errorf("find the files that were copied: %w", err)
 	}
 	if rest := perFile * (allFiles - firstFiles); rest > overrun {
-		return fmt.Errorf("%d files were copied in %s, and %d would take about %s", firstFiles, duration(perFile*firstFiles), allFiles, duration(perFile*allFiles))
+		return fmt.Errorf("%d files were copied in %s, and %d would take about %s", firstFiles,
+			duration(perFile*firstFiles), allFiles, duration(perFile*allFiles))
 	}
 	first, _, err := c.round(ctx, allFiles)
 	if err != nil {
@@ -112,7 +113,8 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 			expected := middle + time.Duration(s.files)*perFile + time.Duration(min(s.files, verified))*perLook
 			if left := time.Until(c.end); left < expected && (len(took) > 0 || left+overrun < expected) {
 				if len(took) == 0 {
-					return fmt.Errorf("%d changes would take about %s more, but only %s of the card's time is left", s.files, duration(expected), duration(max(0, left+overrun)))
+					return fmt.Errorf("%d changes would take about %s more, but only %s of the card's time is left",
+						s.files, duration(expected), duration(max(0, left+overrun)))
 				}
 				break
 			}
@@ -127,7 +129,8 @@ func (c *copying) measure(ctx context.Context, dir, name string) error {
 		if s.files > 1 { // of one file, the scan of all of them hides what it takes
 			perFile, perLook = slowest, look
 		}
-		c.say(s.line, took, fmt.Sprintf("of %d files, %d were written anew on the host, and read the same inside", allFiles, s.files))
+		c.say(s.line, took, fmt.Sprintf("of %d files, %d were written anew on the host, and read the same inside",
+			allFiles, s.files))
 	}
 	return nil
 }
@@ -149,7 +152,8 @@ func (c *copying) round(ctx context.Context, files int) (lag, all time.Duration,
 	in := &actor{side: c.in, ctx: ctx}
 	same := in.do(r).Count
 	if in.err == nil && same != min(files, verified) {
-		in.err = fmt.Errorf("after the synchronisation %d of %d files are the same as on the host", same, min(files, verified))
+		in.err = fmt.Errorf("after the synchronisation %d of %d files are the same as on the host", same,
+			min(files, verified))
 	}
 	return lag, time.Since(began), in.err
 }
@@ -180,7 +184,8 @@ func (c *copying) say(l line, took []time.Duration, what string) time.Duration {
 	}
 	c.properties = append(c.properties, record.Property{
 		Name: l.name, Title: l.title, Answer: duration(middle), Seconds: middle.Seconds(), Rating: rating,
-		Detail: fmt.Sprintf("%s: p50 %s, %s %s, n=%d", what, duration(middle), tailName(len(took)), duration(worst), len(took)),
+		Detail: fmt.Sprintf("%s: p50 %s, %s %s, n=%d", what, duration(middle), tailName(len(took)), duration(worst),
+			len(took)),
 	})
 	return middle
 }
@@ -199,7 +204,8 @@ func (c *copying) untested(why error) []record.Property {
 		if why != nil {
 			detail = oneLine(why.Error())
 		}
-		c.properties = append(c.properties, record.Property{Name: l.name, Title: l.title, Answer: untested, Rating: neutral, Detail: detail})
+		c.properties = append(c.properties, record.Property{Name: l.name, Title: l.title, Answer: untested,
+			Rating: neutral, Detail: detail})
 	}
 	return c.properties
 }

@@ -10,7 +10,8 @@ import (
 func fileTrials() []trial {
 	return []trial{
 		{lines: []line{{"o-excl", "O_EXCL refuses what exists"}}, run: tryExclusive},
-		{lines: []line{{"rename-open", "renaming over an open file"}, {"unlink-open", "an open file can be deleted and read on"}}, run: tryOpenFiles},
+		{lines: []line{{"rename-open", "renaming over an open file"}, {"unlink-open",
+			"an open file can be deleted and read on"}}, run: tryOpenFiles},
 		{lines: []line{{"sparse", "files may have holes"}}, run: trySparse},
 		{lines: []line{{"o-direct", "direct I/O (O_DIRECT)"}}, run: tryDirect},
 		{lines: []line{{"mmap", "files can be mapped shared and written"}}, run: tryMap},
@@ -21,7 +22,8 @@ func fileTrials() []trial {
 
 func tryExclusive(t *try) {
 	t.in.put("exclusive", "")
-	_, f := t.in.ask(fileops.Request{Op: fileops.Open, Name: []byte("exclusive"), Flags: fileops.ForWriting | fileops.Create | fileops.Exclusive})
+	_, f := t.in.ask(fileops.Request{Op: fileops.Open, Name: []byte("exclusive"),
+		Flags: fileops.ForWriting | fileops.Create | fileops.Exclusive})
 	switch {
 	case f == nil:
 		t.say("o-excl", no, bad, "a file that exists was opened with O_CREAT and O_EXCL: lock files do not work")
@@ -36,11 +38,13 @@ func tryOpenFiles(t *try) {
 	t.in.put("replaced", "old")
 	t.in.put("replacement", "new")
 	h := t.in.open("replaced", 0)
-	if _, f := t.in.ask(fileops.Request{Op: fileops.Rename, Name: []byte("replacement"), To: []byte("replaced")}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Rename, Name: []byte("replacement"),
+		To: []byte("replaced")}); f != nil {
 		t.refusal("rename-open", bad, f)
 	} else {
 		held, named := t.in.read(h), t.in.get("replaced")
-		t.check("rename-open", held == "old" && named == "new", "the open file still reads %q, the name reads %q", held, named)
+		t.check("rename-open", held == "old" && named == "new", "the open file still reads %q, the name reads %q", held,
+			named)
 	}
 	t.in.put("deleted", "old")
 	h = t.in.open("deleted", 0)
@@ -107,7 +111,8 @@ func (t *try) hostStat(name string) (fileops.Status, bool) {
 }
 
 func tryDirect(t *try) {
-	open, f := t.in.ask(fileops.Request{Op: fileops.Open, Name: []byte("direct"), Flags: fileops.ForWriting | fileops.Create | fileops.Direct})
+	open, f := t.in.ask(fileops.Request{Op: fileops.Open, Name: []byte("direct"),
+		Flags: fileops.ForWriting | fileops.Create | fileops.Direct})
 	if f != nil {
 		t.refusal("o-direct", neutral, f)
 		return
@@ -139,7 +144,8 @@ func tryMap(t *try) {
 	}
 	t.in.do(fileops.Request{Op: fileops.Poke, Handle: memory, Data: []byte("by memory"), Sync: true})
 	got := t.in.get("mapped")
-	t.check("mmap", len(got) > 8 && got[:9] == "by memory", "what was written into the map and synced is read from the file: %q", head(got, 9))
+	t.check("mmap", len(got) > 8 && got[:9] == "by memory",
+		"what was written into the map and synced is read from the file: %q", head(got, 9))
 }
 
 func head(s string, n int) string { return s[:min(n, len(s))] }
@@ -190,7 +196,8 @@ func tryEvents(t *try) {
 		return
 	}
 	t.in.put("event", "")
-	got := t.in.do(fileops.Request{Op: fileops.Events, Handle: w.Handle, Name: []byte("event"), TimeoutNS: int64(ownEvents)})
+	got := t.in.do(fileops.Request{Op: fileops.Events, Handle: w.Handle, Name: []byte("event"),
+		TimeoutNS: int64(ownEvents)})
 	t.check("inotify", got.Seen, "a file was made in a folder that is watched: %s", told(got.Seen, ownEvents))
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 func flushTrials() []trial {
-	return []trial{{lines: []line{{"fsync", "a flush is passed on"}, {"fsync-time", "4 KiB written and flushed take"}}, run: tryFlush}}
+	return []trial{{lines: []line{{"fsync", "a flush is passed on"}, {"fsync-time", "4 KiB written and flushed take"}},
+		run: tryFlush}}
 }
 
 // Flushes tried on each side, and how many bytes each writes first.
@@ -53,17 +54,19 @@ func tryFlush(t *try) {
 	if t.out != nil {
 		if host, f := t.out.flushTimes(); f == nil && t.out.err == nil && len(host) > 0 {
 			fastest = time.Duration(host[0])
-			seen += fmt.Sprintf(" and %s on the host's side of the folder, %s at least", duration(time.Duration(host[len(host)/2])), duration(fastest))
+			seen += fmt.Sprintf(" and %s on the host's side of the folder, %s at least",
+				duration(time.Duration(host[len(host)/2])), duration(fastest))
 		}
 		t.out.err = nil
 	}
 	answer, rating, why := flushVerdict(t.options.FS, took, fastest)
 	t.say("fsync", answer, rating, "%s: %s", seen, why)
-	t.sayTime("fsync-time", took, duration(took), neutral, "the median of %d, by the clock inside; %s", len(inside), seen)
+	t.sayTime("fsync-time", took, duration(took), neutral, "the median of %d, by the clock inside; %s", len(inside),
+		seen)
 }
 
-// trustworthy is the shortest flush on the host that says something about one inside: shorter ones are memory, or a drive
-// with a cache of its own, and what lies between the two sides decides.
+// trustworthy is the shortest flush on the host that says something about one inside: shorter ones are memory, or a
+// drive with a cache of its own, and what lies between the two sides decides.
 const trustworthy = 200 * time.Microsecond
 
 // flushVerdict says what a flush that takes inside (median), when the host's own takes fastest at least, is worth on a
@@ -83,7 +86,8 @@ func flushVerdict(fs string, inside, fastest time.Duration) (answer, rating, why
 		return untested, neutral, "the host's own flush is too fast to compare with"
 	}
 	if fastest > 0 {
-		return untested, neutral, "it is slow enough to have been passed on, which proves nothing; watching the host's kernel or a power cut would show it"
+		return untested, neutral, "it is slow enough to have been passed on, which proves nothing; watching the " +
+			"host's kernel or a power cut would show it"
 	}
 	return untested, neutral, "there is no host side to compare with"
 }

@@ -16,7 +16,8 @@ func lagTrials() []trial {
 			{"lag-modify-host", "a file changed inside reads new on the host after"},
 			{"lag-delete-host", "a file deleted inside is gone on the host after"},
 		}, across: true, limit: 7 * time.Second, run: func(t *try) { tryLags(t, t.in, t.out, "-host") }},
-		{lines: []line{{"attr-cache", "a file's new size on the host shows inside after"}}, across: true, limit: 6 * time.Second, run: tryAttributes},
+		{lines: []line{{"attr-cache", "a file's new size on the host shows inside after"}}, across: true,
+			limit: 6 * time.Second, run: tryAttributes},
 		{lines: []line{
 			{"lag-create", "a file made on the host is inside after"},
 			{"lag-modify", "a file changed on the host reads new inside after"},
@@ -95,8 +96,8 @@ func (l *lags) quantile(q float64) (d time.Duration, atLeast bool) {
 // scheduler take.
 func (t *try) resolution() time.Duration { return t.rtt + 3*time.Millisecond }
 
-// sayLag answers a line with the median, and with the longest, of a hundred the 99th percentile, where it is another. A lag
-// below what can be resolved is good, one of a tenth of a second or more is what developers notice.
+// sayLag answers a line with the median, and with the longest, of a hundred the 99th percentile, where it is another. A
+// lag below what can be resolved is good, one of a tenth of a second or more is what developers notice.
 func (t *try) sayLag(name string, l *lags, what string) {
 	if len(l.seen)+l.unseen == 0 {
 		return
@@ -139,13 +140,15 @@ func tailName(n int) string {
 	return "p99"
 }
 
-// tryLags measures how long the watcher's side goes on seeing what was, after the changer made, changed and deleted a file.
+// tryLags measures how long the watcher's side goes on seeing what was, after the changer made, changed and deleted a
+// file.
 func tryLags(t *try, changer, watcher *actor, suffix string) {
 	limit := t.patience(longestLag, 3)
 	if t.err() != nil {
 		return
 	}
-	create, modify, remove := &lags{limit: limit, full: longestLag}, &lags{limit: limit, full: longestLag}, &lags{limit: limit, full: longestLag}
+	create, modify, remove := &lags{limit: limit, full: longestLag}, &lags{limit: limit, full: longestLag},
+		&lags{limit: limit, full: longestLag}
 	round := time.Duration(0)
 	for i := range lagRepeats {
 		// Another round only if there is time for it: a round that is cut off says nothing.
@@ -154,10 +157,13 @@ func tryLags(t *try, changer, watcher *actor, suffix string) {
 		}
 		turn := time.Now()
 		name := []byte(fmt.Sprintf("lag%s-%d", suffix, i))
-		t.lag(create, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilThere}, func() { changer.put(string(name), "old") })
+		t.lag(create, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilThere},
+			func() { changer.put(string(name), "old") })
 		t.pause(tick)
-		t.lag(modify, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilData, Data: []byte("new")}, func() { changer.put(string(name), "new") })
-		t.lag(remove, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilGone}, func() { changer.do(fileops.Request{Op: fileops.Remove, Name: name}) })
+		t.lag(modify, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilData, Data: []byte("new")},
+			func() { changer.put(string(name), "new") })
+		t.lag(remove, watcher, changer, fileops.Request{Name: name, Until: fileops.UntilGone},
+			func() { changer.do(fileops.Request{Op: fileops.Remove, Name: name}) })
 		round = time.Since(turn)
 	}
 	t.sayLag("lag-create"+suffix, create, "a name that was looked for before it was there")
@@ -168,8 +174,8 @@ func tryLags(t *try, changer, watcher *actor, suffix string) {
 // attrRepeats is how often the life of attributes is measured.
 const attrRepeats = 4
 
-// tryAttributes asks for a file's size inside, so that it may be kept there, lets the host change it, and looks until the
-// new one shows. Looking does not lengthen the life of what is kept; the time between the first look and the change
+// tryAttributes asks for a file's size inside, so that it may be kept there, lets the host change it, and looks until
+// the new one shows. Looking does not lengthen the life of what is kept; the time between the first look and the change
 // would shorten what is seen of it, and is added.
 func tryAttributes(t *try) {
 	l := &lags{limit: longestAttr, full: longestAttr}
@@ -193,10 +199,12 @@ func tryAttributes(t *try) {
 		asked := time.Now()
 		var changed time.Time
 		before := len(l.seen)
-		t.lag(l, t.in, t.out, fileops.Request{Name: []byte("attributes-age"), Until: fileops.UntilSize, Size: size}, func() {
-			changed = time.Now()
-			t.out.do(fileops.Request{Op: fileops.Put, Name: []byte("attributes-age"), Data: []byte("x"), Flags: fileops.Append})
-		})
+		t.lag(l, t.in, t.out, fileops.Request{Name: []byte("attributes-age"), Until: fileops.UntilSize, Size: size},
+			func() {
+				changed = time.Now()
+				t.out.do(fileops.Request{Op: fileops.Put, Name: []byte("attributes-age"), Data: []byte("x"),
+					Flags: fileops.Append})
+			})
 		if len(l.seen) > before && l.seen[before] > t.resolution() {
 			l.seen[before] += changed.Sub(asked)
 		}

@@ -60,7 +60,8 @@ func tryNames(t *try) {
 	for _, o := range oddNames {
 		if _, f := t.in.ask(fileops.Request{Op: fileops.Put, Name: []byte("odd/" + o.name)}); f != nil {
 			wrong = append(wrong, o.what+" is refused")
-		} else if !slices.ContainsFunc(t.in.list("odd"), func(e fileops.Entry) bool { return string(e.Name) == o.name }) {
+		} else if !slices.ContainsFunc(t.in.list("odd"),
+			func(e fileops.Entry) bool { return string(e.Name) == o.name }) {
 			wrong = append(wrong, o.what+" is listed as something else")
 		}
 		// By the name it was made with: where it is listed under another, nobody who goes by the listing can remove it.
@@ -127,7 +128,8 @@ func tryNameMax(t *try) {
 	if longest < 255 {
 		rating = bad
 	}
-	t.say("name-max", fmt.Sprintf("%d bytes", longest), rating, "a name of %d letters is taken, one of %d is not", longest, tooLong)
+	t.say("name-max", fmt.Sprintf("%d bytes", longest), rating, "a name of %d letters is taken, one of %d is not",
+		longest, tooLong)
 }
 
 func tryTypes(t *try) {
@@ -149,7 +151,8 @@ func tryTypes(t *try) {
 	case told == len(entries) && told > 0:
 		t.say("d-type", yes, good, "the types of all %d entries came with the listing", told)
 	case told == 0:
-		t.say("d-type", no, bad, "no type came with the listing of %d entries: programs that walk a tree must request the status of every file", len(entries))
+		t.say("d-type", no, bad, "no type came with the listing of %d entries: programs that walk a tree must "+
+			"request the status of every file", len(entries))
 	default:
 		t.say("d-type", partly, bad, "the types of %d of %d entries came with the listing", told, len(entries))
 	}
@@ -157,7 +160,8 @@ func tryTypes(t *try) {
 
 func trySymlink(t *try) {
 	t.in.put("target", "of a link")
-	if _, f := t.in.ask(fileops.Request{Op: fileops.Symlink, Name: []byte("symbolic"), To: []byte("target")}); f != nil {
+	if _, f := t.in.ask(fileops.Request{Op: fileops.Symlink, Name: []byte("symbolic"),
+		To: []byte("target")}); f != nil {
 		t.refusal("symlink", bad, f)
 		return
 	}
@@ -169,7 +173,8 @@ func trySymlink(t *try) {
 	}
 	if t.out != nil {
 		// Servers keep links that they dare not make as plain files.
-		if to, f := t.out.ask(fileops.Request{Op: fileops.Readlink, Name: []byte("symbolic")}); t.out.err == nil && (f != nil || string(to.Data) != "target") {
+		if to, f := t.out.ask(fileops.Request{Op: fileops.Readlink, Name: []byte("symbolic")}); t.out.err == nil &&
+			(f != nil || string(to.Data) != "target") {
 			t.say("symlink", partly, bad, "it is a link inside, but not on the host")
 			return
 		}
@@ -190,7 +195,8 @@ func tryLink(t *try) {
 	case !same:
 		t.say("hard-link", no, bad, "the second name does not hold what the first does")
 	case a.Ino != b.Ino:
-		t.say("hard-link", partly, neutral, "both names work, with different inode numbers: programs treat them as two files")
+		t.say("hard-link", partly, neutral,
+			"both names work, with different inode numbers: programs treat them as two files")
 	case a.Nlink == 0 && a.Ino == 0:
 		t.say("hard-link", yes, good, "both names work; inode numbers are not reported")
 	default:
@@ -206,7 +212,8 @@ func tryExec(t *try) {
 		t.refusal("exec-bit", bad, f)
 	} else {
 		set := t.in.stat("program").Mode
-		t.check("exec-bit", plain&0o111 == 0 && set&0o111 != 0, "after chmod 0644 the mode is %#o, after chmod 0755 it is %#o", plain.Perm(), set.Perm())
+		t.check("exec-bit", plain&0o111 == 0 && set&0o111 != 0,
+			"after chmod 0644 the mode is %#o, after chmod 0755 it is %#o", plain.Perm(), set.Perm())
 	}
 	if _, f := t.in.ask(fileops.Request{Op: fileops.Access, Name: []byte("program")}); f != nil {
 		t.refusal("exec", bad, f)
@@ -225,14 +232,17 @@ func tryMtime(t *try) {
 		return
 	}
 	got := t.in.stat("time").MtimeNS
-	for _, step := range []time.Duration{1, 100, time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second, 2 * time.Second} {
+	for _, step := range []time.Duration{1, 100, time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second,
+		2 * time.Second} {
 		// Rounded down or to the nearest.
 		if s := int64(step); got == set/s*s || got == (set+s/2)/s*s {
 			rating := good
 			if step >= time.Second {
 				rating = bad
 			}
-			t.sayTime("mtime", step, step.String(), rating, "a time set to .%09d s reads as .%09d s; a file just written has .%09d s", int64(set)%1e9, got%1e9, written%1e9)
+			t.sayTime("mtime", step, step.String(), rating,
+				"a time set to .%09d s reads as .%09d s; a file just written has .%09d s", int64(set)%1e9, got%1e9,
+				written%1e9)
 			return
 		}
 	}

@@ -10,7 +10,8 @@ import (
 
 func parallelTrials() []trial {
 	return []trial{{
-		lines: []line{{"parallel-stat", "status calls with 4 threads against one"}, {"parallel-create", "making files with 4 threads against one"}},
+		lines: []line{{"parallel-stat", "status calls with 4 threads against one"},
+			{"parallel-create", "making files with 4 threads against one"}},
 		limit: 7 * time.Second, // a call under way at the end of a turn may take as long as a turn
 		run:   tryParallel,
 	}}
@@ -26,13 +27,15 @@ const (
 
 func tryParallel(t *try) {
 	t.in.do(fileops.Request{Op: fileops.Mkdir, Name: []byte("races")})
-	for _, r := range []struct{ kind, line string }{{fileops.RaceStat, "parallel-stat"}, {fileops.RaceCreate, "parallel-create"}} {
+	for _, r := range []struct{ kind, line string }{{fileops.RaceStat, "parallel-stat"},
+		{fileops.RaceCreate, "parallel-create"}} {
 		// In turn, so that what the machine does besides hits both alike.
 		var one, many []float64
 		cpus, turns := 0, 0
 		for range raceRounds {
 			for _, threads := range []int{1, team} {
-				got := t.in.do(fileops.Request{Op: fileops.Race, Name: []byte("races"), Kind: r.kind, Threads: threads, TimeoutNS: int64(raceTime)})
+				got := t.in.do(fileops.Request{Op: fileops.Race, Name: []byte("races"), Kind: r.kind, Threads: threads,
+					TimeoutNS: int64(raceTime)})
 				if got.WaitedNS <= 0 {
 					return
 				}
@@ -53,12 +56,13 @@ func tryParallel(t *try) {
 			rating = neutral // a folder that slow is weighed by a handful of calls
 		}
 		t.say(r.line, fmt.Sprintf("%.2gx", together/single), rating,
-			"%.0f/s by one thread and %.0f/s by %d, on %d CPUs; the medians of %d turns of %v each, taken in turn", single, together, team, cpus, raceRounds, raceTime)
+			"%.0f/s by one thread and %.0f/s by %d, on %d CPUs; the medians of %d turns of %v each, taken in turn",
+			single, together, team, cpus, raceRounds, raceTime)
 	}
 }
 
-// parallelRating rates how much more several threads do than one. Where they do clearly less, they wait for each other; a
-// little less is what a busy machine makes of as much.
+// parallelRating rates how much more several threads do than one. Where they do clearly less, they wait for each other;
+// a little less is what a busy machine makes of as much.
 func parallelRating(ratio float64) string {
 	switch {
 	case ratio < 0.6:

@@ -1,15 +1,15 @@
-// Package semantics finds out how files behave in a folder by trying: what a developer stumbles over between a host and a guest,
-// such as change events that never come, locks that nobody sees, and attributes that are old.
+// Package semantics finds out how files behave in a folder by trying: what a developer stumbles over between a host and
+// a guest, such as change events that never come, locks that nobody sees, and attributes that are old.
 //
-// It is opinionated about honesty. A line is what was seen and nothing else: what could not be tried is "untested", with
-// the reason; that a flush took as long as the host's proves nothing and is not called a yes; a lag is no shorter than
-// what the way to the agent lets be seen.
+// It is opinionated about honesty. A line is what was seen and nothing else: what could not be tried is "untested",
+// with the reason; that a flush took as long as the host's proves nothing and is not called a yes; a lag is no shorter
+// than what the way to the agent lets be seen.
 //
 // Lags are measured by the controller's clock alone, because a guest's may run wrong. Where the watcher is inside, the
 // change is made here, at a known time, while the watcher's request is on its way or waiting; its answer is stamped on
 // arrival, less half a round trip. Where the change is made inside, its time is the arrival of the answer, less half a
-// round trip. Either way a lag is true to one round trip and the pause between two looks; one that is shorter is given as
-// "below" that.
+// round trip. Either way a lag is true to one round trip and the pause between two looks; one that is shorter is given
+// as "below" that.
 package semantics
 
 import (
@@ -73,10 +73,10 @@ type Agent interface {
 	Mount(ctx context.Context, m *guestabi.Mount) (wire.Mounted, error)
 }
 
-// For makes the card of a mount in an environment, whose agent s is, and leaves nothing behind. It takes about 20 s at most,
-// a minute for a copy, and up to five where ten thousand files take as long to be made and changed; a server that does not
-// answer costs 15 s more. A mount whose Dir is empty stands for the
-// environment's own directory. Only the end of ctx, and a directory that cannot be made at all, are errors.
+// For makes the card of a mount in an environment, whose agent s is, and leaves nothing behind. It takes about 20 s at
+// most, a minute for a copy, and up to five where ten thousand files take as long to be made and changed; a server that
+// does not answer costs 15 s more. A mount whose Dir is empty stands for the environment's own directory. Only the end
+// of ctx, and a directory that cannot be made at all, are errors.
 func For(ctx context.Context, s Agent, m *env.Mounted) ([]record.Property, error) {
 	in := remote{s}
 	opening, cancel := context.WithTimeout(ctx, openTime)

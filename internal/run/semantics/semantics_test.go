@@ -60,7 +60,8 @@ func byName(t *testing.T, list []record.Property) map[string]record.Property {
 			t.Errorf("%s is answered twice", p.Name)
 		}
 		card[p.Name] = p
-		if p.Title == "" || p.Answer == "" || p.Detail == "" || !slices.Contains([]string{good, bad, neutral}, p.Rating) || strings.Contains(p.Detail, "\n") {
+		if p.Title == "" || p.Answer == "" || p.Detail == "" ||
+			!slices.Contains([]string{good, bad, neutral}, p.Rating) || strings.Contains(p.Detail, "\n") {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -98,7 +99,8 @@ func TestFlushVerdictsNeverSayYes(t *testing.T) {
 		{"virtiofs", 100 * time.Microsecond, 2 * time.Millisecond, no, bad},
 		{"virtiofs", 1900 * time.Microsecond, 2 * time.Millisecond, untested, neutral},
 		{"9p", 20 * time.Millisecond, 2 * time.Millisecond, untested, neutral},
-		{"ext4", 10 * time.Microsecond, 100 * time.Microsecond, untested, neutral}, // too quick on the host to say anything
+		// too quick on the host to say anything
+		{"ext4", 10 * time.Microsecond, 100 * time.Microsecond, untested, neutral},
 		{"ext4", time.Millisecond, 0, untested, neutral},
 		{"tmpfs", time.Microsecond, 0, no, neutral},
 		{"vboxsf", time.Second, time.Millisecond, no, bad},
@@ -132,7 +134,8 @@ func TestLagsThatWereNotWaitedForAreNotTold(t *testing.T) {
 		m.try(t.Context(), &lagTrials()[2])
 		card := byName(t, m.properties)
 		want(t, card, answer, "lag-create")
-		if p := card["lag-create"]; answer == untested && !strings.Contains(p.Detail, "no time was left") || answer != untested && p.Rating != bad {
+		if p := card["lag-create"]; answer == untested && !strings.Contains(p.Detail, "no time was left") ||
+			answer != untested && p.Rating != bad {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -156,7 +159,8 @@ func TestHolesAreCountedOnTheHost(t *testing.T) {
 	for _, c := range []struct {
 		out  fileops.Side
 		want string
-	}{{host, "takes 8 KiB on the host, and inside it is said to take 4096 KiB"}, {blind{errors.New("no sight")}, "takes 4096 KiB"}, {nil, "takes 4096 KiB"}} {
+	}{{host, "takes 8 KiB on the host, and inside it is said to take 4096 KiB"},
+		{blind{errors.New("no sight")}, "takes 4096 KiB"}, {nil, "takes 4096 KiB"}} {
 		m := &maker{in: inventive{inside}, out: c.out, end: time.Now().Add(time.Minute)}
 		m.try(t.Context(), &trial{lines: []line{{"sparse", "files may have holes"}}, run: trySparse})
 		p := byName(t, m.properties)["sparse"]
@@ -201,7 +205,8 @@ func TestServersThatHangLeaveLinesUntested(t *testing.T) {
 		t.Errorf("it took %v", d)
 	}
 	want(t, card, untested, "symlink")
-	if d := card["symlink"].Detail; !strings.Contains(d, "no answer within 4s") || !strings.Contains(d, "has not returned") {
+	if d := card["symlink"].Detail; !strings.Contains(d, "no answer within 4s") ||
+		!strings.Contains(d, "has not returned") {
 		t.Errorf("detail %q", d)
 	}
 	want(t, card, yes, "hard-link", "rename-open")
@@ -237,7 +242,8 @@ func TestHostsThatSeeNothingLeaveAcrossUntested(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	card := made(t, inside, hostSide(ctx, filepath.Join(t.TempDir(), "nothing")), Options{})
-	want(t, card, untested, "flock-across", "inotify-from-host", "inotify-to-host", "attr-cache", "lag-create", "close-to-open")
+	want(t, card, untested, "flock-across", "inotify-from-host", "inotify-to-host", "attr-cache", "lag-create",
+		"close-to-open")
 	if d := card["flock-across"].Detail; !strings.Contains(d, "no such file") {
 		t.Errorf("detail %q", d)
 	}

@@ -75,7 +75,8 @@ func disk(t *testing.T, size int64, options string, mkfs ...string) string {
 	return dir
 }
 
-// kernelHas skips a test of a file system that this machine's kernel was built without: no program can be installed for that.
+// kernelHas skips a test of a file system that this machine's kernel was built without: no program can be installed for
+// that.
 func kernelHas(t *testing.T, fs, feature string) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/filesystems")
@@ -94,7 +95,8 @@ func TestExt4(t *testing.T) {
 	dir := disk(t, 64<<20, "rw", "mke2fs", "-q", "-F", "-t", "ext4")
 	inside, _ := sides(t, dir, "")
 	card := made(t, inside, nil, Options{FS: "ext4"})
-	want(t, card, yes, "case", "names", "d-type", "symlink", "hard-link", "exec-bit", "exec", "o-excl", "rename-open", "sparse", "xattr", "mmap", "o-direct")
+	want(t, card, yes, "case", "names", "d-type", "symlink", "hard-link", "exec-bit", "exec", "o-excl", "rename-open",
+		"sparse", "xattr", "mmap", "o-direct")
 	want(t, card, untested, "fsync")
 	want(t, card, "1ns", "mtime")
 }
@@ -176,14 +178,16 @@ func TestOverlays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := mounted(t, "mount", "-t", "overlay", "overlay", "-o", fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base))
+	dir := mounted(t, "mount", "-t", "overlay", "overlay", "-o",
+		fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", base))
 	inside, host := sides(t, dir, dir)
 	card := made(t, inside, host, Options{FS: "overlay"})
-	want(t, card, yes, "d-type", "symlink", "hard-link", "rename-open", "inotify", "inotify-from-host", "mmap", "mmap-from-host", "flock-across")
+	want(t, card, yes, "d-type", "symlink", "hard-link", "rename-open", "inotify", "inotify-from-host", "mmap",
+		"mmap-from-host", "flock-across")
 }
 
-// TestSSHFS tries out a real sshfs with OpenSSH's server on loopback, whose cache and deafness are known: attributes live
-// for seconds, no event comes from the host, and locks stay inside.
+// TestSSHFS tries out a real sshfs with OpenSSH's server on loopback, whose cache and deafness are known: attributes
+// live for seconds, no event comes from the host, and locks stay inside.
 func TestSSHFS(t *testing.T) {
 	needs(t, "sshfs", "sshd", "ssh", "ssh-keygen", "fusermount3")
 	base, err := os.MkdirTemp("", "tare-card-test-")

@@ -44,8 +44,8 @@ type maker struct {
 	properties []record.Property
 }
 
-// try is one trial under way. Its actors keep the first error: after it they do nothing, and the lines that are not said
-// by then stay untested for that reason. So a trial reads as the list of what is tried.
+// try is one trial under way. Its actors keep the first error: after it they do nothing, and the lines that are not
+// said by then stay untested for that reason. So a trial reads as the list of what is tried.
 type try struct {
 	*maker
 	*trial
@@ -125,7 +125,8 @@ func (t *try) giveUp(why error) {
 		if why != nil {
 			detail = oneLine(why.Error())
 		}
-		t.properties = append(t.properties, record.Property{Name: l.name, Title: l.title, Answer: untested, Rating: neutral, Detail: detail})
+		t.properties = append(t.properties, record.Property{Name: l.name, Title: l.title, Answer: untested,
+			Rating: neutral, Detail: detail})
 	}
 }
 
@@ -145,7 +146,8 @@ func (t *try) sayTime(name string, d time.Duration, answer, rating, format strin
 		if l.name == name {
 			t.said[name] = true
 			t.properties = append(t.properties, record.Property{
-				Name: name, Title: l.title, Answer: answer, Seconds: d.Seconds(), Rating: rating, Detail: oneLine(fmt.Sprintf(format, args...)),
+				Name: name, Title: l.title, Answer: answer, Seconds: d.Seconds(), Rating: rating,
+				Detail: oneLine(fmt.Sprintf(format, args...)),
 			})
 			return
 		}
@@ -190,8 +192,8 @@ func (t *try) left() time.Duration {
 // tick is longer than the kernel's slowest tick, 10 ms, by which file systems stamp their files.
 const tick = 15 * time.Millisecond
 
-// actor asks a side. It keeps the first error, after which neither it nor its peer does anything more, and the handles that
-// it opened.
+// actor asks a side. It keeps the first error, after which neither it nor its peer does anything more, and the handles
+// that it opened.
 type actor struct {
 	side    fileops.Side
 	ctx     context.Context

@@ -15,7 +15,8 @@ import (
 func BenchmarkPage(b *testing.B) {
 	c := newCourse(&testing.T{})
 	for i := range 58 {
-		c.config.Plan.Workloads = append(c.config.Plan.Workloads, plan.Workload{Label: fmt.Sprint("w", i), Kind: "cpu.prime", Params: workload.Params{}})
+		c.config.Plan.Workloads = append(c.config.Plan.Workloads,
+			plan.Workload{Label: fmt.Sprint("w", i), Kind: "cpu.prime", Params: workload.Params{}})
 	}
 	for n := 1; n <= 10; n++ {
 		for i := range c.config.Plan.Workloads {
@@ -28,7 +29,8 @@ func BenchmarkPage(b *testing.B) {
 			c.publish(nil)
 		}
 	})
-	for name, has := range map[string]int{"unchanged": c.report.version, "one workload": c.report.version - 1, "all": 0} {
+	for name, has := range map[string]int{"unchanged": c.report.version, "one workload": c.report.version - 1,
+		"all": 0} {
 		b.Run("answer "+name, func(b *testing.B) {
 			for b.Loop() {
 				if err := json.NewEncoder(io.Discard).Encode(c.state(has)); err != nil {

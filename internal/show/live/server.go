@@ -41,7 +41,8 @@ const (
 )
 
 // ErrAddress says that an address is none, or could be reached from other machines.
-var ErrAddress = errors.New("the live page is served to this machine only, on 127.0.0.1:PORT, [::1]:PORT or localhost:PORT; port 0 picks a free port; to watch from another machine, use ssh -L")
+var ErrAddress = errors.New("the live page is served to this machine only, on 127.0.0.1:PORT, [::1]:PORT or " +
+	"localhost:PORT; port 0 picks a free port; to watch from another machine, use ssh -L")
 
 // Server serves one run's page. The zero value is not useful; Listen makes one.
 type Server struct {
@@ -80,7 +81,8 @@ func Listen(addr string) (*Server, error) {
 	s.hosts = []string{l.Addr().String(), "localhost:" + strconv.Itoa(port)}
 	// Cookies know hosts but no ports: two runs must not take each other's.
 	s.cookie = "tare-" + strconv.Itoa(port)
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() {
 		s.http.Serve(s.listener)
@@ -190,7 +192,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	switch {
 	case !s.named(r.Host):
-		// A foreign name that was made to point here (DNS rebinding) would be a foreign site with this server's answers.
+		// A foreign name that was made to point here (DNS rebinding) would be a foreign site with this server's
+		// answers.
 		refuse(w, http.StatusMisdirectedRequest, "this server has another host name")
 	case r.Method != http.MethodGet:
 		h.Set("Allow", http.MethodGet)
@@ -276,7 +279,8 @@ func (s *Server) exchange(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	value := s.session
 	s.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -301,7 +305,8 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "after must be the version of the report that the page has, or 0 for none")
 		return
 	}
-	answer := state{Format: report.PageFormat, Progress: progress{Phase: starting, Poll: int(pollEvery / time.Millisecond), Workloads: []advance{}, Log: []logEntry{}}}
+	answer := state{Format: report.PageFormat, Progress: progress{Phase: starting,
+		Poll: int(pollEvery / time.Millisecond), Workloads: []advance{}, Log: []logEntry{}}}
 	if watch := s.watch.Load(); watch != nil {
 		answer = watch.state(has)
 	}
@@ -323,7 +328,9 @@ var doorPage = []byte(`<!doctype html><html lang="en"><head><meta charset="utf-8
 
 var doorPolicy = func() string {
 	sum := sha256.Sum256([]byte(door))
-	return "default-src 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	return "default-src 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types 'none'"
 }()
 
 // bounded closes connections beyond a number that no page needs.

@@ -79,14 +79,17 @@ func (s *Server) enter(t *testing.T) string {
 
 func TestAddresses(t *testing.T) {
 	for addr, want := range map[string]string{
-		"127.0.0.1:0": "127.0.0.1:0", "[::1]:8080": "[::1]:8080", "localhost:8080": "127.0.0.1:8080", ":8080": "127.0.0.1:8080", "8080": "127.0.0.1:8080",
+		"127.0.0.1:0": "127.0.0.1:0", "[::1]:8080": "[::1]:8080", "localhost:8080": "127.0.0.1:8080",
+		":8080": "127.0.0.1:8080", "8080": "127.0.0.1:8080",
 		"127.9.9.9:1": "127.9.9.9:1", "0": "127.0.0.1:0",
 	} {
 		if got, err := loopback(addr); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %s", addr, got, err, want)
 		}
 	}
-	for _, addr := range []string{"0.0.0.0:80", "[::]:80", "192.0.2.1:80", "example.com:80", "localhost.example.com:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:70000", "127.1:80", "[::ffff:192.0.2.1]:80", "70000", "", "[fe80::1%lo]:80", "unix:/tmp/x"} {
+	for _, addr := range []string{"0.0.0.0:80", "[::]:80", "192.0.2.1:80", "example.com:80", "localhost.example.com:80",
+		"127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:70000", "127.1:80", "[::ffff:192.0.2.1]:80", "70000",
+		"", "[fe80::1%lo]:80", "unix:/tmp/x"} {
 		if got, err := loopback(addr); !errors.Is(err, ErrAddress) {
 			t.Errorf("%q is taken as %q, %v", addr, got, err)
 		}
@@ -151,7 +154,8 @@ func TestStrangers(t *testing.T) {
 		if r.StatusCode != c.want {
 			t.Errorf("%s %.60q: %s, want %d", c.request, c.headers, r.Status, c.want)
 		}
-		if len(r.Cookies()) > 0 || strings.Contains(body, "root:") || strings.Contains(body, token) || strings.Contains(body, "tare-data") {
+		if len(r.Cookies()) > 0 || strings.Contains(body, "root:") || strings.Contains(body, token) ||
+			strings.Contains(body, "tare-data") {
 			t.Errorf("%s %.60q gives something away: %.200s", c.request, c.headers, body)
 		}
 	}
@@ -193,17 +197,21 @@ func TestPageAndPolicy(t *testing.T) {
 	}
 	cookie := s.enter(t)
 	r, body := s.get(t, "GET / HTTP/1.1", "Host: LOCALHOST:"+strings.Split(s.hosts[0], ":")[1], cookie)
-	if r.StatusCode != 200 || !strings.Contains(body, `id="tare-data">{"live":true}<`) || !strings.Contains(body, `content="default-src 'none'; connect-src 'self'; `) {
+	if r.StatusCode != 200 || !strings.Contains(body, `id="tare-data">{"live":true}<`) ||
+		!strings.Contains(body, `content="default-src 'none'; connect-src 'self'; `) {
 		t.Errorf("with a session: %s %.400s", r.Status, body)
 	}
-	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
+	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+		"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin"} {
 		if got := r.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 	for _, r := range []*http.Response{door, r} {
 		policy := r.Header.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'", "script-src 'sha256-", "require-trusted-types-for 'script'"} {
+		for _, want := range []string{"default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'",
+			"script-src 'sha256-", "require-trusted-types-for 'script'"} {
 			if !strings.Contains(policy, want) {
 				t.Errorf("the policy is %q, without %s", policy, want)
 			}
@@ -215,7 +223,8 @@ func TestPageAndPolicy(t *testing.T) {
 	c.ask(0)
 	c.block("a", 1)
 	r, body = s.get(t, "GET /state?after=0 HTTP/1.1", s.host(), cookie, "Sec-Fetch-Site: same-origin")
-	if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || !strings.Contains(body, `"workload":"a"`) {
+	if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" ||
+		!strings.Contains(body, `"workload":"a"`) {
 		t.Errorf("the state: %s %.200s", r.Status, body)
 	}
 }
@@ -226,7 +235,8 @@ func TestCookieIsClosed(t *testing.T) {
 	_, token, _ := strings.Cut(s.URL(), "#")
 	r, _ := s.get(t, "GET /session HTTP/1.1", s.host(), "Authorization: Bearer "+token)
 	k := r.Cookies()[0]
-	if !k.HttpOnly || k.SameSite != http.SameSiteStrictMode || k.Path != "/" || k.Domain != "" || !k.Expires.IsZero() || k.MaxAge != 0 || k.Value == token || len(k.Value) < 64 {
+	if !k.HttpOnly || k.SameSite != http.SameSiteStrictMode || k.Path != "/" || k.Domain != "" || !k.Expires.IsZero() ||
+		k.MaxAge != 0 || k.Value == token || len(k.Value) < 64 {
 		t.Errorf("the cookie is %+v", k)
 	}
 }

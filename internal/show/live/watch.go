@@ -103,7 +103,8 @@ func newWatch(c *schedule.Config, bundle string) *Watch {
 	w := &Watch{config: *c, bundle: bundle, began: time.Now(), now: time.Now, changed: map[string]bool{}}
 	w.trials = append(w.trials, c.Prior...)
 	w.envs = append(w.envs, c.PriorTargets...)
-	w.progress = progress{Phase: starting, Poll: int(pollEvery / time.Millisecond), Log: []logEntry{}, Workloads: []advance{}}
+	w.progress = progress{Phase: starting, Poll: int(pollEvery / time.Millisecond), Log: []logEntry{},
+		Workloads: []advance{}}
 	for i := range c.Plan.Workloads {
 		label := c.Plan.Workloads[i].Label
 		w.progress.Workloads = append(w.progress.Workloads, advance{Label: label})
@@ -190,7 +191,8 @@ func (w *Watch) note(e schedule.Event) {
 			w.log("%s", e.Text)
 		}
 		for i := range p.Workloads {
-			p.Workloads[i].Settled = p.Workloads[i].Settled || e.Result != nil && p.Workloads[i].Blocks > 0 && verdict.Settled(e.Result, p.Workloads[i].Label)
+			p.Workloads[i].Settled = p.Workloads[i].Settled ||
+				e.Result != nil && p.Workloads[i].Blocks > 0 && verdict.Settled(e.Result, p.Workloads[i].Label)
 		}
 	}
 }
@@ -234,7 +236,8 @@ func (w *Watch) publish(r *verdict.Result) {
 	if r == nil {
 		h := w.config.Header
 		h.Seconds += w.now().Sub(w.began).Seconds()
-		r = verdict.Evaluate(verdict.Input{Plan: w.config.Plan, Environments: w.envs, Trials: w.trials, Kinds: w.config.Kinds, Run: h})
+		r = verdict.Evaluate(verdict.Input{Plan: w.config.Plan, Environments: w.envs, Trials: w.trials,
+			Kinds: w.config.Kinds, Run: h})
 	}
 	m := report.NewModel(r)
 	m.Trials, m.Plan, m.Bundle = w.trials, w.config.Plan, w.bundle
@@ -266,7 +269,8 @@ func (w *Watch) publish(r *verdict.Result) {
 	clear(w.changed)
 }
 
-// finish publishes the result of a run that is over; r is nil when there is none. why is what stopped it, nil at its end.
+// finish publishes the result of a run that is over; r is nil when there is none. why is what stopped it, nil at its
+// end.
 func (w *Watch) finish(r *verdict.Result, why error) {
 	if r != nil {
 		w.publish(r)

@@ -33,7 +33,8 @@ func (s *sink) Append(*record.Trial) error {
 	return s.full
 }
 
-var kinds = []workload.Kind{{Name: "cpu.prime", Family: "cpu", Metrics: []unit.Metric{{Name: "rate", Unit: "ev/s", Better: unit.Higher, Primary: true}}}}
+var kinds = []workload.Kind{{Name: "cpu.prime", Family: "cpu",
+	Metrics: []unit.Metric{{Name: "rate", Unit: "ev/s", Better: unit.Higher, Primary: true}}}}
 
 // course is a run of two workloads in two targets that the test drives block by block, on a clock of its own.
 type course struct {
@@ -46,7 +47,8 @@ type course struct {
 }
 
 func newCourse(t *testing.T) *course {
-	p := &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Sessions: 1, Looks: []int{10}, Alpha: 0.05, LookAlpha: 0.05, Margin: 0.02, TailMargin: 0.05, Precision: 0.01}
+	p := &plan.Plan{Schema: 1, Baseline: "host", Seed: 7, Mode: plan.Quick, Sessions: 1, Looks: []int{10}, Alpha: 0.05,
+		LookAlpha: 0.05, Margin: 0.02, TailMargin: 0.05, Precision: 0.01}
 	for _, n := range []string{"host", "box"} {
 		p.Targets = append(p.Targets, plan.Target{Name: n, Spec: env.Spec{Name: n, Driver: "local"}, Text: "local"})
 	}
@@ -54,10 +56,12 @@ func newCourse(t *testing.T) *course {
 		p.Workloads = append(p.Workloads, plan.Workload{Label: l, Kind: "cpu.prime", Params: workload.Params{}})
 	}
 	c := &course{T: t, sink: &sink{}, clock: time.Now()}
-	c.Watch = newWatch(&schedule.Config{Plan: p, Sink: c.sink, Kinds: func(string) (*workload.Kind, bool) { return &kinds[0], true }}, "out")
+	c.Watch = newWatch(&schedule.Config{Plan: p, Sink: c.sink,
+		Kinds: func(string) (*workload.Kind, bool) { return &kinds[0], true }}, "out")
 	c.disk = c.Watch
 	c.now = func() time.Time { return c.clock }
-	if err := c.disk.Environments([]record.Environment{{Name: "host", Session: 1}, {Name: "box", Session: 1}}); err != nil {
+	if err := c.disk.Environments([]record.Environment{{Name: "host", Session: 1},
+		{Name: "box", Session: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -76,7 +80,8 @@ func (c *course) block(label string, n int) {
 			v /= 1.5
 		}
 		c.event(schedule.Event{Kind: schedule.TrialBegin, Workload: label, Target: target, Block: n})
-		err := c.disk.Append(&record.Trial{Seq: c.seq, Session: 1, Block: n, Workload: label, Target: target, Slot: slot, Work: 1, AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5,
+		err := c.disk.Append(&record.Trial{Seq: c.seq, Session: 1, Block: n, Workload: label, Target: target,
+			Slot: slot, Work: 1, AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5,
 			Figures: record.Figures{Metrics: map[string]float64{"rate": v}}})
 		if err != nil {
 			c.Fatal(err)
@@ -217,7 +222,8 @@ func TestEnd(t *testing.T) {
 	c.block("a", 1)
 	c.block("b", 1)
 	h := c.config.Header
-	r := verdict.Evaluate(verdict.Input{Plan: c.config.Plan, Environments: c.envs, Trials: c.trials, Kinds: c.config.Kinds, Run: h})
+	r := verdict.Evaluate(verdict.Input{Plan: c.config.Plan, Environments: c.envs, Trials: c.trials,
+		Kinds: c.config.Kinds, Run: h})
 	c.finish(r, nil)
 	if !c.waiting() {
 		t.Error("the end comes before the page was told of it")
@@ -231,7 +237,8 @@ func TestEnd(t *testing.T) {
 	}
 	c = newCourse(t)
 	c.finish(nil, errors.New("no \x1b[31mspace"))
-	if a := c.ask(0); a.Progress.Phase != stopped || !strings.Contains(a.Progress.Log[0].Text, "no ") || strings.Contains(a.Progress.Log[0].Text, "\x1b") {
+	if a := c.ask(0); a.Progress.Phase != stopped || !strings.Contains(a.Progress.Log[0].Text, "no ") ||
+		strings.Contains(a.Progress.Log[0].Text, "\x1b") {
 		t.Errorf("a run that was stopped says %+v", a.Progress)
 	}
 }
@@ -240,7 +247,8 @@ func TestEnd(t *testing.T) {
 func TestDiskFirst(t *testing.T) {
 	c := newCourse(t)
 	c.sink.full = errors.New("disk full")
-	if err := c.disk.Append(&record.Trial{Workload: "a", Target: "host"}); !errors.Is(err, c.sink.full) || len(c.trials) != 0 {
+	if err := c.disk.Append(&record.Trial{Workload: "a", Target: "host"}); !errors.Is(err, c.sink.full) ||
+		len(c.trials) != 0 {
 		t.Errorf("%v, %d trials", err, len(c.trials))
 	}
 	if c.disk.Plan(nil) == nil || c.disk.Environments(nil) == nil {
@@ -253,10 +261,12 @@ func TestLogIsBounded(t *testing.T) {
 	c := newCourse(t)
 	long := strings.Repeat("x", 1<<20)
 	for n := range 1000 {
-		c.event(schedule.Event{Kind: schedule.Dropped, Target: fmt.Sprint("t", n), Failure: &record.Failure{Message: long}})
+		c.event(schedule.Event{Kind: schedule.Dropped, Target: fmt.Sprint("t", n),
+			Failure: &record.Failure{Message: long}})
 	}
 	a := c.ask(0)
-	if len(a.Progress.Log) != maxLog || len(a.Progress.Log[0].Text) > maxText+3 || !strings.HasPrefix(a.Progress.Log[maxLog-1].Text, "gave up on t999") {
+	if len(a.Progress.Log) != maxLog || len(a.Progress.Log[0].Text) > maxText+3 ||
+		!strings.HasPrefix(a.Progress.Log[maxLog-1].Text, "gave up on t999") {
 		t.Errorf("%d lines; the last %.60q", len(a.Progress.Log), a.Progress.Log[len(a.Progress.Log)-1].Text)
 	}
 }

@@ -17,9 +17,9 @@ type Answer struct {
 	Text           string
 }
 
-// Answers says what each family of workloads costs in each candidate, in the order of the rows. A family of one workload
-// has that workload's verdict; the mean of several has none, so only its figure and interval are told. Where there is no
-// figure at all the sentence says so; of what was not tried there, nothing is said.
+// Answers says what each family of workloads costs in each candidate, in the order of the rows. A family of one
+// workload has that workload's verdict; the mean of several has none, so only its figure and interval are told. Where
+// there is no figure at all the sentence says so; of what was not tried there, nothing is said.
 func (m *Model) Answers() []Answer { return m.answers(", " + clean(m.Run.Scope)) }
 
 // answers makes the sentences with a scope behind what they claim.
@@ -29,14 +29,16 @@ func (m *Model) answers(scope string) []Answer {
 		f := &m.Families[i]
 		for col, s := range f.Columns {
 			if t := m.Columns[col].Target; !t.Baseline && m.tried(f.Family, col) {
-				answers = append(answers, Answer{f.Family, t.Name, sentence(f.Family) + ": " + m.answer(f.Family, col, s, scope) + "."})
+				answers = append(answers, Answer{f.Family, t.Name,
+					sentence(f.Family) + ": " + m.answer(f.Family, col, s, scope) + "."})
 			}
 		}
 	}
 	if len(answers) == 0 {
 		for _, c := range m.Columns {
 			if !c.Target.Baseline {
-				answers = append(answers, Answer{Target: c.Target.Name, Text: fmt.Sprintf("Nothing is known of %s yet.", clean(c.Target.Name))})
+				answers = append(answers, Answer{Target: c.Target.Name,
+					Text: fmt.Sprintf("Nothing is known of %s yet.", clean(c.Target.Name))})
 			}
 		}
 	}
@@ -71,26 +73,31 @@ func (m *Model) answer(family string, col int, s *verdict.Summary, scope string)
 	if c := m.only(family, col); c != nil && s.Cells == 1 {
 		switch c.Verdict {
 		case record.Equivalent:
-			return fmt.Sprintf("%s costs the same as %s within %s, %s%s%s", target, baseline, percentText(c.SameMargin), figure, far, scope)
+			return fmt.Sprintf("%s costs the same as %s within %s, %s%s%s", target, baseline, percentText(c.SameMargin),
+				figure, far, scope)
 		case record.Different, record.Measured:
 		default:
-			return fmt.Sprintf("the cost of %s is not certain enough for a verdict yet: about %s against %s%s%s", target, figure, baseline, far, scope)
+			return fmt.Sprintf("the cost of %s is not certain enough for a verdict yet: about %s against %s%s%s",
+				target, figure, baseline, far, scope)
 		}
 	}
 	if margin := m.sameMargin(family, col); s.Low > 0 && s.Low >= 1/(1+margin) && s.High <= 1+margin {
-		return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s%s", target, baseline, percentText(margin), over, figure, far, scope)
+		return fmt.Sprintf("%s costs the same as %s within %s%s, %s%s%s", target, baseline, percentText(margin), over,
+			figure, far, scope)
 	}
 	if s.High == 0 {
-		return fmt.Sprintf("%s costs %s against %s%s%s%s; too few blocks for an interval", target, figure, baseline, over, far, scope)
+		return fmt.Sprintf("%s costs %s against %s%s%s%s; too few blocks for an interval", target, figure, baseline,
+			over, far, scope)
 	}
 	if s.Low <= 1 && s.High >= 1 {
-		return fmt.Sprintf("%s costs %s against %s%s%s%s; there may be no difference", target, figure, baseline, over, far, scope)
+		return fmt.Sprintf("%s costs %s against %s%s%s%s; there may be no difference", target, figure, baseline, over,
+			far, scope)
 	}
 	return fmt.Sprintf("%s costs %s against %s%s%s%s", target, figure, baseline, over, far, scope)
 }
 
-// apart says which workloads stand out of the mean of a family: those of which a cost or a saving is sure, where they are
-// far from it. "" where none does, or where there is one workload only.
+// apart says which workloads stand out of the mean of a family: those of which a cost or a saving is sure, where they
+// are far from it. "" where none does, or where there is one workload only.
 func (m *Model) apart(family string, col int, mean float64) string {
 	var low, high *verdict.Cell
 	kinds, cells, sure := map[string]int{}, 0, true
@@ -127,7 +134,8 @@ func (m *Model) apart(family string, col int, mean float64) string {
 		if sure {
 			from = "from"
 		}
-		return fmt.Sprintf(", %s %sx in %s to %sx in %s", from, ratioText(low.Ratio.Center), name(low), ratioText(high.Ratio.Center), name(high))
+		return fmt.Sprintf(", %s %sx in %s to %sx in %s", from, ratioText(low.Ratio.Center), name(low),
+			ratioText(high.Ratio.Center), name(high))
 	}
 	if r := high.Ratio.Center / mean; r > farApart || r < 1/farApart {
 		return fmt.Sprintf(", but %sx in %s", ratioText(high.Ratio.Center), name(high))
@@ -157,7 +165,8 @@ func (m *Model) only(family string, col int) *verdict.Cell {
 func (m *Model) sameMargin(family string, col int) float64 {
 	margin := 0.0
 	for i := range m.Rows {
-		if c := m.Rows[i].Cells[col]; m.Rows[i].Primary && m.Rows[i].Family == family && c != nil && (margin == 0 || c.SameMargin < margin) {
+		if c := m.Rows[i].Cells[col]; m.Rows[i].Primary && m.Rows[i].Family == family && c != nil &&
+			(margin == 0 || c.SameMargin < margin) {
 			margin = c.SameMargin
 		}
 	}
@@ -207,7 +216,8 @@ func (m *Model) subtitle() string {
 	if n := len(m.Targets); n > 1 {
 		blocks += fmt.Sprintf(" of %d targets", n)
 	}
-	text := fmt.Sprintf("baseline %s; %s, %s; %s; tare %s", clean(m.Run.Baseline), blocks, clean(m.Run.Scope), durationText(m.Run.Seconds), clean(m.Run.Version))
+	text := fmt.Sprintf("baseline %s; %s, %s; %s; tare %s", clean(m.Run.Baseline), blocks, clean(m.Run.Scope),
+		durationText(m.Run.Seconds), clean(m.Run.Version))
 	if !m.Run.Finished {
 		text += "; this run has not ended"
 	}

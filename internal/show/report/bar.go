@@ -12,8 +12,8 @@ const (
 	mostBar     = 30
 )
 
-// barWidth gives each candidate's column a bar if the table, so wide without them, leaves room; else 0. It sets the axis
-// that all bars share.
+// barWidth gives each candidate's column a bar if the table, so wide without them, leaves room; else 0. It sets the
+// axis that all bars share.
 func (t *terminal) barWidth(wide int) int {
 	if t.width < barTerminal || len(t.Columns) == 0 {
 		return 0

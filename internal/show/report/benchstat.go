@@ -19,9 +19,9 @@ import (
 //
 //	benchstat -col target FILE
 //
-// The first figure of a line has its plain unit, the others are named (time_10k_events-ns). Times are in ns and bytes in
-// B, which benchstat scales itself. benchstat takes the samples as independent and not by block, so its intervals are
-// wider than tare's where the host drifts.
+// The first figure of a line has its plain unit, the others are named (time_10k_events-ns). Times are in ns and bytes
+// in B, which benchstat scales itself. benchstat takes the samples as independent and not by block, so its intervals
+// are wider than tare's where the host drifts.
 func Benchstat(w io.Writer, m *Model) error {
 	b := &benchText{names: map[string]string{}, taken: map[string]bool{}, units: map[string]string{}}
 	b.trials(m)
@@ -76,7 +76,8 @@ func (b *benchText) trials(m *Model) {
 	b.lines = map[string][]string{}
 	figures := map[int64]string{}
 	m.eachRaw(func(r *raw) error { // its only errors are ours, and there are none
-		if r.Warmup || r.Slot != nil || r.Discarded != nil || r.ErrorKind != nil || r.Value == nil || r.Unit == nil || r.Better == nil {
+		if r.Warmup || r.Slot != nil || r.Discarded != nil || r.ErrorKind != nil || r.Value == nil || r.Unit == nil ||
+			r.Better == nil {
 			return nil
 		}
 		v, u := benchUnit(*r.Value, *r.Unit)
@@ -95,7 +96,8 @@ func (b *benchText) trials(m *Model) {
 	for i := range m.Trials {
 		t := &m.Trials[i]
 		if f := figures[int64(t.Seq)]; f != "" {
-			b.lines[t.Target] = append(b.lines[t.Target], fmt.Sprintf("%s\t%d%s\n", b.name(t.Workload), max(1, t.Work), f))
+			b.lines[t.Target] = append(b.lines[t.Target],
+				fmt.Sprintf("%s\t%d%s\n", b.name(t.Workload), max(1, t.Work), f))
 		}
 	}
 }
@@ -146,5 +148,6 @@ func benchUnit(v float64, name string) (float64, string) {
 // secondsIn and bytesIn say what one of a unit is in the base unit.
 var (
 	secondsIn = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-	bytesIn   = map[string]float64{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+	bytesIn   = map[string]float64{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1e3, "MB": 1e6,
+		"GB": 1e9}
 )

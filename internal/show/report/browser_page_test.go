@@ -17,20 +17,24 @@ func TestPageInBrowser(t *testing.T) {
 	c := chromium.Start(t)
 	p := c.Open(file, 1280, 900)
 	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
-	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "costs", "durability", "cards", "disks", "facts", "warnings", "method", "repeat"} {
-		if !chromium.Eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+`").innerText.length > 20`) {
+	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "costs", "durability",
+		"cards", "disks", "facts", "warnings", "method", "repeat"} {
+		if !chromium.Eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+
+			`").innerText.length > 20`) {
 			t.Errorf("section %s is missing or empty", id)
 		}
 	}
 	order := chromium.Eval[string](p, `[...document.querySelectorAll("main > section")].map(s => s.id).join(" ")`)
-	if want := "answer findings forest workloads sizes costs paid durability cards disks facts warnings method repeat"; order != want {
+	if want := "answer findings forest workloads sizes costs paid durability cards disks facts warnings method " +
+		"repeat"; order != want {
 		t.Errorf("sections stand in the order %s, want %s", order, want)
 	}
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *chromium.Tab)
 	}{{"charts", testCharts}, {"filters", testFilters}, {"baseline", testBaseline}, {"keyboard", testKeyboard},
-		{"costs", testCosts}, {"disks", testDisks}, {"flushes", testFlushes}, {"hover", testHover}, {"saving", testSaving},
+		{"costs", testCosts}, {"disks", testDisks}, {"flushes", testFlushes}, {"hover", testHover},
+		{"saving", testSaving},
 		{"policy", func(t *testing.T, _ *chromium.Tab) { testPolicy(t, c, file) }}} {
 		t.Run(part.name, func(sub *testing.T) {
 			c.T = sub
@@ -43,10 +47,14 @@ func TestPageInBrowser(t *testing.T) {
 
 // testCharts scrolls to every chart and holds that it has something in it that comes from the data.
 func testCharts(t *testing.T, p *chromium.Tab) {
-	chromium.Eval[bool](p, `document.querySelectorAll("details.workload").forEach((d, i) => { if (i < 3 || i > 18) d.open = true; }) ?? true`)
+	chromium.Eval[bool](p,
+		`document.querySelectorAll("details.workload").forEach((d, i) => { if (i < 3 || i > 18) d.open = true; }) ?? true`)
 	n := drawn(p, "figure.chart-frame")
-	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime", "run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.", "cost-parts-", "disk-vm"} {
-		marks := chromium.Eval[int](p, `document.querySelector('figure[data-chart^="`+want+`"] svg.chart')?.querySelectorAll("circle:not(.ring), path, rect, line").length ?? 0`)
+	for _, want := range []string{"forest-cpu", "forest-file system", "run-order-cpu.prime", "spread-cpu.prime",
+		"run-order-net.latency", "latency-net.latency", "curve-fs.randread", "heat-fs.matrix", "cost-fs.",
+		"cost-parts-", "disk-vm"} {
+		marks := chromium.Eval[int](p, `document.querySelector('figure[data-chart^="`+want+
+			`"] svg.chart')?.querySelectorAll("circle:not(.ring), path, rect, line").length ?? 0`)
 		if marks < 8 {
 			t.Errorf("chart %s has %d marks", want, marks)
 		}
@@ -54,11 +62,13 @@ func testCharts(t *testing.T, p *chromium.Tab) {
 	if n < 15 {
 		t.Errorf("%d charts, want at least 15", n)
 	}
-	if bad := chromium.Eval[string](p, `[...document.querySelectorAll("svg.chart *")].flatMap(e => [...e.attributes].filter(a => /NaN|undefined|Infinity/.test(a.value)).map(a => e.tagName + " " + a.name + "=" + a.value.slice(0, 60) + " in " + e.closest("figure").dataset.chart)).slice(0, 5).join("\n")`); bad != "" {
+	if bad := chromium.Eval[string](p,
+		`[...document.querySelectorAll("svg.chart *")].flatMap(e => [...e.attributes].filter(a => /NaN|undefined|Infinity/.test(a.value)).map(a => e.tagName + " " + a.name + "=" + a.value.slice(0, 60) + " in " + e.closest("figure").dataset.chart)).slice(0, 5).join("\n")`); bad != "" {
 		t.Errorf("drawn without a figure: %s", bad)
 	}
 	// The points that can be read stand where they are drawn: the ring of the first value covers its mark.
-	off := chromium.Eval[float64](p, `(() => { const svg = document.querySelector('figure[data-chart^="run-order-cpu.prime"] svg.chart');
+	off := chromium.Eval[float64](p,
+		`(() => { const svg = document.querySelector('figure[data-chart^="run-order-cpu.prime"] svg.chart');
 		svg.focus(); svg.dispatchEvent(new KeyboardEvent("keydown", {key: "End", bubbles: true}));
 		const ring = svg.querySelector(".ring").getBoundingClientRect(), x = ring.x + ring.width / 2, y = ring.y + ring.height / 2;
 		svg.blur();
@@ -90,43 +100,53 @@ func testFilters(t *testing.T, p *chromium.Tab) {
 		if on {
 			want = "true"
 		}
-		if !chromium.Eval[bool](p, `(() => { const f = [...document.querySelectorAll("fieldset")].find(f => f.querySelector("legend").textContent === "`+fieldset+`");
+		if !chromium.Eval[bool](p,
+			`(() => { const f = [...document.querySelectorAll("fieldset")].find(f => f.querySelector("legend").textContent === "`+fieldset+`");
 			const box = [...f.querySelectorAll("label")].find(l => l.textContent === "`+value+`").querySelector("input"); if (box.checked !== `+want+`) box.click(); return box.checked === `+want+`; })()`) {
 			t.Fatalf("cannot set %s %s", fieldset, value)
 		}
 		drawn(p, "#forest figure")
 	}
 	set("Targets", "box", false)
-	p.Until("a target is filtered out", `![...document.querySelectorAll("#forest svg text.row, #answer b")].some(e => e.textContent === "box") && `+rows+` > 0`)
+	p.Until("a target is filtered out",
+		`![...document.querySelectorAll("#forest svg text.row, #answer b")].some(e => e.textContent === "box") && `+
+			rows+` > 0`)
 	if after := chromium.Eval[int](p, rows); after >= before {
 		t.Errorf("%d rows with a target filtered out, %d before", after, before)
 	}
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true`)
-	p.Until("the figures of a workload leave it out, too", `(() => { const rows = [...document.querySelectorAll('[data-workload="cpu.prime"] table')].flatMap(t => [...t.rows].map(r => r.cells[1]?.textContent));
+	p.Until("the figures of a workload leave it out, too",
+		`(() => { const rows = [...document.querySelectorAll('[data-workload="cpu.prime"] table')].flatMap(t => [...t.rows].map(r => r.cells[1]?.textContent));
 		return rows.includes("vm") && !rows.includes("box"); })()`)
 	set("Targets", "box", true)
 	set("Families", "File system", false)
-	p.Until("a family is filtered out", `!document.querySelector('[data-chart^="forest-file"]') && !document.querySelector('[data-workload^="fs."]') && document.querySelector('[data-workload="cpu.prime"]') !== null`)
+	p.Until("a family is filtered out",
+		`!document.querySelector('[data-chart^="forest-file"]') && !document.querySelector('[data-workload^="fs."]') && document.querySelector('[data-workload="cpu.prime"]') !== null`)
 	set("Families", "File system", true)
 	p.Until("all rows are back", fmt.Sprintf("%s === %d", rows, before))
 	choose(p, "pick-metric", "randwrite")
-	p.Until("another metric is shown", `[...document.querySelectorAll("#forest svg text.row title")].some(e => e.textContent.includes("randwrite"))`)
+	p.Until("another metric is shown",
+		`[...document.querySelectorAll("#forest svg text.row title")].some(e => e.textContent.includes("randwrite"))`)
 	choose(p, "pick-metric", "")
 	choose(p, "pick-group", "target")
-	p.Until("rows are grouped by target", `document.querySelector("#forest svg text.name title")?.textContent === "box"`)
+	p.Until("rows are grouped by target",
+		`document.querySelector("#forest svg text.name title")?.textContent === "box"`)
 	choose(p, "pick-group", "workload")
 }
 
 // choose picks an option of a select as a reader would.
 func choose(p *chromium.Tab, id, value string) {
 	p.T.Helper()
-	chromium.Eval[any](p, `(() => { const e = document.getElementById("`+id+`"); e.value = "`+value+`"; e.dispatchEvent(new Event("change", {bubbles: true})); document.getElementById("forest").scrollIntoView({behavior: "instant"}); })()`)
+	chromium.Eval[any](p, `(() => { const e = document.getElementById("`+id+`"); e.value = "`+value+
+		`"; e.dispatchEvent(new Event("change", {bubbles: true})); document.getElementById("forest").scrollIntoView({behavior: "instant"}); })()`)
 }
 
 // testBaseline holds that a recomputed ratio is the one that the run has the other way round.
 func testBaseline(t *testing.T, p *chromium.Tab) {
 	ratio := func(target, workload string) float64 {
-		return chromium.Eval[float64](p, `(() => { const d = document.querySelector('[data-workload="`+workload+`"]'); const v = [...d.querySelectorAll(".verdict")].find(v => v.querySelector(".who").textContent === "`+target+`"); return Number(/([\d.]+)×/.exec(v.textContent)[1]); })()`)
+		return chromium.Eval[float64](p, `(() => { const d = document.querySelector('[data-workload="`+workload+
+			`"]'); const v = [...d.querySelectorAll(".verdict")].find(v => v.querySelector(".who").textContent === "`+
+			target+`"); return Number(/([\d.]+)×/.exec(v.textContent)[1]); })()`)
 	}
 	was := ratio("vm:9p", "cpu.prime")
 	choose(p, "pick-baseline", "vm:9p")
@@ -142,14 +162,18 @@ func testBaseline(t *testing.T, p *chromium.Tab) {
 	const own = "against vm:9p, recomputed in the page; the run's own baseline is host"
 	drawn(p, `figure[data-chart^="forest-cpu"]`)
 	_, text := saveAs(t, p, "forest-cpu", "SVG")
-	if words := strings.Join(strings.Fields(standsAlone(t, "forest-cpu", text)), " "); !strings.Contains(words, own) || !strings.Contains(words, "Student's t") {
+	if words := strings.Join(strings.Fields(standsAlone(t, "forest-cpu", text)), " "); !strings.Contains(words, own) ||
+		!strings.Contains(words, "Student's t") {
 		t.Errorf("a saved chart does not say what it is against: %s", words)
 	}
-	if meta := chromium.Eval[string](p, `document.querySelector(".masthead .meta").textContent`); !strings.Contains(meta, strings.Replace(own, "against", "baseline", 1)) {
+	if meta := chromium.Eval[string](p,
+		`document.querySelector(".masthead .meta").textContent`); !strings.Contains(meta,
+		strings.Replace(own, "against", "baseline", 1)) {
 		t.Errorf("the heading says %q", meta)
 	}
 	// What was withheld against one baseline is not ranked against another.
-	if got := chromium.Eval[string](p, `[...document.querySelectorAll('[data-workload="memory.latency"] .verdict')].find(v => v.querySelector(".who").textContent === "vm").textContent`); strings.Contains(got, "×") {
+	if got := chromium.Eval[string](p,
+		`[...document.querySelectorAll('[data-workload="memory.latency"] .verdict')].find(v => v.querySelector(".who").textContent === "vm").textContent`); strings.Contains(got, "×") {
 		t.Errorf("a withheld cell shows a ratio: %s", got)
 	}
 	choose(p, "pick-baseline", "host")
@@ -165,16 +189,20 @@ func testBaseline(t *testing.T, p *chromium.Tab) {
 
 // testKeyboard reaches everything without a pointer.
 func testKeyboard(t *testing.T, p *chromium.Tab) {
-	chromium.Eval[any](p, `(() => { scrollTo({top: 0, behavior: "instant"}); document.activeElement?.blur(); getSelection().removeAllRanges(); document.querySelectorAll("details.workload").forEach(d => d.open = false); document.querySelector(".skip").focus(); })()`)
+	chromium.Eval[any](p,
+		`(() => { scrollTo({top: 0, behavior: "instant"}); document.activeElement?.blur(); getSelection().removeAllRanges(); document.querySelectorAll("details.workload").forEach(d => d.open = false); document.querySelector(".skip").focus(); })()`)
 	seen := map[string]bool{}
 	for range 60 {
-		seen[chromium.Eval[string](p, `(() => { const e = document.activeElement; return e.closest("figure") ? (e.tagName === "svg" ? "chart" : "chart " + e.textContent) : e.id || (e.tagName === "INPUT" ? "chip" : e.className || e.tagName); })()`)] = true
-		if hidden := chromium.Eval[string](p, `(() => { const e = document.activeElement, b = e.getBoundingClientRect(), s = getComputedStyle(e), n = e.nextElementSibling ? getComputedStyle(e.nextElementSibling) : s; return b.width === 0 ? e.outerHTML.slice(0, 100) : (s.outlineStyle === "none" && n.outlineStyle === "none") ? "no outline on " + e.outerHTML.slice(0, 100) : ""; })()`); hidden != "" {
+		seen[chromium.Eval[string](p,
+			`(() => { const e = document.activeElement; return e.closest("figure") ? (e.tagName === "svg" ? "chart" : "chart " + e.textContent) : e.id || (e.tagName === "INPUT" ? "chip" : e.className || e.tagName); })()`)] = true
+		if hidden := chromium.Eval[string](p,
+			`(() => { const e = document.activeElement, b = e.getBoundingClientRect(), s = getComputedStyle(e), n = e.nextElementSibling ? getComputedStyle(e.nextElementSibling) : s; return b.width === 0 ? e.outerHTML.slice(0, 100) : (s.outlineStyle === "none" && n.outlineStyle === "none") ? "no outline on " + e.outerHTML.slice(0, 100) : ""; })()`); hidden != "" {
 			t.Errorf("focus cannot be seen: %s", hidden)
 		}
 		p.Press("Tab")
 	}
-	for _, want := range []string{"theme", "chip", "pick-metric", "pick-baseline", "chart", "chart SVG", "chart PNG", "chart Table"} {
+	for _, want := range []string{"theme", "chip", "pick-metric", "pick-baseline", "chart", "chart SVG", "chart PNG",
+		"chart Table"} {
 		if !seen[want] {
 			t.Errorf("%s is not reached by Tab; reached %v", want, seen)
 		}
@@ -182,17 +210,23 @@ func testKeyboard(t *testing.T, p *chromium.Tab) {
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] > summary').focus()`)
 	p.Press("Enter")
 	p.Until("Enter opens a workload", `document.querySelector('[data-workload="cpu.prime"][open] figure') !== null`)
-	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure').scrollIntoView({behavior: "instant"})`)
-	p.Until("its charts are drawn", `document.querySelectorAll('[data-workload="cpu.prime"] figure svg.chart').length === 2`)
+	chromium.Eval[any](p,
+		`document.querySelector('[data-workload="cpu.prime"] figure').scrollIntoView({behavior: "instant"})`)
+	p.Until("its charts are drawn",
+		`document.querySelectorAll('[data-workload="cpu.prime"] figure svg.chart').length === 2`)
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"] figure svg.chart').focus()`)
 	p.Press("ArrowRight")
-	p.Until("a value is read", `document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent.includes("trial")`)
+	p.Until("a value is read",
+		`document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent.includes("trial")`)
 	first := chromium.Eval[string](p, `document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent`)
 	p.Press("ArrowRight")
-	p.Until("the next value is read", fmt.Sprintf(`document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent !== %q`, first))
+	p.Until("the next value is read",
+		fmt.Sprintf(`document.querySelector('[data-workload="cpu.prime"] [aria-live]').textContent !== %q`, first))
 	p.Press("Escape")
-	p.Until("Escape takes the tip away", `!document.querySelector('[data-workload="cpu.prime"] .tip').checkVisibility()`)
-	unnamed := chromium.Eval[string](p, `[...document.querySelectorAll("button, select, input, a, summary, svg[tabindex]")].filter(e => !(e.textContent.trim() || e.getAttribute("aria-label") || e.closest("label")?.textContent.trim())).map(e => e.outerHTML.slice(0, 80)).join("\n")`)
+	p.Until("Escape takes the tip away",
+		`!document.querySelector('[data-workload="cpu.prime"] .tip').checkVisibility()`)
+	unnamed := chromium.Eval[string](p,
+		`[...document.querySelectorAll("button, select, input, a, summary, svg[tabindex]")].filter(e => !(e.textContent.trim() || e.getAttribute("aria-label") || e.closest("label")?.textContent.trim())).map(e => e.outerHTML.slice(0, 80)).join("\n")`)
 	if unnamed != "" {
 		t.Errorf("without a name: %s", unnamed)
 	}
@@ -207,18 +241,22 @@ func testKeyboard(t *testing.T, p *chromium.Tab) {
 // testPolicy holds that the page's policy is in force, not only written.
 func testPolicy(t *testing.T, c *chromium.Browser, file string) {
 	p := c.Open(file, 800, 600)
-	if got := chromium.Eval[string](p, `(() => { try { document.body.innerHTML = "<b>x</b>"; return "markup"; } catch (e) { return e.name; } })()`); got != "TypeError" {
+	if got := chromium.Eval[string](p,
+		`(() => { try { document.body.innerHTML = "<b>x</b>"; return "markup"; } catch (e) { return e.name; } })()`); got != "TypeError" {
 		t.Errorf("markup made from text: %s", got)
 	}
-	if chromium.Eval[bool](p, `(() => { const s = document.createElement("style"); s.textContent = "body { opacity: 0.5 }"; document.head.append(s); return getComputedStyle(document.body).opacity === "0.5"; })()`) {
+	if chromium.Eval[bool](p,
+		`(() => { const s = document.createElement("style"); s.textContent = "body { opacity: 0.5 }"; document.head.append(s); return getComputedStyle(document.body).opacity === "0.5"; })()`) {
 		t.Error("a foreign style is applied")
 	}
-	if got := chromium.Eval[string](p, `fetch("https://evil.example/").then(() => "fetched", e => e.name)`); got != "TypeError" {
+	if got := chromium.Eval[string](p,
+		`fetch("https://evil.example/").then(() => "fetched", e => e.name)`); got != "TypeError" {
 		t.Errorf("fetch: %s", got)
 	}
 }
 
-// TestLongNamesFitANarrowPage has targets of the longest names there may be, one of them of the widest letters, on the screen of a telephone.
+// TestLongNamesFitANarrowPage has targets of the longest names there may be, one of them of the widest letters, on the
+// screen of a telephone.
 func TestLongNamesFitANarrowPage(t *testing.T) {
 	long := []string{"a-target-with-a-name-of-forty-characters", strings.Repeat("M", 40)}
 	s := scene{targets: append([]string{"host"}, long...), workloads: work("cpu.prime", "fs.seqwrite"), blocks: 12,
@@ -240,8 +278,8 @@ func TestLongNamesFitANarrowPage(t *testing.T) {
 	p.Clean()
 }
 
-// TestPageLooks keeps pictures for people to look at, and holds what can be told of them: nothing wider than the window,
-// colours that can be read.
+// TestPageLooks keeps pictures for people to look at, and holds what can be told of them: nothing wider than the
+// window, colours that can be read.
 func TestPageLooks(t *testing.T) {
 	file := pageFile(t, pageModel())
 	c := chromium.Start(t)
@@ -250,11 +288,15 @@ func TestPageLooks(t *testing.T) {
 		width        int
 	}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"narrow", "light", 380}, {"narrow-dark", "dark", 380}} {
 		p := c.Open(file, look.width, 900)
-		p.Do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": look.scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
+		p.Do("Emulation.setEmulatedMedia",
+			map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": look.scheme},
+				{"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 		p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
-		chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true; document.querySelector('[data-workload="net.latency"]').open = true`)
+		chromium.Eval[any](p,
+			`document.querySelector('[data-workload="cpu.prime"]').open = true; document.querySelector('[data-workload="net.latency"]').open = true`)
 		p.Shoot(look.name, true)
-		if wide := chromium.Eval[string](p, `[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, pre, svg, .unseen") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 40)).slice(0, 5).join("\n")`); wide != "" {
+		if wide := chromium.Eval[string](p,
+			`[...document.querySelectorAll("main *, header *")].filter(e => !e.closest(".scroll, pre, svg, .unseen") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 40)).slice(0, 5).join("\n")`); wide != "" {
 			t.Errorf("%s: wider than the window: %s", look.name, wide)
 		}
 		if chromium.Eval[int](p, `document.documentElement.scrollWidth`) > look.width {
@@ -269,11 +311,13 @@ func TestPageLooks(t *testing.T) {
 	p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
 	p.Do("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
 	chromium.Eval[any](p, `dispatchEvent(new Event("beforeprint"))`)
-	if shown := chromium.Eval[string](p, `[...document.querySelectorAll(".tools, .controls, nav")].filter(e => getComputedStyle(e).display !== "none").map(e => e.className).join(" ")`); shown != "" {
+	if shown := chromium.Eval[string](p,
+		`[...document.querySelectorAll(".tools, .controls, nav")].filter(e => getComputedStyle(e).display !== "none").map(e => e.className).join(" ")`); shown != "" {
 		t.Errorf("on paper: %s", shown)
 	}
 	// A title and a key on one page with the chart on the next are of no use.
-	if torn := chromium.Eval[string](p, `[...document.querySelectorAll(".chart-frame")].filter(e => getComputedStyle(e).breakInside !== "avoid").map(e => e.dataset.chart).join(" ")`); torn != "" {
+	if torn := chromium.Eval[string](p,
+		`[...document.querySelectorAll(".chart-frame")].filter(e => getComputedStyle(e).breakInside !== "avoid").map(e => e.dataset.chart).join(" ")`); torn != "" {
 		t.Errorf("on paper these may be torn: %s", torn)
 	}
 	if dir := os.Getenv("TARE_ARTIFACTS"); dir != "" {
@@ -304,16 +348,19 @@ func TestHostilePage(t *testing.T) {
 	p := chromium.Start(t).Open(file, 1280, 900)
 	p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
 	chromium.Eval[any](p, `document.querySelectorAll("details").forEach(d => d.open = true)`)
-	p.Until("all that was folded is filled", `[...document.querySelectorAll("details.workload .body")].every(b => b.childElementCount > 0)`)
+	p.Until("all that was folded is filled",
+		`[...document.querySelectorAll("details.workload .body")].every(b => b.childElementCount > 0)`)
 	drawn(p, "figure.chart-frame")
-	if chromium.Eval[bool](p, `"owned" in window || !!document.querySelector("#page img, #page script, #page iframe, #page a[href^='javascript'], #page a:not([href^='#'])")`) {
+	if chromium.Eval[bool](p,
+		`"owned" in window || !!document.querySelector("#page img, #page script, #page iframe, #page a[href^='javascript'], #page a:not([href^='#'])")`) {
 		t.Error("a text became markup")
 	}
 	if n := chromium.Eval[int](p, `document.scripts.length`); n != 3 {
 		t.Errorf("%d scripts, want the two data blocks and the page's own", n)
 	}
 	// Control and direction characters are shown as replaced, not obeyed.
-	if chromium.Eval[bool](p, `/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.getElementById("page").textContent + document.title)`) {
+	if chromium.Eval[bool](p,
+		`/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(document.getElementById("page").textContent + document.title)`) {
 		t.Error("a control character reached the page")
 	}
 	if !chromium.Eval[bool](p, `document.getElementById("page").textContent.includes('<script>alert(1)</script>')`) {
@@ -323,7 +370,8 @@ func TestHostilePage(t *testing.T) {
 	p.Clean()
 }
 
-// TestLargePage holds a generous bound on the processor time that a page of 2,000 cells takes to open, and tells the real one.
+// TestLargePage holds a generous bound on the processor time that a page of 2,000 cells takes to open, and tells the
+// real one.
 func TestLargePage(t *testing.T) {
 	m := largeModel()
 	if len(m.Cells) != 2000 {
@@ -336,11 +384,13 @@ func TestLargePage(t *testing.T) {
 	start := time.Now()
 	p.Do("Page.navigate", map[string]any{"url": "file://" + file}, nil)
 	p.Until("the page is there", `location.pathname === "`+file+`" && document.readyState === "complete"`)
-	p.Until("the answer is there", `!!document.querySelector("#answer .said strong") && !!document.querySelector("#forest svg")`)
+	p.Until("the answer is there",
+		`!!document.querySelector("#answer .said strong") && !!document.querySelector("#forest svg")`)
 	took := time.Since(start)
 	paint := chromium.Eval[float64](p, `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1`)
 	ready := chromium.Eval[float64](p, `performance.timing.domComplete - performance.timing.navigationStart`)
-	// What the page itself costs, in processor time: the second that a reader waits at most, whatever else the machine does.
+	// What the page itself costs, in processor time: the second that a reader waits at most, whatever else the machine
+	// does.
 	var metrics struct {
 		Metrics []struct {
 			Name  string
@@ -358,7 +408,8 @@ func TestLargePage(t *testing.T) {
 	if busy <= 0 || busy > 4 {
 		t.Errorf("the page kept its thread busy for %.3f s, want far less than 4 s", busy)
 	}
-	t.Logf("2,000 cells, %d trials: open after %s, %.0f ms of processor time (by the page: first paint %.0f ms, complete %.0f ms)", len(m.Trials), took.Round(time.Millisecond), 1000*busy, paint, ready)
+	t.Logf("2,000 cells, %d trials: open after %s, %.0f ms of processor time (by the page: first paint %.0f ms, "+
+		"complete %.0f ms)", len(m.Trials), took.Round(time.Millisecond), 1000*busy, paint, ready)
 	p.Shoot("large", false)
 	p.Clean()
 }

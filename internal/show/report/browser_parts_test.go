@@ -15,7 +15,8 @@ import (
 
 // text is what a reader sees of the elements that a selector finds.
 func text(p *chromium.Tab, selector string) string {
-	return chromium.Eval[string](p, `[...document.querySelectorAll(`+"`"+selector+"`"+`)].map(e => e.innerText.replace(/\s+/g, " ")).join("\n")`)
+	return chromium.Eval[string](p, `[...document.querySelectorAll(`+"`"+selector+"`"+
+		`)].map(e => e.innerText.replace(/\s+/g, " ")).join("\n")`)
 }
 
 // testCosts holds that the page does the sums that the program did, and says what it could not.
@@ -37,16 +38,19 @@ func testCosts(t *testing.T, p *chromium.Tab) {
 		}
 	}
 	// The product as it is shown: measured times 0.05 / 0.2.
-	sum := chromium.Eval[string](p, `(() => { const r = [...document.querySelectorAll("#paid .paid-table tbody tr")].find(r => r.innerText.includes("cpu.prime")); const f = i => parseFloat(r.children[i].innerText); return f(2) + " " + f(4); })()`)
+	sum := chromium.Eval[string](p,
+		`(() => { const r = [...document.querySelectorAll("#paid .paid-table tbody tr")].find(r => r.innerText.includes("cpu.prime")); const f = i => parseFloat(r.children[i].innerText); return f(2) + " " + f(4); })()`)
 	var before, after float64
 	if _, err := fmt.Sscan(sum, &before, &after); err != nil || math.Abs(before/4-after) > 0.006 || !(before > 0) {
 		t.Errorf("%s: a quarter of the price does not make a quarter of the cost", sum)
 	}
-	if refused := text(p, "#paid .restated details summary"); !strings.Contains(refused, "the price of box is not known") || !strings.Contains(refused, "not restated") {
+	if refused := text(p, "#paid .restated details summary"); !strings.Contains(refused,
+		"the price of box is not known") || !strings.Contains(refused, "not restated") {
 		t.Errorf("refused: %s", refused)
 	}
 	worth := text(p, "#paid .worth")
-	for _, want := range []string{"Is it worth 140 EUR?", "50,000 times a day", "box saves", "× 365 days", "× 60 EUR an hour", "first used 2026-11-21", "vm: no answer", "nothing is saved"} {
+	for _, want := range []string{"Is it worth 140 EUR?", "50,000 times a day", "box saves", "× 365 days",
+		"× 60 EUR an hour", "first used 2026-11-21", "vm: no answer", "nothing is saved"} {
 		if !strings.Contains(worth, want) {
 			t.Errorf("%q is not in:\n%s", want, worth)
 		}
@@ -61,7 +65,8 @@ func testDisks(t *testing.T, p *chromium.Tab) {
 	chromium.Eval[any](p, `document.querySelector("#disks figure").scrollIntoView({behavior: "instant"})`)
 	p.Until("the disk is drawn", `!!document.querySelector("#disks figure.disk-map svg.chart")`)
 	const share = `(() => { const s = {}; let all = 0; for (const r of document.querySelectorAll("#disks .disk-map rect[data-kind]")) { const w = +r.getAttribute("width"); s[r.dataset.kind] = (s[r.dataset.kind] ?? 0) + w; all += w; } return `
-	for kind, want := range map[string]float64{"data": 500, "compressed": 60, "zero": 80, "inherited": 60, "free": 324} {
+	for kind, want := range map[string]float64{"data": 500, "compressed": 60, "zero": 80, "inherited": 60,
+		"free": 324} {
 		if got := chromium.Eval[float64](p, share+`s["`+kind+`"] / all; })()`); math.Abs(got-want/1024) > 0.002 {
 			t.Errorf("%s takes %.4f of the picture, want %.4f", kind, got, want/1024)
 		}
@@ -70,7 +75,8 @@ func testDisks(t *testing.T, p *chromium.Tab) {
 		t.Errorf("%d cells with jumps, want 260", n)
 	}
 	key := text(p, "#disks .disk-map .key li")
-	for _, want := range []string{"stored (darker: fuller)", "stored compressed", "in a parent image", "marked as zeros", "free: in no image", "jumps in the file"} {
+	for _, want := range []string{"stored (darker: fuller)", "stored compressed", "in a parent image",
+		"marked as zeros", "free: in no image", "jumps in the file"} {
 		if !strings.Contains(key, want) {
 			t.Errorf("the legend lacks %q: %s", want, key)
 		}
@@ -78,7 +84,8 @@ func testDisks(t *testing.T, p *chromium.Tab) {
 	// By keyboard, as by pointer: the first cell and what it holds.
 	chromium.Eval[any](p, `document.querySelector("#disks .disk-map svg.chart").focus()`)
 	p.Press("Home")
-	if tip := text(p, "#disks .disk-map .tip"); !strings.Contains(tip, "0 B to 1 MiB of the disk") || !strings.Contains(tip, "100 % stored") {
+	if tip := text(p, "#disks .disk-map .tip"); !strings.Contains(tip, "0 B to 1 MiB of the disk") ||
+		!strings.Contains(tip, "100 % stored") {
 		t.Errorf("the first cell says %q", tip)
 	}
 	chromium.Eval[any](p, `document.querySelector("#disks figure.disk-order").scrollIntoView({behavior: "instant"})`)
@@ -94,10 +101,12 @@ func testFlushes(t *testing.T, p *chromium.Tab) {
 	if !strings.Contains(legend, "i flush ignored") {
 		t.Errorf("the legend explains no mark of a flush: %s", legend)
 	}
-	chromium.Eval[any](p, `(() => { const d = document.querySelector('[data-workload="fs.seqwrite fsync=end"]'); d.open = true; d.scrollIntoView({behavior: "instant"}); })()`)
+	chromium.Eval[any](p,
+		`(() => { const d = document.querySelector('[data-workload="fs.seqwrite fsync=end"]'); d.open = true; d.scrollIntoView({behavior: "instant"}); })()`)
 	p.Until("it is opened", `!!document.querySelector('[data-workload="fs.seqwrite fsync=end"] table')`)
 	figures := text(p, `[data-workload="fs.seqwrite fsync=end"] .body > .scroll tbody tr`)
-	if !strings.Contains(figures, "DISPROVED ignores flushes") || !strings.Contains(figures, "NOT DISPROVED passes flushes on") {
+	if !strings.Contains(figures, "DISPROVED ignores flushes") || !strings.Contains(figures,
+		"NOT DISPROVED passes flushes on") {
 		t.Errorf("figures without what a flush does: %s", figures)
 	}
 	if other := text(p, `[data-workload="cpu.prime"] thead`); strings.Contains(other, "flush") {
@@ -113,28 +122,34 @@ func testFlushes(t *testing.T, p *chromium.Tab) {
 
 // testHover moves the pointer over values of charts and reads what they say.
 func testHover(t *testing.T, p *chromium.Tab) {
-	for chart, want := range map[string]string{"forest-cpu": "cpu.prime", "heat-fs.matrix": "records", "curve-fs.randread": "KiB", "cost-fs.": "the model says", "disk-vm": "of the disk"} {
+	for chart, want := range map[string]string{"forest-cpu": "cpu.prime", "heat-fs.matrix": "records",
+		"curve-fs.randread": "KiB", "cost-fs.": "the model says", "disk-vm": "of the disk"} {
 		drawn(p, `figure[data-chart^="`+chart+`"]`)
 		shown := false
 		// Charts near it that are drawn a moment later may move it away from under the pointer.
 		for end := time.Now().Add(3 * time.Minute); !shown && time.Now().Before(end); {
-			at := chromium.Eval[[]float64](p, `(() => { const f = document.querySelector('figure[data-chart^="`+chart+`"]'); f.scrollIntoView({behavior: "instant", block: "center"});
+			at := chromium.Eval[[]float64](p, `(() => { const f = document.querySelector('figure[data-chart^="`+chart+
+				`"]'); f.scrollIntoView({behavior: "instant", block: "center"});
 				const svg = f.querySelector("svg.chart"); svg.focus(); svg.dispatchEvent(new KeyboardEvent("keydown", {key: "Home", bubbles: true}));
 				const b = svg.querySelector(".ring").getBoundingClientRect(); svg.blur(); return [b.x + b.width / 2, b.y + b.height / 2]; })()`)
 			p.Do("Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": at[0] + 2, "y": at[1] + 1}, nil)
-			shown = chromium.Eval[bool](p, `new Promise(done => setTimeout(() => { const t = document.querySelector('figure[data-chart^="`+chart+`"] .tip'); done(!t.hidden && t.innerText.includes("`+want+`")); }, 50))`)
+			shown = chromium.Eval[bool](p,
+				`new Promise(done => setTimeout(() => { const t = document.querySelector('figure[data-chart^="`+chart+
+					`"] .tip'); done(!t.hidden && t.innerText.includes("`+want+`")); }, 50))`)
 		}
 		if !shown {
 			t.Fatalf("the pointer shows no value of %s", chart)
 		}
 		p.Do("Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": 2, "y": 2}, nil)
-		p.Until("the value goes with the pointer", `document.querySelector('figure[data-chart^="`+chart+`"] .tip').hidden`)
+		p.Until("the value goes with the pointer",
+			`document.querySelector('figure[data-chart^="`+chart+`"] .tip').hidden`)
 	}
 }
 
 // TestBarrenPage holds that what did not open is said once, and what did not run is folded away.
 func TestBarrenPage(t *testing.T) {
-	s := scene{targets: []string{"host", "box", "vm", "vm:9p"}, workloads: work("cpu.prime", "memory.latency", "fs.seqwrite fsync=end", "fs.randread"), blocks: 15}
+	s := scene{targets: []string{"host", "box", "vm", "vm:9p"},
+		workloads: work("cpu.prime", "memory.latency", "fs.seqwrite fsync=end", "fs.randread"), blocks: 15}
 	s.cost = func(string, string) (float64, float64) { return 2, 0.02 }
 	s.tweak = func(in *verdict.Input) {
 		e := in.Environments
@@ -142,7 +157,8 @@ func TestBarrenPage(t *testing.T) {
 		e[3].Of, e[3].Error = "vm", &record.Failure{Kind: "open", Message: "vm:9p: its environment did not open"}
 		keep := in.Trials[:0]
 		for _, x := range in.Trials {
-			if x.Target != "vm" && x.Target != "vm:9p" && x.Workload != "memory.latency" && x.Workload != "fs.randread" {
+			if x.Target != "vm" && x.Target != "vm:9p" && x.Workload != "memory.latency" &&
+				x.Workload != "fs.randread" {
 				keep = append(keep, x)
 			}
 		}
@@ -180,7 +196,8 @@ func TestJSONSections(t *testing.T) {
 		t.Fatal(err)
 	}
 	validate(t, reportSchema(t), b.Bytes())
-	for _, want := range []string{`"normal": {`, `"worth": {`, `"terms": [`, `"break_even_day": "`, `"disks": [`, `"place": [`, `"writes": true`, `"tests": [`} {
+	for _, want := range []string{`"normal": {`, `"worth": {`, `"terms": [`, `"break_even_day": "`, `"disks": [`,
+		`"place": [`, `"writes": true`, `"tests": [`} {
 		if !bytes.Contains(b.Bytes(), []byte(want)) {
 			t.Errorf("%s is not in the JSON report", want)
 		}

@@ -30,20 +30,26 @@ type savedChart struct {
 // saved has a chart of each kind.
 var saved = []savedChart{
 	{"forest-cpu", []string{"CPU: cost against host", "costs more", "the margin"}, color.RGBA{0xb8, 0x4a, 0x00, 0xff}},
-	{"run-order-cpu.prime", []string{"cpu.prime: In the order they ran", "warm-up", "null control", "vm:9p"}, color.RGBA{0x00, 0x9e, 0x73, 0xff}},
+	{"run-order-cpu.prime", []string{"cpu.prime: In the order they ran", "warm-up", "null control", "vm:9p"},
+		color.RGBA{0x00, 0x9e, 0x73, 0xff}},
 	{"spread-net.latency", []string{"net.latency: Spread", "vm:9p"}, color.RGBA{0x3f, 0xb6, 0x95, 0xff}},
 	{"latency-net.latency", []string{"Latency percentiles", "p99.9", "vm"}, color.RGBA{0x00, 0x72, 0xb2, 0xff}},
 	{"curve-fs.randread", []string{"by record size", "record size", "box"}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}},
-	{"heat-fs.matrix", []string{"file size × record size", "the lighter the faster", "64 KiB"}, color.RGBA{0x00, 0x20, 0x51, 0xff}},
+	{"heat-fs.matrix", []string{"file size × record size", "the lighter the faster", "64 KiB"},
+		color.RGBA{0x00, 0x20, 0x51, 0xff}},
 	{"cost-fs.", []string{"Time of one operation", "marks: measured", "vm:9p"}, color.RGBA{0x00, 0x9e, 0x73, 0xff}},
 	{"cost-parts-", []string{"Where the time goes", "each call", "each byte"}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}},
-	{"disk-vm", []string{"vm, scratch, aged: What the image holds", "stored compressed", "reading in order jumps"}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}},
-	{"disk-vm, scratch, aged-order", []string{"Where it lies in the file", "place on the guest's disk"}, color.RGBA{0x00, 0x72, 0xb2, 0xff}},
+	{"disk-vm", []string{"vm, scratch, aged: What the image holds", "stored compressed", "reading in order jumps"},
+		color.RGBA{0xd5, 0x5e, 0x00, 0xff}},
+	{"disk-vm, scratch, aged-order", []string{"Where it lies in the file", "place on the guest's disk"},
+		color.RGBA{0x00, 0x72, 0xb2, 0xff}},
 }
 
-// testSaving saves a chart of each kind in both forms, and holds that the drawing stands alone and that the picture shows it.
+// testSaving saves a chart of each kind in both forms, and holds that the drawing stands alone and that the picture
+// shows it.
 func testSaving(t *testing.T, p *chromium.Tab) {
-	chromium.Eval[any](p, `document.querySelectorAll("details.workload").forEach(d => d.open = ["cpu.prime", "net.latency"].includes(d.dataset.workload))`)
+	chromium.Eval[any](p,
+		`document.querySelectorAll("details.workload").forEach(d => d.open = ["cpu.prime", "net.latency"].includes(d.dataset.workload))`)
 	p.Until("the workloads are open", `document.querySelectorAll('[data-workload="net.latency"] figure').length === 3`)
 	for _, s := range saved {
 		drawn(p, `figure[data-chart^="`+s.chart+`"]`)
@@ -76,7 +82,8 @@ func testSaving(t *testing.T, p *chromium.Tab) {
 		shows(t, s.chart, decoded, drawingFrom(t, s.chart, text), s.ink)
 	}
 	// Every other chart of the page, as a drawing.
-	rest := chromium.Eval[[]string](p, `[...document.querySelectorAll("figure.chart-frame")].filter(f => f.checkVisibility()).map(f => f.dataset.chart)`)
+	rest := chromium.Eval[[]string](p,
+		`[...document.querySelectorAll("figure.chart-frame")].filter(f => f.checkVisibility()).map(f => f.dataset.chart)`)
 	if len(rest) < 15 {
 		t.Errorf("only %d charts: %q", len(rest), rest)
 	}
@@ -98,7 +105,8 @@ func fileWord(s string) string {
 // saveAs presses a button below a chart, and catches the file that the page makes.
 func saveAs(t *testing.T, p *chromium.Tab, chart, button string) (name string, content []byte) {
 	t.Helper()
-	got := chromium.Eval[[]string](p, `new Promise(done => { const make = URL.createObjectURL, click = HTMLAnchorElement.prototype.click; const blobs = new Map();
+	got := chromium.Eval[[]string](p,
+		`new Promise(done => { const make = URL.createObjectURL, click = HTMLAnchorElement.prototype.click; const blobs = new Map();
 		URL.createObjectURL = b => { const u = make(b); blobs.set(u, b); return u; };
 		HTMLAnchorElement.prototype.click = function () { URL.createObjectURL = make; HTMLAnchorElement.prototype.click = click;
 			const r = new FileReader(); r.onload = () => done([this.download, r.result]); r.readAsDataURL(blobs.get(this.href)); };
@@ -150,7 +158,8 @@ func standsAlone(t *testing.T, chart string, text []byte) string {
 					ids["#"+a.Value] = true
 				case a.Name.Local == "href":
 					wanted = append(wanted, a.Value)
-				case a.Name.Local == "class" || a.Name.Local == "style" || strings.Contains(a.Value, "var(") || strings.HasPrefix(a.Name.Local, "on"):
+				case a.Name.Local == "class" || a.Name.Local == "style" || strings.Contains(a.Value, "var(") ||
+					strings.HasPrefix(a.Name.Local, "on"):
 					t.Errorf("%s depends on the page: %s=%q", chart, a.Name.Local, a.Value)
 				}
 			}
@@ -183,8 +192,8 @@ func drawingFrom(t *testing.T, chart string, svg []byte) float64 {
 	return y
 }
 
-// shows holds that a picture, which has two pixels for each of the drawing, is no empty sheet: the colour of its data is in
-// the drawing itself, in more than a stray pixel, and it is as large as a chart is to be.
+// shows holds that a picture, which has two pixels for each of the drawing, is no empty sheet: the colour of its data
+// is in the drawing itself, in more than a stray pixel, and it is as large as a chart is to be.
 func shows(t *testing.T, chart string, p image.Image, from float64, ink color.RGBA) {
 	t.Helper()
 	b := p.Bounds()
@@ -202,7 +211,8 @@ func shows(t *testing.T, chart string, p image.Image, from float64, ink color.RG
 		}
 	}
 	if b.Dx() < 700 || b.Dy() < 200 || len(colours) < 20 || inked < 30 || paper == b.Dx()*b.Dy() || paper == 0 {
-		t.Errorf("the picture of %s is %v, has %d colours, %d pixels of paper and %d of %v", chart, b, len(colours), paper, inked, ink)
+		t.Errorf("the picture of %s is %v, has %d colours, %d pixels of paper and %d of %v", chart, b, len(colours),
+			paper, inked, ink)
 	}
 }
 

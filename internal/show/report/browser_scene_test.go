@@ -22,8 +22,10 @@ import (
 // pageKinds are kinds with the metrics that the page has charts of its own for.
 var pageKinds = []workload.Kind{
 	{Name: "net.latency", Family: "network", Metrics: []unit.Metric{
-		{Name: "p50_us", Unit: "us", Better: unit.Lower, Primary: true}, {Name: "p90_us", Unit: "us", Better: unit.Lower},
-		{Name: "p99_us", Unit: "us", Better: unit.Lower, Tail: true}, {Name: "p999_us", Unit: "us", Better: unit.Lower, Tail: true}}},
+		{Name: "p50_us", Unit: "us", Better: unit.Lower, Primary: true},
+		{Name: "p90_us", Unit: "us", Better: unit.Lower},
+		{Name: "p99_us", Unit: "us", Better: unit.Lower, Tail: true},
+		{Name: "p999_us", Unit: "us", Better: unit.Lower, Tail: true}}},
 }
 
 func pageKind(name string) (*workload.Kind, bool) {
@@ -39,11 +41,13 @@ func pageKind(name string) (*workload.Kind, bool) {
 func pageWork() []plan.Workload {
 	all := work("cpu.prime", "memory.latency", "fs.seqwrite fsync=end")
 	for _, bs := range []string{"1KiB", "4KiB", "16KiB", "64KiB", "256KiB"} {
-		all = append(all, plan.Workload{Label: "fs.randread bs=" + bs, Kind: "fs.randread", Params: workload.Params{"bs": bs, "size": "64MiB"}})
+		all = append(all, plan.Workload{Label: "fs.randread bs=" + bs, Kind: "fs.randread",
+			Params: workload.Params{"bs": bs, "size": "64MiB"}})
 	}
 	for _, size := range []string{"64KiB", "1MiB", "64MiB"} {
 		for _, bs := range []string{"4KiB", "16KiB", "64KiB", "1MiB"} {
-			all = append(all, plan.Workload{Label: fmt.Sprintf("fs.matrix size=%s bs=%s", size, bs), Kind: "fs.matrix", Params: workload.Params{"bs": bs, "size": size}})
+			all = append(all, plan.Workload{Label: fmt.Sprintf("fs.matrix size=%s bs=%s", size, bs), Kind: "fs.matrix",
+				Params: workload.Params{"bs": bs, "size": size}})
 		}
 	}
 	return append(all, plan.Workload{Label: "net.latency", Kind: "memory.latency", Params: workload.Params{}})
@@ -77,28 +81,45 @@ func pageModel() *Model {
 		e := in.Environments
 		e[2].Inside.Kernel, e[2].Inside.Hypervisor = "6.1.0-cloud", "kvm"
 		e[3].Of, e[3].Inside = "vm", e[2].Inside
-		e[3].Mount = &record.Mount{Kind: "9p", Dir: "/mnt/9p", HostDir: "/srv/share", Type: "9p", Source: "share", Options: "rw,trans=virtio,msize=512000", Server: "QEMU 7.2.22"}
+		e[3].Mount = &record.Mount{Kind: "9p", Dir: "/mnt/9p", HostDir: "/srv/share", Type: "9p", Source: "share",
+			Options: "rw,trans=virtio,msize=512000", Server: "QEMU 7.2.22"}
 		for i, answer := range []string{"yes", "yes", "yes", "no"} {
 			rating := map[string]string{"yes": "good", "no": "bad"}[answer]
 			e[i].Card = []record.Property{
-				{Name: "inotify", Title: "change events from the host arrive", Answer: answer, Rating: rating, Detail: "a file was changed outside and watched inside for 2 s"},
-				{Name: "attr-cache", Title: "lag of attributes", Answer: fmt.Sprintf("%d.0 s", i), Seconds: float64(i), Rating: "neutral"}}
+				{Name: "inotify", Title: "change events from the host arrive", Answer: answer, Rating: rating,
+					Detail: "a file was changed outside and watched inside for 2 s"},
+				{Name: "attr-cache", Title: "lag of attributes", Answer: fmt.Sprintf("%d.0 s", i), Seconds: float64(i),
+					Rating: "neutral"}}
 		}
-		e[0].Durability = &record.Durability{Verdict: record.NotDisproved, Class: "flushes", Cuts: 30, Bound: 0.1, Text: "no acknowledged record was lost in 30 cuts"}
-		e[2].Durability = &record.Durability{Verdict: record.Disproved, Class: "ignores-flushes", Layer: "the hypervisor's cache", Cuts: 3, Text: "the last 41 acknowledged records were gone after a power cut", Evidence: []string{"cut 2: record 1,204 acknowledged, last found 1,163"}}
-		e[2].Durability.Tests = []record.FlushTest{{Name: record.FlushCost, Verdict: record.Untested, Class: "ignores-flushes", Text: "a flush costs 0.04 ms there and 1.9 ms on the host", Seconds: 0.3}}
-		e[2].Durability.Settings = []record.Warning{{Code: "qemu-cache", Text: "QEMU ignores flushes of this disk (cache=unsafe)", Remedy: "cache=none"}}
-		e[2].Disks, e[3].Disks = []record.DiskMap{*agedDisk()}, []record.DiskMap{{Name: "data", Text: "edited", Bytes: 1, Cell: 1, Data: []int{1, 2}}}
+		e[0].Durability = &record.Durability{Verdict: record.NotDisproved, Class: "flushes", Cuts: 30, Bound: 0.1,
+			Text: "no acknowledged record was lost in 30 cuts"}
+		e[2].Durability = &record.Durability{Verdict: record.Disproved, Class: "ignores-flushes",
+			Layer: "the hypervisor's cache", Cuts: 3,
+			Text:     "the last 41 acknowledged records were gone after a power cut",
+			Evidence: []string{"cut 2: record 1,204 acknowledged, last found 1,163"}}
+		e[2].Durability.Tests = []record.FlushTest{{Name: record.FlushCost, Verdict: record.Untested,
+			Class: "ignores-flushes", Text: "a flush costs 0.04 ms there and 1.9 ms on the host", Seconds: 0.3}}
+		e[2].Durability.Settings = []record.Warning{{Code: "qemu-cache",
+			Text: "QEMU ignores flushes of this disk (cache=unsafe)", Remedy: "cache=none"}}
+		e[2].Disks, e[3].Disks = []record.DiskMap{*agedDisk()},
+			[]record.DiskMap{{Name: "data", Text: "edited", Bytes: 1, Cell: 1, Data: []int{1, 2}}}
 		trialsOf(in, "memory.latency", "vm", func(t *record.Trial) { t.Checks["n"] = "1227" })
-		trialsOf(in, "fs.randread bs=256KiB", "vm:9p", func(t *record.Trial) { fail(t, "measure", "read: input/output error") })
+		trialsOf(in, "fs.randread bs=256KiB", "vm:9p", func(t *record.Trial) {
+			fail(t, "measure",
+				"read: input/output error")
+		})
 		kept = *in
 	}
 	r := s.result()
-	r.Findings = append(r.Findings, verdict.Finding{Code: "flush", Severity: "warning", Targets: []string{"vm"}, Text: "vm fs.seqwrite: the guest's fsync takes 0.04 ms where the host's takes 1.9 ms: flushes do not reach the disk (cache=unsafe)", Remedy: "-e 'vm=qemu?cache=none'"})
+	r.Findings = append(r.Findings, verdict.Finding{Code: "flush", Severity: "warning", Targets: []string{"vm"},
+		Text: "vm fs.seqwrite: the guest's fsync takes 0.04 ms where the host's takes 1.9 ms: flushes do not reach " +
+			"the disk (cache=unsafe)", Remedy: "-e 'vm=qemu?cache=none'"})
 	for _, t := range []string{"host", "vm:9p"} {
-		c := verdict.Cost{Target: t, Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 400, PerByteNS: 0.1, Error: 0.03, Text: "each call costs 400 ns, then 10 GB/s"}
+		c := verdict.Cost{Target: t, Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 400,
+			PerByteNS: 0.1, Error: 0.03, Text: "each call costs 400 ns, then 10 GB/s"}
 		if t != "host" {
-			c.PerCallNS, c.PerByteNS, c.Quantum, c.PerQuantumNS, c.Text = 62e3, 1.7, 4096, 900, "each call costs 62 µs, each 4 KiB 0.9 µs, then 590 MB/s"
+			c.PerCallNS, c.PerByteNS, c.Quantum, c.PerQuantumNS, c.Text = 62e3, 1.7, 4096, 900,
+				"each call costs 62 µs, each 4 KiB 0.9 µs, then 590 MB/s"
 		}
 		for _, b := range []int64{1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10} {
 			ns := c.PerCallNS + float64(b)*c.PerByteNS
@@ -115,15 +136,18 @@ func pageModel() *Model {
 	return m
 }
 
-// paidFor asks the real questions: what each costs for its price, with one whose price nobody knows, and what is saved in each use.
+// paidFor asks the real questions: what each costs for its price, with one whose price nobody knows, and what is saved
+// in each use.
 func paidFor(r *verdict.Result, p *plan.Plan, use string) (*costper.Table, *costper.Answers) {
-	given := map[string]map[string]string{"host": {costper.PricePerHour: "0.2", costper.Currency: "EUR"}, "vm": {costper.PricePerHour: "0.05", costper.Currency: "EUR"},
+	given := map[string]map[string]string{"host": {costper.PricePerHour: "0.2", costper.Currency: "EUR"},
+		"vm":  {costper.PricePerHour: "0.05", costper.Currency: "EUR"},
 		"tmp": {costper.PricePerHour: "0.2", costper.Currency: "EUR"}}
 	table, err := costper.Apply(r, p, costper.Spec{Per: costper.Price, Given: given})
 	if err != nil {
 		panic(err)
 	}
-	asked := costper.WorthSpec{Price: costper.Money{Amount: 140, Currency: "EUR"}, UsesPerDay: 50000, Hourly: costper.Money{Amount: 60, Currency: "EUR"},
+	asked := costper.WorthSpec{Price: costper.Money{Amount: 140, Currency: "EUR"}, UsesPerDay: 50000,
+		Hourly:   costper.Money{Amount: 60, Currency: "EUR"},
 		Workload: use, From: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
 	found, err := costper.Ask(r, p, asked)
 	if err != nil {
@@ -132,8 +156,8 @@ func paidFor(r *verdict.Result, p *plan.Plan, use string) (*costper.Table, *cost
 	return table, costper.NewAnswers(asked, found)
 }
 
-// agedDisk is a disk of 1 GiB with everything that the page draws: data in order, data in disorder, compressed, inherited
-// and zero pieces, and free space.
+// agedDisk is a disk of 1 GiB with everything that the page draws: data in order, data in disorder, compressed,
+// inherited and zero pieces, and free space.
 func agedDisk() *record.DiskMap {
 	const piece = 1 << 20
 	pieces := make([]record.DiskCell, 1024)
@@ -158,8 +182,8 @@ func agedDisk() *record.DiskMap {
 	return m
 }
 
-// addPageTrials fills in what the plain scene leaves out: figures of the page's own kinds, samples, states, times, and a
-// discarded block.
+// addPageTrials fills in what the plain scene leaves out: figures of the page's own kinds, samples, states, times, and
+// a discarded block.
 func addPageTrials(in *verdict.Input) {
 	for i := range in.Trials {
 		t := &in.Trials[i]
@@ -183,12 +207,14 @@ func addPageTrials(in *verdict.Input) {
 			if t.Target == "box" {
 				cost *= 0.7 // the one that saves something
 			}
-			t.Metrics = map[string]float64{"p50_us": 80 * cost, "p90_us": 130 * cost, "p99_us": 400 * cost, "p999_us": 2100 * cost * cost}
+			t.Metrics = map[string]float64{"p50_us": 80 * cost, "p90_us": 130 * cost, "p99_us": 400 * cost,
+				"p999_us": 2100 * cost * cost}
 		case "memory.latency":
 			t.Samples = map[string][]float64{"latency": {60 * cost, 62 * cost, 64 * cost, 75 * cost}}
 		}
 	}
-	in.Trials = append(in.Trials, record.Trial{Seq: len(in.Trials) + 1, Session: 1, Block: 3, Workload: "cpu.prime", Discarded: "steal above 10 %"})
+	in.Trials = append(in.Trials, record.Trial{Seq: len(in.Trials) + 1, Session: 1, Block: 3, Workload: "cpu.prime",
+		Discarded: "steal above 10 %"})
 }
 
 // largeModel has 2,000 cells of 12 blocks.

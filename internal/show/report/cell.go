@@ -152,7 +152,8 @@ func (t *terminal) showSummary(s *verdict.Summary, narrow bool) shown {
 	if s == nil || !(s.Ratio > 0) {
 		return shown{noSign: true}
 	}
-	x := shown{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow), center: s.Ratio}
+	x := shown{noSign: true, ratio: ratioText(s.Ratio), interval: intervalText(s.Low, s.High, s.High > 0, narrow),
+		center: s.Ratio}
 	if x.interval != "" {
 		x.low, x.high = s.Low, s.High
 	}

@@ -60,7 +60,8 @@ func shape(s sign, at point, r float64) []point {
 	case costsLess:
 		return polygon(at, r*1.2, 3, math.Pi/2)
 	case same:
-		return []point{{at.x - r*.9, at.y - r*.9}, {at.x + r*.9, at.y - r*.9}, {at.x + r*.9, at.y + r*.9}, {at.x - r*.9, at.y + r*.9}}
+		return []point{{at.x - r*.9, at.y - r*.9}, {at.x + r*.9, at.y - r*.9}, {at.x + r*.9, at.y + r*.9},
+			{at.x - r*.9, at.y + r*.9}}
 	case measured, unconfirmed:
 		return polygon(at, r*1.2, 4, 0)
 	}
@@ -93,8 +94,8 @@ func signColour(s sign) colour {
 // logAxis maps ratios to the horizontal.
 type logAxis struct{ low, high, left, right float64 }
 
-// newLogAxis covers all intervals and 1, with some room on both sides. At least a factor of 1.2 is shown, or noise would
-// look like much.
+// newLogAxis covers all intervals and 1, with some room on both sides. At least a factor of 1.2 is shown, or noise
+// would look like much.
 func newLogAxis(intervals [][2]float64, left, right float64) logAxis {
 	low, high := 1.0, 1.0
 	for _, v := range intervals {

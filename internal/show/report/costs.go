@@ -92,7 +92,8 @@ func (m *Model) worthTexts() ([]string, error) {
 // worthQuestion is what was asked.
 func (m *Model) worthQuestion() string {
 	a := m.Worth
-	text := fmt.Sprintf("%s once, %s uses a day from %s on", a.Price, givenText(a.UsesPerDay), a.From.Format("2006-01-02"))
+	text := fmt.Sprintf("%s once, %s uses a day from %s on", a.Price, givenText(a.UsesPerDay),
+		a.From.Format("2006-01-02"))
 	if a.Hourly.Amount > 0 {
 		text += fmt.Sprintf(", an hour of waiting costs %s", a.Hourly)
 	}
@@ -132,14 +133,16 @@ func (d *markdown) restated(n *costper.Table) {
 	d.line("")
 	d.line("Each ratio is multiplied by what the candidate had relative to the baseline, from recorded facts only.")
 	d.line("")
-	grid := [][]string{{"workload", "target", "measured", "× candidate / baseline", "= cost", "its figure", markdownText(likeText(n))}}
+	grid := [][]string{{"workload", "target", "measured", "× candidate / baseline", "= cost", "its figure",
+		markdownText(likeText(n))}}
 	var same []string
 	for _, r := range restatedRows(n) {
 		if math.Abs(r.Factor-1) < 1e-9 {
 			same = append(same, clean(r.Target)+" "+clean(r.Workload))
 			continue
 		}
-		line := []string{r.Workload, comparedText(r.Target, r.Baseline, d.Run.Baseline), spanText(r.Measured.Center, r.Measured.Low, r.Measured.High), r.product,
+		line := []string{r.Workload, comparedText(r.Target, r.Baseline, d.Run.Baseline),
+			spanText(r.Measured.Center, r.Measured.Low, r.Measured.High), r.product,
 			spanText(r.Ratio, r.Low, r.High), unit.Format(r.Figure, clean(r.Unit)), unit.Format(r.Value, clean(r.Unit))}
 		for i := range line {
 			line[i] = markdownText(line[i])

@@ -20,7 +20,8 @@ import (
 // worth, and writes with targets that flush alike, not at all, into memory, and in a way that nobody knows.
 func paidModel() *Model {
 	s := scene{targets: []string{"host", "box", "vm", "tmp", "lab"}, blocks: 15,
-		workloads: append(work("cpu.prime", "fs.seqwrite fsync=end"), plan.Workload{Label: "make", Kind: "command", Params: workload.Params{}})}
+		workloads: append(work("cpu.prime", "fs.seqwrite fsync=end"),
+			plan.Workload{Label: "make", Kind: "command", Params: workload.Params{}})}
 	s.cost = func(label, target string) (float64, float64) {
 		switch {
 		case target == "box" && label == "make":
@@ -33,11 +34,16 @@ func paidModel() *Model {
 	var kept verdict.Input
 	s.tweak = func(in *verdict.Input) {
 		e := in.Environments
-		e[0].Durability = &record.Durability{Verdict: record.NotDisproved, Class: "flushes", Layer: "the disk", Cuts: 30, Bound: 0.1, Text: "no acknowledged record was lost in 30 cuts"}
-		e[1].Durability = &record.Durability{Verdict: record.Propagated, Class: "flushes", Layer: "the host's file system", Text: "each flush was seen to reach the host"}
-		e[2].Durability = &record.Durability{Verdict: record.Disproved, Class: "ignores-flushes", Cuts: 3, Text: "the last 41 acknowledged records were gone after a power cut",
-			Tests:    []record.FlushTest{{Name: record.FlushCost, Verdict: record.Untested, Class: "ignores-flushes", Text: "a flush costs 0.04 ms there and 1.9 ms on the host", Seconds: 0.3}},
-			Settings: []record.Warning{{Code: "qemu-cache", Text: "QEMU ignores flushes of this disk (cache=unsafe)", Remedy: "cache=none"}}}
+		e[0].Durability = &record.Durability{Verdict: record.NotDisproved, Class: "flushes", Layer: "the disk",
+			Cuts: 30, Bound: 0.1, Text: "no acknowledged record was lost in 30 cuts"}
+		e[1].Durability = &record.Durability{Verdict: record.Propagated, Class: "flushes",
+			Layer: "the host's file system", Text: "each flush was seen to reach the host"}
+		e[2].Durability = &record.Durability{Verdict: record.Disproved, Class: "ignores-flushes", Cuts: 3,
+			Text: "the last 41 acknowledged records were gone after a power cut",
+			Tests: []record.FlushTest{{Name: record.FlushCost, Verdict: record.Untested, Class: "ignores-flushes",
+				Text: "a flush costs 0.04 ms there and 1.9 ms on the host", Seconds: 0.3}},
+			Settings: []record.Warning{{Code: "qemu-cache", Text: "QEMU ignores flushes of this disk (cache=unsafe)",
+				Remedy: "cache=none"}}}
 		e[3].Durability = &record.Durability{Verdict: record.Untested, Class: "memory", Text: "its files are in memory"}
 		e[4].Durability = &record.Durability{Verdict: record.Untested, Text: "nothing was tried"}
 		kept = *in
@@ -49,8 +55,8 @@ func paidModel() *Model {
 	return m
 }
 
-// TestCostsForms keeps golden files of the forms that have costs restated, savings and flushes in tables, and holds that
-// every form which says that it has them does.
+// TestCostsForms keeps golden files of the forms that have costs restated, savings and flushes in tables, and holds
+// that every form which says that it has them does.
 func TestCostsForms(t *testing.T) {
 	m := paidModel()
 	golden(t, "paid.markdown", render(t, Markdown, m))
@@ -62,7 +68,8 @@ func TestCostsForms(t *testing.T) {
 		got := string(render(t, f.Render, m))
 		for _, want := range []string{"price of box is not known", "nothing is saved"} {
 			if strings.Contains(got, want) != f.ShowsCosts {
-				t.Errorf("%s says that it has what was paid: %v; %q is in it: %v", f.Name, f.ShowsCosts, want, !f.ShowsCosts)
+				t.Errorf("%s says that it has what was paid: %v; %q is in it: %v", f.Name, f.ShowsCosts, want,
+					!f.ShowsCosts)
 			}
 		}
 	}
@@ -96,7 +103,9 @@ func TestCostsSheets(t *testing.T) {
 			}
 		case len(r) == 14 && r[1] == "vm":
 			done++
-			if r[6] != "0.05 EUR/h / 0.2 EUR/h" || number(r[7]) != 0.25 || math.Abs(number(r[3])*number(r[7])-number(r[8])) > 1e-12 || math.Abs(math.Abs(math.Log(number(r[12])/number(r[13])))-math.Log(4)) > 1e-9 {
+			if r[6] != "0.05 EUR/h / 0.2 EUR/h" || number(r[7]) != 0.25 ||
+				math.Abs(number(r[3])*number(r[7])-number(r[8])) > 1e-12 ||
+				math.Abs(math.Abs(math.Log(number(r[12])/number(r[13])))-math.Log(4)) > 1e-9 {
 				t.Errorf("restated: %q", r)
 			}
 		}
@@ -112,11 +121,14 @@ func TestCostsSheets(t *testing.T) {
 		}
 	}
 	w := &m.Worth.Answers[0]
-	if w.Target != "box" || len(box) < 26 || number(box[8]) != w.PerUse.Center || box[23] != w.BreakEvenDay.Format("2006-01-02") || math.Abs(number(box[3])*(1-number(box[5]))-number(box[8])) > 1e-15 {
+	if w.Target != "box" || len(box) < 26 || number(box[8]) != w.PerUse.Center ||
+		box[23] != w.BreakEvenDay.Format("2006-01-02") ||
+		math.Abs(number(box[3])*(1-number(box[5]))-number(box[8])) > 1e-15 {
 		t.Errorf("worth: %q, want %+v", box, w)
 	}
 	flushes := rows("Flushes")
-	if len(flushes) != 2+5 || flushes[4][0] != "vm" || flushes[4][1] != record.Disproved || !strings.Contains(flushes[4][6], "cache=none") || flushes[6][2] != "unknown" {
+	if len(flushes) != 2+5 || flushes[4][0] != "vm" || flushes[4][1] != record.Disproved ||
+		!strings.Contains(flushes[4][6], "cache=none") || flushes[6][2] != "unknown" {
 		t.Errorf("flushes: %q", flushes)
 	}
 	cells := rows("Cells")
@@ -143,14 +155,16 @@ func TestCostsSheets(t *testing.T) {
 			t.Errorf("baseline: %q", r)
 		}
 	}
-	for _, want := range []string{"flushes (PROPAGATED)", "ignores-flushes (DISPROVED)", "memory (UNTESTED)", "unknown (UNTESTED)"} {
+	for _, want := range []string{"flushes (PROPAGATED)", "ignores-flushes (DISPROVED)", "memory (UNTESTED)",
+		"unknown (UNTESTED)"} {
 		if !seen[want] {
 			t.Errorf("no cell has the flush %q: %v", want, seen)
 		}
 	}
 	said := false
 	for _, r := range rows("Summary") {
-		said = said || len(r) > 0 && strings.Contains(r[0], "ranked only among targets that flush alike: host f NOT DISPROVED; box f PROPAGATED; vm i DISPROVED")
+		said = said || len(r) > 0 && strings.Contains(r[0],
+			"ranked only among targets that flush alike: host f NOT DISPROVED; box f PROPAGATED; vm i DISPROVED")
 	}
 	if !said {
 		t.Error("the summary does not say what is ranked with what")
@@ -163,7 +177,8 @@ func TestRawFlush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"host": "flushes", "box": "flushes", "vm": "ignores-flushes", "tmp": "memory", "lab": "unknown"}
+	want := map[string]string{"host": "flushes", "box": "flushes", "vm": "ignores-flushes", "tmp": "memory",
+		"lab": "unknown"}
 	counted := 0
 	for _, r := range rows[1:] {
 		got := r[len(r)-1]

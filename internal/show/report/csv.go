@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// CSV writes the raw trials, one row for each metric of each trial, as RFC 4180 describes it: commas, CRLF, quotes where
-// needed, one header line. Numbers have all their digits, times are UTC in RFC 3339, what is not known is empty.
+// CSV writes the raw trials, one row for each metric of each trial, as RFC 4180 describes it: commas, CRLF, quotes
+// where needed, one header line. Numbers have all their digits, times are UTC in RFC 3339, what is not known is empty.
 //
 // Text that a spreadsheet would take for a formula is preceded by an apostrophe; see inert.
 func CSV(w io.Writer, m *Model) error {

@@ -1,7 +1,7 @@
 package report
 
-// damaged is the code of verdict's finding that a report does not cover the whole bundle, or that the bundle was changed. Forms that
-// show no findings say it in their own way.
+// damaged is the code of verdict's finding that a report does not cover the whole bundle, or that the bundle was
+// changed. Forms that show no findings say it in their own way.
 const damaged = "damaged"
 
 // damage is what that finding says; "" for a sound bundle.

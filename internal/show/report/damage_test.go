@@ -54,7 +54,8 @@ func TestEveryFormTellsOfDamage(t *testing.T) {
 			t.Errorf("%s does not tell", f.Name)
 		}
 	}
-	if got := render(t, JUnit, spoilt(fileModel())); !bytes.Contains(got, []byte(`errors="1"`)) || !bytes.Contains(got, []byte(`<error message="this report is not of the whole bundle" type="damaged">`)) {
+	if got := render(t, JUnit, spoilt(fileModel())); !bytes.Contains(got, []byte(`errors="1"`)) ||
+		!bytes.Contains(got, []byte(`<error message="this report is not of the whole bundle" type="damaged">`)) {
 		t.Error("a damaged bundle is no error of JUnit's")
 	}
 }

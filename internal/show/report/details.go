@@ -33,7 +33,8 @@ func (t *terminal) details() {
 			parts = append(parts, "emulated CPU")
 		}
 		if m := x.Mount; m != nil {
-			parts = append(parts, joinKnown(" ", m.Kind, "at", m.Dir, "in", x.Of)+": "+joinKnown(", ", m.Type, m.Options, m.Server))
+			parts = append(parts, joinKnown(" ", m.Kind, "at", m.Dir, "in", x.Of)+": "+
+				joinKnown(", ", m.Type, m.Options, m.Server))
 		}
 		t.para(clean(x.Name)+": ", strings.Join(parts, "; "))
 	}
@@ -139,8 +140,8 @@ func (t *terminal) costs() {
 	}
 }
 
-// plain lays out a table of texts whose first column names the rows. Columns that do not fit stand below in another table;
-// a name that is too long is wrapped.
+// plain lays out a table of texts whose first column names the rows. Columns that do not fit stand below in another
+// table; a name that is too long is wrapped.
 func (t *terminal) plain(rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, r := range rows {

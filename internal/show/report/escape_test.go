@@ -22,21 +22,30 @@ import (
 // hostileModel has the text wherever a name or a message can stand.
 func hostileModel(s string) *Model {
 	r := &verdict.Result{Run: verdict.Run{ID: s, Name: s, Baseline: s, Version: s, Scope: s, Alpha: 0.05},
-		Targets: []verdict.Target{{Name: s, Baseline: true}, {Name: s + "x", Spec: s, Inside: record.Facts{OS: s, Kernel: s, CPU: s}}},
-		Cells: []verdict.Cell{{Workload: s, Kind: s, Family: s, Metric: s, Unit: s, Target: s + "x", Baseline: s, Primary: true, Writes: true, BaselineCenter: 5, Center: 6,
-			Ratio: record.Ratio{Center: 1.2, Low: 1.1, High: 1.3, Level: 0.95, Blocks: 10, Verdict: record.Different}, Warnings: []record.Warning{{Text: s}}}},
+		Targets: []verdict.Target{{Name: s, Baseline: true},
+			{Name: s + "x", Spec: s, Inside: record.Facts{OS: s, Kernel: s, CPU: s}}},
+		Cells: []verdict.Cell{{Workload: s, Kind: s, Family: s, Metric: s, Unit: s, Target: s + "x", Baseline: s,
+			Primary: true, Writes: true, BaselineCenter: 5, Center: 6,
+			Ratio: record.Ratio{Center: 1.2, Low: 1.1, High: 1.3, Level: 0.95, Blocks: 10,
+				Verdict: record.Different},
+			Warnings: []record.Warning{{Text: s}}}},
 		Families: []verdict.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
 		Findings: []verdict.Finding{{Text: s, Remedy: s}}}
 	m := NewModel(r)
-	m.Plan = &plan.Plan{Name: s, Question: s, Baseline: s, Workloads: []plan.Workload{{Label: s, Kind: s, Params: workload.Params{"bs": s, s: s}}}}
+	m.Plan = &plan.Plan{Name: s, Question: s, Baseline: s,
+		Workloads: []plan.Workload{{Label: s, Kind: s, Params: workload.Params{"bs": s, s: s}}}}
 	m.Bundle, m.FailIf = s, []failif.Outcome{{Expr: s, Text: s, State: failif.Holds}}
-	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s, Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
+	m.Targets[0].Durability = &record.Durability{Verdict: s, Class: s, Layer: s, Text: s,
+		Tests: []record.FlushTest{{Name: s, Verdict: s, Text: s}}, Settings: []record.Warning{{Text: s, Remedy: s}}}
 	m.Targets[1].Durability = m.Targets[0].Durability
 	m.Normal = &costper.Table{Per: costper.Per(s), Notes: []string{s}, Lines: []costper.Line{
-		{Workload: s, Target: s + "x", Baseline: s, Unit: s, Measured: costper.Span{Center: 1.2}, Factor: 2, Ratio: 2.4, Terms: []costper.Term{{What: s, Unit: s, Candidate: 2, Baseline: 1, Source: s}}, Told: s},
+		{Workload: s, Target: s + "x", Baseline: s, Unit: s, Measured: costper.Span{Center: 1.2}, Factor: 2, Ratio: 2.4,
+			Terms: []costper.Term{{What: s, Unit: s, Candidate: 2, Baseline: 1, Source: s}}, Told: s},
 		{Workload: s, Target: s + "y", Baseline: s, Refused: s}}}
-	m.Worth = &costper.Answers{Price: costper.Money{Amount: 1, Currency: s}, UsesPerDay: 1, Hourly: costper.Money{Amount: 1, Currency: s},
-		Answers: []costper.Worth{{Workload: s, Target: s + "x", Baseline: s, PerUse: costper.Span{Center: 1}}, {Target: s, Refused: s}}}
+	m.Worth = &costper.Answers{Price: costper.Money{Amount: 1, Currency: s}, UsesPerDay: 1,
+		Hourly: costper.Money{Amount: 1, Currency: s},
+		Answers: []costper.Worth{{Workload: s, Target: s + "x", Baseline: s, PerUse: costper.Span{Center: 1}},
+			{Target: s, Refused: s}}}
 	m.Trials = []record.Trial{
 		{Seq: 1, Session: 1, Block: 1, Workload: s, Target: s, Slot: s, Work: 1,
 			Figures: record.Figures{Metrics: map[string]float64{s: 1}}},
@@ -45,8 +54,8 @@ func hostileModel(s string) *Model {
 	return m
 }
 
-// FuzzForms holds that foreign text stays text in every form: the CSV parses and has no formula, the XML is well formed,
-// Markdown has no markup but its own, and the other lines keep their shape.
+// FuzzForms holds that foreign text stays text in every form: the CSV parses and has no formula, the XML is well
+// formed, Markdown has no markup but its own, and the other lines keep their shape.
 func FuzzForms(f *testing.F) {
 	for _, h := range hostile {
 		f.Add(h)
@@ -65,7 +74,9 @@ func FuzzForms(f *testing.F) {
 				t.Fatalf("%d columns", len(r))
 			}
 			for i, v := range r {
-				if textual := slices.Contains([]string{"run", "workload", "target", "slot", "metric", "error", "error_kind", "flush"}, rawHeader[i]); textual && v != "" && strings.ContainsRune("=+-@＝＋－＠\t\r", []rune(v)[0]) {
+				if textual := slices.Contains([]string{"run", "workload", "target", "slot", "metric", "error",
+					"error_kind", "flush"}, rawHeader[i]); textual && v != "" &&
+					strings.ContainsRune("=+-@＝＋－＠\t\r", []rune(v)[0]) {
 					t.Fatalf("%s would be a formula: %q", rawHeader[i], v)
 				}
 			}
@@ -79,7 +90,8 @@ func FuzzForms(f *testing.F) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if e, ok := token.(xml.StartElement); ok && (e.Name.Local == "script" || strings.HasPrefix(e.Name.Local, "foreign")) {
+				if e, ok := token.(xml.StartElement); ok &&
+					(e.Name.Local == "script" || strings.HasPrefix(e.Name.Local, "foreign")) {
 					t.Fatalf("element %s", e.Name.Local)
 				}
 			}
@@ -130,7 +142,8 @@ func TestMarkdownTables(t *testing.T) {
 }
 
 func TestInert(t *testing.T) {
-	for in, want := range map[string]string{"=1": "'=1", "+1": "'+1", "-1": "'-1", "@a": "'@a", "＝1": "'＝1", "a=1": "a=1", "": "", "'=1": "'=1"} {
+	for in, want := range map[string]string{"=1": "'=1", "+1": "'+1", "-1": "'-1", "@a": "'@a", "＝1": "'＝1",
+		"a=1": "a=1", "": "", "'=1": "'=1"} {
 		if got := inert(in); got != want {
 			t.Errorf("inert(%q) = %q, want %q", in, got, want)
 		}
@@ -158,7 +171,8 @@ func TestLimits(t *testing.T) {
 	for range 2000 {
 		m.Rows = append(m.Rows, row)
 	}
-	if svg := string(render(t, SVG, m)); strings.Count(svg, "<text") > 5*maxForest || !strings.Contains(svg, "not shown") {
+	if svg := string(render(t, SVG, m)); strings.Count(svg, "<text") > 5*maxForest ||
+		!strings.Contains(svg, "not shown") {
 		t.Errorf("%d texts", strings.Count(svg, "<text"))
 	}
 }
@@ -176,10 +190,12 @@ func FuzzSizeOf(f *testing.F) {
 
 // TestTicks holds that the ticks of any axis are inside it, ascending, few, spread over it, and have 1 among them.
 func TestTicks(t *testing.T) {
-	for _, r := range [][2]float64{{1, 1}, {0.99, 1.004}, {1, 1.35}, {0.62, 1.2}, {0.9, 3.9}, {1, 4.1}, {0.3, 12}, {1, 245}, {1e-4, 1e3}, {1e-12, 1e15}} {
+	for _, r := range [][2]float64{{1, 1}, {0.99, 1.004}, {1, 1.35}, {0.62, 1.2}, {0.9, 3.9}, {1, 4.1}, {0.3, 12},
+		{1, 245}, {1e-4, 1e3}, {1e-12, 1e15}} {
 		a := newLogAxis([][2]float64{r}, 0, 600)
 		ticks := a.ticks(9)
-		if len(ticks) < 2 || len(ticks) > 9 || !slices.ContainsFunc(ticks, func(v float64) bool { return math.Abs(v-1) < 1e-9 }) {
+		if len(ticks) < 2 || len(ticks) > 9 || !slices.ContainsFunc(ticks,
+			func(v float64) bool { return math.Abs(v-1) < 1e-9 }) {
 			t.Errorf("%v: %v", r, ticks)
 			continue
 		}

@@ -72,9 +72,12 @@ func (f *factTable) set(target int, name, value string) {
 
 func (f *factTable) facts(i int, prefix string, x *record.Facts) {
 	for _, v := range [][2]string{
-		{"system", x.OS}, {"architecture", x.Arch}, {"kernel", x.Kernel}, {"distribution", x.Distro}, {"host name", x.Hostname}, {"processor", x.CPU},
-		{"cores", countText(x.Cores)}, {"threads", countText(x.Threads)}, {"MHz", figureText(x.MHz)}, {"memory", bytesText(x.MemoryBytes)},
-		{"hypervisor", x.Hypervisor}, {"clock", x.Clock}, {"work directory", x.WorkDir}, {"file system", x.WorkFS}, {"command", strings.Join(x.Command, " ")},
+		{"system", x.OS}, {"architecture", x.Arch}, {"kernel", x.Kernel}, {"distribution", x.Distro},
+		{"host name", x.Hostname}, {"processor", x.CPU},
+		{"cores", countText(x.Cores)}, {"threads", countText(x.Threads)}, {"MHz", figureText(x.MHz)},
+		{"memory", bytesText(x.MemoryBytes)},
+		{"hypervisor", x.Hypervisor}, {"clock", x.Clock}, {"work directory", x.WorkDir}, {"file system", x.WorkFS},
+		{"command", strings.Join(x.Command, " ")},
 	} {
 		f.set(i, prefix+v[0], v[1])
 	}
@@ -91,7 +94,8 @@ func (f *factTable) all(i int, prefix string, texts map[string]string) {
 func (f *factTable) mount(i int, t *verdict.Target) {
 	f.set(i, "mount in", t.Of)
 	if x := t.Mount; x != nil {
-		for _, v := range [][2]string{{"kind", x.Kind}, {"folder", x.Dir}, {"host folder", x.HostDir}, {"type", x.Type}, {"source", x.Source},
+		for _, v := range [][2]string{{"kind", x.Kind}, {"folder", x.Dir}, {"host folder", x.HostDir}, {"type", x.Type},
+			{"source", x.Source},
 			{"options", x.Options}, {"server", x.Server}, {"command", strings.Join(x.Command, " ")}} {
 			f.set(i, "mount: "+v[0], v[1])
 		}

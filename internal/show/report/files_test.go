@@ -17,15 +17,18 @@ import (
 
 // hostile is text that does harm wherever it is not taken as text.
 var hostile = []string{
-	"=HYPERLINK(\"http://evil.example\",\"x\")", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1+1)", "＝1+1", "<script>alert(1)</script>", "a|b\r\n## c", "`rm -rf`",
-	"\x1b]0;owned\x07", "\u202egnp.exe", "quote\"and,comma", "&amp;]]>", "[x](javascript:alert(1))", "@everyone #1 https://evil.example www.evil.example",
+	"=HYPERLINK(\"http://evil.example\",\"x\")", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1+1)", "＝1+1",
+	"<script>alert(1)</script>", "a|b\r\n## c", "`rm -rf`",
+	"\x1b]0;owned\x07", "\u202egnp.exe", "quote\"and,comma", "&amp;]]>", "[x](javascript:alert(1))",
+	"@everyone #1 https://evil.example www.evil.example",
 	"it's 'quoted'", "\u0000\ufffe\xff", strings.Repeat("long ", 1000),
 }
 
 // fileModel is a run with everything that the file forms show: raw trials of all sorts, record sizes, matrices, hostile
 // names, cards, durability and gates.
 func fileModel() *Model {
-	s := scene{targets: []string{"host", "vm", "vm:9p"}, workloads: work("cpu.prime", "fs.randread bs=4KiB", "fs.randread bs=16KiB"), blocks: 15}
+	s := scene{targets: []string{"host", "vm", "vm:9p"},
+		workloads: work("cpu.prime", "fs.randread bs=4KiB", "fs.randread bs=16KiB"), blocks: 15}
 	s.workloads[1].Params = workload.Params{"size": "64MiB", "bs": "4KiB", "direct": "false"}
 	s.workloads[2].Params = workload.Params{"size": "64MiB", "bs": "16KiB", "direct": "false"}
 	for _, direct := range []string{"false", "true"} {
@@ -34,8 +37,9 @@ func fileModel() *Model {
 				if size == "64KiB" && bs == "1MiB" {
 					continue
 				}
-				s.workloads = append(s.workloads, plan.Workload{Label: fmt.Sprintf("matrix %s %s direct=%s", size, bs, direct), Kind: matrixKind,
-					Params: workload.Params{"size": size, "bs": bs, "direct": direct, "close": "true"}})
+				s.workloads = append(s.workloads,
+					plan.Workload{Label: fmt.Sprintf("matrix %s %s direct=%s", size, bs, direct), Kind: matrixKind,
+						Params: workload.Params{"size": size, "bs": bs, "direct": direct, "close": "true"}})
 			}
 		}
 	}
@@ -56,11 +60,16 @@ func fileModel() *Model {
 		in.Environments[2].Spec = hostile[0]
 		in.Environments[2].Inside.Kernel = hostile[1]
 		in.Environments[2].Of = "vm"
-		in.Environments[2].Mount = &record.Mount{Kind: "9p", Dir: "/mnt/9p", Type: "9p", Options: "trans=virtio,msize=512000", Server: hostile[5]}
-		in.Environments[2].Durability = &record.Durability{Verdict: record.NotDisproved, Class: "flushes", Layer: "the host's disk", Cuts: 30, Bound: 0.1, Text: "no record was lost"}
-		in.Environments[2].Card = []record.Property{{Name: "inotify", Title: "change events from the host arrive", Answer: "no", Rating: "bad"},
-			{Name: "attr-cache", Title: "lag of attributes", Answer: "1.0 s", Seconds: 1, Rating: "neutral", Detail: hostile[8]}}
-		in.Environments[1].Card = []record.Property{{Name: "inotify", Title: "change events from the host arrive", Answer: "yes", Rating: "good"}}
+		in.Environments[2].Mount = &record.Mount{Kind: "9p", Dir: "/mnt/9p", Type: "9p",
+			Options: "trans=virtio,msize=512000", Server: hostile[5]}
+		in.Environments[2].Durability = &record.Durability{Verdict: record.NotDisproved, Class: "flushes",
+			Layer: "the host's disk", Cuts: 30, Bound: 0.1, Text: "no record was lost"}
+		in.Environments[2].Card = []record.Property{{Name: "inotify", Title: "change events from the host arrive",
+			Answer: "no", Rating: "bad"},
+			{Name: "attr-cache", Title: "lag of attributes", Answer: "1.0 s", Seconds: 1, Rating: "neutral",
+				Detail: hostile[8]}}
+		in.Environments[1].Card = []record.Property{{Name: "inotify", Title: "change events from the host arrive",
+			Answer: "yes", Rating: "good"}}
 		for i := range in.Trials {
 			t := &in.Trials[i]
 			t.Start = time.Date(2026, 11, 21, 7, 31, 0, 0, time.UTC).Add(time.Duration(i) * time.Second)
@@ -71,25 +80,31 @@ func fileModel() *Model {
 				}
 			}
 		}
-		in.Trials = append(in.Trials, record.Trial{Seq: len(in.Trials) + 1, Session: 1, Block: 3, Workload: "fs.randread bs=4KiB", Discarded: "steal above 10 %"})
+		in.Trials = append(in.Trials, record.Trial{Seq: len(in.Trials) + 1, Session: 1, Block: 3,
+			Workload: "fs.randread bs=4KiB", Discarded: "steal above 10 %"})
 		kept = *in
 	}
 	r := s.result()
 	for i, h := range hostile {
-		r.Findings = append(r.Findings, verdict.Finding{Code: "x", Severity: "warning", Text: h, Remedy: hostile[(i+3)%len(hostile)]})
+		r.Findings = append(r.Findings, verdict.Finding{Code: "x", Severity: "warning", Text: h,
+			Remedy: hostile[(i+3)%len(hostile)]})
 	}
 	r.Costs = []verdict.Cost{
-		{Target: "host", Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 400, PerByteNS: 0.1, Text: "each call costs 400 ns, then 10 GB/s"},
-		{Target: "vm:9p", Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 62e3, PerByteNS: 4.7, Error: 0.04, Text: "each call costs 62 us, then 210 MB/s"},
+		{Target: "host", Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 400, PerByteNS: 0.1,
+			Text: "each call costs 400 ns, then 10 GB/s"},
+		{Target: "vm:9p", Kind: "fs.randread", Label: "fs.randread size=64MiB", PerCallNS: 62e3, PerByteNS: 4.7,
+			Error: 0.04, Text: "each call costs 62 us, then 210 MB/s"},
 	}
 	m := NewModel(r)
 	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "tare-20261121-0731"
-	m.FailIf = []failif.Outcome{{Expr: "ratio(vm:9p, fs.randread) > 2.0", State: failif.Holds, Text: "8.40 [8.30, 8.50] lies above 2.0"}, {Expr: "slower(vm, cpu.prime, 50%)", Text: hostile[5]},
+	m.FailIf = []failif.Outcome{{Expr: "ratio(vm:9p, fs.randread) > 2.0", State: failif.Holds,
+		Text: "8.40 [8.30, 8.50] lies above 2.0"}, {Expr: "slower(vm, cpu.prime, 50%)", Text: hostile[5]},
 		{Expr: "value(vm:9p, fs.randread) < 1e6", State: failif.Unknown, Text: "its verdict is withheld"}}
 	return m
 }
 
-// TestFiles keeps a golden file of every form that is text, and holds for all of them that a second rendering is the same.
+// TestFiles keeps a golden file of every form that is text, and holds for all of them that a second rendering is the
+// same.
 func TestFiles(t *testing.T) {
 	for _, f := range Renderers() {
 		m := fileModel()
@@ -112,11 +127,13 @@ func TestFiles(t *testing.T) {
 			if f.Name == "csv" || f.Name == "benchstat" {
 				m := fileModel()
 				m.Trials = slices.DeleteFunc(m.Trials, func(t record.Trial) bool {
-					return t.Block > 4 || strings.HasPrefix(t.Workload, "matrix") && (t.Workload != "matrix 1MiB 64KiB direct=true" || t.Block > 1)
+					return t.Block > 4 || strings.HasPrefix(t.Workload, "matrix") &&
+						(t.Workload != "matrix 1MiB 64KiB direct=true" || t.Block > 1)
 				})
 				got = render(t, f.Render, m)
 			}
-			if f.Name == "junit" { // a case for each metric of each cell: the matrices are too many for a file that people compare
+			// a case for each metric of each cell: the matrices are too many for a file that people compare
+			if f.Name == "junit" {
 				m := fileModel()
 				m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.Kind == matrixKind && !r.Primary })
 				got = render(t, f.Render, m)
@@ -138,7 +155,8 @@ func TestFiles(t *testing.T) {
 func TestFormats(t *testing.T) {
 	var names, suffixes []string
 	for _, f := range Renderers() {
-		if f.Name == "" || f.Doc == "" || f.Render == nil || slices.Contains(names, f.Name) || f.Suffix != "" && (f.Suffix[0] != '.' || slices.Contains(suffixes, f.Suffix)) {
+		if f.Name == "" || f.Doc == "" || f.Render == nil || slices.Contains(names, f.Name) ||
+			f.Suffix != "" && (f.Suffix[0] != '.' || slices.Contains(suffixes, f.Suffix)) {
 			t.Errorf("%+v", f)
 		}
 		names, suffixes = append(names, f.Name), append(suffixes, f.Suffix)
@@ -152,10 +170,12 @@ func TestAnswers(t *testing.T) {
 		got = append(got, a.Text)
 	}
 	all := strings.Join(got, "\n")
-	if len(got) != 6 || !strings.Contains(all, "File system: vm:9p costs 8.4") || !strings.Contains(all, "against host on average over 12 workloads, on this boot.") {
+	if len(got) != 6 || !strings.Contains(all, "File system: vm:9p costs 8.4") ||
+		!strings.Contains(all, "against host on average over 12 workloads, on this boot.") {
 		t.Errorf("%s", all)
 	}
-	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 15}
+	s := scene{targets: []string{"host", "vm", "box"},
+		workloads: work("fs.randread", "fs.seqwrite bs=4KiB", "fs.seqwrite bs=64KiB"), blocks: 15}
 	s.cost = func(label, target string) (float64, float64) {
 		switch {
 		case target == "box" && label == "fs.randread":
@@ -176,9 +196,11 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersOfWhatRan says nothing of a family that was not to run in a target, and of an emulated CPU wherever it counts.
+// TestAnswersOfWhatRan says nothing of a family that was not to run in a target, and of an emulated CPU wherever it
+// counts.
 func TestAnswersOfWhatRan(t *testing.T) {
-	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("cpu.prime", "fs.randread", "fs.seqwrite"), blocks: 15}
+	s := scene{targets: []string{"host", "vm", "box"}, workloads: work("cpu.prime", "fs.randread", "fs.seqwrite"),
+		blocks: 15}
 	s.workloads[0].Targets = []string{"host", "vm"}
 	s.cost = func(_, target string) (float64, float64) { return map[string]float64{"vm": 3, "box": 1}[target], 0.003 }
 	s.tweak = func(in *verdict.Input) { in.Environments[1].Inside.Emulated = true }
@@ -187,15 +209,18 @@ func TestAnswersOfWhatRan(t *testing.T) {
 	for _, a := range m.Answers() {
 		got = append(got, a.Text)
 	}
-	if len(got) != 3 || !strings.HasPrefix(got[0], "CPU: vm costs 3.0") || !strings.HasSuffix(got[0], ", on an emulated CPU, on this boot.") ||
-		!strings.HasPrefix(got[1], "File system: vm costs 3.0") || !strings.HasPrefix(got[2], "File system: box costs") || strings.Contains(got[2], "emulated") {
+	if len(got) != 3 || !strings.HasPrefix(got[0], "CPU: vm costs 3.0") ||
+		!strings.HasSuffix(got[0], ", on an emulated CPU, on this boot.") ||
+		!strings.HasPrefix(got[1], "File system: vm costs 3.0") ||
+		!strings.HasPrefix(got[2], "File system: box costs") || strings.Contains(got[2], "emulated") {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
 }
 
 func TestBrokenAnswers(t *testing.T) {
 	const room = 200
-	for _, text := range []string{"short", strings.Repeat("word ", 12), strings.Repeat("word ", 4000), strings.Repeat("x", 100_000), " " + strings.Repeat("x", 500)} {
+	for _, text := range []string{"short", strings.Repeat("word ", 12), strings.Repeat("word ", 4000),
+		strings.Repeat("x", 100_000), " " + strings.Repeat("x", 500)} {
 		lines := broken(text, room)
 		if len(lines) > 2 || lines[0].goesOn || !strings.HasPrefix(text, strings.TrimSuffix(lines[0].text, "…")) {
 			t.Errorf("%.20q: %+v", text, lines)
@@ -206,7 +231,8 @@ func TestBrokenAnswers(t *testing.T) {
 			}
 		}
 	}
-	if got := broken("one two three four five six seven eight", 200); len(got) != 2 || got[0].text+" "+got[1].text != "one two three four five six seven eight" {
+	if got := broken("one two three four five six seven eight", 200); len(got) != 2 ||
+		got[0].text+" "+got[1].text != "one two three four five six seven eight" {
 		t.Errorf("%+v", got)
 	}
 }

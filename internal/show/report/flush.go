@@ -9,7 +9,8 @@ import (
 	"tare/internal/record"
 )
 
-// flushSummary says on what each mark of a flush rests, the baseline's included; "" where no figure of the table has one.
+// flushSummary says on what each mark of a flush rests, the baseline's included; "" where no figure of the table has
+// one.
 func (t *terminal) flushSummary() string {
 	if !t.usedMark[flushPassed] && !t.usedMark[flushIgnored] && !t.usedMark[flushMemory] && !t.usedMark[flushUnknown] {
 		return ""
@@ -39,7 +40,8 @@ func (t *terminal) flushSummary() string {
 }
 
 // flushHead names the columns of flushRows.
-var flushHead = []string{"target", "verdict", "class", "observed to reach", "power cuts", "losses below", "what was found"}
+var flushHead = []string{"target", "verdict", "class", "observed to reach", "power cuts", "losses below",
+	"what was found"}
 
 // flushRows tells what is known of a flush in each target that anything is known of.
 func (m *Model) flushRows() [][]string {
@@ -64,7 +66,8 @@ func (m *Model) flushRows() [][]string {
 		for _, x := range d.Settings {
 			found = append(found, joinKnown("; ", x.Text, x.Remedy))
 		}
-		rows = append(rows, []string{clean(t.Name), clean(d.Verdict), flushClass(d), clean(d.Layer), cuts, bound, joinKnown(". ", found...)})
+		rows = append(rows, []string{clean(t.Name), clean(d.Verdict), flushClass(d), clean(d.Layer), cuts, bound,
+			joinKnown(". ", found...)})
 	}
 	return rows
 }

@@ -8,9 +8,11 @@ import (
 	"tare/internal/record"
 )
 
-// TestFlushMarks holds that a figure which writes says what a flush does there, that no other does, and on what it rests.
+// TestFlushMarks holds that a figure which writes says what a flush does there, that no other does, and on what it
+// rests.
 func TestFlushMarks(t *testing.T) {
-	s := scene{targets: []string{"host", "box", "vm", "tmp", "lab"}, workloads: work("cpu.prime", "fs.seqwrite fsync=end"), blocks: 15}
+	s := scene{targets: []string{"host", "box", "vm", "tmp", "lab"}, workloads: work("cpu.prime",
+		"fs.seqwrite fsync=end"), blocks: 15}
 	s.cost = func(string, string) (float64, float64) { return 2, 0.02 }
 	s.tweak = func(in *verdict.Input) {
 		e := in.Environments
@@ -32,7 +34,8 @@ func TestFlushMarks(t *testing.T) {
 		return ""
 	}
 	write := strings.Fields(line("fs.seqwrite"))
-	// box has its ratio and its mark; the writes of vm and tmp are of other classes and not ranked; of lab nothing is known.
+	// box has its ratio and its mark; the writes of vm and tmp are of other classes and not ranked; of lab nothing is
+	// known.
 	marks := strings.Join(write, " ")
 	for _, want := range []string{" f ", "? i", "? m"} {
 		if !strings.Contains(marks+" ", want) {

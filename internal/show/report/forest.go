@@ -89,10 +89,12 @@ func (f *forest) means() {
 				continue
 			}
 			if !head {
-				f.lines = append(f.lines, forestLine{heading: sentence(fam.Family), aside: fmt.Sprintf("geometric mean of %d workloads", s.Cells)})
+				f.lines = append(f.lines, forestLine{heading: sentence(fam.Family),
+					aside: fmt.Sprintf("geometric mean of %d workloads", s.Cells)})
 				head = true
 			}
-			f.lines = append(f.lines, f.interval(forestLine{label: clean(f.m.Columns[col].Name()), summary: true, ratio: s.Ratio}, s.Low, s.High))
+			f.lines = append(f.lines, f.interval(forestLine{label: clean(f.m.Columns[col].Name()), summary: true,
+				ratio: s.Ratio}, s.Low, s.High))
 		}
 	}
 }
@@ -144,13 +146,16 @@ func (f *forest) interval(l forestLine, low, high float64) forestLine {
 // draw draws the plot and returns nothing; the height is known from size.
 func (f *forest) draw(p pen) {
 	y := forestMargin + 20
-	p.text(point{forestMargin, y}, fit(f.m.title(), 22, true, forestWidth-2*forestMargin), style{size: 22, bold: true, colour: ink})
+	p.text(point{forestMargin, y}, fit(f.m.title(), 22, true, forestWidth-2*forestMargin),
+		style{size: 22, bold: true, colour: ink})
 	y += 22
-	p.text(point{forestMargin, y}, fit(f.m.subtitle(), 12.5, false, forestWidth-2*forestMargin), style{size: 12.5, colour: muted})
+	p.text(point{forestMargin, y}, fit(f.m.subtitle(), 12.5, false, forestWidth-2*forestMargin),
+		style{size: 12.5, colour: muted})
 	y += 14
 	if f.damage != "" {
 		y += 19
-		p.text(point{forestMargin, y}, fit(f.damage, 14, true, forestWidth-2*forestMargin), style{size: 14, bold: true, colour: orange})
+		p.text(point{forestMargin, y}, fit(f.damage, 14, true, forestWidth-2*forestMargin),
+			style{size: 14, bold: true, colour: orange})
 	}
 	for _, l := range f.said {
 		y += 19
@@ -253,7 +258,8 @@ func (f *forest) foot(p pen, y float64) {
 	}
 	for _, text := range f.footnotes() {
 		y += 18
-		p.text(point{forestMargin, y}, fit(text, 11.5, false, forestWidth-2*forestMargin), style{size: 11.5, colour: muted})
+		p.text(point{forestMargin, y}, fit(text, 11.5, false, forestWidth-2*forestMargin),
+			style{size: 11.5, colour: muted})
 	}
 }
 
@@ -264,10 +270,12 @@ func (f *forest) footnotes() []string {
 		texts = append(texts, sentence(s))
 	}
 	if f.margin > 0 {
-		texts = append(texts, fmt.Sprintf("Log axis; inside the band, the margin of %s, costs count as the same.", percentText(f.margin)))
+		texts = append(texts, fmt.Sprintf("Log axis; inside the band, the margin of %s, costs count as the same.",
+			percentText(f.margin)))
 	}
 	if f.left > 0 {
-		texts = append(texts, fmt.Sprintf("%s not shown: the other report formats show all of them.", plural(f.left, "cell")))
+		texts = append(texts, fmt.Sprintf("%s not shown: the other report formats show all of them.",
+			plural(f.left, "cell")))
 	}
 	return texts
 }
@@ -289,7 +297,8 @@ func (f *forest) plotHeight() float64 {
 
 // size is the width and the height of the whole picture.
 func (f *forest) size() (w, h float64) {
-	h = forestMargin + 20 + 22 + 14 + 19*float64(len(f.said)) + 30 + f.plotHeight() + 18 + 22 + 18*float64(len(f.footnotes())) + forestMargin - 8
+	h = forestMargin + 20 + 22 + 14 + 19*float64(len(f.said)) + 30 + f.plotHeight() + 18 + 22 +
+		18*float64(len(f.footnotes())) + forestMargin - 8
 	if f.damage != "" {
 		h += 19
 	}

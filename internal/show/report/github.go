@@ -11,8 +11,8 @@ import (
 // maxSummary is what GitHub takes as the summary of one step, in bytes; more makes it refuse the whole summary.
 const maxSummary = 1 << 20
 
-// GitHub writes a summary for a step of GitHub Actions ($GITHUB_STEP_SUMMARY): whether the conditions to fail on hold, the answers, the
-// table, and everything else folded away. It stays below the size that GitHub takes.
+// GitHub writes a summary for a step of GitHub Actions ($GITHUB_STEP_SUMMARY): whether the conditions to fail on hold,
+// the answers, the table, and everything else folded away. It stays below the size that GitHub takes.
 func GitHub(w io.Writer, m *Model) error {
 	d := newMarkdown(m)
 	d.line("## tare: %s", markdownText(m.title()))
@@ -28,7 +28,8 @@ func GitHub(w io.Writer, m *Model) error {
 	d.closing()
 	out := d.out.Bytes()
 	if len(out) > maxSummary {
-		const note = "\n\nThe rest is left out, because GitHub accepts 1 MiB of summary. `--format markdown` has all of it.\n"
+		const note = "\n\nThe rest is left out, because GitHub accepts 1 MiB of summary. `--format markdown` has " +
+			"all of it.\n"
 		end := min(head, maxSummary-len(note))
 		if head > end {
 			end = max(0, bytes.LastIndexByte(out[:end], '\n'))

@@ -11,7 +11,8 @@ import (
 )
 
 // ErrNoPage is what HTML returns in a build that was made without the page.
-var ErrNoPage = errors.New("this build of tare has no report page, because it was made without Node.js; install Node.js 20 or newer and run make build, or use --format text or json")
+var ErrNoPage = errors.New("this build of tare has no report page, because it was made without Node.js; install " +
+	"Node.js 20 or newer and run make build, or use --format text or json")
 
 // The places in the page that the data go to. web/index.html has them.
 const (
@@ -19,9 +20,9 @@ const (
 	trialsBlock = `<script type="application/json" id="tare-trials">null</script>`
 )
 
-// HTML writes one self-contained file that draws the report in a browser: the page that web/ builds, with the result and
-// the trials in it as data. The page reads nothing else and its policy forbids it to. Nothing in the data can end its
-// element, whatever names and outputs hold. The error is ErrNoPage in a build without the page.
+// HTML writes one self-contained file that draws the report in a browser: the page that web/ builds, with the result
+// and the trials in it as data. The page reads nothing else and its policy forbids it to. Nothing in the data can end
+// its element, whatever names and outputs hold. The error is ErrNoPage in a build without the page.
 func HTML(w io.Writer, m *Model) error {
 	template, ok := page.HTML()
 	if !ok {
@@ -37,7 +38,8 @@ func writePage(w io.Writer, template []byte, m *Model) error {
 	}{{dataBlock, pageData(m)}, {trialsBlock, pageTrials(m, nil)}} {
 		before, after, ok := bytes.Cut(template, []byte(b.place))
 		if !ok {
-			return fmt.Errorf("write HTML report: the page has no element for the data (%s); rebuild it with make build", b.place)
+			return fmt.Errorf("write HTML report: the page has no element for the data (%s); rebuild it with make "+
+				"build", b.place)
 		}
 		open, end, _ := bytes.Cut([]byte(b.place), []byte("null"))
 		if err := writeAll(w, before, open); err != nil {

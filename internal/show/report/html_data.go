@@ -42,7 +42,8 @@ type htmlWorkload struct {
 
 func pageData(m *Model) *htmlData {
 	d := &htmlData{Format: pageFormat, Result: plainResult(m.Result), Bundle: m.Bundle,
-		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, FailIf: m.FailIf, Normal: m.Normal, Worth: m.Worth}
+		Seed: strconv.FormatUint(m.Run.Seed, 10), Workloads: []htmlWorkload{}, FailIf: m.FailIf, Normal: m.Normal,
+		Worth: m.Worth}
 	for i := range m.Trials {
 		if t := m.Trials[i].Start; !t.IsZero() {
 			d.Started = t.UTC().Format(time.RFC3339)
@@ -57,7 +58,8 @@ func pageData(m *Model) *htmlData {
 	d.Question, d.Looks, d.Precision, d.TrialS = p.Question, p.Looks, p.Precision, p.Trial.Seconds()
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		d.Workloads = append(d.Workloads, htmlWorkload{Label: w.Label, Kind: w.Kind, Params: w.Params, Seconds: w.Trial.Seconds()})
+		d.Workloads = append(d.Workloads, htmlWorkload{Label: w.Label, Kind: w.Kind, Params: w.Params,
+			Seconds: w.Trial.Seconds()})
 	}
 	return d
 }

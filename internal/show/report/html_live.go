@@ -25,9 +25,9 @@ var (
 	speech  = silence + "; connect-src 'self'"
 )
 
-// LivePage returns the report page without data and the policy to send with it. It is the page of HTML, byte for byte, but
-// for the mark that it is to ask its own server for the data, and the leave to do so. The error is ErrNoPage in a build
-// without the page.
+// LivePage returns the report page without data and the policy to send with it. It is the page of HTML, byte for byte,
+// but for the mark that it is to ask its own server for the data, and the leave to do so. The error is ErrNoPage in a
+// build without the page.
 func LivePage() (html []byte, policy string, err error) {
 	template, ok := page.HTML()
 	if !ok {

@@ -28,7 +28,8 @@ type pageReads struct {
 	Gates []struct{ State string } `json:"gates"`
 }
 
-// blocks reads the two data blocks of a page again, as a browser finds them: from the opening tag to the first closing one.
+// blocks reads the two data blocks of a page again, as a browser finds them: from the opening tag to the first closing
+// one.
 func blocks(t *testing.T, html []byte) (pageReads, htmlTrials) {
 	t.Helper()
 	var d pageReads
@@ -74,12 +75,16 @@ func TestHTMLBlocks(t *testing.T) {
 	if err := writePage(&b, []byte(emptyPage), m); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.HasPrefix(b.Bytes(), []byte("<!doctype html><body>")) || !bytes.HasSuffix(b.Bytes(), []byte("<script>1</script></body>")) {
+	if !bytes.HasPrefix(b.Bytes(), []byte("<!doctype html><body>")) ||
+		!bytes.HasSuffix(b.Bytes(), []byte("<script>1</script></body>")) {
 		t.Error("the page around the data is not as it was")
 	}
 	d, x := blocks(t, b.Bytes())
-	if d.Format != pageFormat || len(d.Result.Cells) != len(m.Cells) || d.Bundle != m.Bundle || d.Seed != "7" || d.Started != "2026-11-21T07:31:00Z" || len(d.Gates) != 3 || d.Gates[0].State != "holds" || d.Gates[1].State != "no" || d.Gates[2].State != "unknown" {
-		t.Errorf("format %d, %d cells, bundle %q, seed %s, started %s, %d conditions", d.Format, len(d.Result.Cells), d.Bundle, d.Seed, d.Started, len(d.Gates))
+	if d.Format != pageFormat || len(d.Result.Cells) != len(m.Cells) || d.Bundle != m.Bundle || d.Seed != "7" ||
+		d.Started != "2026-11-21T07:31:00Z" || len(d.Gates) != 3 || d.Gates[0].State != "holds" ||
+		d.Gates[1].State != "no" || d.Gates[2].State != "unknown" {
+		t.Errorf("format %d, %d cells, bundle %q, seed %s, started %s, %d conditions", d.Format, len(d.Result.Cells),
+			d.Bundle, d.Seed, d.Started, len(d.Gates))
 	}
 	if len(d.Workloads) == 0 || d.Workloads[1].Params["bs"] != "4KiB" {
 		t.Errorf("the workloads' parameters are missing: %+v", d.Workloads)
@@ -117,13 +122,16 @@ func TestHTMLBlocks(t *testing.T) {
 func TestHTMLTrials(t *testing.T) {
 	start := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	trial := func(seq, block int, target, slot string, v float64) record.Trial {
-		return record.Trial{Seq: seq, Session: 1, Block: block, Workload: "w", Target: target, Slot: slot, Start: start.Add(time.Duration(seq) * time.Second),
+		return record.Trial{Seq: seq, Session: 1, Block: block, Workload: "w", Target: target, Slot: slot,
+			Start: start.Add(time.Duration(seq) * time.Second),
 			Figures: record.Figures{Metrics: map[string]float64{"m": v},
 				Samples: map[string][]float64{"m": {v, v * 3}}, State: map[string]string{"direct": "no", "n": target}}}
 	}
-	trials := []record.Trial{trial(1, 0, "host", "", 9), trial(2, 1, "host", "", 1234567.89), trial(3, 1, "host", record.NullSlot, 2), trial(4, 2, "vm", "", 4), trial(5, 2, "gone", "", 4)}
+	trials := []record.Trial{trial(1, 0, "host", "", 9), trial(2, 1, "host", "", 1234567.89),
+		trial(3, 1, "host", record.NullSlot, 2), trial(4, 2, "vm", "", 4), trial(5, 2, "gone", "", 4)}
 	trials[3].Host = &record.HostState{}
-	trials = append(trials, record.Trial{Seq: 6, Session: 1, Block: 3, Workload: "w", Target: "vm", Error: &record.Failure{Message: strings.Repeat("é", 400)}},
+	trials = append(trials, record.Trial{Seq: 6, Session: 1, Block: 3, Workload: "w", Target: "vm",
+		Error: &record.Failure{Message: strings.Repeat("é", 400)}},
 		trial(7, 4, "vm", "", 5), record.Trial{Seq: 8, Session: 1, Block: 4, Workload: "w", Discarded: "steal"})
 	m := NewModel(&verdict.Result{Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "vm"}}})
 	m.Trials = trials
@@ -136,7 +144,8 @@ func TestHTMLTrials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"mark":[2,0,1,16,8,4]`, `"target":[0,0,0,1,1,1]`, `"start":[0,1,2,3,`, `"m":[9,1.23457e+06,2,4,null,5]`, `{"target":1,"key":"n","text":"vm"}`} {
+	for _, want := range []string{`"mark":[2,0,1,16,8,4]`, `"target":[0,0,0,1,1,1]`, `"start":[0,1,2,3,`,
+		`"m":[9,1.23457e+06,2,4,null,5]`, `{"target":1,"key":"n","text":"vm"}`} {
 		if !bytes.Contains(got, []byte(want)) {
 			t.Errorf("%s is not in %.900s", want, got)
 		}
@@ -145,13 +154,15 @@ func TestHTMLTrials(t *testing.T) {
 		t.Errorf("error of %d bytes: %q", len(e), e)
 	}
 	// The sketch is of used trials: not the warm-up, not the discarded block; the null control is the baseline too.
-	if len(s.Samples) != 2 || s.Samples[0].Count != 4 || s.Samples[1].Count != 2 || len(s.Samples[1].Quantiles) != sketch+1 || s.Samples[1].Quantiles[sketch] != 12 {
+	if len(s.Samples) != 2 || s.Samples[0].Count != 4 || s.Samples[1].Count != 2 ||
+		len(s.Samples[1].Quantiles) != sketch+1 || s.Samples[1].Quantiles[sketch] != 12 {
 		t.Errorf("samples %+v", s.Samples)
 	}
 }
 
 func TestStateText(t *testing.T) {
-	for want, values := range map[string][]string{"no": {"no", "no"}, "3 to 12": {"12", "3", "7"}, "no, yes": {"yes", "no", "yes"}, "5 different values, as a": {"e", "d", "c", "b", "a"}} {
+	for want, values := range map[string][]string{"no": {"no", "no"}, "3 to 12": {"12", "3", "7"},
+		"no, yes": {"yes", "no", "yes"}, "5 different values, as a": {"e", "d", "c", "b", "a"}} {
 		if got := stateText(values); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -184,9 +195,12 @@ func TestHTMLOfOddModels(t *testing.T) {
 func FuzzHTML(f *testing.F) {
 	f.Add("vm", "</script><script>alert(1)</script>", "\u2028<!--\xff\x00")
 	f.Fuzz(func(t *testing.T, target, label, text string) {
-		m := NewModel(&verdict.Result{Run: verdict.Run{Name: text, Baseline: target}, Targets: []verdict.Target{{Name: target, Baseline: true}},
-			Cells: []verdict.Cell{{Workload: label, Target: target, Failure: &record.Failure{Message: text, Evidence: label}}}})
-		m.Plan, m.Bundle = &plan.Plan{Question: text, Baseline: target, Workloads: []plan.Workload{{Label: label, Params: workload.Params{label: text}}}}, label
+		m := NewModel(&verdict.Result{Run: verdict.Run{Name: text, Baseline: target},
+			Targets: []verdict.Target{{Name: target, Baseline: true}},
+			Cells: []verdict.Cell{{Workload: label, Target: target,
+				Failure: &record.Failure{Message: text, Evidence: label}}}})
+		m.Plan, m.Bundle = &plan.Plan{Question: text, Baseline: target,
+			Workloads: []plan.Workload{{Label: label, Params: workload.Params{label: text}}}}, label
 		m.Trials = []record.Trial{{Workload: label, Target: target,
 			Figures: record.Figures{Metrics: map[string]float64{text: 1},
 				State: map[string]string{label: text}}, Error: &record.Failure{Message: text}}}
@@ -205,7 +219,8 @@ func FuzzHTML(f *testing.F) {
 func TestPageTemplate(t *testing.T) {
 	html, ok := page.HTML()
 	if !ok {
-		if err := HTML(&bytes.Buffer{}, scenes()["unfinished"]); err == nil || !strings.Contains(err.Error(), "make build") {
+		if err := HTML(&bytes.Buffer{}, scenes()["unfinished"]); err == nil ||
+			!strings.Contains(err.Error(), "make build") {
 			t.Errorf("without the page: %v", err)
 		}
 		chromium.Missing(t, "the page is not built (make web, with Node.js)")
@@ -218,7 +233,8 @@ func TestPageTemplate(t *testing.T) {
 	if policy == nil {
 		t.Fatal("the page has no policy")
 	}
-	for _, want := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'"} {
+	for _, want := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'",
+		"form-action 'none'", "require-trusted-types-for 'script'"} {
 		if !bytes.Contains(policy[1], []byte(want)) {
 			t.Errorf("the policy lacks %s: %s", want, policy[1])
 		}
@@ -240,7 +256,8 @@ func TestPageTemplate(t *testing.T) {
 	if over := b.Len() - len(one) - len(two); over > 2<<20 {
 		t.Errorf("%d bytes beside the data, want at most 2 MiB", over)
 	}
-	t.Logf("page %d KiB; 2,000 cells with %d trials: %d KiB of results, %d KiB of trials", len(html)>>10, len(m.Trials), len(one)>>10, len(two)>>10)
+	t.Logf("page %d KiB; 2,000 cells with %d trials: %d KiB of results, %d KiB of trials", len(html)>>10, len(m.Trials),
+		len(one)>>10, len(two)>>10)
 	// Columns are worth it only while they are small beside the lines they stand for.
 	if per := len(two) / len(m.Trials); per > 60 {
 		t.Errorf("%d bytes for each trial, want at most 60", per)

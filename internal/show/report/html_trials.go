@@ -134,7 +134,8 @@ func pageTrials(m *Model, only func(workload string) bool) *htmlTrials {
 		}
 		s := makers[t.Workload]
 		if s == nil {
-			s = &seriesMaker{&htmlSeries{Workload: t.Workload, Metrics: map[string]column{}}, map[samplesKey][]float64{}, map[samplesKey][]string{}}
+			s = &seriesMaker{&htmlSeries{Workload: t.Workload, Metrics: map[string]column{}},
+				map[samplesKey][]float64{}, map[samplesKey][]string{}}
 			makers[t.Workload] = s
 			order = append(order, s)
 		}
@@ -153,7 +154,8 @@ func (s *seriesMaker) add(t *record.Trial, target int, start float64, discarded 
 	for _, m := range []struct {
 		holds bool
 		bit   int
-	}{{t.Slot == record.NullSlot, markNull}, {t.Warmup(), markWarmup}, {discarded, markDiscarded}, {t.Error != nil, markFailed}, {t.Host != nil && !t.Host.Quiet, markNoisy}} {
+	}{{t.Slot == record.NullSlot, markNull}, {t.Warmup(), markWarmup}, {discarded, markDiscarded},
+		{t.Error != nil, markFailed}, {t.Host != nil && !t.Host.Quiet, markNoisy}} {
 		if m.holds {
 			mark |= m.bit
 		}
@@ -219,7 +221,10 @@ func (s *seriesMaker) finish() {
 	slices.SortFunc(s.Samples, func(a, b htmlSamples) int {
 		return cmp.Or(cmp.Compare(a.Metric, b.Metric), cmp.Compare(a.Target, b.Target))
 	})
-	slices.SortFunc(s.State, func(a, b htmlState) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Target, b.Target)) })
+	slices.SortFunc(s.State, func(a, b htmlState) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key),
+			cmp.Compare(a.Target, b.Target))
+	})
 }
 
 // stateText sums up the values of a state over trials: the one value, the few there were, or the span of numbers.

@@ -11,19 +11,22 @@ import (
 )
 
 // errNoMatrix is what the forms for iozone's readers say of a run that has no matrix.
-var errNoMatrix = errors.New("write iozone report: this run has no cell of fs.matrix, the workload that measures iozone's matrix: run with -w fs.matrix, or use --format text")
+var errNoMatrix = errors.New("write iozone report: this run has no cell of fs.matrix, the workload that measures " +
+	"iozone's matrix: run with -w fs.matrix, or use --format text")
 
 // Iozone writes each target's matrix as iozone prints it on standard output with its option -R, byte for byte from the
 // table's header on, so that programs which read that read this. As in iozone, "kB" is KiB, figures are whole KiB/s cut
 // off, operations that were not run are blank, and in the tables of -R a combination that was not run is 0 and records
-// larger than the file are left out. Each figure is the median over blocks. It is an error when the run has no fs.matrix.
+// larger than the file are left out. Each figure is the median over blocks. It is an error when the run has no
+// fs.matrix.
 func Iozone(w io.Writer, m *Model) error {
 	all := m.matrices()
 	if len(all) == 0 {
 		return errNoMatrix
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "\ttare %s: medians over the blocks of run %s, %s\n", clean(m.Run.Version), clean(m.Run.ID), clean(m.Run.Scope))
+	fmt.Fprintf(&out, "\ttare %s: medians over the blocks of run %s, %s\n", clean(m.Run.Version), clean(m.Run.ID),
+		clean(m.Run.Scope))
 	if d := m.damage(); d != "" {
 		fmt.Fprintf(&out, "\t%s\n", sentence(d))
 	}

@@ -10,8 +10,8 @@ import (
 	iozone "tare/internal/measure/workload/matrix"
 )
 
-// TestIozoneReadsBack reads a report as programs for iozone's output do: columns by their place under the header, and the
-// tables of -R by their titles. Both hold the same figures.
+// TestIozoneReadsBack reads a report as programs for iozone's output do: columns by their place under the header, and
+// the tables of -R by their titles. Both hold the same figures.
 func TestIozoneReadsBack(t *testing.T) {
 	var out bytes.Buffer
 	if err := Iozone(&out, fileModel()); err != nil {

@@ -11,9 +11,9 @@ import (
 	"tare/internal/record"
 )
 
-// JSON writes the result as docs/report.schema.json describes it. Arrays are never null. A figure that does not exist is
-// 0: ratio, low and high of a cell without an interval (its level is 0 then too), a centre that was not measured. NaN and
-// infinity, which JSON does not have, cannot occur.
+// JSON writes the result as docs/report.schema.json describes it. Arrays are never null. A figure that does not exist
+// is 0: ratio, low and high of a cell without an interval (its level is 0 then too), a centre that was not measured.
+// NaN and infinity, which JSON does not have, cannot occur.
 func JSON(w io.Writer, m *Model) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -45,7 +45,8 @@ func plainResult(r *verdict.Result) *verdict.Result {
 	for i := range c.Cells {
 		x := &c.Cells[i]
 		x.Warnings = append([]record.Warning{}, x.Warnings...)
-		finite(&x.Ratio.Center, &x.Low, &x.High, &x.Level, &x.P, &x.PHolm, &x.Q, &x.Margin, &x.NullSpread, &x.Center, &x.BaselineCenter)
+		finite(&x.Ratio.Center, &x.Low, &x.High, &x.Level, &x.P, &x.PHolm, &x.Q, &x.Margin, &x.NullSpread, &x.Center,
+			&x.BaselineCenter)
 	}
 	c.Families = append([]verdict.Summary{}, r.Families...)
 	for i := range c.Families {
@@ -69,7 +70,8 @@ func plainResult(r *verdict.Result) *verdict.Result {
 // mostDisks bounds the pictures of one target.
 const mostDisks = 16
 
-// drawable returns the pictures that can be drawn. Of one that cannot, because its bundle was edited, only the reason stays.
+// drawable returns the pictures that can be drawn. Of one that cannot, because its bundle was edited, only the reason
+// stays.
 func drawable(list []record.DiskMap) []record.DiskMap {
 	var out []record.DiskMap
 	for _, d := range list[:min(len(list), mostDisks)] {

@@ -49,14 +49,16 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit writes the cells as test cases for a CI system's display: a suite for each candidate, and one for the conditions to fail on. A
-// FAILED cell is an error, one that is WITHHELD or INCONCLUSIVE is skipped with the reason; that something costs more is
-// no failure, but a damaged bundle is an error of its own. Only a condition that holds is one; a condition that cannot be told is skipped. Times are what the trials of the cell took, seconds.
+// JUnit writes the cells as test cases for a CI system's display: a suite for each candidate, and one for the
+// conditions to fail on. A FAILED cell is an error, one that is WITHHELD or INCONCLUSIVE is skipped with the reason;
+// that something costs more is no failure, but a damaged bundle is an error of its own. Only a condition that holds is
+// one; a condition that cannot be told is skipped. Times are what the trials of the cell took, seconds.
 func JUnit(w io.Writer, m *Model) error {
 	all := junitSuites{Name: "tare " + m.title(), Time: junitTime(m.Run.Seconds)}
 	if d := m.damage(); d != "" {
 		s := junitSuite{Name: "bundle", Time: junitTime(0)}
-		s.add(junitCase{Class: "bundle", Name: "is complete and unchanged", Time: junitTime(0), Error: &junitProblem{Message: d, Type: damaged}})
+		s.add(junitCase{Class: "bundle", Name: "is complete and unchanged", Time: junitTime(0),
+			Error: &junitProblem{Message: d, Type: damaged}})
 		all.Suites = append(all.Suites, s)
 	}
 	if s := junitFailIf(m); len(s.Cases) > 0 {
@@ -158,7 +160,8 @@ func (m *Model) junitSuite(col int, target string, spent map[[2]string]float64) 
 			if interval := bracket(cell.Low, cell.High, cell.Level > 0); interval != "" {
 				c.Out += " " + interval
 			}
-			c.Out += fmt.Sprintf(" against %s; %s to %s", clean(cell.Baseline), unit.Format(cell.BaselineCenter, clean(r.Unit)), unit.Format(cell.Center, clean(r.Unit)))
+			c.Out += fmt.Sprintf(" against %s; %s to %s", clean(cell.Baseline),
+				unit.Format(cell.BaselineCenter, clean(r.Unit)), unit.Format(cell.Center, clean(r.Unit)))
 			c.Out = strings.TrimPrefix(c.Out, ": ")
 		}
 		s.add(c)

@@ -12,9 +12,8 @@ import (
 )
 
 // Markdown writes GitHub's dialect: the answers, one table with its legend, what must be known to judge it, the costs
-// restated and what a saving is worth where that was asked for, and folded away the figures of every metric, what is known
-// of flushes and what each target is. The table's source is aligned, so that it reads well as
-// plain text too.
+// restated and what a saving is worth where that was asked for, and folded away the figures of every metric, what is
+// known of flushes and what each target is. The table's source is aligned, so that it reads well as plain text too.
 func Markdown(w io.Writer, m *Model) error {
 	d := newMarkdown(m)
 	d.line("## tare: %s", markdownText(m.title()))
@@ -205,7 +204,8 @@ func (d *markdown) targets() {
 		if t.Emulated {
 			cpu += ", emulated"
 		}
-		line := []string{clean(t.Name), clean(t.Spec), joinKnown("; ", f.Distro, f.Kernel, f.Arch, f.Hypervisor), cpu, memory, clean(f.WorkFS)}
+		line := []string{clean(t.Name), clean(t.Spec), joinKnown("; ", f.Distro, f.Kernel, f.Arch, f.Hypervisor), cpu,
+			memory, clean(f.WorkFS)}
 		for j := range line {
 			line[j] = markdownText(line[j])
 		}
@@ -239,7 +239,8 @@ func joinKnown(between string, texts ...string) string {
 // message to a person: @name, #123, addresses.
 var markdownEscapes = strings.NewReplacer(
 	"\\", "\\\\", "`", "\\`", "*", "\\*", "[", "\\[", "]", "\\]", "|", "\\|", "~", "\\~", "_", "\\_",
-	"<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "@<!-- -->", "#", "#<!-- -->", "://", ":<!-- -->//", "www.", "www<!-- -->.", "WWW.", "WWW<!-- -->.",
+	"<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "@<!-- -->", "#", "#<!-- -->", "://", ":<!-- -->//", "www.",
+	"www<!-- -->.", "WWW.", "WWW<!-- -->.",
 )
 
 // markdownText makes foreign text fit for a line or a table's cell of Markdown.

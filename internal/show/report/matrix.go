@@ -18,7 +18,8 @@ var matrixOps = iozone.AllOps()
 
 // matrix holds the medians of file size x record size x operation x target that share every other parameter.
 type matrix struct {
-	variant string   // the other parameters that tell it from the run's other matrices: "direct=true"; "" for the only one
+	// the other parameters that tell it from the run's other matrices: "direct=true"; "" for the only one
+	variant string
 	targets []string // the baseline first
 	ops     []int    // indices into matrixOps that have a figure
 	sizes   []int64  // file sizes, bytes, ascending
@@ -59,8 +60,8 @@ func sizeOf(params workload.Params, name string) int64 {
 	return n
 }
 
-// matrices collects the cells of matrixKind. A figure of a cell whose verdict is withheld stands, because a matrix is not
-// a ranking; one that was not measured is missing.
+// matrices collects the cells of matrixKind. A figure of a cell whose verdict is withheld stands, because a matrix is
+// not a ranking; one that was not measured is missing.
 func (m *Model) matrices() []*matrix {
 	params := m.params()
 	groups := map[string]*matrix{}
@@ -70,7 +71,8 @@ func (m *Model) matrices() []*matrix {
 		p := params[c.Workload]
 		size, record := sizeOf(p, "size"), sizeOf(p, "bs")
 		scale := bytesIn[strings.TrimSuffix(c.Unit, "/s")] / 1024
-		if c.Kind != matrixKind || opIndex(c.Metric) < 0 || size <= 0 || record <= 0 || !(scale > 0) || !strings.HasSuffix(c.Unit, "/s") {
+		if c.Kind != matrixKind || opIndex(c.Metric) < 0 || size <= 0 || record <= 0 || !(scale > 0) ||
+			!strings.HasSuffix(c.Unit, "/s") {
 			continue
 		}
 		key := variantOf(p)
@@ -106,7 +108,8 @@ func (x *matrix) arrange(m *Model) {
 	for p := range x.kib {
 		targets[p.target], ops[opIndex(p.op)], sizes[p.size], records[p.record] = true, true, true, true
 	}
-	x.ops, x.sizes, x.records = slices.Sorted(maps.Keys(ops)), slices.Sorted(maps.Keys(sizes)), slices.Sorted(maps.Keys(records))
+	x.ops, x.sizes, x.records = slices.Sorted(maps.Keys(ops)), slices.Sorted(maps.Keys(sizes)),
+		slices.Sorted(maps.Keys(records))
 	for _, baseline := range []bool{true, false} {
 		for i := range m.Targets {
 			if t := &m.Targets[i]; targets[t.Name] && t.Baseline == baseline {

@@ -1,5 +1,5 @@
-// Package report shows what a comparison found. It decides nothing: every figure, verdict and finding comes from package
-// compare, and a Model only arranges them into the rows and columns that all forms of report share.
+// Package report shows what a comparison found. It decides nothing: every figure, verdict and finding comes from
+// package compare, and a Model only arranges them into the rows and columns that all forms of report share.
 //
 // It is opinionated about doubt: what cannot be told, was withheld or failed has its own sign in every form, and no
 // ratio stands without its interval unless the page is too narrow for it.
@@ -28,8 +28,8 @@ type Model struct {
 	Plan *plan.Plan
 	// FailIf are the conditions that the caller was asked to fail on. The caller sets them.
 	FailIf []failif.Outcome
-	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they show
-	// them. The caller sets them; nil where nobody asked.
+	// Normal and Worth are the costs restated and what a saving is worth, for the forms whose Format says that they
+	// show them. The caller sets them; nil where nobody asked.
 	Normal *costper.Table
 	Worth  *costper.Answers
 	// Bundle is the path of the bundle as the reader would type it; "" when there is none. The caller sets it.
@@ -85,8 +85,8 @@ type Null struct {
 	Cells  int     // cells with a null control
 	Spread float64 // median of its spread: 0.003 is 0.3 %
 	Worst  float64 // the largest
-	// Tells is the smallest cost that half of the cells could have called DIFFERENT: the margin and the half-width of the
-	// interval together. 0 when no cell has an interval.
+	// Tells is the smallest cost that half of the cells could have called DIFFERENT: the margin and the half-width of
+	// the interval together. 0 when no cell has an interval.
 	Tells float64
 }
 
@@ -111,15 +111,21 @@ type Format struct {
 func Renderers() []Format {
 	return []Format{
 		{Name: "text", Doc: "a table for the terminal", Render: Terminal, Suffix: ".txt"},
-		{Name: "html", Doc: "a web page in one file, with charts and raw trials", Render: HTML, Suffix: ".html", ShowsCosts: true},
-		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON, Suffix: ".json", ShowsCosts: true},
-		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md", ShowsCosts: true},
-		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx", Binary: true, ShowsCosts: true},
+		{Name: "html", Doc: "a web page in one file, with charts and raw trials", Render: HTML, Suffix: ".html",
+			ShowsCosts: true},
+		{Name: "json", Doc: "everything, for scripts; docs/report.schema.json describes it", Render: JSON,
+			Suffix: ".json", ShowsCosts: true},
+		{Name: "markdown", Doc: "tables for a pull request or a forum", Render: Markdown, Suffix: ".md",
+			ShowsCosts: true},
+		{Name: "xlsx", Doc: "a workbook with charts, matrices, facts and raw trials", Render: XLSX, Suffix: ".xlsx",
+			Binary: true, ShowsCosts: true},
 		{Name: "svg", Doc: "the main chart: every ratio with its interval", Render: SVG, Suffix: ".svg"},
 		{Name: "png", Doc: "the same chart as a picture", Render: PNG, Suffix: ".png", Binary: true},
 		{Name: "csv", Doc: "the raw trials: one row for each metric of each trial", Render: CSV, Suffix: ".csv"},
-		{Name: "parquet", Doc: "the raw trials, with the columns of csv and their types", Render: Parquet, Suffix: ".parquet", Binary: true},
-		{Name: "benchstat", Doc: "the raw trials in Go's benchmark format, for benchstat -col target", Render: Benchstat, Suffix: ".bench"},
+		{Name: "parquet", Doc: "the raw trials, with the columns of csv and their types", Render: Parquet,
+			Suffix: ".parquet", Binary: true},
+		{Name: "benchstat", Doc: "the raw trials in Go's benchmark format, for benchstat -col target",
+			Render: Benchstat, Suffix: ".bench"},
 		{Name: "iozone", Doc: "the tables of fs.matrix as iozone -R prints them", Render: Iozone},
 		{Name: "junit", Doc: "cells and conditions as test cases, for a CI system", Render: JUnit, Suffix: ".xml"},
 		{Name: "github", Doc: "a step summary for GitHub Actions", Render: GitHub, ShowsCosts: true},
@@ -150,7 +156,8 @@ func NewModel(r *verdict.Result) *Model {
 		if !ok {
 			at = len(m.Rows)
 			rows[k] = at
-			m.Rows = append(m.Rows, Row{Workload: c.Workload, Kind: c.Kind, Family: c.Family, Metric: c.Metric, Unit: c.Unit,
+			m.Rows = append(m.Rows, Row{Workload: c.Workload, Kind: c.Kind, Family: c.Family, Metric: c.Metric,
+				Unit:    c.Unit,
 				Primary: c.Primary, Cells: make([]*verdict.Cell, len(m.Columns))})
 		}
 		m.Rows[at].Cells[col] = c
@@ -169,7 +176,8 @@ func NewModel(r *verdict.Result) *Model {
 		if !ok {
 			at = len(m.Families)
 			families[s.Family] = at
-			m.Families = append(m.Families, FamilyRow{Family: s.Family, Columns: make([]*verdict.Summary, len(m.Columns))})
+			m.Families = append(m.Families, FamilyRow{Family: s.Family,
+				Columns: make([]*verdict.Summary, len(m.Columns))})
 		}
 		m.Families[at].Columns[col] = s
 	}

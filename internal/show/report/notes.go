@@ -64,8 +64,8 @@ func (t *terminal) failures() []note {
 	return notes
 }
 
-// lastSaid is the last line that failed work printed, which mostly says why: an exit code alone does not. All of it is in
-// the bundle.
+// lastSaid is the last line that failed work printed, which mostly says why: an exit code alone does not. All of it is
+// in the bundle.
 func lastSaid(f *record.Failure) string {
 	if f.Kind != "setup" && f.Kind != "measure" { // what an environment printed while it died is a log, and no answer
 		return ""
@@ -101,9 +101,11 @@ func (t *terminal) open() []note {
 		text := plural(undecided, "cell") + " cannot be decided yet"
 		switch {
 		case need > plan.MostBlocks:
-			text += fmt.Sprintf("; not even %d blocks would decide the noisiest of them: lengthen the trials (--full), use a quieter machine, or accept a larger margin", plan.MostBlocks)
+			text += fmt.Sprintf("; not even %d blocks would decide the noisiest of them: lengthen the trials "+
+				"(--full), use a quieter machine, or accept a larger margin", plan.MostBlocks)
 		case need > 0:
-			text += fmt.Sprintf("; about %s would decide them (--blocks %d), or a larger margin", plural(need, "block"), need)
+			text += fmt.Sprintf("; about %s would decide them (--blocks %d), or a larger margin", plural(need, "block"),
+				need)
 		}
 		notes = append(notes, note{t.glyph(cannotTell) + " ", text + "."})
 	}
@@ -119,7 +121,9 @@ func (t *terminal) closing() []string {
 	n := &t.Null
 	switch {
 	case len(t.Columns) == 1 && t.Columns[0].Target.Baseline:
-		texts = append(texts, fmt.Sprintf("Only %s was measured, against itself. Add another environment with -e to compare.", clean(t.Run.Baseline)))
+		texts = append(texts,
+			fmt.Sprintf("Only %s was measured, against itself. Add another environment with -e to compare.",
+				clean(t.Run.Baseline)))
 	case n.Cells == 0:
 		texts = append(texts, "null control: no figure, so it is not known how well this host repeats itself.")
 	default:
@@ -133,15 +137,18 @@ func (t *terminal) closing() []string {
 		texts = append(texts, text+".")
 	}
 	if len(t.Columns) > 0 {
-		text := fmt.Sprintf("A ratio is the cost against %s: 2.00 is twice the time per operation.", clean(t.Run.Baseline))
+		text := fmt.Sprintf("A ratio is the cost against %s: 2.00 is twice the time per operation.",
+			clean(t.Run.Baseline))
 		for i := range t.Columns {
 			if name := t.Columns[i].Name(); name != t.Columns[i].Target.Name {
-				text += fmt.Sprintf(" %s is the cost of %s against %s.", clean(name), clean(t.Columns[i].Target.Name), clean(t.Columns[i].Target.Against))
+				text += fmt.Sprintf(" %s is the cost of %s against %s.", clean(name), clean(t.Columns[i].Target.Name),
+					clean(t.Columns[i].Target.Against))
 				break
 			}
 		}
 		if t.Run.Alpha > 0 {
-			text += fmt.Sprintf(" The intervals hold at %s over all looks, %s.", percentText(1-t.Run.Alpha), clean(t.Run.Scope))
+			text += fmt.Sprintf(" The intervals hold at %s over all looks, %s.", percentText(1-t.Run.Alpha),
+				clean(t.Run.Scope))
 		}
 		texts = append(texts, text)
 	}

@@ -47,8 +47,10 @@ func TestOldBundles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := verdict.Run{ID: b.Manifest.RunID, Version: b.Manifest.Version, Build: b.Manifest.Build, Seconds: b.Manifest.Seconds, Finished: true}
-		m := NewModel(verdict.Evaluate(verdict.Input{Plan: b.Plan, Environments: b.Environments, Trials: trials, Kinds: byName, Run: h}))
+		h := verdict.Run{ID: b.Manifest.RunID, Version: b.Manifest.Version, Build: b.Manifest.Build,
+			Seconds: b.Manifest.Seconds, Finished: true}
+		m := NewModel(verdict.Evaluate(verdict.Input{Plan: b.Plan, Environments: b.Environments, Trials: trials,
+			Kinds: byName, Run: h}))
 		m.Trials, m.Plan, m.Bundle = trials, b.Plan, name
 		var page bytes.Buffer
 		out := json.NewEncoder(&page)

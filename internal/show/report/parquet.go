@@ -11,8 +11,8 @@ import (
 const parquetBatch = 1024
 
 // Parquet writes the raw trials with the columns of CSV, typed. What is not known is null, and text stands as it is:
-// nothing takes a Parquet string for a formula. A row group holds the whole run, so that each column is read at once. Of a
-// damaged bundle the file's key-value metadata say so.
+// nothing takes a Parquet string for a formula. A row group holds the whole run, so that each column is read at once.
+// Of a damaged bundle the file's key-value metadata say so.
 func Parquet(w io.Writer, m *Model) error {
 	about := []parquet.WriterOption{parquet.CreatedBy("tare", clean(m.Run.Version), clean(m.Run.Build))}
 	if d := m.damage(); d != "" {

@@ -46,7 +46,8 @@ func (p *pngPen) fill(outline []point, c colour) {
 		low, high = point{min(low.x, at.x), min(low.y, at.y)}, point{max(high.x, at.x), max(high.y, at.y)}
 	}
 	// The rasteriser works on the shape's own box, not on the whole picture.
-	box := image.Rect(int(math.Floor(low.x*pngScale)), int(math.Floor(low.y*pngScale)), int(math.Ceil(high.x*pngScale)), int(math.Ceil(high.y*pngScale)))
+	box := image.Rect(int(math.Floor(low.x*pngScale)), int(math.Floor(low.y*pngScale)), int(math.Ceil(high.x*pngScale)),
+		int(math.Ceil(high.y*pngScale)))
 	if box.Empty() {
 		return
 	}
@@ -69,7 +70,8 @@ func (p *pngPen) line(from, to point, thick float64, c colour) {
 		return
 	}
 	nx, ny := (to.y-from.y)/d*thick/2, -(to.x-from.x)/d*thick/2
-	p.fill([]point{{from.x + nx, from.y + ny}, {to.x + nx, to.y + ny}, {to.x - nx, to.y - ny}, {from.x - nx, from.y - ny}}, c)
+	p.fill([]point{{from.x + nx, from.y + ny}, {to.x + nx, to.y + ny}, {to.x - nx, to.y - ny},
+		{from.x - nx, from.y - ny}}, c)
 }
 
 func (p *pngPen) text(at point, s string, st style) {
@@ -86,7 +88,8 @@ func (p *pngPen) text(at point, s string, st style) {
 		at.x -= width
 	}
 	d := font.Drawer{Dst: p.img, Src: image.NewUniform(st.colour.rgba()), Face: face,
-		Dot: fixed.Point26_6{X: fixed.Int26_6(math.Round(at.x * pngScale * 64)), Y: fixed.Int26_6(math.Round(at.y * pngScale * 64))}}
+		Dot: fixed.Point26_6{X: fixed.Int26_6(math.Round(at.x * pngScale * 64)),
+			Y: fixed.Int26_6(math.Round(at.y * pngScale * 64))}}
 	d.DrawString(s)
 }
 

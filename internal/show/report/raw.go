@@ -9,8 +9,8 @@ import (
 	"tare/internal/record"
 )
 
-// raw is one metric of one trial: a row of the tidy tables. The tags are the Parquet columns; CSV and XLSX have the same
-// ones in the same order. A pointer is nil where nothing is known.
+// raw is one metric of one trial: a row of the tidy tables. The tags are the Parquet columns; CSV and XLSX have the
+// same ones in the same order. A pointer is nil where nothing is known.
 type raw struct {
 	Run          string    `parquet:"run,dict,zstd"`
 	Seq          int64     `parquet:"seq,zstd"`
@@ -49,16 +49,20 @@ type raw struct {
 // rawHeader names the columns of raw in order.
 var rawHeader = []string{
 	"run", "seq", "session", "block", "warmup", "discarded", "workload", "kind", "family", "target", "slot", "position",
-	"metric", "unit", "better", "primary", "value", "work", "start", "agent_ns", "controller_ns", "rtt_ns", "rtt_spread_ns",
+	"metric", "unit", "better", "primary", "value", "work", "start", "agent_ns", "controller_ns", "rtt_ns",
+	"rtt_spread_ns",
 	"setup_ns", "gate_waited_ns", "gate_quiet", "load1", "steal", "error_kind", "error", "flush",
 }
 
 // values are the fields of a row in the order of rawHeader: string, int64, float64, bool, time.Time, or nil.
 func (r *raw) values() []any {
 	return []any{
-		r.Run, r.Seq, r.Session, r.Block, r.Warmup, known(r.Discarded), r.Workload, r.Kind, r.Family, r.Target, known(r.Slot), r.Position,
-		known(r.Metric), known(r.Unit), known(r.Better), known(r.Primary), known(r.Value), r.Work, r.Start, r.AgentNS, r.ControllerNS, r.RTTNS, r.RTTSpreadNS,
-		r.SetupNS, known(r.HostWaitedNS), known(r.HostQuiet), known(r.Load1), known(r.Steal), known(r.ErrorKind), known(r.Error), known(r.Flush),
+		r.Run, r.Seq, r.Session, r.Block, r.Warmup, known(r.Discarded), r.Workload, r.Kind, r.Family, r.Target,
+		known(r.Slot), r.Position,
+		known(r.Metric), known(r.Unit), known(r.Better), known(r.Primary), known(r.Value), r.Work, r.Start, r.AgentNS,
+		r.ControllerNS, r.RTTNS, r.RTTSpreadNS,
+		r.SetupNS, known(r.HostWaitedNS), known(r.HostQuiet), known(r.Load1), known(r.Steal), known(r.ErrorKind),
+		known(r.Error), known(r.Flush),
 	}
 }
 
@@ -109,8 +113,10 @@ func (m *Model) eachRaw(yield func(*raw) error) error {
 		w := workloads[t.Workload]
 		base := raw{
 			Run: run, Seq: int64(t.Seq), Session: int64(t.Session), Block: int64(t.Block), Warmup: t.Warmup(),
-			Workload: clean(t.Workload), Kind: w.kind, Family: w.family, Target: clean(t.Target), Slot: orNil(t.Slot), Position: int64(t.Position),
-			Work: t.Work, Start: t.Start.UTC(), AgentNS: t.AgentNS, ControllerNS: t.ControllerNS, RTTNS: t.RTTNS, RTTSpreadNS: t.RTTSpreadNS, SetupNS: t.SetupNS,
+			Workload: clean(t.Workload), Kind: w.kind, Family: w.family, Target: clean(t.Target), Slot: orNil(t.Slot),
+			Position: int64(t.Position),
+			Work:     t.Work, Start: t.Start.UTC(), AgentNS: t.AgentNS, ControllerNS: t.ControllerNS, RTTNS: t.RTTNS,
+			RTTSpreadNS: t.RTTSpreadNS, SetupNS: t.SetupNS,
 		}
 		if !t.Warmup() {
 			base.Discarded = orNil(rules[block{t.Workload, t.Session, t.Block}])

@@ -37,7 +37,8 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (go test ./internal/show/report -update rewrites it):\n--- got\n%s--- want\n%s", file, got, want)
+		t.Errorf("%s differs (go test ./internal/show/report -update rewrites it):\n--- got\n%s--- want\n%s", file, got,
+			want)
 	}
 }
 
@@ -64,7 +65,8 @@ func TestTerminal(t *testing.T) {
 					break
 				}
 				// A command is not broken, so that it can be copied.
-				command := strings.HasPrefix(line, "repeat: ") || strings.HasPrefix(line, "check: ") || strings.HasPrefix(line, "go on: ")
+				command := strings.HasPrefix(line, "repeat: ") || strings.HasPrefix(line, "check: ") ||
+					strings.HasPrefix(line, "go on: ")
 				if w := width(line); w > limit && !command {
 					t.Errorf("line %d is %d wide, more than %d: %s", i+1, w, limit, line)
 				}
@@ -88,15 +90,16 @@ func TestVerdictsAreThere(t *testing.T) {
 	for _, c := range scenes()["verdicts-wide"].Result.Cells {
 		seen[c.Verdict] = true
 	}
-	for _, v := range []record.Verdict{record.Different, record.Equivalent, record.Measured, record.Inconclusive, record.Withheld, record.Failed} {
+	for _, v := range []record.Verdict{record.Different, record.Equivalent, record.Measured, record.Inconclusive,
+		record.Withheld, record.Failed} {
 		if !seen[v] {
 			t.Errorf("no cell is %s", v)
 		}
 	}
 }
 
-// reportSchema is the published schema made strict: scripts are told to pass over fields that they do not know, but this
-// program writes none that the schema does not have.
+// reportSchema is the published schema made strict: scripts are told to pass over fields that they do not know, but
+// this program writes none that the schema does not have.
 func reportSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	src, err := os.ReadFile("../../../docs/report.schema.json")
@@ -210,8 +213,10 @@ func TestSchemaRefuses(t *testing.T) {
 }
 
 func TestRatioText(t *testing.T) {
-	for v, want := range map[float64]string{1: "1.00", 0.995: "0.99", 1.009: "1.01", 9.81: "9.81", 9.996: "10.0", 14.23: "14.2", 99.96: "100", 242.4: "242",
-		0.62: "0.62", 0.0512: "0.0512", 0.05: "0.05", 1e-5: "1.00e-05", 3e8: "3.00e+08", 0: "?", -1: "?", math.Inf(1): "?"} {
+	for v, want := range map[float64]string{1: "1.00", 0.995: "0.99", 1.009: "1.01", 9.81: "9.81", 9.996: "10.0",
+		14.23: "14.2", 99.96: "100", 242.4: "242",
+		0.62: "0.62", 0.0512: "0.0512", 0.05: "0.05", 1e-5: "1.00e-05", 3e8: "3.00e+08", 0: "?", -1: "?",
+		math.Inf(1): "?"} {
 		if got := ratioText(v); got != want {
 			t.Errorf("ratioText(%v) = %q, want %q", v, got, want)
 		}
@@ -220,9 +225,12 @@ func TestRatioText(t *testing.T) {
 
 func TestSmallTexts(t *testing.T) {
 	for got, want := range map[string]string{
-		percentText(0.003): "0.3 %", percentText(0.02): "2 %", percentText(0.123): "12.3 %", percentText(2): "200 %", percentText(0.00001): "0.001 %", percentText(0.95): "95 %",
-		durationText(400): "6 min 40 s", durationText(4.24): "4.2 s", durationText(60): "1 min", durationText(7500): "2 h 5 min", durationText(-1): "?", durationText(math.NaN()): "?",
-		compactPercent(0.004): ".4%", compactPercent(0.03): "3%", compactPercent(0.0001): "0%", compactPercent(99): ">999%",
+		percentText(0.003): "0.3 %", percentText(0.02): "2 %", percentText(0.123): "12.3 %", percentText(2): "200 %",
+		percentText(0.00001): "0.001 %", percentText(0.95): "95 %",
+		durationText(400): "6 min 40 s", durationText(4.24): "4.2 s", durationText(60): "1 min",
+		durationText(7500): "2 h 5 min", durationText(-1): "?", durationText(math.NaN()): "?",
+		compactPercent(0.004): ".4%", compactPercent(0.03): "3%", compactPercent(0.0001): "0%",
+		compactPercent(99): ">999%",
 		shellWord("a/b.c"): "a/b.c", shellWord("a b"): "'a b'", shellWord("it's"): `'it'\''s'`, shellWord(""): "''",
 	} {
 		if got != want {
@@ -234,7 +242,8 @@ func TestSmallTexts(t *testing.T) {
 func TestWrap(t *testing.T) {
 	got := wrap("! ", "one two three 日本語日本語 "+strings.Repeat("x", 30), 16)
 	want := []string{"! one two three", "  日本語日本語", "  xxxxxxxxxxxxxx", "  xxxxxxxxxxxxxx", "  xx"}
-	if figure := wrap("", "it spreads by 0.3 %; and took 12.5 ms", 18); !reflect.DeepEqual(figure, []string{"it spreads by", "0.3 %; and took", "12.5 ms"}) {
+	if figure := wrap("", "it spreads by 0.3 %; and took 12.5 ms", 18); !reflect.DeepEqual(figure,
+		[]string{"it spreads by", "0.3 %; and took", "12.5 ms"}) {
 		t.Errorf("a figure is parted from its unit: %q", figure)
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -261,9 +270,11 @@ func FuzzTerminal(f *testing.F) {
 	f.Add("b\x1b[31m", "\u202e\r\n\t", strings.Repeat("\xff日", 300), 1)
 	f.Fuzz(func(t *testing.T, target, label, text string, columns int) {
 		r := &verdict.Result{Run: verdict.Run{Baseline: target, Version: text, Name: label, Scope: text, Alpha: 0.05},
-			Targets: []verdict.Target{{Name: target, Baseline: true}, {Name: target + "x", Spec: text, Inside: record.Facts{Kernel: text}}},
+			Targets: []verdict.Target{{Name: target, Baseline: true},
+				{Name: target + "x", Spec: text, Inside: record.Facts{Kernel: text}}},
 			Cells: []verdict.Cell{{Workload: label, Target: target + "x", Primary: true, Unit: text, BaselineCenter: 5,
-				Ratio: record.Ratio{Verdict: record.Failed}, Failure: &record.Failure{Message: text}, Warnings: []record.Warning{{Text: text, Remedy: label}}}},
+				Ratio: record.Ratio{Verdict: record.Failed}, Failure: &record.Failure{Message: text},
+				Warnings: []record.Warning{{Text: text, Remedy: label}}}},
 			Findings: []verdict.Finding{{Text: text, Remedy: label}}}
 		m := NewModel(r)
 		m.Bundle = label
@@ -280,24 +291,30 @@ func FuzzTerminal(f *testing.F) {
 	})
 }
 
-// TestOpenCellsOfMetricsAreTold: a warning of a metric that does not decide names it, and no form asks for more blocks than
-// a plan may have.
+// TestOpenCellsOfMetricsAreTold: a warning of a metric that does not decide names it, and no form asks for more blocks
+// than a plan may have.
 func TestOpenCellsOfMetricsAreTold(t *testing.T) {
-	open := record.Ratio{Center: 1.1, Low: 0.5, High: 2, Level: 0.95, Blocks: 10, Verdict: record.Inconclusive, BlocksNeeded: 11413}
+	open := record.Ratio{Center: 1.1, Low: 0.5, High: 2, Level: 0.95, Blocks: 10, Verdict: record.Inconclusive,
+		BlocksNeeded: 11413}
 	cell := func(metric string, primary bool) verdict.Cell {
-		return verdict.Cell{Workload: "command", Kind: "command", Metric: metric, Primary: primary, Unit: "s", Better: "lower", Target: "box", Baseline: "host",
-			Center: 1.1, BaselineCenter: 1, Ratio: open, Warnings: []record.Warning{{Code: "noisy-host", Text: "noise in " + metric}}}
+		return verdict.Cell{Workload: "command", Kind: "command", Metric: metric, Primary: primary, Unit: "s",
+			Better: "lower", Target: "box", Baseline: "host",
+			Center: 1.1, BaselineCenter: 1, Ratio: open,
+			Warnings: []record.Warning{{Code: "noisy-host", Text: "noise in " + metric}}}
 	}
-	m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"}, Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
-		Cells: []verdict.Cell{cell("seconds", true), cell("user_seconds", false)}})
+	m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"},
+		Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
+		Cells:   []verdict.Cell{cell("seconds", true), cell("user_seconds", false)}})
 	m.Text = TextOptions{Width: 120, Details: true}
 	text := string(render(t, Terminal, m))
-	for _, want := range []string{"* box command: noise in seconds", "* box command user_seconds: noise in user_seconds"} {
+	for _, want := range []string{"* box command: noise in seconds",
+		"* box command user_seconds: noise in user_seconds"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if text := string(render(t, JUnit, m)); strings.Contains(text, "11413") || strings.Count(text, "not even 500 blocks would decide it") != 2 {
+	if text := string(render(t, JUnit, m)); strings.Contains(text, "11413") || strings.Count(text,
+		"not even 500 blocks would decide it") != 2 {
 		t.Errorf("%s", text)
 	}
 }
@@ -312,9 +329,12 @@ func TestFailureSaysWhatTheWorkSaid(t *testing.T) {
 		{"measure", strings.Repeat("word ", 90), "; its output: " + strings.Repeat("word ", 39) + "word ..."},
 		{"environment-died", "[    1.0] a console\n", ""},
 	} {
-		m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"}, Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
-			Cells: []verdict.Cell{{Workload: "command", Metric: "seconds", Primary: true, Unit: "s", Target: "box", Baseline: "host",
-				Failure: &record.Failure{Kind: c.kind, Message: "ended with exit code 2", Evidence: c.evidence}, Ratio: record.Ratio{Verdict: record.Failed}}}})
+		m := NewModel(&verdict.Result{Run: verdict.Run{Baseline: "host"},
+			Targets: []verdict.Target{{Name: "host", Baseline: true}, {Name: "box"}},
+			Cells: []verdict.Cell{{Workload: "command", Metric: "seconds", Primary: true, Unit: "s", Target: "box",
+				Baseline: "host",
+				Failure:  &record.Failure{Kind: c.kind, Message: "ended with exit code 2", Evidence: c.evidence},
+				Ratio:    record.Ratio{Verdict: record.Failed}}}})
 		m.Text = TextOptions{Width: 1000}
 		text := strings.Join(strings.Fields(string(render(t, Terminal, m))), " ")
 		if want := "box command: ended with exit code 2" + c.want + " null control"; !strings.Contains(text, want) {

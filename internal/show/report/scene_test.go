@@ -19,18 +19,25 @@ var kinds = []workload.Kind{
 	{Name: "cpu.prime", Family: "cpu", Needs: workload.Needs{CPUBound: true}, Metrics: []unit.Metric{
 		{Name: "events_per_second", Unit: "events/s", Better: unit.Higher, Timed: true, Primary: true},
 		{Name: "time_10k_events", Unit: "s", Better: unit.Lower, Timed: true}}},
-	{Name: "fs.randread", Family: "file system", Metrics: []unit.Metric{{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: true}}},
-	{Name: "fs.seqwrite", Family: "file system", Metrics: []unit.Metric{{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true}}},
+	{Name: "fs.randread", Family: "file system",
+		Metrics: []unit.Metric{{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true,
+			Primary: true}}},
+	{Name: "fs.seqwrite", Family: "file system",
+		Metrics: []unit.Metric{{Name: "mib_per_second", Unit: "MiB/s", Better: unit.Higher, Timed: true,
+			Primary: true}}},
 	{Name: matrixKind, Family: "file system", Metrics: matrixMetrics()},
-	{Name: "command", Family: "command", Metrics: []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true}}},
-	{Name: "memory.latency", Family: "memory", Metrics: []unit.Metric{{Name: "latency", Unit: "ns", Better: unit.Lower, Timed: true, Primary: true}}},
+	{Name: "command", Family: "command", Metrics: []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower,
+		Timed: true, Primary: true}}},
+	{Name: "memory.latency", Family: "memory", Metrics: []unit.Metric{{Name: "latency", Unit: "ns", Better: unit.Lower,
+		Timed: true, Primary: true}}},
 }
 
 // matrixMetrics are the thirteen of iozone; reading decides.
 func matrixMetrics() []unit.Metric {
 	var ms []unit.Metric
 	for _, op := range matrixOps {
-		ms = append(ms, unit.Metric{Name: op.String(), Unit: "KiB/s", Better: unit.Higher, Timed: true, Primary: op.String() == "read"})
+		ms = append(ms, unit.Metric{Name: op.String(), Unit: "KiB/s", Better: unit.Higher, Timed: true,
+			Primary: op.String() == "read"})
 	}
 	return ms
 }
@@ -45,7 +52,8 @@ func kindOf(name string) (*workload.Kind, bool) {
 }
 
 // base is what one unit of a kind costs on the baseline, as the metric's value.
-var base = map[string]float64{"events_per_second": 2041, "time_10k_events": 4.9, "ops_per_second": 1.94e6, "mib_per_second": 410, "latency": 62.3, "seconds": 30}
+var base = map[string]float64{"events_per_second": 2041, "time_10k_events": 4.9, "ops_per_second": 1.94e6,
+	"mib_per_second": 410, "latency": 62.3, "seconds": 30}
 
 // scene is a run made of synthetic trials. It goes through verdict.Evaluate like a real one.
 type scene struct {
@@ -58,13 +66,18 @@ type scene struct {
 }
 
 func (s scene) result() *verdict.Result {
-	p := &plan.Plan{Schema: 1, Name: "scene", Baseline: s.targets[0], Seed: 7, Mode: plan.Quick, Trial: 300 * time.Millisecond, Sessions: 1,
-		Looks: []int{10, 15, 20, 30}, Alpha: 0.05, LookAlpha: 0.018, Margin: 0.02, TailMargin: 0.05, Precision: 0.01, Workloads: s.workloads}
-	in := verdict.Input{Run: verdict.Run{ID: "run-1", Version: "0.1.0", Build: "test", Seconds: 400, Finished: true}, Plan: p, Kinds: kindOf}
+	p := &plan.Plan{Schema: 1, Name: "scene", Baseline: s.targets[0], Seed: 7, Mode: plan.Quick,
+		Trial: 300 * time.Millisecond, Sessions: 1,
+		Looks: []int{10, 15, 20, 30}, Alpha: 0.05, LookAlpha: 0.018, Margin: 0.02, TailMargin: 0.05, Precision: 0.01,
+		Workloads: s.workloads}
+	in := verdict.Input{Run: verdict.Run{ID: "run-1", Version: "0.1.0", Build: "test", Seconds: 400, Finished: true},
+		Plan: p, Kinds: kindOf}
 	for _, name := range s.targets {
-		p.Targets = append(p.Targets, plan.Target{Name: name, Spec: env.Spec{Name: name, Driver: "local"}, Text: "local"})
+		p.Targets = append(p.Targets, plan.Target{Name: name, Spec: env.Spec{Name: name, Driver: "local"},
+			Text: "local"})
 		in.Environments = append(in.Environments, record.Environment{Name: name, Spec: "local", Session: 1, OpenNS: 1e8,
-			Inside: record.Facts{OS: "linux", Arch: "amd64", Kernel: "6.1.0", Distro: "Debian 12", CPU: "Test CPU", Threads: 2, MemoryBytes: 4 << 30}})
+			Inside: record.Facts{OS: "linux", Arch: "amd64", Kernel: "6.1.0", Distro: "Debian 12", CPU: "Test CPU",
+				Threads: 2, MemoryBytes: 4 << 30}})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	seq := 0
@@ -87,7 +100,8 @@ func (s scene) result() *verdict.Result {
 					noise = 0.003
 				}
 				seq++
-				t := record.Trial{Seq: seq, Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot, Work: 1000,
+				t := record.Trial{Seq: seq, Session: 1, Block: block, Workload: w.Label, Target: target, Slot: slot,
+					Work:    1000,
 					AgentNS: 3e8, ControllerNS: 3e8, RTTNS: 1e5,
 					Figures: record.Figures{Metrics: map[string]float64{}, Checks: map[string]string{"n": "1228"}}}
 				f := ratio * math.Exp(noise*rng.NormFloat64())
@@ -139,7 +153,8 @@ func fail(t *record.Trial, kind, message string) {
 func scenes() map[string]*Model {
 	verdicts := func(s *scene) {
 		s.targets = []string{"host", "box", "vm", "vm-e1000"}
-		s.workloads = work("cpu.prime", "cpu.prime threads=2", "fs.randread bs=4KiB", "fs.seqwrite fsync=end", "memory.latency")
+		s.workloads = work("cpu.prime", "cpu.prime threads=2", "fs.randread bs=4KiB", "fs.seqwrite fsync=end",
+			"memory.latency")
 		s.workloads[4].Targets = []string{"host", "box", "vm"}
 		s.blocks = 30
 		s.cost = func(label, target string) (float64, float64) {
@@ -158,7 +173,8 @@ func scenes() map[string]*Model {
 			return 9.8, 0.01
 		}
 		s.tweak = func(in *verdict.Input) {
-			trialsOf(in, "fs.seqwrite fsync=end", "vm-e1000", func(t *record.Trial) { fail(t, "measure", "fsync: input/output error") })
+			trialsOf(in, "fs.seqwrite fsync=end", "vm-e1000",
+				func(t *record.Trial) { fail(t, "measure", "fsync: input/output error") })
 			trialsOf(in, "cpu.prime threads=2", "vm-e1000", func(t *record.Trial) { t.Checks["n"] = "1227" })
 		}
 	}
@@ -172,7 +188,8 @@ func scenes() map[string]*Model {
 	dead := scene{targets: []string{"host", "box", "vm"}, workloads: work("cpu.prime", "fs.randread"), blocks: 15,
 		tweak: func(in *verdict.Input) {
 			in.Environments[2] = record.Environment{Name: "vm", Spec: "qemu", Session: 1,
-				Error: &record.Failure{Kind: "boot", Message: "vm: boot: no handshake within 30 s; the console ends in \x1b[2JKernel panic"}}
+				Error: &record.Failure{Kind: "boot",
+					Message: "vm: boot: no handshake within 30 s; the console ends in \x1b[2JKernel panic"}}
 			kept := in.Trials[:0]
 			for _, t := range in.Trials {
 				if t.Target != "vm" {
@@ -186,16 +203,21 @@ func scenes() map[string]*Model {
 		many.workloads = append(many.workloads, work(fmt.Sprintf("fs.randread size=%dMiB", 1<<(i%10)+i))...)
 	}
 	many.cost = func(label, _ string) (float64, float64) { return 1 + float64(len(label)%3)/10, 0.01 }
-	hostile := scene{targets: []string{"host", "box"}, blocks: 12, workloads: work("cpu.prime", "fs.randread 日本語の名前", "fs.randread \x1b]0;owned\x07\u202eevil")}
+	hostile := scene{targets: []string{"host", "box"}, blocks: 12,
+		workloads: work("cpu.prime", "fs.randread 日本語の名前", "fs.randread \x1b]0;owned\x07\u202eevil")}
 	hostile.tweak = func(in *verdict.Input) {
-		trialsOf(in, "cpu.prime", "box", func(t *record.Trial) { fail(t, "measure", "\x1b[31mred\x1b[0m\nnext line \u202e") })
+		trialsOf(in, "cpu.prime", "box", func(t *record.Trial) {
+			fail(t, "measure",
+				"\x1b[31mred\x1b[0m\nnext line \u202e")
+		})
 	}
 	early := scene{targets: []string{"host", "box"}, blocks: 3, workloads: work("cpu.prime", "fs.randread"),
 		tweak: func(in *verdict.Input) { in.Run.Finished = false }}
 
 	ten := scene{workloads: work("cpu.prime", "fs.randread bs=4KiB", "fs.seqwrite fsync=end"), blocks: 15,
-		targets: []string{"host", "vm", "vm:virtiofs", "vm:9p", "vm:nfs", "vm:smb", "vm:sshfs", "vm:rsync", "box", "box:bind"},
-		cost:    func(label, target string) (float64, float64) { return 1 + float64(len(label)*len(target))/20, 0.01 }}
+		targets: []string{"host", "vm", "vm:virtiofs", "vm:9p", "vm:nfs", "vm:smb", "vm:sshfs", "vm:rsync", "box",
+			"box:bind"},
+		cost: func(label, target string) (float64, float64) { return 1 + float64(len(label)*len(target))/20, 0.01 }}
 	details := func(m *Model) *Model {
 		f := fileModel()
 		m.Targets[2].Card, m.Targets[3].Card = f.Targets[1].Card, f.Targets[2].Card
@@ -219,12 +241,13 @@ func scenes() map[string]*Model {
 		"verdicts-details": with(all, TextOptions{Width: 120, Details: true}),
 		"emulated":         with(emulatedVM, TextOptions{Width: 120}),
 		"target-failed":    with(dead, TextOptions{}),
-		"one-target":       with(scene{targets: []string{"host"}, workloads: work("cpu.prime"), blocks: 5}, TextOptions{}),
-		"many":             with(many, TextOptions{}),
-		"hostile":          with(hostile, TextOptions{Details: true}),
-		"ten":              with(ten, TextOptions{Width: 80}),
-		"ten-wide":         with(ten, TextOptions{Width: 160}),
-		"ten-details":      details(with(ten, TextOptions{Width: 80, Details: true})),
-		"unfinished":       with(early, TextOptions{}),
+		"one-target": with(scene{targets: []string{"host"}, workloads: work("cpu.prime"), blocks: 5},
+			TextOptions{}),
+		"many":        with(many, TextOptions{}),
+		"hostile":     with(hostile, TextOptions{Details: true}),
+		"ten":         with(ten, TextOptions{Width: 80}),
+		"ten-wide":    with(ten, TextOptions{Width: 160}),
+		"ten-details": details(with(ten, TextOptions{Width: 80, Details: true})),
+		"unfinished":  with(early, TextOptions{}),
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSchemaIsWhole holds that the published schema, from which the page's types are made, has every field that the JSON
-// report can have, and none that it cannot.
+// TestSchemaIsWhole holds that the published schema, from which the page's types are made, has every field that the
+// JSON report can have, and none that it cannot.
 func TestSchemaIsWhole(t *testing.T) {
 	src, err := os.ReadFile("../../../docs/report.schema.json")
 	if err != nil {

@@ -16,9 +16,11 @@ func SVG(w io.Writer, m *Model) error {
 	f := newForest(m)
 	width, height := f.size()
 	var p svgPen
-	fmt.Fprintf(&p.out, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %[1]s %[2]s" role="img" aria-labelledby="t d" font-family="%s">`+"\n",
+	fmt.Fprintf(&p.out,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %[1]s %[2]s" role="img" aria-labelledby="t d" font-family="%s">`+"\n",
 		number(width), number(height), svgFonts)
-	fmt.Fprintf(&p.out, "<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n", escapeXML(m.title()), escapeXML(strings.TrimSpace(f.damage+" "+strings.Join(f.answers, " "))))
+	fmt.Fprintf(&p.out, "<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n", escapeXML(m.title()),
+		escapeXML(strings.TrimSpace(f.damage+" "+strings.Join(f.answers, " "))))
 	p.fill([]point{{0, 0}, {width, 0}, {width, height}, {0, height}}, paper)
 	f.draw(&p)
 	p.out.WriteString("</svg>\n")
@@ -46,11 +48,13 @@ func (p *svgPen) fill(outline []point, c colour) {
 }
 
 func (p *svgPen) line(from, to point, thick float64, c colour) {
-	fmt.Fprintf(&p.out, `<path d="M%s %sL%s %s" stroke="#%06x" stroke-width="%s"/>`+"\n", number(from.x), number(from.y), number(to.x), number(to.y), uint32(c), number(thick))
+	fmt.Fprintf(&p.out, `<path d="M%s %sL%s %s" stroke="#%06x" stroke-width="%s"/>`+"\n", number(from.x),
+		number(from.y), number(to.x), number(to.y), uint32(c), number(thick))
 }
 
 func (p *svgPen) text(at point, s string, st style) {
-	fmt.Fprintf(&p.out, `<text x="%s" y="%s" font-size="%s" fill="#%06x"`, number(at.x), number(at.y), number(st.size), uint32(st.colour))
+	fmt.Fprintf(&p.out, `<text x="%s" y="%s" font-size="%s" fill="#%06x"`, number(at.x), number(at.y), number(st.size),
+		uint32(st.colour))
 	if st.bold {
 		p.out.WriteString(` font-weight="700"`)
 	}

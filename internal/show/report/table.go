@@ -14,8 +14,8 @@ type tableRow struct {
 	gap      bool // an empty line before it
 }
 
-// table lays the rows out in the widest form that fits: with intervals, and with bars where there is room; with half the
-// intervals; in groups of candidates; or each candidate on a line of its own.
+// table lays the rows out in the widest form that fits: with intervals, and with bars where there is room; with half
+// the intervals; in groups of candidates; or each candidate on a line of its own.
 func (t *terminal) table() {
 	if len(t.Rows) == 0 {
 		return
@@ -153,7 +153,8 @@ func (p parts) width() int {
 }
 
 func (p *parts) fit(s shown) {
-	p.ratio, p.interval, p.flags = max(p.ratio, width(s.ratio)), max(p.interval, width(s.interval)), max(p.flags, width(s.flags))
+	p.ratio, p.interval, p.flags = max(p.ratio, width(s.ratio)), max(p.interval, width(s.interval)),
+		max(p.flags, width(s.flags))
 }
 
 func (t *terminal) entry(s shown, p parts) string {
@@ -202,8 +203,8 @@ func (t *terminal) paint(s shown, text string) string {
 // gutter stands between the columns.
 const gutter = "   "
 
-// grid lays the candidates of a group out side by side, each with a bar of that width, and returns the lines and the width
-// they take. Only the first group has the baseline's figures.
+// grid lays the candidates of a group out side by side, each with a bar of that width, and returns the lines and the
+// width they take. Only the first group has the baseline's figures.
 func (t *terminal) grid(rows []tableRow, gap string, group [2]int, bar int) (lines []string, wide int) {
 	label, base := 0, width(clean(t.Run.Baseline))
 	cols := make([]parts, group[1]-group[0])

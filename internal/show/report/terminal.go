@@ -115,7 +115,8 @@ func (t *terminal) header() {
 	if n := len(t.Targets); n > 1 {
 		blocks += fmt.Sprintf(" of %d targets", n)
 	}
-	items := []string{"tare " + clean(t.Run.Version), "baseline " + clean(t.Run.Baseline), blocks + ", " + clean(t.Run.Scope), durationText(t.Run.Seconds)}
+	items := []string{"tare " + clean(t.Run.Version), "baseline " + clean(t.Run.Baseline),
+		blocks + ", " + clean(t.Run.Scope), durationText(t.Run.Seconds)}
 	if t.Run.Name != "" {
 		items = append(items, clean(t.Run.Name))
 	}
@@ -129,8 +130,8 @@ func (t *terminal) header() {
 	t.line("")
 }
 
-// point notes which cells a finding speaks of, and what is known of a flush in each target. An emulated CPU has a mark of
-// its own.
+// point notes which cells a finding speaks of, and what is known of a flush in each target. An emulated CPU has a mark
+// of its own.
 func (t *terminal) point() {
 	t.durable = map[string]*record.Durability{}
 	for i := range t.Targets {
@@ -184,7 +185,8 @@ func (t *terminal) legendItems() []string {
 		items = append(items, "± half the interval")
 	}
 	if t.axis != nil {
-		items = append(items, fmt.Sprintf("%s bars from %s to %s on a log axis, %s is 1", t.drawing().center, ratioText(t.axis.low), ratioText(t.axis.high), t.drawing().one))
+		items = append(items, fmt.Sprintf("%s bars from %s to %s on a log axis, %s is 1", t.drawing().center,
+			ratioText(t.axis.low), ratioText(t.axis.high), t.drawing().one))
 	}
 	return items
 }

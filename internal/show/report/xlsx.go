@@ -10,10 +10,10 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// XLSX writes a workbook: the answers with the table of ratios and its chart; every cell; the matrices of fs.matrix laid
-// out as iozone's own workbook, with curves over record sizes; a sheet for each other kind of workload; the costs restated
-// and what a saving is worth where that was asked for; what is known of flushes; the facts of the targets side by side;
-// the plan; and the raw trials.
+// XLSX writes a workbook: the answers with the table of ratios and its chart; every cell; the matrices of fs.matrix
+// laid out as iozone's own workbook, with curves over record sizes; a sheet for each other kind of workload; the costs
+// restated and what a saving is worth where that was asked for; what is known of flushes; the facts of the targets side
+// by side; the plan; and the raw trials.
 //
 // Text is always written as text, never as a formula, whatever it begins with. A sheet of trials ends at the last row
 // that a workbook can have, and says so.
@@ -67,15 +67,18 @@ func (b *workbook) styles() {
 	// A small figure has all its digits: seconds of a flush would else be 0.
 	ratioFormat, figureFormat := `0.00`, `[>=1000]#,##0;[>=10]0.0;General`
 	b.title = make(excelize.Style{Font: &excelize.Font{Bold: true, Size: 15}})
-	b.head = make(excelize.Style{Font: &excelize.Font{Bold: true}, Fill: fill("EFEFEA"), Border: []excelize.Border{{Type: "bottom", Color: "8A8A8A", Style: 1}}})
+	b.head = make(excelize.Style{Font: &excelize.Font{Bold: true}, Fill: fill("EFEFEA"),
+		Border: []excelize.Border{{Type: "bottom", Color: "8A8A8A", Style: 1}}})
 	b.label = make(excelize.Style{Font: &excelize.Font{Bold: true}})
 	b.ratio = make(excelize.Style{CustomNumFmt: &ratioFormat})
 	b.figure = make(excelize.Style{CustomNumFmt: &figureFormat})
 	b.wrap = make(excelize.Style{Alignment: &excelize.Alignment{WrapText: true, Vertical: "top"}})
-	b.differs = make(excelize.Style{Fill: fill("FFF0C2"), Alignment: &excelize.Alignment{WrapText: true, Vertical: "top"}})
+	b.differs = make(excelize.Style{Fill: fill("FFF0C2"),
+		Alignment: &excelize.Alignment{WrapText: true, Vertical: "top"}})
 	b.colours = map[string]int{}
 	for _, c := range [][3]string{
-		{"DIFFERENT", "FBE3D6", "9A3F00"}, {"costs less", "D8F0E6", "006B4E"}, {"EQUIVALENT", "DCEBF7", "00507D"}, {"MEASURED", "E6F4FB", "1F6F9C"},
+		{"DIFFERENT", "FBE3D6", "9A3F00"}, {"costs less", "D8F0E6", "006B4E"}, {"EQUIVALENT", "DCEBF7", "00507D"},
+		{"MEASURED", "E6F4FB", "1F6F9C"},
 		{"INCONCLUSIVE", "EEEEEE", "555555"}, {"WITHHELD", "FFF0C2", "6B5000"}, {"FAILED", "FFF0C2", "6B5000"},
 	} {
 		id, err := b.file.NewConditionalStyle(&excelize.Style{Font: &excelize.Font{Color: c[2]}, Fill: fill(c[1])})
@@ -105,11 +108,12 @@ func (b *workbook) sheet(wanted string) string {
 	return name
 }
 
-// fit makes a sheet as wide as the page and as long as it must be on paper, where a table else comes in strips of columns.
-// A filter undoes it (excelize replaces the properties that have it), so it comes after one.
+// fit makes a sheet as wide as the page and as long as it must be on paper, where a table else comes in strips of
+// columns. A filter undoes it (excelize replaces the properties that have it), so it comes after one.
 func (b *workbook) fit(sheet string) {
 	orientation, wide, long, fit := "landscape", 1, 0, true
-	b.fail(b.file.SetPageLayout(sheet, &excelize.PageLayoutOptions{Orientation: &orientation, FitToWidth: &wide, FitToHeight: &long}))
+	b.fail(b.file.SetPageLayout(sheet, &excelize.PageLayoutOptions{Orientation: &orientation, FitToWidth: &wide,
+		FitToHeight: &long}))
 	b.fail(b.file.SetSheetProps(sheet, &excelize.SheetPropsOptions{FitToPage: &fit}))
 }
 
@@ -206,7 +210,8 @@ func (b *workbook) freeze(sheet string, cols, rows int) {
 	if cols == 0 {
 		pane = "bottomLeft"
 	}
-	b.fail(b.file.SetPanes(sheet, &excelize.Panes{Freeze: true, XSplit: cols, YSplit: rows, TopLeftCell: b.address(cols+1, rows+1), ActivePane: pane}))
+	b.fail(b.file.SetPanes(sheet, &excelize.Panes{Freeze: true, XSplit: cols, YSplit: rows,
+		TopLeftCell: b.address(cols+1, rows+1), ActivePane: pane}))
 }
 
 // span is a range as a chart takes it: 'fs.matrix'!$A$1:$B$2.
@@ -234,7 +239,8 @@ func (b *workbook) properties() {
 			break
 		}
 	}
-	b.fail(b.file.SetDocProps(&excelize.DocProperties{Title: cellText(b.Model.title()), Creator: "tare " + clean(b.Run.Version), Created: when, Modified: when}))
+	b.fail(b.file.SetDocProps(&excelize.DocProperties{Title: cellText(b.Model.title()),
+		Creator: "tare " + clean(b.Run.Version), Created: when, Modified: when}))
 	b.file.SetActiveSheet(0)
 }
 

@@ -21,8 +21,10 @@ func (b *workbook) paid() {
 func (b *workbook) restated(n *costper.Table) {
 	each, _ := n.Per.Words()
 	s := b.sheet("Cost per " + each)
-	head := []any{"workload", "target", "baseline", "measured", "low", "high", "× candidate / baseline", "factor", "cost", "low", "high", "unit", "its figure", likeText(n), "not restated because"}
-	b.put(s, 1, 1, fmt.Sprintf("Cost per %s: each ratio is multiplied by what the candidate had relative to the baseline, from recorded facts only", clean(each)), b.title)
+	head := []any{"workload", "target", "baseline", "measured", "low", "high", "× candidate / baseline", "factor",
+		"cost", "low", "high", "unit", "its figure", likeText(n), "not restated because"}
+	b.put(s, 1, 1, fmt.Sprintf("Cost per %s: each ratio is multiplied by what the candidate had relative to the "+
+		"baseline, from recorded facts only", clean(each)), b.title)
 	b.row(s, 2, b.head, head...)
 	b.widths(s, 34, 16, 16, 10, 10, 10, 44, 10, 10, 10, 10, 12, 14, 18, 50)
 	products := map[*costper.Line]string{}
@@ -74,10 +76,12 @@ func (b *workbook) worth() {
 		{"saved in a year, s", func(w *costper.Worth) costper.Span { return w.PerYear }},
 	}
 	if a.Hourly.Amount > 0 {
-		spans = append(spans, figure{joinKnown(", ", "money in a year", a.Hourly.Currency), func(w *costper.Worth) costper.Span { return w.MoneyPerYear }},
+		spans = append(spans, figure{joinKnown(", ", "money in a year", a.Hourly.Currency),
+			func(w *costper.Worth) costper.Span { return w.MoneyPerYear }},
 			figure{"paid for after, uses", func(w *costper.Worth) costper.Span { return w.BreakEvenUses }})
 	} else {
-		spans = append(spans, figure{joinKnown(", ", "an hour must be worth", a.Price.Currency), func(w *costper.Worth) costper.Span { return w.BreakEvenHourly }})
+		spans = append(spans, figure{joinKnown(", ", "an hour must be worth", a.Price.Currency),
+			func(w *costper.Worth) costper.Span { return w.BreakEvenHourly }})
 	}
 	head := []any{"target", "baseline", "workload", "a use, s", "level"}
 	for _, x := range spans {

@@ -18,7 +18,8 @@ import (
 func (b *workbook) matrix(x *matrix) {
 	name := strings.TrimSpace(matrixKind + " " + x.variant)
 	s := b.sheet(name)
-	b.put(s, 1, 1, "kB/s, where 1 kB is 1024 bytes: the median over the blocks. The top row is record sizes in kB, the left column is file sizes in kB.", 0)
+	b.put(s, 1, 1, "kB/s, where 1 kB is 1024 bytes: the median over the blocks. The top row is record sizes in kB, "+
+		"the left column is file sizes in kB.", 0)
 	band := len(x.records) + 2
 	at := map[matrixPoint]int{} // the row of an operation and a size; the same in every band
 	for i, target := range x.targets {
@@ -82,9 +83,11 @@ func (b *workbook) matrixCurves(x *matrix, s, name string, band int, at map[matr
 			var series []excelize.ChartSeries
 			for i := range x.targets {
 				col := 1 + i*band
-				series = append(series, lineSeries(i, b.span(s, col, 3, col, 3), b.span(s, col+1, head, col+records, head), b.span(s, col+1, row, col+records, row)))
+				series = append(series, lineSeries(i, b.span(s, col, 3, col, 3),
+					b.span(s, col+1, head, col+records, head), b.span(s, col+1, row, col+records, row)))
 			}
-			title := fmt.Sprintf("%s of a %s file", strings.TrimSuffix(matrixOps[opIndex(op)].Title(), " report"), sizeText(size))
+			title := fmt.Sprintf("%s of a %s file", strings.TrimSuffix(matrixOps[opIndex(op)].Title(), " report"),
+				sizeText(size))
 			b.curve(page, b.address(1+11*(n%2), 1+27*(n/2)), title, "record size, kB", "kB/s", series)
 			n++
 		}
@@ -94,7 +97,8 @@ func (b *workbook) matrixCurves(x *matrix, s, name string, band int, at map[matr
 func lineSeries(i int, name, categories, values string) excelize.ChartSeries {
 	c := seriesColour(i)
 	fill := excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{c}}
-	return excelize.ChartSeries{Name: name, Categories: categories, Values: values, Line: excelize.LineOptions{Width: 2, Fill: fill},
+	return excelize.ChartSeries{Name: name, Categories: categories, Values: values,
+		Line:   excelize.LineOptions{Width: 2, Fill: fill},
 		Marker: excelize.ChartMarker{Symbol: "circle", Size: 6, Fill: fill}}
 }
 
@@ -103,9 +107,11 @@ var axisFont = excelize.Font{Color: "404040", Size: 9}
 
 func (b *workbook) curve(sheet, at, title, x, y string, series []excelize.ChartSeries) {
 	b.fail(b.file.AddChart(sheet, at, &excelize.Chart{
-		Type: excelize.Line, Series: series, Title: plainTitle(title), Dimension: excelize.ChartDimension{Width: 680, Height: 420},
-		Legend: excelize.ChartLegend{Position: "bottom"}, ShowBlanksAs: "gap",
-		XAxis: excelize.ChartAxis{Title: plainTitle(x), Font: axisFont}, YAxis: excelize.ChartAxis{Title: plainTitle(y), Font: axisFont, MajorGridLines: true, LogBase: 10},
+		Type: excelize.Line, Series: series, Title: plainTitle(title),
+		Dimension: excelize.ChartDimension{Width: 680, Height: 420},
+		Legend:    excelize.ChartLegend{Position: "bottom"}, ShowBlanksAs: "gap",
+		XAxis: excelize.ChartAxis{Title: plainTitle(x), Font: axisFont},
+		YAxis: excelize.ChartAxis{Title: plainTitle(y), Font: axisFont, MajorGridLines: true, LogBase: 10},
 	}))
 }
 
@@ -199,11 +205,14 @@ func (b *workbook) recordCurves(s string, row int, metric, unitName string, rows
 		title := fmt.Sprintf("%s by record size, %s", clean(metric), clean(key))
 		b.put(s, 1, row, title, b.label)
 		head := row + 1
-		next := b.figures(s, head, "record size", group, func(r *Row) any { return sizeText(sizeOf(params[r.Workload], "bs")) })
-		series := []excelize.ChartSeries{lineSeries(0, b.span(s, 2, head, 2, head), b.span(s, 1, head+1, 1, next-1), b.span(s, 2, head+1, 2, next-1))}
+		next := b.figures(s, head, "record size", group,
+			func(r *Row) any { return sizeText(sizeOf(params[r.Workload], "bs")) })
+		series := []excelize.ChartSeries{lineSeries(0, b.span(s, 2, head, 2, head), b.span(s, 1, head+1, 1, next-1),
+			b.span(s, 2, head+1, 2, next-1))}
 		for i := range b.Columns {
 			if !b.Columns[i].Target.Baseline {
-				series = append(series, lineSeries(i+1, b.span(s, 3+i, head, 3+i, head), b.span(s, 1, head+1, 1, next-1), b.span(s, 3+i, head+1, 3+i, next-1)))
+				series = append(series, lineSeries(i+1, b.span(s, 3+i, head, 3+i, head),
+					b.span(s, 1, head+1, 1, next-1), b.span(s, 3+i, head+1, 3+i, next-1)))
 			}
 		}
 		b.curve(s, b.address(5+len(b.Columns), row), title, "record size", clean(unitName), series)
@@ -286,7 +295,8 @@ func (b *workbook) trials() {
 		if row >= excelize.TotalRows {
 			if row == excelize.TotalRows {
 				row++
-				return out.SetRow(fmt.Sprintf("A%d", excelize.TotalRows), []any{"The rest does not fit on a sheet: use --format csv or parquet."})
+				return out.SetRow(fmt.Sprintf("A%d", excelize.TotalRows),
+					[]any{"The rest does not fit on a sheet: use --format csv or parquet."})
 			}
 			return nil
 		}

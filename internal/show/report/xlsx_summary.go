@@ -9,7 +9,8 @@ import (
 	"tare/internal/unit"
 )
 
-// summary is the sheet that opens: the answers, the ratios of the primary metrics with their chart, and what must be known.
+// summary is the sheet that opens: the answers, the ratios of the primary metrics with their chart, and what must be
+// known.
 func (b *workbook) summary() {
 	s := b.sheet("Summary")
 	b.widths(s, 34, 16)
@@ -122,13 +123,16 @@ func (b *workbook) verdictColours(s string, ratioCol, verdictCol, top, last int)
 	var rules []excelize.ConditionalFormatOptions
 	add := func(colour, formula string) {
 		id := b.colours[colour]
-		rules = append(rules, excelize.ConditionalFormatOptions{Type: "formula", Criteria: formula, Format: &id, StopIfTrue: true})
+		rules = append(rules, excelize.ConditionalFormatOptions{Type: "formula", Criteria: formula, Format: &id,
+			StopIfTrue: true})
 	}
 	add("costs less", fmt.Sprintf(`AND($%s%d="DIFFERENT",$%s%d<1)`, verdictName, top, ratioName, top))
-	for _, v := range []record.Verdict{record.Different, record.Equivalent, record.Measured, record.Inconclusive, record.Withheld, record.Failed} {
+	for _, v := range []record.Verdict{record.Different, record.Equivalent, record.Measured, record.Inconclusive,
+		record.Withheld, record.Failed} {
 		add(string(v), fmt.Sprintf(`$%s%d="%s"`, verdictName, top, v))
 	}
-	b.fail(b.file.SetConditionalFormat(s, b.address(min(ratioCol, verdictCol), top)+":"+b.address(max(ratioCol, verdictCol), last), rules))
+	b.fail(b.file.SetConditionalFormat(s, b.address(min(ratioCol, verdictCol), top)+":"+
+		b.address(max(ratioCol, verdictCol), last), rules))
 }
 
 // chartRows is how many workloads the bars of a chart can show before they are lines.
@@ -140,19 +144,22 @@ func (b *workbook) ratioChart(s string, head, top, last int) {
 	var series []excelize.ChartSeries
 	for i := range b.Columns {
 		series = append(series, excelize.ChartSeries{
-			Name: b.span(s, 3+4*i, head-1, 3+4*i, head-1), Categories: b.span(s, 1, top, 1, last), Values: b.span(s, 3+4*i, top, 3+4*i, last),
-			Fill: excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{seriesColour(i)}},
+			Name: b.span(s, 3+4*i, head-1, 3+4*i, head-1), Categories: b.span(s, 1, top, 1, last),
+			Values: b.span(s, 3+4*i, top, 3+4*i, last),
+			Fill:   excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{seriesColour(i)}},
 		})
 	}
 	if len(series) == 0 || b.err != nil {
 		return
 	}
 	b.fail(b.file.AddChart(s, b.address(4+4*len(b.Columns), head), &excelize.Chart{
-		Type: excelize.Bar, Series: series, Title: plainTitle("Cost against " + clean(b.Run.Baseline) + " (log axis, 1 is the same)"),
+		Type: excelize.Bar, Series: series, Title: plainTitle("Cost against " + clean(b.Run.Baseline) +
+			" (log axis, 1 is the same)"),
 		Dimension: excelize.ChartDimension{Width: 720, Height: uint(160 + 22*(last-top+1)*max(1, len(series)/2))},
 		Legend:    excelize.ChartLegend{Position: "bottom"},
 		XAxis:     excelize.ChartAxis{ReverseOrder: true, Font: axisFont},
-		YAxis:     excelize.ChartAxis{LogBase: 10, MajorGridLines: true, Font: axisFont, NumFmt: excelize.ChartNumFmt{CustomNumFmt: "General"}},
+		YAxis: excelize.ChartAxis{LogBase: 10, MajorGridLines: true, Font: axisFont,
+			NumFmt: excelize.ChartNumFmt{CustomNumFmt: "General"}},
 	}))
 }
 
@@ -169,8 +176,10 @@ func seriesColour(i int) string {
 // allCells lists every metric of every workload in every candidate, one row each, ready for a filter or a pivot table.
 func (b *workbook) allCells() {
 	s := b.sheet("Cells")
-	head := []any{"workload", "kind", "family", "metric", "primary", "target", "baseline", "verdict", "ratio", "low", "high", "level", "blocks", "blocks needed",
-		"p", "p Holm", "q", "margin", "null spread", "unit", "figure", "baseline figure", "emulated", "flush", "baseline flush", "warnings"}
+	head := []any{"workload", "kind", "family", "metric", "primary", "target", "baseline", "verdict", "ratio", "low",
+		"high", "level", "blocks", "blocks needed",
+		"p", "p Holm", "q", "margin", "null spread", "unit", "figure", "baseline figure", "emulated", "flush",
+		"baseline flush", "warnings"}
 	b.row(s, 1, b.head, head...)
 	b.widths(s, 34, 16, 14, 20, 9, 16, 12, 15, 9, 9, 9, 8, 8, 8, 9, 9, 9, 9, 9, 12, 14, 14, 9, 24, 24, 60)
 	row := 2
@@ -194,8 +203,11 @@ func (b *workbook) allCells() {
 		if c.Level > 0 {
 			p, holm, q = c.P, c.PHolm, c.Q
 		}
-		b.row(s, row, 0, c.Workload, c.Kind, c.Family, c.Metric, c.Primary, c.Target, c.Baseline, string(c.Verdict), positive(c.Ratio.Center), positive(c.Low), positive(c.High),
-			positive(c.Level), c.Blocks, positive(float64(c.BlocksNeeded)), p, holm, q, positive(c.Margin), positive(c.NullSpread), c.Unit, positive(c.Center), positive(c.BaselineCenter), c.Emulated, flush, baseFlush, texts)
+		b.row(s, row, 0, c.Workload, c.Kind, c.Family, c.Metric, c.Primary, c.Target, c.Baseline, string(c.Verdict),
+			positive(c.Ratio.Center), positive(c.Low), positive(c.High),
+			positive(c.Level), c.Blocks, positive(float64(c.BlocksNeeded)), p, holm, q, positive(c.Margin),
+			positive(c.NullSpread), c.Unit, positive(c.Center), positive(c.BaselineCenter), c.Emulated, flush,
+			baseFlush, texts)
 		row++
 	}
 	b.freeze(s, 1, 1)

@@ -29,7 +29,8 @@ func TestXLSX(t *testing.T) {
 	m := fileModel()
 	f := openBook(t, m)
 	sheets := f.GetSheetList()
-	for _, want := range []string{"Summary", "Cells", "fs.matrix direct=false", "fs.matrix direct=false curves", "fs.matrix direct=true", "cpu.prime", "fs.randread", "memory.latency", "Facts", "Plan", "Trials"} {
+	for _, want := range []string{"Summary", "Cells", "fs.matrix direct=false", "fs.matrix direct=false curves",
+		"fs.matrix direct=true", "cpu.prime", "fs.randread", "memory.latency", "Facts", "Plan", "Trials"} {
 		if !slices.Contains(sheets, want) {
 			t.Errorf("no sheet %q in %q", want, sheets)
 		}
@@ -53,7 +54,8 @@ func TestXLSX(t *testing.T) {
 	}
 	t.Run("fits", func(t *testing.T) {
 		for _, s := range sheets {
-			if l, err := f.GetPageLayout(s); err != nil || l.FitToWidth == nil || *l.FitToWidth != 1 || *l.Orientation != "landscape" {
+			if l, err := f.GetPageLayout(s); err != nil || l.FitToWidth == nil || *l.FitToWidth != 1 ||
+				*l.Orientation != "landscape" {
 				t.Errorf("%s is not as wide as a page: %+v (%v)", s, l, err)
 			}
 			if p, err := f.GetSheetProps(s); err != nil || p.FitToPage == nil || !*p.FitToPage {
@@ -74,13 +76,18 @@ func TestXLSX(t *testing.T) {
 			}
 			return v
 		}
-		// Label, record sizes, a row for each file size, a blank row: the first two operations of the first two targets.
-		for at, want := range map[string]string{"A3": "host", "F3": "vm", "A5": "Writer report", "B6": "4", "C6": "64", "D6": "1024", "A7": "64", "A8": "1024", "D7": "", "A10": "Re-writer report", "F5": "Writer report", "F7": "64"} {
+		// Label, record sizes, a row for each file size, a blank row: the first two operations of the first two
+		// targets.
+		for at, want := range map[string]string{"A3": "host", "F3": "vm", "A5": "Writer report", "B6": "4", "C6": "64",
+			"D6": "1024", "A7": "64", "A8": "1024", "D7": "", "A10": "Re-writer report", "F5": "Writer report",
+			"F7": "64"} {
 			if got := cell(at); got != want {
 				t.Errorf("%s is %q, want %q", at, got, want)
 			}
 		}
-		for at, p := range map[string]matrixPoint{"B7": {"host", "write", 64 << 10, 4 << 10}, "D8": {"host", "write", 1 << 20, 1 << 20}, "C13": {"host", "rewrite", 1 << 20, 64 << 10}, "G7": {"vm", "write", 64 << 10, 4 << 10}} {
+		for at, p := range map[string]matrixPoint{"B7": {"host", "write", 64 << 10, 4 << 10},
+			"D8": {"host", "write", 1 << 20, 1 << 20}, "C13": {"host", "rewrite", 1 << 20, 64 << 10},
+			"G7": {"vm", "write", 64 << 10, 4 << 10}} {
 			if got, err := strconv.ParseFloat(cell(at), 64); err != nil || got != x.kib[p] || got == 0 {
 				t.Errorf("%s is %v (%v), want %v", at, got, err, x.kib[p])
 			}
@@ -143,9 +150,11 @@ func TestXLSXHasCharts(t *testing.T) {
 
 func TestSheetName(t *testing.T) {
 	taken := map[string]bool{}
-	for _, wanted := range []string{"fs.matrix vm:9p", "FS.MATRIX VM 9P", "", "History", "'quoted'", strings.Repeat("x", 40), strings.Repeat("x", 41), strings.Repeat("😀", 20), "a[b]*?/\\c", "\x1b"} {
+	for _, wanted := range []string{"fs.matrix vm:9p", "FS.MATRIX VM 9P", "", "History", "'quoted'",
+		strings.Repeat("x", 40), strings.Repeat("x", 41), strings.Repeat("😀", 20), "a[b]*?/\\c", "\x1b"} {
 		name := sheetName(wanted, taken)
-		if n := len(utf16.Encode([]rune(name))); n == 0 || n > sheetLength || taken[strings.ToLower(name)] || strings.ContainsAny(name, `:\/?*[]`) || strings.Trim(name, "'") != name {
+		if n := len(utf16.Encode([]rune(name))); n == 0 || n > sheetLength || taken[strings.ToLower(name)] ||
+			strings.ContainsAny(name, `:\/?*[]`) || strings.Trim(name, "'") != name {
 			t.Errorf("%q gives %q", wanted, name)
 		}
 		taken[strings.ToLower(name)] = true

@@ -73,7 +73,8 @@ func copySorted(out *zip.Writer, f *zip.File, h zip.FileHeader) error {
 		return next
 	})
 	//lint:ignore SA1019 as above
-	to, err := out.CreateHeader(&zip.FileHeader{Name: h.Name, Method: zip.Deflate, ModifiedDate: h.ModifiedDate, ModifiedTime: h.ModifiedTime})
+	to, err := out.CreateHeader(&zip.FileHeader{Name: h.Name, Method: zip.Deflate, ModifiedDate: h.ModifiedDate,
+		ModifiedTime: h.ModifiedTime})
 	if err != nil {
 		return err
 	}

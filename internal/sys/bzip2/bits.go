@@ -5,8 +5,8 @@ import "encoding/binary"
 // padding is how many zero bytes must follow the data that a bitReader reads: the codes of one group, and one word.
 const padding = groupSize*maxLength/8 + 40
 
-// bitReader reads bits, the most significant of a byte first. It does not check for the end of the data at each step: the
-// caller asks whether it has gone past it, at least once for every padding-8 bytes.
+// bitReader reads bits, the most significant of a byte first. It does not check for the end of the data at each step:
+// the caller asks whether it has gone past it, at least once for every padding-8 bytes.
 type bitReader struct {
 	p    []byte // followed by padding
 	at   int    // next byte to load

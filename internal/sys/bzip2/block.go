@@ -41,8 +41,8 @@ type block struct {
 }
 
 // decode decodes the block that begins at a bit of packed, which is followed by padding and valid up to the bit limit.
-// It appends the text, runs not expanded, to flat[:0], which must have room for maxBlock bytes, and returns the bit behind
-// the block. errShort means that it does not end before limit.
+// It appends the text, runs not expanded, to flat[:0], which must have room for maxBlock bytes, and returns the bit
+// behind the block. errShort means that it does not end before limit.
 func (d *decoder) decode(packed []byte, bit, limit int, flat []byte) (text []byte, crc uint32, end int, err error) {
 	d.bits.p = packed
 	d.bits.seek(bit)
@@ -166,8 +166,8 @@ func (d *decoder) table(t, symbols int) error {
 	return d.code[t].make(lengths[:symbols])
 }
 
-// column reads symbols up to the end of the block and undoes the move to front, into d.last. What it works on is in local
-// variables, so that it is in registers.
+// column reads symbols up to the end of the block and undoes the move to front, into d.last. What it works on is in
+// local variables, so that it is in registers.
 func (d *decoder) column(b *block, limit int) (int, error) {
 	var (
 		packed  = d.bits.p
@@ -267,8 +267,8 @@ func fillBytes(p []byte, c byte) {
 	}
 }
 
-// permute makes both permutations from the first n bytes of the last column. The rotation that ends with some occurrence
-// of a byte, moved on by that byte, is the one that begins with the same occurrence.
+// permute makes both permutations from the first n bytes of the last column. The rotation that ends with some
+// occurrence of a byte, moved on by that byte, is the one that begins with the same occurrence.
 func (d *decoder) permute(n int) {
 	last, next, previous := d.last[:n], d.next[:n], d.previous[:n]
 	var place [256]uint32

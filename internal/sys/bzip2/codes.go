@@ -5,8 +5,8 @@ import "slices"
 // longestWritten is the longest word that is written, as by the usual program.
 const longestWritten = 17
 
-// chooseTables finds tables, and for each group of symbols the one that codes it shortest: it begins with tables for equal
-// shares of the symbols, lets every group choose, makes tables of what chose them, and does so again.
+// chooseTables finds tables, and for each group of symbols the one that codes it shortest: it begins with tables for
+// equal shares of the symbols, lets every group choose, makes tables of what chose them, and does so again.
 func chooseTables(symbols []uint16, n int) (choices []uint8, lengths [][maxSymbols]uint8) {
 	tables := maxTables
 	for i, most := range []int{200, 600, 1200, 2400} {

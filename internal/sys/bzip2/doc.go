@@ -1,10 +1,11 @@
 // Package bzip2 reads and writes bzip2 files, and uses more than one processor to read one.
 //
 // It is opinionated. Blocks of a bzip2 stream say nothing of each other, but nothing says either where they begin: the
-// reader looks for the 48 bits that every block begins with at every bit of the input, decodes what lies between two such
-// places in parallel, and believes a place only when the block before it ends there. Data that looks like a beginning and
-// is none costs time and nothing else. Every checksum is verified, of blocks and of streams. Memory is bounded whatever
-// the input says of itself. What follows the last stream is an error, not something to pass over in silence.
+// reader looks for the 48 bits that every block begins with at every bit of the input, decodes what lies between two
+// such places in parallel, and believes a place only when the block before it ends there. Data that looks like a
+// beginning and is none costs time and nothing else. Every checksum is verified, of blocks and of streams. Memory is
+// bounded whatever the input says of itself. What follows the last stream is an error, not something to pass over in
+// silence.
 //
 // # How a block is decoded
 //
@@ -12,7 +13,8 @@
 //     bytes of the list of recent bytes live in a register.
 //  2. Ranks become the last column of the sorted rotations of the block.
 //  3. One pass over it makes two permutations, from each rotation to the next and to the previous one.
-//  4. Both are followed at the same time, the first from the beginning of the text and the second from its end, until they
+//  4. Both are followed at the same time, the first from the beginning of the text and the second from its end, until
+//     they
 //     meet. Each step waits for memory, and two waits take as long as one.
 //  5. Runs are expanded when they are read, so that a block of nothing but zeros takes no more memory than any other.
 //

@@ -26,9 +26,9 @@ type Reader struct {
 	copied []byte // for WriteTo
 }
 
-// NewReader returns a Reader of src that decodes as many blocks at a time as it has workers, GOMAXPROCS when 0; more than
-// 64 are not used. It takes up to 24 MB and 18 MB more for each worker; half of
-// that where the input is sound. It must be closed.
+// NewReader returns a Reader of src that decodes as many blocks at a time as it has workers, GOMAXPROCS when 0; more
+// than 64 are not used. It takes up to 24 MB and 18 MB more for each worker; half of that where the input is sound. It
+// must be closed.
 func NewReader(src io.Reader, workers int) *Reader {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

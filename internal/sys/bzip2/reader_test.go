@@ -22,7 +22,8 @@ func samples() map[string][]byte {
 	}
 	var prose bytes.Buffer
 	for prose.Len() < 1_200_000 {
-		prose.WriteString([]string{"a ", "the ", "block ", "of ", "bits\n", "rotation ", "zz", "eeee", "----------"}[g.IntN(9)])
+		prose.WriteString([]string{"a ", "the ", "block ", "of ", "bits\n", "rotation ", "zz", "eeee",
+			"----------"}[g.IntN(9)])
 	}
 	var runs bytes.Buffer
 	for runs.Len() < 300_000 {
@@ -212,7 +213,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestDamaged flips single bits of a file, cuts it, and adds to it: nothing of that may pass, and the real program agrees.
+// TestDamaged flips single bits of a file, cuts it, and adds to it: nothing of that may pass, and the real program
+// agrees.
 func TestDamaged(t *testing.T) {
 	text := samples()["prose"][:250_000]
 	p := packed(t, text, 1)
@@ -233,7 +235,8 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%d: bit %d turned: data that was never written came out", n, at)
 		}
 	}
-	for _, length := range []int{0, 1, 3, 4, 10, 14, 100, len(p) / 2, len(p) - 11, len(p) - 10, len(p) - 4, len(p) - 1} {
+	for _, length := range []int{0, 1, 3, 4, 10, 14, 100, len(p) / 2, len(p) - 11, len(p) - 10, len(p) - 4,
+		len(p) - 1} {
 		if got, err := unpacked(p[:length], 2); err == nil {
 			t.Errorf("%d of %d bytes give %d bytes and no error", length, len(p), len(got))
 		}
@@ -243,7 +246,8 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%q behind the end is no error", more)
 		}
 	}
-	if _, err := unpacked([]byte("no bzip2 file at all"), 2); err == nil || !strings.Contains(err.Error(), "no bzip2 file") {
+	if _, err := unpacked([]byte("no bzip2 file at all"), 2); err == nil ||
+		!strings.Contains(err.Error(), "no bzip2 file") {
 		t.Errorf("another file gives %v", err)
 	}
 }

@@ -20,7 +20,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// expand writes to dst until it is full or the text has ended; 0 means that it has ended. dst must have room for 16 bytes.
+// expand writes to dst until it is full or the text has ended; 0 means that it has ended. dst must have room for 16
+// bytes.
 func (x *expander) expand(dst []byte) (int, error) {
 	n := 0
 	for n < len(dst) {
@@ -78,9 +79,9 @@ func (x *expander) slow(dst []byte) (int, error) {
 	return n, nil
 }
 
-// checksum is bzip2's: the usual polynomial with the most significant bit first. The standard library has the one with the
-// least significant bit first, and has it in hardware: turning round the bits of what goes in and of what comes out makes
-// one of the other.
+// checksum is bzip2's: the usual polynomial with the most significant bit first. The standard library has the one with
+// the least significant bit first, and has it in hardware: turning round the bits of what goes in and of what comes out
+// makes one of the other.
 type checksum struct {
 	sum uint32
 	buf [4096]byte

@@ -7,8 +7,8 @@ import (
 )
 
 // sorter sorts the rotations of a text: first by eight bytes, then groups of equal ones by the ranks of what follows,
-// twice as far at each step (Larsson and Sadakane, "Faster suffix sorting", 1999). Text that repeats itself takes no more
-// than a few steps more.
+// twice as far at each step (Larsson and Sadakane, "Faster suffix sorting", 1999). Text that repeats itself takes no
+// more than a few steps more.
 type sorter struct {
 	keys  []rotation
 	order []int32
@@ -22,8 +22,8 @@ type rotation struct {
 	at  int32
 }
 
-// column returns the last column of the text's sorted rotations, valid until the next call, and where the text itself is
-// among them. The text must not be empty.
+// column returns the last column of the text's sorted rotations, valid until the next call, and where the text itself
+// is among them. The text must not be empty.
 func (s *sorter) column(text []byte) (last []byte, origin int) {
 	n := len(text)
 	s.first(text)

@@ -122,7 +122,8 @@ func (s *splitter) cut(table *suspicious, g *segment) {
 			s.block = false
 			return
 		}
-		// A magic number may begin in the last bytes and end in those to come; the pairs that are looked at are four apart.
+		// A magic number may begin in the last bytes and end in those to come; the pairs that are looked at are four
+		// apart.
 		s.seen = max(0, len(s.buf)-16)
 		if s.err != nil {
 			s.give(g, s.base*8+int64(len(s.buf))*8)

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Writer compresses. It must be closed, which ends the stream and leaves the destination open. It uses one processor and
-// is not safe for concurrent use. The same data and level give the same bytes.
+// Writer compresses. It must be closed, which ends the stream and leaves the destination open. It uses one processor
+// and is not safe for concurrent use. The same data and level give the same bytes.
 type Writer struct {
 	out    bitWriter
 	text   []byte // of the block, runs packed

@@ -1,7 +1,7 @@
 // Package histogram keeps the distribution of latencies in a fixed amount of memory.
 //
-// It is opinionated: recording is a few instructions, never allocates and never drops a value; what is read out is never
-// smaller than what was recorded, and larger by less than one part in 128. Minimum, maximum and mean are exact.
+// It is opinionated: recording is a few instructions, never allocates and never drops a value; what is read out is
+// never smaller than what was recorded, and larger by less than one part in 128. Minimum, maximum and mean are exact.
 package histogram
 
 import (

@@ -49,7 +49,8 @@ func TestQuantilesAgainstSorting(t *testing.T) {
 				t.Errorf("n=%d: quantile %d/1000 is %d, sorting gives %d", n, permille, got, want)
 			}
 		}
-		if h.Count() != uint64(n) || h.Min() != all[0] || h.Max() != all[n-1] || math.Abs(h.Mean()*float64(n)-sum) > 1e-9*sum {
+		if h.Count() != uint64(n) || h.Min() != all[0] || h.Max() != all[n-1] ||
+			math.Abs(h.Mean()*float64(n)-sum) > 1e-9*sum {
 			t.Errorf("n=%d: count %d, min %d, max %d, mean %v", n, h.Count(), h.Min(), h.Max(), h.Mean())
 		}
 	}
@@ -87,7 +88,8 @@ func TestExtremes(t *testing.T) {
 	for _, v := range []int64{-5, 0, math.MaxInt64} {
 		h.Record(v)
 	}
-	if h.Min() != 0 || h.Max() != math.MaxInt64 || h.Quantile(0.5) != 0 || h.Quantile(1) != math.MaxInt64 || h.Count() != 3 {
+	if h.Min() != 0 || h.Max() != math.MaxInt64 || h.Quantile(0.5) != 0 || h.Quantile(1) != math.MaxInt64 ||
+		h.Count() != 3 {
 		t.Errorf("min %d, median %d, max %d", h.Min(), h.Quantile(0.5), h.Max())
 	}
 }

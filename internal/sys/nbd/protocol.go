@@ -62,8 +62,8 @@ const (
 
 // Limits of what a client may ask for, in bytes.
 const (
-	// MaxTransfer is the longest read or write, as the handshake tells; QEMU splits its requests accordingly. With maxFlight
-	// it bounds what a client can make the server hold.
+	// MaxTransfer is the longest read or write, as the handshake tells; QEMU splits its requests accordingly. With
+	// maxFlight it bounds what a client can make the server hold.
 	MaxTransfer = 4 << 20
 	maxOption   = 4 << 10 // payload of an option
 	maxOptions  = 64      // options before the transmission
@@ -93,7 +93,8 @@ func readRequest(r io.Reader, b *[requestSize]byte) (q request, err error) {
 		return q, fmt.Errorf("read request: it begins with %#x instead of %#x", m, magicRequest)
 	}
 	return request{
-		flags: binary.BigEndian.Uint16(b[4:]), cmd: binary.BigEndian.Uint16(b[6:]), handle: binary.BigEndian.Uint64(b[8:]),
+		flags: binary.BigEndian.Uint16(b[4:]), cmd: binary.BigEndian.Uint16(b[6:]),
+		handle: binary.BigEndian.Uint64(b[8:]),
 		offset: binary.BigEndian.Uint64(b[16:]), length: binary.BigEndian.Uint32(b[24:]),
 	}, nil
 }

@@ -41,8 +41,10 @@ func TestQemuAsClient(t *testing.T) {
 			t.Errorf("qemu-img info says %s", got)
 		}
 		qemu(t, "qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", "-c", "write -z 4k 4k", "-c", "write -f -P 8 1M 4k",
-			"-c", "discard 2M 1M", "-c", "flush", "-c", "read -P 7 0 4k", "-c", "read -P 0 4k 4k", "-c", "read -P 8 1M 4k", url)
-		qemu(t, "qemu-img", "bench", "-f", "raw", "-w", "-c", "200", "-d", "16", "-s", "4096", "--flush-interval=16", url)
+			"-c", "discard 2M 1M", "-c", "flush", "-c", "read -P 7 0 4k", "-c", "read -P 0 4k 4k", "-c",
+			"read -P 8 1M 4k", url)
+		qemu(t, "qemu-img", "bench", "-f", "raw", "-w", "-c", "200", "-d", "16", "-s", "4096", "--flush-interval=16",
+			url)
 		if err := s.Err(); err != nil {
 			t.Error(err)
 		}

@@ -123,8 +123,8 @@ func (s *Server) Err() error {
 	return s.failed
 }
 
-// CutAt pulls the plug at the moment when so many writes are pending, but after wait in any case: between the flushes of
-// a quiet machine there is often nothing to lose. From then on no request is answered with success, the connection
+// CutAt pulls the plug at the moment when so many writes are pending, but after wait in any case: between the flushes
+// of a quiet machine there is often nothing to lose. From then on no request is answered with success, the connection
 // breaks, and the file has what was flushed and, of the rest, what fault and seed leave of it. The server must still be
 // closed.
 func (s *Server) CutAt(pending int, wait time.Duration, fault Fault, seed uint64) (Cut, error) {

@@ -11,7 +11,8 @@ import (
 type NetNSOptions struct {
 	// Folder is the absolute path of the folder that is to be served, however it is called.
 	Folder string
-	// Address is the IPv4 address of the namespace's network card, in a network of 24 bits; without one there is only loopback.
+	// Address is the IPv4 address of the namespace's network card, in a network of 24 bits; without one there is only
+	// loopback.
 	Address string
 }
 
@@ -33,7 +34,8 @@ func about(log []byte) []byte {
 	var lines [][]byte
 	for line := range bytes.Lines(log) {
 		lower := bytes.ToLower(line)
-		if slices.ContainsFunc([]string{"nfsd", "lockd", "rpcbind", "svc:", "sunrpc"}, func(w string) bool { return bytes.Contains(lower, []byte(w)) }) {
+		if slices.ContainsFunc([]string{"nfsd", "lockd", "rpcbind", "svc:", "sunrpc"},
+			func(w string) bool { return bytes.Contains(lower, []byte(w)) }) {
 			lines = append(lines, line)
 		}
 	}

@@ -67,8 +67,8 @@ func (r *NetNS) Do(f func() error) error {
 	return <-done
 }
 
-// Tap is the other end of the namespace's network card, a Linux tap device with virtio headers; nil when the namespace has none.
-// The namespace closes it.
+// Tap is the other end of the namespace's network card, a Linux tap device with virtio headers; nil when the namespace
+// has none. The namespace closes it.
 func (r *NetNS) Tap() *os.File { return r.tap }
 
 // Kernel is the release of the kernel that serves.
@@ -105,9 +105,9 @@ func (r *NetNS) furnish(o *NetNSOptions) error {
 	return cardUp(card, &address)
 }
 
-// mountFolder gives the namespace an empty folder in the place of /run, because the machine's has the socket of its port mapper,
-// where the kernel would take back what the machine's own servers have registered. The folder to serve is in it, so that
-// its own path does not matter.
+// mountFolder gives the namespace an empty folder in the place of /run, because the machine's has the socket of its
+// port mapper, where the kernel would take back what the machine's own servers have registered. The folder to serve is
+// in it, so that its own path does not matter.
 func (r *NetNS) mountFolder(folder string) error {
 	run, err := filepath.EvalSymlinks(filepath.Dir(portMapperSocket))
 	if err != nil {
@@ -119,7 +119,8 @@ func (r *NetNS) mountFolder(folder string) error {
 		return fmt.Errorf("open %s: %w", folder, err)
 	}
 	defer unix.Close(fd)
-	if err := unix.Mount("tmpfs", run, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
+	if err := unix.Mount("tmpfs", run, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"mode=0700,size=1m"); err != nil {
 		return fmt.Errorf("mount a folder at %s: %w", run, err)
 	}
 	r.control, r.share, r.pipes = filepath.Join(run, "nfsd"), filepath.Join(run, "share"), filepath.Join(run, "pipes")
@@ -134,8 +135,8 @@ func (r *NetNS) mountFolder(folder string) error {
 	return nil
 }
 
-// Ready says why this machine's kernel would not serve from a namespace as it is now; nil when nothing speaks against it. It
-// changes nothing: a module that is installed and not loaded is not there yet.
+// Ready says why this machine's kernel would not serve from a namespace as it is now; nil when nothing speaks against
+// it. It changes nothing: a module that is installed and not loaded is not there yet.
 func Ready() error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

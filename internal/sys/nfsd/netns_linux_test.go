@@ -88,7 +88,8 @@ func TestNetNSIsPrivate(t *testing.T) {
 		t.Errorf("there is no driver for network cards: %v", err)
 	}
 	if err != nil {
-		if _, err := OpenNetNS(NetNSOptions{Folder: folder, Address: address}); err == nil || !strings.Contains(err.Error(), "/dev/net/tun") {
+		if _, err := OpenNetNS(NetNSOptions{Folder: folder, Address: address}); err == nil ||
+			!strings.Contains(err.Error(), "/dev/net/tun") {
 			t.Errorf("without a driver for network cards: %v", err)
 		}
 		address = ""
@@ -130,7 +131,8 @@ func TestNetNSIsPrivate(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]NetNSOptions{
-		"no folder": {Folder: filepath.Join(folder, "none")}, "a file": {Folder: filepath.Join(folder, "f")}, "no address": {Folder: folder, Address: "here"},
+		"no folder": {Folder: filepath.Join(folder, "none")}, "a file": {Folder: filepath.Join(folder, "f")},
+		"no address": {Folder: folder, Address: "here"},
 	} {
 		if r, err := OpenNetNS(o); err == nil {
 			r.Close()
@@ -193,7 +195,8 @@ func TestNetNSServes(t *testing.T) {
 	}
 	t.Run("killed", killed)
 	t.Run("beside another", besideAnother)
-	if said := kernelSays(t); strings.Contains(said, "BUG: ") || strings.Contains(said, "Oops") || strings.Contains(said, "Call Trace") {
+	if said := kernelSays(t); strings.Contains(said, "BUG: ") || strings.Contains(said, "Oops") ||
+		strings.Contains(said, "Call Trace") {
 		t.Errorf("the kernel said %s", said)
 	}
 }
@@ -284,7 +287,8 @@ func refused(t *testing.T) {
 func mountHere(point, version string) error {
 	kind, options := "nfs4", "vers="+version+",proto=tcp,addr=127.0.0.1,clientaddr=127.0.0.1,port=2049,hard"
 	if version == version3 {
-		kind, options = "nfs", "vers=3,proto=tcp,addr=127.0.0.1,port=2049,hard,mountvers=3,mountproto=tcp,mountport=2050,nolock"
+		kind, options = "nfs",
+			"vers=3,proto=tcp,addr=127.0.0.1,port=2049,hard,mountvers=3,mountproto=tcp,mountport=2050,nolock"
 	}
 	return unix.Mount("127.0.0.1:/", point, kind, 0, options)
 }

@@ -1,5 +1,5 @@
-// Package nfsd has Linux serve a folder over NFS with the kernel's own server: in a system that has no other, which is the
-// agent's micro-VM (Start), or in namespaces of its own, beside whatever the machine serves (OpenNetNS).
+// Package nfsd has Linux serve a folder over NFS with the kernel's own server: in a system that has no other, which is
+// the agent's micro-VM (Start), or in namespaces of its own, beside whatever the machine serves (OpenNetNS).
 //
 // It is opinionated about needing nobody. There is no rpc.nfsd, exportfs, rpc.mountd, rpcbind or nfsdcld: this package
 // writes what they would into the server's control files and into the caches that the kernel asks about clients and
@@ -22,7 +22,8 @@ import (
 var ErrUnsupported = errors.New("the kernel serves NFS on Linux only")
 
 // ErrNoServer says that this Linux was built without the server, or that its module is not there.
-var ErrNoServer = errors.New("this kernel has no NFS server: it was built without CONFIG_NFSD, or the module nfsd is not installed")
+var ErrNoServer = errors.New("this kernel has no NFS server: it was built without CONFIG_NFSD, or the module nfsd " +
+	"is not installed")
 
 // Export is one folder for one client.
 type Export struct {
@@ -53,7 +54,8 @@ const maxPath = 500
 func (e *Export) Check() error {
 	a, err := netip.ParseAddr(e.Client)
 	switch {
-	case !path.IsAbs(e.Folder) || path.Clean(e.Folder) != e.Folder || e.Folder == "/" || len(e.Folder) > maxPath || strings.Contains(e.Folder, "\x00"):
+	case !path.IsAbs(e.Folder) || path.Clean(e.Folder) != e.Folder || e.Folder == "/" || len(e.Folder) > maxPath ||
+		strings.Contains(e.Folder, "\x00"):
 		return fmt.Errorf("folder %q is not an absolute path below / of at most %d bytes", e.Folder, maxPath)
 	case err != nil || !a.Is4():
 		return fmt.Errorf("client %q is not an IPv4 address", e.Client)
@@ -71,9 +73,9 @@ func (e *Export) Check() error {
 	return nil
 }
 
-// versionLine is what the file versions is told, of which known is the content: each version with a plus or a minus before
-// it. The minor versions come after the major one, which turns all of them on or off. Of the other major versions only
-// those that the kernel knows may be named.
+// versionLine is what the file versions is told, of which known is the content: each version with a plus or a minus
+// before it. The minor versions come after the major one, which turns all of them on or off. Of the other major
+// versions only those that the kernel knows may be named.
 func (e *Export) versionLine(known string) string {
 	var words []string
 	for w := range strings.FieldsSeq(known) {
@@ -95,8 +97,8 @@ func (e *Export) versionLine(known string) string {
 	return strings.Join(words, " ")
 }
 
-// spoken reads the versions that are on out of the content of the file versions. Version 4.0 is never listed as on: "+4"
-// means it, unless "-4.0" is there.
+// spoken reads the versions that are on out of the content of the file versions. Version 4.0 is never listed as on:
+// "+4" means it, unless "-4.0" is there.
 func spoken(content string) []string {
 	var on []string
 	for w := range strings.FieldsSeq(content) {
@@ -181,20 +183,23 @@ func parseHandle(text string) ([]byte, error) {
 	return handle, nil
 }
 
-// oldestKernel is the first whose server ends with the mount of its control files (commit c6c7f2a84da4). With an older one
-// a server would outlive a tare that is killed.
+// oldestKernel is the first whose server ends with the mount of its control files (commit c6c7f2a84da4). With an older
+// one a server would outlive a tare that is killed.
 var oldestKernel = [2]int{5, 13}
 
 // endsByItself says why the server of a kernel of that release would not end when the namespaces that it is in do.
 func endsByItself(release string) error {
 	var major, minor int
-	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 || major < oldestKernel[0] || major == oldestKernel[0] && minor < oldestKernel[1] {
-		return fmt.Errorf("the kernel %s is older than Linux %d.%d and would go on serving after its user was killed", release, oldestKernel[0], oldestKernel[1])
+	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 || major < oldestKernel[0] ||
+		major == oldestKernel[0] && minor < oldestKernel[1] {
+		return fmt.Errorf("the kernel %s is older than Linux %d.%d and would go on serving after its user was killed",
+			release, oldestKernel[0], oldestKernel[1])
 	}
 	return nil
 }
 
-// ready judges a kernel by its release, by the lines of /proc/filesystems, and by what came of a look for the tap device.
+// ready judges a kernel by its release, by the lines of /proc/filesystems, and by what came of a look for the tap
+// device.
 func ready(release string, systems []byte, tap error) error {
 	if err := endsByItself(release); err != nil {
 		return err

@@ -34,7 +34,8 @@ type Server struct {
 // Start has the kernel serve an export, in a system that has no other server and no port mapper. When one runs already,
 // that is the error.
 func Start(ctx context.Context, e Export) (*Server, error) {
-	s := &Server{control: "/proc/fs/nfsd", pipes: filepath.Join(filepath.Dir(portMapperSocket), "tare-pipes"), blockSize: blockSize}
+	s := &Server{control: "/proc/fs/nfsd", pipes: filepath.Join(filepath.Dir(portMapperSocket), "tare-pipes"),
+		blockSize: blockSize}
 	if err := os.MkdirAll(s.pipes, 0o755); err != nil {
 		return nil, fmt.Errorf("serve NFS: %w", err)
 	}
@@ -54,7 +55,8 @@ func (s *Server) start(ctx context.Context, e *Export) (err error) {
 	if err := e.Check(); err != nil {
 		return err
 	}
-	if err := unix.Mount("nfsd", s.control, "nfsd", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && !errors.Is(err, unix.EBUSY) {
+	if err := unix.Mount("nfsd", s.control, "nfsd", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil &&
+		!errors.Is(err, unix.EBUSY) {
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, fs.ErrNotExist) {
 			return ErrNoServer
 		}
@@ -122,8 +124,8 @@ func (s *Server) lines(e *Export, known string) []line {
 	return append(l, line{"portlist", fmt.Sprintf("tcp %d", e.Port)}, line{"threads", fmt.Sprint(e.Threads)})
 }
 
-// blockSize is the largest read and write that is taken, bytes: what a server with 4 GiB of memory offers by itself. One
-// with less offers less, down to 8 KiB, and a micro-VM has less than any server that people use.
+// blockSize is the largest read and write that is taken, bytes: what a server with 4 GiB of memory offers by itself.
+// One with less offers less, down to 8 KiB, and a micro-VM has less than any server that people use.
 const blockSize = 1 << 20
 
 // offerMount answers version 3's question for the folder.
@@ -197,7 +199,8 @@ func (s *Server) check(e *Export) error {
 		return err
 	}
 	if spoken := spoken(got); !slices.Equal(spoken, []string{e.Version}) {
-		return fmt.Errorf("the server speaks %q, and %s alone was asked for; its kernel may be built without", spoken, e.Version)
+		return fmt.Errorf("the server speaks %q, and %s alone was asked for; its kernel may be built without", spoken,
+			e.Version)
 	}
 	return nil
 }

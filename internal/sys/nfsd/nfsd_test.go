@@ -64,7 +64,8 @@ func TestOnlyTheVersionAskedForIsSpoken(t *testing.T) {
 // The contents are those that Linux 6.1 shows.
 func TestVersionsAreReadBack(t *testing.T) {
 	for content, want := range map[string][]string{
-		"-3 +4 -4.1 -4.2": {"4.0"}, "-3 +4 -4.0 -4.1 +4.2": {"4.2"}, "+3 +4 +4.1 +4.2": {"3", "4.0", "4.1", "4.2"}, "-2 -3 -4 -4.0 -4.1 -4.2": nil, "": nil,
+		"-3 +4 -4.1 -4.2": {"4.0"}, "-3 +4 -4.0 -4.1 +4.2": {"4.2"}, "+3 +4 +4.1 +4.2": {"3", "4.0", "4.1", "4.2"},
+		"-2 -3 -4 -4.0 -4.1 -4.2": nil, "": nil,
 		"+4 +4.0": {"4.0"}, "+3 -4 -4.0 -4.1 -4.2": {"3"},
 	} {
 		if got := spoken(content); !slices.Equal(got, want) {
@@ -73,7 +74,8 @@ func TestVersionsAreReadBack(t *testing.T) {
 	}
 }
 
-// The lines are those that rpc.mountd and exportfs of nfs-utils write for "rw,no_root_squash,no_subtree_check,insecure,fsid=0".
+// The lines are those that rpc.mountd and exportfs of nfs-utils write for
+// "rw,no_root_squash,no_subtree_check,insecure,fsid=0".
 func TestLinesForTheCaches(t *testing.T) {
 	e := good()
 	e.Folder, e.Async = "/a b", true
@@ -129,7 +131,8 @@ func TestHandlesAreRead(t *testing.T) {
 	if err != nil || string(got) != "\x01\x00\x01\x00\x00\x00\x00\x00" {
 		t.Errorf("%x, %v", got, err)
 	}
-	for _, bad := range []string{"", "\\x", "\\x0", "0100", "\\xzz", "\\x01 00", "\\x" + strings.Repeat("00", maxHandle+1)} {
+	for _, bad := range []string{"", "\\x", "\\x0", "0100", "\\xzz", "\\x01 00",
+		"\\x" + strings.Repeat("00", maxHandle+1)} {
 		if got, err := parseHandle(bad); err == nil {
 			t.Errorf("%q gives %x", bad, got)
 		}
@@ -142,7 +145,8 @@ func TestHandlesAreRead(t *testing.T) {
 func FuzzHandle(f *testing.F) {
 	f.Add("\\x0100010000000000\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, err := parseHandle(text); err == nil && (len(got) == 0 || len(got) > maxHandle || 2*len(got) > len(text)) {
+		if got, err := parseHandle(text); err == nil &&
+			(len(got) == 0 || len(got) > maxHandle || 2*len(got) > len(text)) {
 			t.Errorf("%q gives %x", text, got)
 		}
 	})
@@ -150,7 +154,8 @@ func FuzzHandle(f *testing.F) {
 
 func TestKernelsWhoseServerEndsByItself(t *testing.T) {
 	for release, want := range map[string]bool{
-		"6.1.0-56-amd64": true, "5.13.0": true, "5.12.19": false, "5.9": false, "4.19.0": false, "6.18.44-fc": true, "10.0": true, "": false, "six": false,
+		"6.1.0-56-amd64": true, "5.13.0": true, "5.12.19": false, "5.9": false, "4.19.0": false, "6.18.44-fc": true,
+		"10.0": true, "": false, "six": false,
 	} {
 		if err := endsByItself(release); (err == nil) != want {
 			t.Errorf("%q: %v", release, err)
@@ -179,8 +184,10 @@ func TestKernelsThatAreReady(t *testing.T) {
 }
 
 func TestMessagesOfTheServerAreEvidence(t *testing.T) {
-	log := "<6>[1.0] eth0: up\n<6>[2.0] NFSD: starting 10-second grace period\n<4>[3.0] svc: failed to register lockdv1 RPC service (errno 111).\n<6>[4.0] bye"
-	if got := string(about([]byte(log))); strings.Count(got, "\n") != 2 || !strings.Contains(got, "grace") || !strings.Contains(got, "lockdv1") {
+	log := "<6>[1.0] eth0: up\n<6>[2.0] NFSD: starting 10-second grace period\n" +
+		"<4>[3.0] svc: failed to register lockdv1 RPC service (errno 111).\n<6>[4.0] bye"
+	if got := string(about([]byte(log))); strings.Count(got, "\n") != 2 || !strings.Contains(got, "grace") ||
+		!strings.Contains(got, "lockdv1") {
 		t.Errorf("%q", got)
 	}
 	if got := about([]byte(strings.Repeat("nfsd\n", 3*maxMessages))); strings.Count(string(got), "\n") != maxMessages {
@@ -189,7 +196,8 @@ func TestMessagesOfTheServerAreEvidence(t *testing.T) {
 }
 
 func TestNetNSsAreChecked(t *testing.T) {
-	for address, ok := range map[string]bool{"": true, "10.64.0.1": true, "host": false, "::1": false, "10.64.0.1/24": false} {
+	for address, ok := range map[string]bool{"": true, "10.64.0.1": true, "host": false, "::1": false,
+		"10.64.0.1/24": false} {
 		o := NetNSOptions{Address: address}
 		if err := o.check(); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)

@@ -2,9 +2,9 @@ package nfsd
 
 import "encoding/binary"
 
-// portMapper is the service that the kernel registers each of its own with (RFC 1833), and without which it does not start
-// the lock manager that belongs to version 3. Nobody looks anything up: clients are told the ports. So it says yes and
-// forgets.
+// portMapper is the service that the kernel registers each of its own with (RFC 1833), and without which it does not
+// start the lock manager that belongs to version 3. Nobody looks anything up: clients are told the ports. So it says
+// yes and forgets.
 func portMapper() program {
 	const set, unset = 1, 2 // of version 2 as of versions 3 and 4
 	return program{number: 100000, low: 2, high: 4, call: func(procedure uint32, _ *reader) ([]byte, uint32) {
@@ -18,8 +18,8 @@ func portMapper() program {
 // root is the only folder that is served, as clients name it.
 const root = "/"
 
-// mountProtocol is the service by which a client of version 3 gets the root's handle (RFC 1813, appendix I). It keeps no
-// list of who has mounted what, which was never reliable and which nobody reads.
+// mountProtocol is the service by which a client of version 3 gets the root's handle (RFC 1813, appendix I). It keeps
+// no list of who has mounted what, which was never reliable and which nobody reads.
 func mountProtocol(handle []byte) program {
 	const (
 		mnt, umnt, umntAll = 1, 3, 4
@@ -60,8 +60,8 @@ const (
 	memoryVersion  = 1 // the first whose server waits for nobody when nobody is remembered
 )
 
-// remembered answers a message about clients by saying that all is well, and that there were none. It returns nil for what
-// is no message.
+// remembered answers a message about clients by saying that all is well, and that there were none. It returns nil for
+// what is no message.
 func remembered(message []byte) []byte {
 	if len(message) < minMemory || len(message) > maxMemory {
 		return nil

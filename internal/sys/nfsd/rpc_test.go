@@ -26,27 +26,31 @@ func TestCallsAreAnswered(t *testing.T) {
 	}
 	mapping := words(100021, 4, 6, 32803)
 	for name, c := range map[string]struct{ call, want []byte }{
-		"null of the port mapper":  {asked(100000, 2, 0), accepted(success)},
-		"null of version 4":        {asked(100000, 4, 0), accepted(success)},
-		"set":                      {asked(100000, 2, 1, mapping...), accepted(success, 1)},
-		"set of version 4":         {asked(100000, 4, 1, mapping...), accepted(success, 1)},
-		"unset":                    {asked(100000, 4, 2, mapping...), accepted(success, 1)},
-		"getport":                  {asked(100000, 2, 3, mapping...), accepted(procedureUnavailable)},
-		"null of the mount":        {asked(100005, 3, 0), accepted(success)},
-		"mnt":                      {asked(100005, 3, 1, opaque([]byte("/"))...), accepted(success, 0, 8, 0x01000100, 9, 1, 1)},
-		"mnt of another":           {asked(100005, 3, 1, opaque([]byte("/etc"))...), accepted(success, 2)},
-		"mnt of nothing":           {asked(100005, 3, 1), accepted(garbageArguments)},
-		"mnt of a long path":       {asked(100005, 3, 1, opaque(bytes.Repeat([]byte("/"), 1025))...), accepted(garbageArguments)},
-		"umnt":                     {asked(100005, 3, 3, opaque([]byte("/"))...), accepted(success)},
-		"umntall":                  {asked(100005, 3, 4), accepted(success)},
-		"export":                   {asked(100005, 3, 5), accepted(procedureUnavailable)},
-		"version 1 of the mount":   {asked(100005, 1, 1), accepted(programMismatch, 3, 3)},
-		"another program":          {asked(100003, 3, 0), accepted(programUnavailable)},
-		"another version of RPC":   {words(42, msgCall, 3, 100005, 3, 0), words(42, msgReply, replyDenied, rpcMismatch, 2, 2)},
-		"a reply":                  {words(42, msgReply, 0, 0, 0, 0), nil},
-		"nothing":                  {nil, nil},
-		"half a call":              {asked(100005, 3, 0)[:30], nil},
-		"a credential of 500":      {slices.Concat(words(42, msgCall, rpcVersion, 100005, 3, 0, 1), opaque(make([]byte, 500)), words(0, 0)), nil},
+		"null of the port mapper": {asked(100000, 2, 0), accepted(success)},
+		"null of version 4":       {asked(100000, 4, 0), accepted(success)},
+		"set":                     {asked(100000, 2, 1, mapping...), accepted(success, 1)},
+		"set of version 4":        {asked(100000, 4, 1, mapping...), accepted(success, 1)},
+		"unset":                   {asked(100000, 4, 2, mapping...), accepted(success, 1)},
+		"getport":                 {asked(100000, 2, 3, mapping...), accepted(procedureUnavailable)},
+		"null of the mount":       {asked(100005, 3, 0), accepted(success)},
+		"mnt": {asked(100005, 3, 1, opaque([]byte("/"))...),
+			accepted(success, 0, 8, 0x01000100, 9, 1, 1)},
+		"mnt of another": {asked(100005, 3, 1, opaque([]byte("/etc"))...), accepted(success, 2)},
+		"mnt of nothing": {asked(100005, 3, 1), accepted(garbageArguments)},
+		"mnt of a long path": {asked(100005, 3, 1, opaque(bytes.Repeat([]byte("/"), 1025))...),
+			accepted(garbageArguments)},
+		"umnt":                   {asked(100005, 3, 3, opaque([]byte("/"))...), accepted(success)},
+		"umntall":                {asked(100005, 3, 4), accepted(success)},
+		"export":                 {asked(100005, 3, 5), accepted(procedureUnavailable)},
+		"version 1 of the mount": {asked(100005, 1, 1), accepted(programMismatch, 3, 3)},
+		"another program":        {asked(100003, 3, 0), accepted(programUnavailable)},
+		"another version of RPC": {words(42, msgCall, 3, 100005, 3, 0),
+			words(42, msgReply, replyDenied, rpcMismatch, 2, 2)},
+		"a reply":     {words(42, msgReply, 0, 0, 0, 0), nil},
+		"nothing":     {nil, nil},
+		"half a call": {asked(100005, 3, 0)[:30], nil},
+		"a credential of 500": {slices.Concat(words(42, msgCall, rpcVersion, 100005, 3, 0, 1),
+			opaque(make([]byte, 500)), words(0, 0)), nil},
 		"a credential without end": {words(42, msgCall, rpcVersion, 100005, 3, 0, 1, 0xffffffff, 0, 0), nil},
 	} {
 		got, err := answer(c.call, services())
@@ -57,7 +61,8 @@ func TestCallsAreAnswered(t *testing.T) {
 }
 
 func TestMessagesComeInFragments(t *testing.T) {
-	stream := slices.Concat(words(2), []byte("ab"), words(0), words(lastFragment|1), []byte("c"), framed([]byte("next")))
+	stream := slices.Concat(words(2), []byte("ab"), words(0), words(lastFragment|1), []byte("c"),
+		framed([]byte("next")))
 	r := bytes.NewReader(stream)
 	for _, want := range []string{"abc", "next"} {
 		if got, err := readMessage(r); err != nil || string(got) != want {
@@ -68,8 +73,9 @@ func TestMessagesComeInFragments(t *testing.T) {
 		t.Errorf("the end of the stream is %v", err)
 	}
 	for name, bad := range map[string][]byte{
-		"too long":             append(words(lastFragment|(maxMessage+1)), make([]byte, maxMessage+1)...),
-		"too long in pieces":   slices.Concat(words(maxMessage), make([]byte, maxMessage), words(lastFragment|1), []byte("x")),
+		"too long": append(words(lastFragment|(maxMessage+1)), make([]byte, maxMessage+1)...),
+		"too long in pieces": slices.Concat(words(maxMessage), make([]byte, maxMessage), words(lastFragment|1),
+			[]byte("x")),
 		"fragments and no end": bytes.Repeat(words(0), 2*maxFragments),
 		"cut short":            append(words(lastFragment|9), "abc"...),
 	} {
@@ -96,7 +102,8 @@ func FuzzStream(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if len(reply) < 24 || len(reply)%4 != 0 || !bytes.Equal(reply[:4], message[:4]) || binary.BigEndian.Uint32(reply[4:]) != msgReply {
+			if len(reply) < 24 || len(reply)%4 != 0 || !bytes.Equal(reply[:4], message[:4]) ||
+				binary.BigEndian.Uint32(reply[4:]) != msgReply {
 				t.Fatalf("%x is answered by %x", message, reply)
 			}
 			if bytes.Contains(reply, handle) && !bytes.Contains(message, append(words(1), root...)) {
@@ -138,7 +145,8 @@ func TestKernelIsToldThatItHadNoClients(t *testing.T) {
 func FuzzRemembered(f *testing.F) {
 	f.Add([]byte("\x02\x05\xfb\xff\x01\x00\x00\x00" + strings.Repeat("\x00", 1059)))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		if got := remembered(message); got != nil && (len(got) != len(message) || !bytes.Equal(got[4:8], message[4:8])) {
+		if got := remembered(message); got != nil &&
+			(len(got) != len(message) || !bytes.Equal(got[4:8], message[4:8])) {
 			t.Errorf("%x is answered by %x", message, got)
 		}
 	})

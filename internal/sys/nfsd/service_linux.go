@@ -25,7 +25,8 @@ type service struct {
 // Bounds of a service that has one client.
 const (
 	maxPeers = 32
-	// idleTime is how long a client over the network may keep silent. The kernel keeps its connection to the port mapper.
+	// idleTime is how long a client over the network may keep silent. The kernel keeps its connection to the port
+	// mapper.
 	idleTime = time.Minute
 	// pause follows an error of accept(2), which is then most likely a lack of descriptors.
 	pause = 100 * time.Millisecond

@@ -9,10 +9,10 @@ import (
 // patienceTick is how often a patient context looks at the clock.
 const patienceTick = 250 * time.Millisecond
 
-// WithPatience is context.WithTimeout by a clock that stands still while tare does. Stopped by Ctrl-Z, it hears nothing of
-// an environment that opens meanwhile, and must not find after fg that it took too long. Time that passes between two
-// looks counts for no more than two of them, so nothing has to know of signals; on a machine so busy that looks come late,
-// patience lasts longer.
+// WithPatience is context.WithTimeout by a clock that stands still while tare does. Stopped by Ctrl-Z, it hears nothing
+// of an environment that opens meanwhile, and must not find after fg that it took too long. Time that passes between
+// two looks counts for no more than two of them, so nothing has to know of signals; on a machine so busy that looks
+// come late, patience lasts longer.
 func WithPatience(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	parent, cancel := context.WithCancelCause(parent)
 	p := &patient{Context: parent, done: make(chan struct{})}
@@ -39,7 +39,8 @@ func WithPatience(parent context.Context, d time.Duration) (context.Context, con
 	}
 }
 
-// patient is a context whose end is not known beforehand. Of the parent it has the values, among them the cause of its end.
+// patient is a context whose end is not known beforehand. Of the parent it has the values, among them the cause of its
+// end.
 type patient struct {
 	context.Context
 	done chan struct{}

@@ -48,7 +48,8 @@ func TestPatienceOutlastsAStop(t *testing.T) {
 	c.Process.Signal(syscall.SIGCONT)
 	in.Close()
 	rest, _ := io.ReadAll(out)
-	if err := c.Wait(); err != nil || !strings.HasPrefix(lines.Text()+"\n"+string(rest), "waiting\nawake: <nil>\nover: context deadline exceeded\n") {
+	if err := c.Wait(); err != nil || !strings.HasPrefix(lines.Text()+"\n"+string(rest),
+		"waiting\nawake: <nil>\nover: context deadline exceeded\n") {
 		t.Errorf("%v: %s", err, rest)
 	}
 }
@@ -76,7 +77,8 @@ func TestPatienceEndsAsATimeoutDoes(t *testing.T) {
 		err      error
 		cause    error
 	}{
-		"over":              {time.Millisecond, func(_, _ context.CancelFunc) {}, context.DeadlineExceeded, context.DeadlineExceeded},
+		"over": {time.Millisecond, func(_, _ context.CancelFunc) {}, context.DeadlineExceeded,
+			context.DeadlineExceeded},
 		"given up":          {time.Hour, func(_, own context.CancelFunc) { own() }, context.Canceled, context.Canceled},
 		"given up by above": {time.Hour, func(parent, _ context.CancelFunc) { parent() }, context.Canceled, mine},
 	} {
@@ -87,7 +89,8 @@ func TestPatienceEndsAsATimeoutDoes(t *testing.T) {
 		for which, ctx := range map[string]context.Context{"itself": ctx, "below it": below} {
 			<-ctx.Done()
 			if ctx.Err() != c.err || context.Cause(ctx) != c.cause {
-				t.Errorf("%s, %s: %v because of %v, want %v because of %v", name, which, ctx.Err(), context.Cause(ctx), c.err, c.cause)
+				t.Errorf("%s, %s: %v because of %v, want %v because of %v", name, which, ctx.Err(), context.Cause(ctx),
+					c.err, c.cause)
 			}
 		}
 		cancel()

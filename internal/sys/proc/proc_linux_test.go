@@ -181,7 +181,8 @@ func TestStreamCloseLadder(t *testing.T) {
 }
 
 func TestStreamEndSweepsGroupAndDiagnoses(t *testing.T) {
-	s, err := Start(Command(context.Background(), "sh", "-c", `sleep 600 & echo $!; echo 'cannot go on' >&2; kill -9 $$`))
+	s, err := Start(Command(context.Background(), "sh", "-c",
+		`sleep 600 & echo $!; echo 'cannot go on' >&2; kill -9 $$`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,9 @@ func TestStreamEndSweepsGroupAndDiagnoses(t *testing.T) {
 func TestParentDeath(t *testing.T) {
 	const role = "TARE_PROC_TEST_ROLE"
 	if r := os.Getenv(role); r != "" {
-		cmd := Command(context.Background(), "sh", "-c", `trap 'echo asked >"$0"; exit' TERM; echo $$ >&3; while :; do sleep 0.1; done`, os.Getenv("TARE_PROC_TEST_FILE"))
+		cmd := Command(context.Background(), "sh", "-c",
+			`trap 'echo asked >"$0"; exit' TERM; echo $$ >&3; while :; do sleep 0.1; done`,
+			os.Getenv("TARE_PROC_TEST_FILE"))
 		cmd.ExtraFiles = []*os.File{os.Stdout}
 		if r == "gentle" {
 			GentleDeath(cmd)

@@ -51,7 +51,9 @@ func TestRunMissingProgram(t *testing.T) {
 
 func TestTheLineThatTellsMost(t *testing.T) {
 	for said, want := range map[string]string{
-		"a\n\n b \n": "b", "": "", "[1.0] Kernel panic - not syncing: out of memory\n[1.1] CPU: 0\n[1.2] Rebooting\n": "[1.0] Kernel panic - not syncing: out of memory",
+		"a\n\n b \n": "b", "": "",
+		"[1.0] Kernel panic - not syncing: out of memory\n[1.1] CPU: 0\n[1.2] Rebooting\n": "[1.0] Kernel panic - " +
+			"not syncing: out of memory",
 		"tare: no disk\nmore\n": "tare: no disk",
 	} {
 		if got := Telling([]byte(said)); got != want {

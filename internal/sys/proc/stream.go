@@ -44,7 +44,8 @@ func Start(cmd *Cmd) (*Stream, error) {
 	}
 	go func() {
 		s.err = wait(cmd, func() bool { return true })
-		// What the child wrote last is still read; a stranger that inherited the pipe must not hold the reader for ever.
+		// What the child wrote last is still read; a stranger that inherited the pipe must not hold the reader for
+		// ever.
 		s.out.SetReadDeadline(time.Now().Add(Grace))
 		close(s.done)
 	}()
@@ -56,7 +57,8 @@ func Start(cmd *Cmd) (*Stream, error) {
 func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.out.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("read from %s: it has ended but something it left behind holds its output open: %w", s.cmd.Args[0], io.ErrUnexpectedEOF)
+		err = fmt.Errorf("read from %s: it has ended but something it left behind holds its output open: %w",
+			s.cmd.Args[0], io.ErrUnexpectedEOF)
 	}
 	return n, err
 }

@@ -1,4 +1,5 @@
-// Package shell quotes words for a POSIX shell at the far end of a connection, and splits a line into words without one.
+// Package shell quotes words for a POSIX shell at the far end of a connection, and splits a line into words without
+// one.
 package shell
 
 import (
@@ -7,9 +8,9 @@ import (
 	"strings"
 )
 
-// Quote returns a command line that a POSIX shell splits into exactly these words, expanding nothing. The same holds for
-// csh and fish as long as no word holds a backslash, an exclamation mark or a newline. A NUL byte, which no argument can
-// carry, is dropped.
+// Quote returns a command line that a POSIX shell splits into exactly these words, expanding nothing. The same holds
+// for csh and fish as long as no word holds a backslash, an exclamation mark or a newline. A NUL byte, which no
+// argument can carry, is dropped.
 func Quote(words ...string) string {
 	var b strings.Builder
 	for i, w := range words {

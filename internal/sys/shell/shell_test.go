@@ -34,7 +34,8 @@ func FuzzQuoteSplit(f *testing.F) {
 	f.Add("a", "it's", "$(x) `y` \\ \"z\" !\n")
 	f.Add("", "-n", "*")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
-		want := []string{strings.ReplaceAll(a, "\x00", ""), strings.ReplaceAll(b, "\x00", ""), strings.ReplaceAll(c, "\x00", "")}
+		want := []string{strings.ReplaceAll(a, "\x00", ""), strings.ReplaceAll(b, "\x00", ""),
+			strings.ReplaceAll(c, "\x00", "")}
 		line := Quote(a, b, c)
 		if len(line) > MaxLine {
 			return
@@ -47,7 +48,8 @@ func FuzzQuoteSplit(f *testing.F) {
 
 // FuzzQuoteShell asks the real shell.
 func FuzzQuoteShell(f *testing.F) {
-	for _, s := range []string{"", "it's", "$(id)", "`id`", "a\nb", `\`, "'\\''", "~", "*", "#x", "a=b", "\xff\x80", "{a,b}", "!", "-n", "\r\x1b"} {
+	for _, s := range []string{"", "it's", "$(id)", "`id`", "a\nb", `\`, "'\\''", "~", "*", "#x", "a=b", "\xff\x80",
+		"{a,b}", "!", "-n", "\r\x1b"} {
 		f.Add(s, s+"x")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {

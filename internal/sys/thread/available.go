@@ -28,7 +28,8 @@ func CheckMemory(need int64) error {
 		return fmt.Errorf("check memory: %w", err)
 	}
 	if need > m.Bytes-reserve {
-		return fmt.Errorf("check memory: %s are needed and %d MiB are available (%s); choose a smaller size or give the environment more memory",
+		return fmt.Errorf("check memory: %s are needed and %d MiB are available (%s); choose a smaller size or give "+
+			"the environment more memory",
 			unit.FormatSize(need), max(0, m.Bytes)>>20, m.Limit)
 	}
 	return nil

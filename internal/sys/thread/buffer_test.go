@@ -99,7 +99,8 @@ func TestSmapsRange(t *testing.T) {
 	} {
 		rss, huge, err := smapsRange(strings.NewReader(smaps), c.start, c.end)
 		if err != nil || rss != c.rss || huge != c.huge {
-			t.Errorf("[%#x, %#x): %d resident, %d huge, %v; want %d and %d", c.start, c.end, rss, huge, err, c.rss, c.huge)
+			t.Errorf("[%#x, %#x): %d resident, %d huge, %v; want %d and %d", c.start, c.end, rss, huge, err, c.rss,
+				c.huge)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// What is read of one file below /proc or /sys, and how long the path of a cgroup may be (PATH_MAX). A process is in one
-// group of each hierarchy, and there are no more than a dozen or so of those.
+// What is read of one file below /proc or /sys, and how long the path of a cgroup may be (PATH_MAX). A process is in
+// one group of each hierarchy, and there are no more than a dozen or so of those.
 const (
 	maxProcFile  = 1 << 20
 	maxGroupPath = 4096

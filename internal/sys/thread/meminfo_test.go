@@ -27,7 +27,8 @@ func TestAvailable(t *testing.T) {
 	}{
 		"no cgroups": {nil, 1024 * mib, "the system"},
 		"no limit": {map[string]string{
-			"proc/self/cgroup": "0::/user.slice/x\n", "sys/fs/cgroup/user.slice/x/memory.max": "max\n", "sys/fs/cgroup/user.slice/x/memory.current": "1000\n",
+			"proc/self/cgroup": "0::/user.slice/x\n", "sys/fs/cgroup/user.slice/x/memory.max": "max\n",
+			"sys/fs/cgroup/user.slice/x/memory.current": "1000\n",
 		}, 1024 * mib, "the system"},
 		"parent is the tighter": {map[string]string{
 			"proc/self/cgroup":                   "0::/a/b\n",
@@ -39,18 +40,22 @@ func TestAvailable(t *testing.T) {
 			"sys/fs/cgroup/unrelated/memory.max": "1\n",
 		}, 40 * mib, "cgroup /sys/fs/cgroup/a"},
 		"container with its own root": {map[string]string{
-			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "52428800\n", "sys/fs/cgroup/memory.current": "0\n",
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "52428800\n",
+			"sys/fs/cgroup/memory.current": "0\n",
 		}, 50 * mib, "cgroup /sys/fs/cgroup"},
 		"version 1, path of the host": {map[string]string{
 			"proc/self/cgroup":                           "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n0::/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "52428800\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "10485760\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "52428800\n",
+			"sys/fs/cgroup/memory/memory.usage_in_bytes": "10485760\n",
 		}, 40 * mib, "cgroup /sys/fs/cgroup/memory"},
 		"version 1, unlimited": {map[string]string{
 			"proc/self/cgroup":                           "4:memory:/\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "0\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+			"sys/fs/cgroup/memory/memory.usage_in_bytes": "0\n",
 		}, 1024 * mib, "the system"},
 		"over its limit": {map[string]string{
-			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1048576\n", "sys/fs/cgroup/memory.current": "2097152\n",
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1048576\n",
+			"sys/fs/cgroup/memory.current": "2097152\n",
 		}, -1 * mib, "cgroup /sys/fs/cgroup"},
 	} {
 		got, err := availableIn(tree(c.files))
@@ -88,7 +93,8 @@ func TestCheckMemory(t *testing.T) {
 
 func FuzzAvailable(f *testing.F) {
 	f.Add(meminfo, "0::/a/b\n", "100\n", "50\n", "active_file 7\n")
-	f.Add("MemFree: 1 kB", "4:memory:/../../x\n0::relative\n:::", "max", "-1", "active_file 9223372036854775807\ninactive_file 9223372036854775807\n")
+	f.Add("MemFree: 1 kB", "4:memory:/../../x\n0::relative\n:::", "max", "-1",
+		"active_file 9223372036854775807\ninactive_file 9223372036854775807\n")
 	f.Fuzz(func(t *testing.T, info, groups, limit, usage, stat string) {
 		if len(info)+len(groups)+len(limit)+len(usage)+len(stat) > 64<<10 {
 			return

@@ -42,7 +42,8 @@ func UsableCPUs() ([]int, error) {
 		}
 	}
 	if len(cpus) == 0 {
-		return nil, fmt.Errorf("read processor affinity: no processor is usable (%d are said to be there)", runtime.NumCPU())
+		return nil, fmt.Errorf("read processor affinity: no processor is usable (%d are said to be there)",
+			runtime.NumCPU())
 	}
 	return cpus, nil
 }

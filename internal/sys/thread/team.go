@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Team is a fixed number of goroutines that run pieces of work side by side. They are made once, ahead of what is timed.
-// A Team is not safe for concurrent use.
+// Team is a fixed number of goroutines that run pieces of work side by side. They are made once, ahead of what is
+// timed. A Team is not safe for concurrent use.
 type Team struct {
 	work    []chan func(int)
 	arrived sync.WaitGroup
@@ -89,7 +89,8 @@ func (t *Team) Do(work func(i int)) {
 // CPUs returns the processor each member is bound to. It means nothing for a team that is not pinned.
 func (t *Team) CPUs() []int { return t.cpus }
 
-// Close ends the members and waits until they are gone. A team must not be used afterwards; closing it again is harmless.
+// Close ends the members and waits until they are gone. A team must not be used afterwards; closing it again is
+// harmless.
 func (t *Team) Close() {
 	for i, c := range t.work {
 		if c != nil {

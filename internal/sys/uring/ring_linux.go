@@ -42,7 +42,8 @@ const maxDepth = 4096
 const maxRegistered = 1 << 30
 
 // New makes a ring for depth operations at a time, 1 to 4096, of size bytes each on the open file fd, which must stay
-// open until Close. The ring has a page-aligned buffer for each slot from 0 to depth-1 when size is a multiple of a page.
+// open until Close. The ring has a page-aligned buffer for each slot from 0 to depth-1 when size is a multiple of a
+// page.
 //
 // The error wraps ErrUnavailable where there is no io_uring for this process.
 func New(fd uintptr, depth, size int) (_ *Ring, err error) {
@@ -63,7 +64,8 @@ func New(fd uintptr, depth, size int) (_ *Ring, err error) {
 		return nil, fmt.Errorf("map the rings of io_uring: %w", err)
 	}
 	// Memory of its own mapping: the kernel pins it, and the collector need not know of it.
-	r.arena, err = unix.Mmap(-1, 0, depth*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	r.arena, err = unix.Mmap(-1, 0, depth*size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, fmt.Errorf("take %d bytes for the buffers of io_uring: %w", depth*size, err)
 	}
@@ -72,8 +74,8 @@ func New(fd uintptr, depth, size int) (_ *Ring, err error) {
 	return r, nil
 }
 
-// open makes the ring with what the newest kernels offer and then with less: completions that are only handled when they
-// are asked for (6.1), that do not interrupt the thread (5.19), and nothing special.
+// open makes the ring with what the newest kernels offer and then with less: completions that are only handled when
+// they are asked for (6.1), that do not interrupt the thread (5.19), and nothing special.
 func (r *Ring) open(depth uint32) (*params, error) {
 	for _, flags := range []uint32{
 		setupSingleIssuer | setupDeferTaskrun | setupCoopTaskrun | setupRDisabled,
@@ -99,12 +101,16 @@ func (r *Ring) open(depth uint32) (*params, error) {
 func unavailable(e syscall.Errno) error {
 	switch e {
 	case unix.ENOSYS:
-		return fmt.Errorf("set up io_uring: %w: %w: this kernel has none (it came with Linux 5.1, and some are built without); use engine=psync with threads, or engine=auto", ErrUnavailable, e)
+		return fmt.Errorf("set up io_uring: %w: %w: this kernel has none (it came with Linux 5.1, and some are "+
+			"built without); use engine=psync with threads, or engine=auto", ErrUnavailable, e)
 	case unix.EPERM, unix.EACCES:
-		return fmt.Errorf("set up io_uring: %w: %w: it is forbidden here, by kernel.io_uring_disabled or by a container's seccomp profile; allow it (docker: --security-opt seccomp=unconfined), use engine=psync with threads, or engine=auto",
+		return fmt.Errorf("set up io_uring: %w: %w: it is forbidden here, by kernel.io_uring_disabled or by a "+
+			"container's seccomp profile; allow it (docker: --security-opt seccomp=unconfined), use engine=psync "+
+			"with threads, or engine=auto",
 			ErrUnavailable, e)
 	case unix.ENOMEM:
-		return fmt.Errorf("set up io_uring: %w: %w: raise the limit of locked memory (ulimit -l), or use a smaller qd", ErrUnavailable, e)
+		return fmt.Errorf("set up io_uring: %w: %w: raise the limit of locked memory (ulimit -l), or use a smaller qd",
+			ErrUnavailable, e)
 	}
 	return fmt.Errorf("set up io_uring: %w: %w", ErrUnavailable, e)
 }
@@ -203,7 +209,8 @@ func (r *Ring) Write(slot int, off int64) { r.queue(slot, off, opWrite, opWriteF
 
 func (r *Ring) queue(slot int, off int64, plain, fixed uint8) {
 	e := &r.sqes[r.tail&r.sqMask]
-	*e = sqe{opcode: plain, flags: r.fileFlag, fd: r.file, off: uint64(off), addr: uint64(r.base + uintptr(slot)*uintptr(r.size)), len: r.size, userData: uint64(slot)}
+	*e = sqe{opcode: plain, flags: r.fileFlag, fd: r.file, off: uint64(off),
+		addr: uint64(r.base + uintptr(slot)*uintptr(r.size)), len: r.size, userData: uint64(slot)}
 	if r.fixed {
 		e.opcode = fixed
 	}
@@ -215,8 +222,8 @@ func (r *Ring) queue(slot int, off int64, plain, fixed uint8) {
 // InFlight returns how many operations are queued or in the kernel.
 func (r *Ring) InFlight() int { return r.flying }
 
-// Submit hands over what is queued and waits until at least wait operations, at most those in flight, are complete. It is
-// one system call, or none when there is nothing to do.
+// Submit hands over what is queued and waits until at least wait operations, at most those in flight, are complete. It
+// is one system call, or none when there is nothing to do.
 func (r *Ring) Submit(wait int) error {
 	r.sqTail.Store(r.tail)
 	wait = min(wait, r.flying)
@@ -252,8 +259,8 @@ func (r *Ring) Next() (slot int, res int32, ok bool) {
 }
 
 // Release gives the file and the buffers back. The kernel tears a closed ring down at its leisure, and until then a
-// registered file keeps its file system busy, so that it cannot be unmounted. It must be called on the thread that called
-// Enable, with nothing in flight; elsewhere it does nothing. The ring is of no use afterwards.
+// registered file keeps its file system busy, so that it cannot be unmounted. It must be called on the thread that
+// called Enable, with nothing in flight; elsewhere it does nothing. The ring is of no use afterwards.
 func (r *Ring) Release() {
 	if r.fileFlag != 0 {
 		r.control(unregisterFiles, nil, 0)

@@ -9,7 +9,8 @@ type Ring struct{}
 
 // New returns an error that wraps ErrUnavailable.
 func New(uintptr, int, int) (*Ring, error) {
-	return nil, fmt.Errorf("set up io_uring: %w: only Linux has it; use engine=psync with threads, or engine=auto", ErrUnavailable)
+	return nil, fmt.Errorf("set up io_uring: %w: only Linux has it; use engine=psync with threads, or engine=auto",
+		ErrUnavailable)
 }
 
 // Describe is never called.

@@ -75,8 +75,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// ownHome gives this process, and all that it starts, a home and XDG folders of its own: what a test leaves there is not
-// left in the user's. What is kept by its content stays where it is: what Go built and fetched, and guest kernels.
+// ownHome gives this process, and all that it starts, a home and XDG folders of its own: what a test leaves there is
+// not left in the user's. What is kept by its content stays where it is: what Go built and fetched, and guest kernels.
 func ownHome() error {
 	mu.Lock()
 	defer mu.Unlock()

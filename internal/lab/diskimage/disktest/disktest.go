@@ -14,7 +14,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Need skips a test that needs a program which is not installed, or fails it where everything has to run (TARE_REQUIRE).
+// Need skips a test that needs a program which is not installed, or fails it where everything has to run
+// (TARE_REQUIRE).
 func Need(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
@@ -33,8 +34,8 @@ func Lacking(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Run runs a program in a folder, the test's own when dir is "", and returns its standard output. One that fails fails the
-// test, with what it said.
+// Run runs a program in a folder, the test's own when dir is "", and returns its standard output. One that fails fails
+// the test, with what it said.
 func Run(t testing.TB, dir string, argv ...string) []byte {
 	t.Helper()
 	path, err := proc.LookPath(argv[0])
@@ -54,8 +55,8 @@ func Run(t testing.TB, dir string, argv ...string) []byte {
 const patience = time.Minute
 
 // Loop makes a loop device over a file until the test ends, with more options for losetup, and returns its path. The
-// kernel detaches a device only once its last user has closed it, and whoever lists loop devices is one for a moment: the
-// cleanup waits until the file is let go, so that what the file lies on can be unmounted.
+// kernel detaches a device only once its last user has closed it, and whoever lists loop devices is one for a moment:
+// the cleanup waits until the file is let go, so that what the file lies on can be unmounted.
 func Loop(t testing.TB, file string, options ...string) string {
 	t.Helper()
 	Need(t, "losetup")

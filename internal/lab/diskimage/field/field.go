@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// GUID returns the 16 bytes at the start of b as Microsoft's formats and GPT store an identifier: three numbers with the
-// lowest byte first, then eight bytes (UEFI specification, appendix A). It is "" when all are zero or b is shorter.
+// GUID returns the 16 bytes at the start of b as Microsoft's formats and GPT store an identifier: three numbers with
+// the lowest byte first, then eight bytes (UEFI specification, appendix A). It is "" when all are zero or b is shorter.
 func GUID(b []byte) string {
 	if len(b) < 16 || !slices.ContainsFunc(b[:16], func(c byte) bool { return c != 0 }) {
 		return ""

@@ -25,7 +25,8 @@ func TestUTF16(t *testing.T) {
 		order binary.ByteOrder
 		want  string
 	}{
-		{"a\x00\xe9\x00", le, "aé"}, {"\x00a\x00\xe9", be, "aé"}, {"a\x00\x00\x00b\x00", le, "a"}, {"a\x00b", le, "a"}, {"", le, ""},
+		{"a\x00\xe9\x00", le, "aé"}, {"\x00a\x00\xe9", be, "aé"}, {"a\x00\x00\x00b\x00", le, "a"}, {"a\x00b", le, "a"},
+		{"", le, ""},
 		{"\x3d\xd8\x00\xde", le, "😀"}, {"\x00\xd8", le, "\uFFFD"},
 	} {
 		if got := UTF16([]byte(c.b), c.order); got != c.want {

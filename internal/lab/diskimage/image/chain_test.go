@@ -28,7 +28,8 @@ func overlay(t *testing.T, dir, path, format string, disk []byte, writes ...[3]i
 	out := bytes.Clone(disk)
 	argv := []string{"qemu-io", "-f", format}
 	for _, w := range writes {
-		argv = append(argv, "-c", strings.Join([]string{"write -P", fmt.Sprint(w[2]), fmt.Sprint(w[0]), fmt.Sprint(w[1])}, " "))
+		argv = append(argv, "-c", strings.Join([]string{"write -P", fmt.Sprint(w[2]), fmt.Sprint(w[0]),
+			fmt.Sprint(w[1])}, " "))
 		for i := w[0]; i < w[0]+w[1]; i++ {
 			out[i] = byte(w[2])
 		}
@@ -40,7 +41,8 @@ func overlay(t *testing.T, dir, path, format string, disk []byte, writes ...[3]i
 func TestChainsOfParents(t *testing.T) {
 	disktest.Need(t, "qemu-img", "qemu-io")
 	for _, k := range []struct{ format, options string }{
-		{"qcow2", ""}, {"qcow2", "extended_l2=on"}, {"qcow2", "compat=0.10"}, {"qcow2", "cluster_size=2M"}, {"vmdk", ""},
+		{"qcow2", ""}, {"qcow2", "extended_l2=on"}, {"qcow2", "compat=0.10"}, {"qcow2", "cluster_size=2M"},
+		{"vmdk", ""},
 	} {
 		t.Run(k.format+"-"+k.options, func(t *testing.T) {
 			dir := t.TempDir()
@@ -52,7 +54,8 @@ func TestChainsOfParents(t *testing.T) {
 					argv = append(argv, "-o", k.options)
 				}
 				disktest.Run(t, dir, append(argv, names[1])...)
-				disk = overlay(t, dir, names[1], k.format, disk, [3]int64{int64(i)<<22 + 12288, 8192, 7}, [3]int64{5<<20 + int64(i)*4096, 4096, int64(9 + i)})
+				disk = overlay(t, dir, names[1], k.format, disk, [3]int64{int64(i)<<22 + 12288, 8192, 7},
+					[3]int64{5<<20 + int64(i)*4096, 4096, int64(9 + i)})
 			}
 			c := open(t, filepath.Join(dir, "top"))
 			if n := len(c.Layers()); n != 3 {
@@ -101,7 +104,8 @@ func TestSnapshotsInside(t *testing.T) {
 	c := open(t, filepath.Join(dir, "top"))
 	sameContent(t, c, disk)
 	shots := c.Layers()[0].Snapshots
-	if len(shots) != 2 || shots[0].ID != "1" || shots[0].Name != "before the update" || shots[1].Name != "zweiter" || shots[0].Seconds < 1e9 {
+	if len(shots) != 2 || shots[0].ID != "1" || shots[0].Name != "before the update" || shots[1].Name != "zweiter" ||
+		shots[0].Seconds < 1e9 {
 		t.Errorf("snapshots are %+v", shots)
 	}
 }
@@ -109,10 +113,11 @@ func TestSnapshotsInside(t *testing.T) {
 func TestEncryptedIsSaid(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
-	// qemu-img times its key derivation by the thread's processor time, and gives up where the kernel counts that in ticks
-	// and none went by: one call in five, on some machines.
+	// qemu-img times its key derivation by the thread's processor time, and gives up where the kernel counts that in
+	// ticks and none went by: one call in five, on some machines.
 	top := filepath.Join(dir, "top")
-	argv := []string{"qemu-img", "create", "-q", "-f", "qcow2", "--object", "secret,id=s,data=geheim", "-o", "encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", top, "8M"}
+	argv := []string{"qemu-img", "create", "-q", "-f", "qcow2", "--object", "secret,id=s,data=geheim", "-o",
+		"encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", top, "8M"}
 	_, err := proc.Run(t.Context(), nil, argv...)
 	for range 20 {
 		if err == nil || !strings.Contains(err.Error(), "Unable to get accurate CPU usage") {
@@ -153,8 +158,9 @@ func TestChainsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"self": "loops", "a": "loops", "linked": "loops", "orphan": "no such file", "net": "plain files only", "json": "plain files only",
-		"dev": "neither a file nor a disk", "missing": "no such file", ".": "neither a file nor a disk",
+		"self": "loops", "a": "loops", "linked": "loops", "orphan": "no such file", "net": "plain files only",
+		"json": "plain files only",
+		"dev":  "neither a file nor a disk", "missing": "no such file", ".": "neither a file nor a disk",
 	} {
 		if _, err := Open(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -166,7 +172,8 @@ func TestChainsThatCannotBe(t *testing.T) {
 func TestParentFormatCounts(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
-	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-u", "-b", "/etc/hostname", "-F", "raw", "evil", "8M")
+	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-u", "-b", "/etc/hostname", "-F", "raw", "evil",
+		"8M")
 	disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "qcow2", "-b", "evil", "-F", "raw", "top")
 	l := open(t, filepath.Join(dir, "top")).Layers()
 	if len(l) != 2 || l[1].Format != "raw" {
@@ -200,7 +207,8 @@ func TestForeignFormats(t *testing.T) {
 
 func TestMissingExtents(t *testing.T) {
 	disktest.Need(t, "qemu-img")
-	for name, o := range map[string]string{"f001": "twoGbMaxExtentFlat", "s001": "twoGbMaxExtentSparse", "flat": "monolithicFlat"} {
+	for name, o := range map[string]string{"f001": "twoGbMaxExtentFlat", "s001": "twoGbMaxExtentSparse",
+		"flat": "monolithicFlat"} {
 		dir := t.TempDir()
 		disktest.Run(t, dir, "qemu-img", "create", "-q", "-f", "vmdk", "-o", "subformat="+o, "top.vmdk", "8M")
 		open(t, filepath.Join(dir, "top.vmdk"))
@@ -220,7 +228,8 @@ func TestRawPartitionDescriptor(t *testing.T) {
 	disk := plain(t, filepath.Join(dir, "disk.raw"), 4<<20)
 	table := plain(t, filepath.Join(dir, "pt.raw"), 1<<20)
 	text := "# Disk DescriptorFile\nversion=1\nCID=12345678\nparentCID=ffffffff\ncreateType=\"partitionedDevice\"\n\n" +
-		"RW 2048 FLAT \"pt.raw\" 0\nRW 1024 ZERO\nRW 4096 FLAT \"disk.raw\" 2048\nRDONLY 512 FLAT \"pt.raw\" 100\n\nddb.geometry.cylinders=\"3\"\nddb.geometry.heads=\"16\"\nddb.geometry.sectors=\"63\"\n"
+		"RW 2048 FLAT \"pt.raw\" 0\nRW 1024 ZERO\nRW 4096 FLAT \"disk.raw\" 2048\nRDONLY 512 FLAT \"pt.raw\" 100\n\n" +
+		"ddb.geometry.cylinders=\"3\"\nddb.geometry.heads=\"16\"\nddb.geometry.sectors=\"63\"\n"
 	path := filepath.Join(dir, "raw.vmdk")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

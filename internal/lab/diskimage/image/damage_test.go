@@ -76,38 +76,55 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 		problem, err          string
 	}{
 		{"vdi points outside", "vdi", "", func(b []byte) { le.PutUint32(b[0x200:], 0x7fffff) }, ProblemOutside, ""},
-		{"vdi overlaps", "vdi", "", func(b []byte) { le.PutUint32(b[0x200:], le.Uint32(b[0x208:])) }, ProblemOverlap, ""},
+		{"vdi overlaps", "vdi", "", func(b []byte) { le.PutUint32(b[0x200:], le.Uint32(b[0x208:])) }, ProblemOverlap,
+			""},
 		{"vdi huge", "vdi", "", func(b []byte) { le.PutUint64(b[0x170:], 1<<63-1) }, "", "cannot hold"},
-		{"vdi many blocks", "vdi", "", func(b []byte) { le.PutUint32(b[0x180:], 0x1fffffff) }, "", "does not lie in the file"},
+		{"vdi many blocks", "vdi", "", func(b []byte) { le.PutUint32(b[0x180:], 0x1fffffff) }, "",
+			"does not lie in the file"},
 		{"vdi no block size", "vdi", "", func(b []byte) { le.PutUint32(b[0x178:], 0) }, "", "impossible"},
 		{"vdi signature", "vdi", "", func(b []byte) { le.PutUint32(b[0x44:], 0x90009) }, "", "version 9.9"},
 		{"vhd points outside", "vpc", "", func(b []byte) { be.PutUint32(b[0x600:], 0x7fffff) }, ProblemOutside, ""},
-		{"vhd overlaps", "vpc", "", func(b []byte) { be.PutUint32(b[0x600:], 4); be.PutUint32(b[0x604:], 4) }, ProblemOverlap, ""},
+		{"vhd overlaps", "vpc", "", func(b []byte) { be.PutUint32(b[0x600:], 4); be.PutUint32(b[0x604:], 4) },
+			ProblemOverlap, ""},
 		{"vhd checksum", "vpc", "", func(b []byte) { b[len(b)-512+30] ^= 1 }, ProblemTable, ""},
 		{"vhd footer lost", "vpc", "", func(b []byte) { clear(b[len(b)-512:]) }, ProblemTable, ""},
-		{"vhd table away", "vpc", "", func(b []byte) { be.PutUint64(b[512+16:], 1<<60) }, "", "does not lie in the file"},
-		{"vhd many blocks", "vpc", "", func(b []byte) { be.PutUint32(b[512+28:], 1<<32-1) }, "", "does not lie in the file"},
+		{"vhd table away", "vpc", "", func(b []byte) { be.PutUint64(b[512+16:], 1<<60) }, "",
+			"does not lie in the file"},
+		{"vhd many blocks", "vpc", "", func(b []byte) { be.PutUint32(b[512+28:], 1<<32-1) }, "",
+			"does not lie in the file"},
 		{"vhdx headers", "vhdx", "", func(b []byte) { b[64<<10+100] ^= 1; b[128<<10+100] ^= 1 }, "", "both headers"},
-		{"vhdx regions", "vhdx", "", func(b []byte) { b[192<<10+100] ^= 1; b[256<<10+100] ^= 1 }, "", "both region tables"},
+		{"vhdx regions", "vhdx", "", func(b []byte) { b[192<<10+100] ^= 1; b[256<<10+100] ^= 1 }, "",
+			"both region tables"},
 		{"vmdk points outside", "vmdk", "", func(b []byte) { le.PutUint32(b[gte(b):], 0x7fffff) }, ProblemOutside, ""},
-		{"vmdk overlaps", "vmdk", "", func(b []byte) { le.PutUint32(b[gte(b):], 256); le.PutUint32(b[gte(b)+4:], 256) }, ProblemOverlap, ""},
-		{"vmdk table away", "vmdk", "", func(b []byte) { le.PutUint32(b[le.Uint64(b[56:])*512:], 0x7fffff) }, ProblemTable, ""},
+		{"vmdk overlaps", "vmdk", "", func(b []byte) { le.PutUint32(b[gte(b):], 256); le.PutUint32(b[gte(b)+4:], 256) },
+			ProblemOverlap, ""},
+		{"vmdk table away", "vmdk", "", func(b []byte) { le.PutUint32(b[le.Uint64(b[56:])*512:], 0x7fffff) },
+			ProblemTable, ""},
 		{"vmdk huge", "vmdk", "", func(b []byte) { le.PutUint64(b[12:], 1<<50) }, "", "does not lie in the file"},
 		{"vmdk grain", "vmdk", "", func(b []byte) { le.PutUint64(b[20:], 3) }, "", "impossible"},
-		{"parallels points outside", "parallels", "", func(b []byte) { le.PutUint32(b[64:], 0x7fffff) }, ProblemOutside, ""},
-		{"parallels overlaps", "parallels", "", func(b []byte) { le.PutUint32(b[64:], 1); le.PutUint32(b[68:], 1) }, ProblemOverlap, ""},
+		{"parallels points outside", "parallels", "", func(b []byte) { le.PutUint32(b[64:], 0x7fffff) }, ProblemOutside,
+			""},
+		{"parallels overlaps", "parallels", "", func(b []byte) { le.PutUint32(b[64:], 1); le.PutUint32(b[68:], 1) },
+			ProblemOverlap, ""},
 		{"parallels version", "parallels", "", func(b []byte) { b[16] = 3 }, "", "version 3"},
 		{"parallels blocks", "parallels", "", func(b []byte) { le.PutUint32(b[28:], 0) }, "", "impossible"},
-		{"parallels many blocks", "parallels", "", func(b []byte) { le.PutUint32(b[32:], 1<<32-1) }, "", "does not lie in the file"},
+		{"parallels many blocks", "parallels", "", func(b []byte) { le.PutUint32(b[32:], 1<<32-1) }, "",
+			"does not lie in the file"},
 		{"parallels huge", "parallels", "", func(b []byte) { le.PutUint64(b[36:], 1<<63) }, "", "cannot hold"},
 		{"qcow2 points outside", "qcow2", "", func(b []byte) { be.PutUint64(b[l2(b):], 1<<40) }, ProblemOutside, ""},
-		{"qcow2 overlaps", "qcow2", "", func(b []byte) { be.PutUint64(b[l2(b):], 5<<16); be.PutUint64(b[l2(b)+8:], 5<<16) }, ProblemOverlap, ""},
-		{"qcow2 table away", "qcow2", "", func(b []byte) { be.PutUint64(b[be.Uint64(b[40:]):], 1<<40) }, ProblemTable, ""},
+		{"qcow2 overlaps", "qcow2", "", func(b []byte) {
+			be.PutUint64(b[l2(b):], 5<<16)
+			be.PutUint64(b[l2(b)+8:],
+				5<<16)
+		}, ProblemOverlap, ""},
+		{"qcow2 table away", "qcow2", "", func(b []byte) { be.PutUint64(b[be.Uint64(b[40:]):], 1<<40) }, ProblemTable,
+			""},
 		{"qcow2 huge", "qcow2", "", func(b []byte) { be.PutUint64(b[24:], 1<<60) }, "", "cannot map"},
 		{"qcow2 l1", "qcow2", "", func(b []byte) { be.PutUint32(b[36:], 1<<31) }, "", "larger than QEMU allows"},
 		{"qcow2 clusters", "qcow2", "", func(b []byte) { be.PutUint32(b[20:], 63) }, "", "impossible"},
 		{"qcow2 features", "qcow2", "", func(b []byte) { b[72] = 0x80 }, "", "features"},
-		{"qcow2 backing name", "qcow2", "", func(b []byte) { be.PutUint64(b[8:], 1<<40); be.PutUint32(b[16:], 100) }, "", "lies outside"},
+		{"qcow2 backing name", "qcow2", "", func(b []byte) { be.PutUint64(b[8:], 1<<40); be.PutUint32(b[16:], 100) },
+			"", "lies outside"},
 		{"qcow2 snapshots", "qcow2", "", func(b []byte) { be.PutUint32(b[60:], 1<<31) }, "", "more than QEMU allows"},
 	} {
 		t.Run(d.name, func(t *testing.T) {
@@ -163,12 +180,14 @@ func TestDirtyIsSaid(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	for _, k := range kinds {
-		if strings.Contains(k.options, "split") || strings.Contains(k.options, "Flat") || strings.Contains(k.options, "twoGb") {
+		if strings.Contains(k.options, "split") || strings.Contains(k.options, "Flat") ||
+			strings.Contains(k.options, "twoGb") {
 			continue // several files: TestMissingExtents
 		}
 		dir := t.TempDir()
 		b := base(t, dir, k.format, k.options)
-		for _, n := range []int{0, 1, 7, 100, 511, 512, 513, 1023, 1024, 1025, 4096, 65536, 65537, 200000, 262144, len(b) / 2, len(b) - 1024, len(b) - 513, len(b) - 1} {
+		for _, n := range []int{0, 1, 7, 100, 511, 512, 513, 1023, 1024, 1025, 4096, 65536, 65537, 200000, 262144,
+			len(b) / 2, len(b) - 1024, len(b) - 513, len(b) - 1} {
 			if n < 0 || n > len(b) {
 				continue
 			}
@@ -218,7 +237,9 @@ func FuzzDamaged(f *testing.F) {
 	disktest.Need(f, "qemu-img")
 	dir := f.TempDir()
 	var bases [][]byte
-	for _, k := range [][2]string{{"vdi", ""}, {"vpc", ""}, {"vmdk", ""}, {"vmdk", "subformat=streamOptimized"}, {"qcow2", ""}, {"qcow2", "extended_l2=on"}, {"qcow2", "cluster_size=512"}, {"vhdx", "block_size=1M"}, {"parallels", "cluster_size=64k"}} {
+	for _, k := range [][2]string{{"vdi", ""}, {"vpc", ""}, {"vmdk", ""}, {"vmdk", "subformat=streamOptimized"},
+		{"qcow2", ""}, {"qcow2", "extended_l2=on"}, {"qcow2", "cluster_size=512"}, {"vhdx", "block_size=1M"},
+		{"parallels", "cluster_size=64k"}} {
 		convertSmall(f, dir, k[0], k[1])
 		b, err := os.ReadFile(filepath.Join(dir, "small.img"))
 		if err != nil {
@@ -241,7 +262,8 @@ func FuzzDamaged(f *testing.F) {
 			disktest.Seal(b[192<<10 : 256<<10])
 			disktest.Seal(b[256<<10 : 320<<10])
 		}
-		if _, err := look(put(t, t.TempDir(), b)); errors.Is(err, context.DeadlineExceeded) || err != nil && err.Error() == "the walk is broken" {
+		if _, err := look(put(t, t.TempDir(), b)); errors.Is(err, context.DeadlineExceeded) ||
+			err != nil && err.Error() == "the walk is broken" {
 			t.Fatal(err)
 		}
 	})

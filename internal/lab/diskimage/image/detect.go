@@ -11,7 +11,8 @@ import (
 // parsers lists the formats by the name that tare and, as an alias, qemu-img give them.
 func parsers() map[string]func(*store, *file) (*layer, parent, error) {
 	return map[string]func(*store, *file) (*layer, parent, error){
-		"raw": parseRaw, "vdi": parseVDI, "vmdk": parseVMDK, "vhd": parseVHD, "vpc": parseVHD, "vhdx": parseVHDX, "qcow2": parseQcow2,
+		"raw": parseRaw, "vdi": parseVDI, "vmdk": parseVMDK, "vhd": parseVHD, "vpc": parseVHD, "vhdx": parseVHDX,
+		"qcow2":     parseQcow2,
 		"parallels": parseParallels,
 	}
 }
@@ -27,7 +28,9 @@ func (s *store) parse(f *file, format string) (*layer, parent, error) {
 	}
 	p, ok := parsers()[format]
 	if !ok {
-		return nil, parent{}, fmt.Errorf("the format %q is not supported; choose one of raw, vdi, vmdk, vhd, vhdx, qcow2, parallels", format)
+		return nil, parent{},
+			fmt.Errorf("the format %q is not supported; choose one of raw, vdi, vmdk, vhd, vhdx, qcow2, parallels",
+				format)
 	}
 	l, next, err := p(s, f)
 	if err != nil {

@@ -28,7 +28,8 @@ func zlibbed(packed []byte, size int64) ([]byte, error) {
 }
 
 func zstandard(packed []byte, size int64) ([]byte, error) {
-	r, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
+	r, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
 		return nil, fmt.Errorf("decompress a block: %w", err)
 	}

@@ -1,11 +1,12 @@
 // Package image reads virtual disk images: raw, VDI, VMDK, VHD, VHDX, qcow2 and Parallels.
 //
-// It is opinionated in three ways. It only reads, and never more than tables and the blocks it is asked for. A header is a
-// claim by a stranger: no size in it decides how much memory is taken or how long a loop runs, tables are looked at through
-// a cache of fixed size. And damage is something to report: what can still be told is told, beside a list of problems.
+// It is opinionated in three ways. It only reads, and never more than tables and the blocks it is asked for. A header
+// is a claim by a stranger: no size in it decides how much memory is taken or how long a loop runs, tables are looked
+// at through a cache of fixed size. And damage is something to report: what can still be told is told, beside a list of
+// problems.
 //
-// Every format answers one question, which run of bytes starts at a guest offset and where does it lie; chains of images,
-// maps and reading are built on that answer.
+// Every format answers one question, which run of bytes starts at a guest offset and where does it lie; chains of
+// images, maps and reading are built on that answer.
 package image
 
 import (
@@ -72,8 +73,8 @@ type Info struct {
 	Creator   string `json:"creator"`
 	Size      int64  `json:"virtual_bytes"`
 	FileBytes int64  `json:"file_bytes"` // length of all its files
-	// Block is the unit of allocation, 0 when everything is allocated. SubBlock is the smaller unit in which a block can
-	// be part of it, 0 when there is none.
+	// Block is the unit of allocation, 0 when everything is allocated. SubBlock is the smaller unit in which a block
+	// can be part of it, 0 when there is none.
 	Block    int64 `json:"block_bytes"`
 	SubBlock int64 `json:"sub_block_bytes"`
 	// DataOffset is where the first block of data lies or will lie; -1 when the format fixes none.
@@ -169,7 +170,8 @@ func Open(path string) (_ *Chain, err error) {
 		}
 		for _, l := range c.layers {
 			if same(f, s.byName(l.info.Path)) {
-				return nil, fmt.Errorf("the chain of parents loops: %s comes again as parent number %d", l.info.Path, depth)
+				return nil, fmt.Errorf("the chain of parents loops: %s comes again as parent number %d", l.info.Path,
+					depth)
 			}
 		}
 		l, next, err := s.parse(f, format)
@@ -177,7 +179,8 @@ func Open(path string) (_ *Chain, err error) {
 			return nil, chainError(depth, name, err)
 		}
 		if l.info.Size < 0 || l.info.Size > maxSize {
-			return nil, chainError(depth, name, fmt.Errorf("its header says %d bytes, which no disk has", uint64(l.info.Size)))
+			return nil, chainError(depth, name, fmt.Errorf("its header says %d bytes, which no disk has",
+				uint64(l.info.Size)))
 		}
 		c.layers = append(c.layers, l)
 		name, format = next.path, next.format

@@ -50,9 +50,11 @@ func parseParallels(s *store, f *file) (*layer, parent, error) {
 	case tracks < 1 || m.block > 1<<30:
 		return nil, parent{}, fmt.Errorf("blocks of %d sectors are impossible", tracks)
 	case sectors > maxSize/512 || int64(sectors)*512 > m.blocks*m.block:
-		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d sectors", m.blocks, m.block, sectors)
+		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d sectors", m.blocks, m.block,
+			sectors)
 	case parallelsHead+4*m.blocks > f.size:
-		return nil, parent{}, fmt.Errorf("the block map of %d bytes does not lie in the file of %d bytes", 4*m.blocks, f.size)
+		return nil, parent{}, fmt.Errorf("the block map of %d bytes does not lie in the file of %d bytes", 4*m.blocks,
+			f.size)
 	}
 	// Where the header names no place for the data, it begins with the first whole block behind the table.
 	data := int64(le.Uint32(h[48:])) * 512

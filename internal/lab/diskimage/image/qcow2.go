@@ -42,7 +42,8 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 	if string(h[:4]) != "QFI\xfb" {
 		return nil, parent{}, errors.New("the signature is missing")
 	}
-	m := &qcow2{s: s, f: f, data: f, version: be.Uint32(h[4:]), size: int64(be.Uint64(h[24:])), l1: int64(be.Uint64(h[40:])), l1n: int64(be.Uint32(h[36:]))}
+	m := &qcow2{s: s, f: f, data: f, version: be.Uint32(h[4:]), size: int64(be.Uint64(h[24:])),
+		l1: int64(be.Uint64(h[40:])), l1n: int64(be.Uint32(h[36:]))}
 	if m.version != 2 && m.version != 3 {
 		return nil, parent{}, fmt.Errorf("version %d is not known; 2 and 3 are", m.version)
 	}
@@ -52,7 +53,8 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 	}
 	m.cluster, m.entry, m.sizeShift = 1<<shift, 8, uint(62-(shift-8))
 	l := &layer{m: m, info: Info{
-		Format: "qcow2", Variant: "sparse", Version: fmt.Sprint(m.version), Size: m.size, Block: m.cluster, DataOffset: -1, Updates: 2,
+		Format: "qcow2", Variant: "sparse", Version: fmt.Sprint(m.version), Size: m.size, Block: m.cluster,
+		DataOffset: -1, Updates: 2,
 	}}
 	features, length := uint64(0), int64(72)
 	if m.version == 3 {
@@ -128,7 +130,8 @@ func (m *qcow2) bounds() error {
 	case 8*m.l1n > qcowMaxL1:
 		return fmt.Errorf("a first table of %d bytes is larger than QEMU allows (%d)", 8*m.l1n, qcowMaxL1)
 	case m.l1n > 0 && (m.l1 < m.cluster || m.l1%8 != 0 || m.l1 > m.f.size-8*m.l1n):
-		return fmt.Errorf("the first table of %d bytes at %d does not lie in the file of %d bytes", 8*m.l1n, uint64(m.l1), m.f.size)
+		return fmt.Errorf("the first table of %d bytes at %d does not lie in the file of %d bytes", 8*m.l1n,
+			uint64(m.l1), m.f.size)
 	}
 	return nil
 }
@@ -210,7 +213,8 @@ func (m *qcow2) snapshots(at int64, n uint32) ([]Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		shot := Snapshot{ID: name(b[:ids]), Name: name(b[ids:]), Seconds: int64(be.Uint32(h[16:])), Bytes: int64(be.Uint32(h[32:]))}
+		shot := Snapshot{ID: name(b[:ids]), Name: name(b[ids:]), Seconds: int64(be.Uint32(h[16:])),
+			Bytes: int64(be.Uint32(h[32:]))}
 		if extra >= 8 {
 			if b, _, err = m.f.header(at+40, 8); err != nil {
 				return nil, err
@@ -243,12 +247,14 @@ func (m *qcow2) at(off int64) (Run, error) {
 	gap := Run{Offset: off, Length: (m.perL2-j)*m.cluster - within}
 	if l2%m.cluster != 0 || l2 > m.f.size-m.cluster {
 		if m.s.walking {
-			m.s.problem(m.f, ProblemTable, off, "tables of the second level lie outside the file or between clusters: what they map is lost")
+			m.s.problem(m.f, ProblemTable, off,
+				"tables of the second level lie outside the file or between clusters: what they map is lost")
 		}
 		return gap, m.s.step(1)
 	}
 	if m.visited(m.s, m.f, i, l2/m.cluster, m.cluster) {
-		m.s.problem(m.f, ProblemOverlap, off, "tables of the second level are used for two parts of the disk: writing one destroys the other")
+		m.s.problem(m.f, ProblemOverlap, off,
+			"tables of the second level are used for two parts of the disk: writing one destroys the other")
 		return gap, m.s.step(1)
 	}
 	if b, err = m.s.words(m.f, l2+m.entry*j, int(m.entry)); err != nil {
@@ -270,7 +276,8 @@ func (m *qcow2) at(off int64) (Run, error) {
 	k := int64(1)
 	for ; m.entry*k < int64(len(b)); k++ {
 		e := m.decode(b[m.entry*k:])
-		if e.mixed || e.state != first.state || e.state == Compressed || e.state == Data && e.host != first.host+k*m.cluster {
+		if e.mixed || e.state != first.state || e.state == Compressed ||
+			e.state == Data && e.host != first.host+k*m.cluster {
 			break
 		}
 		if e.state == Data {
@@ -294,7 +301,8 @@ func (m *qcow2) claim(guest int64, e qcowEntry) {
 			m.s.claim(m.data, guest, e.host, m.cluster)
 		}
 	case e.state == Compressed && e.host >= m.f.size && m.s.walking:
-		m.s.problem(m.f, ProblemOutside, guest, "compressed clusters lie past the end of the file: it was cut off, or its tables are damaged")
+		m.s.problem(m.f, ProblemOutside, guest,
+			"compressed clusters lie past the end of the file: it was cut off, or its tables are damaged")
 	}
 }
 
@@ -310,10 +318,12 @@ func (m *qcow2) decode(b []byte) qcowEntry {
 	e := binary.BigEndian.Uint64(b)
 	if e&(1<<62) != 0 {
 		at := int64(e & (1<<m.sizeShift - 1))
-		return qcowEntry{state: Compressed, host: at, length: (int64(e>>m.sizeShift&(1<<(62-m.sizeShift)-1))+1)*512 - at%512}
+		return qcowEntry{state: Compressed, host: at,
+			length: (int64(e>>m.sizeShift&(1<<(62-m.sizeShift)-1))+1)*512 - at%512}
 	}
 	host := int64(e & qcowOffset)
-	// With data in a file of their own, cluster 0 is at offset 0, which is told from "none" by the bit of a refcount of 1.
+	// With data in a file of their own, cluster 0 is at offset 0, which is told from "none" by the bit of a refcount of
+	// 1.
 	present := host != 0 || m.external && e&(1<<63) != 0
 	if m.extended {
 		bitmap := binary.BigEndian.Uint64(b[8:])

@@ -116,7 +116,8 @@ func TestReadsWhatQemuWrote(t *testing.T) {
 			var info struct {
 				Size int64 `json:"virtual-size"`
 			}
-			if err := json.Unmarshal(disktest.Run(t, dir, "qemu-img", "info", "--output=json", "-f", k.format, path), &info); err != nil {
+			if err := json.Unmarshal(disktest.Run(t, dir, "qemu-img", "info", "--output=json", "-f", k.format, path),
+				&info); err != nil {
 				t.Fatal(err)
 			}
 			if c.Size() != info.Size {
@@ -212,7 +213,8 @@ func sameMap(t *testing.T, c *Chain, out []byte) {
 			case q.Offset != nil && (r.State != Data || host != *q.Offset+off-q.Start):
 				// A hole of the file is no data to tare; qemu-img gives its offset all the same.
 				if !(q.Zero && r.State == Unallocated) {
-					t.Fatalf("at %d qemu-img has offset %d (%+v), tare has %v at %d", off, *q.Offset+off-q.Start, q, r.State, host)
+					t.Fatalf("at %d qemu-img has offset %d (%+v), tare has %v at %d", off, *q.Offset+off-q.Start, q,
+						r.State, host)
 				}
 			case q.Data && !q.Zero && !stored(r), q.Zero && !q.Data && q.Offset == nil && stored(r):
 				t.Fatalf("at %d qemu-img has data=%v zero=%v, tare has %v", off, q.Data, q.Zero, r.State)

@@ -20,8 +20,9 @@ func TestReadsQemusSamples(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := os.Getenv(samples)
 	if dir == "" {
-		disktest.Lacking(t, "no images of QEMU's tests: scripts/deps.sh qemu-samples prints the folder of some, to be named "+
-			"with %s=DIR", samples)
+		disktest.Lacking(t,
+			"no images of QEMU's tests: scripts/deps.sh qemu-samples prints the folder of some, to be named "+
+				"with %s=DIR", samples)
 	}
 	for name, format := range map[string]string{
 		"parallels-v1": "parallels", "parallels-v2": "parallels", "parallels-with-bitmap": "parallels",

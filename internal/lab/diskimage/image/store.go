@@ -10,8 +10,8 @@ import (
 const (
 	pageBytes = 64 << 10
 	pageSets  = 16 // with pageWays: 4 MiB in all, whatever the image says
-	// pageWays is how many pages of one set are kept. A look-up in two levels of tables goes to two pages in turn: if one
-	// drove out the other, both would be read for every entry.
+	// pageWays is how many pages of one set are kept. A look-up in two levels of tables goes to two pages in turn: if
+	// one drove out the other, both would be read for every entry.
 	pageWays = 4
 	// maxTables and maxSteps bound the work that tables can cause. The largest legitimate table is that of a VHDX of
 	// 64 TiB (512 MiB) or a VDI of 512 TiB (2 GiB); one that takes more is used twice or leads in circles.
@@ -129,8 +129,8 @@ func (f *file) header(off int64, n int) (b []byte, ok bool, err error) {
 	return b, got == n, err
 }
 
-// words returns table bytes from off on: at least one entry, at most up to the end of the cached page. The slice is good
-// until the next call. off is a multiple of entry, which divides the page size.
+// words returns table bytes from off on: at least one entry, at most up to the end of the cached page. The slice is
+// good until the next call. off is a multiple of entry, which divides the page size.
 func (s *store) words(f *file, off int64, entry int) ([]byte, error) {
 	if off < 0 || off%int64(entry) != 0 || off > f.size-int64(entry) {
 		return nil, fmt.Errorf("a table ends at %d, past the end of the file", off)
@@ -202,7 +202,8 @@ func (s *store) problem(f *file, code string, guest int64, text string) {
 		return
 	}
 	s.kinds[key] = len(s.problems)
-	s.problems = append(s.problems, Problem{Code: code, Text: fmt.Sprintf("%s: %s", f.name, text), Count: 1, Guest: guest})
+	s.problems = append(s.problems, Problem{Code: code, Text: fmt.Sprintf("%s: %s", f.name, text), Count: 1,
+		Guest: guest})
 }
 
 // The kinds of damage that a walk through the tables can meet.
@@ -212,8 +213,8 @@ const (
 	ProblemTable   = "table-damaged" // a table lies outside the file or where none can be
 )
 
-// claim notes that a guest block lies at a host offset, and tells of blocks outside the file and of two at one place. It
-// does so during a walk only, in which guest offsets rise; what is looked up again is not counted twice.
+// claim notes that a guest block lies at a host offset, and tells of blocks outside the file and of two at one place.
+// It does so during a walk only, in which guest offsets rise; what is looked up again is not counted twice.
 func (s *store) claim(f *file, guest, host, block int64) {
 	if !s.walking {
 		return
@@ -228,7 +229,8 @@ func (s *store) claim(f *file, guest, host, block int64) {
 	}
 	u.walked = guest + 1
 	if host < 0 || host >= f.size {
-		s.problem(f, ProblemOutside, guest, "blocks lie past the end of the file: it was cut off, or its tables are damaged")
+		s.problem(f, ProblemOutside, guest,
+			"blocks lie past the end of the file: it was cut off, or its tables are damaged")
 		return
 	}
 	if u.set(host / block) {
@@ -255,8 +257,8 @@ type visit struct {
 	again bool
 }
 
-// visited tells, during a walk, whether the second table number n, of that many bytes, was gone through for another entry
-// of the first table than this one.
+// visited tells, during a walk, whether the second table number n, of that many bytes, was gone through for another
+// entry of the first table than this one.
 func (v *visit) visited(s *store, f *file, entry, n, bytes int64) bool {
 	if v.walk != s.walks || v.entry != entry {
 		v.walk, v.entry = s.walks, entry
@@ -280,8 +282,8 @@ func (s *store) walk(on bool) {
 	clear(s.entered)
 }
 
-// bitmap remembers which blocks of a file are in use. Blocks that do not overlap have different numbers even where they do
-// not begin at multiples of their size, as in a VHD.
+// bitmap remembers which blocks of a file are in use. Blocks that do not overlap have different numbers even where they
+// do not begin at multiples of their size, as in a VHD.
 type bitmap struct {
 	bits   []uint64
 	walked int64 // guest offsets below were claimed already

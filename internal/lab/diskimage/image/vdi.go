@@ -62,13 +62,16 @@ func parseVDI(s *store, f *file) (*layer, parent, error) {
 	case m.extra > m.block:
 		return nil, parent{}, fmt.Errorf("%d bytes before each block are impossible", m.extra)
 	case size < 0 || m.blocks > 0x20000000 || size > m.blocks*m.block:
-		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d bytes", m.blocks, m.block, uint64(size))
+		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d bytes", m.blocks, m.block,
+			uint64(size))
 	case m.table%4 != 0 || m.table+4*m.blocks > f.size:
-		return nil, parent{}, fmt.Errorf("the block map of %d bytes at %d does not lie in the file of %d bytes", 4*m.blocks, m.table, f.size)
+		return nil, parent{}, fmt.Errorf("the block map of %d bytes at %d does not lie in the file of %d bytes",
+			4*m.blocks, m.table, f.size)
 	}
 	l := &layer{m: m, info: Info{
 		Format: "vdi", Variant: [...]string{"", "dynamic", "static", "undo", "differencing"}[kind],
-		Version: fmt.Sprintf("%d.%d", major, minor), Creator: strings.Trim(name(h[:64]), "<> \n"), Size: size, Block: m.block,
+		Version: fmt.Sprintf("%d.%d", major, minor), Creator: strings.Trim(name(h[:64]), "<> \n"), Size: size,
+		Block:      m.block,
 		DataOffset: m.data + m.extra, Stride: m.block + m.extra, Updates: 2, Fills: true, UUID: field.GUID(h[0x188:]),
 	}}
 	if kind == vdiFixed {
@@ -78,7 +81,9 @@ func parseVDI(s *store, f *file) (*layer, parent, error) {
 	if up := field.GUID(h[0x1a8:]); m.child && up != "" {
 		l.info.Parent = up
 		if next.path = findVDI(f.name, up); next.path == "" {
-			return nil, parent{}, fmt.Errorf("its parent has the UUID %s and is neither in its folder nor in the one above: put both into one folder", up)
+			return nil, parent{},
+				fmt.Errorf("its parent has the UUID %s and is neither in its folder nor in the one above: put both "+
+					"into one folder", up)
 		}
 	}
 	return l, next, nil
@@ -99,7 +104,8 @@ func findVDI(child, uuid string) string {
 				continue
 			}
 			path := filepath.Join(d, e.Name())
-			if head, err := headOf(path, 512); err == nil && binary.LittleEndian.Uint32(head[0x40:]) == vdiMagic && field.GUID(head[0x188:]) == uuid {
+			if head, err := headOf(path, 512); err == nil && binary.LittleEndian.Uint32(head[0x40:]) == vdiMagic &&
+				field.GUID(head[0x188:]) == uuid {
 				return path
 			}
 		}

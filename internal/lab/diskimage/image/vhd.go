@@ -38,8 +38,9 @@ func parseVHD(s *store, f *file) (*layer, parent, error) {
 	be := binary.BigEndian
 	kind := be.Uint32(foot[60:])
 	l := &layer{info: Info{
-		Format: "vhd", Version: fmt.Sprintf("%d.%d", be.Uint16(foot[12:]), be.Uint16(foot[14:])), Creator: strings.TrimSpace(name(foot[28:32])),
-		Size: int64(be.Uint64(foot[48:])), UUID: fmt.Sprintf("%x", foot[68:84]),
+		Format: "vhd", Version: fmt.Sprintf("%d.%d", be.Uint16(foot[12:]), be.Uint16(foot[14:])),
+		Creator: strings.TrimSpace(name(foot[28:32])),
+		Size:    int64(be.Uint64(foot[48:])), UUID: fmt.Sprintf("%x", foot[68:84]),
 		CHS: &Geometry{int64(be.Uint16(foot[56:])), int64(foot[58]), int64(foot[59])},
 	}}
 	if chs := l.info.CHS; vhdByGeometry(foot) {
@@ -67,19 +68,23 @@ func parseVHD(s *store, f *file) (*layer, parent, error) {
 	if sum := vhdSum(h, 36); sum != be.Uint32(h[36:]) {
 		s.problem(f, ProblemTable, -1, "the checksum of the header of the block table is wrong")
 	}
-	m := &vhd{s: s, f: f, table: int64(be.Uint64(h[16:])), blocks: int64(be.Uint32(h[28:])), block: int64(be.Uint32(h[32:])), child: kind == vhdDiff}
+	m := &vhd{s: s, f: f, table: int64(be.Uint64(h[16:])), blocks: int64(be.Uint32(h[28:])),
+		block: int64(be.Uint32(h[32:])), child: kind == vhdDiff}
 	if !power(m.block, 4096, 1<<30) {
 		return nil, parent{}, fmt.Errorf("blocks of %d bytes are impossible", m.block)
 	}
 	m.bitmap = (m.block/512/8 + 511) &^ 511
 	switch {
 	case l.info.Size < 0 || l.info.Size > m.blocks*m.block:
-		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d bytes", m.blocks, m.block, uint64(l.info.Size))
+		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d bytes", m.blocks, m.block,
+			uint64(l.info.Size))
 	case m.table < 0 || m.table%4 != 0 || m.table > f.size-4*m.blocks:
-		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d does not lie in the file of %d bytes", 4*m.blocks, uint64(m.table), f.size)
+		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d does not lie in the file of %d bytes",
+			4*m.blocks, uint64(m.table), f.size)
 	}
 	l.m = m
-	l.info.Variant, l.info.Block, l.info.SubBlock = map[bool]string{false: "dynamic", true: "differencing"}[m.child], m.block, 512
+	l.info.Variant, l.info.Block, l.info.SubBlock = map[bool]string{false: "dynamic", true: "differencing"}[m.child],
+		m.block, 512
 	l.info.DataOffset = (m.table+4*m.blocks+511)&^511 + m.bitmap
 	l.info.Stride = m.block + m.bitmap
 	l.info.Updates = 3 // the table, the bitmap, and the footer that moves on
@@ -177,7 +182,8 @@ func vhdParent(f *file, h []byte) (written, path string, err error) {
 	if text := field.UTF16(h[64:576], be); text != "" && try(text) {
 		return written, path, nil
 	}
-	return written, "", fmt.Errorf("its parent %q was not found (looked at %s): put it into the image's folder", written, strings.Join(tried, ", "))
+	return written, "", fmt.Errorf("its parent %q was not found (looked at %s): put it into the image's folder",
+		written, strings.Join(tried, ", "))
 }
 
 func (m *vhd) at(off int64) (Run, error) {

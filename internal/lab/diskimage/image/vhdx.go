@@ -72,7 +72,8 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 		}
 	}
 	flags := le.Uint32(items[vhdxParameters][4:])
-	m := &vhdx{s: s, f: f, table: bat.at, block: int64(le.Uint32(items[vhdxParameters])), sector: int64(le.Uint32(items[vhdxSector])), child: flags&2 != 0}
+	m := &vhdx{s: s, f: f, table: bat.at, block: int64(le.Uint32(items[vhdxParameters])),
+		sector: int64(le.Uint32(items[vhdxSector])), child: flags&2 != 0}
 	size := int64(le.Uint64(items[vhdxSize]))
 	switch {
 	case m.sector != 512 && m.sector != 4096:
@@ -86,17 +87,20 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 	blocks := (size + m.block - 1) / m.block
 	entries := blocks + max(blocks-1, 0)/m.chunk
 	if m.table%8 != 0 || 8*entries > bat.length || m.table > f.size-8*entries {
-		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d does not lie in its region or in the file", 8*entries, m.table)
+		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d does not lie in its region or in the file",
+			8*entries, m.table)
 	}
 	l := &layer{m: m, info: Info{
-		Format: "vhdx", Variant: "dynamic", Version: fmt.Sprint(le.Uint16(head[66:])), Creator: field.UTF16(id[8:], le), Size: size, Block: m.block,
+		Format: "vhdx", Variant: "dynamic", Version: fmt.Sprint(le.Uint16(head[66:])), Creator: field.UTF16(id[8:], le),
+		Size: size, Block: m.block,
 		DataOffset: -1, Updates: 3, UUID: field.GUID(head[32:]),
 	}}
 	if flags&1 != 0 {
 		l.info.Variant = "fixed"
 	}
 	if log := field.GUID(head[48:]); log != "" {
-		l.info.Dirty = "its log holds writes that are not in the tables yet: this report may show old data; open it once with Hyper-V, or repair it"
+		l.info.Dirty = "its log holds writes that are not in the tables yet: this report may show old data; open it " +
+			"once with Hyper-V, or repair it"
 	}
 	var next parent
 	if m.child {
@@ -156,7 +160,8 @@ func vhdxRegions(f *file) (map[string]region, error) {
 			e := b[16+32*i:]
 			r := region{int64(le.Uint64(e[16:])), int64(le.Uint32(e[24:]))}
 			if r.at < 1<<20 || r.at > f.size-r.length {
-				return nil, fmt.Errorf("the region of %d bytes at %d does not lie in the file of %d bytes", r.length, uint64(r.at), f.size)
+				return nil, fmt.Errorf("the region of %d bytes at %d does not lie in the file of %d bytes", r.length,
+					uint64(r.at), f.size)
 			}
 			regions[field.GUID(e)] = r
 		}
@@ -214,8 +219,8 @@ func vhdxParent(f *file, b []byte) (written, path string, err error) {
 			}
 			return field.UTF16(b[off:int(off)+int(n)], le)
 		}
-		// Texts may share their bytes, so that a small item can stand for thousands of long ones: only what is asked for is
-		// kept. A path of Windows has 32,767 letters at most.
+		// Texts may share their bytes, so that a small item can stand for thousands of long ones: only what is asked
+		// for is kept. A path of Windows has 32,767 letters at most.
 		if key := part(le.Uint32(b[at:]), le.Uint16(b[at+8:]), 64); slices.Contains(keys, key) {
 			values[key] = part(le.Uint32(b[at+4:]), le.Uint16(b[at+10:]), 1<<16-1)
 		}

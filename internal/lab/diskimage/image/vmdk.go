@@ -108,7 +108,8 @@ func parseVMDK(s *store, f *file) (*layer, parent, error) {
 		}
 	}
 	// Copies of bounded length: what is cut out of the descriptor would keep all of it.
-	l.info.Variant, l.info.Version, l.info.CHS, l.info.UUID = name([]byte(d.kind)), name([]byte(d.version)), d.geometry(), name([]byte(d.cid))
+	l.info.Variant, l.info.Version, l.info.CHS, l.info.UUID = name([]byte(d.kind)), name([]byte(d.version)),
+		d.geometry(), name([]byte(d.cid))
 	if l.info.Variant == "" {
 		l.info.Variant = "extent" // one file of several, without its descriptor
 	}
@@ -143,7 +144,8 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 	path := relative(f.name, line.file)
 	data, err := s.open(path)
 	if err != nil {
-		return x, fmt.Errorf("its file %q cannot be opened: put it into the folder of the descriptor: %w", line.file, err)
+		return x, fmt.Errorf("its file %q cannot be opened: put it into the folder of the descriptor: %w", line.file,
+			err)
 	}
 	if same(data, f) {
 		return x, errors.New("it names the descriptor itself")
@@ -158,7 +160,8 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 			info.DataOffset = line.offset * 512
 		}
 		if end := line.offset*512 + x.size; end > data.size {
-			s.problem(data, ProblemOutside, -1, fmt.Sprintf("the file ends at %d, the descriptor says at %d or later: it was cut off", data.size, end))
+			s.problem(data, ProblemOutside, -1,
+				fmt.Sprintf("the file ends at %d, the descriptor says at %d or later: it was cut off", data.size, end))
 		}
 		return x, nil
 	}
@@ -217,8 +220,9 @@ func parseGrains(s *store, f *file) (*grains, error) {
 	version, flags := le.Uint32(h[4:]), le.Uint32(h[8:])
 	sectors := func(at int) int64 { return int64(min(le.Uint64(h[at:]), maxSize/512)) * 512 }
 	g := &grains{
-		s: s, f: f, size: sectors(12), grain: sectors(20), perTable: int64(le.Uint32(h[44:])), dir: sectors(56), overhead: sectors(64),
-		zeros: flags&vmdkZeroGrain != 0, compressed: flags&vmdkCompressed != 0, dirty: h[72] != 0, version: version,
+		s: s, f: f, size: sectors(12), grain: sectors(20), perTable: int64(le.Uint32(h[44:])), dir: sectors(56),
+		overhead: sectors(64),
+		zeros:    flags&vmdkZeroGrain != 0, compressed: flags&vmdkCompressed != 0, dirty: h[72] != 0, version: version,
 	}
 	switch {
 	case version < 1 || version > 3:
@@ -235,7 +239,8 @@ func parseGrains(s *store, f *file) (*grains, error) {
 	span := g.grain * g.perTable
 	g.tables = (g.size + span - 1) / span
 	if g.dir > f.size-4*g.tables {
-		return nil, fmt.Errorf("the directory of %d bytes at %d does not lie in the file of %d bytes", 4*g.tables, g.dir, f.size)
+		return nil, fmt.Errorf("the directory of %d bytes at %d does not lie in the file of %d bytes", 4*g.tables,
+			g.dir, f.size)
 	}
 	if desc.at > 0 && desc.at < 1<<40 && desc.length > 0 {
 		g.descriptor = region{desc.at * 512, min(desc.length, maxDescriptor/512) * 512}
@@ -280,7 +285,8 @@ func (g *grains) at(off int64) (Run, error) {
 		return Run{Offset: off, Length: (g.perTable-j)*g.grain - within}, g.s.step(1)
 	}
 	if g.visited(g.s, g.f, i, table/512, 512) {
-		g.s.problem(g.f, ProblemOverlap, off, "grain tables are used for two parts of the disk: writing one destroys the other")
+		g.s.problem(g.f, ProblemOverlap, off,
+			"grain tables are used for two parts of the disk: writing one destroys the other")
 		return Run{Offset: off, Length: (g.perTable-j)*g.grain - within}, g.s.step(1)
 	}
 	if b, err = g.s.words(g.f, table+4*j, 4); err != nil {

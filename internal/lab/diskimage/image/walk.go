@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// Walk goes through the whole disk from 0 on, in runs that are as long as possible: two in a row differ in state, layer or
-// file, or do not lie one behind the other. It takes no memory that grows with the disk. While it goes on, damage is
+// Walk goes through the whole disk from 0 on, in runs that are as long as possible: two in a row differ in state, layer
+// or file, or do not lie one behind the other. It takes no memory that grows with the disk. While it goes on, damage is
 // noted: see Problems. The last pair may hold an error and no run.
 func (c *Chain) Walk(ctx context.Context) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {

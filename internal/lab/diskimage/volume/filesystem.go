@@ -54,7 +54,8 @@ func ext(d disk) (*FileSystem, error) {
 	if err != nil || le.Uint16(b[56:]) != 0xef53 || le.Uint32(b[24:]) > 6 {
 		return nil, err
 	}
-	fs := &FileSystem{Kind: "ext2", Label: text(b[120:136]), UUID: uuid(b[104:]), Block: 1024 << le.Uint32(b[24:]), From: "superblock"}
+	fs := &FileSystem{Kind: "ext2", Label: text(b[120:136]), UUID: uuid(b[104:]), Block: 1024 << le.Uint32(b[24:]),
+		From: "superblock"}
 	compat, incompat := le.Uint32(b[92:]), le.Uint32(b[96:])
 	switch {
 	case incompat&0x2c0 != 0: // extents, 64bit, flex_bg
@@ -79,7 +80,8 @@ func xfs(d disk) (*FileSystem, error) {
 	if err != nil || string(b[:4]) != "XFSB" || bits.OnesCount32(be.Uint32(b[4:])) != 1 {
 		return nil, err
 	}
-	fs := &FileSystem{Kind: "xfs", Label: text(b[108:120]), UUID: uuid(b[32:]), Block: int64(be.Uint32(b[4:])), From: "superblock"}
+	fs := &FileSystem{Kind: "xfs", Label: text(b[108:120]), UUID: uuid(b[32:]), Block: int64(be.Uint32(b[4:])),
+		From: "superblock"}
 	return d.sane(fs, be.Uint64(b[8:]), be.Uint64(b[144:])), nil
 }
 
@@ -123,12 +125,12 @@ func uuid(b []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// maxTables bounds how much of allocation tables is read, in bytes: the bitmap of 16 TiB in clusters of 4 KiB. Beyond it the
-// answer is "unknown".
+// maxTables bounds how much of allocation tables is read, in bytes: the bitmap of 16 TiB in clusters of 4 KiB. Beyond
+// it the answer is "unknown".
 const maxTables = 512 << 20
 
-// countable tells whether an allocation table of that many bytes may be read: the file system fits into its partition, and
-// there is something left of the bound. It takes that much off.
+// countable tells whether an allocation table of that many bytes may be read: the file system fits into its partition,
+// and there is something left of the bound. It takes that much off.
 func (d disk) countable(fs *FileSystem, table int64) bool {
 	if fs.Total > d.size || table > *d.left {
 		return false

@@ -33,7 +33,8 @@ func ntfs(d disk) (*FileSystem, error) {
 		return nil, nil
 	}
 	clusters := int64(sectors) / per
-	fs := &FileSystem{Kind: "ntfs", UUID: fmt.Sprintf("%016x", le.Uint64(b[72:])), Block: cluster, Total: clusters * cluster, Used: -1}
+	fs := &FileSystem{Kind: "ntfs", UUID: fmt.Sprintf("%016x", le.Uint64(b[72:])), Block: cluster,
+		Total: clusters * cluster, Used: -1}
 	record := int64(int8(b[64])) * cluster
 	if record < 0 {
 		record = 1 << min(-int64(int8(b[64])), 30)
@@ -144,7 +145,8 @@ func exfat(d disk) (*FileSystem, error) {
 	le := binary.LittleEndian
 	cluster, clusters := int64(1)<<(b[108]+b[109]), int64(le.Uint32(b[92:]))
 	heap := int64(le.Uint32(b[88:])) << b[108]
-	fs := &FileSystem{Kind: "exfat", UUID: fmt.Sprintf("%08X", le.Uint32(b[100:])), Block: cluster, Total: clusters * cluster, Used: -1}
+	fs := &FileSystem{Kind: "exfat", UUID: fmt.Sprintf("%08X", le.Uint32(b[100:])), Block: cluster,
+		Total: clusters * cluster, Used: -1}
 	place := func(n uint32) int64 { return heap + (int64(n)-2)*cluster }
 	// The bitmap's entry is among the first of the root directory.
 	root, err := d.bytes(place(le.Uint32(b[96:])), int(min(cluster, 64<<10)))
@@ -157,7 +159,8 @@ func exfat(d disk) (*FileSystem, error) {
 			fs.Label = field.UTF16(root[2:min(2+2*int(root[1]), 24)], binary.LittleEndian)
 		case 0x81:
 			length, first := le.Uint64(root[24:]), le.Uint32(root[20:])
-			if root[1]&1 != 0 || first < 2 || length > maxTables || int64(length) < (clusters+7)/8 || !d.countable(fs, int64(length)) {
+			if root[1]&1 != 0 || first < 2 || length > maxTables || int64(length) < (clusters+7)/8 ||
+				!d.countable(fs, int64(length)) {
 				continue
 			}
 			count := ones{left: clusters}
@@ -179,7 +182,8 @@ func fat(d disk) (*FileSystem, error) {
 	}
 	le := binary.LittleEndian
 	sector, per, reserved, copies := int64(le.Uint16(b[11:])), int64(b[13]), int64(le.Uint16(b[14:])), int64(b[16])
-	if !powerOfTwo(sector, 512, 4096) || !powerOfTwo(per, 1, 128) || reserved == 0 || copies == 0 || copies > 2 || b[21] < 0xf0 {
+	if !powerOfTwo(sector, 512, 4096) || !powerOfTwo(per, 1, 128) || reserved == 0 || copies == 0 || copies > 2 ||
+		b[21] < 0xf0 {
 		return nil, nil
 	}
 	sectors, table := int64(le.Uint16(b[19:])), int64(le.Uint16(b[22:]))

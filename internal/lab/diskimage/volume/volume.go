@@ -1,7 +1,7 @@
 // Package volume reads what lies on a disk: the partition table, and of each file system how much it says it uses.
 //
-// It is for looking at a stranger's disk without mounting it. So it reads a few sectors and tables of bounded length, takes
-// every number as a claim, and believes a checksum where there is one. It knows no files.
+// It is for looking at a stranger's disk without mounting it. So it reads a few sectors and tables of bounded length,
+// takes every number as a claim, and believes a checksum where there is one. It knows no files.
 package volume
 
 import (
@@ -76,7 +76,8 @@ func Read(r io.ReaderAt, size int64) (Table, error) {
 	for i := range t.Partitions {
 		p := &t.Partitions[i]
 		if p.Start < 0 || p.Length <= 0 || p.Start > size-p.Length {
-			t.Problems = append(t.Problems, fmt.Sprintf("partition %d (%d bytes at %d) goes past the end of the disk", p.Number, p.Length, p.Start))
+			t.Problems = append(t.Problems, fmt.Sprintf("partition %d (%d bytes at %d) goes past the end of the disk",
+				p.Number, p.Length, p.Start))
 			continue
 		}
 		if p.FS, err = d.fileSystem(p.Start, p.Length); err != nil {
@@ -136,7 +137,8 @@ func mbrEntries(b []byte) (out []mbrEntry) {
 			return nil
 		}
 		if e[4] != 0 {
-			out = append(out, mbrEntry{i + 1, e[4], int64(binary.LittleEndian.Uint32(e[8:])), int64(binary.LittleEndian.Uint32(e[12:]))})
+			out = append(out, mbrEntry{i + 1, e[4], int64(binary.LittleEndian.Uint32(e[8:])),
+				int64(binary.LittleEndian.Uint32(e[12:]))})
 		}
 	}
 	return out
@@ -210,7 +212,8 @@ func (d disk) gpt(t *Table) error {
 			}
 			t.Sector = sector
 			if why != "" {
-				t.Problems = append(t.Problems, fmt.Sprintf("the %s is damaged: %s", [...]string{"partition table", "backup of the partition table"}[i], why))
+				t.Problems = append(t.Problems, fmt.Sprintf("the %s is damaged: %s",
+					[...]string{"partition table", "backup of the partition table"}[i], why))
 				continue
 			}
 			if i == 1 {
@@ -233,7 +236,8 @@ func (d disk) orphan(t *Table) error {
 			if err != nil {
 				return err
 			}
-			if at < sector || int64(min(binary.LittleEndian.Uint64(h[24:]), 1<<50)) != at/sector { // it says where it belongs
+			// it says where it belongs
+			if at < sector || int64(min(binary.LittleEndian.Uint64(h[24:]), 1<<50)) != at/sector {
 				continue
 			}
 			parts, why, err := d.gptAt(at, sector)
@@ -244,8 +248,10 @@ func (d disk) orphan(t *Table) error {
 				continue
 			}
 			t.Scheme, t.Sector, t.Partitions = "gpt", sector, parts
-			t.Problems = append(t.Problems, "the beginning of the disk was overwritten: the partitions were read from the "+
-				[...]string{"backup of the table at the end of the disk", "table behind it"}[i]+"; restore it with gdisk or sgdisk")
+			t.Problems = append(t.Problems,
+				"the beginning of the disk was overwritten: the partitions were read from the "+
+					[...]string{"backup of the table at the end of the disk", "table behind it"}[i]+
+					"; restore it with gdisk or sgdisk")
 			return nil
 		}
 	}
@@ -287,7 +293,8 @@ func (d disk) gptAt(at, sector int64) (parts []Partition, why string, err error)
 		e := array[i*size:]
 		if kind := field.GUID(e); kind != "" {
 			first, last := int64(min(le.Uint64(e[32:]), 1<<50)), int64(min(le.Uint64(e[40:]), 1<<50))
-			parts = append(parts, Partition{Number: int(i) + 1, Start: first * sector, Length: (last - first + 1) * sector, Type: kind, Name: field.UTF16(e[56:128], binary.LittleEndian)})
+			parts = append(parts, Partition{Number: int(i) + 1, Start: first * sector,
+				Length: (last - first + 1) * sector, Type: kind, Name: field.UTF16(e[56:128], binary.LittleEndian)})
 		}
 	}
 	return parts, "", nil

@@ -55,26 +55,39 @@ func TestFileSystems(t *testing.T) {
 		make              []string
 		used              func(t *testing.T, path string) int64
 	}{
-		{name: "ext4", size: "200M", label: "tare", block: 4096, make: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-L", "tare"}, used: extUsed},
-		{name: "ext3", size: "64M", label: "tare", block: 1024, make: []string{"mkfs.ext3", "-q", "-F", "-b", "1024", "-L", "tare"}, used: extUsed},
-		{name: "ext2", size: "64M", label: "tare", block: 1024, make: []string{"mkfs.ext2", "-q", "-F", "-b", "1024", "-L", "tare"}, used: extUsed},
-		{name: "xfs", size: "400M", label: "tare", block: 4096, make: []string{"mkfs.xfs", "-q", "-L", "tare"}, used: func(t *testing.T, path string) int64 {
-			disktest.Need(t, "xfs_db")
-			out := disktest.Run(t, "", "xfs_db", "-r", "-c", "sb 0", "-c", "print dblocks fdblocks blocksize", path)
-			return (number(t, out, `(?m)^dblocks = (\d+)`) - number(t, out, `(?m)^fdblocks = (\d+)`)) * number(t, out, `(?m)^blocksize = (\d+)`)
-		}},
-		{name: "btrfs", size: "256M", label: "tare", block: 4096, make: []string{"mkfs.btrfs", "-q", "-L", "tare"}, used: func(t *testing.T, path string) int64 {
-			return number(t, disktest.Run(t, "", "btrfs", "inspect-internal", "dump-super", path), `(?m)^bytes_used\s+(\d+)`)
-		}},
-		{name: "ntfs", size: "64M", block: 4096, make: []string{"mkntfs", "-q", "-F", "-f", "-L", "tare"}, used: func(t *testing.T, path string) int64 {
-			disktest.Need(t, "ntfsinfo")
-			out := disktest.Run(t, "", "ntfsinfo", "-m", path)
-			size := number(t, out, `Cluster Size: (\d+)`)
-			return (number(t, out, `Volume Size in Clusters: (\d+)`) - number(t, out, `Free Clusters: (\d+)`)) * size
-		}},
-		{name: "fat12", size: "4M", label: "TARE", block: 2048, make: []string{"mkfs.vfat", "-F", "12", "-s", "4", "-n", "TARE"}, used: fatUsed},
-		{name: "fat16", size: "64M", label: "TARE", block: 2048, make: []string{"mkfs.vfat", "-F", "16", "-n", "TARE"}, used: fatUsed},
-		{name: "fat32", size: "128M", label: "TARE", block: 1024, make: []string{"mkfs.vfat", "-F", "32", "-s", "2", "-n", "TARE"}, used: fatUsed},
+		{name: "ext4", size: "200M", label: "tare", block: 4096,
+			make: []string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-L", "tare"}, used: extUsed},
+		{name: "ext3", size: "64M", label: "tare", block: 1024,
+			make: []string{"mkfs.ext3", "-q", "-F", "-b", "1024", "-L", "tare"}, used: extUsed},
+		{name: "ext2", size: "64M", label: "tare", block: 1024,
+			make: []string{"mkfs.ext2", "-q", "-F", "-b", "1024", "-L", "tare"}, used: extUsed},
+		{name: "xfs", size: "400M", label: "tare", block: 4096, make: []string{"mkfs.xfs", "-q", "-L", "tare"},
+			used: func(t *testing.T, path string) int64 {
+				disktest.Need(t, "xfs_db")
+				out := disktest.Run(t, "", "xfs_db", "-r", "-c", "sb 0", "-c", "print dblocks fdblocks blocksize", path)
+				return (number(t, out, `(?m)^dblocks = (\d+)`) - number(t, out, `(?m)^fdblocks = (\d+)`)) * number(t,
+					out,
+					`(?m)^blocksize = (\d+)`)
+			}},
+		{name: "btrfs", size: "256M", label: "tare", block: 4096, make: []string{"mkfs.btrfs", "-q", "-L", "tare"},
+			used: func(t *testing.T, path string) int64 {
+				return number(t, disktest.Run(t, "", "btrfs", "inspect-internal", "dump-super", path),
+					`(?m)^bytes_used\s+(\d+)`)
+			}},
+		{name: "ntfs", size: "64M", block: 4096, make: []string{"mkntfs", "-q", "-F", "-f", "-L", "tare"},
+			used: func(t *testing.T, path string) int64 {
+				disktest.Need(t, "ntfsinfo")
+				out := disktest.Run(t, "", "ntfsinfo", "-m", path)
+				size := number(t, out, `Cluster Size: (\d+)`)
+				return (number(t, out, `Volume Size in Clusters: (\d+)`) - number(t, out,
+					`Free Clusters: (\d+)`)) * size
+			}},
+		{name: "fat12", size: "4M", label: "TARE", block: 2048,
+			make: []string{"mkfs.vfat", "-F", "12", "-s", "4", "-n", "TARE"}, used: fatUsed},
+		{name: "fat16", size: "64M", label: "TARE", block: 2048, make: []string{"mkfs.vfat", "-F", "16", "-n", "TARE"},
+			used: fatUsed},
+		{name: "fat32", size: "128M", label: "TARE", block: 1024,
+			make: []string{"mkfs.vfat", "-F", "32", "-s", "2", "-n", "TARE"}, used: fatUsed},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			disktest.Need(t, k.make[0], "truncate")
@@ -98,7 +111,8 @@ func TestFileSystems(t *testing.T) {
 
 func extUsed(t *testing.T, path string) int64 {
 	out := disktest.Run(t, "", "dumpe2fs", "-h", path)
-	return (number(t, out, `Block count:\s+(\d+)`) - number(t, out, `Free blocks:\s+(\d+)`)) * number(t, out, `Block size:\s+(\d+)`)
+	return (number(t, out, `Block count:\s+(\d+)`) - number(t, out, `Free blocks:\s+(\d+)`)) * number(t, out,
+		`Block size:\s+(\d+)`)
 }
 
 // fatUsed is all but the free clusters, as fsck counts them.
@@ -199,7 +213,8 @@ func TestTables(t *testing.T) {
 
 func TestTablesOf4096(t *testing.T) {
 	table, err := Read(bytes.NewReader(gptDisk(4096)), 32<<20)
-	if err != nil || table.Sector != 4096 || len(table.Partitions) != 3 || table.Partitions[0].Start != 256*4096 || table.Partitions[2].Name != "teil 2" {
+	if err != nil || table.Sector != 4096 || len(table.Partitions) != 3 || table.Partitions[0].Start != 256*4096 ||
+		table.Partitions[2].Name != "teil 2" {
 		t.Errorf("%+v, %v", table, err)
 	}
 }
@@ -212,22 +227,31 @@ func TestDamagedTables(t *testing.T) {
 		want   string
 		parts  int
 	}{
-		"gpt header":      {gptDisk(512), func(b []byte) { b[512+24] ^= 1 }, "read from the backup", 3},
-		"gpt entries":     {gptDisk(512), func(b []byte) { b[1024+40] ^= 1 }, "checksum of its entries", 3},
-		"gpt huge":        {gptDisk(512), func(b []byte) { le.PutUint32(b[512+80:], 1<<31); rehash(b[512:]) }, "impossible", 3},
-		"gpt none":        {gptDisk(512), func(b []byte) { clear(b[512:1024]); clear(b[len(b)-512:]) }, "no complete GPT", 0},
+		"gpt header":  {gptDisk(512), func(b []byte) { b[512+24] ^= 1 }, "read from the backup", 3},
+		"gpt entries": {gptDisk(512), func(b []byte) { b[1024+40] ^= 1 }, "checksum of its entries", 3},
+		"gpt huge": {gptDisk(512), func(b []byte) { le.PutUint32(b[512+80:], 1<<31); rehash(b[512:]) },
+			"impossible", 3},
+		"gpt none": {gptDisk(512), func(b []byte) { clear(b[512:1024]); clear(b[len(b)-512:]) },
+			"no complete GPT", 0},
 		"gpt overwritten": {gptDisk(512), func(b []byte) { clear(b[:34*512]) }, "backup of the table at the end", 3},
 		"gpt of 4096":     {gptDisk(4096), func(b []byte) { clear(b[:6*4096]) }, "gdisk or sgdisk", 3},
-		"gpt without mbr": {gptDisk(512), func(b []byte) { clear(b[:512]); clear(b[len(b)-512:]) }, "table behind it", 3},
-		"logical loop":    {mbrDisk(), func(b []byte) { le.PutUint32(b[(10240+20480)*512+446+16+8:], 8192); b[(10240+20480)*512+446+16+4] = 5 }, "loops", 5},
+		"gpt without mbr": {gptDisk(512), func(b []byte) { clear(b[:512]); clear(b[len(b)-512:]) }, "table behind it",
+			3},
+		"logical loop": {mbrDisk(), func(b []byte) {
+			le.PutUint32(b[(10240+20480)*512+446+16+8:],
+				8192)
+			b[(10240+20480)*512+446+16+4] = 5
+		}, "loops", 5},
 		"logical outside": {mbrDisk(), func(b []byte) { le.PutUint32(b[10240*512+446+16+8:], 1<<31) }, "leaves", 3},
 		"past the end":    {mbrDisk(), func(b []byte) { le.PutUint32(b[446+12:], 1<<31) }, "past the end", 5},
 		"overlap":         {mbrDisk(), func(b []byte) { le.PutUint32(b[446+12:], 5000) }, "overlap", 5},
 	} {
 		c.damage(c.disk)
 		table, err := Read(bytes.NewReader(c.disk), int64(len(c.disk)))
-		if err != nil || !strings.Contains(strings.Join(table.Problems, "\n"), c.want) || len(table.Partitions) != c.parts {
-			t.Errorf("%s: %d partitions, problems %q (%v), want %d and %q", name, len(table.Partitions), table.Problems, err, c.parts, c.want)
+		if err != nil || !strings.Contains(strings.Join(table.Problems, "\n"), c.want) ||
+			len(table.Partitions) != c.parts {
+			t.Errorf("%s: %d partitions, problems %q (%v), want %d and %q", name, len(table.Partitions), table.Problems,
+				err, c.parts, c.want)
 		}
 	}
 }
@@ -243,7 +267,8 @@ func TestNoTableOutOfNothing(t *testing.T) {
 		b := gptDisk(512)
 		clear(b[:34*512])
 		damage(b)
-		if table, err := Read(bytes.NewReader(b), int64(len(b))); err != nil || table.Scheme != "none" || len(table.Partitions) > 0 {
+		if table, err := Read(bytes.NewReader(b), int64(len(b))); err != nil || table.Scheme != "none" ||
+			len(table.Partitions) > 0 {
 			t.Errorf("%s: %+v, %v", name, table, err)
 		}
 	}
@@ -258,7 +283,8 @@ func FuzzRead(f *testing.F) {
 	dir := f.TempDir()
 	seeds := [][]byte{mbrDisk()[:64<<10], gptDisk(512)[:64<<10], make([]byte, 512)}
 	for name, argv := range map[string][]string{
-		"ext4": {"mkfs.ext4", "-q", "-F"}, "ntfs": {"mkntfs", "-q", "-F", "-f"}, "fat": {"mkfs.vfat"}, "fat32": {"mkfs.vfat", "-F", "32", "-s", "1"},
+		"ext4": {"mkfs.ext4", "-q", "-F"}, "ntfs": {"mkntfs", "-q", "-F", "-f"}, "fat": {"mkfs.vfat"},
+		"fat32": {"mkfs.vfat", "-F", "32", "-s", "1"},
 	} {
 		if _, err := exec.LookPath(argv[0]); err != nil {
 			continue // the seeds that are there do

@@ -22,11 +22,16 @@ import (
 func Infos() []env.Info {
 	infos := []env.Info{{
 		Name: "command",
-		Doc:  "An environment that a command line leads into: it must run the words after it there and pass on standard input and output: chroot, nsenter, sudo, ssh, ...",
+		Doc: "An environment that a command line leads into: it must run the words after it there and pass on " +
+			"standard input and output: chroot, nsenter, sudo, ssh, ...",
 		Settings: append([]env.Setting{
-			{Name: "argv", Doc: "The command line, split into words as a shell does but with nothing expanded, for example: chroot /srv/debian (required).", Check: checkArgv},
-			{Name: "quote", Default: "no", Doc: "sh: the remote side passes the words to a shell, as ssh does, so they are quoted; no: they arrive unchanged.", Check: env.OneOf("no", "sh")},
-			{Name: "put", Default: "cat", Doc: "cat: the agent is sent through sh and cat; none: an agent is already there, at path.", Check: env.OneOf("cat", "none")},
+			{Name: "argv", Doc: "The command line, split into words as a shell does but with nothing expanded, for " +
+				"example: chroot /srv/debian (required).", Check: checkArgv},
+			{Name: "quote", Default: "no", Doc: "sh: the remote side passes the words to a shell, as ssh does, so " +
+				"they are quoted; no: they arrive unchanged.", Check: env.OneOf("no", "sh")},
+			{Name: "put", Default: "cat",
+				Doc:   "cat: the agent is sent through sh and cat; none: an agent is already there, at path.",
+				Check: env.OneOf("cat", "none")},
 			{Name: "path", Doc: "Path of the agent there, with put=none.", Check: checkAbs},
 		}, common...),
 		Mounts: []env.MountKind{folder.DirKind(false)},
@@ -43,7 +48,8 @@ func Infos() []env.Info {
 
 // common are the settings of all drivers of this package.
 var common = []env.Setting{
-	{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME", Doc: "Directory there below which the agent is put and file workloads work.", Check: checkAbs},
+	{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
+		Doc: "Directory there below which the agent is put and file workloads work.", Check: checkAbs},
 }
 
 func checkArgv(v string) error {
@@ -77,7 +83,8 @@ func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 		}
 	}
 	if err != nil {
-		return nil, &env.OpenError{Env: o.Name, Op: "read settings", Err: err, Remedy: "write for example command?argv=chroot /srv/debian"}
+		return nil, &env.OpenError{Env: o.Name, Op: "read settings", Err: err,
+			Remedy: "write for example command?argv=chroot /srv/debian"}
 	}
 	t.Argv = join(prefix)
 	if o.Get("quote", "no") == "sh" {

@@ -24,7 +24,8 @@ func TestContractEnv(t *testing.T) {
 		Spec: spec("env TARE_TEST='a b'"),
 		Impossible: []env.Spec{
 			spec("tare-no-such-program -x"), spec("false"), spec("cat"), spec("sh -c 'echo no >&2; exit 3'"),
-			spec("env", "dir", "/proc"), spec("env", "put", "none", "path", "/nowhere/agent"), spec("env", "put", "none"), spec(""),
+			spec("env", "dir", "/proc"), spec("env", "put", "none", "path", "/nowhere/agent"),
+			spec("env", "put", "none"), spec(""),
 		},
 	})
 }
@@ -92,7 +93,8 @@ func leaksIn(root string) func(testing.TB, string) []string {
 func TestContractUnshareChroot(t *testing.T) {
 	needRoot(t)
 	root := busyboxRoot(t)
-	enter := `unshare --mount --propagation private sh -c 'mount -t proc proc "` + root + `/proc" && exec chroot "` + root + `" env -i PATH=/bin "$@"' enter`
+	enter := `unshare --mount --propagation private sh -c 'mount -t proc proc "` + root + `/proc" && exec chroot "` +
+		root + `" env -i PATH=/bin "$@"' enter`
 	enter = strings.Replace(enter, "env -i PATH=/bin ", "/bin/busybox env -i PATH=/bin ", 1)
 	envtest.Run(t, driver{}, envtest.Options{
 		Spec:       spec(enter),

@@ -20,7 +20,8 @@ func TestPresetCommandLines(t *testing.T) {
 		"a=multipass:vm1": "multipass exec --no-map-working-directory vm1 -- uname -s",
 		"a=incus:r:c1":    "incus exec -T r:c1 -- uname -s",
 		"a=kubectl:pod-1": "kubectl exec --stdin pod-1 -- uname -s",
-		"a=kubectl:p?namespace=n&container=c&context=x": "kubectl --context x --namespace n exec --stdin p --container c -- uname -s",
+		"a=kubectl:p?namespace=n&container=c&context=x": "kubectl --context x --namespace n exec --stdin p " +
+			"--container c -- uname -s",
 	} {
 		spec, err := env.ParseSpec(text)
 		if err != nil {

@@ -45,14 +45,16 @@ var presets = []preset{{
 	argv: func(i string, _ *env.Spec) []string {
 		return []string{"wsl.exe", "--distribution", i, "--cd", "/", "--exec"}
 	},
-	version: []string{"wsl.exe", "--version"}, install: "wsl --install, in an administrator's PowerShell", start: "wsl --install %s",
+	version: []string{"wsl.exe", "--version"}, install: "wsl --install, in an administrator's PowerShell",
+	start: "wsl --install %s",
 }, {
 	name: "multipass", program: "multipass", arg: "NAME",
 	doc: "A Multipass virtual machine, through multipass exec.",
 	argv: func(i string, _ *env.Spec) []string {
 		return []string{"multipass", "exec", "--no-map-working-directory", i, "--"}
 	},
-	version: []string{"multipass", "version"}, install: "install Multipass: snap install multipass", start: "multipass start %s",
+	version: []string{"multipass", "version"}, install: "install Multipass: snap install multipass",
+	start: "multipass start %s",
 }, {
 	name: "incus", program: "incus", arg: "NAME",
 	doc: "An Incus container or virtual machine, through incus exec.",
@@ -82,11 +84,14 @@ var presets = []preset{{
 		}
 		return append(argv, "--")
 	},
-	version: []string{"kubectl", "version", "--client"}, install: "install kubectl: https://kubernetes.io/docs/tasks/tools", start: "kubectl get pod %s",
+	version: []string{"kubectl", "version", "--client"},
+	install: "install kubectl: https://kubernetes.io/docs/tasks/tools", start: "kubectl get pod %s",
 }}
 
 // instanceRE keeps a name from being taken for an option.
-var instanceRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,252}$`) })
+var instanceRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,252}$`)
+})
 
 func checkInstance(v string) error {
 	if !instanceRE().MatchString(v) {

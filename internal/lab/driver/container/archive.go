@@ -28,7 +28,8 @@ func agentArchive(agentPath, name string, folders ...folder) io.ReadCloser {
 func writeArchive(w io.Writer, agentPath, name string, folders []folder) error {
 	t := tar.NewWriter(w)
 	for _, f := range folders {
-		h := &tar.Header{Typeflag: tar.TypeDir, Name: f.name + "/", Mode: f.mode, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		h := &tar.Header{Typeflag: tar.TypeDir, Name: f.name + "/", Mode: f.mode, ModTime: time.Unix(0, 0),
+			Format: tar.FormatUSTAR}
 		if err := t.WriteHeader(h); err != nil {
 			return fmt.Errorf("pack folder %s: %w", f.name, err)
 		}
@@ -52,7 +53,8 @@ func writeAgent(t *tar.Writer, agentPath, name string) error {
 		return err
 	}
 	// The owner is root whoever tare runs as, so that no user of the container can replace what is measured.
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: info.Size(), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: info.Size(), ModTime: time.Unix(0, 0),
+		Format: tar.FormatPAX}
 	if err := t.WriteHeader(h); err != nil {
 		return err
 	}

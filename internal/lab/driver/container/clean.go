@@ -25,8 +25,8 @@ const (
 // owner is the process of tare that made a container.
 type owner struct {
 	leftover.Owner
-	// machine names what the process id is relative to: a boot of a machine and a namespace of process ids, so that tare
-	// in a container and tare beside it do not take each other for dead.
+	// machine names what the process id is relative to: a boot of a machine and a namespace of process ids, so that
+	// tare in a container and tare beside it do not take each other for dead.
 	machine string
 }
 
@@ -66,8 +66,8 @@ func (c *inspected) abandoned(self owner, now time.Time) bool {
 }
 
 // containers are those with a label, KEY or KEY=VALUE, and what kept others from being looked at. A container that the
-// engine lists and denies to have when asked for it is none: Docker can go on listing one that it has removed, without a name,
-// until it is restarted.
+// engine lists and denies to have when asked for it is none: Docker can go on listing one that it has removed, without
+// a name, until it is restarted.
 func (e engine) containers(ctx context.Context, label string) ([]*inspected, error) {
 	out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+label)
 	if err != nil {
@@ -104,7 +104,8 @@ func clean(ctx context.Context, e engine, self owner, dry bool) ([]string, error
 			kept = true
 			continue
 		}
-		found = append(found, fmt.Sprintf("%s container %s of run %s", e.name, strings.TrimPrefix(c.Name, "/"), c.Config.Labels[labelRun]))
+		found = append(found, fmt.Sprintf("%s container %s of run %s", e.name, strings.TrimPrefix(c.Name, "/"),
+			c.Config.Labels[labelRun]))
 		if !dry {
 			if err := e.remove(ctx, c.Id); err != nil {
 				errs = append(errs, fmt.Errorf("remove %s container %s: %w", e.name, c.Id, err))

@@ -35,7 +35,8 @@ func TestCleanFindsWhatADeadRunLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Sort(found)
-		if want := []string{"docker container made of run dead-run", "docker container runs of run dead-run"}; !slices.Equal(found, want) {
+		if want := []string{"docker container made of run dead-run",
+			"docker container runs of run dead-run"}; !slices.Equal(found, want) {
 			t.Errorf("dry=%v: found %q, want %q", dry, found, want)
 		}
 	}
@@ -47,7 +48,8 @@ func TestCleanFindsWhatADeadRunLeft(t *testing.T) {
 	}
 }
 
-// What Docker lists and denies when asked is no container: here a real daemon, and one row more in what its client lists.
+// What Docker lists and denies when asked is no container: here a real daemon, and one row more in what its client
+// lists.
 func TestContainersThatTheEngineDenies(t *testing.T) {
 	d := dockertest.Start(t)
 	e := newEngine("docker", d)
@@ -64,7 +66,8 @@ func TestContainersThatTheEngineDenies(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	if out, err := e.run(t.Context(), nil, "ps", "--quiet", "--filter", "label="+labelRun+"="+o.RunID); err != nil || !strings.HasPrefix(string(out), ghost) {
+	if out, err := e.run(t.Context(), nil, "ps", "--quiet", "--filter", "label="+labelRun+"="+o.RunID); err != nil ||
+		!strings.HasPrefix(string(out), ghost) {
 		t.Fatalf("the client lists %q, %v", out, err)
 	}
 	all, err := e.containers(t.Context(), labelRun+"="+o.RunID)

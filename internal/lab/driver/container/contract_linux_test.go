@@ -53,13 +53,16 @@ func goodMounts(t *testing.T) []env.Spec {
 		t.Fatal(err)
 	}
 	return []env.Spec{
-		{Name: "bind", Driver: "bind"}, {Name: "odd", Driver: "bind", Settings: map[string]string{"dir": odd}}, {Name: "volume", Driver: "volume"},
-		{Name: "memory", Driver: "tmpfs", Settings: map[string]string{"size": "64MiB"}}, {Name: "root", Driver: "dir", Arg: "/"},
+		{Name: "bind", Driver: "bind"}, {Name: "odd", Driver: "bind", Settings: map[string]string{"dir": odd}},
+		{Name: "volume", Driver: "volume"},
+		{Name: "memory", Driver: "tmpfs", Settings: map[string]string{"size": "64MiB"}},
+		{Name: "root", Driver: "dir", Arg: "/"},
 	}
 }
 
 var brokenMounts = []env.Spec{
-	{Name: "nowhere", Driver: "bind", Settings: map[string]string{"dir": "/proc/nowhere"}}, {Name: "missing", Driver: "dir", Arg: "/nowhere-at-all"},
+	{Name: "nowhere", Driver: "bind", Settings: map[string]string{"dir": "/proc/nowhere"}},
+	{Name: "missing", Driver: "dir", Arg: "/nowhere-at-all"},
 }
 
 func TestDockerContract(t *testing.T) {

@@ -108,22 +108,32 @@ var remedies = []struct {
 	says   func() *regexp.Regexp
 	remedy string
 }{
-	{said(`permission denied while trying to connect`), "run tare as root, or join the group `docker` and log in again"},
-	{said(`setrlimit|setting rlimit`), "this machine does not allow raising limits; set them to what is allowed: ulimit=nofile=1024:1024,nproc=1024:1024"},
-	{said(`hybrid mode not supported`), "this OCI runtime does not support the machine's cgroups; choose another one: runtime=runc"},
-	{said(`\bcni\b|netavark|aardvark`), "the engine's default network does not work here; most workloads need no network: network=none"},
+	{said(`permission denied while trying to connect`),
+		"run tare as root, or join the group `docker` and log in again"},
+	{said(`setrlimit|setting rlimit`), "this machine does not allow raising limits; set them to what is allowed: " +
+		"ulimit=nofile=1024:1024,nproc=1024:1024"},
+	{said(`hybrid mode not supported`),
+		"this OCI runtime does not support the machine's cgroups; choose another one: runtime=runc"},
+	{said(`\bcni\b|netavark|aardvark`),
+		"the engine's default network does not work here; most workloads need no network: network=none"},
 	{said(`network\b.* not found`), "`docker network ls` lists the networks there are; network=none needs none"},
-	{said(`exec format error`), "the machine cannot run this image's architecture; choose another with platform=linux/ARCH, or install qemu-user-static"},
-	{said(`exec \S*tare-agent: no such file`), "the agent needs a C library that the image does not have; build tare with CGO_ENABLED=0, as `make build` does"},
-	{said(`runtime specified|invalid runtime name|(default )?oci runtime .* not found`), "`docker info` lists the runtimes it knows"},
+	{said(`exec format error`), "the machine cannot run this image's architecture; choose another with " +
+		"platform=linux/ARCH, or install qemu-user-static"},
+	{said(`exec \S*tare-agent: no such file`),
+		"the agent needs a C library that the image does not have; build tare with " +
+			"CGO_ENABLED=0, as `make build` does"},
+	{said(`runtime specified|invalid runtime name|(default )?oci runtime .* not found`),
+		"`docker info` lists the runtimes it knows"},
 	{said(`no such container|no container with`), "`docker ps` lists the containers that run"},
 	{said(`manifest unknown`), "the registry has no image with that name; check its spelling"},
-	{said(`pull access denied`), "there is no public image with that name; check its spelling, or log in to its registry"},
+	{said(`pull access denied`),
+		"there is no public image with that name; check its spelling, or log in to its registry"},
 	{said(`short-name`), "podman needs the full name here, such as docker.io/library/IMAGE"},
 	{said(`read-only`), "the container's root is read-only; name a folder of a writable volume with dir="},
 }
 
-// said finds words in any case. The expression is made when an engine has refused something, and not whenever tare starts.
+// said finds words in any case. The expression is made when an engine has refused something, and not whenever tare
+// starts.
 func said(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)` + pattern) })
 }

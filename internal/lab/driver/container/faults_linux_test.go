@@ -131,7 +131,8 @@ func TestCancelledWhileTheEmptyImageIsMade(t *testing.T) {
 	// A client that goes on after an import only when it was seen.
 	dir := t.TempDir()
 	seen, cancelled := filepath.Join(dir, "seen"), filepath.Join(dir, "cancelled")
-	script := fmt.Sprintf("#!/bin/sh\n%s \"$@\" || exit\ncase \" $* \" in *' import '*) : >%s; while [ ! -e %s ]; do sleep 0.05; done;; esac\n", client, seen, cancelled)
+	script := fmt.Sprintf("#!/bin/sh\n%s \"$@\" || exit\ncase \" $* \" in *' import '*) : >%s; while [ ! -e %s ]; "+
+		"do sleep 0.05; done;; esac\n", client, seen, cancelled)
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,8 @@ func TestCancelledWhileTheEmptyImageIsMade(t *testing.T) {
 		}
 		os.WriteFile(cancelled, nil, 0o644)
 	}()
-	if _, err := (driver{"docker"}).Open(ctx, options(t, "docker", "", "host", d.Host)); !errors.Is(err, context.Canceled) {
+	if _, err := (driver{"docker"}).Open(ctx, options(t, "docker", "", "host", d.Host)); !errors.Is(err,
+		context.Canceled) {
 		t.Fatalf("opened with the error %v", err)
 	}
 	left, err := newEngine("docker", d.Host).run(t.Context(), nil, "images", "--all", "--quiet")
@@ -172,18 +174,23 @@ func TestEmptyImageNeedsNoRegistryAndLeavesNone(t *testing.T) {
 
 func TestLimitsAreReadBack(t *testing.T) {
 	host := dockertest.Start(t)
-	e := open(t, options(t, "docker", "", "host", host, "cpus", "0.5", "memory", "64MiB", "cpuset", "0", "network", "none",
-		"user", "65534:65534", "security", "seccomp=unconfined", "ulimit", "nofile=512:512", "volume", "tmpfs", "dir", "/scratch"))
+	e := open(t, options(t, "docker", "", "host", host, "cpus", "0.5", "memory", "64MiB", "cpuset", "0", "network",
+		"none",
+		"user", "65534:65534", "security", "seccomp=unconfined", "ulimit", "nofile=512:512", "volume", "tmpfs", "dir",
+		"/scratch"))
 	f := e.Facts()
 	for k, want := range map[string]string{
-		"cpus": "0.5", "memory": "64MiB", "cpuset": "0", "network": "none", "user": "65534:65534", "seccomp": "unconfined",
-		"ulimit": "nofile=512:512", "volume": "tmpfs", "dir": "/scratch", "runtime": "runc", "privileged": "no", "image": emptyImage,
+		"cpus": "0.5", "memory": "64MiB", "cpuset": "0", "network": "none", "user": "65534:65534",
+		"seccomp": "unconfined",
+		"ulimit":  "nofile=512:512", "volume": "tmpfs", "dir": "/scratch", "runtime": "runc", "privileged": "no",
+		"image": emptyImage,
 	} {
 		if f.Settings[k] != want {
 			t.Errorf("%s is %q, want %q", k, f.Settings[k], want)
 		}
 	}
-	for _, k := range []string{"engine.version", "engine.storage", "engine.cgroup_version", "engine.kernel", "container.id"} {
+	for _, k := range []string{"engine.version", "engine.storage", "engine.cgroup_version", "engine.kernel",
+		"container.id"} {
 		if f.Extra[k] == "" {
 			t.Errorf("no %s among the facts: %v", k, f.Extra)
 		}
@@ -206,7 +213,8 @@ func TestWorkFolders(t *testing.T) {
 	d := dockertest.Shared(t)
 	dockertest.Import(t, d.Client(), "with-data:1", map[string][]byte{"/data/keep": []byte("x")})
 	for _, c := range []struct{ image, dir, volume string }{
-		{"", "/tare-work", "anonymous"}, {"", "/made/deep/down", "none"}, {"with-data:1", "/data", "none"}, {"with-data:1", "/data", "anonymous"},
+		{"", "/tare-work", "anonymous"}, {"", "/made/deep/down", "none"}, {"with-data:1", "/data", "none"},
+		{"with-data:1", "/data", "anonymous"},
 	} {
 		t.Run(c.volume+strings.ReplaceAll(c.dir, "/", "_"), func(t *testing.T) {
 			e := open(t, options(t, "docker", c.image, "host", d.Host, "dir", c.dir, "volume", c.volume))
@@ -220,7 +228,8 @@ func TestWorkFolders(t *testing.T) {
 			}
 		})
 	}
-	if left, err := newEngine("docker", d.Host).run(t.Context(), nil, "volume", "ls", "--quiet"); err != nil || len(left) > 0 {
+	if left, err := newEngine("docker", d.Host).run(t.Context(), nil, "volume", "ls", "--quiet"); err != nil ||
+		len(left) > 0 {
 		t.Errorf("volumes afterwards: %q, %v", left, err)
 	}
 }
@@ -286,7 +295,8 @@ func TestDaemonRestartedMidTrial(t *testing.T) {
 func TestOutOfMemoryIsEvidence(t *testing.T) {
 	d := dockertest.Shared(t)
 	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))
-	s, err := startAgent(t.Context(), newEngine("docker", d.Host), "box", "hog", "run", "--rm", "--interactive", "--name", "hog",
+	s, err := startAgent(t.Context(), newEngine("docker", d.Host), "box", "hog", "run", "--rm", "--interactive",
+		"--name", "hog",
 		"--memory", "16m", "--entrypoint", "/bin/sh", "box:1", "-c", "echo begin; exec tail -c 1000000000 /dev/zero")
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +309,8 @@ func TestOutOfMemoryIsEvidence(t *testing.T) {
 	}
 	evidence := string(s.Diagnose())
 	// Which of the two it is depends on whether the engine heard of the memory before it removed the container.
-	if !strings.Contains(evidence, "container oom") && !strings.Contains(evidence, "memory limit") || !strings.Contains(evidence, "exitCode=137") {
+	if !strings.Contains(evidence, "container oom") && !strings.Contains(evidence, "memory limit") ||
+		!strings.Contains(evidence, "exitCode=137") {
 		t.Errorf("nothing tells of the memory:\n%s", evidence)
 	}
 }
@@ -307,7 +318,8 @@ func TestOutOfMemoryIsEvidence(t *testing.T) {
 func TestAgentOfAnotherBuildIsRefused(t *testing.T) {
 	o := options(t, "docker", "", "host", dockertest.Start(t))
 	other := filepath.Join(t.TempDir(), "tare-agent")
-	build := proc.Command(t.Context(), "go", "build", "-ldflags", "-X tare/internal/version.Build=another", "-o", other, "tare/cmd/tare-agent")
+	build := proc.Command(t.Context(), "go", "build", "-ldflags", "-X tare/internal/version.Build=another", "-o", other,
+		"tare/cmd/tare-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if _, err := proc.RunCmd(build, nil); err != nil {
 		t.Fatal(err)
@@ -334,13 +346,15 @@ func TestNoiseBeforeTheAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files["/noisy"] = []byte("#!/bin/sh\necho 'Welcome!'; printf '\\033[2J\\377\\000garbage\\n'; exec /real-agent \"$@\"\n")
+	files["/noisy"] = []byte("#!/bin/sh\necho 'Welcome!'; printf '\\033[2J\\377\\000garbage\\n'; exec /real-agent " +
+		"\"$@\"\n")
 	files["/real-agent"] = agent
 	dockertest.Import(t, d.Client(), "noisy:1", files)
 	e := newEngine("docker", host)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	stream, err := startAgent(ctx, e, "box", "noisy", "run", "--rm", "--interactive", "--entrypoint", "/noisy", "noisy:1", "agent")
+	stream, err := startAgent(ctx, e, "box", "noisy", "run", "--rm", "--interactive", "--entrypoint", "/noisy",
+		"noisy:1", "agent")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +372,8 @@ func TestGarbageForEver(t *testing.T) {
 	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	stream, err := startAgent(ctx, newEngine("docker", d.Host), "box", "garbage", "run", "--rm", "--interactive", "--name", "garbage", "--entrypoint", "/bin/cat", "box:1", "/dev/urandom")
+	stream, err := startAgent(ctx, newEngine("docker", d.Host), "box", "garbage", "run", "--rm", "--interactive",
+		"--name", "garbage", "--entrypoint", "/bin/cat", "box:1", "/dev/urandom")
 	if err != nil {
 		t.Fatal(err)
 	}

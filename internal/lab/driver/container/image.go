@@ -55,7 +55,8 @@ func has(ctx context.Context, e engine, s env.Spec) env.Status {
 	case err == nil:
 		return env.Status{OK: true}
 	case noSuch(err):
-		return env.Status{Detail: "image " + s.Arg + " is not here and pull=never", Remedy: e.name + " image ls shows those that are"}
+		return env.Status{Detail: "image " + s.Arg + " is not here and pull=never",
+			Remedy: e.name + " image ls shows those that are"}
 	default:
 		return env.Status{Detail: err.Error()}
 	}
@@ -85,7 +86,8 @@ func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, er
 		return img, false, err
 	}
 	if a.OS != "linux" {
-		return image{}, false, fmt.Errorf("make an empty image: the engine runs %s containers, and only linux ones can be empty", a.OS)
+		return image{}, false,
+			fmt.Errorf("make an empty image: the engine runs %s containers, and only linux ones can be empty", a.OS)
 	}
 	args := []string{"import", "--platform", a.OS + "/" + a.Arch, "-", emptyImage}
 	if e.name == "podman" {

@@ -38,7 +38,8 @@ func (a about) String() string {
 // goArch translates the kernel's names of architectures, which Docker reports, to Go's.
 func goArch(name string) string {
 	if a, ok := map[string]string{
-		"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386", "armv7l": "arm", "armv6l": "arm", "loongarch64": "loong64",
+		"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386", "armv7l": "arm", "armv6l": "arm",
+		"loongarch64": "loong64",
 	}[name]; ok {
 		return a
 	}
@@ -72,7 +73,8 @@ func (a about) docker(text []byte) (about, error) {
 	}
 	a.Server, a.Client = in.ServerVersion, in.ClientInfo.Version
 	a.OS, a.Arch, a.Kernel, a.System = in.OSType, goArch(in.Architecture), in.KernelVersion, in.OperatingSystem
-	a.Storage, a.CgroupVersion, a.CgroupDriver, a.Runtime = in.Driver, in.CgroupVersion, in.CgroupDriver, in.DefaultRuntime
+	a.Storage, a.CgroupVersion, a.CgroupDriver, a.Runtime = in.Driver, in.CgroupVersion, in.CgroupDriver,
+		in.DefaultRuntime
 	a.Security = in.SecurityOptions
 	a.Rootless = slices.Contains(in.SecurityOptions, "name=rootless")
 	return a, nil
@@ -100,12 +102,14 @@ func (a about) podman(text []byte) (about, error) {
 	h := in.Host
 	a.Server, a.OS, a.Arch, a.Kernel = in.Version.Version, h.OS, goArch(h.Arch), h.Kernel
 	a.System = strings.TrimSpace(h.Distribution.Distribution + " " + h.Distribution.Version)
-	a.Storage, a.CgroupVersion, a.CgroupDriver = in.Store.GraphDriverName, strings.TrimPrefix(h.CgroupVersion, "v"), h.CgroupManager
+	a.Storage, a.CgroupVersion, a.CgroupDriver = in.Store.GraphDriverName, strings.TrimPrefix(h.CgroupVersion, "v"),
+		h.CgroupManager
 	a.Runtime, a.Rootless = h.OCIRuntime.Name, h.Security.Rootless
 	for _, s := range []struct {
 		on   bool
 		name string
-	}{{h.Security.SeccompEnabled, "seccomp"}, {h.Security.AppArmorEnabled, "apparmor"}, {h.Security.SELinuxEnabled, "selinux"}} {
+	}{{h.Security.SeccompEnabled, "seccomp"}, {h.Security.AppArmorEnabled, "apparmor"},
+		{h.Security.SELinuxEnabled, "selinux"}} {
 		if s.on {
 			a.Security = append(a.Security, "name="+s.name)
 		}

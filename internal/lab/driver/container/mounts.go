@@ -28,16 +28,23 @@ func mountKinds(engine string) []env.MountKind {
 	return []env.MountKind{
 		{
 			Name: bind, Shared: true,
-			Doc: "A directory of the host, bound into the container. The engine must run on this machine; where it does so in a virtual machine (Docker Desktop), this is the folder that machine shares.",
+			Doc: "A directory of the host, bound into the container. The engine must run on this machine; where it " +
+				"does so in a virtual machine (Docker Desktop), this is the folder that machine shares.",
 			Settings: []env.Setting{
-				{Name: "dir", Default: "the run's own directory", Doc: "directory of the host on whose file system the folder is made; a new directory is made in it", Check: env.CheckAbsolute},
-				{Name: "label", Default: "none", Doc: "SELinux label: none, private (Z) or shared (z)", Check: env.OneOf("none", "private", "shared")},
+				{Name: "dir", Default: "the run's own directory",
+					Doc: "directory of the host on whose file system the folder is made; a new directory is made " +
+						"in it",
+					Check: env.CheckAbsolute},
+				{Name: "label", Default: "none", Doc: "SELinux label: none, private (Z) or shared (z)",
+					Check: env.OneOf("none", "private", "shared")},
 			},
 		},
-		{Name: volume, Doc: "A volume that the engine keeps outside the container's layers: an anonymous one, removed with the container."},
+		{Name: volume, Doc: "A volume that the engine keeps outside the container's layers: an anonymous one, " +
+			"removed with the container."},
 		{
 			Name: tmpfs, Doc: "A file system in memory (tmpfs).",
-			Settings: []env.Setting{{Name: "size", Default: "the engine's", Doc: "largest size, such as 1GiB", Check: env.CheckMemory}},
+			Settings: []env.Setting{{Name: "size", Default: "the engine's", Doc: "largest size, such as 1GiB",
+				Check: env.CheckMemory}},
 		},
 		dirs.DirKind(false),
 	}
@@ -61,7 +68,8 @@ func (ms *mounts) prepare(e engine, o *env.Options) {
 			ms.all = append(ms.all, dirs.Given([]env.Spec{s}, o.Name, false)...)
 			continue
 		}
-		m := env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver, Dir: mountPoint(s.Name), Settings: maps.Clone(s.Settings)}}
+		m := env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver, Dir: mountPoint(s.Name),
+			Settings: maps.Clone(s.Settings)}}
 		var options []string
 		switch s.Driver {
 		case bind:
@@ -77,7 +85,8 @@ func (ms *mounts) prepare(e engine, o *env.Options) {
 			}
 			options = []string{"--tmpfs", v}
 		default:
-			m.Err = &env.OpenError{Env: o.Name + ":" + s.Name, Op: "make mount", Err: fmt.Errorf("%s has no mount %q", e.name, s.Driver), Remedy: "`tare list mounts` shows them"}
+			m.Err = &env.OpenError{Env: o.Name + ":" + s.Name, Op: "make mount",
+				Err: fmt.Errorf("%s has no mount %q", e.name, s.Driver), Remedy: "`tare list mounts` shows them"}
 		}
 		if m.Err == nil {
 			ms.options = append(ms.options, options...)
@@ -92,7 +101,8 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 		return "", nil, &env.OpenError{Env: o.Name + ":" + s.Name, Op: "make folder to bind", Err: err, Remedy: remedy}
 	}
 	if far := remoteDaemon(o.Get("host", "")); far != "" {
-		return fail(fmt.Errorf("the engine runs at %s, and a bind mount shows folders of that machine, not of this one", far), "use a volume, or run tare there")
+		return fail(fmt.Errorf("the engine runs at %s, and a bind mount shows folders of that machine, not of this one",
+			far), "use a volume, or run tare there")
 	}
 	if base := s.Get("dir", ""); base != "" {
 		var release func() error
@@ -110,7 +120,8 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 		return fail(err, "choose a directory you may write to with the setting dir=PATH of the mount")
 	}
 	if !utf8.ValidString(dir) {
-		return fail(fmt.Errorf("the engine needs paths in UTF-8, and %q is not UTF-8", dir), "set TMPDIR to a folder whose path is UTF-8, or choose one with the setting dir=PATH of the mount")
+		return fail(fmt.Errorf("the engine needs paths in UTF-8, and %q is not UTF-8", dir),
+			"set TMPDIR to a folder whose path is UTF-8, or choose one with the setting dir=PATH of the mount")
 	}
 	fields := []string{"type=bind", "src=" + dir, "dst=" + mountPoint(s.Name)}
 	if l := s.Get("label", "none"); l != "none" {

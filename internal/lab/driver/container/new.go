@@ -46,11 +46,13 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 	if err != nil {
 		oe := openError(e, o.Name, "find image", err)
 		if x, ok := errors.AsType[*env.OpenError](oe); ok && x.Remedy == "" && o.Arg != "" {
-			x.Remedy = fmt.Sprintf("get it with `%s pull %s` where there is a network, load it from a file, or leave the image out: `%s` alone needs none", e.name, o.Arg, e.name)
+			x.Remedy = fmt.Sprintf("get it with `%s pull %s` where there is a network, load it from a file, or "+
+				"leave the image out: `%s` alone needs none", e.name, o.Arg, e.name)
 		}
 		return nil, oe
 	}
-	c := &container{engine: e, about: a, opts: o, image: imageName, empty: o.Arg == "", made: made, dir: o.Get("dir", workDir)}
+	c := &container{engine: e, about: a, opts: o, image: imageName, empty: o.Arg == "", made: made,
+		dir: o.Get("dir", workDir)}
 	defer func() {
 		if err == nil {
 			return
@@ -65,7 +67,8 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		}
 	}()
 	if img.OS != "linux" {
-		return fail("choose agent", fmt.Errorf("image %s is for %s; only linux containers are supported", imageName, img.OS))
+		return fail("choose agent", fmt.Errorf("image %s is for %s; only linux containers are supported", imageName,
+			img.OS))
 	}
 	if c.agentPath, err = o.Agents.Path(img.OS, img.Arch); err != nil {
 		return fail("choose agent", err)
@@ -213,7 +216,8 @@ func (c *container) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := c.remove(ctx); err != nil {
-		return fmt.Errorf("close %s: remove container %s: %w; `tare clean` removes it once %s answers again", c.opts.Name, c.name, err, c.engine.name)
+		return fmt.Errorf("close %s: remove container %s: %w; `tare clean` removes it once %s answers again",
+			c.opts.Name, c.name, err, c.engine.name)
 	}
 	if c.stream != nil {
 		c.stream.Close() // the client, whose container is gone now

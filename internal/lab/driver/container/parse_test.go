@@ -37,7 +37,8 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := a.String(), "docker 20.10.24+dfsg1 (client 28.2.2), storage overlay2, cgroup v1, runtime runc"; got != want {
+	if got, want := a.String(),
+		"docker 20.10.24+dfsg1 (client 28.2.2), storage overlay2, cgroup v1, runtime runc"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if a.Arch != "amd64" || a.Rootless {
@@ -46,10 +47,12 @@ func TestInfo(t *testing.T) {
 	if a, err = parseInfo("podman", []byte(podmanInfo)); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := a.String(), "podman 4.3.1, storage overlay, cgroup v2, runtime crun"; got != want || a.Arch != "arm64" || !a.Rootless {
+	if got, want := a.String(), "podman 4.3.1, storage overlay, cgroup v2, runtime crun"; got != want ||
+		a.Arch != "arm64" || !a.Rootless {
 		t.Errorf("got %q %s rootless %v, want %q", got, a.Arch, a.Rootless, want)
 	}
-	if _, err := parseInfo("docker", []byte(dockerDown)); err == nil || !strings.Contains(err.Error(), "Cannot connect") {
+	if _, err := parseInfo("docker", []byte(dockerDown)); err == nil ||
+		!strings.Contains(err.Error(), "Cannot connect") {
 		t.Errorf("a daemon that is down: %v", err)
 	}
 	for _, engine := range []string{"docker", "podman"} {
@@ -67,9 +70,11 @@ func TestFactsAreWhatTheEngineSays(t *testing.T) {
 		want                  map[string]string
 	}{
 		{"docker", dockerInfo, dockerInspect, map[string]string{
-			"cpus": "1.5", "memory": "256MiB", "memory+swap": "512MiB", "network": "default", "runtime": "runc", "volume": "volume", "seccomp": "default", "privileged": "no", "ulimit": ""}},
+			"cpus": "1.5", "memory": "256MiB", "memory+swap": "512MiB", "network": "default", "runtime": "runc",
+			"volume": "volume", "seccomp": "default", "privileged": "no", "ulimit": ""}},
 		{"podman", podmanInfo, podmanInspect, map[string]string{
-			"cpus": "1.5", "memory": "256MiB", "network": "none", "runtime": "runc", "volume": "none", "seccomp": "default", "pids": "2048", "ulimit": "nofile=1024:1024,nproc=64:64"}},
+			"cpus": "1.5", "memory": "256MiB", "network": "none", "runtime": "runc", "volume": "none",
+			"seccomp": "default", "pids": "2048", "ulimit": "nofile=1024:1024,nproc=64:64"}},
 	} {
 		a, err := parseInfo(c.engine, []byte(c.info))
 		if err != nil {
@@ -118,12 +123,14 @@ func TestImagePlatform(t *testing.T) {
 	if err != nil || img.Arch != "arm64" {
 		t.Fatalf("%+v, %v", img, err)
 	}
-	for platform, want := range map[string]bool{"": true, "linux/arm64": true, "linux/arm64/v8": true, "linux/amd64": false, "linux": false} {
+	for platform, want := range map[string]bool{"": true, "linux/arm64": true, "linux/arm64/v8": true,
+		"linux/amd64": false, "linux": false} {
 		if img.matches(platform) != want {
 			t.Errorf("matches(%q) is not %v", platform, want)
 		}
 	}
-	for _, bad := range []string{"", "[]", "{}", `[{"Id":"1"}]`, `[{"Os":"linux","Architecture":"x"},{"Os":"linux","Architecture":"x"}]`} {
+	for _, bad := range []string{"", "[]", "{}", `[{"Id":"1"}]`,
+		`[{"Os":"linux","Architecture":"x"},{"Os":"linux","Architecture":"x"}]`} {
 		if _, err := parseImage([]byte(bad)); err == nil {
 			t.Errorf("%q was taken for an image", bad)
 		}
@@ -131,7 +138,8 @@ func TestImagePlatform(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{dockerInfo, dockerDown, podmanInfo, dockerInspect, podmanInspect, `[{"Os":"linux","Architecture":"arm64"}]`, "null", "[null]"} {
+	for _, s := range []string{dockerInfo, dockerDown, podmanInfo, dockerInspect, podmanInspect,
+		`[{"Os":"linux","Architecture":"arm64"}]`, "null", "[null]"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -257,7 +265,8 @@ func TestSettingsAreChecked(t *testing.T) {
 }
 
 func TestCreateOptions(t *testing.T) {
-	spec, err := env.ParseSpec("docker?cpus=1.5&memory=64MiB&network=none&ulimit=nofile=9:9,nproc=8&volume=tmpfs&dir=/w&privileged=yes&runtime=crun")
+	spec, err := env.ParseSpec("docker?cpus=1.5&memory=64MiB&network=none&" +
+		"ulimit=nofile=9:9,nproc=8&volume=tmpfs&dir=/w&privileged=yes&runtime=crun")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +274,8 @@ func TestCreateOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--cpus 1.5 --network none --runtime crun --memory 67108864 --ulimit nofile=9:9 --ulimit nproc=8 --privileged --tmpfs /w:rw,exec,mode=1777"
+	want := "--cpus 1.5 --network none --runtime crun --memory 67108864 --ulimit nofile=9:9 --ulimit nproc=8 " +
+		"--privileged --tmpfs /w:rw,exec,mode=1777"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}
@@ -298,7 +308,8 @@ func TestArchive(t *testing.T) {
 	}
 	missing := agentArchive(agent+"-missing", "agent")
 	defer missing.Close()
-	if _, err := io.Copy(io.Discard, missing); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), "no such file")) {
+	if _, err := io.Copy(io.Discard, missing); !os.IsNotExist(err) &&
+		(err == nil || !strings.Contains(err.Error(), "no such file")) {
 		t.Errorf("a missing agent: %v", err)
 	}
 }
@@ -325,7 +336,8 @@ func TestFoldersThatAreNotUTF8AreOneMountsFault(t *testing.T) {
 		t.Skip(err) // a file system that has only UTF-8
 	}
 	ms := &mounts{}
-	ms.prepare(engine{name: "docker"}, &env.Options{Spec: env.Spec{Name: "box"}, Dir: dir, Mounts: []env.Spec{{Name: "b", Driver: bind}, {Name: "m", Driver: tmpfs}}})
+	ms.prepare(engine{name: "docker"}, &env.Options{Spec: env.Spec{Name: "box"}, Dir: dir,
+		Mounts: []env.Spec{{Name: "b", Driver: bind}, {Name: "m", Driver: tmpfs}}})
 	if err := ms.all[0].Err; err == nil || !strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("the folder: %v", err)
 	}

@@ -15,7 +15,8 @@ func reach(s env.Spec) error {
 	if s.Get("container", "") != "" || s.Get("network", "") == "host" {
 		return nil
 	}
-	return fmt.Errorf("%s has a network of its own (network=%s); use network=host", s.Name, s.Get("network", "the engine's"))
+	return fmt.Errorf("%s has a network of its own (network=%s); use network=host", s.Name,
+		s.Get("network", "the engine's"))
 }
 
 // loopback tells it of a container that was made: the engine must have put it into the network of its own machine, and
@@ -25,8 +26,10 @@ func loopback(name string, f *record.Facts) (string, error) {
 		return "", fmt.Errorf("%s has a network of its own (network=%s); use network=host", name, n)
 	}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	if runtime.GOOS != "linux" || f.Extra["engine.kernel"] != "" && f.Extra["engine.kernel"] != strings.TrimSpace(string(kernel)) {
-		return "", fmt.Errorf("%s runs on another kernel than this machine's, whose loopback it does not see; "+env.Ways, name)
+	if runtime.GOOS != "linux" || f.Extra["engine.kernel"] != "" &&
+		f.Extra["engine.kernel"] != strings.TrimSpace(string(kernel)) {
+		return "", fmt.Errorf("%s runs on another kernel than this machine's, whose loopback it does not see; "+
+			env.Ways, name)
 	}
 	return "127.0.0.1", nil
 }

@@ -47,7 +47,8 @@ shift
 cd "$1"
 shift
 tar -c . | "$@"`
-	argv := append([]string{"unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", root.Path, t.TempDir()}, d.Client()...)
+	argv := append([]string{"unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", root.Path,
+		t.TempDir()}, d.Client()...)
 	began := time.Now()
 	if _, err := proc.Run(ctx, nil, append(argv, "import", "-", name)...); err != nil {
 		t.Fatal(err)
@@ -55,8 +56,8 @@ tar -c . | "$@"`
 	t.Logf("imported %s in %v", filepath.Base(root.Path), time.Since(began).Round(time.Millisecond))
 }
 
-// restoring runs a restore of a megabyte into a real server. The restore itself compares every row and file with what was
-// backed up, and fails if one differs.
+// restoring runs a restore of a megabyte into a real server. The restore itself compares every row and file with what
+// was backed up, and fails if one differs.
 func restoring(t *testing.T, s *deploy.Conn, cell, root, tools string) (wire.Result, error) {
 	t.Helper()
 	kind, ok := all.Lookup("restore")
@@ -69,7 +70,8 @@ func restoring(t *testing.T, s *deploy.Conn, cell, root, tools string) (wire.Res
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), restoreTime)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: "restore", Params: params, Cell: cell, Root: root, Seed: 1}, Work: 1})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: "restore", Params: params, Cell: cell, Root: root, Seed: 1},
+		Work: 1})
 	return got.Result, err
 }
 
@@ -108,15 +110,19 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 		}
 	}
 	t.Run("nothing in the image", func(t *testing.T) {
-		want(t, run(t, "environment", nil, "", "", "network", "none"), "refused", "needs bzip2", "apt-get install bzip2")
-		want(t, run(t, "own", nil, "", "", "network", "none"), "refused", "there is no PostgreSQL in this environment", "apt-get install postgresql")
+		want(t, run(t, "environment", nil, "", "", "network", "none"), "refused", "needs bzip2",
+			"apt-get install bzip2")
+		want(t, run(t, "own", nil, "", "", "network", "none"), "refused", "there is no PostgreSQL in this environment",
+			"apt-get install postgresql")
 		o := options(t, "docker", "", "host", d.Host, "network", "none")
-		_, err := envtest.Work(t, connect(t, open(t, o), o.RunID), wire.Job{Kind: "http.get", Cell: "http.get", Seed: 42}, 1)
+		_, err := envtest.Work(t, connect(t, open(t, o), o.RunID),
+			wire.Job{Kind: "http.get", Cell: "http.get", Seed: 42}, 1)
 		f, ok := errors.AsType[*record.Failure](err)
 		if !ok {
 			t.Fatalf("a page without nginx: %v", err)
 		}
-		want(t, f, "refused", "there is no nginx in this environment", "apt-get install nginx-light", "tare guest build --packages nginx-light", "root=debian&packages=nginx-light", "url=")
+		want(t, f, "refused", "there is no nginx in this environment", "apt-get install nginx-light",
+			"tare guest build --packages nginx-light", "root=debian&packages=nginx-light", "url=")
 	})
 	t.Run("user without a name", func(t *testing.T) {
 		f := run(t, "own", nil, "tare-database:test", "", "pull", "never", "user", "4711", "volume", "tmpfs")
@@ -127,7 +133,8 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 	})
 	t.Run("memory too small to hold it", func(t *testing.T) {
 		small := []env.Spec{{Name: "small", Driver: tmpfs, Settings: map[string]string{"size": "64MiB"}}}
-		want(t, run(t, "own", small, "tare-database:test", mountPoint("small"), "pull", "never"), "no-space", "64 MiB are free")
+		want(t, run(t, "own", small, "tare-database:test", mountPoint("small"), "pull", "never"), "no-space",
+			"64 MiB are free")
 	})
 	t.Run("no user that a server could be", func(t *testing.T) {
 		// A container that runs already, with nobody in its list of users.
@@ -135,8 +142,10 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 		if err := os.WriteFile(passwd, []byte("root:x:0:0::/root:/bin/sh\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.run(t.Context(), nil, "run", "--detach", "--name", "lonely", "--network", "none", "--stop-timeout", "0",
-			"--volume", passwd+":/etc/passwd:ro", "--entrypoint", "/bin/sleep", "tare-database:test", "2147483647"); err != nil {
+		if _, err := e.run(t.Context(), nil, "run", "--detach", "--name", "lonely", "--network", "none",
+			"--stop-timeout", "0",
+			"--volume", passwd+":/etc/passwd:ro", "--entrypoint", "/bin/sleep", "tare-database:test",
+			"2147483647"); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { e.remove(context.Background(), "lonely") })
@@ -144,8 +153,8 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 	})
 }
 
-// restoresVerified runs two restores in one container: the first with the image's bzip2 and psql, the second with tare's
-// own stages and on a copy of the data directory that the first had made.
+// restoresVerified runs two restores in one container: the first with the image's bzip2 and psql, the second with
+// tare's own stages and on a copy of the data directory that the first had made.
 func restoresVerified(t *testing.T, d *dockertest.Daemon) {
 	o := options(t, "docker", "tare-database:test", "host", d.Host, "pull", "never", "network", "none")
 	s := connect(t, open(t, o), o.RunID)
@@ -158,21 +167,26 @@ func restoresVerified(t *testing.T, d *dockertest.Daemon) {
 			}
 			t.Fatalf("restore with tools=%s: %v", tools, err)
 		}
-		t.Logf("tools=%s: prepared in %v, restored in %v; cluster made %s in %s ms, server started in %s ms", tools, time.Duration(r.SetupNS).Round(time.Millisecond),
-			time.Duration(r.ElapsedNS).Round(time.Millisecond), r.State["cluster"], r.State["cluster_ms"], r.State["server_ms"])
+		t.Logf("tools=%s: prepared in %v, restored in %v; cluster made %s in %s ms, server started in %s ms", tools,
+			time.Duration(r.SetupNS).Round(time.Millisecond),
+			time.Duration(r.ElapsedNS).Round(time.Millisecond), r.State["cluster"], r.State["cluster_ms"],
+			r.State["server_ms"])
 		results = append(results, r)
 	}
 	first, second := results[0], results[1]
-	if first.State["cluster"] != "now" || second.State["cluster"] != "earlier" || second.State["prepared"] != "earlier" {
+	if first.State["cluster"] != "now" || second.State["cluster"] != "earlier" ||
+		second.State["prepared"] != "earlier" {
 		t.Errorf("the first trial: %v, the second: %v", first.State, second.State)
 	}
-	if first.State["postgres_user"] != "postgres" || first.State["postgres"] == "" || first.State["tools"] != "environment" {
+	if first.State["postgres_user"] != "postgres" || first.State["postgres"] == "" ||
+		first.State["tools"] != "environment" {
 		t.Errorf("restored with %v", first.State)
 	}
 	if len(first.Checks) != 6 || !maps.Equal(first.Checks, second.Checks) {
 		t.Errorf("restored %v, then %v", first.Checks, second.Checks)
 	}
-	if counted := slices.DeleteFunc(slices.Collect(maps.Values(first.Checks)), func(v string) bool { return !strings.Contains(v, " rows ") }); len(counted) != 3 {
+	if counted := slices.DeleteFunc(slices.Collect(maps.Values(first.Checks)),
+		func(v string) bool { return !strings.Contains(v, " rows ") }); len(counted) != 3 {
 		t.Errorf("the rows of %d tables were counted: %v", len(counted), first.Checks)
 	}
 }
@@ -238,5 +252,6 @@ func studiesDatabase(t *testing.T, d *dockertest.Daemon) {
 		t.Errorf("%d trials of the study were run, want 4", ran)
 	}
 	// A server removes its file before its last breath.
-	do("after", map[string]string{"command": `for i in $(seq 1200); do grep -qsx postgres /proc/[0-9]*/comm || exit 0; sleep 0.1; done; exit 1`})
+	do("after",
+		map[string]string{"command": `for i in $(seq 1200); do grep -qsx postgres /proc/[0-9]*/comm || exit 0; sleep 0.1; done; exit 1`})
 }

@@ -37,7 +37,8 @@ func openRunning(ctx context.Context, e engine, a about, o env.Options) (_ env.E
 	case err != nil:
 		return fail("find container", err)
 	case !seen.State.Running:
-		return nil, &env.OpenError{Env: o.Name, Op: "find container", Err: fmt.Errorf("container %s is %s, not running", c.name, seen.State.Status),
+		return nil, &env.OpenError{Env: o.Name, Op: "find container",
+			Err:    fmt.Errorf("container %s is %s, not running", c.name, seen.State.Status),
 			Remedy: fmt.Sprintf("start it with `%s start %s`", e.name, c.name)}
 	}
 	img, err := e.image(ctx, seen.Image)
@@ -115,7 +116,9 @@ func (c *running) Mounts() []env.Mounted {
 	for _, s := range c.opts.Mounts {
 		m := dirs.Given([]env.Spec{s}, c.opts.Name, false)[0]
 		if s.Driver != dirs.Dir {
-			m.Err = &env.OpenError{Env: c.opts.Name + ":" + s.Name, Op: "make mount", Err: fmt.Errorf("a container that runs already cannot be given a %s", s.Driver), Remedy: "name a directory that it has: " + dirs.Dir + ":PATH"}
+			m.Err = &env.OpenError{Env: c.opts.Name + ":" + s.Name, Op: "make mount",
+				Err:    fmt.Errorf("a container that runs already cannot be given a %s", s.Driver),
+				Remedy: "name a directory that it has: " + dirs.Dir + ":PATH"}
 		}
 		all = append(all, m)
 	}
@@ -139,13 +142,14 @@ func (c *running) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := c.remove(ctx); err != nil {
-		return fmt.Errorf("close %s: remove %s from container %s: %w; remove it by hand", c.opts.Name, c.place, c.name, err)
+		return fmt.Errorf("close %s: remove %s from container %s: %w; remove it by hand", c.opts.Name, c.place, c.name,
+			err)
 	}
 	return nil
 }
 
-// remove removes the folder, if it is still there. The container may hold no program that can remove a file, so an agent
-// does it: one that runs as root, finds its input empty, and leaves.
+// remove removes the folder, if it is still there. The container may hold no program that can remove a file, so an
+// agent does it: one that runs as root, finds its input empty, and leaves.
 func (c *running) remove(ctx context.Context) error {
 	_, err := c.engine.run(ctx, nil, "cp", c.name+":"+c.place, "-")
 	if noSuch(err) || says(err, "could not find the file", "no such file") {
@@ -155,7 +159,8 @@ func (c *running) remove(ctx context.Context) error {
 		err = c.put(ctx) // the agent that was there may have removed itself, but had no right to remove its folder
 	}
 	if err == nil {
-		_, err = c.engine.run(ctx, bytes.NewReader(nil), "exec", "--user", "0", c.name, path.Join(c.place, agentName), "agent", "--remove", c.place)
+		_, err = c.engine.run(ctx, bytes.NewReader(nil), "exec", "--user", "0", c.name, path.Join(c.place, agentName),
+			"agent", "--remove", c.place)
 	}
 	if noSuch(err) {
 		return nil

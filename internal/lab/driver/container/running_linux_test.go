@@ -33,7 +33,8 @@ func testRunning(t *testing.T, e engine) {
 	dockertest.Import(t, e.argv(), "box:1", files)
 	// An image with one program, which cannot remove a file.
 	dockertest.Import(t, e.argv(), "bare:1", map[string][]byte{"/sleep": files["/bin/sleep"]})
-	for _, c := range []struct{ name, image, user string }{{"shell", "box:1", ""}, {"bare", "bare:1", ""}, {"user", "box:1", "1000"}} {
+	for _, c := range []struct{ name, image, user string }{{"shell", "box:1", ""}, {"bare", "bare:1", ""},
+		{"user", "box:1", "1000"}} {
 		t.Run(c.name, func(t *testing.T) {
 			inside(t, e, c.name, c.image, c.user)
 		})
@@ -81,9 +82,9 @@ func inside(t *testing.T, e engine, name, image, user string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not before it has said all and waits: conmon (seen in 2.1.6, conn_sock.c) frees a client's record when a write to it fails,
-	// then looks into it to learn whether to close the input, and so leaves an agent waiting that wrote when its client
-	// died. That agent is for `tare clean`.
+	// Not before it has said all and waits: conmon (seen in 2.1.6, conn_sock.c) frees a client's record when a write to
+	// it fails, then looks into it to learn whether to close the input, and so leaves an agent waiting that wrote when
+	// its client died. That agent is for `tare clean`.
 	if _, err := deploy.Connect(t.Context(), agent, o.RunID); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,8 @@ func TestStoppedContainerIsRefused(t *testing.T) {
 	d := dockertest.Shared(t)
 	e := newEngine("docker", d.Host)
 	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))
-	if _, err := e.run(t.Context(), nil, "create", "--name", "stopped", "--entrypoint", "/bin/sleep", "box:1", "1"); err != nil {
+	if _, err := e.run(t.Context(), nil, "create", "--name", "stopped", "--entrypoint", "/bin/sleep", "box:1",
+		"1"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.remove(context.Background(), "stopped") })
@@ -134,7 +136,8 @@ func TestHandshakeTime(t *testing.T) {
 	d := dockertest.Shared(t)
 	e := newEngine("docker", d.Host)
 	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))
-	if _, err := e.run(t.Context(), nil, "run", "--detach", "--name", "timed", "--entrypoint", "/bin/sleep", "box:1", "1000"); err != nil {
+	if _, err := e.run(t.Context(), nil, "run", "--detach", "--name", "timed", "--entrypoint", "/bin/sleep", "box:1",
+		"1000"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.remove(context.Background(), "timed") })

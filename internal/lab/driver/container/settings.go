@@ -21,26 +21,42 @@ const workDir = "/tare-work"
 // `run` would have it, except that no port is ever published.
 func settings(engine string) []env.Setting {
 	return []env.Setting{
-		{Name: "host", Doc: "address of the daemon, as " + engine + "'s own option takes it", Default: "the client's choice"},
+		{Name: "host", Doc: "address of the daemon, as " + engine + "'s own option takes it",
+			Default: "the client's choice"},
 		{Name: "container", Doc: "name of a running container to enter, instead of making one"},
-		{Name: "pull", Default: "missing", Doc: "what to do when the image is not here: missing (pull it) or never", Check: env.OneOf("missing", "never")},
-		{Name: "platform", Doc: "platform of the image, such as linux/arm64; if it is not the machine's, it is emulated", Check: match(`linux/[a-z0-9]+(/[a-z0-9]+)?`, "linux/ARCH")},
+		{Name: "pull", Default: "missing", Doc: "what to do when the image is not here: missing (pull it) or never",
+			Check: env.OneOf("missing", "never")},
+		{Name: "platform",
+			Doc:   "platform of the image, such as linux/arm64; if it is not the machine's, it is emulated",
+			Check: match(`linux/[a-z0-9]+(/[a-z0-9]+)?`, "linux/ARCH")},
 		{Name: "cpus", Doc: "CPU time it may use, in CPUs, such as 1.5", Check: checkCPUs},
-		{Name: "cpuset", Doc: "CPUs it may run on, such as 0-1 or 0,2", Check: match(`[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`, "a list of CPUs such as 0-1 or 0,2")},
+		{Name: "cpuset", Doc: "CPUs it may run on, such as 0-1 or 0,2",
+			Check: match(`[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`, "a list of CPUs such as 0-1 or 0,2")},
 		{Name: "memory", Doc: "memory limit, such as 512MiB", Check: checkMemory},
-		{Name: "network", Default: "the engine's", Doc: "network: none, host, bridge or the name of one", Check: match(`[A-Za-z0-9][A-Za-z0-9_.:/-]*`, "the name of a network")},
-		{Name: "runtime", Default: "the engine's", Doc: "OCI runtime: runc, crun, runsc, kata, ...", Check: match(`[A-Za-z0-9/][A-Za-z0-9_./-]*`, "the name of an OCI runtime")},
-		{Name: "user", Default: "the image's", Doc: "user to run as: name or uid, optionally with :group", Check: match(`[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?`, "USER or USER:GROUP")},
-		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined", Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE")},
-		{Name: "privileged", Default: "no", Doc: "yes gives it all capabilities and devices", Check: env.OneOf("yes", "no")},
-		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024", Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
-		{Name: "dir", Default: workDir, Doc: "folder inside where the work is done; if it is not the default and missing, the engine makes it for root", Check: checkDir},
-		{Name: "volume", Default: "none", Doc: "what is mounted at dir: none (the container's own root), anonymous (a volume of the engine) or tmpfs", Check: env.OneOf("none", "anonymous", "tmpfs")},
+		{Name: "network", Default: "the engine's", Doc: "network: none, host, bridge or the name of one",
+			Check: match(`[A-Za-z0-9][A-Za-z0-9_.:/-]*`, "the name of a network")},
+		{Name: "runtime", Default: "the engine's", Doc: "OCI runtime: runc, crun, runsc, kata, ...",
+			Check: match(`[A-Za-z0-9/][A-Za-z0-9_./-]*`, "the name of an OCI runtime")},
+		{Name: "user", Default: "the image's", Doc: "user to run as: name or uid, optionally with :group",
+			Check: match(`[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?`, "USER or USER:GROUP")},
+		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined",
+			Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE")},
+		{Name: "privileged", Default: "no", Doc: "yes gives it all capabilities and devices",
+			Check: env.OneOf("yes", "no")},
+		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024",
+			Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
+		{Name: "dir", Default: workDir,
+			Doc: "folder inside where the work is done; if it is not the default and missing, the engine makes it " +
+				"for root", Check: checkDir},
+		{Name: "volume", Default: "none",
+			Doc: "what is mounted at dir: none (the container's own root), anonymous (a volume of the engine) or " +
+				"tmpfs",
+			Check: env.OneOf("none", "anonymous", "tmpfs")},
 	}
 }
 
-// checkSpec says what is wrong with a spec. The registry has already looked at each setting by itself when the spec comes
-// from a plan, but what becomes an argument of a privileged program is worth a second look here.
+// checkSpec says what is wrong with a spec. The registry has already looked at each setting by itself when the spec
+// comes from a plan, but what becomes an argument of a privileged program is worth a second look here.
 func checkSpec(s env.Spec) error {
 	for _, d := range settings(s.Driver) {
 		if v, given := s.Settings[d.Name]; given && d.Check != nil {
@@ -72,7 +88,8 @@ func checkSpec(s env.Spec) error {
 func createOptions(s env.Spec) ([]string, error) {
 	var opts []string
 	for _, o := range []struct{ setting, option string }{
-		{"platform", "--platform"}, {"cpus", "--cpus"}, {"cpuset", "--cpuset-cpus"}, {"network", "--network"}, {"user", "--user"},
+		{"platform", "--platform"}, {"cpus", "--cpus"}, {"cpuset", "--cpuset-cpus"}, {"network", "--network"},
+		{"user", "--user"},
 	} {
 		if v := s.Get(o.setting, ""); v != "" {
 			opts = append(opts, o.option, v)

@@ -89,8 +89,8 @@ func (s *stream) ending() error {
 const diagnoseTime = 10 * time.Second
 
 // Diagnose returns what the client said, how it ended, and what the engine noted about the container since the start:
-// that it ran out of memory, was killed, or that the daemon is gone. It also works when the container does not exist any
-// more, because the engine removes it as soon as it ends.
+// that it ran out of memory, was killed, or that the daemon is gone. It also works when the container does not exist
+// any more, because the engine removes it as soon as it ends.
 func (s *stream) Diagnose() []byte {
 	out := s.Stderr()
 	select {
@@ -117,7 +117,8 @@ func (s *stream) Diagnose() []byte {
 	// The engine hears of a kernel that ran out of memory by another way than of the end, and may remove the container
 	// before it does.
 	if bytes.Contains(events, []byte("exitCode=137")) && !bytes.Contains(events, []byte("container oom")) {
-		out = append(out, "exit code 137 means killed: if nobody killed it, the container reached its memory limit\n"...)
+		out = append(out,
+			"exit code 137 means killed: if nobody killed it, the container reached its memory limit\n"...)
 	}
 	return out
 }

@@ -1,5 +1,5 @@
-// Package folder is the part of mounts that environments share which cannot be given new ones: a directory that is there
-// already, such as a second disk or a network drive that its owner has mounted.
+// Package folder is the part of mounts that environments share which cannot be given new ones: a directory that is
+// there already, such as a second disk or a network drive that its owner has mounted.
 //
 // Everything that is done in it happens in a fresh directory below it, made and removed by the agent.
 package folder
@@ -20,8 +20,8 @@ import (
 // Dir is the name of the kind of mount that is a directory that exists.
 const Dir = "dir"
 
-// DirKind is the kind of mount that is a directory that exists. here says that the environment sees the controller's own
-// directories.
+// DirKind is the kind of mount that is a directory that exists. here says that the environment sees the controller's
+// own directories.
 func DirKind(here bool) env.MountKind {
 	return env.MountKind{
 		Name: Dir, ArgDoc: "PATH", ArgNeeds: true, Shared: here,
@@ -34,12 +34,14 @@ func DirKind(here bool) env.MountKind {
 func Given(specs []env.Spec, name string, here bool) []env.Mounted {
 	var out []env.Mounted
 	for _, s := range specs {
-		m := env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver, Dir: s.Arg, Settings: maps.Clone(s.Settings)}}
+		m := env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver, Dir: s.Arg,
+			Settings: maps.Clone(s.Settings)}}
 		if here {
 			m.Mount.HostDir = s.Arg
 		}
 		if err := check(s.Arg, here); err != nil {
-			m.Err = &env.OpenError{Env: name + ":" + s.Name, Op: "find directory", Err: err, Remedy: "name an existing directory: " + Dir + ":PATH"}
+			m.Err = &env.OpenError{Env: name + ":" + s.Name, Op: "find directory", Err: err,
+				Remedy: "name an existing directory: " + Dir + ":PATH"}
 		}
 		out = append(out, m)
 	}
@@ -48,7 +50,8 @@ func Given(specs []env.Spec, name string, here bool) []env.Mounted {
 
 func check(path string, here bool) error {
 	if !utf8.ValidString(path) {
-		return fmt.Errorf("%q is not UTF-8, which is how paths travel to the agent; rename it, or bind it to another name", path)
+		return fmt.Errorf("%q is not UTF-8, which is how paths travel to the agent; rename it, or bind it to "+
+			"another name", path)
 	}
 	if !here {
 		if strings.HasPrefix(path, "/") || len(path) > 2 && path[1] == ':' {

@@ -81,18 +81,20 @@ func write(t *testing.T, s *deploy.Conn, root string) error {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c", Seed: 1, Root: root}, Work: 128})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c", Seed: 1, Root: root},
+		Work: 128})
 	if err == nil && got.Result.Error != nil {
 		return got.Result.Error
 	}
 	return err
 }
 
-// A folder may have less than it says: a thin disk on a full store, a quota of the server's. What is then written is lost,
-// and the trial must not count it.
+// A folder may have less than it says: a thin disk on a full store, a quota of the server's. What is then written is
+// lost, and the trial must not count it.
 func TestFolderThatLiesAboutItsSize(t *testing.T) {
 	dir, honest := liar(t), t.TempDir()
-	stream, err := proc.Start(proc.Command(t.Context(), agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent", "--dir", honest))
+	stream, err := proc.Start(proc.Command(t.Context(), agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent",
+		"--dir", honest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,8 @@ func TestFolderThatLiesAboutItsSize(t *testing.T) {
 	t.Log(err)
 	if err == nil {
 		t.Error("128 MiB were written to where 40 are")
-	} else if text := err.Error(); !strings.Contains(text, "input/output error") && !strings.Contains(text, "no space") {
+	} else if text := err.Error(); !strings.Contains(text, "input/output error") &&
+		!strings.Contains(text, "no space") {
 		t.Errorf("it does not say what went wrong: %v", err)
 	} else if !strings.Contains(text, dir) {
 		t.Errorf("it does not say where: %v", err)

@@ -17,9 +17,11 @@ func TestContract(t *testing.T) {
 		spaces = t.TempDir() // a file system that allows only some names
 	}
 	envtest.Run(t, Driver{}, envtest.Options{
-		Spec:   env.Spec{Driver: "local"},
-		Mounts: []env.Spec{{Name: "here", Driver: "dir", Arg: t.TempDir()}, {Name: "spaces", Driver: "dir", Arg: spaces}},
-		Broken: []env.Spec{{Name: "no", Driver: "dir", Arg: "/nowhere-at-all"}, {Name: "bytes", Driver: "dir", Arg: "/tmp/\xff"}},
+		Spec: env.Spec{Driver: "local"},
+		Mounts: []env.Spec{{Name: "here", Driver: "dir", Arg: t.TempDir()},
+			{Name: "spaces", Driver: "dir", Arg: spaces}},
+		Broken: []env.Spec{{Name: "no", Driver: "dir", Arg: "/nowhere-at-all"},
+			{Name: "bytes", Driver: "dir", Arg: "/tmp/\xff"}},
 		Impossible: []env.Spec{
 			{Driver: "local", Settings: map[string]string{"dir": "/proc/nowhere"}},
 			{Driver: "local", Settings: map[string]string{"cpus": "1023"}},

@@ -16,7 +16,8 @@ import (
 // opened opens the host with settings and returns the facts from inside, and the agent's /proc/PID/FILE.
 func opened(t *testing.T, file string, settings map[string]string) (threads int, text string) {
 	t.Helper()
-	o := env.Options{Spec: env.Spec{Name: "host", Driver: "local", Settings: settings}, RunID: "local-settings", Dir: t.TempDir(), Agents: agenttest.Store(t)}
+	o := env.Options{Spec: env.Spec{Name: "host", Driver: "local", Settings: settings}, RunID: "local-settings",
+		Dir: t.TempDir(), Agents: agenttest.Store(t)}
 	e, err := Driver{}.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func opened(t *testing.T, file string, settings map[string]string) (threads int,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dir := settings["dir"]; dir != "" && filepath.Dir(filepath.Dir(f.WorkDir)) != dir && filepath.Dir(f.WorkDir) != dir {
+	if dir := settings["dir"]; dir != "" && filepath.Dir(filepath.Dir(f.WorkDir)) != dir &&
+		filepath.Dir(f.WorkDir) != dir {
 		t.Errorf("the agent works in %s, not below %s", f.WorkDir, dir)
 	}
 	return f.Threads, string(b)

@@ -1,8 +1,9 @@
 // Package namespace is the container that needs nothing installed: fresh mount, pid, ipc, uts and network namespaces,
-// and a user namespace where tare is not root, with an overlay of a directory tree, usually this host's own, as the root.
+// and a user namespace where tare is not root, with an overlay of a directory tree, usually this host's own, as the
+// root.
 //
-// It is opinionated about cost: nothing is unpacked and no daemon asked, so that what a trial inside costs more than one
-// outside is what the kernel charges for namespaces and overlayfs alone.
+// It is opinionated about cost: nothing is unpacked and no daemon asked, so that what a trial inside costs more than
+// one outside is what the kernel charges for namespaces and overlayfs alone.
 package namespace
 
 import (
@@ -23,16 +24,25 @@ var ErrUnsupported = errors.New("the built-in container needs Linux")
 func Infos() []env.Info {
 	return []env.Info{{
 		Name: "namespace",
-		Doc:  "The built-in container: namespaces of this kernel and an overlay of the host's files; nothing to install.",
+		Doc: "The built-in container: namespaces of this kernel and an overlay of the host's files; nothing to " +
+			"install.",
 		Settings: []env.Setting{
-			{Name: "root", Default: "/", Doc: "Directory that is the container's root; it is not written to. Other mounts below it are not seen inside.", Check: env.CheckAbsolute},
-			{Name: "net", Default: "none", Doc: "none: a network of its own with only a loopback; host: the host's.", Check: env.OneOf("none", "host")},
-			{Name: "user", Default: "auto", Doc: "host: root is the host's root; own: a user namespace; auto: host when tare runs as root, else own.", Check: env.OneOf("auto", "host", "own")},
-			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3.", Check: func(v string) error {
-				_, err := parseCPUs(v)
-				return err
-			}},
-			{Name: "dir", Default: "a temporary directory", Doc: "Directory for what is written inside; its file system must be able to carry an overlay's upper layer.", Check: env.CheckAbsolute},
+			{Name: "root", Default: "/", Doc: "Directory that is the container's root; it is not written to. Other " +
+				"mounts below it are not seen inside.", Check: env.CheckAbsolute},
+			{Name: "net", Default: "none", Doc: "none: a network of its own with only a loopback; host: the host's.",
+				Check: env.OneOf("none", "host")},
+			{Name: "user", Default: "auto",
+				Doc: "host: root is the host's root; own: a user namespace; auto: host when tare runs as " +
+					"root, else own.",
+				Check: env.OneOf("auto", "host", "own")},
+			{Name: "cpus", Default: "all", Doc: "Processors the agent may use, as a list such as 0 or 0-1,3.",
+				Check: func(v string) error {
+					_, err := parseCPUs(v)
+					return err
+				}},
+			{Name: "dir", Default: "a temporary directory",
+				Doc: "Directory for what is written inside; its file system must be able to carry an overlay's " +
+					"upper layer.", Check: env.CheckAbsolute},
 		},
 		Mounts: mountKinds(),
 		Driver: Driver{},
@@ -50,8 +60,8 @@ func Infos() []env.Info {
 // Driver opens built-in containers.
 type Driver struct{}
 
-// Open sets a container up once and takes it down again, which proves that it works here. Each agent gets a container of
-// its own, over the same root.
+// Open sets a container up once and takes it down again, which proves that it works here. Each agent gets a container
+// of its own, over the same root.
 func (Driver) Open(ctx context.Context, o env.Options) (env.Env, error) { return open(ctx, o) }
 
 // reach tells whether the host's loopback is the container's.

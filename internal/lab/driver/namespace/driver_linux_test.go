@@ -28,7 +28,8 @@ func TestContract(t *testing.T) {
 	envtest.Run(t, Driver{}, envtest.Options{
 		Spec: spec(),
 		Mounts: []env.Spec{
-			mount("bind", "bind"), mount("else", "bind", "dir", t.TempDir()), mount("memory", "tmpfs"), mount("Small", "tmpfs", "size", "64MiB"),
+			mount("bind", "bind"), mount("else", "bind", "dir", t.TempDir()), mount("memory", "tmpfs"),
+			mount("Small", "tmpfs", "size", "64MiB"),
 		},
 		Broken: []env.Spec{mount("no", "bind", "dir", "/proc/nowhere")},
 		Impossible: []env.Spec{
@@ -39,5 +40,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestContractUserNamespace(t *testing.T) {
-	envtest.Run(t, Driver{}, envtest.Options{Spec: spec("user", "own"), Mounts: []env.Spec{mount("bind", "bind"), mount("memory", "tmpfs", "size", "64MiB")}, Impossible: []env.Spec{spec("user", "own", "dir", "/sys")}})
+	envtest.Run(t, Driver{}, envtest.Options{Spec: spec("user", "own"),
+		Mounts:     []env.Spec{mount("bind", "bind"), mount("memory", "tmpfs", "size", "64MiB")},
+		Impossible: []env.Spec{spec("user", "own", "dir", "/sys")}})
 }

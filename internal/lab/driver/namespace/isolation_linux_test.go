@@ -60,7 +60,8 @@ func look(ctx context.Context, o env.Options, inner func(pid int) error) (s seen
 	if err != nil {
 		return s, err
 	}
-	if _, err := conn.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c"}, Work: 3}); err != nil {
+	if _, err := conn.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c"},
+		Work: 3}); err != nil {
 		return s, err
 	}
 	if inner == nil {
@@ -79,7 +80,8 @@ func TestIsolation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, spec := range map[string]env.Spec{"default": spec(), "host net": spec("net", "host"), "user namespace": spec("user", "own"), "both": spec("user", "own", "net", "host")} {
+	for name, spec := range map[string]env.Spec{"default": spec(), "host net": spec("net", "host"),
+		"user namespace": spec("user", "own"), "both": spec("user", "own", "net", "host")} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, spec)
 			s, err := look(t.Context(), o, func(pid int) error {
@@ -92,7 +94,8 @@ func TestIsolation(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					want := k != "net" && k != "user" || k == "net" && spec.Settings["net"] != "host" || k == "user" && spec.Settings["user"] == "own"
+					want := k != "net" && k != "user" || k == "net" && spec.Settings["net"] != "host" ||
+						k == "user" && spec.Settings["user"] == "own"
 					if (ours != theirs) != want {
 						t.Errorf("namespace %s is its own: %v, want %v", k, ours != theirs, want)
 					}
@@ -104,7 +107,8 @@ func TestIsolation(t *testing.T) {
 				if strings.Contains(string(info), "tare-outside") {
 					t.Errorf("the outside is still mounted inside:\n%s", info)
 				}
-				for _, want := range []string{" / / ", " /proc ", " /sys", " /dev ", " /dev/null ", " /dev/pts ", " /dev/shm ", " /run "} {
+				for _, want := range []string{" / / ", " /proc ", " /sys", " /dev ", " /dev/null ", " /dev/pts ",
+					" /dev/shm ", " /run "} {
 					if !strings.Contains(string(info), want) {
 						t.Errorf("%q is not among the mounts inside:\n%s", want, info)
 					}
@@ -116,7 +120,8 @@ func TestIsolation(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if lines := strings.Split(strings.TrimSpace(string(dev)), "\n"); len(lines) != 3 || !strings.Contains(lines[2], "lo:") {
+				if lines := strings.Split(strings.TrimSpace(string(dev)), "\n"); len(lines) != 3 ||
+					!strings.Contains(lines[2], "lo:") {
 					t.Errorf("devices inside:\n%s", dev)
 				}
 				return nil
@@ -187,7 +192,8 @@ func TestUnprivileged(t *testing.T) {
 	if dir := os.Getenv(dirVar); dir != "" {
 		sp := spec()
 		sp.Name = "box"
-		s, err := look(t.Context(), env.Options{Spec: sp, RunID: "unprivileged", Dir: dir, Agents: fixed(os.Getenv(agentVar))}, nil)
+		s, err := look(t.Context(), env.Options{Spec: sp, RunID: "unprivileged", Dir: dir,
+			Agents: fixed(os.Getenv(agentVar))}, nil)
 		if err != nil {
 			s.Error = err.Error()
 		}
@@ -231,8 +237,10 @@ func TestUnprivileged(t *testing.T) {
 	}
 	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^TestUnprivileged$")
 	cmd.Dir = "/"
-	cmd.Env = []string{dirVar + "=" + private, agentVar + "=" + filepath.Join(dir, "agent"), "PATH=/usr/bin:/bin", "TMPDIR=" + private}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: false}}
+	cmd.Env = []string{dirVar + "=" + private, agentVar + "=" + filepath.Join(dir, "agent"), "PATH=/usr/bin:/bin",
+		"TMPDIR=" + private}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody,
+		NoSetGroups: false}}
 	cmd.ExtraFiles = []*os.File{w}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -299,7 +307,8 @@ func TestInitRefusesToRunOutside(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "must be the first process of a namespace") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := exec.Command(agent, "nsinit", "{").CombinedOutput(); err == nil || !strings.Contains(string(out), "started by tare itself") {
+	if out, err := exec.Command(agent, "nsinit", "{").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "started by tare itself") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

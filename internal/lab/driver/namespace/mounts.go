@@ -20,16 +20,20 @@ func mountKinds() []env.MountKind {
 	return []env.MountKind{
 		{
 			Name: bind, Shared: true, Probe: probe,
-			Doc:      "A directory of the host, bound into the container: the same file system, without the overlay.",
-			Settings: []env.Setting{{Name: "dir", Default: "the run's own directory", Doc: "Directory of the host on whose file system the folder is made; a new directory is made in it.", Check: env.CheckAbsolute}},
+			Doc: "A directory of the host, bound into the container: the same file system, without the overlay.",
+			Settings: []env.Setting{{Name: "dir", Default: "the run's own directory",
+				Doc:   "Directory of the host on whose file system the folder is made; a new directory is made in it.",
+				Check: env.CheckAbsolute}},
 		},
 		{
 			Name: tmpfs, Probe: probe,
-			Doc:      "A file system in memory (tmpfs).",
-			Settings: []env.Setting{{Name: "size", Default: "50% of memory", Doc: "Largest size, such as 1GiB.", Check: env.CheckMemory}},
+			Doc: "A file system in memory (tmpfs).",
+			Settings: []env.Setting{{Name: "size", Default: "50% of memory", Doc: "Largest size, such as 1GiB.",
+				Check: env.CheckMemory}},
 		},
 	}
 }
 
-// target is where a mount is inside: on the container's own top level, which can be written in either layout of the root.
+// target is where a mount is inside: on the container's own top level, which can be written in either layout of the
+// root.
 func target(name string) string { return "/tare-mounts/" + name }

@@ -17,7 +17,8 @@ import (
 // makeMounts prepares the folders of the container. One that cannot be had leaves the others alone.
 func (e *environment) makeMounts(specs []env.Spec) {
 	for _, s := range specs {
-		m := env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver, Dir: target(s.Name), Settings: maps.Clone(s.Settings)}}
+		m := env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver, Dir: target(s.Name),
+			Settings: maps.Clone(s.Settings)}}
 		c := nsinit.Mount{Target: m.Mount.Dir}
 		switch s.Driver {
 		case bind:
@@ -52,7 +53,8 @@ func (e *environment) folder(s *env.Spec) (dir string, err error) {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
-		return "", &env.OpenError{Env: e.name + ":" + s.Name, Op: "make folder to bind", Err: err, Remedy: "choose a directory you may write to with the setting dir=PATH of the mount"}
+		return "", &env.OpenError{Env: e.name + ":" + s.Name, Op: "make folder to bind", Err: err,
+			Remedy: "choose a directory you may write to with the setting dir=PATH of the mount"}
 	}
 	return dir, nil
 }

@@ -23,7 +23,8 @@ import (
 )
 
 func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
-	e := &environment{name: o.Name, reach: reach(o.Spec), runID: o.RunID, base: o.Dir, release: func() error { return nil }}
+	e := &environment{name: o.Name, reach: reach(o.Spec), runID: o.RunID, base: o.Dir,
+		release: func() error { return nil }}
 	if err := ctx.Err(); err != nil {
 		return nil, e.failed("open", err, "")
 	}
@@ -41,7 +42,8 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 	}
 	if base := o.Get("dir", ""); base != "" {
 		if e.base, e.release, err = leftover.New(base, o.RunID); err != nil {
-			return nil, e.failed("make directory for the overlay", err, "choose a directory you may write to with the setting dir=PATH")
+			return nil, e.failed("make directory for the overlay", err,
+				"choose a directory you may write to with the setting dir=PATH")
 		}
 	}
 	e.makeMounts(o.Mounts)
@@ -104,7 +106,8 @@ var kinds = []struct {
 	name string
 	flag uintptr
 }{
-	{"mount", syscall.CLONE_NEWNS}, {"pid", syscall.CLONE_NEWPID}, {"ipc", syscall.CLONE_NEWIPC}, {"uts", syscall.CLONE_NEWUTS},
+	{"mount", syscall.CLONE_NEWNS}, {"pid", syscall.CLONE_NEWPID}, {"ipc", syscall.CLONE_NEWIPC},
+	{"uts", syscall.CLONE_NEWUTS},
 	{"net", syscall.CLONE_NEWNET}, {"user", syscall.CLONE_NEWUSER},
 }
 
@@ -211,7 +214,8 @@ func explain(err error) string {
 		return "this system does not let you make user namespaces: see the sysctls kernel.unprivileged_userns_clone, " +
 			"user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns, or run tare as root"
 	case errors.Is(err, syscall.EPERM):
-		return "making namespaces needs CAP_SYS_ADMIN, which this root does not have, as in a container: run tare outside the container"
+		return "making namespaces needs CAP_SYS_ADMIN, which this root does not have, as in a container: run tare " +
+			"outside the container"
 	case errors.Is(err, syscall.ENOSPC):
 		return "the limit of namespaces is reached: raise the sysctl user.max_user_namespaces"
 	case strings.Contains(msg, "mount overlayfs") && strings.Contains(msg, "not permitted"):
@@ -219,7 +223,8 @@ func explain(err error) string {
 	case strings.Contains(msg, "mount overlayfs") && strings.Contains(msg, "no such device"):
 		return "this kernel has no overlayfs: modprobe overlay"
 	case strings.Contains(msg, "mount overlayfs"):
-		return "the layers must be on a file system that can carry an overlay, such as ext4, xfs, btrfs or tmpfs, and not " +
+		return "the layers must be on a file system that can carry an overlay, such as ext4, xfs, btrfs or tmpfs, " +
+			"and not " +
 			"an overlay itself: choose one with the setting dir=PATH"
 	case strings.Contains(msg, "use processors"):
 		return "name processors that exist and are allowed here"
@@ -275,7 +280,8 @@ func probe(context.Context) env.Status {
 	} {
 		if b, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(b)) == bad {
 			name := strings.ReplaceAll(strings.TrimPrefix(file, "/proc/sys/"), "/", ".")
-			return env.Status{Detail: name + " = " + bad + " forbids user namespaces", Remedy: "run tare as root, or change " + name}
+			return env.Status{Detail: name + " = " + bad + " forbids user namespaces",
+				Remedy: "run tare as root, or change " + name}
 		}
 	}
 	return s

@@ -18,8 +18,8 @@ type Agents struct {
 	closed bool
 }
 
-// Start starts cmd as the agent. ctx bounds only the start: cmd must have been made with a context that lives as long as
-// the agent may, because an agent's life is its stream's.
+// Start starts cmd as the agent. ctx bounds only the start: cmd must have been made with a context that lives as long
+// as the agent may, because an agent's life is its stream's.
 func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (env.Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -43,8 +43,8 @@ func openMemory(path string) *memory {
 	return m
 }
 
-// key names a trial: the accelerator, the machine, QEMU's version, and this boot of the host, after which another kernel,
-// another nesting or another right may be there.
+// key names a trial: the accelerator, the machine, QEMU's version, and this boot of the host, after which another
+// kernel, another nesting or another right may be there.
 func (m *memory) key(accel, machine, version string) string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // elsewhere the expiry has to do
 	sum := sha256.Sum256([]byte(runtime.GOOS + "\n" + string(boot) + "\n" + version))

@@ -10,8 +10,8 @@ func (m cacheMode) String() string {
 	return fmt.Sprintf("direct=%s,no-flush=%s,guest-write-cache=%s", onOff(m.direct), onOff(m.noFlush), onOff(m.write))
 }
 
-// answerTime is how long a QEMU that works may take to answer: it does so between two pieces of the guest's work, and waits
-// for its disks.
+// answerTime is how long a QEMU that works may take to answer: it does so between two pieces of the guest's work, and
+// waits for its disks.
 const answerTime = 30 * time.Second
 
 // qmp returns a connection to QEMU's monitor, which greets only once, within limit.

@@ -27,7 +27,8 @@ func trial(t *testing.T, s *deploy.Conn, root, cache string) wire.Result {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c", Seed: 1, Root: root}, Work: 16})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "c", Seed: 1, Root: root},
+		Work: 16})
 	if err != nil {
 		t.Errorf("cache=%s: %v", cache, err)
 	}
@@ -56,13 +57,14 @@ func hostResident(t *testing.T, dir string) (bytes int64, files int) {
 	return bytes, files
 }
 
-// TestCacheStatesOfRealShares reaches each state of the caches on mounts whose servers are the real ones. A state counts
-// when it was seen: on the guest by its kernel, on the host by mincore(2). What cannot be seen is a warning.
+// TestCacheStatesOfRealShares reaches each state of the caches on mounts whose servers are the real ones. A state
+// counts when it was seen: on the guest by its kernel, on the host by mincore(2). What cannot be seen is a warning.
 func TestCacheStatesOfRealShares(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
-	o.Mounts = mountSpecs(t, "none=9p", "loose=9p?cache=loose", "v=virtiofs", "n=nfs?actimeo=2", "s=smb", "vm=nfs?server=vm&actimeo=2&disk=64MiB")
+	o.Mounts = mountSpecs(t, "none=9p", "loose=9p?cache=loose", "v=virtiofs", "n=nfs?actimeo=2", "s=smb",
+		"vm=nfs?server=vm&actimeo=2&disk=64MiB")
 	v, s := open(t, driver{}, o)
 	warned := func(r wire.Result, code string) bool {
 		return slices.ContainsFunc(r.Warnings, func(w record.Warning) bool { return w.Code == code })
@@ -83,15 +85,16 @@ func TestCacheStatesOfRealShares(t *testing.T) {
 			case warm.Error != nil:
 				t.Errorf("warm: %v", warm.Error)
 			case m.Name == "none", m.Name == "v":
-				// 9p without a cache keeps nothing, virtiofs with cache=auto nothing beyond an open, and a figure that is
-				// not of a warm cache is not called one.
+				// 9p without a cache keeps nothing, virtiofs with cache=auto nothing beyond an open, and a figure that
+				// is not of a warm cache is not called one.
 				if !warned(warm, "not-resident") || warm.State["resident_before"] != "0.0%" {
 					t.Errorf("warm: %v %+v", warm.State, warm.Warnings)
 				}
 			case warm.State["resident_before"] != "100.0%":
 				t.Errorf("warm: %v %+v", warm.State, warm.Warnings)
 			}
-			if r := trial(t, s, dir, "guest-cold"); r.Error != nil || r.State["resident_before"] != "0.0%" || r.State["cache_dropped_by"] == "" {
+			if r := trial(t, s, dir, "guest-cold"); r.Error != nil || r.State["resident_before"] != "0.0%" ||
+				r.State["cache_dropped_by"] == "" {
 				t.Errorf("guest-cold: %v %+v", r.State, r.Error)
 			}
 			if err := v.DropHostCaches(ctx); err != nil {
@@ -102,7 +105,8 @@ func TestCacheStatesOfRealShares(t *testing.T) {
 					t.Errorf("after the drop %d bytes of %d files are in the host's page cache", n, files)
 				}
 			}
-			if r := trial(t, s, dir, "cold"); r.Error != nil || r.State["resident_before"] != "0.0%" || r.State["host_cache"] == "" {
+			if r := trial(t, s, dir, "cold"); r.Error != nil || r.State["resident_before"] != "0.0%" ||
+				r.State["host_cache"] == "" {
 				t.Errorf("cold: %v %+v", r.State, r.Error)
 			}
 			if m.Mount.HostDir != "" {
@@ -120,7 +124,8 @@ func TestCacheStatesOfRealShares(t *testing.T) {
 				if !warned(r, "cache-unverified") || r.State["attribute_lifetime"] != "unknown" {
 					t.Errorf("attr-expired where the mount does not tell: %v %+v", r.State, r.Warnings)
 				}
-			} else if r.State["attribute_lifetime"] != life.String() || warned(r, "cache-unverified") || time.Since(began) < life {
+			} else if r.State["attribute_lifetime"] != life.String() || warned(r, "cache-unverified") ||
+				time.Since(began) < life {
 				t.Errorf("attr-expired after %v: %v %+v", time.Since(began), r.State, r.Warnings)
 			}
 			if !strings.HasSuffix(r.State["attribute_wait"], "s") {

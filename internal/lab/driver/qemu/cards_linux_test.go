@@ -13,8 +13,9 @@ import (
 	"tare/internal/run/semantics"
 )
 
-// answered makes the card of a mount, and wants the lines of these names answered. A card has some twenty seconds, that of
-// a copy a minute, in which a machine that is busy with something else may not come to all of it: then it is made again.
+// answered makes the card of a mount, and wants the lines of these names answered. A card has some twenty seconds, that
+// of a copy a minute, in which a machine that is busy with something else may not come to all of it: then it is made
+// again.
 func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...string) map[string]record.Property {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
@@ -31,7 +32,8 @@ func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...stri
 			answers[p.Name] = p
 			t.Logf("%s: %s (%s)", p.Name, p.Answer, p.Detail)
 		}
-		unanswered := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return answers[n].Answer != "" && answers[n].Answer != "untested" })
+		unanswered := slices.DeleteFunc(slices.Clone(names),
+			func(n string) bool { return answers[n].Answer != "" && answers[n].Answer != "untested" })
 		if len(unanswered) == 0 || again == 0 {
 			for _, n := range unanswered {
 				t.Errorf("%s: %+v", n, answers[n])
@@ -41,8 +43,8 @@ func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...stri
 	}
 }
 
-// TestCardOfACopyInAMachine measures how long a copy in an emulated machine takes to become like its original, after ten
-// thousand changes too.
+// TestCardOfACopyInAMachine measures how long a copy in an emulated machine takes to become like its original, after
+// ten thousand changes too.
 func TestCardOfACopyInAMachine(t *testing.T) {
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "256MiB", "kernel", microvm.Generic, "boot", "3m"))
@@ -69,8 +71,8 @@ func TestCardOfACopyInAMachine(t *testing.T) {
 	}
 }
 
-// TestCardsOfRealShares makes the cards of mounts whose servers are the real ones. A card that cannot remove what it tried
-// out is an error, and the lines that no server here may leave open are answered.
+// TestCardsOfRealShares makes the cards of mounts whose servers are the real ones. A card that cannot remove what it
+// tried out is an error, and the lines that no server here may leave open are answered.
 func TestCardsOfRealShares(t *testing.T) {
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "128MiB", "kernel", microvm.Generic, "boot", "3m"))

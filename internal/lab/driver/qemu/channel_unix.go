@@ -14,8 +14,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// channel is a connection to QEMU made before it starts. QEMU inherits its end as an open file, so that there is no name
-// in a file system, no limit on its length and no race for it.
+// channel is a connection to QEMU made before it starts. QEMU inherits its end as an open file, so that there is no
+// name in a file system, no limit on its length and no race for it.
 type channel struct {
 	ours   net.Conn
 	theirs *os.File

@@ -29,9 +29,9 @@ func (v *vm) hostFiles() []string {
 	return places
 }
 
-// DropHostCaches drops what the host's page cache holds of the machine's disks and shared folders, file by file, so that
-// nothing else on the host becomes cold. Only names and attributes cannot be dropped one by one: as root all of the
-// host's are dropped, otherwise they stay.
+// DropHostCaches drops what the host's page cache holds of the machine's disks and shared folders, file by file, so
+// that nothing else on the host becomes cold. Only names and attributes cannot be dropped one by one: as root all of
+// the host's are dropped, otherwise they stay.
 func (v *vm) DropHostCaches(ctx context.Context) error {
 	for _, s := range v.shares.alive() {
 		if s.second == nil {
@@ -91,12 +91,14 @@ func dropPlace(ctx context.Context, place string) error {
 		return err
 	}
 	if count > 0 {
-		return fmt.Errorf("%d files stay in the host's page cache, because they are mapped or being written: %v; end what uses them", count, left)
+		return fmt.Errorf("%d files stay in the host's page cache, because they are mapped or being written: %v; "+
+			"end what uses them", count, left)
 	}
 	return nil
 }
 
-// openForDrop opens a file so that the kernel tells which of its pages are in memory: it does so to those who may write.
+// openForDrop opens a file so that the kernel tells which of its pages are in memory: it does so to those who may
+// write.
 func openForDrop(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrPermission) {

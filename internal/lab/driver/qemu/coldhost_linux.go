@@ -25,7 +25,8 @@ func onDisk(place string) error {
 		return fmt.Errorf("look at the file system of %s: %w", place, err)
 	}
 	if s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC {
-		return fmt.Errorf("%s is in the host's memory (tmpfs) and can never be cold; set TMPDIR to a folder on a disk", place)
+		return fmt.Errorf("%s is in the host's memory (tmpfs) and can never be cold; set TMPDIR to a folder on a disk",
+			place)
 	}
 	return nil
 }
@@ -89,7 +90,8 @@ func residentBytes(f *os.File) (int64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("map: %w", err)
 		}
-		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(m))), uintptr(n), uintptr(unsafe.Pointer(unsafe.SliceData(seen))))
+		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(m))), uintptr(n),
+			uintptr(unsafe.Pointer(unsafe.SliceData(seen))))
 		if err := unix.Munmap(m); err != nil {
 			return 0, fmt.Errorf("unmap: %w", err)
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 func onDisk(string) error {
-	return fmt.Errorf("a file's pages cannot be dropped from the cache of %s one file at a time: %w", runtime.GOOS, errors.ErrUnsupported)
+	return fmt.Errorf("a file's pages cannot be dropped from the cache of %s one file at a time: %w", runtime.GOOS,
+		errors.ErrUnsupported)
 }
 
 func writeBack(string) error { return errors.ErrUnsupported }

@@ -20,7 +20,8 @@ func TestContract(t *testing.T) {
 		t.Run(machine, func(t *testing.T) {
 			t.Parallel() // the agents are in the machines, so that each suite finds its own
 			envtest.Run(t, driver{}, envtest.Options{
-				Spec: spec("arch", "x86_64", "accel", "tcg", "machine", machine, "cpus", "2", "memory", "512MiB", "disk", "64MiB", "boot", "3m"), OS: "linux", Arch: "amd64", Attached: true,
+				Spec: spec("arch", "x86_64", "accel", "tcg", "machine", machine, "cpus", "2", "memory", "512MiB",
+					"disk", "64MiB", "boot", "3m"), OS: "linux", Arch: "amd64", Attached: true,
 				CancelAfter: []time.Duration{0, 50 * time.Millisecond, time.Second},
 				Kill: func(t testing.TB, e env.Env, _ wire.Hello) {
 					if err := syscall.Kill(e.(*vm).Pid(), syscall.SIGKILL); err != nil {

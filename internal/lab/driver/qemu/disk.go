@@ -53,7 +53,8 @@ func fileSystemOf(name string) (fileSystem, bool) {
 func (fs fileSystem) format(ctx context.Context, path, folder string) error {
 	mkfs, err := proc.LookPath(fs.program)
 	if err != nil {
-		return fmt.Errorf("%s is not installed; install it (apt-get install %s), or use disk=none to work in the guest's memory", fs.program, fs.pkg)
+		return fmt.Errorf("%s is not installed; install it (apt-get install %s), or use disk=none to work in the "+
+			"guest's memory", fs.program, fs.pkg)
 	}
 	ctx, cancel := proc.WithPatience(ctx, 2*time.Minute)
 	defer cancel()
@@ -74,7 +75,8 @@ func (fs fileSystem) checkFill(s *vdisk.Shape, size int64) error {
 	case fs.from == "":
 		return fmt.Errorf("%s= is for fs=ext4, and not for %s: leave out one of the two", vdisk.SettingFill, fs.name)
 	case own && s.FillBytes > most:
-		return fmt.Errorf("%s=%s is more than three quarters of the disk, the most that can be filled; use at most %s, or a larger disk",
+		return fmt.Errorf("%s=%s is more than three quarters of the disk, the most that can be filled; use at most "+
+			"%s, or a larger disk",
 			vdisk.SettingFill, unit.FormatSize(s.FillBytes), mib(most))
 	}
 	return nil
@@ -124,23 +126,26 @@ type drive struct {
 	discard          string // "ignore" or "unmap"
 }
 
-// arguments returns the options for a drive on a bus, "pci" or "device". The file is named in JSON, in which a comma in a
-// path means nothing.
+// arguments returns the options for a drive on a bus, "pci" or "device". The file is named in JSON, in which a comma in
+// a path means nothing.
 func (d drive) arguments(bus string) []string {
 	cache := map[string]bool{"direct": d.cache.direct, "no-flush": d.cache.noFlush}
 	b, err := json.Marshal(map[string]any{
-		"node-name": d.id, "driver": d.shape.Driver, "cache": cache, "discard": d.discard, "read-only": d.shape.ReadOnly,
+		"node-name": d.id, "driver": d.shape.Driver, "cache": cache, "discard": d.discard,
+		"read-only": d.shape.ReadOnly,
 		"file": map[string]any{
-			"driver": d.shape.Protocol(), "filename": d.path, "aio": d.aio, "cache": cache, "discard": d.discard, "read-only": d.shape.ReadOnly,
+			"driver": d.shape.Protocol(), "filename": d.path, "aio": d.aio, "cache": cache, "discard": d.discard,
+			"read-only": d.shape.ReadOnly,
 		},
 	})
 	if err != nil {
 		panic(err) // strings and booleans always marshal
 	}
-	// An error is the guest's to see. By default QEMU stops a machine whose disk finds no room on the host, and the machine
-	// then says nothing more.
+	// An error is the guest's to see. By default QEMU stops a machine whose disk finds no room on the host, and the
+	// machine then says nothing more.
 	return []string{"-blockdev", string(b), "-device",
-		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,werror=report,rerror=report,write-cache=%s", bus, d.id, d.id, d.serial, onOff(d.cache.write))}
+		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,werror=report,rerror=report,write-cache=%s", bus, d.id,
+			d.id, d.serial, onOff(d.cache.write))}
 }
 
 // mib rounds a number of bytes down to whole MiB, so that it can be read.

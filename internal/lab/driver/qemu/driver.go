@@ -1,10 +1,10 @@
-// Package qemu boots micro-VMs: a stock distribution kernel and an initramfs of the agent, so that the agent is all there
-// is in the guest.
+// Package qemu boots micro-VMs: a stock distribution kernel and an initramfs of the agent, so that the agent is all
+// there is in the guest.
 //
 // It is opinionated about evidence. The wire has a virtio-serial port of its own; the serial console is kept apart and
 // comes back in every error. An accelerator counts as working when a guest booted with it, not when its device file can
-// be opened. A boot has a deadline and one retry, and the retry is recorded. What the CPU's emulation does to figures is
-// said by Facts.Emulated, never left to be guessed.
+// be opened. A boot has a deadline and one retry, and the retry is recorded. What the CPU's emulation does to figures
+// is said by Facts.Emulated, never left to be guessed.
 //
 // QEMU runs without defaults and user configuration, so that the recorded command line is the whole machine.
 package qemu

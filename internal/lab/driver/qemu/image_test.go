@@ -30,7 +30,8 @@ func TestImageSettingsThatExcludeEachOtherAreRefused(t *testing.T) {
 	}{
 		{[]string{"format", "vdi", "discard", "unmap"}, "discard=unmap needs format=raw or format=qcow2"},
 		{[]string{"format", "vdi", "aio", "native"}, "cache=none"},
-		{[]string{"format", "vmdk", "subformat", "monolithicFlat", "aio", "native", "cache", "none"}, "use aio=threads"},
+		{[]string{"format", "vmdk", "subformat", "monolithicFlat", "aio", "native", "cache", "none"},
+			"use aio=threads"},
 		{[]string{"format", "vmdk", "subformat", "streamOptimized"}, "use it for a mount"},
 		{[]string{"disk", "none", "format", "vdi"}, "give the disk a size"},
 		{[]string{"disk", "none", "fill", "4MiB"}, "give the disk a size"},
@@ -69,7 +70,8 @@ func TestFillIsForExt4AndFits(t *testing.T) {
 		if !ok {
 			t.Fatalf("there is no file system %s", c.fs)
 		}
-		if err := fs.checkFill(&s, c.size); (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := fs.checkFill(&s, c.size); (err != nil) != (c.want != "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("48 MiB on %s of %d bytes: %v, want %q", c.fs, c.size, err, c.want)
 		}
 	}
@@ -86,30 +88,44 @@ func allImages() []wantImage {
 		{"raw=disk", map[string]string{"disk.format": "raw", "disk.guest_blocks_per_write": "1"}},
 		{"raw-aged=disk?state=aged", map[string]string{"disk.state": "aged", "disk.aged.piece_bytes": "65536"}},
 		{"loop=disk?device=loop&cache=none", map[string]string{"disk.format": "raw", "disk.device.direct": "true"}},
-		{"qcow2=disk?format=qcow2&discard=unmap", map[string]string{"disk.format": "qcow2", "disk.block_bytes": "65536"}},
-		{"qcow2-x=disk?format=qcow2&extended_l2=on&cluster_size=128KiB&cache=none&aio=native", map[string]string{"disk.block_bytes": "131072"}},
+		{"qcow2=disk?format=qcow2&discard=unmap",
+			map[string]string{"disk.format": "qcow2", "disk.block_bytes": "65536"}},
+		{"qcow2-x=disk?format=qcow2&extended_l2=on&cluster_size=128KiB&cache=none&aio=native",
+			map[string]string{"disk.block_bytes": "131072"}},
 		{"qcow2-pre=disk?format=qcow2&preallocation=metadata", map[string]string{"disk.preallocation": "metadata"}},
-		{"vdi=disk?format=vdi&cache=none", map[string]string{"disk.format": "vdi", "disk.subformat": "dynamic", "disk.guest_blocks_per_write": "2"}},
-		{"vdi-static=disk?format=vdi&subformat=static&fill=8MiB", map[string]string{"disk.subformat": "static", "disk.preallocation": "falloc", "disk.fill_data": "random"}},
-		{"vdi-aged=disk?format=vdi&state=aged", map[string]string{"disk.state": "aged", "disk.aged.piece_bytes": "1048576"}},
-		{"vdi-compacted=disk?format=vdi&state=compacted", map[string]string{"disk.state": "compacted", "disk.format": "vdi"}},
-		{"vmdk=disk?format=vmdk&fill=8MiB&fill_data=half", map[string]string{"disk.subformat": "monolithicSparse", "disk.block_bytes": "65536", "disk.fill": "tare.data"}},
-		{"vmdk-flat=disk?format=vmdk&subformat=monolithicFlat&cache=none", map[string]string{"disk.subformat": "monolithicFlat", "disk.block_bytes": ""}},
-		{"vmdk-stream=disk?format=vmdk&subformat=streamOptimized&fill=8MiB&fill_data=half", map[string]string{"disk.subformat": "streamOptimized", "disk.fill_data": "half"}},
-		{"vmdk-raw=disk?format=vmdk&subformat=rawdisk&device=loop", map[string]string{"disk.subformat": "rawdisk", "disk.device.direct": "false"}},
+		{"vdi=disk?format=vdi&cache=none", map[string]string{"disk.format": "vdi", "disk.subformat": "dynamic",
+			"disk.guest_blocks_per_write": "2"}},
+		{"vdi-static=disk?format=vdi&subformat=static&fill=8MiB",
+			map[string]string{"disk.subformat": "static", "disk.preallocation": "falloc", "disk.fill_data": "random"}},
+		{"vdi-aged=disk?format=vdi&state=aged", map[string]string{"disk.state": "aged",
+			"disk.aged.piece_bytes": "1048576"}},
+		{"vdi-compacted=disk?format=vdi&state=compacted",
+			map[string]string{"disk.state": "compacted", "disk.format": "vdi"}},
+		{"vmdk=disk?format=vmdk&fill=8MiB&fill_data=half",
+			map[string]string{"disk.subformat": "monolithicSparse", "disk.block_bytes": "65536",
+				"disk.fill": "tare.data"}},
+		{"vmdk-flat=disk?format=vmdk&subformat=monolithicFlat&cache=none",
+			map[string]string{"disk.subformat": "monolithicFlat", "disk.block_bytes": ""}},
+		{"vmdk-stream=disk?format=vmdk&subformat=streamOptimized&fill=8MiB&fill_data=half",
+			map[string]string{"disk.subformat": "streamOptimized", "disk.fill_data": "half"}},
+		{"vmdk-raw=disk?format=vmdk&subformat=rawdisk&device=loop",
+			map[string]string{"disk.subformat": "rawdisk", "disk.device.direct": "false"}},
 		{"vhd=disk?format=vhd", map[string]string{"disk.format": "vhd", "disk.subformat": "dynamic"}},
-		{"vhd-fixed=disk?format=vhd&subformat=fixed&preallocation=full", map[string]string{"disk.subformat": "fixed", "disk.guest_blocks_per_write": "1"}},
+		{"vhd-fixed=disk?format=vhd&subformat=fixed&preallocation=full",
+			map[string]string{"disk.subformat": "fixed", "disk.guest_blocks_per_write": "1"}},
 		{"vhdx=disk?format=vhdx", map[string]string{"disk.format": "vhdx", "disk.guest_blocks_per_write": "1"}},
 		{"vhdx-fixed=disk?format=vhdx&subformat=fixed", map[string]string{"disk.subformat": "fixed"}},
 	}
 }
 
-// TestAllImagesInOneMachine boots once with a disk of every kind, writes to each, and lets qemu-img check what QEMU left.
+// TestAllImagesInOneMachine boots once with a disk of every kind, writes to each, and lets qemu-img check what QEMU
+// left.
 func TestAllImagesInOneMachine(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
 	needImages(t)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "format", "vdi", "fill", "4MiB", "kernel", microvm.Cloud, "boot", "3m"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "format", "vdi", "fill", "4MiB", "kernel",
+		microvm.Cloud, "boot", "3m"))
 	wants := allImages()
 	var texts []string
 	for _, w := range wants {
@@ -146,14 +162,18 @@ func TestAllImagesInOneMachine(t *testing.T) {
 				t.Fatal(err)
 			}
 			flags := strings.Split(got.Options, ",")
-			if unmap := m.Mount.Settings["discard"] == "unmap"; got.Type != "ext4" || slices.Contains(flags, "discard") != unmap {
+			if unmap := m.Mount.Settings["discard"] == "unmap"; got.Type != "ext4" ||
+				slices.Contains(flags, "discard") != unmap {
 				t.Errorf("the guest mounted it as %+v", got)
 			}
-			err = work(t, s, "fs.randwrite", m.Mount.Dir, map[string]string{"size": "1MiB", "direct": "yes", "fsync": "end"})
-			if readOnly := slices.Contains(flags, "ro"); readOnly != (err != nil) || readOnly != (m.Name == "vmdk-stream") {
+			err = work(t, s, "fs.randwrite", m.Mount.Dir,
+				map[string]string{"size": "1MiB", "direct": "yes", "fsync": "end"})
+			if readOnly := slices.Contains(flags, "ro"); readOnly != (err != nil) ||
+				readOnly != (m.Name == "vmdk-stream") {
 				t.Errorf("work: %v, mounted %s", err, got.Options)
 			}
-			if f, refused := errors.AsType[*record.Failure](err); err != nil && (!refused || f.Kind != "refused" || !strings.Contains(f.Message, "read-only file system")) {
+			if f, refused := errors.AsType[*record.Failure](err); err != nil &&
+				(!refused || f.Kind != "refused" || !strings.Contains(f.Message, "read-only file system")) {
 				t.Errorf("writing where nothing can be written gives %v", err)
 			}
 			if m.Mount.Facts["disk.fill"] != "" {
@@ -179,7 +199,8 @@ func TestAllImagesInOneMachine(t *testing.T) {
 	}
 }
 
-// readFilled reads what a disk was filled with, in two records, so that the evidence of a trial is the sum of all of it.
+// readFilled reads what a disk was filled with, in two records, so that the evidence of a trial is the sum of all of
+// it.
 func readFilled(t *testing.T, s *deploy.Conn, root string, facts map[string]string) {
 	t.Helper()
 	n, err := strconv.ParseInt(facts["disk.fill_bytes"], 10, 64)
@@ -190,19 +211,24 @@ func readFilled(t *testing.T, s *deploy.Conn, root string, facts map[string]stri
 	if !ok {
 		t.Fatal("there is no workload fs.randread")
 	}
-	params, err := kind.Resolve(map[string]string{"file": vdisk.FillName, "bs": unit.FormatSize(n / 2), "direct": "yes"})
+	params, err := kind.Resolve(map[string]string{"file": vdisk.FillName, "bs": unit.FormatSize(n / 2),
+		"direct": "yes"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "filled", Seed: 1, Root: root}, Work: 3})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "filled", Seed: 1, Root: root},
+		Work: 3})
 	if err != nil || got.Result.Error != nil {
 		t.Errorf("read what the disk was filled with: %v, %v", err, got.Result.Error)
 		return
 	}
-	if r := got.Result; len(r.Checks["data"]) != 32 || !strings.HasPrefix(facts["disk.fill_sha256"], r.Checks["data"]) || r.Checks["file_bytes"] != facts["disk.fill_bytes"] {
-		t.Errorf("the disk was filled with %s bytes of the sum %s, and %v was read", facts["disk.fill_bytes"], facts["disk.fill_sha256"], r.Checks)
+	if r := got.Result; len(r.Checks["data"]) != 32 ||
+		!strings.HasPrefix(facts["disk.fill_sha256"], r.Checks["data"]) ||
+		r.Checks["file_bytes"] != facts["disk.fill_bytes"] {
+		t.Errorf("the disk was filled with %s bytes of the sum %s, and %v was read", facts["disk.fill_bytes"],
+			facts["disk.fill_sha256"], r.Checks)
 	}
 }
 
@@ -218,7 +244,8 @@ func checkAtTheEnd(t *testing.T, v *vm) *int {
 		}
 		remove := s.Close
 		s.Close = func() error {
-			if out, err := proc.Run(context.Background(), nil, "qemu-img", "check", "-f", i.Driver, i.Path); err != nil {
+			if out, err := proc.Run(context.Background(), nil, "qemu-img", "check", "-f", i.Driver,
+				i.Path); err != nil {
 				t.Errorf("%s: %v\n%s", i.Name(), err, out)
 			}
 			*checked++
@@ -256,7 +283,8 @@ func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	device := disktest.Loop(t, back)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel", microvm.Cloud))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel",
+		microvm.Cloud))
 	v, s := open(t, driver{}, o)
 	if f := v.Facts(); f.Extra["disk.device"] != device || f.Extra["disk.virtual_bytes"] != strconv.Itoa(64<<20) {
 		t.Errorf("facts %v", f.Extra)
@@ -285,7 +313,8 @@ func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device, "kernel", microvm.Cloud)))
+	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "device", device, "destroy", device,
+		"kernel", microvm.Cloud)))
 	if !strings.Contains(x.Error(), "in use") {
 		t.Errorf("a mounted device: %v", x)
 	}

@@ -58,7 +58,8 @@ func (b *boot) chooseKernel() error {
 		if errors.Is(err, mount.ErrNFSUDP) {
 			remedy = "" // the error says it, and no kernel of a distribution has it
 		}
-		s.fail("choose kernel", fmt.Errorf("kernel %s (%s): %w", best.kernel.Release, best.kernel.Flavour, err), remedy, nil)
+		s.fail("choose kernel", fmt.Errorf("kernel %s (%s): %w", best.kernel.Release, best.kernel.Flavour, err), remedy,
+			nil)
 	}
 	return nil
 }

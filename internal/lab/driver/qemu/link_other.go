@@ -13,7 +13,8 @@ import (
 type link struct{}
 
 func newLink(string, string) (a, b *link, err error) {
-	return nil, nil, errors.New("two machines are joined by inherited sockets, which this system does not have; use server=ganesha on Linux")
+	return nil, nil, errors.New("two machines are joined by inherited sockets, which this system does not have; use " +
+		"server=ganesha on Linux")
 }
 
 func newTapLink(string, *os.File) *link { return &link{} }

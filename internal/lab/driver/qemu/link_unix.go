@@ -28,10 +28,12 @@ func newLink(hardware, peer string) (a, b *link, err error) {
 	for _, fd := range fds {
 		unix.CloseOnExec(fd)
 	}
-	return &link{hardware: hardware, file: os.NewFile(uintptr(fds[0]), "link")}, &link{hardware: peer, file: os.NewFile(uintptr(fds[1]), "link")}, nil
+	return &link{hardware: hardware, file: os.NewFile(uintptr(fds[0]), "link")},
+		&link{hardware: peer, file: os.NewFile(uintptr(fds[1]), "link")}, nil
 }
 
-// newTapLink is a machine's end of a network whose other end is the card of a Linux tap device. The file stays its owner's.
+// newTapLink is a machine's end of a network whose other end is the card of a Linux tap device. The file stays its
+// owner's.
 func newTapLink(hardware string, tap *os.File) *link {
 	return &link{hardware: hardware, file: tap, tap: true}
 }

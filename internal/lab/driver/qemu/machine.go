@@ -19,8 +19,8 @@ type target struct {
 	cpu      string   // CPU model when emulated
 }
 
-// q35 comes before microvm, which boots a second faster under TCG: q35 has an exact clock there, the HPET, on every host, and PCI; see kernelArguments for
-// what microvm lacks.
+// q35 comes before microvm, which boots a second faster under TCG: q35 has an exact clock there, the HPET, on every
+// host, and PCI; see kernelArguments for what microvm lacks.
 func targets() []target {
 	return []target{
 		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"q35", "microvm"}, "ttyS0", "max"},
@@ -109,14 +109,16 @@ func (c *config) modules() (required, optional []string) {
 // arguments returns QEMU's command line for an accelerator.
 func (c *config) arguments(accel string, f files) []string {
 	bus := c.bus()
-	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none",
+	a := []string{f.program, "-name", strings.ReplaceAll(f.name, ",", "_"), "-no-user-config", "-nodefaults",
+		"-no-reboot", "-display", "none",
 		"-machine", c.machineOptions(f.shared), "-accel", c.accelOptions(accel), "-cpu", c.cpuModel(accel),
 		"-smp", strconv.Itoa(c.cpus), "-m", strconv.FormatInt(c.memory>>20, 10) + "M",
 		"-kernel", f.kernel, "-initrd", f.initrd, "-append", c.kernelArguments(accel, f),
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-chardev", "socket,id=control," + f.control, "-mon", "chardev=control,mode=control",
 		"-chardev", "socket,id=wire," + f.wire,
-		"-device", "virtio-serial-" + bus + ",max_ports=2", "-device", "virtserialport,chardev=wire,name=" + guestabi.Port,
+		"-device", "virtio-serial-" + bus + ",max_ports=2", "-device",
+		"virtserialport,chardev=wire,name=" + guestabi.Port,
 	}
 	if f.shared {
 		a = append(a, "-object", fmt.Sprintf("memory-backend-memfd,id=%s,size=%dM,share=on", memoryID, c.memory>>20))
@@ -132,9 +134,10 @@ func (c *config) arguments(accel string, f files) []string {
 		if card == "virtio" {
 			card = "virtio-net-" + bus
 		}
-		// Unrestricted, the guest reaches the host's loopback, where the servers of mounts and the run's peer listen, and
-		// whatever the host reaches: QEMU's user-mode network knows nothing in between for a server that is not started by
-		// QEMU itself. Of the agent's own kinds of work only those on the network open connections, to the peer alone.
+		// Unrestricted, the guest reaches the host's loopback, where the servers of mounts and the run's peer listen,
+		// and whatever the host reaches: QEMU's user-mode network knows nothing in between for a server that is not
+		// started by QEMU itself. Of the agent's own kinds of work only those on the network open connections, to the
+		// peer alone.
 		a = append(a, "-netdev", "user,id=net,restrict="+onOff(!f.network), "-device", card+",netdev=net"+noROM(bus))
 	}
 	for _, l := range f.links {
@@ -222,16 +225,16 @@ func (c *config) kernelArguments(accel string, f files) string {
 		guestabi.HostnameArg + "=" + f.hostname,
 	}
 	if c.arch == "amd64" && accel == "tcg" {
-		// The kernel tries whether the timer interrupts, for as long as ten ticks take by its own count of loops, and panics
-		// when it does not: "IO-APIC + timer doesn't work!", seen on a busy host. Under KVM it leaves that out by itself.
-		// And it tries out its own ciphers, which an emulated processor takes most of a second for.
+		// The kernel tries whether the timer interrupts, for as long as ten ticks take by its own count of loops, and
+		// panics when it does not: "IO-APIC + timer doesn't work!", seen on a busy host. Under KVM it leaves that out
+		// by itself. And it tries out its own ciphers, which an emulated processor takes most of a second for.
 		a = append(a, "no_timer_check", "cryptomgr.notests")
 	}
 	if c.machine == "microvm" && accel == "tcg" {
-		// It has neither HPET nor PM timer, only a PIT. When the host is busy the kernel cannot calibrate the TSC against
-		// the PIT ("tsc: Unable to calibrate against PIT"), has no clock then, and hangs without a word; seen in about one
-		// boot of twenty, and in every one with earlyprintk=ttyS0 (Linux 6.1, QEMU 7.2). So it is told the frequency, and
-		// to trust the counter, or its only clock would be the timer tick, 4 ms coarse.
+		// It has neither HPET nor PM timer, only a PIT. When the host is busy the kernel cannot calibrate the TSC
+		// against the PIT ("tsc: Unable to calibrate against PIT"), has no clock then, and hangs without a word; seen
+		// in about one boot of twenty, and in every one with earlyprintk=ttyS0 (Linux 6.1, QEMU 7.2). So it is told the
+		// frequency, and to trust the counter, or its only clock would be the timer tick, 4 ms coarse.
 		if khz := hostTSC(); khz > 0 {
 			a = append(a, "tsc_early_khz="+strconv.FormatInt(khz, 10))
 		}

@@ -48,7 +48,8 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 		return ss, nil
 	}
 	var err error
-	// A directory of its own and not one below Options.Dir, whose path may be too long; tare clean finds it all the same.
+	// A directory of its own and not one below Options.Dir, whose path may be too long; tare clean finds it all the
+	// same.
 	if ss.dir, ss.release, err = leftover.New(leftover.Short(maxBase), o.RunID); err != nil {
 		return nil, err
 	}
@@ -59,8 +60,9 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 			continue
 		}
 		s.served, err = d.serveMount(ctx, o, mount.Request{
-			Spec: spec, RunID: o.RunID, Log: o.Log, Dir: filepath.Join(ss.dir, fmt.Sprint(i)), Folder: filepath.Join(ss.dir, fmt.Sprint(i), "folder"),
-			Link: i,
+			Spec: spec, RunID: o.RunID, Log: o.Log, Dir: filepath.Join(ss.dir, fmt.Sprint(i)),
+			Folder: filepath.Join(ss.dir, fmt.Sprint(i), "folder"),
+			Link:   i,
 		})
 		if ctx.Err() != nil {
 			return nil, errors.Join(ctx.Err(), ss.end(), ss.release())
@@ -83,7 +85,8 @@ func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) 
 	for _, k := range mountKinds() {
 		if k.Name == r.Driver && k.CheckAll != nil {
 			if err := k.CheckAll(o.Spec, r.Spec); err != nil { // a plan of another build may not have been asked
-				return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err, Remedy: "tare list mounts shows the settings and their values"}
+				return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
+					Remedy: "tare list mounts shows the settings and their values"}
 			}
 		}
 	}
@@ -197,7 +200,8 @@ func (ss *shares) extras() extras {
 // it stumbles over.
 func (ss *shares) blamed(said, bus string) *share {
 	for _, s := range ss.alive() {
-		if slices.ContainsFunc(onBus(s.Devices, bus), func(a string) bool { return !strings.HasPrefix(a, "-") && strings.Contains(said, a) }) {
+		if slices.ContainsFunc(onBus(s.Devices, bus),
+			func(a string) bool { return !strings.HasPrefix(a, "-") && strings.Contains(said, a) }) {
 			return s
 		}
 	}

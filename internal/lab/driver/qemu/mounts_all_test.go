@@ -57,7 +57,8 @@ func TestAllMountsInOneMachine(t *testing.T) {
 	o.Mounts = mountSpecs(t, texts...)
 	v, s := open(t, driver{}, o)
 	t.Logf("boot to first word: %s ms, initramfs %s bytes, %s programs of %s bytes", v.Facts().Extra["boot_ms"],
-		v.Facts().Extra["guest.initramfs.bytes"], v.Facts().Extra["guest.programs.files"], v.Facts().Extra["guest.programs.bytes"])
+		v.Facts().Extra["guest.initramfs.bytes"], v.Facts().Extra["guest.programs.files"],
+		v.Facts().Extra["guest.programs.bytes"])
 	var kinds []string
 	for i, w := range wants {
 		m := v.Mounts()[i]
@@ -100,7 +101,8 @@ func TestAllMountsInOneMachine(t *testing.T) {
 				return
 			}
 			// The folder that the host made is there, or no work could be done in it.
-			if err := work(t, s, "fs.randread", filepath.Join(m.Mount.Dir, sub), map[string]string{"size": "1MiB"}); err != nil {
+			if err := work(t, s, "fs.randread", filepath.Join(m.Mount.Dir, sub),
+				map[string]string{"size": "1MiB"}); err != nil {
 				t.Fatalf("work where the host made a folder: %v\nserver: %s", err, diagnose(m.Diagnose))
 			}
 			written := int64(0)

@@ -43,7 +43,8 @@ func victim() int {
 		return 1
 	}
 	e, err := driver{}.Open(context.Background(), env.Options{
-		Spec: o.Spec, Mounts: o.Mounts, RunID: o.RunID, Dir: o.Dir, Agents: agentFile(o.Agent), Log: slog.New(slog.DiscardHandler),
+		Spec: o.Spec, Mounts: o.Mounts, RunID: o.RunID, Dir: o.Dir, Agents: agentFile(o.Agent),
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -73,8 +74,9 @@ func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := order{
-		Spec: spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Generic), Mounts: killedMounts(t),
-		RunID: fmt.Sprintf("killed%d", os.Getpid()), Dir: t.TempDir(), Agent: agent,
+		Spec:   spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Generic),
+		Mounts: killedMounts(t),
+		RunID:  fmt.Sprintf("killed%d", os.Getpid()), Dir: t.TempDir(), Agent: agent,
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -87,10 +89,11 @@ func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(temp) })
 	var room string
-	doomed := envtest.Doom(t, patience, []string{victimVar + "=" + string(text), "TMPDIR=" + temp}, func(line string) (ok bool) {
-		room, ok = strings.CutPrefix(line, "open ")
-		return ok
-	})
+	doomed := envtest.Doom(t, patience, []string{victimVar + "=" + string(text), "TMPDIR=" + temp},
+		func(line string) (ok bool) {
+			room, ok = strings.CutPrefix(line, "open ")
+			return ok
+		})
 	before := processes(t, room)
 	if len(before) < 2 { // QEMU, and at least one server
 		t.Errorf("running are only %q: the search for them does not work", before)

@@ -45,7 +45,8 @@ func work(t testing.TB, s *deploy.Conn, kindName, root string, given map[string]
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kindName, Params: params, Cell: "c", Seed: 1, Root: root}, Work: 3})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kindName, Params: params, Cell: "c", Seed: 1, Root: root},
+		Work: 3})
 	if err == nil && got.Result.Error != nil {
 		return got.Result.Error
 	}
@@ -74,7 +75,8 @@ func processes(t testing.TB, text string) []string {
 	var found []string
 	for _, n := range names {
 		b, err := os.ReadFile(n)
-		if line := strings.ReplaceAll(string(b), "\x00", " "); err == nil && strings.Contains(line, text) && filepath.Base(filepath.Dir(n)) != fmt.Sprint(os.Getpid()) {
+		if line := strings.ReplaceAll(string(b), "\x00", " "); err == nil && strings.Contains(line, text) &&
+			filepath.Base(filepath.Dir(n)) != fmt.Sprint(os.Getpid()) {
 			found = append(found, line)
 		}
 	}
@@ -93,9 +95,12 @@ func staying[T any](find func() []T) (left []T) {
 func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "512MiB", "kernel", microvm.Generic))
-	o.Mounts = mountSpecs(t, "mem=tmpfs?size=64MiB", "e=disk?fs=ext4&size=64MiB&options=noatime,commit=7&cache=none", "x=disk?fs=xfs&size=300MiB",
-		"b=disk?fs=btrfs&size=128MiB&cache=unsafe", "small=disk?fs=xfs&size=64MiB", "odd=disk?aio=native", "wrong=disk?colour=red")
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "memory", "512MiB", "kernel",
+		microvm.Generic))
+	o.Mounts = mountSpecs(t, "mem=tmpfs?size=64MiB", "e=disk?fs=ext4&size=64MiB&options=noatime,commit=7&cache=none",
+		"x=disk?fs=xfs&size=300MiB",
+		"b=disk?fs=btrfs&size=128MiB&cache=unsafe", "small=disk?fs=xfs&size=64MiB", "odd=disk?aio=native",
+		"wrong=disk?colour=red")
 	v, s := open(t, driver{}, o)
 	room := v.shares.dir
 	for _, c := range []struct {
@@ -137,7 +142,8 @@ func TestOwnMountsAreThereAsAskedFor(t *testing.T) {
 			t.Errorf("%s: %v", name, m.Err)
 		}
 	}
-	if f := v.Facts(); f.Extra["mount.b.cache"] != "direct=off,no-flush=on,guest-write-cache=on" || f.Extra["mount.e.cache"] != "direct=on,no-flush=off,guest-write-cache=on" {
+	if f := v.Facts(); f.Extra["mount.b.cache"] != "direct=off,no-flush=on,guest-write-cache=on" ||
+		f.Extra["mount.e.cache"] != "direct=on,no-flush=off,guest-write-cache=on" {
 		t.Errorf("facts %v", f.Extra)
 	}
 	s.Close()
@@ -164,7 +170,8 @@ func TestMountWithoutItsDriverFailsAlone(t *testing.T) {
 	v, s := open(t, driver{}, o)
 	m := mounted(t, v, "9p")
 	x, ok := m.Err.(*env.OpenError)
-	if !ok || x.Env != "vm:9p" || !strings.HasPrefix(x.Error(), "vm:9p: ") || !strings.Contains(x.Remedy, "tare guest fetch --flavour generic") {
+	if !ok || x.Env != "vm:9p" || !strings.HasPrefix(x.Error(), "vm:9p: ") ||
+		!strings.Contains(x.Remedy, "tare guest fetch --flavour generic") {
 		t.Errorf("9p: %v", m.Err)
 	}
 	if slices.ContainsFunc(v.argv, func(a string) bool { return strings.Contains(a, "9p") }) {
@@ -185,7 +192,8 @@ func TestKernelWithTheDriversOfTheMostMountsIsTaken(t *testing.T) {
 	for _, c := range []struct {
 		mounts  []string
 		flavour string
-	}{{nil, microvm.Cloud}, {[]string{"tmpfs", "virtiofs"}, microvm.Cloud}, {[]string{"tmpfs", "9p"}, microvm.Generic}} {
+	}{{nil, microvm.Cloud}, {[]string{"tmpfs", "virtiofs"}, microvm.Cloud},
+		{[]string{"tmpfs", "9p"}, microvm.Generic}} {
 		o := options(t, spec("arch", "x86_64", "accel", "tcg"))
 		o.Mounts = mountSpecs(t, c.mounts...)
 		b := &boot{Options: o}
@@ -221,10 +229,12 @@ func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := options(t, spec("arch", "x86_64", "accel", "tcg", "machine", machine, "disk", "none", "kernel", microvm.Cloud))
+			o := options(t, spec("arch", "x86_64", "accel", "tcg", "machine", machine, "disk", "none", "kernel",
+				microvm.Cloud))
 			o.Mounts = mountSpecs(t, "good=disk?size=32MiB", "bad=disk?size=32MiB", "mem=tmpfs")
 			dir := t.TempDir()
-			script := fmt.Sprintf("#!/bin/sh\nrm -f /tmp/tare-run-%s-*/1/s/image/disk.img \"$TMPDIR\"/tare-run-%s-*/1/s/image/disk.img\nexec %s \"$@\"\n", o.RunID, o.RunID, qemu)
+			script := fmt.Sprintf("#!/bin/sh\nrm -f /tmp/tare-run-%s-*/1/s/image/disk.img "+
+				"\"$TMPDIR\"/tare-run-%s-*/1/s/image/disk.img\nexec %s \"$@\"\n", o.RunID, o.RunID, qemu)
 			if err := os.WriteFile(filepath.Join(dir, "qemu-system-x86_64"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -275,7 +285,8 @@ func TestMountsOnOtherMachines(t *testing.T) {
 	} {
 		t.Run(c.machine, func(t *testing.T) {
 			need(t, c.arch, c.flavour)
-			o := options(t, spec("arch", archName(c.arch), "accel", "tcg", "machine", c.machine, "disk", "64MiB", "kernel", c.flavour, "boot", "3m"), "linux/"+c.arch)
+			o := options(t, spec("arch", archName(c.arch), "accel", "tcg", "machine", c.machine, "disk", "64MiB",
+				"kernel", c.flavour, "boot", "3m"), "linux/"+c.arch)
 			texts := []string{"disk?size=64MiB", "virtiofs", "mem=tmpfs"}
 			if c.flavour == microvm.Generic {
 				texts = append(texts, "9p") // cloud kernels have none

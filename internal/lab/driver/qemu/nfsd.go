@@ -47,8 +47,8 @@ const secondMemory = "512MiB"
 // comparison.
 var passedOn = []string{"accel", "arch", "machine", "kernel", "cpu", "boot", "sandbox"}
 
-// serveByVM boots a second machine whose kernel serves the mount. Both are joined by a pair of sockets that only the two
-// QEMU hold, so that neither the host nor anybody on it is on that network.
+// serveByVM boots a second machine whose kernel serves the mount. Both are joined by a pair of sockets that only the
+// two QEMU hold, so that neither the host nor anybody on it is on that network.
 func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (s served, err error) {
 	plan, err := mount.PlanVM(r)
 	if err != nil {
@@ -65,7 +65,8 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 		}
 		err = &env.OpenError{
 			Env: r.Name, Op: op, Err: errors.Join(err, sv.close()), Evidence: evidence,
-			Remedy: "the evidence is of the machine that serves; use server=ganesha, or a kernel with nfsd: kernel=generic",
+			Remedy: "the evidence is of the machine that serves; use server=ganesha, or a kernel with nfsd: " +
+				"kernel=generic",
 		}
 	}()
 	if sv.link, sv.theirs, err = newLink(plan.Client.Order.Link.Hardware, plan.Serve.Link.Hardware); err != nil {
@@ -97,7 +98,8 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 }
 
 // bootSecond opens the machine that serves.
-func (d driver) bootSecond(ctx context.Context, o env.Options, r mount.Request, plan *mount.VMPlan, l *link) (*vm, error) {
+func (d driver) bootSecond(ctx context.Context, o env.Options, r mount.Request, plan *mount.VMPlan,
+	l *link) (*vm, error) {
 	settings := map[string]string{"memory": secondMemory, "disk": fmt.Sprintf("%dMiB", plan.Disk>>20)}
 	for _, name := range passedOn {
 		if v, given := o.Settings[name]; given {
@@ -106,7 +108,8 @@ func (d driver) bootSecond(ctx context.Context, o env.Options, r mount.Request, 
 	}
 	b := &boot{
 		Options: env.Options{
-			Spec: env.Spec{Name: o.Name + "-" + r.Name, Driver: name, Settings: settings}, RunID: o.RunID, Dir: r.Dir, Agents: o.Agents, Log: r.Log,
+			Spec: env.Spec{Name: o.Name + "-" + r.Name, Driver: name, Settings: settings}, RunID: o.RunID, Dir: r.Dir,
+			Agents: o.Agents, Log: r.Log,
 		},
 		driver: d, broken: map[string]*env.OpenError{}, second: &second{modules: plan.Modules, link: l},
 	}

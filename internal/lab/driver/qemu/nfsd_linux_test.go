@@ -24,7 +24,8 @@ func TestSecondMachineServesNFS(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
-	o.Mounts = mountSpecs(t, "n=nfs?server=vm&disk=128MiB", "mem=tmpfs", "n3=nfs?server=vm&vers=3&disk=128MiB&wsize=65536&recovery=soft&timeo=3000&actimeo=7&nconnect=2")
+	o.Mounts = mountSpecs(t, "n=nfs?server=vm&disk=128MiB", "mem=tmpfs",
+		"n3=nfs?server=vm&vers=3&disk=128MiB&wsize=65536&recovery=soft&timeo=3000&actimeo=7&nconnect=2")
 	v, s := open(t, driver{}, o)
 	m := mounted(t, v, "n")
 	if m.Err != nil {
@@ -43,7 +44,8 @@ func TestSecondMachineServesNFS(t *testing.T) {
 		t.Fatalf("%v\nserver: %s\nguest: %s", err, diagnose(m.Diagnose), v.Diagnose())
 	}
 	t.Logf("%s, mounted after %v: %+v", m.Mount.Server, time.Since(began), got)
-	if got.Type != "nfs4" || got.Source != "10.64.0.1:/" || !strings.Contains(got.Options, "rsize=1048576,wsize=1048576") {
+	if got.Type != "nfs4" || got.Source != "10.64.0.1:/" ||
+		!strings.Contains(got.Options, "rsize=1048576,wsize=1048576") {
 		t.Errorf("it is %+v", got)
 	}
 	if err := work(t, s, "fs.smallfiles", m.Mount.Dir, nil); err != nil {
@@ -55,11 +57,14 @@ func TestSecondMachineServesNFS(t *testing.T) {
 	if err := v.DropHostCaches(ctx); err != nil {
 		t.Errorf("make it cold: %v", err)
 	}
-	// The kernel refuses UDP, or a version without its module, with one and the same number; the order says what it means.
+	// The kernel refuses UDP, or a version without its module, with one and the same number; the order says what it
+	// means.
 	_, err = s.Mount(ctx, &guestabi.Mount{
-		Name: "udp", Dir: "/mnt/udp", Type: "nfs", Source: "10.64.0.1:/", Options: "vers=3,proto=udp,addr=10.64.0.1,nolock", Refused: mount.ErrNFSUDP.Error(),
+		Name: "udp", Dir: "/mnt/udp", Type: "nfs", Source: "10.64.0.1:/",
+		Options: "vers=3,proto=udp,addr=10.64.0.1,nolock", Refused: mount.ErrNFSUDP.Error(),
 	})
-	if err == nil || !strings.Contains(err.Error(), mount.CodeNFSUDP) || !strings.Contains(err.Error(), "use proto=tcp") {
+	if err == nil || !strings.Contains(err.Error(), mount.CodeNFSUDP) ||
+		!strings.Contains(err.Error(), "use proto=tcp") {
 		t.Errorf("NFS over UDP: %v", err)
 	}
 	t.Run("version 3", func(t *testing.T) { version3(t, v, s) })
@@ -70,8 +75,8 @@ func TestSecondMachineServesNFS(t *testing.T) {
 	}
 }
 
-// version3 mounts what another second machine serves, whose kernel needs a port mapper and whose client the mount protocol,
-// and there are no programs in it.
+// version3 mounts what another second machine serves, whose kernel needs a port mapper and whose client the mount
+// protocol, and there are no programs in it.
 func version3(t *testing.T, v *vm, s *deploy.Conn) {
 	m := mounted(t, v, "n3")
 	if m.Err != nil {
@@ -88,7 +93,8 @@ func version3(t *testing.T, v *vm, s *deploy.Conn) {
 	if got.Type != "nfs" || got.Source != "10.64.2.1:/" {
 		t.Errorf("it is %+v", got)
 	}
-	for _, want := range []string{"vers=3", "rsize=1048576", "wsize=65536", "soft", "timeo=3000", "nconnect=2", "acregmin=7", "proto=tcp", "mountproto=tcp", "local_lock=all"} {
+	for _, want := range []string{"vers=3", "rsize=1048576", "wsize=65536", "soft", "timeo=3000", "nconnect=2",
+		"acregmin=7", "proto=tcp", "mountproto=tcp", "local_lock=all"} {
 		if !slices.Contains(strings.Split(got.Options, ","), want) {
 			t.Errorf("option %s is not among %s", want, got.Options)
 		}
@@ -175,7 +181,8 @@ func endless(t *testing.T, s *deploy.Conn, cell, root string, limit time.Duratio
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: cell, Seed: 1, Root: root}, Work: 1 << 20})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: cell, Seed: 1, Root: root},
+		Work: 1 << 20})
 	if err == nil && got.Result.Error != nil {
 		return got.Result.Error
 	}

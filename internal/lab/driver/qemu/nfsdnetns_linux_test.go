@@ -23,13 +23,14 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// The kernel of the machine that these tests run on may have no NFS server, so what server=kernel is made of is tried where
-// each part can be: a machine's network card in the namespace of this host, and the namespace's server in a machine whose kernel has
-// one. One machine does both.
+// The kernel of the machine that these tests run on may have no NFS server, so what server=kernel is made of is tried
+// where each part can be: a machine's network card in the namespace of this host, and the namespace's server in a
+// machine whose kernel has one. One machine does both.
 func TestServerOfTheHostInParts(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel", microvm.Generic))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "memory", "512MiB", "kernel",
+		microvm.Generic))
 	o.Mounts = mountSpecs(t, "p=9p")
 	const hardware, address = guestabi.LinkHardware + ":07:02", "10.64.7.2"
 	ns, tap := cardInNetNS(t, hardware)
@@ -45,7 +46,8 @@ func TestServerOfTheHostInParts(t *testing.T) {
 		defer cancel()
 		asked := refuseMounts(t, ns)
 		_, err := s.Mount(ctx, &guestabi.Mount{
-			Name: "x", Dir: "/mnt/x", Type: "nfs", Source: "10.64.7.1:/", Link: &guestabi.Link{Hardware: hardware, Address: address},
+			Name: "x", Dir: "/mnt/x", Type: "nfs", Source: "10.64.7.1:/",
+			Link:    &guestabi.Link{Hardware: hardware, Address: address},
 			Options: "vers=3,proto=tcp,addr=10.64.7.1,port=2049,mountvers=3,mountproto=tcp,mountport=2050,nolock",
 		})
 		if err == nil || !strings.Contains(err.Error(), "permission denied") {
@@ -73,7 +75,8 @@ func TestServerOfTheHostInParts(t *testing.T) {
 		const program = "nfsd.test"
 		build(t, filepath.Join(m.Mount.HostDir, program), "tare/internal/sys/nfsd")
 		inGuest(t, s, filepath.Join(m.Mount.Dir, program)+" -test.v -test.run=^TestNetNS",
-			`served:s:lower:re:PASS: TestNetNSServes \(([0-9.]+)s\)`, "TARE_NFSD_HERE=1", "TARE_REQUIRE=1", "TMPDIR="+guestabi.Scratch)
+			`served:s:lower:re:PASS: TestNetNSServes \(([0-9.]+)s\)`, "TARE_NFSD_HERE=1", "TARE_REQUIRE=1",
+			"TMPDIR="+guestabi.Scratch)
 	})
 }
 
@@ -199,7 +202,8 @@ func inGuest(t *testing.T, s *deploy.Conn, command, metric string, env ...string
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "in", Seed: 1, Env: env}, Work: 1})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: kind.Name, Params: params, Cell: "in", Seed: 1, Env: env},
+		Work: 1})
 	switch {
 	case err != nil:
 		t.Fatalf("%s: %v", command, err)

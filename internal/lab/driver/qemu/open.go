@@ -81,7 +81,8 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	}
 	if b.Scratch != "" {
 		if b.config.image.Name() != "raw" || b.config.image.Device != "" {
-			return nil, fmt.Errorf("this scratch disk is served by tare and has no format; leave out format=%s", b.config.image.Format)
+			return nil, fmt.Errorf("this scratch disk is served by tare and has no format; leave out format=%s",
+				b.config.image.Format)
 		}
 		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
 	}
@@ -123,7 +124,8 @@ func (b *boot) makeScratch(ctx context.Context) error {
 	}
 	var err error
 	b.image, b.imageFacts, err = makeDisk(ctx, vdisk.Request{
-		Shape: b.config.image, Dir: filepath.Join(b.dir, "scratch"), Name: "scratch", Size: b.config.disk, Direct: b.config.cache.direct,
+		Shape: b.config.image, Dir: filepath.Join(b.dir, "scratch"), Name: "scratch", Size: b.config.disk,
+		Direct: b.config.cache.direct,
 	}, fileSystems()[0])
 	return err
 }
@@ -160,13 +162,15 @@ func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 		if _, ok := errors.AsType[*unpreparedError](err); ok || ctx.Err() != nil {
 			return nil, err // no accelerator was tried
 		}
-		b.Log.Info("accelerator does not boot a guest, the CPU is emulated", "env", b.Name, "accel", accel, "reason", err)
+		b.Log.Info("accelerator does not boot a guest, the CPU is emulated", "env", b.Name, "accel", accel, "reason",
+			err)
 		reason = err.Error()
 		failed[key] = reason
 		b.facts["accel."+accel] = "not used: " + reason
 		b.retries = append(b.retries, record.Failure{
-			Kind:     "accel-fallback",
-			Message:  fmt.Sprintf("accel=%s did not boot a guest (%v); the CPU is emulated instead. Say accel=%s or accel=tcg to choose", accel, err, accel),
+			Kind: "accel-fallback",
+			Message: fmt.Sprintf("accel=%s did not boot a guest (%v); the CPU is emulated instead. Say accel=%s or "+
+				"accel=tcg to choose", accel, err, accel),
 			Evidence: proc.Printable(b.evidence),
 		})
 	}
@@ -219,14 +223,16 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 		}
 		if n >= times {
 			if n > 1 {
-				err = fmt.Errorf("%w (boot %d of %d; the first: %s)", err, n, times, b.retries[len(b.retries)-1].Message)
+				err = fmt.Errorf("%w (boot %d of %d; the first: %s)", err, n, times,
+					b.retries[len(b.retries)-1].Message)
 			}
 			return nil, err
 		}
 		b.packed = true
 		b.Log.Warn("boot failed, trying again", "env", b.Name, "accel", accel, "error", err)
 		b.retries = append(b.retries, record.Failure{
-			Kind: "boot", Message: fmt.Sprintf("boot %d with accel=%s: %v", n, accel, err), Evidence: proc.Printable(b.evidence),
+			Kind: "boot", Message: fmt.Sprintf("boot %d with accel=%s: %v", n, accel, err),
+			Evidence: proc.Printable(b.evidence),
 		})
 	}
 }
@@ -259,7 +265,8 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 		}
 	}
 	b.op = "boot with accel=" + accel
-	b.remedy = "the console is the evidence; accel=tcg works on every machine, boot= gives it more time, append=\"loglevel=7\" makes it talk"
+	b.remedy = "the console is the evidence; accel=tcg works on every machine, boot= gives it more time, " +
+		"append=\"loglevel=7\" makes it talk"
 	limit := b.deadline(accel, trial)
 	began := time.Now()
 	v, err := launch(ctx, &b.config, accel, files{
@@ -289,9 +296,10 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 	return nil, err
 }
 
-// entry returns the file that QEMU loads as the kernel. An emulated x86 processor needs seconds to unpack a kernel, ten and
-// more one that was compressed by xz, so that is done here; without the unpacking the guest's addresses are not random
-// (KASLR), which a figure of an emulated processor can do without. A virtual processor boots the image as it came.
+// entry returns the file that QEMU loads as the kernel. An emulated x86 processor needs seconds to unpack a kernel, ten
+// and more one that was compressed by xz, so that is done here; without the unpacking the guest's addresses are not
+// random (KASLR), which a figure of an emulated processor can do without. A virtual processor boots the image as it
+// came.
 func (b *boot) entry(accel string) string {
 	b.facts["kernel.entry"] = ""
 	if accel != "tcg" || b.config.arch != "amd64" || b.packed {
@@ -364,8 +372,9 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 		v.shares.end()
 	}()
 	v.facts = record.Facts{
-		OS: "linux", Arch: b.config.arch, Kernel: b.kernel.Release, Hypervisor: "qemu " + accel, Emulated: accel == "tcg",
-		Threads: b.config.cpus, MemoryBytes: b.config.memory, Settings: b.config.shown, Command: v.argv, Extra: extra,
+		OS: "linux", Arch: b.config.arch, Kernel: b.kernel.Release, Hypervisor: "qemu " + accel,
+		Emulated: accel == "tcg",
+		Threads:  b.config.cpus, MemoryBytes: b.config.memory, Settings: b.config.shown, Command: v.argv, Extra: extra,
 	}
 	return nil
 }

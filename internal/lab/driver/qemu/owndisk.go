@@ -35,19 +35,29 @@ func ownKinds() []env.MountKind {
 	}
 	return []env.MountKind{
 		{
-			Name: kindTmpfs, Doc: "The guest's memory (tmpfs): nothing is stored, and fsync does nothing.", CheckAll: checkTmpfs,
+			Name: kindTmpfs, Doc: "The guest's memory (tmpfs): nothing is stored, and fsync does nothing.",
+			CheckAll: checkTmpfs,
 			Settings: []env.Setting{
-				{Name: "size", Default: "50%", Doc: "Its largest size, such as 256MiB, or a share of the guest's memory.", Check: checkTmpfsSize},
+				{Name: "size", Default: "50%",
+					Doc: "Its largest size, such as 256MiB, or a share of the guest's memory.", Check: checkTmpfsSize},
 			},
 		},
 		{
-			Name: kindDisk, Doc: "Another virtual disk, in any format of QEMU, with its own file system, made on the host by the real programs.",
+			Name: kindDisk, Doc: "Another virtual disk, in any format of QEMU, with its own file system, made on " +
+				"the host by the real programs.",
 			Settings: append([]env.Setting{
-				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.", Check: checkOwnDisk},
-				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.", Check: env.OneOf(fsNames...)},
-				{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
-				{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes it: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
-				{Name: "options", Default: "", Doc: "Mount options in the guest, with commas between: noatime,commit=30.", Check: checkMountOptions},
+				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.",
+					Check: checkOwnDisk},
+				{Name: "fs", Default: "ext4", Doc: "The file system: ext4, xfs or btrfs.",
+					Check: env.OneOf(fsNames...)},
+				{Name: "cache", Default: "writeback", Doc: "The disk's cache on the host: none, writeback, " +
+					"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
+				{Name: "aio", Default: "threads",
+					Doc: "How QEMU reads and writes it: threads, native or io_uring; native needs cache=none or " +
+						"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+				{Name: "options", Default: "",
+					Doc:   "Mount options in the guest, with commas between: noatime,commit=30.",
+					Check: checkMountOptions},
 			}, imageSettings()...),
 		},
 	}
@@ -66,15 +76,16 @@ func checkTmpfsSize(v string) error {
 	return nil
 }
 
-// checkTmpfs refuses a file system in memory that would hold more than the machine has: the kernel believes such a size, and
-// who fills it ends the machine.
+// checkTmpfs refuses a file system in memory that would hold more than the machine has: the kernel believes such a
+// size, and who fills it ends the machine.
 func checkTmpfs(in, s env.Spec) error {
 	size, err := unit.ParseSize(s.Get("size", ""))
 	memory, err2 := parseMemory(in.Get("memory", defaultMemory))
 	if err != nil || err2 != nil || size <= memory {
 		return nil
 	}
-	return fmt.Errorf("size=%s is more than the machine's memory of %s; give it less, or the environment memory=", s.Get("size", ""), unit.FormatSize(memory))
+	return fmt.Errorf("size=%s is more than the machine's memory of %s; give it less, or the environment memory=",
+		s.Get("size", ""), unit.FormatSize(memory))
 }
 
 func checkOwnDisk(v string) error {
@@ -110,7 +121,8 @@ type served struct {
 func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) {
 	shown, err := resolve(ownKinds(), r.Spec)
 	if err != nil {
-		return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err, Remedy: "tare list mounts shows the settings and their values"}
+		return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
+			Remedy: "tare list mounts shows the settings and their values"}
 	}
 	s := served{Served: &mount.Served{
 		Mount:    record.Mount{Kind: r.Driver, Dir: path.Join(guestabi.Mounts, r.Name), Settings: shown},
@@ -143,7 +155,8 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 	case err != nil:
 		return fail(err, "tare list mounts shows the settings and their values")
 	case size < fs.min:
-		return fail(fmt.Errorf("%s needs a disk of at least %s", fs.name, unit.FormatSize(fs.min)), "give it size="+unit.FormatSize(fs.min))
+		return fail(fmt.Errorf("%s needs a disk of at least %s", fs.name, unit.FormatSize(fs.min)),
+			"give it size="+unit.FormatSize(fs.min))
 	case r.Settings["size"] != "" && shape.Device != "" && shape.Device != vdisk.LoopDevice:
 		return fail(fmt.Errorf("device=%s has its own size", shape.Device), "leave out size=")
 	}
@@ -154,7 +167,8 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 	if err != nil {
 		return fail(fmt.Errorf("%s is not installed", fs.program), "install it: apt-get install "+fs.pkg)
 	}
-	s.image, s.Mount.Facts, err = makeDisk(ctx, vdisk.Request{Shape: shape, Dir: filepath.Join(r.Dir, "image"), Name: "disk", Size: size, Direct: s.cache.direct}, fs)
+	s.image, s.Mount.Facts, err = makeDisk(ctx, vdisk.Request{Shape: shape, Dir: filepath.Join(r.Dir, "image"),
+		Name: "disk", Size: size, Direct: s.cache.direct}, fs)
 	if err != nil {
 		return fail(err, "free some space, use a smaller size=, or set TMPDIR to a folder that has some")
 	}
@@ -162,10 +176,12 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 	s.id, s.serial = fmt.Sprintf("disk%d", number), fmt.Sprintf("tare-disk-%d", number)
 	s.Mount.Command = append([]string{program}, fs.args...)
 	s.Devices = drive{
-		id: s.id, serial: s.serial, path: s.image.Path, shape: shape, cache: s.cache, aio: shown["aio"], discard: shown[settingDiscard],
+		id: s.id, serial: s.serial, path: s.image.Path, shape: shape, cache: s.cache, aio: shown["aio"],
+		discard: shown[settingDiscard],
 	}.arguments("pci")
 	s.Modules = []string{"virtio_blk", fs.name}
-	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, guestabi.Disks+s.serial, mountOptions(shown["options"], shape, shown[settingDiscard])
+	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, guestabi.Disks+s.serial,
+		mountOptions(shown["options"], shape, shown[settingDiscard])
 	s.Close = s.image.Close
 	return nil
 }

@@ -29,7 +29,8 @@ func speak(t *testing.T, answers ...string) net.Conn {
 }
 
 func TestQMPSkipsEventsAndReportsErrors(t *testing.T) {
-	q, err := newQMP(speak(t, `{"return":{}}`, `{"event":"STOP"}`+"\n"+`{"return":{"status":"running"}}`, `{"error":{"class":"GenericError","desc":"no such thing"}}`), time.Minute)
+	q, err := newQMP(speak(t, `{"return":{}}`, `{"event":"STOP"}`+"\n"+`{"return":{"status":"running"}}`,
+		`{"error":{"class":"GenericError","desc":"no such thing"}}`), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func TestQMPSkipsEventsAndReportsErrors(t *testing.T) {
 	if err := q.execute("query-status", time.Minute, &got); err != nil || got.Status != "running" {
 		t.Errorf("%+v %v", got, err)
 	}
-	if err := q.execute("query-nothing", time.Minute, nil); err == nil || !strings.Contains(err.Error(), "no such thing") {
+	if err := q.execute("query-nothing", time.Minute, nil); err == nil ||
+		!strings.Contains(err.Error(), "no such thing") {
 		t.Errorf("a refusal gives: %v", err)
 	}
 	if err := q.execute("query-status", time.Minute, nil); err == nil {

@@ -27,8 +27,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// patience bounds what must come at some time. All machines here are emulated, and several run at once: how long anything
-// takes says nothing.
+// patience bounds what must come at some time. All machines here are emulated, and several run at once: how long
+// anything takes says nothing.
 const patience = 5 * time.Minute
 
 func spec(settings ...string) env.Spec {
@@ -157,16 +157,19 @@ func nullTrial(t testing.TB, s *deploy.Conn) {
 func TestArm64GuestRunsATrial(t *testing.T) {
 	t.Parallel()
 	need(t, "arm64", microvm.Cloud)
-	v, s := open(t, driver{}, options(t, spec("arch", "arm64", "accel", "tcg", "cpus", "2", "memory", "512MiB", "disk", "64MiB", "boot", "3m"), "linux/arm64"))
+	v, s := open(t, driver{}, options(t, spec("arch", "arm64", "accel", "tcg", "cpus", "2", "memory", "512MiB", "disk",
+		"64MiB", "boot", "3m"), "linux/arm64"))
 	if h := s.Hello(); h.OS != "linux" || h.Arch != "arm64" || h.PID != 1 {
 		t.Errorf("the agent is %+v", h)
 	}
-	if f := v.Facts(); !f.Emulated || f.Arch != "arm64" || f.Extra["accel"] != "tcg" || f.Settings["machine"] != "virt" {
+	if f := v.Facts(); !f.Emulated || f.Arch != "arm64" || f.Extra["accel"] != "tcg" ||
+		f.Settings["machine"] != "virt" {
 		t.Errorf("facts %+v", f)
 	}
 	nullTrial(t, s)
 	// Its rows of calls are machine code of that processor, and the file is compared with what was written.
-	if err := work(t, s, "fs.matrix", "", map[string]string{"size": "1MiB", "bs": "64KiB", "compat": "iozone"}); err != nil {
+	if err := work(t, s, "fs.matrix", "", map[string]string{"size": "1MiB", "bs": "64KiB",
+		"compat": "iozone"}); err != nil {
 		t.Errorf("iozone's sequence: %v", err)
 	}
 	t.Logf("boot to first word: %s ms", v.Facts().Extra["boot_ms"])
@@ -181,7 +184,8 @@ func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 		{"writethrough", "none", "direct=off,no-flush=off,guest-write-cache=off"},
 	} {
 		t.Run(c.cache, func(t *testing.T) {
-			o := options(t, spec("arch", "x86_64", "accel", "tcg", "cache", c.cache, "nic", c.nic, "disk", "64MiB", "memory", "256MiB"))
+			o := options(t, spec("arch", "x86_64", "accel", "tcg", "cache", c.cache, "nic", c.nic, "disk", "64MiB",
+				"memory", "256MiB"))
 			o.Peer = true
 			v, s := open(t, driver{}, o)
 			if got := v.Facts().Extra["disk.cache"]; got != c.want {
@@ -210,7 +214,8 @@ func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	// The example of the command line's documentation, with the card that only the generic kernel has a driver for.
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "2", "nic", "e1000", "disk", "none", "memory", "512MiB"))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "2", "nic", "e1000", "disk", "none", "memory",
+		"512MiB"))
 	o.Peer = true
 	v, s := open(t, driver{}, o)
 	if got := v.Facts().Extra["guest.kernel.flavour"]; got == microvm.Cloud {
@@ -232,8 +237,10 @@ func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
 func TestKernelPanicEndsInAnErrorWithTheConsole(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
-	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "append", "rdinit=/nothing", "disk", "none")))
-	if !strings.Contains(string(x.Evidence), "Kernel panic") || !strings.Contains(x.Error(), "Kernel panic") || x.Remedy == "" {
+	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "append", "rdinit=/nothing", "disk",
+		"none")))
+	if !strings.Contains(string(x.Evidence), "Kernel panic") || !strings.Contains(x.Error(), "Kernel panic") ||
+		x.Remedy == "" {
 		t.Errorf("the panic is not told: %v\nevidence:\n%s", x, x.Evidence)
 	}
 	if !strings.Contains(x.Error(), "boot 2 of 2") {
@@ -250,7 +257,9 @@ func wrapper(t *testing.T, program string) (dir string) {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && exec %[1]s --version\nif [ ! -e %[2]s/done ]; then : >%[2]s/done; echo stuck in the firmware; exec sleep 600; fi\nexec %[1]s \"$@\"\n", qemu, dir)
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && exec %[1]s --version\n"+
+		"if [ ! -e %[2]s/done ]; then : >%[2]s/done; echo stuck in the firmware; exec sleep 600; fi\n"+
+		"exec %[1]s \"$@\"\n", qemu, dir)
 	if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +273,8 @@ func TestBootThatHangsIsTriedAgainAndRecorded(t *testing.T) {
 	v, s := open(t, driver{programs: wrapper(t, "qemu-system-x86_64")}, o)
 	nullTrial(t, s)
 	r := v.Retries()
-	if len(r) != 1 || r[0].Kind != "boot" || !strings.Contains(r[0].Message, "did not speak within 1m0s") || !strings.Contains(r[0].Evidence, "stuck in the firmware") {
+	if len(r) != 1 || r[0].Kind != "boot" || !strings.Contains(r[0].Message, "did not speak within 1m0s") ||
+		!strings.Contains(r[0].Evidence, "stuck in the firmware") {
 		t.Errorf("retries %+v", r)
 	}
 }
@@ -318,26 +328,34 @@ func TestAutoProvesAnAcceleratorByBooting(t *testing.T) {
 func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 	need(t, "amd64", microvm.Cloud)
 	s := spec("arch", "x86_64", "accel", "tcg")
-	if x := fails(t, driver{kernels: t.TempDir()}, options(t, spec("arch", "arm64", "accel", "tcg"), "linux/arm64")); !hostIs("arm64") && !strings.HasSuffix(x.Remedy, "tare guest fetch --arch arm64") {
+	if x := fails(t, driver{kernels: t.TempDir()},
+		options(t, spec("arch", "arm64", "accel", "tcg"), "linux/arm64")); !hostIs("arm64") &&
+		!strings.HasSuffix(x.Remedy, "tare guest fetch --arch arm64") {
 		t.Errorf("no kernel: %v", x)
 	}
-	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "nic", "e1000", "kernel", microvm.Cloud))); !strings.Contains(x.Error(), "e1000") || !strings.Contains(x.Remedy, "--flavour generic") {
+	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "nic", "e1000", "kernel",
+		microvm.Cloud))); !strings.Contains(x.Error(), "e1000") || !strings.Contains(x.Remedy, "--flavour generic") {
 		t.Errorf("no driver: %v", x)
 	}
-	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpu", "no-such-model", "disk", "none"))); !strings.Contains(x.Error(), "QEMU refused") || !strings.Contains(string(x.Evidence), "no-such-model") {
+	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpu", "no-such-model", "disk",
+		"none"))); !strings.Contains(x.Error(), "QEMU refused") ||
+		!strings.Contains(string(x.Evidence), "no-such-model") {
 		t.Errorf("no such CPU: %v", x)
 	}
-	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "16TiB"))); !strings.Contains(x.Error(), "free") {
+	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "disk",
+		"16TiB"))); !strings.Contains(x.Error(), "free") {
 		t.Errorf("no room: %v", x)
 	}
 	// An accelerator that seems to be there is not blamed for it, and hides nothing.
 	d := driver{kernels: t.TempDir(), memory: filepath.Join(t.TempDir(), "accel.json")}
-	if x := fails(t, d, options(t, spec("arch", "x86_64", "accel", "auto", "kernel", microvm.Cloud))); !strings.Contains(x.Remedy, "tare guest fetch") {
+	if x := fails(t, d, options(t, spec("arch", "x86_64", "accel", "auto", "kernel",
+		microvm.Cloud))); !strings.Contains(x.Remedy, "tare guest fetch") {
 		t.Errorf("no kernel, any accelerator: %v", x)
 	}
 	o := options(t, s)
 	t.Setenv("PATH", t.TempDir())
-	if x := fails(t, driver{}, o); !strings.Contains(x.Error(), "not installed") || !strings.Contains(x.Remedy, "apt-get install qemu-system-x86") {
+	if x := fails(t, driver{}, o); !strings.Contains(x.Error(), "not installed") ||
+		!strings.Contains(x.Remedy, "apt-get install qemu-system-x86") {
 		t.Errorf("no QEMU: %v", x)
 	}
 }
@@ -368,14 +386,17 @@ func TestThereIsOneAgentForEachBoot(t *testing.T) {
 // BenchmarkBoot boots micro-VMs under TCG and reports the median time from nothing to the handshake.
 func BenchmarkBoot(b *testing.B) {
 	for _, c := range []struct{ arch, machine, flavour string }{
-		{"amd64", "q35", microvm.Cloud}, {"amd64", "microvm", microvm.Cloud}, {"amd64", "q35", microvm.Generic}, {"arm64", "virt", microvm.Cloud},
+		{"amd64", "q35", microvm.Cloud}, {"amd64", "microvm", microvm.Cloud}, {"amd64", "q35", microvm.Generic},
+		{"arm64", "virt", microvm.Cloud},
 	} {
 		b.Run(c.arch+"/"+c.machine+"/"+c.flavour, func(b *testing.B) {
 			need(b, c.arch, c.flavour)
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
-				v, s := open(b, driver{}, options(b, spec("arch", archName(c.arch), "accel", "tcg", "machine", c.machine, "kernel", c.flavour), "linux/"+c.arch))
+				v, s := open(b, driver{}, options(b,
+					spec("arch", archName(c.arch), "accel", "tcg", "machine", c.machine, "kernel", c.flavour),
+					"linux/"+c.arch))
 				took = append(took, time.Since(began))
 				s.Close()
 				v.Close()
@@ -394,7 +415,8 @@ func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
 	if hostTSC() == 0 {
 		t.Skip("the frequency of QEMU's counter is known on x86 hosts only")
 	}
-	_, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "machine", "microvm", "disk", "none", "boot", "3m", "append", "earlyprintk=ttyS0")))
+	_, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "machine", "microvm", "disk", "none",
+		"boot", "3m", "append", "earlyprintk=ttyS0")))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	first := sharpest(t, ctx, s)

@@ -43,8 +43,12 @@ type rootImage struct {
 
 func rootSettings() []env.Setting {
 	return []env.Setting{
-		{Name: "root", Default: rootNone, Doc: "Root image in which workloads run; it is never written to: debian, which tare guest build makes, or the path of a raw or qcow2 image with an ext4 file system; none: the guest has only the agent.", Check: checkRoot},
-		{Name: "packages", Default: "", Doc: "Debian packages that root=debian must have, with commas between: postgresql,gcc.", Check: checkPackages},
+		{Name: "root", Default: rootNone, Doc: "Root image in which workloads run; it is never written to: debian, " +
+			"which tare guest build makes, or the path of a raw or qcow2 image with an ext4 file system; none: the " +
+			"guest has only the agent.", Check: checkRoot},
+		{Name: "packages", Default: "",
+			Doc:   "Debian packages that root=debian must have, with commas between: postgresql,gcc.",
+			Check: checkPackages},
 	}
 }
 
@@ -111,7 +115,8 @@ func (c *config) rootArguments(bus string) []string {
 	if err != nil {
 		panic(err) // strings and booleans always marshal
 	}
-	return []string{"-blockdev", string(b), "-device", fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s", bus, rootID, rootID, rootSerial)}
+	return []string{"-blockdev", string(b), "-device",
+		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s", bus, rootID, rootID, rootSerial)}
 }
 
 // rootKernelArguments tell the agent of the root image.
@@ -177,7 +182,8 @@ func imageFormat(f io.ReaderAt) (string, error) {
 	if bytes.HasPrefix(head, []byte("QFI\xfb")) {
 		return "qcow2", nil
 	}
-	for magic, name := range map[string]string{"KDMV": "VMDK", "# Disk DescriptorFile": "VMDK", "<<< ": "VDI", "vhdxfile": "VHDX", "conectix": "VHD"} {
+	for magic, name := range map[string]string{"KDMV": "VMDK", "# Disk DescriptorFile": "VMDK", "<<< ": "VDI",
+		"vhdxfile": "VHDX", "conectix": "VHD"} {
 		if bytes.HasPrefix(head, []byte(magic)) {
 			return "", fmt.Errorf("it is a %s image; make a raw or qcow2 one of it with qemu-img convert", name)
 		}

@@ -36,7 +36,8 @@ func smallRoot(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{
-		"bin/busybox": program, "etc/debian_version": []byte("0.0/tare-test\n"), "usr/lib/os-release": []byte("PRETTY_NAME=\"Small Root 1\"\n"),
+		"bin/busybox": program, "etc/debian_version": []byte("0.0/tare-test\n"),
+		"usr/lib/os-release": []byte("PRETTY_NAME=\"Small Root 1\"\n"),
 	} {
 		if err := os.WriteFile(filepath.Join(tree, name), content, 0o755); err != nil {
 			t.Fatal(err)
@@ -47,12 +48,14 @@ func smallRoot(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	// Places that the agent shares with the image, as some distributions have them: links that lead out of it from outside.
+	// Places that the agent shares with the image, as some distributions have them: links that lead out of it from
+	// outside.
 	if err := os.Symlink("/var/run", filepath.Join(tree, "run")); err != nil {
 		t.Fatal(err)
 	}
 	image := filepath.Join(dir, "root.img")
-	if out, err := proc.Run(t.Context(), nil, "mke2fs", "-q", "-F", "-t", "ext4", "-d", tree, image, "32M"); err != nil {
+	if out, err := proc.Run(t.Context(), nil, "mke2fs", "-q", "-F", "-t", "ext4", "-d", tree, image,
+		"32M"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return image
@@ -71,7 +74,8 @@ func shell(t *testing.T, s *deploy.Conn, cell, line, root string) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
-	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: "command", Params: params, Cell: cell, Root: root, Seed: 1}, Work: 1})
+	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: "command", Params: params, Cell: cell, Root: root, Seed: 1},
+		Work: 1})
 	// It ran, and well. Of a line that is over as soon as its shell there is no figure, which nobody asks for here.
 	if err != nil && strings.Contains(err.Error(), "nothing is left to weigh") {
 		return ""
@@ -95,10 +99,12 @@ func TestRootImageIsWhereWorkersLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "64MiB", "kernel", microvm.Generic, "root", image))
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "64MiB", "kernel",
+		microvm.Generic, "root", image))
 	o.Mounts = []env.Spec{{Name: "memory", Driver: "tmpfs"}}
 	v, s := open(t, driver{}, o)
-	if f := v.Facts(); f.Extra["root.image"] != image || f.Extra["root.format"] != "raw" || len(f.Extra["root.sha256"]) != 64 || f.Settings["root"] != image {
+	if f := v.Facts(); f.Extra["root.image"] != image || f.Extra["root.format"] != "raw" ||
+		len(f.Extra["root.sha256"]) != 64 || f.Settings["root"] != image {
 		t.Errorf("facts %+v", f)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -130,7 +136,8 @@ func TestRootImageIsWhereWorkersLive(t *testing.T) {
 			t.Errorf("%s: %s", c.what, said)
 		}
 	}
-	if said := shell(t, s, "m", `echo x > file && case "$PWD" in /mnt/memory/*) ;; *) exit 1 ;; esac`, "/mnt/memory"); said != "" {
+	if said := shell(t, s, "m", `echo x > file && case "$PWD" in /mnt/memory/*) ;; *) exit 1 ;; esac`,
+		"/mnt/memory"); said != "" {
 		t.Errorf("work in the mount: %s", said)
 	}
 	nullTrial(t, s)

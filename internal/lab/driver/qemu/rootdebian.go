@@ -31,7 +31,8 @@ func (b *boot) lookupRoot() (sha256 string, err error) {
 		versions = append(versions, p+" "+img.Versions[p])
 	}
 	b.config.root.path = img.Path
-	b.facts["root.suite"], b.facts["root.packages"], b.facts["root.tool"] = img.Suite, strings.Join(versions, ", "), img.Tool
+	b.facts["root.suite"], b.facts["root.packages"], b.facts["root.tool"] = img.Suite, strings.Join(versions, ", "),
+		img.Tool
 	return img.SHA256, nil
 }
 

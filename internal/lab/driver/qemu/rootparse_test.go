@@ -22,7 +22,8 @@ func TestRootSettings(t *testing.T) {
 			t.Errorf("%q was taken for a root image", v)
 		}
 	}
-	if got, err := parsePackages("gcc,postgresql,gcc,g++"); err != nil || !slices.Equal(got, []string{"g++", "gcc", "postgresql"}) {
+	if got, err := parsePackages("gcc,postgresql,gcc,g++"); err != nil ||
+		!slices.Equal(got, []string{"g++", "gcc", "postgresql"}) {
 		t.Errorf("%v %v", got, err)
 	}
 	for _, v := range []string{",", "gcc,", "-o", "a b", "gcc;id", "GCC", "a", strings.Repeat("a", 101)} {
@@ -45,7 +46,8 @@ func TestRootSettings(t *testing.T) {
 		}
 	}
 	s := spec("accel", "tcg", "tcg", "single")
-	if c, err := parse(&s); err != nil || c.accelOptions("tcg") != "tcg,thread=single" || c.accelOptions("kvm") != "kvm" {
+	if c, err := parse(&s); err != nil || c.accelOptions("tcg") != "tcg,thread=single" ||
+		c.accelOptions("kvm") != "kvm" {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -77,7 +79,8 @@ func TestImageFormatIsNotGuessed(t *testing.T) {
 		lacking(t, "qemu-img is not installed")
 	}
 	dir := t.TempDir()
-	for format, want := range map[string]string{"raw": "raw", "qcow2": "qcow2", "vdi": "VDI", "vmdk": "VMDK", "vhdx": "VHDX", "vpc": "VHD"} {
+	for format, want := range map[string]string{"raw": "raw", "qcow2": "qcow2", "vdi": "VDI", "vmdk": "VMDK",
+		"vhdx": "VHDX", "vpc": "VHD"} {
 		path := filepath.Join(dir, format)
 		if _, err := proc.Run(t.Context(), nil, "qemu-img", "create", "-q", "-f", format, path, "64M"); err != nil {
 			t.Fatal(err)
@@ -104,7 +107,8 @@ func TestImageFormatIsNotGuessed(t *testing.T) {
 func TestRootIsOpenedForReading(t *testing.T) {
 	c := config{root: rootImage{want: `/a,b"c`, path: `/a,b"c`, format: "raw"}}
 	a := c.rootArguments("pci")
-	if len(a) != 4 || strings.Count(a[1], `"read-only":true`) != 2 || !strings.Contains(a[1], `"filename":"/a,b\"c"`) || !strings.Contains(a[3], "serial="+rootSerial) {
+	if len(a) != 4 || strings.Count(a[1], `"read-only":true`) != 2 || !strings.Contains(a[1], `"filename":"/a,b\"c"`) ||
+		!strings.Contains(a[3], "serial="+rootSerial) {
 		t.Errorf("%q", a)
 	}
 	if (&config{}).rootArguments("pci") != nil {

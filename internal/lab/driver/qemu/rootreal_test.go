@@ -43,14 +43,16 @@ func partitioned(t *testing.T, image string) string {
 	if _, err := proc.LookPath("qemu-img"); err != nil {
 		lacking(t, "qemu-img is not installed")
 	}
-	if _, err := proc.Run(t.Context(), nil, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, raw+".qcow2"); err != nil {
+	if _, err := proc.Run(t.Context(), nil, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw,
+		raw+".qcow2"); err != nil {
 		t.Fatal(err)
 	}
 	return raw + ".qcow2"
 }
 
-// TestRootImageAndProgramsOfMounts: the programs of a mount are in the initramfs and not in the image, and the folder that
-// they mount is seen by workers all the same. The image is one with a partition, and the guest has no scratch disk.
+// TestRootImageAndProgramsOfMounts: the programs of a mount are in the initramfs and not in the image, and the folder
+// that they mount is seen by workers all the same. The image is one with a partition, and the guest has no scratch
+// disk.
 func TestRootImageAndProgramsOfMounts(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -60,8 +62,10 @@ func TestRootImageAndProgramsOfMounts(t *testing.T) {
 		}
 	}
 	image := partitioned(t, smallRoot(t))
-	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "none", "kernel", microvm.Generic, "root", image))
-	o.Mounts = []env.Spec{{Name: "far", Driver: "sshfs"}, {Name: "near", Driver: "9p", Settings: map[string]string{"dir": "/srv/deep/near"}}}
+	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "512MiB", "disk", "none", "kernel",
+		microvm.Generic, "root", image))
+	o.Mounts = []env.Spec{{Name: "far", Driver: "sshfs"},
+		{Name: "near", Driver: "9p", Settings: map[string]string{"dir": "/srv/deep/near"}}}
 	v, s := open(t, driver{}, o)
 	if f := v.Facts(); f.Extra["root.format"] != "qcow2" {
 		t.Errorf("facts %+v", f)
@@ -75,11 +79,13 @@ func TestRootImageAndProgramsOfMounts(t *testing.T) {
 		if _, err := s.Mount(ctx, m.Order); err != nil {
 			t.Fatal(err)
 		}
-		if said := shell(t, s, "m", `echo x > file && cat file && case "$PWD" in `+m.Mount.Dir+`/*) ;; *) exit 1 ;; esac`, m.Mount.Dir); said != "" {
+		if said := shell(t, s, "m", `echo x > file && cat file && case "$PWD" in `+m.Mount.Dir+
+			`/*) ;; *) exit 1 ;; esac`, m.Mount.Dir); said != "" {
 			t.Errorf("work in %s: %s", m.Name, said)
 		}
 	}
-	if said := shell(t, s, "c", `case "$PWD" in /tmp/*) touch here ;; *) exit 1 ;; esac && cat /etc/debian_version`, ""); said != "" {
+	if said := shell(t, s, "c", `case "$PWD" in /tmp/*) touch here ;; *) exit 1 ;; esac && cat /etc/debian_version`,
+		""); said != "" {
 		t.Errorf("work in memory: %s", said)
 	}
 }
@@ -91,7 +97,8 @@ func TestRootImageWithoutAFileSystemIsRefused(t *testing.T) {
 	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "256MiB", "disk", "none", "root", image)))
+	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "256MiB", "disk",
+		"none", "root", image)))
 	if !strings.Contains(x.Error(), "holds no ext4 file system") {
 		t.Errorf("%v\n%s", x, x.Evidence)
 	}
@@ -118,25 +125,30 @@ func restoreOnce(t *testing.T, s *deploy.Conn, tools string) wire.Result {
 		t.Fatalf("restore with tools=%s: %v", tools, err)
 	}
 	r := got.Result
-	t.Logf("tools=%s: prepared in %v, restored in %v; cluster made %s in %s ms, server started in %s ms", tools, time.Duration(r.SetupNS).Round(time.Millisecond),
-		time.Duration(r.ElapsedNS).Round(time.Millisecond), r.State["cluster"], r.State["cluster_ms"], r.State["server_ms"])
+	t.Logf("tools=%s: prepared in %v, restored in %v; cluster made %s in %s ms, server started in %s ms", tools,
+		time.Duration(r.SetupNS).Round(time.Millisecond),
+		time.Duration(r.ElapsedNS).Round(time.Millisecond), r.State["cluster"], r.State["cluster_ms"],
+		r.State["server_ms"])
 	return r
 }
 
-// TestDebianRootRestoresIntoPostgreSQL boots the image that tare guest build makes, and restores with the programs in it.
-// The restore compares every row and file with what was backed up; here is seen that it did, with what, and that the
-// second trial found what the first prepared.
+// TestDebianRootRestoresIntoPostgreSQL boots the image that tare guest build makes, and restores with the programs in
+// it. The restore compares every row and file with what was backed up; here is seen that it did, with what, and that
+// the second trial found what the first prepared.
 func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	img, err := rootfs.Build(ctx, rootfs.Options{Arch: "amd64", Packages: []string{"bzip2", "nginx-light", "postgresql"}})
+	img, err := rootfs.Build(ctx, rootfs.Options{Arch: "amd64",
+		Packages: []string{"bzip2", "nginx-light", "postgresql"}})
 	if err != nil {
 		lacking(t, "build root image: %v", err)
 	}
-	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "memory", "1GiB", "root", "debian", "packages", "postgresql,nginx-light,bzip2")))
-	if f := v.Facts(); f.Extra["root.sha256"] != img.SHA256 || f.Extra["root.image"] != img.Path || !strings.Contains(f.Extra["root.packages"], "postgresql ") {
+	v, s := open(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "memory", "1GiB", "root", "debian",
+		"packages", "postgresql,nginx-light,bzip2")))
+	if f := v.Facts(); f.Extra["root.sha256"] != img.SHA256 || f.Extra["root.image"] != img.Path ||
+		!strings.Contains(f.Extra["root.packages"], "postgresql ") {
 		t.Errorf("facts %+v", f.Extra)
 	}
 	facts, err := s.Facts(t.Context())
@@ -150,10 +162,12 @@ func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
 		t.Error(said)
 	}
 	first, second := restoreOnce(t, s, "environment"), restoreOnce(t, s, "own")
-	if first.State["cluster"] != "now" || second.State["cluster"] != "earlier" || second.State["prepared"] != "earlier" {
+	if first.State["cluster"] != "now" || second.State["cluster"] != "earlier" ||
+		second.State["prepared"] != "earlier" {
 		t.Errorf("the first trial: %v, the second: %v", first.State, second.State)
 	}
-	if first.State["postgres_user"] != "postgres" || first.State["postgres"] == "" || first.State["tools"] != "environment" {
+	if first.State["postgres_user"] != "postgres" || first.State["postgres"] == "" ||
+		first.State["tools"] != "environment" {
 		t.Errorf("restored with %v", first.State)
 	}
 	if len(first.Checks) != 6 || !maps.Equal(first.Checks, second.Checks) {

@@ -9,8 +9,8 @@ import (
 	"tare/internal/lab/microvm"
 )
 
-// rustDaemon names a Rust virtiofsd for the tests. Debian has one from release 13 on; for 12, which they are written on,
-// scripts/deps.sh virtiofsd fetches it.
+// rustDaemon names a Rust virtiofsd for the tests. Debian has one from release 13 on; for 12, which they are written
+// on, scripts/deps.sh virtiofsd fetches it.
 const rustDaemon = "TARE_VIRTIOFSD"
 
 // TestRustVirtiofsdServesAGuest mounts what the Rust daemon serves, with the settings that the C one has not.
@@ -18,11 +18,13 @@ func TestRustVirtiofsdServesAGuest(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv(rustDaemon)
 	if path == "" {
-		lacking(t, "no Rust virtiofsd: scripts/deps.sh virtiofsd prints the path of one, to be named with %s=PATH", rustDaemon)
+		lacking(t, "no Rust virtiofsd: scripts/deps.sh virtiofsd prints the path of one, to be named with %s=PATH",
+			rustDaemon)
 	}
 	need(t, "amd64", microvm.Cloud)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Cloud, "boot", "3m"))
-	o.Mounts = mountSpecs(t, "auto=virtiofs?daemon="+path, "never=virtiofs?cache=never&sandbox=none&daemon="+path, "locks=virtiofs?posix_lock=on&daemon="+path)
+	o.Mounts = mountSpecs(t, "auto=virtiofs?daemon="+path, "never=virtiofs?cache=never&sandbox=none&daemon="+path,
+		"locks=virtiofs?posix_lock=on&daemon="+path)
 	v, s := open(t, driver{}, o)
 	for _, name := range []string{"auto", "never"} {
 		m := mounted(t, v, name)
@@ -43,10 +45,11 @@ func TestRustVirtiofsdServesAGuest(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "never" {
-			// Nothing of such a mount can be mapped, so nobody can tell what is in memory, and a cell that asks for a cold
-			// cache says so.
+			// Nothing of such a mount can be mapped, so nobody can tell what is in memory, and a cell that asks for a
+			// cold cache says so.
 			err := work(t, s, "fs.randread", m.Mount.Dir, map[string]string{"size": "1MiB", "cache": "guest-cold"})
-			if err == nil || !strings.Contains(err.Error(), "the system does not tell") || !strings.Contains(err.Error(), "use cache=as-is") {
+			if err == nil || !strings.Contains(err.Error(), "the system does not tell") ||
+				!strings.Contains(err.Error(), "use cache=as-is") {
 				t.Errorf("%s: guest-cold: %v", name, err)
 			}
 		} else if r := trial(t, s, m.Mount.Dir, "guest-cold"); r.Error != nil || r.State["resident_before"] != "0.0%" {

@@ -27,8 +27,9 @@ const (
 	maxDisk     = 1 << 44
 	bootTCG     = 60 * time.Second
 	bootVirtual = 30 * time.Second
-	// bootMount is added for each mount: its drivers and programs are unpacked and loaded before the agent speaks. Thirteen
-	// of all kinds doubled a boot under TCG, from 7 s to 13 s, and took 30 s when the host was four times overcommitted.
+	// bootMount is added for each mount: its drivers and programs are unpacked and loaded before the agent speaks.
+	// Thirteen of all kinds doubled a boot under TCG, from 7 s to 13 s, and took 30 s when the host was four times
+	// overcommitted.
 	bootMount = 3 * time.Second
 )
 
@@ -59,19 +60,39 @@ type config struct {
 
 func settings() []env.Setting {
 	return slices.Concat([]env.Setting{
-		{Name: "accel", Default: "auto", Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses the first that really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
-		{Name: "arch", Default: archName(runtime.GOARCH), Doc: "The guest's architecture: x86_64 or arm64; if it is not the host's, it is emulated.", Check: checkArch},
-		{Name: "machine", Default: "q35 (x86_64), virt (arm64)", Doc: "QEMU's machine: q35 or microvm for x86_64, virt for arm64.", Check: env.OneOf("q35", "microvm", "virt")},
-		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; without it as many as this machine has.", Check: func(v string) error { _, err := parseCPUs(v); return err }},
-		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.", Check: func(v string) error { _, err := parseMemory(v); return err }},
-		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path of an image; auto takes the first kernel with the needed drivers."},
-		{Name: "disk", Default: "1GiB", Doc: "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.", Check: func(v string) error { _, err := parseDisk(v); return err }},
-		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
-		{Name: "aio", Default: "threads", Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or directsync.", Check: env.OneOf("threads", "native", "io_uring")},
-		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that reaches nothing; with network workloads it reaches what the host reaches.", Check: env.OneOf("none", "virtio", "e1000")},
-		{Name: "cpu", Default: "auto", Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when emulated.", Check: checkCPU},
+		{Name: "accel", Default: "auto",
+			Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses the first that " +
+				"really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
+		{Name: "arch", Default: archName(runtime.GOARCH),
+			Doc:   "The guest's architecture: x86_64 or arm64; if it is not the host's, it is emulated.",
+			Check: checkArch},
+		{Name: "machine", Default: "q35 (x86_64), virt (arm64)",
+			Doc:   "QEMU's machine: q35 or microvm for x86_64, virt for arm64.",
+			Check: env.OneOf("q35", "microvm", "virt")},
+		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; without it as many as this machine has.",
+			Check: func(v string) error { _, err := parseCPUs(v); return err }},
+		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.",
+			Check: func(v string) error { _, err := parseMemory(v); return err }},
+		{Name: "kernel", Default: "auto", Doc: "cloud, generic, host, the release of a fetched kernel, or the path " +
+			"of an image; auto takes the first kernel with the needed drivers."},
+		{Name: "disk", Default: "1GiB",
+			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
+			Check: func(v string) error { _, err := parseDisk(v); return err }},
+		{Name: "cache", Default: "writeback", Doc: "The scratch disk's cache on the host: none, writeback, " +
+			"writethrough, directsync or unsafe, which ignores flushes.", Check: env.OneOf(cacheNames()...)},
+		{Name: "aio", Default: "threads",
+			Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or " +
+				"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
+		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that " +
+			"reaches nothing; with network workloads it reaches what the host reaches.",
+			Check: env.OneOf("none", "virtio", "e1000")},
+		{Name: "cpu", Default: "auto",
+			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
+				"emulated.", Check: checkCPU},
 		{Name: "append", Default: "", Doc: "More arguments for the guest's kernel.", Check: checkAppend},
-		{Name: "boot", Default: "60s (tcg), 30s", Doc: "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.", Check: func(v string) error { _, err := parseBoot(v); return err }},
+		{Name: "boot", Default: "60s (tcg), 30s",
+			Doc:   "How long a boot may take until the agent answers, 1s to 1h; each mount adds 3s to the default.",
+			Check: func(v string) error { _, err := parseBoot(v); return err }},
 		{Name: "sandbox", Default: "on", Doc: "QEMU's system call filter: on or off.", Check: env.OneOf("on", "off")},
 	}, imageSettings(), rootSettings(), tcgSettings())
 }
@@ -137,9 +158,11 @@ func parse(s *env.Spec) (config, error) {
 func (c *config) consistent() error {
 	switch {
 	case !slices.Contains(c.machines, c.machine):
-		return fmt.Errorf("machine=%s is not one for arch=%s; use machine=%s", c.machine, archName(c.arch), strings.Join(c.machines, " or machine="))
+		return fmt.Errorf("machine=%s is not one for arch=%s; use machine=%s", c.machine, archName(c.arch),
+			strings.Join(c.machines, " or machine="))
 	case c.accel != "auto" && c.accel != "tcg" && c.arch != runtime.GOARCH:
-		return fmt.Errorf("accel=%s cannot run arch=%s on this machine, which is %s; use accel=tcg", c.accel, archName(c.arch), archName(runtime.GOARCH))
+		return fmt.Errorf("accel=%s cannot run arch=%s on this machine, which is %s; use accel=tcg", c.accel,
+			archName(c.arch), archName(runtime.GOARCH))
 	case c.machine == "microvm" && c.nic == "e1000":
 		return errors.New("machine=microvm has no PCI for nic=e1000; use nic=virtio or machine=q35")
 	case c.cpu == "host" && c.accel == "tcg":
@@ -196,7 +219,8 @@ func parseMemory(v string) (int64, error) {
 		return 0, err
 	}
 	if n < minMemory || n > maxMemory || n%(1<<20) != 0 {
-		return 0, fmt.Errorf("%q is not a whole number of MiB of at least %s and at most %s", v, unit.FormatSize(minMemory), unit.FormatSize(maxMemory))
+		return 0, fmt.Errorf("%q is not a whole number of MiB of at least %s and at most %s", v,
+			unit.FormatSize(minMemory), unit.FormatSize(maxMemory))
 	}
 	return n, nil
 }
@@ -210,7 +234,8 @@ func parseDisk(v string) (int64, error) {
 		return 0, err
 	}
 	if n < minDisk || n > maxDisk || n%(1<<20) != 0 {
-		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s and at most %s", v, unit.FormatSize(minDisk), unit.FormatSize(maxDisk))
+		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s and at most %s", v,
+			unit.FormatSize(minDisk), unit.FormatSize(maxDisk))
 	}
 	return n, nil
 }
@@ -223,8 +248,8 @@ func parseBoot(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// openTime is how long two boots may take, since a boot that fails is tried once more, with the disk made and the machine
-// shut down; 0 when boot= does not say how long one may.
+// openTime is how long two boots may take, since a boot that fails is tried once more, with the disk made and the
+// machine shut down; 0 when boot= does not say how long one may.
 func openTime(s env.Spec) time.Duration {
 	boot, err := parseBoot(s.Get("boot", ""))
 	if err != nil {

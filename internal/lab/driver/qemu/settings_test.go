@@ -22,7 +22,8 @@ func TestIssueExampleIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := parse(&s)
-	if err != nil || c.accel != "tcg" || c.cpus != 2 || c.nic != "e1000" || c.machine != "q35" || c.memory != 1<<30 || c.disk != 1<<30 {
+	if err != nil || c.accel != "tcg" || c.cpus != 2 || c.nic != "e1000" || c.machine != "q35" || c.memory != 1<<30 ||
+		c.disk != 1<<30 {
 		t.Errorf("%+v %v", c, err)
 	}
 	required, _ := c.modules()
@@ -109,10 +110,14 @@ func TestCacheModesMeanWhatQEMUSays(t *testing.T) {
 		if err := json.Unmarshal([]byte(args[slices.Index(args, "-blockdev")+1]), &dev); err != nil {
 			t.Fatal(err)
 		}
-		if dev.Cache.Direct != want.direct || dev.Cache.NoFlush != want.noFlush || dev.File.Filename != filepath.Join("a,b", `c"d`) {
+		if dev.Cache.Direct != want.direct || dev.Cache.NoFlush != want.noFlush ||
+			dev.File.Filename != filepath.Join("a,b", `c"d`) {
 			t.Errorf("%s: %+v", mode, dev)
 		}
-		if wc := slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, "write-cache=on") }); wc != want.writeback {
+		if wc := slices.ContainsFunc(args, func(a string) bool {
+			return strings.HasSuffix(a,
+				"write-cache=on")
+		}); wc != want.writeback {
 			t.Errorf("%s: the guest sees a write cache: %v", mode, wc)
 		}
 	}
@@ -145,7 +150,8 @@ func TestAcceleratorsAreRemembered(t *testing.T) {
 // TestPatienceForASlowBoot: who allows a boot an hour is not cut short by who opens the machine.
 func TestPatienceForASlowBoot(t *testing.T) {
 	info := Infos()[0]
-	for boot, want := range map[string]time.Duration{"": 3 * time.Minute, "2s": 3 * time.Minute, "40m": 81 * time.Minute, "never": 3 * time.Minute} {
+	for boot, want := range map[string]time.Duration{"": 3 * time.Minute, "2s": 3 * time.Minute,
+		"40m": 81 * time.Minute, "never": 3 * time.Minute} {
 		s := spec()
 		if boot != "" {
 			s = spec("boot", boot)
@@ -162,14 +168,16 @@ func TestPatienceForASlowBoot(t *testing.T) {
 // A tmpfs that may hold more than the machine has ends the machine when it is filled.
 func TestMemoryThatTheMachineLacksIsRefused(t *testing.T) {
 	for _, c := range []struct{ memory, size, want string }{
-		{"512MiB", "1GiB", "machine's memory of 512MiB"}, {"", "2GiB", "machine's memory of 1GiB"}, {"512MiB", "512MiB", ""}, {"512MiB", "99%", ""}, {"4GiB", "2GiB", ""},
+		{"512MiB", "1GiB", "machine's memory of 512MiB"}, {"", "2GiB", "machine's memory of 1GiB"},
+		{"512MiB", "512MiB", ""}, {"512MiB", "99%", ""}, {"4GiB", "2GiB", ""},
 	} {
 		in := spec()
 		if c.memory != "" {
 			in = spec("memory", c.memory)
 		}
 		r := env.NewRegistry(Infos()...)
-		err := r.CheckMountIn("vm:mem", in, env.Spec{Name: "mem", Driver: "tmpfs", Settings: map[string]string{"size": c.size}})
+		err := r.CheckMountIn("vm:mem", in, env.Spec{Name: "mem", Driver: "tmpfs",
+			Settings: map[string]string{"size": c.size}})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s in %s: %v", c.size, c.memory, err)
 		}

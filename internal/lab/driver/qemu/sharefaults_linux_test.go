@@ -35,7 +35,8 @@ func pids(t *testing.T, text string) (list []int) {
 		}
 		b, err := os.ReadFile(n)
 		// QEMU names the sockets and folders of its devices, and is no server.
-		if line := string(b); err == nil && strings.Contains(line, text) && !strings.Contains(line, "qemu-system") && pid != os.Getpid() {
+		if line := string(b); err == nil && strings.Contains(line, text) && !strings.Contains(line, "qemu-system") &&
+			pid != os.Getpid() {
 			list = append(list, pid)
 		}
 	}
@@ -55,7 +56,8 @@ func TestSharesThatFail(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
-	o.Mounts = mountSpecs(t, "n=nfs?recovery=soft&timeo=10", "f=sshfs", "s=smb", "mem=tmpfs?size=64MiB", "stale=nfs?actimeo=0")
+	o.Mounts = mountSpecs(t, "n=nfs?recovery=soft&timeo=10", "f=sshfs", "s=smb", "mem=tmpfs?size=64MiB",
+		"stale=nfs?actimeo=0")
 	v, s := open(t, driver{}, o)
 	room := v.shares.dir
 	for _, m := range v.Mounts() {
@@ -71,7 +73,8 @@ func TestSharesThatFail(t *testing.T) {
 	}
 	others := func(t *testing.T) {
 		t.Helper()
-		if err := work(t, s, "fs.smallfiles", mounted(t, v, "mem").Mount.Dir, map[string]string{"size": "4KiB"}); err != nil {
+		if err := work(t, s, "fs.smallfiles", mounted(t, v, "mem").Mount.Dir,
+			map[string]string{"size": "4KiB"}); err != nil {
 			t.Errorf("another mount: %v", err)
 		}
 	}
@@ -150,8 +153,8 @@ func TestSharesThatFail(t *testing.T) {
 	}
 }
 
-// TestDiskOfAFullHost fills the host below a machine's disk, which is larger than what is left there. The guest is told of
-// it: a machine that QEMU stops instead would say nothing more.
+// TestDiskOfAFullHost fills the host below a machine's disk, which is larger than what is left there. The guest is told
+// of it: a machine that QEMU stops instead would say nothing more.
 func TestDiskOfAFullHost(t *testing.T) {
 	need(t, "amd64", microvm.Cloud)
 	if os.Geteuid() != 0 {
@@ -196,11 +199,13 @@ func TestDiskOfAFullHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	err = work(t, s, "fs.seqwrite", mounted(t, v, "d").Mount.Dir, map[string]string{"size": "64MiB", "bs": "16MiB", "fsync": "end"})
+	err = work(t, s, "fs.seqwrite", mounted(t, v, "d").Mount.Dir,
+		map[string]string{"size": "64MiB", "bs": "16MiB", "fsync": "end"})
 	t.Logf("after %v: %v", time.Since(began), err)
 	if err == nil {
 		t.Error("64 MiB were written to a host that had 8")
-	} else if text := err.Error(); !strings.Contains(text, "no space left") && !strings.Contains(text, "input/output error") {
+	} else if text := err.Error(); !strings.Contains(text, "no space left") &&
+		!strings.Contains(text, "input/output error") {
 		t.Errorf("it does not say what went wrong: %v", err)
 	}
 	if !s.Alive() {

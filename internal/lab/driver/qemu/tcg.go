@@ -10,7 +10,10 @@ import (
 const tcgAuto = "auto"
 
 func tcgSettings() []env.Setting {
-	return []env.Setting{{Name: "tcg", Default: tcgAuto, Doc: "Threads that emulate the guest's CPUs: multi, one for each; single, one for all; auto is QEMU's choice.", Check: env.OneOf(tcgAuto, "multi", "single")}}
+	return []env.Setting{{Name: "tcg", Default: tcgAuto,
+		Doc: "Threads that emulate the guest's CPUs: multi, one for each; single, one for all; auto is QEMU's " +
+			"choice.",
+		Check: env.OneOf(tcgAuto, "multi", "single")}}
 }
 
 // checkTCG refuses to say how to emulate what is not emulated.

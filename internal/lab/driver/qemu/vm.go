@@ -141,8 +141,8 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	return fmt.Errorf("the guest ended before the agent answered%s", v.lastWords())
 }
 
-// lastWords is the console's most telling line, for the error's text: the kernel's panic or tare's complaint if there is
-// one, else the last.
+// lastWords is the console's most telling line, for the error's text: the kernel's panic or tare's complaint if there
+// is one, else the last.
 func (v *vm) lastWords() string {
 	last := proc.Telling(v.console.Bytes())
 	if last == "" {
@@ -159,7 +159,8 @@ func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
 	case v.closed:
 		return nil, errors.New("attach to agent: the micro-VM is closed")
 	case v.taken:
-		return nil, errors.New("attach to agent: it is the micro-VM's first process and was attached to once already; open the environment again")
+		return nil, errors.New("attach to agent: it is the micro-VM's first process and was attached to once " +
+			"already; open the environment again")
 	}
 	v.taken = true
 	return v.wire, nil
@@ -213,7 +214,8 @@ func (v *vm) Diagnose() []byte {
 	return out
 }
 
-// Close ends QEMU, then the servers of its mounts, and removes the files of all. Its disk is thrown away, so the guest is not asked to shut down.
+// Close ends QEMU, then the servers of its mounts, and removes the files of all. Its disk is thrown away, so the guest
+// is not asked to shut down.
 func (v *vm) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -273,8 +275,8 @@ type port struct {
 // Read reads what the agent sends, beginning with its first word, which awaitAgent only looked at.
 func (p *port) Read(b []byte) (int, error) { return p.r.Read(b) }
 
-// CloseWrite hangs up: a virtio-serial port cannot be closed one way only. The agent sees the end of its input and powers
-// the machine off.
+// CloseWrite hangs up: a virtio-serial port cannot be closed one way only. The agent sees the end of its input and
+// powers the machine off.
 func (p *port) CloseWrite() error { return p.Conn.Close() }
 
 // Diagnose returns the machine's evidence.

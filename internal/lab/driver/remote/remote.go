@@ -129,7 +129,8 @@ func (e *environment) ready(ctx context.Context) error {
 			return e.failed(ctx, "remove the agent before", err)
 		}
 	}
-	keeper, err := proc.Start(e.Command(context.WithoutCancel(ctx), append([]string{"sh", "-c", keepScript, e.dir}, e.bases()...)...))
+	keeper, err := proc.Start(e.Command(context.WithoutCancel(ctx),
+		append([]string{"sh", "-c", keepScript, e.dir}, e.bases()...)...))
 	if err != nil {
 		return e.failed(ctx, "put the agent", err)
 	}
@@ -193,7 +194,8 @@ func (e *environment) failed(ctx context.Context, op string, err error) error {
 func explain(said string) string {
 	switch {
 	case strings.Contains(said, "tare: no directory can take the agent"):
-		return "choose a directory there that you may write to, on a file system not mounted noexec, with the setting dir=PATH"
+		return "choose a directory there that you may write to, on a file system not mounted noexec, with the " +
+			"setting dir=PATH"
 	case strings.Contains(said, "No space left on device"), strings.Contains(said, "quota exceeded"):
 		return "make room there, or choose another directory with the setting dir=PATH"
 	case strings.Contains(said, "Read-only file system"):
@@ -233,8 +235,8 @@ func (a *answered) Write(p []byte) (int, error) {
 	return a.Stream.Write(p)
 }
 
-// handOver leaves the removal to the agent. Should this not arrive, what was put is removed under a running agent, whose
-// directory is then gone: the trials fail, and nothing is left behind.
+// handOver leaves the removal to the agent. Should this not arrive, what was put is removed under a running agent,
+// whose directory is then gone: the trials fail, and nothing is left behind.
 func (e *environment) handOver() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -282,7 +284,8 @@ func (e *environment) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), clearTime)
 		defer cancel()
 		if err := e.clear(ctx); err != nil {
-			e.err = fmt.Errorf("%s: remove %s at the remote side: %w; the agent removes it when the connection ends", e.t.Name, e.dir, err)
+			e.err = fmt.Errorf("%s: remove %s at the remote side: %w; the agent removes it when the connection ends",
+				e.t.Name, e.dir, err)
 		}
 	})
 	return e.err

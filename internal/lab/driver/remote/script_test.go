@@ -43,7 +43,8 @@ func TestPutKeepClear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := os.ReadFile(p); err != nil || string(b) != "the agent" || p != filepath.Join(good, ".tare-r-x", "tare-agent") {
+		if b, err := os.ReadFile(p); err != nil || string(b) != "the agent" ||
+			p != filepath.Join(good, ".tare-r-x", "tare-agent") {
 			t.Fatalf("%s holds %q, %v", p, b, err)
 		}
 		for name, want := range map[string]os.FileMode{p: 0o700, filepath.Dir(p): 0o700} {
@@ -102,7 +103,8 @@ func FuzzPutAnswer(f *testing.F) {
 	f.Add([]byte("tare-put:/etc/../passwd"))
 	f.Fuzz(func(t *testing.T, out []byte) {
 		p, err := putAnswer(out, ".tare-r-x", "tare-agent")
-		if err == nil && (!strings.HasPrefix(p, "/") || !strings.HasSuffix(p, "/.tare-r-x/tare-agent") || strings.ContainsAny(p, "\n\x00\x1b")) {
+		if err == nil && (!strings.HasPrefix(p, "/") || !strings.HasSuffix(p, "/.tare-r-x/tare-agent") ||
+			strings.ContainsAny(p, "\n\x00\x1b")) {
 			t.Fatalf("%q gives %q", out, p)
 		}
 	})

@@ -1,8 +1,8 @@
 // Package ssh is a machine reached through OpenSSH's own program, so that the user's configuration, keys, agent, jump
 // hosts and known hosts work as they do by hand.
 //
-// It is opinionated about identity and about stalls: a host whose key is not known is never measured, and a machine that
-// does not answer for two minutes is a measurement, not a broken connection.
+// It is opinionated about identity and about stalls: a host whose key is not known is never measured, and a machine
+// that does not answer for two minutes is a measurement, not a broken connection.
 package ssh
 
 import (
@@ -34,19 +34,25 @@ func Infos() []env.Info {
 			{Name: "user", Doc: "User there; the same as the user before the @."},
 			{Name: "port", Doc: "Port; the same as the port after the host.", Check: checkPort},
 			{Name: "identity", Doc: "Private key file; no other key is offered.", Check: checkFile},
-			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file to use instead of your own.", Check: checkFile},
-			{Name: "known_hosts", Default: "your own", Doc: "File of known host keys to use instead of your own.", Check: checkFile},
-			{Name: "host_key", Default: "known", Doc: "known: refuse a host whose key is not known; new: accept and keep the key of a host not seen before. A changed key is always refused.", Check: func(v string) error {
-				if v != "known" && v != "new" {
-					return fmt.Errorf("%q is not one of known, new", v)
-				}
-				return nil
-			}},
-			{Name: "options", Doc: "More options of OpenSSH's, as KEY=VALUE separated by semicolons; allowed: " + strings.Join(allowed, ", ") + ".", Check: func(v string) error {
+			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file to use instead of your own.",
+				Check: checkFile},
+			{Name: "known_hosts", Default: "your own", Doc: "File of known host keys to use instead of your own.",
+				Check: checkFile},
+			{Name: "host_key", Default: "known", Doc: "known: refuse a host whose key is not known; new: accept and " +
+				"keep the key of a host not seen before. A changed key is always refused.",
+				Check: func(v string) error {
+					if v != "known" && v != "new" {
+						return fmt.Errorf("%q is not one of known, new", v)
+					}
+					return nil
+				}},
+			{Name: "options", Doc: "More options of OpenSSH's, as KEY=VALUE separated by semicolons; allowed: " +
+				strings.Join(allowed, ", ") + ".", Check: func(v string) error {
 				_, err := parseOptions(v)
 				return err
 			}},
-			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME", Doc: "Directory there below which the agent is put and file workloads work.", Check: checkRemoteDir},
+			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
+				Doc: "Directory there below which the agent is put and file workloads work.", Check: checkRemoteDir},
 		},
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
@@ -101,7 +107,8 @@ func checkRemoteDir(v string) error {
 // Whatever else is wanted belongs into a configuration file.
 var allowed = []string{
 	"AddressFamily", "BindAddress", "BindInterface", "CertificateFile", "Ciphers", "Compression", "ConnectTimeout",
-	"ConnectionAttempts", "HostKeyAlgorithms", "HostKeyAlias", "IPQoS", "KexAlgorithms", "MACs", "PreferredAuthentications",
+	"ConnectionAttempts", "HostKeyAlgorithms", "HostKeyAlias", "IPQoS", "KexAlgorithms", "MACs",
+	"PreferredAuthentications",
 	"ProxyJump", "PubkeyAcceptedAlgorithms", "RekeyLimit", "TCPKeepAlive",
 }
 
@@ -121,7 +128,8 @@ func parseOptions(text string) ([]string, error) {
 			i++
 		}
 		if i == len(allowed) {
-			return nil, fmt.Errorf("option %q is not among those allowed: %s; put it into a file and name that with config=FILE", key, strings.Join(allowed, ", "))
+			return nil, fmt.Errorf("option %q is not among those allowed: %s; put it into a file and name that with "+
+				"config=FILE", key, strings.Join(allowed, ", "))
 		}
 		options = append(options, allowed[i]+"="+value)
 	}
@@ -129,8 +137,12 @@ func parseOptions(text string) ([]string, error) {
 }
 
 var (
-	hostRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_:%]([A-Za-z0-9_.:%-]{0,252})$`) })
-	userRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.@\\+-]{0,127}$`) })
+	hostRE = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9_:%]([A-Za-z0-9_.:%-]{0,252})$`)
+	})
+	userRE = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.@\\+-]{0,127}$`)
+	})
 )
 
 // address is where to connect to; what is empty or 0 the user's configuration decides.
@@ -186,7 +198,8 @@ func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	for _, file := range []string{"identity", "config"} {
 		if f := o.Get(file, ""); f != "" {
 			if _, err := os.Stat(f); err != nil {
-				return nil, &env.OpenError{Env: o.Name, Op: "read setting " + file, Err: err, Remedy: "name an existing file"}
+				return nil, &env.OpenError{Env: o.Name, Op: "read setting " + file, Err: err,
+					Remedy: "name an existing file"}
 			}
 		}
 	}
@@ -285,7 +298,8 @@ func (c *client) facts(ctx context.Context) map[string]string {
 }
 
 // told are the keys of ssh -G that are recorded: those that say where one is connected, and what it costs.
-var told = map[string]bool{"hostname": true, "port": true, "user": true, "proxyjump": true, "ciphers": true, "compression": true, "ipqos": true, "hostkeyalias": true}
+var told = map[string]bool{"hostname": true, "port": true, "user": true, "proxyjump": true, "ciphers": true,
+	"compression": true, "ipqos": true, "hostkeyalias": true}
 
 func parseConfig(out []byte) map[string]string {
 	facts := map[string]string{}

@@ -9,9 +9,9 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// has tells whether there is a host of the name that a spec gives: one that the user's configuration leads to, or one that
-// has an address. Nothing is connected to. A plan that names a host which a user may have, and leaves it out where there is
-// none, thus reaches out to nobody.
+// has tells whether there is a host of the name that a spec gives: one that the user's configuration leads to, or one
+// that has an address. Nothing is connected to. A plan that names a host which a user may have, and leaves it out where
+// there is none, thus reaches out to nobody.
 func has(ctx context.Context, s env.Spec) env.Status {
 	c, err := connection(&s)
 	if err != nil {

@@ -20,10 +20,12 @@ func TestHasConnectsToNobody(t *testing.T) {
 	}
 	config := filepath.Join(t.TempDir(), "config")
 	// 192.0.2.0/24 is for documentation (RFC 5737): nothing answers there.
-	if err := os.WriteFile(config, []byte("Host led\n  HostName 192.0.2.1\nHost jumped\n  ProxyJump led\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("Host led\n  HostName 192.0.2.1\nHost jumped\n  ProxyJump led\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	for arg, want := range map[string]bool{"led": true, "jumped": true, "me@127.0.0.1": true, "tare-nobody.invalid": false, "-x": true} {
+	for arg, want := range map[string]bool{"led": true, "jumped": true, "me@127.0.0.1": true,
+		"tare-nobody.invalid": false, "-x": true} {
 		s := env.Spec{Name: "m", Driver: "ssh", Arg: arg, Settings: map[string]string{"config": config}}
 		got := has(t.Context(), s)
 		if got.OK != want || !want && !strings.Contains(got.Detail, arg) {

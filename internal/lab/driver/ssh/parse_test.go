@@ -26,7 +26,8 @@ func TestParseArg(t *testing.T) {
 			t.Errorf("parseArg(%q) = %+v, %v; want %+v", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "@host", "-oProxyCommand=x", "me@-x", "host:", "host:0", "host:65536", "host:x", "[::1", "[::1]x", "a b", "h;id", "$(id)", "-l@host", "a\nb", "me@"} {
+	for _, in := range []string{"", "@host", "-oProxyCommand=x", "me@-x", "host:", "host:0", "host:65536", "host:x",
+		"[::1", "[::1]x", "a b", "h;id", "$(id)", "-l@host", "a\nb", "me@"} {
 		if got, err := parseArg(in); err == nil {
 			t.Errorf("parseArg(%q) = %+v, want an error", in, got)
 		}
@@ -41,7 +42,8 @@ func FuzzParseArg(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if strings.HasPrefix(a.host, "-") || strings.HasPrefix(a.user, "-") || strings.ContainsAny(a.host+a.user, " \t\n'\"$`;&|<>") || a.host == "" || a.port < 0 || a.port > 65535 {
+		if strings.HasPrefix(a.host, "-") || strings.HasPrefix(a.user, "-") ||
+			strings.ContainsAny(a.host+a.user, " \t\n'\"$`;&|<>") || a.host == "" || a.port < 0 || a.port > 65535 {
 			t.Fatalf("%q becomes %+v", arg, a)
 		}
 	})
@@ -49,10 +51,12 @@ func FuzzParseArg(f *testing.F) {
 
 func TestParseOptions(t *testing.T) {
 	got, err := parseOptions("ciphers=aes128-ctr,aes256-ctr;ProxyJump=me@jump:22")
-	if want := []string{"Ciphers=aes128-ctr,aes256-ctr", "ProxyJump=me@jump:22"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"Ciphers=aes128-ctr,aes256-ctr", "ProxyJump=me@jump:22"}; err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
-	for _, in := range []string{"ProxyCommand=id", "StrictHostKeyChecking=no", "LocalCommand=id", "Ciphers", "Ciphers=", "Ciphers=a\nProxyCommand=b", ";", "=x", "LocalForward=1:2:3"} {
+	for _, in := range []string{"ProxyCommand=id", "StrictHostKeyChecking=no", "LocalCommand=id", "Ciphers", "Ciphers=",
+		"Ciphers=a\nProxyCommand=b", ";", "=x", "LocalForward=1:2:3"} {
 		if got, err := parseOptions(in); err == nil {
 			t.Errorf("parseOptions(%q) = %q, want an error", in, got)
 		}
@@ -79,7 +83,8 @@ func TestCommandLine(t *testing.T) {
 	}
 	argv := c.argv("sh", "-c", "echo 'it'", "a b")
 	line := strings.Join(argv, "\x00")
-	for _, want := range []string{"\x00-F\x00/etc/x\x00", "\x00-l\x00me\x00", "\x00-p\x002222\x00", "\x00StrictHostKeyChecking=yes\x00", "\x00UserKnownHostsFile=\"/tmp/a b%%\"\x00"} {
+	for _, want := range []string{"\x00-F\x00/etc/x\x00", "\x00-l\x00me\x00", "\x00-p\x002222\x00",
+		"\x00StrictHostKeyChecking=yes\x00", "\x00UserKnownHostsFile=\"/tmp/a b%%\"\x00"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%q lacks %q", argv, want)
 		}

@@ -50,7 +50,8 @@ func startServer(t *testing.T, config ...string) *server {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"host_key", "user_key"} {
-		if _, err := proc.Run(t.Context(), nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.file(key)); err != nil {
+		if _, err := proc.Run(t.Context(), nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+			s.file(key)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +76,8 @@ func startServer(t *testing.T, config ...string) *server {
 // patience bounds what must come at some time, however busy the machine is.
 const patience = 3 * time.Minute
 
-// run starts the daemon and tells whether it listens; it must be called by its full path, with which it starts itself again.
+// run starts the daemon and tells whether it listens; it must be called by its full path, with which it starts itself
+// again.
 func (s *server) run(t *testing.T, sshd string) bool {
 	t.Helper()
 	d, err := proc.Start(proc.Command(context.Background(), sshd, "-D", "-e", "-f", s.file("sshd_config")))
@@ -91,7 +93,8 @@ func (s *server) run(t *testing.T, sshd string) bool {
 		}
 	})
 	// Whoever answers at the port, it is sshd when sshd says that it listens.
-	for end := time.Now().Add(patience); !bytes.Contains(d.Stderr(), []byte("Server listening on 127.0.0.1 port")); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !bytes.Contains(d.Stderr(),
+		[]byte("Server listening on 127.0.0.1 port")); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-d.Done():
 			return false
@@ -158,7 +161,8 @@ func (s *server) trust(t *testing.T, key string) {
 
 // spec is the environment on this server, with some settings changed.
 func (s *server) spec(settings ...string) env.Spec {
-	all := map[string]string{"identity": s.file("user_key"), "known_hosts": s.file("known_hosts"), "config": s.file("ssh_config")}
+	all := map[string]string{"identity": s.file("user_key"), "known_hosts": s.file("known_hosts"),
+		"config": s.file("ssh_config")}
 	for i := 0; i < len(settings); i += 2 {
 		all[settings[i]] = settings[i+1]
 	}
@@ -169,9 +173,11 @@ func TestContract(t *testing.T) {
 	s := startServer(t)
 	nobody := s.spec("port", strconv.Itoa(deafPort(t)))
 	envtest.Run(t, driver{}, envtest.Options{
-		Spec:   s.spec(),
-		Mounts: []env.Spec{{Name: "here", Driver: "dir", Arg: t.TempDir()}, {Name: "shm", Driver: "dir", Arg: "/dev/shm"}},
-		Broken: []env.Spec{{Name: "no", Driver: "dir", Arg: "/nowhere-at-all"}, {Name: "relative", Driver: "dir", Arg: "x"}},
+		Spec: s.spec(),
+		Mounts: []env.Spec{{Name: "here", Driver: "dir", Arg: t.TempDir()},
+			{Name: "shm", Driver: "dir", Arg: "/dev/shm"}},
+		Broken: []env.Spec{{Name: "no", Driver: "dir", Arg: "/nowhere-at-all"},
+			{Name: "relative", Driver: "dir", Arg: "x"}},
 		Impossible: []env.Spec{
 			nobody, s.spec("dir", "/proc"), s.spec("identity", "/nowhere/key"), s.spec("user", "tare-no-such-user"),
 			{Name: "x", Driver: "ssh", Arg: "-oProxyCommand=id"},
@@ -182,7 +188,8 @@ func TestContract(t *testing.T) {
 // A login script that talks on standard output is common, and a login shell that is not a shell of ours.
 func TestContractNoisyLogin(t *testing.T) {
 	s := startServer(t)
-	s.write(t, "noisy", "#!/bin/sh\nprintf 'Welcome!\\r\\n\\033[31mLinux x86_64 i686\\033[0m\\n'\nhead -c 3000 /dev/zero; echo\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n")
+	s.write(t, "noisy", "#!/bin/sh\nprintf 'Welcome!\\r\\n\\033[31mLinux x86_64 i686\\033[0m\\n'\n"+
+		"head -c 3000 /dev/zero; echo\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n")
 	if err := os.Chmod(s.file("noisy"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +198,8 @@ func TestContractNoisyLogin(t *testing.T) {
 }
 
 func (s *server) options(t *testing.T, spec env.Spec) env.Options {
-	return env.Options{Spec: spec, RunID: fmt.Sprintf("ssh%d-%d", os.Getpid(), time.Now().UnixNano()%1e6), Dir: t.TempDir(), Agents: agenttest.Store(t)}
+	return env.Options{Spec: spec, RunID: fmt.Sprintf("ssh%d-%d", os.Getpid(), time.Now().UnixNano()%1e6),
+		Dir: t.TempDir(), Agents: agenttest.Store(t)}
 }
 
 // refused opens the environment and wants an error with these words.
@@ -206,15 +214,18 @@ func (s *server) refused(t *testing.T, spec env.Spec, meaning, remedy, evidence 
 	if !ok {
 		t.Fatalf("%T: %v", err, err)
 	}
-	if !strings.Contains(x.Err.Error(), meaning) || !strings.Contains(x.Remedy, remedy) || !bytes.Contains(x.Evidence, []byte(evidence)) {
-		t.Errorf("error %v\nremedy %s\nevidence %s\nwant %q, %q and %q", x.Err, x.Remedy, x.Evidence, meaning, remedy, evidence)
+	if !strings.Contains(x.Err.Error(), meaning) || !strings.Contains(x.Remedy, remedy) ||
+		!bytes.Contains(x.Evidence, []byte(evidence)) {
+		t.Errorf("error %v\nremedy %s\nevidence %s\nwant %q, %q and %q", x.Err, x.Remedy, x.Evidence, meaning, remedy,
+			evidence)
 	}
 }
 
 func TestHostKeys(t *testing.T) {
 	s := startServer(t)
 	s.write(t, "known_hosts", "")
-	s.refused(t, s.spec(), "the host key of 127.0.0.1 is not known", "compare the fingerprint", "Host key verification failed")
+	s.refused(t, s.spec(), "the host key of 127.0.0.1 is not known", "compare the fingerprint",
+		"Host key verification failed")
 	e, err := driver{}.Open(t.Context(), s.options(t, s.spec("host_key", "new")))
 	if err != nil {
 		t.Fatalf("accept a new key: %v", err)
@@ -227,7 +238,8 @@ func TestHostKeys(t *testing.T) {
 	}
 	s.trust(t, "user_key.pub")
 	for _, policy := range []string{"known", "new"} {
-		s.refused(t, s.spec("host_key", policy), "is not the one known", "ssh-keygen -R '[127.0.0.1]:", "IDENTIFICATION HAS CHANGED")
+		s.refused(t, s.spec("host_key", policy), "is not the one known", "ssh-keygen -R '[127.0.0.1]:",
+			"IDENTIFICATION HAS CHANGED")
 	}
 	// A configuration that switches the check off does not.
 	s.write(t, "ssh_config", "Host *\n StrictHostKeyChecking no\n")
@@ -237,7 +249,8 @@ func TestHostKeys(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s := startServer(t)
 	s.refused(t, s.spec("port", strconv.Itoa(deafPort(t))), "no SSH server answers", "start sshd", "Connection refused")
-	s.refused(t, s.spec("identity", s.file("host_key")), "does not let this user in", "identity=FILE", "Permission denied (publickey)")
+	s.refused(t, s.spec("identity", s.file("host_key")), "does not let this user in", "identity=FILE",
+		"Permission denied (publickey)")
 	s.refused(t, s.spec("dir", "/proc"), "", "dir=PATH", "tare: no directory can take the agent, tried: /proc")
 	s.write(t, "ssh_config", "NoSuchOption yes\n")
 	s.refused(t, s.spec(), "does not know an option", "correct the file", "nosuchoption")
@@ -279,7 +292,8 @@ func TestFactsTellTheConnection(t *testing.T) {
 	}
 	defer e.Close()
 	f := e.Facts()
-	if f.Extra["ssh.port"] != strconv.Itoa(s.port) || f.Extra["ssh.user"] != "root" || f.Extra["ssh.hostname"] != "127.0.0.1" {
+	if f.Extra["ssh.port"] != strconv.Itoa(s.port) || f.Extra["ssh.user"] != "root" ||
+		f.Extra["ssh.hostname"] != "127.0.0.1" {
 		t.Errorf("facts %v", f.Extra)
 	}
 }
@@ -300,7 +314,10 @@ func TestServerKilledMidTrial(t *testing.T) {
 	defer conn.Close()
 	done := make(chan error, 1)
 	go func() {
-		_, err := conn.Run(context.Background(), wire.Run{Job: wire.Job{Kind: "null", Params: map[string]string{"spin": "1000", "noise": "0", "fail": "none", "hang": "0s", "check": ""}, Cell: "c"}, Work: 1 << 45})
+		_, err := conn.Run(context.Background(),
+			wire.Run{Job: wire.Job{Kind: "null",
+				Params: map[string]string{"spin": "1000", "noise": "0", "fail": "none", "hang": "0s", "check": ""},
+				Cell:   "c"}, Work: 1 << 45})
 		done <- err
 	}()
 	time.Sleep(500 * time.Millisecond)

@@ -94,9 +94,10 @@ func loopbackUp() error {
 func runAgent() (int, error) {
 	asked := make(chan os.Signal, 4)
 	signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	agent, err := syscall.ForkExec("/proc/self/exe", []string{"tare-agent", "agent", "--dir", WorkDir}, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2},
-	})
+	agent, err := syscall.ForkExec("/proc/self/exe", []string{"tare-agent", "agent", "--dir", WorkDir},
+		&syscall.ProcAttr{
+			Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		})
 	if err != nil {
 		return 0, fmt.Errorf("start agent: %w", err)
 	}

@@ -1,5 +1,5 @@
-// Package nsinit is the first process of the built-in container: the agent's own executable, started in fresh namespaces
-// by the namespace driver, which gives itself a root, starts the agent proper and ends with it.
+// Package nsinit is the first process of the built-in container: the agent's own executable, started in fresh
+// namespaces by the namespace driver, which gives itself a root, starts the agent proper and ends with it.
 //
 // It isolates for measurement, not for security: what runs inside sees its own files, processes, network and host name,
 // but nothing here defends the host against a hostile workload.
@@ -31,7 +31,8 @@ const (
 
 // Config is what the driver decides. It travels as JSON in the argument after the role.
 type Config struct {
-	// Dir is an empty directory outside for the overlay's layers. It must be on a file system that can be an upper layer.
+	// Dir is an empty directory outside for the overlay's layers. It must be on a file system that can be an upper
+	// layer.
 	Dir Path `json:"dir"`
 	// Root is the directory that becomes the lower, unchanged layer.
 	Root Path `json:"root"`
@@ -50,8 +51,8 @@ type Config struct {
 	Check bool `json:"check,omitempty"`
 }
 
-// Path is a path outside. It is bytes to the kernel, and need not be UTF-8, which a string in JSON would be made. One that is
-// travels as it is, so that ps shows whose process this is.
+// Path is a path outside. It is bytes to the kernel, and need not be UTF-8, which a string in JSON would be made. One
+// that is travels as it is, so that ps shows whose process this is.
 type Path string
 
 // rawPath is how another path travels.

@@ -28,7 +28,8 @@ func (c *Config) newRoot() (layout string, err error) {
 	for _, d := range []struct {
 		name string
 		mode os.FileMode
-	}{{"upper", 0o755}, {"work", 0o700}, {"lower", 0o700}, {"root", 0o700}, {"upper" + oldRoot, 0o700}, {"upper" + WorkDir, 0o700}} {
+	}{{"upper", 0o755}, {"work", 0o700}, {"lower", 0o700}, {"root", 0o700}, {"upper" + oldRoot, 0o700},
+		{"upper" + WorkDir, 0o700}} {
 		if err := os.Mkdir(d.name, d.mode); err != nil {
 			return "", err
 		}
@@ -70,7 +71,8 @@ func (c *Config) newRoot() (layout string, err error) {
 		}
 	}
 	for _, m := range c.Mounts {
-		f := fixture{name: m.Target, source: "tmpfs", kind: "tmpfs", flags: unix.MS_NOSUID | unix.MS_NODEV, data: m.Options}
+		f := fixture{name: m.Target, source: "tmpfs", kind: "tmpfs", flags: unix.MS_NOSUID | unix.MS_NODEV,
+			data: m.Options}
 		if m.Source != "" {
 			f = fixture{name: m.Target, source: oldRoot + string(m.Source), kind: "bind", flags: unix.MS_REC}
 		}
@@ -162,7 +164,8 @@ func (c *Config) furniture() []fixture {
 		all = append(all, fixture{name: "/dev/" + node, source: oldRoot + "/dev/" + node, kind: "bind"})
 	}
 	return append(all,
-		fixture{name: "/dev/pts", source: "devpts", kind: "devpts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, data: "newinstance,ptmxmode=0666,mode=0620"},
+		fixture{name: "/dev/pts", source: "devpts", kind: "devpts", flags: unix.MS_NOSUID | unix.MS_NOEXEC,
+			data: "newinstance,ptmxmode=0666,mode=0620"},
 		fixture{name: "/dev/shm", source: "tmpfs", kind: "tmpfs", flags: plain, data: "mode=1777"},
 		fixture{name: "/dev/ptmx", source: "pts/ptmx"},
 		fixture{name: "/dev/fd", source: "/proc/self/fd"},

@@ -1,6 +1,6 @@
 // Package pid1 makes the agent the first and only program of a micro-VM: it mounts what a Linux system needs, loads the
-// kernel modules that the host put beside it, finds the port for the wire and the scratch disk, serves one controller, and
-// powers the machine off.
+// kernel modules that the host put beside it, finds the port for the wire and the scratch disk, serves one controller,
+// and powers the machine off.
 //
 // It is opinionated about being little. There is no shell, no supervisor and no reaper: a process that waits for all
 // children would steal their exit statuses from whoever started them, and one that polls would take time from what is
@@ -14,8 +14,8 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// arguments reads the kernel's command line: words separated by blanks, with double quotes around values that hold some.
-// A word without "=" has an empty value; the last of several wins.
+// arguments reads the kernel's command line: words separated by blanks, with double quotes around values that hold
+// some. A word without "=" has an empty value; the last of several wins.
 func arguments(line string) map[string]string {
 	args := map[string]string{}
 	for line = strings.TrimLeft(line, " \n"); line != ""; line = strings.TrimLeft(line, " \n") {

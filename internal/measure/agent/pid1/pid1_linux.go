@@ -28,8 +28,8 @@ func Wanted() bool {
 	return err == nil
 }
 
-// Main is the life of a micro-VM. It does not return: the machine is off when it ends. Should that be refused, it returns
-// 1, and the kernel panics because its first process has ended, which ends the machine as well.
+// Main is the life of a micro-VM. It does not return: the machine is off when it ends. Should that be refused, it
+// returns 1, and the kernel panics because its first process has ended, which ends the machine as well.
 func Main() int {
 	err := serve()
 	if err != nil {
@@ -91,9 +91,11 @@ func serve() (err error) {
 	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir, Mounts: true, Root: root})
 }
 
-// settle gives the machine what programs expect of one. A guest without a loopback device can still measure most things.
+// settle gives the machine what programs expect of one. A guest without a loopback device can still measure most
+// things.
 func settle(hostname string) error {
-	for k, v := range map[string]string{"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "TMPDIR": "/tmp", "LC_ALL": "C"} {
+	for k, v := range map[string]string{"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "TMPDIR": "/tmp",
+		"LC_ALL": "C"} {
 		if err := os.Setenv(k, v); err != nil {
 			return err
 		}
@@ -160,7 +162,8 @@ func loadModule(path string) error {
 		return nil
 	case errors.Is(err, unix.ENOENT):
 		// The kernel's word for a symbol that no loaded module offers, not for a file.
-		return fmt.Errorf("load kernel module %s: a module it needs was not loaded before it: %w", filepath.Base(path), err)
+		return fmt.Errorf("load kernel module %s: a module it needs was not loaded before it: %w", filepath.Base(path),
+			err)
 	case errors.Is(err, unix.ENOEXEC):
 		return fmt.Errorf("load kernel module %s: it was built for another kernel: %w", filepath.Base(path), err)
 	case errors.Is(err, unix.ENODEV):
@@ -211,8 +214,8 @@ func disk(serial string) (dev string, err error) {
 	return dev, err
 }
 
-// linkDisks gives disks the names that udev would give them: in which order the kernel finds devices is its own affair. A
-// disk that does not appear is missed only by who mounts it.
+// linkDisks gives disks the names that udev would give them: in which order the kernel finds devices is its own affair.
+// A disk that does not appear is missed only by who mounts it.
 func linkDisks(serials []string) {
 	for _, serial := range serials {
 		dev, err := disk(serial)

@@ -9,7 +9,8 @@ import (
 
 func TestKernelArgumentsAreRead(t *testing.T) {
 	got := arguments("console=ttyS0 quiet  tare.hostname=vm dyndbg=\"file a.c +p\" \"odd=x y\" tare.hostname=box\n")
-	want := map[string]string{"console": "ttyS0", "quiet": "", "tare.hostname": "box", "dyndbg": "file a.c +p", "odd": "x y"}
+	want := map[string]string{"console": "ttyS0", "quiet": "", "tare.hostname": "box", "dyndbg": "file a.c +p",
+		"odd": "x y"}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

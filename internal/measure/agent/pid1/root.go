@@ -11,7 +11,8 @@ import (
 func partitions(disk string, entries []string) []string {
 	parts := slices.DeleteFunc(slices.Clone(entries), func(name string) bool {
 		number := strings.TrimPrefix(name, disk)
-		return number == name || strings.Trim(strings.TrimPrefix(number, "p"), "0123456789") != "" || strings.Trim(number, "p") == ""
+		return number == name || strings.Trim(strings.TrimPrefix(number, "p"), "0123456789") != "" ||
+			strings.Trim(number, "p") == ""
 	})
 	slices.SortFunc(parts, func(a, b string) int {
 		if len(a) != len(b) {
@@ -22,8 +23,8 @@ func partitions(disk string, entries []string) []string {
 	return parts
 }
 
-// shared are the places that a worker in a root image has in common with the agent, which stays outside: the kernel's file
-// systems, and wherever work is done. A folder below one of them has the same path for both.
+// shared are the places that a worker in a root image has in common with the agent, which stays outside: the kernel's
+// file systems, and wherever work is done. A folder below one of them has the same path for both.
 var shared = []string{"/proc", "/sys", "/dev", "/run", "/tmp"}
 
 // within makes a path of the guest one inside of a root.

@@ -12,15 +12,16 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// mountRoot puts a root together for the workers: the image on the disk with that serial number, read-only, and over it an
-// overlay in the guest's memory, so that nothing reaches the image, and no disk that is measured carries what a worker
-// happens to write outside of its own directory.
+// mountRoot puts a root together for the workers: the image on the disk with that serial number, read-only, and over it
+// an overlay in the guest's memory, so that nothing reaches the image, and no disk that is measured carries what a
+// worker happens to write outside of its own directory.
 func mountRoot(serial, scratch string) error {
 	dev, err := disk(serial)
 	if err != nil {
 		return fmt.Errorf("find root image: %w", err)
 	}
-	if err := mountOne(mount{"tmpfs", guestabi.RootParts, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=50%", true}); err != nil {
+	if err := mountOne(mount{"tmpfs", guestabi.RootParts, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755,size=50%",
+		true}); err != nil {
 		return fmt.Errorf("mount %s: %w", guestabi.RootParts, err)
 	}
 	image, upper, work := guestabi.RootParts+"/image", guestabi.RootParts+"/upper", guestabi.RootParts+"/work"
@@ -32,7 +33,8 @@ func mountRoot(serial, scratch string) error {
 	if err := mountImage(dev, image); err != nil {
 		return err
 	}
-	if err := unix.Mount("overlay", guestabi.Root, "overlay", 0, "lowerdir="+image+",upperdir="+upper+",workdir="+work); err != nil {
+	if err := unix.Mount("overlay", guestabi.Root, "overlay", 0,
+		"lowerdir="+image+",upperdir="+upper+",workdir="+work); err != nil {
 		return fmt.Errorf("mount overlay over the root image: %w", err)
 	}
 	return furnish(guestabi.Root, scratch)
@@ -100,8 +102,8 @@ func furnish(root, scratch string) error {
 	return nil
 }
 
-// bindInto shows a directory at the same place in a root. What the image has there instead, such as a symbolic link, which
-// would lead out of the root from here, gives way.
+// bindInto shows a directory at the same place in a root. What the image has there instead, such as a symbolic link,
+// which would lead out of the root from here, gives way.
 func bindInto(root, dir string) error {
 	target := within(root, dir)
 	if info, err := os.Lstat(target); err == nil && !info.IsDir() {

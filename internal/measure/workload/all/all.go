@@ -22,7 +22,8 @@ func Kinds() []workload.Kind {
 	var all []workload.Kind
 	seen := map[string]bool{}
 	for _, kinds := range [][]workload.Kind{
-		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(), durability.Kinds(), restore.Kinds(), network.Kinds(), web.Kinds(), command.Kinds(), null.Kinds(),
+		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(),
+		durability.Kinds(), restore.Kinds(), network.Kinds(), web.Kinds(), command.Kinds(), null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {

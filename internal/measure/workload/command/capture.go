@@ -16,8 +16,8 @@ const (
 	maxTail   = 16 << 10 // of the standard error that is evidence of a failure
 )
 
-// drainGrace is how long output is awaited after a run has ended. Only a process that the run left behind, with the pipe
-// still open, makes it last that long.
+// drainGrace is how long output is awaited after a run has ended. Only a process that the run left behind, with the
+// pipe still open, makes it last that long.
 const drainGrace = time.Second
 
 // sink drains a pipe whose writing end is a child's output. While nothing is written it costs nothing.

@@ -77,8 +77,8 @@ const (
 	shellTime    = 200 * time.Millisecond
 )
 
-// weighShell measures how long the shell takes to start and end with nothing to do. The least is used: it is the steadiest
-// of the figures that describe such a sample, and what was disturbed must not be subtracted from every run.
+// weighShell measures how long the shell takes to start and end with nothing to do. The least is used: it is the
+// steadiest of the figures that describe such a sample, and what was disturbed must not be subtracted from every run.
 func (t *trial) weighShell(ctx context.Context) error {
 	r, err := newRunner("shell", t.params["shell"], "", t.base)
 	if err != nil {
@@ -155,7 +155,8 @@ func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
 // take takes the figures of one run from its output.
 func (t *trial) take(b *workload.Bench, o *outcome) error {
 	if o.lost > 0 {
-		return fmt.Errorf("command: the output is longer than the %d MiB that figures are taken from; let the command print less", maxOutput>>20)
+		return fmt.Errorf("command: the output is longer than the %d MiB that figures are taken from; let the "+
+			"command print less", maxOutput>>20)
 	}
 	f, err := t.extractor.extract(o.output)
 	if err != nil {
@@ -178,7 +179,8 @@ func (t *trial) take(b *workload.Bench, o *outcome) error {
 	return nil
 }
 
-// Report turns the runs into means. seconds comes from the runs' own times: b.Elapsed also holds what stands between them.
+// Report turns the runs into means. seconds comes from the runs' own times: b.Elapsed also holds what stands between
+// them.
 func (t *trial) Report(b *workload.Bench) error {
 	n := float64(b.Work)
 	raw, shell := t.wall.Seconds()/n, t.shell.Seconds()*float64(t.ran)/n
@@ -194,14 +196,18 @@ func (t *trial) Report(b *workload.Bench) error {
 		b.Report("seconds", net)
 	} else {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf(
-			"a run takes %.3f ms and the start of the shell alone %.3f ms: nothing is left to weigh; use shell=none", 1e3*raw, 1e3*shell)}
+			"a run takes %.3f ms and the start of the shell alone %.3f ms: nothing is left to weigh; use shell=none",
+			1e3*raw, 1e3*shell)}
 	}
 	if shell > raw/2 {
-		b.Warn("shell-dominates", fmt.Sprintf("the shell's own start (%.3f ms) is more than half of a run (%.3f ms); its noise is in the difference", 1e3*shell, 1e3*raw),
+		b.Warn("shell-dominates",
+			fmt.Sprintf("the shell's own start (%.3f ms) is more than half of a run (%.3f ms); its noise is in the "+
+				"difference", 1e3*shell, 1e3*raw),
 			"use shell=none if the command needs no shell")
 	}
 	b.Sample("seconds", t.samples)
-	for name, v := range map[string]float64{"user_seconds": t.user.Seconds() / n, "system_seconds": t.sys.Seconds() / n, "max_rss_bytes": float64(t.rss)} {
+	for name, v := range map[string]float64{"user_seconds": t.user.Seconds() / n, "system_seconds": t.sys.Seconds() / n,
+		"max_rss_bytes": float64(t.rss)} {
 		if v > 0 { // a clock that counts ticks may see nothing of a short run
 			b.Report(name, v)
 		}

@@ -79,7 +79,8 @@ func TestTimeOfASleep(t *testing.T) {
 	}
 }
 
-// TestShellStartIsSubtracted compares the same sleep with and without a shell: the samples hold the shell, the mean does not.
+// TestShellStartIsSubtracted compares the same sleep with and without a shell: the samples hold the shell, the mean
+// does not.
 func TestShellStartIsSubtracted(t *testing.T) {
 	b := must(t, t.TempDir(), 3, map[string]string{"command": "sleep 0.05; true"})
 	shell, err := strconv.ParseFloat(b.State["shell_ns"], 64)
@@ -108,7 +109,8 @@ func TestStagesInOrder(t *testing.T) {
 	for work, want := range map[int64]string{1: "P C E X", 3: "P C E P C E P C E X"} {
 		dir := t.TempDir()
 		b := must(t, dir, work, map[string]string{
-			"command": "sleep 0.01; echo C >> log", "prepare": "echo P >> log", "conclude": "echo E >> log", "cleanup": "echo X >> log"})
+			"command": "sleep 0.01; echo C >> log", "prepare": "echo P >> log", "conclude": "echo E >> log",
+			"cleanup": "echo X >> log"})
 		got, err := os.ReadFile(filepath.Join(dir, "log"))
 		if err != nil || strings.Join(strings.Fields(string(got)), " ") != want {
 			t.Errorf("%d runs: %q, %v; want %q", work, got, err, want)
@@ -126,7 +128,8 @@ func TestStagesInOrder(t *testing.T) {
 
 func TestConcludeAndCleanupFollowAFailure(t *testing.T) {
 	dir := t.TempDir()
-	_, err := try(t, dir, 1, map[string]string{"command": "exit 3", "conclude": "echo E >> log", "cleanup": "echo X >> log"})
+	_, err := try(t, dir, 1, map[string]string{"command": "exit 3", "conclude": "echo E >> log",
+		"cleanup": "echo X >> log"})
 	if err == nil {
 		t.Fatal("exit 3 is no failure")
 	}
@@ -141,13 +144,18 @@ func TestFailuresCarryEvidence(t *testing.T) {
 		message, said string
 		kind          string
 	}{
-		{map[string]string{"command": "echo the disk is gone >&2; exit 3"}, "exit code 3 where 0 is expected", "the disk is gone", "measure"},
-		{map[string]string{"command": "nothing-of-that-name,a=b,shell=none"}, "; shell= is part of the command", "not found", "measure"},
+		{map[string]string{"command": "echo the disk is gone >&2; exit 3"}, "exit code 3 where 0 is expected",
+			"the disk is gone", "measure"},
+		{map[string]string{"command": "nothing-of-that-name,a=b,shell=none"}, "; shell= is part of the command",
+			"not found", "measure"},
 		{map[string]string{"command": "kill -SEGV $$"}, "ended by a signal: segmentation fault", "", "measure"},
-		{map[string]string{"command": "true", "prepare": "echo no >&2; false"}, "prepare ended with exit code 1", "no", "setup"},
+		{map[string]string{"command": "true", "prepare": "echo no >&2; false"}, "prepare ended with exit code 1", "no",
+			"setup"},
 		{map[string]string{"command": "sleep 600", "timeout": "100ms"}, "did not end within 100ms", "", "measure"},
-		{map[string]string{"command": "echo nothing here", "metric": "x:s:lower:re:took=(\\d+)"}, "matches nothing", "nothing here", "measure"},
-		{map[string]string{"command": "echo on stdout; exit 1", "metric": "x:s:lower:re:took=(\\d+)"}, "exit code 1", "on stdout", "measure"},
+		{map[string]string{"command": "echo nothing here", "metric": "x:s:lower:re:took=(\\d+)"}, "matches nothing",
+			"nothing here", "measure"},
+		{map[string]string{"command": "echo on stdout; exit 1", "metric": "x:s:lower:re:took=(\\d+)"}, "exit code 1",
+			"on stdout", "measure"},
 	} {
 		begin := time.Now()
 		f := failed(t, c.given)
@@ -191,26 +199,32 @@ func TestInputIsReadByEveryRun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "in"), []byte("42\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := must(t, dir, 3, map[string]string{"command": "cat", "shell": "none", "input": filepath.Join(dir, "in"), "metric": "answer:n:higher:re:(\\d+)"})
+	b := must(t, dir, 3, map[string]string{"command": "cat", "shell": "none", "input": filepath.Join(dir, "in"),
+		"metric": "answer:n:higher:re:(\\d+)"})
 	if b.Metrics["answer"] != 42 || len(b.Samples["answer"]) != 3 {
 		t.Errorf("%v, %v", b.Metrics, b.Samples)
 	}
-	if ms := metricsFor(workload.Params{"preset": presetNone, "metric": "answer:n:higher:re:(\\d+)"}); !ms[0].Primary || ms[0].Name != "answer" || ms[1].Primary {
+	if ms := metricsFor(workload.Params{"preset": presetNone, "metric": "answer:n:higher:re:(\\d+)"}); !ms[0].Primary ||
+		ms[0].Name != "answer" || ms[1].Primary {
 		t.Errorf("the extracted figure is not the headline: %v", ms)
 	}
 }
 
 // TestLongOutput writes more than a pipe holds, more than is kept, and to a pipe that nobody may make non-blocking.
 func TestLongOutput(t *testing.T) {
-	b := must(t, t.TempDir(), 1, map[string]string{"command": "head -c 4000000 /dev/zero | tr '\\0' x; echo; echo end=5", "metric": "x:n:higher:re:end=(\\d)"})
+	b := must(t, t.TempDir(), 1,
+		map[string]string{"command": "head -c 4000000 /dev/zero | tr '\\0' x; echo; echo end=5",
+			"metric": "x:n:higher:re:end=(\\d)"})
 	if b.Metrics["x"] != 5 {
 		t.Errorf("%v", b.Metrics)
 	}
-	_, err := try(t, t.TempDir(), 1, map[string]string{"command": "head -c 9000000 /dev/zero", "metric": "x:n:higher:re:end=(\\d)"})
+	_, err := try(t, t.TempDir(), 1, map[string]string{"command": "head -c 9000000 /dev/zero",
+		"metric": "x:n:higher:re:end=(\\d)"})
 	if err == nil || !strings.Contains(err.Error(), "longer than the 8 MiB") {
 		t.Errorf("9 MB of output gave %v", err)
 	}
-	f := failed(t, map[string]string{"command": "head -c 3000000 /dev/zero | tr '\\0' y >&2; echo last words >&2; exit 1"})
+	f := failed(t,
+		map[string]string{"command": "head -c 3000000 /dev/zero | tr '\\0' y >&2; echo last words >&2; exit 1"})
 	if len(f.Evidence) > maxTail || !strings.HasSuffix(f.Evidence, "last words") {
 		t.Errorf("evidence of %d bytes ends with %q", len(f.Evidence), f.Evidence[max(0, len(f.Evidence)-20):])
 	}
@@ -222,7 +236,8 @@ func gone(pid int) bool {
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			return true
 		}
-		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(stat), ") Z ") {
+		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil &&
+			strings.Contains(string(stat), ") Z ") {
 			return true
 		}
 		time.Sleep(20 * time.Millisecond)

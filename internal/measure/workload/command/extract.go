@@ -48,7 +48,8 @@ func newExtractor(preset, metric string) (extractor, error) {
 	if preset != presetNone && preset != "" {
 		i := slices.IndexFunc(presets(), func(p program) bool { return p.name == preset })
 		if i < 0 {
-			return nil, fmt.Errorf("command: preset: %q is not known%s", preset, suggest.DidYouMean(preset, presetNames()))
+			return nil, fmt.Errorf("command: preset: %q is not known%s", preset,
+				suggest.DidYouMean(preset, presetNames()))
 		}
 		all = append(all, presets()[i])
 	}
@@ -131,12 +132,14 @@ func parseMetric(text string) (*userMetric, error) {
 	}
 	name, unitName, better, how, where := part[0], part[1], unit.Better(part[2]), part[3], part[4]
 	if !metricName().MatchString(name) {
-		return nil, fmt.Errorf("%q is not a name: lower-case letters, digits and underscores, beginning with a letter", name)
+		return nil, fmt.Errorf("%q is not a name: lower-case letters, digits and underscores, beginning with a letter",
+			name)
 	}
 	if better != unit.Lower && better != unit.Higher {
 		return nil, fmt.Errorf("%q is neither lower nor higher (which is better?)", better)
 	}
-	u := &userMetric{metric: unit.Metric{Name: name, Unit: unitName, Better: better, Doc: "taken from the command's output by " + how + " " + where}}
+	u := &userMetric{metric: unit.Metric{Name: name, Unit: unitName, Better: better,
+		Doc: "taken from the command's output by " + how + " " + where}}
 	switch how {
 	case "json":
 		path, err := parsePointer(where)

@@ -18,7 +18,8 @@ func output(t testing.TB, name string) []byte {
 	return data
 }
 
-// TestPresetsReadRealOutput compares with figures read by eye (fio's with jq) from what the programs of Debian 12 printed.
+// TestPresetsReadRealOutput compares with figures read by eye (fio's with jq) from what the programs of Debian 12
+// printed.
 func TestPresetsReadRealOutput(t *testing.T) {
 	for _, c := range []struct {
 		preset, file string
@@ -27,20 +28,31 @@ func TestPresetsReadRealOutput(t *testing.T) {
 	}{
 		{"fio", "fio-randread.json", map[string]float64{
 			"fio_iops": 16253.968254, "fio_mib_per_second": 66576253.0 / (1 << 20), "fio_read_iops": 16253.968254,
-			"fio_read_mib_per_second": 66576253.0 / (1 << 20), "fio_read_latency_ns": 55618.915039, "fio_read_p99_ns": 257024}, 0},
+			"fio_read_mib_per_second": 66576253.0 / (1 << 20), "fio_read_latency_ns": 55618.915039,
+			"fio_read_p99_ns": 257024}, 0},
 		{"iperf3", "iperf3-tcp.json", map[string]float64{"iperf3_bits_per_second": 34519135380.04125}, 0},
-		{"iperf3", "iperf3-udp.json", map[string]float64{"iperf3_bits_per_second": 50062595.36184007, "iperf3_jitter_ms": 0.003266126811116524}, 0},
-		{"sysbench", "sysbench-cpu.txt", map[string]float64{"sysbench_events_per_second": 5246.86, "sysbench_latency_ms": 0.38, "sysbench_p95_ms": 0.32}, 0},
-		{"sysbench", "sysbench-memory.txt", map[string]float64{"sysbench_events_per_second": 5994366 / 1.0001, "sysbench_transferred_mib_per_second": 5849.37}, 0},
-		{"sysbench", "sysbench-threads.txt", map[string]float64{"sysbench_events_per_second": 1683 / 1.0003, "sysbench_latency_ms": 0.59, "sysbench_p95_ms": 0.61}, 0},
-		{"sysbench", "sysbench-fileio.txt", map[string]float64{"sysbench_events_per_second": 126047 / 1.0004, "sysbench_latency_ms": 0.01,
+		{"iperf3", "iperf3-udp.json", map[string]float64{"iperf3_bits_per_second": 50062595.36184007,
+			"iperf3_jitter_ms": 0.003266126811116524}, 0},
+		{"sysbench", "sysbench-cpu.txt", map[string]float64{"sysbench_events_per_second": 5246.86,
+			"sysbench_latency_ms": 0.38, "sysbench_p95_ms": 0.32}, 0},
+		{"sysbench", "sysbench-memory.txt", map[string]float64{"sysbench_events_per_second": 5994366 / 1.0001,
+			"sysbench_transferred_mib_per_second": 5849.37}, 0},
+		{"sysbench", "sysbench-threads.txt", map[string]float64{"sysbench_events_per_second": 1683 / 1.0003,
+			"sysbench_latency_ms": 0.59, "sysbench_p95_ms": 0.61}, 0},
+		{"sysbench", "sysbench-fileio.txt", map[string]float64{"sysbench_events_per_second": 126047 / 1.0004,
+			"sysbench_latency_ms":          0.01,
 			"sysbench_read_mib_per_second": 1135.04, "sysbench_written_mib_per_second": 756.69}, 0},
-		{"wrk", "wrk.txt", map[string]float64{"wrk_requests_per_second": 47857.16, "wrk_bytes_per_second": 38.79 * (1 << 20), "wrk_latency_ms": 0.09147,
+		{"wrk", "wrk.txt", map[string]float64{"wrk_requests_per_second": 47857.16,
+			"wrk_bytes_per_second": 38.79 * (1 << 20), "wrk_latency_ms": 0.09147,
 			"wrk_p50_ms": 0.079, "wrk_p99_ms": 0.167}, 0},
-		{"wrk", "wrk-404.txt", map[string]float64{"wrk_requests_per_second": 57068.78, "wrk_bytes_per_second": 16.76 * (1 << 20), "wrk_latency_ms": 0.073}, 1},
-		{"pgbench", "pgbench.txt", map[string]float64{"pgbench_tps": 2315.773468, "pgbench_latency_ms": 0.864, "pgbench_connect_ms": 4.417}, 0},
-		{"pgbench", "pgbench-t100.txt", map[string]float64{"pgbench_tps": 1871.082421, "pgbench_latency_ms": 0.534, "pgbench_connect_ms": 2.491}, 0},
-		{"pgbench", "pgbench-connect.txt", map[string]float64{"pgbench_tps": 339.835520, "pgbench_latency_ms": 2.943}, 0},
+		{"wrk", "wrk-404.txt", map[string]float64{"wrk_requests_per_second": 57068.78,
+			"wrk_bytes_per_second": 16.76 * (1 << 20), "wrk_latency_ms": 0.073}, 1},
+		{"pgbench", "pgbench.txt", map[string]float64{"pgbench_tps": 2315.773468, "pgbench_latency_ms": 0.864,
+			"pgbench_connect_ms": 4.417}, 0},
+		{"pgbench", "pgbench-t100.txt", map[string]float64{"pgbench_tps": 1871.082421, "pgbench_latency_ms": 0.534,
+			"pgbench_connect_ms": 2.491}, 0},
+		{"pgbench", "pgbench-connect.txt", map[string]float64{"pgbench_tps": 339.835520, "pgbench_latency_ms": 2.943},
+			0},
 	} {
 		ex, err := newExtractor(c.preset, "")
 		if err != nil {
@@ -97,10 +109,12 @@ func TestFIOJobsAreSummed(t *testing.T) {
 		return s
 	}
 	for name, want := range map[string]float64{
-		"fio_read_iops":            sum("/jobs/0/read/iops", "/jobs/1/read/iops"),
-		"fio_iops":                 sum("/jobs/0/read/iops", "/jobs/1/read/iops", "/jobs/0/write/iops", "/jobs/1/write/iops"),
+		"fio_read_iops": sum("/jobs/0/read/iops", "/jobs/1/read/iops"),
+		"fio_iops": sum("/jobs/0/read/iops", "/jobs/1/read/iops", "/jobs/0/write/iops",
+			"/jobs/1/write/iops"),
 		"fio_write_mib_per_second": sum("/jobs/0/write/bw_bytes", "/jobs/1/write/bw_bytes") / (1 << 20),
-		"fio_write_p99_ns":         max(sum("/jobs/0/write/clat_ns/percentile/99.000000"), sum("/jobs/1/write/clat_ns/percentile/99.000000")),
+		"fio_write_p99_ns": max(sum("/jobs/0/write/clat_ns/percentile/99.000000"),
+			sum("/jobs/1/write/clat_ns/percentile/99.000000")),
 	} {
 		if got := f.values[name]; math.Abs(got-want) > 1e-9*want {
 			t.Errorf("%s = %v, want %v", name, got, want)
@@ -119,7 +133,8 @@ func TestPresetsRefuseWhatIsNoResult(t *testing.T) {
 		{"sysbench", "FATAL: something\n", "no report of sysbench"},
 		{"wrk", "unable to connect\n", "no report of wrk"},
 		{"pgbench", "pgbench: error: connection refused", "no report of pgbench"},
-		{"pgbench", "number of transactions actually processed: 7/10\ntps = 3.5 (without initial connection time)\n", "7 of 10"},
+		{"pgbench", "number of transactions actually processed: 7/10\ntps = 3.5 (without initial connection time)\n",
+			"7 of 10"},
 	} {
 		ex, err := newExtractor(c.preset, "")
 		if err != nil {
@@ -133,14 +148,16 @@ func TestPresetsRefuseWhatIsNoResult(t *testing.T) {
 
 // TestPgbenchBefore14 reads the two lines that the manual of PostgreSQL 13 shows.
 func TestPgbenchBefore14(t *testing.T) {
-	f, err := parsePgbench([]byte("latency average = 11.013 ms\ntps = 896.967014 (including connections establishing)\ntps = 924.113364 (excluding connections establishing)\n"))
+	f, err := parsePgbench([]byte("latency average = 11.013 ms\ntps = 896.967014 (including connections " +
+		"establishing)\ntps = 924.113364 (excluding connections establishing)\n"))
 	if err != nil || f.values["pgbench_tps"] != 924.113364 {
 		t.Errorf("got %v, %v", f, err)
 	}
 }
 
 func TestUserMetrics(t *testing.T) {
-	out := []byte("note: starting\n{\"a/b\": {\"m~n\": [1, 2.5, \"7e3\"]}, \"big\": 12345678901234567890, \"no\": null}\nrate=12.5 MB\n")
+	out := []byte("note: starting\n{\"a/b\": {\"m~n\": [1, 2.5, \"7e3\"]}, \"big\": 12345678901234567890, \"no\": " +
+		"null}\nrate=12.5 MB\n")
 	for _, c := range []struct {
 		spec string
 		want float64
@@ -172,7 +189,8 @@ func TestUserMetrics(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"x", "x:y:higher:re", "X:s:lower:re:(a)", "x:s:best:re:(a)", "x:s:lower:re:a", "x:s:lower:re:(", "x:s:lower:xml:/a", "x:s:lower:json:a", "x:s:lower:json:/a~2",
+		"x", "x:y:higher:re", "X:s:lower:re:(a)", "x:s:best:re:(a)", "x:s:lower:re:a", "x:s:lower:re:(",
+		"x:s:lower:xml:/a", "x:s:lower:json:a", "x:s:lower:json:/a~2",
 		"x:s:lower:json:/a~", "seconds:s:lower:re:(a)", "x:s:lower:re:(a)\nx:s:lower:re:(b)",
 	} {
 		if _, err := newExtractor(presetNone, bad); err == nil {
@@ -187,7 +205,8 @@ func TestUserMetrics(t *testing.T) {
 // TestPointersOfRFC6901 is the table of the RFC's section 5, for the members that are numbers.
 func TestPointersOfRFC6901(t *testing.T) {
 	doc := []byte(`{"": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, "k\"l": 6, " ": 7, "m~n": 8}`)
-	for pointer, want := range map[string]float64{"/": 0, "/a~1b": 1, "/c%d": 2, "/e^f": 3, "/g|h": 4, `/i\j`: 5, `/k"l`: 6, "/ ": 7, "/m~0n": 8} {
+	for pointer, want := range map[string]float64{"/": 0, "/a~1b": 1, "/c%d": 2, "/e^f": 3, "/g|h": 4, `/i\j`: 5,
+		`/k"l`: 6, "/ ": 7, "/m~0n": 8} {
 		path, err := parsePointer(pointer)
 		if err != nil {
 			t.Errorf("%q: %v", pointer, err)
@@ -272,8 +291,10 @@ func TestSplitWords(t *testing.T) {
 		line string
 		want []string
 	}{
-		{"", nil}, {"  \t\n", nil}, {"a b  c", []string{"a", "b", "c"}}, {`a\ b c`, []string{"a b", "c"}}, {`'a "b' c`, []string{`a "b`, "c"}},
-		{`"a\"b\n$x\$"`, []string{`a"b\n$x$`}}, {`''`, []string{""}}, {`a''b""c`, []string{"abc"}}, {"a\\\nb", []string{"ab"}}, {`\'`, []string{"'"}},
+		{"", nil}, {"  \t\n", nil}, {"a b  c", []string{"a", "b", "c"}}, {`a\ b c`, []string{"a b", "c"}},
+		{`'a "b' c`, []string{`a "b`, "c"}},
+		{`"a\"b\n$x\$"`, []string{`a"b\n$x$`}}, {`''`, []string{""}}, {`a''b""c`, []string{"abc"}},
+		{"a\\\nb", []string{"ab"}}, {`\'`, []string{"'"}},
 	} {
 		got, err := splitWords(c.line)
 		if err != nil || strings.Join(got, "\x00") != strings.Join(c.want, "\x00") || len(got) != len(c.want) {
@@ -291,7 +312,8 @@ func TestSplitWords(t *testing.T) {
 	if _, err := commandLine(shellDefault, "a\x00b"); err == nil {
 		t.Error("a zero byte is accepted")
 	}
-	if argv, err := commandLine("bash --norc", "echo a"); err != nil || strings.Join(argv, "|") != "bash|--norc|-c|echo a" {
+	if argv, err := commandLine("bash --norc", "echo a"); err != nil ||
+		strings.Join(argv, "|") != "bash|--norc|-c|echo a" {
 		t.Errorf("%q, %v", argv, err)
 	}
 }

@@ -88,8 +88,8 @@ func numberAt(out []byte, path []string) (float64, error) {
 	}
 }
 
-// decodeJSON reads the document in a program's output: the whole of it, or what begins with the first line that opens an
-// object or list, because programs print notes before it. What follows the document is ignored.
+// decodeJSON reads the document in a program's output: the whole of it, or what begins with the first line that opens
+// an object or list, because programs print notes before it. What follows the document is ignored.
 func decodeJSON(out []byte, into any) error {
 	const tries = 8 // a list may be a note in brackets; hostile output must not make this quadratic
 	for at, tried := 0, 0; at < len(out) && tried < tries; {

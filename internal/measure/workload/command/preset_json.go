@@ -8,8 +8,8 @@ import (
 	"tare/internal/unit"
 )
 
-// fio reads `fio --output-format=json`. Figures are sums over the jobs; a percentile cannot be summed and is that of the
-// worst job.
+// fio reads `fio --output-format=json`. Figures are sums over the jobs; a percentile cannot be summed and is that of
+// the worst job.
 func fio() program {
 	p := program{name: "fio", parse: parseFIO}
 	p.figures = append(p.figures,
@@ -20,7 +20,8 @@ func fio() program {
 			higher("fio_"+d+"_iops", "ops/s", d+"s per second, all jobs"),
 			higher("fio_"+d+"_mib_per_second", "MiB/s", "bytes per second of "+d+"s, all jobs, in units of 1,048,576"),
 			lower("fio_"+d+"_latency_ns", "ns", "mean latency of a "+d+", from submission to completion"),
-			tailOf(lower("fio_"+d+"_p99_ns", "ns", "99th percentile of completion latency of "+d+"s, of the worst job")))
+			tailOf(lower("fio_"+d+"_p99_ns", "ns",
+				"99th percentile of completion latency of "+d+"s, of the worst job")))
 	}
 	return p
 }
@@ -132,7 +133,8 @@ func parseIperf3(out []byte) (*found, error) {
 	}
 	if s := doc.End.Sum; s != nil && s.LostPercent > 0 {
 		f.notes["iperf3_lost_percent"] = strconv.FormatFloat(s.LostPercent, 'g', 4, 64)
-		f.warn("packets-lost", fmt.Sprintf("%.3g %% of the UDP packets were lost: the rate is that of what arrived", s.LostPercent),
+		f.warn("packets-lost", fmt.Sprintf("%.3g %% of the UDP packets were lost: the rate is that of what arrived",
+			s.LostPercent),
 			"lower iperf3's -b until nothing is lost if capacity is not what you want to weigh")
 	}
 	return f, nil

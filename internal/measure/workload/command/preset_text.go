@@ -15,9 +15,11 @@ func sysbench() program {
 		higher("sysbench_events_per_second", "events/s", "events per second; what an event is depends on the test"),
 		lower("sysbench_latency_ms", "ms", "mean time of an event"),
 		lower("sysbench_p95_ms", "ms", "95th percentile of the time of an event"),
-		higher("sysbench_transferred_mib_per_second", "MiB/s", "memory test: bytes transferred per second, in units of 1,048,576"),
+		higher("sysbench_transferred_mib_per_second", "MiB/s",
+			"memory test: bytes transferred per second, in units of 1,048,576"),
 		higher("sysbench_read_mib_per_second", "MiB/s", "fileio test: bytes read per second, in units of 1,048,576"),
-		higher("sysbench_written_mib_per_second", "MiB/s", "fileio test: bytes written per second, in units of 1,048,576"),
+		higher("sysbench_written_mib_per_second", "MiB/s",
+			"fileio test: bytes written per second, in units of 1,048,576"),
 		higher("sysbench_transactions_per_second", "tx/s", "database tests: transactions per second"),
 		higher("sysbench_queries_per_second", "queries/s", "database tests: queries per second"),
 	}}
@@ -48,7 +50,8 @@ func parseSysbench(out []byte) (*found, error) {
 			f.set(name, v)
 		}
 	}
-	for label, name := range map[string]string{"transactions:": "sysbench_transactions_per_second", "queries:": "sysbench_queries_per_second"} {
+	for label, name := range map[string]string{"transactions:": "sysbench_transactions_per_second",
+		"queries:": "sysbench_queries_per_second"} {
 		if v, ok := bracketed(out, label); ok {
 			f.set(name, v)
 		}
@@ -103,7 +106,8 @@ func parseWrk(out []byte) (*found, error) {
 		return nil, errors.New("wrk got no response")
 	}
 	f.set("wrk_requests_per_second", rate)
-	for label, name := range map[string]string{"Latency  ": "wrk_latency_ms", "50% ": "wrk_p50_ms", "99% ": "wrk_p99_ms"} {
+	for label, name := range map[string]string{"Latency  ": "wrk_latency_ms", "50% ": "wrk_p50_ms",
+		"99% ": "wrk_p99_ms"} {
 		if v, ok := scaled(out, label, wrkTimes); ok {
 			f.set(name, v)
 		}
@@ -112,10 +116,13 @@ func parseWrk(out []byte) (*found, error) {
 		f.set("wrk_bytes_per_second", v)
 	}
 	if s, ok := after(out, "Socket errors:"); ok {
-		f.warn("http-errors", "wrk met socket errors: "+printable([]byte(s)), "lower the number of connections, or look at the server's log")
+		f.warn("http-errors", "wrk met socket errors: "+printable([]byte(s)),
+			"lower the number of connections, or look at the server's log")
 	}
 	if s, ok := after(out, "Non-2xx or 3xx responses:"); ok {
-		f.warn("http-errors", printable([]byte(s))+" responses were errors of the server (neither 2xx nor 3xx): they are no equal work", "look at the URL and at the server's log")
+		f.warn("http-errors", printable([]byte(s))+
+			" responses were errors of the server (neither 2xx nor 3xx): they are no equal work",
+			"look at the URL and at the server's log")
 	}
 	return f, nil
 }
@@ -151,7 +158,8 @@ func scaled(out []byte, label string, units []scale) (float64, bool) {
 // pgbench reads the report of pgbench, from PostgreSQL 9 on.
 func pgbench() program {
 	return program{name: "pgbench", parse: parsePgbench, figures: []unit.Metric{
-		higher("pgbench_tps", "tx/s", "transactions per second, the making of connections left out where pgbench tells it apart"),
+		higher("pgbench_tps", "tx/s",
+			"transactions per second, the making of connections left out where pgbench tells it apart"),
 		lower("pgbench_latency_ms", "ms", "mean time of a transaction"),
 		lower("pgbench_connect_ms", "ms", "time to make the connections"),
 	}}
@@ -167,7 +175,8 @@ func parsePgbench(out []byte) (*found, error) {
 			continue
 		}
 		word, what, _ := strings.Cut(string(rest[:min(len(rest), 200)]), " ")
-		if v, err := parseNumber(word); err == nil && (!ok || strings.Contains(what, "excluding") || strings.Contains(what, "without")) {
+		if v, err := parseNumber(word); err == nil &&
+			(!ok || strings.Contains(what, "excluding") || strings.Contains(what, "without")) {
 			tps, ok = v, true
 		}
 	}
@@ -182,7 +191,8 @@ func parsePgbench(out []byte) (*found, error) {
 		f.set("pgbench_connect_ms", v)
 	}
 	if v, ok := number(out, "number of failed transactions:"); ok && v > 0 {
-		f.warn("transactions-failed", fmt.Sprintf("%.0f transactions failed", v), "look at the server's log; a lower isolation level or fewer clients may help")
+		f.warn("transactions-failed", fmt.Sprintf("%.0f transactions failed", v),
+			"look at the server's log; a lower isolation level or fewer clients may help")
 	}
 	if s, ok := after(out, "number of transactions actually processed:"); ok {
 		if done, all, both := strings.Cut(s, "/"); both && done != all {

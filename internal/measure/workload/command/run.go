@@ -144,7 +144,8 @@ func (r *runner) timed(ctx context.Context, attr *procAttr) (o outcome, err erro
 	case err != nil:
 		return o, err
 	case late.Load():
-		return o, r.failure(fmt.Sprintf("%s did not end within %v and was ended; give a longer timeout", r.what, r.timeout))
+		return o, r.failure(fmt.Sprintf("%s did not end within %v and was ended; give a longer timeout", r.what,
+			r.timeout))
 	}
 	return o, ctx.Err()
 }
@@ -159,7 +160,8 @@ func (r *runner) ended(o *outcome, code int) error {
 		if r.what == "command" {
 			msg += fmt.Sprintf("; mend the command, or give exit=%d if this is a good run", o.code)
 			if name := swallowed(r.line); name != "" {
-				msg += fmt.Sprintf("; %s= is part of the command, which is all that follows command=: with -w it goes before", name)
+				msg += fmt.Sprintf("; %s= is part of the command, which is all that follows command=: with -w it "+
+					"goes before", name)
 			}
 		}
 		f := r.failure(msg)
@@ -171,8 +173,8 @@ func (r *runner) ended(o *outcome, code int) error {
 	return nil
 }
 
-// swallowed returns the first parameter of this kind that a command line seems to have been given, which -w takes for a part of
-// the command where it stands behind it; else "".
+// swallowed returns the first parameter of this kind that a command line seems to have been given, which -w takes for a
+// part of the command where it stands behind it; else "".
 func swallowed(line string) string {
 	_, rest, _ := strings.Cut(line, ",")
 	for _, part := range strings.Split(rest, ",") {
@@ -189,7 +191,8 @@ func tail(p []byte) []byte { return p[max(0, len(p)-maxTail):] }
 // failure makes a failure with the end of the standard error as evidence. The runner runs nothing after it.
 func (r *runner) failure(msg string) *record.Failure {
 	said, _ := r.stderr.finish()
-	return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%s: %s", abbreviate(r.line), msg), Evidence: printable(said)}
+	return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%s: %s", abbreviate(r.line), msg),
+		Evidence: printable(said)}
 }
 
 // abbreviate gives the first line of a command, for messages.

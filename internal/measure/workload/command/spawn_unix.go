@@ -19,8 +19,8 @@ type usage struct {
 	signal       string // the signal that ended it, else empty
 }
 
-// start starts a program in a process group of its own. The syscall package's ForkExec shares memory with the child until
-// it has loaded the program (vfork), so the size of the agent costs nothing.
+// start starts a program in a process group of its own. The syscall package's ForkExec shares memory with the child
+// until it has loaded the program (vfork), so the size of the agent costs nothing.
 func start(path string, argv []string, attr *procAttr) (process, error) {
 	pid, err := syscall.ForkExec(path, argv, attr)
 	return process{pid}, err

@@ -40,12 +40,15 @@ func positive(t *testing.T, given map[string]string, names ...string) map[string
 
 func TestRealFIO(t *testing.T) {
 	need(t, "fio")
-	m := positive(t, map[string]string{"preset": "fio", "shell": "none", "command": "fio --name=tare --filename=f --size=4m --bs=4k --rw=randrw --ioengine=psync --invalidate=0 --output-format=json"},
+	m := positive(t, map[string]string{"preset": "fio", "shell": "none",
+		"command": "fio --name=tare --filename=f --size=4m --bs=4k --rw=randrw --ioengine=psync --invalidate=0 " +
+			"--output-format=json"},
 		"fio_iops", "fio_mib_per_second", "fio_read_iops", "fio_write_iops", "fio_read_latency_ns", "fio_write_p99_ns")
 	if got, want := m["fio_mib_per_second"], m["fio_iops"]*4096/(1<<20); got < 0.95*want || got > 1.05*want {
 		t.Errorf("%v MiB/s and %v operations of 4 KiB do not agree", got, m["fio_iops"])
 	}
-	f := failed(t, map[string]string{"preset": "fio", "command": "fio --name=tare --ioengine=nosuchengine --filename=f --size=4m --rw=read --output-format=json"})
+	f := failed(t, map[string]string{"preset": "fio",
+		"command": "fio --name=tare --ioengine=nosuchengine --filename=f --size=4m --rw=read --output-format=json"})
 	if !strings.Contains(f.Message, "exit code 1") {
 		t.Errorf("%+v", f)
 	}
@@ -53,11 +56,14 @@ func TestRealFIO(t *testing.T) {
 
 func TestRealSysbench(t *testing.T) {
 	need(t, "sysbench")
-	m := positive(t, map[string]string{"preset": "sysbench", "command": "sysbench cpu --time=1 --cpu-max-prime=5000 run"}, "sysbench_events_per_second")
+	m := positive(t, map[string]string{"preset": "sysbench",
+		"command": "sysbench cpu --time=1 --cpu-max-prime=5000 run"}, "sysbench_events_per_second")
 	if m["seconds"] < 0.9 || m["seconds"] > 30 {
 		t.Errorf("a test of one second took %v s", m["seconds"])
 	}
-	positive(t, map[string]string{"preset": "sysbench", "command": "sysbench memory --time=1 --memory-total-size=100M run"}, "sysbench_events_per_second", "sysbench_transferred_mib_per_second")
+	positive(t, map[string]string{"preset": "sysbench",
+		"command": "sysbench memory --time=1 --memory-total-size=100M run"}, "sysbench_events_per_second",
+		"sysbench_transferred_mib_per_second")
 }
 
 // iperf3Server starts a server and returns its port. That it listens it says itself: dialling would be a test to it.
@@ -114,7 +120,8 @@ func TestRealWrk(t *testing.T) {
 	defer server.Close()
 	positive(t, map[string]string{"preset": "wrk", "command": "wrk -t1 -c2 -d1s --latency " + server.URL + "/"},
 		"wrk_requests_per_second", "wrk_bytes_per_second", "wrk_latency_ms", "wrk_p50_ms", "wrk_p99_ms")
-	b := must(t, t.TempDir(), 1, map[string]string{"preset": "wrk", "command": "wrk -t1 -c2 -d1s " + server.URL + "/missing"})
+	b := must(t, t.TempDir(), 1, map[string]string{"preset": "wrk",
+		"command": "wrk -t1 -c2 -d1s " + server.URL + "/missing"})
 	if len(b.Warnings) != 1 || b.Warnings[0].Code != "http-errors" {
 		t.Errorf("nothing but 404s gave %v", b.Warnings)
 	}
@@ -149,12 +156,15 @@ func TestRealPgbench(t *testing.T) {
 		}
 	}
 	as(bin+"initdb", "-D", dir+"/data", "-A", "trust", "-N", "-U", "postgres")
-	as(bin+"pg_ctl", "-D", dir+"/data", "-l", dir+"/log", "-w", "-o", "-k "+dir+" -c listen_addresses= -c fsync=off", "start")
+	as(bin+"pg_ctl", "-D", dir+"/data", "-l", dir+"/log", "-w", "-o", "-k "+dir+" -c listen_addresses= -c fsync=off",
+		"start")
 	defer as(bin+"pg_ctl", "-D", dir+"/data", "-m", "immediate", "stop")
 	pgbench := bin + "pgbench -h " + dir + " -U postgres "
 	as(strings.Fields(pgbench + "-q -i -s 1 postgres")...)
-	positive(t, map[string]string{"preset": "pgbench", "command": pgbench + "-T 1 postgres"}, "pgbench_tps", "pgbench_latency_ms", "pgbench_connect_ms")
-	positive(t, map[string]string{"preset": "pgbench", "command": pgbench + "-S -C -t 20 postgres"}, "pgbench_tps", "pgbench_latency_ms")
+	positive(t, map[string]string{"preset": "pgbench", "command": pgbench + "-T 1 postgres"}, "pgbench_tps",
+		"pgbench_latency_ms", "pgbench_connect_ms")
+	positive(t, map[string]string{"preset": "pgbench", "command": pgbench + "-S -C -t 20 postgres"}, "pgbench_tps",
+		"pgbench_latency_ms")
 	f := failed(t, map[string]string{"preset": "pgbench", "command": pgbench + "-t 1 nodatabase"})
 	if !strings.Contains(f.Evidence, "nodatabase") {
 		t.Errorf("%+v", f)

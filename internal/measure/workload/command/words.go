@@ -37,8 +37,8 @@ func commandLine(shell, line string) ([]string, error) {
 	}
 }
 
-// splitWords splits a line as a POSIX shell would before any expansion: at blanks, with single quotes, double quotes and
-// backslashes. Nothing is expanded.
+// splitWords splits a line as a POSIX shell would before any expansion: at blanks, with single quotes, double quotes
+// and backslashes. Nothing is expanded.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -1,7 +1,8 @@
 // Package cpu measures what the processor alone can do: no memory beyond its registers, no system call.
 //
-// It is opinionated: the kernel is sysbench's, operation for operation, so that the figure can be held against sysbench's
-// own, and unlike sysbench it counts what it found and refuses a wrong count, so that it cannot be optimised away.
+// It is opinionated: the kernel is sysbench's, operation for operation, so that the figure can be held against
+// sysbench's own, and unlike sysbench it counts what it found and refuses a wrong count, so that it cannot be optimised
+// away.
 package cpu
 
 import (
@@ -14,17 +15,24 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "cpu.prime",
 		Family: "cpu",
-		Doc: "Finds the primes below max by trial division with 64-bit unsigned integers, as `sysbench cpu` 1.0 does. One event is one search " +
-			"of all numbers from 3 to max-1; the primes found are counted and checked. It weighs the integer divider above all. " +
+		Doc: "Finds the primes below max by trial division with 64-bit unsigned integers, as `sysbench cpu` 1.0 " +
+			"does. One event is one search " +
+			"of all numbers from 3 to max-1; the primes found are counted and checked. It weighs the integer " +
+			"divider above all. " +
 			"events_per_second is what sysbench 1.0 reports, time_10k_events what sysbench 0.4 did.",
 		Params: []workload.Param{
-			{Name: "max", Type: workload.Int, Default: "10000", Min: 4, Max: 10_000_000, Doc: "upper limit of the search (sysbench --cpu-max-prime)"},
-			{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 4096, Doc: "threads that take events from one shared counter"},
-			{Name: "pin", Type: workload.Bool, Default: "no", Doc: "bind each thread to a processor; sysbench does not"},
+			{Name: "max", Type: workload.Int, Default: "10000", Min: 4, Max: 10_000_000,
+				Doc: "upper limit of the search (sysbench --cpu-max-prime)"},
+			{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 4096,
+				Doc: "threads that take events from one shared counter"},
+			{Name: "pin", Type: workload.Bool, Default: "no",
+				Doc: "bind each thread to a processor; sysbench does not"},
 		},
 		Metrics: []unit.Metric{
-			{Name: "events_per_second", Unit: "events/s", Better: unit.Higher, Timed: true, Primary: true, Doc: "searches done per second by all threads together"},
-			{Name: "time_10k_events", Unit: "s", Better: unit.Lower, Timed: true, Doc: "time for 10,000 searches by all threads together"},
+			{Name: "events_per_second", Unit: "events/s", Better: unit.Higher, Timed: true, Primary: true,
+				Doc: "searches done per second by all threads together"},
+			{Name: "time_10k_events", Unit: "s", Better: unit.Lower, Timed: true,
+				Doc: "time for 10,000 searches by all threads together"},
 		},
 		Needs:    workload.Needs{CPUBound: true},
 		WorkUnit: "event",

@@ -73,7 +73,8 @@ func (t *prime) Report(b *workload.Bench) error {
 	events := make([]string, len(t.shares))
 	for i, s := range t.shares {
 		if s.wrong != 0 {
-			return fmt.Errorf("count primes below %d: %d of %d events of thread %d were wrong, the last found %d instead of %d: this processor or its emulation computes wrongly",
+			return fmt.Errorf("count primes below %d: %d of %d events of thread %d were wrong, the last found %d "+
+				"instead of %d: this processor or its emulation computes wrongly",
 				t.max, s.wrong, s.events, i, s.found, t.want)
 		}
 		events[i] = strconv.FormatInt(s.events, 10)

@@ -140,7 +140,8 @@ func (a *archive) verify(s *site, m int) (digest string, err error) {
 		return "", err
 	}
 	if found != moduleCounts {
-		return "", fmt.Errorf("%s holds %d directories and %d files where %d and %d were unpacked", a.tree.roots[m], found.dirs, found.files, moduleDirs, moduleFiles)
+		return "", fmt.Errorf("%s holds %d directories and %d files where %d and %d were unpacked", a.tree.roots[m],
+			found.dirs, found.files, moduleDirs, moduleFiles)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }

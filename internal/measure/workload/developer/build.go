@@ -22,18 +22,27 @@ func buildKind() workload.Kind {
 	run := commandKind()
 	return workload.Kind{
 		Name: "dev.build", Family: "command", WorkUnit: "build", MaxWork: 1, Needs: run.Needs,
-		Doc: "Builds a generated C project with the environment's own make and compiler, which must be there; one unit is one build from a clean tree, cleaned before the clock starts. " +
-			"The program that was built is run afterwards, and must print the number that is known beforehand. The compiler's version is recorded: with another compiler in the candidate, it is the compilers that are compared. dev.compile does the file operations alone, and needs no compiler. " +
-			"With workaround the tree is copied with cp to the environment's own disk, built there, and objects, archive and program are copied back, all inside the time.",
+		Doc: "Builds a generated C project with the environment's own make and compiler, which must be there; one " +
+			"unit is one build from a clean tree, cleaned before the clock starts. " +
+			"The program that was built is run afterwards, and must print the number that is known beforehand. The " +
+			"compiler's version is recorded: with another compiler in the candidate, it is the compilers that are " +
+			"compared. dev.compile does the file operations alone, and needs no compiler. " +
+			"With workaround the tree is copied with cp to the environment's own disk, built there, and objects, " +
+			"archive and program are copied back, all inside the time.",
 		Params: []workload.Param{
 			{Name: "units", Type: workload.Int, Default: "24", Min: 1, Max: 5000, Doc: "C files in the project"},
-			{Name: "headers", Type: workload.Int, Default: "64", Min: 1, Max: 999, Doc: "headers in the project; a C file includes 12 of them and those include others"},
-			{Name: "functions", Type: workload.Int, Default: "40", Min: 1, Max: 10_000, Doc: "functions in each C file"},
-			{Name: "jobs", Type: workload.Int, Default: "1", Min: 1, Max: 1024, Doc: "compilers at the same time (make -j)"},
-			{Name: "cc", Type: workload.Text, Default: "cc", Required: true, Doc: "the compiler, a program in the environment's PATH or a path"},
+			{Name: "headers", Type: workload.Int, Default: "64", Min: 1, Max: 999,
+				Doc: "headers in the project; a C file includes 12 of them and those include others"},
+			{Name: "functions", Type: workload.Int, Default: "40", Min: 1, Max: 10_000,
+				Doc: "functions in each C file"},
+			{Name: "jobs", Type: workload.Int, Default: "1", Min: 1, Max: 1024,
+				Doc: "compilers at the same time (make -j)"},
+			{Name: "cc", Type: workload.Text, Default: "cc", Required: true,
+				Doc: "the compiler, a program in the environment's PATH or a path"},
 			{Name: "cflags", Type: workload.Text, Default: "-O1", Doc: "options for the compiler"},
 			workaroundParam(),
-			{Name: "timeout", Type: workload.Duration, Default: "10m", Doc: "a build that takes longer is ended with its process group and fails"},
+			{Name: "timeout", Type: workload.Duration, Default: "10m",
+				Doc: "a build that takes longer is ended with its process group and fails"},
 		},
 		Metrics: run.Metrics,
 		Space: func(p workload.Params) int64 {
@@ -60,11 +69,13 @@ type build struct {
 
 func newBuild(p workload.Params) (workload.Trial, error) {
 	if strings.ContainsAny(p["cc"], "'\"\\\n") || strings.ContainsAny(p["cflags"], "'\"\\\n") {
-		return nil, errors.New("dev.build: cc and cflags go through make as they are: leave out quotes, backslashes and line breaks")
+		return nil, errors.New("dev.build: cc and cflags go through make as they are: leave out quotes, backslashes " +
+			"and line breaks")
 	}
 	t := &build{
-		project: project{units: int(p.Int("units")), headers: int(p.Int("headers")), functions: int(p.Int("functions"))},
-		cc:      p["cc"],
+		project: project{units: int(p.Int("units")), headers: int(p.Int("headers")),
+			functions: int(p.Int("functions"))},
+		cc: p["cc"],
 		given: map[string]string{
 			"shell": "none", "timeout": p["timeout"],
 			"command":  fmt.Sprintf("make -s -j%d 'CC=%s' 'CFLAGS=%s' program", p.Int("jobs"), p["cc"], p["cflags"]),
@@ -86,8 +97,11 @@ func (t *build) Setup(ctx context.Context, b *workload.Bench) error {
 	}
 	for _, program := range programs {
 		if !installed(program) {
-			return &record.Failure{Kind: "refused", Message: fmt.Sprintf("dev.build: there is no program %q in this environment (PATH is %s); install make, a C compiler and binutils there (Debian: apt-get install make gcc libc6-dev), or use dev.compile, which needs none",
-				program, os.Getenv("PATH"))}
+			return &record.Failure{Kind: "refused",
+				Message: fmt.Sprintf("dev.build: there is no program %q in this environment (PATH is %s); install "+
+					"make, a C compiler and binutils there (Debian: apt-get install make gcc libc6-dev), or use "+
+					"dev.compile, which needs none",
+					program, os.Getenv("PATH"))}
 		}
 	}
 	t.project.seed = b.Seed
@@ -118,8 +132,8 @@ func (t *build) Setup(ctx context.Context, b *workload.Bench) error {
 	return t.start(ctx, b)
 }
 
-// goAway makes the folder on the environment's own disk and has the command copy the sources there, build, and copy what
-// was built back.
+// goAway makes the folder on the environment's own disk and has the command copy the sources there, build, and copy
+// what was built back.
 func (t *build) goAway(b *workload.Bench, bytes, files int64) error {
 	home, err := besides(b)
 	if err != nil {
@@ -130,7 +144,8 @@ func (t *build) goAway(b *workload.Bench, bytes, files int64) error {
 	}
 	there, back := quoted(t.away.path), quoted(t.path)
 	t.given["shell"] = "sh"
-	t.given["command"] = fmt.Sprintf("cp -R . %s && cd %s && %s && cp main.o libunits.a program %s && cp src/*.o %s/src", there, there, t.given["command"], back, back)
+	t.given["command"] = fmt.Sprintf("cp -R . %s && cd %s && %s && cp main.o libunits.a program %s && cp src/*.o "+
+		"%s/src", there, there, t.given["command"], back, back)
 	return nil
 }
 
@@ -184,7 +199,9 @@ func (t *build) Report(b *workload.Bench) error {
 	}
 	want := fmt.Sprintf("%016x", t.project.answer())
 	if text := strings.TrimSpace(string(got)); text != want {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("the program that was built prints %.40q where %s is right: the compiler, or what it read, is wrong", text, want)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("the program that was built prints %.40q where %s is right: the compiler, or what "+
+				"it read, is wrong", text, want)}
 	}
 	b.Check("program", want)
 	b.Check("units", strconv.Itoa(t.project.units))
@@ -214,7 +231,9 @@ func (t *build) sameBack() error {
 			return fileio.Explain("read", t.path, err)
 		}
 		if !bytes.Equal(there, back) {
-			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%s was copied to %s and has other bytes there than where it was built", name, t.path)}
+			return &record.Failure{Kind: "measure",
+				Message: fmt.Sprintf("%s was copied to %s and has other bytes there than where it was built", name,
+					t.path)}
 		}
 	}
 	return nil

@@ -21,11 +21,13 @@ const (
 func cacheParam() workload.Param {
 	return workload.Param{
 		Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
-		Doc: "warm: everything was looked up once just before; cold: the environment's own caches of pages, directory entries and inodes are dropped before each trial, which needs root; those of a host or server beneath it are not"}
+		Doc: "warm: everything was looked up once just before; cold: the environment's own caches of pages, " +
+			"directory entries and inodes are dropped before each trial, which needs root; those of a host or " +
+			"server beneath it are not"}
 }
 
-// bring brings the caches into the wanted state. Everything below the folder is looked up once; for cold, the caches are
-// then dropped, and how many directory entries that freed is the evidence.
+// bring brings the caches into the wanted state. Everything below the folder is looked up once; for cold, the caches
+// are then dropped, and how many directory entries that freed is the evidence.
 func bring(ctx context.Context, b *workload.Bench, dir, cache string) error {
 	entries := int64(0)
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -52,7 +54,9 @@ func bring(ctx context.Context, b *workload.Bench, dir, cache string) error {
 		err = dropCaches()
 	}
 	if err != nil {
-		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("drop the caches: %v; use cache=warm, or an environment whose agent is root and may write /proc/sys/vm/drop_caches", err)}
+		return &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("drop the caches: %v; use cache=warm, or an environment whose agent is root and "+
+				"may write /proc/sys/vm/drop_caches", err)}
 	}
 	after, err := cachedEntries()
 	if err != nil {
@@ -60,7 +64,8 @@ func bring(ctx context.Context, b *workload.Bench, dir, cache string) error {
 	}
 	b.Note("entries_dropped", strconv.FormatInt(before-after, 10))
 	if before-after < entries/2 {
-		b.Warn("not-cold", fmt.Sprintf("dropping the caches freed %d directory entries where the work has %d: either this file system caches none, or it kept them", before-after, entries),
+		b.Warn("not-cold", fmt.Sprintf("dropping the caches freed %d directory entries where the work has %d: "+
+			"either this file system caches none, or it kept them", before-after, entries),
 			"compare with cache=warm: where both cost the same, nothing was cached")
 	}
 	return nil

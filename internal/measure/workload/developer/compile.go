@@ -383,7 +383,9 @@ func (c *compile) holds(name string, want []byte) error {
 		return fileio.Explain("read", c.objectRoot.path, err)
 	}
 	if !bytes.Equal(got, want) {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%s in %s has %d bytes that are not the %d that were written", name, c.objectRoot.path, len(got), len(want))}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("%s in %s has %d bytes that are not the %d that were written", name, c.objectRoot.path,
+				len(got), len(want))}
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ const (
 
 var errDirent = errors.New("the kernel returned an entry of a directory that cannot be read")
 
-// nextDirent reads one entry of what getdents64 filled in: inode and offset of 8 bytes each, length of 2, type of 1, then the
-// name, ended by a zero byte. The name contains that byte, because system calls want it.
+// nextDirent reads one entry of what getdents64 filled in: inode and offset of 8 bytes each, length of 2, type of 1,
+// then the name, ended by a zero byte. The name contains that byte, because system calls want it.
 func nextDirent(p []byte) (name []byte, kind int, rest []byte, err error) {
 	const header = 19
 	if len(p) < header+2 {

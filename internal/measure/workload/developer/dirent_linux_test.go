@@ -54,7 +54,8 @@ func FuzzNextDirent(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if len(rest) >= len(p) || len(name) < 2 || name[len(name)-1] != 0 || bytes.IndexByte(name, 0) != len(name)-1 {
+			if len(rest) >= len(p) || len(name) < 2 || name[len(name)-1] != 0 ||
+				bytes.IndexByte(name, 0) != len(name)-1 {
 				t.Fatalf("%q of %d bytes, %d left", name, len(p), len(rest))
 			}
 			p = rest

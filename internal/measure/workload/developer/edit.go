@@ -131,8 +131,10 @@ func (e *edit) once(f int, p []byte) error {
 		return fileio.Explain(fmt.Sprintf("read file %d below", f), e.path, err)
 	}
 	if n != len(p) || binary.LittleEndian.Uint64(e.in) != binary.LittleEndian.Uint64(p) {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("file %d below %s gave %d bytes of edit %d just after %d bytes of edit %d were written: a reader gets old content here",
-			f, e.path, n, binary.LittleEndian.Uint64(e.in), len(p), binary.LittleEndian.Uint64(p))}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("file %d below %s gave %d bytes of edit %d just after %d bytes of edit %d were "+
+				"written: a reader gets old content here",
+				f, e.path, n, binary.LittleEndian.Uint64(e.in), len(p), binary.LittleEndian.Uint64(p))}
 	}
 	return nil
 }
@@ -165,7 +167,8 @@ func (e *edit) Report(b *workload.Bench) error {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify edited files: %v", err)}
 	}
 	if e.stale > 0 {
-		b.Warn("stale-attributes", fmt.Sprintf("%d of %d looks at a file just saved found its old size", e.stale, (e.edits-editedFiles+1)*uint64(e.dependants)),
+		b.Warn("stale-attributes", fmt.Sprintf("%d of %d looks at a file just saved found its old size", e.stale,
+			(e.edits-editedFiles+1)*uint64(e.dependants)),
 			"build tools will miss changes here; see the attribute cache among the mount's options")
 	}
 	b.Report("edit_ns", float64(b.Elapsed.Nanoseconds())/float64(b.Work))

@@ -36,8 +36,10 @@ func memory(t *testing.T, options string) string {
 func TestNoRoomIsSaidBeforeAnythingIsWritten(t *testing.T) {
 	dir := memory(t, "size=18m")
 	for name, given := range map[string]map[string]string{
-		"dev.walk": {"files": "4096"}, "dev.status": {"files": "4096"}, "dev.probe": {"packages": "512"}, "dev.unpack": nil, "dev.remove": nil,
-		"dev.edit": {"size": "64KiB"}, "dev.journal": {"size": "4MiB"}, "dev.compile": {"units": "64"}, "dev.build": {"units": "200"},
+		"dev.walk": {"files": "4096"}, "dev.status": {"files": "4096"}, "dev.probe": {"packages": "512"},
+		"dev.unpack": nil, "dev.remove": nil,
+		"dev.edit": {"size": "64KiB"}, "dev.journal": {"size": "4MiB"}, "dev.compile": {"units": "64"},
+		"dev.build": {"units": "200"},
 	} {
 		if name == "dev.build" {
 			needProgram(t, "make", "cc", "ar")
@@ -131,7 +133,8 @@ func TestNoPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at := dir; at != "/"; at = filepath.Dir(at) {
-		if st, err := os.Stat(at); err == nil && st.Mode().Perm()&0o001 == 0 && strings.HasPrefix(at, os.TempDir()+"/") {
+		if st, err := os.Stat(at); err == nil && st.Mode().Perm()&0o001 == 0 &&
+			strings.HasPrefix(at, os.TempDir()+"/") {
 			if err := os.Chmod(at, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +162,8 @@ func TestCold(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"dev.status", "dev.walk"} {
 		b := &workload.Bench{Dir: dir, Work: 2, Seed: 7}
-		err := workload.Drive(context.Background(), trial(t, name, map[string]string{"cache": "cold", "files": "512"}), b)
+		err := workload.Drive(context.Background(), trial(t, name, map[string]string{"cache": "cold", "files": "512"}),
+			b)
 		if f := (*record.Failure)(nil); errors.As(err, &f) {
 			if f.Kind != "refused" || !strings.Contains(f.Message, "cache=warm") {
 				t.Errorf("%s: %+v", name, f)

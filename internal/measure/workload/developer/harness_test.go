@@ -19,8 +19,9 @@ var small = map[string]map[string]string{
 
 // works are amounts of work that do less than one pass, and more than one where a kind allows it.
 var works = map[string][]int64{
-	"dev.walk": {1, 3, 7}, "dev.status": {1, 192, 500}, "dev.probe": {1, 20, 33}, "dev.unpack": {1, 5}, "dev.remove": {1, 5},
-	"dev.edit": {1, 64, 300}, "dev.journal": {1, 16, 50}, "dev.compile": {1, 5, 13}, "dev.build": {1},
+	"dev.walk": {1, 3, 7}, "dev.status": {1, 192, 500}, "dev.probe": {1, 20, 33}, "dev.unpack": {1, 5},
+	"dev.remove": {1, 5},
+	"dev.edit":   {1, 64, 300}, "dev.journal": {1, 16, 50}, "dev.compile": {1, 5, 13}, "dev.build": {1},
 }
 
 func kind(t testing.TB, name string) *workload.Kind {

@@ -22,9 +22,9 @@ import (
 //	 12 writes of the object, 16 KB in all, and 8 reads of it while it is assembled
 //	 15 reads of the object and 2 writes of the archive by ar and ranglib; 19 reads of the archive and 9 writes by ld
 //
-// Left out are what never lies in the project's folder (the compiler's own files, the assembler's input in TMPDIR), the 950
-// readlinks by which cc1 resolves the path of each header, which a link-free path answers from memory, and the second
-// reading of the source for diagnostics. lseek and read are one pread.
+// Left out are what never lies in the project's folder (the compiler's own files, the assembler's input in TMPDIR), the
+// 950 readlinks by which cc1 resolves the path of each header, which a link-free path answers from memory, and the
+// second reading of the source for diagnostics. lseek and read are one pread.
 const (
 	headerClasses  = 34 // sizes, see headerSizes
 	headerVariants = 4  // headers of each size
@@ -71,7 +71,8 @@ type included struct {
 }
 
 func headerPath(dir, class, variant int) string {
-	return fmt.Sprintf("include%d/%s_%s%d.h", dir, stems[class%len(stems)], stems[(class*7+3)%len(stems)], class*headerVariants+variant)
+	return fmt.Sprintf("include%d/%s_%s%d.h", dir, stems[class%len(stems)], stems[(class*7+3)%len(stems)],
+		class*headerVariants+variant)
 }
 
 func sourcePath(unit int) string { return fmt.Sprintf("src/unit%04d.c", unit) }
@@ -103,24 +104,25 @@ func (c *compile) plantProject(ctx context.Context, b *workload.Bench) error {
 	bytes := int64(c.units)*(sourceSize+4096) + headerClasses*headerVariants*8192 + 1<<20
 	pool := make([]byte, readWhole)
 	fileio.FillRandom(pool, b.Seed)
-	err := c.ensure(ctx, b, "project", key, bytes, int64(c.units)+headerClasses*headerVariants+includeDirs+2, func(ctx context.Context) error {
-		for class := range headerClasses {
-			for v := range headerVariants {
-				if err := c.write(headerPath(headerDir[class], class, v), pool[:headerSizes[class]]); err != nil {
+	err := c.ensure(ctx, b, "project", key, bytes, int64(c.units)+headerClasses*headerVariants+includeDirs+2,
+		func(ctx context.Context) error {
+			for class := range headerClasses {
+				for v := range headerVariants {
+					if err := c.write(headerPath(headerDir[class], class, v), pool[:headerSizes[class]]); err != nil {
+						return err
+					}
+				}
+			}
+			for u := range c.units {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := c.write(sourcePath(u), pool[:sourceSize]); err != nil {
 					return err
 				}
 			}
-		}
-		for u := range c.units {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := c.write(sourcePath(u), pool[:sourceSize]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return nil
+		})
 	b.Check("project", fileio.Digest([]byte(strings.Join([]string{key, fileio.Digest(pool)}, " "))))
 	return err
 }

@@ -42,8 +42,8 @@ const (
 //
 //	strace -e trace=file,desc python3 -c 'import sqlite3 ...'
 //
-// shows them for an UPDATE of one indexed row in a transaction of its own: three pages of data, in the rollback modes also
-// page 1. Left out are the change of owner that only root does, and the directory of the shared memory.
+// shows them for an UPDATE of one indexed row in a transaction of its own: three pages of data, in the rollback modes
+// also page 1. Left out are the change of owner that only root does, and the directory of the shared memory.
 type commits struct {
 	site
 	mode       string
@@ -86,7 +86,8 @@ func (c *commits) Setup(_ context.Context, b *workload.Bench) error {
 	fileio.FillRandom(c.page, b.Seed)
 	clear(c.in)
 	clear(c.small)
-	c.file = namesOf{c.root.name("work.db"), c.root.name("work.db-journal"), c.root.name("work.db-wal"), c.root.name("work.db-shm"), c.root.name(".")}
+	c.file = namesOf{c.root.name("work.db"), c.root.name("work.db-journal"), c.root.name("work.db-wal"),
+		c.root.name("work.db-shm"), c.root.name(".")}
 	g := rand.New(rand.NewPCG(b.Seed, 0x6a6f_7572_6e61_6c)) // "journal"
 	for range cycle {
 		chosen := map[uint32]bool{}
@@ -195,7 +196,9 @@ func (c *commits) explain(err error) error {
 		return nil
 	}
 	if c.locks && noLocks(err) {
-		return &record.Failure{Kind: "refused", Message: fmt.Sprintf("commit %d in %s: this file system has no locks of ranges (%v), which databases want; use locks=no to go on without", c.commit, c.path, err)}
+		return &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("commit %d in %s: this file system has no locks of ranges (%v), which databases "+
+				"want; use locks=no to go on without", c.commit, c.path, err)}
 	}
 	return fileio.Explain(fmt.Sprintf("commit %d in", c.commit), c.path, err)
 }
@@ -207,12 +210,16 @@ func (c *commits) Report(b *workload.Bench) error {
 		return fileio.Explain("read", c.path, err)
 	}
 	if len(got) != c.all*dbPage {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("the database has %d bytes after the commits where %d were written", len(got), c.all*dbPage)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("the database has %d bytes after the commits where %d were written", len(got),
+				c.all*dbPage)}
 	}
 	for p, n := range c.last {
 		page := got[p*dbPage : (p+1)*dbPage]
-		if binary.LittleEndian.Uint64(page) != n || binary.LittleEndian.Uint64(page[8:]) != uint64(p) || string(page[16:]) != string(c.page[16:]) {
-			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("page %d of the database does not hold what commit %d wrote", p, n)}
+		if binary.LittleEndian.Uint64(page) != n || binary.LittleEndian.Uint64(page[8:]) != uint64(p) ||
+			string(page[16:]) != string(c.page[16:]) {
+			return &record.Failure{Kind: "measure",
+				Message: fmt.Sprintf("page %d of the database does not hold what commit %d wrote", p, n)}
 		}
 	}
 	if c.mode == modeWAL {

@@ -35,13 +35,16 @@ func inside(t *testing.T, dir string) []string {
 
 // variants are the settings that change what a kind does.
 var variants = map[string][]map[string]string{
-	"dev.edit": {{"how": "inplace"}, {"fsync": "yes"}, {"dependants": "0"}}, "dev.journal": {{"mode": "truncate"}, {"mode": "wal"}, {"mode": "wal", "checkpoint": "3", "pages": "1"}, {"fsync": "no", "locks": "no"}},
-	"dev.compile": {{"rename": "no"}, {"think": "1ms"}, {"workaround": "yes"}}, "dev.probe": {{"depth": "1", "candidates": "0"}, {"depth": "9", "candidates": "20"}},
-	"dev.build": {{"jobs": "2", "cflags": "-O0"}, {"workaround": "yes", "jobs": "2"}},
+	"dev.edit": {{"how": "inplace"}, {"fsync": "yes"}, {"dependants": "0"}},
+	"dev.journal": {{"mode": "truncate"}, {"mode": "wal"}, {"mode": "wal", "checkpoint": "3", "pages": "1"},
+		{"fsync": "no", "locks": "no"}},
+	"dev.compile": {{"rename": "no"}, {"think": "1ms"}, {"workaround": "yes"}},
+	"dev.probe":   {{"depth": "1", "candidates": "0"}, {"depth": "9", "candidates": "20"}},
+	"dev.build":   {{"jobs": "2", "cflags": "-O0"}, {"workaround": "yes", "jobs": "2"}},
 }
 
-// TestEveryKind takes each kind with each amount of work through a trial: the evidence is the same however much was done,
-// and nothing is left but what the next trial begins with.
+// TestEveryKind takes each kind with each amount of work through a trial: the evidence is the same however much was
+// done, and nothing is left but what the next trial begins with.
 func TestEveryKind(t *testing.T) {
 	for _, k := range Kinds() {
 		t.Run(k.Name, func(t *testing.T) {
@@ -57,7 +60,8 @@ func TestEveryKind(t *testing.T) {
 						first = b
 					}
 					if len(b.Checks) == 0 || !maps.Equal(first.Checks, b.Checks) {
-						t.Errorf("%v: checks of work %d and %d: %v, %v", given, first.Work, b.Work, first.Checks, b.Checks)
+						t.Errorf("%v: checks of work %d and %d: %v, %v", given, first.Work, b.Work, first.Checks,
+							b.Checks)
 					}
 					if got := inside(t, dir); !slices.Equal(got, leftovers[k.Name]) {
 						t.Errorf("%v: %v is left, want %v", given, got, leftovers[k.Name])
@@ -88,7 +92,8 @@ func TestSameSeedSameWork(t *testing.T) {
 		if !maps.Equal(checks[0], checks[1]) {
 			t.Errorf("%s: one seed gives %v and %v", k.Name, checks[0], checks[1])
 		}
-		if k.Name != "dev.walk" && k.Name != "dev.remove" && maps.Equal(checks[0], checks[2]) { // directories have the same names for all seeds
+		// directories have the same names for all seeds
+		if k.Name != "dev.walk" && k.Name != "dev.remove" && maps.Equal(checks[0], checks[2]) {
 			t.Errorf("%s: two seeds give the same %v", k.Name, checks[0])
 		}
 	}
@@ -103,7 +108,8 @@ func TestCancelLeavesNothing(t *testing.T) {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := workload.Drive(ctx, trial(t, k.Name, nil), &workload.Bench{Dir: dir, Work: 3}); !errors.Is(err, context.Canceled) {
+		if err := workload.Drive(ctx, trial(t, k.Name, nil), &workload.Bench{Dir: dir, Work: 3}); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("%s under a context that is done gave %v", k.Name, err)
 		}
 		for _, left := range inside(t, dir) {
@@ -190,14 +196,16 @@ func TestTruncatedSourceIsFound(t *testing.T) {
 	if err := os.Truncate(header, 3); err != nil {
 		t.Fatal(err)
 	}
-	if err := workload.Drive(context.Background(), trial(t, "dev.compile", nil), &workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "read 3 bytes") {
+	if err := workload.Drive(context.Background(), trial(t, "dev.compile", nil),
+		&workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "read 3 bytes") {
 		t.Errorf("a truncated header gave %v", err)
 	}
 	file := filepath.Join(dir, "tree", filepath.FromSlash(newTree(3, 7).files[40].path))
 	if err := os.Truncate(file, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := workload.Drive(context.Background(), trial(t, "dev.status", nil), &workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "it has 1 bytes") {
+	if err := workload.Drive(context.Background(), trial(t, "dev.status", nil),
+		&workload.Bench{Dir: dir, Work: 4, Seed: 7}); err == nil || !strings.Contains(err.Error(), "it has 1 bytes") {
 		t.Errorf("a truncated file gave %v", err)
 	}
 	weigh(t, dir, "dev.status", 1, nil)

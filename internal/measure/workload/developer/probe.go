@@ -32,11 +32,11 @@ type step struct {
 //
 //	strace -f -e trace=file node a/b/c/d/index.js
 //
-// shows it, where index.js is require("left"); require("./near"), the package lies in the top folder's node_modules and its
-// package.json names lib/index.js: node_modules is looked for in each folder on the way up; the package's folder is also
-// tried as a file with each extension; and package.json is looked for beside what was found. What the real one keeps in
-// memory from one resolution to the next, as the links of a path, is left out. More than three candidates stand for
-// TypeScript and bundlers, which try more extensions.
+// shows it, where index.js is require("left"); require("./near"), the package lies in the top folder's node_modules and
+// its package.json names lib/index.js: node_modules is looked for in each folder on the way up; the package's folder is
+// also tried as a file with each extension; and package.json is looked for beside what was found. What the real one
+// keeps in memory from one resolution to the next, as the links of a path, is left out. More than three candidates
+// stand for TypeScript and bundlers, which try more extensions.
 func resolution(dir, pkg string, near, candidates int) []step {
 	var steps []step
 	add := func(do int, on string) { steps = append(steps, step{do, on}) }
@@ -61,7 +61,8 @@ func resolution(dir, pkg string, near, candidates int) []step {
 
 // candidate is the extension that is tried as number c.
 func candidate(c int) string {
-	known := [...]string{".js", ".json", ".node", ".ts", ".tsx", ".d.ts", ".mjs", ".cjs", ".jsx", ".mts", ".cts", ".vue", ".wasm", ".css"}
+	known := [...]string{".js", ".json", ".node", ".ts", ".tsx", ".d.ts", ".mjs", ".cjs", ".jsx", ".mts", ".cts",
+		".vue", ".wasm", ".css"}
 	if c < len(known) {
 		return known[c]
 	}
@@ -102,9 +103,12 @@ func (p *probe) files() map[string][]byte {
 	out := map[string][]byte{}
 	for i := range p.packages {
 		pkg := packageFolder(i)
-		out[pkg+"/package.json"] = fmt.Appendf(nil, "{\"name\":\"package%05d\",\"version\":\"1.%d.0\",\"license\":\"MIT\",\"main\":\"lib/index.js\"%s}\n", i, i%90, strings.Repeat(" ", 400+i%7*100))
+		out[pkg+"/package.json"] = fmt.Appendf(nil,
+			"{\"name\":\"package%05d\",\"version\":\"1.%d.0\",\"license\":\"MIT\",\"main\":\"lib/index.js\"%s}\n", i,
+			i%90, strings.Repeat(" ", 400+i%7*100))
 		out[pkg+"/lib/index.js"] = fmt.Appendf(nil, "module.exports = %d;%s\n", i, strings.Repeat(" ", 1000+i%11*100))
-		out[fmt.Sprintf("%s/near%04d.js", leaf(i%leaves, p.depth), i)] = fmt.Appendf(nil, "module.exports = %d;%s\n", i, strings.Repeat(" ", 500+i%13*100))
+		out[fmt.Sprintf("%s/near%04d.js", leaf(i%leaves, p.depth), i)] = fmt.Appendf(nil, "module.exports = %d;%s\n", i,
+			strings.Repeat(" ", 500+i%13*100))
 	}
 	return out
 }
@@ -125,7 +129,8 @@ func (p *probe) fill(ctx context.Context) error {
 // Setup makes packages and importing files unless they are there, and the steps of all resolutions.
 func (p *probe) Setup(ctx context.Context, b *workload.Bench) error {
 	key := fmt.Sprintf("%d packages, depth %d, form 1", p.packages, p.depth)
-	if err := p.ensure(ctx, b, "modules", key, int64(p.packages)*5*4096+1<<20, int64(p.packages)*5+leaves*int64(p.depth)+1, p.fill); err != nil {
+	if err := p.ensure(ctx, b, "modules", key, int64(p.packages)*5*4096+1<<20,
+		int64(p.packages)*5+leaves*int64(p.depth)+1, p.fill); err != nil {
 		return err
 	}
 	files := p.files()
@@ -200,7 +205,9 @@ func (p *probe) step(do, at int) error {
 		return p.explain(err)
 	}
 	if err == nil {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("lookup %d of a resolution found a file below %s that was never made", at%len(p.do), p.path)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("lookup %d of a resolution found a file below %s that was never made", at%len(p.do),
+				p.path)}
 	}
 	if !absent(err) {
 		return p.explain(err)

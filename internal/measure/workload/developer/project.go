@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// project is a generated C project: C99 without anything that compilers disagree on. Its program prints one number, which
-// is known beforehand, so that a build that went wrong in any unit shows.
+// project is a generated C project: C99 without anything that compilers disagree on. Its program prints one number,
+// which is known beforehand, so that a build that went wrong in any unit shows.
 type project struct {
 	units, headers, functions int
 	seed                      uint64
@@ -118,24 +118,29 @@ func (p *project) main() []byte {
 	for u := range p.units {
 		fmt.Fprintf(&b, "\tx = unit%04d(x);\n", u)
 	}
-	b.WriteString("\tprintf(\"%08lx%08lx\\n\", (unsigned long)(x >> 32), (unsigned long)(x & 0xffffffffu));\n\treturn 0;\n}\n")
+	b.WriteString("\tprintf(\"%08lx%08lx\\n\", (unsigned long)(x >> 32), (unsigned long)(x & 0xffffffffu));\n" +
+		"\treturn 0;\n}\n")
 	return []byte(b.String())
 }
 
 // header declares a type, an inline function, and enough else to be of the size that headers have.
 func (p *project) header(h int) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "#ifndef PART%03d_H\n#define PART%03d_H\n\n#include <stdint.h>\n#include <stddef.h>\n#include <string.h>\n", h, h)
+	fmt.Fprintf(&b,
+		"#ifndef PART%03d_H\n#define PART%03d_H\n\n#include <stdint.h>\n#include <stddef.h>\n#include <string.h>\n", h,
+		h)
 	if next := h*2 + 1; next < p.headers {
 		fmt.Fprintf(&b, "#include \"part%03d.h\"\n", next)
 	}
 	fmt.Fprintf(&b, "\nstruct part%03d {\n\tuint64_t key;\n\tconst char *name;\n\tstruct part%03d *next;\n};\n\n", h, h)
 	for i := range 10 + h%50 {
-		fmt.Fprintf(&b, "/* Says how many entries of kind %d the table of part %d has room for. */\n#define PART%03d_LIMIT_%02d %d\nextern size_t part%03d_count_%02d(const struct part%03d *p, int deep);\n",
+		fmt.Fprintf(&b, "/* Says how many entries of kind %d the table of part %d has room for. */\n"+
+			"#define PART%03d_LIMIT_%02d %d\nextern size_t part%03d_count_%02d(const struct part%03d *p, int deep);\n",
 			i, h, h, i, i*17+h, h, i, h)
 	}
 	s := p.steps(ofHeader, h, 1)[0]
-	fmt.Fprintf(&b, "\nstatic inline uint64_t part%03d_mix(uint64_t x)\n{\n\tx = x * UINT64_C(%d) + UINT64_C(%d);\n\treturn x ^ x >> %d;\n}\n\n#endif\n", h, s.mul, s.add, s.shift)
+	fmt.Fprintf(&b, "\nstatic inline uint64_t part%03d_mix(uint64_t x)\n{\n\tx = x * UINT64_C(%d) + UINT64_C(%d);\n"+
+		"\treturn x ^ x >> %d;\n}\n\n#endif\n", h, s.mul, s.add, s.shift)
 	return []byte(b.String())
 }
 
@@ -147,9 +152,13 @@ func (p *project) unit(u int) []byte {
 	}
 	steps := p.steps(ofUnit, u, p.functions)
 	for i, s := range steps {
-		fmt.Fprintf(&b, "\nstatic uint64_t step%d(uint64_t x, unsigned n)\n{\n\tstruct part%03d list[4];\n\tunsigned i;\n\n\tmemset(list, 0, sizeof list);\n"+
-			"\tfor (i = 0; i < n; i++) {\n\t\tlist[i & 3].key = x * UINT64_C(%d) + UINT64_C(%d);\n\t\tlist[i & 3].next = &list[(i + 1) & 3];\n\t\tswitch (i) {\n\t\tcase 0:\n\t\t\tx = list[0].key ^ list[0].key >> %d;\n\t\t\tbreak;\n"+
-			"\t\tdefault:\n\t\t\tx = list[i & 3].next->key;\n\t\t}\n\t}\n\treturn x;\n}\n", i, p.headersOf(u)[0], s.mul, s.add, s.shift)
+		fmt.Fprintf(&b, "\nstatic uint64_t step%d(uint64_t x, unsigned n)\n{\n\tstruct part%03d list[4];\n"+
+			"\tunsigned i;\n\n\tmemset(list, 0, sizeof list);\n"+
+			"\tfor (i = 0; i < n; i++) {\n\t\tlist[i & 3].key = x * UINT64_C(%d) + UINT64_C(%d);\n"+
+			"\t\tlist[i & 3].next = &list[(i + 1) & 3];\n\t\tswitch (i) {\n\t\tcase 0:\n"+
+			"\t\t\tx = list[0].key ^ list[0].key >> %d;\n\t\t\tbreak;\n"+
+			"\t\tdefault:\n\t\t\tx = list[i & 3].next->key;\n\t\t}\n\t}\n\treturn x;\n}\n", i, p.headersOf(u)[0], s.mul,
+			s.add, s.shift)
 	}
 	fmt.Fprintf(&b, "\nuint64_t unit%04d(uint64_t x);\n\nuint64_t unit%04d(uint64_t x)\n{\n", u, u)
 	for i := range steps {

@@ -12,8 +12,8 @@ import (
 	"tare/internal/measure/fileio"
 )
 
-// root is an open directory. Everything below it is named relative to it, as a C program that was started there would. Calls
-// are RawSyscall, which does not tell the scheduler: the worker of one trial has nothing else to run.
+// root is an open directory. Everything below it is named relative to it, as a C program that was started there would.
+// Calls are RawSyscall, which does not tell the scheduler: the worker of one trial has nothing else to run.
 type root struct {
 	fd uintptr
 	at uintptr // what names are relative to: fd or, when entered, the working directory
@@ -64,7 +64,8 @@ func (s *status) inode() uint64   { return s.st.Ino }
 
 // lstat asks for a file's status and does not follow a link.
 func (r *root) lstat(n name, s *status) error {
-	_, _, e := syscall.RawSyscall6(sysFstatat, r.at, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&s.st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+	_, _, e := syscall.RawSyscall6(sysFstatat, r.at, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&s.st)),
+		unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 	return orNil(e)
 }
 
@@ -76,8 +77,8 @@ func orNil(e syscall.Errno) error {
 	return e
 }
 
-// absent tells whether an error means that there is nothing of that name. It is a comparison and no more, because some kinds
-// ask thousands of times.
+// absent tells whether an error means that there is nothing of that name. It is a comparison and no more, because some
+// kinds ask thousands of times.
 func absent(err error) bool { return err == syscall.ENOENT }
 
 // The ways to open a file.
@@ -113,7 +114,8 @@ func (r *root) mkdir(n name) error {
 }
 
 func (r *root) rename(from, to name) error {
-	_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, r.at, uintptr(unsafe.Pointer(from)), r.at, uintptr(unsafe.Pointer(to)), 0, 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, r.at, uintptr(unsafe.Pointer(from)), r.at,
+		uintptr(unsafe.Pointer(to)), 0, 0)
 	return orNil(e)
 }
 
@@ -125,7 +127,8 @@ func (r *root) unlink(n name) error {
 // setTimes sets a directory's time of modification, in seconds since 1970, as an archiver does last of all.
 func (r *root) setTimes(n name, at int64) error {
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: at}}
-	_, _, e := syscall.RawSyscall6(unix.SYS_UTIMENSAT, r.at, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&times)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_UTIMENSAT, r.at, uintptr(unsafe.Pointer(n)),
+		uintptr(unsafe.Pointer(&times)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
 	return orNil(e)
 }
 
@@ -151,7 +154,8 @@ func (h handle) stat(s *status) error {
 // read is one read: it may give fewer bytes than asked for, and gives 0 at the end.
 func (h handle) read(p []byte) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall(unix.SYS_READ, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, e := syscall.RawSyscall(unix.SYS_READ, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)))
 		if e == 0 {
 			return int(n), nil
 		}
@@ -164,7 +168,8 @@ func (h handle) read(p []byte) (int, error) {
 // readAt is one pread.
 func (h handle) readAt(p []byte, off int64) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_PREAD64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), uintptr(off), 0, 0)
+		n, _, e := syscall.RawSyscall6(unix.SYS_PREAD64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)), uintptr(off), 0, 0)
 		if e == 0 {
 			return int(n), nil
 		}
@@ -177,7 +182,8 @@ func (h handle) readAt(p []byte, off int64) (int, error) {
 // write writes all of p, in one call where the system takes it.
 func (h handle) write(p []byte) error {
 	for len(p) > 0 {
-		n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)))
 		if e != 0 && e != unix.EINTR {
 			return e
 		}
@@ -194,7 +200,8 @@ func (h handle) write(p []byte) error {
 // writeAt writes all of p at off.
 func (h handle) writeAt(p []byte, off int64) error {
 	for len(p) > 0 {
-		n, _, e := syscall.RawSyscall6(unix.SYS_PWRITE64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), uintptr(off), 0, 0)
+		n, _, e := syscall.RawSyscall6(unix.SYS_PWRITE64, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)), uintptr(off), 0, 0)
 		if e != 0 && e != unix.EINTR {
 			return e
 		}

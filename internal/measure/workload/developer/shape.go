@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A source tree is made of modules of moduleFiles files in moduleDirs directories. Every module holds the same sizes, in
-// another order: a target that is slow and therefore gets fewer modules gets the same mixture, so that what a unit of
-// work costs does not depend on how many units there are.
+// A source tree is made of modules of moduleFiles files in moduleDirs directories. Every module holds the same sizes,
+// in another order: a target that is slow and therefore gets fewer modules gets the same mixture, so that what a unit
+// of work costs does not depend on how many units there are.
 const (
 	moduleFiles = 64
 	moduleDirs  = 7
@@ -38,8 +38,10 @@ var moduleLayout = [moduleDirs]struct {
 
 // stems are what file names are made of; with number and extension they are 15.5 bytes long on average, as there.
 var stems = [...]string{
-	"reader", "writer", "parse", "format", "table", "index", "cache", "stream", "handler", "client", "server", "config", "decode", "encode",
-	"filter", "socket", "buffer", "signal", "thread", "memory", "vector", "string", "number", "symbol", "object", "linker",
+	"reader", "writer", "parse", "format", "table", "index", "cache", "stream", "handler", "client", "server", "config",
+	"decode", "encode",
+	"filter", "socket", "buffer", "signal", "thread", "memory", "vector", "string", "number", "symbol", "object",
+	"linker",
 }
 
 var extensions = [...]string{".go", ".c", ".h", ".txt", ".s", ".json"}
@@ -51,8 +53,8 @@ type source struct {
 	from int // where its content begins in the pool
 }
 
-// tree is a generated source tree: module m has dirs[m*moduleDirs:][:moduleDirs] and files[m*moduleFiles:][:moduleFiles].
-// Directories come before what lies in them.
+// tree is a generated source tree: module m has dirs[m*moduleDirs:][:moduleDirs] and
+// files[m*moduleFiles:][:moduleFiles]. Directories come before what lies in them.
 type tree struct {
 	dirs  []string
 	files []source
@@ -99,8 +101,10 @@ func (t *tree) addModule(at string, g *rand.Rand) {
 		dir := path.Join(at, l.path)
 		t.dirs = append(t.dirs, dir)
 		for range l.files {
-			name := fmt.Sprintf("%s_%s%02d%s", stems[g.IntN(len(stems))], stems[g.IntN(len(stems))], n, extensions[g.IntN(len(extensions))])
-			t.files = append(t.files, source{path: path.Join(dir, name), size: sizes[n], from: int(g.Uint32N(poolSize - uint32(sizes[n])))})
+			name := fmt.Sprintf("%s_%s%02d%s", stems[g.IntN(len(stems))], stems[g.IntN(len(stems))], n,
+				extensions[g.IntN(len(extensions))])
+			t.files = append(t.files, source{path: path.Join(dir, name), size: sizes[n],
+				from: int(g.Uint32N(poolSize - uint32(sizes[n])))})
 			n++
 		}
 	}

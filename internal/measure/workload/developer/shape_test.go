@@ -119,7 +119,8 @@ func TestResolution(t *testing.T) {
 			misses++
 		}
 	}
-	if steps[0].on != "a/b/c/d/node_modules" || steps[3].on != "a/node_modules" || steps[4] != (step{statThere, "node_modules"}) || misses != 9 || len(steps) != 16 {
+	if steps[0].on != "a/b/c/d/node_modules" || steps[3].on != "a/node_modules" ||
+		steps[4] != (step{statThere, "node_modules"}) || misses != 9 || len(steps) != 16 {
 		t.Errorf("%d steps, %d misses: %v", len(steps), misses, steps)
 	}
 	places := map[string]bool{}

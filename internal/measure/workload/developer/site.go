@@ -84,7 +84,8 @@ func (s *site) names(paths []string) []name {
 type standing struct{ site }
 
 // ensure opens the folder, and has fill fill it unless the one that is there has the same key.
-func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key string, bytes, files int64, fill func(context.Context) error) error {
+func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key string, bytes, files int64,
+	fill func(context.Context) error) error {
 	marker := filepath.Join(b.Dir, folder+".ok")
 	if text, err := os.ReadFile(marker); err == nil && string(text) == key {
 		_, on := fileio.Volume(b.Dir)

@@ -35,7 +35,8 @@ type lookOver struct {
 	changed int64
 }
 
-// Setup makes the tree unless it is there, and the index: every path from the top of the tree, sorted by bytes as git's is.
+// Setup makes the tree unless it is there, and the index: every path from the top of the tree, sorted by bytes as git's
+// is.
 func (l *lookOver) Setup(ctx context.Context, b *workload.Bench) error {
 	if err := l.plant(ctx, b, l.modules); err != nil {
 		return err
@@ -63,11 +64,12 @@ func (l *lookOver) Setup(ctx context.Context, b *workload.Bench) error {
 var sharing = []string{"9p", "nfs", "smb", "cifs", "fuse", "vboxsf", "vmhgfs"}
 
 // lateTimes is how long a keeper may take: Linux's SMB client closes a file up to a second after the program has
-// (mount.cifs(8), closetimeo), and Samba sets a written file's time up to two seconds after the write, or at that close.
+// (mount.cifs(8), closetimeo), and Samba sets a written file's time up to two seconds after the write, or at that
+// close.
 const lateTimes = 3500 * time.Millisecond
 
-// calmLooks is how many looks in a row must find nothing changed. They are counted, and not the time alone, because in a
-// machine that stood still meanwhile no time has passed for whoever is late.
+// calmLooks is how many looks in a row must find nothing changed. They are counted, and not the time alone, because in
+// a machine that stood still meanwhile no time has passed for whoever is late.
 const calmLooks = 10
 
 // calm waits until nothing has changed for the given time, so that what is found later is found of files that stand
@@ -101,7 +103,8 @@ func (l *lookOver) remember(files []source) error {
 		}
 		l.index[i] = tracked{n, l.status.size(), l.status.modified(), l.status.inode()}
 		if l.status.size() != int64(f.size) {
-			return fmt.Errorf("stat %s: it has %d bytes where %d were written", filepath.Join(l.path, f.path), l.status.size(), f.size)
+			return fmt.Errorf("stat %s: it has %d bytes where %d were written", filepath.Join(l.path, f.path),
+				l.status.size(), f.size)
 		}
 	}
 	return nil
@@ -138,10 +141,14 @@ func (l *lookOver) Measure(ctx context.Context, b *workload.Bench) error {
 // Report says whether the file system told the same of each file as before.
 func (l *lookOver) Report(b *workload.Bench) error {
 	if l.changed == b.Work && b.Work >= int64(len(l.index)) {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("every file below %s looks changed: this file system tells another inode, size or time at each look", l.path)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("every file below %s looks changed: this file system tells another inode, size or "+
+				"time at each look", l.path)}
 	}
 	if l.changed > 0 {
-		b.Warn("status-changes", fmt.Sprintf("%d of %d looks found another inode, size or time of modification than before, though nothing was changed", l.changed, b.Work),
+		b.Warn("status-changes",
+			fmt.Sprintf("%d of %d looks found another inode, size or time of modification than before, though "+
+				"nothing was changed", l.changed, b.Work),
 			"expect git to read such files again at each status; see the inode options of the mount")
 	}
 	b.Report("paths_per_second", b.Rate(1))

@@ -49,7 +49,9 @@ func traced(line string) int {
 		if err == nil {
 			var w workload.Trial
 			if w, err = k.New(p); err == nil {
-				err = workload.Drive(context.Background(), marked{w}, &workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Home: os.Getenv("TARE_TEST_DIR"), Work: 1, Seed: 7})
+				err = workload.Drive(context.Background(), marked{w},
+					&workload.Bench{Dir: os.Getenv("TARE_TEST_DIR"), Home: os.Getenv("TARE_TEST_DIR"), Work: 1,
+						Seed: 7})
 			}
 		}
 		if err != nil {
@@ -81,7 +83,8 @@ func trace(t *testing.T, line string) []string {
 	needProgram(t, "strace")
 	dir := t.TempDir()
 	// A file for each thread (-ff), because the lines of several in one are cut where they overlap.
-	cmd := proc.Command(t.Context(), "strace", "-ff", "-qq", "-e", "trace=%file,%desc,fcntl", "-e", "signal=none", "-o", filepath.Join(dir, "trace"), os.Args[0])
+	cmd := proc.Command(t.Context(), "strace", "-ff", "-qq", "-e", "trace=%file,%desc,fcntl", "-e", "signal=none", "-o",
+		filepath.Join(dir, "trace"), os.Args[0])
 	cmd.Env = append(os.Environ(), roleEnv+"="+line, "TARE_TEST_DIR="+t.TempDir())
 	if _, err := proc.RunCmd(cmd, nil); err != nil {
 		if strings.Contains(strings.ToLower(err.Error()), "ptrace") {
@@ -101,7 +104,8 @@ func trace(t *testing.T, line string) []string {
 		if parts := strings.Split(string(text), `"`+mark+`"`); len(parts) == 3 {
 			calls := callsIn(t, parts[1])
 			n := len(calls)
-			if n < 4 || calls[0] != "openat" || calls[1] != "fchdir" || calls[n-2] != "fchdir" || calls[n-1] != "close" {
+			if n < 4 || calls[0] != "openat" || calls[1] != "fchdir" || calls[n-2] != "fchdir" ||
+				calls[n-1] != "close" {
 				t.Fatalf("%s does not enter its folder first and leave it last: %v", line, calls)
 			}
 			return calls[2 : n-2]
@@ -149,20 +153,30 @@ func runs(calls []string) string {
 // TestSystemCalls holds each kind to its sequence of system calls, which is that of the program it stands for.
 func TestSystemCalls(t *testing.T) {
 	const stat = "newfstatat"
-	begin := "3 fcntl, " + stat + " ENOENT, pread64, " + stat + " ENOENT, fstat, fcntl, pread64, 2 " + stat + ", openat, fstat, pwrite64, "
-	through := "2 fcntl, 3 pwrite64, pread64, fdatasync, openat, fdatasync, close, pwrite64, fdatasync, 4 pwrite64, fdatasync, "
+	begin := "3 fcntl, " + stat + " ENOENT, pread64, " + stat + " ENOENT, fstat, fcntl, pread64, 2 " + stat +
+		", openat, fstat, pwrite64, "
+	through := "2 fcntl, 3 pwrite64, pread64, fdatasync, openat, fdatasync, close, pwrite64, fdatasync, 4 pwrite64, " +
+		"fdatasync, "
 	for line, want := range map[string]string{
 		"dev.status":                        stat,
 		"dev.edit dependants=3":             "openat, write, close, renameat2, 3 " + stat + ", openat, read, close",
 		"dev.edit how=inplace dependants=2": "openat, write, close, 2 " + stat + ", openat, read, close",
 		"dev.edit fsync=yes dependants=0":   "openat, write, fdatasync, close, renameat2, openat, read, close",
-		"dev.journal":                       strings.Replace(begin, "pwrite64, ", "10 pwrite64, ", 1) + through + "close, unlinkat, 3 fcntl",
-		"dev.journal mode=truncate":         strings.Replace(begin, "pwrite64, ", "10 pwrite64, ", 1) + through + "ftruncate, fdatasync, close, 3 fcntl",
-		"dev.journal mode=wal":              "4 fcntl, pread64, 6 pwrite64, fdatasync, 2 fcntl, fdatasync, pread64, pwrite64, pread64, pwrite64, pread64, pwrite64, fdatasync",
-		"dev.journal mode=wal fsync=no":     "4 fcntl, pread64, 6 pwrite64, 2 fcntl, pread64, pwrite64, pread64, pwrite64, pread64, pwrite64",
-		"dev.journal fsync=no locks=no":     stat + " ENOENT, pread64, " + stat + " ENOENT, fstat, pread64, 2 " + stat + ", openat, fstat, 13 pwrite64, pread64, 5 pwrite64, close, unlinkat",
-		"dev.probe":                         "5 " + stat + " ENOENT, " + stat + ", openat, read, close, " + stat + ", 3 " + stat + " ENOENT, " + stat + ", openat ENOENT, openat, read, close, " + stat + " ENOENT, " + stat + ", openat, read, close",
-		"dev.probe depth=1 candidates=0":    stat + " ENOENT, " + stat + ", openat, read, close, 2 " + stat + ", openat ENOENT, openat, read, close, " + stat + " ENOENT, " + stat + ", openat, read, close",
+		"dev.journal": strings.Replace(begin, "pwrite64, ", "10 pwrite64, ", 1) + through +
+			"close, unlinkat, 3 fcntl",
+		"dev.journal mode=truncate": strings.Replace(begin, "pwrite64, ", "10 pwrite64, ", 1) + through +
+			"ftruncate, fdatasync, close, 3 fcntl",
+		"dev.journal mode=wal": "4 fcntl, pread64, 6 pwrite64, fdatasync, 2 fcntl, fdatasync, pread64, " +
+			"pwrite64, pread64, pwrite64, pread64, pwrite64, fdatasync",
+		"dev.journal mode=wal fsync=no": "4 fcntl, pread64, 6 pwrite64, 2 fcntl, pread64, pwrite64, pread64, " +
+			"pwrite64, pread64, pwrite64",
+		"dev.journal fsync=no locks=no": stat + " ENOENT, pread64, " + stat + " ENOENT, fstat, pread64, 2 " + stat +
+			", openat, fstat, 13 pwrite64, pread64, 5 pwrite64, close, unlinkat",
+		"dev.probe": "5 " + stat + " ENOENT, " + stat + ", openat, read, close, " + stat +
+			", 3 " + stat + " ENOENT, " + stat + ", openat ENOENT, openat, read, close, " + stat + " ENOENT, " + stat +
+			", openat, read, close",
+		"dev.probe depth=1 candidates=0": stat + " ENOENT, " + stat + ", openat, read, close, 2 " + stat +
+			", openat ENOENT, openat, read, close, " + stat + " ENOENT, " + stat + ", openat, read, close",
 	} {
 		if got := runs(trace(t, line)); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", line, got, want)
@@ -170,8 +184,8 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
-// TestWalkCalls: a directory is opened, listed until nothing comes, and closed; a file costs nothing where the file system
-// tells types, and one unlink when it is removed.
+// TestWalkCalls: a directory is opened, listed until nothing comes, and closed; a file costs nothing where the file
+// system tells types, and one unlink when it is removed.
 func TestWalkCalls(t *testing.T) {
 	count := func(calls []string) map[string]int {
 		n := map[string]int{}
@@ -181,11 +195,13 @@ func TestWalkCalls(t *testing.T) {
 		return n
 	}
 	got := count(trace(t, "dev.walk"))
-	if got["openat"] != moduleDirs || got["close"] != moduleDirs || got["getdents64"] != 2*moduleDirs || len(got) != 3 && got["newfstatat"] == 0 {
+	if got["openat"] != moduleDirs || got["close"] != moduleDirs || got["getdents64"] != 2*moduleDirs ||
+		len(got) != 3 && got["newfstatat"] == 0 {
 		t.Errorf("a walk of one module takes %v", got)
 	}
 	got = count(trace(t, "dev.remove"))
-	if got["openat"] != moduleDirs || got["close"] != moduleDirs || got["getdents64"] != 2*moduleDirs || got["unlinkat"] != moduleFiles+moduleDirs {
+	if got["openat"] != moduleDirs || got["close"] != moduleDirs || got["getdents64"] != 2*moduleDirs ||
+		got["unlinkat"] != moduleFiles+moduleDirs {
 		t.Errorf("the removal of one module takes %v", got)
 	}
 	writes := 0
@@ -193,7 +209,8 @@ func TestWalkCalls(t *testing.T) {
 		writes += (s + archiveRecord - 1) / archiveRecord
 	}
 	got = count(trace(t, "dev.unpack"))
-	want := map[string]int{"mkdirat": moduleDirs, "openat": moduleFiles, "write": writes, "utimensat": moduleFiles + moduleDirs, "fchmod": moduleFiles, "close": moduleFiles}
+	want := map[string]int{"mkdirat": moduleDirs, "openat": moduleFiles, "write": writes,
+		"utimensat": moduleFiles + moduleDirs, "fchmod": moduleFiles, "close": moduleFiles}
 	for name, n := range want {
 		if got[name] != n {
 			t.Errorf("unpacking one module takes %d %s, want %d", got[name], name, n)
@@ -211,7 +228,9 @@ func TestCompileCalls(t *testing.T) {
 	for _, c := range calls {
 		n[c]++
 	}
-	for name, want := range map[string]int{"openat ENOENT": 129, "read": 1 + headersPerUnit, "pwrite64": len(objectWrites), "pread64": objectReads + archiveReads + linkReads, "write": archiveWrites + linkWrites, "renameat2": 1, "newfstatat ENOENT": 3} {
+	for name, want := range map[string]int{"openat ENOENT": 129, "read": 1 + headersPerUnit,
+		"pwrite64": len(objectWrites), "pread64": objectReads + archiveReads + linkReads,
+		"write": archiveWrites + linkWrites, "renameat2": 1, "newfstatat ENOENT": 3} {
 		if n[name] != want {
 			t.Errorf("a unit takes %d %s, want %d", n[name], name, want)
 		}
@@ -231,8 +250,8 @@ func TestCompileCalls(t *testing.T) {
 	}
 }
 
-// TestWorkaroundCalls: on top of a build come, for each file that is copied, the calls of cp, and for each that is copied
-// in the removal of the copy before it.
+// TestWorkaroundCalls: on top of a build come, for each file that is copied, the calls of cp, and for each that is
+// copied in the removal of the copy before it.
 func TestWorkaroundCalls(t *testing.T) {
 	count := func(line string) (map[string]int, int) {
 		n, calls := map[string]int{}, trace(t, line)
@@ -245,7 +264,8 @@ func TestWorkaroundCalls(t *testing.T) {
 	got, after := count("dev.compile workaround=yes")
 	in := 1 + headerClasses*headerVariants/5 // the source of one of five units, and a fifth of the headers
 	copies := in + 3                         // object, archive and program
-	for name, more := range map[string]int{"openat": 2 * copies, "close": 2 * copies, "fstat": copies, "read": 2 * copies, "write": copies, "unlinkat": in} {
+	for name, more := range map[string]int{"openat": 2 * copies, "close": 2 * copies, "fstat": copies,
+		"read": 2 * copies, "write": copies, "unlinkat": in} {
 		if got[name]-plain[name] != more {
 			t.Errorf("the workaround takes %d %s more, want %d", got[name]-plain[name], name, more)
 		}
@@ -259,13 +279,15 @@ func TestWorkaroundCalls(t *testing.T) {
 	}
 }
 
-// TestPortable runs the tests of this package over the standard library, as platforms without bare system calls have it.
+// TestPortable runs the tests of this package over the standard library, as platforms without bare system calls have
+// it.
 func TestPortable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles the package once more")
 	}
 	needProgram(t, "go")
-	if out, err := proc.Run(t.Context(), nil, "go", "test", "-tags", "portable", "-count=1", "-run", "TestEveryKind/dev.[a-j]|TestSameSeed|TestForeign|TestWalker|TestReadOnly|TestFull", "."); err != nil {
+	if out, err := proc.Run(t.Context(), nil, "go", "test", "-tags", "portable", "-count=1", "-run",
+		"TestEveryKind/dev.[a-j]|TestSameSeed|TestForeign|TestWalker|TestReadOnly|TestFull", "."); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

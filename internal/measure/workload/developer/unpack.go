@@ -126,8 +126,10 @@ func (t *removal) Measure(ctx context.Context, b *workload.Bench) error {
 func (t *removal) Report(b *workload.Bench) error {
 	did := (t.walk.dirs) / moduleDirs
 	if want := (counts{did * moduleDirs, did * moduleFiles}); t.walk.counts != want {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%d directories and %d files were removed; that is no whole number of modules of %d and %d",
-			t.walk.dirs, t.walk.files, moduleDirs, moduleFiles)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("%d directories and %d files were removed; that is no whole number of modules of "+
+				"%d and %d",
+				t.walk.dirs, t.walk.files, moduleDirs, moduleFiles)}
 	}
 	left, err := seen(t.path)
 	if err != nil {
@@ -136,8 +138,10 @@ func (t *removal) Report(b *workload.Bench) error {
 	kept := int64(len(t.archive.roots)) - did
 	want := counts{kept*moduleDirs + int64(len(t.archive.tree.above)) + 1, kept * moduleFiles}
 	if left != want {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("%d directories and %d files are left below %s after %d modules were removed, and %d and %d should be",
-			left.dirs, left.files, t.path, did, want.dirs, want.files)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("%d directories and %d files are left below %s after %d modules were removed, and "+
+				"%d and %d should be",
+				left.dirs, left.files, t.path, did, want.dirs, want.files)}
 	}
 	t.walk.note(b)
 	b.Check("module", pathDigest(t.archive.tree.dirs[:moduleDirs]))

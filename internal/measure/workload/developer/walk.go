@@ -22,13 +22,14 @@ type walk struct {
 // plant makes the standing tree that dev.walk and dev.status look at.
 func (s *standing) plant(ctx context.Context, b *workload.Bench, modules int) error {
 	key := fmt.Sprintf("tree of %d modules, seed %d, form 1", modules, b.Seed)
-	return s.ensure(ctx, b, "tree", key, treeSpace(modules), int64(modules)*(moduleFiles+moduleDirs+1), func(ctx context.Context) error {
-		a, err := newArchive(&s.site, modules, b.Seed)
-		if err != nil {
-			return err
-		}
-		return a.unpackAll(ctx, &s.site, modules)
-	})
+	return s.ensure(ctx, b, "tree", key, treeSpace(modules), int64(modules)*(moduleFiles+moduleDirs+1),
+		func(ctx context.Context) error {
+			a, err := newArchive(&s.site, modules, b.Seed)
+			if err != nil {
+				return err
+			}
+			return a.unpackAll(ctx, &s.site, modules)
+		})
 }
 
 // Setup makes the tree unless it is there.
@@ -67,8 +68,10 @@ func (w *walk) Measure(ctx context.Context, b *workload.Bench) error {
 func (w *walk) Report(b *workload.Bench) error {
 	if want := (counts{w.done * moduleDirs, w.done * moduleFiles}); w.walker.counts != want {
 		w.discard()
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("the walk saw %d directories and %d files where %d and %d are: something else changes %s",
-			w.walker.dirs, w.walker.files, want.dirs, want.files, w.path)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("the walk saw %d directories and %d files where %d and %d are: something else "+
+				"changes %s",
+				w.walker.dirs, w.walker.files, want.dirs, want.files, w.path)}
 	}
 	w.walker.note(b)
 	b.Report("entries_per_second", b.Rate(moduleFiles+moduleDirs))

@@ -140,7 +140,8 @@ func (w *walker) take(l *level, fd uintptr, p []byte, remove bool) error {
 }
 
 func (w *walker) ask(fd uintptr, n []byte) (kind int, err error) {
-	if _, _, e := syscall.RawSyscall6(sysFstatat, fd, uintptr(unsafe.Pointer(unsafe.SliceData(n))), uintptr(unsafe.Pointer(&w.status)), unix.AT_SYMLINK_NOFOLLOW, 0, 0); e != 0 {
+	if _, _, e := syscall.RawSyscall6(sysFstatat, fd, uintptr(unsafe.Pointer(unsafe.SliceData(n))),
+		uintptr(unsafe.Pointer(&w.status)), unix.AT_SYMLINK_NOFOLLOW, 0, 0); e != 0 {
 		return 0, e
 	}
 	if w.status.Mode&unix.S_IFMT == unix.S_IFDIR {

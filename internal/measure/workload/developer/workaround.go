@@ -14,13 +14,16 @@ import (
 func workaroundParam() workload.Param {
 	return workload.Param{
 		Name: "workaround", Type: workload.Bool, Default: "no",
-		Doc: "inside the time, copy the sources from the folder that is weighed to the environment's own disk, build there, and copy objects, archive and program back"}
+		Doc: "inside the time, copy the sources from the folder that is weighed to the environment's own disk, " +
+			"build there, and copy objects, archive and program back"}
 }
 
 // besides names where a build is done that is not done in the folder that is weighed, and notes it.
 func besides(b *workload.Bench) (dir string, err error) {
 	if b.Home == "" {
-		return "", &record.Failure{Kind: "refused", Message: "workaround=yes builds on the environment's own disk, and this environment has no directory of its own there: use workaround=no, or give the environment a work directory"}
+		return "", &record.Failure{Kind: "refused",
+			Message: "workaround=yes builds on the environment's own disk, and this environment has no directory of " +
+				"its own there: use workaround=no, or give the environment a work directory"}
 	}
 	_, on := fileio.Volume(b.Home)
 	where := on + ", the environment's own"
@@ -36,9 +39,9 @@ const copyPiece = 128 << 10
 
 // aside is where dev.compile builds with workaround=yes: a folder with a copy of the project and what is built from it.
 //
-// The copy is complete before the clock starts, and a round replaces what belongs to its units: their sources, and of the
-// headers as large a share as its units are of all. So a slow target, which gets fewer units, copies as much for each of
-// them as a fast one; a round of all units copies everything once.
+// The copy is complete before the clock starts, and a round replaces what belongs to its units: their sources, and of
+// the headers as large a share as its units are of all. So a slow target, which gets fewer units, copies as much for
+// each of them as a fast one; a round of all units copies everything once.
 type aside struct {
 	site
 	units    int

@@ -48,12 +48,14 @@ func artefacts(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// TestWorkaroundGivesTheSame: what lies in the folder after a build elsewhere is what a build there leaves, to the byte.
+// TestWorkaroundGivesTheSame: what lies in the folder after a build elsewhere is what a build there leaves, to the
+// byte.
 func TestWorkaroundGivesTheSame(t *testing.T) {
 	for _, c := range []struct {
 		kind, folder string
 		work         int64
-	}{{"dev.compile", "build", 1}, {"dev.compile", "build", 4}, {"dev.compile", "build", 13}, {"dev.build", "source", 1}} {
+	}{{"dev.compile", "build", 1}, {"dev.compile", "build", 4}, {"dev.compile", "build", 13},
+		{"dev.build", "source", 1}} {
 		if c.kind == "dev.build" {
 			needProgram(t, "make", "cc", "ar", "cp")
 		}
@@ -65,7 +67,8 @@ func TestWorkaroundGivesTheSame(t *testing.T) {
 			look := func() {
 				all := artefacts(t, filepath.Join(dir, c.folder))
 				maps.DeleteFunc(all, func(name, _ string) bool {
-					return name == "output.txt" || name == "version.txt" || name == "libunits.a" // ar writes the time into its members
+					// ar writes the time into its members
+					return name == "output.txt" || name == "version.txt" || name == "libunits.a"
 				})
 				found = append(found, all)
 			}
@@ -106,8 +109,10 @@ func TestWorkaroundInOnePlace(t *testing.T) {
 		if !strings.Contains(b.State["built_on"], "a copy on one disk") {
 			t.Errorf("%s: built on %q", name, b.State["built_on"])
 		}
-		err := workload.Drive(context.Background(), trial(t, name, map[string]string{"workaround": "yes"}), &workload.Bench{Dir: dir, Work: 1, Seed: 7})
-		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" || !strings.Contains(f.Message, "workaround=no") {
+		err := workload.Drive(context.Background(), trial(t, name, map[string]string{"workaround": "yes"}),
+			&workload.Bench{Dir: dir, Work: 1, Seed: 7})
+		if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" ||
+			!strings.Contains(f.Message, "workaround=no") {
 			t.Errorf("%s without a home gave %v", name, err)
 		}
 		if got := inside(t, dir); !slices.Equal(got, leftovers[name]) {
@@ -126,7 +131,8 @@ func TestWorkaroundCopiesBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := workload.Drive(t.Context(), peeking{w, look}, &workload.Bench{Dir: dir, Home: t.TempDir(), Work: 5, Seed: 7})
+		err := workload.Drive(t.Context(), peeking{w, look},
+			&workload.Bench{Dir: dir, Home: t.TempDir(), Work: 5, Seed: 7})
 		if err == nil || !strings.Contains(err.Error(), spoil) {
 			t.Errorf("another %s gave %v", spoil, err)
 		}

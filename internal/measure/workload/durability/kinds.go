@@ -20,10 +20,13 @@ func Kinds() []workload.Kind {
 	}
 	return []workload.Kind{{
 		Name: "durability.fsync", Family: "file system", WorkUnit: "flush",
-		Doc: "Overwrites 4 KiB of a preallocated file and waits until that is on stable storage (fdatasync, where the system has it), over and over. " +
-			"What a flush costs in an environment against its host tells whether it reaches the host's disk: one that costs less there does not.",
+		Doc: "Overwrites 4 KiB of a preallocated file and waits until that is on stable storage (fdatasync, where " +
+			"the system has it), over and over. " +
+			"What a flush costs in an environment against its host tells whether it reaches the host's disk: one " +
+			"that costs less there does not.",
 		Params: []workload.Param{
-			{Name: "size", Type: workload.Size, Default: "1MiB", Min: slot, Max: 1 << 30, Doc: "bytes of the file, whose pages are overwritten in turn"},
+			{Name: "size", Type: workload.Size, Default: "1MiB", Min: slot, Max: 1 << 30,
+				Doc: "bytes of the file, whose pages are overwritten in turn"},
 		},
 		Metrics: []unit.Metric{
 			latency("flush_p50", "median time of a write and its flush", true),

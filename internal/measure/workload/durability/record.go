@@ -1,5 +1,5 @@
-// Package durability writes records that say what they are, tells of each once the system has acknowledged that it is on
-// stable storage, and finds them again after the plug was pulled.
+// Package durability writes records that say what they are, tells of each once the system has acknowledged that it is
+// on stable storage, and finds them again after the plug was pulled.
 //
 // It is opinionated about what an acknowledgement is: the return of the one system call that promises it, per class of
 // promise. No place is written twice, except by replacing a file, so that a record which is not there afterwards has no
@@ -31,8 +31,10 @@ const (
 
 var classNames = [...]string{"", "overwrite", "append", "create", "create-dir", "rename", "dsync", "mmap"}
 
-var classDocs = [...]string{"", "overwrite + fdatasync", "append + fsync", "create + fsync", "create + fsync + fsync of the directory",
-	"write new + fsync + rename over old + fsync of the directory", "overwrite with O_DSYNC", "store into a map + msync"}
+var classDocs = [...]string{"", "overwrite + fdatasync", "append + fsync", "create + fsync",
+	"create + fsync + fsync of the directory",
+	"write new + fsync + rename over old + fsync of the directory", "overwrite with O_DSYNC",
+	"store into a map + msync"}
 
 // Classes lists them all.
 func Classes() []Class {
@@ -59,8 +61,8 @@ func (c Class) Doc() string {
 	return ""
 }
 
-// Promised tells whether POSIX promises the record to be found again. A file whose directory was not synced may lack its
-// name; Linux's file systems write the name all the same.
+// Promised tells whether POSIX promises the record to be found again. A file whose directory was not synced may lack
+// its name; Linux's file systems write the name all the same.
 func (c Class) Promised() bool { return c != Create }
 
 // ParseClass is the class of a name.
@@ -109,8 +111,10 @@ func Unpack(b []byte) ([]Record, error) {
 	all := make([]Record, 0, len(b)/RecordSize)
 	for ; len(b) > 0; b = b[RecordSize:] {
 		r := Record{
-			Class: Class(b[0]), Whole: b[1] == 1, Seq: binary.BigEndian.Uint64(b[2:]), File: binary.BigEndian.Uint32(b[10:]),
-			Offset: binary.BigEndian.Uint64(b[14:]), Length: binary.BigEndian.Uint32(b[22:]), Hash: binary.BigEndian.Uint64(b[26:]),
+			Class: Class(b[0]), Whole: b[1] == 1, Seq: binary.BigEndian.Uint64(b[2:]),
+			File:   binary.BigEndian.Uint32(b[10:]),
+			Offset: binary.BigEndian.Uint64(b[14:]), Length: binary.BigEndian.Uint32(b[22:]),
+			Hash: binary.BigEndian.Uint64(b[26:]),
 		}
 		if r.Class == 0 || r.Class >= classEnd || b[1] > 1 {
 			return nil, fmt.Errorf("read records: %s, %d is none", r.Class, b[1])
@@ -162,8 +166,8 @@ func hash(p []byte) uint64 {
 	return h.Sum64()
 }
 
-// read tells what a place holds: errNone, or a record, which need not be whole. A place whose header is lost, or of another
-// round, and that is not blank counts as a torn record of unknown number.
+// read tells what a place holds: errNone, or a record, which need not be whole. A place whose header is lost, or of
+// another round, and that is not blank counts as a torn record of unknown number.
 func read(p []byte, at Record, round uint32) (Record, error) {
 	blank := true
 	for _, c := range p {

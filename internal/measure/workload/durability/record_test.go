@@ -7,7 +7,8 @@ import (
 )
 
 func TestPackUnpack(t *testing.T) {
-	want := []Record{{Class: Append, Whole: true, Seq: 1 << 40, File: 7, Offset: 1 << 50, Length: 1600, Hash: 1 << 63}, {Class: Mapped, Seq: 2}}
+	want := []Record{{Class: Append, Whole: true, Seq: 1 << 40, File: 7, Offset: 1 << 50, Length: 1600, Hash: 1 << 63},
+		{Class: Mapped, Seq: 2}}
 	var b []byte
 	for i := range want {
 		b = want[i].Pack(b)

@@ -23,8 +23,8 @@ const (
 	cacheAttr      = "attr-expired"
 )
 
-// HostCold tells whether a trial with these parameters needs the host's cache of the environment's storage dropped before
-// it. The environment cannot do that, nor see it.
+// HostCold tells whether a trial with these parameters needs the host's cache of the environment's storage dropped
+// before it. The environment cannot do that, nor see it.
 func HostCold(p workload.Params) bool { return p["cache"] == cacheCold }
 
 // reachCache brings the page cache into the state that was asked for and looks whether it is reached.
@@ -65,8 +65,8 @@ func (t *rw) reachCache(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// residency records the share of all files that is in the page cache. The error is that of the last file that the kernel
-// does not tell about.
+// residency records the share of all files that is in the page cache. The error is that of the last file that the
+// kernel does not tell about.
 func (t *rw) residency(b *workload.Bench) (share float64, err error) {
 	for _, path := range t.files {
 		s, e := fileio.Resident(path)
@@ -83,12 +83,13 @@ func (t *rw) residency(b *workload.Bench) (share float64, err error) {
 	return share, nil
 }
 
-// rewarmed bounds the files that are read again, in bytes: of larger ones it is rather the memory that does not suffice.
+// rewarmed bounds the files that are read again, in bytes: of larger ones it is rather the memory that does not
+// suffice.
 const rewarmed = 1 << 30
 
-// cooled tells whether something else on the machine, which drops caches or is short of memory, took a part of what had just
-// been read, where share of it is left: that is worth reading it again. Where nothing stays, it is so only if the file system
-// keeps pages at all.
+// cooled tells whether something else on the machine, which drops caches or is short of memory, took a part of what had
+// just been read, where share of it is left: that is worth reading it again. Where nothing stays, it is so only if the
+// file system keeps pages at all.
 func (t *rw) cooled(share float64) bool {
 	v, _ := fileio.Volume(t.files[0])
 	return int64(len(t.files))*t.size() <= rewarmed && share < 0.99 && (share >= 0.01 || local[v.FS])
@@ -101,10 +102,13 @@ func (t *rw) judgeWarm(b *workload.Bench, share float64, err error) error {
 	if err != nil || share >= 0.99 {
 		return nil
 	}
-	const remedy = "use a size that fits the memory of the environment, or cache=as-is if this is what you want to weigh"
-	what := fmt.Sprintf("only %.1f %% of the file's %s is in the page cache after it was read", 100*share, sizeText(t.size()))
+	const remedy = "use a size that fits the memory of the environment, or cache=as-is if this is what you want to " +
+		"weigh"
+	what := fmt.Sprintf("only %.1f %% of the file's %s is in the page cache after it was read", 100*share,
+		sizeText(t.size()))
 	if share < 0.01 {
-		b.Warn("not-resident", what+": the reads are not warm, and this mount may keep nothing in the page cache at all", remedy)
+		b.Warn("not-resident", what+
+			": the reads are not warm, and this mount may keep nothing in the page cache at all", remedy)
 		return nil
 	}
 	return &record.Failure{Kind: "cache-state", Message: "reach cache=warm: " + what + "; " + remedy}
@@ -113,7 +117,9 @@ func (t *rw) judgeWarm(b *workload.Bench, share float64, err error) error {
 // reachCold drops the files from the page cache and looks whether they are gone.
 func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 	if _, on := fileio.Volume(t.files[0]); on == "tmpfs" || on == "ramfs" {
-		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=%s: %s keeps its files in the page cache, so that they are never cold; use cache=warm, or a work directory on a disk", t.cache, on)}
+		return &record.Failure{Kind: "cache-state",
+			Message: fmt.Sprintf("reach cache=%s: %s keeps its files in the page cache, so that they are never "+
+				"cold; use cache=warm, or a work directory on a disk", t.cache, on)}
 	}
 	how := "posix_fadvise"
 	var share float64
@@ -129,7 +135,9 @@ func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 		}
 		var err error
 		if share, err = t.residency(b); err != nil {
-			return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=%s: the system does not tell what of %s is in its page cache: %v; use cache=as-is", t.cache, t.files[0], err)}
+			return &record.Failure{Kind: "cache-state",
+				Message: fmt.Sprintf("reach cache=%s: the system does not tell what of %s is in its page cache: %v; "+
+					"use cache=as-is", t.cache, t.files[0], err)}
 		}
 		if share == 0 {
 			b.Note("cache_dropped_by", how)
@@ -139,17 +147,22 @@ func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 			return err
 		}
 	}
-	return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=%s: %.2f %% of %s is still in the page cache after it was dropped (%s); %s",
-		t.cache, 100*share, t.files[0], how, "give the environment root, or a work directory on a file system whose cache can be dropped, or use cache=as-is")}
+	return &record.Failure{Kind: "cache-state",
+		Message: fmt.Sprintf("reach cache=%s: %.2f %% of %s is still in the page cache after it was dropped (%s); %s",
+			t.cache, 100*share, t.files[0], how,
+			"give the environment root, or a work directory on a file system whose "+
+				"cache can be dropped, or use cache=as-is")}
 }
 
 // local are file systems whose pages posix_fadvise drops. tmpfs is none: its pages are the file.
-var local = map[string]bool{"ext4": true, "overlay": true, "xfs": true, "btrfs": true, "f2fs": true, "vfat": true, "exfat": true, "ntfs3": true}
+var local = map[string]bool{"ext4": true, "overlay": true, "xfs": true, "btrfs": true, "f2fs": true, "vfat": true,
+	"exfat": true, "ntfs3": true}
 
 // drop brings the files to stable storage and asks the kernel to forget them.
 func (t *rw) drop() error {
 	for _, path := range t.files {
-		h, err := fileio.Open(path, fileio.Mode{Write: t.existing == ""}) // a file that is given may be on a medium that cannot be written
+		// a file that is given may be on a medium that cannot be written
+		h, err := fileio.Open(path, fileio.Mode{Write: t.existing == ""})
 		if err != nil {
 			return err
 		}
@@ -159,7 +172,8 @@ func (t *rw) drop() error {
 		}
 		err = errors.Join(err, h.Close())
 		if errors.Is(err, fileio.ErrUnsupported) {
-			return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=%s: dropping the page cache is %v; use cache=as-is", t.cache, err)}
+			return &record.Failure{Kind: "cache-state",
+				Message: fmt.Sprintf("reach cache=%s: dropping the page cache is %v; use cache=as-is", t.cache, err)}
 		}
 		if err != nil {
 			return fileio.Explain("drop from the cache", path, err)
@@ -214,12 +228,16 @@ func (t *rw) expire(ctx context.Context, b *workload.Bench) error {
 			wait = 3 * time.Second
 		}
 		b.Note("attribute_lifetime", "unknown")
-		b.Warn("cache-unverified", fmt.Sprintf("the mount of %s (%s) does not say how long attributes are kept; the trial waited %v", b.Dir, kind, wait), "give attr_wait the lifetime that the server or the mount sets")
+		b.Warn("cache-unverified",
+			fmt.Sprintf("the mount of %s (%s) does not say how long attributes are kept; the trial waited %v", b.Dir,
+				kind, wait), "give attr_wait the lifetime that the server or the mount sets")
 	} else {
 		b.Note("attribute_lifetime", life.String())
 	}
 	if known && wait < life {
-		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=attr-expired: attr_wait=%v is less than the %v that %s keeps attributes; leave attr_wait out or give more", wait, life, kind)}
+		return &record.Failure{Kind: "cache-state",
+			Message: fmt.Sprintf("reach cache=attr-expired: attr_wait=%v is less than the %v that %s keeps "+
+				"attributes; leave attr_wait out or give more", wait, life, kind)}
 	}
 	b.Note("attribute_wait", wait.String())
 	return sleep(ctx, wait)

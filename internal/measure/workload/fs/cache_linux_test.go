@@ -27,7 +27,8 @@ func TestGuestCold(t *testing.T) {
 				t.Errorf("%v: %v, %v", given, b.State, b.Warnings)
 			}
 			if share, err := fileio.Resident(filepath.Join(dir, "records")); err != nil || share == 0 {
-				t.Errorf("%v: after 200 reads %v of the file is resident (%v): they did not go through the cache", given, share, err)
+				t.Errorf("%v: after 200 reads %v of the file is resident (%v): they did not go through the cache",
+					given, share, err)
 			}
 		}
 	}
@@ -64,7 +65,8 @@ func TestMemoryIsNeverCold(t *testing.T) {
 	dir := t.TempDir()
 	run(t, "mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", dir)
 	t.Cleanup(func() { run(t, "umount", dir) })
-	err := drive(trial(t, "fs.randread", map[string]string{"size": "1MiB", "cache": "guest-cold"}), &workload.Bench{Dir: dir, Work: 10, Seed: 7})
+	err := drive(trial(t, "fs.randread", map[string]string{"size": "1MiB", "cache": "guest-cold"}),
+		&workload.Bench{Dir: dir, Work: 10, Seed: 7})
 	if !isFailure(err, "cache-state") || !strings.Contains(err.Error(), "tmpfs keeps its files in the page cache") {
 		t.Errorf("tmpfs gave %v", err)
 	}
@@ -84,7 +86,8 @@ func TestColdMustNotBeMadeAnew(t *testing.T) {
 // TestAttributesExpire waits; ext4 has no lifetime to read, and that is said.
 func TestAttributesExpire(t *testing.T) {
 	dir := disk(t, 64<<20, "512", "rw")
-	b := weigh(t, dir, "fs.randread", 10, map[string]string{"size": "1MiB", "cache": "attr-expired", "attr_wait": "10ms"})
+	b := weigh(t, dir, "fs.randread", 10, map[string]string{"size": "1MiB", "cache": "attr-expired",
+		"attr_wait": "10ms"})
 	if b.State["attribute_lifetime"] != "unknown" || len(b.Warnings) != 1 || b.Warnings[0].Code != "cache-unverified" {
 		t.Errorf("%v, %v", b.State, b.Warnings)
 	}
@@ -131,8 +134,8 @@ func TestPartlyWarmIsNoState(t *testing.T) {
 	}
 }
 
-// Another program on the machine drops all caches every now and then, as a test of cold reads does. What is lost while the
-// file is read, or right after, is read again.
+// Another program on the machine drops all caches every now and then, as a test of cold reads does. What is lost while
+// the file is read, or right after, is read again.
 func TestWarmBesideOneWhoDropsCaches(t *testing.T) {
 	w, b := warmed(t)
 	if share := w.inCache(t, b); w.cooled(share) {
@@ -177,7 +180,8 @@ func TestDirectRing(t *testing.T) {
 // calls than reads.
 func TestExactCalls(t *testing.T) {
 	if dir := os.Getenv("TARE_FS_TRACED"); dir != "" {
-		given := map[string]string{"size": "2MiB", "bs": "4KiB", "engine": os.Getenv("TARE_FS_ENGINE"), "cache": "as-is"}
+		given := map[string]string{"size": "2MiB", "bs": "4KiB", "engine": os.Getenv("TARE_FS_ENGINE"),
+			"cache": "as-is"}
 		if given["engine"] == engineRing {
 			given["qd"] = "32"
 		}
@@ -201,7 +205,8 @@ func TestExactCalls(t *testing.T) {
 	weigh(t, dir, "fs.randread", 1, map[string]string{"size": "2MiB", "bs": "4KiB"})
 	count := func(engine, call string) int {
 		out := filepath.Join(t.TempDir(), "calls")
-		cmd := proc.Command(t.Context(), strace, "-f", "-o", out, "-e", "trace="+call, os.Args[0], "-test.run=^TestExactCalls$")
+		cmd := proc.Command(t.Context(), strace, "-f", "-o", out, "-e", "trace="+call, os.Args[0],
+			"-test.run=^TestExactCalls$")
 		cmd.Env = append(os.Environ(), "TARE_FS_TRACED="+dir, "TARE_FS_ENGINE="+engine)
 		if _, err := proc.RunCmd(cmd, nil); err != nil {
 			t.Fatal(err)
@@ -213,7 +218,8 @@ func TestExactCalls(t *testing.T) {
 		n := 0
 		for line := range strings.Lines(string(text)) {
 			// A call that another thread comes between has its end, with the size, in a line of its own.
-			ends := strings.Contains(line, call+"(") && !strings.Contains(line, "<unfinished ...>") || strings.Contains(line, "<... "+call+" resumed>")
+			ends := strings.Contains(line, call+"(") && !strings.Contains(line, "<unfinished ...>") ||
+				strings.Contains(line, "<... "+call+" resumed>")
 			if ends && (call != "pread64" || strings.Contains(line, ", 4096, ")) {
 				n++
 			}

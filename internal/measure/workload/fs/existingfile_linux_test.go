@@ -21,7 +21,8 @@ func TestGivenFileCold(t *testing.T) {
 	bench := func(work int64) *workload.Bench { return &workload.Bench{Root: root, Work: work, Seed: 7} }
 	for range 2 {
 		b := bench(1024)
-		if err := drive(trial(t, "fs.randread", map[string]string{"file": "data", "cache": "guest-cold"}), b); err != nil || b.State["resident_before"] != "0.0%" {
+		if err := drive(trial(t, "fs.randread", map[string]string{"file": "data", "cache": "guest-cold"}),
+			b); err != nil || b.State["resident_before"] != "0.0%" {
 			t.Fatalf("%v, %v", err, b.State)
 		}
 	}
@@ -40,7 +41,8 @@ func TestGivenFileCold(t *testing.T) {
 		{map[string]string{"cache": "guest-cold"}, "0.0%"},
 	} {
 		b := bench(1024)
-		if err := drive(trial(t, "fs.randread", with(c.params, "file", "data")), b); err != nil || b.State["resident_before"] != c.resident {
+		if err := drive(trial(t, "fs.randread", with(c.params, "file", "data")), b); err != nil ||
+			b.State["resident_before"] != c.resident {
 			t.Errorf("%v on a medium that cannot be written: %v, %v", c.params, err, b.State)
 		}
 	}

@@ -61,7 +61,8 @@ func TestGivenFileIsReadAndLeftAsItIs(t *testing.T) {
 			if b.Checks["file_bytes"] != "524288" || b.Checks["data"] != hex.EncodeToString(sum[:16]) {
 				t.Errorf("%s %v: checks %v, want the digest %x", kind, c, b.Checks, sum[:16])
 			}
-			if !strings.HasPrefix(b.State["verified"], "no: ") || b.State["prepared"] != "given" || !(b.Metrics["mib_per_second"] > 0) {
+			if !strings.HasPrefix(b.State["verified"], "no: ") || b.State["prepared"] != "given" ||
+				!(b.Metrics["mib_per_second"] > 0) {
 				t.Errorf("%s %v: state %v, metrics %v", kind, c, b.State, b.Metrics)
 			}
 		}
@@ -90,7 +91,8 @@ func TestGivenFileThatCannotBeReadIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(outside, "secret"), make([]byte, 64<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, to := range map[string]string{"out": filepath.Join(outside, "secret"), "up": "../" + filepath.Base(outside) + "/secret", "nowhere": "gone", "circle": "circle"} {
+	for name, to := range map[string]string{"out": filepath.Join(outside, "secret"),
+		"up": "../" + filepath.Base(outside) + "/secret", "nowhere": "gone", "circle": "circle"} {
 		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +118,8 @@ func TestGivenFileThatCannotBeReadIsRefused(t *testing.T) {
 		}
 		err := drive(trial(t, "fs.randread", params), &workload.Bench{Root: root, Dir: b.Dir, Work: 1})
 		f, ok := errors.AsType[*record.Failure](err)
-		if !ok || f.Kind != "refused" || !strings.Contains(f.Message, c.want) || !strings.Contains(f.Message, "file="+c.file) {
+		if !ok || f.Kind != "refused" || !strings.Contains(f.Message, c.want) ||
+			!strings.Contains(f.Message, "file="+c.file) {
 			t.Errorf("%v gives %v, want a refusal with %q", params, err, c.want)
 		}
 	}
@@ -170,7 +173,8 @@ func TestGivenFileThatChangesIsFound(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 64<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.(workload.Reporter).Report(b); err == nil || !strings.Contains(err.Error(), "another when it is read again") {
+	if err := w.(workload.Reporter).Report(b); err == nil || !strings.Contains(err.Error(),
+		"another when it is read again") {
 		t.Errorf("a file that changed gives %v", err)
 	}
 }

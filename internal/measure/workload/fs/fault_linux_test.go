@@ -17,8 +17,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// disk makes a real ext4 of the given size in a file, mounts it by a loop device and returns a directory on it. Sector is
-// the loop device's logical sector size in bytes.
+// disk makes a real ext4 of the given size in a file, mounts it by a loop device and returns a directory on it. Sector
+// is the loop device's logical sector size in bytes.
 func disk(t *testing.T, size int64, sector, options string, mke2fs ...string) string {
 	t.Helper()
 	needRoot(t)
@@ -94,7 +94,8 @@ func TestNoRoomIsSaidBeforeAnythingIsWritten(t *testing.T) {
 		{"fs.smallfiles", map[string]string{"files": "10000"}, "are needed"},
 	} {
 		err := drive(trial(t, c.kind, c.given), &workload.Bench{Dir: dir, Work: 1})
-		if err == nil || !strings.Contains(err.Error(), "check space") || !strings.Contains(err.Error(), "ext4") || !strings.Contains(err.Error(), c.want) {
+		if err == nil || !strings.Contains(err.Error(), "check space") || !strings.Contains(err.Error(), "ext4") ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s on a small disk gave %v", c.kind, err)
 		}
 		left, err := os.ReadDir(dir)
@@ -193,7 +194,8 @@ func TestDirectIO(t *testing.T) {
 		if b.State["resident_after"] != "0.0%" {
 			t.Errorf("%s: direct I/O left %s in the page cache", name, b.State["resident_after"])
 		}
-		if buffered := weigh(t, t.TempDir(), name, 300, with(given, "direct", "no")); buffered.Checks["data"] != b.Checks["data"] {
+		if buffered := weigh(t, t.TempDir(), name, 300,
+			with(given, "direct", "no")); buffered.Checks["data"] != b.Checks["data"] {
 			t.Errorf("%s: direct and buffered I/O have other data: %v, %v", name, b.Checks, buffered.Checks)
 		}
 	}
@@ -204,7 +206,8 @@ func TestDirectIORefusedByRecordSize(t *testing.T) {
 	dir := disk(t, 64<<20, "4096", "rw")
 	for _, name := range []string{"fs.randread", "fs.seqwrite"} {
 		f := failure(t, dir, name, map[string]string{"size": "1MiB", "bs": "512", "direct": "yes"})
-		if f.Kind != "refused" || !strings.Contains(f.Message, "records of 512B is refused by ext4") || !strings.Contains(f.Message, "bs=4KiB") {
+		if f.Kind != "refused" || !strings.Contains(f.Message, "records of 512B is refused by ext4") ||
+			!strings.Contains(f.Message, "bs=4KiB") {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -274,7 +277,8 @@ func TestResidency(t *testing.T) {
 	if share, err := fileio.Resident(path); err != nil || share > 0.01 {
 		t.Errorf("after dropping the cache %v is resident, %v", share, err)
 	}
-	if b := weigh(t, dir, "fs.randread", 10, with(given, "cache", "as-is")); b.State["resident_before"] != "0.0%" || len(b.Warnings) > 0 {
+	if b := weigh(t, dir, "fs.randread", 10, with(given, "cache", "as-is")); b.State["resident_before"] != "0.0%" ||
+		len(b.Warnings) > 0 {
 		t.Errorf("cache=as-is began with %s of the file in the cache: %v", b.State["resident_before"], b.Warnings)
 	}
 }

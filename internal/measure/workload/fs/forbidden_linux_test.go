@@ -13,8 +13,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// forbid makes a system call fail with e on all threads of this process, as a container's seccomp profile does. It cannot
-// be undone.
+// forbid makes a system call fail with e on all threads of this process, as a container's seccomp profile does. It
+// cannot be undone.
 func forbid(t *testing.T, call uint32, e syscall.Errno) {
 	t.Helper()
 	filter := []unix.SockFilter{
@@ -65,7 +65,8 @@ func TestForbiddenRing(t *testing.T) {
 		if err := drive(w, b); err != nil {
 			t.Fatal(err)
 		}
-		if len(w.lanes) != 8 || b.State["engine"] != "psync" || b.State["qd"] != "8" || len(b.Warnings) != 1 || b.Warnings[0].Code != "no-io-uring" {
+		if len(w.lanes) != 8 || b.State["engine"] != "psync" || b.State["qd"] != "8" || len(b.Warnings) != 1 ||
+			b.Warnings[0].Code != "no-io-uring" {
 			t.Errorf("%s: engine=auto has %d threads, %v, %v", kindName, len(w.lanes), b.State, b.Warnings)
 		}
 	}

@@ -2,8 +2,8 @@
 //
 // It is opinionated. The data is incompressible and no page of it repeats, because zeros measure the compressor and not
 // the disk. A random pass touches every record exactly once. Direct I/O that is refused is a refusal, never a silent
-// change to buffered I/O. What was read and written is verified outside the timed section. On Linux the timed loop is one
-// bare system call per operation, as in a C program: no scheduler, no allocation, no clock.
+// change to buffered I/O. What was read and written is verified outside the timed section. On Linux the timed loop is
+// one bare system call per operation, as in a C program: no scheduler, no allocation, no clock.
 package fs
 
 import (
@@ -31,13 +31,19 @@ func smallFiles() workload.Kind {
 	}
 	return workload.Kind{
 		Name: "fs.smallfiles", Family: "file system", WorkUnit: "file",
-		Doc: "Takes many small files through their life in five phases, each over the whole set before the next begins: create and write, stat, open and read, rename within the directory, unlink. " +
-			"One unit of work is one file through all five phases; more work than files means more rounds of equal size. Names are precomputed and relative to an open directory, contents are incompressible and each read is checked.",
+		Doc: "Takes many small files through their life in five phases, each over the whole set before the next " +
+			"begins: create and write, stat, open and read, rename within the directory, unlink. " +
+			"One unit of work is one file through all five phases; more work than files means more rounds of equal " +
+			"size. Names are precomputed and relative to an open directory, contents are incompressible and each " +
+			"read is checked.",
 		Params: []workload.Param{
-			{Name: "files", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000, Doc: "files that exist at the same time"},
+			{Name: "files", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000,
+				Doc: "files that exist at the same time"},
 			{Name: "size", Type: workload.Size, Default: "4KiB", Min: 16, Max: 64 << 20, Doc: "bytes in each file"},
-			{Name: "dirs", Type: workload.Int, Default: "10", Min: 1, Max: 100_000, Doc: "directories the files are spread over"},
-			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: "fsync each file after it was written, inside the timed section"},
+			{Name: "dirs", Type: workload.Int, Default: "10", Min: 1, Max: 100_000,
+				Doc: "directories the files are spread over"},
+			{Name: "fsync", Type: workload.Bool, Default: "no",
+				Doc: "fsync each file after it was written, inside the timed section"},
 		},
 		Metrics: []unit.Metric{
 			rate("files_per_second", "files taken through all five phases per second", true),
@@ -49,9 +55,11 @@ func smallFiles() workload.Kind {
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true}, // most of a buffered operation is the kernel's work
 		New: func(p workload.Params) (workload.Trial, error) {
-			s := &small{files: int(p.Int("files")), size: int(p.Int("size")), dirs: int(p.Int("dirs")), fsync: p.Bool("fsync")}
+			s := &small{files: int(p.Int("files")), size: int(p.Int("size")), dirs: int(p.Int("dirs")),
+				fsync: p.Bool("fsync")}
 			if s.dirs > s.files {
-				return nil, fmt.Errorf("fs.smallfiles: %d directories for %d files: give dirs a value of at most files", s.dirs, s.files)
+				return nil, fmt.Errorf("fs.smallfiles: %d directories for %d files: give dirs a value of at most files",
+					s.dirs, s.files)
 			}
 			return s, nil
 		},

@@ -63,9 +63,9 @@ func (l *lane) clock() int64 { return int64(time.Since(l.epoch)) }
 // chunk is how many operations pass between two looks at the context.
 const chunk = 1024
 
-// run does n operations on a system thread of its own. A lane with a ring keeps the thread until release. One that calls
-// the kernel for each operation has a thread with its own table of files, where the kernel allows that: there a buffered
-// read or write of 4 KiB costs 4 to 8 % less, as much as in a program with one thread.
+// run does n operations on a system thread of its own. A lane with a ring keeps the thread until release. One that
+// calls the kernel for each operation has a thread with its own table of files, where the kernel allows that: there a
+// buffered read or write of 4 KiB costs 4 to 8 % less, as much as in a program with one thread.
 func (l *lane) run(ctx context.Context, n int64) error {
 	if l.ring != nil || l.memory != nil {
 		return l.operate(ctx, n)
@@ -298,7 +298,8 @@ func (l *lane) fault(p any) error {
 	if !ok {
 		panic(p)
 	}
-	return fmt.Errorf("access record %d of %s in memory: %w: the file was cut off, the disk is full, or the storage gave an error", l.last, l.path, e)
+	return fmt.Errorf("access record %d of %s in memory: %w: the file was cut off, the disk is full, or the storage "+
+		"gave an error", l.last, l.path, e)
 }
 
 // release gives back what the ring holds, on the goroutine that run was called on.
@@ -328,7 +329,8 @@ func (l *lane) close() error {
 	return err
 }
 
-// mixer decides which operations read. The same seed gives the same sequence everywhere (splitmix64, Steele et al. 2014).
+// mixer decides which operations read. The same seed gives the same sequence everywhere (splitmix64, Steele et al.
+// 2014).
 type mixer struct{ state uint64 }
 
 // reads tells whether the next operation is a read, which percent of a hundred are.

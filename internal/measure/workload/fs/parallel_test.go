@@ -29,8 +29,8 @@ func needRing(t *testing.T) {
 	t.Skip(err)
 }
 
-// TestEnginesAndThreads does the same work in every way and wants the same evidence: what is in the files does not depend
-// on how it got there.
+// TestEnginesAndThreads does the same work in every way and wants the same evidence: what is in the files does not
+// depend on how it got there.
 func TestEnginesAndThreads(t *testing.T) {
 	ways := []map[string]string{
 		{"threads": "3"},
@@ -70,13 +70,15 @@ func TestEnginesAndThreads(t *testing.T) {
 				b := weigh(t, dir, kindName, work, given)
 				for _, m := range k.MetricsFor(p) {
 					v, ok := b.Metrics[m.Name]
-					split := strings.HasPrefix(m.Name, "read_") || strings.HasPrefix(m.Name, "write_") // there may be none of them
+					// there may be none of them
+					split := strings.HasPrefix(m.Name, "read_") || strings.HasPrefix(m.Name, "write_")
 					if !ok || !(v > 0) && !(split && work == 1) {
 						t.Errorf("%s %v work %d: %s = %v", kindName, way, work, m.Name, v)
 					}
 				}
 				if len(b.Metrics) != len(k.MetricsFor(p)) {
-					t.Errorf("%s %v: %d metrics reported and %d declared", kindName, way, len(b.Metrics), len(k.MetricsFor(p)))
+					t.Errorf("%s %v: %d metrics reported and %d declared", kindName, way, len(b.Metrics),
+						len(k.MetricsFor(p)))
 				}
 				if kindName != "fs.seqwrite" && !maps.Equal(b.Checks, want) {
 					t.Errorf("%s %v work %d: checks %v, want %v", kindName, way, work, b.Checks, want)
@@ -262,7 +264,8 @@ func TestAttributeLife(t *testing.T) {
 func TestPercentilesAreOrdered(t *testing.T) {
 	b := weigh(t, t.TempDir(), "fs.mixed", 20_000, map[string]string{"size": "1MiB", "latency": "yes"})
 	m := b.Metrics
-	if !(m["p50_us"] <= m["p90_us"] && m["p90_us"] <= m["p99_us"] && m["p99_us"] <= m["p999_us"] && m["p999_us"] <= m["max_us"]) {
+	if !(m["p50_us"] <= m["p90_us"] && m["p90_us"] <= m["p99_us"] && m["p99_us"] <= m["p999_us"] &&
+		m["p999_us"] <= m["max_us"]) {
 		t.Errorf("percentiles are not in order: %v", m)
 	}
 	if mean := 1e6 / m["ops_per_second"]; m["p50_us"] > 2*mean || m["max_us"] > b.Elapsed.Seconds()*1e6 {
@@ -271,7 +274,9 @@ func TestPercentilesAreOrdered(t *testing.T) {
 	if b.State["clock_ns"] == "" || b.State["latencies"] != "20000" || len(b.Warnings) != 0 {
 		t.Errorf("state %v, warnings %v", b.State, b.Warnings)
 	}
-	if few := weigh(t, t.TempDir(), "fs.randread", 50, map[string]string{"size": "1MiB", "latency": "yes"}); len(few.Warnings) != 1 || few.Warnings[0].Code != "few-latencies" {
+	if few := weigh(t, t.TempDir(), "fs.randread", 50,
+		map[string]string{"size": "1MiB", "latency": "yes"}); len(few.Warnings) != 1 ||
+		few.Warnings[0].Code != "few-latencies" {
 		t.Errorf("50 latencies give %v", few.Warnings)
 	}
 }

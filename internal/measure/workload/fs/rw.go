@@ -63,8 +63,10 @@ type rw struct {
 
 func newRW(p profile, params workload.Params) (workload.Trial, error) {
 	t := &rw{
-		settings: settings{profile: p, bs: int(params.Int("bs")), direct: params.Bool("direct"), fsync: params["fsync"], create: params.Bool("create"), timed: params.Bool("latency")},
-		data:     params["data"], engine: params["engine"], depth: int(params.Int("qd")), threads: int(params.Int("threads")), own: params["files"] == "own", pages: fileio.Pages(params["pages"]),
+		settings: settings{profile: p, bs: int(params.Int("bs")), direct: params.Bool("direct"), fsync: params["fsync"],
+			create: params.Bool("create"), timed: params.Bool("latency")},
+		data: params["data"], engine: params["engine"], depth: int(params.Int("qd")),
+		threads: int(params.Int("threads")), own: params["files"] == "own", pages: fileio.Pages(params["pages"]),
 		cache: params["cache"], wait: params.Duration("attr_wait"),
 		existing: params["file"], sized: params["size"] != defaultSize,
 	}
@@ -81,7 +83,8 @@ func newRW(p profile, params workload.Params) (workload.Trial, error) {
 		}
 	}
 	if t.records == 0 {
-		return nil, fmt.Errorf("bs=%s is larger than size=%s: give records that fit into the file", params["bs"], params["size"])
+		return nil, fmt.Errorf("bs=%s is larger than size=%s: give records that fit into the file", params["bs"],
+			params["size"])
 	}
 	return t, t.agree()
 }
@@ -95,15 +98,19 @@ func (t *rw) agree() error {
 	}
 	switch {
 	case t.depth > 1 && (t.engine == enginePsync || t.engine == engineMmap):
-		return fmt.Errorf("qd=%d: engine=%s has one operation at a time in flight: use engine=io_uring, engine=auto, or threads=%d", t.depth, t.engine, t.depth)
+		return fmt.Errorf("qd=%d: engine=%s has one operation at a time in flight: use engine=io_uring, "+
+			"engine=auto, or threads=%d", t.depth, t.engine, t.depth)
 	case t.direct && t.engine == engineMmap:
 		return errors.New("engine=mmap works through the page cache: use direct=no, or another engine")
 	case each && t.depth > 1:
-		return fmt.Errorf("fsync=%s puts the writes in order, so qd=%d means nothing: use qd=1 or threads", t.fsync, t.depth)
+		return fmt.Errorf("fsync=%s puts the writes in order, so qd=%d means nothing: use qd=1 or threads", t.fsync,
+			t.depth)
 	case t.create && t.threads > 1 && !t.own:
-		return errors.New("create=yes truncates the file, which several threads cannot share: use files=own or create=no")
+		return errors.New("create=yes truncates the file, which several threads cannot share: use files=own or " +
+			"create=no")
 	case perLane < int64(t.depth):
-		return fmt.Errorf("%d records for each thread are too few for qd=%d: use a larger size, smaller records or fewer threads", perLane, t.depth)
+		return fmt.Errorf("%d records for each thread are too few for qd=%d: use a larger size, smaller records or "+
+			"fewer threads", perLane, t.depth)
 	case (t.cache == cacheWarm || t.cache == cacheAttr) && t.wait < 0:
 		return errors.New("attr_wait is negative: give the lifetime of attributes, such as 3s")
 	}
@@ -112,8 +119,8 @@ func (t *rw) agree() error {
 
 func (t *rw) size() int64 { return t.records * int64(t.bs) }
 
-// Setup prepares or finds the files, opens them, draws the orders, and brings the cache into its state, in that order. It
-// is not timed.
+// Setup prepares or finds the files, opens them, draws the orders, and brings the cache into its state, in that order.
+// It is not timed.
 func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
 	b.Note("direct", strconv.FormatBool(t.direct))
 	if err := t.prepare(ctx, b); err != nil {
@@ -161,7 +168,8 @@ func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 	}
 	reused := true
 	for _, path := range t.files {
-		p := fileio.Prepared{Path: path, Content: t.content, Records: t.records, Key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
+		p := fileio.Prepared{Path: path, Content: t.content, Records: t.records,
+			Key: fmt.Sprintf("tare records 1 size=%d bs=%d data=%s seed=%d\n", t.size(), t.bs, t.data, b.Seed)}
 		old, err := p.Ensure(ctx)
 		if err != nil {
 			return err
@@ -170,7 +178,9 @@ func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 	}
 	b.Note("prepared", map[bool]string{true: "reused", false: "new"}[reused])
 	if t.cache == cacheCold && !reused && !b.Warmup {
-		return &record.Failure{Kind: "cache-state", Message: fmt.Sprintf("reach cache=cold: the file below %s had to be made anew in this trial, so that the host has it in its cache", b.Dir)}
+		return &record.Failure{Kind: "cache-state",
+			Message: fmt.Sprintf("reach cache=cold: the file below %s had to be made anew in this trial, so that "+
+				"the host has it in its cache", b.Dir)}
 	}
 	return nil
 }
@@ -191,7 +201,8 @@ func (t *rw) chooseEngine(b *workload.Bench) error {
 			err = probe.Close()
 		}
 		if errors.Is(err, uring.ErrUnavailable) {
-			b.Warn("no-io-uring", fmt.Sprintf("%v; %d operations at a time are done by as many threads", err, t.depth*t.threads), "allow io_uring in this environment, or weigh all with engine=psync and threads")
+			b.Warn("no-io-uring", fmt.Sprintf("%v; %d operations at a time are done by as many threads", err,
+				t.depth*t.threads), "allow io_uring in this environment, or weigh all with engine=psync and threads")
 			t.engine = enginePsync
 		} else if err != nil {
 			return err
@@ -225,7 +236,8 @@ func (t *rw) open(b *workload.Bench) error {
 		l.first = t.records * share / of
 		l.records = t.records*(share+1)/of - l.first
 		if l.records == 0 {
-			return fmt.Errorf("%d records are too few for %d operations at a time: use a larger size or smaller records", t.records, of)
+			return fmt.Errorf("%d records are too few for %d operations at a time: use a larger size or smaller "+
+				"records", t.records, of)
 		}
 		if err := t.equip(l, i, depth, b.Seed); err != nil {
 			return err
@@ -282,7 +294,9 @@ func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
 		}
 		if l.memory, err = mapFile(l.file, t.size(), t.write); err != nil {
 			l.memory = nil
-			return &record.Failure{Kind: "refused", Message: fmt.Sprintf("map %s into memory: %v: this file system or platform has no shared mappings; use another engine", l.path, err)}
+			return &record.Failure{Kind: "refused",
+				Message: fmt.Sprintf("map %s into memory: %v: this file system or platform has no shared mappings; "+
+					"use another engine", l.path, err)}
 		}
 	}
 	return err
@@ -296,7 +310,8 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 		b.Note("direct_alignment", strconv.FormatInt(n, 10))
 	}
 	if v, on := fileio.Volume(l.path); v.FS == "tmpfs" || v.FS == "ramfs" {
-		b.Warn("direct-in-memory", fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
+		b.Warn("direct-in-memory",
+			fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
 			"give the environment a work directory on a disk, or use direct=no")
 	}
 	if t.cache == cacheCold {
@@ -321,8 +336,8 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 }
 
 // assemble makes the threads. They are not bound to processors: most of their time they wait, and the kernel knows best
-// where to wake them. Calls that block keep their processor from Go's scheduler (see fileio.Handle), so that each thread
-// needs one of its own.
+// where to wake them. Calls that block keep their processor from Go's scheduler (see fileio.Handle), so that each
+// thread needs one of its own.
 func (t *rw) assemble() error {
 	n := len(t.lanes)
 	epoch := time.Now()

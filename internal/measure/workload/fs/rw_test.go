@@ -48,7 +48,8 @@ func TestRecordWorkloads(t *testing.T) {
 		{"fs.seqwrite", map[string]string{"size": "5MiB", "bs": "2MiB"}},
 	}
 	for _, c := range cases {
-		t.Run(strings.ReplaceAll(c.name+" "+c.given["bs"]+c.given["fsync"]+c.given["create"]+c.given["data"]+c.given["cache"], " ", "_"), func(t *testing.T) {
+		t.Run(strings.ReplaceAll(c.name+" "+c.given["bs"]+c.given["fsync"]+c.given["create"]+c.given["data"]+
+			c.given["cache"], " ", "_"), func(t *testing.T) {
 			dir := t.TempDir()
 			k := kind(t, c.name)
 			p, err := k.Resolve(c.given)
@@ -64,7 +65,8 @@ func TestRecordWorkloads(t *testing.T) {
 						t.Errorf("work %d: %s = %v", work, m.Name, b.Metrics[m.Name])
 					}
 				}
-				if got, want := b.Metrics["mib_per_second"]*(1<<20), b.Metrics["ops_per_second"]*float64(p.Int("bs")); got/want < 0.999 || got/want > 1.001 {
+				if got, want := b.Metrics["mib_per_second"]*(1<<20),
+					b.Metrics["ops_per_second"]*float64(p.Int("bs")); got/want < 0.999 || got/want > 1.001 {
 					t.Errorf("%v B/s and %v ops/s of %d B do not agree", got, b.Metrics["ops_per_second"], p.Int("bs"))
 				}
 				if first == nil {
@@ -141,7 +143,8 @@ func TestShortReadIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := w.Measure(t.Context(), b)
-	if err == nil || !strings.Contains(err.Error(), "record 2 ") || !strings.Contains(err.Error(), "1808 of 4096 bytes") {
+	if err == nil || !strings.Contains(err.Error(), "record 2 ") ||
+		!strings.Contains(err.Error(), "1808 of 4096 bytes") {
 		t.Fatalf("a short read gave %v", err)
 	}
 }
@@ -217,8 +220,9 @@ func TestMeasureDoesNotAllocate(t *testing.T) {
 			})
 		}
 		few, many := allocations(1000), allocations(4000)
-		// The thread takes some 20. The runtime does things of its own in the longer of the two, more on a busy machine: the
-		// fewest of some tries are the loop's, and a fiftieth of the 3,000 operations more is far from one for each.
+		// The thread takes some 20. The runtime does things of its own in the longer of the two, more on a busy
+		// machine: the fewest of some tries are the loop's, and a fiftieth of the 3,000 operations more is far from one
+		// for each.
 		for try := 0; try < 5 && (few > 60 || many > few+60); try++ {
 			few, many = min(few, allocations(1000)), min(many, allocations(4000))
 		}
@@ -251,7 +255,8 @@ func TestParametersAreChecked(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: the defaults do not resolve: %v", k.Name, err)
 		}
-		if again, err := k.Resolve(p); err != nil || !maps.Equal(again, p) { // the agent resolves what the plan resolved
+		// the agent resolves what the plan resolved
+		if again, err := k.Resolve(p); err != nil || !maps.Equal(again, p) {
 			t.Errorf("%s: the resolved defaults resolve to %v, %v", k.Name, again, err)
 		}
 		if k.Space(p) < 1<<20 || k.Doc == "" || k.WorkUnit == "" {
@@ -278,7 +283,8 @@ func TestBufferPagesAreSaid(t *testing.T) {
 			given := map[string]string{"size": "4MiB", "bs": "1MiB", "pages": pages}
 			b := weigh(t, t.TempDir(), name, 4, given)
 			// Where memory is in pieces there are none for a while, and the kernel gives what it has.
-			for end := time.Now().Add(time.Minute); pages == "huge" && b.State["buffer_pages"] != pages && time.Now().Before(end); {
+			for end := time.Now().Add(time.Minute); pages == "huge" && b.State["buffer_pages"] != pages &&
+				time.Now().Before(end); {
 				b = weigh(t, t.TempDir(), name, 4, given)
 			}
 			if got := b.State["buffer_pages"]; got == "" {

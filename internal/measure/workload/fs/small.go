@@ -27,8 +27,8 @@ const (
 
 var phaseNames = [phases]string{"create", "stat", "read", "rename", "unlink"}
 
-// tree does one thing to one small file, with as little around the system call as the platform allows. Files are named by
-// number.
+// tree does one thing to one small file, with as little around the system call as the platform allows. Files are named
+// by number.
 type tree interface {
 	do(phase, file int) error
 	// enter makes the tree the working directory, where names are shortest, until leave is called.
@@ -60,7 +60,8 @@ func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 	if err := os.RemoveAll(root); err != nil { // of a trial that was killed
 		return fileio.Explain("remove", root, err)
 	}
-	if err := fileio.CheckFreeSpace(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)), int64(s.files+s.dirs)+1); err != nil {
+	if err := fileio.CheckFreeSpace(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)),
+		int64(s.files+s.dirs)+1); err != nil {
 		return err
 	}
 	s.root = root

@@ -39,7 +39,8 @@ func TestSmallFiles(t *testing.T) {
 			t.Errorf("work %d leaves %v, %v", c.work, left, err)
 		}
 	}
-	if n := len(weigh(t, dir, "fs.smallfiles", 101, map[string]string{"files": "50"}).Samples["files_per_second"]); n != 3 {
+	if n := len(weigh(t, dir, "fs.smallfiles", 101,
+		map[string]string{"files": "50"}).Samples["files_per_second"]); n != 3 {
 		t.Errorf("101 units of 50 files are %d rounds, want 3", n)
 	}
 }

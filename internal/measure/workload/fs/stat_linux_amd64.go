@@ -8,6 +8,7 @@ import (
 )
 
 func fstatat(dir uintptr, name *byte, status *[512]byte) syscall.Errno {
-	_, _, e := syscall.RawSyscall6(unix.SYS_NEWFSTATAT, dir, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(status)), 0, 0, 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_NEWFSTATAT, dir, uintptr(unsafe.Pointer(name)),
+		uintptr(unsafe.Pointer(status)), 0, 0, 0)
 	return e
 }

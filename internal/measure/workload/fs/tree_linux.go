@@ -53,7 +53,8 @@ func (t *rawTree) do(phase, f int) error {
 	case phaseRead:
 		return t.read(f)
 	case phaseRename:
-		_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, t.at, uintptr(unsafe.Pointer(t.first(f))), t.at, uintptr(unsafe.Pointer(t.second(f))), 0, 0)
+		_, _, e := syscall.RawSyscall6(unix.SYS_RENAMEAT2, t.at, uintptr(unsafe.Pointer(t.first(f))), t.at,
+			uintptr(unsafe.Pointer(t.second(f))), 0, 0)
 		return orNil(e)
 	default:
 		_, _, e := syscall.RawSyscall(unix.SYS_UNLINKAT, t.at, uintptr(unsafe.Pointer(t.second(f))), 0)
@@ -77,7 +78,8 @@ func (t *rawTree) second(f int) *byte {
 
 func (t *rawTree) open(f, flags int) (uintptr, error) {
 	for {
-		fd, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, t.at, uintptr(unsafe.Pointer(t.first(f))), uintptr(flags|unix.O_CLOEXEC), 0o600, 0, 0)
+		fd, _, e := syscall.RawSyscall6(unix.SYS_OPENAT, t.at, uintptr(unsafe.Pointer(t.first(f))),
+			uintptr(flags|unix.O_CLOEXEC), 0o600, 0, 0)
 		if e == 0 {
 			return fd, nil
 		}

@@ -25,7 +25,8 @@ func (t *rw) Report(b *workload.Bench) error {
 		if share, err := fileio.Resident(t.files[0]); err == nil {
 			b.Note("resident_after", fmt.Sprintf("%.1f%%", 100*share))
 			if share > 0.05 {
-				b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the page cache: the file system serves it buffered", 100*share),
+				b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the "+
+					"page cache: the file system serves it buffered", 100*share),
 					"use a work directory on a file system with real direct I/O (ext4, xfs), or direct=no")
 			}
 		}
@@ -69,7 +70,8 @@ func (t *rw) latencies(b *workload.Bench) {
 		}
 	}
 	if all.Count() < 10_000 {
-		b.Warn("few-latencies", fmt.Sprintf("%d operations were timed: the 99.9th percentile rests on %d of them", all.Count(), all.Count()/1000),
+		b.Warn("few-latencies", fmt.Sprintf("%d operations were timed: the 99.9th percentile rests on %d of them",
+			all.Count(), all.Count()/1000),
 			"give longer trials, smaller records or a larger file")
 	}
 }
@@ -94,7 +96,8 @@ func (t *rw) verify(b *workload.Bench) error {
 				return err
 			}
 			if g := t.content.Generation(l.buf); complete && g < t.gen {
-				return fmt.Errorf("record %d still holds generation %d, from before this trial (%d): the write was lost", r, g, t.gen)
+				return fmt.Errorf("record %d still holds generation %d, from before this trial (%d): the "+
+					"write was lost", r, g, t.gen)
 			}
 			if err := t.content.Verify(l.buf, r); err != nil {
 				return err
@@ -156,7 +159,8 @@ func (l *lane) verifyWrite() error {
 		return err
 	}
 	if got := l.content.Generation(l.buf); got != l.wgen {
-		return fmt.Errorf("record %d was written in generation %d and still holds generation %d: the write was lost", l.wrote, l.wgen, got)
+		return fmt.Errorf("record %d was written in generation %d and still holds generation %d: the write was lost",
+			l.wrote, l.wgen, got)
 	}
 	return l.content.Verify(l.buf, l.wrote)
 }

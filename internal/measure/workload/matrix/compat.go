@@ -9,8 +9,8 @@ import (
 	"tare/internal/measure/fileio"
 )
 
-// How iozone opens its file: for reading; for writing in place; and as it does where the file might not be there yet. It
-// makes the file with creat(2).
+// How iozone opens its file: for reading; for writing in place; and as it does where the file might not be there yet.
+// It makes the file with creat(2).
 var (
 	ioReads   = fileio.Mode{Atime: true}
 	ioUpdates = fileio.Mode{Write: true}
@@ -221,7 +221,8 @@ func (w *row) ioRandom(o Op) error {
 	if o == RandWrite {
 		w.gen++
 	}
-	c := course{write: o == RandWrite, n: w.n, offsets: w.offsets(w.permutation), whence: io.SeekStart, record: func(i int64) int64 { return w.permutation[i] }}
+	c := course{write: o == RandWrite, n: w.n, offsets: w.offsets(w.permutation), whence: io.SeekStart,
+		record: func(i int64) int64 { return w.permutation[i] }}
 	return w.timedCompat(o, ioFinds, false, nil, func(h *fileio.Handle) error { return w.follow(h, c) })
 }
 
@@ -237,7 +238,8 @@ func (w *row) offsets(records []int64) []int64 {
 // ioBackward reads backwards twice, of which iozone tells the first.
 func (w *row) ioBackward(o Op) error {
 	n, back := w.n, -2*w.Rec
-	c := course{n: n - 1, offsets: []int64{back}, whence: io.SeekCurrent, record: func(i int64) int64 { return n - 2 - i }}
+	c := course{n: n - 1, offsets: []int64{back}, whence: io.SeekCurrent,
+		record: func(i int64) int64 { return n - 2 - i }}
 	body := func(h *fileio.Handle) error {
 		if _, err := h.Seek(-w.Rec, io.SeekEnd); err != nil {
 			return err
@@ -263,7 +265,8 @@ func (w *row) ioBackward(o Op) error {
 
 func (w *row) ioRecord(o Op) error {
 	w.gen++
-	c := course{write: true, n: w.n - 1, offsets: []int64{0}, whence: io.SeekStart, record: func(int64) int64 { return 0 }}
+	c := course{write: true, n: w.n - 1, offsets: []int64{0}, whence: io.SeekStart,
+		record: func(int64) int64 { return 0 }}
 	return w.timedCompat(o, ioFinds, true, nil, func(h *fileio.Handle) error {
 		return w.goAndReturn(h, one(true, 0), c, 0)
 	})
@@ -277,7 +280,8 @@ func (w *row) ioStride(o Op) error {
 		records[i] = s.at
 	}
 	offsets := w.offsets(records)
-	c := course{n: w.n - 1, offsets: offsets[:w.n-1], whence: io.SeekStart, record: func(i int64) int64 { return records[i] }}
+	c := course{n: w.n - 1, offsets: offsets[:w.n-1], whence: io.SeekStart,
+		record: func(i int64) int64 { return records[i] }}
 	return w.timedCompat(o, ioReads, true, nil, func(h *fileio.Handle) error {
 		return w.goAndReturn(h, one(false, 0), c, offsets[w.n-1])
 	})

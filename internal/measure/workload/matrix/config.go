@@ -39,7 +39,8 @@ func (c *Config) Params() string {
 		compat = "iozone"
 	}
 	return fmt.Sprintf("size=%s,bs=%s,ops=%s,direct=%t,fsync=%t,close=%t,cache=%s,data=%s,compat=%s,samples=%d",
-		unit.FormatSize(c.Size), unit.FormatSize(c.Rec), strings.Join(ops, "+"), c.Direct, c.Fsync, c.Close, cache, c.Data, compat, c.Samples)
+		unit.FormatSize(c.Size), unit.FormatSize(c.Rec), strings.Join(ops, "+"), c.Direct, c.Fsync, c.Close, cache,
+		c.Data, compat, c.Samples)
 }
 
 // Records returns n, the whole records that fit into the file.
@@ -74,7 +75,8 @@ func (c *Config) Means() error {
 	if len(c.meaningful()) > 0 {
 		return nil
 	}
-	return fmt.Errorf("none of the operations means anything with size=%s and bs=%s: %s", unit.FormatSize(c.Size), unit.FormatSize(c.Rec), c.marked(c.Ops[0]).Text())
+	return fmt.Errorf("none of the operations means anything with size=%s and bs=%s: %s", unit.FormatSize(c.Size),
+		unit.FormatSize(c.Rec), c.marked(c.Ops[0]).Text())
 }
 
 // marked returns why an operation of this row means nothing, as far as that can be told before it is tried.
@@ -124,8 +126,8 @@ func (m Mark) Text() string {
 	return ""
 }
 
-// leastBytes is what one sample moves at least, so that the two looks at the clock around it (some 50 ns each) stay below
-// one per cent at 20 GB/s.
+// leastBytes is what one sample moves at least, so that the two looks at the clock around it (some 50 ns each) stay
+// below one per cent at 20 GB/s.
 const leastBytes = 256 << 10
 
 // shape is how an operation's passes are cut into samples.
@@ -134,8 +136,8 @@ type shape struct {
 	group    int64 // passes in a sample; at least 1
 }
 
-// shape decides from sizes alone, never from speed, so that the work is the same everywhere. What ends a pass (a flush, a
-// close) belongs to its last segment and would make that one unlike the others, so such passes are not cut.
+// shape decides from sizes alone, never from speed, so that the work is the same everywhere. What ends a pass (a flush,
+// a close) belongs to its last segment and would make that one unlike the others, so such passes are not cut.
 func (c *Config) shape() shape {
 	if c.Compat {
 		return shape{1, 1}

@@ -18,28 +18,44 @@ import (
 func ddKind() workload.Kind {
 	return workload.Kind{
 		Name: "fs.dd", Family: "file system", WorkUnit: "round",
-		Doc: "Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS count=SIZE/BS, a flush, a pause, dd if=F of=/dev/null bs=BS. " +
-			"Writing, each block is read from /dev/zero and then written; reading, each is read and then written to /dev/null; the close of the file is inside the time, as in dd's own figure. Files are opened with dd's flags. The flush and the pause are not timed. " +
+		Doc: "Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS count=SIZE/BS, a " +
+			"flush, a pause, dd if=F of=/dev/null bs=BS. " +
+			"Writing, each block is read from /dev/zero and then written; reading, each is read and then written to " +
+			"/dev/null; the close of the file is inside the time, as in dd's own figure. Files are opened with dd's " +
+			"flags. The flush and the pause are not timed. " +
 			"One unit of work is one such round. A size that is no multiple of bs is rounded down to one.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "160000KiB", Min: 1, Max: maxFile, Doc: "size of the file"},
-			{Name: "bs", Type: workload.Size, Default: "4KiB", Min: 1, Max: maxRecord, Doc: "block size, any number of bytes"},
-			{Name: "data", Type: workload.Choice, Default: fileio.Zero, Choices: []string{fileio.Zero, fileio.Random}, Doc: "zero: from /dev/zero, as people do, which compressing and thin storage does not store; random: incompressible, from memory"},
-			{Name: "sync", Type: workload.Bool, Default: "yes", Doc: "flush the file between writing and reading, untimed"},
-			{Name: "pause", Type: workload.Duration, Default: "1s", Doc: "how long to wait between writing and reading, untimed"},
-			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices, Doc: fileio.PagesDoc},
-			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"}, Doc: "warm: what was written is read from the cache, as in the loop that people type; cold: the file's pages are dropped before it is read, and the kernel is asked whether they are gone"},
+			{Name: "bs", Type: workload.Size, Default: "4KiB", Min: 1, Max: maxRecord,
+				Doc: "block size, any number of bytes"},
+			{Name: "data", Type: workload.Choice, Default: fileio.Zero, Choices: []string{fileio.Zero, fileio.Random},
+				Doc: "zero: from /dev/zero, as people do, which compressing and thin storage does not store; " +
+					"random: incompressible, from memory"},
+			{Name: "sync", Type: workload.Bool, Default: "yes",
+				Doc: "flush the file between writing and reading, untimed"},
+			{Name: "pause", Type: workload.Duration, Default: "1s",
+				Doc: "how long to wait between writing and reading, untimed"},
+			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
+				Doc: fileio.PagesDoc},
+			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"},
+				Doc: "warm: what was written is read from the cache, as in the loop that people type; cold: the " +
+					"file's pages are dropped before it is read, and the kernel is asked whether they are gone"},
 		},
 		Metrics: []unit.Metric{
-			{Name: "round_seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: "time of writing and reading one file, without the flush and the pause"},
-			{Name: "write", Unit: "MB/s", Better: unit.Higher, Timed: true, Doc: "bytes written per second, in units of 1,000,000, as dd counts"},
-			{Name: "read", Unit: "MB/s", Better: unit.Higher, Timed: true, Doc: "bytes read back per second, in units of 1,000,000"},
+			{Name: "round_seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
+				Doc: "time of writing and reading one file, without the flush and the pause"},
+			{Name: "write", Unit: "MB/s", Better: unit.Higher, Timed: true,
+				Doc: "bytes written per second, in units of 1,000,000, as dd counts"},
+			{Name: "read", Unit: "MB/s", Better: unit.Higher, Timed: true,
+				Doc: "bytes read back per second, in units of 1,000,000"},
 		},
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		New: func(p workload.Params) (workload.Trial, error) {
-			t := &dd{bs: p.Int("bs"), random: p["data"] == fileio.Random, sync: p.Bool("sync"), pause: p.Duration("pause"), cold: p["cache"] == "cold", pages: fileio.Pages(p["pages"])}
+			t := &dd{bs: p.Int("bs"), random: p["data"] == fileio.Random, sync: p.Bool("sync"),
+				pause: p.Duration("pause"), cold: p["cache"] == "cold", pages: fileio.Pages(p["pages"])}
 			if t.blocks = p.Int("size") / t.bs; t.blocks == 0 {
-				return nil, fmt.Errorf("fs.dd: bs=%s is larger than size=%s: give blocks that fit into the file", p["bs"], p["size"])
+				return nil, fmt.Errorf("fs.dd: bs=%s is larger than size=%s: give blocks that fit into the file",
+					p["bs"], p["size"])
 			}
 			if t.pause < 0 || t.pause > time.Minute {
 				return nil, fmt.Errorf("fs.dd: pause=%s: give 0s to 1m", p["pause"])
@@ -220,7 +236,9 @@ func (t *dd) between(ctx context.Context) error {
 	}
 	share, err := drop(t.path)
 	if err == nil && share > residue {
-		err = &record.Failure{Kind: "refused", Message: fmt.Sprintf("%.0f %% of %s stays in the cache after it was dropped%s", 100*share, t.path, remedies[NotCold])}
+		err = &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("%.0f %% of %s stays in the cache after it was dropped%s", 100*share, t.path,
+				remedies[NotCold])}
 	}
 	return err
 }
@@ -228,7 +246,8 @@ func (t *dd) between(ctx context.Context) error {
 // Report compares the file with what was written and turns the times into dd's figures.
 func (t *dd) Report(b *workload.Bench) error {
 	if err := t.verify(); err != nil {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", t.path, err)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", t.path, err)}
 	}
 	work := float64(b.Work)
 	b.Report("round_seconds", (t.writing+t.read).Seconds()/work)

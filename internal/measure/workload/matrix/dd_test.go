@@ -42,9 +42,10 @@ func TestDDSequence(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "dd")
 	var theirs []string
-	for _, args := range [][]string{{"if=/dev/zero", "of=" + name, "bs=1000", "count=5"}, {"if=" + name, "of=/dev/null", "bs=1000"}} {
-		// dd copies the descriptor to 0 or 1 and closes the first; dup2 is not followed, so its calls are read as strace
-		// shows them by name.
+	for _, args := range [][]string{{"if=/dev/zero", "of=" + name, "bs=1000", "count=5"},
+		{"if=" + name, "of=/dev/null", "bs=1000"}} {
+		// dd copies the descriptor to 0 or 1 and closes the first; dup2 is not followed, so its calls are read as
+		// strace shows them by name.
 		theirs = append(theirs, named(t, name, append([]string{dd}, args...)...)...)
 	}
 	t.Setenv(helper, t.TempDir()+":dd")
@@ -92,7 +93,8 @@ func TestDD(t *testing.T) {
 			t.Errorf("%v: %s bytes, want %s", given, b.Checks["file_bytes"], want)
 		}
 		round := 2 * float64(p.Int("size")/p.Int("bs")*p.Int("bs")) / 1e6
-		if parts := round/2/b.Metrics["write"] + round/2/b.Metrics["read"]; parts/b.Metrics["round_seconds"] < 0.999 || parts/b.Metrics["round_seconds"] > 1.001 {
+		if parts := round/2/b.Metrics["write"] + round/2/b.Metrics["read"]; parts/b.Metrics["round_seconds"] < 0.999 ||
+			parts/b.Metrics["round_seconds"] > 1.001 {
 			t.Errorf("%v: the halves take %v s and the round %v s", given, parts, b.Metrics["round_seconds"])
 		}
 	}

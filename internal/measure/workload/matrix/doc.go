@@ -20,15 +20,16 @@
 // The package is opinionated. Data is incompressible and no page repeats. Each timed read is checked against the number
 // that its record carries, and after the timed part the whole file is read again and compared. A file is brought to
 // stable storage, untimed, before an operation that follows writes, so that no operation pays for another one's dirty
-// pages. Warm and cold are different figures: cold means that the file's pages were dropped and that the kernel was asked
-// whether they are gone. What cannot be told is marked and not printed: a stride that never leaves record 0, a time too
-// short for the clock, a cache that does not empty, direct I/O that is refused, buffered stdio in a table of direct I/O.
+// pages. Warm and cold are different figures: cold means that the file's pages were dropped and that the kernel was
+// asked whether they are gone. What cannot be told is marked and not printed: a stride that never leaves record 0, a
+// time too short for the clock, a cache that does not empty, direct I/O that is refused, buffered stdio in a table of
+// direct I/O.
 //
 // With compat, everything is as iozone 3.489 does it, seen with strace: its sequence of calls on the file, its lseek
-// beside every random read, its permutation, its payload (nearly all zeros), its single sample, and which of its flushes
-// are inside the time. That is for comparing with figures that were published, not for finding out how fast a disk is.
-// Its file is opened with iozone's flags, so that reads move the time of access as they do there; without compat they
-// do not (O_NOATIME), because that would be writing. Three things differ and cost nothing: O_CLOEXEC is set, the mode is
-// 0600, and the second close of a descriptor that is already closed is left out. Times are from a clock of nanoseconds,
-// not of microseconds.
+// beside every random read, its permutation, its payload (nearly all zeros), its single sample, and which of its
+// flushes are inside the time. That is for comparing with figures that were published, not for finding out how fast a
+// disk is. Its file is opened with iozone's flags, so that reads move the time of access as they do there; without
+// compat they do not (O_NOATIME), because that would be writing. Three things differ and cost nothing: O_CLOEXEC is
+// set, the mode is 0600, and the second close of a descriptor that is already closed is left out. Times are from a
+// clock of nanoseconds, not of microseconds.
 package matrix

@@ -28,12 +28,13 @@ func need(t *testing.T, program string) string {
 }
 
 // traced runs a program under strace and returns its calls on the file of the name given, one each line: the call with
-// its sizes and offsets, and each opening with its flags but O_CLOEXEC. The descriptors are followed; calls on others are
-// left out.
+// its sizes and offsets, and each opening with its flags but O_CLOEXEC. The descriptors are followed; calls on others
+// are left out.
 func traced(t *testing.T, name string, argv ...string) []string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "strace")
-	args := append([]string{need(t, "strace"), "-f", "-s", "0", "-o", out, "-e", "trace=sync,creat,open,openat,close,read,write,lseek,fsync,ftruncate,unlink,unlinkat"}, argv...)
+	args := append([]string{need(t, "strace"), "-f", "-s", "0", "-o", out, "-e",
+		"trace=sync,creat,open,openat,close,read,write,lseek,fsync,ftruncate,unlink,unlinkat"}, argv...)
 	if text, err := proc.Run(context.Background(), nil, args...); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, text)
 	}
@@ -126,12 +127,13 @@ func sizes(call string, fields []string) string {
 	return ""
 }
 
-// named runs a program under strace with the names of descriptors shown, and returns its openings, with their flags, and its
-// reads and writes of the file, /dev/zero and /dev/null in order.
+// named runs a program under strace with the names of descriptors shown, and returns its openings, with their flags,
+// and its reads and writes of the file, /dev/zero and /dev/null in order.
 func named(t *testing.T, file string, argv ...string) []string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "strace")
-	args := append([]string{need(t, "strace"), "-f", "-y", "-s", "0", "-o", out, "-e", "trace=openat,read,write"}, argv...)
+	args := append([]string{need(t, "strace"), "-f", "-y", "-s", "0", "-o", out, "-e", "trace=openat,read,write"},
+		argv...)
 	if text, err := proc.Run(context.Background(), nil, args...); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, text)
 	}

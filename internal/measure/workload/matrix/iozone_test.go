@@ -66,12 +66,14 @@ func TestSequence(t *testing.T) {
 		for _, records := range []int{1, 20, 37} {
 			t.Run(fmt.Sprintf("%s_%d", letters, records), func(t *testing.T) {
 				size := records * 4096
-				theirs := traced(t, "row", iozone, "-"+letters, "-s", fmt.Sprintf("%dk", size/1024), "-r", "4k", "-f", filepath.Join(diskDir(t), "row"))
+				theirs := traced(t, "row", iozone, "-"+letters, "-s", fmt.Sprintf("%dk", size/1024), "-r", "4k", "-f",
+					filepath.Join(diskDir(t), "row"))
 				t.Setenv(helper, fmt.Sprintf("%s:%d:4096:%s", diskDir(t), size, letters))
 				ours := traced(t, "row", self)
 				for i := range min(len(theirs), len(ours)) {
 					if theirs[i] != ours[i] {
-						t.Fatalf("call %d of %d is %q, iozone's is %q; before: %v", i, len(ours), ours[i], theirs[i], ours[max(0, i-5):i])
+						t.Fatalf("call %d of %d is %q, iozone's is %q; before: %v", i, len(ours), ours[i], theirs[i],
+							ours[max(0, i-5):i])
 					}
 				}
 				if len(theirs) != len(ours) || len(ours) < 13*records {
@@ -87,7 +89,8 @@ func TestPayload(t *testing.T) {
 	iozone := need(t, "iozone")
 	for _, rec := range []int{1, 4, 64, 200} {
 		name := filepath.Join(t.TempDir(), "row")
-		if out, err := proc.Run(t.Context(), nil, iozone, "-w", "-i", "0", "-s", fmt.Sprint(rec*4), "-r", fmt.Sprint(rec), "-f", name); err != nil {
+		if out, err := proc.Run(t.Context(), nil, iozone, "-w", "-i", "0", "-s", fmt.Sprint(rec*4), "-r",
+			fmt.Sprint(rec), "-f", name); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		theirs, err := os.ReadFile(name)
@@ -121,7 +124,8 @@ func TestLayout(t *testing.T) {
 		{"-R", "-s", "3000", "-r", "17", "-i", "0", "-i", "5"},
 	} {
 		t.Run(strings.Join(args, "_"), func(t *testing.T) {
-			out, err := proc.Run(t.Context(), nil, append([]string{iozone}, append(args, "-f", filepath.Join(t.TempDir(), "row"))...)...)
+			out, err := proc.Run(t.Context(), nil,
+				append([]string{iozone}, append(args, "-f", filepath.Join(t.TempDir(), "row"))...)...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,12 +41,13 @@ type column struct {
 }
 
 var columns = [numOps]column{
-	Write:      {"write", 0, "Writer report", 9, true, false, "records written in order into an emptied file"},
-	Rewrite:    {"rewrite", 0, "Re-writer report", 9, true, false, "records written in order in place"},
-	Read:       {"read", 1, "Reader report", 9, false, false, "records read in order"},
-	Reread:     {"reread", 1, "Re-Reader report", 9, false, false, "records read in order right after they were read"},
-	RandRead:   {"randread", 2, "Random read report", 9, false, false, "every record read once in a random order"},
-	RandWrite:  {"randwrite", 2, "Random write report", 9, true, false, "every record written once in place in a random order"},
+	Write:    {"write", 0, "Writer report", 9, true, false, "records written in order into an emptied file"},
+	Rewrite:  {"rewrite", 0, "Re-writer report", 9, true, false, "records written in order in place"},
+	Read:     {"read", 1, "Reader report", 9, false, false, "records read in order"},
+	Reread:   {"reread", 1, "Re-Reader report", 9, false, false, "records read in order right after they were read"},
+	RandRead: {"randread", 2, "Random read report", 9, false, false, "every record read once in a random order"},
+	RandWrite: {"randwrite", 2, "Random write report", 9, true, false,
+		"every record written once in place in a random order"},
 	BkwdRead:   {"bkwdread", 3, "Backward read report", 9, false, false, "records read from the last to the first"},
 	RecRewrite: {"recrewrite", 4, "Record rewrite report", 10, true, false, "the first record written again and again"},
 	StrideRead: {"strideread", 5, "Stride read report", 10, false, false, "records read 17 apart"},
@@ -89,7 +90,8 @@ func ParseOps(list string) ([]Op, error) {
 	for _, f := range fields {
 		i := slices.Index(names, f)
 		if i < 0 {
-			return nil, fmt.Errorf("ops: there is no operation %q%s", f, suggest.MeantOrAll(f, append(names, "all"), "there are"))
+			return nil, fmt.Errorf("ops: there is no operation %q%s", f,
+				suggest.MeantOrAll(f, append(names, "all"), "there are"))
 		}
 		if !slices.Contains(ops, Op(i)) {
 			ops = append(ops, Op(i))
@@ -110,7 +112,8 @@ func Tests(numbers []int) ([]Op, error) {
 	var ops []Op
 	for _, n := range numbers {
 		if n < 0 || n > 7 {
-			return nil, fmt.Errorf("test %d is not of the matrix: give 0 write, 1 read, 2 random, 3 backward, 4 record rewrite, 5 stride, 6 fwrite or 7 fread", n)
+			return nil, fmt.Errorf("test %d is not of the matrix: give 0 write, 1 read, 2 random, 3 backward, 4 "+
+				"record rewrite, 5 stride, 6 fwrite or 7 fread", n)
 		}
 	}
 	for _, o := range AllOps() {

@@ -21,9 +21,9 @@ type same struct{}
 
 func (same) Next() int64 { return 0 }
 
-// strided is iozone's order of a stride read: seventeen records on, until that would come within two records of the end;
-// then back, to record 1 the first time, record 2 the second. With 17 records or fewer it never leaves record 0, and with
-// 18 or 19 it never jumps. A pass touches n records, but not every record, and some twice.
+// strided is iozone's order of a stride read: seventeen records on, until that would come within two records of the
+// end; then back, to record 1 the first time, record 2 the second. With 17 records or fewer it never leaves record 0,
+// and with 18 or 19 it never jumps. A pass touches n records, but not every record, and some twice.
 type strided struct{ n, i, at, wraps int64 }
 
 func (s *strided) Next() int64 {
@@ -69,7 +69,8 @@ func (l *list) Next() int64 {
 // maxList bounds the memory of a list: 128 MiB.
 const maxList = 1 << 24
 
-// orderOf returns the order of an operation over n records. The random order is iozone's as long as it fits into memory.
+// orderOf returns the order of an operation over n records. The random order is iozone's as long as it fits into
+// memory.
 func orderOf(o Op, n int64, seed uint64) fileio.Order {
 	switch o {
 	case RandRead, RandWrite:

@@ -18,13 +18,14 @@ func (w *row) pass(ctx context.Context, o Op) (err error) {
 		}
 	}
 	if o == Write {
-		// A new file each time. One that is cut to nothing instead has to wait for its old pages, which ext4 begins to write
-		// when such a file is closed.
+		// A new file each time. One that is cut to nothing instead has to wait for its old pages, which ext4 begins to
+		// write when such a file is closed.
 		if err := w.close(); err != nil {
 			return err
 		}
 	}
-	h, err := fileio.Open(w.path, fileio.Mode{Write: columns[o].writes || w.Fsync, Create: o == Write, Direct: w.Direct && !columns[o].stdio})
+	h, err := fileio.Open(w.path, fileio.Mode{Write: columns[o].writes || w.Fsync, Create: o == Write,
+		Direct: w.Direct && !columns[o].stdio})
 	if err != nil {
 		return err
 	}
@@ -224,17 +225,19 @@ func (w *row) settle() error {
 // residue is the share of a file that may stay in the cache of a read that is called cold.
 const residue = 0.01
 
-// dropCache drops the file from the page cache and asks the kernel whether it is gone. Where it stays, the cell is marked.
+// dropCache drops the file from the page cache and asks the kernel whether it is gone. Where it stays, the cell is
+// marked.
 func (w *row) dropCache(o Op) (cold bool, err error) {
 	share, err := drop(w.path)
 	if err == nil && share > residue {
-		w.cells[o] = Cell{Op: o, Mark: NotCold, Why: fmt.Sprintf("%.0f %% of the file stays in the cache after it was dropped", 100*share)}
+		w.cells[o] = Cell{Op: o, Mark: NotCold,
+			Why: fmt.Sprintf("%.0f %% of the file stays in the cache after it was dropped", 100*share)}
 	}
 	return err == nil && share <= residue, err
 }
 
-// drop flushes a file, asks the kernel to forget its pages, and returns the share that is still there. A system that can
-// do neither or does not tell gives a *record.Failure of kind "refused".
+// drop flushes a file, asks the kernel to forget its pages, and returns the share that is still there. A system that
+// can do neither or does not tell gives a *record.Failure of kind "refused".
 func drop(path string) (share float64, err error) {
 	h, err := fileio.Open(path, fileio.Mode{Write: true})
 	if err != nil {
@@ -248,7 +251,8 @@ func drop(path string) (share float64, err error) {
 		share, err = fileio.Resident(path)
 	}
 	if err != nil {
-		return 0, &record.Failure{Kind: "refused", Message: fmt.Sprintf("drop %s from the cache and ask whether it is gone: %v; use cache=warm", path, err)}
+		return 0, &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("drop %s from the cache and ask whether it is gone: %v; use cache=warm", path, err)}
 	}
 	return share, nil
 }
@@ -284,5 +288,7 @@ func (w *row) failed(o Op, err error) error {
 }
 
 func (w *row) wrong(r int64) error {
-	return &record.Failure{Kind: "measure", Message: fmt.Sprintf("record %d of %s came back as record %d: the storage did not give back what was written to it", r, w.path, w.data.numberOf())}
+	return &record.Failure{Kind: "measure",
+		Message: fmt.Sprintf("record %d of %s came back as record %d: the storage did not give back what was "+
+			"written to it", r, w.path, w.data.numberOf())}
 }

@@ -24,16 +24,19 @@ type Preset struct {
 func Presets() []Preset {
 	return []Preset{
 		{
-			Name: "Racb", Doc: "iozone -Racb FILE, the whole matrix with the close inside the time: a workload for each of its 126 rows, or for those of the size or bs that is given",
+			Name: "Racb", Doc: "iozone -Racb FILE, the whole matrix with the close inside the time: a workload for " +
+				"each of its 126 rows, or for those of the size or bs that is given",
 			Args:   []string{"-R", "-a", "-c"},
 			Params: map[string]string{"ops": "all", "close": "true"},
 			from:   Row{AutoMinSize, AutoMinRec}, to: Row{AutoMaxSize, AutoMaxRec},
 		},
 		{
-			Name: "direct4k", Doc: "iozone -I -e -a -s 64M -r 4k -i 0 -i 2, 4 KiB records of a 64 MiB file with direct I/O and a flush",
-			Args:   []string{"-I", "-e", "-a", "-s", "64M", "-r", "4k", "-i", "0", "-i", "2"},
-			Params: map[string]string{"size": "64MiB", "bs": "4KiB", "ops": "write rewrite randread randwrite", "direct": "true", "fsync": "true"},
-			from:   Row{64 << 20, 4 << 10}, to: Row{64 << 20, 4 << 10},
+			Name: "direct4k", Doc: "iozone -I -e -a -s 64M -r 4k -i 0 -i 2, 4 KiB records of a 64 MiB file with " +
+				"direct I/O and a flush",
+			Args: []string{"-I", "-e", "-a", "-s", "64M", "-r", "4k", "-i", "0", "-i", "2"},
+			Params: map[string]string{"size": "64MiB", "bs": "4KiB", "ops": "write rewrite randread randwrite",
+				"direct": "true", "fsync": "true"},
+			from: Row{64 << 20, 4 << 10}, to: Row{64 << 20, 4 << 10},
 		},
 	}
 }
@@ -60,7 +63,8 @@ func presetDoc() string {
 }
 
 // defaults are what a parameter has when nobody gave it.
-var defaults = map[string]string{"size": "64MiB", "bs": "64KiB", "ops": "all", "direct": "false", "fsync": "false", "close": "false"}
+var defaults = map[string]string{"size": "64MiB", "bs": "64KiB", "ops": "all", "direct": "false", "fsync": "false",
+	"close": "false"}
 
 // withPreset lays a preset over the parameters that were left at their defaults. One that says something else than the
 // preset is an error, because the preset's name would be a lie; the size of direct4k may be varied, as its users do.
@@ -77,14 +81,15 @@ func withPreset(p workload.Params) (workload.Params, error) {
 		case p[name] == defaults[name]:
 			p[name] = want
 		case p[name] != want && name != "size":
-			return nil, fmt.Errorf("fs.matrix: preset=%s means %s=%s, and %s=%s was given: leave one of them out", q.Name, name, want, name, p[name])
+			return nil, fmt.Errorf("fs.matrix: preset=%s means %s=%s, and %s=%s was given: leave one of them out",
+				q.Name, name, want, name, p[name])
 		}
 	}
 	return p, nil
 }
 
-// expand gives the rows that a preset stands for: one, or as many as `tare iozone` lists where the size or the record size
-// is left open. Only where both are, small records are left out of large files.
+// expand gives the rows that a preset stands for: one, or as many as `tare iozone` lists where the size or the record
+// size is left open. Only where both are, small records are left out of large files.
 func expand(given map[string]string) []map[string]string {
 	i := slices.IndexFunc(Presets(), func(q Preset) bool { return q.Name == given["preset"] })
 	if i < 0 {

@@ -21,7 +21,8 @@ func TestPresetIsItsRows(t *testing.T) {
 	}{
 		{map[string]string{"preset": "Racb"}, whole, 13},
 		{map[string]string{"preset": "Racb", "size": "64MiB"}, Rows(64*mib, 64*mib, AutoMinRec, AutoMaxRec, false), 13},
-		{map[string]string{"preset": "Racb", "bs": "16MiB", "data": "zero"}, Rows(16*mib, 512*mib, 16*mib, 16*mib, false), 13},
+		{map[string]string{"preset": "Racb", "bs": "16MiB", "data": "zero"},
+			Rows(16*mib, 512*mib, 16*mib, 16*mib, false), 13},
 		{map[string]string{"preset": "Racb", "size": "1MiB", "bs": "8KiB"}, []Row{{mib, 8 * kib}}, 13},
 		{map[string]string{"preset": "direct4k"}, []Row{{64 * mib, 4 * kib}}, 4},
 		{map[string]string{"preset": "direct4k", "size": "1GiB"}, []Row{{1024 * mib, 4 * kib}}, 4},
@@ -41,7 +42,8 @@ func TestPresetIsItsRows(t *testing.T) {
 				t.Fatalf("%v: %v", each, err)
 			}
 			// A report knows a row by its parameters.
-			if told := (Row{p.Int("size"), p.Int("bs")}); run.Row != told || len(run.Ops) != c.ops || p["data"] != max(c.given["data"], autoData) {
+			if told := (Row{p.Int("size"), p.Int("bs")}); run.Row != told || len(run.Ops) != c.ops ||
+				p["data"] != max(c.given["data"], autoData) {
 				t.Errorf("%v runs %v with %v of %v and says %v", each, run.Row, run.Ops, p["data"], told)
 			}
 			rows = append(rows, run.Row)
@@ -50,7 +52,8 @@ func TestPresetIsItsRows(t *testing.T) {
 			t.Errorf("%v is the rows %v, want %v", c.given, rows, c.rows)
 		}
 	}
-	for _, wrong := range []map[string]string{{"preset": "Racb", "size": "many"}, {"preset": "Racb", "size": "1KiB"}, {"preset": "direct4k", "bs": "8KiB"}} {
+	for _, wrong := range []map[string]string{{"preset": "Racb", "size": "many"}, {"preset": "Racb", "size": "1KiB"},
+		{"preset": "direct4k", "bs": "8KiB"}} {
 		for _, each := range k.Expand(wrong) {
 			p, err := k.Resolve(each)
 			if err == nil {

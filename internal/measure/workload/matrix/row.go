@@ -116,7 +116,8 @@ func (w *row) judge(cell *Cell) {
 	}
 	each := cell.Time / time.Duration(len(cell.Samples))
 	if least := ticksNeeded * clockStep(); each < least {
-		why := fmt.Sprintf("a sample takes %v and the clock needs at least %v to be right within one per cent", each, least)
+		why := fmt.Sprintf("a sample takes %v and the clock needs at least %v to be right within one per cent", each,
+			least)
 		*cell = Cell{Op: cell.Op, Mark: Ticks, Why: why}
 	}
 }
@@ -200,7 +201,9 @@ func (w *row) verify(ctx context.Context) (err error) {
 			err = w.data.verify(r, gen)
 		}
 		if err != nil {
-			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", w.path, err)}
+			return &record.Failure{Kind: "measure",
+				Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", w.path,
+					err)}
 		}
 	}
 	return nil

@@ -41,7 +41,9 @@ func TestMatrix(t *testing.T) {
 				continue
 			}
 			s := b.Samples[m.Name]
-			if p.Int("size") >= leastBytes && len(s) == 0 || len(s) > 1 && p.Int("size") >= leastBytes && (slices.Min(s) > b.Metrics[m.Name]*1.001 || slices.Max(s) < b.Metrics[m.Name]*0.999) {
+			if p.Int("size") >= leastBytes && len(s) == 0 ||
+				len(s) > 1 && p.Int("size") >= leastBytes &&
+					(slices.Min(s) > b.Metrics[m.Name]*1.001 || slices.Max(s) < b.Metrics[m.Name]*0.999) {
 				t.Errorf("%v: %s is %v and its samples are %v", given, m.Name, b.Metrics[m.Name], s)
 			}
 			sum += float64(p.Int("size")/p.Int("bs")*p.Int("bs")) / 1024 / b.Metrics[m.Name]
@@ -67,9 +69,11 @@ func drive(t *testing.T, c Config, dir string, passes int64) (*workload.Bench, e
 	return b, workload.Drive(t.Context(), &trial{config: c}, b)
 }
 
-// TestSamples wants at least the samples asked for in each cell of each shape of row, and not a pass more than they need.
+// TestSamples wants at least the samples asked for in each cell of each shape of row, and not a pass more than they
+// need.
 func TestSamples(t *testing.T) {
-	for _, r := range []Row{{64 << 10, 4 << 10}, {64 << 10, 64 << 10}, {1 << 20, 4 << 10}, {4 << 20, 64 << 10}, {4 << 20, 2 << 20}, {4 << 20, 4 << 20}} {
+	for _, r := range []Row{{64 << 10, 4 << 10}, {64 << 10, 64 << 10}, {1 << 20, 4 << 10}, {4 << 20, 64 << 10},
+		{4 << 20, 2 << 20}, {4 << 20, 4 << 20}} {
 		for _, ended := range []bool{false, true} {
 			c := honest(r)
 			c.Close = ended
@@ -96,8 +100,10 @@ func TestSamples(t *testing.T) {
 					t.Logf("%v %s: %s", r, cell.Op, cell.Why)
 					continue
 				}
-				if n := len(cell.Samples); n < c.Samples || n > c.Samples+max(0, each-1) || slices.Min(cell.Samples) <= 0 {
-					t.Errorf("%v %s: samples %v, mark %q; asked for %d, %d in a pass", r, cell.Op, cell.Samples, cell.Mark, c.Samples, each)
+				if n := len(cell.Samples); n < c.Samples || n > c.Samples+max(0, each-1) ||
+					slices.Min(cell.Samples) <= 0 {
+					t.Errorf("%v %s: samples %v, mark %q; asked for %d, %d in a pass", r, cell.Op, cell.Samples,
+						cell.Mark, c.Samples, each)
 				}
 			}
 			if r == (Row{4 << 20, 64 << 10}) && !ended && c.Passes() != 1 {
@@ -154,7 +160,8 @@ func TestLostWriteIsFound(t *testing.T) {
 		}
 		defer f.Close()
 		f.ReadAt(old, r*c.Rec)
-		if err := errors.Join(w.operate(t.Context(), Rewrite), w.operate(t.Context(), RecRewrite), w.verify(t.Context())); err != nil {
+		if err := errors.Join(w.operate(t.Context(), Rewrite), w.operate(t.Context(), RecRewrite),
+			w.verify(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		f.WriteAt(old, r*c.Rec)
@@ -220,7 +227,8 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Size != 128<<20 || c.Rec != 4<<10 || !c.Direct || !c.Fsync || c.Close || !slices.Equal(c.Ops, []Op{Write, Rewrite, RandRead, RandWrite}) {
+	if c.Size != 128<<20 || c.Rec != 4<<10 || !c.Direct || !c.Fsync || c.Close ||
+		!slices.Equal(c.Ops, []Op{Write, Rewrite, RandRead, RandWrite}) {
 		t.Errorf("direct4k with 128 MiB is %+v", c)
 	}
 	for name, want := range defaults {

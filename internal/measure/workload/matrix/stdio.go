@@ -10,8 +10,8 @@ import (
 // buffer of that size (seen with strace: the addresses of the calls alternate). The first record finds no room prepared
 // and goes straight to write(2). That prepares the buffer, so the second is copied into it and makes no call. The third
 // finds it full: the buffer is written, then the third itself. So each record is one write(2) of one record, and every
-// second one costs a copy. The library's fread(3) needs no type: a request of the buffer's size is read(2) straight into
-// the caller's memory.
+// second one costs a copy. The library's fread(3) needs no type: a request of the buffer's size is read(2) straight
+// into the caller's memory.
 type stdio struct {
 	h    *fileio.Handle
 	buf  []byte

@@ -8,8 +8,10 @@ import (
 )
 
 // Header is what stands above iozone's table, two lines with what is at their ends.
-const Header = "                                                              random    random     bkwd    record    stride                                    \n" +
-	"              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   fwrite frewrite    fread  freread\n"
+const Header = "                                                              random    random     bkwd    record   " +
+	" stride                                    \n" +
+	"              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   " +
+	"fwrite frewrite    fread  freread\n"
 
 // Done is a row with its cells.
 type Done struct {
@@ -71,8 +73,8 @@ func (d *Done) Line(value func(*Cell) string) string {
 }
 
 // WriteReports writes what iozone's -R adds: a table for each operation, with record sizes on top and file sizes on the
-// left, both in KiB. A combination that was left out is 0, records larger than the file are missing. Recs are record sizes
-// in bytes that stand on top whether a row has them or not, as those of the automatic mode do.
+// left, both in KiB. A combination that was left out is 0, records larger than the file are missing. Recs are record
+// sizes in bytes that stand on top whether a row has them or not, as those of the automatic mode do.
 func WriteReports(w io.Writer, rows []Done, recs []int64, value func(*Cell) string) error {
 	var b strings.Builder
 	var sizes []int64

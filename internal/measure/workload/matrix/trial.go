@@ -74,7 +74,8 @@ var remedies = map[Mark]string{NotCold: "; use cache=warm, or a work directory o
 func (t *trial) Report(b *workload.Bench) error {
 	if t.config.Direct { // before verifying reads the file into the cache
 		if share, err := fileio.Resident(t.row.path); err == nil && share > 0.05 {
-			b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the page cache: the file system serves it buffered", 100*share),
+			b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the "+
+				"page cache: the file system serves it buffered", 100*share),
 				"use a work directory on a file system with real direct I/O (ext4, xfs), or direct=no")
 		}
 	}
@@ -98,10 +99,12 @@ func (t *trial) Report(b *workload.Bench) error {
 	}
 	b.Report(rowSeconds, sum.Seconds()/float64(b.Work))
 	if len(left) > 0 {
-		b.Warn("degenerate-cell", "no figure for "+strings.Join(left, ", "), "use a larger file, smaller records, or leave the operation out of ops")
+		b.Warn("degenerate-cell", "no figure for "+strings.Join(left, ", "),
+			"use a larger file, smaller records, or leave the operation out of ops")
 	}
 	if v, on := fileio.Volume(b.Dir); t.config.Direct && (v.FS == "tmpfs" || v.FS == "ramfs") {
-		b.Warn("direct-in-memory", fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
+		b.Warn("direct-in-memory",
+			fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
 			"give the environment a work directory on a disk, or use direct=no")
 	}
 	b.Check("record_bytes", strconv.FormatInt(t.config.Rec, 10))

@@ -41,7 +41,8 @@ func kernelFor(labels, method string) kernel {
 		memcpy  = kernel{name: "one memmove of the array", copy: copyWhole}
 		dumb    = kernel{name: "8-byte loop", copy: copyWords, words: true}
 		mcblock = kernel{name: "memmove by block", copy: copyBlocks, blocks: true}
-		first   = kernel{name: "memmove by block, always from the first", copy: copyFirstBlock, blocks: true, repeats: true}
+		first   = kernel{name: "memmove by block, always from the first", copy: copyFirstBlock, blocks: true,
+			repeats: true}
 	)
 	if labels == "mbw-1.2" {
 		return map[string]kernel{"memcpy": dumb, "dumb": memcpy, "mcblock": first}[method]
@@ -64,7 +65,8 @@ type copyTrial struct {
 }
 
 func newCopy(p workload.Params) (workload.Trial, error) {
-	t := &copyTrial{size: int(p.Int("size")), block: int(p.Int("block")), labels: p["labels"], method: p["method"], huge: thread.Huge(p["hugepages"])}
+	t := &copyTrial{size: int(p.Int("size")), block: int(p.Int("block")), labels: p["labels"], method: p["method"],
+		huge: thread.Huge(p["hugepages"])}
 	t.kernel = kernelFor(t.labels, t.method)
 	if int64(t.size) != p.Int("size") {
 		return nil, fmt.Errorf("memory.copy: size=%s is more than this platform can address", p["size"])
@@ -81,7 +83,8 @@ func newCopy(p workload.Params) (workload.Trial, error) {
 			return nil, err
 		}
 	} else if t.by != byAuto && t.by != "" {
-		return nil, fmt.Errorf("memory.copy: by=%s has no meaning here: %s of %s is a loop over 8 bytes", t.by, t.method, t.labels)
+		return nil, fmt.Errorf("memory.copy: by=%s has no meaning here: %s of %s is a loop over 8 bytes", t.by,
+			t.method, t.labels)
 	}
 	return t, nil
 }
@@ -154,14 +157,16 @@ func (t *copyTrial) Report(b *workload.Bench) error {
 func (t *copyTrial) verify() error {
 	if !t.kernel.repeats {
 		if !bytes.Equal(t.a, t.b) {
-			return errors.New("verify copy: the destination differs from the source: this memory or its emulation is faulty")
+			return errors.New("verify copy: the destination differs from the source: this memory or its emulation " +
+				"is faulty")
 		}
 		return nil
 	}
 	for at := 0; at < t.size; at += t.block {
 		n := min(t.block, t.size-at)
 		if !bytes.Equal(t.b[at:at+n], t.a[:n]) {
-			return fmt.Errorf("verify copy: the destination's block at %d differs from the source's first: this memory or its emulation is faulty", at)
+			return fmt.Errorf("verify copy: the destination's block at %d differs from the source's first: this "+
+				"memory or its emulation is faulty", at)
 		}
 	}
 	return nil

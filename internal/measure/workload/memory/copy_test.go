@@ -70,7 +70,8 @@ func TestLabels(t *testing.T) {
 			t.Errorf("%v ran %q, want %q", given, got, want)
 		}
 		if b.Checks["verified"] != "4MiB" || len(b.Samples["mib_per_second"]) != 3 {
-			t.Errorf("%v: checks %v, %d samples; want 4MiB verified and one sample a pass", given, b.Checks, len(b.Samples["mib_per_second"]))
+			t.Errorf("%v: checks %v, %d samples; want 4MiB verified and one sample a pass", given, b.Checks,
+				len(b.Samples["mib_per_second"]))
 		}
 	}
 }

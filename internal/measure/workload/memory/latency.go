@@ -135,7 +135,8 @@ func (r *ring) measure(work int64) {
 func (t *latency) Report(b *workload.Bench) error {
 	for _, r := range t.rings {
 		if n := cycle(r.at, r.nodes); n != r.nodes {
-			return fmt.Errorf("verify chain of %s: it closes after %d of %d loads: this memory or its emulation is faulty", unit.FormatSize(r.size), n, r.nodes)
+			return fmt.Errorf("verify chain of %s: it closes after %d of %d loads: this memory or its emulation is "+
+				"faulty", unit.FormatSize(r.size), n, r.nodes)
 		}
 		name := latencyMetric(r.size)
 		b.Check("nodes_"+unit.FormatSize(r.size), strconv.Itoa(r.nodes))

@@ -28,7 +28,8 @@ func TestChainIsOneCycleThroughEveryLine(t *testing.T) {
 				p = p.next
 			}
 			if p != nodeAt(buf.Bytes, 0) || len(visited) != n {
-				t.Errorf("%d bytes, stride %d: %d of %d lines visited, back at the start: %t", size, stride, len(visited), n, p == nodeAt(buf.Bytes, 0))
+				t.Errorf("%d bytes, stride %d: %d of %d lines visited, back at the start: %t", size, stride,
+					len(visited), n, p == nodeAt(buf.Bytes, 0))
 			}
 			if got := cycle(p, n); got != n {
 				t.Errorf("cycle finds %d nodes, want %d", got, n)
@@ -120,7 +121,8 @@ func TestLatencyMetrics(t *testing.T) {
 	for _, m := range kind.MetricsFor(p) {
 		names = append(names, m.Name)
 	}
-	if !slices.Equal(names, []string{"latency_8KiB_ns", "latency_1MiB_ns"}) || kind.Primary(p).Name != "latency_1MiB_ns" {
+	if !slices.Equal(names, []string{"latency_8KiB_ns", "latency_1MiB_ns"}) ||
+		kind.Primary(p).Name != "latency_1MiB_ns" {
 		t.Errorf("metrics %v, primary %s", names, kind.Primary(p).Name)
 	}
 }
@@ -171,7 +173,8 @@ func FuzzParseSizes(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(sizes) == 0 || len(sizes) > maxSizes || !slices.IsSorted(sizes) || sizes[0] < minSize || sizes[len(sizes)-1] > maxSize {
+		if len(sizes) == 0 || len(sizes) > maxSizes || !slices.IsSorted(sizes) || sizes[0] < minSize ||
+			sizes[len(sizes)-1] > maxSize {
 			t.Errorf("%q gives %v", text, sizes)
 		}
 	})

@@ -143,7 +143,8 @@ func TestRulesAreTheCLibrarys(t *testing.T) {
 			t.Errorf("%s: past the cache from %d bytes, the C library from %d", c.name, r.streamFrom, c.past)
 		}
 		if erms := leaf7>>9&1 == 1; r.erms() != erms || erms && r.stringFrom != c.move {
-			t.Errorf("%s: string moves from %d to %d, the C library from %d (it has them: %t)", c.name, r.stringFrom, r.stringTo, c.move, erms)
+			t.Errorf("%s: string moves from %d to %d, the C library from %d (it has them: %t)", c.name, r.stringFrom,
+				r.stringTo, c.move, erms)
 		}
 	}
 }

@@ -32,7 +32,8 @@ func parseSizes(text string) ([]int64, error) {
 		case err != nil:
 			return nil, fmt.Errorf("sizes: %w", err)
 		case n < minSize || n > maxSize:
-			return nil, fmt.Errorf("sizes: %s is not between %s and %s", f, unit.FormatSize(minSize), unit.FormatSize(maxSize))
+			return nil, fmt.Errorf("sizes: %s is not between %s and %s", f, unit.FormatSize(minSize),
+				unit.FormatSize(maxSize))
 		case n%128 != 0:
 			return nil, fmt.Errorf("sizes: %s is not a multiple of 128 bytes", f)
 		case i > 0 && n <= sizes[i-1]:
@@ -65,8 +66,9 @@ func latencyMetric(size int64) string { return "latency_" + unit.FormatSize(size
 func latencyMetrics(sizes []int64) []unit.Metric {
 	ms := make([]unit.Metric, len(sizes))
 	for i, s := range sizes {
-		ms[i] = unit.Metric{Name: latencyMetric(s), Unit: "ns", Better: unit.Lower, Timed: true, Primary: i == len(sizes)-1,
-			Doc: "time of one dependent load from " + unit.FormatSize(s) + " of memory"}
+		ms[i] = unit.Metric{Name: latencyMetric(s), Unit: "ns", Better: unit.Lower, Timed: true,
+			Primary: i == len(sizes)-1,
+			Doc:     "time of one dependent load from " + unit.FormatSize(s) + " of memory"}
 	}
 	return ms
 }

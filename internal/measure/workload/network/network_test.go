@@ -50,7 +50,8 @@ func TestKindsOnTheLoopback(t *testing.T) {
 func TestTimeEndsWithTheReceiver(t *testing.T) {
 	p := peertest.Start(t, nil)
 	for _, direction := range []string{"up", "down"} {
-		trial, err := trialtest.Named(t, Kinds(), "net.stream").New(workload.Params{"direction": direction, "streams": "1", "block": "64KiB"})
+		trial, err := trialtest.Named(t, Kinds(),
+			"net.stream").New(workload.Params{"direction": direction, "streams": "1", "block": "64KiB"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,12 +84,13 @@ func TestTimedLoopsDoNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		var failed error
-		// What is for each Measure does not grow with its work; the peer in this process has nothing to allocate either.
-		// The runtime's own are counted as well: the fewest of some tries are the loop's.
+		// What is for each Measure does not grow with its work; the peer in this process has nothing to allocate
+		// either. The runtime's own are counted as well: the fewest of some tries are the loop's.
 		least := func(work int64) (n float64) {
 			b.Work, n = work, math.Inf(1)
 			for range 5 {
-				n = min(n, testing.AllocsPerRun(5, func() { failed = errors.Join(failed, trial.Measure(t.Context(), b)) }))
+				n = min(n, testing.AllocsPerRun(5,
+					func() { failed = errors.Join(failed, trial.Measure(t.Context(), b)) }))
 			}
 			return n
 		}

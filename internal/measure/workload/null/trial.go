@@ -77,7 +77,8 @@ func (t *trial) Report(b *workload.Bench) error {
 		return fmt.Errorf("report: %w", errRequested)
 	}
 	if want := jump(t.seed, t.steps); t.end != want {
-		return fmt.Errorf("verify %d steps: they end at %#x instead of %#x: this processor or its emulation computes wrongly", t.steps, t.end, want)
+		return fmt.Errorf("verify %d steps: they end at %#x instead of %#x: this processor or its emulation "+
+			"computes wrongly", t.steps, t.end, want)
 	}
 	b.Check("spin", strconv.FormatInt(t.spin, 10))
 	if t.check != "" {

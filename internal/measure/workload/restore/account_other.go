@@ -15,7 +15,8 @@ type account struct{ name string }
 
 // serverAccount refuses: the server is reached by its socket, and has none here that tare knows.
 func serverAccount(string) (account, error) {
-	return account{}, &record.Failure{Kind: "refused", Message: "restore: load=postgresql runs on Unix only; use load=none"}
+	return account{}, &record.Failure{Kind: "refused",
+		Message: "restore: load=postgresql runs on Unix only; use load=none"}
 }
 
 func (a account) give(string) error { return nil }

@@ -50,7 +50,9 @@ func serverAccount(dir string) (account, error) {
 		a.reach, err = wayInto(dir)
 		return a, err
 	}
-	return account{}, &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: PostgreSQL does not run as root, and this environment has neither a user postgres nor nobody; add one, or use load=%s", loadNone)}
+	return account{}, &record.Failure{Kind: "refused",
+		Message: fmt.Sprintf("restore: PostgreSQL does not run as root, and this environment has neither a user "+
+			"postgres nor nobody; add one, or use load=%s", loadNone)}
 }
 
 // give makes the account the owner of a folder.

@@ -46,7 +46,8 @@ func (d *database) clusterKey() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("cluster %d by %s of %d bytes from %d for %s", clusterFormat, d.bin, st.Size(), st.ModTime().UnixNano(), d.as.name), nil
+	return fmt.Sprintf("cluster %d by %s of %d bytes from %d for %s", clusterFormat, d.bin, st.Size(),
+		st.ModTime().UnixNano(), d.as.name), nil
 }
 
 // furnish gives the trial's server a new cluster: a copy of the session's, which is made if there is none or if it was
@@ -120,18 +121,21 @@ func (d *database) makeCluster(ctx context.Context, key string, buf []byte) erro
 
 // initialise runs initdb. The locale is the one that every system has, whatever the environment's is.
 func (d *database) initialise(ctx context.Context) error {
-	cmd := d.command(ctx, "initdb", "--pgdata="+d.pristine, "--username="+pgUser, "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
+	cmd := d.command(ctx, "initdb", "--pgdata="+d.pristine, "--username="+pgUser, "--auth=trust", "--encoding=UTF8",
+		"--no-locale", "--no-sync")
 	d.as.become(cmd)
 	_, err := proc.RunCmd(cmd, nil)
 	if err == nil {
 		return nil
 	}
-	f := &record.Failure{Kind: "setup", Message: fmt.Sprintf("restore: make a database cluster as user %s: %v", d.as.name, err)}
+	f := &record.Failure{Kind: "setup", Message: fmt.Sprintf("restore: make a database cluster as user %s: %v",
+		d.as.name, err)}
 	if x, ok := errors.AsType[*proc.ExitError](err); ok {
 		f.Evidence = x.Stderr
 		if strings.Contains(x.Stderr, "could not look up effective user ID") {
 			f.Kind = "refused"
-			f.Message += fmt.Sprintf("; PostgreSQL runs only as a user that has a name, and %s has none in this environment's /etc/passwd: run the agent as another user, or use load=%s", d.as.name, loadNone)
+			f.Message += fmt.Sprintf("; PostgreSQL runs only as a user that has a name, and %s has none in this "+
+				"environment's /etc/passwd: run the agent as another user, or use load=%s", d.as.name, loadNone)
 		}
 	}
 	return f
@@ -162,8 +166,11 @@ func (d *database) notTheirs(path string, err error) error {
 		return fileio.Explain("give the server", path, err)
 	}
 	_, on := fileio.Volume(path)
-	return &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: %s at %s does not let user %s own what PostgreSQL keeps there: %v; give the environment a work directory on a disk of its own, run the agent as another user than root, or use load=%s",
-		on, path, d.as.name, err, loadNone)}
+	return &record.Failure{Kind: "refused",
+		Message: fmt.Sprintf("restore: %s at %s does not let user %s own what PostgreSQL keeps there: %v; give the "+
+			"environment a work directory on a disk of its own, run the agent as another user than root, or use "+
+			"load=%s",
+			on, path, d.as.name, err, loadNone)}
 }
 
 func readCluster(path string) (c cluster, err error) {
@@ -238,8 +245,8 @@ func copyFile(to, from *os.Root, name string, buf []byte) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// Plain reads and writes: a file system that lets two files share their blocks would have the server pay for parting
-	// them, while it is measured.
+	// Plain reads and writes: a file system that lets two files share their blocks would have the server pay for
+	// parting them, while it is measured.
 	n, err = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf)
 	return n, errors.Join(err, w.Close())
 }

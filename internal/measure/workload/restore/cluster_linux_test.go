@@ -46,8 +46,8 @@ func served(t *testing.T, b *workload.Bench, look func(*trial)) string {
 	return b.State["cluster"]
 }
 
-// TestClusterIsKeptAndChecked: trials of a session work on copies of one cluster; one that was changed is made anew, and a
-// link in it leads nowhere.
+// TestClusterIsKeptAndChecked: trials of a session work on copies of one cluster; one that was changed is made anew,
+// and a link in it leads nowhere.
 func TestClusterIsKeptAndChecked(t *testing.T) {
 	needPostgres(t)
 	b := inMemory(t, prepared(t))
@@ -64,7 +64,10 @@ func TestClusterIsKeptAndChecked(t *testing.T) {
 		{"as it was", "earlier", func() error { return nil }},
 		{"file missing", "now", func() error { return os.Remove(at("PG_VERSION")) }},
 		{"file too many", "now", func() error { return os.WriteFile(at("more"), nil, 0o600) }},
-		{"link for a file", "now", func() error { return errors.Join(os.Remove(at("PG_VERSION")), os.Symlink(secret, at("PG_VERSION"))) }},
+		{"link for a file", "now", func() error {
+			return errors.Join(os.Remove(at("PG_VERSION")),
+				os.Symlink(secret, at("PG_VERSION")))
+		}},
 		{"damaged marker", "now", func() error { return os.WriteFile(at("")+".json", []byte("{"), 0o600) }},
 		{"another server's", "now", func() error { return os.WriteFile(at("")+".json", []byte(`{"key":"x"}`), 0o600) }},
 	} {
@@ -105,7 +108,8 @@ func TestClusterThatDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := refusedSetup(t, newTest(t, map[string]string{"load": loadPostgreSQL}), b)
-	if f.Kind != "setup" || !strings.Contains(f.Message, "its log says: FATAL: ") || !strings.Contains(f.Evidence, "incompatible with server") {
+	if f.Kind != "setup" || !strings.Contains(f.Message, "its log says: FATAL: ") ||
+		!strings.Contains(f.Evidence, "incompatible with server") {
 		t.Errorf("%+v", f)
 	}
 	if got := served(t, b, nil); got != "now" {
@@ -113,12 +117,13 @@ func TestClusterThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestSurroundingsDoNotMatter: a locale that does not exist, a port that another server has, and the user's own settings for
-// PostgreSQL are nothing to the trial's server.
+// TestSurroundingsDoNotMatter: a locale that does not exist, a port that another server has, and the user's own
+// settings for PostgreSQL are nothing to the trial's server.
 func TestSurroundingsDoNotMatter(t *testing.T) {
 	needPostgres(t)
 	needProgram(t, "bzip2")
-	for name, v := range map[string]string{"LC_ALL": "xx_XX.UTF-8", "LANG": "xx_XX", "PGPORT": "1", "PGHOST": "192.0.2.1", "PGDATA": "/nowhere", "PGOPTIONS": "-c nonsense=1", "PSQLRC": "/nowhere"} {
+	for name, v := range map[string]string{"LC_ALL": "xx_XX.UTF-8", "LANG": "xx_XX", "PGPORT": "1",
+		"PGHOST": "192.0.2.1", "PGDATA": "/nowhere", "PGOPTIONS": "-c nonsense=1", "PSQLRC": "/nowhere"} {
 		t.Setenv(name, v)
 	}
 	if l, err := net.Listen("tcp", "127.0.0.1:5432"); err == nil { // else a server has it, which is as good
@@ -126,14 +131,15 @@ func TestSurroundingsDoNotMatter(t *testing.T) {
 	}
 	b := inMemory(t, prepared(t))
 	for _, tools := range []string{own, environment} {
-		if err := drive(t.Context(), newTest(t, map[string]string{"load": loadPostgreSQL, "tools": tools}), b, nil); err != nil {
+		if err := drive(t.Context(), newTest(t, map[string]string{"load": loadPostgreSQL, "tools": tools}), b,
+			nil); err != nil {
 			t.Errorf("tools=%s: %v", tools, err)
 		}
 	}
 }
 
-// TestServerThatDies: a real server one of whose processes is killed in the middle of the load, as a kernel out of memory
-// does, and one that is killed itself.
+// TestServerThatDies: a real server one of whose processes is killed in the middle of the load, as a kernel out of
+// memory does, and one that is killed itself.
 func TestServerThatDies(t *testing.T) {
 	needPostgres(t)
 	b := inMemory(t, prepared(t))
@@ -148,7 +154,8 @@ func TestServerThatDies(t *testing.T) {
 			return w.database.load(t.Context(), path, tools)
 		})
 		f, ok := errors.AsType[*record.Failure](err)
-		if !ok || f.Kind != "measure" || !strings.Contains(f.Message, "was terminated by signal 9") || !strings.Contains(f.Evidence, "terminated by signal 9") {
+		if !ok || f.Kind != "measure" || !strings.Contains(f.Message, "was terminated by signal 9") ||
+			!strings.Contains(f.Evidence, "terminated by signal 9") {
 			t.Errorf("tools=%s: %v with %+v", tools, err, f)
 		}
 	}
@@ -206,10 +213,16 @@ func TestReason(t *testing.T) {
 	const stamp = "2026-11-21 10:00:00.000 UTC [12] "
 	for log, want := range map[string]string{
 		"": "",
-		stamp + "LOG:  starting\n" + stamp + "FATAL:  the database system is starting up\n":                                                       "",
-		stamp + "FATAL:  could not create shared memory segment: No space left on device\n" + stamp + "LOG:  database system is shut down\n":      "FATAL: could not create shared memory segment: No space left on device",
-		stamp + "LOG:  server process (PID 9) was terminated by signal 9: Killed\n" + stamp + "FATAL:  the database system is in recovery mode\n": "server process (PID 9) was terminated by signal 9: Killed",
-		stamp + "PANIC:  could not write\n" + stamp + "LOG:  server process (PID 9) was terminated by signal 6: Aborted\n":                        "PANIC: could not write",
+		stamp + "LOG:  starting\n" + stamp +
+			"FATAL:  the database system is starting up\n": "",
+		stamp + "FATAL:  could not create shared memory segment: No space left on device\n" + stamp +
+			"LOG:  database system is shut down\n": "FATAL: could not create shared memory segment: No space left " +
+			"on device",
+		stamp + "LOG:  server process (PID 9) was terminated by signal 9: Killed\n" + stamp +
+			"FATAL:  the database system is in recovery mode\n": "server process (PID 9) was terminated by signal " +
+			"9: Killed",
+		stamp + "PANIC:  could not write\n" + stamp +
+			"LOG:  server process (PID 9) was terminated by signal 6: Aborted\n": "PANIC: could not write",
 		stamp + "ERROR:  syntax error\n": "",
 	} {
 		if got := reason(log); got != want {

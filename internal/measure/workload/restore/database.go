@@ -50,7 +50,9 @@ type database struct {
 }
 
 // pgFolders are where systems put PostgreSQL's programs, beside PATH.
-var pgFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*", "/usr/lib/postgresql*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/pgsql/bin", "/usr/local/opt/postgresql*/bin"}
+var pgFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*",
+	"/usr/lib/postgresql*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/pgsql/bin",
+	"/usr/local/opt/postgresql*/bin"}
 
 // findPostgres returns the folder with the newest server.
 func findPostgres(given string) (string, error) {
@@ -64,7 +66,9 @@ func findPostgres(given string) (string, error) {
 	}
 	if given != "" {
 		if !filepath.IsAbs(given) || !has(given) {
-			return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: postgres=%s is no absolute path of a folder with initdb and postgres in it", given)}
+			return "", &record.Failure{Kind: "refused",
+				Message: fmt.Sprintf("restore: postgres=%s is no absolute path of a folder with initdb and postgres "+
+					"in it", given)}
 		}
 		return given, nil
 	}
@@ -87,7 +91,10 @@ func findPostgres(given string) (string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: there is no PostgreSQL in this environment (not in PATH, nor in %s); install it there (Debian: apt-get install postgresql), name its folder with postgres=, or use load=%s", strings.Join(pgFolders, ", "), loadNone)}
+		return "", &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("restore: there is no PostgreSQL in this environment (not in PATH, nor in %s); "+
+				"install it there (Debian: apt-get install postgresql), name its folder with postgres=, or use load=%s",
+				strings.Join(pgFolders, ", "), loadNone)}
 	}
 	slices.SortStableFunc(found, func(a, b string) int { return pgVersion(b) - pgVersion(a) })
 	return found[0], nil
@@ -110,7 +117,8 @@ func (t *trial) startServer(ctx context.Context, b *workload.Bench) error {
 	if err != nil {
 		return err
 	}
-	d := &database{bin: bin, lines: newLines("merged dump"), pristine: filepath.Join(b.Dir, clusterName), data: filepath.Join(t.path, "pg", "data")}
+	d := &database{bin: bin, lines: newLines("merged dump"), pristine: filepath.Join(b.Dir, clusterName),
+		data: filepath.Join(t.path, "pg", "data")}
 	if t.tools == environment {
 		if d.psql = filepath.Join(bin, "psql"); !exists(d.psql) {
 			if d.psql, err = findProgram("psql", "postgresql-client"); err != nil {
@@ -146,8 +154,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// folders makes the server's folders. The socket's is where the environment itself works, because not every mount can hold
-// one. Its path must be short; where it is not, the socket has a folder of its own elsewhere, removed with the server.
+// folders makes the server's folders. The socket's is where the environment itself works, because not every mount can
+// hold one. Its path must be short; where it is not, the socket has a folder of its own elsewhere, removed with the
+// server.
 func (d *database) folders(t *trial, b *workload.Bench) error {
 	if err := os.Mkdir(filepath.Dir(d.data), 0o755); err != nil {
 		return fileio.Explain("create", filepath.Dir(d.data), err)
@@ -187,8 +196,11 @@ func shortFolder(places []string) (string, error) {
 		}
 		errs = append(errs, err)
 	}
-	return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: the path of PostgreSQL's socket may be %d bytes long, and there is no place for a shorter one: %s; give the environment a work directory with a shorter name, or a /tmp that can be written",
-		maxSocket, strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))}
+	return "", &record.Failure{Kind: "refused",
+		Message: fmt.Sprintf("restore: the path of PostgreSQL's socket may be %d bytes long, and there is no place "+
+			"for a shorter one: %s; give the environment a work directory with a shorter name, or a /tmp that can "+
+			"be written",
+			maxSocket, strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))}
 }
 
 func (d *database) command(ctx context.Context, name string, args ...string) *proc.Cmd {
@@ -241,7 +253,8 @@ const pgWords = 30 * time.Second
 func (d *database) failed(kind string, err error) error {
 	log := proc.Printable(d.server.Diagnose())
 	if lost(err) {
-		for end := time.Now().Add(pgWords); reason(log) == "" && time.Now().Before(end); log = proc.Printable(d.server.Diagnose()) {
+		for end := time.Now().Add(pgWords); reason(log) == "" &&
+			time.Now().Before(end); log = proc.Printable(d.server.Diagnose()) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
@@ -338,7 +351,8 @@ func (d *database) loadOurselves(ctx context.Context, path string) error {
 }
 
 func (d *database) loadByPsql(ctx context.Context, path string) error {
-	cmd := proc.Command(ctx, d.psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "--single-transaction", "-h", d.socket, "-p", "5432", "-U", pgUser, "-d", pgDatabase, "-f", path)
+	cmd := proc.Command(ctx, d.psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "--single-transaction", "-h", d.socket, "-p",
+		"5432", "-U", pgUser, "-d", pgDatabase, "-f", path)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "HOME=/"}
 	_, err := proc.RunCmd(cmd, nil)
 	return err

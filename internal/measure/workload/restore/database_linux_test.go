@@ -26,11 +26,14 @@ func TestBadDump(t *testing.T) {
 	}
 	b := inMemory(t, prepared(t))
 	for name, c := range map[string]struct{ sql, want string }{
-		"syntax":        {"CREATE TABEL users (id bigint);\n", "syntax error"},
-		"after a table": {"CREATE TABLE fine (id bigint);\nINSERT INTO missing VALUES (1);\n", `"missing" does not exist`},
-		"in the rows":   {"CREATE TABLE fine (id bigint);\nCOPY fine (id) FROM stdin;\n1\nx\n\\.\n", "invalid input syntax"},
+		"syntax": {"CREATE TABEL users (id bigint);\n", "syntax error"},
+		"after a table": {"CREATE TABLE fine (id bigint);\nINSERT INTO missing VALUES (1);\n",
+			`"missing" does not exist`},
+		"in the rows": {"CREATE TABLE fine (id bigint);\nCOPY fine (id) FROM stdin;\n1\nx\n\\.\n",
+			"invalid input syntax"},
 		"unknown table": {"COPY nowhere (id) FROM stdin;\n1\n\\.\n", `"nowhere" does not exist`},
-		"same key":      {"CREATE TABLE fine (id bigint PRIMARY KEY);\nCOPY fine (id) FROM stdin;\n1\n1\n\\.\n", "duplicate key"},
+		"same key": {"CREATE TABLE fine (id bigint PRIMARY KEY);\nCOPY fine (id) FROM stdin;\n1\n1\n\\.\n",
+			"duplicate key"},
 	} {
 		w := newTest(t, map[string]string{"load": loadPostgreSQL})
 		if err := w.Setup(t.Context(), b); err != nil {
@@ -77,7 +80,8 @@ func TestServerDoesNotStart(t *testing.T) {
 		return w.database.start(t.Context())
 	})
 	f, ok := errors.AsType[*record.Failure](err)
-	if !ok || f.Kind != "setup" || !strings.Contains(f.Message, "ended instead of starting") || !strings.Contains(f.Evidence, "PG_VERSION") {
+	if !ok || f.Kind != "setup" || !strings.Contains(f.Message, "ended instead of starting") ||
+		!strings.Contains(f.Evidence, "PG_VERSION") {
 		t.Errorf("the error is %v with %+v", err, f)
 	}
 }
@@ -180,7 +184,8 @@ func TestParseStat(t *testing.T) {
 func FuzzClient(f *testing.F) {
 	ready := []byte("R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05I")
 	f.Add(ready)
-	f.Add(append(bytes.Clone(ready), "G\x00\x00\x00\x07\x00\x00\x00E\x00\x00\x00\x0bSERROR\x00\x00Z\x00\x00\x00\x05E"...))
+	f.Add(append(bytes.Clone(ready),
+		"G\x00\x00\x00\x07\x00\x00\x00E\x00\x00\x00\x0bSERROR\x00\x00Z\x00\x00\x00\x05E"...))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		c, err := newClient(&fake{bytes.NewReader(p)}, "u", "d")
 		if err != nil {

@@ -188,7 +188,8 @@ func writeSections(w io.Writer, _ *forum, rows func(table int, w io.Writer) erro
 		return err
 	}
 	if whole {
-		if err := text("-- a forum, dumped\n\nSET client_encoding = 'UTF8';\nSET standard_conforming_strings = on;\n\n"); err != nil {
+		if err := text("-- a forum, dumped\n\nSET client_encoding = 'UTF8';\n" +
+			"SET standard_conforming_strings = on;\n\n"); err != nil {
 			return err
 		}
 		for _, t := range tables {
@@ -229,11 +230,13 @@ func (b *backup) archive(w io.Writer, mu *sync.Mutex, f *forum, role string, siz
 	var content []byte
 	for n := 0; sum.bytes < size; n++ {
 		if n%32 == 0 {
-			if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: fmt.Sprintf("%s/%03d/", role, n/32), Mode: 0o755, ModTime: archiveTime}); err != nil {
+			if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: fmt.Sprintf("%s/%03d/", role, n/32),
+				Mode: 0o755, ModTime: archiveTime}); err != nil {
 				return err
 			}
 		}
-		name := fmt.Sprintf("%s/%03d/%06d.%s", role, n/32, n, map[bool]string{true: "txt", false: "jpg"}[role == partFiles && n%2 == 0])
+		name := fmt.Sprintf("%s/%03d/%06d.%s", role, n/32, n,
+			map[bool]string{true: "txt", false: "jpg"}[role == partFiles && n%2 == 0])
 		length := int(min(max(1, size-sum.bytes), 2<<10+g.Int64N(4<<10)))
 		if role == partFiles {
 			length = int(min(max(1, size-sum.bytes), 4<<10+g.Int64N(88<<10)))
@@ -248,7 +251,8 @@ func (b *backup) archive(w io.Writer, mu *sync.Mutex, f *forum, role string, siz
 			content = append(content, make([]byte, length)...)
 			fileio.FillRandom(content, g.Uint64())
 		}
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(length), ModTime: archiveTime}); err != nil {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(length),
+			ModTime: archiveTime}); err != nil {
 			return err
 		}
 		if _, err := t.Write(content); err != nil {
@@ -258,7 +262,8 @@ func (b *backup) archive(w io.Writer, mu *sync.Mutex, f *forum, role string, siz
 	}
 	link := role + "/000/first"
 	target := fmt.Sprintf("000000.%s", map[bool]string{true: "txt", false: "jpg"}[role == partFiles])
-	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: target, Mode: 0o777, ModTime: archiveTime}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: target, Mode: 0o777,
+		ModTime: archiveTime}); err != nil {
 		return err
 	}
 	sum.add(link, []byte("-> "+target))

@@ -31,16 +31,31 @@ func Kinds() []workload.Kind { return []workload.Kind{kind()} }
 
 func kind() workload.Kind {
 	return workload.Kind{
-		Name: "restore", Family: "file system", WorkUnit: "restore", MaxWork: 1, Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: "Restores a generated backup of a forum, stage by stage: files named by their MD5 digest are verified, two tar.bz2 trees unpacked, a full SQL dump merged with two later streams by key, the result loaded into a private PostgreSQL, everything brought to stable storage. " +
-			"One unit is one restore; files, rows and checksums are compared afterwards with what the generator knows. The backup is made once per session, outside the clock. With load=none the merged dump is written to a file and flushed, and nothing needs to be installed.",
+		Name: "restore", Family: "file system", WorkUnit: "restore", MaxWork: 1,
+		Needs: workload.Needs{FS: true, CPUBound: true},
+		Doc: "Restores a generated backup of a forum, stage by stage: files named by their MD5 digest are verified, " +
+			"two tar.bz2 trees unpacked, a full SQL dump merged with two later streams by key, the result loaded " +
+			"into a private PostgreSQL, everything brought to stable storage. " +
+			"One unit is one restore; files, rows and checksums are compared afterwards with what the generator " +
+			"knows. The backup is made once per session, outside the clock. With load=none the merged dump is " +
+			"written to a file and flushed, and nothing needs to be installed.",
 		Params: []workload.Param{
-			{Name: "size", Type: workload.Size, Default: "16MiB", Min: 1 << 20, Max: 64 << 30, Doc: "the backup's bytes when unpacked: half of them the database, half files; making a backup takes about a second per 2 MiB once"},
-			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL}, Doc: "none: the merged dump is a file; postgresql: it is loaded into a server that is started for the trial from the environment's own programs, on a copy of a data directory that initdb makes once per session"},
-			{Name: "tools", Type: workload.Choice, Default: own, Choices: []string{own, environment}, Doc: "own: tare decompresses and loads, the same code everywhere; environment: its bzip2 and psql do"},
-			{Name: "threads", Type: workload.Int, Default: "0", Min: 0, Max: 64, Doc: "blocks that tare decompresses at a time, 0 for one per processor; bzip2 uses one"},
-			{Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold}, Doc: "cold: the backup's pages are dropped from the environment's page cache first; those of a host beneath it are not"},
-			{Name: "postgres", Type: workload.Text, Default: "", Doc: "folder with PostgreSQL's programs (initdb, postgres); empty: the newest in the usual places"},
+			{Name: "size", Type: workload.Size, Default: "16MiB", Min: 1 << 20, Max: 64 << 30,
+				Doc: "the backup's bytes when unpacked: half of them the database, half files; making a backup " +
+					"takes about a second per 2 MiB once"},
+			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL},
+				Doc: "none: the merged dump is a file; postgresql: it is loaded into a server that is started for " +
+					"the trial from the environment's own programs, on a copy of a data directory that initdb makes " +
+					"once per session"},
+			{Name: "tools", Type: workload.Choice, Default: own, Choices: []string{own, environment},
+				Doc: "own: tare decompresses and loads, the same code everywhere; environment: its bzip2 and psql do"},
+			{Name: "threads", Type: workload.Int, Default: "0", Min: 0, Max: 64,
+				Doc: "blocks that tare decompresses at a time, 0 for one per processor; bzip2 uses one"},
+			{Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
+				Doc: "cold: the backup's pages are dropped from the environment's page cache first; those of a host " +
+					"beneath it are not"},
+			{Name: "postgres", Type: workload.Text, Default: "",
+				Doc: "folder with PostgreSQL's programs (initdb, postgres); empty: the newest in the usual places"},
 		},
 		Metrics: metrics(true),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p["load"] != loadNone) },
@@ -61,7 +76,8 @@ const (
 )
 
 func metrics(load bool) []unit.Metric {
-	all := []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true, Doc: "time of a whole restore"}}
+	all := []unit.Metric{{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
+		Doc: "time of a whole restore"}}
 	for _, s := range []struct{ name, doc, bytes string }{
 		{stageVerify, "comparing the backup's files with their digests", "compressed bytes read"},
 		{stageUnpack, "unpacking the trees", "bytes of files written"},
@@ -72,18 +88,22 @@ func metrics(load bool) []unit.Metric {
 		if s.name == stageLoad && !load {
 			continue
 		}
-		all = append(all, unit.Metric{Name: s.name + "_seconds", Unit: "s", Better: unit.Lower, Timed: true, Doc: "time of " + s.doc},
-			unit.Metric{Name: s.name + "_cpu_seconds", Unit: "s", Better: unit.Lower, Doc: "processor time of " + s.doc + ", of tare and of the programs it started"})
+		all = append(all, unit.Metric{Name: s.name + "_seconds", Unit: "s", Better: unit.Lower, Timed: true,
+			Doc: "time of " + s.doc},
+			unit.Metric{Name: s.name + "_cpu_seconds", Unit: "s", Better: unit.Lower,
+				Doc: "processor time of " + s.doc + ", of tare and of the programs it started"})
 		if s.bytes != "" {
-			all = append(all, unit.Metric{Name: s.name + "_bytes_per_second", Unit: "B/s", Better: unit.Higher, Timed: true, Doc: s.bytes + " per second"})
+			all = append(all, unit.Metric{Name: s.name + "_bytes_per_second", Unit: "B/s", Better: unit.Higher,
+				Timed: true, Doc: s.bytes + " per second"})
 		}
-		all = append(all, unit.Metric{Name: s.name + "_io_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Doc: "reads and writes that the disk completed per second meanwhile, whoever asked for them"})
+		all = append(all, unit.Metric{Name: s.name + "_io_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true,
+			Doc: "reads and writes that the disk completed per second meanwhile, whoever asked for them"})
 	}
 	return slices.Clip(all)
 }
 
-// space estimates the bytes below the cell's directory: the backup twice, what is unpacked and merged, and what a server
-// makes of it, with its log and the cluster that it is a copy of.
+// space estimates the bytes below the cell's directory: the backup twice, what is unpacked and merged, and what a
+// server makes of it, with its log and the cluster that it is a copy of.
 func space(size int64, load bool) int64 {
 	n := 3*size + size/2 + 8<<20
 	if load {

@@ -129,8 +129,8 @@ func (s *section) open() error {
 	}
 }
 
-// merge writes the full dump with the rows of two deltas in it: in order of the keys, and where a key is in more than one
-// stream the row of the later stream.
+// merge writes the full dump with the rows of two deltas in it: in order of the keys, and where a key is in more than
+// one stream the row of the later stream.
 func merge(w io.Writer, dump *lines, deltas ...*lines) error {
 	later := make([]*section, len(deltas))
 	for i, d := range deltas {

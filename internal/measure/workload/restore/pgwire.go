@@ -102,8 +102,8 @@ func (c *client) receive() (kind byte, body []byte, err error) {
 	return head[0], c.buf, nil
 }
 
-// untilReady reads what the server answers until it is ready for the next query, and returns the first error it reported.
-// Rows of a COPY go to each.
+// untilReady reads what the server answers until it is ready for the next query, and returns the first error it
+// reported. Rows of a COPY go to each.
 func (c *client) untilReady(each func([]byte) error) error {
 	var first error
 	for {

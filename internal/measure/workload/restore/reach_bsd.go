@@ -19,7 +19,9 @@ func wayInto(dir string) ([]uintptr, error) {
 			return nil, err
 		}
 		if st.Mode().Perm()&1 == 0 {
-			return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s, because %s is closed to it: run the agent as another user than root", dir, d)}
+			return nil, &record.Failure{Kind: "refused",
+				Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s, because %s is closed to it: run "+
+					"the agent as another user than root", dir, d)}
 		}
 		if d == filepath.Dir(d) {
 			return nil, nil

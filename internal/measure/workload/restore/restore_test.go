@@ -81,8 +81,8 @@ func drive(ctx context.Context, w *trial, b *workload.Bench, spoil func() error)
 	return w.Report(b)
 }
 
-// refusedSetup returns the failure that a trial's setup must end in. It must be one itself, not something that wraps one:
-// the agent looks no deeper.
+// refusedSetup returns the failure that a trial's setup must end in. It must be one itself, not something that wraps
+// one: the agent looks no deeper.
 func refusedSetup(t *testing.T, w *trial, b *workload.Bench) *record.Failure {
 	t.Helper()
 	err := w.Setup(t.Context(), b)
@@ -144,19 +144,24 @@ func TestRestore(t *testing.T) {
 				t.Errorf("%v: %s is reported and not declared", given, name)
 			}
 		}
-		if sum := b.Metrics["verify_seconds"] + b.Metrics["unpack_seconds"] + b.Metrics["merge_seconds"] + b.Metrics["load_seconds"] + b.Metrics["sync_seconds"]; sum > b.Metrics["seconds"]*1.001 || sum < b.Metrics["seconds"]*0.5 {
+		if sum := b.Metrics["verify_seconds"] + b.Metrics["unpack_seconds"] + b.Metrics["merge_seconds"] +
+			b.Metrics["load_seconds"] + b.Metrics["sync_seconds"]; sum > b.Metrics["seconds"]*1.001 ||
+			sum < b.Metrics["seconds"]*0.5 {
 			t.Errorf("%v: the stages take %v s and the whole %v s", given, sum, b.Metrics["seconds"])
 		}
 		kept := []string{"backup", "backup.json"}
 		if given["load"] == loadPostgreSQL {
 			kept = append(kept, "cluster", "cluster.json")
-			if want := map[string]string{own: "now", environment: "earlier"}[given["tools"]]; b.State["cluster"] != want {
+			if want := map[string]string{own: "now",
+				environment: "earlier"}[given["tools"]]; b.State["cluster"] != want {
 				t.Errorf("%v: the cluster was made %s", given, b.State["cluster"])
 			}
-			t.Logf("%s: cluster %s ms, server %s ms, cluster made %s", given["tools"], b.State["cluster_ms"], b.State["server_ms"], b.State["cluster"])
+			t.Logf("%s: cluster %s ms, server %s ms, cluster made %s", given["tools"], b.State["cluster_ms"],
+				b.State["server_ms"], b.State["cluster"])
 		}
 		left, err := os.ReadDir(b.Dir)
-		if err != nil || !slices.EqualFunc(left, kept, func(e os.DirEntry, name string) bool { return e.Name() == name }) {
+		if err != nil || !slices.EqualFunc(left, kept,
+			func(e os.DirEntry, name string) bool { return e.Name() == name }) {
 			t.Errorf("%v: %v is left, %v", given, left, err)
 		}
 	}
@@ -273,7 +278,8 @@ func TestCancelled(t *testing.T) {
 
 func TestParameters(t *testing.T) {
 	k := trialtest.Named(t, Kinds(), "restore")
-	for _, given := range []map[string]string{{"size": "1KiB"}, {"tools": "mine"}, {"load": "mysql"}, {"threads": "-1"}} {
+	for _, given := range []map[string]string{{"size": "1KiB"}, {"tools": "mine"}, {"load": "mysql"},
+		{"threads": "-1"}} {
 		if _, err := k.Resolve(given); err == nil {
 			t.Errorf("%v is accepted", given)
 		}

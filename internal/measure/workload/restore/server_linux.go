@@ -42,7 +42,9 @@ func wayInto(dir string) ([]uintptr, error) {
 			return []uintptr{uintptr(c)}, nil
 		}
 	}
-	return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s: give the environment a work directory that others may pass through (chmod o+x), or run the agent as another user than root", dir)}
+	return nil, &record.Failure{Kind: "refused",
+		Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s: give the environment a work directory "+
+			"that others may pass through (chmod o+x), or run the agent as another user than root", dir)}
 }
 
 func keepReach(attr *syscall.SysProcAttr, reach []uintptr) { attr.AmbientCaps = reach }
@@ -50,8 +52,8 @@ func keepReach(attr *syscall.SysProcAttr, reach []uintptr) { attr.AmbientCaps = 
 // tick is what a kernel counts a process's time in (USER_HZ).
 const tick = 10 * time.Millisecond
 
-// cpu is the processor time of the server: of the process that was started, of those it has reaped, and of those that it
-// runs now.
+// cpu is the processor time of the server: of the process that was started, of those it has reaped, and of those that
+// it runs now.
 func (d *database) cpu() (time.Duration, error) {
 	pid := strconv.Itoa(d.server.Pid())
 	const own, reaped = 11, 13 // places of utime and cutime behind the name (proc(5)); the system's times follow

@@ -49,7 +49,10 @@ type program struct{ path string }
 func findProgram(name, with string) (string, error) {
 	path, err := proc.LookPath(name)
 	if err != nil {
-		return "", &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: tools=%s needs %s, which is not in this environment (PATH is %s); install it there (Debian: apt-get install %s), or use tools=%s", environment, name, os.Getenv("PATH"), with, own)}
+		return "", &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("restore: tools=%s needs %s, which is not in this environment (PATH is %s); "+
+				"install it there (Debian: apt-get install %s), or use tools=%s", environment, name, os.Getenv("PATH"),
+				with, own)}
 	}
 	return path, nil
 }

@@ -45,7 +45,8 @@ type trial struct {
 
 func newTrial(p workload.Params) (workload.Trial, error) {
 	if p["postgres"] != "" && p["load"] == loadNone {
-		return nil, errors.New("restore: postgres names the programs of a server, and load=none starts none; add load=postgresql")
+		return nil, errors.New("restore: postgres names the programs of a server, and load=none starts none; add " +
+			"load=postgresql")
 	}
 	return &trial{
 		size: p.Int("size"), load: p["load"] != loadNone, tools: p["tools"], threads: int(p.Int("threads")),
@@ -225,7 +226,8 @@ func (t *trial) drop() error {
 			err = h.DropCache()
 			h.Close()
 			if err != nil {
-				return &record.Failure{Kind: "refused", Message: fmt.Sprintf("restore: drop %s from the cache: %v; use cache=warm", path, err)}
+				return &record.Failure{Kind: "refused",
+					Message: fmt.Sprintf("restore: drop %s from the cache: %v; use cache=warm", path, err)}
 			}
 		}
 	}
@@ -256,7 +258,10 @@ func (t *trial) restore(ctx context.Context) error {
 		return err
 	}
 	if t.load {
-		err := t.meter.run(stageLoad, func() (int64, error) { return t.backup.Merged, t.database.load(ctx, t.merged(), t.tools) })
+		err := t.meter.run(stageLoad, func() (int64, error) {
+			return t.backup.Merged,
+				t.database.load(ctx, t.merged(), t.tools)
+		})
 		if err != nil {
 			return err
 		}
@@ -333,7 +338,8 @@ func (t *trial) Report(b *workload.Bench) error {
 	t.meter.report(b)
 	b.Note("cached", fmt.Sprintf("%d of %d files", t.store.hits, len(t.backup.Parts)))
 	if err := t.compare(b); err != nil {
-		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("restore: what was restored is not what was backed up: %v", err)}
+		return &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("restore: what was restored is not what was backed up: %v", err)}
 	}
 	return nil
 }
@@ -345,7 +351,8 @@ func (t *trial) compare(b *workload.Bench) error {
 			return err
 		}
 		if want := t.backup.Trees[role]; got != want {
-			return fmt.Errorf("%s are %d files of %d bytes with the digest %.16s, and were %d of %d with %.16s", role, got.Files, got.Bytes, got.Digest, want.Files, want.Bytes, want.Digest)
+			return fmt.Errorf("%s are %d files of %d bytes with the digest %.16s, and were %d of %d with %.16s", role,
+				got.Files, got.Bytes, got.Digest, want.Files, want.Bytes, want.Digest)
 		}
 		b.Check(role, t.backup.Trees[role].Digest[:32])
 	}
@@ -355,7 +362,8 @@ func (t *trial) compare(b *workload.Bench) error {
 	}
 	for i, table := range tables {
 		if rows[i] != t.backup.Rows[i] || digests[i] != t.backup.Digest[i] {
-			return fmt.Errorf("table %s has %d rows with the digest %.16s, and had %d with %.16s", table.name, rows[i], digests[i], t.backup.Rows[i], t.backup.Digest[i])
+			return fmt.Errorf("table %s has %d rows with the digest %.16s, and had %d with %.16s", table.name, rows[i],
+				digests[i], t.backup.Rows[i], t.backup.Digest[i])
 		}
 		b.Check(table.name, fmt.Sprintf("%d rows %s", rows[i], digests[i][:32]))
 	}

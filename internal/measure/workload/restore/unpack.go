@@ -16,8 +16,8 @@ import (
 const maxEntries = 10_000_000
 
 // unpack writes an archive's directories, files and symbolic links below a root and returns the bytes of the files.
-// Anything that would lie or lead outside is refused, and so is every other kind of entry. The root holds what is checked
-// here by name a second time when it is used: an entry cannot reach through a link that came before it.
+// Anything that would lie or lead outside is refused, and so is every other kind of entry. The root holds what is
+// checked here by name a second time when it is used: an entry cannot reach through a link that came before it.
 func unpack(r io.Reader, root *os.Root, buf []byte) (bytes int64, err error) {
 	t := tar.NewReader(r)
 	var links []string
@@ -53,13 +53,14 @@ func unpack(r io.Reader, root *os.Root, buf []byte) (bytes int64, err error) {
 	}
 }
 
-// checkLinks follows every link once all are there: one that leads to a place inside by its name can lead outside by way
-// of another. Those are removed.
+// checkLinks follows every link once all are there: one that leads to a place inside by its name can lead outside by
+// way of another. Those are removed.
 func checkLinks(root *os.Root, links []string) error {
 	var wrong error
 	for _, name := range links {
 		if _, err := root.Stat(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			wrong = errors.Join(wrong, fmt.Errorf("refuse archive: follow link %.200q: %w", name, err), root.Remove(name))
+			wrong = errors.Join(wrong, fmt.Errorf("refuse archive: follow link %.200q: %w", name, err),
+				root.Remove(name))
 		}
 	}
 	return wrong

@@ -73,24 +73,27 @@ func unpackBeside(t testing.TB, archive []byte) (dir string, err error) {
 // TestMaliciousArchives: nothing is written outside the tree, whatever an archive says.
 func TestMaliciousArchives(t *testing.T) {
 	for name, entries := range map[string][]entry{
-		"absolute":                  {file1("/mine", "x")},
-		"up":                        {file1("../mine", "x")},
-		"up inside":                 {file1("a/../../mine", "x")},
-		"up at the end":             {entry{tar.Header{Typeflag: tar.TypeDir, Name: "a/../.."}, ""}},
-		"backslash":                 {file1(`..\mine`, "x")},
-		"link up":                   {link("a", "../mine"), file1("a", "x")},
-		"link to an absolute":       {link("a", "/etc/passwd")},
-		"link and through it":       {link("a", ".."), file1("a/mine", "x")},
-		"two links, each innocent":  {link("a", "."), link("a/b", ".."), file1("b/mine", "x")},
-		"links that lead up by way": {entry{tar.Header{Typeflag: tar.TypeDir, Name: "d/"}, ""}, link("d/l", "."), link("m", "d/l/../../.."), file1("m/mine", "x")},
-		"a link by way of another":  {entry{tar.Header{Typeflag: tar.TypeDir, Name: "d/"}, ""}, link("d/l", "."), link("m", "d/l/../../mine")},
-		"a link beyond itself":      {link("a", "."), link("a/b", "..")},
-		"a link to itself":          {link("a", "a")},
-		"hard link":                 {entry{tar.Header{Typeflag: tar.TypeLink, Name: "a", Linkname: "../mine"}, ""}},
-		"device":                    {entry{tar.Header{Typeflag: tar.TypeChar, Name: "a", Devmajor: 1, Devminor: 3}, ""}},
-		"pipe":                      {entry{tar.Header{Typeflag: tar.TypeFifo, Name: "a"}, ""}},
-		"twice":                     {file1("a", "x"), file1("a", "y")},
-		"over a link":               {file1("b", "x"), link("a", "b"), file1("a", "y")},
+		"absolute":                 {file1("/mine", "x")},
+		"up":                       {file1("../mine", "x")},
+		"up inside":                {file1("a/../../mine", "x")},
+		"up at the end":            {entry{tar.Header{Typeflag: tar.TypeDir, Name: "a/../.."}, ""}},
+		"backslash":                {file1(`..\mine`, "x")},
+		"link up":                  {link("a", "../mine"), file1("a", "x")},
+		"link to an absolute":      {link("a", "/etc/passwd")},
+		"link and through it":      {link("a", ".."), file1("a/mine", "x")},
+		"two links, each innocent": {link("a", "."), link("a/b", ".."), file1("b/mine", "x")},
+		"links that lead up by way": {entry{tar.Header{Typeflag: tar.TypeDir, Name: "d/"}, ""}, link("d/l", "."),
+			link("m", "d/l/../../.."), file1("m/mine", "x")},
+		"a link by way of another": {entry{tar.Header{Typeflag: tar.TypeDir, Name: "d/"}, ""}, link("d/l", "."),
+			link("m", "d/l/../../mine")},
+		"a link beyond itself": {link("a", "."), link("a/b", "..")},
+		"a link to itself":     {link("a", "a")},
+		"hard link":            {entry{tar.Header{Typeflag: tar.TypeLink, Name: "a", Linkname: "../mine"}, ""}},
+		"device": {entry{tar.Header{Typeflag: tar.TypeChar, Name: "a", Devmajor: 1, Devminor: 3},
+			""}},
+		"pipe":        {entry{tar.Header{Typeflag: tar.TypeFifo, Name: "a"}, ""}},
+		"twice":       {file1("a", "x"), file1("a", "y")},
+		"over a link": {file1("b", "x"), link("a", "b"), file1("a", "y")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if dir, err := unpackBeside(t, tarOf(t, entries...)); err == nil {
@@ -101,7 +104,8 @@ func TestMaliciousArchives(t *testing.T) {
 }
 
 func TestUnpack(t *testing.T) {
-	dir, err := unpackBeside(t, tarOf(t, file1("a/b/c.txt", "deep"), entry{tar.Header{Typeflag: tar.TypeDir, Name: "a/"}, ""}, link("a/l", "b/c.txt"), file1("a/empty", "")))
+	dir, err := unpackBeside(t, tarOf(t, file1("a/b/c.txt", "deep"),
+		entry{tar.Header{Typeflag: tar.TypeDir, Name: "a/"}, ""}, link("a/l", "b/c.txt"), file1("a/empty", "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +163,8 @@ func mergeTexts(dump string, deltas ...string) (string, error) {
 
 func TestMerge(t *testing.T) {
 	rows := func(table, text string) string { return "COPY " + table + " (id, t) FROM stdin;\n" + text + "\\.\n" }
-	got, err := mergeTexts(dumpText, rows("posts", "0\tz\n3\tC1\n5\tE1\n"), "\n-- later\n"+rows("posts", "3\tC2\n9\ti\n")+rows("users", "7\tu\n"))
+	got, err := mergeTexts(dumpText, rows("posts", "0\tz\n3\tC1\n5\tE1\n"),
+		"\n-- later\n"+rows("posts", "3\tC2\n9\ti\n")+rows("users", "7\tu\n"))
 	want := strings.Replace(dumpText, "1\ta\n3\tc\n5\te\n", "0\tz\n1\ta\n3\tC2\n5\tE1\n9\ti\n", 1)
 	want = strings.Replace(want, "FROM stdin;\n\\.", "FROM stdin;\n7\tu\n\\.", 1)
 	if err != nil || got != want {

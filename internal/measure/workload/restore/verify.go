@@ -27,8 +27,8 @@ func newStore(cache, source string) *store {
 	return &store{cache: cache, source: source, sum: md5.New(), buf: make([]byte, 1<<20)}
 }
 
-// ready sees to it that the cache holds a part, whole and with the right digest, and returns how many bytes were read. A
-// file in the cache with another digest is thrown away; one from the source is an error.
+// ready sees to it that the cache holds a part, whole and with the right digest, and returns how many bytes were read.
+// A file in the cache with another digest is thrown away; one from the source is an error.
 func (s *store) ready(ctx context.Context, p *part) (int64, error) {
 	path := filepath.Join(s.cache, p.name())
 	n, got, err := s.read(ctx, path, nil)
@@ -63,7 +63,9 @@ func (s *store) fetch(ctx context.Context, p *part, path string) (n int64, err e
 		return n, err
 	}
 	if got != p.MD5 {
-		return n, &record.Failure{Kind: "measure", Message: fmt.Sprintf("restore: %s has the MD5 digest %s: it is damaged, and nothing was made of it", from, got)}
+		return n, &record.Failure{Kind: "measure",
+			Message: fmt.Sprintf("restore: %s has the MD5 digest %s: it is damaged, and nothing was made of it", from,
+				got)}
 	}
 	if err := f.Sync(); err != nil {
 		return n, fileio.Explain("flush", tmp, err)

@@ -13,7 +13,8 @@ type words [vocabulary]string
 
 func newWords(seed uint64) *words {
 	g := rand.New(rand.NewPCG(seed, 0x776f_7264)) // "word"
-	onset := [...]string{"b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "sh", ""}
+	onset := [...]string{"b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "sh",
+		""}
 	nucleus := [...]string{"a", "e", "i", "o", "u", "ea", "ou", "ai"}
 	coda := [...]string{"", "", "n", "r", "s", "t", "l", "nd", "ck", "ng"}
 	var w words
@@ -56,9 +57,13 @@ const (
 )
 
 var tables = [tableCount]struct{ name, columns, definition string }{
-	users:  {"users", "id, name, email, joined", "id bigint NOT NULL, name text NOT NULL, email text NOT NULL, joined bigint NOT NULL"},
-	topics: {"topics", "id, author, title, created", "id bigint NOT NULL, author bigint NOT NULL, title text NOT NULL, created bigint NOT NULL"},
-	posts:  {"posts", "id, topic, author, posted, body", "id bigint NOT NULL, topic bigint NOT NULL, author bigint NOT NULL, posted bigint NOT NULL, body text NOT NULL"},
+	users: {"users", "id, name, email, joined",
+		"id bigint NOT NULL, name text NOT NULL, email text NOT NULL, joined bigint NOT NULL"},
+	topics: {"topics", "id, author, title, created",
+		"id bigint NOT NULL, author bigint NOT NULL, title text NOT NULL, created bigint NOT NULL"},
+	posts: {"posts", "id, topic, author, posted, body",
+		"id bigint NOT NULL, topic bigint NOT NULL, author bigint NOT NULL, posted bigint NOT NULL, " +
+			"body text NOT NULL"},
 }
 
 // The versions of a row: of the full dump and of the two deltas.
@@ -93,8 +98,8 @@ func (f *forum) first(table, version int) int64 {
 	return 1 + n*int64(min(version, 1)) + n/50*int64(max(version-1, 0))
 }
 
-// has tells whether a version has a row with this key: the full dump has its own, a delta has those that it adds and one
-// in 25 of the others. Some keys are in both deltas.
+// has tells whether a version has a row with this key: the full dump has its own, a delta has those that it adds and
+// one in 25 of the others. Some keys are in both deltas.
 func (f *forum) has(table, version int, key int64) bool {
 	switch {
 	case key >= f.first(table, version+1):

@@ -117,7 +117,8 @@ func appendSegment(b []byte, kind, flags uint32, address, size, align uint64) []
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, kind)
 	b = le.AppendUint32(b, flags)
-	for _, v := range []uint64{0, address, address, size, size, align} { // offset, virtual, physical, in file, in memory
+	// offset, virtual, physical, in file, in memory
+	for _, v := range []uint64{0, address, address, size, size, align} {
 		b = le.AppendUint64(b, v)
 	}
 	return b

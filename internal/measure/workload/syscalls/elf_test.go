@@ -21,7 +21,8 @@ func TestProgramIsWellFormed(t *testing.T) {
 			continue
 		}
 		load, stack := f.Progs[0], f.Progs[1]
-		if load.Type != elf.PT_LOAD || load.Flags != elf.PF_R|elf.PF_X || load.Filesz != uint64(len(image)) || load.Off != 0 ||
+		if load.Type != elf.PT_LOAD || load.Flags != elf.PF_R|elf.PF_X || load.Filesz != uint64(len(image)) ||
+			load.Off != 0 ||
 			f.Entry < load.Vaddr || f.Entry >= load.Vaddr+load.Memsz || load.Vaddr%load.Align != 0 {
 			t.Errorf("%s: segment %+v, entry %#x, %d bytes", arch, load.ProgHeader, f.Entry, len(image))
 		}

@@ -26,9 +26,12 @@ func opTable() []opInfo {
 	}
 	return []opInfo{
 		{"null", metric("null_ns", "ns", "time of one getppid system call"), 1, 20_000},
-		{"switch", metric("switch_ns", "ns", "time of one context switch over a pipe: half a round trip of one byte between two processes on one processor"), 1, 2_000},
-		{"forkexec", metric("forkexec_us", "us", "time to spawn a process of a static program that exits at once, and to wait for it"), 1_000, 24},
-		{"fault", metric("fault_ns", "ns", "time of the first write to a page of fresh anonymous memory, small pages only"), 1, 2 * faultPages},
+		{"switch", metric("switch_ns", "ns", "time of one context switch over a pipe: half a round trip of one byte "+
+			"between two processes on one processor"), 1, 2_000},
+		{"forkexec", metric("forkexec_us", "us",
+			"time to spawn a process of a static program that exits at once, and to wait for it"), 1_000, 24},
+		{"fault", metric("fault_ns", "ns",
+			"time of the first write to a page of fresh anonymous memory, small pages only"), 1, 2 * faultPages},
 		{"mmap", metric("mmap_ns", "ns", "time to map and unmap 64 KiB of anonymous memory, not touched"), 1, 1_000},
 	}
 }
@@ -45,10 +48,14 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "syscall",
 		Family: "kernel",
-		Doc: "Calls elementary services of the Linux kernel from one thread bound to one processor. A round does each operation a fixed number of times, " +
-			"each timed for itself: null is getppid; switch sends one byte to a process on the same processor and back, and counts half " +
-			"of that, which includes one write and one read (as lmbench's lat_ctx with two processes does); forkexec is clone with CLONE_VFORK, execve " +
-			"of a static program of some 200 bytes, exit and wait4; fault is the first write to a page; mmap maps and unmaps 64 KiB.",
+		Doc: "Calls elementary services of the Linux kernel from one thread bound to one processor. A round does " +
+			"each operation a fixed number of times, " +
+			"each timed for itself: null is getppid; switch sends one byte to a process on the same processor and " +
+			"back, and counts half " +
+			"of that, which includes one write and one read (as lmbench's lat_ctx with two processes does); " +
+			"forkexec is clone with CLONE_VFORK, execve " +
+			"of a static program of some 200 bytes, exit and wait4; fault is the first write to a page; mmap maps " +
+			"and unmaps 64 KiB.",
 		Params: []workload.Param{
 			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: "one operation, or all of them"},
 		},

@@ -113,7 +113,8 @@ func (o *pageFault) note(b *workload.Bench) {
 	b.Note("faults_per_first_write", fmt.Sprintf("%.2f", perWrite))
 	if perWrite < 0.9 {
 		b.Warn("fewer-faults-than-pages",
-			fmt.Sprintf("the kernel counted %.2f page faults for each first write to a page: it maps several pages at once, or does not count", perWrite),
+			fmt.Sprintf("the kernel counted %.2f page faults for each first write to a page: it maps several pages "+
+				"at once, or does not count", perWrite),
 			"do not read fault_ns as the cost of one fault here")
 	}
 }
@@ -140,7 +141,8 @@ func (o *mapPair) round() (time.Duration, error) {
 	var failed syscall.Errno
 	start := time.Now()
 	for range o.count {
-		p, _, errno := syscall.RawSyscall6(unix.SYS_MMAP, 0, mapLength, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uintptr(0), 0)
+		p, _, errno := syscall.RawSyscall6(unix.SYS_MMAP, 0, mapLength, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON, ^uintptr(0), 0)
 		if errno != 0 {
 			return 0, fmt.Errorf("map memory: %w", errno)
 		}

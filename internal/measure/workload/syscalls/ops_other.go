@@ -10,5 +10,6 @@ import (
 )
 
 func newOperation(info opInfo) (operation, error) {
-	return nil, fmt.Errorf("%s: %w: it is Linux on x86-64 or arm64 that can be measured, this is %s/%s", info.name, thread.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
+	return nil, fmt.Errorf("%s: %w: it is Linux on x86-64 or arm64 that can be measured, this is %s/%s", info.name,
+		thread.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 }

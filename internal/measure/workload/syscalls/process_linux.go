@@ -57,7 +57,8 @@ func (s *spawnable) remove() error {
 func (s *spawnable) start(argv []string, files []uintptr) (int, error) {
 	pid, err := syscall.ForkExec(s.path, argv, &syscall.ProcAttr{Files: files})
 	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
-		return 0, fmt.Errorf("execute %s: %w; programs must be allowed to run in the work directory: it may be mounted noexec, choose another one", s.path, err)
+		return 0, fmt.Errorf("execute %s: %w; programs must be allowed to run in the work directory: it may be "+
+			"mounted noexec, choose another one", s.path, err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("execute %s: %w", s.path, err)
@@ -118,8 +119,8 @@ func (o *forkExec) round() (time.Duration, error) {
 // pipeSwitch sends a byte to another process and back. Both run on the one processor that this thread is bound to (the
 // child inherits the binding), so each must be switched out for the other to go on: two switches a round trip.
 //
-// The other end is a process and not a thread of this one: a thread that waits in a raw read cannot be stopped by the Go
-// runtime, which could then wait for it forever.
+// The other end is a process and not a thread of this one: a thread that waits in a raw read cannot be stopped by the
+// Go runtime, which could then wait for it forever.
 type pipeSwitch struct {
 	spawnable
 	trips int

@@ -67,7 +67,8 @@ func (t *coldTrial) Setup(ctx context.Context, b *workload.Bench) error {
 }
 
 func uncold(format string, args ...any) error {
-	return &record.Failure{Kind: "cache-state", Message: "http.cold: reach cache=cold: " + fmt.Sprintf(format, args...) + "; use cache=warm, or a work directory on a disk"}
+	return &record.Failure{Kind: "cache-state", Message: "http.cold: reach cache=cold: " +
+		fmt.Sprintf(format, args...) + "; use cache=warm, or a work directory on a disk"}
 }
 
 // Measure restarts the server and asks it, as often as there is work.
@@ -101,16 +102,16 @@ func (t *coldTrial) restart(ctx context.Context) error {
 	return nil
 }
 
-// drop brings the environment's page cache to where it has nothing of the page. Of the server's program, too, it forgets
-// what nothing else runs; that is not verified.
+// drop brings the environment's page cache to where it has nothing of the page. Of the server's program, too, it
+// forgets what nothing else runs; that is not verified.
 func (t *coldTrial) drop(ctx context.Context) error {
 	_ = advise(t.nginx.program)
 	last := 0.0
 	for try := range 8 {
 		how := "posix_fadvise"
 		if try > 0 {
-			// A page that was sent from the cache may stay there for as long as a buffer of the network refers to it, of which a
-			// processor with nothing to do lets go late. Nobody has sent a new one.
+			// A page that was sent from the cache may stay there for as long as a buffer of the network refers to it,
+			// of which a processor with nothing to do lets go late. Nobody has sent a new one.
 			if err := t.nginx.renew(); err != nil {
 				return err
 			}
@@ -163,10 +164,13 @@ func (t *coldTrial) ask() error {
 	t.server += after - before
 	t.unknown = t.unknown || !known || !stillKnown
 	if x.status != 200 {
-		return t.nginx.failed("measure", fmt.Errorf("http.cold: %w", wrong(x.status, 200, x.body, t.nginx.size, x.location)))
+		return t.nginx.failed("measure", fmt.Errorf("http.cold: %w",
+			wrong(x.status, 200, x.body, t.nginx.size, x.location)))
 	}
 	if sum := hex.EncodeToString(h.Sum(nil)); sum != t.nginx.digest {
-		return t.nginx.failed("measure", fmt.Errorf("http.cold: what came is not the page: %s with the SHA-256 %.16s instead of %s with %.16s", plural(x.body), sum, plural(t.nginx.size), t.nginx.digest))
+		return t.nginx.failed("measure",
+			fmt.Errorf("http.cold: what came is not the page: %s with the SHA-256 %.16s instead of %s with %.16s",
+				plural(x.body), sum, plural(t.nginx.size), t.nginx.digest))
 	}
 	t.first = append(t.first, x.done.Seconds())
 	t.connected = append(t.connected, x.connected.Seconds())

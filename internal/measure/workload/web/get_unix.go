@@ -55,12 +55,16 @@ func newGet(p workload.Params) (workload.Trial, error) {
 	}
 	if p["url"] == "" {
 		if p["cookie"] != "" || p["header"] != "" || p["expect_status"] != "200" {
-			return nil, errors.New("http.get: cookie, header and expect_status are for a server of your own: name it with url=")
+			return nil, errors.New("http.get: cookie, header and expect_status are for a server of your own: name " +
+				"it with url=")
 		}
 		return t, nil
 	}
 	// Which address a name has is for the environment to tell.
-	if _, err := parseURL(p["url"], func(string) (netip.Addr, bool) { return netip.IPv4Unspecified(), true }); err != nil {
+	if _, err := parseURL(p["url"], func(string) (netip.Addr, bool) {
+		return netip.IPv4Unspecified(),
+			true
+	}); err != nil {
 		return nil, fmt.Errorf("http.get: %w", err)
 	}
 	return t, nil
@@ -82,7 +86,8 @@ func newFetch(p workload.Params) (workload.Trial, error) {
 // checkThreads refuses threads that would have no connection.
 func checkThreads(p workload.Params) error {
 	if p.Int("threads") > p.Int("connections") {
-		return fmt.Errorf("threads=%s and connections=%s: a thread without a connection has nothing to do; give fewer threads or more connections", p["threads"], p["connections"])
+		return fmt.Errorf("threads=%s and connections=%s: a thread without a connection has nothing to do; give "+
+			"fewer threads or more connections", p["threads"], p["connections"])
 	}
 	return nil
 }
@@ -101,7 +106,8 @@ func (t *getTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	if err != nil {
 		return refused(err)
 	}
-	t.load = load{addr: to.addr, keepalive: t.params.Bool("keepalive"), status: int(t.params.Int("expect_status")), length: -1, timeout: t.params.Duration("timeout")}
+	t.load = load{addr: to.addr, keepalive: t.params.Bool("keepalive"), status: int(t.params.Int("expect_status")),
+		length: -1, timeout: t.params.Duration("timeout")}
 	if t.load.request, err = to.render(t.load.keepalive, cookie, headers); err != nil {
 		return refused(err)
 	}
@@ -204,7 +210,8 @@ func (t *getTrial) look(b *workload.Bench) error {
 		return wrong(x.status, t.load.status, x.body, x.body, x.location)
 	}
 	if want := t.wanted(b); want != "" && digest != want {
-		return fmt.Errorf("what came is not the page that was put there: %s with the SHA-256 %.16s instead of %s with %.16s", plural(x.body), digest, plural(t.params.Int("size")), want)
+		return fmt.Errorf("what came is not the page that was put there: %s with the SHA-256 %.16s instead of %s "+
+			"with %.16s", plural(x.body), digest, plural(t.params.Int("size")), want)
 	}
 	if t.params["verify"] == verifyBody {
 		t.digest, t.load.length = digest, x.body
@@ -318,7 +325,8 @@ func (t *getTrial) sample() error {
 		case x.status != t.load.status || t.load.length >= 0 && x.body != t.load.length:
 			return t.failed("measure", wrong(x.status, t.load.status, x.body, t.load.length, x.location))
 		case t.digest != "" && digest != t.digest:
-			return t.failed("measure", fmt.Errorf("the page has changed during the trial: its SHA-256 was %.16s and is %.16s; a page that is another each time wants verify=status", t.digest, digest))
+			return t.failed("measure", fmt.Errorf("the page has changed during the trial: its SHA-256 was %.16s and "+
+				"is %.16s; a page that is another each time wants verify=status", t.digest, digest))
 		}
 	}
 	return nil

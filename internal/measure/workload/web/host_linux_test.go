@@ -24,9 +24,12 @@ func TestFetch(t *testing.T) {
 	pages := NewHost()
 	defer pages.Close()
 	p := peertest.Start(t, pages)
-	for _, given := range []map[string]string{nil, {"connections": "8", "threads": "2"}, {"keepalive": "no"}, {"size": "300KiB"}} {
+	for _, given := range []map[string]string{nil, {"connections": "8", "threads": "2"}, {"keepalive": "no"},
+		{"size": "300KiB"}} {
 		b := trialtest.Run(t, fetchAt(t, p, nil), given, 200)
-		if given["size"] == "" && b.Checks["page"] != "16384 bytes 224e674870f47205b042e29307b2eada" || b.State["controller_cpu_share"] == "" || b.State["client_cpu_share"] != "" || !strings.HasPrefix(b.State["server"], "nginx/") {
+		if given["size"] == "" && b.Checks["page"] != "16384 bytes 224e674870f47205b042e29307b2eada" ||
+			b.State["controller_cpu_share"] == "" || b.State["client_cpu_share"] != "" ||
+			!strings.HasPrefix(b.State["server"], "nginx/") {
 			t.Errorf("%v: checks %v, state %v", given, b.Checks, b.State)
 		}
 	}
@@ -62,11 +65,14 @@ func TestFetchFails(t *testing.T) {
 		}
 	}
 	_, err := trialtest.Try(t, fetchAt(t, p, kill), nil, 200)
-	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "measure" || !strings.Contains(f.Message, "on the controller's machine: nginx has ended; its log says: [nginx: signal: killed]") {
+	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "measure" ||
+		!strings.Contains(f.Message,
+			"on the controller's machine: nginx has ended; its log says: [nginx: signal: killed]") {
 		t.Errorf("a server that was killed: %v", err)
 	}
 	_, err = trialtest.Try(t, fetchAt(t, peertest.Start(t, nil), nil), nil, 1)
-	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" || !strings.Contains(f.Message, "this peer serves no pages") {
+	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" ||
+		!strings.Contains(f.Message, "this peer serves no pages") {
 		t.Errorf("a peer without pages: %v", err)
 	}
 	for _, size := range []int64{0, -1, maxPage + 1} {

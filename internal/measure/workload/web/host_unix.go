@@ -34,8 +34,8 @@ type hosted struct {
 // NewHost returns one that has started no server.
 func NewHost() *Host { return &Host{servers: map[hosted]*nginx{}} }
 
-// Serve starts a server for the page unless there is one. One that has ended stays so: what was weighed with it would not
-// go on with another.
+// Serve starts a server for the page unless there is one. One that has ended stays so: what was weighed with it would
+// not go on with another.
 func (h *Host) Serve(size int64, seed uint64) (netpeer.Served, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +117,8 @@ func newRemote(b *workload.Bench, size int64) (*remote, error) {
 		return nil, err
 	}
 	if r.began, err = r.ask(); err != nil {
-		return nil, errors.Join(&record.Failure{Kind: "refused", Message: fmt.Sprintf("http.fetch: %v", err)}, r.conn.Close())
+		return nil, errors.Join(&record.Failure{Kind: "refused", Message: fmt.Sprintf("http.fetch: %v", err)},
+			r.conn.Close())
 	}
 	return r, nil
 }

@@ -84,14 +84,21 @@ func TestHostileServers(t *testing.T) {
 		given map[string]string
 		want  string
 	}{
-		{"longer body than it was", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!") }, nil, "the body has 6 bytes, and the first had 5 bytes"},
+		{"longer body than it was", func(c net.Conn) {
+			io.WriteString(c,
+				"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!")
+		}, nil, "the body has 6 bytes, and the first had 5 bytes"},
 		{"longer body without an end", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
 			for n, err := 0, error(nil); n < 1<<20 && err == nil; n++ {
 				_, err = io.WriteString(c, "hello, world")
 			}
 		}, nil, "more than the 5 bytes of the first"},
-		{"body cut short", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"); c.Close() }, nil, "after 3 of 5 bytes"},
+		{"body cut short", func(c net.Conn) {
+			io.WriteString(c,
+				"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")
+			c.Close()
+		}, nil, "after 3 of 5 bytes"},
 		{"body and more", func(c net.Conn) { io.WriteString(c, good+"!") }, nil, "1 bytes more than the response has"},
 		{"endless headers", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
@@ -105,7 +112,8 @@ func TestHostileServers(t *testing.T) {
 		{"error as fast as a page", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nhello")
 		}, nil, "500 where 200 is expected"},
-		{"no response", func(c net.Conn) { c.Close() }, map[string]string{"keepalive": "no"}, "before the response's head was complete"},
+		{"no response", func(c net.Conn) { c.Close() }, map[string]string{"keepalive": "no"},
+			"before the response's head was complete"},
 		{"reset", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")
 			c.(*net.TCPConn).SetLinger(0)
@@ -138,10 +146,12 @@ func TestHostileServers(t *testing.T) {
 			})
 			_, err := asked(t, url, c.given, 1000)
 			f, ok := errors.AsType[*record.Failure](err)
-			if !ok || f.Kind != "measure" || !strings.Contains(f.Message, c.want) || strings.Contains(f.Message, "\x1b") {
+			if !ok || f.Kind != "measure" || !strings.Contains(f.Message, c.want) ||
+				strings.Contains(f.Message, "\x1b") {
 				t.Errorf("%v, want %q", err, c.want)
 			}
-			if c.name == "silence" || c.name == "drop by drop" || strings.HasPrefix(c.name, "announces") || strings.HasPrefix(c.name, "longer body") && c.name != "longer body than it was" {
+			if c.name == "silence" || c.name == "drop by drop" || strings.HasPrefix(c.name, "announces") ||
+				strings.HasPrefix(c.name, "longer body") && c.name != "longer body than it was" {
 				return
 			}
 			// The very first response is looked at by other code.
@@ -153,8 +163,8 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// TestServersThatCloseConnections: connections that the server ends, announced or not, are made anew and counted, and every
-// request is answered.
+// TestServersThatCloseConnections: connections that the server ends, announced or not, are made anew and counted, and
+// every request is answered.
 func TestServersThatCloseConnections(t *testing.T) {
 	const announced = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
 	for _, c := range []struct {
@@ -164,7 +174,11 @@ func TestServersThatCloseConnections(t *testing.T) {
 		reopened string
 	}{
 		{"each announced", func(c net.Conn, _ int64) { io.WriteString(c, announced); c.Close() }, nil, "100"},
-		{"each, by the end of the body", func(c net.Conn, _ int64) { io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nhello"); c.Close() }, nil, ""},
+		{"each, by the end of the body", func(c net.Conn,
+			_ int64) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nhello")
+			c.Close()
+		}, nil, ""},
 		{"not announced, after some time", func(c net.Conn, n int64) {
 			io.WriteString(c, good)
 			if n%7 == 6 {
@@ -172,10 +186,13 @@ func TestServersThatCloseConnections(t *testing.T) {
 				c.Close()
 			}
 		}, nil, ""},
-		{"as was asked for", func(c net.Conn, _ int64) { io.WriteString(c, announced); c.Close() }, map[string]string{"keepalive": "no"}, "0"},
-		{"asked for and not done", func(c net.Conn, _ int64) { io.WriteString(c, good) }, map[string]string{"keepalive": "no"}, "0"},
+		{"as was asked for", func(c net.Conn, _ int64) { io.WriteString(c, announced); c.Close() },
+			map[string]string{"keepalive": "no"}, "0"},
+		{"asked for and not done", func(c net.Conn, _ int64) { io.WriteString(c, good) },
+			map[string]string{"keepalive": "no"}, "0"},
 		{"chunked, in pieces", func(c net.Conn, _ int64) {
-			for _, s := range []string{"HTTP/1.1 200 OK\r\nTransfer-Enc", "oding: chunked\r\n\r\n2\r", "\nhe\r\n3\r\nll", "o\r\n0\r\n", "\r\n"} {
+			for _, s := range []string{"HTTP/1.1 200 OK\r\nTransfer-Enc", "oding: chunked\r\n\r\n2\r",
+				"\nhe\r\n3\r\nll", "o\r\n0\r\n", "\r\n"} {
 				io.WriteString(c, s)
 			}
 		}, nil, "0"},
@@ -216,7 +233,8 @@ func TestPagesThatDiffer(t *testing.T) {
 	}
 	// The same length with another content is found by the samples.
 	url, _ = serve(t, func(c net.Conn, n int64) {
-		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n%s", map[bool]string{true: "hello", false: "jello"}[n < 50])
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n%s",
+			map[bool]string{true: "hello", false: "jello"}[n < 50])
 	})
 	if _, err := asked(t, url, nil, 100); err == nil || !strings.Contains(err.Error(), "the page has changed") {
 		t.Errorf("%v", err)
@@ -254,7 +272,8 @@ func TestNobodyListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := asked(t, fmt.Sprintf("http://127.0.0.1:%d/", port), nil, 1); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := asked(t, fmt.Sprintf("http://127.0.0.1:%d/", port), nil, 1); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("%v", err)
 	}
 	_, err = asked(t, "http://nowhere.invalid/", nil, 1)
@@ -294,7 +313,8 @@ func TestGivenUp(t *testing.T) {
 func TestParameters(t *testing.T) {
 	for kind, all := range map[string][]map[string]string{
 		"http.get": {
-			{"cookie": "session=hush", "url": "http://192.0.2.1/"}, {"header": "X: y", "url": "http://192.0.2.1/"}, {"cookie": "env:X"}, {"expect_status": "404"},
+			{"cookie": "session=hush", "url": "http://192.0.2.1/"}, {"header": "X: y", "url": "http://192.0.2.1/"},
+			{"cookie": "env:X"}, {"expect_status": "404"},
 			{"url": "https://192.0.2.1/"}, {"timeout": "0s"}, {"connections": "0"}, {"size": "0"},
 		},
 		"http.cold": {{"timeout": "-1s"}, {"cache": "lukewarm"}},

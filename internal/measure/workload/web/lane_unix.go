@@ -81,7 +81,8 @@ func newLane(l *load, connections int, stop *atomic.Bool) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &lane{load: l, poll: p, conns: make([]conn, connections), buf: make([]byte, receive), base: time.Now(), stop: stop}
+	n := &lane{load: l, poll: p, conns: make([]conn, connections), buf: make([]byte, receive), base: time.Now(),
+		stop: stop}
 	n.family, n.to = sockaddr(l.addr)
 	for i := range n.conns {
 		n.conns[i].fd, n.conns[i].res = -1, newResponse()
@@ -159,7 +160,8 @@ func (l *lane) sweep() error {
 			case closing:
 				what = "was complete, but the server did not close the connection, as it had announced,"
 			}
-			return l.bad(fmt.Errorf("a response %s within %v; %s of its body came", what, l.timeout, plural(c.res.body)))
+			return l.bad(fmt.Errorf("a response %s within %v; %s of its body came", what, l.timeout,
+				plural(c.res.body)))
 		}
 	}
 	return nil
@@ -198,7 +200,8 @@ func (l *lane) open(i int) error {
 		c.stage = connecting
 		return l.poll.add(fd, i, true)
 	case err == unix.EADDRNOTAVAIL:
-		return l.bad(fmt.Errorf("connect: %w: every local port waits for the end of an earlier connection; use keepalive=yes or shorter trials", err))
+		return l.bad(fmt.Errorf("connect: %w: every local port waits for the end of an earlier connection; use "+
+			"keepalive=yes or shorter trials", err))
 	case err != nil:
 		return l.bad(fmt.Errorf("connect: %w", err))
 	}
@@ -339,7 +342,8 @@ func (l *lane) complete(i int) error {
 	c.served = true
 	switch {
 	case c.res.close:
-		// The server closes, so that it is its end of the connection that the system remembers for a while, and not ours.
+		// The server closes, so that it is its end of the connection that the system remembers for a while, and not
+		// ours.
 		if l.keepalive {
 			l.reopened++
 		}
@@ -374,9 +378,12 @@ func (l *lane) shut(i int) {
 func wrong(status, wanted int, body, length int64, location string) error {
 	switch {
 	case status != wanted && status >= 300 && status < 400 && location != "":
-		return fmt.Errorf("the server answers %d, a redirect to %s, where %d is expected: a page behind a login wants cookie=, and another page its own url", status, proc.Printable([]byte(location)), wanted)
+		return fmt.Errorf("the server answers %d, a redirect to %s, where %d is expected: a page behind a login "+
+			"wants cookie=, and another page its own url", status, proc.Printable([]byte(location)), wanted)
 	case status != wanted:
-		return fmt.Errorf("the server answers %d where %d is expected; look at its log, or say expect_status=%d if that is the page", status, wanted, status)
+		return fmt.Errorf("the server answers %d where %d is expected; look at its log, or say expect_status=%d if "+
+			"that is the page", status, wanted, status)
 	}
-	return fmt.Errorf("the body has %s, and the first had %s: a page that is another each time wants verify=status", plural(body), plural(length))
+	return fmt.Errorf("the body has %s, and the first had %s: a page that is another each time wants verify=status",
+		plural(body), plural(length))
 }

@@ -72,13 +72,15 @@ func TestColdPage(t *testing.T) {
 	needNginx(t)
 	for _, cache := range []string{cacheCold, cacheWarm} {
 		b, err := trialtest.Try(t, trialtest.Named(t, Kinds(), "http.cold"), map[string]string{"cache": cache}, 3)
-		if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == "cache-state" && cache == cacheCold && strings.Contains(f.Message, "tmpfs") {
+		if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == "cache-state" && cache == cacheCold &&
+			strings.Contains(f.Message, "tmpfs") {
 			continue // where temporary files are kept in memory, that they cannot be cold is the answer
 		}
 		if err != nil {
 			t.Fatalf("cache=%s: %v", cache, err)
 		}
-		if len(b.Samples["first_seconds"]) != 3 || b.Checks["page"] != "16384 bytes 224e674870f47205b042e29307b2eada" || (b.State["cache_dropped_by"] != "") != (cache == cacheCold) {
+		if len(b.Samples["first_seconds"]) != 3 || b.Checks["page"] != "16384 bytes 224e674870f47205b042e29307b2eada" ||
+			(b.State["cache_dropped_by"] != "") != (cache == cacheCold) {
 			t.Errorf("cache=%s: %+v", cache, b)
 		}
 		for _, m := range trialtest.Named(t, Kinds(), "http.cold").Metrics {
@@ -86,7 +88,8 @@ func TestColdPage(t *testing.T) {
 				t.Errorf("cache=%s: %s is %v", cache, m.Name, b.Metrics[m.Name])
 			}
 		}
-		if m := b.Metrics; m["connect_seconds"] > m["first_byte_seconds"] || m["first_byte_seconds"] > m["first_seconds"] {
+		if m := b.Metrics; m["connect_seconds"] > m["first_byte_seconds"] ||
+			m["first_byte_seconds"] > m["first_seconds"] {
 			t.Errorf("cache=%s: the phases are out of order: %v", cache, m)
 		}
 	}
@@ -189,7 +192,8 @@ func TestNginxThatDoesNotStart(t *testing.T) {
 	n.root = `/"; nonsense "`
 	err = n.start(t.Context())
 	f, ok = err.(*record.Failure)
-	if !ok || f.Kind != "setup" || !strings.Contains(f.Message, `its log says: [emerg]`) || !strings.Contains(f.Message, "nonsense") || n.process != nil {
+	if !ok || f.Kind != "setup" || !strings.Contains(f.Message, `its log says: [emerg]`) ||
+		!strings.Contains(f.Message, "nonsense") || n.process != nil {
 		t.Errorf("a configuration that it does not read: %T %v", err, err)
 	}
 	b.Dir = filepath.Join(t.TempDir(), `a"b`)

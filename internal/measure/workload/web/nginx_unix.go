@@ -54,15 +54,20 @@ const starts = 5
 func findNginx(ctx context.Context) (*nginx, error) {
 	program, err := proc.LookPath("nginx")
 	if err != nil {
-		return nil, &record.Failure{Kind: "refused", Message: "http: there is no nginx in this environment (not in PATH, nor in an sbin folder); install it there (Debian: apt-get install nginx-light), " +
-			"give a micro-VM an image with it (tare guest build --packages nginx-light, then vm=qemu?root=debian&packages=nginx-light), or name a server of your own with url="}
+		return nil, &record.Failure{Kind: "refused",
+			Message: "http: there is no nginx in this environment (not in PATH, nor in an sbin folder); install it " +
+				"there (Debian: apt-get install nginx-light), " +
+				"give a micro-VM an image with it (tare guest build --packages nginx-light, then " +
+				"vm=qemu?root=debian&packages=nginx-light), or name a server of your own with url="}
 	}
 	n := &nginx{program: program}
 	cmd := proc.Command(ctx, program, "-V")
 	said := proc.NewTail(32 << 10)
 	cmd.Env, cmd.Stderr = environ(), said
 	if err := proc.Wait(cmd); err != nil {
-		return nil, &record.Failure{Kind: "refused", Message: fmt.Sprintf("http: %s -V does not say how it was built: %v", program, err), Evidence: proc.Printable(said.Bytes())}
+		return nil, &record.Failure{Kind: "refused",
+			Message:  fmt.Sprintf("http: %s -V does not say how it was built: %v", program, err),
+			Evidence: proc.Printable(said.Bytes())}
 	}
 	n.built(string(said.Bytes()))
 	return n, nil
@@ -101,7 +106,9 @@ func (n *nginx) furnish(b *workload.Bench, size int64) error {
 	for _, text := range []string{n.home, n.root} {
 		// nginx puts no other word in quotes than one without these, and takes $ for a variable.
 		if strings.ContainsAny(text, "\"\\$\n;{}") {
-			return &record.Failure{Kind: "refused", Message: fmt.Sprintf("http: nginx cannot be told of a folder with the name %q; give the environment another work directory", text)}
+			return &record.Failure{Kind: "refused",
+				Message: fmt.Sprintf("http: nginx cannot be told of a folder with the name %q; give the environment "+
+					"another work directory", text)}
 		}
 	}
 	if err := removeAll(n.home); err != nil { // of a trial that was killed
@@ -157,8 +164,8 @@ func writeSynced(path string, p []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// configuration is nginx's, with what Debian's has that matters to a page from a file. One process does all: it is the one
-// whose processor time is read, and nothing is left of it when tare is killed. Nothing is written for a request.
+// configuration is nginx's, with what Debian's has that matters to a page from a file. One process does all: it is the
+// one whose processor time is read, and nothing is left of it when tare is killed. Nothing is written for a request.
 func (n *nginx) configuration() string {
 	var temps strings.Builder
 	fmt.Fprintf(&temps, "\tclient_body_temp_path \"%s/temp\";\n", n.home)
@@ -190,8 +197,8 @@ http {
 `, n.home, temps.String(), n.addr, n.root, n.connections+spare, sameUser())
 }
 
-// sameUser keeps a server that root starts from giving its folders to the user that it was built for, which an environment
-// need not have. One process runs as who started it, whatever is said here.
+// sameUser keeps a server that root starts from giving its folders to the user that it was built for, which an
+// environment need not have. One process runs as who started it, whatever is said here.
 func sameUser() string {
 	if os.Geteuid() != 0 {
 		return ""
@@ -267,8 +274,8 @@ func (n *nginx) given(why string) error {
 	return err
 }
 
-// waits tells whether the server sleeps, which it does when it has nothing more to prepare; true where the system does not
-// tell.
+// waits tells whether the server sleeps, which it does when it has nothing more to prepare; true where the system does
+// not tell.
 func (n *nginx) waits() bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(n.process.Pid()) + "/stat")
 	if err != nil {

@@ -165,7 +165,8 @@ func (r *response) read(line []byte) error {
 // readStatus reads "HTTP/1.1 200 OK".
 func (r *response) readStatus(line []byte) error {
 	const form = "HTTP/1.x nnn"
-	if len(line) < len(form) || string(line[:7]) != "HTTP/1." || line[7] < '0' || line[7] > '9' || line[8] != ' ' || len(line) > len(form) && line[len(form)] != ' ' {
+	if len(line) < len(form) || string(line[:7]) != "HTTP/1." || line[7] < '0' || line[7] > '9' || line[8] != ' ' ||
+		len(line) > len(form) && line[len(form)] != ' ' {
 		return fmt.Errorf("what came is no response of HTTP/1: it begins with %q", line[:min(len(line), 40)])
 	}
 	r.status = 0
@@ -196,7 +197,8 @@ func (r *response) readHeader(line []byte) error {
 		return r.readLength(trim(value))
 	case is(name, "transfer-encoding"):
 		if !is(trim(value), "chunked") {
-			return fmt.Errorf("the response has the transfer encoding %q; chunked is the one that is understood", trim(value)[:min(len(trim(value)), 40)])
+			return fmt.Errorf("the response has the transfer encoding %q; chunked is the one that is understood",
+				trim(value)[:min(len(trim(value)), 40)])
 		}
 		r.chunked = true
 	case is(name, "connection"):

@@ -48,13 +48,14 @@ func (p *poller) control(op, fd, conn int, write bool) error {
 // remove forgets a descriptor before it is closed: closing does it.
 func (p *poller) remove(int, int) {}
 
-// untold is for how many milliseconds a wait does not tell Go's scheduler of itself. To tell it costs a request some 5 % more
-// processor time with 32 connections; not to tell it makes what stops all threads wait as well.
+// untold is for how many milliseconds a wait does not tell Go's scheduler of itself. To tell it costs a request some 5
+// % more processor time with 32 connections; not to tell it makes what stops all threads wait as well.
 const untold = 10
 
 // wait waits for at most so many milliseconds and returns how many connections can go on. See thread.Room.
 func (p *poller) wait(ms int) (int, error) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(p.events))), uintptr(len(p.events)), uintptr(min(ms, untold)), 0, 0)
+	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p.events))), uintptr(len(p.events)), uintptr(min(ms, untold)), 0, 0)
 	hits, err := int(n), error(nil)
 	if e != 0 {
 		hits, err = 0, e
@@ -75,11 +76,13 @@ func (p *poller) close() error { return unix.Close(p.fd) }
 // read and write are bare system calls, which do not tell the scheduler: on a socket that does not block they return at
 // once.
 func read(fd int, p []byte) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+		uintptr(len(p)))
 	return int(n), e
 }
 
 func write(fd int, p []byte) (int, syscall.Errno) {
-	n, _, e := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	n, _, e := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+		uintptr(len(p)))
 	return int(n), e
 }

@@ -34,7 +34,8 @@ func parseURL(text string, find func(host string) (netip.Addr, bool)) (page, err
 	case err != nil:
 		return refuse("it cannot be read as a URL")
 	case u.User != nil:
-		return refuse("it has a user in it, and would be kept with the results; give an Authorization header by header=file:PATH")
+		return refuse("it has a user in it, and would be kept with the results; give an Authorization header by " +
+			"header=file:PATH")
 	case u.Scheme != "http":
 		return refuse("only http:// is served here, without TLS: what is weighed is the server, not its cryptography")
 	case u.Hostname() == "":
@@ -48,7 +49,8 @@ func parseURL(text string, find func(host string) (netip.Addr, bool)) (page, err
 	}
 	addr, ok := find(u.Hostname())
 	if !ok {
-		return refuse("%s is neither an address nor in the environment's /etc/hosts; give the address, and the name as a line Host: %s in header=file:PATH", u.Hostname(), u.Hostname())
+		return refuse("%s is neither an address nor in the environment's /etc/hosts; give the address, and the name "+
+			"as a line Host: %s in header=file:PATH", u.Hostname(), u.Hostname())
 	}
 	return page{netip.AddrPortFrom(addr, uint16(port)), u.Host, u.RequestURI()}, nil
 }
@@ -115,7 +117,8 @@ func secret(param, value string) (string, error) {
 			}
 		}
 		if n == 0 || n > maxSecret {
-			return "", fmt.Errorf("%s=file:%s: it is empty, cannot be read, or has more than %d KiB", param, name, maxSecret>>10)
+			return "", fmt.Errorf("%s=file:%s: it is empty, cannot be read, or has more than %d KiB", param, name,
+				maxSecret>>10)
 		}
 		return string(buf[:n]), nil
 	}
@@ -123,7 +126,8 @@ func secret(param, value string) (string, error) {
 }
 
 func errSecret(param string) error {
-	return fmt.Errorf("%s is a secret and does not belong into a plan or on a command line, which are kept and seen: give %s=file:PATH or %s=env:NAME, of the environment", param, param, param)
+	return fmt.Errorf("%s is a secret and does not belong into a plan or on a command line, which are kept and "+
+		"seen: give %s=file:PATH or %s=env:NAME, of the environment", param, param, param)
 }
 
 // checkSecret looks at the form of such a parameter without reading it.
@@ -152,7 +156,8 @@ func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 		}
 		switch lower {
 		case "connection", "content-length", "transfer-encoding", "expect", "upgrade", "te":
-			return nil, fmt.Errorf("header: %s decides how requests and responses are told apart, and is not the user's to set", name)
+			return nil, fmt.Errorf("header: %s decides how requests and responses are told apart, and is not the "+
+				"user's to set", name)
 		}
 		named[lower] = true
 		fmt.Fprintf(&more, "%s: %s\r\n", name, strings.TrimSpace(value))
@@ -171,7 +176,8 @@ func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 			return nil, errors.New("header: it has a Cookie, and cookie gives another")
 		}
 		if !isValue(cookie) {
-			return nil, errors.New("cookie: it has characters that a header cannot have; give it as NAME=VALUE on one line")
+			return nil, errors.New("cookie: it has characters that a header cannot have; give it as NAME=VALUE on " +
+				"one line")
 		}
 		fmt.Fprintf(&b, "Cookie: %s\r\n", cookie)
 	}

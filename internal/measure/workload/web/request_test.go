@@ -45,7 +45,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestSecrets: a cookie comes from a file or a variable, and one that is given in the open is refused without being told.
+// TestSecrets: a cookie comes from a file or a variable, and one that is given in the open is refused without being
+// told.
 func TestSecrets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cookie")
 	if err := os.WriteFile(path, []byte("session=hush\n"), 0o600); err != nil {
@@ -58,7 +59,8 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s: %q, %v", from, v, err)
 		}
 	}
-	for _, from := range []string{"session=hush", "hush", "file:", "env:", "env:TARE_TEST_NO_COOKIE", "file:/nowhere/at/all", "file:" + t.TempDir()} {
+	for _, from := range []string{"session=hush", "hush", "file:", "env:", "env:TARE_TEST_NO_COOKIE",
+		"file:/nowhere/at/all", "file:" + t.TempDir()} {
 		if _, err := secret("cookie", from); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", from, err)
 		}
@@ -69,12 +71,15 @@ func TestSecrets(t *testing.T) {
 	p := page{host: "shop", path: "/x"}
 	got, err := p.render(false, "session=hush\n", "Accept-Language: en\r\nHost: other\n")
 	text := string(got)
-	if err != nil || !strings.HasPrefix(text, "GET /x HTTP/1.1\r\n") || !strings.HasSuffix(text, "Connection: close\r\n\r\n") ||
-		!strings.Contains(text, "Cookie: session=hush\r\n") || !strings.Contains(text, "Accept-Language: en\r\n") || strings.Count(text, "Host: ") != 1 || !strings.Contains(text, "Host: other\r\n") {
+	if err != nil || !strings.HasPrefix(text, "GET /x HTTP/1.1\r\n") || !strings.HasSuffix(text,
+		"Connection: close\r\n\r\n") ||
+		!strings.Contains(text, "Cookie: session=hush\r\n") || !strings.Contains(text, "Accept-Language: en\r\n") ||
+		strings.Count(text, "Host: ") != 1 || !strings.Contains(text, "Host: other\r\n") {
 		t.Errorf("%q, %v", text, err)
 	}
 	for _, bad := range [][2]string{
-		{"hush\r\nX: y", ""}, {"", "hush"}, {"", "Connection: hush"}, {"", "Content-Length: 1"}, {"a=b", "Cookie: hush"}, {"", "X y: hush"}, {"", "X: hu\x00sh"},
+		{"hush\r\nX: y", ""}, {"", "hush"}, {"", "Connection: hush"}, {"", "Content-Length: 1"},
+		{"a=b", "Cookie: hush"}, {"", "X y: hush"}, {"", "X: hu\x00sh"},
 	} {
 		if _, err := p.render(true, bad[0], bad[1]); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", bad, err)
@@ -93,7 +98,8 @@ func TestThreadsWithoutConnections(t *testing.T) {
 				continue
 			}
 			_, err = k.New(p)
-			if refused := err != nil; refused != (threads == "3") || refused && !strings.HasPrefix(err.Error(), k.Name+": threads=3 and connections=2") {
+			if refused := err != nil; refused != (threads == "3") ||
+				refused && !strings.HasPrefix(err.Error(), k.Name+": threads=3 and connections=2") {
 				t.Errorf("%s with %s threads: %v", k.Name, threads, err)
 			}
 		}
@@ -107,10 +113,14 @@ func TestBuilt(t *testing.T) {
 		log     bool
 		scgi    bool
 	}{
-		"nginx version: nginx/1.22.1\nbuilt with OpenSSL 3.0.15\nconfigure arguments: --with-compat --with-http_ssl_module": {"nginx/1.22.1", true, true},
-		"nginx version: nginx/1.18.0 (Ubuntu)\nconfigure arguments: --without-http_scgi_module":                             {"nginx/1.18.0", false, false},
-		"nginx version: openresty/1.21.4.1\n": {"openresty/1.21.4.1", true, true},
-		"":                                    {"unknown", false, true},
+		"nginx version: nginx/1.22.1\nbuilt with OpenSSL 3.0.15\n" +
+			"configure arguments: --with-compat --with-http_ssl_module": {"nginx/1.22.1", true, true},
+		"nginx version: nginx/1.18.0 (Ubuntu)\nconfigure arguments: --without-http_scgi_module": {"nginx/1.18.0", false,
+			false},
+		"nginx version: openresty/1.21.4.1\n": {"openresty/1.21.4.1",
+			true, true},
+		"": {"unknown", false,
+			true},
 	} {
 		var n nginx
 		n.built(text)

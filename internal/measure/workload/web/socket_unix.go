@@ -21,8 +21,8 @@ func sockaddr(a netip.AddrPort) (family int, sa unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 }
 
-// socket makes a TCP socket that does not block and that no child inherits. It takes no lock in the timed loop: while it
-// runs, the trial starts no process.
+// socket makes a TCP socket that does not block and that no child inherits. It takes no lock in the timed loop: while
+// it runs, the trial starts no process.
 func socket(family int) (int, error) {
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|sockFlags, 0)
 	if err != nil {
@@ -99,7 +99,8 @@ type exchange struct {
 }
 
 // fetch makes a connection, sends the request, and hands the body to sink.
-func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byte, r *response, sink func([]byte)) (x exchange, err error) {
+func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byte, r *response,
+	sink func([]byte)) (x exchange, err error) {
 	family, sa := sockaddr(addr)
 	r.reset()
 	r.sink = sink
@@ -141,7 +142,8 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 		switch {
 		case err == unix.EAGAIN:
 			if err := await(fd, unix.POLLIN, until); err != nil {
-				return x, fmt.Errorf("wait for the response of %s, of which %s of body came: %w", addr, plural(r.body), err)
+				return x, fmt.Errorf("wait for the response of %s, of which %s of body came: %w", addr, plural(r.body),
+					err)
 			}
 			continue
 		case err == unix.EINTR:
@@ -160,7 +162,8 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 			return x, fmt.Errorf("%s: %w", addr, err)
 		}
 		if time.Now().After(until) && !done {
-			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr, plural(r.body), errTimeout)
+			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr, plural(r.body),
+				errTimeout)
 		}
 	}
 	x.done = time.Since(began)

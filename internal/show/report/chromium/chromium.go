@@ -1,5 +1,5 @@
-// Package chromium drives a real browser in tests: pages are opened, used by keyboard and pointer, and held to complain of
-// nothing and to ask nothing of a network that they should not.
+// Package chromium drives a real browser in tests: pages are opened, used by keyboard and pointer, and held to complain
+// of nothing and to ask nothing of a network that they should not.
 package chromium
 
 import (
@@ -23,8 +23,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// patience is how long anything may take before a test gives up on it: only what will never come takes so long, and a busy
-// machine must not be mistaken for that.
+// patience is how long anything may take before a test gives up on it: only what will never come takes so long, and a
+// busy machine must not be mistaken for that.
 const patience = 3 * time.Minute
 
 // Missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
@@ -74,7 +74,8 @@ func Start(t testing.TB) *Browser {
 	}
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Flag("headless", true),
-		chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("host-resolver-rules",
+			"MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 	}
 	for _, f := range flags {
 		options = append(options, chromedp.Flag(f, true))
@@ -86,8 +87,8 @@ func Start(t testing.TB) *Browser {
 	return c
 }
 
-// begin starts what a context of chromedp is made for, which lives as long as that context: the browser, or a tab. It ends
-// with the test at the latest.
+// begin starts what a context of chromedp is made for, which lives as long as that context: the browser, or a tab. It
+// ends with the test at the latest.
 func (c *Browser) begin(parent context.Context, what string) context.Context {
 	c.T.Helper()
 	ctx, cancel := chromedp.NewContext(parent)
@@ -198,15 +199,17 @@ func (p *Tab) value(expression string) (json.RawMessage, error) {
 }
 
 // What Chromium answers to an expression whose page is left while it is evaluated, or between two pages.
-var between = []string{"Inspected target navigated or closed", "Cannot find default execution context", "Execution context was destroyed"}
+var between = []string{"Inspected target navigated or closed", "Cannot find default execution context",
+	"Execution context was destroyed"}
 
-// Until waits for an expression to be true. A page that goes on to another one meanwhile is asked again: the answer would
-// have been the page's that is left.
+// Until waits for an expression to be true. A page that goes on to another one meanwhile is asked again: the answer
+// would have been the page's that is left.
 func (p *Tab) Until(what, expression string) {
 	p.T.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(30 * time.Millisecond) {
 		raw, err := p.value(expression)
-		left := err != nil && slices.ContainsFunc(between, func(s string) bool { return strings.Contains(err.Error(), s) })
+		left := err != nil && slices.ContainsFunc(between,
+			func(s string) bool { return strings.Contains(err.Error(), s) })
 		if err != nil && !left {
 			p.T.Fatalf("%s: %v", what, err)
 		}
@@ -259,7 +262,8 @@ func (p *Tab) Clean() {
 		p.T.Errorf("the page complained: %s", e)
 	}
 	for _, a := range p.asked {
-		if !strings.HasPrefix(a, "file:") && !strings.HasPrefix(a, "blob:") && !strings.HasPrefix(a, "data:") && (p.Allow == "" || !strings.HasPrefix(a, p.Allow)) {
+		if !strings.HasPrefix(a, "file:") && !strings.HasPrefix(a, "blob:") && !strings.HasPrefix(a, "data:") &&
+			(p.Allow == "" || !strings.HasPrefix(a, p.Allow)) {
 			p.T.Errorf("the page asked for %s", a)
 		}
 	}
@@ -274,9 +278,11 @@ func (p *Tab) Shoot(name string, full bool) {
 	}
 	if full {
 		// What waits for the scroll bar is drawn by scrolling past it.
-		Eval[bool](p, `(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) { scrollTo({top: y, behavior: "instant"}); await new Promise(r => setTimeout(r, 60)); } scrollTo({top: 0, behavior: "instant"}); await new Promise(r => setTimeout(r, 100)); return true; })()`)
+		Eval[bool](p,
+			`(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) { scrollTo({top: y, behavior: "instant"}); await new Promise(r => setTimeout(r, 60)); } scrollTo({top: 0, behavior: "instant"}); await new Promise(r => setTimeout(r, 100)); return true; })()`)
 	}
-	p.Save(dir, name+".png", "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": full, "optimizeForSpeed": true})
+	p.Save(dir, name+".png", "Page.captureScreenshot",
+		map[string]any{"format": "png", "captureBeyondViewport": full, "optimizeForSpeed": true})
 }
 
 // Save keeps the data that a command of the protocol gives.

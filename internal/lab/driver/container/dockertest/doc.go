@@ -1,7 +1,9 @@
-// Package dockertest starts real container engines for tests: a Docker daemon of its own, and a Podman store of its own.
+// Package dockertest starts real container engines for tests: a Docker daemon of its own, and a Podman store of its
+// own.
 //
-// Nothing of the machine's own Docker or Podman is touched. The daemon lives in namespaces of its own with its data below
-// a temporary folder, so that one signal ends it with everything it ever started, even when the test binary is killed.
+// Nothing of the machine's own Docker or Podman is touched. The daemon lives in namespaces of its own with its data
+// below a temporary folder, so that one signal ends it with everything it ever started, even when the test binary is
+// killed.
 package dockertest
 
 import (
@@ -55,8 +57,8 @@ func run(t testing.TB, stdin []byte, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Import makes an image from files, given by their absolute path inside. client is the engine's client with its options:
-// Daemon.Client, or "podman".
+// Import makes an image from files, given by their absolute path inside. client is the engine's client with its
+// options: Daemon.Client, or "podman".
 func Import(t testing.TB, client []string, image string, files map[string][]byte) {
 	t.Helper()
 	var archive bytes.Buffer

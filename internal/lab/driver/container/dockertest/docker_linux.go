@@ -54,8 +54,8 @@ func Share() (stop func()) {
 	}
 }
 
-// Start returns the host of a running daemon, which all tests of a package share when its TestMain calls Share and which
-// otherwise ends with the test.
+// Start returns the host of a running daemon, which all tests of a package share when its TestMain calls Share and
+// which otherwise ends with the test.
 func Start(t testing.TB) string { return Shared(t).Host }
 
 // Shared is Start for tests that also need the client.
@@ -84,9 +84,10 @@ func New(t testing.TB) *Daemon {
 	return d
 }
 
-// hold prepares the namespaces: no mount made in them is seen outside, and /proc tells the truth inside. Then it waits as
-// their PID 1, and reaps: dockerd does not start again while a dead containerd is still to be seen.
-const hold = "mount --make-rprivate / && mount -t proc proc /proc && ip link set lo up && echo held && { sleep 2147483647 & while :; do wait; done; }"
+// hold prepares the namespaces: no mount made in them is seen outside, and /proc tells the truth inside. Then it waits
+// as their PID 1, and reaps: dockerd does not start again while a dead containerd is still to be seen.
+const hold = "mount --make-rprivate / && mount -t proc proc /proc && ip link set lo up && echo held && { sleep " +
+	"2147483647 & while :; do wait; done; }"
 
 // programs are what a daemon of its own needs.
 var programs = []string{"dockerd", "containerd", "docker", "nsenter", "ip"}
@@ -156,15 +157,16 @@ func (d *Daemon) start() error {
 	return d.Run()
 }
 
-// OnHost are the words before a program's own that have it run on the machine that the daemon takes for its own, which has a
-// loopback of its own.
+// OnHost are the words before a program's own that have it run on the machine that the daemon takes for its own, which
+// has a loopback of its own.
 func (d *Daemon) OnHost() []string {
 	return []string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--net", "--"}
 }
 
 // inside is argv in the daemon's namespaces.
 func (d *Daemon) inside(argv ...string) *proc.Cmd {
-	return proc.Command(context.Background(), append([]string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--mount", "--pid", "--net", "--"}, argv...)...)
+	return proc.Command(context.Background(), append([]string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()),
+		"--mount", "--pid", "--net", "--"}, argv...)...)
 }
 
 // Run starts the daemon, which must not be running, and returns when it answers: after Kill, what Docker does when its
@@ -175,7 +177,8 @@ func (d *Daemon) Run() error {
 		return err
 	}
 	cmd := d.inside("sh", "-c", `log=$1; shift; exec "$@" >>"$log" 2>&1`, "sh", filepath.Join(d.dir, "log"),
-		path, "--config-file", filepath.Join(d.dir, "daemon.json"), "--host", d.Host, "--pidfile", filepath.Join(d.dir, "pid"),
+		path, "--config-file", filepath.Join(d.dir, "daemon.json"), "--host", d.Host, "--pidfile",
+		filepath.Join(d.dir, "pid"),
 		"--data-root", filepath.Join(d.dir, "data"), "--exec-root", filepath.Join(d.dir, "exec"),
 		"--cgroup-parent", "/"+d.cgroup, "--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--bridge=none", "--iptables=false", "--ip6tables=false")
@@ -201,8 +204,9 @@ func (d *Daemon) Run() error {
 	}
 }
 
-// Containers are the daemon's containers, each with its name and state. One that is listed and then denied is none: seen in a
-// CI run, where the daemon went on listing one that it had removed, without a name, for as long as the test waited.
+// Containers are the daemon's containers, each with its name and state. One that is listed and then denied is none:
+// seen in a CI run, where the daemon went on listing one that it had removed, without a name, for as long as the test
+// waited.
 func (d *Daemon) Containers() ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
@@ -212,8 +216,10 @@ func (d *Daemon) Containers() ([]string, error) {
 	}
 	var all []string
 	for _, id := range strings.Fields(string(ids)) {
-		c, err := proc.Run(ctx, nil, append(d.Client(), "container", "inspect", "--format", "{{.Name}} {{.State.Status}}", id)...)
-		if x, ok := errors.AsType[*proc.ExitError](err); ok && strings.Contains(strings.ToLower(x.Stderr), "no such container") {
+		c, err := proc.Run(ctx, nil, append(d.Client(), "container", "inspect", "--format",
+			"{{.Name}} {{.State.Status}}", id)...)
+		if x, ok := errors.AsType[*proc.ExitError](err); ok &&
+			strings.Contains(strings.ToLower(x.Stderr), "no such container") {
 			continue
 		}
 		if err != nil {

@@ -17,7 +17,8 @@ func TestDaemonRunsContainersAndLeavesNothing(t *testing.T) {
 		}
 	})
 	Import(t, d.Client(), "box", Busybox(t))
-	if got := run(t, nil, append(d.Client(), "run", "--rm", "--entrypoint", "/bin/sh", "box", "-c", "echo $((6*7))")...); got != "42" {
+	if got := run(t, nil, append(d.Client(), "run", "--rm", "--entrypoint", "/bin/sh", "box", "-c",
+		"echo $((6*7))")...); got != "42" {
 		t.Fatalf("container said %q, want 42", got)
 	}
 	run(t, nil, append(d.Client(), "run", "--detach", "--entrypoint", "/bin/sleep", "box", "1000")...)
@@ -55,7 +56,8 @@ func TestDaemonSurvivesBeingKilledAndRunAgain(t *testing.T) {
 func TestPodman(t *testing.T) {
 	Podman(t)
 	Import(t, []string{"podman"}, "box", Busybox(t))
-	if got := run(t, nil, "podman", "run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", "box", "-c", "echo $((6*7))"); got != "42" {
+	if got := run(t, nil, "podman", "run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", "box", "-c",
+		"echo $((6*7))"); got != "42" {
 		t.Fatalf("container said %q, want 42", got)
 	}
 }

@@ -40,8 +40,8 @@ func Podman(t *testing.T) {
 		}
 		return p
 	}
-	// static_dir stays where it is by default, below the store: the process that Podman's monitor runs when a container ends
-	// is not told of another one, does not find the container, and Podman waits 20 s for it.
+	// static_dir stays where it is by default, below the store: the process that Podman's monitor runs when a container
+	// ends is not told of another one, does not find the container, and Podman waits 20 s for it.
 	t.Setenv("CONTAINERS_CONF", write("containers.conf", fmt.Sprintf(`[containers]
 default_ulimits = ["nofile=%d:%d", "nproc=%d:%d"]
 [engine]
@@ -54,7 +54,8 @@ tmp_dir = %q
 network_config_dir = %q
 `, min(nofile.Max, 1024), min(nofile.Max, 1024), min(nproc.Max, 4096), min(nproc.Max, 4096), runtime,
 		dir+"/tmp", dir+"/net")))
-	t.Setenv("CONTAINERS_STORAGE_CONF", write("storage.conf", fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", dir+"/root", dir+"/run")))
+	t.Setenv("CONTAINERS_STORAGE_CONF", write("storage.conf",
+		fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", dir+"/root", dir+"/run")))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), callTime)
 		defer cancel()
