@@ -199,7 +199,7 @@ func fill(ctx context.Context, s *deploy.Conn, m *env.Mounted, t *targetCard) er
 	var options string
 	m.Mount.Type, options, _ = strings.Cut(facts.WorkFS, " (")
 	m.Mount.Source, m.Mount.Options = facts.Extra["work.source"], strings.TrimSuffix(options, ")")
-	t.Card, err = semantics.For(ctx, s, m)
+	t.Card, err = semantics.For(ctx, s, m, 0)
 	return err
 }
 

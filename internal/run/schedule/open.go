@@ -188,7 +188,7 @@ func (d *Drivers) mount(ctx context.Context, s *deploy.Conn, opened env.Env, mou
 		}
 		t.Record.OpenNS = int64(time.Since(began))
 		t.Served = &got
-		t.Card = func(ctx context.Context) ([]record.Property, error) { return semantics.For(ctx, s, &got) }
+		t.Card = func(ctx context.Context) ([]record.Property, error) { return semantics.For(ctx, s, &got, 0) }
 		if t.Err != nil && !s.Alive() {
 			return nil, evidence(mounts[i].Of, opened, t.Err)
 		}

@@ -57,7 +57,7 @@ func TestCardsByARealAgent(t *testing.T) {
 	if len(card) != len(lines(true)) {
 		t.Errorf("%d of %d lines", len(card), len(lines(true)))
 	}
-	own, err := For(t.Context(), s, &env.Mounted{})
+	own, err := For(t.Context(), s, &env.Mounted{}, 0)
 	if err != nil || len(own) != len(lines(false)) {
 		t.Errorf("of the agent's own directory %d of %d lines, %v", len(own), len(lines(false)), err)
 	}

@@ -13,6 +13,7 @@
 package semantics
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,8 +77,9 @@ type Agent interface {
 // For makes the card of a mount in an environment, whose agent s is, and leaves nothing behind. It takes about 20 s at
 // most, a minute for a copy, and up to five where ten thousand files take as long to be made and changed; a server that
 // does not answer costs 15 s more. A mount whose Dir is empty stands for the environment's own directory. Only the end
-// of ctx, and a directory that cannot be made at all, are errors.
-func For(ctx context.Context, s Agent, m *env.Mounted) ([]record.Property, error) {
+// of ctx, and a directory that cannot be made at all, are errors. A budget above 0 takes the place of the 20 s and of
+// the minute: a slow machine needs more to answer every line.
+func For(ctx context.Context, s Agent, m *env.Mounted, budget time.Duration) ([]record.Property, error) {
 	in := remote{s}
 	opening, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -85,7 +87,7 @@ func For(ctx context.Context, s Agent, m *env.Mounted) ([]record.Property, error
 	if err != nil {
 		return nil, fmt.Errorf("make card of %s: %w", m.Name, err)
 	}
-	o := Options{FS: m.Mount.Type}
+	o := Options{FS: m.Mount.Type, Budget: budget}
 	if m.Order != nil && m.Order.Once {
 		return forCopy(ctx, s, m, o)
 	}
@@ -177,7 +179,7 @@ func forCopy(ctx context.Context, s Agent, m *env.Mounted, o Options) ([]record.
 	if err = errors.Join(err, leave(ctx, in, leaveTime)); err != nil {
 		return own, err
 	}
-	o.Budget = syncBudget - time.Since(began)
+	o.Budget = cmp.Or(o.Budget, syncBudget) - time.Since(began)
 	lags, err := converge(ctx, in, m, o)
 	return append(own, lags...), err
 }

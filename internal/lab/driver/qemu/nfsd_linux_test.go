@@ -103,7 +103,7 @@ func version3(t *testing.T, v *vm, s *deploy.Conn) {
 		t.Errorf("work: %v\nserver: %s\nguest: %s", err, diagnose(m.Diagnose), v.Diagnose())
 	}
 	m.Mount.Type = got.Type
-	made, err := semantics.For(ctx, s, &m)
+	made, err := semantics.For(ctx, s, &m, 0)
 	if err != nil {
 		t.Errorf("%v\nserver: %s\nguest: %s", err, diagnose(m.Diagnose), v.Diagnose())
 	}

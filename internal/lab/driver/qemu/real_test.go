@@ -273,7 +273,7 @@ func TestBootThatHangsIsTriedAgainAndRecorded(t *testing.T) {
 	v, s := open(t, driver{programs: wrapper(t, "qemu-system-x86_64")}, o)
 	nullTrial(t, s)
 	r := v.Retries()
-	if len(r) != 1 || r[0].Kind != "boot" || !strings.Contains(r[0].Message, "did not speak within 1m0s") ||
+	if len(r) != 1 || r[0].Kind != "boot" || !strings.Contains(r[0].Message, "did not answer within 1m0s") ||
 		!strings.Contains(r[0].Evidence, "stuck in the firmware") {
 		t.Errorf("retries %+v", r)
 	}
