@@ -47,7 +47,7 @@ func TestCardsByARealAgent(t *testing.T) {
 	home, shared := t.TempDir(), t.TempDir()
 	s, _ := agent(t, home)
 	list, err := For(t.Context(), s, &env.Mounted{Name: "m",
-		Mount: record.Mount{Dir: shared, HostDir: shared, Type: "ext4"}})
+		Mount: record.Mount{Dir: shared, HostDir: shared, Type: "ext4"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
