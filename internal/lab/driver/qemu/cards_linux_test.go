@@ -14,8 +14,8 @@ import (
 )
 
 // answered makes the card of a mount, and wants the lines of these names answered. A card has some twenty seconds, that
-// of a copy a minute. A machine that is busy with something else may not answer all lines in that time: then the card is
-// made again with more, as a user would.
+// of a copy a minute. A machine that is busy with something else may not answer all lines in that time: then the card
+// is made again with more, as a user would.
 func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...string) map[string]record.Property {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
