@@ -72,9 +72,10 @@ func copySorted(out *zip.Writer, f *zip.File, h zip.FileHeader) error {
 		sorted = sorted[1:]
 		return next
 	})
+	header := &zip.FileHeader{Name: h.Name, Method: zip.Deflate}
 	//lint:ignore SA1019 as above
-	to, err := out.CreateHeader(&zip.FileHeader{Name: h.Name, Method: zip.Deflate, ModifiedDate: h.ModifiedDate,
-		ModifiedTime: h.ModifiedTime})
+	header.ModifiedDate, header.ModifiedTime = h.ModifiedDate, h.ModifiedTime
+	to, err := out.CreateHeader(header)
 	if err != nil {
 		return err
 	}
