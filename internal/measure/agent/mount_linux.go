@@ -226,8 +226,18 @@ func mountCall(m *guestabi.Mount) error {
 			}
 		}
 	}
-	return unix.Mount(m.Source, m.Dir, m.Type, flags, strings.Join(data, ","))
+	// A signal, such as the one by which Go's runtime preempts, ends the wait for a server's answer with EINTR: nothing
+	// is mounted then, and the call is made again.
+	for tries := 0; ; tries++ {
+		err := unix.Mount(m.Source, m.Dir, m.Type, flags, strings.Join(data, ","))
+		if !errors.Is(err, unix.EINTR) || tries == mountTries {
+			return err
+		}
+	}
 }
+
+// mountTries bounds how often an interrupted mount is begun again.
+const mountTries = 10
 
 // explainMount adds what the bare error number of mount(2) does not say.
 func explainMount(m *guestabi.Mount, err error) error {
