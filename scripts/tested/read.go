@@ -179,8 +179,10 @@ func judgeTest(s *summary, name, test string, p *pack) {
 		s.skip(name, test, reasonOf(last.said))
 	case first < 0:
 		s.passed++
+		s.ran[name+"."+test] = true
 	case last.end == "pass":
 		s.passed++
+		s.ran[name+"."+test] = true
 		// The test around it failed for it alone.
 		if !within(p, test) {
 			s.flaky = append(s.flaky, flake{whole, reasonOf(list[first].said), list[first].said})
