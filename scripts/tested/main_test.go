@@ -265,7 +265,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := &reader{packages: map[string]*pack{}}
-		s := &summary{}
+		s := &summary{ran: map[string]bool{}}
 		if err := r.read(bytes.NewReader(b)); err != nil {
 			s.fail(err.Error(), nil)
 		}
