@@ -148,3 +148,11 @@ func group(s string) string {
 	}
 	return sign + b.String()
 }
+
+// Plural writes how many of a thing there are: "1 trial", "3 trials". The noun forms its plural with an s.
+func Plural[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatInt(int64(n), 10) + " " + noun + "s"
+}

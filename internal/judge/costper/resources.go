@@ -7,6 +7,7 @@ import (
 
 	"tare/internal/judge/verdict"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // resources are what a target had to work with, from its recorded facts.
@@ -77,9 +78,9 @@ func positive(s string) float64 {
 
 // topology says how many cores and threads there are, in words.
 func (r *resources) topology() string {
-	s := fmt.Sprintf("%s / %s", plural(r.cores, "core"), plural(r.threads, "thread"))
+	s := fmt.Sprintf("%s / %s", unit.Plural(r.cores, "core"), unit.Plural(r.threads, "thread"))
 	if r.cores == 0 {
-		s = plural(r.threads, "thread") + " on an unknown number of cores"
+		s = unit.Plural(r.threads, "thread") + " on an unknown number of cores"
 	}
 	if r.limit > 0 {
 		s += fmt.Sprintf(", limited to %.3g CPUs", r.limit)
@@ -133,11 +134,4 @@ func usableCell(c *verdict.Cell) bool {
 		return false
 	}
 	return c.Ratio.Center > 0
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -153,7 +153,7 @@ func clockWarning(target string, c clock) record.Warning {
 		Code: "clock-wrong",
 		Text: fmt.Sprintf("the clock of %s runs %s the controller's (over %s): figures are restated on the "+
 			"controller's clock",
-			target, offText(c.off), plural(c.trials, "trial")),
+			target, offText(c.off), unit.Plural(c.trials, "trial")),
 		Remedy: "repair the guest's clock source (kvm-clock, tsc, hyperv) or its time synchronisation; do not trust " +
 			"the times it prints until then",
 	}
@@ -161,10 +161,10 @@ func clockWarning(target string, c clock) record.Warning {
 
 func clockDoubt(target string, c clock) record.Warning {
 	text := fmt.Sprintf("the clock of %s runs %s the controller's (over %s)", target, offText(c.off),
-		plural(c.trials, "trial"))
+		unit.Plural(c.trials, "trial"))
 	if !c.differs() {
 		text = fmt.Sprintf("the round trips to %s vary so much that %s cannot compare its clock with the "+
-			"controller's more precisely", target, plural(c.trials, "trial"))
+			"controller's more precisely", target, unit.Plural(c.trials, "trial"))
 	}
 	return record.Warning{
 		Code:   "clock-disagrees",

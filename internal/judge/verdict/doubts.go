@@ -9,6 +9,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/stats"
+	"tare/internal/unit"
 )
 
 // trendLevel is the level of a test for drift. It is strict because a report makes some hundred such tests.
@@ -52,7 +53,7 @@ func (dt *doubter) doubtSessions(c *cellBuilder) {
 	if dt.plan.Sessions < 2 || n > 1 && n >= len(dt.index.sessions) {
 		return
 	}
-	text := fmt.Sprintf("measured in only %s of the %d that were planned", plural(n, "boot"), dt.plan.Sessions)
+	text := fmt.Sprintf("measured in only %s of the %d that were planned", unit.Plural(n, "boot"), dt.plan.Sessions)
 	if n == 1 {
 		text += ": the figures do not include how much one boot differs from another"
 	}
@@ -228,7 +229,7 @@ func (dt *doubter) doubtDiscarded(c *cellBuilder) {
 	}
 	c.Warnings = append(c.Warnings, record.Warning{
 		Code: "blocks-discarded",
-		Text: fmt.Sprintf("%s discarded (%s); with their trials the ratio would be %s", plural(n, "block"),
+		Text: fmt.Sprintf("%s discarded (%s); with their trials the ratio would be %s", unit.Plural(n, "block"),
 			strings.Join(rules, "; "), with),
 		Remedy: "use a quieter host; the rule cannot see which target is ahead, and the bundle keeps the trials",
 	})

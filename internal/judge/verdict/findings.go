@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // The severities of a finding.
@@ -299,7 +300,7 @@ func discardFindings(e *finder, r *Result) []Finding {
 	return []Finding{{
 		Workloads: labels,
 		Text: fmt.Sprintf("%s discarded: %s; the bundle keeps the trials, and each cell says what its ratio "+
-			"would be with them", plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
+			"would be with them", unit.Plural(r.Run.Discarded, "block"), strings.Join(rules, "; ")),
 		Remedy: "if there are many, use a quieter host",
 	}}
 }
@@ -309,7 +310,7 @@ func failedFindings(_ *finder, r *Result) []Finding {
 		return nil
 	}
 	f := Finding{
-		Text:   plural(r.Run.Failed, "trial") + " gave no figures",
+		Text:   unit.Plural(r.Run.Failed, "trial") + " gave no figures",
 		Remedy: "the reason is with each failed trial in trials.ndjson; the evidence is in the bundle's console folder",
 	}
 	for i := range r.Cells {
@@ -321,12 +322,4 @@ func failedFindings(_ *finder, r *Result) []Finding {
 		}
 	}
 	return []Finding{f}
-}
-
-// plural counts things: "1 trial", "3 trials".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

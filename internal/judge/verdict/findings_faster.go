@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // suspiciousBelow is the ratio below which a candidate is suspected of not doing what the baseline does.
@@ -89,7 +90,7 @@ func fasterText(r *Result, c *Cell, verb string, workloads int) (text, remedy st
 	}
 	figures := fmt.Sprintf("cost %.2f [%.2f, %.2f]", c.Ratio.Center, c.Low, c.High)
 	if workloads > 1 {
-		in, figures = plural(workloads, "workload"), fmt.Sprintf("most in %s: %s", in, figures)
+		in, figures = unit.Plural(workloads, "workload"), fmt.Sprintf("most in %s: %s", in, figures)
 	}
 	if verb == "reads" {
 		return fmt.Sprintf("%s reads faster than %s itself in %s (%s): a cache below it serves the reads, or it "+

@@ -8,6 +8,7 @@ import (
 
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // From these shares on, what was seen of the host before trials is told.
@@ -206,9 +207,9 @@ func cpusOf(r *Result, t *Target) string {
 	case f.Threads == 0:
 		return ""
 	case f.Cores > 0:
-		return fmt.Sprintf("%s with %s", plural(f.Cores, "core"), plural(f.Threads, "thread"))
+		return fmt.Sprintf("%s with %s", unit.Plural(f.Cores, "core"), unit.Plural(f.Threads, "thread"))
 	}
-	return plural(f.Threads, "thread")
+	return unit.Plural(f.Threads, "thread")
 }
 
 // ManyThreads tells whether a workload of a family may use more than one processor. Of foreign programs that is not

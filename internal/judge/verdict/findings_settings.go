@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // settingFindings tells which settings differ between a target and what it is compared with, as far as they can explain
@@ -64,7 +65,7 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 	}
 	more := ""
 	if n := len(texts) - mostSettings; n > 0 {
-		texts, more = texts[:mostSettings], fmt.Sprintf("; and %s more", plural(n, "setting"))
+		texts, more = texts[:mostSettings], fmt.Sprintf("; and %s more", unit.Plural(n, "setting"))
 	}
 	f.Text = fmt.Sprintf("these settings may explain why %s differs from %s in %s: %s%s", t.Name, base.Name,
 		few(f.Workloads), strings.Join(texts, "; "), more)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // GivenUp is the number of trials in a row that may fail before a cell is given up: the scheduler runs no more of it,
@@ -35,17 +36,17 @@ func (wh *withholder) withholdLost(c *cellBuilder) {
 	}{{c.Target, c.candidate}, {c.Baseline, c.baseline}} {
 		if f := side.series.givenUp(); f != nil {
 			c.withhold("given-up", fmt.Sprintf("after %[2]s, its trials in %[1]s all failed: %[3]s", side.target,
-				plural(len(c.keys), "block"), f.Message), lostRemedy)
+				unit.Plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
 		if f := side.series.lostPeer(); f != nil && c.decision.Verdict == record.Inconclusive {
-			c.withhold("given-up", fmt.Sprintf("it could not continue after %s: %s", plural(len(c.keys), "block"),
+			c.withhold("given-up", fmt.Sprintf("it could not continue after %s: %s", unit.Plural(len(c.keys), "block"),
 				f.Message), lostRemedy)
 			return
 		}
 		if f := wh.opened.lostTarget(side.target); f != nil && c.decision.Verdict == record.Inconclusive {
-			c.withhold("target-lost", fmt.Sprintf("%s was lost after %s: %s", side.target, plural(len(c.keys), "block"),
-				f.Message), lostRemedy)
+			c.withhold("target-lost", fmt.Sprintf("%s was lost after %s: %s", side.target,
+				unit.Plural(len(c.keys), "block"), f.Message), lostRemedy)
 			return
 		}
 	}
@@ -99,24 +100,24 @@ func withholdMissing(c *cellBuilder) {
 				"fix what fails and run again: the trials that succeeded are not a fair sample")
 		}
 	}
-	sides := fmt.Sprintf("%s of %s and %d of %s failed", plural(len(c.candidate.missing), "trial"), c.Target,
+	sides := fmt.Sprintf("%s of %s and %d of %s failed", unit.Plural(len(c.candidate.missing), "trial"), c.Target,
 		len(c.baseline.missing), c.Baseline)
 	if n := len(c.judged) - len(c.keys); n > 0 {
 		c.warn("deadline-reached",
 			fmt.Sprintf("%s in which only one side missed its deadline: counted as further off than all others, on "+
 				"that side (%s)",
-				plural(n, "block"), sides),
+				unit.Plural(n, "block"), sides),
 			"find out what stalls there; if it is rare, more blocks narrow the interval")
 	}
 	if n := c.incomplete; n > 0 {
 		c.warn("blocks-incomplete", fmt.Sprintf("left out: %s without a figure for one of the two sides (%s)",
-			plural(n, "block"), sides),
+			unit.Plural(n, "block"), sides),
 			"see the failures in the bundle's trials; if slow trials fail more often, the ratio favours that side")
 	}
 	if n := c.zeros; n > 0 {
 		c.warn("blocks-incomplete",
 			fmt.Sprintf("left out: %s in which %s is 0 or missing on one side, so that there is no ratio",
-				plural(n, "block"), c.Metric),
+				unit.Plural(n, "block"), c.Metric),
 			"lengthen the trials, so that there is more to count")
 	}
 }

@@ -40,13 +40,13 @@ type arrival struct {
 }
 
 // read stamps every frame the moment it is complete.
-func (s *Conn) read() {
+func (c *Conn) read() {
 	for {
-		f, err := s.in.Read()
+		f, err := c.in.Read()
 		a := arrival{frame: f, at: wire.Now(), err: err}
 		select {
-		case s.arrivals <- a:
-		case <-s.closed:
+		case c.arrivals <- a:
+		case <-c.closed:
 			return
 		}
 		if err != nil {
@@ -56,13 +56,13 @@ func (s *Conn) read() {
 }
 
 // Hello is what the agent said of itself.
-func (s *Conn) Hello() wire.Hello { return s.hello }
+func (c *Conn) Hello() wire.Hello { return c.hello }
 
 // Alive tells whether the connection can still serve requests.
-func (s *Conn) Alive() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dead == nil
+func (c *Conn) Alive() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dead == nil
 }
 
 // sendTime is how long a message may still take once its context has ended. An agent that reads takes it in a moment,
@@ -71,7 +71,7 @@ const sendTime = 5 * time.Second
 
 // send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the connection
 // is lost. One that is written by then is sent: its answer is what ctx bounds.
-func (s *Conn) send(ctx context.Context, write func() error) error {
+func (c *Conn) send(ctx context.Context, write func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- write() }()
 	select {
@@ -90,24 +90,24 @@ func (s *Conn) send(ctx context.Context, write func() error) error {
 }
 
 // next waits for the next frame of this request. A frame of an earlier one, which was given up, is skipped.
-func (s *Conn) next(ctx context.Context) (arrival, error) {
+func (c *Conn) next(ctx context.Context) (arrival, error) {
 	for {
 		select {
-		case a := <-s.arrivals:
-			if a.err == nil && a.frame.Trial < s.trial {
+		case a := <-c.arrivals:
+			if a.err == nil && a.frame.Trial < c.trial {
 				if a.frame.Trial == 0 && a.frame.Type == wire.TypeFailure {
-					return a, s.lost(s.accept(a, 0, nil)) // it refused the welcome
+					return a, c.lost(c.accept(a, 0, nil)) // it refused the welcome
 				}
 				continue
 			}
-			if a.err == nil && a.frame.Trial > s.trial {
+			if a.err == nil && a.frame.Trial > c.trial {
 				a.err = fmt.Errorf("the agent answered request %d before it was made", a.frame.Trial)
 			}
 			if a.err == io.EOF {
 				a.err = errors.New("the agent has ended")
 			}
 			if a.err != nil {
-				return a, s.lost(a.err)
+				return a, c.lost(a.err)
 			}
 			return a, nil
 		case <-ctx.Done():
@@ -118,60 +118,60 @@ func (s *Conn) next(ctx context.Context) (arrival, error) {
 
 // ask sends a request and returns its one answer, which must be of the type wanted. A Failure in its place is the
 // error.
-func (s *Conn) ask(ctx context.Context, t wire.Type, request any, want wire.Type, answer any) (arrival, error) {
-	if err := s.request(ctx, t, request); err != nil {
+func (c *Conn) ask(ctx context.Context, t wire.Type, request any, want wire.Type, answer any) (arrival, error) {
+	if err := c.request(ctx, t, request); err != nil {
 		return arrival{}, err
 	}
-	a, err := s.next(ctx)
-	if err != nil && ctx.Err() != nil && s.Alive() {
+	a, err := c.next(ctx)
+	if err != nil && ctx.Err() != nil && c.Alive() {
 		// The answer is skipped when it comes, so the connection goes on; a worker would not have ended, though.
-		return a, s.interrupt(ctx, t)
+		return a, c.interrupt(ctx, t)
 	}
 	if err != nil {
 		return a, err
 	}
-	return a, s.accept(a, want, answer)
+	return a, c.accept(a, want, answer)
 }
 
-func (s *Conn) accept(a arrival, want wire.Type, answer any) error {
+func (c *Conn) accept(a arrival, want wire.Type, answer any) error {
 	if a.frame.Type == wire.TypeFailure && want != wire.TypeFailure {
 		f := &record.Failure{}
 		if err := a.frame.Decode(f); err != nil {
-			return s.lost(err)
+			return c.lost(err)
 		}
 		return f
 	}
 	if a.frame.Type != want {
-		return s.lost(fmt.Errorf("the agent answered with a %s frame where a %s frame was due", a.frame.Type, want))
+		return c.lost(fmt.Errorf("the agent answered with a %s frame where a %s frame was due", a.frame.Type, want))
 	}
 	if answer == nil {
 		return nil
 	}
 	if err := a.frame.Decode(answer); err != nil {
-		return s.lost(err)
+		return c.lost(err)
 	}
 	return nil
 }
 
-func (s *Conn) request(ctx context.Context, t wire.Type, request any) error {
-	s.mu.Lock()
-	dead := s.dead
-	s.mu.Unlock()
+func (c *Conn) request(ctx context.Context, t wire.Type, request any) error {
+	c.mu.Lock()
+	dead := c.dead
+	c.mu.Unlock()
 	if dead != nil {
 		return dead
 	}
 	if err := ctx.Err(); err != nil {
 		return given(ctx, t.String())
 	}
-	s.trial++
-	err := s.send(ctx, func() error {
+	c.trial++
+	err := c.send(ctx, func() error {
 		if request == nil {
-			return s.out.Mark(t, s.trial)
+			return c.out.Mark(t, c.trial)
 		}
-		return s.out.JSON(t, s.trial, request)
+		return c.out.JSON(t, c.trial, request)
 	})
 	if err != nil {
-		return s.lost(err)
+		return c.lost(err)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ const cancelTime = 30 * time.Second
 
 // interrupt cancels the request in flight and waits for the agent to say that it is over. The user who wants to leave
 // waits that long only for an agent that answers at all: one at work answers a ping, one that is stopped does not.
-func (s *Conn) interrupt(ctx context.Context, t wire.Type) error {
+func (c *Conn) interrupt(ctx context.Context, t wire.Type) error {
 	failure := given(ctx, t.String())
 	leaving := failure.Kind == cancelled
 	patience := cancelTime
@@ -206,20 +206,20 @@ func (s *Conn) interrupt(ctx context.Context, t wire.Type) error {
 	defer cancel()
 	limit := time.AfterFunc(patience, cancel)
 	defer limit.Stop()
-	err := s.send(end, func() error {
-		err := s.out.Mark(wire.TypeCancel, s.trial)
+	err := c.send(end, func() error {
+		err := c.out.Mark(wire.TypeCancel, c.trial)
 		if err == nil && leaving {
-			err = s.out.Mark(wire.TypePing, s.trial)
+			err = c.out.Mark(wire.TypePing, c.trial)
 		}
 		return err
 	})
 	if err != nil {
-		return s.lost(err)
+		return c.lost(err)
 	}
 	for {
-		a, err := s.next(end)
-		if err != nil && s.Alive() {
-			s.lost(fmt.Errorf("the agent did not end a cancelled %s within %v", t, patience))
+		a, err := c.next(end)
+		if err != nil && c.Alive() {
+			c.lost(fmt.Errorf("the agent did not end a cancelled %s within %v", t, patience))
 			failure.Message += "; the agent no longer answers"
 			return failure
 		}
@@ -249,29 +249,29 @@ func (s *Conn) interrupt(ctx context.Context, t wire.Type) error {
 }
 
 // Facts asks the agent for what it sees of the environment.
-func (s *Conn) Facts(ctx context.Context) (record.Facts, error) { return s.FactsAt(ctx, "") }
+func (c *Conn) Facts(ctx context.Context) (record.Facts, error) { return c.FactsAt(ctx, "") }
 
 // FactsAt is Facts with the file system of root, or of the directory the agent chose when root is empty.
-func (s *Conn) FactsAt(ctx context.Context, root string) (f record.Facts, err error) {
-	_, err = s.ask(ctx, wire.TypeFacts, wire.FactsOf{Root: root}, wire.TypeFacts, &f)
+func (c *Conn) FactsAt(ctx context.Context, root string) (f record.Facts, err error) {
+	_, err = c.ask(ctx, wire.TypeFacts, wire.FactsOf{Root: root}, wire.TypeFacts, &f)
 	return f, err
 }
 
 // Mount has the agent put a folder into its system, which must be its own.
-func (s *Conn) Mount(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, err error) {
-	_, err = s.ask(ctx, wire.TypeMount, m, wire.TypeMount, &got)
+func (c *Conn) Mount(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, err error) {
+	_, err = c.ask(ctx, wire.TypeMount, m, wire.TypeMount, &got)
 	return got, err
 }
 
-// Calibrate asks for the amount of work that takes at least c.TargetNS.
-func (s *Conn) Calibrate(ctx context.Context, c wire.Calibrate) (got wire.Calibrated, err error) {
-	_, err = s.ask(ctx, wire.TypeCalibrate, c, wire.TypeCalibrated, &got)
+// Calibrate asks for the amount of work that takes at least q.TargetNS.
+func (c *Conn) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Calibrated, err error) {
+	_, err = c.ask(ctx, wire.TypeCalibrate, q, wire.TypeCalibrated, &got)
 	return got, err
 }
 
 // Release has the agent remove a cell's directory.
-func (s *Conn) Release(ctx context.Context, cell string) error {
-	_, err := s.ask(ctx, wire.TypeRelease, wire.Release{Cell: cell}, wire.TypeRelease, nil)
+func (c *Conn) Release(ctx context.Context, cell string) error {
+	_, err := c.ask(ctx, wire.TypeRelease, wire.Release{Cell: cell}, wire.TypeRelease, nil)
 	return err
 }
 
@@ -291,13 +291,13 @@ type ClockPair struct {
 }
 
 // Ping measures n round trips, at least one.
-func (s *Conn) Ping(ctx context.Context, n int) (RTT, error) {
+func (c *Conn) Ping(ctx context.Context, n int) (RTT, error) {
 	var rtt RTT
 	var trips []int64
 	for range max(n, 1) {
 		sent := wire.Now()
 		var p wire.Pong
-		a, err := s.ask(ctx, wire.TypePing, nil, wire.TypePong, &p)
+		a, err := c.ask(ctx, wire.TypePing, nil, wire.TypePong, &p)
 		if err != nil {
 			return rtt, err
 		}
@@ -319,14 +319,14 @@ const (
 
 // Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left
 // behind.
-func (s *Conn) Close() (err error) {
-	s.close.Do(func() {
-		if s.Alive() {
-			err = s.bye()
+func (c *Conn) Close() (err error) {
+	c.close.Do(func() {
+		if c.Alive() {
+			err = c.bye()
 		}
-		s.retire()
-		close(s.closed)
-		if e := s.stream.Close(); err == nil && e != nil {
+		c.retire()
+		close(c.closed)
+		if e := c.stream.Close(); err == nil && e != nil {
 			err = fmt.Errorf("close the connection to the agent: %w", e)
 		}
 	})
@@ -335,20 +335,20 @@ func (s *Conn) Close() (err error) {
 
 // retire marks the connection as closed. Unlike a loss it asks nobody for evidence, which would take an engine of
 // containers a second.
-func (s *Conn) retire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead == nil {
-		s.dead = &record.Failure{Kind: Died, Message: "the session was closed"}
+func (c *Conn) retire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead == nil {
+		c.dead = &record.Failure{Kind: Died, Message: "the session was closed"}
 	}
 }
 
-func (s *Conn) bye() error {
+func (c *Conn) bye() error {
 	for _, q := range []struct {
 		ask, answer wire.Type
 		within      time.Duration
 	}{{wire.TypePing, wire.TypePong, answerTime}, {wire.TypeBye, wire.TypeBye, byeTime}} {
-		if err := s.last(q.ask, q.answer, q.within); err != nil {
+		if err := c.last(q.ask, q.answer, q.within); err != nil {
 			return fmt.Errorf("end the agent: %w", err)
 		}
 	}
@@ -356,15 +356,15 @@ func (s *Conn) bye() error {
 }
 
 // last asks for what is not cancelled when it is not answered in time: the connection is closed next.
-func (s *Conn) last(t, want wire.Type, within time.Duration) error {
+func (c *Conn) last(t, want wire.Type, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	if err := s.request(ctx, t, nil); err != nil {
+	if err := c.request(ctx, t, nil); err != nil {
 		return err
 	}
-	a, err := s.next(ctx)
+	a, err := c.next(ctx)
 	if err != nil {
 		return err
 	}
-	return s.accept(a, want, nil)
+	return c.accept(a, want, nil)
 }

@@ -9,6 +9,7 @@ import (
 
 	"tare/internal/judge/verdict"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // Answer is one sentence of a report's first lines: what a family of workloads costs in one candidate.
@@ -212,7 +213,7 @@ func (m *Model) title() string {
 
 // subtitle says how much was measured, of what, and by which program.
 func (m *Model) subtitle() string {
-	blocks := plural(m.Run.Blocks, "block")
+	blocks := unit.Plural(m.Run.Blocks, "block")
 	if n := len(m.Targets); n > 1 {
 		blocks += fmt.Sprintf(" of %d targets", n)
 	}

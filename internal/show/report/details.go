@@ -21,7 +21,7 @@ func (t *terminal) details() {
 			}
 		}
 		if f.Threads > 0 {
-			parts = append(parts, plural(f.Threads, "CPU"))
+			parts = append(parts, unit.Plural(f.Threads, "CPU"))
 		}
 		if f.MemoryBytes > 0 {
 			parts = append(parts, unit.Format(float64(f.MemoryBytes), "B"))

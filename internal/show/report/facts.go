@@ -119,7 +119,7 @@ func durabilityText(d *record.Durability) string {
 		text += ", observed to reach " + d.Layer
 	}
 	if d.Cuts > 0 {
-		text += ", " + plural(d.Cuts, "power cut")
+		text += ", " + unit.Plural(d.Cuts, "power cut")
 		if d.Verdict == record.NotDisproved && d.Bound > 0 {
 			text += ", losses below " + percentText(d.Bound)
 		}

@@ -275,7 +275,7 @@ func (f *forest) footnotes() []string {
 	}
 	if f.left > 0 {
 		texts = append(texts, fmt.Sprintf("%s not shown: the other report formats show all of them.",
-			plural(f.left, "cell")))
+			unit.Plural(f.left, "cell")))
 	}
 	return texts
 }

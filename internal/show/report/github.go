@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"tare/internal/judge/failif"
+	"tare/internal/unit"
 )
 
 // maxSummary is what GitHub takes as the summary of one step, in bytes; more makes it refuse the whole summary.
@@ -61,7 +62,7 @@ func (d *markdown) failIf() {
 		grid = append(grid, []string{sign, markdownText(g.Expr), markdownText(g.Text)})
 	}
 	d.line("")
-	all := plural(len(d.FailIf), "condition") + " to fail on"
+	all := unit.Plural(len(d.FailIf), "condition") + " to fail on"
 	if broken > 0 {
 		d.line("> [!CAUTION]")
 		d.line("> %d of %s holds: the run fails.", broken, all)

@@ -151,7 +151,7 @@ func (m *Model) junitSuite(col int, target string, spent map[[2]string]float64) 
 			case n > plan.MostBlocks: // as the table says it: no run can have so many
 				reason = fmt.Sprintf("not even %d blocks would decide it", plan.MostBlocks)
 			case n > 0:
-				reason = fmt.Sprintf("about %s would decide it", plural(n, "block"))
+				reason = fmt.Sprintf("about %s would decide it", unit.Plural(n, "block"))
 			}
 			c.Skipped = &junitProblem{Message: "inconclusive: " + reason}
 		}

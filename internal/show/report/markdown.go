@@ -199,7 +199,7 @@ func (d *markdown) targets() {
 		}
 		cpu := clean(f.CPU)
 		if f.Threads > 0 {
-			cpu = strings.TrimPrefix(fmt.Sprintf("%s, %s", cpu, plural(f.Threads, "CPU")), ", ")
+			cpu = strings.TrimPrefix(fmt.Sprintf("%s, %s", cpu, unit.Plural(f.Threads, "CPU")), ", ")
 		}
 		if t.Emulated {
 			cpu += ", emulated"

@@ -7,6 +7,7 @@ import (
 	"tare/internal/judge/verdict"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // note is a paragraph below the table, with the sign that it begins with.
@@ -98,19 +99,19 @@ func (t *terminal) open() []note {
 	}
 	var notes []note
 	if undecided > 0 {
-		text := plural(undecided, "cell") + " cannot be decided yet"
+		text := unit.Plural(undecided, "cell") + " cannot be decided yet"
 		switch {
 		case need > plan.MostBlocks:
 			text += fmt.Sprintf("; not even %d blocks would decide the noisiest of them: lengthen the trials "+
 				"(--full), use a quieter machine, or accept a larger margin", plan.MostBlocks)
 		case need > 0:
-			text += fmt.Sprintf("; about %s would decide them (--blocks %d), or a larger margin", plural(need, "block"),
-				need)
+			text += fmt.Sprintf("; about %s would decide them (--blocks %d), or a larger margin",
+				unit.Plural(need, "block"), need)
 		}
 		notes = append(notes, note{t.glyph(cannotTell) + " ", text + "."})
 	}
 	if missing > 0 {
-		notes = append(notes, note{t.glyph(notRun) + " ", plural(missing, "cell") + " of the plan had no block."})
+		notes = append(notes, note{t.glyph(notRun) + " ", unit.Plural(missing, "cell") + " of the plan had no block."})
 	}
 	return notes
 }

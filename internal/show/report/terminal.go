@@ -8,6 +8,7 @@ import (
 
 	"tare/internal/judge/verdict"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // terminal is one rendering.
@@ -111,7 +112,7 @@ func (t *terminal) items(gap string, items []string) {
 }
 
 func (t *terminal) header() {
-	blocks := plural(t.Run.Blocks, "block")
+	blocks := unit.Plural(t.Run.Blocks, "block")
 	if n := len(t.Targets); n > 1 {
 		blocks += fmt.Sprintf(" of %d targets", n)
 	}

@@ -171,13 +171,6 @@ func durationText(s float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d h %d min", n/3600, n%3600/60), " 0 min")
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // shellWord quotes a path where a shell would take it apart.
 func shellWord(s string) string {
 	s = clean(s)

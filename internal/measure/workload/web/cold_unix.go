@@ -14,6 +14,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // coldTrial fetches the first page of a server, again and again of a new one.
@@ -62,7 +63,7 @@ func (t *coldTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	}
 	b.Note("server", n.version)
 	b.Note("cache", t.params["cache"])
-	b.Check("page", fmt.Sprintf("%s %s", plural(n.size), n.digest[:32]))
+	b.Check("page", fmt.Sprintf("%s %s", unit.Plural(n.size, "byte"), n.digest[:32]))
 	return nil
 }
 
@@ -170,7 +171,7 @@ func (t *coldTrial) ask() error {
 	if sum := hex.EncodeToString(h.Sum(nil)); sum != t.nginx.digest {
 		return t.nginx.failed("measure",
 			fmt.Errorf("http.cold: what came is not the page: %s with the SHA-256 %.16s instead of %s with %.16s",
-				plural(x.body), sum, plural(t.nginx.size), t.nginx.digest))
+				unit.Plural(x.body, "byte"), sum, unit.Plural(t.nginx.size, "byte"), t.nginx.digest))
 	}
 	t.first = append(t.first, x.done.Seconds())
 	t.connected = append(t.connected, x.connected.Seconds())

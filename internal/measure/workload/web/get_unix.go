@@ -18,6 +18,7 @@ import (
 
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // samples is how many responses are fetched and hashed after the timed section.
@@ -211,11 +212,11 @@ func (t *getTrial) look(b *workload.Bench) error {
 	}
 	if want := t.wanted(b); want != "" && digest != want {
 		return fmt.Errorf("what came is not the page that was put there: %s with the SHA-256 %.16s instead of %s "+
-			"with %.16s", plural(x.body), digest, plural(t.params.Int("size")), want)
+			"with %.16s", unit.Plural(x.body, "byte"), digest, unit.Plural(t.params.Int("size"), "byte"), want)
 	}
 	if t.params["verify"] == verifyBody {
 		t.digest, t.load.length = digest, x.body
-		b.Check("page", fmt.Sprintf("%s %s", plural(x.body), digest[:32]))
+		b.Check("page", fmt.Sprintf("%s %s", unit.Plural(x.body, "byte"), digest[:32]))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"tare/internal/measure/netpeer"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/unit"
 )
 
 // maxServers bounds the pages of a run, each of which has a server.
@@ -62,7 +63,8 @@ func (h *Host) Serve(size int64, seed uint64) (netpeer.Served, error) {
 
 func (h *Host) start(key hosted) (*nginx, error) {
 	if key.size < 1 || key.size > maxPage || len(h.servers) >= maxServers {
-		return nil, fmt.Errorf("a page of %s, of which there are %d already", plural(key.size), len(h.servers))
+		return nil, fmt.Errorf("a page of %s, of which there are %d already", unit.Plural(key.size, "byte"),
+			len(h.servers))
 	}
 	ctx := context.Background()
 	n, err := findNginx(ctx)

@@ -17,6 +17,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/sys/histogram"
 	"tare/internal/sys/proc"
+	"tare/internal/unit"
 )
 
 var errTimeout = errors.New("it took longer than timeout allows")
@@ -161,7 +162,7 @@ func (l *lane) sweep() error {
 				what = "was complete, but the server did not close the connection, as it had announced,"
 			}
 			return l.bad(fmt.Errorf("a response %s within %v; %s of its body came", what, l.timeout,
-				plural(c.res.body)))
+				unit.Plural(c.res.body, "byte")))
 		}
 	}
 	return nil
@@ -271,7 +272,7 @@ func (l *lane) serve(i int) error {
 		case n == 0:
 			return l.ended(i)
 		case c.stage == closing:
-			return l.bad(fmt.Errorf("the server sent %s more than the response has", plural(int64(n))))
+			return l.bad(fmt.Errorf("the server sent %s more than the response has", unit.Plural(int64(n), "byte")))
 		}
 		done, err := c.res.feed(l.buf[:n])
 		switch {
@@ -284,7 +285,7 @@ func (l *lane) serve(i int) error {
 			}
 			continue
 		case l.length >= 0 && c.res.body > l.length && c.res.status == l.status:
-			return l.bad(fmt.Errorf("the body has more than the %s of the first", plural(l.length)))
+			return l.bad(fmt.Errorf("the body has more than the %s of the first", unit.Plural(l.length, "byte")))
 		case n < len(l.buf):
 			l.now = l.clock() // for the sweep, should the rest come in drops
 			return nil
@@ -298,7 +299,7 @@ func (l *lane) lost(i int, e syscall.Errno) error {
 	if c.served && c.stage != closing && c.res.untouched() {
 		return l.again(i)
 	}
-	return l.bad(fmt.Errorf("after %s of the body: %w", plural(c.res.body), e))
+	return l.bad(fmt.Errorf("after %s of the body: %w", unit.Plural(c.res.body, "byte"), e))
 }
 
 // ended is a connection that the server closed.
@@ -385,5 +386,5 @@ func wrong(status, wanted int, body, length int64, location string) error {
 			"that is the page", status, wanted, status)
 	}
 	return fmt.Errorf("the body has %s, and the first had %s: a page that is another each time wants verify=status",
-		plural(body), plural(length))
+		unit.Plural(body, "byte"), unit.Plural(length, "byte"))
 }

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"tare/internal/unit"
 )
 
 // sockaddr is an address as the system takes it, made once.
@@ -142,14 +143,14 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 		switch {
 		case err == unix.EAGAIN:
 			if err := await(fd, unix.POLLIN, until); err != nil {
-				return x, fmt.Errorf("wait for the response of %s, of which %s of body came: %w", addr, plural(r.body),
-					err)
+				return x, fmt.Errorf("wait for the response of %s, of which %s of body came: %w", addr,
+					unit.Plural(r.body, "byte"), err)
 			}
 			continue
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return x, fmt.Errorf("read the response of %s after %s of body: %w", addr, plural(r.body), err)
+			return x, fmt.Errorf("read the response of %s after %s of body: %w", addr, unit.Plural(r.body, "byte"), err)
 		case x.first == 0:
 			x.first = time.Since(began)
 		}
@@ -162,18 +163,11 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 			return x, fmt.Errorf("%s: %w", addr, err)
 		}
 		if time.Now().After(until) && !done {
-			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr, plural(r.body),
+			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr, unit.Plural(r.body, "byte"),
 				errTimeout)
 		}
 	}
 	x.done = time.Since(began)
 	x.status, x.body, x.location = r.status, r.body, string(r.location)
 	return x, nil
-}
-
-func plural(n int64) string {
-	if n == 1 {
-		return "1 byte"
-	}
-	return strconv.FormatInt(n, 10) + " bytes"
 }
