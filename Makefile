@@ -92,6 +92,7 @@ fuzz:
 
 bench: build
 	scripts/deps.sh bench
+	bin/tare guest fetch
 	$(GO) run ./bench -length 500ms -o docs/benchmarks.md
 
 demo:

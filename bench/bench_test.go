@@ -80,7 +80,6 @@ func TestArguments(t *testing.T) {
 		{[]string{"no-such-row"}, 2, `no row "no-such-row"`},
 		{[]string{"-pairs", "0"}, 2, "from 1 to 1000"},
 		{[]string{"-length", "1ms"}, 2, "from 50ms to 1m"},
-		{[]string{"-o", "x.md", "fio-buffered"}, 2, "needs all rows"},
 		{[]string{"-dir", "/no/such/directory", "agent-size"}, 1, "/no/such/directory"},
 	} {
 		var out bytes.Buffer
@@ -220,7 +219,7 @@ func TestInsert(t *testing.T) {
 		{"Q", result("1.020 (1 to 2)", "+2.0 %: agree")},
 		{"Q", result("1.010 (1 to 2)", "+1.0 %: agree")},
 	} {
-		if err := insert(path, r.processor, r.text); err != nil {
+		if err := insert(path, r.processor, r.text, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,8 +239,54 @@ func TestInsert(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no markers"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := insert(path, "P", "new"); err == nil || !strings.Contains(err.Error(), beginMark) {
+	if err := insert(path, "P", "new", false); err == nil || !strings.Contains(err.Error(), beginMark) {
 		t.Errorf("got %v for a file without markers", err)
+	}
+}
+
+// Some rows that are measured again replace their own lines and descriptions, and the count of those that agree.
+func TestInsertSomeRows(t *testing.T) {
+	result := func(when string, agreed string, lines ...[]string) string {
+		var b strings.Builder
+		b.WriteString("Measured on " + when + ".\n\n- a machine\n\n")
+		writeTable(&b, append([][]string{columns}, lines...))
+		b.WriteString("\nAgreement: in " + agreed + " comparisons the medians lie within 3 % of each other or " +
+			"within the peer's own spread.\n" + toldHead)
+		for _, l := range lines {
+			if !strings.Contains(l[0], ": time") {
+				b.WriteString("- **" + rowName(l) + "**: told " + when + "\n  - more\n")
+			}
+		}
+		return b.String()
+	}
+	line := func(name, medians string) []string {
+		return []string{name, "2", "1", "1", "1 %", "", "", medians}
+	}
+	full := result("day 1", "1 of 2", line("a", "+1.0 %: agree"), line("boot", ""), line("c", "+9.0 %: they differ"))
+	some := result("day 2", "2 of 2", line("boot: rate", "+0.1 %: agree"), line("boot: time", ""),
+		line("c", "+9.0 %: agree within the peer's spread"))
+	old := beginMark + "\n\n### P\n\n" + full + "\n" + endMark
+	got, err := between(old, "P", some, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"- a machine\n- 2 rows of these again: boot, c. Measured on day 2.\n\n| row ", "in 3 of 3 comparisons",
+		"- **a**: told day 1\n  - more\n- **boot**: told day 2\n  - more\n- **c**: told day 2\n  - more\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+	var names []string
+	for _, l := range tableLines(got) {
+		names = append(names, l[0])
+	}
+	if want := "a|boot: rate|boot: time|c"; strings.Join(names, "|") != want {
+		t.Errorf("rows %q, want %q", names, want)
+	}
+	if _, err := between(old, "Q", some, true); err == nil || !strings.Contains(err.Error(), "no full run on a Q") {
+		t.Errorf("got %v for a processor that has no section", err)
 	}
 }
 

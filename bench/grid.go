@@ -86,12 +86,10 @@ func (c gridCell) why() string {
 		return whyShort
 	case !c.direct && c.ring && c.write:
 		return "the kernel's own threads do a ring's buffered writes; fio hands them over one by one " +
-			"(iodepth_batch=1), " +
-			"tare as many at once as are free"
+			"(iodepth_batch=1), tare as many at once as are free"
 	case !c.direct && c.ring && c.record == "4k":
 		return "the rate contains fio's own bookkeeping for each operation, which is a large part of one that " +
-			"stays in " +
-			"memory"
+			"stays in memory"
 	}
 	return ""
 }
@@ -122,6 +120,11 @@ func (c gridCell) argv(b *bench, file string, work int64) []string {
 		fmt.Sprintf("--io_size=%d", work*c.bytes()), "--output-format=json"}
 	if c.write {
 		argv = append(argv, "--overwrite=1", "--fallocate=none")
+	}
+	if !c.direct {
+		// fio's buffers would begin 16 bytes behind a page, as malloc gives them, and processors copy to there at half
+		// the speed. With O_DIRECT it aligns them itself.
+		argv = append(argv, "--iomem_align=4096")
 	}
 	if c.ring { // registered, as tare has them
 		argv = append(argv, fmt.Sprintf("--iodepth=%d", gridDepth), "--fixedbufs", "--registerfiles")

@@ -25,6 +25,9 @@ type judged struct {
 	agreed     bool
 }
 
+// differ says of two medians that they neither lie close to each other nor within the peer's spread.
+const differ = "they differ"
+
 // judge turns the runs of one figure into words. peer is nil when there is none; else it is as long as tare.
 func judge(f figure, tare, peer []float64) judged {
 	j := judged{tare: unit.Format(stats.Median(tare), f.unit)}
@@ -47,7 +50,7 @@ func judge(f figure, tare, peer []float64) judged {
 	if f.agrees {
 		apart := stats.Median(tare)/stats.Median(peer) - 1
 		j.agreed = math.Abs(apart) <= max(tolerance, j.spread)
-		word := "they differ"
+		word := differ
 		switch {
 		case math.Abs(apart) <= tolerance:
 			word = "agree"

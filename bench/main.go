@@ -56,7 +56,7 @@ func parseArgs(args []string, stderr io.Writer) (settings, error) {
 	f.StringVar(&s.dir, "dir", "",
 		"directory below which files are read; it is to lie on a disk (default: the system's for temporary files)")
 	f.StringVar(&s.out, "o", "", "put the result between the markers of this Markdown file, in the place of the "+
-		"last one of the same kind of processor; needs all rows")
+		"last one of the same kind of processor; with names, in the place of these rows of it")
 	f.BoolVar(&s.list, "list", false, "print the rows and leave")
 	f.Usage = func() {
 		fmt.Fprint(stderr, usage)
@@ -71,8 +71,6 @@ func parseArgs(args []string, stderr io.Writer) (settings, error) {
 		return s, fmt.Errorf("-pairs %d: give a number from 1 to 1000", s.pairs)
 	case s.length < 50*time.Millisecond || s.length > time.Minute:
 		return s, fmt.Errorf("-length %v: give a time from 50ms to 1m", s.length)
-	case s.out != "" && len(s.names) > 0:
-		return s, errors.New("-o replaces a whole table, so it needs all rows: leave the names out")
 	}
 	return s, nil
 }
@@ -148,7 +146,7 @@ func measure(ctx context.Context, s settings, chosen []row, required bool, stdou
 		return errors.New("interrupted; the table holds what was measured until then")
 	}
 	if s.out != "" {
-		if err := insert(s.out, b.processor(ctx), text); err != nil {
+		if err := insert(s.out, b.processor(ctx), text, len(s.names) > 0); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tare/internal/unit"
 )
 
 // The lines of a file between which the results stand.
@@ -25,12 +27,13 @@ const together = "Side by side"
 type section struct{ processor, text string }
 
 // insert puts a result into a file, between its markers, in the place of the last one of the same kind of processor.
-func insert(path, processor, text string) error {
+// A result of some rows replaces these alone.
+func insert(path, processor, text string, some bool) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
-	whole, err := between(string(old), processor, text)
+	whole, err := between(string(old), processor, text, some)
 	if err != nil {
 		return fmt.Errorf("write the result into %s: %w", path, err)
 	}
@@ -52,7 +55,7 @@ func insert(path, processor, text string) error {
 }
 
 // between puts the result of one kind of processor between the markers of a text. The results of others stay.
-func between(old, processor, text string) (string, error) {
+func between(old, processor, text string, some bool) (string, error) {
 	head, rest, ok := strings.Cut(old, beginMark+"\n")
 	within, tail, ok2 := strings.Cut(rest, endMark)
 	if !ok || !ok2 {
@@ -60,7 +63,13 @@ func between(old, processor, text string) (string, error) {
 	}
 	list := sections(within)
 	at := slices.IndexFunc(list, func(s section) bool { return s.processor == processor })
-	if at < 0 {
+	switch {
+	case some && at < 0:
+		return "", fmt.Errorf("it has no full run on a %s, so some rows alone cannot be put there: leave the names out",
+			processor)
+	case some:
+		text = replaceRows(list[at].text, text)
+	case at < 0:
 		at, list = len(list), append(list, section{processor: processor})
 	}
 	list[at].text = strings.TrimSpace(text)
@@ -96,11 +105,7 @@ func sideBySide(b *strings.Builder, list []section) {
 	cells := map[string][]string{}
 	for i, s := range list {
 		head = append(head, s.processor)
-		for _, line := range strings.Split(s.text, "\n") {
-			row, ok := tableLine(line)
-			if !ok {
-				continue
-			}
+		for _, row := range tableLines(s.text) {
 			if cells[row[0]] == nil {
 				cells[row[0]] = make([]string, len(list))
 				order = append(order, row[0])
@@ -138,4 +143,82 @@ func short(row []string) string {
 		}
 	}
 	return what
+}
+
+// replaceRows puts the lines of a result of some rows in the place of those that a full result has, and says so below
+// its first line.
+func replaceRows(full, some string) string {
+	var b, table strings.Builder
+	lines, told, put := map[string][][]string{}, map[string]string{}, map[string]bool{}
+	for _, row := range tableLines(some) {
+		lines[rowName(row)] = append(lines[rowName(row)], row)
+	}
+	for _, name := range toldRows(some) {
+		told[name] = toldRow(some, name)
+	}
+	rows := [][]string{columns}
+	for _, row := range tableLines(full) {
+		name := rowName(row)
+		if lines[name] == nil {
+			rows = append(rows, row)
+		} else if !put[name] {
+			put[name], rows = true, append(rows, lines[name]...)
+		}
+	}
+	agreed, compared := 0, 0
+	for _, row := range rows[1:] {
+		if row[7] != "" {
+			compared++
+		}
+		if row[7] != "" && !strings.HasSuffix(row[7], differ) {
+			agreed++
+		}
+	}
+	writeTable(&table, rows)
+	head, _, _ := strings.Cut(full, "\n| ")
+	first, _, _ := strings.Cut(some, "\n")
+	fmt.Fprintf(&b, "%s\n- %s of these again: %s. %s\n\n%s", strings.TrimRight(head, "\n"),
+		unit.Plural(len(told), "row"), strings.Join(toldRows(some), ", "), first, table.String())
+	writeAgreement(&b, agreed, compared)
+	b.WriteString(toldHead)
+	for _, name := range toldRows(full) {
+		if told[name] == "" {
+			told[name] = toldRow(full, name)
+		}
+		b.WriteString(told[name])
+	}
+	return b.String()
+}
+
+func tableLines(text string) (rows [][]string) {
+	for _, line := range strings.Split(text, "\n") {
+		if row, ok := tableLine(line); ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// rowName is the name of the row that a line of the table belongs to.
+func rowName(line []string) string {
+	name, _, _ := strings.Cut(line[0], ": ")
+	return name
+}
+
+// toldRows are the rows that a result describes, in order.
+func toldRows(text string) (names []string) {
+	for _, line := range strings.Split(text, "\n") {
+		if rest, ok := strings.CutPrefix(line, "- **"); ok {
+			name, _, _ := strings.Cut(rest, "**")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// toldRow is what a result says of one row.
+func toldRow(text, name string) string {
+	_, rest, _ := strings.Cut("\n"+text, "\n- **"+name+"**")
+	own, _, _ := strings.Cut(rest, "\n- **")
+	return "- **" + name + "**" + strings.TrimRight(own, "\n") + "\n"
 }

@@ -182,9 +182,11 @@ func FuzzParse(f *testing.F) {
 		if labels, label, err := mbwLabels(string(text), "dumb"); err == nil && (labels == "" || label == "") {
 			t.Errorf("mbw version: %q %q", labels, label)
 		}
-		if whole, err := between(string(text), "P", "x"); err == nil && !strings.Contains(whole, "### P\n\nx\n") {
+		whole, err := between(string(text), "P", "x", false)
+		if err == nil && !strings.Contains(whole, "### P\n\nx\n") {
 			t.Errorf("between: %q", whole)
 		}
+		_, _ = between(string(text), "P", string(text), true) // does not panic
 	})
 }
 

@@ -35,15 +35,22 @@ func render(outcomes []outcome, machine []string, s settings, began time.Time, t
 		agreed, compared = agreed+a, compared+c
 	}
 	writeTable(&b, table)
-	if compared > 0 {
-		fmt.Fprintf(&b, "\nAgreement: in %d of %d comparisons the medians lie within %.0f %% of each other or "+
-			"within the peer's own spread.\n", agreed, compared, 100*tolerance)
-	}
-	b.WriteString("\nWhat was run, and the command that measures the row again:\n\n")
+	writeAgreement(&b, agreed, compared)
+	b.WriteString(toldHead)
 	for i := range outcomes {
 		outcomes[i].describe(&b)
 	}
 	return b.String()
+}
+
+// toldHead stands before the descriptions of the rows.
+const toldHead = "\nWhat was run, and the command that measures the row again:\n\n"
+
+func writeAgreement(b *strings.Builder, agreed, compared int) {
+	if compared > 0 {
+		fmt.Fprintf(b, "\nAgreement: in %d of %d comparisons the medians lie within %.0f %% of each other or "+
+			"within the peer's own spread.\n", agreed, compared, 100*tolerance)
+	}
 }
 
 // lines are the table's lines of a row, one for each figure, and how many of its comparisons agreed.

@@ -163,8 +163,8 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 			return x, fmt.Errorf("%s: %w", addr, err)
 		}
 		if time.Now().After(until) && !done {
-			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr, unit.Plural(r.body, "byte"),
-				errTimeout)
+			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr,
+				unit.Plural(r.body, "byte"), errTimeout)
 		}
 	}
 	x.done = time.Since(began)
