@@ -10,11 +10,18 @@
 #   busy     two busy loops and a writer to the disk beside it
 #   all      each of them in turn
 #
+# Names with commas between them are put on top of each other: vendor,zone,home,space
+#
 # It ends as scripts/test.sh does, which it starts. Run as root, after make build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=${1:?name a condition: one, vendor, zone, home, space, busy or all}
 shift
+# What runs under the condition: the suite, or the conditions that are left.
+suite=(scripts/test.sh)
+case $name in
+*,*) suite=(scripts/conditions.sh "${name#*,}") name=${name%%,*} ;;
+esac
 # Short: paths of sockets are made below it.
 work=$(mktemp -d /tmp/cXXXX)
 own=()
@@ -22,7 +29,7 @@ own=()
 trap '[ ${#own[@]} -eq 0 ] || kill "${own[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 case $name in
-one) taskset -c 0 scripts/test.sh "$@" ;;
+one) taskset -c 0 "${suite[@]}" "$@" ;;
 vendor)
 	sed -E -e 's/GenuineIntel/\n/; s/AuthenticAMD/GenuineIntel/; s/^(vendor_id.*)\n/\1AuthenticAMD/' \
 		-e '/^vendor_id.*GenuineIntel/,/^$/ s/^(model name\s*: ).*/\1Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz/' \
@@ -32,10 +39,10 @@ vendor)
 		echo "conditions: /proc/cpuinfo names neither AMD nor Intel, so there is no other vendor to name" >&2
 		exit 1
 	fi
-	unshare --mount --propagation private bash -c 'mount --bind "$1/cpuinfo" /proc/cpuinfo && shift && scripts/test.sh "$@"' \
-		bash "$work" "$@"
+	unshare --mount --propagation private bash -c 'mount --bind "$1/cpuinfo" /proc/cpuinfo && shift && "$@"' \
+		bash "$work" "${suite[@]}" "$@"
 	;;
-zone) TZ=Asia/Tokyo LANG=C LC_ALL=C scripts/test.sh "$@" ;;
+zone) TZ=Asia/Tokyo LANG=C LC_ALL=C "${suite[@]}" "$@" ;;
 home)
 	# What Go and the tests keep by its content is not asked for again.
 	for v in GOCACHE GOMODCACHE GOPATH GOENV; do
@@ -44,12 +51,12 @@ home)
 	done
 	export TARE_TEST_CACHE=${TARE_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tare}
 	mkdir "$work/h"
-	env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u XDG_DATA_HOME -u XDG_STATE_HOME HOME="$work/h" scripts/test.sh "$@"
+	env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u XDG_DATA_HOME -u XDG_STATE_HOME HOME="$work/h" "${suite[@]}" "$@"
 	;;
 space)
 	mkdir -m 1777 "$work/t p"
 	chmod 755 "$work"
-	TMPDIR="$work/t p" scripts/test.sh "$@"
+	TMPDIR="$work/t p" "${suite[@]}" "$@"
 	;;
 busy)
 	for _ in 1 2; do
@@ -59,7 +66,7 @@ busy)
 	# 256 MiB again and again, to the disk and not only to memory.
 	bash -c 'while :; do dd if=/dev/zero of="$0/written" bs=1M count=256 conv=fsync,notrunc status=none; done' "$work" &
 	own+=($!)
-	scripts/test.sh "$@"
+	"${suite[@]}" "$@"
 	;;
 all)
 	failed=
