@@ -113,7 +113,7 @@ func (d *Param) Canonical(v string) (string, error) {
 		case "no", "false", "off", "0":
 			return "false", nil
 		}
-		return "", fmt.Errorf("%q is neither yes nor no", v)
+		return "", fmt.Errorf("%q must be yes or no", v)
 	case Choice:
 		if slices.Contains(d.Choices, v) {
 			return v, nil

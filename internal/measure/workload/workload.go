@@ -26,26 +26,26 @@ type Kind struct {
 	WorkUnit string
 	// MaxWork bounds the frozen work of one trial; 0 means no bound.
 	MaxWork int64
-	// MaxWorkFor, where set, gives the bound for these parameters in the place of MaxWork.
+	// MaxWorkFor, if set, returns the bound for these parameters, instead of MaxWork.
 	MaxWorkFor func(Params) int64
-	// Expand, where set, gives the sets of parameters that the given ones stand for, for a name that means several
-	// workloads. It returns the given ones alone where that is what they mean, and where something is wrong with them.
+	// Expand, if set, returns the sets of parameters that the given ones stand for, when a name means several
+	// workloads. It returns only the given ones if they mean one workload or are wrong.
 	Expand func(given map[string]string) []map[string]string
 	// New checks the parameters together and makes a trial. It is called in the worker, once per trial.
 	New func(Params) (Trial, error)
-	// Dynamic, where set, gives the metrics for these parameters; Metrics then documents the default. The command
-	// workload's extracted figures need it.
+	// Dynamic, if set, returns the metrics for these parameters; Metrics then documents the default. The kind command
+	// needs it for the figures that it reads from output.
 	Dynamic func(Params) []unit.Metric
-	// OnlyReads, where set, tells that a trial with these parameters makes no files, so that it also runs where none
+	// OnlyReads, if set, tells whether a trial with these parameters makes no files, so that it also runs where none
 	// can be made.
 	OnlyReads func(Params) bool
-	// HostCold, where set, tells whether a trial with these parameters begins with the host's caches dropped. The
-	// controller does that before it asks for the trial, since an environment can neither do it nor see it.
+	// HostCold, if set, tells whether a trial with these parameters begins with the host's caches dropped. The
+	// controller drops them before it asks for the trial, because an environment can neither do nor check it.
 	HostCold func(Params) bool
-	// UnitTime, where set, tells how long one unit of work with these parameters may take, preparation included, before
-	// it counts as hung. Without it a unit is taken to be short.
+	// UnitTime, if set, returns how long one unit of work with these parameters may take, including preparation, before
+	// it counts as hung. Without it, units are assumed to be short.
 	UnitTime func(Params) time.Duration
-	// Space, where set, tells how many bytes below Bench.Dir the trial needs, for the forecast and the space check.
+	// Space, if set, returns the bytes below Bench.Dir that the trial needs, for the forecast and the space check.
 	Space func(Params) int64
 }
 
@@ -78,7 +78,7 @@ func (k *Kind) Primary(p Params) unit.Metric {
 
 // Needs says what an environment must offer and how figures of this kind are to be read.
 type Needs struct {
-	CPUBound bool     // emulated CPU makes the figure a property of the emulator
+	CPUBound bool     // with an emulated CPU the figure is the emulator's
 	FS       bool     // needs a writable directory
 	Shell    bool     // needs a shell in the environment
 	Peer     bool     // needs a way to the run's peer, on the controller's machine
@@ -98,23 +98,23 @@ type Reporter interface {
 	Report(b *Bench) error
 }
 
-// Peer is how the run's peer, a process of tare's on the controller's machine, is reached; see package peer.
+// Peer is the address of the run's peer, a process of tare's on the controller's machine; see package netpeer.
 type Peer struct {
 	Address string // "10.0.2.2:41234", as the environment sees it
-	Token   string // admits a connection; a secret of this run
+	Token   string // gives access to the peer; a secret of this run
 }
 
 // Bench is a trial's view of the world. It is not safe for concurrent use, except as its methods say.
 type Bench struct {
-	// Dir is an existing directory that belongs to this cell alone. It lives as long as the session, so that a file
-	// prepared in one trial can be found, checked and used by the next. tare removes it.
+	// Dir is an existing directory that belongs to this cell alone. It lives as long as the session, so that a later
+	// trial can check and use a file that an earlier one prepared. tare removes it.
 	Dir string
-	// Home is another such directory, where the environment itself works: on its own disk when Dir is on a mount, else
-	// the same as Dir. It may be empty where the environment has no directory of its own.
+	// Home is another such directory, in the environment's own work directory: on its own disk if Dir is on a mount,
+	// else the same as Dir. It may be empty if the environment has no directory of its own.
 	Home string
-	// Root is the directory that Dir was made below: where the environment works, or the mount. What a user keeps there
-	// may be read when a parameter names it, and is never written. Dir is empty where Root cannot be written and the
-	// trial only reads.
+	// Root is the directory below which Dir was made: the environment's work directory, or the mount. A user's files
+	// there may be read if a parameter names them, and are never written. Dir is empty if Root cannot be written and
+	// the trial only reads.
 	Root string
 	// Peer is the other end of work on the network; set where the kind needs one.
 	Peer Peer
@@ -127,7 +127,7 @@ type Bench struct {
 	// Warmup is true in trial 0.
 	Warmup bool
 
-	// Figures are what the trial gives.
+	// Figures are the results of the trial.
 	record.Figures
 }
 
@@ -139,7 +139,7 @@ func (b *Bench) Report(metric string, v float64) {
 	b.Metrics[metric] = v
 }
 
-// Rate is the number of things done per second when each unit of work is n of them.
+// Rate is the number of items per second if each unit of work is n items.
 func (b *Bench) Rate(n float64) float64 {
 	return n * float64(b.Work) / b.Elapsed.Seconds()
 }
@@ -171,7 +171,7 @@ func (b *Bench) Note(name, value string) {
 	b.State[name] = value
 }
 
-// Warn attaches a doubt to the trial.
+// Warn attaches a warning to the trial.
 func (b *Bench) Warn(code, text, remedy string) {
 	b.Warnings = append(b.Warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 }

@@ -149,7 +149,8 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { e.remove(context.Background(), "lonely") })
-		want(t, run(t, "own", nil, "", "", "container", "lonely"), "refused", "neither a user postgres nor nobody")
+		want(t, run(t, "own", nil, "", "", "container", "lonely"), "refused", "neither a user postgres nor a user "+
+			"nobody")
 	})
 }
 

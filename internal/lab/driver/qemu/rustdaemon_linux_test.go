@@ -48,7 +48,7 @@ func TestRustVirtiofsdServesAGuest(t *testing.T) {
 			// Nothing of such a mount can be mapped, so nobody can tell what is in memory, and a cell that asks for a
 			// cold cache says so.
 			err := work(t, s, "fs.randread", m.Mount.Dir, map[string]string{"size": "1MiB", "cache": "guest-cold"})
-			if err == nil || !strings.Contains(err.Error(), "the system does not tell") ||
+			if err == nil || !strings.Contains(err.Error(), "the system does not report") ||
 				!strings.Contains(err.Error(), "use cache=as-is") {
 				t.Errorf("%s: guest-cold: %v", name, err)
 			}

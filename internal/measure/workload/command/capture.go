@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is kept of a child's output, in bytes.
+// Bounds of the output that is kept of a child, in bytes.
 const (
 	maxOutput = 8 << 20  // of the standard output that figures are taken from
 	maxTail   = 16 << 10 // of the standard error that is evidence of a failure
 )
 
-// drainGrace is how long output is awaited after a run has ended. Only a process that the run left behind, with the
-// pipe still open, makes it last that long.
+// drainGrace is how long to wait for output after a run has ended. The wait takes that long only if the run left a
+// process behind that keeps the pipe open.
 const drainGrace = time.Second
 
-// sink drains a pipe whose writing end is a child's output. While nothing is written it costs nothing.
+// sink drains a pipe whose writing end is a child's output. It costs nothing as long as nothing is written.
 type sink struct {
 	r, w *os.File
 	done chan struct{}
@@ -56,7 +56,7 @@ func (s *sink) drain() {
 	}
 }
 
-// keepFirst keeps the beginning, as figures are taken from whole output only.
+// keepFirst keeps the beginning: figures are only read from complete output.
 func keepFirst(s *sink, p []byte) {
 	n := min(len(p), maxOutput-len(s.data))
 	s.data = append(s.data, p[:n]...)
@@ -72,13 +72,13 @@ func keepLast(s *sink, p []byte) {
 	}
 }
 
-// finish closes the pipe and returns what was kept and how much was not.
+// finish closes the pipe and returns the kept output and the number of bytes dropped.
 func (s *sink) finish() ([]byte, int64) {
 	s.w.Close()
 	select {
 	case <-s.done:
 	default:
-		// Pipes have no deadline on some platforms; closing the reading end does there.
+		// Pipes have no deadlines on some platforms; there the reading end is closed instead.
 		if s.r.SetReadDeadline(time.Now().Add(drainGrace)) != nil {
 			time.AfterFunc(drainGrace, func() { s.r.Close() })
 		}
@@ -90,7 +90,7 @@ func (s *sink) finish() ([]byte, int64) {
 	return s.data, s.lost
 }
 
-// printable makes foreign output fit for a report: control characters and what is no UTF-8 are shown as escapes.
+// printable makes foreign output safe for a report: control characters and invalid UTF-8 are shown as escapes.
 func printable(p []byte) string {
 	var b strings.Builder
 	for len(p) > 0 {

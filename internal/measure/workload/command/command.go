@@ -46,7 +46,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	}
 	env := os.Environ()
 	if t.params["preset"] != presetNone {
-		env = setEnv(env, "LC_ALL", "C") // pgbench and others translate what they print
+		env = setEnv(env, "LC_ALL", "C") // pgbench and others translate their output
 	}
 	t.base = runner{dir: dir, env: env, timeout: t.timeout}
 	var err error
@@ -77,8 +77,8 @@ const (
 	shellTime    = 200 * time.Millisecond
 )
 
-// weighShell measures how long the shell takes to start and end with nothing to do. The least is used: it is the
-// steadiest of the figures that describe such a sample, and what was disturbed must not be subtracted from every run.
+// weighShell measures how long the shell takes to start and end with nothing to do. The minimum is used: it is the most
+// stable estimate, and a disturbed start must not be subtracted from every run.
 func (t *trial) weighShell(ctx context.Context) error {
 	r, err := newRunner("shell", t.params["shell"], "", t.base)
 	if err != nil {
@@ -155,12 +155,12 @@ func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
 // take takes the figures of one run from its output.
 func (t *trial) take(b *workload.Bench, o *outcome) error {
 	if o.lost > 0 {
-		return fmt.Errorf("command: the output is longer than the %d MiB that figures are taken from; let the "+
+		return fmt.Errorf("command: the output is longer than %d MiB, the most that is read for figures; make the "+
 			"command print less", maxOutput>>20)
 	}
 	f, err := t.extractor.extract(o.output)
 	if err != nil {
-		fail := t.command.failure(fmt.Sprintf("take figures from the output: %v", err))
+		fail := t.command.failure(fmt.Sprintf("read figures from the output: %v", err))
 		fail.Evidence = strings.TrimSpace(printable(tail(o.output)) + "\n" + fail.Evidence)
 		return fail
 	}
@@ -179,8 +179,8 @@ func (t *trial) take(b *workload.Bench, o *outcome) error {
 	return nil
 }
 
-// Report turns the runs into means. seconds comes from the runs' own times: b.Elapsed also holds what stands between
-// them.
+// Report turns the runs into means. seconds is computed from the runs' own times, because b.Elapsed includes the time
+// between runs.
 func (t *trial) Report(b *workload.Bench) error {
 	n := float64(b.Work)
 	raw, shell := t.wall.Seconds()/n, t.shell.Seconds()*float64(t.ran)/n
@@ -196,19 +196,19 @@ func (t *trial) Report(b *workload.Bench) error {
 		b.Report("seconds", net)
 	} else {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf(
-			"a run takes %.3f ms and the start of the shell alone %.3f ms: nothing is left to weigh; use shell=none",
+			"a run takes %.3f ms and the shell alone %.3f ms to start: nothing is left to measure; use shell=none",
 			1e3*raw, 1e3*shell)}
 	}
 	if shell > raw/2 {
 		b.Warn("shell-dominates",
-			fmt.Sprintf("the shell's own start (%.3f ms) is more than half of a run (%.3f ms); its noise is in the "+
-				"difference", 1e3*shell, 1e3*raw),
+			fmt.Sprintf("the shell's start time (%.3f ms) is more than half of a run (%.3f ms), so its noise affects "+
+				"the result", 1e3*shell, 1e3*raw),
 			"use shell=none if the command needs no shell")
 	}
 	b.Sample("seconds", t.samples)
 	for name, v := range map[string]float64{"user_seconds": t.user.Seconds() / n, "system_seconds": t.sys.Seconds() / n,
 		"max_rss_bytes": float64(t.rss)} {
-		if v > 0 { // a clock that counts ticks may see nothing of a short run
+		if v > 0 { // a clock that counts ticks may show 0 for a short run
 			b.Report(name, v)
 		}
 	}
@@ -225,7 +225,7 @@ func (t *trial) Report(b *workload.Bench) error {
 	return nil
 }
 
-// Cleanup runs what still has to follow.
+// Cleanup runs the commands that still have to run.
 func (t *trial) Cleanup(*workload.Bench) error {
 	err := t.conclude(context.Background())
 	if line := t.params["cleanup"]; line != "" && t.base.timeout > 0 {

@@ -144,15 +144,16 @@ func TestFailuresCarryEvidence(t *testing.T) {
 		message, said string
 		kind          string
 	}{
-		{map[string]string{"command": "echo the disk is gone >&2; exit 3"}, "exit code 3 where 0 is expected",
+		{map[string]string{"command": "echo the disk is gone >&2; exit 3"}, "exit code 3, expected 0",
 			"the disk is gone", "measure"},
-		{map[string]string{"command": "nothing-of-that-name,a=b,shell=none"}, "; shell= is part of the command",
+		{map[string]string{"command": "nothing-of-that-name,a=b,shell=none"}, "; shell= was taken as part of the " +
+			"command",
 			"not found", "measure"},
-		{map[string]string{"command": "kill -SEGV $$"}, "ended by a signal: segmentation fault", "", "measure"},
+		{map[string]string{"command": "kill -SEGV $$"}, "killed by a signal: segmentation fault", "", "measure"},
 		{map[string]string{"command": "true", "prepare": "echo no >&2; false"}, "prepare ended with exit code 1", "no",
 			"setup"},
 		{map[string]string{"command": "sleep 600", "timeout": "100ms"}, "did not end within 100ms", "", "measure"},
-		{map[string]string{"command": "echo nothing here", "metric": "x:s:lower:re:took=(\\d+)"}, "matches nothing",
+		{map[string]string{"command": "echo nothing here", "metric": "x:s:lower:re:took=(\\d+)"}, "no match",
 			"nothing here", "measure"},
 		{map[string]string{"command": "echo on stdout; exit 1", "metric": "x:s:lower:re:took=(\\d+)"}, "exit code 1",
 			"on stdout", "measure"},
@@ -220,7 +221,7 @@ func TestLongOutput(t *testing.T) {
 	}
 	_, err := try(t, t.TempDir(), 1, map[string]string{"command": "head -c 9000000 /dev/zero",
 		"metric": "x:n:higher:re:end=(\\d)"})
-	if err == nil || !strings.Contains(err.Error(), "longer than the 8 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "longer than 8 MiB") {
 		t.Errorf("9 MB of output gave %v", err)
 	}
 	f := failed(t,

@@ -16,13 +16,13 @@ import (
 	"tare/internal/unit"
 )
 
-// extractor takes figures from a command's standard output, which is foreign: at most maxOutput bytes of anything.
+// extractor reads figures from a command's standard output, which may be anything of up to maxOutput bytes.
 type extractor interface {
 	metrics() []unit.Metric
 	extract(out []byte) (*found, error)
 }
 
-// found is what one run's output says.
+// found are the figures in one run's output.
 type found struct {
 	values   map[string]float64
 	notes    map[string]string
@@ -31,7 +31,7 @@ type found struct {
 
 func newFound() *found { return &found{values: map[string]float64{}, notes: map[string]string{}} }
 
-// set keeps a figure that can be compared: a cost or rate of zero has no ratio.
+// set keeps a figure if it can be compared: a cost or rate of zero has no ratio.
 func (f *found) set(name string, v float64) {
 	if v > 0 && !math.IsInf(v, 0) {
 		f.values[name] = v
@@ -42,7 +42,7 @@ func (f *found) warn(code, text, remedy string) {
 	f.warnings = append(f.warnings, record.Warning{Code: code, Text: text, Remedy: remedy})
 }
 
-// newExtractor makes the extractor of the parameters preset and metric; nil when no figures are taken.
+// newExtractor makes the extractor of the parameters preset and metric; nil when no figures are read.
 func newExtractor(preset, metric string) (extractor, error) {
 	var all chain
 	if preset != presetNone && preset != "" {
@@ -76,7 +76,7 @@ func newExtractor(preset, metric string) (extractor, error) {
 	return all, nil
 }
 
-// chain takes figures by several extractors from the same output.
+// chain reads figures from the same output by several extractors.
 type chain []extractor
 
 func (c chain) metrics() []unit.Metric {
@@ -132,14 +132,15 @@ func parseMetric(text string) (*userMetric, error) {
 	}
 	name, unitName, better, how, where := part[0], part[1], unit.Better(part[2]), part[3], part[4]
 	if !metricName().MatchString(name) {
-		return nil, fmt.Errorf("%q is not a name: lower-case letters, digits and underscores, beginning with a letter",
+		return nil, fmt.Errorf("%q is not a valid name: use lower-case letters, digits and underscores, beginning "+
+			"with a letter",
 			name)
 	}
 	if better != unit.Lower && better != unit.Higher {
-		return nil, fmt.Errorf("%q is neither lower nor higher (which is better?)", better)
+		return nil, fmt.Errorf("%q must be lower or higher: which of them is better", better)
 	}
 	u := &userMetric{metric: unit.Metric{Name: name, Unit: unitName, Better: better,
-		Doc: "taken from the command's output by " + how + " " + where}}
+		Doc: "read from the command's output by " + how + " " + where}}
 	switch how {
 	case "json":
 		path, err := parsePointer(where)
@@ -153,11 +154,11 @@ func parseMetric(text string) (*userMetric, error) {
 			return nil, err
 		}
 		if re.NumSubexp() < 1 {
-			return nil, fmt.Errorf("the expression %s has no group: put the figure in parentheses", where)
+			return nil, fmt.Errorf("the expression %s has no group: put parentheses around the figure", where)
 		}
 		u.find = func(out []byte) (float64, error) { return firstGroup(out, re) }
 	default:
-		return nil, fmt.Errorf("%q is neither json nor re", how)
+		return nil, fmt.Errorf("%q must be json or re", how)
 	}
 	return u, nil
 }
@@ -166,7 +167,7 @@ func parseMetric(text string) (*userMetric, error) {
 func firstGroup(out []byte, re *regexp.Regexp) (float64, error) {
 	m := re.FindSubmatch(out)
 	if m == nil {
-		return 0, fmt.Errorf("the expression %s matches nothing in the output", re)
+		return 0, fmt.Errorf("the output has no match for the expression %s", re)
 	}
 	return parseNumber(string(m[1]))
 }
@@ -174,7 +175,7 @@ func firstGroup(out []byte, re *regexp.Regexp) (float64, error) {
 func parseNumber(s string) (float64, error) {
 	s = strings.TrimSpace(s)
 	if len(s) > 64 {
-		return 0, errors.New("the text found is too long for a number")
+		return 0, errors.New("the matched text is too long for a number")
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {

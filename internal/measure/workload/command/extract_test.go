@@ -129,10 +129,10 @@ func TestPresetsRefuseWhatIsNoResult(t *testing.T) {
 		{"fio", "fio: file not found\n", "--output-format=json"},
 		{"fio", `{"jobs":[]}`, "no jobs"},
 		{"fio", `{"jobs":[{"error":28,"jobname":"w"}]}`, "error 28"},
-		{"fio", `{"jobs":[{"jobname":"w"}]}`, "nothing"},
-		{"sysbench", "FATAL: something\n", "no report of sysbench"},
-		{"wrk", "unable to connect\n", "no report of wrk"},
-		{"pgbench", "pgbench: error: connection refused", "no report of pgbench"},
+		{"fio", `{"jobs":[{"jobname":"w"}]}`, "neither read nor wrote"},
+		{"sysbench", "FATAL: something\n", "not a report of sysbench"},
+		{"wrk", "unable to connect\n", "not a report of wrk"},
+		{"pgbench", "pgbench: error: connection refused", "not a report of pgbench"},
 		{"pgbench", "number of transactions actually processed: 7/10\ntps = 3.5 (without initial connection time)\n",
 			"7 of 10"},
 	} {
@@ -166,14 +166,14 @@ func TestUserMetrics(t *testing.T) {
 		{`x:ops/s:higher:json:/a~1b/m~0n/1`, 2.5, ""},
 		{`x:ops/s:higher:json:/a~1b/m~0n/2`, 7000, ""},
 		{`x:ops/s:higher:json:/big`, 12345678901234567890, ""},
-		{`x:ops/s:higher:json:/a~1b/m~0n/3`, 0, "list of 3"},
-		{`x:ops/s:higher:json:/a~1b/m~0n/01`, 0, "list of 3"},
+		{`x:ops/s:higher:json:/a~1b/m~0n/3`, 0, "list has 3 entries"},
+		{`x:ops/s:higher:json:/a~1b/m~0n/01`, 0, "list has 3 entries"},
 		{`x:ops/s:higher:json:/no`, 0, "not a number"},
 		{`x:ops/s:higher:json:/none`, 0, "nothing at /none"},
 		{`rate:MB/s:higher:re:rate=([0-9.]+)`, 12.5, ""},
 		{`rate:MB/s:higher:re:(?m)^(rate)=`, 0, "not a number"},
-		{`rate:MB/s:higher:re:speed=(\d+)`, 0, "matches nothing"},
-		{`rate:MB/s:higher:re:(\d):(\d)`, 0, "matches nothing"},
+		{`rate:MB/s:higher:re:speed=(\d+)`, 0, "no match"},
+		{`rate:MB/s:higher:re:(\d):(\d)`, 0, "no match"},
 	} {
 		ex, err := newExtractor(presetNone, c.spec)
 		if err != nil {

@@ -1,10 +1,10 @@
-// Package command weighs the user's own command: its time from just before it is started to the moment it is reaped,
-// what it used, and, where it prints figures of its own, those figures.
+// Package command measures the user's own command: its time from just before it is started to the moment it is reaped,
+// the resources it used, and the figures that it prints itself.
 //
-// It is opinionated about what the clock sees. Nothing is done for a run inside its timed section but to start the
-// command and to wait for it: preparation, output and checks stand outside. Output goes nowhere unless a figure is
-// taken from it, because a terminal or a pipe changes what many programs do. A run that does not end with the expected
-// exit code is a failure and never a figure.
+// It is opinionated about what the clock sees. The timed section of a run only starts the command and waits for it:
+// preparation, output and checks are outside. Output is discarded unless figures are read from it, because a terminal
+// or a pipe changes the behaviour of many programs. A run that does not end with the expected exit code is a failure
+// and never a figure.
 package command
 
 import (
@@ -24,35 +24,34 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name: "command", Family: "command", WorkUnit: "run", MaxWork: maxRuns,
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: "Runs a command line of your own, as hyperfine does; one unit of work is one run. " +
-			"With a shell, the least time that the shell itself takes to start, measured just before, is subtracted " +
-			"from the mean and recorded; the samples keep the times as they were taken. " +
-			"With prepare or conclude a trial is one run. With preset or metric, figures that the command prints " +
-			"are reported too, and the first of them is the headline. " +
-			"What a run leaves running in its process group is ended after it.",
+		Doc: "Runs your own command line, as hyperfine does. One unit of work is one run. With a shell, the shell's " +
+			"shortest start time is measured just before, recorded, and subtracted from the mean; the samples are " +
+			"not corrected. With prepare or conclude, a trial is one run. With preset or metric, figures that the " +
+			"command prints are reported too, and the first of them decides. Processes that a run leaves behind in " +
+			"its process group are killed after it.",
 		Params: []workload.Param{
 			{Name: "command", Type: workload.Text, Required: true, Doc: "the command line"},
-			{Name: "prepare", Type: workload.Text, Doc: "command line run before each timed run, untimed"},
-			{Name: "conclude", Type: workload.Text, Doc: "command line run after each timed run, untimed"},
+			{Name: "prepare", Type: workload.Text, Doc: "command line to run before each timed run, not timed"},
+			{Name: "conclude", Type: workload.Text, Doc: "command line to run after each timed run, not timed"},
 			{Name: "cleanup", Type: workload.Text,
-				Doc: "command line run at the end of each trial, also of one that failed"},
+				Doc: "command line to run at the end of each trial, even if the trial failed"},
 			{Name: "shell", Type: workload.Text, Default: shellDefault,
-				Doc: "default: sh (cmd on Windows); none: no shell, words are split at spaces, quotes and " +
-					"backslashes work (hyperfine -N); else a shell and its options, to which -c is added"},
-			{Name: "dir", Type: workload.Text, Doc: "working directory; by default a fresh one of the workload's own"},
-			{Name: "input", Type: workload.Text, Doc: "file that is the standard input; by default there is none"},
-			{Name: "exit", Type: workload.Int, Default: "0", Min: 0, Max: 255, Doc: "the exit code of a good run"},
+				Doc: "default: sh (cmd on Windows); none: no shell, the line is split at spaces, quotes and " +
+					"backslashes work (hyperfine -N); anything else: a shell with its options, to which -c is added"},
+			{Name: "dir", Type: workload.Text, Doc: "working directory; by default a new, empty one"},
+			{Name: "input", Type: workload.Text, Doc: "file to use as standard input; by default there is no input"},
+			{Name: "exit", Type: workload.Int, Default: "0", Min: 0, Max: 255, Doc: "exit code of a successful run"},
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
-				Doc: "a run that takes longer is ended with its process group and fails"},
+				Doc: "a run that takes longer is stopped with its process group and fails"},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: "the command's figures depend on flushes, as a database's commits do: they are not compared " +
-					"between environments where a flush means different things"},
+				Doc: "yes says that the command's figures depend on flushes, as a database's commits do; they are " +
+					"then not compared between environments where a flush means different things"},
 			{Name: "preset", Type: workload.Choice, Default: presetNone, Choices: presetNames(),
-				Doc: "take the figures that this program prints: fio (--output-format=json), iperf3 (-J), sysbench, " +
+				Doc: "program whose output is read for figures: fio (--output-format=json), iperf3 (-J), sysbench, " +
 					"wrk, pgbench"},
-			{Name: "metric", Type: workload.Text, Doc: "figures to take from standard output, one a line: " +
-				"NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the first group of " +
-				"the first match is the figure"},
+			{Name: "metric", Type: workload.Text, Doc: "figures to read from standard output, one per line: " +
+				"NAME:UNIT:lower|higher:json:/pointer or NAME:UNIT:lower|higher:re:REGEX, where the figure is the " +
+				"first group of the first match"},
 		},
 		Metrics:    ownMetrics(true),
 		Dynamic:    metricsFor,
@@ -66,21 +65,21 @@ func Kinds() []workload.Kind {
 func ownMetrics(primary bool) []unit.Metric {
 	return []unit.Metric{
 		{Name: "seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: primary,
-			Doc: "mean time of a run, less the shell's own start where a shell is used"},
+			Doc: "mean time of a run; with a shell, minus the shell's start time"},
 		{Name: "user_seconds", Unit: "s", Better: unit.Lower,
-			Doc: "mean CPU time of a run outside the kernel, with the children it waited for"},
+			Doc: "mean CPU time of a run in user mode, including children it waited for"},
 		{Name: "system_seconds", Unit: "s", Better: unit.Lower,
-			Doc: "mean CPU time of a run inside the kernel, with the children it waited for"},
+			Doc: "mean CPU time of a run in the kernel, including children it waited for"},
 		{Name: "max_rss_bytes", Unit: "B", Better: unit.Lower,
-			Doc: "largest resident memory of any run; on Linux never less than the agent's own, which the kernel " +
-				"counts until the program is loaded"},
+			Doc: "largest resident memory of any run; on Linux at least the agent's own, which the kernel counts " +
+				"until the program is loaded"},
 	}
 }
 
 // metricsFor lists the figures for these parameters: those taken from the output first.
 func metricsFor(p workload.Params) []unit.Metric {
 	ex, err := newExtractor(p["preset"], p["metric"])
-	if err != nil || ex == nil { // New tells the error
+	if err != nil || ex == nil { // New reports the error
 		return ownMetrics(true)
 	}
 	ms := slices.Clone(ex.metrics())
@@ -90,7 +89,7 @@ func metricsFor(p workload.Params) []unit.Metric {
 	return append(ms, ownMetrics(false)...)
 }
 
-// unitTime is the time-out of a run and of what is run around it.
+// unitTime is the time-out of a run plus those of the commands run around it.
 func unitTime(p workload.Params) time.Duration {
 	each := p.Duration("timeout")
 	all := each
@@ -102,8 +101,8 @@ func unitTime(p workload.Params) time.Duration {
 	return all
 }
 
-// maxWorkFor lets a trial that must be prepared or concluded be one run: Measure is then nothing but that run, and both
-// clocks see the same.
+// maxWorkFor limits a trial with prepare or conclude to one run: Measure is then only that run, and both clocks measure
+// the same.
 func maxWorkFor(p workload.Params) int64 {
 	if p["prepare"] != "" || p["conclude"] != "" {
 		return 1

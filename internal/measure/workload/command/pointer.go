@@ -16,7 +16,7 @@ func parsePointer(text string) ([]string, error) {
 		return nil, nil
 	}
 	if text[0] != '/' {
-		return nil, fmt.Errorf("%q is not a JSON pointer: it begins with a slash, as in /jobs/0/read/iops", text)
+		return nil, fmt.Errorf("%q is not a JSON pointer: it must begin with a slash, as in /jobs/0/read/iops", text)
 	}
 	tokens := strings.Split(text[1:], "/")
 	for i, t := range tokens {
@@ -26,7 +26,8 @@ func parsePointer(text string) ([]string, error) {
 				break
 			}
 			if after == "" || after[0] != '0' && after[0] != '1' {
-				return nil, fmt.Errorf("%q is not a JSON pointer: a tilde is written ~0 and a slash in a name ~1", text)
+				return nil, fmt.Errorf("%q is not a JSON pointer: write ~0 for a tilde, and ~1 for a slash in a name",
+					text)
 			}
 			rest = after[1:]
 		}
@@ -49,7 +50,7 @@ func lookup(doc any, path []string) (any, error) {
 		case []any:
 			n, err := arrayIndex(token)
 			if err != nil || n >= len(v) {
-				return nil, fmt.Errorf("the output has nothing at %s: it is a list of %d", at, len(v))
+				return nil, fmt.Errorf("the output has nothing at %s: the list has %d entries", at, len(v))
 			}
 			doc = v[n]
 		default:
@@ -62,13 +63,13 @@ func lookup(doc any, path []string) (any, error) {
 // arrayIndex reads an index as RFC 6901 has it: digits without leading zeros.
 func arrayIndex(token string) (int, error) {
 	if token == "" || len(token) > 1 && token[0] == '0' || strings.Trim(token, "0123456789") != "" {
-		return 0, fmt.Errorf("%q is no index", token)
+		return 0, fmt.Errorf("%q is not an index", token)
 	}
 	return strconv.Atoi(token)
 }
 
-// numberAt returns the number at a pointer in the JSON document that the output holds. A text that is a number counts,
-// as some programs quote their figures.
+// numberAt returns the number at a pointer in the JSON document that the output holds. A string that contains a number
+// counts, because some programs quote their figures.
 func numberAt(out []byte, path []string) (float64, error) {
 	var doc any
 	if err := decodeJSON(out, &doc); err != nil {
@@ -84,12 +85,12 @@ func numberAt(out []byte, path []string) (float64, error) {
 	case string:
 		return parseNumber(v)
 	default:
-		return 0, fmt.Errorf("what is at /%s is not a number", strings.Join(path, "/"))
+		return 0, fmt.Errorf("the value at /%s is not a number", strings.Join(path, "/"))
 	}
 }
 
-// decodeJSON reads the document in a program's output: the whole of it, or what begins with the first line that opens
-// an object or list, because programs print notes before it. What follows the document is ignored.
+// decodeJSON reads the document in a program's output: all of it, or the part from the first line that opens an object
+// or list, because some programs print notes first. Text after the document is ignored.
 func decodeJSON(out []byte, into any) error {
 	const tries = 8 // a list may be a note in brackets; hostile output must not make this quadratic
 	for at, tried := 0, 0; at < len(out) && tried < tries; {
@@ -112,5 +113,5 @@ func decodeJSON(out []byte, into any) error {
 		}
 		at += end + 1
 	}
-	return errors.New("the output holds no JSON document")
+	return errors.New("the output contains no JSON document")
 }

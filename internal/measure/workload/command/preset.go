@@ -46,7 +46,7 @@ func tailOf(m unit.Metric) unit.Metric {
 	return m
 }
 
-// after returns what follows a label at the beginning of a line, leading blanks aside, in the first line that has it.
+// after returns the text after a label, from the first line that begins with it; leading blanks are ignored.
 func after(out []byte, label string) (string, bool) {
 	for line := range bytes.Lines(out) {
 		line = bytes.TrimSpace(line)

@@ -8,8 +8,8 @@ import (
 	"tare/internal/unit"
 )
 
-// fio reads `fio --output-format=json`. Figures are sums over the jobs; a percentile cannot be summed and is that of
-// the worst job.
+// fio reads `fio --output-format=json`. Figures are sums over the jobs; percentiles cannot be summed, so the worst
+// job's is taken.
 func fio() program {
 	p := program{name: "fio", parse: parseFIO}
 	p.figures = append(p.figures,
@@ -80,7 +80,7 @@ func parseFIO(out []byte) (*found, error) {
 		f.set("fio_"+d+"_p99_ns", worst)
 	}
 	if !(iops > 0) {
-		return nil, errors.New("fio read and wrote nothing")
+		return nil, errors.New("fio neither read nor wrote anything")
 	}
 	f.set("fio_iops", iops)
 	f.set("fio_mib_per_second", bytes/(1<<20))
@@ -90,7 +90,7 @@ func parseFIO(out []byte) (*found, error) {
 // iperf3 reads `iperf3 -c HOST -J`.
 func iperf3() program {
 	return program{name: "iperf3", parse: parseIperf3, figures: []unit.Metric{
-		higher("iperf3_bits_per_second", "bit/s", "bits per second that arrived, all streams"),
+		higher("iperf3_bits_per_second", "bit/s", "bits received per second, all streams"),
 		lower("iperf3_jitter_ms", "ms", "jitter of UDP packets at the receiver"),
 	}}
 }
@@ -133,9 +133,10 @@ func parseIperf3(out []byte) (*found, error) {
 	}
 	if s := doc.End.Sum; s != nil && s.LostPercent > 0 {
 		f.notes["iperf3_lost_percent"] = strconv.FormatFloat(s.LostPercent, 'g', 4, 64)
-		f.warn("packets-lost", fmt.Sprintf("%.3g %% of the UDP packets were lost: the rate is that of what arrived",
+		f.warn("packets-lost", fmt.Sprintf("%.3g %% of the UDP packets were lost: the rate counts only packets that "+
+			"arrived",
 			s.LostPercent),
-			"lower iperf3's -b until nothing is lost if capacity is not what you want to weigh")
+			"to measure without loss, lower iperf3's -b until no packets are lost")
 	}
 	return f, nil
 }

@@ -12,7 +12,7 @@ import (
 // sysbench reads the report of sysbench 1.0 for any of its tests.
 func sysbench() program {
 	return program{name: "sysbench", parse: parseSysbench, figures: []unit.Metric{
-		higher("sysbench_events_per_second", "events/s", "events per second; what an event is depends on the test"),
+		higher("sysbench_events_per_second", "events/s", "events per second; the test defines what an event is"),
 		lower("sysbench_latency_ms", "ms", "mean time of an event"),
 		lower("sysbench_p95_ms", "ms", "95th percentile of the time of an event"),
 		higher("sysbench_transferred_mib_per_second", "MiB/s",
@@ -27,7 +27,7 @@ func sysbench() program {
 
 func parseSysbench(out []byte) (*found, error) {
 	f := newFound()
-	// The cpu test prints the rate itself; every test prints what it follows from.
+	// The cpu test prints the rate; every test prints the figures to compute it.
 	if v, ok := number(out, "events per second:"); ok {
 		f.set("sysbench_events_per_second", v)
 	} else {
@@ -35,7 +35,7 @@ func parseSysbench(out []byte) (*found, error) {
 		total, _ := after(out, "total time:")
 		seconds, err := parseNumber(strings.TrimSuffix(total, "s"))
 		if !ok1 || err != nil || seconds <= 0 {
-			return nil, errors.New("the output is no report of sysbench 1.0: it tells no events and total time")
+			return nil, errors.New("the output is not a report of sysbench 1.0: it has no events and total time")
 		}
 		f.set("sysbench_events_per_second", events/seconds)
 	}
@@ -100,7 +100,7 @@ func parseWrk(out []byte) (*found, error) {
 	f := newFound()
 	rate, ok := number(out, "Requests/sec:")
 	if !ok {
-		return nil, errors.New("the output is no report of wrk: it tells no Requests/sec")
+		return nil, errors.New("the output is not a report of wrk: it has no Requests/sec")
 	}
 	if rate <= 0 {
 		return nil, errors.New("wrk got no response")
@@ -116,13 +116,13 @@ func parseWrk(out []byte) (*found, error) {
 		f.set("wrk_bytes_per_second", v)
 	}
 	if s, ok := after(out, "Socket errors:"); ok {
-		f.warn("http-errors", "wrk met socket errors: "+printable([]byte(s)),
-			"lower the number of connections, or look at the server's log")
+		f.warn("http-errors", "wrk reported socket errors: "+printable([]byte(s)),
+			"use fewer connections, or read the server's log")
 	}
 	if s, ok := after(out, "Non-2xx or 3xx responses:"); ok {
 		f.warn("http-errors", printable([]byte(s))+
-			" responses were errors of the server (neither 2xx nor 3xx): they are no equal work",
-			"look at the URL and at the server's log")
+			" responses were errors (neither 2xx nor 3xx): the work was not equal",
+			"check the URL and the server's log")
 	}
 	return f, nil
 }
@@ -139,7 +139,8 @@ type scale struct {
 	factor float64
 }
 
-// scaled returns the number with a unit that follows a label. Longer suffixes stand before those they end with.
+// scaled returns the number with a unit that follows a label. A longer suffix precedes the shorter one that it ends
+// with.
 func scaled(out []byte, label string, units []scale) (float64, bool) {
 	rest, ok := after(out, label)
 	if !ok {
@@ -159,9 +160,9 @@ func scaled(out []byte, label string, units []scale) (float64, bool) {
 func pgbench() program {
 	return program{name: "pgbench", parse: parsePgbench, figures: []unit.Metric{
 		higher("pgbench_tps", "tx/s",
-			"transactions per second, the making of connections left out where pgbench tells it apart"),
+			"transactions per second; without the time to connect, if pgbench reports it separately"),
 		lower("pgbench_latency_ms", "ms", "mean time of a transaction"),
-		lower("pgbench_connect_ms", "ms", "time to make the connections"),
+		lower("pgbench_connect_ms", "ms", "time to open the connections"),
 	}}
 }
 
@@ -181,7 +182,7 @@ func parsePgbench(out []byte) (*found, error) {
 		}
 	}
 	if !ok || tps <= 0 {
-		return nil, errors.New("the output is no report of pgbench with transactions: it tells no tps above 0")
+		return nil, errors.New("the output is not a report of pgbench with transactions: it has no tps above 0")
 	}
 	f.set("pgbench_tps", tps)
 	if v, ok := number(out, "latency average ="); ok {
@@ -192,7 +193,7 @@ func parsePgbench(out []byte) (*found, error) {
 	}
 	if v, ok := number(out, "number of failed transactions:"); ok && v > 0 {
 		f.warn("transactions-failed", fmt.Sprintf("%.0f transactions failed", v),
-			"look at the server's log; a lower isolation level or fewer clients may help")
+			"read the server's log; a lower isolation level or fewer clients may help")
 	}
 	if s, ok := after(out, "number of transactions actually processed:"); ok {
 		if done, all, both := strings.Cut(s, "/"); both && done != all {

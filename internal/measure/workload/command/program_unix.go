@@ -4,7 +4,7 @@ package command
 
 import "os"
 
-// defaultPath is where programs are looked for when the environment has no PATH, as in a container started bare.
+// defaultPath is searched for programs when the environment has no PATH, as in a bare container.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func defaultShell() []string { return []string{"sh", "-c"} }

@@ -15,7 +15,7 @@ import (
 	"tare/internal/record"
 )
 
-// killGrace is how long a command that is to end early has between the request and the kill.
+// killGrace is the time between SIGTERM and SIGKILL for a command that is stopped early.
 const killGrace = 2 * time.Second
 
 // runner runs one command line again and again. It belongs to one locked thread.
@@ -28,10 +28,10 @@ type runner struct {
 	env     []string
 	input   string // path of the standard input; empty for none
 	timeout time.Duration
-	leave   bool // what a run leaves running may stay: prepare may start a server
+	leave   bool // processes that it leaves running are kept: prepare may start a server
 	null    *os.File
 	stderr  *sink
-	attr    *procAttr // of the last run, used again when its files are
+	attr    *procAttr // of the last run, reused if its files are
 }
 
 // outcome is one run.
@@ -100,7 +100,7 @@ func (r *runner) run(ctx context.Context, capture bool) (o outcome, err error) {
 	return o, err
 }
 
-// timed is the part that the clock sees, between two guards that end the command when its time or the trial is over.
+// timed is the timed part. Two guards stop the command when its time or the trial is over.
 func (r *runner) timed(ctx context.Context, attr *procAttr) (o outcome, err error) {
 	if err := ctx.Err(); err != nil {
 		return o, err
@@ -130,7 +130,7 @@ func (r *runner) timed(ctx context.Context, attr *procAttr) (o outcome, err erro
 		return o, fmt.Errorf("start %s: %w", r.path, err)
 	}
 	running.Store(&p)
-	if late.Load() || ctx.Err() != nil { // the guard fired before there was anything to end
+	if late.Load() || ctx.Err() != nil { // the guard fired before the process existed
 		end()
 	}
 	o.usage, err = p.wait()
@@ -138,30 +138,30 @@ func (r *runner) timed(ctx context.Context, attr *procAttr) (o outcome, err erro
 
 	running.Store(nil)
 	if !r.leave {
-		p.kill() // what it left running would be charged to the next run
+		p.kill() // processes left running would disturb the next run
 	}
 	switch {
 	case err != nil:
 		return o, err
 	case late.Load():
-		return o, r.failure(fmt.Sprintf("%s did not end within %v and was ended; give a longer timeout", r.what,
+		return o, r.failure(fmt.Sprintf("%s did not end within %v and was stopped; set a longer timeout", r.what,
 			r.timeout))
 	}
 	return o, ctx.Err()
 }
 
-// ended says whether a run ended as it must.
+// ended checks how a run ended.
 func (r *runner) ended(o *outcome, code int) error {
 	switch {
 	case o.signal != "":
-		return r.failure(fmt.Sprintf("%s was ended by a signal: %s", r.what, o.signal))
+		return r.failure(fmt.Sprintf("%s was killed by a signal: %s", r.what, o.signal))
 	case o.code != code:
-		msg := fmt.Sprintf("%s ended with exit code %d where %d is expected", r.what, o.code, code)
+		msg := fmt.Sprintf("%s ended with exit code %d, expected %d", r.what, o.code, code)
 		if r.what == "command" {
-			msg += fmt.Sprintf("; mend the command, or give exit=%d if this is a good run", o.code)
+			msg += fmt.Sprintf("; fix the command, or set exit=%d if this is a successful run", o.code)
 			if name := swallowed(r.line); name != "" {
-				msg += fmt.Sprintf("; %s= is part of the command, which is all that follows command=: with -w it "+
-					"goes before", name)
+				msg += fmt.Sprintf("; %s= was taken as part of the command: with -w, everything after command= is "+
+					"the command, so write %[1]s= before it", name)
 			}
 		}
 		f := r.failure(msg)
@@ -173,8 +173,8 @@ func (r *runner) ended(o *outcome, code int) error {
 	return nil
 }
 
-// swallowed returns the first parameter of this kind that a command line seems to have been given, which -w takes for a
-// part of the command where it stands behind it; else "".
+// swallowed returns the first parameter of this kind in a command line, else "": with -w, a parameter after command=
+// becomes part of the command.
 func swallowed(line string) string {
 	_, rest, _ := strings.Cut(line, ",")
 	for _, part := range strings.Split(rest, ",") {

@@ -20,7 +20,7 @@ type usage struct {
 }
 
 // start starts a program in a process group of its own. The syscall package's ForkExec shares memory with the child
-// until it has loaded the program (vfork), so the size of the agent costs nothing.
+// until it has loaded the program (vfork), so the agent's size does not matter.
 func start(path string, argv []string, attr *procAttr) (process, error) {
 	pid, err := syscall.ForkExec(path, argv, attr)
 	return process{pid}, err

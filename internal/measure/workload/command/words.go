@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The values of the parameter shell that are no shell's name.
+// The values of the parameter shell that are not the name of a shell.
 const (
 	shellDefault = "default"
 	shellNone    = "none"
@@ -17,7 +17,7 @@ const (
 // commandLine turns a command line into the arguments that run it.
 func commandLine(shell, line string) ([]string, error) {
 	if strings.IndexByte(line, 0) >= 0 {
-		return nil, errors.New("a command line cannot hold a zero byte")
+		return nil, errors.New("a command line cannot contain a zero byte")
 	}
 	switch shell {
 	case shellNone:
@@ -31,7 +31,7 @@ func commandLine(shell, line string) ([]string, error) {
 	default:
 		argv, err := splitWords(shell)
 		if err == nil && len(argv) == 0 {
-			err = errors.New("the shell's name is empty")
+			err = errors.New("the name of the shell is empty")
 		}
 		return append(argv, "-c", line), err
 	}
@@ -103,7 +103,7 @@ func doubleQuoted(word *strings.Builder, s string) (int, error) {
 	return 0, errors.New("not closed")
 }
 
-// findProgram finds a program as a shell does. A name with a slash is left as it is, because it is relative to the
+// findProgram finds a program as a shell does. A name with a slash is not changed, because it is relative to the
 // command's working directory.
 func findProgram(name string) (string, error) {
 	if strings.ContainsRune(name, '/') || strings.ContainsRune(name, filepath.Separator) {
@@ -124,5 +124,5 @@ func findProgram(name string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("no program %q in this environment (PATH is %s)", name, path)
+	return "", fmt.Errorf("there is no program %q in this environment (PATH is %s)", name, path)
 }

@@ -1,7 +1,7 @@
 // Package cpu measures what the processor alone can do: no memory beyond its registers, no system call.
 //
-// It is opinionated: the kernel is sysbench's, operation for operation, so that the figure can be held against
-// sysbench's own, and unlike sysbench it counts what it found and refuses a wrong count, so that it cannot be optimised
+// It is opinionated: the kernel is sysbench's, operation for operation, so that the figure can be compared with
+// sysbench's own. Unlike sysbench it counts the primes and refuses a wrong count, so that the work cannot be optimised
 // away.
 package cpu
 
@@ -16,17 +16,16 @@ func Kinds() []workload.Kind {
 		Name:   "cpu.prime",
 		Family: "cpu",
 		Doc: "Finds the primes below max by trial division with 64-bit unsigned integers, as `sysbench cpu` 1.0 " +
-			"does. One event is one search " +
-			"of all numbers from 3 to max-1; the primes found are counted and checked. It weighs the integer " +
-			"divider above all. " +
-			"events_per_second is what sysbench 1.0 reports, time_10k_events what sysbench 0.4 did.",
+			"does. One event is one search of all numbers from 3 to max-1; the primes found are counted and checked. " +
+			"The result depends mostly on the integer divider. sysbench 1.0 reports events_per_second, sysbench 0.4 " +
+			"reported time_10k_events.",
 		Params: []workload.Param{
 			{Name: "max", Type: workload.Int, Default: "10000", Min: 4, Max: 10_000_000,
 				Doc: "upper limit of the search (sysbench --cpu-max-prime)"},
 			{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 4096,
 				Doc: "threads that take events from one shared counter"},
 			{Name: "pin", Type: workload.Bool, Default: "no",
-				Doc: "bind each thread to a processor; sysbench does not"},
+				Doc: "bind each thread to a processor; sysbench does not do that"},
 		},
 		Metrics: []unit.Metric{
 			{Name: "events_per_second", Unit: "events/s", Better: unit.Higher, Timed: true, Primary: true,

@@ -28,7 +28,7 @@ type prime struct {
 type share struct {
 	events int64
 	wrong  int64  // events that did not find the right number
-	found  uint64 // what the last wrong one found
+	found  uint64 // the count of the last wrong one
 	_      [128 - 24]byte
 }
 
@@ -42,15 +42,15 @@ func (t *prime) Setup(_ context.Context, b *workload.Bench) error {
 	if usable, err := thread.UsableCPUs(); err == nil && t.threads > len(usable) {
 		b.Warn("more-threads-than-processors",
 			fmt.Sprintf("%d threads share %d usable processors", t.threads, len(usable)),
-			"set threads to at most the number of processors that the smallest environment has")
+			"set threads to at most the number of processors of the smallest environment")
 	}
 	var err error
 	t.team, err = thread.Start(t.threads, t.pin)
 	return err
 }
 
-// Measure hands out events through a shared counter, as sysbench does with --events: a thread that is held up takes
-// fewer of them, and the others do not wait for it. The counter is touched once per event, outside the search.
+// Measure hands out events through a shared counter, as sysbench does with --events: a delayed thread takes fewer of
+// them, and the others do not wait for it. The counter is touched once per event, outside the search.
 func (t *prime) Measure(_ context.Context, b *workload.Bench) error {
 	var next atomic.Int64
 	work, limit, want := b.Work, t.max, t.want
@@ -73,8 +73,8 @@ func (t *prime) Report(b *workload.Bench) error {
 	events := make([]string, len(t.shares))
 	for i, s := range t.shares {
 		if s.wrong != 0 {
-			return fmt.Errorf("count primes below %d: %d of %d events of thread %d were wrong, the last found %d "+
-				"instead of %d: this processor or its emulation computes wrongly",
+			return fmt.Errorf("count primes below %d: %d of %d events of thread %d were wrong; the last found %d "+
+				"instead of %d: this processor or its emulation computes wrong results",
 				t.max, s.wrong, s.events, i, s.found, t.want)
 		}
 		events[i] = strconv.FormatInt(s.events, 10)

@@ -14,8 +14,8 @@ import (
 	"tare/internal/measure/fileio"
 )
 
-// poolSize is how many incompressible bytes the contents of all files are cut from. Each begins at a byte of its own
-// choice, so that hardly any page repeats.
+// poolSize is the number of incompressible bytes from which the contents of all files are cut. Each file begins at its
+// own offset, so that hardly any page repeats.
 const poolSize = 16 << 20
 
 // archiveRecord is how much an unpacking tar writes at once: its record of 20 blocks of 512 bytes.
@@ -50,8 +50,8 @@ func newArchive(s *site, modules int, seed uint64) (*archive, error) {
 	return a, nil
 }
 
-// unpack writes module m as GNU tar does (strace tar xf ARCHIVE), but for changes of owner, which only root's tar does,
-// and with a directory's permissions right from the start.
+// unpack writes module m as GNU tar does (strace tar xf ARCHIVE), except that it does not change owners, which only
+// root's tar does, and that a directory has its final permissions from the start.
 func (a *archive) unpack(r *root, m int) error {
 	dirs := a.dirs[m*moduleDirs : (m+1)*moduleDirs]
 	for _, d := range dirs {
@@ -123,14 +123,14 @@ func (a *archive) verify(s *site, m int) (digest string, err error) {
 			return "", err
 		}
 		if st.ModTime().Unix() != archiveTime {
-			return "", fmt.Errorf("%s was modified at %v, not at the time in the archive", at, st.ModTime().UTC())
+			return "", fmt.Errorf("%s has the modification time %v, not the one in the archive", at, st.ModTime().UTC())
 		}
 		got, err := os.ReadFile(at)
 		if err != nil {
 			return "", err
 		}
 		if !bytes.Equal(got, a.content(i)) {
-			return "", fmt.Errorf("%s does not hold what was written to it", at)
+			return "", fmt.Errorf("the content of %s differs from what was written", at)
 		}
 		fmt.Fprintf(h, "%s %d\n", f.path, len(got))
 		h.Write(got)
@@ -140,18 +140,18 @@ func (a *archive) verify(s *site, m int) (digest string, err error) {
 		return "", err
 	}
 	if found != moduleCounts {
-		return "", fmt.Errorf("%s holds %d directories and %d files where %d and %d were unpacked", a.tree.roots[m],
+		return "", fmt.Errorf("%s contains %d directories and %d files, but %d and %d were unpacked", a.tree.roots[m],
 			found.dirs, found.files, moduleDirs, moduleFiles)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// counts are what a walk sees. The directory that it begins with counts.
+// counts is what a walk sees, including the directory that it begins with.
 type counts struct{ dirs, files int64 }
 
 var moduleCounts = counts{moduleDirs, moduleFiles}
 
-// seen counts what lies below a directory, by the standard library.
+// seen counts the entries below a directory, with the standard library.
 func seen(dir string) (c counts, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		switch {

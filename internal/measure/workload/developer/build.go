@@ -22,27 +22,26 @@ func buildKind() workload.Kind {
 	run := commandKind()
 	return workload.Kind{
 		Name: "dev.build", Family: "command", WorkUnit: "build", MaxWork: 1, Needs: run.Needs,
-		Doc: "Builds a generated C project with the environment's own make and compiler, which must be there; one " +
-			"unit is one build from a clean tree, cleaned before the clock starts. " +
-			"The program that was built is run afterwards, and must print the number that is known beforehand. The " +
-			"compiler's version is recorded: with another compiler in the candidate, it is the compilers that are " +
-			"compared. dev.compile does the file operations alone, and needs no compiler. " +
-			"With workaround the tree is copied with cp to the environment's own disk, built there, and objects, " +
-			"archive and program are copied back, all inside the time.",
+		Doc: "Builds a generated C project with the environment's own make and compiler, which must be installed. " +
+			"One unit is one build from a clean tree; it is cleaned before the clock starts. The program is run " +
+			"afterwards and must print a number that is known in advance. The compiler's version is recorded: if the " +
+			"candidate has another compiler, the result compares the compilers. dev.compile does only the file " +
+			"operations and needs no compiler. With workaround, the timed section includes copying the tree to the " +
+			"environment's own disk with cp, the build there, and copying objects, archive and program back.",
 		Params: []workload.Param{
 			{Name: "units", Type: workload.Int, Default: "24", Min: 1, Max: 5000, Doc: "C files in the project"},
 			{Name: "headers", Type: workload.Int, Default: "64", Min: 1, Max: 999,
-				Doc: "headers in the project; a C file includes 12 of them and those include others"},
+				Doc: "headers in the project; a C file includes 12 of them, and these include others"},
 			{Name: "functions", Type: workload.Int, Default: "40", Min: 1, Max: 10_000,
 				Doc: "functions in each C file"},
 			{Name: "jobs", Type: workload.Int, Default: "1", Min: 1, Max: 1024,
-				Doc: "compilers at the same time (make -j)"},
+				Doc: "compilers that run at the same time (make -j)"},
 			{Name: "cc", Type: workload.Text, Default: "cc", Required: true,
-				Doc: "the compiler, a program in the environment's PATH or a path"},
+				Doc: "the compiler: a program in the environment's PATH, or a path"},
 			{Name: "cflags", Type: workload.Text, Default: "-O1", Doc: "options for the compiler"},
 			workaroundParam(),
 			{Name: "timeout", Type: workload.Duration, Default: "10m",
-				Doc: "a build that takes longer is ended with its process group and fails"},
+				Doc: "a build that takes longer is stopped with its process group and fails"},
 		},
 		Metrics: run.Metrics,
 		Space: func(p workload.Params) int64 {
@@ -52,7 +51,7 @@ func buildKind() workload.Kind {
 	}
 }
 
-// commandKind is the kind that runs a command line: a build is one, with its files and its proof.
+// commandKind is the kind that runs a command line: a build is a command with files and a check.
 func commandKind() *workload.Kind {
 	return &command.Kinds()[0]
 }
@@ -69,7 +68,7 @@ type build struct {
 
 func newBuild(p workload.Params) (workload.Trial, error) {
 	if strings.ContainsAny(p["cc"], "'\"\\\n") || strings.ContainsAny(p["cflags"], "'\"\\\n") {
-		return nil, errors.New("dev.build: cc and cflags go through make as they are: leave out quotes, backslashes " +
+		return nil, errors.New("dev.build: cc and cflags are passed to make unchanged: leave out quotes, backslashes " +
 			"and line breaks")
 	}
 	t := &build{
@@ -100,7 +99,7 @@ func (t *build) Setup(ctx context.Context, b *workload.Bench) error {
 			return &record.Failure{Kind: "refused",
 				Message: fmt.Sprintf("dev.build: there is no program %q in this environment (PATH is %s); install "+
 					"make, a C compiler and binutils there (Debian: apt-get install make gcc libc6-dev), or use "+
-					"dev.compile, which needs none",
+					"dev.compile, which needs no compiler",
 					program, os.Getenv("PATH"))}
 		}
 	}
@@ -132,8 +131,8 @@ func (t *build) Setup(ctx context.Context, b *workload.Bench) error {
 	return t.start(ctx, b)
 }
 
-// goAway makes the folder on the environment's own disk and has the command copy the sources there, build, and copy
-// what was built back.
+// goAway makes the folder on the environment's own disk and changes the command so that it copies the sources there,
+// builds, and copies the results back.
 func (t *build) goAway(b *workload.Bench, bytes, files int64) error {
 	home, err := besides(b)
 	if err != nil {
@@ -165,7 +164,7 @@ func (t *build) start(ctx context.Context, b *workload.Bench) error {
 	return t.run.Setup(ctx, b)
 }
 
-// installed tells whether a shell would find a program. That it can be run shows when it is.
+// installed tells whether a shell would find a program. Whether it can run shows when it is started.
 func installed(program string) bool {
 	runs := func(path string) bool {
 		st, err := os.Stat(path)
@@ -185,7 +184,7 @@ func installed(program string) bool {
 // Measure builds.
 func (t *build) Measure(ctx context.Context, b *workload.Bench) error { return t.run.Measure(ctx, b) }
 
-// Report runs the program and compares what it prints with what it must.
+// Report runs the program and checks its output.
 func (t *build) Report(b *workload.Bench) error {
 	if err := t.run.(workload.Reporter).Report(b); err != nil {
 		return err
@@ -200,8 +199,8 @@ func (t *build) Report(b *workload.Bench) error {
 	want := fmt.Sprintf("%016x", t.project.answer())
 	if text := strings.TrimSpace(string(got)); text != want {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("the program that was built prints %.40q where %s is right: the compiler, or what "+
-				"it read, is wrong", text, want)}
+			Message: fmt.Sprintf("the program that was built prints %.40q instead of %s: the compiler is faulty, or "+
+				"it read wrong data", text, want)}
 	}
 	b.Check("program", want)
 	b.Check("units", strconv.Itoa(t.project.units))
@@ -212,7 +211,7 @@ func (t *build) Report(b *workload.Bench) error {
 	return nil
 }
 
-// sameBack compares what was copied back with what was built, byte for byte.
+// sameBack compares the files that were copied back with those that were built, byte for byte.
 func (t *build) sameBack() error {
 	if t.away == nil {
 		return nil
@@ -232,7 +231,7 @@ func (t *build) sameBack() error {
 		}
 		if !bytes.Equal(there, back) {
 			return &record.Failure{Kind: "measure",
-				Message: fmt.Sprintf("%s was copied to %s and has other bytes there than where it was built", name,
+				Message: fmt.Sprintf("%s was copied to %s, and the copy differs from the file that was built", name,
 					t.path)}
 		}
 	}

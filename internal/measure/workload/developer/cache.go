@@ -12,7 +12,7 @@ import (
 	"tare/internal/record"
 )
 
-// The states that a trial may want the caches of directory entries and inodes in.
+// The states of the caches of directory entries and inodes that a trial can ask for.
 const (
 	cacheWarm = "warm"
 	cacheCold = "cold"
@@ -22,12 +22,12 @@ func cacheParam() workload.Param {
 	return workload.Param{
 		Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
 		Doc: "warm: everything was looked up once just before; cold: the environment's own caches of pages, " +
-			"directory entries and inodes are dropped before each trial, which needs root; those of a host or " +
-			"server beneath it are not"}
+			"directory entries and inodes are dropped before each trial, which needs root; the caches of a host or " +
+			"server below it are not dropped"}
 }
 
-// bring brings the caches into the wanted state. Everything below the folder is looked up once; for cold, the caches
-// are then dropped, and how many directory entries that freed is the evidence.
+// bring sets the state of the caches. Everything below the folder is looked up once; for cold, the caches are then
+// dropped, and the number of freed directory entries is the evidence.
 func bring(ctx context.Context, b *workload.Bench, dir, cache string) error {
 	entries := int64(0)
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -55,8 +55,8 @@ func bring(ctx context.Context, b *workload.Bench, dir, cache string) error {
 	}
 	if err != nil {
 		return &record.Failure{Kind: "refused",
-			Message: fmt.Sprintf("drop the caches: %v; use cache=warm, or an environment whose agent is root and "+
-				"may write /proc/sys/vm/drop_caches", err)}
+			Message: fmt.Sprintf("drop the caches: %v; use cache=warm, or an environment in which the agent is root "+
+				"and can write /proc/sys/vm/drop_caches", err)}
 	}
 	after, err := cachedEntries()
 	if err != nil {
@@ -64,9 +64,9 @@ func bring(ctx context.Context, b *workload.Bench, dir, cache string) error {
 	}
 	b.Note("entries_dropped", strconv.FormatInt(before-after, 10))
 	if before-after < entries/2 {
-		b.Warn("not-cold", fmt.Sprintf("dropping the caches freed %d directory entries where the work has %d: "+
-			"either this file system caches none, or it kept them", before-after, entries),
-			"compare with cache=warm: where both cost the same, nothing was cached")
+		b.Warn("not-cold", fmt.Sprintf("dropping the caches freed %d directory entries, but the work has %d: this "+
+			"file system does not cache them, or kept them", before-after, entries),
+			"compare with cache=warm: if both cost the same, nothing was cached")
 	}
 	return nil
 }

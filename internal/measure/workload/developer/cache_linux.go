@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// dropCaches has the kernel drop clean pages, directory entries and inodes.
+// dropCaches makes the kernel drop clean pages, directory entries and inodes.
 func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0) }
 
-// cachedEntries is how many directory entries the kernel holds, of all file systems together.
+// cachedEntries is the number of directory entries that the kernel caches, over all file systems.
 func cachedEntries() (int64, error) {
 	const path = "/proc/sys/fs/dentry-state"
 	text, err := os.ReadFile(path)

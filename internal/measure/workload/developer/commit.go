@@ -1,7 +1,7 @@
 package developer
 
-// rollback is a commit with a rollback journal: the old pages are made safe, then the new ones are written in their
-// place, and the end of the journal is the commit.
+// rollback is a commit with a rollback journal: the old pages are saved in it, the new ones are written in place, and
+// the commit is the removal or truncation of the journal.
 func (c *commits) rollback(chosen []uint32) error {
 	if err := c.beginRead(); err != nil {
 		return err
@@ -12,7 +12,7 @@ func (c *commits) rollback(chosen []uint32) error {
 	if _, err := c.db.readAt(c.in, int64(chosen[0])*dbPage); err != nil {
 		return err
 	}
-	for range 2 { // SQLite looks twice whether its file is still where it was
+	for range 2 { // SQLite checks twice that its file is still in place
 		if err := c.root.lstat(c.file.db, &c.status); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (c *commits) rollback(chosen []uint32) error {
 	return c.release()
 }
 
-// beginRead takes a reader's lock and looks whether another has left a journal or changed the database.
+// beginRead takes a reader's lock and checks whether another process left a journal or changed the database.
 func (c *commits) beginRead() error {
 	if err := c.lock(c.db, lockRead, lockPending, 1); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (c *commits) through(j handle, chosen []uint32) error {
 			return err
 		}
 	}
-	if _, err := j.readAt(c.small[:8], off); err != nil { // is there an old journal behind this one?
+	if _, err := j.readAt(c.small[:8], off); err != nil { // is there an old journal after this one?
 		return err
 	}
 	if err := c.sync(j); err != nil {
@@ -91,7 +91,7 @@ func (c *commits) through(j handle, chosen []uint32) error {
 	if err := c.syncDir(); err != nil {
 		return err
 	}
-	if err := j.writeAt(c.small[:12], 0); err != nil { // how many pages there are makes the journal valid
+	if err := j.writeAt(c.small[:12], 0); err != nil { // the number of pages makes the journal valid
 		return err
 	}
 	if err := c.sync(j); err != nil {
@@ -143,7 +143,7 @@ func (c *commits) release() error {
 	return c.lock(c.db, lockNone, 0, 0)
 }
 
-// syncDir makes the journal's name safe, which its content is not without.
+// syncDir flushes the directory: without its name, the journal's content would be lost.
 func (c *commits) syncDir() error {
 	if !c.fsync {
 		return nil
@@ -173,8 +173,8 @@ func (c *commits) lock(h handle, kind int16, start, length int64) error {
 	return h.lock(kind, start, length)
 }
 
-// appendLog is a commit with a write-ahead log: the new pages are appended to it. Every so often, a checkpoint carries
-// them over to the database.
+// appendLog is a commit with a write-ahead log: the new pages are appended to it. A checkpoint copies them to the
+// database from time to time.
 func (c *commits) appendLog(chosen []uint32) error {
 	for _, l := range [...]struct {
 		kind  int16

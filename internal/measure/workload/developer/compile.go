@@ -20,13 +20,13 @@ import (
 type compile struct {
 	standing          // sources and headers
 	objectRoot site   // what the build makes
-	aside      *aside // nil unless the build is done beside the folder that is weighed
+	aside      *aside // nil unless the build is done outside of the measured folder
 	units      int
 	cache      string
 	rename     bool
 	think      time.Duration
 
-	// from is where the compiler reads and to where it writes: here, or aside.
+	// from is the folder that the compiler reads, to the one that it writes: the measured folder, or the copy.
 	from, to *root
 
 	include            [headerVariants][]included // unit u includes include[u%headerVariants]
@@ -64,14 +64,14 @@ func (c *compile) Setup(ctx context.Context, b *workload.Bench) error {
 	return c.aside.warm()
 }
 
-// object is what compiling unit u gives, valid until the next call.
+// object is the object of unit u, valid until the next call.
 func (c *compile) object(u int) []byte {
 	binary.LittleEndian.PutUint64(c.data, uint64(u))
 	return c.data
 }
 
 // Measure builds b.Work units, in rounds of equal size (to within one) of at most c.units: compile each, then archive
-// all, then link all. A round begins by removing what the one before made.
+// all, then link all. A round begins by removing the results of the previous one.
 func (c *compile) Measure(ctx context.Context, b *workload.Bench) error {
 	here := &c.site
 	if c.aside != nil {
@@ -165,7 +165,7 @@ func (c *compile) compile(u int) error {
 		h := &headers[i]
 		for _, m := range h.misses {
 			if f, err := c.from.open(m, forReading); err == nil {
-				return errors.Join(errors.New("a header is where none was put"), f.close())
+				return errors.Join(errors.New("a header was found in a folder that has none"), f.close())
 			} else if !absent(err) {
 				return err
 			}
@@ -187,14 +187,14 @@ func (c *compile) compile(u int) error {
 func (c *compile) notThere(n name) error {
 	switch err := c.to.lstat(n, &c.status); {
 	case err == nil:
-		return errors.New("an object is there before it was made")
+		return errors.New("an object exists before it was made")
 	case !absent(err):
 		return err
 	}
 	return nil
 }
 
-// load reads a file as cc1 reads sources and headers: status, then all of it in one read.
+// load reads a file as cc1 reads sources and headers: fstat, then all of it in one read.
 func (c *compile) load(n name, size int) error {
 	h, err := c.from.open(n, forReading)
 	if err != nil {
@@ -208,7 +208,7 @@ func (c *compile) load(n name, size int) error {
 		err = e
 	}
 	if err == nil && (got != size || c.status.size() != int64(size)) {
-		err = fmt.Errorf("read %d bytes of %d where %d were written", got, c.status.size(), size)
+		err = fmt.Errorf("read %d bytes of file %d, but %d were written", got, c.status.size(), size)
 	}
 	return err
 }
@@ -269,7 +269,7 @@ func (c *compile) member(a handle, u int) error {
 	}
 	size := objectSize()
 	if err = h.stat(&c.status); err == nil && c.status.size() != int64(size) {
-		err = fmt.Errorf("object %d has %d bytes where %d were written", u, c.status.size(), size)
+		err = fmt.Errorf("object %d has %d bytes, but %d were written", u, c.status.size(), size)
 	}
 	for i := 0; i < archiveReads && err == nil; i++ {
 		at, want := piece(size, i, archiveReads)
@@ -285,17 +285,17 @@ func (c *compile) member(a handle, u int) error {
 	return err
 }
 
-// piece is where part i of n of size bytes lies.
+// piece returns the offsets of part i of n of size bytes.
 func piece(size, i, n int) (at, length int) {
 	at = size * i / n
 	return at, size*(i+1)/n - at
 }
 
-// part reads bytes of an object, and sees from the first of them that it is the right one.
+// part reads bytes of an object and checks by the first of them that it is the right one.
 func (c *compile) part(h handle, u, at, want int, off int64) error {
 	got, err := h.readAt(c.in[:want], off)
 	if err == nil && (got != want || at == 0 && binary.LittleEndian.Uint64(c.in) != uint64(u)) {
-		err = fmt.Errorf("%d bytes of object %d are not what was written", want, u)
+		err = fmt.Errorf("%d bytes of object %d differ from what was written", want, u)
 	}
 	return err
 }
@@ -329,7 +329,7 @@ func (c *compile) link(n int) error {
 	return err
 }
 
-// callsPerUnit is how many system calls a unit takes, apart from opening and closing what a round makes once.
+// callsPerUnit is the number of system calls of a unit, without opening and closing the files that a round makes once.
 func (c *compile) callsPerUnit() int {
 	misses := 0
 	for _, h := range c.include[0] {
@@ -357,8 +357,8 @@ func (c *compile) Report(b *workload.Bench) error {
 	return nil
 }
 
-// verify compares the last round's objects, archive and program, byte for byte, with what a compiler, an archiver and a
-// linker have made of the sources, wherever they did it.
+// verify compares the last round's objects, archive and program, byte for byte, with what the compiler, the archiver
+// and the linker must make of the sources.
 func (c *compile) verify() error {
 	var archive, program []byte
 	for u := range c.built {
@@ -384,13 +384,14 @@ func (c *compile) holds(name string, want []byte) error {
 	}
 	if !bytes.Equal(got, want) {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("%s in %s has %d bytes that are not the %d that were written", name, c.objectRoot.path,
+			Message: fmt.Sprintf("%s in %s has %d bytes, which differ from the %d bytes that were written",
+				name, c.objectRoot.path,
 				len(got), len(want))}
 	}
 	return nil
 }
 
-// Cleanup removes what was built and leaves the project to the next trial.
+// Cleanup removes the results of the build and keeps the project for the next trial.
 func (c *compile) Cleanup(*workload.Bench) error {
 	err := errors.Join(c.close(), c.objectRoot.remove())
 	if c.aside != nil {

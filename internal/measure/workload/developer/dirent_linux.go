@@ -12,10 +12,10 @@ import (
 const (
 	entryOther     = iota // a file, or anything else that holds no entries
 	entryDirectory        //
-	entryUnknown          // the file system did not say: it takes a stat to know
+	entryUnknown          // the file system did not report the type: a stat is needed
 )
 
-var errDirent = errors.New("the kernel returned an entry of a directory that cannot be read")
+var errDirent = errors.New("the kernel returned a malformed directory entry")
 
 // nextDirent reads one entry of what getdents64 filled in: inode and offset of 8 bytes each, length of 2, type of 1,
 // then the name, ended by a zero byte. The name contains that byte, because system calls want it.

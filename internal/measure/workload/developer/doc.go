@@ -1,12 +1,12 @@
-// Package developer weighs what people do with a source tree: walk it, ask for the status of every file, look for
+// Package developer measures what people do with a source tree: walk it, ask for the status of every file, look for
 // modules where they are not, unpack it, remove it, edit a file in it, commit to an embedded database, compile it.
 //
 // It is opinionated. The work is generated from the seed and needs no tool in the environment, so that it is the same
-// everywhere; only dev.build runs a real compiler. Each kind does the system calls that the real program was seen to
-// do, in their order and proportion; where they come from stands beside the code, with the command that shows them
-// again. A unit of work is small and each holds the same mixture, so that a slow target, which gets fewer, gets the
-// same work. On Linux an operation is one bare system call relative to an open directory; elsewhere, and with the build
-// tag "portable", it goes through the standard library.
+// everywhere; only dev.build runs a real compiler. Each kind makes the system calls of the real program, in their order
+// and proportion; a comment at the code names the source, with the command that shows the calls again. A unit of work
+// is small and all units have the same mixture, so that a slow target, which does fewer units, does the same work. On
+// Linux an operation is one bare system call relative to an open directory; elsewhere, and with the build tag
+// "portable", it goes through the standard library.
 //
 // # A real build
 //

@@ -24,7 +24,7 @@ const (
 // editedFiles is how many files are edited in turn.
 const editedFiles = 64
 
-// growths is by how many bytes the size of a file varies from edit to edit, so that a size that is out of date shows.
+// growths is the number of different sizes that edits give a file, so that an outdated size is noticed.
 const growths = 16
 
 // edit is one trial of dev.edit.
@@ -39,7 +39,7 @@ type edit struct {
 	data, in   []byte
 	status     status
 	edits      uint64 // number of the last edit; the first of file f is number f and made by Setup
-	stale      int64  // looks of dependants that saw another size than was just written
+	stale      int64  // stats by dependants that returned another size than was just written
 	took       *histogram.Histogram
 	samples    []float64 // ns
 }
@@ -70,7 +70,7 @@ func (e *edit) Setup(_ context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// version is what a file holds after edit number n, valid until the next call.
+// version is the content of a file after edit number n, valid until the next call.
 func (e *edit) version(n uint64) []byte {
 	binary.LittleEndian.PutUint64(e.data, n)
 	return e.data[:e.size+int(n/editedFiles%growths)]
@@ -106,7 +106,7 @@ func (e *edit) Measure(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// once saves file f, has the dependants look at it, and reads it back.
+// once saves file f, stats it for each dependant, and reads it back.
 func (e *edit) once(f int, p []byte) error {
 	if err := e.save(f, p); err != nil {
 		return fileio.Explain(fmt.Sprintf("save file %d (%s) below", f, e.how), e.path, err)
@@ -132,8 +132,8 @@ func (e *edit) once(f int, p []byte) error {
 	}
 	if n != len(p) || binary.LittleEndian.Uint64(e.in) != binary.LittleEndian.Uint64(p) {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("file %d below %s gave %d bytes of edit %d just after %d bytes of edit %d were "+
-				"written: a reader gets old content here",
+			Message: fmt.Sprintf("reading file %d below %s returned %d bytes of edit %d just after %d bytes of edit "+
+				"%d were written: readers get old content here",
 				f, e.path, n, binary.LittleEndian.Uint64(e.in), len(p), binary.LittleEndian.Uint64(p))}
 	}
 	return nil
@@ -167,9 +167,9 @@ func (e *edit) Report(b *workload.Bench) error {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify edited files: %v", err)}
 	}
 	if e.stale > 0 {
-		b.Warn("stale-attributes", fmt.Sprintf("%d of %d looks at a file just saved found its old size", e.stale,
+		b.Warn("stale-attributes", fmt.Sprintf("%d of %d stat calls just after a save returned the old size", e.stale,
 			(e.edits-editedFiles+1)*uint64(e.dependants)),
-			"build tools will miss changes here; see the attribute cache among the mount's options")
+			"build tools will miss changes here; check the mount's option for the attribute cache")
 	}
 	b.Report("edit_ns", float64(b.Elapsed.Nanoseconds())/float64(b.Work))
 	b.Report("edit_p50_ns", float64(e.took.Quantile(0.5)))
@@ -184,7 +184,7 @@ func (e *edit) verify() error {
 		return err
 	}
 	if len(list) != editedFiles {
-		return fmt.Errorf("%d files are in %s where %d are edited", len(list), e.path, editedFiles)
+		return fmt.Errorf("%[2]s has %[1]d files, but %[3]d were edited", len(list), e.path, editedFiles)
 	}
 	seen := map[uint64]bool{}
 	for _, d := range list {
@@ -197,12 +197,12 @@ func (e *edit) verify() error {
 		}
 		n := binary.LittleEndian.Uint64(got)
 		if string(got) != string(e.version(n)) || n > e.edits || n+editedFiles <= e.edits {
-			return fmt.Errorf("%s does not hold its last edit", d.Name())
+			return fmt.Errorf("%s does not contain its last edit", d.Name())
 		}
 		seen[n] = true
 	}
 	if len(seen) != editedFiles {
-		return errors.New("two files hold the same edit")
+		return errors.New("two files contain the same edit")
 	}
 	return nil
 }

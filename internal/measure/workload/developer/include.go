@@ -14,7 +14,7 @@ import (
 //
 //	strace -f -y -e trace=%file,%desc -o trace make LOCAL=
 //
-// where one translation unit takes, apart from what belongs to starting programs and to folders of the system:
+// where one translation unit takes, without starting programs and without the system's folders:
 //
 //	130 openat of headers that are not there, in folders earlier on the include path
 //	102 headers found: openat, fstat, one read of all of it, close; 148 headers in all, half of them below 1.9 KB
@@ -22,8 +22,8 @@ import (
 //	 12 writes of the object, 16 KB in all, and 8 reads of it while it is assembled
 //	 15 reads of the object and 2 writes of the archive by ar and ranglib; 19 reads of the archive and 9 writes by ld
 //
-// Left out are what never lies in the project's folder (the compiler's own files, the assembler's input in TMPDIR), the
-// 950 readlinks by which cc1 resolves the path of each header, which a link-free path answers from memory, and the
+// Left out are files outside the project's folder (the compiler's own files, the assembler's input in TMPDIR), the 950
+// readlinks by which cc1 resolves the path of each header (a path without links is resolved from memory), and the
 // second reading of the source for diagnostics. lseek and read are one pread.
 const (
 	headerClasses  = 34 // sizes, see headerSizes
@@ -37,7 +37,7 @@ const (
 	linkReads      = 19
 	linkWrites     = 9
 	linkWrite      = 1060     // bytes
-	readWhole      = 32 << 10 // bytes that a read asks for: more than any source or header has
+	readWhole      = 32 << 10 // bytes per read: more than any source or header has
 )
 
 // headerSizes are 34 mid-quantiles of the reads of headers in that build.
@@ -46,8 +46,8 @@ var headerSizes = [headerClasses]int{
 	2283, 2867, 3176, 3737, 3912, 4286, 4508, 5706, 6355, 7036, 8933, 13275, 13275, 13275, 14561, 19460, 26665,
 }
 
-// headerDir is in which folder of the include path a header of each class lies: it is looked for in all before. The sum
-// over the headers of a unit is 129.
+// headerDir is the folder of the include path that contains the headers of each class; the folders before it are
+// searched in vain. The sum over the headers of a unit is 129.
 var headerDir = [headerClasses]int{
 	0, 1, 0, 2, 0, 4, 0, 1, 0, 3, 1, 0, 2, 0, 4, 1, 0, 2, 0, 1, 4, 0, 3, 0, 1, 2, 0, 4, 1, 0, 3, 2, 0, 1,
 }
@@ -85,8 +85,8 @@ const (
 
 func objectPath(unit int) string { return fmt.Sprintf("unit%04d.o", unit) }
 
-// headers lists what unit number u includes: of each class all variants but one, so that all units read as much, and
-// each leaves out other headers.
+// headers lists what unit number u includes: of each class all variants but one, so that all units read the same amount
+// and each leaves out different headers.
 func (s *site) headers(u int, all [headerClasses][headerVariants]included) []included {
 	out := make([]included, 0, headersPerUnit)
 	for k := range headersPerUnit + headerClasses {
@@ -98,7 +98,7 @@ func (s *site) headers(u int, all [headerClasses][headerVariants]included) []inc
 	return out
 }
 
-// plantProject makes the headers and sources that outlive a trial, and the folders that objects go to.
+// plantProject makes the headers and sources, which outlive a trial, and the folders for objects.
 func (c *compile) plantProject(ctx context.Context, b *workload.Bench) error {
 	key := fmt.Sprintf("project of %d units, seed %d, form 1", c.units, b.Seed)
 	bytes := int64(c.units)*(sourceSize+4096) + headerClasses*headerVariants*8192 + 1<<20

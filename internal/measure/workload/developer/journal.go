@@ -43,7 +43,7 @@ const (
 //	strace -e trace=file,desc python3 -c 'import sqlite3 ...'
 //
 // shows them for an UPDATE of one indexed row in a transaction of its own: three pages of data, in the rollback modes
-// also page 1. Left out are the change of owner that only root does, and the directory of the shared memory.
+// also page 1. Left out are the change of owner, which only root does, and the directory of the shared memory.
 type commits struct {
 	site
 	mode       string
@@ -61,7 +61,7 @@ type commits struct {
 	small      []byte
 	order      []uint32 // pages of all commits of one cycle, ascending within a commit
 	at         int      // next of order
-	last       []uint64 // which commit wrote a page last
+	last       []uint64 // the commit that wrote a page last
 	commit     uint64
 	logged     []uint32 // pages in the log since the last checkpoint
 	status     status
@@ -73,7 +73,7 @@ type commits struct {
 // namesOf are the files of a database.
 type namesOf struct{ db, journal, wal, shm, dir name }
 
-// cycle is how many commits there are before the same pages are written again.
+// cycle is the number of commits before the same pages are written again.
 const cycle = 1024
 
 // Setup makes the database.
@@ -114,7 +114,7 @@ func (c *commits) Setup(_ context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// make writes all pages, and in the mode that has them opens the log and the shared memory for the length of the trial.
+// make writes all pages, and in mode wal opens the log and the shared memory for the trial.
 func (c *commits) make() (err error) {
 	if c.db, err = c.root.open(c.file.db, orMade); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (c *commits) explain(err error) error {
 	}
 	if c.locks && noLocks(err) {
 		return &record.Failure{Kind: "refused",
-			Message: fmt.Sprintf("commit %d in %s: this file system has no locks of ranges (%v), which databases "+
-				"want; use locks=no to go on without", c.commit, c.path, err)}
+			Message: fmt.Sprintf("commit %d in %s: this file system has no byte-range locks (%v), which databases "+
+				"need; use locks=no to run without", c.commit, c.path, err)}
 	}
 	return fileio.Explain(fmt.Sprintf("commit %d in", c.commit), c.path, err)
 }
@@ -211,7 +211,7 @@ func (c *commits) Report(b *workload.Bench) error {
 	}
 	if len(got) != c.all*dbPage {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("the database has %d bytes after the commits where %d were written", len(got),
+			Message: fmt.Sprintf("the database has %d bytes after the commits, but %d were written", len(got),
 				c.all*dbPage)}
 	}
 	for p, n := range c.last {
@@ -219,7 +219,7 @@ func (c *commits) Report(b *workload.Bench) error {
 		if binary.LittleEndian.Uint64(page) != n || binary.LittleEndian.Uint64(page[8:]) != uint64(p) ||
 			string(page[16:]) != string(c.page[16:]) {
 			return &record.Failure{Kind: "measure",
-				Message: fmt.Sprintf("page %d of the database does not hold what commit %d wrote", p, n)}
+				Message: fmt.Sprintf("page %d of the database differs from what commit %d wrote", p, n)}
 		}
 	}
 	if c.mode == modeWAL {

@@ -31,7 +31,7 @@ func filesParam(def, doc string) workload.Param {
 		Doc: doc + "; rounded up to whole modules of 64 files in 7 directories"}
 }
 
-// whenCold bounds the work of a trial to one look at everything, because the second look would find it cached.
+// whenCold limits the work of a trial to one pass over everything, because a second pass would find it cached.
 func whenCold(most func(workload.Params) int64) func(workload.Params) int64 {
 	return func(p workload.Params) int64 {
 		if p["cache"] == cacheCold {
@@ -48,11 +48,10 @@ func space(p workload.Params) int64 { return treeSpace(modulesFor(p.Int("files")
 func walkKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.walk", Family: family, WorkUnit: "module", Needs: needs,
-		Doc: "Walks a source tree as find does: each directory is opened and listed to its end, then those in it; " +
-			"an entry is looked up only where the listing does not tell its type, and how many needed that is " +
-			"recorded. " +
-			"One unit is one module, 64 files in 7 directories; all are walked in turn. The tree is generated, in " +
-			"the shape of Go's own.",
+		Doc: "Walks a source tree as find does: each directory is opened and listed to its end, then its " +
+			"subdirectories. An entry is looked up only if the listing does not report its type; the number of such " +
+			"lookups is recorded. One unit is one module of 64 files in 7 directories; the modules are walked in " +
+			"turn. The tree is generated with the shape of Go's own source tree.",
 		Params: []workload.Param{filesParam("4096", "files in the tree"), cacheParam()},
 		Metrics: []unit.Metric{rate("entries_per_second", "entries/s", "files and directories seen per second",
 			true), rate("directories_per_second", "dirs/s", "directories listed per second", false)},
@@ -66,11 +65,11 @@ func walkKind() workload.Kind {
 func statusKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.status", Family: family, WorkUnit: "path", Needs: needs,
-		Doc: "Asks for the status of every file of a source tree as git status does: lstat of each path of a sorted " +
-			"index, from the top of the tree, and a comparison of size, time of modification and inode. " +
-			"One unit is one path; after the last it begins again.",
+		Doc: "Checks every file of a source tree as git status does: it calls lstat on each path of a sorted index, " +
+			"from the top of the tree, and compares size, modification time and inode. One unit is one path; after " +
+			"the last path it begins again.",
 		Params:     []workload.Param{filesParam("4096", "files in the tree"), cacheParam()},
-		Metrics:    []unit.Metric{rate("paths_per_second", "paths/s", "paths asked for per second", true)},
+		Metrics:    []unit.Metric{rate("paths_per_second", "paths/s", "paths checked per second", true)},
 		MaxWorkFor: whenCold(func(p workload.Params) int64 { return modules(p) * moduleFiles }), Space: space,
 		New: func(p workload.Params) (workload.Trial, error) {
 			return &lookOver{modules: int(modules(p)), cache: p["cache"]}, nil
@@ -82,21 +81,22 @@ func probeKind() workload.Kind {
 	packages := func(p workload.Params) int64 { return p.Int("packages") }
 	return workload.Kind{
 		Name: "dev.probe", Family: family, WorkUnit: "resolution", Needs: needs,
-		Doc: "Looks for modules where most of them are not, as Node.js and bundlers do: one unit resolves and loads " +
-			"one package from the top folder's node_modules and one file beside the importing one. " +
-			"With the defaults that is 17 lookups of which 10 find nothing, in the order Node.js 20 makes them; " +
-			"more candidates stand for TypeScript and bundlers.",
+		Doc: "Resolves modules as Node.js and bundlers do, where most lookups find nothing. One unit resolves and " +
+			"loads one package from the top folder's node_modules and one file beside the importing file. With the " +
+			"defaults this takes 17 lookups, 10 of which find nothing, in the order of Node.js 20. More candidates " +
+			"stand for TypeScript and bundlers.",
 		Params: []workload.Param{
 			{Name: "packages", Type: workload.Int, Default: "512", Min: 1, Max: 100_000,
-				Doc: "packages, and as many importing files"},
+				Doc: "number of packages; there are as many importing files"},
 			{Name: "depth", Type: workload.Int, Default: "5", Min: 1, Max: 32,
-				Doc: "folders between the top and the importing file, each looked into on the way up"},
+				Doc: "folders between the top and the importing file; each is searched on the way up"},
 			{Name: "candidates", Type: workload.Int, Default: "3", Min: 0, Max: 64,
-				Doc: "extensions that are tried in vain for a package"},
+				Doc: "extensions that are tried for a package without success"},
 			cacheParam(),
 		},
 		Metrics: []unit.Metric{
-			rate("resolutions_per_second", "ops/s", "packages with a file beside them, resolved and loaded, per second",
+			rate("resolutions_per_second", "ops/s", "resolutions per second: one package and one file, resolved and "+
+				"loaded",
 				true),
 			rate("lookups_per_second", "lookups/s", "names looked up per second, found or not", false),
 		},
@@ -114,12 +114,11 @@ func unpackKind() workload.Kind {
 		Name: "dev.unpack", Family: family, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
 		Doc: "Unpacks a source tree from a generated archive in memory as tar does: make directories; create each " +
 			"file, write it in pieces of up to 10 KiB, set its time and permissions, close it; set the directories' " +
-			"times. " +
-			"One unit is one module, 64 files in 7 directories with sizes distributed as in Go's own tree (median " +
-			"1.8 KB, 564 KB in all). A trial does at most all of the tree.",
+			"times. One unit is one module of 64 files in 7 directories, with the sizes of Go's own source tree " +
+			"(median 1.8 KB, 564 KB in all). A trial unpacks the whole tree at most.",
 		Params: []workload.Param{filesParam("30000", "files in the whole tree")},
 		Metrics: []unit.Metric{
-			rate("files_per_second", "files/s", "files unpacked per second, with their share of directories", true),
+			rate("files_per_second", "files/s", "files unpacked per second; the time includes their directories", true),
 			rate("mib_per_second", "MiB/s", "bytes of content unpacked per second, in units of 1,048,576", false),
 		},
 		Space: space,
@@ -130,13 +129,12 @@ func unpackKind() workload.Kind {
 func removeKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.remove", Family: family, WorkUnit: "module", Needs: needs, MaxWorkFor: modules,
-		Doc: "Removes a source tree as rm -rf does: each directory is listed to its end, what is in it is removed, " +
-			"directories after what they hold. " +
-			"One unit is one module, 64 files in 7 directories, unpacked before the clock starts. A trial does at " +
-			"most all of the tree.",
+		Doc: "Removes a source tree as rm -rf does: each directory is listed to its end, its entries are removed, " +
+			"then the directory. One unit is one module of 64 files in 7 directories, unpacked before the clock " +
+			"starts. A trial removes the whole tree at most.",
 		Params: []workload.Param{filesParam("30000", "files in the whole tree")},
 		Metrics: []unit.Metric{rate("files_per_second", "files/s",
-			"files removed per second, with their share of directories", true)},
+			"files removed per second; the time includes their directories", true)},
 		Space: space,
 		New:   func(workload.Params) (workload.Trial, error) { return &removal{}, nil },
 	}
@@ -145,24 +143,22 @@ func removeKind() workload.Kind {
 func editKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.edit", Family: family, WorkUnit: "edit", Needs: needs,
-		Doc: "Saves one of 64 files, has those who depend on it look at its status, and reads it back. One unit is " +
-			"one such edit. " +
-			"Content that is old when it is read back is a failure; a size that is old when it is looked at gives a " +
-			"warning.",
+		Doc: "Saves one of 64 files, stats it as often as dependants says, and reads it back. One unit is one such " +
+			"edit. If the read returns old content, the trial fails; if a stat returns the old size, it warns.",
 		Params: []workload.Param{
 			{Name: "how", Type: workload.Choice, Default: saveRename, Choices: []string{saveRename, saveInplace},
 				Doc: "rename: write a new file and rename it over the old one; inplace: empty the file and write it"},
 			{Name: "size", Type: workload.Size, Default: "4KiB", Min: 16, Max: 64 << 20,
-				Doc: "bytes of a file, up to 15 more from edit to edit"},
+				Doc: "size of a file; edits make it up to 15 bytes larger"},
 			{Name: "dependants", Type: workload.Int, Default: "16", Min: 0, Max: 100_000,
-				Doc: "how often the status is asked for after each save"},
-			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: "flush before the file is closed"},
+				Doc: "stat calls after each save"},
+			{Name: "fsync", Type: workload.Bool, Default: "no", Doc: "flush the file before it is closed"},
 		},
 		Metrics: []unit.Metric{
-			latency("edit_ns", "mean time from one edit to the next: save, looks of all dependants, read back", true,
+			latency("edit_ns", "mean time of an edit: save, stat calls, read back", true,
 				false),
-			latency("edit_p50_ns", "median of the same", false, false),
-			latency("edit_p99_ns", "99th percentile of the same", false, true),
+			latency("edit_p50_ns", "median time of an edit", false, false),
+			latency("edit_p99_ns", "99th percentile of the time of an edit", false, true),
 		},
 		Space: func(p workload.Params) int64 { return editedFiles*2*(p.Int("size")+8192) + 1<<20 },
 		New: func(p workload.Params) (workload.Trial, error) {
@@ -175,28 +171,28 @@ func editKind() workload.Kind {
 func journalKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.journal", Family: family, WorkUnit: "commit", Needs: needs,
-		Doc: "Commits small transactions as an embedded database does; one unit is one commit of one row with an " +
-			"index, in the order of system calls that SQLite 3.40 makes at synchronous=FULL, with its locks. " +
-			"delete and truncate: the old pages go to a rollback journal (3 flushes of files and 1 of the " +
-			"directory; truncate: one more). wal: the new pages go to a log (1 flush), and a checkpoint carries " +
-			"them over every so often, and at the end of the trial. Every page is compared afterwards.",
+		Doc: "Commits small transactions as an embedded database does. One unit is one commit of one row with an " +
+			"index, with the system calls and locks of SQLite 3.40 at synchronous=FULL, in their order. delete and " +
+			"truncate: the old pages go to a rollback journal (3 file flushes and 1 directory flush; truncate: one " +
+			"more). wal: the new pages go to a log (1 flush), and checkpoints copy them to the database, at " +
+			"intervals and at the end of the trial. Every page is compared afterwards.",
 		Params: []workload.Param{
 			{Name: "mode", Type: workload.Choice, Default: modeDelete,
-				Choices: []string{modeDelete, modeTruncate, modeWAL}, Doc: "as PRAGMA journal_mode"},
+				Choices: []string{modeDelete, modeTruncate, modeWAL}, Doc: "SQLite's PRAGMA journal_mode"},
 			{Name: "pages", Type: workload.Int, Default: "3", Min: 1, Max: 1000,
-				Doc: "pages of 4 KiB that a commit changes; with a rollback journal page 1 comes on top"},
+				Doc: "pages of 4 KiB that a commit changes; a rollback journal adds page 1"},
 			{Name: "size", Type: workload.Size, Default: "4MiB", Min: 64 << 10, Max: 1 << 30,
 				Doc: "size of the database"},
 			{Name: "checkpoint", Type: workload.Int, Default: "16", Min: 1, Max: 10_000,
-				Doc: "commits between checkpoints in mode wal; SQLite has one every 1000 pages, here they are more " +
-					"so that short trials hold some"},
+				Doc: "commits between checkpoints in mode wal; SQLite makes a checkpoint every 1000 pages, tare " +
+					"makes them more often so that short trials include some"},
 			{Name: "fsync", Type: workload.Bool, Default: "yes",
-				Doc: "flush where the database does (synchronous=FULL), or never (OFF)"},
+				Doc: "yes: flush as the database does (synchronous=FULL); no: never flush (OFF)"},
 			{Name: "locks", Type: workload.Bool, Default: "yes",
 				Doc: "take and release the locks that the database takes"},
 		},
 		Metrics: []unit.Metric{
-			rate("commits_per_second", "commits/s", "transactions made durable per second", true),
+			rate("commits_per_second", "commits/s", "transactions committed per second", true),
 			latency("commit_p50_ns", "median time of a commit", false, false),
 			latency("commit_p99_ns", "99th percentile of the time of a commit", false, true),
 		},
@@ -207,8 +203,8 @@ func journalKind() workload.Kind {
 			c := &commits{mode: p["mode"], pages: int(p.Int("pages")), all: int(p.Int("size") / dbPage),
 				every: int(p.Int("checkpoint")), fsync: p.Bool("fsync"), locks: p.Bool("locks")}
 			if c.pages >= c.all {
-				return nil, fmt.Errorf("dev.journal: %d pages in a commit and %d in the database: give fewer pages "+
-					"or a larger size", c.pages, c.all)
+				return nil, fmt.Errorf("dev.journal: a commit has %d pages and the database %d: use fewer pages or a "+
+					"larger size", c.pages, c.all)
 			}
 			return c, nil
 		},
@@ -218,20 +214,22 @@ func journalKind() workload.Kind {
 func compileKind() workload.Kind {
 	return workload.Kind{
 		Name: "dev.compile", Family: family, WorkUnit: "translation unit", Needs: needs,
-		Doc: "Does the file operations of building a C project, in the proportions measured on a real one (Lua with " +
-			"gcc 12): per translation unit 102 headers of 0.2 to 27 KB are found and read after 129 misses on the " +
-			"include path, an object of 16 KB is written in small pieces, archived and linked. " +
-			"Only the operations: no CPU time beyond theirs, unless think gives some; no starting of programs. One " +
-			"unit is one translation unit; after units of them the results are removed and the build begins again. " +
-			"With workaround the sources are copied to the environment's own disk first and the results back at the " +
-			"end, as cp does it; each unit brings its source and its share of the headers.",
+		Doc: "Does the file operations of building a C project, in the proportions of a real build (Lua with gcc " +
+			"12). For each translation unit, 102 headers of 0.2 to 27 KB are found and read after 129 misses on the " +
+			"include path; an object of 16 KB is written in small pieces, archived and linked. It starts no " +
+			"programs, and its only CPU time is that of the operations, unless think adds some. One unit is one " +
+			"translation unit; after the number of units given by units, the results are removed and the build " +
+			"begins again. With workaround, the sources are first copied to the environment's own disk, and the " +
+			"results are copied back at the end, as cp does it; each unit copies its source and its share of the " +
+			"headers.",
 		Params: []workload.Param{
 			{Name: "units", Type: workload.Int, Default: "64", Min: 1, Max: 10_000,
 				Doc: "translation units in the project"},
 			{Name: "rename", Type: workload.Bool, Default: "yes",
-				Doc: "write an object under another name and rename it (clang, ccache, Go, Rust), or in place (gcc)"},
+				Doc: "yes: write an object under another name and rename it (clang, ccache, Go, Rust); no: write it " +
+					"in place (gcc)"},
 			{Name: "think", Type: workload.Duration, Default: "0s",
-				Doc: "time that compiling a unit takes at least, spent busy between reading and writing"},
+				Doc: "CPU time to spend per unit between reading and writing, in a busy loop"},
 			workaroundParam(),
 			cacheParam(),
 		},
@@ -243,7 +241,7 @@ func compileKind() workload.Kind {
 		},
 		New: func(p workload.Params) (workload.Trial, error) {
 			if p.Duration("think") < 0 {
-				return nil, fmt.Errorf("dev.compile: think=%s: give a time of at least 0", p["think"])
+				return nil, fmt.Errorf("dev.compile: think=%s: must be at least 0s", p["think"])
 			}
 			c := &compile{units: int(p.Int("units")), cache: p["cache"], rename: p.Bool("rename"),
 				think: p.Duration("think")}

@@ -164,8 +164,8 @@ func TestKilledTrialIsReplaced(t *testing.T) {
 // TestForeignChangeIsFound changes what stands between two trials.
 func TestForeignChangeIsFound(t *testing.T) {
 	for _, c := range []struct{ kind, path, want string }{
-		{"dev.walk", "tree/src000/mod00000/internal/stranger", "something else changes"},
-		{"dev.probe", "modules/app0/node_modules", "was never made"},
+		{"dev.walk", "tree/src000/mod00000/internal/stranger", "another program changes"},
+		{"dev.probe", "modules/app0/node_modules", "does not exist"},
 		{"dev.compile", "project/include0/stranger.h", ""},
 	} {
 		dir := t.TempDir()

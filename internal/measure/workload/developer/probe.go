@@ -15,7 +15,7 @@ import (
 	"tare/internal/record"
 )
 
-// What a step of a resolution does and must find.
+// What a step of a resolution does, and its expected result.
 const (
 	statMissing = iota
 	statThere
@@ -34,9 +34,9 @@ type step struct {
 //
 // shows it, where index.js is require("left"); require("./near"), the package lies in the top folder's node_modules and
 // its package.json names lib/index.js: node_modules is looked for in each folder on the way up; the package's folder is
-// also tried as a file with each extension; and package.json is looked for beside what was found. What the real one
-// keeps in memory from one resolution to the next, as the links of a path, is left out. More than three candidates
-// stand for TypeScript and bundlers, which try more extensions.
+// also tried as a file with each extension; and package.json is looked for beside what was found. What Node.js caches
+// between resolutions, such as the links of a path, is left out. More than three candidates stand for TypeScript and
+// bundlers, which try more extensions.
 func resolution(dir, pkg string, near, candidates int) []step {
 	var steps []step
 	add := func(do int, on string) { steps = append(steps, step{do, on}) }
@@ -59,7 +59,7 @@ func resolution(dir, pkg string, near, candidates int) []step {
 	return steps
 }
 
-// candidate is the extension that is tried as number c.
+// candidate returns the extension number c.
 func candidate(c int) string {
 	known := [...]string{".js", ".json", ".node", ".ts", ".tsx", ".d.ts", ".mjs", ".cjs", ".jsx", ".mts", ".cts",
 		".vue", ".wasm", ".css"}
@@ -69,7 +69,7 @@ func candidate(c int) string {
 	return fmt.Sprintf(".x%d", c)
 }
 
-// leaves is how many folders the importing files are spread over.
+// leaves is the number of folders over which the importing files are spread.
 const leaves = 64
 
 // leaf is the folder of that number, so many levels below the top.
@@ -91,14 +91,14 @@ type probe struct {
 	cache                       string
 	names                       []name // of all steps of all resolutions
 	do                          []int  // what each step of a resolution does
-	sizes                       []int  // how long what it reads is; 0 when it reads nothing
+	sizes                       []int  // length of the file that it reads; 0 when it reads none
 	status                      status
 	buf                         []byte
 }
 
 func packageFolder(i int) string { return fmt.Sprintf("node_modules/package%05d", i) }
 
-// files are what lies in the folder: name and content, one byte after the other.
+// files returns the contents of the folder's files by name.
 func (p *probe) files() map[string][]byte {
 	out := map[string][]byte{}
 	for i := range p.packages {
@@ -206,7 +206,7 @@ func (p *probe) step(do, at int) error {
 	}
 	if err == nil {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("lookup %d of a resolution found a file below %s that was never made", at%len(p.do),
+			Message: fmt.Sprintf("lookup %d of a resolution found a file below %s that does not exist", at%len(p.do),
 				p.path)}
 	}
 	if !absent(err) {
@@ -225,7 +225,7 @@ func (p *probe) load(n name, size int) error {
 		err = e
 	}
 	if err == nil && got != size {
-		err = fmt.Errorf("read %d bytes where %d were written", got, size)
+		err = fmt.Errorf("read %d bytes, but %d were written", got, size)
 	}
 	return p.explain(err)
 }
@@ -244,5 +244,5 @@ func (p *probe) Report(b *workload.Bench) error {
 	return nil
 }
 
-// Cleanup leaves the files to the next trial.
+// Cleanup keeps the files for the next trial.
 func (p *probe) Cleanup(*workload.Bench) error { return p.close() }

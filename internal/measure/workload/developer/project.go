@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// project is a generated C project: C99 without anything that compilers disagree on. Its program prints one number,
-// which is known beforehand, so that a build that went wrong in any unit shows.
+// project is a generated C project: C99 that all compilers accept. Its program prints one number, which is known in
+// advance, so that a wrong build of any unit is detected.
 type project struct {
 	units, headers, functions int
 	seed                      uint64
@@ -77,7 +77,7 @@ func (p *project) files() map[string][]byte {
 	return out
 }
 
-// makefile builds with POSIX make. What is set on its command line goes before what it sets.
+// makefile builds with POSIX make. Variables on its command line override those in the file.
 func (p *project) makefile() []byte {
 	var objects strings.Builder
 	for u := range p.units {
@@ -123,7 +123,7 @@ func (p *project) main() []byte {
 	return []byte(b.String())
 }
 
-// header declares a type, an inline function, and enough else to be of the size that headers have.
+// header declares a type, an inline function, and enough more to have the size of a real header.
 func (p *project) header(h int) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b,

@@ -12,11 +12,11 @@ import (
 	"tare/internal/measure/fileio"
 )
 
-// root is an open directory. Everything below it is named relative to it, as a C program that was started there would.
-// Calls are RawSyscall, which does not tell the scheduler: the worker of one trial has nothing else to run.
+// root is an open directory. Everything below it is named relative to it, as by a C program that was started there.
+// Calls are RawSyscall, which does not inform the scheduler: a trial's worker has nothing else to run.
 type root struct {
 	fd uintptr
-	at uintptr // what names are relative to: fd or, when entered, the working directory
+	at uintptr // base of relative names: fd or, when entered, the working directory
 }
 
 // name is a path relative to a root, ended by a zero byte, as system calls want it.
@@ -36,7 +36,7 @@ func openRoot(path string) (*root, error) {
 
 func (r *root) close() error { return unix.Close(int(r.fd)) }
 
-// enter makes the root the working directory until leave is called, as git, find and compilers are started in theirs.
+// enter makes the root the working directory until leave is called: git, find and compilers run in theirs, too.
 func (r *root) enter() (leave func(), err error) {
 	out, err := fileio.Enter(r.fd)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *root) name(path string) name {
 	return unsafe.SliceData(append([]byte(path), 0))
 }
 
-// status is what stat tells of a file. It is reused from call to call.
+// status is a file's status from stat. It is reused from call to call.
 type status struct{ st unix.Stat_t }
 
 func (s *status) size() int64     { return s.st.Size }
@@ -77,8 +77,8 @@ func orNil(e syscall.Errno) error {
 	return e
 }
 
-// absent tells whether an error means that there is nothing of that name. It is a comparison and no more, because some
-// kinds ask thousands of times.
+// absent tells whether an error means that the name does not exist. It is a single comparison, because some kinds ask
+// thousands of times.
 func absent(err error) bool { return err == syscall.ENOENT }
 
 // The ways to open a file.
@@ -124,7 +124,7 @@ func (r *root) unlink(n name) error {
 	return orNil(e)
 }
 
-// setTimes sets a directory's time of modification, in seconds since 1970, as an archiver does last of all.
+// setTimes sets a directory's modification time, in seconds since 1970: an archiver's last step.
 func (r *root) setTimes(n name, at int64) error {
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: at}}
 	_, _, e := syscall.RawSyscall6(unix.SYS_UTIMENSAT, r.at, uintptr(unsafe.Pointer(n)),
@@ -132,7 +132,7 @@ func (r *root) setTimes(n name, at int64) error {
 	return orNil(e)
 }
 
-// setTimes sets an open file's time of modification, in seconds since 1970.
+// setTimes sets an open file's modification time, in seconds since 1970.
 func (h handle) setTimes(at int64) error {
 	times := [2]unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: at}}
 	_, _, e := syscall.RawSyscall6(unix.SYS_UTIMENSAT, h.fd, 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
@@ -151,7 +151,7 @@ func (h handle) stat(s *status) error {
 	return orNil(e)
 }
 
-// read is one read: it may give fewer bytes than asked for, and gives 0 at the end.
+// read is one read: it may return fewer bytes than asked for, and returns 0 at the end.
 func (h handle) read(p []byte) (int, error) {
 	for {
 		n, _, e := syscall.RawSyscall(unix.SYS_READ, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
@@ -179,7 +179,7 @@ func (h handle) readAt(p []byte, off int64) (int, error) {
 	}
 }
 
-// write writes all of p, in one call where the system takes it.
+// write writes all of p, in one call if the system accepts it.
 func (h handle) write(p []byte) error {
 	for len(p) > 0 {
 		n, _, e := syscall.RawSyscall(unix.SYS_WRITE, h.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))),
@@ -223,7 +223,7 @@ func (h handle) truncate(size int64) error {
 	}
 }
 
-// flush brings an open file's data, and of its status what is needed to read them back, to stable storage: fdatasync.
+// flush writes an open file's data, and the metadata needed to read it back, to stable storage: fdatasync.
 func (h handle) flush() error {
 	for {
 		if _, _, e := syscall.Syscall(unix.SYS_FDATASYNC, h.fd, 0, 0); e != unix.EINTR {

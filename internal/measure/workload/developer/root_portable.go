@@ -35,7 +35,7 @@ func (r *root) enter() (leave func(), err error) { return func() {}, nil }
 // name makes a name of a path with slashes. It allocates: names are made before the clock starts.
 func (r *root) name(path string) name { return filepath.Join(r.path, filepath.FromSlash(path)) }
 
-// status is what stat tells of a file.
+// status is a file's status from stat.
 type status struct{ info os.FileInfo }
 
 func (s *status) size() int64     { return s.info.Size() }
@@ -48,7 +48,7 @@ func (r *root) lstat(n name, s *status) (err error) {
 	return err
 }
 
-// absent tells whether an error means that there is nothing of that name.
+// absent tells whether an error means that the name does not exist.
 func absent(err error) bool { return errors.Is(err, os.ErrNotExist) }
 
 // The ways to open a file.
@@ -77,10 +77,10 @@ func (r *root) rename(from, to name) error { return os.Rename(from, to) }
 
 func (r *root) unlink(n name) error { return os.Remove(n) }
 
-// setTimes sets a directory's time of modification, in seconds since 1970, as an archiver does last of all.
+// setTimes sets a directory's modification time, in seconds since 1970: an archiver's last step.
 func (r *root) setTimes(n name, at int64) error { return os.Chtimes(n, time.Time{}, time.Unix(at, 0)) }
 
-// setTimes sets an open file's time of modification, in seconds since 1970.
+// setTimes sets an open file's modification time, in seconds since 1970.
 func (h handle) setTimes(at int64) error {
 	return os.Chtimes(h.f.Name(), time.Time{}, time.Unix(at, 0))
 }
@@ -94,13 +94,13 @@ func (h handle) stat(s *status) (err error) {
 	return err
 }
 
-// read is one read: it may give fewer bytes than asked for, and gives 0 at the end.
+// read is one read: it may return fewer bytes than asked for, and returns 0 at the end.
 func (h handle) read(p []byte) (int, error) { return short(h.f.Read(p)) }
 
 // readAt is one read at off.
 func (h handle) readAt(p []byte, off int64) (int, error) { return short(h.f.ReadAt(p, off)) }
 
-// short makes the end of the file a short read without an error, as read(2) tells it.
+// short makes the end of the file a short read without an error, as read(2) does.
 func short(n int, err error) (int, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -122,7 +122,7 @@ func (h handle) writeAt(p []byte, off int64) error {
 
 func (h handle) truncate(size int64) error { return h.f.Truncate(size) }
 
-// flush brings an open file to stable storage as a C program's fsync does.
+// flush writes an open file to stable storage as a C program's fsync does.
 func (h handle) flush() error { return plainSync(h.f) }
 
 // close closes the file.

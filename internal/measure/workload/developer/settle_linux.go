@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle brings the file system that holds path to stable storage, so that what was prepared is not written back while
-// the clock runs.
+// settle flushes the file system of path, so that the prepared files are not written back while the clock runs.
 func settle(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package developer
 
-// settle does nothing: only Linux brings one file system alone to stable storage.
+// settle does nothing: only Linux can flush a single file system.
 func settle(string) error { return nil }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A source tree is made of modules of moduleFiles files in moduleDirs directories. Every module holds the same sizes,
-// in another order: a target that is slow and therefore gets fewer modules gets the same mixture, so that what a unit
-// of work costs does not depend on how many units there are.
+// A source tree is made of modules of moduleFiles files in moduleDirs directories. Every module has the same sizes, in
+// another order. A slow target, which does fewer modules, thus gets the same mixture, and the cost of a unit of work
+// does not depend on the number of units.
 const (
 	moduleFiles = 64
 	moduleDirs  = 7
@@ -29,14 +29,14 @@ var sourceSizes = [moduleFiles]int{
 	6853, 7491, 8184, 9015, 9815, 11008, 12242, 13591, 15534, 18189, 20981, 26043, 32179, 43149, 65301, 185824,
 }
 
-// moduleLayout are a module's directories, parents first, and how many files lie in each: as in the same tree 9 on
-// average, most in a few large directories (there the mean is 9.6, the median 2 and the ninth decile 16).
+// moduleLayout lists a module's directories, parents first, with the number of files in each: 9 on average, most of
+// them in a few large directories (in Go's tree the mean is 9.6, the median 2 and the ninth decile 16).
 var moduleLayout = [moduleDirs]struct {
 	path  string
 	files int
 }{{"", 30}, {"internal", 9}, {"internal/abi", 2}, {"testdata", 16}, {"testdata/golden", 4}, {"cmd", 1}, {"cmd/tool", 2}}
 
-// stems are what file names are made of; with number and extension they are 15.5 bytes long on average, as there.
+// stems are the beginnings of file names; with number and extension a name has 15.5 bytes on average, as in Go's tree.
 var stems = [...]string{
 	"reader", "writer", "parse", "format", "table", "index", "cache", "stream", "handler", "client", "server", "config",
 	"decode", "encode",
@@ -50,11 +50,11 @@ var extensions = [...]string{".go", ".c", ".h", ".txt", ".s", ".json"}
 type source struct {
 	path string // relative, with slashes
 	size int
-	from int // where its content begins in the pool
+	from int // offset of its content in the pool
 }
 
 // tree is a generated source tree: module m has dirs[m*moduleDirs:][:moduleDirs] and
-// files[m*moduleFiles:][:moduleFiles]. Directories come before what lies in them.
+// files[m*moduleFiles:][:moduleFiles]. Directories come before their entries.
 type tree struct {
 	dirs  []string
 	files []source
@@ -110,11 +110,11 @@ func (t *tree) addModule(at string, g *rand.Rand) {
 	}
 }
 
-// modulesFor returns how many modules hold at least so many files.
+// modulesFor returns the number of modules that have at least so many files.
 func modulesFor(files int64) int { return int((files + moduleFiles - 1) / moduleFiles) }
 
-// treeSpace estimates the bytes that so many modules take: whole blocks of 4 KiB, and a block of metadata for each file
-// and directory, which is generous on the file systems people use.
+// treeSpace estimates the bytes that so many modules need: whole blocks of 4 KiB, plus a block of metadata for each
+// file and directory, more than common file systems need.
 func treeSpace(modules int) int64 {
 	const block = 4096
 	per := int64(moduleFiles+moduleDirs) * block

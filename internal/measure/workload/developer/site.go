@@ -17,7 +17,7 @@ type site struct {
 	root *root
 }
 
-// fresh makes an empty folder in the cell's directory, after room for bytes and files was found.
+// fresh makes an empty folder in the cell's directory, after checking the free space for bytes and files.
 func (s *site) fresh(b *workload.Bench, folder string, bytes, files int64) error {
 	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
@@ -30,7 +30,7 @@ func (s *site) fresh(b *workload.Bench, folder string, bytes, files int64) error
 // freshIn makes an empty folder in a directory of this cell's own.
 func (s *site) freshIn(dir, folder string, bytes, files int64) error {
 	path := filepath.Join(dir, folder)
-	if err := os.RemoveAll(path); err != nil { // of a trial that was killed
+	if err := os.RemoveAll(path); err != nil { // left by a trial that was killed
 		return fileio.Explain("remove", path, err)
 	}
 	if err := fileio.CheckFreeSpace(dir, bytes, files); err != nil {
@@ -50,7 +50,7 @@ func (s *site) open() (err error) {
 	return nil
 }
 
-// close lets go of the folder and leaves it.
+// close closes the folder and keeps it.
 func (s *site) close() error {
 	if s.root == nil {
 		return nil
@@ -60,7 +60,7 @@ func (s *site) close() error {
 	return err
 }
 
-// remove lets go of the folder and removes it with all that is in it.
+// remove closes the folder and removes it with its contents.
 func (s *site) remove() error {
 	err := s.close()
 	if s.path != "" {
@@ -79,11 +79,11 @@ func (s *site) names(paths []string) []name {
 	return names
 }
 
-// standing is a folder that outlives the trial: what it holds is only looked at, and a session pays for it once. Beside
-// it lies a marker with the key of what is in it, written last.
+// standing is a folder that outlives the trial: its contents are only read, so a session makes it once. A marker file
+// beside it, written last, has the key of the contents.
 type standing struct{ site }
 
-// ensure opens the folder, and has fill fill it unless the one that is there has the same key.
+// ensure opens the folder. It calls fill unless the existing folder has the same key.
 func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key string, bytes, files int64,
 	fill func(context.Context) error) error {
 	marker := filepath.Join(b.Dir, folder+".ok")
@@ -113,10 +113,10 @@ func (s *standing) ensure(ctx context.Context, b *workload.Bench, folder, key st
 	return nil
 }
 
-// discard makes the next trial prepare the folder anew: it was found to be other than it was left.
+// discard makes the next trial prepare the folder again, because its contents have changed.
 func (s *standing) discard() { _ = os.Remove(s.path + ".ok") }
 
-// alone enters the folder and keeps the scheduler away from the calling goroutine's thread until leave is called.
+// alone enters the folder and locks the calling goroutine to its thread until leave is called.
 func (s *site) alone() (leave func(), err error) {
 	out, err := s.root.enter()
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *site) alone() (leave func(), err error) {
 	}, nil
 }
 
-// spare is how many units a trial prepares that reports n of them: the positive control does some more than it reports.
+// spare is the number of units to prepare for a trial that reports n: the positive control does more than it reports.
 func spare(n int64) int { return int(n + n/4 + 1) }
 
 // write makes a file and, where they are missing, the directories above it: preparation, untimed.

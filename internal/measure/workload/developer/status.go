@@ -13,7 +13,7 @@ import (
 	"tare/internal/record"
 )
 
-// tracked is what an index remembers of a file, to see whether it was changed.
+// tracked is the entry of a file in the index, by which a change is detected.
 type tracked struct {
 	name     name
 	size     int64
@@ -60,20 +60,20 @@ func (l *lookOver) Setup(ctx context.Context, b *workload.Bench) error {
 	return bring(ctx, b, l.path, l.cache)
 }
 
-// sharing are the file systems whose files have another keeper, who may set their times after the writer has gone on.
+// sharing are the file systems whose server may set a file's times after the write returned.
 var sharing = []string{"9p", "nfs", "smb", "cifs", "fuse", "vboxsf", "vmhgfs"}
 
-// lateTimes is how long a keeper may take: Linux's SMB client closes a file up to a second after the program has
+// lateTimes is how long a server may take: Linux's SMB client closes a file up to a second after the program has
 // (mount.cifs(8), closetimeo), and Samba sets a written file's time up to two seconds after the write, or at that
 // close.
 const lateTimes = 3500 * time.Millisecond
 
-// calmLooks is how many looks in a row must find nothing changed. They are counted, and not the time alone, because in
-// a machine that stood still meanwhile no time has passed for whoever is late.
+// calmLooks is how many checks in a row must find no change. Time alone is not enough: while the machine was stopped,
+// the server had no time to catch up.
 const calmLooks = 10
 
-// calm waits until nothing has changed for the given time, so that what is found later is found of files that stand
-// still. Where that never comes, it gives up: the trial's own looks then tell of it.
+// calm waits until nothing has changed for the given time, so that the trial sees stable files. If that never happens,
+// it gives up, and the trial's own checks report the changes.
 func (l *lookOver) calm(ctx context.Context, files []source, quiet time.Duration) error {
 	for looks, same := 0, 0; looks < 5*calmLooks && same < calmLooks; looks++ {
 		select {
@@ -93,7 +93,7 @@ func (l *lookOver) calm(ctx context.Context, files []source, quiet time.Duration
 	return nil
 }
 
-// remember makes the index anew.
+// remember makes a new index.
 func (l *lookOver) remember(files []source) error {
 	l.index = make([]tracked, len(files))
 	for i, f := range files {
@@ -103,14 +103,14 @@ func (l *lookOver) remember(files []source) error {
 		}
 		l.index[i] = tracked{n, l.status.size(), l.status.modified(), l.status.inode()}
 		if l.status.size() != int64(f.size) {
-			return fmt.Errorf("stat %s: it has %d bytes where %d were written", filepath.Join(l.path, f.path),
+			return fmt.Errorf("stat %s: it has %d bytes, but %d were written", filepath.Join(l.path, f.path),
 				l.status.size(), f.size)
 		}
 	}
 	return nil
 }
 
-// Measure asks for the status of b.Work paths; after the last it begins again with the first.
+// Measure checks b.Work paths; after the last it begins again with the first.
 func (l *lookOver) Measure(ctx context.Context, b *workload.Bench) error {
 	leave, err := l.alone()
 	if err != nil {
@@ -138,22 +138,22 @@ func (l *lookOver) Measure(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// Report says whether the file system told the same of each file as before.
+// Report says whether the file system reported the same status of each file as before.
 func (l *lookOver) Report(b *workload.Bench) error {
 	if l.changed == b.Work && b.Work >= int64(len(l.index)) {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("every file below %s looks changed: this file system tells another inode, size or "+
-				"time at each look", l.path)}
+			Message: fmt.Sprintf("every file below %s looks changed: this file system reports another inode, size or "+
+				"time with each stat call", l.path)}
 	}
 	if l.changed > 0 {
 		b.Warn("status-changes",
-			fmt.Sprintf("%d of %d looks found another inode, size or time of modification than before, though "+
-				"nothing was changed", l.changed, b.Work),
-			"expect git to read such files again at each status; see the inode options of the mount")
+			fmt.Sprintf("%d of %d stat calls returned another inode, size or modification time, although nothing was "+
+				"changed", l.changed, b.Work),
+			"git reads such files again at each status; check the mount's options for inodes")
 	}
 	b.Report("paths_per_second", b.Rate(1))
 	return nil
 }
 
-// Cleanup leaves the tree to the next trial.
+// Cleanup keeps the tree for the next trial.
 func (l *lookOver) Cleanup(*workload.Bench) error { return l.close() }

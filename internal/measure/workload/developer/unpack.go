@@ -10,10 +10,10 @@ import (
 	"tare/internal/record"
 )
 
-// verified is how many modules are compared byte by byte after a trial.
+// verified is the number of modules that are compared byte by byte after a trial.
 const verified = 4
 
-// moduleBytes is how many bytes the files of a module hold.
+// moduleBytes is the total size of a module's files.
 func moduleBytes() (n int64) {
 	for _, s := range sourceSizes {
 		n += int64(s)
@@ -63,7 +63,7 @@ func (u *unpack) Report(b *workload.Bench) error {
 		m := i * u.done / min(verified, u.done)
 		digest, err := u.archive.verify(&u.site, m)
 		if err != nil {
-			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify what was unpacked: %v", err)}
+			return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify the unpacked files: %v", err)}
 		}
 		if m == 0 {
 			b.Check("module", digest)
@@ -75,7 +75,7 @@ func (u *unpack) Report(b *workload.Bench) error {
 	return nil
 }
 
-// Cleanup removes what was unpacked.
+// Cleanup removes the unpacked files.
 func (u *unpack) Cleanup(*workload.Bench) error { return u.remove() }
 
 // removal is one trial of dev.remove.
@@ -85,7 +85,7 @@ type removal struct {
 	walk    *walker
 }
 
-// Setup unpacks what is to be removed.
+// Setup unpacks the tree that is removed.
 func (t *removal) Setup(ctx context.Context, b *workload.Bench) (err error) {
 	modules := spare(b.Work)
 	if err := t.fresh(b, "remove", treeSpace(modules), int64(modules)*(moduleFiles+moduleDirs+1)); err != nil {
@@ -122,13 +122,13 @@ func (t *removal) Measure(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// Report checks that what was to go is gone and that nothing else is.
+// Report checks that the modules are removed and everything else is still there.
 func (t *removal) Report(b *workload.Bench) error {
 	did := (t.walk.dirs) / moduleDirs
 	if want := (counts{did * moduleDirs, did * moduleFiles}); t.walk.counts != want {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("%d directories and %d files were removed; that is no whole number of modules of "+
-				"%d and %d",
+			Message: fmt.Sprintf("%d directories and %d files were removed, which is not a whole number of modules "+
+				"of %d and %d",
 				t.walk.dirs, t.walk.files, moduleDirs, moduleFiles)}
 	}
 	left, err := seen(t.path)
@@ -139,8 +139,8 @@ func (t *removal) Report(b *workload.Bench) error {
 	want := counts{kept*moduleDirs + int64(len(t.archive.tree.above)) + 1, kept * moduleFiles}
 	if left != want {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("%d directories and %d files are left below %s after %d modules were removed, and "+
-				"%d and %d should be",
+			Message: fmt.Sprintf("%d directories and %d files are left below %s after %d modules were removed, but "+
+				"there should be %d and %d",
 				left.dirs, left.files, t.path, did, want.dirs, want.files)}
 	}
 	t.walk.note(b)

@@ -19,7 +19,7 @@ type walk struct {
 	done    int64
 }
 
-// plant makes the standing tree that dev.walk and dev.status look at.
+// plant makes the permanent tree of dev.walk and dev.status.
 func (s *standing) plant(ctx context.Context, b *workload.Bench, modules int) error {
 	key := fmt.Sprintf("tree of %d modules, seed %d, form 1", modules, b.Seed)
 	return s.ensure(ctx, b, "tree", key, treeSpace(modules), int64(modules)*(moduleFiles+moduleDirs+1),
@@ -64,12 +64,12 @@ func (w *walk) Measure(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// Report compares what the walk saw with what is there.
+// Report compares what the walk saw with what exists.
 func (w *walk) Report(b *workload.Bench) error {
 	if want := (counts{w.done * moduleDirs, w.done * moduleFiles}); w.walker.counts != want {
 		w.discard()
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("the walk saw %d directories and %d files where %d and %d are: something else "+
+			Message: fmt.Sprintf("the walk saw %d directories and %d files, but there are %d and %d: another program "+
 				"changes %s",
 				w.walker.dirs, w.walker.files, want.dirs, want.files, w.path)}
 	}
@@ -79,5 +79,5 @@ func (w *walk) Report(b *workload.Bench) error {
 	return nil
 }
 
-// Cleanup leaves the tree to the next trial.
+// Cleanup keeps the tree for the next trial.
 func (w *walk) Cleanup(*workload.Bench) error { return w.close() }

@@ -13,14 +13,15 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// listBuffer is how many bytes of entries are asked for at once: what glibc asks for.
+// listBuffer is the size of the buffer for entries, in bytes, as in glibc.
 const listBuffer = 32 << 10
 
-// walker walks a tree as find and rm do: a directory is opened relative to its parent and listed to its end, then come
-// the directories in it. It stats only what the listing leaves open. Its memory is kept from one walk to the next.
+// walker walks a tree as find and rm do: a directory is opened relative to its parent and listed to its end, then its
+// subdirectories. It stats an entry only if the listing does not report its type. Its memory is kept from one walk to
+// the next.
 type walker struct {
 	counts
-	unknown int64 // entries whose type the file system did not tell
+	unknown int64 // entries whose type the file system did not report
 	levels  []*level
 	status  unix.Stat_t
 }
@@ -29,7 +30,7 @@ type walker struct {
 type level struct {
 	buf   [listBuffer]byte
 	dirs  []byte // names of the directories found, each ended by a zero byte
-	files []byte // names of all else, when they are to be removed
+	files []byte // names of all other entries, for removal
 }
 
 func newWalker() *walker {
@@ -46,10 +47,10 @@ func (w *walker) deepen() {
 	w.levels = append(w.levels, l)
 }
 
-// walk counts what lies at n and below.
+// walk counts n and everything below.
 func (w *walker) walk(r *root, n name) error { return w.visit(r.at, n, 0, false) }
 
-// remove removes n and what lies below, as rm -rf does.
+// remove removes n and everything below, as rm -rf does.
 func (w *walker) remove(r *root, n name) error {
 	err := w.visit(r.at, n, 0, true)
 	if err == nil {
@@ -110,7 +111,7 @@ func (w *walker) inside(fd uintptr, depth int, remove bool) error {
 	return nil
 }
 
-// take sorts what one listing gave.
+// take sorts the entries of one listing.
 func (w *walker) take(l *level, fd uintptr, p []byte, remove bool) error {
 	for len(p) > 0 {
 		n, kind, rest, err := nextDirent(p)
@@ -150,7 +151,7 @@ func (w *walker) ask(fd uintptr, n []byte) (kind int, err error) {
 	return entryOther, nil
 }
 
-// firstName takes the first of names that are each ended by a zero byte.
+// firstName takes the first of several names, each ended by a zero byte.
 func firstName(names *[]byte) *byte {
 	first := unsafe.SliceData(*names)
 	*names = (*names)[bytes.IndexByte(*names, 0)+1:]
@@ -162,7 +163,7 @@ func unlinkat(fd uintptr, n *byte, flags uintptr) error {
 	return orNil(e)
 }
 
-// note records whether the file system tells types: without, a walk takes a stat for each entry.
+// note records whether the file system reports types: if not, a walk needs a stat for each entry.
 func (w *walker) note(b *workload.Bench) {
 	b.Note("stats_for_type", strconv.FormatInt(w.unknown, 10))
 	b.Note("d_type", map[bool]string{true: "told", false: "not told"}[w.unknown == 0])

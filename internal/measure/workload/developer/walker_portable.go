@@ -9,15 +9,15 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// walker walks a tree: a directory is listed to its end, then come the directories in it.
+// walker walks a tree: a directory is listed to its end, then its subdirectories.
 type walker struct{ counts }
 
 func newWalker() *walker { return &walker{} }
 
-// walk counts what lies at n and below.
+// walk counts n and everything below.
 func (w *walker) walk(_ *root, n name) error { return w.visit(n, false) }
 
-// remove removes n and what lies below.
+// remove removes n and everything below.
 func (w *walker) remove(_ *root, n name) error { return w.visit(n, true) }
 
 func (w *walker) visit(path string, remove bool) error {
@@ -57,5 +57,5 @@ func (w *walker) visit(path string, remove bool) error {
 	return nil
 }
 
-// note records that the standard library does not show whether it had to ask for an entry's type.
+// note records that the standard library does not show whether it called stat for an entry's type.
 func (w *walker) note(b *workload.Bench) { b.Note("d_type", "not known here") }

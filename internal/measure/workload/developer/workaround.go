@@ -14,21 +14,21 @@ import (
 func workaroundParam() workload.Param {
 	return workload.Param{
 		Name: "workaround", Type: workload.Bool, Default: "no",
-		Doc: "inside the time, copy the sources from the folder that is weighed to the environment's own disk, " +
-			"build there, and copy objects, archive and program back"}
+		Doc: "in the timed section, copy the sources from the measured folder to the environment's own disk, build " +
+			"there, and copy objects, archive and program back"}
 }
 
-// besides names where a build is done that is not done in the folder that is weighed, and notes it.
+// besides names the folder of a build that is not done in the measured folder, and notes it.
 func besides(b *workload.Bench) (dir string, err error) {
 	if b.Home == "" {
 		return "", &record.Failure{Kind: "refused",
-			Message: "workaround=yes builds on the environment's own disk, and this environment has no directory of " +
-				"its own there: use workaround=no, or give the environment a work directory"}
+			Message: "workaround=yes builds on the environment's own disk, but this environment has no directory " +
+				"there: use workaround=no, or set a work directory for the environment"}
 	}
 	_, on := fileio.Volume(b.Home)
 	where := on + ", the environment's own"
 	if filepath.Clean(b.Home) == filepath.Clean(b.Dir) {
-		where = on + ", the same as the folder that is weighed: a copy on one disk"
+		where = on + ", the same disk as the measured folder: a copy on one disk"
 	}
 	b.Note("built_on", where)
 	return b.Home, nil
@@ -37,16 +37,16 @@ func besides(b *workload.Bench) (dir string, err error) {
 // copyPiece is how many bytes cp (GNU coreutils 9) moves at a time.
 const copyPiece = 128 << 10
 
-// aside is where dev.compile builds with workaround=yes: a folder with a copy of the project and what is built from it.
+// aside is the folder in which dev.compile builds with workaround=yes: a copy of the project, and the results.
 //
-// The copy is complete before the clock starts, and a round replaces what belongs to its units: their sources, and of
-// the headers as large a share as its units are of all. So a slow target, which gets fewer units, copies as much for
-// each of them as a fast one; a round of all units copies everything once.
+// The copy is complete before the clock starts. A round replaces the sources of its units and a proportional share of
+// the headers. So a slow target, which does fewer units, copies as much per unit as a fast one; a round of all units
+// copies everything once.
 type aside struct {
 	site
 	units    int
 	origin   *root    // of the project
-	result   *root    // where results are copied back to
+	result   *root    // folder to which results are copied back
 	sources  []copied // by unit
 	headers  []copied
 	objects  []copied // by unit
@@ -59,7 +59,7 @@ type aside struct {
 // copied is a file that is copied.
 type copied struct{ from, to name }
 
-// goAside makes the folder aside, copies the project there, untimed, and has the compiler read and write there.
+// goAside makes the folder aside, copies the project there, untimed, and makes the compiler read and write there.
 func (c *compile) goAside(ctx context.Context, b *workload.Bench) error {
 	home, err := besides(b)
 	if err != nil {
@@ -113,8 +113,8 @@ func (c *compile) stock(ctx context.Context) error {
 	return nil
 }
 
-// warm reads the headers aside: dropping the caches to have the sources cold dropped them too, and a copy that was just
-// made is not cold.
+// warm reads the headers in the copy: dropping the caches of the sources dropped theirs too, but a fresh copy would be
+// cached.
 func (a *aside) warm() error {
 	for _, f := range a.headers {
 		h, err := a.root.open(f.to, forReading)
@@ -132,7 +132,7 @@ func (a *aside) warm() error {
 // due are the headers that a round of n units copies.
 func (a *aside) due(n int) []copied { return a.headers[:len(a.headers)*n/a.units] }
 
-// copyIn replaces the copies of what belongs to a round of n units.
+// copyIn replaces the copies of the files of a round of n units.
 func (c *compile) copyIn(n int) error {
 	a := c.aside
 	if a == nil {
@@ -153,7 +153,7 @@ func (c *compile) copyIn(n int) error {
 	return nil
 }
 
-// copyBack copies what n units were built into to the folder that is weighed.
+// copyBack copies the results of n units to the measured folder.
 func (c *compile) copyBack(n int) error {
 	a := c.aside
 	if a == nil {
@@ -169,7 +169,7 @@ func (c *compile) copyBack(n int) error {
 	return nil
 }
 
-// takeBack removes what copyBack copied.
+// takeBack removes the files that copyBack copied.
 func (c *compile) takeBack(n int) error {
 	a := c.aside
 	if a == nil {
@@ -185,7 +185,7 @@ func (c *compile) takeBack(n int) error {
 	return nil
 }
 
-// copyFile copies a file to where none is, as cp does: status, then reads until nothing comes.
+// copyFile copies a file to a new name as cp does: fstat, then read until the end.
 func (a *aside) copyFile(from, to *root, f copied) error {
 	in, err := from.open(f.from, forReading)
 	if err != nil {
@@ -225,9 +225,9 @@ func (a *aside) pour(in handle, to *root, n name) error {
 	return err
 }
 
-// callsPerUnit is how many system calls copying takes for each unit of a whole project, apart from archive and program.
+// callsPerUnit is the number of system calls for copying, per unit of a whole project, without archive and program.
 func (a *aside) callsPerUnit() int {
 	const copying = 8 // open, fstat; open, read, write, read, close; close
 	in := 1 + len(a.due(1))
-	return in*(1+copying) + copying // what is copied in is removed first
+	return in*(1+copying) + copying // old copies are removed first
 }

@@ -9,8 +9,8 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// Cost is what 1 % of n flushes in dir stayed below, in seconds: the work of durability.fsync, done here and now, in a
-// directory of its own that is removed.
+// Cost is the 1st percentile of the time of n flushes in dir, in seconds. It does the work of durability.fsync in a new
+// directory below dir and removes it.
 func Cost(ctx context.Context, dir string, n int64) (p1 float64, err error) {
 	own, err := os.MkdirTemp(dir, "tare-flush-")
 	if err != nil {

@@ -2,4 +2,4 @@ package durability
 
 import "golang.org/x/sys/unix"
 
-const dsync = unix.O_SYNC // the stronger promise; O_DSYNC came late and has no constant
+const dsync = unix.O_SYNC // the stronger guarantee; O_DSYNC is newer and has no constant

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Find tells of every record of the classes that is in dir, whole or not, in the order of the files. One of another
-// round than this is not whole. Places that hold nothing are not told of; a directory that is not there holds nothing.
+// Find reports every record of the classes in dir, whole or not, in the order of the files. A record of another round
+// is not whole. Empty places are not reported; a missing directory has no records.
 func Find(dir string, classes []Class, round uint32, tell func(Record) error) error {
 	for _, c := range classes {
 		n, size := uint32(1), slot

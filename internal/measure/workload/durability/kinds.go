@@ -20,18 +20,17 @@ func Kinds() []workload.Kind {
 	}
 	return []workload.Kind{{
 		Name: "durability.fsync", Family: "file system", WorkUnit: "flush",
-		Doc: "Overwrites 4 KiB of a preallocated file and waits until that is on stable storage (fdatasync, where " +
-			"the system has it), over and over. " +
-			"What a flush costs in an environment against its host tells whether it reaches the host's disk: one " +
-			"that costs less there does not.",
+		Doc: "Overwrites 4 KiB of a preallocated file and flushes it to stable storage (fdatasync, if the system has " +
+			"it), again and again. Compare the cost of a flush in an environment with its host: if it costs less in " +
+			"the environment, it does not reach the host's disk.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1MiB", Min: slot, Max: 1 << 30,
-				Doc: "bytes of the file, whose pages are overwritten in turn"},
+				Doc: "size of the file; its pages are overwritten in turn"},
 		},
 		Metrics: []unit.Metric{
 			latency("flush_p50", "median time of a write and its flush", true),
-			latency("flush_p1", "time that 1 % of them stayed below", false),
-			latency("flush_p99", "time that 1 % of them exceeded", false),
+			latency("flush_p1", "1st percentile of the time of a write and its flush", false),
+			latency("flush_p99", "99th percentile of the time of a write and its flush", false),
 		},
 		Needs:   workload.Needs{FS: true},
 		MaxWork: 1 << 20,
@@ -59,7 +58,7 @@ func (t *flushes) Setup(_ context.Context, b *workload.Bench) error {
 	t.file = f
 	t.page = make([]byte, slot)
 	fill(t.page, &Record{Class: Overwrite, Seq: 1}, origin{seed: b.Seed})
-	// Written in full, so that a flush has no metadata to write but the time.
+	// Written in full, so that the only metadata of a flush is the time.
 	for off := int64(0); off < t.size; off += slot {
 		if _, err := f.WriteAt(t.page, off); err != nil {
 			return fmt.Errorf("fill file to flush: %w", err)
@@ -89,7 +88,7 @@ func (t *flushes) Measure(_ context.Context, b *workload.Bench) error {
 
 func (t *flushes) Report(b *workload.Bench) error {
 	if got := t.times.Count(); got == 0 {
-		return fmt.Errorf("%d flushes were timed of %d", got, b.Work)
+		return fmt.Errorf("only %d of %d flushes were timed", got, b.Work)
 	}
 	for name, q := range map[string]float64{"flush_p50": 0.5, "flush_p1": 0.01, "flush_p99": 0.99} {
 		b.Report(name, math.Max(float64(t.times.Quantile(q)), 1)/1e9)
@@ -98,7 +97,7 @@ func (t *flushes) Report(b *workload.Bench) error {
 	return nil
 }
 
-// p1 is what 1 % of the flushes stayed below, in seconds.
+// p1 is the 1st percentile of the flushes, in seconds.
 func (t *flushes) p1() float64 { return math.Max(float64(t.times.Quantile(0.01)), 1) / 1e9 }
 
 func (t *flushes) Cleanup(*workload.Bench) error {

@@ -1,9 +1,9 @@
-// Package durability writes records that say what they are, tells of each once the system has acknowledged that it is
-// on stable storage, and finds them again after the plug was pulled.
+// Package durability writes records that identify themselves, reports each one when the system has acknowledged that it
+// is on stable storage, and finds them again after a power loss.
 //
-// It is opinionated about what an acknowledgement is: the return of the one system call that promises it, per class of
-// promise. No place is written twice, except by replacing a file, so that a record which is not there afterwards has no
-// excuse. What the records prove is judged elsewhere, by whoever kept the list of them.
+// It is opinionated about acknowledgements: each class of promise has one system call, whose return is the
+// acknowledgement. No place is written twice, except by replacing a file, so that a missing record is always a lost
+// one. The caller, who has the list of records, judges the result.
 package durability
 
 import (
@@ -61,8 +61,8 @@ func (c Class) Doc() string {
 	return ""
 }
 
-// Promised tells whether POSIX promises the record to be found again. A file whose directory was not synced may lack
-// its name; Linux's file systems write the name all the same.
+// Promised tells whether POSIX guarantees that the record is found again. A file whose directory was not synced may
+// lack its name; Linux's file systems write the name all the same.
 func (c Class) Promised() bool { return c != Create }
 
 // ParseClass is the class of a name.
@@ -75,10 +75,10 @@ func ParseClass(name string) (Class, error) {
 	return 0, fmt.Errorf("%q is not one of %v", name, classNames[1:])
 }
 
-// Record is one record: where it was put, or found.
+// Record is one record and its place.
 type Record struct {
 	Class  Class
-	Whole  bool   // its contents are what was written; always so in an acknowledgement
+	Whole  bool   // its contents are complete; always true in an acknowledgement
 	Seq    uint64 // of its class, from 1
 	File   uint32 // which file of the class
 	Offset uint64 // bytes
@@ -106,7 +106,7 @@ func (r *Record) Pack(b []byte) []byte {
 // Unpack reads packed records, one after the other.
 func Unpack(b []byte) ([]Record, error) {
 	if len(b)%RecordSize != 0 {
-		return nil, fmt.Errorf("read records: %d bytes are no whole number of them", len(b))
+		return nil, fmt.Errorf("read records: %d bytes are not a whole number of records", len(b))
 	}
 	all := make([]Record, 0, len(b)/RecordSize)
 	for ; len(b) > 0; b = b[RecordSize:] {
@@ -117,7 +117,7 @@ func Unpack(b []byte) ([]Record, error) {
 			Hash: binary.BigEndian.Uint64(b[26:]),
 		}
 		if r.Class == 0 || r.Class >= classEnd || b[1] > 1 {
-			return nil, fmt.Errorf("read records: %s, %d is none", r.Class, b[1])
+			return nil, fmt.Errorf("read records: %s, %d is not a valid record", r.Class, b[1])
 		}
 		all = append(all, r)
 	}
@@ -128,14 +128,14 @@ const (
 	magic      = 0x7461726541434b31 // "tareACK1"
 	headerSize = 48
 	slot       = 4096 // bytes of a record that is overwritten: a page
-	appended   = 1600 // bytes of one that is appended, no divisor of a page or a sector
+	appended   = 1600 // bytes of an appended record, not a divisor of a page or a sector
 )
 
-// errNone is a place where no record ever was, or nothing is left of it.
+// errNone means that a place never had a record, or that nothing is left of it.
 var errNone = errors.New("there is no record")
 
-// origin is what the contents of all records of a round follow from. Rounds on one disk share the seed: a block that an
-// older round has left must not pass for one of this.
+// origin determines the contents of all records of a round. Rounds on one disk share the seed, and a block left by an
+// older round must not be taken for one of this round.
 type origin struct {
 	seed  uint64
 	round uint32
@@ -166,8 +166,8 @@ func hash(p []byte) uint64 {
 	return h.Sum64()
 }
 
-// read tells what a place holds: errNone, or a record, which need not be whole. A place whose header is lost, or of
-// another round, and that is not blank counts as a torn record of unknown number.
+// read returns the record at a place, whole or not, or errNone. A place that is not blank, but has no header or one of
+// another round, counts as a torn record of unknown number.
 func read(p []byte, at Record, round uint32) (Record, error) {
 	blank := true
 	for _, c := range p {

@@ -14,7 +14,7 @@ import (
 type Plan struct {
 	Classes []Class
 	Seed    uint64 // of the contents
-	Round   uint32 // the contents differ by it too
+	Round   uint32 // makes the contents of rounds differ, too
 }
 
 // Limits of one round, so that a forgotten writer does not fill a disk.
@@ -27,15 +27,15 @@ const (
 
 // writer puts one record after the other.
 type writer interface {
-	// put writes record n, from 0, and returns it when the system has acknowledged it. done says that there is no room
-	// for more, and that nothing was written.
+	// put writes record n, from 0, and returns it when the system has acknowledged it. done means that there was no
+	// room and nothing was written.
 	put(n uint64, from origin) (r Record, done bool, err error)
 	close() error
 }
 
 // Write writes into dir, which must be empty, until ctx is done or there is no more room: all classes at once, each in
-// its own order. Each record is told to emit as soon as it is acknowledged; emit is called by several goroutines. It
-// ends early only when a write fails.
+// its own order. Each record is passed to emit as soon as it is acknowledged; several goroutines call emit. It ends
+// early only when a write fails.
 func Write(ctx context.Context, dir string, p Plan, emit func(Record) error) (err error) {
 	writers := make([]writer, 0, len(p.Classes))
 	defer func() {
@@ -50,7 +50,7 @@ func Write(ctx context.Context, dir string, p Plan, emit func(Record) error) (er
 		}
 		writers = append(writers, w)
 	}
-	// What is prepared must itself survive, or its loss would look like that of every record in it.
+	// The prepared file must survive itself, or its loss would look like the loss of every record in it.
 	if err := syncDir(dir); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func name(dir string, c Class, file uint32) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d", c, file))
 }
 
-// prepare makes a file of slots that holds zeroes, really written, on stable storage.
+// prepare makes a file of slots with zeroes, written (not a hole) and flushed.
 func prepare(dir string, c Class) (*os.File, error) {
 	f, err := os.OpenFile(name(dir, c, 0), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

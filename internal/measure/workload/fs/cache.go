@@ -23,11 +23,11 @@ const (
 	cacheAttr      = "attr-expired"
 )
 
-// HostCold tells whether a trial with these parameters needs the host's cache of the environment's storage dropped
-// before it. The environment cannot do that, nor see it.
+// HostCold tells whether the host's cache of the environment's storage must be dropped before a trial with these
+// parameters. The environment can neither do that nor check it.
 func HostCold(p workload.Params) bool { return p["cache"] == cacheCold }
 
-// reachCache brings the page cache into the state that was asked for and looks whether it is reached.
+// reachCache brings the page cache into the requested state and checks that it was reached.
 func (t *rw) reachCache(ctx context.Context, b *workload.Bench) error {
 	if t.write && !t.mixed {
 		return nil
@@ -65,8 +65,8 @@ func (t *rw) reachCache(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// residency records the share of all files that is in the page cache. The error is that of the last file that the
-// kernel does not tell about.
+// residency records the share of all files that is in the page cache. The error is that of the last file for which the
+// kernel does not report it.
 func (t *rw) residency(b *workload.Bench) (share float64, err error) {
 	for _, path := range t.files {
 		s, e := fileio.Resident(path)
@@ -83,43 +83,41 @@ func (t *rw) residency(b *workload.Bench) (share float64, err error) {
 	return share, nil
 }
 
-// rewarmed bounds the files that are read again, in bytes: of larger ones it is rather the memory that does not
-// suffice.
+// rewarmed bounds the files that are read again, in bytes: larger ones probably do not fit the memory.
 const rewarmed = 1 << 30
 
-// cooled tells whether something else on the machine, which drops caches or is short of memory, took a part of what had
-// just been read, where share of it is left: that is worth reading it again. Where nothing stays, it is so only if the
-// file system keeps pages at all.
+// cooled tells whether to read the files again because another program, by dropping caches or using memory, evicted
+// part of what was just read. share is the part that is left. If nothing is left, reading again helps only if the file
+// system keeps pages at all.
 func (t *rw) cooled(share float64) bool {
 	v, _ := fileio.Volume(t.files[0])
 	return int64(len(t.files))*t.size() <= rewarmed && share < 0.99 && (share >= 0.01 || local[v.FS])
 }
 
-// judgeWarm looks whether the files stayed in the page cache. A file system that keeps nothing, because it has no cache
-// or its mount forbids it, is weighed as it is, with a doubt; a file that is there in part is a state that was not
-// reached, because the figure would be a mixture of two.
+// judgeWarm checks that the files stayed in the page cache. A file system that keeps nothing, because it has no cache
+// or its mount forbids it, is measured with a warning. A file that stayed in part is a failure, because the figure
+// would mix two states.
 func (t *rw) judgeWarm(b *workload.Bench, share float64, err error) error {
 	if err != nil || share >= 0.99 {
 		return nil
 	}
-	const remedy = "use a size that fits the memory of the environment, or cache=as-is if this is what you want to " +
-		"weigh"
-	what := fmt.Sprintf("only %.1f %% of the file's %s is in the page cache after it was read", 100*share,
+	const remedy = "use a size that fits the memory of the environment, or cache=as-is to measure this state"
+	what := fmt.Sprintf("only %.1f %% of the file's %s is in the page cache after the file was read", 100*share,
 		sizeText(t.size()))
 	if share < 0.01 {
 		b.Warn("not-resident", what+
-			": the reads are not warm, and this mount may keep nothing in the page cache at all", remedy)
+			": the reads are not warm; this mount may not use the page cache at all", remedy)
 		return nil
 	}
 	return &record.Failure{Kind: "cache-state", Message: "reach cache=warm: " + what + "; " + remedy}
 }
 
-// reachCold drops the files from the page cache and looks whether they are gone.
+// reachCold drops the files from the page cache and checks that they are gone.
 func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 	if _, on := fileio.Volume(t.files[0]); on == "tmpfs" || on == "ramfs" {
 		return &record.Failure{Kind: "cache-state",
-			Message: fmt.Sprintf("reach cache=%s: %s keeps its files in the page cache, so that they are never "+
-				"cold; use cache=warm, or a work directory on a disk", t.cache, on)}
+			Message: fmt.Sprintf("reach cache=%s: %s keeps its files in the page cache, so they are never cold; use "+
+				"cache=warm, or a work directory on a disk", t.cache, on)}
 	}
 	how := "posix_fadvise"
 	var share float64
@@ -127,7 +125,7 @@ func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 		if err := t.drop(); err != nil {
 			return err
 		}
-		// A file system over others or over a network keeps copies that advice on its own files does not reach.
+		// A stacked or network file system keeps copies that posix_fadvise on its own files does not drop.
 		if v, _ := fileio.Volume(t.files[0]); !local[v.FS] || try > 1 {
 			if dropAll() == nil {
 				how = "drop_caches"
@@ -136,8 +134,8 @@ func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 		var err error
 		if share, err = t.residency(b); err != nil {
 			return &record.Failure{Kind: "cache-state",
-				Message: fmt.Sprintf("reach cache=%s: the system does not tell what of %s is in its page cache: %v; "+
-					"use cache=as-is", t.cache, t.files[0], err)}
+				Message: fmt.Sprintf("reach cache=%s: the system does not report how much of %s is in its page "+
+					"cache: %v; use cache=as-is", t.cache, t.files[0], err)}
 		}
 		if share == 0 {
 			b.Note("cache_dropped_by", how)
@@ -150,18 +148,18 @@ func (t *rw) reachCold(ctx context.Context, b *workload.Bench) error {
 	return &record.Failure{Kind: "cache-state",
 		Message: fmt.Sprintf("reach cache=%s: %.2f %% of %s is still in the page cache after it was dropped (%s); %s",
 			t.cache, 100*share, t.files[0], how,
-			"give the environment root, or a work directory on a file system whose "+
-				"cache can be dropped, or use cache=as-is")}
+			"make the agent root, use a work directory on a file system whose cache can be dropped, or use "+
+				"cache=as-is")}
 }
 
-// local are file systems whose pages posix_fadvise drops. tmpfs is none: its pages are the file.
+// local are the file systems whose pages posix_fadvise drops. tmpfs is not one of them: its pages are the file.
 var local = map[string]bool{"ext4": true, "overlay": true, "xfs": true, "btrfs": true, "f2fs": true, "vfat": true,
 	"exfat": true, "ntfs3": true}
 
-// drop brings the files to stable storage and asks the kernel to forget them.
+// drop flushes the files and asks the kernel to drop their pages.
 func (t *rw) drop() error {
 	for _, path := range t.files {
-		// a file that is given may be on a medium that cannot be written
+		// a user's file may be on a read-only medium
 		h, err := fileio.Open(path, fileio.Mode{Write: t.existing == ""})
 		if err != nil {
 			return err
@@ -208,14 +206,14 @@ func warmOne(ctx context.Context, path string, size int64, p []byte) (err error)
 			return fileio.Explain("read", path, err)
 		}
 		if n == 0 {
-			return fmt.Errorf("read %s: it ends after %d bytes and should have %d", path, off, size)
+			return fmt.Errorf("read %s: it ends after %d bytes and should have %d bytes", path, off, size)
 		}
 		off += int64(n)
 	}
 	return nil
 }
 
-// expire waits until the attributes that the kernel holds of a shared file are too old to be trusted.
+// expire waits until the cached attributes of a shared file have expired.
 func (t *rw) expire(ctx context.Context, b *workload.Bench) error {
 	_, kind, _, options, _ := sysinfo.MountAt(t.files[0])
 	life, known := attributeLife(kind, options)
@@ -229,22 +227,23 @@ func (t *rw) expire(ctx context.Context, b *workload.Bench) error {
 		}
 		b.Note("attribute_lifetime", "unknown")
 		b.Warn("cache-unverified",
-			fmt.Sprintf("the mount of %s (%s) does not say how long attributes are kept; the trial waited %v", b.Dir,
-				kind, wait), "give attr_wait the lifetime that the server or the mount sets")
+			fmt.Sprintf("the mount of %s (%s) does not report how long attributes are cached; the trial waited %v",
+				b.Dir,
+				kind, wait), "set attr_wait to the attribute lifetime of the server or the mount")
 	} else {
 		b.Note("attribute_lifetime", life.String())
 	}
 	if known && wait < life {
 		return &record.Failure{Kind: "cache-state",
-			Message: fmt.Sprintf("reach cache=attr-expired: attr_wait=%v is less than the %v that %s keeps "+
-				"attributes; leave attr_wait out or give more", wait, life, kind)}
+			Message: fmt.Sprintf("reach cache=attr-expired: attr_wait=%v is shorter than the attribute lifetime of "+
+				"%v on %s; leave attr_wait out, or set a longer time", wait, life, kind)}
 	}
 	b.Note("attribute_wait", wait.String())
 	return sleep(ctx, wait)
 }
 
-// attributeLife returns how long the client of a shared file system trusts attributes at most, as the mount's options
-// say: nfs(5) acregmax, 60 s unless given; mount.cifs(8) actimeo, 1 s unless given.
+// attributeLife returns the longest time for which the client of a shared file system trusts attributes, by the mount's
+// options: nfs(5) acregmax, 60 s by default; mount.cifs(8) actimeo, 1 s by default.
 func attributeLife(kind, options string) (time.Duration, bool) {
 	var names []string
 	life := time.Duration(-1)

@@ -2,5 +2,5 @@ package fs
 
 import "os"
 
-// dropAll makes the whole system forget clean pages, names and attributes. It needs root, and a /proc that is writable.
+// dropAll drops the clean pages, names and attributes of the whole system. It needs root and a writable /proc.
 func dropAll() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3\n"), 0) }

@@ -27,7 +27,7 @@ func TestGivenFileCold(t *testing.T) {
 		}
 	}
 	err := drive(trial(t, "fs.randread", map[string]string{"file": "data", "cache": "guest-cold"}), bench(1025))
-	if !isFailure(err, "cache-state") || !strings.Contains(err.Error(), "give size=4MiB") {
+	if !isFailure(err, "cache-state") || !strings.Contains(err.Error(), "set size=4MiB") {
 		t.Errorf("more reads than one pass gave %v", err)
 	}
 	run(t, "mount", "-o", "remount,ro", root)

@@ -106,7 +106,7 @@ func TestGivenFileThatCannotBeReadIsRefused(t *testing.T) {
 		{"nowhere", "no such file", nil},
 		{"out", "escapes", nil},
 		{"up", "escapes", nil},
-		{"circle", "look at it", nil},
+		{"circle", "open it in", nil},
 		{"sub/data", "less than one record", []string{"bs", "128KiB"}},
 		{"sub/data", "leave out size=", []string{"size", "32KiB"}},
 		{"sub/data", "leave out size=", []string{"size", "128KiB"}},
@@ -131,11 +131,11 @@ func TestGivenFileAndWhatItExcludes(t *testing.T) {
 	for _, c := range []struct {
 		name, value, want string
 	}{
-		{"file", "/etc/passwd", "does not begin with /"},
-		{"file", "../x", "lead out"},
-		{"file", "a/../../x", "lead out"},
+		{"file", "/etc/passwd", "must be a relative path"},
+		{"file", "../x", "stays below"},
+		{"file", "a/../../x", "stays below"},
 		{"files", "own", "leave out files=own"},
-		{"data", "zero", "nothing is written"},
+		{"data", "zero", "writes nothing"},
 	} {
 		given := map[string]string{"file": "x", c.name: c.value}
 		p, err := k.Resolve(given)
@@ -174,7 +174,7 @@ func TestGivenFileThatChangesIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.(workload.Reporter).Report(b); err == nil || !strings.Contains(err.Error(),
-		"another when it is read again") {
+		"differs when it is read again") {
 		t.Errorf("a file that changed gives %v", err)
 	}
 }

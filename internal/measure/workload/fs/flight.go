@@ -8,7 +8,7 @@ import (
 	"tare/internal/sys/uring"
 )
 
-// flight is a ring with what its slots do.
+// flight is a ring with the state of its slots.
 type flight struct {
 	*uring.Ring
 	slots []slot
@@ -33,8 +33,8 @@ func newFlight(l *lane, depth int) (*flight, error) {
 	return f, nil
 }
 
-// fly keeps the ring full until n operations are done. Writers let it run empty at the end of each pass, so that two
-// writes of one record are never in flight together.
+// fly keeps the ring full until n operations are done. Writers drain it at the end of each pass, so that two writes of
+// one record are never in flight together.
 func (l *lane) fly(ctx context.Context, n int64) error {
 	if err := l.ring.Enable(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (l *lane) fly(ctx context.Context, n int64) error {
 	return nil
 }
 
-// flyTo does operations until end of them are done and none is in flight.
+// flyTo does operations until end operations are done and none is in flight.
 func (l *lane) flyTo(ctx context.Context, end int64) error {
 	f, look := l.ring, l.done
 	issued := l.done
@@ -132,7 +132,7 @@ func (l *lane) issue(s int, now int64) {
 	l.ring.Write(s, off)
 }
 
-// keep records how long a slot's operation took, from its submission to the moment its completion was seen.
+// keep records the time of a slot's operation, from its submission until its completion was seen.
 func (l *lane) keep(s int, now int64) {
 	o := &l.ring.slots[s]
 	if o.write {
@@ -142,7 +142,7 @@ func (l *lane) keep(s int, now int64) {
 	}
 }
 
-// fell explains an operation that did not move a whole record.
+// fell explains an operation that did not transfer a whole record.
 func (l *lane) fell(s int, res int32) error {
 	o := &l.ring.slots[s]
 	l.last = o.record
@@ -153,7 +153,7 @@ func (l *lane) fell(s int, res int32) error {
 	return l.failed(op, int(res), nil)
 }
 
-// land waits for what is in flight, on the thread that the ring belongs to.
+// land waits for all operations in flight, on the ring's thread.
 func (l *lane) land() {
 	for l.ring.InFlight() > 0 {
 		if l.ring.Submit(1) != nil {

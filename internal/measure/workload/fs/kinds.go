@@ -1,9 +1,10 @@
-// Package fs weighs file systems: records read and written in one file, and many small files through their whole life.
+// Package fs measures file systems: records read and written in one file, and many small files through their whole
+// life.
 //
 // It is opinionated. The data is incompressible and no page of it repeats, because zeros measure the compressor and not
-// the disk. A random pass touches every record exactly once. Direct I/O that is refused is a refusal, never a silent
-// change to buffered I/O. What was read and written is verified outside the timed section. On Linux the timed loop is
-// one bare system call per operation, as in a C program: no scheduler, no allocation, no clock.
+// the disk. A random pass touches every record exactly once. If direct I/O is refused, the trial fails; it never falls
+// back to buffered I/O. The data read and written is verified outside the timed section. On Linux the timed loop is one
+// bare system call per operation, as in a C program: no scheduler, no allocation, no clock.
 package fs
 
 import (
@@ -31,22 +32,22 @@ func smallFiles() workload.Kind {
 	}
 	return workload.Kind{
 		Name: "fs.smallfiles", Family: "file system", WorkUnit: "file",
-		Doc: "Takes many small files through their life in five phases, each over the whole set before the next " +
-			"begins: create and write, stat, open and read, rename within the directory, unlink. " +
-			"One unit of work is one file through all five phases; more work than files means more rounds of equal " +
-			"size. Names are precomputed and relative to an open directory, contents are incompressible and each " +
-			"read is checked.",
+		Doc: "Handles many small files in five phases: create and write, stat, open and read, rename within the " +
+			"directory, unlink. Each phase covers all files before the next phase begins. One unit of work is one " +
+			"file through all five phases; if there is more work than files, it is done in rounds of equal size. " +
+			"Names are precomputed and relative to an open directory; contents are incompressible, and each read is " +
+			"checked.",
 		Params: []workload.Param{
 			{Name: "files", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000,
 				Doc: "files that exist at the same time"},
 			{Name: "size", Type: workload.Size, Default: "4KiB", Min: 16, Max: 64 << 20, Doc: "bytes in each file"},
 			{Name: "dirs", Type: workload.Int, Default: "10", Min: 1, Max: 100_000,
-				Doc: "directories the files are spread over"},
+				Doc: "directories over which the files are spread"},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: "fsync each file after it was written, inside the timed section"},
+				Doc: "flush each file (fsync) after writing it, inside the timed section"},
 		},
 		Metrics: []unit.Metric{
-			rate("files_per_second", "files taken through all five phases per second", true),
+			rate("files_per_second", "files per second through all five phases", true),
 			rate("create_per_second", "files created, written and closed per second", false),
 			rate("stat_per_second", "files looked up by name per second", false),
 			rate("read_per_second", "files opened, read and closed per second", false),
@@ -58,7 +59,7 @@ func smallFiles() workload.Kind {
 			s := &small{files: int(p.Int("files")), size: int(p.Int("size")), dirs: int(p.Int("dirs")),
 				fsync: p.Bool("fsync")}
 			if s.dirs > s.files {
-				return nil, fmt.Errorf("fs.smallfiles: %d directories for %d files: give dirs a value of at most files",
+				return nil, fmt.Errorf("fs.smallfiles: %d directories for %d files: dirs must not be larger than files",
 					s.dirs, s.files)
 			}
 			return s, nil
@@ -67,8 +68,8 @@ func smallFiles() workload.Kind {
 	}
 }
 
-// smallSpace estimates the bytes that the small files take: whole 4 KiB blocks, plus a block of metadata for each file
-// and directory, which is generous on the file systems people use.
+// smallSpace estimates the bytes that the small files need: whole 4 KiB blocks, plus a block of metadata for each file
+// and directory, more than common file systems need.
 func smallSpace(files, size, dirs int64) int64 {
 	const block = 4096
 	return files*((size+block-1)/block*block+block) + dirs*block + 1<<20

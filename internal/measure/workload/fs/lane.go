@@ -13,7 +13,7 @@ import (
 	"tare/internal/sys/histogram"
 )
 
-// settings are what all lanes of a trial have in common.
+// settings are the same for all lanes of a trial.
 type settings struct {
 	profile
 	bs      int
@@ -21,13 +21,13 @@ type settings struct {
 	fsync   string
 	create  bool   // each trial writes new files
 	percent uint64 // of operations that read, where the profile mixes
-	timed   bool   // every operation's latency is kept
+	timed   bool   // every operation's latency is recorded
 	gen     uint64 // generation of this trial's first pass of writes
 	stop    atomic.Bool
 }
 
-// lane is what one thread does: a range of records of one file, in an order of its own, over and over. Lanes share
-// nothing that they write to.
+// lane is the work of one thread: a range of records of one file, in its own order, again and again. Lanes do not share
+// any data that they write.
 type lane struct {
 	*settings
 	path    string
@@ -37,7 +37,7 @@ type lane struct {
 	content *fileio.Content
 	order   fileio.Order
 	mix     mixer
-	buf     []byte  // what reads go to
+	buf     []byte  // buffer for reads
 	ring    *flight // nil unless the engine is io_uring
 	memory  []byte  // the whole file; nil unless the engine is mmap
 
@@ -45,14 +45,14 @@ type lane struct {
 	pass   uint64 // passes over the lane's records completed
 	inPass int64  // operations done of the pass at work
 	last   int64  // the record touched last
-	read   int64  // the record that buf holds; -1 for none
+	read   int64  // the record in buf; -1 for none
 	wrote  int64  // the record written last; -1 for none
 	wgen   uint64 // its generation
 	reads  *histogram.Histogram
 	writes *histogram.Histogram
 	epoch  time.Time
 	thread fileio.Thread
-	// private tells that the thread had its own table of files.
+	// private: the thread had its own table of files.
 	private bool
 	took    time.Duration // from the barrier to the lane's last operation
 }
@@ -60,12 +60,12 @@ type lane struct {
 // clock is one reading of the monotonic clock.
 func (l *lane) clock() int64 { return int64(time.Since(l.epoch)) }
 
-// chunk is how many operations pass between two looks at the context.
+// chunk is the number of operations between two checks of the context.
 const chunk = 1024
 
-// run does n operations on a system thread of its own. A lane with a ring keeps the thread until release. One that
-// calls the kernel for each operation has a thread with its own table of files, where the kernel allows that: there a
-// buffered read or write of 4 KiB costs 4 to 8 % less, as much as in a program with one thread.
+// run does n operations on a system thread of its own. A lane with a ring keeps the thread until release. A lane that
+// calls the kernel for each operation gets a thread with its own table of files if the kernel allows it: a buffered
+// read or write of 4 KiB then costs 4 to 8 % less, the same as in a program with one thread.
 func (l *lane) run(ctx context.Context, n int64) error {
 	if l.ring != nil || l.memory != nil {
 		return l.operate(ctx, n)
@@ -83,7 +83,7 @@ func (l *lane) operate(ctx context.Context, n int64) (err error) {
 	}
 	defer fileio.Quiet()()
 	if l.memory != nil {
-		// A page that cannot be read, or that was cut off, is a fault and not an error.
+		// A page that cannot be read, or that was truncated, causes a fault, not an error.
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer func() {
 			if p := recover(); p != nil {
@@ -127,7 +127,7 @@ func (l *lane) walk(ctx context.Context, n int64) error {
 	return nil
 }
 
-// errStopped ends a lane because another one failed.
+// errStopped stops a lane because another one failed.
 var errStopped = errors.New("stopped because another thread failed")
 
 func (l *lane) interrupted(ctx context.Context) error {
@@ -137,7 +137,7 @@ func (l *lane) interrupted(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// readSome is the bare loop: nothing but the order and the system call.
+// readSome is the bare loop: only the order and the system call.
 func (l *lane) readSome(n int64) error {
 	f, buf, bs, first := l.file, l.buf, int64(l.bs), l.first
 	for range n {
@@ -167,7 +167,7 @@ func (l *lane) readTimed(n int64) error {
 	return nil
 }
 
-// workSome does operations of any kind but bare reads.
+// workSome does all operations except bare reads.
 func (l *lane) workSome(n int64) error {
 	each := l.fsync == syncEach || l.fsync == syncDataEach
 	var from int64
@@ -253,7 +253,7 @@ func (l *lane) renew() error {
 	return nil
 }
 
-// flush is what ends a pass.
+// flush ends a pass.
 func (l *lane) flush() error {
 	if l.fsync == syncEnd || l.fsync == syncDataEnd {
 		return l.flushAs(l.fsync)
@@ -277,7 +277,7 @@ func (l *lane) flushAs(how string) error {
 	return nil
 }
 
-// failed explains an operation on record l.last that gave an error or moved fewer bytes than asked for.
+// failed explains an operation on record l.last that failed or transferred fewer bytes than requested.
 func (l *lane) failed(op string, got int, err error) error {
 	off := l.last * int64(l.bs)
 	if err == nil {
@@ -298,11 +298,11 @@ func (l *lane) fault(p any) error {
 	if !ok {
 		panic(p)
 	}
-	return fmt.Errorf("access record %d of %s in memory: %w: the file was cut off, the disk is full, or the storage "+
-		"gave an error", l.last, l.path, e)
+	return fmt.Errorf("access record %d of %s in memory: %w: the file was truncated, the disk is full, or the "+
+		"storage failed", l.last, l.path, e)
 }
 
-// release gives back what the ring holds, on the goroutine that run was called on.
+// release frees the ring's resources, on the goroutine that called run.
 func (l *lane) release() {
 	if l.ring != nil {
 		l.ring.Release()
@@ -333,7 +333,7 @@ func (l *lane) close() error {
 // 2014).
 type mixer struct{ state uint64 }
 
-// reads tells whether the next operation is a read, which percent of a hundred are.
+// reads tells whether the next operation is a read, which is so for percent of a hundred.
 func (m *mixer) reads(percent uint64) bool {
 	m.state += 0x9e3779b97f4a7c15
 	z := m.state

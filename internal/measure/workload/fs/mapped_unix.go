@@ -11,7 +11,7 @@ import (
 	"tare/internal/measure/fileio"
 )
 
-// mapFile maps the first n bytes of a file into memory, shared with all who use the file.
+// mapFile maps the first n bytes of a file into memory (MAP_SHARED).
 func mapFile(h *fileio.Handle, n int64, write bool) ([]byte, error) {
 	if n > math.MaxInt {
 		return nil, fmt.Errorf("map %d bytes: more than this platform can address", n)
@@ -25,5 +25,5 @@ func mapFile(h *fileio.Handle, n int64, write bool) ([]byte, error) {
 
 func unmapFile(m []byte) error { return unix.Munmap(m) }
 
-// syncMapped is msync: what mapped memory has for fsync.
+// syncMapped is msync, the fsync of mapped memory.
 func syncMapped(m []byte) error { return unix.Msync(m, unix.MS_SYNC) }

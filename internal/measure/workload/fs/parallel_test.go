@@ -144,10 +144,10 @@ func TestParametersThatDoNotGoTogether(t *testing.T) {
 	}{
 		{"fs.randread", "use engine=io_uring", map[string]string{"qd": "32"}},
 		{"fs.randread", "use engine=io_uring", map[string]string{"qd": "2", "engine": "mmap"}},
-		{"fs.randread", "works through the page cache", map[string]string{"engine": "mmap", "direct": "yes"}},
+		{"fs.randread", "uses the page cache", map[string]string{"engine": "mmap", "direct": "yes"}},
 		{"fs.randread", "too few", map[string]string{"engine": "io_uring", "qd": "32", "size": "64KiB"}},
 		{"fs.randread", "too few", map[string]string{"threads": "5", "size": "16KiB"}},
-		{"fs.randwrite", "means nothing", map[string]string{"engine": "io_uring", "qd": "2", "fsync": "each"}},
+		{"fs.randwrite", "has no effect", map[string]string{"engine": "io_uring", "qd": "2", "fsync": "each"}},
 		{"fs.seqwrite", "files=own", map[string]string{"threads": "2"}},
 	} {
 		k := kind(t, c.kind)
@@ -173,7 +173,7 @@ func TestCutFileUnderMapping(t *testing.T) {
 		if err := os.Truncate(filepath.Join(dir, "records"), 8192); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Measure(t.Context(), b); err == nil || !strings.Contains(err.Error(), "was cut off") {
+		if err := w.Measure(t.Context(), b); err == nil || !strings.Contains(err.Error(), "was truncated") {
 			t.Errorf("%s threads: a cut file gave %v", threads, err)
 		}
 		if err := w.Cleanup(b); err != nil {

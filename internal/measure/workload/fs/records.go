@@ -6,19 +6,19 @@ import (
 	"tare/internal/unit"
 )
 
-const common = " Data is incompressible, made from the run's seed, and verified outside the timed section. A file " +
-	"size that is no multiple of the record size is rounded down to one. " +
-	"With several threads each has a range of the file for itself, or with files=own a file; all pass a barrier " +
-	"first, and the rate is that of all until the last is done."
+const common = " The data is incompressible, generated from the run's seed, and verified outside the timed section. " +
+	"The file size is rounded down to a multiple of the record size. With several threads, each has its own range of " +
+	"the file, or with files=own its own file. All threads pass a barrier first; the rate counts all of them until " +
+	"the last is done."
 
 func seqWrite() workload.Kind {
-	return recordKind("fs.seqwrite", "Writes a file from its beginning to its end, one record after the other. "+
-		"With create=yes every trial writes a new file, so blocks are allocated, and each further pass over it "+
-		"begins by truncating it to nothing; with create=no an existing file is overwritten in place. "+
-		"One operation is one pwrite of bs bytes (fio: rw=write ioengine=psync)."+common,
+	return recordKind("fs.seqwrite", "Writes a file from its beginning to its end, one record after the other. With "+
+		"create=yes every trial writes a new file, so blocks are allocated, and each further pass first truncates "+
+		"the file to 0 bytes. With create=no an existing file is overwritten in place. One operation is one pwrite "+
+		"of bs bytes (fio: rw=write ioengine=psync)."+common,
 		profile{write: true}, "64KiB", []workload.Param{syncParam(), {
 			Name: "create", Type: workload.Bool, Default: "yes",
-			Doc: "a new file in each trial (blocks are allocated), or overwrite in place"}})
+			Doc: "yes: write a new file in each trial, so blocks are allocated; no: overwrite in place"}})
 }
 
 func seqRead() workload.Kind {
@@ -28,32 +28,32 @@ func seqRead() workload.Kind {
 }
 
 func randRead() workload.Kind {
-	return recordKind("fs.randread", "Reads the records of a file in a random order that touches each exactly once "+
-		"per pass; each pass has an order of its own, drawn from the seed and the same in every target. "+
-		"One operation is one pread of bs bytes (fio: rw=randread ioengine=psync invalidate=0)."+common,
+	return recordKind("fs.randread", "Reads the records of a file in a random order, each exactly once per pass. "+
+		"Each pass has its own order, which is drawn from the seed and the same in every target. One operation is "+
+		"one pread of bs bytes (fio: rw=randread ioengine=psync invalidate=0)."+common,
 		profile{random: true}, "4KiB", append(cacheParams(), fileParam()))
 }
 
 func randWrite() workload.Kind {
 	return recordKind("fs.randwrite", "Overwrites the records of an existing, fully allocated file in a random "+
-		"order that touches each exactly once per pass; each pass has an order of its own, drawn from the seed and "+
-		"the same in every target. "+
-		"One operation is one pwrite of bs bytes (fio: rw=randwrite ioengine=psync overwrite=1)."+common,
+		"order, each exactly once per pass. Each pass has its own order, which is drawn from the seed and the same "+
+		"in every target. One operation is one pwrite of bs bytes (fio: rw=randwrite ioengine=psync "+
+		"overwrite=1)."+common,
 		profile{random: true, write: true}, "4KiB", []workload.Param{syncParam()})
 }
 
 func mixed() workload.Kind {
 	params := append([]workload.Param{
 		{Name: "read_percent", Type: workload.Int, Default: "70", Min: 1, Max: 99,
-			Doc: "how many of a hundred operations read; the others write"},
+			Doc: "percentage of operations that read; the others write"},
 		{Name: "pattern", Type: workload.Choice, Default: "random", Choices: []string{"random", "sequential"},
-			Doc: "the order of the records"},
+			Doc: "order of the records"},
 		syncParam(),
 	}, cacheParams()...)
-	return recordKind("fs.mixed", "Reads and overwrites the records of an existing, fully allocated file. Which "+
-		"operation reads and which record it touches is drawn from the seed and is the same in every target; each "+
-		"record is touched exactly once per pass. "+
-		"One operation is one pread or pwrite of bs bytes (fio: rw=randrw rwmixread=read_percent ioengine=psync)."+
+	return recordKind("fs.mixed", "Reads and overwrites the records of an existing, fully allocated file. The seed "+
+		"determines which operations read and which record each of them uses, the same in every target. Each record "+
+		"is used exactly once per pass. One operation is one pread or pwrite of bs bytes (fio: rw=randrw "+
+		"rwmixread=read_percent ioengine=psync)."+
 		common,
 		profile{random: true, write: true, mixed: true}, "4KiB", params)
 }
@@ -63,16 +63,15 @@ func cacheParams() []workload.Param {
 		{
 			Name: "cache", Type: workload.Choice, Default: cacheWarm,
 			Choices: []string{cacheWarm, cacheGuestCold, cacheCold, cacheAttr, cacheAsIs},
-			Doc: "what buffered reads begin with, looked at and not assumed: warm: the whole file was read once and " +
-				"stayed in the page cache; guest-cold: nothing of it is in the environment's page cache; cold: nor " +
-				"in the host's; " +
-				"attr-expired: read once, then left until a shared folder's attributes are too old to be trusted; " +
-				"as-is: as it is found. A cold trial does one pass at most. A state that is not reached fails the " +
-				"trial",
+			Doc: "state of the page cache before buffered reads, verified before each trial. warm: the whole file " +
+				"was read once and stayed in the page cache; guest-cold: none of it is in the environment's page " +
+				"cache; cold: none of it is in the host's page cache either; attr-expired: read once, then not used " +
+				"until the cached attributes of a shared folder have expired; as-is: no preparation. A cold trial " +
+				"does at most one pass. If the state is not reached, the trial fails",
 		},
 		{Name: "attr_wait", Type: workload.Duration, Default: "0s",
-			Doc: "how long cache=attr-expired waits; 0s: 1.1 times the lifetime that the mount's options set, or 3 " +
-				"s where they set none"},
+			Doc: "waiting time of cache=attr-expired; 0s: 1.1 times the attribute lifetime in the mount's options, " +
+				"or 3 s if they have none"},
 	}
 }
 
@@ -85,7 +84,7 @@ func syncParam() workload.Param {
 			"uses msync"}
 }
 
-// recordKind makes the row of one of the record workloads, which differ by profile, default record size and parameters.
+// recordKind makes the table row of a record workload. They differ in profile, default record size and parameters.
 func recordKind(name, doc string, p profile, bs string, extra []workload.Param) workload.Kind {
 	params := []workload.Param{
 		{Name: "size", Type: workload.Size, Default: defaultSize, Min: minRecord, Max: maxFile,
@@ -93,28 +92,28 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 		{Name: "bs", Type: workload.Size, Default: bs, Min: minRecord, Max: maxRecord,
 			Doc: "record size: bytes per operation"},
 		{Name: "direct", Type: workload.Bool, Default: "no",
-			Doc: "bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); a file system that cannot is " +
-				"reported, not worked around"},
+			Doc: "bypass the page cache (O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING); if the file system cannot do " +
+				"that, the trial fails"},
 		{Name: "data", Type: workload.Choice, Default: fileio.Random, Choices: []string{fileio.Random, fileio.Zero},
-			Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin storage " +
-				"does not store"},
+			Doc: "random: incompressible, no page repeated; zero: all zeros, which compressing and thin-provisioned " +
+				"storage does not store"},
 		{Name: "threads", Type: workload.Int, Default: "1", Min: 1, Max: 256,
-			Doc: "threads that work at the same time"},
+			Doc: "number of threads"},
 		{Name: "files", Type: workload.Choice, Default: "shared", Choices: []string{"shared", "own"},
-			Doc: "shared: the threads divide the records of one file; own: each has a file of the full size"},
+			Doc: "shared: the threads divide the records of one file; own: each thread has a file of the full size"},
 		{
 			Name: "engine", Type: workload.Choice, Default: enginePsync,
 			Choices: []string{enginePsync, engineRing, engineMmap, engineAuto},
-			Doc: "psync: one system call per operation; io_uring: Linux's rings, with qd operations in flight; " +
-				"mmap: copies to and from mapped memory; auto: io_uring where qd is above 1 and the kernel allows " +
-				"it, else qd threads, which is said",
+			Doc: "psync: one system call per operation; io_uring: qd operations in flight (Linux); mmap: copies to " +
+				"and from mapped memory; auto: io_uring if qd is above 1 and the kernel allows it, else qd threads " +
+				"with a warning",
 		},
 		{Name: "qd", Type: workload.Int, Default: "1", Min: 1, Max: 4096,
 			Doc: "queue depth: operations that each thread keeps in flight"},
 		{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
 			Doc: fileio.PagesDoc},
 		{Name: "latency", Type: workload.Bool, Default: "no",
-			Doc: "time every operation and report percentiles; costs one reading of the clock per operation"},
+			Doc: "time every operation and report percentiles; adds one clock reading per operation"},
 	}
 	metrics := []unit.Metric{
 		{Name: "ops_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true, Primary: p.random,
@@ -140,7 +139,8 @@ func recordKind(name, doc string, p profile, bs string, extra []workload.Param) 
 	}
 }
 
-// quantiles are what latency=yes reports. Split ones are told of reads and of writes, too, where both are done.
+// quantiles are the figures of latency=yes. Split ones are also reported for reads and writes separately, if both are
+// done.
 var quantiles = []struct {
 	name, doc string
 	q         float64
@@ -151,7 +151,7 @@ var quantiles = []struct {
 	{"p90_us", "90th percentile of an operation's time", 0.9, false, false},
 	{"p99_us", "99th percentile of an operation's time", 0.99, true, true},
 	{"p999_us", "99.9th percentile of an operation's time", 0.999, true, false},
-	{"max_us", "the longest operation", 1, true, false},
+	{"max_us", "longest time of an operation", 1, true, false},
 }
 
 func latencyMetrics(split bool) (ms []unit.Metric) {
@@ -162,8 +162,8 @@ func latencyMetrics(split bool) (ms []unit.Metric) {
 		}
 		add("", "")
 		if split && q.split {
-			add("read_", ", reads alone")
-			add("write_", ", writes alone")
+			add("read_", ", reads only")
+			add("write_", ", writes only")
 		}
 	}
 	return ms

@@ -35,7 +35,7 @@ const (
 	engineAuto  = "auto"
 )
 
-// profile is what tells the record workloads apart.
+// profile is the difference between the record workloads.
 type profile struct{ random, write, mixed bool }
 
 // rw is one trial of a record workload.
@@ -50,9 +50,9 @@ type rw struct {
 	own      bool // each thread has a file of its own
 	cache    string
 	wait     time.Duration // attr_wait; 0 means from the mount
-	existing string        // a file that is there already, as file= names it; "" for those that tare makes
-	sized    bool          // size= is not at its default; else the given file decides
-	length   int64         // of the given file in bytes, the piece behind its last whole record included
+	existing string        // an existing file, as named by file=; "" for files that tare makes
+	sized    bool          // size= is not at its default; else the given file's size counts
+	length   int64         // of the given file in bytes, with the part after its last whole record
 
 	files   []string
 	content *fileio.Content
@@ -83,13 +83,13 @@ func newRW(p profile, params workload.Params) (workload.Trial, error) {
 		}
 	}
 	if t.records == 0 {
-		return nil, fmt.Errorf("bs=%s is larger than size=%s: give records that fit into the file", params["bs"],
+		return nil, fmt.Errorf("bs=%s is larger than size=%s: use records that fit into the file", params["bs"],
 			params["size"])
 	}
 	return t, t.agree()
 }
 
-// agree says which parameters do not go together.
+// agree checks which parameters exclude each other.
 func (t *rw) agree() error {
 	each := t.fsync == syncEach || t.fsync == syncDataEach
 	perLane := t.records
@@ -98,29 +98,29 @@ func (t *rw) agree() error {
 	}
 	switch {
 	case t.depth > 1 && (t.engine == enginePsync || t.engine == engineMmap):
-		return fmt.Errorf("qd=%d: engine=%s has one operation at a time in flight: use engine=io_uring, "+
-			"engine=auto, or threads=%d", t.depth, t.engine, t.depth)
+		return fmt.Errorf("qd=%d: engine=%s keeps only one operation in flight: use engine=io_uring, engine=auto, or "+
+			"threads=%d", t.depth, t.engine, t.depth)
 	case t.direct && t.engine == engineMmap:
-		return errors.New("engine=mmap works through the page cache: use direct=no, or another engine")
+		return errors.New("engine=mmap uses the page cache: use direct=no, or another engine")
 	case each && t.depth > 1:
-		return fmt.Errorf("fsync=%s puts the writes in order, so qd=%d means nothing: use qd=1 or threads", t.fsync,
-			t.depth)
+		return fmt.Errorf("fsync=%s makes the writes wait for each other, so qd=%d has no effect: use qd=1, or threads",
+			t.fsync, t.depth)
 	case t.create && t.threads > 1 && !t.own:
-		return errors.New("create=yes truncates the file, which several threads cannot share: use files=own or " +
+		return errors.New("create=yes truncates the file, so several threads cannot share it: use files=own or " +
 			"create=no")
 	case perLane < int64(t.depth):
 		return fmt.Errorf("%d records for each thread are too few for qd=%d: use a larger size, smaller records or "+
 			"fewer threads", perLane, t.depth)
 	case (t.cache == cacheWarm || t.cache == cacheAttr) && t.wait < 0:
-		return errors.New("attr_wait is negative: give the lifetime of attributes, such as 3s")
+		return errors.New("attr_wait is negative: set it to the lifetime of attributes, such as 3s")
 	}
 	return nil
 }
 
 func (t *rw) size() int64 { return t.records * int64(t.bs) }
 
-// Setup prepares or finds the files, opens them, draws the orders, and brings the cache into its state, in that order.
-// It is not timed.
+// Setup prepares or finds the files, opens them, draws the orders, and sets the state of the cache, in that order. It
+// is not timed.
 func (t *rw) Setup(ctx context.Context, b *workload.Bench) error {
 	b.Note("direct", strconv.FormatBool(t.direct))
 	if err := t.prepare(ctx, b); err != nil {
@@ -179,13 +179,13 @@ func (t *rw) prepare(ctx context.Context, b *workload.Bench) error {
 	b.Note("prepared", map[bool]string{true: "reused", false: "new"}[reused])
 	if t.cache == cacheCold && !reused && !b.Warmup {
 		return &record.Failure{Kind: "cache-state",
-			Message: fmt.Sprintf("reach cache=cold: the file below %s had to be made anew in this trial, so that "+
-				"the host has it in its cache", b.Dir)}
+			Message: fmt.Sprintf("reach cache=cold: the file below %s had to be recreated in this trial, so it is in "+
+				"the host's cache", b.Dir)}
 	}
 	return nil
 }
 
-// chooseEngine settles engine=auto: io_uring for more than one operation at a time, where there is one, else as many
+// chooseEngine resolves engine=auto: io_uring for more than one operation at a time if it is available, else as many
 // threads.
 func (t *rw) chooseEngine(b *workload.Bench) error {
 	auto := t.engine == engineAuto
@@ -201,8 +201,9 @@ func (t *rw) chooseEngine(b *workload.Bench) error {
 			err = probe.Close()
 		}
 		if errors.Is(err, uring.ErrUnavailable) {
-			b.Warn("no-io-uring", fmt.Sprintf("%v; %d operations at a time are done by as many threads", err,
-				t.depth*t.threads), "allow io_uring in this environment, or weigh all with engine=psync and threads")
+			b.Warn("no-io-uring", fmt.Sprintf("%v; qd=%d is done with as many threads", err,
+				t.depth*t.threads), "allow io_uring in this environment, or measure all environments with "+
+				"engine=psync and threads")
 			t.engine = enginePsync
 		} else if err != nil {
 			return err
@@ -250,7 +251,7 @@ func (t *rw) open(b *workload.Bench) error {
 	return nil
 }
 
-// notePages says which memory the records are moved from or to. A ring has buffers of its own, in ordinary pages.
+// notePages records the kind of memory of the buffers. A ring has its own buffers, in ordinary pages.
 func (t *rw) notePages(b *workload.Bench) {
 	switch {
 	case t.engine == engineRing:
@@ -262,7 +263,7 @@ func (t *rw) notePages(b *workload.Bench) {
 	}
 }
 
-// equip gives a lane what it works with.
+// equip gives a lane its buffers, order and engine.
 func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
 	if i > 0 {
 		seed += uint64(i) * 0x9e3779b97f4a7c15 // other threads, other orders
@@ -303,7 +304,7 @@ func (t *rw) equip(l *lane, i, depth int, seed uint64) (err error) {
 }
 
 // probeDirect does one direct operation, because some file systems accept O_DIRECT at open and refuse it later. A cold
-// trial learns it from its first operation: a probe would warm the host.
+// trial finds out by its first operation, because a probe would warm the host's cache.
 func (t *rw) probeDirect(b *workload.Bench) error {
 	l := t.lanes[0]
 	if n := fileio.DirectAlignment(l.path); n > 0 {
@@ -311,8 +312,8 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 	}
 	if v, on := fileio.Volume(l.path); v.FS == "tmpfs" || v.FS == "ramfs" {
 		b.Warn("direct-in-memory",
-			fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
-			"give the environment a work directory on a disk, or use direct=no")
+			fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: this does not measure a device", on),
+			"use a work directory on a disk, or direct=no")
 	}
 	if t.cache == cacheCold {
 		return nil
@@ -335,9 +336,8 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 	return nil
 }
 
-// assemble makes the threads. They are not bound to processors: most of their time they wait, and the kernel knows best
-// where to wake them. Calls that block keep their processor from Go's scheduler (see fileio.Handle), so that each
-// thread needs one of its own.
+// assemble makes the threads. They are not bound to processors: they mostly wait, and the kernel knows best where to
+// wake them. A call that blocks keeps its P from Go's scheduler (see fileio.Handle), so each thread needs its own.
 func (t *rw) assemble() error {
 	n := len(t.lanes)
 	epoch := time.Now()
@@ -366,7 +366,7 @@ func (t *rw) Measure(ctx context.Context, b *workload.Bench) error {
 			t.stop.Store(true)
 		}
 	})
-	for i, err := range errs { // the one that stopped the others comes first
+	for i, err := range errs { // the error that stopped the others comes first
 		if err != nil && !errors.Is(err, errStopped) {
 			return fmt.Errorf("thread %d of %d: %w", i+1, n, err)
 		}
@@ -374,7 +374,7 @@ func (t *rw) Measure(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// Cleanup ends the lanes and removes the files that were this trial's own; prepared ones stay for the next trial.
+// Cleanup ends the lanes and removes this trial's own files; prepared ones are kept for the next trial.
 func (t *rw) Cleanup(*workload.Bench) error {
 	var err error
 	if t.team != nil {
@@ -402,7 +402,7 @@ func (t *rw) Cleanup(*workload.Bench) error {
 	return err
 }
 
-// workLimit bounds the work of a trial that must not see a record twice: after the first pass a file is no longer cold.
+// workLimit bounds the work of a cold trial to one pass: after that the file is no longer cold.
 func workLimit(p workload.Params) int64 {
 	if p["cache"] != cacheCold && p["cache"] != cacheGuestCold {
 		return 0
@@ -410,7 +410,7 @@ func workLimit(p workload.Params) int64 {
 	return space(p) / p.Int("bs")
 }
 
-// room is what a trial writes, in bytes.
+// room is the space that a trial needs, in bytes.
 func room(p workload.Params) int64 {
 	if p["file"] != "" {
 		return 0
@@ -418,7 +418,7 @@ func room(p workload.Params) int64 {
 	return space(p) + 1<<20
 }
 
-// space is the size of all files in bytes. That of a file which is given is known only where it is.
+// space is the size of all files in bytes. The size of a given file is known only in the environment.
 func space(p workload.Params) int64 {
 	n := p.Int("size") / p.Int("bs") * p.Int("bs")
 	if p["files"] == "own" {

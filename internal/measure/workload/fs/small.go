@@ -27,11 +27,11 @@ const (
 
 var phaseNames = [phases]string{"create", "stat", "read", "rename", "unlink"}
 
-// tree does one thing to one small file, with as little around the system call as the platform allows. Files are named
-// by number.
+// tree does one operation on one small file, with as little around the system call as the platform allows. Files are
+// named by number.
 type tree interface {
 	do(phase, file int) error
-	// enter makes the tree the working directory, where names are shortest, until leave is called.
+	// enter makes the tree the working directory, so that names are short, until leave is called.
 	enter() (leave func(), err error)
 	close() error
 }
@@ -57,7 +57,7 @@ func (s *small) Setup(_ context.Context, b *workload.Bench) error {
 		b.Note("journal", j)
 	}
 	root := filepath.Join(b.Dir, "small")
-	if err := os.RemoveAll(root); err != nil { // of a trial that was killed
+	if err := os.RemoveAll(root); err != nil { // left by a trial that was killed
 		return fileio.Explain("remove", root, err)
 	}
 	if err := fileio.CheckFreeSpace(b.Dir, smallSpace(int64(s.files), int64(s.size), int64(s.dirs)),
@@ -122,7 +122,7 @@ func (s *small) round(n int) error {
 	return nil
 }
 
-// Report turns the phases' times into rates and takes a few files through their life once more to compare every byte.
+// Report turns the phases' times into rates and repeats the phases with a few files to compare every byte.
 func (s *small) Report(b *workload.Bench) error {
 	s.thread.Wait()
 	if err := s.verify(); err != nil {
@@ -143,7 +143,7 @@ func (s *small) Report(b *workload.Bench) error {
 	return nil
 }
 
-// verify checks the phases against what the standard library sees: files appear, hold what was written, move, and go.
+// verify checks the phases with the standard library: files appear, have the written content, move, and disappear.
 func (s *small) verify() error {
 	names := newNames(s.files, s.dirs)
 	n := min(s.files, 16)
@@ -160,7 +160,7 @@ func (s *small) verify() error {
 					return err
 				}
 				if string(got) != string(s.page.of(f)) {
-					return fmt.Errorf("%s does not hold what was written to it", before)
+					return fmt.Errorf("the content of %s differs from what was written", before)
 				}
 			case phaseRename:
 				if _, err := os.Stat(after); err != nil {
@@ -168,7 +168,7 @@ func (s *small) verify() error {
 				}
 			case phaseUnlink:
 				if _, err := os.Stat(after); !errors.Is(err, os.ErrNotExist) {
-					return fmt.Errorf("%s is there after it was removed (%v)", after, err)
+					return fmt.Errorf("%s still exists after it was removed (%v)", after, err)
 				}
 			}
 		}
@@ -179,7 +179,7 @@ func (s *small) verify() error {
 			return err
 		}
 		if len(left) > 0 {
-			return fmt.Errorf("%d files are left in %s after all were removed", len(left), dirName(d))
+			return fmt.Errorf("%d files are left in %s after all files were removed", len(left), dirName(d))
 		}
 	}
 	return nil
@@ -201,11 +201,11 @@ func (s *small) Cleanup(*workload.Bench) error {
 	return err
 }
 
-// payload is what small files hold: the same incompressible bytes but for the file's number in front, so that a read of
-// the wrong file is noticed at the cost of one comparison.
+// payload is the content of small files: the same incompressible bytes after the file's number, so that one comparison
+// detects a read of the wrong file.
 type payload struct {
 	data []byte // of the file written last
-	in   []byte // one byte longer, so that a file that is too long shows
+	in   []byte // one byte longer, to detect a file that is too long
 }
 
 func newPayload(size int, seed uint64) *payload {
@@ -221,10 +221,10 @@ func (p *payload) of(f int) []byte {
 	return p.data
 }
 
-// check says whether the n bytes read into p.in are of file f.
+// check checks that the n bytes read into p.in are those of file f.
 func (p *payload) check(f, n int) error {
 	if n != len(p.data) {
-		return fmt.Errorf("read %d bytes where %d were written", n, len(p.data))
+		return fmt.Errorf("read %d bytes, but %d were written", n, len(p.data))
 	}
 	if got := binary.LittleEndian.Uint64(p.in); got != uint64(f) {
 		return fmt.Errorf("read the content of file %d instead", got)

@@ -14,7 +14,7 @@ import (
 // rawTree works by bare system calls relative to an open directory, as a C program would.
 type rawTree struct {
 	dir    int
-	at     uintptr // what names are relative to: dir or, when entered, the working directory
+	at     uintptr // base of relative names: dir or, when entered, the working directory
 	names  *names
 	page   *payload
 	fsync  bool
@@ -107,7 +107,7 @@ func (t *rawTree) fill(fd uintptr, p []byte) error {
 		return e
 	}
 	if int(n) != len(p) {
-		return unix.ENOSPC // a regular file takes less than it is given only when it cannot grow
+		return unix.ENOSPC // a short write to a regular file means that the file cannot grow
 	}
 	if t.fsync {
 		return fileio.Retry(func() error { return unix.Fsync(int(fd)) })

@@ -11,11 +11,11 @@ import (
 	"tare/internal/sys/histogram"
 )
 
-// Report verifies what was read or written and turns the time into figures.
+// Report verifies the data and turns the time into figures.
 func (t *rw) Report(b *workload.Bench) error {
-	verify, wrong := t.verify, "the storage did not give back what was written to it"
+	verify, wrong := t.verify, "the storage returned other data than was written"
 	if t.existing != "" {
-		verify, wrong = t.reread, "somebody writes to the file, or the storage does not keep it"
+		verify, wrong = t.reread, "another program writes to the file, or the storage does not keep its data"
 	}
 	if err := verify(b); err != nil {
 		return &record.Failure{Kind: "measure", Message: fmt.Sprintf("verify %s: %v; %s", t.files[0], err, wrong)}
@@ -25,8 +25,8 @@ func (t *rw) Report(b *workload.Bench) error {
 		if share, err := fileio.Resident(t.files[0]); err == nil {
 			b.Note("resident_after", fmt.Sprintf("%.1f%%", 100*share))
 			if share > 0.05 {
-				b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the "+
-					"page cache: the file system serves it buffered", 100*share),
+				b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, but %.0f %% of the file is in the "+
+					"page cache: the file system buffers it", 100*share),
 					"use a work directory on a file system with real direct I/O (ext4, xfs), or direct=no")
 			}
 		}
@@ -41,7 +41,7 @@ func (t *rw) Report(b *workload.Bench) error {
 		for _, l := range t.lanes {
 			first, last = min(first, l.took), max(last, l.took)
 		}
-		// How long the first thread to finish had nothing to do: the rate of all is that of fewer threads in this time.
+		// How long the first thread to finish was idle: during this time fewer threads worked.
 		b.Note("threads_apart", fmt.Sprintf("%.1f%%", 100*float64(last-first)/float64(b.Elapsed)))
 	}
 	if t.timed {
@@ -61,7 +61,7 @@ func (t *rw) latencies(b *workload.Bench) {
 	all.Merge(&writes)
 	b.Note("clock_ns", fmt.Sprintf("%.1f", histogram.ClockCost()))
 	b.Note("latencies", strconv.FormatUint(all.Count(), 10))
-	us := func(ns int64) float64 { return float64(max(ns, 1)) / 1000 } // a clock of coarse steps may show nothing
+	us := func(ns int64) float64 { return float64(max(ns, 1)) / 1000 } // a coarse clock may show 0
 	for _, q := range quantiles {
 		b.Report(q.name, us(all.Quantile(q.q)))
 		if t.mixed && q.split {
@@ -70,14 +70,15 @@ func (t *rw) latencies(b *workload.Bench) {
 		}
 	}
 	if all.Count() < 10_000 {
-		b.Warn("few-latencies", fmt.Sprintf("%d operations were timed: the 99.9th percentile rests on %d of them",
+		b.Warn("few-latencies", fmt.Sprintf("%d operations were timed: the 99.9th percentile is based on only %d of "+
+			"them",
 			all.Count(), all.Count()/1000),
-			"give longer trials, smaller records or a larger file")
+			"use longer trials, smaller records or a larger file")
 	}
 }
 
-// verify reads a sample of records again, untimed, and compares them with what they must be. Records that this trial
-// wrote must carry its generation: an older one means that a write was lost.
+// verify reads a sample of records again, untimed, and compares it with the expected content. Records that this trial
+// wrote must have its generation: an older one means that a write was lost.
 func (t *rw) verify(b *workload.Bench) error {
 	complete := t.write && !t.mixed && t.content.Stamped() // every record of every lane was written
 	for _, l := range t.lanes {
@@ -96,8 +97,8 @@ func (t *rw) verify(b *workload.Bench) error {
 				return err
 			}
 			if g := t.content.Generation(l.buf); complete && g < t.gen {
-				return fmt.Errorf("record %d still holds generation %d, from before this trial (%d): the "+
-					"write was lost", r, g, t.gen)
+				return fmt.Errorf("record %d still has generation %d, from before this trial (%d): the write was lost",
+					r, g, t.gen)
 			}
 			if err := t.content.Verify(l.buf, r); err != nil {
 				return err
@@ -109,7 +110,7 @@ func (t *rw) verify(b *workload.Bench) error {
 			return err
 		}
 	}
-	if t.create { // how far the file reaches depends on the work, so only its beginning is comparable
+	if t.create { // the file's length depends on the work, so only its beginning can be compared
 		sample = sample[:1]
 	} else {
 		b.Check("file_bytes", strconv.FormatInt(t.size(), 10))
@@ -118,20 +119,20 @@ func (t *rw) verify(b *workload.Bench) error {
 	return nil
 }
 
-// fetch reads one record again, by the plain call whatever the engine.
+// fetch reads one record again, by a plain read with every engine.
 func (l *lane) fetch(r int64) error {
 	n, err := l.file.ReadAt(l.buf, r*int64(l.bs))
 	if err != nil {
 		return err
 	}
 	if n != l.bs {
-		return fmt.Errorf("record %d has %d of %d bytes", r, n, l.bs)
+		return fmt.Errorf("record %d has only %d of %d bytes", r, n, l.bs)
 	}
 	l.read = -1
 	return nil
 }
 
-// verifyRead compares what the last reads brought: one record, or those of the ring's slots.
+// verifyRead checks the data of the last reads: one record, or those of the ring's slots.
 func (l *lane) verifyRead() error {
 	if l.ring == nil {
 		if l.read < 0 {
@@ -159,13 +160,13 @@ func (l *lane) verifyWrite() error {
 		return err
 	}
 	if got := l.content.Generation(l.buf); got != l.wgen {
-		return fmt.Errorf("record %d was written in generation %d and still holds generation %d: the write was lost",
+		return fmt.Errorf("record %d was written in generation %d and still has generation %d: the write was lost",
 			l.wrote, l.wgen, got)
 	}
 	return l.content.Verify(l.buf, l.wrote)
 }
 
-// sample chooses the records that are verified: the first, the last and up to 14 between, of those that exist.
+// sample chooses the records that are verified: the first, the last and up to 14 between, of the existing ones.
 func (t *rw) sample(seed uint64) []int64 {
 	n := t.records
 	if t.create {

@@ -60,7 +60,7 @@ func TestNotCold(t *testing.T) {
 	c := honest(Row{4 << 20, 64 << 10})
 	c.Cold = true
 	b, err := drive(t, c, tmpfs(t), 1)
-	failed(t, err, "refused", "stays in the cache", "use cache=warm")
+	failed(t, err, "refused", "is still in the cache", "use cache=warm")
 	for _, cell := range c.Done(b.Samples, err).Cells {
 		if cell.Mark != NotCold || len(cell.Samples) > 0 {
 			t.Errorf("%s: %+v", cell.Op, cell)
@@ -82,7 +82,7 @@ func TestDirectRefused(t *testing.T) {
 	// A plan with such records is refused before.
 	k := trialtest.Named(t, Kinds(), "fs.matrix")
 	for want, given := range map[string]map[string]string{
-		"multiple of that": {"size": "100000", "bs": "1000", "direct": "yes", "ops": "write"},
+		"needs a multiple": {"size": "100000", "bs": "1000", "direct": "yes", "ops": "write"},
 		"takes one sample": {"compat": "iozone", "samples": "9"},
 	} {
 		if _, err := trialtest.Try(t, k, given, 1); err == nil || !strings.Contains(err.Error(), want) {

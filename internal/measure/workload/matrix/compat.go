@@ -18,7 +18,7 @@ var (
 	ioCreates = fileio.Mode{Write: true, Only: true, Create: true}
 )
 
-// compat does the row as iozone 3.489 does it: see the package's comment for what differs.
+// compat does the row as iozone 3.489 does it; the package's comment lists the differences.
 func (w *row) compat(ctx context.Context) error {
 	syncAll()
 	syncAll()
@@ -44,7 +44,7 @@ func (w *row) compat(ctx context.Context) error {
 				continue
 			}
 			if !w.there && o != Write && o != Fwrite {
-				// iozone refuses to read what it has not written.
+				// iozone refuses to read a file that it has not written.
 				if err := w.fill(ctx); err != nil {
 					return err
 				}
@@ -69,7 +69,7 @@ func (w *row) asked(o Op) bool {
 	return false
 }
 
-// sanity makes an empty file and removes it, to see that it can.
+// sanity makes an empty file and removes it, to check that this works.
 func (w *row) sanity() error {
 	h, err := fileio.Open(w.path, fileio.Mode{Write: true, Only: true, Create: true, Keep: true})
 	if err != nil {
@@ -81,8 +81,8 @@ func (w *row) sanity() error {
 	return w.close()
 }
 
-// timedCompat opens the file, flushes it unless the operation leaves that out, and times body with the flush and the
-// close that were asked for; the rest of both follows untimed.
+// timedCompat opens the file, flushes it unless the operation skips that, and times body, together with the flush and
+// the close if they are requested. Otherwise flush and close follow untimed.
 func (w *row) timedCompat(o Op, m fileio.Mode, flush bool, before, body func(h *fileio.Handle) error) (err error) {
 	m.Direct = w.Direct && !columns[o].stdio
 	h, err := fileio.Open(w.path, m)
@@ -146,7 +146,7 @@ func (w *row) ioWrite(o Op) error {
 	})
 }
 
-// course is the way of an operation through a file: how it moves before each record, and which record that is.
+// course is the order in which an operation visits a file: the seek before each record, and the record.
 type course struct {
 	write   bool
 	n       int64
@@ -176,7 +176,7 @@ func (w *row) follow(h *fileio.Handle, c course) error {
 	return nil
 }
 
-// trouble tells of the record at which a course ended, or nil when that is its end.
+// trouble reports the record at which a course failed, or nil at its end.
 func (c *course) trouble(done int64, got int, err error) error {
 	if done == c.n {
 		return nil
@@ -190,7 +190,7 @@ func (c *course) trouble(done int64, got int, err error) error {
 
 func inOrder(i int64) int64 { return i }
 
-// one is the course of a single record, where the file stands.
+// one is the course of a single record, at the file's position.
 func one(write bool, r int64) course {
 	return course{write: write, n: 1, record: func(int64) int64 { return r }}
 }
@@ -206,10 +206,10 @@ func (w *row) ioRead(o Op) error {
 	return w.timedCompat(o, ioReads, true, first, w.readOn)
 }
 
-// readOn reads the whole file from where it stands.
+// readOn reads the whole file from its position.
 func (w *row) readOn(h *fileio.Handle) error { return w.onward(h, false) }
 
-// onward moves n records from where the file stands.
+// onward transfers n records from the file's position.
 func (w *row) onward(h *fileio.Handle, write bool) error {
 	return w.follow(h, course{write: write, n: w.n, record: inOrder})
 }
@@ -226,7 +226,7 @@ func (w *row) ioRandom(o Op) error {
 	return w.timedCompat(o, ioFinds, false, nil, func(h *fileio.Handle) error { return w.follow(h, c) })
 }
 
-// offsets are where records begin.
+// offsets are the offsets of records.
 func (w *row) offsets(records []int64) []int64 {
 	offsets := make([]int64, len(records))
 	for i, r := range records {
@@ -235,7 +235,7 @@ func (w *row) offsets(records []int64) []int64 {
 	return offsets
 }
 
-// ioBackward reads backwards twice, of which iozone tells the first.
+// ioBackward reads backwards twice; iozone reports the first pass.
 func (w *row) ioBackward(o Op) error {
 	n, back := w.n, -2*w.Rec
 	c := course{n: n - 1, offsets: []int64{back}, whence: io.SeekCurrent,
@@ -250,7 +250,7 @@ func (w *row) ioBackward(o Op) error {
 		if err := w.follow(h, c); err != nil {
 			return err
 		}
-		// The last one would go before the beginning, and fails.
+		// The last seek would go before the beginning, and fails.
 		_, _ = h.Seek(back, io.SeekCurrent)
 		return nil
 	}
@@ -274,7 +274,7 @@ func (w *row) ioRecord(o Op) error {
 
 func (w *row) ioStride(o Op) error {
 	s := strided{n: w.n}
-	records := make([]int64, w.n) // of the records after the first, and where the last move goes
+	records := make([]int64, w.n) // offsets of the records after the first, then of the last seek
 	for i := range records {
 		s.at = s.jump()
 		records[i] = s.at
@@ -287,7 +287,7 @@ func (w *row) ioStride(o Op) error {
 	})
 }
 
-// goAndReturn takes a first record and a course after it, and ends with a move.
+// goAndReturn does a first record and a course after it, and ends with a seek.
 func (w *row) goAndReturn(h *fileio.Handle, first, c course, last int64) error {
 	if err := w.follow(h, first); err != nil {
 		return err
@@ -306,7 +306,7 @@ func (w *row) ioFwrite(o Op) error {
 	s := w.stdioOn(nil)
 	w.flushy = s
 	defer func() { w.flushy = nil }()
-	// What stdio still holds at the end goes out with the flush or the close, inside the time only when that is.
+	// Data still in stdio's buffer at the end is written by the flush or the close, and timed only if that is timed.
 	return w.timedCompat(o, fileio.Mode{Write: true, Create: fresh}, !fresh, nil, func(h *fileio.Handle) error {
 		s.h = h
 		for r := range w.n {

@@ -9,23 +9,23 @@ import (
 	"tare/internal/unit"
 )
 
-// Config says what is done to the file of a row.
+// Config configures a row.
 type Config struct {
 	Row
 	Ops    []Op // in order, each once
 	Direct bool // past the page cache; never for stdio
 	Fsync  bool // iozone -e: a flush of the file inside the time of every operation, of reads too
 	Close  bool // iozone -c: the close inside the time
-	Cold   bool // the file's pages are dropped, and seen to be gone, before each read that is no re-read
+	Cold   bool // the file's pages are dropped, with a check, before each read that is not a re-read
 	Data   string
 	Compat bool // as iozone does it
 	Pages  fileio.Pages
-	// Samples is how many times of each operation are told apart; with Compat it is 1.
+	// Samples is the number of samples of each operation; with Compat it is 1.
 	Samples int
 	Seed    uint64
 }
 
-// Params are the parameters of fs.matrix that mean the configuration, as a plan and the command line have them.
+// Params returns the configuration as parameters of fs.matrix, as in a plan and on the command line.
 func (c *Config) Params() string {
 	var ops []string
 	for _, o := range c.Ops {
@@ -53,33 +53,34 @@ func (c *Config) Check() error {
 	size, rec := unit.FormatSize(c.Size), unit.FormatSize(c.Rec)
 	switch {
 	case c.Rec < minRecord || c.Rec > maxRecord:
-		return fmt.Errorf("bs=%s: a record has %s to %s", rec, unit.FormatSize(minRecord), unit.FormatSize(maxRecord))
+		return fmt.Errorf("bs=%s: a record must have %s to %s",
+			rec, unit.FormatSize(minRecord), unit.FormatSize(maxRecord))
 	case c.Rec > c.Size:
-		return fmt.Errorf("bs=%s is larger than size=%s: give records that fit into the file", rec, size)
+		return fmt.Errorf("bs=%s is larger than size=%s: use records that fit into the file", rec, size)
 	case len(c.Ops) == 0:
-		return fmt.Errorf("ops: the list is empty; give names of operations, or all")
+		return fmt.Errorf("ops: the list is empty; name operations, or write all")
 	case c.Direct && c.Cold:
-		return fmt.Errorf("direct=yes does not touch the page cache: leave cache=cold out")
+		return fmt.Errorf("direct=yes bypasses the page cache: leave out cache=cold")
 	case c.Compat && c.Cold:
-		return fmt.Errorf("compat=iozone reads what it has just written: leave cache=cold out, or compat")
+		return fmt.Errorf("compat=iozone reads data that it has just written: leave out cache=cold or compat")
 	case c.Compat && c.Samples != 1 && c.Samples != defaultSamples:
-		return fmt.Errorf("compat=iozone takes one sample, as iozone does: leave samples=%d out, or compat", c.Samples)
+		return fmt.Errorf("compat=iozone takes one sample, as iozone does: leave out samples=%d or compat", c.Samples)
 	case c.Samples < 1 || c.Samples > maxSamples:
-		return fmt.Errorf("samples=%d: give 1 to %d", c.Samples, maxSamples)
+		return fmt.Errorf("samples=%d: must be from 1 to %d", c.Samples, maxSamples)
 	}
 	return nil
 }
 
-// Means says why no operation of the row means anything, or returns nil.
+// Means returns the error of a row in which no operation is meaningful, else nil.
 func (c *Config) Means() error {
 	if len(c.meaningful()) > 0 {
 		return nil
 	}
-	return fmt.Errorf("none of the operations means anything with size=%s and bs=%s: %s", unit.FormatSize(c.Size),
+	return fmt.Errorf("none of the operations is meaningful with size=%s and bs=%s: %s", unit.FormatSize(c.Size),
 		unit.FormatSize(c.Rec), c.marked(c.Ops[0]).Text())
 }
 
-// marked returns why an operation of this row means nothing, as far as that can be told before it is tried.
+// marked returns why an operation of this row is not meaningful, as far as this is known before it is tried.
 func (c *Config) marked(o Op) Mark {
 	switch {
 	case c.Compat:
@@ -113,31 +114,31 @@ const (
 func (m Mark) Text() string {
 	switch m {
 	case NoStride:
-		return fmt.Sprintf("with fewer than %d records a stride read hardly strides", minStrided)
+		return fmt.Sprintf("with fewer than %d records, a stride read is mostly sequential", minStrided)
 	case Ticks:
-		return "the time is too short for the clock of this system"
+		return "the time is too short for this system's clock"
 	case NotCold:
-		return "the file's pages do not leave the cache here, so there is no cold state"
+		return "the file's pages cannot be dropped from the cache here, so there is no cold state"
 	case Refused:
 		return "direct I/O is refused for this file and record size"
 	case Buffered:
-		return "stdio is never direct: in a table of direct I/O it would measure the cache"
+		return "stdio cannot use direct I/O: it would measure the cache"
 	}
 	return ""
 }
 
-// leastBytes is what one sample moves at least, so that the two looks at the clock around it (some 50 ns each) stay
+// leastBytes is the least amount of data of a sample, so that the two clock readings around it (some 50 ns each) stay
 // below one per cent at 20 GB/s.
 const leastBytes = 256 << 10
 
-// shape is how an operation's passes are cut into samples.
+// shape is the division of an operation's passes into samples.
 type shape struct {
 	segments int64 // samples in a pass; 0 when a sample is several passes
 	group    int64 // passes in a sample; at least 1
 }
 
-// shape decides from sizes alone, never from speed, so that the work is the same everywhere. What ends a pass (a flush,
-// a close) belongs to its last segment and would make that one unlike the others, so such passes are not cut.
+// shape depends on sizes only, never on speed, so that the work is the same everywhere. A flush or close at the end of
+// a pass belongs to its last segment, which would make that one different, so such passes are not cut.
 func (c *Config) shape() shape {
 	if c.Compat {
 		return shape{1, 1}
@@ -174,6 +175,6 @@ const (
 	maxFile    = 1 << 50
 	maxSamples = 1000
 	sector     = 512
-	// defaultSamples is what nobody asked for.
+	// defaultSamples is the default of samples.
 	defaultSamples = 5
 )

@@ -19,18 +19,17 @@ func ddKind() workload.Kind {
 	return workload.Kind{
 		Name: "fs.dd", Family: "file system", WorkUnit: "round",
 		Doc: "Writes a file and reads it back as two calls of dd do: dd if=/dev/zero of=F bs=BS count=SIZE/BS, a " +
-			"flush, a pause, dd if=F of=/dev/null bs=BS. " +
-			"Writing, each block is read from /dev/zero and then written; reading, each is read and then written to " +
-			"/dev/null; the close of the file is inside the time, as in dd's own figure. Files are opened with dd's " +
-			"flags. The flush and the pause are not timed. " +
-			"One unit of work is one such round. A size that is no multiple of bs is rounded down to one.",
+			"flush, a pause, dd if=F of=/dev/null bs=BS. The write reads each block from /dev/zero and writes it to " +
+			"the file; the read reads each block and writes it to /dev/null. Files are opened with dd's flags. The " +
+			"time includes the close of the file, as dd's own figure does, but not the flush and the pause. One unit " +
+			"of work is one such round. The size is rounded down to a multiple of bs.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "160000KiB", Min: 1, Max: maxFile, Doc: "size of the file"},
 			{Name: "bs", Type: workload.Size, Default: "4KiB", Min: 1, Max: maxRecord,
 				Doc: "block size, any number of bytes"},
 			{Name: "data", Type: workload.Choice, Default: fileio.Zero, Choices: []string{fileio.Zero, fileio.Random},
-				Doc: "zero: from /dev/zero, as people do, which compressing and thin storage does not store; " +
-					"random: incompressible, from memory"},
+				Doc: "zero: from /dev/zero, as people use dd; compressing and thin-provisioned storage does not " +
+					"store zeros; random: incompressible data from memory"},
 			{Name: "sync", Type: workload.Bool, Default: "yes",
 				Doc: "flush the file between writing and reading, untimed"},
 			{Name: "pause", Type: workload.Duration, Default: "1s",
@@ -38,12 +37,12 @@ func ddKind() workload.Kind {
 			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
 				Doc: fileio.PagesDoc},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"},
-				Doc: "warm: what was written is read from the cache, as in the loop that people type; cold: the " +
-					"file's pages are dropped before it is read, and the kernel is asked whether they are gone"},
+				Doc: "warm: the data is read from the cache, as people use dd; cold: the file's pages are dropped " +
+					"before the read, and the kernel confirms that they are gone"},
 		},
 		Metrics: []unit.Metric{
 			{Name: "round_seconds", Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
-				Doc: "time of writing and reading one file, without the flush and the pause"},
+				Doc: "time to write and read one file, without the flush and the pause"},
 			{Name: "write", Unit: "MB/s", Better: unit.Higher, Timed: true,
 				Doc: "bytes written per second, in units of 1,000,000, as dd counts"},
 			{Name: "read", Unit: "MB/s", Better: unit.Higher, Timed: true,
@@ -54,11 +53,11 @@ func ddKind() workload.Kind {
 			t := &dd{bs: p.Int("bs"), random: p["data"] == fileio.Random, sync: p.Bool("sync"),
 				pause: p.Duration("pause"), cold: p["cache"] == "cold", pages: fileio.Pages(p["pages"])}
 			if t.blocks = p.Int("size") / t.bs; t.blocks == 0 {
-				return nil, fmt.Errorf("fs.dd: bs=%s is larger than size=%s: give blocks that fit into the file",
+				return nil, fmt.Errorf("fs.dd: bs=%s is larger than size=%s: use blocks that fit into the file",
 					p["bs"], p["size"])
 			}
 			if t.pause < 0 || t.pause > time.Minute {
-				return nil, fmt.Errorf("fs.dd: pause=%s: give 0s to 1m", p["pause"])
+				return nil, fmt.Errorf("fs.dd: pause=%s: must be from 0s to 1m", p["pause"])
 			}
 			return t, nil
 		},
@@ -66,7 +65,7 @@ func ddKind() workload.Kind {
 	}
 }
 
-// What dd opens what it reads and what it writes with: O_RDONLY, and O_WRONLY|O_CREAT|O_TRUNC.
+// The flags with which dd opens its input and its output: O_RDONLY, and O_WRONLY|O_CREAT|O_TRUNC.
 var (
 	ddReads  = fileio.Mode{Atime: true}
 	ddWrites = fileio.Mode{Write: true, Only: true, Create: true}
@@ -83,13 +82,13 @@ type dd struct {
 	path          string
 	thread        fileio.Thread
 	buf, want     []byte
-	zero, null    *fileio.Handle // /dev/zero and /dev/null; zero is nil where the data comes from memory
+	zero, null    *fileio.Handle // /dev/zero and /dev/null; zero is nil if the data comes from memory
 	writing, read time.Duration
 }
 
 func (t *dd) bytes() int64 { return t.bs * t.blocks }
 
-// Setup opens what blocks come from and go to. It is not timed.
+// Setup opens the devices. It is not timed.
 func (t *dd) Setup(_ context.Context, b *workload.Bench) error {
 	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
@@ -101,8 +100,8 @@ func (t *dd) Setup(_ context.Context, b *workload.Bench) error {
 		return err
 	}
 	if t.random {
-		// One block, written again and again, would be found to repeat: the blocks are cut from a pool that is
-		// longer than what storage looks at, at a place that moves.
+		// One block written again and again would be deduplicated, so the blocks are cut from a pool larger than the
+		// window of such storage, at a moving offset.
 		t.want = t.pages.Aligned(int(t.bs) + pool)
 		fileio.FillRandom(t.want, b.Seed)
 	} else if err := t.openZero(); err != nil {
@@ -113,7 +112,7 @@ func (t *dd) Setup(_ context.Context, b *workload.Bench) error {
 	return err
 }
 
-// openZero opens /dev/zero where there is one; elsewhere the zeros come from memory.
+// openZero opens /dev/zero if it exists; else the zeros come from memory.
 func (t *dd) openZero() (err error) {
 	const name = "/dev/zero"
 	if _, missing := os.Stat(name); missing != nil {
@@ -126,7 +125,7 @@ func (t *dd) openZero() (err error) {
 // pool is the length of the random bytes that blocks are cut from, beyond a block.
 const pool = 1 << 20
 
-// block returns what block i holds.
+// block returns the content of block i.
 func (t *dd) block(i int64) []byte {
 	if !t.random {
 		return t.buf
@@ -164,7 +163,7 @@ func (t *dd) round(ctx context.Context) error {
 	return nil
 }
 
-// half is one call of dd: the clock runs from when the file is open until it is closed.
+// half is one call of dd: the clock starts after the open and stops after the close.
 func (t *dd) half(ctx context.Context, m fileio.Mode, do func(*fileio.Handle, int64) error) (time.Duration, error) {
 	h, err := fileio.Open(t.path, m)
 	if err != nil {
@@ -237,7 +236,7 @@ func (t *dd) between(ctx context.Context) error {
 	share, err := drop(t.path)
 	if err == nil && share > residue {
 		err = &record.Failure{Kind: "refused",
-			Message: fmt.Sprintf("%.0f %% of %s stays in the cache after it was dropped%s", 100*share, t.path,
+			Message: fmt.Sprintf("%.0f %% of %s is still in the cache after it was dropped%s", 100*share, t.path,
 				remedies[NotCold])}
 	}
 	return err
@@ -247,7 +246,7 @@ func (t *dd) between(ctx context.Context) error {
 func (t *dd) Report(b *workload.Bench) error {
 	if err := t.verify(); err != nil {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", t.path, err)}
+			Message: fmt.Sprintf("verify %s: %v; the storage returned other data than was written", t.path, err)}
 	}
 	work := float64(b.Work)
 	b.Report("round_seconds", (t.writing+t.read).Seconds()/work)
@@ -274,10 +273,10 @@ func (t *dd) verify() (err error) {
 	for i := range t.blocks {
 		n, err := h.Read(in)
 		if err != nil || int64(n) != t.bs {
-			return errors.Join(err, fmt.Errorf("block %d has %d of %d bytes", i, n, t.bs))
+			return errors.Join(err, fmt.Errorf("block %d has only %d of %d bytes", i, n, t.bs))
 		}
 		if string(in) != string(t.block(i)) {
-			return fmt.Errorf("block %d is not what was written", i)
+			return fmt.Errorf("block %d differs from what was written", i)
 		}
 	}
 	return nil

@@ -20,45 +20,44 @@ const rowSeconds = "row_seconds"
 func matrixKind() workload.Kind {
 	return workload.Kind{
 		Name: "fs.matrix", Family: "file system", WorkUnit: "pass",
-		Doc: "Does up to thirteen operations on one file with one record size: a row of iozone's matrix. One unit " +
-			"of work is one pass of every operation over the whole file, in iozone's order. " +
-			"Data is incompressible; every timed read is checked against its record's number and the whole file is " +
-			"compared afterwards; before an operation that follows writes the file is flushed, untimed. " +
-			"An operation that means nothing here is left out and said: strideread below 26 records, stdio with " +
-			"direct=yes, a time too short for the clock. fwrite and fread go through a buffer of one record by the " +
-			"rules of the GNU C library. " +
-			"With compat=iozone the row is what iozone 3.489 does: its sequence of calls, flags of open, order, " +
-			"payload and flushes.",
+		Doc: "Does up to thirteen operations on one file with one record size: a row of iozone's matrix. One unit of " +
+			"work is one pass of every operation over the whole file, in iozone's order. The data is incompressible. " +
+			"Every timed read is checked by its record's number, and the whole file is compared afterwards. The file " +
+			"is flushed, untimed, before an operation that follows writes. An operation whose figure would be " +
+			"meaningless is left out, with the reason: strideread below 26 records, stdio with direct=yes, a time " +
+			"too short for the clock. fwrite and fread use a buffer of one record, as the GNU C library does. With " +
+			"compat=iozone the row is done as iozone 3.489 does it: sequence of calls, open flags, order, payload " +
+			"and flushes.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "64MiB", Min: minRecord, Max: maxFile,
-				Doc: "size of the file; iozone's -s"},
+				Doc: "size of the file (iozone -s)"},
 			{Name: "bs", Type: workload.Size, Default: "64KiB", Min: minRecord, Max: maxRecord,
-				Doc: "record size; iozone's -r"},
+				Doc: "record size (iozone -r)"},
 			{Name: "ops", Type: workload.Text, Default: "all",
 				Doc: "operations: all, or some of write rewrite read reread randread randwrite bkwdread recrewrite " +
-					"strideread fwrite frewrite fread freread, with blanks or + between"},
+					"strideread fwrite frewrite fread freread, separated by blanks or +"},
 			{Name: "direct", Type: workload.Bool, Default: "no",
-				Doc: "bypass the page cache; iozone's -I. A file system that cannot is reported, not worked around; " +
-					"stdio is left out"},
+				Doc: "bypass the page cache (iozone -I); if the file system cannot do that, the trial fails; stdio " +
+					"is left out"},
 			{Name: "fsync", Type: workload.Bool, Default: "no",
-				Doc: "flush the file inside the time of every operation; iozone's -e"},
+				Doc: "flush the file in the timed section of every operation (iozone -e)"},
 			{Name: "close", Type: workload.Bool, Default: "no",
-				Doc: "close the file inside the time of every operation; iozone's -c"},
+				Doc: "close the file in the timed section of every operation (iozone -c)"},
 			{Name: "cache", Type: workload.Choice, Default: "warm", Choices: []string{"warm", "cold"},
-				Doc: "warm: reads find what was just written or read; cold: the file's pages are dropped before " +
-					"read, randread, bkwdread, strideread and fread, and the kernel is asked whether they are gone"},
+				Doc: "warm: the data was just written or read; cold: the file's pages are dropped before read, " +
+					"randread, bkwdread, strideread and fread, and the kernel confirms that they are gone"},
 			{Name: "data", Type: workload.Choice, Default: autoData,
 				Choices: []string{autoData, fileio.Random, fileio.Zero, iozonePayload},
-				Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 " +
-					"KiB, zeros else; auto: random, or iozone with compat=iozone"},
+				Doc: "random: incompressible, no page repeated; zero: all zeros; iozone: eight bytes in each 4 KiB, " +
+					"else zeros; auto: random, or iozone with compat=iozone"},
 			{Name: "compat", Type: workload.Choice, Default: "no", Choices: []string{"no", "iozone"},
 				Doc: "iozone: as iozone 3.489 does it, to compare with published figures"},
 			{Name: "samples", Type: workload.Int, Default: "5", Min: 1, Max: maxSamples,
-				Doc: "how many stretches of time of a pass are told apart"},
+				Doc: "number of samples of each pass"},
 			{Name: "pages", Type: workload.Choice, Default: string(fileio.OrdinaryPages), Choices: fileio.PagesChoices,
 				Doc: fileio.PagesDoc},
 			{Name: "preset", Type: workload.Choice, Default: "none", Choices: presetNames(),
-				Doc: "a set of parameters known by name: " + presetDoc()},
+				Doc: "a named set of parameters: " + presetDoc()},
 		},
 		Metrics: metrics(AllOps()),
 		Dynamic: func(p workload.Params) []unit.Metric {
@@ -90,7 +89,7 @@ func matrixKind() workload.Kind {
 // metrics declares the figures of a pass of these operations.
 func metrics(ops []Op) []unit.Metric {
 	list := []unit.Metric{{Name: rowSeconds, Unit: "s", Better: unit.Lower, Timed: true, Primary: true,
-		Doc: "time of one pass of all operations over the file, the timed parts only"}}
+		Doc: "time of one pass of all operations over the file, timed sections only"}}
 	for _, o := range ops {
 		list = append(list, unit.Metric{Name: o.String(), Unit: "KiB/s", Better: unit.Higher, Timed: true,
 			Doc: columns[o].doc})
@@ -122,9 +121,9 @@ func configOf(p workload.Params) (Config, error) {
 	if err := c.Check(); err != nil {
 		return Config{}, fmt.Errorf("fs.matrix: %w", err)
 	}
-	if c.Direct && c.Rec%sector != 0 { // refused everywhere, so before an environment is opened
-		return Config{}, fmt.Errorf("fs.matrix: bs=%s: direct I/O moves whole sectors of %d bytes: give a multiple "+
-			"of that, or leave direct=yes out", p["bs"], sector)
+	if c.Direct && c.Rec%sector != 0 { // refused in every environment, so checked before one is opened
+		return Config{}, fmt.Errorf("fs.matrix: bs=%s: direct I/O needs a multiple of the sector size of %d bytes; "+
+			"change bs, or leave out direct=yes", p["bs"], sector)
 	}
 	if err := c.Means(); err != nil {
 		return Config{}, fmt.Errorf("fs.matrix: %w", err)

@@ -29,7 +29,7 @@ const (
 	numOps
 )
 
-// column is what is known of an operation.
+// column describes an operation.
 type column struct {
 	name   string // of the metric, and in the parameter ops
 	test   int    // iozone's -i
@@ -41,7 +41,7 @@ type column struct {
 }
 
 var columns = [numOps]column{
-	Write:    {"write", 0, "Writer report", 9, true, false, "records written in order into an emptied file"},
+	Write:    {"write", 0, "Writer report", 9, true, false, "records written in order to an empty file"},
 	Rewrite:  {"rewrite", 0, "Re-writer report", 9, true, false, "records written in order in place"},
 	Read:     {"read", 1, "Reader report", 9, false, false, "records read in order"},
 	Reread:   {"reread", 1, "Re-Reader report", 9, false, false, "records read in order right after they were read"},
@@ -98,7 +98,7 @@ func ParseOps(list string) ([]Op, error) {
 		}
 	}
 	if len(ops) == 0 {
-		return nil, fmt.Errorf("ops: the list is empty; give some of %s, or all", strings.Join(names, ", "))
+		return nil, fmt.Errorf("ops: the list is empty; name some of %s, or write all", strings.Join(names, ", "))
 	}
 	slices.Sort(ops)
 	return ops, nil
@@ -112,7 +112,7 @@ func Tests(numbers []int) ([]Op, error) {
 	var ops []Op
 	for _, n := range numbers {
 		if n < 0 || n > 7 {
-			return nil, fmt.Errorf("test %d is not of the matrix: give 0 write, 1 read, 2 random, 3 backward, 4 "+
+			return nil, fmt.Errorf("test %d is not in the matrix: choose 0 write, 1 read, 2 random, 3 backward, 4 "+
 				"record rewrite, 5 stride, 6 fwrite or 7 fread", n)
 		}
 	}

@@ -2,7 +2,7 @@ package matrix
 
 import "tare/internal/measure/fileio"
 
-// stride is the distance of records in strideread, as iozone has it.
+// stride is the distance between records in strideread, as in iozone.
 const stride = 17
 
 // backward is n-1, n-2 ... 0.
@@ -16,7 +16,7 @@ func (b *backward) Next() int64 {
 	return b.i
 }
 
-// same is record 0 for ever.
+// same is always record 0.
 type same struct{}
 
 func (same) Next() int64 { return 0 }
@@ -36,7 +36,7 @@ func (s *strided) Next() int64 {
 	return r
 }
 
-// jump returns where to go after record s.at.
+// jump returns the record after s.at.
 func (s *strided) jump() int64 {
 	if s.n <= stride {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"tare/internal/record"
 )
 
-// pass does one pass of an operation: it makes the file ready, times the segments, and keeps the samples.
+// pass does one pass of an operation: it prepares the file, times the segments, and keeps the samples.
 func (w *row) pass(ctx context.Context, o Op) (err error) {
 	if w.Cold && !columns[o].writes && o != Reread && o != Freread {
 		if cold, err := w.dropCache(o); err != nil || !cold {
@@ -18,8 +18,8 @@ func (w *row) pass(ctx context.Context, o Op) (err error) {
 		}
 	}
 	if o == Write {
-		// A new file each time. One that is cut to nothing instead has to wait for its old pages, which ext4 begins to
-		// write when such a file is closed.
+		// A new file each time. A truncated file would have to wait for its old pages, which ext4 begins to write when
+		// such a file is closed.
 		if err := w.close(); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (w *row) stdioOn(h *fileio.Handle) *stdio {
 	return &stdio{h: h, buf: w.data.stdio()}
 }
 
-// chunk is how many records pass between two looks at the context.
+// chunk is the number of records between two checks of the context.
 const chunk = 1024
 
 // move does the next n records of the operation.
@@ -159,7 +159,7 @@ func (w *row) get(h *fileio.Handle, k int64) error {
 	return nil
 }
 
-// end is what ends a pass inside the time: what stdio still holds, then the flush and the close that were asked for.
+// end is the timed end of a pass: it writes stdio's buffer, then flushes and closes the file if that is requested.
 func (w *row) end(h *fileio.Handle) (closed bool, err error) {
 	if w.flushy != nil {
 		if err := w.flushy.flush(); err != nil {
@@ -195,7 +195,7 @@ func (w *row) keep(o Op, records int64, took time.Duration) {
 	w.open[o] = sample{}
 }
 
-// finished notes what a pass leaves behind.
+// finished records the file's state after a pass.
 func (w *row) finished(o Op) {
 	if !columns[o].writes {
 		return
@@ -206,7 +206,7 @@ func (w *row) finished(o Op) {
 	}
 }
 
-// settle brings what was written to stable storage, untimed, so that no operation pays for the dirty pages of another.
+// settle flushes the file, untimed, so that no operation pays for the dirty pages of another.
 func (w *row) settle() error {
 	if !w.dirty {
 		return nil
@@ -222,28 +222,27 @@ func (w *row) settle() error {
 	return nil
 }
 
-// residue is the share of a file that may stay in the cache of a read that is called cold.
+// residue is the share of a file that may be in the cache at a cold read.
 const residue = 0.01
 
-// dropCache drops the file from the page cache and asks the kernel whether it is gone. Where it stays, the cell is
-// marked.
+// dropCache drops the file from the page cache and asks the kernel whether it is gone. If not, the cell is marked.
 func (w *row) dropCache(o Op) (cold bool, err error) {
 	share, err := drop(w.path)
 	if err == nil && share > residue {
 		w.cells[o] = Cell{Op: o, Mark: NotCold,
-			Why: fmt.Sprintf("%.0f %% of the file stays in the cache after it was dropped", 100*share)}
+			Why: fmt.Sprintf("%.0f %% of the file is still in the cache after it was dropped", 100*share)}
 	}
 	return err == nil && share <= residue, err
 }
 
-// drop flushes a file, asks the kernel to forget its pages, and returns the share that is still there. A system that
-// can do neither or does not tell gives a *record.Failure of kind "refused".
+// drop flushes a file, asks the kernel to drop its pages, and returns the share that is still cached. If the system
+// cannot do that or does not report it, the error is a *record.Failure of kind "refused".
 func drop(path string) (share float64, err error) {
 	h, err := fileio.Open(path, fileio.Mode{Write: true})
 	if err != nil {
 		return 0, err
 	}
-	if err := h.Sync(); err != nil { // dirty pages do not go
+	if err := h.Sync(); err != nil { // dirty pages are not dropped
 		return 0, errors.Join(fileio.Explain("flush", path, err), h.Close())
 	}
 	err = errors.Join(h.DropCache(), h.Close())
@@ -252,12 +251,12 @@ func drop(path string) (share float64, err error) {
 	}
 	if err != nil {
 		return 0, &record.Failure{Kind: "refused",
-			Message: fmt.Sprintf("drop %s from the cache and ask whether it is gone: %v; use cache=warm", path, err)}
+			Message: fmt.Sprintf("drop %s from the cache and check that it is gone: %v; use cache=warm", path, err)}
 	}
 	return share, nil
 }
 
-// trouble is a call on a record that gave an error or moved too little.
+// trouble is a call on a record that failed or transferred too little.
 type trouble struct {
 	op  string
 	rec int64
@@ -267,7 +266,7 @@ type trouble struct {
 
 func (t *trouble) Error() string {
 	if t.err == nil {
-		return fmt.Sprintf("%s record %d: %d bytes only", t.op, t.rec, t.got)
+		return fmt.Sprintf("%s record %d: only %d bytes", t.op, t.rec, t.got)
 	}
 	return fmt.Sprintf("%s record %d: %v", t.op, t.rec, t.err)
 }
@@ -289,6 +288,6 @@ func (w *row) failed(o Op, err error) error {
 
 func (w *row) wrong(r int64) error {
 	return &record.Failure{Kind: "measure",
-		Message: fmt.Sprintf("record %d of %s came back as record %d: the storage did not give back what was "+
-			"written to it", r, w.path, w.data.numberOf())}
+		Message: fmt.Sprintf("record %d of %s was read back as record %d: the storage returned other data than was "+
+			"written", r, w.path, w.data.numberOf())}
 }

@@ -11,11 +11,11 @@ import (
 // iozonePayload names the data that iozone writes by default.
 const iozonePayload = "iozone"
 
-// payload is what records hold. It is made for one record size.
+// payload is the content of records of one size.
 type payload struct {
 	content *fileio.Content // nil for iozone's
-	fixed   []byte          // iozone's one buffer: it is written from and read into
-	in      []byte          // what reads go to
+	fixed   []byte          // iozone's single buffer, for writes and reads
+	in      []byte          // buffer for reads
 	buffer  []byte          // stdio's, of a record's size; made when it is needed
 	pages   fileio.Pages    // what they lie in
 }
@@ -53,22 +53,22 @@ func (p *payload) record(r int64, gen uint64) []byte {
 	return p.content.Record(r, gen)
 }
 
-// stamped tells whether a record carries its number.
+// stamped tells whether records contain their number.
 func (p *payload) stamped() bool { return p.content != nil && p.content.Stamped() }
 
-// numberOf is the number that the record in the read buffer says it has.
+// numberOf is the number in the record in the read buffer.
 func (p *payload) numberOf() int64 { return int64(binary.LittleEndian.Uint64(p.in) >> 18) }
 
-// verify says in what way the read buffer is not record r of generation gen.
+// verify returns how the read buffer differs from record r of generation gen, nil if it does not.
 func (p *payload) verify(r int64, gen uint64) error {
 	if p.content == nil {
 		if !bytes.Equal(p.in, p.fixed) {
-			return fmt.Errorf("record %d is not what was written", r)
+			return fmt.Errorf("record %d differs from what was written", r)
 		}
 		return nil
 	}
 	if got := p.content.Generation(p.in); p.stamped() && got != gen {
-		return fmt.Errorf("record %d holds generation %d and was last written as %d: a write was lost", r, got, gen)
+		return fmt.Errorf("record %d has generation %d, but was last written as %d: a write was lost", r, got, gen)
 	}
 	return p.content.Verify(p.in, r)
 }

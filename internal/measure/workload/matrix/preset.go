@@ -10,22 +10,22 @@ import (
 	"tare/internal/unit"
 )
 
-// Preset is a command line of iozone that people quote, as parameters of fs.matrix.
+// Preset is a well-known command line of iozone, as parameters of fs.matrix.
 type Preset struct {
 	Name   string
 	Doc    string
 	Args   []string          // iozone's
 	Params map[string]string // canonical
 
-	from, to Row // its rows, where nothing else is given
+	from, to Row // its rows by default
 }
 
 // Presets lists the presets.
 func Presets() []Preset {
 	return []Preset{
 		{
-			Name: "Racb", Doc: "iozone -Racb FILE, the whole matrix with the close inside the time: a workload for " +
-				"each of its 126 rows, or for those of the size or bs that is given",
+			Name: "Racb", Doc: "iozone -Racb FILE, the whole matrix with the close timed: a workload for each of its " +
+				"126 rows, or for those of the given size or bs",
 			Args:   []string{"-R", "-a", "-c"},
 			Params: map[string]string{"ops": "all", "close": "true"},
 			from:   Row{AutoMinSize, AutoMinRec}, to: Row{AutoMaxSize, AutoMaxRec},
@@ -62,12 +62,12 @@ func presetDoc() string {
 	return b.String()
 }
 
-// defaults are what a parameter has when nobody gave it.
+// defaults are the parameters' default values.
 var defaults = map[string]string{"size": "64MiB", "bs": "64KiB", "ops": "all", "direct": "false", "fsync": "false",
 	"close": "false"}
 
-// withPreset lays a preset over the parameters that were left at their defaults. One that says something else than the
-// preset is an error, because the preset's name would be a lie; the size of direct4k may be varied, as its users do.
+// withPreset applies a preset to the parameters that are at their defaults. A parameter that contradicts the preset is
+// an error, because the preset's name would be wrong; only the size of direct4k may vary, as it does in practice.
 func withPreset(p workload.Params) (workload.Params, error) {
 	i := slices.IndexFunc(Presets(), func(q Preset) bool { return q.Name == p["preset"] })
 	if i < 0 {
@@ -81,15 +81,15 @@ func withPreset(p workload.Params) (workload.Params, error) {
 		case p[name] == defaults[name]:
 			p[name] = want
 		case p[name] != want && name != "size":
-			return nil, fmt.Errorf("fs.matrix: preset=%s means %s=%s, and %s=%s was given: leave one of them out",
+			return nil, fmt.Errorf("fs.matrix: preset=%s means %s=%s, but %s=%s was given: leave out one of them",
 				q.Name, name, want, name, p[name])
 		}
 	}
 	return p, nil
 }
 
-// expand gives the rows that a preset stands for: one, or as many as `tare iozone` lists where the size or the record
-// size is left open. Only where both are, small records are left out of large files.
+// expand returns the rows of a preset: one, or as many as `tare iozone` lists if the size or the record size is not
+// given. Only if neither is given, small records are left out of large files.
 func expand(given map[string]string) []map[string]string {
 	i := slices.IndexFunc(Presets(), func(q Preset) bool { return q.Name == given["preset"] })
 	if i < 0 {
@@ -115,7 +115,7 @@ func expand(given map[string]string) []map[string]string {
 		}
 		all = append(all, each)
 	}
-	if len(all) == 0 { // the record is larger than every file, which is refused as it stands
+	if len(all) == 0 { // the record is larger than every file; the check refuses it later
 		return []map[string]string{given}
 	}
 	return all

@@ -13,11 +13,11 @@ import (
 	"tare/internal/record"
 )
 
-// Cell is what an operation of a row gave.
+// Cell is the result of an operation of a row.
 type Cell struct {
 	Op      Op
 	Mark    Mark          // why there is no figure; empty when there is one
-	Why     string        // what was seen, for a mark that was not known beforehand
+	Why     string        // details of a mark that was not known in advance
 	Samples []float64     // KiB/s
 	Time    time.Duration // of all passes, timed parts only
 }
@@ -88,7 +88,7 @@ func (w *row) operate(ctx context.Context, o Op) error {
 	if cell.Mark != "" {
 		return nil
 	}
-	if o != Write && !w.there { // nobody wrote it: not asked for, or refused
+	if o != Write && !w.there { // not written: not requested, or refused
 		if err := w.fill(ctx); err != nil {
 			return err
 		}
@@ -116,16 +116,16 @@ func (w *row) judge(cell *Cell) {
 	}
 	each := cell.Time / time.Duration(len(cell.Samples))
 	if least := ticksNeeded * clockStep(); each < least {
-		why := fmt.Sprintf("a sample takes %v and the clock needs at least %v to be right within one per cent", each,
+		why := fmt.Sprintf("a sample takes %v, but the clock needs at least %v for an error below one per cent", each,
 			least)
 		*cell = Cell{Op: cell.Op, Mark: Ticks, Why: why}
 	}
 }
 
-// ticksNeeded is how many steps of the clock a sample must have: one per cent of error.
+// ticksNeeded is the least number of clock steps of a sample, for an error of one per cent.
 const ticksNeeded = 100
 
-// clockStep returns the least time that the clock tells apart, or that looking at it takes.
+// clockStep returns the resolution of the clock, or the time that one reading takes.
 func clockStep() time.Duration {
 	least := time.Hour
 	for range 20 {
@@ -139,7 +139,7 @@ func clockStep() time.Duration {
 	return least
 }
 
-// prepare makes the file when the operations do not.
+// prepare makes the file if the operations do not.
 func (w *row) prepare(ctx context.Context) error {
 	if w.Ops[0] == Write {
 		return nil
@@ -196,13 +196,13 @@ func (w *row) verify(ctx context.Context) (err error) {
 			return fileio.Explain("read", w.path, err)
 		}
 		if int64(n) != w.Rec {
-			err = fmt.Errorf("record %d has %d of %d bytes", r, n, w.Rec)
+			err = fmt.Errorf("record %d has only %d of %d bytes", r, n, w.Rec)
 		} else {
 			err = w.data.verify(r, gen)
 		}
 		if err != nil {
 			return &record.Failure{Kind: "measure",
-				Message: fmt.Sprintf("verify %s: %v; the storage did not give back what was written to it", w.path,
+				Message: fmt.Sprintf("verify %s: %v; the storage returned other data than was written", w.path,
 					err)}
 		}
 	}
@@ -213,7 +213,7 @@ func (w *row) verify(ctx context.Context) (err error) {
 // record of 16 MiB does not, and halves the time.
 const verifyPart = 128 << 10
 
-// sameInParts tells whether a large record of the file is what generation gen wrote. It does not say what is wrong.
+// sameInParts tells whether a large record of the file is equal to what generation gen wrote, without details.
 func (w *row) sameInParts(h *fileio.Handle, r int64, gen uint64) bool {
 	if w.Rec <= verifyPart || w.data.content == nil {
 		return false

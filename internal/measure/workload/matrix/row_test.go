@@ -128,7 +128,7 @@ func TestDamageIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	spoil(t, w.path, 1<<19+1234)
-	failed(t, w.verify(t.Context()), "measure", "did not give back")
+	failed(t, w.verify(t.Context()), "measure", "returned other data")
 	// A record in the place of another is found while it is read.
 	f, err := os.OpenFile(w.path, os.O_RDWR, 0)
 	if err != nil {
@@ -138,7 +138,7 @@ func TestDamageIsFound(t *testing.T) {
 	page := make([]byte, 4096)
 	f.ReadAt(page, 4096)
 	f.WriteAt(page, 0)
-	failed(t, w.operate(t.Context(), Read), "measure", "record 0", "came back as record 1")
+	failed(t, w.operate(t.Context(), Read), "measure", "record 0", "was read back as record 1")
 }
 
 // TestLostWriteIsFound puts an old version of a record in the place of the new one.
@@ -202,14 +202,14 @@ func failed(t *testing.T, err error, kind string, words ...string) {
 func TestConfig(t *testing.T) {
 	k := trialtest.Named(t, Kinds(), "fs.matrix")
 	for want, given := range map[string]map[string]string{
-		"larger than size":          {"size": "4KiB", "bs": "8KiB"},
-		"there is no operation":     {"ops": "wirte"},
-		"did you mean \"write\"":    {"ops": "wirte"},
-		"leave cache=cold out":      {"direct": "yes", "cache": "cold"},
-		"or compat":                 {"compat": "iozone", "cache": "cold"},
-		"hardly strides":            {"size": "64KiB", "bs": "4KiB", "ops": "strideread"},
-		"stdio is never direct":     {"direct": "yes", "ops": "fwrite fread"},
-		"preset=direct4k means bs=": {"preset": "direct4k", "bs": "8KiB"},
+		"larger than size":            {"size": "4KiB", "bs": "8KiB"},
+		"there is no operation":       {"ops": "wirte"},
+		"did you mean \"write\"":      {"ops": "wirte"},
+		"leave out cache=cold":        {"direct": "yes", "cache": "cold"},
+		"or compat":                   {"compat": "iozone", "cache": "cold"},
+		"is mostly sequential":        {"size": "64KiB", "bs": "4KiB", "ops": "strideread"},
+		"stdio cannot use direct I/O": {"direct": "yes", "ops": "fwrite fread"},
+		"preset=direct4k means bs=":   {"preset": "direct4k", "bs": "8KiB"},
 	} {
 		p, err := k.Resolve(given)
 		if err != nil {

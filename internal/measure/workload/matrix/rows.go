@@ -8,7 +8,7 @@ const (
 	AutoMaxRec  = 16 << 20
 )
 
-// Above crossoverSize, iozone -a skips records smaller than crossoverRec: they would take it too long.
+// Above crossoverSize, iozone -a skips records smaller than crossoverRec, because they would take too long.
 const (
 	crossoverSize = 16 << 20
 	crossoverRec  = 64 << 10

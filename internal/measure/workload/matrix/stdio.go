@@ -42,7 +42,7 @@ func (s *stdio) flush() error {
 	return writeOne(s.h, s.buf)
 }
 
-var errShort = errors.New("the system moved fewer bytes than a record")
+var errShort = errors.New("the system transferred less than a record")
 
 func writeOne(h *fileio.Handle, p []byte) error {
 	n, err := h.Write(p)

@@ -2,5 +2,5 @@
 
 package matrix
 
-// syncAll does nothing: where it exists, it is not worth a difference between systems.
+// syncAll does nothing outside Linux.
 func syncAll() {}

@@ -30,7 +30,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 		return err
 	}
 	b.Note("buffer_pages", fileio.PagesOf(t.row.data.in))
-	if err := t.row.close(); err != nil { // what a killed trial left
+	if err := t.row.close(); err != nil { // left by a killed trial
 		return err
 	}
 	if t.config.Compat {
@@ -60,7 +60,7 @@ func (t *trial) pass(ctx context.Context) error {
 		if err := t.row.operate(ctx, o); err != nil {
 			return err
 		}
-		// A row without one of its operations has no total that could be compared.
+		// A row that lacks one of its operations has no total to compare.
 		if c := &t.row.cells[o]; c.Mark == Refused || c.Mark == NotCold {
 			return &record.Failure{Kind: "refused", Message: c.Why + remedies[c.Mark]}
 		}
@@ -72,10 +72,10 @@ var remedies = map[Mark]string{NotCold: "; use cache=warm, or a work directory o
 
 // Report verifies the file and turns the times into figures.
 func (t *trial) Report(b *workload.Bench) error {
-	if t.config.Direct { // before verifying reads the file into the cache
+	if t.config.Direct { // before verify reads the file into the cache
 		if share, err := fileio.Resident(t.row.path); err == nil && share > 0.05 {
-			b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, yet %.0f %% of the file is in the "+
-				"page cache: the file system serves it buffered", 100*share),
+			b.Warn("direct-was-cached", fmt.Sprintf("direct I/O was accepted, but %.0f %% of the file is in the page "+
+				"cache: the file system buffers it", 100*share),
 				"use a work directory on a file system with real direct I/O (ext4, xfs), or direct=no")
 		}
 	}
@@ -93,19 +93,19 @@ func (t *trial) Report(b *workload.Bench) error {
 			left = append(left, fmt.Sprintf("%s (%s)", o, c.Why))
 			continue
 		}
-		// b.Work, not the passes done: a share of these may be injected.
+		// b.Work, not the passes done: some of these may be injected.
 		b.Report(o.String(), float64(t.config.bytes())/1024*float64(b.Work)/c.Time.Seconds())
 		b.Sample(o.String(), c.Samples)
 	}
 	b.Report(rowSeconds, sum.Seconds()/float64(b.Work))
 	if len(left) > 0 {
 		b.Warn("degenerate-cell", "no figure for "+strings.Join(left, ", "),
-			"use a larger file, smaller records, or leave the operation out of ops")
+			"use a larger file or smaller records, or leave the operation out of ops")
 	}
 	if v, on := fileio.Volume(b.Dir); t.config.Direct && (v.FS == "tmpfs" || v.FS == "ramfs") {
 		b.Warn("direct-in-memory",
-			fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: no device is measured", on),
-			"give the environment a work directory on a disk, or use direct=no")
+			fmt.Sprintf("%s accepts direct I/O but keeps its files in memory: this does not measure a device", on),
+			"use a work directory on a disk, or direct=no")
 	}
 	b.Check("record_bytes", strconv.FormatInt(t.config.Rec, 10))
 	b.Check("file_bytes", strconv.FormatInt(t.config.bytes(), 10))

@@ -14,15 +14,15 @@ import (
 	"tare/internal/unit"
 )
 
-// mallocOffset is where glibc's malloc lets a large array begin in the mapping it makes for it. The copies are
-// sensitive to alignment, so the arrays begin there too.
+// mallocOffset is the offset of a large array in glibc malloc's mapping. The speed of copies depends on alignment, so
+// tare's arrays have the same offset.
 const mallocOffset = 16
 
-// fill is what mbw writes to every 8 bytes of both arrays to make them resident.
+// fill is the value that mbw writes to every 8 bytes of both arrays to make them resident.
 const fill = 0xaa
 
-// stampEvery is the distance, in bytes, of the words that tell pages of the source apart. mbw has none: a copy that
-// went wrong would go unnoticed, and a host that merges equal pages would merge all of them.
+// stampEvery is the distance, in bytes, of the words that tell pages of the source apart. mbw has no such words: it
+// would not notice a wrong copy, and a host that merges equal pages would merge all of them.
 const stampEvery = 4096
 
 // kernel is one way to copy src to dst, which are equally long, not empty and multiples of 8 bytes.
@@ -31,11 +31,11 @@ type kernel struct {
 	copy   func(by move, dst, src []byte, block int)
 	blocks bool // it copies block by block
 	words  bool // it copies 8 bytes at a time
-	// repeats tells that every block of dst is a copy of the first of src.
+	// repeats: every block of dst is a copy of the first of src.
 	repeats bool
 }
 
-// kernelFor returns what runs under a method's name in a version of mbw.
+// kernelFor returns the kernel that a version of mbw runs under a method's name.
 func kernelFor(labels, method string) kernel {
 	var (
 		memcpy  = kernel{name: "one memmove of the array", copy: copyWhole}
@@ -83,13 +83,13 @@ func newCopy(p workload.Params) (workload.Trial, error) {
 			return nil, err
 		}
 	} else if t.by != byAuto && t.by != "" {
-		return nil, fmt.Errorf("memory.copy: by=%s has no meaning here: %s of %s is a loop over 8 bytes", t.by,
+		return nil, fmt.Errorf("memory.copy: by=%s has no effect: %s of %s is a loop over 8 bytes", t.by,
 			t.method, t.labels)
 	}
 	return t, nil
 }
 
-// atOnce is how many bytes are copied by one call.
+// atOnce is the number of bytes that one call copies.
 func (t *copyTrial) atOnce() int {
 	if t.kernel.blocks {
 		return t.block
@@ -139,8 +139,8 @@ func (t *copyTrial) Report(b *workload.Bench) error {
 		return err
 	}
 	b.Check("definition", t.labels+" "+t.method+": "+t.kernel.name)
-	// Which instructions copy follows what the processor says of itself, as in the C library, and may differ between
-	// a host and its guest.
+	// The copying instructions depend on the processor's features, as in the C library, and may differ between a host
+	// and its guest.
 	if t.kernel.blocks {
 		b.Note("block_copied_by", t.by.word())
 	} else if !t.kernel.words {
@@ -165,8 +165,8 @@ func (t *copyTrial) verify() error {
 	for at := 0; at < t.size; at += t.block {
 		n := min(t.block, t.size-at)
 		if !bytes.Equal(t.b[at:at+n], t.a[:n]) {
-			return fmt.Errorf("verify copy: the destination's block at %d differs from the source's first: this "+
-				"memory or its emulation is faulty", at)
+			return fmt.Errorf("verify copy: the destination's block at %d differs from the source's first block: "+
+				"this memory or its emulation is faulty", at)
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func words(a []byte) []uint64 {
 func copyWhole(by move, dst, src []byte, _ int) { copyBy(by, dst, src) }
 
 // copyWords is mbw's DUMB: b[t] = a[t] over 8-byte elements. The compiler makes one load and one store of it per
-// element, without a bounds check, as gcc -O2 does. It is kept out of line to keep it so.
+// element, without a bounds check, as gcc -O2 does. It must not be inlined, so that it stays that way.
 //
 //go:noinline
 func copyWords(_ move, dst, src []byte, _ int) {

@@ -14,19 +14,20 @@ import (
 	"tare/internal/unit"
 )
 
-// Loads of one round at one size. Below nearLimit a load takes nanoseconds, above it up to a hundred and more; with
-// these a round takes some tens of milliseconds on a machine of our day, and no size more than half of it by far.
+// Loads of one round at one size. Below nearLimit a load takes a few nanoseconds, above it a hundred and more. With
+// these numbers a round takes some tens of milliseconds on a current machine, and each size clearly less than half of
+// it.
 const (
 	nearLimit = 1 << 20
 	nearLoads = 1 << 20
 	farLoads  = 1 << 18
 )
 
-// maxLap bounds the untimed loads that bring a size into the caches, as far as it fits, before it is timed.
+// maxLap bounds the untimed loads that warm the caches before a size is timed.
 const maxLap = 1 << 20
 
-// node is a link of the chain, at the beginning of a line. It lies in memory that the garbage collector does not know,
-// and points to such memory only.
+// node is a link of the chain, at the beginning of a line. It is in memory that the garbage collector does not know,
+// and points only to such memory.
 type node struct{ next *node }
 
 // ring is a closed chain through one size of memory.
@@ -34,7 +35,7 @@ type ring struct {
 	size  int64
 	buf   *thread.Buffer
 	nodes int
-	at    *node // where the chase stands
+	at    *node // the position in the chain
 	loads int   // of one round
 
 	spent  time.Duration
@@ -75,8 +76,8 @@ func (t *latency) Setup(ctx context.Context, b *workload.Bench) error {
 	if err := thread.CheckMemory(need + 4*t.sizes[len(t.sizes)-1]/int64(t.stride)); err != nil {
 		return err
 	}
-	// One thread, bound where the platform can: on a machine with several memory nodes the thread that touches the
-	// memory first must be the one that is measured.
+	// One thread, bound to a processor if the platform can: on a NUMA machine, the measured thread must be the one that
+	// touches the memory first.
 	var err error
 	if t.team, err = thread.Start(1, true); errors.Is(err, thread.ErrUnsupported) {
 		t.team, err = thread.Start(1, false)
@@ -131,12 +132,12 @@ func (r *ring) measure(work int64) {
 	r.at = at
 }
 
-// Report gives the figures and checks that each chain still is one cycle: that every load went where it should.
+// Report gives the figures and checks that each chain is still one cycle, which proves that every load was right.
 func (t *latency) Report(b *workload.Bench) error {
 	for _, r := range t.rings {
 		if n := cycle(r.at, r.nodes); n != r.nodes {
-			return fmt.Errorf("verify chain of %s: it closes after %d of %d loads: this memory or its emulation is "+
-				"faulty", unit.FormatSize(r.size), n, r.nodes)
+			return fmt.Errorf("verify the chain of %s: it returns to its start after %d of %d loads: this memory or "+
+				"its emulation is faulty", unit.FormatSize(r.size), n, r.nodes)
 		}
 		name := latencyMetric(r.size)
 		b.Check("nodes_"+unit.FormatSize(r.size), strconv.Itoa(r.nodes))
@@ -183,7 +184,7 @@ func nodeAt(memory []byte, offset int) *node {
 	return (*node)(unsafe.Pointer(&memory[offset]))
 }
 
-// chase does n dependent loads. Eight to a turn, so that the counting never is what is waited for.
+// chase does n dependent loads. The loop is unrolled eightfold, so that counting never limits it.
 //
 //go:noinline
 func chase(p *node, n int) *node {

@@ -133,8 +133,8 @@ func TestSizes(t *testing.T) {
 		t.Errorf("parseSizes = %v, %v", got, err)
 	}
 	for text, says := range map[string]string{
-		"":                          "names no size",
-		",+ ":                       "names no size",
+		"":                          "has no size",
+		",+ ":                       "has no size",
 		"16XiB":                     "not a size",
 		"100":                       "between 1KiB and 128GiB",
 		"1PiB":                      "between 1KiB and 128GiB",

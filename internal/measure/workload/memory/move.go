@@ -21,7 +21,7 @@ const (
 // moves are all ways, for the parameter.
 var moves = []string{string(byAuto), string(byMemmove), string(byVectors), string(byString), string(byStream)}
 
-// least is the smallest block, in bytes, that a way takes; what is smaller goes by Go's memmove.
+// least is the smallest block, in bytes, for a way; smaller blocks use Go's memmove.
 func (m move) least() int {
 	switch m {
 	case byVectors:
@@ -34,7 +34,7 @@ func (m move) least() int {
 	return 1
 }
 
-// word is the way as the state of a trial says it.
+// word is the way's name in the state of a trial.
 func (m move) word() string {
 	if m == byString {
 		return "rep movsb"
@@ -42,28 +42,28 @@ func (m move) word() string {
 	return string(m)
 }
 
-// chosen returns the way for blocks of n bytes, and why one that was asked for cannot be had.
+// chosen returns the way for blocks of n bytes, or why the requested one is not available.
 func chosen(asked move, n int) (move, error) {
 	if asked == byAuto || asked == "" {
 		return theRules.moveOf(n), nil
 	}
 	if why := lacks(asked); why != "" {
-		return "", fmt.Errorf("memory.copy: by=%s cannot be had here: %s; by=auto takes what there is: %w",
+		return "", fmt.Errorf("memory.copy: by=%s is not available here: %s; use by=auto: %w",
 			asked, why, errors.ErrUnsupported)
 	}
 	if n < asked.least() {
-		return "", fmt.Errorf("memory.copy: by=%s copies %s and more at once, and not %s",
+		return "", fmt.Errorf("memory.copy: by=%s copies at least %s at once, not %s",
 			asked, unit.FormatSize(int64(asked.least())), unit.FormatSize(int64(n)))
 	}
 	return asked, nil
 }
 
-// rules tell which way the C library takes for how many bytes.
+// rules are the size limits by which the C library chooses a way.
 type rules struct {
 	vectors    bool // there are vector registers of 32 bytes
 	stringFrom int  // more bytes than these, and
-	stringTo   int  // less than these go by a string move; 0 where the processor does not say that it is fast at it
-	streamFrom int  // these and more go past the cache
+	stringTo   int  // less than these are copied by a string move; 0 if the processor does not report fast string moves
+	streamFrom int  // these and more are stored past the cache
 }
 
 // leastVectors is the size in bytes from which copyAVX is taken; below there is nothing to gain.

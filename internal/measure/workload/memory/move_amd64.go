@@ -9,8 +9,8 @@ import (
 // theRules are those of this processor.
 var theRules = rulesOf(cpuid, cpu.X86.HasAVX2)
 
-// alignSource tells whose end a string move begins with on a multiple of 64 where both lie at nearly the same offset in
-// their pages: Intel's processors that are fast at short moves dislike them otherwise.
+// alignSource tells whether a string move aligns the source (else the destination) to 64 bytes when both have nearly
+// the same offset in their pages: Intel's processors with fast short moves are slow otherwise.
 var alignSource = intelFSRM(cpuid)
 
 // cpuid executes the instruction of that name.
@@ -36,10 +36,10 @@ func copyTwoPages(dst, src *byte, pairs uintptr)
 //go:noescape
 func copyFourPages(dst, src *byte, fours uintptr)
 
-// lacks says why a way cannot be had on this processor, or nothing.
+// lacks returns why a way is not available on this processor, else "".
 func lacks(m move) string {
 	if (m == byVectors || m == byStream) && !cpu.X86.HasAVX2 {
-		return "this processor, or its hypervisor, offers no AVX2"
+		return "this processor or its hypervisor has no AVX2"
 	}
 	return ""
 }
@@ -90,4 +90,4 @@ func copyPast(dst, src []byte) {
 	copyBy(byVectors, dst[done:], src[done:])
 }
 
-const pageSize = 4 << 10 // of which the loops in move_amd64.s copy some at a time
+const pageSize = 4 << 10 // the loops in move_amd64.s copy several pages at a time

@@ -4,15 +4,15 @@ package memory
 
 import "runtime"
 
-// theRules are those of Go's memmove: what the C library does on these processors, tare does not know.
+// theRules are those of Go's memmove: tare does not know those of the C library on these processors.
 var theRules rules
 
-// lacks says why a way cannot be had on this processor, or nothing.
+// lacks returns why a way is not available on this processor, else "".
 func lacks(m move) string {
 	if m == byMemmove {
 		return ""
 	}
-	return "tare has these instructions for amd64, and this is " + runtime.GOARCH
+	return "tare has these instructions only for amd64, and this is " + runtime.GOARCH
 }
 
 // copyBy copies src to dst.

@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// cpuidFunc answers as the instruction CPUID does.
+// cpuidFunc returns the registers of the instruction CPUID.
 type cpuidFunc func(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
 
-// unknownCache is from which size on the C library writes past a cache of which the processor does not tell.
+// unknownCache is the size from which the C library writes past the cache if the processor does not report its cache.
 const unknownCache = 64 << 20
 
-// rulesOf reads from CPUID when glibc takes which way. glibc's releases differ; these are the rules of Debian 12's,
-// 2.36 with the changes of its stable branch, whose thresholds `ld.so --list-tunables` prints.
+// rulesOf computes from CPUID which way glibc takes for which size. glibc's releases differ; these are the rules of
+// Debian 12's, 2.36 with the changes of its stable branch, whose thresholds `ld.so --list-tunables` prints.
 //
 //   - Past the cache (x86_non_temporal_threshold): from a quarter of the last cache or three quarters of a thread's
 //     share of it, whichever is more; without fast string moves from the share alone. Older releases go by the share,
@@ -51,7 +51,7 @@ func rulesOf(id cpuidFunc, avx2 bool) rules {
 	switch {
 	case fsrm:
 		r.stringFrom = 2112
-	case avx512 && (amd || avxVNNI): // where 64-byte registers do not slow the processor down
+	case avx512 && (amd || avxVNNI): // if 64-byte registers do not slow the processor down
 		r.stringFrom = 16 << 10
 	case avx2:
 		r.stringFrom = 8 << 10

@@ -20,10 +20,10 @@ const (
 func parseSizes(text string) ([]int64, error) {
 	fields := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '+' || r == ' ' })
 	if len(fields) == 0 {
-		return nil, fmt.Errorf("sizes: %q names no size; want one or more such as %s", text, defaultSizes)
+		return nil, fmt.Errorf("sizes: %q has no size; write one or more, such as %s", text, defaultSizes)
 	}
 	if len(fields) > maxSizes {
-		return nil, fmt.Errorf("sizes: %d sizes are given, at most %d are possible", len(fields), maxSizes)
+		return nil, fmt.Errorf("sizes: %d sizes are given, but at most %d are allowed", len(fields), maxSizes)
 	}
 	sizes := make([]int64, len(fields))
 	for i, f := range fields {
@@ -44,7 +44,7 @@ func parseSizes(text string) ([]int64, error) {
 	return sizes, nil
 }
 
-// sizesOr returns the sizes in p, or the fallback's where they are wrong: the error is New's to give.
+// sizesOr returns the sizes in p, or the fallback if they are wrong: New returns the error.
 func sizesOr(p workload.Params, fallback string) []int64 {
 	if sizes, err := parseSizes(p["sizes"]); err == nil {
 		return sizes

@@ -12,7 +12,7 @@ import (
 	"tare/internal/sys/thread"
 )
 
-// ends watches what both ends of a trial use.
+// ends measures the CPU time of both ends of a trial.
 type ends struct {
 	control   *netpeer.Conn
 	peer      netpeer.Used  // when Measure began
@@ -55,7 +55,7 @@ func (e *ends) begin() { e.client = netpeer.CPUTime() }
 
 func (e *ends) end() { e.client = netpeer.CPUTime() - e.client }
 
-// report tells what both ends used, and which share that is of what they could have used.
+// report reports the CPU time of both ends, and its share of what was available.
 func (e *ends) report(b *workload.Bench, c cost) error {
 	now, err := e.control.Usage()
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package network weighs the way between an environment and the machine that tare runs on: how many bytes pass, how
-// long a round trip takes, what a connection costs, and how much CPU time each end spends on it.
+// Package network measures the network between an environment and the machine that tare runs on: throughput, round
+// trips, connections, and the CPU time of each end.
 //
-// It is opinionated. The other end is tare's own process on the controller's machine (package peer), so that the same
-// code answers whatever is compared, and its CPU time is known as well. The timed loops are blocking system calls on
-// one thread for each connection, without a poller between them. A transfer has ended when its receiver has every byte,
-// not when the sender has handed the last to its kernel.
+// It is opinionated. The other end is tare's own process on the controller's machine (package netpeer), so that the
+// same code answers in every comparison and its CPU time is known, too. The timed loops are blocking system calls on
+// one thread for each connection, without a poller. A transfer ends when its receiver has every byte, not when the
+// sender has passed the last one to its kernel.
 package network
 
 import (
@@ -24,18 +24,18 @@ const (
 // Kinds lists the kinds of this package.
 func Kinds() []workload.Kind { return []workload.Kind{stream(), roundTrip(), connect()} }
 
-// needs are those of all kinds here. What passes a network card is mostly the work of a CPU.
+// needs are those of all kinds here. Network traffic is mostly CPU work.
 func needs() workload.Needs { return workload.Needs{Peer: true, CPUBound: true, OS: netpeer.OS()} }
 
 const theOtherEnd = "The other end is tare's own process on the controller's machine."
 
 // cost is how the CPU time of both ends is told.
 type cost struct {
-	metric string  // how the figures' names end: "ms_per_gib"
+	metric string  // end of the figures' names: "ms_per_gib"
 	unit   string  // "ms"
 	scale  float64 // of the unit in a second
 	per    string  // "GiB"
-	each   float64 // how many of it a unit of work is
+	each   float64 // how many of it make a unit of work
 }
 
 var (
@@ -48,31 +48,31 @@ var (
 func (c cost) metrics() []unit.Metric {
 	return []unit.Metric{
 		{Name: "client_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: "CPU time of the client's process for each " + c.per + ", the kernel's part included"},
+			Doc: "CPU time of the client process per " + c.per + ", including time in the kernel"},
 		{Name: "peer_cpu_" + c.metric, Unit: c.unit, Better: unit.Lower,
-			Doc: "CPU time of the peer's process, on the controller's machine, for each " + c.per},
+			Doc: "CPU time of the peer process on the controller's machine per " + c.per},
 	}
 }
 
 func stream() workload.Kind {
 	return workload.Kind{
-		Name: "net.stream", Family: "network", WorkUnit: "MiB", MaxWork: 1 << 30, // a peer sends no more at a time
-		Doc: "Sends bytes over TCP for as long as it takes until the receiver has them all. " + theOtherEnd + " " +
-			"direction=up sends from the environment to it (as iperf3 does), down the other way (iperf3 -R). Each " +
-			"stream is a connection with a thread at each end, and takes an equal share of the bytes. " +
-			"The connections are made before the time is taken. Where the kernel tells (Linux), the state " +
-			"retransmits says how many segments were sent again.",
+		Name: "net.stream", Family: "network", WorkUnit: "MiB", MaxWork: 1 << 30, // the peer's limit
+		Doc: "Sends bytes over TCP and stops the clock when the receiver has all of them. " + theOtherEnd + " " +
+			"direction=up sends from the environment to it (as iperf3 does), down in the other direction (iperf3 " +
+			"-R). Each stream is a connection with a thread at each end and has an equal share of the bytes. The " +
+			"connections are made before the clock starts. On Linux, the state retransmits is the number of segments " +
+			"that were sent again.",
 		Params: []workload.Param{
 			{Name: "direction", Type: workload.Choice, Default: "up", Choices: []string{"up", "down"},
 				Doc: "up: the environment sends; down: it receives"},
 			{Name: "streams", Type: workload.Int, Default: "1", Min: 1, Max: maxStreams,
 				Doc: "connections at the same time"},
 			{Name: "block", Type: workload.Size, Default: "128KiB", Min: 1, Max: netpeer.MaxBlock,
-				Doc: "bytes given to or taken from the kernel at a time"},
+				Doc: "bytes per read or write"},
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "throughput", Unit: "MiB/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: "bytes received per second, over all streams"},
+				Doc: "bytes received per second over all streams"},
 		}, perGiB.metrics()...),
 		Needs: needs(),
 		New: func(p workload.Params) (workload.Trial, error) {
@@ -88,23 +88,23 @@ func roundTrip() workload.Kind {
 	}
 	return workload.Kind{
 		Name: "net.rr", Family: "network", WorkUnit: "round trip",
-		Doc: "Sends a message over TCP, waits until it comes back whole, and sends the next (as netperf's TCP_RR " +
-			"does, with one message under way on each connection). " + theOtherEnd + " " +
-			"TCP_NODELAY is set on both ends. The first byte of each message is a count that must come back. The " +
-			"clock is read once for each round trip.",
+		Doc: "Sends a message over TCP, waits until the peer has sent it back, and sends the next (as netperf's " +
+			"TCP_RR does, with one message in flight on each connection). " + theOtherEnd + " TCP_NODELAY is set on " +
+			"both ends. The first byte of each message is a count that must be returned. The clock is read once per " +
+			"round trip.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "1B", Min: 1, Max: netpeer.MaxMessage,
-				Doc: "bytes of a message, each way"},
+				Doc: "bytes of a message, in each direction"},
 			{Name: "connections", Type: workload.Int, Default: "1", Min: 1, Max: maxConnections,
-				Doc: "connections at the same time, each with a thread at each end"},
+				Doc: "connections, each with a thread at each end"},
 		},
 		Metrics: append([]unit.Metric{
 			{Name: "round_trips_per_second", Unit: "round trips/s", Better: unit.Higher, Timed: true, Primary: true,
-				Doc: "messages that came back per second, over all connections"},
-			latency("latency_p50", "median time from sending a message to having it back", false),
-			latency("latency_p90", "90th percentile of that time", false),
-			latency("latency_p99", "99th percentile of that time", true),
-			latency("latency_max", "longest such time", true),
+				Doc: "round trips per second over all connections"},
+			latency("latency_p50", "median time of a round trip", false),
+			latency("latency_p90", "90th percentile of the time of a round trip", false),
+			latency("latency_p99", "99th percentile of the time of a round trip", true),
+			latency("latency_max", "longest time of a round trip", true),
 		}, perRoundTrip.metrics()...),
 		Needs: needs(),
 		New: func(p workload.Params) (workload.Trial, error) {
@@ -118,7 +118,7 @@ func connect() workload.Kind {
 		Name: "net.connect", Family: "network", WorkUnit: "connection",
 		Doc: fmt.Sprintf("Makes a TCP connection, sends a greeting of 40 bytes, receives one byte, closes it, and "+
 			"makes the next (as netperf's TCP_CRR does). %s ", theOtherEnd) +
-			"It resets the connection once the client has closed, so that no port is kept in TIME_WAIT.",
+			"It resets the connection after the client has closed it, so that no port stays in TIME_WAIT.",
 		Metrics: append([]unit.Metric{
 			{Name: "connections_per_second", Unit: "connections/s", Better: unit.Higher, Timed: true, Primary: true,
 				Doc: "connections made, used and closed per second"},

@@ -36,7 +36,7 @@ func (t *roundTrips) Setup(ctx context.Context, b *workload.Bench) (err error) {
 		l := &t.lanes[i]
 		l.message, l.answer = make([]byte, t.size), make([]byte, t.size)
 		netpeer.Fill(l.message, b.Seed+uint64(i))
-		l.times.Reset() // its pages are there from now on
+		l.times.Reset() // make its pages resident
 	}
 	if len(t.conns) > 1 {
 		if t.team, err = thread.Start(len(t.conns), false); err != nil {
@@ -58,7 +58,7 @@ func (t *roundTrips) Measure(_ context.Context, b *workload.Bench) error {
 	})
 }
 
-// run makes n round trips. began is any point of time before.
+// run makes n round trips. began is an earlier point in time.
 func (l *lane) run(c *netpeer.Conn, n int64, began time.Time) error {
 	if err := c.Ask(n); err != nil {
 		return err
@@ -73,7 +73,8 @@ func (l *lane) run(c *netpeer.Conn, n int64, began time.Time) error {
 			return err
 		}
 		if l.answer[0] != byte(i) {
-			return fmt.Errorf("round trip %d: what came back begins with %#x and not %#x", i+1, l.answer[0], byte(i))
+			return fmt.Errorf("round trip %d: the returned message begins with %#x, not with %#x",
+				i+1, l.answer[0], byte(i))
 		}
 		now := time.Since(began)
 		l.times.Record(int64(now - last))

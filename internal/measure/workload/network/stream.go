@@ -34,7 +34,7 @@ func (t *streams) Setup(ctx context.Context, b *workload.Bench) (err error) {
 	t.receipts = make([]netpeer.Receipt, len(t.conns))
 	for i := range t.conns {
 		block := make([]byte, t.size)
-		netpeer.Fill(block, b.Seed+uint64(i)) // written to, so that its pages are there
+		netpeer.Fill(block, b.Seed+uint64(i)) // written to, so that its pages are resident
 		t.blocks = append(t.blocks, block)
 	}
 	if len(t.conns) > 1 {

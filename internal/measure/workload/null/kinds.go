@@ -22,21 +22,21 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "null",
 		Family: "test",
-		Doc: "For tests of tare itself: steps of integer arithmetic in registers, each dependent on the one before, " +
-			"whose result is checked. One operation is " +
-			"`spin` steps. It fails, hangs or makes noise on request.",
+		Doc: "For tests of tare itself: steps of integer arithmetic in registers, each of which depends on the " +
+			"previous one; the result is checked. One operation is `spin` steps. It can be told to fail, to hang or " +
+			"to add noise.",
 		Params: []workload.Param{
 			{Name: "spin", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000_000,
-				Doc: "steps of one operation"},
+				Doc: "steps per operation"},
 			{Name: "noise", Type: workload.Int, Default: "0", Min: 0, Max: 1000,
-				Doc: "do up to this much more work than said, in percent, drawn anew in each trial"},
+				Doc: "do up to this much extra work, in percent, random in each trial"},
 			{Name: "fail", Type: workload.Choice, Default: failNone,
 				Choices: []string{failNone, failSetup, failMeasure, failReport, failCleanup, failPanic, failKill},
-				Doc:     "where the trial fails"},
+				Doc:     "phase in which the trial fails"},
 			{Name: "hang", Type: workload.Duration, Default: "0s",
-				Doc: "sleep so long before the work, deaf to cancellation"},
+				Doc: "time to sleep before the work, ignoring cancellation"},
 			{Name: "check", Type: workload.Text, Default: "",
-				Doc: "evidence of equal work to report; differs where it should be found unequal"},
+				Doc: "evidence of equal work to report; a different value in a target makes the work unequal"},
 		},
 		Metrics: []unit.Metric{{Name: "ns_per_op", Unit: "ns", Better: unit.Lower, Timed: true, Primary: true,
 			Doc: "time of one operation"}},

@@ -25,12 +25,12 @@ type trial struct {
 
 	seed  uint64
 	steps int64
-	end   uint64 // where the arithmetic ended
+	end   uint64 // result of the arithmetic
 }
 
 func newTrial(p workload.Params) (workload.Trial, error) {
 	t := &trial{spin: p.Int("spin"), fail: p["fail"], hang: p.Duration("hang"), check: p["check"]}
-	// Not from the run's seed: that would give all trials of a run the same noise, which is none.
+	// Not from the run's seed, which would give all trials of a run the same noise.
 	t.noise = rand.Float64() * float64(p.Int("noise")) / 100
 	return t, nil
 }
@@ -60,7 +60,7 @@ func (t *trial) Measure(_ context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// kill ends this process at once. It returns only when that is refused.
+// kill kills this process. It returns only if that is refused.
 func (t *trial) kill() error {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -77,8 +77,8 @@ func (t *trial) Report(b *workload.Bench) error {
 		return fmt.Errorf("report: %w", errRequested)
 	}
 	if want := jump(t.seed, t.steps); t.end != want {
-		return fmt.Errorf("verify %d steps: they end at %#x instead of %#x: this processor or its emulation "+
-			"computes wrongly", t.steps, t.end, want)
+		return fmt.Errorf("verify %d steps: the result is %#x instead of %#x: this processor or its emulation "+
+			"computes wrong results", t.steps, t.end, want)
 	}
 	b.Check("spin", strconv.FormatInt(t.spin, 10))
 	if t.check != "" {

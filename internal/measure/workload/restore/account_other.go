@@ -10,10 +10,10 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// account is who the server runs as.
+// account is the user that runs the server.
 type account struct{ name string }
 
-// serverAccount refuses: the server is reached by its socket, and has none here that tare knows.
+// serverAccount refuses: tare reaches the server by a Unix socket only.
 func serverAccount(string) (account, error) {
 	return account{}, &record.Failure{Kind: "refused",
 		Message: "restore: load=postgresql runs on Unix only; use load=none"}

@@ -16,15 +16,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// account is who the server runs as: PostgreSQL refuses to run as root.
+// account is the user that runs the server: PostgreSQL refuses to run as root.
 type account struct {
 	name     string
 	uid, gid uint32
-	change   bool      // it is not us
+	change   bool      // not the agent's own user
 	reach    []uintptr // capabilities that it needs to reach its folder; Linux alone has them
 }
 
-// serverAccount chooses who runs a server whose files lie below dir.
+// serverAccount chooses the user for a server whose files are below dir.
 func serverAccount(dir string) (account, error) {
 	if os.Geteuid() != 0 {
 		a := account{name: strconv.Itoa(os.Geteuid())}
@@ -52,7 +52,7 @@ func serverAccount(dir string) (account, error) {
 	}
 	return account{}, &record.Failure{Kind: "refused",
 		Message: fmt.Sprintf("restore: PostgreSQL does not run as root, and this environment has neither a user "+
-			"postgres nor nobody; add one, or use load=%s", loadNone)}
+			"postgres nor a user nobody; add one, or use load=%s", loadNone)}
 }
 
 // give makes the account the owner of a folder.
@@ -63,7 +63,7 @@ func (a account) give(path string) error {
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
-// giveIn makes the account the owner of what has that name in a root.
+// giveIn makes the account the owner of the file or folder of that name in a root.
 func (a account) giveIn(root *os.Root, name string) error {
 	if !a.change {
 		return nil
@@ -71,7 +71,7 @@ func (a account) giveIn(root *os.Root, name string) error {
 	return root.Lchown(name, int(a.uid), int(a.gid))
 }
 
-// reachAlso sees to it that the account reaches another folder as well.
+// reachAlso makes sure that the account can reach another folder, too.
 func (a *account) reachAlso(dir string) error {
 	if !a.change || len(a.reach) > 0 {
 		return nil
@@ -93,7 +93,7 @@ func (a account) become(cmd *proc.Cmd) {
 // conn is a connection to a server's socket.
 type conn struct{ *os.File }
 
-// dialUnix connects to a socket. The standard library's way is a package for networks, which the agent goes without.
+// dialUnix connects to a socket. The standard library would need package net, which the agent does without.
 func dialUnix(path string) (*conn, error) {
 	syscall.ForkLock.RLock()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)

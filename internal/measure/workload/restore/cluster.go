@@ -19,7 +19,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// clusterFormat grows when a cluster is made in another way.
+// clusterFormat is incremented when clusters are made differently.
 const clusterFormat = 1
 
 // maxMarker bounds what is read of a cluster's marker, in bytes.
@@ -28,19 +28,20 @@ const maxMarker = 4 << 10
 // clusterName is the folder of a session's cluster, in the cell's.
 const clusterName = "cluster"
 
-// clusterSpace is what a cluster takes as initdb leaves it, in bytes: 40 MiB, of which 16 are its log.
+// clusterSpace is the size of a new cluster, in bytes: 40 MiB, of which 16 are its log.
 const clusterSpace = 64 << 20
 
-// cluster says what initdb made: it is made once per session, and each trial's server works on a copy. Making one takes
-// ten times as long as copying it, half a minute where the processor is emulated, and no restore waits for it. The copy
-// is what makes trials alike: a cluster that was loaded before has a log to write over and catalogues that have grown.
+// cluster describes a cluster made by initdb. It is made once per session, and each trial's server works on a copy.
+// Making one takes ten times as long as copying it, half a minute on an emulated processor, and is not part of a
+// restore. A fresh copy makes trials equal: a cluster that was loaded before has a log to overwrite and larger
+// catalogues.
 type cluster struct {
 	Key   string `json:"key"`
 	Files int64  `json:"files"`
 	Bytes int64  `json:"bytes"`
 }
 
-// clusterKey names all that a cluster depends on.
+// clusterKey lists everything that a cluster depends on.
 func (d *database) clusterKey() (string, error) {
 	st, err := os.Stat(filepath.Join(d.bin, "initdb"))
 	if err != nil {
@@ -50,7 +51,7 @@ func (d *database) clusterKey() (string, error) {
 		st.ModTime().UnixNano(), d.as.name), nil
 }
 
-// furnish gives the trial's server a new cluster: a copy of the session's, which is made if there is none or if it was
+// furnish gives the trial's server a new cluster: a copy of the session's, which is made if it is missing or was
 // changed.
 func (d *database) furnish(ctx context.Context, b *workload.Bench, buf []byte) error {
 	key, err := d.clusterKey()
@@ -73,8 +74,8 @@ func (d *database) furnish(ctx context.Context, b *workload.Bench, buf []byte) e
 	return nil
 }
 
-// reuse copies the session's cluster and tells whether that was there and whole. What was wrong does not matter: a new
-// one puts it right, and an error that comes from elsewhere comes again then.
+// reuse copies the session's cluster and tells whether it was there and complete. The cause of a failure does not
+// matter: a new cluster replaces a damaged one, and any other error occurs again then.
 func (d *database) reuse(ctx context.Context, key string, buf []byte) bool {
 	have, err := readCluster(d.marker())
 	if err != nil || have.Key != key {
@@ -86,7 +87,7 @@ func (d *database) reuse(ctx context.Context, key string, buf []byte) bool {
 
 func (d *database) marker() string { return d.pristine + ".json" }
 
-// forget has the next trial make a cluster anew.
+// forget makes the next trial create a new cluster.
 func (d *database) forget() error { return removeAll(d.marker()) }
 
 // makeCluster makes the session's cluster and a copy of it. Its marker is written last.
@@ -119,7 +120,7 @@ func (d *database) makeCluster(ctx context.Context, key string, buf []byte) erro
 	return nil
 }
 
-// initialise runs initdb. The locale is the one that every system has, whatever the environment's is.
+// initialise runs initdb. The locale is C, which every system has.
 func (d *database) initialise(ctx context.Context) error {
 	cmd := d.command(ctx, "initdb", "--pgdata="+d.pristine, "--username="+pgUser, "--auth=trust", "--encoding=UTF8",
 		"--no-locale", "--no-sync")
@@ -134,14 +135,14 @@ func (d *database) initialise(ctx context.Context) error {
 		f.Evidence = x.Stderr
 		if strings.Contains(x.Stderr, "could not look up effective user ID") {
 			f.Kind = "refused"
-			f.Message += fmt.Sprintf("; PostgreSQL runs only as a user that has a name, and %s has none in this "+
-				"environment's /etc/passwd: run the agent as another user, or use load=%s", d.as.name, loadNone)
+			f.Message += fmt.Sprintf("; PostgreSQL needs a user with a name, but %s has none in this environment's "+
+				"/etc/passwd: run the agent as another user, or use load=%s", d.as.name, loadNone)
 		}
 	}
 	return f
 }
 
-// with adds what else went wrong. Alone, an error stays the value that it is: a failure is told by its type.
+// with adds a second error, if there is one. A single error keeps its type, which identifies a failure.
 func with(err, other error) error {
 	if other == nil {
 		return err
@@ -167,9 +168,8 @@ func (d *database) notTheirs(path string, err error) error {
 	}
 	_, on := fileio.Volume(path)
 	return &record.Failure{Kind: "refused",
-		Message: fmt.Sprintf("restore: %s at %s does not let user %s own what PostgreSQL keeps there: %v; give the "+
-			"environment a work directory on a disk of its own, run the agent as another user than root, or use "+
-			"load=%s",
+		Message: fmt.Sprintf("restore: %s at %s does not allow user %s to own PostgreSQL's files: %v; use a work "+
+			"directory on another disk, run the agent as a user other than root, or use load=%s",
 			on, path, d.as.name, err, loadNone)}
 }
 
@@ -186,8 +186,8 @@ func readCluster(path string) (c cluster, err error) {
 	return c, json.Unmarshal(text, &c)
 }
 
-// copyCluster copies the session's cluster to where the trial's server looks for it, and counts what it copied. The
-// server's user may write in both; links that it could have made there lead nowhere from a root.
+// copyCluster copies the session's cluster to the folder of the trial's server, and counts the files. The server's user
+// can write to both folders, but os.Root does not follow links that lead out of them.
 func (d *database) copyCluster(ctx context.Context, buf []byte) (c cluster, err error) {
 	if err := removeAll(d.data); err != nil {
 		return c, err
@@ -245,8 +245,8 @@ func copyFile(to, from *os.Root, name string, buf []byte) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// Plain reads and writes: a file system that lets two files share their blocks would have the server pay for
-	// parting them, while it is measured.
+	// Plain reads and writes: if the copy shared blocks with the original, the server would have to unshare them while
+	// it is measured.
 	n, err = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf)
 	return n, errors.Join(err, w.Close())
 }

@@ -21,11 +21,11 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// The server's role and database. Nobody but the trial reaches them.
+// The server's role and database. Only the trial can reach them.
 const (
 	pgUser     = "tare"
 	pgDatabase = "postgres"
-	pgSocket   = ".s.PGSQL.5432" // in the folder of the socket; the number belongs to the name and is no port
+	pgSocket   = ".s.PGSQL.5432" // in the folder of the socket; the number is part of the name and not a port
 )
 
 // pgStart bounds how long a server may take to answer. An emulated machine takes half a minute.
@@ -34,10 +34,10 @@ const pgStart = 3 * time.Minute
 // pgStop is how long a server may take to shut down: it writes a checkpoint first.
 const pgStop = 30 * time.Second
 
-// maxSocket is the longest path of a socket, less what the system may need of it.
+// maxSocket is the longest path of a socket, with a reserve for the system.
 const maxSocket = 100
 
-// database is a PostgreSQL server of this trial's own.
+// database is a PostgreSQL server of this trial.
 type database struct {
 	bin      string // folder of its programs
 	pristine string // folder of the cluster that the session keeps
@@ -49,7 +49,7 @@ type database struct {
 	lines    *lines
 }
 
-// pgFolders are where systems put PostgreSQL's programs, beside PATH.
+// pgFolders are the usual folders of PostgreSQL's programs outside PATH.
 var pgFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*",
 	"/usr/lib/postgresql*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/pgsql/bin",
 	"/usr/local/opt/postgresql*/bin"}
@@ -67,13 +67,13 @@ func findPostgres(given string) (string, error) {
 	if given != "" {
 		if !filepath.IsAbs(given) || !has(given) {
 			return "", &record.Failure{Kind: "refused",
-				Message: fmt.Sprintf("restore: postgres=%s is no absolute path of a folder with initdb and postgres "+
-					"in it", given)}
+				Message: fmt.Sprintf("restore: postgres=%s must be the absolute path of a folder that contains "+
+					"initdb and postgres", given)}
 		}
 		return given, nil
 	}
 	if path, err := proc.LookPath("postgres"); err == nil {
-		// Behind a link lies the folder that has all of its programs.
+		// The target of a link is in the folder that has all of its programs.
 		if target, err := filepath.EvalSymlinks(path); err == nil && has(filepath.Dir(target)) {
 			return filepath.Dir(target), nil
 		}
@@ -92,7 +92,7 @@ func findPostgres(given string) (string, error) {
 	}
 	if len(found) == 0 {
 		return "", &record.Failure{Kind: "refused",
-			Message: fmt.Sprintf("restore: there is no PostgreSQL in this environment (not in PATH, nor in %s); "+
+			Message: fmt.Sprintf("restore: there is no PostgreSQL in this environment (neither in PATH nor in %s); "+
 				"install it there (Debian: apt-get install postgresql), name its folder with postgres=, or use load=%s",
 				strings.Join(pgFolders, ", "), loadNone)}
 	}
@@ -100,7 +100,7 @@ func findPostgres(given string) (string, error) {
 	return found[0], nil
 }
 
-// pgVersion reads the major version from a folder's name; 0 when it is not there.
+// pgVersion reads the major version from a folder's name; 0 if it has none.
 func pgVersion(dir string) int {
 	digits := func(r rune) bool { return r < '0' || r > '9' }
 	for _, f := range strings.FieldsFunc(dir, digits) {
@@ -154,8 +154,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// folders makes the server's folders. The socket's is where the environment itself works, because not every mount can
-// hold one. Its path must be short; where it is not, the socket has a folder of its own elsewhere, removed with the
+// folders makes the server's folders. The socket's folder is in the environment's own work directory, because not every
+// mount supports sockets. If its path is too long, the socket gets a folder elsewhere, which is removed with the
 // server.
 func (d *database) folders(t *trial, b *workload.Bench) error {
 	if err := os.Mkdir(filepath.Dir(d.data), 0o755); err != nil {
@@ -164,7 +164,7 @@ func (d *database) folders(t *trial, b *workload.Bench) error {
 	d.socket = filepath.Join(filepath.Dir(d.data), "socket")
 	if b.Home != "" && b.Home != b.Dir {
 		d.socket = filepath.Join(b.Home, "socket")
-		if err := removeAll(d.socket); err != nil { // of a trial that was killed
+		if err := removeAll(d.socket); err != nil { // left by a trial that was killed
 			return err
 		}
 	}
@@ -182,12 +182,12 @@ func (d *database) folders(t *trial, b *workload.Bench) error {
 	return d.as.reachAlso(d.socket)
 }
 
-// shortFolder makes a folder with a name that is short enough for a socket, in the first place that allows it.
+// shortFolder makes a folder with a path short enough for a socket, in the first directory that allows it.
 func shortFolder(places []string) (string, error) {
 	var errs []error
 	for _, base := range places {
 		if n := len(filepath.Join(base, "tare-pg-4294967295", pgSocket)); n > maxSocket {
-			errs = append(errs, fmt.Errorf("%s makes it %d bytes long", base, n))
+			errs = append(errs, fmt.Errorf("in %s it is %d bytes long", base, n))
 			continue
 		}
 		dir, err := os.MkdirTemp(base, "tare-pg-")
@@ -197,20 +197,19 @@ func shortFolder(places []string) (string, error) {
 		errs = append(errs, err)
 	}
 	return "", &record.Failure{Kind: "refused",
-		Message: fmt.Sprintf("restore: the path of PostgreSQL's socket may be %d bytes long, and there is no place "+
-			"for a shorter one: %s; give the environment a work directory with a shorter name, or a /tmp that can "+
-			"be written",
+		Message: fmt.Sprintf("restore: the path of PostgreSQL's socket must not exceed %d bytes, and no directory is "+
+			"short enough: %s; use a work directory with a shorter name, or make /tmp writable",
 			maxSocket, strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))}
 }
 
 func (d *database) command(ctx context.Context, name string, args ...string) *proc.Cmd {
 	cmd := proc.Command(ctx, append([]string{filepath.Join(d.bin, name)}, args...)...)
-	cmd.Dir = "/" // where the server's user may be
+	cmd.Dir = "/" // a directory that the server's user can enter
 	cmd.Env = []string{"PATH=" + d.bin + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/"}
 	return cmd
 }
 
-// settings are the server's. What decides durability is left as it comes; the rest keeps it small and quiet.
+// settings are the server's. Those for durability keep their defaults; the others keep the server small and quiet.
 func (d *database) settings() []string {
 	return []string{
 		"listen_addresses=", "unix_socket_directories=" + d.socket, "unix_socket_permissions=0700", "port=5432",
@@ -237,7 +236,7 @@ func (d *database) start(ctx context.Context) error {
 		}
 		select {
 		case <-server.Done():
-			return d.failed("setup", fmt.Errorf("restore: PostgreSQL ended instead of starting: %v", server.Err()))
+			return d.failed("setup", fmt.Errorf("restore: PostgreSQL ended during its start: %v", server.Err()))
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(50 * time.Millisecond):
@@ -246,10 +245,11 @@ func (d *database) start(ctx context.Context) error {
 	return d.failed("setup", fmt.Errorf("restore: PostgreSQL did not answer within %v: %w", pgStart, last))
 }
 
-// pgWords bounds the wait for the server's word on the end of one of its processes, which the client learns of first.
+// pgWords bounds the wait for the server's log entry about the end of one of its processes, of which the client learns
+// first.
 const pgWords = 30 * time.Second
 
-// failed adds the end of the server's log, and to the message what it gives as the reason.
+// failed adds the end of the server's log as evidence, and its reason to the message.
 func (d *database) failed(kind string, err error) error {
 	log := proc.Printable(d.server.Diagnose())
 	if lost(err) {
@@ -265,14 +265,14 @@ func (d *database) failed(kind string, err error) error {
 	return &record.Failure{Kind: kind, Message: msg, Evidence: log}
 }
 
-// lost tells whether the server left in the middle of a conversation.
+// lost tells whether the server closed the connection unexpectedly.
 func lost(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		strings.Contains(err.Error(), "server closed the connection")
 }
 
-// reason finds in a server's log the first word of why it does not serve: what comes later is a consequence. That it
-// turned a client away while it was starting is none.
+// reason finds the first error in a server's log: later ones are its consequences. A client that was refused during the
+// start does not count.
 func reason(log string) string {
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
@@ -288,7 +288,7 @@ func reason(log string) string {
 	return ""
 }
 
-// talk connects, calls do, and takes leave.
+// talk connects, calls do, and disconnects.
 func (d *database) talk(ctx context.Context, do func(*client) error) error {
 	conn, err := dialUnix(filepath.Join(d.socket, pgSocket))
 	if err != nil {
@@ -335,7 +335,7 @@ func (d *database) load(ctx context.Context, path, tools string) error {
 	}
 	hint := ""
 	if v, on := fileio.Volume(d.data); v.Free >= 0 && v.Free < 64<<20 {
-		hint = fmt.Sprintf("; %s has %d bytes free: give a smaller size or another work directory", on, v.Free)
+		hint = fmt.Sprintf("; %s has %d bytes free: use a smaller size or another work directory", on, v.Free)
 	}
 	return d.failed("measure", fmt.Errorf("restore: load the dump: %w%s", err, hint))
 }
@@ -358,7 +358,7 @@ func (d *database) loadByPsql(ctx context.Context, path string) error {
 	return err
 }
 
-// rows counts and sums up the rows of each table in the order of their keys.
+// rows counts and hashes the rows of each table in the order of their keys.
 func (d *database) rows() (count [tableCount]int64, digest [tableCount]string, err error) {
 	err = d.talk(context.Background(), func(c *client) error {
 		for i, table := range tables {
@@ -379,7 +379,7 @@ func (d *database) rows() (count [tableCount]int64, digest [tableCount]string, e
 	return count, digest, err
 }
 
-// stop shuts the server down: at once as far as its clients go, but with its data in order.
+// stop shuts the server down: it disconnects clients, but writes its data properly.
 func (d *database) stop() error {
 	if d.server == nil {
 		return nil

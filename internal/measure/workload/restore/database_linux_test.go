@@ -80,7 +80,7 @@ func TestServerDoesNotStart(t *testing.T) {
 		return w.database.start(t.Context())
 	})
 	f, ok := errors.AsType[*record.Failure](err)
-	if !ok || f.Kind != "setup" || !strings.Contains(f.Message, "ended instead of starting") ||
+	if !ok || f.Kind != "setup" || !strings.Contains(f.Message, "ended during its start") ||
 		!strings.Contains(f.Evidence, "PG_VERSION") {
 		t.Errorf("the error is %v with %+v", err, f)
 	}

@@ -16,8 +16,8 @@ type disk struct {
 	text [512]byte
 }
 
-// findDisk returns the device that a directory's file system is on; nil when there is none or it does not say, as on
-// tmpfs, btrfs and network file systems.
+// findDisk returns the device of a directory's file system; nil if there is none or it is not reported, as on tmpfs,
+// btrfs and network file systems.
 func findDisk(dir string) *disk {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -31,7 +31,8 @@ func findDisk(dir string) *disk {
 	return &disk{name: fmt.Sprintf("%d:%d", major, minor), stat: f}
 }
 
-// completed is how many reads and writes the disk has completed (Documentation/block/stat.rst: fields 1 and 5).
+// completed is the number of reads and writes that the disk has completed (Documentation/block/stat.rst: fields 1 and
+// 5).
 func (d *disk) completed() int64 {
 	if d == nil {
 		return 0
@@ -63,7 +64,7 @@ func (d *disk) close() {
 	}
 }
 
-// settle brings the file system that holds path to stable storage.
+// settle flushes the file system of path.
 func settle(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

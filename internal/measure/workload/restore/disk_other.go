@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// disk is a block device that counts what it has done: Linux alone tells.
+// disk is a block device that counts its operations: only Linux reports them.
 type disk struct{ name string }
 
 func findDisk(string) *disk { return nil }
@@ -17,7 +17,7 @@ func (d *disk) completed() int64 { return 0 }
 
 func (d *disk) close() {}
 
-// settle brings every file below path to stable storage.
+// settle flushes every file below path.
 func settle(path string) error {
 	return filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

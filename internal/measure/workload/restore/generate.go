@@ -42,7 +42,7 @@ func (p *part) name() string { return p.MD5 + ".bz2" }
 // cached tells whether the part is in the cache from an earlier restore: only deltas are new.
 func (p *part) cached() bool { return p.Role != partDelta1 && p.Role != partDelta2 }
 
-// backup says what the parts hold. It is known from how they are made, and not from what unpacks them.
+// backup describes the contents of the parts. It is computed while they are generated, not by unpacking them.
 type backup struct {
 	Key    string             `json:"key"`
 	Parts  []*part            `json:"parts"`
@@ -52,7 +52,7 @@ type backup struct {
 	Merged int64              `json:"merged"` // bytes of the merged dump
 }
 
-// tree says what an archive holds.
+// tree describes the contents of an archive.
 type tree struct {
 	Files  int64  `json:"files"`
 	Bytes  int64  `json:"bytes"`
@@ -129,7 +129,7 @@ func compress(ctx context.Context, dir, role string, fill func(io.Writer) error)
 	return p, nil
 }
 
-// counting counts what is written through it, and stops when its context ends.
+// counting counts the bytes written through it, and stops when its context ends.
 type counting struct {
 	w   io.Writer
 	ctx context.Context // may be nil
@@ -147,7 +147,7 @@ func (c *counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// expect works out what the merged database must hold.
+// expect computes the contents of the merged database.
 func (b *backup) expect(f *forum) {
 	out := &counting{w: io.Discard}
 	_ = writeSections(out, f, func(table int, w io.Writer) error {
@@ -223,7 +223,7 @@ func writeSections(w io.Writer, _ *forum, rows func(table int, w io.Writer) erro
 // archiveTime is the time of modification of everything in an archive: 2001-02-03 04:05:06 UTC.
 var archiveTime = time.Unix(981173106, 0).UTC()
 
-// archive writes a tree of files as a tar: attachments, half text and half as good as random, or small pictures.
+// archive writes a tree of files as a tar: attachments, half text and half incompressible, or small pictures.
 func (b *backup) archive(w io.Writer, mu *sync.Mutex, f *forum, role string, size int64, seed uint64) error {
 	g := rand.New(rand.NewPCG(seed, uint64(len(role))))
 	t, sum := tar.NewWriter(w), newTreeSum()
@@ -273,7 +273,7 @@ func (b *backup) archive(w io.Writer, mu *sync.Mutex, f *forum, role string, siz
 	return t.Close()
 }
 
-// treeSum sums up a tree so that the order does not matter.
+// treeSum is a checksum of a tree that does not depend on the order.
 type treeSum struct {
 	files, bytes int64
 	sum          [sha256.Size]byte

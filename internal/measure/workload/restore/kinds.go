@@ -20,7 +20,7 @@ const (
 	loadPostgreSQL = "postgresql"
 )
 
-// The states that the backup's files may be wanted in.
+// The states of the page cache in which a trial can find the backup's files.
 const (
 	cacheWarm = "warm"
 	cacheCold = "cold"
@@ -33,34 +33,35 @@ func kind() workload.Kind {
 	return workload.Kind{
 		Name: "restore", Family: "file system", WorkUnit: "restore", MaxWork: 1,
 		Needs: workload.Needs{FS: true, CPUBound: true},
-		Doc: "Restores a generated backup of a forum, stage by stage: files named by their MD5 digest are verified, " +
-			"two tar.bz2 trees unpacked, a full SQL dump merged with two later streams by key, the result loaded " +
-			"into a private PostgreSQL, everything brought to stable storage. " +
-			"One unit is one restore; files, rows and checksums are compared afterwards with what the generator " +
-			"knows. The backup is made once per session, outside the clock. With load=none the merged dump is " +
-			"written to a file and flushed, and nothing needs to be installed.",
+		Doc: "Restores a generated backup of a forum in stages: it verifies files named by their MD5 digests, " +
+			"unpacks two tar.bz2 trees, merges a full SQL dump with two later streams by key, loads the result into " +
+			"a private PostgreSQL, and flushes everything to stable storage. One unit is one restore. Files, rows " +
+			"and checksums are afterwards compared with those of the generator. The backup is made once per session " +
+			"and not timed. With load=none the merged dump is written to a file and flushed, and nothing needs to be " +
+			"installed.",
 		Params: []workload.Param{
 			{Name: "size", Type: workload.Size, Default: "16MiB", Min: 1 << 20, Max: 64 << 30,
-				Doc: "the backup's bytes when unpacked: half of them the database, half files; making a backup " +
-					"takes about a second per 2 MiB once"},
+				Doc: "unpacked size of the backup, half of it the database, half files; generating it takes about a " +
+					"second per 2 MiB, once per session"},
 			{Name: "load", Type: workload.Choice, Default: loadNone, Choices: []string{loadNone, loadPostgreSQL},
-				Doc: "none: the merged dump is a file; postgresql: it is loaded into a server that is started for " +
+				Doc: "none: write the merged dump to a file; postgresql: load it into a server that is started for " +
 					"the trial from the environment's own programs, on a copy of a data directory that initdb makes " +
 					"once per session"},
 			{Name: "tools", Type: workload.Choice, Default: own, Choices: []string{own, environment},
-				Doc: "own: tare decompresses and loads, the same code everywhere; environment: its bzip2 and psql do"},
+				Doc: "own: tare decompresses and loads, with the same code everywhere; environment: the " +
+					"environment's bzip2 and psql do"},
 			{Name: "threads", Type: workload.Int, Default: "0", Min: 0, Max: 64,
-				Doc: "blocks that tare decompresses at a time, 0 for one per processor; bzip2 uses one"},
+				Doc: "threads with which tare decompresses, 0 for one per processor; the program bzip2 uses one"},
 			{Name: "cache", Type: workload.Choice, Default: cacheWarm, Choices: []string{cacheWarm, cacheCold},
-				Doc: "cold: the backup's pages are dropped from the environment's page cache first; those of a host " +
-					"beneath it are not"},
+				Doc: "cold: the backup's pages are first dropped from the environment's page cache, but not from " +
+					"that of a host below it"},
 			{Name: "postgres", Type: workload.Text, Default: "",
-				Doc: "folder with PostgreSQL's programs (initdb, postgres); empty: the newest in the usual places"},
+				Doc: "folder of PostgreSQL's programs (initdb, postgres); empty: the newest in the usual folders"},
 		},
 		Metrics: metrics(true),
 		Dynamic: func(p workload.Params) []unit.Metric { return metrics(p["load"] != loadNone) },
 		Space:   func(p workload.Params) int64 { return space(p.Int("size"), p["load"] != loadNone) },
-		// Half a minute for a MiB: what took seconds here took ten times as long where the processor is emulated.
+		// Half a minute per MiB: on an emulated processor a restore takes ten times as long.
 		UnitTime: func(p workload.Params) time.Duration { return time.Duration(p.Int("size")>>20) * 30 * time.Second },
 		New:      newTrial,
 	}
@@ -83,7 +84,7 @@ func metrics(load bool) []unit.Metric {
 		{stageUnpack, "unpacking the trees", "bytes of files written"},
 		{stageMerge, "merging the dump with the later streams", "bytes of the merged dump written"},
 		{stageLoad, "loading the merged dump and the checkpoint", "bytes of the merged dump loaded"},
-		{stageSync, "bringing the rest to stable storage", ""},
+		{stageSync, "flushing the rest to stable storage", ""},
 	} {
 		if s.name == stageLoad && !load {
 			continue
@@ -91,19 +92,19 @@ func metrics(load bool) []unit.Metric {
 		all = append(all, unit.Metric{Name: s.name + "_seconds", Unit: "s", Better: unit.Lower, Timed: true,
 			Doc: "time of " + s.doc},
 			unit.Metric{Name: s.name + "_cpu_seconds", Unit: "s", Better: unit.Lower,
-				Doc: "processor time of " + s.doc + ", of tare and of the programs it started"})
+				Doc: "CPU time of " + s.doc + ", of tare and the programs it started"})
 		if s.bytes != "" {
 			all = append(all, unit.Metric{Name: s.name + "_bytes_per_second", Unit: "B/s", Better: unit.Higher,
 				Timed: true, Doc: s.bytes + " per second"})
 		}
 		all = append(all, unit.Metric{Name: s.name + "_io_per_second", Unit: "ops/s", Better: unit.Higher, Timed: true,
-			Doc: "reads and writes that the disk completed per second meanwhile, whoever asked for them"})
+			Doc: "reads and writes that the disk completed per second, including those of other programs"})
 	}
 	return slices.Clip(all)
 }
 
-// space estimates the bytes below the cell's directory: the backup twice, what is unpacked and merged, and what a
-// server makes of it, with its log and the cluster that it is a copy of.
+// space estimates the bytes below the cell's directory: the backup twice, the unpacked and merged files, the server's
+// data and log, and the session's cluster.
 func space(size int64, load bool) int64 {
 	n := 3*size + size/2 + 8<<20
 	if load {

@@ -15,7 +15,7 @@ const maxLine = 1 << 20
 // lines reads lines without allocating: each is valid until the next is read.
 type lines struct {
 	r    *bufio.Reader
-	what string // of which stream, for messages
+	what string // name of the stream, for messages
 	n    int64
 }
 
@@ -38,7 +38,7 @@ func (l *lines) next() ([]byte, error) {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, l.wrong("it is longer than %d bytes", maxLine)
 	case errors.Is(err, io.EOF) && len(p) > 0:
-		return nil, l.wrong("the stream ends in the middle of it")
+		return nil, l.wrong("the stream ends within the line")
 	}
 	return nil, err
 }
@@ -67,12 +67,12 @@ type section struct {
 	key   int64
 }
 
-// advance reads the next row. Keys must ascend, or there is nothing to merge by.
+// advance reads the next row. Keys must ascend, or rows cannot be merged.
 func (s *section) advance() error {
 	last, first := s.key, s.row == nil
 	line, err := s.next()
 	if err == io.EOF {
-		return s.wrong("the rows of %s have no end", s.table)
+		return s.wrong("the rows of %s have no end mark", s.table)
 	}
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *section) advance() error {
 		return s.wrong("a row of %s does not begin with a key", s.table)
 	}
 	if !first && key <= last {
-		return s.wrong("key %d of %s does not come after key %d: the stream is not in order", key, s.table, last)
+		return s.wrong("key %d of %s follows key %d: the stream is not in order", key, s.table, last)
 	}
 	s.row, s.key = line, key
 	return nil
@@ -124,7 +124,7 @@ func (s *section) open() error {
 			return s.advance()
 		}
 		if text := strings.TrimSpace(string(line)); text != "" && !strings.HasPrefix(text, "--") {
-			return s.wrong("a delta holds rows and nothing else, and not %.60q", text)
+			return s.wrong("a delta must contain only rows, not %.60q", text)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func merge(w io.Writer, dump *lines, deltas ...*lines) error {
 	}
 	for _, d := range later {
 		if d.table != "" {
-			return d.wrong("table %s is not in the dump, or not in this order", d.table)
+			return d.wrong("table %s is not in the dump, or in another order", d.table)
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ func mergeTable(w io.Writer, dump *section, later []*section) error {
 		var least *section
 		for _, s := range streams {
 			if s.row != nil && (least == nil || s.key <= least.key) {
-				least = s // of equal keys the last
+				least = s // the last of equal keys
 			}
 		}
 		if least == nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// client speaks PostgreSQL's protocol, version 3, over a connection to a server that trusts it: simple queries and COPY
-// (PostgreSQL documentation, "Frontend/Backend Protocol"). It is small because the agent must be, and because a library
-// would do more than loading a dump takes.
+// client speaks PostgreSQL's protocol, version 3, to a server that needs no password: simple queries and COPY
+// (PostgreSQL documentation, "Frontend/Backend Protocol"). No library is used because the agent must be small and
+// loading a dump needs little.
 type client struct {
 	r   *bufio.Reader
 	w   *bufio.Writer
@@ -21,7 +21,7 @@ type client struct {
 // maxMessage bounds a message of the server: a row of the dump, or an error with all its fields.
 const maxMessage = 16 << 20
 
-// chunk is how much of a COPY goes into one message.
+// chunk is the size of one message of a COPY.
 const chunk = 64 << 10
 
 // serverError is an error that the server reports.
@@ -38,7 +38,7 @@ func (e *serverError) Error() string {
 	return s
 }
 
-// newClient introduces itself on a connection.
+// newClient starts a session on a connection.
 func newClient(rw io.ReadWriter, user, database string) (*client, error) {
 	c := &client{r: bufio.NewReaderSize(rw, 64<<10), w: bufio.NewWriterSize(rw, chunk+64)}
 	body := binary.BigEndian.AppendUint32(nil, 3<<16)
@@ -76,16 +76,16 @@ func (c *client) receive() (kind byte, body []byte, err error) {
 	var head [5]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
 		if err == io.EOF {
-			err = io.ErrUnexpectedEOF // the server never goes first
+			err = io.ErrUnexpectedEOF // the server never sends first
 		}
 		return 0, nil, fmt.Errorf("read from the server: %w", err)
 	}
 	n := int64(binary.BigEndian.Uint32(head[1:])) - 4
 	if n < 0 || n > maxMessage {
-		return 0, nil, fmt.Errorf("read from the server: a message of %d bytes", n)
+		return 0, nil, fmt.Errorf("read from the server: a message has %d bytes", n)
 	}
 	if int64(cap(c.buf)) < n {
-		// The length is the server's word for it: memory is taken as the bytes come.
+		// The length is the server's claim: memory is allocated as the bytes arrive.
 		c.buf = make([]byte, 0, min(n, 1<<20))
 	}
 	c.buf = c.buf[:0]
@@ -120,14 +120,14 @@ func (c *client) untilReady(each func([]byte) error) error {
 			}
 		case 'R':
 			if len(body) < 4 || binary.BigEndian.Uint32(body) != 0 {
-				return errors.New("the server asks for a password, which one that was started with -A trust does not")
+				return errors.New("the server asks for a password, although it was started with -A trust")
 			}
 		case 'd':
 			if each != nil && first == nil {
 				first = each(body)
 			}
 		case 'G':
-			// A COPY where none was begun: the server waits for rows.
+			// An unexpected COPY: the server waits for rows.
 			if err := c.message('f', []byte("no rows\x00")); err != nil {
 				return errors.Join(first, err)
 			}
@@ -156,7 +156,7 @@ func parseError(body []byte) error {
 	return e
 }
 
-// exec runs statements and drops what they return.
+// exec runs statements and discards their results.
 func (c *client) exec(sql string) error {
 	if err := c.message('Q', append([]byte(sql), 0)); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (c *client) exec(sql string) error {
 	return c.untilReady(nil)
 }
 
-// copyOut runs a COPY TO STDOUT and hands each row to each.
+// copyOut runs a COPY TO STDOUT and calls each for every row.
 func (c *client) copyOut(sql string, each func(row []byte) error) error {
 	if err := c.message('Q', append([]byte(sql), 0)); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (c *client) copyIn(sql string, next func() ([]byte, error)) error {
 	} else if sent = c.message('c', nil); sent == nil {
 		return c.untilReady(nil)
 	}
-	// The server has its own view of what went wrong, and often the better one: its disk is full, say.
+	// The server's own error is often better, such as a full disk.
 	return errors.Join(c.untilReady(nil), sent)
 }
 
@@ -229,7 +229,7 @@ func (c *client) rows(next func() ([]byte, error)) error {
 const maxStatement = 1 << 20
 
 // script runs a dump in one transaction. Statements end with a semicolon at the end of a line, as pg_dump writes them;
-// text that holds such a line is not understood.
+// text that contains such a line is not supported.
 func (c *client) script(dump *lines) error {
 	if err := c.exec("BEGIN"); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (c *client) script(dump *lines) error {
 			return err
 		}
 		if len(statement)+len(line) > maxStatement {
-			return dump.wrong("a statement of more than %d bytes ends here or later", maxStatement)
+			return dump.wrong("the statement at this line is longer than %d bytes", maxStatement)
 		}
 		text := strings.TrimSpace(string(line))
 		if len(statement) == 0 && (text == "" || strings.HasPrefix(text, "--")) {
@@ -275,7 +275,7 @@ func (c *client) script(dump *lines) error {
 func (l *lines) copyRow() ([]byte, error) {
 	line, err := l.next()
 	if err == io.EOF {
-		return nil, l.wrong("the rows of a COPY have no end")
+		return nil, l.wrong("the rows of a COPY have no end mark")
 	}
 	if err == nil && string(line) == string(endOfCopy) {
 		return nil, io.EOF

@@ -11,7 +11,7 @@ import (
 	"tare/internal/record"
 )
 
-// wayInto sees whether everybody may pass through all directories above dir: there are no capabilities here.
+// wayInto checks that everybody can pass through all directories above dir: there are no capabilities here.
 func wayInto(dir string) ([]uintptr, error) {
 	for d := dir; ; d = filepath.Dir(d) {
 		st, err := os.Stat(d)
@@ -20,8 +20,8 @@ func wayInto(dir string) ([]uintptr, error) {
 		}
 		if st.Mode().Perm()&1 == 0 {
 			return nil, &record.Failure{Kind: "refused",
-				Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s, because %s is closed to it: run "+
-					"the agent as another user than root", dir, d)}
+				Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s, because it has no access to %s: "+
+					"run the agent as a user other than root", dir, d)}
 		}
 		if d == filepath.Dir(d) {
 			return nil, nil

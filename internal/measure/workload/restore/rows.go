@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// rows counts and sums up the rows of each table where they are now.
+// rows counts and hashes the rows of each table, in the server or in the dump.
 func (t *trial) rows() (count [tableCount]int64, digest [tableCount]string, err error) {
 	if t.load {
 		return t.database.rows()
@@ -22,7 +22,7 @@ func (t *trial) rows() (count [tableCount]int64, digest [tableCount]string, err 
 	return sumDump(f)
 }
 
-// sumDump counts and sums up the rows in a dump.
+// sumDump counts and hashes the rows in a dump.
 func sumDump(r io.Reader) (count [tableCount]int64, digest [tableCount]string, err error) {
 	l := newLines("merged dump")
 	l.reset(r)
@@ -35,7 +35,7 @@ func sumDump(r io.Reader) (count [tableCount]int64, digest [tableCount]string, e
 		line, err := l.next()
 		if err == io.EOF {
 			if at >= 0 {
-				err = fmt.Errorf("the rows of %s have no end", tables[at].name)
+				err = fmt.Errorf("the rows of %s have no end mark", tables[at].name)
 				return count, digest, err
 			}
 			return count, digest, nil

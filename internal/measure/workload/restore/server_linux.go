@@ -15,8 +15,8 @@ import (
 	"tare/internal/record"
 )
 
-// wayInto returns the capabilities that another user needs to reach a directory: none where everybody may pass through
-// all the directories above it. tare's own directories are for its user alone, and stay so.
+// wayInto returns the capabilities that another user needs to reach a directory: none if everybody can pass through all
+// directories above it. tare's own directories stay private to its user.
 func wayInto(dir string) ([]uintptr, error) {
 	open := true
 	for d := dir; ; d = filepath.Dir(d) {
@@ -37,23 +37,23 @@ func wayInto(dir string) ([]uintptr, error) {
 	if err := unix.Capget(&head, &have[0]); err != nil {
 		return nil, os.NewSyscallError("capget", err)
 	}
-	for _, c := range []uint{unix.CAP_DAC_READ_SEARCH, unix.CAP_DAC_OVERRIDE} { // the lesser first
+	for _, c := range []uint{unix.CAP_DAC_READ_SEARCH, unix.CAP_DAC_OVERRIDE} { // the weaker one first
 		if have[0].Permitted>>c&1 != 0 {
 			return []uintptr{uintptr(c)}, nil
 		}
 	}
 	return nil, &record.Failure{Kind: "refused",
-		Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s: give the environment a work directory "+
-			"that others may pass through (chmod o+x), or run the agent as another user than root", dir)}
+		Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s: use a work directory that others can pass "+
+			"through (chmod o+x), or run the agent as a user other than root", dir)}
 }
 
 func keepReach(attr *syscall.SysProcAttr, reach []uintptr) { attr.AmbientCaps = reach }
 
-// tick is what a kernel counts a process's time in (USER_HZ).
+// tick is the unit of a process's times (USER_HZ).
 const tick = 10 * time.Millisecond
 
-// cpu is the processor time of the server: of the process that was started, of those it has reaped, and of those that
-// it runs now.
+// cpu is the CPU time of the server: of its first process, of the children that it has reaped, and of those still
+// running.
 func (d *database) cpu() (time.Duration, error) {
 	pid := strconv.Itoa(d.server.Pid())
 	const own, reaped = 11, 13 // places of utime and cutime behind the name (proc(5)); the system's times follow
@@ -68,7 +68,7 @@ func (d *database) cpu() (time.Duration, error) {
 	for _, child := range strings.Fields(string(children)) {
 		t, err := processTime(child, own)
 		if err != nil {
-			continue // it has ended, and is among the reaped next time
+			continue // it has ended, and will be counted among the reaped ones
 		}
 		sum += t
 	}
@@ -86,7 +86,7 @@ func processTime(pid string, at ...int) (time.Duration, error) {
 	for _, i := range at {
 		for _, j := range []int{i, i + 1} {
 			if j >= len(fields) {
-				return 0, fmt.Errorf("read the times of process %s: %d fields", pid, len(fields))
+				return 0, fmt.Errorf("read the times of process %s: there are only %d fields", pid, len(fields))
 			}
 			n, err := strconv.ParseInt(fields[j], 10, 64)
 			if err != nil {

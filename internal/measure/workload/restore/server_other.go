@@ -8,5 +8,5 @@ import (
 	"tare/internal/measure/fileio"
 )
 
-// cpu is not known: what other processes used is not to be had portably.
+// cpu is not known: there is no portable way to read the CPU time of other processes.
 func (d *database) cpu() (time.Duration, error) { return 0, fileio.ErrUnsupported }

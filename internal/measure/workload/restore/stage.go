@@ -6,7 +6,7 @@ import (
 	"tare/internal/measure/workload"
 )
 
-// stage is what was seen of one stage.
+// stage is the record of one stage.
 type stage struct {
 	name  string
 	wall  time.Duration
@@ -17,13 +17,13 @@ type stage struct {
 
 // meter times stages.
 type meter struct {
-	disk    *disk                         // that the work is on; nil when it is not known
-	servers func() (time.Duration, error) // processor time of programs that are not ours to reap; may be nil
+	disk    *disk                         // disk of the work; nil if it is not known
+	servers func() (time.Duration, error) // CPU time of programs that are not children of this process; may be nil
 	stages  []stage
-	doubted bool // the processor time of a server was not to be had
+	doubted bool // the CPU time of a server could not be read
 }
 
-// run times one stage, which returns how many bytes it was about.
+// run times one stage, which returns the number of bytes processed.
 func (m *meter) run(name string, do func() (int64, error)) error {
 	cpu, ios := m.cpu(), m.disk.completed()
 	begin := time.Now()
@@ -45,7 +45,7 @@ func (m *meter) cpu() time.Duration {
 	return t
 }
 
-// report reports what the stages took. A figure that the system does not tell is left out.
+// report reports the figures of the stages. A figure that the system does not provide is left out.
 func (m *meter) report(b *workload.Bench) {
 	for _, s := range m.stages {
 		seconds := max(s.wall.Seconds(), 1e-9)

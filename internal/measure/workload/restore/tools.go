@@ -15,14 +15,14 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// opener opens a compressed file for reading what is in it. The function that it returns must be called, after the last
-// byte was read or instead; it tells whether the file was sound.
+// opener opens a compressed file for reading its contents. The returned function must always be called, after the last
+// byte or earlier; it returns an error if the file was damaged.
 type opener interface {
 	open(ctx context.Context, path string) (io.Reader, func() error, error)
 	close() error
 }
 
-// ownTool is tare's own decompressor. What it needs is allocated once, outside the timed section.
+// ownTool is tare's own decompressor. Its memory is allocated once, outside the timed section.
 type ownTool struct{ z *bzip2.Reader }
 
 func newOwnTool(threads int) *ownTool {
@@ -36,7 +36,7 @@ func (t *ownTool) open(_ context.Context, path string) (io.Reader, func() error,
 	}
 	t.z.Reset(f)
 	return t.z, func() error {
-		t.z.Reset(bytes.NewReader(nil)) // lets go of the file
+		t.z.Reset(bytes.NewReader(nil)) // releases the file
 		return f.Close()
 	}, nil
 }
@@ -50,7 +50,7 @@ func findProgram(name, with string) (string, error) {
 	path, err := proc.LookPath(name)
 	if err != nil {
 		return "", &record.Failure{Kind: "refused",
-			Message: fmt.Sprintf("restore: tools=%s needs %s, which is not in this environment (PATH is %s); "+
+			Message: fmt.Sprintf("restore: tools=%s needs %s, which this environment does not have (PATH is %s); "+
 				"install it there (Debian: apt-get install %s), or use tools=%s", environment, name, os.Getenv("PATH"),
 				with, own)}
 	}
@@ -72,7 +72,7 @@ func (t *program) open(ctx context.Context, path string) (io.Reader, func() erro
 		return nil, nil, fmt.Errorf("start %s: %w", t.path, err)
 	}
 	return r, func() error {
-		r.Close() // a program that still writes is ended by it
+		r.Close() // this ends a program that is still writing
 		err := cmd.Wait()
 		if text := bytes.TrimSpace(said.Bytes()); err != nil && len(text) > 0 {
 			err = fmt.Errorf("%w: %s", err, proc.Printable(text))
@@ -86,14 +86,14 @@ func (t *program) open(ctx context.Context, path string) (io.Reader, func() erro
 
 func (t *program) close() error { return nil }
 
-// through opens a file, hands what is in it to use, and sees to it that it was sound.
+// through opens a file, passes its contents to use, and checks that it was not damaged.
 func through(ctx context.Context, o opener, path string, use func(io.Reader) error) error {
 	r, done, err := o.open(ctx, path)
 	if err != nil {
 		return err
 	}
 	err = use(r)
-	// When the reading failed, how the program ended is a consequence; when the program failed, the reading is.
+	// If the reading failed, the program's failure is a consequence; if the program failed, the reading's is.
 	if closed := done(); closed != nil {
 		return errors.Join(err, closed)
 	}

@@ -18,7 +18,7 @@ import (
 	"tare/internal/record"
 )
 
-// format grows when a backup is generated in another way.
+// format is incremented when backups are generated differently.
 const format = 1
 
 // trial is one restore.
@@ -45,7 +45,7 @@ type trial struct {
 
 func newTrial(p workload.Params) (workload.Trial, error) {
 	if p["postgres"] != "" && p["load"] == loadNone {
-		return nil, errors.New("restore: postgres names the programs of a server, and load=none starts none; add " +
+		return nil, errors.New("restore: postgres= has no effect with load=none, which starts no server; add " +
 			"load=postgresql")
 	}
 	return &trial{
@@ -61,14 +61,14 @@ func (t *trial) file(role string) string {
 }
 func (t *trial) later(clean func() error) { t.cleanings = append(t.cleanings, clean) }
 
-// Setup makes the backup unless an earlier trial has, fills the cache as an earlier restore left it, and starts the
+// Setup makes the backup unless an earlier trial made it, fills the cache as after an earlier restore, and starts the
 // server.
 func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	_, on := fileio.Volume(b.Dir)
 	b.Note("fs", on)
 	b.Note("tools", t.tools)
 	t.path = filepath.Join(b.Dir, "restore")
-	if err := removeAll(t.path); err != nil { // of a trial that was killed
+	if err := removeAll(t.path); err != nil { // left by a trial that was killed
 		return err
 	}
 	if err := t.ensure(ctx, b); err != nil {
@@ -101,8 +101,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	return nil
 }
 
-// ensure makes the backup, or finds the one that an earlier trial of this cell made. What it says of itself is written
-// last.
+// ensure makes the backup, or finds the one that an earlier trial of this cell made. Its description is written last.
 func (t *trial) ensure(ctx context.Context, b *workload.Bench) error {
 	t.source = filepath.Join(b.Dir, "backup")
 	marker := t.source + ".json"
@@ -165,7 +164,7 @@ func (t *trial) folders() error {
 	return nil
 }
 
-// getTools allocates what the stages need.
+// getTools allocates the memory of the stages.
 func (t *trial) getTools(b *workload.Bench) error {
 	threads := t.threads
 	if threads == 0 {
@@ -179,7 +178,7 @@ func (t *trial) getTools(b *workload.Bench) error {
 		t.openers = [3]opener{&program{path}, &program{path}, &program{path}}
 		b.Note("threads", "1")
 	} else {
-		// The deltas are short: a block of one of them is read while the dump's are decoded.
+		// The deltas are short: one block of each is decoded at a time, beside those of the dump.
 		t.openers = [3]opener{newOwnTool(threads), newOwnTool(1), newOwnTool(1)}
 		b.Note("threads", strconv.Itoa(threads))
 	}
@@ -192,14 +191,14 @@ func (t *trial) getTools(b *workload.Bench) error {
 	return nil
 }
 
-// fillCache puts there what an earlier restore would have left.
+// fillCache fills the cache with the files of an earlier restore.
 func (t *trial) fillCache(ctx context.Context, b *workload.Bench) error {
 	for _, p := range t.backup.Parts {
 		if !p.cached() {
 			continue
 		}
 		if _, err := t.store.fetch(ctx, p, filepath.Join(t.path, "cache", p.name())); err != nil {
-			// The copy that this session keeps was changed: the next trial makes it anew.
+			// The session's copy was changed: the next trial makes a new one.
 			return with(err, removeAll(t.source+".json"))
 		}
 	}
@@ -246,7 +245,7 @@ func (t *trial) Measure(ctx context.Context, b *workload.Bench) error {
 
 func (t *trial) restore(ctx context.Context) error {
 	if len(t.meter.stages) > 0 {
-		return errors.New("restore: one restore is all that a trial does")
+		return errors.New("restore: a trial does exactly one restore")
 	}
 	if err := t.meter.run(stageVerify, func() (int64, error) { return t.verify(ctx) }); err != nil {
 		return err
@@ -299,7 +298,7 @@ func (t *trial) unpack(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// merge writes the merged dump. It is flushed here when nobody loads it.
+// merge writes the merged dump. It is flushed here if it is not loaded.
 func (t *trial) merge(ctx context.Context) (n int64, err error) {
 	f, err := os.Create(t.merged())
 	if err != nil {
@@ -332,14 +331,14 @@ func (t *trial) merge(ctx context.Context) (n int64, err error) {
 	return out.n, nil
 }
 
-// Report compares everything with what the generator knows.
+// Report compares everything with the generator's figures.
 func (t *trial) Report(b *workload.Bench) error {
 	b.Report("seconds", b.Elapsed.Seconds()/float64(b.Work))
 	t.meter.report(b)
 	b.Note("cached", fmt.Sprintf("%d of %d files", t.store.hits, len(t.backup.Parts)))
 	if err := t.compare(b); err != nil {
 		return &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("restore: what was restored is not what was backed up: %v", err)}
+			Message: fmt.Sprintf("restore: the restored data differs from the backup: %v", err)}
 	}
 	return nil
 }
@@ -351,7 +350,8 @@ func (t *trial) compare(b *workload.Bench) error {
 			return err
 		}
 		if want := t.backup.Trees[role]; got != want {
-			return fmt.Errorf("%s are %d files of %d bytes with the digest %.16s, and were %d of %d with %.16s", role,
+			return fmt.Errorf("%s: %d files of %d bytes with the digest %.16s instead of %d files of %d bytes with "+
+				"the digest %.16s", role,
 				got.Files, got.Bytes, got.Digest, want.Files, want.Bytes, want.Digest)
 		}
 		b.Check(role, t.backup.Trees[role].Digest[:32])
@@ -362,15 +362,15 @@ func (t *trial) compare(b *workload.Bench) error {
 	}
 	for i, table := range tables {
 		if rows[i] != t.backup.Rows[i] || digests[i] != t.backup.Digest[i] {
-			return fmt.Errorf("table %s has %d rows with the digest %.16s, and had %d with %.16s", table.name, rows[i],
-				digests[i], t.backup.Rows[i], t.backup.Digest[i])
+			return fmt.Errorf("table %s has %d rows with the digest %.16s instead of %d rows with the digest %.16s",
+				table.name, rows[i], digests[i], t.backup.Rows[i], t.backup.Digest[i])
 		}
 		b.Check(table.name, fmt.Sprintf("%d rows %s", rows[i], digests[i][:32]))
 	}
 	return nil
 }
 
-// Cleanup stops the server and removes what was restored. The backup stays for the next trial.
+// Cleanup stops the server and removes the restored data. The backup is kept for the next trial.
 func (t *trial) Cleanup(*workload.Bench) error {
 	var err error
 	for i := len(t.cleanings) - 1; i >= 0; i-- {

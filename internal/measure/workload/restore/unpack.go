@@ -16,8 +16,8 @@ import (
 const maxEntries = 10_000_000
 
 // unpack writes an archive's directories, files and symbolic links below a root and returns the bytes of the files.
-// Anything that would lie or lead outside is refused, and so is every other kind of entry. The root holds what is
-// checked here by name a second time when it is used: an entry cannot reach through a link that came before it.
+// Entries and links that lead outside are refused, and so is every other kind of entry. os.Root checks again when a
+// name is used: an entry cannot go through a link that came before it.
 func unpack(r io.Reader, root *os.Root, buf []byte) (bytes int64, err error) {
 	t := tar.NewReader(r)
 	var links []string
@@ -27,7 +27,7 @@ func unpack(r io.Reader, root *os.Root, buf []byte) (bytes int64, err error) {
 			if err := checkLinks(root, links); err != nil {
 				return bytes, err
 			}
-			// What is behind the archive's end is read as well: the checksum of the compressed stream comes last.
+			// The rest after the archive's end is read, too: the checksum of the compressed stream comes last.
 			_, err := io.CopyBuffer(onlyWriter{io.Discard}, onlyReader{r}, buf)
 			return bytes, err
 		}
@@ -53,8 +53,8 @@ func unpack(r io.Reader, root *os.Root, buf []byte) (bytes int64, err error) {
 	}
 }
 
-// checkLinks follows every link once all are there: one that leads to a place inside by its name can lead outside by
-// way of another. Those are removed.
+// checkLinks follows every link once all exist: a link whose target looks inside can lead outside through another link.
+// Such links are removed.
 func checkLinks(root *os.Root, links []string) error {
 	var wrong error
 	for _, name := range links {
@@ -66,13 +66,13 @@ func checkLinks(root *os.Root, links []string) error {
 	return wrong
 }
 
-// onlyReader and onlyWriter hide what would make io.CopyBuffer leave the buffer aside and allocate one.
+// onlyReader and onlyWriter hide methods with which io.CopyBuffer would ignore the buffer and allocate one.
 type (
 	onlyReader struct{ io.Reader }
 	onlyWriter struct{ io.Writer }
 )
 
-// inside checks a name: relative, with nothing in it that leads up, and nothing that another system reads otherwise.
+// inside checks a name: relative, without "..", and with the same meaning on every system.
 func inside(name string) (string, error) {
 	clean := path.Clean(name)
 	switch {
@@ -81,7 +81,7 @@ func inside(name string) (string, error) {
 	case path.IsAbs(name) || strings.ContainsRune(name, '\\'):
 		return "", fmt.Errorf("refuse archive: entry %.200q has an absolute name", name)
 	case clean == ".." || strings.HasPrefix(clean, "../") || !filepath.IsLocal(filepath.FromSlash(clean)):
-		return "", fmt.Errorf("refuse archive: entry %.200q leads out of the tree", name)
+		return "", fmt.Errorf("refuse archive: entry %.200q is outside the tree", name)
 	}
 	return clean, nil
 }
@@ -106,10 +106,10 @@ func extractOne(t *tar.Reader, h *tar.Header, root *os.Root, name string, buf []
 		return nil
 	case tar.TypeSymlink:
 		if path.IsAbs(h.Linkname) || strings.ContainsRune(h.Linkname, '\\') {
-			return fmt.Errorf("refuse archive: the link leads to %.200q, out of the tree", h.Linkname)
+			return fmt.Errorf("refuse archive: the target %.200q of a link is outside the tree", h.Linkname)
 		}
 		if _, err := inside(path.Join(path.Dir(name), h.Linkname)); err != nil {
-			return fmt.Errorf("refuse archive: the link leads to %.200q, out of the tree", h.Linkname)
+			return fmt.Errorf("refuse archive: the target %.200q of a link is outside the tree", h.Linkname)
 		}
 		return root.Symlink(h.Linkname, name)
 	case tar.TypeReg:
@@ -126,10 +126,10 @@ func extractOne(t *tar.Reader, h *tar.Header, root *os.Root, name string, buf []
 		}
 		return err
 	}
-	return fmt.Errorf("refuse archive: an entry of type %q is neither file nor directory nor symbolic link", h.Typeflag)
+	return fmt.Errorf("refuse archive: an entry of type %q is not a file, directory or symbolic link", h.Typeflag)
 }
 
-// sumTree sums up what was unpacked as one of the trees in dir, through the standard library.
+// sumTree computes the checksum of an unpacked tree in dir, with the standard library.
 func sumTree(dir, role string) (tree, error) {
 	s := newTreeSum()
 	err := filepath.WalkDir(filepath.Join(dir, role), func(at string, d fs.DirEntry, err error) error {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownCPU is the processor time of this process and of the children it has reaped.
+// ownCPU is the CPU time of this process and of the children it has reaped.
 func ownCPU() time.Duration {
 	var sum int64
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {

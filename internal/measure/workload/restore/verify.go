@@ -15,7 +15,7 @@ import (
 	"tare/internal/record"
 )
 
-// store is a folder of files that are named by their digests, and where missing ones are got from.
+// store is a folder of files that are named by their digests, with the source of missing ones.
 type store struct {
 	cache, source string
 	sum           hash.Hash
@@ -27,8 +27,8 @@ func newStore(cache, source string) *store {
 	return &store{cache: cache, source: source, sum: md5.New(), buf: make([]byte, 1<<20)}
 }
 
-// ready sees to it that the cache holds a part, whole and with the right digest, and returns how many bytes were read.
-// A file in the cache with another digest is thrown away; one from the source is an error.
+// ready makes sure that the cache has a complete part with the right digest, and returns the number of bytes read. A
+// damaged file in the cache is replaced; a damaged file in the source is an error.
 func (s *store) ready(ctx context.Context, p *part) (int64, error) {
 	path := filepath.Join(s.cache, p.name())
 	n, got, err := s.read(ctx, path, nil)
@@ -44,7 +44,7 @@ func (s *store) ready(ctx context.Context, p *part) (int64, error) {
 	return n + more, err
 }
 
-// fetch copies a part into the cache under another name, and gives it its own when it is whole and on stable storage.
+// fetch copies a part into the cache under a temporary name and renames it when it is complete and flushed.
 func (s *store) fetch(ctx context.Context, p *part, path string) (n int64, err error) {
 	tmp := path + ".new"
 	f, err := os.Create(tmp)
@@ -64,7 +64,7 @@ func (s *store) fetch(ctx context.Context, p *part, path string) (n int64, err e
 	}
 	if got != p.MD5 {
 		return n, &record.Failure{Kind: "measure",
-			Message: fmt.Sprintf("restore: %s has the MD5 digest %s: it is damaged, and nothing was made of it", from,
+			Message: fmt.Sprintf("restore: %s has the MD5 digest %s: the file is damaged and was not used", from,
 				got)}
 	}
 	if err := f.Sync(); err != nil {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// vocabulary is how many different words the forum's members use.
+// vocabulary is the number of different words in the forum's texts.
 const vocabulary = 4096
 
-// words are generated: what compresses like a language, and belongs to nobody.
+// words are generated: they compress like a language.
 type words [vocabulary]string
 
 func newWords(seed uint64) *words {
@@ -81,7 +81,7 @@ type forum struct {
 	count [tableCount]int64 // rows in the full dump; deltas add more
 }
 
-// rowBytes is about how long a row of posts is.
+// rowBytes is the approximate length of a row of posts.
 const rowBytes = 590
 
 func newForum(seed uint64, bytes int64) *forum {

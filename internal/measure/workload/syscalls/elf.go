@@ -7,8 +7,8 @@ import (
 	"runtime"
 )
 
-// The program to spawn is written here, byte by byte, because nothing else is sure to be there: an environment may hold
-// no file but the agent, and the start of a Go program would take longer than everything that is measured.
+// The program to spawn is written here, byte by byte: an environment may have no other file than the agent, and the
+// start of a Go program would take longer than everything that is measured.
 //
 // Called with no argument it exits with 0. Called with one argument it answers each byte from standard input with one
 // byte on standard output, until its input ends.
@@ -69,7 +69,7 @@ const (
 	headerSize  = 64
 	segmentSize = 56
 	loadAddress = 0x400000
-	// segmentAlign is the largest page size of the platforms, so that the segment can be mapped with all of them.
+	// segmentAlign is the largest page size of the platforms, so that the segment can be mapped with every page size.
 	segmentAlign = 0x10000
 
 	typeExec     = 2

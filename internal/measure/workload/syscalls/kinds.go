@@ -1,7 +1,7 @@
-// Package syscalls measures what the kernel charges for its elementary services: where sandboxes and hypervisors hurt.
+// Package syscalls measures the cost of the kernel's basic operations, where sandboxes and hypervisors add the most.
 //
-// It is opinionated: each service is called directly, with nothing of a language's runtime between that could be left
-// out, and its definition says to the last system call what is inside the figure.
+// It is opinionated: each operation is called directly, without a language runtime as far as possible, and its
+// definition lists all system calls in the figure.
 package syscalls
 
 import (
@@ -9,13 +9,13 @@ import (
 	"tare/internal/unit"
 )
 
-// opInfo is what the table and the manual say of one operation.
+// opInfo describes one operation, for the table and the manual.
 type opInfo struct {
 	name   string
 	metric unit.Metric
 	scale  float64 // nanoseconds in the metric's unit
-	// count is how often a round does it: with these numbers each operation takes about 4 ms of a round on a
-	// machine of our day.
+	// count is the number of repetitions in a round, chosen so that each operation takes about 4 ms of a round on a
+	// current machine.
 	count int
 }
 
@@ -29,10 +29,11 @@ func opTable() []opInfo {
 		{"switch", metric("switch_ns", "ns", "time of one context switch over a pipe: half a round trip of one byte "+
 			"between two processes on one processor"), 1, 2_000},
 		{"forkexec", metric("forkexec_us", "us",
-			"time to spawn a process of a static program that exits at once, and to wait for it"), 1_000, 24},
+			"time to spawn a static program that exits at once, and to wait for it"), 1_000, 24},
 		{"fault", metric("fault_ns", "ns",
-			"time of the first write to a page of fresh anonymous memory, small pages only"), 1, 2 * faultPages},
-		{"mmap", metric("mmap_ns", "ns", "time to map and unmap 64 KiB of anonymous memory, not touched"), 1, 1_000},
+			"time of the first write to a page of new anonymous memory, small pages only"), 1, 2 * faultPages},
+		{"mmap", metric("mmap_ns", "ns", "time to map and unmap 64 KiB of anonymous memory without touching "+
+			"it"), 1, 1_000},
 	}
 }
 
@@ -48,16 +49,14 @@ func Kinds() []workload.Kind {
 	return []workload.Kind{{
 		Name:   "syscall",
 		Family: "kernel",
-		Doc: "Calls elementary services of the Linux kernel from one thread bound to one processor. A round does " +
-			"each operation a fixed number of times, " +
-			"each timed for itself: null is getppid; switch sends one byte to a process on the same processor and " +
-			"back, and counts half " +
-			"of that, which includes one write and one read (as lmbench's lat_ctx with two processes does); " +
-			"forkexec is clone with CLONE_VFORK, execve " +
-			"of a static program of some 200 bytes, exit and wait4; fault is the first write to a page; mmap maps " +
-			"and unmaps 64 KiB.",
+		Doc: "Measures basic operations of the Linux kernel from one thread bound to one processor. A round does " +
+			"each operation a fixed number of times; each operation is timed separately. null is getppid; switch " +
+			"sends one byte to a process on the same processor and back, and counts half of that time, which " +
+			"includes one write and one read (as lmbench's lat_ctx with two processes does); forkexec is clone with " +
+			"CLONE_VFORK, execve of a static program of some 200 bytes, exit and wait4; fault is the first write to " +
+			"a page; mmap maps and unmaps 64 KiB.",
 		Params: []workload.Param{
-			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: "one operation, or all of them"},
+			{Name: "op", Type: workload.Choice, Default: "all", Choices: choices, Doc: "one operation, or all"},
 		},
 		Metrics: metricsFor("all"),
 		Dynamic: func(p workload.Params) []unit.Metric { return metricsFor(p["op"]) },

@@ -32,8 +32,8 @@ func newOperation(info opInfo) (operation, error) {
 	return nil, fmt.Errorf("there is no operation %q", info.name)
 }
 
-// nullCall is getppid: the kernel does next to nothing for it, and neither the kernel nor a library ever answers it
-// without a system call.
+// nullCall is getppid: it needs almost no work in the kernel, and is always a real system call, never answered by a
+// library or the vDSO.
 type nullCall struct{ count int }
 
 func (*nullCall) prepare(string) error { return nil }
@@ -43,7 +43,7 @@ func (o *nullCall) round() (time.Duration, error) {
 	var failed syscall.Errno
 	start := time.Now()
 	for range o.count {
-		// Raw: the Go scheduler is not told, its bookkeeping would be a third of the figure.
+		// Raw: the Go scheduler's bookkeeping would be a third of the figure.
 		_, _, errno := syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0)
 		failed |= errno
 	}
@@ -60,7 +60,7 @@ type pageFault struct {
 
 	page    int
 	rounds  int64
-	faulted int64 // minor faults of this thread in all rounds, as the kernel counts
+	faulted int64 // minor faults of this thread in all rounds, by the kernel's count
 }
 
 func (o *pageFault) prepare(string) error {
@@ -113,13 +113,13 @@ func (o *pageFault) note(b *workload.Bench) {
 	b.Note("faults_per_first_write", fmt.Sprintf("%.2f", perWrite))
 	if perWrite < 0.9 {
 		b.Warn("fewer-faults-than-pages",
-			fmt.Sprintf("the kernel counted %.2f page faults for each first write to a page: it maps several pages "+
-				"at once, or does not count", perWrite),
-			"do not read fault_ns as the cost of one fault here")
+			fmt.Sprintf("the kernel counted %.2f page faults per first write to a page: it maps several pages at "+
+				"once, or does not count faults", perWrite),
+			"fault_ns is not the cost of one page fault here")
 	}
 }
 
-// minorFaults returns the calling thread's count, 0 where the kernel does not tell.
+// minorFaults returns the calling thread's count, 0 if the kernel does not report it.
 func minorFaults() int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {

@@ -125,7 +125,7 @@ func TestOtherProcessGone(t *testing.T) {
 	if _, err := o.round(); err == nil {
 		t.Error("the other process was killed, and the round gave no error")
 	}
-	if err := o.close(); err == nil || !strings.Contains(err.Error(), "want exit 0") {
+	if err := o.close(); err == nil || !strings.Contains(err.Error(), "instead of exit code 0") {
 		t.Errorf("close says %v, want how the process ended", err)
 	}
 }

@@ -10,6 +10,6 @@ import (
 )
 
 func newOperation(info opInfo) (operation, error) {
-	return nil, fmt.Errorf("%s: %w: it is Linux on x86-64 or arm64 that can be measured, this is %s/%s", info.name,
+	return nil, fmt.Errorf("%s: %w: only Linux on x86-64 or arm64 can be measured, and this is %s/%s", info.name,
 		thread.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 }

@@ -18,8 +18,7 @@ import (
 // spawnable is the program to spawn, as a file.
 type spawnable struct{ path string }
 
-// write puts the program into dir under a name of its own, so that a process of another trial that still runs it is no
-// obstacle.
+// write puts the program into dir under a new name, because a process of another trial may still run the old file.
 func (s *spawnable) write(dir string) error {
 	image, err := hostProgram()
 	if err != nil {
@@ -57,8 +56,8 @@ func (s *spawnable) remove() error {
 func (s *spawnable) start(argv []string, files []uintptr) (int, error) {
 	pid, err := syscall.ForkExec(s.path, argv, &syscall.ProcAttr{Files: files})
 	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
-		return 0, fmt.Errorf("execute %s: %w; programs must be allowed to run in the work directory: it may be "+
-			"mounted noexec, choose another one", s.path, err)
+		return 0, fmt.Errorf("execute %s: %w; the work directory may be mounted noexec: choose one in which programs "+
+			"can run", s.path, err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("execute %s: %w", s.path, err)
@@ -78,7 +77,7 @@ func wait(pid int) error {
 			return fmt.Errorf("wait for process %d: %w", pid, err)
 		}
 		if !status.Exited() || status.ExitStatus() != 0 {
-			return fmt.Errorf("spawned process %d ended with status %#x, want exit 0", pid, uint32(status))
+			return fmt.Errorf("spawned process %d ended with status %#x instead of exit code 0", pid, uint32(status))
 		}
 		return nil
 	}
@@ -117,7 +116,7 @@ func (o *forkExec) round() (time.Duration, error) {
 }
 
 // pipeSwitch sends a byte to another process and back. Both run on the one processor that this thread is bound to (the
-// child inherits the binding), so each must be switched out for the other to go on: two switches a round trip.
+// child inherits the binding), so each must be switched out before the other can continue: two switches per round trip.
 //
 // The other end is a process and not a thread of this one: a thread that waits in a raw read cannot be stopped by the
 // Go runtime, which could then wait for it forever.
@@ -128,9 +127,9 @@ type pipeSwitch struct {
 	pid      int
 	to, from int // our ends of the pipes; -1 when closed
 	opened   bool
-	token    byte  // what travels; a field, because a stack may move while a raw system call holds its address
+	token    byte  // the byte to send; a field, because a stack may move while a raw system call holds its address
 	done     int64 // round trips of all rounds
-	switches int64 // of this thread away meanwhile, as the kernel counts
+	switches int64 // switches of this thread, by the kernel's count
 }
 
 func (o *pipeSwitch) prepare(dir string) error {
@@ -187,7 +186,7 @@ func (o *pipeSwitch) note(b *workload.Bench) {
 	b.Note("switches_per_round_trip", fmt.Sprintf("%.2f", 2*float64(o.switches)/float64(o.done)))
 }
 
-// close ends the other process by ending its input.
+// close ends the other process by closing its input.
 func (o *pipeSwitch) close() error {
 	var errs []error
 	if o.opened {
@@ -201,9 +200,8 @@ func (o *pipeSwitch) close() error {
 	return errors.Join(append(errs, o.remove())...)
 }
 
-// switchesOut counts how often the calling thread was switched out, 0 where the kernel does not tell. Both because it
-// had to wait and because another was preferred: a reader may be let run as soon as its byte is written, before the
-// writer comes to wait.
+// switchesOut counts how often the calling thread was switched out, 0 if the kernel does not report it. It counts both
+// voluntary and involuntary switches: a reader may run as soon as its byte is written, before the writer waits.
 func switchesOut() int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {

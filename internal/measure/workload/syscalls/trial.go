@@ -11,22 +11,22 @@ import (
 	"tare/internal/sys/thread"
 )
 
-// operation is one service under measurement. All methods are called on the same operating system thread.
+// operation is one measured operation. All methods are called on the same operating system thread.
 type operation interface {
 	// prepare gets ready; dir belongs to this trial.
 	prepare(dir string) error
-	// round does the operation its count of times and returns the time that took, without what is not the operation.
+	// round does the operation count times and returns the time of the operations only.
 	round() (time.Duration, error)
-	// close undoes prepare, also when that failed or was never called.
+	// close undoes prepare, even if prepare failed or was never called.
 	close() error
 }
 
-// noter is implemented by operations that have something to tell about how they ran.
+// noter is implemented by operations that record state of their run.
 type noter interface {
 	note(b *workload.Bench)
 }
 
-// phase is one operation and what its rounds took.
+// phase is one operation and the times of its rounds.
 type phase struct {
 	opInfo
 	op     operation
@@ -67,8 +67,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 				return
 			}
 			p.rounds = make([]float64, 0, workload.MaxSamples)
-			// One round brings code and kernel structures into the caches, and finds what does not work here while
-			// it still is a matter of setup.
+			// One round warms the caches, and finds errors during setup.
 			if _, err = p.op.round(); err != nil {
 				return
 			}
@@ -77,7 +76,7 @@ func (t *trial) Setup(ctx context.Context, b *workload.Bench) error {
 	return err
 }
 
-// Measure does all operations in every round, so that a disturbance that lasts meets all of them.
+// Measure does all operations in every round, so that a long disturbance affects all of them.
 func (t *trial) Measure(_ context.Context, b *workload.Bench) error {
 	work := b.Work
 	for _, p := range t.phases {

@@ -59,7 +59,7 @@ func Run(t testing.TB, kind *workload.Kind, given map[string]string, work int64)
 	}
 	for name := range b.Metrics {
 		if !declared[name] {
-			t.Errorf("%s %v: metric %s is reported and not declared", kind.Name, given, name)
+			t.Errorf("%s %v: metric %s is reported but not declared", kind.Name, given, name)
 		}
 	}
 	for name := range b.Samples {

@@ -17,7 +17,7 @@ import (
 	"tare/internal/unit"
 )
 
-// coldTrial fetches the first page of a server, again and again of a new one.
+// coldTrial fetches the first page of a server, and restarts the server each time.
 type coldTrial struct {
 	params                             workload.Params
 	nginx                              *nginx
@@ -26,18 +26,18 @@ type coldTrial struct {
 	res                                response
 	first, connected, begun, restarted []float64 // seconds
 	server                             time.Duration
-	unknown                            bool // the server's processor time
+	unknown                            bool // the server's CPU time
 	how                                string
 }
 
 func newCold(p workload.Params) (workload.Trial, error) {
 	if p.Duration("timeout") <= 0 {
-		return nil, fmt.Errorf("http.cold: timeout=%s: give a time above 0", p["timeout"])
+		return nil, fmt.Errorf("http.cold: timeout=%s: must be above 0s", p["timeout"])
 	}
 	return &coldTrial{params: p}, nil
 }
 
-// Setup puts the page there. A server is started once, so that what its files need from a disk is not the first unit's.
+// Setup makes the page. A server is started once, so that the first unit need not read its files from a disk.
 func (t *coldTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	n, err := findNginx(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *coldTrial) Setup(ctx context.Context, b *workload.Bench) error {
 		return err
 	}
 	if _, on := fileio.Volume(n.page); t.params["cache"] == cacheCold && (on == "tmpfs" || on == "ramfs") {
-		return uncold("%s keeps its files in the page cache, so that they are never cold", on)
+		return uncold("%s keeps its files in the page cache, so they are never cold", on)
 	}
 	to := page{host: "localhost", path: pagePath}
 	if t.request, err = to.render(false, "", ""); err != nil {
@@ -103,16 +103,16 @@ func (t *coldTrial) restart(ctx context.Context) error {
 	return nil
 }
 
-// drop brings the environment's page cache to where it has nothing of the page. Of the server's program, too, it
-// forgets what nothing else runs; that is not verified.
+// drop drops the page from the environment's page cache. It also drops those pages of the server's program that no
+// process uses, without checking.
 func (t *coldTrial) drop(ctx context.Context) error {
 	_ = advise(t.nginx.program)
 	last := 0.0
 	for try := range 8 {
 		how := "posix_fadvise"
 		if try > 0 {
-			// A page that was sent from the cache may stay there for as long as a buffer of the network refers to it,
-			// of which a processor with nothing to do lets go late. Nobody has sent a new one.
+			// A page that was sent from the cache stays there as long as a network buffer refers to it, which an idle
+			// processor may free late. A new file has not been sent yet.
 			if err := t.nginx.renew(); err != nil {
 				return err
 			}
@@ -120,13 +120,13 @@ func (t *coldTrial) drop(ctx context.Context) error {
 		if err := advise(t.nginx.page); err != nil {
 			return uncold("drop %s: %v", t.nginx.page, err)
 		}
-		// A file system over others or over a network keeps copies that advice on its own files does not reach.
+		// A stacked or network file system keeps copies that posix_fadvise on its own files does not drop.
 		if try > 3 && dropAll() == nil {
 			how = "drop_caches"
 		}
 		left, err := fileio.Resident(t.nginx.page)
 		if err != nil {
-			return uncold("the system does not tell what of %s is in its page cache: %v", t.nginx.page, err)
+			return uncold("the system does not report how much of %s is in its page cache: %v", t.nginx.page, err)
 		}
 		if last = left; left == 0 {
 			t.how = how
@@ -141,7 +141,7 @@ func (t *coldTrial) drop(ctx context.Context) error {
 	return uncold("%.1f %% of %s is still in the page cache after it was dropped", 100*last, t.nginx.page)
 }
 
-// advise asks the kernel to forget a file's pages.
+// advise asks the kernel to drop a file's pages.
 func advise(path string) error {
 	h, err := fileio.Open(path, fileio.Mode{})
 	if err != nil {
@@ -150,7 +150,7 @@ func advise(path string) error {
 	return errors.Join(h.DropCache(), h.Close())
 }
 
-// dropAll makes the whole system forget clean pages, names and attributes. It needs root, and a /proc that is writable.
+// dropAll drops the clean pages, names and attributes of the whole system. It needs root and a writable /proc.
 func dropAll() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3\n"), 0) }
 
 // ask fetches the page and compares it.
@@ -170,7 +170,7 @@ func (t *coldTrial) ask() error {
 	}
 	if sum := hex.EncodeToString(h.Sum(nil)); sum != t.nginx.digest {
 		return t.nginx.failed("measure",
-			fmt.Errorf("http.cold: what came is not the page: %s with the SHA-256 %.16s instead of %s with %.16s",
+			fmt.Errorf("http.cold: the response is not the page: %s with the SHA-256 %.16s instead of %s with %.16s",
 				unit.Plural(x.body, "byte"), sum, unit.Plural(t.nginx.size, "byte"), t.nginx.digest))
 	}
 	t.first = append(t.first, x.done.Seconds())

@@ -4,5 +4,5 @@ package web
 
 import "time"
 
-// cpuTime is not known: what other processes used is not to be had portably.
+// cpuTime is not known: there is no portable way to read the CPU time of other processes.
 func cpuTime(int) (time.Duration, bool) { return 0, false }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is the processor time of another process, to the nanosecond: what /proc counts in ticks of 10 ms, the clock
-// of the process tells exactly (clock_getcpuclockid(3)).
+// cpuTime is the CPU time of another process in ns, from its CPU clock (clock_getcpuclockid(3)); /proc only counts
+// ticks of 10 ms.
 func cpuTime(pid int) (time.Duration, bool) {
 	const scheduler = 2
 	var t unix.Timespec

@@ -21,7 +21,7 @@ import (
 	"tare/internal/unit"
 )
 
-// samples is how many responses are fetched and hashed after the timed section.
+// samples is the number of responses that are fetched and hashed after the timed section.
 const samples = 4
 
 // getTrial is one load on a server.
@@ -38,7 +38,7 @@ type getTrial struct {
 	digest  string // of the first body
 	client  time.Duration
 	server  time.Duration
-	known   bool // the server's processor time is
+	known   bool // the server's CPU time is
 }
 
 func newGet(p workload.Params) (workload.Trial, error) {
@@ -47,7 +47,7 @@ func newGet(p workload.Params) (workload.Trial, error) {
 		return nil, fmt.Errorf("http.get: %w", err)
 	}
 	if p.Duration("timeout") <= 0 {
-		return nil, fmt.Errorf("http.get: timeout=%s: give a time above 0", p["timeout"])
+		return nil, fmt.Errorf("http.get: timeout=%s: must be above 0s", p["timeout"])
 	}
 	for _, name := range []string{"cookie", "header"} {
 		if err := checkSecret(name, p[name]); err != nil {
@@ -56,12 +56,12 @@ func newGet(p workload.Params) (workload.Trial, error) {
 	}
 	if p["url"] == "" {
 		if p["cookie"] != "" || p["header"] != "" || p["expect_status"] != "200" {
-			return nil, errors.New("http.get: cookie, header and expect_status are for a server of your own: name " +
-				"it with url=")
+			return nil, errors.New("http.get: cookie, header and expect_status are only for your own server: name it " +
+				"with url=")
 		}
 		return t, nil
 	}
-	// Which address a name has is for the environment to tell.
+	// Only the environment can resolve the name.
 	if _, err := parseURL(p["url"], func(string) (netip.Addr, bool) {
 		return netip.IPv4Unspecified(),
 			true
@@ -77,7 +77,7 @@ func newFetch(p workload.Params) (workload.Trial, error) {
 		return nil, fmt.Errorf("http.fetch: %w", err)
 	}
 	if p.Duration("timeout") <= 0 {
-		return nil, fmt.Errorf("http.fetch: timeout=%s: give a time above 0", p["timeout"])
+		return nil, fmt.Errorf("http.fetch: timeout=%s: must be above 0s", p["timeout"])
 	}
 	all := workload.Params{"expect_status": "200", "verify": verifyBody}
 	maps.Copy(all, p)
@@ -87,8 +87,8 @@ func newFetch(p workload.Params) (workload.Trial, error) {
 // checkThreads refuses threads that would have no connection.
 func checkThreads(p workload.Params) error {
 	if p.Int("threads") > p.Int("connections") {
-		return fmt.Errorf("threads=%s and connections=%s: a thread without a connection has nothing to do; give "+
-			"fewer threads or more connections", p["threads"], p["connections"])
+		return fmt.Errorf("threads=%s is more than connections=%s: use fewer threads or more connections",
+			p["threads"], p["connections"])
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (t *getTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	if !t.load.keepalive {
 		return t.askFar()
 	}
-	// Connections are made outside the clock, as far as they are kept.
+	// Connections that are kept open are made outside the timed section.
 	if err := t.crew.run(ctx, t.params.Int("connections")); err != nil {
 		return t.failed("setup", err)
 	}
@@ -132,7 +132,7 @@ func (t *getTrial) Setup(ctx context.Context, b *workload.Bench) error {
 	return t.askFar()
 }
 
-// askFar notes what the controller's server has used when the trial begins.
+// askFar records the CPU time of the controller's server when the trial begins.
 func (t *getTrial) askFar() (err error) {
 	if t.remote != nil {
 		t.remote.began, err = t.remote.ask()
@@ -140,12 +140,12 @@ func (t *getTrial) askFar() (err error) {
 	return err
 }
 
-// refused is an error of the request's and not of the server's.
+// refused is an error in the request, not in the server.
 func refused(err error) error {
 	return &record.Failure{Kind: "refused", Message: fmt.Sprintf("http.get: %v", err)}
 }
 
-// target starts the environment's nginx, or reads where the user's server is.
+// target starts the environment's nginx, or parses the URL of the user's server.
 func (t *getTrial) target(ctx context.Context, b *workload.Bench) (page, error) {
 	if t.kind == "http.fetch" {
 		return t.targetFar(b)
@@ -175,7 +175,7 @@ func (t *getTrial) target(ctx context.Context, b *workload.Bench) (page, error) 
 	return page{n.addr, "localhost", pagePath}, nil
 }
 
-// targetFar has the controller's machine serve the page, at the address by which the run's peer is reached.
+// targetFar makes the controller's machine serve the page, at the address of the run's peer.
 func (t *getTrial) targetFar(b *workload.Bench) (page, error) {
 	at, err := netip.ParseAddrPort(b.Peer.Address)
 	if err != nil {
@@ -188,7 +188,7 @@ func (t *getTrial) targetFar(b *workload.Bench) (page, error) {
 	return page{netip.AddrPortFrom(at.Addr(), uint16(t.remote.began.Port)), "localhost", pagePath}, nil
 }
 
-// wanted is the digest that the page must have; "" for a page of the user's.
+// wanted is the expected digest of the page; "" for a page of the user's.
 func (t *getTrial) wanted(b *workload.Bench) string {
 	switch {
 	case t.nginx != nil:
@@ -201,7 +201,7 @@ func (t *getTrial) wanted(b *workload.Bench) string {
 	return ""
 }
 
-// look fetches the page once and keeps what every other response must be like.
+// look fetches the page once and records what all other responses must have.
 func (t *getTrial) look(b *workload.Bench) error {
 	x, digest, err := t.fetch()
 	if err != nil {
@@ -211,8 +211,8 @@ func (t *getTrial) look(b *workload.Bench) error {
 		return wrong(x.status, t.load.status, x.body, x.body, x.location)
 	}
 	if want := t.wanted(b); want != "" && digest != want {
-		return fmt.Errorf("what came is not the page that was put there: %s with the SHA-256 %.16s instead of %s "+
-			"with %.16s", unit.Plural(x.body, "byte"), digest, unit.Plural(t.params.Int("size"), "byte"), want)
+		return fmt.Errorf("the response is not the generated page: %s with the SHA-256 %.16s instead of %s with %.16s",
+			unit.Plural(x.body, "byte"), digest, unit.Plural(t.params.Int("size"), "byte"), want)
 	}
 	if t.params["verify"] == verifyBody {
 		t.digest, t.load.length = digest, x.body
@@ -221,14 +221,14 @@ func (t *getTrial) look(b *workload.Bench) error {
 	return nil
 }
 
-// fetch fetches the page outside the clock and sums up its body.
+// fetch fetches the page outside the timed section and hashes its body.
 func (t *getTrial) fetch() (exchange, string, error) {
 	h := sha256.New()
 	x, err := fetch(t.load.addr, t.load.request, t.load.timeout, t.buf, &t.res, func(p []byte) { h.Write(p) })
 	return x, hex.EncodeToString(h.Sum(nil)), err
 }
 
-// failed is what went wrong with a server; where it is the trial's own, with what that says.
+// failed is a failure of a server; if it is the trial's own, with its log.
 func (t *getTrial) failed(kind string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -265,7 +265,7 @@ func (t *getTrial) serverTime() (time.Duration, bool) {
 	return t.nginx.cpu()
 }
 
-// ownTime is the processor time of this process.
+// ownTime is the CPU time of this process.
 func ownTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -274,7 +274,7 @@ func ownTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Report merges what the threads saw, and looks at the page again.
+// Report merges the threads' figures and checks the page again.
 func (t *getTrial) Report(b *workload.Bench) error {
 	all := t.crew.lanes[0]
 	bytes, reopened := all.bytes, all.reopened
@@ -290,7 +290,7 @@ func (t *getTrial) Report(b *workload.Bench) error {
 		b.Report(q.name, float64(all.times.Quantile(q.q))/1e3)
 	}
 	if t.remote != nil {
-		// It was asked before the time was taken, and is again behind it: asking is a round trip.
+		// The server is asked before and after the timed section, because asking is a round trip.
 		now, err := t.remote.ask()
 		if err != nil {
 			return t.failed("measure", err)
@@ -301,7 +301,8 @@ func (t *getTrial) Report(b *workload.Bench) error {
 	b.Report("client_cpu_us", float64(t.client.Nanoseconds())/1e3/float64(b.Work))
 	client, server := "client_cpu_share", "server_cpu_share"
 	if t.remote != nil {
-		// The client is one end of what is weighed and no mere generator of load: that it is busy spoils no verdict.
+		// The client is one end of the measurement, not only a load generator: a busy client does not spoil the
+		// verdict.
 		client, server = "environment_cpu_share", "controller_cpu_share"
 	}
 	b.Note(client, share(t.client.Seconds()/seconds/float64(t.threads)))
@@ -313,10 +314,10 @@ func (t *getTrial) Report(b *workload.Bench) error {
 	return t.sample()
 }
 
-// share writes a share of processor time. More than all of it is the resolution of two clocks.
+// share formats a share of CPU time. A share above 1 comes from the resolution of two clocks.
 func share(v float64) string { return strconv.FormatFloat(min(v, 1), 'f', 3, 64) }
 
-// sample sees whether the server still serves the page that it began with.
+// sample checks that the server still serves the same page.
 func (t *getTrial) sample() error {
 	for range samples {
 		x, digest, err := t.fetch()
@@ -326,8 +327,8 @@ func (t *getTrial) sample() error {
 		case x.status != t.load.status || t.load.length >= 0 && x.body != t.load.length:
 			return t.failed("measure", wrong(x.status, t.load.status, x.body, t.load.length, x.location))
 		case t.digest != "" && digest != t.digest:
-			return t.failed("measure", fmt.Errorf("the page has changed during the trial: its SHA-256 was %.16s and "+
-				"is %.16s; a page that is another each time wants verify=status", t.digest, digest))
+			return t.failed("measure", fmt.Errorf("the page changed during the trial: its SHA-256 was %.16s and is "+
+				"now %.16s; use verify=status for a page that differs each time", t.digest, digest))
 		}
 	}
 	return nil

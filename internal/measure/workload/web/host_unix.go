@@ -26,7 +26,7 @@ type Host struct {
 	servers map[hosted]*nginx
 }
 
-// hosted is what tells pages apart.
+// hosted identifies a page.
 type hosted struct {
 	size int64
 	seed uint64
@@ -35,8 +35,8 @@ type hosted struct {
 // NewHost returns one that has started no server.
 func NewHost() *Host { return &Host{servers: map[hosted]*nginx{}} }
 
-// Serve starts a server for the page unless there is one. One that has ended stays so: what was weighed with it would
-// not go on with another.
+// Serve starts a server for the page unless there is one. A server that has ended is not replaced, because the
+// measurement would not continue with the same server.
 func (h *Host) Serve(size int64, seed uint64) (netpeer.Served, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,8 +63,8 @@ func (h *Host) Serve(size int64, seed uint64) (netpeer.Served, error) {
 
 func (h *Host) start(key hosted) (*nginx, error) {
 	if key.size < 1 || key.size > maxPage || len(h.servers) >= maxServers {
-		return nil, fmt.Errorf("a page of %s, of which there are %d already", unit.Plural(key.size, "byte"),
-			len(h.servers))
+		return nil, fmt.Errorf("cannot serve another page of %s: there are already %d",
+			unit.Plural(key.size, "byte"), len(h.servers))
 	}
 	ctx := context.Background()
 	n, err := findNginx(ctx)
@@ -125,5 +125,5 @@ func newRemote(b *workload.Bench, size int64) (*remote, error) {
 	return r, nil
 }
 
-// ask asks where the page is, and what its server has used.
+// ask asks for the page's address and the CPU time of its server.
 func (r *remote) ask() (netpeer.Served, error) { return r.conn.Page(r.size, r.seed) }

@@ -87,33 +87,34 @@ func TestHostileServers(t *testing.T) {
 		{"longer body than it was", func(c net.Conn) {
 			io.WriteString(c,
 				"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!")
-		}, nil, "the body has 6 bytes, and the first had 5 bytes"},
+		}, nil, "the body has 6 bytes, but the first had 5 bytes"},
 		{"longer body without an end", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
 			for n, err := 0, error(nil); n < 1<<20 && err == nil; n++ {
 				_, err = io.WriteString(c, "hello, world")
 			}
-		}, nil, "more than the 5 bytes of the first"},
+		}, nil, "longer than the first one's 5 bytes"},
 		{"body cut short", func(c net.Conn) {
 			io.WriteString(c,
 				"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")
 			c.Close()
 		}, nil, "after 3 of 5 bytes"},
-		{"body and more", func(c net.Conn) { io.WriteString(c, good+"!") }, nil, "1 bytes more than the response has"},
+		{"body and more", func(c net.Conn) { io.WriteString(c, good+"!") }, nil, "1 bytes after the end of the " +
+			"response"},
 		{"endless headers", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			for n, err := 0, error(nil); n < 1<<20 && err == nil; n++ {
 				_, err = io.WriteString(c, "X-More: and more\r\n")
 			}
-		}, nil, "the head of a response has more than 64 KiB"},
+		}, nil, "the header of a response is larger than 64 KiB"},
 		{"redirect", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 302 Found\r\nLocation: /login\x1b[2J\r\nContent-Length: 5\r\n\r\nhello")
 		}, nil, "302, a redirect to /login"},
 		{"error as fast as a page", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nhello")
-		}, nil, "500 where 200 is expected"},
+		}, nil, "500 instead of 200"},
 		{"no response", func(c net.Conn) { c.Close() }, map[string]string{"keepalive": "no"},
-			"before the response's head was complete"},
+			"before the response's header was complete"},
 		{"reset", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel")
 			c.(*net.TCPConn).SetLinger(0)
@@ -132,7 +133,7 @@ func TestHostileServers(t *testing.T) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello")
 			hang(c)
 		}, map[string]string{"timeout": "2s"}, "did not close the connection"},
-		{"no HTTP", func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH_9.2p1\r\n") }, nil, "no response of HTTP/1"},
+		{"no HTTP", func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH_9.2p1\r\n") }, nil, "not an HTTP/1 response"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -236,7 +237,7 @@ func TestPagesThatDiffer(t *testing.T) {
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n%s",
 			map[bool]string{true: "hello", false: "jello"}[n < 50])
 	})
-	if _, err := asked(t, url, nil, 100); err == nil || !strings.Contains(err.Error(), "the page has changed") {
+	if _, err := asked(t, url, nil, 100); err == nil || !strings.Contains(err.Error(), "the page changed") {
 		t.Errorf("%v", err)
 	}
 }

@@ -20,21 +20,21 @@ import (
 	"tare/internal/unit"
 )
 
-var errTimeout = errors.New("it took longer than timeout allows")
+var errTimeout = errors.New("it took longer than timeout=")
 
-// receive is the size of the buffer that responses are read into, one for each thread. A page that fits is one read.
+// receive is the size of the read buffer, one for each thread. A page that fits is one read.
 const receive = 64 << 10
 
-// tick is how often a thread looks for connections whose time is over, and whether the trial was given up.
+// tick is how often a thread checks for expired connections and for a cancelled trial.
 const tick = 250 * time.Millisecond
 
-// load is what all connections of a trial ask for and expect.
+// load is the request and the expected response of all connections of a trial.
 type load struct {
 	addr      netip.AddrPort
 	request   []byte
 	keepalive bool
 	status    int
-	length    int64 // of each body; -1 when it may differ
+	length    int64 // of each body; -1 if it may differ
 	timeout   time.Duration
 }
 
@@ -53,9 +53,9 @@ const (
 type conn struct {
 	fd     int // -1 when there is none
 	stage  stage
-	served bool // it has brought a response before
+	served bool // it has returned a response before
 	sent   int
-	begun  int64 // when the request was, by the lane's clock
+	begun  int64 // when the request was sent, by the lane's clock
 	res    response
 }
 
@@ -72,7 +72,7 @@ type lane struct {
 	todo     int64 // requests to begin
 	done     int64
 	bytes    int64
-	reopened int64 // connections that the server closed, or had closed when a request came
+	reopened int64 // connections that the server closed, or had closed before a request arrived
 	times    histogram.Histogram
 	stop     *atomic.Bool
 }
@@ -93,7 +93,7 @@ func newLane(l *load, connections int, stop *atomic.Bool) (*lane, error) {
 
 func (l *lane) clock() int64 { return int64(time.Since(l.base)) }
 
-// forget makes the lane's counters those of a new section.
+// forget resets the lane's counters for a new section.
 func (l *lane) forget() {
 	l.done, l.bytes, l.reopened = 0, 0, 0
 	l.times.Reset()
@@ -106,7 +106,7 @@ func (l *lane) close() {
 	_ = l.poll.close()
 }
 
-// run makes n requests, as many at a time as there are connections.
+// run makes n requests, one at a time on each connection.
 func (l *lane) run(n int64) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -146,7 +146,7 @@ func (l *lane) run(n int64) error {
 	return nil
 }
 
-// sweep looks for requests that take too long: no request has a timer of its own.
+// sweep looks for requests that take too long: requests do not have timers.
 func (l *lane) sweep() error {
 	if l.stop.Load() {
 		return context.Canceled
@@ -157,18 +157,18 @@ func (l *lane) sweep() error {
 			what := "was not complete"
 			switch c.stage {
 			case connecting:
-				what = "could not be asked for: the connection was not accepted"
+				what = "could not be requested: the connection was not accepted"
 			case closing:
-				what = "was complete, but the server did not close the connection, as it had announced,"
+				what = "was complete, but the server did not close the connection as announced"
 			}
-			return l.bad(fmt.Errorf("a response %s within %v; %s of its body came", what, l.timeout,
+			return l.bad(fmt.Errorf("a response %s within %v; %s of its body arrived", what, l.timeout,
 				unit.Plural(c.res.body, "byte")))
 		}
 	}
 	return nil
 }
 
-// bad says which request went wrong.
+// bad adds which request failed.
 func (l *lane) bad(err error) error {
 	return fmt.Errorf("request %d to %s: %w", l.done+1, l.addr, err)
 }
@@ -201,8 +201,8 @@ func (l *lane) open(i int) error {
 		c.stage = connecting
 		return l.poll.add(fd, i, true)
 	case err == unix.EADDRNOTAVAIL:
-		return l.bad(fmt.Errorf("connect: %w: every local port waits for the end of an earlier connection; use "+
-			"keepalive=yes or shorter trials", err))
+		return l.bad(fmt.Errorf("connect: %w: all local ports are in TIME_WAIT; use keepalive=yes or shorter trials",
+			err))
 	case err != nil:
 		return l.bad(fmt.Errorf("connect: %w", err))
 	}
@@ -244,7 +244,7 @@ func (l *lane) send(i int) error {
 	}
 }
 
-// serve goes on with a connection that can.
+// serve continues with a connection that is ready.
 func (l *lane) serve(i int) error {
 	c := &l.conns[i]
 	switch c.stage {
@@ -256,7 +256,7 @@ func (l *lane) serve(i int) error {
 	case sending:
 		return l.send(i)
 	case idle:
-		// What the server says unasked is its farewell.
+		// Data without a request means that the server is about to close.
 		l.shut(i)
 		return nil
 	}
@@ -272,22 +272,22 @@ func (l *lane) serve(i int) error {
 		case n == 0:
 			return l.ended(i)
 		case c.stage == closing:
-			return l.bad(fmt.Errorf("the server sent %s more than the response has", unit.Plural(int64(n), "byte")))
+			return l.bad(fmt.Errorf("the server sent %s after the end of the response", unit.Plural(int64(n), "byte")))
 		}
 		done, err := c.res.feed(l.buf[:n])
 		switch {
 		case err != nil:
 			return l.bad(err)
 		case done:
-			// Behind a last response comes the end of the connection, most likely at once.
+			// The end of the connection usually follows the last response at once.
 			if err := l.complete(i); err != nil || c.stage != closing {
 				return err
 			}
 			continue
 		case l.length >= 0 && c.res.body > l.length && c.res.status == l.status:
-			return l.bad(fmt.Errorf("the body has more than the %s of the first", unit.Plural(l.length, "byte")))
+			return l.bad(fmt.Errorf("the body is longer than the first one's %s", unit.Plural(l.length, "byte")))
 		case n < len(l.buf):
-			l.now = l.clock() // for the sweep, should the rest come in drops
+			l.now = l.clock() // for the sweep, if the rest arrives slowly
 			return nil
 		}
 	}
@@ -321,8 +321,8 @@ func (l *lane) ended(i int) error {
 	return l.ended(i)
 }
 
-// again sends a request on a new connection, because the server had closed the old one before it came: any client does
-// that for a GET, and its time goes on. A new connection has served nothing, so that it is done once.
+// again sends a request on a new connection, because the server had closed the old one before the request arrived: any
+// client repeats a GET, and its time goes on. It is done only once, since a new connection has not served anything yet.
 func (l *lane) again(i int) error {
 	l.reopened++
 	l.shut(i)
@@ -330,7 +330,7 @@ func (l *lane) again(i int) error {
 	return l.open(i)
 }
 
-// complete takes in a response.
+// complete counts a response.
 func (l *lane) complete(i int) error {
 	c := &l.conns[i]
 	l.now = l.clock()
@@ -343,8 +343,7 @@ func (l *lane) complete(i int) error {
 	c.served = true
 	switch {
 	case c.res.close:
-		// The server closes, so that it is its end of the connection that the system remembers for a while, and not
-		// ours.
+		// The server closes first, so that its end of the connection is in TIME_WAIT, and not ours.
 		if l.keepalive {
 			l.reopened++
 		}
@@ -356,7 +355,7 @@ func (l *lane) complete(i int) error {
 	return l.next(i)
 }
 
-// next begins another request, if there is one to begin.
+// next begins another request, if there is one left.
 func (l *lane) next(i int) error {
 	if l.todo == 0 {
 		l.conns[i].stage = idle
@@ -375,16 +374,16 @@ func (l *lane) shut(i int) {
 	c.fd, c.stage = -1, idle
 }
 
-// wrong says in which way a response is not what was asked for.
+// wrong returns how a response differs from the expected one.
 func wrong(status, wanted int, body, length int64, location string) error {
 	switch {
 	case status != wanted && status >= 300 && status < 400 && location != "":
-		return fmt.Errorf("the server answers %d, a redirect to %s, where %d is expected: a page behind a login "+
-			"wants cookie=, and another page its own url", status, proc.Printable([]byte(location)), wanted)
+		return fmt.Errorf("the server answers %d, a redirect to %s, instead of %d: a page behind a login needs "+
+			"cookie=; for the redirect's target, change url=", status, proc.Printable([]byte(location)), wanted)
 	case status != wanted:
-		return fmt.Errorf("the server answers %d where %d is expected; look at its log, or say expect_status=%d if "+
-			"that is the page", status, wanted, status)
+		return fmt.Errorf("the server answers %d instead of %d; read its log, or use expect_status=%d if this is the "+
+			"page", status, wanted, status)
 	}
-	return fmt.Errorf("the body has %s, and the first had %s: a page that is another each time wants verify=status",
+	return fmt.Errorf("the body has %s, but the first had %s: use verify=status for a page that differs each time",
 		unit.Plural(body, "byte"), unit.Plural(length, "byte"))
 }

@@ -24,15 +24,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// nginx is a server of this trial's own: one process, whose configuration, folders and port are nobody else's.
+// nginx is a server of this trial: one process with its own configuration, folders and port.
 type nginx struct {
 	program     string
 	version     string          // "nginx/1.22.1"
 	without     map[string]bool // modules that it was built without
-	log         bool            // it can be told where its log goes before it reads its configuration
-	home        string          // folder of its configuration and of what it writes
+	log         bool            // it has an option for its log before it reads its configuration
+	home        string          // folder of its configuration and of its files
 	root        string          // folder of the page
-	connections int             // that are made to it at a time
+	connections int             // concurrent connections to it
 	page        string          // the page's file
 	size        int64
 	seed        uint64
@@ -41,13 +41,13 @@ type nginx struct {
 	process     *proc.Stream
 }
 
-// pagePath is where the page is found on the server.
+// pagePath is the path of the page on the server.
 const pagePath = "/page.bin"
 
-// spare is how many connections a server may have besides: those of checks, and its own.
+// spare is the number of extra connections of a server: for checks, and its own.
 const spare = 64
 
-// starts is how often a server is started whose port another program takes first.
+// starts is how often a server is started if another program takes its port first.
 const starts = 5
 
 // findNginx looks for the environment's nginx and asks it how it was built.
@@ -55,10 +55,10 @@ func findNginx(ctx context.Context) (*nginx, error) {
 	program, err := proc.LookPath("nginx")
 	if err != nil {
 		return nil, &record.Failure{Kind: "refused",
-			Message: "http: there is no nginx in this environment (not in PATH, nor in an sbin folder); install it " +
-				"there (Debian: apt-get install nginx-light), " +
-				"give a micro-VM an image with it (tare guest build --packages nginx-light, then " +
-				"vm=qemu?root=debian&packages=nginx-light), or name a server of your own with url="}
+			Message: "http: there is no nginx in this environment (neither in PATH nor in an sbin folder); install " +
+				"it there (Debian: apt-get install nginx-light), use a root image with it in a micro-VM (tare guest " +
+				"build --packages nginx-light, then vm=qemu?root=debian&packages=nginx-light), or name your own " +
+				"server with url="}
 	}
 	n := &nginx{program: program}
 	cmd := proc.Command(ctx, program, "-V")
@@ -66,7 +66,7 @@ func findNginx(ctx context.Context) (*nginx, error) {
 	cmd.Env, cmd.Stderr = environ(), said
 	if err := proc.Wait(cmd); err != nil {
 		return nil, &record.Failure{Kind: "refused",
-			Message:  fmt.Sprintf("http: %s -V does not say how it was built: %v", program, err),
+			Message:  fmt.Sprintf("http: %s -V does not report how nginx was built: %v", program, err),
 			Evidence: proc.Printable(said.Bytes())}
 	}
 	n.built(string(said.Bytes()))
@@ -95,7 +95,7 @@ func (n *nginx) built(text string) {
 
 func environ() []string { return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC"} }
 
-// furnish makes the folders, and the page unless an earlier trial of this cell has.
+// furnish makes the folders, and the page unless an earlier trial of this cell made it.
 func (n *nginx) furnish(b *workload.Bench, size int64) error {
 	home := b.Home
 	if home == "" {
@@ -104,14 +104,14 @@ func (n *nginx) furnish(b *workload.Bench, size int64) error {
 	n.home, n.root, n.size = filepath.Join(home, "nginx"), filepath.Join(b.Dir, "www"), size
 	n.page = filepath.Join(n.root, pagePath)
 	for _, text := range []string{n.home, n.root} {
-		// nginx puts no other word in quotes than one without these, and takes $ for a variable.
+		// nginx cannot quote these characters, and takes $ for a variable.
 		if strings.ContainsAny(text, "\"\\$\n;{}") {
 			return &record.Failure{Kind: "refused",
-				Message: fmt.Sprintf("http: nginx cannot be told of a folder with the name %q; give the environment "+
-					"another work directory", text)}
+				Message: fmt.Sprintf("http: nginx's configuration cannot contain the folder name %q; use another "+
+					"work directory", text)}
 		}
 	}
-	if err := removeAll(n.home); err != nil { // of a trial that was killed
+	if err := removeAll(n.home); err != nil { // left by a trial that was killed
 		return err
 	}
 	for _, dir := range []string{n.home, filepath.Join(n.home, "temp"), n.root} {
@@ -141,7 +141,7 @@ func (n *nginx) content() []byte {
 	return p
 }
 
-// renew makes the page's file anew. Its name then is another file's, of which no buffer in the system has a part.
+// renew replaces the page's file by a new one, to which no buffer in the system refers.
 func (n *nginx) renew() error {
 	next := n.page + ".new"
 	err := writeSynced(next, n.content())
@@ -154,7 +154,7 @@ func (n *nginx) renew() error {
 	return nil
 }
 
-// writeSynced writes a file and brings it to stable storage, so that its pages can be dropped.
+// writeSynced writes a file and flushes it, so that its pages can be dropped.
 func writeSynced(path string, p []byte) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -164,8 +164,8 @@ func writeSynced(path string, p []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// configuration is nginx's, with what Debian's has that matters to a page from a file. One process does all: it is the
-// one whose processor time is read, and nothing is left of it when tare is killed. Nothing is written for a request.
+// configuration is nginx's, with the settings of Debian's that matter for a static page. A single process does
+// everything: its CPU time is read, and nothing is left of it when tare is killed. Requests write nothing.
 func (n *nginx) configuration() string {
 	var temps strings.Builder
 	fmt.Fprintf(&temps, "\tclient_body_temp_path \"%s/temp\";\n", n.home)
@@ -197,8 +197,8 @@ http {
 `, n.home, temps.String(), n.addr, n.root, n.connections+spare, sameUser())
 }
 
-// sameUser keeps a server that root starts from giving its folders to the user that it was built for, which an
-// environment need not have. One process runs as who started it, whatever is said here.
+// sameUser keeps a server that root starts from giving its folders to nginx's default user, which an environment may
+// not have. The process itself always runs as the user that started it.
 func sameUser() string {
 	if os.Geteuid() != 0 {
 		return ""
@@ -214,7 +214,7 @@ func sameUser() string {
 	return fmt.Sprintf("user %s %s;\n", u.Username, g.Name)
 }
 
-// start starts the server and waits until it listens. Whether the pages come is for the first request to see.
+// start starts the server and waits until it listens. The first request checks that it serves pages.
 func (n *nginx) start(ctx context.Context) error {
 	var err error
 	for range starts {
@@ -242,7 +242,7 @@ func (n *nginx) launch(ctx context.Context) error {
 	if n.log {
 		argv = append(argv, "-e", "stderr")
 	}
-	// It outlives the context, so that it is ended in one place only.
+	// It outlives the context, so that it is stopped in one place only.
 	cmd := proc.Command(context.WithoutCancel(ctx), argv...)
 	cmd.Dir, cmd.Env = "/", environ()
 	process, err := proc.Start(cmd)
@@ -257,7 +257,7 @@ func (n *nginx) launch(ctx context.Context) error {
 		}
 		select {
 		case <-process.Done():
-			return n.given("http: nginx ended instead of starting")
+			return n.given("http: nginx ended during its start")
 		case <-ctx.Done():
 			n.stop()
 			return ctx.Err()
@@ -267,15 +267,14 @@ func (n *nginx) launch(ctx context.Context) error {
 	return n.given(fmt.Sprintf("http: nginx did not start within %v", startTime))
 }
 
-// given gives a server up that does not start.
+// given gives up a server that does not start.
 func (n *nginx) given(why string) error {
 	err := n.failed("setup", errors.New(why))
 	n.stop()
 	return err
 }
 
-// waits tells whether the server sleeps, which it does when it has nothing more to prepare; true where the system does
-// not tell.
+// waits tells whether the server sleeps, that is, has finished its start; true if the system does not report it.
 func (n *nginx) waits() bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(n.process.Pid()) + "/stat")
 	if err != nil {
@@ -285,7 +284,7 @@ func (n *nginx) waits() bool {
 	return i < 0 || i+2 >= len(text) || text[i+2] == 'S'
 }
 
-// failed adds what the server said, and how it ended if it has.
+// failed adds the server's log, and how it ended if it has.
 func (n *nginx) failed(kind string, err error) error {
 	msg, log := err.Error(), ""
 	if n.process != nil {
@@ -297,7 +296,7 @@ func (n *nginx) failed(kind string, err error) error {
 	return &record.Failure{Kind: kind, Message: msg, Evidence: log}
 }
 
-// reason finds in nginx's words the worst of them, or else how it ended.
+// reason finds the worst line in nginx's log, or else how it ended.
 func reason(log string) string {
 	for _, word := range []string{"[emerg]", "[alert]", "[crit]", "[error]", "[nginx: "} {
 		for line := range strings.Lines(log) {
@@ -309,10 +308,10 @@ func reason(log string) string {
 	return ""
 }
 
-// stopTime is how long a server may take to leave: it has nothing to finish.
+// stopTime is how long a server may take to stop: it has nothing to finish.
 const stopTime = 2 * time.Second
 
-// stop ends the server and waits for its end.
+// stop stops the server and waits for its end.
 func (n *nginx) stop() {
 	if n.process == nil {
 		return
@@ -338,7 +337,7 @@ func (n *nginx) cpu() (time.Duration, bool) {
 	return cpuTime(n.process.Pid())
 }
 
-// remove removes what the server had. The page stays for the next trial.
+// remove removes the server's files. The page is kept for the next trial.
 func (n *nginx) remove() error { return removeAll(n.home) }
 
 func removeAll(path string) error {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// Bounds of what a server may send, so that a hostile one takes neither memory nor time.
+// Bounds of a server's response, so that a hostile server costs neither memory nor time.
 const (
-	maxHead     = 64 << 10 // of a response, the interim ones before it and trailers behind it included
+	maxHead     = 64 << 10 // of a response, with interim ones before it and trailers after it
 	maxLine     = 8 << 10  // a line that came in pieces
-	maxLocation = 256      // what is kept of a redirect's target, for the message
+	maxLocation = 256      // of a redirect's target, for the message
 	maxBody     = 1 << 50
 )
 
@@ -23,7 +23,7 @@ const (
 	partLength    // exactly as many bytes as were announced
 	partChunkSize // the line before a chunk
 	partChunk
-	partChunkEnd // the line break behind a chunk
+	partChunkEnd // the line break after a chunk
 	partTrailer
 	partToEnd // until the server closes
 	partDone
@@ -35,13 +35,13 @@ type response struct {
 	// What is known so far.
 	status int
 	body   int64 // bytes, decoded
-	close  bool  // the server closes the connection behind this response
+	close  bool  // the server closes the connection after this response
 	// sink, where set, is handed the body's bytes, decoded.
 	sink func([]byte)
 
 	part     part
 	left     int64 // of the body or of the chunk
-	length   int64 // announced; -1 when it is not
+	length   int64 // announced; -1 if it is not
 	chunked  bool
 	minor    byte // of the protocol's version
 	head     int  // bytes of lines so far
@@ -59,18 +59,18 @@ func (r *response) reset() {
 	r.line, r.location = r.line[:0], r.location[:0]
 }
 
-// untouched tells that nothing of this response has come.
+// untouched tells whether nothing of this response has arrived.
 func (r *response) untouched() bool { return r.part == partStatus && r.head == 0 && len(r.line) == 0 }
 
-// feed takes the bytes that came next and tells whether the response is complete. Bytes behind its end are an error: no
-// request was sent that they could answer.
+// feed takes the next bytes and tells whether the response is complete. Bytes after its end are an error, because they
+// answer no request.
 func (r *response) feed(p []byte) (done bool, err error) {
 	for len(p) > 0 {
 		switch r.part {
 		case partLength, partChunk, partToEnd:
 			p = r.take(p)
 		case partDone:
-			return false, fmt.Errorf("the server sent %d bytes more than the response has", len(p))
+			return false, fmt.Errorf("the server sent %d bytes after the end of the response", len(p))
 		default:
 			var line []byte
 			var whole bool
@@ -105,22 +105,22 @@ func (r *response) take(p []byte) []byte {
 	return p[n:]
 }
 
-// next returns the line that p begins with or goes on with, without its break, and what follows it.
+// next returns the line that p begins with or continues, without its break, and the rest of p.
 func (r *response) next(p []byte) (line, rest []byte, whole bool, err error) {
 	i := bytes.IndexByte(p, '\n')
 	n := i + 1
 	if i < 0 {
 		n = len(p)
 	}
-	// Lines between chunks are as many as the chunks, and bounded each.
+	// There are as many lines between chunks as chunks, so only each line is bounded.
 	if r.part != partChunkSize && r.part != partChunkEnd {
 		r.head += n
 	}
 	if r.head > maxHead {
-		return nil, nil, false, fmt.Errorf("the head of a response has more than %d KiB", maxHead>>10)
+		return nil, nil, false, fmt.Errorf("the header of a response is larger than %d KiB", maxHead>>10)
 	}
 	if len(r.line)+n > maxLine && (i < 0 || len(r.line) > 0) {
-		return nil, nil, false, fmt.Errorf("a line of a response has more than %d KiB", maxLine>>10)
+		return nil, nil, false, fmt.Errorf("a line of a response is longer than %d KiB", maxLine>>10)
 	}
 	if i < 0 {
 		r.line = append(r.line, p...)
@@ -137,7 +137,7 @@ func (r *response) next(p []byte) (line, rest []byte, whole bool, err error) {
 	return line, p[n:], true, nil
 }
 
-// read reads a line according to where it stands.
+// read parses a line by its place in the response.
 func (r *response) read(line []byte) error {
 	switch r.part {
 	case partStatus:
@@ -167,17 +167,17 @@ func (r *response) readStatus(line []byte) error {
 	const form = "HTTP/1.x nnn"
 	if len(line) < len(form) || string(line[:7]) != "HTTP/1." || line[7] < '0' || line[7] > '9' || line[8] != ' ' ||
 		len(line) > len(form) && line[len(form)] != ' ' {
-		return fmt.Errorf("what came is no response of HTTP/1: it begins with %q", line[:min(len(line), 40)])
+		return fmt.Errorf("this is not an HTTP/1 response: it begins with %q", line[:min(len(line), 40)])
 	}
 	r.status = 0
 	for _, c := range line[9:12] {
 		if c < '0' || c > '9' {
-			return fmt.Errorf("what came is no response of HTTP/1: its status is %q", line[9:12])
+			return fmt.Errorf("this is not an HTTP/1 response: its status is %q", line[9:12])
 		}
 		r.status = 10*r.status + int(c-'0')
 	}
 	if r.status < 100 {
-		return fmt.Errorf("the response has the status %q, which there is not", line[9:12])
+		return fmt.Errorf("the response has the invalid status %q", line[9:12])
 	}
 	r.minor = line[7] - '0'
 	r.close = r.minor == 0
@@ -185,11 +185,11 @@ func (r *response) readStatus(line []byte) error {
 	return nil
 }
 
-// readHeader looks at the headers that tell where the response ends.
+// readHeader parses the headers that determine the end of the response.
 func (r *response) readHeader(line []byte) error {
 	i := bytes.IndexByte(line, ':')
 	if i < 0 {
-		return nil // also what continues a line of another; none of those that matter may be continued
+		return nil // also the continuation of another header's line; the relevant headers must not be continued
 	}
 	name, value := line[:i], line[i+1:]
 	switch {
@@ -197,7 +197,7 @@ func (r *response) readHeader(line []byte) error {
 		return r.readLength(trim(value))
 	case is(name, "transfer-encoding"):
 		if !is(trim(value), "chunked") {
-			return fmt.Errorf("the response has the transfer encoding %q; chunked is the one that is understood",
+			return fmt.Errorf("the response has the transfer encoding %q; only chunked is supported",
 				trim(value)[:min(len(trim(value)), 40)])
 		}
 		r.chunked = true
@@ -227,12 +227,12 @@ func (r *response) readLength(v []byte) error {
 	n := int64(0)
 	for _, c := range v {
 		if c < '0' || c > '9' || n > maxBody/10 {
-			return fmt.Errorf("the response has the length %q", v[:min(len(v), 40)])
+			return fmt.Errorf("the response has the invalid length %q", v[:min(len(v), 40)])
 		}
 		n = 10*n + int64(c-'0')
 	}
 	if len(v) == 0 || r.length >= 0 && r.length != n {
-		return errors.New("the response has two lengths, or an empty one")
+		return errors.New("the response has two lengths, or an empty length")
 	}
 	r.length = n
 	return nil
@@ -242,13 +242,13 @@ func (r *response) readLength(v []byte) error {
 func (r *response) headEnds() error {
 	switch {
 	case r.status == 101:
-		return errors.New("the server switches to another protocol, which nobody asked for")
+		return errors.New("the server switches to another protocol, which was not requested")
 	case r.status < 200: // an interim response; the bound on heads holds for all of them
 		r.part, r.length, r.chunked = partStatus, -1, false
 	case r.status == 204 || r.status == 304:
 		r.part = partDone
 	case r.chunked && r.length >= 0:
-		return errors.New("the response has a length and is chunked: it can be read in two ways")
+		return errors.New("the response has both a length and chunks, which is ambiguous")
 	case r.chunked:
 		r.part = partChunkSize
 	case r.length == 0:
@@ -261,7 +261,7 @@ func (r *response) headEnds() error {
 	return nil
 }
 
-// readChunkSize reads a chunk's size, in hexadecimal, and passes over what may follow a semicolon.
+// readChunkSize reads a chunk's size, in hexadecimal, and ignores everything after a semicolon.
 func (r *response) readChunkSize(line []byte) error {
 	n, digits := int64(0), 0
 	for _, c := range line {
@@ -274,13 +274,13 @@ func (r *response) readChunkSize(line []byte) error {
 		case (c == ';' || c == ' ' || c == '\t') && digits > 0:
 			d = 16
 		default:
-			return fmt.Errorf("the size of a chunk is %q", line[:min(len(line), 40)])
+			return fmt.Errorf("the invalid size of a chunk is %q", line[:min(len(line), 40)])
 		}
 		if d == 16 {
 			break
 		}
 		if n = n<<4 | int64(d); n > maxBody {
-			return fmt.Errorf("the size of a chunk is %q", line[:min(len(line), 40)])
+			return fmt.Errorf("the invalid size of a chunk is %q", line[:min(len(line), 40)])
 		}
 		digits++
 	}
@@ -295,7 +295,7 @@ func (r *response) readChunkSize(line []byte) error {
 	return nil
 }
 
-// ends takes in that the server has closed the connection and tells whether the response is complete.
+// ends handles the end of the connection and tells whether the response is complete.
 func (r *response) ends() error {
 	switch r.part {
 	case partToEnd:
@@ -304,7 +304,7 @@ func (r *response) ends() error {
 	case partLength:
 		return fmt.Errorf("the server closed the connection after %d of %d bytes of the body", r.body, r.length)
 	case partStatus, partHeader:
-		return errors.New("the server closed the connection before the response's head was complete")
+		return errors.New("the server closed the connection before the response's header was complete")
 	}
 	return fmt.Errorf("the server closed the connection in the middle of a chunked body, after %d bytes", r.body)
 }

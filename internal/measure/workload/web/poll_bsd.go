@@ -14,7 +14,7 @@ func system() []string { return []string{"linux", "darwin", "freebsd"} }
 
 const sockFlags = 0 // not every system sets them with the socket
 
-// poller tells which connections can go on, by poll.
+// poller tells which connections are ready, by poll.
 type poller struct {
 	fds []unix.PollFd // by connection
 	hit []int

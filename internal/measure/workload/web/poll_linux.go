@@ -13,7 +13,7 @@ func system() []string { return []string{"linux", "darwin", "freebsd"} }
 
 const sockFlags = unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
 
-// poller tells which connections can go on, by epoll: what it costs does not grow with those that cannot.
+// poller tells which connections are ready, by epoll: its cost does not grow with idle connections.
 type poller struct {
 	fd     int
 	events []unix.EpollEvent
@@ -27,12 +27,12 @@ func newPoller(connections int) (*poller, error) {
 	return &poller{fd, make([]unix.EpollEvent, min(connections, 256))}, nil
 }
 
-// add watches a new connection's descriptor for what can be read, or written.
+// add watches a new connection's descriptor for reading or writing.
 func (p *poller) add(fd, conn int, write bool) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, conn, write)
 }
 
-// change watches for the other.
+// change switches between reading and writing.
 func (p *poller) change(fd, conn int, write bool) error {
 	return p.control(unix.EPOLL_CTL_MOD, fd, conn, write)
 }
@@ -48,11 +48,11 @@ func (p *poller) control(op, fd, conn int, write bool) error {
 // remove forgets a descriptor before it is closed: closing does it.
 func (p *poller) remove(int, int) {}
 
-// untold is for how many milliseconds a wait does not tell Go's scheduler of itself. To tell it costs a request some 5
-// % more processor time with 32 connections; not to tell it makes what stops all threads wait as well.
+// untold is for how many milliseconds a wait hides from Go's scheduler. To inform it costs a request some 5 % more CPU
+// time with 32 connections; but while a wait is hidden, nothing can stop all threads.
 const untold = 10
 
-// wait waits for at most so many milliseconds and returns how many connections can go on. See thread.Room.
+// wait waits for at most so many milliseconds and returns how many connections are ready. See thread.Room.
 func (p *poller) wait(ms int) (int, error) {
 	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p.events))), uintptr(len(p.events)), uintptr(min(ms, untold)), 0, 0)
@@ -68,12 +68,12 @@ func (p *poller) wait(ms int) (int, error) {
 	return hits, os.NewSyscallError("epoll_wait", err)
 }
 
-// ready returns one of those that wait has counted.
+// ready returns one of the connections that wait has counted.
 func (p *poller) ready(i int) (conn int) { return int(p.events[i].Fd) }
 
 func (p *poller) close() error { return unix.Close(p.fd) }
 
-// read and write are bare system calls, which do not tell the scheduler: on a socket that does not block they return at
+// read and write are bare system calls, of which the scheduler does not know: on a non-blocking socket they return at
 // once.
 func read(fd int, p []byte) (int, syscall.Errno) {
 	n, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),

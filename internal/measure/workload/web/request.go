@@ -14,17 +14,17 @@ import (
 	"tare/internal/version"
 )
 
-// maxSecret bounds what is read of a file with headers or a cookie.
+// maxSecret bounds a file with headers or a cookie.
 const maxSecret = 16 << 10
 
-// page is what is asked for, and where.
+// page is the requested page and its server.
 type page struct {
 	addr netip.AddrPort
-	host string // as the Host header has it
+	host string // as in the Host header
 	path string // with the query
 }
 
-// parseURL reads the URL of the user's server, whose address is for find to tell.
+// parseURL parses the URL of the user's server; find resolves its address.
 func parseURL(text string, find func(host string) (netip.Addr, bool)) (page, error) {
 	refuse := func(format string, args ...any) (page, error) {
 		return page{}, fmt.Errorf("url=%s: %s", hidden(text), fmt.Sprintf(format, args...))
@@ -32,30 +32,30 @@ func parseURL(text string, find func(host string) (netip.Addr, bool)) (page, err
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return refuse("it cannot be read as a URL")
+		return refuse("it is not a valid URL")
 	case u.User != nil:
-		return refuse("it has a user in it, and would be kept with the results; give an Authorization header by " +
-			"header=file:PATH")
+		return refuse("it contains a user name, which would be kept with the results; put an Authorization header " +
+			"into header=file:PATH")
 	case u.Scheme != "http":
-		return refuse("only http:// is served here, without TLS: what is weighed is the server, not its cryptography")
+		return refuse("only http:// is supported, without TLS: this measures the server, not its cryptography")
 	case u.Hostname() == "":
-		return refuse("it names no host")
+		return refuse("it has no host")
 	}
 	port := uint64(80)
 	if u.Port() != "" {
 		if port, err = strconv.ParseUint(u.Port(), 10, 16); err != nil || port == 0 {
-			return refuse("%s is no port", u.Port())
+			return refuse("%s is not a port", u.Port())
 		}
 	}
 	addr, ok := find(u.Hostname())
 	if !ok {
-		return refuse("%s is neither an address nor in the environment's /etc/hosts; give the address, and the name "+
-			"as a line Host: %s in header=file:PATH", u.Hostname(), u.Hostname())
+		return refuse("%s is neither an address nor in the environment's /etc/hosts; use the address, and put the "+
+			"name into header=file:PATH as Host: %s", u.Hostname(), u.Hostname())
 	}
 	return page{netip.AddrPortFrom(addr, uint16(port)), u.Host, u.RequestURI()}, nil
 }
 
-// hidden is a URL without what must not be told of it.
+// hidden is a URL without its secrets.
 func hidden(text string) string {
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		if j := strings.Index(text, "://"); j >= 0 && j < i {
@@ -89,8 +89,8 @@ func lookup(host, hosts string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// secret reads a parameter that may only name where its value is: what a plan says is kept with the results, and what a
-// command line says everybody on the machine can see.
+// secret reads a parameter that only names the source of its value: a plan is kept with the results, and everybody on
+// the machine can see a command line.
 func secret(param, value string) (string, error) {
 	from, name, ok := strings.Cut(value, ":")
 	switch {
@@ -99,13 +99,14 @@ func secret(param, value string) (string, error) {
 	case ok && from == "env" && name != "":
 		v := os.Getenv(name)
 		if v == "" {
-			return "", fmt.Errorf("%s=env:%s: the agent's environment has no %s, or an empty one", param, name, name)
+			return "", fmt.Errorf("%s=env:%s: the variable %s is not set in the agent's environment, or empty",
+				param, name, name)
 		}
 		return v, nil
 	case ok && from == "file" && name != "":
 		f, err := os.Open(name)
 		if err != nil {
-			return "", fmt.Errorf("%s=file: %w; the path is one of the environment's", param, err)
+			return "", fmt.Errorf("%s=file: %w; the path is in the environment", param, err)
 		}
 		defer f.Close()
 		buf := make([]byte, maxSecret+1)
@@ -117,20 +118,20 @@ func secret(param, value string) (string, error) {
 			}
 		}
 		if n == 0 || n > maxSecret {
-			return "", fmt.Errorf("%s=file:%s: it is empty, cannot be read, or has more than %d KiB", param, name,
+			return "", fmt.Errorf("%s=file:%s: the file is empty, unreadable, or larger than %d KiB", param, name,
 				maxSecret>>10)
 		}
 		return string(buf[:n]), nil
 	}
-	return "", errSecret(param) // the value may be the secret itself: it is not repeated
+	return "", errSecret(param) // the value may be the secret itself, so it is not repeated
 }
 
 func errSecret(param string) error {
-	return fmt.Errorf("%s is a secret and does not belong into a plan or on a command line, which are kept and "+
-		"seen: give %s=file:PATH or %s=env:NAME, of the environment", param, param, param)
+	return fmt.Errorf("%s is a secret, and plans and command lines are not: use %s=file:PATH or %s=env:NAME, which "+
+		"are read in the environment", param, param, param)
 }
 
-// checkSecret looks at the form of such a parameter without reading it.
+// checkSecret checks the form of such a parameter without reading the value.
 func checkSecret(param, value string) error {
 	from, name, _ := strings.Cut(value, ":")
 	if value == "" || (from == "env" || from == "file") && name != "" {
@@ -139,7 +140,7 @@ func checkSecret(param, value string) error {
 	return errSecret(param)
 }
 
-// render writes the request that is sent each time.
+// render builds the request.
 func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "GET %s HTTP/1.1\r\n", p.path)
@@ -152,12 +153,11 @@ func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 		name, value, ok := strings.Cut(line, ":")
 		lower := strings.ToLower(name)
 		if !ok || !isToken(name) || !isValue(value) {
-			return nil, fmt.Errorf("header: line %d is no header such as Name: value", n+1)
+			return nil, fmt.Errorf("header: line %d must have the form Name: value", n+1)
 		}
 		switch lower {
 		case "connection", "content-length", "transfer-encoding", "expect", "upgrade", "te":
-			return nil, fmt.Errorf("header: %s decides how requests and responses are told apart, and is not the "+
-				"user's to set", name)
+			return nil, fmt.Errorf("header: %s separates requests and responses and must not be set", name)
 		}
 		named[lower] = true
 		fmt.Fprintf(&more, "%s: %s\r\n", name, strings.TrimSpace(value))
@@ -173,10 +173,10 @@ func (p *page) render(keepalive bool, cookie, headers string) ([]byte, error) {
 	}
 	if cookie = strings.TrimSpace(cookie); cookie != "" {
 		if named["cookie"] {
-			return nil, errors.New("header: it has a Cookie, and cookie gives another")
+			return nil, errors.New("header: it has a Cookie, and cookie= sets another")
 		}
 		if !isValue(cookie) {
-			return nil, errors.New("cookie: it has characters that a header cannot have; give it as NAME=VALUE on " +
+			return nil, errors.New("cookie: it has characters that are not allowed in a header; write NAME=VALUE on " +
 				"one line")
 		}
 		fmt.Fprintf(&b, "Cookie: %s\r\n", cookie)

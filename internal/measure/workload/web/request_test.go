@@ -28,12 +28,12 @@ func TestURLs(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://192.0.2.1/":     "without TLS",
 		"192.0.2.1/":             "only http://",
-		"http:///x":              "names no host",
+		"http:///x":              "has no host",
 		"http://nowhere.invalid": "/etc/hosts",
-		"http://192.0.2.1:0/":    "no port",
-		"http://192.0.2.1:x/":    "cannot be read",
+		"http://192.0.2.1:0/":    "not a port",
+		"http://192.0.2.1:x/":    "not a valid URL",
 		"http://a:hush@shop/":    "header=file:PATH",
-		"http://a:hush@shop:x/":  "cannot be read",
+		"http://a:hush@shop:x/":  "not a valid URL",
 	} {
 		_, err := parseURL(text, find)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
@@ -99,7 +99,7 @@ func TestThreadsWithoutConnections(t *testing.T) {
 			}
 			_, err = k.New(p)
 			if refused := err != nil; refused != (threads == "3") ||
-				refused && !strings.HasPrefix(err.Error(), k.Name+": threads=3 and connections=2") {
+				refused && !strings.HasPrefix(err.Error(), k.Name+": threads=3 is more than connections=2") {
 				t.Errorf("%s with %s threads: %v", k.Name, threads, err)
 			}
 		}

@@ -22,8 +22,8 @@ func sockaddr(a netip.AddrPort) (family int, sa unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 }
 
-// socket makes a TCP socket that does not block and that no child inherits. It takes no lock in the timed loop: while
-// it runs, the trial starts no process.
+// socket makes a TCP socket that does not block and that no child inherits. It takes no lock: the trial starts no
+// process in its timed loop.
 func socket(family int) (int, error) {
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|sockFlags, 0)
 	if err != nil {
@@ -39,7 +39,7 @@ func socket(family int) (int, error) {
 	return fd, nil
 }
 
-// socketError is what became of a connection that was being made.
+// socketError is the result of a pending connect.
 func socketError(fd int) error {
 	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && n != 0 {
@@ -48,8 +48,8 @@ func socketError(fd int) error {
 	return err
 }
 
-// freePort asks the kernel for a port of 127.0.0.1 that nobody has. It may be taken before the server listens on it;
-// then the server says so and is started with another.
+// freePort asks the kernel for a free port of 127.0.0.1. If another program takes it before the server listens, the
+// server fails and is started with another port.
 func freePort() (uint16, error) {
 	syscall.ForkLock.RLock()
 	fd, err := socket(unix.AF_INET)
@@ -67,12 +67,12 @@ func freePort() (uint16, error) {
 	}
 	in, ok := sa.(*unix.SockaddrInet4)
 	if !ok || in.Port == 0 {
-		return 0, fmt.Errorf("the kernel gave no port of 127.0.0.1")
+		return 0, fmt.Errorf("the kernel returned no port of 127.0.0.1")
 	}
 	return uint16(in.Port), nil
 }
 
-// await waits until a socket can be read, or written, or the time is over.
+// await waits until a socket can be read or written, or the time is over.
 func await(fd int, events int16, until time.Time) error {
 	for {
 		left := time.Until(until)
@@ -90,16 +90,16 @@ func await(fd int, events int16, until time.Time) error {
 	}
 }
 
-// exchange is one request on a connection of its own, and when what of it was there. It may allocate: nothing else runs
-// beside it.
+// exchange is one request on a new connection, with the times of its steps. It may allocate: nothing else runs at the
+// same time.
 type exchange struct {
-	connected, first, done time.Duration // since the connection was begun
+	connected, first, done time.Duration // since the start of the connect
 	status                 int
 	body                   int64
 	location               string
 }
 
-// fetch makes a connection, sends the request, and hands the body to sink.
+// fetch makes a connection, sends the request, and passes the body to sink.
 func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byte, r *response,
 	sink func([]byte)) (x exchange, err error) {
 	family, sa := sockaddr(addr)
@@ -143,14 +143,16 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 		switch {
 		case err == unix.EAGAIN:
 			if err := await(fd, unix.POLLIN, until); err != nil {
-				return x, fmt.Errorf("wait for the response of %s, of which %s of body came: %w", addr,
-					unit.Plural(r.body, "byte"), err)
+				return x, fmt.Errorf("wait for the response of %s after %s of its body: %w",
+					addr, unit.Plural(r.body, "byte"),
+					err)
 			}
 			continue
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			return x, fmt.Errorf("read the response of %s after %s of body: %w", addr, unit.Plural(r.body, "byte"), err)
+			return x, fmt.Errorf("read the response of %s after %s of its body: %w",
+				addr, unit.Plural(r.body, "byte"), err)
 		case x.first == 0:
 			x.first = time.Since(began)
 		}
@@ -163,8 +165,8 @@ func fetch(addr netip.AddrPort, request []byte, timeout time.Duration, buf []byt
 			return x, fmt.Errorf("%s: %w", addr, err)
 		}
 		if time.Now().After(until) && !done {
-			return x, fmt.Errorf("read the response of %s, of which %s of body came: %w", addr,
-				unit.Plural(r.body, "byte"), errTimeout)
+			return x, fmt.Errorf("read the response of %s after %s of its body: %w", addr, unit.Plural(r.body, "byte"),
+				errTimeout)
 		}
 	}
 	x.done = time.Since(began)
