@@ -154,6 +154,23 @@ func (c *Conn) accept(a arrival, want wire.Type, answer any) error {
 }
 
 func (c *Conn) request(ctx context.Context, t wire.Type, request any) error {
+	return c.begin(ctx, t, func() error {
+		if request == nil {
+			return c.out.Mark(t, c.trial)
+		}
+		return c.out.JSON(t, c.trial, request)
+	})
+}
+
+// requestPacked is request with a payload that is not JSON.
+func (c *Conn) requestPacked(ctx context.Context, t wire.Type, payload []byte) error {
+	return c.begin(ctx, t, func() error {
+		return c.out.Write(wire.Frame{Type: t, Trial: c.trial, Payload: payload})
+	})
+}
+
+// begin begins a request: write sends it, under the number that was given to it.
+func (c *Conn) begin(ctx context.Context, t wire.Type, write func() error) error {
 	c.mu.Lock()
 	dead := c.dead
 	c.mu.Unlock()
@@ -164,13 +181,7 @@ func (c *Conn) request(ctx context.Context, t wire.Type, request any) error {
 		return given(ctx, t.String())
 	}
 	c.trial++
-	err := c.send(ctx, func() error {
-		if request == nil {
-			return c.out.Mark(t, c.trial)
-		}
-		return c.out.JSON(t, c.trial, request)
-	})
-	if err != nil {
+	if err := c.send(ctx, write); err != nil {
 		return c.lost(err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -127,6 +128,11 @@ func kinds() []workload.Kind {
 			return nil
 		}}),
 		kind("t.stray", behaviour{setup: stray}),
+		kind("t.supplied", behaviour{measure: func(_ context.Context, b *workload.Bench) error {
+			data, err := os.ReadFile(b.Files["log"])
+			b.Check("sum", fmt.Sprintf("%x", sha256.Sum256(data)))
+			return err
+		}}),
 		kind("t.work", behaviour{
 			measure: func(_ context.Context, b *workload.Bench) error {
 				b.Note("measured",

@@ -42,7 +42,8 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 		if p.work == boundless {
 			break
 		}
-		b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(job.Job), Peer: peerOf(job.Job), Work: p.work,
+		b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(job.Job), Peer: peerOf(job.Job),
+			Files: filesOf(job.Job, w.home), Work: p.work,
 			Seed: job.Seed, Warmup: true}
 		s := &trialRun{worker: w, work: p.work}
 		if fail := c.once(ctx, b, s); fail != nil {

@@ -173,6 +173,8 @@ func (a *server) serve(ctx context.Context, f wire.Frame) error {
 		return a.probe(ctx, f)
 	case wire.TypeLedger:
 		return a.ledger(ctx, f)
+	case wire.TypeFile:
+		return a.file(ctx, f)
 	case wire.TypeCancel:
 		return nil // it crossed the result of the trial it meant
 	case wire.TypeBye:

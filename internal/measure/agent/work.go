@@ -185,7 +185,8 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	if fail != nil {
 		return wire.Result{Error: fail}
 	}
-	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job), Work: run.Work,
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job),
+		Files: filesOf(run.Job, w.home), Work: run.Work,
 		Seed: run.Seed, Warmup: run.Warmup}
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))

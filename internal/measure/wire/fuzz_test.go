@@ -85,3 +85,27 @@ func FuzzSamples(f *testing.F) {
 		}
 	})
 }
+
+// What is unpacked packs to the same bytes, and lies inside its file.
+func FuzzFilePiece(f *testing.F) {
+	p, err := (&FilePiece{Size: 9, Offset: 4, Data: []byte("piece")}).Pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(p)
+	f.Add(p[:len(p)-5])
+	f.Add(bytes.Repeat([]byte{0xff}, 60))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		p, err := UnpackFilePiece(in)
+		if err != nil {
+			return
+		}
+		if p.Offset < 0 || p.Offset+int64(len(p.Data)) > p.Size {
+			t.Fatalf("%d bytes at %d of %d", len(p.Data), p.Offset, p.Size)
+		}
+		again, err := p.Pack()
+		if err != nil || !bytes.Equal(again, in) {
+			t.Fatalf("% x became % x, %v", in, again, err)
+		}
+	})
+}

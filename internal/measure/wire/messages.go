@@ -34,13 +34,15 @@ const (
 	TypeProbe      Type = 18 // C->A and A->C: what package probe says to itself about files below a directory
 	// C->A Ledger; A->C packed records, as they are acknowledged or found; last, A->C no payload
 	TypeLedger Type = 19
+	// TypeFile is packed FilePiece from the controller, and FileHeld from the agent.
+	TypeFile Type = 20
 
-	typeLast = TypeLedger
+	typeLast = TypeFile
 )
 
 var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin",
 	"end",
-	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger"}
+	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger", "file"}
 
 // String returns the type's name, as it appears in messages.
 func (t Type) String() string {
@@ -86,6 +88,8 @@ type Job struct {
 	Env  []string `json:"env,omitempty"`
 	// Peer is the other end of work on the network, for kinds that need one.
 	Peer *Peer `json:"peer,omitempty"`
+	// Files are those that the controller has sent for the job: the parameter that named one, and its digest in hex.
+	Files map[string]string `json:"files,omitempty"`
 }
 
 // Peer is how the run's peer is reached from where the agent is, or why it is not.

@@ -118,6 +118,9 @@ type Bench struct {
 	Root string
 	// Peer is the other end of work on the network; set where the kind needs one.
 	Peer Peer
+	// Files are the paths of the files that the controller made of parameters and sent, by the parameter's name. They
+	// are only to be read.
+	Files map[string]string
 	// Work is the number of units Measure does. In Report it is the number to divide by.
 	Work int64
 	// Elapsed is the time between the start and the end of Measure by the monotonic clock; valid in Report.
