@@ -75,8 +75,11 @@ func (k *calibrator) calibrate(ctx context.Context, w *plan.Workload, e string, 
 	at := k.table.targets[e]
 	cctx, cancel := at.whileServed(bctx, k.trials.patience(w))
 	defer cancel()
-	got, err := at.Agent.Calibrate(cctx, wire.Calibrate{Job: k.trials.job(cctx, w, e),
-		TargetNS: int64(trialLength(k.plan, w))})
+	var got wire.Calibrated
+	job, err := k.trials.job(cctx, w, e)
+	if err == nil {
+		got, err = at.Agent.Calibrate(cctx, wire.Calibrate{Job: job, TargetNS: int64(trialLength(k.plan, w))})
+	}
 	if err == nil {
 		c.work = got.Work
 		c.seen(got.Work, got.ElapsedNS)

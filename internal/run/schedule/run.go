@@ -35,6 +35,7 @@ type Config struct {
 	Evidence Evidence
 	Quiet    *QuietHost // nil: wait for nothing
 	Peer     Peer       // nil: work that needs one is refused
+	Files    Files      // nil: no workload has any
 	// Header is what the result says of the run: id, version, build.
 	Header verdict.Run
 	// Prior holds what an interrupted run left: its trials count, and the run goes on after them.
@@ -91,7 +92,8 @@ func newRunner(c Config, s *stops) *runner {
 	r.forecast = &forecaster{plan: c.Plan, table: r.table, progress: r.progress, budget: r.budget}
 	peer := &peerLink{other: c.Peer, kinds: c.Kinds, table: r.table}
 	r.trials = &trialRunner{plan: c.Plan, kinds: c.Kinds, inject: c.Inject, quiet: c.Quiet, stops: s, table: r.table,
-		journal: r.journal, reporter: r.reporter, cold: &coldStart{kinds: c.Kinds, table: r.table}, peer: peer}
+		journal: r.journal, reporter: r.reporter, cold: &coldStart{kinds: c.Kinds, table: r.table}, peer: peer,
+		supplies: &supplies{files: c.Files, table: r.table, sent: map[sentFile]bool{}}}
 	r.calibrator = &calibrator{plan: c.Plan, kinds: c.Kinds, table: r.table, budget: r.budget, journal: r.journal,
 		reporter: r.reporter, trials: r.trials, peer: peer}
 	r.environments = &envOpener{plan: c.Plan, opener: c.Opener, table: r.table, journal: r.journal, budget: r.budget,

@@ -14,6 +14,7 @@ import (
 type Agent interface {
 	Calibrate(ctx context.Context, c wire.Calibrate) (wire.Calibrated, error)
 	Run(ctx context.Context, run wire.Run) (deploy.Outcome, error)
+	Supply(ctx context.Context, f deploy.File) error
 	Alive() bool
 }
 

@@ -26,6 +26,7 @@ type trialRunner struct {
 	reporter *reporter
 	cold     *coldStart
 	peer     *peerLink
+	supplies *supplies
 }
 
 // trial runs one trial and puts it on disk, whatever came of it. An error means that the run cannot go on.
@@ -43,9 +44,12 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	tctx, cancel := at.whileServed(ctx, deadline)
 	var out deploy.Outcome
 	err := x.cold.dropHostCache(tctx, w, t.Target)
+	var job wire.Job
 	if err == nil {
-		out, err = at.Agent.Run(tctx, wire.Run{Job: x.job(tctx, w, t.Target), Work: c.work, Inject: t.Inject,
-			Warmup: t.Warmup()})
+		job, err = x.job(tctx, w, t.Target)
+	}
+	if err == nil {
+		out, err = at.Agent.Run(tctx, wire.Run{Job: job, Work: c.work, Inject: t.Inject, Warmup: t.Warmup()})
 	}
 	cancel()
 	if ctx.Err() != nil {
@@ -90,11 +94,6 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 		return fmt.Errorf("%w: %s: %s", ErrBaseline, x.plan.Baseline, d.Message)
 	}
 	return nil
-}
-
-func (x *trialRunner) job(ctx context.Context, w *plan.Workload, target string) wire.Job {
-	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: x.cellName(w), Seed: x.plan.Seed,
-		Root: x.table.targets[target].Root, Peer: x.peer.of(ctx, w, target)}
 }
 
 // cellName names the cell's directory in every target.

@@ -39,7 +39,10 @@ type world struct {
 	stalled string // this target is calibrated while the machine stalls: with a tenth of the work it should get
 	onTrial func(n int)
 	onClose func(name string) error
-	hangs   map[string]string // "open" or "calibrate": what does not end in a target before its context does
+	// supplied are the targets that files were sent to, in order; noSupply is why they do not take any.
+	supplied []string
+	noSupply error
+	hangs    map[string]string // "open" or "calibrate": what does not end in a target before its context does
 }
 
 // timeless runs a test in a bubble in which time passes only while all wait (testing/synctest). goOn tells the run that
@@ -101,6 +104,13 @@ type simAgent struct {
 }
 
 func (a *simAgent) Alive() bool { return a.alive }
+
+func (a *simAgent) Supply(_ context.Context, f deploy.File) error {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.supplied = append(a.w.supplied, a.name)
+	return a.w.noSupply
+}
 
 func (a *simAgent) Calibrate(ctx context.Context, _ wire.Calibrate) (wire.Calibrated, error) {
 	if a.w.hangs[a.name] == "calibrate" {

@@ -1,0 +1,59 @@
+package schedule
+
+import (
+	"context"
+	"encoding/hex"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/measure/wire"
+	"tare/internal/plan"
+)
+
+// Files makes the files that trials read of what a workload's parameters name on the controller's machine.
+type Files interface {
+	// Of returns a workload's files by the parameter that each is made of. It makes them when it is first asked.
+	Of(ctx context.Context, w *plan.Workload) (map[string]deploy.File, error)
+}
+
+// supplies brings a workload's files to the agents that work on it.
+type supplies struct {
+	files Files // nil: no workload has any
+	table *table
+	sent  map[sentFile]bool
+}
+
+type sentFile struct {
+	agent  Agent // a new one for each opening
+	digest [32]byte
+}
+
+// bring sends a target what it lacks of a workload's files and returns their digests by parameter.
+func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string) (map[string]string, error) {
+	if s.files == nil {
+		return nil, nil
+	}
+	files, err := s.files.Of(ctx, w)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	agent := s.table.targets[target].Agent
+	names := make(map[string]string, len(files))
+	for param, f := range files {
+		names[param] = hex.EncodeToString(f.Digest[:])
+		if s.sent[sentFile{agent, f.Digest}] {
+			continue
+		}
+		if err := agent.Supply(ctx, f); err != nil {
+			return nil, err
+		}
+		s.sent[sentFile{agent, f.Digest}] = true
+	}
+	return names, nil
+}
+
+// job is what a worker needs to know of a workload on a target.
+func (x *trialRunner) job(ctx context.Context, w *plan.Workload, target string) (wire.Job, error) {
+	files, err := x.supplies.bring(ctx, w, target)
+	return wire.Job{Kind: w.Kind, Params: w.Params, Cell: x.cellName(w), Seed: x.plan.Seed, Files: files,
+		Root: x.table.targets[target].Root, Peer: x.peer.of(ctx, w, target)}, err
+}
