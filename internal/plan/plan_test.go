@@ -190,7 +190,7 @@ func TestMistakes(t *testing.T) {
 		{"param list", "workloads:\n  - cpu.prime: { threads: {a: 2} }\n",
 			`plan.yaml:2:27: expected a value for threads, found a mapping`},
 		{"size", "workloads:\n  - {kind: fs.randread, size: 9999999PiB}\n",
-			`plan.yaml:2:31: fs.randread: size: "9999999PiB" is more than any device holds`},
+			`plan.yaml:2:31: fs.randread: size: "9999999PiB" is larger than any device`},
 		{"together", "workloads:\n  - {kind: fs.randread, size: 4KiB, bs: 8KiB}\n",
 			`plan.yaml:2:5: fs.randread: bs is larger than size`},
 		{"null as a word", "workloads:\n  - cpu.prime: { max: null }\n",

@@ -53,7 +53,7 @@ func TestLargeDiskMap(t *testing.T) {
 func TestDiskMapFromABundle(t *testing.T) {
 	for want, m := range map[string]DiskMap{
 		"cells of 0":      {Bytes: 1},
-		"not from 1":      {Bytes: 1 << 40, Cell: 1},
+		"do not make 1":   {Bytes: 1 << 40, Cell: 1},
 		"2 values of dat": {Bytes: 3, Cell: 1, Data: []int{1, 2}},
 		"zero is 1001":    {Bytes: 1, Cell: 1, Zero: []int{1001}},
 		"breaks is -1":    {Bytes: 1, Cell: 1, Breaks: []int{-1}},

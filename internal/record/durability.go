@@ -1,23 +1,23 @@
 package record
 
-// The ways of trying what a flush does.
+// The ways to test a flush.
 const (
-	FlushCost  = "cost"  // what it costs in the target against what it costs on the host beneath
-	FlushWatch = "watch" // whether the host's kernel is asked for one when the target is
+	FlushCost  = "cost"  // its cost in the target compared with its cost on the host below
+	FlushWatch = "watch" // whether the host's kernel gets a flush when the target does
 )
 
-// FlushTest is one way of trying what a flush does in a target, and what it said.
+// FlushTest is a test of flushes in a target, with its result.
 type FlushTest struct {
 	Name    string  `json:"name"`    // "cost" or "watch"
 	Verdict string  `json:"verdict"` // as in Durability
-	Class   string  `json:"class"`   // as in Durability; "unknown" when the test says nothing
+	Class   string  `json:"class"`   // as in Durability; "unknown" if the test has no result
 	Text    string  `json:"text"`
 	Seconds float64 `json:"seconds"` // how long it took
-	// Inside and Host are the median over the rounds of what a flush cost, s, of the test of cost.
+	// Inside and Host are the median costs of a flush over the rounds, s, of the test of cost.
 	Inside float64 `json:"inside_s,omitempty"`
 	Host   float64 `json:"host_s,omitempty"`
-	// Asked and Seen are how many flushes the target was asked for and how many of them the host's kernel was, of the
-	// test by watching.
+	// Asked and Seen are the flushes requested in the target, and those that reached the host's kernel, of the test by
+	// watching.
 	Asked int `json:"asked,omitempty"`
 	Seen  int `json:"seen,omitempty"`
 }

@@ -1,4 +1,4 @@
-// Package record holds the nouns of a measurement: what a trial was, what was seen around it, what was decided.
+// Package record defines the data of a measurement: trials, observations around them, and verdicts.
 //
 // It imports nothing of tare. Every type here is written to or derived from a bundle, so a field's JSON name is a
 // promise: names are never reused with another meaning.
@@ -32,17 +32,18 @@ type Trial struct {
 	Figures
 	Host  *HostState `json:"gate,omitempty"`
 	Error *Failure   `json:"error,omitempty"` // set when the trial gave no figures
-	// Discarded names the rule, declared before the run and blind to the target, by which the whole block is not used.
+	// Discarded names the rule by which the whole block is not used; it is declared before the run and does not depend
+	// on the target.
 	Discarded string `json:"discarded,omitempty"`
 }
 
-// Figures are what a trial gave: one type from the worker that measures to the bundle that keeps it.
+// Figures are the results of a trial: one type from the worker to the bundle.
 type Figures struct {
 	Metrics map[string]float64   `json:"metrics,omitempty"` // figures by metric name, in the metric's unit
 	Samples map[string][]float64 `json:"samples,omitempty"` // finer samples within the trial, same units
 	// Checks is the evidence of equal work: counts, checksums, bytes. Cells whose checks differ are not compared.
 	Checks map[string]string `json:"checks,omitempty"`
-	// State is what the environment said of itself during the trial: context switches, faults, huge pages, direct I/O.
+	// State is what the environment reported during the trial: context switches, faults, huge pages, direct I/O.
 	State    map[string]string `json:"state,omitempty"`
 	Warnings []Warning         `json:"warnings,omitempty"`
 }
@@ -50,9 +51,9 @@ type Figures struct {
 // Warmup tells whether the trial is the cell's trial 0: recorded, never used.
 func (t *Trial) Warmup() bool { return t.Block == 0 }
 
-// HostState is what was seen of the controller's host just before a trial.
+// HostState is the state of the controller's host just before a trial.
 type HostState struct {
-	WaitedNS int64   `json:"waited_ns"`        // how long it waited for quiet, ns
+	WaitedNS int64   `json:"waited_ns"`        // how long it waited for a quiet host, ns
 	Quiet    bool    `json:"quiet"`            // false: the wait ended without quiet
 	Load1    float64 `json:"load1"`            // 1-minute load average; -1 where the platform has none
 	Running  int     `json:"running"`          // runnable tasks besides tare; -1 unknown
@@ -64,14 +65,14 @@ type HostState struct {
 	Reason   string  `json:"reason,omitempty"` // why it was not quiet
 }
 
-// Warning is a doubt that travels with a result up to the report. Each names its remedy.
+// Warning is a warning that belongs to a result and is shown in the report. Each names its remedy.
 type Warning struct {
 	Code   string `json:"code"`             // stable, kebab-case: "clock-disagrees"
 	Text   string `json:"text"`             // what was seen, in plain English, with figures
 	Remedy string `json:"remedy,omitempty"` // what to do about it
 }
 
-// Failure is an operation that did not give a result, with the evidence.
+// Failure is an operation without a result, with the evidence.
 type Failure struct {
 	// stable, kebab-case: "setup", "measure", "worker-died", "environment-died", "server-died", "peer-died", "timeout",
 	// "refused"
@@ -83,7 +84,7 @@ type Failure struct {
 // Error makes a Failure an error.
 func (f *Failure) Error() string { return f.Message }
 
-// Facts is what is known of an environment: what the agent sees inside and what the controller set outside.
+// Facts are the known facts about an environment, from the agent inside and from the controller outside.
 type Facts struct {
 	OS          string  `json:"os,omitempty"`     // GOOS
 	Arch        string  `json:"arch,omitempty"`   // GOARCH
@@ -114,34 +115,34 @@ type Environment struct {
 	Session int    `json:"session"` // which opening
 	Outside Facts  `json:"outside"` // what the controller knows
 	Inside  Facts  `json:"inside"`  // what the agent saw
-	OpenNS  int64  `json:"open_ns"` // from nothing to handshake, ns
+	OpenNS  int64  `json:"open_ns"` // from the beginning to the handshake, ns
 	// Retries lists openings that failed before this one succeeded: the reason, and the name of the evidence file.
 	Retries []Failure `json:"retries,omitempty"`
 	Error   *Failure  `json:"error,omitempty"` // it could not be opened
-	// Of names the environment that a mount is in; empty when this is the environment itself.
+	// Of names the environment of a mount; empty if this is an environment.
 	Of string `json:"of,omitempty"`
 	Files
 }
 
-// Files are what is known of the files in an environment or a mount.
+// Files are the known facts about the files in an environment or a mount.
 type Files struct {
-	Mount *Mount `json:"mount,omitempty"` // what the mount is, where it is one
+	Mount *Mount `json:"mount,omitempty"` // the mount, if it is one
 	// Card says how files behave there, as far as it was tested.
 	Card []Property `json:"card,omitempty"`
-	// Durability is what is known of whether a flush there reaches stable storage.
+	// Durability says whether a flush there reaches stable storage, as far as it is known.
 	Durability *Durability `json:"durability,omitempty"`
 	// Disks are pictures of the virtual disks that its files are on, at most a handful.
 	Disks []DiskMap `json:"disks,omitempty"`
 }
 
-// IsMount tells whether the target is a mount in an environment, and no environment.
+// IsMount tells whether the target is a mount and not an environment.
 func (e *Environment) IsMount() bool { return e.Of != "" }
 
 // Mount is a folder that was put into an environment.
 type Mount struct {
 	Kind string `json:"kind"` // "9p", "virtiofs", "nfs", "bind", ...
 	Dir  string `json:"dir"`  // inside the environment
-	// on the controller's side; empty when it has none that can be seen
+	// on the controller's side; empty if it has none or it is not known
 	HostDir  string            `json:"host_dir"`
 	Type     string            `json:"type"`               // file system type, read back from the kernel
 	Source   string            `json:"source"`             // as the kernel shows it
@@ -149,19 +150,19 @@ type Mount struct {
 	Settings map[string]string `json:"settings,omitempty"` // as asked for, defaults included
 	Server   string            `json:"server,omitempty"`   // program and version that serves it: "virtiofsd 7.2.22 (C)"
 	Command  []string          `json:"command,omitempty"`  // the server's command line, secrets removed
-	// Facts are what was read back of it on the controller's side, by dotted name: "disk.format".
+	// Facts were read back on the controller's side, by dotted name: "disk.format".
 	Facts map[string]string `json:"facts,omitempty"`
 }
 
-// Property is one line of a semantics card: how files behave in a target, found by trying.
+// Property is one line of a semantics card: the tested behaviour of files in a target.
 type Property struct {
 	Name   string `json:"name"`   // stable, kebab-case: "inotify", "attr-cache"
 	Title  string `json:"title"`  // in words: "change events from the host arrive"
 	Answer string `json:"answer"` // "yes", "no", "partly", "untested", or a figure with its unit: "1.0 s"
-	// Seconds is the measured time behind a figure, e.g. a lag; 0 when the answer is no time.
+	// Seconds is the measured time of the value, e.g. a lag; 0 if the value is not a time.
 	Seconds float64 `json:"seconds,omitempty"`
 	Rating  string  `json:"rating"`           // "good", "bad" or "neutral", as a developer would see it
-	Detail  string  `json:"detail,omitempty"` // what was tried and seen
+	Detail  string  `json:"detail,omitempty"` // what was tested and observed
 }
 
 // The words of a durability verdict. There is no word for safe: absence of loss is never proof.
@@ -172,23 +173,23 @@ const (
 	Untested     = "UNTESTED"
 )
 
-// Durability is what is known of a flush in a target.
+// Durability is the known effect of a flush in a target.
 type Durability struct {
 	Verdict string `json:"verdict"` // one of the words above
 	// "flushes", "ignores-flushes", "memory" or "unknown": writes are ranked only within one
 	Class    string   `json:"class"`
-	Layer    string   `json:"layer,omitempty"` // how far a flush was seen to go
+	Layer    string   `json:"layer,omitempty"` // the last layer that a flush was seen to reach
 	Cuts     int      `json:"cuts,omitempty"`  // power cuts tried
 	Bound    float64  `json:"bound,omitempty"` // 3/Cuts
 	Text     string   `json:"text"`            // the reason, in plain words
 	Evidence []string `json:"evidence,omitempty"`
-	// Settings are those that weaken what a flush promises, as the configuration declares them.
+	// Settings are the settings that weaken a flush, by the configuration.
 	Settings []Warning `json:"settings,omitempty"`
-	// Tests lists what was tried, and what each said by itself.
+	// Tests lists the tests and the result of each.
 	Tests []FlushTest `json:"tests,omitempty"`
 }
 
-// Verdict is what tare says of one cell.
+// Verdict is tare's verdict on one cell.
 type Verdict string
 
 // The verdicts of method.md, and the two ways of not having one.
@@ -196,7 +197,7 @@ const (
 	Different    Verdict = "DIFFERENT"    // the interval lies wholly outside the margin
 	Equivalent   Verdict = "EQUIVALENT"   // the interval lies wholly inside the margin
 	Measured     Verdict = "MEASURED"     // precise enough, straddles the margin
-	Inconclusive Verdict = "INCONCLUSIVE" // budget spent; Ratio.BlocksNeeded says how many would settle it
+	Inconclusive Verdict = "INCONCLUSIVE" // budget spent; Ratio.BlocksNeeded says how many blocks would decide it
 	Withheld     Verdict = "WITHHELD"     // no verdict is allowed; the warnings say why
 	Failed       Verdict = "FAILED"       // the cell gave no usable trials
 )
@@ -208,7 +209,7 @@ type Ratio struct {
 	High         float64 `json:"high"`
 	Level        float64 `json:"level"`                   // simultaneous confidence level, e.g. 0.95
 	Blocks       int     `json:"blocks"`                  // units behind it
-	BlocksNeeded int     `json:"blocks_needed,omitempty"` // blocks that would settle an INCONCLUSIVE
+	BlocksNeeded int     `json:"blocks_needed,omitempty"` // blocks that would decide an INCONCLUSIVE
 	P            float64 `json:"p"`                       // minimal-effect p value
 	PHolm        float64 `json:"p_holm"`                  // the same, Holm-adjusted over the family
 	Q            float64 `json:"q"`                       // Benjamini-Hochberg q, for exploration

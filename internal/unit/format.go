@@ -19,12 +19,12 @@ var (
 	siScales     = []scale{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}
 )
 
-// seconds and bytes say what one of a unit is in the base unit of its family.
+// seconds and bytes are the sizes of units in the base unit of their family.
 var (
 	seconds = map[string]float64{"s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 	binary  = map[string]float64{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 	decimal = map[string]float64{"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
-	// short are the names of counted things as they stand in a narrow column; an operation needs no name at all.
+	// short are the short names of counted things, for narrow columns; an operation has no name there.
 	short = map[string]string{"events": "ev", "ops": "", "operations": "", "operation": "", "event": "ev",
 		"requests": "req"}
 )
@@ -53,7 +53,7 @@ func Format(value float64, unit string) string {
 	return counted(value, ShortName(base), per)
 }
 
-// ShortName is what Format calls a counted thing: "ev" for "events", "" for what needs no name.
+// ShortName is the name that Format gives a counted thing: "ev" for "events", "" for operations.
 func ShortName(name string) string {
 	if s, known := short[name]; known {
 		return s
@@ -64,13 +64,12 @@ func ShortName(name string) string {
 // inScale writes v, given in the family's base unit, in the largest unit that keeps it at 1 or more after rounding.
 func inScale(v float64, scales []scale, suffix string) string {
 	for _, s := range scales {
-		// Rounded in the unit it is shown in: 1 GiB in bytes, rounded to three decimal digits, is a little less than 1
-		// GiB.
+		// Rounded in the displayed unit: 1 GiB in bytes, rounded to three decimal digits, is a little less than 1 GiB.
 		if math.Abs(Round(v/s.factor, 3)) >= 1 {
 			return Number(v/s.factor) + " " + s.name + suffix
 		}
 	}
-	// Smaller than the smallest unit; zero is written in the base unit, whatever the family.
+	// Smaller than the smallest unit; zero is always written in the base unit.
 	last := scales[len(scales)-1]
 	if v == 0 {
 		for _, s := range scales {

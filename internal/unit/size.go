@@ -38,14 +38,14 @@ func ParseSize(s string) (int64, error) {
 			return 0, fmt.Errorf("%q is not a whole number of bytes", s)
 		}
 		if b > 1<<62 {
-			return 0, fmt.Errorf("%q is more than any device holds", s)
+			return 0, fmt.Errorf("%q is larger than any device", s)
 		}
 		return int64(b), nil
 	}
 	return 0, fmt.Errorf("%q is not a size such as 4KiB, 64MiB or 1GiB", s)
 }
 
-// FormatSize writes a number of bytes with the largest binary unit that keeps it whole: 65536 is "64KiB".
+// FormatSize writes a number of bytes in the largest binary unit that gives a whole number: 65536 is "64KiB".
 func FormatSize(n int64) string {
 	for i := 4; i >= 0; i-- {
 		if u := sizeUnits[i]; n >= u.bytes && n%u.bytes == 0 {

@@ -1,7 +1,7 @@
 // Package unit knows what a figure is measured in and which direction is better.
 //
-// It is opinionated about one thing: everything tare compares is a cost. A rate is turned over before it is compared,
-// so that a ratio above one always means "costs more".
+// It is opinionated about one thing: everything tare compares is a cost. A rate is inverted before it is compared, so
+// that a ratio above one always means "costs more".
 package unit
 
 import "math"
@@ -27,7 +27,7 @@ type Metric struct {
 	// Tail marks a tail latency (p99 and beyond), which is judged with a margin of 5 % instead of 2 %.
 	Tail bool `json:"tail,omitempty"`
 	// Primary marks the metric that answers the workload's headline question; exactly one per workload. The others are
-	// reported and judged, but the run does not go on for their sake.
+	// reported and judged, but do not make the run longer.
 	Primary bool `json:"primary,omitempty"`
 }
 

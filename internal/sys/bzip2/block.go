@@ -7,9 +7,9 @@ import (
 )
 
 var (
-	errShort   = errors.New("the data ends in the middle of a block")
+	errShort   = errors.New("the data ends within a block")
 	errTooLong = errors.New("a block has more bytes than any level allows")
-	errNoBlock = errors.New("a block does not begin where one must")
+	errNoBlock = errors.New("there is no block where one must begin")
 )
 
 // decoder decodes one block at a time. It is large and made once: nothing is allocated while it works.
@@ -19,19 +19,19 @@ type decoder struct {
 	selector []uint8
 	last     []byte   // last column of the sorted rotations
 	next     []uint32 // rotation<<8 | first byte: from each rotation to the one that begins a byte later
-	previous []uint32 // rotation<<8 | last byte: and a byte earlier
+	previous []uint32 // rotation<<8 | last byte: from each rotation to the one that begins a byte earlier
 	scratch  []byte
 }
 
 func newDecoder() *decoder {
 	return &decoder{
-		// More choices than a block has groups are read and ignored, as the usual program does.
+		// More choices than a block has groups are read and ignored, as bzip2 does.
 		selector: make([]uint8, 1<<15), last: make([]byte, maxBlock),
 		next: make([]uint32, maxBlock), previous: make([]uint32, maxBlock), scratch: make([]byte, 32<<10),
 	}
 }
 
-// block is what a block says of itself.
+// block is the header of a block.
 type block struct {
 	crc     uint32
 	origin  int // place of the text among its sorted rotations
@@ -51,12 +51,12 @@ func (d *decoder) decode(packed []byte, bit, limit int, flat []byte) (text []byt
 	if err = d.header(&b, limit); err == nil {
 		n, err = d.column(&b, limit)
 	}
-	// What was read behind the data's end is padding: what is wrong with it is not the data's fault.
+	// Bits after the data's end are padding: an error in them is not an error of the data.
 	if end = d.bits.bit(); end > limit {
 		return nil, 0, 0, errShort
 	}
 	if err == nil && b.origin >= n {
-		err = errors.New("a block's origin lies outside it")
+		err = errors.New("a block's origin is outside of the block")
 	}
 	if err != nil {
 		return nil, 0, 0, err
@@ -75,7 +75,7 @@ func (d *decoder) header(b *block, limit int) error {
 	}
 	b.crc = r.read(32)
 	if r.read(1) != 0 {
-		return errors.New("the block is of a kind (randomised) that no bzip2 has written since 1997")
+		return errors.New("the block is randomised, a form that no bzip2 has written since 1997")
 	}
 	b.origin = int(r.read(24))
 	used := r.read(16)
@@ -98,11 +98,11 @@ func (d *decoder) header(b *block, limit int) error {
 	b.symbols = n + 2
 	tables := int(r.read(3))
 	if tables < minTables || tables > maxTables {
-		return errors.New("a block has an impossible number of tables")
+		return errors.New("a block has an invalid number of tables")
 	}
 	b.groups = int(r.read(15))
 	if b.groups == 0 {
-		return errors.New("a block has no choice of tables")
+		return errors.New("a block has no selectors")
 	}
 	if r.bit() > limit {
 		return errShort
@@ -121,14 +121,14 @@ func (d *decoder) header(b *block, limit int) error {
 	return nil
 }
 
-// selectors reads which table each group uses, coded by move to front.
+// selectors reads the table that each group uses, coded by move to front.
 func (d *decoder) selectors(groups, tables, limit int) error {
 	order := [maxTables]uint8{0, 1, 2, 3, 4, 5}
 	for i := range groups {
 		j := 0
 		for d.bits.read(1) != 0 {
 			if j++; j == tables {
-				return errors.New("a block chooses a table that it does not have")
+				return errors.New("a block selects a table that it does not have")
 			}
 		}
 		t := order[j]
@@ -151,7 +151,7 @@ func (d *decoder) table(t, symbols int) error {
 	for s := range symbols {
 		for {
 			if n < 1 || n > maxLength {
-				return errors.New("a code has a word of impossible length")
+				return errors.New("a code has a word with an invalid length")
 			}
 			if r.read(1) == 0 {
 				break
@@ -166,8 +166,8 @@ func (d *decoder) table(t, symbols int) error {
 	return d.code[t].make(lengths[:symbols])
 }
 
-// column reads symbols up to the end of the block and undoes the move to front, into d.last. What it works on is in
-// local variables, so that it is in registers.
+// column reads symbols up to the end of the block and undoes the move to front, into d.last. Its state is in local
+// variables, so that it is in registers.
 func (d *decoder) column(b *block, limit int) (int, error) {
 	var (
 		packed  = d.bits.p
@@ -177,7 +177,7 @@ func (d *decoder) column(b *block, limit int) (int, error) {
 		last    = d.last
 		n       = 0
 		end     = uint(b.symbols - 1)
-		recent  = b.bytes // but the first eight, which are in head
+		recent  = b.bytes // without the first eight, which are in head
 		head    = binary.LittleEndian.Uint64(b.bytes[:8])
 		run     = 0
 		runUnit = 1
@@ -251,7 +251,7 @@ func (d *decoder) column(b *block, limit int) (int, error) {
 		}
 	}
 	d.bits.at, d.bits.have = at, have
-	return 0, errors.New("a block does not end")
+	return 0, errors.New("a block has no end")
 }
 
 func fillBytes(p []byte, c byte) {

@@ -2,7 +2,7 @@ package bzip2
 
 import "slices"
 
-// longestWritten is the longest word that is written, as by the usual program.
+// longestWritten is the longest word that is written, as in bzip2.
 const longestWritten = 17
 
 // chooseTables finds tables, and for each group of symbols the one that codes it shortest: it begins with tables for
@@ -85,8 +85,8 @@ func codeLengths(counts []int) (lengths [maxSymbols]uint8) {
 	}
 }
 
-// huffmanLengths merges the two lightest of what is left until one is left, with leaves in order of weight in one queue
-// and merged nodes, which come in order of themselves, in another.
+// huffmanLengths merges the two lightest nodes until one is left. One queue has the leaves in order of weight, another
+// one the merged nodes, which are created in order of weight.
 func huffmanLengths(weights []int, lengths *[maxSymbols]uint8) (longest int) {
 	n := len(weights)
 	leaf := make([]int, n)

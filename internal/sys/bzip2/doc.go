@@ -1,11 +1,10 @@
 // Package bzip2 reads and writes bzip2 files, and uses more than one processor to read one.
 //
-// It is opinionated. Blocks of a bzip2 stream say nothing of each other, but nothing says either where they begin: the
-// reader looks for the 48 bits that every block begins with at every bit of the input, decodes what lies between two
-// such places in parallel, and believes a place only when the block before it ends there. Data that looks like a
-// beginning and is none costs time and nothing else. Every checksum is verified, of blocks and of streams. Memory is
-// bounded whatever the input says of itself. What follows the last stream is an error, not something to pass over in
-// silence.
+// It is opinionated. Blocks of a bzip2 stream are independent of each other, but the stream does not say where they
+// begin. The reader looks for the 48 bits that begin every block at every bit of the input, decodes the parts between
+// two such places in parallel, and accepts a place only if the block before it ends there. Data that only looks like a
+// beginning costs some time. The checksums of all blocks and streams are verified. Memory is bounded for every input.
+// Data after the last stream is an error and not ignored.
 //
 // # How a block is decoded
 //
@@ -18,12 +17,12 @@
 //     meet. Each step waits for memory, and two waits take as long as one.
 //  5. Runs are expanded when they are read, so that a block of nothing but zeros takes no more memory than any other.
 //
-// The writer makes files for tests and measurements: it compresses as well as the usual program, and slower.
+// The writer makes files for tests and measurements: it compresses as well as bzip2, but slower.
 package bzip2
 
 import "strconv"
 
-// Error is what Reader's errors are when the input is damaged or no bzip2 file.
+// Error is the error of Reader for an input that is damaged or not a bzip2 file.
 type Error struct {
 	Bit  int64 // where, in bits from the beginning of the input
 	What string

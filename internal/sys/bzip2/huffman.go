@@ -2,13 +2,13 @@ package bzip2
 
 import "errors"
 
-// quickBits is how many bits the first table of a code decides by. Longer codes are rare: a symbol with one comes less
-// than once in a thousand.
+// quickBits is the number of bits that index the first table of a code. Longer codes are rare: a symbol with one comes
+// less than once in a thousand.
 const quickBits = 10
 
 var (
 	errOversubscribed = errors.New("a Huffman code has more words than its lengths allow")
-	errCode           = errors.New("a code that no symbol has")
+	errCode           = errors.New("a code without a symbol")
 )
 
 // huffman is a canonical code for reading.

@@ -89,7 +89,7 @@ func (r *Reader) split(free <-chan *segment, order chan<- *segment, quit <-chan 
 	}
 }
 
-// stop ends the splitter and waits until no worker has a segment. It waits for a Read of the source that is under way.
+// stop ends the splitter and waits until no worker has a segment. It also waits for a running Read of the source.
 func (r *Reader) stop() {
 	close(r.quit)
 	r.running.Wait()
@@ -101,7 +101,7 @@ func (r *Reader) stop() {
 	}
 }
 
-// Reset goes on with another source as if the Reader were new, and keeps its memory.
+// Reset makes the Reader read another source as if it were new, and keeps its memory.
 func (r *Reader) Reset(src io.Reader) {
 	r.stop()
 	r.start(src)
@@ -118,7 +118,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Read reads decompressed data. A damaged input gives an *Error; what was read until then had the right checksums.
+// Read reads decompressed data. A damaged input gives an *Error; the data read before had the right checksums.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, r.err
@@ -174,7 +174,7 @@ func (r *Reader) release() {
 	}
 }
 
-// advance gets the text of the next block ready, or returns the reason why there is none; io.EOF is the good one.
+// advance gets the text of the next block ready, or returns why there is none; at a regular end this is io.EOF.
 func (r *Reader) advance() error {
 	s := &r.serial
 	for {
@@ -202,13 +202,12 @@ func (r *Reader) advance() error {
 	}
 }
 
-// serial reads the input in order. It reads headers and ends of streams, and blocks in which something looks like a
-// beginning.
+// serial reads the input in order. It reads headers and ends of streams, and blocks that contain a false beginning.
 type serial struct {
-	rest []byte // valid from the byte that at lies in to end; no padding
+	rest []byte // valid from the byte that contains at, to end; no padding
 	base int64  // bits before rest
-	at   int64  // bit to go on at
-	end  int64  // bit behind rest
+	at   int64  // bit at which to continue
+	end  int64  // bit after rest
 	last bool   // nothing follows
 	err  error  // of the source
 
@@ -248,7 +247,7 @@ func (s *serial) skip(g *segment) {
 	}
 }
 
-// ensure gets n more bits, or all that there are, and tells whether there are n.
+// ensure makes n more bits available, if there are so many, and tells whether there are.
 func (s *serial) ensure(r *Reader, n int64) bool {
 	for s.end-s.at < n && !s.last {
 		g := r.take()
@@ -293,7 +292,7 @@ func (s *serial) step(r *Reader) ([]byte, error) {
 		return nil, s.header(r)
 	}
 	if !s.ensure(r, magicBits) {
-		return nil, s.short("the data ends in the middle of a stream")
+		return nil, s.short("the data ends within a stream")
 	}
 	switch s.peek(magicBits) {
 	case streamMagic:
@@ -301,7 +300,7 @@ func (s *serial) step(r *Reader) ([]byte, error) {
 	case blockMagic:
 		return s.block(r)
 	}
-	return nil, s.wrong("neither a block nor the end of the stream comes where one must: the data is damaged")
+	return nil, s.wrong("there is neither a block nor the end of the stream where one must be: the data is damaged")
 }
 
 func (s *serial) header(r *Reader) error {
@@ -312,15 +311,15 @@ func (s *serial) header(r *Reader) error {
 		return io.EOF
 	}
 	if !s.ensure(r, 32) {
-		return s.short("the data ends in the middle of a header, or is no bzip2 file")
+		return s.short("the data ends within a header, or is not a bzip2 file")
 	}
 	h := s.peek(32)
 	level := int(h&0xff) - '0'
 	if h>>8 != 'B'<<16|'Z'<<8|'h' || level < 1 || level > 9 {
 		if s.streams > 0 {
-			return s.wrong("something else follows the end of the stream")
+			return s.wrong("other data follows the end of the stream")
 		}
-		return s.wrong("this is no bzip2 file")
+		return s.wrong("this is not a bzip2 file")
 	}
 	s.at += 32
 	s.inStream, s.level, s.sum = true, level, 0
@@ -330,7 +329,7 @@ func (s *serial) header(r *Reader) error {
 
 func (s *serial) trailer(r *Reader) error {
 	if !s.ensure(r, magicBits+32) {
-		return s.short("the data ends in the middle of the end of a stream")
+		return s.short("the data ends within the end mark of a stream")
 	}
 	s.at += magicBits
 	if uint32(s.peek(32)) != s.sum {
@@ -351,7 +350,7 @@ func (s *serial) block(r *Reader) ([]byte, error) {
 	text, crc, end, err := s.decoder.decode(s.rest, int(s.at-s.base), int(s.end-s.base), s.flat)
 	s.rest = s.rest[:n]
 	if err == errShort && !all {
-		return nil, s.short("the data ends in the middle of a block")
+		return nil, s.short("the data ends within a block")
 	}
 	if err != nil {
 		return nil, s.wrong(err.Error())

@@ -247,7 +247,7 @@ func TestDamaged(t *testing.T) {
 		}
 	}
 	if _, err := unpacked([]byte("no bzip2 file at all"), 2); err == nil ||
-		!strings.Contains(err.Error(), "no bzip2 file") {
+		!strings.Contains(err.Error(), "not a bzip2 file") {
 		t.Errorf("another file gives %v", err)
 	}
 }

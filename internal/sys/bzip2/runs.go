@@ -7,11 +7,11 @@ import (
 	"math/bits"
 )
 
-// expander undoes the first step of compressing: after four equal bytes comes a byte that says how many more there are.
-// Runs do not cross blocks.
+// expander undoes the first step of compression: the byte after four equal bytes is the number of further ones. Runs do
+// not cross blocks.
 type expander struct {
 	text []byte // not yet read
-	left int    // bytes of a run that are still to be written
+	left int    // bytes of a run not written yet
 	byte byte   // of that run
 }
 
@@ -20,8 +20,7 @@ const (
 	highs = 0x8080808080808080
 )
 
-// expand writes to dst until it is full or the text has ended; 0 means that it has ended. dst must have room for 16
-// bytes.
+// expand writes to dst until it is full or the text ends; 0 means the end. dst must have room for 16 bytes.
 func (x *expander) expand(dst []byte) (int, error) {
 	n := 0
 	for n < len(dst) {
@@ -79,9 +78,9 @@ func (x *expander) slow(dst []byte) (int, error) {
 	return n, nil
 }
 
-// checksum is bzip2's: the usual polynomial with the most significant bit first. The standard library has the one with
-// the least significant bit first, and has it in hardware: turning round the bits of what goes in and of what comes out
-// makes one of the other.
+// checksum is bzip2's: the usual polynomial with the most significant bit first. The standard library has the
+// polynomial with the least significant bit first, in hardware: reversing the bits of input and output converts one
+// into the other.
 type checksum struct {
 	sum uint32
 	buf [4096]byte
@@ -100,7 +99,7 @@ func (c *checksum) add(p []byte) {
 
 func (c *checksum) value() uint32 { return bits.Reverse32(c.sum) }
 
-// mirror turns round the bits of each byte of src.
+// mirror reverses the bits of each byte of src.
 func mirror(dst, src []byte) {
 	for len(src) >= 8 {
 		v := binary.LittleEndian.Uint64(src)

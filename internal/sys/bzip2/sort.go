@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// sorter sorts the rotations of a text: first by eight bytes, then groups of equal ones by the ranks of what follows,
-// twice as far at each step (Larsson and Sadakane, "Faster suffix sorting", 1999). Text that repeats itself takes no
-// more than a few steps more.
+// sorter sorts the rotations of a text: first by eight bytes, then groups of equal ones by the ranks of their
+// continuations, twice as far at each step (Larsson and Sadakane, "Faster suffix sorting", 1999). Text that repeats
+// itself takes no more than a few steps more.
 type sorter struct {
 	keys  []rotation
 	order []int32

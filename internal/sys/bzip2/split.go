@@ -5,41 +5,41 @@ import (
 	"io"
 )
 
-// segment is what lies between one place where a block or the end of a stream may begin and the next.
+// segment is the data between two neighbouring places where a block or the end of a stream may begin.
 type segment struct {
 	start, end int64  // bits from the beginning of the input
-	packed     []byte // from the byte that start lies in to the one that end-1 lies in, then padding
+	packed     []byte // from the byte that contains bit start to the one that contains bit end-1, then padding
 	block      bool   // begins with a block's magic number
 	last       bool   // the input ends with it
-	err        error  // of the source, behind this segment
+	err        error  // of the source, after this segment
 
-	// What a worker makes of a block.
-	done  chan struct{} // has room for one; a worker puts something in when it has finished
+	// A worker's result.
+	done  chan struct{} // capacity 1; a worker sends to it when it has finished
 	flat  []byte
 	text  []byte
 	crc   uint32
-	after int64 // bit behind the block
+	after int64 // bit after the block
 	wrong error
 }
 
-// maxSegment is where a segment is cut that no place ends: no block is as long.
+// maxSegment is the length at which a segment is cut if no place ends it: no block is as long.
 const maxSegment = maxPacked
 
 // splitter cuts the input into segments.
 type splitter struct {
 	src   io.Reader
-	buf   []byte // read and not yet given away: from byte base on
+	buf   []byte // read but not given to a segment: from byte base on
 	base  int64
 	from  int64 // bit at which the next segment starts
-	seen  int   // bytes of buf in which no place begins, beyond from
+	seen  int   // bytes of buf, after from, in which no place begins
 	block bool  // a block's magic is at from
 	err   error
 
-	pieces int64 // bits after which a segment is cut whatever is there; 0 but in tests
+	pieces int64 // bits after which a segment is always cut; 0 except in tests
 }
 
-// suspicious has a bit for each pair of bytes that may lie inside a magic number, at any distance from its beginning.
-// Among any four neighbouring pairs of a magic number one begins at a multiple of four bytes and lies inside it.
+// suspicious has a bit for each pair of bytes that may be inside a magic number, at any bit offset. Of any four
+// neighbouring pairs of bytes in a magic number, one begins at a multiple of four bytes.
 type suspicious [1 << 16 / 64]uint64
 
 func newSuspicious() *suspicious {
@@ -53,8 +53,8 @@ func newSuspicious() *suspicious {
 	return s
 }
 
-// find returns the first bit at or after from at which a magic number begins that lies wholly in p, and whether it is a
-// block's; -1 when there is none.
+// find returns the first bit at or after from at which a magic number begins that is completely in p, and whether it is
+// a block's; -1 if there is none.
 func (s *suspicious) find(p []byte, from int) (bit int, block bool) {
 	for at := from / 8; at+2 <= len(p); at += 4 {
 		pair := binary.LittleEndian.Uint16(p[at:])
@@ -62,7 +62,7 @@ func (s *suspicious) find(p []byte, from int) (bit int, block bool) {
 		if s[pair/64]>>(pair%64)&1 == 0 {
 			continue
 		}
-		// The pair is wholly inside, so the magic number begins at most 32 bits before it and not behind it.
+		// The pair is completely inside, so the magic number begins at most 32 bits before it and not after it.
 		if bit, block = match(p, max(from, at*8-(magicBits-16)), at*8); bit >= 0 {
 			return bit, block
 		}
@@ -94,17 +94,17 @@ func match(p []byte, low, high int) (int, bool) {
 	return -1, false
 }
 
-// readSize is how much is asked of the source at once.
+// readSize is the size of one read of the source.
 const readSize = 256 << 10
 
 func (s *splitter) reset(src io.Reader) {
 	*s = splitter{src: src, buf: s.buf[:0], pieces: s.pieces}
 }
 
-// cut makes the next segment. After the one marked last there is none.
+// cut makes the next segment. None follows the one marked last.
 func (s *splitter) cut(table *suspicious, g *segment) {
 	for {
-		// The segment's own magic number begins at from: what ends it lies at least a bit further.
+		// The segment's own magic number begins at from: its end is at least one bit further.
 		local := int(s.from - s.base*8)
 		bit, block := table.find(s.buf, max(local+1, s.seen*8))
 		if s.pieces > 0 && (bit < 0 || int64(bit-local) > s.pieces) && int64(len(s.buf)*8-local) > s.pieces {
@@ -122,8 +122,8 @@ func (s *splitter) cut(table *suspicious, g *segment) {
 			s.block = false
 			return
 		}
-		// A magic number may begin in the last bytes and end in those to come; the pairs that are looked at are four
-		// apart.
+		// A magic number may begin in the last bytes and end in data that is not read yet; the tested pairs are four
+		// bytes apart.
 		s.seen = max(0, len(s.buf)-16)
 		if s.err != nil {
 			s.give(g, s.base*8+int64(len(s.buf))*8)
@@ -137,7 +137,7 @@ func (s *splitter) cut(table *suspicious, g *segment) {
 	}
 }
 
-// fill forgets what was given away and reads more.
+// fill drops data already given to segments and reads more.
 func (s *splitter) fill() {
 	given := int(s.from/8 - s.base)
 	s.buf = s.buf[:copy(s.buf, s.buf[given:])]
@@ -159,7 +159,7 @@ func (s *splitter) fill() {
 	s.err = io.ErrNoProgress
 }
 
-// give copies what lies up to a bit into a segment.
+// give copies the data up to a bit into a segment.
 func (s *splitter) give(g *segment, end int64) {
 	first, behind := int(s.from/8-s.base), int((end+7)/8-s.base)
 	g.start, g.end, g.block, g.last, g.err = s.from, end, s.block, false, nil

@@ -26,7 +26,7 @@ const runMost = 4 + 255
 // NewWriter returns a Writer to w. The level, from 1 to 9, is the size of a block in 100,000 bytes.
 func NewWriter(w io.Writer, level int) (*Writer, error) {
 	if level < 1 || level > 9 {
-		return nil, fmt.Errorf("write bzip2: the level is from 1 to 9, not %d", level)
+		return nil, fmt.Errorf("write bzip2: the level must be from 1 to 9, not %d", level)
 	}
 	z := &Writer{out: bitWriter{w: w}, limit: level*levelStep - 19, crc: newChecksum(), last: -1}
 	z.out.write(8, 'B')
@@ -39,7 +39,7 @@ func NewWriter(w io.Writer, level int) (*Writer, error) {
 // Write compresses p.
 func (z *Writer) Write(p []byte) (int, error) {
 	if z.closed {
-		return 0, errors.New("write bzip2: the stream has ended")
+		return 0, errors.New("write bzip2: the stream is closed")
 	}
 	from := 0 // bytes before it are in the checksum
 	for i, c := range p {
@@ -85,7 +85,7 @@ func (z *Writer) flush() {
 	z.crc.sum = 0
 }
 
-// Close writes what is left and ends the stream.
+// Close writes the rest and ends the stream.
 func (z *Writer) Close() error {
 	if z.closed {
 		return z.out.err

@@ -1,7 +1,7 @@
 // Package histogram keeps the distribution of latencies in a fixed amount of memory.
 //
-// It is opinionated: recording is a few instructions, never allocates and never drops a value; what is read out is
-// never smaller than what was recorded, and larger by less than one part in 128. Minimum, maximum and mean are exact.
+// It is opinionated: recording takes a few instructions, never allocates and never drops a value; a result is never
+// smaller than the recorded value, and larger by less than one part in 128. Minimum, maximum and mean are exact.
 package histogram
 
 import (
@@ -97,7 +97,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	if h.n == 0 {
 		return 0
 	}
-	// A q such as 0.999 is no binary number: without the slack the rank in 1000 values would be 1000 instead of 999.
+	// A q such as 0.999 is not exact in binary: without the slack the rank in 1000 values would be 1000 instead of 999.
 	rank := uint64(math.Ceil(q*float64(h.n) - 1e-9*float64(h.n)))
 	rank = min(max(1, rank), h.n)
 	var seen uint64
@@ -109,8 +109,8 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return h.max
 }
 
-// ClockCost measures what one reading of the monotonic clock takes, in ns: the least mean of several short loops, which
-// no interruption can make smaller. Each recorded duration contains it once.
+// ClockCost measures the time of one reading of the monotonic clock, in ns: the least mean of several short loops,
+// because interruptions can only make a mean larger. Each recorded duration contains it once.
 func ClockCost() float64 {
 	const rounds, readings = 16, 512
 	best := math.Inf(1)

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Fault is what a loss of power does to writes that were acknowledged and not flushed.
+// Fault is the effect of a power loss on writes that were acknowledged but not flushed.
 type Fault string
 
 // The faults.
 const (
-	Drop    Fault = "drop"    // none of them is there
-	Reorder Fault = "reorder" // a random part of them is there, as if the drive had written in an order of its own
-	Tear    Fault = "tear"    // as Reorder, and of those that are there some have only some of their sectors
+	Drop    Fault = "drop"    // all of them are lost
+	Reorder Fault = "reorder" // a random part of them survives, as if the drive had reordered its writes
+	Tear    Fault = "tear"    // as Reorder, but some survive only in part, by sectors
 )
 
 // Faults lists them all.
 func Faults() []Fault { return []Fault{Drop, Reorder, Tear} }
 
-// ParseFault is the fault of a name.
+// ParseFault returns the fault of a name.
 func ParseFault(name string) (Fault, error) {
 	if slices.Contains(Faults(), Fault(name)) {
 		return Fault(name), nil
@@ -31,22 +31,22 @@ func ParseFault(name string) (Fault, error) {
 	return "", fmt.Errorf("%q is not one of %v", name, Faults())
 }
 
-// ErrCut is what requests get after the plug was pulled.
+// ErrCut is the error of requests after the plug was pulled.
 var ErrCut = errors.New("the plug was pulled")
 
-// CacheSize is how much a volatile cache holds by default, in bytes. What exceeds it reaches the medium, oldest first,
+// CacheSize is the default size of a volatile cache, in bytes. When it is exceeded, the oldest writes reach the medium,
 // as in a drive.
 const CacheSize = 256 << 20
 
-// pending is a write that a loss of power may undo.
+// pending is a write that a power loss may undo.
 type pending struct {
 	off      int64
 	old, new []byte
 	durable  bool // forced unit access: the write is on the medium, those before it may not be
 }
 
-// volatile is a file with a volatile cache before it. The file always has the latest bytes, so that reads need no more
-// than the file; what a cut undoes is kept beside.
+// volatile is a file with a volatile cache. The file always has the latest bytes, so reads only need the file; the data
+// to undo at a cut is kept in memory.
 type volatile struct {
 	file  *os.File
 	limit int64
@@ -59,21 +59,21 @@ type volatile struct {
 	armed  *trigger
 }
 
-// Counts is what a client asked of a device.
+// Counts counts a client's requests to a device.
 type Counts struct {
-	Writes  int64 `json:"writes"`  // requests that write, zeroes included
+	Writes  int64 `json:"writes"`  // write requests, including zeroes
 	Flushes int64 `json:"flushes"` // flush requests
 	FUA     int64 `json:"fua"`     // writes with forced unit access
-	Evicted int64 `json:"evicted"` // writes that left the cache for want of room
+	Evicted int64 `json:"evicted"` // writes that left the cache because it was full
 }
 
-// Cut is what a pulled plug did.
+// Cut is the result of a pulled plug.
 type Cut struct {
 	Fault   Fault  `json:"fault"`
 	Seed    uint64 `json:"seed"`    // of the choices below
-	Pending int    `json:"pending"` // writes that were acknowledged and not flushed
+	Pending int    `json:"pending"` // writes that were acknowledged but not flushed
 	Bytes   int64  `json:"bytes"`   // in them
-	Kept    int    `json:"kept"`    // of them reached the medium whole
+	Kept    int    `json:"kept"`    // of them reached the medium completely
 	Torn    int    `json:"torn"`    // of them reached it in part
 	Counts
 }
@@ -107,7 +107,7 @@ func (v *volatile) put(p []byte, off int64, fua bool) error {
 		return err
 	}
 	if _, err := v.file.WriteAt(p, off); err != nil {
-		// Part of it may be there; a device that failed a write may hold either.
+		// Part of it may be written; after a failed write a device may have either content.
 		_, undo := v.file.WriteAt(e.old, off)
 		return errors.Join(err, undo)
 	}
@@ -119,7 +119,7 @@ func (v *volatile) put(p []byte, off int64, fua bool) error {
 	return nil
 }
 
-// evict makes room by letting the oldest writes reach the medium.
+// evict frees space: the oldest writes reach the medium.
 func (v *volatile) evict() {
 	n := 0
 	for v.held > v.limit && n < len(v.log) {
@@ -143,11 +143,11 @@ func (v *volatile) zero(off, n int64, fua, _ bool) error {
 	return eachPiece(off, n, func(off int64, zeroes []byte) error { return v.put(zeroes, off, fua) })
 }
 
-// trim does nothing, as a device may: what is trimmed is nobody's record.
+// trim does nothing, as a device may: no record is ever trimmed.
 func (v *volatile) trim(int64, int64) error { return nil }
 
-// flush puts all that was acknowledged out of a cut's reach. The file is not synced: it is the medium of this device,
-// and the host's power is not what is cut.
+// flush makes all acknowledged writes survive a cut. The file is not synced: it is the medium of this device, and the
+// host does not lose power.
 func (v *volatile) flush() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -160,7 +160,7 @@ func (v *volatile) flush() error {
 	return nil
 }
 
-// trigger is a cut that waits until there is something to lose.
+// trigger is a cut that waits until there are writes to lose.
 type trigger struct {
 	pending int // writes
 	fault   Fault
@@ -181,7 +181,7 @@ func (v *volatile) fire() {
 	close(t.done)
 }
 
-// arm cuts as soon as so many writes are pending, and after wait in any case.
+// arm cuts as soon as so many writes are pending, or after wait.
 func (v *volatile) arm(pending int, fault Fault, seed uint64, wait time.Duration) (Cut, error) {
 	t := &trigger{pending: pending, fault: fault, seed: seed, done: make(chan struct{})}
 	v.mu.Lock()
@@ -199,7 +199,7 @@ func (v *volatile) arm(pending int, fault Fault, seed uint64, wait time.Duration
 	return t.cut, t.err
 }
 
-// pull ends the device and leaves in the file what a loss of power would have left. The lock is held.
+// pull ends the device and leaves the file as after a power loss. The lock is held.
 func (v *volatile) pull(fault Fault, seed uint64) (c Cut, err error) {
 	if v.cut {
 		return c, ErrCut

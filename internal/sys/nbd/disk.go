@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// medium is where a device's bytes are.
+// medium stores a device's bytes.
 type medium interface {
 	read(p []byte, off int64) error
-	// write is durable when it returns where fua is set.
+	// With fua, write is durable when it returns.
 	write(p []byte, off int64, fua bool) error
 	zero(off, n int64, fua, hole bool) error
 	trim(off, n int64) error
 	flush() error
 }
 
-// direct passes everything to a file at once.
+// direct passes everything to a file immediately.
 type direct struct {
 	file   *os.File
 	flushs group
@@ -56,7 +56,7 @@ func (d *direct) zero(off, n int64, fua, hole bool) error {
 	return err
 }
 
-// trim gives space back where the file system can; a device may ignore it.
+// trim frees space if the file system can; a device may ignore it.
 func (d *direct) trim(off, n int64) error {
 	if err := punchHole(d.file, off, n); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -66,7 +66,7 @@ func (d *direct) trim(off, n int64) error {
 
 func (d *direct) flush() error { return d.flushs.do(func() error { return syncData(d.file) }) }
 
-// piece is how much is zeroed at once, in bytes.
+// piece is the number of bytes that are zeroed at once.
 const piece = 1 << 20
 
 var zeroes [piece]byte
@@ -82,8 +82,8 @@ func eachPiece(off, n int64, do func(off int64, zeroes []byte) error) error {
 	return nil
 }
 
-// group lets requests that wait for the same thing share one call: those that come while a call is under way, which may
-// have begun too early for them, share the next.
+// group lets requests that wait for the same operation share one call: requests that arrive during a call, which may
+// have begun too early for them, share the next call.
 type group struct {
 	mu      sync.Mutex
 	running bool
@@ -120,7 +120,7 @@ func (g *group) do(call func() error) error {
 	return err
 }
 
-// run serves those that waited, and then those that waited meanwhile.
+// run serves the waiting requests, and then those that arrived meanwhile.
 func (g *group) run(t *turn, call func() error) {
 	for t != nil {
 		t.err = call()
@@ -153,7 +153,7 @@ func openDisk(path string) (*os.File, int64, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && (!st.Mode().IsRegular() || st.Size() == 0 || st.Size()%sector != 0) {
-		err = fmt.Errorf("it must be a file of a whole number of %d-byte sectors", sector)
+		err = fmt.Errorf("it must be a file with a whole number of %d-byte sectors", sector)
 	}
 	if err != nil {
 		f.Close()

@@ -46,14 +46,14 @@ func handshake(rw io.ReadWriter, size int64) error {
 	return fmt.Errorf("the client sent more than %d options", maxOptions)
 }
 
-// errDone is a client that left during the handshake, as it may.
+// errDone says that a client left during the handshake, as it may.
 var errDone = errors.New("the client is done")
 
-// answer serves an option. ready says that commands follow.
+// answer serves an option. ready means that commands follow.
 func answer(w io.Writer, opt uint32, data []byte, size int64, zeroes bool) (ready bool, err error) {
 	switch opt {
 	case optExportName:
-		// Whatever the name: there is one export. This option has no reply that could refuse it.
+		// The name is ignored: there is one export, and this option has no reply for an error.
 		b := binary.BigEndian.AppendUint64(nil, uint64(size))
 		b = binary.BigEndian.AppendUint16(b, transFlags)
 		if zeroes {
@@ -74,7 +74,7 @@ func answer(w io.Writer, opt uint32, data []byte, size int64, zeroes bool) (read
 	return false, reply(w, opt, repErrUnsup, nil)
 }
 
-// info tells of the export: name length u32, name, count u16, count wishes u16.
+// info describes the export: name length u32, name, count u16, count wishes u16.
 func info(w io.Writer, opt uint32, data []byte, size int64) (ready bool, err error) {
 	if len(data) < 6 {
 		return false, reply(w, opt, repErrInvalid, nil)
@@ -87,7 +87,7 @@ func info(w io.Writer, opt uint32, data []byte, size int64) (ready bool, err err
 		return false, reply(w, opt, repErrTooBig, nil)
 	}
 	if n != 0 {
-		return false, reply(w, opt, repErrUnknown, []byte("there is one export, and it has no name"))
+		return false, reply(w, opt, repErrUnknown, []byte("the only export has no name"))
 	}
 	if wishes := binary.BigEndian.Uint16(data[4:]); len(data) != 6+2*int(wishes) {
 		return false, reply(w, opt, repErrInvalid, nil)

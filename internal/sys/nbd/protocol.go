@@ -70,7 +70,7 @@ const (
 	maxName     = 4 << 10 // of an export
 	blockMin    = 1
 	blockBest   = 4 << 10
-	sector      = 512 // the smallest piece that a loss of power leaves whole
+	sector      = 512 // the smallest unit that a power loss never tears
 )
 
 const requestSize = 28
@@ -84,7 +84,7 @@ type request struct {
 	length uint32
 }
 
-// readRequest reads a header. After bytes that are none nothing else in the stream can be trusted.
+// readRequest reads a header. After an invalid header the rest of the stream cannot be trusted.
 func readRequest(r io.Reader, b *[requestSize]byte) (q request, err error) {
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return q, err
@@ -99,12 +99,12 @@ func readRequest(r io.Reader, b *[requestSize]byte) (q request, err error) {
 	}, nil
 }
 
-// check says which error a request deserves, 0 for none.
+// check returns the error number of a request, 0 if it is valid.
 func (q *request) check(size int64) uint32 {
 	allowed := uint16(0)
 	switch q.cmd {
 	case cmdRead, cmdFlush, cmdDisconnect, cmdTrim, cmdWrite:
-		allowed = cmdFlagFUA // clients may set it anywhere; it means something on what writes
+		allowed = cmdFlagFUA // clients may set it on all commands; it only affects writes
 	case cmdWriteZeroes:
 		allowed = cmdFlagFUA | cmdFlagNoHole
 	default:
@@ -116,7 +116,7 @@ func (q *request) check(size int64) uint32 {
 	if q.cmd == cmdFlush || q.cmd == cmdDisconnect {
 		return 0
 	}
-	// offset may be anything up to 2^64, so it is compared before it is added to.
+	// offset may be up to 2^64-1, so it is compared before anything is added.
 	if q.offset > uint64(size) || uint64(q.length) > uint64(size)-q.offset {
 		if q.cmd == cmdRead || q.cmd == cmdTrim {
 			return errInvalid

@@ -35,7 +35,7 @@ type Server struct {
 	failed error
 }
 
-// handshakeTime is how long a client may take until it sends commands: one that says nothing would keep others out.
+// handshakeTime is how long a client may take until it sends commands: a silent client would block others.
 const handshakeTime = 30 * time.Second
 
 // Start serves until Close or CutAt.
@@ -57,7 +57,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		file.Close()
 		return nil, fmt.Errorf("listen on %s: %w", o.Socket, err)
 	}
-	// Whoever can open the socket can write the disk.
+	// Whoever can open the socket can write to the disk.
 	if err := os.Chmod(o.Socket, 0o600); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("listen on %s: %w", o.Socket, err)
@@ -66,8 +66,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// accept serves one client after the other: the device says that it cannot have two connections, and who comes second
-// waits for the first to leave.
+// accept serves one client after the other: the device does not allow two connections, and a second client waits until
+// the first has left.
 func (s *Server) accept() {
 	for {
 		c, err := s.listener.Accept()
@@ -116,17 +116,16 @@ func (s *Server) serve(c net.Conn) error {
 	return newTransmission(c, s.medium, s.size).serve()
 }
 
-// Err is the first connection that ended in another way than by the client's wish; nil when there was none.
+// Err is the error of the first connection that the client did not end properly; nil if there was none.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// CutAt pulls the plug at the moment when so many writes are pending, but after wait in any case: between the flushes
-// of a quiet machine there is often nothing to lose. From then on no request is answered with success, the connection
-// breaks, and the file has what was flushed and, of the rest, what fault and seed leave of it. The server must still be
-// closed.
+// CutAt pulls the plug when so many writes are pending, or after wait: between the flushes of a quiet machine there is
+// often nothing to lose. From then on all requests fail, the connection breaks, and the file has the flushed writes
+// and, of the others, those that fault and seed leave. The server must still be closed.
 func (s *Server) CutAt(pending int, wait time.Duration, fault Fault, seed uint64) (Cut, error) {
 	if s.cache == nil {
 		return Cut{}, errors.New("pull the plug: the device has no volatile cache")
@@ -148,7 +147,7 @@ func (s *Server) hangUp() {
 	}
 }
 
-// Close ends the connection and removes the socket. What was not flushed is in the file, unless it was cut.
+// Close ends the connection and removes the socket. All writes are in the file, unless the plug was pulled.
 func (s *Server) Close() error {
 	s.hangUp()
 	err := s.listener.Close()

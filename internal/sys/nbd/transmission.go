@@ -12,8 +12,8 @@ import (
 // maxFlight bounds the requests that are served at once.
 const maxFlight = 32
 
-// small is the largest write, in bytes, that is done before the next request is read: a copy into the host's page cache
-// costs less than passing it on.
+// small is the largest write, in bytes, that is done before the next request is read: copying it into the host's page
+// cache costs less than starting a goroutine.
 const small = 64 << 10
 
 // transmission is a connection after its handshake.
@@ -44,7 +44,7 @@ func (t *transmission) serve() error {
 		q, err := readRequest(t.in, &header)
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil // a client that is killed says no more than this
+			return nil // a killed client ends like this
 		case err != nil:
 			return err
 		}
@@ -65,18 +65,18 @@ func (t *transmission) serve() error {
 	}
 }
 
-// beside serves a request while the next is read.
+// beside serves a request while the next one is read.
 func (t *transmission) beside(do func() error) {
 	t.flight <- struct{}{}
 	t.wait.Go(func() {
 		if do() != nil {
-			t.conn.Close() // the reader sees that
+			t.conn.Close() // the reader will see the error
 		}
 		<-t.flight
 	})
 }
 
-// write reads the data of a write, which follows its header also where the write is refused.
+// write reads the data of a write, which follows its header even if the write is refused.
 func (t *transmission) write(q request, bad uint32) error {
 	if bad != 0 {
 		if q.length > MaxTransfer {

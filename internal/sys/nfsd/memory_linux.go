@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory answers the kernel's questions about clients that it had before: nfsdcld's part. The kernel makes the pipe for
-// them only when the server starts, whatever its version, and waits a second for somebody to open it.
+// memory answers the kernel's questions about earlier clients, the job of nfsdcld. The kernel makes the pipe for them
+// only when the server starts, for all versions, and waits a second for a reader.
 type memory struct {
 	pipes int // the folder, by a descriptor that any thread can use
 	quit  chan struct{}
@@ -23,7 +23,7 @@ type memory struct {
 	over bool
 }
 
-// remember mounts the kernel's pipes at a folder of the calling thread's namespaces and answers what is asked there.
+// remember mounts the kernel's pipes at a folder of the calling thread's namespaces and answers the questions there.
 func remember(dir string) (*memory, error) {
 	if err := unix.Mount("pipes", dir, "rpc_pipefs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return nil, fmt.Errorf("mount the pipes of RPC at %s: %w", dir, err)
@@ -38,7 +38,7 @@ func remember(dir string) (*memory, error) {
 	return m, nil
 }
 
-// lookTime is how often the pipe is looked for while there is none.
+// lookTime is the interval at which it looks for the pipe.
 const lookTime = 10 * time.Millisecond
 
 func (m *memory) serve() {
@@ -68,7 +68,7 @@ func (m *memory) take(pipe *os.File) bool {
 	return true
 }
 
-// talk answers messages until the pipe is taken away.
+// talk answers messages until the pipe is removed.
 func (m *memory) talk() {
 	defer m.pipe.Close()
 	conn, err := m.pipe.SyscallConn()
@@ -80,7 +80,7 @@ func (m *memory) talk() {
 		n, failed := 0, error(nil)
 		err := conn.Read(func(fd uintptr) bool {
 			n, failed = unix.Read(int(fd), message)
-			return n != 0 && !errors.Is(failed, unix.EAGAIN) // 0 is not the end here, but says that there is nothing
+			return n != 0 && !errors.Is(failed, unix.EAGAIN) // 0 is not the end here: it means that there is no message
 		})
 		if err != nil || failed != nil {
 			return

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// NetNSOptions say what a namespace has.
+// NetNSOptions configure a namespace.
 type NetNSOptions struct {
-	// Folder is the absolute path of the folder that is to be served, however it is called.
+	// Folder is the absolute path of the folder to serve.
 	Folder string
 	// Address is the IPv4 address of the namespace's network card, in a network of 24 bits; without one there is only
 	// loopback.
@@ -29,7 +29,7 @@ func (o *NetNSOptions) check() error {
 // maxMessages is how many lines of the kernel's messages are evidence.
 const maxMessages = 20
 
-// about returns the last lines of a kernel's messages that are of its NFS server and what belongs to it.
+// about returns the last lines of a kernel's messages that are about its NFS server.
 func about(log []byte) []byte {
 	var lines [][]byte
 	for line := range bytes.Lines(log) {

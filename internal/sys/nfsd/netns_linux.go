@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NetNS is a network namespace and a mount namespace in which the kernel has another server than the machine's, with
-// its own exports, sockets, versions and threads. Nothing of it can be seen or reached from the machine's namespaces; a
-// network card leads to whoever holds its other end. It lives in a thread of this process, and the kernel takes all of
-// it away when that ends, however it ends.
+// NetNS is a network namespace and a mount namespace in which the kernel runs a separate server, with its own exports,
+// sockets, versions and threads. The machine's namespaces can neither see nor reach it; the only access is the other
+// end of its network card. It exists in a thread of this process, and the kernel removes everything when the thread
+// ends, however it ends.
 type NetNS struct {
 	tap     *os.File
 	calls   chan func()
@@ -42,11 +42,11 @@ func OpenNetNS(o NetNSOptions) (*NetNS, error) {
 	return r, nil
 }
 
-// live is the life of the thread that is in the namespace.
+// live runs the thread in the namespace.
 func (r *NetNS) live(furnish func() error, furnished chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The first thread never ends, and what it sees is what the process sees. While it is locked, another comes.
+		// The first thread never ends, and the process sees its namespaces. While it is locked, another thread is used.
 		go r.live(furnish, furnished)
 		<-r.gone
 		runtime.UnlockOSThread()
@@ -60,7 +60,7 @@ func (r *NetNS) live(furnish func() error, furnished chan<- error) {
 	}
 }
 
-// Do runs a function in the namespace. What it opens or mounts is the namespace's.
+// Do runs a function in the namespace. Files that it opens and mounts that it makes belong to the namespace.
 func (r *NetNS) Do(f func() error) error {
 	done := make(chan error, 1)
 	r.calls <- func() { done <- f() }
@@ -71,10 +71,10 @@ func (r *NetNS) Do(f func() error) error {
 // has none. The namespace closes it.
 func (r *NetNS) Tap() *os.File { return r.tap }
 
-// Kernel is the release of the kernel that serves.
+// Kernel is the release of the kernel.
 func (r *NetNS) Kernel() string { return r.release }
 
-// furnish enters the namespace and makes all that is in it.
+// furnish enters the namespace and sets it up.
 func (r *NetNS) furnish(o *NetNSOptions) error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -85,7 +85,7 @@ func (r *NetNS) furnish(o *NetNSOptions) error {
 		return fmt.Errorf("make namespaces: %w; this needs root", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts private: %w; the root must be a mount point, which that of a chroot is not", err)
+		return fmt.Errorf("make mounts private: %w; the root must be a mount point, and that of a chroot is not", err)
 	}
 	if err := r.mountFolder(o.Folder); err != nil {
 		return err
@@ -99,21 +99,21 @@ func (r *NetNS) furnish(o *NetNSOptions) error {
 	const card = "tare0"
 	var err error
 	if r.tap, err = openTap(card); err != nil {
-		return fmt.Errorf("make a network card: %w; is the module tun there?", err)
+		return fmt.Errorf("make a network card: %w; check that the module tun is loaded", err)
 	}
-	address := netip.MustParseAddr(o.Address).As4() // check has seen it
+	address := netip.MustParseAddr(o.Address).As4() // check has validated it
 	return cardUp(card, &address)
 }
 
-// mountFolder gives the namespace an empty folder in the place of /run, because the machine's has the socket of its
-// port mapper, where the kernel would take back what the machine's own servers have registered. The folder to serve is
-// in it, so that its own path does not matter.
+// mountFolder mounts an empty folder at /run in the namespace, because the machine's /run has the socket of its port
+// mapper, where the kernel would remove the registrations of the machine's own servers. The folder to serve is mounted
+// in it, so its own path does not matter.
 func (r *NetNS) mountFolder(folder string) error {
 	run, err := filepath.EvalSymlinks(filepath.Dir(portMapperSocket))
 	if err != nil {
 		return err
 	}
-	// Opened before /run is covered, for it may be below.
+	// Opened before /run is covered, because it may be below.
 	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", folder, err)
@@ -135,8 +135,8 @@ func (r *NetNS) mountFolder(folder string) error {
 	return nil
 }
 
-// Ready says why this machine's kernel would not serve from a namespace as it is now; nil when nothing speaks against
-// it. It changes nothing: a module that is installed and not loaded is not there yet.
+// Ready returns why this machine's kernel cannot serve from a namespace now; nil if it can. It changes nothing: a
+// module that is installed but not loaded counts as missing.
 func Ready() error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -150,7 +150,7 @@ func Ready() error {
 	return ready(unix.ByteSliceToString(u.Release[:]), systems, err)
 }
 
-// Serve has the kernel serve the namespace's folder, in the place of e.Folder. It can succeed once.
+// Serve makes the kernel serve the namespace's folder, instead of e.Folder. It can succeed only once.
 func (r *NetNS) Serve(ctx context.Context, e Export) error {
 	return r.Do(func() error { return r.serve(ctx, e) })
 }
@@ -160,7 +160,7 @@ func (r *NetNS) serve(ctx context.Context, e Export) error {
 		return fmt.Errorf("serve NFS: %w", err)
 	}
 	e.Folder = r.share
-	// What is offered stays what the kernel makes of the machine's memory: that setting is the whole machine's.
+	// The block size stays the kernel's choice: its setting is for the whole machine.
 	s := &Server{control: r.control, pipes: r.pipes}
 	if err := s.start(ctx, &e); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (r *NetNS) serve(ctx context.Context, e Export) error {
 	return nil
 }
 
-// Close ends the server and takes the namespace away.
+// Close ends the server and removes the namespace.
 func (r *NetNS) Close() error {
 	select {
 	case <-r.gone:
@@ -197,7 +197,7 @@ func (r *NetNS) Close() error {
 	return err
 }
 
-// Messages returns the last of what the kernel said of NFS and RPC since it started, for evidence.
+// Messages returns the kernel's last messages about NFS and RPC, for evidence.
 func Messages() []byte {
 	b := make([]byte, 256<<10)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)
@@ -209,7 +209,7 @@ func Messages() []byte {
 
 // openTap makes a network card in the calling thread's namespace, whose other end is the file.
 func openTap(name string) (*os.File, error) {
-	// Blocking, or this process's runtime would watch it and wake with each packet.
+	// Blocking, or Go's poller would watch it and wake up with each packet.
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/net/tun: %w", err)

@@ -344,7 +344,7 @@ func besideAnother(t *testing.T) {
 			t.Errorf("version %s in a namespace leaves of\n%s\nthis:\n%s", version, before, now)
 		}
 	}
-	if _, err := Start(t.Context(), machines); err == nil || !strings.Contains(err.Error(), "3 threads run already") {
+	if _, err := Start(t.Context(), machines); err == nil || !strings.Contains(err.Error(), "3 threads already run") {
 		t.Errorf("a second server in one namespace: %v", err)
 	}
 	if now := state(); now != before {

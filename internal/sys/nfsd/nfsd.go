@@ -1,11 +1,11 @@
-// Package nfsd has Linux serve a folder over NFS with the kernel's own server: in a system that has no other, which is
-// the agent's micro-VM (Start), or in namespaces of its own, beside whatever the machine serves (OpenNetNS).
+// Package nfsd makes Linux serve a folder over NFS with the kernel's own server: in the agent's micro-VM, which has no
+// other server (Start), or in separate namespaces beside the machine's own server (OpenNetNS).
 //
-// It is opinionated about needing nobody. There is no rpc.nfsd, exportfs, rpc.mountd, rpcbind or nfsdcld: this package
-// writes what they would into the server's control files and into the caches that the kernel asks about clients and
-// exports, once and for as long as the server lives, so that the kernel never has to ask. What the kernel or a client
-// insists on asking, a few lines here answer: the port mapper that the kernel's lock manager registers with, the mount
-// protocol by which a client of version 3 gets the folder's handle, and the memory of clients of version 4.
+// It is opinionated about having no dependencies. There is no rpc.nfsd, exportfs, rpc.mountd, rpcbind or nfsdcld. This
+// package fills the server's control files and the kernel's caches of clients and exports once, with entries that do
+// not expire, so that the kernel never has to ask. The other services are small enough to be here: the port mapper with
+// which the kernel's lock manager registers, the mount protocol by which a client of version 3 gets the folder's
+// handle, and the memory of clients of version 4.
 package nfsd
 
 import (
@@ -21,7 +21,7 @@ import (
 // ErrUnsupported says that only Linux has this server.
 var ErrUnsupported = errors.New("the kernel serves NFS on Linux only")
 
-// ErrNoServer says that this Linux was built without the server, or that its module is not there.
+// ErrNoServer says that this Linux was built without the server, or that its module is missing.
 var ErrNoServer = errors.New("this kernel has no NFS server: it was built without CONFIG_NFSD, or the module nfsd " +
 	"is not installed")
 
@@ -31,10 +31,10 @@ type Export struct {
 	Folder string `json:"folder"`
 	// Client is the IPv4 address of the only client.
 	Client string `json:"client"`
-	// Version is the only version of the protocol that is spoken: "3", "4.0", "4.1" or "4.2".
+	// Version is the only version of the protocol that is served: "3", "4.0", "4.1" or "4.2".
 	Version string `json:"version"`
 	Port    int    `json:"port"` // TCP
-	// MountPort is where clients of version 3 ask for the folder, over TCP; it is 0 for the others, which need not.
+	// MountPort is where clients of version 3 ask for the folder, over TCP; it is 0 for other versions.
 	MountPort int `json:"mount_port,omitempty"`
 	Threads   int `json:"threads"` // of the server, 1 to 1024
 	// Async has the server acknowledge writes before they are on its disk, which loses them when it crashes. It is the
@@ -50,7 +50,7 @@ const version3 = "3"
 // maxPath is the most bytes of a path: a line of a cache holds it with each byte written as four.
 const maxPath = 500
 
-// Check says what is wrong with an export.
+// Check returns what is wrong with an export.
 func (e *Export) Check() error {
 	a, err := netip.ParseAddr(e.Client)
 	switch {
@@ -64,18 +64,19 @@ func (e *Export) Check() error {
 	case e.Port < 1 || e.Port > 65535:
 		return fmt.Errorf("%d is not a port", e.Port)
 	case e.Version == version3 && (e.MountPort < 1 || e.MountPort > 65535 || e.MountPort == e.Port):
-		return fmt.Errorf("%d is not a port for the mount protocol beside %d", e.MountPort, e.Port)
+		return fmt.Errorf("%d cannot be the port of the mount protocol beside port %d", e.MountPort, e.Port)
 	case e.Version != version3 && e.MountPort != 0:
-		return fmt.Errorf("version %s has no mount protocol, and %d is a port for it", e.Version, e.MountPort)
+		return fmt.Errorf("version %s has no mount protocol, so its port must not be set, but it is %d",
+			e.Version, e.MountPort)
 	case e.Threads < 1 || e.Threads > 1024:
-		return fmt.Errorf("%d is not a number of threads from 1 to 1024", e.Threads)
+		return fmt.Errorf("the number of threads must be from 1 to 1024, not %d", e.Threads)
 	}
 	return nil
 }
 
-// versionLine is what the file versions is told, of which known is the content: each version with a plus or a minus
+// versionLine is the line to write to the file versions, whose content is known: each version with a plus or a minus
 // before it. The minor versions come after the major one, which turns all of them on or off. Of the other major
-// versions only those that the kernel knows may be named.
+// versions, only those that the kernel knows may be named.
 func (e *Export) versionLine(known string) string {
 	var words []string
 	for w := range strings.FieldsSeq(known) {
@@ -97,8 +98,8 @@ func (e *Export) versionLine(known string) string {
 	return strings.Join(words, " ")
 }
 
-// spoken reads the versions that are on out of the content of the file versions. Version 4.0 is never listed as on:
-// "+4" means it, unless "-4.0" is there.
+// spoken reads the enabled versions from the content of the file versions. Version 4.0 is never listed as on: "+4"
+// means it, unless "-4.0" is there.
 func spoken(content string) []string {
 	var on []string
 	for w := range strings.FieldsSeq(content) {
@@ -118,12 +119,12 @@ const (
 	flagInsecure   = 0x0002 // clients may use any port
 	flagAsync      = 0x0010
 	flagNoSubtree  = 0x0400 // handles are not checked against the exported folder, which costs on each call
-	flagFSID       = 0x2000 // handles carry a number of ours and not the device's
+	flagFSID       = 0x2000 // handles contain our number, not the device's
 	fsidRoot       = `\x00000000`
 	fsidTypeNumber = 1 // FSID_NUM of the kernel's fs/nfsd/nfsfh.h
 )
 
-// never is when an entry of a cache expires, in seconds of the wall clock: the largest number that the kernel reads.
+// never is the expiry of cache entries, in seconds of the wall clock: the largest number that the kernel reads.
 const never = 1<<31 - 1
 
 // domain is the kernel's name for the one client.
@@ -135,8 +136,8 @@ const cacheExport = "nfsd.export"
 // entry is a line for one of the kernel's caches.
 type entry struct{ cache, line string }
 
-// entries are what rpc.mountd would answer when asked: who the client is, what the root of the name space is, and how
-// it is exported. The owner that root becomes does not matter, because root stays root.
+// entries are the answers of rpc.mountd: who the client is, what the root of the name space is, and how it is exported.
+// The anonymous user does not matter, because root is not squashed.
 func (e *Export) entries() []entry {
 	flags := flagInsecure | flagNoSubtree | flagFSID
 	if e.Async {
@@ -150,8 +151,8 @@ func (e *Export) entries() []entry {
 	}
 }
 
-// quote writes a word as the kernel's caches read it: what would end a word, and the backslash, in octal
-// (qword_get of the kernel's net/sunrpc/cache.c).
+// quote writes a word for the kernel's caches: characters that end a word, and the backslash, in octal (qword_get of
+// the kernel's net/sunrpc/cache.c).
 func quote(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -183,23 +184,23 @@ func parseHandle(text string) ([]byte, error) {
 	return handle, nil
 }
 
-// oldestKernel is the first whose server ends with the mount of its control files (commit c6c7f2a84da4). With an older
-// one a server would outlive a tare that is killed.
+// oldestKernel is the first kernel whose server ends with the mount of its control files (commit c6c7f2a84da4). With an
+// older kernel, the server would outlive a killed tare.
 var oldestKernel = [2]int{5, 13}
 
-// endsByItself says why the server of a kernel of that release would not end when the namespaces that it is in do.
+// endsByItself returns an error if a server of that kernel release would not end with its namespaces.
 func endsByItself(release string) error {
 	var major, minor int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 || major < oldestKernel[0] ||
 		major == oldestKernel[0] && minor < oldestKernel[1] {
-		return fmt.Errorf("the kernel %s is older than Linux %d.%d and would go on serving after its user was killed",
+		return fmt.Errorf("the kernel %s is older than Linux %d.%d, and its server would keep running after tare is "+
+			"killed",
 			release, oldestKernel[0], oldestKernel[1])
 	}
 	return nil
 }
 
-// ready judges a kernel by its release, by the lines of /proc/filesystems, and by what came of a look for the tap
-// device.
+// ready checks a kernel by its release, by the lines of /proc/filesystems, and by the error of the tap device.
 func ready(release string, systems []byte, tap error) error {
 	if err := endsByItself(release); err != nil {
 		return err

@@ -21,18 +21,18 @@ const caches = "/proc/thread-self/net/rpc"
 // portMapperSocket is where the kernel looks for a port mapper first (RPCBIND_SOCK_PATHNAME).
 const portMapperSocket = "/var/run/rpcbind.sock"
 
-// Server is the kernel's server under way.
+// Server is the running server of the kernel.
 type Server struct {
 	control   string   // where its control files are
 	pipes     string   // an empty folder, for the pipes between the kernel and its helpers
-	blockSize int      // the largest read and write, bytes; 0 leaves what the kernel makes of the machine's memory
-	mapper    *service // at portMapperSocket; nil until it is offered, as the next two
+	blockSize int      // the largest read and write, bytes; 0 keeps the kernel's choice, which depends on the memory
+	mapper    *service // at portMapperSocket; nil until it is started, as the next two
 	mounts    *service
 	memory    *memory
 }
 
-// Start has the kernel serve an export, in a system that has no other server and no port mapper. When one runs already,
-// that is the error.
+// Start makes the kernel serve an export, in a system without another server and without a port mapper. If one already
+// runs, Start fails.
 func Start(ctx context.Context, e Export) (*Server, error) {
 	s := &Server{control: "/proc/fs/nfsd", pipes: filepath.Join(filepath.Dir(portMapperSocket), "tare-pipes"),
 		blockSize: blockSize}
@@ -45,7 +45,7 @@ func Start(ctx context.Context, e Export) (*Server, error) {
 	return s, nil
 }
 
-// start has the kernel serve in the namespaces of the calling thread.
+// start makes the kernel serve in the namespaces of the calling thread.
 func (s *Server) start(ctx context.Context, e *Export) (err error) {
 	defer func() {
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) start(ctx context.Context, e *Export) (err error) {
 		return fmt.Errorf("mount %s: %w", s.control, err)
 	}
 	if n, err := s.read("threads"); err != nil || n != "0" {
-		return fmt.Errorf("%s threads run already (%v); the kernel has one server", n, err)
+		return fmt.Errorf("%s threads already run (%v), but the kernel has only one server", n, err)
 	}
 	defer func() {
 		if err != nil {
@@ -72,15 +72,15 @@ func (s *Server) start(ctx context.Context, e *Export) (err error) {
 	}()
 	mapper, err := listenLocal(portMapperSocket)
 	if err != nil {
-		return fmt.Errorf("stand in for the port mapper: %w", err)
+		return fmt.Errorf("start the port mapper: %w", err)
 	}
 	s.mapper = offer(mapper, nil, portMapper())
 	for _, c := range e.entries() {
 		if err := write(filepath.Join(caches, c.cache, "channel"), c.line); err != nil {
 			if c.cache == cacheExport && errors.Is(err, unix.EINVAL) {
-				err = fmt.Errorf("%w; its file system must have file handles, as ext4, xfs, btrfs and tmpfs do", err)
+				err = fmt.Errorf("%w; its file system must support file handles, as ext4, xfs, btrfs and tmpfs do", err)
 			}
-			return fmt.Errorf("tell the kernel's cache %s of %s: %w", c.cache, e.Folder, err)
+			return fmt.Errorf("add to the kernel's cache %s the entry %s: %w", c.cache, e.Folder, err)
 		}
 	}
 	known, err := s.read("versions")
@@ -109,7 +109,7 @@ func (s *Server) start(ctx context.Context, e *Export) (err error) {
 	return s.check(e)
 }
 
-// line is what a control file is told.
+// line is a line for a control file.
 type line struct{ file, line string }
 
 // lines start the server, in their order: nothing can be changed once it has a socket.
@@ -124,11 +124,11 @@ func (s *Server) lines(e *Export, known string) []line {
 	return append(l, line{"portlist", fmt.Sprintf("tcp %d", e.Port)}, line{"threads", fmt.Sprint(e.Threads)})
 }
 
-// blockSize is the largest read and write that is taken, bytes: what a server with 4 GiB of memory offers by itself.
-// One with less offers less, down to 8 KiB, and a micro-VM has less than any server that people use.
+// blockSize is the largest read and write, bytes: the default of a server with 4 GiB of memory. The default is lower
+// with less memory, down to 8 KiB, and a micro-VM has less memory than a real server.
 const blockSize = 1 << 20
 
-// offerMount answers version 3's question for the folder.
+// offerMount serves the mount protocol of version 3.
 func (s *Server) offerMount(e *Export) error {
 	handle, err := s.rootHandle(e.Folder)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Server) offerMount(e *Export) error {
 	if err != nil {
 		return fmt.Errorf("answer the mount protocol at port %d: %w", e.MountPort, err)
 	}
-	client := netip.MustParseAddr(e.Client).As4() // Check has seen it
+	client := netip.MustParseAddr(e.Client).As4() // Check has validated it
 	s.mounts = offer(socket, client[:], mountProtocol(handle))
 	return nil
 }
@@ -164,12 +164,12 @@ func (s *Server) rootHandle(folder string) ([]byte, error) {
 // graceTime is the shortest that the kernel takes, in seconds.
 const graceTime = 10
 
-// endGrace ends the time in which clients may reclaim what they had open before a restart, and nobody may open anything
-// else: there was nobody before, and the kernel has been told so. Where that does not end it, it is waited for.
+// endGrace ends the grace period, in which clients may only reclaim files that they had open before a restart: there
+// were no clients before, and the kernel was told so. If the period does not end, it waits for its end.
 func (s *Server) endGrace(ctx context.Context) error {
 	const file = "v4_end_grace"
 	if err := write(filepath.Join(s.control, file), "Y\n"); err != nil && !errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("end the time of grace: %w", err)
+		return fmt.Errorf("end the grace period: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*graceTime*time.Second)
 	defer cancel()
@@ -179,13 +179,13 @@ func (s *Server) endGrace(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("end the time of grace: it goes on: %w", ctx.Err())
+			return fmt.Errorf("end the grace period: it is still running: %w", ctx.Err())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// check reads back what the kernel does.
+// check reads back the kernel's state.
 func (s *Server) check(e *Export) error {
 	n, err := s.read("threads")
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Server) check(e *Export) error {
 		return err
 	}
 	if spoken := spoken(got); !slices.Equal(spoken, []string{e.Version}) {
-		return fmt.Errorf("the server speaks %q, and %s alone was asked for; its kernel may be built without", spoken,
+		return fmt.Errorf("the server speaks %q, but only %s was requested; its kernel may be built without", spoken,
 			e.Version)
 	}
 	return nil
@@ -208,7 +208,7 @@ func (s *Server) check(e *Export) error {
 // Close ends the server. Its clients see a server that does not answer.
 func (s *Server) Close() error {
 	err := write(filepath.Join(s.control, "threads"), "0\n")
-	// Only now: while it ends, the kernel takes back what it has registered.
+	// Only now, because the kernel unregisters its services while it ends.
 	if s.mounts != nil {
 		s.mounts.close()
 	}
@@ -227,7 +227,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// write writes a line in one call, as these files want it.
+// write writes a line in one call, as these files require.
 func write(name, line string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {

@@ -2,9 +2,9 @@ package nfsd
 
 import "encoding/binary"
 
-// portMapper is the service that the kernel registers each of its own with (RFC 1833), and without which it does not
-// start the lock manager that belongs to version 3. Nobody looks anything up: clients are told the ports. So it says
-// yes and forgets.
+// portMapper is the service with which the kernel registers its own services (RFC 1833), and without which it does not
+// start the lock manager of version 3. Clients know the ports and never look them up, so it accepts every registration
+// and stores none.
 func portMapper() program {
 	const set, unset = 1, 2 // of version 2 as of versions 3 and 4
 	return program{number: 100000, low: 2, high: 4, call: func(procedure uint32, _ *reader) ([]byte, uint32) {
@@ -19,7 +19,7 @@ func portMapper() program {
 const root = "/"
 
 // mountProtocol is the service by which a client of version 3 gets the root's handle (RFC 1813, appendix I). It keeps
-// no list of who has mounted what, which was never reliable and which nobody reads.
+// no list of mounts, which was never reliable and which nobody reads.
 func mountProtocol(handle []byte) program {
 	const (
 		mnt, umnt, umntAll = 1, 3, 4
@@ -47,8 +47,8 @@ func mountProtocol(handle []byte) program {
 	}}
 }
 
-// A message between the kernel and what remembers its clients over a restart, of whichever version: version, command,
-// status, number of the message, and what the command is about (include/uapi/linux/nfsd/cld.h).
+// A message between the kernel and the daemon that remembers its clients over a restart: version, command, status,
+// number of the message, and the command's arguments (include/uapi/linux/nfsd/cld.h).
 const (
 	memoryCommand = 1 // offsets
 	memoryStatus  = 2
@@ -57,11 +57,11 @@ const (
 	maxMemory     = 2048            // the longest has 1067
 
 	commandVersion = 5 // the kernel asks for the version that is spoken
-	memoryVersion  = 1 // the first whose server waits for nobody when nobody is remembered
+	memoryVersion  = 1 // the first version in which the server does not wait if there are no remembered clients
 )
 
-// remembered answers a message about clients by saying that all is well, and that there were none. It returns nil for
-// what is no message.
+// remembered answers a message about clients with success, and that there were no clients. It returns nil for an
+// invalid message.
 func remembered(message []byte) []byte {
 	if len(message) < minMemory || len(message) > maxMemory {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Bounds of what strangers may send: no call that is answered here is longer than a path and a credential.
+// Bounds of incoming messages: no supported call is longer than a path and a credential.
 const (
 	maxMessage   = 8 << 10 // bytes of a message
 	maxFragments = 16      // of one message
@@ -41,7 +41,7 @@ func readMessage(r io.Reader) ([]byte, error) {
 	return nil, fmt.Errorf("read message: it has more than %d fragments", maxFragments)
 }
 
-// framed is a message as a stream carries it, in one fragment.
+// framed is a message for a stream, in one fragment.
 func framed(message []byte) []byte {
 	return append(words(lastFragment|uint32(len(message))), message...)
 }
@@ -64,7 +64,7 @@ func opaque(p []byte) []byte {
 	return b
 }
 
-// reader takes XDR apart. After the first value that is not there all others are zero, and short is set.
+// reader reads XDR. After the first missing value all others are zero, and short is set.
 type reader struct {
 	rest  []byte
 	short bool
@@ -80,7 +80,7 @@ func (r *reader) word() uint32 {
 	return w
 }
 
-// opaque reads bytes of which there may be so many.
+// opaque reads bytes, up to a maximum length.
 func (r *reader) opaque(most uint32) []byte {
 	n := r.word()
 	padded := (uint64(n) + 3) &^ 3
@@ -108,7 +108,7 @@ const (
 	procedureNull              uint32 = 0 // of every program
 )
 
-// program is a service. call carries out a procedure other than the null one, and returns its results and how it went:
+// program is a service. call carries out a procedure other than the null one, and returns its results and its status:
 // success, procedureUnavailable or garbageArguments.
 type program struct {
 	number    uint32
@@ -116,7 +116,7 @@ type program struct {
 	call      func(procedure uint32, arguments *reader) (results []byte, status uint32)
 }
 
-// answer returns the reply to a call. The error means that the message is no call, to which nothing can be said.
+// answer returns the reply to a call. The error means that the message is not a call and cannot be answered.
 func answer(message []byte, programs []program) ([]byte, error) {
 	r := &reader{rest: message}
 	id, kind, rpc := r.word(), r.word(), r.word()
@@ -127,12 +127,12 @@ func answer(message []byte, programs []program) ([]byte, error) {
 		return words(id, msgReply, replyDenied, rpcMismatch, rpcVersion, rpcVersion), nil
 	}
 	number, version, procedure := r.word(), r.word(), r.word()
-	for range 2 { // the credential and its verifier: who may ask is told by where the call comes from
+	for range 2 { // the credential and its verifier: access is decided by the caller's address
 		r.word()
 		r.opaque(maxAuth)
 	}
 	if r.short {
-		return nil, errors.New("answer: the call is cut short")
+		return nil, errors.New("answer: the call is truncated")
 	}
 	const noVerifier = 0
 	reply := func(status uint32, results ...byte) []byte {

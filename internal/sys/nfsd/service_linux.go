@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// service answers calls at a socket. It speaks to sockets directly, because the agent carries no network package.
+// service answers calls at a socket. It uses the socket's system calls directly, because the agent does not include
+// package net.
 type service struct {
 	socket   *os.File
-	client   []byte // IPv4 address of the only one who is answered; nil where the socket has no addresses
+	client   []byte // IPv4 address of the only client; nil if the socket has no addresses
 	programs []program
 
 	mu    sync.Mutex
@@ -25,10 +26,9 @@ type service struct {
 // Bounds of a service that has one client.
 const (
 	maxPeers = 32
-	// idleTime is how long a client over the network may keep silent. The kernel keeps its connection to the port
-	// mapper.
+	// idleTime is how long a client over the network may be idle. The kernel keeps its connection to the port mapper.
 	idleTime = time.Minute
-	// pause follows an error of accept(2), which is then most likely a lack of descriptors.
+	// pause is the wait after an error of accept(2), which is most likely a lack of descriptors.
 	pause = 100 * time.Millisecond
 )
 
@@ -63,7 +63,7 @@ func listen(family int, at unix.Sockaddr) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "listener"), nil
 }
 
-// offer answers calls to programs at a listening socket, which it closes in the end.
+// offer answers calls to programs at a listening socket, which it closes at its end.
 func offer(socket *os.File, client []byte, programs ...program) *service {
 	s := &service{socket: socket, client: client, programs: programs, peers: map[*os.File]bool{}}
 	s.all.Add(1)
@@ -99,7 +99,7 @@ func (s *service) accept() {
 	}
 }
 
-// welcome tells whether a peer is the client.
+// welcome tells whether a peer is the allowed client.
 func (s *service) welcome(from unix.Sockaddr) bool {
 	if s.client == nil {
 		return true
@@ -119,7 +119,7 @@ func (s *service) join(peer *os.File) bool {
 	return true
 }
 
-// talk answers a peer until it leaves or is not understood.
+// talk answers a peer until it leaves or sends an invalid message.
 func (s *service) talk(peer *os.File) {
 	defer s.all.Done()
 	defer func() {
@@ -146,7 +146,7 @@ func (s *service) talk(peer *os.File) {
 	}
 }
 
-// close ends the service and waits until nobody is answered any more.
+// close ends the service and waits until no call is in progress.
 func (s *service) close() {
 	s.mu.Lock()
 	s.over = true

@@ -9,15 +9,14 @@ import (
 // patienceTick is how often a patient context looks at the clock.
 const patienceTick = 250 * time.Millisecond
 
-// WithPatience is context.WithTimeout by a clock that stands still while tare does. Stopped by Ctrl-Z, it hears nothing
-// of an environment that opens meanwhile, and must not find after fg that it took too long. Time that passes between
-// two looks counts for no more than two of them, so nothing has to know of signals; on a machine so busy that looks
-// come late, patience lasts longer.
+// WithPatience is context.WithTimeout by a clock that stops while tare is stopped. If tare is stopped by Ctrl-Z while
+// an environment opens, the opening must not time out after fg. The time between two looks at the clock counts for at
+// most two ticks, so no signal handling is needed; on a busy machine where looks are late, the timeout is longer.
 func WithPatience(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	parent, cancel := context.WithCancelCause(parent)
 	p := &patient{Context: parent, done: make(chan struct{})}
 	if err := parent.Err(); err != nil {
-		p.end(err) // at once: nothing is to be begun
+		p.end(err) // at once, so that nothing is begun
 	}
 	go func() {
 		for left := d; left > 0; {
@@ -39,8 +38,8 @@ func WithPatience(parent context.Context, d time.Duration) (context.Context, con
 	}
 }
 
-// patient is a context whose end is not known beforehand. Of the parent it has the values, among them the cause of its
-// end.
+// patient is a context whose deadline is not known in advance. It has the parent's values, and the cause of the
+// parent's end.
 type patient struct {
 	context.Context
 	done chan struct{}
@@ -58,7 +57,7 @@ func (p *patient) end(err error) {
 	}
 }
 
-// Deadline tells of none: it moves.
+// Deadline returns none, because it moves.
 func (p *patient) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 func (p *patient) Done() <-chan struct{} { return p.done }

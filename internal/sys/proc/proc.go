@@ -1,10 +1,9 @@
-// Package proc runs child processes, and nothing else in tare does.
+// Package proc runs child processes. No other package in tare does.
 //
-// It is opinionated about how they end. Every child leads its own process group. When its context is done the group is
-// asked to stop (SIGTERM); a child that does not within the grace is killed, and with it whatever is left of its group.
-// Pipes are abandoned after that, because a grandchild that inherited them and left the group would otherwise hold Wait
-// for ever (golang/go#23019). On Linux a child also dies with tare itself, so that a killed controller leaves nothing
-// running.
+// It is opinionated about how they end. Every child leads its own process group. When its context is done, the group
+// gets SIGTERM; a child that does not end within the grace is killed with the rest of its group. Pipes are abandoned
+// after that, because a grandchild that inherited them and left the group would otherwise block Wait for ever
+// (golang/go#23019). On Linux a child also dies with tare itself, so that a killed controller leaves nothing running.
 package proc
 
 import (
@@ -25,7 +24,7 @@ type Cmd = exec.Cmd
 // Grace is how long a child has between SIGTERM and SIGKILL.
 const Grace = 5 * time.Second
 
-// MaxOutput bounds what Run keeps of each of a child's streams, in bytes.
+// MaxOutput bounds the output that Run keeps of each of a child's streams, in bytes.
 const MaxOutput = 16 << 20
 
 // Command prepares argv to run under ctx with the termination ladder described in the package comment. argv is never
@@ -37,7 +36,7 @@ func Command(ctx context.Context, argv ...string) *Cmd {
 	return cmd
 }
 
-// LookPath finds a program, also in the sbin folders that a user's PATH often lacks.
+// LookPath finds a program, also in the sbin folders, which a user's PATH often lacks.
 func LookPath(name string) (string, error) {
 	p, err := exec.LookPath(name)
 	if err == nil || strings.ContainsRune(name, '/') {
@@ -93,7 +92,7 @@ func runToEnd(cmd *Cmd) error {
 	return wait(cmd, stopped.Load)
 }
 
-// ExitError is a child that failed, with the end of what it said.
+// ExitError is the error of a child that failed, with the end of its output.
 type ExitError struct {
 	Argv   []string
 	Code   int    // exit code; -1 when it never ran or was ended by a signal

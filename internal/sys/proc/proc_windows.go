@@ -2,10 +2,10 @@ package proc
 
 func prepare(*Cmd) {}
 
-// GentleDeath does nothing here: only Linux tells a child that its parent has died.
+// GentleDeath does nothing here: only Linux can signal a child when its parent dies.
 func GentleDeath(*Cmd) {}
 
-// Windows has no SIGTERM and no process groups of this kind; both steps of the ladder end the child alone.
+// Windows has neither SIGTERM nor such process groups; both steps of the ladder end only the child.
 func terminate(cmd *Cmd) error { return cmd.Process.Kill() }
 
 func kill(cmd *Cmd) error { return cmd.Process.Kill() }

@@ -11,7 +11,7 @@ import (
 )
 
 // Stream is a child's standard input and output as one connection. Closing it ends the child and its process group;
-// when the child ends by itself, what is left of its group is killed.
+// when the child ends by itself, the rest of its group is killed.
 type Stream struct {
 	cmd    *Cmd
 	in     io.WriteCloser
@@ -29,7 +29,7 @@ func Start(cmd *Cmd) (*Stream, error) {
 	if s.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	// An own pipe instead of StdoutPipe: Wait must be callable while a reader still drains what the child wrote last.
+	// An own pipe instead of StdoutPipe: Wait must be callable while a reader still reads the child's last output.
 	r, w, err := os.Pipe()
 	if err != nil {
 		s.in.Close()
@@ -44,7 +44,7 @@ func Start(cmd *Cmd) (*Stream, error) {
 	}
 	go func() {
 		s.err = wait(cmd, func() bool { return true })
-		// What the child wrote last is still read; a stranger that inherited the pipe must not hold the reader for
+		// The child's last output is still read; another process that inherited the pipe must not block the reader for
 		// ever.
 		s.out.SetReadDeadline(time.Now().Add(Grace))
 		close(s.done)
@@ -52,12 +52,12 @@ func Start(cmd *Cmd) (*Stream, error) {
 	return s, nil
 }
 
-// Read reads from the child's standard output. It ends at the latest a Grace after the child has ended, also when
-// something the child left behind still holds its output open.
+// Read reads from the child's standard output. It ends at most one Grace after the child has ended, even if a process
+// that the child left behind keeps its output open.
 func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.out.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("read from %s: it has ended but something it left behind holds its output open: %w",
+		err = fmt.Errorf("read from %s: it has ended, but a process that it left behind keeps its output open: %w",
 			s.cmd.Args[0], io.ErrUnexpectedEOF)
 	}
 	return n, err
@@ -66,14 +66,14 @@ func (s *Stream) Read(p []byte) (int, error) {
 // Write writes to the child's standard input.
 func (s *Stream) Write(p []byte) (int, error) { return s.in.Write(p) }
 
-// CloseWrite closes the child's standard input, which is how an agent is told to leave.
+// CloseWrite closes the child's standard input, which tells an agent to leave.
 func (s *Stream) CloseWrite() error { return s.in.Close() }
 
-// Stderr returns the end of what the child wrote to its standard error.
+// Stderr returns the end of the child's standard error.
 func (s *Stream) Stderr() []byte { return s.stderr.Bytes() }
 
-// Diagnose returns the end of the child's standard error and, when it has ended or does so now, how. It takes at most
-// a second.
+// Diagnose returns the end of the child's standard error and, if the child has ended or ends now, how it ended. It
+// takes at most a second.
 func (s *Stream) Diagnose() []byte {
 	b := s.stderr.Bytes()
 	// The reader sees the end of the output a moment before the child is reaped.
@@ -97,7 +97,7 @@ func (s *Stream) Done() <-chan struct{} { return s.done }
 // Err returns how the child ended; call it only after Done is closed.
 func (s *Stream) Err() error { return s.err }
 
-// How says how the child ended, also when it ended well; call it only after Done is closed.
+// How says how the child ended, even if it succeeded; call it only after Done is closed.
 func (s *Stream) How() error {
 	if s.err != nil {
 		return s.err
@@ -109,7 +109,7 @@ func (s *Stream) How() error {
 func (s *Stream) Pid() int { return s.cmd.Process.Pid }
 
 // Close ends the child: close its input and wait, then SIGTERM to its group and wait, then SIGKILL. It is idempotent
-// and does not report how the child ended, because a child that had to be killed is no error of the caller's.
+// and does not report how the child ended, because a child that had to be killed is not an error of the caller.
 func (s *Stream) Close() error {
 	s.once.Do(func() {
 		s.in.Close()
@@ -125,7 +125,7 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Kill ends the child and its process group at once, without a chance to tidy up. The stream must still be closed.
+// Kill ends the child and its process group at once, without a chance to clean up. The stream must still be closed.
 func (s *Stream) Kill() error { return kill(s.cmd) }
 
 func (s *Stream) ended(within time.Duration) bool {

@@ -42,7 +42,7 @@ func (t *Tail) Bytes() []byte {
 }
 
 // Printable makes foreign output safe to show: invalid UTF-8 and control characters other than newline and tab become
-// visible escapes, so that no terminal or page obeys them.
+// visible escapes, so that no terminal or page interprets them.
 func Printable(b []byte) string {
 	var s strings.Builder
 	const hex = "0123456789abcdef"
@@ -66,11 +66,11 @@ func Printable(b []byte) string {
 	return s.String()
 }
 
-// Line is Printable for text that is to stand in one line: runs of blanks and newlines become one blank.
+// Line is Printable for text in one line: runs of blanks and newlines become one blank.
 func Line(s string) string { return strings.Join(strings.Fields(Printable([]byte(s))), " ") }
 
-// Telling returns the line of a console or a log that tells most of an end: the last in which a kernel panicked or tare
-// complained, else the last that says something; "" when there is none.
+// Telling returns the most informative line of a console or a log: the last with a kernel panic or a message of tare,
+// else the last that is not empty; "" if there is none.
 func Telling(said []byte) string {
 	last := ""
 	for l := range strings.Lines(Printable(said)) {

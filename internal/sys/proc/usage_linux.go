@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// tick is what a kernel of Linux counts a process's time in, on every architecture (USER_HZ).
+// tick is the unit of a process's times on Linux, on every architecture (USER_HZ).
 const tick = 10 * time.Millisecond
 
-// Usage returns what a process has used so far: processor time of all its threads, and its resident memory in bytes.
+// Usage returns the resources of a process: CPU time of all its threads, and resident memory in bytes.
 func Usage(pid int) (cpu time.Duration, rss int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -26,7 +26,7 @@ func parseStat(text string) (cpu time.Duration, rss int64, err error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	const utime, stime, pages = 11, 12, 21 // counted from the state, which follows the name
 	if len(fields) <= pages {
-		return 0, 0, fmt.Errorf("read usage of a process: %d fields after the name", len(fields))
+		return 0, 0, fmt.Errorf("read usage of a process: only %d fields after the name", len(fields))
 	}
 	var n [3]int64
 	for i, at := range []int{utime, stime, pages} {

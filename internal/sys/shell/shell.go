@@ -9,8 +9,8 @@ import (
 )
 
 // Quote returns a command line that a POSIX shell splits into exactly these words, expanding nothing. The same holds
-// for csh and fish as long as no word holds a backslash, an exclamation mark or a newline. A NUL byte, which no
-// argument can carry, is dropped.
+// for csh and fish as long as no word contains a backslash, an exclamation mark or a newline. A NUL byte, which is not
+// possible in an argument, is dropped.
 func Quote(words ...string) string {
 	var b strings.Builder
 	for i, w := range words {
@@ -36,8 +36,8 @@ func quoteWord(b *strings.Builder, w string) {
 const MaxLine = 64 << 10
 
 // Split splits a line into words as a POSIX shell does: blanks separate, '...' is literal, in "..." a backslash escapes
-// only $ ` " \ and newline, elsewhere it escapes any character. Nothing is expanded; what would be ($, `, *, ~, a
-// redirection) stands for itself, so that a line means the same on every system.
+// only $ ` " \ and newline, elsewhere it escapes any character. Nothing is expanded; special characters ($, `, *, ~, a
+// redirection) are literal, so that a line means the same on every system.
 func Split(line string) ([]string, error) {
 	if len(line) > MaxLine {
 		return nil, fmt.Errorf("the command line is longer than %d bytes", MaxLine)
@@ -100,7 +100,7 @@ func (s *splitter) step() error {
 func (s *splitter) single() error {
 	n := strings.IndexByte(s.in[s.pos:], '\'')
 	if n < 0 {
-		return errors.New("the command line has a ' without its partner")
+		return errors.New("the command line has an unclosed quote (')")
 	}
 	s.word.WriteString(s.in[s.pos : s.pos+n])
 	s.inWord = true
@@ -125,5 +125,5 @@ func (s *splitter) double() error {
 		}
 		s.word.WriteByte(c)
 	}
-	return errors.New(`the command line has a " without its partner`)
+	return errors.New(`the command line has an unclosed quote (")`)
 }

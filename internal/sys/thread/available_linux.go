@@ -2,6 +2,6 @@ package thread
 
 import "os"
 
-// Available tells how much memory can be taken: the smaller of what the kernel estimates (MemAvailable) and what every
-// cgroup above this process still allows.
+// Available returns the memory that can be allocated: the smallest of the kernel's estimate (MemAvailable) and the rest
+// of every cgroup above this process.
 func Available() (Memory, error) { return availableIn(os.DirFS("/")) }

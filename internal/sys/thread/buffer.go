@@ -6,22 +6,22 @@ import (
 	"unsafe"
 )
 
-// Huge is what is asked of the kernel about huge pages.
+// Huge is the request to the kernel about huge pages.
 type Huge string
 
 // The ways to ask.
 const (
 	HugeAuto Huge = "auto" // ask nothing: the system's own setting decides
-	HugeOn   Huge = "on"   // ask for huge pages, aligned so that they can be had
+	HugeOn   Huge = "on"   // ask for huge pages, with the alignment they need
 	HugeOff  Huge = "off"  // forbid them
 )
 
-// hugePage is the size of a transparent huge page on x86-64 and on arm64 with 4 KiB pages. Where it is larger, the
-// alignment is too small by a factor, and HugeShare tells.
+// hugePage is the size of a transparent huge page on x86-64 and on arm64 with 4 KiB pages. If it is larger, the
+// alignment is too small, which HugeShare shows.
 const hugePage = 2 << 20
 
-// Buffer is memory of its own, outside the Go heap where the platform allows, so that the garbage collector neither
-// scans nor moves it and nothing else shares its pages.
+// Buffer is separate memory, outside the Go heap if the platform allows it, so that the garbage collector neither scans
+// nor moves it and no other data shares its pages.
 type Buffer struct {
 	// Bytes begins on a page, or on a huge page with HugeOn. It must not be used after Free.
 	Bytes   []byte
@@ -44,7 +44,7 @@ func Alloc(size int64, huge Huge) (*Buffer, error) {
 	return b, nil
 }
 
-// Touch makes every page of the buffer resident by writing to it. What is written is zero.
+// Touch makes every page of the buffer resident by writing zeros to it.
 func (b *Buffer) Touch() {
 	page := os.Getpagesize()
 	for i := 0; i < len(b.Bytes); i += page {
@@ -52,7 +52,7 @@ func (b *Buffer) Touch() {
 	}
 }
 
-// HugeShare tells which share of the buffer's resident memory lies in transparent huge pages, 0 to 1, as the kernel
+// HugeShare returns the share of the buffer's resident memory that is in transparent huge pages, 0 to 1, as the kernel
 // reports it in /proc/self/smaps.
 func (b *Buffer) HugeShare() (float64, error) { return HugeShare(b.Bytes) }
 

@@ -19,16 +19,16 @@ func alloc(size, align int, huge Huge) (*Buffer, error) {
 	}
 	advice := map[Huge]int{HugeOn: unix.MADV_HUGEPAGE, HugeOff: unix.MADV_NOHUGEPAGE}
 	if a, asked := advice[huge]; asked {
-		// EINVAL is a kernel without transparent huge pages, where forbidding them is already done.
+		// EINVAL means a kernel without transparent huge pages, where there is nothing to forbid.
 		if err := unix.Madvise(m, a); err != nil && (huge == HugeOn || err != unix.EINVAL) {
 			_ = unix.Munmap(m)
-			return nil, fmt.Errorf("set huge pages %s: %w; say hugepages=auto to take what there is", huge, err)
+			return nil, fmt.Errorf("set huge pages %s: %w; use hugepages=auto for the system's setting", huge, err)
 		}
 	}
 	return &Buffer{Bytes: aligned(m, size, align), mapping: m}, nil
 }
 
-// Free gives the memory back. Freeing twice is harmless.
+// Free frees the memory. Freeing twice is harmless.
 func (b *Buffer) Free() error {
 	if b == nil || b.mapping == nil {
 		return nil
@@ -41,8 +41,8 @@ func (b *Buffer) Free() error {
 	return nil
 }
 
-// HugeShare tells which share of the mappings that memory lies in is in transparent huge pages, 0 to 1, as the kernel
-// reports it in /proc/self/smaps.
+// HugeShare returns the share of the memory's mappings that is in transparent huge pages, 0 to 1, as the kernel reports
+// it in /proc/self/smaps.
 func HugeShare(memory []byte) (float64, error) {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 
 func alloc(size, align int, huge Huge) (*Buffer, error) {
 	if huge != HugeAuto {
-		return nil, fmt.Errorf("set huge pages %s: %w on %s; say hugepages=auto", huge, ErrUnsupported, runtime.GOOS)
+		return nil, fmt.Errorf("set huge pages %s: %w on %s; use hugepages=auto", huge, ErrUnsupported, runtime.GOOS)
 	}
 	m := make([]byte, size+align)
 	return &Buffer{Bytes: aligned(m, size, align), mapping: m}, nil
 }
 
-// Free gives the memory back. Freeing twice is harmless.
+// Free frees the memory. Freeing twice is harmless.
 func (b *Buffer) Free() error {
 	if b != nil {
 		b.mapping, b.Bytes = nil, nil

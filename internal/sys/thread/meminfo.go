@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// What is read of one file below /proc or /sys, and how long the path of a cgroup may be (PATH_MAX). A process is in
-// one group of each hierarchy, and there are no more than a dozen or so of those.
+// Bounds of one file below /proc or /sys, and of the path of a cgroup (PATH_MAX). A process is in one group of each
+// hierarchy, and there are about a dozen hierarchies at most.
 const (
 	maxProcFile  = 1 << 20
 	maxGroupPath = 4096
@@ -39,8 +39,8 @@ func availableIn(root fs.FS) (Memory, error) {
 		return Memory{}, err
 	}
 	for _, g := range memoryGroups(groups) {
-		// A group's path is as its namespace shows it, and may name levels that are not mounted here: those are
-		// skipped, the ones above still count.
+		// A group's path is relative to its namespace and may name levels that are not mounted here: those are skipped,
+		// the ones above still count.
 		for dir := g.path; ; dir = path.Dir(dir) {
 			at := path.Join(g.mount, dir)
 			if left, ok := groupLeft(root, at, g.files); ok && left < m.Bytes {
@@ -54,7 +54,7 @@ func availableIn(root fs.FS) (Memory, error) {
 	return m, nil
 }
 
-// memAvailable reads MemAvailable of /proc/meminfo, or MemFree where a sandbox's own kernel leaves that out; in bytes.
+// memAvailable reads MemAvailable of /proc/meminfo, or MemFree if a sandbox's kernel does not have it; in bytes.
 func memAvailable(info []byte) (int64, error) {
 	free, found := uint64(0), false
 	for line := range bytes.Lines(info) {
@@ -66,7 +66,7 @@ func memAvailable(info []byte) (int64, error) {
 		}
 	}
 	if !found {
-		return 0, errors.New("read /proc/meminfo: neither MemAvailable nor MemFree is there")
+		return 0, errors.New("read /proc/meminfo: it has neither MemAvailable nor MemFree")
 	}
 	return int64(free), nil
 }
@@ -106,8 +106,8 @@ func memoryGroups(text []byte) []memoryGroup {
 	return groups
 }
 
-// groupLeft tells what a group still allows: its limit less what is used, file cache not counted as used because the
-// kernel gives it up first. ok is false when there is no such group or it has no limit.
+// groupLeft returns the memory that a group still allows: its limit minus its usage, without the file cache, which the
+// kernel reclaims first. ok is false if there is no such group or it has no limit.
 func groupLeft(root fs.FS, dir string, files groupFiles) (left int64, ok bool) {
 	limit, ok := readCount(root, path.Join(dir, files.limit))
 	if !ok {
@@ -138,7 +138,7 @@ func fileCache(stat []byte) int64 {
 	return total
 }
 
-// readCount reads a file with one number of bytes; "max" and whatever else is no number count as absent.
+// readCount reads a file with one number of bytes; "max" and any other text count as absent.
 func readCount(root fs.FS, name string) (int64, bool) {
 	text, err := readSmall(root, name)
 	if err != nil {

@@ -86,7 +86,7 @@ func TestCheckMemory(t *testing.T) {
 		t.Skipf("the platform does not tell: %v", err)
 	}
 	err := CheckMemory(math.MaxInt64)
-	if err == nil || !strings.Contains(err.Error(), "choose a smaller size") {
+	if err == nil || !strings.Contains(err.Error(), "use a smaller size") {
 		t.Errorf("8 EiB: %v, want a refusal that says what to do", err)
 	}
 }

@@ -42,13 +42,13 @@ func UsableCPUs() ([]int, error) {
 		}
 	}
 	if len(cpus) == 0 {
-		return nil, fmt.Errorf("read processor affinity: no processor is usable (%d are said to be there)",
+		return nil, fmt.Errorf("read processor affinity: no processor is usable (the system reports %d)",
 			runtime.NumCPU())
 	}
 	return cpus, nil
 }
 
-// currentCPU tells where the calling thread runs now.
+// currentCPU returns the processor on which the calling thread runs now.
 func currentCPU() (int, bool) {
 	var cpu uint32
 	_, _, errno := syscall.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0)

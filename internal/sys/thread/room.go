@@ -2,8 +2,9 @@ package thread
 
 import "runtime"
 
-// Room makes Go's scheduler run n threads that wait in system calls without telling it, with one more for all else, and
-// returns how to undo that. It stops every thread, and so must be called before the first of them begins.
+// Room raises GOMAXPROCS for n threads that wait in system calls of which the scheduler does not know, plus one for
+// everything else, and returns a function that undoes it. It stops all threads, so it must be called before the first
+// of them starts.
 func Room(n int) (undo func()) {
 	have := runtime.GOMAXPROCS(0)
 	if have > n {

@@ -9,8 +9,8 @@ import (
 )
 
 // smapsRange adds up Rss and AnonHugePages, in bytes, of the mappings in an smaps file that overlap [start, end). A
-// mapping that reaches beyond the range counts whole: the kernel merges neighbours, and does not say which part is
-// huge.
+// mapping that extends beyond the range counts completely: the kernel merges neighbours and does not report which part
+// is huge.
 func smapsRange(r io.Reader, start, end uint64) (rss, huge uint64, err error) {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(make([]byte, 0, 4096), 64<<10)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Team is a fixed number of goroutines that run pieces of work side by side. They are made once, ahead of what is
-// timed. A Team is not safe for concurrent use.
+// Team is a fixed number of goroutines that run pieces of work at the same time. They are started once, before the
+// timed section. A Team is not safe for concurrent use.
 type Team struct {
 	work    []chan func(int)
 	arrived sync.WaitGroup
@@ -16,18 +16,18 @@ type Team struct {
 	gone    sync.WaitGroup
 	barrier chan struct{}
 	cpus    []int
-	panics  []any // what each member's last piece of work panicked with
+	panics  []any // each member's last panic value
 }
 
 // Start makes a team of n >= 1 members.
 //
-// With pin, each member is an operating system thread of its own bound to one processor: a team of one stays where the
-// scheduler, which knows what is idle, has put it; the members of a larger team are spread over the usable processors,
-// round robin when there are fewer. Without pin the members are ordinary goroutines that the kernel may move. Pinning
-// where the platform has no such call is an error that wraps ErrUnsupported.
+// With pin, each member is a separate operating system thread bound to one processor: a team of one stays where the
+// scheduler, which knows the idle processors, has put it; the members of a larger team are spread over the usable
+// processors, round robin if there are fewer. Without pin the members are ordinary goroutines that the kernel may move.
+// If the platform cannot pin, the error wraps ErrUnsupported.
 func Start(n int, pin bool) (*Team, error) {
 	if n < 1 {
-		return nil, fmt.Errorf("start threads: %d is not a number of threads", n)
+		return nil, fmt.Errorf("start threads: the number of threads must be at least 1, not %d", n)
 	}
 	t := &Team{work: make([]chan func(int), n), cpus: make([]int, n), panics: make([]any, n)}
 	errs := make([]error, n)
@@ -86,7 +86,7 @@ func (t *Team) Do(work func(i int)) {
 	}
 }
 
-// CPUs returns the processor each member is bound to. It means nothing for a team that is not pinned.
+// CPUs returns the processor of each member. It is only valid for a pinned team.
 func (t *Team) CPUs() []int { return t.cpus }
 
 // Close ends the members and waits until they are gone. A team must not be used afterwards; closing it again is

@@ -31,8 +31,8 @@ type Ring struct {
 	base    uintptr
 	size    uint32 // of one buffer
 	tail    uint32 // the next operation's place
-	pending uint32 // queued and not yet taken by the kernel
-	flying  int    // queued and not yet completed
+	pending uint32 // queued but not yet submitted
+	flying  int    // queued but not yet completed
 }
 
 // maxDepth is the most operations in flight, well below the kernel's own limit of 32768.
@@ -45,7 +45,7 @@ const maxRegistered = 1 << 30
 // open until Close. The ring has a page-aligned buffer for each slot from 0 to depth-1 when size is a multiple of a
 // page.
 //
-// The error wraps ErrUnavailable where there is no io_uring for this process.
+// The error wraps ErrUnavailable if this process cannot use io_uring.
 func New(fd uintptr, depth, size int) (_ *Ring, err error) {
 	if depth < 1 || depth > maxDepth || size < 1 || size > 1<<30 {
 		return nil, fmt.Errorf("set up io_uring: a depth of %d with %d bytes each is out of range", depth, size)
@@ -63,7 +63,7 @@ func New(fd uintptr, depth, size int) (_ *Ring, err error) {
 	if err := r.mapRings(p); err != nil {
 		return nil, fmt.Errorf("map the rings of io_uring: %w", err)
 	}
-	// Memory of its own mapping: the kernel pins it, and the collector need not know of it.
+	// A separate mapping: the kernel pins it, and the garbage collector need not know it.
 	r.arena, err = unix.Mmap(-1, 0, depth*size, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
@@ -74,8 +74,8 @@ func New(fd uintptr, depth, size int) (_ *Ring, err error) {
 	return r, nil
 }
 
-// open makes the ring with what the newest kernels offer and then with less: completions that are only handled when
-// they are asked for (6.1), that do not interrupt the thread (5.19), and nothing special.
+// open makes the ring with the features of the newest kernels, then with fewer: deferred completions (6.1), completions
+// that do not interrupt the thread (5.19), and none.
 func (r *Ring) open(depth uint32) (*params, error) {
 	for _, flags := range []uint32{
 		setupSingleIssuer | setupDeferTaskrun | setupCoopTaskrun | setupRDisabled,
@@ -101,12 +101,12 @@ func (r *Ring) open(depth uint32) (*params, error) {
 func unavailable(e syscall.Errno) error {
 	switch e {
 	case unix.ENOSYS:
-		return fmt.Errorf("set up io_uring: %w: %w: this kernel has none (it came with Linux 5.1, and some are "+
-			"built without); use engine=psync with threads, or engine=auto", ErrUnavailable, e)
+		return fmt.Errorf("set up io_uring: %w: %w: this kernel does not have it (it needs Linux 5.1, and some "+
+			"kernels are built without); use engine=psync with threads, or engine=auto", ErrUnavailable, e)
 	case unix.EPERM, unix.EACCES:
-		return fmt.Errorf("set up io_uring: %w: %w: it is forbidden here, by kernel.io_uring_disabled or by a "+
-			"container's seccomp profile; allow it (docker: --security-opt seccomp=unconfined), use engine=psync "+
-			"with threads, or engine=auto",
+		return fmt.Errorf("set up io_uring: %w: %w: kernel.io_uring_disabled or a container's seccomp profile "+
+			"forbids it; allow it (docker: --security-opt seccomp=unconfined), use engine=psync with threads, or "+
+			"engine=auto",
 			ErrUnavailable, e)
 	case unix.ENOMEM:
 		return fmt.Errorf("set up io_uring: %w: %w: raise the limit of locked memory (ulimit -l), or use a smaller qd",
@@ -142,7 +142,7 @@ func (r *Ring) mapRings(p *params) error {
 	r.cqHead, r.cqTail, r.cqMask = word(cq, p.cq.head), word(cq, p.cq.tail), word(cq, p.cq.ringMask).Load()
 	r.sqes = unsafe.Slice((*sqe)(unsafe.Pointer(unsafe.SliceData(r.sqeMap))), p.sqEntries)
 	r.cqes = unsafe.Slice((*cqe)(unsafe.Pointer(&cq[p.cq.cqes])), p.cqEntries)
-	// Operation i always lies in place i mod size, so the indirection is filled once.
+	// Operation i is always in place i mod size, so the index array is filled once.
 	array := unsafe.Slice((*uint32)(unsafe.Pointer(&r.sqMap[p.sq.array])), p.sqEntries)
 	for i := range array {
 		array[i] = uint32(i)
@@ -151,7 +151,7 @@ func (r *Ring) mapRings(p *params) error {
 	return nil
 }
 
-// register tells the kernel of the file and the buffers once. Both only save time; a limit on locked memory may forbid
+// register registers the file and the buffers with the kernel. Both only save time; a limit on locked memory may forbid
 // the buffers.
 func (r *Ring) register() {
 	fd := r.file
@@ -222,8 +222,8 @@ func (r *Ring) queue(slot int, off int64, plain, fixed uint8) {
 // InFlight returns how many operations are queued or in the kernel.
 func (r *Ring) InFlight() int { return r.flying }
 
-// Submit hands over what is queued and waits until at least wait operations, at most those in flight, are complete. It
-// is one system call, or none when there is nothing to do.
+// Submit submits the queued operations and waits until at least wait operations, at most those in flight, are complete.
+// It makes one system call, or none if there is nothing to do.
 func (r *Ring) Submit(wait int) error {
 	r.sqTail.Store(r.tail)
 	wait = min(wait, r.flying)
@@ -258,9 +258,9 @@ func (r *Ring) Next() (slot int, res int32, ok bool) {
 	return slot, res, true
 }
 
-// Release gives the file and the buffers back. The kernel tears a closed ring down at its leisure, and until then a
-// registered file keeps its file system busy, so that it cannot be unmounted. It must be called on the thread that
-// called Enable, with nothing in flight; elsewhere it does nothing. The ring is of no use afterwards.
+// Release unregisters the file and the buffers. The kernel frees a closed ring later, and until then a registered file
+// keeps its file system busy, so that it cannot be unmounted. It must be called on the thread that called Enable, with
+// nothing in flight; elsewhere it does nothing. The ring cannot be used afterwards.
 func (r *Ring) Release() {
 	if r.fileFlag != 0 {
 		r.control(unregisterFiles, nil, 0)
@@ -270,8 +270,8 @@ func (r *Ring) Release() {
 	}
 }
 
-// Close waits for what is in flight, so that the kernel writes to no buffer afterwards, and frees the ring. It is
-// idempotent.
+// Close waits for the operations in flight, so that the kernel writes to no buffer afterwards, and frees the ring. It
+// is idempotent.
 func (r *Ring) Close() error {
 	var err error
 	for r.fd >= 0 && !r.disabled && r.flying > 0 {

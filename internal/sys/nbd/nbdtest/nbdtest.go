@@ -1,5 +1,5 @@
-// Package nbdtest is the other end of a network block device, for tests and the bench. It knows the protocol on its own
-// (doc/proto.md of the NetworkBlockDevice project), so that it does not share a mistake of the server.
+// Package nbdtest is the other end of a network block device, for tests and the bench. It implements the protocol
+// independently (doc/proto.md of the NetworkBlockDevice project), so that it does not share the server's bugs.
 package nbdtest
 
 import (
@@ -34,7 +34,7 @@ const (
 	replySize = 16
 )
 
-// Request is the header of a command. Nothing in it need make sense.
+// Request is the header of a command. It may be invalid.
 type Request struct {
 	Flags   uint16
 	Command uint16
@@ -52,7 +52,7 @@ func (q Request) Append(b []byte, handle uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, q.Length)
 }
 
-// Client has a device that somebody serves on a unix socket. It is safe for concurrent use; concurrent requests are in
+// Client uses a device that is served on a unix socket. It is safe for concurrent use; concurrent requests are in
 // flight together.
 type Client struct {
 	Size int64
@@ -104,7 +104,7 @@ func (c *Client) handshake() error {
 		return err
 	}
 	if binary.BigEndian.Uint64(hello[0:]) != magicServer || binary.BigEndian.Uint64(hello[8:]) != magicOption {
-		return errors.New("it speaks no newstyle NBD")
+		return errors.New("it does not speak newstyle NBD")
 	}
 	b := binary.BigEndian.AppendUint32(nil, flagsWanted)
 	b = binary.BigEndian.AppendUint64(b, magicOption)
@@ -196,7 +196,7 @@ func (c *Client) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// WriteAt writes p at off into what may be a volatile cache.
+// WriteAt writes p at off; the data may stay in a volatile cache.
 func (c *Client) WriteAt(p []byte, off int64) (int, error) { return c.put(p, off, 0) }
 
 // WriteFUA writes p at off past any cache.
@@ -215,7 +215,7 @@ func (c *Client) Zero(off int64, n uint32) error {
 	return c.Do(Request{Command: cmdWriteZeroes, Offset: uint64(off), Length: n}, nil, nil)
 }
 
-// Flush makes what was acknowledged before durable.
+// Flush makes all writes acknowledged before it durable.
 func (c *Client) Flush() error { return c.Do(Request{Command: cmdFlush}, nil, nil) }
 
 // Close disconnects.
