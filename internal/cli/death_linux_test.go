@@ -238,7 +238,7 @@ func TestStrangersAtTheOtherEnd(t *testing.T) {
 	l.undecided(d, "bad")
 	l.undecided(d, "liar")
 	l.evidence("out", "liar", "I am no agent")
-	if !strings.Contains(o.err, "make what leads there keep silent") {
+	if !strings.Contains(o.err, "suppress other output") {
 		t.Errorf("no remedy for noise:\n%s", o.err)
 	}
 	for _, c := range d.Cells {

@@ -71,7 +71,7 @@ func TestFullWorkDirectory(t *testing.T) {
 	disk := l.mount("tmpfs", "size=8m")
 	l.plan("bad: local?dir="+disk, "- fs.seqwrite: {size: 16MiB}\n- cpu.prime")
 	o := l.do("run", "plan.yaml", "-o", "out")
-	l.spared(o, "bad", "fs.seqwrite needs 17 MiB", "7 MiB are free; make room")
+	l.spared(o, "bad", "fs.seqwrite needs 17 MiB", "7 MiB are free; free some space")
 	d := l.read("out")
 	for _, c := range d.Cells {
 		if c.Target != "bad" || !c.Primary {

@@ -43,9 +43,9 @@ func TestHandshakesThatFail(t *testing.T) {
 		evidence string
 	}{
 		"another build":        {`TARE_TEST_BUILD=other exec "$0" agent --dir "$1"`, `build "other"`, ""},
-		"garbage for ever":     {`exec yes 'command not found'`, "no agent has spoken", "command not found"},
+		"garbage for ever":     {`exec yes 'command not found'`, "no output of an agent", "command not found"},
 		"ends at once":         {`echo no such container >&2; exit 125`, "no such container", "exit status 125"},
-		"ends after its noise": {`echo banner; exit 0`, "no agent has spoken", "banner"},
+		"ends after its noise": {`echo banner; exit 0`, "no output of an agent", "banner"},
 		"silent":               {`echo still booting; exec sleep 600`, "deadline", "still booting"},
 		"torn frame": {`printf '\211TARE\r\n\032\0\0\0\100\001\0\0\0\0\0{'`,
 			"first message: read payload of hello frame: unexpected EOF", ""},
@@ -55,7 +55,7 @@ func TestHandshakesThatFail(t *testing.T) {
 			"first message is a begin frame", ""},
 		"no JSON": {`printf '\211TARE\r\n\032\0\0\0\001\001\0\0\0\0\0{'; sleep 60`, "decode hello frame",
 			""},
-		"a terminal between": {`printf '\211TARE\r\r\n\032'`, "changes bytes on the way", "TARE"},
+		"a terminal between": {`printf '\211TARE\r\r\n\032'`, "changes bytes", "TARE"},
 		"protocol of tomorrow": {`printf '\211TARE\r\n\032\0\0\0\` + fmt.Sprintf("%03o", len(hello)) +
 			`\001\0\0\0\0\0%s' '` +
 			strings.Replace(hello, ":1", ":2", 1) + `'; sleep 60`, "protocol 2", ""},

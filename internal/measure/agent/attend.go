@@ -7,12 +7,12 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// errSilent is why a directory could not be used. The kernel waits for a server that is gone as long as the mount's
-// options say, which may be for ever.
-var errSilent = errors.New("the file system does not answer; its server may be gone")
+// errSilent is the error of a directory that could not be used. The kernel waits for a dead server as long as the
+// mount's options say, which may be for ever.
+var errSilent = errors.New("the file system does not respond; its server may have died")
 
-// attend answers what the controller sends while the agent is busy, until done is closed. It cancels the work when
-// asked, and when there is nobody left to answer; then it waits for its end, because its directory is closed next.
+// attend answers the controller while the agent is busy, until done is closed. It cancels the work on request, or when
+// the controller is gone; then it waits for the end of the work, because the work's directory is closed next.
 func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy string) (gone error) {
 	for {
 		select {
@@ -41,10 +41,9 @@ func (a *server) attend(done <-chan struct{}, cancel context.CancelFunc, busy st
 	}
 }
 
-// reach calls use with the agent's workdir below root, which is made on first use. It does so beside the agent's loop,
-// because what touches a file system whose server is gone returns to nobody. When ctx ends, or the controller cancels,
-// err is set and use may go on; a workdir that is made too late is removed again. gone is set when there is nobody left
-// to answer.
+// reach calls use with the agent's workdir below root, which is made on first use. It runs in its own goroutine,
+// because a call to a file system whose server is dead may never return. When ctx ends, or the controller cancels, err
+// is set and use may go on; a workdir that is made too late is removed again. gone is set when the controller is gone.
 func reach[T any](a *server, ctx context.Context, root, busy string, use func(*workdir) T) (got T, err, gone error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

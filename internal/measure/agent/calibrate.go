@@ -11,7 +11,7 @@ import (
 )
 
 // The bounds of a calibration. Measured time grows at most tenfold a step and the last steps are of the trial's length,
-// so that it takes about three trials, and never more than patience of them once one answer is known.
+// so it takes about three trials, and never more than patience of them once one answer is known.
 const (
 	maxSteps = 24
 	// boundless is more work than any machine does in a trial.
@@ -21,9 +21,9 @@ const (
 	tooLong   = 2.0 // a step that took this many times the target is scaled down
 )
 
-// calibrate finds the amount of work that takes at least the target, by doing it: it grows the work until its time can
-// be extrapolated, and believes an extrapolation only after one step more. One unit that takes longer than the target
-// is the answer 1; a kind's bound on its work is kept.
+// calibrate finds the amount of work that takes at least the target: it increases the work until its time can be
+// extrapolated, and confirms an extrapolation by one more step. One unit that takes longer than the target is the
+// answer 1; a kind's bound on its work is kept.
 func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibrated, *record.Failure) {
 	c, fail := w.look(job.Job)
 	if fail == nil && job.TargetNS < 1 {
@@ -54,7 +54,7 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 		}
 	}
 	return wire.Calibrated{}, &record.Failure{Kind: "calibrate", Message: fmt.Sprintf(
-		"%s: no amount of work takes %g ms: its time does not grow with its work", c.kind.Name,
+		"%s: no amount of work takes %g ms: its time does not increase with the work", c.kind.Name,
 		float64(job.TargetNS)/1e6)}
 }
 
@@ -62,7 +62,7 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 type pace struct {
 	target, most int64 // ns; units
 	work         int64 // to do next; in the end, the answer
-	elapsed      int64 // in the end, what that work took or is expected to take
+	elapsed      int64 // in the end, the measured or expected time of that work
 	spent        int64 // ns measured so far
 	steps        int
 	short, long  seen // the most work that was too short, the least that was long enough
@@ -71,14 +71,14 @@ type pace struct {
 // seen is an amount of work and the ns it took; no work means not seen.
 type seen struct{ work, elapsed int64 }
 
-// step takes in how long p.work took and tells whether p.work is now the answer.
+// step records the time of p.work and tells whether p.work is the answer.
 func (p *pace) step(elapsed int64) (done bool) {
 	now := seen{p.work, max(elapsed, 1)}
 	p.spent += now.elapsed
 	p.steps++
 	switch {
 	case now.elapsed >= p.target && p.steps == 1 && now.elapsed < patience*p.target/2:
-		// The first unit ever may have met a cold cache. It is repeated, unless that takes too long.
+		// The first unit may have had a cold cache. It is repeated, unless that takes too long.
 		return false
 	case now.elapsed >= p.target:
 		p.long = now
@@ -99,11 +99,11 @@ func (p *pace) step(elapsed int64) (done bool) {
 	}
 	p.work = p.guess()
 	p.elapsed = int64(float64(now.elapsed) * float64(p.work) / float64(now.work))
-	// Time that only creeps up is taken at its word in the end.
+	// A time that increases only slowly is accepted in the end.
 	return p.spent > patience*p.target
 }
 
-// settle answers with work that was seen to take long enough, or all there may be.
+// settle answers with work that took long enough, or with the bound.
 func (p *pace) settle() bool {
 	p.work, p.elapsed = p.long.work, p.long.elapsed
 	return true
@@ -126,7 +126,7 @@ func (p *pace) guess() int64 {
 	}
 	factor := aim / float64(low.elapsed)
 	if low.elapsed < p.target/10 {
-		// Too short to extrapolate far: what a unit costs is still hidden by what a measurement costs.
+		// Too short to extrapolate far: the overhead of the measurement still hides the cost of a unit.
 		factor = min(factor, 10)
 	}
 	next := math.Ceil(float64(low.work) * factor)

@@ -1,9 +1,10 @@
 // Package agent is tare's end inside an environment: it speaks first, serves one request at a time, and leaves when its
 // input ends.
 //
-// It is opinionated about not being there. Each trial runs in a fresh worker process, so that no trial inherits
-// another's heap; while a worker measures, the agent is blocked in reads and has no timer. It writes only below one
-// directory that it made itself, and removes that directory, and whatever a worker left running, before it goes.
+// It is opinionated about not disturbing the measurement. Each trial runs in a fresh worker process, so that no trial
+// inherits another's heap; while a worker measures, the agent is blocked in reads and has no timer. It writes only
+// below one directory that it made itself. Before it ends it removes that directory and kills processes that workers
+// left behind.
 //
 //	controller <-- frames --> agent <-- frames --> worker (one per trial)
 package agent
@@ -34,9 +35,9 @@ const (
 	roleVersion = "version" // print version, build id and platform
 )
 
-// IsRole tells whether args, with the program's name first, ask for the agent, a worker, a container's first process or
-// a run's peer. The full tare program uses it to step aside, and a process with PID 1 to know that it was not started
-// as a machine's init.
+// IsRole tells whether args, with the program's name first, name a role: the agent, a worker, a container's first
+// process or a run's peer. The full tare program then runs that role, and a process with PID 1 knows that it is not a
+// machine's init.
 func IsRole(args []string) bool {
 	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role ||
 		args[1] == netpeer.Role)
@@ -55,10 +56,10 @@ type Program struct {
 
 // Main is like the function Main.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// Standard output is the protocol alone: a stray print goes where it does no harm.
+	// Standard output is only for the protocol: stray prints go to standard error.
 	os.Stdout = os.Stderr
-	// A broken standard output must end in an error that cleans up, not in a signal that does not. A handled signal,
-	// unlike an ignored one, is back at its default in the programs that workloads start.
+	// A broken standard output must cause an error, after which the agent cleans up, and not a fatal signal. A handled
+	// signal, unlike an ignored one, is reset to its default in programs that workloads start.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
 	role, rest := roleAgent, []string(nil)
@@ -68,10 +69,10 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	flags := flag.NewFlagSet("tare-agent "+role, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	dir := flags.String("dir", "",
-		"existing `directory` below which to work; empty means the system's own for temporary files")
-	home := flags.String("home", "", "another existing `directory`, the environment's own, where --dir is on a mount")
+		"existing `directory` below which to work; empty means the system's directory for temporary files")
+	home := flags.String("home", "", "another existing `directory` of the environment itself, if --dir is on a mount")
 	remove := flags.String("remove", "",
-		"`directory` to remove on leaving, this program in it included; its name must begin with .tare-")
+		"`directory` to remove at the end, with this program in it; its name must begin with .tare-")
 	about := flags.Bool("version", false, "print version, build id and platform")
 	if role == roleAgent || role == roleWorker || role == roleVersion {
 		if err := flags.Parse(rest); err != nil {
@@ -92,7 +93,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	case netpeer.Role:
 		return netpeer.Main(stdin, stdout, stderr, web.NewHost())
 	}
-	fmt.Fprintf(stderr, "tare-agent: no role is called %q: agent [--dir DIR], worker, peer or version\n", role)
+	fmt.Fprintf(stderr, "tare-agent: there is no role %q; use agent [--dir DIR], worker, peer or version\n", role)
 	return 2
 }
 
@@ -100,7 +101,8 @@ func (p Program) agent(dir, remove string, stdin io.Reader, stdout, stderr io.Wr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	adoptOrphans()
-	// Where no other program is, only the agent can remove itself, and where the controller died nobody else would.
+	// In an environment without other programs only the agent can remove itself, and after the controller's death
+	// nobody else would.
 	defer removeSelf(remove, stderr)
 	if err := Serve(ctx, stdin, stdout, Options{Dir: dir, Reap: true}); err != nil {
 		fmt.Fprintf(stderr, "tare-agent: %v\n", err)
@@ -109,7 +111,7 @@ func (p Program) agent(dir, remove string, stdin io.Reader, stdout, stderr io.Wr
 	return 0
 }
 
-// removeSelf removes a directory that was made for this agent. Any other it leaves alone, whoever asks.
+// removeSelf removes a directory that was made for this agent, and never any other.
 func removeSelf(dir string, stderr io.Writer) {
 	if !strings.HasPrefix(filepath.Base(dir), ".tare-") {
 		return

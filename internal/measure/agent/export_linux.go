@@ -15,16 +15,16 @@ import (
 	"tare/internal/sys/nfsd"
 )
 
-// export serves m.Dir over NFS, or forgets what is cached of it while it is served.
+// export serves m.Dir over NFS, or drops its cached data while it is served.
 func (ms *mounts) export(ctx context.Context, m *guestabi.Mount) (err error) {
 	s := m.Serve
 	switch {
 	case s.Forget && ms.nfs == nil:
-		return errors.New("this system serves no folder")
+		return errors.New("this system does not serve a folder")
 	case s.Forget:
 		return forget(ctx, m.Dir)
 	case ms.nfs != nil:
-		return errors.New("this system serves a folder already")
+		return errors.New("this system already serves a folder")
 	}
 	ms.nfs, err = nfsd.Start(ctx, nfsd.Export{
 		Folder: m.Dir, Client: s.Client, Version: s.Version, Port: s.Port, MountPort: s.MountPort, Threads: s.Threads,
@@ -33,7 +33,7 @@ func (ms *mounts) export(ctx context.Context, m *guestabi.Mount) (err error) {
 	return err
 }
 
-// forget drops the page cache, and sees to it that nothing of a folder's files is left there.
+// forget drops the page cache, and checks that nothing of a folder's files is left there.
 func forget(ctx context.Context, dir string) error {
 	unix.Sync() // a dirty page cannot be dropped
 	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("3\n"), 0); err != nil {
@@ -53,7 +53,7 @@ func forget(ctx context.Context, dir string) error {
 			return nil
 		}
 		if err == nil {
-			err = fmt.Errorf("%.0f %% of it stays in the page cache", 100*share)
+			err = fmt.Errorf("%.0f %% of it is still in the page cache", 100*share)
 		}
 		return fmt.Errorf("%s: %w", name, err)
 	})

@@ -15,15 +15,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// leaveTime is how long a worker has to end after its last word.
+// leaveTime is how long a worker has to end after its answer.
 const leaveTime = 5 * time.Second
 
-// stuckTime is how long a worker that was killed may take to end. One that writes to a server which is gone may never:
-// its kernel waits for the pages under way, and hears no signal. The controller waits longer than this for an answer.
+// stuckTime is how long a worker that was killed may take to end. A worker that writes to a dead server may never end:
+// its kernel waits for the pages in flight and handles no signal. The controller waits longer than this for an answer.
 const stuckTime = 3 * time.Second
 
-var errStuck = errors.New("killed, and not gone: it waits in the kernel, for a file system or a device that does " +
-	"not answer")
+var errStuck = errors.New("killed but still there: it waits in the kernel for a file system or a device that does " +
+	"not respond")
 
 // job is a request that a worker is serving.
 type job struct {
@@ -34,14 +34,14 @@ type job struct {
 	stuck   <-chan time.Time // when a worker that was killed counts as stuck; nil until then
 }
 
-// lastWord is how a worker's output ended: with its answer, or with an error.
+// lastWord is the end of a worker's output: its answer, or an error.
 type lastWord struct {
 	frame wire.Frame
 	err   error
 }
 
-// work serves a Run or Calibrate request with a fresh worker and answers it, whatever becomes of the worker. An error
-// means that there is nobody left to answer.
+// work serves a Run or Calibrate request with a fresh worker and answers it, however the worker ends. An error means
+// that the controller is gone.
 func (a *server) work(ctx context.Context, f wire.Frame) error {
 	var job wire.Job
 	if err := f.Decode(&job); err != nil {
@@ -66,17 +66,17 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 	}
 	if noDir != nil && answer.failure != nil && answer.failure.Kind == kindNoDir {
 		answer.failure.Message = noDir.Error()
-		if readOnly(noDir) { // an answer, and no fault: what only reads can be weighed there
+		if readOnly(noDir) { // an answer, not an error: workloads that only read can run there
 			answer.failure.Kind = kindRefused
 		}
 	}
-	// What the trial cost the agent in memory is given back here: after the answer the controller measures round trips,
-	// and then the next trial.
+	// The agent frees the trial's memory here: after the answer the controller measures round trips, and then the next
+	// trial.
 	debug.FreeOSMemory()
 	return a.answer(f, answer)
 }
 
-// cell returns a cell's directory below a root. What it needs may take as long as the controller lets it.
+// cell returns a cell's directory below a root. It may take as long as the controller allows.
 func (a *server) cell(ctx context.Context, root, name string) (dir string, err, gone error) {
 	type made struct {
 		dir string
@@ -92,7 +92,7 @@ func (a *server) cell(ctx context.Context, root, name string) (dir string, err, 
 	return m.dir, err, gone
 }
 
-// answer is what is told of a job.
+// answer is the answer to a job.
 type answer struct {
 	result  wire.Result // of a Run
 	frame   wire.Frame  // of a Calibrate
@@ -110,10 +110,10 @@ func (a *server) answer(f wire.Frame, got answer) error {
 	return a.out.Write(got.frame)
 }
 
-// startWorker starts a worker, waits for its last word, and sees to it that it and its children are gone. gone is set
-// when the controller is.
+// startWorker starts a worker, waits for its answer, and makes sure that the worker and its children are gone. gone is
+// set when the controller is gone.
 func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir, home string) (got answer, gone error) {
-	// The worker is ended by the agent alone: at once when asked, else after its last word.
+	// Only the agent ends the worker: at once on request, else after its answer.
 	cmd := proc.Command(context.WithoutCancel(ctx),
 		append(a.Worker[:len(a.Worker):len(a.Worker)], "--dir", dir, "--home", home)...)
 	cmd.WaitDelay = 500 * time.Millisecond
@@ -127,7 +127,7 @@ func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir,
 	defer func() {
 		stuck := got.failure != nil && got.failure.Kind == "cancelled" && !over(worker, 0)
 		if stuck {
-			go worker.Close() // nothing ends it, and the controller waits
+			go worker.Close() // it cannot be ended, and the controller waits
 		} else {
 			worker.Close()
 		}
@@ -148,8 +148,8 @@ func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir,
 	}
 	switch {
 	case cancelled:
-		// Its pipes may break at once, and the rest of it stay: a process closes one file after the other when it ends,
-		// and a dead server holds it at the first of its own.
+		// Its pipes may break while the process stays: it closes its files one after the other, and the first one on a
+		// dead server blocks it.
 		if word.err == errStuck || !overBy(worker, j.stuck) {
 			word.err = errStuck
 		}
@@ -190,14 +190,14 @@ func overBy(worker *proc.Stream, end <-chan time.Time) bool {
 	}
 }
 
-// relay passes the worker's marks and samples on as they come and keeps its last word. Begin is handed back once it is
-// on its way, which is the worker's sign to start the clock: while it measures, nobody else has anything to do.
+// relay passes on the worker's marks and samples and keeps its answer. It returns Begin to the worker after sending it
+// on, which tells the worker to start the clock: while it measures, no other process has work to do.
 func (j *job) relay() {
 	in, back := wire.NewReader(j.worker), wire.NewWriter(j.worker)
 	for {
 		f, err := in.Read()
 		if err == nil && f.Trial != j.request.Trial {
-			err = fmt.Errorf("the worker spoke of trial %d instead of %d", f.Trial, j.request.Trial)
+			err = fmt.Errorf("the worker sent a message about trial %d instead of %d", f.Trial, j.request.Trial)
 		}
 		if err != nil {
 			j.said <- lastWord{err: err}
@@ -219,7 +219,7 @@ func (j *job) relay() {
 	}
 }
 
-// wait returns the worker's last word. Meanwhile it serves the controller's Cancel, and answers pings.
+// wait returns the worker's answer. Meanwhile it serves the controller's Cancel, and answers pings.
 func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone error) {
 	ended := j.worker.Done()
 	for {
@@ -232,7 +232,7 @@ func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone err
 		case <-j.stuck:
 			return lastWord{err: errStuck}, cancelled, nil
 		case <-ended:
-			// Its last word may still be in the pipe; relay ends with it.
+			// Its answer may still be in the pipe; relay ends with it.
 			ended = nil
 		case r := <-j.requests:
 			if r.err != nil {
@@ -260,7 +260,7 @@ func (j *job) wait(ctx context.Context) (word lastWord, cancelled bool, gone err
 	}
 }
 
-// read takes a worker's answer apart far enough to add its standard error to a failure.
+// read decodes a worker's answer, to add its standard error to a failure.
 func (j *job) read(f wire.Frame) (got answer) {
 	switch {
 	case f.Type == wire.TypeResult && j.request.Type == wire.TypeRun:
@@ -276,7 +276,7 @@ func (j *job) read(f wire.Frame) (got answer) {
 			return answer{failure: j.died(err)}
 		}
 	default:
-		return answer{failure: j.died(fmt.Errorf("it answered a %s with a %s frame", j.request.Type, f.Type))}
+		return answer{failure: j.died(fmt.Errorf("it answered a %s frame with a %s frame", j.request.Type, f.Type))}
 	}
 	if got.failure != nil && got.failure.Evidence == "" {
 		got.failure.Evidence = proc.Printable(j.worker.Stderr())
@@ -284,10 +284,10 @@ func (j *job) read(f wire.Frame) (got answer) {
 	return got
 }
 
-// goPanic is how the Go runtime begins its account of a panic that nobody recovered.
+// goPanic matches the first line of a Go panic.
 var goPanic = regexp.MustCompile(`(?m)^panic: (.*)$`)
 
-// died tells of a worker that gave no answer: how it ended, and the end of its standard error.
+// died is the failure of a worker that did not answer: how it ended, and the end of its standard error.
 func (j *job) died(cause error) *record.Failure {
 	var how string
 	select {
@@ -301,12 +301,12 @@ func (j *job) died(cause error) *record.Failure {
 		how = cause.Error()
 	}
 	stderr := proc.Printable(j.worker.Stderr())
-	f := &record.Failure{Kind: "worker-died", Message: "the worker ended in the middle of its work: " + how,
+	f := &record.Failure{Kind: "worker-died", Message: "the worker ended during its work: " + how,
 		Evidence: stderr}
 	if m := goPanic.FindStringSubmatch(stderr); m != nil {
 		f.Kind, f.Message = "panic", "the workload panicked: "+strings.TrimSpace(m[1])
 	} else if strings.Contains(how, "signal: killed") {
-		f.Message += " (if nobody killed it, the system had too little memory)"
+		f.Message += " (if nobody killed it, the system ran out of memory)"
 	}
 	return f
 }

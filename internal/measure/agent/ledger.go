@@ -11,11 +11,10 @@ import (
 	"tare/internal/measure/workload/durability"
 )
 
-// foundAtOnce is how many records travel in one frame when nobody waits for the first of them.
+// foundAtOnce is the number of records in one frame when they are found, not written.
 const foundAtOnce = 1000
 
-// ledger writes or finds records and tells of them while it does. It runs beside the agent's loop, which takes a
-// Cancel.
+// ledger writes or finds records and reports them at once. It runs beside the agent's loop, which accepts a Cancel.
 func (a *server) ledger(ctx context.Context, f wire.Frame) error {
 	var l wire.Ledger
 	if err := f.Decode(&l); err != nil {
@@ -48,7 +47,7 @@ func (a *server) ledger(ctx context.Context, f wire.Frame) error {
 
 func ledgerClasses(l *wire.Ledger) ([]durability.Class, error) {
 	if !filepath.IsAbs(l.Dir) {
-		return nil, fmt.Errorf("write records: %q is no absolute path", l.Dir)
+		return nil, fmt.Errorf("write records: %q is not an absolute path", l.Dir)
 	}
 	classes := []durability.Class{}
 	seen := map[durability.Class]bool{}
@@ -64,7 +63,7 @@ func ledgerClasses(l *wire.Ledger) ([]durability.Class, error) {
 		classes = append(classes, c)
 	}
 	if len(classes) == 0 {
-		return nil, errors.New("write records: no class is named")
+		return nil, errors.New("write records: no class is given")
 	}
 	return classes, nil
 }

@@ -20,7 +20,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// How long the steps of a mount may take. A server that does not answer holds mount(2) far longer than anybody waits.
+// How long the steps of a mount may take. If the server does not answer, mount(2) blocks for much longer.
 const (
 	mountTime = 45 * time.Second
 	fillTime  = 10 * time.Minute // for a program that copies
@@ -34,13 +34,13 @@ type mounts struct {
 	networkUp bool
 	dirs      []string                // mounted by mount(2) or by a program, in that order
 	programs  map[string]*proc.Stream // of programs that serve a mount, by name
-	nfs       *nfsd.Server            // nil unless this system serves
+	nfs       *nfsd.Server            // nil unless this system serves a folder
 	secrets   []string
 	root      string          // of the workers; "" when it is the agent's own
 	shown     map[string]bool // directories that were made visible there
 }
 
-// add carries out an order. A failure says what is missing as far as the kernel tells.
+// add carries out an order. A failure says what is missing, if the kernel reports it.
 func (ms *mounts) add(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, f *record.Failure) {
 	if m.Secret != "" {
 		ms.secrets = append(ms.secrets, m.Secret)
@@ -102,7 +102,7 @@ func (ms *mounts) add(ctx context.Context, m *guestabi.Mount) (got wire.Mounted,
 		return fail("read back", fmt.Errorf("the kernel does not show a mount at %s", m.Dir), nil)
 	}
 	if err := ms.show(filepath.Clean(m.Dir)); err != nil {
-		return fail("show it to the workers", err, nil)
+		return fail("make it visible to the workers", err, nil)
 	}
 	got.Type, got.Source, got.Options = kind, ms.hide(source), ms.hide(options)
 	return got, nil
@@ -138,7 +138,7 @@ func (ms *mounts) serve(ctx context.Context, m *guestabi.Mount) (evidence []byte
 		}
 		select {
 		case <-program.Done():
-			err = errors.New("it ended before the folder was there")
+			err = errors.New("it ended before the folder was mounted")
 			if e := program.Err(); e != nil {
 				err = fmt.Errorf("%w: %w", err, e)
 			}
@@ -146,7 +146,7 @@ func (ms *mounts) serve(ctx context.Context, m *guestabi.Mount) (evidence []byte
 			err = ctx.Err()
 		case <-time.After(5 * time.Millisecond):
 			if time.Now().After(end) {
-				err = fmt.Errorf("the folder was not there after %v", mountTime)
+				err = fmt.Errorf("the folder was not mounted after %v", mountTime)
 			}
 		}
 		if err != nil {
@@ -156,7 +156,7 @@ func (ms *mounts) serve(ctx context.Context, m *guestabi.Mount) (evidence []byte
 	}
 }
 
-// close takes the mounts down, the last first. The system ends with the agent, so a mount whose server is gone is only
+// close unmounts everything, the last first. The system ends with the agent, so a mount whose server is dead is only
 // detached.
 func (ms *mounts) close() {
 	for dir := range ms.shown {
@@ -175,7 +175,7 @@ func (ms *mounts) close() {
 	ms.dirs, ms.programs, ms.shown = nil, nil, nil
 }
 
-// serves tells whether a process belongs to the program behind a mount: sshfs lets its ssh become an orphan.
+// serves tells whether a process belongs to the program that serves a mount: the ssh of sshfs becomes an orphan.
 func (ms *mounts) serves(pid int) bool {
 	group, err := unix.Getpgid(pid)
 	if err != nil {
@@ -199,13 +199,13 @@ func bounded(ctx context.Context, limit time.Duration, call func() error) error 
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("no answer within %v; does the server run, and can it be reached?", limit)
+		return fmt.Errorf("no answer within %v; check that the server runs and can be reached", limit)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// mountFlags are the words among mount options that are flags of mount(2).
+// mountFlags are the mount options that are flags of mount(2).
 var mountFlags = map[string]uintptr{
 	"ro": unix.MS_RDONLY, "rw": 0, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
 	"sync":    unix.MS_SYNCHRONOUS,
@@ -245,16 +245,16 @@ func explainMount(m *guestabi.Mount, err error) error {
 	case m.Refused != "" && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPROTONOSUPPORT)):
 		return fmt.Errorf("%s (%w)", m.Refused, err)
 	case errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("the guest's kernel has no file system %s (%w)", m.Type, err)
+		return fmt.Errorf("the guest's kernel does not support the file system %s (%w)", m.Type, err)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
-		return fmt.Errorf("the guest's kernel does not speak that protocol (%w)", err)
+		return fmt.Errorf("the guest's kernel does not support that protocol (%w)", err)
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("the guest's kernel does not accept the options %q (%w)", m.Options, err)
 	}
 	return err
 }
 
-// kernelLog returns the end of the kernel's messages, where file systems say why they refuse.
+// kernelLog returns the end of the kernel's messages, where file systems report why they refuse.
 func kernelLog() []byte {
 	b := make([]byte, 64<<10)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)

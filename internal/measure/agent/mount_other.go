@@ -14,7 +14,7 @@ import (
 type mounts struct{}
 
 func (mounts) add(context.Context, *guestabi.Mount) (wire.Mounted, *record.Failure) {
-	return wire.Mounted{}, &record.Failure{Kind: "refused", Message: "an agent mounts folders on Linux only"}
+	return wire.Mounted{}, &record.Failure{Kind: "refused", Message: "an agent can mount folders on Linux only"}
 }
 
 func (mounts) in(string) {}

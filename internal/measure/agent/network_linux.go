@@ -18,12 +18,12 @@ import (
 func NetworkUp() error {
 	card, err := findCard(func(hardware string) bool { return !strings.HasPrefix(hardware, guestabi.LinkHardware) })
 	if err != nil {
-		return fmt.Errorf("%w; give the environment nic=virtio", err)
+		return fmt.Errorf("%w; set nic=virtio for the environment", err)
 	}
 	return cardUp(card, guestabi.GuestAddress)
 }
 
-// linkUp gives the card that leads to another machine its address.
+// linkUp gives the network card of the link to another machine its address.
 func linkUp(l *guestabi.Link) error {
 	card, err := findCard(func(hardware string) bool { return hardware == l.Hardware })
 	if err != nil {
@@ -32,7 +32,7 @@ func linkUp(l *guestabi.Link) error {
 	return cardUp(card, l.Address)
 }
 
-// findCard returns the name of the first network card whose hardware address is one that fits.
+// findCard returns the name of the first network card with a matching hardware address.
 func findCard(fits func(hardware string) bool) (string, error) {
 	names, err := filepath.Glob("/sys/class/net/*/device")
 	if err != nil {
@@ -80,7 +80,7 @@ func cardUp(card, address string) error {
 	return nil
 }
 
-// ip4 reads an address that this program's other end wrote; a wrong one becomes one that nobody has.
+// ip4 parses an address from the controller; a wrong one becomes 0.0.0.0.
 func ip4(text string) (a [4]byte) {
 	fmt.Sscanf(text, "%d.%d.%d.%d", &a[0], &a[1], &a[2], &a[3])
 	return a

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is the worker's executable. The link stays true when the file has been replaced or removed meanwhile.
+// self is the worker's executable. The link stays valid even if the file is replaced or removed.
 func self() (string, error) {
 	if _, err := os.Stat("/proc/self/exe"); err == nil {
 		return "/proc/self/exe", nil
@@ -18,15 +18,15 @@ func self() (string, error) {
 	return os.Executable()
 }
 
-// adoptOrphans makes this process the parent of what its workers leave behind, so that endOrphans finds it.
+// adoptOrphans makes this process the parent of processes that its workers leave behind, so that endOrphans finds them.
 func adoptOrphans() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// orphanTime bounds the wait for those that were killed, one of which may be held in the kernel.
+// orphanTime bounds the wait for killed processes, which may hang in the kernel.
 const orphanTime = 5 * time.Second
 
-// endOrphans kills and collects every child of this process, and theirs, as they become ours. Called when no worker is
-// alive, it ends what the last one left running: a server started by a command, a shell's background job. Those for
-// which keep holds, such as the program behind a mount, are not a worker's.
+// endOrphans kills and collects every child of this process, and their children, which become this process's. Called
+// when no worker is alive, it ends the processes that the last one left running: a server started by a command, a
+// shell's background job. Processes for which keep returns true, such as a mount's server, are kept.
 func endOrphans(keep func(pid int) bool) {
 	for deadline := time.Now().Add(orphanTime); time.Now().Before(deadline); {
 		pids := slices.DeleteFunc(children(), keep)
@@ -37,7 +37,7 @@ func endOrphans(keep func(pid int) bool) {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 		for _, pid := range pids {
-			// A process in an uninterruptible wait cannot be collected now; the deadline is for that one.
+			// A process in an uninterruptible wait cannot be collected now, hence the deadline.
 			for range 100 {
 				if got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); got == pid || err == unix.ECHILD {
 					break
@@ -87,7 +87,7 @@ func childrenByParent() (pids []int) {
 		if err != nil {
 			continue
 		}
-		// The name in parentheses may hold anything, parentheses too; state and parent follow the last one.
+		// The name in parentheses may contain anything, even parentheses; state and parent follow the last one.
 		text := string(stat)
 		if f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]); len(f) > 1 && f[1] == self {
 			pids = append(pids, pid)

@@ -11,24 +11,24 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// probeCell names the directory in which files are tried out.
+// probeCell names the directory for the semantics card.
 const probeCell = "card"
 
-// probes is where the controller has files tried out: at most one directory at a time.
+// probes is the directory for the semantics card: at most one at a time.
 type probes struct {
 	box *fileops.Box
-	// workdir is where box's directory is one of the agent's own cells, which is removed with it.
+	// workdir is set if box's directory is one of the agent's own cells, which is removed with it.
 	workdir *workdir
 }
 
-// probed is what became of an operation.
+// probed is the result of an operation.
 type probed struct {
 	reply fileops.Reply
 	err   error
 }
 
-// probe carries out one operation on files. It runs beside the agent's loop, which goes on answering pings and takes a
-// Cancel, because a file system that is being tried out may not return from a call.
+// probe carries out one operation on files. It runs beside the agent's loop, which still answers pings and accepts a
+// Cancel, because a call on a tested file system may never return.
 func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	r, err := fileops.Decode(f.Payload)
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	var wd *workdir
 	if r.Op == fileops.Begin {
 		var gone error
-		wd, err, gone = reach(a, ctx, r.Root, "files are being tried out", func(wd *workdir) *workdir { return wd })
+		wd, err, gone = reach(a, ctx, r.Root, "files are being tested", func(wd *workdir) *workdir { return wd })
 		switch {
 		case gone != nil:
 			return gone
@@ -53,7 +53,7 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 		defer close(done)
 		got.reply, got.err = a.probes.do(ctx, &r, wd)
 	}()
-	if gone := a.attend(done, cancel, "files are being tried out"); gone != nil {
+	if gone := a.attend(done, cancel, "files are being tested"); gone != nil {
 		return gone
 	}
 	if got.err != nil {
@@ -62,7 +62,7 @@ func (a *server) probe(ctx context.Context, f wire.Frame) error {
 	return a.out.JSON(wire.TypeProbe, f.Trial, got.reply)
 }
 
-// do serves the operations that a box cannot, because it is not there before or after them.
+// do serves the operations that make or end a box.
 func (p *probes) do(ctx context.Context, r *fileops.Request, wd *workdir) (fileops.Reply, error) {
 	switch r.Op {
 	case fileops.Begin, fileops.Join:
@@ -76,19 +76,19 @@ func (p *probes) do(ctx context.Context, r *fileops.Request, wd *workdir) (fileo
 		return fileops.Reply{}, err
 	}
 	if p.box == nil {
-		return fileops.Reply{}, errors.New("no directory to try files in was made yet")
+		return fileops.Reply{}, errors.New("there is no directory for tests of files yet")
 	}
 	return p.box.Do(ctx, *r)
 }
 
-// begun is a directory to try files in, and its path below the root that was asked for.
+// begun is a directory for tests of files, and its path below the requested root.
 type begun struct {
 	box *fileops.Box
 	dir string
 	err error
 }
 
-// begin opens a directory, which a dead server may never answer.
+// begin opens a directory, which may hang on a dead server.
 func (p *probes) begin(ctx context.Context, r *fileops.Request, wd *workdir) (fileops.Reply, error) {
 	done := make(chan begun, 1)
 	p.workdir = wd
@@ -106,7 +106,7 @@ func (p *probes) begin(ctx context.Context, r *fileops.Request, wd *workdir) (fi
 		p.box = got.box
 		return fileops.Reply{Dir: got.dir}, got.err
 	case <-ctx.Done():
-		return fileops.Reply{}, fmt.Errorf("open directory to try files in: %w", ctx.Err())
+		return fileops.Reply{}, fmt.Errorf("open the directory for tests of files: %w", ctx.Err())
 	}
 }
 
@@ -117,15 +117,15 @@ func beginIn(wd *workdir) (got begun) {
 		return begun{err: err}
 	}
 	if got.dir, err = filepath.Rel(wd.base, path); err != nil {
-		return begun{err: fmt.Errorf("find directory to try files in: %w", err)}
+		return begun{err: fmt.Errorf("find the directory for tests of files: %w", err)}
 	}
 	got.dir = filepath.ToSlash(got.dir)
 	got.box, got.err = fileops.In(path)
 	return got
 }
 
-// close ends a box and removes its directory. Files must be closed before they are removed: where a server has them, an
-// open one lives on under another name.
+// close ends a box and removes its directory. Files must be closed before they are removed: on a network file system,
+// an open file is only renamed.
 func (p *probes) close(ctx context.Context) error {
 	if p.box != nil {
 		if err := p.box.Close(); err != nil {

@@ -11,19 +11,19 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// enter has a command run in another root, in which /proc and the paths that it is given are the same as here.
+// enter makes a command run in another root, in which /proc and the paths in its arguments are the same as here.
 func enter(cmd *proc.Cmd, root string) {
 	if root == "" {
 		return
 	}
 	cmd.SysProcAttr.Chroot = root
-	cmd.Dir = "/" // or it would stand outside of its root
+	cmd.Dir = "/" // or its working directory would be outside of its root
 }
 
-// distro is what the system in another root calls itself, "" when it does not say.
+// distro is the name of the system in another root, "" if it is not known.
 func distro(root string) string { return sysinfo.DistroOf(root) }
 
-// in says which root workers have.
+// in records the root of the workers.
 func (ms *mounts) in(root string) { ms.root = root }
 
 // show makes a directory of this system visible at the same place in the root that workers have.

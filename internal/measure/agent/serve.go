@@ -22,28 +22,28 @@ type Options struct {
 	Dir string
 	// Worker is the command line of a worker; empty means this program with the role "worker".
 	Worker []string
-	// Reap says that every child of this process is a worker's remains and may be ended and collected once the worker
-	// is gone. It is always so for PID 1.
+	// Reap says that every child of this process was left by a worker and may be killed and collected once the worker
+	// is gone. For PID 1 this is always true.
 	Reap bool
-	// Mounts says that the system is the agent's own, so that it may mount what the controller orders.
+	// Mounts says that the system is the agent's own, so that it may mount folders for the controller.
 	Mounts bool
-	// Root is a directory that is the root of workers instead of the agent's own, on Linux; empty means the agent's.
-	// /proc, and the directories that work is done in, must be at the same paths there.
+	// Root is the root directory of workers, on Linux; empty means the agent's. /proc and the work directories must be
+	// at the same paths there.
 	Root string
 }
 
-// tidyTime bounds the removal of the agent's directory when it leaves: a dead network mount must not keep it.
+// tidyTime bounds the removal of the agent's directory at its end: a dead network mount must not block it.
 const tidyTime = 30 * time.Second
 
-// welcomeTime is how long an agent waits for a controller to answer its first words.
+// welcomeTime is how long an agent waits for the controller's answer to its Hello.
 const welcomeTime = 2 * time.Minute
 
-// Serve is the agent: it announces itself on out, serves the requests that come on in, and returns after a Bye, at the
-// end of in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not
-// serve or tidy up; an input that ends is none.
+// Serve is the agent: it announces itself on out, serves the requests from in, and returns after a Bye, at the end of
+// in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not serve or
+// tidy up; the end of the input is not an error.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
 	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), workdirs: map[string]*workdir{}}
-	// The agent's own heap is a few frames; what matters is that it stays small beside what is measured.
+	// The agent's own heap is a few frames; it must stay small compared to the workload's memory.
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(12 << 20)
 	a.Reap = a.Reap || os.Getpid() == 1
@@ -78,8 +78,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	ended := make(chan struct{})
 	defer close(ended)
 	go a.read(wire.NewReader(in), ended)
-	// Podman attaches an agent's input after starting it: a client that dies between the two leaves an agent whose
-	// input neither speaks nor ends.
+	// Podman attaches an agent's input after starting it: if the client dies in between, the input gets neither data
+	// nor an end.
 	greeting := time.AfterFunc(welcomeTime, a.unwelcome)
 	defer greeting.Stop()
 	for {
@@ -97,7 +97,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err err
 	}
 }
 
-// endOfInput tells a controller that went away, which is how an agent normally ends, from one that talks nonsense.
+// endOfInput tells the controller's normal end from a protocol error.
 func endOfInput(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
@@ -124,7 +124,7 @@ type server struct {
 	byeTrial uint32
 }
 
-// read passes the controller's frames on until the input ends or Serve has.
+// read passes on the controller's frames until the input ends or Serve returns.
 func (a *server) read(r *wire.Reader, ended <-chan struct{}) {
 	for {
 		f, err := r.Read()
@@ -153,7 +153,7 @@ func (a *server) next(ctx context.Context) (wire.Frame, error) {
 	}
 }
 
-// serve answers one request. An error means that there is nobody left to answer.
+// serve answers one request. An error means that the controller is gone.
 func (a *server) serve(ctx context.Context, f wire.Frame) error {
 	if !a.welcome && f.Type != wire.TypeBye {
 		return a.greet(f)
@@ -176,7 +176,7 @@ func (a *server) serve(ctx context.Context, f wire.Frame) error {
 	case wire.TypeFile:
 		return a.file(ctx, f)
 	case wire.TypeCancel:
-		return nil // it crossed the result of the trial it meant
+		return nil // it crossed with the result of its trial
 	case wire.TypeBye:
 		a.leaving, a.byeTrial = true, f.Trial
 		return nil
@@ -216,7 +216,7 @@ func (a *server) facts(ctx context.Context, f wire.Frame) error {
 		}
 	}
 	defer debug.FreeOSMemory()
-	// Collect keeps to its time as far as files answer; beyond that nobody waits for them.
+	// Collect keeps its deadline unless a file system hangs; the agent does not wait longer.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	fs, err, gone := reach(a, ctx, of.Root, "facts are being collected", func(wd *workdir) record.Facts {
@@ -267,14 +267,14 @@ func (a *server) release(ctx context.Context, f wire.Frame) error {
 	return a.out.Mark(wire.TypeRelease, f.Trial)
 }
 
-// mount puts a folder into the system as the controller orders.
+// mount mounts a folder for the controller.
 func (a *server) mount(ctx context.Context, f wire.Frame) error {
 	var m guestabi.Mount
 	if err := f.Decode(&m); err != nil {
 		return a.refuse(f, "refused", err.Error())
 	}
 	if !a.Mounts {
-		return a.refuse(f, "refused", "this system is not the agent's own, so it mounts nothing here")
+		return a.refuse(f, "refused", "this system is not the agent's own, so the agent cannot mount folders here")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

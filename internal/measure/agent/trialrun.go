@@ -17,11 +17,11 @@ import (
 	"tare/internal/record"
 )
 
-// trialRun is the passage of a trial through Setup, Measure, Report and Cleanup, and what was seen of it.
+// trialRun runs a trial's Setup, Measure, Report and Cleanup and records their results.
 type trialRun struct {
 	worker *worker
 	mark   bool  // tell the controller of Begin and End
-	work   int64 // units that Measure does; Bench.Work is what is reported
+	work   int64 // units that Measure does; Bench.Work is the reported number
 	// All in ns by the monotonic clock.
 	setup, elapsed, cleanup, slack int64
 	used                           resources
@@ -39,7 +39,7 @@ func (c *cell) once(ctx context.Context, b *workload.Bench, s *trialRun) (fail *
 		s.cleanup = wire.Now() - began
 		if left != nil && fail == nil {
 			b.Warn("cleanup", "the trial could not clean up after itself: "+left.Message,
-				"look into the environment before trusting its next trials")
+				"check the environment before you trust its next trials")
 		}
 	}()
 	began := wire.Now()
@@ -62,9 +62,9 @@ func (c *cell) once(ctx context.Context, b *workload.Bench, s *trialRun) (fail *
 	return nil
 }
 
-// quiet keeps the garbage collector out of Measure: what Setup left is collected before, and no new collection begins
-// unless Measure allocates more than this, in bytes. It must stay off, not merely unlikely, because a collection takes
-// a quarter of the CPUs for as long as it lasts.
+// quiet keeps the garbage collector out of Measure: the heap is collected before, and no new collection begins unless
+// Measure allocates more than this, in bytes. It must be off, not only unlikely, because a collection takes a quarter
+// of the CPUs while it runs.
 const quiet = 256 << 20
 
 // measure times Measure.
@@ -118,8 +118,8 @@ func (c *cell) guard(phase string, f func() error) (fail *record.Failure) {
 	return &record.Failure{Kind: phase, Message: fmt.Sprintf("%s: %s: %v", c.kind.Name, phase, err)}
 }
 
-// roomFor checks that the file system of dir can take what the kind is going to write. A directory that is not empty
-// was found large enough before, and now holds some of it.
+// roomFor checks that the file system of dir has space for the kind's files. A directory that is not empty passed this
+// check before and already has some of the files.
 func (c *cell) roomFor(dir string) *record.Failure {
 	if c.kind.Space == nil || dir == "" || !isEmpty(dir) {
 		return nil
@@ -128,13 +128,13 @@ func (c *cell) roomFor(dir string) *record.Failure {
 	if v, _ := fileio.Volume(dir); v.Free >= 0 && (free < 0 || v.Free < free) {
 		free = v.Free // of memory
 	}
-	// A file system that is filled to the brim is slower than itself, and may not be ours to fill.
+	// A nearly full file system is slower, and filling it would disturb other programs.
 	if free < 0 || float64(need)*1.05 <= float64(free) {
 		return nil
 	}
 	return &record.Failure{Kind: kindNoSpace,
-		Message: fmt.Sprintf("%s needs %d MiB in %s, and %d MiB are free; make room, choose a smaller size=, or "+
-			"another directory with dir=",
+		Message: fmt.Sprintf("%s needs %d MiB in %s, but only %d MiB are free; free some space, use a smaller size=, "+
+			"or another directory with dir=",
 			c.kind.Name, need>>20, dir, free>>20)}
 }
 
@@ -143,7 +143,7 @@ func isEmpty(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// resources are what a process used.
+// resources are the resources that a process used.
 type resources struct {
 	known                  bool
 	voluntary, involuntary int64 // context switches
@@ -181,7 +181,7 @@ func (idle) Setup(context.Context, *workload.Bench) error   { return nil }
 func (idle) Measure(context.Context, *workload.Bench) error { return nil }
 func (idle) Cleanup(*workload.Bench) error                  { return nil }
 
-// overhead is what timing nothing takes, in ns: the median over empty measurements, which every figure contains.
+// overhead is the measured time of an empty trial, in ns, the median of several: every figure contains it.
 func overhead() int64 {
 	var t workload.Trial = idle{}
 	ctx, b := context.Background(), &workload.Bench{}

@@ -2,5 +2,5 @@
 
 package agent
 
-// usage knows nothing here.
+// usage is not known here.
 func usage() (u resources) { return u }

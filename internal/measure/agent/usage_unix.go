@@ -4,7 +4,7 @@ package agent
 
 import "syscall"
 
-// usage is what the process has used so far, of all its threads.
+// usage returns the resources that the process has used so far, over all its threads.
 func usage() (u resources) {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {

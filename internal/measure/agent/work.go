@@ -19,16 +19,16 @@ import (
 	"tare/internal/unit"
 )
 
-// The kinds of failure a worker tells of, besides the phase that failed: "setup", "measure", "report".
+// The kinds of failure that a worker reports, besides the failed phase: "setup", "measure", "report".
 const (
 	kindRefused = "refused"   // the request cannot be served here
 	kindPanic   = "panic"     // the workload panicked
 	kindNoDir   = "no-dir"    // the kind needs a writable directory and there is none
 	kindNoSpace = "no-space"  // the directory's file system is too small
-	kindGone    = "cancelled" // the agent went away
+	kindGone    = "cancelled" // the agent has ended
 )
 
-// wrapUp is how long a trial has to clean up after its agent went away.
+// wrapUp is how long a trial has to clean up after its agent has ended.
 const wrapUp = 3 * time.Second
 
 // worker serves the one request it was started for.
@@ -42,7 +42,7 @@ type worker struct {
 	request wire.Frame
 }
 
-// work is a worker's whole life: read one request, serve it, answer, leave. It returns the exit code.
+// work is the whole run of a worker: it reads one request, serves it and answers. It returns the exit code.
 func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) int {
 	r := wire.NewReader(in)
 	f, err := r.Read()
@@ -69,7 +69,7 @@ func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) 
 	}()
 	done := make(chan error, 1)
 	go func() {
-		// One thread does all of the trial, so that its caches, its affinity and its accounting are of a piece.
+		// One thread does the whole trial, so that its caches, affinity and accounting belong together.
 		runtime.LockOSThread()
 		done <- w.serve(ctx)
 	}()
@@ -88,7 +88,7 @@ func work(kinds []workload.Kind, dir, home string, in io.Reader, out io.Writer) 
 	return 0
 }
 
-// serve answers the request. The error says that there is nobody to answer.
+// serve answers the request. An error means that the agent is gone.
 func (w *worker) serve(ctx context.Context) error {
 	switch w.request.Type {
 	case wire.TypeRun:
@@ -135,7 +135,7 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 		for i := range w.kinds {
 			names[i] = w.kinds[i].Name
 		}
-		return refuse(kindRefused, "no kind of workload is called %q%s", j.Kind, suggest.DidYouMean(j.Kind, names))
+		return refuse(kindRefused, "there is no workload %q%s", j.Kind, suggest.DidYouMean(j.Kind, names))
 	}
 	k := &w.kinds[i]
 	if os := k.Needs.OS; len(os) > 0 && !slices.Contains(os, runtime.GOOS) {
@@ -146,10 +146,10 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 		return refuse(kindRefused, "%v", err)
 	}
 	if w.dir == "" && k.Needs.FS && (k.OnlyReads == nil || !k.OnlyReads(p)) {
-		return refuse(kindNoDir, "%s needs a writable directory, and there is none", k.Name)
+		return refuse(kindNoDir, "%s needs a writable directory, but there is none", k.Name)
 	}
 	if k.Needs.Peer && (j.Peer == nil || j.Peer.Missing != "") {
-		why := "the controller named no peer"
+		why := "the controller did not name a peer"
 		if j.Peer != nil {
 			why = j.Peer.Missing
 		}
@@ -159,7 +159,7 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 	return c, c.roomFor(w.dir)
 }
 
-// peerOf is what a trial knows of the run's peer.
+// peerOf returns the run's peer for a trial.
 func peerOf(j wire.Job) workload.Peer {
 	if j.Peer == nil {
 		return workload.Peer{}
@@ -172,7 +172,7 @@ func (w *worker) root(j wire.Job) string {
 	if j.Root != "" || w.dir == "" {
 		return j.Root
 	}
-	return filepath.Dir(filepath.Dir(w.dir)) // the agent's own directory stands between
+	return filepath.Dir(filepath.Dir(w.dir)) // the agent's own directory is in between
 }
 
 // run is one trial.
@@ -180,7 +180,7 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	c, fail := w.look(run.Job)
 	if fail == nil && run.Work < 1 {
 		fail = &record.Failure{Kind: kindRefused,
-			Message: fmt.Sprintf("%s: %d is no amount of work", run.Kind, run.Work)}
+			Message: fmt.Sprintf("%s: the amount of work must be at least 1, not %d", run.Kind, run.Work)}
 	}
 	if fail != nil {
 		return wire.Result{Error: fail}
@@ -200,14 +200,14 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	}
 	res := wire.Result{ElapsedNS: s.elapsed, SetupNS: s.setup, SlackNS: s.slack, Figures: b.Figures,
 		Declared: c.metrics, Error: fail}
-	res.Samples = nil // they travelled in frames of their own
+	res.Samples = nil // they were sent in separate frames
 	if fail != nil {
 		res.Metrics = nil
 	}
 	return res
 }
 
-// injected returns the work to do when a share of it is extra, and doubts a share that whole units cannot express.
+// injected returns the work including an extra share, and warns if whole units cannot express the share.
 func injected(b *workload.Bench, share float64) int64 {
 	if share == 0 {
 		return b.Work
@@ -215,15 +215,16 @@ func injected(b *workload.Bench, share float64) int64 {
 	real := max(int64(math.Round(float64(b.Work)*(1+share))), 1)
 	got := float64(real)/float64(b.Work) - 1
 	if math.Abs(got-share) > 0.1*math.Abs(share) {
-		b.Warn("inject-coarse", fmt.Sprintf("%d units of work cannot hold %.3g %% more; %.3g %% was injected", b.Work,
+		b.Warn("inject-coarse", fmt.Sprintf("%d units of work cannot be increased by %.3g %%; %.3g %% was injected",
+			b.Work,
 			100*share, 100*got),
 			"use longer trials, or a workload with smaller units")
 	}
 	return real
 }
 
-// checkFigures sees to it that a trial reports what its kind declares: a figure without a unit, or a headline without a
-// figure, is a mistake in the workload.
+// checkFigures checks that a trial reports the metrics that its kind declares: an undeclared or a missing figure is a
+// bug in the workload.
 func (c *cell) checkFigures(b *workload.Bench) *record.Failure {
 	bad := func(format string, args ...any) *record.Failure {
 		return &record.Failure{Kind: "report", Message: c.kind.Name + ": " + fmt.Sprintf(format, args...)}
@@ -232,7 +233,7 @@ func (c *cell) checkFigures(b *workload.Bench) *record.Failure {
 	for _, m := range c.metrics {
 		declared[m.Name] = true
 		if _, ok := b.Metrics[m.Name]; m.Primary && !ok {
-			return bad("the trial reported no %s", m.Name)
+			return bad("the trial did not report %s", m.Name)
 		}
 	}
 	for name, v := range b.Metrics {
@@ -265,7 +266,7 @@ func (w *worker) sendSamples(b *workload.Bench) *record.Failure {
 	return nil
 }
 
-// begin tells the controller that the clock is about to start and waits until that is on its way.
+// begin tells the controller that the clock is about to start and waits until that is sent.
 func (w *worker) begin(ctx context.Context) error {
 	if err := w.out.Mark(wire.TypeBegin, w.trial); err != nil {
 		return err
@@ -274,6 +275,6 @@ func (w *worker) begin(ctx context.Context) error {
 	case <-w.passed:
 		return nil
 	case <-ctx.Done():
-		return errors.New("the agent went away")
+		return errors.New("the agent has ended")
 	}
 }

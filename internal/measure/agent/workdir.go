@@ -14,10 +14,10 @@ import (
 	"syscall"
 )
 
-// workdirs is the agent's one directory, with a directory for each cell. Everything in it is the agent's to remove, and
-// nothing outside: removal never follows a symbolic link and never enters another file system mounted inside.
+// workdirs is the agent's directory, with a directory for each cell. The agent removes everything in it and nothing
+// outside: removal never follows a symbolic link and never enters another file system mounted inside.
 type workdir struct {
-	base string      // the directory given, or the system's: where the agent's own stands
+	base string      // the given directory, or the system's: the parent of the agent's own
 	path string      // the agent's own
 	info fs.FileInfo // of path when it was made
 	err  error       // why there is none
@@ -34,7 +34,7 @@ func newWorkdir(dir, runID string) *workdir {
 func (w *workdir) open(dir, runID string) {
 	candidates := []string{dir}
 	if dir == "" {
-		// A container made of nothing has no /tmp, but its root can be written.
+		// An empty container has no /tmp, but its root can be written.
 		candidates = []string{os.TempDir(), "/var/tmp", "/"}
 	}
 	var errs []error
@@ -51,11 +51,11 @@ func (w *workdir) open(dir, runID string) {
 		errs = append(errs, err, os.Remove(path))
 	}
 	w.base = candidates[0]
-	w.err = fmt.Errorf("make a directory to work in: %w; give the environment a writable directory with dir=",
+	w.err = fmt.Errorf("make a work directory: %w; choose a writable directory with dir=",
 		errors.Join(errs...))
 }
 
-// readOnly tells whether there is no directory because nothing can be written there at all.
+// readOnly tells whether there is no directory because the file system is read-only.
 func readOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
 
 // cell returns the directory of a cell, made on first use.
@@ -88,7 +88,7 @@ func (w *workdir) removeAll(ctx context.Context) error {
 		return nil
 	}
 	if err == nil && !os.SameFile(info, w.info) {
-		err = errors.New("it is not the directory the agent made")
+		err = errors.New("it is not the directory that the agent made")
 	}
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", w.path, err)
@@ -96,7 +96,7 @@ func (w *workdir) removeAll(ctx context.Context) error {
 	return w.remove(ctx, filepath.Dir(w.path), filepath.Base(w.path))
 }
 
-// remove runs in its own goroutine, because an unlink on a dead network mount returns to nobody.
+// remove runs in its own goroutine, because an unlink on a dead network mount never returns.
 func (w *workdir) remove(ctx context.Context, parent, name string) error {
 	done := make(chan error, 1)
 	go func() {
@@ -118,7 +118,7 @@ func (w *workdir) remove(ctx context.Context, parent, name string) error {
 	}
 }
 
-// maxDepth bounds the recursion of removeTree, which holds two descriptors a level.
+// maxDepth bounds the recursion of removeTree, which holds two descriptors per level.
 const maxDepth = 200
 
 // removeTree removes name in root and all below it. made is any file of the file system it may stay on.
@@ -153,12 +153,12 @@ func removeTree(ctx context.Context, root *os.Root, name string, made fs.FileInf
 	return nil
 }
 
-// maxPhantoms is how often in a row a listing may hold nothing but names that are not there.
+// maxPhantoms is how often in a row a listing may return only names that do not exist.
 const maxPhantoms = 3
 
-// empty removes what is in a directory. File systems differ in what a listing shows while entries vanish from it, so it
-// lists anew until nothing is left or nothing changes: a server may list a file for ever under a name by which it
-// cannot be had, as Samba does with names that DOS reserved. The removal of the directory then tells that it is not
+// empty removes the entries of a directory. File systems differ in what a listing shows while entries are removed, so
+// it lists again until nothing is left or nothing changes: a server may list a file for ever under a name that cannot
+// be opened, as Samba does with names that DOS reserved. The removal of the directory then fails because it is not
 // empty.
 func empty(ctx context.Context, root *os.Root, name string, made fs.FileInfo, depth int) error {
 	dir, err := root.OpenRoot(name)
@@ -204,8 +204,8 @@ func empty(ctx context.Context, root *os.Root, name string, made fs.FileInfo, de
 	}
 }
 
-// removeEntry is removeTree for an entry whose type the listing told; a hundred thousand small files have to be looked
-// at only once. It tells whether there was anything of that name.
+// removeEntry is removeTree for an entry whose type the listing reported, so that a hundred thousand small files need
+// no extra stat. It tells whether the name existed.
 func removeEntry(ctx context.Context, dir *os.Root, e fs.DirEntry, made fs.FileInfo,
 	depth int) (there bool, err error) {
 	if e.IsDir() || ctx.Err() != nil {
@@ -218,7 +218,7 @@ func removeEntry(ctx context.Context, dir *os.Root, e fs.DirEntry, made fs.FileI
 	return true, err
 }
 
-// plain keeps what is harmless in a file name and bounds its length.
+// plain keeps harmless characters of a file name and bounds its length.
 func plain(s string, most int) string {
 	s = strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' {

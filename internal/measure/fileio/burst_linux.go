@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// burst makes the calls of b in machine code, until n are made, or one gives res, which is not len(b.Buf). moved tells
-// whether res is of a read or write and not of a move.
+// burst makes the calls of b in machine code, until n are made, or one returns a res other than len(b.Buf). moved tells
+// whether res is from a read or write, not from a seek.
 //
 //go:noescape
 func burst(c *calls) (done, res int, moved bool)
 
-// calls are what burst works by.
+// calls are the arguments of burst.
 type calls struct {
 	call    uintptr // number of the system call
 	fd      uintptr
 	buf     unsafe.Pointer
 	size    uintptr
-	offsets *int64  // nil for no moves
+	offsets *int64  // nil for no seeks
 	step    uintptr // from one offset to the next, bytes
 	whence  uintptr
 	n       uintptr
@@ -48,7 +48,7 @@ func (b *Burst) do(h *Handle, n int) (done, got int, err error) {
 			break
 		}
 		if res == -int(syscall.EINTR) {
-			// The position is already where this call goes, and a move may not be repeated.
+			// The position is already right for this call, and a relative seek must not be repeated.
 			if moved {
 				if got, err = b.one(h); err != nil || got != len(b.Buf) {
 					return done, got, err

@@ -9,10 +9,10 @@ import (
 	"math/rand/v2"
 )
 
-// What a file holds.
+// The contents of a file.
 const (
 	Random = "random" // incompressible, no page repeated
-	Zero   = "zero"   // what compressing and thin storage does not store
+	Zero   = "zero"   // not stored by compressing and thin-provisioned storage
 )
 
 // stampEvery is the distance of stamps within a record. A stamp makes each page of a file unlike every other, at the
@@ -26,9 +26,9 @@ const (
 // that file systems compress as one (128 KiB to 1 MiB), so that no compressor finds the repetition.
 const minPool = 1 << 20
 
-// Content knows what every record of a file holds. Record r is the pool's slot r mod slots, with a stamp at its
-// beginning and at every 4 KiB: the record's number and place, then the generation that wrote it.
-// A Content is not safe for concurrent use: Clone gives each thread its own.
+// Content is the content of every record of a file. Record r is the pool's slot r mod slots, with a stamp at its
+// beginning and at every 4 KiB: the record's number and place, then the generation that wrote it. A Content is not safe
+// for concurrent use: Clone gives each thread its own.
 type Content struct {
 	pool   []byte // slots*bs bytes, page aligned
 	bs     int
@@ -87,8 +87,8 @@ func (c *Content) Record(r int64, gen uint64) []byte {
 	return p
 }
 
-// Fill writes record r as generation gen holds it into p, which has the size of a record. Operations that are in flight
-// together need it, because two of them may share a slot of the pool.
+// Fill writes record r of generation gen into p, which has the size of a record. Operations that are in flight together
+// need it, because two of them may share a slot of the pool.
 func (c *Content) Fill(p []byte, r int64, gen uint64) {
 	at := int(r%c.slots) * c.bs
 	Copy(p, c.pool[at:at+c.bs])
@@ -100,9 +100,9 @@ func (c *Content) Fill(p []byte, r int64, gen uint64) {
 // piece is how much Copy moves at once, in bytes.
 const piece = 256 << 10
 
-// Copy is copy for a record that is used at once, so that it should stay in the processor's cache. From 1 MiB on Go's
-// own goes past the cache on processors with AVX (runtime/memmove_amd64.s, gobble_big_data), where the C library does
-// so only from most of the last cache's size on.
+// Copy is copy for a record that is used at once and should stay in the processor's cache. Go's own copy bypasses the
+// cache from 1 MiB on, on processors with AVX (runtime/memmove_amd64.s, gobble_big_data); the C library does so only
+// for sizes near that of the last cache.
 func Copy(dst, src []byte) {
 	src = src[:min(len(src), len(dst))]
 	for len(src) > piece {
@@ -119,7 +119,7 @@ func stamp(p []byte, r int64, gen uint64) {
 	}
 }
 
-// Generation returns which generation wrote a record, as its first stamp says; 0 where there are no stamps.
+// Generation returns the generation that wrote a record, by its first stamp; 0 if there are no stamps.
 func (c *Content) Generation(p []byte) uint64 {
 	if !c.stamps {
 		return 0
@@ -127,7 +127,7 @@ func (c *Content) Generation(p []byte) uint64 {
 	return binary.LittleEndian.Uint64(p[8:])
 }
 
-// Verify says in what way p is not record r, whichever generation wrote it, or returns nil.
+// Verify returns how p differs from record r of any generation, or nil.
 func (c *Content) Verify(p []byte, r int64) error {
 	want := c.Record(r, c.Generation(p))
 	if bytes.Equal(p, want) {
@@ -135,15 +135,16 @@ func (c *Content) Verify(p []byte, r int64) error {
 	}
 	for i := range want {
 		if p[i] != want[i] {
-			return fmt.Errorf("record %d differs from what was written, from its byte %d on (%#02x, not %#02x)", r, i,
+			return fmt.Errorf("record %d differs from what was written, first at its byte %d (%#02x instead of %#02x)",
+				r, i,
 				p[i], want[i])
 		}
 	}
 	return nil
 }
 
-// Digest is evidence of equal data: a hash over records as generation 0 holds them, so that it depends on neither the
-// speed nor the number of trials.
+// Digest is evidence of equal data: a hash over records of generation 0, so that it depends on neither the speed nor
+// the number of trials.
 func (c *Content) Digest(records []int64) string {
 	h := sha256.New()
 	for _, r := range records {
@@ -152,10 +153,10 @@ func (c *Content) Digest(records []int64) string {
 	return hex.EncodeToString(h.Sum(nil)[:digestSize])
 }
 
-// digestSize is how many bytes of a hash are evidence enough.
+// digestSize is the number of bytes of a hash that are enough as evidence.
 const digestSize = 16
 
-// Digest is evidence of equal data that is no content of records.
+// Digest is evidence of equal data that does not consist of records.
 func Digest(p []byte) string {
 	h := sha256.Sum256(p)
 	return hex.EncodeToString(h[:digestSize])

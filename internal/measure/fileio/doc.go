@@ -1,6 +1,6 @@
-// Package fileio is what workloads on files share: handles whose reads and writes are bare system calls, content that
-// can be told apart and verified, orders that touch each record once, files that outlive a trial, and errors that say
-// what to do.
+// Package fileio has the common parts of workloads on files: handles whose reads and writes are bare system calls,
+// content that can be identified and verified, orders that use each record once, files that outlive a trial, and errors
+// that say what to do.
 //
 // It is opinionated. Data is incompressible and no page repeats, because zeros measure the compressor and not the disk.
 // Direct I/O that is refused is an error, never a silent change to buffered I/O. Space is checked before anything is

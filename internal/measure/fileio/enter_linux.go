@@ -8,8 +8,8 @@ import (
 )
 
 // Enter makes an open directory the working directory until leave is called, as programs are started in theirs. Calls
-// then name files relative to AT_FDCWD. It matters: in a process with several threads, as every program in Go is, the
-// kernel counts references to an open directory at each call that names it, and not to the working directory. That is
+// then name files relative to AT_FDCWD. It matters: in a process with several threads, such as every Go program, the
+// kernel counts references to an open directory in each call that names it, but not to the working directory. That is
 // 80 of 1500 ns of an lstat.
 func Enter(dir uintptr) (leave func(), err error) {
 	var before int

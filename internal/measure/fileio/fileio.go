@@ -2,20 +2,20 @@ package fileio
 
 import "os"
 
-// Mode says how a file is opened: for reading, unless it says more.
+// Mode says how a file is opened: for reading only by default.
 type Mode struct {
 	Write  bool // for reading and writing
-	Create bool // made when it is missing, emptied when it is there; needs Write
+	Create bool // created if it is missing, else truncated; needs Write
 	Direct bool // past the page cache: O_DIRECT, F_NOCACHE, FILE_FLAG_NO_BUFFERING
 
-	// Work that does what another program does opens files as that one does, which a file system can tell: a server is
-	// asked for other rights, and a page that is written in part need not be read first.
-	Only  bool // with Write: for writing alone
-	Keep  bool // with Create: not emptied when it is there
-	Atime bool // reads move the file's time of access, which on Linux they do not without
+	// A workload that does the work of another program opens files as that program does. It makes a difference: a
+	// server is asked for other rights, and a page that is written in part need not be read first.
+	Only  bool // with Write: for writing only
+	Keep  bool // with Create: not truncated
+	Atime bool // reads update the file's access time, which on Linux they do not do otherwise
 }
 
-// flags are those of open(2) that every system has.
+// flags are the flags of open(2) that every system has.
 func (m Mode) flags() int {
 	flags := os.O_RDONLY
 	switch {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handle is an open file whose reads and writes are bare system calls. RawSyscall does not tell the scheduler, which
-// saves 50 to 100 ns per call; the price is that a call that blocks keeps its processor from other goroutines. The
-// worker of one trial has nothing else to do, and keeps the garbage collector off, which could not stop a thread inside
-// a call. The offset travels in one register, as 64-bit kernels take it.
+// Handle is an open file whose reads and writes are bare system calls. RawSyscall does not inform the scheduler, which
+// saves 50 to 100 ns per call; the price is that a blocked call keeps its P from other goroutines. The worker of a
+// trial has nothing else to do, and keeps the garbage collector off, which could not stop a thread inside a call. The
+// offset is passed in one register, as 64-bit kernels expect it.
 type Handle struct{ fd uintptr }
 
 func open(path string, m Mode) (*Handle, error) {
@@ -29,7 +29,7 @@ func open(path string, m Mode) (*Handle, error) {
 		case nil:
 			return &Handle{uintptr(fd)}, nil
 		case unix.EINTR:
-		case unix.EPERM: // O_NOATIME is for the owner only, and some shared folders map owners
+		case unix.EPERM: // only the owner may use O_NOATIME, and some shared folders map owners
 			if flags&unix.O_NOATIME == 0 {
 				return nil, err
 			}
@@ -114,9 +114,9 @@ func (h *Handle) Sync() error { return h.flush(unix.SYS_FSYNC) }
 // Datasync is fdatasync.
 func (h *Handle) Datasync() error { return h.flush(unix.SYS_FDATASYNC) }
 
-// flush does not tell the scheduler that it waits, as no call here does. A scheduler that knows takes the processor
-// away meanwhile, and what it then has to do to give it back falls into what is timed next: a pass of some milliseconds
-// after a long fsync was slower by a third, one time in twenty.
+// flush hides its wait from the scheduler, as all calls here do. Otherwise the scheduler would take the P away, and the
+// work to give it back would fall into the next timed section: a pass of some milliseconds after a long fsync was
+// slower by a third, one time in twenty.
 func (h *Handle) flush(call uintptr) error {
 	return Retry(func() error {
 		if _, _, e := syscall.RawSyscall(call, h.fd, 0, 0); e != 0 {
@@ -134,7 +134,7 @@ func (h *Handle) Truncate(n int64) error {
 // Close closes the file; the handle must not be used afterwards.
 func (h *Handle) Close() error { return unix.Close(int(h.fd)) }
 
-// DropCache asks the kernel to forget the file's clean pages. Dirty ones stay: Sync first.
+// DropCache asks the kernel to drop the file's clean pages. Dirty ones stay: Sync first.
 func (h *Handle) DropCache() error { return unix.Fadvise(int(h.fd), 0, 0, unix.FADV_DONTNEED) }
 
 // Quiet keeps the scheduler's preemption signal from the calling thread, which must be locked, until the returned

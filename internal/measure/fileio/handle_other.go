@@ -28,7 +28,7 @@ func (h *Handle) ReadAt(p []byte, off int64) (int, error) { return short(h.f.Rea
 // Read is one read at the file's own offset: it may return fewer bytes than asked for, and 0 at the end.
 func (h *Handle) Read(p []byte) (int, error) { return short(h.f.Read(p)) }
 
-// short makes the end of the file a short read without an error, as pread tells it.
+// short makes the end of the file a short read without an error, as pread does.
 func short(n int, err error) (int, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -48,7 +48,7 @@ func (h *Handle) Seek(off int64, whence int) (int64, error) { return h.f.Seek(of
 // Fd returns the descriptor.
 func (h *Handle) Fd() uintptr { return h.f.Fd() }
 
-// Sync brings the file to stable storage.
+// Sync flushes the file to stable storage.
 func (h *Handle) Sync() error { return h.f.Sync() }
 
 // Datasync is Sync here.

@@ -50,7 +50,7 @@ func (h *Handle) ReadAt(p []byte, off int64) (int, error) {
 	var done uint32
 	o := at(off)
 	err := windows.ReadFile(h.h, p, &done, &o)
-	if err == windows.ERROR_HANDLE_EOF { // a short read, as pread tells it
+	if err == windows.ERROR_HANDLE_EOF { // a short read, as pread does
 		err = nil
 	}
 	return int(done), err
@@ -89,7 +89,7 @@ func (h *Handle) Fd() uintptr { return uintptr(h.h) }
 // Sync is FlushFileBuffers.
 func (h *Handle) Sync() error { return windows.FlushFileBuffers(h.h) }
 
-// Datasync is FlushFileBuffers, as Windows has nothing less.
+// Datasync is FlushFileBuffers: Windows has no weaker call.
 func (h *Handle) Datasync() error { return h.Sync() }
 
 // Truncate sets the size of the file.

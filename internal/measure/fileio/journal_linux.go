@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Journal tells whether the ext4 that holds path keeps a journal: "none", "yes", or "" where it is no ext4, or lies
-// below another file system, or the kernel does not tell. Without one, ext4 passes over inodes that were deleted within
-// the last minutes (recently_deleted in fs/ext4/ialloc.c), so that making files becomes slower the more were deleted
+// Journal tells whether the ext4 of path has a journal: "none", "yes", or "" if it is not an ext4, is below another
+// file system, or the kernel does not report it. Without a journal, ext4 skips inodes that were deleted within the last
+// minutes (recently_deleted in fs/ext4/ialloc.c), so that making files becomes slower the more files were deleted
 // before.
 func Journal(path string) string {
 	v, err := StatVolume(path)
@@ -31,7 +31,7 @@ func Journal(path string) string {
 	if err != nil {
 		return ""
 	}
-	// The kernel lists how data relate to the journal only where there is one.
+	// The kernel lists the data mode only if there is a journal.
 	for line := range strings.Lines(string(options)) {
 		if strings.HasPrefix(line, "data=") {
 			return "yes"

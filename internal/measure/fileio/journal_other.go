@@ -2,5 +2,5 @@
 
 package fileio
 
-// Journal returns "": only Linux tells whether a file system keeps a journal.
+// Journal returns "": only Linux reports whether a file system has a journal.
 func Journal(string) string { return "" }

@@ -25,10 +25,10 @@ func (s *sequential) Next() int64 {
 	return r
 }
 
-// shift makes each pass of a random order another one: it is added to every record, modulo their number. Where a
-// record comes in the next pass says nothing then of where it came in this one. The same order in each pass would be
-// the worst case of a cache that keeps what was used last and does not hold the whole file: just before its turn each
-// record is driven out, where a program that draws a new order finds a part of them. The first pass has none.
+// shift makes the order of each pass different: it is added to every record, modulo their number. The position of a
+// record in the next pass is then independent of its position in this one. The same order in each pass would be the
+// worst case of an LRU cache that is smaller than the file: each record would be evicted just before its turn, while a
+// program that draws a new order finds some records cached. The first pass has no shift.
 type shift struct {
 	n, by int64
 	state uint64
@@ -67,7 +67,7 @@ func (s *shuffled) Next() int64 {
 
 // scrambled computes a permutation of any size without memory: a counter through a bijection on k bits, where 2^k is
 // less than twice n; results of n and above are skipped, so a step costs two evaluations at most on average. Each round
-// (xor with own high half, multiply by an odd number, add) can be undone, hence the whole can.
+// (xor with own high half, multiply by an odd number, add) is invertible, so the whole function is a bijection.
 type scrambled struct {
 	n, i    uint64
 	mask    uint64
@@ -108,8 +108,8 @@ func (s *scrambled) Next() int64 {
 	}
 }
 
-// NewOrder makes the order of passes over n records, of which random ones differ from each other. The same seed gives
-// the same Order everywhere.
+// NewOrder makes the order of passes over n records. Random passes differ from each other. The same seed gives the same
+// Order everywhere.
 func NewOrder(n int64, random bool, seed uint64) Order {
 	if !random {
 		return &sequential{n: n}

@@ -7,12 +7,12 @@ import (
 	"tare/internal/sys/thread"
 )
 
-// Pages is what the memory of buffers lies in.
+// Pages is the kind of pages of buffers.
 type Pages string
 
-// The pages of buffers. A program's buffer lies in ordinary ones, unless the system gives huge pages unasked. A
-// direct request is then made of pages that do not lie side by side, and a disk that takes so many pieces at a time
-// gets a large record as several requests. Huge pages make one of it.
+// The pages of buffers. A program's buffer is in ordinary pages, unless the system uses huge pages by default. A direct
+// request then consists of scattered pages, and a disk with a limit on pieces per request gets a large record as
+// several requests. With huge pages it is one request.
 const (
 	OrdinaryPages Pages = "ordinary" // ask for nothing
 	HugePages     Pages = "huge"     // ask for huge pages
@@ -22,15 +22,15 @@ const (
 var PagesChoices = []string{string(OrdinaryPages), string(HugePages)}
 
 // PagesDoc says what they mean.
-const PagesDoc = "memory of the buffers: ordinary pages, as programs have them, or huge pages for buffers of 1 MiB " +
-	"and more, where the kernel gives them; a direct record then reaches the disk in fewer requests. The state says " +
-	"which it was"
+const PagesDoc = "pages of the buffers: ordinary, as in most programs; huge: huge pages for buffers of at least 1 " +
+	"MiB, if the kernel grants them, so that a direct record reaches the disk in fewer requests. The trial's state " +
+	"records which pages were used"
 
-// alignment of buffers: no direct I/O asks for more, and a page is what the kernel pins.
+// alignment of buffers: direct I/O needs no more, and the kernel pins whole pages.
 const alignment = 4096
 
-// hugePage is the size of a transparent huge page on x86-64 and on arm64 with pages of 4 KiB. Nothing is asked for
-// buffers of less than half of it.
+// hugePage is the size of a transparent huge page on x86-64 and on arm64 with pages of 4 KiB. Buffers of less than half
+// of it do not request huge pages.
 const hugePage = 2 << 20
 
 // Aligned makes a buffer of n bytes that direct I/O accepts, in ordinary pages.
@@ -51,7 +51,7 @@ func (p Pages) Aligned(n int) []byte {
 	return b[skip : skip+n : skip+n]
 }
 
-// PagesOf says in which pages a buffer that was touched lies, as the kernel tells it of the mapping around it.
+// PagesOf returns the kind of pages of a touched buffer, as the kernel reports it for the buffer's mapping.
 func PagesOf(b []byte) string {
 	share, err := thread.HugeShare(b)
 	switch {
@@ -65,5 +65,5 @@ func PagesOf(b []byte) string {
 	return fmt.Sprintf("%.0f%% huge", 100*share)
 }
 
-// PagesOf says in which pages the content's bytes lie.
+// PagesOf returns the kind of pages of the content's bytes.
 func (c *Content) PagesOf() string { return PagesOf(c.pool) }

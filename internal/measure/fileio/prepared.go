@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Prepared is a file of known content that outlives a trial, so that a session pays for it once. Beside it lies a
-// marker that is written after the file is on stable storage; a file without the right marker and size is made again.
+// Prepared is a file of known content that outlives a trial, so that a session makes it once. A marker beside it is
+// written after the file is flushed; a file without the right marker and size is made again.
 type Prepared struct {
 	Path    string
 	Content *Content
@@ -22,7 +22,7 @@ func (p *Prepared) marker() string { return p.Path + ".ok" }
 // Size returns the size of the file in bytes.
 func (p *Prepared) Size() int64 { return p.Records * int64(p.Content.bs) }
 
-// Ensure makes the file unless it is there already, and tells which.
+// Ensure makes the file unless it exists, and tells whether it made it.
 func (p *Prepared) Ensure(ctx context.Context) (reused bool, err error) {
 	if p.present() {
 		return true, nil
@@ -54,8 +54,8 @@ func (p *Prepared) present() bool {
 	return err == nil && st.Mode().IsRegular() && st.Size() == p.Size()
 }
 
-// make writes all records as generation 0 and brings them to stable storage, so that neither dirty pages nor delayed
-// allocation reach into the timed section. It leaves no page of the file in the cache where the system lets it.
+// make writes all records as generation 0 and flushes them, so that neither dirty pages nor delayed allocation affect
+// the timed section. If the system can, it drops the file's pages from the cache.
 func (p *Prepared) make(ctx context.Context) (err error) {
 	h, err := open(p.Path, Mode{Write: true, Create: true})
 	if err != nil {
@@ -93,7 +93,7 @@ func WriteFull(h *Handle, b []byte, off int64) error {
 			return err
 		}
 		if n == 0 {
-			return errors.New("the system wrote nothing and told no reason")
+			return errors.New("the system wrote nothing and returned no error")
 		}
 		b, off = b[n:], off+int64(n)
 	}

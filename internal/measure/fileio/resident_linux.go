@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resident returns which share of a file is in the page cache, 0 to 1, by mincore(2). The kernel tells the truth to the
-// file's owner and to those who may write it. For the owner it is enough to read, which also does where nothing can be
-// written, and copies no file up in an overlay.
+// Resident returns the share of a file that is in the page cache, 0 to 1, by mincore(2). The kernel reports it only to
+// the file's owner and to processes that can write the file. The owner may open it read-only, which works on a
+// read-only file system and causes no copy-up in an overlay.
 func Resident(path string) (float64, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -21,7 +21,7 @@ func Resident(path string) (float64, error) {
 	}
 	share, err := resident(path, os.O_RDWR)
 	if errors.Is(err, unix.EINVAL) {
-		// 9p without a cache lets nobody map what could be written through the map.
+		// 9p without a cache refuses shared writable mappings.
 		return resident(path, os.O_RDONLY)
 	}
 	return share, err

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Thread runs pieces of work, each on a thread that does nothing else, that ends with it, and that has its own table of
-// open files where the system has such. It is not safe for concurrent use. The zero value is ready.
+// Thread runs pieces of work, each on a separate thread that ends with the work and has its own table of open files, if
+// the system supports that. It is not safe for concurrent use. The zero value is ready.
 //
-// What was open before is open in both tables, and stays so until both have closed it: see Wait. What the work opens it
-// must close, because nobody else can. A goroutine that it starts does not see what it opens.
+// Files that were open before are open in both tables until both have closed them: see Wait. The work must close the
+// files that it opens, because no other code can. Goroutines that it starts do not see these files.
 type Thread struct {
 	id int // of the thread that may not have ended; 0 for none
 }
@@ -17,7 +17,7 @@ type Thread struct {
 // Run does a piece of work; private tells whether its table of files is its own. The clock's tick does not disturb it.
 // A panic is passed on.
 func (t *Thread) Run(do func(private bool) error) error {
-	// Go's poller makes its files with the first timer. They must be in the table that all threads have a copy of.
+	// Go's poller opens its files with the first timer. They must be in the table that all threads copy.
 	time.AfterFunc(time.Hour, func() {}).Stop()
 	var err error
 	var trouble any
@@ -39,8 +39,8 @@ func (t *Thread) Run(do func(private bool) error) error {
 	return err
 }
 
-// mortal runs do, with the calling goroutine's last breath, on a thread that ends with the goroutine. The first thread
-// of a process does not: Go parks it for good, with its table of files. There another thread does it.
+// mortal runs do at the end of the calling goroutine, on a thread that ends with it. The first thread of a process
+// would not end: Go parks it with its table of files. In that case another thread runs do.
 func mortal(do func()) {
 	runtime.LockOSThread() // never unlocked: the thread's table of files must not serve another goroutine
 	if !firstThread() {
@@ -57,12 +57,11 @@ func mortal(do func()) {
 	runtime.UnlockOSThread()
 }
 
-// patience bounds Wait. A thread takes some 50 us to end, unless the storage behind one of its files hangs.
+// patience bounds Wait. A thread takes some 50 us to end, unless the storage of one of its files hangs.
 const patience = 2 * time.Second
 
-// Wait returns when the thread of the last Run has ended, and with it its copies of open files. Before that a file
-// system on which they lie cannot be unmounted, and some shares remove a file only in name. It gives up after two
-// seconds.
+// Wait returns when the thread of the last Run has ended, and with it its copies of open files. Before that, their file
+// system cannot be unmounted, and some shares remove a file only in name. It gives up after two seconds.
 func (t *Thread) Wait() {
 	for began := time.Now(); t.id != 0 && !ended(t.id) && time.Since(began) < patience; {
 		time.Sleep(50 * time.Microsecond)

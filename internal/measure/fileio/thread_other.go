@@ -7,7 +7,7 @@ func unshareFiles() bool { return false }
 
 func threadID() int { return 0 }
 
-// firstThread is asked for the sake of the table of files.
+// firstThread does not matter without separate tables of files.
 func firstThread() bool { return false }
 
 func ended(int) bool { return true }

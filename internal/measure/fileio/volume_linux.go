@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// magics names the file systems of statfs(2). overlayfs and FUSE stand before what they are made of.
+// magics names the file systems of statfs(2). overlayfs and FUSE hide their underlying file systems.
 var magics = map[int64]string{
 	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
 	unix.TMPFS_MAGIC:           "tmpfs",
@@ -21,7 +21,7 @@ var magics = map[int64]string{
 	0xca451a4e: "bcachefs",
 }
 
-// StatVolume asks the file system that holds path.
+// StatVolume asks the file system of path.
 func StatVolume(path string) (VolumeInfo, error) {
 	var st unix.Statfs_t
 	if err := Retry(func() error { return unix.Statfs(path, &st) }); err != nil {
@@ -48,8 +48,8 @@ func StatVolume(path string) (VolumeInfo, error) {
 // IsFull tells whether an error means that there is no space or quota left.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// DirectAlignment asks for the alignment that direct I/O needs here, in bytes; 0 when the kernel does not tell, which
-// it does from Linux 6.1 on.
+// DirectAlignment returns the alignment that direct I/O needs here, in bytes; 0 if the kernel does not report it, as
+// before Linux 6.1.
 func DirectAlignment(path string) int64 {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_DIOALIGN, &st); err != nil ||

@@ -16,29 +16,29 @@ import (
 type Box struct {
 	path    string
 	root    *os.Root
-	top     *os.File // the directory itself, for calls that os.Root has not
+	top     *os.File // the directory itself, for calls that os.Root does not have
 	remove  func() error
 	handles map[int]io.Closer
 	next    int
 
-	// busy holds the token of whoever uses the fields above: Do, or Close after it.
+	// busy is the lock of the fields above, held by Do, or by Close after it.
 	busy  chan struct{}
 	mu    sync.Mutex
 	stuck Op  // an operation that did not return
-	files int // how many Fill made here, or the other side where this one verifies
+	files int // number of files that Fill made here, or on the other side if this one verifies
 }
 
-// directory is the beginning of the names of directories that boxes make.
+// directory is the prefix of the names of directories that boxes make.
 const directory = "tare-card-"
 
-// grace is how long an operation has, after its context is done, before it counts as one that will not return.
+// grace is how long an operation has, after its context is done, before it counts as stuck.
 const grace = 300 * time.Millisecond
 
-// In opens the existing directory path, which belongs to somebody else: Close leaves it there.
+// In opens the existing directory path, which Close does not remove.
 func In(path string) (*Box, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, fmt.Errorf("open directory to try files in: %w", err)
+		return nil, fmt.Errorf("open the directory for tests of files: %w", err)
 	}
 	return newBox(path, root, nil)
 }
@@ -47,7 +47,7 @@ func In(path string) (*Box, error) {
 func Make(dir string) (*Box, error) {
 	path, err := os.MkdirTemp(dir, directory+"*")
 	if err != nil {
-		return nil, fmt.Errorf("make directory to try files in: %w", err)
+		return nil, fmt.Errorf("make the directory for tests of files: %w", err)
 	}
 	b, err := In(path)
 	if err != nil {
@@ -57,23 +57,22 @@ func Make(dir string) (*Box, error) {
 	return b, nil
 }
 
-// Adopt opens the directory name below dir, which somebody else made with Make, and removes it on Close: it is a copy
-// of the maker's.
+// Adopt opens the directory name below dir, a copy of one that another box made with Make, and removes it on Close.
 func Adopt(dir, name string) (*Box, error) {
 	if err := checkName([]byte(name)); err != nil {
 		return nil, err
 	}
 	if len(name) <= len(directory) || name[:len(directory)] != directory || filepath.Base(name) != name {
-		return nil, fmt.Errorf("open directory to try files in: %q was not made for this", clip(name))
+		return nil, fmt.Errorf("open the directory for tests of files: %q was not made for tests", clip(name))
 	}
 	above, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open directory to try files in: %w", err)
+		return nil, fmt.Errorf("open the directory for tests of files: %w", err)
 	}
 	root, err := above.OpenRoot(name)
 	if err != nil {
 		above.Close()
-		return nil, fmt.Errorf("open directory to try files in: %w", err)
+		return nil, fmt.Errorf("open the directory for tests of files: %w", err)
 	}
 	b, err := newBox(filepath.Join(dir, name), root, above)
 	if err != nil {
@@ -90,7 +89,7 @@ func newBox(path string, root *os.Root, above *os.Root) (*Box, error) {
 		if above != nil {
 			above.Close()
 		}
-		return nil, fmt.Errorf("open directory to try files in: %w", err)
+		return nil, fmt.Errorf("open the directory for tests of files: %w", err)
 	}
 	return &Box{path: path, root: root, top: top, handles: map[int]io.Closer{}, busy: make(chan struct{}, 1)}, nil
 }
@@ -98,20 +97,20 @@ func newBox(path string, root *os.Root, above *os.Root) (*Box, error) {
 // Base is the last name of the directory's path.
 func (b *Box) Base() string { return filepath.Base(b.path) }
 
-// StuckError is a side that waits for an earlier operation, which the kernel did not return from.
+// StuckError is the error of a side with an earlier operation that is stuck in the kernel.
 type StuckError struct{ Op Op }
 
 func (e *StuckError) Error() string { return fmt.Sprintf("%s has not returned", e.Op) }
 
-// Do implements Side. It returns soon after ctx is done, also when the operation does not: then every later request
-// gets a StuckError until it does.
+// Do implements Side. It returns soon after ctx is done, even if the operation does not; every later request then gets
+// a StuckError until the operation returns.
 func (b *Box) Do(ctx context.Context, r Request) (Reply, error) {
 	if err := r.Check(); err != nil {
 		return Reply{}, err
 	}
 	o := operations[r.Op]
 	if o.do == nil {
-		return Reply{}, fmt.Errorf("%s: this side is open already", r.Op)
+		return Reply{}, fmt.Errorf("%s: this side is already open", r.Op)
 	}
 	select {
 	case b.busy <- struct{}{}:
@@ -144,8 +143,8 @@ func (b *Box) Do(ctx context.Context, r Request) (Reply, error) {
 	}
 }
 
-// guard carries an operation out. Memory that a server does not deliver, or that was cut off a file, makes a fault of
-// the kernel's, which must not end an agent.
+// guard carries out an operation. Access to mapped memory that a server does not deliver, or after a truncation, causes
+// a fault, which must not end an agent.
 func (b *Box) guard(ctx context.Context, o operation, r *Request) (reply Reply) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -166,22 +165,22 @@ func (b *Box) guard(ctx context.Context, o operation, r *Request) (reply Reply) 
 	return reply
 }
 
-// closeTime bounds Close: the last unlink on a dead network mount must not keep anybody. removeTime is added for each
-// file of Fill, of which there may be ten thousand.
+// closeTime bounds Close: an unlink on a dead network mount must not block it. removeTime is added for each file of
+// Fill, of which there may be ten thousand.
 const (
 	closeTime  = 10 * time.Second
 	removeTime = 10 * time.Millisecond
 )
 
-// expect notes how many files there will be to remove.
+// expect records the number of files to remove.
 func (b *Box) expect(files int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.files = max(b.files, files)
 }
 
-// Close closes what is open and removes the directory if the box made it. It waits a moment for an operation under way,
-// and leaves everything as it is when that does not return: then the error says so. It is idempotent.
+// Close closes what is open and removes the directory if the box made it. It waits a moment for a running operation; if
+// that does not return, Close changes nothing and returns an error. It is idempotent.
 func (b *Box) Close() error {
 	late := time.NewTimer(grace)
 	defer late.Stop()
@@ -231,10 +230,10 @@ func (b *Box) close() error {
 	return errors.Join(errs...)
 }
 
-// keep gives an open thing a number.
+// keep gives an open file, map or watch a number.
 func (b *Box) keep(c io.Closer, reply *Reply) error {
 	if len(b.handles) >= maxHandles {
-		return errors.Join(fmt.Errorf("more than %d things are open", maxHandles), c.Close())
+		return errors.Join(fmt.Errorf("more than %d files, maps and watches are open", maxHandles), c.Close())
 	}
 	b.next++
 	b.handles[b.next] = c
@@ -242,11 +241,11 @@ func (b *Box) keep(c io.Closer, reply *Reply) error {
 	return nil
 }
 
-// held returns an open thing of the type wanted.
+// held returns an open file, map or watch, by its number.
 func held[T io.Closer](b *Box, handle int) (T, error) {
 	h, ok := b.handles[handle].(T)
 	if !ok {
-		return h, fmt.Errorf("nothing of that kind is open as %d", handle)
+		return h, fmt.Errorf("number %d is not open, or of another kind", handle)
 	}
 	return h, nil
 }

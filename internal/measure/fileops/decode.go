@@ -9,7 +9,7 @@ import (
 // maxRequest bounds the JSON of a request: its data, its names, both in base64, and the rest.
 const maxRequest = 2*MaxData + 16<<10
 
-// Decode reads a request from JSON and checks it. What it returns can be carried out whatever the bytes were.
+// Decode reads a request from JSON and checks it. The result is always safe to carry out.
 func Decode(b []byte) (r Request, err error) {
 	if len(b) > maxRequest {
 		return r, fmt.Errorf("read request: %d bytes are above the limit of %d", len(b), maxRequest)
@@ -23,8 +23,8 @@ func Decode(b []byte) (r Request, err error) {
 	return r, nil
 }
 
-// Check says what is wrong with a request: an unknown operation, a name that leads out of the directory, a figure
-// beyond the limits.
+// Check returns what is wrong with a request: an unknown operation, a name outside of the directory, a number beyond
+// the limits.
 func (r *Request) Check() error {
 	switch {
 	case operations[r.Op].do == nil && r.Op != Begin && r.Op != Join && r.Op != End:
@@ -62,9 +62,9 @@ func (r *Request) checkNames() error {
 			return fmt.Errorf("%s: %w", r.Op, err)
 		}
 	}
-	// What a link or an attribute is called is no path, and nothing is looked up by it here.
+	// The target of a link and the name of an attribute are not paths, and are not looked up here.
 	if len(r.To) > maxName || bytes.IndexByte(r.To, 0) >= 0 {
-		return fmt.Errorf("%s: %d bytes are no text for a link or an attribute", r.Op, len(r.To))
+		return fmt.Errorf("%s: %d bytes are not a valid text for a link or an attribute", r.Op, len(r.To))
 	}
 	return nil
 }

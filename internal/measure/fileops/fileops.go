@@ -1,11 +1,11 @@
 // Package fileops performs single file operations on one side of a folder that two systems share: open this, write
 // that, tell me when you see it.
 //
-// The same code runs inside an environment, asked over the wire, and in the controller on the host's folder, so that
-// what differs is the folder and not the asker. It is opinionated about harm: everything happens below one private
-// directory, which no name and no symbolic link leads out of; every request is bounded in size, number and time; an
-// operation that the kernel never returns from costs one goroutine and makes the side refuse further work, not hang;
-// and Close closes what is open and removes what was made. What the answers mean, package card knows.
+// The same code runs inside an environment, controlled over the wire, and in the controller on the host's folder, so
+// that only the folder differs. It is opinionated about safety: everything happens below one private directory, out of
+// which no name and no symbolic link leads; every request is bounded in size, number and time; an operation that never
+// returns from the kernel costs one goroutine, and the side then refuses further work instead of hanging; and Close
+// closes everything that is open and removes everything that was made. Package semantics interprets the answers.
 package fileops
 
 import (
@@ -16,10 +16,10 @@ import (
 	"os"
 )
 
-// Side is one of the two systems that look at a folder.
+// Side is one of the two systems that see a folder.
 type Side interface {
-	// Do carries out one operation. An operation that the file system refuses is told in Reply.Fault; the error says
-	// that the side could not be asked or did not answer before ctx was done.
+	// Do carries out one operation. If the file system refuses it, Reply.Fault says so; the error means that the side
+	// could not be asked or did not answer before ctx was done.
 	Do(ctx context.Context, r Request) (Reply, error)
 }
 
@@ -39,7 +39,7 @@ const (
 	CloseOp Op = "close" // Handle, of a file, map or watch
 	Write   Op = "write" // Data at Offset of Handle
 	Read    Op = "read"  // Size bytes at Offset of Handle; Reply.Data, shorter at the end
-	Put     Op = "put"   // open Name for writing, made or emptied, write Data and close it: what saving a file does
+	Put     Op = "put"   // create or truncate Name, write Data and close it, as saving a file does
 	Get     Op = "get"   // open Name, read Size bytes and close it
 	// Count times: write Size bytes at 0 of Handle, and fdatasync when Sync is set; Reply.NS, one each
 	Flush    Op = "flush"
@@ -66,7 +66,7 @@ const (
 	Watch    Op = "watch"    // the side's directory, with inotify; Reply.Handle
 	Events   Op = "events"   // wait at most TimeoutNS until the watch Handle tells of Name; Reply.Seen, Reply.Names
 	Wait     Op = "wait"     // look at Name until Until holds, at most TimeoutNS; Reply.Seen, Reply.WaitedNS
-	Race     Op = "race"     // Threads threads do Kind over and over for TimeoutNS; Reply.Count in Reply.WaitedNS
+	Race     Op = "race"     // Threads threads do Kind again and again for TimeoutNS; Reply.Count in Reply.WaitedNS
 	Claim    Op = "claim"    // make Name-0 to Name-(Count-1), each only if it is new; Reply.Count it was first with
 	Fill     Op = "fill"     // write Count files of Data below Name; Reply.Count
 	Verify   Op = "verify"   // Reply.Count of the files of Fill, from number Offset on, that hold Data
@@ -113,8 +113,8 @@ const (
 	maxRoot    = 4096
 )
 
-// Request asks for one operation. Fields that an operation does not use are ignored. Names are bytes, not text: a name
-// that is no UTF-8 is one of the things to try.
+// Request asks for one operation. Fields that an operation does not use are ignored. Names are bytes, not text: some
+// tests use names that are not UTF-8.
 type Request struct {
 	Op        Op     `json:"op"`
 	Root      string `json:"root,omitempty"`
@@ -146,37 +146,37 @@ type Reply struct {
 	Data    []byte   `json:"data,omitempty"`
 	Stat    *Status  `json:"stat,omitempty"`
 	Entries []Entry  `json:"entries,omitempty"`
-	Names   []string `json:"names,omitempty"` // of Events, quoted where they are no text
+	Names   []string `json:"names,omitempty"` // of Events, quoted if they are not text
 	NS      []int64  `json:"ns,omitempty"`
 	Seen    bool     `json:"seen,omitempty"`
 	Polls   int      `json:"polls,omitempty"`
 	// WaitedNS is how long an operation that waits or races took, by the monotonic clock of its side.
 	WaitedNS int64 `json:"waited_ns,omitempty"`
-	// GapNS is the time between the look that saw it and the one before, which saw nothing: how exact WaitedNS is.
+	// GapNS is the time between the check that succeeded and the one before: the resolution of WaitedNS.
 	GapNS int64 `json:"gap_ns,omitempty"`
 	Count int   `json:"count,omitempty"`
-	CPUs  int   `json:"cpus,omitempty"` // threads that the side can really run at once; of Race
+	CPUs  int   `json:"cpus,omitempty"` // threads that the side can run at the same time; of Race
 }
 
-// Status is what stat tells.
+// Status is the result of stat.
 type Status struct {
 	Size    int64       `json:"size"`
 	MtimeNS int64       `json:"mtime_ns"` // Unix ns
 	Ino     uint64      `json:"ino"`
 	Nlink   uint64      `json:"nlink"`
 	Mode    fs.FileMode `json:"mode"`
-	Blocks  int64       `json:"blocks"` // of 512 bytes; -1 where the system does not tell
+	Blocks  int64       `json:"blocks"` // of 512 bytes; -1 if the system does not report it
 }
 
 // Entry is a name in a directory.
 type Entry struct {
 	Name []byte `json:"name"`
-	Type string `json:"type"` // "file", "directory", "link", "other", or "unknown" when the file system did not say
+	Type string `json:"type"` // "file", "directory", "link", "other", or "unknown" if the file system did not report it
 }
 
 // Fault is an operation that a file system, or its system, refused.
 type Fault struct {
-	Code    string `json:"code"` // the error's name: "EEXIST"; "EUNSUPPORTED" where this build cannot ask
+	Code    string `json:"code"` // the error's name: "EEXIST"; "EUNSUPPORTED" if this build cannot do the operation
 	Message string `json:"message"`
 }
 
@@ -185,10 +185,10 @@ func (f *Fault) Error() string { return f.Message }
 // Unsupported is the code of an operation that this platform's build does not have.
 const Unsupported = "EUNSUPPORTED"
 
-// ErrUnsupported is such an operation.
-var ErrUnsupported = errors.New("this system's build of tare cannot try it")
+// ErrUnsupported is the error of such an operation.
+var ErrUnsupported = errors.New("this build of tare cannot test it on this system")
 
-// fault turns an error of a file operation into what is told of it.
+// fault converts an error of a file operation.
 func fault(op Op, err error) *Fault {
 	code := errorName(err)
 	switch {

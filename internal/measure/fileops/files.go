@@ -15,7 +15,7 @@ type operation struct {
 	name, to bool
 }
 
-// operations are what a box can do. Begin, Join and End belong to whoever holds the box.
+// operations are the operations of a box. Begin, Join and End belong to the owner of the box.
 var operations = map[Op]operation{
 	Nop:      {do: func(*Box, context.Context, *Request, *Reply) error { return nil }},
 	Open:     {do: (*Box).open, name: true},
@@ -58,12 +58,12 @@ var operations = map[Op]operation{
 	Verify:   {do: (*Box).verify, name: true},
 }
 
-// plain is an operation that says only whether it worked.
+// plain is an operation that returns only an error.
 func plain(f func(b *Box, r *Request) error) func(*Box, context.Context, *Request, *Reply) error {
 	return func(b *Box, _ context.Context, r *Request, _ *Reply) error { return f(b, r) }
 }
 
-// mode is the request's mode, that of an ordinary file when there is none.
+// mode is the request's mode, by default that of an ordinary file.
 func (r *Request) mode() fs.FileMode {
 	if r.Mode == 0 {
 		return 0o644
@@ -153,8 +153,8 @@ func (b *Box) get(_ context.Context, r *Request, reply *Reply) error {
 	return readAt(f, 0, r.Size, reply)
 }
 
-// flush times small writes, with and without waiting for the storage. Each changes what is there, because a flush of
-// nothing is none.
+// flush times small writes, with and without waiting for the storage. Each changes the data, because a flush without
+// changes does nothing.
 func (b *Box) flush(ctx context.Context, r *Request, reply *Reply) error {
 	f, err := held[*os.File](b, r.Handle)
 	if err != nil {

@@ -30,7 +30,7 @@ func errorName(err error) string {
 	return ""
 }
 
-// aligned copies p to where O_DIRECT can take it from.
+// aligned copies p to a buffer aligned for O_DIRECT.
 func aligned(p []byte) []byte {
 	const page = 4096
 	room := make([]byte, len(p)+page)
@@ -59,8 +59,8 @@ var entryTypes = map[byte]string{
 	unix.DT_REG: "file", unix.DT_DIR: "directory", unix.DT_LNK: "link", unix.DT_UNKNOWN: "unknown",
 }
 
-// listing reads a directory with the types as getdents64(2) told them. The standard library asks stat for those that a
-// file system does not tell, and hides that it did.
+// listing reads a directory with the types from getdents64(2). The standard library calls stat for types that a file
+// system does not report, and hides that.
 func listing(dir *os.File) ([]Entry, error) {
 	var out []Entry
 	buf := make([]byte, 32<<10)
@@ -73,11 +73,11 @@ func listing(dir *os.File) ([]Entry, error) {
 			// Inode and offset of 8 bytes each, length of 2, type of 1, then the name, ended by a zero byte.
 			const header = 19
 			if len(p) < header+2 {
-				return out, errors.New("the kernel returned an entry that cannot be read")
+				return out, errors.New("the kernel returned a malformed directory entry")
 			}
 			size := int(binary.NativeEndian.Uint16(p[16:]))
 			if size < header+2 || size > len(p) {
-				return out, errors.New("the kernel returned an entry that cannot be read")
+				return out, errors.New("the kernel returned a malformed directory entry")
 			}
 			name, _, _ := bytes.Cut(p[header:size], []byte{0})
 			if s := string(name); s != "." && s != ".." {
@@ -95,15 +95,15 @@ func listing(dir *os.File) ([]Entry, error) {
 	}
 }
 
-// access asks whether a file may be executed, which a mount can forbid whatever the file's mode says.
+// access asks whether a file may be executed, which a mount can forbid independently of the file's mode.
 func (b *Box) access(_ context.Context, r *Request, _ *Reply) error {
 	info, err := b.root.Lstat(string(r.Name))
 	if err != nil {
 		return err
 	}
-	// Both keep the call below, which follows links, inside the directory.
+	// Both checks keep the call below, which follows links, inside the directory.
 	if !info.Mode().IsRegular() || bytes.IndexByte(r.Name, '/') >= 0 {
-		return errors.New("it is no file of the directory itself")
+		return errors.New("it is not a regular file in the directory itself")
 	}
 	return unix.Faccessat(int(b.top.Fd()), string(r.Name), unix.X_OK, 0)
 }
@@ -146,13 +146,13 @@ func (b *Box) lockCall(r *Request, how int, kind int16) error {
 	case Flock:
 		return unix.Flock(int(f.Fd()), how)
 	case Fcntl:
-		// Of the open file and not of the process, so that two handles of one agent exclude each other.
+		// The lock belongs to the open file, not to the process, so that two handles of one agent exclude each other.
 		return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Len: 1})
 	}
-	return fmt.Errorf("no lock is called %q", clip(r.Kind))
+	return fmt.Errorf("there is no lock %q", clip(r.Kind))
 }
 
-// mapping is a file in memory. It holds its own descriptor no longer than mmap(2) needs one.
+// mapping is a mapped file. It closes its descriptor after mmap(2).
 type mapping struct{ memory []byte }
 
 func (m *mapping) Close() error { return unix.Munmap(m.memory) }
@@ -173,13 +173,13 @@ func (b *Box) mapFile(_ context.Context, r *Request, reply *Reply) error {
 	return b.keep(&mapping{memory}, reply)
 }
 
-// part returns the bytes of a map that a request means.
+// part returns the bytes of a map that a request asks for.
 func (b *Box) part(r *Request, size int) (m *mapping, p []byte, err error) {
 	if m, err = held[*mapping](b, r.Handle); err != nil {
 		return nil, nil, err
 	}
 	if r.Offset > int64(len(m.memory)) || int64(size) > int64(len(m.memory))-r.Offset {
-		return nil, nil, fmt.Errorf("%d bytes at %d are not in a map of %d", size, r.Offset, len(m.memory))
+		return nil, nil, fmt.Errorf("%d bytes at %d are outside the map of %d bytes", size, r.Offset, len(m.memory))
 	}
 	return m, m.memory[r.Offset:][:size], nil
 }
@@ -214,7 +214,7 @@ func (b *Box) watch(_ context.Context, _ *Request, reply *Reply) error {
 	if err != nil {
 		return err
 	}
-	// The descriptor's own name, because the path may lead elsewhere by now; not every container has /proc.
+	// The descriptor's own name, because the path may have changed; not every container has /proc.
 	const mask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_DELETE |
 		unix.IN_MOVED_TO | unix.IN_ATTRIB
 	_, err = unix.InotifyAddWatch(fd, "/proc/self/fd/"+strconv.Itoa(int(b.top.Fd())), mask)
@@ -228,7 +228,7 @@ func (b *Box) watch(_ context.Context, _ *Request, reply *Reply) error {
 	return b.keep(&watch{fd}, reply)
 }
 
-// events waits until the watch tells of a name. Everything it told meanwhile is read.
+// events waits until the watch reports a name. All events until then are read.
 func (b *Box) events(ctx context.Context, r *Request, reply *Reply) error {
 	w, err := held[*watch](b, r.Handle)
 	if err != nil {
@@ -244,7 +244,7 @@ func (b *Box) events(ctx context.Context, r *Request, reply *Reply) error {
 		for p := buf[:max(n, 0)]; len(p) >= unix.SizeofInotifyEvent; {
 			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(p[12:]))
 			if size > len(p) {
-				return errors.New("the kernel returned an event that cannot be read")
+				return errors.New("the kernel returned a malformed event")
 			}
 			name, _, _ := bytes.Cut(p[unix.SizeofInotifyEvent:size], []byte{0})
 			reply.Seen = reply.Seen || bytes.Equal(name, r.Name)
@@ -257,7 +257,7 @@ func (b *Box) events(ctx context.Context, r *Request, reply *Reply) error {
 		if left := time.Duration(r.TimeoutNS - reply.WaitedNS); reply.Seen || left <= 0 || ctx.Err() != nil {
 			return nil
 		} else if n <= 0 {
-			// In slices, so that a request that is given up ends.
+			// In slices, so that a cancelled request ends.
 			ready := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}
 			if _, err := unix.Poll(ready, int(min(left, 50*time.Millisecond)/time.Millisecond)+1); err != nil &&
 				err != unix.EINTR {
@@ -267,8 +267,8 @@ func (b *Box) events(ctx context.Context, r *Request, reply *Reply) error {
 	}
 }
 
-// statOnce and createOnce are a turn of a race: the bare calls, because what os.Root does around them is memory that
-// the threads share.
+// statOnce and createOnce are one step of a race. They are bare calls, because os.Root uses memory that the threads
+// share.
 
 func statOnce(_ *os.Root, top *os.File, name string) error {
 	var st unix.Stat_t

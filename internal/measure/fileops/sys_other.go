@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// What only Linux builds can ask.
+// Operations that only Linux builds have.
 const (
 	flagDirect = 0
 	seekData   = -1
 	seekHole   = -1
 )
 
-// names are the errors that decide an answer; the others are told by their text.
+// names are the errors that matter for an answer; for others the text is reported.
 var names = map[syscall.Errno]string{
 	syscall.EEXIST: "EEXIST", syscall.ENOENT: "ENOENT", syscall.EACCES: "EACCES", syscall.EINVAL: "EINVAL",
 	syscall.ENOSYS:       "ENOSYS",
@@ -40,7 +40,7 @@ func status(info fs.FileInfo) *Status {
 	return &Status{Size: info.Size(), MtimeNS: info.ModTime().UnixNano(), Mode: info.Mode(), Blocks: -1}
 }
 
-// listing tells names; what the standard library says of types may come from stat.
+// listing returns names without types, because the standard library may get types from stat.
 func listing(dir *os.File) ([]Entry, error) {
 	names, err := dir.Readdirnames(maxEntries)
 	var out []Entry

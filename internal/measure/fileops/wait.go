@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// The pause between two looks: short at first, so that a short lag is seen exactly, then a sixteenth of what has
-// passed, so that a long one costs little of a CPU that is being watched.
+// The pause between two checks: short at first, to measure a short lag exactly, then a sixteenth of the elapsed time,
+// so that a long wait uses little CPU time.
 const (
 	shortestPause = 500 * time.Microsecond
 	longestPause  = 25 * time.Millisecond
 )
 
-// wait looks until what the request names is so. That it is not within the time is an answer, not a fault.
+// wait checks until the request's condition holds. A time-out is an answer, not a fault.
 func (b *Box) wait(ctx context.Context, r *Request, reply *Reply) error {
 	look, err := b.look(r)
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *Box) wait(ctx context.Context, r *Request, reply *Reply) error {
 	}
 }
 
-// look returns the question that a wait asks over and over.
+// look returns the check that a wait repeats.
 func (b *Box) look(r *Request) (func() (bool, error), error) {
 	if r.Until == UntilMapData {
 		m, err := held[*mapping](b, r.Handle)
@@ -57,7 +57,7 @@ func (b *Box) look(r *Request) (func() (bool, error), error) {
 	}
 	name := string(r.Name)
 	if name == "" {
-		return nil, errors.New("there is no name to look at")
+		return nil, errors.New("the request has no name")
 	}
 	exists := func() (bool, error) {
 		_, err := b.root.Lstat(name)
@@ -82,7 +82,7 @@ func (b *Box) look(r *Request) (func() (bool, error), error) {
 	case UntilData:
 		return func() (bool, error) {
 			var got Reply
-			// While the other side replaces it, a file may be gone for a moment, or its handle stale.
+			// While the other side replaces a file, it may not exist for a moment, or its handle may be stale.
 			err := b.get(context.Background(), &Request{Name: r.Name, Size: int64(len(r.Data))}, &got)
 			return err == nil && bytes.Equal(got.Data, r.Data), nil
 		}, nil

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// race has threads do the same over and over, each with a file of its own in the directory Name, and counts how often.
+// race runs threads that repeat an operation, each on its own file in the directory Name, and counts the repetitions.
 func (b *Box) race(ctx context.Context, r *Request, reply *Reply) error {
 	dir, err := b.root.OpenRoot(string(r.Name))
 	if err != nil {
@@ -33,7 +33,7 @@ func (b *Box) race(ctx context.Context, r *Request, reply *Reply) error {
 	case RaceCreate:
 		turn = createOnce
 	default:
-		return fmt.Errorf("no race is called %q", clip(r.Kind))
+		return fmt.Errorf("there is no race %q", clip(r.Kind))
 	}
 	threads := max(r.Threads, 1)
 	counts, errs := make([]int, threads), make([]error, threads)
@@ -46,13 +46,13 @@ func (b *Box) race(ctx context.Context, r *Request, reply *Reply) error {
 			}
 		}
 	}
-	began := time.Now() // one moment for both ends: between two this thread may not get the processor
+	began := time.Now() // one clock reading for both, because this thread may be preempted between two readings
 	ctx, cancel := context.WithDeadline(ctx, began.Add(time.Duration(r.TimeoutNS)))
 	defer cancel()
 	var team sync.WaitGroup
 	for i := range threads {
 		team.Go(func() {
-			// A thread of its own, as a program with threads has, and not one of the runtime's choice.
+			// Each worker has its own thread, as in a program with threads.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			for ctx.Err() == nil && errs[i] == nil {
@@ -69,7 +69,7 @@ func (b *Box) race(ctx context.Context, r *Request, reply *Reply) error {
 	return errors.Join(errs...)
 }
 
-// claim makes files only if they are new. Two sides that claim the same names at the same time must not both be first.
+// claim makes files with O_EXCL. Of two sides that claim the same name at the same time, only one may succeed.
 func (b *Box) claim(ctx context.Context, r *Request, reply *Reply) error {
 	for i := range r.Count {
 		f, err := b.root.OpenFile(fmt.Sprintf("%s-%d", r.Name, i), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -89,7 +89,7 @@ func (b *Box) claim(ctx context.Context, r *Request, reply *Reply) error {
 	return nil
 }
 
-// perDirectory is how many files Fill puts into one directory, about as many as a large source folder has.
+// perDirectory is the number of files that Fill puts into one directory, about as many as in a large source folder.
 const perDirectory = 250
 
 func fillName(dir []byte, i int) (folder, file string) {
@@ -97,7 +97,7 @@ func fillName(dir []byte, i int) (folder, file string) {
 	return folder, fmt.Sprintf("%s/%d", folder, i)
 }
 
-// fill writes files, made or emptied, and makes the directories they need.
+// fill creates or truncates files, writes them, and makes their directories.
 func (b *Box) fill(ctx context.Context, r *Request, reply *Reply) error {
 	b.expect(r.Count)
 	if err := b.root.Mkdir(string(r.Name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -121,7 +121,7 @@ func (b *Box) fill(ctx context.Context, r *Request, reply *Reply) error {
 	return nil
 }
 
-// verify counts the files of fill, from number Offset on, that hold the data and nothing else.
+// verify counts the files of fill, from number Offset on, whose content is exactly the data.
 func (b *Box) verify(ctx context.Context, r *Request, reply *Reply) error {
 	b.expect(r.Count)
 	p := make([]byte, len(r.Data)+1)

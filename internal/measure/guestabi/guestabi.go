@@ -1,5 +1,5 @@
-// Package guestabi is what the host, which writes a guest's initramfs and kernel command line, and the agent, which is
-// the guest's first process, both know. It has no code, so that the agent does not carry the host's.
+// Package guestabi has the constants that the host, which writes a guest's initramfs and kernel command line, shares
+// with the agent, which is the guest's first process. It has no code, so that the agent does not contain the host's.
 package guestabi
 
 // Places in the guest.
@@ -9,7 +9,7 @@ const (
 	// Order lists the modules' file names in the order of loading, one a line. Its presence tells the agent that it is
 	// the first process of a machine and not of a container.
 	Order = Modules + "/tare.order"
-	// MayFail before a file name in Order means that the guest goes on without that module.
+	// MayFail before a file name in Order means that the guest works without that module.
 	MayFail = "-"
 	Scratch = "/scratch" // where the scratch disk is mounted
 	// Disks is where every disk with a serial number has a link DisksSERIAL to its device, as udev makes them.
@@ -19,10 +19,10 @@ const (
 // Port is the name of the virtio-serial port for the wire.
 const Port = "tare.wire"
 
-// Kernel arguments that the agent reads. The kernel itself ignores what has a dot in its name.
+// Kernel arguments that the agent reads. The kernel itself ignores arguments with a dot in the name.
 const (
 	HostnameArg = "tare.hostname" // the guest's host name
-	DisksArg    = "tare.disks"    // serial numbers, with commas between, of the disks that get a link besides
-	NetworkArg  = "tare.network"  // bring up the card on QEMU's user-mode network
+	DisksArg    = "tare.disks"    // serial numbers of the other disks that get a link, separated by commas
+	NetworkArg  = "tare.network"  // bring up the network card on QEMU's user-mode network
 	ScratchArg  = "tare.scratch"  // serial number of the disk to mount at Scratch; absent when there is none
 )

@@ -1,13 +1,13 @@
 package guestabi
 
-// Mount tells an agent how to put a folder into its own system: either by mount(2), or by a program that does it.
+// Mount tells an agent how to mount a folder in its own system: by mount(2), or by a program.
 type Mount struct {
 	// Name is unique in the environment; a second order of the same name runs a program with Once again.
 	Name string `json:"name"`
 	// Dir is the mount point, absolute; it is made when it is missing.
 	Dir string `json:"dir"`
-	// Type, Source and Options are those of mount(2). Words of Options that are flags there ("ro", "noatime", "nodev")
-	// are passed as flags. Type is empty when Command does the mounting.
+	// Type, Source and Options are those of mount(2). Options that are flags of mount(2) ("ro", "noatime", "nodev") are
+	// passed as flags. Type is empty if Command mounts the folder.
 	Type    string `json:"type,omitempty"`
 	Source  string `json:"source,omitempty"`
 	Options string `json:"options,omitempty"`
@@ -20,14 +20,14 @@ type Mount struct {
 	Command []string `json:"command,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	Once    bool     `json:"once,omitempty"`
-	// Network has the agent bring up the first network card with the address of QEMU's user-mode network.
+	// Network makes the agent bring up the first network card with the address of QEMU's user-mode network.
 	Network bool `json:"network,omitempty"`
-	// Link has it bring up another card, which leads to one other machine.
+	// Link makes it bring up another card, which leads to one other machine.
 	Link *Link `json:"link,omitempty"`
-	// Serve has it serve Dir over NFS with the kernel's own server, instead of mounting anything there.
+	// Serve makes it serve Dir over NFS with the kernel's own server, instead of mounting a folder there.
 	Serve *Serve `json:"serve,omitempty"`
-	// Refused is what it means when the kernel refuses Options with "invalid argument" or "protocol not supported";
-	// empty when that has no special meaning.
+	// Refused explains a kernel that refuses Options with "invalid argument" or "protocol not supported"; empty if
+	// there is nothing to explain.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -46,7 +46,7 @@ type Serve struct {
 	MountPort int  `json:"mount_port,omitempty"`
 	Threads   int  `json:"threads"`
 	Async     bool `json:"async,omitempty"` // writes are acknowledged before they are on the disk
-	// Forget has a system that serves already write back what it caches of Dir and drop it, instead of serving.
+	// Forget makes a system that already serves write back and drop its cached data of Dir, instead of serving.
 	Forget bool `json:"forget,omitempty"`
 }
 
@@ -67,5 +67,5 @@ const (
 	HostAddress  = "10.0.2.2"  // the host's loopback, as the guest reaches it
 )
 
-// Mounts is where mounts without a wish of their own are: Mounts/NAME.
+// Mounts is the default parent of mount points: Mounts/NAME.
 const Mounts = "/mnt"

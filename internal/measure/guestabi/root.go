@@ -1,7 +1,7 @@
 package guestabi
 
-// A guest may have a root image: a disk with a distribution's files. The agent stays in the initramfs, where it and the
-// programs that mounts need are; its workers live in the image, which is never written to.
+// A guest may have a root image: a disk with a distribution's files. The agent stays in the initramfs, with the
+// programs that mounts need; its workers run in the image, which is never written to.
 const (
 	// RootArg is a kernel argument: the serial number of the disk with the image; absent when there is none.
 	RootArg = "tare.root"

@@ -37,7 +37,7 @@ func NewDialer(address, token string, op Op, size int) (*Dialer, error) {
 		op: op}, nil
 }
 
-// Conn is a connection to a peer that was admitted. It is used by one thread at a time, which waits in the kernel.
+// Conn is an accepted connection to a peer. It is used by one thread at a time, which waits in the kernel.
 type Conn struct {
 	fd  int
 	ask [8]byte
@@ -57,7 +57,7 @@ func (d *Dialer) Dial() (*Conn, error) {
 	return c, nil
 }
 
-// Touch makes a connection, is greeted and closes it. It allocates nothing.
+// Touch makes a connection, exchanges greetings and closes it. It allocates nothing.
 func (d *Dialer) Touch() error {
 	fd, err := d.dial()
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *Dialer) Touch() error {
 	return unix.Close(fd)
 }
 
-// dial returns the socket of a connection that was admitted.
+// dial returns the socket of an accepted connection.
 func (d *Dialer) dial() (int, error) {
 	fd, err := newSocket()
 	if err != nil {
@@ -101,17 +101,17 @@ func (d *Dialer) greet(fd int) error {
 	case why != "":
 		return errors.New(why)
 	}
-	return fmt.Errorf("what listens at %s is no peer of tare: it answered %#x", d.text, answer[0])
+	return fmt.Errorf("the program that listens at %s is not a peer of tare: it answered %#x", d.text, answer[0])
 }
 
-// unconnected tells what it means that no connection was made.
+// unconnected explains an error of connect.
 func (d *Dialer) unconnected(err error) error {
 	switch err {
 	case unix.ECONNREFUSED, unix.ECONNRESET:
 		return fmt.Errorf("connect to the peer at %s: %w: the peer has ended, or that address is not the "+
 			"controller's loopback", d.text, err)
 	case unix.ETIMEDOUT, unix.ENETUNREACH, unix.EHOSTUNREACH:
-		return fmt.Errorf("connect to the peer at %s: %w: there is no way from here to the controller's loopback",
+		return fmt.Errorf("connect to the peer at %s: %w: the controller's loopback cannot be reached from here",
 			d.text, err)
 	case unix.EADDRNOTAVAIL:
 		return fmt.Errorf("connect to the peer at %s: %w: this system has no free port left", d.text, err)
@@ -129,7 +129,7 @@ func (c *Conn) Close() error {
 	return unix.Close(fd)
 }
 
-// Ask says how much is to come; an Echo's messages follow by Write and Read.
+// Ask sends the amount of a request; an Echo's messages follow by Write and Read.
 func (c *Conn) Ask(amount int64) error {
 	binary.LittleEndian.PutUint64(c.ask[:], uint64(amount))
 	if err := writeFull(c.fd, c.ask[:]); err != nil {
@@ -154,7 +154,7 @@ func (c *Conn) Read(b []byte) error {
 	return nil
 }
 
-// Up sends so many bytes, a block at a time, and returns when the peer has said that it has them all.
+// Up sends so many bytes, a block at a time, and returns when the peer has confirmed all of them.
 func (c *Conn) Up(block []byte, amount int64) (Receipt, error) {
 	if err := c.Ask(amount); err != nil {
 		return Receipt{}, err
@@ -183,24 +183,25 @@ func (c *Conn) receipt(amount int64) (Receipt, error) {
 	}
 	r := parseReceipt(b[:])
 	if r.Bytes != amount {
-		return r, fmt.Errorf("the peer counted %d bytes where %d were sent", r.Bytes, amount)
+		return r, fmt.Errorf("the peer counted %d bytes, but %d were sent", r.Bytes, amount)
 	}
 	return r, nil
 }
 
-// Usage asks what the peer's process has used so far.
+// Usage asks for the CPU time that the peer's process has used so far.
 func (c *Conn) Usage() (Used, error) {
 	if err := c.Ask(1); err != nil {
 		return Used{}, err
 	}
 	var b [usedSize]byte
 	if err := readFull(c.fd, b[:]); err != nil {
-		return Used{}, broken("ask what the peer used", err)
+		return Used{}, broken("ask for the peer's CPU time", err)
 	}
 	return parseUsed(b[:]), nil
 }
 
-// Page asks for a page of so many bytes from a seed, and tells what the server used so far each time it is asked.
+// Page asks for a page of so many bytes from a seed, and returns with each call the CPU time that the server has used
+// so far.
 func (c *Conn) Page(size int64, seed uint64) (Served, error) {
 	if err := c.Ask(size); err != nil {
 		return Served{}, err
@@ -227,5 +228,5 @@ func (c *Conn) Page(size int64, seed uint64) (Served, error) {
 	return s, nil
 }
 
-// Retransmits is how many segments this end's kernel has sent again; below 0: not known.
+// Retransmits is the number of segments that this end's kernel has sent again; below 0: not known.
 func (c *Conn) Retransmits() int64 { return retransmits(c.fd) }

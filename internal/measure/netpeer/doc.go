@@ -1,9 +1,9 @@
-// Package netpeer is the other end of what tare weighs of the network: one process on the controller's machine for each
-// run that needs it, and the connections to it.
+// Package netpeer is the other end of tare's network workloads: one process on the controller's machine for each run
+// that needs it, and the connections to it.
 //
-// It is opinionated about who may use it. It listens on the loopback alone and serves only connections that begin with
-// the run's token, which it is given on its standard input and which is nowhere else: not in its arguments, not in a
-// log. It ends with its input, so that it does not outlive a controller that was killed.
+// It is opinionated about access. It listens only on the loopback and serves only connections that begin with the run's
+// token. It gets the token on its standard input; the token is neither in its arguments nor in a log. It ends with its
+// input, so that it does not outlive a killed controller.
 //
 // A connection begins with a greeting of fixed length (Hello) that says what it is for; the peer answers one byte. Then
 // the client asks, each time with eight bytes, little-endian, that say how much:
@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-// Role is the first argument of an executable that is to be the peer.
+// Role is the first argument of an executable in the role of the peer.
 const Role = "peer"
 
 // Op is what a connection is for.
@@ -50,11 +50,11 @@ const (
 	MaxMessage = 1 << 20
 )
 
-// maxAmount bounds what is asked for at a time.
+// maxAmount bounds one request.
 const maxAmount = 1 << 50
 
-// Deadlines. The one for a transfer is how long nothing at all may move: a machine that is stopped for a while is a
-// measurement and not an error.
+// Deadlines. That of a transfer bounds the time without any progress: a machine that is stopped for a while is a
+// measurement, not an error.
 const (
 	greetTime   = 10 * time.Second
 	connectTime = 10 * time.Second
@@ -62,7 +62,7 @@ const (
 	askTime     = 10 * time.Minute // between two requests
 )
 
-// Token is what admits a connection.
+// Token gives access to the peer: each connection begins with it.
 type Token [32]byte
 
 // NewToken returns a token that nobody can guess.
@@ -74,7 +74,7 @@ func NewToken() (t Token) {
 // Text is the token as it is sent to the peer and to agents. It must not be shown.
 func (t Token) Text() string { return hex.EncodeToString(t[:]) }
 
-// ParseToken reads what Text wrote. The error does not show it.
+// ParseToken parses the result of Text. The error does not contain the token.
 func ParseToken(s string) (t Token, err error) {
 	if b, err := hex.DecodeString(s); err == nil && len(b) == len(t) {
 		return Token(b), nil
@@ -82,7 +82,7 @@ func ParseToken(s string) (t Token, err error) {
 	return t, fmt.Errorf("the peer's token is not %d hexadecimal digits", 2*len(t))
 }
 
-// Hello is how a connection begins.
+// Hello is the greeting of a connection.
 type Hello struct {
 	Token Token
 	Op    Op
@@ -97,9 +97,9 @@ func (h *Hello) pack() []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(h.Size))
 }
 
-var errHello = errors.New("this is no greeting")
+var errHello = errors.New("this is not a greeting")
 
-// parseHello reads a greeting. Whether the token is the right one is not looked at.
+// parseHello parses a greeting. It does not check the token.
 func parseHello(b []byte) (h Hello, err error) {
 	if len(b) != helloSize || b[33] != 0 || b[34] != 0 || b[35] != 0 {
 		return h, errHello
@@ -126,7 +126,7 @@ func parseAmount(b []byte) (int64, error) {
 	if n := binary.LittleEndian.Uint64(b); n >= 1 && n <= maxAmount {
 		return int64(n), nil
 	}
-	return 0, errors.New("this is no amount")
+	return 0, errors.New("this is not a valid amount")
 }
 
 // What the peer answers to a greeting.
@@ -137,14 +137,14 @@ const (
 	full
 )
 
-// refusals tell what an answer means that is not admitted.
+// refusals explain the answers that refuse a connection.
 var refusals = map[byte]string{
 	wrongToken: "the peer does not know this run's token: it belongs to another run",
 	wrongHello: "the peer does not understand this agent",
-	full:       "the peer has as many connections as it takes",
+	full:       "the peer already has the most connections that it accepts",
 }
 
-// Used is what the peer's process has used since it began.
+// Used is the CPU time that the peer's process has used since it began.
 type Used struct {
 	CPU  time.Duration // of all its threads; below 0: not known
 	CPUs int           // processors it may use
@@ -161,7 +161,7 @@ func parseUsed(b []byte) Used {
 	return Used{CPU: time.Duration(binary.LittleEndian.Uint64(b)), CPUs: int(binary.LittleEndian.Uint64(b[8:]))}
 }
 
-// Receipt is what the peer says of a transfer.
+// Receipt is the peer's report of a transfer.
 type Receipt struct {
 	Bytes       int64 // received or sent
 	Retransmits int64 // segments that the peer's kernel has sent again on this connection; below 0: not known
@@ -179,23 +179,23 @@ func parseReceipt(b []byte) Receipt {
 }
 
 // Pages are servers of web pages on the loopback of the peer's machine, for work that fetches one over the network.
-// They are no part of the peer, which starts none by itself.
+// They are not part of the peer, which does not start them itself.
 type Pages interface {
-	// Serve returns where a page of so many bytes from a seed is served: always the same server for the same page,
-	// which is started when it is first asked for.
+	// Serve returns the server of a page of so many bytes from a seed: always the same server for the same page,
+	// started on first use.
 	Serve(size int64, seed uint64) (Served, error)
 	Close() error
 }
 
-// Served is a web server as its clients know it.
+// Served is a web server as its clients see it.
 type Served struct {
 	Port int
 	CPU  time.Duration // that it has used so far; below 0: not known
 	Name string        // of the program, with its version
 }
 
-// servedSize is the length of the fixed part of what the peer answers of a page, before a text: the server's name or,
-// where the port is 0, what is wrong.
+// servedSize is the length of the fixed part of the peer's answer about a page. A text follows: the server's name or,
+// if the port is 0, the error.
 const servedSize = 8 + 8 + 2
 
 // maxText bounds that text.
@@ -215,7 +215,7 @@ func (s Served) pack(err error) []byte {
 func parseServed(b []byte) (s Served, text int, err error) {
 	port, text := binary.LittleEndian.Uint64(b), int(binary.LittleEndian.Uint16(b[16:]))
 	if port > 65535 || text > maxText {
-		return s, 0, errors.New("this is no answer about a page")
+		return s, 0, errors.New("this is not an answer about a page")
 	}
 	return Served{Port: int(port), CPU: time.Duration(binary.LittleEndian.Uint64(b[8:]))}, text, nil
 }

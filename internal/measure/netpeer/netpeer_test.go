@@ -181,10 +181,10 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 		"closes": {func(fd int) { readFull(fd, make([]byte, helloSize)) }, "the peer closed the connection"},
 		"resets": {reset, "broke"},
 		"says other": {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte("H")) },
-			"no peer of tare"},
+			"not a peer of tare"},
 		"has too many": {func(fd int) { readFull(fd, make([]byte, helloSize)); writeFull(fd, []byte{full}) },
-			"as many connections as it takes"},
-		"wrong about one": {func(fd int) { liar(fd) }, "counted 7 bytes where 1 were sent"},
+			"the most connections"},
+		"wrong about one": {func(fd int) { liar(fd) }, "counted 7 bytes, but 1 were sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &server{}

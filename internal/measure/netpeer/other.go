@@ -13,7 +13,7 @@ import (
 // OS lists the systems (GOOS) on which the peer and its clients work.
 func OS() []string { return []string{"linux", "darwin", "freebsd"} }
 
-var errUnsupported = errors.New("work on the network needs Linux, macOS or FreeBSD on both sides")
+var errUnsupported = errors.New("network workloads need Linux, macOS or FreeBSD on both sides")
 
 // Main is the role of an executable that is the peer. It returns the exit code.
 func Main(_ io.Reader, _, errOut io.Writer, _ Pages) int {

@@ -20,7 +20,7 @@ import (
 	"tare/internal/sys/thread"
 )
 
-// Bounds of what is served at the same time: connections that have not shown the token, and those that have.
+// Bounds of concurrent connections: those that have not sent the token yet, and those that have.
 const (
 	maxStrangers = 64
 	maxAdmitted  = 1024
@@ -34,13 +34,12 @@ type server struct {
 	pages     Pages // nil: it serves none
 	strangers atomic.Int32
 	served    atomic.Int32
-	moving    atomic.Int32 // that send or receive without telling the scheduler
+	moving    atomic.Int32 // that send or receive without informing the scheduler
 	room      sync.Mutex
 }
 
-// Serve is the peer's life: it reads the token, a line, from in, writes the port it listens on, a line, to out, and
-// serves until in ends. What it has open then ends with the process; pages, which may be nil, are the caller's to
-// close.
+// Serve runs the peer: it reads the token, a line, from in, writes its port, a line, to out, and serves until in ends.
+// Open connections then end with the process. The caller closes pages, which may be nil.
 func Serve(in io.Reader, out io.Writer, pages Pages) error { return serve(in, out, greetTime, pages) }
 
 func serve(in io.Reader, out io.Writer, patience time.Duration, pages Pages) error {
@@ -58,7 +57,7 @@ func serve(in io.Reader, out io.Writer, patience time.Duration, pages Pages) err
 		return fmt.Errorf("listen on the loopback: %w", err)
 	}
 	if _, err := fmt.Fprintln(out, port); err != nil {
-		return fmt.Errorf("tell the port: %w", err)
+		return fmt.Errorf("write the port: %w", err)
 	}
 	ended := make(chan error, 2)
 	go func() {
@@ -122,7 +121,7 @@ func (s *server) accept() error {
 	}
 }
 
-// attend takes a connection through its life. What goes wrong is the client's to tell: it sees the connection end.
+// attend serves a connection until its end. It reports no errors, because the client sees the connection end.
 func (s *server) attend(fd int) {
 	defer unix.Close(fd)
 	h, answer, err := s.greet(fd)
@@ -148,7 +147,7 @@ func (s *server) attend(fd int) {
 	}
 }
 
-// greet reads a greeting and says what to answer.
+// greet reads a greeting and returns the answer.
 func (s *server) greet(fd int) (h Hello, answer byte, err error) {
 	var b [helloSize]byte
 	if err := readBy(fd, b[:], time.Now().Add(s.patience)); err != nil {
@@ -163,7 +162,7 @@ func (s *server) greet(fd int) (h Hello, answer byte, err error) {
 	return h, admitted, nil
 }
 
-// serve does what a connection is for, until the client closes it: then the error is io.EOF.
+// serve serves a connection's operation until the client closes it: then the error is io.EOF.
 func (s *server) serve(fd int, h Hello) error {
 	if h.Op == Touch {
 		var b [1]byte
@@ -219,7 +218,7 @@ func (s *server) serve(fd int, h Hello) error {
 	}
 }
 
-// makeRoom has n connections send and receive side by side. What was once made stays.
+// makeRoom lets n connections send and receive at the same time. The room is never reduced.
 func (s *server) makeRoom(n int32) {
 	s.room.Lock()
 	defer s.room.Unlock()
@@ -239,12 +238,12 @@ func echo(fd int, message []byte, times int64) error {
 	return nil
 }
 
-// page reads the seed of a page, for which ask is a buffer, and tells where it is served.
+// page reads the seed of a page into the buffer ask, and answers where the page is served.
 func (s *server) page(fd int, ask []byte, size int64) error {
 	if err := readFull(fd, ask); err != nil {
 		return err
 	}
-	served, err := Served{}, errors.New("this peer serves no pages")
+	served, err := Served{}, errors.New("this peer does not serve pages")
 	if s.pages != nil {
 		served, err = s.pages.Serve(size, binary.LittleEndian.Uint64(ask))
 	}

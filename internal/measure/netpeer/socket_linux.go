@@ -16,7 +16,7 @@ func connect(fd int, to *unix.SockaddrInet4, within time.Duration) error {
 	switch err := unix.Connect(fd, to); err {
 	case unix.EINPROGRESS, unix.EAGAIN:
 		return unix.ETIMEDOUT
-	case unix.EINTR: // it goes on by itself
+	case unix.EINTR: // the connect continues by itself
 		return wait(fd, within)
 	default:
 		return err
@@ -32,9 +32,9 @@ func retransmits(fd int) int64 {
 	return int64(info.Total_retrans)
 }
 
-// bareWrite and bareRead do not tell Go's scheduler that they wait: to tell it, and to have its leave to go on, costs a
-// stream over the loopback an eighth of its throughput. See thread.Room. bareRead returns with fewer bytes than asked
-// for only where a signal, the deadline or an end came first.
+// bareWrite and bareRead hide their waits from Go's scheduler: to inform it costs a stream over the loopback an eighth
+// of its throughput. See thread.Room. bareRead returns with fewer bytes than asked for only where a signal, the
+// deadline or an end came first.
 func bareWrite(fd int, b []byte) (int, error) {
 	return untold(unix.SYS_SENDTO, fd, b, unix.MSG_NOSIGNAL)
 }

@@ -20,7 +20,7 @@ func OS() []string { return []string{"linux", "darwin", "freebsd"} }
 // wake-ups into every round trip. Deadlines are the kernel's (SO_RCVTIMEO, SO_SNDTIMEO) and cost the loops nothing.
 
 // errStalled is a socket's deadline.
-var errStalled = errors.New("nothing has moved for too long")
+var errStalled = errors.New("no data was transferred for too long")
 
 func newSocket() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -31,7 +31,7 @@ func newSocket() (int, error) {
 	return fd, nil
 }
 
-// limit bounds how long the next reads and writes of a socket may wait, each of them.
+// limit bounds how long each following read and write of a socket may wait.
 func limit(fd int, d time.Duration) error {
 	tv := unix.NsecToTimeval(int64(max(d, time.Millisecond)))
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
@@ -115,7 +115,7 @@ func writeWith(call func(fd int, b []byte) (int, error), fd int, b []byte) error
 	return nil
 }
 
-// cpus is what Go thought right to use when the process began.
+// cpus is Go's default number of processors when the process began.
 var cpus = runtime.GOMAXPROCS(0)
 
 // CPUs is how many processors this process may use.
@@ -133,9 +133,8 @@ func send(fd int, block []byte, amount int64) error {
 	return nil
 }
 
-// receive takes so many bytes, a block at a time, and no byte more. It waits for whole blocks: a receiver that takes
-// what there is wakes up for a few segments at a time, and over a loopback that costs a quarter of the throughput. See
-// thread.Room.
+// receive reads exactly so many bytes, a block at a time. It waits for whole blocks: otherwise the receiver would wake
+// up for a few segments at a time, which over a loopback costs a quarter of the throughput. See thread.Room.
 func receive(fd int, block []byte, amount int64) error {
 	for amount > 0 {
 		n, err := readWith(bareRead, fd, block[:min(amount, int64(len(block)))])
@@ -147,17 +146,17 @@ func receive(fd int, block []byte, amount int64) error {
 	return nil
 }
 
-// noDelay has small messages sent at once.
+// noDelay makes the kernel send small messages at once.
 func noDelay(fd int) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 }
 
-// reset has close forget the connection on both ends instead of waiting for what may still be on its way.
+// reset makes close reset the connection on both ends instead of waiting for data in flight.
 func reset(fd int) {
 	unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 }
 
-// CPUTime is the processor time that this process has used, of all its threads.
+// CPUTime is the CPU time that this process has used, of all its threads.
 func CPUTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -166,17 +165,17 @@ func CPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// broken tells what it means that a connection failed in the middle of something.
+// broken explains a connection that failed during an operation.
 func broken(what string, err error) error {
 	switch {
 	case errors.Is(err, errStalled):
 		return fmt.Errorf("%s: %w (%v)", what, errStalled, stallTime)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: the peer closed the connection: it has ended, or what is between it and here was cut",
+		return fmt.Errorf("%s: the peer closed the connection: it has ended, or the network in between failed",
 			what)
 	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
-		return fmt.Errorf("%s: the connection to the peer broke (%w): it has ended, or what is between it and here "+
-			"was cut", what, err)
+		return fmt.Errorf("%s: the connection to the peer broke (%w): it has ended, or the network in between failed",
+			what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

@@ -2,13 +2,12 @@ package sysinfo
 
 import "time"
 
-// How the clock is measured: the fastest of short stretches of work of a known number of cycles. Short, because a
-// stretch in which something else got the processor says nothing; many, because a processor at rest takes some
-// milliseconds to reach its clock.
+// The clock is measured as the fastest of many short runs of a known number of cycles: short, because a preempted run
+// is useless; many, because an idle processor needs some milliseconds to reach its clock.
 const (
-	clockRounds  = 20_000 // of one stretch: 64 cycles each, about half a millisecond
+	clockRounds  = 20_000 // rounds of one run: 64 cycles each, about half a millisecond
 	clockLength  = 25 * time.Millisecond
-	clockAtLeast = 8 // stretches, however slow they are
+	clockAtLeast = 8 // minimum number of runs, however slow they are
 	clockAtMost  = 200
 )
 
@@ -17,9 +16,9 @@ const (
 //
 // It runs a chain of additions and exclusive ors between registers, each of which needs the result of the one before
 // and so takes one cycle on every processor that Go knows with assembly here (latency 1: Agner Fog, Instruction tables;
-// Arm Cortex and Neoverse software optimization guides). It is the clock of one busy core, turbo included, by this
-// system's own time: where that is wrong by a percent, so is this. Of an emulated processor it would be the speed of
-// translated code; Collect does not ask there.
+// Arm Cortex and Neoverse software optimization guides). It is the clock of one busy core including turbo, by this
+// system's own time: an error of one percent there is an error of one percent here. On an emulated processor it would
+// be the speed of translated code, so Collect does not measure it there.
 func measuredMHz() float64 {
 	if !canCount {
 		return 0

@@ -29,7 +29,7 @@ func (c *collector) workDir(dir string) {
 	c.extra("work.free_inodes", strconv.FormatInt(int64(s.Ffree), 10))
 }
 
-// flags names the mount flags that decide figures.
+// flags names the mount flags that affect figures.
 func flags(v uint64, names map[uint64]string, order ...uint64) string {
 	s := "rw"
 	if v&unix.MNT_RDONLY != 0 {

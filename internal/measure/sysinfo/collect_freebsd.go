@@ -14,7 +14,7 @@ func (c *collector) platform() {
 	if n, err := unix.SysctlUint32("hw.clockrate"); err == nil {
 		c.MHz = float64(n)
 	}
-	// "none" on bare metal; else a name, or "generic" when the hypervisor does not sign.
+	// "none" on bare metal; else a name, or "generic" if the hypervisor has no signature.
 	if g := sysctl("kern.vm_guest"); c.vm == "" && g != "none" {
 		c.vm = g
 	}

@@ -18,14 +18,14 @@ type tree string
 // maxFile bounds what is read of one file, in bytes: /proc/cpuinfo of a machine with a thousand CPUs.
 const maxFile = 4 << 20
 
-// read returns a file's content, or "" when it cannot be had.
+// read returns a file's content, or "" if it cannot be read.
 func (t tree) read(path string) string {
 	f, err := os.Open(filepath.Join(string(t), path))
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	b, _ := io.ReadAll(io.LimitReader(f, maxFile)) // sysfs may refuse in the middle; what came is what there is
+	b, _ := io.ReadAll(io.LimitReader(f, maxFile)) // sysfs may fail halfway; the data so far is returned
 	return string(b)
 }
 
@@ -57,7 +57,7 @@ func (c *collector) system(ctx context.Context) {
 	c.linux(ctx, "/")
 }
 
-// linux gathers what stands in files.
+// linux collects facts from files.
 func (c *collector) linux(ctx context.Context, t tree) {
 	for _, step := range []func(tree){c.cpu, c.memory, c.machine, c.limits} {
 		if ctx.Err() != nil {
@@ -140,7 +140,7 @@ func (c *collector) machine(t tree) {
 	case sure, generic && name != "":
 		c.vm = name
 	case generic && strings.HasPrefix(t.read("proc/device-tree/compatible"), "linux,dummy-virt"):
-		c.vm = "qemu" // QEMU's arm64 machine "virt"; nothing tells whether the CPU is emulated
+		c.vm = "qemu" // QEMU's arm64 machine "virt"; whether the CPU is emulated is not known
 	case generic && t.line("sys/hypervisor/type") != "":
 		c.vm = t.line("sys/hypervisor/type")
 	}
@@ -155,7 +155,7 @@ func (c *collector) machine(t tree) {
 	c.container = containerOf(t)
 }
 
-// containerOf names what separates this process from the rest of the system, or "".
+// containerOf names the container technology of this process, or "".
 func containerOf(t tree) string {
 	switch {
 	case t.exists(".dockerenv"):
@@ -170,14 +170,15 @@ func containerOf(t tree) string {
 			return v
 		}
 	}
-	// gVisor's kernel presents itself with a fixed date of its own.
+	// gVisor's kernel reports a fixed build date.
 	if strings.Contains(t.read("proc/version"), "Sun Jan 10 15:06:54 PST 2016") {
 		return "gvisor"
 	}
 	return containerByCgroup(t.read("proc/1/cgroup"))
 }
 
-// limits are what the control groups allow: the smallest on the way up, because each ancestor's holds as well.
+// limits are the limits of the control groups: the smallest on the way up, because each ancestor's limit applies as
+// well.
 func (c *collector) limits(t tree) {
 	own := t.read("proc/self/cgroup")
 	v2, cpu1 := cgroupPaths(own, "cpu")
@@ -255,7 +256,7 @@ func (c *collector) mount(t tree, path string) {
 	dev := m.device
 	var st unix.Stat_t
 	if strings.HasPrefix(dev, "0:") && strings.HasPrefix(m.source, "/dev/") && unix.Stat(m.source, &st) == nil {
-		// btrfs and its like number their mounts themselves; the source is the device.
+		// File systems such as btrfs have their own device numbers; the source is the device.
 		dev = fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
 	}
 	disk := t.disk(dev)

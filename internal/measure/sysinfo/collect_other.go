@@ -4,8 +4,8 @@ package sysinfo
 
 import "context"
 
-// system knows nothing more here.
+// system adds nothing on this platform.
 func (c *collector) system(context.Context) {}
 
-// workDir knows nothing more here.
+// workDir adds nothing on this platform.
 func (c *collector) workDir(string) {}

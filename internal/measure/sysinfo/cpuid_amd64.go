@@ -16,7 +16,7 @@ func text(regs ...uint32) string {
 	return string(b)
 }
 
-// cpuidSignature is how the hypervisor signs, or "" on bare metal (Intel SDM, CPUID.1:ECX[31] is for hypervisors).
+// cpuidSignature is the hypervisor's signature, or "" on bare metal (Intel SDM, CPUID.1:ECX[31] is for hypervisors).
 func cpuidSignature() string {
 	if _, _, c, _ := cpuid(1, 0); c&(1<<31) == 0 {
 		return ""
@@ -25,7 +25,7 @@ func cpuidSignature() string {
 	return text(b, c, d)
 }
 
-// cpuidBrand is the processor's name as it tells it itself, or "".
+// cpuidBrand is the name that the processor reports, or "".
 func cpuidBrand() string {
 	if most, _, _, _ := cpuid(0x80000000, 0); most < 0x80000004 {
 		return ""

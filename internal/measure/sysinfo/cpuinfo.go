@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// cpuInfo is what /proc/cpuinfo tells.
+// cpuInfo is the content of /proc/cpuinfo.
 type cpuInfo struct {
 	model      string
 	vendor     string
 	cores      int     // physical; 0 unknown
 	processors int     // logical
 	mhz        float64 // mean of the logical processors' current clock; 0 unknown
-	hypervisor bool    // the CPU says that it is virtual
+	hypervisor bool    // the CPU reports a hypervisor
 	features   string  // flags of the first processor
 }
 

@@ -2,5 +2,5 @@
 
 package sysinfo
 
-// Free returns -1: the system does not say.
+// Free returns -1: the free space is not known.
 func Free(string) int64 { return -1 }

@@ -46,7 +46,7 @@ func parseMountInfo(text string) (mounts []mount) {
 	return mounts
 }
 
-// unescape turns \040 and its like back into the characters the kernel hides so.
+// unescape turns \040 and other octal escapes back into characters.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

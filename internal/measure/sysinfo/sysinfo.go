@@ -11,8 +11,8 @@ import (
 )
 
 // Collect describes the system as seen from this process. workDir is the directory below which file workloads run; it
-// may be empty. It takes some tens of milliseconds, stops early when ctx ends, and leaves out what the system does not
-// tell.
+// may be empty. It takes some tens of milliseconds, stops early when ctx ends, and leaves out facts that the system
+// does not report.
 func Collect(ctx context.Context, workDir string) record.Facts {
 	c := collector{Facts: record.Facts{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Threads: runtime.NumCPU(), WorkDir: workDir, Extra: map[string]string{},
@@ -30,7 +30,7 @@ func Collect(ctx context.Context, workDir string) record.Facts {
 	}
 	if c.container != "" {
 		c.extra("hypervisor.container", c.container)
-		c.Hypervisor = c.container // the innermost of the two is where we are
+		c.Hypervisor = c.container // the innermost of the two counts
 	}
 	c.Emulated = c.vm == "tcg"
 	if !c.Emulated && ctx.Err() == nil {
@@ -51,7 +51,7 @@ func Collect(ctx context.Context, workDir string) record.Facts {
 type collector struct {
 	record.Facts
 	vm        string // hypervisor below the operating system
-	container string // what separates us from the rest of it
+	container string // the container that this process is in
 }
 
 // extra keeps a fact by its dotted name, unless it is empty.
@@ -90,8 +90,8 @@ func vmByCPU(signature string) string {
 	return "unknown"
 }
 
-// vmByFirmware names the hypervisor that the firmware's vendor and product give away. A virtual machine may sign its
-// CPUID with another's name (VirtualBox offers KVM's interface to Linux), so firmware that is sure comes first.
+// vmByFirmware names the hypervisor by the firmware's vendor and product. A virtual machine's CPUID may have another
+// hypervisor's signature (VirtualBox offers KVM's interface to Linux), so a known firmware takes precedence.
 func vmByFirmware(vendor, product, bios string) (name string, sure bool) {
 	all := strings.ToLower(vendor + "\n" + product + "\n" + bios)
 	for _, m := range []struct {

@@ -44,13 +44,13 @@ func chosen(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// containerByCgroup names the container manager that /proc/1/cgroup gives away, or "".
+// containerByCgroup names the container manager by /proc/1/cgroup, or "".
 func containerByCgroup(text string) string {
 	for _, m := range []struct{ mark, name string }{
 		{"kubepods", "kubernetes"}, {"libpod", "podman"}, {"docker", "docker"}, {"containerd", "containerd"},
 		{"lxc", "lxc"},
 	} {
-		// The name stands in a path of the hierarchy. On cgroup 2 with its own namespace there is only "/".
+		// The name is part of a path in the hierarchy. On cgroup 2 with its own namespace there is only "/".
 		for line := range strings.Lines(text) {
 			if i := strings.LastIndexByte(line, ':'); i >= 0 && strings.Contains(line[i:], m.mark) {
 				return m.name
@@ -152,8 +152,8 @@ func parseSteal(text string) (steal, total int64) {
 	return -1, -1
 }
 
-// tuning keeps of a kernel command line what decides how fast the system is. The rest is not ours to publish: boot
-// loaders and images put addresses and tokens there.
+// tuning keeps the arguments of a kernel command line that affect performance. The others are not published, because
+// boot loaders and images put addresses and tokens there.
 func tuning(cmdline string) string {
 	var keep []string
 	for _, f := range strings.Fields(cmdline) {

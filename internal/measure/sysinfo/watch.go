@@ -8,7 +8,7 @@ import (
 	"tare/internal/record"
 )
 
-// Watcher looks whether the machine it runs on is quiet. It is safe for concurrent use.
+// Watcher checks whether its machine is quiet. It is safe for concurrent use.
 type Watcher struct {
 	mu   sync.Mutex
 	read func() counters
@@ -32,12 +32,12 @@ func NewWatcher() *Watcher {
 	return w
 }
 
-// samples is how often a look counts running tasks. The smallest count is taken: a load runs on, a passer-by does not.
+// samples is how often a look counts running tasks. The smallest count is used, because a brief task is not a load.
 const samples = 3
 
-// Look watches for the given time (none: it compares with the previous look) and returns what it saw: load, the
-// fewest tasks running at once, pressure over the look, and steal and throttling since the previous look. What the
-// platform does not tell is -1. Quiet, Reason and WaitedNS are left to the caller. It returns early when ctx ends.
+// Look watches for the given time (none: it compares with the previous look) and returns what it saw: load, the fewest
+// tasks running at once, pressure over the look, and steal and throttling since the previous look. A value that the
+// platform does not report is -1. The caller sets Quiet, Reason and WaitedNS. It returns early when ctx ends.
 func (w *Watcher) Look(ctx context.Context, over time.Duration) record.HostState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,7 +61,7 @@ func (w *Watcher) Look(ctx context.Context, over time.Duration) record.HostState
 		Steal:   -1, Throttle: -1,
 	}
 	if all := now.cpuTotal - w.last.cpuTotal; now.steal >= 0 && w.last.steal >= 0 && all > 0 {
-		// Both are read from one line, but the kernel adds to them one CPU after the other.
+		// Both are read from one line, but the kernel updates them one CPU after the other.
 		g.Steal = min(max(float64(now.steal-w.last.steal)/float64(all), 0), 1)
 	} else if now.steal >= 0 {
 		g.Steal = 0 // no tick has passed
@@ -79,7 +79,7 @@ type Ticks struct {
 	Throttled     int64 // thermal throttle events
 }
 
-// Ticks reads the counters. It leaves alone what the next look compares with.
+// Ticks reads the counters. It does not affect the next look.
 func (w *Watcher) Ticks() Ticks {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,8 +87,9 @@ func (w *Watcher) Ticks() Ticks {
 	return Ticks{Stolen: now.steal, Total: now.cpuTotal, Throttled: now.throttle}
 }
 
-// Since is the share of the CPU stolen and the throttle events since an earlier reading; 0 of what is unknown. A look
-// sees a tick or two, one of which stolen is half of them: over a longer time the share is what it says.
+// Since returns the share of the CPU that was stolen and the throttle events since an earlier reading; 0 for unknown
+// values. A look lasts only a tick or two, so one stolen tick would be half of it; over a longer time the share is
+// accurate.
 func (t Ticks) Since(from Ticks) (steal float64, throttled int64) {
 	if all := t.Total - from.Total; t.Stolen >= 0 && from.Stolen >= 0 && all > 0 {
 		steal = min(max(float64(t.Stolen-from.Stolen)/float64(all), 0), 1)
@@ -116,7 +117,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// unknown is a reading of a platform that tells nothing.
+// unknown is a reading without any known value.
 func unknown() counters {
 	return counters{at: time.Now(), load1: -1, running: -1, pressure: [3]int64{-1, -1, -1}, steal: -1, cpuTotal: -1,
 		throttle: -1}

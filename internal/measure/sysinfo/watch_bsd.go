@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// counter returns the reader of this machine's counters: the load is all there is.
+// counter returns the reader of this machine's counters: only the load is known.
 func counter() func() counters {
 	return func() counters {
 		c := unknown()

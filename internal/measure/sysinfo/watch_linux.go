@@ -6,7 +6,7 @@ import "strconv"
 func counter() func() counters { return tree("/").counter() }
 
 func (t tree) counter() func() counters {
-	// The files are listed once: looks are many and CPUs may be.
+	// The files are listed once, because there are many looks and perhaps many CPUs.
 	throttles := append(t.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count"),
 		t.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/package_throttle_count")...)
 	return func() counters {

@@ -2,5 +2,5 @@
 
 package sysinfo
 
-// counter returns a reader that knows nothing.
+// counter returns a reader without any known value.
 func counter() func() counters { return unknown }

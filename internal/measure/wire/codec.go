@@ -16,8 +16,8 @@ const HeaderSize = 10
 // MaxPayload is the largest payload of a frame, in bytes.
 const MaxPayload = 4 << 20
 
-// firstPiece is what is allocated for a payload before any of it has arrived. A header that lies about its length costs
-// no more than twice what really came.
+// firstPiece is what is allocated for a payload before any of it has arrived. A header with a false length costs at
+// most twice the bytes that really arrived.
 const firstPiece = 16 << 10
 
 // Frame is one message. Trial ties answers and marks to their request; 0 belongs to none.
@@ -35,8 +35,8 @@ func (f Frame) Decode(v any) error {
 	return nil
 }
 
-// FormatError is a stream that does not hold frames: the two ends have lost each other, and nothing after it can be
-// trusted.
+// FormatError is the error of a stream that does not contain frames: the two ends are out of step, and nothing after it
+// can be trusted.
 type FormatError struct{ Message string }
 
 func (e *FormatError) Error() string { return "read frame: " + e.Message }

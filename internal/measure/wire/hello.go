@@ -29,12 +29,12 @@ func CheckPeer(who string, protocol int, build string) error {
 	if protocol == Protocol && build == version.Build {
 		return nil
 	}
-	return fmt.Errorf("the %s is of another build: it speaks protocol %d, build %.64q; this is protocol %d, build "+
-		"%q; figures of different builds cannot be compared, so use agents made together with this tare",
+	return fmt.Errorf("the %s is from another build: it has protocol %d, build %.64q, but this is protocol %d, build "+
+		"%q; figures of different builds cannot be compared, so use agents built together with this tare",
 		who, protocol, build, Protocol, version.Build)
 }
 
-// VersionLine is what an agent prints when asked for its version.
+// VersionLine is the line that an agent prints as its version.
 func VersionLine() string {
 	return fmt.Sprintf("tare-agent %s build %s %s/%s", version.Version, version.Build, runtime.GOOS, runtime.GOARCH)
 }

@@ -7,19 +7,19 @@ import (
 	"io"
 )
 
-// Magic is what an agent says first. Like PNG's signature it holds a byte with the high bit set, a carriage return with
-// a line feed and an end-of-file character, so that a connection that is not clean for eight bits (a terminal, a serial
-// line in cooked mode) breaks it visibly instead of corrupting a frame later.
+// Magic begins an agent's output. Like PNG's signature it contains a byte with the high bit set, a carriage return with
+// a line feed and an end-of-file character, so that a connection that is not 8-bit clean (a terminal, a serial line in
+// cooked mode) breaks it visibly instead of corrupting a frame later.
 const Magic = "\x89TARE\r\n\x1a"
 
 // MaxNoise is how many bytes are skipped, and kept, in search of the magic.
 const MaxNoise = 64 << 10
 
 // ErrNoMagic says that MaxNoise bytes came and none of them were the magic.
-var ErrNoMagic = errors.New("no agent has spoken")
+var ErrNoMagic = errors.New("there was no output of an agent")
 
-// ErrMangled says that the magic came with its line end changed: something on the way is not clean for eight bits.
-var ErrMangled = errors.New("the connection changes bytes on the way (a terminal in between?)")
+// ErrMangled says that the magic arrived with a changed line end: the connection is not 8-bit clean.
+var ErrMangled = errors.New("the connection changes bytes (is there a terminal in between?)")
 
 // SkipNoise reads up to the end of the magic and returns what came before it, at most MaxNoise bytes. Whatever the
 // error, the noise read so far is returned as evidence. Frames follow.
@@ -56,8 +56,8 @@ func (r *Reader) SkipNoise() (noise []byte, err error) {
 		}
 		if len(noise) >= MaxNoise {
 			return noise[:MaxNoise],
-				mangled(fmt.Errorf("%w in the first %d KiB; make what leads there keep silent, such as login "+
-					"scripts and banners", ErrNoMagic, MaxNoise>>10))
+				mangled(fmt.Errorf("%w in the first %d KiB; suppress other output, such as that of login scripts and "+
+					"banners", ErrNoMagic, MaxNoise>>10))
 		}
 	}
 }

@@ -31,7 +31,7 @@ const (
 	TypeBye        Type = 15 // C->A no payload: clean up and leave; A->C the same, the agent's last frame
 	TypeFailure    Type = 16 // A->C record.Failure: the request could not be served
 	TypeMount      Type = 17 // C->A layout.Mount; A->C Mounted
-	TypeProbe      Type = 18 // C->A and A->C: what package probe says to itself about files below a directory
+	TypeProbe      Type = 18 // C->A and A->C: requests and replies of package fileops
 	// C->A Ledger; A->C packed records, as they are acknowledged or found; last, A->C no payload
 	TypeLedger Type = 19
 	// TypeFile is packed FilePiece from the controller, and FileHeld from the agent.
@@ -92,7 +92,7 @@ type Job struct {
 	Files map[string]string `json:"files,omitempty"`
 }
 
-// Peer is how the run's peer is reached from where the agent is, or why it is not.
+// Peer is the address of the run's peer as the agent sees it, or why it cannot be reached.
 type Peer struct {
 	Address string `json:"address,omitempty"`
 	Token   string `json:"token,omitempty"`
@@ -121,7 +121,7 @@ type Run struct {
 	Warmup bool    `json:"warmup,omitempty"`
 }
 
-// Result is what a worker says after a trial. Samples travel before it in their own frames.
+// Result is a worker's message after a trial. Samples are sent before it in their own frames.
 type Result struct {
 	ElapsedNS int64 `json:"elapsed_ns"`
 	SetupNS   int64 `json:"setup_ns"`
@@ -130,7 +130,8 @@ type Result struct {
 	SlackNS        int64           `json:"slack_ns,omitempty"`
 	record.Figures                 // on the wire without Samples
 	Error          *record.Failure `json:"error,omitempty"`
-	// Declared are the metrics the kind reports for these parameters, so that a foreign agent's figures carry units.
+	// Declared are the metrics that the kind reports for these parameters, so that a foreign agent's figures have
+	// units.
 	Declared []unit.Metric `json:"declared,omitempty"`
 }
 
@@ -142,12 +143,12 @@ type Release struct {
 
 // FactsOf asks for facts.
 type FactsOf struct {
-	// Root is the directory whose file system is meant by WorkDir and WorkFS; as in Job.
+	// Root is the directory of WorkDir and WorkFS; as in Job.
 	Root string `json:"root,omitempty"`
 }
 
-// Ledger asks an agent to write records that it tells of as soon as they are acknowledged, until a Cancel comes or the
-// power goes, or to find those that an earlier one wrote. Package workload/durability has the records.
+// Ledger asks an agent to write records and to report each as soon as it is acknowledged, until a Cancel or a power
+// loss; or to find the records of an earlier round. Package workload/durability defines the records.
 type Ledger struct {
 	// Dir is the directory, absolute and not yet there when records are to be written. It is not removed: it must
 	// outlive the agent.

@@ -304,11 +304,11 @@ func TestInitRefusesToRunOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(agent, args...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "must be the first process of a namespace") {
+	if err == nil || !strings.Contains(string(out), "must be the first process of a PID namespace") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if out, err := exec.Command(agent, "nsinit", "{").CombinedOutput(); err == nil ||
-		!strings.Contains(string(out), "started by tare itself") {
+		!strings.Contains(string(out), "for tare's own use") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

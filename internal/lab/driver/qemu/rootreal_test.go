@@ -99,7 +99,7 @@ func TestRootImageWithoutAFileSystemIsRefused(t *testing.T) {
 	}
 	x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "1", "memory", "256MiB", "disk",
 		"none", "root", image)))
-	if !strings.Contains(x.Error(), "holds no ext4 file system") {
+	if !strings.Contains(x.Error(), "has no ext4 file system") {
 		t.Errorf("%v\n%s", x, x.Evidence)
 	}
 }

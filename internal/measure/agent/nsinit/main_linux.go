@@ -18,12 +18,12 @@ import (
 func Main(args []string, stderr io.Writer) int {
 	var c Config
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &c) != nil || c.Dir == "" || c.Root == "" {
-		fmt.Fprintln(stderr, "tare: nsinit is started by tare itself, with its set-up as the only argument")
+		fmt.Fprintln(stderr, "tare: nsinit is for tare's own use and needs its configuration as the only argument")
 		return ExitUsage
 	}
 	if os.Getpid() != 1 {
 		// Everything below would change the mounts of whoever runs this.
-		fmt.Fprintln(stderr, "tare: nsinit must be the first process of a namespace")
+		fmt.Fprintln(stderr, "tare: nsinit must be the first process of a PID namespace")
 		return ExitUsage
 	}
 	// Affinity belongs to the thread, and the agent inherits it from the thread that forks.
@@ -34,7 +34,7 @@ func Main(args []string, stderr io.Writer) int {
 		return ExitSetup
 	}
 	if c.Check {
-		// The agent's executable has made its standard output another name of its standard error.
+		// The agent's executable has redirected its standard output to its standard error.
 		if _, err := io.WriteString(os.NewFile(1, "standard output"), layout+"\n"); err != nil {
 			return ExitSetup
 		}
@@ -119,12 +119,12 @@ func runAgent() (int, error) {
 		case pid == agent && status.Exited():
 			return status.ExitStatus(), nil
 		case pid == agent && status.Signaled():
-			return 0, fmt.Errorf("the agent was ended by signal %v", status.Signal())
+			return 0, fmt.Errorf("the agent was killed by signal %v", status.Signal())
 		}
 	}
 }
 
-// letGoOfStreams leaves the connection to the agent alone, so that its end is seen at once.
+// letGoOfStreams closes this process's copies of the connection, so that the end of the agent's is seen at once.
 func letGoOfStreams() error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -133,7 +133,7 @@ func letGoOfStreams() error {
 	defer unix.Close(null)
 	for fd := range 2 {
 		if err := unix.Dup3(null, fd, 0); err != nil {
-			return fmt.Errorf("let go of stream %d: %w", fd, err)
+			return fmt.Errorf("close stream %d: %w", fd, err)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Role is the word by which the agent's executable is asked to be this: AGENT nsinit CONFIG.
+// Role is the first argument of the agent's executable for this role: AGENT nsinit CONFIG.
 const Role = "nsinit"
 
 // WorkDir is the agent's work directory inside, on the overlay.
@@ -29,7 +29,7 @@ const (
 	ExitUsage = 64
 )
 
-// Config is what the driver decides. It travels as JSON in the argument after the role.
+// Config is the driver's configuration. It is passed as JSON in the argument after the role.
 type Config struct {
 	// Dir is an empty directory outside for the overlay's layers. It must be on a file system that can be an upper
 	// layer.
@@ -51,11 +51,11 @@ type Config struct {
 	Check bool `json:"check,omitempty"`
 }
 
-// Path is a path outside. It is bytes to the kernel, and need not be UTF-8, which a string in JSON would be made. One
-// that is travels as it is, so that ps shows whose process this is.
+// Path is a path outside. It is bytes to the kernel and may not be UTF-8, which JSON strings must be. A path in UTF-8
+// is passed unchanged, so that ps shows whose process this is.
 type Path string
 
-// rawPath is how another path travels.
+// rawPath encodes any other path.
 type rawPath struct {
 	Bytes []byte `json:"bytes"`
 }

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oldRoot is where the outside hangs while the new root is furnished. It is a directory of the upper layer.
+// oldRoot is where the outside is mounted while the new root is set up. It is a directory of the upper layer.
 const oldRoot = "/.tare-outside"
 
-// newRoot makes an overlay of c.Root the root of this mount namespace and furnishes it. It returns the layout.
+// newRoot makes an overlay of c.Root the root of this mount namespace and sets it up. It returns the layout.
 func (c *Config) newRoot() (layout string, err error) {
-	// First of all, so that nothing that follows is seen outside.
+	// First, so that no later mount is visible outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return "", fmt.Errorf("make mounts private: %w", err)
 	}
@@ -95,8 +95,9 @@ func (c *Config) overlay(lower string) error {
 }
 
 // skeleton makes dir an image of root's top level: its symbolic links, and empty directories for those that are to be
-// bound, which it returns. A user namespace may not use a directory with mounts of others below it as a layer, because
-// that would show what they hide (the kernel: "failed to clone lowerpath"), and / has such mounts on every system.
+// bound, which it returns. A user namespace cannot use a directory that has foreign mounts below it as a layer, because
+// that would reveal the files under these mounts (the kernel: "failed to clone lowerpath"), and / has such mounts on
+// every system.
 func skeleton(root, dir string) (bound []string, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -146,13 +147,13 @@ type fixture struct {
 	kind    string // file system type; "bind" for a file or directory of the outside
 	flags   uintptr
 	data    string
-	instead *fixture // what to try when this is not permitted
+	instead *fixture // alternative if this is not permitted
 }
 
 func (c *Config) furniture() []fixture {
 	const plain = unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV
 	sys := fixture{name: "/sys", source: "sysfs", kind: "sysfs", flags: plain | unix.MS_RDONLY,
-		// A new sysfs shows the network's devices, so it takes the right over the network namespace.
+		// A new sysfs shows the network's devices, so it needs rights over the network namespace.
 		instead: &fixture{name: "/sys", source: oldRoot + "/sys", kind: "bind", flags: unix.MS_REC}}
 	all := []fixture{
 		{name: "/proc", source: "proc", kind: "proc", flags: plain},
@@ -202,7 +203,7 @@ func (f *fixture) place() error {
 func (f *fixture) bind() error {
 	info, err := os.Stat(f.source)
 	if errors.Is(err, os.ErrNotExist) && path.Dir(f.name) == "/dev" {
-		return nil // a host without /dev/tty: nothing measured needs it
+		return nil // a host without /dev/tty: no workload needs it
 	}
 	if err != nil {
 		return err

@@ -2,9 +2,9 @@
 // kernel modules that the host put beside it, finds the port for the wire and the scratch disk, serves one controller,
 // and powers the machine off.
 //
-// It is opinionated about being little. There is no shell, no supervisor and no reaper: a process that waits for all
-// children would steal their exit statuses from whoever started them, and one that polls would take time from what is
-// measured. The agent ends what a worker leaves behind. Everything it says goes to the console, which the host keeps.
+// It is opinionated about being small. There is no shell, no supervisor and no reaper: a process that waits for all
+// children would take their exit statuses from their parents, and a process that polls would disturb the measurement.
+// The agent ends processes that a worker leaves behind. All messages go to the console, which the host keeps.
 package pid1
 
 import (
@@ -49,7 +49,7 @@ func moduleList(text string) ([]module, error) {
 	for line := range strings.FieldsSeq(text) {
 		file, mayFail := strings.CutPrefix(line, guestabi.MayFail)
 		if strings.ContainsRune(file, '/') || !strings.HasSuffix(file, ".ko") {
-			return nil, fmt.Errorf("read list of kernel modules: %q is not the file of one", line)
+			return nil, fmt.Errorf("read list of kernel modules: %q is not the file of a module", line)
 		}
 		modules = append(modules, module{file, mayFail})
 	}

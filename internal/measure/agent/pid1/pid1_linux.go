@@ -16,10 +16,10 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// patience bounds the wait for a device that the host promised: the kernel probes some of them in the background.
+// patience bounds the wait for a device that the host provides: the kernel probes some of them in the background.
 const patience = 20 * time.Second
 
-// Wanted tells whether this process is a micro-VM's first, and not that of a container, which has PID 1 too.
+// Wanted tells whether this process is the first of a micro-VM. The first process of a container has PID 1, too.
 func Wanted() bool {
 	if os.Getpid() != 1 {
 		return false
@@ -28,8 +28,8 @@ func Wanted() bool {
 	return err == nil
 }
 
-// Main is the life of a micro-VM. It does not return: the machine is off when it ends. Should that be refused, it
-// returns 1, and the kernel panics because its first process has ended, which ends the machine as well.
+// Main runs the micro-VM. It does not return, because it powers the machine off at its end. If that is refused, it
+// returns 1; the kernel then panics because its first process has ended, which also stops the machine.
 func Main() int {
 	err := serve()
 	if err != nil {
@@ -70,7 +70,7 @@ func serve() (err error) {
 	}
 	linkDisks(serials(args[guestabi.DisksArg]))
 	if _, wanted := args[guestabi.NetworkArg]; wanted {
-		// Without it everything but work on the network can be weighed, and that says what it misses.
+		// Only workloads on the network need it, and they report what is missing.
 		var last error
 		if await("network card", func() bool { last = agent.NetworkUp(); return last == nil }) != nil {
 			fmt.Fprintf(os.Stderr, "tare: bring up the network: %v\n", last)
@@ -91,8 +91,7 @@ func serve() (err error) {
 	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir, Mounts: true, Root: root})
 }
 
-// settle gives the machine what programs expect of one. A guest without a loopback device can still measure most
-// things.
+// settle sets up what programs expect of a machine. A guest without a loopback device can still run most workloads.
 func settle(hostname string) error {
 	for k, v := range map[string]string{"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "TMPDIR": "/tmp",
 		"LC_ALL": "C"} {
@@ -128,7 +127,7 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, r)
 }
 
-// loadModules loads what the host listed, in its order.
+// loadModules loads the modules that the host listed, in its order.
 func loadModules() error {
 	text, err := os.ReadFile(guestabi.Order)
 	if err != nil {
@@ -161,14 +160,14 @@ func loadModule(path string) error {
 	case err == nil, errors.Is(err, unix.EEXIST):
 		return nil
 	case errors.Is(err, unix.ENOENT):
-		// The kernel's word for a symbol that no loaded module offers, not for a file.
+		// The kernel's error for an unknown symbol, not for a missing file.
 		return fmt.Errorf("load kernel module %s: a module it needs was not loaded before it: %w", filepath.Base(path),
 			err)
 	case errors.Is(err, unix.ENOEXEC):
 		return fmt.Errorf("load kernel module %s: it was built for another kernel: %w", filepath.Base(path), err)
 	case errors.Is(err, unix.ENODEV):
-		// Some modules, such as crc32c_intel, load only where their device or instruction is.
-		fmt.Fprintf(os.Stderr, "tare: kernel module %s found nothing to drive\n", filepath.Base(path))
+		// Some modules, such as crc32c_intel, load only if their device or instruction exists.
+		fmt.Fprintf(os.Stderr, "tare: kernel module %s found no device\n", filepath.Base(path))
 		return nil
 	}
 	return fmt.Errorf("load kernel module %s: %w", filepath.Base(path), err)
@@ -214,8 +213,8 @@ func disk(serial string) (dev string, err error) {
 	return dev, err
 }
 
-// linkDisks gives disks the names that udev would give them: in which order the kernel finds devices is its own affair.
-// A disk that does not appear is missed only by who mounts it.
+// linkDisks gives disks the names that udev would give them: the kernel finds devices in any order. A missing disk
+// matters only to its mount.
 func linkDisks(serials []string) {
 	for _, serial := range serials {
 		dev, err := disk(serial)
@@ -265,12 +264,12 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// powerOff makes what was written safe and ends the machine.
+// powerOff syncs all file systems and powers the machine off.
 func powerOff() error {
 	unix.Sync()
 	leaveRoot()
 	if err := unix.Unmount(guestabi.Scratch, 0); err != nil && !errors.Is(err, unix.EINVAL) {
-		// Something still works there; the journal and the sync have to do.
+		// A process still uses it; the journal and the sync must suffice.
 		unix.Unmount(guestabi.Scratch, unix.MNT_DETACH)
 	}
 	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {

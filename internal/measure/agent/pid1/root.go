@@ -23,9 +23,9 @@ func partitions(disk string, entries []string) []string {
 	return parts
 }
 
-// shared are the places that a worker in a root image has in common with the agent, which stays outside: the kernel's
-// file systems, and wherever work is done. A folder below one of them has the same path for both.
+// shared are the folders that a worker in a root image shares with the agent, which stays outside: the kernel's file
+// systems, and the work directories. A folder below one of them has the same path for both.
 var shared = []string{"/proc", "/sys", "/dev", "/run", "/tmp"}
 
-// within makes a path of the guest one inside of a root.
+// within turns a path of the guest into one inside a root.
 func within(root, path string) string { return filepath.Join(root, path) }

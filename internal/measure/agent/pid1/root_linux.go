@@ -12,9 +12,9 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// mountRoot puts a root together for the workers: the image on the disk with that serial number, read-only, and over it
-// an overlay in the guest's memory, so that nothing reaches the image, and no disk that is measured carries what a
-// worker happens to write outside of its own directory.
+// mountRoot makes a root for the workers: the image on the disk with that serial number, read-only, and over it an
+// overlay in the guest's memory. So nothing is written to the image, and files that a worker writes outside of its own
+// directory are not on a measured disk.
 func mountRoot(serial, scratch string) error {
 	dev, err := disk(serial)
 	if err != nil {
@@ -40,7 +40,7 @@ func mountRoot(serial, scratch string) error {
 	return furnish(guestabi.Root, scratch)
 }
 
-// mountImage mounts the first file system that a root can be in: that of the whole disk, or of one of its partitions.
+// mountImage mounts the first file system with a root: on the whole disk, or on one of its partitions.
 func mountImage(dev, dir string) error {
 	name := filepath.Base(dev)
 	entries, err := os.ReadDir("/sys/block/" + name)
@@ -56,9 +56,9 @@ func mountImage(dev, dir string) error {
 		err := unix.Mount("/dev/"+d, dir, "ext4", unix.MS_RDONLY|unix.MS_NODEV, "")
 		switch {
 		case errors.Is(err, unix.EINVAL):
-			err = fmt.Errorf("%s holds no ext4 file system", d)
+			err = fmt.Errorf("%s has no ext4 file system", d)
 		case errors.Is(err, unix.EROFS):
-			err = fmt.Errorf("the ext4 file system of %s was not unmounted cleanly; have e2fsck mend the image", d)
+			err = fmt.Errorf("the ext4 file system of %s was not unmounted cleanly; repair the image with e2fsck", d)
 		case err != nil:
 			err = fmt.Errorf("mount %s: %w", d, err)
 		case exists(dir + "/usr"):
@@ -68,10 +68,10 @@ func mountImage(dev, dir string) error {
 		}
 		errs = append(errs, err)
 	}
-	return fmt.Errorf("no root file system is in the image: %w", errors.Join(errs...))
+	return fmt.Errorf("the image has no root file system: %w", errors.Join(errs...))
 }
 
-// furnish gives a root what the agent and a worker in it both need at the same place, and the agent itself.
+// furnish adds to a root the folders that the agent and its workers share, and the agent itself.
 func furnish(root, scratch string) error {
 	dirs := append(slices.Clone(shared), guestabi.Mounts)
 	if scratch != "" {
@@ -85,7 +85,7 @@ func furnish(root, scratch string) error {
 			return err
 		}
 	}
-	// A worker that starts itself again looks for its own path.
+	// A worker that starts itself again needs its own path.
 	target := within(root, guestabi.Init)
 	if err := os.WriteFile(target, nil, 0o755); err != nil {
 		return fmt.Errorf("furnish root: %w", err)
@@ -93,7 +93,7 @@ func furnish(root, scratch string) error {
 	if err := unix.Mount(guestabi.Init, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("furnish root: bind %s: %w", guestabi.Init, err)
 	}
-	// The least of what minimal images go without, as the initramfs has it.
+	// The files that minimal images lack, as in the initramfs.
 	if hosts := within(root, "/etc/hosts"); !exists(hosts) {
 		if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"), 0o644); err != nil {
 			return fmt.Errorf("furnish root: %w", err)
@@ -102,8 +102,8 @@ func furnish(root, scratch string) error {
 	return nil
 }
 
-// bindInto shows a directory at the same place in a root. What the image has there instead, such as a symbolic link,
-// which would lead out of the root from here, gives way.
+// bindInto shows a directory at the same place in a root. Anything else at that path in the image is removed first,
+// such as a symbolic link, which would lead out of the root.
 func bindInto(root, dir string) error {
 	target := within(root, dir)
 	if info, err := os.Lstat(target); err == nil && !info.IsDir() {
@@ -120,7 +120,7 @@ func bindInto(root, dir string) error {
 	return nil
 }
 
-// leaveRoot takes the workers' view of the scratch disk down, without which the disk itself cannot be unmounted.
+// leaveRoot unmounts the workers' view of the scratch disk, so that the disk itself can be unmounted.
 func leaveRoot() {
 	unix.Unmount(within(guestabi.Root, guestabi.Scratch), unix.MNT_DETACH) // EINVAL, ENOENT: there is no root image
 }

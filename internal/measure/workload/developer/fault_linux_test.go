@@ -68,7 +68,7 @@ func TestFullDiskDuringATrial(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := w.Measure(t.Context(), b)
-		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "give a smaller size") {
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "use a smaller size") {
 			t.Errorf("%s on a disk that fills up gave %v", name, err)
 		}
 		if err := w.Cleanup(b); err != nil {
@@ -104,7 +104,7 @@ func TestTooFewInodes(t *testing.T) {
 	dir := memory(t, "size=64m,nr_inodes=50")
 	for _, name := range []string{"dev.walk", "dev.unpack", "dev.compile"} {
 		err := workload.Drive(context.Background(), trial(t, name, nil), &workload.Bench{Dir: dir, Work: 1})
-		if err == nil || !strings.Contains(err.Error(), "give fewer files") {
+		if err == nil || !strings.Contains(err.Error(), "use fewer files") {
 			t.Errorf("%s with 50 inodes gave %v", name, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestNoPermission(t *testing.T) {
 		}
 		for _, name := range []string{"dev.walk", "dev.unpack", "dev.journal", "dev.compile"} {
 			err := workload.Drive(context.Background(), trial(t, name, nil), &workload.Bench{Dir: dir, Work: 1})
-			if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "may write") {
+			if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "can write") {
 				t.Errorf("%s without the right to write gave %v", name, err)
 			}
 		}

@@ -89,8 +89,8 @@ func TestNoRoomIsSaidBeforeAnythingIsWritten(t *testing.T) {
 		given map[string]string
 		want  string
 	}{
-		{"fs.seqwrite", nil, "64MiB are needed"},
-		{"fs.randread", nil, "64MiB are needed"},
+		{"fs.seqwrite", nil, "64MiB plus a reserve"},
+		{"fs.randread", nil, "64MiB plus a reserve"},
 		{"fs.smallfiles", map[string]string{"files": "10000"}, "are needed"},
 	} {
 		err := drive(trial(t, c.kind, c.given), &workload.Bench{Dir: dir, Work: 1})
@@ -108,7 +108,7 @@ func TestNoRoomIsSaidBeforeAnythingIsWritten(t *testing.T) {
 func TestTooFewInodes(t *testing.T) {
 	dir := disk(t, 64<<20, "512", "rw", "-N", "64")
 	err := drive(trial(t, "fs.smallfiles", map[string]string{"files": "500"}), &workload.Bench{Dir: dir, Work: 1})
-	if err == nil || !strings.Contains(err.Error(), "more files and 511 are needed") {
+	if err == nil || !strings.Contains(err.Error(), "more files, but 511 are needed") {
 		t.Errorf("500 files with 64 inodes gave %v", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestDiskFillsUpDuringATrial(t *testing.T) {
 		filler := filepath.Join(dir, "filler")
 		fill(t, filler, 2<<20)
 		err := w.Measure(t.Context(), b)
-		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "give a smaller size") {
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "use a smaller size") {
 			t.Errorf("%s on a disk that fills up gave %v", name, err)
 		}
 		if err := w.Cleanup(b); err != nil {

@@ -50,7 +50,7 @@ func TestForbiddenRing(t *testing.T) {
 	}
 	e, want := unix.EPERM, "seccomp"
 	if how == "ENOSYS" {
-		e, want = unix.ENOSYS, "this kernel has none"
+		e, want = unix.ENOSYS, "this kernel does not have it"
 	}
 	forbid(t, 425, e)
 	given := map[string]string{"size": "1MiB", "engine": "io_uring", "qd": "8"}

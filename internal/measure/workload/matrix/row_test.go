@@ -262,7 +262,7 @@ func TestCancel(t *testing.T) {
 
 func TestNoRoom(t *testing.T) {
 	_, err := drive(t, honest(Row{1 << 49, 1 << 20}), t.TempDir(), 1)
-	if err == nil || !strings.Contains(err.Error(), "give a smaller size") {
+	if err == nil || !strings.Contains(err.Error(), "use a smaller size") {
 		t.Errorf("a file of 512 TiB gives %v", err)
 	}
 }

@@ -140,7 +140,7 @@ func TestCopyRefuses(t *testing.T) {
 		{map[string]string{"method": "mcblock", "size": "1MiB", "block": "2MiB"}, "larger than size"},
 		{map[string]string{"method": "dumb", "by": "memmove"}, "loop over 8 bytes"},
 		{map[string]string{"method": "mcblock", "block": "32", "by": "rep-movsb"}, "rep-movsb"},
-		{map[string]string{"size": "1TiB"}, "choose a smaller size"}, // 2 TiB: more than the test machines have
+		{map[string]string{"size": "1TiB"}, "use a smaller size"}, // 2 TiB: more than the test machines have
 	} {
 		if _, err := trialtest.Try(t, kind, c.given, 1); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v gave %v, want an error with %q", c.given, err, c.says)

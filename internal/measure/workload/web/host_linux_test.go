@@ -72,7 +72,7 @@ func TestFetchFails(t *testing.T) {
 	}
 	_, err = trialtest.Try(t, fetchAt(t, peertest.Start(t, nil), nil), nil, 1)
 	if f, ok := errors.AsType[*record.Failure](err); !ok || f.Kind != "refused" ||
-		!strings.Contains(f.Message, "this peer serves no pages") {
+		!strings.Contains(f.Message, "this peer does not serve pages") {
 		t.Errorf("a peer without pages: %v", err)
 	}
 	for _, size := range []int64{0, -1, maxPage + 1} {
