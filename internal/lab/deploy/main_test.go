@@ -93,7 +93,7 @@ func block(context.Context, *workload.Bench) error { select {} }
 // stray leaves a process behind that has left the group, the session and its parents.
 func stray(ctx context.Context, b *workload.Bench) error {
 	_, err := proc.Run(ctx, nil, "setsid", "sh", "-c",
-		"sleep 300 >/dev/null 2>&1 & echo $! >"+filepath.Join(b.Dir, "stray"))
+		`sleep 300 >/dev/null 2>&1 & echo $! >"$0"`, filepath.Join(b.Dir, "stray"))
 	if err != nil {
 		return err
 	}
