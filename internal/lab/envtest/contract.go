@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,9 @@ const (
 // null is a trial that computes, resolved as a plan would.
 func null(work int64) wire.Run { return job("null", work, nil) }
 
+// served is a trial that computes beside a service.
+func served(work int64) wire.Run { return job("null", work, map[string]string{"service": "yes"}) }
+
 // files is a trial that writes to the work directory.
 func files() wire.Run {
 	return job("fs.smallfiles", 5, map[string]string{"files": "5", "dirs": "1", "size": "1KiB"})
@@ -39,7 +43,8 @@ func job(name string, work int64, given map[string]string) wire.Run {
 	if err != nil {
 		panic("envtest: " + err.Error())
 	}
-	return wire.Run{Job: wire.Job{Kind: name, Params: p, Cell: "envtest-" + name, Seed: 1}, Work: work}
+	return wire.Run{Job: wire.Job{Kind: name, Params: p, Cell: "envtest-" + name, Seed: 1,
+		Service: kind.ServiceKey(p)}, Work: work}
 }
 
 // work is the ordinary life of an environment.
@@ -57,6 +62,7 @@ func (s *suite) work(t *testing.T) {
 		for _, r := range []wire.Run{null(shortWork), files(), null(shortWork)} {
 			s.trial(t, conn, r)
 		}
+		s.service(t, conn)
 		if n == 0 && !s.Attached {
 			ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 			if second, err := e.Agent(ctx); err == nil {
@@ -111,7 +117,22 @@ func (s *suite) checkFacts(t *testing.T, e env.Env, conn *deploy.Conn) {
 	}
 }
 
-func (s *suite) trial(t *testing.T, conn *deploy.Conn, r wire.Run) {
+// service checks that a service lives from trial to trial. noLeaks checks that it is gone afterwards.
+func (s *suite) service(t *testing.T, conn *deploy.Conn) {
+	t.Helper()
+	pid := ""
+	for n := range 3 {
+		is := s.trial(t, conn, served(shortWork)).Result.State
+		if pid == "" {
+			pid = is["service_pid"]
+		}
+		if is["service_pid"] != pid || is["service_starts"] != "1" || is["service_trials"] != strconv.Itoa(n) {
+			t.Errorf("trial %d, whose service was process %s at first: %v", n, pid, is)
+		}
+	}
+}
+
+func (s *suite) trial(t *testing.T, conn *deploy.Conn, r wire.Run) deploy.Outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
 	defer cancel()
@@ -148,6 +169,7 @@ func (s *suite) trial(t *testing.T, conn *deploy.Conn, r wire.Run) {
 			t.Errorf("%s is %v", name, v)
 		}
 	}
+	return got
 }
 
 func (s *suite) impossible(t *testing.T) {
@@ -218,7 +240,7 @@ func (s *suite) start(t *testing.T, conn *deploy.Conn) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		_, err := conn.Run(context.WithoutCancel(t.Context()), null(endlessWork))
+		_, err := conn.Run(context.WithoutCancel(t.Context()), served(endlessWork))
 		done <- err
 	}()
 	select {

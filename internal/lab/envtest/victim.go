@@ -70,7 +70,7 @@ func victim(text string, infos []env.Info) error {
 		return err
 	}
 	fmt.Println("measuring")
-	_, err = conn.Run(ctx, null(endlessWork))
+	_, err = conn.Run(ctx, served(endlessWork))
 	return fmt.Errorf("the endless trial ended: %w", err)
 }
 

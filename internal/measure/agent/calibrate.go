@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"tare/internal/measure/wire"
-	"tare/internal/measure/workload"
 	"tare/internal/record"
 )
 
@@ -42,9 +41,8 @@ func (w *worker) calibrate(ctx context.Context, job wire.Calibrate) (wire.Calibr
 		if p.work == boundless {
 			break
 		}
-		b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(job.Job), Peer: peerOf(job.Job),
-			Files: filesOf(job.Job, w.home), Work: p.work,
-			Seed: job.Seed, Warmup: true}
+		b := w.bench(job.Job)
+		b.Work, b.Warmup = p.work, true
 		s := &trialRun{worker: w, work: p.work}
 		if fail := c.once(ctx, b, s); fail != nil {
 			return wire.Calibrated{}, fail

@@ -7,6 +7,7 @@
 // left behind.
 //
 //	controller <-- frames --> agent <-- frames --> worker (one per trial)
+//	                                <-- frames --> service (such as a database server; lives for the session)
 package agent
 
 import (
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -32,15 +34,16 @@ import (
 const (
 	roleAgent   = "agent"   // serve a controller on standard input and output
 	roleWorker  = "worker"  // run one trial for an agent
+	roleService = "service" // run a service for an agent
 	roleVersion = "version" // print version, build id and platform
 )
 
-// IsRole tells whether args, with the program's name first, name a role: the agent, a worker, a container's first
-// process or a run's peer. The full tare program then runs that role, and a process with PID 1 knows that it is not a
-// machine's init.
+// IsRole tells whether args, with the program's name first, name a role: the agent, a worker, a service, a container's
+// first process or a run's peer. The full tare program then runs that role, and a process with PID 1 knows that it is
+// not a machine's init.
 func IsRole(args []string) bool {
-	return len(args) > 1 && (args[1] == roleAgent || args[1] == roleWorker || args[1] == nsinit.Role ||
-		args[1] == netpeer.Role)
+	return len(args) > 1 && slices.Contains([]string{roleAgent, roleWorker, roleService, nsinit.Role, netpeer.Role},
+		args[1])
 }
 
 // Main runs the role that args, with the program's name first, ask for, and returns the exit code. Without a role it is
@@ -74,7 +77,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	remove := flags.String("remove", "",
 		"`directory` to remove at the end, with this program in it; its name must begin with .tare-")
 	about := flags.Bool("version", false, "print version, build id and platform")
-	if role == roleAgent || role == roleWorker || role == roleVersion {
+	if role == roleAgent || role == roleWorker || role == roleService || role == roleVersion {
 		if err := flags.Parse(rest); err != nil {
 			return 2
 		}
@@ -90,10 +93,13 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return p.agent(*dir, *remove, stdin, stdout, stderr)
 	case roleWorker:
 		return work(p.Kinds(), *dir, *home, stdin, stdout)
+	case roleService:
+		return runService(p.Kinds(), *dir, *home, stdin, stdout, stderr)
 	case netpeer.Role:
 		return netpeer.Main(stdin, stdout, stderr, web.NewHost())
 	}
-	fmt.Fprintf(stderr, "tare-agent: there is no role %q; use agent [--dir DIR], worker, peer or version\n", role)
+	fmt.Fprintf(stderr, "tare-agent: there is no role %q; use agent [--dir DIR], worker, service, peer or version\n",
+		role)
 	return 2
 }
 

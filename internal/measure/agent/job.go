@@ -60,10 +60,18 @@ func (a *server) work(ctx context.Context, f wire.Frame) error {
 		return a.answer(f, answer{failure: &record.Failure{Kind: "cancelled",
 			Message: "the controller ended the trial before it began: " + noDir.Error()}})
 	}
+	serving, failure, gone := a.ensure(ctx, &f, job)
+	switch {
+	case gone != nil:
+		return gone
+	case failure != nil:
+		return a.answer(f, answer{failure: failure})
+	}
 	answer, gone := a.startWorker(ctx, f, job, dir, home)
 	if gone != nil {
 		return gone
 	}
+	answer.failure = serving.blame(answer.failure)
 	if noDir != nil && answer.failure != nil && answer.failure.Kind == kindNoDir {
 		answer.failure.Message = noDir.Error()
 		if readOnly(noDir) { // an answer, not an error: workloads that only read can run there
@@ -132,7 +140,9 @@ func (a *server) startWorker(ctx context.Context, f wire.Frame, w wire.Job, dir,
 			worker.Close()
 		}
 		if a.Reap {
-			endOrphans(func(pid int) bool { return stuck && pid == worker.Pid() || a.mounts.serves(pid) })
+			endOrphans(func(pid int) bool {
+				return stuck && pid == worker.Pid() || a.mounts.serves(pid) || a.services.serve(pid)
+			})
 		}
 	}()
 	j := &job{server: a, request: f, worker: worker, said: make(chan lastWord, 1)}

@@ -20,8 +20,9 @@ import (
 type Options struct {
 	// Dir is an existing directory below which the agent makes its own; empty means the system's for temporary files.
 	Dir string
-	// Worker is the command line of a worker; empty means this program with the role "worker".
-	Worker []string
+	// Worker is the command line of a worker; empty means this program with the role "worker". Service is the command
+	// line of a service.
+	Worker, Service []string
 	// Reap says that every child of this process was left by a worker and may be killed and collected once the worker
 	// is gone. For PID 1 this is always true.
 	Reap bool
@@ -42,22 +43,27 @@ const welcomeTime = 2 * time.Minute
 // in, or when ctx is done, with its worker ended and its directory removed. The error says why it could not serve or
 // tidy up; the end of the input is not an error.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) (err error) {
-	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), workdirs: map[string]*workdir{}}
+	a := &server{Options: o, out: wire.NewWriter(out), requests: make(chan request, 1), workdirs: map[string]*workdir{},
+		services: services{}}
 	// The agent's own heap is a few frames; it must stay small compared to the workload's memory.
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(12 << 20)
 	a.Reap = a.Reap || os.Getpid() == 1
 	a.mounts.in(a.Root)
+	self, err := self()
+	if err != nil {
+		return fmt.Errorf("find the agent's own executable: %w", err)
+	}
 	if len(a.Worker) == 0 {
-		self, err := self()
-		if err != nil {
-			return fmt.Errorf("find the agent's own executable: %w", err)
-		}
 		a.Worker = []string{self, roleWorker}
+	}
+	if len(a.Service) == 0 {
+		a.Service = []string{self, roleService}
 	}
 	defer func() {
 		tidy, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTime)
 		defer cancel()
+		a.endServices(tidy)
 		err = errors.Join(err, a.probes.close(tidy))
 		for _, r := range a.workdirs {
 			if e := r.removeAll(tidy); e != nil {
@@ -119,6 +125,7 @@ type server struct {
 	workdirs map[string]*workdir // by Job.Root; "" is the agent's own choice
 	mounts   mounts
 	probes   probes
+	services services
 	welcome  bool
 	leaving  bool
 	byeTrial uint32

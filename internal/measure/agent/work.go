@@ -156,7 +156,26 @@ func (w *worker) look(j wire.Job) (*cell, *record.Failure) {
 		return refuse(kindRefused, "%s: %s", k.Name, why)
 	}
 	c := &cell{kind: k, params: p, metrics: k.MetricsFor(p)}
-	return c, c.roomFor(w.dir)
+	if k.ServiceKey(p) == "" || w.request.Type == wire.TypeService {
+		return c, c.roomFor(w.dir)
+	}
+	if j.Serving == nil {
+		return refuse(kindRefused, "%s: the controller named no service", k.Name)
+	}
+	return c, nil
+}
+
+// bench returns the bench of a new trial or service.
+func (w *worker) bench(j wire.Job) *workload.Bench {
+	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(j), Peer: peerOf(j), Files: filesOf(j, w.home),
+		Seed: j.Seed}
+	if s := j.Serving; s != nil {
+		b.Service = workload.Serving{Endpoint: s.Endpoint, Starts: s.Starts, Trials: s.Trials}
+		for name, value := range s.State {
+			b.Note(name, value)
+		}
+	}
+	return b
 }
 
 // peerOf returns the run's peer for a trial.
@@ -185,9 +204,8 @@ func (w *worker) run(ctx context.Context, run wire.Run) wire.Result {
 	if fail != nil {
 		return wire.Result{Error: fail}
 	}
-	b := &workload.Bench{Dir: w.dir, Home: w.home, Root: w.root(run.Job), Peer: peerOf(run.Job),
-		Files: filesOf(run.Job, w.home), Work: run.Work,
-		Seed: run.Seed, Warmup: run.Warmup}
+	b := w.bench(run.Job)
+	b.Work, b.Warmup = run.Work, run.Warmup
 	real := injected(b, run.Inject)
 	b.Note("overhead_ns", fmt.Sprint(overhead()))
 	s := &trialRun{worker: w, mark: true, work: real}

@@ -36,13 +36,17 @@ const (
 	TypeLedger Type = 19
 	// TypeFile is packed FilePiece from the controller, and FileHeld from the agent.
 	TypeFile Type = 20
+	// A->V Job: start the kind's service (V is the service's process); V->A Serving when it can be used, or a Failure;
+	// V->A Failure when it has ended later.
+	TypeService Type = 21
 
-	typeLast = TypeFile
+	typeLast = TypeService
 )
 
 var typeNames = [...]string{"", "hello", "welcome", "ping", "pong", "facts", "calibrate", "calibrated", "run", "begin",
 	"end",
-	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger", "file"}
+	"samples", "result", "cancel", "release", "bye", "failure", "mount", "probe", "ledger", "file",
+	"service"}
 
 // String returns the type's name, as it appears in messages.
 func (t Type) String() string {
@@ -90,6 +94,19 @@ type Job struct {
 	Peer *Peer `json:"peer,omitempty"`
 	// Files are those that the controller has sent for the job: the parameter that named one, and its digest in hex.
 	Files map[string]string `json:"files,omitempty"`
+	// Service is the key of the service that the trial needs (workload.Service); "" for none. The agent starts it if it
+	// is not running.
+	Service string `json:"service,omitempty"`
+	// Serving is the service's endpoint. The agent adds it for the worker; a controller leaves it empty.
+	Serving *Serving `json:"serving,omitempty"`
+}
+
+// Serving is a service that can be used.
+type Serving struct {
+	Endpoint string            `json:"endpoint"`
+	State    map[string]string `json:"state,omitempty"` // added to the state of each trial
+	Starts   int64             `json:"starts"`          // of the service in this session
+	Trials   int64             `json:"trials"`          // and calibrations since its last start
 }
 
 // Peer is the address of the run's peer as the agent sees it, or why it cannot be reached.

@@ -45,8 +45,11 @@ type Kind struct {
 	// UnitTime, if set, returns how long one unit of work with these parameters may take, including preparation, before
 	// it counts as hung. Without it, units are assumed to be short.
 	UnitTime func(Params) time.Duration
-	// Space, if set, returns the bytes below Bench.Dir that the trial needs, for the forecast and the space check.
+	// Space, if set, returns the bytes below Bench.Dir that the trial needs, for the forecast and the space check. If
+	// the trial has a service, the service's directory needs them instead.
 	Space func(Params) int64
+	// Service, if set, returns the service that trials with these parameters need, nil if they need none.
+	Service func(Params) *Service
 }
 
 // MetricsFor returns the metrics a workload of this kind reports with the given parameters.
@@ -85,6 +88,48 @@ type Needs struct {
 	OS       []string // GOOS values it runs on; empty means all
 }
 
+// ServiceKey is the key of the service that trials with the given parameters need; "" for none.
+func (k *Kind) ServiceKey(p Params) string {
+	if k.Service == nil {
+		return ""
+	}
+	if s := k.Service(p); s != nil {
+		return s.Key
+	}
+	return ""
+}
+
+// Service is what trials work against and what must not be started for each of them, such as a database server with its
+// caches. It runs in a process of its own during the whole session and ends with the agent, however the agent ends.
+type Service struct {
+	// Key identifies the service and all that it depends on; it is not empty. Cells with the same key share a service
+	// if they work below the same directory.
+	Key string
+	// Start starts the service and returns when it can be used. b has no work and no peer; its directories belong to
+	// the service, and its notes are added to the state of each trial. A *record.Failure is passed on unchanged.
+	Start func(ctx context.Context, b *Bench) (Running, error)
+}
+
+// Running is a service that has been started.
+type Running interface {
+	// Endpoint says how to reach the service, in a form that its kind understands. It may contain a secret.
+	Endpoint() string
+	// Done is closed when the service has ended by itself.
+	Done() <-chan struct{}
+	// Ended returns how the service ended, with evidence. It is called after Done.
+	Ended() *record.Failure
+	// Stop ends the service. It gives up a clean end when ctx is done.
+	Stop(ctx context.Context) error
+}
+
+// Serving is a service as a trial sees it.
+type Serving struct {
+	Endpoint string // from Running
+	// Starts counts how often the service was started in this session: more than 1 after it has died. Trials counts the
+	// trials and calibrations that it has served since its last start; at 0 its caches are cold.
+	Starts, Trials int64
+}
+
 // Trial is one run of a kind with fixed parameters.
 type Trial interface {
 	Setup(ctx context.Context, b *Bench) error   // not timed
@@ -121,6 +166,8 @@ type Bench struct {
 	// Files are the paths of the files that the controller made of parameters and sent, by the parameter's name. They
 	// are only to be read.
 	Files map[string]string
+	// Service is the kind's service, if it has one for these parameters.
+	Service Serving
 	// Work is the number of units Measure does. In Report it is the number to divide by.
 	Work int64
 	// Elapsed is the time between the start and the end of Measure by the monotonic clock; valid in Report.

@@ -23,8 +23,8 @@ func Kinds() []workload.Kind {
 		Name:   "null",
 		Family: "test",
 		Doc: "For tests of tare itself: steps of integer arithmetic in registers, each of which depends on the " +
-			"previous one; the result is checked. One operation is `spin` steps. It can be told to fail, to hang or " +
-			"to add noise.",
+			"previous one; the result is checked. One operation is `spin` steps. It can be told to fail, to hang, " +
+			"to add noise or to have a service.",
 		Params: []workload.Param{
 			{Name: "spin", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000_000,
 				Doc: "steps per operation"},
@@ -35,6 +35,8 @@ func Kinds() []workload.Kind {
 				Doc:     "phase in which the trial fails"},
 			{Name: "hang", Type: workload.Duration, Default: "0s",
 				Doc: "time to sleep before the work, ignoring cancellation"},
+			{Name: "service", Type: workload.Bool, Default: "no",
+				Doc: "have a service and check in each trial that its process exists"},
 			{Name: "check", Type: workload.Text, Default: "",
 				Doc: "evidence of equal work to report; a different value in a target makes the work unequal"},
 		},
@@ -43,5 +45,6 @@ func Kinds() []workload.Kind {
 		Needs:    workload.Needs{CPUBound: true},
 		WorkUnit: "operation",
 		New:      newTrial,
+		Service:  newService,
 	}}
 }

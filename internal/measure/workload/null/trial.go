@@ -22,6 +22,7 @@ type trial struct {
 	hang  time.Duration
 	check string
 	noise float64 // share of extra work of this trial
+	serve bool    // there is a service
 
 	seed  uint64
 	steps int64
@@ -29,7 +30,8 @@ type trial struct {
 }
 
 func newTrial(p workload.Params) (workload.Trial, error) {
-	t := &trial{spin: p.Int("spin"), fail: p["fail"], hang: p.Duration("hang"), check: p["check"]}
+	t := &trial{spin: p.Int("spin"), fail: p["fail"], hang: p.Duration("hang"), check: p["check"],
+		serve: p.Bool("service")}
 	// Not from the run's seed, which would give all trials of a run the same noise.
 	t.noise = rand.Float64() * float64(p.Int("noise")) / 100
 	return t, nil
@@ -39,6 +41,9 @@ func (t *trial) Setup(_ context.Context, b *workload.Bench) error {
 	t.seed = b.Seed
 	if t.fail == failSetup {
 		return fmt.Errorf("set up: %w", errRequested)
+	}
+	if t.serve {
+		return find(b)
 	}
 	return nil
 }
