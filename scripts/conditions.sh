@@ -3,7 +3,8 @@
 #
 #   one      one processor, by taskset
 #   vendor   /proc/cpuinfo names another vendor of the processor. What asks the processor itself (the instruction CPUID)
-#            sees the real one, and so does what has a /proc of its own: containers and machines.
+#            sees the real one, and so does what has a /proc of its own: containers and machines. A user namespace
+#            fails: the kernel mounts no /proc in one while something is mounted over a file of the old.
 #   zone     TZ=Asia/Tokyo LANG=C LC_ALL=C
 #   home     an empty HOME and no XDG folders
 #   space    a TMPDIR with a space in its name

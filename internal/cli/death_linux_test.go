@@ -229,10 +229,10 @@ func TestStrangersAtTheOtherEnd(t *testing.T) {
 		}
 	}
 	l.plan(`bad: "command?argv=env&put=none&path=`+other+`"
-		noisy: "command?argv=`+filepath.Join(l.dir, "noisy")+`"
-		liar: "command?argv=`+filepath.Join(l.dir, "liar")+`"`, `- "null"`)
+		noisy: "command?argv='`+filepath.Join(l.dir, "noisy")+`'"
+		liar: "command?argv='`+filepath.Join(l.dir, "liar")+`'"`, `- "null"`)
 	o := l.do("run", "plan.yaml", "-o", "out")
-	l.spared(o, "bad", "of-another-day", "use agents made together with")
+	l.spared(o, "bad", "of-another-day", "use agents built together with")
 	d := l.read("out")
 	l.decided(d, "noisy")
 	l.undecided(d, "bad")

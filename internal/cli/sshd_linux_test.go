@@ -55,8 +55,10 @@ func (l *lab) sshd() *sshd {
 			"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", s.port, public),
 			"ssh_config":  "Host *\n",
 			"sshd_config": strings.Join([]string{
-				"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port), "HostKey " + s.file("host_key"), "PidFile none",
-				"AuthorizedKeysFile " + s.file("user_key.pub"), "StrictModes no", "PasswordAuthentication no",
+				"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port),
+				"HostKey " + strconv.Quote(s.file("host_key")), "PidFile none",
+				"AuthorizedKeysFile " + strconv.Quote(s.file("user_key.pub")), "StrictModes no",
+				"PasswordAuthentication no",
 				"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "UseDNS no",
 			}, "\n") + "\n",
 		} {

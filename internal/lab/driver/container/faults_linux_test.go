@@ -131,8 +131,8 @@ func TestCancelledWhileTheEmptyImageIsMade(t *testing.T) {
 	// A client that goes on after an import only when it was seen.
 	dir := t.TempDir()
 	seen, cancelled := filepath.Join(dir, "seen"), filepath.Join(dir, "cancelled")
-	script := fmt.Sprintf("#!/bin/sh\n%s \"$@\" || exit\ncase \" $* \" in *' import '*) : >%s; while [ ! -e %s ]; "+
-		"do sleep 0.05; done;; esac\n", client, seen, cancelled)
+	script := fmt.Sprintf("#!/bin/sh\n'%s' \"$@\" || exit\ncase \" $* \" in *' import '*) : >'%s'; "+
+		"while [ ! -e '%s' ]; do sleep 0.05; done;; esac\n", client, seen, cancelled)
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,10 @@ func startServer(t *testing.T, config ...string) *server {
 		s.port = freePort(t)
 		s.trust(t, "host_key.pub")
 		s.write(t, "sshd_config", strings.Join(append([]string{
-			"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port), "HostKey " + s.file("host_key"), "PidFile none",
-			"AuthorizedKeysFile " + s.file("authorized_keys"), "StrictModes no", "PasswordAuthentication no",
+			"ListenAddress 127.0.0.1:" + strconv.Itoa(s.port),
+			"HostKey " + strconv.Quote(s.file("host_key")), "PidFile none",
+			"AuthorizedKeysFile " + strconv.Quote(s.file("authorized_keys")), "StrictModes no",
+			"PasswordAuthentication no",
 			"KbdInteractiveAuthentication no", "UsePAM no", "PermitRootLogin yes", "LogLevel INFO", "UseDNS no",
 		}, config...), "\n")+"\n")
 		if s.run(t, sshd) {
