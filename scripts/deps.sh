@@ -7,6 +7,9 @@
 # that it is fetched from there, from the mirror that this machine uses, into a folder of the user's cache, with the
 # libraries that it needs. Nothing is installed for it.
 #
+# scripts/deps.sh mysql prints a directory with an unpacked MySQL server and its libraries, downloaded in the same way from Debian
+# unstable: releases have only MariaDB.
+#
 # scripts/deps.sh qemu-samples prints the folder of the disk images of QEMU's own tests, fetched with its source package.
 set -euo pipefail
 
@@ -49,6 +52,51 @@ elsewhere() {
 	fi
 }
 
+# unpack_elsewhere DIR PACKAGE unpacks a package of such an apt and all packages that it depends on into DIR/root.
+unpack_elsewhere() {
+	local dir=$1 packages file
+	# No package is installed there, so apt lists all of them.
+	packages=$(apt_elsewhere "$dir" -s --no-install-recommends install "$2" 2>"$dir/log" | awk '$1 == "Inst" { print $2 }') || true
+	if [ -z "$packages" ]; then
+		cat "$dir/log" >&2
+		echo "deps: there is no $2 in that part of Debian" >&2
+		return 1
+	fi
+	# shellcheck disable=SC2086
+	if ! (cd "$dir/cache" && apt_elsewhere "$dir" download $packages) >"$dir/log" 2>&1; then
+		cat "$dir/log" >&2
+		return 1
+	fi
+	mkdir "$dir/root"
+	for file in "$dir"/cache/*.deb; do
+		dpkg-deb --extract "$file" "$dir/root"
+	done
+}
+
+# mysql_tree prints the directory of the unpacked MySQL server.
+mysql_tree() {
+	local dir=$cache/mysql work
+	if [ -n "${TARE_MYSQL_ROOT:-}" ]; then
+		echo "$TARE_MYSQL_ROOT"
+		return
+	fi
+	if ! [ -d "$dir" ]; then
+		if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+			echo "deps: no MySQL here; give the root of a system with one by TARE_MYSQL_ROOT=DIR" >&2
+			return 1
+		fi
+		echo "deps: downloading MySQL from Debian unstable" >&2
+		mkdir -p "$cache"
+		work=$(mktemp -d "$cache/mysql.XXXXXX")
+		# shellcheck disable=SC2064
+		trap "rm -rf '$work'" EXIT
+		elsewhere "$work" sid main || return 1
+		unpack_elsewhere "$work" mysql-server-core || return 1
+		mv "$work/root" "$dir"
+	fi
+	echo "$dir"
+}
+
 # nonfree_iozone installs it where apt does not know it: it is in Debian's non-free component, which few machines have switched on.
 # It is installed as it is there; the machine's sources stay as they are.
 nonfree_iozone() {
@@ -65,7 +113,7 @@ nonfree_iozone() {
 
 # rust_virtiofsd prints the path of one that runs.
 rust_virtiofsd() {
-	local found dir packages loader
+	local found dir loader
 	for found in "${TARE_VIRTIOFSD:-}" /usr/libexec/virtiofsd /usr/lib/virtiofsd; do
 		if [ -n "$found" ] && "$found" --help 2>/dev/null | grep -q -e --shared-dir; then
 			echo "$found"
@@ -87,25 +135,8 @@ rust_virtiofsd() {
 	work=$(mktemp -d "$cache/virtiofsd.XXXXXX")
 	# shellcheck disable=SC2064
 	trap "rm -rf '$work'" EXIT
-	mkdir "$work/root"
 	elsewhere "$work" trixie main || return 1
-	# With no package installed, what would be installed is the daemon and all that it needs. Of these it is the libraries
-	# that matter; the daemon only recommends the rest.
-	packages=$(apt_elsewhere "$work" -s --no-install-recommends install virtiofsd 2>"$work/log" | awk '$1 == "Inst" { print $2 }') || true
-	if [ -z "$packages" ]; then
-		cat "$work/log" >&2
-		echo "deps: there is no virtiofsd in Debian 13 (trixie)" >&2
-		return 1
-	fi
-	# shellcheck disable=SC2086
-	if ! (cd "$work/cache" && apt_elsewhere "$work" download $packages) >"$work/log" 2>&1; then
-		cat "$work/log" >&2
-		return 1
-	fi
-	local file
-	for file in "$work"/cache/*.deb; do
-		dpkg-deb --extract "$file" "$work/root"
-	done
+	unpack_elsewhere "$work" virtiofsd || return 1
 	loader=$(cd "$work/root" && find usr/lib* -name 'ld-linux-*.so.*' | head -1)
 	# It is run by the loader and with the libraries of its own release: this machine's C library may be older.
 	cat >"$work/virtiofsd" <<-WRAPPER
@@ -156,6 +187,10 @@ virtiofsd)
 	rust_virtiofsd
 	exit
 	;;
+mysql)
+	mysql_tree
+	exit
+	;;
 qemu-samples)
 	qemu_samples
 	exit
@@ -166,12 +201,12 @@ case ${1:-test} in
 # ipxe-qemu is only recommended by QEMU, which does not start with a network card when the card's ROM is missing.
 test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
 	e2fsprogs iproute2 busybox-static strace fio sysbench mbw hyperfine jq gcc libc6-dev iperf3 wrk nginx-light
-	postgresql postgresql-contrib mmdebstrap
+	postgresql postgresql-contrib mariadb-server mmdebstrap
 	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs make chromium fonts-dejavu-core bzip2 xz-utils xfsprogs btrfs-progs dosfstools ntfs-3g attr) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
-bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light) ;;
+bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light mariadb-server) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|qemu-samples]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|qemu-samples]" >&2
 	exit 2
 	;;
 esac

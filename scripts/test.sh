@@ -72,6 +72,12 @@ if TARE_VIRTIOFSD=$(scripts/deps.sh virtiofsd); then
 else
 	unset TARE_VIRTIOFSD
 fi
+# Debian's releases have no MySQL. If this fails, the tests that need it fail with the reason.
+if TARE_MYSQL_ROOT=$(scripts/deps.sh mysql); then
+	export TARE_MYSQL_ROOT
+else
+	unset TARE_MYSQL_ROOT
+fi
 # Disk images that other programs wrote, as QEMU keeps them for its tests. Where this fails, the test of them says so.
 if TARE_QEMU_SAMPLES=$(scripts/deps.sh qemu-samples); then
 	export TARE_QEMU_SAMPLES
@@ -89,7 +95,7 @@ standing() {
 	{
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
-			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/qemu-samples" \) -prune -o -print
+			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/qemu-samples" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
 # The go command has folders of its own there.

@@ -1,0 +1,626 @@
+package mysql_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tare/internal/sys/sql"
+	"tare/internal/sys/sql/mysql"
+	"tare/internal/sys/sql/secure"
+)
+
+// forms returns configurations with both forms of the end of rows in the protocol.
+func forms(c mysql.Config) map[string]mysql.Config {
+	return map[string]mysql.Config{"OK": c, "EOF": c.Without(mysql.DeprecateEOF)}
+}
+
+func TestQuery(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		for form, config := range forms(s.socket()) {
+			c := dial(t, config)
+			run(t, c, "DROP DATABASE IF EXISTS q", "CREATE DATABASE q", "USE q",
+				"CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, v VARBINARY(300))",
+				"CREATE PROCEDURE two() BEGIN SELECT 1; SELECT 2, 3; END")
+			for _, q := range []struct{ text, want string }{
+				{"SELECT 1", "1 results, 1 columns, 1 rows, 0 changed, id 0, 0 warned"},
+				{"SELECT 1, NULL, '' UNION ALL SELECT 2, 'x', NULL",
+					"1 results, 3 columns, 2 rows, 0 changed, id 0, 0 warned"},
+				{"SELECT 1 FROM a", "1 results, 1 columns, 0 rows, 0 changed, id 0, 0 warned"},
+				{"INSERT INTO a (v) VALUES ('x'), (NULL), ('')",
+					"1 results, 0 columns, 0 rows, 3 changed, id 1, 0 warned"},
+				{"SELECT 1; SELECT 2 UNION SELECT 3; DO 1", "3 results, 1 columns, 3 rows, 0 changed, id 0, 0 warned"},
+				{"CALL two()", "3 results, 2 columns, 2 rows, 0 changed, id 0, 0 warned"},
+				{"SELECT CAST('x' AS SIGNED)", "1 results, 1 columns, 1 rows, 0 changed, id 0, 1 warned"},
+				{"UPDATE a SET v = 'y' WHERE id > 1", "1 results, 0 columns, 0 rows, 2 changed, id 0, 0 warned"},
+				{"SELEC bad", "error 1064 42000"},
+				{"SELECT * FROM missing", "error 1146 42S02"},
+				{"", "error 1065 42000"},
+				{"SELECT 1; SELEC bad", "error 1064 42000"},
+				{"SELECT 1; SELECT * FROM missing; SELECT 3", "error 1146 42S02"},
+				{"SELECT EXP(id * 1e3) FROM a", "error 1690 22003"},
+			} {
+				r := &mysql.Result{Checksum: true}
+				err := c.Query([]byte(q.text), r)
+				got := fmt.Sprintf("%d results, %d columns, %d rows, %d changed, id %d, %d warned", r.Results,
+					r.Columns, r.Rows, r.Affected, r.InsertID, r.Warnings)
+				if e, ok := errors.AsType[*mysql.Error](err); ok {
+					got = fmt.Sprintf("error %d %s", e.Number, e.State)
+				} else if err != nil {
+					got = err.Error()
+				}
+				if got != q.want {
+					t.Errorf("%s: %q gives %s, want %s", form, q.text, got, q.want)
+				}
+			}
+			if got := table(t, c, "SELECT id, v FROM q.a ORDER BY id"); got != "1 x;2 y;3 y" {
+				t.Errorf("%s: %s", form, got)
+			}
+			// The length of a value is encoded in 1, 3, 4 or 9 bytes.
+			for _, n := range []int{0, 1, 250, 251, 252, 65535, 65536, 1<<24 - 6, 1<<24 - 5, 1<<24 - 4, 1 << 24} {
+				v := bytes.Repeat([]byte("v"), n)
+				r := &mysql.Result{Checksum: true}
+				if err := c.Query(fmt.Appendf(nil, "SELECT REPEAT('v', %d), 'end'", n), r); err != nil {
+					t.Fatal(err)
+				}
+				if want := sumOf(v, []byte("end")); r.Sum.Ordered() != want.Ordered() {
+					t.Errorf("%s: wrong sum of a value of %d bytes", form, n)
+				}
+				got := table(t, c, fmt.Sprintf("SELECT REPEAT('v', %d), 'end'", n))
+				if got != string(v)+" end" {
+					t.Errorf("%s: a value of %d bytes has %d bytes", form, n, len(got)-4)
+				}
+			}
+		}
+	})
+}
+
+// sumOf returns the sum of one row.
+func sumOf(values ...[]byte) *sql.Sum {
+	s := &sql.Sum{}
+	for _, v := range values {
+		s.Value(v)
+	}
+	s.EndRow()
+	return s
+}
+
+func TestNames(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		c := dial(t, s.socket())
+		var got []string
+		err := c.Query([]byte("SELECT 1 AS one, 2 AS `two words`; SELECT 3 AS drei"), &mysql.Result{
+			Names: func(names [][]byte) error {
+				got = append(got, fmt.Sprintf("%q", names))
+				return nil
+			}})
+		if err != nil || strings.Join(got, " ") != `["one" "two words"] ["drei"]` {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+func TestPrepared(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		for form, config := range forms(s.socket()) {
+			c := dial(t, config)
+			run(t, c, "DROP DATABASE IF EXISTS p", "CREATE DATABASE p", "USE p",
+				"CREATE TABLE a (i BIGINT, u BIGINT UNSIGNED, d DOUBLE, s VARCHAR(50), b LONGBLOB)")
+			in, err := c.Prepare([]byte("INSERT INTO a VALUES (?, ?, ?, ?, ?)"))
+			if err != nil || in.Params != 5 || in.Columns != 0 {
+				t.Fatalf("%+v, %v", in, err)
+			}
+			rows := [][]mysql.Param{
+				{mysql.IntParam(-5), mysql.UintParam(math.MaxUint64), mysql.DoubleParam(0.25),
+					mysql.TextParam([]byte("it's")), {Type: mysql.Blob, Text: []byte("\x00\xff")}},
+				{mysql.NullParam(), mysql.NullParam(), mysql.NullParam(), mysql.NullParam(), mysql.NullParam()},
+				{mysql.TextParam([]byte("7")), mysql.IntParam(1), mysql.TextParam([]byte("1.5")), mysql.TextParam(nil),
+					mysql.TextParam(bytes.Repeat([]byte("x"), 70000))},
+			}
+			for _, row := range rows {
+				r := &mysql.Result{}
+				if err := c.Execute(in, row, r); err != nil || r.Affected != 1 {
+					t.Errorf("%s: %d affected, %v", form, r.Affected, err)
+				}
+			}
+			const want = "-5 18446744073709551615 0.25 it's 00FF;NULL NULL NULL NULL NULL;7 1 1.5  70000"
+			if got := table(t, c, "SELECT i, u, d, s, IF(LENGTH(b) > 9, LENGTH(b), HEX(b)) FROM a"); got != want {
+				t.Errorf("%s: %s, want %s", form, got, want)
+			}
+			out, err := c.Prepare([]byte("SELECT * FROM a WHERE i = ? OR u = ?"))
+			if err != nil || out.Params != 2 || out.Columns != 5 {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			sums := map[uint64]int{}
+			for _, i := range []int64{-5, 7, -5, 7, 99} {
+				r, delivered := &mysql.Result{Checksum: true}, 0
+				if err := c.Execute(out, []mysql.Param{mysql.IntParam(i), mysql.NullParam()}, r); err != nil {
+					t.Fatal(err)
+				}
+				q := &mysql.Result{Checksum: true, Row: func(values [][]byte) error {
+					delivered += len(values)
+					return nil
+				}}
+				err := c.Execute(out, []mysql.Param{mysql.IntParam(i), mysql.NullParam()}, q)
+				if err != nil || q.Sum != r.Sum || uint64(delivered) != r.Rows || q.Bytes != r.Bytes {
+					t.Errorf("%s: the sum differs, or %d of %d rows: %v", form, delivered,
+						r.Rows, err)
+				}
+				sums[r.Sum.Ordered()] += int(r.Rows)
+			}
+			if len(sums) != 3 || sums[0] != 0 {
+				t.Errorf("%s: sums and their rows are %v", form, sums)
+			}
+			if err := errors.Join(c.ResetStmt(out), c.CloseStmt(out)); err != nil {
+				t.Error(err)
+			}
+			if err := c.Execute(out, []mysql.Param{mysql.IntParam(1), mysql.NullParam()}, nil); number(err) != 1243 {
+				t.Errorf("%s: a closed statement gives %v", form, err)
+			}
+			err = c.Execute(in, nil, nil)
+			if err == nil || !strings.Contains(err.Error(), "0 values for 5 parameters") {
+				t.Errorf("no values give %v", err)
+			}
+			if _, err := c.Prepare([]byte("SELEC ?")); number(err) != 1064 {
+				t.Errorf("a wrong statement gives %v", err)
+			}
+			if err := c.Ping(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// login logs in and checks the user.
+func login(t *testing.T, c mysql.Config) error {
+	conn, err := mysql.Dial(t.Context(), c)
+	if err != nil {
+		return err
+	}
+	defer conn.Quit()
+	if got := table(t, conn, "SELECT SUBSTRING_INDEX(USER(), '@', 1)"); got != c.User {
+		t.Errorf("logged in as %s, want %s", got, c.User)
+	}
+	return nil
+}
+
+// TestPlugins logs in with all supported plugins of the server, over all kinds of connections.
+func TestPlugins(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		root := dial(t, s.socket())
+		has := table(t, root, "SELECT plugin_name FROM information_schema.plugins "+
+			"WHERE plugin_type = 'AUTHENTICATION' AND plugin_status = 'ACTIVE'")
+		t.Logf("%s has %s", s.Version(), has)
+		made := 0
+		for plugin, form := range map[string]string{
+			"caching_sha2_password": "IDENTIFIED WITH caching_sha2_password BY '%s'",
+			"sha256_password":       "IDENTIFIED WITH sha256_password BY '%s'",
+			"mysql_native_password": "IDENTIFIED WITH mysql_native_password BY '%s'",
+			"ed25519":               "IDENTIFIED VIA ed25519 USING PASSWORD('%s')",
+		} {
+			if !strings.Contains(has, plugin) {
+				continue
+			}
+			if strings.Contains(s.Version(), "MariaDB") {
+				form = strings.ReplaceAll(form, "WITH mysql_native_password BY '%s'",
+					"VIA mysql_native_password USING PASSWORD('%s')")
+			}
+			for i, password := range []string{"", "secret", "with blanks, umlauts äöü", strings.Repeat("long ", 15)} {
+				if plugin == "ed25519" && password == "" {
+					continue // MariaDB refuses it, also from its own client
+				}
+				made++
+				user := fmt.Sprintf("u%d", made)
+				run(t, root, "DROP USER IF EXISTS "+user, fmt.Sprintf("CREATE USER %s "+form, user, password))
+				socket := s.socket()
+				socket.User, socket.Password, socket.Database = user, password, ""
+				encrypted := s.tcp(user, password)
+				encrypted.Secure = tlsTo(t, secure.Options{Unverified: true})
+				for _, way := range []struct {
+					name   string
+					config mysql.Config
+				}{
+					// The first login after FLUSH PRIVILEGES is a full one, the second one uses the server's cache.
+					{"tcp", s.tcp(user, password)}, {"tcp again", s.tcp(user, password)}, {"flush", mysql.Config{}},
+					{"tls", encrypted}, {"tls again", encrypted}, {"flush", mysql.Config{}},
+					{"socket", socket}, {"socket again", socket},
+				} {
+					if way.name == "flush" {
+						run(t, root, "FLUSH PRIVILEGES")
+						continue
+					}
+					if err := login(t, way.config); err != nil {
+						t.Errorf("%s with password %d by %s: %v", plugin, i, way.name, err)
+					}
+					way.config.Password += "x"
+					if err := login(t, way.config); number(err) != 1045 {
+						t.Errorf("%s with a wrong password by %s: %v", plugin, way.name, err)
+					}
+				}
+				c := dial(t, s.socket())
+				if err := c.ChangeUser(user, password, ""); err != nil {
+					t.Errorf("%s with password %d by ChangeUser: %v", plugin, i, err)
+				} else if got := table(t, c, "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"); got != user {
+					t.Errorf("changed to %s, want %s", got, user)
+				}
+				if err := c.ChangeUser("root", "", "mysql"); err != nil {
+					t.Errorf("%s with password %d, ChangeUser back: %v", plugin, i, err)
+				} else if got := table(t, c, "SELECT DATABASE()"); got != "mysql" {
+					t.Errorf("the database is %s", got)
+				}
+				run(t, root, "DROP USER "+user)
+			}
+		}
+		if made < 4 {
+			t.Errorf("%d users: %s has no supported plugin", made, s.Version())
+		}
+	})
+}
+
+func tlsTo(t testing.TB, o secure.Options) func(sql.Stream) (sql.Stream, error) {
+	c, err := o.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secure.Client(c)
+}
+
+func TestTLS(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		ca, other := filepath.Join(shared, "ca.pem"), filepath.Join(shared, "other.pem")
+		root := dial(t, s.socket())
+		run(t, root, "DROP USER IF EXISTS tls", "CREATE USER tls IDENTIFIED BY 'secret' REQUIRE SSL")
+		for name, c := range map[string]struct {
+			o    secure.Options
+			want string // "" for a connection
+		}{
+			"verified":             {secure.Options{Authority: ca, Name: serverName}, ""},
+			"authority alone":      {secure.Options{Authority: ca}, ""},
+			"unverified":           {secure.Options{Unverified: true}, ""},
+			"another name":         {secure.Options{Authority: ca, Name: "elsewhere.test"}, "not elsewhere.test"},
+			"another authority":    {secure.Options{Authority: other, Name: serverName}, "unknown authority"},
+			"other, any name":      {secure.Options{Authority: other}, "unknown authority"},
+			"system's authorities": {secure.Options{Name: serverName}, "unknown authority"},
+		} {
+			config := s.tcp("tls", "secret")
+			config.Secure = tlsTo(t, c.o)
+			conn, err := mysql.Dial(t.Context(), config)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+			if err != nil {
+				continue
+			}
+			if got := table(t, conn, "SHOW STATUS LIKE 'Ssl_version'"); !strings.HasPrefix(got, "Ssl_version TLSv1.") {
+				t.Errorf("%s: %s", name, got)
+			}
+			r := &mysql.Result{Checksum: true}
+			v := bytes.Repeat([]byte("0123456789"), 2<<20)
+			err = conn.Query(fmt.Appendf(nil, "SELECT '%s'", v), r)
+			if want := sumOf(v); err != nil || r.Sum.Ordered() != want.Ordered() {
+				t.Errorf("%s: 20 MiB in both directions: %v", name, err)
+			}
+			conn.Quit()
+		}
+		if err := login(t, s.tcp("tls", "secret")); number(err) != 1045 {
+			t.Errorf("a user who must use TLS, without TLS: %v", err)
+		}
+	})
+}
+
+// TestLarge sends and receives 40 MB and checks that this needs no memory of that size.
+func TestLarge(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		const size = 40_000_000
+		c := dial(t, s.socket())
+		value := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+		statement := fmt.Appendf(nil, "SELECT '%s'", value)
+		want := sumOf(value)
+		run(t, c, "SELECT 1")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := &mysql.Result{Checksum: true}
+		err := c.Query(statement, r)
+		runtime.ReadMemStats(&after)
+		if err != nil || r.Rows != 1 || r.Sum.Ordered() != want.Ordered() {
+			t.Errorf("%d rows of %d bytes, %v", r.Rows, r.Bytes, err)
+		}
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
+			t.Errorf("%d bytes were allocated", grown)
+		}
+		p, err := c.Prepare([]byte("SELECT LENGTH(?), CRC32(?) = CRC32(?)"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, short := mysql.TextParam(value), mysql.TextParam([]byte("x"))
+		if err := c.Execute(p, []mysql.Param{text, short, short}, nil); err != nil {
+			t.Error(err)
+		}
+		// The server refuses a larger statement and closes the connection; its error may be lost.
+		run(t, c, "DROP USER IF EXISTS large", "CREATE USER large")
+		for _, way := range []mysql.Config{s.socket(), s.tcp("large", "")} {
+			c, err := mysql.Dial(t.Context(), way)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = c.Query(append(statement, statement...), nil)
+			if number(err) != 1153 && !errors.Is(err, sql.ErrGone) {
+				t.Errorf("a statement of 80 MB gives %v", err)
+			}
+			t.Logf("a statement of 80 MB: %v", err)
+			c.Quit()
+		}
+	})
+}
+
+// TestKilled kills a statement, a connection and a server while rows arrive.
+func TestKilled(t *testing.T) {
+	each(t, func(t *testing.T, shared one) {
+		s, err := start(t.Context(), shared.product, t.TempDir(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop(context.Background())
+		const endless = "SELECT i, REPEAT('x', 1000) FROM k.big" // of 300 MB
+		run(t, dial(t, s.socket()), "CREATE DATABASE k", "CREATE TABLE k.t (i INT)", "CREATE TABLE k.big (i INT)",
+			"INSERT INTO k.t VALUES (0)"+strings.Repeat(", (1)", 547),
+			"INSERT INTO k.big SELECT a.i FROM k.t a, k.t b")
+		for name, end := range map[string]func(id uint32, c *mysql.Conn){
+			"interrupted": func(_ uint32, c *mysql.Conn) { c.Interrupt() },
+			"statement killed": func(id uint32, _ *mysql.Conn) {
+				run(t, dial(t, s.socket()), fmt.Sprintf("KILL QUERY %d", id))
+			},
+			"connection killed": func(id uint32, _ *mysql.Conn) {
+				run(t, dial(t, s.socket()), fmt.Sprintf("KILL %d", id))
+			},
+			"server killed": func(uint32, *mysql.Conn) { syscall.Kill(s.Pid(), syscall.SIGKILL) },
+		} {
+			if name == "server killed" {
+				continue // it must be the last
+			}
+			kill(t, s, name, endless, end)
+		}
+		kill(t, s, "server killed", endless, func(uint32, *mysql.Conn) { syscall.Kill(s.Pid(), syscall.SIGKILL) })
+		if _, err := mysql.Dial(t.Context(), s.socket()); err == nil {
+			t.Error("the server runs")
+		}
+	})
+}
+
+// kill runs a query and calls end after 1000 rows.
+func kill(t *testing.T, s one, name, query string, end func(uint32, *mysql.Conn)) {
+	c := dial(t, s.socket())
+	rows := 0
+	err := c.Query([]byte(query), &mysql.Result{Row: func([][]byte) error {
+		if rows++; rows == 1000 {
+			end(c.ID, c)
+		}
+		return nil
+	}})
+	if rows < 1000 {
+		t.Fatalf("%s: %d rows, %v", name, rows, err)
+	}
+	t.Logf("%s after %d rows: %v", name, rows, err)
+	if name == "statement killed" {
+		if number(err) != 1317 || c.Dead() != nil || c.Ping() != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return
+	}
+	// The server may send an error before it closes the connection.
+	if number(err) == 0 && !errors.Is(err, sql.ErrGone) {
+		t.Errorf("%s: %v", name, err)
+	}
+	if err := c.Ping(); !errors.Is(err, sql.ErrGone) {
+		t.Errorf("Ping after %s: %v", name, err)
+	}
+}
+
+func TestTooManyConnections(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		root := dial(t, s.socket())
+		run(t, root, "DROP USER IF EXISTS many", "CREATE USER many", "SET GLOBAL max_connections = 10")
+		defer run(t, root, "SET GLOBAL max_connections = 200", "DROP USER many")
+		var err error
+		for range 12 {
+			var c *mysql.Conn
+			if c, err = mysql.Dial(t.Context(), s.tcp("many", "")); err != nil {
+				break
+			}
+			defer c.Quit()
+		}
+		if number(err) != 1040 {
+			t.Errorf("with 12 connections of 10: %v", err)
+		}
+	})
+}
+
+func TestRefused(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		c := s.tcp("nobody at all", "x")
+		if _, err := mysql.Dial(t.Context(), c); number(err) != 1045 {
+			t.Errorf("an unknown user: %v", err)
+		}
+		c = s.socket()
+		c.Database = "no such database"
+		if _, err := mysql.Dial(t.Context(), c); number(err) != 1049 {
+			t.Errorf("an unknown database: %v", err)
+		}
+		c.User = "with\x00zero"
+		if _, err := mysql.Dial(t.Context(), c); err == nil {
+			t.Error("a zero byte in a name is no error")
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := mysql.Dial(over, s.socket()); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled context: %v", err)
+		}
+		// The server gets no file of the client, and the connection stays usable.
+		conn := dial(t, s.socket())
+		run(t, conn, "CREATE DATABASE IF NOT EXISTS f", "CREATE TABLE IF NOT EXISTS f.t (a INT)")
+		err := conn.Query([]byte("LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE f.t"), nil)
+		if number(err) == 0 || conn.Ping() != nil {
+			t.Errorf("LOCAL INFILE: %v", err)
+		}
+	})
+}
+
+func TestSession(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		c := dial(t, s.socket())
+		run(t, c, "CREATE DATABASE IF NOT EXISTS other", "SET @mine = 5")
+		if err := errors.Join(c.Ping(), c.InitDB("other")); err != nil {
+			t.Error(err)
+		}
+		if got := table(t, c, "SELECT DATABASE(), @mine"); got != "other 5" {
+			t.Errorf("%s", got)
+		}
+		if err := c.InitDB("missing"); number(err) != 1049 {
+			t.Errorf("a missing database: %v", err)
+		}
+		run(t, c, "START TRANSACTION READ ONLY")
+		if !c.InTransaction() {
+			t.Error("InTransaction is false in a transaction")
+		}
+		if err := c.ResetConnection(); err != nil {
+			t.Error(err)
+		}
+		if got := table(t, c, "SELECT @mine"); got != "NULL" || c.InTransaction() {
+			t.Errorf("after ResetConnection: %s", got)
+		}
+		if c.ID == 0 || table(t, c, "SELECT CONNECTION_ID()") != fmt.Sprint(c.ID) {
+			t.Errorf("ID is %d", c.ID)
+		}
+		if err := c.Quit(); err != nil {
+			t.Error(err)
+		}
+		if err := c.Ping(); !errors.Is(err, sql.ErrGone) {
+			t.Errorf("Ping after Quit: %v", err)
+		}
+	})
+}
+
+// TestSums compares the sums of a server with themselves and with those of the other server, in both protocols.
+func TestSums(t *testing.T) {
+	const rows = 5000
+	type sums struct{ ordered, unordered uint64 }
+	seen := map[string]sums{}
+	each(t, func(t *testing.T, s one) {
+		c := dial(t, s.socket())
+		run(t, c, "DROP DATABASE IF EXISTS sums", "CREATE DATABASE sums", "USE sums",
+			"CREATE TABLE a (id INT PRIMARY KEY, n BIGINT, d DECIMAL(20,5), f DOUBLE, t DATETIME(6), s VARCHAR(300), "+
+				"b LONGBLOB, e ENUM('x','y'))")
+		var in strings.Builder
+		for i := range rows {
+			between, blob := ",", fmt.Sprintf("REPEAT(CHAR(%d), %d)", i%256, i%90000)
+			if i == 0 {
+				between = "INSERT INTO a VALUES "
+			}
+			if i%3 == 0 {
+				blob = "NULL"
+			}
+			fmt.Fprintf(&in, "%s(%d, %d, %d.%d, %d/8e0, FROM_UNIXTIME(%d.%06d), REPEAT('ä', %d), %s, '%c')", between, i,
+				i*i*i*97, i, i%1000, i, 1000000000+i, i, i%300, blob, 'x'+i%2)
+		}
+		run(t, c, "SET time_zone = '+00:00'", in.String())
+		for _, prepared := range []bool{false, true} {
+			ask := func(c *mysql.Conn, order string) (r mysql.Result) {
+				r.Checksum = true
+				text := []byte("SELECT * FROM a ORDER BY id " + order)
+				if !prepared {
+					if err := c.Query(text, &r); err != nil {
+						t.Fatal(err)
+					}
+					return r
+				}
+				p, err := c.Prepare(text)
+				if err == nil {
+					err = errors.Join(c.Execute(p, nil, &r), c.CloseStmt(p))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			first, back := ask(c, ""), ask(c, "DESC")
+			if first.Rows != rows || first.Sum.Ordered() == back.Sum.Ordered() ||
+				first.Sum.Unordered() != back.Sum.Unordered() || first.Bytes != back.Bytes {
+				t.Errorf("prepared %v: the sums in the other order are %x %x, want another and %x", prepared,
+					back.Sum.Ordered(), back.Sum.Unordered(), first.Sum.Unordered())
+			}
+			for form, config := range forms(s.socket()) {
+				config.Database = "sums"
+				if again := ask(dial(t, config), ""); again.Sum != first.Sum {
+					t.Errorf("prepared %v: %s: the sum of the same query differs", prepared, form)
+				}
+			}
+			key, mine := fmt.Sprint(prepared), sums{first.Sum.Ordered(), first.Sum.Unordered()}
+			if other, ok := seen[key]; ok && other != mine {
+				t.Errorf("prepared %v: %x, the other server %x", prepared, mine, other)
+			}
+			seen[key] = mine
+			run(t, c, "UPDATE a SET n = n + 1 WHERE id = 4321")
+			if changed := ask(c, ""); changed.Sum.Unordered() == first.Sum.Unordered() {
+				t.Errorf("prepared %v: the sum does not change with a value", prepared)
+			}
+			run(t, c, "UPDATE a SET n = n - 1 WHERE id = 4321")
+		}
+	})
+}
+
+// A query does not allocate memory.
+func TestNoAllocations(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		c := dial(t, s.socket())
+		text, rows := []byte("SELECT 1, 'two', NULL UNION ALL SELECT 2, 'three', 4"), 0
+		p, err := c.Prepare([]byte("SELECT ?, 'x'"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := []mysql.Param{mysql.IntParam(5)}
+		for name, r := range map[string]*mysql.Result{
+			"counted":   {},
+			"checksum":  {Checksum: true},
+			"delivered": {Row: func([][]byte) error { rows++; return nil }},
+		} {
+			for what, query := range map[string]func() error{
+				"text":     func() error { return c.Query(text, r) },
+				"prepared": func() error { return c.Execute(p, params, r) },
+			} {
+				n := testing.AllocsPerRun(200, func() {
+					if err := query(); err != nil {
+						t.Fatal(err)
+					}
+				})
+				if n > 0 {
+					t.Errorf("%s, %s: %v allocations", name, what, n)
+				}
+			}
+		}
+		if rows == 0 {
+			t.Error("no rows")
+		}
+	})
+}
+
+// The context limits the time of a login.
+func TestDialTimeout(t *testing.T) {
+	silent, err := newSilent(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := mysql.Dial(ctx, mysql.Config{Network: "tcp", Address: silent}); !errors.Is(err,
+		context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
