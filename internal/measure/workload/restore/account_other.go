@@ -5,7 +5,6 @@ package restore
 import (
 	"os"
 
-	"tare/internal/measure/fileio"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
 )
@@ -26,7 +25,3 @@ func (a account) giveIn(*os.Root, string) error { return nil }
 func (a *account) reachAlso(string) error { return nil }
 
 func (a account) become(*proc.Cmd) {}
-
-type conn struct{ *os.File }
-
-func dialUnix(string) (*conn, error) { return nil, fileio.ErrUnsupported }

@@ -8,9 +8,6 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"tare/internal/record"
 	"tare/internal/sys/proc"
@@ -88,34 +85,4 @@ func (a account) become(cmd *proc.Cmd) {
 	}
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
 	keepReach(cmd.SysProcAttr, a.reach)
-}
-
-// conn is a connection to a server's socket.
-type conn struct{ *os.File }
-
-// dialUnix connects to a socket. The standard library would need package net, which the agent does without.
-func dialUnix(path string) (*conn, error) {
-	syscall.ForkLock.RLock()
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err == nil {
-		unix.CloseOnExec(fd)
-	}
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
-	}
-	for end := time.Now().Add(time.Second); ; {
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
-		if err != unix.EINTR || time.Now().After(end) {
-			break
-		}
-	}
-	if err == nil || err == unix.EISCONN {
-		err = unix.SetNonblock(fd, true) // so that a deadline ends a read
-	}
-	if err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("connect to %s: %w", path, err)
-	}
-	return &conn{os.NewFile(uintptr(fd), path)}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/sql/postgres"
 )
 
 // The server's role and database. Only the trial can reach them.
@@ -231,7 +232,7 @@ func (d *database) start(ctx context.Context) error {
 	d.server = server
 	var last error
 	for deadline := time.Now().Add(pgStart); time.Now().Before(deadline); {
-		if last = d.talk(ctx, func(*client) error { return nil }); last == nil {
+		if last = d.talk(ctx, func(*postgres.Conn) error { return nil }); last == nil {
 			return nil
 		}
 		select {
@@ -289,29 +290,21 @@ func reason(log string) string {
 }
 
 // talk connects, calls do, and disconnects.
-func (d *database) talk(ctx context.Context, do func(*client) error) error {
-	conn, err := dialUnix(filepath.Join(d.socket, pgSocket))
+func (d *database) talk(ctx context.Context, do func(*postgres.Conn) error) error {
+	c, err := postgres.Dial(ctx, postgres.Config{Network: "unix", Address: filepath.Join(d.socket, pgSocket),
+		User: pgUser, Database: pgDatabase})
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	c, err := newClient(conn, pgUser, pgDatabase)
-	if err != nil {
-		return err
-	}
-	if err := do(c); err != nil {
-		return err
-	}
-	return c.message('X', nil)
+	defer c.Close()
+	defer context.AfterFunc(ctx, c.Interrupt)()
+	return do(c)
 }
 
 func (d *database) version(ctx context.Context) (version string, err error) {
-	err = d.talk(ctx, func(c *client) error {
-		return c.copyOut("COPY (SELECT current_setting('server_version')) TO STDOUT", func(row []byte) error {
-			version = strings.TrimSpace(string(row))
-			return nil
-		})
+	err = d.talk(ctx, func(c *postgres.Conn) error {
+		version = c.Setting("server_version")
+		return nil
 	})
 	return version, err
 }
@@ -325,7 +318,7 @@ func (d *database) load(ctx context.Context, path, tools string) error {
 		err = d.loadOurselves(ctx, path)
 	}
 	if err == nil {
-		err = d.talk(ctx, func(c *client) error { return c.exec("CHECKPOINT") })
+		err = d.talk(ctx, func(c *postgres.Conn) error { return c.Query([]byte("CHECKPOINT"), nil) })
 	}
 	if err == nil {
 		return nil
@@ -347,7 +340,7 @@ func (d *database) loadOurselves(ctx context.Context, path string) error {
 	}
 	defer f.Close()
 	d.lines.reset(f)
-	return d.talk(ctx, func(c *client) error { return c.script(d.lines) })
+	return d.talk(ctx, func(c *postgres.Conn) error { return script(c, d.lines) })
 }
 
 func (d *database) loadByPsql(ctx context.Context, path string) error {
@@ -360,16 +353,16 @@ func (d *database) loadByPsql(ctx context.Context, path string) error {
 
 // rows counts and hashes the rows of each table in the order of their keys.
 func (d *database) rows() (count [tableCount]int64, digest [tableCount]string, err error) {
-	err = d.talk(context.Background(), func(c *client) error {
+	err = d.talk(context.Background(), func(c *postgres.Conn) error {
 		for i, table := range tables {
 			h := sha256.New()
 			sql := fmt.Sprintf("COPY (SELECT %s FROM %s ORDER BY id) TO STDOUT", table.columns, table.name)
-			err := c.copyOut(sql, func(row []byte) error {
+			r := postgres.Result{Copy: func(row []byte) error {
 				count[i]++
 				h.Write(row)
 				return nil
-			})
-			if err != nil {
+			}}
+			if err := c.Query([]byte(sql), &r); err != nil {
 				return err
 			}
 			digest[i] = hex.EncodeToString(h.Sum(nil))
@@ -394,4 +387,62 @@ func (d *database) stop() error {
 	case <-time.After(pgStop):
 		return d.server.Kill()
 	}
+}
+
+// maxStatement bounds a statement that is not a COPY, in bytes.
+const maxStatement = 1 << 20
+
+// script runs a dump in one transaction. Statements end with a semicolon at the end of a line, as pg_dump writes them;
+// text that contains such a line is not supported.
+func script(c *postgres.Conn, dump *lines) error {
+	if err := c.Query([]byte("BEGIN"), nil); err != nil {
+		return err
+	}
+	var statement []byte
+	for {
+		line, err := dump.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if len(statement)+len(line) > maxStatement {
+			return dump.wrong("the statement at this line is longer than %d bytes", maxStatement)
+		}
+		text := strings.TrimSpace(string(line))
+		if len(statement) == 0 && (text == "" || strings.HasPrefix(text, "--")) {
+			continue
+		}
+		if _, ok := copyTable(line); ok && len(statement) == 0 {
+			at := dump.n
+			if err := c.CopyIn([]byte(text), dump.copyRow); err != nil {
+				return fmt.Errorf("COPY at line %d: %w", at, err)
+			}
+			continue
+		}
+		statement = append(statement, line...)
+		if strings.HasSuffix(text, ";") {
+			if err := c.Query(statement, nil); err != nil {
+				return fmt.Errorf("statement that ends at line %d: %w", dump.n, err)
+			}
+			statement = statement[:0]
+		}
+	}
+	if len(statement) > 0 {
+		return errors.New("the dump ends in the middle of a statement")
+	}
+	return c.Query([]byte("COMMIT"), nil)
+}
+
+// copyRow returns the next row of a COPY, io.EOF behind the last.
+func (l *lines) copyRow() ([]byte, error) {
+	line, err := l.next()
+	if err == io.EOF {
+		return nil, l.wrong("the rows of a COPY have no end mark")
+	}
+	if err == nil && string(line) == string(endOfCopy) {
+		return nil, io.EOF
+	}
+	return line, err
 }

@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/record"
+	"tare/internal/sys/sql/postgres"
 )
 
 // TestBadDump: an error of the server ends the load with the server's reason, and leaves nothing of the dump.
@@ -50,7 +50,9 @@ func TestBadDump(t *testing.T) {
 			if !ok || f.Kind != "measure" || !strings.Contains(f.Message, c.want) {
 				t.Errorf("%s by %s: %v", name, tools, err)
 			}
-			err = w.database.talk(t.Context(), func(c *client) error { return c.exec("SELECT * FROM fine") })
+			err = w.database.talk(t.Context(), func(c *postgres.Conn) error {
+				return c.Query([]byte("SELECT * FROM fine"), nil)
+			})
 			if err == nil || !strings.Contains(err.Error(), "does not exist") {
 				t.Errorf("%s by %s: afterwards %v", name, tools, err)
 			}
@@ -179,29 +181,6 @@ func TestParseStat(t *testing.T) {
 		t.Error("no disk has done something")
 	}
 }
-
-// FuzzClient reads whatever a server may say.
-func FuzzClient(f *testing.F) {
-	ready := []byte("R\x00\x00\x00\x08\x00\x00\x00\x00Z\x00\x00\x00\x05I")
-	f.Add(ready)
-	f.Add(append(bytes.Clone(ready),
-		"G\x00\x00\x00\x07\x00\x00\x00E\x00\x00\x00\x0bSERROR\x00\x00Z\x00\x00\x00\x05E"...))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		c, err := newClient(&fake{bytes.NewReader(p)}, "u", "d")
-		if err != nil {
-			return
-		}
-		_ = c.copyIn("COPY t FROM stdin", func() ([]byte, error) { return nil, io.EOF })
-		_ = c.copyOut("COPY t TO stdout", func([]byte) error { return nil })
-		if cap(c.buf) > 2*len(p)+2<<20 {
-			t.Fatalf("%d bytes of memory for %d", cap(c.buf), len(p))
-		}
-	})
-}
-
-type fake struct{ io.Reader }
-
-func (fake) Write(p []byte) (int, error) { return len(p), nil }
 
 func TestSocketPath(t *testing.T) {
 	needPostgres(t)
