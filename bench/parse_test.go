@@ -232,3 +232,16 @@ func TestParseWrk(t *testing.T) {
 		}
 	}
 }
+
+func TestParseQueries(t *testing.T) {
+	rate, queries, err := parseQueries(said(t, "sysbench-oltp-1.0.20.txt"))
+	if err != nil || queries != 28032 || rate < 10 {
+		t.Errorf("got %v queries/s, %d queries, %v", rate, queries, err)
+	}
+	for _, text := range []string{"", "    queries: 5\n", "    queries: 5 (0.00 per sec.)\n",
+		"    queries: x (1 per sec.)\n"} {
+		if _, _, err := parseQueries(text); err == nil {
+			t.Errorf("%q was taken for a report", text)
+		}
+	}
+}
