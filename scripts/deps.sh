@@ -11,6 +11,9 @@
 # unstable: releases have only MariaDB.
 #
 # scripts/deps.sh qemu-samples prints the folder of the disk images of QEMU's own tests, fetched with its source package.
+#
+# scripts/deps.sh sql-logs prints the folder of the logs that the tests of pgBadger and Percona Toolkit read, fetched with
+# their source packages.
 set -euo pipefail
 
 # Where what is fetched once is kept. Tests in another home name it.
@@ -182,6 +185,37 @@ qemu_samples() {
 	echo "$dir"
 }
 
+# sql_logs prints the folder of logs of database servers, from the source packages of two programs that read such logs.
+sql_logs() {
+	local dir=$cache/sql-logs work
+	if [ -n "${TARE_SQL_LOGS:-}" ]; then
+		echo "$TARE_SQL_LOGS"
+		return
+	fi
+	if ! [ -d "$dir" ]; then
+		if ! command -v apt-get >/dev/null; then
+			echo "deps: no logs of database servers here; name their folder with TARE_SQL_LOGS=DIR" >&2
+			return 1
+		fi
+		echo "deps: fetching the source packages of pgbadger and percona-toolkit for their sample logs" >&2
+		mkdir -p "$cache"
+		work=$(mktemp -d "$cache/sql-logs.XXXXXX")
+		# shellcheck disable=SC2064
+		trap "rm -rf '$work'" EXIT
+		elsewhere "$work" "$(release)" main deb-src || return 1
+		if ! (cd "$work" && apt_elsewhere "$work" source --download-only --tar-only pgbadger percona-toolkit) >"$work/log" 2>&1; then
+			cat "$work/log" >&2
+			return 1
+		fi
+		mkdir -p "$work/logs/pgbadger" "$work/logs/percona"
+		tar -xf "$work"/pgbadger_*.orig.tar.* -C "$work/logs/pgbadger" --wildcards --strip-components=3 '*/t/fixtures/*'
+		tar -xf "$work"/percona-toolkit_*.orig.tar.* -C "$work/logs/percona" --wildcards --strip-components=4 \
+			'*/t/lib/samples/slowlogs/*' '*/t/lib/samples/genlogs/*'
+		mv "$work/logs" "$dir"
+	fi
+	echo "$dir"
+}
+
 case ${1:-} in
 virtiofsd)
 	rust_virtiofsd
@@ -195,6 +229,10 @@ qemu-samples)
 	qemu_samples
 	exit
 	;;
+sql-logs)
+	sql_logs
+	exit
+	;;
 esac
 
 case ${1:-test} in
@@ -206,7 +244,7 @@ test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io p
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light mariadb-server) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|qemu-samples]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|qemu-samples|sql-logs]" >&2
 	exit 2
 	;;
 esac

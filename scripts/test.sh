@@ -84,6 +84,12 @@ if TARE_QEMU_SAMPLES=$(scripts/deps.sh qemu-samples); then
 else
 	unset TARE_QEMU_SAMPLES
 fi
+# Logs of database servers, as two programs that read such logs keep them for their tests.
+if TARE_SQL_LOGS=$(scripts/deps.sh sql-logs); then
+	export TARE_SQL_LOGS
+else
+	unset TARE_SQL_LOGS
+fi
 
 # standing lists what stands in the user's own folders: all that is right in them, and all of tare and of the programs
 # that the tests start but what is kept there on purpose.
@@ -95,7 +101,8 @@ standing() {
 	{
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
-			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/qemu-samples" \) -prune -o -print
+			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/qemu-samples" \
+			-o -path "$kept/sql-logs" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
 # The go command has folders of its own there.

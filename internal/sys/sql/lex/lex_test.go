@@ -199,6 +199,11 @@ func TestSplit(t *testing.T) {
 		{my, "/* x */ a /* y */; b", []string{"a", "b"}},
 		{my, "CREATE DEFINER=`a`@`b` PROCEDURE p() BEGIN SELECT 1; SELECT 2; END",
 			[]string{"CREATE DEFINER=`a`@`b` PROCEDURE p() BEGIN SELECT 1; SELECT 2; END"}},
+		{my, "CREATE PROCEDURE p() BEGIN IF 1 THEN a; END IF; CASE 1 WHEN 2 THEN b; END CASE; END; c", []string{
+			"CREATE PROCEDURE p() BEGIN IF 1 THEN a; END IF; CASE 1 WHEN 2 THEN b; END CASE; END", "c"}},
+		{my, "CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET NEW.a = 1; c", []string{
+			"CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET NEW.a = 1", "c"}},
+		{my, "BEGIN NOT ATOMIC a; b; END; c", []string{"BEGIN NOT ATOMIC a; b; END", "c"}},
 		{my, "CREATE TABLE t (a INT); SELECT 1", []string{"CREATE TABLE t (a INT)", "SELECT 1"}},
 		{my, "BEGIN; SELECT 1", []string{"BEGIN", "SELECT 1"}},
 		{my, "/*!40101 SET a=1 */; b", []string{"/*!40101 SET a=1 */", "b"}},
@@ -214,6 +219,28 @@ func TestSplit(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%q\n gives %q\n want  %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestNext(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		span  Span
+		end   int
+		whole bool
+	}{
+		{"a ; b", Span{0, 1}, 3, true},
+		{" a /* x */; b", Span{1, 2}, 11, true},
+		{"a", Span{0, 1}, 1, false},
+		{"a 'x;", Span{0, 5}, 5, false},
+		{"-- x", Span{}, 4, false},
+		{";; a;", Span{3, 4}, 5, true},
+		{"a -- ;", Span{0, 1}, 6, false},
+	} {
+		span, end, whole := Next([]byte(c.text), my)
+		if span != c.span || end != c.end || whole != c.whole {
+			t.Errorf("%q gives %v %d %v, want %v %d %v", c.text, span, end, whole, c.span, c.end, c.whole)
 		}
 	}
 }

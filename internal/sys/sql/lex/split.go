@@ -8,30 +8,41 @@ type Span struct{ Start, End int }
 func Split(dst []Span, text []byte, o Options) []Span {
 	l := Tokens(text, o)
 	for {
-		s, ok := l.statement()
-		if !ok {
+		s, found, _ := l.statement()
+		if !found {
 			return dst
 		}
 		dst = append(dst, s)
 	}
 }
 
-// statement returns the next statement up to a semicolon, and goes past that.
-func (l *Lexer) statement() (Span, bool) {
-	var s Span
+// Next returns the first statement of a text, where its semicolon ends, and whether there is one: what is not whole may
+// go on. A text without a statement gives an empty span.
+func Next(text []byte, o Options) (s Span, end int, whole bool) {
+	l := Tokens(text, o)
+	s, found, ended := l.statement()
+	if !found {
+		return Span{}, len(text), false
+	}
+	return s, l.at, ended
+}
+
+// statement returns the next statement up to a semicolon, whether there is one, and whether there was a semicolon. It
+// goes past that.
+func (l *Lexer) statement() (s Span, found, ended bool) {
 	body := bodyFinder{l: l}
 	for tokens := 0; ; {
 		t, ok := l.Next()
 		switch {
 		case !ok:
-			return s, tokens > 0
+			return s, tokens > 0, false
 		case t.Kind == Comment:
 			continue
 		case t.Kind == Op && l.text[t.Start] == ';' && !body.inside():
 			if tokens == 0 {
 				continue
 			}
-			return s, true
+			return s, true, true
 		}
 		if tokens == 0 {
 			s.Start = t.Start
@@ -44,23 +55,18 @@ func (l *Lexer) statement() (Span, bool) {
 	}
 }
 
-// bodyFinder knows when semicolons belong to the body of a routine.
+// bodyFinder knows when semicolons belong to the body of a routine: between BEGIN and its END.
 type bodyFinder struct {
 	l       *Lexer
 	words   int
 	create  bool
 	routine bool // CREATE PROCEDURE and the like
-	begin   bool // PostgreSQL: the last word was BEGIN
-	atomic  bool // PostgreSQL: a body in SQL, which ends
+	begin   bool // the last word was BEGIN
+	end     bool // the last word was END
 	depth   int
 }
 
-func (f *bodyFinder) inside() bool {
-	if f.l.o.Dialect == MySQL {
-		return f.routine
-	}
-	return f.atomic && f.depth > 0
-}
+func (f *bodyFinder) inside() bool { return f.depth > 0 }
 
 func (f *bodyFinder) word(t Token) {
 	f.words++
@@ -69,34 +75,37 @@ func (f *bodyFinder) word(t Token) {
 		return
 	}
 	var buf [maxWord]byte
-	word := string(lower(buf[:0], f.l.text[t.Start:t.End]))
-	begin := f.begin
-	f.begin = false
-	switch word {
+	mysql := f.l.o.Dialect == MySQL
+	begin, end := f.begin, f.end
+	f.begin, f.end = false, false
+	switch string(lower(buf[:0], f.l.text[t.Start:t.End])) {
 	case "create":
 		f.create = f.words == 1
 	case "procedure", "function", "trigger", "event", "package":
 		f.routine = f.routine || f.create
 	case "begin":
-		f.begin = f.routine
-		if f.atomic {
+		f.begin = true
+		if f.depth > 0 || f.routine && mysql {
 			f.depth++
 		}
-		// MariaDB: BEGIN NOT ATOMIC ... END is one statement.
-	case "not":
-		f.begin = begin
-		f.routine = f.routine || begin
-	case "atomic":
-		if begin && !f.atomic {
-			f.atomic, f.depth = true, 1
+	case "not": // MariaDB: BEGIN NOT ATOMIC ... END
+		if begin && f.words == 2 && mysql {
+			f.routine, f.depth = true, 1
+		}
+	case "atomic": // PostgreSQL: a body in SQL
+		if begin && f.routine && f.depth == 0 && !mysql {
+			f.depth = 1
 		}
 	case "case":
-		if f.atomic {
+		if f.depth > 0 && !end {
 			f.depth++
 		}
 	case "end":
-		if f.atomic {
-			f.depth--
+		f.end = true
+		f.depth = max(0, f.depth-1)
+	case "if", "loop", "while", "repeat":
+		if end { // END IF ends what was not counted
+			f.depth++
 		}
 	}
 }

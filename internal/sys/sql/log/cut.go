@@ -1,0 +1,285 @@
+package log
+
+import (
+	"bytes"
+	"strings"
+
+	"tare/internal/sys/sql/lex"
+)
+
+// cutter finds where a record ends: at the next line that looks like the beginning of one, and stands outside of all
+// literals and comments of the record. Where a literal never ends, what it seems to swallow is found again.
+type cutter struct {
+	state   lex.State // of the record
+	guess   lex.State // of a record that begins within it, if its literal never ends
+	quotes  csvState
+	guesses csvState
+}
+
+// shape is what the cutter has to know of a format.
+type shape interface {
+	// begins tells whether a record begins with these bytes, of which there are maxHead or all that the log has. It
+	// returns how many of them are the head, to which no quotes belong.
+	begins(b []byte) (head int, ok bool)
+	// closes tells whether what was quoted over the byte at can end where it does, in a text that is followed by a
+	// record.
+	closes(text []byte, at int) bool
+	// plausible tells whether a text can be that of a record.
+	plausible(text []byte) bool
+}
+
+// quoting follows a text and knows whether it is inside of something.
+type quoting interface {
+	Advance([]byte)
+	Inside() bool
+}
+
+// ending is how a record ends.
+type ending uint8
+
+const (
+	endsWell   ending = iota
+	endsHidden        // a line in it looks like the beginning of a record, and could be one
+	endsOpen          // what it quotes never ends; the next record was found by its looks
+	endsCut           // the log ends with it, and lacks the end of a literal
+	endsLine          // the log ends with it, and lacks the end of a line
+	endsLost          // too long: it was taken, and is accounted for
+)
+
+const (
+	// What looks like records within a literal is believed to be such when the literal does not end within so many
+	// bytes.
+	guessBytes = 4 << 20
+	// In a statement that is too long, of which nothing is kept, it is believed after so many records.
+	guessRecords = 16
+)
+
+var bannerEnd = []byte("started with:")
+
+// banner tells whether a line, without its line feed, is the first of the header that MySQL writes into its logs.
+func banner(line []byte) bool {
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	return len(line) > 0 && line[len(line)-1] == ':' && bytes.HasSuffix(line, bannerEnd) &&
+		bytes.Contains(line, []byte(", Version: "))
+}
+
+// cut returns where the record ends that begins the window and whose text begins at head. The two must have been reset.
+func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how ending) {
+	scanned := head // state has come here
+	line, pos := 0, head
+	suspect := 0        // where the next record begins, if what state is inside of never ends
+	seen, count := 0, 0 // what guess has come to, and how many such records
+	inner := 0          // where the text of the first of them begins
+	var h int
+	for {
+		b := r.in.bytes()
+		n := bytes.IndexByte(b[pos:], '\n')
+		if n < 0 {
+			if pos = len(b); pos > r.o.MaxStatement {
+				return 0, r.overflow(f, scanned, state)
+			}
+			if r.in.more() {
+				continue
+			}
+			return r.cutAtEnd(scanned, suspect, state)
+		}
+		at := 0
+		if next := pos + n; line > 0 && b[next-1] <= ':' && banner(b[line:next]) {
+			at, h = line, next-line
+		}
+		line = pos + n + 1
+		pos = line
+		if at == 0 {
+			if len(b)-line < maxHead {
+				if b = r.in.atLeast(line + maxHead); len(b) == line {
+					return r.cutAtEnd(scanned, suspect, state)
+				}
+			}
+			var ok bool
+			if h, ok = f.begins(b[line:]); !ok {
+				if line > r.o.MaxStatement {
+					return 0, r.overflow(f, scanned, state)
+				}
+				continue
+			}
+			at = line
+		}
+		if scanned < at {
+			state.Advance(b[scanned:at])
+			scanned = at
+		}
+		inside := state.Inside()
+		if suspect == 0 {
+			if !inside {
+				return at, endsWell
+			}
+			suspect, seen, inner = at, at+h, at+h
+			continue
+		}
+		if seen < at {
+			guess.Advance(b[seen:at])
+			seen = at
+		}
+		// Whether the literal has ended, and well, takes as long to see as all that was read: it is looked for ever
+		// more rarely.
+		count++
+		wrong := (!inside || count&(count-1) == 0) && !f.closes(b[head:at], suspect-head)
+		switch {
+		case wrong, inside && at-suspect > guessBytes:
+			r.account.resyncs++
+			return suspect, endsOpen
+		case inside:
+		case guess.Inside() || !f.plausible(b[inner:at]):
+			return at, endsWell // as a record the line would not be whole
+		default:
+			return at, endsHidden
+		}
+	}
+}
+
+// cutAtEnd is cut where the log has ended.
+func (r *Reader) cutAtEnd(scanned, suspect int, state quoting) (int, ending) {
+	b := r.in.bytes()
+	if scanned < len(b) {
+		state.Advance(b[scanned:])
+	}
+	switch {
+	case state.Inside() && suspect > 0:
+		r.account.resyncs++
+		return suspect, endsOpen
+	case state.Inside():
+		return len(b), endsCut
+	case b[len(b)-1] != '\n':
+		return len(b), endsLine
+	}
+	return len(b), endsWell
+}
+
+// overflow takes a record that is too long, up to the next one.
+func (r *Reader) overflow(f shape, scanned int, state quoting) ending {
+	b := r.in.bytes()
+	if scanned < len(b) {
+		state.Advance(b[scanned:])
+	}
+	begin := b[len(b)-1] == '\n'
+	r.lose(len(b), 1, whyTooLong)
+	for records := 0; ; {
+		b := r.in.atLeast(maxHead)
+		if len(b) == 0 {
+			return endsLost
+		}
+		if _, ok := f.begins(b); begin && ok {
+			if !state.Inside() {
+				return endsLost
+			}
+			if records++; records > guessRecords {
+				r.account.resyncs++
+				return endsLost
+			}
+		}
+		n := bytes.IndexByte(b, '\n') + 1
+		begin = n > 0
+		if n == 0 {
+			n = len(b)
+		}
+		state.Advance(b[:n])
+		r.lose(n, 0, whyTooLong)
+	}
+}
+
+// closes is shape's for SQL: behind a literal comes no name and no other literal.
+func closes(text []byte, at int, o lex.Options) bool {
+	l := lex.Tokens(text, o)
+	for {
+		t, ok := l.Next()
+		if !ok || t.Start >= at {
+			return true
+		}
+		if t.End > at {
+			return t.Kind == lex.Comment || alone(&l, text, t.End)
+		}
+	}
+}
+
+// plausible is shape's for SQL: no literal touches a name or another literal, and no comment ends that has not begun.
+func plausible(text []byte, o lex.Options) bool {
+	l := lex.Tokens(text, o)
+	var last lex.Token
+	for {
+		t, ok := l.Next()
+		if !ok {
+			return true
+		}
+		switch t.Kind {
+		case lex.String, lex.Name:
+			touches := last.End == t.Start && last.Kind == lex.Word && !joins(text[last.Start:last.End])
+			if touches || !alone(&l, text, t.End) {
+				return false
+			}
+		case lex.Op:
+			if text[t.Start] == '*' && t.End < len(text) && text[t.End] == '/' {
+				return false
+			}
+		}
+		last = t
+	}
+}
+
+// alone tells whether what ends at an offset, which is where the lexer is, touches neither a name nor a literal.
+func alone(l *lex.Lexer, text []byte, end int) bool {
+	ahead := *l
+	t, ok := ahead.Next()
+	if !ok || t.Start > end {
+		return true
+	}
+	switch t.Kind {
+	case lex.Word:
+		return joins(text[t.Start:t.End])
+	case lex.String, lex.Name, lex.Number, lex.Variable:
+		return false
+	}
+	return true
+}
+
+// joining are words that some programs write without a blank before or behind a literal.
+var joining = func() map[string]bool {
+	m := map[string]bool{}
+	for w := range strings.FieldsSeq("and or not in is as like between select from where order group having limit " +
+		"union then else end when case collate on using values value set date time timestamp interval xor div mod " +
+		"rlike regexp ilike similar escape for into desc asc by join left right inner cross offset procedure " +
+		"returning binary") {
+		m[w] = true
+	}
+	return m
+}()
+
+func joins(word []byte) bool {
+	if len(word) > 12 {
+		return false
+	}
+	var lower [12]byte
+	for i, c := range word {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		lower[i] = c
+	}
+	return joining[string(lower[:len(word)])]
+}
+
+// end tells a format what to do with a record that ends like this: why it is ambiguous, or why it is lost.
+func (how ending) reasons() (ambiguous, lost string) {
+	switch how {
+	case endsHidden:
+		return whyHidden, ""
+	case endsLine:
+		return whyLastLine, ""
+	case endsOpen:
+		return whyOpen, ""
+	case endsCut:
+		return "", whyCut
+	}
+	return "", ""
+}

@@ -1,0 +1,272 @@
+package log
+
+import (
+	"bytes"
+	"errors"
+
+	"tare/internal/sys/sql/lex"
+)
+
+// detect finds how the log is written, and sets the reader up for it.
+func (r *Reader) detect() error {
+	if r.o.Format != "" {
+		if err := formatNamed(r.o.Format); err != nil {
+			return err
+		}
+	}
+	if r.o.Prefix != "" {
+		if _, err := parsePrefix(r.o.Prefix); err != nil {
+			return err
+		}
+	}
+	sample := r.in.atLeast(sampleSize)
+	if r.in.err != nil && len(sample) == 0 && !isEnd(r.in.err) {
+		return r.in.err
+	}
+	found := r.o.Format
+	if kind := jsonKind(sample); kind != "" {
+		if kind != wrappedJSON {
+			if found == "" {
+				found = kind
+			}
+		} else if found != PgJSON && found != Audit {
+			r.unwrap()
+			sample = r.in.atLeast(sampleSize)
+		}
+	}
+	defer func(c clock) { r.clock = c }(r.clock) // what is tried leaves no trace
+	sample = wholeLines(sample, r.in.err != nil)
+	if found == "" {
+		found = r.guess(sample)
+	}
+	if found == "" {
+		return errors.New("this is no log that is known here; name its format, or give PostgreSQL's log_line_prefix")
+	}
+	return r.use(found, sample)
+}
+
+// use sets the reader up for a format.
+func (r *Reader) use(f Format, sample []byte) error {
+	r.format, r.dialect = f, lex.MySQL
+	switch f {
+	case General:
+		r.reads = &generalLog{}
+	case Slow:
+		r.reads = &slowLog{end: NoTime, prec: second}
+	case Audit:
+		r.reads = &auditJSON{}
+	case AuditCSV:
+		r.reads = &auditCSV{}
+	case Plain, PlainLines:
+		r.dialect = r.o.Dialect
+		r.reads = &plainFile{o: lex.Options{Dialect: r.o.Dialect}, lines: f == PlainLines}
+	default:
+		r.dialect = lex.PostgreSQL
+		switch f {
+		case PgCSV:
+			r.reads = &pgCSV{}
+		case PgJSON:
+			r.reads = &pgJSON{}
+		default:
+			p, err := r.linePrefix(f, sample)
+			if err != nil {
+				return err
+			}
+			r.prefix = p.text
+			if r.reads = (&pgStderr{prefix: p}); f == PgSyslog {
+				r.reads = &pgSyslog{prefix: p}
+			}
+		}
+	}
+	return nil
+}
+
+// linePrefix is the log_line_prefix that is given, or the usual one that fits best.
+func (r *Reader) linePrefix(f Format, sample []byte) (*prefix, error) {
+	if r.o.Prefix != "" {
+		return parsePrefix(r.o.Prefix)
+	}
+	if f == PgSyslog {
+		sample = syslogTexts(r, sample)
+	}
+	p, _ := findPrefix(r, sample)
+	if p == nil {
+		if f == PgSyslog {
+			return parsePrefix("")
+		}
+		return nil, errors.New("the lines have none of the usual prefixes; give PostgreSQL's log_line_prefix")
+	}
+	return p, nil
+}
+
+// syslogTexts are the lines of a syslog without what syslog adds.
+func syslogTexts(r *Reader, sample []byte) (texts []byte) {
+	var p pgSyslog
+	for line := range bytes.Lines(sample) {
+		if s, ok := p.parse(r, line); ok {
+			texts = append(append(texts, s.text...), '\n')
+		}
+	}
+	return texts
+}
+
+const wrappedJSON Format = "wrapped"
+
+// jsonKind tells what a log of JSON objects is, "" for none.
+func jsonKind(sample []byte) Format {
+	b := bytes.TrimLeft(sample, " \t\r\n[,")
+	if len(b) == 0 || b[0] != '{' {
+		return ""
+	}
+	if arrayWithin(b) > 0 {
+		return wrappedJSON
+	}
+	var s jsonScan
+	n := s.scan(b)
+	if n == 0 {
+		return ""
+	}
+	kind := Format("")
+	for f := fieldsOf(b[:n]); ; {
+		name, value, ok := f.next()
+		if !ok {
+			break
+		}
+		switch string(name) {
+		case "error_severity", "record":
+			return PgJSON
+		case "audit_record", "general_data", "connection_data":
+			return Audit
+		default:
+			if textKeys[string(name)] && value[0] == '"' {
+				kind = wrappedJSON
+			}
+		}
+	}
+	if kind == "" && bytes.Contains(b[:min(len(b), 4<<10)], []byte(`"connection_id"`)) {
+		return Audit
+	}
+	if kind == "" {
+		// The first entry may be without a text.
+		if rest := b[n:]; len(rest) > 0 {
+			return jsonKind(rest)
+		}
+	}
+	return kind
+}
+
+// unwrap has the window read the log out of JSON.
+func (r *Reader) unwrap() {
+	rest := append([]byte(nil), r.in.bytes()...)
+	u := &unwrapper{src: r.in.src, buf: rest, end: len(rest), err: r.in.err, max: r.o.MaxStatement}
+	r.in = window{src: u, unwrap: u}
+	r.wrapped = "json"
+}
+
+// wholeLines is a sample without the line that it ends in.
+func wholeLines(sample []byte, end bool) []byte {
+	if n := bytes.LastIndexByte(sample, '\n'); n >= 0 && !end {
+		return sample[:n+1]
+	}
+	return sample
+}
+
+// guess finds the format of lines: the one that most of them are records of.
+func (r *Reader) guess(sample []byte) Format {
+	if r.o.Prefix != "" {
+		if f := r.guessPg(sample); f != "" {
+			return f
+		}
+		return PgStderr
+	}
+	var general, slow, headers, csv, audit, syslog int
+	var s slowLog
+	var c pgCSV
+	var a auditCSV
+	var sys pgSyslog
+	for at := 0; at < len(sample); {
+		b := sample[at:]
+		n := bytes.IndexByte(b, '\n') + 1
+		if n == 0 {
+			n = len(b)
+		}
+		line := b[:n]
+		if _, ok := parseGeneral(b); ok {
+			general++
+		}
+		if _, ok := s.begins(b); ok {
+			slow++
+		}
+		if banner(bytes.TrimRight(line, "\r\n")) {
+			headers++
+		}
+		if _, ok := c.begins(b); ok && bytes.Count(b[:min(len(b), 2000)], []byte(",")) >= 11 {
+			csv++
+		}
+		if a.begins(line) {
+			audit++
+		}
+		if _, ok := sys.parse(r, line); ok {
+			syslog++
+		}
+		at += n
+	}
+	best, most := Format(""), 0
+	for _, x := range []struct {
+		f Format
+		n int
+	}{{General, general}, {Slow, slow}, {PgCSV, csv}, {AuditCSV, audit}, {PgSyslog, syslog}} {
+		if x.n > most {
+			best, most = x.f, x.n
+		}
+	}
+	r.notes = nil
+	if best == "" || best == PgSyslog {
+		if f := r.guessPg(sample); f != "" {
+			return f
+		}
+	}
+	switch {
+	case best != "":
+		return best
+	case headers > 0:
+		return General
+	case len(bytes.TrimSpace(sample)) == 0:
+		r.note("the log is empty")
+		return Plain
+	}
+	return r.guessPlain(sample)
+}
+
+// guessPg tells PostgreSQL's lines and those of a syslog apart.
+func (r *Reader) guessPg(sample []byte) Format {
+	texts := syslogTexts(r, sample)
+	r.notes = nil
+	if len(texts) > len(sample)/4 {
+		return PgSyslog
+	}
+	if p, _ := findPrefix(r, sample); p != nil {
+		return PgStderr
+	}
+	return ""
+}
+
+// guessPlain tells whether a sample begins with statements, and whether each has a line.
+func (r *Reader) guessPlain(sample []byte) Format {
+	o := lex.Options{Dialect: r.o.Dialect}
+	span, _, whole := lex.Next(sample, o)
+	if span.End <= span.Start {
+		return ""
+	}
+	first := sample[span.Start:span.End]
+	if !whole {
+		first, _, _ = bytes.Cut(first, []byte("\n"))
+	}
+	if v := lex.Classify(first, o); v.Class == lex.Unknown && v.Reason != lex.Executes {
+		return ""
+	}
+	if !whole && bytes.Count(bytes.TrimSpace(sample), []byte("\n")) > 0 {
+		return PlainLines
+	}
+	return Plain
+}

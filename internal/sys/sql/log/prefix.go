@@ -1,0 +1,293 @@
+package log
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// prefix is PostgreSQL's log_line_prefix, taken apart.
+type prefix struct {
+	text  string
+	parts []prefixPart
+}
+
+// prefixPart is an escape, or a literal text for 0.
+type prefixPart struct {
+	escape byte
+	text   []byte
+}
+
+// parsePrefix takes a log_line_prefix apart. Source: log_status_format of PostgreSQL 17's elog.c.
+func parsePrefix(text string) (*prefix, error) {
+	p := &prefix{text: text}
+	literal := func(c byte) {
+		if n := len(p.parts); n == 0 || p.parts[n-1].escape != 0 {
+			p.parts = append(p.parts, prefixPart{})
+		}
+		last := &p.parts[len(p.parts)-1]
+		last.text = append(last.text, c)
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			literal(text[i])
+			continue
+		}
+		for i++; i < len(text) && (text[i] == '-' || text[i]-'0' <= 9); i++ {
+		}
+		if i == len(text) {
+			return nil, errors.New("log_line_prefix ends with %")
+		}
+		switch c := text[i]; c {
+		case '%':
+			literal('%')
+		case 'a', 'u', 'd', 'r', 'h', 'b', 'p', 'P', 't', 'm', 'n', 'i', 'e', 'c', 'l', 's', 'v', 'x', 'Q', 'L', 'q':
+			if n := len(p.parts); n > 0 && p.parts[n-1].escape != 0 && p.parts[n-1].escape != 'q' && c != 'q' {
+				return nil, fmt.Errorf("log_line_prefix has %%%c and %%%c with nothing between them, so that "+
+					"nobody can tell where one ends", p.parts[n-1].escape, c)
+			}
+			p.parts = append(p.parts, prefixPart{escape: c})
+		default:
+			return nil, fmt.Errorf("log_line_prefix has %%%c, which PostgreSQL does not know", c)
+		}
+	}
+	return p, nil
+}
+
+// usualPrefixes are tried where none is given: PostgreSQL's own, Debian's, those that pgBadger, RDS, Cloud SQL, Azure
+// and pgreplay want, and what they become in practice. Of two that fit the one with more in it wins.
+var usualPrefixes = []string{
+	"%m [%p] ", "%m [%p] %q%u@%d ", "%t [%p]: ", "%t ", "%m ", "%m [%p]: ", "<%m>", "< %m >", "%t [%p] ", "[%p] ",
+	"%t [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "%t [%p]: user=%u,db=%d,app=%a,client=%h ",
+	"%t [%p]: db=%d,user=%u,app=%a,client=%h ", "%t [%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
+	"%m [%p]: [%l-1] user=%u,db=%d,app=%a,client=%h ", "%m [%p]: user=%u,db=%d,app=%a,client=%h ",
+	"%m [%p]: db=%d,user=%u,app=%a,client=%h ", "%m [%p]: [%l-1] db=%d,user=%u,app=%a,client=%h ",
+	"%m [%p] user=%u,db=%d,app=%a,client=%h ", "%m [%p] db=%d,user=%u,app=%a,client=%h ",
+	"%t [%p]: [%l-1] user=%u,db=%d ", "%t [%p]: [%l-1] db=%d,user=%u ", "%t [%p]: user=%u,db=%d ",
+	"%t [%p]: db=%d,user=%u ", "%m [%p]: [%l-1] user=%u,db=%d ", "%m [%p]: [%l-1] db=%d,user=%u ",
+	"%m [%p] user=%u,db=%d ", "%m [%p] db=%d,user=%u ", "%m [%p]: user=%u,db=%d ", "%m [%p]: db=%d,user=%u ",
+	"%t [%p]: [%l-1] %q%u@%d ", "%t [%p-%l] %q%u@%d ", "%m [%p-%l] %q%u@%d ", "%t [%p] %q%u@%d ",
+	"%t [%p]: [%l-1] ", "%m [%p]: [%l-1] ", "[%p]: [%l-1] db=%d,user=%u ", "[%p]: [%l-1] user=%u,db=%d ",
+	"sql_error_code = %e ",
+	"%t:%r:%u@%d:[%p]:", "%m:%r:%u@%d:[%p]:", "%t:%h:%u@%d:[%p]:", "%t:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:",
+	"%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:", "%t-%c-", "%t-%p-%r-%u@%d-", "%t [%p]: [%l-1] %u@%d ",
+	"%m|%u|%d|%c|", "%m|%u|%d|%p|", "%m %u@%d %c ", "%m [%p] [queryid=%Q] %u@%d ", "%m [%p] %u@%d ", "%t [%p] %u@%d ",
+	"user=%u,db=%d,app=%a,client=%h ", "db=%d,user=%u,app=%a,client=%h ", "user=%u,db=%d ", "db=%d,user=%u ",
+	"%m [%p]: [%l-1] user=%u,db=%d,client=%h ", "%t [%p]: [%l-1] user=%u,db=%d,client=%h ",
+	"%m %c %u %d ", "%m [%p] %r %u %d ", "%m [%p] %d %u ", "%t %d %u ", "%t %u %d ", "%m [%c] %u@%d ", "%n [%p] ",
+	"%m %p %u %d %h ", "%m [%c] ", "%m [%p:%l] ", "%p %m %u %d ",
+}
+
+// match reads the prefix and the severity after it. It returns where the message begins.
+func (p *prefix) match(r *Reader, line []byte, rec *pgRecord) (n int, s severity) {
+	*rec = pgRecord{time: NoTime, prec: second}
+	if len(line) == 0 || line[0] == '\t' {
+		return 0, noSeverity
+	}
+	begin := 0
+	for begin < len(line) && line[begin] == ' ' {
+		begin++
+	}
+	n, s = p.from(r, line, rec, 0, begin)
+	if s != noSeverity && rec.time == NoTime && r.in.unwrap != nil {
+		rec.time, rec.prec = r.in.unwrap.time()
+	}
+	return n, s
+}
+
+// maxField bounds the length of a name in a prefix.
+const maxField = 200
+
+// from reads the parts of the prefix from one on.
+func (p *prefix) from(r *Reader, line []byte, rec *pgRecord, part, at int) (int, severity) {
+	for ; part < len(p.parts); part++ {
+		x := &p.parts[part]
+		if x.escape == 0 {
+			if !bytes.HasPrefix(line[at:], x.text) {
+				return 0, noSeverity
+			}
+			at += len(x.text)
+			continue
+		}
+		if x.escape == 'q' {
+			if n, s := p.from(r, line, rec, part+1, at); s != noSeverity {
+				return n, s
+			}
+			break // what is no session ends here
+		}
+		// Padding.
+		for at < len(line) && line[at] == ' ' && bytes.IndexByte([]byte("pPlxn"), x.escape) >= 0 {
+			at++
+		}
+		n := p.fixed(r, line[at:], rec, x.escape)
+		if n == isOther {
+			return 0, noSeverity
+		}
+		if n != isName {
+			at += n
+			continue
+		}
+		// A name: it ends where what follows it begins, at the first such place from which the rest fits.
+		var stop []byte
+		if part+1 < len(p.parts) {
+			stop = p.parts[part+1].text
+		}
+		if len(stop) == 0 {
+			stop = []byte{' '}
+		}
+		for end := at; end < min(len(line), at+maxField); end++ {
+			if line[end] == '\n' {
+				return 0, noSeverity
+			}
+			if !bytes.HasPrefix(line[end:], stop) {
+				continue
+			}
+			saved := *rec
+			p.name(rec, x.escape, bytes.TrimRight(line[at:end], " "))
+			if n, s := p.from(r, line, rec, part+1, end); s != noSeverity {
+				return n, s
+			}
+			*rec = saved
+		}
+		return 0, noSeverity
+	}
+	for at < len(line) && line[at] == ' ' {
+		at++
+	}
+	s, n := severityAt(line[at:])
+	rec.severity = s
+	return at + n, s
+}
+
+// fixed reads what has a shape of its own, and returns its length.
+func (p *prefix) fixed(r *Reader, b []byte, rec *pgRecord, escape byte) int {
+	switch escape {
+	case 't', 'm', 's':
+		us, prec, n := r.clock.stamp(b)
+		if n > 0 && escape != 's' {
+			rec.time, rec.prec = us, prec
+		}
+		if n == 0 {
+			return isOther
+		}
+		return n
+	case 'n':
+		whole, n := number(b)
+		us, prec, k := fraction(b[n:])
+		if n == 0 {
+			return isOther
+		}
+		rec.time, rec.prec = int64(whole)*second+us, prec
+		return n + k
+	case 'p':
+		pid, n := number(b)
+		if n == 0 {
+			return isOther
+		}
+		if !rec.hasSession {
+			rec.session, rec.hasSession = pid, true
+		}
+		return n
+	case 'c':
+		n := 0
+		for n < len(b) && n < 40 && (b[n] == '.' || isHexDigit(b[n])) {
+			n++
+		}
+		rec.identify(b[:n], nil)
+		return n
+	case 'P', 'l', 'x':
+		x, n := number(b)
+		if escape == 'x' {
+			rec.txID = x
+		}
+		return n
+	case 'Q':
+		if len(b) > 0 && b[0] == '-' {
+			_, n := number(b[1:])
+			return n + 1
+		}
+		_, n := number(b)
+		return n
+	case 'v':
+		n := 0
+		for n < len(b) && n < 40 && (b[n] == '/' || b[n]-'0' <= 9) {
+			n++
+		}
+		return n
+	case 'e':
+		n := 0
+		for n < len(b) && n < 5 && (b[n]-'0' <= 9 || b[n] >= 'A' && b[n] <= 'Z') {
+			n++
+		}
+		return n
+	case 'r':
+		if bytes.HasPrefix(b, []byte("[local]")) {
+			return 7
+		}
+		open := bytes.IndexByte(b[:min(len(b), 80)], '(')
+		if open < 0 || bytes.IndexByte(b[:open], ' ') >= 0 || bytes.IndexByte(b[:open], '[') >= 0 {
+			return 0
+		}
+		n := bytes.IndexByte(b[open:min(len(b), open+8)], ')')
+		if n < 0 {
+			return 0
+		}
+		rec.host = b[:open]
+		return open + n + 1
+	}
+	return isName
+}
+
+// What fixed returns where there is no length.
+const (
+	isName  = -1 // anything may stand there
+	isOther = -2 // what should be there is not
+)
+
+func isHexDigit(c byte) bool { return c-'0' <= 9 || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+func number(b []byte) (uint64, int) {
+	n := 0
+	for n < len(b) && n < 20 && b[n]-'0' <= 9 {
+		n++
+	}
+	x, err := strconv.ParseUint(string(b[:n]), 10, 64)
+	if err != nil {
+		return 0, 0
+	}
+	return x, n
+}
+
+func (p *prefix) name(rec *pgRecord, escape byte, text []byte) {
+	switch escape {
+	case 'u':
+		rec.user = text
+	case 'd':
+		rec.db = text
+	case 'h':
+		rec.host = text
+	}
+}
+
+// findPrefix finds the usual prefix that most lines of a sample have.
+func findPrefix(r *Reader, sample []byte) (best *prefix, lines int) {
+	most := 0
+	for _, text := range usualPrefixes {
+		p, err := parsePrefix(text)
+		if err != nil {
+			continue
+		}
+		var rec pgRecord
+		n := 0
+		for line := range bytes.Lines(sample) {
+			if _, s := p.match(r, line, &rec); s != noSeverity {
+				n++
+			}
+		}
+		if n > most || n == most && n > 0 && len(p.parts) > len(best.parts) {
+			best, most = p, n
+		}
+	}
+	return best, most
+}
