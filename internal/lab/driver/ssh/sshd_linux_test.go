@@ -195,7 +195,7 @@ func TestContractNoisyLogin(t *testing.T) {
 	if err := os.Chmod(s.file("noisy"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.write(t, "authorized_keys", `command="`+s.file("noisy")+`" `+string(s.read(t, "user_key.pub")))
+	s.write(t, "authorized_keys", `command="'`+s.file("noisy")+`'" `+string(s.read(t, "user_key.pub")))
 	envtest.Run(t, driver{}, envtest.Options{Spec: s.spec(), Impossible: []env.Spec{s.spec("dir", "/nowhere-at-all")}})
 }
 

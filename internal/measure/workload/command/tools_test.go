@@ -156,11 +156,11 @@ func TestRealPgbench(t *testing.T) {
 		}
 	}
 	as(bin+"initdb", "-D", dir+"/data", "-A", "trust", "-N", "-U", "postgres")
-	as(bin+"pg_ctl", "-D", dir+"/data", "-l", dir+"/log", "-w", "-o", "-k "+dir+" -c listen_addresses= -c fsync=off",
-		"start")
+	as(bin+"pg_ctl", "-D", dir+"/data", "-l", dir+"/log", "-w", "-o",
+		"-k '"+dir+"' -c listen_addresses= -c fsync=off", "start")
 	defer as(bin+"pg_ctl", "-D", dir+"/data", "-m", "immediate", "stop")
-	pgbench := bin + "pgbench -h " + dir + " -U postgres "
-	as(strings.Fields(pgbench + "-q -i -s 1 postgres")...)
+	as(bin+"pgbench", "-h", dir, "-U", "postgres", "-q", "-i", "-s", "1", "postgres")
+	pgbench := bin + "pgbench -h '" + dir + "' -U postgres "
 	positive(t, map[string]string{"preset": "pgbench", "command": pgbench + "-T 1 postgres"}, "pgbench_tps",
 		"pgbench_latency_ms", "pgbench_connect_ms")
 	positive(t, map[string]string{"preset": "pgbench", "command": pgbench + "-S -C -t 20 postgres"}, "pgbench_tps",
