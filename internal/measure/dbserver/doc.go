@@ -1,5 +1,5 @@
-// Package dbserver starts private database servers: the MariaDB or MySQL that is installed in the environment, with its
-// own data directory.
+// Package dbserver starts private database servers: the MariaDB, MySQL or PostgreSQL that is installed in the
+// environment, with its own data directory.
 //
 // It is opinionated: a server reads no configuration files, listens on a socket that only its user and root can reach,
 // has no port by default, does not run as root, and ends with the process that started it, even if that is killed. If
@@ -20,8 +20,9 @@ type Product string
 
 // The supported products.
 const (
-	MariaDB Product = "mariadb"
-	MySQL   Product = "mysql"
+	MariaDB    Product = "mariadb"
+	MySQL      Product = "mysql"
+	PostgreSQL Product = "postgresql"
 )
 
 // Options describe a server.

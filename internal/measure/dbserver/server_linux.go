@@ -37,8 +37,10 @@ func Start(ctx context.Context, o Options) (Server, error) {
 	switch o.Product {
 	case MariaDB, MySQL:
 		return startMySQL(ctx, o)
+	case PostgreSQL:
+		return startPostgres(ctx, o)
 	}
-	return nil, fmt.Errorf("start %q: unknown product: use %s or %s", o.Product, MariaDB, MySQL)
+	return nil, fmt.Errorf("start %q: unknown product: use %s, %s or %s", o.Product, MariaDB, MySQL, PostgreSQL)
 }
 
 // server is the common part of all products.
@@ -222,4 +224,9 @@ func (s *server) Stop(ctx context.Context) error {
 }
 
 // leave returns the signal for a fast and clean shutdown.
-func (s *server) leave() os.Signal { return syscall.SIGTERM }
+func (s *server) leave() os.Signal {
+	if s.product == PostgreSQL {
+		return syscall.SIGINT // on SIGTERM it waits for its clients
+	}
+	return syscall.SIGTERM
+}

@@ -1,0 +1,126 @@
+package dbserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/sys/proc"
+	"tare/internal/sys/sql/postgres"
+)
+
+// postgresUser has all privileges; it connects without a password.
+const postgresUser = "tare"
+
+// postgresFolders are where systems put PostgreSQL's programs.
+var postgresFolders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*",
+	"/usr/lib/postgresql*/bin", "/usr/local/pgsql/bin"}
+
+// findPostgres returns the directory with the programs of the newest version.
+func findPostgres(given string) (string, error) {
+	patterns := postgresFolders
+	if given != "" {
+		patterns = []string{given}
+	}
+	var found []string
+	for _, pattern := range patterns {
+		dirs, _ := filepath.Glob(pattern) // the patterns are well-formed
+		for _, d := range dirs {
+			if exists(filepath.Join(d, "initdb")) && exists(filepath.Join(d, "postgres")) {
+				found = append(found, d)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return "", failure("refused", "", "start %s: its programs initdb and postgres are not in this environment "+
+			"(searched: %s); install them there (Debian: apt-get install postgresql)", PostgreSQL,
+			strings.Join(patterns, ", "))
+	}
+	return slices.MaxFunc(found, func(a, b string) int { return majorVersion(a) - majorVersion(b) }), nil
+}
+
+// majorVersion reads the major version from the name of a directory; 0 if it has none.
+func majorVersion(dir string) int {
+	for _, f := range strings.FieldsFunc(dir, func(r rune) bool { return r < '0' || r > '9' }) {
+		if n, err := strconv.Atoi(f); err == nil && n < 1000 {
+			return n
+		}
+	}
+	return 0
+}
+
+func startPostgres(ctx context.Context, o Options) (_ Server, err error) {
+	s := &server{product: o.Product}
+	if o.Root != "" {
+		return nil, failure("refused", "", "start %s: programs of another release are supported for MySQL only",
+			o.Product)
+	}
+	bin, err := findPostgres(o.Programs)
+	if err != nil {
+		return nil, err
+	}
+	if s.as, err = serverAccount(o.Product, "postgres"); err != nil {
+		return nil, err
+	}
+	port := o.Port
+	if port == 0 {
+		port = 5432 // then it is only a part of the socket's name
+	}
+	if err := s.folders(o, ".s.PGSQL."+strconv.Itoa(port)); err != nil {
+		return nil, err
+	}
+	data := filepath.Join(o.Dir, "data")
+	if err := s.initialisePostgres(ctx, o, bin, data); err != nil {
+		return nil, with(err, s.remove())
+	}
+	listen := ""
+	if o.Port > 0 {
+		listen = "127.0.0.1"
+	}
+	argv := []string{filepath.Join(bin, "postgres"), "-D", data}
+	for _, setting := range append([]string{"listen_addresses=" + listen, "port=" + strconv.Itoa(port),
+		"unix_socket_directories=" + filepath.Dir(s.socket), "unix_socket_permissions=0700", "logging_collector=off"},
+		o.Settings...) {
+		argv = append(argv, "-c", setting)
+	}
+	s.endpoint = Endpoint{Network: "unix", Address: s.socket, User: postgresUser, Database: "postgres", Port: o.Port}
+	// ctx limits the start only: Stop ends the server.
+	cmd := s.command(context.WithoutCancel(ctx), o.Dir, argv...)
+	err = s.launch(ctx, cmd, func(ctx context.Context) (string, error) {
+		c, err := postgres.Dial(ctx, postgres.Config{Network: "unix", Address: s.socket, User: postgresUser,
+			Database: "postgres"})
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		return c.Setting("server_version"), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// initialisePostgres creates the data directory if it does not exist. It gets its name when it is complete.
+func (s *server) initialisePostgres(ctx context.Context, o Options, bin, data string) error {
+	if exists(data) {
+		return s.ownAll(data)
+	}
+	half := data + ".new"
+	if err := os.RemoveAll(half); err != nil {
+		return fmt.Errorf("start %s: %w", o.Product, err)
+	}
+	if err := s.own(half); err != nil {
+		return err
+	}
+	_, err := proc.RunCmd(s.command(ctx, o.Dir, filepath.Join(bin, "initdb"), "--pgdata="+half,
+		"--username="+postgresUser, "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"), nil)
+	if err != nil {
+		return with(fmt.Errorf("start %s: create the data directory: %w", o.Product, err), os.RemoveAll(half))
+	}
+	return os.Rename(half, data)
+}
