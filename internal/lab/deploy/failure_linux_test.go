@@ -258,14 +258,17 @@ func whenWorking(agent *proc.Stream, do func(worker int)) <-chan int {
 
 // children lists the workers whose parent is pid. Others come and go: Go forks a process of its own before the first
 // real one, to see whether the kernel hands out pidfds.
-func children(pid int) (pids []int) {
+func children(pid int) (pids []int) { return childrenAs(pid, "worker") }
+
+// childrenAs is children of another role.
+func childrenAs(pid int, role string) (pids []int) {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children") // the pattern is well-formed
 	for _, f := range tasks {
 		list, _ := os.ReadFile(f)
 		for _, s := range strings.Fields(string(list)) {
 			n, err := strconv.Atoi(s)
 			cmdline, _ := os.ReadFile("/proc/" + s + "/cmdline")
-			if err == nil && bytes.Contains(cmdline, []byte("\x00worker\x00")) {
+			if err == nil && bytes.Contains(cmdline, []byte("\x00"+role+"\x00")) {
 				pids = append(pids, n)
 			}
 		}

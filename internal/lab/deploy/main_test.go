@@ -119,7 +119,7 @@ func kinds() []workload.Kind {
 	elsewhere := kind("t.elsewhere", behaviour{})
 	elsewhere.Needs.OS = []string{"plan9"}
 	return []workload.Kind{
-		files, huge, bounded, elsewhere,
+		files, huge, bounded, elsewhere, served(),
 		kind("t.spin", behaviour{measure: spin}),
 		kind("t.idle", behaviour{}),
 		kind("t.block", behaviour{measure: block}),
