@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tare/internal/sys/sql/log"
+)
+
+func TestSQLInspect(t *testing.T) {
+	run := func(in string, args ...string) (code int, out, said string) {
+		var stdout, stderr bytes.Buffer
+		a := &app{console: console{in: strings.NewReader(in), out: &stdout, err: &stderr,
+			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+		code = a.run(context.Background(), append([]string{"sql", "inspect"}, args...))
+		return code, stdout.String(), stderr.String()
+	}
+	const first = "261121  0:05:31\t     8 Connect\ta@b on d\n\t\t     8 Query\tSELECT 1\n\t\t     8 Query\tDELETE FR"
+	const second = "OM t\n261121  0:05:33\t     8 Query\tSELECT 'x\n\t\t     8 Query\tSELECT 2\n\t\t     8 Quit\t\n"
+	dir := t.TempDir()
+	parts := []string{filepath.Join(dir, "a b.1"), filepath.Join(dir, "a b")}
+	for i, text := range []string{first, second} {
+		if err := os.WriteFile(parts[i], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, said := run("", append([]string{"--format", "json"}, parts...)...)
+	var s log.Summary
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK || said != "" {
+		t.Fatalf("exit %d, %q, %v\n%s", code, said, err, out)
+	}
+	if want := (log.Parts{Total: 4, Replayed: 2, Skipped: 1, Ambiguous: 1}); s.Account.Statements != want {
+		t.Errorf("statements %+v, want %+v", s.Account.Statements, want)
+	}
+	b := s.Account.Bytes
+	if b.Total != int64(len(first+second)) || b.Total != b.Replayed+b.Skipped+b.Ambiguous+b.Lost {
+		t.Errorf("bytes %+v of %d", b, len(first+second))
+	}
+	if s.Schema != log.Schema || s.Format != log.General || s.Time.Seconds != 2 || s.Sessions.Total != 1 {
+		t.Errorf("%+v", s)
+	}
+	if code, out, said = run(first+second, "-"); code != exitOK || said != "" ||
+		!strings.Contains(out, "write: changes rows") {
+		t.Errorf("exit %d, %q\n%s", code, said, out)
+	}
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitUsage, nil}, {exitUsage, []string{"--format", "xml", parts[0]}},
+		{exitUsage, []string{"--dialect", "x", parts[0]}}, {exitUsage, []string{"--zone", "Nowhere/At_all", parts[0]}},
+		{exitUsage, []string{"--top", "-1", parts[0]}}, {exitFailed, []string{filepath.Join(dir, "none")}},
+		{exitFailed, []string{"--log-format", "x", parts[0]}},
+	} {
+		if code, _, _ := run("", c.args...); code != c.code {
+			t.Errorf("%q exits with %d, want %d", c.args, code, c.code)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+// Package sqllog shows what is in the log of a database server.
+package sqllog
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"tare/internal/sys/proc"
+	"tare/internal/sys/sql/log"
+	"tare/internal/unit"
+)
+
+// Text writes a summary for people, width columns wide, with the first top fingerprints, or all for 0.
+func Text(w io.Writer, s *log.Summary, width, top int) error {
+	t := &text{w: w, width: width}
+	t.head(s)
+	t.account(s)
+	t.mix(s)
+	t.timeline(s)
+	t.fingerprints(s, top)
+	for _, n := range s.Notes {
+		t.line("note: %s", proc.Line(n))
+	}
+	return t.err
+}
+
+type text struct {
+	w     io.Writer
+	width int
+	err   error
+}
+
+func (t *text) line(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, strings.TrimRight(format, " ")+"\n", args...)
+	}
+}
+
+// table writes rows in columns, the first of which are aligned to the left.
+func (t *text) table(left int, rows [][]string) {
+	widths := []int{}
+	for _, r := range rows {
+		for i, c := range r {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len([]rune(c)))
+		}
+	}
+	for _, r := range rows {
+		var b strings.Builder
+		for i, c := range r {
+			pad := strings.Repeat(" ", widths[i]-len([]rune(c)))
+			if b.WriteString("  "); i < left {
+				b.WriteString(c + pad)
+			} else {
+				b.WriteString(pad + c)
+			}
+		}
+		t.line("%s", strings.TrimRight(b.String(), " "))
+	}
+}
+
+func (t *text) head(s *log.Summary) {
+	wrapped := ""
+	if s.Wrapped != "" {
+		wrapped = ", in " + s.Wrapped
+	}
+	if s.Prefix != "" {
+		wrapped += fmt.Sprintf(", log_line_prefix '%s'", proc.Line(s.Prefix))
+	}
+	for _, name := range s.Logs {
+		t.line("%s", proc.Line(name))
+	}
+	tw := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "  format\t%s (%s)%s\n", s.Format, s.Dialect, wrapped)
+	if s.Time.First != "" {
+		fmt.Fprintf(tw, "  time\t%s to %s, %s, to the nearest %s\n", s.Time.First, s.Time.Last,
+			unit.Format(s.Time.Seconds, "s"), unit.Format(s.Time.Precision, "s"))
+	} else {
+		fmt.Fprintf(tw, "  time\tthe log tells none\n")
+	}
+	n := s.Sessions
+	fmt.Fprintf(tw, "  sessions\t%s, of which %s began before the log and %s were denied; at most %s open, "+
+		"%s active in a second\n", whole(n.Total), whole(n.Begun), whole(n.Denied), whole(n.MostOpen),
+		whole(n.MostActive))
+	if len(s.Databases) > 0 {
+		var names []string
+		for _, d := range s.Databases[:min(8, len(s.Databases))] {
+			names = append(names, proc.Line(d.Name))
+		}
+		more := ""
+		if len(s.Databases) > 8 {
+			more = fmt.Sprintf(" and %d more", len(s.Databases)-8)
+		}
+		fmt.Fprintf(tw, "  databases\t%s%s\n", strings.Join(names, ", "), more)
+	}
+	if err := tw.Flush(); t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *text) account(s *log.Summary) {
+	t.line("")
+	row := func(name string, p log.Parts) []string {
+		return []string{name, whole(p.Total), whole(p.Replayed), whole(p.Skipped), whole(p.Ambiguous), whole(p.Lost)}
+	}
+	t.table(1, [][]string{{"", "total", "replayed", "skipped", "ambiguous", "lost"},
+		row("statements", s.Account.Statements), row("bytes", s.Account.Bytes)})
+	if len(s.Account.Reasons) == 0 {
+		return
+	}
+	t.line("")
+	rows := [][]string{{"why not", "", "statements", "bytes"}}
+	for _, r := range s.Account.Reasons {
+		rows = append(rows, []string{string(r.Part), proc.Line(r.Reason), whole(r.Statements), whole(r.Bytes)})
+	}
+	t.table(2, rows)
+	if n := s.Account.Resyncs; n > 0 {
+		t.line("  %d times a literal did not end, and the next record was found by its looks", n)
+	}
+}
+
+// whole writes a whole number with commas.
+func whole(n int64) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func (t *text) mix(s *log.Summary) {
+	total := s.Account.Statements.Total
+	if total == 0 {
+		return
+	}
+	reads, known := int64(0), int64(0)
+	var names []string
+	for _, c := range s.Classes {
+		known += c.Statements
+		if slices.Contains([]string{"read", "session", "transaction"}, c.Name) {
+			reads += c.Statements
+		}
+		names = append(names, fmt.Sprintf("%s %s", c.Name, percent(c.Statements, total)))
+	}
+	t.line("")
+	t.line("  read-only %s, other %s: %s", percent(reads, total), percent(known-reads, total),
+		strings.Join(names, ", "))
+	if len(s.Volatile) > 0 {
+		names = names[:0]
+		for _, c := range s.Volatile[:min(8, len(s.Volatile))] {
+			names = append(names, fmt.Sprintf("%s %s", c.Name, percent(c.Statements, total)))
+		}
+		t.line("  not to be compared: %s", strings.Join(names, ", "))
+	}
+}
+
+func percent(n, total int64) string {
+	if total == 0 {
+		return "0 %"
+	}
+	return fmt.Sprintf("%.3g %%", 100*float64(n)/float64(total))
+}
+
+// bars are the heights of a part of a timeline.
+var bars = []rune(" ▁▂▃▄▅▆▇█")
+
+func (t *text) timeline(s *log.Summary) {
+	if len(s.Timeline) < 2 {
+		return
+	}
+	t.line("")
+	rows := [][]string{}
+	add := func(name, most string, value func(b *log.Bucket) float64) {
+		peak := 0.0
+		for i := range s.Timeline {
+			peak = max(peak, value(&s.Timeline[i]))
+		}
+		if peak == 0 {
+			return
+		}
+		var line []rune
+		for i := range s.Timeline {
+			line = append(line, bars[int(value(&s.Timeline[i])/peak*float64(len(bars)-1)+0.5)])
+		}
+		rows = append(rows, []string{name, squeeze(line, max(20, t.width-50)),
+			fmt.Sprintf(most, fmt.Sprintf("%.3g", peak))})
+	}
+	width := s.Timeline[0].Seconds
+	add("statements", "at most %s/s", func(b *log.Bucket) float64 { return float64(b.Statements) / width })
+	add("of them read-only", "at most %s/s", func(b *log.Bucket) float64 { return float64(b.Reads) / width })
+	add("sessions open", "at most %s", func(b *log.Bucket) float64 { return float64(b.Open) })
+	add("sessions active in 1 s", "at most %s", func(b *log.Bucket) float64 { return float64(b.Active) })
+	add("statements at once", "at most %s on average", func(b *log.Bucket) float64 { return b.Running })
+	t.line("  over time, %s a column", unit.Format(width*float64(columns(len(s.Timeline), max(20, t.width-50))), "s"))
+	t.table(3, rows)
+}
+
+// columns is how many parts of a timeline share a column.
+func columns(n, width int) int { return (n + width - 1) / width }
+
+// squeeze makes a line no wider than some columns: the highest bar of each group stays.
+func squeeze(line []rune, width int) string {
+	n := columns(len(line), width)
+	var out []rune
+	for group := range slices.Chunk(line, n) {
+		out = append(out, slices.Max(group))
+	}
+	return string(out)
+}
+
+func (t *text) fingerprints(s *log.Summary, top int) {
+	if len(s.Fingerprints) == 0 {
+		return
+	}
+	shown := s.Fingerprints
+	if top > 0 && len(shown) > top {
+		shown = shown[:top]
+	}
+	timed := slices.ContainsFunc(s.Fingerprints, func(g log.Group) bool { return g.Seconds > 0 })
+	t.line("")
+	t.line("  %d of %s fingerprints", len(shown), whole(int64(s.Distinct)))
+	head := []string{"ID", "does", "statements"}
+	if timed {
+		head = append(head, "time")
+	}
+	rows := [][]string{head}
+	for i := range shown {
+		g := &shown[i]
+		row := []string{g.ID, g.Class, whole(g.Statements)}
+		if timed {
+			row = append(row, unit.Format(g.Seconds, "s"))
+		}
+		rows = append(rows, row)
+	}
+	var b strings.Builder
+	inner := &text{w: &b, width: t.width}
+	inner.table(2, rows)
+	for i, l := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
+		if i > 0 {
+			g := &shown[i-1]
+			what := proc.Line(g.Text)
+			if g.Comment != "" {
+				what = "/* " + proc.Line(g.Comment) + " */ " + what
+			}
+			l += "  " + cut(what, max(30, t.width-len([]rune(l))-2))
+		}
+		t.line("%s", l)
+	}
+}
+
+// cut makes a text no longer than n runes.
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
