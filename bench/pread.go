@@ -73,8 +73,8 @@ func preadInFioRow() row {
 					if err := os.WriteFile(sums, make([]byte, 24), 0o600); err != nil {
 						return nil, err
 					}
-					got, err := fioPeer(append([]string{"env", "LD_PRELOAD=" + counter, "PREAD_TIMES=" + sums},
-						argv...), w.work, false)(ctx)
+					got, err := fioPeer(append([]string{"env", "--chdir=" + b.dir,
+						"LD_PRELOAD=./" + filepath.Base(counter), "PREAD_TIMES=" + sums}, argv...), w.work, false)(ctx)
 					if err != nil {
 						return nil, err
 					}

@@ -93,12 +93,12 @@ func webServer(ctx context.Context, b *bench) (url string, server *proc.Stream, 
 	}
 	addr := l.Addr().String()
 	l.Close()
-	config := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr warn;
+	config := fmt.Sprintf(`daemon off; master_process off; pid "%[1]s/pid"; error_log stderr warn;
 events { worker_connections 1024; }
 http {
 	access_log off; sendfile on; tcp_nopush on; keepalive_timeout 1h; keepalive_requests 1000000000;
-	client_body_temp_path %[1]s/temp;
-	server { listen %[2]s; root %[1]s; }
+	client_body_temp_path "%[1]s/temp";
+	server { listen %[2]s; root "%[1]s"; }
 }
 `, dir, addr)
 	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(config), 0o644); err != nil {

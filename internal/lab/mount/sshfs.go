@@ -97,15 +97,15 @@ func probeSSHFS(ctx context.Context) env.Status {
 // sshdConfig writes the server's configuration: one user, one key, the SFTP server and nothing else. The server is the
 // one inside sshd, the code of sftp-server, because a separate one would be started by the user's login shell.
 func sshdConfig(dir, user string, port int, ciphers string) (string, error) {
-	// It splits values at white space and takes quotes, backslashes and percent signs for its own.
-	if err := plain(dir, " \t\"'\\%#"); err != nil {
+	// Between quotes it still takes quotes, backslashes and percent signs for its own.
+	if err := plain(dir, "\t\"'\\%#"); err != nil {
 		return "", err
 	}
 	lines := []string{
 		"ListenAddress " + address(port),
-		"HostKey " + path.Join(dir, "host_key"),
+		`HostKey "` + path.Join(dir, "host_key") + `"`,
 		"PidFile none",
-		"AuthorizedKeysFile " + path.Join(dir, "authorized_keys"),
+		`AuthorizedKeysFile "` + path.Join(dir, "authorized_keys") + `"`,
 		// The folder is private, but what leads to it, such as /tmp, may be everybody's.
 		"StrictModes no",
 		"AllowUsers " + user,
@@ -136,10 +136,10 @@ func sshConfig(dir, host, user string, port int, compression bool, ciphers strin
 		"HostName " + host,
 		"Port " + strconv.Itoa(port),
 		"User " + user,
-		"IdentityFile " + path.Join(dir, "key"),
+		`IdentityFile "` + path.Join(dir, "key") + `"`,
 		"IdentitiesOnly yes",
 		"IdentityAgent none",
-		"UserKnownHostsFile " + path.Join(dir, "known_hosts"),
+		`UserKnownHostsFile "` + path.Join(dir, "known_hosts") + `"`,
 		"GlobalKnownHostsFile none",
 		"StrictHostKeyChecking yes",
 		"BatchMode yes",

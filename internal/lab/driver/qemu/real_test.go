@@ -258,7 +258,7 @@ func wrapper(t *testing.T, program string) (dir string) {
 	}
 	dir = t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && exec %[1]s --version\n"+
-		"if [ ! -e %[2]s/done ]; then : >%[2]s/done; echo stuck in the firmware; exec sleep 600; fi\n"+
+		"if [ ! -e '%[2]s/done' ]; then : >'%[2]s/done'; echo stuck in the firmware; exec sleep 600; fi\n"+
 		"exec %[1]s \"$@\"\n", qemu, dir)
 	if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
