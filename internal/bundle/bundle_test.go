@@ -195,7 +195,11 @@ func TestTornTail(t *testing.T) {
 			ends = append(ends, i+1)
 		}
 	}
-	for cut := ends[1]; cut < len(whole); cut++ {
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for cut := ends[1]; cut < len(whole); cut += step {
 		for _, fill := range []int{0, 100} { // some file systems extend the file first: zeros follow
 			data := append(bytes.Clone(whole[:cut]), make([]byte, fill)...)
 			if err := os.WriteFile(file, data, 0o644); err != nil {
@@ -257,6 +261,10 @@ func TestTornTail(t *testing.T) {
 
 // TestEveryEditIsSeen changes one byte at a time in every file of a bundle.
 func TestEveryEditIsSeen(t *testing.T) {
+	step := 3
+	if testing.Short() {
+		step = 23
+	}
 	for _, state := range []State{Running, Finished} {
 		dir, w := newBundle(t, 3)
 		if _, err := w.Evidence("log", []byte("all well")); err != nil {
@@ -283,7 +291,7 @@ func TestEveryEditIsSeen(t *testing.T) {
 			if state == Running {
 				end = bytes.LastIndexByte(whole[:len(whole)-1], '\n')
 			}
-			for i := 0; i < end; i += 3 {
+			for i := 0; i < end; i += step {
 				edited := bytes.Clone(whole)
 				edited[i] ^= 1
 				if err := os.WriteFile(file, edited, 0o644); err != nil {

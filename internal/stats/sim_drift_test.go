@@ -28,7 +28,7 @@ func ownDrift(rng *rand.Rand, blocks int) simRun {
 // taken for one that stays, and more boots are the remedy. No test of neighbouring blocks would help: at ten blocks
 // such a drift shows them too little of itself.
 func TestSimulatedOwnDrift(t *testing.T) {
-	t.Parallel()
+	long(t)
 	const cells, sessions = 2000, 5
 	alpha := stats.LookAlpha(quickLooks, simAlpha)
 	rng := rand.New(rand.NewPCG(simSeed(t), 700))

@@ -38,6 +38,15 @@ func simSeed(t *testing.T) uint64 {
 	return v
 }
 
+// long keeps a simulation out of -short, and has the others run beside each other.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("thousands of runs are simulated")
+	}
+	t.Parallel()
+}
+
 // disturbance fills y with the log of what a host does to trials that follow each other in time. sd is the noise of one
 // trial.
 type disturbance struct {
@@ -135,7 +144,7 @@ func (r simRun) stop(looks []int, alpha float64, m int) stats.Decision {
 func rate(n, of int) float64 { return float64(n) / float64(of) }
 
 func TestSimulatedSize(t *testing.T) {
-	t.Parallel()
+	long(t)
 	for _, looks := range [][]int{quickLooks, fullLooks} {
 		alpha := stats.LookAlpha(looks, simAlpha)
 		for i, dist := range disturbances {
@@ -165,7 +174,7 @@ func TestSimulatedSize(t *testing.T) {
 }
 
 func TestSimulatedFalseDifferent(t *testing.T) {
-	t.Parallel()
+	long(t)
 	const cells, reports, inReport = 1200, 20, 60 // the same 1,200 cells, alone and as reports of 60
 	alpha := stats.LookAlpha(quickLooks, simAlpha)
 	for i, dist := range disturbances {
@@ -205,7 +214,7 @@ func TestSimulatedFalseDifferent(t *testing.T) {
 // TestSimulatedDiscoveries is the row of the secondary cells: of what is called DIFFERENT among them, at any look, one
 // in twenty at most is false.
 func TestSimulatedDiscoveries(t *testing.T) {
-	t.Parallel()
+	long(t)
 	const reports, inReport = 60, 60
 	allowed := 0.05 + 2*math.Sqrt(0.05*0.95/reports) // without true ones a report is wholly false or not at all
 	alpha := stats.LookAlpha(quickLooks, simAlpha)
@@ -260,7 +269,7 @@ func TestSimulatedDiscoveries(t *testing.T) {
 }
 
 func TestSimulatedPower(t *testing.T) {
-	t.Parallel()
+	long(t)
 	const cells = 2000
 	for i, dist := range disturbances {
 		for _, c := range []struct{ cost, sd float64 }{{0.05, 0.01}, {0.10, 0.02}} {
@@ -364,7 +373,7 @@ func TestSimulatedCoverage(t *testing.T) {
 
 // TestSimulatedSessions checks the claim "across K boots": two environments made alike, whose boots differ by chance.
 func TestSimulatedSessions(t *testing.T) {
-	t.Parallel()
+	long(t)
 	const cells, blocks, bootSD, runSD = 3000, 10, 0.015, 0.01
 	for _, k := range []int{2, 5, 8, 12} {
 		rng := rand.New(rand.NewPCG(simSeed(t), 500+uint64(k)))

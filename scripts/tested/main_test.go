@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,66 +68,93 @@ func once(t *testing.T, fail func(...any)) {
 var _ = time.Hour
 `
 
-// ran has the real gotestsum run packages as scripts/test.sh does. It returns the file that gotestsum wrote, and
-// whether that was content.
-func ran(t *testing.T, packages ...string) (file string, ok bool) {
-	t.Helper()
-	runner, err := gotestsum()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write(t, dir, "go.mod", "module example.test\n\ngo 1.26\n")
-	write(t, dir, "nothing/nothing.go", "package nothing\n")
-	for name, body := range tests {
-		write(t, dir, name+"/a_test.go", "package "+name+once+body)
-	}
-	file = filepath.Join(dir, "run.json")
-	cmd := exec.Command(runner, "--format", "pkgname-and-test-fails",
-		"--rerun-fails=2", "--rerun-fails-max-failures=8", "--jsonfile", file,
-		"--packages", "./"+strings.Join(packages, " ./"), "--", "-vet=off", "-count=1", "-timeout", "8s")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off", "MARK="+filepath.Join(t.TempDir(), "mark"))
-	out, err := cmd.CombinedOutput()
-	if _, ended := err.(*exec.ExitError); err != nil && !ended {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return file, err == nil
-}
-
-func write(t *testing.T, dir, name, text string) {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// built is a folder with the gotestsum that this project's tests are run with.
-var built string
+// workshop is a folder for all tests: the packages, the gotestsum that this project's tests are run with, and what that
+// wrote.
+var workshop string
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
+	if workshop != "" {
+		os.RemoveAll(workshop)
 	}
 	os.Exit(code)
 }
 
-var gotestsum = sync.OnceValues(func() (path string, err error) {
-	if built, err = os.MkdirTemp("", "tare-gotestsum-"); err != nil {
-		return "", err
+var prepare = sync.OnceValue(func() (err error) {
+	if workshop, err = os.MkdirTemp("", "tare-tested-"); err != nil {
+		return err
 	}
-	path = filepath.Join(built, "gotestsum")
-	cmd := exec.Command("go", "build", "-modfile=../../tools/go.mod", "-o", path, "gotest.tools/gotestsum")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, out)
+	files := map[string]string{"go.mod": "module example.test\n\ngo 1.26\n", "nothing/nothing.go": "package nothing\n"}
+	for name, body := range tests {
+		files[name+"/a_test.go"] = "package " + name + once + body
 	}
-	return path, err
+	for name, text := range files {
+		path := filepath.Join(workshop, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command("go", "build", "-modfile=../../tools/go.mod", "-ldflags=-s -w", "-o",
+		filepath.Join(workshop, "gotestsum"), "gotest.tools/gotestsum")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
 })
+
+// outcome is the file that gotestsum wrote, and whether that was content.
+type outcome struct {
+	file string
+	ok   bool
+}
+
+var (
+	mu   sync.Mutex
+	runs = map[string]func() (outcome, error){}
+)
+
+// ran has the real gotestsum run packages as scripts/test.sh does, once for all tests that ask for the same.
+func ran(t *testing.T, packages string) (file string, ok bool) {
+	t.Helper()
+	mu.Lock()
+	run := runs[packages]
+	if run == nil {
+		n := len(runs)
+		run = sync.OnceValues(func() (outcome, error) { return runPackages(n, packages) })
+		runs[packages] = run
+	}
+	mu.Unlock()
+	got, err := run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.file, got.ok
+}
+
+func runPackages(n int, packages string) (outcome, error) {
+	if err := prepare(); err != nil {
+		return outcome{}, err
+	}
+	timeout := "1m"
+	if packages == "stays" { // until then
+		timeout = "1s"
+	}
+	file := filepath.Join(workshop, fmt.Sprintf("run%d.json", n))
+	cmd := exec.Command("./gotestsum", "--format", "pkgname-and-test-fails",
+		"--rerun-fails=2", "--rerun-fails-max-failures=8", "--jsonfile", file,
+		"--packages", "./"+strings.Join(strings.Fields(packages), " ./"), "--", "-vet=off", "-ldflags=-s -w",
+		"-count=1", "-timeout", timeout)
+	// Without the folder's path in them, what was compiled is there the next time.
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off",
+		"MARK="+filepath.Join(workshop, fmt.Sprintf("mark%d", n)))
+	cmd.Dir = workshop
+	out, err := cmd.CombinedOutput()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		return outcome{}, fmt.Errorf("%w\n%s", err, out)
+	}
+	return outcome{file, err == nil}, nil
+}
 
 // TestEveryWay runs packages that go every way, and holds what is said of each: whether the run passes, its last line,
 // and words that are there.
@@ -159,7 +187,7 @@ func TestEveryWay(t *testing.T) {
 	} {
 		t.Run(c.packages, func(t *testing.T) {
 			t.Parallel()
-			file, runner := ran(t, strings.Fields(c.packages)...)
+			file, runner := ran(t, c.packages)
 			text, ok := said(t, file, "")
 			lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 			if ok != c.ok || runner != c.runner || lines[len(lines)-1] != c.counts {
@@ -176,6 +204,16 @@ func TestEveryWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// written is a file with that text.
+func written(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func said(t *testing.T, file, list string, besides ...string) (text string, ok bool) {
@@ -201,8 +239,7 @@ func TestARunThatIsCutOffIsAFailure(t *testing.T) {
 		"no event of go test": whole[:len(whole)-20],
 		"tells of no package": nil,
 	} {
-		write(t, filepath.Dir(file), "cut.json", string(text))
-		if text, ok := said(t, filepath.Join(filepath.Dir(file), "cut.json"), ""); ok || !strings.Contains(text, name) {
+		if text, ok := said(t, written(t, string(text)), ""); ok || !strings.Contains(text, name) {
 			t.Errorf("%s: %v\n%s", name, ok, text)
 		}
 	}
@@ -308,17 +345,56 @@ func TestOnlyWhatMayBeSkippedPasses(t *testing.T) {
 		{"no stars\n", "1 passed, 5 failed, 0 skipped", "may not be skipped: example.test/skips: no stars"},
 		{"", "1 passed, 5 failed, 0 skipped", "TestSilent may not be skipped: example.test/skips: no reason given"},
 	} {
-		path := filepath.Join(t.TempDir(), "allowed")
-		if err := os.WriteFile(path, []byte(c.list), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		text, ok := said(t, file, path)
+		text, ok := said(t, file, written(t, c.list))
 		if ok != (c.said == "") || !strings.Contains(text, c.said) || !strings.HasSuffix(text, c.counts+"\n") {
 			t.Errorf("%q: %v\n%s", c.list, ok, text)
 		}
 	}
 	if _, err := allowed(filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("a file that is not there allows nothing, and says so")
+	}
+}
+
+// TestASkipAfterAPassIsNone: the last run leaves out what takes long. What it skips is tested where an earlier run
+// passed it, in the same package, and nowhere else.
+func TestASkipAfterAPassIsNone(t *testing.T) {
+	event := func(action, test string) string {
+		return fmt.Sprintf(`{"Action":%q,"Package":"p","Test":%q}`+"\n", action, test)
+	}
+	const end = `{"Action":"pass","Package":"p"}` + "\n"
+	passes, skips := event("pass", "T")+end, event("skip", "T")+end
+	flaky, fails := event("fail", "T")+event("pass", "T")+end, event("fail", "T")+`{"Action":"fail","Package":"p"}`
+	for _, c := range []struct {
+		name, counts string
+		ok           bool
+		files        []string
+	}{
+		{"passed before", "1 passed, 0 failed, 0 skipped", true, []string{passes, skips}},
+		{"passed in the first of three", "1 passed, 0 failed, 0 skipped", true, []string{passes, skips, skips}},
+		{"flaky before", "1 passed, 0 failed, 0 skipped", true, []string{flaky, skips}},
+		{"a part of it passed before", "2 passed, 0 failed, 0 skipped", true,
+			[]string{event("pass", "T/a") + passes, event("skip", "T/a") + skips}},
+		{"passed nowhere", "0 passed, 1 failed, 0 skipped", false, []string{skips}},
+		{"passed nowhere, twice", "0 passed, 2 failed, 0 skipped", false, []string{skips, skips}},
+		{"passed only afterwards", "1 passed, 1 failed, 0 skipped", false, []string{skips, passes}},
+		{"failed before", "0 passed, 2 failed, 0 skipped", false, []string{fails, skips}},
+		{"another package's passed", "1 passed, 1 failed, 0 skipped", false,
+			[]string{strings.ReplaceAll(passes, `"p"`, `"q"`), skips}},
+		{"another test passed", "1 passed, 1 failed, 0 skipped", false,
+			[]string{event("pass", "U") + end, skips}},
+	} {
+		var files []string
+		for _, text := range c.files {
+			files = append(files, written(t, text))
+		}
+		var out bytes.Buffer
+		ok, err := report(&out, files, written(t, "# nothing\n"), "", nil, nil)
+		if ok != c.ok || err != nil || !strings.HasSuffix(out.String(), c.counts+"\n") {
+			t.Errorf("%s: %v %v, want %v and %s\n%s", c.name, ok, err, c.ok, c.counts, out.String())
+		}
+		if strings.Contains(out.String(), "may not be skipped: p: no reason given") == c.ok {
+			t.Errorf("%s:\n%s", c.name, out.String())
+		}
 	}
 }
 

@@ -21,10 +21,18 @@ var noises = map[string]func(*rand.Rand) float64{
 	"tied":   func(r *rand.Rand) float64 { return 0.03 * float64(r.IntN(3)) },
 }
 
+// many is how many series are simulated: a tenth with -short.
+func many(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 // TestSimulationFalseAlarms holds Shifts to its level on series without a change: 1 % of the series, and two standard
 // errors for the simulation's own chance.
 func TestSimulationFalseAlarms(t *testing.T) {
-	const runs = 600
+	runs := many(600)
 	for name, noise := range noises {
 		for _, n := range []int{6, 7, 10, 12, 40} {
 			// Intervals as honest ones are, and such as see a tenth of what runs differ by.
@@ -37,7 +45,7 @@ func TestSimulationFalseAlarms(t *testing.T) {
 						alarms++
 					}
 				}
-				if most := 0.01 + 2*math.Sqrt(0.01*0.99/runs); float64(alarms)/runs > most {
+				if most := 0.01 + 2*math.Sqrt(0.01*0.99/float64(runs)); float64(alarms)/float64(runs) > most {
 					t.Errorf("%s noise, %d points ±%g: %d of %d series have a change that is none", name, n, half,
 						alarms, runs)
 				}
@@ -59,7 +67,7 @@ func spans(x []float64, half float64) []Span {
 }
 
 func TestSimulationPower(t *testing.T) {
-	const runs = 200
+	runs := many(200)
 	r := rand.New(rand.NewPCG(2, 2))
 	found := 0
 	for range runs {
@@ -81,6 +89,7 @@ func TestSimulationPower(t *testing.T) {
 // TestSimulationPlainSteps holds that a plain step is found, few as the runs on its one side may be, and that Visible
 // tells which would be.
 func TestSimulationPlainSteps(t *testing.T) {
+	runs := many(50)
 	for _, c := range []struct {
 		n, after          int
 		step, noise, half float64
@@ -91,7 +100,7 @@ func TestSimulationPlainSteps(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(3, uint64(c.n)))
 		found := 0
-		for range 50 {
+		for range runs {
 			x := series(r, c.n, func(r *rand.Rand) float64 { return c.noise * r.NormFloat64() }, func(i int) float64 {
 				if i >= c.n-c.after {
 					return c.step
@@ -102,14 +111,14 @@ func TestSimulationPlainSteps(t *testing.T) {
 				found++
 			}
 		}
-		if found < 45 {
-			t.Errorf("%+v: found in %d of 50", c, found)
+		if found < runs*9/10 {
+			t.Errorf("%+v: found in %d of %d", c, found, runs)
 		}
 	}
 	for _, n := range []int{6, 8, 12, 24} {
 		r := rand.New(rand.NewPCG(4, uint64(n)))
 		found := 0
-		for range 100 {
+		for range 2 * runs {
 			x := series(r, n, func(r *rand.Rand) float64 { return 0.02 * r.NormFloat64() },
 				func(int) float64 { return 0 })
 			step := math.Log1p(Visible(spans(x, 0.04), DefaultAlpha))
@@ -122,8 +131,8 @@ func TestSimulationPlainSteps(t *testing.T) {
 				found++
 			}
 		}
-		if found < 75 {
-			t.Errorf("%d runs: what is said to be visible was found in %d of 100", n, found)
+		if found < 2*runs*3/4 {
+			t.Errorf("%d runs: what is said to be visible was found in %d of %d", n, found, 2*runs)
 		}
 	}
 	if v := Visible(spans(make([]float64, 5), 0.01), DefaultAlpha); !math.IsInf(v, 1) {

@@ -43,7 +43,10 @@ func spiky(r *rand.Rand) float64 {
 // TestSimulationLevelAndCoverage holds the interval of a change to its level and the verdict to its error rate, with
 // few and with many blocks, alike and not.
 func TestSimulationLevelAndCoverage(t *testing.T) {
-	const runs = 2000
+	runs := 2000
+	if testing.Short() {
+		runs = 200
+	}
 	alpha := stats.LookAlpha([]int{10, 15, 20, 30}, 0.05)
 	for name, noise := range noises {
 		for _, n := range [][2]int{{10, 10}, {10, 30}, {30, 30}} {
@@ -66,13 +69,13 @@ func TestSimulationLevelAndCoverage(t *testing.T) {
 						same++
 					}
 				}
-				if share := float64(covered) / runs; share < 0.97 {
+				if share := float64(covered) / float64(runs); share < 0.97 {
 					t.Errorf("the interval of level %.3f holds the truth in %.3f of the cases", 1-alpha, share)
 				}
-				if share := float64(different) / runs; share > 0.005 {
+				if share := float64(different) / float64(runs); share > 0.005 {
 					t.Errorf("DIFFERENT in %.4f of the cases without a change", share)
 				}
-				if share := float64(same) / runs; share > 0.001 {
+				if share := float64(same) / float64(runs); share > 0.001 {
 					t.Errorf("EQUIVALENT in %.4f of the cases with a change of 5 %%", share)
 				}
 			})

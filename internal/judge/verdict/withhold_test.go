@@ -163,6 +163,9 @@ func TestBothClocksWidenTheInterval(t *testing.T) {
 
 // TestSimulatedClock is the clock row of the goals table: whatever the guest's clock does, no verdict is wrong.
 func TestSimulatedClock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of cells are simulated")
+	}
 	seed := uint64(20261121)
 	if s := os.Getenv("TARE_SIM_SEED"); s != "" {
 		v, err := strconv.ParseUint(s, 10, 64)

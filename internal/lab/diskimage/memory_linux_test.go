@@ -35,6 +35,9 @@ func TestDamagedCopiesTakeLittleMemory(t *testing.T) {
 	guest(t, dir)
 	for _, v := range victims {
 		t.Run(v.name, func(t *testing.T) {
+			if testing.Short() && v.name != "vdi" && v.name != "qcow2" {
+				t.Skip("every format is damaged in hundreds of places")
+			}
 			argv := []string{"qemu-img", "convert", "-f", "raw", "-O", v.format}
 			if strings.HasSuffix(v.name, "-zstd") {
 				argv = append(argv, "-c")

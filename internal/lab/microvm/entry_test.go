@@ -222,6 +222,9 @@ func TestUnpackedKeepsFew(t *testing.T) {
 
 // TestUnpackedRealKernels takes those kernels that were fetched for the tests of the machines.
 func TestUnpackedRealKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large kernels are unpacked")
+	}
 	kernels, err := List("")
 	if err != nil {
 		t.Fatal(err)

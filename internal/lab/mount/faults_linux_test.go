@@ -33,7 +33,16 @@ func usable(t *testing.T, name string) {
 	}
 }
 
+// long leaves a test that starts many servers out of -short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many servers are started")
+	}
+}
+
 func TestTakenPort(t *testing.T) {
+	long(t)
 	l, err := net.Listen("tcp4", loopback+":0")
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +71,7 @@ func TestTakenPort(t *testing.T) {
 
 // TestPortLostWhileStarting takes the port between its choice and the server's start.
 func TestPortLostWhileStarting(t *testing.T) {
+	long(t)
 	usable(t, "rsync")
 	r := request(t, "rsync", "f", nil)
 	j := &job{Request: r, settings: map[string]string{"port": "auto"}, dir: r.Dir}
@@ -102,8 +112,12 @@ func TestPortLostWhileStarting(t *testing.T) {
 
 // TestCancelledWhileStarting cancels at moments when some of the servers run already.
 func TestCancelledWhileStarting(t *testing.T) {
+	moments := []time.Duration{30 * time.Millisecond, time.Millisecond, 100 * time.Millisecond}
+	if testing.Short() {
+		moments = moments[:1]
+	}
 	for _, k := range kinds() {
-		for _, after := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond} {
+		for _, after := range moments {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			r := request(t, k.Name, "f", nil)
 			if s, err := Serve(ctx, r); err == nil {
@@ -117,6 +131,7 @@ func TestCancelledWhileStarting(t *testing.T) {
 
 // TestServerThatDies kills each server: its end must be told, and closing must still leave nothing.
 func TestServerThatDies(t *testing.T) {
+	long(t)
 	for _, name := range kindsWithPorts() {
 		t.Run(name, func(t *testing.T) {
 			usable(t, name)
@@ -200,6 +215,7 @@ func TestControllerKilled(t *testing.T) {
 // TestPaths serves folders with awkward names; the table in docs/mounts.md says which can be. The folder counts as
 // served when the server has answered, which for most kinds means that it found the folder.
 func TestPaths(t *testing.T) {
+	long(t)
 	const all = "9p c rust nfs smb sshfs rsync"
 	for folder, carried := range map[string]string{
 		awkward: all, `a"b`: "9p c rust sshfs rsync", "a%b": "9p c rust nfs sshfs", "a\nb": "9p c", "\xff": "9p c",

@@ -120,8 +120,11 @@ func portOf(t *testing.T, s *Served) (port int) {
 
 func TestRsyncFillsACopy(t *testing.T) {
 	need(t, rsyncRemedy, "rsync")
-	for _, settings := range []map[string]string{nil,
-		{"compress": "on", "copy_links": "on", "checksum": "on", "whole_file": "on"}} {
+	all := []map[string]string{{"compress": "on", "copy_links": "on", "checksum": "on", "whole_file": "on"}, nil}
+	if testing.Short() {
+		all = all[:1]
+	}
+	for _, settings := range all {
 		r := request(t, "rsync", awkward, settings)
 		s := open(t, r)
 		write(t, filepath.Join(r.Folder, "new"), "content")

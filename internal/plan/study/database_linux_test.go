@@ -17,6 +17,9 @@ import (
 // database returns the study's workloads that need a server, on a machine that has PostgreSQL.
 func database(t *testing.T) []plan.Workload {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a server is started")
+	}
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres"); len(found) == 0 {
 		if os.Getenv("TARE_REQUIRE") != "" {
 			t.Fatal("PostgreSQL is not installed (apt-get install postgresql)")

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }
 // vmOptions are for a real machine, or end the test where none can be had.
 func vmOptions(t *testing.T, cache string) Options {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a machine is booted")
+	}
 	info := qemu.Infos()[0]
 	why := ""
 	if status := info.Probe(t.Context()); !status.OK {

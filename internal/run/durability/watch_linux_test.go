@@ -77,6 +77,9 @@ func TestWatcherCounts(t *testing.T) {
 
 // TestWatcherSeesQEMU has QEMU's block layer flush an image, and ignore flushes of it.
 func TestWatcherSeesQEMU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("qemu-io sleeps for seconds")
+	}
 	program, err := proc.LookPath("qemu-io")
 	if err != nil && os.Getenv("TARE_REQUIRE") != "" {
 		t.Fatal("qemu-io is not installed")

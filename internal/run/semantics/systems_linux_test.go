@@ -159,6 +159,7 @@ func TestFoldedCase(t *testing.T) {
 }
 
 func TestMemoryHasNothingToFlushTo(t *testing.T) {
+	t.Parallel() // most of it is a wait
 	needs(t, "mount")
 	dir := mounted(t, "mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs")
 	inside, host := sides(t, dir, dir)
@@ -171,6 +172,7 @@ func TestMemoryHasNothingToFlushTo(t *testing.T) {
 }
 
 func TestOverlays(t *testing.T) {
+	t.Parallel() // most of it is a wait
 	needs(t, "mount")
 	base := mounted(t, "mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs")
 	for _, d := range []string{"lower", "upper", "work"} {
@@ -189,6 +191,9 @@ func TestOverlays(t *testing.T) {
 // TestSSHFS tries out a real sshfs with OpenSSH's server on loopback, whose cache and deafness are known: attributes
 // live for seconds, no event comes from the host, and locks stay inside.
 func TestSSHFS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the client keeps attributes for seconds")
+	}
 	needs(t, "sshfs", "sshd", "ssh", "ssh-keygen", "fusermount3")
 	base, err := os.MkdirTemp("", "tare-card-test-")
 	if err != nil {

@@ -259,7 +259,7 @@ func TestDiskFirst(t *testing.T) {
 // TestLogIsBounded holds that a run of days fills no memory with words.
 func TestLogIsBounded(t *testing.T) {
 	c := newCourse(t)
-	long := strings.Repeat("x", 1<<20)
+	long := strings.Repeat("x", 1<<16)
 	for n := range 1000 {
 		c.event(schedule.Event{Kind: schedule.Dropped, Target: fmt.Sprint("t", n),
 			Failure: &record.Failure{Message: long}})

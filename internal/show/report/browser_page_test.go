@@ -13,8 +13,8 @@ import (
 
 // TestPageInBrowser opens the page in a real Chromium and uses it as a reader would.
 func TestPageInBrowser(t *testing.T) {
+	c := browser(t)
 	file := pageFile(t, pageModel())
-	c := chromium.Start(t)
 	p := c.Open(file, 1280, 900)
 	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
 	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "costs", "durability",
@@ -258,6 +258,7 @@ func testPolicy(t *testing.T, c *chromium.Browser, file string) {
 // TestLongNamesFitANarrowPage has targets of the longest names there may be, one of them of the widest letters, on the
 // screen of a telephone.
 func TestLongNamesFitANarrowPage(t *testing.T) {
+	c := browser(t)
 	long := []string{"a-target-with-a-name-of-forty-characters", strings.Repeat("M", 40)}
 	s := scene{targets: append([]string{"host"}, long...), workloads: work("cpu.prime", "fs.seqwrite"), blocks: 12,
 		cost: func(string, string) (float64, float64) { return 1.3, 0.01 }}
@@ -265,7 +266,7 @@ func TestLongNamesFitANarrowPage(t *testing.T) {
 	s.tweak = func(in *verdict.Input) { kept = *in }
 	m := NewModel(s.result())
 	m.Trials, m.Plan, m.Bundle = kept.Trials, kept.Plan, "long"
-	p := chromium.Start(t).Open(pageFile(t, m), 390, 900)
+	p := c.Open(pageFile(t, m), 390, 900)
 	p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
 	chromium.Eval[any](p, `document.querySelector('[data-workload="cpu.prime"]').open = true`)
 	p.Until("a workload is open", `document.querySelectorAll('[data-workload="cpu.prime"] figure').length > 0`)
@@ -281,8 +282,8 @@ func TestLongNamesFitANarrowPage(t *testing.T) {
 // TestPageLooks keeps pictures for people to look at, and holds what can be told of them: nothing wider than the
 // window, colours that can be read.
 func TestPageLooks(t *testing.T) {
+	c := browser(t)
 	file := pageFile(t, pageModel())
-	c := chromium.Start(t)
 	for _, look := range []struct {
 		name, scheme string
 		width        int
@@ -344,8 +345,8 @@ const contrast = `(() => {
 
 // TestHostilePage holds that whatever names and outputs hold is text.
 func TestHostilePage(t *testing.T) {
-	file := pageFile(t, hostilePage())
-	p := chromium.Start(t).Open(file, 1280, 900)
+	c := browser(t)
+	p := c.Open(pageFile(t, hostilePage()), 1280, 900)
 	p.Until("the page is drawn", `!!document.querySelector("#answer .said")`)
 	chromium.Eval[any](p, `document.querySelectorAll("details").forEach(d => d.open = true)`)
 	p.Until("all that was folded is filled",
@@ -373,12 +374,12 @@ func TestHostilePage(t *testing.T) {
 // TestLargePage holds a generous bound on the processor time that a page of 2,000 cells takes to open, and tells the
 // real one.
 func TestLargePage(t *testing.T) {
+	c := browser(t)
 	m := largeModel()
 	if len(m.Cells) != 2000 {
 		t.Fatalf("%d cells, want 2,000", len(m.Cells))
 	}
 	file := pageFile(t, m)
-	c := chromium.Start(t)
 	p := c.Open(pageFile(t, scenes()["unfinished"]), 1280, 900) // warms the browser up
 	p.Do("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
 	start := time.Now()

@@ -148,6 +148,7 @@ func testHover(t *testing.T, p *chromium.Tab) {
 
 // TestBarrenPage holds that what did not open is said once, and what did not run is folded away.
 func TestBarrenPage(t *testing.T) {
+	c := browser(t)
 	s := scene{targets: []string{"host", "box", "vm", "vm:9p"},
 		workloads: work("cpu.prime", "memory.latency", "fs.seqwrite fsync=end", "fs.randread"), blocks: 15}
 	s.cost = func(string, string) (float64, float64) { return 2, 0.02 }
@@ -164,7 +165,7 @@ func TestBarrenPage(t *testing.T) {
 		}
 		in.Trials = keep
 	}
-	p := chromium.Start(t).Open(pageFile(t, NewModel(s.result())), 1280, 900)
+	p := c.Open(pageFile(t, NewModel(s.result())), 1280, 900)
 	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
 	answer := text(p, "#answer")
 	if n := strings.Count(answer, "no kernel for the micro-VM"); n != 1 {

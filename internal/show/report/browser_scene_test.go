@@ -258,12 +258,18 @@ func hostilePage() *Model {
 	return m
 }
 
-// pageFile writes a model as a page and returns the file.
-func pageFile(t testing.TB, m *Model) string {
+// browser starts a browser for the page. It comes before all that is made for the page to show.
+func browser(t *testing.T) *chromium.Browser {
 	t.Helper()
 	if _, ok := page.HTML(); !ok {
 		chromium.Missing(t, "the page is not built (make web, with Node.js)")
 	}
+	return chromium.Start(t)
+}
+
+// pageFile writes a model as a page and returns the file.
+func pageFile(t testing.TB, m *Model) string {
+	t.Helper()
 	var b bytes.Buffer
 	if err := HTML(&b, m); err != nil {
 		t.Fatal(err)

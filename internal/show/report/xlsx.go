@@ -31,6 +31,7 @@ func XLSX(w io.Writer, m *Model) error {
 	b.flushes()
 	b.facts()
 	b.plan()
+	b.file.SetActiveSheet(0) // reads every sheet that there is: not the trials, which are written once and are long
 	b.trials()
 	b.properties()
 	var book bytes.Buffer
@@ -241,7 +242,6 @@ func (b *workbook) properties() {
 	}
 	b.fail(b.file.SetDocProps(&excelize.DocProperties{Title: cellText(b.Model.title()),
 		Creator: "tare " + clean(b.Run.Version), Created: when, Modified: when}))
-	b.file.SetActiveSheet(0)
 }
 
 // maxCellText is what a cell holds, in characters.

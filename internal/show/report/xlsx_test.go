@@ -27,6 +27,7 @@ func openBook(t *testing.T, m *Model) *excelize.File {
 // TestXLSX opens the workbook again and holds its figures against the model.
 func TestXLSX(t *testing.T) {
 	m := fileModel()
+	m.Trials = m.Trials[:400] // the raw rows are alike
 	f := openBook(t, m)
 	sheets := f.GetSheetList()
 	for _, want := range []string{"Summary", "Cells", "fs.matrix direct=false", "fs.matrix direct=false curves",
@@ -46,9 +47,6 @@ func TestXLSX(t *testing.T) {
 				if formula, err := f.GetCellFormula(s, at); err != nil || formula != "" {
 					t.Errorf("%s!%s is a formula: %s %v", s, at, formula, err)
 				}
-			}
-			if i > 300 {
-				break // the raw trials are alike
 			}
 		}
 	}
@@ -126,7 +124,9 @@ func TestXLSX(t *testing.T) {
 
 // TestXLSXHasCharts counts the charts: bars of ratios, curves over record sizes of both matrices and of fs.randread.
 func TestXLSXHasCharts(t *testing.T) {
-	book := render(t, XLSX, fileModel())
+	m := fileModel()
+	m.Trials = nil // none has a chart
+	book := render(t, XLSX, m)
 	r, err := excelize.OpenReader(bytes.NewReader(book))
 	if err != nil {
 		t.Fatal(err)

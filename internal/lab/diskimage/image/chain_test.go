@@ -111,6 +111,9 @@ func TestSnapshotsInside(t *testing.T) {
 }
 
 func TestEncryptedIsSaid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a key is derived")
+	}
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
 	// qemu-img times its key derivation by the thread's processor time, and gives up where the kernel counts that in

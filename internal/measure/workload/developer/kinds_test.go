@@ -54,7 +54,11 @@ func TestEveryKind(t *testing.T) {
 			for _, given := range append(slices.Clone(variants[k.Name]), nil) {
 				dir := t.TempDir()
 				var first *workload.Bench
-				for _, work := range works[k.Name] {
+				amounts := works[k.Name]
+				if testing.Short() && given != nil {
+					amounts = amounts[:1]
+				}
+				for _, work := range amounts {
 					b := weigh(t, dir, k.Name, work, given)
 					if first == nil {
 						first = b

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/trialtest"
 	"tare/internal/sys/proc"
 )
 
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(roleEnv); name != "" {
 		os.Exit(traced(name))
 	}
+	trialtest.InMemory()
 	os.Exit(m.Run())
 }
 

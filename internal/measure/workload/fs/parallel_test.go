@@ -45,6 +45,10 @@ func TestEnginesAndThreads(t *testing.T) {
 		{"engine": "io_uring", "qd": "8", "threads": "2", "files": "own"},
 		{"engine": "auto", "qd": "4"},
 	}
+	amounts := []int64{77, 1000, 1, 256}
+	if testing.Short() {
+		amounts = amounts[:2]
+	}
 	for _, kindName := range []string{"fs.seqread", "fs.randread", "fs.randwrite", "fs.seqwrite", "fs.mixed"} {
 		base := map[string]string{"size": "1MiB", "bs": "4KiB"}
 		if strings.HasSuffix(kindName, "write") || kindName == "fs.mixed" {
@@ -66,7 +70,7 @@ func TestEnginesAndThreads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, work := range []int64{1, 77, 256, 1000} {
+			for _, work := range amounts {
 				b := weigh(t, dir, kindName, work, given)
 				for _, m := range k.MetricsFor(p) {
 					v, ok := b.Metrics[m.Name]

@@ -18,13 +18,13 @@ import (
 
 // TestBadDump: an error of the server ends the load with the server's reason, and leaves nothing of the dump.
 func TestBadDump(t *testing.T) {
-	needPostgres(t)
+	needServer(t)
 	needProgram(t, "psql")
 	psql, err := findProgram("psql", "postgresql-client")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := inMemory(t, prepared(t))
+	b := inMemory(t)
 	for name, c := range map[string]struct{ sql, want string }{
 		"syntax": {"CREATE TABEL users (id bigint);\n", "syntax error"},
 		"after a table": {"CREATE TABLE fine (id bigint);\nINSERT INTO missing VALUES (1);\n",
@@ -64,16 +64,13 @@ func TestBadDump(t *testing.T) {
 		if err := unix.Kill(pid, 0); !errors.Is(err, unix.ESRCH) {
 			t.Errorf("the server is still there: %v", err)
 		}
-		if name == "syntax" && testing.Short() {
-			break
-		}
 	}
 }
 
 // TestServerDoesNotStart: a cluster that the real server refuses gives the server's own words.
 func TestServerDoesNotStart(t *testing.T) {
-	needPostgres(t)
-	b := inMemory(t, prepared(t))
+	needServer(t)
+	b := inMemory(t)
 	w := newTest(t, map[string]string{"load": loadPostgreSQL})
 	err := drive(t.Context(), w, b, func() error {
 		if err := errors.Join(w.database.stop(), os.Remove(filepath.Join(w.database.data, "PG_VERSION"))); err != nil {
@@ -90,12 +87,12 @@ func TestServerDoesNotStart(t *testing.T) {
 
 // TestDiskFull fills a small file system of its own before the load.
 func TestDiskFull(t *testing.T) {
-	needPostgres(t)
-	b := prepared(t)
+	b := fresh(t)
 	if err := unix.Mount("tare-test", b.Dir, "tmpfs", 0, "size=384m,mode=0755"); err != nil {
 		missing(t, "a file system of its own cannot be mounted: "+err.Error())
 	}
 	defer unix.Unmount(b.Dir, unix.MNT_DETACH)
+	bring(t, b)
 	full := filepath.Join(b.Dir, "full")
 	fill := func(spare int64) error {
 		f, err := os.Create(full)
@@ -113,6 +110,12 @@ func TestDiskFull(t *testing.T) {
 		return f.Truncate(max(0, st.Size()-spare))
 	}
 	for _, load := range []string{loadNone, loadPostgreSQL} {
+		if load == loadPostgreSQL {
+			if testing.Short() {
+				break
+			}
+			needPostgres(t)
+		}
 		w := newTest(t, map[string]string{"load": load})
 		err := drive(t.Context(), w, b, func() error {
 			if load == loadNone {
@@ -183,8 +186,8 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestSocketPath(t *testing.T) {
-	needPostgres(t)
-	b := inMemory(t, prepared(t))
+	needServer(t)
+	b := inMemory(t)
 	b.Dir = filepath.Join(b.Dir, strings.Repeat("deep", 25))
 	if err := os.Mkdir(b.Dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,15 @@ func needPostgres(t testing.TB) {
 	}
 }
 
+// needServer is needPostgres for a test that -short leaves out: one server is started and loaded there.
+func needServer(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a server is started")
+	}
+	needPostgres(t)
+}
+
 func newTest(t testing.TB, given map[string]string) *trial {
 	t.Helper()
 	k := trialtest.Named(t, Kinds(), "restore")
@@ -57,9 +66,49 @@ func newTest(t testing.TB, given map[string]string) *trial {
 	return w.(*trial)
 }
 
-func prepared(t testing.TB) *workload.Bench {
+// backups is the folder of a trial set up once for all tests: making its backup takes longer than restoring it.
+var backups string
+
+func TestMain(m *testing.M) {
+	trialtest.InMemory()
+	code := m.Run()
+	if backups != "" {
+		os.RemoveAll(backups)
+	}
+	os.Exit(code)
+}
+
+// fresh is a bench without anything.
+func fresh(t testing.TB) *workload.Bench {
 	t.Helper()
 	return &workload.Bench{Dir: t.TempDir(), Work: 1, Seed: 11}
+}
+
+// prepared is a bench with a backup.
+func prepared(t testing.TB) *workload.Bench {
+	t.Helper()
+	b := fresh(t)
+	bring(t, b)
+	return b
+}
+
+// bring copies the backup to a bench.
+func bring(t testing.TB, b *workload.Bench) {
+	t.Helper()
+	if backups == "" {
+		dir, err := os.MkdirTemp("", "tare-restore-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		backups = dir
+		w, first := newTest(t, nil), &workload.Bench{Dir: dir, Work: 1, Seed: b.Seed}
+		if err := errors.Join(w.Setup(t.Context(), first), w.Cleanup(first)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(b.Dir, os.DirFS(backups)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // drive takes a trial through its life; spoil, where set, is called between preparing and measuring.
@@ -97,7 +146,7 @@ func refusedSetup(t *testing.T, w *trial, b *workload.Bench) *record.Failure {
 }
 
 func TestRestore(t *testing.T) {
-	b := prepared(t)
+	b := fresh(t)
 	var checks map[string]string
 	for i, given := range []map[string]string{
 		{"load": loadNone, "tools": own}, {"load": loadNone, "tools": environment, "cache": cacheCold},
@@ -188,7 +237,6 @@ func TestSeed(t *testing.T) {
 
 // TestRefusals: what is wrong is said, and nothing passes as restored.
 func TestRefusals(t *testing.T) {
-	b := prepared(t)
 	damage := func(path string) error {
 		p, err := os.ReadFile(path)
 		if err != nil {
@@ -220,7 +268,7 @@ func TestRefusals(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b.Dir = t.TempDir()
+			b := prepared(t)
 			w := newTest(t, nil)
 			err := drive(t.Context(), w, b, func() error { return c.spoil(w) })
 			if err == nil || !strings.Contains(err.Error(), c.want) {

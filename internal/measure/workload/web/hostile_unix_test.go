@@ -77,6 +77,7 @@ func asked(t *testing.T, url string, given map[string]string, work int64) (*work
 
 // TestHostileServers: whatever a server does to a response, first or later, is a failure that says what it did.
 func TestHostileServers(t *testing.T) {
+	t.Parallel() // most of it is a wait
 	hang := func(c net.Conn) { io.Copy(io.Discard, c) }
 	for _, c := range []struct {
 		name  string

@@ -169,6 +169,7 @@ func TestNginxDies(t *testing.T) {
 
 // TestNginxThatDoesNotStart: its own words are the message, and a port that somebody else takes first is not the end.
 func TestNginxThatDoesNotStart(t *testing.T) {
+	t.Parallel() // most of it is a wait
 	needNginx(t)
 	n, err := findNginx(t.Context())
 	if err != nil {

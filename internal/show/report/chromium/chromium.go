@@ -59,9 +59,13 @@ var flags = []string{
 	"disable-sync", "disable-extensions", "no-first-run", "no-default-browser-check", "hide-scrollbars",
 }
 
-// Start starts a headless browser that ends with the test. It resolves no name and reaches loopback only.
+// Start starts a headless browser that ends with the test. It resolves no name and reaches loopback only. With -short
+// the test is skipped: a browser takes longer than all else in the packages that start one.
 func Start(t testing.TB) *Browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser is started")
+	}
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if p, err := proc.LookPath(name); err == nil {
