@@ -34,6 +34,9 @@ func TestTellingErrors(t *testing.T) {
 
 // TestUnreachableMirror has mmdebstrap itself fail: nobody listens at the mirror.
 func TestUnreachableMirror(t *testing.T) {
+	if testing.Short() {
+		t.Skip("apt goes on trying for seconds")
+	}
 	if _, err := proc.LookPath("mmdebstrap"); err != nil {
 		missing(t, "there is no mmdebstrap")
 	}

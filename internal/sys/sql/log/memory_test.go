@@ -39,7 +39,7 @@ func (l *endless) Read(p []byte) (int, error) {
 func TestMemoryIsConstant(t *testing.T) {
 	size := int64(24 << 20) // some 300,000 records
 	if testing.Short() {
-		size = 8 << 20
+		size = 5 << 20
 	}
 	for name, record := range map[string]func(i int) string{
 		"sessions": func(i int) string { return q(i, "SELECT 1") },
