@@ -145,7 +145,7 @@ func TestRefusedDirectIO(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.file("plan.yaml", strings.ReplaceAll(string(plan), ": local\n", ": local?dir="+disk+"\n"))
-	l.spared(l.do("run", "plan.yaml", "-o", "out"), "bad", "fs.randread", "refused by ramfs", "direct=no")
+	l.spared(l.do("run", "plan.yaml", "-o", "out"), "bad", "fs.randread", "refuses direct I/O", "direct=no")
 	for _, c := range l.read("out").Cells {
 		refused := c.Verdict == record.Withheld && c.Blocks == 0
 		if c.Target == "bad" && c.Primary && refused != strings.HasPrefix(c.Workload, "fs.randread") {
