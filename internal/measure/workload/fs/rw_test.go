@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -283,9 +284,13 @@ func TestBufferPagesAreSaid(t *testing.T) {
 		for _, pages := range []string{"ordinary", "huge"} {
 			given := map[string]string{"size": "4MiB", "bs": "1MiB", "pages": pages}
 			b := weigh(t, t.TempDir(), name, 4, given)
-			// Where memory is in pieces there are none for a while, and the kernel gives what it has.
-			for end := time.Now().Add(time.Minute); pages == "huge" && b.State["buffer_pages"] != pages &&
+			// Where memory is in pieces there are no huge ones for a while. And the kernel may join the buffer's
+			// mapping with one that another trial of this process has left beside it, whose pages count then. A
+			// worker has one trial.
+			may := pages == "huge" || strings.Contains(string(mode), "[madvise]")
+			for end := time.Now().Add(time.Minute); may && b.State["buffer_pages"] != pages &&
 				time.Now().Before(end); {
+				runtime.GC()
 				b = weigh(t, t.TempDir(), name, 4, given)
 			}
 			if got := b.State["buffer_pages"]; got == "" {
