@@ -32,14 +32,14 @@ type Conn struct {
 	dead *record.Failure
 }
 
-// arrival is a frame and when it came, by the controller's monotonic clock.
+// arrival is a frame and its time of arrival by the controller's monotonic clock.
 type arrival struct {
 	frame wire.Frame
 	at    int64
 	err   error
 }
 
-// read stamps every frame the moment it is complete.
+// read stamps every frame as soon as it is complete.
 func (c *Conn) read() {
 	for {
 		f, err := c.in.Read()
@@ -55,7 +55,7 @@ func (c *Conn) read() {
 	}
 }
 
-// Hello is what the agent said of itself.
+// Hello is what the agent reported about itself.
 func (c *Conn) Hello() wire.Hello { return c.hello }
 
 // Alive tells whether the connection can still serve requests.
@@ -65,12 +65,12 @@ func (c *Conn) Alive() bool {
 	return c.dead == nil
 }
 
-// sendTime is how long a message may still take once its context has ended. An agent that reads takes it in a moment,
-// in which this process may not get the processor.
+// sendTime is how long a message may still take after its context has ended. A working agent reads it at once, but this
+// process may not get the processor at once.
 const sendTime = 5 * time.Second
 
-// send runs a write and gives up on it some time after ctx ended. Then the stream holds half a frame and the connection
-// is lost. One that is written by then is sent: its answer is what ctx bounds.
+// send runs a write. It gives up sendTime after ctx has ended; the stream then contains half a frame and the connection
+// is lost. A write that completes before that counts as sent, because ctx bounds the answer.
 func (c *Conn) send(ctx context.Context, write func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- write() }()
@@ -89,14 +89,14 @@ func (c *Conn) send(ctx context.Context, write func() error) error {
 	}
 }
 
-// next waits for the next frame of this request. A frame of an earlier one, which was given up, is skipped.
+// next waits for the next frame of this request. It skips frames of earlier requests that were given up.
 func (c *Conn) next(ctx context.Context) (arrival, error) {
 	for {
 		select {
 		case a := <-c.arrivals:
 			if a.err == nil && a.frame.Trial < c.trial {
 				if a.frame.Trial == 0 && a.frame.Type == wire.TypeFailure {
-					return a, c.lost(c.accept(a, 0, nil)) // it refused the welcome
+					return a, c.lost(c.accept(a, 0, nil)) // the agent rejected the welcome
 				}
 				continue
 			}
@@ -116,15 +116,15 @@ func (c *Conn) next(ctx context.Context) (arrival, error) {
 	}
 }
 
-// ask sends a request and returns its one answer, which must be of the type wanted. A Failure in its place is the
-// error.
+// ask sends a request and returns its one answer, which must be of type want. If the agent answers with a Failure, that
+// is the error.
 func (c *Conn) ask(ctx context.Context, t wire.Type, request any, want wire.Type, answer any) (arrival, error) {
 	if err := c.request(ctx, t, request); err != nil {
 		return arrival{}, err
 	}
 	a, err := c.next(ctx)
 	if err != nil && ctx.Err() != nil && c.Alive() {
-		// The answer is skipped when it comes, so the connection goes on; a worker would not have ended, though.
+		// The connection can go on, because a late answer is skipped. But a worker may still run: cancel it.
 		return a, c.interrupt(ctx, t)
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *Conn) accept(a arrival, want wire.Type, answer any) error {
 		return f
 	}
 	if a.frame.Type != want {
-		return c.lost(fmt.Errorf("the agent answered with a %s frame where a %s frame was due", a.frame.Type, want))
+		return c.lost(fmt.Errorf("the agent answered with a %s frame, not a %s frame", a.frame.Type, want))
 	}
 	if answer == nil {
 		return nil
@@ -169,7 +169,7 @@ func (c *Conn) requestPacked(ctx context.Context, t wire.Type, payload []byte) e
 	})
 }
 
-// begin begins a request: write sends it, under the number that was given to it.
+// begin begins a request: it gives it a number, and write sends it.
 func (c *Conn) begin(ctx context.Context, t wire.Type, write func() error) error {
 	c.mu.Lock()
 	dead := c.dead
@@ -187,7 +187,7 @@ func (c *Conn) begin(ctx context.Context, t wire.Type, write func() error) error
 	return nil
 }
 
-// cancelled is the kind of failure of what the user did not wait for.
+// cancelled is the kind of failure of a request that the user cancelled.
 const cancelled = "cancelled"
 
 // given is the failure of a request that was given up because ctx ended.
@@ -199,12 +199,13 @@ func given(ctx context.Context, what string) *record.Failure {
 	return &record.Failure{Kind: cancelled, Message: what + " was cancelled"}
 }
 
-// cancelTime is how long an agent has to end what was cancelled. It gives up a worker that does not end after three
-// seconds and its remains after five more, and a virtual machine under load takes several times as long for everything.
+// cancelTime is how long an agent has to end cancelled work. The agent itself gives up a worker that does not end after
+// three seconds, and what the worker left behind after five more. A virtual machine under load takes several times as
+// long.
 const cancelTime = 30 * time.Second
 
-// interrupt cancels the request in flight and waits for the agent to say that it is over. The user who wants to leave
-// waits that long only for an agent that answers at all: one at work answers a ping, one that is stopped does not.
+// interrupt cancels the request in flight and waits until the agent confirms it. If the user cancelled, it waits that
+// long only for an agent that answers a ping; a stopped one does not.
 func (c *Conn) interrupt(ctx context.Context, t wire.Type) error {
 	failure := given(ctx, t.String())
 	leaving := failure.Kind == cancelled
@@ -262,13 +263,13 @@ func (c *Conn) interrupt(ctx context.Context, t wire.Type) error {
 // Facts asks the agent for what it sees of the environment.
 func (c *Conn) Facts(ctx context.Context) (record.Facts, error) { return c.FactsAt(ctx, "") }
 
-// FactsAt is Facts with the file system of root, or of the directory the agent chose when root is empty.
+// FactsAt is Facts with the file system of root, or of the agent's own choice if root is empty.
 func (c *Conn) FactsAt(ctx context.Context, root string) (f record.Facts, err error) {
 	_, err = c.ask(ctx, wire.TypeFacts, wire.FactsOf{Root: root}, wire.TypeFacts, &f)
 	return f, err
 }
 
-// Mount has the agent put a folder into its system, which must be its own.
+// Mount tells the agent to mount a folder. The agent must own its system (PID 1).
 func (c *Conn) Mount(ctx context.Context, m *guestabi.Mount) (got wire.Mounted, err error) {
 	_, err = c.ask(ctx, wire.TypeMount, m, wire.TypeMount, &got)
 	return got, err
@@ -280,23 +281,23 @@ func (c *Conn) Calibrate(ctx context.Context, q wire.Calibrate) (got wire.Calibr
 	return got, err
 }
 
-// Release has the agent remove a cell's directory.
+// Release tells the agent to remove a cell's directory.
 func (c *Conn) Release(ctx context.Context, cell string) error {
 	_, err := c.ask(ctx, wire.TypeRelease, wire.Release{Cell: cell}, wire.TypeRelease, nil)
 	return err
 }
 
-// RTT is the round trip to an agent, in ns by the controller's clock.
+// RTT is the round-trip time to an agent, in ns by the controller's clock.
 type RTT struct {
 	Median, Min, Max int64
-	// Pairs are readings of both clocks, for the audit of the agent's rate.
+	// Pairs are readings of both clocks, for the check of the agent's clock rate.
 	Pairs []ClockPair
 }
 
-// ClockPair is the agent's clocks read between two readings of the controller's.
+// ClockPair is a reading of the agent's clocks between two readings of the controller's.
 type ClockPair struct {
 	ControllerNS int64 // middle of the round trip, by the controller's monotonic clock
-	RTTNS        int64 // length of the round trip: the pair is true to half of it
+	RTTNS        int64 // length of the round trip: the pair is exact to half of it
 	AgentNS      int64 // the agent's monotonic clock
 	AgentWallNS  int64 // the agent's wall clock, Unix ns
 }
@@ -321,14 +322,14 @@ func (c *Conn) Ping(ctx context.Context, n int) (RTT, error) {
 	return rtt, nil
 }
 
-// byeTime is how long an agent has to tidy up and leave, answerTime how long to answer at all before that: one that is
-// stopped must not hold the user who wants to leave.
+// byeTime is how long an agent has to clean up and end. answerTime is how long it has to answer the ping before that,
+// so that a stopped agent does not hold up the user.
 const (
 	byeTime    = 35 * time.Second
 	answerTime = 10 * time.Second
 )
 
-// Close has the agent tidy up and leave, and closes the stream. It is idempotent. The error says what may be left
+// Close tells the agent to clean up and end, and closes the stream. It is idempotent. The error says what may be left
 // behind.
 func (c *Conn) Close() (err error) {
 	c.close.Do(func() {
@@ -344,8 +345,7 @@ func (c *Conn) Close() (err error) {
 	return err
 }
 
-// retire marks the connection as closed. Unlike a loss it asks nobody for evidence, which would take an engine of
-// containers a second.
+// retire marks the connection as closed. Unlike lost it collects no evidence, which takes a container engine a second.
 func (c *Conn) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -366,7 +366,7 @@ func (c *Conn) bye() error {
 	return nil
 }
 
-// last asks for what is not cancelled when it is not answered in time: the connection is closed next.
+// last makes a request that is not cancelled if no answer comes in time, because the connection is closed next.
 func (c *Conn) last(t, want wire.Type, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

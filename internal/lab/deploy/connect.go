@@ -15,11 +15,11 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// HandshakeError is a connection on which no usable agent spoke.
+// HandshakeError is the error of a connection on which no usable agent answered.
 type HandshakeError struct {
 	Err      error
-	Noise    []byte // what came before the magic, at most wire.MaxNoise bytes
-	Diagnose []byte // what the stream or the environment had to say
+	Noise    []byte // output before the magic number, at most wire.MaxNoise bytes
+	Diagnose []byte // evidence of the stream and the environment
 }
 
 func (e *HandshakeError) Error() string {
@@ -32,7 +32,7 @@ func (e *HandshakeError) Error() string {
 
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// Evidence returns the noise and the diagnosis, the one after the other, as they were received.
+// Evidence returns the noise and then the diagnosis, as they were received.
 func (e *HandshakeError) Evidence() []byte {
 	all := append([]byte(nil), e.Noise...)
 	if len(all) > 0 && len(e.Diagnose) > 0 && all[len(all)-1] != '\n' {
@@ -41,8 +41,8 @@ func (e *HandshakeError) Evidence() []byte {
 	return append(all, e.Diagnose...)
 }
 
-// lastLine is the last line that says something, made safe and short, with the note behind it of how the program ended.
-// A kernel's panic, of which the console goes on to tell a lot, says more.
+// lastLine returns the last line that is not empty, made printable and short, with the note after it on how the program
+// ended. A kernel panic is preferred, because the console prints much more after it.
 func lastLine(b []byte) string {
 	if l := proc.Telling(b); strings.Contains(l, "Kernel panic") {
 		return shorten(l)
@@ -69,10 +69,10 @@ func shorten(s string) string {
 // quietTime is how long a handshake may take when ctx sets no deadline.
 const quietTime = 60 * time.Second
 
-// Connect waits for the agent at the other end of stream to speak, checks that it is of this build, and welcomes it.
-// ctx bounds the handshake, not the connection. On failure the stream is closed and the error is a *HandshakeError. The
-// witnesses, such as the environment, are asked for evidence when the agent falls silent, now or later; a stream that
-// is an env.Diagnoser is always asked.
+// Connect waits for the hello of the agent at the other end of stream, checks that it is of this build, and welcomes
+// it. ctx bounds the handshake, not the connection. On failure the stream is closed and the error is a *HandshakeError.
+// When the agent no longer answers, now or later, the witnesses, such as the environment, are asked for evidence; a
+// stream that is an env.Diagnoser is always asked.
 func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...env.Diagnoser) (*Conn, error) {
 	if d, ok := stream.(env.Diagnoser); ok {
 		witnesses = append([]env.Diagnoser{d}, witnesses...)
@@ -107,7 +107,7 @@ func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...
 	case g = <-got:
 	case <-ctx.Done():
 		err := silence(ctx)
-		// Closing ends the reader, and then what it has read so far can be told.
+		// Closing the stream ends the reader. Then what it has read so far is known.
 		evidence := s.testimony()
 		stream.Close()
 		select {
@@ -130,9 +130,9 @@ func Connect(ctx context.Context, stream env.Stream, runID string, witnesses ...
 	return s, nil
 }
 
-// Attach starts an agent in e and connects to it. e is asked for evidence where it can give any. ctx bounds the start
-// and the handshake, not the connection. The error is the *env.OpenError of a start that names the environment itself,
-// a *HandshakeError, or whatever else kept the agent from starting.
+// Attach starts an agent in e and connects to it. If e is an env.Diagnoser, it is a witness. ctx bounds the start and
+// the handshake, not the connection. The error is an *env.OpenError if the environment itself explains the failure, a
+// *HandshakeError, or any other error of the start.
 func Attach(ctx context.Context, e env.Env, runID string) (*Conn, error) {
 	stream, err := e.Agent(ctx)
 	if _, said := errors.AsType[*env.OpenError](err); said {
@@ -165,11 +165,11 @@ func silence(ctx context.Context) error {
 	return fmt.Errorf("stopped waiting for the agent: %w", ctx.Err())
 }
 
-// testimony collects evidence of an agent that fell silent.
+// testimony collects evidence about an agent that no longer answers.
 func (s *Conn) testimony() []byte {
 	var all []byte
 	for _, w := range s.witnesses {
-		// A stream often tells what its environment does, and it need not be said twice.
+		// A stream often includes the environment's evidence. Do not repeat it.
 		if said := w.Diagnose(); !bytes.Contains(all, bytes.TrimSpace(said)) {
 			all = append(all, said...)
 		}
@@ -177,7 +177,7 @@ func (s *Conn) testimony() []byte {
 	return all
 }
 
-// Died is the failure of an environment whose agent's connection broke.
+// Died is the kind of failure of an environment whose connection to the agent broke.
 const Died = "environment-died"
 
 // lost marks the connection as unusable and says why, with evidence.

@@ -19,7 +19,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// fails runs a trial that must fail, and returns how.
+// fails runs a trial that must fail, and returns the failure.
 func fails(t *testing.T, s *deploy.Conn, r wire.Run) *record.Failure {
 	t.Helper()
 	o, err := s.Run(within(t, patience), r)
@@ -177,7 +177,7 @@ func TestWhatAWorkerLeavesRunningIsEnded(t *testing.T) {
 	}
 }
 
-// The end of the input in the middle of a trial, and SIGTERM, both end the agent, its worker and its directory.
+// The end of the input during a trial, and SIGTERM, both end the agent, its worker and its directory.
 func TestAgentTidiesUpWhenItsInputEndsOrItIsTold(t *testing.T) {
 	for name, leave := range map[string]func(*proc.Stream){
 		"end of input": func(s *proc.Stream) { s.CloseWrite() },
@@ -242,7 +242,7 @@ func TestRemovalStaysInside(t *testing.T) {
 	}
 }
 
-// whenWorking calls do with the process of the agent's next worker, and then sends it.
+// whenWorking calls do with the process id of the agent's next worker, and then sends it to the channel.
 func whenWorking(agent *proc.Stream, do func(worker int)) <-chan int {
 	found := make(chan int, 1)
 	go func() {
@@ -256,11 +256,11 @@ func whenWorking(agent *proc.Stream, do func(worker int)) <-chan int {
 	return found
 }
 
-// children lists the workers whose parent is pid. Others come and go: Go forks a process of its own before the first
-// real one, to see whether the kernel hands out pidfds.
+// children lists the workers whose parent is pid. Other children are left out: Go forks a process before the first real
+// one, to check whether the kernel supports pidfds.
 func children(pid int) (pids []int) { return childrenAs(pid, "worker") }
 
-// childrenAs is children of another role.
+// childrenAs is children for another role.
 func childrenAs(pid int, role string) (pids []int) {
 	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children") // the pattern is well-formed
 	for _, f := range tasks {
@@ -276,7 +276,7 @@ func childrenAs(pid int, role string) (pids []int) {
 	return pids
 }
 
-// running tells whether a process exists and is no zombie.
+// running tells whether a process exists and is not a zombie.
 func running(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

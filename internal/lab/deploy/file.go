@@ -9,14 +9,14 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// File is a file that the controller has made for trials.
+// File is a file that the controller made for trials.
 type File struct {
 	Digest  [32]byte // SHA-256
 	Size    int64    // bytes
 	Content io.ReaderAt
 }
 
-// Supply sends a file to the agent, unless it has it. Of one that was begun, the rest is sent.
+// Supply sends a file to the agent unless the agent has it. If the agent has the beginning, only the rest is sent.
 func (c *Conn) Supply(ctx context.Context, f File) error {
 	buf := make([]byte, wire.MaxFilePiece)
 	piece := wire.FilePiece{Digest: f.Digest, Size: f.Size}
@@ -29,7 +29,7 @@ func (c *Conn) Supply(ctx context.Context, f File) error {
 			return nil
 		}
 		if have <= sent || have > f.Size {
-			return errors.New("send a file: the agent does not take it in")
+			return errors.New("send a file: the agent did not store the last piece")
 		}
 		sent = have
 		n, err := f.Content.ReadAt(buf[:min(int64(len(buf)), f.Size-have)], have)
@@ -40,7 +40,7 @@ func (c *Conn) Supply(ctx context.Context, f File) error {
 	}
 }
 
-// piece sends a piece of a file and returns how much of the file the agent has.
+// piece sends a piece of a file and returns how many bytes of the file the agent has.
 func (c *Conn) piece(ctx context.Context, p *wire.FilePiece) (int64, error) {
 	b, err := p.Pack()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// counted counts what is read of a file, in bytes.
+// counted counts the bytes that are read from a file.
 type counted struct {
 	*bytes.Reader
 	read int
@@ -30,7 +30,7 @@ func supply(data []byte) (deploy.File, *counted) {
 	return deploy.File{Digest: sha256.Sum256(data), Size: int64(len(data)), Content: c}, c
 }
 
-// A worker reads the file that was sent, which is sent once for a connection and is gone with the agent.
+// A worker reads the file that was sent. The file is sent once per connection and is gone with the agent.
 func TestSupply(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := connect(t, dir)
@@ -62,7 +62,7 @@ func TestSupply(t *testing.T) {
 	}
 }
 
-// What is not what its digest says is refused and not kept.
+// A file that does not match its digest is rejected and not kept.
 func TestSupplyOfSomethingElse(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := connect(t, dir)

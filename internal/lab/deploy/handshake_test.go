@@ -64,7 +64,7 @@ func TestHandshakesThatFail(t *testing.T) {
 			t.Parallel()
 			limit := patience
 			if name == "silent" {
-				limit = 5 * time.Second // time for the shell to say what is evidence
+				limit = 5 * time.Second // time for the shell to print the evidence
 			}
 			stream := shell(t, c.script)
 			_, err := deploy.Connect(within(t, limit), stream, "test")
@@ -121,7 +121,7 @@ func TestHandshakeGivenUp(t *testing.T) {
 	}
 }
 
-// witness is an environment that can tell something.
+// witness is an environment with evidence.
 type witness string
 
 func (w witness) Diagnose() []byte { return []byte(w) }
@@ -149,7 +149,7 @@ func TestPingReadsBothClocks(t *testing.T) {
 	}
 	a, b := first.Pairs[4], second.Pairs[0]
 	here, there := b.ControllerNS-a.ControllerNS, b.AgentNS-a.AgentNS
-	// Two clocks of one machine: they may differ by how badly the pairs were read, and not by more.
+	// These are two clocks of one machine. They may differ by the error of the readings, and not by more.
 	if d, most := here-there, (a.RTTNS+b.RTTNS)/2+1; here < 200e6 || d < -most || d > most {
 		t.Errorf("between two pings %d ns passed here and %d there, round trips %d and %d", here, there, a.RTTNS,
 			b.RTTNS)
@@ -159,7 +159,7 @@ func TestPingReadsBothClocks(t *testing.T) {
 func TestCalibrationFindsWorkThatTakesLongEnough(t *testing.T) {
 	s, _ := connect(t, t.TempDir())
 	const target = 40 * time.Millisecond
-	// A machine that stalls makes little work look like enough, and does not do so each time.
+	// On a machine that stalls, little work looks like enough, but not each time.
 	often := func(what string, ok func() (any, bool)) {
 		t.Helper()
 		var got any

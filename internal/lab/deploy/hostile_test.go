@@ -13,7 +13,7 @@ import (
 	"tare/internal/record"
 )
 
-// canned is a connection to an agent that says what it was told to, whatever it is asked.
+// canned is a connection to an agent that sends fixed answers, whatever the request is.
 type canned struct{ io.Reader }
 
 func (canned) Write(p []byte) (int, error) { return len(p), nil }
@@ -26,7 +26,7 @@ type line struct {
 	payload string
 }
 
-// speech is what an agent says after a proper hello. The requests of Run are three pings, the run, and three pings.
+// speech is the output of an agent after a valid hello. Run sends three pings, the run, and three pings.
 func speech(t testing.TB, lines ...line) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -99,7 +99,7 @@ func TestLateAnswersAreSkipped(t *testing.T) {
 	}
 }
 
-// Whatever an agent says after its hello, a trial ends, with an outcome or with a failure.
+// Whatever an agent sends after its hello, a trial ends, with an outcome or with a failure.
 func FuzzConn(f *testing.F) {
 	hello := len(speech(f))
 	whole := append(pongs(1), line{wire.TypeBegin, 4, ""}, line{wire.TypeEnd, 4, ""},

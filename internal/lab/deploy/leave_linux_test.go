@@ -17,7 +17,7 @@ import (
 	"tare/internal/record"
 )
 
-// stop stops a process and waits until it is: on a busy machine it may still answer for a moment.
+// stop stops a process and waits until it has stopped: on a busy machine it may still answer for a moment.
 func stop(pid int) {
 	syscall.Kill(pid, syscall.SIGSTOP)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -27,7 +27,7 @@ func stop(pid int) {
 	}
 }
 
-// The user who wants to leave is not held by an agent that does not answer at all.
+// An agent that does not answer at all does not hold up a user who wants to leave.
 func TestAStoppedAgentIsGivenUpSoonWhenTheUserLeaves(t *testing.T) {
 	s, stream := connect(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,7 +46,7 @@ func TestAStoppedAgentIsGivenUpSoonWhenTheUserLeaves(t *testing.T) {
 	}
 }
 
-// pipes is a connection to an agent that a test plays.
+// pipes is a connection to an agent that a test simulates.
 type pipes struct {
 	io.Reader
 	io.WriteCloser
@@ -56,8 +56,8 @@ type pipes struct {
 func (p pipes) CloseWrite() error { return p.WriteCloser.Close() }
 func (p pipes) Close() error      { p.close(); return nil }
 
-// play connects to an agent that the test plays: it greets and answers pings, and hands every frame to on, the pings
-// after the answer. What it began ends with the test, which runs in a bubble.
+// play connects to an agent that the test simulates: it greets, answers pings, and passes every frame to on, pings
+// after the answer. Everything that it starts ends with the test, which runs in a synctest bubble.
 func play(t *testing.T, on func(f wire.Frame, out *wire.Writer)) *deploy.Conn {
 	t.Helper()
 	toAgent, fromController := io.Pipe()
@@ -89,7 +89,7 @@ func play(t *testing.T, on func(f wire.Frame, out *wire.Writer)) *deploy.Conn {
 	return s
 }
 
-// One that answers has the time that tidying up takes where everything is slow.
+// An agent that answers gets the time that cleaning up takes on a slow system.
 func TestAnAgentThatAnswersIsWaitedForWhenTheUserLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -112,7 +112,7 @@ func TestAnAgentThatAnswersIsWaitedForWhenTheUserLeaves(t *testing.T) {
 	})
 }
 
-// Closing asks a stopped agent once, and does not wait for the answer to a Cancel as well.
+// Close asks a stopped agent once, and does not also wait for the answer to a Cancel.
 func TestClosingDoesNotWaitTwiceForAStoppedAgent(t *testing.T) {
 	s, stream := connect(t, t.TempDir())
 	run(t, s, wire.Run{Job: job("t.idle"), Work: 1})
@@ -122,14 +122,14 @@ func TestClosingDoesNotWaitTwiceForAStoppedAgent(t *testing.T) {
 	if err := s.Close(); err == nil {
 		t.Error("nothing was said of an agent that could not tidy up")
 	}
-	// Ten seconds for an answer, and some for the ladder; forty where the question is cancelled as well.
+	// Ten seconds for an answer, and some for ending the process. It would be forty with a Cancel.
 	if took := time.Since(began); took > 35*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
 
-// A user who leaves while a request is on its way loses no agent: it takes the request a moment later, and the word
-// that nobody waits for it.
+// If a user leaves while a request is being sent, the agent is not lost: a moment later it reads the request and its
+// cancellation.
 func TestWhatIsBeingSentWhenTheUserLeavesIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +137,7 @@ func TestWhatIsBeingSentWhenTheUserLeavesIsCancelled(t *testing.T) {
 		s := play(t, func(f wire.Frame, out *wire.Writer) {
 			switch f.Type {
 			case wire.TypePing:
-				if pings++; pings == 3 { // the trial is next, and is written while nobody reads
+				if pings++; pings == 3 { // the trial is next; it is written while nobody reads
 					time.AfterFunc(time.Second, cancel)
 					time.Sleep(2 * time.Second)
 				}

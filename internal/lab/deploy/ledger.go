@@ -6,8 +6,8 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// Ledger has the agent write or find records and passes on the packed records of each frame as they arrive. Writing
-// goes on until ctx ends, which is no error, or there is no room for more. An error of tell ends it as well. Any other
+// Ledger tells the agent to write or find records, and passes on the packed records of each frame as they arrive.
+// Writing goes on until ctx ends or the disk is full; neither is an error. An error of tell ends it as well. Any other
 // error is a *record.Failure.
 func (s *Conn) Ledger(ctx context.Context, l wire.Ledger, tell func(packed []byte) error) error {
 	if err := s.request(ctx, wire.TypeLedger, l); err != nil {
@@ -32,7 +32,8 @@ func (s *Conn) Ledger(ctx context.Context, l wire.Ledger, tell func(packed []byt
 	}
 }
 
-// endLedger cancels. What was written after ctx ended is not told: the caller has stopped counting.
+// endLedger cancels the request. Records written after ctx ended are not passed on, because the caller no longer counts
+// them.
 func (s *Conn) endLedger(find bool, ctx context.Context) error {
 	err := s.interrupt(ctx, wire.TypeLedger)
 	if find || !s.Alive() {

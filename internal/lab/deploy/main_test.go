@@ -23,7 +23,7 @@ import (
 	"tare/internal/version"
 )
 
-// The test binary is the agent as well: the real one, with kinds that misbehave on purpose.
+// The test binary is also the agent: the real one, with additional kinds that misbehave on purpose.
 func TestMain(m *testing.M) {
 	if b := os.Getenv("TARE_TEST_BUILD"); b != "" {
 		version.Build = b
@@ -76,7 +76,7 @@ func kind(name string, t behaviour) workload.Kind {
 	}
 }
 
-// spin burns what is about a microsecond of CPU per unit, whatever the clock says.
+// spin uses about a microsecond of CPU time per unit, whatever the clock says.
 func spin(_ context.Context, b *workload.Bench) error {
 	var sum uint64
 	for i := range b.Work * 1000 {
@@ -90,7 +90,7 @@ var sink atomic.Uint64
 
 func block(context.Context, *workload.Bench) error { select {} }
 
-// stray leaves a process behind that has left the group, the session and its parents.
+// stray leaves a process behind that has left its group, its session and its parents.
 func stray(ctx context.Context, b *workload.Bench) error {
 	_, err := proc.Run(ctx, nil, "setsid", "sh", "-c",
 		`sleep 300 >/dev/null 2>&1 & echo $! >"$0"`, filepath.Join(b.Dir, "stray"))
@@ -196,7 +196,7 @@ func start(t *testing.T, dir string) *proc.Stream {
 	return launch(t, self, "agent", "--dir", dir)
 }
 
-// launch starts a command as what may or may not be an agent.
+// launch starts a command that may or may not be an agent.
 func launch(t *testing.T, argv ...string) *proc.Stream {
 	t.Helper()
 	cmd := proc.Command(t.Context(), argv...)
@@ -210,7 +210,7 @@ func launch(t *testing.T, argv ...string) *proc.Stream {
 	return s
 }
 
-// connect starts an agent below dir and shakes hands with it.
+// connect starts an agent below dir and does the handshake.
 func connect(t *testing.T, dir string) (*deploy.Conn, *proc.Stream) {
 	t.Helper()
 	stream := start(t, dir)
@@ -222,7 +222,7 @@ func connect(t *testing.T, dir string) (*deploy.Conn, *proc.Stream) {
 	return s, stream
 }
 
-// patience bounds what must come at some time, however busy the machine is.
+// patience bounds every wait. It is long enough for a busy machine.
 const patience = 3 * time.Minute
 
 func within(t *testing.T, d time.Duration) context.Context {
@@ -244,7 +244,7 @@ func run(t *testing.T, s *deploy.Conn, r wire.Run) deploy.Outcome {
 	return o
 }
 
-// left lists what is in dir.
+// left lists the files in dir.
 func left(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -257,7 +257,7 @@ func left(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// eventually waits for something another process does.
+// eventually waits for an effect of another process.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -267,7 +267,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// shaken starts an agent and shakes hands with it.
+// shaken starts an agent and does the handshake.
 func shaken(t testing.TB, path, dir string) *deploy.Conn {
 	t.Helper()
 	stream, err := proc.Start(proc.Command(t.Context(), path, "agent", "--dir", dir))

@@ -16,8 +16,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Peer is the run's process at the other end of work on the network; see package peer. It is started when it is first
-// needed, and once: a peer that died stays dead, because what was weighed with it would not go on with another. It is
+// Peer is the run's process at the other end of network workloads; see package netpeer. It is started once, when it is
+// first needed. A peer that died is not restarted, because results with another peer would not be comparable. It is
 // safe for concurrent use.
 type Peer struct {
 	agents env.Agents
@@ -27,16 +27,17 @@ type Peer struct {
 	token  string
 	port   int
 	mu     sync.Mutex
-	stream *proc.Stream // nil when it was not started or is closed
+	stream *proc.Stream // nil if it was not started or is closed
 }
 
-// NewPeer returns a peer that was not started yet, of the agent for this machine.
+// NewPeer returns a peer that is not started yet. It will run this machine's agent executable.
 func NewPeer(agents env.Agents) *Peer { return &Peer{agents: agents} }
 
-// peerTime is how long a peer may take to listen.
+// peerTime is how long a peer may take until it listens.
 const peerTime = 30 * time.Second
 
-// Start starts the peer unless it was, and returns its port on the loopback and the token that it admits by.
+// Start starts the peer if that was not done before. It returns the peer's port on the loopback and the token that
+// gives access to it.
 func (p *Peer) Start(ctx context.Context) (port int, token string, err error) {
 	p.once.Do(func() {
 		if p.err = p.start(ctx); p.err != nil {
@@ -84,23 +85,23 @@ func (p *Peer) start(ctx context.Context) error {
 	return nil
 }
 
-// greetPeer gives a peer its token, which is in no argument, and reads the port that it listens on.
+// greetPeer sends a peer its token, which is never an argument, and reads the port that it listens on.
 func greetPeer(peer io.ReadWriter, token string) (int, error) {
 	if _, err := fmt.Fprintln(peer, token); err != nil {
-		return 0, fmt.Errorf("give it its token: %w", err)
+		return 0, fmt.Errorf("send the token: %w", err)
 	}
 	line, err := bufio.NewReaderSize(peer, 64).ReadSlice('\n')
 	if err != nil {
-		return 0, fmt.Errorf("read where it listens: %w", err)
+		return 0, fmt.Errorf("read the port: %w", err)
 	}
 	port, err := strconv.ParseUint(strings.TrimSpace(string(line)), 10, 16)
 	if err != nil {
-		return 0, fmt.Errorf("read where it listens: %q is no port", line)
+		return 0, fmt.Errorf("read the port: %q is not a port number", line)
 	}
 	return int(port), nil
 }
 
-// Pid is the peer's process id; 0 when it does not run.
+// Pid is the peer's process id; 0 if it does not run.
 func (p *Peer) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +111,7 @@ func (p *Peer) Pid() int {
 	return p.stream.Pid()
 }
 
-// Ended says how the peer ended when it did, or does so within a time; nil when it runs or was never started.
+// Ended says how the peer ended, if it has ended or ends within the given time; nil if it runs or was never started.
 func (p *Peer) Ended(within time.Duration) error {
 	p.mu.Lock()
 	s := p.stream

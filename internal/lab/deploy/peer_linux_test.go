@@ -17,7 +17,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// startPeer returns a peer that runs and how an agent on this machine reaches it.
+// startPeer returns a running peer, and how an agent on this machine reaches it.
 func startPeer(t *testing.T) (*deploy.Peer, *wire.Peer) {
 	t.Helper()
 	p := deploy.NewPeer(agenttest.Store(t))
@@ -44,7 +44,8 @@ func TestPeerKilledInMidTrial(t *testing.T) {
 			defer s.Close()
 			pid := p.Pid()
 			go func() {
-				// It works for the trial by now, or is idle before it: either way the trial must say what became of it.
+				// By now the peer works for the trial, or is idle before it. In either case the trial must report its
+				// end.
 				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 					if cpu, _, err := proc.Usage(pid); err != nil || cpu >= 100*time.Millisecond {
 						break
@@ -67,7 +68,7 @@ func TestPeerKilledInMidTrial(t *testing.T) {
 	}
 }
 
-// Neither a list of processes nor the environment of the peer shows the token, and no trial repeats it.
+// Neither the list of processes nor the environment of the peer shows the token, and no trial reports it.
 func TestTokenIsNotShown(t *testing.T) {
 	p, at := startPeer(t)
 	for _, file := range []string{"cmdline", "environ"} {
@@ -97,7 +98,7 @@ func TestTokenIsNotShown(t *testing.T) {
 	}
 }
 
-// controllerEnv has this test binary be a controller that starts a peer and waits.
+// controllerEnv makes this test binary a controller that starts a peer and waits.
 const controllerEnv = "TARE_TEST_CONTROLLER"
 
 func TestPeerEndsWithAKilledController(t *testing.T) {
@@ -137,7 +138,7 @@ func TestPeerEndsWithAKilledController(t *testing.T) {
 	}
 }
 
-// fixedAgents gives one agent for every platform.
+// fixedAgents returns one agent for every platform.
 type fixedAgents string
 
 func (f fixedAgents) Path(string, string) (string, error) { return string(f), nil }

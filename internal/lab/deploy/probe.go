@@ -7,8 +7,8 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// Probe has the agent carry out one operation on files, in the words of package probe, and returns its answer. An error
-// is a *record.Failure, as of every request: the agent refused it or did not answer before ctx was done.
+// Probe asks the agent for one file operation, as described in package fileops, and returns the answer. The error is a
+// *record.Failure: the agent rejected the request or did not answer before ctx ended.
 func (s *Conn) Probe(ctx context.Context, request json.RawMessage) (reply json.RawMessage, err error) {
 	_, err = s.ask(ctx, wire.TypeProbe, request, wire.TypeProbe, &reply)
 	return reply, err

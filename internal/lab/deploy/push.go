@@ -16,19 +16,19 @@ import (
 	"tare/internal/version"
 )
 
-// Transport is what ssh, vagrant, docker, lima and their like share: it prepares a command in the environment, not yet
-// started, and puts a file there.
+// Transport is what ssh, vagrant, docker, lima and similar drivers have in common. It prepares a command in the
+// environment, not yet started, and copies a file into it.
 type Transport interface {
 	Command(ctx context.Context, argv ...string) *proc.Cmd
-	// Put makes an executable file of that name in a fresh private directory and returns its path there.
+	// Put writes an executable file of that name into a fresh private directory and returns its path there.
 	Put(ctx context.Context, name string, r io.Reader) (path string, err error)
 }
 
-// PushOptions say what is known of the other side.
+// PushOptions is what is known about the other side.
 type PushOptions struct {
-	// Platform is its platform when known; empty means ask with uname.
+	// Platform is the platform if it is known; if empty, uname is asked.
 	Platform Platform
-	// ProbeTime bounds each question asked of the other side; 0 means 30 s.
+	// ProbeTime bounds each command on the other side; 0 means 30 s.
 	ProbeTime time.Duration
 }
 
@@ -37,20 +37,20 @@ type Platform struct{ OS, Arch string }
 
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// PushError is an environment that could not be given an agent.
+// PushError is the error of an environment that could not be given an agent.
 type PushError struct {
-	Op       string // what was being done: "ask for the platform", "put the agent", "start the agent"
+	Op       string // the step that failed: "ask for the platform", "put the agent", "start the agent"
 	Err      error
-	Evidence []byte // what the other side said
+	Evidence []byte // output of the other side
 }
 
 func (e *PushError) Error() string { return e.Op + ": " + e.Err.Error() }
 
 func (e *PushError) Unwrap() error { return e.Err }
 
-// Push puts an agent into the environment behind t and proves that it runs there: it asks for the platform, chooses the
-// agent, puts it and compares its build id. It returns the agent's path there, with the platform also on a later error.
-// What it put is the caller's to remove, also after an error that comes with a path.
+// Push puts an agent into the environment behind t and checks that it runs there: it asks for the platform, chooses the
+// agent, copies it and compares its build id. It returns the agent's path there and the platform, even with an error
+// after the copy. The caller removes the copied file, also after an error with a path.
 func Push(ctx context.Context, t Transport, agents env.Agents, o PushOptions) (path string, p Platform, err error) {
 	if o.ProbeTime == 0 {
 		o.ProbeTime = 30 * time.Second
@@ -79,7 +79,7 @@ func Push(ctx context.Context, t Transport, agents env.Agents, o PushOptions) (p
 	return path, p, verify(ctx, t, path, p, o.ProbeTime)
 }
 
-// say runs a command in the environment and returns what it printed, bounded in time and length.
+// say runs a command in the environment and returns its output, bounded in time and length.
 func say(ctx context.Context, t Transport, limit time.Duration, argv ...string) (string, []byte, error) {
 	ctx, cancel := proc.WithPatience(ctx, limit)
 	defer cancel()
@@ -105,7 +105,7 @@ func probe(ctx context.Context, t Transport, limit time.Duration) (Platform, err
 	if err == nil || ctx.Err() != nil {
 		return p, &PushError{Op: op, Err: errors.Join(perr, ctx.Err()), Evidence: evidence}
 	}
-	// Windows has no uname; its own shell names the processor.
+	// Windows has no uname; its own shell prints the processor.
 	wout, _, werr := say(ctx, t, limit, "cmd", "/c", "echo %OS% %PROCESSOR_ARCHITECTURE%")
 	if werr == nil {
 		if p, ok := parseWindows(wout); ok {
@@ -115,21 +115,22 @@ func probe(ctx context.Context, t Transport, limit time.Duration) (Platform, err
 	return p, &PushError{Op: op, Err: fmt.Errorf("uname -s -m: %w", err), Evidence: evidence}
 }
 
-// systems are the names uname -s gives, in lower case.
+// systems maps the output of uname -s, in lower case, to GOOS.
 var systems = map[string]string{"linux": "linux", "darwin": "darwin", "freebsd": "freebsd"}
 
-// machines are the names uname -m gives.
+// machines maps the output of uname -m to GOARCH.
 var machines = map[string]string{"x86_64": "amd64", "amd64": "amd64", "x64": "amd64", "aarch64": "arm64",
 	"arm64": "arm64"}
 
-// small are 32-bit machines, for which there is no agent. armv8l is a 32-bit world on a 64-bit processor.
+// small lists 32-bit machines, for which there is no agent. armv8l is 32-bit mode on a 64-bit processor.
 var small = []string{"i386", "i486", "i586", "i686", "x86", "armv5", "armv6", "armv7", "armv8l", "arm"}
 
-// ParseUname finds the answer to `uname -s -m` in output that may hold noise around it, such as a login banner.
+// ParseUname finds the output of `uname -s -m` among noise, such as a login banner.
 func ParseUname(output string) (Platform, error) {
 	var unknown string
 	for line := range strings.Lines(output) {
-		// Noise that ends without a newline, such as the escape that sets a terminal's title, is glued to the answer.
+		// Noise without a final newline, such as the escape sequence that sets a terminal's title, is glued to the
+		// output.
 		line = line[strings.LastIndexFunc(strings.TrimRight(line, "\r\n"), unicode.IsControl)+1:]
 		f := strings.Fields(line)
 		if len(f) < 2 {
@@ -137,7 +138,7 @@ func ParseUname(output string) (Platform, error) {
 		}
 		f = f[len(f)-2:]
 		goos, known := systems[strings.ToLower(f[0])]
-		// Cygwin and MSYS tell of Windows as CYGWIN_NT-10.0 and MINGW64_NT-10.0-22631.
+		// Cygwin and MSYS report Windows as CYGWIN_NT-10.0 and MINGW64_NT-10.0-22631.
 		if !known && strings.Contains(f[0], "_NT-") {
 			goos, known = "windows", true
 		}
@@ -151,15 +152,15 @@ func ParseUname(output string) (Platform, error) {
 		for _, s := range small {
 			if strings.HasPrefix(f[1], s) {
 				return Platform{},
-					fmt.Errorf("%s is a 32-bit system, and tare measures 64-bit ones only (amd64, arm64)", unknown)
+					fmt.Errorf("%s is a 32-bit system; tare measures only 64-bit systems (amd64, arm64)", unknown)
 			}
 		}
 	}
 	if unknown != "" {
-		return Platform{}, fmt.Errorf("there is no agent for %.80q, only for amd64 and arm64", unknown)
+		return Platform{}, fmt.Errorf("there is no agent for %.80q; there are agents for amd64 and arm64", unknown)
 	}
 	if s := strings.TrimSpace(output); s != "" {
-		return Platform{}, fmt.Errorf("uname -s -m printed %.80q, which is not a system that tare knows", s)
+		return Platform{}, fmt.Errorf("uname -s -m printed %.80q, which is not a system known to tare", s)
 	}
 	return Platform{}, errors.New("uname -s -m printed nothing")
 }
@@ -174,10 +175,10 @@ func parseWindows(output string) (Platform, bool) {
 	return Platform{}, false
 }
 
-// verify proves that the file at path is an agent of this build that can run there.
+// verify checks that the file at path is an agent of this build that runs there.
 func verify(ctx context.Context, t Transport, path string, p Platform, limit time.Duration) error {
 	const op = "start the agent"
-	// The full program answers this as the slim agent does; its own command "version" speaks for the controller.
+	// The full program answers this like the slim agent; its own command "version" is the controller's.
 	out, evidence, err := say(ctx, t, limit, path, "agent", "--version")
 	if err != nil {
 		if s := strings.ToLower(err.Error() + string(evidence)); strings.Contains(s, "permission denied") ||
@@ -189,7 +190,7 @@ func verify(ctx context.Context, t Transport, path string, p Platform, limit tim
 	build, goos, goarch, ok := wire.ParseVersionLine(out)
 	switch {
 	case !ok:
-		err = fmt.Errorf("%s does not answer as an agent", path)
+		err = fmt.Errorf("%s is not an agent: it printed no version line", path)
 	case build != version.Build:
 		err = fmt.Errorf("%s has build %.64q, and this tare has build %q; use agents made together with it", path,
 			build, version.Build)

@@ -19,11 +19,11 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// here is a transport to this machine: commands run as they are, or as a script answers in their place.
+// here is a transport to this machine. Commands run as they are, or a script answers instead.
 type here struct {
 	dir    string
 	mode   os.FileMode
-	script string // stands in for uname
+	script string // replaces uname
 }
 
 func (h here) Command(ctx context.Context, argv ...string) *proc.Cmd {
@@ -88,7 +88,7 @@ func TestPushThatFails(t *testing.T) {
 		"never stops":    {here{script: "exec yes Linux"}, self, "no answer within"},
 		"hangs":          {here{script: "exec sleep 600"}, self, "no answer within"},
 		"another build":  {here{script: "echo Linux x86_64", mode: 0o700}, other, `build "cafe"`},
-		"no agent":       {here{script: "echo Linux x86_64", mode: 0o700}, mute, "does not answer as an agent"},
+		"no agent":       {here{script: "echo Linux x86_64", mode: 0o700}, mute, "is not an agent"},
 		"not executable": {here{script: "echo Linux x86_64", mode: 0o600}, self, "noexec"},
 		"not carried":    {here{script: "echo Darwin arm64"}, self, "no agent for darwin/arm64"},
 	} {

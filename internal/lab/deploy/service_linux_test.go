@@ -32,7 +32,7 @@ func servedBy(server string) wire.Run {
 		Params: map[string]string{"server": server}}}
 }
 
-// alive is running for a process that a trial has noted.
+// alive is running for a process whose id a trial has reported.
 func alive(pid string) bool {
 	n, err := strconv.Atoi(pid)
 	return err == nil && running(n)
@@ -50,8 +50,8 @@ func end(t *testing.T, pid string) {
 	eventually(t, "process "+pid+" is gone", func() bool { return !alive(pid) })
 }
 
-// TestServiceLivesFromTrialToTrial: one server for all trials and cells that name it, another for another name, and
-// nothing of either when the session is over.
+// TestServiceLivesFromTrialToTrial: all trials and cells that name the same service use one server; another name gets
+// another server. Both are gone after the session.
 func TestServiceLivesFromTrialToTrial(t *testing.T) {
 	needPostgres(t)
 	dir := t.TempDir()
@@ -90,8 +90,8 @@ func TestServiceLivesFromTrialToTrial(t *testing.T) {
 	}
 }
 
-// TestServiceThatDies: whichever process of it is killed, the trial that meets that tells so, and the next has a new
-// server.
+// TestServiceThatDies: whichever process of the service is killed, the next trial reports it, and the one after it has
+// a new server.
 func TestServiceThatDies(t *testing.T) {
 	needPostgres(t)
 	s, _ := connect(t, t.TempDir())
@@ -113,7 +113,7 @@ func TestServiceThatDies(t *testing.T) {
 	}
 }
 
-// held starts a trial that waits for its server, and returns once it does, with what the trial before has noted.
+// held starts a trial that waits for its server. It returns when the trial waits, with the report of the trial before.
 func held(t *testing.T, s *deploy.Conn, dir string) (map[string]string, <-chan error) {
 	t.Helper()
 	is := run(t, s, servedBy("one")).Result.State
@@ -132,7 +132,7 @@ func held(t *testing.T, s *deploy.Conn, dir string) (map[string]string, <-chan e
 	return is, done
 }
 
-// TestServerKilledInATrial: the server's end is the trial's failure, with the server's own words.
+// TestServerKilledInATrial: the server's end is the trial's failure, with the server's own output.
 func TestServerKilledInATrial(t *testing.T) {
 	needPostgres(t)
 	dir := t.TempDir()
@@ -149,7 +149,7 @@ func TestServerKilledInATrial(t *testing.T) {
 	}
 }
 
-// TestWorkerKilledInATrial: the service has nothing to do with it.
+// TestWorkerKilledInATrial: the service is not affected.
 func TestWorkerKilledInATrial(t *testing.T) {
 	needPostgres(t)
 	dir := t.TempDir()
@@ -166,7 +166,7 @@ func TestWorkerKilledInATrial(t *testing.T) {
 	}
 }
 
-// TestAgentKilledWithService: the service ends what it has started, also in the middle of a trial.
+// TestAgentKilledWithService: the service ends all processes that it has started, also during a trial.
 func TestAgentKilledWithService(t *testing.T) {
 	needPostgres(t)
 	dir := t.TempDir()
@@ -183,8 +183,8 @@ func TestAgentKilledWithService(t *testing.T) {
 	})
 }
 
-// TestServiceThatCannotStart: its own words are the failure, and the agent goes on; so it does when the start is
-// cancelled.
+// TestServiceThatCannotStart: the failure contains the service's output, and the agent goes on. The same holds if the
+// start is cancelled.
 func TestServiceThatCannotStart(t *testing.T) {
 	needPostgres(t)
 	s, stream := connect(t, t.TempDir())

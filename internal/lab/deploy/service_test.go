@@ -13,8 +13,8 @@ import (
 	"tare/internal/sys/sql/postgres"
 )
 
-// served is a kind whose trials work against a real PostgreSQL: each adds a row to a table that the first has made, in
-// the memory of the server alone.
+// served is a kind whose trials use a real PostgreSQL. Each adds a row to a table that the first trial has made, which
+// exists only in the server's memory.
 func served() workload.Kind {
 	k := kind("t.served", behaviour{})
 	k.Params = append(k.Params, workload.Param{Name: "server", Type: workload.Text, Default: "one"},
@@ -94,7 +94,7 @@ func addRow(ctx context.Context, b *workload.Bench) error {
 	return err
 }
 
-// hold says that it is there and waits for the server.
+// hold reports that it runs and waits for the server.
 func hold(ctx context.Context, b *workload.Bench) error {
 	if err := os.WriteFile(filepath.Join(b.Dir, "held"), nil, 0o600); err != nil {
 		return err

@@ -20,8 +20,8 @@ func TestTrialIsTimedTwiceAndTidiedUp(t *testing.T) {
 	inside, outside := o.Result.ElapsedNS, o.ControllerNS
 	t.Logf("inside %d ns, outside %d ns, slack %d ns, round trip %d +- %d ns, setup %d ns", inside, outside,
 		o.Result.SlackNS, o.RTTNS, o.RTTSpreadNS, o.SetupNS)
-	// The sleep cannot be shorter than asked. How much longer, and how far the marks travel apart, is the machine's
-	// affair; a busy one is allowed half a minute, and one that reads both marks late sees nothing between them.
+	// The sleep cannot be shorter than requested. How much longer it is, and how far apart the marks arrive, depends on
+	// the machine: a busy one may take half a minute, and if it reads both marks late, the time between them is zero.
 	if inside < 50e6 {
 		t.Errorf("50 ms of sleep took %d ns", inside)
 	}
@@ -34,7 +34,7 @@ func TestTrialIsTimedTwiceAndTidiedUp(t *testing.T) {
 	if _, err := strconv.Atoi(o.Result.State["overhead_ns"]); err != nil {
 		t.Errorf("overhead_ns is %q", o.Result.State["overhead_ns"])
 	}
-	// A Sleep gives the CPU up once at least.
+	// A sleep gives up the CPU at least once.
 	if n, err := strconv.Atoi(o.Result.State["switches_voluntary"]); err != nil || n < 1 {
 		t.Errorf("switches_voluntary is %q", o.Result.State["switches_voluntary"])
 	}

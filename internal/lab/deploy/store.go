@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// Store gives agent executables: those that were built into this program (build tag bundle), for its own platform the
-// program itself, and those it was told of. It implements env.Agents and is safe for concurrent use.
+// Store has agent executables: those built into this program (build tag bundle), the program itself for its own
+// platform, and those given by Use. It implements env.Agents and is safe for concurrent use.
 type Store struct {
 	dir   string
 	files fs.FS // tare-agent_GOOS_GOARCH.gz
@@ -31,7 +31,7 @@ func NewStore(dir string) *Store {
 	return &Store{dir: dir, files: bundled(), paths: map[string]string{}}
 }
 
-// Use has the store give path for a platform. The store does not remove it.
+// Use sets the agent for a platform to the file at path. The store does not remove it.
 func (s *Store) Use(goos, goarch, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +51,8 @@ func (s *Store) Path(goos, goarch string) (string, error) {
 		p, err = os.Executable()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("this build of tare has no agent for %s/%s, only for %s; use one made with \"make "+
-			"build\", which carries all of them",
+		return "", fmt.Errorf("this build of tare has no agent for %s/%s, only for %s; use one built with \"make "+
+			"build\", which has all of them",
 			goos, goarch, strings.Join(s.platforms(), ", "))
 	}
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Store) Path(goos, goarch string) (string, error) {
 	return p, nil
 }
 
-// Close removes what was extracted.
+// Close removes the extracted agents.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func platform(goos, goarch string) string { return goos + "_" + goarch }
 
 const prefix, suffix = "tare-agent_", ".gz"
 
-// platforms lists what the store can give, as GOOS/GOARCH.
+// platforms lists the platforms of the store's agents, as GOOS/GOARCH.
 func (s *Store) platforms() []string {
 	list := []string{platform(runtime.GOOS, runtime.GOARCH)}
 	for p := range s.paths {
@@ -117,13 +117,13 @@ func (s *Store) extract(key string) (string, error) {
 	}
 	path := filepath.Join(s.dir, name)
 	if err := write(path, in); err != nil {
-		os.Remove(path) // Close removes it again with its directory
+		os.Remove(path) // if this fails, Close removes it with its directory
 		return "", err
 	}
 	return path, nil
 }
 
-// write holds back forks while the file is open: a child forked meanwhile by another goroutine would hold it open for
+// write blocks forks while the file is open. A child forked meanwhile by another goroutine would hold it open for
 // writing, and starting the file would fail with ETXTBSY (golang/go#22315).
 func write(path string, gz io.Reader) (err error) {
 	z, err := gzip.NewReader(gz)

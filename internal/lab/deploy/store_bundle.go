@@ -10,7 +10,7 @@ import (
 //go:embed agents/*.gz
 var embedded embed.FS
 
-// bundled returns the agents that the build put into this program.
+// bundled returns the agents that are built into this program.
 func bundled() fs.FS {
 	sub, err := fs.Sub(embedded, "agents")
 	if err != nil {

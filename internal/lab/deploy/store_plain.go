@@ -7,5 +7,5 @@ import (
 	"io/fs"
 )
 
-// bundled returns the agents that the build put into this program: none without the build tag bundle.
+// bundled returns the agents that are built into this program: none without the build tag bundle.
 func bundled() fs.FS { return embed.FS{} }

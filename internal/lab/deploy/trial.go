@@ -9,24 +9,24 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// Outcome is one trial as the controller saw it.
+// Outcome is the result of one trial on the controller's side.
 type Outcome struct {
 	Result wire.Result // Samples included
 	Start  time.Time   // controller's wall clock when the trial was asked for
-	// ControllerNS is how long Measure took by the controller's monotonic clock, ns: from the arrival of Begin to that
-	// of End, less Result.SlackNS. It is true to RTTSpreadNS, since both marks travel the same way.
+	// ControllerNS is how long Measure took by the controller's monotonic clock, in ns: from the arrival of Begin to
+	// that of End, less Result.SlackNS. It is exact to RTTSpreadNS, because both marks travel the same way.
 	ControllerNS int64
 	SetupNS      int64 // from the request to the arrival of Begin, controller's clock, ns
 	RTTNS        int64 // median of the round trips just before and after the trial, ns
 	RTTSpreadNS  int64 // largest minus smallest of them, ns
 }
 
-// pings is how many round trips are measured before a trial, and again after it.
+// pings is the number of round trips measured before a trial, and again after it.
 const pings = 3
 
-// Run has the agent do one trial. An error is a *record.Failure: of the trial, when Alive is still true afterwards,
-// else of the environment. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial is
-// cancelled.
+// Run asks the agent for one trial. The error is a *record.Failure. It is the trial's failure if Alive is still true
+// afterwards, else the environment's. A trial's own failure is also in Outcome.Result.Error. When ctx ends, the trial
+// is cancelled.
 func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 	o := Outcome{Start: time.Now()}
 	before, err := s.Ping(ctx, pings)
@@ -63,7 +63,7 @@ func (s *Conn) Run(ctx context.Context, run wire.Run) (Outcome, error) {
 	return o, nil
 }
 
-// follow takes the frames of a trial up to its result.
+// follow reads the frames of a trial up to its result.
 func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err error) {
 	var samples map[string][]float64
 	for {
@@ -88,7 +88,7 @@ func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err er
 				samples = map[string][]float64{}
 			}
 			if _, twice := samples[name]; twice || len(samples) == maxSampleSets {
-				return 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many names", name))
+				return 0, 0, s.lost(fmt.Errorf("the agent sent samples of %.40q twice, or of too many metrics", name))
 			}
 			samples[name] = values
 		default:
@@ -99,5 +99,5 @@ func (s *Conn) follow(ctx context.Context, o *Outcome) (begin, end int64, err er
 	}
 }
 
-// maxSampleSets bounds how many metrics may have samples in one trial.
+// maxSampleSets bounds the number of metrics with samples in one trial.
 const maxSampleSets = 64

@@ -13,18 +13,18 @@ import (
 	"tare/internal/unit"
 )
 
-// The limits from which on something is worth a word. They are judgements, not measurements.
+// Thresholds for advice. They are judgements, not measurements.
 const (
-	manyPieces = 64   // per GiB: one each 16 MiB; beyond it even sequential reading seeks
-	manySaves  = 0.10 // of the data that could go
+	manyPieces = 64   // per GiB: one every 16 MiB; with more pieces even sequential reading seeks
+	manySaves  = 0.10 // of the data that could be freed
 	minSaves   = 64 << 20
 	longChain  = 3 // images in a chain
 )
 
-// qemuName is what qemu-img calls a format.
+// qemuName is qemu-img's name of a format.
 var qemuName = map[string]string{"vhd": "vpc"}
 
-// extension is the usual one of a format.
+// extension is the usual file name extension of a format.
 var extension = map[string]string{"raw": ".img"}
 
 // doctor collects advice.
@@ -32,16 +32,16 @@ type doctor struct {
 	r      *Report
 	top    *image.Info
 	files  []hostFile
-	stored int64 // room that the contents take on the host
+	stored int64 // space that the contents take on the host
 }
 
-// hostFile is one of the files that the image is made of, its parents' among them.
+// hostFile is one of the files of the image or of its parents.
 type hostFile struct {
 	name   string
 	pieces int64 // on the host's disk
 }
 
-// hostFiles is empty where the host does not say where files lie.
+// hostFiles is empty if the host does not report where files lie.
 func hostFiles(files []*os.File, places []*layout) (out []hostFile) {
 	for i, f := range files {
 		if places[i] == nil {
@@ -52,7 +52,7 @@ func hostFiles(files []*os.File, places []*layout) (out []hostFile) {
 	return out
 }
 
-// advise names what is wrong and the command that mends it, the worst first.
+// advise returns what is wrong and the commands that fix it, the worst first.
 func advise(d doctor) []Advice {
 	out := []Advice{}
 	for _, look := range []func() *Advice{
@@ -67,7 +67,7 @@ func advise(d doctor) []Advice {
 	return out
 }
 
-// lossOf says what a new image that qemu-img writes has no more.
+// lossOf adds what a new image from qemu-img convert does not contain.
 func (d doctor) lossOf(a *Advice) {
 	if !slices.ContainsFunc(a.Commands, func(c string) bool { return strings.HasPrefix(c, "qemu-img convert ") }) {
 		return
@@ -90,7 +90,7 @@ func are(n int) string {
 
 func (d doctor) path() string { return plainName(d.top.Path) }
 
-// plainName keeps a name from being taken for an option, or by QEMU for a protocol ("a:b").
+// plainName changes a name that would be taken for an option, or by QEMU for a protocol ("a:b").
 func plainName(path string) string {
 	first, _, _ := strings.Cut(path, "/")
 	if strings.HasPrefix(path, "-") || strings.Contains(first, ":") {
@@ -99,7 +99,7 @@ func plainName(path string) string {
 	return path
 }
 
-// beside is a name for the mended image, next to this one.
+// beside is a name for the new image, next to this one.
 func (d doctor) beside(format string) string {
 	ext := extension[format]
 	if ext == "" {
@@ -108,7 +108,7 @@ func (d doctor) beside(format string) string {
 	return strings.TrimSuffix(d.path(), filepath.Ext(d.path())) + "-new" + ext
 }
 
-// convert writes the image anew, in the guest's order and without what is zero.
+// convert is a command that writes a new image, in the guest's order and without zeros.
 func (d doctor) convert(to string, options ...string) string {
 	argv := []string{"qemu-img", "convert", "-p", "-f", qemu(d.top.Format), "-O", qemu(to)}
 	for _, o := range options {
@@ -129,7 +129,7 @@ func (d doctor) damage() *Advice {
 		return nil
 	}
 	a := &Advice{Code: "damaged", Severity: "damage",
-		Text: "The image is damaged, see the problems. Copy it first; then check it with its own program."}
+		Text: "The image is damaged; see the problems. Copy it first, then check it with its own program."}
 	switch d.top.Format {
 	case "vdi":
 		a.Commands = []string{shell.Quote("VBoxManage", "internalcommands", "repairhd", "-format", "VDI", d.path())}
@@ -156,7 +156,7 @@ func (d doctor) unclean() *Advice {
 			l.Dirty),
 		Commands: []string{shell.Quote("qemu-img", "check", "-r", "all", "-f", qemu(l.Format), plainName(l.Path))},
 	}
-	if l.Format == "vmdk" { // which qemu-img checks and does not repair
+	if l.Format == "vmdk" { // qemu-img checks VMDKs but does not repair them
 		a.Commands = []string{shell.Quote("vmware-vdiskmanager", "-R", plainName(l.Path))}
 	}
 	return a
@@ -190,7 +190,7 @@ func (d doctor) misaligned() *Advice {
 		out.Commands = []string{d.convert("vhdx"), d.convert("qcow2")}
 		return out
 	}
-	out.Text = fmt.Sprintf("The data begin at byte %d (%#x) of the file, %d bytes into a block of the host: each "+
+	out.Text = fmt.Sprintf("The data begins at byte %d (%#x) of the file, %d bytes into a block of the host: each "+
 		"write of 4 KiB touches two, "+
 		"and both have to be read first.", a.DataOffset, a.DataOffset, a.DataRemainder)
 	switch d.top.Format {
@@ -234,7 +234,7 @@ func (d doctor) scattered() *Advice {
 		Code: "fragmented-image", Severity: "speed",
 		Text: fmt.Sprintf("The blocks are in the file in the order in which they were first written: reading the "+
 			"disk in order finds its data in %s, "+
-			"%s to a GiB. A new copy follows the guest's order.", count(p.Format, "piece"), unit.Number(p.FormatGiB)),
+			"%s per GiB. A new copy follows the guest's order.", count(p.Format, "piece"), unit.Number(p.FormatGiB)),
 		Commands: []string{d.convert(d.writable())},
 	}
 	switch d.top.Format {
@@ -247,9 +247,9 @@ func (d doctor) scattered() *Advice {
 	return a
 }
 
-// writable is the format in which a new image is worth its while.
+// writable is a format that a new image could have with advantage.
 func (d doctor) writable() string {
-	if d.top.Format == "vdi" || d.top.Format == "vhd" { // misaligned as qemu-img makes them
+	if d.top.Format == "vdi" || d.top.Format == "vhd" { // misaligned if made by qemu-img
 		return "qcow2"
 	}
 	return d.top.Format
@@ -262,7 +262,7 @@ func (d doctor) hostScattered() *Advice {
 	}
 	a := &Advice{
 		Code: "fragmented-host", Severity: "speed",
-		Text: fmt.Sprintf("The host's file system keeps the image in %s, %s to a GiB. A copy gets a new layout; on "+
+		Text: fmt.Sprintf("The host's file system stores the image in %s, %s per GiB. A copy gets a new layout; on "+
 			"a nearly full disk it is scattered again.",
 			count(p.Host, "piece"), unit.Number(p.HostGiB)),
 	}
@@ -282,13 +282,13 @@ func (d doctor) hostScattered() *Advice {
 	return a
 }
 
-// vmdkKinds are those of several files that qemu-img writes.
+// vmdkKinds are the VMDK types with several files that qemu-img writes.
 var vmdkKinds = []string{"monolithicFlat", "twoGbMaxExtentSparse", "twoGbMaxExtentFlat"}
 
-// maxNamed bounds the files that advice names.
+// maxNamed bounds the number of files in a piece of advice.
 const maxNamed = 8
 
-// worst names the files that are in most pieces, for a command and for a reader.
+// worst returns the most fragmented files, for a command and as text.
 func (d doctor) worst() (names []string, all string) {
 	files := slices.DeleteFunc(slices.Clone(d.files), func(f hostFile) bool { return f.pieces < 2 })
 	slices.SortStableFunc(files, func(a, b hostFile) int { return cmp.Compare(b.pieces, a.pieces) })
@@ -307,8 +307,8 @@ func (d doctor) chain() *Advice {
 	if n := len(d.r.Layers); n >= longChain {
 		a := &Advice{
 			Code: "long-chain", Severity: "speed",
-			Text: fmt.Sprintf("The disk is spread over a chain of %d images: a block that is not in one is looked "+
-				"up in the next, and the first write to it copies it. Merge images that are not needed.", n),
+			Text: fmt.Sprintf("The disk consists of a chain of %d images: reading a block searches them one after the "+
+				"other, and the first write to a block copies it. Merge images that are not needed.", n),
 		}
 		switch d.top.Format {
 		case "vdi":
@@ -317,7 +317,7 @@ func (d doctor) chain() *Advice {
 			a.Commands = []string{shell.Quote("vmware-vdiskmanager", "-r", d.path(), "-t", "0", d.beside("vmdk"))}
 		case "qcow2":
 			parent := d.r.Layers[1].Path
-			a.Text += fmt.Sprintf(" qemu-img commit writes the image into its parent, and ruins every other image "+
+			a.Text += fmt.Sprintf(" qemu-img commit writes the image into its parent, and breaks every other image "+
 				"based on that parent: use it only if nothing else is based on %s.", parent)
 			a.Commands = []string{d.convert("qcow2"), shell.Quote("qemu-img", "commit", d.path())}
 		default:
@@ -354,7 +354,7 @@ func (d doctor) reclaim() *Advice {
 		a.Text += " All blocks of the image are preallocated; the image that the command makes is not, and grows as " +
 			"it is written."
 	}
-	if static { // which VirtualBox does not compact
+	if static { // VirtualBox does not compact these
 		a.Commands = []string{d.convert(d.writable())}
 		return a
 	}
@@ -388,8 +388,8 @@ func (d doctor) compressed() *Advice {
 	}
 }
 
-// size writes a number of bytes that is usually whole in some unit.
+// size formats a number of bytes that is usually a whole number of some unit.
 func size(n int64) string { return unit.FormatSize(n) }
 
-// about writes a number of bytes in three digits.
+// about formats a number of bytes with three digits.
 func about(n int64) string { return unit.Format(float64(n), "B") }

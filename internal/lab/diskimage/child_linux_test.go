@@ -14,10 +14,9 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// The limits of an inspection, whatever the image: those of the issue for memory, and for time one that only a hang
-// exceeds.
+// The limits of an inspection, for every image: the required one for memory, and one for time that only a hang exceeds.
 const (
-	maxPeak = 64 << 20 // bytes resident at most, of a process that does nothing else
+	maxPeak = 64 << 20 // resident bytes of a process that does nothing else
 	maxTime = 3 * time.Minute
 )
 
@@ -35,17 +34,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// seen is what the inspector answers.
+// seen is the inspector's answer.
 type seen struct {
-	Refused string  // why the image was not read, "" when it was
+	Refused string  // why the image was not read; "" if it was
 	Damaged bool    // problems were found
 	Report  *Report // without its map
-	Peak    int64   // most memory that the process ever had resident, bytes
+	Peak    int64   // largest resident memory of the process so far, bytes
 	Took    time.Duration
 }
 
-// serveInspections inspects the images whose names come in, one a line, and writes the whole of each report, as the
-// command does, to nowhere.
+// serveInspections inspects the images whose names it reads, one per line, and writes the whole of each report, like
+// the command, to nowhere.
 func serveInspections(in io.Reader, out io.Writer) error {
 	answers := json.NewEncoder(out)
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -82,7 +81,7 @@ func serveInspections(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// peak is the most memory that this process had resident since it was started, by the kernel's own count.
+// peak is the largest resident memory of this process since its start, as counted by the kernel.
 func peak() (int64, error) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -96,7 +95,7 @@ func peak() (int64, error) {
 	return kib << 10, nil
 }
 
-// inspector is a process of its own that looks at images.
+// inspector is a separate process that inspects images.
 type inspector struct {
 	child   *proc.Stream
 	answers *json.Decoder
@@ -107,7 +106,7 @@ type inspector struct {
 	sound   int
 }
 
-// newInspector starts one with the collector's settings of `tare disk inspect`.
+// newInspector starts one with the garbage collector's settings of `tare disk inspect`.
 func newInspector(t *testing.T) *inspector {
 	t.Helper()
 	self, err := os.Executable()
@@ -124,7 +123,8 @@ func newInspector(t *testing.T) *inspector {
 	return &inspector{child: child, answers: json.NewDecoder(child)}
 }
 
-// look has an image inspected; what says how it was damaged. A crash, a hang or too much memory fails the test.
+// look makes it inspect an image; what says how the image was damaged. A crash, a hang or too much memory fails the
+// test.
 func (i *inspector) look(t *testing.T, path, what string) seen {
 	t.Helper()
 	var s seen
@@ -151,7 +151,7 @@ func (i *inspector) look(t *testing.T, path, what string) seen {
 	return s
 }
 
-// tell logs what the documentation's table is made of.
+// tell logs the figures for the documentation's table.
 func (i *inspector) tell(t *testing.T, what string) {
 	t.Logf("%-12s peak %4.1f MiB, slowest %6.1f ms; %d refused, %d told as damaged, %d read", what,
 		float64(i.peak)/(1<<20), float64(i.slowest)/1e6, i.refused, i.damaged, i.sound)

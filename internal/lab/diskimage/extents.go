@@ -7,28 +7,30 @@ import (
 	"slices"
 )
 
-// errUnknown says that the place of a file's bytes on its disk cannot be asked for here.
+// errUnknown is the error of a system that does not report where on the disk a file lies.
 var errUnknown = errors.New("the host does not report where on the disk the file is")
 
-// maxExtents bounds what is kept of one chain: 24 bytes each, 6 MiB in all. The rest is counted, not kept.
+// maxExtents bounds the extents that are kept for one chain: 24 bytes each, 6 MiB in all. Further extents are only
+// counted.
 const maxExtents = 1 << 18
 
-// extent is a piece of a host file that lies in one piece on the host's disk; bytes.
+// extent is a part of a host file that is contiguous on the host's disk; in bytes.
 type extent struct{ logical, physical, length int64 }
 
-// layout is where a file lies.
+// layout describes where a file lies on the disk.
 type layout struct {
-	extents []extent // in the file's order, those that follow each other joined
+	extents []extent // in the file's order; adjacent ones are joined
 	count   int64    // of all extents, kept or not
-	// pieces of the file: what goes on behind a hole at the same distance, or in place, is the same piece
+	// Pieces of the file. Two parts around a hole are one piece if they are adjacent on the disk or have the hole's
+	// distance there.
 	jumps    int64
-	bytes    int64  // placed on the disk
-	unplaced int64  // written and not yet given a place
-	reserved int64  // placed, and never written: reads as zeros
+	bytes    int64  // allocated on the disk
+	unplaced int64  // written, but not allocated yet
+	reserved int64  // allocated, but never written: reads as zeros
 	last     extent // kept or not
 }
 
-// add takes the next extent of the file.
+// add adds the next extent of the file.
 func (l *layout) add(e extent, room *int) {
 	l.bytes += e.length
 	last := l.last
@@ -50,10 +52,10 @@ func (l *layout) add(e extent, room *int) {
 	}
 }
 
-// whole tells whether all extents are kept and have a place.
+// whole tells whether all extents are kept and allocated.
 func (l *layout) whole() bool { return int64(len(l.extents)) == l.count && l.unplaced == 0 }
 
-// pieces calls use with each part of a piece of the file that lies in one piece on the disk. Holes are left out.
+// pieces calls use with each part of a range of the file that is contiguous on the disk. Holes are left out.
 func (l *layout) pieces(off, length int64, use func(physical, length int64)) {
 	i, _ := slices.BinarySearchFunc(l.extents, off,
 		func(e extent, off int64) int { return cmp.Compare(e.logical+e.length-1, off) })
@@ -64,7 +66,7 @@ func (l *layout) pieces(off, length int64, use func(physical, length int64)) {
 	}
 }
 
-// hole tells whether it is sure that a piece of the file has no place on the disk: then it reads as zeros.
+// hole tells whether a range of the file is certainly not allocated on the disk. It then reads as zeros.
 func (l *layout) hole(off, length int64) bool {
 	if l == nil || !l.whole() {
 		return false
@@ -74,7 +76,7 @@ func (l *layout) hole(off, length int64) bool {
 	return hole
 }
 
-// layouts asks for the places of all files; an entry is nil where the host does not say.
+// layouts returns the layouts of all files; an entry is nil if the host does not report it.
 func layouts(files []*os.File) ([]*layout, error) {
 	room := maxExtents
 	out := make([]*layout, len(files))

@@ -33,15 +33,15 @@ const (
 	fiemapUnwritten = 0x800
 )
 
-// extents asks the file system. The file is not synced for it: to look at an image must not write. What has no place
-// yet is told as such.
+// extents asks the file system (FIEMAP). It does not sync the file, because inspecting an image must not write. Data
+// that is not allocated yet is reported as such.
 func extents(f *os.File, room *int) (*layout, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("look at %s: %w", f.Name(), err)
+		return nil, fmt.Errorf("inspect %s: %w", f.Name(), err)
 	}
 	l := &layout{}
-	if !info.Mode().IsRegular() { // a disk lies where it lies
+	if !info.Mode().IsRegular() { // a device has no extents
 		size, err := f.Seek(0, 2)
 		if err != nil {
 			return nil, fmt.Errorf("find the size of %s: %w", f.Name(), err)
@@ -49,8 +49,7 @@ func extents(f *os.File, room *int) (*layout, error) {
 		l.add(extent{0, 0, size}, room)
 		return l, nil
 	}
-	// Without room for extents the answer is their number: a slice that grew to it would leave four times as much
-	// behind.
+	// If extents cannot be kept, ask only for their number: growing a slice would leave four times as much garbage.
 	m := &fiemap{length: ^uint64(0)}
 	if err := m.ask(f); err != nil {
 		return nil, err
@@ -77,14 +76,14 @@ func extents(f *os.File, room *int) (*layout, error) {
 				return l, nil
 			}
 			if e.logical+e.length <= start && e.length > 0 && start > 0 {
-				return nil, fmt.Errorf("ask where %s is on the disk: the answers do not advance", f.Name())
+				return nil, fmt.Errorf("ask where %s is on the disk: the kernel repeats an extent", f.Name())
 			}
 			start = e.logical + e.length
 		}
 	}
 }
 
-// ask has the file system fill in the answer.
+// ask makes the file system fill in the answer.
 func (m *fiemap) ask(f *os.File) error {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), fiemapIoctl, uintptr(unsafe.Pointer(m)))
 	runtime.KeepAlive(f)

@@ -9,14 +9,14 @@ import (
 	"tare/internal/lab/diskimage/volume"
 )
 
-// Options change how an image is looked at.
+// Options change how an image is inspected.
 type Options struct {
 	// Full reads all data to count zeros, instead of samples.
 	Full bool
 }
 
-// Inspect looks at an image and its parents. An error is a header that cannot be read, with what is wrong with it;
-// damage further in is in the report. It reads at most some 64 MiB of data unless Options.Full is set.
+// Inspect inspects an image and its parents. The error says what is wrong with a header that cannot be read; other
+// damage is in the report. It reads about 64 MiB of data at most, unless Options.Full is set.
 func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error) {
 	c, err := image.Open(path)
 	if err != nil {
@@ -26,9 +26,9 @@ func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error)
 	r := &Report{Schema: Schema, Path: path, Size: c.Size(), Layers: c.Layers(), Problem: []Problem{},
 		Advice: []Advice{}}
 	if r.Disk, err = volume.Read(c, c.Size()); err != nil {
-		// The tables may be whole where the data are not: the map is still worth its while.
+		// The tables may be whole even if the data is not, so the map is still useful.
 		r.Problem = append(r.Problem, Problem{Code: "contents-unreadable",
-			Text: fmt.Sprintf("what is on the disk cannot be read: %v", err), Count: 1, Guest: -1})
+			Text: fmt.Sprintf("the contents of the disk cannot be read: %v", err), Count: 1, Guest: -1})
 	}
 	for _, p := range r.Disk.Problems {
 		r.Problem = append(r.Problem, Problem{Code: "partitions", Text: p, Count: 1, Guest: -1})
@@ -66,21 +66,21 @@ func Inspect(ctx context.Context, path string, o Options) (_ *Report, err error)
 	return r, nil
 }
 
-// maxParts bounds the partitions whose alignment is weighed.
+// maxParts bounds the partitions whose alignment is measured.
 const maxParts = 128
 
-// measure adds up a walk.
+// measure adds up the runs of a walk.
 type measure struct {
 	r      *Report
 	places []*layout
 	parts  []volume.Partition
 	sums   []partSum
 	last   image.Run
-	onDisk int64 // where the data before ended on the host's disk
-	shift  int64 // its place there minus its guest offset
+	onDisk int64 // where the previous data ended on the host's disk
+	shift  int64 // its offset there minus its guest offset
 	some   bool
-	held   int64 // bytes of the data that have room on the host; without holes
-	vague  bool  // held is too little: of some of the data it is not known
+	held   int64 // bytes of the data that are allocated on the host; without holes
+	vague  bool  // held is too small: the layout of some data is not known
 }
 
 type partSum struct{ data, aligned int64 }
@@ -123,8 +123,8 @@ func (m *measure) add(run image.Run) {
 	m.r.Map.add(run, broken)
 }
 
-// breaks tells whether reading in order has to leave the place in the file where the data before ended. Going on at the
-// same distance is no break: in a raw file a hole is passed over.
+// breaks tells whether sequential reading must jump in the file between the previous data and this run. Continuing at
+// the same distance is no jump: in a raw file, reading skips a hole.
 func (m *measure) breaks(run image.Run) bool {
 	l := m.last
 	follows := l.Length > 0 && l.File == run.File &&
@@ -135,7 +135,7 @@ func (m *measure) breaks(run image.Run) bool {
 	return !follows && l.Length > 0
 }
 
-// align weighs a run by partition: a file system counts its blocks from the partition's start.
+// align counts a run's aligned data by partition, because a file system counts its blocks from the partition's start.
 func (m *measure) align(run image.Run) {
 	for i, p := range m.parts {
 		n := min(run.Offset+run.Length, p.Start+p.Length) - max(run.Offset, p.Start)
@@ -217,7 +217,7 @@ func (m *measure) finishPieces() {
 		sp.Host += l.bytes + l.unplaced
 		switch {
 		case l.unplaced > 0:
-			p.Why = "part of the file is not on the disk yet: the host has not written it back"
+			p.Why = "part of the file is not on the disk yet, because the host has not written it back"
 		case !l.whole():
 			p.Why = fmt.Sprintf("the file has more than %d extents", maxExtents)
 		}
@@ -230,7 +230,7 @@ func (m *measure) finishPieces() {
 	p.ProdGiB = per(p.Product, sp.Data)
 }
 
-// promised is the share of new blocks that lie on host blocks: the first eight show every remainder of a stride of
+// promised is the share of new blocks that will lie on host blocks. Eight blocks show every remainder of a stride of
 // whole sectors.
 func promised(i *image.Info, start int64) float64 {
 	if i.DataOffset < 0 && i.Stride == 0 {
@@ -248,7 +248,7 @@ func promised(i *image.Info, start int64) float64 {
 	return float64(n) / 8
 }
 
-// used adds up what the file systems say; -1 when one of them does not, or there is none.
+// used adds up what the file systems report; -1 if one does not report it, or if there is none.
 func used(t volume.Table) int64 {
 	known := func(p volume.Partition) bool { return p.FS != nil && p.FS.Used >= 0 }
 	if len(t.Partitions) == 0 || slices.ContainsFunc(t.Partitions, func(p volume.Partition) bool { return !known(p) }) {
@@ -261,7 +261,8 @@ func used(t volume.Table) int64 {
 	return sum
 }
 
-// data is how much of the data takes room on the host. Where the host does not say it is at most all that it has.
+// data is how much of the data takes space on the host. If the layout is not known, it is at most all space of the
+// files.
 func (m *measure) data() int64 {
 	if !m.vague {
 		return min(m.held, m.r.Space.Data)
@@ -276,11 +277,11 @@ func (m *measure) data() int64 {
 	return min(room, m.r.Space.Data)
 }
 
-// stored is the room that the image's contents take.
+// stored is the space of the image's contents.
 func (m *measure) stored() int64 { return m.data() + m.r.Space.Compressed }
 
-// reclaim tells how much could go: what no file system uses, or else what is surely zero. What the host never gave, a
-// hole in the file, cannot be had back.
+// reclaim returns how much could be freed: what no file system uses, or else what is certainly zero. Holes in the file
+// take no space and cannot be freed.
 func (m *measure) reclaim() int64 {
 	s := &m.r.Space
 	zero := max(int64(s.Zeros.Low*float64(s.Data))-(s.Data-m.data()), 0)

@@ -49,8 +49,8 @@ func advice(r *Report, code string) *Advice {
 	return nil
 }
 
-// ext4 makes a raw disk with a file system that some files were written to and deleted from: half of what it holds is
-// left over, an eighth is zeros that were written.
+// ext4 makes a raw disk with a file system in which files were written and deleted: half of its data is left over from
+// deleted files, and an eighth is written zeros.
 func ext4(t testing.TB, dir string) string {
 	t.Helper()
 	disktest.Need(t, "mkfs.ext4", "qemu-img")
@@ -71,7 +71,7 @@ func ext4(t testing.TB, dir string) string {
 	return path
 }
 
-// TestMisalignedVDI is the finding that the issue asks for: qemu-img puts the data 512 bytes into a block.
+// TestMisalignedVDI is the most important finding: qemu-img puts the data 512 bytes into a block.
 func TestMisalignedVDI(t *testing.T) {
 	dir := t.TempDir()
 	ext4(t, dir)
@@ -85,7 +85,7 @@ func TestMisalignedVDI(t *testing.T) {
 	if !strings.HasPrefix(a.Commands[0], "VBoxManage clonemedium disk ") {
 		t.Errorf("the command is %q", a.Commands[0])
 	}
-	// The command that can be run here is run: it must mend what it says it mends.
+	// Run the advised command that can run here: it must fix the finding.
 	fix := a.Commands[slices.IndexFunc(a.Commands, func(c string) bool { return strings.HasPrefix(c, "qemu-img") })]
 	disktest.Run(t, dir, "sh", "-c", fix)
 	mended := inspect(t, filepath.Join(dir, "disk-new.qcow2"), false)
@@ -123,8 +123,8 @@ func TestOneInEightOfVHD(t *testing.T) {
 	}
 }
 
-// TestPartitionAtSector63 puts a misaligned partition on a format that is aligned, and the product of both on one that
-// is not: 63 sectors and 512 bytes make 64 sectors, and it fits again.
+// TestPartitionAtSector63 puts a misaligned partition on an aligned format, and on a misaligned one. In the latter case
+// 63 sectors and 512 bytes make 64 sectors, which is aligned again.
 func TestPartitionAtSector63(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
@@ -150,11 +150,11 @@ func TestPartitionAtSector63(t *testing.T) {
 	}
 }
 
-// TestSpace weighs a disk three ways and compares the sample with a reading of all.
+// TestSpace measures a disk's space in three ways and compares the sample with a full read.
 func TestSpace(t *testing.T) {
 	dir := t.TempDir()
 	ext4(t, dir)
-	// -S 0 stores zeros too.
+	// -S 0 stores zeros, too.
 	disktest.Run(t, dir, "qemu-img", "convert", "-S", "0", "-O", "qcow2", "disk.raw", "disk.qcow2")
 	path := filepath.Join(dir, "disk.qcow2")
 	r, all := inspect(t, path, false), inspect(t, path, true)
@@ -185,7 +185,7 @@ func TestTebibyte(t *testing.T) {
 		r := inspect(t, path, false)
 		took := time.Since(began)
 		t.Logf("%-6s %v", format, took)
-		if took > time.Minute { // the goal is one second; this machine may be busy
+		if took > time.Minute { // the goal is one second, but this machine may be busy
 			t.Errorf("%s took %v", format, took)
 		}
 		if r.Size != 1<<40 || r.Space.Unallocated+r.Space.Zero < 1<<40-64<<20 {
@@ -194,7 +194,7 @@ func TestTebibyte(t *testing.T) {
 	}
 }
 
-// TestMemory looks at the largest tables that can be had cheaply, with the collector held to 64 MiB.
+// TestMemory inspects the largest tables that are cheap to make, with the garbage collector limited to 64 MiB.
 func TestMemory(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(48 << 20))
@@ -228,7 +228,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSchema holds the JSON to its description, which knows every field and no other.
+// TestSchema checks the JSON against its schema, which has every field and no other.
 func TestSchema(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
@@ -281,7 +281,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestHolesAreNotPieces: what is behind a hole at its own distance is no other piece, whatever a copy makes of it.
+// TestHolesAreNotPieces: data after a hole at its own distance is not another piece, whatever a copy does.
 func TestHolesAreNotPieces(t *testing.T) {
 	l, room := &layout{}, 100
 	for k := range int64(10) {
@@ -290,14 +290,14 @@ func TestHolesAreNotPieces(t *testing.T) {
 	if l.jumps != 1 || l.count != 10 || !l.whole() {
 		t.Errorf("a file with holes is in %d pieces of %d extents", l.jumps, l.count)
 	}
-	l.add(extent{1 << 30, 1<<30 + 19<<16, 1 << 16}, &room) // behind the last on the disk
+	l.add(extent{1 << 30, 1<<30 + 19<<16, 1 << 16}, &room) // after the last one on the disk
 	l.add(extent{2 << 30, 1 << 20, 1 << 16}, &room)
 	if l.jumps != 2 {
 		t.Errorf("%d pieces", l.jumps)
 	}
 }
 
-// TestMetadataIsNoRoom: an image whose tables were filled beforehand has given the host nothing to give back.
+// TestMetadataIsNoRoom: preallocated tables take no space that could be freed.
 func TestMetadataIsNoRoom(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
@@ -311,7 +311,7 @@ func TestMetadataIsNoRoom(t *testing.T) {
 	}
 }
 
-// patient is an image of layers that is in pieces, as advice sees it.
+// patient is a fragmented image of layers, in the form that advice sees.
 func patient(layers []image.Info, files ...hostFile) doctor {
 	r := &Report{Layers: layers, Pieces: Pieces{Host: 5000, HostGiB: 5000}, Space: Space{Unallocated: 1}}
 	return doctor{r: r, top: &r.Layers[0], files: files, stored: 1 << 30}

@@ -15,11 +15,11 @@ import (
 
 const tebibyte = 1 << 40
 
-// large is a valid image of 1 TiB whose blocks lie in the file in the opposite order of the guest's, so that no two of
-// them can be told of together.
+// large is a valid image of 1 TiB. Its blocks lie in the file in the reverse order of the guest's, so that no two can
+// be joined to a run.
 type large struct {
 	name, format, options string
-	blocks                int64 // allocated, each of block bytes
+	blocks                int64 // allocated blocks, each of block bytes
 	block                 int64
 	tables                func(t *testing.T, f *os.File, l *large)
 }
@@ -34,8 +34,8 @@ func larges() []large {
 	}
 }
 
-// TestTebibyteInScatteredBlocks inspects valid images with half a million to four million allocated blocks: their
-// tables are as large as any that people have, and no block follows another.
+// TestTebibyteInScatteredBlocks inspects valid images with half a million to four million allocated blocks: the tables
+// are as large as real ones get, and no two blocks are adjacent.
 func TestTebibyteInScatteredBlocks(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	all := larges()
@@ -125,7 +125,7 @@ func vhdTables(t *testing.T, f *os.File, l *large) {
 	be := binary.BigEndian
 	footer := read(t, f, 0, 512)
 	at := int64(be.Uint64(read(t, f, 512+16, 8)))
-	first, stride := (at+4*l.blocks+511)/512, 1+l.block/512 // in sectors; a bitmap stands before each block
+	first, stride := (at+4*l.blocks+511)/512, 1+l.block/512 // in sectors; a bitmap comes before each block
 	table := make([]byte, 0, 4*l.blocks)
 	for k := range l.blocks {
 		table = be.AppendUint32(table, uint32(first+(l.blocks-1-k)*stride))
@@ -167,7 +167,7 @@ func qcowTables(t *testing.T, f *os.File, l *large) {
 	if have := int64(be.Uint32(read(t, f, 36, 4))); have != n {
 		t.Fatal(fmt.Errorf("the first table has %d entries, not %d", have, n))
 	}
-	const first = 16 // clusters; the header and what counts references lie below
+	const first = 16 // clusters; before them are the header and the reference counts
 	for k := range n {
 		write(t, f, l1+8*k, be.AppendUint64(nil, uint64((first+k)*l.block)|1<<63))
 		table := make([]byte, 0, l.block)
@@ -179,7 +179,7 @@ func qcowTables(t *testing.T, f *os.File, l *large) {
 	lengthen(t, f, (first+n+l.blocks)*l.block)
 }
 
-// TestManyExtentsLeaveNothingBehind: a file in many pieces on the host's disk takes the room that its pieces take,
+// TestManyExtentsLeaveNothingBehind: a file with many extents on the host's disk takes the memory for its extents only
 // once.
 func TestManyExtentsLeaveNothingBehind(t *testing.T) {
 	pieces := 20_000

@@ -7,10 +7,10 @@ import (
 	"tare/internal/record"
 )
 
-// maxBuckets is how fine a map is: enough for a picture, small enough for a page.
+// maxBuckets bounds the resolution of a map: enough to draw it, small enough for a page.
 const maxBuckets = 1024
 
-// Map is a picture of a disk: equal pieces of it, and what each holds. Its size does not depend on the disk's.
+// Map divides a disk into equal buckets and says what each contains. Its size does not depend on the disk's.
 type Map struct {
 	Bucket  int64             `json:"bucket_bytes"` // length of each; the last one may be shorter
 	Buckets []record.DiskCell `json:"buckets"`
@@ -27,7 +27,7 @@ func newMap(size int64) *Map {
 	return m
 }
 
-// add takes a run; broken says that it does not go on where the one before ended.
+// add adds a run; broken says that it does not continue the previous one.
 func (m *Map) add(r image.Run, broken bool) {
 	if r.State == image.Unallocated {
 		return
@@ -55,8 +55,9 @@ func (m *Map) add(r image.Run, broken bool) {
 	}
 }
 
-// Line draws the map as one line of at most width glyphs: how much of each piece is stored, from "·" (nothing) over
-// "░", "▒" and "▓" to "█" (all); "z" is a piece that the image says is zero, and "c" one that is mostly compressed.
+// Line draws the map as one line of at most width glyphs. They show how much of each part is stored, from "·" (nothing)
+// over "░", "▒" and "▓" to "█" (all); "z" is a part that the image marks as zeros, and "c" one that is mostly
+// compressed.
 func (m *Map) Line(width int) string {
 	var b strings.Builder
 	n := len(m.Buckets)

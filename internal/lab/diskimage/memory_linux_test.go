@@ -11,7 +11,7 @@ import (
 	"tare/internal/lab/diskimage/disktest"
 )
 
-// victims are images that are damaged; qemu-img makes them.
+// victims are the images that will be damaged; qemu-img makes them.
 var victims = []struct{ name, format, options string }{
 	{"raw", "raw", ""},
 	{"vdi", "vdi", ""},
@@ -26,9 +26,9 @@ var victims = []struct{ name, format, options string }{
 	{"qcow2-zstd", "qcow2", "compression_type=zstd"},
 }
 
-// TestDamagedCopiesTakeLittleMemory inspects damaged copies of every format in a process of its own: cut off at many
-// places, each word of the header and the first words of every table overwritten, and with tables as long as the file
-// that is made to hold them. None may crash it, hang it, or take more than 64 MiB.
+// TestDamagedCopiesTakeLittleMemory inspects damaged copies of every format in a separate process: truncated at many
+// places, with each word of the header and the first words of every table overwritten, and with a file long enough for
+// huge tables. None may crash it, hang it, or take more than 64 MiB.
 func TestDamagedCopiesTakeLittleMemory(t *testing.T) {
 	disktest.Need(t, "qemu-img", "mke2fs")
 	dir := t.TempDir()
@@ -90,13 +90,13 @@ func guest(t *testing.T, dir string) {
 	disktest.Run(t, dir, "mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-d", tree, raw)
 }
 
-// pattern is what a word is overwritten with.
+// pattern is a value to overwrite a word with.
 type pattern struct {
 	name  string
 	bytes []byte
 }
 
-// patterns chooses two of the ways to damage a word of 8 bytes, by its place: all of them come about in each header.
+// patterns chooses two of the ways to damage a word of 8 bytes, by its place. Each header gets all of them.
 func patterns(at int64) []pattern {
 	word := func(order binary.AppendByteOrder, v uint64) []byte { return order.AppendUint64(nil, v) }
 	all := []pattern{
@@ -112,10 +112,10 @@ func patterns(at int64) []pattern {
 	return []pattern{all[n%len(all)], all[(n+n/len(all)+3)%len(all)]}
 }
 
-// damage is an image that is damaged and mended in place.
+// damage is an image that is damaged and repaired in place.
 type damage struct {
 	f    *os.File
-	data []byte // as it was made
+	data []byte // the original bytes
 }
 
 func newDamage(t *testing.T, path string) *damage {
@@ -132,7 +132,7 @@ func newDamage(t *testing.T, path string) *damage {
 	return &damage{f, b}
 }
 
-// words are the places of what decides: the first KiB, the beginning of every table that the header leads to, the end.
+// words are the places that matter: the first KiB, the beginning of every table that the header points to, and the end.
 func (d *damage) words() (out []int64) {
 	le, be := binary.LittleEndian, binary.BigEndian
 	span := func(at uint64, n int) {
@@ -153,7 +153,7 @@ func (d *damage) words() (out []int64) {
 		span(be.Uint64(b[48:]), 2) // the table of reference counts
 	case string(b[:4]) == "KDMV":
 		dir := le.Uint64(b[56:]) * 512
-		if dir >= uint64(len(b)) { // a stream's is at its end
+		if dir >= uint64(len(b)) { // in a stream it is at the end
 			dir = le.Uint64(b[len(b)-1024+56:]) * 512
 		}
 		span(512, 32) // the descriptor
@@ -179,12 +179,13 @@ func (d *damage) words() (out []int64) {
 	return out
 }
 
-// with overwrites a word while use looks at it. What has a checksum gets it anew: it would end every attempt.
+// with overwrites a word while use inspects the image. Checksums are computed again; otherwise they would end every
+// attempt.
 func (d *damage) with(t *testing.T, at int64, word []byte, use func()) {
 	t.Helper()
 	d.put(t, at, word)
 	if string(d.data[:8]) == "vhdxfile" {
-		for _, piece := range [][2]int64{{64 << 10, 4 << 10}, {192 << 10, 64 << 10}} { // where, how long
+		for _, piece := range [][2]int64{{64 << 10, 4 << 10}, {192 << 10, 64 << 10}} { // offset, length
 			if at < piece[0]+8 || at >= piece[0]+piece[1] {
 				continue
 			}
@@ -195,7 +196,7 @@ func (d *damage) with(t *testing.T, at int64, word []byte, use func()) {
 			disktest.Seal(whole)
 			d.put(t, piece[0], whole[:8])
 			defer d.put(t, piece[0], d.data[piece[0]:piece[0]+8])
-			second := piece[0] + 64<<10 // it would be taken in the place of the first
+			second := piece[0] + 64<<10 // otherwise it would be used instead of the first
 			d.put(t, second, make([]byte, 8))
 			defer d.put(t, second, d.data[second:second+8])
 		}
@@ -211,8 +212,8 @@ func (d *damage) put(t *testing.T, at int64, b []byte) {
 	}
 }
 
-// stretched makes the file a terabyte long, of nothing, so that huge tables lie in it: then nothing but the parser's
-// own limits keeps it from reading them.
+// stretched makes the file a terabyte long, as a hole, so that huge tables fit into it. Then only the parser's own
+// limits prevent it from reading them.
 func (d *damage) stretched(t *testing.T, use func(what string)) {
 	t.Helper()
 	const long = 1 << 40
@@ -244,7 +245,7 @@ func (d *damage) stretched(t *testing.T, use func(what string)) {
 	}
 }
 
-// cut takes more and more off the end.
+// cut truncates the file more and more.
 func (d *damage) cut(t *testing.T, use func(what string)) {
 	t.Helper()
 	n := int64(len(d.data))
@@ -267,8 +268,8 @@ func (d *damage) cut(t *testing.T, use func(what string)) {
 	}
 }
 
-// TestTextsThatShareBytes names a VHDX's parent by thousands of keys and values that all lie in the same 32 KiB:
-// together they would be a quarter of a gigabyte.
+// TestTextsThatShareBytes names a VHDX's parent by thousands of keys and values that all lie in the same 32 KiB.
+// Separately stored they would take a quarter of a gigabyte.
 func TestTextsThatShareBytes(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()

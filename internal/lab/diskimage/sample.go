@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	sampleBudget = 64 << 20 // bytes read at most
+	sampleBudget = 64 << 20 // most bytes to read
 	minUnit      = 4 << 10
 	maxUnit      = 1 << 20
 )
@@ -23,13 +23,13 @@ type sample struct {
 	host int64
 }
 
-// sampler picks units of data at even distances while a walk goes by. It does not know how many will come: when it has
-// too many, it drops every second one and doubles the distance. So the choice is the same in every run.
+// sampler picks units of data at equal distances during a walk. It does not know the number of units in advance: if it
+// has too many, it drops every second one and doubles the distance. So the choice is the same in every run.
 type sampler struct {
 	unit    int64
 	most    int
 	every   int64
-	seen    int64 // units that went by
+	seen    int64 // units seen so far
 	samples []sample
 }
 
@@ -59,13 +59,13 @@ func (s *sampler) add(r image.Run) {
 	s.seen += units
 }
 
-// next is the first unit of the run behind i whose number in the walk is a multiple of the distance.
+// next is the first unit of the run from i on whose number in the walk is a multiple of the distance.
 func (s *sampler) next(i int64) int64 {
 	n := s.seen + i
 	return i + s.every - n%s.every
 }
 
-// look reads what was picked. What the host's file system keeps no block for needs no reading.
+// look reads the picked units. A hole in the host's file need not be read.
 func (s *sampler) look(files []*os.File, places []*layout) (Zeros, error) {
 	z := Zeros{How: "none", Unit: s.unit}
 	if len(s.samples) == 0 {
@@ -88,13 +88,13 @@ func (s *sampler) look(files []*os.File, places []*layout) (Zeros, error) {
 	z.Share = float64(z.Zero) / float64(z.Units)
 	z.Low, z.High = wilson(z.Zero, z.Units)
 	if s.every == 1 {
-		z.Low, z.High = z.Share, z.Share // every unit was looked at
+		z.Low, z.High = z.Share, z.Share // every unit was read
 	}
 	return z, nil
 }
 
-// zeroAt tells whether a piece of a file is all zeros; what lies past its end is. Both ends are looked at first: they
-// settle it for nearly all data, and cost two small reads.
+// zeroAt tells whether a piece of a file is all zeros; bytes past the end count as zeros. It reads both ends first: for
+// nearly all data they decide, and two small reads are cheap.
 func zeroAt(f *os.File, off int64, buf []byte) (bool, error) {
 	n := int64(len(buf))
 	pieces := [][2]int64{{0, n}}
@@ -130,7 +130,7 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// readZeros looks at every unit of the data.
+// readZeros reads every unit of the data.
 func readZeros(ctx context.Context, c *image.Chain, unit int64, places []*layout) (Zeros, error) {
 	z := Zeros{How: "read", Unit: unit}
 	files, buf := c.Files(), make([]byte, unit)
@@ -168,7 +168,7 @@ func readZeros(ctx context.Context, c *image.Chain, unit int64, places []*layout
 	return z, nil
 }
 
-// wilson gives the interval of a share at 95 % (E. B. Wilson, 1927), as if the units had been drawn at random.
+// wilson returns the 95 % interval of a share (E. B. Wilson, 1927), as for randomly drawn units.
 func wilson(k, n int64) (low, high float64) {
 	const z = 1.959964
 	p, m := float64(k)/float64(n), float64(n)

@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write report.schema.json")
 
-// schemaOf describes a type as encoding/json writes it.
+// schemaOf describes a type in the form that encoding/json writes.
 func schemaOf(t reflect.Type) map[string]any {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -40,7 +40,7 @@ func schemaOf(t reflect.Type) map[string]any {
 	}
 }
 
-// TestSchemaIsCurrent compares the published description with the types.
+// TestSchemaIsCurrent compares the published schema with the types.
 func TestSchemaIsCurrent(t *testing.T) {
 	s := schemaOf(reflect.TypeFor[Report]())
 	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema",

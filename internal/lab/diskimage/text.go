@@ -9,7 +9,7 @@ import (
 	"tare/internal/unit"
 )
 
-// printer writes lines until one cannot be written.
+// printer writes lines and stops at the first error.
 type printer struct {
 	w   io.Writer
 	err error
@@ -159,7 +159,7 @@ func (p *printer) space(r *Report) {
 		}
 		p.line("zeros", "%s", text)
 	}
-	used := "not said"
+	used := "not reported"
 	if s.Used >= 0 {
 		used = about(s.Used)
 	}
@@ -173,7 +173,7 @@ func (p *printer) space(r *Report) {
 	p.line("used", "by the guest's file systems: %s; can be freed: %s", used, free)
 }
 
-// count writes a number of things: "1 piece", "49,999 pieces".
+// count formats a number of things: "1 piece", "49,999 pieces".
 func count(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -218,8 +218,8 @@ func (p *printer) pieces(r *Report) {
 	p.line("fragments", "format %s, %s, %s", pieces(x.Format, "piece", x.FormatGiB), host, product)
 }
 
-// pieces is a number of them and how many that is in a GiB. What is in one piece is not in pieces, and 4 KiB that lie
-// in one would come to 262,144 in a GiB.
+// pieces formats a number of pieces and their number per GiB. For one piece it omits the latter: 4 KiB in one piece
+// would be 262,144 per GiB.
 func pieces(n int64, what string, perGiB float64) string {
 	if n < 2 {
 		return count(n, what)

@@ -6,9 +6,9 @@ import (
 	"tare/internal/lab/diskimage/image"
 )
 
-// writes says what a write of 4 KiB is expected to cost. Over data that is there: the host blocks it touches. Into a
-// part that has no block yet: in addition the tables that are updated, each of which costs a host block, and what the
-// format writes or copies to fill the block.
+// writes returns the expected cost of a write of 4 KiB. Over existing data, that is the host blocks that it touches. If
+// a block must be allocated, it is in addition one host block for each updated table, and what the format writes or
+// copies to fill the block.
 func writes(r *Report) Writes {
 	top := &r.Layers[0]
 	if top.Variant == "streamOptimized" || r.Space.Compressed > 0 && r.Space.Data == 0 {
@@ -28,7 +28,7 @@ func writes(r *Report) Writes {
 	case top.Fills:
 		filled, why = top.Block, fmt.Sprintf("a new block of %s is written whole", size(top.Block))
 	case shared && copiesBlocks(top):
-		filled, why = unit, fmt.Sprintf("what is shared with a parent or a snapshot is copied first, %s at a time",
+		filled, why = unit, fmt.Sprintf("data shared with a parent or a snapshot is copied first, %s at a time",
 			size(unit))
 	}
 	w.First = max(float64(filled)/HostBlock, w.Again) + float64(top.Updates)

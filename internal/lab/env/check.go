@@ -7,7 +7,7 @@ import (
 	"tare/internal/unit"
 )
 
-// CheckAbsolute is the Check of a setting that is an absolute path.
+// CheckAbsolute is a Setting.Check that accepts absolute paths.
 func CheckAbsolute(v string) error {
 	if !filepath.IsAbs(v) {
 		return fmt.Errorf("%q is not an absolute path", v)
@@ -15,7 +15,7 @@ func CheckAbsolute(v string) error {
 	return nil
 }
 
-// CheckMemory is the Check of a setting that is the size of a file system in memory.
+// CheckMemory is a Setting.Check that accepts sizes of a file system in memory.
 func CheckMemory(v string) error {
 	n, err := unit.ParseSize(v)
 	if err == nil && n < 1<<20 {

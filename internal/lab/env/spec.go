@@ -30,7 +30,7 @@ func (s *Spec) Get(name, fallback string) string {
 	return fallback
 }
 
-// String returns the canonical text of everything but the name, settings sorted by theirs:
+// String returns the canonical text of everything but the name, with the settings sorted by name:
 // DRIVER[:ARG][?key=value&...]. NAME=TEXT parses to the same spec.
 func (s Spec) String() string {
 	var b strings.Builder
@@ -49,8 +49,8 @@ func (s Spec) String() string {
 	return b.String()
 }
 
-// escape is url.QueryEscape with spaces as %20 and the characters that paths and lists are made of left readable: a
-// plus sign stands for itself in a spec, as in cpu=max,+avx2.
+// escape is url.QueryEscape, with spaces as %20, and without escapes for the characters of paths and lists. A plus sign
+// stands for itself in a spec, as in cpu=max,+avx2.
 func escape(s string) string {
 	return strings.NewReplacer("+", "%20", "%2B", "+", "%2F", "/", "%2C", ",", "%3A", ":").Replace(url.QueryEscape(s))
 }
@@ -66,17 +66,17 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CutMount takes the name of a mount's target apart: ENVIRONMENT:MOUNT. ok is false for the name of an environment.
+// CutMount splits the name of a mount's target: ENVIRONMENT:MOUNT. ok is false for the name of an environment.
 func CutMount(target string) (environment, mount string, ok bool) {
 	return strings.Cut(target, ":")
 }
 
-// ParseMount reads ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]; without a kind, the name is the kind. The Spec's Name
-// is NAME and its Driver the kind.
+// ParseMount parses ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]; without a kind, the name is the kind. The Spec's
+// Name is NAME and its Driver the kind.
 func ParseMount(text string) (environment string, s Spec, err error) {
 	environment, rest, ok := strings.Cut(text, ":")
 	if !ok {
-		return "", s, fmt.Errorf("mount %q names no environment; write ENVIRONMENT:NAME=KIND[:ARG][?key=value&...]",
+		return "", s, fmt.Errorf("mount %q has no environment; write ENVIRONMENT:NAME=KIND[:ARG][?key=value&...]",
 			text)
 	}
 	if err := CheckName(environment); err != nil {
@@ -88,8 +88,8 @@ func ParseMount(text string) (environment string, s Spec, err error) {
 	return environment, s, nil
 }
 
-// ParseSpec reads NAME=DRIVER[:ARG][?key=value&...]. A bare DRIVER... is its own name, and the driver "host" is the
-// local machine. ARG and values may hold %XX escapes. It does not know the drivers; Registry.Check does.
+// ParseSpec parses NAME=DRIVER[:ARG][?key=value&...]. A bare DRIVER... is its own name, and the driver "host" is the
+// local machine. ARG and values may contain %XX escapes. ParseSpec does not know the drivers; Registry.Check does.
 func ParseSpec(text string) (Spec, error) {
 	s := Spec{}
 	name, rest, named := strings.Cut(text, "=")
@@ -114,7 +114,7 @@ func ParseSpec(text string) (Spec, error) {
 		s.Driver = "local"
 	}
 	if s.Driver == "" {
-		return s, fmt.Errorf("environment %q names no driver; write NAME=DRIVER[:ARG][?key=value&...]", text)
+		return s, fmt.Errorf("environment %q has no driver; write NAME=DRIVER[:ARG][?key=value&...]", text)
 	}
 	if err := CheckName(s.Driver); err != nil {
 		return s, fmt.Errorf("environment %q: driver %w", text, err)
@@ -146,7 +146,7 @@ func parseSettings(query string) (map[string]string, error) {
 	return settings, nil
 }
 
-// unescape resolves %XX and refuses what no argument of a program and no report can carry.
+// unescape decodes %XX. It rejects text that could not be passed as an argument or printed in a report.
 func unescape(s string) (string, error) {
 	u, err := url.PathUnescape(s)
 	if err != nil {
@@ -156,7 +156,7 @@ func unescape(s string) (string, error) {
 		return "", fmt.Errorf("%q is not UTF-8", u)
 	}
 	if i := strings.IndexFunc(u, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
-		return "", fmt.Errorf("%q holds a control character", u)
+		return "", fmt.Errorf("%q contains a control character", u)
 	}
 	return u, nil
 }
@@ -164,12 +164,12 @@ func unescape(s string) (string, error) {
 // Registry is the table of drivers.
 type Registry struct{ infos []Info }
 
-// NewRegistry makes a table of drivers and panics on a duplicate name, which is a mistake in the program.
+// NewRegistry makes a table of drivers. It panics on a duplicate name, which is a mistake in the program.
 func NewRegistry(infos ...Info) *Registry {
 	seen := map[string]bool{}
 	for _, i := range infos {
 		if seen[i.Name] || i.Name == "" || i.Driver == nil {
-			panic("env: driver " + i.Name + " is registered twice or incomplete")
+			panic("env: driver " + i.Name + " is registered twice or is incomplete")
 		}
 		seen[i.Name] = true
 	}
@@ -198,13 +198,13 @@ func (r *Registry) Lookup(name string) (Info, bool) {
 	return Info{}, false
 }
 
-// nearest is what was meant, or all that there is. host is the local machine in every spec.
+// nearest suggests the driver that was probably meant, or lists all. host is the local machine in every spec.
 func (r *Registry) nearest(driver string) string {
 	names := append([]string{"host"}, r.Names()...)
 	if hint := suggest.DidYouMean(driver, names); hint != "" {
 		return hint
 	}
-	return "; there are " + strings.Join(names, ", ")
+	return "; there are: " + strings.Join(names, ", ")
 }
 
 // Check says what is wrong with a spec: unknown driver or setting (with the nearest valid name), bad value, missing or
@@ -212,7 +212,7 @@ func (r *Registry) nearest(driver string) string {
 func (r *Registry) Check(s Spec) error {
 	d, ok := r.Lookup(s.Driver)
 	if !ok {
-		return fmt.Errorf("environment %s: no driver is called %q%s", s.Name, s.Driver, r.nearest(s.Driver))
+		return fmt.Errorf("environment %s: there is no driver %q%s", s.Name, s.Driver, r.nearest(s.Driver))
 	}
 	if d.ArgNeeds && s.Arg == "" {
 		return fmt.Errorf("environment %s: driver %s needs an argument: %s:%s", s.Name, d.Name, d.Name, d.ArgDoc)
@@ -223,11 +223,11 @@ func (r *Registry) Check(s Spec) error {
 	return checkSettings("environment "+s.Name, "driver "+d.Name, d.Settings, s)
 }
 
-// CheckMount says what is wrong with a mount in an environment of that driver; what names both in the error.
+// CheckMount says what is wrong with a mount in an environment of that driver. Errors call the mount what.
 func (r *Registry) CheckMount(what, driver string, s Spec) error {
 	d, ok := r.Lookup(driver)
 	if !ok {
-		return fmt.Errorf("mount %s: no driver is called %q", what, driver)
+		return fmt.Errorf("mount %s: there is no driver %q", what, driver)
 	}
 	var names []string
 	for i := range d.Mounts {
@@ -239,7 +239,7 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 		return fmt.Errorf("mount %s: driver %s has no mounts; use dir= to choose the directory", what, driver)
 	case i < 0:
 		return fmt.Errorf("mount %s: driver %s has no mount %q%s", what, driver, s.Driver,
-			suggest.MeantOrAll(s.Driver, names, "it has"))
+			suggest.MeantOrAll(s.Driver, names, "there are:"))
 	}
 	k := &d.Mounts[i]
 	if k.ArgNeeds && s.Arg == "" {
@@ -251,8 +251,7 @@ func (r *Registry) CheckMount(what, driver string, s Spec) error {
 	return checkSettings("mount "+what, "mount "+k.Name, k.Settings, s)
 }
 
-// CheckMountIn is CheckMount for a mount in an environment that is known, and says also what settings exclude each
-// other.
+// CheckMountIn is CheckMount for a mount in a known environment. It also says which settings contradict each other.
 func (r *Registry) CheckMountIn(what string, in, s Spec) error {
 	if err := r.CheckMount(what, in.Driver, s); err != nil {
 		return err
@@ -284,7 +283,7 @@ func checkSettings(what, owner string, settings []Setting, s Spec) error {
 	for _, k := range slices.Sorted(maps.Keys(s.Settings)) {
 		i := slices.Index(names, k)
 		if i < 0 {
-			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, suggest.MeantOrAll(k, names, "it has"))
+			return fmt.Errorf("%s: %s has no setting %q%s", what, owner, k, suggest.MeantOrAll(k, names, "there are:"))
 		}
 		if c := settings[i].Check; c != nil {
 			if err := c(s.Settings[k]); err != nil {

@@ -34,8 +34,8 @@ func TestParseSpec(t *testing.T) {
 
 func TestParseSpecRefuses(t *testing.T) {
 	for text, hint := range map[string]string{
-		"":                             "names no driver",
-		"x=":                           "names no driver",
+		"":                             "has no driver",
+		"x=":                           "has no driver",
 		"=qemu":                        "is not a name",
 		"x y=qemu":                     "is not a name",
 		strings.Repeat("n", 41) + "=q": "is not a name",
@@ -79,7 +79,7 @@ func same(a, b Spec) bool {
 	return a.Name == b.Name && a.Driver == b.Driver && a.Arg == b.Arg && maps.Equal(a.Settings, b.Settings)
 }
 
-// nowhere is a driver for tests of the registry, which never opens one.
+// nowhere is a driver for tests of the registry, which never open it.
 type nowhere struct{}
 
 func (nowhere) Open(context.Context, Options) (Env, error) { return nil, errors.New("nowhere to go") }
@@ -102,9 +102,9 @@ func TestRegistryCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		"vm=qemu?accel=kvm&cpus=2": "",
 		"b=docker:x":               "",
-		"hots":                     `environment hots: no driver is called "hots"; did you mean "host"?`,
-		"vm=zzzzzz":                `environment vm: no driver is called "zzzzzz"; there are host, qemu, docker`,
-		"vm=qmu":                   `environment vm: no driver is called "qmu"; did you mean "qemu"?`,
+		"hots":                     `environment hots: there is no driver "hots"; did you mean "host"?`,
+		"vm=zzzzzz":                `environment vm: there is no driver "zzzzzz"; there are: host, qemu, docker`,
+		"vm=qmu":                   `environment vm: there is no driver "qmu"; did you mean "qemu"?`,
 		"vm=qemu:arg":              `environment vm: driver qemu takes no argument, got "arg"`,
 		"vm=qemu?acel=kvm":         `environment vm: driver qemu has no setting "acel"; did you mean "accel"?`,
 		"vm=qemu?cpus=3":           `environment vm: setting cpus: must be 2`,

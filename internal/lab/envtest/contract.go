@@ -17,16 +17,16 @@ import (
 	"tare/internal/version"
 )
 
-// shortWork and endlessWork are amounts of the null workload: well below a second, and longer than any test.
+// shortWork and endlessWork are amounts of the null workload: well below a second, and more than any test lasts.
 const (
 	shortWork   = 100_000
 	endlessWork = 1 << 45
 )
 
-// null is a trial that computes, resolved as a plan would.
+// null is a trial that only computes, with the parameters resolved as in a plan.
 func null(work int64) wire.Run { return job("null", work, nil) }
 
-// served is a trial that computes beside a service.
+// served is a trial that computes with a service.
 func served(work int64) wire.Run { return job("null", work, map[string]string{"service": "yes"}) }
 
 // files is a trial that writes to the work directory.
@@ -47,7 +47,7 @@ func job(name string, work int64, given map[string]string) wire.Run {
 		Service: kind.ServiceKey(p)}, Work: work}
 }
 
-// work is the ordinary life of an environment.
+// work tests the normal life of an environment.
 func (s *suite) work(t *testing.T) {
 	o := s.options(t, s.Spec)
 	e := s.open(t, o)
@@ -108,7 +108,7 @@ func (s *suite) checkFacts(t *testing.T, e env.Env, conn *deploy.Conn) {
 	}
 	out := e.Facts()
 	if len(out.Command) == 0 {
-		t.Error("the environment must tell the command line that made it")
+		t.Error("the facts lack the command line that made the environment")
 	}
 	for k, v := range s.Spec.Settings {
 		if out.Settings[k] != v {
@@ -117,7 +117,7 @@ func (s *suite) checkFacts(t *testing.T, e env.Env, conn *deploy.Conn) {
 	}
 }
 
-// service checks that a service lives from trial to trial. noLeaks checks that it is gone afterwards.
+// service checks that a service survives from trial to trial. noLeaks checks that it is gone afterwards.
 func (s *suite) service(t *testing.T, conn *deploy.Conn) {
 	t.Helper()
 	pid := ""
@@ -148,9 +148,9 @@ func (s *suite) trial(t *testing.T, conn *deploy.Conn, r wire.Run) deploy.Outcom
 		if got.Result.ElapsedNS <= 0 || got.RTTNS <= 0 {
 			t.Errorf("times %d and %d ns", got.Result.ElapsedNS, got.RTTNS)
 		}
-		// The controller's time is true to the spread of the round trips only: what is much shorter may come out as
-		// nothing. So may a trial at whose beginning the controller did not get the processor; that does not happen
-		// each time.
+		// The controller's time is exact only to the spread of the round trips, so a much shorter trial may measure as
+		// nothing. The same happens if the controller does not get the processor when a trial begins, but that does not
+		// happen each time.
 		if got.Result.ElapsedNS <= 20*got.RTTSpreadNS || got.Result.ElapsedNS <= int64(10*time.Millisecond) ||
 			got.ControllerNS > 0 {
 			break
@@ -174,7 +174,7 @@ func (s *suite) trial(t *testing.T, conn *deploy.Conn, r wire.Run) deploy.Outcom
 
 func (s *suite) impossible(t *testing.T) {
 	if len(s.Impossible) == 0 {
-		t.Fatal("the driver's tests name no impossible setting")
+		t.Fatal("the driver's tests have no impossible spec")
 	}
 	for _, spec := range s.Impossible {
 		t.Run(strings.ReplaceAll(spec.String(), "/", "_"), func(t *testing.T) {
@@ -187,7 +187,7 @@ func (s *suite) impossible(t *testing.T) {
 			e, err := s.driver.Open(ctx, o)
 			if err == nil {
 				e.Close()
-				t.Fatal("it opened")
+				t.Fatal("an impossible environment opened")
 			}
 			x, ok := errors.AsType[*env.OpenError](err)
 			if !ok {
@@ -215,13 +215,13 @@ func (s *suite) cancelledOpen(t *testing.T) {
 			start := time.Now()
 			e, err := s.driver.Open(ctx, o)
 			if late := time.Since(start) - after; err != nil && late > s.Patience {
-				t.Errorf("it took %v to give up", late)
+				t.Errorf("the cancelled opening took %v to end", late)
 			}
 			if err == nil {
-				// It was faster, which is as good; ctx bounds the opening only.
+				// It was faster than the cancellation. That is correct, because ctx bounds the opening only.
 				cancel()
 				if after == 0 {
-					t.Error("it opened although it was cancelled before")
+					t.Error("the environment opened although it was cancelled before")
 				}
 				s.connect(t, e, o.RunID).Close()
 				if err := e.Close(); err != nil {
@@ -235,7 +235,7 @@ func (s *suite) cancelledOpen(t *testing.T) {
 	}
 }
 
-// start starts a trial that does not end by itself and returns once it is being measured, as far as one can tell.
+// start starts a trial that does not end by itself, and returns when it is probably being measured.
 func (s *suite) start(t *testing.T, conn *deploy.Conn) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
@@ -298,7 +298,7 @@ func (s *suite) agentKilled(t *testing.T) {
 		t.Errorf("the trial's failure must be %s with evidence: %+v", deploy.Died, f)
 	}
 	if conn.Alive() {
-		t.Error("the connection says it is alive")
+		t.Error("the connection reports that it is alive")
 	}
 	conn.Close()
 	if err := e.Close(); err != nil {

@@ -12,15 +12,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Doomed is a copy of the test's own executable that is going to be killed.
+// Doomed is a process of the test's own executable that will be killed.
 type Doomed struct {
 	kill  func() error
 	ended chan struct{}
 	after time.Duration
 }
 
-// Doom starts one with some variables besides the test's own, and waits until it prints a line that reached accepts. It
-// fails the test where the process ends before, and ends it with the test, or when patience does.
+// Doom starts one with additional environment variables, and waits until it prints a line that reached accepts. It
+// fails the test if the process ends before that. It ends the process with the test, or after patience.
 func Doom(t *testing.T, patience time.Duration, vars []string, reached func(line string) bool) *Doomed {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -47,12 +47,12 @@ func Doom(t *testing.T, patience time.Duration, vars []string, reached func(line
 	go io.Copy(io.Discard, r)
 	if !there {
 		<-d.ended
-		t.Fatalf("it ended before it was to be killed:\n%s", said.Bytes())
+		t.Fatalf("the process ended before the test killed it:\n%s", said.Bytes())
 	}
 	return d
 }
 
-// Kill kills it with SIGKILL and waits until nothing holds its pipes.
+// Kill sends SIGKILL and waits until nothing holds the process's pipes open.
 func (d *Doomed) Kill(t *testing.T) {
 	t.Helper()
 	if err := d.kill(); err != nil {

@@ -1,7 +1,7 @@
-// Package envtest is the contract of an environment, as tests: one suite for all drivers, run against the real thing.
+// Package envtest is the contract of an environment, as tests: one suite for all drivers, with real environments.
 //
-// It is opinionated about endings. Most of it is about what is left when an environment closes, dies, is cancelled
-// while it opens, or loses its controller to SIGKILL: nothing.
+// It is opinionated about endings. Most tests check that nothing is left after an environment was closed, died, was
+// cancelled while it opened, or lost its controller by SIGKILL.
 package envtest
 
 import (
@@ -30,33 +30,32 @@ type Options struct {
 	Spec env.Spec
 	// Agents defaults to an agent built from this source tree.
 	Agents env.Agents
-	// OS and Arch are what the agent must find inside; empty means this platform's.
+	// OS and Arch are what the agent must report; empty means this platform's.
 	OS, Arch string
-	// Impossible are specs that must not open. Each gets the error *env.OpenError with a remedy or evidence.
+	// Impossible are specs that must not open. Each must fail with an *env.OpenError with a remedy or evidence.
 	Impossible []env.Spec
-	// Mounts are opened together in the environment. Each must give a directory to work in; Broken must each fail
-	// alone.
+	// Mounts are opened together in the environment. Each must provide a directory to work in. Each of Broken must fail
+	// without affecting the others.
 	Mounts, Broken []env.Spec
-	// Attached says that the agent is PID 1 of the environment, so that there is one agent for each opening.
+	// Attached says that the agent is PID 1 of the environment, so that there is one agent per opening.
 	Attached bool
-	// Patience bounds an opening with its handshake, and whatever else must come at some time; it defaults to 3
-	// minutes.
+	// Patience bounds an opening with its handshake, and every other wait; it defaults to 3 minutes.
 	Patience time.Duration
-	// Settle bounds how long things may take to vanish once they have been ended; it defaults to a minute.
+	// Settle bounds how long things may take to disappear after their end; it defaults to a minute.
 	Settle time.Duration
-	// CancelAfter are the moments at which an opening is cancelled; they default to 0, 10 ms and 100 ms.
+	// CancelAfter are the times after which an opening is cancelled; they default to 0, 10 ms and 100 ms.
 	CancelAfter []time.Duration
-	// Kill ends the agent, or the whole environment, the hard way. It defaults to SIGKILL for the agent's process,
-	// found by its number inside; Linux only.
+	// Kill kills the agent or the whole environment. It defaults to SIGKILL for the agent's process, found by its
+	// process id inside the environment; Linux only.
 	Kill func(t testing.TB, e env.Env, h wire.Hello)
-	// Leaks returns what is there of a run that the suite cannot see by itself: containers, files in odd places. The
-	// suite looks for processes, mounts and temporary files that carry the run's id, and for running agents.
+	// Leaks returns leftovers of a run that the suite itself cannot see: containers, files in unusual places. The suite
+	// searches for processes, mounts and temporary files with the run's id, and for running agents.
 	Leaks func(t testing.TB, runID string) []string
 	// Log gets the driver's log lines; it defaults to none.
 	Log io.Writer
 }
 
-// Run runs the suite. The package's TestMain must call Main, or the death of the controller cannot be tested.
+// Run runs the suite. The package's TestMain must call Main, which the tests of a killed controller need.
 func Run(t *testing.T, d env.Driver, o Options) {
 	t.Helper()
 	if !hasMain {
@@ -105,10 +104,10 @@ func newSuite(t *testing.T, d env.Driver, o Options) *suite {
 	return &suite{Options: o, driver: d}
 }
 
-var runs atomic.Int64 // no run's id is the beginning of another's
+var runs atomic.Int64 // so that no run's id is a prefix of another's
 
-// options returns what a driver is given, with a run id of its own and a directory that must be as empty afterwards as
-// it was before.
+// options returns a driver's options, with a run id of their own and an empty directory that must be empty again
+// afterwards.
 func (s *suite) options(t *testing.T, spec env.Spec) env.Options {
 	spec.Settings = maps.Clone(spec.Settings)
 	return env.Options{
@@ -120,7 +119,7 @@ func (s *suite) options(t *testing.T, spec env.Spec) env.Options {
 	}
 }
 
-// open opens the environment; it is closed at the test's end at the latest.
+// open opens the environment; it is closed at the end of the test at the latest.
 func (s *suite) open(t *testing.T, o env.Options) env.Env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
@@ -136,7 +135,7 @@ func (s *suite) open(t *testing.T, o env.Options) env.Env {
 	return e
 }
 
-// connect starts an agent and shakes hands.
+// connect starts an agent and does the handshake.
 func (s *suite) connect(t *testing.T, e env.Env, runID string) *deploy.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), s.Patience)
@@ -151,7 +150,7 @@ func (s *suite) connect(t *testing.T, e env.Env, runID string) *deploy.Conn {
 	return conn
 }
 
-// noLeaks fails the test for everything that is still there of a run once it had time to vanish.
+// noLeaks fails the test for everything of a run that still exists after the time to disappear.
 func (s *suite) noLeaks(t *testing.T, o env.Options) {
 	t.Helper()
 	var left []string
@@ -176,7 +175,7 @@ func (s *suite) leaks(t *testing.T, o env.Options) []string {
 	return left
 }
 
-// agent returns the agent's executable on this side.
+// agent returns the path of the agent's executable on this machine.
 func (s *suite) agent(t *testing.T) string {
 	t.Helper()
 	agent, err := s.Agents.Path(s.OS, s.Arch)

@@ -11,8 +11,8 @@ import (
 	"tare/internal/lab/env"
 )
 
-// mounts opens the environment with all mounts at once: each works, one that cannot be had fails alone with a reason,
-// and nothing is left.
+// mounts opens the environment with all mounts at once: each works, each broken one fails alone with a reason, and
+// nothing is left.
 func (s *suite) mounts(t *testing.T) {
 	specs := append(append([]env.Spec(nil), s.Mounts...), s.Broken...)
 	if len(specs) == 0 {
@@ -30,7 +30,7 @@ func (s *suite) mounts(t *testing.T) {
 	defer cancel()
 	all := m.Mounts()
 	if len(all) != len(specs) {
-		t.Fatalf("%d mounts were asked for, and there are %d", len(specs), len(all))
+		t.Fatalf("%d mounts were requested, and there are %d", len(specs), len(all))
 	}
 	seen := map[string]bool{}
 	for i, got := range all {
@@ -49,10 +49,10 @@ func (s *suite) mounts(t *testing.T) {
 				ok = err == nil && facts.Extra["work_dir.error"] != ""
 			}
 			if got.Err != nil && ok && x.Remedy == "" && len(x.Evidence) == 0 {
-				t.Errorf("%s fails without a remedy or evidence: %v", got.Name, got.Err)
+				t.Errorf("%s failed without a remedy or evidence: %v", got.Name, got.Err)
 			}
 			if !ok {
-				t.Errorf("%s cannot work and gives %v", got.Name, got.Err)
+				t.Errorf("%s is broken, but returned %v", got.Name, got.Err)
 			}
 			continue
 		}
@@ -67,7 +67,7 @@ func (s *suite) mounts(t *testing.T) {
 			}
 		}
 		if seen[got.Mount.Dir] {
-			t.Errorf("%s is where another mount is: %s", got.Name, got.Mount.Dir)
+			t.Errorf("%s has the same directory as another mount: %s", got.Name, got.Mount.Dir)
 		}
 		seen[got.Mount.Dir] = true
 		facts, err := conn.FactsAt(ctx, got.Mount.Dir)

@@ -11,8 +11,8 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// Network holds that from inside an environment the run's peer is reached by the address that the environment tells, by
-// each kind of work on the network, and that nobody is admitted without the run's token. agents give the peer.
+// Network checks that each kind of network workload in an environment reaches the run's peer at the address that the
+// environment returns, and that the peer rejects connections without the run's token. agents has the peer's executable.
 func Network(t *testing.T, e env.Env, s *deploy.Conn, agents env.Agents) {
 	t.Helper()
 	host, err := env.Loopback("it", e)

@@ -17,12 +17,12 @@ import (
 type process struct {
 	pid, parent int
 	state       string
-	cmdline     string // arguments separated by blanks
+	cmdline     string // arguments separated by spaces
 	agent       bool   // runs the agent's executable
-	inner       int    // its number in its own pid namespace
+	inner       int    // its process id in its own PID namespace
 }
 
-// processes lists those that run; zombies of others are not counted, zombies of ours are.
+// processes lists the running processes. Zombies of other programs are left out; our own are not.
 func processes(agent string) []process {
 	exe, _ := os.Stat(agent)
 	entries, _ := os.ReadDir("/proc")
@@ -60,12 +60,12 @@ func processes(agent string) []process {
 }
 
 // systemLeaks returns processes, mounts and temporary files of a run whose private directory is dir. An agent of this
-// test binary counts as the run's, since the suite's tests run one after another. Directories made with package
-// leftover are a killed controller's to leave: `tare clean` removes them.
+// test binary counts as the run's, because the suite's tests run one after another. A killed controller may leave
+// directories of package leftover; `tare clean` removes them.
 func systemLeaks(t testing.TB, runID, dir, agent string) []string {
 	var left []string
 	for _, p := range processes(agent) {
-		// A controller to be killed has the run's id in its environment only.
+		// A controller that will be killed has the run's id only in its environment variables.
 		if p.pid != os.Getpid() && p.state != "Z" && (p.agent || strings.Contains(p.cmdline, runID)) {
 			left = append(left, fmt.Sprintf("process %d (%s): %s", p.pid, p.state, p.cmdline))
 		}
@@ -93,7 +93,7 @@ func systemLeaks(t testing.TB, runID, dir, agent string) []string {
 	return left
 }
 
-// killAgent kills the agent's process, which is this host's, though it may be in a namespace of its own.
+// killAgent kills the agent's process. It is a process of this host, but may be in a PID namespace of its own.
 func killAgent(t testing.TB, runID, agent string, h wire.Hello) {
 	t.Helper()
 	for _, p := range processes(agent) {
@@ -104,5 +104,5 @@ func killAgent(t testing.TB, runID, agent string, h wire.Hello) {
 			return
 		}
 	}
-	t.Fatalf("no process of this host is the run's agent %d", h.PID)
+	t.Fatalf("there is no process of the run's agent %d on this host", h.PID)
 }

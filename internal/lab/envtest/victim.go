@@ -14,23 +14,23 @@ import (
 	"tare/internal/lab/env"
 )
 
-// victimVar tells the test binary to be a controller that is going to be killed, and with what.
+// victimVar makes the test binary a controller that will be killed. Its value is the controller's orders.
 const victimVar = "TARE_ENVTEST_VICTIM"
 
 var hasMain bool
 
-// Main is the TestMain of a driver's package. It runs the tests or, in a process that the suite started to be killed,
-// a controller.
+// Main is the TestMain of a driver's package. It runs the tests or, in a process that the suite started, a controller
+// that will be killed.
 func Main(m *testing.M, infos []env.Info) {
 	hasMain = true
 	if text := os.Getenv(victimVar); text != "" {
 		os.Unsetenv(victimVar)
-		panic(victim(text, infos)) // it is killed, or it failed
+		panic(victim(text, infos)) // it is killed before, or it failed
 	}
 	agenttest.Main(m) // the exit code is kept in m
 }
 
-// order is what a victim does.
+// order is what a victim has to do.
 type order struct {
 	Spec     env.Spec
 	RunID    string
@@ -39,7 +39,7 @@ type order struct {
 	Agent    string
 }
 
-// given is the store of the one agent that a victim was given.
+// given is a store of the one agent that a victim gets.
 type given order
 
 func (g given) Path(goos, goarch string) (string, error) {
@@ -56,7 +56,7 @@ func victim(text string, infos []env.Info) error {
 	}
 	info, ok := env.NewRegistry(infos...).Lookup(o.Spec.Driver)
 	if !ok {
-		return fmt.Errorf("this package has no driver %s", o.Spec.Driver)
+		return fmt.Errorf("there is no driver %s in this package", o.Spec.Driver)
 	}
 	fmt.Println("opening")
 	ctx := context.Background()
@@ -74,7 +74,7 @@ func victim(text string, infos []env.Info) error {
 	return fmt.Errorf("the endless trial ended: %w", err)
 }
 
-// controllerKilled kills controllers with SIGKILL: while one opens its environment, and in the middle of a trial.
+// controllerKilled kills controllers with SIGKILL: while they open their environment, and during a trial.
 func (s *suite) controllerKilled(t *testing.T) {
 	for _, m := range []struct {
 		stage string
@@ -91,7 +91,7 @@ func (s *suite) controllerKilled(t *testing.T) {
 				func(line string) bool { return line == m.stage })
 			time.Sleep(m.after)
 			if m.stage == "measuring" && len(s.leaks(t, o)) == 0 {
-				t.Error("nothing of the run is to be seen while it runs: the search for leaks does not work")
+				t.Error("the search for leaks finds nothing of a running run")
 			}
 			d.Kill(t)
 			s.noLeaks(t, o)

@@ -13,15 +13,15 @@ import (
 	"tare/internal/record"
 )
 
-// workTime bounds one trial: only what will never come takes so long, also in an emulated machine.
+// workTime bounds one trial. It is long enough for an emulated machine.
 const workTime = 8 * time.Minute
 
-// Work does so many units of a kind with the given parameters, which it resolves as a plan does.
+// Work does a number of units of a kind with the given parameters, resolved as in a plan.
 func Work(t testing.TB, s *deploy.Conn, job wire.Job, work int64) (wire.Result, error) {
 	t.Helper()
 	kind, ok := all.Lookup(job.Kind)
 	if !ok {
-		t.Fatalf("there is no kind %s", job.Kind)
+		t.Fatalf("there is no workload kind %s", job.Kind)
 	}
 	params, err := kind.Resolve(job.Params)
 	if err != nil {
@@ -34,8 +34,7 @@ func Work(t testing.TB, s *deploy.Conn, job wire.Job, work int64) (wire.Result, 
 	return got.Result, err
 }
 
-// Pages holds that an environment's own nginx serves the page that it has everywhere, and returns what was seen, by
-// kind.
+// Pages checks that an environment's own nginx serves the same page as everywhere, and returns the results by kind.
 func Pages(t testing.TB, s *deploy.Conn, requests, restarts int64) map[string]wire.Result {
 	t.Helper()
 	seen := map[string]wire.Result{}

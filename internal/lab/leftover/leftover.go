@@ -1,10 +1,11 @@
-// Package leftover makes the private directories in which a run keeps its files, so that `tare clean` can tell the ones
-// of killed runs from the ones in use.
+// Package leftover makes the private directories in which a run keeps its files, so that `tare clean` can tell those of
+// killed runs from those in use.
 //
-// A directory is called tare-run-RUNID-RANDOM and holds a file "owner" with the process that made it: its number and
-// its start time, because numbers come around again. A directory is left over when no such process lives. It gets that
-// name when the file is in it, and gives it up before the file goes: until then and from then on the owner is part of
-// the name, so that a kill between any two system calls leaves nothing that cannot be told from what is in use.
+// A directory is called tare-run-RUNID-RANDOM. It has a file "owner" that names the process that made it: its process
+// id and its start time, because process ids are reused. A directory is left over if that process no longer lives. A
+// directory that is being made or removed has no complete owner file; its name contains the owner instead. It gets its
+// final name after the file was written, and loses it before the file is removed. So a kill between any two system
+// calls leaves nothing that looks like a directory in use.
 package leftover
 
 import (
@@ -29,8 +30,8 @@ const (
 	ownerFile = "owner"
 	// half begins the names of directories that are being made or removed: tare-half-OWNER-RANDOM.
 	half = "tare-half-"
-	// unowned is how old a directory without a readable owner file must be to count as left over: nothing of tare's
-	// makes one, and it may be somebody's who is just at it.
+	// unowned is how old a directory without a readable owner file must be to count as left over. tare never makes one,
+	// and another program may be using it.
 	unowned = time.Hour
 )
 
@@ -44,9 +45,9 @@ func CheckRunID(id string) error {
 	return nil
 }
 
-// New makes a private directory (mode 0700) below base, or below the system's temporary directory when base is empty.
-// release removes it with all it holds and may be called more than once. A base that nobody would look into later is
-// noted.
+// New makes a private directory (mode 0700) below base, or below the system's temporary directory if base is empty.
+// release removes it with all its contents and may be called more than once. If `tare clean` does not search base by
+// itself, New writes a note of it (Note).
 func New(base, runID string) (dir string, release func() error, err error) {
 	if err := CheckRunID(runID); err != nil {
 		return "", nil, fmt.Errorf("make run directory: %w", err)
@@ -55,7 +56,7 @@ func New(base, runID string) (dir string, release func() error, err error) {
 		base = os.TempDir()
 	}
 	forget := func() {}
-	if !slices.Contains(append(Bases(), "/var/tmp"), base) { // where others look
+	if !slices.Contains(append(Bases(), "/var/tmp"), base) { // where `tare clean` always searches
 		forget = Note(base, runID, false)
 	}
 	if dir, err = create(base, runID); err != nil {
@@ -71,7 +72,7 @@ func New(base, runID string) (dir string, release func() error, err error) {
 	}, nil
 }
 
-// create makes a directory that has its owner in it when it gets its name.
+// create makes a directory. Its owner file is written before it gets its final name.
 func create(base, runID string) (string, error) {
 	self, err := Self()
 	if err != nil {
@@ -92,7 +93,8 @@ func create(base, runID string) (string, error) {
 	return "", errors.Join(err, os.RemoveAll(made))
 }
 
-// remove removes what create made. What cannot be removed keeps its owner, so that it is found again.
+// remove removes a directory that create made. If something in it cannot be removed, its owner file stays, so that it
+// is found again.
 func remove(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +113,7 @@ func remove(dir string) error {
 		return err
 	}
 	if self, err := Self(); err == nil && !strings.HasPrefix(filepath.Base(dir), half) {
-		// The name of another run's directory ends in what no other name below the same base does.
+		// The random part of a name is unique below base.
 		going := filepath.Join(filepath.Dir(dir), halfName(self)+dir[strings.LastIndexByte(dir, '-')+1:])
 		if os.Rename(dir, going) == nil {
 			dir = going
@@ -120,10 +122,10 @@ func remove(dir string) error {
 	return Remove(dir)
 }
 
-// halfName begins the name of a directory that a process makes or removes.
+// halfName is the beginning of the name of a directory that a process is making or removing.
 func halfName(o Owner) string { return half + url.PathEscape(o.String()) + "-" }
 
-// halfOwner is the process in such a name.
+// halfOwner parses the process in such a name.
 func halfOwner(name string) (Owner, error) {
 	name = strings.TrimPrefix(name, half)
 	line, err := url.PathUnescape(name[:max(strings.LastIndexByte(name, '-'), 0)])
@@ -133,12 +135,11 @@ func halfOwner(name string) (Owner, error) {
 	return ParseOwner(line)
 }
 
-// shortBase is where directories are made whose paths must be short, on a machine whose temporary directory has a long
-// one.
+// shortBase is where directories with short paths are made if the path of the temporary directory is long.
 const shortBase = "/tmp"
 
-// Short returns the system's temporary directory, or, where that has a path of more than longest bytes, another one
-// with a short path if there is one.
+// Short returns the system's temporary directory. If its path is longer than longest bytes, it returns another one with
+// a short path, if there is one.
 func Short(longest int) string {
 	base := os.TempDir()
 	if _, err := os.Stat(shortBase); err == nil && len(base) > longest {
@@ -147,14 +148,14 @@ func Short(longest int) string {
 	return base
 }
 
-// Bases returns the folders in which New makes directories when it is given the system's temporary directory or Short.
+// Bases returns the folders in which New makes directories if it is given the system's temporary directory or Short.
 func Bases() []string { return []string{os.TempDir(), shortBase} }
 
-// Owner is a process that makes things which could outlive it.
+// Owner is a process that makes things that could outlive it.
 type Owner struct {
 	PID int
-	// Start is the process's start time in a form of the platform's own, "" where it is not known. On Linux it names
-	// the boot, too.
+	// Start is the process's start time in a format of the platform; "" if it is not known. On Linux it contains the
+	// boot id, too.
 	Start string
 }
 
@@ -167,10 +168,10 @@ func Self() (Owner, error) {
 	return Owner{os.Getpid(), start}, nil
 }
 
-// String returns the owner in one line, which ParseOwner reads.
+// String returns the owner as one line, which ParseOwner parses.
 func (o Owner) String() string { return strings.TrimSpace(strconv.Itoa(o.PID) + " " + o.Start) }
 
-// ParseOwner reads what String wrote.
+// ParseOwner parses the result of String.
 func ParseOwner(line string) (Owner, error) {
 	pid, start, _ := strings.Cut(strings.TrimSpace(line), " ")
 	n, err := strconv.Atoi(pid)
@@ -180,7 +181,7 @@ func ParseOwner(line string) (Owner, error) {
 	return Owner{n, start}, nil
 }
 
-// Alive tells whether the owner still runs. When the platform cannot tell, it answers yes.
+// Alive tells whether the owner still runs. If the platform cannot tell, it returns true.
 func (o Owner) Alive() bool {
 	start, err := startTime(o.PID)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +190,8 @@ func (o Owner) Alive() bool {
 	return err != nil || start == "" || o.Start == "" || start == o.Start
 }
 
-// Find returns the directories below base that killed runs of this user left behind. Whatever cannot be read is not
-// returned: it is another's, or in use.
+// Find returns the directories below base that killed runs of this user left behind. It leaves out what it cannot read,
+// which belongs to another user or is in use.
 func Find(base string) []string {
 	if base == "" {
 		base = os.TempDir()
@@ -246,8 +247,8 @@ func readOwner(name string) (Owner, error) {
 	return ParseOwner(line)
 }
 
-// Clean removes what Find finds below each of bases, or only names it when dry. It returns a line for each directory
-// and goes on after an error.
+// Clean removes what Find finds below each of bases; if dry, it only lists it. It returns a line for each directory and
+// goes on after an error.
 func Clean(dry bool, bases ...string) ([]string, error) {
 	var lines []string
 	var errs []error
@@ -270,15 +271,15 @@ func Clean(dry bool, bases ...string) ([]string, error) {
 	return lines, errors.Join(errs...)
 }
 
-// Remove removes a directory and all below it, also directories without permissions, such as overlayfs leaves in its
-// work directory. It follows no symbolic links. A directory that is already gone is no error.
+// Remove removes a directory and everything below it, also directories without permissions, such as overlayfs leaves in
+// its work directory. It does not follow symbolic links. It is no error if the directory does not exist.
 func Remove(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
 	filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
-			os.Chmod(name, 0o700) // before WalkDir reads it; an error shows below
+			os.Chmod(name, 0o700) // before WalkDir reads it; Remove reports an error of it below
 		}
 		return nil
 	})

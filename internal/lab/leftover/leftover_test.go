@@ -42,7 +42,7 @@ func TestNewRefusesBadRunID(t *testing.T) {
 	}
 }
 
-// TestKilledRun has this test binary make a directory and kills it.
+// TestKilledRun starts this test binary as a process that makes a directory, and kills it.
 func TestKilledRun(t *testing.T) {
 	const role = "TARE_LEFTOVER_TEST_BASE"
 	if base := os.Getenv(role); base != "" {
@@ -155,7 +155,7 @@ func FuzzParseOwner(f *testing.F) {
 	})
 }
 
-// TestShortIsAmongTheBases: what is made in the short place is found by whoever cleans up.
+// TestShortIsAmongTheBases: clean searches the short base, too.
 func TestShortIsAmongTheBases(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for longest, want := range map[int]string{1 << 10: os.TempDir(), 4: Short(4)} {
@@ -169,19 +169,19 @@ func TestShortIsAmongTheBases(t *testing.T) {
 	}
 }
 
-// TestKilledAtAnyMoment has this test binary make and remove directories as fast as it can, and kills it: whatever is
-// left can be told from what is in use, at once.
+// TestKilledAtAnyMoment starts this test binary as a process that makes and removes directories as fast as it can, and
+// kills it. Everything left must immediately be recognised as left over.
 func TestKilledAtAnyMoment(t *testing.T) {
 	const role = "TARE_LEFTOVER_TEST_BUSY"
 	if base := os.Getenv(role); base != "" {
 		for {
-			// At one moment only, which no kill can miss: with the directory made, and not released.
+			// Stop at one defined moment: the directory is made and not released.
 			hold := os.Getenv(role+"_HOLD") != ""
 			dir, release, err := New(base, "busy")
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range []string{"a", "z"} { // before and after the owner, as a folder is read
+			for _, name := range []string{"a", "z"} { // before and after the owner, in the order of a directory listing
 				if err := os.MkdirAll(filepath.Join(dir, name, "deep"), 0o700); err != nil {
 					t.Fatal(err)
 				}
@@ -207,7 +207,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// From when it is at it, which is seen by what it makes.
+		// Wait until it works, which its directories show.
 		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Microsecond) {
 			if entries, _ := filepath.Glob(filepath.Join(base, "*", "held")); len(entries) > 0 {
 				break

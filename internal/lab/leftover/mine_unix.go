@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// mine tells whether a file belongs to the user who runs this: in a shared temporary directory anybody can make one of
+// mine tells whether a file belongs to the current user. In a shared temporary directory anybody can make a file of
 // that name.
 func mine(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -2,5 +2,5 @@ package leftover
 
 import "io/fs"
 
-// mine is always true: the temporary directory of Windows is the user's own.
+// mine is always true: on Windows the temporary directory is the user's own.
 func mine(fs.FileInfo) bool { return true }

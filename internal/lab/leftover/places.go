@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// noteFolder is where notes are kept below the user's cache folder: a file for each place outside of the temporary
-// directories in which a run makes something. Without it nobody would look there after a run was killed.
+// noteFolder is where notes are kept below the user's cache folder. There is one file for each place outside the
+// temporary directories in which a run makes something. Without it, `tare clean` would not search there after a run was
+// killed.
 const noteFolder = "tare/places"
 
-// Note writes down that this run makes something in a directory, before it does. rooms says that agents make their own
-// directories there, tare-RUNID-RANDOM, which have no owner file. forget takes the note back. Where no note can be
-// written the run goes on without.
+// Note records that this run is about to make something in place. rooms says that agents make their own directories
+// there, tare-RUNID-RANDOM, which have no owner file. forget removes the note. If no note can be written, the run goes
+// on without one.
 func Note(place, runID string, rooms bool) (forget func()) {
 	nothing := func() {}
 	folder, err := notes()
@@ -52,12 +53,12 @@ func notes() (string, error) {
 	return filepath.Join(base, filepath.FromSlash(noteFolder)), err
 }
 
-// CleanNoted removes what killed runs left in the places that were noted, or only names it when dry, and then the
-// notes. It returns a line for each directory and goes on after an error.
+// CleanNoted removes what killed runs left in the noted places, and then the notes; if dry, it only lists it. It
+// returns a line for each directory and goes on after an error.
 func CleanNoted(dry bool) (lines []string, err error) {
 	folder, err := notes()
 	if err != nil {
-		return nil, nil // there is no such folder, and so no note
+		return nil, nil // without a cache folder there are no notes
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -95,7 +96,7 @@ func CleanNoted(dry bool) (lines []string, err error) {
 	return lines, errors.Join(errs...)
 }
 
-// readNote reads the note of a run that is no more; ok is false for all others.
+// readNote reads the note of a run whose process has ended; ok is false for all other notes.
 func readNote(name string) (place, runID string, rooms, ok bool) {
 	info, err := os.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || !mine(info) {
@@ -119,7 +120,7 @@ func readNote(name string) (place, runID string, rooms, ok bool) {
 	return place, lines[1], lines[2] == "rooms", err == nil && filepath.IsAbs(place)
 }
 
-// roomsOf returns the directories that agents of a run made in a place.
+// roomsOf returns the directories that a run's agents made in a place.
 func roomsOf(place, runID string) (found []string) {
 	entries, err := os.ReadDir(place)
 	if err != nil {

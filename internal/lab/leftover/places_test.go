@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A run that was killed is told here from one that lives by the owner in its note.
+// The owner in the note distinguishes a killed run from a living one.
 func TestPlacesThatWereNotedAreCleaned(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
@@ -34,7 +34,7 @@ func TestPlacesThatWereNotedAreCleaned(t *testing.T) {
 	if lines, err := CleanNoted(false); err != nil || len(lines) != 0 || len(written()) != 2 {
 		t.Fatalf("of a living run: %q, %v, notes %q", lines, err, written())
 	}
-	// The run dies: another boot, or another process of that number.
+	// The run dies: another boot, or another process with that id.
 	self, err := Self()
 	if err != nil || self.Start == "" {
 		t.Skip("this platform does not tell when a process began")

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// startTime returns the boot id and the start time in clock ticks since that boot (field 22 of /proc/PID/stat). A
-// process that does not exist is fs.ErrNotExist.
+// startTime returns the boot id and the start time in clock ticks since that boot (field 22 of /proc/PID/stat). It
+// returns fs.ErrNotExist for a process that does not exist.
 func startTime(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, syscall.ESRCH) {
@@ -26,12 +26,12 @@ func startTime(pid int) (string, error) {
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return ticks, nil // some sandboxes hide it; ticks alone are nearly as good
+		return ticks, nil // some sandboxes hide the boot id; the ticks alone are nearly as good
 	}
 	return strings.TrimSpace(string(boot)) + "/" + ticks, nil
 }
 
-// parseStat finds the start time. The command's name, in parentheses, may hold anything, parentheses and spaces
+// parseStat finds the start time. The command's name, in parentheses, may contain anything, parentheses and spaces
 // included.
 func parseStat(stat []byte) (string, error) {
 	_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))

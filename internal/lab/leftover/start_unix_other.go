@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// startTime tells only whether the process exists: a run whose number was taken by another process is not found.
+// startTime tells only whether the process exists. If another process has taken the id of a killed run, that run's
+// directories are not found.
 func startTime(pid int) (string, error) {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return "", fs.ErrNotExist

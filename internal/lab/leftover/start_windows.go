@@ -22,7 +22,7 @@ func startTime(pid int) (string, error) {
 		return "", err
 	}
 	if exited.Nanoseconds() > 0 && exited.LowDateTime|exited.HighDateTime != 0 {
-		return "", fs.ErrNotExist // ended, but somebody holds a handle
+		return "", fs.ErrNotExist // it has ended, but somebody holds a handle
 	}
 	return strconv.FormatInt(created.Nanoseconds(), 10), nil
 }

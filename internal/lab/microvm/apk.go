@@ -12,7 +12,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// apkDownload gets Alpine's kernel. It is written after apk-tools(8) and apk(5) and has not been run on Alpine yet.
+// apkDownload downloads Alpine's kernel. It follows apk-tools(8) and apk(5). It has not been run on Alpine yet.
 func apkDownload(ctx context.Context, arch, flavour, dir string) ([]string, string, error) {
 	name := map[string]string{Cloud: "linux-virt", Generic: "linux-lts"}[flavour]
 	cpu := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
@@ -28,13 +28,13 @@ func apkDownload(ctx context.Context, arch, flavour, dir string) ([]string, stri
 		return nil, "", err
 	}
 	if len(files) != 1 {
-		return nil, "", errors.New("download " + name + ": no package came")
+		return nil, "", errors.New("download " + name + ": apk wrote no package")
 	}
 	return files, strings.TrimSuffix(filepath.Base(files[0]), ".apk"), nil
 }
 
-// openAPK returns the files of an .apk package as a tar stream: its signature, control and data parts are gzip streams,
-// and the tar archives in them have no end mark but the last one, so that together they are one archive.
+// openAPK returns the files of an .apk package as one tar stream. Signature, control and data are separate gzip
+// streams; the tar archives in them have no end mark except the last, so together they are one archive.
 func openAPK(r io.Reader) (*tar.Reader, error) {
 	plain, err := unpacker(".gz", r)
 	if err != nil {

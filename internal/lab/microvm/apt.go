@@ -21,15 +21,15 @@ func aptMeta(arch, flavour string) []string {
 	return []string{"linux-image-" + arch, "linux-image-generic"}
 }
 
-// apt runs apt's programs, for the machine's own architecture and index or for a private one.
+// apt runs apt's programs, with the machine's own index or with a private one.
 type apt struct {
 	arch    string
 	private string // folder of the private index; "" for the machine's own
 }
 
-// options are given to every apt program. The private index has the machine's sources and keys but its own lists and no
-// installed packages, so that the architectures dpkg knows are left alone. Downloads go to folders that only this user
-// can read, which apt's download user cannot.
+// options are the options for every apt program. The private index uses the machine's sources and keys, but has its own
+// lists and no installed packages, so that dpkg's list of architectures stays unchanged. Downloads go to folders that
+// only this user can read, so apt's own download user cannot be used.
 func (a apt) options() []string {
 	o := []string{"-o", "APT::Sandbox::User=" + currentUser(), "-o", "APT::Get::List-Cleanup=false"}
 	if a.private == "" {
@@ -59,7 +59,7 @@ func (a apt) run(ctx context.Context, dir, program string, args ...string) ([]by
 	return proc.RunCmd(cmd, nil)
 }
 
-// update makes the private index and fills it from the machine's sources.
+// update makes the private index and downloads its lists from the machine's sources.
 func (a apt) update(ctx context.Context) error {
 	for _, d := range []string{"lists/partial", "archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(a.private, filepath.FromSlash(d)), 0o700); err != nil {
@@ -73,8 +73,8 @@ func (a apt) update(ctx context.Context) error {
 	return err
 }
 
-// aptDownload gets the kernel's package, and on Ubuntu the package with its modules. It asks the machine's own index
-// first; when that has no such kernel, is stale or is of another architecture, a private index is made.
+// aptDownload downloads the kernel's package and, on Ubuntu, the package with its modules. It first uses the machine's
+// own index. If that has no such kernel, is out of date or is of another architecture, it makes a private one.
 func aptDownload(ctx context.Context, arch, flavour, dir string) ([]string, string, error) {
 	private := apt{arch, filepath.Join(dir, "apt")}
 	if arch == hostArch() {
@@ -86,7 +86,7 @@ func aptDownload(ctx context.Context, arch, flavour, dir string) ([]string, stri
 	updated := private.update(ctx)
 	files, label, err := private.kernel(ctx, flavour, dir)
 	if err != nil {
-		// A source that is unreachable fails the update, which matters only when the kernel was not found elsewhere.
+		// An unreachable source fails the update. That matters only if no other source had the kernel.
 		return nil, "", errors.Join(err, updated)
 	}
 	return files, label, nil
@@ -102,7 +102,7 @@ func (a apt) kernel(ctx context.Context, flavour, dir string) ([]string, string,
 		}
 		real := dependsOn(top["depends"], "linux-image-")
 		if len(real) == 0 {
-			tried = append(tried, meta+" depends on no kernel")
+			tried = append(tried, meta+" does not depend on a kernel")
 			continue
 		}
 		image, err := a.show(ctx, real[0])
@@ -115,7 +115,7 @@ func (a apt) kernel(ctx context.Context, flavour, dir string) ([]string, string,
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.deb"))
 		if err == nil && len(files) != len(packages) {
-			err = fmt.Errorf("download %s: %d files arrived", strings.Join(packages, " "), len(files))
+			err = fmt.Errorf("download %s: apt wrote %d files", strings.Join(packages, " "), len(files))
 		}
 		return files, real[0] + "_" + image["version"], err
 	}

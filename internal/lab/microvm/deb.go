@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// arMember finds the first member of an ar archive whose name begins with prefix and returns its name and a reader of
-// its bytes. See deb(5) and ar(5).
+// arMember finds the first member of an ar archive whose name begins with prefix, and returns its name and contents.
+// See deb(5) and ar(5).
 func arMember(r io.Reader, prefix string) (string, io.Reader, error) {
 	const magic, headerSize = "!<arch>\n", 60
 	var m [len(magic)]byte
@@ -39,7 +39,7 @@ func arMember(r io.Reader, prefix string) (string, io.Reader, error) {
 			return "", nil, fmt.Errorf("skip member %s: %w", name, err)
 		}
 	}
-	return "", nil, fmt.Errorf("more than 100 members and none called %s*", prefix)
+	return "", nil, fmt.Errorf("none of the first 100 members is called %s*", prefix)
 }
 
 // openDeb returns the files of a .deb package as a tar stream.
@@ -55,9 +55,9 @@ func openDeb(r io.Reader) (*tar.Reader, error) {
 	return tar.NewReader(io.LimitReader(plain, maxArchive)), nil
 }
 
-// extract writes the regular files that keep wants below dir, under the names keep gives them, and returns those names.
-// keep sees a clean relative path with slashes and returns "" for what is not wanted. Links and devices are never
-// made, and a name that leads out of the folder is an error, wanted or not: such an archive is not a package.
+// extract writes regular files below dir and returns their names. keep maps a clean relative path with slashes to the
+// file's name there, or to "" to skip the file. Links and devices are always skipped. A name that leads out of the
+// folder is an error even if it is skipped, because no valid package has one.
 func extract(t *tar.Reader, dir string, keep func(name string) string) ([]string, error) {
 	var names []string
 	var total int64
@@ -71,17 +71,17 @@ func extract(t *tar.Reader, dir string, keep func(name string) string) ([]string
 		}
 		clean := path.Clean(h.Name)
 		if !filepath.IsLocal(filepath.FromSlash(clean)) {
-			return names, fmt.Errorf("the package contains %q, which points out of its folder", h.Name)
+			return names, fmt.Errorf("the package contains %q, which is outside its folder", h.Name)
 		}
 		to := keep(clean)
 		if to == "" || h.Typeflag != tar.TypeReg {
 			continue
 		}
 		if !filepath.IsLocal(filepath.FromSlash(to)) {
-			return names, fmt.Errorf("the package holds %q, which would be kept outside its folder", h.Name)
+			return names, fmt.Errorf("the package contains %q, which would be written outside its folder", h.Name)
 		}
 		if total += h.Size; total > maxArchive {
-			return names, fmt.Errorf("the package holds more than %d MiB", maxArchive>>20)
+			return names, fmt.Errorf("the package contains more than %d MiB", maxArchive>>20)
 		}
 		if err := writeNew(filepath.Join(dir, filepath.FromSlash(to)), t); err != nil {
 			return names, err
@@ -90,8 +90,8 @@ func extract(t *tar.Reader, dir string, keep func(name string) string) ([]string
 	}
 }
 
-// writeNew writes a file that must not exist yet: a package that holds a name twice is refused, and no link that came
-// from elsewhere is written through.
+// writeNew writes a file that must not exist yet. So a package with the same name twice is rejected, and no existing
+// link is followed.
 func writeNew(name string, r io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
@@ -110,7 +110,8 @@ func writeNew(name string, r io.Reader) error {
 	return nil
 }
 
-// packageFields reads the first paragraph of `apt-cache show`: fields by lower-case name; lines that go on are joined.
+// packageFields reads the first paragraph of `apt-cache show`: fields by lower-case name, with continuation lines
+// joined.
 func packageFields(text []byte) map[string]string {
 	fields := map[string]string{}
 	last := ""

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// deb makes a .deb package of tar entries, uncompressed as dpkg also reads them.
+// deb makes a .deb package of tar entries, uncompressed, which dpkg also accepts.
 func deb(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var data bytes.Buffer
@@ -142,7 +142,7 @@ func FuzzDeb(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Names only: the fuzzer is after paths and sizes, and sparse entries expand to nothing.
+		// Only names: the fuzzer tests paths and sizes, and sparse entries expand to nothing.
 		for range 1000 {
 			h, err := r.Next()
 			if err != nil {

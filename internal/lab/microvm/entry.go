@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	maxImage    = 256 << 20 // bytes of a kernel image
-	maxUnpacked = 512 << 20 // bytes of the kernel in it
-	// keptUnpacked is how many unpacked kernels stay in the cache: some 60 MB each.
+	maxImage    = 256 << 20 // largest kernel image, bytes
+	maxUnpacked = 512 << 20 // largest kernel in it, bytes
+	// keptUnpacked is the number of unpacked kernels that stay in the cache. Each has about 60 MB.
 	keptUnpacked = 6
 )
 
-// errNoEntry is what Unpacked's error wraps when a kernel has no entry for a hypervisor.
-var errNoEntry = errors.New("the kernel has no entry for PVH")
+// errNoEntry is wrapped by the error of Unpacked if a kernel has no entry point for a hypervisor.
+var errNoEntry = errors.New("the kernel has no PVH entry point")
 
-// Unpacked returns the file of an x86 kernel as it is in memory, from its compressed image: an ELF file with an entry
-// that a hypervisor jumps to directly (PVH). The guest then need not unpack it, which takes an emulated processor many
-// seconds for a kernel that was compressed by xz. It is made once and kept below cache, DefaultCache when empty. The
-// error says why there is none; the image still boots.
+// Unpacked returns the uncompressed kernel of an x86 kernel image: an ELF file with an entry point that a hypervisor
+// jumps to directly (PVH). The guest then need not unpack it; for a kernel compressed with xz, that takes an emulated
+// processor many seconds. The file is made once and kept below cache, or below DefaultCache if cache is empty. An error
+// says why there is none; the image still boots.
 func Unpacked(cache, image string) (string, error) {
 	cache, err := orDefault(cache)
 	if err != nil {
@@ -46,7 +46,7 @@ func Unpacked(cache, image string) (string, error) {
 	path := filepath.Join(dir, hash+".elf")
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // for prune; what cannot be marked is only unpacked anew some day
+		_ = os.Chtimes(path, now, now) // for prune; if this fails, the kernel may be unpacked again some day
 		return path, nil
 	}
 	b, err := readBounded(image, maxImage)
@@ -70,7 +70,7 @@ func Unpacked(cache, image string) (string, error) {
 	return path, nil
 }
 
-// writeWhole writes a file that is there whole or not at all, however the machine or this process ends.
+// writeWhole writes a file completely or not at all, even if the machine crashes or this process is killed.
 func writeWhole(path string, b []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
 	if err != nil {
@@ -90,7 +90,7 @@ func writeWhole(path string, b []byte) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// prune removes the unpacked kernels that were not used for the longest time, and what a process that was killed left.
+// prune removes the least recently used kernels, and the partial files of killed processes.
 func prune(dir string) {
 	entries, _ := os.ReadDir(dir)
 	var whole []os.FileInfo
@@ -111,21 +111,21 @@ func prune(dir string) {
 	}
 }
 
-// unpackImage returns the kernel in an image, at most limit bytes, by the header that boot loaders read:
+// unpackImage returns the kernel in an image, at most limit bytes, from the header that boot loaders read:
 // Documentation/arch/x86/boot.rst.
 func unpackImage(b []byte, limit int64) ([]byte, error) {
 	const (
 		sectors   = 0x1f1
-		magic     = 0x202 // "HdrS", then the protocol's version
+		magic     = 0x202 // "HdrS", followed by the protocol's version
 		payload   = 0x248
 		headerEnd = 0x250
-		protocol  = 0x208 // the first that tells where the kernel is
+		protocol  = 0x208 // the first version that says where the kernel is
 	)
 	if bytes.HasPrefix(b, []byte(elf.ELFMAG)) {
-		return b, nil // somebody did it before
+		return b, nil // already unpacked
 	}
 	if len(b) < headerEnd || !bytes.Equal(b[magic:magic+4], []byte("HdrS")) {
-		return nil, errors.New("it is no bzImage")
+		return nil, errors.New("it is not a bzImage")
 	}
 	le := binary.LittleEndian
 	if v := le.Uint16(b[magic+4:]); v < protocol {
@@ -139,14 +139,14 @@ func unpackImage(b []byte, limit int64) ([]byte, error) {
 	from := (setup+1)*512 + uint64(le.Uint32(b[payload:]))
 	size := uint64(le.Uint32(b[payload+4:]))
 	if from > uint64(len(b)) || size > uint64(len(b))-from || size < 8 {
-		return nil, fmt.Errorf("it has %d bytes, and its kernel is said to be the %d bytes from %d on", len(b), size,
+		return nil, fmt.Errorf("it has %d bytes, but its header puts the kernel in %d bytes from %d", len(b), size,
 			from)
 	}
 	return unpackPayload(b[from:from+size], limit)
 }
 
-// unpackPayload unpacks a compressed kernel, by the magic of the compressors that a kernel can be built with. All but
-// gzip's are followed by the kernel's size in four bytes, which is no part of the stream.
+// unpackPayload decompresses a kernel. The magic number says which of the compressors of the kernel build was used. All
+// but gzip append the kernel's size in four bytes, which are not part of the stream.
 func unpackPayload(p []byte, limit int64) ([]byte, error) {
 	var r io.Reader
 	var err error
@@ -158,7 +158,7 @@ func unpackPayload(p []byte, limit int64) ([]byte, error) {
 			r = z
 		}
 	case bytes.HasPrefix(p, []byte("\xfd7zXZ\x00")):
-		// With the filter for x86's jumps, which few libraries have.
+		// xz uses the BCJ filter for x86, which few libraries support.
 		var z *xz.Reader
 		if z, err = xz.NewReader(body, maxDict); err == nil {
 			z.Multistream(false)
@@ -166,7 +166,7 @@ func unpackPayload(p []byte, limit int64) ([]byte, error) {
 		}
 	case bytes.HasPrefix(p, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		var z *zstd.Decoder
-		// A kernel has one frame with a window of its own size: zstd --ultra -22.
+		// A kernel is one frame, with a window as large as the kernel: zstd --ultra -22.
 		if z, err = zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxUnpacked),
 			zstd.WithDecoderMaxMemory(uint64(limit))); err == nil {
 			defer z.Close()
@@ -193,15 +193,15 @@ func unpackPayload(p []byte, limit int64) ([]byte, error) {
 	return out, nil
 }
 
-// checkEntry tells whether a kernel has the note that names its entry for PVH: XEN_ELFNOTE_PHYS32_ENTRY in Xen's
-// public/elfnote.h, which a kernel with CONFIG_PVH has.
+// checkEntry checks that a kernel has the ELF note with its PVH entry point: XEN_ELFNOTE_PHYS32_ENTRY in Xen's
+// public/elfnote.h. A kernel with CONFIG_PVH has it.
 func checkEntry(kernel []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(kernel))
 	if err != nil {
 		return err
 	}
 	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
-		return fmt.Errorf("%w: it is one for %v", errNoEntry, f.Machine)
+		return fmt.Errorf("%w: it is a kernel for %v", errNoEntry, f.Machine)
 	}
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_NOTE {
@@ -218,7 +218,7 @@ func checkEntry(kernel []byte) error {
 	return errNoEntry
 }
 
-// hasEntry looks for the note in a segment of notes.
+// hasEntry looks for that note in a segment of notes.
 func hasEntry(notes []byte) bool {
 	const phys32Entry = 18
 	pad := func(n uint32) uint64 { return (uint64(n) + 3) &^ 3 }

@@ -50,7 +50,7 @@ func note(name string, kind uint32, desc []byte) []byte {
 	return b
 }
 
-// bzImage wraps a compressed kernel as boot loaders expect it.
+// bzImage wraps a compressed kernel in the form that boot loaders expect.
 func bzImage(payload []byte) []byte {
 	b := make([]byte, 2*512+100)
 	b[0x1f1] = 1
@@ -61,7 +61,7 @@ func bzImage(payload []byte) []byte {
 	return append(append(b, payload...), make([]byte, 300)...)
 }
 
-// packed is data as each compressor leaves it.
+// packed is data in the format of each compressor.
 func packed(t testing.TB, data []byte) map[string][]byte {
 	t.Helper()
 	var gz, zst, lz bytes.Buffer
@@ -84,7 +84,7 @@ func packed(t testing.TB, data []byte) map[string][]byte {
 	return map[string][]byte{"gzip": gz.Bytes(), "xz": packXZ(t, data), "zstd": zst.Bytes(), "lz4": lz.Bytes()}
 }
 
-// packXZ compresses as a kernel's build does (scripts/xz_wrap.sh).
+// packXZ compresses like a kernel's build (scripts/xz_wrap.sh).
 func packXZ(t testing.TB, data []byte) []byte {
 	t.Helper()
 	path, err := proc.LookPath("xz")
@@ -101,7 +101,7 @@ func packXZ(t testing.TB, data []byte) []byte {
 	return b
 }
 
-// compressions are a kernel as each compressor leaves it, with its size behind it where the kernel's build puts one.
+// compressions are a kernel in the format of each compressor, with its size appended if the kernel's build does so.
 func compressions(t testing.TB, kernel []byte) map[string][]byte {
 	all := packed(t, kernel)
 	for name, b := range all {
@@ -148,15 +148,15 @@ func TestUnpackedSaysWhyThereIsNone(t *testing.T) {
 	other := kernelFile(t, entryNote, 10)
 	binary.LittleEndian.PutUint16(other[18:], uint16(elf.EM_AARCH64))
 	for why, image := range map[string][]byte{
-		"no bzImage": []byte("MZ is an EFI program that is none of these"),
-		"entry for PVH": bzImage(compressions(t,
+		"not a bzImage": []byte("MZ is an EFI program that is none of these"),
+		"PVH entry point": bzImage(compressions(t,
 			kernelFile(t, note("Xen\x00", 17, make([]byte, 4)), 10))["xz"]),
 		"bytes from":               cut[:1130],
 		"2.08":                     old,
 		"EM_AARCH64":               bzImage(compressions(t, other)["lz4"]),
 		"known compression format": bzImage([]byte("LZO! and much that follows")),
 		"bad magic":                bzImage(compressions(t, []byte("not a kernel at all"))["gzip"]),
-		"said to be the ":          bzImage(images["lz4"][:4]),
+		"its header puts":          bzImage(images["lz4"][:4]),
 	} {
 		path := filepath.Join(dir, "image")
 		if err := os.WriteFile(path, image, 0o600); err != nil {
@@ -174,7 +174,7 @@ func TestUnpackedSaysWhyThereIsNone(t *testing.T) {
 	}
 }
 
-// TestUnpackedKeepsFew looks at what a cache holds after many kernels: the ones that were used last.
+// TestUnpackedKeepsFew checks that a cache keeps the most recently used of many kernels.
 func TestUnpackedKeepsFew(t *testing.T) {
 	dir := t.TempDir()
 	unpacked := filepath.Join(dir, "unpacked")
@@ -220,7 +220,7 @@ func TestUnpackedKeepsFew(t *testing.T) {
 	}
 }
 
-// TestUnpackedRealKernels takes those kernels that were fetched for the tests of the machines.
+// TestUnpackedRealKernels uses the kernels that were fetched for the tests with machines.
 func TestUnpackedRealKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("large kernels are unpacked")

@@ -13,7 +13,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// packager is a distribution's package tool: it downloads the packages of a kernel into dir, verified by its own means,
+// packager is a distribution's package tool. It downloads the packages of a kernel into dir, verifies their signatures,
 // and returns their files.
 type packager struct {
 	tool     string
@@ -24,10 +24,10 @@ func packagers() []packager {
 	return []packager{{"apt-get", aptDownload}, {"apk", apkDownload}}
 }
 
-// Fetch gets a distribution's kernel for guests of an architecture (GOARCH) in a flavour, Cloud or Generic, through the
-// package tool of this machine, and keeps what a guest needs of it below cache, DefaultCache when empty. A kernel that
-// is there already in the same version is returned without being downloaded again. It takes seconds to a minute and 20
-// to 80 MB of download, and no right of the superuser.
+// Fetch downloads a distribution's kernel for guests of an architecture (GOARCH) in a flavour, Cloud or Generic, with
+// this machine's package tool. It keeps what a guest needs below cache, or below DefaultCache if cache is empty. If
+// that version is already there, it is not downloaded again. A download takes seconds to a minute and has 20 to 80 MB.
+// Root is not needed.
 func Fetch(ctx context.Context, cache, arch, flavour string) (Kernel, error) {
 	k, err := fetch(ctx, cache, arch, flavour)
 	if err != nil {
@@ -51,7 +51,8 @@ func fetch(ctx context.Context, cache, arch, flavour string) (Kernel, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return Kernel{}, err
 	}
-	// Beside its final place, so that the last step is a rename and a fetch that is cut short leaves no half kernel.
+	// This is in the same folder as the final place, so that the last step is a rename. An interrupted fetch leaves no
+	// partial kernel.
 	tmp, err := os.MkdirTemp(parent, ".fetch-")
 	if err != nil {
 		return Kernel{}, err
@@ -69,12 +70,12 @@ func fetch(ctx context.Context, cache, arch, flavour string) (Kernel, error) {
 		}
 		return install(ctx, files, label, Kernel{Arch: arch, Flavour: flavour}, parent, tmp)
 	}
-	return Kernel{}, fmt.Errorf("none of %s is on this machine; name a kernel that is here: -e "+
+	return Kernel{}, fmt.Errorf("none of %s is installed on this machine; use an existing kernel: -e "+
 		"'vm=qemu?kernel=/lib/modules/RELEASE/vmlinuz'",
 		strings.Join(tools, ", "))
 }
 
-// install unpacks the packages and moves what is kept to its place below parent.
+// install unpacks the packages and moves the wanted files to their place below parent.
 func install(ctx context.Context, packages []string, label string, k Kernel, parent, tmp string) (Kernel, error) {
 	stage := filepath.Join(tmp, "stage")
 	if err := os.Mkdir(stage, 0o700); err != nil {
@@ -99,7 +100,7 @@ func install(ctx context.Context, packages []string, label string, k Kernel, par
 	if old, err := openManifest(final); err == nil {
 		return old, nil
 	}
-	// What is there is damaged, since it does not open. Another process may be putting the same kernel there right now.
+	// The existing folder is damaged, because it does not open. Another process may be installing the same kernel now.
 	if err := os.RemoveAll(final); err != nil {
 		return Kernel{}, err
 	}
@@ -129,7 +130,8 @@ func unpackPackage(ctx context.Context, file, dir string) ([]string, error) {
 	return extract(t, dir, kept)
 }
 
-// kept says where in a kernel's folder a package's file goes: the image, the configuration, modules and their lists.
+// kept returns the path in a kernel's folder for a package's file: the image, the configuration, modules and their
+// lists. It is "" for other files.
 func kept(name string) string {
 	name = strings.TrimPrefix(name, "usr/")
 	if rest, ok := strings.CutPrefix(name, "boot/"); ok && !strings.Contains(rest, "/") {
@@ -150,7 +152,7 @@ func kept(name string) string {
 	return ""
 }
 
-// describe finds what was unpacked, drops the modules that no guest needs and writes the index of the others.
+// describe finds the unpacked files, removes the modules that no guest needs and writes the index of the others.
 func describe(dir string, names []string, k *Kernel) error {
 	var modules []string
 	for _, n := range names {
@@ -165,13 +167,13 @@ func describe(dir string, names []string, k *Kernel) error {
 				k.Release, k.Modules = release, path.Join("modules", release)
 			}
 			if k.Release != release {
-				return fmt.Errorf("the packages hold modules of two kernels, %s and %s", k.Release, release)
+				return fmt.Errorf("the packages contain modules of two kernels, %s and %s", k.Release, release)
 			}
 			modules = append(modules, file)
 		}
 	}
 	if k.Image == "" || k.Modules == "" {
-		return errors.New("the packages hold no kernel with modules")
+		return errors.New("the packages contain no kernel with modules")
 	}
 	root := filepath.Join(dir, filepath.FromSlash(k.Modules))
 	x, err := depmod(root, modules)
@@ -200,7 +202,7 @@ func sanitize(label string) string {
 	}, strings.TrimLeft(label, "."))
 }
 
-// cancelReader ends a long unpacking when nobody waits for it any more.
+// cancelReader stops reading when its context ends.
 type cancelReader struct {
 	ctx context.Context
 	f   *os.File

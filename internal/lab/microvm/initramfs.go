@@ -20,27 +20,28 @@ import (
 var directories = []string{"dev", "etc", inside(guestabi.Modules), "proc", "root", "run", inside(guestabi.Scratch),
 	"sys", "tmp"}
 
-// inside makes a guest's absolute path one of the archive.
+// inside converts an absolute path of the guest to a path in the archive.
 func inside(path string) string { return strings.TrimPrefix(path, "/") }
 
-// Contents is what a guest is made of.
+// Contents is the input of a guest's initramfs.
 type Contents struct {
-	Agent  string // a file, which becomes /init
+	Agent  string // a file of this machine, which becomes /init
 	Kernel Kernel
-	// Modules are files of the kernel's folder in the order of loading. A guest without one of them is none.
+	// Modules are files of the kernel's folder in the order of loading. The guest does not start without them.
 	Modules []string
-	// Extra are modules loaded after those. One that cannot be loaded is only told on the console.
+	// Extra are modules that are loaded after those. If one cannot be loaded, the console says so and the guest goes
+	// on.
 	Extra []string
-	Files []File // of this machine; see Programs
+	Files []File // files of this machine; see Programs
 }
 
-// Written is what Initramfs wrote.
+// Written is the result of Initramfs.
 type Written struct {
 	SHA256 string // hexadecimal
 	Bytes  int64
 }
 
-// Initramfs writes the archive that a guest boots from into the file dest. The same input gives the same bytes.
+// Initramfs writes the archive that a guest boots from to the file dest. The same input gives the same bytes.
 func Initramfs(dest string, c Contents) (done Written, err error) {
 	f, err := os.OpenFile(dest, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -67,18 +68,18 @@ func Initramfs(dest string, c Contents) (done Written, err error) {
 }
 
 // writeInitramfs writes the archive. Owners and times are zero, so that the same files give the same archive. The
-// writer passes over what it has written before, so that a directory may be named for each file in it.
+// writer skips records that it has already written, so a directory may be given once for each file in it.
 func writeInitramfs(w cpio.RecordWriter, c Contents) error {
 	var records []cpio.Record
 	for _, d := range directories {
 		records = append(records, cpio.Directory(d, 0o755))
 	}
 	records = append(records,
-		// The kernel gives its first process /dev/console, which must exist before devtmpfs can be mounted.
+		// The kernel opens /dev/console for its first process before devtmpfs can be mounted.
 		cpio.CharDev("dev/console", 0o600, 5, 1),
 		cpio.StaticFile("etc/group", "root:x:0:\n", 0o644),
 		cpio.StaticFile("etc/hosts", "127.0.0.1 localhost\n", 0o644),
-		// A C library asks the network for users when it is not told otherwise.
+		// Without this file the C library looks up users over the network.
 		cpio.StaticFile("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n", 0o644),
 		cpio.StaticFile("etc/os-release", "ID=tare\nNAME=tare\nPRETTY_NAME=\"tare micro-VM\"\n", 0o644),
 		cpio.StaticFile("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n", 0o644),
@@ -114,7 +115,7 @@ func writeModules(w cpio.RecordWriter, c Contents) error {
 	for i, m := range slices.Concat(c.Modules, c.Extra) {
 		name, ok := ModuleName(m)
 		if !ok || seen[name] {
-			return fmt.Errorf("%q is no module or is listed twice", m)
+			return fmt.Errorf("%q is not a module or is listed twice", m)
 		}
 		seen[name] = true
 		b, err := ReadModule(filepath.Join(c.Kernel.Modules, filepath.FromSlash(m)))

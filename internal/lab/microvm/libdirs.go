@@ -12,13 +12,13 @@ import (
 const (
 	ldConf     = "/etc/ld.so.conf"
 	ldCache    = "/etc/ld.so.cache"
-	maxConf    = 256 << 10 // bytes of a list of folders
-	maxInclude = 8         // lists that include each other
-	maxDirs    = 200       // folders in all lists
+	maxConf    = 256 << 10 // largest list of folders, bytes
+	maxInclude = 8         // depth of lists that include each other
+	maxDirs    = 200       // folders in all lists together
 )
 
-// builtinDirs are the folders that a dynamic linker of a distribution searches by itself: those of its own multiarch
-// name where it has one (Debian), then the usual ones.
+// builtinDirs are the folders that a distribution's dynamic linker searches by default: those of its multiarch name if
+// it has one (Debian), then the usual ones.
 func builtinDirs(linker string) []string {
 	var dirs []string
 	multiarch := map[string]string{
@@ -31,14 +31,14 @@ func builtinDirs(linker string) []string {
 	return append(dirs, "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 }
 
-// libraryDirs returns where a dynamic linker searches: what its list names first, then its own folders. The linkers of
-// Debian and Fedora do not know each other's folders, but the guest has only what this one found here.
+// libraryDirs returns the folders that a dynamic linker searches: its default folders and those of its configuration.
+// The linkers of Debian and Fedora have different defaults, but the guest has only the linker of this machine.
 func libraryDirs(root, linker string) ([]libraryDir, error) {
 	if arch, ok := strings.CutPrefix(filepath.Base(linker), "ld-musl-"); ok {
 		return muslDirs(root, strings.TrimSuffix(arch, ".so.1"))
 	}
-	// What the linker reads is not this text but the cache that ldconfig made of it. In the guest the cache does what
-	// it does here, except that libraries of other programs are not there, for which the linker goes on searching.
+	// The linker reads ldconfig's cache, not this text. The cache also works in the guest: libraries of other programs
+	// are missing there, and the linker then searches on.
 	own := builtinDirs(linker)
 	var dirs []libraryDir
 	c := confReader{root: root}
@@ -50,12 +50,13 @@ func libraryDirs(root, linker string) ([]libraryDir, error) {
 			dirs = append(dirs, libraryDir{d, ldCache})
 		}
 	}
-	// Its own come first here: a library that is in both would need the cache for nothing. Which of two copies is taken
-	// may differ from this machine, where the cache wins; distributions install a library once.
+	// The default folders come first here, so that a library in both does not need the cache. If there are two copies,
+	// this machine's linker may use the other one, because the cache comes first there. Distributions install a library
+	// only once.
 	return append(plainDirs(own), dirs...), nil
 }
 
-// muslDirs reads /etc/ld-musl-ARCH.path, which replaces the linker's own folders; see ldso/dynlink.c of musl.
+// muslDirs reads /etc/ld-musl-ARCH.path, which replaces the default folders; see ldso/dynlink.c of musl.
 func muslDirs(root, arch string) ([]libraryDir, error) {
 	list := "/etc/ld-musl-" + arch + ".path"
 	b, err := readBounded(filepath.Join(root, list), maxConf)
@@ -68,14 +69,14 @@ func muslDirs(root, arch string) ([]libraryDir, error) {
 	var dirs []libraryDir
 	for _, d := range strings.FieldsFunc(string(b), func(r rune) bool { return r == ':' || r == '\n' }) {
 		if len(dirs) >= maxDirs {
-			return nil, fmt.Errorf("read %s: it names more than %d folders", list, maxDirs)
+			return nil, fmt.Errorf("read %s: it lists more than %d folders", list, maxDirs)
 		}
 		dirs = append(dirs, libraryDir{d, list})
 	}
 	return dirs, nil
 }
 
-// confReader reads ld.so.conf: a folder a line, "include PATTERN", and comments after "#".
+// confReader reads ld.so.conf: one folder per line, "include PATTERN", and comments after "#".
 type confReader struct {
 	root string
 	dirs []string
@@ -100,7 +101,7 @@ func (c *confReader) read(file string, depth int) error {
 		}
 		names, err := filepath.Glob(filepath.Join(c.root, pattern))
 		if err != nil {
-			continue // ldconfig passes over a bad pattern, too
+			continue // ldconfig skips a bad pattern, too
 		}
 		for _, n := range names {
 			rel, err := filepath.Rel(c.root, n)
@@ -108,7 +109,7 @@ func (c *confReader) read(file string, depth int) error {
 				continue
 			}
 			if len(c.dirs) > maxDirs {
-				return fmt.Errorf("%s: the lists name more than %d folders", file, maxDirs)
+				return fmt.Errorf("%s: the lists have more than %d folders", file, maxDirs)
 			}
 			if err := c.read("/"+rel, depth+1); err != nil {
 				return err
@@ -118,7 +119,7 @@ func (c *confReader) read(file string, depth int) error {
 	return nil
 }
 
-// parseConf reads the text of a list into folders and patterns of further lists, both in order; see ldconfig(8).
+// parseConf parses a list into folders and patterns of further lists, both in order; see ldconfig(8).
 func parseConf(text string) (dirs, includes []string) {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -127,7 +128,7 @@ func parseConf(text string) (dirs, includes []string) {
 			includes = append(includes, strings.Fields(rest)...)
 			continue
 		}
-		// "hwcap" lines and what is no absolute path are passed over.
+		// "hwcap" lines and paths that are not absolute are skipped.
 		if filepath.IsAbs(line) {
 			dirs = append(dirs, filepath.Clean(line))
 		}

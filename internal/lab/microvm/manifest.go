@@ -15,12 +15,12 @@ import (
 
 const (
 	manifestName = "manifest.json"
-	// manifestFormat grows when more of a package is kept, so that a kernel that was fetched before is fetched again
-	// and does not lack what guests now need.
+	// manifestFormat is increased when more files of a package are kept, so that kernels fetched by older versions are
+	// fetched again.
 	manifestFormat = 3
 )
 
-// manifest says what a fetched kernel's folder holds. Paths are relative to it, with slashes.
+// manifest describes a fetched kernel's folder. Paths are relative to it, with slashes.
 type manifest struct {
 	Kernel
 	Format int               `json:"format"`
@@ -29,7 +29,7 @@ type manifest struct {
 
 func hostArch() string { return runtime.GOARCH }
 
-// writeManifest hashes all files below dir and writes the manifest beside them. The paths in k are relative to dir.
+// writeManifest hashes all files below dir and writes the manifest. The paths in k are relative to dir.
 func writeManifest(dir string, k Kernel) error {
 	m := manifest{Kernel: k, Format: manifestFormat, Files: map[string]string{}}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -53,8 +53,8 @@ func writeManifest(dir string, k Kernel) error {
 	return os.WriteFile(filepath.Join(dir, manifestName), append(b, '\n'), 0o600)
 }
 
-// openManifest reads a fetched kernel and checks every file of it, so that a cache that was cut short or meddled with
-// is no kernel at all instead of one that boots strangely.
+// openManifest reads a fetched kernel and checks the hash of every file, so that a truncated or changed cache gives an
+// error and not a kernel that fails while it boots.
 func openManifest(dir string) (Kernel, error) {
 	b, err := readBounded(filepath.Join(dir, manifestName), 4<<20)
 	if err != nil {
@@ -70,7 +70,7 @@ func openManifest(dir string) (Kernel, error) {
 	}
 	for name, want := range m.Files {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return Kernel{}, fmt.Errorf("read kernel manifest in %s: %q leads out of the folder", dir, name)
+			return Kernel{}, fmt.Errorf("read kernel manifest in %s: %q is outside the folder", dir, name)
 		}
 		got, err := hashFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
@@ -88,12 +88,12 @@ func openManifest(dir string) (Kernel, error) {
 			continue
 		}
 		if !filepath.IsLocal(*p) {
-			return Kernel{}, fmt.Errorf("read kernel manifest in %s: %q leads out of the folder", dir, *p)
+			return Kernel{}, fmt.Errorf("read kernel manifest in %s: %q is outside the folder", dir, *p)
 		}
 		*p = filepath.Join(dir, *p)
 	}
 	if k.Image == "" {
-		return Kernel{}, errors.New("read kernel manifest in " + dir + ": it names no kernel image")
+		return Kernel{}, errors.New("read kernel manifest in " + dir + ": it has no kernel image")
 	}
 	return k, nil
 }

@@ -1,11 +1,11 @@
-// Package microvm gets what a micro-VM boots: a distribution's stock kernel with its modules, and an initramfs that
+// Package microvm prepares what a micro-VM boots: a distribution's stock kernel with its modules, and an initramfs that
 // tare writes itself.
 //
-// It is opinionated about where a kernel comes from. Nothing is built and no image is downloaded: the distribution's
-// own package tool fetches the kernel package, so that its signatures, mirrors and proxies are the user's, and only the
-// kernel, its configuration and the few modules a guest may need are kept, with a hash of each, in the user's cache
-// folder. No right of the superuser is needed. The package is a foreign archive and is read as such: in this process,
-// bounded, and never following a path or link out of the folder.
+// It is opinionated about the source of a kernel. It builds no kernel and downloads no image. The distribution's own
+// package tool downloads the kernel package, with the user's mirrors and proxies, and checks its signature. The user's
+// cache folder keeps only the kernel, its configuration and the few modules that a guest may need, with a hash of each.
+// Root is not needed. The package is treated as untrusted input: it is read in this process, with bounds, and no path
+// or link leads out of the folder.
 package microvm
 
 import (
@@ -20,34 +20,34 @@ import (
 	"tare/internal/suggest"
 )
 
-// The flavours of kernel. Cloud is the smaller one: it has virtio and little else; no 9p and no e1000.
+// The flavours of kernels. Cloud is the smaller one: it has virtio and few other drivers; it lacks 9p and e1000.
 const (
 	Cloud   = "cloud"
 	Generic = "generic"
 	Host    = "host" // the kernel installed on this machine
-	Custom  = "file" // a kernel image the user named
+	Custom  = "file" // a kernel image that the user named
 )
 
-// Flavours are the flavours that Fetch can get.
+// Flavours are the flavours that Fetch can download.
 func Flavours() []string { return []string{Cloud, Generic} }
 
 // Arches are the architectures of guests, as GOARCH.
 func Arches() []string { return []string{"amd64", "arm64"} }
 
-// Kernel is a kernel that can be booted.
+// Kernel is a bootable kernel.
 type Kernel struct {
 	Arch    string `json:"arch"`    // GOARCH
 	Flavour string `json:"flavour"` // Cloud, Generic, Host or Custom
-	Release string `json:"release"` // as uname -r says; "" when it is not known
-	Package string `json:"package"` // the package's name and version; "" when it came from none
+	Release string `json:"release"` // the output of uname -r; "" if it is not known
+	Package string `json:"package"` // the package's name and version; "" if it came from no package
 	// Image, Config and Modules are paths. Modules is the folder with modules.dep; it and Config may be "".
 	Image   string `json:"image"`
 	Config  string `json:"config,omitempty"`
 	Modules string `json:"modules,omitempty"`
 }
 
-// ErrNoKernel is what Find's error wraps when there is no kernel; Remedy says how to get one.
-var ErrNoKernel = errors.New("no kernel for a guest")
+// ErrNoKernel is wrapped by the error of Find if there is no kernel. Remedy says how to get one.
+var ErrNoKernel = errors.New("there is no kernel for a guest")
 
 // DefaultCache returns the folder in which fetched kernels are kept: tare/guest in the user's cache folder.
 func DefaultCache() (string, error) {
@@ -58,7 +58,7 @@ func DefaultCache() (string, error) {
 	return filepath.Join(base, "tare", "guest"), nil
 }
 
-// Remedy is the command that gets a kernel.
+// Remedy is the command that downloads a kernel.
 func Remedy(arch, flavour string) string {
 	s := "run: tare guest fetch"
 	if arch != "" && arch != hostArch() {
@@ -70,8 +70,8 @@ func Remedy(arch, flavour string) string {
 	return s
 }
 
-// List returns the kernels in the cache folder, newest release first; cache is DefaultCache when empty. A kernel whose
-// files do not match its manifest is not listed.
+// List returns the kernels in the cache folder, newest release first. An empty cache means DefaultCache. A kernel whose
+// files do not match its manifest is left out.
 func List(cache string) ([]Kernel, error) {
 	cache, err := orDefault(cache)
 	if err != nil {
@@ -94,9 +94,9 @@ func List(cache string) ([]Kernel, error) {
 	return kernels, nil
 }
 
-// Find returns the kernels that may serve a guest of an architecture (GOARCH), best first. which is a flavour, the
-// release of a cached kernel, the path of a kernel image, or "" for any: then the order is cloud, generic, host. cache
-// is DefaultCache when empty. It returns at least one kernel or an error, which wraps ErrNoKernel when there is none.
+// Find returns the kernels for a guest of an architecture (GOARCH), best first. which is a flavour, the release of a
+// cached kernel, the path of a kernel image, or "" for any; the order is then cloud, generic, host. An empty cache
+// means DefaultCache. It returns at least one kernel, or an error that wraps ErrNoKernel.
 func Find(cache, arch, which string) ([]Kernel, error) {
 	if strings.ContainsRune(which, filepath.Separator) {
 		return fromFile(arch, which)
@@ -146,7 +146,7 @@ func fromFile(arch, image string) ([]Kernel, error) {
 		return nil, fmt.Errorf("open kernel: %s is not a file", image)
 	}
 	k := Kernel{Arch: arch, Flavour: Custom, Image: image}
-	// The usual pairs: /boot/vmlinuz-R with /lib/modules/R, and /lib/modules/R/vmlinuz.
+	// The usual pairs are /boot/vmlinuz-R with /lib/modules/R, and /lib/modules/R/vmlinuz.
 	if r, ok := strings.CutPrefix(filepath.Base(image), "vmlinuz-"); ok {
 		k.Release = r
 		for _, dir := range []string{filepath.Join(filepath.Dir(image), "..", "lib", "modules", r),
@@ -162,7 +162,7 @@ func fromFile(arch, image string) ([]Kernel, error) {
 	return []Kernel{k}, nil
 }
 
-// ReadConfig returns the configuration that the kernel was built with, nil when it is not known.
+// ReadConfig returns the kernel's build configuration; nil if it is not known.
 func (k Kernel) ReadConfig() ([]byte, error) {
 	if k.Config == "" {
 		return nil, nil
@@ -174,7 +174,7 @@ func (k Kernel) ReadConfig() ([]byte, error) {
 	return b, nil
 }
 
-// onHost returns the kernels installed on this machine that this user can read together with their modules.
+// onHost returns the kernels installed on this machine that this user can read, with their modules.
 func onHost(arch string) []Kernel {
 	if arch != hostArch() {
 		return nil
@@ -215,7 +215,7 @@ func orDefault(cache string) (string, error) {
 	return DefaultCache()
 }
 
-// compareReleases compares kernel releases so that 6.10 follows 6.9: runs of digits by value, the rest as text.
+// compareReleases compares kernel releases so that 6.10 comes after 6.9: digits by value, the rest as text.
 func compareReleases(a, b string) int {
 	for a != "" && b != "" {
 		na, nb := digits(a), digits(b)

@@ -29,7 +29,7 @@ func TestReleasesAreComparedByNumber(t *testing.T) {
 	}
 }
 
-// place puts a kernel as Fetch would leave it.
+// place installs a kernel like Fetch.
 func place(t *testing.T, cache, arch, flavour, release string) string {
 	t.Helper()
 	dir := filepath.Join(cache, arch, flavour, "linux-"+release)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// wanted are the modules kept of a kernel package, with all they need. A name that a kernel does not have is skipped:
-// it may be built in, renamed, or left out of that flavour; whoever asks for it later is told.
+// wanted are the modules that are kept of a kernel package, with all modules that they need. A name that a kernel lacks
+// is skipped: it may be built in, renamed, or not in that flavour. A later request for it gives an error.
 var wanted = []string{
 	"virtio_pci", "virtio_mmio", "virtio_console", "virtio_blk", "virtio_scsi", "sd_mod", "virtio_net", "virtio_rng",
 	"virtio_balloon", "vsock", "vmw_vsock_virtio_transport", "nvme", "e1000", "e1000e", "af_packet",
@@ -29,7 +29,7 @@ func modinfo(module []byte) (map[string][]string, error) {
 	}
 	s := f.Section(".modinfo")
 	if s == nil {
-		return nil, fmt.Errorf("read module: it has no .modinfo section")
+		return nil, fmt.Errorf("read module: there is no .modinfo section")
 	}
 	if s.Size > 1<<20 || s.Type == elf.SHT_NOBITS {
 		return nil, fmt.Errorf("read module: its .modinfo section is damaged")
@@ -47,15 +47,15 @@ func modinfo(module []byte) (map[string][]string, error) {
 	return info, nil
 }
 
-// indexes are the lists of a kernel's modules that a distribution writes after installation, and the files that no list
-// needs.
+// indexes are a kernel's module lists, as a distribution writes them after installation, and the module files that are
+// not needed.
 type indexes struct {
 	dep, softdep, alias []byte
 	unwanted            []string
 }
 
-// depmod works out the lists for the wanted modules among files, which are relative to dir with slashes. Of the aliases
-// only those of the kernel's cryptography are kept: nothing else is asked for by alias.
+// depmod makes the lists for the wanted modules among files, which are relative to dir with slashes. It keeps only the
+// aliases of the kernel's cryptography, because nothing else is requested by alias.
 func depmod(dir string, files []string) (indexes, error) {
 	d := &depmodder{dir: dir, files: map[string]string{}, needs: map[string][]string{}, index: newIndex()}
 	for _, f := range files {
@@ -84,8 +84,7 @@ func depmod(dir string, files []string) (indexes, error) {
 	return d.write(files), nil
 }
 
-// isCrypto tells whether a module is one of the kernel's software cryptography; drivers of devices have theirs
-// elsewhere.
+// isCrypto tells whether a module is software cryptography of the kernel. Those of devices are in other folders.
 func isCrypto(file string) bool {
 	return strings.Contains("/"+file, "/crypto/") && !strings.Contains("/"+file, "/drivers/")
 }
@@ -93,8 +92,8 @@ func isCrypto(file string) bool {
 type depmodder struct {
 	dir   string
 	files map[string]string
-	needs map[string][]string // of the modules kept
-	index *Index              // for what is asked for softly
+	needs map[string][]string // of the kept modules
+	index *Index              // for soft dependencies
 }
 
 func (d *depmodder) modinfo(name string) (map[string][]string, error) {
@@ -109,7 +108,7 @@ func (d *depmodder) modinfo(name string) (map[string][]string, error) {
 	return info, nil
 }
 
-// visit keeps a module with all it needs or asks for. The depth is bounded by the number of modules.
+// visit keeps a module with all modules that it needs or requests. The number of modules bounds the depth.
 func (d *depmodder) visit(name string) error {
 	if _, seen := d.needs[name]; seen || d.files[name] == "" {
 		return nil
@@ -155,7 +154,7 @@ func (d *depmodder) write(files []string) indexes {
 		dep.WriteString(f + ":")
 		// Reversed, because readers of modules.dep load from the end.
 		for _, n := range slices.Backward(needs) {
-			// A module that the package lacks stays in the list, so that whoever resolves it is told what is missing.
+			// A module that the package lacks stays in the list, so that resolving it reports what is missing.
 			dep.WriteString(" " + cmp.Or(d.files[n], n+".ko"))
 		}
 		dep.WriteString("\n")

@@ -19,17 +19,17 @@ const (
 	modulesBuiltin = "modules.builtin"
 	modulesSoftdep = "modules.softdep"
 	modulesAlias   = "modules.alias"
-	maxIndex       = 16 << 20 // bytes of a modules.* file
-	maxModule      = 64 << 20 // bytes of an unpacked module
+	maxIndex       = 16 << 20 // largest modules.* file, bytes
+	maxModule      = 64 << 20 // largest unpacked module, bytes
 )
 
-// Index is what a kernel's modules.dep, modules.builtin, modules.softdep and modules.alias say. Names are those of
-// modules, with underscores.
+// Index is the content of a kernel's modules.dep, modules.builtin, modules.softdep and modules.alias. Names are module
+// names, with underscores.
 type Index struct {
 	files   map[string]string   // name -> path below the folder, with slashes
 	deps    map[string][]string // name -> names it needs
 	builtin map[string]bool
-	asks    map[string][]string // name -> names and aliases it works better with, or fails later without
+	asks    map[string][]string // name -> names and aliases that it requests at run time, to work better or at all
 	aliases map[string][]string // alias without wildcards -> names
 }
 
@@ -40,21 +40,21 @@ func newIndex() *Index {
 	}
 }
 
-// MissingError is a module that a kernel neither has built in nor as a file.
+// MissingError is the error of a module that a kernel has neither built in nor as a file.
 type MissingError struct {
 	Module string
-	For    string // the module that needs it; "" when it was asked for itself
+	For    string // the module that needs it; "" if it was requested itself
 }
 
 func (e *MissingError) Error() string {
 	if e.For != "" {
-		return fmt.Sprintf("kernel module %s, which %s needs, is not there", e.Module, e.For)
+		return fmt.Sprintf("kernel module %s is missing; module %s needs it", e.Module, e.For)
 	}
-	return fmt.Sprintf("the kernel has no %s, neither built in nor as a module", e.Module)
+	return fmt.Sprintf("the kernel has no module %s, neither built in nor as a file", e.Module)
 }
 
-// ModuleName returns the name of the module in a file, as the kernel spells it: "drivers/virtio/virtio-pci.ko.xz" holds
-// "virtio_pci". ok tells whether the file is a module.
+// ModuleName returns the kernel's name for the module in a file: "drivers/virtio/virtio-pci.ko.xz" is "virtio_pci". ok
+// tells whether the file is a module.
 func ModuleName(file string) (name string, ok bool) {
 	base := path.Base(file)
 	for _, suffix := range []string{".xz", ".zst", ".gz"} {
@@ -64,8 +64,8 @@ func ModuleName(file string) (name string, ok bool) {
 	return strings.ReplaceAll(base, "-", "_"), ok && base != ""
 }
 
-// ReadIndex reads the index of a folder such as /lib/modules/RELEASE. A kernel without a list of what is built in has
-// nothing built in.
+// ReadIndex reads the index of a folder such as /lib/modules/RELEASE. If modules.builtin is missing, no module counts
+// as built in.
 func ReadIndex(dir string) (*Index, error) {
 	dep, err := readBounded(filepath.Join(dir, modulesDep), maxIndex)
 	if err != nil {
@@ -79,21 +79,21 @@ func ReadIndex(dir string) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without these two lists everything works but what the kernel asks for at run time.
+	// These two lists are needed only for modules that the kernel requests at run time.
 	softdep, err := readBounded(filepath.Join(dir, modulesSoftdep), maxIndex)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read list of modules that others ask for: %w", err)
+		return nil, fmt.Errorf("read list of soft dependencies: %w", err)
 	}
 	alias, err := readBounded(filepath.Join(dir, modulesAlias), maxIndex)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read list of modules' other names: %w", err)
+		return nil, fmt.Errorf("read list of module aliases: %w", err)
 	}
 	x.learn(softdep, alias)
 	return x, nil
 }
 
-// ParseIndex reads the text of modules.dep ("kernel/a.ko: kernel/b.ko kernel/c.ko", one line a module) and of
-// modules.builtin (a path a line).
+// ParseIndex parses modules.dep ("kernel/a.ko: kernel/b.ko kernel/c.ko", one line per module) and modules.builtin (one
+// path per line).
 func ParseIndex(dep, builtin []byte) (*Index, error) {
 	x := newIndex()
 	lines := bufio.NewScanner(bytes.NewReader(dep))
@@ -132,8 +132,8 @@ func ParseIndex(dep, builtin []byte) (*Index, error) {
 	return x, nil
 }
 
-// Resolve returns the files, with slashes and below the folder, that must be loaded for the wanted modules, each after
-// what it needs. What is built in needs no file. The error is a *MissingError, or names a circle.
+// Resolve returns the files to load for the wanted modules, with slashes and below the folder, each after the modules
+// that it needs. Built-in modules need no file. The error is a *MissingError or reports a cycle.
 func (x *Index) Resolve(wanted ...string) ([]string, error) {
 	var order []string
 	const visiting, done = 1, 2
@@ -149,7 +149,7 @@ func (x *Index) Resolve(wanted ...string) ([]string, error) {
 			return &MissingError{Module: name, For: parent}
 		}
 		state[name] = visiting
-		// modules.dep lists the whole closure with the deepest last; reversed, it is close to the order of loading.
+		// modules.dep lists all dependencies, the deepest last; reversed, that is nearly the order of loading.
 		for _, d := range slices.Backward(x.deps[name]) {
 			if err := visit(d, name); err != nil {
 				return err
@@ -167,7 +167,7 @@ func (x *Index) Resolve(wanted ...string) ([]string, error) {
 	return order, nil
 }
 
-// ReadModule returns a module's bytes, unpacked on this side so that the guest, which may be emulated, need not.
+// ReadModule returns a module's bytes, decompressed here because the guest may be emulated and slow.
 func ReadModule(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

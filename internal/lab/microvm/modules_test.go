@@ -112,8 +112,8 @@ func TestModulesAreUnpackedOnTheHost(t *testing.T) {
 			t.Errorf("half of %s was read without an error", name)
 		}
 	}
-	// 0x28 in the block header of LZMA2 asks for 4 GiB of history. The header is 12 bytes in, and its checksum at its
-	// end.
+	// 0x28 in the LZMA2 block header requests 4 GiB of history. The block header begins at byte 12 and has its checksum
+	// at its end.
 	greedy := slices.Clone(all["xz"])
 	header := greedy[12:][:(int(greedy[12])+1)*4]
 	i := bytes.Index(header, []byte{0x21, 0x01})

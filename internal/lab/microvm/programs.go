@@ -14,44 +14,44 @@ import (
 )
 
 const (
-	maxProgram   = 256 << 20 // bytes of a program or library
-	maxLibraries = 500       // that the programs of one guest link, all together
-	maxNeeded    = 1 << 20   // bytes of the parts of a program that say what it links
+	maxProgram   = 256 << 20 // largest program or library, bytes
+	maxLibraries = 500       // libraries of all programs of one guest together
+	maxNeeded    = 1 << 20   // largest part of a program that says what it links, bytes
 )
 
-// File is a file of this machine that a guest gets, at the same place, with the content of what a symbolic link leads
-// to.
+// File is a file of this machine that is copied to the same path in a guest. A symbolic link is copied as the file that
+// it points to.
 type File struct {
 	Path string // absolute
 	Mode uint32 // permission bits
 	Size int64  // bytes
 }
 
-// Programs returns programs of this machine, given by absolute path, and the libraries that they link, as the dynamic
-// linker would find them here: what a guest needs to run them. The order is by path, each file once.
+// Programs returns programs of this machine, given by absolute path, and the libraries that they link: all files that a
+// guest needs to run them. It searches libraries as the dynamic linker does. The files are sorted by path, each once.
 //
 // arch is the guest's architecture (GOARCH). It must be this machine's, and this machine must run Linux. A program that
-// is a script is refused, because the guest has no shell.
+// is a script is rejected, because the guest has no shell.
 func Programs(arch string, paths ...string) ([]File, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
 	if runtime.GOOS != "linux" || arch != runtime.GOARCH {
-		return nil, fmt.Errorf("take programs into the guest: this machine's programs, for %s on %s, do not run in "+
+		return nil, fmt.Errorf("copy programs to the guest: this machine's programs, for %s on %s, do not run in "+
 			"a guest for linux on %s",
 			runtime.GOOS, runtime.GOARCH, arch)
 	}
 	c := &closure{root: "/", files: map[string]File{}}
 	for _, p := range paths {
 		if err := c.program(p); err != nil {
-			return nil, fmt.Errorf("take program %s into the guest: %w", p, err)
+			return nil, fmt.Errorf("copy program %s to the guest: %w", p, err)
 		}
 	}
 	return c.list(), nil
 }
 
-// CheckAgent says no to an agent that needs a dynamic linker: the guest has none, and the kernel's word for it is that
-// there is no /init. What is no program at all is left to the kernel.
+// CheckAgent rejects an agent that needs a dynamic linker. The guest has none, and the kernel would only report that
+// there is no /init. A file that is no program is not rejected here; the kernel does that.
 func CheckAgent(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,32 +59,32 @@ func CheckAgent(path string) error {
 	}
 	defer f.Close()
 	if l, err := readLinks(f); err == nil && l.linker != "" {
-		return fmt.Errorf("%s is linked dynamically, with %s, and cannot be a guest's first program; CGO_ENABLED=0 "+
-			"makes it static", path, l.linker)
+		return fmt.Errorf("%s is linked dynamically, with %s, and cannot be a guest's first program; build it "+
+			"statically, with CGO_ENABLED=0", path, l.linker)
 	}
 	return nil
 }
 
 // closure collects programs and libraries.
 type closure struct {
-	root   string // where this machine's files are; another than "/" in tests
+	root   string // root of this machine's files; only tests use another than "/"
 	linker string // the dynamic linker of all programs
 	dirs   []libraryDir
 	files  map[string]File
 }
 
-// libraryDir is a folder the dynamic linker searches without being told by a program.
+// libraryDir is a folder that the dynamic linker always searches.
 type libraryDir struct {
 	path string
-	// listed is the file that names the folder to the linker: the guest needs it as well. Empty for the folders that
-	// the linker knows by itself.
+	// listed is the configuration file that lists the folder; the guest needs it as well. It is empty for the linker's
+	// default folders.
 	listed string
 }
 
-// object is a program or library on the way: the loader chain is what DT_RPATH is inherited by.
+// object is a program or library that is being resolved. It inherits DT_RPATH along the chain of loaders.
 type object struct {
 	path   string
-	rpath  []string // nil when there is a runpath
+	rpath  []string // nil if there is a runpath
 	run    []string
 	class  elf.Class
 	target elf.Machine
@@ -100,7 +100,7 @@ func (c *closure) list() []File {
 	return all
 }
 
-// add notes a file and tells whether it is new.
+// add adds a file and tells whether it is new.
 func (c *closure) add(path string) (bool, error) {
 	if _, have := c.files[path]; have {
 		return false, nil
@@ -116,14 +116,14 @@ func (c *closure) add(path string) (bool, error) {
 		return false, fmt.Errorf("%s is larger than %d MiB", path, maxProgram>>20)
 	}
 	if len(c.files) >= maxLibraries {
-		return false, fmt.Errorf("programs and libraries are more than %d files", maxLibraries)
+		return false, fmt.Errorf("the programs and libraries have more than %d files", maxLibraries)
 	}
-	// Set-user-ID bits stay behind: everything in the guest is root's.
+	// Set-user-ID bits are dropped: everything in the guest runs as root.
 	c.files[path] = File{Path: path, Mode: uint32(info.Mode().Perm()), Size: info.Size()}
 	return true, nil
 }
 
-// program adds a program, its linker and all that it links.
+// program adds a program, its dynamic linker and all libraries that it links.
 func (c *closure) program(path string) error {
 	if !filepath.IsAbs(path) {
 		return errors.New("its path must be absolute")
@@ -145,7 +145,7 @@ func (c *closure) program(path string) error {
 	return c.libraries(&object{path: path, rpath: l.rpath, run: l.runpath, class: l.class, target: l.machine}, l.needed)
 }
 
-// useLinker adds the dynamic linker and learns which folders it searches.
+// useLinker adds the dynamic linker and finds the folders that it searches.
 func (c *closure) useLinker(path string) error {
 	if c.linker == path {
 		return nil
@@ -162,7 +162,7 @@ func (c *closure) useLinker(path string) error {
 	return err
 }
 
-// libraries adds what an object links, and what that links, breadth first as the linker does.
+// libraries adds the libraries that an object links, and theirs, breadth first like the linker.
 func (c *closure) libraries(o *object, needed []string) error {
 	type want struct {
 		name string
@@ -199,7 +199,7 @@ func (c *closure) libraries(o *object, needed []string) error {
 	return nil
 }
 
-// nameService adds what the GNU C library before 2.34 loads, without linking it, to look up users and addresses.
+// nameService adds the libraries that the GNU C library before 2.34 loads at run time to look up users and addresses.
 func (c *closure) nameService(dir string) error {
 	for _, name := range []string{"libnss_files.so.2", "libnss_dns.so.2"} {
 		if _, err := c.add(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -209,9 +209,8 @@ func (c *closure) nameService(dir string) error {
 	return nil
 }
 
-// find searches a library in the linker's order (ld.so(8)): DT_RPATH of the object and of those it was loaded by,
-// unless the object has a DT_RUNPATH; that; the folders of the linker's own list. A file for another machine is passed
-// over.
+// find searches a library in the linker's order (ld.so(8)): DT_RPATH of the object and of its loaders, unless the
+// object has a DT_RUNPATH; DT_RUNPATH; the linker's folders. Files for other machines are skipped.
 func (c *closure) find(name string, by *object) (path string, l links, err error) {
 	var dirs []libraryDir
 	if strings.ContainsRune(name, '/') {
@@ -240,12 +239,12 @@ func (c *closure) find(name string, by *object) (path string, l links, err error
 		}
 		if d.listed != "" {
 			if _, err := c.add(d.listed); err != nil {
-				return "", l, fmt.Errorf("%s, which lists %s for the dynamic linker: %w", d.listed, d.path, err)
+				return "", l, fmt.Errorf("%s, the dynamic linker's configuration for %s: %w", d.listed, d.path, err)
 			}
 		}
 		return path, l, nil
 	}
-	return "", l, fmt.Errorf("it is in none of the dynamic linker's folders; install the package that has it")
+	return "", l, fmt.Errorf("it is in none of the dynamic linker's folders; install its package")
 }
 
 func plainDirs(paths []string) []libraryDir {
@@ -256,14 +255,14 @@ func plainDirs(paths []string) []libraryDir {
 	return dirs
 }
 
-// links is what an ELF file says of what it is run with.
+// links is what an ELF file says about its dynamic linker and libraries.
 type links struct {
 	class   elf.Class
 	machine elf.Machine
 	linker  string // "" for a library or a static program
 	needed  []string
-	rpath   []string // nil when there is a runpath
-	runpath []string // nil when there is none
+	rpath   []string // nil if there is a runpath
+	runpath []string // nil if there is none
 }
 
 func (c *closure) links(path string) (links, error) {
@@ -280,7 +279,7 @@ func (c *closure) links(path string) (links, error) {
 	if err != nil {
 		return l, fmt.Errorf("read %s: %w", path, err)
 	}
-	// The linker resolves links in the folder of the object itself (DL_DST_ORIGIN).
+	// The linker resolves $ORIGIN to the folder of the object itself (DL_DST_ORIGIN).
 	origin := filepath.Dir(path)
 	if real, err := filepath.EvalSymlinks(filepath.Join(c.root, path)); err == nil && c.root == "/" {
 		origin = filepath.Dir(real)
@@ -289,23 +288,23 @@ func (c *closure) links(path string) (links, error) {
 		for i, d := range dirs {
 			d = strings.NewReplacer("${ORIGIN}", origin, "$ORIGIN", origin).Replace(d)
 			if dirs[i] = filepath.Clean(d); strings.ContainsRune(d, '$') {
-				dirs[i] = "" // $LIB and $PLATFORM, which no distribution's program uses
+				dirs[i] = "" // $LIB and $PLATFORM; no distribution's program uses them
 			}
 		}
 	}
 	return l, nil
 }
 
-// readLinks reads an ELF file of any origin in bounded memory.
+// readLinks reads an ELF file of unknown origin in bounded memory.
 func readLinks(r io.ReaderAt) (l links, err error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return l, fmt.Errorf("it is no program: %w", err)
+		return l, fmt.Errorf("it is not a program: %w", err)
 	}
 	l.class, l.machine = f.Class, f.Machine
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_DYNAMIC && f.SectionByType(elf.SHT_DYNAMIC) == nil {
-			return l, errors.New("it has no section headers, so the libraries it links are not known")
+			return l, errors.New("it has no section headers, so its libraries are not known")
 		}
 		if p.Type != elf.PT_INTERP {
 			continue
@@ -330,7 +329,7 @@ func readLinks(r io.ReaderAt) (l links, err error) {
 	get := func(tag elf.DynTag) []string {
 		values, e := f.DynString(tag)
 		if e != nil && err == nil && f.SectionByType(elf.SHT_DYNAMIC) != nil {
-			err = fmt.Errorf("read what it links: %w", e)
+			err = fmt.Errorf("read its libraries: %w", e)
 		}
 		return values
 	}

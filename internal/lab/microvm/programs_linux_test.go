@@ -13,7 +13,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// realPrograms are those of mounts that run in the guest, as far as they are here.
+// realPrograms are the installed ones of the programs that mounts run in the guest.
 func realPrograms(t *testing.T) []string {
 	t.Helper()
 	var paths []string
@@ -36,7 +36,7 @@ func realPrograms(t *testing.T) []string {
 	return paths
 }
 
-// The dynamic linker itself says what a program links, and where it found it.
+// The dynamic linker itself reports which libraries a program links, and where it found them.
 func TestProgramsComeWithWhatTheLinkerFinds(t *testing.T) {
 	for _, p := range realPrograms(t) {
 		files, err := Programs(runtime.GOARCH, p)
@@ -71,14 +71,14 @@ func TestProgramsComeWithWhatTheLinkerFinds(t *testing.T) {
 		if want < 2 || !slices.Contains(got, l.linker) || !slices.IsSorted(got) {
 			t.Errorf("%s: the linker names %d libraries, found are %v", p, want, got)
 		}
-		// Nothing but those, the program, its linker and the name service of older C libraries.
+		// Only these, the program, its linker, and the name service of older C libraries.
 		if extra := len(got) - want - 2; extra < 0 || extra > 2 {
 			t.Errorf("%s: %d files for %d libraries: %v", p, len(got), want, got)
 		}
 	}
 }
 
-// In a folder that holds these files and no others, the programs run.
+// The programs run in a folder with only these files.
 func TestProgramsRunWithNothingElse(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("changing the root directory needs root")
@@ -145,7 +145,7 @@ func TestProgramsThatCannotRunThereAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		script: "script", "/etc/hostname": "no program", "ls": "absolute", "/nowhere/at/all": "no such file",
+		script: "script", "/etc/hostname": "not a program", "ls": "absolute", "/nowhere/at/all": "no such file",
 		"/etc": "not a file",
 	} {
 		if _, err := Programs(runtime.GOARCH, path); err == nil || !strings.Contains(err.Error(), want) {
@@ -175,7 +175,7 @@ func TestAgentMustBeStatic(t *testing.T) {
 	}
 }
 
-// tree copies the program and its libraries into a made-up machine, where a test can move them.
+// tree copies the program and its libraries to a made-up root, where a test can move them.
 func tree(t *testing.T) (root, program string, libs []File) {
 	t.Helper()
 	program, err := proc.LookPath("ls")
@@ -237,7 +237,7 @@ func TestLibraryInAListedFolderBringsTheLinkersCache(t *testing.T) {
 		}
 	}
 	putFile(t, root, lib, filepath.Join("/opt/libs", filepath.Base(lib)))
-	// One for another machine comes first and is passed over.
+	// A library for another machine comes first and is skipped.
 	if err := os.WriteFile(filepath.Join(root, "/etc/ld.so.conf.d/0.conf"), []byte("/opt/foreign\n"),
 		0o644); err != nil {
 		t.Fatal(err)

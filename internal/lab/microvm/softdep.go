@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// unspoken is what modules ask the kernel for at run time and do not, or not in all versions, say in their own
-// information. A guest has no modprobe that the kernel could call, so it must be loaded beforehand.
+// unspoken lists modules that others request from the kernel at run time without declaring it, or not in all versions.
+// A guest has no modprobe for the kernel to call, so they must be loaded beforehand.
 var unspoken = map[string][]string{
-	"cifs":      {"ctr", "ghash", "nls_utf8"}, // AES-GCM in software; the character set Debian's kernels default to
+	"cifs":      {"ctr", "ghash", "nls_utf8"}, // AES-GCM in software; the default character set of Debian's kernels
 	"gcm":       {"ctr", "ghash"},
 	"ccm":       {"ctr"},
 	"ext4":      {"crc32c"},
@@ -16,7 +16,7 @@ var unspoken = map[string][]string{
 	"btrfs":     {"crc32c", "xxhash64", "sha256", "blake2b_256"},
 }
 
-// softWords returns the names in a module's soft dependency: "pre: crc32c post: x". Some modules leave out the "pre:".
+// softWords returns the names in a module's soft dependency: "pre: crc32c post: x". Some modules omit the "pre:".
 func softWords(s string) []string {
 	var names []string
 	for w := range strings.FieldsSeq(s) {
@@ -27,8 +27,8 @@ func softWords(s string) []string {
 	return names
 }
 
-// learn reads the text of modules.softdep ("softdep NAME pre: NAME...") and of modules.alias ("alias PATTERN NAME").
-// Lines of another kind mean nothing here and are skipped.
+// learn parses modules.softdep ("softdep NAME pre: NAME...") and modules.alias ("alias PATTERN NAME"). Other lines are
+// skipped.
 func (x *Index) learn(softdep, alias []byte) {
 	for line := range strings.Lines(string(softdep)) {
 		f := strings.Fields(line)
@@ -46,11 +46,11 @@ func (x *Index) learn(softdep, alias []byte) {
 	}
 }
 
-// plainAlias tells whether an alias is a word; patterns and aliases with a colon are those of devices.
+// plainAlias tells whether an alias is a plain word. Patterns and aliases with a colon belong to devices.
 func plainAlias(a string) bool { return a != "" && !strings.ContainsAny(a, "*?[: \t\n") }
 
-// asked returns the modules that a module asks for and that are there as files. An alias stands for every module of the
-// kernel's software that has it, as for modprobe: the fastest that works on this CPU is then the kernel's choice.
+// asked returns the modules that a module requests and that exist as files. An alias stands for every module of
+// software cryptography that has it, as for modprobe; the kernel then chooses the fastest that works on this CPU.
 func (x *Index) asked(name string) []string {
 	var names []string
 	for _, w := range slices.Concat(x.asks[name], unspoken[name]) {
@@ -70,9 +70,9 @@ func (x *Index) asked(name string) []string {
 	return names
 }
 
-// Companions returns the modules that should be loaded before the named ones, because these, or what they need, ask for
-// them at run time: the ciphers of SMB, the checksums of btrfs. What is not there, or lacks something itself, is left
-// out.
+// Companions returns the modules that should be loaded before the named ones, because the named ones, or their
+// dependencies, request them at run time: the ciphers of SMB, the checksums of btrfs. Modules that are missing, or
+// whose dependencies are, are left out.
 func (x *Index) Companions(names ...string) []string {
 	var found []string
 	seen := map[string]bool{}
@@ -95,12 +95,12 @@ func (x *Index) Companions(names ...string) []string {
 			todo = append(todo, n)
 		}
 	}
-	// What was found last is asked for by what was found before.
+	// Modules that were found later are requested by those found earlier.
 	slices.Reverse(found)
 	return compact(found)
 }
 
-// compact keeps the first of equal names.
+// compact removes duplicates and keeps the first.
 func compact(names []string) []string {
 	var kept []string
 	seen := map[string]bool{}

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	maxArchive = 2 << 30  // bytes of an unpacked package; a generic kernel's is 400 MB
-	maxDict    = 64 << 20 // bytes of history a decompressor may ask for; xz -9 asks for 64 MiB
+	maxArchive = 2 << 30  // largest unpacked package, bytes; a generic kernel has 400 MB
+	maxDict    = 64 << 20 // largest history of a decompressor, bytes; xz -9 needs 64 MiB
 )
 
-// unpacker chooses a decompressor by the end of a file's name; what has none passes through.
+// unpacker chooses a decompressor by the suffix of a file's name. Without a known suffix the data is returned as it is.
 func unpacker(name string, r io.Reader) (io.Reader, error) {
 	switch path.Ext(name) {
 	case ".xz":

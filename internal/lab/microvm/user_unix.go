@@ -6,7 +6,7 @@ import (
 	"os/user"
 )
 
-// currentUser is the user's name, as apt's APT::Sandbox::User wants it.
+// currentUser is the user's name for apt's APT::Sandbox::User.
 func currentUser() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username

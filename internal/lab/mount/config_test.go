@@ -26,7 +26,7 @@ func defaults(t testing.TB, name string, given map[string]string) func(string) s
 	return j.get
 }
 
-// configs writes each server's configuration for a folder and a private directory.
+// configs makes each server's configuration for a folder and a private directory.
 func configs(t testing.TB, folder, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -71,7 +71,7 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// FuzzConfigurations checks that no path adds, removes or changes a line other than the ones that name it.
+// FuzzConfigurations checks that no path adds, removes or changes lines other than those that contain it.
 func FuzzConfigurations(f *testing.F) {
 	f.Add("/a", "/b")
 	f.Add("/srv/a\nread only = no", "/tmp/x\\")
@@ -105,7 +105,7 @@ func FuzzConfigurations(f *testing.F) {
 }
 
 func TestPathsAreRefusedOrCarried(t *testing.T) {
-	type answer map[string]bool // by configuration: is it carried?
+	type answer map[string]bool // by configuration: does it accept the path?
 	all := answer{"ganesha-3.conf": true, "smb.conf": true, "rsyncd.conf": true}
 	none := answer{"ganesha-3.conf": false, "smb.conf": false, "rsyncd.conf": false}
 	for folder, want := range map[string]answer{
@@ -143,7 +143,7 @@ func TestQuoting(t *testing.T) {
 	}
 }
 
-// FuzzFuseQuote reads what was quoted as libfuse does (lib/fuse_opt.c, process_opt_group).
+// FuzzFuseQuote parses quoted values like libfuse (lib/fuse_opt.c, process_opt_group).
 func FuzzFuseQuote(f *testing.F) {
 	f.Add(`a,b\c`)
 	f.Add(`\1`)

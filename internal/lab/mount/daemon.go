@@ -14,9 +14,9 @@ import (
 const (
 	// patience is how long a server may take until it answers.
 	patience = time.Minute
-	// goodbye is how long one may take to end when asked, before it is killed.
+	// goodbye is how long a server may take to end when asked, before it is killed.
 	goodbye = 4 * time.Second
-	// maxEvidence is how much of each of a server's streams and of its log is kept, bytes.
+	// maxEvidence is how much is kept of each of a server's output streams and of its log, in bytes.
 	maxEvidence = 16 << 10
 )
 
@@ -25,12 +25,12 @@ type daemon struct {
 	stream *proc.Stream
 	stop   context.CancelFunc
 	out    *proc.Tail
-	log    string // a file it writes to, "" when it has none
+	log    string // a file that it writes to; "" if it has none
 }
 
-// launch starts a server; change adapts the command before it starts, nil when nothing is to be.
+// launch starts a server. change changes the command before it starts; it may be nil.
 func launch(argv []string, log string, change func(*proc.Cmd)) (*daemon, error) {
-	// Its own context and not the opening's, which ends long before the server does.
+	// The opening's context does not fit, because the server outlives it.
 	ctx, stop := context.WithCancel(context.Background())
 	cmd := proc.Command(ctx, argv...)
 	if change != nil {
@@ -46,13 +46,12 @@ func launch(argv []string, log string, change func(*proc.Cmd)) (*daemon, error) 
 	return d, nil
 }
 
-// finalError is an answer that waiting does not change.
+// finalError is an error that does not change by waiting.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// await asks again and again whether the server answers, until it does, gives a finalError, has
-// ended, or patience is at its end.
+// await asks the server again and again, until it answers, returns a finalError or has ended, or patience is over.
 func (d *daemon) await(ctx context.Context, answers func(context.Context) error) error {
 	ctx, cancel := proc.WithPatience(ctx, patience)
 	defer cancel()
@@ -60,7 +59,7 @@ func (d *daemon) await(ctx context.Context, answers func(context.Context) error)
 		err := answers(ctx)
 		select {
 		case <-d.stream.Done():
-			// Whatever answered, it was not this server.
+			// The answer came from another server.
 			return d.ended()
 		default:
 		}
@@ -72,7 +71,7 @@ func (d *daemon) await(ctx context.Context, answers func(context.Context) error)
 			return d.ended()
 		case <-ctx.Done():
 			if ctx.Err() == context.DeadlineExceeded {
-				return fmt.Errorf("it does not answer within %v: %w", patience, err)
+				return fmt.Errorf("no answer within %v: %w", patience, err)
 			}
 			return ctx.Err()
 		case <-time.After(pause):
@@ -84,7 +83,7 @@ func (d *daemon) ended() error {
 	return endedBeforehand(d.stream.Err(), d.lastSaid())
 }
 
-// lastSaid is the last line of a server that has ended: of its log, where it has one.
+// lastSaid is the last line of output of a server that has ended: of its log, if it has one.
 func (d *daemon) lastSaid() string {
 	if d.log != "" {
 		if l := lastLine(tailOf(d.log)); l != "" {
@@ -94,10 +93,10 @@ func (d *daemon) lastSaid() string {
 	return lastLine(append(d.out.Bytes(), d.stream.Stderr()...))
 }
 
-// endedBeforehand is the error of a server that ended when it should serve. What it said last says more than its
+// endedBeforehand is the error of a server that ended before it served. Its last output explains more than its exit
 // status.
 func endedBeforehand(how error, said string) error {
-	err := errors.New("it ended instead of serving")
+	err := errors.New("the server ended at its start")
 	if how != nil {
 		err = fmt.Errorf("%w: %w", err, how)
 	}
@@ -110,11 +109,11 @@ func endedBeforehand(how error, said string) error {
 // life tells when and how the server ends.
 func (d *daemon) life() (<-chan struct{}, func() error) { return d.stream.Done(), d.stream.How }
 
-// close ends the server with all it has started, and returns when it is gone.
+// close ends the server and all processes that it has started, and returns when they are gone.
 func (d *daemon) close() {
 	family := descendants(d.stream.Pid(), d.stream.Done())
 	d.stop()
-	// Before waiting for the server's end to be known, which is put off while a descendant holds its output open.
+	// This comes before the wait for the stream, which a descendant can delay by holding the output open.
 	family.end(goodbye)
 	select {
 	case <-d.stream.Done():
@@ -124,7 +123,7 @@ func (d *daemon) close() {
 	d.stream.Close()
 }
 
-// diagnose returns the end of what the server said.
+// diagnose returns the end of the server's output.
 func (d *daemon) diagnose() []byte {
 	said := append(d.out.Bytes(), d.stream.Diagnose()...)
 	if d.log == "" {
@@ -133,7 +132,7 @@ func (d *daemon) diagnose() []byte {
 	return append(tailOf(d.log), said...)
 }
 
-// tailOf returns the end of a file, nothing when it cannot be read.
+// tailOf returns the end of a file; nothing if it cannot be read.
 func tailOf(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {
@@ -145,6 +144,6 @@ func tailOf(name string) []byte {
 			return nil
 		}
 	}
-	b, _ := io.ReadAll(io.LimitReader(f, maxEvidence)) // what could be read is better than nothing
+	b, _ := io.ReadAll(io.LimitReader(f, maxEvidence)) // a part is better than nothing
 	return b
 }

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family is a process with its children and theirs, by file descriptor, which, other than a number, never comes to mean
-// another process. The zero family is empty.
+// family is a process with its descendants, as pidfds. A pidfd never comes to mean another process, unlike a process
+// id. The zero family is empty.
 type family struct {
 	head    int
 	members []int
 	found   bool
 }
 
-// descendants finds the family of a child of ours. sshd gives each connection a session of its own, out of reach of
-// signals to the process group, and they outlive it. ended is closed when the child is reaped: then the family is
-// empty, because its number may be another's.
+// descendants finds the family of one of our children. sshd gives each connection a session of its own; such processes
+// outlive it, and signals to the process group do not reach them. ended is closed when the child is reaped: then the
+// family is empty, because the process id may be reused.
 func descendants(pid int, ended <-chan struct{}) family {
 	head, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -50,14 +50,15 @@ func descendants(pid int, ended <-chan struct{}) family {
 	}
 }
 
-// end waits until the head has ended, which it was asked to, then ends those that still live and waits for them.
+// end waits until the first process, which was already asked to end, has ended. Then it kills the other processes and
+// waits for them.
 func (f family) end(within time.Duration) {
 	if !f.found {
 		return
 	}
 	await(f.head, time.Now().Add(within))
 	for _, fd := range f.members {
-		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // an error says that it has ended
+		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // an error says that it has already ended
 	}
 	limit := time.Now().Add(10 * time.Second)
 	for _, fd := range f.members {
@@ -66,7 +67,7 @@ func (f family) end(within time.Duration) {
 	f.close()
 }
 
-// await returns when a process has ended, or at a time. A process's descriptor is readable once it has ended.
+// await returns when a process has ended, or at limit. A pidfd is readable once the process has ended.
 func await(fd int, limit time.Time) {
 	for {
 		left := max(0, time.Until(limit).Milliseconds())
@@ -83,7 +84,7 @@ func (f family) close() {
 	}
 }
 
-// children reads the kernel's list, which each thread of a process has one of.
+// children reads the kernel's lists of children. There is one for each thread of a process.
 func children(pid int) (pids []int) {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {

@@ -4,7 +4,7 @@ package mount
 
 import "time"
 
-// family is empty here: what a server has started is only reached through its process group.
+// family is empty here: only the process group reaches processes that a server has started.
 type family struct{}
 
 func descendants(int, <-chan struct{}) family { return family{} }

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// kindsWithPorts are the kinds whose servers listen on loopback.
+// kindsWithPorts are the kinds whose servers listen on the loopback.
 func kindsWithPorts() []string { return []string{"nfs", "smb", "sshfs", "rsync"} }
 
-// usable skips the kinds that cannot work here.
+// usable skips kinds that do not work on this machine.
 func usable(t *testing.T, name string) {
 	t.Helper()
 	k, ok := lookup(name)
@@ -33,7 +33,7 @@ func usable(t *testing.T, name string) {
 	}
 }
 
-// long leaves a test that starts many servers out of -short.
+// long skips a test that starts many servers under -short.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -69,7 +69,7 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// TestPortLostWhileStarting takes the port between its choice and the server's start.
+// TestPortLostWhileStarting takes the port after it was chosen and before the server starts.
 func TestPortLostWhileStarting(t *testing.T) {
 	long(t)
 	usable(t, "rsync")
@@ -110,7 +110,7 @@ func TestPortLostWhileStarting(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileStarting cancels at moments when some of the servers run already.
+// TestCancelledWhileStarting cancels at moments when some of the servers already run.
 func TestCancelledWhileStarting(t *testing.T) {
 	moments := []time.Duration{30 * time.Millisecond, time.Millisecond, 100 * time.Millisecond}
 	if testing.Short() {
@@ -129,7 +129,7 @@ func TestCancelledWhileStarting(t *testing.T) {
 	}
 }
 
-// TestServerThatDies kills each server: its end must be told, and closing must still leave nothing.
+// TestServerThatDies kills each server: its end must be reported, and closing must still leave nothing.
 func TestServerThatDies(t *testing.T) {
 	long(t)
 	for _, name := range kindsWithPorts() {
@@ -154,7 +154,8 @@ func TestServerThatDies(t *testing.T) {
 	}
 }
 
-// TestControllerKilled has this test binary serve all kinds and kills it: the servers must end with it.
+// TestControllerKilled starts this test binary as a process that serves all kinds, and kills it: the servers must end
+// with it.
 func TestControllerKilled(t *testing.T) {
 	const role = "TARE_MOUNT_TEST_KIND"
 	if name := os.Getenv(role); name != "" {
@@ -188,7 +189,7 @@ func TestControllerKilled(t *testing.T) {
 				t.Fatalf("said %q", line)
 			}
 			defer os.RemoveAll(base)
-			// virtiofsd begins anew after its probe.
+			// virtiofsd restarts after its probe.
 			for end := time.Now().Add(patience); k.Name != "9p" &&
 				len(naming(t, base)) == 0; time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(end) {
@@ -212,8 +213,8 @@ func TestControllerKilled(t *testing.T) {
 	}
 }
 
-// TestPaths serves folders with awkward names; the table in docs/mounts.md says which can be. The folder counts as
-// served when the server has answered, which for most kinds means that it found the folder.
+// TestPaths serves folders with unusual names; the table in docs/mounts.md says which of them work. A folder counts as
+// served if the server has answered, which for most kinds means that it found the folder.
 func TestPaths(t *testing.T) {
 	long(t)
 	const all = "9p c rust nfs smb sshfs rsync"
@@ -266,11 +267,11 @@ func TestSettingsThatExclude(t *testing.T) {
 	}
 }
 
-// A server that ends says why in its last line; whose account is locked has nothing to do with it.
+// The error of a server that ended contains its last line, and does not suggest to unlock an account.
 func TestServersThatEndSayWhy(t *testing.T) {
 	usable(t, "sshfs")
 	x := failing(t, t.Context(), request(t, "sshfs", "f", map[string]string{"ciphers": "aes128-gmc"}))
-	if !strings.Contains(x.Error(), "OpenSSH has no cipher \"aes128-gmc\"") || strings.Contains(x.Remedy, "usermod") {
+	if !strings.Contains(x.Error(), "there is no cipher \"aes128-gmc\"") || strings.Contains(x.Remedy, "usermod") {
 		t.Error(x)
 	}
 	if err := knownCiphers(t.Context(), "ssh", "aes256-ctr,aes128-gcm@openssh.com"); err != nil {
@@ -283,7 +284,7 @@ func TestServersThatEndSayWhy(t *testing.T) {
 	defer d.close()
 	err = d.await(t.Context(), func(context.Context) error { return errors.New("not yet") })
 	if err == nil || !strings.Contains(err.Error(),
-		"it ended instead of serving: exit status 255: Bad SSH2 cipher spec") {
+		"the server ended at its start: exit status 255: Bad SSH2 cipher spec") {
 		t.Error(err)
 	}
 }

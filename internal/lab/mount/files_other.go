@@ -2,5 +2,5 @@
 
 package mount
 
-// openFiles is 0: there is no limit to tell a server of.
+// openFiles is 0: no limit is set for a server.
 func openFiles() uint64 { return 0 }

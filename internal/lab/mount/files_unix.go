@@ -4,8 +4,8 @@ package mount
 
 import "golang.org/x/sys/unix"
 
-// openFiles is how many files a server may open at most: the limit that any process may raise its own to, bounded by
-// what virtiofsd itself wishes for.
+// openFiles is how many files a server may open: the hard limit of this process, but not more than virtiofsd's own
+// default.
 func openFiles() uint64 {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

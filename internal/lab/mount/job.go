@@ -16,7 +16,7 @@ import (
 	"tare/internal/unit"
 )
 
-// job is a serving under way. What it has begun is undone when it fails, and when it is closed.
+// job is the start of one server. Its steps are undone if the start fails, and when the server is closed.
 type job struct {
 	Request
 	settings map[string]string // defaults included
@@ -27,8 +27,8 @@ type job struct {
 	evidence   []byte
 }
 
-// moreRoom is the remedy when files cannot be written.
-const moreRoom = "free some space, or set TMPDIR to a folder that has some"
+// moreRoom is the remedy if files cannot be written.
+const moreRoom = "free some space, or set TMPDIR to a folder with more space"
 
 func serve(ctx context.Context, r Request) (*Served, error) {
 	j := &job{Request: r}
@@ -53,7 +53,7 @@ func (j *job) serve(ctx context.Context) (*Served, error) {
 	j.op, j.remedy = "read settings", "tare list mounts shows the kinds of mounts and their settings"
 	k, ok := lookup(j.Driver)
 	if !ok {
-		return nil, fmt.Errorf("no mount is called %q", j.Driver)
+		return nil, fmt.Errorf("there is no mount %q", j.Driver)
 	}
 	if err := j.read(k.Settings); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (j *job) serve(ctx context.Context) (*Served, error) {
 		return nil, fmt.Errorf("%q is not a folder", j.Folder)
 	}
 	var err error
-	// A short name, because a socket's path must fit into about a hundred bytes.
+	// The name is short, because the path of a socket must fit into about 100 bytes.
 	if j.dir, err = os.MkdirTemp(j.Dir, "m"); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (j *job) serve(ctx context.Context) (*Served, error) {
 	return s, nil
 }
 
-// close undoes what was begun, the last first.
+// close undoes the steps of the start, the last first.
 func (j *job) close() error {
 	var errs []error
 	for _, f := range slices.Backward(j.undo) {
@@ -99,8 +99,7 @@ func (j *job) close() error {
 	return errors.Join(errs...)
 }
 
-// read checks what was given, again: what becomes an argument of a privileged program is worth a second look after the
-// registry's.
+// read checks the settings again, after the registry, because they become arguments of privileged programs.
 func (j *job) read(declared []env.Setting) error {
 	j.settings = map[string]string{}
 	for _, d := range declared {
@@ -123,16 +122,16 @@ func (j *job) read(declared []env.Setting) error {
 	return nil
 }
 
-// get returns a setting that the kind declares, its default when it was not given.
+// get returns a setting that the kind declares; its default if it was not given.
 func (j *job) get(name string) string { return j.settings[name] }
 
 // on tells whether a setting of "on" and "off" is on.
 func (j *job) on(name string) bool { return j.settings[name] == "on" }
 
-// file is the path of a file of the server's.
+// file is the path of one of the server's files.
 func (j *job) file(name string) string { return filepath.Join(j.dir, name) }
 
-// write makes a file that only this user can read.
+// write writes a file that only this user can read.
 func (j *job) write(name, text string) error {
 	return os.WriteFile(j.file(name), []byte(text), 0o600)
 }
@@ -140,13 +139,13 @@ func (j *job) write(name, text string) error {
 // placeholder stands for the mount's name in the default of the setting dir.
 const placeholder = "NAME"
 
-// settingDir declares where a mount is in the guest.
+// settingDir declares the mount's directory in the guest.
 func settingDir() env.Setting {
 	return env.Setting{Name: "dir", Default: guestabi.Mounts + "/" + placeholder,
-		Doc: "Where it is in the guest, an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
+		Doc: "Its directory in the guest: an absolute path of letters, digits and ._-/.", Check: checkGuestDir}
 }
 
-// checkGuestDir keeps guests' paths plain: they become options of mount programs, which have no common way of quoting.
+// checkGuestDir accepts only plain paths: they become options of mount programs, which have no common way of quoting.
 func checkGuestDir(v string) error {
 	if len(v) > 200 || !strings.HasPrefix(v, "/") || filepath.Clean(v) != v ||
 		strings.ContainsFunc(v, func(r rune) bool {
@@ -157,7 +156,7 @@ func checkGuestDir(v string) error {
 	}
 	for _, own := range []string{"/", "/dev", "/proc", "/sys", guestabi.Modules, guestabi.Scratch, guestabi.Init} {
 		if v == own || own != "/" && own != guestabi.Scratch && strings.HasPrefix(v, own+"/") {
-			return fmt.Errorf("%s is the guest's own; use a folder below %s", v, guestabi.Mounts)
+			return fmt.Errorf("%s is used by the guest itself; use a folder below %s", v, guestabi.Mounts)
 		}
 	}
 	return nil
@@ -165,7 +164,7 @@ func checkGuestDir(v string) error {
 
 func onOff() func(string) error { return env.OneOf("on", "off") }
 
-// number checks a whole number; what says what it counts.
+// number checks a whole number. what names the quantity in errors.
 func number(least, most int64, what string) func(string) error {
 	return func(v string) error {
 		if n, err := parseNumber(v); err != nil || n < least || n > most {
@@ -175,7 +174,7 @@ func number(least, most int64, what string) func(string) error {
 	}
 }
 
-// sized checks a size in bytes, written with or without a unit.
+// sized checks a size in bytes, with or without a unit.
 func sized(least, most int64) func(string) error {
 	return func(v string) error {
 		n, err := unit.ParseSize(v)

@@ -15,15 +15,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// listenFD is the descriptor by which a kept daemon finds its socket: the first after the standard streams.
+// listenFD is the descriptor of a kept daemon's socket: the first after the standard streams.
 const listenFD = 3
 
-// maxStarts is how often a kept daemon is started, so that one that ends at once cannot keep the machine busy.
+// maxStarts bounds how often a kept daemon is started, so that one that ends at once does not keep the machine busy.
 const maxStarts = 20
 
-// keeper starts a virtiofsd again whenever it has ended. The daemon ends with its first client, which is the probe; the
-// next may be a QEMU that tries an accelerator in vain, and only the one after that the machine that is measured. The
-// socket is the keeper's, so that none of them finds it missing: a client that comes early waits in its queue.
+// keeper restarts a virtiofsd whenever it has ended. The daemon ends with each client. The first client is the probe;
+// the next may be a QEMU whose accelerator fails; only the one after that may be the machine that is measured. The
+// keeper owns the socket, so that it always exists: an early client waits in its queue.
 type keeper struct {
 	argv   []string
 	socket string
@@ -35,13 +35,13 @@ type keeper struct {
 
 	mu     sync.Mutex
 	now    *daemon
-	past   []byte // what earlier daemons said
+	past   []byte // output of earlier daemons
 	serves bool   // a daemon has answered
-	failed error  // why none is started any more
-	said   string // the last line of the last
+	failed error  // why no more daemons are started
+	said   string // last line of the last daemon's output
 }
 
-// keepListening starts a daemon that serves the clients of a new socket.
+// keepListening makes a socket and starts a daemon that serves its clients.
 func keepListening(argv []string, socket string, log *slog.Logger) (*keeper, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
@@ -72,10 +72,10 @@ func (k *keeper) start() error {
 	return nil
 }
 
-// keep starts daemons until it is told to quit or there have been too many.
+// keep restarts the daemon until it is told to quit or there were too many starts.
 func (k *keeper) keep() {
 	defer close(k.done)
-	// A client must not wait in the queue of a socket that nobody will serve.
+	// No client must wait in the queue of a socket that is not served.
 	defer k.file.Close()
 	for starts := 1; ; starts++ {
 		d := k.now
@@ -99,7 +99,7 @@ func (k *keeper) keep() {
 		if starts == maxStarts {
 			err = fmt.Errorf("virtiofsd has ended %d times", starts)
 		} else if serves {
-			// One that ends before it has ever answered would not do better a second time.
+			// A daemon that ended before it ever answered would do so again.
 			if err = k.start(); err == nil {
 				continue
 			}
@@ -111,7 +111,7 @@ func (k *keeper) keep() {
 	}
 }
 
-// await greets the daemon as QEMU would. The daemon that answered ends, and the next takes its place.
+// await greets the daemon as QEMU would. The daemon that answered then ends, and the next one starts.
 func (k *keeper) await(ctx context.Context) error {
 	ctx, cancel := proc.WithPatience(ctx, patience)
 	defer cancel()
@@ -122,7 +122,7 @@ func (k *keeper) await(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		// A daemon that ends cuts the connection a moment before its end is known.
+		// A daemon that ends closes the connection a moment before its end is known.
 		select {
 		case <-k.done:
 			return k.why()
@@ -140,7 +140,7 @@ func (k *keeper) why() error {
 	return endedBeforehand(k.failed, k.said)
 }
 
-// greet connects to the daemon, checks that it answers, and leaves, with which the daemon ends.
+// greet connects to the daemon, checks that it answers, and disconnects. The daemon then ends.
 func (k *keeper) greet(ctx context.Context) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", k.socket)
@@ -158,8 +158,8 @@ func (k *keeper) greet(ctx context.Context) error {
 	return nil
 }
 
-// greetVhost asks for a device's features (VHOST_USER_GET_FEATURES, QEMU's docs/interop/vhost-user.rst) and checks that
-// the answer is one.
+// greetVhost asks for the device's features (VHOST_USER_GET_FEATURES, QEMU's docs/interop/vhost-user.rst) and checks
+// the form of the answer.
 func greetVhost(c io.ReadWriter) error {
 	const getFeatures, version1, reply = 1, 1, 4
 	question := make([]byte, 12) // request, flags, size of what follows
@@ -174,12 +174,12 @@ func greetVhost(c io.ReadWriter) error {
 	}
 	if r, f := binary.NativeEndian.Uint32(answer[:]), binary.NativeEndian.Uint32(answer[4:]); r != getFeatures ||
 		f != version1|reply {
-		return fmt.Errorf("the answer %x is not one of vhost-user", answer)
+		return fmt.Errorf("the answer %x is not vhost-user", answer)
 	}
 	return nil
 }
 
-// life is that of the daemon that serves now. Earlier ones ended with clients that are no longer.
+// life is the life of the current daemon. Earlier daemons ended with clients that are gone.
 func (k *keeper) life() (<-chan struct{}, func() error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

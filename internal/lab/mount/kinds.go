@@ -6,7 +6,7 @@ import (
 	"tare/internal/lab/env"
 )
 
-// kind is a row of the table: what users see of a mount, and how it is served.
+// kind is a row of the table: the description for users, and the function that serves it.
 type kind struct {
 	env.MountKind
 	serve func(context.Context, *job) (*Served, error)

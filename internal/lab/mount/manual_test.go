@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestManual holds that the manual's table of settings is that of the program; with -update it writes it.
+// TestManual checks that the manual's table of settings matches the program; with -update it writes the table.
 func TestManual(t *testing.T) {
 	const file, begin, end = "../../../docs/mounts.md", "<!-- mounts: settings -->\n", "<!-- mounts: end -->"
 	b, err := os.ReadFile(file)

@@ -18,7 +18,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// version3 is the version of NFS that needs the mount protocol, and the only one that may go over UDP.
+// version3 is the version of NFS that needs the mount protocol. It is the only one that runs over UDP.
 const version3 = "3"
 
 const nfsRemedy = "install it: apt-get install nfs-ganesha nfs-ganesha-vfs rpcbind"
@@ -33,7 +33,7 @@ func kindNFS() kind {
 	return kind{env.MountKind{
 		Name: "nfs",
 		Doc: "NFS-Ganesha or the kernel's nfsd, with the kernel's client; close and fsync reach the host's " +
-			"file system; changes on the host show after the timeout of the attribute cache.",
+			"file system; changes on the host become visible after the timeout of the attribute cache.",
 		Shared:    true,
 		Probe:     func(ctx context.Context) env.Status { return probeNFS(ctx, env.Spec{}) },
 		ProbeSpec: probeNFS,
@@ -43,53 +43,54 @@ func kindNFS() kind {
 			settingPort(),
 			{Name: "vers", Default: "4.2", Doc: "The protocol: 3, 4.0, 4.1 or 4.2.",
 				Check: env.OneOf(version3, "4.0", "4.1", "4.2")},
-			{Name: "proto", Default: "tcp", Doc: "tcp, or udp for version 3, which many kernels no longer have " +
-				"(CONFIG_NFS_DISABLE_UDP_SUPPORT) and which is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
+			{Name: "proto", Default: "tcp", Doc: "tcp or udp. udp works only with version 3; many kernels have it " +
+				"disabled (CONFIG_NFS_DISABLE_UDP_SUPPORT); it is Vagrant's default.", Check: env.OneOf("tcp", "udp")},
 			{Name: "server", Default: serverAuto, Doc: "ganesha: NFS-Ganesha; kernel: this machine's nfsd, in " +
 				"separate namespaces; vm: nfsd in a second micro-VM. The last two use a private link. auto is " +
-				"kernel if it can serve and no setting is only Ganesha's, else ganesha.",
+				"kernel if that works here and no setting needs Ganesha, else ganesha.",
 				Check: env.OneOf(serverAuto, serverGanesha, serverKernel, serverVM)},
 			{Name: "disk", Default: "1GiB", Doc: "With server=vm, the size of that machine's disk.",
 				Check: sized(64<<20, 1<<44)},
-			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, how many threads serve, 1 to 256.",
+			{Name: "threads", Default: "8", Doc: "With server=kernel or vm, the number of threads, 1 to 256.",
 				Check: number(1, 256, "a number of threads")},
 			{Name: "async", Default: "off", Doc: "With server=kernel or vm, on acknowledges writes before they are " +
-				"on the server's disk (the export option), which loses them when it crashes.", Check: onOff()},
+				"on the server's disk (an export option); a crash of the server loses them.", Check: onOff()},
 			{Name: "commit", Default: "client", Doc: "When data reaches the disk: client (when the client commits: " +
-				"fsync, close) or always (with each write). Neither loses what was acknowledged.",
+				"fsync, close) or always (with each write). Neither loses acknowledged writes.",
 				Check: env.OneOf("client", "always")},
 			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is what client and server agree on.",
 				Check: autoSize(1024, 1<<20)},
 			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is what client and server agree on.",
 				Check: autoSize(1024, 1<<20)},
 			{Name: "actimeo", Default: "auto",
-				Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is noac without synchronous " +
-					"writes.", Check: seconds},
+				Doc: "How long the guest caches attributes, seconds; auto is 3 to 60, 0 is like noac, but without " +
+					"synchronous writes.", Check: seconds},
 			{Name: "noac", Default: "off", Doc: "on caches no attributes and writes synchronously.", Check: onOff()},
-			{Name: "recovery", Default: "hard", Doc: "hard waits forever for a silent server, soft returns an error.",
+			{Name: "recovery", Default: "hard", Doc: "If the server does not answer, hard waits forever; soft " +
+				"returns an error.",
 				Check: env.OneOf("hard", "soft")},
 			{Name: "timeo", Default: "auto",
-				Doc: "When a request is repeated, tenths of a second; auto is 600 over TCP.",
+				Doc: "Time until a request is repeated, tenths of a second; auto is 600 over TCP.",
 				Check: func(v string) error {
 					if v == "auto" {
 						return nil
 					}
 					return number(1, 6000, "auto or a number of tenths of a second")(v)
 				}},
-			{Name: "nconnect", Default: "1", Doc: "How many connections, 1 to 16.",
+			{Name: "nconnect", Default: "1", Doc: "Number of connections, 1 to 16.",
 				Check: number(1, 16, "a number of connections")},
 		},
 	}, serveNFS}
 }
 
-// The values of the setting server, beside serverKernel and serverVM.
+// The values of the setting server, besides serverKernel and serverVM.
 const (
 	serverAuto    = "auto"
 	serverGanesha = "ganesha"
 )
 
-// chooseServer is the server that the settings come to on this machine. What only one of them has decides; without that
-// it is this machine's kernel, which is what NFS is to most people, where it is ready and may be asked.
+// chooseServer is the server for these settings on this machine. A setting that only one server has decides. Otherwise
+// it is this machine's kernel, the usual NFS server, if that is ready and tare runs as root; else NFS-Ganesha.
 func chooseServer(s env.Spec) string {
 	given := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { _, ok := s.Settings[name]; return ok })
@@ -108,12 +109,12 @@ func chooseServer(s env.Spec) string {
 	return serverGanesha
 }
 
-// probeNFS tells whether the server that the settings ask for can work here.
+// probeNFS tells whether the server for these settings works here.
 func probeNFS(ctx context.Context, s env.Spec) env.Status {
 	server := chooseServer(s)
 	switch {
 	case server == serverVM:
-		return env.Status{OK: true, Detail: "a micro-VM's kernel serves"}
+		return env.Status{OK: true, Detail: "nfsd in a micro-VM"}
 	case runtime.GOOS != "linux":
 		return env.Status{Detail: "tare runs NFS servers on Linux only", Remedy: "use server=vm, 9p or sshfs"}
 	case server == serverGanesha:
@@ -141,16 +142,16 @@ func probeGanesha(ctx context.Context) env.Status {
 	case err != nil:
 		return env.Status{Detail: err.Error(), Remedy: nfsRemedy}
 	case !isRoot():
-		return env.Status{Detail: "NFS-Ganesha " + version + " must run as root to serve files by their handles",
+		return env.Status{Detail: "NFS-Ganesha " + version + " must run as root to open files by handle",
 			Remedy: "run tare as root"}
 	}
 	return env.Status{OK: true, Detail: "NFS-Ganesha " + version}
 }
 
-// nfsPseudo is the folder's name to clients of all versions, so that no path of the host appears in the guest.
+// nfsPseudo is the folder's path for clients of all versions, so that no path of the host appears in the guest.
 const nfsPseudo = "/share"
 
-// ganeshaConfig writes ganesha.conf. A path is in double quotes, in which a quote or backslash would have a meaning.
+// ganeshaConfig makes ganesha.conf. Paths are in double quotes; they must not contain quotes or backslashes.
 func ganeshaConfig(folder, dir, vers, proto, commit string, ports []int) (string, error) {
 	for _, p := range []string{folder, dir} {
 		if err := plain(p, `"\`); err != nil {
@@ -178,7 +179,7 @@ func ganeshaConfig(folder, dir, vers, proto, commit string, ports []int) (string
 		fmt.Sprintf("NFS_Port = %d;", ports[0]), fmt.Sprintf("MNT_Port = %d;", ports[1]), "Bind_addr = "+loopback+";",
 		"Protocols = "+major+";", "Enable_UDP = "+udp+";", "Enable_NLM = false;", "Enable_RQUOTA = false;",
 		"mount_path_pseudo = true;",
-		// Counting costs, and nobody asks for the counts.
+		// Statistics take time, and nobody reads them.
 		"Enable_NFS_Stats = false;",
 	)
 	block("NFSv4", "Graceless = true;", "Minor_Versions = "+minors+";", "Only_Numeric_Owners = true;",
@@ -188,19 +189,18 @@ func ganeshaConfig(folder, dir, vers, proto, commit string, ports []int) (string
 		"Export_Id = 1;", `Path = "`+folder+`";`, `Pseudo = "`+nfsPseudo+`";`, "Access_Type = RW;",
 		"Squash = No_Root_Squash;", "SecType = sys;",
 		"Protocols = "+major+";", "Transports = "+transports+";", fmt.Sprintf("NFS_Commit = %t;", commit == "always"),
-		// By itself the server answers for a minute from a cache of attributes of its own, and knows nothing of what
-		// the host changes meanwhile: no setting of the client would get past it.
+		// By default the server caches attributes for a minute and does not see changes made on the host; no setting of
+		// the client avoids that.
 		"Attr_Expiration_Time = 0;",
 		`FSAL { Name = VFS; }`,
 	)
 	return b.String(), nil
 }
 
-// ganeshaScript starts the server where it sees no other service of the machine. It insists on registering with
-// rpcbind, and registering with the machine's own would replace what an NFS server there has registered; so it gets an
-// rpcbind of its own, which listens in an empty network namespace and is reached by its socket alone. The folder for
-// sockets and the list of processes are private as well. Everything ends with the first process of the namespace, which
-// is the server.
+// ganeshaScript starts the server isolated from the machine's other services. Ganesha always registers with rpcbind.
+// Registering with the machine's rpcbind would replace the entries of an NFS server there, so Ganesha gets an rpcbind
+// of its own, which listens in an empty network namespace and is reached only by its socket. /run and /proc are private
+// as well. Everything ends with the first process of the namespace, which is the server.
 const ganeshaScript = `set -e
 mount --make-rprivate /
 mount --bind "$1" /run
@@ -221,7 +221,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	j.settings["server"] = server
 	switch server {
 	case serverVM:
-		return nil, errors.New("server=vm is only for micro-VMs")
+		return nil, errors.New("server=vm works only in micro-VMs")
 	case serverKernel:
 		return j.serveKernel(ctx)
 	}
@@ -290,7 +290,7 @@ func serveNFS(ctx context.Context, j *job) (*Served, error) {
 	return s, nil
 }
 
-// refuse takes settings away that are for another server, and says so of those that were given.
+// refuse removes settings that belong to another server. It returns an error if one of them was given.
 func (j *job) refuse(owner string, names ...string) error {
 	for _, name := range names {
 		if _, given := j.Settings[name]; given {
@@ -302,18 +302,19 @@ func (j *job) refuse(owner string, names ...string) error {
 	return nil
 }
 
-// nfsOptions are the guest's mount options. It talks to the ports directly and asks no rpcbind.
+// nfsOptions are the guest's mount options. It connects to the ports directly, without rpcbind.
 func (j *job) nfsOptions(ports []int) string {
 	return j.clientOptions(guestabi.HostAddress, guestabi.GuestAddress, ports)
 }
 
-// clientOptions are the options of a mount of server by client.
+// clientOptions are the options of client's mount of server.
 func (j *job) clientOptions(server, client string, ports []int) string {
 	vers, proto := j.get("vers"), j.get("proto")
 	o := []string{"vers=" + vers, "proto=" + proto, "addr=" + server, "port=" + strconv.Itoa(ports[0]),
 		j.get("recovery")}
 	if vers == version3 {
-		// Locks stay in the guest: their protocol is another service, with callbacks that cannot reach it.
+		// Locks are local to the guest: the lock protocol is another service, and its callbacks could not reach the
+		// guest.
 		o = append(o, "mountvers=3", "mountproto="+proto, "mountport="+strconv.Itoa(ports[1]), "nolock")
 	} else {
 		o = append(o, "clientaddr="+client)

@@ -7,11 +7,11 @@ import (
 	"tare/internal/sys/nfsd"
 )
 
-// serverKernel is the value of the setting server that asks for this machine's own nfsd.
+// serverKernel is the value of the setting server for this machine's nfsd.
 const serverKernel = "kernel"
 
-// serveKernel has this machine's kernel serve, in namespaces that only this mount has. The machine's own NFS server, if
-// one runs, keeps its exports, sockets and threads, and knows nothing of this one.
+// serveKernel serves with this machine's kernel, in namespaces that only this mount has. If the machine runs an NFS
+// server, that keeps its exports, sockets and threads; neither affects the other.
 func (j *job) serveKernel(ctx context.Context) (*Served, error) {
 	if err := j.refuse("server=vm", "disk"); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (j *job) serveKernel(ctx context.Context) (*Served, error) {
 	}
 	j.undo = append(j.undo, ns.Close)
 	j.op = "start the kernel's nfsd"
-	j.remedy = "use server=vm, where a micro-VM's kernel serves, or server=ganesha"
+	j.remedy = "use server=vm, which runs nfsd in a micro-VM, or server=ganesha"
 	s := link.serve
 	if err := ns.Serve(ctx, nfsd.Export{
 		Client: s.Client, Version: s.Version, Port: s.Port, MountPort: s.MountPort, Threads: s.Threads, Async: s.Async,

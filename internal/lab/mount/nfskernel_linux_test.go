@@ -13,7 +13,7 @@ import (
 	"tare/internal/sys/nfsd"
 )
 
-// kernelHere tells whether this machine's kernel can serve, by trying.
+// kernelHere tests whether this machine's kernel can serve.
 func kernelHere(t *testing.T) bool {
 	t.Helper()
 	room, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: t.TempDir()})
@@ -29,7 +29,7 @@ func kernelHere(t *testing.T) bool {
 	return err == nil
 }
 
-// The kernel of the machine serves where it has a server, and where it has none, that is said with what to do.
+// This machine's kernel serves if it has a server; if not, the error says so and what to do.
 func TestKernelOfThisMachineServes(t *testing.T) {
 	needRoot(t)
 	here := kernelHere(t)
@@ -55,8 +55,8 @@ func TestKernelOfThisMachineServes(t *testing.T) {
 	}
 }
 
-// mountOverLink does what a machine does at its end of the link: another room is the machine, and frames are carried
-// between the two cards as QEMU carries them.
+// mountOverLink plays the machine at the other end of the link: another network namespace is the machine, and frames
+// are copied between the two cards like QEMU does.
 func mountOverLink(t *testing.T, s *Served, vers string) {
 	t.Helper()
 	machine, err := nfsd.OpenNetNS(nfsd.NetNSOptions{Folder: t.TempDir(), Address: s.Order.Link.Address})
@@ -93,7 +93,7 @@ func mountOverLink(t *testing.T, s *Served, vers string) {
 	}
 }
 
-// carry carries frames from one card to another.
+// carry copies frames from one card to another.
 func carry(from, to int, stop <-chan struct{}) {
 	frame := make([]byte, 128<<10)
 	for {
@@ -107,7 +107,7 @@ func carry(from, to int, stop <-chan struct{}) {
 			continue
 		}
 		if n, err := unix.Read(from, frame); err == nil {
-			unix.Write(to, frame[:n]) // what is lost is sent again
+			unix.Write(to, frame[:n]) // lost frames are sent again
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestSettingsOfOtherServersAreRefused(t *testing.T) {
 		"server=vm":             {"disk": "128MiB"},
 		"does not run over UDP": {"proto": "udp"},
 		"over TCP":              {"proto": "udp", "vers": "3"},
-		"NFS-Ganesha's":         {"commit": "always"},
+		"only with NFS-Ganesha": {"commit": "always"},
 		"no port":               {"port": "2049"},
 	} {
 		settings["server"] = serverKernel

@@ -8,22 +8,23 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// serverVM is the value of the setting server that asks for the kernel's nfsd in a machine of its own.
+// serverVM is the value of the setting server for nfsd in a second virtual machine.
 const serverVM = "vm"
 
-// ServedByVM tells whether a mount is served by a second virtual machine. Serve cannot make it; whoever can boot
-// machines asks PlanVM.
+// ServedByVM tells whether a mount is served by a second virtual machine. Serve cannot start that; a driver that boots
+// machines calls PlanVM.
 func ServedByVM(s env.Spec) bool { return s.Driver == "nfs" && s.Get("server", "") == serverVM }
 
-// Where nfsd listens in a machine or a network namespace that has nothing else.
+// The ports of nfsd in a machine or network namespace of its own.
 const (
 	nfsPort   = 2049
 	mountPort = 2050 // of the mount protocol, which version 3 needs
 )
 
-// VMPlan says what a second machine has to be and do so that its kernel serves a mount.
+// VMPlan describes a second machine whose kernel serves a mount.
 type VMPlan struct {
-	// Client is the mount as the first machine has it. Its Diagnose and Close are left to whoever boots the second.
+	// Client is the mount as the first machine sees it. The caller, who boots the second machine, sets its Diagnose and
+	// Close.
 	Client *Served
 	// Serve is the order for the second machine's agent.
 	Serve *guestabi.Mount
@@ -33,8 +34,8 @@ type VMPlan struct {
 	Modules []string
 }
 
-// PlanVM plans a mount whose server is the kernel's nfsd in a second machine, which is joined to the first by the
-// private link r.Link. The error is an *env.OpenError.
+// PlanVM plans a mount whose server is nfsd in a second machine. The private link r.Link connects the two machines. The
+// error is an *env.OpenError.
 func PlanVM(r Request) (*VMPlan, error) {
 	j := &job{Request: r}
 	j.op, j.remedy = "read settings", "tare list mounts shows the kinds of mounts and their settings"
@@ -70,9 +71,9 @@ func (j *job) planVM() (*VMPlan, error) {
 	}, nil
 }
 
-// nfsdLink is a mount over a private link, at whose other end there is an nfsd.
+// nfsdLink is a mount over a private link with an nfsd at the other end.
 type nfsdLink struct {
-	served *Served // the end that mounts: Order and Modules
+	served *Served // the client's end: Order and Modules
 	server string  // the other end's address
 	serve  guestabi.Serve
 }
@@ -82,16 +83,16 @@ func (j *job) link() (*nfsdLink, error) {
 	vers := j.get("vers")
 	switch {
 	case j.Link < 0 || j.Link > 255:
-		return nil, fmt.Errorf("there are 256 private links, and %d is not one of them", j.Link)
+		return nil, fmt.Errorf("%d is not the number of a private link, 0 to 255: too many mounts", j.Link)
 	case j.get("proto") != "tcp" && vers == version3:
 		j.remedy = "leave out proto, or use server=ganesha"
-		return nil, errors.New("nfsd serves over TCP here")
+		return nil, errors.New("nfsd on a private link serves only over TCP")
 	case j.get("proto") != "tcp":
 		j.remedy = "leave out proto, or use vers=3 with server=ganesha"
 		return nil, fmt.Errorf("NFS %s does not run over UDP (RFC 7530, section 3.1)", vers)
 	case j.get("commit") != "client":
-		j.remedy = "leave out commit; async=on is the other way that nfsd has"
-		return nil, errors.New("commit=always is NFS-Ganesha's; nfsd commits when the client does")
+		j.remedy = "leave out commit; to change when nfsd commits, use async=on"
+		return nil, errors.New("commit=always works only with NFS-Ganesha; nfsd commits when the client asks for it")
 	case j.get("port") != "auto":
 		j.remedy = "leave out port"
 		return nil, errors.New("a private link has no port on this machine")
@@ -123,10 +124,10 @@ func (j *job) link() (*nfsdLink, error) {
 	}, nil
 }
 
-// linkAddress is that of a machine on the private link of a number. Nobody routes there: only two machines are on it.
+// linkAddress is the address of a machine on a private link. It is not routed: only two machines are on the link.
 func linkAddress(number, host int) string { return fmt.Sprintf("10.64.%d.%d", number, host) }
 
-// linkHardware is the address of the card that linkAddress belongs to.
+// linkHardware is the MAC address of the card with that linkAddress.
 func linkHardware(number, host int) string {
 	return fmt.Sprintf("%s:%02x:%02x", guestabi.LinkHardware, number, host)
 }

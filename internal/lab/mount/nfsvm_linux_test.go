@@ -49,7 +49,7 @@ func TestMachineThatServesIsPlanned(t *testing.T) {
 	}
 }
 
-// Version 3 asks for the folder by a protocol of its own, at a port that both ends are told.
+// Version 3 needs the mount protocol to find the folder; both ends know its port.
 func TestMachineThatServesVersion3IsPlanned(t *testing.T) {
 	p, err := PlanVM(vmRequest(map[string]string{"vers": "3", "nconnect": "4", "actimeo": "0"}))
 	if err != nil {
@@ -72,7 +72,7 @@ func TestMachineThatCannotServe(t *testing.T) {
 	for want, settings := range map[string]map[string]string{
 		"over TCP":              {"vers": "3", "proto": "udp"},
 		"does not run over UDP": {"proto": "udp"},
-		"NFS-Ganesha's":         {"commit": "always"},
+		"only with NFS-Ganesha": {"commit": "always"},
 		"no port":               {"port": "2049"},
 		"no setting":            {"colour": "red"},
 		"number of threads":     {"threads": "0"},

@@ -95,7 +95,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// duplex answers every question with the same bytes.
+// duplex answers every request with the same bytes.
 type duplex struct {
 	io.Reader
 	io.Writer

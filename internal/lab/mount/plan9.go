@@ -10,7 +10,7 @@ import (
 	"tare/internal/record"
 )
 
-// kind9p is served by QEMU itself.
+// kind9p is the mount that QEMU itself serves.
 func kind9p() kind {
 	return kind{env.MountKind{
 		Name: "9p",
@@ -19,16 +19,17 @@ func kind9p() kind {
 		Shared: true,
 		Settings: []env.Setting{
 			settingDir(),
-			{Name: "msize", Default: "512000", Doc: "Largest message, bytes, 4096 to 16MiB; Linux cuts it to 512000 " +
-				"over virtio, and its own default is 8 KiB before Linux 5.16 and 128 KiB since.",
+			{Name: "msize", Default: "512000", Doc: "Largest message, bytes, 4096 to 16MiB; Linux reduces it to " +
+				"512000 over virtio. Linux's own default is 128 KiB since 5.16, before that 8 KiB.",
 				Check: sized(4096, 16<<20)},
 			{Name: "cache", Default: "none", Doc: "What the guest caches: none, readahead, mmap, loose or fscache; " +
-				"the last two never ask the host again; only mmap, loose and fscache allow shared writable mappings " +
-				"on older kernels.", Check: env.OneOf("none", "readahead", "mmap", "loose", "fscache")},
-			{Name: "security_model", Default: "none", Doc: "How owners and modes are kept: none (as QEMU's user " +
-				"can), passthrough (QEMU must be root), mapped-xattr or mapped-file (beside the file).",
+				"loose and fscache never check for changes on the host; on older kernels only mmap, loose and " +
+				"fscache allow shared writable mappings.",
+				Check: env.OneOf("none", "readahead", "mmap", "loose", "fscache")},
+			{Name: "security_model", Default: "none", Doc: "How owners and modes are stored: none (as far as QEMU's " +
+				"user may), passthrough (QEMU must be root), mapped-xattr or mapped-file (in a separate file).",
 				Check: env.OneOf("none", "passthrough", "mapped-xattr", "mapped-file")},
-			{Name: "writeout", Default: "off", Doc: "on has QEMU start writing to the host's disk at once.",
+			{Name: "writeout", Default: "off", Doc: "on makes QEMU start writing to the host's disk at once.",
 				Check: onOff()},
 		},
 	}, serve9p}
@@ -44,7 +45,7 @@ func serve9p(_ context.Context, j *job) (*Served, error) {
 	fsdev := "local,id=" + id + ",path=" + comma(j.Folder) + ",security_model=" + j.get("security_model") +
 		",multidevs=remap"
 	if strings.HasPrefix(j.get("security_model"), "mapped") {
-		// QEMU's own defaults, 0600 and 0700, would be modes that the guest never asked for.
+		// QEMU's own defaults, 0600 and 0700, are not the modes that the guest asks for.
 		fsdev += ",fmode=0644,dmode=0755"
 	}
 	if j.on("writeout") {

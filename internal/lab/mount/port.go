@@ -11,13 +11,13 @@ import (
 	"tare/internal/lab/env"
 )
 
-// loopback is where servers listen, and nowhere else. A guest reaches it through QEMU as layout.HostAddress.
+// loopback is the only address that servers listen on. A guest reaches it through QEMU as guestabi.HostAddress.
 const loopback = "127.0.0.1"
 
 // settingPort declares the port of a server.
 func settingPort() env.Setting {
 	return env.Setting{Name: "port", Default: "auto",
-		Doc: "The server's port on 127.0.0.1, 1024 to 65535; auto takes a free one.", Check: func(v string) error {
+		Doc: "The server's port on 127.0.0.1, 1024 to 65535; auto is a free one.", Check: func(v string) error {
 			if v == "auto" {
 				return nil
 			}
@@ -25,10 +25,10 @@ func settingPort() env.Setting {
 		}}
 }
 
-// begin starts a server on ports of its own and returns what asks it whether it serves.
+// begin starts a server on the given ports and returns a function that asks it whether it serves.
 type begin func(ports []int) (*daemon, func(context.Context) error, error)
 
-// maxTries is how often another port is tried: between finding a free one and the server's taking it, it may be lost.
+// maxTries bounds the attempts with other ports: another program may take a free port before the server does.
 const maxTries = 4
 
 // listen starts a server that needs count ports, the first of which may be the user's choice, and waits until it
@@ -36,7 +36,7 @@ const maxTries = 4
 func (j *job) listen(ctx context.Context, count int, start begin) (*daemon, []int, error) {
 	chosen := 0
 	if v := j.get("port"); v != "auto" {
-		chosen, _ = strconv.Atoi(v) // Check has seen it
+		chosen, _ = strconv.Atoi(v) // checked by Setting.Check
 		if !free(chosen) {
 			j.remedy = "use port=auto, which finds a free one"
 			return nil, nil, fmt.Errorf("port %d of %s is taken", chosen, loopback)
@@ -57,7 +57,7 @@ func (j *job) listen(ctx context.Context, count int, start begin) (*daemon, []in
 		}
 		d.close()
 		j.evidence = d.diagnose()
-		// The server is gone: a port that is not free now was taken by somebody else.
+		// The server has ended: a port that is still taken belongs to another program.
 		taken := 0
 		for _, p := range ports {
 			if !free(p) {
@@ -68,20 +68,20 @@ func (j *job) listen(ctx context.Context, count int, start begin) (*daemon, []in
 		case taken == 0 || ctx.Err() != nil:
 			return nil, nil, err
 		case chosen != 0 || try == maxTries:
-			j.remedy = "use port=auto, and stop the program that takes each free port at once"
+			j.remedy = "use port=auto, or stop the program that takes the port"
 			return nil, nil, fmt.Errorf("port %d of %s was taken while the server started: %w", taken, loopback, err)
 		}
 		j.Log.Info("a port was taken while a server started, trying another", "mount", j.Name, "port", taken)
 	}
 }
 
-// freePorts finds ports of loopback that are free for TCP and UDP; chosen is the first unless it is 0.
+// freePorts finds ports of the loopback that are free for TCP and UDP. The first one is chosen unless that is 0.
 func freePorts(count, chosen int) ([]int, error) {
 	var ports []int
 	if chosen != 0 {
 		ports = append(ports, chosen)
 	}
-	// Held open until all are found, so that no port comes twice.
+	// Hold each port until all are found, so that they differ.
 	var held []net.Listener
 	defer func() {
 		for _, l := range held {
@@ -97,13 +97,13 @@ func freePorts(count, chosen int) ([]int, error) {
 		if port := l.Addr().(*net.TCPAddr).Port; freeUDP(port) {
 			ports = append(ports, port)
 		} else if tries > 100 {
-			return nil, errors.New("find a port that is free for both TCP and UDP: there are none among a hundred")
+			return nil, errors.New("find a port that is free for both TCP and UDP: tried 100 without success")
 		}
 	}
 	return ports, nil
 }
 
-// free tells whether a port of loopback can be listened on.
+// free tells whether a server can listen on a port of the loopback.
 func free(port int) bool {
 	l, err := net.Listen("tcp4", address(port))
 	if err != nil {
@@ -122,10 +122,10 @@ func freeUDP(port int) bool {
 	return true
 }
 
-// address is a port of loopback as package net writes it.
+// address is a port of the loopback in the form of package net.
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
 
-// dial connects to a server for one question, which must be answered before ctx ends.
+// dial connects to a server for one request, which must be answered before ctx ends.
 func dial(ctx context.Context, port int, ask func(net.Conn) error) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp4", address(port))

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// The programs of Sun RPC that an NFS server is made of.
+// The Sun RPC programs of an NFS server.
 const (
 	programNFS   = 100003
 	programMount = 100005
 )
 
-// askNFS asks a server for its folder as a client would before it mounts it: over TCP or UDP, and, for version 3, the
+// askNFS asks a server for its folder, like a client before it mounts: over TCP or UDP and, for version 3, with the
 // mount protocol at the second port.
 func askNFS(ctx context.Context, ports []int, vers, proto string) error {
 	if vers == "3" {
 		if _, err := callRPC(ctx, proto, ports[0], programNFS, 3, 0, nil); err != nil {
 			return fmt.Errorf("NFS 3 over %s: %w", proto, err)
 		}
-		// MNT (RFC 1813, section 5.2.1): the folder's name.
+		// MNT (RFC 1813, section 5.2.1) with the folder's name.
 		answer, err := callRPC(ctx, proto, ports[1], programMount, 3, 1, xdrBytes(nil, nfsPseudo))
 		if err == nil {
 			err = status(answer)
@@ -48,7 +48,7 @@ func askNFS(ctx context.Context, ports []int, vers, proto string) error {
 	return nil
 }
 
-// status reads the first word of an answer, which is 0 when all is well.
+// status reads the first word of an answer, which is 0 for success.
 func status(answer []byte) error {
 	if len(answer) < 4 {
 		return errors.New("the answer is empty")
@@ -66,7 +66,7 @@ func xdrInts(b []byte, words ...uint32) []byte {
 	return b
 }
 
-// xdrBytes appends a counted string, filled up to a multiple of four bytes (RFC 4506, section 4.11).
+// xdrBytes appends a string with its length, padded to a multiple of four bytes (RFC 4506, section 4.11).
 func xdrBytes(b []byte, s string) []byte {
 	b = append(xdrInts(b, uint32(len(s))), s...)
 	for len(b)%4 != 0 {
@@ -75,7 +75,7 @@ func xdrBytes(b []byte, s string) []byte {
 	return b
 }
 
-// maxRPC bounds an answer, bytes.
+// maxRPC bounds an answer, in bytes.
 const maxRPC = 64 << 10
 
 // callRPC makes one call (RFC 5531) as user 0 and returns its results.
@@ -116,7 +116,7 @@ func callRPC(ctx context.Context, proto string, port int, program, version, proc
 		}
 		n := binary.BigEndian.Uint32(mark[:])
 		if n&last == 0 || n&^last > maxRPC {
-			return nil, fmt.Errorf("an answer of %d bytes in pieces", n&^last)
+			return nil, fmt.Errorf("the answer has %d bytes, or more than one fragment", n&^last)
 		}
 		answer = make([]byte, n&^last)
 		if _, err := io.ReadFull(c, answer); err != nil {
@@ -126,14 +126,14 @@ func callRPC(ctx context.Context, proto string, port int, program, version, proc
 	return parseReply(answer, transaction)
 }
 
-// parseReply takes the results out of a reply: transaction, 1 (reply), 0 (accepted), a verifier, 0 (success), results.
+// parseReply returns the results in a reply: transaction, 1 (reply), 0 (accepted), a verifier, 0 (success), results.
 func parseReply(b []byte, transaction uint32) ([]byte, error) {
 	word := func(i int) uint32 { return binary.BigEndian.Uint32(b[4*i:]) }
 	if len(b) < 6*4 {
-		return nil, fmt.Errorf("a reply of %d bytes is cut short", len(b))
+		return nil, fmt.Errorf("a reply of %d bytes is too short", len(b))
 	}
 	if word(0) != transaction || word(1) != 1 {
-		return nil, errors.New("this is no reply to the call")
+		return nil, errors.New("this is not the reply to the call")
 	}
 	if word(2) != 0 {
 		return nil, fmt.Errorf("the call is denied (%d)", word(3))

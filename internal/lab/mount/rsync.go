@@ -18,26 +18,26 @@ const rsyncRemedy = "install it: apt-get install rsync"
 func kindRsync() kind {
 	return kind{env.MountKind{
 		Name: "rsync",
-		Doc: "A copy in the guest that rsync updates from the host, one way; fsync is the guest's own and does " +
+		Doc: "A copy in the guest, which rsync updates from the host, one way; fsync works on the copy and does " +
 			"not reach the host.",
 		Shared: true,
 		Sync:   true,
 		Probe:  probeProgram("rsync", rsyncRemedy, "--version"),
 		Settings: []env.Setting{
 			{Name: "dir", Default: guestabi.Scratch + "/" + placeholder,
-				Doc: "Where the copy is in the guest, an absolute path of letters, digits and ._-/; by default on " +
+				Doc: "The copy's directory in the guest: an absolute path of letters, digits and ._-/; by default on " +
 					"the scratch disk.", Check: checkCopyDir},
 			settingPort(),
-			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does, which costs CPU on both sides and " +
-				"saves nothing between a host and its guest.", Check: onOff()},
+			{Name: "compress", Default: "off", Doc: "on adds -z, as Vagrant does; this costs CPU time on both sides " +
+				"and saves nothing between a host and its guest.", Check: onOff()},
 			{Name: "copy_links", Default: "off",
 				Doc: "on copies the targets of symbolic links, as Vagrant does (--copy-links).", Check: onOff()},
-			{Name: "delete", Default: "on", Doc: "on removes what the host no longer has.", Check: onOff()},
+			{Name: "delete", Default: "on", Doc: "on removes files that the host no longer has.", Check: onOff()},
 			{Name: "whole_file", Default: "off",
-				Doc:   "on sends files whole instead of looking for what changed in them (--whole-file).",
+				Doc:   "on sends whole files, not only their changed parts (--whole-file).",
 				Check: onOff()},
 			{Name: "checksum", Default: "off",
-				Doc: "on reads and compares all files instead of trusting size and time (--checksum).", Check: onOff()},
+				Doc: "on compares files by their contents, not by size and time (--checksum).", Check: onOff()},
 		},
 	}, serveRsync}
 }
@@ -50,14 +50,14 @@ func checkCopyDir(v string) error {
 	return checkGuestDir(v)
 }
 
-// rsyncUser is who may read the module: a name of rsync's own, not of the system's.
+// rsyncUser is the user of the module: a name that only rsync knows, not a user of the system.
 const rsyncUser = "tare"
 
-// rsyncConfig writes the daemon's configuration. A value ends with its line and has no quoting; white space around it
-// is dropped, and a backslash at its end joins it to the next line.
+// rsyncConfig makes the daemon's configuration. A value ends with its line and cannot be quoted. rsync drops white
+// space around it, and a backslash at its end joins it to the next line.
 func rsyncConfig(folder, dir string, root bool) (string, error) {
 	for _, p := range []string{folder, dir} {
-		// A percent sign begins an environment variable.
+		// A percent sign starts an environment variable.
 		if err := plain(p, "%\\"); err != nil {
 			return "", err
 		}
@@ -67,12 +67,12 @@ func rsyncConfig(folder, dir string, root bool) (string, error) {
 	line("pid file", path.Join(dir, "pid"))
 	line("lock file", path.Join(dir, "lock"))
 	line("log file", path.Join(dir, "log"))
-	// Also for a private daemon: it must not wait for a name server.
+	// The daemon must not wait for a name server.
 	line("reverse lookup", "no")
 	line("use chroot", "no")
 	line("munge symlinks", "no")
 	if root {
-		// Otherwise it would become nobody, who may not read the folder.
+		// As root, the daemon would become nobody, who may not read the folder.
 		line("uid", "0")
 		line("gid", "0")
 	}
@@ -87,9 +87,9 @@ func rsyncConfig(folder, dir string, root bool) (string, error) {
 	return b.String(), nil
 }
 
-// rsyncCommand fills dir from the daemon at a host's port.
+// rsyncCommand copies from the daemon at a port of host into dir.
 func (j *job) rsyncCommand(program, host string, port int, password, dir string) []string {
-	// What the agent works in is no part of the copy and must survive --delete.
+	// The agent's directory is not part of the copy and must survive --delete.
 	a := []string{program, "--archive", "--filter=P /tare-*"}
 	for _, o := range []struct{ setting, option string }{
 		{"delete", "--delete"}, {"compress", "--compress"}, {"copy_links", "--copy-links"},
@@ -128,7 +128,7 @@ func serveRsync(ctx context.Context, j *job) (*Served, error) {
 			"--address=" + loopback, "--port=" + strconv.Itoa(ports[0])}
 		d, err := launch(argv, j.file("log"), nil)
 		return d, func(ctx context.Context) error {
-			// The very client that the guest will run, asked to list: it needs the password and the folder.
+			// Run the same client that the guest will run, with --list-only. It needs the password and the folder.
 			a := []string{program, "--list-only", "--password-file=" + j.file("password"),
 				"rsync://" + rsyncUser + "@" + loopback + ":" + strconv.Itoa(ports[0]) + "/share/"}
 			_, err := proc.Run(ctx, nil, a...)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// newSecret makes a password of 26 letters and digits, 130 bits, which needs no quoting anywhere.
+// newSecret makes a password of 26 letters and digits (130 bits), which needs no quoting anywhere.
 func newSecret() string { return strings.ToLower(rand.Text()) }
 
-// userName is the name of the user who runs tare, whose files the servers serve.
+// userName is the name of the user who runs tare. The servers serve that user's files.
 func userName() (string, error) {
 	u, err := user.Current()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// need skips a test without a program, or fails it where everything must be there.
+// need skips a test if a program is missing, or fails it if TARE_REQUIRE is set.
 func need(t *testing.T, remedy string, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
@@ -35,8 +35,8 @@ func lack(t *testing.T, format string, a ...any) {
 	t.Skipf(format, a...)
 }
 
-// plainTemp is a folder for temporary files whose name has no blank: the configuration of ssh and sshd carries none,
-// which the mount says (TestPaths).
+// plainTemp is a folder for temporary files without a space in its name: ssh's and sshd's configuration cannot contain
+// one, and the mount reports that (TestPaths).
 func plainTemp() string {
 	if strings.ContainsAny(os.TempDir(), " \t") {
 		return "/tmp"
@@ -44,7 +44,7 @@ func plainTemp() string {
 	return os.TempDir()
 }
 
-// plainDir is a directory of a test in plainTemp.
+// plainDir is a test's directory in plainTemp.
 func plainDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(plainTemp(), "tare-mount-test-")
@@ -55,10 +55,10 @@ func plainDir(t *testing.T) string {
 	return dir
 }
 
-// request makes an empty folder of a name and all else that a mount is made from.
+// request makes an empty folder with that name, and everything else that a mount needs.
 func request(t *testing.T, kind, folder string, settings map[string]string) Request {
 	t.Helper()
-	// Not t.TempDir, whose path is longer than the ones in use and as long as the test's name.
+	// Not t.TempDir: its path contains the test's name and is longer than real ones.
 	in := ""
 	if kind == "sshfs" {
 		in = plainTemp()
@@ -80,7 +80,7 @@ func request(t *testing.T, kind, folder string, settings map[string]string) Requ
 	return r
 }
 
-// open serves a mount, and checks when the test ends that nothing of it is left.
+// open serves a mount, and checks at the end of the test that nothing of it is left.
 func open(t *testing.T, r Request) *Served {
 	t.Helper()
 	s, err := Serve(t.Context(), r)
@@ -94,7 +94,7 @@ func open(t *testing.T, r Request) *Served {
 	return s
 }
 
-// end closes a mount twice and looks for what is left.
+// end closes a mount twice and checks that nothing is left.
 func end(t *testing.T, r Request, s *Served) {
 	t.Helper()
 	for range 2 {
@@ -108,7 +108,7 @@ func end(t *testing.T, r Request, s *Served) {
 	}
 }
 
-// nothingLeft finds files in the server's folder, and processes and mounts that name it.
+// nothingLeft reports files in the server's folder, and processes and mounts with its name.
 func nothingLeft(t *testing.T, r Request) {
 	t.Helper()
 	filepath.WalkDir(r.Dir, func(name string, _ fs.DirEntry, err error) error {
@@ -120,7 +120,7 @@ func nothingLeft(t *testing.T, r Request) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	// What was killed may be at its last breath.
+	// A killed process may take a moment to end.
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left := naming(t, r.Dir)
 		if len(left) == 0 {
@@ -136,7 +136,7 @@ func nothingLeft(t *testing.T, r Request) {
 	}
 }
 
-// naming are the processes whose command line holds a text.
+// naming are the processes whose command line contains a text.
 func naming(t *testing.T, text string) (found []string) {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -151,11 +151,11 @@ func naming(t *testing.T, text string) (found []string) {
 	return found
 }
 
-// markKey is in the environment of this test and of all that it starts.
+// markKey is an environment variable of this test and of all its children.
 const markKey = "TARE_MOUNT_TEST_MARK"
 
-// rpcbinds are the processes of that name that this test started, by a server or a child. Other tests, and the machine,
-// may have some too.
+// rpcbinds are the rpcbind processes that this test started, through a server or a child. Other tests, and the machine,
+// may have some, too.
 func rpcbinds(t *testing.T) (found []string) {
 	t.Helper()
 	mark := markKey + "=" + os.Getenv(markKey)
@@ -169,7 +169,7 @@ func rpcbinds(t *testing.T) (found []string) {
 	return found
 }
 
-// failing serves what cannot be served, and returns how it was refused.
+// failing serves a mount that must fail, and returns the error.
 func failing(t *testing.T, ctx context.Context, r Request) *env.OpenError {
 	t.Helper()
 	s, err := Serve(ctx, r)

@@ -15,7 +15,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// awkward is a folder's name that every server here must serve.
+// awkward is a folder name that every server here must support.
 const awkward = "a b, c;d #e 'f' é"
 
 func needRoot(t *testing.T) {
@@ -25,7 +25,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// onHost makes the guest's order one that runs on this machine: the server's address and the places of its files.
+// onHost changes the guest's order to one for this machine: the server's address and the paths of its files.
 func onHost(t *testing.T, m *guestabi.Mount) []string {
 	t.Helper()
 	root := plainDir(t)
@@ -49,7 +49,8 @@ func onHost(t *testing.T, m *guestabi.Mount) []string {
 	return argv
 }
 
-// checkSecrecy looks for the mount's secrets where other users of the machine, or readers of a report, would see them.
+// checkSecrecy searches for the mount's secrets where other users of the machine, or readers of a report, could see
+// them.
 func checkSecrecy(t *testing.T, r Request, s *Served, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
@@ -78,7 +79,7 @@ func checkSecrecy(t *testing.T, r Request, s *Served, secrets ...string) {
 	})
 }
 
-// checkLoopback fails when a port answers on another address of this machine than 127.0.0.1.
+// checkLoopback fails if a port answers on another address of this machine than 127.0.0.1.
 func checkLoopback(t *testing.T, port int) {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -143,7 +144,7 @@ func TestRsyncFillsACopy(t *testing.T) {
 		secret := strings.TrimSpace(string(s.Order.Files[len(s.Order.Files)-1].Data))
 		checkSecrecy(t, r, s, secret)
 		checkLoopback(t, portOf(t, s))
-		// Without the password there is nothing, not even for a user of this machine.
+		// Without the password there is no access, not even for a user of this machine.
 		if out, err := proc.Run(t.Context(), strings.NewReader(""), "rsync", "--no-motd",
 			fmt.Sprintf("rsync://%s:%d/share/", loopback, portOf(t, s))); err == nil {
 			t.Errorf("the folder is open to everybody: %s", out)
@@ -179,7 +180,7 @@ func TestSSHFSServes(t *testing.T) {
 	}
 }
 
-// mountHere runs the guest's sshfs on this machine, and closes the server under it.
+// mountHere runs the guest's sshfs on this machine, and closes the server while it is mounted.
 func mountHere(t *testing.T, r Request, argv []string) {
 	t.Helper()
 	dir := argv[len(argv)-1]
@@ -204,8 +205,7 @@ func mountHere(t *testing.T, r Request, argv []string) {
 	}
 }
 
-// TestSSHSessionEndsWithServer holds a session open while the server is closed: sshd's sessions outlive it by
-// themselves.
+// TestSSHSessionEndsWithServer holds a session open while the server is closed: by default sshd's sessions outlive it.
 func TestSSHSessionEndsWithServer(t *testing.T) {
 	need(t, sshfsRemedy, "sshd", "ssh", "ssh-keygen", "sshfs")
 	r := request(t, "sshfs", "f", nil)
@@ -266,7 +266,7 @@ func TestNFSServes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, "nfs", awkward, settings)
-			s := open(t, r) // which has asked the server for the folder
+			s := open(t, r) // open has asked the server for the folder
 			port := portOf(t, s)
 			checkLoopback(t, port)
 			if _, err := callRPC(t.Context(), "tcp", port, programNFS, 2, 0, nil); err == nil {
@@ -285,7 +285,7 @@ func TestNFSServes(t *testing.T) {
 	}
 }
 
-// TestFolderThatIsNotServed checks that the readiness of NFS is that of the folder and not of the port.
+// TestFolderThatIsNotServed checks that NFS counts as ready when the folder is served, not when the port is open.
 func TestFolderThatIsNotServed(t *testing.T) {
 	needRoot(t)
 	need(t, nfsRemedy, "ganesha.nfsd", "rpcbind")

@@ -13,19 +13,19 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// sftpGreeting is how an SFTP server introduces itself.
+// sftpGreeting is what an SFTP server reports when a client connects.
 type sftpGreeting struct {
 	version  string // of OpenSSH: "9.2p1"
 	protocol int
-	fsync    bool // it can be told to flush a file; without it, sshfs says that it did and does nothing
+	fsync    bool // it can flush a file; if it cannot, sshfs reports success for fsync and does nothing
 }
 
-// opensshRE finds the server's version in what ssh -v says.
+// opensshRE finds the server's version in the output of ssh -v.
 var opensshRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`remote software version OpenSSH_([0-9A-Za-z.]+)`)
 })
 
-// greetSFTP connects with the real client, as the guest will, and greets the SFTP server.
+// greetSFTP connects with the real client, as the guest will, and reads the SFTP server's greeting.
 func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err error) {
 	ctx, cancel := proc.WithPatience(ctx, patience)
 	defer cancel()
@@ -41,7 +41,7 @@ func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err err
 	}
 	if err != nil {
 		select {
-		case <-s.Done(): // so that what it says is complete
+		case <-s.Done(): // so that its output is complete
 		case <-ctx.Done():
 		}
 		said := s.Stderr()
@@ -59,7 +59,7 @@ func greetSFTP(ctx context.Context, ssh, config string) (g sftpGreeting, err err
 	return g, nil
 }
 
-// loginError is a server that serves and lets the user not in.
+// loginError is the error of a server that works but does not accept the user.
 type loginError struct{ said string }
 
 func (e *loginError) Error() string { return "log in: " + e.said }
@@ -87,7 +87,7 @@ func readSFTPVersion(r io.Reader) (g sftpGreeting, err error) {
 		var name []byte
 		for i := range 2 {
 			if len(b) < 4 || uint64(binary.BigEndian.Uint32(b)) > uint64(len(b)-4) {
-				return g, errors.New("SFTP's greeting is cut short")
+				return g, errors.New("SFTP's greeting is truncated")
 			}
 			n := binary.BigEndian.Uint32(b)
 			if i == 0 {

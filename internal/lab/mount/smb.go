@@ -25,7 +25,7 @@ func kindSMB() kind {
 	return kind{env.MountKind{
 		Name: "smb",
 		Doc: "Samba and the kernel's cifs client; fsync reaches the host's file system unless strict_sync is " +
-			"off; a lease lets the guest cache a file and hides changes made on the host.",
+			"off; a lease lets the guest cache a file, which hides changes made on the host.",
 		Shared: true,
 		Probe:  probeProgram("smbd", smbRemedy, "--version"),
 		Settings: []env.Setting{
@@ -37,16 +37,16 @@ func kindSMB() kind {
 				Check: env.OneOf("strict", "loose", "none")},
 			{Name: "actimeo", Default: "1", Doc: "How long the guest caches attributes, seconds.",
 				Check: number(0, 1<<30, "a time in whole seconds")},
-			{Name: "strict_sync", Default: "on", Doc: "off has Samba ignore fsync, as it did by default before 4.7.",
+			{Name: "strict_sync", Default: "on", Doc: "off makes Samba ignore fsync, its default before 4.7.",
 				Check: onOff()},
-			{Name: "sync_always", Default: "off", Doc: "on has Samba flush after each write.", Check: onOff()},
-			{Name: "aio", Default: "on", Doc: "off has Samba serve reads and writes one after the other.",
+			{Name: "sync_always", Default: "off", Doc: "on makes Samba flush after each write.", Check: onOff()},
+			{Name: "aio", Default: "on", Doc: "off makes Samba serve reads and writes one after the other.",
 				Check: onOff()},
 			{Name: "mfsymlinks", Default: "on",
-				Doc: "on lets the guest make symbolic links, stored as small files; off has none.", Check: onOff()},
-			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is the client's.",
+				Doc: "on lets the guest make symbolic links, stored as small files; off does not.", Check: onOff()},
+			{Name: "rsize", Default: "auto", Doc: "Largest read, bytes; auto is the client's default.",
 				Check: autoSize(16384, 16<<20)},
-			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is the client's.",
+			{Name: "wsize", Default: "auto", Doc: "Largest write, bytes; auto is the client's default.",
 				Check: autoSize(16384, 16<<20)},
 		},
 	}, serveSMB}
@@ -62,7 +62,7 @@ func autoSize(least, most int64) func(string) error {
 	}
 }
 
-// sizeOptions returns options such as "rsize=65536" for those of the settings that are sizes.
+// sizeOptions returns mount options such as "rsize=65536" for the settings that are sizes.
 func (j *job) sizeOptions(names ...string) (options []string) {
 	for _, name := range names {
 		if n, err := parseSize(j.get(name)); err == nil {
@@ -72,8 +72,8 @@ func (j *job) sizeOptions(names ...string) (options []string) {
 	return options
 }
 
-// smbConfig writes smb.conf. A value ends with its line; a backslash at its end joins it to the next, and a percent
-// sign begins a variable.
+// smbConfig makes smb.conf. A value ends with its line; a backslash at its end joins it to the next line, and a percent
+// sign starts a variable.
 func smbConfig(folder, dir, user string, port int, get func(string) string) (string, error) {
 	for _, p := range []string{folder, dir} {
 		if err := plain(p, `%\"`); err != nil {
@@ -107,7 +107,7 @@ func smbConfig(folder, dir, user string, port int, get func(string) string) (str
 		"path", folder, "read only", "no", "valid users", user,
 		"strict sync", yes("strict_sync"), "sync always", yes("sync_always"), "aio read size", aio, "aio write size",
 		aio,
-		// Modes and names as the guest wishes them: the folder is a developer's and not a Windows drive.
+		// Keep the guest's modes and names as they are: the folder is for developers, not a Windows drive.
 		"create mask", "0777", "directory mask", "0777", "map archive", "no", "store dos attributes", "no",
 		"case sensitive", "yes",
 	)
@@ -143,7 +143,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 			err = j.write("smb.conf", config)
 		}
 		if err == nil && !known {
-			// By its standard input: what is in an argument, every user of the machine can read.
+			// The password goes to standard input, because every user of the machine can read arguments.
 			_, err = proc.Run(ctx, strings.NewReader(secret+"\n"+secret+"\n"), pdbedit, "-s", j.file("smb.conf"), "-a",
 				"-u", user, "-t")
 			known = err == nil
@@ -162,7 +162,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 	}
 	share := `\\` + guestabi.HostAddress + `\share`
 	options := []string{
-		"unc=" + share, // before Linux 5.11 the source alone does not say it
+		"unc=" + share, // before Linux 5.11 the mount's source alone is not enough
 		"ip=" + guestabi.HostAddress, "port=" + strconv.Itoa(ports[0]), "vers=" + j.get("vers"), "sec=ntlmssp",
 		"username=" + user,
 		"cache=" + j.get("cache"), "actimeo=" + j.get("actimeo"), "uid=0", "gid=0", "file_mode=0755", "dir_mode=0755",
@@ -175,7 +175,8 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 		Mount: record.Mount{Server: "Samba " + version, Command: argv},
 		Order: &guestabi.Mount{Dir: j.get("dir"), Type: "cifs", Source: share, Options: strings.Join(options, ","),
 			Secret: "password=" + secret},
-		// The client asks for its ciphers by name when it connects, and a guest has nobody who would load them then.
+		// The client asks for its ciphers by name when it connects. A guest has no program that loads modules on
+		// demand.
 		Modules: []string{"cifs"},
 		Optional: []string{
 			"md4", "md5", "hmac", "sha256_generic", "sha512_generic", "cmac", "ccm", "gcm", "ctr", "ecb", "cbc",
@@ -186,7 +187,7 @@ func serveSMB(ctx context.Context, j *job) (*Served, error) {
 	}, nil
 }
 
-// greetSMB offers SMB 2.1 (MS-SMB2 2.2.3, NEGOTIATE) and checks that the server takes it.
+// greetSMB offers SMB 2.1 (MS-SMB2 2.2.3, NEGOTIATE) and checks that the server accepts it.
 func greetSMB(c io.ReadWriter) error {
 	const header, fixed, dialect = 64, 36, 0x0210
 	m := make([]byte, 4+header+fixed+2)
@@ -216,7 +217,7 @@ func greetSMB(c io.ReadWriter) error {
 	}
 	status := binary.LittleEndian.Uint32(a[8:])
 	if !bytes.HasPrefix(a, []byte("\xfeSMB")) || status != 0 || binary.LittleEndian.Uint16(a[header+4:]) != dialect {
-		return fmt.Errorf("the server does not take SMB 2.1 (status %#x)", status)
+		return fmt.Errorf("the server does not accept SMB 2.1 (status %#x)", status)
 	}
 	return nil
 }

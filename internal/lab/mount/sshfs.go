@@ -61,7 +61,7 @@ func checkCiphers(v string) error {
 	return nil
 }
 
-// knownCiphers refuses a cipher that OpenSSH does not have, of which sshd would say so and end.
+// knownCiphers rejects a cipher that OpenSSH does not have. sshd would end with an error at its start.
 func knownCiphers(ctx context.Context, ssh, list string) error {
 	if list == "auto" {
 		return nil
@@ -70,12 +70,12 @@ func knownCiphers(ctx context.Context, ssh, list string) error {
 	defer cancel()
 	out, err := proc.Run(ctx, nil, ssh, "-Q", "cipher")
 	if err != nil {
-		return nil // it is no OpenSSH, or too old to tell: sshd has the last word
+		return nil // not OpenSSH, or too old to list ciphers: sshd will check
 	}
 	known := strings.Fields(string(out))
 	for _, c := range strings.Split(list, ",") {
 		if !slices.Contains(known, c) {
-			return fmt.Errorf("setting ciphers: OpenSSH has no cipher %q%s", c, suggest.DidYouMean(c, known))
+			return fmt.Errorf("setting ciphers: there is no cipher %q in OpenSSH%s", c, suggest.DidYouMean(c, known))
 		}
 	}
 	return nil
@@ -94,10 +94,11 @@ func probeSSHFS(ctx context.Context) env.Status {
 	return env.Status{OK: true, Detail: "sshfs " + version + ", OpenSSH"}
 }
 
-// sshdConfig writes the server's configuration: one user, one key, the SFTP server and nothing else. The server is the
-// one inside sshd, the code of sftp-server, because a separate one would be started by the user's login shell.
+// sshdConfig makes the server's configuration: one user, one key, the SFTP server and nothing else. The SFTP server is
+// the one built into sshd, which has the same code as sftp-server; the user's login shell would have to start a
+// separate one.
 func sshdConfig(dir, user string, port int, ciphers string) (string, error) {
-	// Between quotes it still takes quotes, backslashes and percent signs for its own.
+	// Quotes, backslashes and percent signs have a meaning even between quotes.
 	if err := plain(dir, "\t\"'\\%#"); err != nil {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func sshdConfig(dir, user string, port int, ciphers string) (string, error) {
 		`HostKey "` + path.Join(dir, "host_key") + `"`,
 		"PidFile none",
 		`AuthorizedKeysFile "` + path.Join(dir, "authorized_keys") + `"`,
-		// The folder is private, but what leads to it, such as /tmp, may be everybody's.
+		// The folder is private, but its parents, such as /tmp, may be writable by everybody.
 		"StrictModes no",
 		"AllowUsers " + user,
 		"PermitRootLogin prohibit-password",
@@ -129,7 +130,7 @@ func sshdConfig(dir, user string, port int, ciphers string) (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-// sshConfig writes the client's configuration for the host called tare.
+// sshConfig makes the client's configuration for the host called tare.
 func sshConfig(dir, host, user string, port int, compression bool, ciphers string) string {
 	lines := []string{
 		"Host tare",
@@ -152,11 +153,11 @@ func sshConfig(dir, host, user string, port int, compression bool, ciphers strin
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// hostAlias names the server in known_hosts as a client that connects to host and port looks it up.
+// hostAlias is the server's name in known_hosts for a client that connects to host and port.
 func hostAlias(host string, port int) string { return "[" + host + "]:" + strconv.Itoa(port) }
 
-// separation is where sshd, when it is root, locks its process for strangers in. Packages make it when the service
-// starts, and systems without that service lack it.
+// separation is the empty directory that sshd, as root, uses for privilege separation. Packages make it when their
+// service starts, so a system without that service lacks it.
 const separation = "/run/sshd"
 
 func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
@@ -169,7 +170,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 		}
 		programs[name] = path
 	}
-	j.op, j.remedy = "read settings", "ssh -Q cipher lists those of this machine's OpenSSH, from which both sides come"
+	j.op, j.remedy = "read settings", "ssh -Q cipher lists the ciphers of this machine's OpenSSH, which both sides use"
 	if err := knownCiphers(ctx, programs["ssh"], j.get("ciphers")); err != nil {
 		return nil, err
 	}
@@ -184,7 +185,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 		}
 	}
 	if err := plain(j.Folder, ""); err != nil {
-		return nil, err // a guest's orders are text
+		return nil, err // the order to the guest is text
 	}
 	if err := j.makeKeys(ctx, programs["ssh-keygen"]); err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		// Not -D alone: with -e the log is where we find it.
+		// -e sends the log to standard error, where we read it; -D alone does not.
 		argv = []string{programs["sshd"], "-D", "-e", "-f", j.file("sshd_config")}
 		d, err := launch(argv, "", nil)
 		return d, func(ctx context.Context) error {
@@ -217,7 +218,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	})
 	if _, refused := errors.AsType[*loginError](err); refused {
 		j.remedy += "; an account that is locked (! in /etc/shadow) cannot log in without PAM: usermod -p '*' " + user +
-			" lets it, by key only"
+			" unlocks it for keys only"
 	}
 	if err != nil {
 		return nil, err
@@ -237,7 +238,7 @@ func serveSSHFS(ctx context.Context, j *job) (*Served, error) {
 	}, nil
 }
 
-// makeKeys makes the server's key and the user's.
+// makeKeys makes the key pairs of the server and of the user.
 func (j *job) makeKeys(ctx context.Context, keygen string) error {
 	for _, name := range []string{"host_key", "key"} {
 		if _, err := proc.Run(ctx, nil, keygen, "-q", "-t", "ed25519", "-N", "", "-C", "tare", "-f",
@@ -252,7 +253,7 @@ func (j *job) makeKeys(ctx context.Context, keygen string) error {
 	return j.write("authorized_keys", "restrict "+string(public))
 }
 
-// trust writes a known_hosts with the server's key under one address.
+// trust writes a known_hosts file with the server's key for one address.
 func (j *job) trust(name, host string, port int) error {
 	public, err := os.ReadFile(j.file("host_key.pub"))
 	if err != nil {
@@ -261,7 +262,7 @@ func (j *job) trust(name, host string, port int) error {
 	return j.write(name, hostAlias(host, port)+" "+string(public))
 }
 
-// sshfsOrder is what the guest does. Its SSH knows this server's key and no other.
+// sshfsOrder is the agent's part in the guest. The guest's SSH knows only this server's key.
 func (j *job) sshfsOrder(programs map[string]string, user string, port int) (*guestabi.Mount, error) {
 	dir := "/etc/tare/" + j.Name
 	if err := j.trust("known_hosts.guest", guestabi.HostAddress, port); err != nil {

@@ -13,10 +13,10 @@ import (
 	"tare/internal/unit"
 )
 
-// maxTag is how long a tag may be, bytes: QEMU's 9p takes 31, virtio-fs 36.
+// maxTag bounds the length of a tag, in bytes: QEMU's 9p allows 31, virtio-fs 36.
 const maxTag = 31
 
-// tagOf is by what a guest knows a device: the mount's name, or a hash of a long one.
+// tagOf is the name of a device in the guest: the mount's name, or a hash of a long name.
 func tagOf(name string) string {
 	if len(name) <= maxTag {
 		return name
@@ -25,10 +25,10 @@ func tagOf(name string) string {
 	return "tare-" + hex.EncodeToString(sum[:12])
 }
 
-// comma doubles commas, which is how QEMU's options write one.
+// comma doubles commas, QEMU's escape for a comma in an option.
 func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
 
-// pathError is a path that a server's configuration cannot carry.
+// pathError is the error of a path that a server's configuration cannot contain.
 type pathError struct{ path, why string }
 
 func (e *pathError) Error() string {
@@ -38,15 +38,16 @@ func (e *pathError) Error() string {
 // elsewhere is the remedy for a pathError.
 const elsewhere = "set TMPDIR to a folder with a plain name"
 
-// plain says why a path cannot be written into a configuration file whose syntax gives the characters in special a
-// meaning that no quoting takes away. Control characters never pass: a newline begins the next line of every such file.
+// plain says why a path cannot be written into a configuration file. special lists the characters that have a meaning
+// in the file's syntax and cannot be quoted. Control characters are always rejected: a newline ends the line in every
+// such file.
 func plain(path, special string) error {
 	if !utf8.ValidString(path) {
 		return &pathError{path, "is not UTF-8"}
 	}
 	for _, r := range path {
 		if r < ' ' || r == 0x7f || strings.ContainsRune(special, r) {
-			return &pathError{path, fmt.Sprintf("holds %q", r)}
+			return &pathError{path, fmt.Sprintf("contains %q", r)}
 		}
 	}
 	if strings.TrimSpace(path) != path {
@@ -65,7 +66,7 @@ func parseNumber(v string) (int64, error) {
 
 func parseSize(v string) (int64, error) { return unit.ParseSize(v) }
 
-// lastLine returns the last line of a program's output that says something.
+// lastLine returns the last line of a program's output that is not empty.
 func lastLine(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(proc.Printable(b)), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

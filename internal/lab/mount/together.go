@@ -9,13 +9,13 @@ import (
 	"tare/internal/lab/env"
 )
 
-// checkNFS says which settings are for another server than the one they come to, or for another protocol.
+// checkNFS says which settings do not fit the server that will be used, or the protocol.
 func checkNFS(_, s env.Spec) error {
 	given := func(name string) bool { _, ok := s.Settings[name]; return ok }
 	is := func(name, fallback string) bool { return s.Get(name, fallback) == fallback }
 	server, vers := s.Get("server", serverAuto), s.Get("vers", "4.2")
 	if server == serverAuto && (given("threads") || given("async")) {
-		server = serverKernel // what chooseServer makes of it on every machine
+		server = serverKernel // chooseServer does the same on every machine
 	}
 	private := server == serverKernel || server == serverVM
 	switch {
@@ -23,27 +23,27 @@ func checkNFS(_, s env.Spec) error {
 		return fmt.Errorf("NFS %s does not run over UDP (RFC 7530, section 3.1); use vers=3 with server=ganesha, or "+
 			"leave out proto", vers)
 	case private && !is("proto", "tcp"):
-		return errors.New("the kernel's nfsd serves over TCP here; leave out proto, or use server=ganesha")
+		return errors.New("the kernel's nfsd serves only over TCP here; leave out proto, or use server=ganesha")
 	case private && !is("commit", "client"):
-		return errors.New("commit=always is NFS-Ganesha's, and nfsd commits when the client does; leave it out, or " +
-			"use server=ganesha; async=on is the other way that nfsd has")
+		return errors.New("commit=always works only with NFS-Ganesha, because nfsd commits when the client asks for " +
+			"it; leave it out, or use server=ganesha; to change when nfsd commits, use async=on")
 	case private && !is("port", "auto"):
 		return errors.New("the kernel's nfsd is on a private link and has no port on this machine; leave out port, " +
 			"or use server=ganesha")
 	case server != serverVM && given("disk"):
-		return errors.New("disk= is the size of the second machine's; use server=vm with it, or leave it out")
+		return errors.New("disk= sets the second machine's disk; use server=vm with it, or leave it out")
 	case server == serverGanesha && (given("threads") || given("async")):
-		return errors.New("threads= and async= are for the kernel's nfsd; use server=kernel or server=vm with them, " +
-			"or leave them out")
+		return errors.New("threads= and async= work only with the kernel's nfsd; use server=kernel or server=vm with " +
+			"them, or leave them out")
 	case s.Get("noac", "off") == "on" && !is("actimeo", "auto") && s.Get("actimeo", "") != "0":
-		return fmt.Errorf("noac=on caches no attributes, and actimeo=%s caches them; leave out one of the two",
+		return fmt.Errorf("noac=on caches no attributes, but actimeo=%s caches them; leave out one of the two",
 			s.Get("actimeo", ""))
 	}
 	return nil
 }
 
-// checkVirtiofs says which settings the daemon that is asked for does not have. Which one auto comes to is found out
-// when it is looked for.
+// checkVirtiofs says which settings the daemon does not have. Which daemon auto means is known only after the search
+// for it.
 func checkVirtiofs(_, s env.Spec) error {
 	daemon := s.Get("daemon", "auto")
 	switch {

@@ -11,14 +11,14 @@ import (
 // CodeNFSUDP is the code of the finding that a guest cannot mount NFS over UDP.
 const CodeNFSUDP = "nfs-udp-unavailable"
 
-// ErrNFSUDP says why a guest's kernel refuses NFS over UDP.
+// ErrNFSUDP is the error of a guest's kernel that rejects NFS over UDP.
 var ErrNFSUDP = errors.New(CodeNFSUDP + ": the guest's kernel was built without NFS over UDP " +
 	"(CONFIG_NFS_DISABLE_UDP_SUPPORT, the default since Linux 5.6 and in Debian's kernels). " +
 	"Vagrant's default for NFS below version 4 is UDP, so its mounts fail there until the Vagrantfile says nfs_udp: " +
 	"false; use proto=tcp")
 
-// CheckKernel says what the kernel of a guest lacks for a mount, as far as its build configuration tells: the text of
-// /boot/config-RELEASE. The configuration may be nil, when it is not known; then nothing is said.
+// CheckKernel says what a guest's kernel lacks for a mount, according to its build configuration: the text of
+// /boot/config-RELEASE. It is nil if the configuration is nil, which means unknown.
 func CheckKernel(s env.Spec, config []byte) error {
 	if config == nil {
 		return nil

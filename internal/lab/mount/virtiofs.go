@@ -19,7 +19,7 @@ func kindVirtiofs() kind {
 	return kind{env.MountKind{
 		Name: "virtiofs",
 		Doc: "virtiofsd, a FUSE server over virtio; fsync reaches the host's file system; locks stay in the " +
-			"guest; changes on the host show after the timeout that cache= sets.",
+			"guest; changes on the host become visible after the timeout that cache= sets.",
 		Shared:   true,
 		Probe:    probeVirtiofs,
 		CheckAll: checkVirtiofs,
@@ -36,18 +36,18 @@ func kindVirtiofs() kind {
 			{Name: "direct", Default: "on",
 				Doc:   "on passes the guest's O_DIRECT to the host; off ignores it, as virtiofsd does by default.",
 				Check: onOff()},
-			{Name: "xattr", Default: "off", Doc: "on has extended attributes.", Check: onOff()},
-			{Name: "posix_lock", Default: "off", Doc: "on passes fcntl locks to the host, which only the C daemon can.",
+			{Name: "xattr", Default: "off", Doc: "on enables extended attributes.", Check: onOff()},
+			{Name: "posix_lock", Default: "off", Doc: "on passes fcntl locks to the host (C daemon only).",
 				Check: onOff()},
 			{Name: "sandbox", Default: "namespace",
-				Doc:   "How the daemon is confined: namespace, chroot, or none (Rust only).",
+				Doc:   "Isolation of the daemon: namespace, chroot, or none (Rust daemon only).",
 				Check: env.OneOf("namespace", "chroot", "none")},
 			{Name: "threads", Default: "0", Doc: "Size of the daemon's thread pool, 0 (none) to 64.",
 				Check: number(0, 64, "a number of threads")},
 			{Name: "queue", Default: "1024", Doc: "Length of the queue, a power of two from 64 to 1024.",
 				Check: env.OneOf("64", "128", "256", "512", "1024")},
 			{Name: "dax", Default: "off", Doc: "Size of a window onto the host's page cache, such as 1GiB, or off; " +
-				"needs a QEMU with that patch, which was never merged.", Check: checkDAX},
+				"needs a QEMU with a patch that was never merged.", Check: checkDAX},
 		},
 	}, serveVirtiofs}
 }
@@ -69,7 +69,7 @@ func checkDAX(v string) error {
 	return sized(1<<20, 1<<40)(v)
 }
 
-// virtiofsd is one of the two programs of that name.
+// virtiofsd is one of the two programs with that name.
 type virtiofsd struct {
 	path    string
 	version string
@@ -77,7 +77,7 @@ type virtiofsd struct {
 	help    string
 }
 
-// String is its name as records show it.
+// String is its name in records.
 func (v *virtiofsd) String() string {
 	language := "C"
 	if v.rust {
@@ -86,14 +86,14 @@ func (v *virtiofsd) String() string {
 	return fmt.Sprintf("virtiofsd %s (%s)", v.version, language)
 }
 
-// findVirtiofsd looks for the daemon of a kind: "auto", "c", "rust" or a path.
+// findVirtiofsd looks for a daemon: "auto", "c", "rust" or a path.
 func findVirtiofsd(ctx context.Context, which string) (*virtiofsd, error) {
 	if filepath.IsAbs(which) {
 		return identify(ctx, which)
 	}
 	var errs error
 	var c *virtiofsd
-	// The packages put it where no PATH leads, since QEMU's management starts it.
+	// Packages install it outside of PATH, because QEMU's management starts it.
 	for _, name := range []string{"virtiofsd", "/usr/libexec/virtiofsd", "/usr/lib/virtiofsd",
 		"/usr/lib/qemu/virtiofsd"} {
 		path, err := proc.LookPath(name)
@@ -119,7 +119,7 @@ func findVirtiofsd(ctx context.Context, which string) (*virtiofsd, error) {
 	return nil, errs
 }
 
-// identify tells which of the two programs a file is: both are called virtiofsd, and both have a version 1.
+// identify tells which of the two programs a file is. Both are called virtiofsd, and both have a version 1.
 func identify(ctx context.Context, path string) (*virtiofsd, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -149,14 +149,14 @@ func parseVirtiofsd(path, version, help string) (*virtiofsd, error) {
 	case strings.Contains(help, "--shared-dir"):
 		v.rust = true
 	case !strings.Contains(help, "-o source="):
-		return nil, fmt.Errorf("%s has neither --shared-dir nor -o source=, so it is no virtiofsd that tare knows",
+		return nil, fmt.Errorf("%s has neither --shared-dir nor -o source=: it is not a virtiofsd known to tare",
 			path)
 	}
 	return v, nil
 }
 
-// arguments returns the daemon's command line for the socket with descriptor fd. files bounds its open files, 0 for no
-// bound of ours.
+// arguments returns the daemon's command line for the socket with descriptor fd. files bounds its open files; 0 sets no
+// bound.
 func (v *virtiofsd) arguments(j *job, fd int, files uint64) ([]string, error) {
 	refuse := func(setting string) error {
 		return fmt.Errorf("%s has no %s; choose daemon=%s", v, setting,
@@ -164,7 +164,7 @@ func (v *virtiofsd) arguments(j *job, fd int, files uint64) ([]string, error) {
 	}
 	a := []string{v.path, fmt.Sprintf("--fd=%d", fd), "--thread-pool-size=" + j.get("threads")}
 	if files > 0 {
-		// Its own wish, a million, fails where the limit is lower and may not be raised, as in containers.
+		// virtiofsd's own default, a million, fails if the hard limit is lower and cannot be raised, as in containers.
 		a = append(a, fmt.Sprintf("--rlimit-nofile=%d", files))
 	}
 	if v.rust {
@@ -203,7 +203,7 @@ func (v *virtiofsd) arguments(j *job, fd int, files uint64) ([]string, error) {
 	return a, nil
 }
 
-// fuseQuote writes a value for libfuse's -o, where a comma ends an option and a backslash takes a meaning away.
+// fuseQuote escapes a value for libfuse's -o, where a comma ends an option and a backslash escapes.
 func fuseQuote(s string) string { return strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(s) }
 
 func probeVirtiofs(ctx context.Context) env.Status {
@@ -235,7 +235,7 @@ func serveVirtiofs(ctx context.Context, j *job) (*Served, error) {
 		return nil, err
 	}
 	j.op, j.remedy = "start virtiofsd", "see the daemon's output in the evidence; in a container without namespaces "+
-		"try sandbox=chroot, and sandbox=none with the Rust daemon"
+		"try sandbox=chroot or, with the Rust daemon, sandbox=none"
 	argv, err := v.arguments(j, listenFD, openFiles())
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// rustDaemon is where a Rust virtiofsd is named for the tests; scripts/deps.sh virtiofsd prints the path of one.
+// rustDaemon names a Rust virtiofsd for the tests; scripts/deps.sh virtiofsd prints the path of one.
 const rustDaemon = "TARE_VIRTIOFSD"
 
 // daemons are the virtiofsds of this machine, by language.
@@ -64,7 +64,7 @@ func TestVirtiofsServesOneClientAfterAnother(t *testing.T) {
 	}
 }
 
-// after finds what follows a key in the last comma-separated field of QEMU's options that has it.
+// after finds the value of a key in the last of QEMU's options that has it.
 func after(t *testing.T, args []string, key string) string {
 	t.Helper()
 	for _, a := range args {
@@ -77,7 +77,7 @@ func after(t *testing.T, args []string, key string) string {
 	return ""
 }
 
-// TestQEMUAcceptsDevices starts the real machine that a guest would have, without a guest.
+// TestQEMUAcceptsDevices starts QEMU with a guest's machine, but without a guest.
 func TestQEMUAcceptsDevices(t *testing.T) {
 	need(t, "apt-get install qemu-system-x86", "qemu-system-x86_64")
 	kinds := []Request{request(t, "9p", "with, comma\nand newline \xff", nil)}
@@ -184,7 +184,7 @@ func TestCancelledServing(t *testing.T) {
 	}
 }
 
-// TestDAXIsRefusedWhereQEMUHasNone asks the real QEMU. No release has the window; one with the patches gets it.
+// TestDAXIsRefusedWhereQEMUHasNone asks the real QEMU. No release has the window; a QEMU with the patches gets it.
 func TestDAXIsRefusedWhereQEMUHasNone(t *testing.T) {
 	daemons(t)
 	machine := map[string]string{"amd64": "qemu-system-x86_64", "arm64": "qemu-system-aarch64"}[runtime.GOARCH]

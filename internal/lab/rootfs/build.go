@@ -14,7 +14,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// build makes the image in a folder beside its final place and renames it there last.
+// build makes the image in a temporary folder and renames it to its final place at the end.
 func build(ctx context.Context, o Options, final string) (_ Image, err error) {
 	parent := filepath.Dir(final)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -29,7 +29,7 @@ func build(ctx context.Context, o Options, final string) (_ Image, err error) {
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	if !o.Refresh {
-		if img, err := openImage(final, o.key()); err == nil { // of the build that was waited for
+		if img, err := openImage(final, o.key()); err == nil { // another process built it while this one waited
 			return img, nil
 		}
 	}
@@ -66,8 +66,8 @@ func build(ctx context.Context, o Options, final string) (_ Image, err error) {
 	return img, publish(stage, final, &img, o)
 }
 
-// publish puts a finished image in its place. Where there are no locks another process may have done so meanwhile; then
-// its image serves.
+// publish moves a finished image to its place. Without file locks, another process may have done so meanwhile; then its
+// image is used.
 func publish(stage, final string, img *Image, o Options) error {
 	if !o.Refresh {
 		if other, err := openImage(final, o.key()); err == nil {
@@ -75,7 +75,8 @@ func publish(stage, final string, img *Image, o Options) error {
 			return nil
 		}
 	}
-	// What is there was changed, or is to be newer. A virtual machine that has it open keeps it until it closes it.
+	// The existing image was changed, or newer packages are wanted. A virtual machine that has it open can still read
+	// it.
 	if err := os.RemoveAll(final); err != nil {
 		return err
 	}
@@ -88,23 +89,23 @@ func publish(stage, final string, img *Image, o Options) error {
 	return nil
 }
 
-// needed tells early what is missing.
+// needed reports missing programs and rights before the build starts.
 func needed() error {
 	for _, program := range []string{"apt-get", "mke2fs", "unshare"} {
 		if _, err := proc.LookPath(program); err != nil {
-			return fmt.Errorf("there is no %s on this machine; a root image is built on Debian or a relative of it, "+
-				"with e2fsprogs and util-linux installed", program)
+			return fmt.Errorf("%s is not installed on this machine; root images are built on Debian or a derivative, "+
+				"with e2fsprogs and util-linux", program)
 		}
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("building a root image needs root, because its files belong to users of its own; run tare " +
-			"guest build as root, or name an image that you have")
+		return errors.New("building a root image needs root, because its files belong to several users; run tare " +
+			"guest build as root, or use an image that you have")
 	}
 	return nil
 }
 
-// isolated runs a program in a mount namespace of its own. Bootstrapping mounts /proc, /sys and parts of /dev inside
-// the new system; a build that is killed must leave none of them, because removing its folder would reach the host's.
+// isolated runs a program in its own mount namespace. Bootstrapping mounts /proc, /sys and parts of /dev inside the new
+// system. A killed build must leave no such mount, because removing its folder would then reach the host's files.
 func isolated(ctx context.Context, argv ...string) *proc.Cmd {
 	cmd := proc.Command(ctx, append([]string{"unshare", "--mount", "--propagation", "private", "--"}, argv...)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root",
@@ -117,11 +118,11 @@ func isolated(ctx context.Context, argv ...string) *proc.Cmd {
 	return cmd
 }
 
-// maxTold bounds the lines of a program's errors that are repeated.
+// maxTold bounds the number of a program's error lines that are repeated.
 const maxTold = 3
 
-// telling is an error of a program that isolated ran, with the program's name and the first of its errors: the last
-// ones only say that the program, and what it had called, failed.
+// telling is an error of a program that isolated ran, with the program's name and its first error lines. The later
+// lines only say that a program failed.
 func telling(err error, program string) error {
 	x, ok := errors.AsType[*proc.ExitError](err)
 	if !ok {
@@ -142,7 +143,8 @@ func telling(err error, program string) error {
 	return &proc.ExitError{Argv: []string{program}, Code: x.Code, Stderr: said, Err: x.Err}
 }
 
-// bootstrap installs the system into root with the best program there is, and returns the program's name and version.
+// bootstrap installs the system into root with mmdebstrap or else debootstrap, and returns that program's name and
+// version.
 func bootstrap(ctx context.Context, o Options, root string) (string, error) {
 	lines, err := sources(ctx, o.Suite)
 	if err != nil {
@@ -162,7 +164,7 @@ func bootstrap(ctx context.Context, o Options, root string) (string, error) {
 		version := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(out)), b.name))
 		return b.name + " " + version, b.run(ctx, o, root, lines)
 	}
-	return "", errors.New("neither mmdebstrap nor debootstrap is on this machine: apt-get install mmdebstrap")
+	return "", errors.New("neither mmdebstrap nor debootstrap is installed; install one: apt-get install mmdebstrap")
 }
 
 func mmdebstrap(ctx context.Context, o Options, root string, lines []source) error {
@@ -191,7 +193,7 @@ func mmdebstrap(ctx context.Context, o Options, root string, lines []source) err
 	return telling(err, "mmdebstrap")
 }
 
-// needsNoCluster tells whether a package would make a database of its own when it is installed: 40 MB that nobody uses.
+// needsNoCluster tells whether installing a package would create a database cluster, 40 MB that nobody uses.
 func needsNoCluster(packages []string) bool {
 	for _, p := range packages {
 		if strings.HasPrefix(p, "postgresql") {
@@ -201,7 +203,7 @@ func needsNoCluster(packages []string) bool {
 	return false
 }
 
-// debootstrap knows one source and no configuration of apt; updates come with mmdebstrap only.
+// debootstrap takes one source and no apt configuration; only mmdebstrap includes updates.
 func debootstrap(ctx context.Context, o Options, root string, lines []source) error {
 	argv := []string{"debootstrap", "--variant=minbase", "--arch=" + o.Arch}
 	if len(o.Packages) > 0 {
@@ -210,7 +212,7 @@ func debootstrap(ctx context.Context, o Options, root string, lines []source) er
 	argv = append(argv, o.Suite, root, lines[0].uri)
 	_, err := proc.RunCmd(isolated(ctx, argv...), nil)
 	if err = telling(err, "debootstrap"); err != nil {
-		// Its own last words are "see the log"; the log is in the folder that is about to be removed.
+		// debootstrap's last message is "see the log", but the log is in the folder that will be removed.
 		if log, e := os.ReadFile(filepath.Join(root, "debootstrap", "debootstrap.log")); e == nil {
 			tail := log[max(0, len(log)-1000):]
 			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(proc.Printable(tail)))
@@ -219,7 +221,7 @@ func debootstrap(ctx context.Context, o Options, root string, lines []source) er
 	return err
 }
 
-// versions asks the new system's own database of packages.
+// versions asks the package database of the new system.
 func versions(ctx context.Context, root string, packages []string) (map[string]string, error) {
 	found := map[string]string{}
 	if len(packages) == 0 {
@@ -244,8 +246,8 @@ func versions(ctx context.Context, root string, packages []string) (map[string]s
 	return found, nil
 }
 
-// tidy takes out what came from this machine: its name and its name servers. The root is the new system's, so nothing
-// in it is followed.
+// tidy removes what came from this machine: its host name and name servers. It works inside the new root, so that no
+// link leads out of it.
 func tidy(root string) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -266,15 +268,15 @@ func tidy(root string) error {
 	return nil
 }
 
-// writeExt4 puts everything below root into a new file system. Its UUID and the seed of its hashes come from the key,
-// so that the layout is as equal as the packages are.
+// writeExt4 writes everything below root to a new file system. The UUID and the hash seed come from the key, so that
+// the same packages give the same layout.
 func writeExt4(ctx context.Context, root, path string, img Image) error {
 	argv := []string{"mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L", Label, "-U", img.UUID,
 		"-E", "hash_seed=" + img.UUID + ",root_owner=0:0", "-d", root, path, strconv.FormatInt(img.Size>>10, 10) + "k"}
 	if _, err := proc.Run(ctx, nil, argv...); err != nil {
-		return fmt.Errorf("write the file system: %w; give a larger --size if it does not hold the packages", err)
+		return fmt.Errorf("write the file system: %w; use a larger --size if the packages do not fit", err)
 	}
-	if err := os.Truncate(path, img.Size); err != nil { // whole, whatever mke2fs left unwritten at its end
+	if err := os.Truncate(path, img.Size); err != nil { // the full size, even if mke2fs left the end unwritten
 		return err
 	}
 	if _, err := proc.Run(ctx, nil, "e2fsck", "-f", "-n", path); err != nil {
@@ -283,11 +285,11 @@ func writeExt4(ctx context.Context, root, path string, img Image) error {
 	return nil
 }
 
-// discard removes a build's folder, unless something of the host is mounted in it.
+// discard removes a build's folder, unless a file system of the host is mounted in it.
 func discard(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err == nil && strings.Contains(string(mounts), " "+dir+"/") {
-		return fmt.Errorf("remove %s: something is mounted below it; unmount it, then remove the folder", dir)
+		return fmt.Errorf("remove %s: a file system is mounted below it; unmount it, then remove the folder", dir)
 	}
 	return os.RemoveAll(dir)
 }

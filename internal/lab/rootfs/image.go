@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	folder       = "root" // below the cache of guests
+	folder       = "root" // below the guests' cache folder
 	manifestName = "image.json"
 	imageName    = "root.ext4"
 	maxManifest  = 1 << 20
 )
 
-// manifest is what lies beside an image.
+// manifest is the file that describes an image, next to it.
 type manifest struct {
 	Image
 	Format int `json:"format"`
-	// Modified is the image's time of modification, in nanoseconds since 1970. As long as it and the size are the same
-	// the hash is not computed again.
+	// Modified is the image's modification time, in ns since 1970. While it and the size are unchanged, the hash is not
+	// computed again.
 	Modified int64 `json:"modified"`
 }
 
-// openImage reads an image's manifest and checks that the image is as it was when it was built.
+// openImage reads an image's manifest and checks that the image was not changed after it was built.
 func openImage(dir, key string) (Image, error) {
 	f, err := os.Open(filepath.Join(dir, manifestName))
 	if err != nil {
@@ -53,7 +53,7 @@ func openImage(dir, key string) (Image, error) {
 		return Image{}, err
 	}
 	if !st.Mode().IsRegular() || st.Size() != m.Size {
-		return Image{}, fmt.Errorf("%w: %s is not the file of %d bytes that was built", ErrNotBuilt, m.Path, m.Size)
+		return Image{}, fmt.Errorf("%w: %s is not the image of %d bytes that was built", ErrNotBuilt, m.Path, m.Size)
 	}
 	if st.ModTime().UnixNano() != m.Modified {
 		if err := m.Verify(context.Background()); err != nil {
@@ -63,15 +63,14 @@ func openImage(dir, key string) (Image, error) {
 	return m.Image, nil
 }
 
-// Verify reads the whole image and compares it with the hash it had when it was built. An image that was changed gives
-// an error that wraps ErrNotBuilt.
+// Verify reads the whole image and compares it with its hash. If the image was changed, the error wraps ErrNotBuilt.
 func (i Image) Verify(ctx context.Context) error {
 	got, err := hashFile(ctx, i.Path)
 	if err != nil {
 		return err
 	}
 	if got != i.SHA256 {
-		return fmt.Errorf("%w: %s was written to since it was built", ErrNotBuilt, i.Path)
+		return fmt.Errorf("%w: %s was changed after it was built", ErrNotBuilt, i.Path)
 	}
 	return nil
 }
@@ -99,7 +98,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	}
 }
 
-// seal hashes a new image in dir, takes the right to write from it and writes its manifest, which makes it an image.
+// seal hashes a new image in dir, makes it read-only and writes its manifest, which completes it.
 func seal(ctx context.Context, dir string, img Image) error {
 	img.Path = filepath.Join(dir, imageName)
 	var err error

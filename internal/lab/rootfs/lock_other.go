@@ -4,7 +4,7 @@ package rootfs
 
 import "context"
 
-// lock does nothing: no image is built here.
+// lock does nothing: images are not built on this system.
 func lock(context.Context, string, func(string)) (release func() error, err error) {
 	return func() error { return nil }, nil
 }

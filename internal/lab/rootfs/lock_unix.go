@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock waits until no other process builds the same image, and keeps the next one waiting until it is released. A
-// process that dies gives its lock back. File systems that know no locks go without.
+// lock waits until no other process builds the same image, and makes others wait until release is called. The lock ends
+// with its process. On file systems without locks there is none.
 func lock(ctx context.Context, path string, progress func(string)) (release func() error, err error) {
 	for told := false; ; {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -43,7 +43,8 @@ func lock(ctx context.Context, path string, progress func(string)) (release func
 	}
 }
 
-// names tells whether the file still has that name: who held the lock before removed it, and the lock with it.
+// names tells whether f is still the file with that name. The previous owner of the lock may have removed the file, and
+// the lock with it.
 func names(path string, f *os.File) bool {
 	now, err := os.Lstat(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestLock: one at a time, however many want it, and nothing is left.
+// TestLock: only one process has the lock, however many want it, and nothing is left.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, ".lock-x")
@@ -46,7 +46,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLockGivesUp when it is told to, and says that it waits.
+// TestLockGivesUp when cancelled, and reports that it waits.
 func TestLockGivesUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".lock-x")
 	release, err := lock(t.Context(), path, func(string) {})

@@ -1,10 +1,10 @@
-// Package rootfs builds images of a Debian system that a virtual machine can have as its root: an ext4 file system in a
-// plain file, with no partition table, boot loader or kernel in it.
+// Package rootfs builds images of a Debian system for virtual machines to use as their root: an ext4 file system in a
+// plain file, without partition table, boot loader or kernel.
 //
-// It is opinionated. The distribution's own bootstrap program does the work (mmdebstrap, else debootstrap), from the
-// machine's own apt sources, so that mirrors, proxies and keys are the user's. What is asked for is the image's name in
-// the cache: the same suite, architecture, packages and size are built once. An image is never changed after it was
-// built; a virtual machine gets a layer of its own above it, and an image that was written to is no image any more.
+// It is opinionated. The distribution's own bootstrap program builds the image (mmdebstrap, else debootstrap) from the
+// machine's apt sources, so the user's mirrors, proxies and keys are used. The image's name in the cache is a hash of
+// its options: the same suite, architecture, packages and size are built once. An image is never changed after it was
+// built. A virtual machine writes to its own layer on top. An image that was changed is no longer used.
 package rootfs
 
 import (
@@ -38,59 +38,59 @@ const (
 	MaxSize = 1 << 40
 )
 
-// format grows when images are built in another way, so that older ones are built again.
+// format is increased when images are built in another way, so that older ones are built again.
 const format = 1
 
-// Options say what to build. They alone make the image's key.
+// Options say what to build. Only they decide the image's key.
 type Options struct {
-	Suite    string   // of Debian: "bookworm"; DefaultSuite when empty
-	Arch     string   // GOARCH; this machine's when empty
-	Packages []string // beside the smallest system that has apt; order and repetition do not matter
-	// of the file system in bytes, a multiple of 1 MiB; DefaultSize when 0. Free space in it takes no disk space
+	Suite    string   // Debian's suite: "bookworm"; DefaultSuite if empty
+	Arch     string   // GOARCH; this machine's if empty
+	Packages []string // in addition to the smallest system that has apt; order and duplicates do not matter
+	// Size of the file system in bytes, a multiple of 1 MiB; DefaultSize if 0. Its free space takes no disk space.
 	Size int64
-	// Cache is the folder for what guests need, microvm.DefaultCache when empty; not part of the key.
+	// Cache is the guests' cache folder, microvm.DefaultCache if empty; not part of the key.
 	Cache string
-	// Refresh builds again what is there, for newer versions of the packages; not part of the key.
+	// Refresh builds an existing image again, for newer packages; not part of the key.
 	Refresh bool
-	// Progress, where set, is told what is being done, in a few words; not part of the key.
+	// Progress, if set, is called with a short description of each step; not part of the key.
 	Progress func(string)
 }
 
-// Image is an image that was built.
+// Image is a root image.
 type Image struct {
-	Path     string   `json:"-"`        // of the file: raw, an ext4 file system from its first byte on
-	Key      string   `json:"key"`      // of the inputs, hexadecimal
+	Path     string   `json:"-"`        // path of the file: raw, an ext4 file system from its first byte
+	Key      string   `json:"key"`      // hash of the options, hexadecimal
 	Suite    string   `json:"suite"`    //
 	Arch     string   `json:"arch"`     // GOARCH
-	Packages []string `json:"packages"` // asked for, in order
+	Packages []string `json:"packages"` // the requested packages, sorted
 	Size     int64    `json:"size"`     // bytes
-	UUID     string   `json:"uuid"`     // of the file system: root=UUID=...
-	// Versions are the packages asked for with the versions that came.
+	UUID     string   `json:"uuid"`     // UUID of the file system: root=UUID=...
+	// Versions are the installed versions of the requested packages.
 	Versions map[string]string `json:"versions"`
-	Tool     string            `json:"tool"` // that built it, with its version
+	Tool     string            `json:"tool"` // the program that built it, with its version
 	Built    time.Time         `json:"built"`
-	SHA256   string            `json:"sha256"` // of the file, hexadecimal
+	SHA256   string            `json:"sha256"` // hash of the file, hexadecimal
 }
 
 // Label is the label of the file systems.
 const Label = "tare-root"
 
-// ErrNotBuilt is what Lookup's error wraps when there is no such image; Remedy says how to get it.
-var ErrNotBuilt = errors.New("no such root image was built")
+// ErrNotBuilt is wrapped by the error of Lookup if there is no such image. Remedy says how to build it.
+var ErrNotBuilt = errors.New("there is no such root image")
 
 var (
 	packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*$`) })
 	suiteRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9.-]*$`) })
 )
 
-// OptionError is a value of Options that cannot be.
+// OptionError is the error of an invalid value in Options.
 type OptionError struct{ Message string }
 
 func (e *OptionError) Error() string { return e.Message }
 
 func badOption(format string, args ...any) error { return &OptionError{fmt.Sprintf(format, args...)} }
 
-// resolve checks the options and fills in what was left out.
+// resolve checks the options and fills in the defaults.
 func (o Options) resolve() (Options, error) {
 	if o.Suite == "" {
 		o.Suite = DefaultSuite
@@ -133,25 +133,25 @@ func (o Options) resolve() (Options, error) {
 	return o, nil
 }
 
-// key names the inputs; o was resolved.
+// key is the hash of the options, which must be resolved.
 func (o Options) key() string {
 	h := sha256.Sum256(fmt.Appendf(nil, "tare rootfs %d\n%s\n%s\n%d\n%s\n", format, o.Suite, o.Arch, o.Size,
 		strings.Join(o.Packages, "\n")))
 	return hex.EncodeToString(h[:16])
 }
 
-// uuid makes a UUID (RFC 9562, version 8) of the key, so that the same inputs give the same.
+// uuid makes a UUID (RFC 9562, version 8) from the key, so that the same options give the same UUID.
 func uuid(key string) string {
 	b, err := hex.DecodeString(key)
 	if err != nil || len(b) != 16 {
-		panic("rootfs: " + key + " is no key")
+		panic("rootfs: " + key + " is not a key")
 	}
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
 	h := hex.EncodeToString(b)
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// Remedy is the command that builds what the options name.
+// Remedy is the command that builds the image of these options.
 func Remedy(o Options) string {
 	s := "run: tare guest build"
 	if len(o.Packages) > 0 {
@@ -169,7 +169,7 @@ func Remedy(o Options) string {
 	return s
 }
 
-// Lookup returns the image that was built with these options. When there is none, or it was changed since, the error
+// Lookup returns the image that was built with these options. If there is none, or it was changed later, the error
 // wraps ErrNotBuilt and says how to build it.
 func Lookup(o Options) (Image, error) {
 	o, err := o.resolve()
@@ -193,8 +193,7 @@ func (o Options) what() string {
 	return strings.Join(o.Packages, ", ")
 }
 
-// List returns the images in the cache folder, microvm.DefaultCache when empty, in the order of their suites and
-// packages.
+// List returns the images in the cache folder, sorted by suite and packages. An empty cache means microvm.DefaultCache.
 func List(cache string) ([]Image, error) {
 	if cache == "" {
 		var err error
@@ -217,9 +216,9 @@ func List(cache string) ([]Image, error) {
 	return all, nil
 }
 
-// Build returns the image that the options name, and builds it unless it is there. That takes one to a few minutes and
-// 50 to 500 MB of download, and needs root. Of several processes that want the same image one builds it, and the others
-// wait. A build that is cut short leaves nothing.
+// Build returns the image of these options, and builds it if it does not exist. Building takes one to a few minutes and
+// a download of 50 to 500 MB, and needs root. If several processes want the same image, one builds it and the others
+// wait. An interrupted build leaves nothing.
 func Build(ctx context.Context, o Options) (Image, error) {
 	o, err := o.resolve()
 	if err != nil {

@@ -131,7 +131,7 @@ func FuzzParseSources(f *testing.F) {
 	})
 }
 
-// TestSources asks this machine's own apt.
+// TestSources uses this machine's own apt.
 func TestSources(t *testing.T) {
 	if _, err := proc.LookPath("apt-get"); err != nil {
 		missing(t, "apt-get is not installed")
@@ -154,7 +154,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// image makes an image with the real mke2fs, of a system that is a few files.
+// image makes an image with the real mke2fs, of a system with a few files.
 func image(t testing.TB, o Options) (Options, string) {
 	t.Helper()
 	for _, p := range []string{"mke2fs", "e2fsck", "debugfs"} {
@@ -173,7 +173,7 @@ func image(t testing.TB, o Options) (Options, string) {
 			t.Fatal(err)
 		}
 	}
-	// A link where a file is to be written must not lead out.
+	// A link at the path of a file to be written must not lead out.
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestImage(t *testing.T) {
 	if all, err := List(o.Cache); err != nil || len(all) != 1 || all[0].Key != got.Key {
 		t.Errorf("listed: %+v, %v", all, err)
 	}
-	// Another time of modification alone is no change, and another byte is one.
+	// Another modification time alone is not a change, but another byte is.
 	if err := os.Chtimes(got.Path, time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if _, err := Lookup(o); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "written to") {
+	if _, err := Lookup(o); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "was changed") {
 		t.Errorf("a changed image: %v", err)
 	}
 	if err := os.Truncate(got.Path, 100); err != nil {
@@ -259,8 +259,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestBuild builds a real system: a package that does not exist fails with the tool's reason and leaves nothing, a
-// build that is stopped leaves nothing, and one that is let alone has what was asked for.
+// TestBuild builds a real system. A package that does not exist fails with the tool's reason and leaves nothing. A
+// cancelled build leaves nothing. A complete build has the requested packages.
 func TestBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute or two")

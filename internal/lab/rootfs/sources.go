@@ -11,15 +11,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// source is one line of apt's sources: where packages of a release come from.
+// source is one line of apt's sources.
 type source struct{ uri, release, component, origin string }
 
 func (s source) line() string { return fmt.Sprintf("deb %s %s %s", s.uri, s.release, s.component) }
 
-// maxSources bounds how many lines of sources are used.
+// maxSources bounds the number of sources.
 const maxSources = 64
 
-// targetFormat has apt print a source per line, fields apart by tabulators.
+// targetFormat makes apt print one source per line, with tabs between the fields.
 const targetFormat = "$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(ORIGIN)"
 
 // sources returns this machine's sources for a suite.
@@ -30,13 +30,13 @@ func sources(ctx context.Context, suite string) ([]source, error) {
 	}
 	found := choose(parseSources(string(out)), suite)
 	if len(found) == 0 {
-		return nil, errors.New("this machine's apt knows no source of Debian: fill /etc/apt/sources.list.d and run " +
-			"apt-get update")
+		return nil, errors.New("this machine's apt has no source of Debian or Ubuntu; add one to " +
+			"/etc/apt/sources.list.d and run apt-get update")
 	}
 	return found, nil
 }
 
-// parseSources reads what apt printed. Lines that no URI can be read from are left out: they are not ours to judge.
+// parseSources parses apt's output. Lines without a valid URI are skipped.
 func parseSources(text string) []source {
 	var all []source
 	for line := range strings.Lines(text) {
@@ -54,9 +54,9 @@ func parseSources(text string) []source {
 	return all
 }
 
-// choose picks the sources of a suite with its updates. Where the machine has none of that suite, those of its own are
-// asked for the other one: a mirror has all suites. Third parties' are left out, because their keys are not in the
-// image.
+// choose picks the sources of a suite and its updates. If the machine has no sources of that suite, it uses the
+// machine's mirrors with the suite's name, because a mirror has all suites. Third parties' sources are left out,
+// because their keys are not in the image.
 func choose(all []source, suite string) []source {
 	var same, other []source
 	for _, s := range all {
@@ -71,7 +71,7 @@ func choose(all []source, suite string) []source {
 			other = append(other, s)
 		}
 	}
-	// Updates alone make no system.
+	// Updates without the suite itself are not enough.
 	if !slices.ContainsFunc(same, func(s source) bool { return s.release == suite }) {
 		same = other
 	}
@@ -84,12 +84,12 @@ func choose(all []source, suite string) []source {
 	return unique
 }
 
-// aptSettings are the machine's own settings that decide whether its sources can be used at all; every other one of the
-// image is Debian's.
+// aptSettings are the machine's settings that decide whether its sources are usable. All other settings of the image
+// are Debian's.
 var aptSettings = []string{"Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::Check-Valid-Until",
 	"Acquire::Check-Date"}
 
-// settings returns those of aptSettings that the machine has, as lines of apt's configuration.
+// settings returns the machine's values of aptSettings, as lines of apt's configuration.
 func settings(ctx context.Context) ([]string, error) {
 	args := append([]string{"apt-config", "dump", "--format", "%F \"%v\";%n"}, aptSettings...)
 	cmd := proc.Command(ctx, args...)

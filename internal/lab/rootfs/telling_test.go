@@ -11,7 +11,7 @@ import (
 )
 
 func TestTellingErrors(t *testing.T) {
-	// mmdebstrap 1.5 of a package that there is not.
+	// Output of mmdebstrap 1.5 for a package that does not exist.
 	const said = "I: running apt-get update...\nI: installing remaining packages inside the chroot...\n" +
 		"E: Unable to locate package nosuch\n" +
 		"E: Unable to locate package nosuch2\nE: apt-get --yes install -oAPT::Status-Fd=<$fd> failed\n" +
@@ -32,7 +32,7 @@ func TestTellingErrors(t *testing.T) {
 	}
 }
 
-// TestUnreachableMirror has mmdebstrap itself fail: nobody listens at the mirror.
+// TestUnreachableMirror makes mmdebstrap itself fail: nothing listens at the mirror.
 func TestUnreachableMirror(t *testing.T) {
 	if testing.Short() {
 		t.Skip("apt goes on trying for seconds")

@@ -11,20 +11,20 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Compacting gives back the blocks that hold nothing but zeros. It needs free space that is zero: what a guest deleted
-// is not. Images are aged so (see age), as if zerofree had been run in the guest, and Describe tells how much of an
-// image is zero, so that the effect can be foreseen.
+// Compacting frees blocks that contain only zeros. So the free space of the guest's file system must be zeros, and what
+// a guest deletes does not become zeros by itself. Images are aged so (see age), as if zerofree had run in the guest.
+// Describe reports how much of an image is zeros, which predicts the effect.
 
-// vboxManage is VirtualBox's program, the only one that compacts an image in place. Only dynamic VDIs: its manual says
-// of modifymedium --compact that it "is currently only available for VDI images", and of a fixed one nothing can be
-// given back.
+// vboxManage is VirtualBox's program, the only one that compacts an image in place. It does so only for dynamic VDIs:
+// its manual says that modifymedium --compact "is currently only available for VDI images", and a fixed image has
+// nothing to free.
 const vboxManage = "VBoxManage"
 
-// ageAndCompact mends an aged image: by VirtualBox's own program where it is and the format is its own, else by writing
-// it anew, which is the only way that qemu-img has.
+// ageAndCompact ages an image and compacts it: with VirtualBox's own program if that is installed and the format is
+// VDI, else by copying the image, which is the only way with qemu-img.
 func (i *Image) ageAndCompact(ctx context.Context, base string) error {
 	old := *i
-	// Its own directory, because the descriptor of a flat image names the file beside it.
+	// It has its own directory, because the descriptor of a flat image names the file next to it.
 	old.dir = filepath.Join(i.dir, "aged")
 	if err := os.Mkdir(old.dir, 0o700); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (i *Image) ageAndCompact(ctx context.Context, base string) error {
 	return errors.Join(err, os.RemoveAll(old.dir))
 }
 
-// compact makes a compacted image at path of this one.
+// compact makes a compacted copy of this image at path.
 func (i *Image) compact(ctx context.Context, path string) error {
 	i.facts["compacted_by"] = "qemu-img convert"
 	if i.Format == "vdi" && !i.Flat {
@@ -48,14 +48,14 @@ func (i *Image) compact(ctx context.Context, path string) error {
 			return os.Rename(i.Path, path)
 		case ctx.Err() != nil:
 			return ctx.Err()
-		default: // what it left half done is still a whole image, or qemu-img says that it is none
+		default: // after a failure the image may still be whole; if not, qemu-img reports it
 			i.facts["compacted_note"] = err.Error()
 		}
 	}
 	return i.convert(ctx, i.Path, i.Driver, path)
 }
 
-// compactInPlace has VirtualBox compact the image. The error says why it did not.
+// compactInPlace makes VirtualBox compact the image. The error says why it did not.
 func (i *Image) compactInPlace(ctx context.Context) error {
 	program, err := proc.LookPath(vboxManage)
 	if err != nil {
@@ -72,8 +72,8 @@ func (i *Image) compactInPlace(ctx context.Context) error {
 	return nil
 }
 
-// compactCommands are those that compact the VDI at path, by the manual of VirtualBox 7.0. Naming a file has VirtualBox
-// take it into the list of its media, where it would stay; closemedium takes it out again and leaves the file.
+// compactCommands are the commands that compact the VDI at path, according to the manual of VirtualBox 7.0. Naming a
+// file adds it to VirtualBox's list of media; closemedium removes it from the list and keeps the file.
 func compactCommands(path string) [][]string {
 	return [][]string{
 		{vboxManage, "modifymedium", "disk", path, "--compact"},

@@ -12,21 +12,21 @@ import (
 	"tare/internal/record"
 )
 
-// Describe reads back what the image is, by dotted names: qemu-img says the format and package disk the rest. An image
-// that is another than asked for is an error. Figures that the host does not tell are left out.
+// Describe reads back what the image is, by dotted names. qemu-img reports the format, and package diskimage the rest.
+// It is an error if the image is not what was requested. Figures that the host does not provide are left out.
 //
 //	format, subformat, state, preallocation
 //	virtual_bytes, allocated_bytes   of the guest's disk; on the host's disk
-//	block_bytes                      unit of allocation; absent when everything has its place
+//	block_bytes                      unit of allocation; absent if every block has a fixed place
 //	guest_blocks_per_write           blocks of the host that a 4 KiB write touches, 1 to 2
-//	format_pieces, host_extents      in how many pieces the data lie in the file; the file on the host's disk
+//	format_pieces, host_extents      number of pieces of the data in the file; of the file on the host's disk
 //	disk_pieces                      both together
-//	zero_share                       part of the stored data that is zero, 0 to 1, by samples: what
-//	                                 compacting can give back
+//	zero_share                       part of the stored data that is zeros, 0 to 1, from samples: what
+//	                                 compacting can free
 //	device, device.direct            of a block device
-//	aged.seed, aged.piece_bytes      order and unit of its first writes
-//	aged.host_piece_bytes            pieces that it was laid out in on the host; aged.host_pieces says why it was not
-//	compacted_by, compacted_note     what compacted it; why not the format's own tool
+//	aged.seed, aged.piece_bytes      order and unit of the first writes
+//	aged.host_piece_bytes            length of the pieces on the host; aged.host_pieces says why there are none
+//	compacted_by, compacted_note     the program that compacted it; why not the format's own tool
 func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	facts := map[string]string{"format": i.Format, "state": i.State, "preallocation": i.Preallocation}
 	maps.Copy(facts, i.facts)
@@ -38,7 +38,7 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	}
 	path := i.Path
 	if i.Device == LoopDevice && i.Subformat != rawDisk {
-		path = i.Places[len(i.Places)-1] // the file behind it has extents, the device has not
+		path = i.Places[len(i.Places)-1] // the file behind it has extents; the device has none
 	}
 	r, err := diskimage.Inspect(ctx, path, diskimage.Options{})
 	if err != nil {
@@ -78,7 +78,7 @@ func (i *Image) Describe(ctx context.Context) (map[string]string, error) {
 	return facts, nil
 }
 
-// Picture returns what Describe saw of the image's map, nil before it and for an image without one.
+// Picture returns the image's map, which Describe makes: nil before that, and for an image without one.
 func (i *Image) Picture() *record.DiskMap { return i.picture }
 
 func picture(i *Image, r *diskimage.Report) *record.DiskMap {
@@ -96,10 +96,10 @@ func picture(i *Image, r *diskimage.Report) *record.DiskMap {
 	return m
 }
 
-// askTool holds what qemu-img says against what was asked for.
+// askTool checks that qemu-img reports the requested format and size.
 func (i *Image) askTool(ctx context.Context) error {
 	if i.Format == "raw" {
-		return nil // it has no header, and needs no program of QEMU's beside QEMU
+		return nil // it has no header, and needs no other QEMU program than QEMU
 	}
 	out, err := runTool(ctx, "qemu-img", "info", "-f", i.Driver, "--output=json", i.Path)
 	if err != nil {
@@ -110,10 +110,10 @@ func (i *Image) askTool(ctx context.Context) error {
 		Size   int64  `json:"virtual-size"`
 	}
 	if err := json.Unmarshal(out, &info); err != nil {
-		return fmt.Errorf("read what qemu-img says of it: %w", err)
+		return fmt.Errorf("read the output of qemu-img: %w", err)
 	}
 	if info.Format != i.Driver || info.Size != i.Size {
-		return fmt.Errorf("qemu-img calls it %s of %d bytes, not %s of %d", info.Format, info.Size, i.Driver, i.Size)
+		return fmt.Errorf("qemu-img reports %s of %d bytes, not %s of %d", info.Format, info.Size, i.Driver, i.Size)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// onDevice puts the file system onto a block device, and where it is asked for a descriptor before it.
+// onDevice makes the file system on a block device and, if requested, a descriptor of the device.
 func (i *Image) onDevice(ctx context.Context, r *Request) error {
 	device := r.Device
 	if device == LoopDevice {
@@ -24,7 +24,7 @@ func (i *Image) onDevice(ctx context.Context, r *Request) error {
 	} else {
 		size, err := checkTarget(device)
 		if err != nil {
-			return fmt.Errorf("look at %s: %w", device, err)
+			return fmt.Errorf("inspect %s: %w", device, err)
 		}
 		i.Size = size
 	}
@@ -41,7 +41,7 @@ func (i *Image) onDevice(ctx context.Context, r *Request) error {
 	return os.WriteFile(i.Path, []byte(descriptor(device, i.Size)), 0o600)
 }
 
-// descriptor is a VMDK that is nothing but a device, in the form of VMware's "Virtual Disk Format 1.1".
+// descriptor is a VMDK that only refers to a device, as in VMware's "Virtual Disk Format 1.1".
 func descriptor(device string, size int64) string {
 	const sector, heads, perTrack = 512, 16, 63
 	sectors := size / sector

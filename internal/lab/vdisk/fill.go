@@ -15,42 +15,42 @@ import (
 	"tare/internal/unit"
 )
 
-// FillName is the file that a disk is filled with, in the root of its file system.
+// FillName is the file that fills a disk, in the root of its file system.
 const FillName = "tare.data"
 
-// What a disk is filled with.
+// The contents of that file.
 const (
-	FillRandom = fileio.Random // incompressible, no piece repeated
-	FillHalf   = "half"        // a sector of that and a sector of zeros in turn, which compresses to about a half
+	FillRandom = fileio.Random // incompressible, without repetition
+	FillHalf   = "half"        // alternating sectors of random data and zeros; compresses to about a half
 )
 
-// FillKinds lists what a disk can be filled with.
+// FillKinds lists the contents of that file.
 func FillKinds() []string { return []string{FillRandom, FillHalf} }
 
 const (
 	fillSeed  = 20261121
-	fillPiece = 1 << 20 // bytes that are made at once, each from a seed of its own
-	fillGrain = 512     // bytes; FillHalf changes between random ones and zeros at this distance
+	fillPiece = 1 << 20 // bytes generated at a time, each piece from its own seed
+	fillGrain = 512     // bytes; FillHalf alternates between random data and zeros in this unit
 	minFill   = 4 << 10
 )
 
-// CheckFill says what is wrong with the size of what a disk is filled with.
+// CheckFill says what is wrong with the size of that file.
 func CheckFill(v string) error {
 	if n, err := unit.ParseSize(v); err != nil || n < minFill || n%minFill != 0 {
-		return fmt.Errorf("%q is not a size in whole pieces of %s, such as 64MiB", v, unit.FormatSize(minFill))
+		return fmt.Errorf("%q is not a multiple of %s, such as 64MiB", v, unit.FormatSize(minFill))
 	}
 	return nil
 }
 
-// MaxFill is how much of a disk of a size can be filled, in bytes: the rest is left to the file system's own tables and
-// its journal.
+// MaxFill is the largest such file for a disk of that size, in bytes. The rest is for the file system's tables and
+// journal.
 func MaxFill(size int64) int64 { return size / 4 * 3 }
 
-// checkFill says what does not go with what the disk is filled with.
+// checkFill says what is wrong with the fill settings.
 func (s *Shape) checkFill(fill, data string) error {
 	switch {
 	case fill == "" && data != "":
-		return fmt.Errorf("%s=%s sets the contents of %s=, but there is no %s=; give it a size too", SettingFillData,
+		return fmt.Errorf("%s=%s sets the contents of %s=, but there is no %s=; set its size, too", SettingFillData,
 			data, SettingFill, SettingFill)
 	case fill == "":
 		return nil
@@ -68,11 +68,11 @@ func (s *Shape) checkFill(fill, data string) error {
 	return nil
 }
 
-// Filled tells whether a file is to be put onto the disk.
+// Filled tells whether the disk gets such a file.
 func (s *Shape) Filled() bool { return s.FillBytes > 0 }
 
-// Fill makes a folder dir with nothing but the file that the disk is filled with, for a program that makes a file
-// system out of a folder. The bytes are the same in every run. The facts tell the size and the SHA-256 of the file.
+// Fill makes a folder dir with only that file, for a program that makes a file system from a folder. The bytes are the
+// same in every run. The facts are the size and the SHA-256 of the file.
 func (s *Shape) Fill(ctx context.Context, dir string) (facts map[string]string, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (s *Shape) Fill(ctx context.Context, dir string) (facts map[string]string, 
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	// Images that differ in nothing but their form are made alike.
+	// Equal times, so that images of different formats have equal contents.
 	if err := os.Chtimes(path, time.Unix(0, 0), time.Unix(0, 0)); err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func (s *Shape) Fill(ctx context.Context, dir string) (facts map[string]string, 
 	}, nil
 }
 
-// halve makes every second grain zeros. Grains are shorter than the blocks of any file system: one that is all zeros
-// would be left out of the file, and no disk would be asked for it.
+// halve overwrites every second grain with zeros. Grains are shorter than the blocks of any file system: a block of
+// zeros could become a hole in the file, which is never read from the disk.
 func halve(p []byte) {
 	for off := fillGrain; off < len(p); off += 2 * fillGrain {
 		clear(p[off:min(off+fillGrain, len(p))])

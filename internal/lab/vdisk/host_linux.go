@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserveRange gives part of a file its room on the disk, and lengthens the file as far as needed.
+// reserveRange allocates disk space for part of a file, and lengthens the file if needed.
 func reserveRange(f *os.File, from, length int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, from, length)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -19,8 +19,9 @@ func reserveRange(f *os.File, from, length int64) error {
 	return err
 }
 
-// scatter lays a file out anew so that no piece of it lies next to the following one on the disk: it is written with
-// gaps as long as a piece, and the gaps are then cut out, which ext4 and xfs do without moving what is around them.
+// scatter rewrites a file so that no two consecutive pieces are adjacent on the disk. It writes the pieces with gaps
+// between them, each as long as a piece, and then collapses the gaps, which ext4 and xfs do without moving the data
+// around them.
 func scatter(ctx context.Context, path string, piece int64) (err error) {
 	from, err := os.Open(path)
 	if err != nil {
@@ -61,9 +62,9 @@ func scatter(ctx context.Context, path string, piece int64) (err error) {
 			return err
 		}
 		err := unix.Fallocate(int(to.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, (2*n-1)*piece, piece)
-		// xfs and ext4 can, with blocks of at most a piece
+		// xfs and ext4 support it, with blocks no larger than a piece.
 		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
-			err = fmt.Errorf("%w: the host's file system cuts no pieces out of files (%w)", errors.ErrUnsupported, err)
+			err = fmt.Errorf("%w: the host's file system cannot collapse a range (%w)", errors.ErrUnsupported, err)
 		}
 		if err != nil {
 			return err
@@ -72,7 +73,7 @@ func scatter(ctx context.Context, path string, piece int64) (err error) {
 	return os.Rename(to.Name(), path)
 }
 
-// checkTarget says no to what may not be overwritten, whoever asks, and returns the size of what may.
+// checkTarget rejects a device that must not be overwritten. It returns the device's size.
 func checkTarget(path string) (size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -81,11 +82,11 @@ func checkTarget(path string) (size int64, err error) {
 	if info.Mode()&os.ModeDevice == 0 || info.Mode()&os.ModeCharDevice != 0 {
 		return 0, errors.New("it is not a block device")
 	}
-	// The kernel lets nobody open a device exclusively that is mounted, swapped to, or part of a RAID, an LVM or a
-	// mounted partition's disk.
+	// The kernel refuses an exclusive open of a device that is mounted, used as swap, or part of a RAID, an LVM or a
+	// mounted disk.
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_EXCL, 0)
 	if errors.Is(err, unix.EBUSY) {
-		return 0, fmt.Errorf("it is in use, nothing was written; unmount it first: %w", err)
+		return 0, fmt.Errorf("it is in use; nothing was written; unmount it first: %w", err)
 	}
 	if err != nil {
 		return 0, err
@@ -94,11 +95,11 @@ func checkTarget(path string) (size int64, err error) {
 	return size, errors.Join(err, f.Close())
 }
 
-// loopTries is how often a free loop device is asked for: others may take it first.
+// loopTries bounds the attempts to get a free loop device: other programs may take it first.
 const loopTries = 16
 
-// attachLoop makes a loop device over a file. It ends when the last of its users has closed it, so also when this
-// process is killed.
+// attachLoop makes a loop device for a file. It exists until its last user closes it, so it also ends if this process
+// is killed.
 func attachLoop(path string, direct bool) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
@@ -117,7 +118,7 @@ func attachLoop(path string, direct bool) (*os.File, error) {
 	for range loopTries {
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
-			return nil, fmt.Errorf("ask for a free one: %w", err)
+			return nil, fmt.Errorf("find a free one: %w", err)
 		}
 		dev, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", n), os.O_RDWR, 0)
 		if err != nil {
@@ -136,8 +137,8 @@ func attachLoop(path string, direct bool) (*os.File, error) {
 	return nil, errors.New("other programs took all the free ones first")
 }
 
-// loopDirect tells whether a loop device goes past the host's page cache, which the kernel may have refused without a
-// word.
+// loopDirect tells whether a loop device bypasses the host's page cache. The kernel may have ignored the request for
+// it.
 func loopDirect(f *os.File) (bool, error) {
 	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package vdisk makes images of virtual disks in every format that QEMU can use, in the states that images come to be
-// in.
+// Package vdisk makes images of virtual disks in every format that QEMU can use, fresh, aged or compacted.
 //
-// It is opinionated about three things. Images are made by QEMU's own programs and file systems by theirs, so that what
-// is measured is what people have; only the descriptor of a raw disk, which no program of QEMU's writes, is text of
-// tare's own. Images of one size and file system differ in nothing but the image: the file system is made once, raw,
-// and converted. And what an image has become is read back from it by package disk, never assumed from how it was asked
-// for.
+// It is opinionated about three things. QEMU's own programs make the images, and the usual programs make the file
+// systems, so that measurements show what people use; only the descriptor of a raw disk is written by tare itself,
+// because no QEMU program does that. Images of one size and file system differ only in their format: the file system is
+// made once, raw, and converted. And package diskimage reads the properties of a finished image back from it; they are
+// never assumed from the request.
 package vdisk
 
 import (
@@ -15,21 +14,21 @@ import (
 	"strings"
 )
 
-// Kind is a format in one of its forms.
+// Kind is a format and its subformat.
 type Kind struct {
 	Format    string // "raw", "qcow2", "vdi", "vmdk", "vhd", "vhdx"
-	Subformat string // "" where a format has only one form
-	Driver    string // QEMU's name of the format, for -blockdev and for qemu-img
-	ReadOnly  bool   // QEMU writes such an image only once, when it makes it
+	Subformat string // "" if a format has only one
+	Driver    string // QEMU's name of the format, for -blockdev and qemu-img
+	ReadOnly  bool   // QEMU writes such an image only when it makes it
 	Discard   bool   // QEMU's driver passes discards on to the file
-	Flat      bool   // every block has its place in the file from the beginning
-	// Extents says that the data lie in another file than the one QEMU is told of.
+	Flat      bool   // every block has a fixed place in the file
+	// Extents says that the data is in another file than the one that QEMU opens.
 	Extents bool
-	variant string   // what package image calls it
+	variant string   // the name in package image
 	options []string // for qemu-img -o
 }
 
-// kinds lists what can be made; the first form of a format is its default.
+// kinds lists what can be made. The first subformat of a format is its default.
 func kinds() []Kind {
 	return []Kind{
 		{Format: "raw", Driver: "raw", Discard: true, Flat: true, variant: "flat"},
@@ -43,10 +42,10 @@ func kinds() []Kind {
 			variant: "monolithicFlat", options: []string{"subformat=monolithicFlat"}},
 		{Format: "vmdk", Subformat: "streamOptimized", Driver: "vmdk", ReadOnly: true, variant: "streamOptimized",
 			options: []string{"subformat=streamOptimized"}},
-		// A descriptor that leads to a device. QEMU opens neither fullDevice nor partitionedDevice, which VirtualBox
-		// and VMware write, but a flat extent may be a device.
+		// A descriptor that refers to a device. QEMU opens neither fullDevice nor partitionedDevice, which VirtualBox
+		// and VMware write, but the file of a flat extent may be a device.
 		{Format: "vmdk", Subformat: "rawdisk", Driver: "vmdk", Flat: true, Extents: true, variant: "monolithicFlat"},
-		// Without force_size the size is rounded to whole cylinders.
+		// Without force_size, qemu-img rounds the size to whole cylinders.
 		{Format: "vhd", Subformat: "dynamic", Driver: "vpc", variant: "dynamic",
 			options: []string{"subformat=dynamic", "force_size=on"}},
 		{Format: "vhd", Subformat: "fixed", Driver: "vpc", Flat: true, variant: "fixed",
@@ -69,7 +68,7 @@ func Formats() []string {
 	return names
 }
 
-// Subformats lists the forms of a format, the default first; of all formats when it is "".
+// Subformats lists the subformats of a format, the default first. For "" it lists those of all formats.
 func Subformats(format string) []string {
 	var names []string
 	for _, k := range kinds() {
@@ -80,7 +79,7 @@ func Subformats(format string) []string {
 	return names
 }
 
-// lookup returns a format's form, its default when subformat is "".
+// lookup returns a format with a subformat, or with its default if subformat is "".
 func lookup(format, subformat string) (Kind, error) {
 	format = cmp.Or(format, "raw")
 	all := kinds()
@@ -96,7 +95,7 @@ func lookup(format, subformat string) (Kind, error) {
 	case len(forms) == 0:
 		return Kind{}, fmt.Errorf("format=%s has no subformats; leave out subformat=%s", format, subformat)
 	default:
-		return Kind{}, fmt.Errorf("subformat=%s is not one of format=%s; it has %s", subformat, format,
+		return Kind{}, fmt.Errorf("there is no subformat=%s of format=%s; there are: %s", subformat, format,
 			strings.Join(forms, ", "))
 	}
 }

@@ -13,53 +13,53 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Remedy gets the programs that images are made with.
+// Remedy says how to install the programs that make images.
 const Remedy = "install qemu-img and qemu-io (apt-get install qemu-utils)"
 
 // limit bounds each run of a program.
 const limit = 10 * time.Minute
 
-// Request is what an image is made from.
+// Request describes the image to make.
 type Request struct {
 	Shape
-	Dir  string // private to this image; made when it is missing
-	Name string // of the file, without an ending: "disk"
-	// Size of the guest's disk in bytes, a multiple of 512; ignored where Device is a path.
+	Dir  string // private to this image; made if it does not exist
+	Name string // of the file, without a suffix: "disk"
+	// Size of the guest's disk in bytes, a multiple of 512; ignored if Device is a path.
 	Size int64
-	// Direct has a loop device go past the host's page cache; other images leave that to QEMU.
+	// Direct makes a loop device bypass the host's page cache. For other images QEMU's options decide that.
 	Direct bool
-	// Format puts a file system onto a raw file or a device. It is called once.
+	// Format makes a file system in a raw file or on a device. It is called once.
 	Format func(ctx context.Context, path string) error
 }
 
 // Image is a disk that was made.
 type Image struct {
 	Shape
-	Path   string // what QEMU is told to open
+	Path   string // what QEMU opens
 	Places []string
 	Size   int64 // of the guest's disk, bytes
-	// Made are the command lines of the programs that made it, in order.
+	// Made are the command lines that made it, in order.
 	Made [][]string
 
 	dir   string
 	loop  *os.File // held open: the loop device ends with its last user
 	facts map[string]string
-	// picture is what Describe saw.
+	// picture is the map that Describe made.
 	picture *record.DiskMap
 }
 
-// Room is how much room on the host making an image of a size takes at most, in bytes.
+// Room is the most space on the host that making an image of that size takes, in bytes.
 func (s *Shape) Room(size int64) int64 {
 	switch {
 	case s.Device != "" && s.Device != LoopDevice:
 		return 0
 	case s.State != Fresh:
-		return 3 * size // the image, and twice its length while it is scattered
+		return 3 * size // the image, and twice its length while it is being scattered
 	}
 	return size
 }
 
-// Make makes an image. On failure everything begun is undone, but what was on a device is gone.
+// Make makes an image. On failure every step is undone, but data on a device stays overwritten.
 func Make(ctx context.Context, r Request) (_ *Image, err error) {
 	i := &Image{Shape: r.Shape, Size: r.Size, dir: r.Dir, facts: map[string]string{}}
 	defer func() {
@@ -86,7 +86,7 @@ func Make(ctx context.Context, r Request) (_ *Image, err error) {
 	return i, nil
 }
 
-// Close takes the image away, and a loop device with it. Whoever used it must be gone. It is idempotent.
+// Close removes the image and its loop device. Its user must have ended before. It is idempotent.
 func (i *Image) Close() error {
 	var err error
 	if i.loop != nil {
@@ -96,7 +96,7 @@ func (i *Image) Close() error {
 	return errors.Join(err, os.RemoveAll(i.dir))
 }
 
-// ending gives files the endings that people give them; QEMU does not care.
+// ending is the usual suffix of the format's files; QEMU ignores it.
 func (k Kind) ending() string {
 	if k.Format == "raw" {
 		return ".img"
@@ -104,7 +104,7 @@ func (k Kind) ending() string {
 	return "." + k.Format
 }
 
-// inFile makes the file system raw, and the image from that.
+// inFile makes a raw file with the file system, and the image from that.
 func (i *Image) inFile(ctx context.Context, r *Request) error {
 	i.Path = filepath.Join(r.Dir, r.Name+i.ending())
 	i.Places = []string{i.Path}
@@ -137,13 +137,13 @@ func (i *Image) inFile(ctx context.Context, r *Request) error {
 	return errors.Join(err, os.Remove(base))
 }
 
-// convert has qemu-img make a new image of another one. Runs of zeros take no room in it.
+// convert makes a new image from another one with qemu-img. Runs of zeros take no space in it.
 func (i *Image) convert(ctx context.Context, from, format, to string) error {
 	return i.run(ctx, slices.Concat([]string{"qemu-img", "convert", "-q", "-f", format, "-O", i.Driver},
 		i.withOptions(), []string{from, to})...)
 }
 
-// withOptions is "-o" and the options of creation, if there are any.
+// withOptions is "-o" and the options of creation; nothing if there are none.
 func (i *Image) withOptions() []string {
 	if o := i.creation(); o != "" {
 		return []string{"-o", o}
@@ -151,7 +151,7 @@ func (i *Image) withOptions() []string {
 	return nil
 }
 
-// run runs a program of QEMU's and keeps its command line.
+// run runs a QEMU program and records its command line.
 func (i *Image) run(ctx context.Context, argv ...string) error {
 	i.Made = append(i.Made, argv)
 	_, err := runTool(ctx, argv...)
@@ -176,7 +176,7 @@ func emptyFile(path string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// syncPlace writes a file back, so that the host knows where on its disk it lies.
+// syncPlace writes a file back, so that the host allocates its place on the disk.
 func syncPlace(place string) error {
 	f, err := os.OpenFile(place, os.O_RDWR, 0)
 	if err != nil {
@@ -185,7 +185,8 @@ func syncPlace(place string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// fill gives a flat image its room: reserved by the host's file system, or written over with what is in it.
+// fill allocates the space of a flat image: the host's file system reserves it, or it is overwritten with its own
+// contents.
 func (i *Image) fill() error {
 	path := i.Places[len(i.Places)-1]
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -194,7 +195,7 @@ func (i *Image) fill() error {
 	}
 	if i.Preallocation == PreallocFalloc {
 		if err = reserve(f); err != nil {
-			err = fmt.Errorf("reserve room for %s: %w; use preallocation=full or off", path, err)
+			err = fmt.Errorf("reserve disk space for %s: %w; use preallocation=full or off", path, err)
 		}
 	} else {
 		err = rewrite(f)
@@ -202,7 +203,7 @@ func (i *Image) fill() error {
 	return errors.Join(err, f.Close())
 }
 
-// rewrite writes each byte of a file again, so that its holes are filled.
+// rewrite writes each byte of a file again, which fills its holes.
 func rewrite(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -32,7 +32,7 @@ func need(t *testing.T, programs ...string) {
 
 const testSize = 48 << 20
 
-// ext4 makes a file system with a file in it, so that there is something to be lost.
+// ext4 makes a file system with a file in it, so that a loss would be noticed.
 func ext4(t *testing.T) func(context.Context, string) error {
 	tree := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tree, "file"), bytes.Repeat([]byte("contents\n"), 100_000),
@@ -46,7 +46,7 @@ func ext4(t *testing.T) func(context.Context, string) error {
 	}
 }
 
-// facts makes an image, checks what the guest would find on it, and returns what was read back.
+// facts makes an image, checks what a guest would find on it, and returns what was read back.
 func facts(t *testing.T, pairs ...string) (*Image, map[string]string) {
 	t.Helper()
 	s, err := Parse(settings(pairs...))
@@ -84,7 +84,7 @@ func facts(t *testing.T, pairs ...string) (*Image, map[string]string) {
 	return i, f
 }
 
-// extract takes the disk out of its image by this package's reader, not by the program that made it.
+// extract copies the disk out of its image with this program's reader, not with the program that made it.
 func extract(i *Image, to string) (err error) {
 	c, err := image.Open(i.Path)
 	if err != nil {
@@ -102,7 +102,7 @@ func extract(i *Image, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// sound has e2fsck look at what is on the disk.
+// sound checks the disk's file system with e2fsck.
 func sound(t *testing.T, i *Image) error {
 	raw := filepath.Join(t.TempDir(), "out.raw")
 	if err := extract(i, raw); err != nil {
@@ -124,7 +124,7 @@ func number(t *testing.T, f map[string]string, name string) int64 {
 	return n
 }
 
-// TestEveryKindHoldsItsFileSystem makes each kind fresh and, where it can be, aged and compacted.
+// TestEveryKindHoldsItsFileSystem makes each kind fresh and, if possible, aged and compacted.
 func TestEveryKindHoldsItsFileSystem(t *testing.T) {
 	need(t)
 	for _, k := range kinds() {
@@ -133,13 +133,13 @@ func TestEveryKindHoldsItsFileSystem(t *testing.T) {
 		if k.Subformat == rawDisk {
 			pairs = append(pairs, SettingDevice, LoopDevice)
 		}
-		// With -short one kind is aged.
+		// With -short only one kind is aged.
 		if k.ReadOnly || k.Subformat == rawDisk || testing.Short() && k.Name() != "vdi dynamic" {
 			states = []string{Fresh}
 		}
 		for _, state := range states {
 			t.Run(k.Name()+" "+state, func(t *testing.T) {
-				t.Parallel() // most of the time goes into waiting for the disk
+				t.Parallel() // most of the time is spent waiting for the disk
 				i, f := facts(t, append(slices.Clone(pairs), SettingState, state)...)
 				t.Log(f)
 				if f["format"] != k.Format || f["subformat"] != k.Subformat || f["state"] != state ||
@@ -159,7 +159,7 @@ func TestEveryKindHoldsItsFileSystem(t *testing.T) {
 	}
 }
 
-// TestAgeScattersAndCompactingMends: the figures of the states are what their names say, and the same each time.
+// TestAgeScattersAndCompactingMends: the figures of each state match its name, and are the same each time.
 func TestAgeScattersAndCompactingMends(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many images are aged")
@@ -180,7 +180,7 @@ func TestAgeScattersAndCompactingMends(t *testing.T) {
 			t.Errorf("%s aged again has %d pieces, not %d", format, n, at[Aged])
 		}
 	}
-	// A static image's map cannot be scattered, its place on the host can.
+	// A static image's map cannot be scattered, but its layout on the host can.
 	for _, form := range [][]string{{"raw", ""}, {"vdi", "static"}, {"vmdk", "monolithicFlat"}, {"vhd", "fixed"}} {
 		_, f := facts(t, SettingFormat, form[0], SettingSubformat, form[1], SettingState, Aged)
 		if f["aged.host_piece_bytes"] == "" {
@@ -231,7 +231,7 @@ func TestLoopDeviceIsOneAndEnds(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeMadeIsUndone: a device that is none, a failing mkfs, a cancelled run.
+// TestWhatCannotBeMadeIsUndone: a device that is not a block device, a failing mkfs, a cancelled run.
 func TestWhatCannotBeMadeIsUndone(t *testing.T) {
 	need(t)
 	file := filepath.Join(t.TempDir(), "file")
@@ -279,7 +279,7 @@ func TestWhatCannotBeMadeIsUndone(t *testing.T) {
 	}
 }
 
-// TestAnotherImageThanAskedForIsNotDescribed: what is read back decides, not what was asked for.
+// TestAnotherImageThanAskedForIsNotDescribed: what is read back counts, not the request.
 func TestAnotherImageThanAskedForIsNotDescribed(t *testing.T) {
 	need(t)
 	i, _ := facts(t, SettingFormat, "vdi")
@@ -299,8 +299,8 @@ func TestAnotherImageThanAskedForIsNotDescribed(t *testing.T) {
 	}
 }
 
-// TestFreeSpaceIsZero: compacting gives back nothing but zeros, so an aged image must hold zeros where its file system
-// is free, as zerofree leaves it. dumpe2fs says where that is.
+// TestFreeSpaceIsZero: compacting frees only zeros, so the free space of an aged image must be zeros, as zerofree
+// leaves it. dumpe2fs says where that is.
 func TestFreeSpaceIsZero(t *testing.T) {
 	need(t, "dumpe2fs")
 	i, f := facts(t, SettingFormat, "vdi", SettingState, Aged)
@@ -344,7 +344,7 @@ func TestFreeSpaceIsZero(t *testing.T) {
 	}
 }
 
-// TestFilledDisksHoldTheFile: the same bytes are in each kind of image, whatever becomes of the image.
+// TestFilledDisksHoldTheFile: each kind of image contains the same bytes, in every state.
 func TestFilledDisksHoldTheFile(t *testing.T) {
 	need(t, "debugfs")
 	const size = 4 << 20
@@ -402,7 +402,7 @@ func TestFilledDisksHoldTheFile(t *testing.T) {
 	}
 }
 
-// TestVirtualBoxIsAskedAsItsManualSays holds the command lines only: a script stands in for VBoxManage, which compacts
+// TestVirtualBoxIsAskedAsItsManualSays checks only the command lines: a script replaces VBoxManage, and compacts
 // nothing. VirtualBox itself was never run here.
 func TestVirtualBoxIsAskedAsItsManualSays(t *testing.T) {
 	need(t)
@@ -444,7 +444,7 @@ func TestVirtualBoxIsAskedAsItsManualSays(t *testing.T) {
 		if fails || testing.Short() {
 			continue
 		}
-		// Other formats, and images that cannot shrink, are not VirtualBox's to compact.
+		// VirtualBox does not compact other formats, or images that cannot shrink.
 		for _, other := range [][]string{{SettingFormat, "qcow2"}, {SettingFormat, "vdi", SettingSubformat, "static"}} {
 			if err := os.Remove(said); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)

@@ -14,34 +14,34 @@ import (
 // The states of an image.
 const (
 	Fresh = "fresh" // as it was made
-	// Aged is after a life of writes: its blocks came into the file in a random order, between those of another file
-	// that grew at the same time, and what is deleted in the guest is still stored.
+	// Aged is an image as after long use: it allocated its blocks in a random order, and its file lies in pieces with
+	// gaps on the host's disk. Blocks that are free in the guest are still stored, as zeros.
 	Aged = "aged"
-	// Compacted is an aged one that was mended by the format's tool.
+	// Compacted is an aged image that the format's tool has compacted.
 	Compacted = "compacted"
 )
 
-// LoopDevice as the device asks for a loop device over a file of tare's own.
+// LoopDevice, as the device, means a loop device for a file of tare's own.
 const LoopDevice = "loop"
 
-// Ways to give an image its room on the host.
+// Ways to allocate an image's space on the host.
 const (
 	PreallocOff      = "off"
 	PreallocMetadata = "metadata" // qcow2's tables
-	PreallocFalloc   = "falloc"   // fallocate(2): reserved, and not written
+	PreallocFalloc   = "falloc"   // fallocate(2): reserved, not written
 	PreallocFull     = "full"     // written
 )
 
-// Shape is how an image is made.
+// Shape is the form of an image.
 type Shape struct {
 	Kind
 	State         string
 	Preallocation string
-	ClusterBytes  int64  // of qcow2; 0 for qemu-img's own
+	ClusterBytes  int64  // of qcow2; 0 for qemu-img's default
 	ExtendedL2    bool   // of qcow2: subclusters
-	Device        string // a block device in the place of a file, or LoopDevice; "" for a file
-	FillBytes     int64  // length of FillName on the disk; 0 for a disk without it
-	FillData      string // what is in it, FillRandom or FillHalf
+	Device        string // a block device instead of a file, or LoopDevice; "" for a file
+	FillBytes     int64  // length of FillName on the disk; 0 for none
+	FillData      string // contents of FillName: FillRandom or FillHalf
 }
 
 // The settings of a shape, by name. States, Preallocations and Clusters are their values.
@@ -61,7 +61,7 @@ const (
 // States lists the states of an image.
 func States() []string { return []string{Fresh, Aged, Compacted} }
 
-// Preallocations lists the ways to give an image its room.
+// Preallocations lists the ways to allocate an image's space.
 func Preallocations() []string {
 	return []string{PreallocOff, PreallocMetadata, PreallocFalloc, PreallocFull}
 }
@@ -80,8 +80,8 @@ func CheckCluster(v string) error {
 	return nil
 }
 
-// Parse reads a shape from settings; get returns "" for one that was not given. The error says which settings exclude
-// each other and what to do.
+// Parse reads a shape from settings; get returns "" for a setting that was not given. The error says which settings
+// contradict each other and what to do.
 func Parse(get func(name string) string) (Shape, error) {
 	var s Shape
 	var err error
@@ -91,8 +91,8 @@ func Parse(get func(name string) string) (Shape, error) {
 	s.State = cmp.Or(get(SettingState), Fresh)
 	s.Device = get(SettingDevice)
 	if s.Preallocation = get(SettingPreallocation); s.Preallocation == "" {
-		// A static image is one that has its room: that is what it is chosen for. QEMU's programs leave it a file with
-		// holes unless they are told otherwise.
+		// People choose a static image because its space is allocated. QEMU's programs make it a sparse file unless
+		// told otherwise.
 		s.Preallocation = PreallocOff
 		if s.Flat && s.Format != "raw" && s.State == Fresh && s.Device == "" {
 			s.Preallocation = PreallocFalloc
@@ -124,33 +124,33 @@ func (s *Shape) consistent() error {
 	name := s.Name()
 	switch {
 	case s.Format != "qcow2" && s.ClusterBytes != 0:
-		return fmt.Errorf("%s= is for format=qcow2; %s has none to choose", SettingCluster, name)
+		return fmt.Errorf("%s= works only with format=qcow2, not with %s", SettingCluster, name)
 	case s.Format != "qcow2" && s.ExtendedL2:
-		return fmt.Errorf("%s=on is for format=qcow2, not for %s", SettingExtendedL2, name)
+		return fmt.Errorf("%s=on works only with format=qcow2, not with %s", SettingExtendedL2, name)
 	case s.ExtendedL2 && s.ClusterBytes != 0 && s.ClusterBytes < minExtended:
 		return fmt.Errorf("%s=on needs %s=16KiB or more", SettingExtendedL2, SettingCluster)
 	case !slices.Contains(Preallocations(), s.Preallocation):
 		return fmt.Errorf("%s=%s is not one of %s", SettingPreallocation, s.Preallocation,
 			strings.Join(Preallocations(), ", "))
 	case s.Preallocation == PreallocMetadata && s.Format != "qcow2":
-		return fmt.Errorf("%s=metadata is for format=qcow2: %s has no tables that could be filled beforehand",
+		return fmt.Errorf("%s=metadata works only with format=qcow2; %s has no tables to preallocate",
 			SettingPreallocation, name)
 	case s.Preallocation != PreallocOff && s.Format != "qcow2" && !s.Flat:
-		return fmt.Errorf("%s=%s is not for %s, which grows as it is written to; %s", SettingPreallocation,
+		return fmt.Errorf("%s=%s does not work with %s, which grows when written to; %s", SettingPreallocation,
 			s.Preallocation, name, s.flatInstead())
 	case s.Preallocation != PreallocOff && s.State != Fresh:
-		return fmt.Errorf("state=%s needs %s=off: use does not scatter a preallocated image", s.State,
+		return fmt.Errorf("state=%s needs %s=off, because a preallocated image does not get scattered by use", s.State,
 			SettingPreallocation)
 	case s.Preallocation != PreallocOff && s.Device != "":
 		return fmt.Errorf("a device needs no allocation: leave out %s=%s", SettingPreallocation, s.Preallocation)
 	case s.ReadOnly && s.State != Fresh:
-		return fmt.Errorf("state=%s needs an image that can be written to, and QEMU writes %s only once; leave out "+
+		return fmt.Errorf("state=%s needs a writable image, but QEMU writes %s only once; leave out "+
 			"state=", s.State, name)
 	}
 	return nil
 }
 
-// flatInstead names the form of the same format that has its place from the beginning.
+// flatInstead suggests the subformat of the same format whose blocks have fixed places.
 func (s *Shape) flatInstead() string {
 	for _, k := range kinds() {
 		if k.Format == s.Format && k.Flat && k.Subformat != rawDisk {
@@ -160,10 +160,10 @@ func (s *Shape) flatInstead() string {
 	return "leave it out"
 }
 
-// rawDisk is the form that is nothing but a device's name.
+// rawDisk is the subformat that only refers to a device.
 const rawDisk = "rawdisk"
 
-// checkDevice holds that a device that will be overwritten is named twice, and that it is one which can be used so.
+// checkDevice checks that the device settings fit together, and that a device that will be overwritten is named twice.
 func (s *Shape) checkDevice(destroy string) error {
 	switch {
 	case s.Device == "" && destroy != "":
@@ -177,7 +177,7 @@ func (s *Shape) checkDevice(destroy string) error {
 		return fmt.Errorf("%s=%s is a disk without a format; leave out format=%s, or use format=vmdk with subformat=%s",
 			SettingDevice, s.Device, s.Format, rawDisk)
 	case s.State != Fresh:
-		return fmt.Errorf("state=%s is for image files, not for devices", s.State)
+		return fmt.Errorf("state=%s works only with image files, not with devices", s.State)
 	case s.Device == LoopDevice && destroy != "":
 		return fmt.Errorf("%s=%s overwrites none of your devices; leave out %s=", SettingDevice, LoopDevice,
 			SettingDestroy)
@@ -190,15 +190,15 @@ func (s *Shape) checkDevice(destroy string) error {
 		return fmt.Errorf("everything on %s will be overwritten; to confirm, name it again: %s=%s", s.Device,
 			SettingDestroy, s.Device)
 	case destroy != s.Device:
-		return errors.New("device=" + s.Device + " and destroy=" + destroy + " are not the same; nothing was written")
+		return errors.New("device=" + s.Device + " and destroy=" + destroy + " differ; nothing was written")
 	}
 	return nil
 }
 
-// Name is the kind in a few words: "vdi static".
+// Name is a short name of the kind: "vdi static".
 func (k Kind) Name() string { return strings.TrimSpace(k.Format + " " + k.Subformat) }
 
-// Protocol is QEMU's driver below the format's: for a file or for a device.
+// Protocol is QEMU's driver below the format: for a file or for a device.
 func (s *Shape) Protocol() string {
 	if s.Device != "" && s.Subformat != rawDisk {
 		return "host_device"
@@ -206,7 +206,7 @@ func (s *Shape) Protocol() string {
 	return "file"
 }
 
-// creation is what qemu-img is given with -o; "" for nothing.
+// creation is qemu-img's argument for -o; "" for none.
 func (s *Shape) creation() string {
 	o := slices.Clone(s.options)
 	if s.ClusterBytes > 0 {
@@ -221,6 +221,6 @@ func (s *Shape) creation() string {
 	return strings.Join(o, ",")
 }
 
-// byTool tells whether qemu-img itself gives the image its room. Of the static forms it only sets the length, and the
-// file has holes.
+// byTool tells whether qemu-img itself allocates the image's space. For the static forms of other formats it only sets
+// the length and leaves a sparse file.
 func (s *Shape) byTool() bool { return s.Format == "raw" || s.Format == "qcow2" }

@@ -24,7 +24,7 @@ func TestShapesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
 	}{
 		{"format=dmg", "is not one of raw, qcow2, vdi, vmdk, vhd, vhdx"},
 		{"format=raw subformat=dynamic", "has no subformats"},
-		{"format=vdi subformat=fixed", "it has dynamic, static"},
+		{"format=vdi subformat=fixed", "there are: dynamic, static"},
 		{"state=old", "fresh, aged, compacted"},
 		{"preallocation=some", "off, metadata, falloc, full"},
 		{"format=vdi preallocation=full", "use subformat=static"},
@@ -45,13 +45,13 @@ func TestShapesThatCannotBeAreRefusedWithWhatToDo(t *testing.T) {
 		{"device=/dev/a\"b destroy=/dev/a\"b", "absolute path"},
 		{"device=loop destroy=loop", "leave out destroy="},
 		{"device=loop format=qcow2", "subformat=rawdisk"},
-		{"device=loop state=aged", "for image files, not for devices"},
+		{"device=loop state=aged", "only with image files"},
 		{"device=loop preallocation=full", "needs no allocation"},
-		{"fill=3KiB", "whole pieces of 4KiB"},
-		{"fill=5000", "whole pieces of 4KiB"},
+		{"fill=3KiB", "a multiple of 4KiB"},
+		{"fill=5000", "a multiple of 4KiB"},
 		{"fill=much", "such as 64MiB"},
 		{"fill=4MiB fill_data=zero", "random, half"},
-		{"fill_data=half", "give it a size too"},
+		{"fill_data=half", "set its size, too"},
 	} {
 		var pairs []string
 		for w := range strings.FieldsSeq(c.settings) {
@@ -80,8 +80,8 @@ func TestWhatIsNotSaidIsDecidedByTheFormat(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is written into a plan, a shape is one that can be made or an error that says something, and
-// nothing is overwritten that was not named twice.
+// FuzzParse: whatever a plan contains, the result is a shape that can be made, or an error with a message; and nothing
+// is overwritten that was not named twice.
 func FuzzParse(f *testing.F) {
 	f.Add("vdi", "static", "aged", "off", "", "off", "", "", "", "")
 	f.Add("raw", "", "fresh", "", "", "", "/dev/sda", "/dev/sda", "4MiB", "half")

@@ -1,4 +1,4 @@
-// Package agenttest builds the real agent for tests that put it into real environments.
+// Package agenttest builds the real agent for tests that run it in real environments.
 package agenttest
 
 import (
@@ -25,8 +25,8 @@ var (
 	builds = map[string]func() (string, error){}
 )
 
-// Build returns an executable of cmd/tare-agent for the platform, built once per test process. It is a file in a
-// directory of the test process, which Main removes.
+// Build returns an executable of cmd/tare-agent for the platform. It is built once per test process, in a directory
+// that Main removes.
 func Build(t testing.TB, goos, goarch string) string {
 	t.Helper()
 	mu.Lock()
@@ -44,8 +44,7 @@ func Build(t testing.TB, goos, goarch string) string {
 	return path
 }
 
-// Store returns a store that gives agents from Build: for this machine's platform, and for the others named as
-// GOOS/GOARCH.
+// Store returns a store of agents from Build: for this machine's platform, and for others, given as GOOS/GOARCH.
 func Store(t testing.TB, more ...string) *deploy.Store {
 	t.Helper()
 	s := deploy.NewStore(filepath.Join(t.TempDir(), "agents"))
@@ -57,9 +56,9 @@ func Store(t testing.TB, more ...string) *deploy.Store {
 	return s
 }
 
-// Main runs a package's tests in a home of their own and removes it and the agents that were built for them: func
-// TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }. Without it the next test process that builds an agent removes
-// them.
+// Main runs a package's tests with a home directory of their own, and removes it and the agents that were built for
+// them: func TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }. Without Main, the next test process that builds an
+// agent removes those agents.
 func Main(m *testing.M) int {
 	defer func() {
 		mu.Lock()
@@ -75,8 +74,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// ownHome gives this process, and all that it starts, a home and XDG folders of its own: what a test leaves there is
-// not left in the user's. What is kept by its content stays where it is: what Go built and fetched, and guest kernels.
+// ownHome gives this process and its children a home and XDG folders of their own, so that tests leave nothing in the
+// user's. Caches that are addressed by content stay shared: Go's build and module caches, and guest kernels.
 func ownHome() error {
 	mu.Lock()
 	defer mu.Unlock()
@@ -119,7 +118,8 @@ func compile(goos, goarch string) (string, error) {
 
 const prefix = "tare-agenttest-"
 
-// place returns where to build, in a directory of this process, and removes those of processes that have ended.
+// place returns where to build, in a directory of this process, and removes the directories of processes that have
+// ended.
 func place(goos, goarch string) (string, error) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -133,8 +133,8 @@ func place(goos, goarch string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// keepGo has the go command go on with the folders that it uses. There may be none: some tests start this program again
-// with little in its environment.
+// keepGo makes the go command keep its usual folders. The go command may be missing: some tests start this program
+// again with an almost empty environment.
 func keepGo() error {
 	if _, err := proc.LookPath("go"); err != nil {
 		return nil
@@ -165,7 +165,7 @@ func ours() (err error) {
 	if dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-*", prefix, os.Getpid())); err != nil {
 		return err
 	}
-	// Containers and other users run what is here.
+	// Containers and other users run the agents in it.
 	return os.Chmod(dir, 0o755)
 }
 

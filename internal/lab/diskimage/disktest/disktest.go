@@ -1,4 +1,4 @@
-// Package disktest is for tests: the programs that disks, images and file systems are made with and checked by.
+// Package disktest is for tests: it runs the programs that make and check disks, images and file systems.
 package disktest
 
 import (
@@ -14,8 +14,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Need skips a test that needs a program which is not installed, or fails it where everything has to run
-// (TARE_REQUIRE).
+// Need skips a test if a program is not installed, or fails it if TARE_REQUIRE is set.
 func Need(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
@@ -25,7 +24,7 @@ func Need(t testing.TB, programs ...string) {
 	}
 }
 
-// Lacking skips a test for something that this machine has not, or fails it where everything has to run.
+// Lacking skips a test that needs something that this machine lacks, or fails it if TARE_REQUIRE is set.
 func Lacking(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("TARE_REQUIRE") != "" {
@@ -34,8 +33,8 @@ func Lacking(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Run runs a program in a folder, the test's own when dir is "", and returns its standard output. One that fails fails
-// the test, with what it said.
+// Run runs a program in a folder, the test's own if dir is "", and returns its standard output. If the program fails,
+// the test fails with its output.
 func Run(t testing.TB, dir string, argv ...string) []byte {
 	t.Helper()
 	path, err := proc.LookPath(argv[0])
@@ -51,12 +50,12 @@ func Run(t testing.TB, dir string, argv ...string) []byte {
 	return out
 }
 
-// patience is how long a loop device may take to let go of its file.
+// patience is how long a loop device may take to release its file.
 const patience = time.Minute
 
-// Loop makes a loop device over a file until the test ends, with more options for losetup, and returns its path. The
-// kernel detaches a device only once its last user has closed it, and whoever lists loop devices is one for a moment:
-// the cleanup waits until the file is let go, so that what the file lies on can be unmounted.
+// Loop makes a loop device for a file until the test ends, with further options for losetup, and returns its path. The
+// kernel detaches a device only after its last user has closed it, and a program that lists loop devices is a user for
+// a moment. So the cleanup waits until the file is released and its file system can be unmounted.
 func Loop(t testing.TB, file string, options ...string) string {
 	t.Helper()
 	Need(t, "losetup")
@@ -74,7 +73,7 @@ func Loop(t testing.TB, file string, options ...string) string {
 	return device
 }
 
-// LetGo waits until no loop device has a file any longer, and fails the test when one keeps it.
+// LetGo waits until no loop device uses a file, and fails the test if one keeps it.
 func LetGo(t testing.TB, file string) {
 	t.Helper()
 	var held []byte
@@ -91,8 +90,8 @@ func LetGo(t testing.TB, file string) {
 	t.Errorf("after %v there is still %s", patience, held)
 }
 
-// Seal computes the checksum of a VHDX's header or table of regions anew, which b is the whole of. Without it no other
-// damage would ever be reached.
+// Seal computes the checksum of a VHDX header or region table again; b is all of it. Without it a reader would stop at
+// the checksum and never see other damage.
 func Seal(b []byte) {
 	clear(b[4:8])
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))

@@ -6,7 +6,7 @@ import (
 )
 
 func TestGUID(t *testing.T) {
-	// The type of an EFI system partition, as the UEFI specification writes it and as it is on a disk.
+	// The type of an EFI system partition, as bytes on a disk; the UEFI specification writes it as a GUID.
 	efi := []byte{0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0x00, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b, 0xff}
 	if got, want := GUID(efi), "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"; got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -22,7 +22,7 @@ func open(t *testing.T, path string) *Chain {
 	return c
 }
 
-// overlay lets qemu-io write pieces (offset, length, byte) and returns what the disk then holds.
+// overlay writes pieces (offset, length, byte) with qemu-io and returns the disk's contents after that.
 func overlay(t *testing.T, dir, path, format string, disk []byte, writes ...[3]int64) []byte {
 	t.Helper()
 	out := bytes.Clone(disk)
@@ -116,8 +116,8 @@ func TestEncryptedIsSaid(t *testing.T) {
 	}
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
-	// qemu-img times its key derivation by the thread's processor time, and gives up where the kernel counts that in
-	// ticks and none went by: one call in five, on some machines.
+	// qemu-img measures its key derivation by the thread's CPU time, and gives up if that is zero. Where the kernel
+	// counts CPU time in ticks, that happens in one call of five.
 	top := filepath.Join(dir, "top")
 	argv := []string{"qemu-img", "create", "-q", "-f", "qcow2", "--object", "secret,id=s,data=geheim", "-o",
 		"encrypt.format=luks,encrypt.key-secret=s,encrypt.iter-time=10", top, "8M"}
@@ -142,7 +142,7 @@ func TestChainsThatCannotBe(t *testing.T) {
 	create := func(name, backing string) {
 		disktest.Run(t, dir, "qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", backing, "-F", "qcow2", name, "8M")
 	}
-	create("other", "self") // qemu-img makes no image upon itself
+	create("other", "self") // qemu-img does not make an image with itself as parent
 	if err := os.Rename(filepath.Join(dir, "other"), filepath.Join(dir, "self")); err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +161,10 @@ func TestChainsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"self": "loops", "a": "loops", "linked": "loops", "orphan": "no such file", "net": "plain files only",
-		"json": "plain files only",
-		"dev":  "neither a file nor a disk", "missing": "no such file", ".": "neither a file nor a disk",
+		"self": "loops", "a": "loops", "linked": "loops", "orphan": "no such file", "net": "only open plain files",
+		"json": "only open plain files",
+		"dev":  "neither a regular file nor a block device", "missing": "no such file",
+		".": "neither a regular file nor a block device",
 	} {
 		if _, err := Open(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -171,7 +172,8 @@ func TestChainsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestParentFormatCounts: a guest can write a header of any format into its raw disk; what the child says decides.
+// TestParentFormatCounts: a guest can write a header of any format into its raw disk, so the format in the child
+// decides.
 func TestParentFormatCounts(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
@@ -190,7 +192,7 @@ func TestNoName(t *testing.T) {
 	}
 }
 
-// TestForeignFormats: what is of another format is refused by name, and not read as a raw disk.
+// TestForeignFormats: other formats are rejected by name, and not read as a raw disk.
 func TestForeignFormats(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
@@ -225,7 +227,7 @@ func TestMissingExtents(t *testing.T) {
 	}
 }
 
-// TestRawPartitionDescriptor reads a descriptor as VirtualBox writes it for a raw partition: pieces of several files.
+// TestRawPartitionDescriptor reads a descriptor in VirtualBox's form for a raw partition: pieces of several files.
 func TestRawPartitionDescriptor(t *testing.T) {
 	dir := t.TempDir()
 	disk := plain(t, filepath.Join(dir, "disk.raw"), 4<<20)
@@ -252,7 +254,7 @@ func TestRawPartitionDescriptor(t *testing.T) {
 	}
 }
 
-// TestFooter reads a stream whose directory is named at its end only, as VMware writes it.
+// TestFooter reads a stream, as VMware writes it, in which only the footer has the place of the directory.
 func TestFooter(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()

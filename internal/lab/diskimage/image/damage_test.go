@@ -35,7 +35,7 @@ func put(t testing.TB, dir string, b []byte) string {
 	return path
 }
 
-// look does all that can be done with an image.
+// look does everything that can be done with an image.
 func look(path string) ([]Problem, error) {
 	c, err := Open(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func look(path string) ([]Problem, error) {
 	buf := make([]byte, 8192)
 	for _, at := range []int64{0, 1 << 20, c.Size() / 2, c.Size() - 100} {
 		if at >= 0 && at < c.Size() {
-			c.ReadAt(buf, at) // an error is as good as bytes; a crash or a hang is neither
+			c.ReadAt(buf, at) // an error is as good as bytes, but a crash or a hang is not
 		}
 	}
 	return c.Problems(), nil
@@ -80,7 +80,7 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 			""},
 		{"vdi huge", "vdi", "", func(b []byte) { le.PutUint64(b[0x170:], 1<<63-1) }, "", "cannot hold"},
 		{"vdi many blocks", "vdi", "", func(b []byte) { le.PutUint32(b[0x180:], 0x1fffffff) }, "",
-			"does not lie in the file"},
+			"is not inside the file"},
 		{"vdi no block size", "vdi", "", func(b []byte) { le.PutUint32(b[0x178:], 0) }, "", "impossible"},
 		{"vdi signature", "vdi", "", func(b []byte) { le.PutUint32(b[0x44:], 0x90009) }, "", "version 9.9"},
 		{"vhd points outside", "vpc", "", func(b []byte) { be.PutUint32(b[0x600:], 0x7fffff) }, ProblemOutside, ""},
@@ -89,9 +89,9 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 		{"vhd checksum", "vpc", "", func(b []byte) { b[len(b)-512+30] ^= 1 }, ProblemTable, ""},
 		{"vhd footer lost", "vpc", "", func(b []byte) { clear(b[len(b)-512:]) }, ProblemTable, ""},
 		{"vhd table away", "vpc", "", func(b []byte) { be.PutUint64(b[512+16:], 1<<60) }, "",
-			"does not lie in the file"},
+			"is not inside the file"},
 		{"vhd many blocks", "vpc", "", func(b []byte) { be.PutUint32(b[512+28:], 1<<32-1) }, "",
-			"does not lie in the file"},
+			"is not inside the file"},
 		{"vhdx headers", "vhdx", "", func(b []byte) { b[64<<10+100] ^= 1; b[128<<10+100] ^= 1 }, "", "both headers"},
 		{"vhdx regions", "vhdx", "", func(b []byte) { b[192<<10+100] ^= 1; b[256<<10+100] ^= 1 }, "",
 			"both region tables"},
@@ -100,7 +100,7 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 			ProblemOverlap, ""},
 		{"vmdk table away", "vmdk", "", func(b []byte) { le.PutUint32(b[le.Uint64(b[56:])*512:], 0x7fffff) },
 			ProblemTable, ""},
-		{"vmdk huge", "vmdk", "", func(b []byte) { le.PutUint64(b[12:], 1<<50) }, "", "does not lie in the file"},
+		{"vmdk huge", "vmdk", "", func(b []byte) { le.PutUint64(b[12:], 1<<50) }, "", "is not inside the file"},
 		{"vmdk grain", "vmdk", "", func(b []byte) { le.PutUint64(b[20:], 3) }, "", "impossible"},
 		{"parallels points outside", "parallels", "", func(b []byte) { le.PutUint32(b[64:], 0x7fffff) }, ProblemOutside,
 			""},
@@ -109,7 +109,7 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 		{"parallels version", "parallels", "", func(b []byte) { b[16] = 3 }, "", "version 3"},
 		{"parallels blocks", "parallels", "", func(b []byte) { le.PutUint32(b[28:], 0) }, "", "impossible"},
 		{"parallels many blocks", "parallels", "", func(b []byte) { le.PutUint32(b[32:], 1<<32-1) }, "",
-			"does not lie in the file"},
+			"is not inside the file"},
 		{"parallels huge", "parallels", "", func(b []byte) { le.PutUint64(b[36:], 1<<63) }, "", "cannot hold"},
 		{"qcow2 points outside", "qcow2", "", func(b []byte) { be.PutUint64(b[l2(b):], 1<<40) }, ProblemOutside, ""},
 		{"qcow2 overlaps", "qcow2", "", func(b []byte) {
@@ -124,7 +124,7 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 		{"qcow2 clusters", "qcow2", "", func(b []byte) { be.PutUint32(b[20:], 63) }, "", "impossible"},
 		{"qcow2 features", "qcow2", "", func(b []byte) { b[72] = 0x80 }, "", "features"},
 		{"qcow2 backing name", "qcow2", "", func(b []byte) { be.PutUint64(b[8:], 1<<40); be.PutUint32(b[16:], 100) },
-			"", "lies outside"},
+			"", "is outside"},
 		{"qcow2 snapshots", "qcow2", "", func(b []byte) { be.PutUint32(b[60:], 1<<31) }, "", "more than QEMU allows"},
 	} {
 		t.Run(d.name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestDamagedTablesAreNamed(t *testing.T) {
 	}
 }
 
-// gte is where the first table of grains lies, l2 where the first one of clusters does.
+// gte is the place of the first grain table, l2 that of the first cluster table.
 func gte(b []byte) int {
 	le := binary.LittleEndian
 	return int(le.Uint32(b[le.Uint64(b[56:])*512:])) * 512
@@ -176,7 +176,7 @@ func TestDirtyIsSaid(t *testing.T) {
 	}
 }
 
-// TestCutOff cuts every kind of image at many lengths: it is refused, or read as far as it goes.
+// TestCutOff truncates every kind of image at many lengths: the image is rejected, or read up to its end.
 func TestCutOff(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	for _, k := range kinds {
@@ -198,7 +198,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestTablesInCircles: all entries of a first table lead to one second table, which is the first one.
+// TestTablesInCircles: all entries of a first table point to one second table, which is the first table itself.
 func TestTablesInCircles(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := t.TempDir()
@@ -232,7 +232,7 @@ func TestTablesInCircles(t *testing.T) {
 	t.Logf("%v: %v, %d problems", time.Since(began), err, len(problems))
 }
 
-// FuzzDamaged overwrites and cuts images that qemu-img made.
+// FuzzDamaged overwrites and truncates images that qemu-img made.
 func FuzzDamaged(f *testing.F) {
 	disktest.Need(f, "qemu-img")
 	dir := f.TempDir()
@@ -256,7 +256,7 @@ func FuzzDamaged(f *testing.F) {
 		b := bytes.Clone(bases[int(kind)%len(bases)])
 		copy(b[int(off)%len(b):], patch)
 		b = b[:len(b)-int(cut)%len(b)]
-		if bytes.HasPrefix(b, []byte("vhdxfile")) && len(b) > 320<<10 { // else the checksums end every attempt
+		if bytes.HasPrefix(b, []byte("vhdxfile")) && len(b) > 320<<10 { // else the checksums would stop it
 			disktest.Seal(b[64<<10 : 68<<10])
 			disktest.Seal(b[128<<10 : 132<<10])
 			disktest.Seal(b[192<<10 : 256<<10])

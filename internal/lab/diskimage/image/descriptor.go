@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxDescriptor bounds the text of a VMDK; VMware's have 20 sectors.
+// maxDescriptor bounds the text of a VMDK; those of VMware have 20 sectors.
 const maxDescriptor = 1 << 20
 
 // descriptor is the text of a VMDK.
@@ -23,7 +23,7 @@ type extentLine struct {
 	sectors, offset    int64
 }
 
-// isDescriptor tells whether a file begins as a VMDK's text does.
+// isDescriptor tells whether a file begins like a VMDK descriptor.
 func isDescriptor(head []byte) bool {
 	const first = "# disk descriptorfile"
 	return len(head) > len(first) && strings.EqualFold(string(head[:len(first)]), first)
@@ -37,7 +37,7 @@ func readDescriptor(f *file, at, n int64) (descriptor, error) {
 	return parseDescriptor(b)
 }
 
-// parseDescriptor reads the text up to its first zero.
+// parseDescriptor parses the text up to its first zero.
 func parseDescriptor(b []byte) (d descriptor, err error) {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
@@ -71,7 +71,7 @@ func parseDescriptor(b []byte) (d descriptor, err error) {
 	d.kind, d.version, d.cid = d.values["createType"], d.values["version"], d.values["CID"]
 	if up := d.values["parentCID"]; up != "" && !strings.EqualFold(up, "ffffffff") {
 		if d.parent = d.values["parentFileNameHint"]; d.parent == "" {
-			return d, fmt.Errorf("it has a parent (%s), and does not name its file", up)
+			return d, fmt.Errorf("it has a parent (%s), but does not name its file", up)
 		}
 	}
 	if d.values["encryption.keySafe"] != "" || d.values["encryption.data"] != "" {
@@ -87,7 +87,7 @@ func parseExtent(access, rest string) (x extentLine, err error) {
 		return x, fmt.Errorf("an extent needs its length and its kind: %q", rest)
 	}
 	if x.sectors, err = strconv.ParseInt(fields[0], 10, 64); err != nil || x.sectors < 0 || x.sectors > maxSize/512 {
-		return x, fmt.Errorf("%q sectors are no length of an extent", fields[0])
+		return x, fmt.Errorf("%q is not an extent's length in sectors", fields[0])
 	}
 	x.kind = strings.ToUpper(fields[1])
 	if x.kind == "ZERO" {
@@ -101,7 +101,7 @@ func parseExtent(access, rest string) (x extentLine, err error) {
 	x.file = file
 	if after = strings.TrimSpace(after); after != "" {
 		word, _, _ := strings.Cut(after, " ")
-		// VMware writes a device's UUID behind some lines; only a number is an offset.
+		// VMware writes a device's UUID at the end of some lines; only a number is an offset.
 		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
 			if n < 0 {
 				return x, fmt.Errorf("an extent cannot begin at sector %d", n)

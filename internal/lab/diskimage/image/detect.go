@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// parsers lists the formats by the name that tare and, as an alias, qemu-img give them.
+// parsers maps each format, by tare's name and by qemu-img's, to its parser.
 func parsers() map[string]func(*store, *file) (*layer, parent, error) {
 	return map[string]func(*store, *file) (*layer, parent, error){
 		"raw": parseRaw, "vdi": parseVDI, "vmdk": parseVMDK, "vhd": parseVHD, "vpc": parseVHD, "vhdx": parseVHDX,
@@ -17,8 +17,8 @@ func parsers() map[string]func(*store, *file) (*layer, parent, error) {
 	}
 }
 
-// parse reads an image's header in the format that its child names, or in the one that its content shows. The format a
-// child names counts: a guest can write a header of another format into its raw disk.
+// parse reads an image's header in the format that its child names, or that its content shows. The child's format has
+// priority, because a guest can write a header of another format into its raw disk.
 func (s *store) parse(f *file, format string) (*layer, parent, error) {
 	if format == "" {
 		var err error
@@ -29,7 +29,7 @@ func (s *store) parse(f *file, format string) (*layer, parent, error) {
 	p, ok := parsers()[format]
 	if !ok {
 		return nil, parent{},
-			fmt.Errorf("the format %q is not supported; choose one of raw, vdi, vmdk, vhd, vhdx, qcow2, parallels",
+			fmt.Errorf("there is no format %q; there are: raw, vdi, vmdk, vhd, vhdx, qcow2, parallels",
 				format)
 	}
 	l, next, err := p(s, f)
@@ -46,7 +46,7 @@ func (s *store) parse(f *file, format string) (*layer, parent, error) {
 	return l, next, nil
 }
 
-// others are formats that are recognised and not read.
+// others are formats that are recognised but not read.
 var others = []struct {
 	at    int
 	magic string
@@ -60,7 +60,7 @@ var others = []struct {
 	{0, "QED\x00", "QED"},
 }
 
-// detect tells the format by its signature.
+// detect finds the format by its signature.
 func (s *store) detect(f *file) (string, error) {
 	head, _, err := f.header(0, 1024)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *store) detect(f *file) (string, error) {
 	}
 	for _, o := range others {
 		if bytes.HasPrefix(head[o.at:], []byte(o.magic)) {
-			return "", fmt.Errorf("it is %s, which tare does not read", o.name)
+			return "", fmt.Errorf("it is %s, which tare cannot read", o.name)
 		}
 	}
 	switch {
@@ -85,7 +85,7 @@ func (s *store) detect(f *file) (string, error) {
 	case bytes.HasPrefix(head, []byte("conectix")):
 		return "vhd", nil
 	}
-	// A fixed VHD is a raw disk with a footer; Virtual PC's footer once had 511 bytes.
+	// A fixed VHD is a raw disk with a footer. Old versions of Virtual PC wrote a footer of 511 bytes.
 	for _, n := range []int64{512, 511} {
 		tail, ok, err := f.header(f.size-n, 8)
 		if err != nil {
@@ -95,16 +95,16 @@ func (s *store) detect(f *file) (string, error) {
 			return "vhd", nil
 		}
 	}
-	// An Apple disk image has its header, of this version and length, at its end.
+	// An Apple disk image has its header at the end, with this version and length.
 	if tail, ok, err := f.header(f.size-512, 12); err != nil {
 		return "", err
 	} else if ok && string(tail) == "koly\x00\x00\x00\x04\x00\x00\x02\x00" {
-		return "", errors.New("it is an Apple disk image (UDIF), which tare does not read")
+		return "", errors.New("it is an Apple disk image (UDIF), which tare cannot read")
 	}
 	return "raw", nil
 }
 
-// name makes text from a file safe to keep: valid, short, without what is not text.
+// name makes text from a file safe to keep: valid UTF-8, short, printable.
 func name(b []byte) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
@@ -112,5 +112,5 @@ func name(b []byte) string {
 	return string(bytes.ToValidUTF8(slices.Clone(b[:min(len(b), 4096)]), []byte("?")))
 }
 
-// power tells whether n is a power of two within bounds.
+// power tells whether n is a power of two within the bounds.
 func power(n, low, high int64) bool { return n >= low && n <= high && n&(n-1) == 0 }

@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Each takes packed bytes, which may be followed by others, and gives exactly size plain ones.
+// Each decompresses a block to exactly size bytes. Other bytes may follow the packed ones.
 
 func deflated(packed []byte, size int64) ([]byte, error) {
 	r := flate.NewReader(bytes.NewReader(packed))

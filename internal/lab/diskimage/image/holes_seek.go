@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nextData tells whether data or a hole stands at an offset below size, and how far it goes.
+// nextData tells whether there is data or a hole at an offset below size, and its length from there.
 func nextData(f *os.File, off, size int64) (data bool, length int64, err error) {
 	start, err := f.Seek(off, unix.SEEK_DATA)
 	switch {

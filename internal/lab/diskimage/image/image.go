@@ -1,11 +1,11 @@
 // Package image reads virtual disk images: raw, VDI, VMDK, VHD, VHDX, qcow2 and Parallels.
 //
-// It is opinionated in three ways. It only reads, and never more than tables and the blocks it is asked for. A header
-// is a claim by a stranger: no size in it decides how much memory is taken or how long a loop runs, tables are looked
-// at through a cache of fixed size. And damage is something to report: what can still be told is told, beside a list of
+// It is opinionated in three ways. It only reads, and no more than tables and the requested blocks. A header is
+// untrusted input: no size in it decides how much memory is used or how long a loop runs, and tables are read through a
+// cache of fixed size. And damage is reported, not fatal: everything that can still be read is returned, with a list of
 // problems.
 //
-// Every format answers one question, which run of bytes starts at a guest offset and where does it lie; chains of
+// Every format answers one question: which run of bytes starts at a guest offset, and where does it lie? Chains of
 // images, maps and reading are built on that answer.
 package image
 
@@ -17,12 +17,12 @@ import (
 	"path/filepath"
 )
 
-// State says what a run of the guest's disk is.
+// State says how a run of the guest's disk is stored.
 type State uint8
 
 // The states of a run.
 const (
-	Unallocated State = iota // nothing is stored for it in any layer; it reads as zeros
+	Unallocated State = iota // not stored in any layer; reads as zeros
 	Zero                     // the image says that it reads as zeros
 	Data                     // stored as it is, at Run.Host
 	Compressed               // stored compressed, from Run.Host on
@@ -32,16 +32,16 @@ var stateNames = [...]string{"unallocated", "zero", "data", "compressed"}
 
 func (s State) String() string { return stateNames[s] }
 
-// Run is a piece of the guest's disk that lies in one piece.
+// Run is a range of the guest's disk that is stored in one piece.
 type Run struct {
 	Offset, Length int64 // bytes of the guest's disk
 	State          State
-	Depth          int   // the layer that answers for it: 0 is the image itself, 1 its parent
-	File           int   // index in Chain.Files of the file that holds it; meaningless unless data or compressed
-	Host           int64 // offset in that file; meaningless unless data or compressed
+	Depth          int   // the layer that stores it: 0 is the image itself, 1 its parent
+	File           int   // index in Chain.Files of the file with the data; only for data and compressed
+	Host           int64 // offset in that file; only for data and compressed
 }
 
-// Snapshot is one that lies inside an image file.
+// Snapshot is a snapshot inside an image file.
 type Snapshot struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -49,22 +49,22 @@ type Snapshot struct {
 	Bytes   int64  `json:"vm_state_bytes"`
 }
 
-// Geometry is what the image says of cylinders, heads and sectors.
+// Geometry is the number of cylinders, heads and sectors in the image's header.
 type Geometry struct {
 	Cylinders int64 `json:"cylinders"`
 	Heads     int64 `json:"heads"`
 	Sectors   int64 `json:"sectors"`
 }
 
-// Problem is something wrong or worth knowing about an image.
+// Problem is an error or a remarkable fact about an image.
 type Problem struct {
 	Code  string `json:"code"`
 	Text  string `json:"text"`
-	Count int64  `json:"count"` // how often it was seen
-	Guest int64  `json:"guest"` // guest offset where it was seen first; -1 when it has none
+	Count int64  `json:"count"` // number of occurrences
+	Guest int64  `json:"guest"` // guest offset of the first one; -1 if it has none
 }
 
-// Info is what an image file says of itself. Sizes and offsets are bytes.
+// Info describes an image file according to its header. Sizes and offsets are bytes.
 type Info struct {
 	Path      string `json:"path"`
 	Format    string `json:"format"`  // "raw", "vdi", "vmdk", "vhd", "vhdx", "qcow2", "parallels"
@@ -73,33 +73,33 @@ type Info struct {
 	Creator   string `json:"creator"`
 	Size      int64  `json:"virtual_bytes"`
 	FileBytes int64  `json:"file_bytes"` // length of all its files
-	// Block is the unit of allocation, 0 when everything is allocated. SubBlock is the smaller unit in which a block
-	// can be part of it, 0 when there is none.
+	// Block is the unit of allocation; 0 if everything is allocated. SubBlock is the smaller unit within a block that
+	// can be allocated on its own; 0 if there is none.
 	Block    int64 `json:"block_bytes"`
 	SubBlock int64 `json:"sub_block_bytes"`
-	// DataOffset is where the first block of data lies or will lie; -1 when the format fixes none.
+	// DataOffset is where the first block of data lies or will lie; -1 if the format does not fix it.
 	DataOffset int64 `json:"data_offset"`
-	// Stride is the distance between blocks that are allocated one after the other; 0 when the format fixes none.
+	// Stride is the distance between blocks that are allocated one after the other; 0 if the format does not fix it.
 	Stride int64 `json:"stride_bytes"`
-	// Metadata is what the format writes beside the data when it allocates a block, in updates of a table.
+	// Updates is the number of table updates, besides the data, when the format allocates a block.
 	Updates   int        `json:"metadata_updates"`
-	Fills     bool       `json:"fills_blocks"` // a new block is written whole, however little of it is needed
+	Fills     bool       `json:"fills_blocks"` // a new block is written as a whole, even for a small write
 	CHS       *Geometry  `json:"chs,omitempty"`
 	Encrypted string     `json:"encrypted"` // the method, "" for none
-	Dirty     string     `json:"dirty"`     // why the image is not cleanly closed, "" when it is
-	Parent    string     `json:"parent"`    // the parent's name as the image has it
+	Dirty     string     `json:"dirty"`     // why the image is not cleanly closed; "" if it is
+	Parent    string     `json:"parent"`    // the parent's name in the image
 	UUID      string     `json:"uuid"`
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
-// mapper tells where a guest offset lies. The run starts at the offset asked for, has at least one byte, and may end
-// before what follows it in the file does: the caller joins runs. Unallocated means that the parent is to be asked.
+// mapper finds the run at a guest offset. The run starts at that offset, has at least one byte, and may end before
+// adjacent data in the file does: the caller joins runs. Unallocated means that the parent decides.
 type mapper interface {
 	at(off int64) (Run, error)
 }
 
-// expander is a mapper that stores compressed blocks. expand returns the plain bytes of the block that holds the guest
-// offset, and the guest offset where the block begins.
+// expander is a mapper with compressed blocks. expand returns the decompressed block that contains the guest offset,
+// and the guest offset of the block's begin.
 type expander interface {
 	expand(off int64) (block []byte, start int64, err error)
 }
@@ -108,8 +108,8 @@ type expander interface {
 type layer struct {
 	info Info
 	m    mapper
-	// last is the answer that was given last: a long run without data in a child is asked for again and again while its
-	// parent is walked through.
+	// last is the last answer. While a parent is walked, a long run without data in a child is requested again and
+	// again.
 	last Run
 }
 
@@ -134,20 +134,20 @@ func (l *layer) at(off int64) (Run, error) {
 // maxDepth bounds a chain of images.
 const maxDepth = 256
 
-// maxSize is the largest virtual disk that is read: an exabyte more would overflow sums.
+// maxSize is the largest virtual disk that is read, in bytes; sums of larger sizes could overflow.
 const maxSize = 1 << 60
 
 // Chain is an image with its parents. It is not safe for concurrent use.
 type Chain struct {
 	layers []*layer
 	s      *store
-	block  []byte // the compressed block that was expanded last
+	block  []byte // the last compressed block that was expanded
 	start  int64
 	depth  int
 }
 
-// Open opens an image, its extent files and its parents, all for reading. Only regular files and block devices are
-// opened. An error says what is wrong with the image; the chain is complete or there is none.
+// Open opens an image, its extent files and its parents for reading. It opens only regular files and block devices. If
+// any image of the chain cannot be opened, Open fails and says what is wrong.
 func Open(path string) (_ *Chain, err error) {
 	if path == "" {
 		return nil, errors.New("open image: the name is empty")
@@ -170,7 +170,7 @@ func Open(path string) (_ *Chain, err error) {
 		}
 		for _, l := range c.layers {
 			if same(f, s.byName(l.info.Path)) {
-				return nil, fmt.Errorf("the chain of parents loops: %s comes again as parent number %d", l.info.Path,
+				return nil, fmt.Errorf("the chain of parents loops: %s appears again as parent number %d", l.info.Path,
 					depth)
 			}
 		}
@@ -179,7 +179,7 @@ func Open(path string) (_ *Chain, err error) {
 			return nil, chainError(depth, name, err)
 		}
 		if l.info.Size < 0 || l.info.Size > maxSize {
-			return nil, chainError(depth, name, fmt.Errorf("its header says %d bytes, which no disk has",
+			return nil, chainError(depth, name, fmt.Errorf("its header claims %d bytes, more than any disk has",
 				uint64(l.info.Size)))
 		}
 		c.layers = append(c.layers, l)
@@ -210,7 +210,7 @@ func same(a, b *file) bool {
 // parent names the image below another one.
 type parent struct{ path, format string }
 
-// relative is a parent's path as seen from the image that names it.
+// relative is a parent's path relative to the image that names it.
 func relative(image, name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -229,7 +229,7 @@ func (c *Chain) Size() int64 {
 	return c.layers[0].info.Size
 }
 
-// Layers describes the images, the one that was opened first.
+// Layers describes the images, the opened one first, then its parents.
 func (c *Chain) Layers() []Info {
 	out := make([]Info, len(c.layers))
 	for i, l := range c.layers {
@@ -238,7 +238,7 @@ func (c *Chain) Layers() []Info {
 	return out
 }
 
-// Files are all open files; Run.File is an index into them. They belong to the chain.
+// Files are all open files; Run.File is an index of them. They belong to the chain.
 func (c *Chain) Files() []*os.File {
 	out := make([]*os.File, len(c.s.files))
 	for i, f := range c.s.files {
@@ -247,16 +247,17 @@ func (c *Chain) Files() []*os.File {
 	return out
 }
 
-// Problems are those seen until now: a map that is walked through to its end has seen all.
+// Problems are the problems found so far. After a complete walk all are known.
 func (c *Chain) Problems() []Problem { return c.s.problems }
 
-// At returns the run that starts at a guest offset, from 0 to Size-1. It may be shorter than what lies in one piece.
+// At returns the run that starts at a guest offset, from 0 to Size-1. It may end before the data that is stored in one
+// piece.
 func (c *Chain) At(off int64) (Run, error) {
 	if off < 0 || off >= c.Size() {
 		return Run{}, fmt.Errorf("look up %d: the disk has %d bytes", off, c.Size())
 	}
 	length := c.Size() - off
-	if len(c.layers) == 1 { // nothing is asked for twice, so nothing need be remembered
+	if len(c.layers) == 1 { // no request is repeated, so no memory of the last one is needed
 		r, err := c.layers[0].m.at(off)
 		if err != nil {
 			return Run{}, fmt.Errorf("look up %d in %s: %w", off, c.layers[0].info.Path, err)
@@ -281,7 +282,7 @@ func (c *Chain) At(off int64) (Run, error) {
 	return Run{}, errors.New("look up: the chain is empty")
 }
 
-// ReadAt reads the guest's disk. Reading past its end gives io.EOF.
+// ReadAt reads the guest's disk. At its end it returns io.EOF.
 func (c *Chain) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, fmt.Errorf("read at %d: offsets begin at 0", off)
@@ -303,12 +304,12 @@ func (c *Chain) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// read fills p with what stands at the beginning of a run.
+// read fills p from the beginning of a run.
 func (c *Chain) read(p []byte, r Run) error {
 	switch r.State {
 	case Data:
 		n, err := c.s.files[r.File].f.ReadAt(p, r.Host)
-		if err == io.EOF { // the last block of a file may be cut off where only zeros follow
+		if err == io.EOF { // the last block of a file may be truncated if only zeros follow
 			clear(p[n:])
 			return nil
 		}
@@ -323,7 +324,7 @@ func (c *Chain) read(p []byte, r Run) error {
 				}
 				block, start, err := x.expand(at)
 				if err == nil && (at < start || at >= start+int64(len(block))) {
-					err = errors.New("the compressed block is shorter than it must be")
+					err = errors.New("the compressed block is too short")
 				}
 				if err != nil {
 					c.block = nil

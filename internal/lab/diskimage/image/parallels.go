@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// The signatures of the two forms: in the first a table counts sectors, in the second, made for larger disks, blocks.
+// The signatures of the two variants. In the first, table entries count sectors; in the second, for larger disks, they
+// count blocks.
 const (
 	parallelsOld = "WithoutFreeSpace"
 	parallelsExt = "WithouFreSpacExt"
@@ -14,7 +15,7 @@ const (
 
 const (
 	parallelsHead  = 64         // bytes of the header; the table of blocks follows
-	parallelsInUse = 0x746f6e59 // "Ynot": a program has the image open, or had
+	parallelsInUse = 0x746f6e59 // "Ynot": a program has the image open, or did not close it
 )
 
 // parallels is the format of Parallels Desktop and Virtuozzo: a table with the place of each block of the guest's disk.
@@ -24,7 +25,7 @@ type parallels struct {
 	f      *file
 	blocks int64 // entries of the table
 	block  int64
-	unit   int64 // bytes that an entry counts
+	unit   int64 // bytes per unit of an entry
 }
 
 func parseParallels(s *store, f *file) (*layer, parent, error) {
@@ -42,21 +43,21 @@ func parseParallels(s *store, f *file) (*layer, parent, error) {
 	if variant == parallelsExt {
 		m.unit = m.block
 	} else {
-		sectors &= 0xffffffff // the upper half is no part of the number in this form
+		sectors &= 0xffffffff // in this variant the upper half is not part of the number
 	}
 	switch {
 	case version != 2:
-		return nil, parent{}, fmt.Errorf("version %d is not known; 2 is", version)
+		return nil, parent{}, fmt.Errorf("version %d is not supported; version 2 is", version)
 	case tracks < 1 || m.block > 1<<30:
 		return nil, parent{}, fmt.Errorf("blocks of %d sectors are impossible", tracks)
 	case sectors > maxSize/512 || int64(sectors)*512 > m.blocks*m.block:
 		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d sectors", m.blocks, m.block,
 			sectors)
 	case parallelsHead+4*m.blocks > f.size:
-		return nil, parent{}, fmt.Errorf("the block map of %d bytes does not lie in the file of %d bytes", 4*m.blocks,
+		return nil, parent{}, fmt.Errorf("the block map of %d bytes is not inside the file of %d bytes", 4*m.blocks,
 			f.size)
 	}
-	// Where the header names no place for the data, it begins with the first whole block behind the table.
+	// If the header has no offset of the data, the data begins with the first whole block after the table.
 	data := int64(le.Uint32(h[48:])) * 512
 	if data == 0 {
 		data = (parallelsHead + 4*m.blocks + m.unit - 1) / m.unit * m.unit
@@ -98,5 +99,5 @@ func (m *parallels) at(off int64) (Run, error) {
 	return r, m.s.step(int(i))
 }
 
-// place is where in the file the block of an entry lies.
+// place is the offset in the file of an entry's block.
 func (m *parallels) place(entry uint32) int64 { return int64(entry) * m.unit }

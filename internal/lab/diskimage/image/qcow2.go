@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Feature bits of a qcow2 that change how it is read (docs/interop/qcow2.txt of QEMU).
+// Feature bits of a qcow2 that change how it is read (QEMU's docs/interop/qcow2.txt).
 const (
 	qcowDirty, qcowCorrupt, qcowDataFile, qcowCompression, qcowExtended = 1, 2, 4, 8, 16
 	qcowOffset                                                          = 0x00fffffffffffe00
@@ -22,14 +22,14 @@ type qcow2 struct {
 	cluster   int64
 	l1        int64 // offset
 	l1n       int64 // entries
-	entry     int64 // bytes of an entry of the second level
-	perL2     int64 // entries in a table of the second level
+	entry     int64 // bytes of a second-level entry
+	perL2     int64 // entries in a second-level table
 	extended  bool
 	version   uint32
 	zstd      bool
 	size      int64
 	external  bool
-	sizeShift uint // of the length in a compressed cluster's entry
+	sizeShift uint // of the length in an entry of a compressed cluster
 	visit
 }
 
@@ -45,7 +45,7 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 	m := &qcow2{s: s, f: f, data: f, version: be.Uint32(h[4:]), size: int64(be.Uint64(h[24:])),
 		l1: int64(be.Uint64(h[40:])), l1n: int64(be.Uint32(h[36:]))}
 	if m.version != 2 && m.version != 3 {
-		return nil, parent{}, fmt.Errorf("version %d is not known; 2 and 3 are", m.version)
+		return nil, parent{}, fmt.Errorf("version %d is not supported; versions 2 and 3 are", m.version)
 	}
 	shift := be.Uint32(h[20:])
 	if shift < 9 || shift > 21 {
@@ -64,7 +64,7 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 		}
 	}
 	if unknown := features &^ 31; unknown != 0 {
-		return nil, parent{}, fmt.Errorf("it needs features that tare does not know (bits %#x)", unknown)
+		return nil, parent{}, fmt.Errorf("it needs features that tare does not support (bits %#x)", unknown)
 	}
 	m.zstd = features&qcowCompression != 0 && length > 104 && h[104] == 1
 	if m.extended = features&qcowExtended != 0; m.extended {
@@ -91,7 +91,7 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 	l.info.FileBytes = f.size
 	if m.external = features&qcowDataFile != 0; m.external {
 		if ext.dataFile == "" {
-			return nil, parent{}, errors.New("its data is in a separate file, which it does not name")
+			return nil, parent{}, errors.New("its data is in a separate file, but it does not name that file")
 		}
 		if m.data, err = s.open(relative(f.name, ext.dataFile)); err != nil {
 			return nil, parent{}, fmt.Errorf("open the file with its data: %w", err)
@@ -108,7 +108,7 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 			return nil, parent{}, err
 		}
 		if !ok {
-			return nil, parent{}, errors.New("the name of its backing file lies outside the file")
+			return nil, parent{}, errors.New("the name of its backing file is outside the file")
 		}
 		l.info.Parent = name(b)
 		if next, err = backing(f, l.info.Parent, ext.format); err != nil {
@@ -118,10 +118,10 @@ func parseQcow2(s *store, f *file) (*layer, parent, error) {
 	return l, next, nil
 }
 
-// bounds refuses tables that cannot be.
+// bounds rejects impossible tables.
 func (m *qcow2) bounds() error {
 	if m.size < 0 || m.size > maxSize {
-		return fmt.Errorf("its header says %d bytes, which no disk has", uint64(m.size))
+		return fmt.Errorf("its header claims %d bytes, more than any disk has", uint64(m.size))
 	}
 	span := m.cluster * m.perL2
 	switch need := (m.size + span - 1) / span; {
@@ -130,21 +130,21 @@ func (m *qcow2) bounds() error {
 	case 8*m.l1n > qcowMaxL1:
 		return fmt.Errorf("a first table of %d bytes is larger than QEMU allows (%d)", 8*m.l1n, qcowMaxL1)
 	case m.l1n > 0 && (m.l1 < m.cluster || m.l1%8 != 0 || m.l1 > m.f.size-8*m.l1n):
-		return fmt.Errorf("the first table of %d bytes at %d does not lie in the file of %d bytes", 8*m.l1n,
+		return fmt.Errorf("the first table of %d bytes at %d is not inside the file of %d bytes", 8*m.l1n,
 			uint64(m.l1), m.f.size)
 	}
 	return nil
 }
 
-// backing turns the name of a backing file into a path. Names of QEMU's protocols are refused, not opened.
+// backing converts the name of a backing file to a path. Names with a QEMU protocol are rejected, not opened.
 func backing(f *file, text, format string) (parent, error) {
 	if strings.HasPrefix(text, "json:") {
-		return parent{}, fmt.Errorf("its backing file is given as %q: tare follows plain files only", text)
+		return parent{}, fmt.Errorf("its backing file is given as %q: tare can only open plain files", text)
 	}
 	if rest, ok := strings.CutPrefix(text, "file:"); ok {
 		text = rest
 	} else if proto, _, ok := strings.Cut(text, "://"); ok {
-		return parent{}, fmt.Errorf("its backing file %q is reached by %s: tare follows plain files only", text, proto)
+		return parent{}, fmt.Errorf("its backing file %q needs %s: tare can only open plain files", text, proto)
 	}
 	switch format {
 	case "host_device", "file":
@@ -155,7 +155,7 @@ func backing(f *file, text, format string) (parent, error) {
 
 type qcowExtensions struct{ format, dataFile string }
 
-// extensions reads what follows the header, in the first cluster.
+// extensions reads the header extensions in the first cluster.
 func (m *qcow2) extensions(at int64) (x qcowExtensions, err error) {
 	be := binary.BigEndian
 	for at+8 <= m.cluster {
@@ -168,7 +168,7 @@ func (m *qcow2) extensions(at int64) (x qcowExtensions, err error) {
 			break
 		}
 		if at+8+n > m.cluster {
-			return x, fmt.Errorf("a header extension of %d bytes does not lie in the first cluster", n)
+			return x, fmt.Errorf("a header extension of %d bytes is not inside the first cluster", n)
 		}
 		if kind == 0xe2792aca || kind == 0x44415441 {
 			b, _, err := m.f.header(at+8, int(min(n, 1024)))
@@ -186,13 +186,13 @@ func (m *qcow2) extensions(at int64) (x qcowExtensions, err error) {
 	return x, nil
 }
 
-// maxSnapshots is how many snapshots of a whole chain are listed; QEMU allows 65536 in each image.
+// maxSnapshots bounds the listed snapshots of a whole chain; QEMU allows 65536 in each image.
 const maxSnapshots = 1024
 
 func (m *qcow2) snapshots(at int64, n uint32) ([]Snapshot, error) {
 	be := binary.BigEndian
 	if n > 65536 {
-		return nil, fmt.Errorf("%d snapshots are more than QEMU allows", n)
+		return nil, fmt.Errorf("it has %d snapshots, more than QEMU allows", n)
 	}
 	var out []Snapshot
 	for range min(int(n), maxSnapshots-m.s.snapshots) {
@@ -201,7 +201,7 @@ func (m *qcow2) snapshots(at int64, n uint32) ([]Snapshot, error) {
 			return nil, err
 		}
 		if !ok {
-			m.s.problem(m.f, ProblemTable, -1, "the table of snapshots lies outside the file")
+			m.s.problem(m.f, ProblemTable, -1, "the table of snapshots is outside the file")
 			break
 		}
 		ids, names, extra := int64(be.Uint16(h[12:])), int64(be.Uint16(h[14:])), int64(be.Uint32(h[36:]))
@@ -237,7 +237,7 @@ func (m *qcow2) at(off int64) (Run, error) {
 	}
 	b = b[:min(int64(len(b)), 8*(m.l1n-i))]
 	l2 := int64(binary.BigEndian.Uint64(b) & qcowOffset)
-	if l2 == 0 { // none of its clusters is here, nor those of the tables that follow and are missing too
+	if l2 == 0 { // none of its clusters is allocated, nor those of the following missing tables
 		k := int64(1)
 		for 8*k < int64(len(b)) && binary.BigEndian.Uint64(b[8*k:])&qcowOffset == 0 {
 			k++
@@ -248,7 +248,7 @@ func (m *qcow2) at(off int64) (Run, error) {
 	if l2%m.cluster != 0 || l2 > m.f.size-m.cluster {
 		if m.s.walking {
 			m.s.problem(m.f, ProblemTable, off,
-				"tables of the second level lie outside the file or between clusters: what they map is lost")
+				"tables of the second level are outside the file or misaligned: the data that they map is lost")
 		}
 		return gap, m.s.step(1)
 	}
@@ -288,25 +288,26 @@ func (m *qcow2) at(off int64) (Run, error) {
 	return r, m.s.step(int(k))
 }
 
-// claim notes a cluster's place. Compressed clusters share one, so of them only the place in the file is checked.
+// claim records a cluster's place. Several compressed clusters share one cluster of the file, so for them it only
+// checks that the place is inside the file.
 func (m *qcow2) claim(guest int64, e qcowEntry) {
 	switch {
 	case e.state == Data && e.host%m.cluster != 0:
 		if m.s.walking {
-			m.s.problem(m.f, ProblemTable, guest, "entries point between clusters")
+			m.s.problem(m.f, ProblemTable, guest, "entries point to misaligned clusters")
 		}
 	case e.state == Data || e.mixed && e.host != 0:
-		// An external file of data may be shorter than the disk: what is missing reads as zeros.
+		// An external data file may be shorter than the disk: the rest reads as zeros.
 		if !m.external {
 			m.s.claim(m.data, guest, e.host, m.cluster)
 		}
 	case e.state == Compressed && e.host >= m.f.size && m.s.walking:
 		m.s.problem(m.f, ProblemOutside, guest,
-			"compressed clusters lie past the end of the file: it was cut off, or its tables are damaged")
+			"compressed clusters are past the end of the file: it is truncated, or its tables are damaged")
 	}
 }
 
-// qcowEntry is an entry of the second level, understood. mixed says that its subclusters differ.
+// qcowEntry is a parsed second-level entry. mixed says that its subclusters differ.
 type qcowEntry struct {
 	state  State
 	host   int64
@@ -322,8 +323,7 @@ func (m *qcow2) decode(b []byte) qcowEntry {
 			length: (int64(e>>m.sizeShift&(1<<(62-m.sizeShift)-1))+1)*512 - at%512}
 	}
 	host := int64(e & qcowOffset)
-	// With data in a file of their own, cluster 0 is at offset 0, which is told from "none" by the bit of a refcount of
-	// 1.
+	// With an external data file, cluster 0 is at offset 0. The bit for a refcount of 1 tells it from "none".
 	present := host != 0 || m.external && e&(1<<63) != 0
 	if m.extended {
 		bitmap := binary.BigEndian.Uint64(b[8:])
@@ -347,13 +347,13 @@ func (m *qcow2) decode(b []byte) qcowEntry {
 	return qcowEntry{}
 }
 
-// subclusters cuts a run where the state of the subclusters changes.
+// subclusters shortens a run to where the state of the subclusters changes.
 func (m *qcow2) subclusters(r Run, entry []byte, within int64) Run {
 	bitmap := binary.BigEndian.Uint64(entry[8:])
 	alloc, zero := uint32(bitmap), uint32(bitmap>>32)
 	sub := m.cluster / 32
 	k := uint(within / sub)
-	// Those like the first one, from it on.
+	// The number of subclusters that equal the first one, from it on.
 	alike := func(set uint32) int {
 		v := set >> k
 		if v&1 == 0 {
@@ -384,7 +384,7 @@ func (m *qcow2) expand(off int64) ([]byte, int64, error) {
 		return nil, 0, err
 	}
 	e := m.decode(b)
-	// A compressed cluster is never longer than a plain one and the sector it begins in.
+	// A compressed cluster is never longer than a plain one plus the sector in which it begins.
 	packed, _, err := m.f.header(e.host, int(min(e.length, m.cluster+1024)))
 	if err != nil {
 		return nil, 0, err

@@ -14,7 +14,7 @@ import (
 	"tare/internal/lab/diskimage/disktest"
 )
 
-// plainSize is how long the disk is that each kind of image is made of.
+// plainSize is the size of the disk from which every image is made.
 func plainSize() int64 {
 	if testing.Short() {
 		return 8<<20 + 512*7
@@ -22,7 +22,7 @@ func plainSize() int64 {
 	return 48<<20 + 512*7
 }
 
-// plain writes a raw disk with data, holes and zeros that were written, in pieces of odd lengths.
+// plain writes a raw disk with data, holes and written zeros, in pieces of odd lengths.
 func plain(t testing.TB, path string, size int64) []byte {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, uint64(size)))
@@ -31,7 +31,7 @@ func plain(t testing.TB, path string, size int64) []byte {
 		n := min(int64(rng.IntN(3<<20)), size-off)
 		switch rng.IntN(3) {
 		case 0:
-			for i := off; i < off+n; i += 16 { // half random, so that it can be compressed
+			for i := off; i < off+n; i += 16 { // half random, so that it is compressible
 				for j := i; j < min(i+8, off+n); j++ {
 					b[j] = byte(rng.Uint32())
 				}
@@ -62,7 +62,7 @@ func plain(t testing.TB, path string, size int64) []byte {
 	return b
 }
 
-// kinds are images as qemu-img makes them: a format with options.
+// kinds are images that qemu-img makes: a format with options.
 var kinds = []struct{ name, format, options string }{
 	{"raw", "raw", ""},
 	{"vdi", "vdi", ""},
@@ -131,7 +131,7 @@ func TestReadsWhatQemuWrote(t *testing.T) {
 			}
 			sameContent(t, c, want)
 			if k.format == "vhdx" {
-				// qemu-img map calls all of a VHDX data without an offset, so the bytes found there stand for it.
+				// qemu-img map reports all of a VHDX as data without an offset, so compare the bytes found there.
 				sameHost(t, c, want)
 			} else {
 				sameMap(t, c, disktest.Run(t, dir, "qemu-img", "map", "--output=json", "-f", k.format, path))
@@ -143,7 +143,7 @@ func TestReadsWhatQemuWrote(t *testing.T) {
 	}
 }
 
-// sameContent reads the disk in pieces that begin and end nowhere in particular.
+// sameContent reads the disk in pieces with unaligned ends.
 func sameContent(t *testing.T, c *Chain, want []byte) {
 	t.Helper()
 	if c.Size() < int64(len(want)) {
@@ -197,7 +197,7 @@ type qemuRun struct {
 	Offset               *int64
 }
 
-// sameMap compares every run with what qemu-img says of it.
+// sameMap compares every run with qemu-img's map.
 func sameMap(t *testing.T, c *Chain, out []byte) {
 	t.Helper()
 	var theirs []qemuRun
@@ -217,7 +217,7 @@ func sameMap(t *testing.T, c *Chain, out []byte) {
 			host := r.Host + off - r.Offset
 			switch {
 			case q.Offset != nil && (r.State != Data || host != *q.Offset+off-q.Start):
-				// A hole of the file is no data to tare; qemu-img gives its offset all the same.
+				// For tare a hole of the file is not data; qemu-img reports its offset nevertheless.
 				if !(q.Zero && r.State == Unallocated) {
 					t.Fatalf("at %d qemu-img has offset %d (%+v), tare has %v at %d", off, *q.Offset+off-q.Start, q,
 						r.State, host)
@@ -232,7 +232,7 @@ func sameMap(t *testing.T, c *Chain, out []byte) {
 	}
 }
 
-// sameHost reads the bytes at the offsets that the map gives.
+// sameHost reads the bytes at the offsets of the map.
 func sameHost(t *testing.T, c *Chain, want []byte) {
 	t.Helper()
 	files, data := c.Files(), 0
@@ -255,5 +255,5 @@ func sameHost(t *testing.T, c *Chain, want []byte) {
 	}
 }
 
-// stored tells whether a run takes room in a file.
+// stored tells whether a run takes space in a file.
 func stored(r Run) bool { return r.State == Data || r.State == Compressed }

@@ -2,17 +2,17 @@ package image
 
 import "fmt"
 
-// flat maps guest bytes to a file one to one: a raw disk, a fixed VHD, a flat extent.
+// flat maps guest bytes one to one to a file: a raw disk, a fixed VHD, a flat extent.
 type flat struct {
 	f    *file
-	host int64 // where the guest's byte 0 lies
+	host int64 // offset of the guest's byte 0
 	size int64
 }
 
-// at tells data from holes where the file system knows them.
+// at distinguishes data from holes if the file system reports holes.
 func (m *flat) at(off int64) (Run, error) {
 	r := Run{Offset: off, Length: m.size - off, State: Data, File: m.f.id, Host: m.host + off}
-	if r.Host >= m.f.size { // qemu-img reads a file that is too short as one with a hole at its end
+	if r.Host >= m.f.size { // like qemu-img, treat the missing end of a file as a hole
 		r.State = Unallocated
 		return r, nil
 	}
@@ -32,6 +32,6 @@ func (m *flat) at(off int64) (Run, error) {
 }
 
 func parseRaw(_ *store, f *file) (*layer, parent, error) {
-	size := (f.size + 511) &^ 511 // a guest sees whole sectors
+	size := (f.size + 511) &^ 511 // a guest sees only whole sectors
 	return &layer{info: Info{Format: "raw", Variant: "flat", Size: size}, m: &flat{f: f, size: size}}, parent{}, nil
 }

@@ -11,11 +11,11 @@ import (
 	"tare/internal/lab/diskimage/disktest"
 )
 
-// samples names the folder of disk images of QEMU's own tests; scripts/deps.sh qemu-samples prints one.
+// samples names the folder with the disk images of QEMU's own tests; scripts/deps.sh qemu-samples prints such a folder.
 const samples = "TARE_QEMU_SAMPLES"
 
-// Images that the formats' own programs wrote, as QEMU keeps them for its tests, say and hold what qemu-img finds in
-// them.
+// For images that the formats' own programs wrote, and that QEMU uses in its tests, tare reports and reads the same as
+// qemu-img.
 func TestReadsQemusSamples(t *testing.T) {
 	disktest.Need(t, "qemu-img")
 	dir := os.Getenv(samples)
@@ -43,7 +43,7 @@ func TestReadsQemusSamples(t *testing.T) {
 			}
 			disktest.Run(t, tmp, "qemu-img", "convert", "-f", format, "-O", "raw", name, "plain.raw")
 			sameFile(t, c, filepath.Join(tmp, "plain.raw"))
-			if format != "vhdx" { // qemu-img map gives no offsets for it
+			if format != "vhdx" { // qemu-img map reports no offsets for it
 				sameMap(t, c, disktest.Run(t, tmp, "qemu-img", "map", "--output=json", "-f", format, name))
 			}
 			if p := c.Problems(); len(p) > 0 {
@@ -53,7 +53,7 @@ func TestReadsQemusSamples(t *testing.T) {
 	}
 }
 
-// sameFile compares the data of the disk, and a piece of every run without any, with a raw file.
+// sameFile compares the disk's data with a raw file, and a piece of every run without data.
 func sameFile(t *testing.T, c *Chain, raw string) {
 	t.Helper()
 	f, err := os.Open(raw)
@@ -86,7 +86,7 @@ func sameFile(t *testing.T, c *Chain, raw string) {
 	}
 }
 
-// unpack decompresses a sample. Most are holes, which stay holes.
+// unpack decompresses a sample. It keeps holes, which are most of it.
 func unpack(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)

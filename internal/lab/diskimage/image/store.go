@@ -9,20 +9,20 @@ import (
 
 const (
 	pageBytes = 64 << 10
-	pageSets  = 16 // with pageWays: 4 MiB in all, whatever the image says
-	// pageWays is how many pages of one set are kept. A look-up in two levels of tables goes to two pages in turn: if
-	// one drove out the other, both would be read for every entry.
+	pageSets  = 16 // with pageWays: 4 MiB in all, for every image
+	// pageWays is the number of pages kept per set. A look-up in two levels of tables uses two pages in turn. If one
+	// evicted the other, both would be read again for every entry.
 	pageWays = 4
-	// maxTables and maxSteps bound the work that tables can cause. The largest legitimate table is that of a VHDX of
-	// 64 TiB (512 MiB) or a VDI of 512 TiB (2 GiB); one that takes more is used twice or leads in circles.
+	// maxTables and maxSteps bound the work that tables can cause. The largest valid table is that of a VHDX of 64 TiB
+	// (512 MiB) or a VDI of 512 TiB (2 GiB). If more is read, tables are used twice or form a loop.
 	maxTables = 4 << 30
 	maxSteps  = 1 << 30
 	maxFiles  = 4096
-	// maxProblems bounds the kinds of problems kept for each chain; a kind is counted, not repeated.
+	// maxProblems bounds the kinds of problems that are kept for each chain. Repetitions are only counted.
 	maxProblems = 64
 )
 
-// errEndless is the answer to tables that are larger than any image needs.
+// errEndless is the error of tables that are larger than any valid image has.
 var errEndless = errors.New("its tables are longer than any image needs, or form a loop")
 
 // file is an open file of an image.
@@ -33,54 +33,54 @@ type file struct {
 	id   int // index in store.files
 }
 
-// page is a piece of a file; n bytes of it exist.
+// page is a page of a file; n bytes of it exist.
 type page struct {
 	f    *file
 	at   int64
 	n    int
 	data []byte
-	used int64 // when it was asked for, in changes of a set's newest page
+	used int64 // when it was last used, counted in changes of a set's newest page
 }
 
 // pageSet holds pages whose numbers have the same remainder.
 type pageSet struct {
 	ways   [pageWays]page
-	newest int // the one that was asked for last
+	newest int // the page that was used last
 }
 
-// store holds what all images of a chain share: files, the cache of tables, problems.
+// store is shared by all images of a chain: files, the cache of tables, problems.
 type store struct {
 	files     []*file
 	sets      [pageSets]pageSet
-	now       int64 // of page.used
+	now       int64 // clock of page.used
 	tables    int64 // bytes of tables read
-	steps     int64 // entries looked at
+	steps     int64 // entries read
 	problems  []Problem
 	snapshots int                // listed
 	kinds     map[problemKey]int // index in problems
-	used      []*bitmap          // by file: blocks that a guest offset points to
-	entered   []*bitmap          // by file: tables that a walk went through
+	used      []*bitmap          // by file: blocks that a guest offset maps to
+	entered   []*bitmap          // by file: tables that a walk has read
 	room      int64              // words left for bitmaps
 	walking   bool
-	walks     int // begun or ended
+	walks     int // number of begins and ends of walks
 }
 
 type problemKey struct{ code, where string }
 
 func newStore() *store { return &store{kinds: map[problemKey]int{}} }
 
-// open opens a regular file or a block device. Anything else is refused before it is opened: a FIFO would block, and a
-// device may do something when it is.
+// open opens a regular file or a block device. It rejects everything else before opening it: opening a FIFO would
+// block, and opening a device may have an effect.
 func (s *store) open(name string) (*file, error) {
 	if len(s.files) == maxFiles {
-		return nil, fmt.Errorf("it is made of more than %d files", maxFiles)
+		return nil, fmt.Errorf("it has more than %d files", maxFiles)
 	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
 	if m := info.Mode(); !m.IsRegular() && (m&os.ModeDevice == 0 || m&os.ModeCharDevice != 0) {
-		return nil, fmt.Errorf("open %s: it is neither a file nor a disk", name)
+		return nil, fmt.Errorf("open %s: it is neither a regular file nor a block device", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *store) close() error {
 	return errors.Join(errs...)
 }
 
-// header reads n bytes, n being a constant of the format and not of the file. What lies past the end reads as zeros,
-// and ok says whether all of it was there.
+// header reads n bytes, where n is a constant of the format, not a number from the file. Bytes past the end read as
+// zeros; ok says whether all of them exist.
 func (f *file) header(off int64, n int) (b []byte, ok bool, err error) {
 	b = make([]byte, n)
 	if off < 0 || off > f.size {
@@ -129,8 +129,8 @@ func (f *file) header(off int64, n int) (b []byte, ok bool, err error) {
 	return b, got == n, err
 }
 
-// words returns table bytes from off on: at least one entry, at most up to the end of the cached page. The slice is
-// good until the next call. off is a multiple of entry, which divides the page size.
+// words returns bytes of a table from off on: at least one entry, at most up to the end of the cached page. The slice
+// is valid until the next call. off is a multiple of entry, which divides the page size.
 func (s *store) words(f *file, off int64, entry int) ([]byte, error) {
 	if off < 0 || off%int64(entry) != 0 || off > f.size-int64(entry) {
 		return nil, fmt.Errorf("a table ends at %d, past the end of the file", off)
@@ -147,7 +147,7 @@ func (s *store) words(f *file, off int64, entry int) ([]byte, error) {
 	return b[:len(b)/entry*entry], nil
 }
 
-// page returns the page of a file that begins at base, from the cache or into it.
+// page returns the page of a file that begins at base, and caches it.
 func (s *store) page(f *file, base int64) (*page, error) {
 	set := &s.sets[(uint64(base/pageBytes)+uint64(f.id)*31)%pageSets]
 	if p := &set.ways[set.newest]; p.f == f && p.at == base {
@@ -182,16 +182,16 @@ func (s *store) page(f *file, base int64) (*page, error) {
 	return p, nil
 }
 
-// step counts a look-up and the entries it looked at.
+// step counts a look-up and the entries that it read.
 func (s *store) step(n int) error {
-	const lookup = 8 // entries could be looked at in the time that the rest of a look-up takes
+	const lookup = 8 // the rest of a look-up takes as long as reading this many entries
 	if s.steps += int64(n) + lookup; s.steps > maxSteps {
 		return errEndless
 	}
 	return nil
 }
 
-// problem notes something wrong; of one kind in one file only the first is kept, with a count.
+// problem records a problem. Of each kind in a file it keeps only the first, with a count.
 func (s *store) problem(f *file, code string, guest int64, text string) {
 	key := problemKey{code, f.name}
 	if i, ok := s.kinds[key]; ok {
@@ -206,15 +206,15 @@ func (s *store) problem(f *file, code string, guest int64, text string) {
 		Guest: guest})
 }
 
-// The kinds of damage that a walk through the tables can meet.
+// The kinds of damage that a walk through the tables can find.
 const (
 	ProblemOutside = "block-outside" // a table points past the end of the file
-	ProblemOverlap = "block-overlap" // two guest blocks lie at one place
-	ProblemTable   = "table-damaged" // a table lies outside the file or where none can be
+	ProblemOverlap = "block-overlap" // two guest blocks share one place
+	ProblemTable   = "table-damaged" // a table is outside the file or at an impossible place
 )
 
-// claim notes that a guest block lies at a host offset, and tells of blocks outside the file and of two at one place.
-// It does so during a walk only, in which guest offsets rise; what is looked up again is not counted twice.
+// claim records that a guest block lies at a host offset. It reports blocks outside the file, and two blocks at one
+// place. It works only during a walk, where guest offsets increase; a repeated look-up does not count twice.
 func (s *store) claim(f *file, guest, host, block int64) {
 	if !s.walking {
 		return
@@ -230,7 +230,7 @@ func (s *store) claim(f *file, guest, host, block int64) {
 	u.walked = guest + 1
 	if host < 0 || host >= f.size {
 		s.problem(f, ProblemOutside, guest,
-			"blocks lie past the end of the file: it was cut off, or its tables are damaged")
+			"blocks are past the end of the file: it is truncated, or its tables are damaged")
 		return
 	}
 	if u.set(host / block) {
@@ -238,8 +238,8 @@ func (s *store) claim(f *file, guest, host, block int64) {
 	}
 }
 
-// enter notes, during a walk, that the walk goes into the table number n of a file, with tables of that many bytes. It
-// tells whether it was there before: then the table is used twice, and to follow it again would never end.
+// enter records, during a walk, that the walk reads table number n of a file, in units of that many bytes. It tells
+// whether that table was read before. If so, the table is used twice, and following it again might never end.
 func (s *store) enter(f *file, n, bytes int64) (again bool) {
 	if !s.walking {
 		return false
@@ -250,15 +250,15 @@ func (s *store) enter(f *file, n, bytes int64) (again bool) {
 	return s.entered[f.id].set(n)
 }
 
-// visit remembers which entry of a first table a walk is in.
+// visit remembers the first-level entry that a walk is in.
 type visit struct {
 	walk  int
 	entry int64
 	again bool
 }
 
-// visited tells, during a walk, whether the second table number n, of that many bytes, was gone through for another
-// entry of the first table than this one.
+// visited tells, during a walk, whether second-level table number n, of that many bytes, was already read for another
+// first-level entry.
 func (v *visit) visited(s *store, f *file, entry, n, bytes int64) bool {
 	if v.walk != s.walks || v.entry != entry {
 		v.walk, v.entry = s.walks, entry
@@ -267,7 +267,7 @@ func (v *visit) visited(s *store, f *file, entry, n, bytes int64) bool {
 	return v.again
 }
 
-// bitmap makes one for that many blocks, or for as many as there is room left for.
+// bitmap makes a bitmap for that many blocks, or for fewer if the memory bound is reached.
 func (s *store) bitmap(blocks int64) *bitmap {
 	words := min(blocks/64+1, s.room)
 	s.room -= words
@@ -282,17 +282,17 @@ func (s *store) walk(on bool) {
 	clear(s.entered)
 }
 
-// bitmap remembers which blocks of a file are in use. Blocks that do not overlap have different numbers even where they
-// do not begin at multiples of their size, as in a VHD.
+// bitmap records which blocks of a file are in use. Blocks that do not overlap have different numbers, even if they are
+// not aligned to their size, as in a VHD.
 type bitmap struct {
 	bits   []uint64
-	walked int64 // guest offsets below were claimed already
+	walked int64 // guest offsets below this are already recorded
 }
 
-// maxBitmaps is how many bytes all bitmaps of a chain take at most; blocks beyond what they hold are not checked.
+// maxBitmaps bounds the memory of all bitmaps of a chain, in bytes. Blocks beyond it are not checked.
 const maxBitmaps = 8 << 20
 
-// set marks a block and tells whether it was marked before.
+// set marks a block and tells whether it was already marked.
 func (b *bitmap) set(n int64) bool {
 	if n>>6 >= int64(len(b.bits)) {
 		return false

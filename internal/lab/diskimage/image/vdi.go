@@ -20,8 +20,8 @@ const (
 	vdiDiff  = 4
 )
 
-// vdi is VirtualBox's own format: a table with the number of each block of the guest's disk, in the order in which they
-// were first written. Fields as in VirtualBox's VDICore.h.
+// vdi is VirtualBox's own format: a table with the number of each block of the guest's disk. Numbers are given in the
+// order in which blocks are first written. Fields as in VirtualBox's VDICore.h.
 type vdi struct {
 	s      *store
 	f      *file
@@ -44,11 +44,11 @@ func parseVDI(s *store, f *file) (*layer, parent, error) {
 	}
 	major, minor := le.Uint16(h[0x46:]), le.Uint16(h[0x44:])
 	if major != 1 {
-		return nil, parent{}, fmt.Errorf("version %d.%d is not known; 1.1 is", major, minor)
+		return nil, parent{}, fmt.Errorf("version %d.%d is not supported; version 1.1 is", major, minor)
 	}
 	kind := le.Uint32(h[0x4c:])
 	if kind < 1 || kind > vdiDiff {
-		return nil, parent{}, fmt.Errorf("image type %d is not known", kind)
+		return nil, parent{}, fmt.Errorf("image type %d is not supported", kind)
 	}
 	m := &vdi{
 		s: s, f: f, table: int64(le.Uint32(h[0x154:])), data: int64(le.Uint32(h[0x158:])),
@@ -65,7 +65,7 @@ func parseVDI(s *store, f *file) (*layer, parent, error) {
 		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d bytes", m.blocks, m.block,
 			uint64(size))
 	case m.table%4 != 0 || m.table+4*m.blocks > f.size:
-		return nil, parent{}, fmt.Errorf("the block map of %d bytes at %d does not lie in the file of %d bytes",
+		return nil, parent{}, fmt.Errorf("the block map of %d bytes at %d is not inside the file of %d bytes",
 			4*m.blocks, m.table, f.size)
 	}
 	l := &layer{m: m, info: Info{
@@ -89,10 +89,10 @@ func parseVDI(s *store, f *file) (*layer, parent, error) {
 	return l, next, nil
 }
 
-// findVDI looks for an image by its UUID: VirtualBox keeps snapshots in a folder below that of the disk, and the names
-// of parents in its settings only.
+// findVDI looks for an image by its UUID. VirtualBox keeps snapshots in a folder below the disk's, and the names of
+// parents only in its settings.
 func findVDI(child, uuid string) string {
-	const most = 512 // files looked at
+	const most = 512 // files to look at
 	dir := filepath.Dir(child)
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		entries, err := os.ReadDir(d)

@@ -18,8 +18,8 @@ const (
 	vhdFree                       = 0xffffffff
 )
 
-// vhd is Virtual PC's dynamic format: a table with the sector of each block, and before each block a bitmap of the
-// sectors that were written. Fields as in Microsoft's "Virtual Hard Disk Image Format Specification" 1.0.
+// vhd is Virtual PC's dynamic format: a table with the sector of each block, and before each block a bitmap of its
+// written sectors. Fields as in Microsoft's "Virtual Hard Disk Image Format Specification" 1.0.
 type vhd struct {
 	s      *store
 	f      *file
@@ -55,7 +55,7 @@ func parseVHD(s *store, f *file) (*layer, parent, error) {
 		return l, parent{}, nil
 	}
 	if kind != vhdDynamic && kind != vhdDiff {
-		return nil, parent{}, fmt.Errorf("disk type %d is not known", kind)
+		return nil, parent{}, fmt.Errorf("disk type %d is not supported", kind)
 	}
 	at := int64(be.Uint64(foot[16:]))
 	h, ok, err := f.header(at, 1024)
@@ -63,7 +63,7 @@ func parseVHD(s *store, f *file) (*layer, parent, error) {
 		return nil, parent{}, err
 	}
 	if !ok || !bytes.HasPrefix(h, []byte("cxsparse")) {
-		return nil, parent{}, fmt.Errorf("the header of the block table is not at %d, where the footer says", at)
+		return nil, parent{}, fmt.Errorf("the header of the block table is not at %d, the offset in the footer", at)
 	}
 	if sum := vhdSum(h, 36); sum != be.Uint32(h[36:]) {
 		s.problem(f, ProblemTable, -1, "the checksum of the header of the block table is wrong")
@@ -79,7 +79,7 @@ func parseVHD(s *store, f *file) (*layer, parent, error) {
 		return nil, parent{}, fmt.Errorf("%d blocks of %d bytes cannot hold a disk of %d bytes", m.blocks, m.block,
 			uint64(l.info.Size))
 	case m.table < 0 || m.table%4 != 0 || m.table > f.size-4*m.blocks:
-		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d does not lie in the file of %d bytes",
+		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d is not inside the file of %d bytes",
 			4*m.blocks, uint64(m.table), f.size)
 	}
 	l.m = m
@@ -87,7 +87,7 @@ func parseVHD(s *store, f *file) (*layer, parent, error) {
 		m.block, 512
 	l.info.DataOffset = (m.table+4*m.blocks+511)&^511 + m.bitmap
 	l.info.Stride = m.block + m.bitmap
-	l.info.Updates = 3 // the table, the bitmap, and the footer that moves on
+	l.info.Updates = 3 // the table, the bitmap, and the footer, which moves
 	var next parent
 	if m.child {
 		if l.info.Parent, next.path, err = vhdParent(f, h); err != nil {
@@ -98,7 +98,7 @@ func parseVHD(s *store, f *file) (*layer, parent, error) {
 	return l, next, nil
 }
 
-// vhdFooter returns the footer at the end of the file or, when that is lost, its copy at the beginning.
+// vhdFooter returns the footer at the end of the file or, if that is missing, its copy at the beginning.
 func vhdFooter(f *file) (foot []byte, damaged string, err error) {
 	for _, at := range []int64{f.size - 512, f.size - 511, 0} {
 		b, _, err := f.header(at, 512)
@@ -109,7 +109,7 @@ func vhdFooter(f *file) (foot []byte, damaged string, err error) {
 			continue
 		}
 		if at == 0 && f.size > 512 {
-			damaged = "the footer at the end is missing, the copy at the beginning was used: the file was cut off"
+			damaged = "the footer at the end is missing and the copy at the beginning was used: the file is truncated"
 		}
 		if vhdSum(b, 64) != binary.BigEndian.Uint32(b[64:]) {
 			damaged = "the checksum of the footer is wrong"
@@ -119,7 +119,7 @@ func vhdFooter(f *file) (foot []byte, damaged string, err error) {
 	return nil, "", errors.New("the footer is missing")
 }
 
-// vhdSum is the complement of the sum of all bytes but those of the checksum itself.
+// vhdSum is the complement of the sum of all bytes except the checksum's.
 func vhdSum(b []byte, at int) uint32 {
 	var sum uint32
 	for i, c := range b {
@@ -130,8 +130,8 @@ func vhdSum(b []byte, at int) uint32 {
 	return ^sum
 }
 
-// vhdByGeometry tells whether the disk's size is that of its cylinders: so does Virtual PC, and qemu for images of its
-// own that were not made with force_size. All others mean the size in the footer.
+// vhdByGeometry tells whether the disk's size is that of its geometry. That holds for Virtual PC, and for QEMU's own
+// images made without force_size. All other programs use the size in the footer.
 func vhdByGeometry(foot []byte) bool {
 	for _, creator := range []string{"win ", "qem2", "d2v ", "tap\x00", "CTXS", "wa\x00\x00", "vbox"} {
 		if bytes.HasPrefix(foot[28:], []byte(creator)) {
@@ -151,7 +151,7 @@ func vhdParent(f *file, h []byte) (written, path string, err error) {
 		if written == "" {
 			written = p
 		}
-		// A path of another machine may still name a file that lies beside the image.
+		// A path of another machine may still name a file next to the image.
 		for _, c := range []string{relative(f.name, p), filepath.Join(filepath.Dir(f.name), filepath.Base(p))} {
 			if info, err := os.Stat(c); err == nil && info.Mode().IsRegular() {
 				path = c
@@ -182,7 +182,7 @@ func vhdParent(f *file, h []byte) (written, path string, err error) {
 	if text := field.UTF16(h[64:576], be); text != "" && try(text) {
 		return written, path, nil
 	}
-	return written, "", fmt.Errorf("its parent %q was not found (looked at %s): put it into the image's folder",
+	return written, "", fmt.Errorf("its parent %q was not found (searched at %s): put it into the image's folder",
 		written, strings.Join(tried, ", "))
 }
 
@@ -201,8 +201,8 @@ func (m *vhd) at(off int64) (Run, error) {
 		if m.child {
 			return m.sectors(r, int64(first)*512, within)
 		}
-		// The bitmap of a dynamic disk is not asked: to read one for each block would cost a seek for each, and a
-		// sector that was never written is stored all the same.
+		// The bitmap of a dynamic disk is not read. That would cost one seek per block, and sectors that were never
+		// written are stored all the same.
 		return r, m.s.step(1)
 	}
 	i := int64(1)
@@ -212,11 +212,12 @@ func (m *vhd) at(off int64) (Run, error) {
 	return Run{Offset: off, Length: i*m.block - within}, m.s.step(int(i))
 }
 
-// sectors cuts a run of a differencing disk where its bitmap changes: a sector that is not marked is the parent's.
+// sectors shortens a run of a differencing disk to where its bitmap changes: the parent has the sectors that are not
+// marked.
 func (m *vhd) sectors(r Run, bitmap, within int64) (Run, error) {
 	sector, total := within/512, m.block/512
 	words, err := m.s.words(m.f, bitmap+sector/8, 1)
-	if err != nil { // the block lies outside the file, which was noted
+	if err != nil { // the block is outside the file; that is already recorded
 		r.State = Unallocated
 		return r, nil
 	}
@@ -227,7 +228,7 @@ func (m *vhd) sectors(r Run, bitmap, within int64) (Run, error) {
 		if !own {
 			b = ^b
 		}
-		// Ones that go on from bit end%8, most significant first.
+		// Ones in a row from bit end%8, most significant bit first.
 		run := int64(bits.LeadingZeros8(^(b << (end % 8))))
 		run = min(run, 8-end%8)
 		end += run

@@ -14,7 +14,7 @@ import (
 	"tare/internal/lab/diskimage/field"
 )
 
-// The regions and metadata items of a VHDX, named as in Microsoft's MS-VHDX.
+// The regions and metadata items of a VHDX, with the names of Microsoft's MS-VHDX.
 const (
 	vhdxBAT         = "2dc27766-f623-4200-9d64-115e9bfd4a08"
 	vhdxMetadata    = "8b7ca206-4790-4b9a-b8fe-575f050f886e"
@@ -26,8 +26,8 @@ const (
 	vhdxPresent     = 6
 )
 
-// vhdx is Hyper-V's format: a table with the place of each block in units of 1 MiB, and after each chunk of blocks an
-// entry for a bitmap of sectors, which only differencing disks use.
+// vhdx is Hyper-V's format: a table with the place of each block in units of 1 MiB. After each chunk of blocks it has
+// an entry for a bitmap of sectors, which only differencing disks use.
 type vhdx struct {
 	s      *store
 	f      *file
@@ -57,7 +57,7 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 	}
 	bat, meta := regions[vhdxBAT], regions[vhdxMetadata]
 	if bat.length == 0 || meta.length == 0 {
-		return nil, parent{}, errors.New("the region table names no block table or no metadata")
+		return nil, parent{}, errors.New("the region table lacks the block table or the metadata")
 	}
 	items, err := vhdxItems(f, meta)
 	if err != nil {
@@ -87,7 +87,7 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 	blocks := (size + m.block - 1) / m.block
 	entries := blocks + max(blocks-1, 0)/m.chunk
 	if m.table%8 != 0 || 8*entries > bat.length || m.table > f.size-8*entries {
-		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d does not lie in its region or in the file",
+		return nil, parent{}, fmt.Errorf("the block table of %d bytes at %d is not inside its region and the file",
 			8*entries, m.table)
 	}
 	l := &layer{m: m, info: Info{
@@ -99,7 +99,7 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 		l.info.Variant = "fixed"
 	}
 	if log := field.GUID(head[48:]); log != "" {
-		l.info.Dirty = "its log holds writes that are not in the tables yet: this report may show old data; open it " +
+		l.info.Dirty = "its log has writes that are not in the tables yet: this report may show old data; open it " +
 			"once with Hyper-V, or repair it"
 	}
 	var next parent
@@ -114,14 +114,14 @@ func parseVHDX(s *store, f *file) (*layer, parent, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOK checks the CRC-32C at offset 4 of a structure, counted with itself as zero.
+// sumOK checks the CRC-32C at offset 4 of a structure, computed with that field as zero.
 func sumOK(b []byte) bool {
 	c := bytes.Clone(b)
 	clear(c[4:8])
 	return crc32.Checksum(c, castagnoli) == binary.LittleEndian.Uint32(b[4:])
 }
 
-// vhdxHeader returns the newer of the two headers that are whole.
+// vhdxHeader returns the newer of the two valid headers.
 func vhdxHeader(f *file) ([]byte, error) {
 	var best []byte
 	for _, at := range []int64{64 << 10, 128 << 10} {
@@ -160,7 +160,7 @@ func vhdxRegions(f *file) (map[string]region, error) {
 			e := b[16+32*i:]
 			r := region{int64(le.Uint64(e[16:])), int64(le.Uint32(e[24:]))}
 			if r.at < 1<<20 || r.at > f.size-r.length {
-				return nil, fmt.Errorf("the region of %d bytes at %d does not lie in the file of %d bytes", r.length,
+				return nil, fmt.Errorf("the region of %d bytes at %d is not inside the file of %d bytes", r.length,
 					uint64(r.at), f.size)
 			}
 			regions[field.GUID(e)] = r
@@ -170,7 +170,7 @@ func vhdxRegions(f *file) (map[string]region, error) {
 	return nil, errors.New("both region tables are damaged")
 }
 
-// vhdxItems reads the metadata; an item is at most 1 MiB by the format, and 64 KiB of it are kept.
+// vhdxItems reads the metadata. An item has at most 1 MiB by the format; 64 KiB of it are kept.
 func vhdxItems(f *file, r region) (map[string][]byte, error) {
 	le := binary.LittleEndian
 	t, _, err := f.header(r.at, 64<<10)
@@ -191,7 +191,7 @@ func vhdxItems(f *file, r region) (map[string][]byte, error) {
 			continue
 		}
 		if at < 64<<10 || at+length > r.length {
-			return nil, fmt.Errorf("the metadata item %s does not lie in its region", id)
+			return nil, fmt.Errorf("the metadata item %s is not inside its region", id)
 		}
 		if items[id], _, err = f.header(r.at+at, int(min(length, 64<<10))); err != nil {
 			return nil, err
@@ -200,11 +200,11 @@ func vhdxItems(f *file, r region) (map[string][]byte, error) {
 	return items, nil
 }
 
-// vhdxParent reads the locator: a table of keys and values.
+// vhdxParent reads the parent locator: a table of keys and values.
 func vhdxParent(f *file, b []byte) (written, path string, err error) {
 	le := binary.LittleEndian
 	if len(b) < 20 {
-		return "", "", errors.New("it has a parent, and the item that names it is missing")
+		return "", "", errors.New("it has a parent, but the item that names it is missing")
 	}
 	keys := []string{"relative_path", "absolute_win32_path", "volume_path"}
 	values := map[string]string{}
@@ -219,8 +219,8 @@ func vhdxParent(f *file, b []byte) (written, path string, err error) {
 			}
 			return field.UTF16(b[off:int(off)+int(n)], le)
 		}
-		// Texts may share their bytes, so that a small item can stand for thousands of long ones: only what is asked
-		// for is kept. A path of Windows has 32,767 letters at most.
+		// Texts may overlap, so a small item can stand for thousands of long texts: keep only the requested ones. A
+		// Windows path has at most 32,767 characters.
 		if key := part(le.Uint32(b[at:]), le.Uint16(b[at+8:]), 64); slices.Contains(keys, key) {
 			values[key] = part(le.Uint32(b[at+4:]), le.Uint16(b[at+10:]), 1<<16-1)
 		}
@@ -248,7 +248,7 @@ func (m *vhdx) at(off int64) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	// Up to the end of the chunk, where the entry of a bitmap stands.
+	// Up to the end of the chunk, where a bitmap's entry follows.
 	words = words[:min(int64(len(words)), 8*(m.chunk-n%m.chunk))]
 	first := binary.LittleEndian.Uint64(words)
 	state, host := m.entry(first)
@@ -293,7 +293,7 @@ func (m *vhdx) entry(e uint64) (State, int64) {
 	return Unallocated, 0
 }
 
-// sectors cuts a run of a differencing disk where its bitmap changes.
+// sectors shortens a run of a differencing disk to where its bitmap changes.
 func (m *vhdx) sectors(r Run, n, within int64) (Run, error) {
 	c := n / m.chunk
 	word, err := m.s.words(m.f, m.table+8*((c+1)*m.chunk+c), 8)
@@ -302,13 +302,13 @@ func (m *vhdx) sectors(r Run, n, within int64) (Run, error) {
 	}
 	e := binary.LittleEndian.Uint64(word)
 	if e&7 != vhdxPresent {
-		m.s.problem(m.f, ProblemTable, r.Offset, "the bitmap of a block that is present in part is missing")
+		m.s.problem(m.f, ProblemTable, r.Offset, "the bitmap of a partially present block is missing")
 		return r, nil
 	}
 	bit := (n%m.chunk)*(m.block/m.sector) + within/m.sector
 	bits, err := m.s.words(m.f, int64(e&^(1<<20-1)&(1<<63-1))+bit/8, 1)
 	if err != nil {
-		m.s.problem(m.f, ProblemTable, r.Offset, "the bitmap of a block that is present in part lies outside the file")
+		m.s.problem(m.f, ProblemTable, r.Offset, "the bitmap of a partially present block is outside the file")
 		return r, nil
 	}
 	own := bits[0]&(1<<(bit%8)) != 0

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// vmdk is VMware's format: a text that lists extents, each of which is a sparse file, a flat one, a device, or nothing.
+// vmdk is VMware's format: a text that lists extents. Each extent is a sparse file, a flat file, a device, or zeros.
 type vmdk struct {
 	extents []extent
 }
@@ -35,7 +35,7 @@ func (m *vmdk) find(off int64) *extent {
 func (m *vmdk) at(off int64) (Run, error) {
 	e := m.find(off)
 	if e == nil {
-		return Run{}, fmt.Errorf("no extent holds %d", off)
+		return Run{}, fmt.Errorf("no extent contains %d", off)
 	}
 	r, err := e.m.at(off - e.start)
 	r.Offset, r.Length = off, min(r.Length, e.size-(off-e.start))
@@ -45,7 +45,7 @@ func (m *vmdk) at(off int64) (Run, error) {
 func (m *vmdk) expand(off int64) ([]byte, int64, error) {
 	e := m.find(off)
 	if e == nil {
-		return nil, 0, fmt.Errorf("no extent holds %d", off)
+		return nil, 0, fmt.Errorf("no extent contains %d", off)
 	}
 	x, ok := e.m.(expander)
 	if !ok {
@@ -89,7 +89,7 @@ func parseVMDK(s *store, f *file) (*layer, parent, error) {
 			return nil, parent{}, err
 		}
 		if len(d.extents) == 0 {
-			return nil, parent{}, errors.New("its descriptor lists no extent")
+			return nil, parent{}, errors.New("its descriptor lists no extents")
 		}
 		l.info.FileBytes = f.size
 		for i, line := range d.extents {
@@ -107,7 +107,7 @@ func parseVMDK(s *store, f *file) (*layer, parent, error) {
 			m.extents = append(m.extents, x)
 		}
 	}
-	// Copies of bounded length: what is cut out of the descriptor would keep all of it.
+	// Copy the strings, because a substring would keep all of the descriptor in memory.
 	l.info.Variant, l.info.Version, l.info.CHS, l.info.UUID = name([]byte(d.kind)), name([]byte(d.version)),
 		d.geometry(), name([]byte(d.cid))
 	if l.info.Variant == "" {
@@ -125,7 +125,7 @@ func parseVMDK(s *store, f *file) (*layer, parent, error) {
 	return l, next, nil
 }
 
-// openExtent opens what a line of the descriptor names.
+// openExtent opens the extent of a descriptor line.
 func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) {
 	x := extent{size: line.sectors * 512}
 	switch line.kind {
@@ -153,7 +153,7 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 	info.FileBytes += data.size
 	if line.kind != "SPARSE" {
 		if line.offset > (maxSize-x.size)/512 {
-			return x, fmt.Errorf("it begins at sector %d, which no disk has", line.offset)
+			return x, fmt.Errorf("it begins at sector %d, past the end of any disk", line.offset)
 		}
 		x.m = &flat{f: data, host: line.offset * 512, size: x.size}
 		if info.DataOffset < 0 {
@@ -161,7 +161,7 @@ func openExtent(s *store, f *file, line extentLine, info *Info) (extent, error) 
 		}
 		if end := line.offset*512 + x.size; end > data.size {
 			s.problem(data, ProblemOutside, -1,
-				fmt.Sprintf("the file ends at %d, the descriptor says at %d or later: it was cut off", data.size, end))
+				fmt.Sprintf("the file ends at %d; the descriptor says at %d or later: it is truncated", data.size, end))
 		}
 		return x, nil
 	}
@@ -209,12 +209,12 @@ func parseGrains(s *store, f *file) (*grains, error) {
 		return nil, errors.New("the signature of a sparse extent is missing")
 	}
 	desc := region{int64(le.Uint64(h[28:])), int64(le.Uint64(h[36:]))}
-	if le.Uint64(h[56:]) == vmdkAtEnd { // written in one go: the header with the directory stands before the end marker
+	if le.Uint64(h[56:]) == vmdkAtEnd { // written as a stream: the header with the directory is before the end marker
 		if h, _, err = f.header(f.size-1024, 512); err != nil {
 			return nil, err
 		}
 		if string(h[:4]) != "KDMV" {
-			return nil, errors.New("its footer is missing: the file was cut off")
+			return nil, errors.New("its footer is missing: the file is truncated")
 		}
 	}
 	version, flags := le.Uint32(h[4:]), le.Uint32(h[8:])
@@ -226,20 +226,20 @@ func parseGrains(s *store, f *file) (*grains, error) {
 	}
 	switch {
 	case version < 1 || version > 3:
-		return nil, fmt.Errorf("version %d is not known; 1 to 3 are", version)
+		return nil, fmt.Errorf("version %d is not supported; versions 1 to 3 are", version)
 	case !power(g.grain, 4096, 2<<20):
 		return nil, fmt.Errorf("grains of %d bytes are impossible", g.grain)
 	case !power(g.perTable, 1, 16384):
 		return nil, fmt.Errorf("tables of %d entries are impossible", g.perTable)
 	case g.compressed && le.Uint16(h[77:]) != 1:
-		return nil, fmt.Errorf("its compression %d is not known", le.Uint16(h[77:]))
+		return nil, fmt.Errorf("its compression %d is not supported", le.Uint16(h[77:]))
 	case g.size >= maxSize:
-		return nil, errors.New("its header says more sectors than any disk has")
+		return nil, errors.New("its header claims more sectors than any disk has")
 	}
 	span := g.grain * g.perTable
 	g.tables = (g.size + span - 1) / span
 	if g.dir > f.size-4*g.tables {
-		return nil, fmt.Errorf("the directory of %d bytes at %d does not lie in the file of %d bytes", 4*g.tables,
+		return nil, fmt.Errorf("the directory of %d bytes at %d is not inside the file of %d bytes", 4*g.tables,
 			g.dir, f.size)
 	}
 	if desc.at > 0 && desc.at < 1<<40 && desc.length > 0 {
@@ -248,7 +248,7 @@ func parseGrains(s *store, f *file) (*grains, error) {
 	return g, nil
 }
 
-// describe fills in what an extent says of the image.
+// describe adds what an extent says about the image.
 func (g *grains) describe(info *Info) {
 	info.Block, info.Stride, info.Updates = g.grain, g.grain, 2 // the table and its copy
 	if info.Size == 0 && info.DataOffset < 0 {
@@ -280,7 +280,7 @@ func (g *grains) at(off int64) (Run, error) {
 	}
 	if table > g.f.size-4*g.perTable {
 		if g.s.walking {
-			g.s.problem(g.f, ProblemTable, off, "grain tables lie outside the file: what they map is lost")
+			g.s.problem(g.f, ProblemTable, off, "grain tables are outside the file: the data that they map is lost")
 		}
 		return Run{Offset: off, Length: (g.perTable-j)*g.grain - within}, g.s.step(1)
 	}
@@ -302,7 +302,7 @@ func (g *grains) at(off int64) (Run, error) {
 	case Compressed:
 		r.Host = int64(first) * 512
 		if r.Host >= g.f.size && g.s.walking {
-			g.s.problem(g.f, ProblemOutside, off, "compressed grains lie past the end of the file: it was cut off")
+			g.s.problem(g.f, ProblemOutside, off, "compressed grains are past the end of the file: it is truncated")
 		}
 		r.Length = g.grain - within
 		return r, g.s.step(1)

@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// Walk goes through the whole disk from 0 on, in runs that are as long as possible: two in a row differ in state, layer
-// or file, or do not lie one behind the other. It takes no memory that grows with the disk. While it goes on, damage is
-// noted: see Problems. The last pair may hold an error and no run.
+// Walk goes through the whole disk from 0, in runs that are as long as possible: two successive runs differ in state,
+// layer or file, or are not adjacent. Its memory does not grow with the disk. It records damage on the way; see
+// Problems. The last pair may have an error and no run.
 func (c *Chain) Walk(ctx context.Context) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		c.s.walk(true)
@@ -42,7 +42,7 @@ func (c *Chain) Walk(ctx context.Context) iter.Seq2[Run, error] {
 	}
 }
 
-// joins tells whether b goes on where a ends.
+// joins tells whether b continues a.
 func joins(a, b Run) bool {
 	if a.State != b.State || a.State != Unallocated && a.Depth != b.Depth {
 		return false

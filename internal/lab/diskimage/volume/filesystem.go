@@ -7,19 +7,19 @@ import (
 	"math/bits"
 )
 
-// FileSystem is what a file system says of itself. Sizes are bytes.
+// FileSystem is what a file system's superblock says. Sizes are bytes.
 type FileSystem struct {
 	Kind  string `json:"kind"` // "ext4", "xfs", "btrfs", "ntfs", "fat32", "exfat"; also "swap", "lvm2", "luks"
 	Label string `json:"label"`
 	UUID  string `json:"uuid"`
 	Block int64  `json:"block_bytes"` // unit of allocation
 	Total int64  `json:"total_bytes"`
-	Used  int64  `json:"used_bytes"` // with its own tables and journal; -1 when it does not say
-	// From says where Used is from: counters are right when the file system was closed, a bitmap is always.
+	Used  int64  `json:"used_bytes"` // with its own tables and journal; -1 if it does not report it
+	// From is the source of Used: counters are exact if the file system was closed cleanly, a bitmap always is.
 	From string `json:"used_from"`
 }
 
-// fileSystem recognises one by its superblock. nil is none that is known.
+// fileSystem recognises a file system by its superblock. It returns nil for an unknown one.
 func (d disk) fileSystem(start, length int64) (*FileSystem, error) {
 	v := disk{r: section{d.r, start}, size: length, left: d.left}
 	for _, probe := range []func(disk) (*FileSystem, error){ext, xfs, btrfs, ntfs, exfat, fat, marked} {
@@ -39,7 +39,7 @@ type section struct {
 
 func (s section) ReadAt(p []byte, off int64) (int, error) { return s.r.ReadAt(p, s.start+off) }
 
-// sane fills in the sizes, or says by nil that figures which cannot be are no file system's.
+// sane sets the sizes. It returns nil if they are impossible, because then it is no file system.
 func (d disk) sane(fs *FileSystem, total, free uint64) *FileSystem {
 	if fs.Block <= 0 || total == 0 || total > uint64(1<<60/fs.Block) || free > total {
 		return nil
@@ -101,7 +101,7 @@ func btrfs(d disk) (*FileSystem, error) {
 	}, nil
 }
 
-// marked recognises what holds something else than files.
+// marked recognises contents other than files.
 func marked(d disk) (*FileSystem, error) {
 	b, err := d.bytes(0, 4096)
 	if err != nil {
@@ -125,12 +125,12 @@ func uuid(b []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// maxTables bounds how much of allocation tables is read, in bytes: the bitmap of 16 TiB in clusters of 4 KiB. Beyond
-// it the answer is "unknown".
+// maxTables bounds the allocation tables that are read, in bytes: the bitmap of 16 TiB in clusters of 4 KiB. For larger
+// ones Used is unknown.
 const maxTables = 512 << 20
 
 // countable tells whether an allocation table of that many bytes may be read: the file system fits into its partition,
-// and there is something left of the bound. It takes that much off.
+// and the bound is not reached. It subtracts the table from the bound.
 func (d disk) countable(fs *FileSystem, table int64) bool {
 	if fs.Total > d.size || table > *d.left {
 		return false
@@ -139,7 +139,7 @@ func (d disk) countable(fs *FileSystem, table int64) bool {
 	return true
 }
 
-// each reads a table in pieces. It stops at the end of the volume.
+// each reads a table in pieces, up to the end of the volume.
 func (d disk) each(off, length int64, use func([]byte)) error {
 	buf := make([]byte, min(length, 256<<10))
 	for length > 0 && off >= 0 && off < d.size {
@@ -153,7 +153,7 @@ func (d disk) each(off, length int64, use func([]byte)) error {
 	return nil
 }
 
-// ones counts the marked ones of the first n bits, which come in pieces, lowest bit first.
+// ones counts the set bits among the first n, which arrive in pieces, lowest bit first.
 type ones struct{ left, set int64 }
 
 func (o *ones) add(b []byte) {

@@ -7,7 +7,7 @@ import (
 	"tare/internal/lab/diskimage/field"
 )
 
-// boot reads the sector with which Microsoft's file systems begin; nil when it is none.
+// boot reads the boot sector of Microsoft's file systems; nil if there is none.
 func (d disk) boot() ([]byte, error) {
 	b, err := d.bytes(0, 512)
 	if err != nil || b[510] != 0x55 || b[511] != 0xaa {
@@ -25,7 +25,7 @@ func ntfs(d disk) (*FileSystem, error) {
 	}
 	le := binary.LittleEndian
 	sector, per := int64(le.Uint16(b[11:])), int64(b[13])
-	if per > 0x80 { // beyond 64 KiB the power is negated
+	if per > 0x80 { // beyond 64 KiB it is a negative power of two
 		per = 1 << min(256-per, 20)
 	}
 	sectors, cluster := le.Uint64(b[40:]), sector*per
@@ -62,7 +62,7 @@ func ntfs(d disk) (*FileSystem, error) {
 	return fs, nil
 }
 
-// unfix puts back the last two bytes of each sector of a record, where its sequence number stands on the disk.
+// unfix restores the last two bytes of each sector of a record; on the disk they are replaced by a sequence number.
 func unfix(r []byte, sector int) bool {
 	le := binary.LittleEndian
 	at, n := int(le.Uint16(r[4:])), int(le.Uint16(r[6:]))
@@ -79,7 +79,7 @@ func unfix(r []byte, sector int) bool {
 	return true
 }
 
-// ntfsData reads the unnamed data of a record, which lie in runs of clusters. ok is false when they cannot be found.
+// ntfsData reads a record's unnamed data, which lies in runs of clusters. ok is false if it cannot be found.
 func (d disk) ntfsData(r []byte, cluster, clusters int64, count *ones) (ok bool, err error) {
 	le := binary.LittleEndian
 	for at := int(le.Uint16(r[20:])); at+24 <= len(r); {
@@ -92,7 +92,7 @@ func (d disk) ntfsData(r []byte, cluster, clusters int64, count *ones) (ok bool,
 		if kind != 0x80 || a[9] != 0 {
 			continue
 		}
-		if a[8] == 0 { // in the record itself
+		if a[8] == 0 { // resident: in the record itself
 			length, off := int(le.Uint32(a[16:])), int(le.Uint16(a[20:]))
 			if length > n || off > n-length {
 				return false, nil
@@ -128,7 +128,7 @@ func (d disk) ntfsRuns(b []byte, cluster, clusters int64, count *ones) (ok bool,
 	return count.left <= 0, nil
 }
 
-// signed reads a number of 1 to 8 bytes, lowest first.
+// signed reads a little-endian number of 1 to 8 bytes.
 func signed(b []byte) int64 {
 	v := int64(int8(b[len(b)-1]))
 	for i := len(b) - 2; i >= 0; i-- {
@@ -148,7 +148,7 @@ func exfat(d disk) (*FileSystem, error) {
 	fs := &FileSystem{Kind: "exfat", UUID: fmt.Sprintf("%08X", le.Uint32(b[100:])), Block: cluster,
 		Total: clusters * cluster, Used: -1}
 	place := func(n uint32) int64 { return heap + (int64(n)-2)*cluster }
-	// The bitmap's entry is among the first of the root directory.
+	// The bitmap's entry is among the first entries of the root directory.
 	root, err := d.bytes(place(le.Uint32(b[96:])), int(min(cluster, 64<<10)))
 	if err != nil {
 		return nil, err
@@ -223,8 +223,8 @@ func fat(d disk) (*FileSystem, error) {
 	return fs, nil
 }
 
-// fatUsed counts entries that are not zero; the first two stand for no cluster. Pieces hold whole entries but for those
-// of 12 bits, whose table of 6 KiB at most comes in one piece.
+// fatUsed counts entries that are not zero; the first two are reserved. Pieces contain whole entries. Entries of 12
+// bits do not divide a piece, but their table of at most 6 KiB is one piece.
 func (d disk) fatUsed(off, length int64, width int) (used int64, err error) {
 	le, n := binary.LittleEndian, -2
 	count := func(set bool) {

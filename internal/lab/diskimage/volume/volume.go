@@ -1,7 +1,7 @@
-// Package volume reads what lies on a disk: the partition table, and of each file system how much it says it uses.
+// Package volume reads the partition table of a disk, and how much space each file system says that it uses.
 //
-// It is for looking at a stranger's disk without mounting it. So it reads a few sectors and tables of bounded length,
-// takes every number as a claim, and believes a checksum where there is one. It knows no files.
+// It inspects untrusted disks without mounting them. So it reads only a few sectors and tables of bounded length,
+// checks every number, and uses checksums where they exist. It does not read files.
 package volume
 
 import (
@@ -17,17 +17,17 @@ import (
 	"tare/internal/lab/diskimage/field"
 )
 
-// Partition is a piece of the disk. Start and Length are bytes.
+// Partition is a part of the disk. Start and Length are bytes.
 type Partition struct {
-	Number int         `json:"number"` // as Linux counts them: logical ones begin at 5; 0 for a disk without a table
+	Number int         `json:"number"` // Linux's number: logical ones begin at 5; 0 for a disk without a table
 	Start  int64       `json:"start"`
 	Length int64       `json:"length"`
 	Type   string      `json:"type"` // "0x83", or the GUID of a GPT
 	Name   string      `json:"name"`
-	FS     *FileSystem `json:"file_system,omitempty"` // nil when none is recognised
+	FS     *FileSystem `json:"file_system,omitempty"` // nil if none is recognised
 }
 
-// Table is what is known of a disk.
+// Table is the partition table of a disk.
 type Table struct {
 	Scheme     string      `json:"scheme"` // "mbr", "gpt", or "none"
 	Sector     int64       `json:"sector_bytes"`
@@ -41,7 +41,7 @@ const (
 	maxArray   = 1 << 20 // bytes of its entries
 )
 
-// Read looks at a disk of size bytes. What is damaged is told in Table.Problems; an error is one of reading.
+// Read reads the table of a disk of size bytes. Damage is in Table.Problems; the error is only for failed reads.
 func Read(r io.ReaderAt, size int64) (Table, error) {
 	left := int64(maxTables)
 	d := disk{r: r, size: size, left: &left}
@@ -61,7 +61,7 @@ func Read(r io.ReaderAt, size int64) (Table, error) {
 	switch {
 	case slices.ContainsFunc(entries, func(e mbrEntry) bool { return e.kind == 0xee }):
 		err = d.gpt(&t)
-	// A file system's boot sector ends like a partition table; its code would be taken for entries.
+	// A file system's boot sector ends like a partition table; its code would be parsed as entries.
 	case whole == nil && len(entries) > 0:
 		err = d.mbr(&t, entries)
 	case whole != nil:
@@ -88,7 +88,7 @@ func Read(r io.ReaderAt, size int64) (Table, error) {
 	return t, nil
 }
 
-// overlaps tells of partitions that share bytes.
+// overlaps reports partitions that overlap.
 func (t *Table) overlaps() {
 	sorted := slices.SortedFunc(slices.Values(t.Partitions), func(a, b Partition) int {
 		return cmp.Compare(a.Start, b.Start)
@@ -100,14 +100,14 @@ func (t *Table) overlaps() {
 	}
 }
 
-// disk reads pieces of bounded length.
+// disk reads ranges of bounded length.
 type disk struct {
 	r    io.ReaderAt
 	size int64
-	left *int64 // bytes of allocation tables that may still be read, of the whole disk
+	left *int64 // bytes of allocation tables that may still be read, for the whole disk
 }
 
-// bytes reads n bytes, n being bounded by the caller. What lies past the end of the disk reads as zeros.
+// bytes reads n bytes; the caller bounds n. Bytes past the end of the disk read as zeros.
 func (d disk) bytes(off int64, n int) ([]byte, error) {
 	b := make([]byte, n)
 	if off < 0 || off >= d.size {
@@ -119,21 +119,21 @@ func (d disk) bytes(off int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// mbrEntry is one of the four of a boot record, in sectors of 512 bytes.
+// mbrEntry is one of the four entries of a boot record, in sectors of 512 bytes.
 type mbrEntry struct {
 	number        int
 	kind          byte
 	start, length int64
 }
 
-// mbrEntries takes a boot record apart; it gives none when this is not one.
+// mbrEntries parses a boot record; it returns none if it is not one.
 func mbrEntries(b []byte) (out []mbrEntry) {
 	if b[510] != 0x55 || b[511] != 0xaa {
 		return nil
 	}
 	for i := range 4 {
 		e := b[446+16*i:]
-		if e[0]&0x7f != 0 { // neither bootable nor not: this is code
+		if e[0]&0x7f != 0 { // neither bootable nor not bootable: this is code
 			return nil
 		}
 		if e[4] != 0 {
@@ -198,7 +198,7 @@ func (d disk) logical(t *Table, outer mbrEntry, number *int) error {
 	}
 }
 
-// gpt reads the table at the beginning or, when that is damaged, the one at the end.
+// gpt reads the table at the beginning or, if that is damaged, the backup at the end.
 func (d disk) gpt(t *Table) error {
 	t.Scheme = "gpt"
 	for _, sector := range []int64{512, 4096} {
@@ -227,7 +227,7 @@ func (d disk) gpt(t *Table) error {
 	return nil
 }
 
-// orphan looks for a GPT where the disk does not say that it has one: its first sectors may have been overwritten.
+// orphan looks for a GPT on a disk that is not marked as GPT: its first sectors may have been overwritten.
 func (d disk) orphan(t *Table) error {
 	for _, sector := range []int64{512, 4096} {
 		last := d.size/sector*sector - sector
@@ -236,7 +236,7 @@ func (d disk) orphan(t *Table) error {
 			if err != nil {
 				return err
 			}
-			// it says where it belongs
+			// The header contains its own place.
 			if at < sector || int64(min(binary.LittleEndian.Uint64(h[24:]), 1<<50)) != at/sector {
 				continue
 			}
@@ -258,7 +258,7 @@ func (d disk) orphan(t *Table) error {
 	return nil
 }
 
-// gptAt reads one copy. why is "" when it is whole.
+// gptAt reads one copy of the table. why is "" if it is valid.
 func (d disk) gptAt(at, sector int64) (parts []Partition, why string, err error) {
 	le := binary.LittleEndian
 	h, err := d.bytes(at, 512)
@@ -300,7 +300,7 @@ func (d disk) gptAt(at, sector int64) (parts []Partition, why string, err error)
 	return parts, "", nil
 }
 
-// text is a label: up to the first zero, without blanks around it.
+// text is a label: up to the first zero, without white space around it.
 func text(b []byte) string {
 	s, _, _ := strings.Cut(string(b), "\x00")
 	return strings.TrimSpace(strings.ToValidUTF8(s, "?"))

@@ -47,7 +47,7 @@ func number(t testing.TB, out []byte, pattern string) int64 {
 	return n
 }
 
-// TestFileSystems makes file systems with their own programs and lets their own programs say how much is used.
+// TestFileSystems makes file systems with their own programs, which also report how much is used.
 func TestFileSystems(t *testing.T) {
 	for _, k := range []struct {
 		name, size, label string
@@ -115,7 +115,7 @@ func extUsed(t *testing.T, path string) int64 {
 		`Block size:\s+(\d+)`)
 }
 
-// fatUsed is all but the free clusters, as fsck counts them.
+// fatUsed is the used space according to fsck: all but the free clusters.
 func fatUsed(t *testing.T, path string) int64 {
 	out := disktest.Run(t, "", "fsck.vfat", "-n", "-v", path)
 	used, all := number(t, out, `(\d+)/\d+ clusters`), number(t, out, `\d+/(\d+) clusters`)
@@ -189,7 +189,7 @@ func gptDisk(sector int64) []byte {
 	return b
 }
 
-// TestTables compares what is read with what util-linux reads from the same bytes.
+// TestTables compares the result with what util-linux reads from the same bytes.
 func TestTables(t *testing.T) {
 	disktest.Need(t, "partx")
 	for name, disk := range map[string][]byte{"mbr": mbrDisk(), "gpt": gptDisk(512)} {
@@ -202,7 +202,7 @@ func TestTables(t *testing.T) {
 			want += fmt.Sprintf("%d %d %d %s\n", p.Number, p.Start/512, p.Length/512, p.Type)
 		}
 		got := string(disktest.Run(t, "", "partx", "--noheadings", "--raw", "-o", "NR,START,SECTORS,TYPE", path))
-		// partx also lists the extended partition, which holds nothing itself.
+		// partx also lists the extended partition, which has no data of its own.
 		got = regexp.MustCompile(`(?m)^\d+ \d+ \d+ 0x5\n`).ReplaceAllString(got, "")
 		got = regexp.MustCompile(`0x(\d)\n`).ReplaceAllString(got, "0x0$1\n")
 		if got != want || table.Scheme != name || len(table.Problems) > 0 {
@@ -256,7 +256,7 @@ func TestDamagedTables(t *testing.T) {
 	}
 }
 
-// TestNoTableOutOfNothing: a backup that fails its checksum, or belongs elsewhere, is none.
+// TestNoTableOutOfNothing: a backup with a wrong checksum, or from another place, is not accepted.
 func TestNoTableOutOfNothing(t *testing.T) {
 	for name, damage := range map[string]func(b []byte){
 		"blank":     func(b []byte) { clear(b) },
@@ -287,7 +287,7 @@ func FuzzRead(f *testing.F) {
 		"fat32": {"mkfs.vfat", "-F", "32", "-s", "1"},
 	} {
 		if _, err := exec.LookPath(argv[0]); err != nil {
-			continue // the seeds that are there do
+			continue // the existing seeds are enough
 		}
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, make([]byte, 2<<20), 0o644); err != nil {
@@ -312,7 +312,7 @@ func FuzzRead(f *testing.F) {
 		b = b[:len(b)-int(cut)%len(b)]
 		table, err := Read(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
-			t.Fatal(err) // reading memory does not fail
+			t.Fatal(err) // reading from memory does not fail
 		}
 		for _, p := range table.Partitions {
 			if p.FS != nil && (p.FS.Used > p.FS.Total || p.FS.Used < -1 || p.FS.Total < 0) {

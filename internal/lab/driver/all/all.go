@@ -1,4 +1,4 @@
-// Package all lists every driver; adding one is one line here.
+// Package all lists every driver. A new driver is one new line here.
 package all
 
 import (
@@ -13,7 +13,7 @@ import (
 	"tare/internal/lab/env"
 )
 
-// Drivers returns the table of all drivers, in the order they are listed to the user.
+// Drivers returns the table of all drivers, in the order in which users see them.
 func Drivers() *env.Registry {
 	return env.NewRegistry(slices.Concat(
 		local.Infos(),

@@ -1,5 +1,5 @@
-// Package command is the environment behind any command line that runs another one inside of something and passes its
-// standard streams on, and presets of it for the programs that manage virtual machines and containers.
+// Package command is an environment behind a command line that runs other commands in it and connects their standard
+// streams. It has presets for programs that manage virtual machines and containers.
 package command
 
 import (
@@ -22,17 +22,17 @@ import (
 func Infos() []env.Info {
 	infos := []env.Info{{
 		Name: "command",
-		Doc: "An environment that a command line leads into: it must run the words after it there and pass on " +
+		Doc: "An environment behind a command line, which must run the words appended to it there and connect " +
 			"standard input and output: chroot, nsenter, sudo, ssh, ...",
 		Settings: append([]env.Setting{
-			{Name: "argv", Doc: "The command line, split into words as a shell does but with nothing expanded, for " +
+			{Name: "argv", Doc: "The command line, split into words as in a shell but without any expansion, for " +
 				"example: chroot /srv/debian (required).", Check: checkArgv},
-			{Name: "quote", Default: "no", Doc: "sh: the remote side passes the words to a shell, as ssh does, so " +
-				"they are quoted; no: they arrive unchanged.", Check: env.OneOf("no", "sh")},
+			{Name: "quote", Default: "no", Doc: "sh: quote the words, because the remote side passes them to a " +
+				"shell, as ssh does; no: pass them unchanged.", Check: env.OneOf("no", "sh")},
 			{Name: "put", Default: "cat",
-				Doc:   "cat: the agent is sent through sh and cat; none: an agent is already there, at path.",
+				Doc:   "cat: the agent is sent through sh and cat; none: the agent is already there, at path.",
 				Check: env.OneOf("cat", "none")},
-			{Name: "path", Doc: "Path of the agent there, with put=none.", Check: checkAbs},
+			{Name: "path", Doc: "Path of the agent in the environment, with put=none.", Check: checkAbs},
 		}, common...),
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
@@ -49,7 +49,7 @@ func Infos() []env.Info {
 // common are the settings of all drivers of this package.
 var common = []env.Setting{
 	{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
-		Doc: "Directory there below which the agent is put and file workloads work.", Check: checkAbs},
+		Doc: "Directory in the environment for the agent and for file workloads.", Check: checkAbs},
 }
 
 func checkArgv(v string) error {
@@ -67,10 +67,10 @@ func checkAbs(v string) error {
 	return nil
 }
 
-// driver is the one whose command line is a setting.
+// driver is the driver whose command line is a setting.
 type driver struct{}
 
-// Open puts an agent behind the command line.
+// Open puts an agent into the environment behind the command line.
 func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	prefix, err := shell.Split(o.Get("argv", ""))
 	if err == nil && len(prefix) == 0 {
@@ -98,14 +98,14 @@ func target(o env.Options) remote.Target {
 	return remote.Target{Options: o, Dir: o.Get("dir", ""), Facts: record.Facts{Settings: maps.Clone(o.Settings)}}
 }
 
-// join returns a function that puts words after a fixed prefix.
+// join returns a function that appends words to a fixed prefix.
 func join(prefix []string) func(words ...string) []string {
 	return func(words ...string) []string {
 		return append(append(make([]string, 0, len(prefix)+len(words)), prefix...), words...)
 	}
 }
 
-// explain knows the reasons of failure that all programs share.
+// explain returns an Explain function for failures that all programs have in common.
 func explain(program, install string) func(err error, said string) (string, error) {
 	return func(err error, said string) (string, error) {
 		switch {

@@ -30,7 +30,7 @@ func TestContractEnv(t *testing.T) {
 	})
 }
 
-// A shell at the far side, as behind ssh, takes the words apart unless they are quoted for it; and it talks.
+// A shell on the far side, as with ssh, splits the words unless they are quoted for it; and it prints noise.
 func TestContractThroughShell(t *testing.T) {
 	envtest.Run(t, driver{}, envtest.Options{
 		Spec:       spec(`sh -c 'echo "Welcome to $0"; echo noise >&2; eval "$1"' there`, "quote", "sh"),
@@ -48,7 +48,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// busyboxRoot makes a root with nothing but a static busybox in it.
+// busyboxRoot makes a root with only a static busybox in it.
 func busyboxRoot(t *testing.T) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -89,7 +89,7 @@ func leaksIn(root string) func(testing.TB, string) []string {
 	}
 }
 
-// In another root the agent finds neither /proc/self/exe of its own nor a C library, only busybox's shell.
+// In another root the agent has neither its own /proc/self/exe nor a C library, only busybox's shell.
 func TestContractUnshareChroot(t *testing.T) {
 	needRoot(t)
 	root := busyboxRoot(t)

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { envtest.Main(m, Infos()) }
 
-// What the programs' manuals say; the programs are not run here.
+// The command lines according to the programs' manuals; the programs do not run here.
 func TestPresetCommandLines(t *testing.T) {
 	r := env.NewRegistry(Infos()...)
 	for text, want := range map[string]string{

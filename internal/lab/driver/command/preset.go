@@ -15,25 +15,25 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// preset is a program with a command that runs another one in an instance it manages. The presets are made from the
-// programs' manuals; their command lines are tested, the programs themselves have not yet been run.
+// preset is a program that runs commands in instances that it manages. The presets follow the programs' manuals. Their
+// command lines are tested; the programs themselves have not been run yet.
 type preset struct {
 	name     string
 	program  string
-	arg      string // what the argument is called
+	arg      string // name of the argument
 	doc      string
 	settings []env.Setting
 	// argv is the command line for an instance, up to the words to run.
 	argv    func(instance string, o *env.Spec) []string
-	version []string // what a probe runs
-	install string   // where to get it
+	version []string // command line for the probe
+	install string   // how to install it
 	start   string   // how to start an instance, with %s for its name
 }
 
 var presets = []preset{{
 	name: "lima", program: "limactl", arg: "INSTANCE",
 	doc: "A Lima virtual machine, through limactl shell.",
-	// The working directory of the host is not there in every instance.
+	// The host's working directory does not exist in every instance.
 	argv: func(i string, _ *env.Spec) []string {
 		return []string{"limactl", "shell", "--workdir", "/", i}
 	},
@@ -41,7 +41,7 @@ var presets = []preset{{
 }, {
 	name: "wsl", program: "wsl.exe", arg: "DISTRO",
 	doc: "A distribution of the Windows Subsystem for Linux, through wsl.exe.",
-	// With -- the words would go through the distribution's shell; --exec runs them as they are.
+	// With -- the words would pass through the distribution's shell; --exec runs them unchanged.
 	argv: func(i string, _ *env.Spec) []string {
 		return []string{"wsl.exe", "--distribution", i, "--cd", "/", "--exec"}
 	},
@@ -58,7 +58,7 @@ var presets = []preset{{
 }, {
 	name: "incus", program: "incus", arg: "NAME",
 	doc: "An Incus container or virtual machine, through incus exec.",
-	// -T: no terminal, which would turn line ends in the protocol into others.
+	// -T: no terminal, because that would change line ends in the protocol.
 	argv: func(i string, _ *env.Spec) []string {
 		return []string{"incus", "exec", "-T", i, "--"}
 	},
@@ -88,7 +88,7 @@ var presets = []preset{{
 	install: "install kubectl: https://kubernetes.io/docs/tasks/tools", start: "kubectl get pod %s",
 }}
 
-// instanceRE keeps a name from being taken for an option.
+// instanceRE accepts only names that cannot be taken for an option.
 var instanceRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,252}$`)
 })

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// dirMode lets whichever user the image runs as work in the folder: it is inside a container of one process.
+// dirMode lets the image's user, whoever that is, work in the folder. The container has only one process.
 const dirMode = 0o777
 
 // folder is a folder of an archive.
 type folder struct {
-	name string // relative to where the archive is unpacked, no leading slash
+	name string // relative to where the archive is unpacked, without a leading slash
 	mode int64
 }
 
 // agentArchive streams a tar archive with the folders and, unless agentPath is "", the agent's executable as name. The
-// caller closes the reader, which ends the writing too.
+// caller closes the reader, which ends the writer, too.
 func agentArchive(agentPath, name string, folders ...folder) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(writeArchive(w, agentPath, name, folders)) }()
@@ -52,7 +52,7 @@ func writeAgent(t *tar.Writer, agentPath, name string) error {
 	if err != nil {
 		return err
 	}
-	// The owner is root whoever tare runs as, so that no user of the container can replace what is measured.
+	// The owner is always root, so that no user of the container can replace the agent.
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: info.Size(), ModTime: time.Unix(0, 0),
 		Format: tar.FormatPAX}
 	if err := t.WriteHeader(h); err != nil {

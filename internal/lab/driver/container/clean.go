@@ -13,7 +13,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// The labels of every container that tare makes: which run and environment it belongs to, and which process made it.
+// The labels of every container that tare makes: its run, its environment, and the process that made it.
 const (
 	labelRun     = "tare.run"
 	labelEnv     = "tare.env"
@@ -25,18 +25,18 @@ const (
 // owner is the process of tare that made a container.
 type owner struct {
 	leftover.Owner
-	// machine names what the process id is relative to: a boot of a machine and a namespace of process ids, so that
-	// tare in a container and tare beside it do not take each other for dead.
+	// machine is the scope of the process id: a boot of a machine and a PID namespace. So tare in a container and tare
+	// outside do not consider each other dead.
 	machine string
 }
 
-// thisProcess is the owner of what this process makes.
+// thisProcess is the owner of the containers that this process makes.
 func thisProcess() owner {
 	self, err := leftover.Self()
 	if err != nil {
 		self = leftover.Owner{PID: os.Getpid()}
 	}
-	// Only Linux has these two files and its containers; the name alone is good enough elsewhere.
+	// Only Linux has these two files and its containers. Elsewhere the host name is good enough.
 	name, _ := os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	pids, _ := os.Readlink("/proc/self/ns/pid")
@@ -51,11 +51,11 @@ func (o owner) labels(runID, envName string) []string {
 	}
 }
 
-// abandonedAfter is the age at which a container that never ran, of a process that cannot be looked at from here, is
-// taken for a leftover. It lies between create and start for a second at most.
+// abandonedAfter is the age at which a container that never ran counts as left over, if its process cannot be checked
+// from here. Normally a container starts within a second after it was created.
 const abandonedAfter = 24 * time.Hour
 
-// abandoned tells whether the container's owner is surely dead, seen from the process self.
+// abandoned tells whether the container's owner is certainly dead, as seen from the process self.
 func (c *inspected) abandoned(self owner, now time.Time) bool {
 	l := c.Config.Labels
 	maker, err := leftover.ParseOwner(l[labelPID] + " " + l[labelStart])
@@ -65,9 +65,9 @@ func (c *inspected) abandoned(self owner, now time.Time) bool {
 	return !maker.Alive()
 }
 
-// containers are those with a label, KEY or KEY=VALUE, and what kept others from being looked at. A container that the
-// engine lists and denies to have when asked for it is none: Docker can go on listing one that it has removed, without
-// a name, until it is restarted.
+// containers returns the containers with a label, KEY or KEY=VALUE, and the errors of those that could not be
+// inspected. A container that the engine lists but does not find is left out: Docker can list a removed container,
+// without a name, until it is restarted.
 func (e engine) containers(ctx context.Context, label string) ([]*inspected, error) {
 	out, err := e.run(ctx, nil, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+label)
 	if err != nil {
@@ -87,14 +87,14 @@ func (e engine) containers(ctx context.Context, label string) ([]*inspected, err
 	return all, errors.Join(errs...)
 }
 
-// clean removes the containers whose run is dead, and the empty image when nothing needs it any more.
+// clean removes the containers of dead runs, and the empty image if nothing needs it any more.
 func clean(ctx context.Context, e engine, self owner, dry bool) ([]string, error) {
 	if _, err := proc.LookPath(e.name); err != nil {
 		return nil, nil
 	}
 	all, err := e.containers(ctx, labelRun)
 	if len(all) == 0 && err != nil && e.remedy(err) == e.startIt() {
-		return nil, nil // no daemon, nothing of ours runs
+		return nil, nil // no daemon, so no containers
 	}
 	var found []string
 	errs := []error{err}

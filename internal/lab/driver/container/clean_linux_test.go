@@ -11,7 +11,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// TestCleanFindsWhatADeadRunLeft makes containers as a killed controller leaves them, and one of a run that lives.
+// TestCleanFindsWhatADeadRunLeft makes containers as a killed controller leaves them, and one of a living run.
 func TestCleanFindsWhatADeadRunLeft(t *testing.T) {
 	d := dockertest.New(t)
 	e := newEngine("docker", d.Host)
@@ -48,8 +48,8 @@ func TestCleanFindsWhatADeadRunLeft(t *testing.T) {
 	}
 }
 
-// What Docker lists and denies when asked is no container: here a real daemon, and one row more in what its client
-// lists.
+// A container that Docker lists but does not find is none. This uses a real daemon, with one more row in the client's
+// list.
 func TestContainersThatTheEngineDenies(t *testing.T) {
 	d := dockertest.Start(t)
 	e := newEngine("docker", d)

@@ -15,7 +15,7 @@ import (
 	"tare/internal/measure/wire"
 )
 
-// ours lists the containers of a run that run or will not be found by `tare clean`.
+// ours lists the containers of a run that are running, or that `tare clean` will not find.
 func ours(e engine) func(t testing.TB, runID string) []string {
 	return func(t testing.TB, runID string) []string {
 		t.Helper()
@@ -27,7 +27,7 @@ func ours(e engine) func(t testing.TB, runID string) []string {
 		}
 		var left []string
 		for _, c := range all {
-			// One that was created and no more: its controller was killed between create and start.
+			// Its controller was killed between create and start.
 			if c.State.Status != "created" || !c.abandoned(thisProcess(), time.Now()) {
 				left = append(left, fmt.Sprintf("container %s: %s", c.Name, c.State.Status))
 			}
@@ -36,7 +36,7 @@ func ours(e engine) func(t testing.TB, runID string) []string {
 	}
 }
 
-// killContainer kills an environment's container from outside, as a user or the kernel would.
+// killContainer kills an environment's container from outside, like a user or the kernel.
 func killContainer(e engine) func(testing.TB, env.Env, wire.Hello) {
 	return func(t testing.TB, opened env.Env, _ wire.Hello) {
 		t.Helper()
@@ -46,7 +46,7 @@ func killContainer(e engine) func(testing.TB, env.Env, wire.Hello) {
 	}
 }
 
-// goodMounts are all kinds of mounts, one of them in a directory whose name an option could break over.
+// goodMounts are all kinds of mounts, one in a directory whose name could break an option.
 func goodMounts(t *testing.T) []env.Spec {
 	odd := filepath.Join(t.TempDir(), "a, b\"c d=e:f")
 	if err := os.Mkdir(odd, 0o755); err != nil {
@@ -116,7 +116,7 @@ func TestPodmanContract(t *testing.T) {
 	cleanedUp(t, e)
 }
 
-// cleanedUp has clean remove what killed controllers left, and fails for anything that is still there.
+// cleanedUp runs clean after controllers were killed, and fails if anything is left.
 func cleanedUp(t *testing.T, e engine) {
 	t.Helper()
 	found, err := clean(t.Context(), e, thisProcess(), false)

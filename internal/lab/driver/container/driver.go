@@ -1,10 +1,10 @@
-// Package container drives Docker and Podman by their own command lines.
+// Package container drives Docker and Podman through their command line programs.
 //
-// It is opinionated about three things. The client program is used instead of a library, because then the user's
-// contexts, credentials and versions just work, and because it negotiates with daemons that the libraries refuse. The
-// agent is the container's entrypoint and travels in through `cp`, so an image needs nothing in it: no shell, no libc.
-// And the engine is the one who cleans up when tare cannot: the container's input ends with the client that feeds it,
-// the agent leaves when its input ends, and the engine removes the container when the agent has left (--rm).
+// It is opinionated about three things. It uses the client program and not a library: the user's contexts, credentials
+// and versions then work unchanged, and the client works with daemons that the libraries reject. The agent is the
+// container's entrypoint and is copied in with `cp`, so the image needs no shell and no libc. And the engine cleans up
+// if tare cannot: when the client ends, the container's input ends; then the agent ends; then the engine removes the
+// container (--rm).
 package container
 
 import (
@@ -45,7 +45,7 @@ func info(name, doc string) env.Info {
 	}
 }
 
-// driver opens containers with one engine, named as its program is.
+// driver opens containers with one engine, which has the name of its program.
 type driver struct{ engine string }
 
 // Open makes a container that is ready to run the agent, or puts the agent into a running one (setting container).
@@ -56,7 +56,7 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	}
 	about, err := e.info(ctx)
 	if err != nil {
-		return nil, openError(e, o.Name, "ask "+e.name+" about itself", err)
+		return nil, openError(e, o.Name, "run "+e.name+" info", err)
 	}
 	if o.Get("container", "") != "" {
 		return openRunning(ctx, e, about, o)
@@ -64,7 +64,7 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	return openNew(ctx, e, about, o)
 }
 
-// openError dresses an error of the engine with what the user can do and with what the engine said.
+// openError makes an *env.OpenError from an engine's error, with a remedy and the engine's output as evidence.
 func openError(e engine, name, op string, err error) error {
 	oe := &env.OpenError{Env: name, Op: op, Err: err, Remedy: e.remedy(err)}
 	if x, ok := errors.AsType[*proc.ExitError](err); ok {
@@ -76,7 +76,7 @@ func openError(e engine, name, op string, err error) error {
 // probeTime bounds how long a probe waits for the engine's answer.
 const probeTime = 10 * time.Second
 
-// probe tells whether the engine's client is here and its daemon answers.
+// probe tells whether the engine's client is installed and its daemon answers.
 func probe(ctx context.Context, e engine) env.Status {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()

@@ -24,12 +24,12 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// patience bounds what must come at some time: an engine on a busy machine takes long for everything.
+// patience bounds every wait: on a busy machine an engine takes long for everything.
 const patience = 3 * time.Minute
 
 var runs atomic.Int64
 
-// options are what the drivers are given in these tests. settings are alternately names and values.
+// options are the driver's options in these tests. settings alternate names and values.
 func options(t *testing.T, driver, arg string, settings ...string) env.Options {
 	t.Helper()
 	s := env.Spec{Name: "box", Driver: driver, Arg: arg, Settings: map[string]string{}}
@@ -79,7 +79,7 @@ func nullRun(t *testing.T, work int64) wire.Run {
 	return wire.Run{Job: wire.Job{Kind: "null", Params: p, Cell: "faults"}, Work: work}
 }
 
-// endless starts a trial that only a fault ends, and returns how it ended.
+// endless starts a trial that only a fault ends, and returns its end.
 func endless(t *testing.T, s *deploy.Conn) <-chan error {
 	t.Helper()
 	run := nullRun(t, 1<<45)
@@ -121,14 +121,14 @@ func succeed(t *testing.T, s *deploy.Conn) {
 	}
 }
 
-// Whoever cancels while the empty image is made leaves none: the engine makes it to its end.
+// If the opening is cancelled while the empty image is being made, no image is left: the engine first completes it.
 func TestCancelledWhileTheEmptyImageIsMade(t *testing.T) {
 	d := dockertest.New(t)
 	client, err := proc.LookPath("docker")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A client that goes on after an import only when it was seen.
+	// A client that goes on after an import only after the test has seen it.
 	dir := t.TempDir()
 	seen, cancelled := filepath.Join(dir, "seen"), filepath.Join(dir, "cancelled")
 	script := fmt.Sprintf("#!/bin/sh\n'%s' \"$@\" || exit\ncase \" $* \" in *' import '*) : >'%s'; "+
@@ -198,7 +198,7 @@ func TestLimitsAreReadBack(t *testing.T) {
 	if f.Emulated || f.OS != "linux" || f.Arch != runtime.GOARCH {
 		t.Errorf("platform %s/%s, emulated %v", f.OS, f.Arch, f.Emulated)
 	}
-	// A user that owns nothing can work in it all the same.
+	// A user that owns nothing can still work in it.
 	succeed(t, connect(t, e, "limits"))
 }
 
@@ -290,8 +290,8 @@ func TestDaemonRestartedMidTrial(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryIsEvidence has the kernel kill a container for its memory limit. The engine has removed it by the time
-// anybody asks.
+// TestOutOfMemoryIsEvidence makes the kernel kill a container for its memory limit. The engine has removed the
+// container before anybody asks.
 func TestOutOfMemoryIsEvidence(t *testing.T) {
 	d := dockertest.Shared(t)
 	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))
@@ -308,7 +308,7 @@ func TestOutOfMemoryIsEvidence(t *testing.T) {
 		t.Fatal("1 GB went into 16 MB")
 	}
 	evidence := string(s.Diagnose())
-	// Which of the two it is depends on whether the engine heard of the memory before it removed the container.
+	// Which one it is depends on whether the engine learned of the lack of memory before it removed the container.
 	if !strings.Contains(evidence, "container oom") && !strings.Contains(evidence, "memory limit") ||
 		!strings.Contains(evidence, "exitCode=137") {
 		t.Errorf("nothing tells of the memory:\n%s", evidence)
@@ -337,7 +337,7 @@ func TestAgentOfAnotherBuildIsRefused(t *testing.T) {
 	}
 }
 
-// TestNoiseBeforeTheAgent enters a container whose agent is started by a shell that talks first.
+// TestNoiseBeforeTheAgent uses a container whose agent is started by a shell that first prints noise.
 func TestNoiseBeforeTheAgent(t *testing.T) {
 	host := dockertest.Start(t)
 	d := dockertest.Shared(t)
@@ -366,7 +366,7 @@ func TestNoiseBeforeTheAgent(t *testing.T) {
 	s.Close()
 }
 
-// TestGarbageForEver enters a container that never stops talking and is no agent.
+// TestGarbageForEver uses a container that never stops printing and is not an agent.
 func TestGarbageForEver(t *testing.T) {
 	d := dockertest.Shared(t)
 	dockertest.Import(t, d.Client(), "box:1", dockertest.Busybox(t))

@@ -8,11 +8,11 @@ import (
 	"tare/internal/lab/env"
 )
 
-// emptyImage is the image of an environment that names none: one with nothing in it, made here and not fetched.
+// emptyImage is the image of an environment without an image. It contains nothing, and is made here, not downloaded.
 const emptyImage = "tare/empty:1"
 
-// findImage makes sure that the image is here and returns its name and what it is for. made tells that it is the empty
-// image and was made for this environment.
+// findImage makes sure that the image exists on this machine, and returns its name and platform. made tells that it is
+// the empty image and was made for this environment.
 func findImage(ctx context.Context, e engine, a about, o env.Options) (name string, img image, made bool, err error) {
 	if o.Arg == "" {
 		img, made, err = findEmpty(ctx, e, a)
@@ -28,7 +28,7 @@ func findImage(ctx context.Context, e engine, a about, o env.Options) (name stri
 	}
 	if o.Get("pull", "missing") == "never" {
 		if err == nil {
-			err = fmt.Errorf("the image here is for %s/%s, not for %s", img.OS, img.Arch, platform)
+			err = fmt.Errorf("the image on this machine is for %s/%s, not for %s", img.OS, img.Arch, platform)
 		}
 		return "", image{}, false, err
 	}
@@ -46,7 +46,7 @@ func findImage(ctx context.Context, e engine, a about, o env.Options) (name stri
 	return o.Arg, img, false, err
 }
 
-// has tells whether the image of a spec is here or may be pulled.
+// has tells whether the image of a spec is on this machine or may be pulled.
 func has(ctx context.Context, e engine, s env.Spec) env.Status {
 	if s.Arg == "" || s.Get("pull", "missing") != "never" {
 		return env.Status{OK: true}
@@ -55,14 +55,14 @@ func has(ctx context.Context, e engine, s env.Spec) env.Status {
 	case err == nil:
 		return env.Status{OK: true}
 	case noSuch(err):
-		return env.Status{Detail: "image " + s.Arg + " is not here and pull=never",
-			Remedy: e.name + " image ls shows those that are"}
+		return env.Status{Detail: "image " + s.Arg + " is not on this machine, and pull=never",
+			Remedy: e.name + " image ls shows the images on this machine"}
 	default:
 		return env.Status{Detail: err.Error()}
 	}
 }
 
-// image asks the engine about an image that is here.
+// image returns the engine's description of an image on this machine.
 func (e engine) image(ctx context.Context, name string) (image, error) {
 	out, err := e.run(ctx, nil, "image", "inspect", name)
 	if err != nil {
@@ -71,7 +71,7 @@ func (e engine) image(ctx context.Context, name string) (image, error) {
 	return parseImage(out)
 }
 
-// matches tells whether the image is for the platform, OS/ARCH[/VARIANT]; "" is any.
+// matches tells whether the image is for the platform, OS/ARCH[/VARIANT]; "" means any.
 func (i image) matches(platform string) bool {
 	if platform == "" {
 		return true
@@ -87,20 +87,20 @@ func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, er
 	}
 	if a.OS != "linux" {
 		return image{}, false,
-			fmt.Errorf("make an empty image: the engine runs %s containers, and only linux ones can be empty", a.OS)
+			fmt.Errorf("make an empty image: the engine runs %s containers, but only linux ones can be empty", a.OS)
 	}
 	args := []string{"import", "--platform", a.OS + "/" + a.Arch, "-", emptyImage}
 	if e.name == "podman" {
 		args = []string{"import", "--os", a.OS, "--arch", a.Arch, "-", emptyImage}
 	}
-	// One folder, because an archive without any entry is refused by some versions.
+	// The archive has one folder, because some versions reject an archive without entries.
 	archive := agentArchive("", "", folder{strings.TrimPrefix(workDir, "/"), dirMode})
 	defer archive.Close()
 	if _, err := e.finish(ctx, archive, args...); err != nil {
 		return image{}, false, fmt.Errorf("make an empty image: %w", err)
 	}
 	if img, err = e.image(ctx, emptyImage); err != nil {
-		// The user may have cancelled while it was made, which does not stop half-way.
+		// The user may have cancelled while the image was made, which is not interrupted.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		dropEmpty(undo, e)
@@ -109,8 +109,9 @@ func findEmpty(ctx context.Context, e engine, a about) (img image, made bool, er
 	return img, true, nil
 }
 
-// dropEmpty removes the empty image unless another container still needs it, which the engine knows best.
+// dropEmpty removes the empty image unless another container needs it; the engine checks that.
 func dropEmpty(ctx context.Context, e engine) {
-	// Refused while in use; whoever uses it last removes it. There is nothing else to do about an error here.
+	// The engine refuses it while the image is in use; the last user removes it. Other errors are ignored, because
+	// nothing can be done about them.
 	_, _ = e.run(ctx, nil, "rmi", emptyImage)
 }

@@ -15,10 +15,10 @@ import (
 	"tare/internal/unit"
 )
 
-// about is what an engine says of itself.
+// about is an engine's description of itself.
 type about struct {
-	Engine, Server, Client string // versions; Client is "" where the client is the engine
-	OS, Arch               string // GOOS, GOARCH of the machine the containers run on
+	Engine, Server, Client string // versions; Client is "" if the client is the engine
+	OS, Arch               string // GOOS, GOARCH of the machine on which the containers run
 	Kernel, System         string
 	Storage, CgroupVersion string
 	CgroupDriver, Runtime  string
@@ -35,7 +35,7 @@ func (a about) String() string {
 	return fmt.Sprintf("%s, storage %s, cgroup v%s, runtime %s", s, a.Storage, a.CgroupVersion, a.Runtime)
 }
 
-// goArch translates the kernel's names of architectures, which Docker reports, to Go's.
+// goArch translates the kernel's names of architectures, which Docker uses, to Go's.
 func goArch(name string) string {
 	if a, ok := map[string]string{
 		"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386", "armv7l": "arm", "armv6l": "arm",
@@ -46,7 +46,7 @@ func goArch(name string) string {
 	return name
 }
 
-// parseInfo reads the answer of `info` as JSON.
+// parseInfo parses the JSON of `info`.
 func parseInfo(engine string, text []byte) (about, error) {
 	a := about{Engine: engine}
 	if engine == "podman" {
@@ -69,7 +69,7 @@ func (a about) docker(text []byte) (about, error) {
 		if len(in.ServerErrors) > 0 {
 			return a, errors.New(strings.Join(in.ServerErrors, "; "))
 		}
-		return a, errors.New("read docker info: it names no server version")
+		return a, errors.New("read docker info: it has no server version")
 	}
 	a.Server, a.Client = in.ServerVersion, in.ClientInfo.Version
 	a.OS, a.Arch, a.Kernel, a.System = in.OSType, goArch(in.Architecture), in.KernelVersion, in.OperatingSystem
@@ -97,7 +97,7 @@ func (a about) podman(text []byte) (about, error) {
 		return a, fmt.Errorf("read podman info: %w", err)
 	}
 	if in.Version.Version == "" {
-		return a, errors.New("read podman info: it names no version")
+		return a, errors.New("read podman info: it has no version")
 	}
 	h := in.Host
 	a.Server, a.OS, a.Arch, a.Kernel = in.Version.Version, h.OS, goArch(h.Arch), h.Kernel
@@ -117,7 +117,7 @@ func (a about) podman(text []byte) (about, error) {
 	return a, nil
 }
 
-// image is what `image inspect` says that matters here.
+// image is the part of `image inspect` that tare uses.
 type image struct {
 	ID, OS, Arch string
 }
@@ -133,7 +133,7 @@ func parseImage(text []byte) (image, error) {
 	return image{ID: in[0].Id, OS: in[0].Os, Arch: goArch(in[0].Architecture)}, nil
 }
 
-// inspected is what `inspect` says of a container that matters here. The field names are the engines' own.
+// inspected is the part of `inspect` of a container that tare uses. The field names are the engines' own.
 type inspected struct {
 	Id, Name, Image, Driver, AppArmorProfile, OCIRuntime string
 	Created                                              time.Time
@@ -175,7 +175,7 @@ func parseInspect(text []byte) ([]inspected, error) {
 	return in, nil
 }
 
-// cpus is the limit in CPUs' worth of time; 0 is none.
+// cpus is the limit of CPU time, in CPUs; 0 means none.
 func (c *inspected) cpus() float64 {
 	h := &c.HostConfig
 	switch {
@@ -184,12 +184,12 @@ func (c *inspected) cpus() float64 {
 	case h.CpuQuota > 0 && h.CpuPeriod > 0:
 		return float64(h.CpuQuota) / float64(h.CpuPeriod)
 	case h.CpuQuota > 0:
-		return float64(h.CpuQuota) / 100_000 // the kernel's default period, us
+		return float64(h.CpuQuota) / 100_000 // the kernel's default period, µs
 	}
 	return 0
 }
 
-// seccomp is the profile in force: "unconfined", "default" or the engine's word.
+// seccomp is the profile in effect: "unconfined", "default" or the engine's word.
 func (c *inspected) seccomp(a about) string {
 	for _, o := range c.HostConfig.SecurityOpt {
 		if v, ok := strings.CutPrefix(o, "seccomp="); ok {
@@ -213,7 +213,7 @@ func (c *inspected) seccomp(a about) string {
 	return "unconfined"
 }
 
-// facts tells what the engine made of the settings: limits as they are in force, not as they were asked for.
+// facts returns the limits and other settings in effect, not those that were requested.
 func (c *inspected) facts(a about, img image, dir string) record.Facts {
 	h := &c.HostConfig
 	runtime := h.Runtime
@@ -281,7 +281,7 @@ func (c *inspected) facts(a about, img image, dir string) record.Facts {
 	}
 }
 
-// volume tells what lies at dir: "none" for the container's own root.
+// volume tells what is mounted at dir: "none" for the container's own root.
 func (c *inspected) volume(dir string) string {
 	if _, ok := c.HostConfig.Tmpfs[dir]; ok {
 		return "tmpfs"
@@ -294,7 +294,7 @@ func (c *inspected) volume(dir string) string {
 	return "none"
 }
 
-// addGiven adds the settings that were given and of which the engine does not speak: host, pull, platform.
+// addGiven adds the given settings that the engine does not report: host, pull, platform.
 func addGiven(facts, given map[string]string) {
 	for k, v := range given {
 		if _, known := facts[k]; !known {

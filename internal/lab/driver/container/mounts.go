@@ -17,7 +17,7 @@ import (
 	"tare/internal/unit"
 )
 
-// The kinds of mounts of a container that tare makes. One that runs already has only dirs.Dir.
+// The kinds of mounts of a container that tare makes. A container that runs already has only folder.Dir.
 const (
 	bind   = "bind"
 	volume = "volume"
@@ -28,8 +28,8 @@ func mountKinds(engine string) []env.MountKind {
 	return []env.MountKind{
 		{
 			Name: bind, Shared: true,
-			Doc: "A directory of the host, bound into the container. The engine must run on this machine; where it " +
-				"does so in a virtual machine (Docker Desktop), this is the folder that machine shares.",
+			Doc: "A directory of the host, bound into the container. The engine must run on this machine; if it runs " +
+				"in a virtual machine (Docker Desktop), the directory must be shared with that machine.",
 			Settings: []env.Setting{
 				{Name: "dir", Default: "the run's own directory",
 					Doc: "directory of the host on whose file system the folder is made; a new directory is made " +
@@ -57,11 +57,10 @@ type mounts struct {
 	release []func() error
 }
 
-// mountPoint is where a mount is inside.
+// mountPoint is the path of a mount in the container.
 func mountPoint(name string) string { return "/tare-mounts/" + name }
 
-// prepare makes the host's side of mounts and the options that put them into a container. One that cannot be had leaves
-// the others alone.
+// prepare makes the host's side of the mounts and the options of create for them. If one fails, the others still work.
 func (ms *mounts) prepare(e engine, o *env.Options) {
 	for _, s := range o.Mounts {
 		if s.Driver == dirs.Dir {
@@ -77,10 +76,10 @@ func (ms *mounts) prepare(e engine, o *env.Options) {
 		case volume:
 			options = []string{"--volume", m.Mount.Dir}
 		case tmpfs:
-			// Engines mount a tmpfs noexec; a build may run what it made there.
+			// Engines mount a tmpfs noexec, but a build may run programs that it made.
 			v := m.Mount.Dir + ":rw,exec,mode=1777"
 			if size := s.Get("size", ""); size != "" {
-				n, _ := unit.ParseSize(size) // it was checked with the plan
+				n, _ := unit.ParseSize(size) // checked with the plan
 				v += ",size=" + strconv.FormatInt(n, 10)
 			}
 			options = []string{"--tmpfs", v}
@@ -101,7 +100,7 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 		return "", nil, &env.OpenError{Env: o.Name + ":" + s.Name, Op: "make folder to bind", Err: err, Remedy: remedy}
 	}
 	if far := remoteDaemon(o.Get("host", "")); far != "" {
-		return fail(fmt.Errorf("the engine runs at %s, and a bind mount shows folders of that machine, not of this one",
+		return fail(fmt.Errorf("the engine runs at %s, and a bind mount shows folders of that machine only",
 			far), "use a volume, or run tare there")
 	}
 	if base := s.Get("dir", ""); base != "" {
@@ -114,23 +113,23 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 		ms.release = append(ms.release, func() error { return leftover.Remove(made) })
 	}
 	if err == nil {
-		err = os.Chmod(dir, 0o777) // the container's user is not always this one; the directory above keeps others out
+		err = os.Chmod(dir, 0o777) // the container's user may be another one; the parent directory keeps others out
 	}
 	if err != nil {
 		return fail(err, "choose a directory you may write to with the setting dir=PATH of the mount")
 	}
 	if !utf8.ValidString(dir) {
-		return fail(fmt.Errorf("the engine needs paths in UTF-8, and %q is not UTF-8", dir),
+		return fail(fmt.Errorf("the engine needs paths in UTF-8, but %q is not UTF-8", dir),
 			"set TMPDIR to a folder whose path is UTF-8, or choose one with the setting dir=PATH of the mount")
 	}
 	fields := []string{"type=bind", "src=" + dir, "dst=" + mountPoint(s.Name)}
 	if l := s.Get("label", "none"); l != "none" {
 		if e.name != "podman" {
-			return fail(fmt.Errorf("label=%s is Podman's", l), "leave label out with docker")
+			return fail(fmt.Errorf("label=%s works only with Podman", l), "leave label out with docker")
 		}
 		fields = append(fields, map[string]string{"private": "relabel=private", "shared": "relabel=shared"}[l])
 	}
-	// The engines read the option as a line of CSV.
+	// The engines parse the option as a line of CSV.
 	var line strings.Builder
 	w := csv.NewWriter(&line)
 	w.Write(fields)
@@ -138,7 +137,7 @@ func (ms *mounts) bind(e engine, o *env.Options, s *env.Spec) (dir string, optio
 	return dir, []string{"--mount", strings.TrimSuffix(line.String(), "\n")}, nil
 }
 
-// remoteDaemon tells which other machine an engine's address leads to; empty when it is this one or cannot be told.
+// remoteDaemon returns the other machine that an engine's address names; "" if it is this machine or not known.
 func remoteDaemon(address string) string {
 	if address == "" {
 		address = os.Getenv("DOCKER_HOST")

@@ -16,27 +16,27 @@ import (
 	"tare/internal/record"
 )
 
-// container is an environment that tare made: one container, whose only process is the agent.
+// container is an environment that tare made: one container, with the agent as its only process.
 type container struct {
 	engine    engine
 	about     about
 	opts      env.Options
-	create    []string // the arguments of create, without the name
+	create    []string // arguments of create, without the name
 	image     string
-	empty     bool // the image is the empty one
-	made      bool // ... and was made for this environment
+	empty     bool // it uses the empty image
+	made      bool // ... which was made for this environment
 	agentPath string
 	dir       string
 	mounts    mounts
 	facts     record.Facts
 
 	mu     sync.Mutex
-	name   string  // "" when there is none
-	stream *stream // of the agent that was started last; its container is gone or going
+	name   string  // "" if there is none
+	stream *stream // of the last agent; its container is gone or ending
 	closed bool
 }
 
-// openNew makes a container and puts the agent into it. It is started by Agent.
+// openNew makes a container and copies the agent into it. Agent starts it.
 func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, err error) {
 	fail := func(op string, err error) (env.Env, error) { return nil, openError(e, o.Name, op, err) }
 	if v := o.Get("runtime", ""); v != "" && e.name == "podman" {
@@ -46,8 +46,8 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 	if err != nil {
 		oe := openError(e, o.Name, "find image", err)
 		if x, ok := errors.AsType[*env.OpenError](oe); ok && x.Remedy == "" && o.Arg != "" {
-			x.Remedy = fmt.Sprintf("get it with `%s pull %s` where there is a network, load it from a file, or "+
-				"leave the image out: `%s` alone needs none", e.name, o.Arg, e.name)
+			x.Remedy = fmt.Sprintf("get it with `%s pull %s` (needs a network), load it from a file, or "+
+				"leave out the image: `%s` alone needs none", e.name, o.Arg, e.name)
 		}
 		return nil, oe
 	}
@@ -57,7 +57,7 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 		if err == nil {
 			return
 		}
-		// The caller's ctx may be what failed; undoing must still work.
+		// ctx may have ended; the cleanup must still work.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		c.remove(ctx)
@@ -93,37 +93,37 @@ func openNew(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, 
 	return c, nil
 }
 
-// createArgs are the arguments of create without the container's name.
+// createArgs are the arguments of create, without the container's name.
 func (c *container) createArgs() ([]string, error) {
 	opts, err := createOptions(c.opts.Spec)
 	if err != nil {
 		return nil, err
 	}
 	args := []string{"--interactive", "--rm",
-		// What the agent says is the protocol; an engine that also writes it to a log would be part of the measurement.
+		// The agent's output is the protocol. If an engine wrote it to a log, too, that would disturb the measurement.
 		"--log-driver", "none",
-		// Whoever stops it wants it gone: there is nothing in it to save, and Podman would wait ten seconds.
+		// Stop at once: the container has nothing to save, and Podman would wait ten seconds.
 		"--stop-timeout", "0",
 		"--entrypoint", "/" + agentName,
 	}
 	if c.dir != workDir {
-		// The engine makes a missing folder and leaves one that the image brings as it is.
+		// The engine makes a missing folder, and keeps the owner of one that exists in the image.
 		args = append(args, "--workdir", c.dir)
 	}
 	for _, l := range thisProcess().labels(c.opts.RunID, c.opts.Name) {
 		args = append(args, "--label", l)
 	}
-	args = append(args, "--pull=never") // that was done before, and told to the user
+	args = append(args, "--pull=never") // it was pulled before, and the user was told
 	args = append(append(args, opts...), c.mounts.options...)
 	return append(args, c.image, "agent", "--dir", c.dir), nil
 }
 
-// agentName is the agent's file at the root of a container.
+// agentName is the agent's file name at the root of a container.
 const agentName = "tare-agent"
 
 var notName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_.-]+`) })
 
-// containerName makes a name that a user recognises and that is unique even when one run opens an environment twice.
+// containerName makes a name that a user recognises. It is unique even if one run opens an environment twice.
 func containerName(runID, envName string) string {
 	var salt [3]byte
 	rand.Read(salt[:])
@@ -136,7 +136,7 @@ func (c *container) make(ctx context.Context) error {
 	create := append([]string{"create", "--name", c.name}, c.create...)
 	_, err := c.engine.finish(ctx, nil, create...)
 	if c.empty && noSuch(err) {
-		// Another run has removed the empty image since we saw it.
+		// Another run has removed the empty image in the meantime.
 		if _, c.made, err = findEmpty(ctx, c.engine, c.about); err == nil {
 			_, err = c.engine.finish(ctx, nil, create...)
 		}
@@ -156,7 +156,7 @@ func (c *container) make(ctx context.Context) error {
 	return nil
 }
 
-// inspect asks the engine about one container.
+// inspect returns the engine's description of one container.
 func (e engine) inspect(ctx context.Context, name string) (*inspected, error) {
 	out, err := e.run(ctx, nil, "container", "inspect", name)
 	if err != nil {
@@ -164,7 +164,7 @@ func (e engine) inspect(ctx context.Context, name string) (*inspected, error) {
 	}
 	list, err := parseInspect(out)
 	if err == nil && len(list) != 1 {
-		err = fmt.Errorf("read inspect: asked for one container, told of %d", len(list))
+		err = fmt.Errorf("read inspect: requested one container, got %d", len(list))
 	}
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (e engine) inspect(ctx context.Context, name string) (*inspected, error) {
 	return &list[0], nil
 }
 
-// Agent starts the container, and a fresh one when the last has been used: a container ends with its agent.
+// Agent starts the container. It makes a new one if the last one was used, because a container ends with its agent.
 func (c *container) Agent(ctx context.Context) (env.Stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,10 +199,10 @@ func (c *container) Agent(ctx context.Context) (env.Stream, error) {
 	return s, nil
 }
 
-// Facts returns what the engine says of the container.
+// Facts returns what the engine reports about the container.
 func (c *container) Facts() record.Facts { return c.facts }
 
-// Mounts are the folders put into the container.
+// Mounts are the mounts of the container.
 func (c *container) Mounts() []env.Mounted { return c.mounts.all }
 
 // closeTime bounds how long closing waits for the engine.
@@ -220,7 +220,7 @@ func (c *container) Close() error {
 			c.opts.Name, c.name, err, c.engine.name)
 	}
 	if c.stream != nil {
-		c.stream.Close() // the client, whose container is gone now
+		c.stream.Close() // the client; its container is gone now
 	}
 	if c.empty {
 		c.empty = false
@@ -244,7 +244,7 @@ func (c *container) remove(ctx context.Context) error {
 	return nil
 }
 
-// remove removes a container and returns when it is gone. It is no error when it is not there.
+// remove removes a container and returns when it is gone. It is no error if the container does not exist.
 func (e engine) remove(ctx context.Context, name string) error {
 	for {
 		_, err := e.run(ctx, nil, "rm", "--force", "--volumes", name)
@@ -254,7 +254,7 @@ func (e engine) remove(ctx context.Context, name string) error {
 		case !says(err, "already in progress", "being removed"):
 			return err
 		}
-		// The engine is at it because of --rm, and refuses to be hurried.
+		// The engine is already removing it because of --rm, and refuses a second request.
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// What the engines really said, shortened.
+// Real output of the engines, shortened.
 const (
 	dockerInfo = `{"ServerVersion":"20.10.24+dfsg1","OSType":"linux","Architecture":"x86_64","KernelVersion":"6.1.0","OperatingSystem":"Debian GNU/Linux 12 (bookworm)",
 "Driver":"overlay2","CgroupVersion":"1","CgroupDriver":"cgroupfs","DefaultRuntime":"runc","SecurityOptions":["name=apparmor","name=seccomp,profile=default"],"ClientInfo":{"Version":"28.2.2"}}`
@@ -190,7 +190,7 @@ func TestAbandoned(t *testing.T) {
 		c.Config.Labels = labels
 		return c
 	}
-	// The number was given to this process again: it began at another time.
+	// This process got the same id again, but it has another start time.
 	dead := with(live, labelStart, "another-boot/1")
 	if !dead.abandoned(self, now) {
 		t.Error("the container of a dead process is not found")
@@ -314,7 +314,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// What the engines said when these things happened, and the word that the remedy must hold.
+// Real output of the engines in these situations, and a word that the remedy must contain.
 func TestRemedies(t *testing.T) {
 	for said, want := range map[string]string{
 		"exec /tare-agent: no such file or directory":                                        "CGO_ENABLED=0",
@@ -329,11 +329,11 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// An engine cannot be told of a folder whose path is not UTF-8; the mounts that need none go on.
+// A path that is not UTF-8 cannot be passed to an engine. Mounts that do not need it still work.
 func TestFoldersThatAreNotUTF8AreOneMountsFault(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "caf\xe9")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Skip(err) // a file system that has only UTF-8
+		t.Skip(err) // a file system that allows only UTF-8
 	}
 	ms := &mounts{}
 	ms.prepare(engine{name: "docker"}, &env.Options{Spec: env.Spec{Name: "box"}, Dir: dir,

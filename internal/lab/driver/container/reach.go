@@ -10,7 +10,8 @@ import (
 	"tare/internal/record"
 )
 
-// reach tells from a spec whether this machine's loopback is the container's. Of a running container the engine knows.
+// reach tells, from a spec alone, whether the container shares this machine's loopback. For a running container only
+// the engine knows that.
 func reach(s env.Spec) error {
 	if s.Get("container", "") != "" || s.Get("network", "") == "host" {
 		return nil
@@ -19,8 +20,8 @@ func reach(s env.Spec) error {
 		s.Get("network", "the engine's"))
 }
 
-// loopback tells it of a container that was made: the engine must have put it into the network of its own machine, and
-// that must be this one.
+// loopback tells it for an existing container: the container must use the network of the engine's machine, and that
+// must be this machine.
 func loopback(name string, f *record.Facts) (string, error) {
 	if n := f.Settings["network"]; n != "host" {
 		return "", fmt.Errorf("%s has a network of its own (network=%s); use network=host", name, n)
@@ -28,7 +29,7 @@ func loopback(name string, f *record.Facts) (string, error) {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	if runtime.GOOS != "linux" || f.Extra["engine.kernel"] != "" &&
 		f.Extra["engine.kernel"] != strings.TrimSpace(string(kernel)) {
-		return "", fmt.Errorf("%s runs on another kernel than this machine's, whose loopback it does not see; "+
+		return "", fmt.Errorf("%s runs on another kernel, so it cannot reach this machine's loopback; "+
 			env.Ways, name)
 	}
 	return "127.0.0.1", nil

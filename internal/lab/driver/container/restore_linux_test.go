@@ -25,11 +25,11 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// restoreTime bounds what a test of restores may take. None is about how fast they are.
+// restoreTime bounds a test of restores. No such test is about their speed.
 const restoreTime = 8 * time.Minute
 
-// postgresImage makes a Docker image of the root image that tare guest build makes, as the manual tells: the same files
-// that a virtual machine has. The mount is in a namespace of its own, which a killed test takes along.
+// postgresImage makes a Docker image from the root image of tare guest build, as the manual describes: the same files
+// that a virtual machine has. The mount is in a mount namespace of its own, which ends with a killed test.
 func postgresImage(t *testing.T, d *dockertest.Daemon, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -56,8 +56,8 @@ tar -c . | "$@"`
 	t.Logf("imported %s in %v", filepath.Base(root.Path), time.Since(began).Round(time.Millisecond))
 }
 
-// restoring runs a restore of a megabyte into a real server. The restore itself compares every row and file with what
-// was backed up, and fails if one differs.
+// restoring restores a megabyte into a real server. The restore itself compares every row and file with the backup, and
+// fails if one differs.
 func restoring(t *testing.T, s *deploy.Conn, cell, root, tools string) (wire.Result, error) {
 	t.Helper()
 	kind, ok := all.Lookup("restore")
@@ -75,13 +75,13 @@ func restoring(t *testing.T, s *deploy.Conn, cell, root, tools string) (wire.Res
 	return got.Result, err
 }
 
-// TestRestoreIntoPostgreSQL restores with the programs of an image, and says what an image lacks.
+// TestRestoreIntoPostgreSQL restores with the programs of an image, and reports what an image lacks.
 func TestRestoreIntoPostgreSQL(t *testing.T) {
 	d := dockertest.Shared(t)
 	postgresImage(t, d, "tare-database:test")
 	e := newEngine("docker", d.Host)
 	t.Cleanup(func() {
-		// Half a gigabyte, in a daemon that other tests go on using.
+		// It has half a gigabyte, in a daemon that other tests use later.
 		if _, err := e.run(context.Background(), nil, "rmi", "--force", "tare-database:test"); err != nil {
 			t.Error(err)
 		}
@@ -137,7 +137,7 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 			"64 MiB are free")
 	})
 	t.Run("no user that a server could be", func(t *testing.T) {
-		// A container that runs already, with nobody in its list of users.
+		// A container that already runs and whose list of users is empty.
 		passwd := filepath.Join(t.TempDir(), "passwd")
 		if err := os.WriteFile(passwd, []byte("root:x:0:0::/root:/bin/sh\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 }
 
 // restoresVerified runs two restores in one container: the first with the image's bzip2 and psql, the second with
-// tare's own stages and on a copy of the data directory that the first had made.
+// tare's own stages, on a copy of the data directory of the first.
 func restoresVerified(t *testing.T, d *dockertest.Daemon) {
 	o := options(t, "docker", "tare-database:test", "host", d.Host, "pull", "never", "network", "none")
 	s := connect(t, open(t, o), o.RunID)
@@ -192,13 +192,13 @@ func restoresVerified(t *testing.T, d *dockertest.Daemon) {
 	}
 }
 
-// servesPages runs nginx in a container that has no network but its loopback.
+// servesPages runs nginx in a container with no network but its loopback.
 func servesPages(t *testing.T, d *dockertest.Daemon) {
 	o := options(t, "docker", "tare-database:test", "host", d.Host, "pull", "never", "network", "none")
 	envtest.Pages(t, connect(t, open(t, o), o.RunID), 200, 2)
 }
 
-// studiesDatabase runs the study's work on a real server in a container, where root may not look at another user's
+// studiesDatabase runs the study's work on a real server in a container, where root cannot inspect other users'
 // processes: each trial must find the server of the last one stopped.
 func studiesDatabase(t *testing.T, d *dockertest.Daemon) {
 	source, ok := study.Lookup("database")
@@ -252,7 +252,7 @@ func studiesDatabase(t *testing.T, d *dockertest.Daemon) {
 	if ran != 4 {
 		t.Errorf("%d trials of the study were run, want 4", ran)
 	}
-	// A server removes its file before its last breath.
+	// A server removes its file a moment before it ends.
 	do("after",
 		map[string]string{"command": `for i in $(seq 1200); do grep -qsx postgres /proc/[0-9]*/comm || exit 0; sleep 0.1; done; exit 1`})
 }

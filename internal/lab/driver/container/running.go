@@ -12,23 +12,23 @@ import (
 	"tare/internal/record"
 )
 
-// running is an environment in a container that was there before and stays there.
+// running is an environment in a container that existed before and stays.
 type running struct {
 	engine    engine
 	opts      env.Options
-	name      string // the container's, as the user named it
+	name      string // the container's name, as given by the user
 	agentPath string
-	place     string // the folder that is put into it; removed by the agent when it leaves
+	place     string // the folder made in it; the agent removes it at its end
 	exec      []string
 	facts     record.Facts
 
 	mu     sync.Mutex
-	ready  bool    // the agent has been put and not been started since
-	stream *stream // of the agent that was started last
+	ready  bool    // the agent was copied and not started since
+	stream *stream // of the last agent
 	closed bool
 }
 
-// openRunning puts the agent into a container that somebody else runs.
+// openRunning puts the agent into a container that tare did not make.
 func openRunning(ctx context.Context, e engine, a about, o env.Options) (_ env.Env, err error) {
 	fail := func(op string, err error) (env.Env, error) { return nil, openError(e, o.Name, op, err) }
 	c := &running{engine: e, opts: o, name: o.Get("container", "")}
@@ -60,7 +60,7 @@ func openRunning(ctx context.Context, e engine, a about, o env.Options) (_ env.E
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		c.Close() // what was put before ctx ended
+		c.Close() // removes what was copied before ctx ended
 		return fail("put agent into container", err)
 	}
 	c.facts = seen.facts(a, img, work)
@@ -73,9 +73,9 @@ func openRunning(ctx context.Context, e engine, a about, o env.Options) (_ env.E
 	return c, nil
 }
 
-// put copies the agent into the container. It goes on when ctx ends, so that what is in there afterwards is known.
+// put copies the agent into the container. It goes on when ctx ends, so that the result is known.
 func (c *running) put(ctx context.Context) error {
-	// The folder is open to the user that the agent runs as; the agent in it belongs to root.
+	// The folder is writable for the user that the agent runs as; the agent's file belongs to root.
 	name := path.Base(c.place)
 	archive := agentArchive(c.agentPath, name+"/"+agentName, folder{name, dirMode}, folder{name + "/work", dirMode})
 	defer archive.Close()
@@ -110,25 +110,25 @@ func (c *running) Agent(ctx context.Context) (env.Stream, error) {
 	return s, nil
 }
 
-// Mounts are directories that are in the container already.
+// Mounts are directories that already exist in the container.
 func (c *running) Mounts() []env.Mounted {
 	var all []env.Mounted
 	for _, s := range c.opts.Mounts {
 		m := dirs.Given([]env.Spec{s}, c.opts.Name, false)[0]
 		if s.Driver != dirs.Dir {
 			m.Err = &env.OpenError{Env: c.opts.Name + ":" + s.Name, Op: "make mount",
-				Err:    fmt.Errorf("a container that runs already cannot be given a %s", s.Driver),
-				Remedy: "name a directory that it has: " + dirs.Dir + ":PATH"}
+				Err:    fmt.Errorf("a %s cannot be added to a running container", s.Driver),
+				Remedy: "use a directory that exists in it: " + dirs.Dir + ":PATH"}
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// Facts returns what the engine says of the container.
+// Facts returns what the engine reports about the container.
 func (c *running) Facts() record.Facts { return c.facts }
 
-// Close removes from the container what was put into it. The container itself stays as it was.
+// Close removes the agent's folder from the container. The container itself stays.
 func (c *running) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,15 +148,15 @@ func (c *running) Close() error {
 	return nil
 }
 
-// remove removes the folder, if it is still there. The container may hold no program that can remove a file, so an
-// agent does it: one that runs as root, finds its input empty, and leaves.
+// remove removes the folder if it still exists. The container may have no program that removes files, so an agent does
+// it: it runs as root, finds its input empty, and ends.
 func (c *running) remove(ctx context.Context) error {
 	_, err := c.engine.run(ctx, nil, "cp", c.name+":"+c.place, "-")
 	if noSuch(err) || says(err, "could not find the file", "no such file") {
 		return nil
 	}
 	if err == nil {
-		err = c.put(ctx) // the agent that was there may have removed itself, but had no right to remove its folder
+		err = c.put(ctx) // the earlier agent may have removed itself, but not its folder, for lack of rights
 	}
 	if err == nil {
 		_, err = c.engine.run(ctx, bytes.NewReader(nil), "exec", "--user", "0", c.name, path.Join(c.place, agentName),

@@ -31,7 +31,7 @@ func TestRunningPodmanContainer(t *testing.T) {
 func testRunning(t *testing.T, e engine) {
 	files := dockertest.Busybox(t)
 	dockertest.Import(t, e.argv(), "box:1", files)
-	// An image with one program, which cannot remove a file.
+	// An image with one program, which cannot remove files.
 	dockertest.Import(t, e.argv(), "bare:1", map[string][]byte{"/sleep": files["/bin/sleep"]})
 	for _, c := range []struct{ name, image, user string }{{"shell", "box:1", ""}, {"bare", "bare:1", ""},
 		{"user", "box:1", "1000"}} {
@@ -75,16 +75,16 @@ func inside(t *testing.T, e engine, name, image, user string) {
 	if seen, err := e.inspect(t.Context(), name); err != nil || !seen.State.Running {
 		t.Errorf("the container does not run any more: %v", err)
 	}
-	// A controller that dies takes the agent with it, and the agent its folder.
+	// If a controller dies, its agent ends, and the agent removes its folder.
 	o = options(t, e.name, "", settings...)
 	c = open(t, o)
 	agent, err := c.Agent(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not before it has said all and waits: conmon (seen in 2.1.6, conn_sock.c) frees a client's record when a write to
-	// it fails, then looks into it to learn whether to close the input, and so leaves an agent waiting that wrote when
-	// its client died. That agent is for `tare clean`.
+	// Not before the agent has written all its output and waits: when a write to a client fails, conmon (2.1.6,
+	// conn_sock.c) frees the client's record and then reads from it whether to close the input. So an agent that writes
+	// while its client dies may stay. `tare clean` removes that one.
 	if _, err := deploy.Connect(t.Context(), agent, o.RunID); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func inside(t *testing.T, e engine, name, image, user string) {
 		t.Fatal(err)
 	}
 	if user != "" {
-		// That user may not remove a folder from the root. Closing does.
+		// That user cannot remove a folder from the root directory, but Close can.
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
@@ -106,7 +106,7 @@ func inside(t *testing.T, e engine, name, image, user string) {
 	}
 }
 
-// changes are the files that a container has and its image has not.
+// changes are the files of a container that its image does not have.
 func changes(t *testing.T, e engine, name string) string {
 	t.Helper()
 	out, err := e.run(t.Context(), nil, "diff", name)
@@ -131,7 +131,7 @@ func TestStoppedContainerIsRefused(t *testing.T) {
 	}
 }
 
-// TestHandshakeTime logs how long a handshake takes in a container that exists; the goal is 0.3 s.
+// TestHandshakeTime logs how long a handshake takes in an existing container; the goal is 0.3 s.
 func TestHandshakeTime(t *testing.T) {
 	d := dockertest.Shared(t)
 	e := newEngine("docker", d.Host)
@@ -159,14 +159,14 @@ func TestHandshakeTime(t *testing.T) {
 	}
 }
 
-// This machine's loopback is a container's where its network is, and else the error names the setting.
+// A container reaches this machine's loopback if it uses its network; otherwise the error names the setting.
 func TestHostNetworkReachesThePeer(t *testing.T) {
 	d := dockertest.Shared(t)
 	path, err := agenttest.Store(t).Path(runtime.GOOS, runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The daemon has a network of its own, and so has the peer's machine to be that.
+	// The daemon has its own network, so the peer must run in it, too.
 	peer := filepath.Join(t.TempDir(), "peer")
 	script := fmt.Sprintf("#!/bin/sh\nexec %s '%s' \"$@\"\n", strings.Join(d.OnHost(), " "), path)
 	if err := os.WriteFile(peer, []byte(script), 0o700); err != nil {

@@ -14,17 +14,17 @@ import (
 	"tare/internal/unit"
 )
 
-// workDir is where the agent works in a container that tare made, unless dir says otherwise.
+// workDir is where the agent works in a container that tare made, unless the setting dir is given.
 const workDir = "/tare-work"
 
-// settings declares what the drivers can be told. Unless a setting says otherwise, everything is as the engine's own
-// `run` would have it, except that no port is ever published.
+// settings declares the drivers' settings. Without settings everything is as with the engine's own `run`, except that
+// no port is ever published.
 func settings(engine string) []env.Setting {
 	return []env.Setting{
-		{Name: "host", Doc: "address of the daemon, as " + engine + "'s own option takes it",
+		{Name: "host", Doc: "address of the daemon, in the form of " + engine + "'s own option",
 			Default: "the client's choice"},
-		{Name: "container", Doc: "name of a running container to enter, instead of making one"},
-		{Name: "pull", Default: "missing", Doc: "what to do when the image is not here: missing (pull it) or never",
+		{Name: "container", Doc: "name of a running container to use, instead of making one"},
+		{Name: "pull", Default: "missing", Doc: "if the image is not here: missing (pull it) or never (fail)",
 			Check: env.OneOf("missing", "never")},
 		{Name: "platform",
 			Doc:   "platform of the image, such as linux/arm64; if it is not the machine's, it is emulated",
@@ -33,7 +33,7 @@ func settings(engine string) []env.Setting {
 		{Name: "cpuset", Doc: "CPUs it may run on, such as 0-1 or 0,2",
 			Check: match(`[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*`, "a list of CPUs such as 0-1 or 0,2")},
 		{Name: "memory", Doc: "memory limit, such as 512MiB", Check: checkMemory},
-		{Name: "network", Default: "the engine's", Doc: "network: none, host, bridge or the name of one",
+		{Name: "network", Default: "the engine's", Doc: "network: none, host, bridge or the name of a network",
 			Check: match(`[A-Za-z0-9][A-Za-z0-9_.:/-]*`, "the name of a network")},
 		{Name: "runtime", Default: "the engine's", Doc: "OCI runtime: runc, crun, runsc, kata, ...",
 			Check: match(`[A-Za-z0-9/][A-Za-z0-9_./-]*`, "the name of an OCI runtime")},
@@ -41,13 +41,13 @@ func settings(engine string) []env.Setting {
 			Check: match(`[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?`, "USER or USER:GROUP")},
 		{Name: "security", Doc: "security options, comma separated, such as seccomp=unconfined,apparmor=unconfined",
 			Check: checkList(`[a-z-]+([=:].+)?`, "NAME=VALUE")},
-		{Name: "privileged", Default: "no", Doc: "yes gives it all capabilities and devices",
+		{Name: "privileged", Default: "no", Doc: "yes gives the container all capabilities and devices",
 			Check: env.OneOf("yes", "no")},
 		{Name: "ulimit", Doc: "limits, comma separated, such as nofile=1024:1024,nproc=1024",
 			Check: checkList(`[a-z]+=(-1|[0-9]+)(:(-1|[0-9]+))?`, "NAME=SOFT[:HARD]")},
 		{Name: "dir", Default: workDir,
-			Doc: "folder inside where the work is done; if it is not the default and missing, the engine makes it " +
-				"for root", Check: checkDir},
+			Doc: "folder in the container where the work is done; if it does not exist, the engine makes it, " +
+				"owned by root, except for the default", Check: checkDir},
 		{Name: "volume", Default: "none",
 			Doc: "what is mounted at dir: none (the container's own root), anonymous (a volume of the engine) or " +
 				"tmpfs",
@@ -55,8 +55,8 @@ func settings(engine string) []env.Setting {
 	}
 }
 
-// checkSpec says what is wrong with a spec. The registry has already looked at each setting by itself when the spec
-// comes from a plan, but what becomes an argument of a privileged program is worth a second look here.
+// checkSpec says what is wrong with a spec. The registry has already checked the settings of a plan one by one, but
+// they become arguments of a privileged program, so they are checked again.
 func checkSpec(s env.Spec) error {
 	for _, d := range settings(s.Driver) {
 		if v, given := s.Settings[d.Name]; given && d.Check != nil {
@@ -74,7 +74,8 @@ func checkSpec(s env.Spec) error {
 		return nil
 	}
 	if s.Arg != "" {
-		return fmt.Errorf("image %s and container=%s exclude each other", s.Arg, s.Settings["container"])
+		return fmt.Errorf("image %s and container=%s exclude each other; leave out one of them", s.Arg,
+			s.Settings["container"])
 	}
 	for name := range s.Settings {
 		if !slices.Contains([]string{"container", "host", "user", "dir"}, name) {
@@ -84,7 +85,7 @@ func checkSpec(s env.Spec) error {
 	return nil
 }
 
-// createOptions turns a spec into the options of `create`.
+// createOptions converts a spec to the options of `create`.
 func createOptions(s env.Spec) ([]string, error) {
 	var opts []string
 	for _, o := range []struct{ setting, option string }{
@@ -96,7 +97,7 @@ func createOptions(s env.Spec) ([]string, error) {
 		}
 	}
 	if v := s.Get("runtime", ""); v != "" && s.Driver != "podman" {
-		opts = append(opts, "--runtime", v) // podman takes it before the verb
+		opts = append(opts, "--runtime", v) // podman takes it before the subcommand
 	}
 	if v := s.Get("memory", ""); v != "" {
 		n, err := unit.ParseSize(v)
@@ -119,14 +120,14 @@ func createOptions(s env.Spec) ([]string, error) {
 	case "anonymous":
 		opts = append(opts, "--volume", dir)
 	case "tmpfs":
-		// Engines mount a tmpfs noexec; the command workload may build and run something there.
+		// Engines mount a tmpfs noexec, but the command workload may build and run a program there.
 		opts = append(opts, "--tmpfs", dir+":rw,exec,mode=1777")
 	}
 	return opts, nil
 }
 
 func match(pattern, want string) func(string) error {
-	// Made when there is a value to check, and not whenever tare starts.
+	// Compiled on first use, and not whenever tare starts.
 	re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:` + pattern + `)$`) })
 	return func(v string) error {
 		if !re().MatchString(v) {
@@ -149,7 +150,7 @@ func checkList(pattern, want string) func(string) error {
 }
 
 func checkCPUs(v string) error {
-	// Not ParseFloat: the engines take no exponents, signs or hexadecimal digits.
+	// Not ParseFloat: the engines accept no exponents, signs or hexadecimal digits.
 	if err := match(`[0-9]{1,5}(\.[0-9]{1,9})?`, "a number of CPUs such as 2 or 1.5")(v); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func checkCPUs(v string) error {
 	return nil
 }
 
-// minMemory is the least memory that Docker accepts, bytes.
+// minMemory is the smallest memory limit that Docker accepts, in bytes.
 const minMemory = 6 << 20
 
 func checkMemory(v string) error {

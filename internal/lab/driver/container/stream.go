@@ -22,10 +22,10 @@ type stream struct {
 	started time.Time
 }
 
-// startAgent runs the engine's client with args and returns once the agent has begun to speak, so that a container that
-// does not start is an error here, with the engine's reason.
+// startAgent runs the engine's client with args and returns after the agent's first output. So if a container does not
+// start, the error here has the engine's reason.
 func startAgent(ctx context.Context, e engine, envName, container string, args ...string) (*stream, error) {
-	// The stream outlives ctx, which bounds the start only.
+	// The stream outlives ctx, which bounds only the start.
 	p, err := proc.Start(proc.Command(context.WithoutCancel(ctx), e.argv(args...)...))
 	if err != nil {
 		return nil, openError(e, envName, "start agent", err)
@@ -53,10 +53,10 @@ func startAgent(ctx context.Context, e engine, envName, container string, args .
 	return nil, oe
 }
 
-// errBusy refuses a second agent: two would measure each other.
+// errBusy rejects a second agent, because two would disturb each other's measurements.
 var errBusy = errors.New("another agent is still running; close its stream first")
 
-// busy tells whether the agent at the other end may still run. A nil stream is not busy.
+// busy tells whether the stream's agent may still run. A nil stream is not busy.
 func (s *stream) busy() bool {
 	if s == nil {
 		return false
@@ -69,10 +69,10 @@ func (s *stream) busy() bool {
 	}
 }
 
-// Read reads what the agent says.
+// Read reads the agent's output.
 func (s *stream) Read(p []byte) (int, error) { return s.r.Read(p) }
 
-// ending says how the client ended; it is for a client that has ended or is about to.
+// ending says how the client ended. Call it only when the client has ended or is about to.
 func (s *stream) ending() error {
 	select {
 	case <-s.Done():
@@ -82,15 +82,15 @@ func (s *stream) ending() error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	return errors.New("the agent left")
+	return errors.New("the agent has ended")
 }
 
-// diagnoseTime bounds how long evidence is gathered. Docker takes a second by itself, see --until below.
+// diagnoseTime bounds the collection of evidence. Docker alone takes a second; see --until below.
 const diagnoseTime = 10 * time.Second
 
-// Diagnose returns what the client said, how it ended, and what the engine noted about the container since the start:
-// that it ran out of memory, was killed, or that the daemon is gone. It also works when the container does not exist
-// any more, because the engine removes it as soon as it ends.
+// Diagnose returns the client's output, how it ended, and what the engine recorded about the container since the start:
+// that it ran out of memory, was killed, or that the daemon is gone. It also works after the container was removed,
+// because the engine removes it when it ends.
 func (s *stream) Diagnose() []byte {
 	out := s.Stderr()
 	select {
@@ -114,11 +114,11 @@ func (s *stream) Diagnose() []byte {
 	if err != nil {
 		out = fmt.Appendf(out, "\n%s did not report on the container: %v\n", s.engine.name, err)
 	}
-	// The engine hears of a kernel that ran out of memory by another way than of the end, and may remove the container
-	// before it does.
+	// The engine learns of the end and of a lack of memory in different ways, and may remove the container before it
+	// learns of the latter.
 	if bytes.Contains(events, []byte("exitCode=137")) && !bytes.Contains(events, []byte("container oom")) {
 		out = append(out,
-			"exit code 137 means killed: if nobody killed it, the container reached its memory limit\n"...)
+			"exit code 137 means killed; if nobody killed it, the container reached its memory limit\n"...)
 	}
 	return out
 }

@@ -1,7 +1,7 @@
-// Package folder is the part of mounts that environments share which cannot be given new ones: a directory that is
-// there already, such as a second disk or a network drive that its owner has mounted.
+// Package folder is for environments to which no mount can be added. Their mounts are directories that already exist,
+// such as a second disk or a network drive that its owner has mounted.
 //
-// Everything that is done in it happens in a fresh directory below it, made and removed by the agent.
+// All work is done in a fresh directory below it. The agent makes and removes that directory.
 package folder
 
 import (
@@ -17,20 +17,20 @@ import (
 	"tare/internal/record"
 )
 
-// Dir is the name of the kind of mount that is a directory that exists.
+// Dir is the name of the kind of mount that is an existing directory.
 const Dir = "dir"
 
-// DirKind is the kind of mount that is a directory that exists. here says that the environment sees the controller's
-// own directories.
+// DirKind is the kind of mount that is an existing directory. here says that the environment shares the controller's
+// directories.
 func DirKind(here bool) env.MountKind {
 	return env.MountKind{
 		Name: Dir, ArgDoc: "PATH", ArgNeeds: true, Shared: here,
-		Doc: "An existing directory, such as another disk or a network drive; a new directory is made in it.",
+		Doc: "An existing directory, such as another disk or a network drive; work is done in a new one in it.",
 	}
 }
 
-// Given returns the mounts of an environment whose only kind is Dir. here says that
-// the directories are the controller's, which are looked at now.
+// Given returns the mounts of an environment whose only kind is Dir. here says that the directories are the
+// controller's; they are then checked now.
 func Given(specs []env.Spec, name string, here bool) []env.Mounted {
 	var out []env.Mounted
 	for _, s := range specs {
@@ -41,7 +41,7 @@ func Given(specs []env.Spec, name string, here bool) []env.Mounted {
 		}
 		if err := check(s.Arg, here); err != nil {
 			m.Err = &env.OpenError{Env: name + ":" + s.Name, Op: "find directory", Err: err,
-				Remedy: "name an existing directory: " + Dir + ":PATH"}
+				Remedy: "use an existing directory: " + Dir + ":PATH"}
 		}
 		out = append(out, m)
 	}
@@ -50,12 +50,12 @@ func Given(specs []env.Spec, name string, here bool) []env.Mounted {
 
 func check(path string, here bool) error {
 	if !utf8.ValidString(path) {
-		return fmt.Errorf("%q is not UTF-8, which is how paths travel to the agent; rename it, or bind it to "+
+		return fmt.Errorf("%q is not UTF-8, but paths are sent to the agent in UTF-8; rename it, or bind it to "+
 			"another name", path)
 	}
 	if !here {
 		if strings.HasPrefix(path, "/") || len(path) > 2 && path[1] == ':' {
-			return nil // whether it is there, the agent will see
+			return nil // only the agent can check whether it exists
 		}
 		return fmt.Errorf("%q is not an absolute path", path)
 	}

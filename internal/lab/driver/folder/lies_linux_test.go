@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(agenttest.Main(m)) }
 
-// need skips a test for want of something, and fails it where everything must be there.
+// need skips a test if something is missing, or fails it if TARE_REQUIRE is set.
 func need(t *testing.T, ok bool, why string) {
 	t.Helper()
 	if ok {
@@ -42,7 +42,7 @@ func run(t *testing.T, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// liar mounts a file system that says it has 300 MiB, on a file that can have 40.
+// liar mounts a file system that reports 300 MiB but can store only 40.
 func liar(t *testing.T) string {
 	t.Helper()
 	need(t, os.Geteuid() == 0, "mounting needs root")
@@ -65,7 +65,7 @@ func liar(t *testing.T) string {
 	run(t, "mke2fs", "-q", "-F", "-t", "ext4", "-E", "nodiscard", image)
 	loop := disktest.Loop(t, image)
 	run(t, "mount", loop, dir)
-	t.Cleanup(func() { run(t, "umount", dir) }) // fails while anything is open there
+	t.Cleanup(func() { run(t, "umount", dir) }) // fails while a file is open there
 	return dir
 }
 
@@ -89,8 +89,8 @@ func write(t *testing.T, s *deploy.Conn, root string) error {
 	return err
 }
 
-// A folder may have less than it says: a thin disk on a full store, a quota of the server's. What is then written is
-// lost, and the trial must not count it.
+// A folder may have less space than it reports: a thin disk on a full store, or a quota of the server. Data written
+// beyond that is lost, and the trial must not count it.
 func TestFolderThatLiesAboutItsSize(t *testing.T) {
 	dir, honest := liar(t), t.TempDir()
 	stream, err := proc.Start(proc.Command(t.Context(), agenttest.Build(t, runtime.GOOS, runtime.GOARCH), "agent",

@@ -1,4 +1,4 @@
-// Package local is the environment that is none: the machine tare runs on, which most comparisons take as the baseline.
+// Package local is the environment that adds nothing: the machine that tare runs on, the usual baseline.
 package local
 
 import (
@@ -25,10 +25,10 @@ import (
 func Infos() []env.Info {
 	return []env.Info{{
 		Name: "local",
-		Doc:  "This machine itself, with nothing in between; it is usually named host.",
+		Doc:  "This machine itself, without any layer in between; it is usually named host.",
 		Settings: []env.Setting{
 			{Name: "dir", Default: "a temporary directory",
-				Doc:   "Directory below which file workloads work; a new directory is made in it.",
+				Doc:   "Directory for file workloads, which work in a new directory below it.",
 				Check: env.CheckAbsolute},
 			{Name: "nice", Default: "0",
 				Doc:   "Added to the niceness of the agent and its workers, -20 to 19; below 0 needs privileges.",
@@ -47,7 +47,7 @@ func Infos() []env.Info {
 			return env.FreeSpace{Bytes: sysinfo.Free(dir), Where: dir, Remedy: "another directory with dir="}
 		},
 		Reach: func(env.Spec) error { return nil },
-		// Every directory tare makes on this machine, whichever driver it was for, is made through leftover.
+		// leftover makes all of tare's directories on this machine, for every driver.
 		Clean: func(_ context.Context, dry bool) ([]string, error) {
 			return leftover.Clean(dry, os.TempDir(), "/var/tmp")
 		},
@@ -76,7 +76,7 @@ func CheckCPUs(v string) error {
 // Driver opens the local machine.
 type Driver struct{}
 
-// Open finds the agent for this platform and makes a work directory. It starts nothing.
+// Open finds the agent for this platform and makes a work directory. It starts no process.
 func (Driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	fail := func(op string, err error, remedy string) error {
 		return &env.OpenError{Env: o.Name, Op: op, Err: err, Remedy: remedy}
@@ -117,12 +117,12 @@ func (Driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	return e, nil
 }
 
-// launcher returns the programs that start the agent with another niceness or on some processors only. Each is tried
-// first, so that a refusal is an error of the opening and not a silent agent.
+// launcher returns the programs that start the agent with another niceness or on certain processors. Each is tried
+// first, so that a refusal is an error of the opening and not an agent that does not answer.
 func launcher(ctx context.Context, o *env.Options) ([]string, error) {
 	var prefix []string
 	for _, l := range []struct{ setting, program, flag, remedy string }{
-		{"cpus", "taskset", "-c", "name processors that exist and are allowed here; taskset is part of util-linux"},
+		{"cpus", "taskset", "-c", "use processors that exist and are allowed here; taskset is part of util-linux"},
 		{"nice", "nice", "-n", "a niceness below 0 needs privileges"},
 	} {
 		v := o.Get(l.setting, "")
@@ -146,8 +146,8 @@ func launcher(ctx context.Context, o *env.Options) ([]string, error) {
 	return prefix, nil
 }
 
-// sameNice compares what nice says with what was wanted: a refused niceness is only a warning of that program's. tare
-// itself may run at another niceness, to which nice adds.
+// sameNice compares the niceness that nice reports with the requested one, because nice only warns if it is refused.
+// nice adds to the niceness of tare itself.
 func sameNice(got, want string) error {
 	var n, w int
 	if _, err := fmt.Sscan(got, &n); err != nil {

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { envtest.Main(m, Infos()) }
 func TestContract(t *testing.T) {
 	spaces := filepath.Join(t.TempDir(), "a, b\n'\"ä")
 	if err := os.Mkdir(spaces, 0o700); err != nil {
-		spaces = t.TempDir() // a file system that allows only some names
+		spaces = t.TempDir() // a file system that allows only certain names
 	}
 	envtest.Run(t, Driver{}, envtest.Options{
 		Spec: env.Spec{Driver: "local"},

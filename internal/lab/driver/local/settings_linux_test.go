@@ -52,12 +52,12 @@ func TestCPUs(t *testing.T) {
 
 func TestNice(t *testing.T) {
 	_, stat := opened(t, "stat", map[string]string{"nice": "3"})
-	// Field 19, counted after the name in parentheses.
+	// Field 19, counted from the name in parentheses.
 	own, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	own = 20 - own // as the system call gives it
+	own = 20 - own // the system call returns 20 minus the niceness
 	if f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]); f[16] != strconv.Itoa(min(own+3, 19)) {
 		t.Errorf("niceness %s, and the test's own is %d", f[16], own)
 	}

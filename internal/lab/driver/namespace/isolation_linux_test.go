@@ -26,13 +26,13 @@ import (
 	"tare/internal/record"
 )
 
-// seen is what a look into a container gives.
+// seen is what the agent reports from inside a container.
 type seen struct {
 	Outside, Inside record.Facts
 	Error           string
 }
 
-// look opens a container and asks the agent for its facts; inner looks at the agent's process from outside meanwhile.
+// look opens a container and asks the agent for its facts; meanwhile inner inspects the agent's process from outside.
 func look(ctx context.Context, o env.Options, inner func(pid int) error) (s seen, err error) {
 	e, err := Driver{}.Open(ctx, o)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestIsolation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Others mount and unmount at the same time: what names this test's folders is ours.
+	// Other processes mount and unmount, too; only mounts with the name of this test's folders are ours.
 	for line := range strings.Lines(string(after)) {
 		if strings.Contains(line, t.Name()) && !strings.Contains(string(mounts), line) {
 			t.Errorf("a mount is left outside: %s", line)
@@ -153,7 +153,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// A directory of its own with nothing in it is enough.
+// An empty directory is enough.
 func TestEmptyRootAndCPUs(t *testing.T) {
 	root := t.TempDir()
 	s, err := look(t.Context(), options(t, spec("root", root, "cpus", "0")), nil)
@@ -168,7 +168,7 @@ func TestEmptyRootAndCPUs(t *testing.T) {
 	}
 }
 
-// TestHostileRoot has links in a foreign root point to where the furniture would be put outside.
+// TestHostileRoot has a root whose symbolic links point outside, where the container's own mounts would go.
 func TestHostileRoot(t *testing.T) {
 	root, bait := t.TempDir(), t.TempDir()
 	for _, name := range []string{"dev", "run", "proc"} {
@@ -186,7 +186,7 @@ func TestHostileRoot(t *testing.T) {
 	}
 }
 
-// TestUnprivileged runs as a user without any rights, where the system lets such a user make namespaces.
+// TestUnprivileged runs as a user without privileges, if the system allows that user to make namespaces.
 func TestUnprivileged(t *testing.T) {
 	const dirVar, agentVar = "TARE_NAMESPACE_TEST_DIR", "TARE_NAMESPACE_TEST_AGENT"
 	if dir := os.Getenv(dirVar); dir != "" {
@@ -203,7 +203,7 @@ func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the other tests of this package are this test when they do not run as root")
 	}
-	// Everything the other user needs is copied to where it may read.
+	// Copy everything that the other user needs to a place where it may read.
 	dir, err := os.MkdirTemp("/var/tmp", "tare-test-")
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func copyFile(t *testing.T, to, from string) {
 	}
 }
 
-// Outside of a container the role must touch nothing.
+// Outside a container this role must not change anything.
 func TestInitRefusesToRunOutside(t *testing.T) {
 	agent := agenttest.Build(t, "linux", runtime.GOARCH)
 	args, err := (&nsinit.Config{Dir: nsinit.Path(t.TempDir()), Root: "/"}).Args()
@@ -313,10 +313,10 @@ func TestInitRefusesToRunOutside(t *testing.T) {
 	}
 }
 
-// The first process collects orphans and passes on the agent's end.
+// The first process reaps orphans and passes on the agent's end.
 func TestOrphansAreCollected(t *testing.T) {
 	_, err := look(t.Context(), options(t, spec()), func(pid int) error {
-		// An orphan of the container: a process of ours that enters it and leaves a child behind.
+		// An orphan in the container: a process of ours enters it and leaves a child behind.
 		run := func(line string) ([]byte, error) {
 			return exec.Command("nsenter", "--target", strconv.Itoa(pid), "--pid", "--mount", "sh", "-c", line).Output()
 		}
@@ -324,7 +324,7 @@ func TestOrphansAreCollected(t *testing.T) {
 			return err
 		}
 		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-			// What ends after it was listed cannot be read, and is none that is left.
+			// A process that ended after it was listed cannot be read, and is not left over.
 			out, err := run("cat /proc/[0-9]*/stat 2>/dev/null || :")
 			if err != nil || len(out) == 0 {
 				return fmt.Errorf("list what runs inside: %q, %v", out, err)
@@ -342,7 +342,7 @@ func TestOrphansAreCollected(t *testing.T) {
 	}
 }
 
-// A folder for temporary files whose name is not UTF-8 is one like any other, for the layers and for what is bound.
+// A temporary folder whose name is not UTF-8 works like any other, for the layers and for bind mounts.
 func TestPathsThatAreNotUTF8(t *testing.T) {
 	o := options(t, spec())
 	o.Dir = filepath.Join(t.TempDir(), "caf\xe9")
@@ -359,7 +359,7 @@ func TestPathsThatAreNotUTF8(t *testing.T) {
 	}
 }
 
-// The host's loopback is the container's only where the host's network is.
+// The container reaches the host's loopback only if it uses the host's network.
 func TestWayToTheHostsLoopback(t *testing.T) {
 	for net, want := range map[string]string{"host": "", "none": "use net=host"} {
 		o := options(t, spec("net", net))

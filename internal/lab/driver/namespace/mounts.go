@@ -34,6 +34,5 @@ func mountKinds() []env.MountKind {
 	}
 }
 
-// target is where a mount is inside: on the container's own top level, which can be written in either layout of the
-// root.
+// target is the path of a mount in the container: at its top level, which is writable in both layouts of the root.
 func target(name string) string { return "/tare-mounts/" + name }

@@ -14,7 +14,7 @@ import (
 	"tare/internal/unit"
 )
 
-// makeMounts prepares the folders of the container. One that cannot be had leaves the others alone.
+// makeMounts prepares the folders of the container. If one fails, the others still work.
 func (e *environment) makeMounts(specs []env.Spec) {
 	for _, s := range specs {
 		m := env.Mounted{Name: s.Name, Mount: record.Mount{Kind: s.Driver, Dir: target(s.Name),
@@ -27,7 +27,7 @@ func (e *environment) makeMounts(specs []env.Spec) {
 			}
 		case tmpfs:
 			if v := s.Get("size", ""); v != "" {
-				n, _ := unit.ParseSize(v) // it was checked with the plan
+				n, _ := unit.ParseSize(v) // checked with the plan
 				c.Options = "size=" + strconv.FormatInt(n, 10)
 			}
 		}
@@ -49,7 +49,7 @@ func (e *environment) folder(s *env.Spec) (dir string, err error) {
 		dir, err = os.MkdirTemp(e.base, "bind-")
 	}
 	if err == nil {
-		// The name inside is looked up below the old root, where a symbolic link of the host would lead elsewhere.
+		// The path is looked up below the old root, where a symbolic link of the host would lead elsewhere.
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (e *environment) folder(s *env.Spec) (dir string, err error) {
 	return dir, nil
 }
 
-// removeMounts removes the host's side.
+// removeMounts removes the host's side of the mounts.
 func (e *environment) removeMounts() error {
 	var errs []error
 	for _, m := range e.mounts {
@@ -73,5 +73,5 @@ func (e *environment) removeMounts() error {
 	return errors.Join(errs...)
 }
 
-// Mounts are the container's folders.
+// Mounts are the container's mounts.
 func (e *environment) Mounts() []env.Mounted { return e.mounts }

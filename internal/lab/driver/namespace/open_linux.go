@@ -38,7 +38,7 @@ func open(ctx context.Context, o env.Options) (_ env.Env, err error) {
 		OwnUser:  o.Get("user", "auto") == "own" || o.Get("user", "auto") == "auto" && os.Geteuid() != 0,
 	}
 	if e.config.CPUs, err = parseCPUs(o.Get("cpus", "")); err != nil {
-		return nil, e.failed("read setting cpus", err, "name processors that exist here")
+		return nil, e.failed("read setting cpus", err, "use processors that exist on this machine")
 	}
 	if base := o.Get("dir", ""); base != "" {
 		if e.base, e.release, err = leftover.New(base, o.RunID); err != nil {
@@ -78,21 +78,21 @@ func (e *environment) Loopback() (string, error) { return "127.0.0.1", e.reach }
 
 type environment struct {
 	name    string
-	reach   error // why the host's loopback is not the container's; nil when it is
+	reach   error // why the container does not share the host's loopback; nil if it does
 	runID   string
 	agent   string
 	config  nsinit.Config
 	base    string // directory for the layers
 	mounts  []env.Mounted
-	folders []func() error // release the hosts' folders of mounts with dir=
-	layout  string         // how the root is made, nsinit.Overlaid or nsinit.Bound
+	folders []func() error // functions that release the host's folders of mounts with dir=
+	layout  string         // how the root is made: nsinit.Overlaid or nsinit.Bound
 	release func() error
 	facts   record.Facts
 	agents  piped.Agents
 
 	mu    sync.Mutex
 	count int
-	layer string // directory of the agent started last
+	layer string // directory of the last agent
 	once  sync.Once
 	err   error
 }
@@ -101,7 +101,7 @@ func (e *environment) failed(op string, err error, remedy string) error {
 	return &env.OpenError{Env: e.name, Op: op, Err: err, Remedy: remedy}
 }
 
-// kinds are the namespaces a container has, with the names that the kernel's documentation uses.
+// kinds are the namespaces of a container, with the names of the kernel's documentation.
 var kinds = []struct {
 	name string
 	flag uintptr
@@ -132,8 +132,8 @@ func (e *environment) argv() ([]string, error) {
 	return append([]string{e.agent}, args...), nil
 }
 
-// command prepares the container's first process, with layers in a fresh directory: overlayfs does not promise that an
-// upper layer can be used again at once after its mount is gone.
+// command prepares the container's first process, with layers in a new directory: overlayfs does not promise that an
+// upper layer can be used again immediately after the unmount.
 func (e *environment) command(ctx context.Context) (*proc.Cmd, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,14 +158,14 @@ func (e *environment) command(ctx context.Context) (*proc.Cmd, error) {
 		}
 	}
 	if e.config.OwnUser {
-		// Root inside is this user outside; more than one user would need the helpers newuidmap and newgidmap.
+		// Root inside is this user outside. More users would need the helpers newuidmap and newgidmap.
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
 	}
 	return cmd, nil
 }
 
-// clear removes the layers of the agent before.
+// clear removes the layers of the previous agent.
 func (e *environment) clear() error {
 	if e.layer == "" {
 		return nil
@@ -177,7 +177,7 @@ func (e *environment) clear() error {
 	return err
 }
 
-// rehearse sets a container up and takes it down, and explains a refusal.
+// rehearse sets up a container and takes it down, and explains a failure.
 func (e *environment) rehearse(ctx context.Context) error {
 	e.config.Check = true
 	defer func() { e.config.Check = false }()
@@ -202,36 +202,36 @@ func (e *environment) rehearse(ctx context.Context) error {
 		}
 	}
 	if x.Remedy = explain(x.Err); errors.Is(x.Err, syscall.EPERM) && os.Geteuid() != 0 && !e.config.OwnUser {
-		x.Remedy = "only root may make a container in the host's user namespace: use user=own, or run tare as root"
+		x.Remedy = "only root can make a container in the host's user namespace; use user=own, or run tare as root"
 	}
 	return x
 }
 
-// explain knows the usual reasons why a kernel refuses a container.
+// explain returns remedies for the usual reasons why a kernel refuses a container.
 func explain(err error) string {
 	switch msg := err.Error(); {
 	case errors.Is(err, syscall.EPERM) && os.Geteuid() != 0, errors.Is(err, syscall.EACCES) && os.Geteuid() != 0:
-		return "this system does not let you make user namespaces: see the sysctls kernel.unprivileged_userns_clone, " +
+		return "this system does not allow you user namespaces: see the sysctls kernel.unprivileged_userns_clone, " +
 			"user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns, or run tare as root"
 	case errors.Is(err, syscall.EPERM):
-		return "making namespaces needs CAP_SYS_ADMIN, which this root does not have, as in a container: run tare " +
-			"outside the container"
+		return "namespaces need CAP_SYS_ADMIN, which root lacks in a container: run tare outside the " +
+			"container"
 	case errors.Is(err, syscall.ENOSPC):
-		return "the limit of namespaces is reached: raise the sysctl user.max_user_namespaces"
+		return "the limit of namespaces is reached: increase the sysctl user.max_user_namespaces"
 	case strings.Contains(msg, "mount overlayfs") && strings.Contains(msg, "not permitted"):
-		return "this kernel does not allow overlayfs in user namespaces (Linux 5.11 does): run tare as root"
+		return "this kernel does not allow overlayfs in user namespaces (Linux 5.11 and later do): run tare as root"
 	case strings.Contains(msg, "mount overlayfs") && strings.Contains(msg, "no such device"):
 		return "this kernel has no overlayfs: modprobe overlay"
 	case strings.Contains(msg, "mount overlayfs"):
-		return "the layers must be on a file system that can carry an overlay, such as ext4, xfs, btrfs or tmpfs, " +
-			"and not " +
-			"an overlay itself: choose one with the setting dir=PATH"
+		return "the layers must be on a file system that supports an overlay's upper layer, such as ext4, xfs, btrfs " +
+			"or tmpfs, " +
+			"but not an overlay: choose one with the setting dir=PATH"
 	case strings.Contains(msg, "use processors"):
-		return "name processors that exist and are allowed here"
+		return "use processors that exist and are allowed here"
 	case strings.Contains(msg, "bind ") && strings.Contains(msg, "no such file"):
-		return "name an existing directory with the setting root=PATH"
+		return "use an existing directory with the setting root=PATH"
 	}
-	return "the kernel's error is above; tare doctor shows what this machine supports"
+	return "see the kernel's error; tare doctor shows what this machine supports"
 }
 
 func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
@@ -259,7 +259,7 @@ func (e *environment) Close() error {
 	return e.err
 }
 
-// probe tells from the system's own limits whether a container can be made; it makes none.
+// probe tells from the system's limits whether a container can be made. It does not make one.
 func probe(context.Context) env.Status {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	s := env.Status{OK: true, Detail: "Linux " + strings.TrimSpace(string(kernel))}

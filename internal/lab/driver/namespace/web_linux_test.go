@@ -9,7 +9,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// TestWebServing: the host's nginx, over the loopback of the container alone, as root and as a root of its own.
+// TestWebServing uses the host's nginx, over the container's loopback only, as root and as root of a user namespace.
 func TestWebServing(t *testing.T) {
 	if _, err := proc.LookPath("nginx"); err != nil {
 		if os.Getenv("TARE_REQUIRE") != "" {

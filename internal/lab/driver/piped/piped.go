@@ -1,4 +1,4 @@
-// Package piped is the part that environments share whose agent is a child process speaking on its standard streams.
+// Package piped is for environments whose agent is a child process that uses its standard streams.
 package piped
 
 import (
@@ -11,15 +11,15 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Agents starts agents, one at a time, and ends what runs when it is closed. The zero value is ready for use.
+// Agents starts agents, one at a time, and ends the running one when it is closed. The zero value is ready for use.
 type Agents struct {
 	mu     sync.Mutex
 	cur    *proc.Stream
 	closed bool
 }
 
-// Start starts cmd as the agent. ctx bounds only the start: cmd must have been made with a context that lives as long
-// as the agent may, because an agent's life is its stream's.
+// Start starts cmd as the agent. ctx bounds only the start. The context of cmd must live as long as the agent, because
+// the agent ends with its stream.
 func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (env.Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,7 +37,7 @@ func (a *Agents) Start(ctx context.Context, cmd *proc.Cmd) (env.Stream, error) {
 	return s, nil
 }
 
-// Free says why no agent can be started now, so that nothing need be prepared in vain.
+// Free says why no agent can be started now, before a caller prepares one in vain.
 func (a *Agents) Free() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,14 +59,14 @@ func (a *Agents) free() error {
 	}
 }
 
-// Last returns the stream of the agent started last, nil when there was none.
+// Last returns the stream of the last agent; nil if there was none.
 func (a *Agents) Last() *proc.Stream {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.cur
 }
 
-// Diagnose returns the evidence of the agent started last.
+// Diagnose returns the evidence of the last agent.
 func (a *Agents) Diagnose() []byte {
 	if s := a.Last(); s != nil {
 		return s.Diagnose()
@@ -74,7 +74,7 @@ func (a *Agents) Diagnose() []byte {
 	return nil
 }
 
-// Close ends the agent that runs, if any. It tells whether this was the first call.
+// Close ends the running agent, if there is one. It tells whether this was the first call.
 func (a *Agents) Close() (first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

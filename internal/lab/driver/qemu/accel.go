@@ -12,22 +12,23 @@ import (
 	"tare/internal/lab/microvm"
 )
 
-// forget is how long the outcome of an accelerator's trial is believed on one boot of the host.
+// forget is how long the result of trying an accelerator is used during one boot of the host.
 const forget = 7 * 24 * time.Hour
 
-// memory remembers on disk which accelerators booted a guest on this machine, so that one that does not work costs its
-// deadline once and not at each opening. It is a help only: when it cannot be read or written, the trial is made again.
+// memory records on disk which accelerators have booted a guest on this machine. So one that does not work costs its
+// deadline once and not at each opening. It is only an optimisation: if it cannot be read or written, the accelerator
+// is tried again.
 type memory struct {
 	path    string
 	entries map[string]outcome
 }
 
 type outcome struct {
-	Reason string    `json:"reason"` // why it does not work; "" when it does
+	Reason string    `json:"reason"` // why it does not work; "" if it does
 	When   time.Time `json:"when"`
 }
 
-// openMemory reads the memory at path, or the user's own when that is empty.
+// openMemory reads the memory at path, or the user's own if path is empty.
 func openMemory(path string) *memory {
 	m := &memory{path: path, entries: map[string]outcome{}}
 	if path == "" {
@@ -43,15 +44,15 @@ func openMemory(path string) *memory {
 	return m
 }
 
-// key names a trial: the accelerator, the machine, QEMU's version, and this boot of the host, after which another
-// kernel, another nesting or another right may be there.
+// key identifies a try: the accelerator, the machine, QEMU's version, and this boot of the host. Another boot may have
+// another kernel, nesting or other rights.
 func (m *memory) key(accel, machine, version string) string {
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // elsewhere the expiry has to do
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // on other systems the expiry must be enough
 	sum := sha256.Sum256([]byte(runtime.GOOS + "\n" + string(boot) + "\n" + version))
 	return accel + "/" + machine + "/" + hex.EncodeToString(sum[:8])
 }
 
-// recall tells what a trial gave: whether it works, or why it does not. Neither means that it was never made.
+// recall returns the result of an earlier try: whether it works, or why not. If both are zero, there was no try.
 func (m *memory) recall(key string) (works bool, reason string) {
 	o, ok := m.entries[key]
 	if age := time.Since(o.When); !ok || age > forget || age < 0 {
@@ -60,7 +61,7 @@ func (m *memory) recall(key string) (works bool, reason string) {
 	return o.Reason == "", o.Reason
 }
 
-// keep remembers what a trial gave.
+// keep records the result of a try.
 func (m *memory) keep(key, reason string) {
 	if m.path == "" {
 		return
@@ -75,7 +76,7 @@ func (m *memory) keep(key, reason string) {
 	if err != nil || os.MkdirAll(filepath.Dir(m.path), 0o700) != nil {
 		return
 	}
-	// Replaced as a whole: two runs at once lose one entry at most, never the file.
+	// The file is replaced as a whole, so two simultaneous runs may lose one entry, but never the file.
 	tmp, err := os.CreateTemp(filepath.Dir(m.path), ".accel-*")
 	if err != nil {
 		return

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// String says what a cache mode means.
+// String describes a cache mode.
 func (m cacheMode) String() string {
 	return fmt.Sprintf("direct=%s,no-flush=%s,guest-write-cache=%s", onOff(m.direct), onOff(m.noFlush), onOff(m.write))
 }
 
-// answerTime is how long a QEMU that works may take to answer: it does so between two pieces of the guest's work, and
-// waits for its disks.
+// answerTime is how long a working QEMU may take to answer: it answers between two pieces of the guest's work, and may
+// wait for its disks.
 const answerTime = 30 * time.Second
 
-// qmp returns a connection to QEMU's monitor, which greets only once, within limit.
+// qmp returns a connection to QEMU's monitor. limit bounds the greeting, which happens only once.
 func (v *vm) qmp(limit time.Duration) (*qmp, error) {
 	if v.monitor == nil {
 		q, err := newQMP(v.control, limit)
@@ -26,7 +26,7 @@ func (v *vm) qmp(limit time.Duration) (*qmp, error) {
 	return v.monitor, nil
 }
 
-// readCaches asks QEMU how it opened its disks, by their id.
+// readCaches asks QEMU for the cache mode of each disk, by id.
 func (v *vm) readCaches() (map[string]cacheMode, error) {
 	q, err := v.qmp(answerTime)
 	if err != nil {
@@ -55,11 +55,11 @@ func (v *vm) readCaches() (map[string]cacheMode, error) {
 	return modes, nil
 }
 
-// checkCache holds what QEMU says of a disk against what it was asked for.
+// checkCache compares the cache mode that QEMU reports with the requested one.
 func checkCache(modes map[string]cacheMode, id string, want cacheMode, setting string) error {
 	got, ok := modes[id]
 	if !ok {
-		return fmt.Errorf("read back the cache mode of disk %s: QEMU knows of no such disk", id)
+		return fmt.Errorf("read back the cache mode of disk %s: QEMU has no such disk", id)
 	}
 	if got != want {
 		return fmt.Errorf("QEMU opened disk %s with %s, not with %s as cache=%s requires", id, got, want, setting)

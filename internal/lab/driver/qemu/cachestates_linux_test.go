@@ -17,7 +17,7 @@ import (
 	"tare/internal/record"
 )
 
-// trial runs one that reads a file at random, and returns what it says.
+// trial runs random reads of a file and returns the result.
 func trial(t *testing.T, s *deploy.Conn, root, cache string) wire.Result {
 	t.Helper()
 	kind, _ := all.Lookup("fs.randread")
@@ -57,8 +57,8 @@ func hostResident(t *testing.T, dir string) (bytes int64, files int) {
 	return bytes, files
 }
 
-// TestCacheStatesOfRealShares reaches each state of the caches on mounts whose servers are the real ones. A state
-// counts when it was seen: on the guest by its kernel, on the host by mincore(2). What cannot be seen is a warning.
+// TestCacheStatesOfRealShares reaches each cache state on mounts with real servers. A state counts only if it was
+// verified: in the guest by its kernel, on the host by mincore(2). If it cannot be verified, there is a warning.
 func TestCacheStatesOfRealShares(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -85,8 +85,8 @@ func TestCacheStatesOfRealShares(t *testing.T) {
 			case warm.Error != nil:
 				t.Errorf("warm: %v", warm.Error)
 			case m.Name == "none", m.Name == "v":
-				// 9p without a cache keeps nothing, virtiofs with cache=auto nothing beyond an open, and a figure that
-				// is not of a warm cache is not called one.
+				// 9p without a cache keeps nothing, virtiofs with cache=auto keeps nothing after the file was closed,
+				// and a figure without a warm cache is not reported as warm.
 				if !warned(warm, "not-resident") || warm.State["resident_before"] != "0.0%" {
 					t.Errorf("warm: %v %+v", warm.State, warm.Warnings)
 				}

@@ -13,9 +13,9 @@ import (
 	"tare/internal/run/semantics"
 )
 
-// answered makes the card of a mount, and wants the lines of these names answered. A card has some twenty seconds, that
-// of a copy a minute. A machine that is busy with something else may not answer all lines in that time: then the card
-// is made again with more, as a user would.
+// answered makes the card of a mount and requires that the given lines have answers. A card has about twenty seconds,
+// that of a copy a minute. On a busy machine some lines may have no answer in that time; the card is then made again
+// with more time, as a user would do.
 func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...string) map[string]record.Property {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
@@ -45,8 +45,8 @@ func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...stri
 	return nil
 }
 
-// TestCardOfACopyInAMachine measures how long a copy in an emulated machine takes to become like its original, after
-// ten thousand changes too.
+// TestCardOfACopyInAMachine measures how long a copy in an emulated machine takes to become equal to its original, also
+// after ten thousand changes.
 func TestCardOfACopyInAMachine(t *testing.T) {
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "256MiB", "kernel", microvm.Generic, "boot", "3m"))
@@ -73,8 +73,8 @@ func TestCardOfACopyInAMachine(t *testing.T) {
 	}
 }
 
-// TestCardsOfRealShares makes the cards of mounts whose servers are the real ones. A card that cannot remove what it
-// tried out is an error, and the lines that no server here may leave open are answered.
+// TestCardsOfRealShares makes the cards of mounts with real servers. It is an error if a card cannot remove its test
+// files, or if a line has no answer that every server here can give.
 func TestCardsOfRealShares(t *testing.T) {
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "128MiB", "kernel", microvm.Generic, "boot", "3m"))

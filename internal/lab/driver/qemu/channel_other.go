@@ -12,8 +12,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// channel is a connection to QEMU over a Unix socket that tare listens on. Not yet run: Windows is the only platform
-// that needs it.
+// channel is a connection to QEMU over a Unix socket on which tare listens. Only Windows needs it; it has not been run
+// yet.
 type channel struct {
 	dir  string
 	ln   *net.UnixListener
@@ -21,7 +21,7 @@ type channel struct {
 }
 
 func newChannel() (*channel, error) {
-	dir, err := os.MkdirTemp("", "tare-") // short, because a socket's path has at most 107 bytes
+	dir, err := os.MkdirTemp("", "tare-") // short, because the path of a socket has at most 107 bytes
 	if err != nil {
 		return nil, fmt.Errorf("make a connection for QEMU: %w", err)
 	}

@@ -14,8 +14,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// channel is a connection to QEMU made before it starts. QEMU inherits its end as an open file, so that there is no
-// name in a file system, no limit on its length and no race for it.
+// channel is a connection to QEMU that is made before QEMU starts. QEMU inherits its end as an open file. So there is
+// no name in a file system, no limit on the name's length and no race for it.
 type channel struct {
 	ours   net.Conn
 	theirs *os.File
@@ -39,7 +39,7 @@ func newChannel() (*channel, error) {
 	return &channel{ours, theirs}, nil
 }
 
-// give hands QEMU's end to the command and returns what -chardev socket needs to know.
+// give passes QEMU's end to the command and returns the arguments for -chardev socket.
 func (c *channel) give(cmd *proc.Cmd) string {
 	cmd.ExtraFiles = append(cmd.ExtraFiles, c.theirs)
 	return "fd=" + strconv.Itoa(2+len(cmd.ExtraFiles))
@@ -51,7 +51,7 @@ func (c *channel) connect(context.Context) (net.Conn, error) {
 	return c.ours, nil
 }
 
-// close ends both ends.
+// close closes both ends.
 func (c *channel) close() {
 	c.theirs.Close()
 	c.ours.Close()

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// maxLeft is how many files that stay in the cache are named.
+// maxLeft bounds the number of files in the error that stay in the cache.
 const maxLeft = 3
 
-// hostFiles are the places on the host that hold what the guest stores: its disks and its shared folders.
+// hostFiles are the places on the host with the guest's data: its disks and its shared folders.
 func (v *vm) hostFiles() []string {
 	var places []string
 	if v.image != nil {
@@ -29,16 +29,16 @@ func (v *vm) hostFiles() []string {
 	return places
 }
 
-// DropHostCaches drops what the host's page cache holds of the machine's disks and shared folders, file by file, so
-// that nothing else on the host becomes cold. Only names and attributes cannot be dropped one by one: as root all of
-// the host's are dropped, otherwise they stay.
+// DropHostCaches drops the machine's disks and shared folders from the host's page cache, file by file, so that the
+// rest of the host's cache stays. Names and attributes cannot be dropped one by one: as root, all of the host's are
+// dropped; otherwise they stay.
 func (v *vm) DropHostCaches(ctx context.Context) error {
 	for _, s := range v.shares.alive() {
 		if s.second == nil {
 			continue
 		}
 		if err := s.second.forget(ctx); err != nil {
-			return fmt.Errorf("drop the cache of the machine that serves %s: %w", s.target, err)
+			return fmt.Errorf("drop the cache of the machine that serves mount %s: %w", s.target, err)
 		}
 	}
 	places := v.hostFiles()
@@ -53,7 +53,7 @@ func (v *vm) DropHostCaches(ctx context.Context) error {
 	return nil
 }
 
-// dropPlace drops a file, or all files of a folder, and sees to it that they are gone.
+// dropPlace drops a file, or all files of a folder, and checks the result.
 func dropPlace(ctx context.Context, place string) error {
 	if err := onDisk(place); err != nil {
 		return err
@@ -68,10 +68,10 @@ func dropPlace(ctx context.Context, place string) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // a server's temporary file
+			return nil // a temporary file of a server
 		case err != nil:
 			return err
-		case d.IsDir() || !d.Type().IsRegular() && name != place: // a place may be a block device
+		case d.IsDir() || !d.Type().IsRegular() && name != place: // the place itself may be a block device
 			return nil
 		}
 		resident, err := dropFile(name)
@@ -92,17 +92,17 @@ func dropPlace(ctx context.Context, place string) error {
 	}
 	if count > 0 {
 		return fmt.Errorf("%d files stay in the host's page cache, because they are mapped or being written: %v; "+
-			"end what uses them", count, left)
+			"end the programs that use them", count, left)
 	}
 	return nil
 }
 
-// openForDrop opens a file so that the kernel tells which of its pages are in memory: it does so to those who may
-// write.
+// openForDrop opens a file in such a way that the kernel reports which of its pages are in memory. It does so only for
+// users who may write the file.
 func openForDrop(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		f, err = os.Open(name) // its owner may still ask
+		f, err = os.Open(name) // the owner may still ask
 	}
 	return f, err
 }

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropTries is how often a file is dropped that other processes still hold pages of: a page on its way through another
-// CPU's list, or under writeback, is passed over.
+// dropTries bounds how often a file is dropped again. The kernel skips a page that is under writeback or in another
+// CPU's list.
 const dropTries = 20
 
-// onDisk says no when a place is in memory, where nothing can be cold.
+// onDisk returns an error if a place is in memory, where nothing can be cold.
 func onDisk(place string) error {
 	if isDevice(place) {
 		return nil
 	}
 	var s unix.Statfs_t
 	if err := unix.Statfs(place, &s); err != nil {
-		return fmt.Errorf("look at the file system of %s: %w", place, err)
+		return fmt.Errorf("inspect the file system of %s: %w", place, err)
 	}
 	if s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC {
 		return fmt.Errorf("%s is in the host's memory (tmpfs) and can never be cold; set TMPDIR to a folder on a disk",
@@ -31,13 +31,13 @@ func onDisk(place string) error {
 	return nil
 }
 
-// isDevice tells a device from files: it has pages of its own, whatever file system its name is in.
+// isDevice tells whether a place is a device. A device has its own pages, whatever file system its name is in.
 func isDevice(place string) bool {
 	info, err := os.Stat(place)
 	return err == nil && info.Mode()&os.ModeDevice != 0
 }
 
-// writeBack writes all of a place's file system, or a device, to its disk: a dirty page cannot be dropped.
+// writeBack writes the file system of a place, or a device, to its disk, because a dirty page cannot be dropped.
 func writeBack(place string) error {
 	f, err := os.Open(place)
 	if err != nil {
@@ -50,7 +50,7 @@ func writeBack(place string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// dropFile drops a file's pages and returns how many bytes of them are still in memory.
+// dropFile drops a file's pages and returns how many bytes of it are still in memory.
 func dropFile(name string) (resident int64, err error) {
 	f, err := openForDrop(name)
 	if err != nil {
@@ -76,11 +76,11 @@ func dropFile(name string) (resident int64, err error) {
 
 // residentBytes counts a file's bytes in the page cache with mincore(2).
 func residentBytes(f *os.File) (int64, error) {
-	size, err := f.Seek(0, io.SeekEnd) // a device's status has none
+	size, err := f.Seek(0, io.SeekEnd) // the status of a device has no size
 	if err != nil {
 		return 0, err
 	}
-	const window = 1 << 30 // bytes mapped at once; a multiple of all page sizes
+	const window = 1 << 30 // bytes mapped at a time; a multiple of all page sizes
 	page := int64(os.Getpagesize())
 	seen := make([]byte, min(window, size+page-1)/page+1)
 	var in int64
@@ -105,7 +105,8 @@ func residentBytes(f *os.File) (int64, error) {
 	return in, nil
 }
 
-// dropNames drops the host's names and attributes, which has no finer unit. Without the right they stay.
+// dropNames drops all of the host's names and attributes; the kernel cannot drop only some. Without the right to do so
+// they stay.
 func dropNames() {
 	os.WriteFile("/proc/sys/vm/drop_caches", []byte("2\n"), 0)
 }

@@ -49,7 +49,7 @@ func TestHostCacheIsEmptyAfterADrop(t *testing.T) {
 	if in, err := residentBytes(f); err != nil || in != 0 {
 		t.Errorf("%d bytes are in memory: %v", in, err)
 	}
-	// What somebody has mapped stays, and that is told.
+	// Pages that a process has mapped stay, and the error says so.
 	m, err := unix.Mmap(int(f.Fd()), 0, 1<<20, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
 		t.Fatal(err)

@@ -18,17 +18,17 @@ import (
 
 const mkfsRemedy = "install mke2fs (apt-get install e2fsprogs), or use disk=none to work in the guest's memory"
 
-// reserve is what a disk must leave free on the host, in bytes.
+// reserve is the space that a disk must leave free on the host, in bytes.
 const reserve = 64 << 20
 
-// fileSystem is one that a disk can have.
+// fileSystem is a file system for a disk.
 type fileSystem struct {
 	name    string
 	program string
-	pkg     string   // Debian package that has it
-	args    []string // nothing is left for the guest's kernel to initialise in the background: that would be measured
-	min     int64    // bytes; below it the program refuses
-	from    string   // the option before a folder whose files are put into it; "" where that is not done
+	pkg     string   // the Debian package of the program
+	args    []string // they leave no initialisation in the background to the guest: it would disturb trials
+	min     int64    // smallest size in bytes that the program accepts
+	from    string   // the option for a folder whose files are copied in; "" if that is not supported
 }
 
 func fileSystems() []fileSystem {
@@ -49,7 +49,8 @@ func fileSystemOf(name string) (fileSystem, bool) {
 	return all[i], true
 }
 
-// format puts the file system onto a file or device, by its real program, with the files of a folder unless that is "".
+// format makes the file system on a file or device, with its usual program. It copies the files of folder into it,
+// unless that is "".
 func (fs fileSystem) format(ctx context.Context, path, folder string) error {
 	mkfs, err := proc.LookPath(fs.program)
 	if err != nil {
@@ -66,14 +67,15 @@ func (fs fileSystem) format(ctx context.Context, path, folder string) error {
 	return err
 }
 
-// checkFill says when a disk of a size cannot be filled as asked for.
+// checkFill says why a disk of that size cannot be filled as requested.
 func (fs fileSystem) checkFill(s *vdisk.Shape, size int64) error {
-	most, own := vdisk.MaxFill(size), s.Device == "" || s.Device == vdisk.LoopDevice // else the device has a size
+	most, own := vdisk.MaxFill(size), s.Device == "" || s.Device == vdisk.LoopDevice // else the device has its own size
 	switch {
 	case !s.Filled():
 		return nil
 	case fs.from == "":
-		return fmt.Errorf("%s= is for fs=ext4, and not for %s: leave out one of the two", vdisk.SettingFill, fs.name)
+		return fmt.Errorf("%s= works only with fs=ext4, not with %s; leave out one of them", vdisk.SettingFill,
+			fs.name)
 	case own && s.FillBytes > most:
 		return fmt.Errorf("%s=%s is more than three quarters of the disk, the most that can be filled; use at most "+
 			"%s, or a larger disk",
@@ -82,15 +84,15 @@ func (fs fileSystem) checkFill(s *vdisk.Shape, size int64) error {
 	return nil
 }
 
-// makeDisk makes an image with a file system and reads back what it has become.
+// makeDisk makes an image with a file system and reads back its properties.
 func makeDisk(ctx context.Context, r vdisk.Request, fs fileSystem) (*vdisk.Image, map[string]string, error) {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return nil, nil, err
 	}
 	free, err := freeSpace(r.Dir)
-	// What fills the disk lies beside it for a moment, and in the raw image that it is converted from.
+	// For a moment the file that fills the disk also exists next to it, and in the raw image that is converted.
 	if need := r.Room(r.Size) + 2*r.FillBytes + reserve; err == nil && free >= 0 && free < need {
-		return nil, nil, fmt.Errorf("%s has %s free and the disk needs %s", r.Dir, mib(free), mib(need))
+		return nil, nil, fmt.Errorf("%s has %s free, but the disk needs %s", r.Dir, mib(free), mib(need))
 	}
 	filled := map[string]string{}
 	r.Format = func(ctx context.Context, path string) error {
@@ -117,7 +119,7 @@ func makeDisk(ctx context.Context, r vdisk.Request, fs fileSystem) (*vdisk.Image
 	return image, facts, nil
 }
 
-// drive is a disk as QEMU is told of it.
+// drive is a disk in QEMU's command line.
 type drive struct {
 	id, serial, path string
 	shape            vdisk.Shape
@@ -126,8 +128,8 @@ type drive struct {
 	discard          string // "ignore" or "unmap"
 }
 
-// arguments returns the options for a drive on a bus, "pci" or "device". The file is named in JSON, in which a comma in
-// a path means nothing.
+// arguments returns the options for a drive on a bus, "pci" or "device". The file name is in JSON, where commas have no
+// meaning.
 func (d drive) arguments(bus string) []string {
 	cache := map[string]bool{"direct": d.cache.direct, "no-flush": d.cache.noFlush}
 	b, err := json.Marshal(map[string]any{
@@ -139,14 +141,14 @@ func (d drive) arguments(bus string) []string {
 		},
 	})
 	if err != nil {
-		panic(err) // strings and booleans always marshal
+		panic(err) // strings and booleans can always be marshalled
 	}
-	// An error is the guest's to see. By default QEMU stops a machine whose disk finds no room on the host, and the
-	// machine then says nothing more.
+	// The guest must see write errors. By default QEMU stops the machine if the host's disk is full, and the machine
+	// then does not answer any more.
 	return []string{"-blockdev", string(b), "-device",
 		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s,werror=report,rerror=report,write-cache=%s", bus, d.id,
 			d.id, d.serial, onOff(d.cache.write))}
 }
 
-// mib rounds a number of bytes down to whole MiB, so that it can be read.
+// mib formats a number of bytes, rounded down to whole MiB.
 func mib(n int64) string { return unit.FormatSize(n &^ (1<<20 - 1)) }

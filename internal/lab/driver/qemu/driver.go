@@ -1,12 +1,11 @@
-// Package qemu boots micro-VMs: a stock distribution kernel and an initramfs of the agent, so that the agent is all
-// there is in the guest.
+// Package qemu boots micro-VMs: a stock distribution kernel and an initramfs with the agent as the only program.
 //
-// It is opinionated about evidence. The wire has a virtio-serial port of its own; the serial console is kept apart and
-// comes back in every error. An accelerator counts as working when a guest booted with it, not when its device file can
-// be opened. A boot has a deadline and one retry, and the retry is recorded. What the CPU's emulation does to figures
-// is said by Facts.Emulated, never left to be guessed.
+// It is opinionated about evidence. The wire has its own virtio-serial port. The serial console is separate and is part
+// of every error. An accelerator counts as working if a guest booted with it, not if its device file can be opened. A
+// boot has a deadline and one retry, and the retry is recorded. Facts.Emulated says whether the CPU is emulated, so
+// that nobody has to guess its effect on figures.
 //
-// QEMU runs without defaults and user configuration, so that the recorded command line is the whole machine.
+// QEMU runs without defaults and user configuration, so the recorded command line describes the whole machine.
 package qemu
 
 import (
@@ -39,15 +38,15 @@ func Infos() []env.Info {
 	}}
 }
 
-// driver opens micro-VMs. Its fields are for tests; empty means the user's own folders.
+// driver opens micro-VMs. Its fields are for tests; empty fields mean the user's own folders.
 type driver struct {
 	kernels string // cache folder of guest kernels
-	memory  string // file that remembers which accelerators work
-	// programs is a folder with programs to be taken for QEMU's.
+	memory  string // file that records which accelerators work
+	// programs is a folder whose programs replace QEMU's.
 	programs string
 }
 
-// probe tells whether a guest of this machine's own architecture could be booted.
+// probe tells whether a guest of this machine's architecture can be booted.
 func probe(ctx context.Context) env.Status {
 	t, err := targetOf(runtime.GOARCH)
 	if err != nil {

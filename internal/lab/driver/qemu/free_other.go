@@ -2,5 +2,5 @@
 
 package qemu
 
-// freeSpace does not know on this platform; QEMU and mke2fs say when the disk is full.
+// freeSpace is not known on this platform; QEMU and mke2fs report when the disk is full.
 func freeSpace(dir string) (int64, error) { return -1, nil }

@@ -4,7 +4,7 @@ package qemu
 
 import "golang.org/x/sys/unix"
 
-// freeSpace returns what this user may still write below dir, in bytes.
+// freeSpace returns how many bytes this user can still write below dir.
 func freeSpace(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

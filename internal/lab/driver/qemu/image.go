@@ -12,8 +12,8 @@ import (
 
 const settingDiscard = "discard"
 
-// imageSettings are those of a disk's image, of the scratch disk as of a mounted one. What is not given is decided by
-// the format, so most have no default of their own.
+// imageSettings are the settings of a disk's image, for the scratch disk and for mounts. Most have no default of their
+// own, because it depends on the format.
 func imageSettings() []env.Setting {
 	or := func(check func(string) error) func(string) error {
 		return func(v string) error {
@@ -26,39 +26,39 @@ func imageSettings() []env.Setting {
 	return []env.Setting{
 		{Name: vdisk.SettingFormat, Default: "raw", Doc: "The disk's format: raw, qcow2, vdi, vmdk, vhd or vhdx.",
 			Check: env.OneOf(vdisk.Formats()...)},
-		{Name: vdisk.SettingSubformat, Default: "", Doc: "The format's form: dynamic or static (vdi), " +
-			"monolithicSparse, monolithicFlat, streamOptimized (read only) or rawdisk (leads to device=) (vmdk), " +
+		{Name: vdisk.SettingSubformat, Default: "", Doc: "The variant of the format: dynamic or static (vdi), " +
+			"monolithicSparse, monolithicFlat, streamOptimized (read only) or rawdisk (refers to device=) (vmdk), " +
 			"dynamic or fixed (vhd, vhdx); the first is the default.", Check: or(env.OneOf(vdisk.Subformats("")...))},
 		{Name: vdisk.SettingState, Default: vdisk.Fresh,
-			Doc: "fresh, aged (all blocks written once in a random order that is always the same, beside a file " +
-				"that grows), or compacted (aged, then compacted by VBoxManage if it is installed and the format is " +
+			Doc: "fresh, aged (all blocks first written in a fixed random order, and the file laid out with gaps on " +
+				"the host), or compacted (aged, then compacted by VBoxManage if it is installed and the format is " +
 				"vdi, else converted by qemu-img).", Check: env.OneOf(vdisk.States()...)},
 		{Name: vdisk.SettingPreallocation, Default: "",
 			Doc: "Preallocation on the host: off, metadata (qcow2), falloc (reserved) or full (written); the " +
-				"default is falloc for static forms, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},
+				"default is falloc for static subformats, else off.", Check: or(env.OneOf(vdisk.Preallocations()...))},
 		{Name: vdisk.SettingCluster, Default: "",
-			Doc:   "Size of qcow2's clusters, a power of two from 512 to 2MiB; qemu-img's own is 64KiB.",
+			Doc:   "Size of qcow2's clusters, a power of two from 512 to 2MiB; qemu-img's default is 64KiB.",
 			Check: or(vdisk.CheckCluster)},
 		{Name: vdisk.SettingExtendedL2, Default: "off",
-			Doc:   "on divides qcow2's clusters into 32 parts that are allocated one by one.",
+			Doc:   "on divides qcow2's clusters into 32 parts that are allocated separately.",
 			Check: env.OneOf("on", "off")},
 		{Name: vdisk.SettingDevice, Default: "", Doc: "A block device instead of a file: loop, which tare makes " +
-			"over its own file, or the path of a device that is OVERWRITTEN; destroy= must name it too."},
+			"for a file of its own, or the path of a device that is OVERWRITTEN; repeat it in destroy=."},
 		{Name: vdisk.SettingDestroy, Default: "",
-			Doc: "The device of device= again: everything on it may be destroyed."},
+			Doc: "The same device as in device=, to confirm that everything on it may be destroyed."},
 		{Name: vdisk.SettingFill, Default: "", Doc: "Size of a file " + vdisk.FillName +
-			" that is put on the disk when it is made, such as 64MiB, and read by file=" + vdisk.FillName +
+			" that is written to the disk when it is made, such as 64MiB, for workloads with file=" + vdisk.FillName +
 			": the only way to read from an image that cannot be written.", Check: or(vdisk.CheckFill)},
 		{Name: vdisk.SettingFillData, Default: "",
-			Doc:   "What is in it: random (incompressible; the default), or half (compresses to about a half).",
+			Doc:   "Contents of that file: random (incompressible; the default), or half (compresses to about a half).",
 			Check: or(env.OneOf(vdisk.FillKinds()...))},
-		{Name: settingDiscard, Default: "ignore", Doc: "What happens to the guest's discards: ignore, or unmap, " +
+		{Name: settingDiscard, Default: "ignore", Doc: "Effect of the guest's discards: ignore, or unmap, " +
 			"which frees the space on the host; raw and qcow2 only.", Check: env.OneOf("ignore", "unmap")},
 	}
 }
 
-// parseImage reads the settings of a disk's image and holds them against how QEMU is to use it. given returns "" for
-// one that was not given; what is used in the end is put into shown.
+// parseImage reads the settings of a disk's image and checks them against QEMU's settings. given returns "" for a
+// setting that was not given. The resulting values are stored in shown.
 func parseImage(given func(string) string, cache cacheMode, aio string, shown map[string]string) (vdisk.Shape, error) {
 	for _, d := range imageSettings() {
 		shown[d.Name] = d.Default
@@ -76,24 +76,24 @@ func parseImage(given func(string) string, cache cacheMode, aio string, shown ma
 	case aio == "native" && !cache.direct:
 		return s, errors.New("aio=native needs cache=none or cache=directsync; QEMU refuses it on a buffered file")
 	case aio != "threads" && s.Extents:
-		return s, fmt.Errorf("aio=%s would apply to the descriptor of %s and not to its data, which QEMU opens "+
+		return s, fmt.Errorf("aio=%s would affect only the descriptor of %s; QEMU opens the file with the data "+
 			"itself; use aio=threads", aio, s.Name())
 	case shown[settingDiscard] == "unmap" && !s.Discard:
-		return s, fmt.Errorf("discard=unmap needs format=raw or format=qcow2: QEMU's driver for %s keeps what the "+
-			"guest discards", s.Format)
+		return s, fmt.Errorf("discard=unmap needs format=raw or format=qcow2, because QEMU's driver for %s ignores "+
+			"discards", s.Format)
 	}
 	return s, nil
 }
 
-// given returns the settings of a spec as parseImage reads them.
+// given returns the settings of a spec in the form that parseImage needs.
 func given(s *env.Spec) func(string) string {
 	return func(name string) string { return s.Settings[name] }
 }
 
-// checkScratch says what a scratch disk cannot be.
+// checkScratch says which settings of the scratch disk are wrong.
 func (c *config) checkScratch(s *env.Spec) error {
 	if c.image.ReadOnly {
-		return fmt.Errorf("%s is written only once, when it is made, and the scratch disk is written to; use it for "+
+		return fmt.Errorf("%s is written only once, when it is made, so it cannot be the scratch disk; use it for "+
 			"a mount: -m %s:NAME=disk?format=%s&subformat=%s",
 			c.image.Name(), s.Name, c.image.Format, c.image.Subformat)
 	}
@@ -112,13 +112,13 @@ func (c *config) checkScratch(s *env.Spec) error {
 	return nil
 }
 
-// scratch is the scratch disk as QEMU is told of it.
+// scratch is the scratch disk in QEMU's command line.
 func (c *config) scratch(path string) drive {
 	return drive{id: scratchID, serial: scratchSerial, path: path, shape: c.image, cache: c.cache, aio: c.aio,
 		discard: c.discard}
 }
 
-// mountOptions adds to the guest's mount options what the image asks for.
+// mountOptions adds the mount options that the image needs in the guest.
 func mountOptions(options string, s vdisk.Shape, discard string) string {
 	words := strings.FieldsFunc(options, func(r rune) bool { return r == ',' })
 	if s.ReadOnly && !slices.Contains(words, "ro") {
@@ -126,12 +126,12 @@ func mountOptions(options string, s vdisk.Shape, discard string) string {
 	}
 	about := func(w string) bool { return strings.HasPrefix(w, "discard") || w == "nodiscard" }
 	if discard == "unmap" && !slices.ContainsFunc(words, about) {
-		words = append(words, "discard") // without it the guest frees blocks and tells nobody
+		words = append(words, "discard") // without it the guest frees blocks without a discard
 	}
 	return strings.Join(words, ",")
 }
 
-// prefixed returns facts by longer names.
+// prefixed returns facts with a prefix before their names.
 func prefixed(prefix string, facts map[string]string) map[string]string {
 	out := make(map[string]string, len(facts))
 	for k, v := range facts {

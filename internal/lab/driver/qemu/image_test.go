@@ -36,11 +36,11 @@ func TestImageSettingsThatExcludeEachOtherAreRefused(t *testing.T) {
 		{[]string{"disk", "none", "format", "vdi"}, "give the disk a size"},
 		{[]string{"disk", "none", "fill", "4MiB"}, "give the disk a size"},
 		{[]string{"disk", "64MiB", "fill", "49MiB"}, "use at most 48MiB"},
-		{[]string{"fill", "5KiB"}, "whole pieces of 4KiB"},
-		{[]string{"fill_data", "half"}, "give it a size too"},
-		{[]string{"format", "vdi", "subformat", "fixed"}, "it has dynamic, static"},
+		{[]string{"fill", "5KiB"}, "a multiple of 4KiB"},
+		{[]string{"fill_data", "half"}, "set its size, too"},
+		{[]string{"format", "vdi", "subformat", "fixed"}, "there are: dynamic, static"},
 		{[]string{"device", "/dev/vda"}, "destroy=/dev/vda"},
-		{[]string{"device", "/dev/vda", "destroy", "/dev/vdb"}, "not the same"},
+		{[]string{"device", "/dev/vda", "destroy", "/dev/vdb"}, "nothing was written"},
 		{[]string{"device", "/dev/vda", "destroy", "/dev/vda", "disk", "1GiB"}, "its own size"},
 	} {
 		s := spec(c.settings...)
@@ -50,7 +50,7 @@ func TestImageSettingsThatExcludeEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// TestFillIsForExt4AndFits: what cannot be filled is refused before anything is made.
+// TestFillIsForExt4AndFits: a disk that cannot be filled is rejected before anything is made.
 func TestFillIsForExt4AndFits(t *testing.T) {
 	s, err := vdisk.Parse(func(name string) string { return map[string]string{vdisk.SettingFill: "48MiB"}[name] })
 	if err != nil {
@@ -63,8 +63,8 @@ func TestFillIsForExt4AndFits(t *testing.T) {
 	}{
 		{"ext4", 64 << 20, ""},
 		{"ext4", 63 << 20, "use at most 47MiB"},
-		{"xfs", 1 << 30, "is for fs=ext4"},
-		{"btrfs", 1 << 30, "is for fs=ext4"},
+		{"xfs", 1 << 30, "only with fs=ext4"},
+		{"btrfs", 1 << 30, "only with fs=ext4"},
 	} {
 		fs, ok := fileSystemOf(c.fs)
 		if !ok {
@@ -77,7 +77,7 @@ func TestFillIsForExt4AndFits(t *testing.T) {
 	}
 }
 
-// wantImage is a disk as asked for and what must be read back of it; "" stands for a fact that must not be there.
+// wantImage is a requested disk and the facts that must be read back; "" means that a fact must be absent.
 type wantImage struct {
 	text  string
 	facts map[string]string
@@ -118,8 +118,8 @@ func allImages() []wantImage {
 	}
 }
 
-// TestAllImagesInOneMachine boots once with a disk of every kind, writes to each, and lets qemu-img check what QEMU
-// left.
+// TestAllImagesInOneMachine boots once with a disk of every kind, writes to each, and checks the images with qemu-img
+// afterwards.
 func TestAllImagesInOneMachine(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
@@ -185,7 +185,7 @@ func TestAllImagesInOneMachine(t *testing.T) {
 		t.Errorf("drop the host's caches: %v", err)
 	}
 	checked := checkAtTheEnd(t, v)
-	s.Close() // the agent leaves, the machine powers off, and QEMU closes the images
+	s.Close() // the agent ends, the machine powers off, and QEMU closes the images
 	select {
 	case <-v.qemu.Done():
 	case <-time.After(patience):
@@ -199,8 +199,8 @@ func TestAllImagesInOneMachine(t *testing.T) {
 	}
 }
 
-// readFilled reads what a disk was filled with, in two records, so that the evidence of a trial is the sum of all of
-// it.
+// readFilled reads the file that fills a disk, in two records. The trial's evidence is then the checksum of the whole
+// file.
 func readFilled(t *testing.T, s *deploy.Conn, root string, facts map[string]string) {
 	t.Helper()
 	n, err := strconv.ParseInt(facts["disk.fill_bytes"], 10, 64)
@@ -232,8 +232,8 @@ func readFilled(t *testing.T, s *deploy.Conn, root string, facts map[string]stri
 	}
 }
 
-// checkAtTheEnd has qemu-img check the images when the machine has ended and before their files are removed. It returns
-// how many there are to check: the formats without tables have nothing that could be.
+// checkAtTheEnd checks the images with qemu-img after the machine has ended and before their files are removed. It
+// returns how many there are to check: formats without tables have nothing to check.
 func checkAtTheEnd(t *testing.T, v *vm) *int {
 	t.Helper()
 	checked := new(int)
@@ -255,7 +255,7 @@ func checkAtTheEnd(t *testing.T, v *vm) *int {
 	return checked
 }
 
-// needImages sees to the programs that make images, and to loop devices.
+// needImages requires the programs that make images, and loop devices.
 func needImages(t *testing.T) {
 	t.Helper()
 	for _, program := range []string{"qemu-img", "qemu-io"} {
@@ -270,7 +270,7 @@ func needImages(t *testing.T) {
 	f.Close()
 }
 
-// TestNamedDeviceIsUsedAndNoOther: a device is overwritten when it is named twice, and left alone when it is in use.
+// TestNamedDeviceIsUsedAndNoOther: a device is overwritten if it is named twice, and left alone if it is in use.
 func TestNamedDeviceIsUsedAndNoOther(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)

@@ -14,13 +14,13 @@ import (
 // chosen is a kernel with the modules that a guest loads.
 type chosen struct {
 	kernel  microvm.Kernel
-	modules []string // files, in the order of loading; without one of them the machine is none
+	modules []string // files in the order of loading; the machine does not work without them
 	extra   []string // files loaded after those, for mounts
 	lacking map[*share]error
 }
 
-// chooseKernel takes the first kernel that has the drivers the machine needs, among several the first that has those of
-// the most mounts, and marks the mounts for which it has none.
+// chooseKernel chooses the first kernel that has the drivers that the machine needs. If several have, it chooses the
+// first with drivers for the most mounts. The other mounts are marked as failed.
 func (b *boot) chooseKernel() error {
 	which := b.config.kernel
 	if which == "auto" {
@@ -56,7 +56,7 @@ func (b *boot) chooseKernel() error {
 	for s, err := range best.lacking {
 		remedy := microvm.Remedy(b.config.arch, microvm.Generic) + "; it has more drivers"
 		if errors.Is(err, mount.ErrNFSUDP) {
-			remedy = "" // the error says it, and no kernel of a distribution has it
+			remedy = "" // the error has a remedy, and no distribution's kernel has it
 		}
 		s.fail("choose kernel", fmt.Errorf("kernel %s (%s): %w", best.kernel.Release, best.kernel.Flavour, err), remedy,
 			nil)
@@ -64,14 +64,14 @@ func (b *boot) chooseKernel() error {
 	return nil
 }
 
-// consider works out what a kernel would load. The error says what the machine itself lacks with it.
+// consider finds the modules that a kernel would load. The error says what the machine itself lacks with it.
 func (b *boot) consider(k microvm.Kernel) (*chosen, error) {
 	c := &chosen{kernel: k, lacking: map[*share]error{}}
 	if err := b.checkConfig(c); err != nil {
 		return nil, err
 	}
 	if k.Modules == "" {
-		return c, nil // whether what is needed is built in, only the boot can tell
+		return c, nil // only the boot can tell whether the drivers are built in
 	}
 	index, err := microvm.ReadIndex(k.Modules)
 	if err != nil {
@@ -106,7 +106,7 @@ func (b *boot) consider(k microvm.Kernel) (*chosen, error) {
 	return c, nil
 }
 
-// checkConfig marks the mounts that a kernel cannot have as it was built, whatever modules it has.
+// checkConfig marks the mounts that the kernel's build configuration rules out, whatever modules it has.
 func (b *boot) checkConfig(c *chosen) error {
 	alive := b.shares.alive()
 	if len(alive) == 0 {
@@ -124,7 +124,7 @@ func (b *boot) checkConfig(c *chosen) error {
 	return nil
 }
 
-// there returns those modules that a kernel has with all they need.
+// there returns those modules that a kernel has, with all their dependencies.
 func there(index *microvm.Index, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		_, err := index.Resolve(n)
@@ -132,8 +132,8 @@ func there(index *microvm.Index, names []string) []string {
 	})
 }
 
-// prepare starts the mounts' servers, chooses the kernel and writes the initramfs. A boot without mounts is prepared
-// once; one with mounts each time, because a server ends with the machine that it served.
+// prepare starts the mounts' servers, chooses the kernel and writes the initramfs. Without mounts it does so once. With
+// mounts it does so for each boot, because a server ends with its machine.
 func (b *boot) prepare(ctx context.Context) error {
 	if b.ready && len(b.Mounts) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func (b *boot) prepare(ctx context.Context) error {
 	if err := b.chooseKernel(); err != nil {
 		return err
 	}
-	b.op, b.remedy = "choose agent", "build tare with make build, which carries the agents of all platforms"
+	b.op, b.remedy = "choose agent", "build tare with make build, which includes the agents of all platforms"
 	agent, err := b.Agents.Path("linux", b.config.arch)
 	if err != nil {
 		return err

@@ -9,11 +9,11 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// link is one machine's end of a network of two, which needs sockets that a child can inherit.
+// link is one end of a network between two machines. It needs sockets that a child can inherit.
 type link struct{}
 
 func newLink(string, string) (a, b *link, err error) {
-	return nil, nil, errors.New("two machines are joined by inherited sockets, which this system does not have; use " +
+	return nil, nil, errors.New("linking two machines needs inherited sockets, which this system does not have; use " +
 		"server=ganesha on Linux")
 }
 

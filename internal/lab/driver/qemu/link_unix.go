@@ -11,12 +11,12 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// link is one machine's end of a network of two. QEMU inherits it as an open file, so that there is no name and no port
-// by which anybody else could join.
+// link is one end of a network between two machines. QEMU inherits it as an open file, so no name or port exists by
+// which others could join.
 type link struct {
-	hardware string // of the card
+	hardware string // MAC address of the card
 	file     *os.File
-	fd       int // as QEMU knows it
+	fd       int // the descriptor's number in QEMU
 	tap      bool
 }
 
@@ -32,19 +32,18 @@ func newLink(hardware, peer string) (a, b *link, err error) {
 		&link{hardware: peer, file: os.NewFile(uintptr(fds[1]), "link")}, nil
 }
 
-// newTapLink is a machine's end of a network whose other end is the card of a Linux tap device. The file stays its
-// owner's.
+// newTapLink is a link whose other end is the card of a Linux tap device. The file still belongs to its owner.
 func newTapLink(hardware string, tap *os.File) *link {
 	return &link{hardware: hardware, file: tap, tap: true}
 }
 
-// give hands the end to the command of a QEMU. It stays open here, for a boot that is tried again.
+// give passes the end to a QEMU command. It also stays open here, for a retry of the boot.
 func (l *link) give(cmd *proc.Cmd) {
 	cmd.ExtraFiles = append(cmd.ExtraFiles, l.file)
 	l.fd = 2 + len(cmd.ExtraFiles)
 }
 
-// arguments are those of a network card on the link.
+// arguments are the options for a network card on the link.
 func (l *link) arguments(bus string) []string {
 	kind := "socket"
 	if l.tap {

@@ -9,22 +9,22 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// target is what depends on the guest's architecture.
+// target is everything that depends on the guest's architecture.
 type target struct {
 	arch     string   // GOARCH
-	program  string   // QEMU's
-	pkg      string   // Debian package that has it
+	program  string   // QEMU's program
+	pkg      string   // the Debian package of the program
 	machines []string // the first is the default
 	console  string   // the kernel's name of the serial console
-	cpu      string   // CPU model when emulated
+	cpu      string   // the CPU model for emulation
 }
 
-// q35 comes before microvm, which boots a second faster under TCG: q35 has an exact clock there, the HPET, on every
-// host, and PCI; see kernelArguments for what microvm lacks.
+// q35 comes before microvm, although microvm boots a second faster under TCG: q35 has PCI and, on every host, an exact
+// clock, the HPET. See kernelArguments for what microvm lacks.
 func targets() []target {
 	return []target{
 		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"q35", "microvm"}, "ttyS0", "max"},
-		// Not max: it has pointer authentication, whose emulation takes more time than everything else.
+		// Not max: it has pointer authentication, and emulating that takes more time than everything else.
 		{"arm64", "qemu-system-aarch64", "qemu-system-arm", []string{"virt"}, "ttyAMA0", "cortex-a72"},
 	}
 }
@@ -40,11 +40,11 @@ func targetOf(arch string) (target, error) {
 
 func (t target) remedy() string { return "install QEMU: apt-get install " + t.pkg }
 
-// cacheMode is what QEMU's cache= means for a block device; see qemu-options.hx.
+// cacheMode is the meaning of QEMU's cache= for a block device; see qemu-options.hx.
 type cacheMode struct {
-	direct  bool // O_DIRECT, past the host's page cache
+	direct  bool // O_DIRECT, bypasses the host's page cache
 	noFlush bool // the guest's flushes are ignored
-	write   bool // the guest sees a volatile write cache and so sends flushes
+	write   bool // the guest sees a volatile write cache, so it sends flushes
 }
 
 var cacheModes = map[string]cacheMode{
@@ -59,28 +59,28 @@ func cacheNames() []string {
 	return []string{"none", "writeback", "writethrough", "directsync", "unsafe"}
 }
 
-// scratchSerial is how the guest finds the scratch disk; virtio-blk carries 20 characters.
+// scratchSerial identifies the scratch disk in the guest; virtio-blk allows 20 characters.
 const scratchSerial = "tare-scratch"
 
 // scratchID is the scratch disk's name in QEMU.
 const scratchID = "scratch"
 
-// files are what a machine is started with.
+// files are the files and connections of a machine.
 type files struct {
 	program, kernel, initrd, disk string
 	wire, control                 string // arguments of -chardev socket: "fd=3" or "path=..."
-	name                          string // shown in the list of processes
+	name                          string // the process name, visible in ps
 	hostname                      string
 	extras
 }
 
-// extras are what a machine has for its mounts.
+// extras are what a machine needs for its mounts.
 type extras struct {
 	devices []string // arguments in pairs
-	serials []string // of disks that the guest shall name
-	shared  bool     // the guest's memory must be one that another process can map
+	serials []string // of disks that get a link in the guest
+	shared  bool     // the guest's memory must be shareable with other processes
 	network bool     // the guest must reach the host's loopback
-	peer    bool     // ... and bring its card up by itself, for work that needs the run's peer
+	peer    bool     // ... and the guest must bring up its card itself, for workloads that use the run's peer
 	links   []*link  // to other machines
 }
 
@@ -93,7 +93,7 @@ func (c *config) modules() (required, optional []string) {
 	required = append(required, "virtio_console")
 	if c.disk > 0 || c.root.want != "" {
 		required = append(required, "virtio_blk", "ext4")
-		// ext4 asks for this checksum by name, not by symbol; newer kernels have it in a library.
+		// ext4 requests this checksum by name, not by symbol; in newer kernels it is in a library.
 		optional = append(optional, "crc32c_generic")
 	}
 	required = append(required, c.rootModules()...)
@@ -135,9 +135,9 @@ func (c *config) arguments(accel string, f files) []string {
 			card = "virtio-net-" + bus
 		}
 		// Unrestricted, the guest reaches the host's loopback, where the servers of mounts and the run's peer listen,
-		// and whatever the host reaches: QEMU's user-mode network knows nothing in between for a server that is not
-		// started by QEMU itself. Of the agent's own kinds of work only those on the network open connections, to the
-		// peer alone.
+		// and everything that the host reaches. QEMU's user-mode network has no middle setting that reaches servers not
+		// started by QEMU. Of the agent's own workloads only those on the network open connections, and only to the
+		// peer.
 		a = append(a, "-netdev", "user,id=net,restrict="+onOff(!f.network), "-device", card+",netdev=net"+noROM(bus))
 	}
 	for _, l := range f.links {
@@ -150,7 +150,7 @@ func (c *config) arguments(accel string, f files) []string {
 	return a
 }
 
-// bus is what the names of virtio devices on the machine's bus end with.
+// bus is the suffix of virtio device names on the machine's bus.
 func (c *config) bus() string {
 	if c.machine == "microvm" {
 		return "device"
@@ -158,7 +158,7 @@ func (c *config) bus() string {
 	return "pci"
 }
 
-// noROM leaves out the card's boot ROM, which would need another package and is never run.
+// noROM omits the card's boot ROM, which would need another package and is never run.
 func noROM(bus string) string {
 	if bus == "pci" {
 		return ",romfile="
@@ -166,11 +166,11 @@ func noROM(bus string) string {
 	return ""
 }
 
-// memoryID is the name in QEMU of memory that is shared.
+// memoryID is the QEMU name of the shared memory.
 const memoryID = "ram"
 
-// machineOptions gives shared memory to the machine itself and not to a NUMA node, so that the guest sees the same
-// topology as without.
+// machineOptions assigns shared memory to the machine itself and not to a NUMA node, so that the guest sees the same
+// topology as without sharing.
 func (c *config) machineOptions(shared bool) string {
 	m := c.machine
 	if m == "virt" {
@@ -182,7 +182,7 @@ func (c *config) machineOptions(shared bool) string {
 	return m
 }
 
-// card is the network card that the machine gets: "none", "virtio" or "e1000".
+// card is the machine's network card: "none", "virtio" or "e1000".
 func (c *config) card(network bool) string {
 	if c.nic == "none" && network {
 		return "virtio"
@@ -190,7 +190,7 @@ func (c *config) card(network bool) string {
 	return c.nic
 }
 
-// onBus puts virtio devices, named as those of PCI, onto another bus.
+// onBus renames virtio devices for PCI to those for another bus.
 func onBus(devices []string, bus string) []string {
 	devices = slices.Clone(devices)
 	if bus == "pci" {
@@ -217,24 +217,25 @@ func (c *config) cpuModel(accel string) string {
 	return "host"
 }
 
-// kernelArguments is the guest's kernel command line. The user's come last, where they win.
+// kernelArguments is the guest's kernel command line. The user's arguments come last, so they have priority.
 func (c *config) kernelArguments(accel string, f files) string {
 	a := []string{"console=" + c.console, "panic=-1", "quiet", "rdinit=" + guestabi.Init,
-		// Entropy from the CPU or the host counts; a guest of seconds has no other.
+		// Trust entropy from the CPU and the host: a guest that lives for seconds has no other source.
 		"random.trust_cpu=on", "random.trust_bootloader=on",
 		guestabi.HostnameArg + "=" + f.hostname,
 	}
 	if c.arch == "amd64" && accel == "tcg" {
-		// The kernel tries whether the timer interrupts, for as long as ten ticks take by its own count of loops, and
-		// panics when it does not: "IO-APIC + timer doesn't work!", seen on a busy host. Under KVM it leaves that out
-		// by itself. And it tries out its own ciphers, which an emulated processor takes most of a second for.
+		// The kernel checks whether the timer interrupts, for as long as ten ticks take by its own loop count, and
+		// panics if it does not: "IO-APIC + timer doesn't work!". That happens on a busy host. Under KVM it omits the
+		// check by itself. It also tests its own ciphers, which takes an emulated processor most of a second.
 		a = append(a, "no_timer_check", "cryptomgr.notests")
 	}
 	if c.machine == "microvm" && accel == "tcg" {
-		// It has neither HPET nor PM timer, only a PIT. When the host is busy the kernel cannot calibrate the TSC
-		// against the PIT ("tsc: Unable to calibrate against PIT"), has no clock then, and hangs without a word; seen
-		// in about one boot of twenty, and in every one with earlyprintk=ttyS0 (Linux 6.1, QEMU 7.2). So it is told the
-		// frequency, and to trust the counter, or its only clock would be the timer tick, 4 ms coarse.
+		// microvm has neither HPET nor PM timer, only a PIT. If the host is busy, the kernel cannot calibrate the TSC
+		// against the PIT ("tsc: Unable to calibrate against PIT"). It then has no clock and hangs without a message;
+		// that happened in about one boot of twenty, and in every boot with earlyprintk=ttyS0 (Linux 6.1, QEMU 7.2). So
+		// it gets the frequency here. It must also trust the counter; otherwise its only clock would be the timer tick
+		// of 4 ms.
 		if khz := hostTSC(); khz > 0 {
 			a = append(a, "tsc_early_khz="+strconv.FormatInt(khz, 10))
 		}

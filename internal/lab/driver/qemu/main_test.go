@@ -8,9 +8,9 @@ import (
 	"tare/internal/lab/envtest"
 )
 
-// machinesAtOnce is how many tests with machines run beside each other, where -parallel does not say. They wait more
-// than they compute: for disks, for servers that were killed, for what must not come. Tests that change this process's
-// environment, and those that measure how long something takes, run alone.
+// machinesAtOnce is how many tests with machines run in parallel, unless -parallel is given. They mostly wait: for
+// disks, for killed servers, for things that must not happen. Tests that change this process's environment variables,
+// and those that measure time, run alone.
 const machinesAtOnce = "3"
 
 func TestMain(m *testing.M) {

@@ -22,8 +22,8 @@ import (
 // share is one of Options.Mounts on its way into the machine.
 type share struct {
 	spec   env.Spec
-	target string // its name to the user: "vm:9p"
-	served        // without a Served when err is set
+	target string // the user's name for it: "vm:9p"
+	served        // without a Served if err is set
 	err    *env.OpenError
 }
 
@@ -36,20 +36,19 @@ type shares struct {
 	err     error
 }
 
-// maxBase is how long the path of the folder for private directories may be. A socket's path has at most 107 bytes, and
-// below this come a directory of this run, one for the mount, and the socket's name.
+// maxBase bounds the path of the folder for private directories. A socket's path has at most 107 bytes, and this folder
+// contains a directory for this run, in it one for the mount, and in it the socket.
 const maxBase = 24
 
-// serveMounts starts what the mounts need. What cannot be had is marked and does not stop the others; the error is that
-// of the directory that all are in, or of ctx. broken are mounts that QEMU refused at an earlier boot.
+// serveMounts starts what the mounts need. A mount that fails is marked and does not stop the others. The error is only
+// that of the directory for all mounts, or of ctx. broken are mounts that QEMU rejected at an earlier boot.
 func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[string]*env.OpenError) (*shares, error) {
 	ss := &shares{release: func() error { return nil }}
 	if len(o.Mounts) == 0 {
 		return ss, nil
 	}
 	var err error
-	// A directory of its own and not one below Options.Dir, whose path may be too long; tare clean finds it all the
-	// same.
+	// A separate directory, not below Options.Dir, whose path may be too long. `tare clean` finds it, too.
 	if ss.dir, ss.release, err = leftover.New(leftover.Short(maxBase), o.RunID); err != nil {
 		return nil, err
 	}
@@ -80,11 +79,11 @@ func (d driver) serveMounts(ctx context.Context, o env.Options, broken map[strin
 	return ss, nil
 }
 
-// serveMount starts what one mount needs. The folder is empty, and below the directory that goes with the mount.
+// serveMount starts what one mount needs. Its folder is empty, in the mount's own directory.
 func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) (served, error) {
 	for _, k := range mountKinds() {
 		if k.Name == r.Driver && k.CheckAll != nil {
-			if err := k.CheckAll(o.Spec, r.Spec); err != nil { // a plan of another build may not have been asked
+			if err := k.CheckAll(o.Spec, r.Spec); err != nil { // a plan of another build may not have been checked
 				return served{}, &env.OpenError{Env: r.Name, Op: "read settings of mount", Err: err,
 					Remedy: "tare list mounts shows the settings and their values"}
 			}
@@ -110,12 +109,12 @@ func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) 
 	return served{Served: s, tap: newTapLink(s.Order.Link.Hardware, s.Tap)}, nil
 }
 
-// alive are the mounts that nothing is wrong with so far.
+// alive are the mounts that have not failed so far.
 func (ss *shares) alive() []*share {
 	return slices.DeleteFunc(slices.Clone(ss.list), func(s *share) bool { return s.err != nil })
 }
 
-// fail marks a mount that cannot be had and ends its server.
+// fail marks a mount as failed and ends its server.
 func (s *share) fail(op string, err error, remedy string, evidence []byte) {
 	if s.Served != nil {
 		if s.Diagnose != nil {
@@ -129,7 +128,7 @@ func (s *share) fail(op string, err error, remedy string, evidence []byte) {
 	s.served = served{}
 }
 
-// end ends the servers. The guest must be gone: one that still writes would see its file systems fail.
+// end ends the servers. The guest must have ended before: the file systems of a running guest would fail.
 func (ss *shares) end() error {
 	ss.once.Do(func() {
 		for _, s := range slices.Backward(ss.list) {
@@ -151,7 +150,7 @@ func (ss *shares) remove() error {
 	return errors.Join(ss.end(), ss.release())
 }
 
-// needs returns the modules that a mount needs, and those that it should get.
+// needs returns the modules that a mount needs, and those that are optional.
 func (s *share) needs(c *config) (required, optional []string) {
 	required = slices.Clone(s.Modules)
 	if s.Network && c.nic == "none" {
@@ -160,7 +159,7 @@ func (s *share) needs(c *config) (required, optional []string) {
 	return required, s.Optional
 }
 
-// programs finds what the mounts run in the guest.
+// programs finds the programs that the mounts need in the guest.
 func (ss *shares) programs(arch string) []microvm.File {
 	all := map[string]microvm.File{}
 	for _, s := range ss.alive() {
@@ -176,7 +175,7 @@ func (ss *shares) programs(arch string) []microvm.File {
 	return slices.SortedFunc(maps.Values(all), func(a, b microvm.File) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// extras are what the machine must have for the mounts.
+// extras are what the machine needs for the mounts.
 func (ss *shares) extras() extras {
 	var x extras
 	for _, s := range ss.alive() {
@@ -196,8 +195,7 @@ func (ss *shares) extras() extras {
 	return x
 }
 
-// blamed returns the mount for whose device QEMU refused to begin, if what it said names one: it quotes the option that
-// it stumbles over.
+// blamed returns the mount whose device QEMU rejected, if QEMU's message shows that: it quotes the faulty option.
 func (ss *shares) blamed(said, bus string) *share {
 	for _, s := range ss.alive() {
 		if slices.ContainsFunc(onBus(s.Devices, bus),
@@ -208,7 +206,7 @@ func (ss *shares) blamed(said, bus string) *share {
 	return nil
 }
 
-// mounted is what the controller is told of the mounts.
+// mounted is the report of the mounts to the controller.
 func (ss *shares) mounted() []env.Mounted {
 	var all []env.Mounted
 	for _, s := range ss.list {
@@ -229,8 +227,8 @@ func (ss *shares) mounted() []env.Mounted {
 	return all
 }
 
-// learnMounts reads back what the machine got for its mounts. A disk whose cache is another than asked for fails that
-// mount, not the machine.
+// learnMounts reads back the machine's settings for its mounts. If a disk's cache mode differs from the requested one,
+// that mount fails, not the machine.
 func (b *boot) learnMounts(v *vm, extra map[string]string) error {
 	x := b.shares.extras()
 	if x.shared {
@@ -256,7 +254,7 @@ func (b *boot) learnMounts(v *vm, extra map[string]string) error {
 		}
 		extra["mount."+s.spec.Name+".cache"] = s.cache.String()
 		if s.Mount.Facts != nil {
-			s.Mount.Facts["disk.cache"] = modes[s.id].String() // as the machine's own disk has it
+			s.Mount.Facts["disk.cache"] = modes[s.id].String() // same form as for the machine's own disk
 		}
 	}
 	return nil

@@ -15,14 +15,14 @@ import (
 	"tare/internal/lab/mount"
 )
 
-// wantMount is a mount as asked for and as the guest's kernel must show it.
+// wantMount is a requested mount and how the guest's kernel must show it.
 type wantMount struct {
 	text    string // of the specification
 	kind    string // type of file system
 	options []string
 }
 
-// refused stands for a type: the mount cannot be had, and the error says why.
+// refused, instead of a type, means that the mount must fail and the error must say why.
 const refused = "refused"
 
 func allMounts() []wantMount {
@@ -40,11 +40,11 @@ func allMounts() []wantMount {
 		{"s=smb", "cifs", nil},
 		{"f=sshfs", "fuse.sshfs", nil},
 		{"r=rsync", "", nil},
-		{"udp=nfs?vers=3&proto=udp", refused, nil}, // Debian's kernels are built without it
+		{"udp=nfs?vers=3&proto=udp", refused, nil}, // Debian's kernels lack it
 	}
 }
 
-// TestAllMountsInOneMachine boots once with every kind of mount, and lets both sides see what the other wrote.
+// TestAllMountsInOneMachine boots once with every kind of mount. Each side must see what the other one wrote.
 func TestAllMountsInOneMachine(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -100,7 +100,7 @@ func TestAllMountsInOneMachine(t *testing.T) {
 				}
 				return
 			}
-			// The folder that the host made is there, or no work could be done in it.
+			// The host's folder must exist, because work is done in it.
 			if err := work(t, s, "fs.randread", filepath.Join(m.Mount.Dir, sub),
 				map[string]string{"size": "1MiB"}); err != nil {
 				t.Fatalf("work where the host made a folder: %v\nserver: %s", err, diagnose(m.Diagnose))

@@ -19,7 +19,7 @@ import (
 	"tare/internal/lab/microvm"
 )
 
-// victimVar tells this test's own executable that it is the controller to be killed, and what it shall open.
+// victimVar makes this test's executable the controller that will be killed; the value says what it opens.
 const victimVar = "TARE_QEMU_TEST_VICTIM"
 
 type order struct {
@@ -30,7 +30,7 @@ type order struct {
 	Agent  string
 }
 
-// agentFile is a store of one agent.
+// agentFile is a store with one agent.
 type agentFile string
 
 func (a agentFile) Path(string, string) (string, error) { return string(a), nil }
@@ -61,7 +61,7 @@ func victim() int {
 	return 1
 }
 
-// killedMounts are those whose servers are programs of their own.
+// killedMounts are the mounts with server programs of their own.
 func killedMounts(t *testing.T) []env.Spec {
 	return mountSpecs(t, "9p", "virtiofs", "nfs", "smb", "sshfs", "rsync")
 }
@@ -82,7 +82,7 @@ func TestKilledControllerLeavesOnlyWhatCleanFinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A place of its own: a test that runs beside this one may clean up.
+	// A separate folder, because a parallel test may clean up.
 	temp, err := os.MkdirTemp("/tmp", "tare-")
 	if err != nil {
 		t.Fatal(err)

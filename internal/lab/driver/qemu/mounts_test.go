@@ -18,7 +18,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// mountSpecs are the mounts of the test that has them all in one machine.
+// mountSpecs are the mounts of a test that has all of them in one machine.
 func mountSpecs(t testing.TB, texts ...string) []env.Spec {
 	t.Helper()
 	var specs []env.Spec
@@ -53,7 +53,7 @@ func work(t testing.TB, s *deploy.Conn, kindName, root string, given map[string]
 	return err
 }
 
-// mounted returns the entry of that name.
+// mounted returns the mount with that name.
 func mounted(t testing.TB, v *vm, name string) env.Mounted {
 	t.Helper()
 	for _, m := range v.Mounts() {
@@ -65,7 +65,7 @@ func mounted(t testing.TB, v *vm, name string) env.Mounted {
 	return env.Mounted{}
 }
 
-// processes returns those of this machine whose command line has the text.
+// processes returns the processes of this machine whose command line contains the text.
 func processes(t testing.TB, text string) []string {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -83,7 +83,7 @@ func processes(t testing.TB, text string) []string {
 	return found
 }
 
-// staying are the processes that are still there once what was ended had the time to go.
+// staying are the processes that still exist after those that were ended have had time to go.
 func staying[T any](find func() []T) (left []T) {
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if left = find(); len(left) == 0 || time.Now().After(end) {
@@ -219,7 +219,7 @@ func TestKernelWithTheDriversOfTheMostMountsIsTaken(t *testing.T) {
 	}
 }
 
-// A program in the place of QEMU takes a disk away before it starts the real one, as another user of the folder could.
+// A program replaces QEMU and removes a disk before it starts the real QEMU, as another user of the folder could do.
 func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
@@ -255,7 +255,7 @@ func TestMountThatQEMURefusesFailsAlone(t *testing.T) {
 	}
 }
 
-// Nobody serves a machine that has powered off.
+// The servers end when their machine has powered off.
 func TestServersEndWithTheMachine(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -270,7 +270,7 @@ func TestServersEndWithTheMachine(t *testing.T) {
 	}
 	t.Logf("boot to first word: %s ms", v.Facts().Extra["boot_ms"])
 	began := time.Now()
-	s.Close() // the agent leaves, and the machine powers off
+	s.Close() // the agent ends, and the machine powers off
 	if left := staying(func() []string { return processes(t, v.shares.dir) }); len(left) > 0 {
 		t.Errorf("still running: %q", left)
 	}
@@ -289,7 +289,7 @@ func TestMountsOnOtherMachines(t *testing.T) {
 				"kernel", c.flavour, "boot", "3m"), "linux/"+c.arch)
 			texts := []string{"disk?size=64MiB", "virtiofs", "mem=tmpfs"}
 			if c.flavour == microvm.Generic {
-				texts = append(texts, "9p") // cloud kernels have none
+				texts = append(texts, "9p") // cloud kernels lack 9p
 			}
 			o.Mounts = mountSpecs(t, texts...)
 			v, s := open(t, driver{}, o)

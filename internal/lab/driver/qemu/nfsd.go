@@ -13,13 +13,13 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// second is what a machine that serves another has that no setting gives.
+// second is what a serving machine needs that no setting provides.
 type second struct {
 	modules []string
 	link    *link
 }
 
-// extras are what this boot's machine has besides its settings.
+// extras are what this boot's machine needs besides its settings.
 func (b *boot) extras() extras {
 	x := b.shares.extras()
 	x.peer = b.Peer && reach(b.Spec) == nil
@@ -30,32 +30,32 @@ func (b *boot) extras() extras {
 	return x
 }
 
-// secondVM is a running machine that serves a mount of another. It is part of the other's environment: it has its run's
-// name, its files are below the mount's directory, and it ends with the mount.
+// secondVM is a running machine that serves a mount of another one. It belongs to the other's environment: it has the
+// run's name, its files are below the mount's directory, and it ends with the mount.
 type secondVM struct {
 	vm     *vm
 	agent  *deploy.Conn
-	order  *guestabi.Mount // that its agent has carried out
-	link   *link           // the end of the machine that is served
+	order  *guestabi.Mount // already done by its agent
+	link   *link           // the end of the machine that mounts
 	theirs *link
 }
 
-// secondMemory is enough for a server that caches what a micro-VM's workloads write.
+// secondMemory is enough for a server to cache what a micro-VM's workloads write.
 const secondMemory = "512MiB"
 
-// passedOn are the settings that both machines have in common: with another accelerator or kernel it would be another
+// passedOn are the settings that both machines have in common: another accelerator or kernel would change the
 // comparison.
 var passedOn = []string{"accel", "arch", "machine", "kernel", "cpu", "boot", "sandbox"}
 
-// serveByVM boots a second machine whose kernel serves the mount. Both are joined by a pair of sockets that only the
-// two QEMU hold, so that neither the host nor anybody on it is on that network.
+// serveByVM boots a second machine whose kernel serves the mount. A socket pair connects the two. Only the two QEMU
+// processes have it, so the host and its users cannot reach that network.
 func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (s served, err error) {
 	plan, err := mount.PlanVM(r)
 	if err != nil {
 		return served{}, err
 	}
 	sv := &secondVM{order: plan.Serve}
-	op, evidence := "join the two machines", []byte(nil)
+	op, evidence := "connect the two machines", []byte(nil)
 	defer func() {
 		if err == nil {
 			return
@@ -65,14 +65,14 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 		}
 		err = &env.OpenError{
 			Env: r.Name, Op: op, Err: errors.Join(err, sv.close()), Evidence: evidence,
-			Remedy: "the evidence is of the machine that serves; use server=ganesha, or a kernel with nfsd: " +
+			Remedy: "the evidence is from the serving machine; use server=ganesha, or a kernel with nfsd: " +
 				"kernel=generic",
 		}
 	}()
 	if sv.link, sv.theirs, err = newLink(plan.Client.Order.Link.Hardware, plan.Serve.Link.Hardware); err != nil {
 		return served{}, err
 	}
-	op = "boot the machine that serves"
+	op = "boot the serving machine"
 	sv.vm, err = d.bootSecond(ctx, o, r, plan, sv.theirs)
 	if x, ok := errors.AsType[*env.OpenError](err); ok {
 		evidence = x.Evidence
@@ -80,7 +80,7 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 	if err != nil {
 		return served{}, err
 	}
-	op = "attach to the machine that serves"
+	op = "attach to the serving machine"
 	if sv.agent, err = deploy.Attach(ctx, sv.vm, o.RunID); err != nil {
 		return served{}, err
 	}
@@ -91,13 +91,13 @@ func (d driver) serveByVM(ctx context.Context, o env.Options, r mount.Request) (
 	m := plan.Client
 	m.Mount.Server = "Linux " + sv.vm.facts.Kernel + " nfsd, in a micro-VM"
 	m.Mount.Command = slices.Clone(sv.vm.argv)
-	m.Diagnose = func() []byte { return append([]byte("[the machine that serves]\n"), sv.vm.Diagnose()...) }
+	m.Diagnose = func() []byte { return append([]byte("[serving machine]\n"), sv.vm.Diagnose()...) }
 	m.Life = func() (<-chan struct{}, func() error) { return sv.vm.qemu.Done(), sv.vm.qemu.How }
 	m.Close = sync.OnceValue(sv.close)
 	return served{Served: m, second: sv}, nil
 }
 
-// bootSecond opens the machine that serves.
+// bootSecond opens the serving machine.
 func (d driver) bootSecond(ctx context.Context, o env.Options, r mount.Request, plan *mount.VMPlan,
 	l *link) (*vm, error) {
 	settings := map[string]string{"memory": secondMemory, "disk": fmt.Sprintf("%dMiB", plan.Disk>>20)}
@@ -116,7 +116,7 @@ func (d driver) bootSecond(ctx context.Context, o env.Options, r mount.Request, 
 	return b.run(ctx)
 }
 
-// forget drops what the machine and the host cache of the folder that it serves.
+// forget drops what the serving machine and the host have cached of the folder.
 func (s *secondVM) forget(ctx context.Context) error {
 	order := *s.order
 	serve := *order.Serve
@@ -128,10 +128,10 @@ func (s *secondVM) forget(ctx context.Context) error {
 	return s.vm.DropHostCaches(ctx)
 }
 
-// close ends the machine and takes the link away.
+// close ends the machine and removes the link.
 func (s *secondVM) close() error {
 	if s.agent != nil {
-		s.agent.Close() // what it says of a machine that died, its evidence says better
+		s.agent.Close() // the machine's evidence says more than an error here
 	}
 	var err error
 	if s.vm != nil {

@@ -19,7 +19,7 @@ import (
 	"tare/internal/run/semantics"
 )
 
-// TestSecondMachineServesNFS has the kernel's own server serve in a machine of its own.
+// TestSecondMachineServesNFS runs the kernel's own server in a second machine.
 func TestSecondMachineServesNFS(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -57,8 +57,8 @@ func TestSecondMachineServesNFS(t *testing.T) {
 	if err := v.DropHostCaches(ctx); err != nil {
 		t.Errorf("make it cold: %v", err)
 	}
-	// The kernel refuses UDP, or a version without its module, with one and the same number; the order says what it
-	// means.
+	// The kernel rejects UDP, and a version without its module, with the same error number; the order contains the
+	// explanation.
 	_, err = s.Mount(ctx, &guestabi.Mount{
 		Name: "udp", Dir: "/mnt/udp", Type: "nfs", Source: "10.64.0.1:/",
 		Options: "vers=3,proto=udp,addr=10.64.0.1,nolock", Refused: mount.ErrNFSUDP.Error(),
@@ -75,8 +75,8 @@ func TestSecondMachineServesNFS(t *testing.T) {
 	}
 }
 
-// version3 mounts what another second machine serves, whose kernel needs a port mapper and whose client the mount
-// protocol, and there are no programs in it.
+// version3 mounts from another second machine. NFS version 3 needs a port mapper on the server's side and the mount
+// protocol on the client's, and there are no programs for them in the guest.
 func version3(t *testing.T, v *vm, s *deploy.Conn) {
 	m := mounted(t, v, "n3")
 	if m.Err != nil {
@@ -119,9 +119,8 @@ func version3(t *testing.T, v *vm, s *deploy.Conn) {
 	}
 }
 
-// The machine that serves may die in the middle of a trial, and then nobody answers or refuses: the trial ends at its
-// deadline, although the mount is one that waits for ever, the evidence is of that machine, the other mounts go on, and
-// nothing is left.
+// The serving machine may die during a trial; then nothing answers or rejects requests. The trial ends at its deadline,
+// although such a mount waits for ever. The evidence is from that machine, the other mounts go on, and nothing is left.
 func TestSecondMachineKilled(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -142,7 +141,8 @@ func TestSecondMachineKilled(t *testing.T) {
 	m, server := mounted(t, v, "n"), v.shares.list[0].second.vm.Pid()
 	timer := time.AfterFunc(5*time.Second, func() { syscall.Kill(server, syscall.SIGKILL) })
 	defer timer.Stop()
-	// The first trial loses its server while it works, the second, of another cell, finds none when it begins.
+	// The first trial loses its server while it works. The second one, of another cell, finds no server at its
+	// beginning.
 	for _, cell := range []string{"endless", "late"} {
 		err := endless(t, s, cell, m.Mount.Dir, 10*time.Second)
 		t.Log(err)
@@ -171,7 +171,7 @@ func TestSecondMachineKilled(t *testing.T) {
 	}
 }
 
-// endless runs a trial with more work than any system does within the limit.
+// endless runs a trial with more work than any system can do within the limit.
 func endless(t *testing.T, s *deploy.Conn, cell, root string, limit time.Duration) error {
 	t.Helper()
 	kind, _ := all.Lookup("fs.smallfiles")

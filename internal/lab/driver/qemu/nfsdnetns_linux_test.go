@@ -23,9 +23,9 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// The kernel of the machine that these tests run on may have no NFS server, so what server=kernel is made of is tried
-// where each part can be: a machine's network card in the namespace of this host, and the namespace's server in a
-// machine whose kernel has one. One machine does both.
+// The kernel of the test machine may have no NFS server. So the parts of server=kernel are tested separately: a
+// machine's network card in a namespace of this host, and the namespace's server in a machine whose kernel has one. One
+// machine does both.
 func TestServerOfTheHostInParts(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -40,7 +40,7 @@ func TestServerOfTheHostInParts(t *testing.T) {
 	})
 	t.Run("card", func(t *testing.T) {
 		if ns == nil {
-			return // cardInNetNS has seen that it is refused
+			return // cardInNetNS has checked that it is rejected
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -80,8 +80,8 @@ func TestServerOfTheHostInParts(t *testing.T) {
 	})
 }
 
-// cardInNetNS opens a namespace of this host with a network card and returns the end of it that a machine gets, or,
-// where this host has no driver for such cards, any link.
+// cardInNetNS opens a namespace of this host with a network card and returns the machine's end of it. If this host has
+// no driver for such cards, it returns any link.
 func cardInNetNS(t *testing.T, hardware string) (*nfsd.NetNS, *link) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -107,7 +107,7 @@ func cardInNetNS(t *testing.T, hardware string) (*nfsd.NetNS, *link) {
 	return ns, newTapLink(hardware, ns.Tap())
 }
 
-// refuseMounts answers version 3's question for a folder in a namespace with a no, and tells who asked.
+// refuseMounts answers mount requests of version 3 in a namespace with an error, and reports who asked.
 func refuseMounts(t *testing.T, ns *nfsd.NetNS) <-chan string {
 	t.Helper()
 	var l net.Listener
@@ -137,7 +137,7 @@ func refuseMounts(t *testing.T, ns *nfsd.NetNS) <-chan string {
 					if _, err := io.ReadFull(c, call[:n]); err != nil {
 						return
 					}
-					reply := append(call[:4:4], make([]byte, 20)...) // accepted, and well
+					reply := append(call[:4:4], make([]byte, 20)...) // accepted, success
 					reply[7] = 1
 					if procedure := call[23]; procedure == 1 {
 						reply = append(reply, 0, 0, 0, 13) // MNT3ERR_ACCES
@@ -155,7 +155,7 @@ func refuseMounts(t *testing.T, ns *nfsd.NetNS) <-chan string {
 	return asked
 }
 
-// openBoot is open for a boot that is not the driver's.
+// openBoot is open for a boot that is not made by the driver.
 func openBoot(t *testing.T, b *boot) (*vm, *deploy.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -177,7 +177,7 @@ func openBoot(t *testing.T, b *boot) (*vm, *deploy.Conn) {
 	return v, s
 }
 
-// build makes a package's test binary that needs no libraries.
+// build makes a static test binary of a package.
 func build(t *testing.T, file, pkg string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -189,7 +189,7 @@ func build(t *testing.T, file, pkg string) {
 	}
 }
 
-// inGuest runs a command in a machine, which must succeed and say what the metric looks for.
+// inGuest runs a command in a machine. It must succeed and print what the metric extracts.
 func inGuest(t *testing.T, s *deploy.Conn, command, metric string, env ...string) {
 	t.Helper()
 	kind, ok := all.Lookup("command")

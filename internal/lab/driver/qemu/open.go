@@ -18,10 +18,10 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// attempts is how often a boot is tried with an accelerator that is not on trial.
+// attempts is how often a boot is tried with an accelerator that is known to work or was requested.
 const attempts = 2
 
-// Open boots a micro-VM and returns once its agent has begun to speak.
+// Open boots a micro-VM and returns after the first output of its agent.
 func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	v, err := (&boot{Options: o, driver: d, broken: map[string]*env.OpenError{}}).run(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (d driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	return v, nil
 }
 
-// run opens it; on failure nothing is left.
+// run opens it; after a failure nothing is left.
 func (b *boot) run(ctx context.Context) (*vm, error) {
 	v, err := b.open(ctx)
 	if err != nil {
@@ -46,25 +46,25 @@ func (b *boot) run(ctx context.Context) (*vm, error) {
 	return v, nil
 }
 
-// boot is an opening under way.
+// boot is a micro-VM that is being opened.
 type boot struct {
 	env.Options
 	driver
 	config config
 	chosen
 	shares  *shares                   // nil before the first boot
-	ready   bool                      // what a boot needs is prepared
-	broken  map[string]*env.OpenError // mounts that QEMU refused
+	ready   bool                      // everything that a boot needs is prepared
+	broken  map[string]*env.OpenError // mounts that QEMU rejected
 	version string
 	program string
-	dir     string // everything made for this machine
+	dir     string // files made for this machine
 	facts   map[string]string
-	image   *vdisk.Image // of the scratch disk; nil when there is none or the caller serves it
-	// imageFacts are those of image, by names without a prefix.
+	image   *vdisk.Image // the scratch disk; nil if there is none or the caller serves it
+	// imageFacts are the facts of image, by names without a prefix.
 	imageFacts map[string]string
 	retries    []record.Failure
-	packed     bool    // the kernel's image is booted as it is, because a boot without failed
-	second     *second // nil unless the machine serves another
+	packed     bool    // boot the compressed kernel image, because a boot with the unpacked one failed
+	second     *second // nil unless the machine serves another one
 
 	op, remedy string // for the error
 	evidence   []byte
@@ -81,7 +81,7 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	}
 	if b.Scratch != "" {
 		if b.config.image.Name() != "raw" || b.config.image.Device != "" {
-			return nil, fmt.Errorf("this scratch disk is served by tare and has no format; leave out format=%s",
+			return nil, fmt.Errorf("this scratch disk is served by tare and has no image format; leave out format=%s",
 				b.config.image.Format)
 		}
 		b.config.served, b.config.disk = b.Scratch, max(b.config.disk, minDisk)
@@ -117,7 +117,7 @@ func (b *boot) disk() string {
 	return b.config.served
 }
 
-// makeScratch makes the scratch disk anew: a boot that failed may have written to it.
+// makeScratch makes the scratch disk again: a failed boot may have written to it.
 func (b *boot) makeScratch(ctx context.Context) error {
 	if err := b.closeScratch(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (b *boot) closeScratch() error {
 	return b.image.Close()
 }
 
-// accelerate boots with the accelerator that was asked for, or with the first that really boots.
+// accelerate boots with the requested accelerator, or with the first that really boots.
 func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 	if b.config.accel != "auto" {
 		return b.start(ctx, b.config.accel, attempts)
@@ -169,14 +169,14 @@ func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 		b.facts["accel."+accel] = "not used: " + reason
 		b.retries = append(b.retries, record.Failure{
 			Kind: "accel-fallback",
-			Message: fmt.Sprintf("accel=%s did not boot a guest (%v); the CPU is emulated instead. Say accel=%s or "+
-				"accel=tcg to choose", accel, err, accel),
+			Message: fmt.Sprintf("accel=%s did not boot a guest (%v); the CPU is emulated instead. To choose, set "+
+				"accel=%s or accel=tcg", accel, err, accel),
 			Evidence: proc.Printable(b.evidence),
 		})
 	}
 	v, err := b.start(ctx, "tcg", attempts)
 	if err == nil && b.config.cpu == "" && b.config.append == "" && b.config.boot == 0 {
-		// Only now is it the accelerator that does not work, and not a setting.
+		// Emulation works, so the accelerator is broken and not a setting.
 		for key, reason := range failed {
 			memory.keep(key, reason)
 		}
@@ -184,7 +184,7 @@ func (b *boot) accelerate(ctx context.Context) (*vm, error) {
 	return v, err
 }
 
-// candidates are the accelerators that this machine seems to have for a guest's architecture, besides TCG.
+// candidates are the accelerators, other than TCG, that this machine may have for a guest's architecture.
 func candidates(arch string) []string {
 	if arch != runtime.GOARCH {
 		return nil
@@ -205,7 +205,7 @@ func candidates(arch string) []string {
 	return nil
 }
 
-// start boots up to times times. A failed boot that is tried again is recorded with its console.
+// start boots at most times times. A failed boot that is retried is recorded with its console.
 func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) {
 	for n := 1; ; n++ {
 		v, err := b.once(ctx, accel, times == 1)
@@ -217,7 +217,7 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 		if _, unprepared := errors.AsType[*unpreparedError](err); refused || unprepared || ctx.Err() != nil {
 			return nil, err
 		}
-		// A disk that the caller serves is as it is: whoever cannot mount it will not be able to a moment later.
+		// A disk that the caller serves does not change. If it cannot be mounted, a retry does not help.
 		if b.config.served != "" && bytes.Contains(b.evidence, []byte("mount scratch disk")) {
 			return nil, err
 		}
@@ -237,7 +237,8 @@ func (b *boot) start(ctx context.Context, accel string, times int) (*vm, error) 
 	}
 }
 
-// deadline is how long a boot may take. An accelerator on trial gets less: one that works needs a second or two.
+// deadline is how long a boot may take. It is shorter for an accelerator that is being tried: a working one needs a
+// second or two.
 func (b *boot) deadline(accel string, trial bool) time.Duration {
 	d := b.config.boot
 	if d == 0 {
@@ -265,13 +266,13 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 		}
 	}
 	b.op = "boot with accel=" + accel
-	b.remedy = "the console is the evidence; accel=tcg works on every machine, boot= gives it more time, " +
-		"append=\"loglevel=7\" makes it talk"
+	b.remedy = "the evidence is the console; accel=tcg works on every machine, boot= sets a longer deadline, " +
+		"append=\"loglevel=7\" makes the kernel log more"
 	limit := b.deadline(accel, trial)
 	began := time.Now()
 	v, err := launch(ctx, &b.config, accel, files{
 		program: b.program, kernel: b.entry(accel), initrd: b.initrd(), disk: b.disk(),
-		// The run's id in the command line is how what a run started is told from what others did.
+		// The run's id in the command line marks the processes of this run.
 		name: "tare-" + b.RunID, hostname: b.hostname(), extras: b.extras(),
 	})
 	if err == nil {
@@ -288,18 +289,17 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 	}
 	if _, refused := errors.AsType[*refusedError](err); refused && ctx.Err() == nil {
 		if s := b.shares.blamed(string(b.evidence), b.config.bus()); s != nil {
-			s.fail("boot", err, "the evidence has what QEMU and the server said", b.evidence)
+			s.fail("boot", err, "the evidence has the output of QEMU and of the server", b.evidence)
 			b.broken[s.spec.Name] = s.err
-			return b.once(ctx, accel, trial) // one mount fewer each time
+			return b.once(ctx, accel, trial) // with one mount fewer each time
 		}
 	}
 	return nil, err
 }
 
-// entry returns the file that QEMU loads as the kernel. An emulated x86 processor needs seconds to unpack a kernel, ten
-// and more one that was compressed by xz, so that is done here; without the unpacking the guest's addresses are not
-// random (KASLR), which a figure of an emulated processor can do without. A virtual processor boots the image as it
-// came.
+// entry returns the file that QEMU loads as the kernel. An emulated x86 processor needs seconds to unpack a kernel, and
+// ten or more for one compressed with xz, so the host unpacks it. The kernel's addresses are then not randomised
+// (KASLR); for figures of an emulated processor that does not matter. A virtual processor boots the image unchanged.
 func (b *boot) entry(accel string) string {
 	b.facts["kernel.entry"] = ""
 	if accel != "tcg" || b.config.arch != "amd64" || b.packed {
@@ -314,7 +314,7 @@ func (b *boot) entry(accel string) string {
 	return path
 }
 
-// hostname makes a host name of the environment's name.
+// hostname makes a host name from the environment's name.
 func (b *boot) hostname() string {
 	h := strings.Trim(strings.Map(func(r rune) rune {
 		if r == '_' || r == '.' {
@@ -328,7 +328,7 @@ func (b *boot) hostname() string {
 	return h
 }
 
-// learn completes the facts of a machine that booted, and reads back from QEMU what the disk's cache really is.
+// learn completes the facts of a machine that booted, and reads the disk's real cache mode back from QEMU.
 func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 	extra := map[string]string{}
 	for k, s := range b.facts {
@@ -368,7 +368,7 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 		extra["nic.peer"] = b.config.nic + ", reaches the host"
 	}
 	go func() {
-		<-v.qemu.Done() // servers of a machine that died serve nobody
+		<-v.qemu.Done() // servers of a dead machine serve nobody
 		v.shares.end()
 	}()
 	v.facts = record.Facts{

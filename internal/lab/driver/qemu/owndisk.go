@@ -19,13 +19,13 @@ import (
 	"tare/internal/unit"
 )
 
-// The kinds of mounts that need no server: they are the machine's own.
+// The kinds of mounts that need no server.
 const (
 	kindTmpfs = "tmpfs"
 	kindDisk  = "disk"
 )
 
-// mountKinds lists what can be put into a micro-VM.
+// mountKinds lists the mounts of a micro-VM.
 func mountKinds() []env.MountKind { return append(ownKinds(), mount.Kinds()...) }
 
 func ownKinds() []env.MountKind {
@@ -44,7 +44,7 @@ func ownKinds() []env.MountKind {
 		},
 		{
 			Name: kindDisk, Doc: "Another virtual disk, in any format of QEMU, with its own file system, made on " +
-				"the host by the real programs.",
+				"the host by the usual programs.",
 			Settings: append([]env.Setting{
 				{Name: "size", Default: "1GiB", Doc: "The disk's size; xfs needs 300MiB, btrfs 128MiB.",
 					Check: checkOwnDisk},
@@ -76,15 +76,15 @@ func checkTmpfsSize(v string) error {
 	return nil
 }
 
-// checkTmpfs refuses a file system in memory that would hold more than the machine has: the kernel believes such a
-// size, and who fills it ends the machine.
+// checkTmpfs rejects a file system in memory that is larger than the machine's memory. The kernel accepts such a size,
+// and filling it would crash the machine.
 func checkTmpfs(in, s env.Spec) error {
 	size, err := unit.ParseSize(s.Get("size", ""))
 	memory, err2 := parseMemory(in.Get("memory", defaultMemory))
 	if err != nil || err2 != nil || size <= memory {
 		return nil
 	}
-	return fmt.Errorf("size=%s is more than the machine's memory of %s; give it less, or the environment memory=",
+	return fmt.Errorf("size=%s is more than the machine's memory of %s; use a smaller size, or set memory=",
 		s.Get("size", ""), unit.FormatSize(memory))
 }
 
@@ -106,18 +106,18 @@ func checkMountOptions(v string) error {
 	return nil
 }
 
-// served is a mount for which everything on the host is done.
+// served is a mount whose host side is ready.
 type served struct {
 	*mount.Served
-	id     string       // QEMU's name of the disk that it is; "" for all other kinds
-	serial string       // by which the guest knows that disk
+	id     string       // QEMU's name of the disk; "" for all other kinds
+	serial string       // the disk's serial number, by which the guest finds it
 	image  *vdisk.Image // nil for all other kinds
 	cache  cacheMode
-	second *secondVM // the machine that serves it; nil for all kinds but one
-	tap    *link     // to the host's own server in its namespaces; nil for all kinds but one
+	second *secondVM // the machine that serves it; nil for all other kinds
+	tap    *link     // link to the host's own server in its namespaces; nil for all other kinds
 }
 
-// serveOwn makes a mount of the machine's own.
+// serveOwn makes a mount that needs no server.
 func serveOwn(ctx context.Context, r mount.Request, number int) (served, error) {
 	shown, err := resolve(ownKinds(), r.Spec)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 		return fail(err, "tare list mounts shows the settings and their values")
 	case size < fs.min:
 		return fail(fmt.Errorf("%s needs a disk of at least %s", fs.name, unit.FormatSize(fs.min)),
-			"give it size="+unit.FormatSize(fs.min))
+			"use size="+unit.FormatSize(fs.min))
 	case r.Settings["size"] != "" && shape.Device != "" && shape.Device != vdisk.LoopDevice:
 		return fail(fmt.Errorf("device=%s has its own size", shape.Device), "leave out size=")
 	}
@@ -186,11 +186,11 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 	return nil
 }
 
-// resolve checks a mount's settings against its kind and returns them all, defaults included.
+// resolve checks a mount's settings against its kind and returns all of them, with defaults.
 func resolve(kinds []env.MountKind, s env.Spec) (map[string]string, error) {
 	i := slices.IndexFunc(kinds, func(k env.MountKind) bool { return k.Name == s.Driver })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no mount of kind %q", s.Driver)
+		return nil, fmt.Errorf("there is no mount %q", s.Driver)
 	}
 	if s.Arg != "" && kinds[i].ArgDoc == "" {
 		return nil, fmt.Errorf("%s takes no argument after a colon, but got %q", s.Driver, s.Arg)
@@ -211,7 +211,7 @@ func resolve(kinds []env.MountKind, s env.Spec) (map[string]string, error) {
 	}
 	for k := range s.Settings {
 		if !slices.Contains(names, k) {
-			return nil, fmt.Errorf("%s has no setting %q, only %s", s.Driver, k, strings.Join(names, ", "))
+			return nil, fmt.Errorf("%s has no setting %q; there are: %s", s.Driver, k, strings.Join(names, ", "))
 		}
 	}
 	return shown, nil

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// maxMessage bounds a message of QEMU's machine protocol, in bytes; the ones tare asks for have a few thousand.
+// maxMessage bounds a message of QEMU's machine protocol, in bytes; the messages that tare requests have a few
+// thousand.
 const maxMessage = 1 << 20
 
-// qmp is a client of QEMU's machine protocol: lines of JSON, a greeting first, events between the answers. See QEMU's
-// docs/interop/qmp-spec. It serves one caller at a time.
+// qmp is a client of QEMU's machine protocol: lines of JSON, first a greeting, and events between the answers. See
+// QEMU's docs/interop/qmp-spec. It serves one caller at a time.
 type qmp struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -29,7 +30,7 @@ type qmpMessage struct {
 	} `json:"error"`
 }
 
-// newQMP waits for the greeting and agrees on no extensions.
+// newQMP waits for the greeting and negotiates no extensions.
 func newQMP(conn net.Conn, limit time.Duration) (*qmp, error) {
 	q := &qmp{conn, bufio.NewReader(conn)}
 	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
@@ -40,12 +41,12 @@ func newQMP(conn net.Conn, limit time.Duration) (*qmp, error) {
 		return nil, fmt.Errorf("read QEMU's greeting: %w", err)
 	}
 	if m.Greeting == nil {
-		return nil, errors.New("read QEMU's greeting: something else came")
+		return nil, errors.New("read QEMU's greeting: got another message")
 	}
 	return q, q.execute("qmp_capabilities", limit, nil)
 }
 
-// execute runs a command without arguments and reads what it returns into result, unless that is nil.
+// execute runs a command without arguments and decodes its result, unless result is nil.
 func (q *qmp) execute(command string, limit time.Duration, result any) error {
 	if err := q.conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return fmt.Errorf("ask QEMU to %s: %w", command, err)

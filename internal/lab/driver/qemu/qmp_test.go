@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// speak is the other end of a QMP connection: it greets, then answers each line it gets with the next of the answers.
+// speak is the other end of a QMP connection: it greets, and then answers each line with the next of the answers.
 func speak(t *testing.T, answers ...string) net.Conn {
 	t.Helper()
 	ours, theirs := net.Pipe()

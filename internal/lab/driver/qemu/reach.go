@@ -7,8 +7,8 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// reach tells whether the guest has a card of its own on QEMU's user-mode network, on which the host is. One that is
-// there for a mount only is not the user's choice, and would not be what is weighed.
+// reach tells whether the guest has its own card on QEMU's user-mode network, which includes the host. A card that
+// exists only for a mount does not count: the user did not choose it, so it is not to be measured.
 func reach(s env.Spec) error {
 	if s.Get("nic", "none") == "none" {
 		return errors.New(s.Name + " has no network card (nic=none); use nic=virtio or nic=e1000")

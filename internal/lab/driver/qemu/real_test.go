@@ -27,8 +27,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// patience bounds what must come at some time. All machines here are emulated, and several run at once: how long
-// anything takes says nothing.
+// patience bounds every wait. All machines here are emulated, and several run in parallel, so durations mean nothing.
 const patience = 5 * time.Minute
 
 func spec(settings ...string) env.Spec {
@@ -39,7 +38,7 @@ func spec(settings ...string) env.Spec {
 	return s
 }
 
-// lacking skips the test for something that this machine has not, or fails it where all must be there.
+// lacking skips a test that needs something that this machine lacks, or fails it if TARE_REQUIRE is set.
 func lacking(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("TARE_REQUIRE") != "" {
@@ -48,7 +47,7 @@ func lacking(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// need sees to QEMU and a kernel, which is fetched into the user's cache if it is not there.
+// need requires QEMU and a kernel, which is fetched into the user's cache if it is missing.
 func need(t testing.TB, arch, flavour string) {
 	t.Helper()
 	target, err := targetOf(arch)
@@ -70,9 +69,9 @@ func need(t testing.TB, arch, flavour string) {
 	}
 }
 
-var opened atomic.Int64 // openings; no run's id is the beginning of another's
+var opened atomic.Int64 // openings, so that no run's id is a prefix of another's
 
-// options are those of an opening. A machine that boots is waited for, unless the test is about that.
+// options are the options of an opening. They wait long enough for every boot, except in tests of that.
 func options(t testing.TB, s env.Spec, more ...string) env.Options {
 	if s.Settings = maps.Clone(s.Settings); s.Settings["boot"] == "" {
 		s.Settings["boot"] = "3m"
@@ -83,7 +82,7 @@ func options(t testing.TB, s env.Spec, more ...string) env.Options {
 	}
 }
 
-// open boots and shakes hands. Whatever is left in the private folder after closing fails the test.
+// open boots and does the handshake. A file left in the private folder after Close fails the test.
 func open(t testing.TB, d driver, o env.Options) (*vm, *deploy.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -112,7 +111,7 @@ func open(t testing.TB, d driver, o env.Options) (*vm, *deploy.Conn) {
 	return v, s
 }
 
-// fails opens what must not open.
+// fails opens an environment that must not open.
 func fails(t *testing.T, d driver, o env.Options) *env.OpenError {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -167,7 +166,7 @@ func TestArm64GuestRunsATrial(t *testing.T) {
 		t.Errorf("facts %+v", f)
 	}
 	nullTrial(t, s)
-	// Its rows of calls are machine code of that processor, and the file is compared with what was written.
+	// Its calls are machine code of that processor, and the file is compared with what was written.
 	if err := work(t, s, "fs.matrix", "", map[string]string{"size": "1MiB", "bs": "64KiB",
 		"compat": "iozone"}); err != nil {
 		t.Errorf("iozone's sequence: %v", err)
@@ -213,7 +212,7 @@ func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 func TestGuestWithoutADiskWorksInMemory(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
-	// The example of the command line's documentation, with the card that only the generic kernel has a driver for.
+	// The example in the command line's documentation, with the card for which only the generic kernel has a driver.
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "cpus", "2", "nic", "e1000", "disk", "none", "memory",
 		"512MiB"))
 	o.Peer = true
@@ -248,8 +247,8 @@ func TestKernelPanicEndsInAnErrorWithTheConsole(t *testing.T) {
 	}
 }
 
-// wrapper puts a program in the place of QEMU that hangs, holding its connections open, as long as there is no file
-// "done", and is the real QEMU afterwards.
+// wrapper replaces QEMU by a program that hangs and holds its connections open until there is a file "done"; after that
+// it starts the real QEMU.
 func wrapper(t *testing.T, program string) (dir string) {
 	t.Helper()
 	qemu, err := proc.LookPath(program)
@@ -285,7 +284,7 @@ func TestAutoProvesAnAcceleratorByBooting(t *testing.T) {
 	d := driver{memory: filepath.Join(t.TempDir(), "accel.json")}
 	plain := func(s env.Spec) env.Options {
 		o := options(t, s)
-		delete(o.Settings, "boot") // what fails with a setting does not speak against the accelerator
+		delete(o.Settings, "boot") // a failure with a setting says nothing about the accelerator
 		return o
 	}
 	v, s := open(t, d, plain(spec("arch", "x86_64", "accel", "auto", "disk", "none")))
@@ -312,7 +311,7 @@ func TestAutoProvesAnAcceleratorByBooting(t *testing.T) {
 	}
 	s.Close()
 	v.Close()
-	// The second time the outcome is known: nothing is tried in vain, and the facts say why.
+	// The second time the result is known: nothing is tried, and the facts say why.
 	again, _ := open(t, d, plain(spec("arch", "x86_64", "disk", "none")))
 	f = again.Facts()
 	if len(again.Retries()) > 0 || !f.Emulated || f.Settings["accel"] != "tcg" {
@@ -338,7 +337,7 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 		t.Errorf("no driver: %v", x)
 	}
 	if x := fails(t, driver{}, options(t, spec("arch", "x86_64", "accel", "tcg", "cpu", "no-such-model", "disk",
-		"none"))); !strings.Contains(x.Error(), "QEMU refused") ||
+		"none"))); !strings.Contains(x.Error(), "QEMU failed to start") ||
 		!strings.Contains(string(x.Evidence), "no-such-model") {
 		t.Errorf("no such CPU: %v", x)
 	}
@@ -346,7 +345,7 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 		"16TiB"))); !strings.Contains(x.Error(), "free") {
 		t.Errorf("no room: %v", x)
 	}
-	// An accelerator that seems to be there is not blamed for it, and hides nothing.
+	// An accelerator that seems to exist is not blamed for it, and hides nothing.
 	d := driver{kernels: t.TempDir(), memory: filepath.Join(t.TempDir(), "accel.json")}
 	if x := fails(t, d, options(t, spec("arch", "x86_64", "accel", "auto", "kernel",
 		microvm.Cloud))); !strings.Contains(x.Remedy, "tare guest fetch") {
@@ -369,7 +368,7 @@ func TestThereIsOneAgentForEachBoot(t *testing.T) {
 	if _, err := v.Agent(t.Context()); err == nil {
 		t.Error("a second agent was given out")
 	}
-	// The agent's leave is the machine's end: nobody has to kill it.
+	// When the agent ends, the machine powers off: nobody has to kill it.
 	if err := s.Close(); err != nil {
 		t.Errorf("close session: %v", err)
 	}
@@ -383,7 +382,7 @@ func TestThereIsOneAgentForEachBoot(t *testing.T) {
 	}
 }
 
-// BenchmarkBoot boots micro-VMs under TCG and reports the median time from nothing to the handshake.
+// BenchmarkBoot boots micro-VMs under TCG and reports the median time from the start to the handshake.
 func BenchmarkBoot(b *testing.B) {
 	for _, c := range []struct{ arch, machine, flavour string }{
 		{"amd64", "q35", microvm.Cloud}, {"amd64", "microvm", microvm.Cloud}, {"amd64", "q35", microvm.Generic},
@@ -408,8 +407,8 @@ func BenchmarkBoot(b *testing.B) {
 	}
 }
 
-// With earlyprintk the kernel spends so long on the console that microvm's only timer cannot calibrate the TSC: without
-// the frequency on its command line not one boot in twelve went past that.
+// With earlyprintk the kernel spends so much time on the console that microvm's only timer cannot calibrate the TSC.
+// Without the frequency on the command line, all of twelve boots hung there.
 func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
 	need(t, "amd64", microvm.Cloud)
 	if hostTSC() == 0 {
@@ -420,7 +419,8 @@ func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	first := sharpest(t, ctx, s)
-	// On a busy machine a reading takes long, and says the less: then over a longer time, in which it matters less.
+	// On a busy machine a reading takes long and is less exact; then a longer time is measured, in which that matters
+	// less.
 	var pace, doubt float64
 	for doubt = 1; doubt > 0.002 && ctx.Err() == nil; {
 		time.Sleep(2 * time.Second)
@@ -431,14 +431,14 @@ func TestMicrovmBootsWithoutATimerToCalibrateBy(t *testing.T) {
 			first = last
 		}
 	}
-	// The guest's clock must go at the controller's pace; a trial is given up for it at 1 %.
+	// The guest's clock must run at the controller's rate; at a difference of 1 % a trial is rejected.
 	t.Logf("the guest's clock goes at %.5f of the controller's, give or take %.5f", pace, doubt)
 	if math.Abs(pace-1) > 0.005+doubt {
 		t.Errorf("the guest's clock goes at %.5f of the controller's, give or take %.5f", pace, doubt)
 	}
 }
 
-// sharpest returns the readings of both clocks with the least doubt.
+// sharpest returns the readings of both clocks with the smallest uncertainty.
 func sharpest(t *testing.T, ctx context.Context, s *deploy.Conn) deploy.ClockPair {
 	t.Helper()
 	rtt, err := s.Ping(ctx, 20)

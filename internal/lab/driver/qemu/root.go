@@ -20,32 +20,32 @@ import (
 	"tare/internal/measure/guestabi"
 )
 
-// Values of the setting root that are no path.
+// Values of the setting root other than a path.
 const (
 	rootNone   = "none"
 	rootDebian = "debian"
 )
 
-// rootID is the root image's name in QEMU, rootSerial how the guest finds it.
+// rootID is the root image's name in QEMU; rootSerial identifies it in the guest.
 const (
 	rootID     = "root"
 	rootSerial = "tare-root"
 )
 
-// rootImage is a disk with the files of a distribution, in which workloads run. It is only read.
+// rootImage is a disk with a distribution's files, in which workloads run. It is only read.
 type rootImage struct {
 	want     string   // the setting: "", rootDebian or a path
 	packages []string // of rootDebian
 
-	path   string // of the image; set by find
+	path   string // of the image; find sets it
 	format string // "raw" or "qcow2"
 }
 
 func rootSettings() []env.Setting {
 	return []env.Setting{
 		{Name: "root", Default: rootNone, Doc: "Root image in which workloads run; it is never written to: debian, " +
-			"which tare guest build makes, or the path of a raw or qcow2 image with an ext4 file system; none: the " +
-			"guest has only the agent.", Check: checkRoot},
+			"the image of tare guest build; the path of a raw or qcow2 image with an ext4 file system; or none: " +
+			"the guest has only the agent.", Check: checkRoot},
 		{Name: "packages", Default: "",
 			Doc:   "Debian packages that root=debian must have, with commas between: postgresql,gcc.",
 			Check: checkPackages},
@@ -56,10 +56,10 @@ func checkRoot(v string) error {
 	if v == rootNone || v == rootDebian || filepath.IsAbs(v) || strings.ContainsRune(v, filepath.Separator) {
 		return nil
 	}
-	return fmt.Errorf("%q is not none, debian or the path of an image; a path has a slash, as ./%s", v, v)
+	return fmt.Errorf("%q is not none, debian or the path of an image; a path needs a slash: ./%s", v, v)
 }
 
-// packageRE is a Debian package's name (Debian Policy 5.6.1), at most as long as those in the archive.
+// packageRE is a Debian package's name (Debian Policy 5.6.1), with a length limit.
 var packageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`) })
 
 func checkPackages(v string) error {
@@ -67,7 +67,7 @@ func checkPackages(v string) error {
 	return err
 }
 
-// parsePackages returns a list of packages in order, each once.
+// parsePackages returns a list of packages, sorted and without duplicates.
 func parsePackages(v string) ([]string, error) {
 	if v == "" {
 		return nil, nil
@@ -82,7 +82,7 @@ func parsePackages(v string) ([]string, error) {
 	return slices.Compact(list), nil
 }
 
-// parseRoot reads the two settings, which were checked one by one.
+// parseRoot reads the two settings. Each has passed its own check.
 func parseRoot(root, packages string) (rootImage, error) {
 	r := rootImage{}
 	if root != rootNone {
@@ -90,12 +90,12 @@ func parseRoot(root, packages string) (rootImage, error) {
 	}
 	r.packages, _ = parsePackages(packages)
 	if len(r.packages) > 0 && r.want != rootDebian {
-		return r, errors.New("packages= is only for root=debian; leave it out for other root images")
+		return r, errors.New("packages= works only with root=debian; leave it out for other root images")
 	}
 	return r, nil
 }
 
-// rootModules are those that a guest with a root image needs besides those of a disk.
+// rootModules are the modules that a guest with a root image needs in addition to those of a disk.
 func (c *config) rootModules() []string {
 	if c.root.want == "" {
 		return nil
@@ -103,7 +103,7 @@ func (c *config) rootModules() []string {
 	return []string{"overlay"}
 }
 
-// rootArguments returns QEMU's options for the root image, which it opens for reading alone.
+// rootArguments returns QEMU's options for the root image, which is opened read-only.
 func (c *config) rootArguments(bus string) []string {
 	if c.root.path == "" {
 		return nil
@@ -113,13 +113,13 @@ func (c *config) rootArguments(bus string) []string {
 		"file": map[string]any{"driver": "file", "filename": c.root.path, "read-only": true},
 	})
 	if err != nil {
-		panic(err) // strings and booleans always marshal
+		panic(err) // strings and booleans can always be marshalled
 	}
 	return []string{"-blockdev", string(b), "-device",
 		fmt.Sprintf("virtio-blk-%s,id=%s,drive=%s,serial=%s", bus, rootID, rootID, rootSerial)}
 }
 
-// rootKernelArguments tell the agent of the root image.
+// rootKernelArguments tell the agent about the root image.
 func (c *config) rootKernelArguments() []string {
 	if c.root.want == "" {
 		return nil
@@ -127,13 +127,13 @@ func (c *config) rootKernelArguments() []string {
 	return []string{guestabi.RootArg + "=" + rootSerial}
 }
 
-// findRoot finds the image that the settings mean, and says in the facts which it is.
+// findRoot finds the image for the settings and describes it in the facts.
 func (b *boot) findRoot(ctx context.Context) error {
 	r := &b.config.root
 	if r.want == "" {
 		return nil
 	}
-	b.op, b.remedy = "find root image", "name a file with root=PATH, or build an image with tare guest build"
+	b.op, b.remedy = "find root image", "use a file with root=PATH, or build an image with tare guest build"
 	sum := ""
 	if r.want == rootDebian {
 		var err error
@@ -172,8 +172,8 @@ func (b *boot) findRoot(ctx context.Context) error {
 	return nil
 }
 
-// imageFormat tells a qcow2 image from a raw one, which QEMU must not guess: a guest that can write a raw image could
-// make it look like another one. Formats of other hypervisors are refused, because taken for raw they hold nothing.
+// imageFormat distinguishes qcow2 from raw. QEMU must not guess: a guest that can write to a raw image could disguise
+// it as another format. Formats of other hypervisors are rejected, because as raw images they would make no sense.
 func imageFormat(f io.ReaderAt) (string, error) {
 	head := make([]byte, 64)
 	if n, err := f.ReadAt(head, 0); err != nil {
@@ -185,7 +185,7 @@ func imageFormat(f io.ReaderAt) (string, error) {
 	for magic, name := range map[string]string{"KDMV": "VMDK", "# Disk DescriptorFile": "VMDK", "<<< ": "VDI",
 		"vhdxfile": "VHDX", "conectix": "VHD"} {
 		if bytes.HasPrefix(head, []byte(magic)) {
-			return "", fmt.Errorf("it is a %s image; make a raw or qcow2 one of it with qemu-img convert", name)
+			return "", fmt.Errorf("it is a %s image; convert it to raw or qcow2 with qemu-img convert", name)
 		}
 	}
 	return "raw", nil

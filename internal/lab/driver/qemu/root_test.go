@@ -17,7 +17,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// smallRoot makes a root image of busybox, with the marks by which a test knows where it is.
+// smallRoot makes a root image of busybox, with marks by which a test recognises it.
 func smallRoot(t *testing.T) string {
 	t.Helper()
 	busybox, err := proc.LookPath("busybox")
@@ -48,8 +48,7 @@ func smallRoot(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	// Places that the agent shares with the image, as some distributions have them: links that lead out of it from
-	// outside.
+	// Paths that the agent also uses, as links that lead out of the image; some distributions have such links.
 	if err := os.Symlink("/var/run", filepath.Join(tree, "run")); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +60,7 @@ func smallRoot(t *testing.T) string {
 	return image
 }
 
-// shell runs a command line as a workload does, in the directory of a cell below root, and returns what went wrong.
+// shell runs a command line like a workload, in a cell's directory below root, and returns its error.
 func shell(t *testing.T, s *deploy.Conn, cell, line, root string) string {
 	t.Helper()
 	kind, ok := all.Lookup("command")
@@ -76,7 +75,7 @@ func shell(t *testing.T, s *deploy.Conn, cell, line, root string) string {
 	defer cancel()
 	got, err := s.Run(ctx, wire.Run{Job: wire.Job{Kind: "command", Params: params, Cell: cell, Root: root, Seed: 1},
 		Work: 1})
-	// It ran, and well. Of a line that is over as soon as its shell there is no figure, which nobody asks for here.
+	// The command succeeded. It was too short for a figure, but no figure is needed here.
 	if err != nil && strings.Contains(err.Error(), "nothing is left to measure") {
 		return ""
 	}
@@ -89,8 +88,8 @@ func shell(t *testing.T, s *deploy.Conn, cell, line, root string) string {
 	return ""
 }
 
-// TestRootImageIsWhereWorkersLive: files of the image, the directory on the scratch disk, the kernel's file systems and
-// a mount are all in one tree, and the image stays as it was.
+// TestRootImageIsWhereWorkersLive: the image's files, the directory on the scratch disk, the kernel's file systems and
+// a mount are in one tree, and the image stays unchanged.
 func TestRootImageIsWhereWorkersLive(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)

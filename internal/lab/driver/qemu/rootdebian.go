@@ -12,13 +12,13 @@ import (
 	"tare/internal/lab/rootfs"
 )
 
-// debianOptions name the image that the settings ask for.
+// debianOptions describe the image for the settings.
 func (c *config) debianOptions() rootfs.Options {
 	return rootfs.Options{Arch: c.arch, Packages: c.root.packages}
 }
 
 // lookupRoot finds the image of root=debian in the cache and returns its digest. Building one takes minutes and the
-// network, so that is a command of its own, as fetching a kernel is.
+// network, so that is a separate command, like fetching a kernel.
 func (b *boot) lookupRoot() (sha256 string, err error) {
 	o := b.config.debianOptions()
 	b.remedy = rootfs.Remedy(o)
@@ -36,11 +36,11 @@ func (b *boot) lookupRoot() (sha256 string, err error) {
 	return img.SHA256, nil
 }
 
-// has tells whether what a spec names is here: its root image.
+// has tells whether the root image of a spec is on this machine.
 func has(_ context.Context, s env.Spec) env.Status {
 	c, err := parse(&s)
 	if err != nil {
-		return env.Status{OK: true} // opening has the better message
+		return env.Status{OK: true} // the error of opening says more
 	}
 	switch c.root.want {
 	case "":
@@ -51,7 +51,7 @@ func has(_ context.Context, s env.Spec) env.Status {
 		}
 	default:
 		if _, err := os.Stat(c.root.want); err != nil {
-			return env.Status{Detail: fmt.Sprintf("root image: %v", err), Remedy: "name another file with root=PATH"}
+			return env.Status{Detail: fmt.Sprintf("root image: %v", err), Remedy: "use another file with root=PATH"}
 		}
 	}
 	return env.Status{OK: true}

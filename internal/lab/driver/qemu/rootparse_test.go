@@ -37,7 +37,7 @@ func TestRootSettings(t *testing.T) {
 	}{
 		{[]string{"packages", "gcc"}, "root=debian"},
 		{[]string{"root", "/x", "packages", "gcc"}, "root=debian"},
-		{[]string{"root", "fedora"}, "a path has a slash"},
+		{[]string{"root", "fedora"}, "a path needs a slash"},
 		{[]string{"accel", "kvm", "tcg", "single"}, "does not emulate"},
 	} {
 		s := spec(c.settings...)
@@ -52,19 +52,20 @@ func TestRootSettings(t *testing.T) {
 	}
 }
 
-// TestRootThatIsNotHereIsSaid before anything is opened, with the command that gets it.
+// TestRootThatIsNotHereIsSaid: a missing root image is reported before anything is opened, with the command that gets
+// it.
 func TestRootThatIsNotHereIsSaid(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
 	for _, c := range []struct {
 		settings []string
-		want     string // "" : it is here
+		want     string // "": it exists
 	}{
 		{nil, ""},
 		{[]string{"root", "/nowhere/at/all"}, "no such file"},
 		{[]string{"root", os.Args[0]}, ""},
 		{[]string{"root", "debian", "packages", "gcc,make"}, "tare guest build --packages gcc,make"},
-		{[]string{"colour", "red"}, ""}, // opening says what is wrong
+		{[]string{"colour", "red"}, ""}, // opening reports the error
 	} {
 		s := spec(c.settings...)
 		got := has(t.Context(), s)
@@ -103,7 +104,7 @@ func TestImageFormatIsNotGuessed(t *testing.T) {
 	}
 }
 
-// A comma or quote in the image's path means nothing to QEMU, and the image is opened for reading alone.
+// A comma or quote in the image's path has no meaning for QEMU, and the image is opened read-only.
 func TestRootIsOpenedForReading(t *testing.T) {
 	c := config{root: rootImage{want: `/a,b"c`, path: `/a,b"c`, format: "raw"}}
 	a := c.rootArguments("pci")

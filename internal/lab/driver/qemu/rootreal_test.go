@@ -22,7 +22,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// partitioned puts a file system into the first partition of a qcow2 image, as distributions' images have it.
+// partitioned puts a file system into the first partition of a qcow2 image, like the images of distributions.
 func partitioned(t *testing.T, image string) string {
 	t.Helper()
 	fs, err := os.ReadFile(image)
@@ -31,7 +31,7 @@ func partitioned(t *testing.T, image string) string {
 	}
 	const start = 1 << 20
 	disk := make([]byte, start, start+len(fs))
-	entry := disk[446:462] // of a master boot record: type, first sector, number of sectors
+	entry := disk[446:462] // entry of a master boot record: type, first sector, number of sectors
 	entry[4] = 0x83
 	binary.LittleEndian.PutUint32(entry[8:], start/512)
 	binary.LittleEndian.PutUint32(entry[12:], uint32(len(fs)/512))
@@ -50,9 +50,8 @@ func partitioned(t *testing.T, image string) string {
 	return raw + ".qcow2"
 }
 
-// TestRootImageAndProgramsOfMounts: the programs of a mount are in the initramfs and not in the image, and the folder
-// that they mount is seen by workers all the same. The image is one with a partition, and the guest has no scratch
-// disk.
+// TestRootImageAndProgramsOfMounts: a mount's programs are in the initramfs and not in the image, but workers still see
+// the mounted folder. The image has a partition, and the guest has no scratch disk.
 func TestRootImageAndProgramsOfMounts(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -104,7 +103,7 @@ func TestRootImageWithoutAFileSystemIsRefused(t *testing.T) {
 	}
 }
 
-// restoreOnce runs a restore of a megabyte into a real server, and returns what the trial told.
+// restoreOnce restores a megabyte into a real server, and returns the trial's result.
 func restoreOnce(t *testing.T, s *deploy.Conn, tools string) wire.Result {
 	t.Helper()
 	kind, ok := all.Lookup("restore")
@@ -132,9 +131,9 @@ func restoreOnce(t *testing.T, s *deploy.Conn, tools string) wire.Result {
 	return r
 }
 
-// TestDebianRootRestoresIntoPostgreSQL boots the image that tare guest build makes, and restores with the programs in
-// it. The restore compares every row and file with what was backed up; here is seen that it did, with what, and that
-// the second trial found what the first prepared.
+// TestDebianRootRestoresIntoPostgreSQL boots the image of tare guest build, and restores with its programs. The restore
+// itself compares every row and file with the backup. This test checks that it did so, with which programs, and that
+// the second trial used what the first one prepared.
 func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)

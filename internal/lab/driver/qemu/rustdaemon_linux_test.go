@@ -9,11 +9,11 @@ import (
 	"tare/internal/lab/microvm"
 )
 
-// rustDaemon names a Rust virtiofsd for the tests. Debian has one from release 13 on; for 12, which they are written
-// on, scripts/deps.sh virtiofsd fetches it.
+// rustDaemon names a Rust virtiofsd for the tests. Debian has one since release 13; for 12, scripts/deps.sh virtiofsd
+// downloads it.
 const rustDaemon = "TARE_VIRTIOFSD"
 
-// TestRustVirtiofsdServesAGuest mounts what the Rust daemon serves, with the settings that the C one has not.
+// TestRustVirtiofsdServesAGuest mounts what the Rust daemon serves, with the settings that the C one lacks.
 func TestRustVirtiofsdServesAGuest(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv(rustDaemon)
@@ -45,8 +45,8 @@ func TestRustVirtiofsdServesAGuest(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "never" {
-			// Nothing of such a mount can be mapped, so nobody can tell what is in memory, and a cell that asks for a
-			// cold cache says so.
+			// Files of such a mount cannot be mapped into memory, so nobody can check what is in the page cache. A cell
+			// that needs a cold cache reports that.
 			err := work(t, s, "fs.randread", m.Mount.Dir, map[string]string{"size": "1MiB", "cache": "guest-cold"})
 			if err == nil || !strings.Contains(err.Error(), "the system does not report") ||
 				!strings.Contains(err.Error(), "use cache=as-is") {

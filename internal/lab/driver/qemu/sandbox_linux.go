@@ -1,6 +1,6 @@
 package qemu
 
-// sandboxArguments turns on QEMU's system call filter, which exists on Linux.
+// sandboxArguments enables QEMU's system call filter, which exists only on Linux.
 func sandboxArguments() []string {
 	return []string{"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"}
 }

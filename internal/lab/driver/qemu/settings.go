@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// defaultMemory is the machine's when none is asked for.
+	// defaultMemory is the machine's memory if none is given.
 	defaultMemory = "1GiB"
 
 	minMemory   = 128 << 20 // bytes; a stock kernel with the agent needs about 90 MiB
 	maxMemory   = 1 << 42
-	minDisk     = 32 << 20 // bytes; below it ext4 has no journal
+	minDisk     = 32 << 20 // bytes; smaller ext4 file systems have no journal
 	maxDisk     = 1 << 44
 	bootTCG     = 60 * time.Second
 	bootVirtual = 30 * time.Second
-	// bootMount is added for each mount: its drivers and programs are unpacked and loaded before the agent speaks.
-	// Thirteen of all kinds doubled a boot under TCG, from 7 s to 13 s, and took 30 s when the host was four times
-	// overcommitted.
+	// bootMount is added for each mount: its drivers and programs are unpacked and loaded before the agent answers.
+	// Thirteen mounts, one of each kind, doubled a boot under TCG from 7 s to 13 s; with four times as many busy
+	// processes as CPUs on the host, it took 30 s.
 	bootMount = 3 * time.Second
 )
 
-// config is what the settings ask for, checked one by one and against each other.
+// config is the parsed settings, checked one by one and together.
 type config struct {
 	target
 	accel   string // "auto", "kvm", "tcg", "hvf", "whpx"
@@ -42,26 +42,26 @@ type config struct {
 	memory  int64 // bytes, a multiple of MiB
 	kernel  string
 	disk    int64       // bytes; 0: no scratch disk
-	served  string      // a scratch disk that is there already; disk is then only not 0
+	served  string      // path of an existing scratch disk; disk is then just not 0
 	image   vdisk.Shape // of the scratch disk
 	discard string
 	cache   cacheMode
 	aio     string
 	nic     string
-	cpu     string // "" : the accelerator's best
+	cpu     string // "": the accelerator's best
 	append  string
-	boot    time.Duration // 0: by accelerator
+	boot    time.Duration // 0: depends on the accelerator
 	sandbox bool
-	drivers []string // more kernel modules; no setting
+	drivers []string // additional kernel modules; not a setting
 	root    rootImage
 	tcg     string            // tcgAuto, "multi", "single"
-	shown   map[string]string // all settings as text, defaults included
+	shown   map[string]string // all settings as text, with defaults
 }
 
 func settings() []env.Setting {
 	return slices.Concat([]env.Setting{
 		{Name: "accel", Default: "auto",
-			Doc: "How the CPU runs: auto, kvm, hvf, whpx, or tcg, which emulates it; auto uses the first that " +
+			Doc: "Accelerator: kvm, hvf, whpx, or tcg, which emulates the CPU; auto uses the first one that " +
 				"really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
 		{Name: "arch", Default: archName(runtime.GOARCH),
 			Doc:   "The guest's architecture: x86_64 or arm64; if it is not the host's, it is emulated.",
@@ -69,7 +69,7 @@ func settings() []env.Setting {
 		{Name: "machine", Default: "q35 (x86_64), virt (arm64)",
 			Doc:   "QEMU's machine: q35 or microvm for x86_64, virt for arm64.",
 			Check: env.OneOf("q35", "microvm", "virt")},
-		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; without it as many as this machine has.",
+		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; by default as many as this machine has.",
 			Check: func(v string) error { _, err := parseCPUs(v); return err }},
 		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 512MiB.",
 			Check: func(v string) error { _, err := parseMemory(v); return err }},
@@ -83,8 +83,8 @@ func settings() []env.Setting {
 		{Name: "aio", Default: "threads",
 			Doc: "How QEMU reads and writes the disk: threads, native or io_uring; native needs cache=none or " +
 				"directsync.", Check: env.OneOf("threads", "native", "io_uring")},
-		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network that " +
-			"reaches nothing; with network workloads it reaches what the host reaches.",
+		{Name: "nic", Default: "none", Doc: "Network card: none, virtio or e1000, on a user-mode network without " +
+			"access to anything; with network workloads it reaches everything that the host reaches.",
 			Check: env.OneOf("none", "virtio", "e1000")},
 		{Name: "cpu", Default: "auto",
 			Doc: "QEMU's CPU model, such as Skylake-Client; auto is host when virtualised, max or cortex-a72 when " +
@@ -154,11 +154,11 @@ func parse(s *env.Spec) (config, error) {
 	return c, c.consistent()
 }
 
-// consistent says which settings exclude each other.
+// consistent says which settings contradict each other.
 func (c *config) consistent() error {
 	switch {
 	case !slices.Contains(c.machines, c.machine):
-		return fmt.Errorf("machine=%s is not one for arch=%s; use machine=%s", c.machine, archName(c.arch),
+		return fmt.Errorf("machine=%s does not exist for arch=%s; use machine=%s", c.machine, archName(c.arch),
 			strings.Join(c.machines, " or machine="))
 	case c.accel != "auto" && c.accel != "tcg" && c.arch != runtime.GOARCH:
 		return fmt.Errorf("accel=%s cannot run arch=%s on this machine, which is %s; use accel=tcg", c.accel,
@@ -166,14 +166,14 @@ func (c *config) consistent() error {
 	case c.machine == "microvm" && c.nic == "e1000":
 		return errors.New("machine=microvm has no PCI for nic=e1000; use nic=virtio or machine=q35")
 	case c.cpu == "host" && c.accel == "tcg":
-		return errors.New("cpu=host needs the host's own CPU, and accel=tcg emulates one; use cpu=max")
+		return errors.New("cpu=host needs the host's own CPU, but accel=tcg emulates one; use cpu=max")
 	}
 	return nil
 }
 
 func defaultCPUs() int { return min(runtime.NumCPU(), 255) }
 
-// defaultArch is the host's when a guest of it can be booted at all.
+// defaultArch is the host's architecture if guests of it can be booted.
 func defaultArch() string {
 	if slices.Contains(microvm.Arches(), runtime.GOARCH) {
 		return runtime.GOARCH
@@ -248,8 +248,8 @@ func parseBoot(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// openTime is how long two boots may take, since a boot that fails is tried once more, with the disk made and the
-// machine shut down; 0 when boot= does not say how long one may.
+// openTime is how long two boots may take (a failed boot is retried once), with making the disk and shutting down. It
+// is 0 if boot= does not set the time of one boot.
 func openTime(s env.Spec) time.Duration {
 	boot, err := parseBoot(s.Get("boot", ""))
 	if err != nil {
@@ -258,7 +258,7 @@ func openTime(s env.Spec) time.Duration {
 	return 2*boot + time.Minute
 }
 
-// ownDiskSpace is the size of the scratch disk, where there is one and it is made in that size.
+// ownDiskSpace is the size of the scratch disk, if there is one of that size.
 func ownDiskSpace(s env.Spec, _ string) env.FreeSpace {
 	c, err := parse(&s)
 	if d := c.image.Device; err != nil || c.disk == 0 || d != "" && d != vdisk.LoopDevice {
@@ -267,14 +267,14 @@ func ownDiskSpace(s env.Spec, _ string) env.FreeSpace {
 	return env.FreeSpace{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
 }
 
-// A comma would begin QEMU's next option.
+// A comma would start QEMU's next option.
 var cpuRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(,[+-]?[a-z0-9._-]+(=[a-z0-9._-]+)?)*$`)
 })
 
 func checkCPU(v string) error {
 	if len(v) > 400 || !cpuRE().MatchString(v) {
-		return fmt.Errorf("%q is not a CPU model as QEMU writes it: Haswell, max,avx512f=off", v)
+		return fmt.Errorf("%q is not a CPU model in QEMU's syntax: Haswell, max,avx512f=off", v)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestEveryDefaultPassesItsOwnCheck(t *testing.T) {
 	}
 }
 
-// The table of qemu-options.hx: what cache= means for a block device.
+// The table in qemu-options.hx: the meaning of cache= for a block device.
 func TestCacheModesMeanWhatQEMUSays(t *testing.T) {
 	for mode, want := range map[string]struct{ writeback, direct, noFlush bool }{
 		"writeback": {true, false, false}, "none": {true, true, false}, "writethrough": {false, false, false},
@@ -147,7 +147,7 @@ func TestAcceleratorsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestPatienceForASlowBoot: who allows a boot an hour is not cut short by who opens the machine.
+// TestPatienceForASlowBoot: a boot that may take an hour is not cancelled by the code that opens the machine.
 func TestPatienceForASlowBoot(t *testing.T) {
 	info := Infos()[0]
 	for boot, want := range map[string]time.Duration{"": 3 * time.Minute, "2s": 3 * time.Minute,
@@ -165,7 +165,7 @@ func TestPatienceForASlowBoot(t *testing.T) {
 	}
 }
 
-// A tmpfs that may hold more than the machine has ends the machine when it is filled.
+// Filling a tmpfs that is larger than the machine's memory would crash the machine.
 func TestMemoryThatTheMachineLacksIsRefused(t *testing.T) {
 	for _, c := range []struct{ memory, size, want string }{
 		{"512MiB", "1GiB", "machine's memory of 512MiB"}, {"", "2GiB", "machine's memory of 1GiB"},
@@ -184,7 +184,7 @@ func TestMemoryThatTheMachineLacksIsRefused(t *testing.T) {
 	}
 }
 
-// The guest reaches what the host reaches in runs whose work or mounts need it, and in no other.
+// The guest reaches what the host reaches only in runs whose workloads or mounts need it.
 func TestNetworkIsRestrictedUnlessNeeded(t *testing.T) {
 	s := spec("arch", "x86_64", "nic", "virtio")
 	c, err := parse(&s)

@@ -14,8 +14,8 @@ import (
 	"tare/internal/lab/microvm"
 )
 
-// pids returns the processes of this machine whose command line has the text, and what they have started: a session of
-// sshd shows another command line than its server.
+// pids returns the processes of this machine whose command line contains the text, and their children: a session of
+// sshd has another command line than its server.
 func pids(t *testing.T, text string) (list []int) {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -34,7 +34,7 @@ func pids(t *testing.T, text string) (list []int) {
 			}
 		}
 		b, err := os.ReadFile(n)
-		// QEMU names the sockets and folders of its devices, and is no server.
+		// QEMU's command line contains the sockets and folders of its devices, but QEMU is not a server.
 		if line := string(b); err == nil && strings.Contains(line, text) && !strings.Contains(line, "qemu-system") &&
 			pid != os.Getpid() {
 			list = append(list, pid)
@@ -50,8 +50,8 @@ func pids(t *testing.T, text string) (list []int) {
 	return list
 }
 
-// TestSharesThatFail takes away from shares what they are made of: first the files, then the server in the middle of a
-// trial. Each time the trial fails with a message, the other mounts go on, and in the end nothing is left.
+// TestSharesThatFail removes the files of shares, and then kills the server during a trial. Each time the trial fails
+// with a message, the other mounts go on, and nothing is left at the end.
 func TestSharesThatFail(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
@@ -100,7 +100,7 @@ func TestSharesThatFail(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// With a warm cache the guest would not ask the server at all.
+		// With a warm cache the guest would not send requests to the server.
 		err = work(t, s, "fs.randread", m.Mount.Dir, map[string]string{"size": "1MiB", "cache": "guest-cold"})
 		if err == nil {
 			t.Error("work goes on in a folder that was removed")
@@ -115,7 +115,7 @@ func TestSharesThatFail(t *testing.T) {
 			m := mounted(t, v, name)
 			limit := 45 * time.Second
 			if name == "s" {
-				limit = 15 * time.Second // SMB waits for longer than anybody here
+				limit = 15 * time.Second // SMB waits longer than this test
 			}
 			began := time.Now()
 			timer := time.AfterFunc(3*time.Second, func() {
@@ -153,15 +153,15 @@ func TestSharesThatFail(t *testing.T) {
 	}
 }
 
-// TestDiskOfAFullHost fills the host below a machine's disk, which is larger than what is left there. The guest is told
-// of it: a machine that QEMU stops instead would say nothing more.
+// TestDiskOfAFullHost fills the host's file system with a machine's disk in it, which is larger than the free space.
+// The guest gets an error; if QEMU stopped the machine instead, it would not answer any more.
 func TestDiskOfAFullHost(t *testing.T) {
 	need(t, "amd64", microvm.Cloud)
 	if os.Geteuid() != 0 {
 		lacking(t, "mounting needs root")
 	}
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "none", "kernel", microvm.Cloud, "boot", "3m"))
-	store, err := os.MkdirTemp("/tmp", "tare-full") // short, or another folder is taken
+	store, err := os.MkdirTemp("/tmp", "tare-full") // short, or another folder is used
 	if err != nil {
 		t.Fatal(err)
 	}

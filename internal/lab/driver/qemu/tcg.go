@@ -6,7 +6,7 @@ import (
 	"tare/internal/lab/env"
 )
 
-// tcgAuto leaves it to QEMU how many threads emulate.
+// tcgAuto lets QEMU choose the number of emulation threads.
 const tcgAuto = "auto"
 
 func tcgSettings() []env.Setting {
@@ -16,7 +16,7 @@ func tcgSettings() []env.Setting {
 		Check: env.OneOf(tcgAuto, "multi", "single")}}
 }
 
-// checkTCG refuses to say how to emulate what is not emulated.
+// checkTCG rejects the setting tcg for a CPU that is not emulated.
 func (c *config) checkTCG() error {
 	if c.tcg != tcgAuto && c.accel != "tcg" && c.accel != "auto" {
 		return fmt.Errorf("tcg=%s sets how the CPU is emulated, but accel=%s does not emulate it", c.tcg, c.accel)

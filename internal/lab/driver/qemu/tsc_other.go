@@ -2,5 +2,5 @@
 
 package qemu
 
-// hostTSC is not known here: what TCG gives an x86 guest as its counter depends on QEMU's build.
+// hostTSC is 0, not known: which counter TCG gives to an x86 guest here depends on QEMU's build.
 func hostTSC() int64 { return 0 }

@@ -23,15 +23,15 @@ import (
 // consoleTail is how much of a guest's console is kept, in bytes.
 const consoleTail = 128 << 10
 
-// refusedError is a failure that a second try would only repeat: QEMU ended by itself with an error, or never began.
+// refusedError is a failure that a retry would only repeat: QEMU ended by itself with an error, or never started.
 type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
 
 func (e *refusedError) Unwrap() error { return e.err }
 
-// unpreparedError is a failure before QEMU was started: it says nothing about the accelerator, and a second try would
-// only repeat it.
+// unpreparedError is a failure before QEMU was started. It says nothing about the accelerator, and a retry would only
+// repeat it.
 type unpreparedError struct{ err error }
 
 func (e *unpreparedError) Error() string { return e.err.Error() }
@@ -42,9 +42,9 @@ func (e *unpreparedError) Unwrap() error { return e.err }
 type vm struct {
 	argv    []string
 	dir     string
-	image   *vdisk.Image // the scratch disk's; nil when there is none or the caller serves it
+	image   *vdisk.Image // the scratch disk; nil if there is none or the caller serves it
 	shares  *shares
-	reach   error // why the host's loopback is not reached; nil when it is
+	reach   error // why the host's loopback cannot be reached; nil if it can
 	facts   record.Facts
 	retries []record.Failure
 
@@ -55,14 +55,15 @@ type vm struct {
 	channels []*channel
 	wire     *port
 	control  net.Conn
-	monitor  *qmp // on control; made by method qmp
+	monitor  *qmp // on control; method qmp makes it
 
 	mu     sync.Mutex
-	taken  bool // the agent's stream was given out
+	taken  bool // the agent's stream is in use
 	closed bool
 }
 
-// launch starts QEMU. ctx does not bound its life. On error nothing runs, but the vm, if any, still has evidence.
+// launch starts QEMU. ctx does not bound its life. After an error nothing runs, but the vm, if there is one, has
+// evidence.
 func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	v = &vm{end: end, console: proc.NewTail(consoleTail), drained: make(chan struct{})}
@@ -106,7 +107,7 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 	return v, nil
 }
 
-// awaitAgent waits until the agent in the guest has begun to speak.
+// awaitAgent waits for the first output of the agent in the guest.
 func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	patience, cancel := proc.WithPatience(ctx, limit)
 	defer cancel()
@@ -117,7 +118,7 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	})
 	_, err := v.wire.r.Peek(1)
 	if !stop() {
-		<-given // or it would end a read to come
+		<-given // otherwise it would interrupt a later read
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -127,7 +128,7 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("the agent did not answer within %v%s", limit, v.lastWords())
 	}
-	// The connection ended, so QEMU ends or has ended.
+	// The connection ended, so QEMU is ending or has ended.
 	select {
 	case <-v.qemu.Done():
 	case <-time.After(10 * time.Second):
@@ -136,13 +137,13 @@ func (v *vm) awaitAgent(ctx context.Context, limit time.Duration) error {
 	<-v.drained
 	if e := v.qemu.Err(); e != nil {
 		why, _, _ := strings.Cut(strings.TrimSpace(proc.Printable(v.qemu.Stderr())), "\n")
-		return &refusedError{fmt.Errorf("QEMU refused: %s (%w)", why, e)}
+		return &refusedError{fmt.Errorf("QEMU failed to start: %s (%w)", why, e)}
 	}
 	return fmt.Errorf("the guest ended before the agent answered%s", v.lastWords())
 }
 
-// lastWords is the console's most telling line, for the error's text: the kernel's panic or tare's complaint if there
-// is one, else the last.
+// lastWords is the console's most informative line, for an error: the kernel's panic or a message of tare if there is
+// one, else the last line.
 func (v *vm) lastWords() string {
 	last := proc.Telling(v.console.Bytes())
 	if last == "" {
@@ -151,7 +152,7 @@ func (v *vm) lastWords() string {
 	return "; the last line of its console: " + last
 }
 
-// Agent attaches to the agent that is the guest's first process. There is one for each boot.
+// Agent attaches to the agent that is the guest's first process. There is one per boot.
 func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -159,21 +160,21 @@ func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
 	case v.closed:
 		return nil, errors.New("attach to agent: the micro-VM is closed")
 	case v.taken:
-		return nil, errors.New("attach to agent: it is the micro-VM's first process and was attached to once " +
-			"already; open the environment again")
+		return nil, errors.New("attach to agent: it is the micro-VM's first process and can be used only " +
+			"once; open the environment again")
 	}
 	v.taken = true
 	return v.wire, nil
 }
 
-// Facts is what QEMU was told and what it answered.
+// Facts is QEMU's command line and what QEMU reported.
 func (v *vm) Facts() record.Facts {
 	f := v.facts
 	f.Settings, f.Extra, f.Command = maps.Clone(f.Settings), maps.Clone(f.Extra), slices.Clone(f.Command)
 	return f
 }
 
-// Disk is the scratch disk as it was made. A raw image has nothing to show.
+// Disk is the map of the scratch disk when it was made. A raw image has none.
 func (v *vm) Disk() *record.DiskMap {
 	if v.image == nil || v.image.Format == "raw" {
 		return nil
@@ -184,7 +185,7 @@ func (v *vm) Disk() *record.DiskMap {
 // Retries are the boots that failed before this one.
 func (v *vm) Retries() []record.Failure { return v.retries }
 
-// Mounts are the folders that were put into the machine, as far as that is the host's part.
+// Mounts are the machine's mounts; the host's side is done.
 func (v *vm) Mounts() []env.Mounted { return v.shares.mounted() }
 
 // Processes implements env.HostProcesses.
@@ -193,7 +194,7 @@ func (v *vm) Processes() []int { return []int{v.Pid()} }
 // Pid is QEMU's process id.
 func (v *vm) Pid() int { return v.qemu.Pid() }
 
-// Diagnose returns the end of the console and what QEMU itself said.
+// Diagnose returns the end of the console and QEMU's own output.
 func (v *vm) Diagnose() []byte {
 	out := v.console.Bytes()
 	if s := v.qemu.Stderr(); len(s) > 0 {
@@ -208,14 +209,14 @@ func (v *vm) Diagnose() []byte {
 		out = append(out, "\n[QEMU] "+how+"\n"...)
 	default:
 		if len(out) == 0 {
-			out = []byte("[QEMU] runs, and the guest's console is empty\n")
+			out = []byte("[QEMU] is running, and the guest's console is empty\n")
 		}
 	}
 	return out
 }
 
-// Close ends QEMU, then the servers of its mounts, and removes the files of all. Its disk is thrown away, so the guest
-// is not asked to shut down.
+// Close ends QEMU, then the servers of its mounts, and removes all files. The disk is deleted, so the guest need not
+// shut down.
 func (v *vm) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -237,12 +238,12 @@ func (v *vm) Close() error {
 	return err
 }
 
-// stop ends QEMU: by its own command first, then by the ladder of proc.
+// stop ends QEMU: with its own quit command, and else with signals (see proc).
 func (v *vm) stop() {
 	if v.qemu != nil {
 		if v.control != nil {
 			if q, err := v.qmp(2 * time.Second); err == nil {
-				q.execute("quit", time.Second, nil) // the ladder below follows when it is refused
+				q.execute("quit", time.Second, nil) // if it is refused, Close below sends signals
 			}
 		}
 		select {
@@ -272,11 +273,11 @@ type port struct {
 	vm *vm
 }
 
-// Read reads what the agent sends, beginning with its first word, which awaitAgent only looked at.
+// Read reads the agent's output from its first byte, which awaitAgent only peeked at.
 func (p *port) Read(b []byte) (int, error) { return p.r.Read(b) }
 
-// CloseWrite hangs up: a virtio-serial port cannot be closed one way only. The agent sees the end of its input and
-// powers the machine off.
+// CloseWrite closes the connection: a virtio-serial port cannot be closed in one direction only. The agent sees the end
+// of its input and powers the machine off.
 func (p *port) CloseWrite() error { return p.Conn.Close() }
 
 // Diagnose returns the machine's evidence.

@@ -1,9 +1,10 @@
-// Package remote is an environment behind any program that runs a command elsewhere and passes its standard streams on:
+// Package remote is an environment behind any program that runs a command elsewhere and connects its standard streams:
 // ssh, a virtual machine's own shell command, a container engine's exec.
 //
-// It is opinionated about leaving: the agent is put into a private directory, which is its work directory as well and
-// which it removes itself when its input ends. Until the agent speaks, a shell of the far side waits to do so instead.
-// Thus nothing is left even when the controller is killed, and there is no second connection while it measures.
+// It is opinionated about cleaning up. The agent is put into a private directory, which is also its work directory. The
+// agent removes the directory when its input ends. Until the agent has answered, a waiting shell on the far side does
+// so instead. So nothing is left even if the controller is killed, and there is no second connection during a
+// measurement.
 package remote
 
 import (
@@ -30,38 +31,38 @@ import (
 // Target says how to reach the far side.
 type Target struct {
 	env.Options
-	// Argv returns the command line on this machine that runs words as one command, unexpanded, at the far side.
+	// Argv returns the command line on this machine that runs words as one command on the far side, without expansion.
 	Argv func(words ...string) []string
-	// Dir is the directory below which the agent is put; empty means the first that will do.
+	// Dir is the directory for the agent; if empty, the first suitable one is used.
 	Dir string
-	// Agent is the path of an agent that is there already; empty means put one.
+	// Agent is the path of an agent that is already there; if empty, one is put there.
 	Agent string
-	// Explain knows the program's own complaints: it may replace the error and give a remedy. said is the program's
-	// output. nil explains nothing.
+	// Explain interprets the program's own messages: it may replace the error and return a remedy. said is the
+	// program's output. It may be nil.
 	Explain func(err error, said string) (remedy string, better error)
-	// Facts are what the driver knows; Command, OS and Arch are filled in.
+	// Facts are what the driver knows; Open adds Command, OS and Arch.
 	Facts record.Facts
 }
 
-// clearTime bounds the removal of what was put, when the agent could not do it.
+// clearTime bounds the removal of the agent's directory if the agent could not do it.
 const clearTime = 20 * time.Second
 
-// idleTime bounds the end of a shell at the far side that has nothing to remove.
+// idleTime bounds the end of a shell on the far side that has nothing to remove.
 const idleTime = time.Second
 
-// Open puts the agent there and proves that it runs.
+// Open puts the agent there and checks that it runs.
 func Open(ctx context.Context, t Target) (env.Env, error) {
 	e := &environment{t: t}
 	if err := leftover.CheckRunID(t.RunID); err != nil {
 		return nil, e.failed(ctx, "open", err)
 	}
-	// The leading dot is the agent's condition for removing the directory it was put into.
+	// The agent removes its own directory only if the name begins with this prefix.
 	e.dir = ".tare-" + t.RunID + "-" + strings.ToLower(rand.Text()[:8])
 	if err := ctx.Err(); err != nil {
 		return nil, e.failed(ctx, "open", err)
 	}
 	if err := e.ready(ctx); err != nil {
-		// With the reason at hand, a failing removal would only repeat that the far side does not answer.
+		// The reason is known. A failed removal would only repeat that the far side does not answer.
 		e.Close()
 		return nil, err
 	}
@@ -73,22 +74,22 @@ func Open(ctx context.Context, t Target) (env.Env, error) {
 
 type environment struct {
 	t        Target
-	dir      string // name of the directory the agent is put into
+	dir      string // name of the agent's directory
 	facts    record.Facts
 	agents   piped.Agents
 	mu       sync.Mutex
 	platform deploy.Platform
-	path     string // of the agent there; "" when it must be put
-	touched  bool   // something may have been put that nobody has removed yet
+	path     string // of the agent there; "" if it must be put there
+	touched  bool   // a directory may exist that nobody has removed yet
 	keeper   *proc.Stream
 	once     sync.Once
 	err      error
 }
 
-// Mounts are directories that are there; whether they can be used, the agent sees.
+// Mounts are directories that already exist there; the agent checks whether they can be used.
 func (e *environment) Mounts() []env.Mounted { return folder.Given(e.t.Mounts, e.t.Name, false) }
 
-// Command prepares words as a command at the far side. It implements deploy.Transport.
+// Command prepares words as a command on the far side. It implements deploy.Transport.
 func (e *environment) Command(ctx context.Context, words ...string) *proc.Cmd {
 	cmd := proc.Command(ctx, e.t.Argv(words...)...)
 	// A prefix such as env or nsenter becomes the agent or the script itself, which cleans up on SIGTERM.
@@ -126,7 +127,7 @@ func (e *environment) ready(ctx context.Context) error {
 	}
 	if e.touched {
 		if err := e.clear(ctx); err != nil {
-			return e.failed(ctx, "remove the agent before", err)
+			return e.failed(ctx, "remove the previous agent", err)
 		}
 	}
 	keeper, err := proc.Start(e.Command(context.WithoutCancel(ctx),
@@ -143,7 +144,7 @@ func (e *environment) ready(ctx context.Context) error {
 	return nil
 }
 
-// check accepts an agent that is there already. What build it is, the handshake says; here it is only run.
+// check accepts an agent that is already there. It only runs it; the handshake checks its build.
 func (e *environment) check(ctx context.Context) error {
 	out, err := proc.RunCmd(e.Command(ctx, e.t.Agent, "agent", "--version"), nil)
 	if err != nil {
@@ -151,13 +152,13 @@ func (e *environment) check(ctx context.Context) error {
 	}
 	_, goos, goarch, ok := wire.ParseVersionLine(string(out))
 	if !ok {
-		return e.failed(ctx, "start the agent", fmt.Errorf("%s does not answer as an agent", e.t.Agent))
+		return e.failed(ctx, "start the agent", fmt.Errorf("%s is not an agent: it printed no version line", e.t.Agent))
 	}
 	e.path, e.platform = e.t.Agent, deploy.Platform{OS: goos, Arch: goarch}
 	return nil
 }
 
-// words is the agent's command line at the far side.
+// words is the agent's command line on the far side.
 func (e *environment) words() []string {
 	if e.t.Agent != "" {
 		return []string{e.t.Agent, "agent", "--dir", e.t.Dir}
@@ -166,7 +167,7 @@ func (e *environment) words() []string {
 	return []string{e.path, "agent", "--dir", d, "--remove", d}
 }
 
-// failed makes an *env.OpenError with what the far side said and what the driver makes of it.
+// failed makes an *env.OpenError with the far side's output and the driver's explanation.
 func (e *environment) failed(ctx context.Context, op string, err error) error {
 	x := &env.OpenError{Env: e.t.Name, Op: op, Err: err}
 	if p, ok := errors.AsType[*deploy.PushError](err); ok {
@@ -190,14 +191,14 @@ func (e *environment) failed(ctx context.Context, op string, err error) error {
 	return x
 }
 
-// explain knows the complaints of the far side's shell.
+// explain returns remedies for messages of the far side's shell.
 func explain(said string) string {
 	switch {
 	case strings.Contains(said, "tare: no directory can take the agent"):
-		return "choose a directory there that you may write to, on a file system not mounted noexec, with the " +
+		return "choose a directory there that you may write to, on a file system without noexec, with the " +
 			"setting dir=PATH"
 	case strings.Contains(said, "No space left on device"), strings.Contains(said, "quota exceeded"):
-		return "make room there, or choose another directory with the setting dir=PATH"
+		return "free some space there, or choose another directory with the setting dir=PATH"
 	case strings.Contains(said, "Read-only file system"):
 		return "choose a directory there that you may write to with the setting dir=PATH"
 	}
@@ -208,7 +209,7 @@ func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	if err := e.agents.Free(); err != nil {
 		return nil, err
 	}
-	// The agent before has removed itself.
+	// The previous agent has removed itself.
 	if err := e.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -222,8 +223,7 @@ func (e *environment) Agent(ctx context.Context) (env.Stream, error) {
 	return &answered{Stream: e.agents.Last(), first: e.handOver}, nil
 }
 
-// answered is a stream to an agent that tells when the controller first writes to it, which it does once the agent has
-// spoken.
+// answered is a stream to an agent. It detects the controller's first write, which comes after the agent has answered.
 type answered struct {
 	*proc.Stream
 	once  sync.Once
@@ -235,8 +235,8 @@ func (a *answered) Write(p []byte) (int, error) {
 	return a.Stream.Write(p)
 }
 
-// handOver leaves the removal to the agent. Should this not arrive, what was put is removed under a running agent,
-// whose directory is then gone: the trials fail, and nothing is left behind.
+// handOver leaves the removal to the agent. If the message does not arrive, the shell removes the directory of a
+// running agent: its trials fail, but nothing is left behind.
 func (e *environment) handOver() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -247,7 +247,7 @@ func (e *environment) handOver() {
 	}
 }
 
-// dismiss ends the shell that waits, if it still does, by which it removes what was put.
+// dismiss ends the waiting shell, if it still runs. The shell then removes the directory.
 func (e *environment) dismiss(within time.Duration) {
 	if e.keeper == nil {
 		return
@@ -275,7 +275,7 @@ func (e *environment) Close() error {
 		defer e.mu.Unlock()
 		wait := clearTime
 		if !e.touched {
-			wait = idleTime // nothing was put, so that a far side that does not answer need not be waited for
+			wait = idleTime // nothing was put there, so there is no need to wait for a far side that does not answer
 		}
 		e.dismiss(wait)
 		if !e.touched || e.leftByItself() {
@@ -291,7 +291,7 @@ func (e *environment) Close() error {
 	return e.err
 }
 
-// leftByItself tells whether the last agent put there ended of its own accord, and so removed what was put.
+// leftByItself tells whether the last agent ended by itself, and so removed its directory.
 func (e *environment) leftByItself() bool {
 	last := e.agents.Last()
 	if last == nil || e.path != "" {
@@ -305,7 +305,7 @@ func (e *environment) leftByItself() bool {
 	}
 }
 
-// clear removes what was put. It needs no answer about where that was.
+// clear removes the agent's directory, wherever it is.
 func (e *environment) clear(ctx context.Context) error {
 	words := append([]string{"sh", "-c", clearScript, e.dir}, e.bases()...)
 	if _, err := proc.RunCmd(e.Command(ctx, words...), nil); err != nil {

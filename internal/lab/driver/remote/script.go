@@ -7,17 +7,17 @@ import (
 	"unicode"
 )
 
-// The scripts run with sh -c at the far side. They stay on one line and use no backslash and no exclamation mark, so
-// that the quoting of package shell holds for login shells other than POSIX's, too.
+// The scripts run with sh -c on the far side. They are one line each, without backslashes and exclamation marks, so
+// that the quoting of package shell also works for login shells that are not POSIX shells.
 
-// bases sets the positional parameters to the directories to try, unless some are given: first those that are on a disk
-// almost everywhere, since /tmp is often memory.
+// bases sets the positional parameters to the directories to try, unless some are given: first those that are usually
+// on a disk, because /tmp is often in memory.
 const bases = `[ $# -gt 0 ] || set -- /var/tmp "${TMPDIR:-/tmp}" /tmp "$HOME"; `
 
-// putScript makes the directory $0, private, below the first of the given directories where programs may run, and keeps
-// standard input there in a file called $1. That programs may run is found out with an empty file: the system refuses
-// it as no program, which the shell then runs as a script of no commands, but on a file system mounted noexec it is
-// forbidden. When the controller goes away, the answer cannot be written and everything is removed.
+// putScript makes the private directory $0 below the first of the given directories where programs may run, and stores
+// standard input there in a file called $1. To find out whether programs may run, it runs an empty file. Normally the
+// system rejects that as not executable, and the shell runs it as an empty script. On a file system mounted noexec it
+// is forbidden. If the controller goes away, the answer cannot be written and everything is removed.
 const putScript = `trap : HUP INT PIPE TERM; umask 077; n=$1; shift; ` + bases +
 	`for b in "$@"; do d="$b/$0"; mkdir -- "$d" || continue; ` +
 	`if : >"$d/x" && chmod 700 "$d/x" && "$d/x"; then rm -f -- "$d/x"; ` +
@@ -26,20 +26,19 @@ const putScript = `trap : HUP INT PIPE TERM; umask 077; n=$1; shift; ` + bases +
 	`rm -rf -- "$d"; echo "tare: no program may run in $b" >&2; done; ` +
 	`echo "tare: no directory can take the agent, tried: $*" >&2; exit 72`
 
-// keepScript removes the directory $0 when standard input ends, as it does when the controller is killed, unless it is
-// told before that somebody else will.
+// keepScript removes the directory $0 when standard input ends, as it does if the controller is killed, unless it is
+// told before that the agent will do it.
 const keepScript = `trap : HUP INT PIPE TERM; read -r x; [ "$x" = ` + handedOver + ` ] || { ` + clearScript + `; }`
 
 const handedOver = "handed-over"
 
-// clearScript removes the directory $0 from wherever putScript may have made it.
+// clearScript removes the directory $0 from every place where putScript may have made it.
 const clearScript = bases + `for b in "$@"; do rm -rf -- "$b/$0" || exit 1; done`
 
-// putMark tells the script's answer from what a login shell prints.
+// putMark distinguishes the script's answer from the output of a login shell.
 const putMark = "tare-put:"
 
-// putAnswer finds the path in the output of putScript. It trusts it only as far as it must: the name is the one that
-// was asked for.
+// putAnswer finds the path in the output of putScript. It accepts only a path with the requested names.
 func putAnswer(output []byte, dir, name string) (string, error) {
 	for line := range strings.Lines(string(output)) {
 		_, p, ok := strings.Cut(strings.TrimRight(line, "\r\n"), putMark)

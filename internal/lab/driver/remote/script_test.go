@@ -16,7 +16,7 @@ func TestScriptsSuitAnyLoginShell(t *testing.T) {
 	}
 }
 
-// sh runs a script as Open does, with input, and returns standard output.
+// sh runs a script like Open does, with input, and returns its standard output.
 func sh(t *testing.T, input, script string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
@@ -72,7 +72,7 @@ func TestPutKeepClear(t *testing.T) {
 		}
 		os.RemoveAll(dir)
 	}
-	// A name that exists already is another's.
+	// An existing directory belongs to somebody else.
 	if err := os.Mkdir(filepath.Join(good, ".tare-r-x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestPutKeepClear(t *testing.T) {
 	}
 }
 
-// When nobody reads the answer, nothing stays.
+// If nobody reads the answer, nothing is left.
 func TestPutWithoutController(t *testing.T) {
 	base := t.TempDir()
 	cmd := exec.Command("sh", "-c", putScript, ".tare-r-x", "tare-agent", base)

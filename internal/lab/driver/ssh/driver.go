@@ -1,8 +1,8 @@
 // Package ssh is a machine reached through OpenSSH's own program, so that the user's configuration, keys, agent, jump
-// hosts and known hosts work as they do by hand.
+// hosts and known hosts work as usual.
 //
-// It is opinionated about identity and about stalls: a host whose key is not known is never measured, and a machine
-// that does not answer for two minutes is a measurement, not a broken connection.
+// It is opinionated about identity and about stalls. A host whose key is not known is never measured. A machine that
+// does not answer for up to two minutes is a measurement, not a broken connection.
 package ssh
 
 import (
@@ -31,28 +31,28 @@ func Infos() []env.Info {
 		Name: "ssh", ArgDoc: "[USER@]HOST[:PORT]", ArgNeeds: true,
 		Doc: "A machine reached with OpenSSH, with your own configuration and keys; its host key must be known.",
 		Settings: []env.Setting{
-			{Name: "user", Doc: "User there; the same as the user before the @."},
-			{Name: "port", Doc: "Port; the same as the port after the host.", Check: checkPort},
+			{Name: "user", Doc: "User there; same as USER@ in the argument."},
+			{Name: "port", Doc: "Port; same as :PORT in the argument.", Check: checkPort},
 			{Name: "identity", Doc: "Private key file; no other key is offered.", Check: checkFile},
 			{Name: "config", Default: "your own", Doc: "OpenSSH configuration file to use instead of your own.",
 				Check: checkFile},
 			{Name: "known_hosts", Default: "your own", Doc: "File of known host keys to use instead of your own.",
 				Check: checkFile},
-			{Name: "host_key", Default: "known", Doc: "known: refuse a host whose key is not known; new: accept and " +
-				"keep the key of a host not seen before. A changed key is always refused.",
+			{Name: "host_key", Default: "known", Doc: "known: reject a host whose key is not known; new: accept and " +
+				"store the key of a new host. A changed key is always rejected.",
 				Check: func(v string) error {
 					if v != "known" && v != "new" {
 						return fmt.Errorf("%q is not one of known, new", v)
 					}
 					return nil
 				}},
-			{Name: "options", Doc: "More options of OpenSSH's, as KEY=VALUE separated by semicolons; allowed: " +
+			{Name: "options", Doc: "More OpenSSH options, as KEY=VALUE separated by semicolons; allowed: " +
 				strings.Join(allowed, ", ") + ".", Check: func(v string) error {
 				_, err := parseOptions(v)
 				return err
 			}},
 			{Name: "dir", Default: "/var/tmp, $TMPDIR, /tmp or $HOME",
-				Doc: "Directory there below which the agent is put and file workloads work.", Check: checkRemoteDir},
+				Doc: "Directory there for the agent and for file workloads.", Check: checkRemoteDir},
 		},
 		Mounts: []env.MountKind{folder.DirKind(false)},
 		Driver: driver{},
@@ -71,7 +71,7 @@ func probe(ctx context.Context) env.Status {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	said := proc.NewTail(4 << 10)
-	cmd := proc.Command(ctx, p, "-V") // it answers on standard error
+	cmd := proc.Command(ctx, p, "-V") // it prints to standard error
 	cmd.Stderr = said
 	if err := proc.Wait(cmd); err != nil {
 		return env.Status{Detail: "ssh -V: " + err.Error(), Remedy: install}
@@ -91,7 +91,7 @@ func checkFile(v string) error {
 		return fmt.Errorf("%q is not an absolute path", v)
 	}
 	if strings.ContainsAny(v, "\"\n") {
-		return fmt.Errorf("%q holds a character that OpenSSH's options cannot", v)
+		return fmt.Errorf("%q contains a character that OpenSSH's options do not allow", v)
 	}
 	return nil
 }
@@ -103,8 +103,8 @@ func checkRemoteDir(v string) error {
 	return nil
 }
 
-// allowed are the options that neither run a program here, nor forward anything, nor weaken the check of the host key.
-// Whatever else is wanted belongs into a configuration file.
+// allowed are the options that run no program here, forward nothing, and do not weaken the check of the host key. All
+// other options must be in a configuration file.
 var allowed = []string{
 	"AddressFamily", "BindAddress", "BindInterface", "CertificateFile", "Ciphers", "Compression", "ConnectTimeout",
 	"ConnectionAttempts", "HostKeyAlgorithms", "HostKeyAlias", "IPQoS", "KexAlgorithms", "MACs",
@@ -112,7 +112,7 @@ var allowed = []string{
 	"ProxyJump", "PubkeyAcceptedAlgorithms", "RekeyLimit", "TCPKeepAlive",
 }
 
-// parseOptions reads KEY=VALUE;KEY=VALUE into the arguments of -o, keys as OpenSSH spells them.
+// parseOptions converts KEY=VALUE;KEY=VALUE to arguments for -o, with OpenSSH's spelling of the keys.
 func parseOptions(text string) ([]string, error) {
 	var options []string
 	if text == "" {
@@ -128,7 +128,7 @@ func parseOptions(text string) ([]string, error) {
 			i++
 		}
 		if i == len(allowed) {
-			return nil, fmt.Errorf("option %q is not among those allowed: %s; put it into a file and name that with "+
+			return nil, fmt.Errorf("option %q is not allowed; allowed are: %s; put it into a file and use that with "+
 				"config=FILE", key, strings.Join(allowed, ", "))
 		}
 		options = append(options, allowed[i]+"="+value)
@@ -145,14 +145,14 @@ var (
 	})
 )
 
-// address is where to connect to; what is empty or 0 the user's configuration decides.
+// address is the host to connect to; the user's configuration decides empty fields.
 type address struct {
 	user, host string
 	port       int
 }
 
-// parseArg reads [USER@]HOST[:PORT], where an IPv6 address with a port stands in brackets. No part can be taken for an
-// option or reach a shell.
+// parseArg parses [USER@]HOST[:PORT]; an IPv6 address with a port is in brackets. No part can be taken for an option or
+// reach a shell.
 func parseArg(arg string) (a address, err error) {
 	host := arg
 	if i := strings.LastIndexByte(arg, '@'); i >= 0 {
@@ -199,7 +199,7 @@ func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 		if f := o.Get(file, ""); f != "" {
 			if _, err := os.Stat(f); err != nil {
 				return nil, &env.OpenError{Env: o.Name, Op: "read setting " + file, Err: err,
-					Remedy: "name an existing file"}
+					Remedy: "use an existing file"}
 			}
 		}
 	}
@@ -209,13 +209,13 @@ func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
 	})
 }
 
-// client is how OpenSSH's program is called for one host.
+// client is the command line of OpenSSH's program for one host.
 type client struct {
 	address
 	flags []string
 }
 
-// connection makes the command line. An option given here stands before the user's configuration.
+// connection makes the command line. Its options have priority over the user's configuration.
 func connection(s *env.Spec) (*client, error) {
 	a, err := parseArg(s.Arg)
 	if err != nil {
@@ -242,7 +242,7 @@ func connection(s *env.Spec) (*client, error) {
 	if a.port != 0 {
 		c.flags = append(c.flags, "-p", strconv.Itoa(a.port))
 	}
-	// OpenSSH takes the first value it sees of an option, so that what the user asked for comes before the defaults.
+	// OpenSSH uses the first value of an option, so the user's options come before the defaults.
 	user, err := parseOptions(s.Get("options", ""))
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func options(s *env.Spec) []string {
 	}
 	all := []string{
 		"BatchMode=yes", "StrictHostKeyChecking=" + check,
-		// 15 s x 8: a machine that stalls is worth measuring; one that is gone must be noticed some time.
+		// 15 s x 8: a machine that stalls is worth measuring, but one that is gone must be noticed at some time.
 		"ServerAliveInterval=15", "ServerAliveCountMax=8", "ConnectTimeout=15", "Compression=no",
 		// A shared connection would outlive the run, hold inherited pipes open and share its fate with other work.
 		"ControlMaster=no", "ControlPath=none",
@@ -276,28 +276,28 @@ func options(s *env.Spec) []string {
 	return all
 }
 
-// quoteFile writes a file name for OpenSSH's options, which split at blanks and expand %.
+// quoteFile quotes a file name for OpenSSH's options, which are split at spaces and expand %.
 func quoteFile(f string) string { return `"` + strings.ReplaceAll(f, "%", "%%") + `"` }
 
-// argv returns the command line for words. sshd hands them to the user's login shell as one line.
+// argv returns the command line for words. sshd passes them to the user's login shell as one line.
 func (c *client) argv(words ...string) []string {
 	argv := append([]string{"ssh"}, c.flags...)
 	return append(argv, "--", c.host, shell.Quote(words...))
 }
 
-// facts returns what OpenSSH makes of the configuration, as ssh -G tells, as far as it says where and how one connects.
+// facts returns the effective configuration from ssh -G, restricted to the keys in told.
 func (c *client) facts(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	argv := append(append([]string{"ssh", "-G"}, c.flags...), "--", c.host)
 	out, err := proc.Run(ctx, nil, argv...)
 	if err != nil {
-		return nil // the connection will fail in the same way, and say why
+		return nil // the connection will fail in the same way and say why
 	}
 	return parseConfig(out)
 }
 
-// told are the keys of ssh -G that are recorded: those that say where one is connected, and what it costs.
+// told are the recorded keys of ssh -G: those that say where the connection leads, and what it costs.
 var told = map[string]bool{"hostname": true, "port": true, "user": true, "proxyjump": true, "ciphers": true,
 	"compression": true, "ipqos": true, "hostkeyalias": true}
 

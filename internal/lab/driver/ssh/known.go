@@ -9,9 +9,8 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// has tells whether there is a host of the name that a spec gives: one that the user's configuration leads to, or one
-// that has an address. Nothing is connected to. A plan that names a host which a user may have, and leaves it out where
-// there is none, thus reaches out to nobody.
+// has tells whether the host of a spec exists: the user's configuration has it, or its name resolves. It does not
+// connect. So a plan may name a host that only some users have and skip it for others, without contacting anybody.
 func has(ctx context.Context, s env.Spec) env.Status {
 	c, err := connection(&s)
 	if err != nil {
@@ -32,8 +31,8 @@ func has(ctx context.Context, s env.Spec) env.Status {
 	return env.Status{OK: true}
 }
 
-// effectiveHost reads what `ssh -G` prints, a keyword in lower case and its value on each line: the name that would be
-// connected to, and whether the configuration says how to get there.
+// effectiveHost reads the output of `ssh -G`, a keyword in lower case and its value on each line: the name to connect
+// to, and whether the configuration says how to get there.
 func effectiveHost(config, host string) (name string, led bool) {
 	name = host
 	for line := range strings.Lines(config) {

@@ -10,7 +10,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// TestHasConnectsToNobody: a host counts as there when the configuration leads to one or it has an address.
+// TestHasConnectsToNobody: a host exists if the configuration has it or its name resolves.
 func TestHasConnectsToNobody(t *testing.T) {
 	if _, err := proc.LookPath("ssh"); err != nil {
 		if os.Getenv("TARE_REQUIRE") != "" {
@@ -19,7 +19,7 @@ func TestHasConnectsToNobody(t *testing.T) {
 		t.Skip("ssh is not installed")
 	}
 	config := filepath.Join(t.TempDir(), "config")
-	// 192.0.2.0/24 is for documentation (RFC 5737): nothing answers there.
+	// 192.0.2.0/24 is for documentation (RFC 5737): no host answers there.
 	if err := os.WriteFile(config, []byte("Host led\n  HostName 192.0.2.1\nHost jumped\n  ProxyJump led\n"),
 		0o600); err != nil {
 		t.Fatal(err)

@@ -25,14 +25,14 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// server is a real sshd on a loopback port with keys of its own.
+// server is a real sshd on a port of the loopback, with its own keys.
 type server struct {
 	dir    string
 	port   int
 	daemon *proc.Stream
 }
 
-// startServer starts sshd with more lines of configuration.
+// startServer starts sshd with additional lines of configuration.
 func startServer(t *testing.T, config ...string) *server {
 	t.Helper()
 	sshd, err := proc.LookPath("sshd")
@@ -75,11 +75,11 @@ func startServer(t *testing.T, config ...string) *server {
 	return nil
 }
 
-// patience bounds what must come at some time, however busy the machine is.
+// patience bounds every wait. It is long enough for a busy machine.
 const patience = 3 * time.Minute
 
-// run starts the daemon and tells whether it listens; it must be called by its full path, with which it starts itself
-// again.
+// run starts the daemon and tells whether it listens. It must be called by its full path, because it starts itself
+// again by that.
 func (s *server) run(t *testing.T, sshd string) bool {
 	t.Helper()
 	d, err := proc.Start(proc.Command(context.Background(), sshd, "-D", "-e", "-f", s.file("sshd_config")))
@@ -94,7 +94,7 @@ func (s *server) run(t *testing.T, sshd string) bool {
 			t.Logf("sshd said at the end:\n%s", said[max(0, len(said)-2000):])
 		}
 	})
-	// Whoever answers at the port, it is sshd when sshd says that it listens.
+	// Another program may answer at the port; only sshd's own message says that sshd listens.
 	for end := time.Now().Add(patience); !bytes.Contains(d.Stderr(),
 		[]byte("Server listening on 127.0.0.1 port")); time.Sleep(20 * time.Millisecond) {
 		select {
@@ -119,7 +119,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// deafPort is a port at which nobody listens, and nobody can as long as the test goes on.
+// deafPort is a port on which no program listens, or can listen, during the test.
 func deafPort(t *testing.T) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -155,7 +155,7 @@ func (s *server) write(t *testing.T, name, text string) {
 	}
 }
 
-// trust makes the public key in a file the one known for the server.
+// trust makes the public key in a file the only known one for the server.
 func (s *server) trust(t *testing.T, key string) {
 	t.Helper()
 	s.write(t, "known_hosts", fmt.Sprintf("[127.0.0.1]:%d %s", s.port, s.read(t, key)))
@@ -187,7 +187,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// A login script that talks on standard output is common, and a login shell that is not a shell of ours.
+// Login scripts that print to standard output are common. The login shell here is not a POSIX shell.
 func TestContractNoisyLogin(t *testing.T) {
 	s := startServer(t)
 	s.write(t, "noisy", "#!/bin/sh\nprintf 'Welcome!\\r\\n\\033[31mLinux x86_64 i686\\033[0m\\n'\n"+
@@ -204,7 +204,7 @@ func (s *server) options(t *testing.T, spec env.Spec) env.Options {
 		Dir: t.TempDir(), Agents: agenttest.Store(t)}
 }
 
-// refused opens the environment and wants an error with these words.
+// refused opens the environment and expects an error with these words.
 func (s *server) refused(t *testing.T, spec env.Spec, meaning, remedy, evidence string) {
 	t.Helper()
 	e, err := driver{}.Open(t.Context(), s.options(t, spec))
@@ -243,22 +243,22 @@ func TestHostKeys(t *testing.T) {
 		s.refused(t, s.spec("host_key", policy), "is not the one known", "ssh-keygen -R '[127.0.0.1]:",
 			"IDENTIFICATION HAS CHANGED")
 	}
-	// A configuration that switches the check off does not.
+	// A configuration that disables the check has no effect.
 	s.write(t, "ssh_config", "Host *\n StrictHostKeyChecking no\n")
 	s.refused(t, s.spec(), "is not the one known", "", "IDENTIFICATION HAS CHANGED")
 }
 
 func TestRefusals(t *testing.T) {
 	s := startServer(t)
-	s.refused(t, s.spec("port", strconv.Itoa(deafPort(t))), "no SSH server answers", "start sshd", "Connection refused")
-	s.refused(t, s.spec("identity", s.file("host_key")), "does not let this user in", "identity=FILE",
+	s.refused(t, s.spec("port", strconv.Itoa(deafPort(t))), "no SSH server listens", "start sshd", "Connection refused")
+	s.refused(t, s.spec("identity", s.file("host_key")), "does not accept this user", "identity=FILE",
 		"Permission denied (publickey)")
 	s.refused(t, s.spec("dir", "/proc"), "", "dir=PATH", "tare: no directory can take the agent, tried: /proc")
 	s.write(t, "ssh_config", "NoSuchOption yes\n")
 	s.refused(t, s.spec(), "does not know an option", "correct the file", "nosuchoption")
 }
 
-// mountTmpfs mounts a small file system for faults; nothing else uses it.
+// mountTmpfs mounts a small file system for faults; only this test uses it.
 func mountTmpfs(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -277,7 +277,7 @@ func TestUnfitDirectories(t *testing.T) {
 	s := startServer(t)
 	noexec, small, readOnly := mountTmpfs(t, "size=64m,noexec"), mountTmpfs(t, "size=1m"), mountTmpfs(t, "size=1m,ro")
 	s.refused(t, s.spec("dir", noexec), "", "noexec", "no program may run in "+noexec)
-	s.refused(t, s.spec("dir", small), "", "make room", "No space left on device")
+	s.refused(t, s.spec("dir", small), "", "free some space", "No space left on device")
 	s.refused(t, s.spec("dir", readOnly), "", "dir=PATH", "Read-only file system")
 	for _, dir := range []string{noexec, small} {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -300,7 +300,7 @@ func TestFactsTellTheConnection(t *testing.T) {
 	}
 }
 
-// The server goes down in the middle of a trial, connections and all.
+// The server is killed during a trial, with all connections.
 func TestServerKilledMidTrial(t *testing.T) {
 	s := startServer(t)
 	o := s.options(t, s.spec())
@@ -323,7 +323,7 @@ func TestServerKilledMidTrial(t *testing.T) {
 		done <- err
 	}()
 	time.Sleep(500 * time.Millisecond)
-	// The connection's own processes first: the daemon's group does not hold them.
+	// First the processes of the connections: they are not in the daemon's process group.
 	for _, pid := range children(t, s.daemon.Pid()) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}

@@ -1,9 +1,7 @@
-// Package dockertest starts real container engines for tests: a Docker daemon of its own, and a Podman store of its
-// own.
+// Package dockertest starts real container engines for tests: a separate Docker daemon, and a separate Podman store.
 //
-// Nothing of the machine's own Docker or Podman is touched. The daemon lives in namespaces of its own with its data
-// below a temporary folder, so that one signal ends it with everything it ever started, even when the test binary is
-// killed.
+// It does not touch the machine's own Docker or Podman. The daemon runs in its own namespaces, with its data below a
+// temporary folder. So one signal ends it and all its processes, even if the test binary is killed.
 package dockertest
 
 import (
@@ -20,7 +18,7 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// missing ends a test that cannot be run here: as a failure where TARE_REQUIRE is set, as in CI, and else as skipped.
+// missing skips a test that cannot run on this machine, or fails it if TARE_REQUIRE is set, as in CI.
 func missing(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("TARE_REQUIRE") != "" {
@@ -29,7 +27,7 @@ func missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// need looks for programs and ends the test when one is missing.
+// need looks for programs and ends the test if one is missing.
 func need(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
@@ -38,14 +36,14 @@ func need(t testing.TB, programs ...string) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		missing(t, "a container engine of its own needs root")
+		missing(t, "a separate container engine needs root")
 	}
 }
 
 // callTime bounds one call of an engine's client.
 const callTime = 3 * time.Minute
 
-// run makes one call and fails the test when it fails.
+// run makes one call and fails the test if the call fails.
 func run(t testing.TB, stdin []byte, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
@@ -57,7 +55,7 @@ func run(t testing.TB, stdin []byte, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Import makes an image from files, given by their absolute path inside. client is the engine's client with its
+// Import makes an image from files, given by their absolute path in the image. client is the engine's client with its
 // options: Daemon.Client, or "podman".
 func Import(t testing.TB, client []string, image string, files map[string][]byte) {
 	t.Helper()
@@ -83,7 +81,7 @@ func Import(t testing.TB, client []string, image string, files map[string][]byte
 	run(t, archive.Bytes(), append(slices.Clone(client), "import", "-", image)...)
 }
 
-// Busybox returns the files of an image with a shell: a statically linked busybox under the names of its usual applets.
+// Busybox returns the files of an image with a shell: a static busybox under the names of its usual applets.
 func Busybox(t testing.TB) map[string][]byte {
 	t.Helper()
 	p, err := proc.LookPath("busybox")

@@ -16,17 +16,17 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Daemon is a Docker daemon that belongs to a test.
+// Daemon is a Docker daemon for tests.
 type Daemon struct {
-	Host string // what DOCKER_HOST or --host takes
+	Host string // value for DOCKER_HOST or --host
 
 	dir    string
 	cgroup string       // the parent of its containers' cgroups
-	holder *proc.Stream // PID 1 of its namespaces; when it ends, everything in them does
+	holder *proc.Stream // PID 1 of its namespaces; when it ends, all their processes end
 	daemon *proc.Stream
 }
 
-// Client is the argv prefix that reaches the daemon.
+// Client is the argv prefix for commands to the daemon.
 func (d *Daemon) Client() []string { return []string{"docker", "--host", d.Host} }
 
 var shared struct {
@@ -54,11 +54,11 @@ func Share() (stop func()) {
 	}
 }
 
-// Start returns the host of a running daemon, which all tests of a package share when its TestMain calls Share and
-// which otherwise ends with the test.
+// Start returns the host of a running daemon. If TestMain called Share, all tests of the package share it; otherwise it
+// ends with the test.
 func Start(t testing.TB) string { return Shared(t).Host }
 
-// Shared is Start for tests that also need the client.
+// Shared is Start for tests that need the client, too.
 func Shared(t testing.TB) *Daemon {
 	t.Helper()
 	shared.Lock()
@@ -72,7 +72,7 @@ func Shared(t testing.TB) *Daemon {
 	return shared.daemon
 }
 
-// New returns a running daemon that ends with the test: for tests that kill it.
+// New returns a running daemon that ends with the test. It is for tests that kill the daemon.
 func New(t testing.TB) *Daemon {
 	t.Helper()
 	d := start(t)
@@ -84,12 +84,13 @@ func New(t testing.TB) *Daemon {
 	return d
 }
 
-// hold prepares the namespaces: no mount made in them is seen outside, and /proc tells the truth inside. Then it waits
-// as their PID 1, and reaps: dockerd does not start again while a dead containerd is still to be seen.
+// hold prepares the namespaces: mounts made in them are not visible outside, and /proc shows the processes inside. Then
+// it waits as their PID 1 and reaps children, because dockerd does not restart while a dead containerd is still a
+// zombie.
 const hold = "mount --make-rprivate / && mount -t proc proc /proc && ip link set lo up && echo held && { sleep " +
 	"2147483647 & while :; do wait; done; }"
 
-// programs are what a daemon of its own needs.
+// programs are the programs that a separate daemon needs.
 var programs = []string{"dockerd", "containerd", "docker", "nsenter", "ip"}
 
 // start makes the namespaces and starts a daemon in them.
@@ -103,7 +104,7 @@ func start(t testing.TB) *Daemon {
 	return d
 }
 
-// Launch is New for programs that are no tests; the caller ends the daemon with Close. The error says what is missing.
+// Launch is New for programs other than tests; the caller ends the daemon with Close. The error says what is missing.
 func Launch() (*Daemon, error) {
 	for _, p := range programs {
 		if _, err := proc.LookPath(p); err != nil {
@@ -111,13 +112,13 @@ func Launch() (*Daemon, error) {
 		}
 	}
 	if os.Geteuid() != 0 {
-		return nil, errors.New("a Docker daemon of its own needs root")
+		return nil, errors.New("a separate Docker daemon needs root")
 	}
 	return launch()
 }
 
 func launch() (*Daemon, error) {
-	// Not t.TempDir: the name must be short, because the path of a Unix socket may have 107 bytes at most.
+	// Not t.TempDir: the path of a Unix socket has at most 107 bytes, so the name must be short.
 	dir, err := os.MkdirTemp("", "tare-dockerd-")
 	if err != nil {
 		return nil, err
@@ -130,17 +131,17 @@ func launch() (*Daemon, error) {
 	return d, nil
 }
 
-// Close ends a daemon that Launch started, with everything it ever started, and removes its files.
+// Close ends a daemon that Launch started, with all processes that it ever started, and removes its files.
 func (d *Daemon) Close() error { return d.close() }
 
-// log is the end of what the daemon said.
+// log is the end of the daemon's output.
 func (d *Daemon) log() string {
 	text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
 	return proc.Printable(text[max(0, len(text)-8<<10):])
 }
 
 func (d *Daemon) start() error {
-	// An empty configuration keeps the machine's own /etc/docker/daemon.json out.
+	// With an empty configuration, the daemon does not read the machine's /etc/docker/daemon.json.
 	if err := os.WriteFile(filepath.Join(d.dir, "daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		return err
 	}
@@ -157,20 +158,20 @@ func (d *Daemon) start() error {
 	return d.Run()
 }
 
-// OnHost are the words before a program's own that have it run on the machine that the daemon takes for its own, which
-// has a loopback of its own.
+// OnHost is the argv prefix that runs a program on the daemon's own "host": the namespaces of the daemon, which have
+// their own loopback.
 func (d *Daemon) OnHost() []string {
 	return []string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--net", "--"}
 }
 
-// inside is argv in the daemon's namespaces.
+// inside returns the command argv in the daemon's namespaces.
 func (d *Daemon) inside(argv ...string) *proc.Cmd {
 	return proc.Command(context.Background(), append([]string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()),
 		"--mount", "--pid", "--net", "--"}, argv...)...)
 }
 
-// Run starts the daemon, which must not be running, and returns when it answers: after Kill, what Docker does when its
-// service is restarted.
+// Run starts the daemon, which must not be running, and returns when it answers. After Kill that is like a restart of
+// Docker's service.
 func (d *Daemon) Run() error {
 	path, err := proc.LookPath("dockerd")
 	if err != nil {
@@ -195,7 +196,7 @@ func (d *Daemon) Run() error {
 		}
 		select {
 		case <-d.daemon.Done():
-			return fmt.Errorf("it ended: %v\n%s", d.daemon.Err(), d.log())
+			return fmt.Errorf("dockerd ended: %v\n%s", d.daemon.Err(), d.log())
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
@@ -204,9 +205,8 @@ func (d *Daemon) Run() error {
 	}
 }
 
-// Containers are the daemon's containers, each with its name and state. One that is listed and then denied is none:
-// seen in a CI run, where the daemon went on listing one that it had removed, without a name, for as long as the test
-// waited.
+// Containers are the daemon's containers, each with its name and state. It leaves out a container that the daemon lists
+// but does not find: a daemon in CI kept listing a removed one, without a name, until the test timed out.
 func (d *Daemon) Containers() ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
@@ -230,10 +230,10 @@ func (d *Daemon) Containers() ([]string, error) {
 	return all, nil
 }
 
-// Kill ends the daemon with SIGKILL and leaves everything else in its namespaces as it is.
+// Kill kills the daemon with SIGKILL and leaves the other processes of its namespaces alone.
 func (d *Daemon) Kill() error { return d.signal("KILL") }
 
-// Stop ends the daemon as its service would be stopped.
+// Stop stops the daemon like its service would be stopped.
 func (d *Daemon) Stop() error { return d.signal("TERM") }
 
 func (d *Daemon) signal(name string) error {
@@ -242,7 +242,7 @@ func (d *Daemon) signal(name string) error {
 	if err != nil {
 		return err
 	}
-	// The number means something only in the daemon's own namespace of process ids.
+	// The process id is valid only in the daemon's own PID namespace.
 	if _, err := proc.RunCmd(d.inside("sh", "-c", "kill -"+name+" "+strings.TrimSpace(string(pid))), nil); err != nil {
 		return err
 	}
@@ -257,10 +257,10 @@ func (d *Daemon) signal(name string) error {
 	return nil
 }
 
-// close ends the namespaces with everything in them and removes the daemon's files and cgroups.
+// close ends all processes of the namespaces and removes the daemon's files and cgroups.
 func (d *Daemon) close() error {
 	if d.holder != nil {
-		// SIGKILL from outside is the one signal that PID 1 of a namespace cannot ignore.
+		// SIGKILL from outside is the only signal that PID 1 of a namespace cannot ignore.
 		if err := syscall.Kill(d.holder.Pid(), syscall.SIGKILL); err != nil {
 			return err
 		}
@@ -274,8 +274,8 @@ func (d *Daemon) close() error {
 	return os.RemoveAll(d.dir)
 }
 
-// removeCgroups removes an empty tree of cgroups in every hierarchy. The kernel counts ended processes as members for a
-// moment longer.
+// removeCgroups removes an empty tree of cgroups in every hierarchy. For a moment the kernel still counts ended
+// processes as members.
 func removeCgroups(name string) {
 	tops, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
 	tops = append(tops, "/sys/fs/cgroup/"+name)

@@ -7,47 +7,47 @@ import (
 	"testing"
 )
 
-// Daemon is a Docker daemon that belongs to a test. There is none on this platform.
+// Daemon is a Docker daemon for tests. There is none on this platform.
 type Daemon struct{ Host string }
 
-var errUnsupported = errors.New("a Docker daemon of its own needs Linux")
+var errUnsupported = errors.New("a separate Docker daemon needs Linux")
 
-// Client is the argv prefix that reaches the daemon.
+// Client is the argv prefix for commands to the daemon.
 func (d *Daemon) Client() []string { return []string{"docker", "--host", d.Host} }
 
-// Share does nothing here.
+// Share does nothing on this platform.
 func Share() (stop func()) { return func() {} }
 
-// Start ends the test: no daemon can be started here.
+// Start ends the test: there is no daemon on this platform.
 func Start(t testing.TB) string { return New(t).Host }
 
-// Shared ends the test: no daemon can be started here.
+// Shared ends the test: there is no daemon on this platform.
 func Shared(t testing.TB) *Daemon { return New(t) }
 
-// New ends the test: no daemon can be started here.
+// New ends the test: there is no daemon on this platform.
 func New(t testing.TB) *Daemon {
 	t.Helper()
 	missing(t, errUnsupported.Error())
 	return nil
 }
 
-// Run cannot be reached.
+// Run is never called.
 func (d *Daemon) Run() error { return errUnsupported }
 
-// Kill cannot be reached.
+// Kill is never called.
 func (d *Daemon) Kill() error { return errUnsupported }
 
-// Stop cannot be reached.
+// Stop is never called.
 func (d *Daemon) Stop() error { return errUnsupported }
 
-// Podman ends the test: no store can be made here.
+// Podman ends the test: there is no store on this platform.
 func Podman(t *testing.T) {
 	t.Helper()
-	missing(t, "a Podman store of its own needs Linux")
+	missing(t, "a separate Podman store needs Linux")
 }
 
-// Launch refuses: no daemon can be started here.
+// Launch returns an error: there is no daemon on this platform.
 func Launch() (*Daemon, error) { return nil, errUnsupported }
 
-// Close cannot be reached.
+// Close is never called.
 func (d *Daemon) Close() error { return errUnsupported }

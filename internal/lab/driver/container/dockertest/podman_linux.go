@@ -12,14 +12,14 @@ import (
 	"tare/internal/sys/proc"
 )
 
-// Podman gives the test a Podman store of its own, by environment variables that Podman itself reads, and removes it
-// afterwards. Limits that this machine does not allow are set to what is allowed, as a user of it would have to do.
+// Podman gives the test a separate Podman store, through environment variables that Podman reads, and removes it
+// afterwards. Limits that this machine does not allow are set to what it allows, as a user would have to do.
 func Podman(t *testing.T) {
 	t.Helper()
 	need(t, "podman", "conmon")
 	runtime := "crun"
 	if _, err := proc.LookPath("runc"); err == nil {
-		runtime = "runc" // crun refuses machines that mix cgroup v1 and v2; runc works with both
+		runtime = "runc" // crun fails on machines that mix cgroup v1 and v2; runc works with both
 	}
 	dir, err := os.MkdirTemp("", "tare-podman-")
 	if err != nil {
@@ -40,8 +40,8 @@ func Podman(t *testing.T) {
 		}
 		return p
 	}
-	// static_dir stays where it is by default, below the store: the process that Podman's monitor runs when a container
-	// ends is not told of another one, does not find the container, and Podman waits 20 s for it.
+	// static_dir keeps its default, below the store. When a container ends, Podman's monitor runs a process that does
+	// not get another static_dir. That process would not find the container, and Podman would wait 20 s for it.
 	t.Setenv("CONTAINERS_CONF", write("containers.conf", fmt.Sprintf(`[containers]
 default_ulimits = ["nofile=%d:%d", "nproc=%d:%d"]
 [engine]
@@ -69,7 +69,7 @@ network_config_dir = %q
 	})
 }
 
-// unmountBelow detaches what is still mounted below dir; Podman bind-mounts its storage onto itself.
+// unmountBelow detaches all mounts below dir; Podman bind-mounts its storage onto itself.
 func unmountBelow(dir string) {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(mounts)) {
