@@ -31,6 +31,9 @@ type Options struct {
 	// Dir is the absolute path of a directory for this server only. It is created if it does not exist. The data is
 	// kept in its subdirectory "data" for the next start.
 	Dir string
+	// Copied says that the data directory is a copy of another server's. Its accounts and its configuration files are
+	// ignored.
+	Copied bool
 	// SocketDir is the directory for the socket if the file system of Dir may not support sockets; "" means Dir.
 	SocketDir string
 	// Programs is the directory of the server's programs; "" means PATH and the usual directories.

@@ -143,17 +143,17 @@ func startMySQL(ctx context.Context, o Options) (_ Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.as, err = serverAccount(o.Product, "mysql"); err != nil {
+	if err := s.choose("mysql"); err != nil {
 		return nil, err
 	}
 	if err := s.folders(o, "sock"); err != nil {
 		return nil, err
 	}
 	if o.Root != "" {
-		if err := s.as.reachTo(o.Root); err != nil {
+		if err := s.reachTo(o.Root); err != nil {
 			return nil, with(err, s.remove())
 		}
-		if len(s.as.reach) > 0 {
+		if s.as.Privileged() {
 			// The capability has an effect only after the first exec, so that must not be a program in Root.
 			p.loader = append([]string{"/bin/sh", "-c", `exec "$@"`, "sh"}, p.loader...)
 		}
@@ -164,12 +164,15 @@ func startMySQL(ctx context.Context, o Options) (_ Server, err error) {
 	}
 	argv := slices.Concat(p.loader, []string{p.daemon, "--no-defaults"}, p.where)
 	temp := filepath.Join(o.Dir, "tmp")
-	argv = append(argv, "--datadir="+data, "--socket="+s.socket, "--pid-file="+filepath.Join(temp, "pid"),
+	argv = append(argv, "--datadir="+data, "--socket="+s.listen, "--pid-file="+filepath.Join(temp, "pid"),
 		"--tmpdir="+temp, "--secure-file-priv="+temp, "--skip-name-resolve")
 	if o.Port > 0 {
 		argv = append(argv, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(o.Port))
 	} else {
 		argv = append(argv, "--skip-networking")
+	}
+	if o.Copied {
+		argv = append(argv, "--skip-grant-tables")
 	}
 	if o.Product == MySQL {
 		argv = append(argv, "--loose-mysqlx=OFF")
@@ -242,6 +245,6 @@ func (p *programs) initialise(ctx context.Context, s *server, o Options, data st
 	if x, ok := errors.AsType[*proc.ExitError](err); ok {
 		log += x.Stderr
 	}
-	return with(failure("setup", log, "start %s: create its data directory as user %s: %v%s", o.Product, s.as.name, err,
+	return with(failure("setup", log, "start %s: create its data directory as user %s: %v%s", o.Product, s.as.Name, err,
 		why(log)), os.RemoveAll(half))
 }

@@ -63,7 +63,7 @@ func startPostgres(ctx context.Context, o Options) (_ Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.as, err = serverAccount(o.Product, "postgres"); err != nil {
+	if err := s.choose("postgres"); err != nil {
 		return nil, err
 	}
 	port := o.Port
@@ -82,8 +82,13 @@ func startPostgres(ctx context.Context, o Options) (_ Server, err error) {
 		listen = "127.0.0.1"
 	}
 	argv := []string{filepath.Join(bin, "postgres"), "-D", data}
+	if o.Copied {
+		if argv, err = s.adopt(ctx, o, argv); err != nil {
+			return nil, with(err, s.remove())
+		}
+	}
 	for _, setting := range append([]string{"listen_addresses=" + listen, "port=" + strconv.Itoa(port),
-		"unix_socket_directories=" + filepath.Dir(s.socket), "unix_socket_permissions=0700", "logging_collector=off"},
+		"unix_socket_directories=" + filepath.Dir(s.listen), "unix_socket_permissions=0700", "logging_collector=off"},
 		o.Settings...) {
 		argv = append(argv, "-c", setting)
 	}
@@ -123,4 +128,26 @@ func (s *server) initialisePostgres(ctx context.Context, o Options, bin, data st
 		return with(fmt.Errorf("start %s: create the data directory: %w", o.Product, err), os.RemoveAll(half))
 	}
 	return os.Rename(half, data)
+}
+
+// adopt prepares a copied data directory: it creates the account postgresUser, because the names of the others are not
+// known, and returns the command with configuration files that let it log in.
+func (s *server) adopt(ctx context.Context, o Options, argv []string) ([]string, error) {
+	for _, f := range []struct{ setting, name, text string }{
+		{"config_file", "postgresql.conf", ""}, {"ident_file", "pg_ident.conf", ""},
+		{"hba_file", "pg_hba.conf", "local all all trust\nhost all all 127.0.0.1/32 trust\n"},
+	} {
+		path := filepath.Join(o.Dir, "tmp", f.name)
+		if err := os.WriteFile(path, []byte(f.text), 0o644); err != nil {
+			return nil, fmt.Errorf("start %s: %w", s.product, err)
+		}
+		argv = append(argv, "-c", f.setting+"="+path)
+	}
+	single := slices.Concat(argv[:1], []string{"--single"}, argv[1:], []string{"postgres"})
+	// If the role exists, the server reports an error and continues.
+	role := strings.NewReader("CREATE ROLE " + postgresUser + " SUPERUSER LOGIN\n")
+	if _, err := proc.RunCmd(s.command(ctx, o.Dir, single...), role); err != nil {
+		return nil, fmt.Errorf("start %s: prepare the copied data directory: %w", s.product, err)
+	}
+	return argv, nil
 }

@@ -11,24 +11,71 @@ import (
 	"tare/internal/sys/sql/postgres"
 )
 
+// postgresStarted starts PostgreSQL. If it is not installed, the test is skipped; with TARE_REQUIRE it fails.
+func postgresStarted(t *testing.T, o dbserver.Options) dbserver.Server {
+	t.Helper()
+	s, err := dbserver.Start(t.Context(), o)
+	if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == "refused" && os.Getenv("TARE_REQUIRE") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// postgresAsked runs a statement as a user.
+func postgresAsked(t *testing.T, s dbserver.Server, user, text string) (rows uint64) {
+	t.Helper()
+	e := s.Endpoint()
+	c, err := postgres.Dial(t.Context(), postgres.Config{Network: e.Network, Address: e.Address, User: user,
+		Database: e.Database})
+	var r postgres.Result
+	if err == nil {
+		err = errors.Join(c.Query([]byte(text), &r), c.Close())
+	}
+	if err != nil {
+		t.Errorf("%s: %v", text, err)
+	}
+	return r.Rows
+}
+
+// TestPostgresCopied: a server on a copied data directory needs no account of its own there, and ignores the
+// configuration files, also when it is started again.
+func TestPostgresCopied(t *testing.T) {
+	o := dbserver.Options{Product: dbserver.PostgreSQL, Dir: filepath.Join(t.TempDir(), "server")}
+	s := postgresStarted(t, o)
+	user := s.Endpoint().User
+	postgresAsked(t, s, user, "CREATE ROLE other SUPERUSER LOGIN; CREATE TABLE a AS SELECT 42")
+	postgresAsked(t, s, "other", "ALTER ROLE "+user+" RENAME TO gone")
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pg_hba.conf", "postgresql.conf"} {
+		if err := os.WriteFile(filepath.Join(o.Dir, "data", name), []byte("nonsense\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Copied = true
+	for range 2 {
+		s := postgresStarted(t, o)
+		if n := postgresAsked(t, s, user, "SELECT * FROM a"); n != 1 {
+			t.Errorf("%d rows", n)
+		}
+		if err := s.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestPostgres: a real PostgreSQL keeps its data from one start to the next, and its socket only while it runs.
 func TestPostgres(t *testing.T) {
 	o := dbserver.Options{Product: dbserver.PostgreSQL, Dir: filepath.Join(t.TempDir(), "server")}
 	for _, text := range []string{"CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)"} {
-		s, err := dbserver.Start(t.Context(), o)
-		if f, ok := errors.AsType[*record.Failure](err); ok && f.Kind == "refused" && os.Getenv("TARE_REQUIRE") == "" {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := postgresStarted(t, o)
 		e := s.Endpoint()
-		c, err := postgres.Dial(t.Context(), postgres.Config{Network: e.Network, Address: e.Address, User: e.User,
-			Database: e.Database})
-		if err == nil {
-			err = errors.Join(c.Query([]byte(text), nil), c.Close())
-		}
-		if err = errors.Join(err, s.Stop(t.Context())); err != nil || s.Version() == "" {
+		postgresAsked(t, s, e.User, text)
+		if err := s.Stop(t.Context()); err != nil || s.Version() == "" {
 			t.Errorf("%s: version %q, %v", text, s.Version(), err)
 		}
 		if _, err := os.Stat(e.Address); !errors.Is(err, os.ErrNotExist) {

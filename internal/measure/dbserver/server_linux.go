@@ -11,15 +11,16 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"tare/internal/sys/account"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/sql"
 )
 
 // startTime is the limit for the time to create a data directory and to start the server. An emulated machine needs
 // minutes.
 const startTime = 5 * time.Minute
-
-// maxSocket is the limit for the path of a socket, in bytes. That of Linux is 107.
-const maxSocket = 100
 
 // Start starts a server and waits until it answers. If there is no data directory yet, it creates one, which takes some
 // seconds. ctx limits the start only.
@@ -46,8 +47,10 @@ func Start(ctx context.Context, o Options) (Server, error) {
 // server is the common part of all products.
 type server struct {
 	product  Product
-	as       account
-	socket   string // its path
+	as       account.User
+	socket   string   // its path
+	listen   string   // its path as the server is told
+	folder   *os.File // what listen refers to, if that is not socket
 	process  *proc.Stream
 	version  string
 	endpoint Endpoint
@@ -56,7 +59,7 @@ type server struct {
 
 func (s *server) Endpoint() Endpoint    { return s.endpoint }
 func (s *server) Version() string       { return s.version }
-func (s *server) Account() string       { return s.as.name }
+func (s *server) Account() string       { return s.as.Name }
 func (s *server) Pid() int              { return s.process.Pid() }
 func (s *server) Done() <-chan struct{} { return s.process.Done() }
 func (s *server) Log() string           { return proc.Printable(s.process.Diagnose()) }
@@ -75,15 +78,16 @@ func (s *server) folders(o Options, socket string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("start %s: %w", s.product, err)
 	}
-	if len(filepath.Join(dir, socket)) > maxSocket {
-		var err error
-		if dir, err = s.shortFolder(socket); err != nil {
-			return err
-		}
-	}
 	s.socket = filepath.Join(dir, socket)
+	s.listen = s.socket
 	temp := filepath.Join(o.Dir, "tmp")
-	s.remove = func() error { return errors.Join(os.RemoveAll(dir), os.RemoveAll(temp)) }
+	s.remove = func() error {
+		if s.folder != nil {
+			_ = s.folder.Close() // it was only opened for its path
+			s.folder = nil
+		}
+		return errors.Join(os.RemoveAll(dir), os.RemoveAll(temp))
+	}
 	if err := os.RemoveAll(temp); err != nil {
 		return fmt.Errorf("start %s: %w", s.product, err)
 	}
@@ -92,26 +96,16 @@ func (s *server) folders(o Options, socket string) error {
 			return with(err, s.remove())
 		}
 	}
-	return nil
-}
-
-// shortFolder creates a directory whose path is short enough for a socket.
-func (s *server) shortFolder(socket string) (string, error) {
-	var errs []error
-	for _, base := range []string{os.TempDir(), "/tmp", "/run", "/var/tmp"} {
-		if n := len(filepath.Join(base, "tare-db-4294967295", socket)); n > maxSocket {
-			errs = append(errs, fmt.Errorf("below %s it has %d bytes", base, n))
-			continue
-		}
-		dir, err := os.MkdirTemp(base, "tare-db-")
-		if err == nil {
-			return dir, nil
-		}
-		errs = append(errs, err)
+	if len(s.socket) <= sql.MaxPath {
+		return nil
 	}
-	return "", failure("refused", "", "start %s: the path of its socket can have %d bytes, and there is no directory "+
-		"for a short path: %s; give the environment a work directory with a shorter path, or a writable /tmp",
-		s.product, maxSocket, strings.ReplaceAll(errors.Join(errs...).Error(), "\n", "; "))
+	// The server inherits the folder as descriptor 3, the first of ExtraFiles, whose path is short.
+	var err error
+	if s.folder, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
+		return with(fmt.Errorf("start %s: %w", s.product, err), s.remove())
+	}
+	s.listen = filepath.Join("/proc/self/fd/3", socket)
+	return nil
 }
 
 // own creates a directory if it does not exist, gives it to the server's account, and ensures that it can be reached.
@@ -119,21 +113,41 @@ func (s *server) own(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("start %s: %w", s.product, err)
 	}
-	if err := s.as.give(path); err != nil {
+	if err := s.as.Give(path); err != nil {
 		if !errors.Is(err, os.ErrPermission) && !errors.Is(err, errors.ErrUnsupported) {
 			return fmt.Errorf("start %s: %w", s.product, err)
 		}
 		return failure("refused", "", "start %s: the owner of %s cannot be changed to user %s: %v; give the "+
 			"environment a work directory on its own disk, or run the agent as a user other than root",
-			s.product, path, s.as.name, err)
+			s.product, path, s.as.Name, err)
 	}
-	return s.as.reachTo(path)
+	return s.reachTo(path)
+}
+
+// choose chooses the user that the server runs as.
+func (s *server) choose(name string) (err error) {
+	if s.as, err = account.Choose(name, "nobody"); errors.Is(err, account.ErrNone) {
+		return failure("refused", "", "start %s: it does not run as root, and this environment has neither a user %s "+
+			"nor a user nobody; add one of them", s.product, name)
+	}
+	return err
+}
+
+// reachTo ensures that the server can reach a directory.
+func (s *server) reachTo(path string) error {
+	err := s.as.ReachTo(path)
+	if closed, ok := errors.AsType[*account.ClosedError](err); ok {
+		return failure("refused", "", "user %s, which runs the database server, cannot reach %s: give the environment "+
+			"a work directory that other users can enter (chmod o+x %s), or run the agent as a user other than root",
+			s.as.Name, closed.Dir, closed.At)
+	}
+	return err
 }
 
 // ownAll gives a directory and its contents to the server's account if they have another owner, for example because
 // they were copied.
 func (s *server) ownAll(path string) error {
-	if st, err := os.Stat(path); err != nil || !s.as.change || st.Sys().(*syscall.Stat_t).Uid == s.as.uid {
+	if st, err := os.Stat(path); err != nil || s.as.Owns(st) {
 		return with(s.own(path), err)
 	}
 	// The server's account may have created links there; os.Root does not follow them out of the directory.
@@ -144,12 +158,12 @@ func (s *server) ownAll(path string) error {
 	defer root.Close()
 	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
 		if err == nil && name != "." {
-			err = root.Lchown(name, int(s.as.uid), int(s.as.gid))
+			err = s.as.GiveIn(root, name)
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("start %s: give its data to user %s: %w", s.product, s.as.name, err)
+		return fmt.Errorf("start %s: give its data to user %s: %w", s.product, s.as.Name, err)
 	}
 	return s.own(path) // the last step: the owner of the directory shows that all is done
 }
@@ -169,15 +183,18 @@ func (s *server) command(ctx context.Context, dir string, argv ...string) *proc.
 	temp := filepath.Join(dir, "tmp")
 	cmd.Env = []string{"PATH=" + filepath.Dir(argv[0]) + ":/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC",
 		"HOME=" + temp, "TMPDIR=" + temp}
-	s.as.become(cmd)
+	s.as.Become(cmd.SysProcAttr)
 	return cmd
 }
 
 // launch starts the server and waits until ask, which returns the server's version, succeeds.
 func (s *server) launch(ctx context.Context, cmd *proc.Cmd, ask func(context.Context) (string, error)) error {
+	if s.folder != nil {
+		cmd.ExtraFiles = []*os.File{s.folder}
+	}
 	process, err := proc.Start(cmd)
 	if err != nil {
-		return fmt.Errorf("start %s as user %s: %w", s.product, s.as.name, err)
+		return fmt.Errorf("start %s as user %s: %w", s.product, s.as.Name, err)
 	}
 	s.process = process
 	var last error

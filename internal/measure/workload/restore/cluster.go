@@ -48,7 +48,7 @@ func (d *database) clusterKey() (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("cluster %d by %s of %d bytes from %d for %s", clusterFormat, d.bin, st.Size(),
-		st.ModTime().UnixNano(), d.as.name), nil
+		st.ModTime().UnixNano(), d.as.Name), nil
 }
 
 // furnish gives the trial's server a new cluster: a copy of the session's, which is made if it is missing or was
@@ -124,19 +124,19 @@ func (d *database) makeCluster(ctx context.Context, key string, buf []byte) erro
 func (d *database) initialise(ctx context.Context) error {
 	cmd := d.command(ctx, "initdb", "--pgdata="+d.pristine, "--username="+pgUser, "--auth=trust", "--encoding=UTF8",
 		"--no-locale", "--no-sync")
-	d.as.become(cmd)
+	d.as.Become(cmd.SysProcAttr)
 	_, err := proc.RunCmd(cmd, nil)
 	if err == nil {
 		return nil
 	}
 	f := &record.Failure{Kind: "setup", Message: fmt.Sprintf("restore: make a database cluster as user %s: %v",
-		d.as.name, err)}
+		d.as.Name, err)}
 	if x, ok := errors.AsType[*proc.ExitError](err); ok {
 		f.Evidence = x.Stderr
 		if strings.Contains(x.Stderr, "could not look up effective user ID") {
 			f.Kind = "refused"
 			f.Message += fmt.Sprintf("; PostgreSQL needs a user with a name, but %s has none in this environment's "+
-				"/etc/passwd: run the agent as another user, or use load=%s", d.as.name, loadNone)
+				"/etc/passwd: run the agent as another user, or use load=%s", d.as.Name, loadNone)
 		}
 	}
 	return f
@@ -155,7 +155,7 @@ func (d *database) own(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fileio.Explain("create", path, err)
 	}
-	if err := d.as.give(path); err != nil {
+	if err := d.as.Give(path); err != nil {
 		return d.notTheirs(path, err)
 	}
 	return nil
@@ -170,7 +170,7 @@ func (d *database) notTheirs(path string, err error) error {
 	return &record.Failure{Kind: "refused",
 		Message: fmt.Sprintf("restore: %s at %s does not allow user %s to own PostgreSQL's files: %v; use a work "+
 			"directory on another disk, run the agent as a user other than root, or use load=%s",
-			on, path, d.as.name, err, loadNone)}
+			on, path, d.as.Name, err, loadNone)}
 }
 
 func readCluster(path string) (c cluster, err error) {
@@ -224,7 +224,7 @@ func (d *database) copyCluster(ctx context.Context, buf []byte) (c cluster, err 
 			return fmt.Errorf("%s is neither a file nor a folder", name)
 		}
 		if err == nil {
-			err = d.as.giveIn(to, name)
+			err = d.as.GiveIn(to, name)
 		}
 		return err
 	})

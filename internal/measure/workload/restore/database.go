@@ -18,6 +18,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/account"
 	"tare/internal/sys/proc"
 	"tare/internal/sys/sql/postgres"
 )
@@ -45,7 +46,7 @@ type database struct {
 	data     string // folder of the copy that the server works on
 	socket   string // folder
 	psql     string // program of the environment; empty when tare loads itself
-	as       account
+	as       account.User
 	server   *proc.Stream
 	lines    *lines
 }
@@ -127,7 +128,7 @@ func (t *trial) startServer(ctx context.Context, b *workload.Bench) error {
 			}
 		}
 	}
-	if d.as, err = serverAccount(t.path); err != nil {
+	if err := d.choose(t.path); err != nil {
 		return err
 	}
 	if err := d.folders(t, b); err != nil {
@@ -146,7 +147,36 @@ func (t *trial) startServer(ctx context.Context, b *workload.Bench) error {
 	t.meter.servers = d.cpu
 	version, err := d.version(ctx)
 	b.Note("postgres", version)
-	b.Note("postgres_user", d.as.name)
+	b.Note("postgres_user", d.as.Name)
+	return err
+}
+
+// choose chooses the user that runs the server, whose files are below dir: PostgreSQL refuses to run as root.
+func (d *database) choose(dir string) (err error) {
+	d.as, err = account.Choose("postgres", "nobody")
+	switch {
+	case errors.Is(err, account.ErrNone):
+		return &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("restore: PostgreSQL does not run as root, and this environment has neither a user "+
+				"postgres nor a user nobody; add one, or use load=%s", loadNone)}
+	case errors.Is(err, errors.ErrUnsupported):
+		return &record.Failure{Kind: "refused",
+			Message: "restore: load=postgresql runs on Unix only; use load=none"}
+	case err != nil:
+		return err
+	}
+	return d.reachTo(dir)
+}
+
+// reachTo ensures that the server's user can reach a directory.
+func (d *database) reachTo(dir string) error {
+	err := d.as.ReachTo(dir)
+	if closed, ok := errors.AsType[*account.ClosedError](err); ok {
+		return &record.Failure{Kind: "refused",
+			Message: fmt.Sprintf("restore: PostgreSQL's user %s cannot reach %s: use a work directory that others can "+
+				"pass through (chmod o+x %s), or run the agent as a user other than root", d.as.Name, closed.Dir,
+				closed.At)}
+	}
 	return err
 }
 
@@ -180,7 +210,7 @@ func (d *database) folders(t *trial, b *workload.Bench) error {
 	if err := d.own(d.socket); err != nil {
 		return err
 	}
-	return d.as.reachAlso(d.socket)
+	return d.reachTo(d.socket)
 }
 
 // shortFolder makes a folder with a path short enough for a socket, in the first directory that allows it.
@@ -224,10 +254,10 @@ func (d *database) start(ctx context.Context) error {
 		args = append(args, "-c", s)
 	}
 	cmd := d.command(ctx, "postgres", args...)
-	d.as.become(cmd)
+	d.as.Become(cmd.SysProcAttr)
 	server, err := proc.Start(cmd)
 	if err != nil {
-		return fmt.Errorf("restore: start PostgreSQL as user %s: %w", d.as.name, err)
+		return fmt.Errorf("restore: start PostgreSQL as user %s: %w", d.as.Name, err)
 	}
 	d.server = server
 	var last error

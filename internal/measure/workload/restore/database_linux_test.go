@@ -152,24 +152,6 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestClosedFolder: the server's user reaches a folder that only root may enter.
-func TestClosedFolder(t *testing.T) {
-	if os.Geteuid() != 0 {
-		missing(t, "not root")
-	}
-	closed := filepath.Join(t.TempDir(), "closed")
-	if err := os.Mkdir(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	reach, err := wayInto(closed)
-	if err != nil || len(reach) != 1 {
-		t.Errorf("a closed folder takes the capabilities %v, %v", reach, err)
-	}
-	if reach, err := wayInto("/usr"); err != nil || len(reach) > 0 {
-		t.Errorf("an open one takes %v, %v", reach, err)
-	}
-}
-
 func TestParseStat(t *testing.T) {
 	if n := parseStat([]byte("  10 1 2 3   20 5 6 7 0 1 2\n")); n != 30 {
 		t.Errorf("%d", n)

@@ -4,50 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"tare/internal/record"
 )
-
-// wayInto returns the capabilities that another user needs to reach a directory: none if everybody can pass through all
-// directories above it. tare's own directories stay private to its user.
-func wayInto(dir string) ([]uintptr, error) {
-	open := true
-	for d := dir; ; d = filepath.Dir(d) {
-		st, err := os.Stat(d)
-		if err != nil {
-			return nil, err
-		}
-		open = open && st.Mode().Perm()&1 != 0
-		if d == filepath.Dir(d) {
-			break
-		}
-	}
-	if open {
-		return nil, nil
-	}
-	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var have [2]unix.CapUserData
-	if err := unix.Capget(&head, &have[0]); err != nil {
-		return nil, os.NewSyscallError("capget", err)
-	}
-	for _, c := range []uint{unix.CAP_DAC_READ_SEARCH, unix.CAP_DAC_OVERRIDE} { // the weaker one first
-		if have[0].Permitted>>c&1 != 0 {
-			return []uintptr{uintptr(c)}, nil
-		}
-	}
-	return nil, &record.Failure{Kind: "refused",
-		Message: fmt.Sprintf("restore: PostgreSQL's user cannot reach %s: use a work directory that others can pass "+
-			"through (chmod o+x), or run the agent as a user other than root", dir)}
-}
-
-func keepReach(attr *syscall.SysProcAttr, reach []uintptr) { attr.AmbientCaps = reach }
 
 // tick is the unit of a process's times (USER_HZ).
 const tick = 10 * time.Millisecond
