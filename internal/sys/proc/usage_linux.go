@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// tick is the unit of a process's times on Linux, on every architecture (USER_HZ).
-const tick = 10 * time.Millisecond
+// Tick is the unit of a process's times on Linux, on every architecture (USER_HZ).
+const Tick = 10 * time.Millisecond
 
 // Usage returns the resources of a process: CPU time of all its threads, and resident memory in bytes.
 func Usage(pid int) (cpu time.Duration, rss int64, err error) {
@@ -35,8 +35,8 @@ func parseStat(text string) (cpu time.Duration, rss int64, err error) {
 		}
 	}
 	page := int64(os.Getpagesize())
-	if ticks := math.MaxInt64 / int64(tick); n[0] > ticks || n[1] > ticks-n[0] || n[2] > math.MaxInt64/page {
+	if ticks := math.MaxInt64 / int64(Tick); n[0] > ticks || n[1] > ticks-n[0] || n[2] > math.MaxInt64/page {
 		return 0, 0, fmt.Errorf("read usage of a process: %d and %d ticks, %d pages", n[0], n[1], n[2])
 	}
-	return time.Duration(n[0]+n[1]) * tick, n[2] * page, nil
+	return time.Duration(n[0]+n[1]) * Tick, n[2] * page, nil
 }

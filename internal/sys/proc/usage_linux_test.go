@@ -21,7 +21,7 @@ func TestUsageOfThisProcess(t *testing.T) {
 		after, _, err = Usage(os.Getpid())
 	}
 	took := time.Since(began)
-	if most := time.Duration(runtime.NumCPU())*took + 10*tick; err != nil || after <= before || after-before > most {
+	if most := time.Duration(runtime.NumCPU())*took + 10*Tick; err != nil || after <= before || after-before > most {
 		t.Errorf("%v of work took %v, %v", took, after-before, err)
 	}
 	if _, _, err := Usage(1 << 30); err == nil {

@@ -334,7 +334,7 @@ func (n *nginx) cpu() (time.Duration, bool) {
 	if n.process == nil {
 		return 0, false
 	}
-	return cpuTime(n.process.Pid())
+	return proc.CPUTime(n.process.Pid())
 }
 
 // remove removes the server's files. The page is kept for the next trial.

@@ -1,4 +1,4 @@
-package web
+package proc
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is the CPU time of another process in ns, from its CPU clock (clock_getcpuclockid(3)); /proc only counts
+// CPUTime is the CPU time of another process in ns, from its CPU clock (clock_getcpuclockid(3)); /proc only counts
 // ticks of 10 ms.
-func cpuTime(pid int) (time.Duration, bool) {
+func CPUTime(pid int) (time.Duration, bool) {
 	const scheduler = 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|scheduler), &t); err != nil {
