@@ -97,9 +97,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	if h.n == 0 {
 		return 0
 	}
-	// A q such as 0.999 is not exact in binary: without the slack the rank in 1000 values would be 1000 instead of 999.
-	rank := uint64(math.Ceil(q*float64(h.n) - 1e-9*float64(h.n)))
-	rank = min(max(1, rank), h.n)
+	rank := Rank(q, h.n)
 	var seen uint64
 	for i, c := range h.counts {
 		if seen += c; seen >= rank {
@@ -107,6 +105,13 @@ func (h *Histogram) Quantile(q float64) int64 {
 		}
 	}
 	return h.max
+}
+
+// Rank returns which of n values in ascending order, from 1, is their nearest-rank quantile q; n is not 0.
+func Rank(q float64, n uint64) uint64 {
+	// A q such as 0.999 is not exact in binary: without the slack the rank in 1000 values would be 1000 instead of 999.
+	rank := uint64(math.Ceil(q*float64(n) - 1e-9*float64(n)))
+	return min(max(1, rank), n)
 }
 
 // ClockCost measures the time of one reading of the monotonic clock, in ns: the least mean of several short loops,

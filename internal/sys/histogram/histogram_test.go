@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -113,5 +114,33 @@ func BenchmarkRecord(b *testing.B) {
 	for b.Loop() {
 		h.Record(v)
 		v = v*5 + 1&0xfffff
+	}
+}
+
+// TestShared compares with one thread that records the same durations.
+func TestShared(t *testing.T) {
+	const threads, each = 4, 5000
+	var shared, merged Shared
+	var want Histogram
+	var all sync.WaitGroup
+	if shared.Quantile(0.5) != 0 {
+		t.Error("an empty histogram has a median")
+	}
+	for i := range threads {
+		for k := range int64(each) {
+			want.Record(k*k + int64(i))
+		}
+		all.Go(func() {
+			for k := range int64(each) {
+				shared.Record(k*k + int64(i))
+			}
+		})
+	}
+	all.Wait()
+	merged.Merge(&shared)
+	for _, q := range []float64{0, 0.01, 0.5, 0.99} {
+		if got, want := merged.Quantile(q), want.Quantile(q); got < want || got-want > want/sub {
+			t.Errorf("quantile %v: %d, want %d", q, got, want)
+		}
 	}
 }

@@ -22,3 +22,14 @@ type Stream interface {
 	// Private reports whether nobody can listen on the connection: it is a Unix socket, or it is encrypted.
 	Private() bool
 }
+
+// BufferSize is the size of a client's buffer for what a server sends, in bytes.
+const BufferSize = 64 << 10
+
+// Buffer returns a client's buffer: b if it is large enough, else a new one.
+func Buffer(b []byte) []byte {
+	if cap(b) < BufferSize {
+		b = make([]byte, BufferSize)
+	}
+	return b[:BufferSize]
+}

@@ -34,7 +34,12 @@ type Socket struct {
 // query, but the caller must have locked each connection's goroutine to a thread (runtime.LockOSThread) and have called
 // thread.Room with the number of connections.
 func Dial(ctx context.Context, network, address string, untold bool) (*Socket, error) {
-	family, to, err := sockaddr(network, address)
+	at, done, err := shorten(network, address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, err)
+	}
+	defer done()
+	family, to, err := sockaddr(network, at)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
@@ -50,6 +55,14 @@ func Dial(ctx context.Context, network, address string, untold bool) (*Socket, e
 		return nil, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	return s, nil
+}
+
+// shorten returns an address that fits into a system call, which is valid until done is called.
+func shorten(network, address string) (at string, done func(), err error) {
+	if network != "unix" || len(address) <= MaxPath {
+		return address, func() {}, nil
+	}
+	return shortPath(address)
 }
 
 func sockaddr(network, address string) (family int, to unix.Sockaddr, err error) {

@@ -29,6 +29,7 @@ const (
 	LocksRows = "locks the rows it reads"
 	NoOrder   = "LIMIT without ORDER BY"
 	Executes  = "carries out what was prepared by name"
+	MayWrite  = "sets whether the session may write"
 )
 
 // Verdict is what can be known of a statement by its text alone. A function of the user's own may write; only a
@@ -160,6 +161,8 @@ func (c *classifier) look(t Token) {
 	case Variable:
 		if c.text[t.Start] == '@' && at(c.text, t.Start+1) == '@' {
 			c.volatile("a variable of the server")
+			var buf [maxWord]byte
+			c.setting(c.lowered(t, &buf))
 		} else {
 			c.volatile("a variable of the user's")
 		}
@@ -196,8 +199,16 @@ func (c *classifier) name(t Token) {
 			c.volatile(f.volatile)
 		}
 	}
+	c.setting(word)
 	if t.Kind == Word {
 		c.keyword(t, word)
+	}
+}
+
+// setting looks at what a SET sets. A session that must not write is told so by a setting, which no log may lift.
+func (c *classifier) setting(name []byte) {
+	if c.verdict.Class == Session && (hasSuffix(name, "tx_read_only") || hasSuffix(name, "transaction_read_only")) {
+		c.is(SideEffect, MayWrite)
 	}
 }
 
@@ -229,6 +240,10 @@ func (c *classifier) keyword(t Token, word []byte) {
 			c.is(SideEffect, LocksRows)
 		case c.word(next, "no", "key") && c.o.Dialect == PostgreSQL:
 			c.is(SideEffect, LocksRows)
+		}
+	case "read":
+		if c.verdict.Class <= Transaction && c.word(c.peek(), "write") {
+			c.is(SideEffect, MayWrite)
 		}
 	case "lock":
 		if c.word(c.peek(), "in") {
@@ -518,4 +533,8 @@ func (c *classifier) prepare() {
 
 func hasPrefix(word []byte, prefix string) bool {
 	return len(word) >= len(prefix) && string(word[:len(prefix)]) == prefix
+}
+
+func hasSuffix(word []byte, suffix string) bool {
+	return len(word) >= len(suffix) && string(word[len(word)-len(suffix):]) == suffix
 }

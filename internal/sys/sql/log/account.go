@@ -167,6 +167,15 @@ func (r *Reader) settle() {
 // skip takes n bytes of the window that are no statement.
 func (r *Reader) skip(n int, reason string) { r.account.add(Skipped, reason, 0, r.in.take(n)) }
 
+// aside takes n bytes of the window that are a session's record and no event.
+func (r *Reader) aside(session uint64, n int, reason string) {
+	offset := r.in.took
+	r.skip(n, reason)
+	if r.o.Aside != nil {
+		r.o.Aside(session, offset, r.in.took-offset)
+	}
+}
+
 // lose takes n bytes of the window that are lost, with so many statements.
 func (r *Reader) lose(n int, statements int64, reason string) {
 	r.account.add(Lost, reason, statements, r.in.take(n))

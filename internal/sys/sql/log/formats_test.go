@@ -51,6 +51,18 @@ use e;
 1 Query "use e"
 1 Quit
 `},
+		{"slow log of MySQL 8.4", `# Time: 2026-11-23T08:09:52.698433Z
+# User@Host: root[root] @ localhost []  Id:     3
+# Query_time: 0.000004  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0
+use d;
+SET timestamp=1795421392;
+# administrator command: Quit;
+# Time: 2026-11-23T08:09:53.698433Z
+# User@Host: root[root] @ localhost []  Id:     4
+# Query_time: 0.000004  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0
+SET timestamp=1795421393;
+SELECT 1;
+`, Slow, "", Options{}, "1 Quit begun\n2 Query begun \"SELECT 1\"\n"},
 		{"slow log of MariaDB with a plan", `# Time: 261121  0:05:31
 # User@Host: t[t] @ localhost [127.0.0.1]
 # Thread_id: 8  Schema: d  QC_hit: No

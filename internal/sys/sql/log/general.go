@@ -290,7 +290,7 @@ func (g *generalLog) record(r *Reader, e *Event, h generalHead) bool {
 	e.Time, e.Precision, e.Ambiguous, e.Offset = g.time, g.prec, ambiguous, offset
 	if why := g.fill(r, e, s, h, text); why != "" {
 		e.clear()
-		r.skip(end, why)
+		r.aside(s.number, end, why)
 		return false
 	}
 	s.fresh = false
@@ -383,6 +383,7 @@ func (r *Reader) bind(e *Event, s *session) {
 			r.params = append(r.params, e.Text[span.Start:span.End])
 		}
 		e.Prepared, e.Params, e.Name = p.text, r.params, r.number(p.number)
+		e.NoBackslash = s.noBackslash
 		return
 	}
 }

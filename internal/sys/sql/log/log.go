@@ -75,6 +75,8 @@ type Event struct {
 	Prepared []byte
 	// Params are the values of an Execute: PostgreSQL's as text, nil for NULL; MySQL's as literals, quotes included.
 	Params [][]byte
+	// NoBackslash says that a backslash in the literals of Params is one.
+	NoBackslash bool
 	// Duration is how long it took in microseconds, and Rows how many came back; -1 where the log does not tell.
 	Duration, Rows int64
 	// TxID is the number of the transaction, 0 where the log does not tell.
@@ -115,6 +117,10 @@ type Options struct {
 	Zone    *time.Location // of times without one; nil is UTC
 	// MaxStatement is the size in bytes above which a statement is lost; 0 is 64 MiB. It bounds the memory.
 	MaxStatement int
+	// Aside, if set, is called for each record that is no event but belongs to a session: who copies the records of a
+	// session needs these as well. The numbers are those of Event. It works for General, Slow, PgStderr
+	// and PgCSV.
+	Aside func(session uint64, offset, length int64)
 }
 
 const (
@@ -234,6 +240,6 @@ func formatNamed(name Format) error {
 		}
 		all = append(all, string(f))
 	}
-	return fmt.Errorf("there is no format %q of logs%s; there are %s", name,
+	return fmt.Errorf("there is no format %q of logs%s; there are: %s", name,
 		suggest.DidYouMean(string(name), all), strings.Join(all, ", "))
 }

@@ -126,6 +126,16 @@ func (p *pgRecord) event(r *Reader, e *Event) (why string) {
 	return ""
 }
 
+// aside takes the message, which begins the window and is no event. Those of the server's own processes, which have
+// neither a user nor a client, are no session's.
+func (p *pgRecord) aside(r *Reader, n int, why string) {
+	if r.o.Aside == nil || !p.hasSession || len(p.user) == 0 && len(p.host) == 0 {
+		r.skip(n, why)
+		return
+	}
+	r.aside(r.sess.get(p.session).number, n, why)
+}
+
 // authorized reads user=x database=y.
 func (p *pgRecord) authorized(text []byte) {
 	for word := range bytes.FieldsSeq(text) {
@@ -325,7 +335,7 @@ func (p *pgStderr) record(r *Reader, e *Event) bool {
 	}
 	if why := rec.event(r, e); why != "" {
 		e.clear()
-		r.skip(end, why)
+		rec.aside(r, end, why)
 		return false
 	}
 	e.Offset = offset
@@ -463,7 +473,7 @@ func (p *pgCSV) next(r *Reader, e *Event) error {
 		p.read(r)
 		if why := p.rec.event(r, e); why != "" {
 			e.clear()
-			r.skip(end, why)
+			p.rec.aside(r, end, why)
 			continue
 		}
 		e.Offset = offset

@@ -236,22 +236,36 @@ func (s *slowLog) record(r *Reader, e *Event) bool {
 	if how == endsLost {
 		return false
 	}
+	from := head
+	if line := r.lineAt(end); len(line) < maxHead && bytes.HasPrefix(line, adminPrefix) &&
+		stamps(r.in.bytes()[head:end]) {
+		// MySQL adds the same before a command as before a statement.
+		from, end = end, end+len(line)
+	}
 	b = r.in.bytes()[:end]
 	s.facts(r, b[:head])
+	s.statement(b[head:from])
 	ambiguous, lost := how.reasons()
 	if lost != "" {
 		r.lose(end, 1, lost)
 		return false
 	}
-	s.fill(r, e, b[head:])
+	s.fill(r, e, b[from:])
 	e.Ambiguous, e.Offset = ambiguous, offset
 	if e.Op == Other {
 		e.clear()
-		r.skip(end, whyAdmin)
+		r.aside(r.sess.get(s.session(r)).number, end, whyAdmin)
 		return false
 	}
 	e.Length = r.in.take(end)
 	return true
+}
+
+// stamps tells whether a text ends with the line that sets the time.
+func stamps(text []byte) bool {
+	line := bytes.TrimRight(text, "\r\n")
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	return len(line) > 14 && equalFold(line[:14], "set timestamp=")
 }
 
 // fill makes an event of the facts and the text that follows them.

@@ -34,7 +34,7 @@ func (c *Conn) answer() ([]byte, error) {
 	case sha2Password:
 		return scrambleSHA2(c.nonce, c.config.Password), nil
 	case ed25519Plugin:
-		return signEd25519(c.nonce, c.config.Password)
+		return signEd25519(c.nonce, c.config.Password), nil
 	case sha256Password:
 		if c.caps&canSSL != 0 || c.config.Password == "" { // for this plugin, a Unix socket is not private
 			return append([]byte(c.config.Password), 0), nil

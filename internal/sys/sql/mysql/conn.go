@@ -27,6 +27,9 @@ type Config struct {
 	MultiStatements bool
 	// Untold needs a thread for each connection; see sql.Dial.
 	Untold bool
+	// Buffer is memory of sql.BufferSize bytes for this connection until it is closed; nil for its own. With it, many
+	// connections one after the other need little memory.
+	Buffer []byte
 
 	without uint32 // capabilities that are switched off in tests
 }
@@ -117,7 +120,7 @@ func Dial(ctx context.Context, config Config) (*Conn, error) {
 
 // Open logs in on an open stream; ctx limits the time. If it fails, it closes the stream.
 func Open(ctx context.Context, s sql.Stream, config Config) (*Conn, error) {
-	c := &Conn{s: s, in: make([]byte, buffer), config: config}
+	c := &Conn{s: s, in: sql.Buffer(config.Buffer), config: config}
 	stop := context.AfterFunc(ctx, s.Interrupt)
 	err := c.login()
 	if !stop() && ctx.Err() != nil {

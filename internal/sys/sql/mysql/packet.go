@@ -3,10 +3,12 @@ package mysql
 import (
 	"encoding/binary"
 	"io"
+
+	"tare/internal/sys/sql"
 )
 
 // buffer is the size of the read buffer, in bytes.
-const buffer = 64 << 10
+const buffer = sql.BufferSize
 
 // maxChunk is the length of a packet that continues in the next packet, in bytes.
 const maxChunk = 1<<24 - 1

@@ -624,3 +624,26 @@ func TestDialTimeout(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Connections that follow each other can use the same memory.
+func TestBuffer(t *testing.T) {
+	each(t, func(t *testing.T, s one) {
+		config := s.socket()
+		config.Buffer = make([]byte, sql.BufferSize)
+		for range 3 {
+			c, err := mysql.Dial(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := table(t, c, "SELECT 1, REPEAT('x', 70000)"); len(got) != 70002 {
+				t.Errorf("%d bytes", len(got))
+			}
+			if !bytes.Contains(config.Buffer, []byte("xxxxxxxx")) {
+				t.Error("the buffer was not used")
+			}
+			if err := c.Quit(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

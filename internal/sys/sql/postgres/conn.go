@@ -28,12 +28,15 @@ type Config struct {
 	Settings map[string]string
 	// Untold says that waits need not be told to Go's scheduler; see sql.Dial.
 	Untold bool
+	// Buffer is memory of sql.BufferSize bytes for this connection until it is closed; nil for its own. With it, many
+	// connections one after the other need little memory.
+	Buffer []byte
 	// Notice, where set, is given each notice, warning and notification of a message.
 	Notice func(*Error)
 }
 
 // buffer is how much is read at a time at the most, in bytes.
-const buffer = 64 << 10
+const buffer = sql.BufferSize
 
 // maxKept is how much memory is kept for the commands to come, in bytes.
 const maxKept = 1 << 20
@@ -120,7 +123,7 @@ func open(ctx context.Context, config Config) (*Conn, error) {
 }
 
 func newConn(s sql.Stream, config Config) *Conn {
-	return &Conn{s: s, config: config, in: make([]byte, buffer), settings: map[string]string{}}
+	return &Conn{s: s, config: config, in: sql.Buffer(config.Buffer), settings: map[string]string{}}
 }
 
 // The numbers that stand where a version does, in messages without a type (protocol, "Message Formats").

@@ -69,6 +69,15 @@ func chain(s tls.ConnectionState, roots *x509.CertPool) error {
 	return err
 }
 
+// For returns a function that encrypts a stream, without a certificate of the client's own.
+func For(name, authority string, unverified bool) (func(sql.Stream) (sql.Stream, error), error) {
+	c, err := Options{Name: name, Authority: authority, Unverified: unverified}.Config()
+	if err != nil {
+		return nil, err
+	}
+	return Client(c), nil
+}
+
 // Client returns a function that does the handshake on a stream and returns the encrypted stream.
 func Client(c *tls.Config) func(sql.Stream) (sql.Stream, error) {
 	return func(s sql.Stream) (sql.Stream, error) {

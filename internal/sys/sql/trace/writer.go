@@ -1,0 +1,278 @@
+package trace
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"tare/internal/sys/sql/lex"
+)
+
+const (
+	fullChunk   = 256 << 10 // size in bytes at which a chunk is written
+	mostPending = 32 << 20  // limit in bytes for all unwritten chunks together
+)
+
+// Writer writes a trace. It is not safe for concurrent use. Its memory is bounded, except for 32 bytes for each
+// session, 24 bytes for each chunk, and about 100 bytes for each session without a Quit.
+type Writer struct {
+	// Meta is written by Close. Until then it may be changed, except the dialect.
+	Meta Meta
+
+	out      *bufio.Writer
+	at       int64
+	err      error // the first one of Add
+	sessions []session
+	chunks   []written
+	open     map[uint64]*begun
+	pending  int      // bytes in open
+	most     int      // limit for pending
+	free     [][]byte // buffers for reuse
+	prints   map[uint64]uint32
+	kinds    []Fingerprint
+	scratch  []byte
+}
+
+// begun is the unwritten chunk of a session.
+type begun struct {
+	session uint32
+	frames  []byte
+}
+
+// written is a chunk that is in the file.
+type written struct {
+	chunk
+	session uint32
+}
+
+// NewWriter starts a trace.
+func NewWriter(dst io.Writer, m Meta) *Writer {
+	w := &Writer{Meta: m, out: bufio.NewWriterSize(dst, 64<<10), open: map[uint64]*begun{}, most: mostPending,
+		prints: map[uint64]uint32{}}
+	w.write([]byte(magic))
+	return w
+}
+
+// Fingerprint returns the value of Event.Fingerprint for a statement. v is the result of lex.Classify.
+func (w *Writer) Fingerprint(text []byte, v lex.Verdict) uint32 {
+	w.scratch = lex.Fingerprint(w.scratch[:0], text, lex.Options{Dialect: w.Meta.Dialect})
+	id := lex.ID(w.scratch)
+	n, ok := w.prints[id]
+	if ok {
+		return n
+	}
+	kind := Fingerprint{ID: id, Text: string(w.scratch[:min(len(w.scratch), maxText)]), Class: v.Class.String(),
+		Volatile: v.Volatile}
+	if len(w.kinds) >= maxFingerprints {
+		kind = Fingerprint{Text: "(other fingerprints)"}
+		if n, ok = w.prints[0]; ok {
+			return n
+		}
+	}
+	n = uint32(len(w.kinds))
+	w.kinds = append(w.kinds, kind)
+	w.prints[kind.ID] = n
+	return n
+}
+
+// Add adds an event to a session. The events of a session must be added in order. After a Quit the number stands for a
+// new session. If the first event of a session is not a Connect, Add inserts one.
+func (w *Writer) Add(number uint64, e *Event) error {
+	if w.err == nil {
+		w.err = w.add(number, e)
+	}
+	return w.err
+}
+
+func (w *Writer) add(number uint64, e *Event) error {
+	c := w.open[number]
+	if c == nil {
+		if len(w.sessions) == MaxSessions {
+			return fmt.Errorf("write the trace: the log has more than %d sessions; use a part of it", MaxSessions)
+		}
+		c = &begun{session: uint32(len(w.sessions))}
+		if n := len(w.free); n > 0 {
+			c.frames, w.free = w.free[n-1], w.free[:n-1]
+		}
+		w.open[number] = c
+		w.sessions = append(w.sessions, session{Session: Session{Start: -1, End: -1}})
+		if e.Op != Connect {
+			w.frame(c, &Event{Op: Connect, At: e.At, Rows: -1, Number: e.Number, User: e.User, Database: e.Database})
+		}
+	}
+	if err := w.check(e); err != nil {
+		return err
+	}
+	w.frame(c, e)
+	var err error
+	switch {
+	case e.Op == Quit:
+		err = w.flush(c)
+		delete(w.open, number)
+		if len(w.free) < 64 && cap(c.frames) <= 2*fullChunk {
+			w.free = append(w.free, c.frames)
+		}
+	case len(c.frames) >= fullChunk:
+		err = w.flush(c)
+	case w.pending > w.most:
+		err = w.relieve()
+	}
+	return err
+}
+
+// check returns an error for events that a reader would reject.
+func (w *Writer) check(e *Event) error {
+	switch {
+	case e.Op == 0 || e.Op >= ops:
+		return fmt.Errorf("write the trace: unknown operation %d", e.Op)
+	case e.Op.Statement() && int(e.Fingerprint) >= len(w.kinds):
+		return fmt.Errorf("write the trace: statement %d has no fingerprint", e.Number)
+	case e.At < -1 || e.Rows < -1:
+		return fmt.Errorf("write the trace: statement %d has time %d and %d rows", e.Number, e.At, e.Rows)
+	case len(e.Params) > maxParams:
+		return fmt.Errorf("write the trace: statement %d has more than %d parameters", e.Number, maxParams)
+	case len(e.Types) > 0 && len(e.Types) != len(e.Params):
+		return fmt.Errorf("write the trace: statement %d has %d types of %d parameters", e.Number, len(e.Types),
+			len(e.Params))
+	}
+	return nil
+}
+
+// frame appends a frame to a chunk.
+func (w *Writer) frame(c *begun, e *Event) {
+	before := len(c.frames)
+	c.frames = appendFrame(c.frames, e)
+	w.pending += len(c.frames) - before
+	s := &w.sessions[c.session]
+	if e.At >= 0 {
+		if s.Start < 0 {
+			s.Start = e.At
+		}
+		s.Start, s.End = min(s.Start, e.At), max(s.End, e.At)
+	}
+	if e.Op.Statement() {
+		s.Statements++
+		w.kinds[e.Fingerprint].Statements++
+	}
+}
+
+// flush writes a chunk and starts the next chunk of the session.
+func (w *Writer) flush(c *begun) error {
+	if len(c.frames) == 0 {
+		return nil
+	}
+	switch {
+	case len(w.chunks) == maxChunks:
+		return errors.New("write the trace: the log has too many concurrent sessions; use a part of it")
+	case len(c.frames) > math.MaxUint32:
+		return fmt.Errorf("write the trace: a statement of %d bytes", len(c.frames))
+	}
+	w.sessions[c.session].chunks++
+	w.chunks = append(w.chunks, written{chunk{w.at, uint32(len(c.frames)), crc32.Checksum(c.frames, castagnoli)},
+		c.session})
+	w.pending -= len(c.frames)
+	err := w.write(c.frames)
+	c.frames = c.frames[:0]
+	if cap(c.frames) > 2*fullChunk {
+		c.frames = nil
+	}
+	return err
+}
+
+// relieve writes the larger chunks, at least half of all unwritten bytes.
+func (w *Writer) relieve() error {
+	mean := w.pending / len(w.open)
+	for _, c := range w.inOrder() {
+		if len(c.frames) < mean/2 {
+			continue
+		}
+		if err := w.flush(c); err != nil {
+			return err
+		}
+		c.frames = nil
+	}
+	return nil
+}
+
+// inOrder returns the unwritten chunks in the order of their sessions.
+func (w *Writer) inOrder() []*begun {
+	return slices.SortedFunc(maps.Values(w.open), func(a, b *begun) int { return cmp.Compare(a.session, b.session) })
+}
+
+func (w *Writer) write(b []byte) error {
+	n, err := w.out.Write(b)
+	w.at += int64(n)
+	if err != nil {
+		return fmt.Errorf("write the trace: %w", err)
+	}
+	return nil
+}
+
+// Close writes the remaining chunks and the index. It does not close the destination.
+func (w *Writer) Close() error {
+	if w.err != nil {
+		return w.err
+	}
+	w.err = errors.New("write the trace: it is closed")
+	for _, c := range w.inOrder() {
+		if err := w.flush(c); err != nil {
+			return err
+		}
+	}
+	w.open = nil
+	index, err := w.index()
+	if err != nil {
+		return err
+	}
+	trailer := binary.LittleEndian.AppendUint64(nil, uint64(w.at))
+	trailer = binary.LittleEndian.AppendUint64(trailer, uint64(len(index)))
+	trailer = binary.LittleEndian.AppendUint32(trailer, crc32.Checksum(index, castagnoli))
+	for _, b := range [][]byte{index, append(trailer, magic...)} {
+		if err := w.write(b); err != nil {
+			return err
+		}
+	}
+	if err := w.out.Flush(); err != nil {
+		return fmt.Errorf("write the trace: %w", err)
+	}
+	return nil
+}
+
+func (w *Writer) index() ([]byte, error) {
+	h, err := json.Marshal(head{Meta: w.Meta, Fingerprints: len(w.kinds), Sessions: len(w.sessions),
+		Chunks: len(w.chunks)})
+	if err != nil {
+		return nil, fmt.Errorf("write the trace: %w", err)
+	}
+	if len(h) > maxHead {
+		return nil, fmt.Errorf("write the trace: names of %d files", len(w.Meta.Sources))
+	}
+	b := append(binary.LittleEndian.AppendUint32(nil, uint32(len(h))), h...)
+	for i := range w.kinds {
+		b = appendFingerprint(b, &w.kinds[i])
+	}
+	b = slices.Grow(b, len(w.sessions)*sessionSize+len(w.chunks)*chunkSize)
+	for i := range w.sessions {
+		s := &w.sessions[i]
+		b = binary.LittleEndian.AppendUint64(b, uint64(s.Start))
+		b = binary.LittleEndian.AppendUint64(b, uint64(s.End))
+		b = binary.LittleEndian.AppendUint64(b, uint64(s.Statements))
+		b = binary.LittleEndian.AppendUint32(b, s.chunks)
+	}
+	slices.SortStableFunc(w.chunks, func(a, b written) int { return cmp.Compare(a.session, b.session) })
+	for i := range w.chunks {
+		c := &w.chunks[i]
+		b = binary.LittleEndian.AppendUint64(b, uint64(c.offset))
+		b = binary.LittleEndian.AppendUint32(b, c.length)
+		b = binary.LittleEndian.AppendUint32(b, c.crc)
+	}
+	return b, nil
+}
