@@ -21,6 +21,8 @@ const (
 	kindNotCalibrated = "calibrate"
 	// alikeCost is how far the costs of a unit in two targets may be apart for both to get the same work.
 	alikeCost = 2.0
+	// longestSame bounds the trials of a kind whose work is the same in all targets, by the pace seen.
+	longestSame = 2 * time.Minute
 	// A warm-up that took less than this share of the trial length is repeated with more work, at most so often.
 	lengthEnough = 0.8
 	warmUps      = 4
@@ -61,6 +63,9 @@ func (k *calibrator) freeze(ctx context.Context, w *plan.Workload) error {
 		}
 	}
 	if err := k.warmUp(ctx, w); err != nil {
+		return err
+	}
+	if err := k.same(ctx, w); err != nil {
 		return err
 	}
 	k.alike(w)
@@ -150,6 +155,53 @@ func (k *calibrator) within(w *plan.Workload, work int64) int64 {
 		}
 	}
 	return work
+}
+
+// same gives all targets the same work if the kind's units differ from each other, and warms up those that get more
+// than they had.
+func (k *calibrator) same(ctx context.Context, w *plan.Workload) error {
+	if kind, ok := k.kinds(w.Kind); !ok || !kind.SameWork {
+		return nil
+	}
+	most, slowest, given := int64(0), 0.0, int64(0)
+	cells := map[string]*cell{}
+	for j := range k.plan.Targets {
+		e := k.plan.Targets[j].Name
+		c := k.table.cells[cellKey{w.Label, e}]
+		if c == nil || c.dead != nil || c.work == 0 {
+			continue
+		}
+		cells[e] = c
+		most, slowest = max(most, c.work), max(slowest, c.unit)
+		if c.frozen {
+			given = c.work
+		}
+	}
+	if slowest > 0 {
+		most = max(1, min(most, int64(float64(longestSame)/slowest)))
+	}
+	if given > 0 {
+		most = given
+	}
+	for j := range k.plan.Targets {
+		e := k.plan.Targets[j].Name
+		c := cells[e]
+		if c == nil || c.work == most {
+			continue
+		}
+		more := c.work < most
+		c.work = most
+		if !more || !k.table.alive(w, e) {
+			continue
+		}
+		if k.budget.overrun(c.expected) {
+			return errBudget
+		}
+		if err := k.trials.trial(ctx, w, record.Trial{Target: e}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alike gives the same work to the baseline and all targets whose unit costs about as much, and freezes the work of

@@ -52,7 +52,7 @@ func (d *Drivers) Open(ctx context.Context, e *plan.Target, mounts []*plan.Targe
 	t := Target{Record: record.Environment{Name: e.Name, Spec: e.Text, Session: session}}
 	info, ok := d.Registry.Lookup(e.Spec.Driver)
 	if !ok {
-		return t, fmt.Errorf("environment %s: no driver is called %q", e.Name, e.Spec.Driver)
+		return t, fmt.Errorf("environment %s: there is no driver %q", e.Name, e.Spec.Driver)
 	}
 	dir := filepath.Join(d.Dir, fmt.Sprintf("%s-%d", e.Name, session))
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -74,6 +74,36 @@ func TestBlocksHoldEveryTargetOnceAndTheBaselineTwice(t *testing.T) {
 	}
 }
 
+// TestSameWork: where units differ from each other, a slow target does as many as a fast one, and has done them before
+// its first trial that counts.
+func TestSameWork(t *testing.T) {
+	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1.2, "vm": 9})
+	kind := simKind
+	kind.SameWork = true
+	m, r, err := simulate(t, t.Context(), w, simPlan("host", "vm", "box"), func(c *Config) {
+		c.Kinds = func(n string) (*workload.Kind, bool) { return &kind, n == "sim" }
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := m.plan.Workloads[0].Work
+	if n := work["host"]; n < 990 || n > 1020 || work["vm"] != n || work["box"] != n {
+		t.Errorf("the frozen work differs, or is not what takes the fastest a trial's length: %v", work)
+	}
+	warm := map[string]int64{}
+	for _, tr := range m.trials {
+		if tr.Warmup() {
+			warm[tr.Workload+tr.Target] = tr.Work
+		} else if tr.Work != warm[tr.Workload+tr.Target] {
+			t.Fatalf("%s on %s does %d units, and was warmed up with %d", tr.Workload, tr.Target, tr.Work,
+				warm[tr.Workload+tr.Target])
+		}
+	}
+	if c := cellOf(r, "one", "vm"); c == nil || c.Verdict != record.Different || c.Low > 9 || c.High < 9 {
+		t.Errorf("vm costs 9x: %+v", c)
+	}
+}
+
 func TestStopsAtTheFirstLookThatSettles(t *testing.T) {
 	w := newWorld(0.003, map[string]float64{"host": 1, "box": 3})
 	m, _, err := simulate(t, t.Context(), w, simPlan("host", "box"))

@@ -7,12 +7,15 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/measure/wire"
 	"tare/internal/plan"
+	"tare/internal/record"
 )
 
 // Files makes the files that trials read of what a workload's parameters name on the controller's machine.
 type Files interface {
 	// Of returns a workload's files by the parameter that each is made of. It makes them when it is first asked.
 	Of(ctx context.Context, w *plan.Workload) (map[string]deploy.File, error)
+	// Doubts returns warnings about a workload's files. They are the same for all targets.
+	Doubts(w *plan.Workload) []record.Warning
 }
 
 // supplies brings a workload's files to the agents that work on it.
@@ -49,6 +52,14 @@ func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string) (
 		s.sent[sentFile{agent, f.Digest}] = true
 	}
 	return names, nil
+}
+
+// doubts adds the warnings to the trials of the baseline only, so that each comparison contains them once.
+func (s *supplies) doubts(w *plan.Workload, target string) []record.Warning {
+	if s.files == nil || target != s.table.plan.Baseline {
+		return nil
+	}
+	return s.files.Doubts(w)
 }
 
 // job is what a worker needs to know of a workload on a target.

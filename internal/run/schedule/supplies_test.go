@@ -11,6 +11,7 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
+	"tare/internal/record"
 )
 
 // made makes one file of a workload's parameter "log".
@@ -24,10 +25,14 @@ func (m *made) Of(context.Context, *plan.Workload) (map[string]deploy.File, erro
 	return map[string]deploy.File{"log": {Digest: [32]byte{1}, Size: 9}}, m.err
 }
 
+func (m *made) Doubts(*plan.Workload) []record.Warning {
+	return []record.Warning{{Code: "sql-left-out"}}
+}
+
 // A file goes to each agent once, before the work is calibrated, and every job names it.
 func TestFilesAreSentOnce(t *testing.T) {
 	w := &reached{world: newWorld(0.001, map[string]float64{"host": 100, "vm": 200})}
-	_, _, err := simulate(t, t.Context(), w.world, simPlan("host", "vm"), func(c *Config) {
+	ran, _, err := simulate(t, t.Context(), w.world, simPlan("host", "vm"), func(c *Config) {
 		c.Opener, c.Files, c.Peer = w, &made{}, &fakePeer{}
 		c.Kinds = func(string) (*workload.Kind, bool) { return &netKind, true }
 	})
@@ -42,6 +47,11 @@ func TestFilesAreSentOnce(t *testing.T) {
 	for _, j := range w.jobs {
 		if j.Files["log"] != hex.EncodeToString(digest[:]) {
 			t.Fatalf("a job has the files %v", j.Files)
+		}
+	}
+	for _, tr := range ran.trials {
+		if doubted := len(tr.Warnings) == 1; doubted != (tr.Target == "host") {
+			t.Errorf("a trial of %s has the warnings %v", tr.Target, tr.Warnings)
 		}
 	}
 	if len(w.jobs) < 4 {

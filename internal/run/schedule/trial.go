@@ -59,6 +59,7 @@ func (x *trialRunner) trial(ctx context.Context, w *plan.Workload, t record.Tria
 	t.RTTNS, t.RTTSpreadNS, t.SetupNS = out.RTTNS, out.RTTSpreadNS, out.SetupNS
 	t.Figures, t.Error = out.Result.Figures, out.Result.Error
 	t.Warnings = append(t.Warnings, x.cold.doubtCold(w, t.Target)...)
+	t.Warnings = append(t.Warnings, x.supplies.doubts(w, t.Target)...)
 	if t.Start.IsZero() {
 		t.Start = began
 	}

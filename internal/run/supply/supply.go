@@ -1,0 +1,228 @@
+// Package supply makes the files that the kinds of the family "sql" need in the environments, from the files on the
+// controller's machine that their parameters name.
+//
+// It is opinionated. A log becomes a trace, with an account of the statements that are not replayed. Data becomes
+// statements, or an archive with checksums. All files are made before an environment is opened, once for all workloads
+// with equal parameters, and are copies, so that later changes of the originals do not affect the run. A password is a
+// file, too, because parameters are visible.
+package supply
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/measure/workload"
+	"tare/internal/plan"
+	"tare/internal/record"
+	"tare/internal/sys/sql/log"
+)
+
+// family is the prefix of the kinds that have such files.
+const family = "sql."
+
+// Shop is the value of a parameter for the synthetic shop instead of a file.
+const Shop = "shop"
+
+// source is a parameter that a file is made from.
+type source struct {
+	param string
+	with  []string // other parameters that the file depends on
+	// check returns an error if the file cannot be made. It reads only the beginning of the original.
+	check func(value string, p workload.Params) error
+	// make writes the file. The account is that of a log, else nil.
+	make func(ctx context.Context, value string, p workload.Params, dst io.Writer) (*log.Account, error)
+}
+
+// sources are all such parameters. Their names are the same in all kinds.
+var sources = []source{
+	{"log", []string{"server", "log-format", "prefix", "zone", "writes", "locks", "shard", "items", "views"},
+		checkLog, makeTrace},
+	{"data", []string{"server", "items"}, checkData, makeData},
+	{"password-file", nil, checkFile, makePassword},
+	{"tls-ca", nil, checkFile, makeCopy},
+}
+
+// Maker makes files. It is not safe for concurrent use.
+type Maker struct {
+	dir  string
+	made map[string]*made
+}
+
+// made is a finished file.
+type made struct {
+	deploy.File
+	file    *os.File
+	account *log.Account
+}
+
+// New returns a Maker with its files in a directory, which it creates when needed.
+func New(dir string) *Maker { return &Maker{dir: dir, made: map[string]*made{}} }
+
+// Close closes the files. The caller removes the directory.
+func (m *Maker) Close() error {
+	var errs []error
+	for _, f := range m.made {
+		errs = append(errs, f.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// each calls do for each file of a workload.
+func each(w *plan.Workload, do func(s *source, value string) error) error {
+	if !strings.HasPrefix(w.Kind, family) {
+		return nil
+	}
+	for i := range sources {
+		s := &sources[i]
+		if value := w.Params[s.param]; value != "" {
+			if err := do(s, value); err != nil {
+				return fmt.Errorf("%s: %s: %w", w.Label, s.param, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Check returns an error if a file that the plan needs cannot be made. It reads only the beginnings of the originals.
+func Check(p *plan.Plan) error {
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		if err := each(w, func(s *source, value string) error { return s.check(value, w.Params) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prepare makes all files of a plan. It calls tell for each log with the account in one sentence.
+func (m *Maker) Prepare(ctx context.Context, p *plan.Plan, tell func(string)) error {
+	for i := range p.Workloads {
+		before := len(m.made)
+		if _, err := m.Of(ctx, &p.Workloads[i]); err != nil {
+			return err
+		}
+		if a := m.account(&p.Workloads[i]); a != nil && len(m.made) > before {
+			tell(fmt.Sprintf("%s: %s", p.Workloads[i].Params["log"], said(a)))
+		}
+	}
+	return nil
+}
+
+// Of returns the files of a workload by parameter, as schedule.Files requires. It makes missing files.
+func (m *Maker) Of(ctx context.Context, w *plan.Workload) (map[string]deploy.File, error) {
+	files := map[string]deploy.File{}
+	return files, each(w, func(s *source, value string) error {
+		key := s.key(w.Params)
+		if m.made[key] == nil {
+			f, err := m.make(ctx, s, value, w.Params)
+			if err != nil {
+				return err
+			}
+			m.made[key] = f
+		}
+		files[s.param] = m.made[key].File
+		return nil
+	})
+}
+
+// key identifies a file by all that it depends on.
+func (s *source) key(p workload.Params) string {
+	key := s.param + "=" + strconv.Quote(p[s.param])
+	for _, name := range s.with {
+		key += " " + name + "=" + strconv.Quote(p[name])
+	}
+	return key
+}
+
+func (m *Maker) make(ctx context.Context, s *source, value string, p workload.Params) (*made, error) {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(m.dir, fmt.Sprintf("%03d", len(m.made))),
+		os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	f := &made{file: file}
+	f.Content = file
+	digest := sha256.New()
+	f.account, err = s.make(ctx, value, p, &gauge{ctx, io.MultiWriter(file, digest), &f.Size})
+	if err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	digest.Sum(f.Digest[:0])
+	return f, nil
+}
+
+// gauge counts bytes and fails when its context is done.
+type gauge struct {
+	ctx  context.Context
+	w    io.Writer
+	size *int64
+}
+
+func (g *gauge) Write(b []byte) (int, error) {
+	if err := g.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := g.w.Write(b)
+	*g.size += int64(n)
+	return n, err
+}
+
+// account returns the account of a workload's log, nil without a log or before it is read.
+func (m *Maker) account(w *plan.Workload) *log.Account {
+	for i := range sources {
+		if f := m.made[sources[i].key(w.Params)]; f != nil && f.account != nil {
+			return f.account
+		}
+	}
+	return nil
+}
+
+// Doubts warns of statements in a workload's log that are not replayed.
+func (m *Maker) Doubts(w *plan.Workload) []record.Warning {
+	a := m.account(w)
+	if a == nil || a.Statements.Replayed == a.Statements.Total {
+		return nil
+	}
+	return []record.Warning{{Code: "sql-left-out", Text: "the log is not replayed completely: " + said(a),
+		Remedy: "`tare sql inspect` shows all reasons; the figures are valid for the other statements"}}
+}
+
+// said returns an account as a sentence.
+func said(a *log.Account) string {
+	s := a.Statements
+	text := fmt.Sprintf("%d of %d statements are replayed", s.Replayed, s.Total)
+	for _, p := range []struct {
+		part log.Part
+		n    int64
+	}{{log.Skipped, s.Skipped}, {log.Ambiguous, s.Ambiguous}, {log.Lost, s.Lost}} {
+		if p.n == 0 {
+			continue
+		}
+		text += fmt.Sprintf("; %d %s", p.n, p.part)
+		for i := range a.Reasons {
+			if r := &a.Reasons[i]; r.Part == p.part { // the first one has the most statements
+				text += fmt.Sprintf(" (%s)", reason(r, p.n))
+				break
+			}
+		}
+	}
+	return text
+}
+
+func reason(r *log.Reason, all int64) string {
+	if r.Statements == all {
+		return r.Reason
+	}
+	return fmt.Sprintf("%d of them: %s", r.Statements, r.Reason)
+}
