@@ -262,6 +262,9 @@ func (c *cell) checkFigures(b *workload.Bench) *record.Failure {
 			return bad("the trial reported %s = %v", name, v)
 		}
 	}
+	if n := len(b.Groups); n > record.MaxGroups+1 {
+		return bad("the trial reported %d groups, more than %d", n, record.MaxGroups+1)
+	}
 	return nil
 }
 

@@ -115,6 +115,19 @@ func TestWriterRefusesWhatNoReaderTakes(t *testing.T) {
 	}
 }
 
+// TestGroupsFitAFrame: as many groups as a trial may have, with the longest texts, of characters that JSON makes long.
+func TestGroupsFitAFrame(t *testing.T) {
+	var res Result
+	for range record.MaxGroups + 1 {
+		res.Groups = append(res.Groups, record.Group{ID: "0123456789ABCDEF", Count: math.MaxInt64,
+			Text: strings.Repeat("<", record.MaxGroupText), Seconds: 1.0 / 3, P50: 1.0 / 3, P99: 1.0 / 3,
+			Check: strings.Repeat("x", 80)})
+	}
+	if err := NewWriter(io.Discard).JSON(TypeResult, 1, res); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEveryTypeHasItsOwnName(t *testing.T) {
 	seen := map[string]Type{}
 	for typ := TypeHello; typ <= typeLast; typ++ {

@@ -55,7 +55,8 @@ func (k *Kind) Resolve(given map[string]string) (Params, error) {
 		d, ok := byName[key]
 		if !ok {
 			return nil, &ParamError{Kind: k.Name, Param: key, Unknown: true,
-				Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key, suggest.MeantOrAll(key, names, "it has"))}
+				Message: fmt.Sprintf("%s has no parameter %q%s", k.Name, key,
+					suggest.MeantOrAll(key, names, "there are:"))}
 		}
 		v, err := d.Canonical(given[key])
 		if err != nil {

@@ -16,8 +16,10 @@ import (
 
 // Kind is a row of the workload table.
 type Kind struct {
-	Name    string // "fs.randread"
-	Family  string // "cpu", "memory", "kernel", "file system", "network", "command": summaries are made per family
+	Name string // "fs.randread"
+	// Family is "cpu", "memory", "kernel", "file system", "network", "web", "database" or "command": summaries are made
+	// per family.
+	Family  string
 	Doc     string // one paragraph: what is done, what one operation is, which tool defines it
 	Params  []Param
 	Metrics []unit.Metric // exactly one is Primary
@@ -28,6 +30,9 @@ type Kind struct {
 	MaxWork int64
 	// MaxWorkFor, if set, returns the bound for these parameters, instead of MaxWork.
 	MaxWorkFor func(Params) int64
+	// SameWork says that units differ from each other, such as parts of a log, so that trials can only be compared if
+	// they do the same units: all targets get the same number of them.
+	SameWork bool
 	// Expand, if set, returns the sets of parameters that the given ones stand for, when a name means several
 	// workloads. It returns only the given ones if they mean one workload or are wrong.
 	Expand func(given map[string]string) []map[string]string

@@ -13,6 +13,7 @@ import (
 	"tare/internal/measure/workload/network"
 	"tare/internal/measure/workload/null"
 	"tare/internal/measure/workload/restore"
+	"tare/internal/measure/workload/sql"
 	"tare/internal/measure/workload/syscalls"
 	"tare/internal/measure/workload/web"
 )
@@ -23,7 +24,8 @@ func Kinds() []workload.Kind {
 	seen := map[string]bool{}
 	for _, kinds := range [][]workload.Kind{
 		cpu.Kinds(), memory.Kinds(), syscalls.Kinds(), fs.Kinds(), matrix.Kinds(), developer.Kinds(),
-		durability.Kinds(), restore.Kinds(), network.Kinds(), web.Kinds(), command.Kinds(), null.Kinds(),
+		durability.Kinds(), restore.Kinds(), network.Kinds(), web.Kinds(), sql.Kinds(), command.Kinds(),
+		null.Kinds(),
 	} {
 		for _, k := range kinds {
 			if seen[k.Name] {

@@ -91,7 +91,7 @@ func ParseOps(list string) ([]Op, error) {
 		i := slices.Index(names, f)
 		if i < 0 {
 			return nil, fmt.Errorf("ops: there is no operation %q%s", f,
-				suggest.MeantOrAll(f, append(names, "all"), "there are"))
+				suggest.MeantOrAll(f, append(names, "all"), "there are:"))
 		}
 		if !slices.Contains(ops, Op(i)) {
 			ops = append(ops, Op(i))

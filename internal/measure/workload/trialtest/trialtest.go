@@ -34,14 +34,21 @@ func New(t testing.TB, kinds []workload.Kind, name string, given map[string]stri
 	return w
 }
 
-// Run resolves the parameters, runs one trial of work units in a directory of its own, checks that every declared
-// metric and no other was reported, positive, and returns what the trial left in its bench.
+// Run resolves the parameters, runs one trial of work units in a directory of its own, checks its figures, and returns
+// what the trial left in its bench.
 func Run(t testing.TB, kind *workload.Kind, given map[string]string, work int64) *workload.Bench {
 	t.Helper()
 	b, err := Try(t, kind, given, work)
 	if err != nil {
 		t.Fatalf("%s %v: %v", kind.Name, given, err)
 	}
+	CheckFigures(t, kind, given, b)
+	return b
+}
+
+// CheckFigures checks that every declared metric and no other was reported, positive.
+func CheckFigures(t testing.TB, kind *workload.Kind, given map[string]string, b *workload.Bench) {
+	t.Helper()
 	p, _ := kind.Resolve(given)
 	declared := map[string]bool{}
 	primary := 0
@@ -67,7 +74,6 @@ func Run(t testing.TB, kind *workload.Kind, given map[string]string, work int64)
 			t.Errorf("%s %v: samples of %s, which is not declared", kind.Name, given, name)
 		}
 	}
-	return b
 }
 
 // Try is Run for trials that may fail: it returns the first error. Cleanup is called whatever happens.

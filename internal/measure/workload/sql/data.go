@@ -1,0 +1,115 @@
+package sql
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"tare/internal/measure/workload"
+	"tare/internal/sys/sql/datadir"
+	"tare/internal/sys/sql/lex"
+)
+
+// dataParam is what a private server is loaded with.
+func dataParam() workload.Param {
+	return workload.Param{Name: "data", Type: workload.Text,
+		Doc: "what the server that tare starts is loaded with, from the controller's machine: a dump (FILE.sql, also " +
+			"compressed with gzip, bzip2, zstd or xz), the data directory of a stopped server, or shop, for a " +
+			"synthetic shop"}
+}
+
+// dataOf is what the parameter data says.
+func dataOf(p workload.Params) content {
+	c := content{key: "data=" + p["data"] + " items=" + p["items"]}
+	c.fill = func(ctx context.Context, b *workload.Bench, t *target) error {
+		path := b.Files["data"]
+		if path == "" {
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(t.restore(ctx, f, b), f.Close())
+	}
+	return c
+}
+
+// isDirectory reports whether the data is a data directory.
+func isDirectory(b *workload.Bench) (bool, error) {
+	if b.Files["data"] == "" {
+		return false, nil
+	}
+	f, err := os.Open(b.Files["data"])
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return datadir.Is(f), nil
+}
+
+// unpack creates the data directory.
+func unpack(b *workload.Bench, dir string) error {
+	f, err := os.Open(b.Files["data"])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	return datadir.Unpack(f, dir)
+}
+
+// restore carries out the statements of a dump.
+func (t *target) restore(ctx context.Context, src io.Reader, b *workload.Bench) error {
+	c, err := dial(ctx, t, false)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, c.interrupt)()
+	d := &dump{src: src}
+	if !t.mysql() {
+		d.options.Dialect = lex.PostgreSQL
+	}
+	owners := 0
+	for n := 1; ; n++ {
+		text, err := d.next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = restoreOne(c, d, text)
+		}
+		if r, ok := errors.AsType[*refusal](err); ok && r.code == noSuchRole {
+			owners++
+			continue
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("statement %d of the dump, %.60q: %w", n, text, err), c.close())
+		}
+	}
+	if owners > 0 {
+		b.Note("data_left_out", fmt.Sprintf("%d statements about users that do not exist", owners))
+	}
+	return c.close()
+}
+
+// noSuchRole is PostgreSQL's SQLSTATE for a user that does not exist. A dump makes its users owners and grants them
+// rights, which the replay does not need.
+const noSuchRole = "42704"
+
+func restoreOne(c client, d *dump, text []byte) error {
+	if p, ok := c.(*postgresClient); ok && d.isCopy(text) {
+		text = bytes.Clone(text)
+		if err := d.rows(); err != nil {
+			return err
+		}
+		return p.refused(p.conn.CopyIn(text, d.row))
+	}
+	return c.query(text, &answer{})
+}

@@ -1,0 +1,208 @@
+package sql
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"tare/internal/record"
+	"tare/internal/sys/histogram"
+	"tare/internal/sys/sql"
+	"tare/internal/sys/sql/trace"
+)
+
+// other is the group of all fingerprints that have none of their own.
+const other = record.MaxGroups
+
+// grouping divides the statements of a trial by their fingerprints.
+type grouping struct {
+	of      []uint16 // by fingerprint: its group, or other
+	members []uint32 // by group: its fingerprint
+	rest    bool     // there are statements of other
+}
+
+// group gives the fingerprints with the most executions a group each; executions has their number by fingerprint.
+func group(kinds []trace.Fingerprint, executions []int64) *grouping {
+	g := &grouping{of: make([]uint16, len(kinds))}
+	for i, n := range executions {
+		g.of[i] = other
+		switch {
+		case n == 0:
+		case kinds[i].ID == 0: // it stands for many
+			g.rest = true
+		default:
+			g.members = append(g.members, uint32(i))
+		}
+	}
+	slices.SortFunc(g.members, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(executions[b], executions[a]), cmp.Compare(kinds[a].ID, kinds[b].ID))
+	})
+	if len(g.members) > record.MaxGroups {
+		g.members, g.rest = g.members[:record.MaxGroups], true
+	}
+	for i, f := range g.members {
+		g.of[f] = uint16(i)
+	}
+	return g
+}
+
+// tally counts the statements of a group. Each lane has its own.
+type tally struct {
+	count, errors int64
+	rows          uint64 // sent or changed
+	ns            int64  // of all of them
+	compared      int64  // statements whose results are in the sums
+	comparedRows  uint64
+	// What every compared statement returned, each as one row: its number in the log, its rows and their sum, which
+	// does not depend on their order in unordered, and does in ordered.
+	unordered, ordered uint64
+}
+
+// statement adds the result of a statement. If it is volatile, the result cannot be compared.
+func (t *tally) statement(number uint64, volatile bool, a *answer) {
+	rows := a.rows + a.affected
+	t.rows += rows
+	if volatile {
+		return
+	}
+	t.compared++
+	t.comparedRows += rows
+	t.unordered += evidence(number, rows, a.unordered)
+	t.ordered += evidence(number, rows, a.ordered)
+}
+
+// evidence makes a number of what a statement returned. These are added up, because lanes finish statements in any
+// order; with the statement's number in it, two statements that exchange their results change the total.
+func evidence(number, rows, sum uint64) uint64 {
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[:], number)
+	binary.LittleEndian.PutUint64(b[8:], rows)
+	binary.LittleEndian.PutUint64(b[16:], sum)
+	var s sql.Sum
+	s.Value(b[:])
+	s.EndRow()
+	return s.Unordered()
+}
+
+// add adds what another lane has counted.
+func (t *tally) add(o *tally) {
+	t.count += o.count
+	t.errors += o.errors
+	t.rows += o.rows
+	t.ns += o.ns
+	t.compared += o.compared
+	t.comparedRows += o.comparedRows
+	t.unordered += o.unordered
+	t.ordered += o.ordered
+}
+
+// check is the evidence of equal work; "" if no result can be compared.
+func (t *tally) check() string {
+	if t.compared == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d rows of %d statements, sum %016x", t.comparedRows, t.compared, t.unordered)
+}
+
+// groups returns the figures of all groups.
+func (g *grouping) groups(kinds []trace.Fingerprint, tallies []tally, l *latencies, texts bool) []record.Group {
+	var all []record.Group
+	for i, f := range g.members {
+		r := tallies[i].group(fmt.Sprintf("%016X", kinds[f].ID))
+		r.P50, r.P99 = l.quantile(i, 0.5), l.quantile(i, 0.99)
+		if texts {
+			r.Text = kinds[f].Text
+		}
+		all = append(all, r)
+	}
+	if g.rest {
+		all = append(all, tallies[other].group(record.OtherGroup))
+	}
+	return all
+}
+
+func (t *tally) group(id string) record.Group {
+	return record.Group{ID: id, Count: t.count, Errors: t.errors, Rows: int64(t.rows), Seconds: seconds(t.ns),
+		Check: t.check()}
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// maxExact is the number of statements of a trial up to which each latency is kept: 32 MiB of them.
+const maxExact = 4 << 20
+
+// latencies are the latencies of all statements of a trial. Up to maxExact of them are kept one by one, with no
+// rounding and without anything that two lanes write to. More are counted in histograms, whose quantiles are rounded up
+// by less than 1/128.
+type latencies struct {
+	exact  []uint64           // by statement: its group and the latency in ns
+	shared []histogram.Shared // by group
+	// What follows is made when all latencies are there.
+	from   []int            // by group: where its first one is in exact, which is sorted then
+	sorted []uint64         // exact, without the groups
+	all    histogram.Shared // of all groups
+}
+
+// nsBits is the size of a latency in latencies.exact: 200 days.
+const nsBits = 54
+
+func newLatencies(statements int64) *latencies {
+	if statements > maxExact {
+		return &latencies{shared: make([]histogram.Shared, other+1)}
+	}
+	l := &latencies{exact: make([]uint64, statements)}
+	for i := range l.exact {
+		l.exact[i] = 1 // makes the page resident
+	}
+	return l
+}
+
+// put keeps the latency of a statement. Each statement has a place of its own.
+func (l *latencies) put(place int64, group uint16, ns int64) {
+	if l.exact != nil {
+		l.exact[place] = uint64(group)<<nsBits | uint64(ns)
+		return
+	}
+	l.shared[group].Record(ns)
+}
+
+// sort prepares for quantiles, when all latencies are there.
+func (l *latencies) sort() {
+	for i := range l.shared {
+		l.all.Merge(&l.shared[i])
+	}
+	slices.Sort(l.exact)
+	l.from, l.sorted = make([]int, other+2), slices.Clone(l.exact)
+	for i := range l.from {
+		l.from[i], _ = slices.BinarySearch(l.exact, uint64(i)<<nsBits)
+	}
+	for i := range l.sorted {
+		l.sorted[i] &= 1<<nsBits - 1
+	}
+	slices.Sort(l.sorted)
+}
+
+// quantile returns a quantile of a group's latencies in seconds.
+func (l *latencies) quantile(group int, q float64) float64 {
+	if l.exact == nil {
+		return seconds(l.shared[group].Quantile(q))
+	}
+	return nearest(l.exact[l.from[group]:l.from[group+1]], q)
+}
+
+// overall returns a quantile of all latencies in seconds.
+func (l *latencies) overall(q float64) float64 {
+	if l.exact == nil {
+		return seconds(l.all.Quantile(q))
+	}
+	return nearest(l.sorted, q)
+}
+
+// nearest returns the nearest-rank quantile of sorted latencies in seconds, 0 if there are none.
+func nearest(sorted []uint64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return seconds(int64(sorted[histogram.Rank(q, uint64(len(sorted)))-1] & (1<<nsBits - 1)))
+}

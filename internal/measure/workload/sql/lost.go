@@ -1,0 +1,111 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tare/internal/record"
+	"tare/internal/sys/sql"
+	"tare/internal/unit"
+)
+
+// failed is a trial without figures.
+func failed(format string, args ...any) *record.Failure {
+	return &record.Failure{Kind: "measure", Message: "sql.replay: " + fmt.Sprintf(format, args...)}
+}
+
+// ends tells whether a statement's error ends the trial, because all others would end with the same.
+func (r *refusal) ends(writes bool) bool {
+	switch r.code {
+	case "1053", "57P01", "57P02", "57P03":
+		return true
+	case "1290", "1792", "1836", "25006":
+		return writes
+	}
+	return false
+}
+
+// advice says what to do about an error of the server, by its number in MySQL and its SQLSTATE in PostgreSQL.
+func (r *refusal) advice(lanes int) string {
+	switch r.code {
+	case "1040", "1203", "1226", "53300":
+		return fmt.Sprintf("%s are more connections than it has left: use fewer lanes, or raise its max_connections",
+			unit.Plural(int64(lanes), "lane"))
+	case "1045", "1698", "28000", "28P01":
+		return "it does not let the user in: see user and password-file"
+	case "1044", "1049", "3D000", "42501":
+		return "load the database that the log is of, or let sessions that name none begin in one with database="
+	case "1053", "57P01", "57P02", "57P03":
+		return "it was stopped during the replay"
+	case "1290", "1792", "1836", "25006":
+		return "it has become read-only, and the replay writes"
+	}
+	return ""
+}
+
+// explain says what an error means that ended a replay.
+func (r *replay) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		if advice := refused.advice(len(r.lanes)); advice != "" {
+			return failed("the server says: %s (error %s): %s", refused.text, refused.code, advice)
+		}
+		return failed("the server says: %s (error %s)", refused.text, refused.code)
+	}
+	if !errors.Is(err, sql.ErrGone) {
+		return err
+	}
+	return failed("%v; %s", err, r.whereabouts(ctx))
+}
+
+// patience is how long a server may take to answer after a connection was lost.
+const patience = 5 * time.Second
+
+// whereabouts says what has become of a server after a connection to it was lost.
+func (r *replay) whereabouts(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var last error
+	for wait := 10 * time.Millisecond; ; wait *= 2 {
+		now, err := r.target.started(ctx)
+		switch {
+		case err == nil && now.Sub(r.started).Abs() > startError:
+			return "the server was started again during the replay"
+		case err == nil:
+			return "the server still runs: it ended this connection, see its log and its limits for time and size"
+		case ctx.Err() == nil:
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Sprintf("the server has ended, or cannot be reached any more: %v", last)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// startError is how much a server's start may differ from one question to the next. MySQL tells its age in whole
+// seconds.
+const startError = 1500 * time.Millisecond
+
+// started asks when the server was started, by the clock of this machine for MySQL and its own for PostgreSQL.
+func (t *target) started(ctx context.Context) (at time.Time, err error) {
+	c, err := dial(ctx, t, true)
+	if err != nil {
+		return at, err
+	}
+	text := "SHOW GLOBAL STATUS LIKE 'Uptime'"
+	if !t.mysql() {
+		text = "SELECT 'Uptime', extract(epoch from now() - pg_postmaster_start_time())"
+	}
+	err = c.query([]byte(text), &answer{row: func(v [][]byte) error {
+		seconds, err := time.ParseDuration(string(v[1]) + "s")
+		at = time.Now().Add(-seconds)
+		return err
+	}})
+	return at, errors.Join(err, c.close())
+}

@@ -1,0 +1,225 @@
+package sql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tare/internal/measure/dbserver"
+	"tare/internal/measure/workload"
+	"tare/internal/sys/sql"
+)
+
+// The ways to use TLS.
+const (
+	tlsOff     = "off"
+	tlsRequire = "require"
+	tlsVerify  = "verify"
+)
+
+// maxLanes bounds the connections of a trial.
+const maxLanes = 1024
+
+// serverParams are the parameters that say which server a kind works with.
+func serverParams() []workload.Param {
+	return []workload.Param{
+		{Name: "server", Type: workload.Choice, Default: string(dbserver.MariaDB),
+			Choices: []string{string(dbserver.MariaDB), string(dbserver.MySQL), string(dbserver.PostgreSQL)},
+			Doc: "the environment's own server that tare starts, with its own data directory, for the session; with " +
+				"address, what kind of server is there"},
+		{Name: "settings", Type: workload.Text,
+			Doc: "settings of the server that tare starts, name=value with semicolons between them"},
+		{Name: "root", Type: workload.Text,
+			Doc: "directory of an unpacked other Linux system whose MySQL is started; empty: the environment's own"},
+		{Name: "address", Type: workload.Text,
+			Doc: "server that runs already, as the environment sees it: a numeric address with a port " +
+				"(10.0.0.5:3306), or the path of a socket"},
+		{Name: "user", Type: workload.Text, Doc: "user at address"},
+		{Name: "password-file", Type: workload.Text,
+			Doc: "file on the controller's machine whose first line is the user's password"},
+		{Name: "database", Type: workload.Text, Doc: "database; empty: tare, or with address the user's default"},
+		{Name: "tls", Type: workload.Choice, Default: tlsOff, Choices: []string{tlsOff, tlsRequire, tlsVerify},
+			Doc: "require: encrypt the connections to address; verify: check the server's certificate, too"},
+		{Name: "tls-ca", Type: workload.Text,
+			Doc: "file on the controller's machine with the certificates of the authorities that may have signed the " +
+				"server's; empty: those of the environment's system, and the certificate must name the address"},
+		{Name: "disposable", Type: workload.Bool, Default: "no",
+			Doc: "yes: the server at address may be written to"},
+	}
+}
+
+// lanesParam is the number of connections.
+func lanesParam(doc string) workload.Param {
+	return workload.Param{Name: "lanes", Type: workload.Text, Default: "2x", Doc: doc}
+}
+
+// lanes reads a number of connections: "8", or "2x" for twice the processors that this process may use.
+func lanes(text string) (int, error) {
+	digits, each := strings.CutSuffix(text, "x")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || n > maxLanes {
+		return 0, fmt.Errorf("lanes=%s: give a number from 1 to %d, or 2x for twice the processors", text, maxLanes)
+	}
+	if each {
+		n *= runtime.GOMAXPROCS(0)
+	}
+	return min(n, maxLanes), nil
+}
+
+// target is the server that trials work with.
+type target struct {
+	product dbserver.Product
+	private bool // tare has started it
+	endpoint
+	disposable bool
+	// secure encrypts a connection; nil for none.
+	secure func(sql.Stream) (sql.Stream, error)
+	buffer []byte // of one connection at a time; nil: each has its own
+	untold bool   // see sql.Dial
+
+	tls      string
+	settings []string
+	root     string
+}
+
+// endpoint says how to reach a server. That of a service is sent to its trials as JSON.
+type endpoint struct {
+	Network  string `json:"network"`
+	Address  string `json:"address"`
+	User     string `json:"user"`
+	Password string `json:"password,omitempty"`
+	Database string `json:"database"`
+	PID      int    `json:"pid,omitempty"` // of a private server
+	Version  string `json:"version,omitempty"`
+}
+
+// own is the database of a private server.
+const own = "tare"
+
+// newTarget checks the parameters of a server together.
+func newTarget(p workload.Params) (*target, error) {
+	t := &target{product: dbserver.Product(p["server"]), private: p["address"] == "", tls: p["tls"], root: p["root"],
+		disposable: p.Bool("disposable")}
+	t.Address, t.User, t.Database = p["address"], p["user"], p["database"]
+	for setting := range strings.SplitSeq(p["settings"], ";") {
+		if setting = strings.TrimSpace(setting); setting != "" {
+			t.settings = append(t.settings, setting)
+		}
+	}
+	without := func(why string, names ...string) error {
+		for _, name := range names {
+			if v := p[name]; v != "" && v != "false" && v != tlsOff {
+				return fmt.Errorf("%s=%s has no effect %s", name, v, why)
+			}
+		}
+		return nil
+	}
+	if t.private {
+		if t.Database == "" {
+			t.Database = own
+		}
+		t.disposable = true
+		return t, errors.Join(without("on a server that tare starts; give an address", "user", "password-file", "tls",
+			"tls-ca", "disposable"), t.checkSettings())
+	}
+	t.Network = "tcp"
+	if strings.HasPrefix(t.Address, "/") {
+		t.Network = "unix"
+	} else if _, err := netip.ParseAddrPort(t.Address); err != nil {
+		return nil, fmt.Errorf("address=%s: give a numeric address with a port, such as 10.0.0.5:3306, or the path "+
+			"of a socket", t.Address)
+	}
+	if t.User == "" {
+		return nil, errors.New("address: give the user, too")
+	}
+	if t.tls != tlsOff && t.Network == "unix" {
+		return nil, fmt.Errorf("tls=%s has no effect on a socket, which nobody can listen on", t.tls)
+	}
+	if t.tls != tlsVerify {
+		if err := without("without tls=verify", "tls-ca"); err != nil {
+			return nil, err
+		}
+	}
+	return t, without("on a server that tare does not start", "settings", "root", "data")
+}
+
+func (t *target) checkSettings() error {
+	for _, s := range t.settings {
+		if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
+			return fmt.Errorf("settings: %q is not name=value", s)
+		}
+	}
+	if t.root != "" && t.product != dbserver.MySQL {
+		return fmt.Errorf("root has an effect on server=%s only", dbserver.MySQL)
+	}
+	return nil
+}
+
+// find completes the target from the service, or from the files that the controller sent.
+func (t *target) find(b *workload.Bench) error {
+	if t.private {
+		if err := json.Unmarshal([]byte(b.Service.Endpoint), &t.endpoint); err != nil {
+			return fmt.Errorf("find the database server: %w", err)
+		}
+	}
+	t.untold = t.Network == "unix"
+	if t.private {
+		return nil
+	}
+	if path := b.Files["password-file"]; path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("read the password: %w", err)
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		t.Password = strings.TrimSuffix(line, "\r")
+	}
+	if t.tls == tlsOff {
+		return nil
+	}
+	if Secure == nil {
+		return fmt.Errorf("tls=%s needs an agent with TLS, which the slim agents of tare lack: use a socket or a "+
+			"tunnel, or a tare that was built by go build, without agents for other platforms", t.tls)
+	}
+	name := ""
+	if address, err := netip.ParseAddrPort(t.Address); err == nil && b.Files["tls-ca"] == "" {
+		name = address.Addr().String()
+	}
+	var err error
+	t.secure, err = Secure(name, b.Files["tls-ca"], t.tls == tlsRequire)
+	return err
+}
+
+// Secure is secure.For in an executable with TLS, and nil in the slim agent, for which TLS is too large.
+var Secure func(name, authority string, unverified bool) (func(sql.Stream) (sql.Stream, error), error)
+
+// mysql tells whether the server speaks MySQL's protocol.
+func (t *target) mysql() bool { return t.product != dbserver.PostgreSQL }
+
+// dialAll makes n connections.
+func dialAll(ctx context.Context, t *target, n int, readOnly bool) (all []client, err error) {
+	for range n {
+		c, err := dial(ctx, t, readOnly)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("connection %d of %d: %w", len(all)+1, n, err), closeAll(all))
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// closeAll closes connections.
+func closeAll(all []client) error {
+	var errs []error
+	for _, c := range slices.Backward(all) {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
+}

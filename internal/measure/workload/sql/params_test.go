@@ -1,0 +1,88 @@
+package sql
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"tare/internal/measure/workload"
+	"tare/internal/sys/sql/secure"
+)
+
+func TestLanes(t *testing.T) {
+	cpus := runtime.GOMAXPROCS(0)
+	p := resolved(t, []workload.Param{lanesParam("connections")}, nil)
+	for text, want := range map[string]int{p["lanes"]: 2 * cpus, "1": 1, "16": 16, "3x": 3 * cpus, "1024x": maxLanes,
+		"": 0, "x": 0, "0": 0, "-1": 0, "1025": 0, "2.5x": 0} {
+		n, err := lanes(text)
+		if n != min(want, maxLanes) || (err == nil) != (want > 0) {
+			t.Errorf("lanes=%s gives %d, %v", text, n, err)
+		}
+	}
+}
+
+// TestTargetRefuses checks that parameters that do not fit together are named.
+func TestTargetRefuses(t *testing.T) {
+	for _, c := range []struct {
+		want  string
+		given map[string]string
+	}{
+		{"user", map[string]string{"user": "u"}},
+		{"password-file", map[string]string{"password-file": "/x"}},
+		{"tls=require", map[string]string{"tls": "require"}},
+		{"disposable", map[string]string{"disposable": "yes"}},
+		{"settings", map[string]string{"settings": "a=1;b"}},
+		{"root", map[string]string{"root": "/x"}},
+		{"address", map[string]string{"address": "localhost"}},
+		{"address", map[string]string{"address": "db.example:3306"}},
+		{"user", map[string]string{"address": "127.0.0.1:1"}},
+		{"settings", map[string]string{"address": "127.0.0.1:1", "user": "u", "settings": "a=1"}},
+		{"tls=verify", map[string]string{"address": "/run/socket", "user": "u", "tls": "verify"}},
+		{"tls-ca", map[string]string{"address": "127.0.0.1:1", "user": "u", "tls": "require", "tls-ca": "/x"}},
+	} {
+		p := resolved(t, serverParams(), c.given)
+		if _, err := newTarget(p); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v gives %v", c.given, err)
+		}
+		if p["address"] == "" && service(p, content{}) != nil {
+			t.Errorf("%v has a service", c.given)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(path, []byte("geheim \r\nmore\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := resolved(t, serverParams(), map[string]string{"address": "127.0.0.1:3306", "user": "u", "tls": "require"})
+	to, err := newTarget(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &workload.Bench{Files: map[string]string{"password-file": path}}
+	if err := to.find(b); err == nil || !strings.Contains(err.Error(), "needs an agent with TLS") {
+		t.Errorf("without TLS: %v", err)
+	}
+	Secure = secure.For
+	defer func() { Secure = nil }()
+	if err := to.find(b); err != nil {
+		t.Fatal(err)
+	}
+	if to.Password != "geheim " || to.Network != "tcp" || to.untold || to.secure == nil || to.private {
+		t.Errorf("%+v", to)
+	}
+}
+
+// resolved completes parameters of a kind.
+func resolved(t *testing.T, params []workload.Param, given map[string]string) workload.Params {
+	t.Helper()
+	k := workload.Kind{Name: "sql", Params: params}
+	p, err := k.Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
