@@ -46,7 +46,33 @@ type Figures struct {
 	// State is what the environment reported during the trial: context switches, faults, huge pages, direct I/O.
 	State    map[string]string `json:"state,omitempty"`
 	Warnings []Warning         `json:"warnings,omitempty"`
+	// Groups are the figures of parts of the work; at most MaxGroups, and one more with the ID OtherGroup.
+	Groups []Group `json:"groups,omitempty"`
 }
+
+// MaxGroups is how many groups a trial tells apart. They are those with the most executions, by ID where these are
+// equal, so that equal work gives the same groups everywhere.
+const MaxGroups = 400
+
+// OtherGroup is the ID of all groups together that MaxGroups has no room for. It has no percentiles.
+const OtherGroup = "other"
+
+// Group has the figures of a part of a trial's work, such as all executions of statements with one fingerprint.
+type Group struct {
+	ID      string  `json:"id"`               // the same in every target
+	Text    string  `json:"text,omitempty"`   // what it is, at most MaxGroupText bytes; only in trial 0
+	Count   int64   `json:"count"`            // executions
+	Errors  int64   `json:"errors,omitempty"` // executions that ended with an error
+	Rows    int64   `json:"rows,omitempty"`   // rows that came back, or were changed
+	Seconds float64 `json:"seconds"`          // sum of the executions' times, by the environment's clock
+	P50     float64 `json:"p50,omitempty"`    // median time of an execution, s
+	P99     float64 `json:"p99,omitempty"`    // 99th percentile, s
+	// Check is the evidence of equal work, as in Figures.Checks; empty where equal work may give different answers.
+	Check string `json:"check,omitempty"`
+}
+
+// MaxGroupText bounds Group.Text, in bytes.
+const MaxGroupText = 1 << 10
 
 // Warmup tells whether the trial is the cell's trial 0: recorded, never used.
 func (t *Trial) Warmup() bool { return t.Block == 0 }

@@ -12,6 +12,7 @@ import { disks } from "./disks";
 import { cards, durability, facts } from "./environments";
 import { forest } from "./forest";
 import { duration, plural } from "./format";
+import { groups } from "./groups";
 import { follow } from "./live";
 import { method, repeat, warnings } from "./method";
 import { paid } from "./paid";
@@ -29,6 +30,7 @@ const parts: { make: (m: Model) => HTMLElement | null; again: boolean; title?: s
   { make: (m) => (m.data.result.cells.length ? controls(m) : null), again: false },
   { make: forest, again: true, title: "Ratios" },
   { make: workloads, again: true, title: "Workloads" },
+  { make: groups, again: true, title: "Parts" },
   { make: sizes, again: true, title: "Sizes" },
   { make: costModels, again: true, title: "Costs" },
   { make: paid, again: true, title: "Paid for" },

@@ -16,7 +16,10 @@ export const signs: Record<Sign, { glyph: string; word: string }> = {
   absent: { glyph: "–", word: "not run" },
 };
 
-export function signOf(c: Cell): Sign {
+/** What a cell and a group of its executions have in common. */
+type Judged = Pick<Cell, "verdict" | "ratio" | "blocks">;
+
+export function signOf(c: Judged): Sign {
   switch (c.verdict) {
     case "DIFFERENT": return c.ratio < 1 ? "less" : "more";
     case "EQUIVALENT": return "same";
@@ -45,7 +48,7 @@ export function marginText(cells: Cell[]): string {
 }
 
 /** Whether the cell has a ratio that may be shown: one that must not be ranked is not. */
-export const ranked = (c: Cell): boolean => c.ratio > 0 && c.verdict !== "WITHHELD" && c.verdict !== "FAILED";
+export const ranked = (c: Judged): boolean => c.ratio > 0 && c.verdict !== "WITHHELD" && c.verdict !== "FAILED";
 
 /** Whether it was measured, or at least tried: what a budget left out is not. */
 export const tried = (c: Cell): boolean => signOf(c) !== "absent";

@@ -33,11 +33,21 @@ type mask struct {
 	dotted map[string]bool             // what may be a host's full name, should its domain turn out to be one
 	mounts []string                    // directories that tare makes in a guest for the plan's mounts
 	find   *regexp.Regexp
+	// The same words come in each trial: learnt are texts that were learnt from, masked are those that were replaced
+	// in.
+	learnt map[string]bool
+	masked map[string]string
 }
+
+// What a hostile bundle may make this remember: how many texts, and how long they are in bytes.
+const (
+	mostKept    = 1 << 16
+	longestKept = 128
+)
 
 func newMask() *mask {
 	return &mask{alias: map[class]map[string]string{}, names: map[string]class{}, spare: map[string]bool{},
-		dotted: map[string]bool{}}
+		dotted: map[string]bool{}, learnt: map[string]bool{}, masked: map[string]string{}}
 }
 
 // forms are what can be told by its look, in the order in which they are tried at one place. Group 1 is left to names.
@@ -83,6 +93,17 @@ func (m *mask) seal() {
 
 // text replaces in any text, which need not be UTF-8. Pseudonyms are never looked at again.
 func (m *mask) text(s string) string {
+	out, ok := m.masked[s]
+	if !ok {
+		out = m.replaced(s)
+		if len(s) <= longestKept && len(m.masked) < mostKept {
+			m.masked[s] = out
+		}
+	}
+	return out
+}
+
+func (m *mask) replaced(s string) string {
 	var out strings.Builder
 	done, at := 0, 0
 	for at < len(s) {
@@ -156,6 +177,9 @@ func (m *mask) replace(s string, at int, g []int) (new string, used int, ok bool
 		return m.give(macs, v), used, !strings.Contains(v, ".") || strings.ContainsAny(v, "abcdefABCDEF")
 	}
 	if v, ok := group(9); ok {
+		if end := at + g[1]; strings.HasSuffix(v, ":") && end < len(s) && wordy(s[end]) { // $1::text is a cast
+			return "", 0, false
+		}
 		new, ok := m.address(ipv6, v)
 		return new, used, ok
 	}

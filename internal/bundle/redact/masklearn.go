@@ -200,6 +200,12 @@ var (
 // learn finds the names that a text tells by their place: of users before an @ or in a home directory, of hosts behind
 // it.
 func (m *mask) learn(text string) {
+	if m.learnt[text] {
+		return
+	}
+	if len(text) <= longestKept && len(m.learnt) < mostKept {
+		m.learnt[text] = true
+	}
 	m.learnForms(text)
 	if strings.ContainsAny(text, "\\\x1b^") {
 		if plain := unquoteRE.ReplaceAllString(text, "\n"); plain != text {
@@ -237,9 +243,9 @@ func (m *mask) learnForms(text string) {
 			m.name(macs, found[1])
 		}
 	}
-	const most = 1 << 16 // of what a hostile bundle may make this remember
 	for _, found := range dottedRE.FindAllString(text, -1) {
-		if len(m.dotted) < most && strings.ContainsAny(found, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		if len(m.dotted) < mostKept &&
+			strings.ContainsAny(found, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			m.dotted[found] = true
 		}
 	}

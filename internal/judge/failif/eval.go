@@ -207,9 +207,9 @@ func choose(of []*Figure, what, want string, name func(*Figure) string) ([]*Figu
 	if len(found) == 0 {
 		hint := suggest.DidYouMean(want, names)
 		if hint == "" {
-			hint = "; there is " + list(names)
+			hint = "; there are: " + list(names)
 		}
-		return nil, fmt.Errorf("no %s is called %q here%s", what, want, hint)
+		return nil, fmt.Errorf("there is no %s %q here%s", what, want, hint)
 	}
 	return found, nil
 }

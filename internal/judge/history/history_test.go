@@ -99,7 +99,7 @@ func contract(t *testing.T, address string) {
 		t.Errorf("the kind alone: %+v %v", c, err)
 	}
 	if _, err := s.Find(ctx, "nosuch"); err == nil || !strings.Contains(err.Error(),
-		"there is vm:virtiofs/fs.randread bs=4KiB, vm:virtiofs/fs.randread bs=4KiB/p99") {
+		"there are: vm:virtiofs/fs.randread bs=4KiB, vm:virtiofs/fs.randread bs=4KiB/p99") {
 		t.Errorf("a name like none: %v", err)
 	}
 	if _, err := s.Find(ctx, "vm:virtiofs/fs.randread bs=8KiB"); err == nil ||

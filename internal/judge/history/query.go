@@ -127,9 +127,9 @@ func (s *Store) Find(ctx context.Context, name string) (CellName, error) {
 	names = append(names, more...) // those that decide come first where there are too many to tell
 	hint := suggest.DidYouMean(name, names)
 	if hint == "" && len(names) > 0 {
-		hint = "; there is " + strings.Join(names[:min(len(names), 8)], ", ")
+		hint = "; there are: " + strings.Join(names[:min(len(names), 8)], ", ")
 	}
-	return CellName{}, fmt.Errorf("no cell is called %q in %s%s", name, s.where, hint)
+	return CellName{}, fmt.Errorf("there is no cell %q in %s%s", name, s.where, hint)
 }
 
 // Point is one run's cell in a trend.

@@ -114,8 +114,8 @@ func confirm(family []*decision, m int, primary bool, precision float64) (taken 
 	return taken
 }
 
-func inputOf(c *verdict.Cell, r *verdict.Result) input {
-	i := input{ratio: c.Ratio, null: c.NullSpread, same: c.SameMargin, alpha: levelOf(r), units: c.Blocks}
+func inputOf(ratio record.Ratio, null, same float64, r *verdict.Result) input {
+	i := input{ratio: ratio, null: null, same: same, alpha: levelOf(r), units: ratio.Blocks}
 	if r.Run.Sessions > 1 {
 		i.units = r.Run.Sessions
 	}

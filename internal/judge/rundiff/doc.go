@@ -31,6 +31,8 @@
 //     run
 //     (stats.Adjust); its p value is that of Welch's t on standard errors recovered from the intervals. Simulations in
 //     this package hold level and coverage.
+//  6. Groups (groups.go). The groups of a cell that was compared, each as a cell of its own; a family for each cell, by
+//     the rate of false discoveries.
 //
 // An interval of one boot knows nothing of what a boot decides: where a side has one session only, a warning says that
 // a change may be that of the boot and not of what was changed on purpose.

@@ -53,6 +53,7 @@ type Pair struct {
 	SameBoot    Answer           `json:"same_boot"`
 	Differences []Difference     `json:"differences"`
 	Cells       []Cell           `json:"cells"`
+	Groups      []Group          `json:"groups,omitempty"`
 	Values      []Values         `json:"values"`
 	Warnings    []record.Warning `json:"warnings"`
 }
@@ -92,6 +93,21 @@ type Cell struct {
 	Margin     float64          `json:"margin"`      // beyond it a change is DIFFERENT
 	SameMargin float64          `json:"same_margin"` // within it a change is EQUIVALENT
 	Warnings   []record.Warning `json:"warnings"`
+}
+
+// Group is one group of the executions of a workload in one target, against the baseline, on both sides; see
+// verdict.Group. The embedded Ratio is the change, as in Cell.
+type Group struct {
+	Workload string `json:"workload"`
+	Target   string `json:"target"`
+	Baseline string `json:"baseline"`
+	ID       string `json:"id"`
+	Text     string `json:"text"`
+	record.Ratio
+	From       record.Ratio `json:"from"`
+	To         record.Ratio `json:"to"`
+	Margin     float64      `json:"margin"`
+	SameMargin float64      `json:"same_margin"`
 }
 
 // Values is one figure of one target on both sides, in its own unit, and how its cost changed.

@@ -35,6 +35,7 @@ func pair(from, to *Side) Pair {
 	p.Scope = scope(from, to, &p)
 	p.Differences = differences(from, to)
 	p.Cells = cells(from, to)
+	p.Groups = groups(from, to, p.Cells)
 	p.Values = values(from, to)
 	p.warn(from, to)
 	return p
@@ -139,7 +140,8 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 		c.warn("no-interval", fmt.Sprintf("%s has too few blocks for an interval", sideOf(a.Level == 0, from, to)),
 			"run more blocks")
 	default:
-		d := decide(inputOf(a, from.Result), inputOf(b, to.Result), precision)
+		d := decide(inputOf(a.Ratio, a.NullSpread, a.SameMargin, from.Result),
+			inputOf(b.Ratio, b.NullSpread, b.SameMargin, to.Result), precision)
 		j.decision = &d
 	}
 	if a.Emulated != b.Emulated {

@@ -83,6 +83,9 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 	if len(g.rows) > 0 {
 		out = append(out, g)
 	}
+	if g := groupGrid(a, b, p.Groups, o); len(g.rows) > 0 {
+		out = append(out, g)
+	}
 	g = grid{title: "Figures (absolute, so the machines count too)", keys: 2,
 		head: []string{"target", "workload", a, b, "cost"}}
 	for i := range p.Values {

@@ -117,12 +117,7 @@ func (cm *cellMaker) compareCell(w *plan.Workload, c *cellBuilder) {
 		cm.nothing(c)
 		return
 	}
-	d := stats.Decide(bySession(c.d, c.judged), stats.Options{
-		Alpha: cm.alpha, Margin: c.Margin, Same: margin, Precision: cm.plan.Precision,
-		Bias:     c.candClock.doubtful() + c.baseClock.doubtful(),
-		Sessions: cm.plan.Sessions,
-		Last:     cm.plan.Sessions > 1 || len(cm.plan.Looks) == 0 || c.begun >= cm.plan.MaxBlocks(),
-	})
+	d := stats.Decide(bySession(c.d, c.judged), cm.options(c, c.Margin, margin))
 	if d.Verdict == record.Failed { // the centre lies among the blocks that hit a deadline
 		d.Verdict, d.Blocks = record.Inconclusive, len(c.judged)
 	}
@@ -130,6 +125,16 @@ func (cm *cellMaker) compareCell(w *plan.Workload, c *cellBuilder) {
 	cm.withhold.withholdUnlike(c)
 	cm.withhold.withholdLengths(w, c)
 	cm.doubts.doubtSessions(c)
+}
+
+// options are what a decision in a cell depends on, with these margins.
+func (cm *cellMaker) options(c *cellBuilder, margin, same float64) stats.Options {
+	return stats.Options{
+		Alpha: cm.alpha, Margin: margin, Same: same, Precision: cm.plan.Precision,
+		Bias:     c.candClock.doubtful() + c.baseClock.doubtful(),
+		Sessions: cm.plan.Sessions,
+		Last:     cm.plan.Sessions > 1 || len(cm.plan.Looks) == 0 || c.begun >= cm.plan.MaxBlocks(),
+	}
 }
 
 // pair fills in d and returns the costs of both sides in the blocks that have them. A block in which one side alone hit
@@ -261,27 +266,27 @@ func bySession(d map[blockKey]float64, keys []blockKey) [][]float64 {
 	return out
 }
 
-// finish copies the decision into the cell, without what JSON cannot hold.
+// finish copies the decision into the cell.
 func (cm *cellMaker) finish(c *cellBuilder) {
-	d := c.decision
-	if d == nil {
-		return
+	if c.decision != nil {
+		c.Ratio = cm.ratio(c.decision, c.withheld, c.incomparable)
 	}
-	c.Blocks = d.Blocks
-	c.P, c.PHolm, c.Q = d.P, d.PHolm, d.Q
-	if c.withheld {
-		c.Verdict = record.Withheld
-		c.P, c.PHolm, c.Q = 1, 1, 1
-	} else {
-		c.Verdict, c.BlocksNeeded = d.Verdict, d.BlocksNeeded()
+}
+
+// ratio is a decision without what JSON cannot hold. The verdict may be withheld, and so may the figures.
+func (cm *cellMaker) ratio(d *stats.Decision, withheld, incomparable bool) record.Ratio {
+	r := record.Ratio{Blocks: d.Blocks, P: 1, PHolm: 1, Q: 1, Verdict: record.Withheld}
+	if !withheld {
+		r.P, r.PHolm, r.Q, r.Verdict, r.BlocksNeeded = d.P, d.PHolm, d.Q, d.Verdict, d.BlocksNeeded()
 	}
-	if c.incomparable {
-		return
+	if incomparable {
+		return r
 	}
-	c.Ratio.Center = finite(d.Center)
+	r.Center = finite(d.Center)
 	if d.HasInterval() {
-		c.Low, c.High, c.Level = d.Low, d.High, 1-cm.plan.Alpha
+		r.Low, r.High, r.Level = d.Low, d.High, 1-cm.plan.Alpha
 	}
+	return r
 }
 
 // medianOf is the median of finite values; NaN for none.

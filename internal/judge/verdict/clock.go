@@ -141,11 +141,18 @@ func (c clock) cost(t *record.Trial, m unit.Metric) float64 {
 		return math.NaN()
 	}
 	cost := m.Cost(v)
-	if c.wrong && m.Timed && t.AgentNS > 0 && t.ControllerNS > 0 {
-		// A duration seen as agent ns lasted controller ns; a rate is the inverse, which Cost has turned over already.
-		cost *= float64(t.ControllerNS) / float64(t.AgentNS)
+	if m.Timed {
+		cost *= c.correction(t) // also of a rate, which Cost has turned over already
 	}
 	return cost
+}
+
+// correction is what a duration that the environment saw in the trial is to be multiplied by.
+func (c clock) correction(t *record.Trial) float64 {
+	if c.wrong && t.AgentNS > 0 && t.ControllerNS > 0 {
+		return float64(t.ControllerNS) / float64(t.AgentNS)
+	}
+	return 1
 }
 
 func clockWarning(target string, c clock) record.Warning {

@@ -42,6 +42,9 @@ func settingFindings(e *finder, r *Result) []Finding {
 // mostSettings bounds the settings in one sentence; the facts side by side show the others.
 const mostSettings = 5
 
+// longestSetting is how much of a value stands there, in characters: a list of mitigations is long.
+const longestSetting = 40
+
 // explain makes one finding of all settings that differ between two targets.
 func explain(rows []setting, t, base, own *Target, different map[string][]string) (f Finding, ok bool) {
 	f = Finding{Targets: []string{t.Name}}
@@ -51,7 +54,8 @@ func explain(rows []setting, t, base, own *Target, different map[string][]string
 		if a == "" || b == "" || a == b || !bears(s, different) || own != nil && own.Error == nil && s.value(own) == a {
 			continue
 		}
-		texts = append(texts, fmt.Sprintf("%s %s instead of %s (%s)", s.name, short(a), short(b), s.why))
+		texts = append(texts, fmt.Sprintf("%s %s instead of %s (%s)", s.name, unit.Cut(a, longestSetting),
+			unit.Cut(b, longestSetting), s.why))
 		for _, family := range sortedFamilies(different) {
 			if len(s.families) == 0 || slices.Contains(s.families, family) {
 				for _, w := range different[family] {
@@ -88,13 +92,4 @@ func sortedFamilies(m map[string][]string) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// short cuts a long value, such as a list of mitigations.
-func short(s string) string {
-	const most = 40
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
 }

@@ -24,6 +24,8 @@ type series struct {
 	failed    []*record.Trial            // in the order they happened; the warm-up and the calibration included
 	missing   map[blockKey]*record.Trial // the failed trials of kept blocks that have no figure for it
 	keys      []blockKey                 // of used, ascending
+	// groups are those of used, by ID.
+	groups map[blockKey]map[string]*record.Group
 }
 
 type index struct {
@@ -31,6 +33,7 @@ type index struct {
 	rules    map[string]map[blockKey]string // discarded blocks of a workload: the rule
 	sessions map[int]bool                   // sessions with usable trials
 	last     map[string]*record.Trial       // the last trial of each target, failed ones included
+	texts    map[string]map[string]string   // of a workload's groups, by ID
 	failed   int
 }
 
@@ -39,7 +42,7 @@ var noSeries = &series{}
 func newIndex(trials []record.Trial) *index {
 	x := &index{
 		series: map[seriesKey]*series{}, rules: map[string]map[blockKey]string{}, sessions: map[int]bool{},
-		last: map[string]*record.Trial{},
+		last: map[string]*record.Trial{}, texts: map[string]map[string]string{},
 	}
 	for i := range trials {
 		if t := &trials[i]; t.Discarded != "" {
@@ -69,11 +72,12 @@ func (x *index) add(t *record.Trial) {
 		return // the line that marks a block as discarded
 	}
 	x.last[t.Target] = t
+	x.addTexts(t)
 	k := seriesKey{t.Workload, t.Target, t.Slot}
 	s := x.series[k]
 	if s == nil {
 		s = &series{used: map[blockKey]*record.Trial{}, discarded: map[blockKey]*record.Trial{},
-			missing: map[blockKey]*record.Trial{}}
+			missing: map[blockKey]*record.Trial{}, groups: map[blockKey]map[string]*record.Group{}}
 		x.series[k] = s
 	}
 	at := blockKey{t.Session, t.Block}
@@ -86,6 +90,9 @@ func (x *index) add(t *record.Trial) {
 		s.discarded[at] = t
 	default:
 		s.used[at] = t
+		if len(t.Groups) > 0 {
+			s.groups[at] = groupsByID(t)
+		}
 		x.sessions[t.Session] = true
 	}
 }

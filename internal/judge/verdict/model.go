@@ -21,6 +21,8 @@ type Result struct {
 	Findings []Finding `json:"findings"`
 	// Costs are fitted where a workload was run with several record sizes.
 	Costs []Cost `json:"costs,omitempty"`
+	// Groups are compared where trials have them.
+	Groups []Grouped `json:"groups,omitempty"`
 }
 
 // Cost is what a call costs in one target, fitted over record sizes: PerCallNS + bytes*PerByteNS, and where the figures

@@ -40,7 +40,7 @@ func Rules() []Rule {
 			Needs: "the times of each trial by the agent's and by the controller's clock", find: clockFindings},
 
 		{Code: "unequal-work", Severity: Withhold, Doc: "the two sides did not do the same work",
-			Needs: "the checks of each trial: counts, sums, bytes"},
+			Needs: "the checks of each trial, and of each group in it: counts, sums, bytes"},
 		{Code: "unequal-access", Severity: Withhold, Doc: "direct I/O on one side and not on the other",
 			Needs: "the state direct of each trial"},
 		{Code: "durability-differs", Severity: Withhold, Doc: "one side flushes to the disk and the other does not",

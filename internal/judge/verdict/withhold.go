@@ -33,6 +33,7 @@ var sameState = []struct{ key, what, remedy string }{
 type withholder struct {
 	plan   *plan.Plan
 	opened *opened
+	texts  map[string]map[string]string // as in index
 }
 
 // withholdUnlike withholds the verdict of a cell whose two sides did not do the same thing.
@@ -40,6 +41,7 @@ func (wh *withholder) withholdUnlike(c *cellBuilder) {
 	wh.withholdLost(c)
 	wh.withholdClock(c)
 	withholdChecks(c)
+	wh.withholdGroups(c)
 	wh.withholdDurability(c)
 	withholdClient(c)
 	for _, s := range sameState {
@@ -75,6 +77,9 @@ func (wh *withholder) withholdClock(c *cellBuilder) {
 	}
 }
 
+const unequalRemedy = "make both sides do the same work (same data, same program version) and run again; the " +
+	"figures of each side are kept"
+
 // withholdChecks compares the evidence of equal work. Checks that also differ between the trials of one side are no
 // better: then the work itself is not repeatable.
 func withholdChecks(c *cellBuilder) {
@@ -95,9 +100,7 @@ func withholdChecks(c *cellBuilder) {
 		}
 		c.incomparable = true
 		c.withhold("unequal-work", fmt.Sprintf("the work differs: %s is %s in %s and %s in %s", n,
-			valuesText(a[n]), c.Target, valuesText(b[n]), c.Baseline),
-			"make both sides do the same work (same data, same program version) and run again; the figures of each "+
-				"side are kept")
+			valuesText(a[n]), c.Target, valuesText(b[n]), c.Baseline), unequalRemedy)
 	}
 }
 

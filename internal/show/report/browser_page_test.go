@@ -17,7 +17,7 @@ func TestPageInBrowser(t *testing.T) {
 	file := pageFile(t, pageModel())
 	p := c.Open(file, 1280, 900)
 	p.Until("the answer is there", `!!document.querySelector("#answer .said strong")`)
-	for _, id := range []string{"answer", "findings", "forest", "workloads", "sizes", "costs", "costs", "durability",
+	for _, id := range []string{"answer", "findings", "forest", "workloads", "groups", "sizes", "costs", "durability",
 		"cards", "disks", "facts", "warnings", "method", "repeat"} {
 		if !chromium.Eval[bool](p, `!!document.querySelector("section#`+id+`") && document.getElementById("`+id+
 			`").innerText.length > 20`) {
@@ -25,16 +25,16 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	}
 	order := chromium.Eval[string](p, `[...document.querySelectorAll("main > section")].map(s => s.id).join(" ")`)
-	if want := "answer findings forest workloads sizes costs paid durability cards disks facts warnings method " +
-		"repeat"; order != want {
+	if want := "answer findings forest workloads groups sizes costs paid durability cards disks facts warnings " +
+		"method repeat"; order != want {
 		t.Errorf("sections stand in the order %s, want %s", order, want)
 	}
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *chromium.Tab)
 	}{{"charts", testCharts}, {"filters", testFilters}, {"baseline", testBaseline}, {"keyboard", testKeyboard},
-		{"costs", testCosts}, {"disks", testDisks}, {"flushes", testFlushes}, {"hover", testHover},
-		{"saving", testSaving},
+		{"costs", testCosts}, {"groups", testGroups}, {"disks", testDisks}, {"flushes", testFlushes},
+		{"hover", testHover}, {"saving", testSaving},
 		{"policy", func(t *testing.T, _ *chromium.Tab) { testPolicy(t, c, file) }}} {
 		t.Run(part.name, func(sub *testing.T) {
 			c.T = sub

@@ -60,6 +60,29 @@ func testCosts(t *testing.T, p *chromium.Tab) {
 	}
 }
 
+// testGroups holds that the page names the statements that make the difference first, keeps all others at hand, and
+// shows unequal work side by side.
+func testGroups(t *testing.T, p *chromium.Tab) {
+	if n := chromium.Eval[int](p, `document.querySelectorAll("#groups .grouped").length`); n != 6 {
+		t.Errorf("%d candidates and workloads with groups, want 6", n)
+	}
+	const first = `[...document.querySelectorAll("#groups .grouped")].find(e => e.innerText.startsWith("vm, cpu.prime"))`
+	said := chromium.Eval[string](p, first+`.innerText.replace(/\s+/g, " ")`)
+	for _, want := range []string{"4.97 s in host", "more in vm", "SELECT `a|b`, count(*) FROM orders", "+91.8", "▲",
+		"4.00×", "97 more"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in: %s", want, said)
+		}
+	}
+	if n := chromium.Eval[int](p, first+`.querySelectorAll(":scope > .scroll tbody tr").length`); n != 3 {
+		t.Errorf("%d statements explain the difference, want 3", n)
+	}
+	if unequal := text(p, `#groups tr:has(.differs)`); !strings.Contains(unequal, "the work differs") ||
+		!strings.Contains(unequal, "10 / 9") {
+		t.Errorf("unequal work: %s", unequal)
+	}
+}
+
 // testDisks holds that the picture of a disk shows every kind of cell in its proportion, and its jumps.
 func testDisks(t *testing.T, p *chromium.Tab) {
 	chromium.Eval[any](p, `document.querySelector("#disks figure").scrollIntoView({behavior: "instant"})`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -103,7 +104,15 @@ func pageModel() *Model {
 			Text: "QEMU ignores flushes of this disk (cache=unsafe)", Remedy: "cache=none"}}
 		e[2].Disks, e[3].Disks = []record.DiskMap{*agedDisk()},
 			[]record.DiskMap{{Name: "data", Text: "edited", Bytes: 1, Cell: 1, Data: []int{1, 2}}}
-		trialsOf(in, "memory.latency", "vm", func(t *record.Trial) { t.Checks["n"] = "1227" })
+		rng := rand.New(rand.NewPCG(4, 5))
+		for _, label := range []string{"cpu.prime", "memory.latency"} {
+			for _, target := range s.targets {
+				trialsOf(in, label, target, func(t *record.Trial) { t.Groups = statements(rng, t) })
+			}
+		}
+		trialsOf(in, "memory.latency", "vm", func(t *record.Trial) {
+			t.Checks["n"], t.Groups[7].Check, t.Groups[7].Rows = "1227", "1227", 9
+		})
 		trialsOf(in, "fs.randread bs=256KiB", "vm:9p", func(t *record.Trial) {
 			fail(t, "measure",
 				"read: input/output error")

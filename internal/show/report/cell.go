@@ -65,18 +65,22 @@ func signOf(c *verdict.Cell) sign {
 	if !ran(c) {
 		return notRun
 	}
-	switch c.Verdict {
+	if c.Verdict == record.Measured && c.NotConfirmed() {
+		return unconfirmed
+	}
+	return verdictSign(c.Verdict, c.Ratio.Center)
+}
+
+func verdictSign(v record.Verdict, ratio float64) sign {
+	switch v {
 	case record.Different:
-		if c.Ratio.Center < 1 {
+		if ratio < 1 {
 			return costsLess
 		}
 		return costsMore
 	case record.Equivalent:
 		return same
 	case record.Measured:
-		if c.NotConfirmed() {
-			return unconfirmed
-		}
 		return measured
 	case record.Withheld:
 		return withheld

@@ -31,6 +31,9 @@ func hostileModel(s string) *Model {
 			Warnings: []record.Warning{{Text: s}}}},
 		Families: []verdict.Summary{{Family: s, Target: s + "x", Ratio: 1.2, Low: 1.1, High: 1.3, Cells: 1}},
 		Findings: []verdict.Finding{{Text: s, Remedy: s}}}
+	g := verdict.Group{ID: s, Text: s, ExtraSeconds: 1, Share: 1, Base: verdict.GroupFigures{Count: 1},
+		Ratio: record.Ratio{Center: 1.2, Verdict: record.Different}}
+	r.Groups = []verdict.Grouped{{Workload: s, Target: s + "x", Baseline: s, Groups: []verdict.Group{g}}}
 	m := NewModel(r)
 	m.Plan = &plan.Plan{Name: s, Question: s, Baseline: s,
 		Workloads: []plan.Workload{{Label: s, Kind: s, Params: workload.Params{"bs": s, s: s}}}}

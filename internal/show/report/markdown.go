@@ -166,6 +166,9 @@ func (d *markdown) notes(heading string) {
 
 // folded are the sections that few readers need.
 func (d *markdown) folded() {
+	if len(d.Groups) > 0 {
+		d.fold("Which parts of the work make the difference", d.groupTables)
+	}
 	secondary := false
 	for i := range d.Rows {
 		secondary = secondary || !d.Rows[i].Primary

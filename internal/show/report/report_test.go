@@ -172,6 +172,7 @@ func TestJSON(t *testing.T) {
 			}
 		})
 	}
+	golden(t, "groups.markdown", render(t, Markdown, scenes()["groups"]))
 	golden(t, "unfinished.json", render(t, JSON, scenes()["unfinished"]))
 }
 

@@ -37,8 +37,10 @@ func Terminal(w io.Writer, m *Model) error {
 	t.point()
 	t.header()
 	t.table()
+	groups := t.groupLines() // first: the legend explains their signs too
 	t.legend()
 	t.flushes()
+	t.lines(groups)
 	for _, group := range [][]note{t.findings(), t.failures(), t.open()} {
 		if len(group) > 0 {
 			t.line("")
@@ -62,7 +64,7 @@ func Terminal(w io.Writer, m *Model) error {
 }
 
 // ascii replaces what the report itself writes beyond ASCII; names that the user gave stay as they are.
-var ascii = strings.NewReplacer(" µs", " us", "±", "+-", "×", "x")
+var ascii = strings.NewReplacer(" µs", " us", "±", "+-", "×", "x", "…", "~")
 
 func (t *terminal) glyph(s sign) string {
 	if t.Text.ASCII {

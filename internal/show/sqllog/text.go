@@ -247,16 +247,8 @@ func (t *text) fingerprints(s *log.Summary, top int) {
 			if g.Comment != "" {
 				what = "/* " + proc.Line(g.Comment) + " */ " + what
 			}
-			l += "  " + cut(what, max(30, t.width-len([]rune(l))-2))
+			l += "  " + unit.Cut(what, max(30, t.width-len([]rune(l))-2))
 		}
 		t.line("%s", l)
 	}
-}
-
-// cut makes a text no longer than n runes.
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }

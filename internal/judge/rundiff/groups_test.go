@@ -1,0 +1,75 @@
+package rundiff
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"tare/internal/plan"
+	"tare/internal/record"
+)
+
+// withGroups gives the trials of cpu.prime groups. One of them costs box so many times as much.
+func withGroups(seed uint64, slow float64) func(*plan.Plan, []record.Environment, []record.Trial) {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	return func(_ *plan.Plan, _ []record.Environment, trials []record.Trial) {
+		for i := range trials {
+			t := &trials[i]
+			for id := range 6 {
+				cost := 0.001 * math.Exp(0.004*rng.NormFloat64())
+				if t.Target == "box" && id == 2 {
+					cost *= slow
+				}
+				if t.Workload == "cpu.prime" {
+					t.Groups = append(t.Groups, record.Group{ID: fmt.Sprint("g", id), Text: fmt.Sprint("SELECT | ", id),
+						Count: 20, Seconds: 20 * cost, P50: cost, P99: cost, Check: "1"})
+				}
+			}
+		}
+	}
+}
+
+// TestAChangedGroupIsFound: a cell that cost the same on both days has a statement that became slower.
+func TestAChangedGroupIsFound(t *testing.T) {
+	a := scene{seed: 1, blocks: 20, host: 1, box: 1.5, change: withGroups(1, 1.2)}
+	b := scene{seed: 2, blocks: 20, host: 1, box: 1.5, day: 1, change: withGroups(2, 1.8)}
+	c := compareScenes(a, b)
+	gs := c.Pairs[0].Groups
+	if len(gs) != 6 || gs[0].ID != "g2" || gs[0].Verdict != record.Different || gs[0].Low > 1.5 || gs[0].High < 1.5 ||
+		math.Abs(gs[0].From.Center-1.2) > 0.02 || gs[0].Workload != "cpu.prime" || gs[0].Q > 0.05 {
+		t.Fatalf("%+v", gs)
+	}
+	for _, g := range gs[1:] {
+		if g.Verdict != record.Equivalent {
+			t.Errorf("%s: %+v", g.ID, g.Ratio)
+		}
+	}
+	for details, want := range map[bool]int{false: 1, true: 6} {
+		for _, f := range Formats() {
+			var out bytes.Buffer
+			if err := f.Render(&out, c, Options{Details: details}); err != nil {
+				t.Fatal(err)
+			}
+			want := want
+			if f.Name == "json" {
+				want = 6
+			}
+			if n := strings.Count(out.String(), "SELECT "); n != want {
+				t.Errorf("%s has %d groups, want %d:\n%s", f.Name, n, want, &out)
+			}
+		}
+	}
+	// Where the cell is not compared, its groups are not either.
+	b.change = func(p *plan.Plan, e []record.Environment, trials []record.Trial) {
+		withGroups(2, 1.8)(p, e, trials)
+		for i := range trials {
+			trials[i].Checks = map[string]string{"n": "1"}
+		}
+	}
+	if gs := compareScenes(a, b).Pairs[0].Groups; gs != nil {
+		t.Errorf("%+v", gs)
+	}
+}

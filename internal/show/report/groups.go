@@ -1,0 +1,181 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"tare/internal/judge/verdict"
+	"tare/internal/record"
+	"tare/internal/unit"
+)
+
+// The report shows at most mostGroups groups of a workload in a candidate, those first that add most to the difference.
+// One that adds less than leastShare of it, or less than leastExtra of the whole time, explains nothing. The details of
+// the terminal show all.
+const (
+	mostGroups = 10
+	leastShare = 0.01
+	leastExtra = 0.002
+)
+
+// shownGroups are the groups that the report shows. One whose work differs is always among them.
+func shownGroups(gs *verdict.Grouped) []verdict.Group {
+	var out []verdict.Group
+	for _, g := range gs.Groups {
+		explains := math.Abs(g.Share) >= leastShare && math.Abs(g.ExtraSeconds) >= leastExtra*gs.Seconds
+		if explains && len(out) < mostGroups || g.Verdict == record.Withheld && g.Ratio.Center == 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// groupRow is a group before it is laid out.
+type groupRow struct {
+	entry shown
+	// share, count, base and candidate are texts: the part of the difference, the executions in a trial, the median
+	// times of both sides.
+	share, count, base, candidate string
+	text                          string
+}
+
+// groupHead names the columns of groupRow for these groups.
+func groupHead(gs *verdict.Grouped) groupRow {
+	return groupRow{share: "share", count: "executions", base: clean(gs.Baseline), candidate: clean(gs.Target),
+		entry: shown{noSign: true, ratio: "median"}}
+}
+
+// groupRows makes a row of each group, and notes which signs they use.
+func (t *terminal) groupRows(groups []verdict.Group) []groupRow {
+	var rows []groupRow
+	for i := range groups {
+		g := &groups[i]
+		row := groupRow{entry: t.showGroup(g), share: signedPercent(g.Share), count: unit.Number(g.Base.Count),
+			base: medianText(g.Base.P50), candidate: medianText(g.Candidate.P50), text: clean(cmp.Or(g.Text, g.ID))}
+		if g.ID == record.OtherGroup {
+			row.text = "all others"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// showGroup makes the entry for a group. One with too few executions to be judged is not undecided: more blocks would
+// not help.
+func (t *terminal) showGroup(g *verdict.Group) shown {
+	s := shown{sign: verdictSign(g.Verdict, g.Ratio.Center)}
+	switch {
+	case g.ID == record.OtherGroup:
+		return shown{noSign: true}
+	case s.sign == cannotTell && g.Blocks == 0:
+		return shown{noSign: true, ratio: "rare"}
+	}
+	t.usedSign[s.sign] = true
+	if s.sign == same {
+		t.margin = max(t.margin, g.SameMargin)
+	}
+	if s.sign != withheld && g.Ratio.Center > 0 {
+		s.ratio, s.interval = ratioText(g.Ratio.Center), intervalText(g.Low, g.High, g.Level > 0, false)
+	}
+	return s
+}
+
+func signedPercent(share float64) string {
+	if share < 0 {
+		return "-" + percentText(-share)
+	}
+	return "+" + percentText(share)
+}
+
+// medianText is a median time in s; "" where there is none.
+func medianText(s float64) string {
+	if !(s > 0) {
+		return ""
+	}
+	return unit.Format(s, "s")
+}
+
+// groupsText says in one sentence how much longer a candidate takes.
+func groupsText(gs *verdict.Grouped) string {
+	than := "more"
+	if gs.ExtraSeconds < 0 {
+		than = "less"
+	}
+	return fmt.Sprintf("%s: all executions of a trial together take %s in %s and %s %s in %s", clean(gs.Workload),
+		unit.Format(gs.Seconds, "s"), clean(gs.Baseline), unit.Format(math.Abs(gs.ExtraSeconds), "s"), than,
+		clean(gs.Target))
+}
+
+// groupLines lays out which groups make the difference, each on a line that its text fills.
+func (t *terminal) groupLines() []string {
+	var lines []string
+	for i := range t.Groups {
+		gs := &t.Groups[i]
+		lines = append(lines, "")
+		lines = append(lines, wrap("", groupsText(gs)+".", min(t.width, readable))...)
+		groups := gs.Groups
+		if !t.Text.Details {
+			groups = shownGroups(gs)
+		}
+		if len(groups) == 0 {
+			continue
+		}
+		rows := append([]groupRow{groupHead(gs)}, t.groupRows(groups)...)
+		var p parts
+		var share, count, base, candidate int
+		for _, r := range rows {
+			p.fit(r.entry)
+			share, count = max(share, width(r.share)), max(count, width(r.count))
+			base, candidate = max(base, width(r.base)), max(candidate, width(r.candidate))
+		}
+		for _, r := range rows {
+			l := padLeft(r.share, share) + "  " + t.entry(r.entry, p) + "  " + padLeft(r.count, count) + "  " +
+				padLeft(r.base, base) + "  " + padLeft(r.candidate, candidate)
+			if room := t.width - share - p.width() - count - base - candidate - 10; room >= leastText {
+				lines = append(lines, l+"  "+unit.Cut(r.text, room))
+				continue
+			}
+			lines = append(lines, l)
+			if r.text != "" {
+				lines = append(lines, "    "+unit.Cut(r.text, t.width-4))
+			}
+		}
+	}
+	return lines
+}
+
+// leastText is the room, in columns, without which a group's text has a line of its own.
+const leastText = 24
+
+// groupTables are the same in Markdown.
+func (d *markdown) groupTables() {
+	d.usedSign, d.usedMark = [signs]bool{}, [marks]bool{}
+	for i := range d.Groups {
+		gs := &d.Groups[i]
+		if i > 0 {
+			d.line("")
+		}
+		d.line("%s.", markdownText(groupsText(gs)))
+		rows := d.groupRows(shownGroups(gs))
+		if len(rows) == 0 {
+			continue
+		}
+		grid := [][]string{{"share", "median", "executions", markdownText(gs.Baseline), markdownText(gs.Target),
+			"what"}}
+		for _, r := range rows {
+			// A stroke ends a table's cell even in a code span.
+			text := strings.ReplaceAll(code(unit.Cut(r.text, markdownGroup)), "|", `\|`)
+			grid = append(grid, []string{markdownText(r.share), d.markdownEntry(r.entry), r.count, r.base, r.candidate,
+				text})
+		}
+		d.line("")
+		d.grid(grid, -1)
+	}
+	d.line("")
+	d.line("%s", strings.Join(d.legendItems(), " · "))
+}
+
+// markdownGroup is how much of a group's text a table of Markdown has room for, in characters.
+const markdownGroup = 160
