@@ -54,7 +54,7 @@ var agentForbidden = []string{
 	"github.com/", "gonum.org/", "net/http", "text/template", "html/template", "tare/internal/cli",
 	"tare/internal/show",
 	"tare/internal/run", "tare/internal/judge", "tare/internal/bundle", "tare/internal/plan", "tare/internal/lab",
-	"tare/internal/stats",
+	"tare/internal/stats", "crypto/tls",
 }
 
 type goPackage struct {

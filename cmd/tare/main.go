@@ -7,6 +7,8 @@ import (
 	"tare/internal/cli"
 	"tare/internal/measure/agent"
 	"tare/internal/measure/agent/pid1"
+	"tare/internal/measure/workload/sql"
+	"tare/internal/sys/sql/secure"
 )
 
 func main() {
@@ -14,6 +16,7 @@ func main() {
 		os.Exit(pid1.Main())
 	}
 	if agent.IsRole(os.Args) {
+		sql.Secure = secure.For
 		os.Exit(agent.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

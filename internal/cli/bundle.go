@@ -156,7 +156,7 @@ func (cmd *bundleCommand) unpackCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "unpack FILE", Short: "Unpack a .tare file into a folder",
 		Long: `Unpack a packed bundle into its folder. The bundle is verified, and the folder is made completely or not at all; nothing
-is overwritten. A file that holds anything else than a bundle (other names, links, devices, too much data) is refused.`,
+is overwritten. A file that contains anything but a bundle (other names, links, devices, too much data) is rejected.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {

@@ -139,7 +139,7 @@ const openTime = 3 * time.Minute
 func (cmd *cardCommand) cardsOf(ctx context.Context, o env.Options) (cards []targetCard, err error) {
 	info, ok := cmd.drivers.Lookup(o.Driver)
 	if !ok {
-		return nil, fmt.Errorf("environment %s: no driver is called %q", o.Name, o.Driver)
+		return nil, fmt.Errorf("environment %s: there is no driver %q", o.Name, o.Driver)
 	}
 	opening, cancel := proc.WithPatience(ctx, info.Patience(o.Spec, openTime))
 	defer cancel()

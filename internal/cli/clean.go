@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/lab/leftover"
+	"tare/internal/run/capture"
 )
 
 // cleanCommand is `tare clean`.
@@ -20,8 +21,8 @@ type cleanCommand struct {
 func (cmd *cleanCommand) command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "clean", Short: "Find and remove what killed runs left behind",
-		Long: "Find and remove what killed runs left behind: private directories, mounts, containers. Nothing of a " +
-			"live run is touched,\nand no bundle.",
+		Long: "Find and remove what killed runs left behind: private directories, mounts, containers, settings of " +
+			"database servers whose\nlog was captured. Nothing of a live run is touched, and no bundle.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			found, failed := 0, []error{}
@@ -34,6 +35,7 @@ func (cmd *cleanCommand) command() *cobra.Command {
 					failed = append(failed, err)
 				}
 			}
+			say(capture.Clean(c.Context(), cmd.flags.dry, cmd.getenv))
 			for _, d := range cmd.drivers.All() {
 				if d.Clean != nil {
 					say(d.Clean(c.Context(), cmd.flags.dry))

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"tare/internal/bundle"
+	"tare/internal/measure/dbserver"
 	"tare/internal/plan"
 	"tare/internal/plan/study"
+	"tare/internal/run/capture"
 )
 
 // completer tells a shell what may come next on the command line.
@@ -34,6 +36,9 @@ func (cp *completer) completions(c *cobra.Command) {
 		"resume":  completeFolder,
 		"format":  completeFormat,
 		"fail-on": fixed(failIgnores, failWeakens),
+		"server":  fixed(string(dbserver.MariaDB), string(dbserver.MySQL), string(dbserver.PostgreSQL)),
+		"tls":     fixed(capture.TLSOff, capture.TLSRequire, capture.TLSVerify),
+		"log":     fixed("general", "slow"),
 		"per":     fixed("core-ghz", "core", "ghz", "watt-hour", "price"),
 	} {
 		if c.Flags().Lookup(flag) == nil {

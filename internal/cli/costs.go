@@ -64,7 +64,7 @@ func (n *costOptions) flag(c *cobra.Command) {
 func (n *costOptions) parse() error {
 	n.spec = costper.Spec{Per: costper.Per(n.per), UnequalTopology: n.unequal, Given: map[string]map[string]string{}}
 	if n.per != "" && !slices.Contains(costper.Pers(), n.spec.Per) {
-		return usagef("--per: there is no %q%s", n.per, suggest.MeantOrAll(n.per, perNames(), "there are"))
+		return usagef("--per: there is no unit %q%s", n.per, suggest.MeantOrAll(n.per, perNames(), "there are:"))
 	}
 	if n.unequal && n.per == "" {
 		return usagef("--unequal-topology goes with --per")
@@ -171,7 +171,7 @@ func (n *costOptions) names(p *plan.Plan) error {
 			labels = append(labels, p.Workloads[i].Label)
 		}
 		return usagef("--worth-workload: there is no workload %q%s", n.workload,
-			suggest.MeantOrAll(n.workload, labels, "there is"))
+			suggest.MeantOrAll(n.workload, labels, "there are:"))
 	}
 	for target := range n.spec.Given {
 		if _, ok := p.Target(target); ok {
@@ -182,7 +182,7 @@ func (n *costOptions) names(p *plan.Plan) error {
 			known = append(known, e.Name)
 		}
 		return usagef("--watts, --price: there is no target %q%s", target,
-			suggest.MeantOrAll(target, known, "there are"))
+			suggest.MeantOrAll(target, known, "there are:"))
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func classNames() []string {
 func (cmd *durabilityCommand) durabilityOptions() (o durability.Options, err error) {
 	f := &cmd.flags
 	if f.format != "text" && f.format != "json" {
-		return o, usagef("--format %q is not one of text, json", f.format)
+		return o, usagef("--format is text or json, not %q", f.format)
 	}
 	if o.Spec, err = env.ParseSpec(cmp.Or(f.env, "vm=qemu")); err != nil {
 		return o, usageError{err}
@@ -200,7 +200,7 @@ func (cmd *durabilityCommand) durabilityProgress(p *durability.Pulled) {
 // durabilityReport prints the verdicts.
 func (cmd *durabilityCommand) durabilityReport(r *durability.Result) error {
 	tw := tabwriter.NewWriter(cmd.out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "what was promised\tverdict\tcuts\tacknowledged\tlost\tthereof torn\trolled back\tout of order")
+	fmt.Fprintln(tw, "what was promised\tverdict\tcuts\tacknowledged\tlost\tof these torn\trolled back\tout of order")
 	for i := range r.Rows {
 		w := &r.Rows[i]
 		verdict := w.Verdict

@@ -44,7 +44,7 @@ What can be read:
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if cmd.flags.format != "text" && cmd.flags.format != "json" {
-				return usagef("--format %q is not one of text, json", cmd.flags.format)
+				return usagef("--format is text or json, not %q", cmd.flags.format)
 			}
 			if !slices.Contains([]string{"", failIgnores, failWeakens}, cmd.flags.failOn) {
 				return usagef("--fail-on %q is not one of %s, %s", cmd.flags.failOn, failIgnores, failWeakens)

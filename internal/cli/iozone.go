@@ -166,7 +166,7 @@ func (o *iozone) usePreset(c *cobra.Command) error {
 	}
 	i := slices.IndexFunc(matrix.Presets(), func(p matrix.Preset) bool { return p.Name == o.preset })
 	if i < 0 {
-		return fmt.Errorf("--preset %s: there is %s", o.preset, strings.Join(presets(), ", "))
+		return fmt.Errorf("--preset: there is no preset %s; there are: %s", o.preset, strings.Join(presets(), ", "))
 	}
 	args := matrix.Presets()[i].Args
 	given := map[string]bool{}

@@ -49,7 +49,7 @@ func (cmd *listCommand) command() *cobra.Command {
 			switch topic {
 			case "", "environments", "mounts", "workloads", "studies":
 			default:
-				return usagef("there is no list %q%s", topic, suggest.MeantOrAll(topic, listTopics, "the lists are"))
+				return usagef("there is no list %q%s", topic, suggest.MeantOrAll(topic, listTopics, "there are:"))
 			}
 			if cmd.flags.format == "json" {
 				return cmd.listJSON()
@@ -112,7 +112,7 @@ func (cmd *listCommand) listMounts(name string) error {
 		}
 	}
 	if name != "" {
-		return usagef("no mount is called %q%s", name, suggest.MeantOrAll(name, names, "there are"))
+		return usagef("there is no mount %q%s", name, suggest.MeantOrAll(name, names, "there are:"))
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (cmd *listCommand) listStudies(name string) error {
 	if name != "" {
 		s, ok := study.Lookup(name)
 		if !ok {
-			return usagef("there is no study %q%s", name, suggest.MeantOrAll(name, study.Names(), "there are"))
+			return usagef("there is no study %q%s", name, suggest.MeantOrAll(name, study.Names(), "there are:"))
 		}
 		_, err := cmd.out.Write(s.Plan)
 		return err
@@ -159,7 +159,7 @@ func (cmd *listCommand) listEnvironments(name string) error {
 	if name != "" {
 		d, ok := cmd.drivers.Lookup(name)
 		if !ok {
-			return usagef("no driver is called %q%s", name, suggest.MeantOrAll(name, cmd.drivers.Names(), "there are"))
+			return usagef("there is no driver %q%s", name, suggest.MeantOrAll(name, cmd.drivers.Names(), "there are:"))
 		}
 		describeDriver(cmd.out, d)
 		return nil
@@ -215,7 +215,7 @@ func (cmd *listCommand) listWorkloads(name string) error {
 			for _, k := range cmd.kinds {
 				names = append(names, k.Name)
 			}
-			return usagef("no workload is called %q%s", name, suggest.MeantOrAll(name, names, "there are"))
+			return usagef("there is no workload %q%s", name, suggest.MeantOrAll(name, names, "there are:"))
 		}
 		describeKind(cmd.out, k)
 		return nil

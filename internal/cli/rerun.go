@@ -187,8 +187,8 @@ func replacements(p *plan.Plan, environments []string) (plan.Flags, error) {
 			return f, usagef("--environment %s: write NAME=SPEC with a name from the plan: %s", text,
 				strings.Join(names, ", "))
 		case !slices.Contains(names, name):
-			return f, usagef("--environment %s: the plan has no environment %q%s", text, name,
-				suggest.MeantOrAll(name, names, "it has"))
+			return f, usagef("--environment %s: there is no environment %q in the plan%s", text, name,
+				suggest.MeantOrAll(name, names, "there are:"))
 		}
 		if _, _, mount := env.CutMount(name); mount {
 			f.Mounts = append(f.Mounts, text)
@@ -204,7 +204,7 @@ func (cmd *rerunCommand) cannot(p *plan.Plan, e *plan.Target, here []env.Status,
 	if e.IsMount() {
 		of, ok := p.Target(e.Of)
 		if !ok || gone[e.Of] {
-			return e.Of + " is not there"
+			return e.Of + " is missing"
 		}
 		if err := cmd.drivers.CheckMount(e.Name, of.Spec.Driver, e.Spec); err != nil {
 			return err.Error()

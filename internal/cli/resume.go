@@ -10,6 +10,7 @@ import (
 	"tare/internal/bundle"
 	"tare/internal/record"
 	"tare/internal/run/schedule"
+	"tare/internal/run/supply"
 )
 
 // resume goes on with an interrupted run.
@@ -33,6 +34,11 @@ func (cmd *runCommand) resume(ctx context.Context) error {
 	}
 	if err == nil {
 		err = f.more.check(p)
+	}
+	if err == nil {
+		if err = supply.Check(p); err != nil {
+			err = usageError{err}
+		}
 	}
 	if err == nil {
 		if f.plan.Budget != nil {

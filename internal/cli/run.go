@@ -24,6 +24,7 @@ import (
 	"tare/internal/plan/study"
 	"tare/internal/record"
 	"tare/internal/run/schedule"
+	"tare/internal/run/supply"
 	"tare/internal/show/report"
 	"tare/internal/suggest"
 	"tare/internal/sys/proc"
@@ -129,6 +130,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 		"first test how files behave in each mount, for its semantics card (about 20 s each)")
 	fl.StringVarP(&f.plan.Baseline, "baseline", "b", "",
 		"the environment that the others are compared with [host, or else the first]")
+	fl.StringArrayVar(&f.plan.Set, "set", nil,
+		"other parameters for the plan's workloads of a kind or label: WORKLOAD:key=value,... (repeatable)")
 	fl.StringArrayVarP(&f.plan.Workloads, "workload", "w", nil, "a workload: KIND[:key=value,...] (repeatable)")
 	fl.StringVarP(&f.out, "out", "o", "", "folder for the result, made by tare [tare-DATE-TIME]")
 	fl.BoolVar(&f.quick, "quick", false, "trials of 0.3 s, at most 30 blocks (default)")
@@ -175,7 +178,7 @@ func (cmd *runCommand) resolve(ctx context.Context, args []string) (*plan.Plan, 
 		s, ok := study.Lookup(f.study)
 		if !ok {
 			return nil, usagef("there is no study %q%s", f.study,
-				suggest.MeantOrAll(f.study, study.Names(), "there are"))
+				suggest.MeantOrAll(f.study, study.Names(), "there are:"))
 		}
 		return plan.ParseWithFlags("study "+s.Name, s.Plan, f.plan, t)
 	case len(args) == 1:
@@ -220,6 +223,9 @@ func (cmd *runCommand) measure(ctx context.Context, p *plan.Plan) error {
 	}
 	if err := f.more.check(p); err != nil {
 		return err
+	}
+	if err := supply.Check(p); err != nil {
+		return usageError{err}
 	}
 	lacking, err := schedule.CheckFreeSpace(p, cmd.kind, cmd.drivers, cmd.scratchBase())
 	if err != nil {
@@ -328,10 +334,17 @@ func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Tria
 	peer := deploy.NewPeer(agents)
 	defer peer.Close()
 
+	files := supply.New(filepath.Join(scratch, "files"))
+	defer files.Close()
+	if err := files.Prepare(ctx, x.plan, x.sayLog); err != nil {
+		return nil, nil, err
+	}
+
 	show := x.display(ctx)
 	defer show.close()
 	c := schedule.Config{
 		Plan: x.plan, Kinds: x.kind, Sink: x.writer, Evidence: x.writer, Quiet: schedule.NewQuietHost(), Peer: peer,
+		Files: files,
 		Opener: x.recorded(&schedule.Drivers{Registry: x.drivers, Agents: agents, RunID: x.runID, Dir: scratch,
 			Log: x.log, Idle: x.flags != nil && x.flags.idle,
 			Flushes: verdict.Flushes(x.plan) || x.flags != nil && x.flags.flushes,
@@ -345,6 +358,13 @@ func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Tria
 	}
 	x.flags.ui.attach(&c, x.dir)
 	return schedule.Run(ctx, c)
+}
+
+// sayLog reports the account of a log.
+func (x *execution) sayLog(text string) {
+	if !x.flags.quiet {
+		fmt.Fprintf(x.err, "log        %s\n", printableLine(text))
+	}
 }
 
 func (x *execution) display(ctx context.Context) display {

@@ -19,6 +19,7 @@ import (
 	"tare/internal/lab/leftover"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/run/supply"
 )
 
 // injected is the share of hidden extra work of the positive control.
@@ -67,6 +68,9 @@ func (cmd *selftestCommand) selftest(ctx context.Context) error {
 	p, err := plan.FromFlags(nil, f.plan, cmd.tables())
 	if err != nil {
 		return err
+	}
+	if err := supply.Check(p); err != nil {
+		return usageError{err}
 	}
 	if err := bundle.Vacant(f.out); err != nil && f.out != "" {
 		return usageError{err}

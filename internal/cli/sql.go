@@ -4,15 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"tare/internal/run/supply"
 	"tare/internal/show/sqllog"
-	"tare/internal/sys/bzip2"
-	"tare/internal/sys/sql/lex"
 	"tare/internal/sys/sql/log"
 )
 
@@ -23,7 +19,7 @@ type sqlCommand struct {
 
 func (cmd *sqlCommand) command() *cobra.Command {
 	root := &cobra.Command{Use: "sql", Short: "Logs of database servers: what is in them, and what can be replayed"}
-	root.AddCommand(cmd.sqlInspectCommand())
+	root.AddCommand(cmd.sqlInspectCommand(), cmd.sqlCaptureCommand())
 	return root
 }
 
@@ -69,19 +65,11 @@ func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
 	if in.top < 0 {
 		return usagef("--top is a number of fingerprints, not %d", in.top)
 	}
-	o := log.Options{Format: log.Format(in.logFormat), Prefix: in.prefix}
-	switch in.dialect {
-	case "mysql":
-	case "postgresql":
-		o.Dialect = lex.PostgreSQL
-	default:
-		return usagef("--dialect is mysql or postgresql, not %q", in.dialect)
+	o, err := supply.LogOptions(in.logFormat, in.prefix, in.dialect, in.zone)
+	if err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
 	}
-	var err error
-	if o.Zone, err = time.LoadLocation(in.zone); err != nil {
-		return usagef("--zone: %v", err)
-	}
-	parts := log.Join(cmd.logParts(args)...)
+	parts := log.Join(supply.Parts(args, cmd.in)...)
 	defer parts.Close()
 	r, err := log.Open(parts, o)
 	if err != nil {
@@ -98,50 +86,4 @@ func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
 		err = sqllog.Text(cmd.out, s, cmd.width(120), in.top)
 	}
 	return errors.Join(err, failed)
-}
-
-// bunzipWorkers bounds the memory that reading bzip2 takes.
-const bunzipWorkers = 2
-
-// logParts are the files of a log, each opened and decompressed when it is its turn.
-func (cmd *sqlCommand) logParts(args []string) (parts []func() (io.ReadCloser, error)) {
-	for _, name := range args {
-		parts = append(parts, func() (io.ReadCloser, error) {
-			p := &logPart{}
-			src := cmd.in
-			if name != "-" {
-				f, err := os.Open(name)
-				if err != nil {
-					return nil, err
-				}
-				p.closers = append(p.closers, f)
-				src = f
-			}
-			var err error
-			p.Reader, _, err = log.Decompress(src, func(src io.Reader) io.Reader {
-				z := bzip2.NewReader(src, bunzipWorkers)
-				p.closers = append([]io.Closer{z}, p.closers...)
-				return z
-			})
-			if err != nil {
-				return nil, errors.Join(fmt.Errorf("%s: %w", name, err), p.Close())
-			}
-			return p, nil
-		})
-	}
-	return parts
-}
-
-// logPart is a file with what decompresses it.
-type logPart struct {
-	io.Reader
-	closers []io.Closer
-}
-
-func (p *logPart) Close() error {
-	var errs []error
-	for _, c := range p.closers {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }

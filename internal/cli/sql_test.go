@@ -62,3 +62,39 @@ func TestSQLInspect(t *testing.T) {
 		}
 	}
 }
+
+func TestSQLCaptureUsage(t *testing.T) {
+	good := []string{"--server", "mysql", "--address", "/no/socket", "--user", "u", "-o",
+		filepath.Join(t.TempDir(), "x")}
+	for _, c := range []struct {
+		code int
+		more []string
+		says string
+	}{
+		{exitFailed, nil, "/no/socket"},
+		{exitUsage, []string{"--server", "oracle"}, "--server"},
+		{exitUsage, []string{"--address", "localhost:3306"}, "numeric address"},
+		{exitUsage, []string{"--user", ""}, "--user"},
+		{exitUsage, []string{"-o", ""}, "-o"},
+		{exitUsage, []string{"--log", "binary"}, "--log"},
+		{exitUsage, []string{"--server", "postgresql", "--log", "slow"}, "--log"},
+		{exitUsage, []string{"--tls", "yes"}, "--tls"},
+		{exitUsage, []string{"--tls", "require"}, "socket"},
+		{exitUsage, []string{"--tls-ca", "x"}, "--tls-ca"},
+		{exitUsage, []string{"--password-file", "x", "--defaults-file", "y"}, "one of them"},
+		{exitUsage, []string{"--for", "0s"}, "--for"},
+		{exitUsage, []string{"--limit", "0"}, "--limit"},
+		{exitUsage, []string{"--sample", "10"}, "--sample"},
+		{exitUsage, []string{"--sample", "0%"}, "--sample"},
+		{exitUsage, []string{"--sample", "NaN%"}, "--sample"},
+		{exitUsage, []string{"x"}, "no arguments"},
+	} {
+		var stdout, stderr bytes.Buffer
+		a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr,
+			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+		code := a.run(context.Background(), append(append([]string{"sql", "capture"}, good...), c.more...))
+		if code != c.code || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%q exits with %d: %s", c.more, code, stderr.String())
+		}
+	}
+}

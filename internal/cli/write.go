@@ -56,7 +56,7 @@ func newBeside(name string) (*os.File, error) {
 			return file, err
 		}
 	}
-	return nil, errors.New("there are a hundred unfinished files beside it: remove those that end in .part")
+	return nil, errors.New("there are 100 unfinished files in its folder; remove those that end in .part")
 }
 
 func writeThrough(name string, render func(io.Writer) error) error {

@@ -149,7 +149,7 @@ func (r *reader) environmentMap(w *written, n *node) {
 	switch {
 	case w.bad:
 	case w.spec.Driver == "" && w.from == "":
-		r.p.add(n.at, "environment %s names no driver: write driver: NAME, or from: ENVIRONMENT to derive it", w.name)
+		r.p.add(n.at, "environment %s has no driver: write driver: NAME, or from: ENVIRONMENT to derive it", w.name)
 		w.bad = true
 	case driverGiven && w.from != "":
 		r.p.add(w.at, "environment %s has both driver and from; a derived environment has its parent's driver", w.name)
@@ -184,8 +184,8 @@ func (r *reader) inherit(d *draft, all []*written) {
 			continue
 		}
 		if w.of != "" && (byName[w.of] == nil || byName[w.of].of != "") {
-			r.p.add(w.at, "mount %s is in an environment that is not in the plan%s", w.name,
-				suggest.MeantOrAll(w.of, names, "the environments are"))
+			r.p.add(w.at, "mount %s: there is no such environment in the plan%s", w.name,
+				suggest.MeantOrAll(w.of, names, "there are:"))
 			continue
 		}
 		switch {
@@ -226,8 +226,8 @@ func (r *reader) derive(w *written, byName map[string]*written, names []string) 
 	}
 	parent := byName[w.from]
 	if parent == nil {
-		r.p.add(w.fromAt, "environment %s derives from %q, which is not in the plan%s", w.name, w.from,
-			suggest.MeantOrAll(w.from, names, "the environments are"))
+		r.p.add(w.fromAt, "environment %s derives from %q: there is no such environment in the plan%s", w.name, w.from,
+			suggest.MeantOrAll(w.from, names, "there are:"))
 		w.bad = true
 		return
 	}
@@ -260,8 +260,8 @@ func (r *reader) checkSpec(w *written, others []string) {
 	bare := w.spec
 	bare.Settings = nil
 	if _, ok := r.t.Drivers.Lookup(bare.Driver); !ok && bare.Driver != w.name && slices.Contains(others, bare.Driver) {
-		r.p.add(w.at, "environment %s: no driver is called %q, but an environment is: a plan file derives one from "+
-			"it, with %s: { from: %s, ... }", w.name, bare.Driver, w.name, bare.Driver)
+		r.p.add(w.at, "environment %s: there is no driver %q, but an environment has that name; to derive from "+
+			"it, write %s: { from: %s, ... } in a plan file", w.name, bare.Driver, w.name, bare.Driver)
 		return
 	}
 	if err := r.t.Drivers.Check(bare); err != nil {

@@ -1,11 +1,14 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"tare/internal/lab/env"
+	"tare/internal/suggest"
 )
 
 // Flags is what the command line says of a run. The zero value says nothing.
@@ -21,10 +24,13 @@ type Flags struct {
 	// workloads they select these; otherwise they are added. A value may hold a comma as `\,` and a backslash as `\\`,
 	// or be quoted (key="a,b"); the value of command= is everything that follows it.
 	Workloads []string
-	Mode      Mode           // --quick, --full; "" leaves the plan's
-	Budget    *time.Duration // --budget; 0 means no bound
-	Blocks    int            // --blocks: most blocks; 0 leaves the plan's looks
-	Seed      uint64         // --seed; 0 leaves the plan's
+	// Set are the values of --set: WORKLOAD:key=value,... They change parameters of the plan's workloads with that
+	// label or of that kind.
+	Set    []string
+	Mode   Mode           // --quick, --full; "" leaves the plan's
+	Budget *time.Duration // --budget; 0 means no bound
+	Blocks int            // --blocks: most blocks; 0 leaves the plan's looks
+	Seed   uint64         // --seed; 0 leaves the plan's
 }
 
 // ParseWithFlags is Parse with the command line laid over the file before anything is filled in: what the file does not
@@ -97,6 +103,11 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 		d.Baseline = "" // the plan's baseline was not selected
 	}
 	d.flagWorkloads(f.Workloads, t, p)
+	for _, text := range f.Set {
+		if err := d.set(text, t); err != nil {
+			p.add(pos{file: "--set " + text}, "%s", oneLine(err.Error()))
+		}
+	}
 	if len(d.Workloads) == 0 && !p.any() {
 		p.add(pos{file: "-w"}, "name at least one workload; `tare list workloads` shows them")
 	}
@@ -235,6 +246,57 @@ func (d *draft) forget() {
 		kept = append(kept, w)
 	}
 	d.Workloads = kept
+}
+
+// set changes parameters of the workloads that a value of --set means. Their labels follow, if they were made of the
+// parameters.
+func (d *draft) set(text string, t *Tables) error {
+	var names []string
+	meant := func(w *Workload) (pairs string, ok bool) {
+		for _, name := range []string{w.Label, w.Kind} {
+			if rest, ok := strings.CutPrefix(text, name+":"); ok {
+				return rest, true
+			}
+		}
+		names = append(names, w.Kind)
+		return "", false
+	}
+	found := false
+	for i := range d.Workloads {
+		w := &d.Workloads[i]
+		rest, ok := meant(w)
+		if !ok {
+			continue
+		}
+		found = true
+		pairs, err := splitPairs(rest)
+		if err != nil {
+			return err
+		}
+		k := t.kind(w.Kind)
+		params := maps.Clone(map[string]string(w.Params))
+		for _, kv := range pairs {
+			params[kv[0]] = kv[1]
+		}
+		made := w.Label == autoLabel(k, w.Params)
+		if w.Params, err = k.Resolve(params); err != nil {
+			return err
+		}
+		if err := together(k, w.Params); err != nil {
+			return err
+		}
+		if made {
+			w.Label = ""
+		}
+		w.Work = nil // it was frozen for other parameters
+	}
+	if !found {
+		name, _, _ := strings.Cut(text, ":")
+		slices.Sort(names)
+		return fmt.Errorf("expected WORKLOAD:key=value with a kind or a label of the plan's workloads%s",
+			suggest.MeantOrAll(name, slices.Compact(names), "the kinds are"))
+	}
+	return nil
 }
 
 func (d *draft) flagWorkloads(texts []string, t *Tables, p *problems) {

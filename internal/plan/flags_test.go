@@ -50,6 +50,15 @@ func TestFlagsOverFile(t *testing.T) {
 	if p := lay(Flags{}); !reflect.DeepEqual(p, base) {
 		t.Errorf("no flags change the plan:\n got %+v\nwant %+v", p, base)
 	}
+	if p := lay(Flags{Set: []string{"fs.randread:bs=8KiB", "cpu.prime:max=30000"}}); p.Workloads[1].Params["bs"] !=
+		"8KiB" || p.Workloads[0].Params["max"] != "30000" || p.Workloads[0].Label == base.Workloads[0].Label ||
+		p.Workloads[1].Work != nil {
+		t.Errorf("--set: %+v", p.Workloads)
+	}
+	if p := lay(Flags{Workloads: []string{"cpu.prime:label=a b"}, Set: []string{"a b:max=30000"}}); p.Workloads[2].
+		Params["max"] != "30000" || p.Workloads[2].Label != "a b" || p.Workloads[0].Params["max"] == "30000" {
+		t.Errorf("--set by label: %+v", p.Workloads)
+	}
 	if p := lay(Flags{Mode: Full, Budget: &budget}); p.Trial != time.Second ||
 		!slices.Equal(p.Looks, DefaultLooks(Full)) || p.Budget != budget || p.Margin != 0.03 || p.Seed != 3 {
 		t.Errorf("--full: %+v", p)
@@ -109,7 +118,7 @@ func TestParseWithFlags(t *testing.T) {
 		src, want string
 		f         Flags
 	}{
-		{"workloads: [cpu.prime]\nbaseline: box\n", `plan.yaml:2:11: baseline "box" is not among`,
+		{"workloads: [cpu.prime]\nbaseline: box\n", `plan.yaml:2:11: baseline: there is no target "box" in the plan`,
 			Flags{Environments: []string{"host"}}},
 		{"workloads: [cpu.prime]\nenvironments: [host, qemu]\nblocks: 20\n", `--blocks: 3 blocks cannot reach`,
 			Flags{Blocks: 3}},
@@ -141,7 +150,7 @@ func TestFlagMistakes(t *testing.T) {
 		want string
 	}{
 		{Flags{Workloads: []string{"cpu.pirme"}},
-			`-w cpu.pirme: no workload is called "cpu.pirme"; did you mean "cpu.prime"?`},
+			`-w cpu.pirme: there is no workload "cpu.pirme"; did you mean "cpu.prime"?`},
 		{Flags{Workloads: []string{"cpu.prime:mxa=3"}},
 			`-w cpu.prime:mxa=3: cpu.prime has no parameter "mxa"; did you mean "max"?`},
 		{Flags{Workloads: []string{"cpu.prime:max"}}, `-w cpu.prime:max: cpu.prime: "max" is not key=value`},
@@ -155,11 +164,11 @@ func TestFlagMistakes(t *testing.T) {
 			`-w fs.randread:bs=8KiB,size=4KiB: fs.randread: bs is larger than size`},
 		{Flags{Workloads: []string{"cpu.prime", "cpu.prime"}}, `-w cpu.prime: workload "cpu.prime" is given twice`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"hots"}},
-			`-e hots: environment hots: no driver is called "hots"; did you mean "host"?`},
+			`-e hots: environment hots: there is no driver "hots"; did you mean "host"?`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?accel=tcg", "vm2=vm?nic=e1000"}},
-			`-e vm2=vm?nic=e1000: environment vm2: no driver is called "vm", but an environment is: a plan file derives one from it, with vm2: { from: vm, ... }`},
+			`-e vm2=vm?nic=e1000: environment vm2: there is no driver "vm", but an environment has that name; to derive from it, write vm2: { from: vm, ... } in a plan file`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qmeu"}},
-			`-e vm=qmeu: environment vm: no driver is called "qmeu"`},
+			`-e vm=qmeu: environment vm: there is no driver "qmeu"`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"vm=qemu?x"}},
 			`-e vm=qemu?x: environment "vm=qemu?x": "x" is not key=value`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "host"}},
@@ -167,13 +176,24 @@ func TestFlagMistakes(t *testing.T) {
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "vm:9p", "vm=qemu"}},
 			`-e vm:9p: the plan has no mount of that name; -m vm:9p adds one`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qmu:9p"}},
-			`-e qmu:9p: environment qmu: no driver is called "qmu"`},
+			`-e qmu:9p: environment qmu: there is no driver "qmu"`},
 		{Flags{Workloads: []string{"cpu.prime"}, Baseline: "box"},
-			`-b box: baseline "box" is not among the environments`},
+			`-b box: baseline: there is no target "box" in the plan`},
 		{Flags{Workloads: []string{"cpu.prime"}, Environments: []string{"host", "qemu"}, Blocks: 3},
 			`--blocks: 3 blocks cannot reach a verdict: 6 are needed`},
 		{Flags{Workloads: []string{"cpu.prime"}, Blocks: -3}, `--blocks: expected a whole number`},
 		{Flags{Workloads: []string{"cpu.prime"}, Budget: &long}, `--budget: `},
+		{Flags{Workloads: []string{"cpu.prime"}, Set: []string{"cpu.pirme:max=3"}},
+			`--set cpu.pirme:max=3: expected WORKLOAD:key=value with a kind or a label of the plan's workloads; did you ` +
+				`mean "cpu.prime"?`},
+		{Flags{Workloads: []string{"cpu.prime"}, Set: []string{"cpu.prime"}},
+			`--set cpu.prime: expected WORKLOAD:key=value with a kind or a label of the plan's workloads`},
+		{Flags{Workloads: []string{"cpu.prime"}, Set: []string{"cpu.prime:mxa=3"}},
+			`--set cpu.prime:mxa=3: cpu.prime has no parameter "mxa"; did you mean "max"?`},
+		{Flags{Workloads: []string{"cpu.prime"}, Set: []string{"cpu.prime:max"}},
+			`--set cpu.prime:max: "max" is not key=value`},
+		{Flags{Workloads: []string{"fs.randread:bs=4KiB,size=4MiB"}, Set: []string{"fs.randread:bs=8MiB"}},
+			`--set fs.randread:bs=8MiB: bs is larger than size`},
 		{Flags{}, `-w: name at least one workload`},
 	} {
 		_, err := FromFlags(nil, c.f, tables())

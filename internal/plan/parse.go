@@ -175,7 +175,7 @@ func readDraft(file string, src []byte, t *Tables, p *problems) *draft {
 	values := map[string]*node{}
 	for _, e := range root.keys {
 		if !contains(fieldNames(), e.key) {
-			p.add(e.at, "unknown key %q%s", e.key, suggest.MeantOrAll(e.key, fieldNames(), "the keys of a plan are"))
+			p.add(e.at, "there is no key %q%s", e.key, suggest.MeantOrAll(e.key, fieldNames(), "there are:"))
 			continue
 		}
 		values[e.key] = e.value
@@ -300,7 +300,7 @@ func (r *reader) share(n *node, high float64) float64 {
 func (r *reader) schema(d *draft, n *node) {
 	d.Schema = r.whole(n, 1, 1<<30)
 	if d.Schema > Schema {
-		r.p.add(n.at, "this plan has schema %d and this tare reads up to %d; a newer tare reads it", d.Schema, Schema)
+		r.p.add(n.at, "this plan has schema %d, but this tare reads only up to %d; use a newer tare", d.Schema, Schema)
 	}
 }
 

@@ -150,8 +150,8 @@ func (d *draft) chooseBaseline(p *problems) {
 		}
 	}
 	if !contains(names, d.Baseline) {
-		p.add(d.baselineAt, "baseline %s is not among the environments%s", quote(d.Baseline),
-			suggest.MeantOrAll(d.Baseline, names, "they are"))
+		p.add(d.baselineAt, "baseline: there is no target %s in the plan%s", quote(d.Baseline),
+			suggest.MeantOrAll(d.Baseline, names, "there are:"))
 	}
 	d.checkAgainst(names, p)
 }
@@ -165,14 +165,14 @@ func (d *draft) checkAgainst(names []string, p *problems) {
 		case e.Against == "":
 		case !ok:
 			p.add(place(d.againAt, e.Name, d.baselineAt),
-				"%s is compared with %s, which is not among the environments%s", e.Name, quote(e.Against),
-				suggest.MeantOrAll(e.Against, names, "they are"))
+				"%s: against: there is no target %s in the plan%s", e.Name, quote(e.Against),
+				suggest.MeantOrAll(e.Against, names, "there are:"))
 		case e.Against == e.Name || base.Against != "":
 			p.add(place(d.againAt, e.Name, d.baselineAt),
 				"%s is compared with %s, which must be another target that is compared with the baseline", e.Name,
 				e.Against)
 		case e.Name == d.Baseline:
-			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is the baseline and is compared with nothing", e.Name)
+			p.add(place(d.againAt, e.Name, d.baselineAt), "%s is the baseline: leave out its against", e.Name)
 		}
 		if e.Against == d.Baseline {
 			e.Against = ""
@@ -188,14 +188,14 @@ func (d *draft) resolveTargets(p *problems) {
 		w := &d.Workloads[i]
 		for _, n := range w.Targets {
 			if !contains(names, n) {
-				p.add(d.place(d.targetsAt, i), "target %s is not among the environments%s", quote(n),
-					suggest.MeantOrAll(n, names, "they are"))
+				p.add(d.place(d.targetsAt, i), "targets: there is no target %s in the plan%s", quote(n),
+					suggest.MeantOrAll(n, names, "there are:"))
 			}
 		}
 		for n := range w.Work {
 			if !contains(names, n) {
-				p.add(d.place(d.workAt, i), "work is set for %s, which is not among the environments%s", quote(n),
-					suggest.MeantOrAll(n, names, "they are"))
+				p.add(d.place(d.workAt, i), "work: there is no target %s in the plan%s", quote(n),
+					suggest.MeantOrAll(n, names, "there are:"))
 			}
 		}
 		if len(w.Targets) == 0 {
@@ -276,7 +276,7 @@ func (d *draft) resolveLabels(t *Tables, p *problems) {
 		}
 		k := t.kind(w.Kind)
 		if k == nil {
-			p.add(d.place(d.workAt, i), "no workload is called %s", quote(w.Kind))
+			p.add(d.place(d.workAt, i), "there is no workload %s", quote(w.Kind))
 			continue
 		}
 		w.Label = autoLabel(k, w.Params)
@@ -347,8 +347,8 @@ func (d *draft) addMount(r *reader, text string, at pos) {
 	}
 	parent, ok := d.Target(of)
 	if !ok || parent.IsMount() {
-		r.p.add(at, "mount %s is in an environment that is not in the plan%s", text,
-			suggest.MeantOrAll(of, d.names(), "the environments are"))
+		r.p.add(at, "mount %s: there is no such environment in the plan%s", text,
+			suggest.MeantOrAll(of, d.names(), "there are:"))
 		return
 	}
 	e := Target{Name: of + ":" + spec.Name, Of: of, Spec: spec, Text: spec.String()}

@@ -13,6 +13,7 @@ import (
 
 	"tare/internal/measure/workload"
 	"tare/internal/suggest"
+	"tare/internal/unit"
 )
 
 // reservedWork are the keys of a workload that are not parameters of its kind. A kind's parameter of such a name can
@@ -99,7 +100,7 @@ func (r *reader) lookup(kind string, at pos) (*workload.Kind, bool) {
 	}
 	k := r.t.kind(kind)
 	if k == nil {
-		r.p.add(at, "no workload is called %s%s", quote(kind), suggest.MeantOrAll(kind, r.t.kindNames(), "there are"))
+		r.p.add(at, "there is no workload %s%s", quote(kind), suggest.MeantOrAll(kind, r.t.kindNames(), "there are:"))
 	}
 	return k, k != nil
 }
@@ -316,9 +317,7 @@ func defaultParams(k *workload.Kind) map[string]string {
 
 // shortText makes a parameter's text fit a label: quoted when it has spaces, cut when it is long.
 func shortText(v string) string {
-	if r := []rune(v); len(r) > 40 {
-		v = string(r[:39]) + "…"
-	}
+	v = unit.Cut(v, 40)
 	if v == "" || strings.ContainsFunc(v, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) ||
 			r == '"'
@@ -340,8 +339,8 @@ func parseWork(text string, t *Tables) ([]Workload, error) {
 	var k *workload.Kind
 	if t != nil {
 		if k = t.kind(name); k == nil {
-			return nil, fmt.Errorf("no workload is called %s%s", quote(name),
-				suggest.MeantOrAll(name, t.kindNames(), "there are"))
+			return nil, fmt.Errorf("there is no workload %s%s", quote(name),
+				suggest.MeantOrAll(name, t.kindNames(), "there are:"))
 		}
 	}
 	params := map[string]string{}

@@ -45,7 +45,7 @@ func DidYouMean(typed string, names []string) string {
 	return ""
 }
 
-// MeantOrAll offers the nearest name, as DidYouMean does, or all of them when none is near: "; LIST a, b".
+// MeantOrAll offers the nearest name, as DidYouMean does, or all of them when none is near, as in "; there are: a, b".
 func MeantOrAll(typed string, names []string, list string) string {
 	if s := DidYouMean(typed, names); s != "" {
 		return s

@@ -155,3 +155,11 @@ func Plural[N int | int64](n N, noun string) string {
 	}
 	return strconv.FormatInt(int64(n), 10) + " " + noun + "s"
 }
+
+// Cut makes a text no longer than n characters, the last of which then says that it was cut.
+func Cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

@@ -242,7 +242,7 @@ func TestSSHFS(t *testing.T) {
 		client.Close()
 	})
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if b, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(b), dir+" ") {
+		if b, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(b), strings.ReplaceAll(dir, " ", `\040`)+" ") {
 			break
 		}
 		if time.Now().After(end) {
