@@ -244,7 +244,8 @@ func TestInsert(t *testing.T) {
 	}
 }
 
-// Some rows that are measured again replace their own lines and descriptions, and the count of those that agree.
+// Some rows that are measured again replace their own lines and descriptions, and the count of those that agree. A new
+// row is put at the end.
 func TestInsertSomeRows(t *testing.T) {
 	result := func(when string, agreed string, lines ...[]string) string {
 		var b strings.Builder
@@ -264,15 +265,16 @@ func TestInsertSomeRows(t *testing.T) {
 	}
 	full := result("day 1", "1 of 2", line("a", "+1.0 %: agree"), line("boot", ""), line("c", "+9.0 %: they differ"))
 	some := result("day 2", "2 of 2", line("boot: rate", "+0.1 %: agree"), line("boot: time", ""),
-		line("c", "+9.0 %: agree within the peer's spread"))
+		line("c", "+9.0 %: agree within the peer's spread"), line("new", ""))
 	old := beginMark + "\n\n### P\n\n" + full + "\n" + endMark
 	got, err := between(old, "P", some, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"- a machine\n- 2 rows of these again: boot, c. Measured on day 2.\n\n| row ", "in 3 of 3 comparisons",
-		"- **a**: told day 1\n  - more\n- **boot**: told day 2\n  - more\n- **c**: told day 2\n  - more\n",
+		"- a machine\n- 3 rows of these again: boot, c, new. Measured on day 2.\n\n| row ", "in 3 of 3 comparisons",
+		"- **a**: told day 1\n  - more\n- **boot**: told day 2\n  - more\n- **c**: told day 2\n  - more\n" +
+			"- **new**: told day 2\n  - more\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
@@ -282,7 +284,7 @@ func TestInsertSomeRows(t *testing.T) {
 	for _, l := range tableLines(got) {
 		names = append(names, l[0])
 	}
-	if want := "a|boot: rate|boot: time|c"; strings.Join(names, "|") != want {
+	if want := "a|boot: rate|boot: time|c|new"; strings.Join(names, "|") != want {
 		t.Errorf("rows %q, want %q", names, want)
 	}
 	if _, err := between(old, "Q", some, true); err == nil || !strings.Contains(err.Error(), "no full run on a Q") {

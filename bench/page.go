@@ -145,24 +145,21 @@ func short(row []string) string {
 	return what
 }
 
-// replaceRows puts the lines of a result of some rows in the place of those that a full result has, and says so below
-// its first line.
+// replaceRows puts the lines of a result of some rows in the place of those that a full result has, those of new rows
+// at its end, and says so below its first line.
 func replaceRows(full, some string) string {
 	var b, table strings.Builder
-	lines, told, put := map[string][][]string{}, map[string]string{}, map[string]bool{}
+	again, put := map[string][][]string{}, map[string]bool{}
 	for _, row := range tableLines(some) {
-		lines[rowName(row)] = append(lines[rowName(row)], row)
-	}
-	for _, name := range toldRows(some) {
-		told[name] = toldRow(some, name)
+		again[rowName(row)] = append(again[rowName(row)], row)
 	}
 	rows := [][]string{columns}
-	for _, row := range tableLines(full) {
+	for _, row := range append(tableLines(full), tableLines(some)...) {
 		name := rowName(row)
-		if lines[name] == nil {
+		if again[name] == nil {
 			rows = append(rows, row)
 		} else if !put[name] {
-			put[name], rows = true, append(rows, lines[name]...)
+			put[name], rows = true, append(rows, again[name]...)
 		}
 	}
 	agreed, compared := 0, 0
@@ -178,14 +175,19 @@ func replaceRows(full, some string) string {
 	head, _, _ := strings.Cut(full, "\n| ")
 	first, _, _ := strings.Cut(some, "\n")
 	fmt.Fprintf(&b, "%s\n- %s of these again: %s. %s\n\n%s", strings.TrimRight(head, "\n"),
-		unit.Plural(len(told), "row"), strings.Join(toldRows(some), ", "), first, table.String())
+		unit.Plural(len(toldRows(some)), "row"), strings.Join(toldRows(some), ", "), first, table.String())
 	writeAgreement(&b, agreed, compared)
 	b.WriteString(toldHead)
-	for _, name := range toldRows(full) {
-		if told[name] == "" {
-			told[name] = toldRow(full, name)
+	written := map[string]bool{}
+	for _, name := range append(toldRows(full), toldRows(some)...) {
+		from := full
+		if put[name] {
+			from = some
 		}
-		b.WriteString(told[name])
+		if !written[name] {
+			written[name] = true
+			b.WriteString(toldRow(from, name))
+		}
 	}
 	return b.String()
 }

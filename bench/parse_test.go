@@ -233,14 +233,18 @@ func TestParseWrk(t *testing.T) {
 	}
 }
 
-func TestParseQueries(t *testing.T) {
-	rate, queries, err := parseQueries(said(t, "sysbench-oltp-1.0.20.txt"))
-	if err != nil || queries != 28032 || rate < 10 {
-		t.Errorf("got %v queries/s, %d queries, %v", rate, queries, err)
+func TestParseRate(t *testing.T) {
+	rate, n, err := parseRate(said(t, "sysbench-oltp-1.0.20.txt"), sysbenchTransactions)
+	if err != nil || n != 28032 || rate < 10 {
+		t.Errorf("sysbench: %v a second, %d, %v", rate, n, err)
 	}
-	for _, text := range []string{"", "    queries: 5\n", "    queries: 5 (0.00 per sec.)\n",
-		"    queries: x (1 per sec.)\n"} {
-		if _, _, err := parseQueries(text); err == nil {
+	rate, n, err = parseRate(said(t, "pgbench-15.txt"), pgbenchTransactions)
+	if err != nil || n != 20 || rate < 10 {
+		t.Errorf("pgbench: %v a second, %d, %v", rate, n, err)
+	}
+	for _, text := range []string{"", "    transactions: 5\n", "    transactions: 5 (0.00 per sec.)\n",
+		"    transactions: x (1 per sec.)\n"} {
+		if _, _, err := parseRate(text, sysbenchTransactions); err == nil {
 			t.Errorf("%q was taken for a report", text)
 		}
 	}
