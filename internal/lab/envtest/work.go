@@ -27,7 +27,7 @@ func Work(t testing.TB, s *deploy.Conn, job wire.Job, work int64) (wire.Result, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	job.Params = params
+	job.Params, job.Service = params, kind.ServiceKey(params)
 	ctx, cancel := context.WithTimeout(t.Context(), workTime)
 	defer cancel()
 	got, err := s.Run(ctx, wire.Run{Job: job, Work: work})

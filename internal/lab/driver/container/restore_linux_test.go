@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"tare/internal/lab/deploy"
 	"tare/internal/lab/driver/container/dockertest"
 	"tare/internal/lab/env"
@@ -20,7 +18,6 @@ import (
 	"tare/internal/lab/rootfs"
 	"tare/internal/measure/wire"
 	"tare/internal/measure/workload/all"
-	"tare/internal/plan/study"
 	"tare/internal/record"
 	"tare/internal/sys/proc"
 )
@@ -87,7 +84,7 @@ func TestRestoreIntoPostgreSQL(t *testing.T) {
 		}
 	})
 	t.Run("verified", func(t *testing.T) { restoresVerified(t, d) })
-	t.Run("the study's servers", func(t *testing.T) { studiesDatabase(t, d) })
+	t.Run("transactions", func(t *testing.T) { answersTransactions(t, d) })
 	t.Run("a page of nginx", func(t *testing.T) { servesPages(t, d) })
 
 	run := func(t *testing.T, tools string, mounts []env.Spec, image, root string, settings ...string) *record.Failure {
@@ -198,61 +195,28 @@ func servesPages(t *testing.T, d *dockertest.Daemon) {
 	envtest.Pages(t, connect(t, open(t, o), o.RunID), 200, 2)
 }
 
-// studiesDatabase runs the study's work on a real server in a container, where root cannot inspect other users'
-// processes: each trial must find the server of the last one stopped.
-func studiesDatabase(t *testing.T, d *dockertest.Daemon) {
-	source, ok := study.Lookup("database")
-	if !ok {
-		t.Fatal("there is no study database")
-	}
-	var file struct{ Workloads []any }
-	if err := yaml.Unmarshal(source.Plan, &file); err != nil {
-		t.Fatal(err)
-	}
+// answersTransactions runs transactions on a server in a container, where root cannot inspect other users' processes:
+// the server must be found, answer all trials of a session alike, and be gone after it.
+func answersTransactions(t *testing.T, d *dockertest.Daemon) {
 	o := options(t, "docker", "tare-database:test", "host", d.Host, "pull", "never", "network", "none")
-	s := connect(t, open(t, o), o.RunID)
-	do := func(cell string, given map[string]string) {
+	e := open(t, o)
+	do := func(s *deploy.Conn, name string, given map[string]string, work int64) wire.Result {
 		t.Helper()
-		kind, ok := all.Lookup("command")
-		if !ok {
-			t.Fatal("there is no workload command")
-		}
-		params, err := kind.Resolve(given)
+		r, err := envtest.Work(t, s, wire.Job{Kind: name, Params: given, Cell: name, Seed: 1}, work)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), restoreTime)
-		defer cancel()
-		_, err = s.Run(ctx, wire.Run{Job: wire.Job{Kind: "command", Params: params, Cell: cell, Seed: 1}, Work: 1})
-		if f, ok := errors.AsType[*record.Failure](err); ok {
-			t.Fatalf("%s: %s\n%s", cell, f.Message, f.Evidence)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		return r
 	}
-	ran := 0
-	for _, w := range file.Workloads {
-		m, _ := w.(map[string]any)
-		label, _ := m["label"].(string)
-		if label != "queries replayed" && label != "pgbench reading" {
-			continue
-		}
-		given := map[string]string{}
-		for _, name := range []string{"prepare", "command", "conclude", "cleanup", "preset"} {
-			if v, ok := m[name].(string); ok {
-				given[name] = v
-			}
-		}
-		for range 2 {
-			do(label, given)
-			ran++
-		}
+	s := connect(t, e, o.RunID)
+	given := map[string]string{"server": "postgresql", "mix": "read-only", "rows": "1000", "lanes": "2"}
+	first := do(s, "sql.oltp", given, 50)
+	second := do(s, "sql.oltp", given, 50)
+	if len(first.Checks) != 3 || !maps.Equal(first.Checks, second.Checks) {
+		t.Errorf("equal transactions gave %v, then %v", first.Checks, second.Checks)
 	}
-	if ran != 4 {
-		t.Errorf("%d trials of the study were run, want 4", ran)
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
-	// A server removes its file a moment before it ends.
-	do("after",
-		map[string]string{"command": `for i in $(seq 1200); do grep -qsx postgres /proc/[0-9]*/comm || exit 0; sleep 0.1; done; exit 1`})
+	do(connect(t, e, o.RunID), "command", map[string]string{"command": "! grep -sx postgres /proc/[0-9]*/comm"}, 1)
 }

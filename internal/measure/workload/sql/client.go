@@ -44,6 +44,12 @@ type answer struct {
 	row func(values [][]byte) error
 }
 
+// take keeps what was counted of the rows.
+func (a *answer) take(rows, affected, bytes uint64, sum *sql.Sum) {
+	a.rows, a.affected, a.bytes = rows, affected, bytes
+	a.ordered, a.unordered = sum.Ordered(), sum.Unordered()
+}
+
 // refusal is an error that the server reported. The connection is as good as before.
 type refusal struct {
 	code string // number of MySQL's error, or SQLSTATE of PostgreSQL; "client" if the client cannot send such a thing
@@ -137,13 +143,8 @@ func (c *mysqlClient) begin(a *answer) {
 }
 
 func (c *mysqlClient) end(a *answer, err error) error {
-	r := &c.result
-	a.rows, a.affected, a.bytes = r.Rows, r.Affected, r.Bytes
-	a.ordered, a.unordered = r.Sum.Ordered(), r.Sum.Unordered()
-	if err != nil {
-		return c.refused(err)
-	}
-	return nil
+	a.take(c.result.Rows, c.result.Affected, c.result.Bytes, &c.result.Sum)
+	return c.refused(err)
 }
 
 func (c *mysqlClient) prepare(id uint32, _, text []byte) error {
@@ -259,13 +260,8 @@ func (c *postgresClient) query(text []byte, a *answer) error {
 }
 
 func (c *postgresClient) end(a *answer, err error) error {
-	r := &c.result
-	a.rows, a.affected, a.bytes = r.Rows, r.Affected, r.Bytes
-	a.ordered, a.unordered = r.Sum.Ordered(), r.Sum.Unordered()
-	if err != nil {
-		return c.refused(err)
-	}
-	return nil
+	a.take(c.result.Rows, c.result.Affected, c.result.Bytes, &c.result.Sum)
+	return c.refused(err)
 }
 
 func (c *postgresClient) prepare(id uint32, name, text []byte) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"tare/internal/record"
@@ -70,6 +71,19 @@ func (t *tally) statement(number uint64, volatile bool, a *answer) {
 	t.comparedRows += rows
 	t.unordered += evidence(number, rows, a.unordered)
 	t.ordered += evidence(number, rows, a.ordered)
+}
+
+// refusal adds a statement that the server refused with an error of this code.
+func (t *tally) refusal(number uint64, volatile bool, code string) {
+	if volatile {
+		return
+	}
+	var s sql.Sum
+	s.Value([]byte(code))
+	s.EndRow()
+	t.compared++
+	t.unordered += evidence(number, math.MaxUint64, s.Unordered())
+	t.ordered += evidence(number, math.MaxUint64, s.Unordered())
 }
 
 // evidence makes a number of what a statement returned. These are added up, because lanes finish statements in any

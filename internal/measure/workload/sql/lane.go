@@ -147,6 +147,9 @@ func (l *lane) statement(e *trace.Event, place int64) error {
 	l.times.put(place, group, took)
 	if err != nil {
 		t.errors++
+		if r, ok := errors.AsType[*refusal](err); ok {
+			t.refusal(e.Number, e.Volatile, r.code)
+		}
 		return l.forgive(err)
 	}
 	t.statement(e.Number, e.Volatile, &l.answer)

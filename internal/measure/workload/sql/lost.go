@@ -62,15 +62,20 @@ func (r *replay) explain(ctx context.Context, err error) error {
 	return failed("%v; %s", err, r.whereabouts(ctx))
 }
 
-// patience is how long a server may take to answer after a connection was lost.
-const patience = 5 * time.Second
+// After a connection was lost, a server may take patience to answer, and recovery to become ready if it says that it is
+// about to.
+const (
+	patience = 5 * time.Second
+	recovery = time.Minute
+)
 
 // whereabouts says what has become of a server after a connection to it was lost.
 func (r *replay) whereabouts(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
+	silent := time.Now().Add(patience)
 	var last error
-	for wait := 10 * time.Millisecond; ; wait *= 2 {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		now, err := r.target.started(ctx)
 		switch {
 		case err == nil && now.Sub(r.started).Abs() > startError:
@@ -80,13 +85,22 @@ func (r *replay) whereabouts(ctx context.Context) string {
 		case ctx.Err() == nil:
 			last = err
 		}
+		if r, ok := errors.AsType[*refusal](err); ok && r.code == startsUp {
+			silent = time.Now().Add(patience)
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Sprintf("the server has ended, or cannot be reached any more: %v", last)
 		case <-time.After(wait):
+			if time.Now().Before(silent) {
+				continue
+			}
 		}
+		return fmt.Sprintf("the server has ended, or cannot be reached any more: %v", last)
 	}
 }
+
+// startsUp is PostgreSQL's SQLSTATE for a server that starts, recovers or ends.
+const startsUp = "57P03"
 
 // startError is how much a server's start may differ from one question to the next. MySQL tells its age in whole
 // seconds.

@@ -24,7 +24,7 @@ const baseSpace = 400 << 20
 
 func oltpKind() workload.Kind {
 	return workload.Kind{
-		Name: "sql.oltp", Family: "database", WorkUnit: "transaction",
+		Name: "sql.oltp", Family: "database", WorkUnit: "transaction", SameWork: true,
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: "Runs the transactions of sysbench's OLTP scripts, with their statements and tables, on a database " +
 			"server. One unit of work is one transaction. The server is the environment's own MariaDB, MySQL or " +
@@ -234,10 +234,10 @@ func (t *oltp) Report(b *workload.Bench) error {
 		repeated += l.repeated
 	}
 	b.Note("repeated", strconv.FormatInt(repeated, 10))
-	b.Check("statements", strconv.FormatInt(b.Work*int64(t.statementsOf()), 10))
+	checkTotal(b, "transaction", "statements", strconv.FormatInt(b.Work*int64(t.statementsOf()), 10))
 	if !t.writes {
-		b.Check("rows", strconv.FormatUint(all.rows, 10))
-		b.Check("sum", strconv.FormatUint(all.sum, 16))
+		checkTotal(b, "transaction", "rows", strconv.FormatUint(all.rows, 10))
+		checkTotal(b, "transaction", "sum", strconv.FormatUint(all.sum, 16))
 	}
 	b.Report("transactions_per_second", b.Rate(1))
 	b.Report("latency_p50", float64(times.Quantile(0.5)))

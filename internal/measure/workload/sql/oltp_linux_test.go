@@ -77,7 +77,7 @@ func TestOLTP(t *testing.T) {
 			const work = 60
 			mix := c.mix
 			b := transact(t, serving, small(server, "mix", mix), work)
-			if want := strconv.FormatInt(work*c.perTransaction, 10); b.Checks["statements"] != want {
+			if want := strconv.FormatInt(work*c.perTransaction, 10); b.Checks["statements of 60 transactions"] != want {
 				t.Errorf("%s: %v, want %s statements", mix, b.Checks, want)
 			}
 			if checks[mix] == nil {
