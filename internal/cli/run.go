@@ -90,8 +90,8 @@ added to those of the plan. If all are bare names from the plan, they select fro
 			}
 			defer f.ui.close(c.Context(), cmd.err)
 			if f.resume != "" {
-				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "out", "blocks", "seed",
-					"quick", "full"} {
+				for _, name := range []string{"env", "mount", "study", "baseline", "workload", "set", "out", "blocks",
+					"seed", "quick", "full"} {
 					if c.Flags().Changed(name) {
 						return usagef("--resume uses the plan and the folder of its bundle; leave --%s out", name)
 					}

@@ -103,11 +103,7 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 		d.Baseline = "" // the plan's baseline was not selected
 	}
 	d.flagWorkloads(f.Workloads, t, p)
-	for _, text := range f.Set {
-		if err := d.set(text, t); err != nil {
-			p.add(pos{file: "--set " + text}, "%s", oneLine(err.Error()))
-		}
-	}
+	d.setAll(f.Set, t, p)
 	if len(d.Workloads) == 0 && !p.any() {
 		p.add(pos{file: "-w"}, "name at least one workload; `tare list workloads` shows them")
 	}
@@ -248,8 +244,26 @@ func (d *draft) forget() {
 	d.Workloads = kept
 }
 
-// set changes parameters of the workloads that a value of --set means. Their labels follow, if they were made of the
-// parameters.
+// setAll changes parameters of workloads. Labels that were made of the parameters are made again of the new ones.
+func (d *draft) setAll(texts []string, t *Tables, p *problems) {
+	var made []*Workload
+	for i := range d.Workloads {
+		w := &d.Workloads[i]
+		if k := t.kind(w.Kind); k != nil && len(texts) > 0 && w.Label == autoLabel(k, w.Params) {
+			made = append(made, w)
+		}
+	}
+	for _, text := range texts {
+		if err := d.set(text, t); err != nil {
+			p.add(pos{file: "--set " + text}, "%s", oneLine(err.Error()))
+		}
+	}
+	for _, w := range made {
+		w.Label = ""
+	}
+}
+
+// set changes parameters of the workloads that a value of --set means.
 func (d *draft) set(text string, t *Tables) error {
 	var names []string
 	meant := func(w *Workload) (pairs string, ok bool) {
@@ -273,20 +287,19 @@ func (d *draft) set(text string, t *Tables) error {
 		if err != nil {
 			return err
 		}
+		if len(pairs) == 0 {
+			return fmt.Errorf("expected key=value after %s", text)
+		}
 		k := t.kind(w.Kind)
 		params := maps.Clone(map[string]string(w.Params))
 		for _, kv := range pairs {
 			params[kv[0]] = kv[1]
 		}
-		made := w.Label == autoLabel(k, w.Params)
 		if w.Params, err = k.Resolve(params); err != nil {
 			return err
 		}
 		if err := together(k, w.Params); err != nil {
 			return err
-		}
-		if made {
-			w.Label = ""
 		}
 		w.Work = nil // it was frozen for other parameters
 	}

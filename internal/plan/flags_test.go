@@ -55,6 +55,11 @@ func TestFlagsOverFile(t *testing.T) {
 		p.Workloads[1].Work != nil {
 		t.Errorf("--set: %+v", p.Workloads)
 	}
+	automatic := base.Workloads[0].Label
+	if p := lay(Flags{Set: []string{automatic + ":max=30000", automatic + ":max=40000"}}); p.Workloads[0].
+		Params["max"] != "40000" {
+		t.Errorf("--set by an automatic label, twice: %+v", p.Workloads)
+	}
 	if p := lay(Flags{Workloads: []string{"cpu.prime:label=a b"}, Set: []string{"a b:max=30000"}}); p.Workloads[2].
 		Params["max"] != "30000" || p.Workloads[2].Label != "a b" || p.Workloads[0].Params["max"] == "30000" {
 		t.Errorf("--set by label: %+v", p.Workloads)
@@ -192,6 +197,8 @@ func TestFlagMistakes(t *testing.T) {
 			`--set cpu.prime:mxa=3: cpu.prime has no parameter "mxa"; did you mean "max"?`},
 		{Flags{Workloads: []string{"cpu.prime"}, Set: []string{"cpu.prime:max"}},
 			`--set cpu.prime:max: "max" is not key=value`},
+		{Flags{Workloads: []string{"cpu.prime"}, Set: []string{"cpu.prime:"}},
+			`--set cpu.prime:: expected key=value after cpu.prime:`},
 		{Flags{Workloads: []string{"fs.randread:bs=4KiB,size=4MiB"}, Set: []string{"fs.randread:bs=8MiB"}},
 			`--set fs.randread:bs=8MiB: bs is larger than size`},
 		{Flags{}, `-w: name at least one workload`},
