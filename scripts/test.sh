@@ -142,45 +142,52 @@ $GO build -modfile=tools/go.mod -o "$work/gotestsum" gotest.tools/gotestsum
 run() {
 	local name=$1 packages=$2
 	shift 2
-	runs+=("$work/$name.json")
 	"$work/gotestsum" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=all --no-color \
 		--rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --jsonfile "$work/$name.json" \
 		--packages "$packages" -- -count=1 -timeout 40m -vet=off "$@"
 }
-runs=()
 besides=()
 ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
+
+# together FEW MANY runs two functions at a time, and prints what the first one says when both have ended. A job of its own
+# process group keeps its signals, which a shell without job control would have it ignore.
+together() {
+	set -m
+	"$1" >"$work/said" 2>&1 &
+	beside=$!
+	set +m
+	trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
+	"$2" || ended "${2/_/ }"
+	wait "$beside" || ended "${1/_/ }"
+	trap 'rm -rf "$work"' EXIT
+	cat "$work/said"
+}
 
 if [ $# -gt 0 ]; then
 	echo "== tests of $*"
 	run given "$*" -p 1 || ended "the given packages"
 else
-	echo "== tests"
 	# Two packages at a time, and one machine of the machines' own: there are two cores, and tests that race against
 	# deadlines. Three machines at once took as long and starved all others. Beside the many go those that together take
-	# as long. A job of its own process group keeps its signals, which a shell without job control would have it ignore.
+	# as long.
 	machines=tare/internal/lab/driver/qemu
-	slow="tare/bench tare/internal"
-	runs=("$work/machines.json" "$work/slow.json")
-	set -m
-	{
-		failed=0
+	slow="tare/bench tare/internal tare/internal/cli"
+	without() { grep -vxF "$(printf '%s\n' "$@")" | tr '\n' ' '; }
+	slow_packages() {
+		local failed=0
 		run machines $machines -parallel 1 || failed=1
 		run slow "$slow" -p 1 || failed=1
-		exit $failed
-	} >"$work/said" 2>&1 &
-	beside=$!
-	set +m
-	trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
-	others=$($GO list ./... | grep -vxF "${slow// /$'\n'}"$'\n'"$machines" | tr '\n' ' ')
-	run others "$others" -p 1 || ended "all but the slow packages"
-	wait "$beside" || ended "the slow packages"
-	trap 'rm -rf "$work"' EXIT
-	cat "$work/said"
+		return $failed
+	}
+	other_packages() { run others "$($GO list ./... | without $machines $slow)" -p 1; }
+	echo "== tests"
+	together slow_packages other_packages
 
 	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
+		slow_packages() { run race-machines $machines -parallel 1 -race -short; }
+		other_packages() { run race "$(goroutines | without $machines)" -p 1 -race -short; }
 		echo "== race detector"
-		CGO_ENABLED=1 run race "$(goroutines | tr '\n' ' ')" -p 1 -race -short || ended "the race detector"
+		CGO_ENABLED=1 together slow_packages other_packages
 	fi
 	echo "== known faults of what is used"
 	scripts/vulnerable.sh || besides+=(-failed "a known fault of what is used")
@@ -192,4 +199,4 @@ if [ -n "$new" ]; then
 	besides+=(-failed "the tests left in the user's own folders: ${new//$'\n'/, }")
 fi
 echo "== what failed, was skipped or was flaky"
-"$work/tested" -allowed scripts/tested/allowed -artifacts "${TARE_ARTIFACTS:-}" "${besides[@]}" "${runs[@]}"
+"$work/tested" -allowed scripts/tested/allowed -artifacts "${TARE_ARTIFACTS:-}" "${besides[@]}" "$work"/*.json
