@@ -13,19 +13,19 @@ import (
 
 // unmeasured carries a plan out whose budget ends before anything can be measured, and returns what was said at its
 // end.
-func unmeasured(t *testing.T, w *world, p *plan.Plan) string {
+func unmeasured(t *testing.T, w *world, p *plan.Plan, change ...func(*Config)) string {
 	t.Helper()
 	// Long past the budget, and long before any other bound ends what hangs.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var said []string
-	m, r, err := simulate(t, ctx, w, p, func(c *Config) {
+	m, r, err := simulate(t, ctx, w, p, append(change, func(c *Config) {
 		c.Events = func(e Event) {
 			if e.Kind == Looked {
 				said = append(said, e.Text)
 			}
 		}
-	})
+	})...)
 	if err != nil || r == nil {
 		t.Fatalf("error %v, result %v", err, r)
 	}
@@ -68,6 +68,17 @@ func TestBudgetEndsACalibration(t *testing.T) {
 		if said := unmeasured(t, w, p); !strings.Contains(said, "at least") {
 			t.Errorf("how long the work takes is not known: %s", said)
 		}
+	})
+}
+
+// A target that gets much more work than it was calibrated with takes as much longer.
+func TestBudgetEndsTheWarmUpOfMoreWork(t *testing.T) {
+	timeless(t, func(t *testing.T, _ func()) {
+		w := newWorld(0.005, map[string]float64{"host": 1, "box": 9})
+		w.stalled = "box"
+		p := simPlan("host", "box")
+		p.Budget = 200 * time.Millisecond
+		unmeasured(t, w, p, func(c *Config) { c.Kinds = sameWork })
 	})
 }
 

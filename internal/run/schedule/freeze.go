@@ -21,7 +21,8 @@ const (
 	kindNotCalibrated = "calibrate"
 	// alikeCost is how far the costs of a unit in two targets may be apart for both to get the same work.
 	alikeCost = 2.0
-	// longestSame bounds the trials of a kind whose work is the same in all targets, by the pace seen.
+	// longestSame bounds the trials of a kind whose work is the same in all targets, by the pace seen, unless the
+	// user asks for longer ones.
 	longestSame = 2 * time.Minute
 	// A warm-up that took less than this share of the trial length is repeated with more work, at most so often.
 	lengthEnough = 0.8
@@ -178,7 +179,8 @@ func (k *calibrator) same(ctx context.Context, w *plan.Workload) error {
 		}
 	}
 	if slowest > 0 {
-		most = max(1, min(most, int64(float64(longestSame)/slowest)))
+		longest := max(longestSame, trialLength(k.plan, w))
+		most = max(1, min(most, int64(float64(longest)/slowest)))
 	}
 	if given > 0 {
 		most = given
@@ -190,6 +192,9 @@ func (k *calibrator) same(ctx context.Context, w *plan.Workload) error {
 			continue
 		}
 		more := c.work < most
+		if more {
+			c.expected = time.Duration(float64(c.expected) * float64(most) / float64(c.work))
+		}
 		c.work = most
 		if !more || !k.table.alive(w, e) {
 			continue
@@ -197,6 +202,7 @@ func (k *calibrator) same(ctx context.Context, w *plan.Workload) error {
 		if k.budget.overrun(c.expected) {
 			return errBudget
 		}
+		c.known = false // so much work was never done here, and may first read as much that is in no cache
 		if err := k.trials.trial(ctx, w, record.Trial{Target: e}); err != nil {
 			return err
 		}

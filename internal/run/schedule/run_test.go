@@ -78,11 +78,7 @@ func TestBlocksHoldEveryTargetOnceAndTheBaselineTwice(t *testing.T) {
 // its first trial that counts.
 func TestSameWork(t *testing.T) {
 	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1.2, "vm": 9})
-	kind := simKind
-	kind.SameWork = true
-	m, r, err := simulate(t, t.Context(), w, simPlan("host", "vm", "box"), func(c *Config) {
-		c.Kinds = func(n string) (*workload.Kind, bool) { return &kind, n == "sim" }
-	})
+	m, r, err := simulate(t, t.Context(), w, simPlan("host", "vm", "box"), func(c *Config) { c.Kinds = sameWork })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +97,41 @@ func TestSameWork(t *testing.T) {
 	}
 	if c := cellOf(r, "one", "vm"); c == nil || c.Verdict != record.Different || c.Low > 9 || c.High < 9 {
 		t.Errorf("vm costs 9x: %+v", c)
+	}
+}
+
+// sameWork knows simKind, with units that differ from each other.
+func sameWork(name string) (*workload.Kind, bool) {
+	kind := simKind
+	kind.SameWork = true
+	return &kind, name == "sim"
+}
+
+// TestPatienceWithMuchMoreWork: the first trial with much more work than was ever done may take long.
+func TestPatienceWithMuchMoreWork(t *testing.T) {
+	w := newWorld(0.003, map[string]float64{"host": 1, "vm": 9})
+	w.stalled, w.patience = "vm", map[string][]time.Duration{}
+	_, _, err := simulate(t, t.Context(), w, simPlan("host", "vm"), func(c *Config) { c.Kinds = sameWork })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.patience["vm"]; got[0] > 9*time.Minute || got[1] < 9*time.Minute || got[2] > 9*time.Minute {
+		t.Errorf("the first trials of vm, the second with much more work, could take %v", got[:3])
+	}
+}
+
+// TestSameLongWork: a user may ask for trials that are longer than those which are not asked for.
+func TestSameLongWork(t *testing.T) {
+	w := newWorld(0.003, map[string]float64{"host": 1, "box": 1})
+	p := simPlan("host", "box")
+	p.Trial = 2 * longestSame
+	m, _, err := simulate(t, t.Context(), w, p, func(c *Config) { c.Kinds = sameWork })
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := m.plan.Workloads[0].Work
+	if took := time.Duration(work["box"]) * time.Microsecond; took < p.Trial || work["host"] != work["box"] {
+		t.Errorf("trials of %v are asked for, and the work %v takes %v", p.Trial, work, took)
 	}
 }
 
