@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"encoding/hex"
+	"slices"
 
 	"tare/internal/lab/deploy"
 	"tare/internal/measure/wire"
@@ -54,9 +55,9 @@ func (s *supplies) bring(ctx context.Context, w *plan.Workload, target string) (
 	return names, nil
 }
 
-// doubts adds the warnings to the trials of the baseline only, so that each comparison contains them once.
+// doubts adds the warnings to the trials of the targets that others are compared with.
 func (s *supplies) doubts(w *plan.Workload, target string) []record.Warning {
-	if s.files == nil || target != s.table.plan.Baseline {
+	if s.files == nil || !slices.Contains(s.table.plan.Bases(w), target) {
 		return nil
 	}
 	return s.files.Doubts(w)

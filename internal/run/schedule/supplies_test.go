@@ -31,8 +31,10 @@ func (m *made) Doubts(*plan.Workload) []record.Warning {
 
 // A file goes to each agent once, before the work is calibrated, and every job names it.
 func TestFilesAreSentOnce(t *testing.T) {
-	w := &reached{world: newWorld(0.001, map[string]float64{"host": 100, "vm": 200})}
-	ran, _, err := simulate(t, t.Context(), w.world, simPlan("host", "vm"), func(c *Config) {
+	w := &reached{world: newWorld(0.001, map[string]float64{"host": 100, "vm": 200, "mount": 300})}
+	p := simPlan("host", "vm", "mount")
+	p.Targets[2].Against = "vm"
+	ran, _, err := simulate(t, t.Context(), w.world, p, func(c *Config) {
 		c.Opener, c.Files, c.Peer = w, &made{}, &fakePeer{}
 		c.Kinds = func(string) (*workload.Kind, bool) { return &netKind, true }
 	})
@@ -40,7 +42,7 @@ func TestFilesAreSentOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(w.supplied)
-	if want := []string{"host", "vm"}; !slices.Equal(w.supplied, want) {
+	if want := []string{"host", "mount", "vm"}; !slices.Equal(w.supplied, want) {
 		t.Errorf("sent to %q, want %q", w.supplied, want)
 	}
 	digest := [32]byte{1}
@@ -50,7 +52,7 @@ func TestFilesAreSentOnce(t *testing.T) {
 		}
 	}
 	for _, tr := range ran.trials {
-		if doubted := len(tr.Warnings) == 1; doubted != (tr.Target == "host") {
+		if doubted := len(tr.Warnings) == 1; doubted != (tr.Target != "mount") {
 			t.Errorf("a trial of %s has the warnings %v", tr.Target, tr.Warnings)
 		}
 	}
