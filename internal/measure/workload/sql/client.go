@@ -19,8 +19,9 @@ type client interface {
 	query(text []byte, a *answer) error
 	// prepare prepares a statement. name is its name in the server, where the protocol has names; empty: any.
 	prepare(id uint32, name, text []byte) error
-	// execute runs a prepared statement with text for parameters, nil for NULL.
-	execute(id uint32, params [][]byte, types []trace.Type, a *answer) error
+	// execute runs a prepared statement with text for parameters, nil for NULL. id 0 is text, as PostgreSQL's unnamed
+	// statement.
+	execute(id uint32, text []byte, params [][]byte, types []trace.Type, a *answer) error
 	closeStatement(id uint32) error
 	// use changes the database.
 	use(database []byte) error
@@ -156,7 +157,7 @@ func (c *mysqlClient) prepare(id uint32, _, text []byte) error {
 	return nil
 }
 
-func (c *mysqlClient) execute(id uint32, params [][]byte, types []trace.Type, a *answer) error {
+func (c *mysqlClient) execute(id uint32, _ []byte, params [][]byte, types []trace.Type, a *answer) error {
 	s := c.prepared[id]
 	if s == nil {
 		return errNotPrepared
@@ -269,6 +270,7 @@ func (c *postgresClient) prepare(id uint32, name, text []byte) error {
 	if n == "" {
 		n = "tare_" + strconv.FormatUint(uint64(id), 10)
 	}
+	c.conn.CloseStatement(n) // a log has the name again, where it does not tell that the statement was closed
 	c.conn.Parse(n, text)
 	if err := c.conn.Sync(nil); err != nil {
 		return c.refused(err)
@@ -277,9 +279,11 @@ func (c *postgresClient) prepare(id uint32, name, text []byte) error {
 	return nil
 }
 
-func (c *postgresClient) execute(id uint32, params [][]byte, _ []trace.Type, a *answer) error {
+func (c *postgresClient) execute(id uint32, text []byte, params [][]byte, _ []trace.Type, a *answer) error {
 	name, ok := c.prepared[id]
-	if !ok {
+	if id == 0 {
+		c.conn.Parse("", text)
+	} else if !ok {
 		return errNotPrepared
 	}
 	c.result.Row = a.row

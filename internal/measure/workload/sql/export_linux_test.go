@@ -68,11 +68,22 @@ func (c *Client) Prepare(t *testing.T, id uint32, name, text string) {
 // Execute runs it.
 func (c *Client) Execute(t *testing.T, id uint32, params ...string) {
 	t.Helper()
+	c.execute(t, id, "", params)
+}
+
+// ExecuteUnnamed runs a statement of PostgreSQL without a name.
+func (c *Client) ExecuteUnnamed(t *testing.T, text string, params ...string) {
+	t.Helper()
+	c.execute(t, 0, text, params)
+}
+
+func (c *Client) execute(t *testing.T, id uint32, text string, params []string) {
+	t.Helper()
 	var values [][]byte
 	for _, p := range params {
 		values = append(values, []byte(p))
 	}
-	if err := c.c.execute(id, values, nil, &answer{}); err != nil {
+	if err := c.c.execute(id, []byte(text), values, nil, &answer{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -160,7 +160,7 @@ func (l *lane) send(e *trace.Event) error {
 	if e.Op == trace.Query || l.text {
 		return l.client.query(e.Text, &l.answer)
 	}
-	return l.client.execute(e.Statement, e.Params, e.Types, &l.answer)
+	return l.client.execute(e.Statement, e.Text, e.Params, e.Types, &l.answer)
 }
 
 // prepare does what is no statement.

@@ -113,7 +113,7 @@ type compiled struct {
 func newMix(p workload.Params, count int) (*mix, error) {
 	name := p["mix"]
 	m := &mix{explicit: name != mixPoint, width: p.Int("range")}
-	id := uint32(0)
+	id := uint32(1)
 	for i, s := range steps {
 		times := int(p.Int(s.param))
 		switch {

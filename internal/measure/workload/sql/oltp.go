@@ -389,7 +389,7 @@ func (l *oltpLane) statement(c *compiled, table int, id int64) error {
 		l.values[i] = v
 	}
 	if l.prepared {
-		return l.client.execute(c.id+uint32(table), l.values[:len(c.args)], c.types, &l.answer)
+		return l.client.execute(c.id+uint32(table), nil, l.values[:len(c.args)], c.types, &l.answer)
 	}
 	parts := c.parts[table]
 	l.text = append(l.text[:0], parts[0]...)

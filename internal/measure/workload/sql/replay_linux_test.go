@@ -181,6 +181,11 @@ func (r *recorded) session(t *testing.T, i int) {
 	for k := range 4 {
 		c.Execute(t, 1, fmt.Sprint(i*10+k), "it's \\ \n a title")
 	}
+	if r.postgres() {
+		c.ExecuteUnnamed(t, "SELECT stock FROM item WHERE id = $1", fmt.Sprint(1+i))
+		c.Prepare(t, 2, "tare_1", "SELECT count(*) FROM item WHERE id < $1") // the name has become another's
+		c.Execute(t, 2, fmt.Sprint(i))
+	}
 	c.Word(t, "SELECT 'good'; SELECT 'bye'")
 	c.Quit(t)
 }
@@ -299,7 +304,7 @@ func (r *recorded) expect(t *testing.T) map[string]string {
 	if total != int64(n) {
 		t.Errorf("the groups have %d statements of %d", total, n)
 	}
-	for text, want := range map[string]record.Group{
+	want := map[string]record.Group{
 		"select now(), ?": {Count: sessions, Rows: sessions},
 		"select see(?)":   {Count: sessions, Errors: sessions, Check: "0 rows of 24 statements, sum "},
 		"select title from item where id = ?": {Count: sessions, Rows: sessions,
@@ -307,7 +312,13 @@ func (r *recorded) expect(t *testing.T) map[string]string {
 		"select nothing from nowhere": {Count: sessions, Errors: sessions, Check: "0 rows of 24 statements, sum "},
 		"select id, title from item where id > ? and title <> ? order by id limit ?": {Count: 4 * sessions,
 			Rows: 20 * sessions, Check: "480 rows of 96 statements, sum "},
-	} {
+	}
+	if r.postgres() {
+		for _, text := range []string{"select stock from item where id = ?", "select count(*) from item where id < ?"} {
+			want[text] = want["select title from item where id = ?"]
+		}
+	}
+	for text, want := range want {
 		g := found[text]
 		if g.Count != want.Count || g.Errors != want.Errors || g.Rows != want.Rows ||
 			!strings.HasPrefix(g.Check, want.Check) || (want.Check == "") != (g.Check == "") || g.P50 <= 0 ||

@@ -214,7 +214,7 @@ func checkPrepared(t *testing.T, c client) {
 	var sums []uint64
 	for _, id := range []string{"1", "2", "3"} {
 		var a answer
-		if err := c.execute(7, [][]byte{[]byte(id)}, nil, &a); err != nil || a.rows != 1 {
+		if err := c.execute(7, nil, [][]byte{[]byte(id)}, nil, &a); err != nil || a.rows != 1 {
 			t.Fatalf("%s: %+v, %v", id, a, err)
 		}
 		sums = append(sums, a.unordered)
@@ -223,13 +223,21 @@ func checkPrepared(t *testing.T, c client) {
 		t.Errorf("different rows have equal sums")
 	}
 	var a answer
-	if err := c.execute(7, [][]byte{nil}, nil, &a); err != nil || a.rows != 0 {
+	if err := c.execute(7, nil, [][]byte{nil}, nil, &a); err != nil || a.rows != 0 {
 		t.Errorf("NULL: %+v, %v", a, err)
+	}
+	if _, ok := c.(*postgresClient); ok {
+		one := [][]byte{[]byte("1")}
+		err := errors.Join(c.execute(0, []byte(text), one, nil, &a), c.prepare(8, []byte("again"), []byte("SELECT 1")),
+			c.prepare(9, []byte("again"), []byte(text)), c.execute(9, nil, one, nil, &a))
+		if err != nil || a.rows != 1 {
+			t.Errorf("without a name, and with one of another statement: %+v, %v", a, err)
+		}
 	}
 	if err := c.closeStatement(7); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{c.execute(7, nil, nil, &a), c.execute(8, nil, nil, &a), c.closeStatement(7)} {
+	for _, err := range []error{c.execute(7, nil, nil, nil, &a), c.execute(6, nil, nil, nil, &a), c.closeStatement(7)} {
 		if err != errNotPrepared {
 			t.Errorf("a statement that is closed gives %v", err)
 		}
@@ -284,7 +292,7 @@ func checkReadOnly(t *testing.T, to *target) {
 		if err := c.reset(); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.execute(1, nil, nil, &answer{}); err != errNotPrepared {
+		if err := c.execute(1, nil, nil, nil, &answer{}); err != errNotPrepared {
 			t.Errorf("a statement of before the reset gives %v", err)
 		}
 	}
