@@ -24,7 +24,8 @@ func dataParam() workload.Param {
 
 // dataOf is what the parameter data says.
 func dataOf(p workload.Params) content {
-	c := content{key: "data=" + p["data"] + " items=" + p["items"]}
+	// A workload that writes shares no data with one that does not, whose results would change.
+	c := content{key: "data=" + p["data"] + " items=" + p["items"] + " writes=" + p["writes"]}
 	c.fill = func(ctx context.Context, b *workload.Bench, t *target) error {
 		path := b.Files["data"]
 		if path == "" {

@@ -55,7 +55,9 @@ func oltpKind() workload.Kind {
 			return baseSpace + p.Int("tables")*p.Int("rows")*rowSpace
 		},
 		Service: func(p workload.Params) *workload.Service {
-			key := fmt.Sprintf("oltp %d tables=%s rows=%s rand=%s", oltpFormat, p["tables"], p["rows"], p["rand"])
+			writes := p["mix"] == mixReadWrite || p["mix"] == mixWriteOnly // others would read what it leaves behind
+			key := fmt.Sprintf("oltp %d tables=%s rows=%s rand=%s writes=%t", oltpFormat, p["tables"], p["rows"],
+				p["rand"], writes)
 			return service(p, content{key, tablesOf(p).fill})
 		},
 		New: newOLTP,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tare/internal/measure/workload"
+	"tare/internal/measure/workload/trialtest"
 	"tare/internal/sys/sql/secure"
 )
 
@@ -49,6 +50,30 @@ func TestTargetRefuses(t *testing.T) {
 		if p["address"] == "" && service(p, content{}) != nil {
 			t.Errorf("%v has a service", c.given)
 		}
+	}
+}
+
+// TestServersAreShared checks which workloads use one server: never one that writes and one that only reads.
+func TestServersAreShared(t *testing.T) {
+	key := func(kind string, given map[string]string) string {
+		t.Helper()
+		k := trialtest.Named(t, Kinds(), kind)
+		p, err := k.Resolve(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.ServiceKey(p)
+	}
+	reads := key("sql.oltp", map[string]string{"mix": "point"})
+	writes := key("sql.oltp", map[string]string{"mix": "write-only"})
+	if reads == writes || reads != key("sql.oltp", map[string]string{"mix": "read-only", "lanes": "3"}) ||
+		writes != key("sql.oltp", map[string]string{"mix": "read-write"}) {
+		t.Errorf("sql.oltp: %q reads, %q writes", reads, writes)
+	}
+	reads = key("sql.replay", map[string]string{"log": "shop"})
+	writes = key("sql.replay", map[string]string{"log": "shop", "writes": "yes"})
+	if reads == writes || reads != key("sql.replay", map[string]string{"log": "shop", "lanes": "3"}) {
+		t.Errorf("sql.replay: %q reads, %q writes", reads, writes)
 	}
 }
 
