@@ -145,14 +145,16 @@ func (l *lane) statement(e *trace.Event, place int64) error {
 	t.count++
 	t.ns += took
 	l.times.put(place, group, took)
+	// Where the log writes, what a statement reads depends on which lane was first, and on the trials before.
+	volatile := e.Volatile || l.writes
 	if err != nil {
 		t.errors++
 		if r, ok := errors.AsType[*refusal](err); ok {
-			t.refusal(e.Number, e.Volatile, r.code)
+			t.refusal(e.Number, volatile, r.code)
 		}
 		return l.forgive(err)
 	}
-	t.statement(e.Number, e.Volatile, &l.answer)
+	t.statement(e.Number, volatile, &l.answer)
 	return nil
 }
 
