@@ -120,6 +120,7 @@ func (l *lane) replay(ctx context.Context, j *job) error {
 			if err := l.forgive(l.prepare(e)); err != nil {
 				return err
 			}
+			l.clock() // the next event may be due by now
 			continue
 		}
 		if err := l.pin(e.At); err != nil {
@@ -242,7 +243,9 @@ func (l *lane) arrive(ctx context.Context, j *job, database string) error {
 	if l.dialect == lex.PostgreSQL {
 		return nil
 	}
-	return l.client.use([]byte(database))
+	err := l.client.use([]byte(database))
+	l.clock()
+	return err
 }
 
 // fits tells whether the connection that was kept can be used with a database. Without one, a session of MySQL begins

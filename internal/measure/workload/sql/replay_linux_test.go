@@ -409,6 +409,21 @@ func TestReplayOfShards(t *testing.T) {
 // written makes a trace of sessions that have a statement at each of their times, in milliseconds.
 func written(t *testing.T, server map[string]string, database, text string, times ...[]int64) map[string]string {
 	t.Helper()
+	var sessions [][]trace.Event
+	for _, all := range times {
+		var events []trace.Event
+		for _, at := range all {
+			events = append(events, trace.Event{Op: trace.Query, At: at * 1000, Text: []byte(text),
+				Database: []byte(database)})
+		}
+		sessions = append(sessions, events)
+	}
+	return withEvents(t, server, sessions...)
+}
+
+// withEvents makes a trace of sessions.
+func withEvents(t *testing.T, server map[string]string, sessions ...[]trace.Event) map[string]string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace")
 	f, err := os.Create(path)
 	if err != nil {
@@ -420,12 +435,13 @@ func written(t *testing.T, server map[string]string, database, text string, time
 		m.Dialect = lex.PostgreSQL
 	}
 	w := trace.NewWriter(f, m)
-	kind := w.Fingerprint([]byte(text), lex.Verdict{Class: lex.Read})
-	for i, all := range times {
-		for _, at := range all {
-			w.Meta.Span = max(w.Meta.Span, at*1000)
-			e := trace.Event{Op: trace.Query, At: at * 1000, Rows: -1, Text: []byte(text), Fingerprint: kind,
-				Database: []byte(database)}
+	for i, events := range sessions {
+		for _, e := range events {
+			w.Meta.Span = max(w.Meta.Span, e.At)
+			e.Rows = -1
+			if e.Op.Statement() {
+				e.Fingerprint = w.Fingerprint(e.Text, lex.Verdict{Class: lex.Read})
+			}
 			if err := w.Add(uint64(i), &e); err != nil {
 				t.Fatal(err)
 			}
@@ -467,7 +483,39 @@ func TestPace(t *testing.T) {
 		if err != nil || !strings.HasPrefix(late.State["behind_because"], "lanes") {
 			t.Errorf("with one lane it is behind because of %s: %v", late.State["behind_because"], err)
 		}
+		if r.postgres() { // others do not wait for a table when they prepare
+			r.checkPreparation(t)
+		}
 	})
+}
+
+// checkPreparation has the server take longer for a preparation than there is time until the next statement.
+func (r *recorded) checkPreparation(t *testing.T) {
+	t.Helper()
+	log := withEvents(t, r.params, []trace.Event{{Op: trace.Connect, Database: []byte("shop")},
+		{Op: trace.Prepare, Statement: 1, Text: []byte("SELECT title FROM item")},
+		{Op: trace.Query, Text: []byte("SELECT 1"), At: 50_000}})
+	c := r.connect(t, "shop")
+	c.Word(t, "BEGIN; LOCK TABLE item")
+	done := make(chan *workload.Bench, 1)
+	go func() {
+		b, err := r.drive(t, 1, map[string]string{"lanes": "1", "pace": "original", "warm": "no"}, log)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- b
+	}()
+	for end := time.Now().Add(time.Minute); c.Word(t, "SELECT COUNT(*) FROM pg_locks WHERE NOT granted") == "0"; {
+		if time.Sleep(5 * time.Millisecond); time.Now().After(end) {
+			t.Fatal("no preparation waits")
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // by which the statement is late
+	c.Word(t, "COMMIT")
+	c.Quit(t)
+	if b := <-done; !strings.HasPrefix(b.State["behind_because"], "server") {
+		t.Errorf("it is behind because of %s", b.State["behind_because"])
+	}
 }
 
 // A replay does not allocate memory for a statement.
