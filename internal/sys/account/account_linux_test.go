@@ -69,9 +69,33 @@ func TestClosedDirectory(t *testing.T) {
 	}
 }
 
+// TestOpenDirectory: a program needs no capability for an open directory, or for its own below open ones.
 func TestOpenDirectory(t *testing.T) {
 	u := chosen(t)
-	if err := u.ReachTo("/usr"); err != nil || u.Privileged() {
-		t.Errorf("an open directory needs a capability, or %v", err)
+	open, err := os.MkdirTemp("/tmp", "tare-account-") // t.TempDir may be below a directory that only root can enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(open)
+	own := filepath.Join(open, "own")
+	if err := errors.Join(os.Chmod(open, 0o755), os.Mkdir(own, 0o700), u.Give(own)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/usr", own} {
+		if err := u.ReachTo(dir); err != nil || u.Privileged() {
+			t.Errorf("%s needs a capability, or %v", dir, err)
+		}
+	}
+	cmd := exec.Command("/bin/sh", "-c", `echo x > "$1/file"`, "sh", own)
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{}
+	u.Become(cmd.SysProcAttr)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("write a file: %s%v", out, err)
+	}
+	if err := os.Chmod(own, 0o055); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.ReachTo(own); err != nil || !u.Privileged() {
+		t.Errorf("a directory that is closed to its owner needs no capability, or %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func (u *User) Owns(file os.FileInfo) bool {
 	return !u.change || ok && st.Uid == u.uid
 }
 
-// ReachTo ensures that the user can reach a directory. If other users cannot pass through a directory above it, as
+// ReachTo ensures that the user can reach a directory. If the user cannot pass through it or a directory above it, as
 // through tare's own, the user keeps a capability for that on Linux. Elsewhere, or if this process does not have it,
 // the error is a *ClosedError.
 func (u *User) ReachTo(dir string) error {
@@ -80,7 +80,11 @@ func (u *User) ReachTo(dir string) error {
 		if err != nil {
 			return err
 		}
-		if st.Mode().Perm()&1 == 0 {
+		pass := os.FileMode(0o001)
+		if u.Owns(st) {
+			pass = 0o100
+		}
+		if st.Mode()&pass == 0 {
 			return u.pass(&ClosedError{Dir: dir, At: d})
 		}
 		if d == filepath.Dir(d) {
