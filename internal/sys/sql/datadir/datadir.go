@@ -63,12 +63,16 @@ func Idle(dir string) error {
 			filepath.Base(pids[0]))
 	}
 	for _, name := range []string{"aria_log_control", "ibdata1"} {
-		pid, err := lockedBy(filepath.Join(dir, name))
+		pid, locked, err := lockedBy(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		if pid != 0 {
-			return fmt.Errorf("a server uses %s: process %d has locked %s; stop the server first", dir, pid, name)
+		if locked {
+			by := "a process of another PID namespace"
+			if pid > 0 {
+				by = fmt.Sprintf("process %d", pid)
+			}
+			return fmt.Errorf("a server uses %s: %s has locked %s; stop the server first", dir, by, name)
 		}
 	}
 	return nil
