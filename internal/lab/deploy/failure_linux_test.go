@@ -92,8 +92,9 @@ func TestDoubtsTravelWithTheResult(t *testing.T) {
 func TestInjectedWorkIsDoneAndNotReported(t *testing.T) {
 	s, _ := connect(t, t.TempDir())
 	o := run(t, s, wire.Run{Job: job("t.work"), Work: 1000, Inject: 0.05})
-	if st := o.Result.State; st["measured"] != "1050" || st["reported"] != "1000" {
-		t.Errorf("measured %s, reported %s units", st["measured"], st["reported"])
+	st := o.Result.State
+	if st["prepared"] != "1050" || st["measured"] != "1050" || st["reported"] != "1000" {
+		t.Errorf("prepared %s, measured %s, reported %s units", st["prepared"], st["measured"], st["reported"])
 	}
 	if len(o.Result.Warnings) != 0 {
 		t.Errorf("warnings %v", o.Result.Warnings)

@@ -134,6 +134,10 @@ func kinds() []workload.Kind {
 			return err
 		}}),
 		kind("t.work", behaviour{
+			setup: func(_ context.Context, b *workload.Bench) error {
+				b.Note("prepared", fmt.Sprint(b.Work))
+				return nil
+			},
 			measure: func(_ context.Context, b *workload.Bench) error {
 				b.Note("measured",
 					fmt.Sprint(b.Work))

@@ -21,7 +21,7 @@ import (
 type trialRun struct {
 	worker *worker
 	mark   bool  // tell the controller of Begin and End
-	work   int64 // units that Measure does; Bench.Work is the reported number
+	work   int64 // units that Measure does; Bench.Work is the number that is reported
 	// All in ns by the monotonic clock.
 	setup, elapsed, cleanup, slack int64
 	used                           resources
@@ -42,14 +42,14 @@ func (c *cell) once(ctx context.Context, b *workload.Bench, s *trialRun) (fail *
 				"check the environment before you trust its next trials")
 		}
 	}()
+	reported := b.Work
+	b.Work = s.work
 	began := wire.Now()
 	fail = c.guard("setup", func() error { return t.Setup(ctx, b) })
 	s.setup = wire.Now() - began
 	if fail != nil {
 		return fail
 	}
-	reported := b.Work
-	b.Work = s.work
 	fail = c.guard("measure", func() error { return s.measure(ctx, t, b) })
 	b.Work = reported
 	if fail != nil {

@@ -173,7 +173,7 @@ type Bench struct {
 	Files map[string]string
 	// Service is the kind's service, if it has one for these parameters.
 	Service Serving
-	// Work is the number of units Measure does. In Report it is the number to divide by.
+	// Work is the number of units Measure does, and Setup prepares for. In Report it is the number to divide by.
 	Work int64
 	// Elapsed is the time between the start and the end of Measure by the monotonic clock; valid in Report.
 	Elapsed time.Duration

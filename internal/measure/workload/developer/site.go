@@ -131,9 +131,6 @@ func (s *site) alone() (leave func(), err error) {
 	}, nil
 }
 
-// spare is the number of units to prepare for a trial that reports n: the positive control does more than it reports.
-func spare(n int64) int { return int(n + n/4 + 1) }
-
 // write makes a file and, where they are missing, the directories above it: preparation, untimed.
 func (s *site) write(at string, content []byte) error {
 	full := filepath.Join(s.path, filepath.FromSlash(at))

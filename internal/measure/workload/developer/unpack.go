@@ -30,7 +30,7 @@ type unpack struct {
 
 // Setup generates the archive.
 func (u *unpack) Setup(_ context.Context, b *workload.Bench) (err error) {
-	modules := spare(b.Work)
+	modules := int(b.Work)
 	if err := u.fresh(b, "unpack", treeSpace(modules), int64(modules)*(moduleFiles+moduleDirs+1)); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ type removal struct {
 
 // Setup unpacks the tree that is removed.
 func (t *removal) Setup(ctx context.Context, b *workload.Bench) (err error) {
-	modules := spare(b.Work)
+	modules := int(b.Work)
 	if err := t.fresh(b, "remove", treeSpace(modules), int64(modules)*(moduleFiles+moduleDirs+1)); err != nil {
 		return err
 	}

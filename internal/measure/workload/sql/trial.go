@@ -23,7 +23,6 @@ type replay struct {
 	file    *os.File
 	trace   *trace.Trace
 	pass    *pass
-	units   int64 // of work, that the pass does
 	lanes   []*lane
 	room    func()    // undoes the room for the lanes
 	aside   client    // for questions to the server
@@ -97,7 +96,7 @@ func (r *replay) prepare(units int64) error {
 	if err != nil {
 		return err
 	}
-	r.pass, r.units = r.newPass(w), units
+	r.pass = r.newPass(w)
 	n := len(w.jobs)
 	if r.laneText != lanesSession {
 		n, err = lanes(r.laneText)
@@ -153,11 +152,6 @@ func (r *replay) connect(ctx context.Context) error {
 
 // Measure replays.
 func (r *replay) Measure(ctx context.Context, b *workload.Bench) error {
-	if b.Work != r.units {
-		if err := r.prepare(b.Work); err != nil {
-			return err
-		}
-	}
 	before, _ := proc.CPUTime(os.Getpid())
 	err := r.run(ctx)
 	after, _ := proc.CPUTime(os.Getpid())
