@@ -230,9 +230,7 @@ func (s *server) kill() error {
 
 // Stop shuts the server down.
 func (s *server) Stop(ctx context.Context) error {
-	if p, err := os.FindProcess(s.process.Pid()); err == nil {
-		_ = p.Signal(s.leave())
-	}
+	_ = s.process.Signal(s.leave()) // fails when it has ended
 	select {
 	case <-s.process.Done():
 	case <-ctx.Done():

@@ -196,6 +196,9 @@ func TestStreamEndSweepsGroupAndDiagnoses(t *testing.T) {
 	if d := string(s.Diagnose()); !strings.Contains(d, "cannot go on\n[sh: signal: killed]") {
 		t.Errorf("diagnosis %q", d)
 	}
+	if s.Signal(os.Interrupt) != os.ErrProcessDone || s.Kill() != os.ErrProcessDone {
+		t.Error("a child that has ended is sent signals")
+	}
 }
 
 // TestParentDeath starts this test binary as a controller that is then killed.

@@ -125,8 +125,19 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Kill ends the child and its process group at once, without a chance to clean up. The stream must still be closed.
-func (s *Stream) Kill() error { return kill(s.cmd) }
+// Kill ends the child and its process group at once, without a chance to clean up. The stream must still be closed. If
+// the child has ended, it returns os.ErrProcessDone: another group may have its number now.
+func (s *Stream) Kill() error {
+	select {
+	case <-s.done:
+		return os.ErrProcessDone
+	default:
+		return kill(s.cmd)
+	}
+}
+
+// Signal sends the child a signal. If the child has ended, it returns os.ErrProcessDone.
+func (s *Stream) Signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
 
 func (s *Stream) ended(within time.Duration) bool {
 	t := time.NewTimer(within)

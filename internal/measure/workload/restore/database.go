@@ -408,9 +408,7 @@ func (d *database) stop() error {
 		return nil
 	}
 	defer d.server.Close()
-	if p, err := os.FindProcess(d.server.Pid()); err == nil {
-		_ = p.Signal(os.Interrupt)
-	}
+	_ = d.server.Signal(os.Interrupt) // fails when it has ended
 	select {
 	case <-d.server.Done():
 		return nil

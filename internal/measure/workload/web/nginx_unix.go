@@ -319,9 +319,7 @@ func (n *nginx) stop() {
 	process := n.process
 	n.process = nil
 	defer process.Close()
-	if p, err := os.FindProcess(process.Pid()); err == nil {
-		_ = p.Signal(os.Interrupt)
-	}
+	_ = process.Signal(os.Interrupt) // fails when it has ended
 	select {
 	case <-process.Done():
 	case <-time.After(stopTime):
