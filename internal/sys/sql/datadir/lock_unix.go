@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// lockedBy tells whether a process has locked a file, and returns its ID, which is not positive for a process of another
-// PID namespace. A file that does not exist is not locked. MySQL and MariaDB lock their data files with fcntl.
+// lockedBy tells whether a process has locked a file, and returns its ID, which is not positive if the process is in
+// another PID namespace. A file that does not exist is not locked. MySQL and MariaDB lock their data files with fcntl.
 func lockedBy(path string) (pid int, locked bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
