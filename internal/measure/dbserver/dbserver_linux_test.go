@@ -252,10 +252,20 @@ func TestClosedDirectoryWithLongPath(t *testing.T) {
 	}
 }
 
-// A server on a copied data directory ignores the passwords in it, also when it is started again.
+// A server on a copied data directory ignores the passwords in it, also when it is started again, and does not
+// replicate from the server that the other one replicates from.
 func TestCopied(t *testing.T) {
 	each(t, func(t *testing.T, o Options) {
 		s := started(t, o)
+		source, start := "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='x'", "START SLAVE"
+		if o.Product == MySQL {
+			source = "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1, SOURCE_USER='x'"
+			start = "START REPLICA"
+		}
+		const threads = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'system user'"
+		if n := ask(t, s, source, start, threads); n == "0" {
+			t.Error("it does not replicate, so that this test shows nothing")
+		}
 		ask(t, s, "CREATE DATABASE shop", "CREATE TABLE shop.a SELECT 42 AS b",
 			"ALTER USER root@localhost IDENTIFIED BY 'x'")
 		o.Copied = true
@@ -266,6 +276,9 @@ func TestCopied(t *testing.T) {
 			s = started(t, o)
 			if got := ask(t, s, "SELECT b FROM shop.a"); got != "42" {
 				t.Errorf("got %s", got)
+			}
+			if n := ask(t, s, threads); n != "0" {
+				t.Errorf("%s threads replicate", n)
 			}
 		}
 	})

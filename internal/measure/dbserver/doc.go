@@ -31,8 +31,9 @@ type Options struct {
 	// Dir is the absolute path of a directory for this server only. It is created if it does not exist. The data is
 	// kept in its subdirectory "data" for the next start.
 	Dir string
-	// Copied says that the data directory is a copy of another server's. Its accounts and its configuration files are
-	// ignored.
+	// Copied says that the data directory is a copy of another server's. Its accounts are ignored, and so is what it
+	// has of that server's configuration: of PostgreSQL, postgresql.auto.conf and the files that make it a standby or
+	// have it recover are removed. It replicates from nobody.
 	Copied bool
 	// SocketDir is the directory for the socket if the file system of Dir may not support sockets; "" means Dir.
 	SocketDir string

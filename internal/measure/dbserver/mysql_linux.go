@@ -172,7 +172,8 @@ func startMySQL(ctx context.Context, o Options) (_ Server, err error) {
 		argv = append(argv, "--skip-networking")
 	}
 	if o.Copied {
-		argv = append(argv, "--skip-grant-tables")
+		// Each product and release knows one or both of the names.
+		argv = append(argv, "--skip-grant-tables", "--loose-skip-slave-start", "--loose-skip-replica-start")
 	}
 	if o.Product == MySQL {
 		argv = append(argv, "--loose-mysqlx=OFF")

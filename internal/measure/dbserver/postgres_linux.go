@@ -2,7 +2,9 @@ package dbserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,7 +85,7 @@ func startPostgres(ctx context.Context, o Options) (_ Server, err error) {
 	}
 	argv := []string{filepath.Join(bin, "postgres"), "-D", data}
 	if o.Copied {
-		if argv, err = s.adopt(ctx, o, argv); err != nil {
+		if argv, err = s.adopt(ctx, o, argv, data); err != nil {
 			return nil, with(err, s.remove())
 		}
 	}
@@ -130,9 +132,18 @@ func (s *server) initialisePostgres(ctx context.Context, o Options, bin, data st
 	return os.Rename(half, data)
 }
 
-// adopt prepares a copied data directory: it creates the account postgresUser, because the names of the others are not
-// known, and returns the command with configuration files that let it log in.
-func (s *server) adopt(ctx context.Context, o Options, argv []string) ([]string, error) {
+// foreignFiles are those of a data directory that are read wherever the configuration files are: what ALTER SYSTEM has
+// set, and what makes the server a standby or has it recover, the last one up to release 11.
+var foreignFiles = []string{"postgresql.auto.conf", "standby.signal", "recovery.signal", "recovery.conf"}
+
+// adopt prepares a copied data directory: it removes foreignFiles, creates the account postgresUser, because the names
+// of the others are not known, and returns the command with configuration files that let it log in.
+func (s *server) adopt(ctx context.Context, o Options, argv []string, data string) ([]string, error) {
+	for _, name := range foreignFiles {
+		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("start %s: %w", s.product, err)
+		}
+	}
 	for _, f := range []struct{ setting, name, text string }{
 		{"config_file", "postgresql.conf", ""}, {"ident_file", "pg_ident.conf", ""},
 		{"hba_file", "pg_hba.conf", "local all all trust\nhost all all 127.0.0.1/32 trust\n"},

@@ -51,7 +51,7 @@ func TestPostgresCopied(t *testing.T) {
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"pg_hba.conf", "postgresql.conf"} {
+	for _, name := range []string{"pg_hba.conf", "postgresql.conf", "postgresql.auto.conf", "standby.signal"} {
 		if err := os.WriteFile(filepath.Join(o.Dir, "data", name), []byte("nonsense\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
