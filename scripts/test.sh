@@ -138,13 +138,14 @@ goroutines() {
 $GO build -o "$work/tested" ./scripts/tested
 $GO build -modfile=tools/go.mod -o "$work/gotestsum" gotest.tools/gotestsum
 
-# run NAME PACKAGES FLAG... tests packages and keeps what was said in a file of that name. make vet was before.
+# run NAME PACKAGES FLAG... tests packages and keeps what was said in a file of that name. make vet was before; without
+# symbols and DWARF a test binary is linked sooner.
 run() {
 	local name=$1 packages=$2
 	shift 2
 	"$work/gotestsum" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=all --no-color \
 		--rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --jsonfile "$work/$name.json" \
-		--packages "$packages" -- -count=1 -timeout 40m -vet=off "$@"
+		--packages "$packages" -- -count=1 -timeout 40m -vet=off -ldflags="-s -w" "$@"
 }
 besides=()
 ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
