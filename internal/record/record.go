@@ -4,7 +4,10 @@
 // promise: names are never reused with another meaning.
 package record
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // NullSlot is the Slot of the baseline's hidden second place in each block: the null control.
 const NullSlot = "null"
@@ -48,7 +51,14 @@ type Figures struct {
 	Warnings []Warning         `json:"warnings,omitempty"`
 	// Groups are the figures of parts of the work; at most MaxGroups, and one more with the ID OtherGroup.
 	Groups []Group `json:"groups,omitempty"`
+	// Sketch has what each execution of the groups returned (setdiff.Sketch), to find those that differ elsewhere. An
+	// element's Number is that of the execution in the work, its Kind the first half of its group's ID. Its Rows are
+	// RefusedRows if there was an error, and then its Sum is that of the error's code.
+	Sketch []byte `json:"sketch,omitempty"`
 }
+
+// RefusedRows is in Figures.Sketch for an execution with an error.
+const RefusedRows = math.MaxUint32
 
 // MaxGroups is how many groups a trial tells apart. They are those with the most executions, by ID where these are
 // equal, so that equal work gives the same groups everywhere.

@@ -16,6 +16,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/suggest"
+	"tare/internal/sys/setdiff"
 	"tare/internal/unit"
 )
 
@@ -264,6 +265,9 @@ func (c *cell) checkFigures(b *workload.Bench) *record.Failure {
 	}
 	if n := len(b.Groups); n > record.MaxGroups+1 {
 		return bad("the trial reported %d groups, more than %d", n, record.MaxGroups+1)
+	}
+	if n := len(b.Sketch); n > 0 && n != setdiff.Size {
+		return bad("the trial reported a sketch of %d bytes, not %d", n, setdiff.Size)
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
 // Package setdiff tells what two large sets differ in from a small sketch of each, made where the set is.
 //
-// A sketch is an invertible Bloom filter: every element is added, by exclusive or, to three cells that its hash chooses.
-// What is in both sets cancels out when one sketch is taken from the other. A cell that is left with one element names
-// it, which is then taken from its other cells, and so on. That finds all differences while they are few. For more, a
-// sketch has strata: each holds one in eight of the numbers of the one before it. Source: Eppstein, Goodrich, Uyeda and
-// Varghese, What's the Difference? Efficient Set Reconciliation without Prior Context, SIGCOMM 2011.
+// A sketch is an invertible Bloom filter: every element is added, by exclusive or, to three cells that its hash
+// chooses. What is in both sets cancels out when one sketch is taken from the other. A cell that is left with one
+// element names it, which is then taken from its other cells, and so on. That finds all differences while they are few.
+// For more, a sketch has strata: each holds one in eight of the numbers of the one before it. Source: Eppstein,
+// Goodrich, Uyeda and Varghese, What's the Difference? Efficient Set Reconciliation without Prior Context, SIGCOMM
+// 2011.
 package setdiff
 
 import (

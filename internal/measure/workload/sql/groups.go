@@ -73,17 +73,17 @@ func (t *tally) statement(number uint64, volatile bool, a *answer) {
 	t.ordered += evidence(number, rows, a.ordered)
 }
 
-// refusal adds a statement that the server refused with an error of this code.
-func (t *tally) refusal(number uint64, volatile bool, code string) {
-	if volatile {
-		return
-	}
+// refusal adds a statement that the server refused with an error of this code, and returns the code's sum.
+func (t *tally) refusal(number uint64, volatile bool, code string) uint64 {
 	var s sql.Sum
 	s.Value([]byte(code))
 	s.EndRow()
-	t.compared++
-	t.unordered += evidence(number, math.MaxUint64, s.Unordered())
-	t.ordered += evidence(number, math.MaxUint64, s.Unordered())
+	if !volatile {
+		t.compared++
+		t.unordered += evidence(number, math.MaxUint64, s.Unordered())
+		t.ordered += evidence(number, math.MaxUint64, s.Unordered())
+	}
+	return s.Unordered()
 }
 
 // evidence makes a number of what a statement returned. These are added up, because lanes finish statements in any

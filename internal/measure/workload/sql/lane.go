@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"tare/internal/measure/fileio"
+	"tare/internal/record"
 	"tare/internal/sys/histogram"
+	"tare/internal/sys/setdiff"
 	"tare/internal/sys/sql"
 	"tare/internal/sys/sql/lex"
 	"tare/internal/sys/sql/trace"
@@ -45,6 +47,7 @@ type lane struct {
 	event   trace.Event
 	answer  answer
 	tallies []tally
+	sketch  setdiff.Sketch
 	errors  map[string]*mistake // by code
 	command []byte
 	pinned  int64 // the second that the session's clock shows; 0 for none
@@ -65,6 +68,7 @@ func newLane() *lane { return &lane{tallies: make([]tally, other+1), errors: map
 func (l *lane) begin(p *pass, base time.Time) {
 	l.pass, l.timekeeper = p, timekeeper{base: base, lags: &p.lags, quit: p.stop.Load}
 	clear(l.tallies)
+	l.sketch = setdiff.Sketch{}
 	clear(l.errors)
 }
 
@@ -151,12 +155,22 @@ func (l *lane) statement(e *trace.Event, place int64) error {
 	if err != nil {
 		t.errors++
 		if r, ok := errors.AsType[*refusal](err); ok {
-			t.refusal(e.Number, volatile, r.code)
+			l.differs(e, volatile, record.RefusedRows, t.refusal(e.Number, volatile, r.code))
 		}
 		return l.forgive(err)
 	}
 	t.statement(e.Number, volatile, &l.answer)
+	l.differs(e, volatile, l.answer.rows+l.answer.affected, l.answer.unordered)
 	return nil
+}
+
+// differs keeps what a statement returned, to find it if it returns something else in another target.
+func (l *lane) differs(e *trace.Event, volatile bool, rows, sum uint64) {
+	if !volatile {
+		id := l.work.trace.Fingerprints()[e.Fingerprint].ID
+		l.sketch.Add(setdiff.Element{Number: e.Number, Kind: uint32(id >> 32),
+			Rows: uint32(min(rows, record.RefusedRows)), Sum: sum})
+	}
 }
 
 func (l *lane) send(e *trace.Event) error {

@@ -24,6 +24,7 @@ import (
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/run/supply"
+	"tare/internal/sys/setdiff"
 	"tare/internal/sys/sql/lex"
 	"tare/internal/sys/sql/trace"
 )
@@ -266,6 +267,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("a function has written in a replay: %d rows more", got-seen)
 		}
 		r.checkWrites(t, seen)
+		r.checkDifferences(t)
 	})
 }
 
@@ -305,6 +307,39 @@ func (r *recorded) checkWrites(t *testing.T, seen int) {
 	}
 }
 
+// checkDifferences changes a row between two replays, and finds the statements that return it.
+func (r *recorded) checkDifferences(t *testing.T) {
+	t.Helper()
+	log := written(t, r.params, "shop", "SELECT title FROM item WHERE id = 7", []int64{0, 0}, []int64{0})
+	var sketches []*setdiff.Sketch
+	group := ""
+	for _, update := range []string{"UPDATE item SET title = concat(title, '!') WHERE id = 7",
+		"UPDATE item SET title = replace(title, '!', '') WHERE id = 7"} {
+		b, err := r.drive(t, 1, map[string]string{"lanes": "2", "whole": "yes", "warm": "no"}, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := setdiff.Parse(b.Sketch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sketches, group = append(sketches, s), b.Groups[0].ID
+		c := r.connect(t, "shop")
+		c.Word(t, update)
+		c.Quit(t)
+	}
+	found, all := setdiff.Compare(sketches[0], sketches[1])
+	if len(found) != 3 || !all {
+		t.Errorf("%d of 3 statements that differ were found, all: %t", len(found), all)
+	}
+	for i, d := range found {
+		if d.Number != uint64(i+1) || d.A == nil || d.B == nil || d.A.Rows != 1 || d.B.Rows != 1 ||
+			d.A.Sum == d.B.Sum || fmt.Sprintf("%08X", d.A.Kind) != group[:8] {
+			t.Errorf("%+v differs: %+v and %+v of group %s", d, d.A, d.B, group)
+		}
+	}
+}
+
 // totals are what a replay tells of all its statements together.
 func totals(b *workload.Bench) map[string]string {
 	all := maps.Clone(b.Checks)
@@ -335,6 +370,11 @@ func (r *recorded) expect(t *testing.T) map[string]string {
 	for _, g := range b.Groups {
 		found[g.Text] = g
 		total += g.Count
+	}
+	if s, err := setdiff.Parse(b.Sketch); err != nil {
+		t.Error(err)
+	} else if found, all := setdiff.Compare(s, s); len(found) > 0 || !all {
+		t.Errorf("a replay differs from itself in %v", found)
 	}
 	if total != int64(n) {
 		t.Errorf("the groups have %d statements of %d", total, n)
@@ -409,10 +449,12 @@ func TestReplayOfShards(t *testing.T) {
 func written(t *testing.T, server map[string]string, database, text string, times ...[]int64) map[string]string {
 	t.Helper()
 	var sessions [][]trace.Event
+	number := uint64(0)
 	for _, all := range times {
 		var events []trace.Event
 		for _, at := range all {
-			events = append(events, trace.Event{Op: trace.Query, At: at * 1000, Text: []byte(text),
+			number++
+			events = append(events, trace.Event{Op: trace.Query, At: at * 1000, Text: []byte(text), Number: number,
 				Database: []byte(database)})
 		}
 		sessions = append(sessions, events)

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/setdiff"
 )
 
 // result is what all lanes have counted.
 type result struct {
 	tallies []tally
 	total   tally
+	sketch  setdiff.Sketch
 	errors  map[string]*mistake
 	behind  [blames]int64
 }
@@ -26,6 +28,7 @@ func (r *replay) result() *result {
 			z.tallies[i].add(&l.tallies[i])
 			z.total.add(&l.tallies[i])
 		}
+		z.sketch.Merge(&l.sketch)
 		for code, m := range l.errors {
 			if all := z.errors[code]; all != nil {
 				all.count += m.count
@@ -86,6 +89,9 @@ func (r *replay) Report(b *workload.Bench) error {
 	}
 	b.Groups = p.groups.groups(r.trace.Fingerprints(), z.tallies, p.times, b.Warmup)
 	// The evidence of equal work is that of the groups, which have all statements.
+	if z.total.compared > 0 {
+		b.Sketch = z.sketch.Bytes()
+	}
 	b.Note("statements", fmt.Sprint(z.total.count))
 	b.Note("errors", z.codes())
 	b.Note("rows", fmt.Sprint(z.total.comparedRows))
