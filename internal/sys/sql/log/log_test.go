@@ -469,3 +469,33 @@ func TestUnknownLogs(t *testing.T) {
 		}
 	}
 }
+
+// Statements that are remembered count as those that are looked at each time, also when there are too many kinds of
+// them to remember.
+func TestKindsAreRemembered(t *testing.T) {
+	var log strings.Builder
+	for i := range 3 * maxKinds {
+		fmt.Fprintf(&log, "%s%s%s", q(i%5, fmt.Sprintf("SELECT 'a', %d FROM t%d", i, i%(maxKinds+100))),
+			q(7, fmt.Sprintf("/* page %d */ DELETE FROM t WHERE a = 'x%d'", i%3, i)),
+			q(8, fmt.Sprintf("SELECT NOW(), '%s', %d", strings.Repeat("x", i%maxSkeleton), i)))
+	}
+	r, err := Open(strings.NewReader(log.String()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Summarize(r, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Account.Statements; a.Total != 9*maxKinds || a.Replayed != 6*maxKinds || s.Distinct != maxKinds+102 {
+		t.Errorf("%+v, %d kinds", a, s.Distinct)
+	}
+	if len(s.Volatile) != 1 || s.Volatile[0].Statements != 3*maxKinds {
+		t.Errorf("not to be compared: %+v", s.Volatile)
+	}
+	for i, want := range []int64{3 * maxKinds, 3 * maxKinds, 3} {
+		if g := s.Fingerprints[i]; g.Statements != want {
+			t.Errorf("group %d is %+v, want %d statements", i, g, want)
+		}
+	}
+}

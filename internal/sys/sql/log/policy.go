@@ -15,6 +15,7 @@ type Decision struct {
 	Part    Part // Replayed, Skipped or Ambiguous
 	Reason  string
 	Verdict lex.Verdict // of a statement
+	kind    *kind       // of it
 }
 
 // Planner applies a policy to the events of one log. It is not safe for concurrent use.
@@ -22,6 +23,7 @@ type Planner struct {
 	Policy
 	Dialect lex.Dialect
 	reasons map[classReason]string
+	kinds   kinds
 }
 
 type classReason struct {
@@ -33,7 +35,8 @@ type classReason struct {
 func (p *Planner) Decide(e *Event) Decision {
 	d := Decision{Part: Replayed}
 	if e.Op == Query || e.Op == Execute || e.Op == Prepare {
-		d.Verdict = lex.Classify(e.Text, lex.Options{Dialect: p.Dialect})
+		d.kind = p.kinds.get(e.Text, lex.Options{Dialect: p.Dialect})
+		d.Verdict = d.kind.verdict
 		if d.Verdict.Reason == lex.Executes && len(e.Prepared) > 0 {
 			d.Verdict = lex.Classify(e.Prepared, lex.Options{Dialect: p.Dialect})
 		}

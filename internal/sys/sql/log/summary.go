@@ -284,24 +284,10 @@ func (z *summarizer) earlier() {
 
 // group counts a statement with those of its kind.
 func (z *summarizer) group(e *Event, d *Decision) {
-	o := lex.Options{Dialect: z.plan.Dialect}
-	z.scratch = lex.Fingerprint(z.scratch[:0], e.Text, o)
-	z.comment = lex.FoldNumbers(z.comment[:0], lex.LeadingComment(e.Text, o), maxComment)
-	id := lex.ID(z.scratch)
-	key := groupKey{id: id}
-	if len(z.comment) > 0 {
-		key.comment = hash(z.comment)
-	}
-	g := z.groups[key]
+	g := d.kind.group
 	if g == nil {
-		if len(z.groups) >= maxGroups {
-			key = groupKey{}
-			g = z.groups[key]
-		}
-		if g == nil {
-			g = z.newGroup(e, d, id)
-			z.groups[key] = g
-		}
+		g = z.find(e, d)
+		d.kind.group = g
 	}
 	g.Statements++
 	if d.Part == Replayed {
@@ -315,6 +301,28 @@ func (z *summarizer) group(e *Event, d *Decision) {
 		g.Longest = max(g.Longest, seconds)
 	}
 	g.Rows += max(0, e.Rows)
+}
+
+// find returns the group of a statement.
+func (z *summarizer) find(e *Event, d *Decision) *Group {
+	o := lex.Options{Dialect: z.plan.Dialect}
+	z.scratch = lex.Fingerprint(z.scratch[:0], e.Text, o)
+	z.comment = lex.FoldNumbers(z.comment[:0], lex.LeadingComment(e.Text, o), maxComment)
+	id := lex.ID(z.scratch)
+	key := groupKey{id: id}
+	if len(z.comment) > 0 {
+		key.comment = hash(z.comment)
+	}
+	g := z.groups[key]
+	if g == nil && len(z.groups) >= maxGroups {
+		key = groupKey{}
+		g = z.groups[key]
+	}
+	if g == nil {
+		g = z.newGroup(e, d, id)
+		z.groups[key] = g
+	}
+	return g
 }
 
 func (z *summarizer) newGroup(e *Event, d *Decision, id uint64) *Group {

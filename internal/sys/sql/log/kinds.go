@@ -1,0 +1,40 @@
+package log
+
+import "tare/internal/sys/sql/lex"
+
+// kinds remembers what was found out about statements that are the same but for their literals: logs have few kinds of
+// statements, many times each.
+type kinds struct {
+	of   map[string]*kind // by lex.Skeleton
+	key  []byte
+	once kind // of a statement that is not remembered
+}
+
+type kind struct {
+	verdict lex.Verdict
+	group   *Group // of a summary; nil until it is known
+}
+
+// The memory for kinds is bounded by their number and the size of a skeleton in bytes.
+const (
+	maxKinds    = 4096
+	maxSkeleton = 1 << 10
+)
+
+// get returns the kind of a statement. It is valid until the next call.
+func (k *kinds) get(text []byte, o lex.Options) *kind {
+	var whole bool
+	if k.key, whole = lex.Skeleton(k.key[:0], text, o, maxSkeleton); !whole {
+		k.once = kind{verdict: lex.Classify(text, o)}
+		return &k.once
+	}
+	found := k.of[string(k.key)]
+	if found == nil {
+		if k.of == nil || len(k.of) >= maxKinds {
+			k.of = map[string]*kind{}
+		}
+		found = &kind{verdict: lex.Classify(text, o)}
+		k.of[string(k.key)] = found
+	}
+	return found
+}
