@@ -143,7 +143,7 @@ func (cmd *sqlCommand) sqlCapture(ctx context.Context, in *sqlCapture) (err erro
 	cmd.holding("the server's settings are restored, and what was logged is written")
 	r, err := c.Run(ctx)
 	if r != nil {
-		cmd.captured(&o, r, err == nil)
+		cmd.captured(&o, r)
 	}
 	if err == nil && r.Abandoned != nil {
 		err = r.Abandoned
@@ -198,11 +198,11 @@ func (cmd *sqlCommand) capturePlan(o *capture.Options, p *capture.Plan) {
 }
 
 // captured says what the capture gave.
-func (cmd *sqlCommand) captured(o *capture.Options, r *capture.Result, written bool) {
+func (cmd *sqlCommand) captured(o *capture.Options, r *capture.Result) {
 	if r.Why != "" {
 		fmt.Fprintf(cmd.out, "the capture ended after %v: %s\n", r.Took.Round(time.Second/10), r.Why)
 	}
-	if written {
+	if r.Written {
 		text := fmt.Sprintf("%s of log in %s", bytesOf(float64(r.Bytes)), o.Out)
 		if o.Share < 1 {
 			text = fmt.Sprintf("%d of %d sessions, of %s of log, in %s", r.Kept, r.Sessions, bytesOf(float64(r.Bytes)),

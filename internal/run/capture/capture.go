@@ -75,6 +75,10 @@ func Prepare(ctx context.Context, o Options) (_ *Capture, err error) {
 		return nil, errors.New("MySQL's slow log names the database only where it changes from one statement to the " +
 			"next, whatever the session: take a sample of the general log")
 	}
+	if o.Product != dbserver.PostgreSQL && !o.near() {
+		return nil, fmt.Errorf("the log of %s can be read on the server's machine only: run tare there, with the path "+
+			"of the server's socket or a loopback address", &o.Target)
+	}
 	if err := c.checkOut(); err != nil {
 		return nil, err
 	}
@@ -123,7 +127,7 @@ func (c *Capture) checkOut() error {
 
 // checkRoom checks that the server's disk has room for the log.
 func (c *Capture) checkRoom() error {
-	if !c.o.near() {
+	if c.server.far() {
 		return nil
 	}
 	dir := filepath.Dir(c.Plan.File)
@@ -149,7 +153,8 @@ type Result struct {
 	Sessions int64 // of the log, if a sample of them was taken
 	Kept     int64 // of these
 	// Left says what is not as it was before, and why.
-	Left []string
+	Left    []string
+	Written bool // the output, which may be so in spite of an error
 	// Abandoned is why the log ends before its time; nil if it does not. What was logged before is in the output.
 	Abandoned error
 }
@@ -168,11 +173,13 @@ func (c *Capture) Run(ctx context.Context) (*Result, error) {
 	if err == nil {
 		err = c.server.set(all, &c.Plan)
 	}
+	far := c.server.far()
 	var log source
 	if err == nil {
 		if log, err = c.open(all); err == nil {
 			c.watch(ctx, &log, r)
 		}
+		far = far || errors.Is(err, fs.ErrNotExist) // but the server writes it
 	}
 	restored := c.restore(all, r)
 	if err == nil {
@@ -184,7 +191,7 @@ func (c *Capture) Run(ctx context.Context) (*Result, error) {
 		return r, errors.Join(err, fmt.Errorf("restore the settings of %s: %w; \"tare clean\" does it when the server "+
 			"answers", &c.o.Target, restored))
 	}
-	files, removed := n.remove()
+	files, removed := n.remove(far)
 	r.Left = append(r.Left, remain(files)...)
 	return r, errors.Join(err, removed)
 }
@@ -222,7 +229,7 @@ func (c *Capture) watch(ctx context.Context, log *source, r *Result) {
 			r.Why = "the limit of its size was met"
 		case time.Since(began) >= c.o.For:
 			r.Why = "its time was over"
-		case c.o.near() && enough(filepath.Dir(c.Plan.File), 0) != nil:
+		case !c.server.far() && enough(filepath.Dir(c.Plan.File), 0) != nil:
 			r.Why = "the server's disk is nearly full"
 		}
 	}
@@ -313,6 +320,7 @@ func (c *Capture) write(ctx context.Context, log source, out *os.File, r *Result
 	if err != nil {
 		return fmt.Errorf("write %s: %w", c.o.Out, err)
 	}
+	r.Written = true
 	return nil
 }
 

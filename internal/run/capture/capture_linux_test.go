@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -226,12 +227,25 @@ func TestEnds(t *testing.T) {
 // begin starts a process that captures, and waits until the log is on.
 func (b *bench) begin(o Options) (*exec.Cmd, *bufio.Reader) {
 	b.Helper()
+	cmd, lines := b.process(o, "")
+	if line, err := lines.ReadString('\n'); line != "began\n" {
+		b.Fatal(line, err)
+	}
+	return cmd, lines
+}
+
+// process starts a process that captures: with a decoy, see elsewhere, as if on another machine.
+func (b *bench) process(o Options, decoy string) (*exec.Cmd, *bufio.Reader) {
+	b.Helper()
 	text, err := json.Marshal(o)
 	if err != nil {
 		b.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "TARE_CAPTURE_CHILD="+string(text))
+	cmd.Env = append(os.Environ(), "TARE_CAPTURE_CHILD="+string(text), "TARE_CAPTURE_DECOY="+decoy)
+	if decoy != "" {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS}
+	}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -243,11 +257,7 @@ func (b *bench) begin(o Options) (*exec.Cmd, *bufio.Reader) {
 		_ = cmd.Process.Kill() // it has ended, unless the test failed
 		_ = cmd.Wait()
 	})
-	lines := bufio.NewReader(out)
-	if line, err := lines.ReadString('\n'); line != "began\n" {
-		b.Fatal(line, err)
-	}
-	return cmd, lines
+	return cmd, bufio.NewReader(out)
 }
 
 func TestKilled(t *testing.T) {
@@ -353,12 +363,17 @@ func (b *bench) gone() {
 	b.same(before)
 
 	// Now it comes back only when the capture has given up.
-	o.Force = true
+	if err := os.Remove(o.Out); err != nil {
+		b.Fatal(err)
+	}
 	cmd, lines := b.begin(o)
 	b.stop()
 	said, _ := io.ReadAll(lines)
 	if cmd.Wait() == nil || !strings.Contains(string(said), "tare clean") {
 		b.Errorf("it said %q", said)
+	}
+	if _, err := os.Stat(o.Out); strings.Contains(string(said), "written\n") != (err == nil) {
+		b.Errorf("it said %q, and of its output: %v", said, err)
 	}
 	if lines, err := Clean(b.Context(), false, os.Getenv); err == nil || len(lines) > 0 || len(b.notes()) != 1 {
 		b.Errorf("%q, %v", lines, err)
@@ -417,6 +432,88 @@ func TestAlong(t *testing.T) {
 			b.same(before)
 		})
 	}
+}
+
+// Files of this machine with the names of a far server's are not taken for them, also if a tunnel leads there.
+func TestElsewhere(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("TARE_REQUIRE") != "" {
+			t.Fatal("the test needs root")
+		}
+		t.Skip("the test needs root")
+	}
+	t.Run("mariadb", func(t *testing.T) {
+		b := ownBench(t, dbserver.MariaDB)
+		file := filepath.Join(filepath.Dir(filepath.Dir(b.target.Address)), "data", "own.log")
+		b.do("SET GLOBAL general_log_file = "+quote(file), "SET GLOBAL general_log = ON")
+		cmd, lines := b.process(b.options(), file)
+		said, _ := io.ReadAll(lines)
+		if cmd.Wait() == nil || !strings.Contains(string(said), "and this is elsewhere; run tare on the server's") {
+			t.Errorf("it said %q", said)
+		}
+	})
+	b := ownBench(t, dbserver.PostgreSQL)
+	b.do("ALTER SYSTEM SET log_destination = 'csvlog'")
+	b.do("ALTER SYSTEM SET log_filename = 'own.log'")
+	b.do("ALTER SYSTEM SET log_min_duration_statement = 0")
+	b.do("ALTER SYSTEM SET log_connections = on")
+	b.do("ALTER SYSTEM SET log_disconnections = on")
+	b.stop()
+	b.start()
+	dir := filepath.Join(filepath.Dir(filepath.Dir(b.target.Address)), "data", "log")
+	for _, along := range []bool{true, false} {
+		o := b.options()
+		o.Force = true
+		cmd, lines := b.process(o, filepath.Join(dir, "own.csv"))
+		if line, err := lines.ReadString('\n'); line != "began\n" {
+			t.Fatal(line, err)
+		}
+		b.work("w", 3)
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(lines)
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		found, _ := b.read(o)
+		b.whole(found)
+		if len(found) != 3 {
+			t.Errorf("%d sessions", len(found))
+		}
+		for _, ending := range []string{".csv", ".log"} {
+			if named := strings.Contains(string(said), ending+" cannot be removed from here"); named == along {
+				t.Errorf("it said %q", said)
+			}
+		}
+		b.do("ALTER SYSTEM RESET log_min_duration_statement")
+		b.do("SELECT pg_reload_conf()")
+	}
+}
+
+// A log that somebody else turns into a file of their own meanwhile stays on.
+func TestTheirs(t *testing.T) {
+	b := newBench(t, dbserver.MariaDB)
+	before := b.state()
+	file := filepath.Join(filepath.Dir(filepath.Dir(b.target.Address)), "data", "theirs.log")
+	c := b.session()
+	defer c.close()
+	was, err := c.value(t.Context(), "SELECT @@GLOBAL.general_log_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.captured(b.options(), func() bool {
+		b.do("SET GLOBAL general_log_file = " + quote(file))
+		return true
+	})
+	if err != nil || len(r.Left) != 2 {
+		t.Error(r, err)
+	}
+	if on, err := c.value(t.Context(), "SELECT @@GLOBAL.general_log"); err != nil || on != "1" {
+		t.Errorf("their log is %s, %v", on, err)
+	}
+	b.do("SET GLOBAL general_log = OFF", "SET GLOBAL general_log_file = "+quote(was))
+	b.same(before)
 }
 
 // What ALTER SYSTEM had set before is set again.
@@ -499,6 +596,9 @@ func TestRefused(t *testing.T) {
 				refusal{name: "other log in a table", says: "slow_query_log is on",
 					before: []string{"SET GLOBAL log_output = 'TABLE'", "SET GLOBAL slow_query_log = ON"},
 					after:  []string{"SET GLOBAL slow_query_log = OFF", "SET GLOBAL log_output = 'FILE'"}},
+				refusal{name: "another machine", says: "on the server's machine only", with: func(o *Options) {
+					o.Address = "192.0.2.1:3306"
+				}},
 				refusal{name: "other product", says: "the server is not", with: func(o *Options) {
 					o.Product = map[dbserver.Product]dbserver.Product{dbserver.MariaDB: dbserver.MySQL,
 						dbserver.MySQL: dbserver.MariaDB}[o.Product]

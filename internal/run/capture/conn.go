@@ -31,7 +31,7 @@ const database = "postgres"
 
 func (t *Target) socket() bool { return strings.HasPrefix(t.Address, "/") }
 
-// near tells whether the server is certainly on this machine.
+// near tells whether the server seems to be on this machine. A tunnel looks like it, too.
 func (t *Target) near() bool {
 	a, err := netip.ParseAddrPort(t.Address)
 	return t.socket() || err == nil && a.Addr().IsLoopback()

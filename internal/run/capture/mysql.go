@@ -46,6 +46,9 @@ func newMySQL(ctx context.Context, t *Target, c *conn) (server, error) {
 	return s, nil
 }
 
+// far is false: Prepare refuses others.
+func (s *mysqlServer) far() bool { return false }
+
 func (s *mysqlServer) close() error { return s.conn.close() }
 
 func (s *mysqlServer) alive(ctx context.Context) error {
@@ -70,7 +73,7 @@ func logOf(slow bool) mysqlLog {
 
 func (s *mysqlServer) plan(ctx context.Context, p *Plan, name string) error {
 	l := logOf(p.Slow)
-	v, err := s.variables(ctx, "version", "datadir", "log_output", l.on, l.file, l.other, "long_query_time",
+	v, err := s.variables(ctx, "version", "hostname", "datadir", "log_output", l.on, l.file, l.other, "long_query_time",
 		"min_examined_row_limit", "log_slow_rate_limit", "log_slow_filter")
 	if err != nil {
 		return err
@@ -91,6 +94,9 @@ func (s *mysqlServer) plan(ctx context.Context, p *Plan, name string) error {
 				"would disturb: capture the general log", v["long_query_time"])
 		}
 		p.Along, p.File = true, inside(v["datadir"], v[l.file])
+		if here, err := os.Hostname(); err == nil && v["hostname"] != here { // a tunnel, or a container
+			return unreadable(fmt.Errorf("%s is on %s, and this is %s", p.File, v["hostname"], here))
+		}
 		return reachable(p)
 	}
 	p.File = path.Join(v["datadir"], name+".log")
@@ -186,10 +192,11 @@ func (s *mysqlServer) restore(ctx context.Context, changes []Change) (others []s
 		return nil, err
 	}
 	var errs []error
+	ours := len(changes) > 0 && now[changes[0].Name] == changes[0].To // the log's file
 	for _, c := range slices.Backward(changes) {
-		switch now[c.Name] {
-		case c.From: // the server was restarted, or it was never changed
-		case c.To:
+		switch {
+		case now[c.Name] == c.From: // the server was restarted, or it was never changed
+		case now[c.Name] == c.To && (ours || c.To != "ON"):
 			errs = append(errs, s.assign(ctx, c.Name, c.From))
 		default:
 			others = append(others, c.Name)

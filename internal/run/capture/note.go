@@ -70,13 +70,13 @@ func (n *note) write(name string) error {
 }
 
 // remove removes the files, and the note if that succeeds. It returns the files of the server that cannot be removed
-// from here.
-func (n *note) remove() (left []string, err error) {
+// from here; those of a far one never can.
+func (n *note) remove(far bool) (left []string, err error) {
 	var errs []error
 	for _, file := range append(n.Files, n.Part) {
 		_, err := os.Stat(filepath.Dir(file))
 		if err == nil {
-			if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+			if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) && (!far || file == n.Part) {
 				err = nil
 			}
 		}
@@ -171,18 +171,20 @@ func readNote(path string) (*note, error) {
 
 // undo restores the settings and removes the files. It returns what is left as it is.
 func (n *note) undo(ctx context.Context, getenv func(string) string) (left []string, err error) {
+	far := false
 	if len(n.Changes) > 0 {
 		s, err := connect(ctx, &n.Target, getenv)
 		if err != nil {
 			return nil, err
 		}
+		far = s.far()
 		others, err := s.restore(ctx, n.Changes)
 		left = leaves(others)
 		if err = errors.Join(err, s.close()); err != nil {
 			return left, err
 		}
 	}
-	files, err := n.remove()
+	files, err := n.remove(far)
 	return append(left, remain(files)...), err
 }
 

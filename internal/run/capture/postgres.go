@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -16,13 +17,16 @@ import (
 )
 
 // postgresServer is PostgreSQL.
-type postgresServer struct{ *conn }
+type postgresServer struct {
+	*conn
+	away bool // its files are on another machine, or cannot be read here
+}
 
 // noPermission is the SQLSTATE for a privilege that the user lacks.
 const noPermission = "42501"
 
 func newPostgres(ctx context.Context, t *Target, c *conn) (server, error) {
-	s := &postgresServer{c}
+	s := &postgresServer{conn: c}
 	// It is one text, so that its end already holds for the logging of its beginning.
 	super, err := s.value(ctx, "SET log_min_duration_statement = -1; SET log_statement = 'none'; "+
 		"SET log_duration = off; SHOW is_superuser")
@@ -30,11 +34,33 @@ func newPostgres(ctx context.Context, t *Target, c *conn) (server, error) {
 	if refused && e.Code == noPermission || err == nil && super != "on" {
 		err = fmt.Errorf("user %q is not a superuser, which ALTER SYSTEM and reading the server's files need", t.User)
 	}
+	if err == nil {
+		err = s.locate(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
+
+// locate finds out whether the server's files can be read here. Other files may have the same names, and a far server
+// may have a loopback address, by a tunnel. The file compared has the server's process and its start.
+func (s *postgresServer) locate(ctx context.Context) error {
+	const name = "postmaster.pid"
+	dir, err := s.value(ctx, "SHOW data_directory")
+	if err != nil {
+		return err
+	}
+	there, err := s.value(ctx, "SELECT pg_read_file('%s')", name)
+	if err != nil {
+		return err
+	}
+	here, err := os.ReadFile(path.Join(dir, name))
+	s.away = err != nil || string(here) != there
+	return nil
+}
+
+func (s *postgresServer) far() bool { return s.away }
 
 func (s *postgresServer) close() error { return s.conn.close() }
 
@@ -271,9 +297,11 @@ func (s *postgresServer) current(ctx context.Context, _ string) (string, error) 
 
 // open opens the file itself where it can be read here, or else has the server read it.
 func (s *postgresServer) open(ctx context.Context, file string) (part, error) {
-	f, err := openFile(file)
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return f, err
+	if !s.away {
+		f, err := openFile(file)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return f, err
+		}
 	}
 	n, err := s.fileSize(ctx, file)
 	if err == nil && n < 0 {

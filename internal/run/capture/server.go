@@ -76,6 +76,8 @@ type server interface {
 	open(ctx context.Context, file string) (part, error)
 	// current is the path of the file that the server writes now; file is the one that it wrote before.
 	current(ctx context.Context, file string) (string, error)
+	// far tells whether the server's files are not on this machine, as far as that can be seen.
+	far() bool
 	// alive asks the server for an answer.
 	alive(ctx context.Context) error
 	close() error

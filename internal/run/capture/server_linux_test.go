@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"tare/internal/measure/dbserver"
@@ -233,14 +235,25 @@ func (b *bench) notes() (texts []string) {
 func child(text string) int {
 	var o Options
 	err := json.Unmarshal([]byte(text), &o)
+	if decoy := os.Getenv("TARE_CAPTURE_DECOY"); decoy != "" && err == nil {
+		err = elsewhere(decoy)
+	}
 	o.Getenv, o.Began = os.Getenv, func() { fmt.Println("began") }
 	if err == nil {
 		comeback = Poll
 		var c *Capture
 		if c, err = Prepare(context.Background(), o); err == nil {
 			var r *Result
-			if r, err = c.Run(context.Background()); err == nil {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+			defer stop()
+			if r, err = c.Run(ctx); err == nil {
 				err = r.Abandoned
+			}
+			for _, l := range r.Left {
+				fmt.Println("left:", l)
+			}
+			if r.Written {
+				fmt.Println("written")
 			}
 		}
 	}
@@ -249,4 +262,17 @@ func child(text string) int {
 		return 1
 	}
 	return 0
+}
+
+// elsewhere makes this process, which has namespaces of its own, see another machine: it has a folder and a file where
+// the server has the log that it keeps.
+func elsewhere(file string) error {
+	dir := filepath.Dir(file)
+	data := dir
+	if filepath.Base(dir) == "log" {
+		data = filepath.Dir(dir)
+	}
+	return errors.Join(syscall.Sethostname([]byte("elsewhere")), syscall.Mount("none", data, "tmpfs", 0, ""),
+		os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(data, "postmaster.pid"), []byte("1\n"), 0o644),
+		os.WriteFile(file, []byte("it is another machine's\n"), 0o644))
 }
