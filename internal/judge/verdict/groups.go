@@ -208,25 +208,38 @@ func figuresOf(list []record.Group) GroupFigures {
 	}
 }
 
-// unequalGroups finds the groups whose checks differ between the trials of a block, and gives both sides of the first
-// such block. Trials of different amounts of work are not compared, because a group's check is over all its executions.
+// unequalGroups finds the groups that did not do the same in the trials of a block, and gives both sides of the first
+// such block. Without a check, answers may differ, but not how many executions there were, nor how many of them failed.
+// Where no group has a check, as with work that writes, what fails depends on what was done before. Trials of different
+// amounts of work are not compared, because all of this is over all executions of a group.
 func unequalGroups(c *cellBuilder) map[string]*[2]record.Group {
 	out := map[string]*[2]record.Group{}
 	for _, k := range c.keys {
 		if c.candidate.used[k].Work != c.baseline.used[k].Work {
 			continue
 		}
-		for _, s := range []*series{c.candidate, c.baseline} {
+		sides := []*series{c.candidate, c.baseline}
+		checked := slices.ContainsFunc(sides, func(s *series) bool { return anyCheck(s.groups[k]) })
+		for _, s := range sides {
 			for id := range s.groups[k] {
 				a, _ := c.candidate.group(k, id, clock{})
 				b, _ := c.baseline.group(k, id, clock{})
-				if a.Check != b.Check && out[id] == nil {
+				if (a.Check != b.Check || a.Count != b.Count || checked && a.Errors != b.Errors) && out[id] == nil {
 					out[id] = &[2]record.Group{a, b}
 				}
 			}
 		}
 	}
 	return out
+}
+
+func anyCheck(groups map[string]*record.Group) bool {
+	for _, g := range groups {
+		if g.Check != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // withholdGroups withholds the verdict where a group's evidence of equal work differs, and names the first such group.
@@ -241,7 +254,8 @@ func (wh *withholder) withholdGroups(c *cellBuilder) {
 		name += " (" + unit.Cut(text, 80) + ")"
 	}
 	sides := unequal[id]
-	a, b := answersText(&sides[0]), answersText(&sides[1])
+	counted := sides[0].Count != sides[1].Count
+	a, b := answersText(&sides[0], counted), answersText(&sides[1], counted)
 	if a == b {
 		b += ", but not the same ones,"
 	}
@@ -254,11 +268,14 @@ func (wh *withholder) withholdGroups(c *cellBuilder) {
 		a, c.Target, b, c.Baseline, others), unequalRemedy)
 }
 
-// answersText says what came back from a group's executions.
-func answersText(g *record.Group) string {
+// answersText says what came back from a group's executions, and where that differs how many they were.
+func answersText(g *record.Group, counted bool) string {
 	s := unit.Plural(int(g.Rows), "row")
 	if g.Errors > 0 {
 		s += " and " + unit.Plural(int(g.Errors), "error")
+	}
+	if counted {
+		s += " of " + unit.Plural(int(g.Count), "execution")
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,40 @@ func TestGroupsOfUnequalWork(t *testing.T) {
 	}
 	if x := warning(cell(t, w.evaluate(), "command", "", "vm"), "unequal-work"); x == nil || x.Text !=
 		"the work of group 001 (SELECT 1) differs: 40 rows in vm and 40 rows, but not the same ones, in host" {
+		t.Errorf("%+v", x)
+	}
+	// What may be answered differently has no check: refusals and executions are counted all the same.
+	for want, change := range map[string]func(*record.Group){
+		"40 rows and 1 error in vm and 40 rows in host":                       func(g *record.Group) { g.Errors = 1 },
+		"40 rows of 19 executions in vm and 40 rows of 20 executions in host": func(g *record.Group) { g.Count = 19 },
+		"": func(g *record.Group) { g.Rows = 39 },
+	} {
+		w.change = func(tr *record.Trial) {
+			same(tr)
+			tr.Groups[1].Check = ""
+			if tr.Target == "vm" && tr.Block == 7 {
+				change(&tr.Groups[1])
+			}
+		}
+		got := ""
+		if x := warning(cell(t, w.evaluate(), "command", "", "vm"), "unequal-work"); x != nil {
+			got = strings.TrimPrefix(x.Text, "the work of group 001 (SELECT 1) differs: ")
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	// Where the work writes nothing has a check: a conflict fails on one side only.
+	w.change = func(tr *record.Trial) {
+		same(tr)
+		for i := range tr.Groups {
+			tr.Groups[i].Check = ""
+		}
+		if tr.Target == "vm" {
+			tr.Groups[1].Errors = 1
+		}
+	}
+	if x := warning(cell(t, w.evaluate(), "command", "", "vm"), "unequal-work"); x != nil {
 		t.Errorf("%+v", x)
 	}
 	// A slow target that was given less work has other checks by that alone.
