@@ -23,7 +23,8 @@ type Grouped struct {
 	Baseline string `json:"baseline"`
 	Blocks   int    `json:"blocks"` // pairs of trials
 	// Seconds is how long the executions of a trial of the baseline took, added up. ExtraSeconds is how much longer the
-	// same executions took in the candidate; below 0 they took less time. Means over the blocks.
+	// same executions took in the candidate; below 0 they took less time. Both are sums over the groups of a group's
+	// median over the blocks, so that one block that was stalled has no say in it.
 	Seconds      float64 `json:"seconds"`
 	ExtraSeconds float64 `json:"extra_seconds"`
 	Groups       []Group `json:"groups"` // those that explain most of the difference first
@@ -116,7 +117,7 @@ func (cm *cellMaker) compareGroups(c *cellBuilder, blocks []blockKey) Grouped {
 		p := pairGroup(c.candidate, c.baseline, c.candClock, c.baseClock, id, blocks)
 		g := &out.Groups[i]
 		*g = Group{ID: id, Text: cm.index.texts[c.Workload][id], Ratio: record.Ratio{P: 1, PHolm: 1, Q: 1,
-			Verdict: record.Inconclusive}, ExtraSeconds: finite(stats.Mean(p.extra)),
+			Verdict: record.Inconclusive}, ExtraSeconds: finite(medianOf(p.extra)),
 			Candidate: figuresOf(p.candidate), Base: figuresOf(p.baseline)}
 		switch {
 		case unequal[id] != nil:

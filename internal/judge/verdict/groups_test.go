@@ -82,6 +82,24 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestStalledBlock: a block in which a group hung for a while does not make that group the difference.
+func TestStalledBlock(t *testing.T) {
+	change := statements(1, 4, 0.002, map[string]float64{"002": 3})
+	for _, side := range []string{"host", "vm"} {
+		gs := grouped(t, world{plan: testPlan("cpu.prime"), blocks: 10, noise: 0.005, change: func(tr *record.Trial) {
+			change(tr)
+			if tr.Target == side && tr.Block == 7 {
+				tr.Groups[0].Seconds += 30
+			}
+		}}.evaluate(), "vm")
+		if g := gs.Groups[0]; g.ID != "002" || g.Share < 0.98 || math.Abs(gs.ExtraSeconds-0.12) > 0.01 ||
+			math.Abs(gs.Seconds-0.2) > 0.01 {
+			t.Errorf("stalled in %s: %g s of %g s more, %.0f %% of it by %s", side, gs.ExtraSeconds, gs.Seconds,
+				100*g.Share, g.ID)
+		}
+	}
+}
+
 // TestGroupsOfUnequalWork: the verdict of the cell is withheld, and the sentence names the group with both sides.
 func TestGroupsOfUnequalWork(t *testing.T) {
 	same := statements(1, 4, 0.002, nil)
