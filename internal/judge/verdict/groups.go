@@ -88,11 +88,11 @@ func (s *series) group(k blockKey, id string, c clock) (record.Group, bool) {
 	return out, true
 }
 
-// grouped compares the groups of each workload in each candidate.
+// grouped compares the groups of each workload in each candidate, which a baseline that is alone is not.
 func (cm *cellMaker) grouped() []Grouped {
 	var out []Grouped
 	for _, c := range cm.cells {
-		if !c.Primary {
+		if !c.Primary || c.Target == c.Baseline {
 			continue
 		}
 		blocks := slices.DeleteFunc(slices.Clone(c.keys), func(k blockKey) bool {
