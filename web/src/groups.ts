@@ -17,8 +17,9 @@ const other = "other";
 const unequal = (g: Group): boolean => g.verdict === "WITHHELD" && !(g.ratio > 0);
 
 export function explaining(x: Grouped): Group[] {
-  const explains = x.groups.filter((g) => Math.abs(g.share) >= leastShare && Math.abs(g.extra_seconds) >= leastExtra * x.seconds).slice(0, most);
-  return x.groups.filter((g) => explains.includes(g) || unequal(g));
+  const explains = x.groups.filter((g) => !unequal(g) && Math.abs(g.share) >= leastShare && Math.abs(g.extra_seconds) >= leastExtra * x.seconds).slice(0, most);
+  const differ = x.groups.filter(unequal).slice(0, most);
+  return x.groups.filter((g) => explains.includes(g) || differ.includes(g));
 }
 
 export function groups(m: Model): HTMLElement | null {
@@ -32,11 +33,12 @@ export function groups(m: Model): HTMLElement | null {
 function compared(x: Grouped): Child {
   const told = explaining(x);
   const rest = x.groups.filter((g) => !told.includes(g));
+  const differ = rest.filter(unequal).length;
   const more = x.extra_seconds < 0 ? "less" : "more";
   return h("div", { class: "grouped" }, h("h3", {}, `${x.target}, ${x.workload}`),
     h("p", {}, ticked(`All executions of a trial together take ${quantity(x.seconds, "s")} in ${x.baseline} and ${quantity(Math.abs(x.extra_seconds), "s")} ${more} in ${x.target}.`)),
     told.length > 0 && listed(x, told),
-    rest.length > 0 && h("details", { class: "inner" }, h("summary", {}, told.length > 0 ? `${number(rest.length)} more` : plural(rest.length, "part")), listed(x, rest)));
+    rest.length > 0 && h("details", { class: "inner" }, h("summary", {}, told.length > 0 ? `${number(rest.length)} more` : plural(rest.length, "part"), differ > 0 && `, ${number(differ)} with other work`), listed(x, rest)));
 }
 
 function listed(x: Grouped, of: Group[]): HTMLElement {

@@ -11,25 +11,42 @@ import (
 	"tare/internal/unit"
 )
 
-// The report shows at most mostGroups groups of a workload in a candidate, those first that add most to the difference.
-// One that adds less than leastShare of it, or less than leastExtra of the whole time, explains nothing. The details of
-// the terminal show all.
+// The report shows at most mostGroups groups of a workload in a candidate, those first that add most to the difference,
+// and as many whose work differs. One that adds less than leastShare of the difference, or less than leastExtra of the
+// whole time, explains nothing. The details of the terminal show all.
 const (
 	mostGroups = 10
 	leastShare = 0.01
 	leastExtra = 0.002
 )
 
-// shownGroups are the groups that the report shows. One whose work differs is always among them.
-func shownGroups(gs *verdict.Grouped) []verdict.Group {
-	var out []verdict.Group
-	for _, g := range gs.Groups {
-		explains := math.Abs(g.Share) >= leastShare && math.Abs(g.ExtraSeconds) >= leastExtra*gs.Seconds
-		if explains && len(out) < mostGroups || g.Verdict == record.Withheld && g.Ratio.Center == 0 {
-			out = append(out, g)
+// shownGroups are the groups that the report shows. unshown is how many more there are whose work differs.
+func shownGroups(gs *verdict.Grouped) (groups []verdict.Group, unshown int) {
+	explaining, unequal := 0, 0
+	for i := range gs.Groups {
+		g := &gs.Groups[i]
+		switch explains := math.Abs(g.Share) >= leastShare && math.Abs(g.ExtraSeconds) >= leastExtra*gs.Seconds; {
+		case unequalWork(g):
+			if unequal++; unequal > mostGroups {
+				unshown++
+				continue
+			}
+		case explains && explaining < mostGroups:
+			explaining++
+		default:
+			continue
 		}
+		groups = append(groups, *g)
 	}
-	return out
+	return groups, unshown
+}
+
+// unequalWork tells whether the two sides did not do the same: only then is there neither a verdict nor a ratio.
+func unequalWork(g *verdict.Group) bool { return g.Verdict == record.Withheld && g.Ratio.Center == 0 }
+
+// unshownText says that there are more groups whose work differs.
+func unshownText(n int) string {
+	return "The work of " + unit.Plural(n, "more part") + " differs."
 }
 
 // groupRow is a group before it is laid out.
@@ -63,11 +80,11 @@ func (t *terminal) groupRows(groups []verdict.Group) []groupRow {
 }
 
 // showGroup makes the entry for a group. One with too few executions to be judged is not undecided: more blocks would
-// not help.
+// not help. Of all others together only unequal work is told.
 func (t *terminal) showGroup(g *verdict.Group) shown {
 	s := shown{sign: verdictSign(g.Verdict, g.Ratio.Center)}
 	switch {
-	case g.ID == record.OtherGroup:
+	case g.ID == record.OtherGroup && s.sign != withheld:
 		return shown{noSign: true}
 	case s.sign == cannotTell && g.Blocks == 0:
 		return shown{noSign: true, ratio: "rare"}
@@ -115,9 +132,9 @@ func (t *terminal) groupLines() []string {
 		gs := &t.Groups[i]
 		lines = append(lines, "")
 		lines = append(lines, wrap("", groupsText(gs)+".", min(t.width, readable))...)
-		groups := gs.Groups
+		groups, unshown := gs.Groups, 0
 		if !t.Text.Details {
-			groups = shownGroups(gs)
+			groups, unshown = shownGroups(gs)
 		}
 		if len(groups) == 0 {
 			continue
@@ -142,6 +159,9 @@ func (t *terminal) groupLines() []string {
 				lines = append(lines, "    "+unit.Cut(r.text, t.width-4))
 			}
 		}
+		if unshown > 0 {
+			lines = append(lines, wrap("", unshownText(unshown), min(t.width, readable))...)
+		}
 	}
 	return lines
 }
@@ -158,7 +178,8 @@ func (d *markdown) groupTables() {
 			d.line("")
 		}
 		d.line("%s.", markdownText(groupsText(gs)))
-		rows := d.groupRows(shownGroups(gs))
+		groups, unshown := shownGroups(gs)
+		rows := d.groupRows(groups)
 		if len(rows) == 0 {
 			continue
 		}
@@ -172,6 +193,10 @@ func (d *markdown) groupTables() {
 		}
 		d.line("")
 		d.grid(grid, -1)
+		if unshown > 0 {
+			d.line("")
+			d.line("%s", unshownText(unshown))
+		}
 	}
 	d.line("")
 	d.line("%s", strings.Join(d.legendItems(), " · "))
