@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"slices"
 
 	"tare/internal/record"
 )
@@ -38,6 +39,7 @@ type Decision struct {
 
 	opts   Options
 	family int
+	needed int // blocks with which Explore may confirm it; 0 where it did not take a DIFFERENT back
 }
 
 // HasInterval tells whether the interval has ends.
@@ -132,10 +134,40 @@ func Judge(family []*Decision, m int) { judge(family, m, true) }
 // of the look, so that of all that are called DIFFERENT a share of at most the level is false, where Judge keeps the
 // chance of a single false one as low.
 func Explore(family []*Decision, m int) {
+	beyond := slices.DeleteFunc(slices.Clone(family), func(d *Decision) bool { return d.Verdict != record.Different })
 	judge(family, m, false)
 	for _, d := range family {
 		d.family = 1 // how many blocks a q needs depends on the other cells
 	}
+	for _, d := range beyond {
+		if d.Verdict != record.Different { // with more blocks P falls in all that lie beyond the margin
+			d.needed = d.blocksFor(float64(max(m, len(family))) / float64(len(beyond)))
+		}
+	}
+}
+
+// blocksFor estimates how many blocks bring P down to the level divided by a number of hypotheses: its normal quantile
+// goes with the root of the blocks.
+func (d *Decision) blocksFor(hypotheses float64) int {
+	n := unitsFor(d.Units, math.Erfcinv(d.opts.Alpha/hypotheses), math.Erfcinv(d.P))
+	return d.blocksOf(max(d.leastUnits(int(math.Ceil(hypotheses))), n, d.Units+1))
+}
+
+// leastUnits is how many units can at least pass Holm in a family of m.
+func (d *Decision) leastUnits(m int) int {
+	if d.Method == MethodStudent {
+		return 2
+	}
+	return MinBlocks(m, d.opts.Alpha)
+}
+
+// blocksOf is how many blocks so many units are.
+func (d *Decision) blocksOf(units int) int {
+	perUnit := 1.0
+	if d.Units > 0 {
+		perUnit = float64(d.Blocks) / float64(d.Units)
+	}
+	return int(min(math.Ceil(float64(units)*perUnit), maxBlocksNeeded))
 }
 
 func judge(family []*Decision, m int, primary bool) {
@@ -162,28 +194,23 @@ const maxBlocksNeeded = 1_000_000
 
 // BlocksNeeded estimates how many blocks would settle an INCONCLUSIVE: those that shrink the half-width, which goes
 // with the root of their number, to the target precision or to the distance between the centre and the nearer margin,
-// whichever asks for fewer; never fewer than can pass Holm in the family, and always more than there are. With sessions
-// as units it is the number of blocks in as many more sessions. 0 for any other verdict, and without an interval, when
-// nothing is known of how it would shrink.
+// whichever asks for fewer; never fewer than can pass Holm in the family, and always more than there are. Of a
+// DIFFERENT that Explore took back, whatever it is called now, it is how many would confirm it. With sessions as units
+// it is the number of blocks in as many more sessions. 0 for any other verdict, and without an interval, when nothing
+// is known of how it would shrink.
 func (d *Decision) BlocksNeeded() int {
+	if d.needed > 0 {
+		return d.needed
+	}
 	if d.Verdict != record.Inconclusive || !d.HasInterval() {
 		return 0
-	}
-	least := MinBlocks(d.family, d.opts.Alpha)
-	if d.Method == MethodStudent {
-		least = 2
 	}
 	bias := math.Log1p(d.opts.Bias)
 	half := math.Log1p(d.HalfWidth()) - bias
 	at := math.Abs(math.Log(d.Center))
 	target := math.Log1p(d.opts.Precision)
 	target = max(target, at-math.Log1p(d.opts.Margin), math.Log1p(d.opts.Same)-at) - bias
-	units := max(least, unitsFor(d.Units, half, target), d.Units+1)
-	perUnit := 1.0
-	if d.Units > 0 {
-		perUnit = float64(d.Blocks) / float64(d.Units)
-	}
-	return int(min(math.Ceil(float64(units)*perUnit), maxBlocksNeeded))
+	return d.blocksOf(max(d.leastUnits(d.family), unitsFor(d.Units, half, target), d.Units+1))
 }
 
 // unitsFor is how many units bring the half-width half, seen with n units, down to target.

@@ -256,9 +256,24 @@ func TestExplore(t *testing.T) {
 			}
 		}
 	}
-	// One among many is not sure enough by q either.
-	lone := Decide([][]float64{around(math.Log(1.3), 0.01, 10)}, testOptions)
-	if Explore([]*Decision{&lone}, m); lone.Verdict != record.Inconclusive || lone.BlocksNeeded() <= 10 {
-		t.Errorf("one of %d: %s, %d blocks needed", m, lone.Verdict, lone.BlocksNeeded())
+	// One among many is not sure enough by q either: about as many blocks as it says are.
+	for _, last := range []bool{false, true} {
+		o := testOptions
+		o.Last, o.Precision = last, 0.05
+		lone := func(blocks int) *Decision {
+			d := Decide([][]float64{around(math.Log(1.3), 0.01, blocks)}, o)
+			Explore([]*Decision{&d}, m)
+			return &d
+		}
+		want := record.Inconclusive
+		if last {
+			want = record.Measured
+		}
+		few := lone(10)
+		n, least := few.BlocksNeeded(), MinBlocks(m, o.Alpha)
+		if few.Verdict != want || n < least || n > least+2 || lone(n).Verdict != record.Different ||
+			lone(n).BlocksNeeded() != 0 {
+			t.Errorf("one of %d: %s, %d blocks needed, with which it is %s", m, few.Verdict, n, lone(n).Verdict)
+		}
 	}
 }

@@ -54,10 +54,13 @@ const time = (v: number): string => (v > 0 ? quantity(v, "s") : "");
 /** A figure of both sides, where they differ. */
 const both = (base: number, candidate: number): Child => (base === candidate ? number(base) : h("span", { class: "differs" }, `${number(base)} / ${number(candidate)}`));
 
+/** Whether the interval lies beyond the margin and the other parts stand in the way of a verdict. */
+export const notConfirmed = (g: Group): boolean => ["INCONCLUSIVE", "MEASURED"].includes(g.verdict) && g.level > 0 && (g.low > 1 + g.margin || g.high < 1 / (1 + g.margin));
+
 function verdict(g: Group): Child {
-  const sign = signOf(g);
+  const sign = notConfirmed(g) ? "measured" : signOf(g);
   if (sign === "absent") return g.base.p50 > 0 && h("span", { class: "muted" }, "rare");
-  const words = unequal(g) ? "the work differs" : signs[sign].word;
+  const words = unequal(g) ? "the work differs" : notConfirmed(g) ? `beyond the margin, but not significant among so many; about ${plural(g.blocks_needed ?? 0, "block")} would decide` : signs[sign].word;
   return [h("span", { class: `verdict ${sign}`, title: words }, h("span", { class: "glyph", role: "img", "aria-label": words }, signs[sign].glyph), ranked(g) ? ` ${ratio(g.ratio)}× ` : unequal(g) && ` ${words}`),
     ranked(g) && h("span", { class: "muted" }, interval(g.low, g.high))];
 }

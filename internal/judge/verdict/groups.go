@@ -45,6 +45,16 @@ type Group struct {
 	Base         GroupFigures `json:"base"`
 }
 
+// NotConfirmed tells whether the group's interval lies beyond the margin and its family stands in the way of a verdict.
+func (g *Group) NotConfirmed() bool {
+	return (g.Verdict == record.Inconclusive || g.Verdict == record.Measured) && g.Level > 0 &&
+		(g.Low > 1+g.Margin || g.High < 1/(1+g.Margin))
+}
+
+func (gs *Grouped) notConfirmed() bool {
+	return slices.ContainsFunc(gs.Groups, func(g Group) bool { return g.NotConfirmed() })
+}
+
 // GroupFigures are medians over the trials of one side.
 type GroupFigures struct {
 	Count   float64 `json:"count"` // executions

@@ -31,7 +31,7 @@ var glyphs = [signs]struct{ unicode, ascii, legend string }{
 	same:        {"=", "=", "same within"}, // the legend adds the margin
 	cannotTell:  {"~", "~", "not decided yet"},
 	measured:    {"≈", "%", "measured precisely, but too near the margin for a verdict"},
-	unconfirmed: {"≈", "%", "beyond the margin, but not significant among so many cells"},
+	unconfirmed: {"≈", "%", "beyond the margin, but not significant among so many"},
 	failed:      {"✕", "x", "failed"},
 	withheld:    {"?", "?", "verdict withheld"},
 	notRun:      {"–", "-", "not run"},

@@ -83,6 +83,9 @@ func (t *terminal) groupRows(groups []verdict.Group) []groupRow {
 // not help. Of all others together only unequal work is told.
 func (t *terminal) showGroup(g *verdict.Group) shown {
 	s := shown{sign: verdictSign(g.Verdict, g.Ratio.Center)}
+	if g.NotConfirmed() {
+		s.sign = unconfirmed
+	}
 	switch {
 	case g.ID == record.OtherGroup && s.sign != withheld:
 		return shown{noSign: true}

@@ -110,6 +110,22 @@ func (t *terminal) open() []note {
 		}
 		notes = append(notes, note{t.glyph(cannotTell) + " ", text + "."})
 	}
+	parts, need := 0, 0
+	for i := range t.Groups {
+		for j := range t.Groups[i].Groups {
+			if g := &t.Groups[i].Groups[j]; g.NotConfirmed() {
+				parts, need = parts+1, max(need, g.BlocksNeeded)
+			}
+		}
+	}
+	if parts > 0 {
+		text := fmt.Sprintf("Beyond the margin, but not significant among so many: %s of the work",
+			unit.Plural(parts, "part"))
+		if need <= plan.MostBlocks && t.Run.Sessions < 2 {
+			text += fmt.Sprintf("; about %s would decide (--blocks %d)", unit.Plural(need, "block"), need)
+		}
+		notes = append(notes, note{t.glyph(unconfirmed) + " ", text + "."})
+	}
 	if missing > 0 {
 		notes = append(notes, note{t.glyph(notRun) + " ", unit.Plural(missing, "cell") + " of the plan had no block."})
 	}

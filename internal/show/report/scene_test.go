@@ -263,6 +263,8 @@ func scenes() map[string]*Model {
 			}
 		}
 	}
+	first := replayed
+	first.blocks = 10
 	details := func(m *Model) *Model {
 		f := fileModel()
 		m.Targets[2].Card, m.Targets[3].Card = f.Targets[1].Card, f.Targets[2].Card
@@ -294,6 +296,7 @@ func scenes() map[string]*Model {
 				}
 			}}, TextOptions{}),
 		"groups":      with(replayed, TextOptions{Width: 100}),
+		"groups-10":   with(first, TextOptions{Width: 100}), // blocks
 		"groups-60":   with(replayed, TextOptions{Width: 60, ASCII: true}),
 		"many":        with(many, TextOptions{}),
 		"hostile":     with(hostile, TextOptions{Details: true}),
