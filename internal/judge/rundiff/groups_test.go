@@ -73,3 +73,25 @@ func TestAChangedGroupIsFound(t *testing.T) {
 		t.Errorf("%+v", gs)
 	}
 }
+
+// TestGroupsOfOtherWork: one statement was answered otherwise on the second day, which counts where both days did the
+// same amount of work.
+func TestGroupsOfOtherWork(t *testing.T) {
+	for _, work := range []int64{100, 50} {
+		a := scene{seed: 1, blocks: 20, host: 1, box: 1.5, change: withGroups(1, 1)}
+		b := scene{seed: 2, blocks: 20, host: 1, box: 1.5, day: 1,
+			change: func(p *plan.Plan, e []record.Environment, trials []record.Trial) {
+				withGroups(2, 1)(p, e, trials)
+				for i := range trials {
+					if t := &trials[i]; t.Workload == "cpu.prime" {
+						t.Work, t.Groups[3].Check = work, "2"
+					}
+				}
+			}}
+		c := cell(t, compareScenes(a, b), "cpu.prime")
+		unequal := codes(c.Warnings) == "unequal-work"
+		if same := work == 100; unequal != same || (c.Verdict == record.Withheld) != same {
+			t.Errorf("work %d: %s %v", work, c.Verdict, c.Warnings)
+		}
+	}
+}

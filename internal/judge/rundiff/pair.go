@@ -165,18 +165,47 @@ func sameWork(a, b *plan.Plan, label string) bool {
 }
 
 // sameChecks compares the evidence of equal work in the target and its baseline, as far as both sides have it. Checks
-// do not depend on the amount of work.
+// do not depend on the amount of work; those of groups do, and are compared where it is the same.
 func sameChecks(sides [2]map[cellKey]trials, workload string, targets ...string) bool {
 	for _, t := range targets {
 		k := cellKey{workload: workload, target: t}
-		a, b := checksOf(sides[0][k]), checksOf(sides[1][k])
-		for name, v := range a {
-			if w, ok := b[name]; ok && !slices.Equal(v, w) {
-				return false
-			}
+		if differ(checksOf(sides[0][k]), checksOf(sides[1][k])) ||
+			differ(groupChecks(sides[0][k]), groupChecks(sides[1][k])) {
+			return false
 		}
 	}
 	return true
+}
+
+// differ tells whether anything that both have is not the same.
+func differ[K comparable](a, b map[K][]string) bool {
+	for k, v := range a {
+		if w, ok := b[k]; ok && !slices.Equal(v, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// groupKey is a group in trials of one amount of work.
+type groupKey struct {
+	id   string
+	work int64
+}
+
+func groupChecks(ts trials) map[groupKey][]string {
+	out := map[groupKey][]string{}
+	for _, t := range ts {
+		for _, g := range t.Groups[:min(len(t.Groups), record.MaxGroups+1)] {
+			if k := (groupKey{g.ID, t.Work}); !slices.Contains(out[k], g.Check) {
+				out[k] = append(out[k], g.Check)
+			}
+		}
+	}
+	for _, v := range out {
+		slices.Sort(v)
+	}
+	return out
 }
 
 func checksOf(ts trials) map[string][]string {
