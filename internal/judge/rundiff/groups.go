@@ -2,6 +2,7 @@ package rundiff
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -58,7 +59,7 @@ func grouped(r *verdict.Result, c *Cell) *verdict.Grouped {
 	return nil
 }
 
-// mostGroups is how many groups that changed a table has; the details have all groups.
+// mostGroups is how many groups that changed a table has of a workload in a target; the details have all groups.
 const mostGroups = 10
 
 // groupText is how much of a group's text a table has room for, in characters.
@@ -71,13 +72,23 @@ func groupGrid(a, b string, groups []Group, o Options) grid {
 	if o.Details {
 		g.title = "Parts of the work, and how their ratios changed"
 	}
+	changed := 0
 	for i := range groups {
 		x := &groups[i]
-		if !o.Details && (x.Verdict != record.Different || len(g.rows) == mostGroups) {
+		if o.Details || x.Verdict == record.Different {
+			if changed++; o.Details || changed <= mostGroups {
+				g.rows = append(g.rows, []string{x.Target, x.Workload, unit.Cut(cmp.Or(x.Text, x.ID), groupText),
+					ratio(x.From), ratio(x.To), glyph(&x.Ratio, o.ASCII), ratio(x.Ratio), string(x.Verdict)})
+			}
+		}
+		if i+1 < len(groups) && groups[i+1].Target == x.Target && groups[i+1].Workload == x.Workload {
 			continue
 		}
-		g.rows = append(g.rows, []string{x.Target, x.Workload, unit.Cut(cmp.Or(x.Text, x.ID), groupText),
-			ratio(x.From), ratio(x.To), glyph(&x.Ratio, o.ASCII), ratio(x.Ratio), string(x.Verdict)})
+		if more := changed - mostGroups; more > 0 && !o.Details {
+			g.rows = append(g.rows, []string{x.Target, x.Workload, fmt.Sprintf("and %d more (--details)", more),
+				"", "", "", "", ""})
+		}
+		changed = 0
 	}
 	return g
 }

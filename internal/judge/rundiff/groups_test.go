@@ -74,6 +74,38 @@ func TestAChangedGroupIsFound(t *testing.T) {
 	}
 }
 
+// TestManyGroupsChanged: each workload in each target has its rows, and what is left out is counted.
+func TestManyGroupsChanged(t *testing.T) {
+	var groups []Group
+	for _, workload := range []string{"one", "two", "three"} {
+		for i := range 12 {
+			g := Group{Workload: workload, Target: "box", ID: fmt.Sprint(i),
+				Ratio: record.Ratio{Center: 2, Verdict: record.Different}}
+			if workload == "two" && i > 9 {
+				g.Verdict = record.Equivalent
+			}
+			groups = append(groups, g)
+		}
+	}
+	counts := map[string]int{}
+	for _, r := range groupGrid("a", "b", groups, Options{}).rows {
+		if counts[r[1]]++; counts[r[1]] > 10 && r[2] != "and 2 more (--details)" {
+			t.Errorf("%q", r)
+		}
+	}
+	if counts["one"] != 11 || counts["two"] != 10 || counts["three"] != 11 {
+		t.Errorf("%v", counts)
+	}
+	if n := len(groupGrid("a", "b", groups, Options{Details: true}).rows); n != 36 {
+		t.Errorf("%d rows with the details", n)
+	}
+	var out bytes.Buffer
+	c := &Comparison{Sides: make([]Info, 2), Pairs: []Pair{{To: 1, Groups: groups}}}
+	if err := Text(&out, c, Options{Width: 30}); err != nil || strings.Contains(out.String(), "change: \n") {
+		t.Errorf("%v in a narrow terminal:\n%s", err, &out)
+	}
+}
+
 // TestGroupsOfOtherWork: one statement was answered otherwise on the second day, which counts where both days did the
 // same amount of work.
 func TestGroupsOfOtherWork(t *testing.T) {

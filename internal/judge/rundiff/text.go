@@ -117,7 +117,9 @@ func (t *text) stack(g *grid) {
 			if last := len(r) - 1; i == last-1 && g.head[last] == "" {
 				value += " " + r[last]
 			}
-			t.line("      "+g.head[i]+": ", strings.TrimSpace(value))
+			if value = strings.TrimSpace(value); value != "" {
+				t.line("      "+g.head[i]+": ", value)
+			}
 			sign = ""
 		}
 	}
