@@ -177,7 +177,10 @@ func (m *mask) replace(s string, at int, g []int) (new string, used int, ok bool
 		return m.give(macs, v), used, !strings.Contains(v, ".") || strings.ContainsAny(v, "abcdefABCDEF")
 	}
 	if v, ok := group(9); ok {
-		if end := at + g[1]; strings.HasSuffix(v, ":") && end < len(s) && wordy(s[end]) { // $1::text is a cast
+		if _, err := netip.ParseAddr(v); err != nil && strings.HasSuffix(v, ":") { // as in "fe80::1: refused"
+			v, used = v[:len(v)-1], used-1
+		}
+		if end := at + g[0] + used; strings.HasSuffix(v, ":") && end < len(s) && wordy(s[end]) { // $1::text is a cast
 			return "", 0, false
 		}
 		new, ok := m.address(ipv6, v)

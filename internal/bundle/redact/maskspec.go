@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/sys/shell"
 )
@@ -36,7 +37,31 @@ func (m *mask) learnPlan(p *plan.Plan) {
 	for i := range p.Targets {
 		m.learnSpec(&p.Targets[i].Spec)
 	}
+	for i := range p.Workloads {
+		if w := &p.Workloads[i]; strings.HasPrefix(w.Kind, "sql.") {
+			m.learnServer(w.Params)
+		}
+	}
 	m.learnValue(reflect.ValueOf(p).Elem())
+}
+
+// learnServer finds whom and what the work with a database server names. A file's name may say whose it is, and stands
+// without its directory in messages.
+func (m *mask) learnServer(p workload.Params) {
+	m.spare["shop"] = true // what tare generates itself
+	m.user(p["user"])
+	words := []string{p["database"]}
+	for _, k := range []string{"log", "data", "password-file", "tls-ca"} {
+		for file := range strings.SplitSeq(p[k], ",") {
+			file = strings.TrimRight(strings.ReplaceAll(strings.TrimSpace(file), `\`, "/"), "/")
+			words = append(words, path.Base(file))
+		}
+	}
+	for _, w := range words {
+		if !m.isCommon(w) && !slices.Contains(plainLabels, strings.ToLower(w)) {
+			m.word(w)
+		}
+	}
 }
 
 // learnSpec finds whom an environment or a mount is reached as, and where.

@@ -8,6 +8,7 @@ import (
 
 	"tare/internal/bundle"
 	"tare/internal/lab/env"
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
 )
@@ -40,6 +41,8 @@ func TestMaskText(t *testing.T) {
 		{"kernel 6.1.0.23-amd64, 1.2.3.4.5, 300.1.1.1", "kernel 6.1.0.23-amd64, 1.2.3.4.5, 300.1.1.1"},
 		{"inet6 fe80::1234:5%eth0 ::1 std::string 12:34:56 0000:00:1f.2",
 			"inet6 2001:db8::1%eth0 ::1 std::string 12:34:56 0000:00:1f.2"},
+		{"dial fe80::7: refused, fd00::: no route, fe80::7:x, $1::text, ::1: busy",
+			"dial 2001:db8::2: refused, 2001:db8::3: no route, 2001:db8::2:x, $1::text, ::1: busy"},
 		{"link/ether 3c:ec:ef:12:34:56 brd", "link/ether 00:00:5e:00:53:01 brd"},
 		{"root=UUID=0b1c2d3e-0000-1111-2222-333344445555 ro", "root=UUID=00000000-0000-4000-8000-000000000001 ro"},
 		{"/dev/disk/by-id/nvme-Samsung_1TB", "/dev/disk/by-id/anon-id-1"},
@@ -159,6 +162,55 @@ func TestRedact(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(out, bundle.EvidenceDir, other+"-console.txt")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServerIsRedacted: with a label of its own, the parameters alone tell whose server and whose log it was.
+func TestServerIsRedacted(t *testing.T) {
+	p := testPlan()
+	p.Workloads = []plan.Workload{
+		{Label: "w", Kind: "sql.replay", Params: workload.Params{
+			"log":  "logs/acme-monday.log.gz, /srv/acme-tuesday.log",
+			"data": `D:\dumps\acme-orders.sql`, "user": "gerda", "password-file": "../gerda.pw",
+			"tls-ca": "acme-ca.pem", "database": "ledger", "address": "127.0.0.1:3306", "pace": "flat"}},
+		{Label: "v", Kind: "sql.replay", Params: workload.Params{"log": "shop", "data": "shop", "user": "root",
+			"database": "test"}}}
+	dir, out := filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "r")
+	w, err := bundle.Create(dir, "run-1", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := testTrial(1)
+	tr.Warnings = []record.Warning{{Code: "x", Text: "acme-tuesday.log of ACME-orders.sql: access denied for 'gerda' " +
+		"to ledger.accounts; acme-ca.pem, gerda.pw; a test of the shop"}}
+	if err := w.Append(tr); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(bundle.Finished, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := Bundle(dir, out, Secrets{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files(t, out) {
+		for _, secret := range []string{"acme", "gerda", "ledger"} {
+			if strings.Contains(strings.ToLower(content), secret) {
+				t.Errorf("%s still has %q:\n%s", name, secret, content)
+			}
+		}
+	}
+	b, err := bundle.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := b.Load()
+	if err != nil || !strings.HasSuffix(trials[0].Warnings[0].Text, "; a test of the shop") {
+		t.Errorf("%v, %v", trials, err)
+	}
+	for k, v := range p.Workloads[1].Params {
+		if got := b.Plan.Workloads[1].Params[k]; got != v {
+			t.Errorf("%s=%s became %s", k, v, got)
+		}
 	}
 }
 
