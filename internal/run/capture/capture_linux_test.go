@@ -443,23 +443,33 @@ func TestElsewhere(t *testing.T) {
 		t.Skip("the test needs root")
 	}
 	t.Run("mariadb", func(t *testing.T) {
-		b := ownBench(t, dbserver.MariaDB)
+		b := newBench(t, dbserver.MariaDB)
 		file := filepath.Join(filepath.Dir(filepath.Dir(b.target.Address)), "data", "own.log")
 		b.do("SET GLOBAL general_log_file = "+quote(file), "SET GLOBAL general_log = ON")
+		defer b.do("SET GLOBAL general_log = OFF")
 		cmd, lines := b.process(b.options(), file)
 		said, _ := io.ReadAll(lines)
 		if cmd.Wait() == nil || !strings.Contains(string(said), "and this is elsewhere; run tare on the server's") {
 			t.Errorf("it said %q", said)
 		}
 	})
-	b := ownBench(t, dbserver.PostgreSQL)
-	b.do("ALTER SYSTEM SET log_destination = 'csvlog'")
-	b.do("ALTER SYSTEM SET log_filename = 'own.log'")
-	b.do("ALTER SYSTEM SET log_min_duration_statement = 0")
-	b.do("ALTER SYSTEM SET log_connections = on")
-	b.do("ALTER SYSTEM SET log_disconnections = on")
-	b.stop()
-	b.start()
+	b := newBench(t, dbserver.PostgreSQL)
+	defer b.do("SELECT pg_reload_conf()")
+	defer b.do("ALTER SYSTEM RESET ALL")
+	for _, setting := range []string{"log_destination = 'csvlog'", "log_filename = 'own.log'",
+		"log_min_duration_statement = 0", "log_connections = on", "log_disconnections = on"} {
+		b.do("ALTER SYSTEM SET " + setting)
+	}
+	b.do("SELECT pg_reload_conf()")
+	c := b.session()
+	defer c.close()
+	err := until(t.Context(), patience, func() (bool, error) {
+		file, err := c.value(t.Context(), "SELECT pg_current_logfile('csvlog')")
+		return file == "log/own.csv", err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := filepath.Join(filepath.Dir(filepath.Dir(b.target.Address)), "data", "log")
 	for _, along := range []bool{true, false} {
 		o := b.options()
