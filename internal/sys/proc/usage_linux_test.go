@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"testing"
@@ -26,6 +27,33 @@ func TestUsageOfThisProcess(t *testing.T) {
 	}
 	if _, _, err := Usage(1 << 30); err == nil {
 		t.Error("a process that is not there has a usage")
+	}
+}
+
+// TestFamilyCPUTime: a child counts while it runs and when it has ended.
+func TestFamilyCPUTime(t *testing.T) {
+	const count = `(i=0; while [ $i -lt %d ]; do i=$((i+1)); done)`
+	s, err := Start(Command(t.Context(), "sh", "-c", fmt.Sprintf(count+"; echo; "+count+" & wait", 300_000, 1<<40)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Kill()
+	if _, err := s.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	own, _ := CPUTime(s.Pid())
+	all, err := FamilyCPUTime(s.Pid())
+	if err != nil || all < own+Tick {
+		t.Errorf("with a child that has ended: %v of %v, %v", all-own, all, err)
+	}
+	for end, before := time.Now().Add(patience), all; all < before+5*Tick; {
+		if all, err = FamilyCPUTime(s.Pid()); err != nil || time.Now().After(end) {
+			t.Fatalf("with a child that runs: %v more, %v", all-before, err)
+		}
+		time.Sleep(Tick)
+	}
+	if _, err := FamilyCPUTime(1 << 30); err == nil {
+		t.Error("a process that is not there has a CPU time")
 	}
 }
 

@@ -402,6 +402,9 @@ func (d *database) rows() (count [tableCount]int64, digest [tableCount]string, e
 	return count, digest, err
 }
 
+// cpu is the CPU time of the server and of its processes for connections.
+func (d *database) cpu() (time.Duration, error) { return proc.FamilyCPUTime(d.server.Pid()) }
+
 // stop shuts the server down: it disconnects clients, but writes its data properly.
 func (d *database) stop() error {
 	if d.server == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/proc"
 )
 
 // counters are what a server has counted of its work since its start.
@@ -35,7 +36,7 @@ func (t *target) count(c client, others []client) (counters, error) {
 		}
 	}
 	if t.private {
-		if used, ok := serverCPU(t.PID); ok {
+		if used, err := proc.FamilyCPUTime(t.PID); err == nil {
 			now.cpu = used
 		}
 	}
