@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tare/internal/run/supply"
 	"tare/internal/show/sqllog"
+	"tare/internal/sys/proc"
 	"tare/internal/sys/sql/log"
+	"tare/internal/unit"
 )
 
 // sqlCommand is `tare sql`.
@@ -27,6 +32,7 @@ func (cmd *sqlCommand) command() *cobra.Command {
 type sqlInspect struct {
 	format, logFormat, prefix, dialect, zone string
 	top                                      int
+	statement                                int64
 	policy                                   log.Policy
 }
 
@@ -53,6 +59,7 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 	f.StringVar(&o.dialect, "dialect", "mysql", "SQL of a file of statements: mysql or postgresql")
 	f.StringVar(&o.zone, "zone", "UTC", "time zone of times without one, such as Europe/Berlin")
 	f.IntVar(&o.top, "top", 20, "how many fingerprints to show; 0 shows all")
+	f.Int64Var(&o.statement, "statement", -1, "show only the statement with this number in the log, from 0, as a report names it")
 	f.BoolVar(&o.policy.Writes, "writes", false, "as if writes were replayed as well")
 	f.BoolVar(&o.policy.Locks, "locks", false, "as if SELECT ... FOR UPDATE were replayed as well")
 	return c
@@ -75,6 +82,9 @@ func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", quoteArg(args[0]), err)
 	}
+	if in.statement >= 0 {
+		return cmd.sqlStatement(r, in.statement)
+	}
 	s, failed := log.Summarize(r, in.policy)
 	s.Logs = args
 	if in.top > 0 && len(s.Fingerprints) > in.top && in.format == "json" {
@@ -86,4 +96,36 @@ func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
 		err = sqllog.Text(cmd.out, s, cmd.width(120), in.top)
 	}
 	return errors.Join(err, failed)
+}
+
+// sqlStatement shows one statement of a log.
+func (cmd *sqlCommand) sqlStatement(r *log.Reader, number int64) error {
+	var e log.Event
+	for n := int64(0); ; {
+		err := r.Next(&e)
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("the log has %s, numbered from 0", unit.Plural(n, "statement"))
+		}
+		if err != nil {
+			return err
+		}
+		if !e.Op.Statement() {
+			continue
+		}
+		if n == number {
+			break
+		}
+		n++
+	}
+	text := cmp.Or(string(e.Text), string(e.Prepared))
+	fmt.Fprintf(cmd.out, "session %d, %s\n\n%s\n", e.Session, time.UnixMicro(e.Time).UTC().Format(time.RFC3339Nano),
+		proc.Printable([]byte(text)))
+	for i, p := range e.Params {
+		value := "NULL"
+		if p != nil {
+			value = proc.Printable(p)
+		}
+		fmt.Fprintf(cmd.out, "parameter %d: %s\n", i+1, value)
+	}
+	return nil
 }

@@ -48,6 +48,14 @@ func TestSQLInspect(t *testing.T) {
 		!strings.Contains(out, "write: changes rows") {
 		t.Errorf("exit %d, %q\n%s", code, said, out)
 	}
+	code, out, said = run("", append([]string{"--statement", "1"}, parts...)...)
+	if code != exitOK || said != "" || out != "session 1, 2026-11-21T00:05:31Z\n\nDELETE FROM t\n" {
+		t.Errorf("exit %d, %q, %q", code, said, out)
+	}
+	if code, out, said = run("", append([]string{"--statement", "4"}, parts...)...); code != exitFailed || out != "" ||
+		!strings.Contains(said, "the log has 4 statements, numbered from 0") {
+		t.Errorf("exit %d, %q, %q", code, said, out)
+	}
 	for _, c := range []struct {
 		code int
 		args []string
