@@ -59,7 +59,8 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 	f.StringVar(&o.dialect, "dialect", "mysql", "SQL of a file of statements: mysql or postgresql")
 	f.StringVar(&o.zone, "zone", "UTC", "time zone of times without one, such as Europe/Berlin")
 	f.IntVar(&o.top, "top", 20, "how many fingerprints to show; 0 shows all")
-	f.Int64Var(&o.statement, "statement", -1, "show only the statement with this number in the log, from 0, as a report names it")
+	f.Int64Var(&o.statement, "statement", -1,
+		"show only the statement with this number in the log, from 0, as a report names it")
 	f.BoolVar(&o.policy.Writes, "writes", false, "as if writes were replayed as well")
 	f.BoolVar(&o.policy.Locks, "locks", false, "as if SELECT ... FOR UPDATE were replayed as well")
 	return c

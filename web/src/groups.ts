@@ -2,7 +2,7 @@
 import { h, s, table, ticked, type Child } from "./dom";
 import { deviation, interval, number, plural, quantity, ratio } from "./format";
 import { ranked, signOf, signs } from "./verdict";
-import type { Group, Grouped } from "./data";
+import type { Difference, Group, Grouped, Returned } from "./data";
 import type { Model } from "./state";
 
 /** Which groups are shown before the reader asks for all. They are those of the terminal report, with the same limits. */
@@ -38,7 +38,23 @@ function compared(x: Grouped): Child {
   return h("div", { class: "grouped" }, h("h3", {}, `${x.target}, ${x.workload}`),
     h("p", {}, ticked(`All executions of a trial together take ${quantity(x.seconds, "s")} in ${x.baseline} and ${quantity(Math.abs(x.extra_seconds), "s")} ${more} in ${x.target}.`)),
     told.length > 0 && listed(x, told),
-    rest.length > 0 && h("details", { class: "inner" }, h("summary", {}, told.length > 0 ? `${number(rest.length)} more` : plural(rest.length, "part"), differ > 0 && `, ${number(differ)} with other work`), listed(x, rest)));
+    rest.length > 0 && h("details", { class: "inner" }, h("summary", {}, told.length > 0 ? `${number(rest.length)} more` : plural(rest.length, "part"), differ > 0 && `, ${number(differ)} with other work`), listed(x, rest)),
+    differing(x));
+}
+
+/** The executions that returned something else, side by side. */
+function differing(x: Grouped): Child {
+  const all = x.differences ?? [];
+  if (all.length === 0) return false;
+  const text = (d: Difference): Child => (d.group === other ? "one of all others" : h("code", { title: d.group }, x.groups.find((g) => g.id === d.group)?.text || d.group));
+  return [h("p", {}, x.all_differ ? "These executions of a block returned something else:" : "These are some of the executions that returned something else:"),
+    table({ head: ["Number in the work", x.baseline, x.target, "What"], rows: all.map((d): Child[] => [String(d.number), returned(d.base), returned(d.candidate), text(d)]) },
+      `${x.workload} in ${x.target}: what differs`, "differences-table")];
+}
+
+function returned(r: Returned | undefined): Child {
+  if (!r) return h("span", { class: "muted" }, "not executed");
+  return [r.refused ? "error " : `${plural(r.rows, "row")} `, h("code", { title: r.sum }, r.sum.slice(0, 8))];
 }
 
 function listed(x: Grouped, of: Group[]): HTMLElement {

@@ -28,6 +28,10 @@ type Grouped struct {
 	Seconds      float64 `json:"seconds"`
 	ExtraSeconds float64 `json:"extra_seconds"`
 	Groups       []Group `json:"groups"` // those that explain most of the difference first
+	// Differences are the first executions that returned something else in one of the blocks, by number. If AllDiffer
+	// is not set, there are others, and among these may be earlier ones.
+	Differences []Difference `json:"differences,omitempty"`
+	AllDiffer   bool         `json:"all_differ,omitempty"`
 }
 
 // Group is one group in a candidate, against the baseline. Ratio is that of the median times of an execution. Without
@@ -142,6 +146,9 @@ func (cm *cellMaker) compareGroups(c *cellBuilder, blocks []blockKey) Grouped {
 		g.Ratio = cm.ratio(d, c.withheld, false)
 	}
 	out.share()
+	if len(unequal) > 0 {
+		out.Differences, out.AllDiffer = differing(c, blocks)
+	}
 	return out
 }
 

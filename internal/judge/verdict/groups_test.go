@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tare/internal/record"
+	"tare/internal/sys/setdiff"
 )
 
 // statements gives each trial of a world groups of 20 executions. vm needs so many times as long for a group as the
@@ -195,6 +197,42 @@ func TestGroupsOfUnequalWork(t *testing.T) {
 	}
 	if g := grouped(t, r, "vm").find("003"); g.Verdict != record.Equivalent || math.Abs(g.ExtraSeconds) > 0.001 {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestDifferences names the executions that returned something else, if trials have a sketch that can be read.
+func TestDifferences(t *testing.T) {
+	w := world{plan: testPlan("command"), blocks: 10, noise: 0.005}
+	sketches := func(changed uint64, cut int) []Difference {
+		same := statements(1, 4, 0.002, nil)
+		w.change = func(tr *record.Trial) {
+			same(tr)
+			tr.Groups[1].ID = "0000000A00000001"
+			var s setdiff.Sketch
+			for n := range uint64(100) {
+				e := setdiff.Element{Number: n, Kind: 10, Rows: 1, Sum: n}
+				if tr.Target == "vm" && n < changed {
+					tr.Groups[1].Check, e.Rows, e.Sum = "other", record.RefusedRows, 7
+				}
+				if tr.Target != "vm" || n != 1 {
+					s.Add(e)
+				}
+			}
+			tr.Sketch = s.Bytes()[cut:]
+		}
+		return grouped(t, w.evaluate(), "vm").Differences
+	}
+	want := []Difference{
+		{0, "0000000A00000001", &Returned{0, "0000000000000007", true}, &Returned{1, "0000000000000000", false}},
+		{1, "0000000A00000001", nil, &Returned{1, "0000000000000001", false}}}
+	if got := sketches(2, 0); !reflect.DeepEqual(got, want) {
+		t.Errorf("found %+v, want %+v", got, want)
+	}
+	if got := sketches(60, 0); len(got) == 0 || len(got) > mostDifferences {
+		t.Errorf("of 60 that differ %d are named", len(got))
+	}
+	if got := sketches(2, 1); got != nil {
+		t.Errorf("from a sketch without its beginning: %+v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"tare/internal/judge/verdict"
@@ -165,8 +166,77 @@ func (t *terminal) groupLines() []string {
 		if unshown > 0 {
 			lines = append(lines, wrap("", unshownText(unshown), min(t.width, readable))...)
 		}
+		lines = append(lines, t.differenceLines(gs)...)
 	}
 	return lines
+}
+
+// differenceLines lays out the executions that returned something else, each on a line, or with its text on a second.
+func (t *terminal) differenceLines(gs *verdict.Grouped) []string {
+	rows := differenceRows(gs)
+	if rows == nil {
+		return nil
+	}
+	lines := wrap("", differencesText(gs)+":", min(t.width, readable))
+	var wide [3]int
+	for _, r := range rows {
+		for i := range wide {
+			wide[i] = max(wide[i], width(r[i]))
+		}
+	}
+	for _, r := range rows {
+		l := "  " + padLeft(r[0], wide[0]) + "  " + padRight(r[1], wide[1]) + "  " + padRight(r[2], wide[2])
+		if room := t.width - width(l) - 2; room >= leastText {
+			lines = append(lines, strings.TrimRight(l+"  "+unit.Cut(r[3], room), " "))
+			continue
+		}
+		lines = append(lines, unit.Cut(strings.TrimRight(l, " "), t.width))
+		if r[3] != "" {
+			lines = append(lines, "    "+unit.Cut(r[3], t.width-4))
+		}
+	}
+	return lines
+}
+
+// differencesText says what stands in differenceRows.
+func differencesText(gs *verdict.Grouped) string {
+	which := "Some of the executions"
+	if gs.AllDiffer {
+		which = "The executions of a block"
+	}
+	return fmt.Sprintf("%s that returned something else, by their number in the work, with the rows and their "+
+		"checksum in %s and in %s", which, clean(gs.Baseline), clean(gs.Target))
+}
+
+// differenceRows are the number, what came back in the baseline and in the candidate, and the text of each execution
+// that returned something else; the first is their head.
+func differenceRows(gs *verdict.Grouped) [][4]string {
+	if len(gs.Differences) == 0 {
+		return nil
+	}
+	texts := map[string]string{record.OtherGroup: "one of all others"}
+	for i := range gs.Groups {
+		texts[gs.Groups[i].ID] = cmp.Or(gs.Groups[i].Text, texts[gs.Groups[i].ID], gs.Groups[i].ID)
+	}
+	rows := [][4]string{{"number", clean(gs.Baseline), clean(gs.Target), ""}}
+	for _, d := range gs.Differences {
+		rows = append(rows, [4]string{strconv.FormatUint(d.Number, 10), returnedText(d.Base), returnedText(d.Candidate),
+			clean(texts[d.Group])})
+	}
+	return rows
+}
+
+// sumDigits is how many digits of a checksum are enough to see that two differ.
+const sumDigits = 8
+
+func returnedText(r *verdict.Returned) string {
+	switch {
+	case r == nil:
+		return "not executed"
+	case r.Refused:
+		return "error " + r.Sum[:min(len(r.Sum), sumDigits)]
+	}
+	return unit.Plural(int64(r.Rows), "row") + " " + r.Sum[:min(len(r.Sum), sumDigits)]
 }
 
 // leastText is the room, in columns, without which a group's text has a line of its own.
@@ -189,10 +259,8 @@ func (d *markdown) groupTables() {
 		grid := [][]string{{"share", "median", "executions", markdownText(gs.Baseline), markdownText(gs.Target),
 			"what"}}
 		for _, r := range rows {
-			// A stroke ends a table's cell even in a code span.
-			text := strings.ReplaceAll(code(unit.Cut(r.text, markdownGroup)), "|", `\|`)
 			grid = append(grid, []string{markdownText(r.share), d.markdownEntry(r.entry), r.count, r.base, r.candidate,
-				text})
+				markdownCell(r.text)})
 		}
 		d.line("")
 		d.grid(grid, -1)
@@ -200,9 +268,28 @@ func (d *markdown) groupTables() {
 			d.line("")
 			d.line("%s", unshownText(unshown))
 		}
+		if rows := differenceRows(gs); rows != nil {
+			d.line("")
+			d.line("%s:", markdownText(differencesText(gs)))
+			d.line("")
+			var grid [][]string
+			for i, r := range rows {
+				text := "what"
+				if i > 0 {
+					text = markdownCell(r[3])
+				}
+				grid = append(grid, []string{r[0], markdownText(r[1]), markdownText(r[2]), text})
+			}
+			d.grid(grid, -1)
+		}
 	}
 	d.line("")
 	d.line("%s", strings.Join(d.legendItems(), " · "))
+}
+
+// markdownCell is a group's text in a table. A stroke ends a table's cell even in a code span.
+func markdownCell(text string) string {
+	return strings.ReplaceAll(code(unit.Cut(text, markdownGroup)), "|", `\|`)
 }
 
 // markdownGroup is how much of a group's text a table of Markdown has room for, in characters.

@@ -11,6 +11,7 @@ import (
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/sys/setdiff"
 	"tare/internal/unit"
 )
 
@@ -149,6 +150,22 @@ func fail(t *record.Trial, kind, message string) {
 	t.Metrics, t.Error = nil, &record.Failure{Kind: kind, Message: message}
 }
 
+// answers are a sketch of executions of the group with the number 2, two of which return something else in one target.
+func answers(other bool) []byte {
+	var s setdiff.Sketch
+	for n := range uint64(2000) {
+		e := setdiff.Element{Number: n, Kind: 2 * 0x9e3779b9 >> 32, Rows: 1, Sum: n * 0x9e3779b97f4a7c15}
+		switch {
+		case other && n == 1203:
+			e.Rows, e.Sum = record.RefusedRows, 0x4c8f_11d2_0b5e_77a3
+		case other && n == 411:
+			e.Rows, e.Sum = 0, 0
+		}
+		s.Add(e)
+	}
+	return s.Bytes()
+}
+
 // statements are the groups of a trial: as the replay of a log makes them.
 func statements(rng *rand.Rand, t *record.Trial) []record.Group {
 	texts := []string{"SELECT name, price FROM items WHERE id = ?",
@@ -261,6 +278,7 @@ func scenes() map[string]*Model {
 			if t.Target == "box" {
 				t.Groups[2].Check, t.Groups[2].Rows = "1227", 9
 			}
+			t.Sketch = answers(t.Target == "box")
 		}
 	}
 	first := replayed
