@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"tare/internal/measure/dbserver"
+	"tare/internal/measure/sysinfo"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
 	"tare/internal/sys/sql"
@@ -278,6 +279,34 @@ func TestDataOfRealServers(t *testing.T) {
 				t.Errorf("%d rows have come along", a.rows)
 			}
 		})
+	}
+}
+
+// TestRoomForData checks that nothing is copied to a disk that has too little room: a file, and a directory.
+func TestRoomForData(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ibdata1"), []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(dir, "large") // and empty: it takes no room itself
+	err := os.WriteFile(large, []byte("SELECT 1;"), 0o600)
+	if err == nil {
+		err = os.Truncate(large, sysinfo.Free(dir)+1<<30)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // a copy would end before it fills the disk
+	for _, data := range []string{large, dir} {
+		m := New(filepath.Join(dir, "files"))
+		w := replays(workload.Params{"server": "mariadb", "data": data})
+		if _, err := m.Of(ctx, w); err == nil || !strings.Contains(err.Error(), "free some space") {
+			t.Errorf("%s: %v", data, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -13,16 +13,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"tare/internal/lab/deploy"
+	"tare/internal/measure/sysinfo"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
 	"tare/internal/sys/sql/log"
+	"tare/internal/unit"
 )
 
 // family is the prefix of the kinds that have such files.
@@ -37,6 +40,8 @@ type source struct {
 	with  []string // other parameters that the file depends on
 	// check returns an error if the file cannot be made. It reads only the beginning of the original.
 	check func(value string, p workload.Params) error
+	// copies says that the file is about as large as the original, or larger.
+	copies bool
 	// make writes the file. The account is that of a log, else nil.
 	make func(ctx context.Context, value string, p workload.Params, dst io.Writer) (*log.Account, error)
 }
@@ -44,10 +49,10 @@ type source struct {
 // sources are all such parameters. Their names are the same in all kinds.
 var sources = []source{
 	{"log", []string{"server", "log-format", "prefix", "zone", "writes", "locks", "shard", "items", "views"},
-		checkLog, makeTrace},
-	{"data", []string{"server", "items"}, checkData, makeData},
-	{"password-file", nil, checkFile, makePassword},
-	{"tls-ca", nil, checkFile, makeCopy},
+		checkLog, false, makeTrace},
+	{"data", []string{"server", "items"}, checkData, true, makeData},
+	{"password-file", nil, checkFile, false, makePassword},
+	{"tls-ca", nil, checkFile, false, makeCopy},
 }
 
 // Maker makes files. It is not safe for concurrent use.
@@ -146,6 +151,11 @@ func (m *Maker) make(ctx context.Context, s *source, value string, p workload.Pa
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return nil, err
 	}
+	if s.copies && value != Shop {
+		if err := m.checkRoom(value); err != nil {
+			return nil, err
+		}
+	}
 	file, err := os.OpenFile(filepath.Join(m.dir, fmt.Sprintf("%03d", len(m.made))),
 		os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -160,6 +170,29 @@ func (m *Maker) make(ctx context.Context, s *source, value string, p workload.Pa
 	}
 	digest.Sum(f.Digest[:0])
 	return f, nil
+}
+
+// checkRoom returns an error if a file or directory does not fit into the Maker's. What it cannot read is left to the
+// copy to find.
+func (m *Maker) checkRoom(name string) error {
+	if at, err := filepath.EvalSymlinks(name); err == nil {
+		name = at
+	}
+	size := int64(0)
+	_ = filepath.WalkDir(name, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			size += info.Size()
+		}
+		return nil
+	})
+	if free := sysinfo.Free(m.dir); free >= 0 && free < size {
+		return fmt.Errorf("a copy of %s takes %s, and the disk of %s has %s left: free some space, or let TMPDIR name "+
+			"a directory on another disk", name, unit.Format(float64(size), "B"), m.dir, unit.Format(float64(free), "B"))
+	}
+	return nil
 }
 
 // gauge counts bytes and fails when its context is done.
