@@ -4,12 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"tare/internal/measure/workload"
 	"tare/internal/measure/workload/trialtest"
 	"tare/internal/sys/sql/secure"
+	"tare/internal/unit"
 )
 
 func TestLanes(t *testing.T) {
@@ -110,4 +112,58 @@ func resolved(t *testing.T, params []workload.Param, given map[string]string) wo
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestReplayIsPaced checks that the figures that are promised are those that a replay at this pace has.
+func TestReplayIsPaced(t *testing.T) {
+	k := trialtest.Named(t, Kinds(), "sql.replay")
+	for _, c := range []struct {
+		paced bool
+		given map[string]string
+	}{
+		{false, map[string]string{}}, {true, map[string]string{"pace": "2"}}, {true, map[string]string{"think": "1"}},
+		{false, map[string]string{"think": "flat"}}, {true, map[string]string{"connect": "original"}},
+		{false, map[string]string{"pace": "original", "think": "flat", "connect": "flat"}},
+	} {
+		c.given["log"] = "shop"
+		p := resolved(t, k.Params, c.given)
+		o, err := newOptions(p)
+		if err != nil || o.paced() != c.paced {
+			t.Errorf("%v: %+v, %v", c.given, o, err)
+		}
+		behind := slices.ContainsFunc(k.MetricsFor(p), func(m unit.Metric) bool { return m.Name == "behind_p99" })
+		if behind != c.paced || (k.Primary(p).Name == "latency_mean") != c.paced {
+			t.Errorf("%v: the figures are %v", c.given, k.MetricsFor(p))
+		}
+	}
+}
+
+// TestReplayRefuses checks that parameters that have no effect, or cannot have it, are named.
+func TestReplayRefuses(t *testing.T) {
+	k := trialtest.Named(t, Kinds(), "sql.replay")
+	at := func(more ...string) map[string]string {
+		given := map[string]string{"log": "shop"}
+		for i := 0; i < len(more); i += 2 {
+			given[more[i]] = more[i+1]
+		}
+		return given
+	}
+	for _, c := range []struct {
+		want  string
+		given map[string]string
+	}{
+		{"writes", at("address", "/run/socket", "user", "u", "writes", "yes")},
+		{"locks", at("server", "postgresql", "locks", "yes")},
+		{"pin-time", at("server", "postgresql", "pin-time", "yes")},
+		{"prepared=text", at("server", "postgresql", "prepared", "text")},
+		{"idle-wait", at("idle-wait", "1s")},
+		{"locks", at("locks", "yes")},
+		{"", at("server", "mysql", "locks", "yes")},
+		{"", at("server", "postgresql", "locks", "yes", "writes", "yes")},
+	} {
+		_, err := k.New(resolved(t, k.Params, c.given))
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want+":") {
+			t.Errorf("%v gives %v", c.given, err)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload"
 	"tare/internal/sys/sql/lex"
 	"tare/internal/unit"
@@ -31,6 +32,7 @@ func replayKind() workload.Kind {
 	}
 	k := workload.Kind{
 		Name: "sql.replay", Family: "database", WorkUnit: "shard", SameWork: true,
+		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: "Replays the log of a database server: the statements of each session in their order, by as many lanes " +
 			"as are asked for, each of which takes one session after the other. One unit of work is a shard: " +
 			"sessions that follow each other in the log and have at least 64 statements together; with whole it is " +
@@ -54,7 +56,8 @@ func replayKind() workload.Kind {
 			workload.Param{Name: "zone", Type: workload.Text, Default: "UTC",
 				Doc: "time zone of times without one, such as Europe/Berlin"},
 			workload.Param{Name: "locks", Type: workload.Bool, Default: "no",
-				Doc: "replay SELECT ... FOR UPDATE and the like, too"},
+				Doc: "replay SELECT ... FOR UPDATE and the like, too; MariaDB and PostgreSQL refuse them in sessions " +
+					"that only read, and need writes=yes"},
 			workload.Param{Name: "sessions", Type: workload.Choice, Default: sessionsRecorded,
 				Choices: []string{sessionsRecorded, sessionsKept},
 				Doc: "as-recorded: each session connects and disconnects; kept: each lane keeps its connection and " +
@@ -81,7 +84,17 @@ func replayKind() workload.Kind {
 			workload.Param{Name: "warm", Type: workload.Bool, Default: "yes",
 				Doc: "replay a trial's work once before the time is taken if the server's caches are cold"},
 		),
-		Dynamic: replayMetrics,
+		Dynamic:   replayMetrics,
+		OnlyReads: func(p workload.Params) bool { return p["address"] != "" },
+		Space: func(p workload.Params) int64 {
+			switch {
+			case p["address"] != "":
+				return 0
+			case p["data"] == "shop":
+				return baseSpace + p.Int("items")*itemSpace
+			}
+			return baseSpace // the size of other data is not known here
+		},
 		UnitTime: func(p workload.Params) time.Duration {
 			if o, err := newOptions(p); err != nil || !o.paced() && !o.whole {
 				return 10 * time.Minute
@@ -102,9 +115,14 @@ func replayKind() workload.Kind {
 	return k
 }
 
+// itemSpace is about how much of a server's disk an item of the synthetic shop takes, with all that belongs to it.
+const itemSpace = 2 << 10
+
 // replayMetrics are the figures of a replay. At the pace of the log the rate is the log's.
 func replayMetrics(p workload.Params) []unit.Metric {
-	paced := p["pace"] != "" && p["pace"] != paceFlat || p["think"] != "" || p["connect"] != ""
+	var o options
+	_ = o.setPaces(p) // New returns the error
+	paced := o.paced()
 	lower := func(name, of, doc string) unit.Metric {
 		return unit.Metric{Name: name, Unit: of, Better: unit.Lower, Timed: true, Doc: doc}
 	}
@@ -154,17 +172,8 @@ func newOptions(p workload.Params) (o *options, err error) {
 	if !t.mysql() {
 		o.dialect = lex.PostgreSQL
 	}
-	for _, f := range []struct {
-		name string
-		pace *float64
-	}{{"think", &o.think}, {"connect", &o.connect}} {
-		name := f.name
-		if p[name] == "" {
-			name = "pace"
-		}
-		if *f.pace, err = parsePace(name, p[name]); err != nil {
-			return nil, fmt.Errorf("sql.replay: %w", err)
-		}
+	if err := o.setPaces(p); err != nil {
+		return nil, fmt.Errorf("sql.replay: %w", err)
 	}
 	if o.laneText != lanesSession {
 		_, err = lanes(o.laneText)
@@ -174,6 +183,9 @@ func newOptions(p workload.Params) (o *options, err error) {
 		err = fmt.Errorf("%w, or %s for one for each session", err, lanesSession)
 	case o.writes && !t.disposable:
 		err = errors.New("writes: the replay changes the server's data; add disposable=yes if that is what you want")
+	case p.Bool("locks") && !o.writes && t.product != dbserver.MySQL:
+		err = fmt.Errorf("locks: %s refuses SELECT ... FOR UPDATE in sessions that only read; add writes=yes, or "+
+			"leave it out", t.product)
 	case o.pinTime && o.dialect == lex.PostgreSQL:
 		err = errors.New("pin-time: PostgreSQL cannot set a session's clock")
 	case o.text && o.dialect == lex.PostgreSQL:
@@ -184,6 +196,23 @@ func newOptions(p workload.Params) (o *options, err error) {
 		return o, nil
 	}
 	return nil, fmt.Errorf("sql.replay: %w", err)
+}
+
+// setPaces reads the paces within sessions and before them.
+func (o *options) setPaces(p workload.Params) (err error) {
+	for _, f := range []struct {
+		name string
+		pace *float64
+	}{{"think", &o.think}, {"connect", &o.connect}} {
+		name := f.name
+		if p[name] == "" {
+			name = "pace"
+		}
+		if *f.pace, err = parsePace(name, p[name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // paced tells whether times of the log are kept.

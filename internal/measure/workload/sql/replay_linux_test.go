@@ -150,7 +150,7 @@ func (r *recorded) record(t *testing.T) {
 	r.params["log"] = log
 }
 
-// session uses the server: in each session there are 14 statements that only read, and one that writes.
+// session uses the server: in each session there are 14 statements that only read, one that writes, and one that locks.
 func (r *recorded) session(t *testing.T, i int) {
 	t.Helper()
 	database := "shop"
@@ -173,7 +173,8 @@ func (r *recorded) session(t *testing.T, i int) {
 		t.Error("there is a table that should not be there")
 	}
 	c.Word(t, fmt.Sprintf("SELECT see(%d)", i)) // it is replayed, and refused then
-	c.Word(t, fmt.Sprintf("UPDATE item SET stock = stock WHERE id = %d", i))
+	c.Word(t, fmt.Sprintf("UPDATE item SET stock = stock WHERE id = %d", i),
+		fmt.Sprintf("SELECT id FROM item WHERE id = %d FOR UPDATE", 1+i))
 	text := "SELECT id, title FROM item WHERE id > ? AND title <> ? ORDER BY id LIMIT 5"
 	if r.postgres() {
 		text = "SELECT id, title FROM item WHERE id > $1 AND title <> $2 ORDER BY id LIMIT 5"
@@ -263,6 +264,9 @@ func TestReplay(t *testing.T) {
 			}
 			r.checkFigures(t, name, b, more)
 		}
+		if server["server"] == "mysql" {
+			r.checkLocks(t, want)
+		}
 		if got := r.seen(t); got != seen {
 			t.Errorf("a function has written in a replay: %d rows more", got-seen)
 		}
@@ -281,6 +285,19 @@ func (r *recorded) seen(t *testing.T) int {
 	}
 	c.Quit(t)
 	return n
+}
+
+// checkLocks has sessions that only read lock rows, which only MySQL allows.
+func (r *recorded) checkLocks(t *testing.T, without map[string]string) {
+	t.Helper()
+	b, err := r.replay(t, 1, map[string]string{"lanes": "2", "whole": "yes", "locks": "yes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := strconv.Atoi(without["statements"])
+	if got := totals(b); got["errors"] != without["errors"] || got["statements"] != fmt.Sprint(n+sessions) {
+		t.Errorf("with locks %v, without %v", got, without)
+	}
 }
 
 // checkWrites replays what writes, too: nothing that other lanes may change is compared.

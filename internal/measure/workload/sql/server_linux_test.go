@@ -283,6 +283,10 @@ func checkReadOnly(t *testing.T, to *target) {
 		if r, ok := err.(*refusal); !ok || r.code != "1792" && r.code != "25006" {
 			t.Errorf("a deletion gives %v", err)
 		}
+		err = c.query([]byte("SELECT * FROM a FOR UPDATE"), &answer{})
+		if (err == nil) != (to.product == dbserver.MySQL) {
+			t.Errorf("a reading that locks gives %v", err)
+		}
 		if got := word(t, c, "SELECT COUNT(*) FROM a"); got != "3" {
 			t.Errorf("%s rows are left", got)
 		}
