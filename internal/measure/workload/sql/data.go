@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"tare/internal/measure/workload"
 	"tare/internal/sys/sql/datadir"
@@ -86,7 +88,7 @@ func (t *target) restore(ctx context.Context, src io.Reader, b *workload.Bench) 
 		if err == nil {
 			err = restoreOne(c, d, text)
 		}
-		if r, ok := errors.AsType[*refusal](err); ok && r.code == noSuchRole {
+		if r, ok := errors.AsType[*refusal](err); ok && r.lacksRole(text) {
 			owners++
 			continue
 		}
@@ -100,9 +102,15 @@ func (t *target) restore(ctx context.Context, src io.Reader, b *workload.Bench) 
 	return c.close()
 }
 
-// noSuchRole is PostgreSQL's SQLSTATE for a user that does not exist. A dump makes its users owners and grants them
-// rights, which the replay does not need.
-const noSuchRole = "42704"
+// lacksRole tells whether PostgreSQL refused a statement of a dump because of a user that does not exist. A dump makes
+// its users owners and grants them rights, which the replay does not need. The code alone may also be of a type.
+func (r *refusal) lacksRole(text []byte) bool {
+	const noSuchObject = "42704"
+	return r.code == noSuchObject && (strings.HasPrefix(r.text, `role "`) || aboutRoles.Match(text))
+}
+
+// aboutRoles matches the statements of a dump that name users, for servers that tell errors in another language.
+var aboutRoles = regexp.MustCompile(`(?is)^\s*(grant|revoke|alter\s+default\s+privileges|alter\s.*\sowner\s+to)\s`)
 
 func restoreOne(c client, d *dump, text []byte) error {
 	if p, ok := c.(*postgresClient); ok && d.isCopy(text) {

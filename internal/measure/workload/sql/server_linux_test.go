@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -183,6 +184,9 @@ func TestClient(t *testing.T) {
 			t.Errorf("state %v", b.State)
 		}
 		checkReadOnly(t, to)
+		if !to.mysql() {
+			checkRoles(t, to)
+		}
 		checkGone(t, c)
 	})
 }
@@ -299,6 +303,22 @@ func checkReadOnly(t *testing.T, to *target) {
 		if err := c.execute(1, nil, nil, nil, &answer{}); err != errNotPrepared {
 			t.Errorf("a statement of before the reset gives %v", err)
 		}
+	}
+}
+
+// checkRoles restores dumps with users and with a type that do not exist: only the type is missed.
+func checkRoles(t *testing.T, to *target) {
+	t.Helper()
+	const users = "ALTER TABLE a OWNER TO nobody;\nGRANT SELECT ON a TO nobody;\nALTER DEFAULT PRIVILEGES FOR ROLE nobody " +
+		"GRANT SELECT ON TABLES TO nobody;\nCREATE POLICY p ON a TO nobody;\n"
+	b := &workload.Bench{}
+	if err := to.restore(t.Context(), strings.NewReader(users), b); err != nil || b.State["data_left_out"] !=
+		"4 statements about users that do not exist" {
+		t.Errorf("without the users of a dump: %v, %v", err, b.State)
+	}
+	err := to.restore(t.Context(), strings.NewReader(users+"CREATE TABLE b (c nothing);\n"), b)
+	if r, ok := errors.AsType[*refusal](err); !ok || r.code != "42704" {
+		t.Errorf("without a type of a dump: %v", err)
 	}
 }
 
