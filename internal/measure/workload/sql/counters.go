@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"tare/internal/measure/workload"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/sql"
 )
 
 // counters are what a server has counted of its work since its start.
@@ -30,9 +32,10 @@ const (
 // count reads the counters on a connection, after what was done on others.
 func (t *target) count(c client, others []client) (counters, error) {
 	now := counters{of: map[string]int64{}, cpu: -1}
+	var err error
 	for _, o := range others {
-		if err := o.settle(); err != nil {
-			return now, err
+		if e := o.settle(); e != nil && !errors.Is(e, sql.ErrGone) { // what has ended is counted
+			err = e
 		}
 	}
 	if t.private {
@@ -40,11 +43,14 @@ func (t *target) count(c client, others []client) (counters, error) {
 			now.cpu = used
 		}
 	}
+	if err != nil {
+		return now, err
+	}
 	text := mysqlCounters
 	if !t.mysql() {
 		text = postgresCounters
 	}
-	err := c.query([]byte(text), &answer{row: func(v [][]byte) error {
+	err = c.query([]byte(text), &answer{row: func(v [][]byte) error {
 		if len(v) != 2 {
 			return errors.New("a counter is not a name and a number")
 		}
@@ -56,6 +62,42 @@ func (t *target) count(c client, others []client) (counters, error) {
 		return now, fmt.Errorf("read the server's counters: %w", err)
 	}
 	return now, nil
+}
+
+// did returns what a server has counted since before, and notes it. c has waited while others worked, and the server may
+// have closed it for that: then it asks on another connection. Without an answer there are no counters, but a trial
+// loses no other figures for that.
+func (t *target) did(b *workload.Bench, before counters, c client, others []client) counters {
+	after, err := t.count(c, others)
+	if err != nil {
+		cpu := after.cpu // before the server spends more on the other connection
+		after, err = t.countAnew(others)
+		after.cpu = cpu
+	}
+	if err != nil {
+		b.Warn("sql-counters", fmt.Sprintf("the server's counters could not be read after the work: %v", err),
+			"the other figures are valid; look for limits of the server for connections")
+		return counters{cpu: after.cpu}.since(before)
+	}
+	d := after.since(before)
+	d.note(b)
+	return d
+}
+
+// countAnew reads the counters on a connection of its own.
+func (t *target) countAnew(others []client) (counters, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	beside := *t
+	beside.untold = false // it belongs to no lane
+	c, err := dial(ctx, &beside, true)
+	if err != nil {
+		return counters{}, err
+	}
+	defer context.AfterFunc(ctx, c.interrupt)()
+	now, err := t.count(c, others)
+	_ = c.close() // there is nothing of it that could be lost
+	return now, err
 }
 
 // since returns what was counted after an earlier time. A counter that does not exist any more is left out.

@@ -221,12 +221,7 @@ func (t *oltp) Measure(ctx context.Context, b *workload.Bench) error {
 }
 
 func (t *oltp) Report(b *workload.Bench) error {
-	after, err := t.target.count(t.control, t.clients)
-	if err != nil {
-		return err
-	}
-	work := after.since(t.before)
-	work.note(b)
+	work := t.target.did(b, t.before, t.control, t.clients)
 	var all oltpTally
 	var times histogram.Histogram
 	repeated := int64(0)

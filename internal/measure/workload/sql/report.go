@@ -1,7 +1,6 @@
 package sql
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,9 +96,7 @@ func (r *replay) Report(b *workload.Bench) error {
 	b.Note("rows", fmt.Sprint(z.total.comparedRows))
 	b.Note("sum", fmt.Sprintf("%016x", z.total.unordered))
 	b.Note("ordered_sum", fmt.Sprintf("%016x", z.total.ordered))
-	if err := r.reportServer(b); err != nil {
-		return err
-	}
+	r.reportServer(b)
 	r.reportLanes(b)
 	if r.paced() {
 		r.reportBehind(b, z)
@@ -126,13 +123,8 @@ const (
 )
 
 // reportServer tells what client and server did.
-func (r *replay) reportServer(b *workload.Bench) error {
-	after, err := r.target.count(r.aside, r.kept())
-	if err != nil {
-		return r.explain(context.Background(), err)
-	}
-	did := after.since(r.before)
-	did.note(b)
+func (r *replay) reportServer(b *workload.Bench) {
+	did := r.target.did(b, r.before, r.aside, r.kept())
 	b.Note("server_version", r.target.Version)
 	n := float64(r.pass.work.statements)
 	if r.cpu > 0 {
@@ -151,7 +143,6 @@ func (r *replay) reportServer(b *workload.Bench) error {
 		b.Warn("sql-client-bound", fmt.Sprintf("the client took %.0f %% of the CPU time", 100*share),
 			"the figures are mostly those of the client: replay a log with statements that are more work")
 	}
-	return nil
 }
 
 // longTail is the part of a trial's time from which on the end, at which some lanes have nothing left to do, is told.
