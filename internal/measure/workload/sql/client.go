@@ -27,6 +27,8 @@ type client interface {
 	use(database []byte) error
 	// reset makes the session as new, in the same database.
 	reset() error
+	// readsOnly tells whether the transactions of the session are read-only unless they say otherwise.
+	readsOnly() bool
 	// settle has the server's counters contain what was done on this connection.
 	settle() error
 	// interrupt makes the call that waits fail, and all later ones. Any goroutine may call it.
@@ -225,6 +227,16 @@ func (c *mysqlClient) reset() error {
 	return c.restrict()
 }
 
+func (c *mysqlClient) readsOnly() (is bool) {
+	// Its name depends on the version.
+	text := "SHOW VARIABLES WHERE Variable_name IN ('tx_read_only', 'transaction_read_only')"
+	err := c.query([]byte(text), &answer{row: func(v [][]byte) error {
+		is = string(v[1]) == "ON"
+		return nil
+	}})
+	return err == nil && is
+}
+
 func (c *mysqlClient) settle() error { return nil }
 
 func (c *mysqlClient) interrupt() { c.conn.Interrupt() }
@@ -317,6 +329,12 @@ func (c *postgresClient) reset() error {
 		}
 	}
 	return c.query([]byte("DISCARD ALL"), &answer{})
+}
+
+// readsOnly goes by what the server has told by itself, as a failed transaction answers no question. Servers before
+// version 14 do not tell.
+func (c *postgresClient) readsOnly() bool {
+	return c.conn.Setting("default_transaction_read_only") == "on" || c.conn.Setting("in_hot_standby") == "on"
 }
 
 // settle asks for what a server does by itself only once a second, and a server before 15 within half a second.

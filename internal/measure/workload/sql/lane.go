@@ -212,7 +212,7 @@ func (l *lane) forgive(err error) error {
 		return nil
 	}
 	r, ok := errors.AsType[*refusal](err)
-	if !ok || errors.Is(err, sql.ErrGone) || r.ends(l.writes) {
+	if !ok || errors.Is(err, sql.ErrGone) || r.ends(l.client, l.writes) {
 		return err
 	}
 	m := l.errors[r.code]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"tare/internal/record"
@@ -16,12 +17,17 @@ func failed(format string, args ...any) *record.Failure {
 	return &record.Failure{Kind: "measure", Message: "sql.replay: " + fmt.Sprintf(format, args...)}
 }
 
-// ends tells whether a statement's error ends the trial, because all others would end with the same.
-func (r *refusal) ends(writes bool) bool {
+// ends tells whether a statement's error ends the trial, because all others would end with the same. With writes, that
+// is when the session only reads, but not when the log has made a transaction of its own read-only.
+func (r *refusal) ends(c client, writes bool) bool {
 	switch r.code {
 	case "1053", "57P01", "57P02", "57P03":
 		return true
-	case "1290", "1792", "1836", "25006":
+	case "1290": // some option forbids it
+		return writes && strings.Contains(strings.ReplaceAll(strings.ToLower(r.text), "_", "-"), "read-only")
+	case "1792", "25006":
+		return writes && c.readsOnly()
+	case "1836":
 		return writes
 	}
 	return false

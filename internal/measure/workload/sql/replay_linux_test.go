@@ -29,6 +29,12 @@ import (
 	"tare/internal/sys/sql/trace"
 )
 
+// reporter is a trial that has something to report.
+type reporter interface {
+	workload.Trial
+	workload.Reporter
+}
+
 // recorded is a server with data in database shop, and the log that it wrote while sessions used it.
 type recorded struct {
 	params  map[string]string
@@ -321,6 +327,16 @@ func (r *recorded) checkWrites(t *testing.T, seen int) {
 		if g.Check != "" {
 			t.Errorf("%s is compared: %s", g.Text, g.Check)
 		}
+	}
+	// A transaction that the log itself makes read-only does not mean that the server has become it.
+	var own []trace.Event
+	for _, text := range []string{"SELECT 1", "START TRANSACTION READ ONLY", "UPDATE item SET stock = stock", "COMMIT",
+		"SELECT 2"} {
+		own = append(own, trace.Event{Op: trace.Query, Text: []byte(text), Database: []byte("shop")})
+	}
+	b, err = r.drive(t, 1, map[string]string{"writes": "yes", "warm": "no"}, withEvents(t, r.params, own))
+	if err != nil || totals(b)["statements"] != "5" || b.State["errors"] != "1792: 1" && b.State["errors"] != "25006: 1" {
+		t.Errorf("a read-only transaction of the log: %v, %v, errors %s", err, b.Checks, b.State["errors"])
 	}
 }
 
@@ -632,6 +648,53 @@ func TestRefusals(t *testing.T) {
 		change["password-file"] = password(t, "secret")
 		refused("read-only", "it has become read-only", more, change)
 	})
+}
+
+// TestIdleConnection has the server end all connections after the work: the counters are read on another one.
+func TestIdleConnection(t *testing.T) {
+	sql.Each(t, func(t *testing.T, server map[string]string) {
+		r := recording(t, server)
+		for _, sessions := range []string{"kept", "as-recorded"} {
+			p := r.resolved(t, map[string]string{"sessions": sessions, "lanes": "2", "warm": "no"})
+			trial, err := trialtest.Named(t, sql.Kinds(), "sql.replay").New(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &workload.Bench{Dir: t.TempDir(), Work: 1, Service: r.serving,
+				Files: written(t, server, "shop", "SELECT 1", make([]int64, 99))}
+			if err = trial.Setup(t.Context(), b); err == nil {
+				err = trial.Measure(t.Context(), b)
+			}
+			b.Elapsed = time.Second
+			r.endOthers(t)
+			if err == nil {
+				err = trial.(reporter).Report(b)
+			}
+			if err = errors.Join(err, trial.Cleanup(b)); err != nil {
+				t.Fatal(err)
+			}
+			if len(b.Warnings) > 0 && b.Warnings[0].Code == "sql-counters" || b.State["buffer_miss_share"] == "" {
+				t.Errorf("%s: %v, %v", sessions, b.Warnings, b.State)
+			}
+		}
+	})
+}
+
+// endOthers ends all other connections.
+func (r *recorded) endOthers(t *testing.T) {
+	t.Helper()
+	c := r.connect(t, "")
+	if r.postgres() {
+		c.Word(t, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'tare' AND "+
+			"pid <> pg_backend_pid()")
+	} else {
+		ids := c.Word(t, "SELECT GROUP_CONCAT(id) FROM information_schema.processlist WHERE user = 'root' AND "+
+			"id <> CONNECTION_ID()")
+		for id := range strings.SplitSeq(ids, ",") {
+			c.Word(t, "KILL "+id)
+		}
+	}
+	c.Quit(t)
 }
 
 // makeUser makes a user of the server who may have two connections.
