@@ -189,8 +189,9 @@ func (m *Maker) checkRoom(name string) error {
 		return nil
 	})
 	if free := sysinfo.Free(m.dir); free >= 0 && free < size {
-		return fmt.Errorf("a copy of %s takes %s, and the disk of %s has %s left: free some space, or let TMPDIR name "+
-			"a directory on another disk", name, unit.Format(float64(size), "B"), m.dir, unit.Format(float64(free), "B"))
+		return fmt.Errorf("a copy of %s takes %s, and the disk of %s has %s left: free some space, or let TMPDIR "+
+			"name a directory on another disk", name, unit.Format(float64(size), "B"), m.dir,
+			unit.Format(float64(free), "B"))
 	}
 	return nil
 }

@@ -64,8 +64,8 @@ func (t *target) count(c client, others []client) (counters, error) {
 	return now, nil
 }
 
-// did returns what a server has counted since before, and notes it. c has waited while others worked, and the server may
-// have closed it for that: then it asks on another connection. Without an answer there are no counters, but a trial
+// did returns what a server has counted since before, and notes it. c has waited while others worked, and the server
+// may have closed it for that: then it asks on another connection. Without an answer there are no counters, but a trial
 // loses no other figures for that.
 func (t *target) did(b *workload.Bench, before counters, c client, others []client) counters {
 	after, err := t.count(c, others)

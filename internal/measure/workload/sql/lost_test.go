@@ -9,7 +9,7 @@ func TestOptionEndsReplay(t *testing.T) {
 		r := &refusal{"1290", "The MySQL server is running with the " + option + " option so it cannot execute this " +
 			"statement"}
 		if r.ends(nil, true) != want || r.ends(nil, false) {
-			t.Errorf("%s: with writes it ends the trial: %t, without: %t", option, r.ends(nil, true), r.ends(nil, false))
+			t.Errorf("%s: with writes %t, without %t", option, r.ends(nil, true), r.ends(nil, false))
 		}
 	}
 }

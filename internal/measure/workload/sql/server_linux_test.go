@@ -309,8 +309,8 @@ func checkReadOnly(t *testing.T, to *target) {
 // checkRoles restores dumps with users and with a type that do not exist: only the type is missed.
 func checkRoles(t *testing.T, to *target) {
 	t.Helper()
-	const users = "ALTER TABLE a OWNER TO nobody;\nGRANT SELECT ON a TO nobody;\nALTER DEFAULT PRIVILEGES FOR ROLE nobody " +
-		"GRANT SELECT ON TABLES TO nobody;\nCREATE POLICY p ON a TO nobody;\n"
+	const users = "ALTER TABLE a OWNER TO nobody;\nGRANT SELECT ON a TO nobody;\nALTER DEFAULT PRIVILEGES " +
+		"FOR ROLE nobody GRANT SELECT ON TABLES TO nobody;\nCREATE POLICY p ON a TO nobody;\n"
 	b := &workload.Bench{}
 	if err := to.restore(t.Context(), strings.NewReader(users), b); err != nil || b.State["data_left_out"] !=
 		"4 statements about users that do not exist" {
