@@ -12,7 +12,7 @@ import (
 	"tare/internal/measure/dbserver"
 	"tare/internal/plan"
 	"tare/internal/plan/study"
-	"tare/internal/run/capture"
+	"tare/internal/sys/sql"
 )
 
 // completer tells a shell what may come next on the command line.
@@ -37,7 +37,7 @@ func (cp *completer) completions(c *cobra.Command) {
 		"format":  completeFormat,
 		"fail-on": fixed(failIgnores, failWeakens),
 		"server":  fixed(string(dbserver.MariaDB), string(dbserver.MySQL), string(dbserver.PostgreSQL)),
-		"tls":     fixed(capture.TLSOff, capture.TLSRequire, capture.TLSVerify),
+		"tls":     fixed(sql.TLSOff, sql.TLSRequire, sql.TLSVerify),
 		"log":     fixed("general", "slow"),
 		"per":     fixed("core-ghz", "core", "ghz", "watt-hour", "price"),
 	} {

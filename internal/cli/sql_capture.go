@@ -14,6 +14,7 @@ import (
 
 	"tare/internal/measure/dbserver"
 	"tare/internal/run/capture"
+	"tare/internal/sys/sql"
 	"tare/internal/unit"
 )
 
@@ -49,7 +50,7 @@ The password is in --password-file, in --defaults-file, or where MYSQL_PWD, PGPA
 	f.StringVar(&in.user, "user", "", "user who may change settings")
 	f.StringVar(&in.passwordFile, "password-file", "", "file whose first line is the user's password")
 	f.StringVar(&in.defaultsFile, "defaults-file", "", "option file of MySQL with the password in its section [client]")
-	f.StringVar(&in.tls, "tls", capture.TLSOff, "off, require (encrypt), or verify (the server's certificate, too)")
+	f.StringVar(&in.tls, "tls", sql.TLSOff, "off, require (encrypt), or verify (the server's certificate, too)")
 	f.StringVar(&in.tlsCA, "tls-ca", "", "file of the authorities that may have signed the certificate [the system's]")
 	f.StringVar(&in.log, "log", "general", "log of MySQL and MariaDB: general, or slow, which has durations")
 	f.DurationVar(&in.length, "for", 10*time.Minute, "how long to capture")
@@ -88,13 +89,13 @@ func (cmd *sqlCommand) captureOptions(in *sqlCapture) (o capture.Options, err er
 	if in.log != "general" && in.log != "slow" {
 		return o, usagef("--log is general or slow, not %q", in.log)
 	}
-	if in.tls != capture.TLSOff && in.tls != capture.TLSRequire && in.tls != capture.TLSVerify {
+	if in.tls != sql.TLSOff && in.tls != sql.TLSRequire && in.tls != sql.TLSVerify {
 		return o, usagef("--tls is off, require or verify, not %q", in.tls)
 	}
-	if in.tls != capture.TLSOff && strings.HasPrefix(in.address, "/") {
+	if in.tls != sql.TLSOff && strings.HasPrefix(in.address, "/") {
 		return o, usagef("--tls has no effect on a socket, which nobody can listen on")
 	}
-	if in.tlsCA != "" && in.tls != capture.TLSVerify {
+	if in.tlsCA != "" && in.tls != sql.TLSVerify {
 		return o, usagef("--tls-ca has no effect without --tls=verify")
 	}
 	if in.passwordFile != "" && in.defaultsFile != "" {

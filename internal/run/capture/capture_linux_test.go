@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tare/internal/measure/dbserver"
+	"tare/internal/sys/sql"
 	"tare/internal/sys/sql/log"
 )
 
@@ -708,16 +709,16 @@ func TestTLS(t *testing.T) {
 	before := b.state()
 	o := b.options()
 	o.Address = fmt.Sprintf("127.0.0.1:%d", b.server.Endpoint().Port)
-	o.User, o.TLS, o.Secret = "far", TLSRequire, Secret{Variable, "WORD"}
+	o.User, o.TLS, o.Secret = "far", sql.TLSRequire, Secret{Variable, "WORD"}
 	o.Getenv = func(name string) string { return map[string]string{"WORD": "word"}[name] }
 	if _, err := b.captured(o, func() bool { return true }); err != nil {
 		t.Error(err)
 	}
-	o.Force, o.TLS = true, TLSVerify // the server has signed its certificate itself
+	o.Force, o.TLS = true, sql.TLSVerify // the server has signed its certificate itself
 	if _, err := Prepare(t.Context(), o); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Error(err)
 	}
-	o.TLS, o.Secret = TLSRequire, Secret{}
+	o.TLS, o.Secret = sql.TLSRequire, Secret{}
 	if _, err := Prepare(t.Context(), o); err == nil || !strings.Contains(err.Error(), "1045") {
 		t.Error(err)
 	}

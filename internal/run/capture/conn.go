@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"tare/internal/measure/dbserver"
-	"tare/internal/sys/sql"
 	"tare/internal/sys/sql/mysql"
 	"tare/internal/sys/sql/postgres"
 	"tare/internal/sys/sql/secure"
@@ -20,7 +19,7 @@ type Target struct {
 	Address   string           `json:"address"` // the path of a socket, or a numeric address with a port
 	User      string           `json:"user"`
 	Secret    Secret           `json:"secret"`
-	TLS       string           `json:"tls"`              // TLSOff, TLSRequire or TLSVerify
+	TLS       string           `json:"tls"`              // sql.TLSOff, TLSRequire or TLSVerify
 	Authority string           `json:"tls_ca,omitempty"` // absolute path
 }
 
@@ -55,7 +54,7 @@ func dial(ctx context.Context, t *Target, getenv func(string) string) (*conn, er
 	if err != nil {
 		return nil, err
 	}
-	encrypt, err := t.encryption()
+	encrypt, err := secure.For(t.Address, t.Authority, t.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -82,26 +81,6 @@ func dial(ctx context.Context, t *Target, getenv func(string) string) (*conn, er
 	return &conn{func(text string, row func([][]byte) error) error {
 		return c.Query([]byte(text), &mysql.Result{Row: row})
 	}, c.Interrupt, c.Quit}, nil
-}
-
-// The ways to use TLS.
-const (
-	TLSOff     = "off"
-	TLSRequire = "require" // encrypt; the server may be anybody
-	TLSVerify  = "verify"  // verify the server's certificate, too
-)
-
-// encryption returns what encrypts a connection; nil for none. Without a file of an authority, the certificate must
-// name the address.
-func (t *Target) encryption() (func(sql.Stream) (sql.Stream, error), error) {
-	if t.TLS == TLSOff {
-		return nil, nil
-	}
-	name := ""
-	if a, err := netip.ParseAddrPort(t.Address); err == nil && t.Authority == "" {
-		name = a.Addr().String()
-	}
-	return secure.For(name, t.Authority, t.TLS == TLSRequire)
 }
 
 // refused says who was not let in.

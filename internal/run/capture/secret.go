@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgpassfile"
 
 	"tare/internal/measure/dbserver"
+	"tare/internal/sys/sql"
 )
 
 // Secret says where a password is, so that a note need not contain it.
@@ -75,16 +76,14 @@ func (t *Target) password(getenv func(string) string) (string, error) {
 			host, port = a.Addr().String(), "."+fmt.Sprint(a.Port())
 		}
 		return f.FindPassword(host, strings.TrimPrefix(port, "."), database, t.User), nil
-	case PasswordFile, OptionFile:
+	case PasswordFile:
+		return sql.Password(t.Secret.Name)
+	case OptionFile:
 		text, err := os.ReadFile(t.Secret.Name)
 		if err != nil {
 			return "", fmt.Errorf("read the password: %w", err)
 		}
-		if t.Secret.From == OptionFile {
-			return optionValue(string(text), "password"), nil
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		return strings.TrimSuffix(line, "\r"), nil
+		return optionValue(string(text), "password"), nil
 	}
 	return "", nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"tare/internal/measure/dbserver"
 	"tare/internal/record"
+	"tare/internal/sys/sql"
 )
 
 // The servers of these tests are real. Each is started when the first test needs it and stopped after the last one.
@@ -139,7 +140,7 @@ func benchOf(t *testing.T, p dbserver.Product, start func() (dbserver.Server, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t, s, Target{Product: p, Address: s.Endpoint().Address, User: s.Endpoint().User, TLS: TLSOff},
+	b := &bench{t, s, Target{Product: p, Address: s.Endpoint().Address, User: s.Endpoint().User, TLS: sql.TLSOff},
 		t.TempDir()}
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(b.dir, "cache"))
 	return b

@@ -1,8 +1,6 @@
 package supply
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,6 +12,7 @@ import (
 	"strings"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/sql"
 	"tare/internal/sys/sql/datadir"
 	"tare/internal/sys/sql/lex"
 	"tare/internal/sys/sql/log"
@@ -186,24 +185,13 @@ func makeCopy(_ context.Context, name string, _ workload.Params, dst io.Writer) 
 	return nil, err
 }
 
-// maxPassword is the maximum length of a password in bytes. Servers accept less.
-const maxPassword = 4 << 10
-
 // makePassword writes the first line of a file, and a second line with random characters: the digest is visible as the
 // name of the file in the environment, and that of the password alone could be guessed.
 func makePassword(_ context.Context, name string, _ workload.Params, dst io.Writer) (*log.Account, error) {
-	f, err := os.Open(name)
+	line, err := sql.Password(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	line, err := bufio.NewReaderSize(f, maxPassword).ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
-		return nil, fmt.Errorf("the first line of %s has more than %d bytes", name, maxPassword)
-	}
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	_, err = fmt.Fprintf(dst, "%s\n%s\n", bytes.TrimRight(line, "\r\n"), rand.Text())
+	_, err = fmt.Fprintf(dst, "%s\n%s\n", line, rand.Text())
 	return nil, err
 }

@@ -1,5 +1,5 @@
-// Package sql contains the common parts of the clients for database servers: sockets, the interface to encrypted
-// connections, and checksums of results.
+// Package sql contains the common parts of the clients for database servers: sockets, passwords in files, the interface
+// to encrypted connections, and checksums of results.
 //
 // It is opinionated about speed: a client needs as few system calls as possible, stores no row unless the caller wants
 // it, and does not allocate memory for a query.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,13 +14,6 @@ import (
 	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload"
 	"tare/internal/sys/sql"
-)
-
-// The ways to use TLS.
-const (
-	tlsOff     = "off"
-	tlsRequire = "require"
-	tlsVerify  = "verify"
 )
 
 // maxLanes bounds the connections of a trial.
@@ -45,8 +37,9 @@ func serverParams() []workload.Param {
 		{Name: "password-file", Type: workload.Text,
 			Doc: "file on the controller's machine whose first line is the user's password"},
 		{Name: "database", Type: workload.Text, Doc: "database; empty: tare, or with address the user's default"},
-		{Name: "tls", Type: workload.Choice, Default: tlsOff, Choices: []string{tlsOff, tlsRequire, tlsVerify},
-			Doc: "require: encrypt the connections to address; verify: check the server's certificate, too"},
+		{Name: "tls", Type: workload.Choice, Default: sql.TLSOff,
+			Choices: []string{sql.TLSOff, sql.TLSRequire, sql.TLSVerify},
+			Doc:     "require: encrypt the connections to address; verify: check the server's certificate, too"},
 		{Name: "tls-ca", Type: workload.Text,
 			Doc: "file on the controller's machine with the certificates of the authorities that may have signed the " +
 				"server's; empty: those of the environment's system, and the certificate must name the address"},
@@ -115,7 +108,7 @@ func newTarget(p workload.Params) (*target, error) {
 	}
 	without := func(why string, names ...string) error {
 		for _, name := range names {
-			if v := p[name]; v != "" && v != "false" && v != tlsOff {
+			if v := p[name]; v != "" && v != "false" && v != sql.TLSOff {
 				return fmt.Errorf("%s=%s has no effect %s", name, v, why)
 			}
 		}
@@ -139,10 +132,10 @@ func newTarget(p workload.Params) (*target, error) {
 	if t.User == "" {
 		return nil, errors.New("address: give the user, too")
 	}
-	if t.tls != tlsOff && t.Network == "unix" {
+	if t.tls != sql.TLSOff && t.Network == "unix" {
 		return nil, fmt.Errorf("tls=%s has no effect on a socket, which nobody can listen on", t.tls)
 	}
-	if t.tls != tlsVerify {
+	if t.tls != sql.TLSVerify {
 		if err := without("without tls=verify", "tls-ca"); err != nil {
 			return nil, err
 		}
@@ -174,31 +167,25 @@ func (t *target) find(b *workload.Bench) error {
 		return nil
 	}
 	if path := b.Files["password-file"]; path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("read the password: %w", err)
+		var err error
+		if t.Password, err = sql.Password(path); err != nil {
+			return err
 		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		t.Password = strings.TrimSuffix(line, "\r")
 	}
-	if t.tls == tlsOff {
+	if t.tls == sql.TLSOff {
 		return nil
 	}
 	if Secure == nil {
 		return fmt.Errorf("tls=%s needs an agent with TLS, which the slim agents of tare lack: use a socket or a "+
 			"tunnel, or a tare that was built by go build, without agents for other platforms", t.tls)
 	}
-	name := ""
-	if address, err := netip.ParseAddrPort(t.Address); err == nil && b.Files["tls-ca"] == "" {
-		name = address.Addr().String()
-	}
 	var err error
-	t.secure, err = Secure(name, b.Files["tls-ca"], t.tls == tlsRequire)
+	t.secure, err = Secure(t.Address, b.Files["tls-ca"], t.tls)
 	return err
 }
 
 // Secure is secure.For in an executable with TLS, and nil in the slim agent, for which TLS is too large.
-var Secure func(name, authority string, unverified bool) (func(sql.Stream) (sql.Stream, error), error)
+var Secure func(address, authority, tls string) (func(sql.Stream) (sql.Stream, error), error)
 
 // mysql tells whether the server speaks MySQL's protocol.
 func (t *target) mysql() bool { return t.product != dbserver.PostgreSQL }

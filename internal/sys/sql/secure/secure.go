@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -69,9 +70,17 @@ func chain(s tls.ConnectionState, roots *x509.CertPool) error {
 	return err
 }
 
-// For returns a function that encrypts a stream, without a certificate of the client's own.
-func For(name, authority string, unverified bool) (func(sql.Stream) (sql.Stream, error), error) {
-	c, err := Options{Name: name, Authority: authority, Unverified: unverified}.Config()
+// For returns a function that encrypts connections to an address, nil for sql.TLSOff. Without the file of an authority,
+// the server's certificate must name the address.
+func For(address, authority, tls string) (func(sql.Stream) (sql.Stream, error), error) {
+	if tls == sql.TLSOff {
+		return nil, nil
+	}
+	o := Options{Authority: authority, Unverified: tls == sql.TLSRequire}
+	if a, err := netip.ParseAddrPort(address); err == nil && authority == "" {
+		o.Name = a.Addr().String()
+	}
+	c, err := o.Config()
 	if err != nil {
 		return nil, err
 	}
