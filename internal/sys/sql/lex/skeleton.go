@@ -10,6 +10,7 @@ func Skeleton(dst, stmt []byte, o Options, limit int) (skeleton []byte, ok bool)
 	const number = 1
 	l, limit, from := Tokens(stmt, o), limit+len(dst), 0
 	for {
+		l.plain()
 		t, more := l.Next()
 		if !more {
 			break
@@ -40,4 +41,55 @@ func Skeleton(dst, stmt []byte, o Options, limit int) (skeleton []byte, ok bool)
 	}
 	dst = append(dst, stmt[from:]...)
 	return dst, len(dst) <= limit && !l.Cut()
+}
+
+// What plain goes past.
+const (
+	spaces = iota + 1
+	letters
+	marks
+)
+
+var plainBytes = func() (t [256]uint8) {
+	for c := range t {
+		switch b := byte(c); {
+		case isSpace(b):
+			t[c] = spaces
+		case wordBytes[b] && !isDigit(b) && b != '$':
+			t[c] = letters
+		}
+	}
+	for _, c := range "(),=<>" {
+		t[c] = marks
+	}
+	return t
+}()
+
+// plain goes past tokens that are words or marks whatever stands around them. It is Next for most of a statement, and
+// several times as fast.
+func (l *Lexer) plain() {
+	b, i := l.text, l.at
+	for i < len(b) {
+		switch plainBytes[b[i]] {
+		case spaces:
+			i++
+		case letters:
+			end := i + 1
+			for end < len(b) && wordBytes[b[end]] {
+				end++
+			}
+			if c := at(b, end); c == '\'' || c == '&' { // may be the prefix of a literal
+				l.at = i
+				return
+			}
+			i, l.last = end, Word
+		case marks:
+			i++
+			l.last = Op
+		default:
+			l.at = i
+			return
+		}
+	}
+	l.at = i
 }

@@ -29,6 +29,26 @@ func TestSkeleton(t *testing.T) {
 	}
 }
 
+// plain ends where a token does, and leaves the lexer as Next would.
+func checkPlain(t *testing.T, text []byte, o Options) {
+	t.Helper()
+	fast, slow := Tokens(text, o), Tokens(text, o)
+	for {
+		fast.plain()
+		want, more := fast.Next()
+		got, ok := slow.Next()
+		for ok && got.Start < want.Start || ok && !more {
+			got, ok = slow.Next()
+		}
+		if got != want || ok != more || fast.Open() != slow.Open() {
+			t.Fatalf("%q: %+v %v where Next alone has %+v %v", text, want, more, got, ok)
+		}
+		if !ok {
+			return
+		}
+	}
+}
+
 // What is found of a skeleton, with a number where it has one, is what is found of the statement.
 func FuzzSkeleton(f *testing.F) {
 	for _, text := range []string{"SELECT a, 'b' FROM c WHERE d IN (1, -2, 'x') ORDER BY 5 LIMIT 10",
@@ -43,6 +63,7 @@ func FuzzSkeleton(f *testing.F) {
 		if !mysql {
 			o = pg
 		}
+		checkPlain(t, text, o)
 		skeleton, ok := Skeleton(nil, text, o, 1<<10)
 		if !ok {
 			return
