@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"tare/internal/lab/diskimage"
-	"tare/internal/sys/proc"
-	"tare/internal/version"
 )
 
 const (
@@ -32,11 +30,10 @@ func diskRow() row {
 }
 
 func openDisk(ctx context.Context, b *bench) (*contest, error) {
-	tare, image := filepath.Join(b.dir, "tare"), filepath.Join(b.dir, "disk.vdi")
-	cmd := proc.Command(ctx, "go", "build", "-trimpath", "-ldflags",
-		"-s -w -X tare/internal/version.Build="+version.Build, "-o", tare, "tare/cmd/tare")
-	if _, err := proc.RunCmd(cmd, nil); err != nil {
-		return nil, fmt.Errorf("build tare: %w", err)
+	image := filepath.Join(b.dir, "disk.vdi")
+	tare, err := b.buildTare(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := program(ctx, "qemu-img", "create", "-q", "-f", "vdi", image,
 		fmt.Sprint(int64(diskBytes))); err != nil {

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"tare/internal/record"
+	"tare/internal/sys/sql/log"
 )
 
 // said returns what a peer once said.
@@ -247,5 +252,75 @@ func TestParseRate(t *testing.T) {
 		if _, _, err := parseRate(text, sysbenchTransactions); err == nil {
 			t.Errorf("%q was taken for a report", text)
 		}
+	}
+}
+
+func TestParseDigest(t *testing.T) {
+	n, err := parseDigest([]byte(said(t, "pt-query-digest-3.2.1.json")))
+	if err != nil || n != 15 {
+		t.Errorf("got %d queries, %v", n, err)
+	}
+	for _, text := range []string{"", "# no events", "{", "{}", `{"global":{"query_count":0}}`} {
+		if _, err := parseDigest([]byte(text)); err == nil {
+			t.Errorf("%q was taken for a report", text)
+		}
+	}
+}
+
+func TestParseUpgrade(t *testing.T) {
+	text := said(t, "pt-upgrade-3.2.1.txt")
+	n, differ, why, err := parseUpgrade(text)
+	if err != nil || n != 1122 || differ != 6 || len(why) == 0 || why[0] != "Query time" {
+		t.Errorf("got %d queries, %d differ in %q, %v", n, differ, why, err)
+	}
+	for _, text := range []string{"", strings.ReplaceAll(text, "queries_no_diffs", "x"),
+		strings.ReplaceAll(text, "failed_queries        0", "failed_queries        1"),
+		strings.ReplaceAll(text, "queries_with_errors   0", "queries_with_errors   2")} {
+		if _, _, _, err := parseUpgrade(text); err == nil {
+			t.Errorf("%.80q was taken for a report", text)
+		}
+	}
+}
+
+func TestCompareGroups(t *testing.T) {
+	a := []record.Group{{ID: "1", Count: 3, Check: "x"}, {ID: "2", Count: 4}, {ID: "3", Count: 5, Check: "y"}}
+	for _, c := range []struct {
+		change func(*record.Group)
+		want   int64
+	}{
+		{func(*record.Group) {}, 0},
+		{func(g *record.Group) { g.Check = "z" }, 5},
+		{func(g *record.Group) { g.Errors = 1 }, 5},
+		{func(g *record.Group) { g.ID = "4" }, 5},
+	} {
+		b := slices.Clone(a)
+		c.change(&b[2])
+		if n, differ := compareGroups(a, b); n != 12 || differ != c.want {
+			t.Errorf("%+v: %d of %d differ, want %d of 12", b[2], differ, n, c.want)
+		}
+	}
+}
+
+// What the log of the rows has is what the reader of logs finds in it.
+func TestGeneralLog(t *testing.T) {
+	l := newGeneralLog(1, 200_000)
+	r, err := log.Open(l, log.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := log.Summarize(r, log.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.checkInspect(out); err != nil || s.Format != log.General || s.Sessions.Begun != 0 {
+		t.Errorf("%v: %+v", err, s.Sessions)
+	}
+	l.statements++
+	if err := l.checkInspect(out); err == nil {
+		t.Error("a statement that is missing was not missed")
 	}
 }

@@ -242,7 +242,7 @@ test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io p
 	postgresql postgresql-contrib mariadb-server mmdebstrap
 	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs make chromium fonts-dejavu-core bzip2 xz-utils xfsprogs btrfs-progs dosfstools ntfs-3g attr) ;;
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
-bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light mariadb-server postgresql) ;;
+bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
 	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|qemu-samples|sql-logs]" >&2
 	exit 2
