@@ -41,8 +41,10 @@ func (r *refusal) advice(lanes int) string {
 			unit.Plural(int64(lanes), "lane"))
 	case "1045", "1698", "28000", "28P01":
 		return "it does not let the user in: see user and password-file"
-	case "1044", "1049", "3D000", "42501":
-		return "load the database that the log is of, or let sessions that name none begin in one with database="
+	case "1049", "3D000":
+		return "say database=NAME with the name that the log has: data that name no database are loaded under it"
+	case "1044", "42501":
+		return "let the user read the database that the log is of"
 	case "1053", "57P01", "57P02", "57P03":
 		return "it was stopped during the replay"
 	case "1290", "1792", "1836", "25006":

@@ -630,7 +630,7 @@ func TestRefusals(t *testing.T) {
 		}
 		refused("schema missing", "3 of 3 statements failed", nil,
 			written(t, server, "shop", "SELECT a FROM missing", []int64{0, 0, 0}))
-		refused("database missing", "load the database that the log is of", nil,
+		refused("database missing", "say database=NAME", nil,
 			written(t, server, "nowhere", "SELECT 1", []int64{0}))
 		more := map[string]string{"address": sql.Address(t, r.serving), "user": "tare-test", "settings": "", "root": "",
 			"database": "shop", "lanes": "4", "sessions": "kept", "pace": "original"}
