@@ -81,6 +81,12 @@ func testGroups(t *testing.T, p *chromium.Tab) {
 		!strings.Contains(unequal, "10 / 9") {
 		t.Errorf("unequal work: %s", unequal)
 	}
+	if sides := text(p, `#groups .differences-table tbody`); !strings.Contains(sides, "411") ||
+		!strings.Contains(sides, "0 rows") || !strings.Contains(sides, "error 4c8f11d2") {
+		t.Errorf("what differs: %s", sides)
+	}
+	chromium.Eval[any](p, `document.querySelector(".differences-table").scrollIntoView({behavior: "instant", block: "center"})`)
+	p.Shoot("groups", false)
 }
 
 // testDisks holds that the picture of a disk shows every kind of cell in its proportion, and its jumps.

@@ -107,11 +107,14 @@ func pageModel() *Model {
 		rng := rand.New(rand.NewPCG(4, 5))
 		for _, label := range []string{"cpu.prime", "memory.latency"} {
 			for _, target := range s.targets {
-				trialsOf(in, label, target, func(t *record.Trial) { t.Groups = statements(rng, t) })
+				trialsOf(in, label, target, func(t *record.Trial) {
+					t.Groups, t.Sketch = statements(rng, t), answers(false)
+				})
 			}
 		}
 		trialsOf(in, "memory.latency", "vm", func(t *record.Trial) {
 			t.Checks["n"], t.Groups[7].Check, t.Groups[7].Rows = "1227", "1227", 9
+			t.Sketch = answers(true)
 		})
 		trialsOf(in, "fs.randread bs=256KiB", "vm:9p", func(t *record.Trial) {
 			fail(t, "measure",
