@@ -157,8 +157,7 @@ func TestReplayRefuses(t *testing.T) {
 		{"pin-time", at("server", "postgresql", "pin-time", "yes")},
 		{"prepared=text", at("server", "postgresql", "prepared", "text")},
 		{"idle-wait", at("idle-wait", "1s")},
-		{"locks", at("locks", "yes")},
-		{"", at("server", "mysql", "locks", "yes")},
+		{"", at("locks", "yes")},
 		{"", at("server", "postgresql", "locks", "yes", "writes", "yes")},
 	} {
 		_, err := k.New(resolved(t, k.Params, c.given))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"tare/internal/measure/dbserver"
 	"tare/internal/measure/workload"
 	"tare/internal/sys/sql/lex"
 	"tare/internal/unit"
@@ -56,8 +55,9 @@ func replayKind() workload.Kind {
 			workload.Param{Name: "zone", Type: workload.Text, Default: "UTC",
 				Doc: "time zone of times without one, such as Europe/Berlin"},
 			workload.Param{Name: "locks", Type: workload.Bool, Default: "no",
-				Doc: "replay SELECT ... FOR UPDATE and the like, too; MariaDB and PostgreSQL refuse them in sessions " +
-					"that only read, and need writes=yes"},
+				Doc: "replay LOCK IN SHARE MODE, SELECT ... FOR UPDATE and the like, too; in sessions that only " +
+					"read, MySQL and MariaDB refuse FOR UPDATE, which is counted as an error, and PostgreSQL all " +
+					"of them"},
 			workload.Param{Name: "sessions", Type: workload.Choice, Default: sessionsRecorded,
 				Choices: []string{sessionsRecorded, sessionsKept},
 				Doc: "as-recorded: each session connects and disconnects; kept: each lane keeps its connection and " +
@@ -183,9 +183,9 @@ func newOptions(p workload.Params) (o *options, err error) {
 		err = fmt.Errorf("%w, or %s for one for each session", err, lanesSession)
 	case o.writes && !t.disposable:
 		err = errors.New("writes: the replay changes the server's data; add disposable=yes if that is what you want")
-	case p.Bool("locks") && !o.writes && t.product != dbserver.MySQL:
-		err = fmt.Errorf("locks: %s refuses SELECT ... FOR UPDATE in sessions that only read; add writes=yes, or "+
-			"leave it out", t.product)
+	case p.Bool("locks") && !o.writes && o.dialect == lex.PostgreSQL:
+		err = errors.New("locks: PostgreSQL refuses SELECT ... FOR UPDATE and the like in sessions that only read; " +
+			"add writes=yes, or leave it out")
 	case o.pinTime && o.dialect == lex.PostgreSQL:
 		err = errors.New("pin-time: PostgreSQL cannot set a session's clock")
 	case o.text && o.dialect == lex.PostgreSQL:

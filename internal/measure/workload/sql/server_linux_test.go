@@ -287,9 +287,11 @@ func checkReadOnly(t *testing.T, to *target) {
 		if r, ok := err.(*refusal); !ok || r.code != "1792" && r.code != "25006" {
 			t.Errorf("a deletion gives %v", err)
 		}
-		err = c.query([]byte("SELECT * FROM a FOR UPDATE"), &answer{})
-		if (err == nil) != (to.product == dbserver.MySQL) {
-			t.Errorf("a reading that locks gives %v", err)
+		for text, allowed := range map[string]bool{"SELECT * FROM a FOR UPDATE": false,
+			"SELECT * FROM a LOCK IN SHARE MODE": to.mysql()} {
+			if err := c.query([]byte(text), &answer{}); (err == nil) != allowed {
+				t.Errorf("%s gives %v", text, err)
+			}
 		}
 		if got := word(t, c, "SELECT COUNT(*) FROM a"); got != "3" {
 			t.Errorf("%s rows are left", got)
