@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,10 +32,11 @@ func (cmd *sqlCommand) command() *cobra.Command {
 
 // sqlInspect is what `tare sql inspect` is told.
 type sqlInspect struct {
-	format, logFormat, prefix, dialect, zone string
-	top                                      int
-	statement                                int64
-	policy                                   log.Policy
+	format, out                      string
+	logFormat, prefix, dialect, zone string
+	top                              int
+	statement                        int64
+	policy                           log.Policy
 }
 
 func (cmd *sqlCommand) sqlInspectCommand() *cobra.Command {
@@ -53,7 +56,8 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 		RunE: func(_ *cobra.Command, args []string) error { return cmd.sqlInspect(args, &o) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "text", "text, or json: one document")
+	f.StringVar(&o.format, "format", "", "text, json or html: a page with charts [by the name of -o, else text]")
+	f.StringVarP(&o.out, "out", "o", "", "write to this file; - is standard output [-]")
 	f.StringVar(&o.logFormat, "log-format", "", "format of the log [found]")
 	f.StringVar(&o.prefix, "prefix", "", "PostgreSQL's log_line_prefix [found among the usual ones]")
 	f.StringVar(&o.dialect, "dialect", "mysql", "SQL of a file of statements: mysql or postgresql")
@@ -67,8 +71,14 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 }
 
 func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
-	if in.format != "text" && in.format != "json" {
-		return usagef("--format is text or json, not %q", in.format)
+	if in.out == "-" {
+		in.out = ""
+	}
+	if in.format == "" {
+		in.format = cmp.Or(map[string]string{".json": "json", ".html": "html"}[filepath.Ext(in.out)], "text")
+	}
+	if !slices.Contains([]string{"text", "json", "html"}, in.format) {
+		return usagef("--format is text, json or html, not %q", in.format)
 	}
 	if in.top < 0 {
 		return usagef("--top is a number of fingerprints, not %d", in.top)
@@ -91,10 +101,19 @@ func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
 	if in.top > 0 && len(s.Fingerprints) > in.top && in.format == "json" {
 		s.Fingerprints = s.Fingerprints[:in.top]
 	}
-	if in.format == "json" {
-		err = json.NewEncoder(cmd.out).Encode(s)
+	write := func(w io.Writer) error {
+		switch in.format {
+		case "json":
+			return json.NewEncoder(w).Encode(s)
+		case "html":
+			return sqllog.HTML(w, s, in.top)
+		}
+		return sqllog.Text(w, s, cmd.width(120), in.top)
+	}
+	if in.out != "" {
+		err = writeWhole(in.out, write)
 	} else {
-		err = sqllog.Text(cmd.out, s, cmd.width(120), in.top)
+		err = write(cmd.out)
 	}
 	return errors.Join(err, failed)
 }

@@ -56,6 +56,13 @@ func TestSQLInspect(t *testing.T) {
 		!strings.Contains(said, "the log has 4 statements, numbered from 0") {
 		t.Errorf("exit %d, %q, %q", code, said, out)
 	}
+	page := filepath.Join(dir, "page.html")
+	if code, out, said = run("", append([]string{"-o", page}, parts...)...); code != exitOK || out != "" || said != "" {
+		t.Errorf("exit %d, %q, %q", code, said, out)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "delete from t") {
+		t.Errorf("the page: %v", err)
+	}
 	for _, c := range []struct {
 		code int
 		args []string

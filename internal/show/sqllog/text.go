@@ -133,18 +133,23 @@ func whole(n int64) string {
 	return digits
 }
 
+// number writes a whole number as whole does, and another one with three digits.
+func number(v float64) string {
+	if v == float64(int64(v)) {
+		return whole(int64(v))
+	}
+	return unit.Number(v)
+}
+
 func (t *text) mix(s *log.Summary) {
 	total := s.Account.Statements.Total
 	if total == 0 {
 		return
 	}
-	reads, known := int64(0), int64(0)
+	reads, known := reading(s), int64(0)
 	var names []string
 	for _, c := range s.Classes {
 		known += c.Statements
-		if slices.Contains([]string{"read", "session", "transaction"}, c.Name) {
-			reads += c.Statements
-		}
 		names = append(names, fmt.Sprintf("%s %s", c.Name, percent(c.Statements, total)))
 	}
 	t.line("")
@@ -159,6 +164,16 @@ func (t *text) mix(s *log.Summary) {
 	}
 }
 
+// reading counts the statements that only read.
+func reading(s *log.Summary) (n int64) {
+	for _, c := range s.Classes {
+		if slices.Contains([]string{"read", "session", "transaction"}, c.Name) {
+			n += c.Statements
+		}
+	}
+	return n
+}
+
 func percent(n, total int64) string {
 	if total == 0 {
 		return "0 %"
@@ -169,33 +184,57 @@ func percent(n, total int64) string {
 // bars are the heights of a part of a timeline.
 var bars = []rune(" ▁▂▃▄▅▆▇█")
 
-func (t *text) timeline(s *log.Summary) {
+// timeline is a figure over the time of the log.
+type timeline struct {
+	name, most string // most: the format of the highest value
+	value      func(b *log.Bucket) float64
+	peak       float64 // the highest value, above 0
+}
+
+// timelines are the figures that the log has.
+func timelines(s *log.Summary) (all []timeline) {
 	if len(s.Timeline) < 2 {
+		return nil
+	}
+	width := s.Timeline[0].Seconds
+	for _, f := range []timeline{
+		{name: "statements", most: "at most %s/s",
+			value: func(b *log.Bucket) float64 { return float64(b.Statements) / width }},
+		{name: "of them read-only", most: "at most %s/s",
+			value: func(b *log.Bucket) float64 { return float64(b.Reads) / width }},
+		{name: "sessions open", most: "at most %s",
+			value: func(b *log.Bucket) float64 { return float64(b.Open) }},
+		{name: "sessions active in 1 s", most: "at most %s",
+			value: func(b *log.Bucket) float64 { return float64(b.Active) }},
+		{name: "statements at once", most: "at most %s on average",
+			value: func(b *log.Bucket) float64 { return b.Running }},
+	} {
+		for i := range s.Timeline {
+			f.peak = max(f.peak, f.value(&s.Timeline[i]))
+		}
+		if f.peak > 0 {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+func (t *text) timeline(s *log.Summary) {
+	figures := timelines(s)
+	if figures == nil {
 		return
 	}
 	t.line("")
 	rows := [][]string{}
-	add := func(name, most string, value func(b *log.Bucket) float64) {
-		peak := 0.0
-		for i := range s.Timeline {
-			peak = max(peak, value(&s.Timeline[i]))
-		}
-		if peak == 0 {
-			return
-		}
+	for _, f := range figures {
 		var line []rune
 		for i := range s.Timeline {
-			line = append(line, bars[int(value(&s.Timeline[i])/peak*float64(len(bars)-1)+0.5)])
+			line = append(line, bars[int(f.value(&s.Timeline[i])/f.peak*float64(len(bars)-1)+0.5)])
 		}
-		rows = append(rows, []string{name, squeeze(line, max(20, t.width-50)),
-			fmt.Sprintf(most, fmt.Sprintf("%.3g", peak))})
+		rows = append(rows, []string{f.name, squeeze(line, max(20, t.width-50)),
+			fmt.Sprintf(f.most, number(f.peak))})
 	}
 	width := s.Timeline[0].Seconds
-	add("statements", "at most %s/s", func(b *log.Bucket) float64 { return float64(b.Statements) / width })
-	add("of them read-only", "at most %s/s", func(b *log.Bucket) float64 { return float64(b.Reads) / width })
-	add("sessions open", "at most %s", func(b *log.Bucket) float64 { return float64(b.Open) })
-	add("sessions active in 1 s", "at most %s", func(b *log.Bucket) float64 { return float64(b.Active) })
-	add("statements at once", "at most %s on average", func(b *log.Bucket) float64 { return b.Running })
 	t.line("  over time, %s a column", unit.Format(width*float64(columns(len(s.Timeline), max(20, t.width-50))), "s"))
 	t.table(3, rows)
 }

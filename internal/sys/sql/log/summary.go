@@ -121,6 +121,7 @@ type summarizer struct {
 	second  int64 // the one that active is of
 	active  map[uint64]struct{}
 	open    int64
+	were    int64 // open before the event
 	coarse  int64
 	scratch []byte
 	comment []byte
@@ -155,6 +156,7 @@ func summarize(r *Reader, p Policy, each func()) (*Summary, error) {
 }
 
 func (z *summarizer) add(e *Event) {
+	z.were = z.open
 	d := z.plan.Decide(e)
 	z.r.Settle(d.Part, d.Reason)
 	if e.Begun {
@@ -237,7 +239,7 @@ func (z *summarizer) at(e *Event) *Bucket {
 	}
 	n := int((t - z.origin) / z.width)
 	for len(z.buckets) <= n {
-		z.buckets = append(z.buckets, Bucket{})
+		z.buckets = append(z.buckets, Bucket{Open: z.were})
 	}
 	b := &z.buckets[n]
 	if now := t / second; now > z.second {
