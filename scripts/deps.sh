@@ -156,64 +156,48 @@ rust_virtiofsd() {
 	echo "$dir/virtiofsd"
 }
 
-# qemu_samples prints the folder of disk images that QEMU's own tests read, from its source package.
-qemu_samples() {
-	local dir=$cache/qemu-samples work
-	if [ -n "${TARE_QEMU_SAMPLES:-}" ]; then
-		echo "$TARE_QEMU_SAMPLES"
+# samples NAME GIVEN UNPACK PACKAGE... prints the folder of sample files that other programs keep for their own tests, from
+# their source packages: GIVEN, if it is not empty, or $cache/NAME. UNPACK WORK puts them from there into WORK/out.
+samples() {
+	local dir=$cache/$1 name=$1 given=$2 unpack=$3 work
+	shift 3
+	if [ -n "$given" ]; then
+		echo "$given"
 		return
 	fi
 	if ! [ -d "$dir" ]; then
 		if ! command -v apt-get >/dev/null; then
-			echo "deps: no images of QEMU's tests here; name their folder with TARE_QEMU_SAMPLES=DIR" >&2
+			echo "deps: no $name here; name their folder with TARE_$(tr a-z- A-Z_ <<<"$name")=DIR" >&2
 			return 1
 		fi
-		echo "deps: fetching QEMU's source package for its sample images" >&2
+		echo "deps: fetching the source packages of $* for their samples" >&2
 		mkdir -p "$cache"
-		work=$(mktemp -d "$cache/qemu-samples.XXXXXX")
+		work=$(mktemp -d "$dir.XXXXXX")
 		# shellcheck disable=SC2064
 		trap "rm -rf '$work'" EXIT
 		elsewhere "$work" "$(release)" main deb-src || return 1
-		if ! (cd "$work" && apt_elsewhere "$work" source --download-only qemu) >"$work/log" 2>&1; then
+		if ! (cd "$work" && apt_elsewhere "$work" source --download-only --tar-only "$@") >"$work/log" 2>&1; then
 			cat "$work/log" >&2
 			return 1
 		fi
-		mkdir "$work/images"
-		tar -xf "$work"/qemu_*.orig.tar.* -C "$work/images" --wildcards --strip-components=4 '*/tests/qemu-iotests/sample_images/*'
-		mv "$work/images" "$dir"
+		mkdir "$work/out"
+		"$unpack" "$work" || return 1
+		mv "$work/out" "$dir"
 	fi
 	echo "$dir"
 }
 
-# sql_logs prints the folder of logs of database servers, from the source packages of two programs that read such logs.
+# Disk images.
+qemu_samples() {
+	tar -xf "$1"/qemu_*.orig.tar.* -C "$1/out" --wildcards --strip-components=4 '*/tests/qemu-iotests/sample_images/*'
+}
+
+# Logs of database servers.
 sql_logs() {
-	local dir=$cache/sql-logs work
-	if [ -n "${TARE_SQL_LOGS:-}" ]; then
-		echo "$TARE_SQL_LOGS"
-		return
-	fi
-	if ! [ -d "$dir" ]; then
-		if ! command -v apt-get >/dev/null; then
-			echo "deps: no logs of database servers here; name their folder with TARE_SQL_LOGS=DIR" >&2
-			return 1
-		fi
-		echo "deps: fetching the source packages of pgbadger and percona-toolkit for their sample logs" >&2
-		mkdir -p "$cache"
-		work=$(mktemp -d "$cache/sql-logs.XXXXXX")
-		# shellcheck disable=SC2064
-		trap "rm -rf '$work'" EXIT
-		elsewhere "$work" "$(release)" main deb-src || return 1
-		if ! (cd "$work" && apt_elsewhere "$work" source --download-only --tar-only pgbadger percona-toolkit) >"$work/log" 2>&1; then
-			cat "$work/log" >&2
-			return 1
-		fi
-		mkdir -p "$work/logs/pgbadger" "$work/logs/percona"
-		tar -xf "$work"/pgbadger_*.orig.tar.* -C "$work/logs/pgbadger" --wildcards --strip-components=3 '*/t/fixtures/*'
-		tar -xf "$work"/percona-toolkit_*.orig.tar.* -C "$work/logs/percona" --wildcards --strip-components=4 \
+	mkdir "$1/out/pgbadger" "$1/out/percona" &&
+		tar -xf "$1"/pgbadger_*.orig.tar.* -C "$1/out/pgbadger" --wildcards --strip-components=3 '*/t/fixtures/*' &&
+		tar -xf "$1"/percona-toolkit_*.orig.tar.* -C "$1/out/percona" --wildcards --strip-components=4 \
 			'*/t/lib/samples/slowlogs/*' '*/t/lib/samples/genlogs/*'
-		mv "$work/logs" "$dir"
-	fi
-	echo "$dir"
 }
 
 case ${1:-} in
@@ -226,11 +210,11 @@ mysql)
 	exit
 	;;
 qemu-samples)
-	qemu_samples
+	samples qemu-samples "${TARE_QEMU_SAMPLES:-}" qemu_samples qemu
 	exit
 	;;
 sql-logs)
-	sql_logs
+	samples sql-logs "${TARE_SQL_LOGS:-}" sql_logs pgbadger percona-toolkit
 	exit
 	;;
 esac
