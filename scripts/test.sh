@@ -166,6 +166,7 @@ together() {
 
 if [ $# -gt 0 ]; then
 	echo "== tests of $*"
+	runs=("$work/given")
 	run given "$*" -p 1 || ended "the given packages"
 else
 	# Two packages at a time, and one machine of the machines' own: there are two cores, and tests that race against
@@ -182,12 +183,14 @@ else
 	}
 	other_packages() { run others "$($GO list ./... | without $machines $slow)" -p 1; }
 	echo "== tests"
+	runs=("$work/machines" "$work/slow" "$work/others")
 	together slow_packages other_packages
 
 	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
 		slow_packages() { run race-machines $machines -parallel 1 -race -short; }
 		other_packages() { run race "$(goroutines | without $machines)" -p 1 -race -short; }
 		echo "== race detector"
+		runs+=("$work/race-machines" "$work/race") # last, as what is left out here ran before
 		CGO_ENABLED=1 together slow_packages other_packages
 	fi
 	echo "== known faults of what is used"
@@ -200,4 +203,4 @@ if [ -n "$new" ]; then
 	besides+=(-failed "the tests left in the user's own folders: ${new//$'\n'/, }")
 fi
 echo "== what failed, was skipped or was flaky"
-"$work/tested" -allowed scripts/tested/allowed -artifacts "${TARE_ARTIFACTS:-}" "${besides[@]}" "$work"/*.json
+"$work/tested" -allowed scripts/tested/allowed -artifacts "${TARE_ARTIFACTS:-}" "${besides[@]}" "${runs[@]/%/.json}"
