@@ -71,6 +71,12 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 }
 
 func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
+	switch {
+	case in.statement < -1:
+		return usagef("--statement is a number from 0 on, not %d", in.statement)
+	case in.statement >= 0 && in.format+in.out != "":
+		return usagef("--statement shows a text; leave --format and --out out")
+	}
 	if in.out == "-" {
 		in.out = ""
 	}

@@ -69,7 +69,11 @@ func TestSQLInspect(t *testing.T) {
 	}{
 		{exitUsage, nil}, {exitUsage, []string{"--format", "xml", parts[0]}},
 		{exitUsage, []string{"--dialect", "x", parts[0]}}, {exitUsage, []string{"--zone", "Nowhere/At_all", parts[0]}},
-		{exitUsage, []string{"--top", "-1", parts[0]}}, {exitFailed, []string{filepath.Join(dir, "none")}},
+		{exitUsage, []string{"--top", "-1", parts[0]}},
+		{exitUsage, []string{"--statement", "-2", parts[0]}},
+		{exitUsage, []string{"--statement", "1", "--format", "json", parts[0]}},
+		{exitUsage, []string{"--statement", "1", "-o", filepath.Join(dir, "x"), parts[0]}},
+		{exitFailed, []string{filepath.Join(dir, "none")}},
 		{exitFailed, []string{"--log-format", "x", parts[0]}},
 	} {
 		if code, _, _ := run("", c.args...); code != c.code {
