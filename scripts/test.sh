@@ -169,15 +169,15 @@ if [ $# -gt 0 ]; then
 	runs=("$work/given")
 	run given "$*" -p 1 || ended "the given packages"
 else
-	# Two packages at a time, and one machine of the machines' own: there are two cores, and tests that race against
-	# deadlines. Three machines at once took as long and starved all others. Beside the many go those that together take
-	# as long.
+	# Two packages at a time, and one test at work among the machines, beside those that wait for a deadline: there are
+	# two cores, and tests that race against deadlines. Three machines at work took as long and starved all others.
+	# Beside the many go those that together take as long.
 	machines=tare/internal/lab/driver/qemu
 	slow="tare/bench tare/internal tare/internal/cli"
 	without() { grep -vxF "$(printf '%s\n' "$@")" | tr '\n' ' '; }
 	slow_packages() {
 		local failed=0
-		run machines $machines -parallel 1 || failed=1
+		run machines $machines -parallel 4 || failed=1
 		run slow "$slow" -p 1 || failed=1
 		return $failed
 	}
@@ -187,10 +187,17 @@ else
 	together slow_packages other_packages
 
 	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
-		slow_packages() { run race-machines $machines -parallel 1 -race -short; }
-		other_packages() { run race "$(goroutines | without $machines)" -p 1 -race -short; }
+		slow="tare/internal/cli tare/internal/lab/deploy tare/internal/lab/driver/container"
+		slow_packages() {
+			local failed=0
+			run race-machines $machines -parallel 4 -race -short || failed=1
+			run race-slow "$slow" -p 1 -race -short || failed=1
+			return $failed
+		}
+		other_packages() { run race "$(goroutines | without $machines $slow)" -p 1 -race -short; }
 		echo "== race detector"
-		runs+=("$work/race-machines" "$work/race") # last, as what is left out here ran before
+		# They are judged last, as what is left out here ran before.
+		runs+=("$work/race-machines" "$work/race-slow" "$work/race")
 		CGO_ENABLED=1 together slow_packages other_packages
 	fi
 	echo "== known faults of what is used"

@@ -60,6 +60,9 @@ func hostResident(t *testing.T, dir string) (bytes int64, files int) {
 // TestCacheStatesOfRealShares reaches each cache state on mounts with real servers. A state counts only if it was
 // verified: in the guest by its kernel, on the host by mincore(2). If it cannot be verified, there is a warning.
 func TestCacheStatesOfRealShares(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))

@@ -48,6 +48,9 @@ func answered(t *testing.T, v *vm, s *deploy.Conn, m *env.Mounted, names ...stri
 // TestCardOfACopyInAMachine measures how long a copy in an emulated machine takes to become equal to its original, also
 // after ten thousand changes.
 func TestCardOfACopyInAMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "256MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "r=rsync")
@@ -76,6 +79,9 @@ func TestCardOfACopyInAMachine(t *testing.T) {
 // TestCardsOfRealShares makes the cards of mounts with real servers. It is an error if a card cannot remove its test
 // files, or if a line has no answer that every server here can give.
 func TestCardsOfRealShares(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "128MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "s=smb", "n=nfs?vers=4.2")

@@ -121,6 +121,9 @@ func allImages() []wantImage {
 // TestAllImagesInOneMachine boots once with a disk of every kind, writes to each, and checks the images with qemu-img
 // afterwards.
 func TestAllImagesInOneMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
 	needImages(t)

@@ -21,6 +21,9 @@ import (
 
 // TestSecondMachineServesNFS runs the kernel's own server in a second machine.
 func TestSecondMachineServesNFS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	t.Parallel()
 	need(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
@@ -122,8 +125,11 @@ func version3(t *testing.T, v *vm, s *deploy.Conn) {
 // The serving machine may die during a trial; then nothing answers or rejects requests. The trial ends at its deadline,
 // although such a mount waits for ever. The evidence is from that machine, the other mounts go on, and nothing is left.
 func TestSecondMachineKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	t.Parallel()
-	need(t, "amd64", microvm.Generic)
+	needBeside(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?server=vm&disk=64MiB&vers=4.0", "mem=tmpfs")
 	v, s := open(t, driver{}, o)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +50,34 @@ func lacking(t testing.TB, format string, args ...any) {
 
 // need requires QEMU and a kernel, which is fetched into the user's cache if it is missing.
 func need(t testing.TB, arch, flavour string) {
+	t.Helper()
+	needBeside(t, arch, flavour)
+	turn(t)
+}
+
+// busy is held by the test whose machines are at work, which is named by working.
+var (
+	busy    sync.Mutex
+	working atomic.Value
+)
+
+// turn waits until no other test's machines are at work: they take all processors that there are, and tests beside them
+// race against deadlines.
+func turn(t testing.TB) {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if working.Load() == name {
+		return // a test in a test
+	}
+	busy.Lock()
+	working.Store(name)
+	t.Cleanup(func() {
+		working.Store("")
+		busy.Unlock()
+	})
+}
+
+// needBeside is need for a test that mostly waits for something that does not happen, and so does not mind a neighbour.
+func needBeside(t testing.TB, arch, flavour string) {
 	t.Helper()
 	target, err := targetOf(arch)
 	if err != nil {
@@ -266,8 +295,11 @@ func wrapper(t *testing.T, program string) (dir string) {
 }
 
 func TestBootThatHangsIsTriedAgainAndRecorded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	t.Parallel()
-	need(t, "amd64", microvm.Cloud)
+	needBeside(t, "amd64", microvm.Cloud)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "boot", "1m", "disk", "none"))
 	v, s := open(t, driver{programs: wrapper(t, "qemu-system-x86_64")}, o)
 	nullTrial(t, s)

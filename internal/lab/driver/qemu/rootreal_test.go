@@ -135,6 +135,9 @@ func restoreOnce(t *testing.T, s *deploy.Conn, tools string) wire.Result {
 // itself compares every row and file with the backup. This test checks that it did so, with which programs, and that
 // the second trial used what the first one prepared.
 func TestDebianRootRestoresIntoPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the machine works for long")
+	}
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -54,7 +54,7 @@ func pids(t *testing.T, text string) (list []int) {
 // with a message, the other mounts go on, and nothing is left at the end.
 func TestSharesThatFail(t *testing.T) {
 	t.Parallel()
-	need(t, "amd64", microvm.Generic)
+	needBeside(t, "amd64", microvm.Generic)
 	o := options(t, spec("arch", "x86_64", "accel", "tcg", "disk", "64MiB", "kernel", microvm.Generic, "boot", "3m"))
 	o.Mounts = mountSpecs(t, "n=nfs?recovery=soft&timeo=10", "f=sshfs", "s=smb", "mem=tmpfs?size=64MiB",
 		"stale=nfs?actimeo=0")
