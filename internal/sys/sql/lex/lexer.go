@@ -216,16 +216,25 @@ func numeric(b []byte) bool {
 
 // quoted returns the end of what is quoted, from the byte after the quote on.
 func (l *Lexer) quoted(i int, quote byte, escapes bool) int {
-	b := l.text
-	for ; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '\\' && escapes:
-			i++
-		case c == quote && at(b, i+1) == quote && i+1 < len(b):
-			i++
-		case c == quote:
-			return i + 1
+	b, next := l.text, -1 // next: where the first quote stands from i on
+	for i < len(b) {
+		if next < i {
+			n := bytes.IndexByte(b[i:], quote)
+			if n < 0 {
+				break
+			}
+			next = i + n
 		}
+		if escapes {
+			if n := bytes.IndexByte(b[i:next], '\\'); n >= 0 {
+				i += n + 2
+				continue
+			}
+		}
+		if at(b, next+1) != quote {
+			return next + 1
+		}
+		i = next + 2
 	}
 	l.open = true
 	return len(b)

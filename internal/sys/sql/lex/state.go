@@ -186,28 +186,28 @@ func (s *State) inCode(b []byte, i int) int {
 }
 
 func (s *State) inQuote(b []byte, i int) int {
-	q := s.quote
-	if !s.escapes {
-		n := bytes.IndexByte(b[i:], q)
-		if n < 0 {
-			return len(b)
-		}
-		s.mode = inQuoteEnd
-		return i + n + 1
-	}
-	for ; i < len(b); i++ {
-		if b[i] == q {
-			s.mode = inQuoteEnd
-			return i + 1
-		}
-		if b[i] == '\\' {
-			// The next byte is nearly always here.
-			if i++; i == len(b) {
-				s.mode = inEscape
+	for next := -1; i < len(b); { // next: where the first quote stands from i on
+		if next < i {
+			n := bytes.IndexByte(b[i:], s.quote)
+			if next = i + n; n < 0 {
+				next = len(b)
 			}
 		}
+		if s.escapes {
+			if n := bytes.IndexByte(b[i:next], '\\'); n >= 0 {
+				// The next byte is nearly always here.
+				if i += n + 2; i > len(b) {
+					s.mode = inEscape
+				}
+				continue
+			}
+		}
+		if next < len(b) {
+			s.mode = inQuoteEnd
+		}
+		return min(next+1, len(b))
 	}
-	return i
+	return len(b)
 }
 
 func (s *State) inComment(b []byte, i int) int {

@@ -14,6 +14,29 @@ type cutter struct {
 	guess   lex.State // of a record that begins within it, if its literal never ends
 	quotes  csvState
 	guesses csvState
+	// With asks, a record is first looked at as a statement, whose skeleton will be asked for: for most, that tells as
+	// well as state that nothing in it is open.
+	asks     bool
+	skeleton []byte // of the record's text, empty where it was not made
+	// begun says that a record begins where the one that was cut ends, and that begins was last asked about that.
+	begun bool
+}
+
+// whole tells whether a text is surely that of a record, and keeps its skeleton.
+func (c *cutter) whole(text []byte) bool {
+	if !c.asks {
+		return false
+	}
+	var ok bool
+	if c.skeleton, ok = lex.Skeleton(c.skeleton[:0], unbroken(text), lex.Options{}, maxSkeleton); !ok {
+		c.skeleton = c.skeleton[:0]
+	}
+	return ok
+}
+
+// unbroken is a text without the end of its last line.
+func unbroken(text []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
 }
 
 // shape is what the cutter has to know of a format.
@@ -67,6 +90,7 @@ func banner(line []byte) bool {
 
 // cut returns where the record ends that begins the window and whose text begins at head. The two must have been reset.
 func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how ending) {
+	r.cutter.begun = false
 	scanned := head // state has come here
 	line, pos := 0, head
 	suspect := 0        // where the next record begins, if what state is inside of never ends
@@ -105,6 +129,10 @@ func (r *Reader) cut(f shape, head int, state, guess quoting) (end int, how endi
 				continue
 			}
 			at = line
+		}
+		if scanned == head && r.cutter.whole(b[head:at]) {
+			r.cutter.begun = at == line
+			return at, endsWell
 		}
 		if scanned < at {
 			state.Advance(b[scanned:at])

@@ -14,7 +14,8 @@ type generalLog struct {
 	o    lex.Options // of the session whose record is read
 	time int64
 	prec int64
-	any  bool // a record came
+	any  bool        // a record came
+	head generalHead // the one that begins found last
 }
 
 // generalHead is the head of a record.
@@ -196,7 +197,14 @@ func oldLength(b []byte) int {
 }
 
 func (g *generalLog) begins(b []byte) (int, bool) {
+	// For nearly all lines of a statement a byte tells.
+	if len(b) >= 16 && b[0] != '\t' && b[0]-'0' > 9 && (b[0] != ' ' || b[15] != ' ') {
+		return 0, false
+	}
 	h, ok := parseGeneral(b)
+	if ok {
+		g.head = h
+	}
 	return h.text, ok
 }
 
@@ -210,12 +218,13 @@ func (g *generalLog) next(r *Reader, e *Event) error {
 		if len(b) == 0 {
 			return r.in.err
 		}
-		h, ok := parseGeneral(b)
-		if !ok {
-			r.between(g)
-			continue
+		if !r.cutter.begun {
+			if _, ok := g.begins(b); !ok {
+				r.between(g)
+				continue
+			}
 		}
-		if g.record(r, e, h) {
+		if g.record(r, e, g.head) {
 			return nil
 		}
 	}
@@ -269,14 +278,14 @@ func (g *generalLog) record(r *Reader, e *Event, h generalHead) bool {
 	g.o = lex.Options{NoBackslashEscapes: s.noBackslash, AnsiQuotes: s.ansi}
 	r.cutter.state.Reset(g.o)
 	r.cutter.guess.Reset(g.o)
+	r.cutter.asks, r.cutter.skeleton = g.o == lex.Options{}, r.cutter.skeleton[:0]
 	offset := r.in.took
 	end, how := r.cut(g, h.text, &r.cutter.state, &r.cutter.guess)
 	if how == endsLost {
 		return false
 	}
 	b = r.in.bytes()[:end]
-	text := b[min(h.text, end):]
-	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte{'\n'}), []byte{'\r'})
+	text := unbroken(b[min(h.text, end):])
 	ambiguous, lost := how.reasons()
 	if lost != "" {
 		statements := int64(0)
@@ -292,6 +301,9 @@ func (g *generalLog) record(r *Reader, e *Event, h generalHead) bool {
 		e.clear()
 		r.aside(s.number, end, why)
 		return false
+	}
+	if len(r.cutter.skeleton) > 0 && len(e.Text) == len(text) {
+		e.skeleton = r.cutter.skeleton
 	}
 	s.fresh = false
 	e.Length = r.in.take(end)

@@ -21,20 +21,24 @@ const (
 	maxSkeleton = 1 << 10
 )
 
-// get returns the kind of a statement. It is valid until the next call.
-func (k *kinds) get(text []byte, o lex.Options) *kind {
-	var whole bool
-	if k.key, whole = lex.Skeleton(k.key[:0], text, o, maxSkeleton); !whole {
-		k.once = kind{verdict: lex.Classify(text, o)}
+// get returns the kind of the statement of an event. It is valid until the next call.
+func (k *kinds) get(e *Event, o lex.Options) *kind {
+	key, whole := e.skeleton, e.skeleton != nil && o == (lex.Options{})
+	if !whole {
+		key, whole = lex.Skeleton(k.key[:0], e.Text, o, maxSkeleton)
+		k.key = key
+	}
+	if !whole {
+		k.once = kind{verdict: lex.Classify(e.Text, o)}
 		return &k.once
 	}
-	found := k.of[string(k.key)]
+	found := k.of[string(key)]
 	if found == nil {
 		if k.of == nil || len(k.of) >= maxKinds {
 			k.of = map[string]*kind{}
 		}
-		found = &kind{verdict: lex.Classify(text, o)}
-		k.of[string(k.key)] = found
+		found = &kind{verdict: lex.Classify(e.Text, o)}
+		k.of[string(key)] = found
 	}
 	return found
 }

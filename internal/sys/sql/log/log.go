@@ -85,6 +85,8 @@ type Event struct {
 	Ambiguous string
 	// Offset is where the record begins in the log, in bytes, and Length how many bytes it has there.
 	Offset, Length int64
+
+	skeleton []byte // of Text, by lex.Skeleton with MySQL's usual rules; nil where it was not made
 }
 
 // Format is how a log is written.

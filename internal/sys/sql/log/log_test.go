@@ -1,6 +1,7 @@
 package log
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,10 @@ func events(t *testing.T, r *Reader, size int64) string {
 			t.Fatal(err)
 		}
 		sum += e.Length
+		if want, ok := lex.Skeleton(nil, e.Text, lex.Options{}, maxSkeleton); e.skeleton != nil &&
+			(!ok || !bytes.Equal(e.skeleton, want)) {
+			t.Errorf("%q has the skeleton %q, want %q", e.Text, e.skeleton, want)
+		}
 		fmt.Fprintf(&out, "%d %v", e.Session, e.Op)
 		if e.Begun {
 			out.WriteString(" begun")

@@ -35,7 +35,7 @@ type classReason struct {
 func (p *Planner) Decide(e *Event) Decision {
 	d := Decision{Part: Replayed}
 	if e.Op == Query || e.Op == Execute || e.Op == Prepare {
-		d.kind = p.kinds.get(e.Text, lex.Options{Dialect: p.Dialect})
+		d.kind = p.kinds.get(e, lex.Options{Dialect: p.Dialect})
 		d.Verdict = d.kind.verdict
 		if d.Verdict.Reason == lex.Executes && len(e.Prepared) > 0 {
 			d.Verdict = lex.Classify(e.Prepared, lex.Options{Dialect: p.Dialect})
