@@ -192,7 +192,11 @@ func (c *classifier) name(t Token) {
 		}
 	}
 	if f, known := lookup(word, c.o.Dialect); known && (!f.call || c.isOp(c.peek(), '(')) {
-		if f.effect != "" {
+		switch f.effect {
+		case "":
+		case effectAdmin:
+			c.is(Admin, f.effect)
+		default:
 			c.is(SideEffect, f.effect)
 		}
 		if f.volatile != "" {
@@ -301,13 +305,18 @@ func (c *classifier) verb(t Token) {
 		c.copy()
 	case "truncate":
 		c.is(DDL, "removes all rows of a table")
-	case "create":
-		if c.word(next, "temporary", "temp") {
+	case "create", "alter", "drop", "rename":
+		switch {
+		case c.word(next, "system", "instance"):
+			c.is(Admin, effectAdmin)
+		case c.word(next, "user", "role", "group"):
+			c.is(Admin, "changes users")
+		case string(word) == "create" && c.word(next, "temporary", "temp"):
 			c.is(DDL, "makes a temporary table")
-		} else {
+		default:
 			c.is(DDL, "changes the schema")
 		}
-	case "alter", "drop", "rename", "comment", "reindex", "refresh", "cluster":
+	case "comment", "reindex", "refresh", "cluster":
 		c.is(DDL, "changes the schema")
 	case "use":
 		c.is(Session, "")
