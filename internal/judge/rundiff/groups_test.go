@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"tare/internal/measure/workload"
 	"tare/internal/plan"
 	"tare/internal/record"
+	"tare/internal/sys/setdiff"
 )
 
 // withGroups gives the trials of cpu.prime groups. One of them costs box so many times as much.
@@ -124,6 +126,96 @@ func TestGroupsOfOtherWork(t *testing.T) {
 		unequal := codes(c.Warnings) == "unequal-work"
 		if same := work == 100; unequal != same || (c.Verdict == record.Withheld) != same {
 			t.Errorf("work %d: %s %v", work, c.Verdict, c.Warnings)
+		}
+	}
+}
+
+// TestWhatGaveSomethingElse: the parts of the work are named that gave something else on the second day, and the
+// executions; and no ratio of the figures is shown. The seed of the second day is another, which such work does not
+// depend on.
+func TestWhatGaveSomethingElse(t *testing.T) {
+	work := func(slow uint64, check string, sum uint64) func(*plan.Plan, []record.Environment, []record.Trial) {
+		return func(p *plan.Plan, e []record.Environment, trials []record.Trial) {
+			withGroups(slow, 1)(p, e, trials)
+			p.Seed = slow
+			for i := range trials {
+				if t := &trials[i]; t.Workload == "cpu.prime" {
+					t.Groups[3].ID, t.Groups[3].Check = "00000003AAAAAAAA", check
+					var s setdiff.Sketch
+					for n := range uint64(100) {
+						e := setdiff.Element{Number: n, Kind: 3, Rows: 1, Sum: n}
+						if n == 42 {
+							e.Sum = sum
+						}
+						s.Add(e)
+					}
+					t.Sketch = s.Bytes()
+				}
+			}
+		}
+	}
+	a := scene{seed: 1, blocks: 20, host: 1, box: 1.5, change: work(1, "one", 1<<60)}
+	b := scene{seed: 2, blocks: 20, host: 1, box: 1.5, day: 1, change: work(2, "two", 2<<60)}
+	c := Compare([]Side{unseeded(a.side("a")), unseeded(b.side("b"))})
+	p := &c.Pairs[0]
+	if len(p.Unequal) != 2 || p.Unequal[0].Target != "host" || p.Unequal[1].Target != "box" {
+		t.Fatalf("%+v", p.Unequal)
+	}
+	for _, u := range p.Unequal {
+		d := u.Differences
+		if len(u.Groups) != 1 || u.Groups[0] != (UnequalGroup{"00000003AAAAAAAA", "SELECT | 3", "one", "two"}) ||
+			len(d) != 1 || !u.AllDiffer || d[0].Number != 42 || d[0].Group != "00000003AAAAAAAA" ||
+			d[0].Base.String() != "1 row 10000000" || d[0].Candidate.String() != "1 row 20000000" {
+			t.Errorf("%+v", u)
+		}
+	}
+	for _, v := range p.Values {
+		if (v.Cost == 0) != (v.From.Workload == "cpu.prime") {
+			t.Errorf("%s of %s costs %v", v.From.Metric, v.From.Workload, v.Cost)
+		}
+	}
+	for _, f := range Formats() {
+		var out bytes.Buffer
+		if err := f.Render(&out, c, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"42", "1 row 20000000", "10000000"} {
+			if text := out.String(); f.Name != "json" && !strings.Contains(text, want) {
+				t.Errorf("%s lacks %s:\n%s", f.Name, want, text)
+			}
+		}
+	}
+}
+
+// unseeded makes the work of a side independent of the seed.
+func unseeded(s Side) Side {
+	kinds := s.Kinds
+	s.Kinds = func(name string) (*workload.Kind, bool) {
+		k, ok := kinds(name)
+		if ok {
+			k.Unseeded, k.SameWork = true, true
+		}
+		return k, ok
+	}
+	return s
+}
+
+// TestOtherUnits: units of work that are not alike are compared only where trials have the same number of them.
+func TestOtherUnits(t *testing.T) {
+	for units, want := range map[int64]bool{100: true, 50: false} {
+		a := scene{seed: 1, blocks: 20, host: 1, box: 1.5}
+		b := scene{seed: 2, blocks: 20, host: 1, box: 1.5, day: 1,
+			change: func(p *plan.Plan, _ []record.Environment, _ []record.Trial) {
+				p.Workloads[0].Work = map[string]int64{"host": units, "box": units}
+			}}
+		for alike, want := range map[bool]bool{true: true, false: want} {
+			x, y := a.side("a"), b.side("b")
+			if !alike {
+				x, y = unseeded(x), unseeded(y)
+			}
+			if c := cell(t, Compare([]Side{x, y}), "cpu.prime"); (c.Verdict != record.Withheld) != want {
+				t.Errorf("%d units, alike: %t: %s %v", units, alike, c.Verdict, c.Warnings)
+			}
 		}
 	}
 }

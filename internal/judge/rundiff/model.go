@@ -54,6 +54,7 @@ type Pair struct {
 	Differences []Difference     `json:"differences"`
 	Cells       []Cell           `json:"cells"`
 	Groups      []Group          `json:"groups,omitempty"`
+	Unequal     []Unequal        `json:"unequal,omitempty"`
 	Values      []Values         `json:"values"`
 	Warnings    []record.Warning `json:"warnings"`
 }
@@ -108,6 +109,25 @@ type Group struct {
 	To         record.Ratio `json:"to"`
 	Margin     float64      `json:"margin"`
 	SameMargin float64      `json:"same_margin"`
+}
+
+// Unequal says what of a workload's work was not the same on both sides in one target.
+type Unequal struct {
+	Workload string         `json:"workload"`
+	Target   string         `json:"target"`
+	Groups   []UnequalGroup `json:"groups"`
+	// Differences are executions that returned something else in trials of both sides; see verdict.Grouped. From is
+	// the base.
+	Differences []verdict.Difference `json:"differences,omitempty"`
+	AllDiffer   bool                 `json:"all_differ,omitempty"`
+}
+
+// UnequalGroup is a group of the executions of a workload with what it gave on both sides.
+type UnequalGroup struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 // Values is one figure of one target on both sides, in its own unit, and how its cost changed.

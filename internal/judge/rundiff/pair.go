@@ -37,6 +37,7 @@ func pair(from, to *Side) Pair {
 	p.Cells = cells(from, to)
 	p.Groups = groups(from, to, p.Cells)
 	p.Values = values(from, to)
+	unequal(from, to, &p)
 	p.warn(from, to)
 	return p
 }
@@ -117,7 +118,8 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 		c.Verdict = record.Withheld
 		c.warn(code, text, remedy)
 	}
-	seed := from.Plan.Seed == to.Plan.Seed
+	kind, known := from.Kinds(a.Kind)
+	seed := from.Plan.Seed == to.Plan.Seed || known && kind.Unseeded
 	switch {
 	case a.Verdict == record.Failed || b.Verdict == record.Failed:
 		c.Verdict = record.Failed
@@ -132,8 +134,11 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 	case !sameWork(from.Plan, to.Plan, a.Workload):
 		withhold("other-work", "the workload with this label has another kind or other parameters",
 			"compare results of the same workloads: `tare rerun` repeats one exactly")
+	case known && kind.SameWork && !sameUnits(from.Plan, to.Plan, a.Workload, a.Target, a.Baseline):
+		withhold("other-work", "a trial has another number of units of work, which are not alike",
+			"repeat one of the results with `tare rerun`, which keeps the number")
 	case seed && !sameChecks(checks, a.Workload, a.Target, a.Baseline):
-		withhold("unequal-work", "the checks of the work differ, although the seed is the same",
+		withhold("unequal-work", "the checks of the work differ, although they should be the same",
 			"compare results of the same data and program versions")
 	case a.Level == 0 || b.Level == 0:
 		c.Verdict = record.Inconclusive
@@ -150,6 +155,12 @@ func (j *judged) judge(from, to *Side, a, b *verdict.Cell, checks [2]map[cellKey
 	}
 }
 
+// Codes of warnings about work that is not the same.
+const (
+	otherWork   = "other-work"
+	unequalWork = "unequal-work"
+)
+
 func sideOf(first bool, from, to *Side) string {
 	if first {
 		return from.Name
@@ -162,6 +173,19 @@ func sameWork(a, b *plan.Plan, label string) bool {
 	x, ok := a.Workload(label)
 	y, too := b.Workload(label)
 	return ok && too && x.Kind == y.Kind && maps.Equal(x.Params, y.Params)
+}
+
+// sameUnits tells whether the trials in the targets have the same number of units of work in both plans, as far as both
+// have one.
+func sameUnits(a, b *plan.Plan, label string, targets ...string) bool {
+	x, ok := a.Workload(label)
+	y, too := b.Workload(label)
+	for _, t := range targets {
+		if ok && too && x.Work[t] > 0 && y.Work[t] > 0 && x.Work[t] != y.Work[t] {
+			return false
+		}
+	}
+	return true
 }
 
 // sameChecks compares the evidence of equal work in the target and its baseline, as far as both sides have it. Checks

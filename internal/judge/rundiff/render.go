@@ -86,6 +86,7 @@ func tables(c *Comparison, p *Pair, o Options) []grid {
 	if g := groupGrid(a, b, p.Groups, o); len(g.rows) > 0 {
 		out = append(out, g)
 	}
+	out = append(out, unequalGrids(a, b, p.Unequal, o)...)
 	g = grid{title: "Figures (absolute, so the machines count too)", keys: 2,
 		head: []string{"target", "workload", a, b, "cost"}}
 	for i := range p.Values {

@@ -7,6 +7,7 @@ import (
 
 	"tare/internal/record"
 	"tare/internal/sys/setdiff"
+	"tare/internal/unit"
 )
 
 // mostDifferences is how many executions are named that returned something else.
@@ -32,40 +33,44 @@ type Returned struct {
 // whether these are all of that block.
 func differing(c *cellBuilder, blocks []blockKey) (found []Difference, all bool) {
 	for _, k := range blocks {
-		a, b := c.candidate.used[k], c.baseline.used[k]
-		if a.Work != b.Work {
-			continue
+		if found, all = Differing(c.candidate.used[k], c.baseline.used[k]); len(found) > 0 {
+			return found, all
 		}
-		x, err := setdiff.Parse(a.Sketch)
-		if err != nil {
-			continue
-		}
-		y, err := setdiff.Parse(b.Sketch)
-		if err != nil {
-			continue
-		}
-		differ, complete := setdiff.Compare(x, y)
-		if len(differ) == 0 {
-			continue
-		}
-		for _, d := range differ[:min(len(differ), mostDifferences)] {
-			e := d.A
-			if e == nil {
-				e = d.B
-			}
-			found = append(found, Difference{Number: d.Number, Group: groupOf(c.baseline.groups[k], e.Kind),
-				Candidate: returned(d.A), Base: returned(d.B)})
-		}
-		return found, complete && len(differ) <= mostDifferences
 	}
 	return nil, false
 }
 
-// groupOf finds the group whose ID begins with these eight digits.
-func groupOf(groups map[string]*record.Group, kind uint32) string {
+// Differing finds executions that returned something else in one trial than in another with the same amount of work.
+// all tells whether these are all of them.
+func Differing(candidate, base *record.Trial) (found []Difference, all bool) {
+	if candidate.Work != base.Work {
+		return nil, false
+	}
+	x, err := setdiff.Parse(candidate.Sketch)
+	if err != nil {
+		return nil, false
+	}
+	y, err := setdiff.Parse(base.Sketch)
+	if err != nil {
+		return nil, false
+	}
+	differ, complete := setdiff.Compare(x, y)
+	for _, d := range differ[:min(len(differ), mostDifferences)] {
+		e := d.A
+		if e == nil {
+			e = d.B
+		}
+		found = append(found, Difference{Number: d.Number, Group: groupOf(base, e.Kind), Candidate: returned(d.A),
+			Base: returned(d.B)})
+	}
+	return found, complete && len(differ) <= mostDifferences
+}
+
+// groupOf finds the group of a trial whose ID begins with these eight digits.
+func groupOf(t *record.Trial, kind uint32) string {
 	prefix := fmt.Sprintf("%08X", kind)
 	var ids []string
-	for id := range groups {
+	for id := range groupsByID(t) {
 		if strings.HasPrefix(strings.ToUpper(id), prefix) {
 			ids = append(ids, id)
 		}
@@ -85,4 +90,19 @@ func returned(e *setdiff.Element) *Returned {
 		r.Rows, r.Refused = 0, true
 	}
 	return r
+}
+
+// sumDigits is how many digits of a checksum are enough to see that two differ.
+const sumDigits = 8
+
+// String says what came back, with the beginning of the checksum.
+func (r *Returned) String() string {
+	if r == nil {
+		return "not executed"
+	}
+	sum := r.Sum[:min(len(r.Sum), sumDigits)]
+	if r.Refused {
+		return "error " + sum
+	}
+	return unit.Plural(int64(r.Rows), "row") + " " + sum
 }

@@ -33,6 +33,9 @@ type Kind struct {
 	// SameWork says that units differ from each other, such as parts of a log, so that trials can only be compared if
 	// they do the same units: all targets get the same number of them.
 	SameWork bool
+	// Unseeded says that the work does not depend on the run's seed, so that its checks are the same in other runs,
+	// too.
+	Unseeded bool
 	// Expand, if set, returns the sets of parameters that the given ones stand for, when a name means several
 	// workloads. It returns only the given ones if they mean one workload or are wrong.
 	Expand func(given map[string]string) []map[string]string
