@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"tare/internal/sys/sql/log"
 )
 
@@ -33,6 +35,17 @@ func TestSQLInspect(t *testing.T) {
 	var s log.Summary
 	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK || said != "" {
 		t.Fatalf("exit %d, %q, %v\n%s", code, said, err, out)
+	}
+	schema, err := jsonschema.NewCompiler().Compile("../../docs/sql-inspect.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
+	if err == nil {
+		err = schema.Validate(document)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 	if want := (log.Parts{Total: 4, Replayed: 2, Skipped: 1, Ambiguous: 1}); s.Account.Statements != want {
 		t.Errorf("statements %+v, want %+v", s.Account.Statements, want)

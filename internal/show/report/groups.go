@@ -220,23 +220,10 @@ func differenceRows(gs *verdict.Grouped) [][4]string {
 	}
 	rows := [][4]string{{"number", clean(gs.Baseline), clean(gs.Target), ""}}
 	for _, d := range gs.Differences {
-		rows = append(rows, [4]string{strconv.FormatUint(d.Number, 10), returnedText(d.Base), returnedText(d.Candidate),
+		rows = append(rows, [4]string{strconv.FormatUint(d.Number, 10), d.Base.String(), d.Candidate.String(),
 			clean(texts[d.Group])})
 	}
 	return rows
-}
-
-// sumDigits is how many digits of a checksum are enough to see that two differ.
-const sumDigits = 8
-
-func returnedText(r *verdict.Returned) string {
-	switch {
-	case r == nil:
-		return "not executed"
-	case r.Refused:
-		return "error " + r.Sum[:min(len(r.Sum), sumDigits)]
-	}
-	return unit.Plural(int64(r.Rows), "row") + " " + r.Sum[:min(len(r.Sum), sumDigits)]
 }
 
 // leastText is the room, in columns, without which a group's text has a line of its own.

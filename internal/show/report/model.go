@@ -122,6 +122,8 @@ func Renderers() []Format {
 		{Name: "svg", Doc: "the main chart: every ratio with its interval", Render: SVG, Suffix: ".svg"},
 		{Name: "png", Doc: "the same chart as a picture", Render: PNG, Suffix: ".png", Binary: true},
 		{Name: "csv", Doc: "the raw trials: one row for each metric of each trial", Render: CSV, Suffix: ".csv"},
+		{Name: "groups-csv", Doc: "the parts of the work, such as statements with one fingerprint, with their " +
+			"verdicts: one row for each in each target", Render: GroupsCSV},
 		{Name: "parquet", Doc: "the raw trials, with the columns of csv and their types", Render: Parquet,
 			Suffix: ".parquet", Binary: true},
 		{Name: "benchstat", Doc: "the raw trials in Go's benchmark format, for benchstat -col target",

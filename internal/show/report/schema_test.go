@@ -7,22 +7,32 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"tare/internal/sys/sql/log"
 )
 
-// TestSchemaIsWhole holds that the published schema, from which the page's types are made, has every field that the
-// JSON report can have, and none that it cannot.
+// TestSchemaIsWhole holds that the published schemas, from one of which the page's types are made, have every field
+// that the JSON report and the summary of a log can have, and none that they cannot.
 func TestSchemaIsWhole(t *testing.T) {
-	src, err := os.ReadFile("../../../docs/report.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &schemaWalk{T: t, seen: map[reflect.Type]bool{}}
-	if err := json.Unmarshal(src, &w.root); err != nil {
-		t.Fatal(err)
-	}
-	w.same("report", reflect.TypeFor[jsonReport](), w.root)
-	if len(w.seen) < 20 {
-		t.Errorf("only %d types were compared", len(w.seen))
+	for name, of := range map[string]struct {
+		reflect.Type
+		least int // types
+	}{
+		"report":      {reflect.TypeFor[jsonReport](), 20},
+		"sql-inspect": {reflect.TypeFor[log.Summary](), 9},
+	} {
+		src, err := os.ReadFile("../../../docs/" + name + ".schema.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &schemaWalk{T: t, seen: map[reflect.Type]bool{}}
+		if err := json.Unmarshal(src, &w.root); err != nil {
+			t.Fatal(err)
+		}
+		w.same(name, of.Type, w.root)
+		if len(w.seen) < of.least {
+			t.Errorf("%s: only %d types were compared", name, len(w.seen))
+		}
 	}
 }
 
@@ -56,6 +66,9 @@ func (w *schemaWalk) same(path string, t reflect.Type, schema map[string]any) {
 		fields, _ := schema["properties"].(map[string]any)
 		have := map[string]bool{}
 		for name, f := range fieldsOf(t) {
+			if !f.IsExported() {
+				continue
+			}
 			have[name] = true
 			if field, ok := fields[name].(map[string]any); ok {
 				w.same(path+"."+name, f.Type, field)

@@ -11,9 +11,9 @@ import (
 )
 
 // XLSX writes a workbook: the answers with the table of ratios and its chart; every cell; the matrices of fs.matrix
-// laid out as iozone's own workbook, with curves over record sizes; a sheet for each other kind of workload; the costs
-// restated and what a saving is worth where that was asked for; what is known of flushes; the facts of the targets side
-// by side; the plan; and the raw trials.
+// laid out as iozone's own workbook, with curves over record sizes; a sheet for each other kind of workload; the parts
+// of the work and the executions that returned something else; the costs restated and what a saving is worth where that
+// was asked for; what is known of flushes; the facts of the targets side by side; the plan; and the raw trials.
 //
 // Text is always written as text, never as a formula, whatever it begins with. A sheet of trials ends at the last row
 // that a workbook can have, and says so.
@@ -27,6 +27,7 @@ func XLSX(w io.Writer, m *Model) error {
 		b.matrix(x)
 	}
 	b.kinds()
+	b.groupSheets()
 	b.paid()
 	b.flushes()
 	b.facts()

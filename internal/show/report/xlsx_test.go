@@ -212,3 +212,27 @@ func TestParquet(t *testing.T) {
 		t.Errorf("%d rows read, %d written", len(back), i)
 	}
 }
+
+// TestGroupSheets: the workbook has every part of the work in every candidate, and the executions that differ.
+func TestGroupSheets(t *testing.T) {
+	m := scenes()["groups"]
+	f := openBook(t, m)
+	groups, differences := 0, 0
+	for i := range m.Groups {
+		groups += len(m.Groups[i].Groups)
+		differences += len(m.Groups[i].Differences)
+	}
+	for sheet, want := range map[string]int{"Groups": groups, "Differences": differences} {
+		rows, err := f.GetRows(sheet)
+		if err != nil || len(rows) != want+1 || want == 0 {
+			t.Errorf("%s: %d rows of %d (%v)", sheet, len(rows)-1, want, err)
+		}
+	}
+	g := &m.Groups[0].Groups[0]
+	for at, want := range map[string]string{"A2": m.Groups[0].Workload, "B2": m.Groups[0].Target, "D2": g.ID,
+		"E2": g.Text, "F2": string(g.Verdict)} {
+		if got, err := f.GetCellValue("Groups", at); err != nil || got != clean(want) {
+			t.Errorf("%s is %q, want %q (%v)", at, got, want, err)
+		}
+	}
+}
