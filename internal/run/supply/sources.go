@@ -95,7 +95,9 @@ func makeTrace(ctx context.Context, value string, p workload.Params, dst io.Writ
 	for _, name := range names(value) {
 		w.Meta.Sources = append(w.Meta.Sources, filepath.Base(name))
 	}
-	if err := convert(ctx, r, log.Policy{Writes: p["writes"] == "true", Locks: p["locks"] == "true"}, w); err != nil {
+	err = convert(ctx, r, log.Policy{Writes: p["writes"] == "true", Locks: p["locks"] == "true"}, w,
+		p["order"] == "transactions")
+	if err != nil {
 		return nil, err
 	}
 	a := r.Account()

@@ -48,7 +48,7 @@ type source struct {
 
 // sources are all such parameters. Their names are the same in all kinds.
 var sources = []source{
-	{"log", []string{"server", "log-format", "prefix", "zone", "writes", "locks", "shard", "items", "views"},
+	{"log", []string{"server", "log-format", "prefix", "zone", "writes", "locks", "order", "shard", "items", "views"},
 		checkLog, false, makeTrace},
 	{"data", []string{"server", "items"}, checkData, true, makeData},
 	{"password-file", nil, checkFile, false, makePassword},

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"io"
 	"slices"
+	"strings"
 
 	"tare/internal/sys/sql/lex"
 	"tare/internal/sys/sql/log"
@@ -19,10 +20,11 @@ const (
 	whyNotKnown    = "the end of a prepared statement that is not known"
 )
 
-// convert writes the events of a log that a policy allows to a trace, and closes it.
-func convert(ctx context.Context, r *log.Reader, p log.Policy, w *trace.Writer) error {
-	c := converter{w: w, plan: log.Planner{Policy: p, Dialect: r.Dialect()}, sessions: map[uint64]*session{},
-		seed: maphash.MakeSeed()}
+// convert writes the events of a log that a policy allows to a trace, and closes it. With ordered the trace has the
+// order of the transactions, and there must be some whose ids the log tells.
+func convert(ctx context.Context, r *log.Reader, p log.Policy, w *trace.Writer, ordered bool) error {
+	c := converter{w: w, ordered: ordered, plan: log.Planner{Policy: p, Dialect: r.Dialect()},
+		sessions: map[uint64]*session{}, seed: maphash.MakeSeed()}
 	m := &w.Meta
 	m.Dialect, m.Writes, m.Locks = r.Dialect(), p.Writes, p.Locks
 	var e log.Event
@@ -46,20 +48,63 @@ func convert(ctx context.Context, r *log.Reader, p log.Policy, w *trace.Writer) 
 			c.number++
 		}
 	}
+	if ordered && w.Transactions() == 0 {
+		return errNoTransactions
+	}
 	a := r.Account()
-	m.Statements, m.Bytes = trace.Parts(a.Statements), trace.Parts(a.Bytes)
+	m.Statements, m.Bytes, m.Database = trace.Parts(a.Statements), trace.Parts(a.Bytes), c.databases.only()
 	return w.Close()
 }
 
+// errNoTransactions is why a log cannot be replayed in the order of its transactions.
+var errNoTransactions = errors.New("order=transactions: the log tells no ids of transactions; PostgreSQL's csvlog " +
+	"and jsonlog do, and its stderr with %v and %x in log_line_prefix, for transactions of several statements, and " +
+	"the slow log of Percona Server with log_slow_verbosity=innodb")
+
 // converter converts the events of a log to those of a trace.
 type converter struct {
-	w        *trace.Writer
-	plan     log.Planner
-	sessions map[uint64]*session // open sessions
-	number   uint64              // of the next statement
-	e        trace.Event
-	buf      []byte // values of e.Params
-	seed     maphash.Seed
+	w         *trace.Writer
+	plan      log.Planner
+	sessions  map[uint64]*session // open sessions
+	number    uint64              // of the next statement
+	e         trace.Event
+	buf       []byte // values of e.Params
+	seed      maphash.Seed
+	databases databases
+	ordered   bool   // the trace has the order of the transactions
+	lastID    uint64 // of PostgreSQL, with the part that the log leaves out
+}
+
+// databases are those that the log names: the first two, without the server's own, and whether there is "postgres",
+// which is both.
+type databases struct {
+	named    []string
+	postgres bool
+}
+
+// systems are the databases that servers have of their own.
+var systems = []string{"mysql", "information_schema", "performance_schema", "sys", "template0", "template1"}
+
+// name notes the name of a database.
+func (d *databases) name(b []byte) {
+	switch {
+	case len(b) == 0, len(d.named) > 0 && d.named[0] == string(b), len(d.named) == 2:
+	case string(b) == "postgres":
+		d.postgres = true
+	case !slices.ContainsFunc(systems, func(s string) bool { return strings.EqualFold(s, string(b)) }):
+		d.named = append(d.named, string(b))
+	}
+}
+
+// only returns the only database that the log names, or "".
+func (d *databases) only() string {
+	switch {
+	case len(d.named) == 1:
+		return d.named[0]
+	case len(d.named) == 0 && d.postgres:
+		return "postgres"
+	}
+	return ""
 }
 
 // session is the state of an open session.
@@ -68,6 +113,16 @@ type session struct {
 	last     uint32              // number of the last prepared statement
 	prepared map[string]prepared // by name
 	texts    map[uint64]struct{} // hashes of the PREPARE statements
+	tx       transaction
+}
+
+// transaction is the last one of a session.
+type transaction struct {
+	local uint64 // log.Event.LocalTx
+	id    uint64 // 0 until it is known
+	begun bool   // first is the number of its first statement in the trace
+	first uint64
+	told  bool // the trace has it
 }
 
 // prepared is a prepared statement.
@@ -97,6 +152,7 @@ func (c *converter) event(e *log.Event) (part log.Part, reason string, err error
 	if reason := c.lacks(e, s); reason != "" {
 		return log.Skipped, reason, nil
 	}
+	c.databases.name(e.Database)
 	t := &c.e
 	*t = trace.Event{Op: ops[e.Op], At: c.at(e), Number: c.number, Rows: e.Rows, Text: e.Text, Name: e.Name,
 		Params: t.Params[:0], Types: t.Types[:0]}
@@ -131,7 +187,76 @@ func (c *converter) event(e *log.Event) (part log.Part, reason string, err error
 		t.Fingerprint, t.Volatile = c.w.Fingerprint(e.Text, d.Verdict), d.Verdict.Volatile != ""
 		err = errors.Join(err, c.use(e, s))
 	}
-	return log.Replayed, "", errors.Join(err, c.w.Add(e.Session, t))
+	err = errors.Join(err, c.w.Add(e.Session, t))
+	if e.Op.Statement() && c.ordered && err == nil {
+		err = c.transaction(e, s)
+	}
+	return log.Replayed, "", err
+}
+
+// maxID is more than any id of a transaction that writes: InnoDB makes those of the others from addresses.
+const maxID = 1 << 48
+
+// transaction tells the trace of a transaction once both its id and its first statement are known: servers give
+// transactions their ids when they write for the first time.
+func (c *converter) transaction(e *log.Event, s *session) error {
+	x, id := &s.tx, e.TxID
+	switch {
+	case id == 0:
+	case c.plan.Dialect == lex.PostgreSQL: // the log has the last 32 bits, which begin again at some time
+		if c.lastID == 0 {
+			c.lastID = 1<<32 + id
+		}
+		c.lastID += uint64(int64(int32(uint32(id) - uint32(c.lastID))))
+		id = c.lastID
+	case id >= maxID:
+		id = 0
+	}
+	begins, ends := false, false
+	if e.LocalTx != 0 {
+		begins = e.LocalTx != x.local
+	} else {
+		begins, ends = bounds(e.Text, c.plan.Dialect)
+		begins = begins || id != 0 && x.id != 0 && x.id != id
+	}
+	if begins {
+		*x = transaction{local: e.LocalTx}
+	}
+	if !x.begun && (begins || id != 0 || e.LocalTx != 0) {
+		x.begun, x.first = true, c.number
+	}
+	if x.id == 0 {
+		x.id = id
+	}
+	var err error
+	if x.begun && x.id != 0 && !x.told {
+		x.told = true
+		err = c.w.Transaction(e.Session, x.id, x.first)
+	}
+	if ends {
+		*x = transaction{}
+	}
+	return err
+}
+
+// bounds tells whether a statement begins a transaction or ends one.
+func bounds(text []byte, d lex.Dialect) (begins, ends bool) {
+	l := lex.Tokens(text, lex.Options{Dialect: d})
+	t, _ := l.Skip()
+	switch string(bytes.ToLower(text[t.Start:min(t.End, t.Start+len("rollback "))])) {
+	case "begin", "start":
+		return true, false
+	case "commit", "end", "abort":
+		return false, true
+	case "rollback":
+		for ok := true; ok; t, ok = l.Skip() {
+			if bytes.EqualFold(text[t.Start:t.End], []byte("to")) { // a savepoint
+				return false, false
+			}
+		}
+		return false, true
+	}
+	return false, false
 }
 
 // before inserts an event that is not in the log before e.
@@ -181,7 +306,8 @@ func (c *converter) use(e *log.Event, s *session) error {
 	return c.before(e, trace.Event{Op: trace.InitDB, Database: e.Database})
 }
 
-// follow updates the prepared statements of a session for a statement that changes them.
+// follow updates the prepared statements of a session for a statement that changes them, and notes the database that
+// one names.
 func (c *converter) follow(e *log.Event, s *session) {
 	l := lex.Tokens(e.Text, lex.Options{Dialect: c.plan.Dialect})
 	t, _ := l.Skip()
@@ -193,6 +319,9 @@ func (c *converter) follow(e *log.Event, s *session) {
 		if len(s.texts) < maxPrepared {
 			s.texts[c.hash(e.Text)] = struct{}{}
 		}
+	case bytes.EqualFold(first, []byte("use")) && c.plan.Dialect == lex.MySQL:
+		t, _ = l.Skip()
+		c.databases.name(bytes.ReplaceAll(bytes.Trim(e.Text[t.Start:t.End], "`"), []byte("``"), []byte("`")))
 	case bytes.EqualFold(first, []byte("discard")), bytes.EqualFold(first, []byte("deallocate")):
 		s.prepared, s.texts = nil, nil
 	}

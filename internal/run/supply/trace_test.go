@@ -27,7 +27,7 @@ func converted(t *testing.T, src io.Reader, p log.Policy) (*trace.Trace, log.Acc
 		t.Fatal(err)
 	}
 	var file bytes.Buffer
-	if err := convert(t.Context(), r, p, trace.NewWriter(&file, trace.Meta{Dialect: r.Dialect()})); err != nil {
+	if err := convert(t.Context(), r, p, trace.NewWriter(&file, trace.Meta{Dialect: r.Dialect()}), false); err != nil {
 		t.Fatal(err)
 	}
 	tr, err := trace.Open(bytes.NewReader(file.Bytes()), int64(file.Len()))
@@ -406,7 +406,7 @@ func TestMemoryOfConvert(t *testing.T) {
 			}
 			p := &peak{}
 			w := trace.NewWriter(p, trace.Meta{})
-			if err := convert(t.Context(), r, log.Policy{}, w); err != nil {
+			if err := convert(t.Context(), r, log.Policy{}, w, false); err != nil {
 				t.Fatal(err)
 			}
 			sessions := uint64(size) / 220
@@ -442,7 +442,7 @@ func TestConvertIsStopped(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = convert(ctx, r, log.Policy{}, trace.NewWriter(io.Discard, trace.Meta{}))
+	err = convert(ctx, r, log.Policy{}, trace.NewWriter(io.Discard, trace.Meta{}), false)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
@@ -461,8 +461,111 @@ func BenchmarkConvert(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := convert(b.Context(), r, log.Policy{}, trace.NewWriter(io.Discard, trace.Meta{})); err != nil {
+		if err := convert(b.Context(), r, log.Policy{}, trace.NewWriter(io.Discard, trace.Meta{}), false); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// The trace has the database that the log names, if it is one.
+func TestDatabaseOfALog(t *testing.T) {
+	general := func(rest ...string) string {
+		return "261121  0:05:31\t    8 Connect\tu@localhost on " + strings.Join(rest, "\n\t\t    ") + "\n"
+	}
+	pg := func(database string) string {
+		return "2020-03-11 20:40:43.250 UTC [1] u@" + database + " LOG:  statement: SELECT 1\n"
+	}
+	audit := "20170817 16:04:33,h,root,localhost,29,913,QUERY,company,'SELECT 1',0\n"
+	for text, want := range map[string]string{
+		general("shop", "8 Query\tSELECT 1"):                                                            "shop",
+		general("", "8 Query\tSELECT 1"):                                                                "",
+		general("", "8 Init DB\tshop", "8 Query\tSELECT 1"):                                             "shop",
+		general("", "8 Query\tuse `a``b`", "8 Query\tSELECT 1"):                                         "a`b",
+		general("mysql", "8 Query\tSELECT 1", "8 Change user\tu@localhost on x"):                        "x",
+		general("shop", "8 Query\tUSE other", "9 Query\tSELECT 1"):                                      "",
+		general("shop", "9 Connect\tu@localhost on SYS", "9 Query\tSELECT 1"):                           "shop",
+		general("shop", "9 Connect\tAccess denied for user 'u'@'h'", "8 Query\tSELECT 1"):               "shop",
+		"# User@Host: u[u] @ localhost []  Id: 5\n# Query_time: 2  Rows_sent: 1\nuse one;\nSELECT 1;\n": "one",
+		pg("d"): "d", pg("d") + pg("e"): "", pg("postgres"): "postgres", pg("postgres") + pg("e"): "e",
+		pg("template1"): "", audit: "company",
+	} {
+		tr, _, _ := converted(t, strings.NewReader(text), log.Policy{})
+		if got := tr.Meta().Database; got != want {
+			t.Errorf("%q names %q, want %q", text, got, want)
+		}
+	}
+}
+
+// ordered returns the first statements of a log's transactions in the order of their ids.
+func ordered(t *testing.T, text string, o log.Options) (all []string, err error) {
+	t.Helper()
+	r, err := log.Open(strings.NewReader(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	err = convert(t.Context(), r, log.Policy{Writes: true}, trace.NewWriter(&file, trace.Meta{Dialect: r.Dialect()}),
+		true)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := trace.Open(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range tr.Transactions() {
+		c := tr.Session(x.Session)
+		var e trace.Event
+		for err = c.Next(&e); err == nil; err = c.Next(&e) {
+			if e.Number == x.First && e.Op.Statement() {
+				all = append(all, string(e.Text))
+				break
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all, nil
+}
+
+// Transactions have the order of their ids, and begin with the statement that began them, which had none yet.
+func TestOrderOfTransactions(t *testing.T) {
+	line := func(session int, local, id uint32, text string) string {
+		return fmt.Sprintf("2020-03-11 20:40:43.250 UTC,\"u\",\"d\",%d,\"127.0.0.1:5\",6009c305.%x,3,\"SELECT\","+
+			"2021-01-21 19:08:05 UTC,%d/%d,%d,LOG,00000,\"statement: %s\",,,,,,,,,\"app\"\n", session, session, session,
+			local, id, text)
+	}
+	csv := line(1, 7, 0, "BEGIN -- a") + line(2, 7, 0, "BEGIN -- b") + line(2, 7, 0, "UPDATE b") +
+		line(1, 7, 0, "UPDATE a") + line(2, 7, 4294967295, "COMMIT") + line(1, 7, 2, "COMMIT") +
+		line(1, 8, 0, "UPDATE alone") + line(3, 1, 0, "BEGIN -- only reads") + line(3, 1, 0, "COMMIT") +
+		line(2, 8, 0, "BEGIN -- c") + line(2, 8, 1, "UPDATE c") + line(2, 8, 1, "COMMIT")
+	slow := func(session int, id, text string) string {
+		return fmt.Sprintf("# User@Host: u[u] @ localhost []  Id: %d\n# Query_time: 0.1  Rows_sent: 0\n"+
+			"# InnoDB_trx_id: %s\nSET timestamp=1385600731;\n%s;\n", session, id, text)
+	}
+	percona := slow(1, "0", "BEGIN -- a") + slow(2, "B0", "UPDATE b") + slow(1, "A0", "UPDATE a") +
+		slow(1, "A0", "ROLLBACK TO SAVEPOINT x") + slow(1, "A0", "COMMIT") + slow(2, "7F0000000000A", "SELECT 1") +
+		slow(1, "C1", "UPDATE d") + slow(2, "C0", "UPDATE c")
+	stderr := ""
+	for _, l := range []string{"1 0 BEGIN -- a", "2 9 UPDATE b", "1 8 UPDATE a", "1 8 END"} {
+		stderr += "2020-03-11 20:40:43.250 UTC [" + l[:1] + "] " + l[2:3] + " LOG:  statement: " + l[4:] + "\n"
+	}
+	for _, c := range []struct {
+		text string
+		o    log.Options
+		want string
+	}{
+		{csv, log.Options{}, "BEGIN -- b, BEGIN -- c, BEGIN -- a"},
+		{percona, log.Options{}, "BEGIN -- a, UPDATE b, UPDATE c, UPDATE d"},
+		{stderr, log.Options{Prefix: "%m [%p] %x "}, "BEGIN -- a, UPDATE b"},
+	} {
+		got, err := ordered(t, c.text, c.o)
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%q, want %s: %v", got, c.want, err)
+		}
+	}
+	if _, err := ordered(t, line(1, 7, 0, "UPDATE a"), log.Options{}); !errors.Is(err, errNoTransactions) {
+		t.Errorf("without ids: %v", err)
 	}
 }

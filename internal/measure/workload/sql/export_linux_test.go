@@ -18,6 +18,11 @@ func Start(t *testing.T, p workload.Params) workload.Serving {
 	return started(t, service(p, dataOf(p)))
 }
 
+// StartWith is Start with the files that the controller sends.
+func StartWith(t *testing.T, p workload.Params, files map[string]string) workload.Serving {
+	return startedWith(t, service(p, dataOf(p)), files)
+}
+
 // Client is a connection for a test.
 type Client struct{ c client }
 

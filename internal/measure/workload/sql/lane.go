@@ -30,6 +30,7 @@ type pass struct {
 	groups *grouping
 	times  *latencies
 	lags   histogram.Shared
+	turns  turns
 
 	next atomic.Int64 // job
 	stop atomic.Bool
@@ -52,6 +53,8 @@ type lane struct {
 	command []byte
 	pinned  int64 // the second that the session's clock shows; 0 for none
 	end     int64 // when there was no session left, ns
+	woken   chan struct{}
+	waited  int64 // for turns, ns
 }
 
 // mistake is an error that the server reported, by its code.
@@ -62,13 +65,16 @@ type mistake struct {
 
 var errStopped = errors.New("the replay was stopped")
 
-func newLane() *lane { return &lane{tallies: make([]tally, other+1), errors: map[string]*mistake{}} }
+func newLane() *lane {
+	return &lane{tallies: make([]tally, other+1), errors: map[string]*mistake{},
+		woken: make(chan struct{}, 1)}
+}
 
 // begin makes the lane ready for a pass.
 func (l *lane) begin(p *pass, base time.Time) {
 	l.pass, l.timekeeper = p, timekeeper{base: base, lags: &p.lags, quit: p.stop.Load}
 	clear(l.tallies)
-	l.sketch = setdiff.Sketch{}
+	l.sketch, l.waited = setdiff.Sketch{}, 0
 	clear(l.errors)
 }
 
@@ -100,7 +106,7 @@ func (l *lane) run(ctx context.Context) error {
 func (l *lane) replay(ctx context.Context, j *job) error {
 	l.cursor.Reset(l.work.trace, j.session)
 	l.pinned = 0
-	place := j.place
+	place, left, mine := j.place, j.turns, false // mine: it is the turn of the session
 	e := &l.event
 	for {
 		err := l.cursor.Next(e)
@@ -115,6 +121,12 @@ func (l *lane) replay(ctx context.Context, j *job) error {
 				return err
 			}
 			continue
+		}
+		if len(left) > 0 && e.Number >= left[0].number {
+			if mine = l.turn(left[0].place); !mine {
+				return errStopped
+			}
+			left = left[1:]
 		}
 		due, scheduled := l.pacing.statement(j, l.begun, e.At)
 		if scheduled && !l.timekeeper.event(due) || l.stop.Load() {
@@ -137,7 +149,19 @@ func (l *lane) replay(ctx context.Context, j *job) error {
 			return err
 		}
 		place++
+		if mine {
+			l.turns.done()
+			mine = false
+		}
 	}
+}
+
+// turn waits for the turn of a transaction.
+func (l *lane) turn(place int64) bool {
+	before := l.clock()
+	ok := l.turns.wait(place, l.woken)
+	l.waited += l.clock() - before
+	return ok
 }
 
 // statement carries a statement out and counts it. The clock was read just before.

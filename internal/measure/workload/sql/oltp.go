@@ -58,7 +58,7 @@ func oltpKind() workload.Kind {
 			writes := p["mix"] == mixReadWrite || p["mix"] == mixWriteOnly // others would read what it leaves behind
 			key := fmt.Sprintf("oltp %d tables=%s rows=%s rand=%s writes=%t", oltpFormat, p["tables"], p["rows"],
 				p["rand"], writes)
-			return service(p, content{key, tablesOf(p).fill})
+			return service(p, content{key: key, fill: tablesOf(p).fill})
 		},
 		New: newOLTP,
 	}

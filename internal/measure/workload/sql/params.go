@@ -36,7 +36,8 @@ func serverParams() []workload.Param {
 		{Name: "user", Type: workload.Text, Doc: "user at address"},
 		{Name: "password-file", Type: workload.Text,
 			Doc: "file on the controller's machine whose first line is the user's password"},
-		{Name: "database", Type: workload.Text, Doc: "database; empty: tare, or with address the user's default"},
+		{Name: "database", Type: workload.Text, Doc: "database; empty: the only one that the log of a replay names, " +
+			"else tare, or with address the user's default"},
 		{Name: "tls", Type: workload.Choice, Default: sql.TLSOff,
 			Choices: []string{sql.TLSOff, sql.TLSRequire, sql.TLSVerify},
 			Doc:     "require: encrypt the connections to address; verify: check the server's certificate, too"},
@@ -77,6 +78,8 @@ type target struct {
 	buffer []byte // of one connection at a time; nil: each has its own
 	untold bool   // see sql.Dial
 
+	unnamed bool // no parameter names the database of a private server
+
 	tls      string
 	settings []string
 	root     string
@@ -115,7 +118,7 @@ func newTarget(p workload.Params) (*target, error) {
 		return nil
 	}
 	if t.private {
-		if t.Database == "" {
+		if t.unnamed = t.Database == ""; t.unnamed {
 			t.Database = own
 		}
 		t.disposable = true

@@ -22,6 +22,12 @@ const (
 	preparedText     = "text"
 )
 
+// In which order transactions begin.
+const (
+	orderSessions     = "sessions"
+	orderTransactions = "transactions"
+)
+
 // lanesSession stands for a lane for each session.
 const lanesSession = "session"
 
@@ -30,7 +36,7 @@ func replayKind() workload.Kind {
 		return workload.Param{Name: name, Type: workload.Text, Default: def, Doc: doc}
 	}
 	k := workload.Kind{
-		Name: "sql.replay", Family: "database", WorkUnit: "shard", SameWork: true,
+		Name: "sql.replay", Family: "database", WorkUnit: "shard", SameWork: true, Unseeded: true,
 		Needs: workload.Needs{FS: true, CPUBound: true},
 		Doc: "Replays the log of a database server: the statements of each session in their order, by as many lanes " +
 			"as are asked for, each of which takes one session after the other. One unit of work is a shard: " +
@@ -62,6 +68,11 @@ func replayKind() workload.Kind {
 				Choices: []string{sessionsRecorded, sessionsKept},
 				Doc: "as-recorded: each session connects and disconnects; kept: each lane keeps its connection and " +
 					"resets it between sessions"},
+			workload.Param{Name: "order", Type: workload.Choice, Default: orderSessions,
+				Choices: []string{orderSessions, orderTransactions},
+				Doc: "sessions: the order within each session; transactions: across sessions, too, transactions " +
+					"begin in the order of the ids that the log tells of them, each when the first statement of the " +
+					"one before has been answered"},
 			factor("pace", paceFlat, "flat: as fast as the server answers; original: at the times of the log; or a "+
 				"factor: 2.0 is twice as fast as the log"),
 			factor("think", "", "pace within sessions; empty: as pace"),
@@ -155,6 +166,7 @@ func replayMetrics(p workload.Params) []unit.Metric {
 // options are the parameters of a replay, read.
 type options struct {
 	keep, text, whole, warm, writes, pinTime bool
+	ordered                                  bool // by transactions
 	think, connect                           float64
 	idle                                     time.Duration
 	laneText                                 string
@@ -168,7 +180,7 @@ func newOptions(p workload.Params) (o *options, err error) {
 	}
 	o = &options{keep: p["sessions"] == sessionsKept, text: p["prepared"] == preparedText, whole: p.Bool("whole"),
 		warm: p.Bool("warm"), writes: p.Bool("writes"), pinTime: p.Bool("pin-time"), idle: p.Duration("idle-wait"),
-		laneText: p["lanes"]}
+		ordered: p["order"] == orderTransactions, laneText: p["lanes"]}
 	if !t.mysql() {
 		o.dialect = lex.PostgreSQL
 	}
@@ -190,6 +202,8 @@ func newOptions(p workload.Params) (o *options, err error) {
 		err = errors.New("pin-time: PostgreSQL cannot set a session's clock")
 	case o.text && o.dialect == lex.PostgreSQL:
 		err = errors.New("prepared=text: logs of PostgreSQL do not have the values in the statements")
+	case o.ordered && p["log"] == "shop":
+		err = errors.New("order=transactions: the synthetic shop has no transactions")
 	case o.idle > 0 && !o.paced():
 		err = errors.New("idle-wait: it has no effect with pace=flat")
 	default:

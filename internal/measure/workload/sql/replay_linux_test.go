@@ -28,6 +28,7 @@ import (
 	"tare/internal/run/supply"
 	"tare/internal/sys/setdiff"
 	"tare/internal/sys/sql/lex"
+	"tare/internal/sys/sql/log"
 	"tare/internal/sys/sql/trace"
 )
 
@@ -110,11 +111,7 @@ func (r *recorded) record(t *testing.T) {
 			"CREATE FUNCTION see(n INT) RETURNS INT LANGUAGE plpgsql AS $$ "+
 				"BEGIN INSERT INTO seen VALUES (n); RETURN n; END $$")
 		shop.Quit(t)
-		log = filepath.Join(c.Word(t, "SHOW data_directory"), "log", "tare.csv")
-		c.Word(t, "ALTER SYSTEM SET log_statement = 'all'", "SELECT pg_reload_conf()")
-		for c.Word(t, "SHOW log_statement") != "all" {
-			time.Sleep(time.Millisecond)
-		}
+		log = r.logged(t, c)
 	} else {
 		c.Word(t, "CREATE DATABASE shop", "USE shop",
 			"CREATE TABLE item (id INT PRIMARY KEY, title VARCHAR(200), stock INT)",
@@ -134,16 +131,7 @@ func (r *recorded) record(t *testing.T) {
 		r.session(t, i)
 	}
 	if r.postgres() {
-		c.Word(t, "SELECT 'the end of the log'")
-		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			if text, _ := os.ReadFile(log); strings.Contains(string(text), "the end of the log") {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatal("the server does not write its log")
-			}
-		}
-		c.Word(t, "ALTER SYSTEM RESET log_statement", "SELECT pg_reload_conf()")
+		r.logEnds(t, c, log, "the end of the log")
 	} else {
 		c.Word(t, "SET GLOBAL general_log = OFF")
 	}
@@ -157,6 +145,183 @@ func (r *recorded) record(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.params["log"] = log
+}
+
+// logged has PostgreSQL log all statements, and returns the name of the log.
+func (r *recorded) logged(t *testing.T, c *sql.Client) string {
+	t.Helper()
+	c.Word(t, "ALTER SYSTEM SET log_statement = 'all'", "SELECT pg_reload_conf()")
+	for c.Word(t, "SHOW log_statement") != "all" {
+		time.Sleep(time.Millisecond)
+	}
+	return filepath.Join(c.Word(t, "SHOW data_directory"), "log", "tare.csv")
+}
+
+// logEnds waits until PostgreSQL has written its log up to a mark, and has it log no more.
+func (r *recorded) logEnds(t *testing.T, c *sql.Client, log, mark string) {
+	t.Helper()
+	c.Word(t, "SELECT '"+mark+"'")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if text, _ := os.ReadFile(log); strings.Contains(string(text), mark) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the server does not write its log")
+		}
+	}
+	c.Word(t, "ALTER SYSTEM RESET log_statement", "SELECT pg_reload_conf()")
+}
+
+// TestOrderOfTransactions has sessions of PostgreSQL write at the same time, and replays its csvlog with fewer lanes
+// than there are sessions. The transactions begin in the order in which they first wrote, by the log of the replay.
+func TestOrderOfTransactions(t *testing.T) {
+	sql.Each(t, func(t *testing.T, server map[string]string) {
+		if server["server"] != "postgresql" {
+			log := filepath.Join(t.TempDir(), "general.log")
+			if err := os.WriteFile(log, []byte("261121  0:05:31\t    8 Query\tSELECT 1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := supply.New(t.TempDir()).Of(t.Context(), &plan.Workload{Kind: "sql.replay",
+				Params: map[string]string{"server": server["server"], "log": log, "order": "transactions"}})
+			if err == nil || !strings.Contains(err.Error(), "the log tells no ids of transactions") {
+				t.Errorf("a general log: %v", err)
+			}
+			return
+		}
+		r := recording(t, server)
+		c := r.connect(t, "shop")
+		c.Word(t, "CREATE TABLE ordered (who INT, n INT)")
+		log := r.logged(t, c)
+		begin := size(t, log)
+		var clients []*sql.Client
+		for range 5 {
+			clients = append(clients, r.connect(t, "shop"))
+		}
+		var want []string
+		for n := range 40 { // two begin, and the second writes first
+			a, b := n%len(clients), (n+1+n/7%4)%len(clients)
+			for _, who := range []int{a, b} {
+				clients[who].Word(t, fmt.Sprintf("BEGIN /* %d-%d */", n, who))
+			}
+			for _, who := range []int{b, a} {
+				clients[who].Word(t, fmt.Sprintf("INSERT INTO ordered VALUES (%d, %d)", who, n))
+				want = append(want, fmt.Sprintf("BEGIN /* %d-%d */", n, who))
+			}
+			for _, who := range []int{a, b} {
+				clients[who].Word(t, "COMMIT", "SELECT 'between'")
+			}
+		}
+		for _, c := range clients {
+			c.Quit(t)
+		}
+		r.logEnds(t, c, log, "the end of the transactions")
+		recorded := cutFrom(t, log, begin)
+		more := map[string]string{"log": recorded, "order": "transactions", "lanes": "2", "whole": "yes",
+			"writes": "yes", "warm": "no"}
+		for _, keeps := range []string{"kept", "as-recorded"} {
+			r.logged(t, c)
+			begin = size(t, log)
+			more["sessions"] = keeps
+			b, err := r.replay(t, 1, more)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.logEnds(t, c, log, "the end of the replay, "+keeps)
+			if got := begins(t, cutFrom(t, log, begin)); !slices.Equal(got, want) {
+				t.Errorf("%s: the transactions begin as %v, want %v", keeps, got, want)
+			}
+			if lanes, _ := strconv.Atoi(b.State["lanes"]); lanes < 3 || lanes > len(clients)+1 ||
+				b.State["turn_wait_share"] == "" || b.State["errors"] != "none" {
+				t.Errorf("%s: %v", keeps, b.State)
+			}
+		}
+		if n := c.Word(t, "SELECT count(*) FROM ordered"); n != fmt.Sprint(3*len(want)) {
+			t.Errorf("%s rows were written", n)
+		}
+		c.Quit(t)
+	})
+}
+
+func size(t *testing.T, name string) int64 {
+	t.Helper()
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// cutFrom copies what is in a file behind an offset.
+func cutFrom(t *testing.T, name string, offset int64) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	to := filepath.Join(t.TempDir(), "cut.csv")
+	if err == nil {
+		err = os.WriteFile(to, text[offset:], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// begins lists the statements that begin a transaction, in the order of a log.
+func begins(t *testing.T, name string) (all []string) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in, err := log.Open(f, log.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e log.Event
+	for err = in.Next(&e); err == nil; err = in.Next(&e) {
+		if strings.HasPrefix(string(e.Text), "BEGIN /*") {
+			all = append(all, string(e.Text))
+		}
+	}
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestDatabaseOfTheLog replays a log of a database that no parameter and no data name.
+func TestDatabaseOfTheLog(t *testing.T) {
+	sql.Each(t, func(t *testing.T, server map[string]string) {
+		dir := t.TempDir()
+		text := "2020-03-11 20:40:43.250 UTC [1] u@its-own LOG:  statement: SELECT a FROM one\n" // begun before it
+		if server["server"] != "postgresql" {
+			text = "261121  0:05:31\t    7 Query\tSELECT a FROM one\n" +
+				"\t\t    8 Connect\tu@localhost on its-own using Socket\n\t\t    8 Query\tSELECT a FROM one\n"
+		}
+		p := maps.Clone(server)
+		p["log"], p["data"] = filepath.Join(dir, "a.log"), filepath.Join(dir, "a.sql")
+		err := os.WriteFile(p["log"], []byte(text), 0o600)
+		if err == nil {
+			err = os.WriteFile(p["data"], []byte("CREATE TABLE one (a INT);\nINSERT INTO one VALUES (1);\n"), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &recorded{params: p}
+		sent := files(t, r.resolved(t, nil))
+		r.serving = sql.StartWith(t, r.resolved(t, nil), sent)
+		b, err := r.drive(t, 1, map[string]string{"whole": "yes"}, sent)
+		if err != nil || b.State["errors"] != "none" || b.State["database"] != "its-own" {
+			t.Errorf("%v, errors %s, database %s", err, b.State["errors"], b.State["database"])
+		}
+		// On a server that runs already, sessions that name none begin there, too.
+		user := map[string]string{"mariadb": "root", "mysql": "root", "postgresql": "tare"}[server["server"]]
+		b, err = r.drive(t, 1, map[string]string{"whole": "yes", "data": "", "settings": "", "root": "", "user": user,
+			"address": sql.Address(t, r.serving)}, map[string]string{"log": sent["log"]})
+		if err != nil || b.State["errors"] != "none" {
+			t.Errorf("at an address: %v, errors %s", err, b.State["errors"])
+		}
+	})
 }
 
 // session uses the server: in each session there are 14 statements that only read, and one that writes.

@@ -92,6 +92,9 @@ func (r *replay) Report(b *workload.Bench) error {
 		b.Sketch = z.sketch.Bytes()
 	}
 	b.Note("statements", fmt.Sprint(z.total.count))
+	if r.target.Database != "" {
+		b.Note("database", r.target.Database)
+	}
 	b.Note("errors", z.codes())
 	b.Note("rows", fmt.Sprint(z.total.comparedRows))
 	b.Note("sum", fmt.Sprintf("%016x", z.total.unordered))
@@ -158,6 +161,13 @@ func (r *replay) reportLanes(b *workload.Bench) {
 	b.Note("lanes", fmt.Sprint(len(r.lanes)))
 	b.Note("lane_skew", fmt.Sprintf("%.4f", 1-sum/float64(len(r.lanes))/float64(last)))
 	b.Note("tail", fmt.Sprintf("%.4f", tail))
+	if r.ordered {
+		waited := int64(0)
+		for _, l := range r.lanes {
+			waited += l.waited
+		}
+		b.Note("turn_wait_share", fmt.Sprintf("%.4f", float64(waited)/sum))
+	}
 	if tail > longTail && !r.paced() {
 		b.Warn("sql-skew", fmt.Sprintf("in the last %.0f %% of the time some of the %d lanes had no session left",
 			100*tail, len(r.lanes)), "use longer trials, so that the end of a trial is a smaller part of "+

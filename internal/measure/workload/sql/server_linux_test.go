@@ -79,6 +79,11 @@ func shared(t *testing.T, s *workload.Service) workload.Serving {
 // started starts a kind's service for the rest of the package's tests.
 func started(t *testing.T, s *workload.Service) workload.Serving {
 	t.Helper()
+	return startedWith(t, s, nil)
+}
+
+func startedWith(t *testing.T, s *workload.Service, files map[string]string) workload.Serving {
+	t.Helper()
 	kept.Lock()
 	defer kept.Unlock()
 	if kept.dir == "" {
@@ -91,7 +96,7 @@ func started(t *testing.T, s *workload.Service) workload.Serving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.Start(t.Context(), &workload.Bench{Dir: dir, Seed: 42})
+	r, err := s.Start(t.Context(), &workload.Bench{Dir: dir, Seed: 42, Files: files})
 	if f, ok := errors.AsType[*record.Failure](err); ok {
 		t.Log(f.Evidence)
 		if f.Kind == "refused" && os.Getenv("TARE_REQUIRE") == "" {

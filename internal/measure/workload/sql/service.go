@@ -18,6 +18,8 @@ import (
 // content is what a private server is loaded with.
 type content struct {
 	key string // of all that it depends on, but for the run's seed
+	// database returns the name of the database if no parameter does; nil or "" for the usual one.
+	database func(b *workload.Bench) (string, error)
 	// fill loads an empty database. It is called once for each data directory.
 	fill func(ctx context.Context, b *workload.Bench, t *target) error
 }
@@ -50,6 +52,15 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 			return nil, fmt.Errorf("remove the server's old data: %w", err)
 		}
 	}
+	if t.unnamed && c.database != nil {
+		name, err := c.database(b)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			t.Database, t.unnamed = name, false
+		}
+	}
 	o := dbserver.Options{Product: t.product, Dir: dir, Root: t.root, Settings: t.settings}
 	if o.Copied, err = isDirectory(b); err == nil && o.Copied && fresh {
 		err = unpack(b, filepath.Join(dir, "data"))
@@ -73,7 +84,7 @@ func (t *target) start(ctx context.Context, b *workload.Bench, key string, c con
 	e := s.Endpoint()
 	t.Network, t.Address, t.User, t.Password, t.PID, t.Version = e.Network, e.Address, e.User, e.Password, s.Pid(),
 		s.Version()
-	if o.Copied && t.Database == own {
+	if o.Copied && t.unnamed {
 		t.Database = e.Database // the directory has its own databases
 	}
 	if fresh {
@@ -110,7 +121,11 @@ func (t *target) load(ctx context.Context, b *workload.Bench, first string, c co
 		quote = "`"
 	}
 	text := "CREATE DATABASE " + quote + strings.ReplaceAll(t.Database, quote, quote+quote) + quote
-	if err := errors.Join(conn.query([]byte(text), &answer{}), conn.close()); err != nil {
+	err = conn.query([]byte(text), &answer{})
+	if r, ok := errors.AsType[*refusal](err); ok && r.exists() {
+		err = nil // it is one that each server has
+	}
+	if err := errors.Join(err, conn.close()); err != nil {
 		return fmt.Errorf("create database %s: %w", t.Database, err)
 	}
 	if err := c.fill(ctx, b, t); err != nil {
@@ -118,6 +133,9 @@ func (t *target) load(ctx context.Context, b *workload.Bench, first string, c co
 	}
 	return nil
 }
+
+// exists tells whether a server refused to make a database because it is there.
+func (r *refusal) exists() bool { return r.code == "1007" || r.code == "42P04" }
 
 // running is a private server.
 type running struct {

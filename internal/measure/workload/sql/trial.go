@@ -69,17 +69,13 @@ func (r *replay) open(b *workload.Bench) (err error) {
 	if path == "" {
 		return errors.New("sql.replay: the controller has sent no log")
 	}
-	if r.file, err = os.Open(path); err != nil {
-		return err
-	}
-	st, err := r.file.Stat()
-	if err == nil {
-		r.trace, err = trace.Open(r.file, st.Size())
-	}
-	if err != nil {
+	if r.trace, r.file, err = openTrace(path); err != nil {
 		return err
 	}
 	m := r.trace.Meta()
+	if r.target.Database == "" {
+		r.target.Database = m.Database
+	}
 	switch {
 	case m.Dialect != r.dialect:
 		return failed("the log is one of %s, and the server is %s", m.Dialect, r.target.product)
@@ -88,6 +84,21 @@ func (r *replay) open(b *workload.Bench) (err error) {
 	}
 	b.Check("trace", filepath.Base(path)) // its SHA-256
 	return nil
+}
+
+// openTrace opens a trace. The caller closes the file.
+func openTrace(path string) (t *trace.Trace, f *os.File, err error) {
+	if f, err = os.Open(path); err != nil {
+		return nil, nil, err
+	}
+	st, err := f.Stat()
+	if err == nil {
+		t, err = trace.Open(f, st.Size())
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return t, f, nil
 }
 
 // prepare makes the work of so many units, and the lanes for it.
@@ -104,6 +115,10 @@ func (r *replay) prepare(units int64) error {
 		err = failed("lanes=session: a trial has %d sessions, and there can be %d lanes: use shorter trials, or a "+
 			"number of lanes", n, maxLanes)
 	}
+	if n = max(n, w.lanes); n > maxLanes && err == nil {
+		err = failed("order=transactions: %d sessions of a trial have transactions at the same time, and there can "+
+			"be %d lanes: use shorter trials", n, maxLanes)
+	}
 	if err != nil {
 		return err
 	}
@@ -115,7 +130,8 @@ func (r *replay) prepare(units int64) error {
 
 func (r *replay) newPass(w *work) *pass {
 	return &pass{options: r.options, target: r.target, work: w, pacing: newPacing(w, r.options),
-		groups: group(r.trace.Fingerprints(), w.executions), times: newLatencies(w.statements)}
+		groups: group(r.trace.Fingerprints(), w.executions), times: newLatencies(w.statements),
+		turns: turns{waiting: make([]chan struct{}, w.turns)}}
 }
 
 // heat replays the work once, without its pauses.
@@ -167,6 +183,7 @@ func (r *replay) run(ctx context.Context) error {
 	end := func(err error) {
 		once.Do(func() { first = err })
 		r.pass.stop.Store(true)
+		r.pass.turns.stop()
 		for _, l := range r.lanes {
 			l.interrupt()
 		}

@@ -14,6 +14,7 @@ type job struct {
 	place   int64 // of its first statement among all of the trial
 	round   int64 // how often the trace was replayed before
 	connect int64 // ns that its connection took; 0 if it used another one's
+	turns   []turn
 }
 
 // work is what a trial does: the sessions of so many shards of a trace.
@@ -25,17 +26,20 @@ type work struct {
 	statements int64
 	executions []int64
 	gaps       gaps
+	lanes      int   // that it needs at least
+	turns      int64 // transactions whose order is kept
 }
 
 // newWork makes the work of so many units: shards, or the whole trace. Shards are taken in the order of the log if its
-// times are kept, else in one that spreads over the log, so that few shards are like all of them. It reads the
-// sessions, so that a damaged trace is found now, and is in the page cache when the replay reads it.
+// times or the order of its transactions are kept, else in one that spreads over the log, so that few shards are like
+// all of them. It reads the sessions, so that a damaged trace is found now, and is in the page cache when the replay
+// reads it.
 func newWork(t *trace.Trace, units int64, o *options) (*work, error) {
 	w := &work{trace: t, shards: t.Shards(), executions: make([]int64, len(t.Fingerprints()))}
 	if len(w.shards) == 0 {
 		return nil, failed("the log has no session that can be replayed: tare sql inspect LOG says why")
 	}
-	if !o.paced() && !o.whole {
+	if !o.paced() && !o.whole && !o.ordered {
 		w.shards = spread(w.shards)
 	}
 	if o.whole {
@@ -53,7 +57,13 @@ func newWork(t *trace.Trace, units int64, o *options) (*work, error) {
 			w.jobs = append(w.jobs, job{session: s.First + i, round: n / int64(len(w.shards))})
 		}
 	}
-	return w, w.survey()
+	if err := w.survey(); err != nil {
+		return nil, err
+	}
+	if o.ordered {
+		w.order()
+	}
+	return w, nil
 }
 
 // upTo returns the number of statements of so many shards.

@@ -218,8 +218,16 @@ func TestFacts(t *testing.T) {
 				User: []byte("u"), Host: []byte("127.0.0.1"), Database: []byte("m")}},
 		{"PostgreSQL's csvlog", `2020-03-11 20:40:43.250 UTC,"u","d",1486,"127.0.0.1:52306",6009c305.5ce,3,"SELECT",` +
 			`2021-01-21 19:08:05 UTC,14/1,77,LOG,00000,"duration: 250.5 ms  statement: x",,,,,,,,,"app"` + "\n",
-			Event{Time: 1583959242999500, Precision: 1000, Duration: 250500, Rows: -1, TxID: 77, User: []byte("u"),
-				Host: []byte("127.0.0.1"), Database: []byte("d")}},
+			Event{Time: 1583959242999500, Precision: 1000, Duration: 250500, Rows: -1, TxID: 77, LocalTx: 1,
+				User: []byte("u"), Host: []byte("127.0.0.1"), Database: []byte("d")}},
+		{"PostgreSQL's jsonlog", `{"timestamp":"2020-03-11 20:40:43.250 UTC","user":"u","dbname":"d","pid":5,` +
+			`"session_id":"63b1.5","vxid":"3/12","txid":7,"error_severity":"LOG","message":"statement: x"}` + "\n",
+			Event{Time: 1583959243250000, Precision: 1000, Duration: -1, Rows: -1, TxID: 7, LocalTx: 12,
+				User: []byte("u"), Database: []byte("d")}},
+		{"PostgreSQL's stderr", "2020-03-11 20:40:43.250 UTC:127.0.0.1(9):u@d:[5]:1:00000:" +
+			"2020-03-11 20:40:43 UTC:3/12:7:63b1.5:app:LOG:  statement: x\n",
+			Event{Time: 1583959243250000, Precision: 1000, Duration: -1, Rows: -1, TxID: 7, LocalTx: 12,
+				User: []byte("u"), Host: []byte("127.0.0.1"), Database: []byte("d")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := Open(strings.NewReader(c.log), Options{})

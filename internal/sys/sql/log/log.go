@@ -79,8 +79,10 @@ type Event struct {
 	NoBackslash bool
 	// Duration is how long it took in microseconds, and Rows how many came back; -1 where the log does not tell.
 	Duration, Rows int64
-	// TxID is the number of the transaction, 0 where the log does not tell.
-	TxID uint64
+	// TxID is the number of the transaction, 0 where the log does not tell, or the server has not given one yet.
+	// LocalTx tells transactions of a session apart: it is the same in all records of one, 0 where the log does not
+	// tell.
+	TxID, LocalTx uint64
 	// Ambiguous is why the record may not be what it seems, empty if it is. Such a statement is not to be replayed.
 	Ambiguous string
 	// Offset is where the record begins in the log, in bytes, and Length how many bytes it has there.

@@ -106,6 +106,8 @@ func (p *pgJSON) members(r *Reader, object []byte, session, process *[]byte) {
 			*session = p.decoded(value)
 		case "txid", "transaction_id":
 			rec.txID, _ = strconv.ParseUint(string(p.decoded(value)), 10, 64)
+		case "vxid", "virtual_transaction_id":
+			rec.virtual(p.decoded(value))
 		case "error_severity":
 			rec.severity = severityNamed(p.decoded(value))
 		case "message":

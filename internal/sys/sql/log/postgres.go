@@ -16,6 +16,14 @@ type pgRecord struct {
 	message    []byte
 	detail     []byte
 	txID       uint64
+	localTx    uint64
+}
+
+// virtual reads the number of a transaction of its process, such as 3/1234.
+func (p *pgRecord) virtual(b []byte) {
+	if _, local, ok := bytes.Cut(b, []byte("/")); ok {
+		p.localTx, _ = strconv.ParseUint(string(local), 10, 64)
+	}
 }
 
 type severity uint8
@@ -172,6 +180,7 @@ func (p *pgRecord) fill(r *Reader, e *Event, duration int64) {
 	e.Session, e.Begun = s.number, s.fresh
 	s.fresh = false
 	e.User, e.Host, e.Database, e.TxID = p.user, p.host, p.db, p.txID
+	e.LocalTx = p.localTx
 	if e.Op.Statement() {
 		p.values(r, e)
 	}
@@ -393,6 +402,7 @@ const (
 	csvProcess
 	csvFrom
 	csvSession
+	csvVirtual  = 9
 	csvTxID     = 10
 	csvSeverity = 11
 	csvMessage  = 13
@@ -517,6 +527,7 @@ func (p *pgCSV) read(r *Reader) {
 	p.rec.host, _, _ = bytes.Cut(f[csvFrom], []byte(":"))
 	p.rec.identify(f[csvSession], f[csvProcess])
 	p.rec.txID, _ = strconv.ParseUint(string(f[csvTxID]), 10, 64)
+	p.rec.virtual(f[csvVirtual])
 }
 
 // when reads a time.

@@ -214,6 +214,7 @@ func (p *prefix) fixed(r *Reader, b []byte, rec *pgRecord, escape byte) int {
 		for n < len(b) && n < 40 && (b[n] == '/' || b[n]-'0' <= 9) {
 			n++
 		}
+		rec.virtual(b[:n])
 		return n
 	case 'e':
 		n := 0

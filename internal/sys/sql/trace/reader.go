@@ -28,6 +28,7 @@ type Trace struct {
 	first    []int // first chunk, by session
 	chunks   []chunk
 	shards   []Shard
+	trans    []Transaction
 }
 
 // Open reads and checks the index of a file with the given size in bytes. Its memory is bounded by the file's size.
@@ -67,7 +68,7 @@ func readIndex(src io.ReaderAt, size int64) (index []byte, at int64, err error) 
 	if err := readAt(src, t[:], size-int64(len(t))); err != nil {
 		return nil, 0, err
 	}
-	if string(begin[:]) != magic || string(t[20:]) != magic {
+	if m := string(begin[:]); m != magic && m != magicBefore || string(t[20:]) != m {
 		return nil, 0, damaged("it is not a trace, or its end is missing")
 	}
 	offset, length := binary.LittleEndian.Uint64(t[:]), binary.LittleEndian.Uint64(t[8:])
@@ -105,7 +106,8 @@ func (t *Trace) records(b []byte, end int64) error {
 	}
 	b = f.b
 	if f.bad || h.Sessions < 0 || h.Sessions > MaxSessions || h.Chunks < 0 || h.Chunks > maxChunks ||
-		len(b) != h.Sessions*sessionSize+h.Chunks*chunkSize {
+		h.Transactions < 0 || h.Transactions > MaxTransactions ||
+		len(b) != h.Sessions*sessionSize+h.Chunks*chunkSize+h.Transactions*transSize {
 		return damaged("%d bytes of records for %d sessions with %d chunks", len(b), h.Sessions, h.Chunks)
 	}
 	t.sessions, t.first = make([]session, h.Sessions), make([]int, h.Sessions)
@@ -136,6 +138,15 @@ func (t *Trace) records(b []byte, end int64) error {
 			return damaged("invalid record of chunk %d", i)
 		}
 	}
+	t.trans = make([]Transaction, h.Transactions)
+	for i := range t.trans {
+		session := binary.LittleEndian.Uint32(b)
+		if int64(session) >= int64(h.Sessions) {
+			return damaged("invalid record of transaction %d", i)
+		}
+		t.trans[i] = Transaction{int(session), binary.LittleEndian.Uint64(b[4:])}
+		b = b[transSize:]
+	}
 	return nil
 }
 
@@ -154,6 +165,10 @@ func (t *Trace) Info(i int) Session { return t.sessions[i].Session }
 // Shards divides the trace. Each shard has at least Meta.Shard statements; by default 1/256 of all statements, but not
 // fewer than 64 and not more than 4096. A shorter trace has one shard.
 func (t *Trace) Shards() []Shard { return t.shards }
+
+// Transactions returns the transactions whose ids the log tells in the order of the ids, where Writer.Transaction was
+// told of them. Those of a session are in the order of the session.
+func (t *Trace) Transactions() []Transaction { return t.trans }
 
 // Session returns a new cursor at the start of session i.
 func (t *Trace) Session(i int) *Cursor {

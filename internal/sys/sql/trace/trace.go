@@ -8,11 +8,13 @@
 //
 //	file    = magic chunk* index trailer
 //	chunk   = frame*            events of one session
-//	index   = length of the JSON of type head (uint32), the JSON, fingerprints, records of sessions, records of chunks
+//	index   = length of the JSON of type head (uint32), the JSON, fingerprints, records of sessions, of chunks, and of
+//	          transactions
 //	trailer = offset of the index, its length (uint64 each), its CRC-32C (uint32), magic
 //
 // Numbers in the index are little-endian. Sessions are in the order of their first events. The records of chunks are in
-// the order of sessions, then of events, and contain the CRC-32C of each chunk.
+// the order of sessions, then of events, and contain the CRC-32C of each chunk. Transactions are in the order of their
+// ids. The first version of the format, with a 1 in its magic, has none, and is read as well.
 package trace
 
 import (
@@ -92,22 +94,30 @@ type Parts struct {
 
 // Meta describes a trace and the log that it was made of.
 type Meta struct {
-	Dialect    lex.Dialect `json:"dialect"`
-	Sources    []string    `json:"sources"`          // names of the log's files, without directories
-	Start      int64       `json:"start,omitempty"`  // microseconds since 1970 UTC; 0 if the log has no times
-	Span       int64       `json:"span"`             // microseconds from Start to the last event
-	Precision  int64       `json:"precision"`        // of the least precise time, in microseconds
-	Writes     bool        `json:"writes,omitempty"` // contains statements that change data
-	Locks      bool        `json:"locks,omitempty"`  // contains SELECT ... FOR UPDATE and the like
-	Statements Parts       `json:"statements"`
-	Bytes      Parts       `json:"bytes"` // of the log, uncompressed
-	Shard      int64       `json:"shard"` // minimum of statements in a shard; 0 means the default
+	Dialect   lex.Dialect `json:"dialect"`
+	Sources   []string    `json:"sources"`          // names of the log's files, without directories
+	Start     int64       `json:"start,omitempty"`  // microseconds since 1970 UTC; 0 if the log has no times
+	Span      int64       `json:"span"`             // microseconds from Start to the last event
+	Precision int64       `json:"precision"`        // of the least precise time, in microseconds
+	Writes    bool        `json:"writes,omitempty"` // contains statements that change data
+	Locks     bool        `json:"locks,omitempty"`  // contains SELECT ... FOR UPDATE and the like
+	// Database is the only one that the log names, the server's own left out; "" if it names none or several.
+	Database   string `json:"database,omitempty"`
+	Statements Parts  `json:"statements"`
+	Bytes      Parts  `json:"bytes"` // of the log, uncompressed
+	Shard      int64  `json:"shard"` // minimum of statements in a shard; 0 means the default
 }
 
 // Session describes a session.
 type Session struct {
 	Start, End int64 // first and last Event.At
 	Statements int64
+}
+
+// Transaction is one whose id the log tells, and that does something in the trace.
+type Transaction struct {
+	Session int    // its index
+	First   uint64 // Event.Number of its first event
 }
 
 // Shard is a part of a trace: consecutive sessions.
@@ -117,11 +127,13 @@ type Shard struct {
 }
 
 const (
-	magic       = "TARETRC1"
+	magic       = "TARETRC2"
+	magicBefore = "TARETRC1"
 	trailerSize = 8 + 8 + 4 + len(magic)
 	headerSize  = 4
 	sessionSize = 8 + 8 + 8 + 4
 	chunkSize   = 8 + 4 + 4
+	transSize   = 4 + 8
 
 	// MaxSessions bounds the size of the index in memory.
 	MaxSessions     = 1 << 22
@@ -130,6 +142,8 @@ const (
 	maxFingerprints = 20_000
 	maxText         = 1 << 10 // bytes of a fingerprint
 	maxParams       = 1 << 16
+	// MaxTransactions bounds it, too.
+	MaxTransactions = 1 << 22
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -140,6 +154,7 @@ type head struct {
 	Fingerprints int  `json:"fingerprints"`
 	Sessions     int  `json:"sessions"`
 	Chunks       int  `json:"chunks"`
+	Transactions int  `json:"transactions,omitempty"`
 }
 
 // session is the record of a session.

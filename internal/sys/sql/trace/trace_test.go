@@ -21,6 +21,7 @@ type random struct {
 	w    *Writer
 	open [5]int // index in want of the session in each place, -1 for none
 	want [][]Event
+	told []identified // transactions
 }
 
 func newRandom(seed uint64) *random {
@@ -83,6 +84,11 @@ func (r *random) add(t *testing.T, n int) []byte {
 		*s = append(*s, e)
 		if e.Op == Quit {
 			r.open[place] = -1
+		} else if x := r.Uint64N(1000); x < 300 {
+			r.told = append(r.told, identified{Transaction{r.open[place], e.Number}, x})
+			if err := r.w.Transaction(uint64(place), x, e.Number); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	r.w.Meta.Statements.Total = 7
@@ -136,6 +142,7 @@ func TestWhatIsAddedIsRead(t *testing.T) {
 			}
 		}
 		checkShards(t, tr, 20)
+		checkTransactions(t, tr, r.told)
 	}
 }
 
@@ -165,6 +172,45 @@ func checkSession(t *testing.T, tr *Trace, i int, c *Cursor, want []Event, kinds
 	}
 	if got := tr.Info(i); got != info {
 		t.Errorf("session %d is %+v, want %+v", i, got, info)
+	}
+}
+
+// checkTransactions holds that all transactions are there, those of a session in their order, and a lower id comes
+// before a higher one unless it is later in its session.
+func checkTransactions(t *testing.T, tr *Trace, told []identified) {
+	t.Helper()
+	got := slices.Clone(tr.Transactions())
+	highest, last := map[Transaction]uint64{}, map[int]uint64{}
+	for _, x := range told {
+		last[x.Session] = max(last[x.Session], x.id)
+		highest[x.Transaction] = last[x.Session]
+	}
+	before, seen := uint64(0), map[int]uint64{}
+	for _, x := range got {
+		id, ok := highest[x]
+		if !ok || id < before || x.First < seen[x.Session] {
+			t.Fatalf("%+v with id %d comes behind %d, and %d of its session", x, id, before, seen[x.Session])
+		}
+		before, seen[x.Session] = id, x.First
+	}
+	if len(got) != len(told) || len(got) == 0 {
+		t.Errorf("%d transactions of %d", len(got), len(told))
+	}
+}
+
+// A trace of the first version is one of the second without transactions.
+func TestFirstVersion(t *testing.T) {
+	var b bytes.Buffer
+	w := NewWriter(&b, Meta{})
+	if err := errors.Join(w.Add(1, &Event{Op: Prepare, Text: []byte("SELECT 1")}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file := bytes.ReplaceAll(b.Bytes(), []byte(magic), []byte(magicBefore))
+	if tr := opened(t, file); tr.Sessions() != 1 || len(tr.Transactions()) != 0 {
+		t.Errorf("%d sessions, %d transactions", tr.Sessions(), len(tr.Transactions()))
+	}
+	if _, err := Open(bytes.NewReader(append(file[:len(file)-len(magic)], magic...)), int64(len(file))); err == nil {
+		t.Error("one of both versions is read")
 	}
 }
 
@@ -304,6 +350,9 @@ func TestRefused(t *testing.T) {
 		if err := w.Add(1, &e); err == nil || w.Close() == nil {
 			t.Errorf("%+v is taken", e)
 		}
+	}
+	if w := NewWriter(io.Discard, Meta{}); w.Transaction(1, 1, 1) == nil || w.Close() == nil {
+		t.Error("a transaction of no session is taken")
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 )
 
 // Writer writes a trace. It is not safe for concurrent use. Its memory is bounded, except for 32 bytes for each
-// session, 24 bytes for each chunk, and about 100 bytes for each session without a Quit.
+// session, 24 bytes for each chunk, 24 for each transaction, and about 100 bytes for each session without a Quit.
 type Writer struct {
 	// Meta is written by Close. Until then it may be changed, except the dialect.
 	Meta Meta
@@ -39,6 +39,13 @@ type Writer struct {
 	prints   map[uint64]uint32
 	kinds    []Fingerprint
 	scratch  []byte
+	trans    []identified
+}
+
+// identified is a transaction with its id.
+type identified struct {
+	Transaction
+	id uint64
 }
 
 // begun is the unwritten chunk of a session.
@@ -126,6 +133,37 @@ func (w *Writer) add(number uint64, e *Event) error {
 		err = w.relieve()
 	}
 	return err
+}
+
+// Transaction says that a session has a transaction with this id, and what the number of its first event is. The
+// session must be open. Its transactions must be told in their order.
+func (w *Writer) Transaction(session, id, first uint64) error {
+	c := w.open[session]
+	switch {
+	case w.err != nil:
+	case c == nil:
+		w.err = fmt.Errorf("write the trace: a transaction of session %d, which is not open", session)
+	case len(w.trans) == MaxTransactions:
+		w.err = fmt.Errorf("write the trace: the log has more than %d transactions; use a part of it", MaxTransactions)
+	default:
+		w.trans = append(w.trans, identified{Transaction{int(c.session), first}, id})
+	}
+	return w.err
+}
+
+// Transactions returns how many there are.
+func (w *Writer) Transactions() int { return len(w.trans) }
+
+// order sorts the transactions by their ids. One that comes later in a session, but has a lower id, as in two logs one
+// behind the other, stays behind.
+func (w *Writer) order() {
+	last := map[int]uint64{}
+	for i := range w.trans {
+		x := &w.trans[i]
+		x.id = max(x.id, last[x.Session])
+		last[x.Session] = x.id
+	}
+	slices.SortStableFunc(w.trans, func(a, b identified) int { return cmp.Compare(a.id, b.id) })
 }
 
 // check returns an error for events that a reader would reject.
@@ -248,7 +286,7 @@ func (w *Writer) Close() error {
 
 func (w *Writer) index() ([]byte, error) {
 	h, err := json.Marshal(head{Meta: w.Meta, Fingerprints: len(w.kinds), Sessions: len(w.sessions),
-		Chunks: len(w.chunks)})
+		Chunks: len(w.chunks), Transactions: len(w.trans)})
 	if err != nil {
 		return nil, fmt.Errorf("write the trace: %w", err)
 	}
@@ -259,7 +297,7 @@ func (w *Writer) index() ([]byte, error) {
 	for i := range w.kinds {
 		b = appendFingerprint(b, &w.kinds[i])
 	}
-	b = slices.Grow(b, len(w.sessions)*sessionSize+len(w.chunks)*chunkSize)
+	b = slices.Grow(b, len(w.sessions)*sessionSize+len(w.chunks)*chunkSize+len(w.trans)*transSize)
 	for i := range w.sessions {
 		s := &w.sessions[i]
 		b = binary.LittleEndian.AppendUint64(b, uint64(s.Start))
@@ -273,6 +311,11 @@ func (w *Writer) index() ([]byte, error) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(c.offset))
 		b = binary.LittleEndian.AppendUint32(b, c.length)
 		b = binary.LittleEndian.AppendUint32(b, c.crc)
+	}
+	w.order()
+	for i := range w.trans {
+		b = binary.LittleEndian.AppendUint32(b, uint32(w.trans[i].Session))
+		b = binary.LittleEndian.AppendUint64(b, w.trans[i].First)
 	}
 	return b, nil
 }
