@@ -1,5 +1,7 @@
 package lex
 
+import "sync"
+
 // feature is what a function, a table or a special name means for a statement that has it.
 type feature struct {
 	call     bool   // only with ( after it
@@ -37,8 +39,8 @@ const (
 	volatileCatalog = "information_schema"
 )
 
-// names are those known as a whole.
-var names = namesOf([]group{
+// groups are those of names that are known as a whole.
+var groups = []group{
 	{MySQL, feature{true, effectLock, volatileSession}, []string{"get_lock", "release_lock", "release_all_locks"}},
 	{MySQL, feature{true, "", volatileSession}, []string{"is_free_lock", "is_used_lock"}},
 	{MySQL, feature{true, effectWait, ""}, []string{"sleep", "master_pos_wait", "source_pos_wait", "master_gtid_wait",
@@ -98,7 +100,19 @@ var names = namesOf([]group{
 		"pg_prepared_statements", "pg_prepared_xacts", "pg_replication_slots", "pg_file_settings"}},
 	{PostgreSQL, feature{false, "", volatileCatalog}, []string{"information_schema"}},
 	{PostgreSQL, feature{false, "", "where a row is stored"}, []string{"ctid", "xmin", "xmax", "cmin", "cmax"}},
-})
+}
+
+// names are the groups' by dialect. They are put together when they are first asked for: the agent, which only splits
+// statements, does without them.
+func names() *[2]map[string]feature {
+	once.Do(func() { known = namesOf(groups) })
+	return &known
+}
+
+var (
+	once  sync.Once
+	known [2]map[string]feature
+)
 
 func namesOf(groups []group) (m [2]map[string]feature) {
 	m[MySQL], m[PostgreSQL] = map[string]feature{}, map[string]feature{}
@@ -127,7 +141,7 @@ var prefixes = []group{
 
 // lookup tells what is known of a name in lower case.
 func lookup(word []byte, d Dialect) (feature, bool) {
-	if f, ok := names[d][string(word)]; ok {
+	if f, ok := names()[d][string(word)]; ok {
 		return f, true
 	}
 	if d == PostgreSQL && len(word) > 3 {
