@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"tare/internal/lab/nstest"
 	"tare/internal/sys/proc"
 )
 
@@ -21,8 +21,8 @@ type Daemon struct {
 	Host string // value for DOCKER_HOST or --host
 
 	dir    string
-	cgroup string       // the parent of its containers' cgroups
-	holder *proc.Stream // PID 1 of its namespaces; when it ends, all their processes end
+	cgroup string // the parent of its containers' cgroups
+	space  *nstest.Space
 	daemon *proc.Stream
 }
 
@@ -84,12 +84,6 @@ func New(t testing.TB) *Daemon {
 	return d
 }
 
-// hold prepares the namespaces: mounts made in them are not visible outside, and /proc shows the processes inside. Then
-// it waits as their PID 1 and reaps children, because dockerd does not restart while a dead containerd is still a
-// zombie.
-const hold = "mount --make-rprivate / && mount -t proc proc /proc && ip link set lo up && echo held && { sleep " +
-	"2147483647 & while :; do wait; done; }"
-
 // programs are the programs that a separate daemon needs.
 var programs = []string{"dockerd", "containerd", "docker", "nsenter", "ip"}
 
@@ -134,41 +128,22 @@ func launch() (*Daemon, error) {
 // Close ends a daemon that Launch started, with all processes that it ever started, and removes its files.
 func (d *Daemon) Close() error { return d.close() }
 
-// log is the end of the daemon's output.
-func (d *Daemon) log() string {
-	text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
-	return proc.Printable(text[max(0, len(text)-8<<10):])
-}
-
 func (d *Daemon) start() error {
 	// With an empty configuration, the daemon does not read the machine's /etc/docker/daemon.json.
 	if err := os.WriteFile(filepath.Join(d.dir, "daemon.json"), []byte("{}\n"), 0o600); err != nil {
 		return err
 	}
-	cmd := proc.Command(context.Background(), "sh", "-c", hold)
-	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
-	holder, err := proc.Start(cmd)
+	space, err := nstest.New(":")
 	if err != nil {
-		return fmt.Errorf("make namespaces: %w", err)
+		return err
 	}
-	d.holder = holder
-	if _, err := holder.Read(make([]byte, 16)); err != nil {
-		return fmt.Errorf("make namespaces: %w: %s", err, holder.Stderr())
-	}
+	d.space = space
 	return d.Run()
 }
 
 // OnHost is the argv prefix that runs a program on the daemon's own "host": the namespaces of the daemon, which have
 // their own loopback.
-func (d *Daemon) OnHost() []string {
-	return []string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()), "--net", "--"}
-}
-
-// inside returns the command argv in the daemon's namespaces.
-func (d *Daemon) inside(argv ...string) *proc.Cmd {
-	return proc.Command(context.Background(), append([]string{"nsenter", "--target", strconv.Itoa(d.holder.Pid()),
-		"--mount", "--pid", "--net", "--"}, argv...)...)
-}
+func (d *Daemon) OnHost() []string { return d.space.Network() }
 
 // Run starts the daemon, which must not be running, and returns when it answers. After Kill that is like a restart of
 // Docker's service.
@@ -177,32 +152,19 @@ func (d *Daemon) Run() error {
 	if err != nil {
 		return err
 	}
-	cmd := d.inside("sh", "-c", `log=$1; shift; exec "$@" >>"$log" 2>&1`, "sh", filepath.Join(d.dir, "log"),
-		path, "--config-file", filepath.Join(d.dir, "daemon.json"), "--host", d.Host, "--pidfile",
-		filepath.Join(d.dir, "pid"),
+	log := filepath.Join(d.dir, "log")
+	d.daemon, err = d.space.Start(log, path, "--config-file", filepath.Join(d.dir, "daemon.json"), "--host", d.Host,
+		"--pidfile", filepath.Join(d.dir, "pid"),
 		"--data-root", filepath.Join(d.dir, "data"), "--exec-root", filepath.Join(d.dir, "exec"),
 		"--cgroup-parent", "/"+d.cgroup, "--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--bridge=none", "--iptables=false", "--ip6tables=false")
-	if d.daemon, err = proc.Start(cmd); err != nil {
+	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(3 * time.Minute)
-	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	return nstest.Await(d.daemon, log, func(ctx context.Context) error {
 		_, err := proc.Run(ctx, nil, append(d.Client(), "version")...)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-d.daemon.Done():
-			return fmt.Errorf("dockerd ended: %v\n%s", d.daemon.Err(), d.log())
-		case <-time.After(50 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("no answer within three minutes: %w\n%s", err, d.log())
-		}
-	}
+		return err
+	})
 }
 
 // Containers are the daemon's containers, each with its name and state. It leaves out a container that the daemon lists
@@ -237,35 +199,15 @@ func (d *Daemon) Kill() error { return d.signal("KILL") }
 func (d *Daemon) Stop() error { return d.signal("TERM") }
 
 func (d *Daemon) signal(name string) error {
-	pidFile := filepath.Join(d.dir, "pid")
-	pid, err := os.ReadFile(pidFile)
-	if err != nil {
-		return err
-	}
-	// The process id is valid only in the daemon's own PID namespace.
-	if _, err := proc.RunCmd(d.inside("sh", "-c", "kill -"+name+" "+strings.TrimSpace(string(pid))), nil); err != nil {
-		return err
-	}
-	select {
-	case <-d.daemon.Done():
-	case <-time.After(2 * time.Minute):
-		return fmt.Errorf("dockerd survived SIG%s for two minutes", name)
-	}
-	if err := os.Remove(pidFile); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return nil
+	return d.space.Signal(d.daemon, filepath.Join(d.dir, "pid"), name)
 }
 
 // close ends all processes of the namespaces and removes the daemon's files and cgroups.
 func (d *Daemon) close() error {
-	if d.holder != nil {
-		// SIGKILL from outside is the only signal that PID 1 of a namespace cannot ignore.
-		if err := syscall.Kill(d.holder.Pid(), syscall.SIGKILL); err != nil {
+	if d.space != nil {
+		if err := d.space.Close(); err != nil {
 			return err
 		}
-		<-d.holder.Done()
-		d.holder.Close()
 	}
 	if d.daemon != nil {
 		d.daemon.Close()
