@@ -30,7 +30,7 @@ var ladder = []string{
 	"internal/plan",
 	"internal/lab/driver/all",
 	"internal/lab/driver/* internal/lab/envtest internal/lab/libvirttest",
-	"internal/lab/driver/ssh", // reaches machines of other drivers
+	"internal/lab/driver/qemu internal/lab/driver/ssh", // boot and reach the machines of other drivers
 	"internal/lab/driver/remote",
 	"internal/lab/driver/folder internal/lab/driver/piped internal/lab/rootfs internal/lab/vdisk",
 	"internal/lab/*",

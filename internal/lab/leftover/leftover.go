@@ -168,6 +168,16 @@ func Self() (Owner, error) {
 	return Owner{os.Getpid(), start}, nil
 }
 
+// Scope is where the process id of an owner means anything: a boot of a machine and a PID namespace. So tare in a
+// container and tare outside do not consider each other dead.
+func Scope() string {
+	// Only Linux has these two files and its containers. Elsewhere the host name is good enough.
+	name, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	pids, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.Join(append(strings.Fields(string(boot)), name, pids), " ")
+}
+
 // String returns the owner as one line, which ParseOwner parses.
 func (o Owner) String() string { return strings.TrimSpace(strconv.Itoa(o.PID) + " " + o.Start) }
 

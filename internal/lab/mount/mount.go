@@ -39,6 +39,8 @@ type Served struct {
 	Programs []string
 	// Devices are arguments for QEMU, in pairs such as "-device", "vhost-user-fs-pci,...".
 	Devices []string
+	// Share is what Devices say, for a manager of QEMU; nil if they say nothing.
+	Share *Folder
 	// SharedMemory says that the guest's memory must be a shared memfd.
 	SharedMemory bool
 	// Network says that the guest needs a network card with user-mode networking, to reach the host's loopback.
@@ -54,6 +56,16 @@ type Served struct {
 	Life func() (ended <-chan struct{}, why func() error)
 	// Close ends the server and removes its files, but not Folder. It is idempotent. Call it after the guest has ended.
 	Close func() error
+}
+
+// Folder is a folder of the host that QEMU itself shares with the guest.
+type Folder struct {
+	Tag string // the guest's name for it
+	// Socket is where virtiofsd listens; "" if QEMU serves Path by 9p.
+	Socket, Path string
+	Queue        string // of virtiofs
+	Model        string // QEMU's security_model, of 9p
+	Immediate    bool   // 9p starts to write to the host's disk at once
 }
 
 // Serve starts what a mount needs. On failure it undoes every step and returns an *env.OpenError with evidence.

@@ -63,6 +63,7 @@ func serve9p(_ context.Context, j *job) (*Served, error) {
 			Options: fmt.Sprintf("trans=virtio,version=9p2000.L,msize=%d,cache=%s", msize, j.get("cache")),
 		},
 		Modules: modules, Optional: optional,
+		Share:   &Folder{Tag: tag, Path: j.Folder, Model: j.get("security_model"), Immediate: j.on("writeout")},
 		Devices: []string{"-fsdev", fsdev, "-device", "virtio-9p-pci,fsdev=" + id + ",mount_tag=" + tag},
 	}, nil
 }

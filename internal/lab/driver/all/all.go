@@ -6,6 +6,7 @@ import (
 
 	"tare/internal/lab/driver/command"
 	"tare/internal/lab/driver/container"
+	"tare/internal/lab/driver/libvirt"
 	"tare/internal/lab/driver/local"
 	"tare/internal/lab/driver/namespace"
 	"tare/internal/lab/driver/qemu"
@@ -20,6 +21,7 @@ func Drivers() *env.Registry {
 		namespace.Infos(),
 		container.Infos(),
 		qemu.Infos(),
+		libvirt.Infos(),
 		ssh.Infos(),
 		command.Infos(),
 	)...)

@@ -36,11 +36,7 @@ func thisProcess() owner {
 	if err != nil {
 		self = leftover.Owner{PID: os.Getpid()}
 	}
-	// Only Linux has these two files and its containers. Elsewhere the host name is good enough.
-	name, _ := os.Hostname()
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	pids, _ := os.Readlink("/proc/self/ns/pid")
-	return owner{self, strings.Join(append(strings.Fields(string(boot)), name, pids), " ")}
+	return owner{self, leftover.Scope()}
 }
 
 // labels are the labels of a container that this process makes.

@@ -2,6 +2,8 @@ package qemu
 
 import (
 	"fmt"
+	"net"
+	"strings"
 	"time"
 )
 
@@ -14,24 +16,30 @@ func (m cacheMode) String() string {
 // wait for its disks.
 const answerTime = 30 * time.Second
 
-// qmp returns a connection to QEMU's monitor. limit bounds the greeting, which happens only once.
-func (v *vm) qmp(limit time.Duration) (*qmp, error) {
-	if v.monitor == nil {
-		q, err := newQMP(v.control, limit)
+// monitor is a connection to QEMU's monitor that speaks when it is first needed.
+type monitor struct {
+	conn net.Conn
+	qmp  *qmp
+}
+
+func (m *monitor) ask(command string, limit time.Duration, result any) error {
+	return m.within(limit, command, limit, result)
+}
+
+// within asks. greeting bounds QEMU's greeting, which comes only once.
+func (m *monitor) within(greeting time.Duration, command string, limit time.Duration, result any) error {
+	if m.qmp == nil {
+		q, err := newQMP(m.conn, greeting)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		v.monitor = q
+		m.qmp = q
 	}
-	return v.monitor, nil
+	return m.qmp.execute(command, limit, result)
 }
 
 // readCaches asks QEMU for the cache mode of each disk, by id.
 func (v *vm) readCaches() (map[string]cacheMode, error) {
-	q, err := v.qmp(answerTime)
-	if err != nil {
-		return nil, err
-	}
 	var blocks []struct {
 		QDev     string `json:"qdev"`
 		Inserted *struct {
@@ -43,13 +51,17 @@ func (v *vm) readCaches() (map[string]cacheMode, error) {
 			} `json:"cache"`
 		} `json:"inserted"`
 	}
-	if err := q.execute("query-block", answerTime, &blocks); err != nil {
+	if err := v.ask("query-block", answerTime, &blocks); err != nil {
 		return nil, err
 	}
 	modes := map[string]cacheMode{}
 	for _, b := range blocks {
 		if c := b.Inserted; c != nil {
-			modes[c.Node] = cacheMode{direct: c.Cache.Direct, noFlush: c.Cache.NoFlush, write: c.Cache.WriteBack}
+			id := c.Node
+			if _, device, ok := strings.Cut(b.QDev, "/"+AliasPrefix); ok { // a manager names nodes as it likes
+				id, _, _ = strings.Cut(device, "/")
+			}
+			modes[id] = cacheMode{direct: c.Cache.Direct, noFlush: c.Cache.NoFlush, write: c.Cache.WriteBack}
 		}
 	}
 	return modes, nil

@@ -44,6 +44,9 @@ type driver struct {
 	memory  string // file that records which accelerators work
 	// programs is a folder whose programs replace QEMU's.
 	programs string
+	// manager runs QEMU; nil if tare does.
+	manager Manager
+	packed  bool // boot the compressed kernel image
 }
 
 // probe tells whether a guest of this machine's architecture can be booted.

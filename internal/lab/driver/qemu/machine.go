@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tare/internal/lab/mount"
 	"tare/internal/measure/guestabi"
 )
 
@@ -23,7 +24,7 @@ type target struct {
 // clock, the HPET. See kernelArguments for what microvm lacks.
 func targets() []target {
 	return []target{
-		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"q35", "microvm"}, "ttyS0", "max"},
+		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"q35", "microvm", "pc"}, "ttyS0", "max"},
 		// Not max: it has pointer authentication, and emulating that takes more time than everything else.
 		{"arm64", "qemu-system-aarch64", "qemu-system-arm", []string{"virt"}, "ttyAMA0", "cortex-a72"},
 	}
@@ -76,12 +77,14 @@ type files struct {
 
 // extras are what a machine needs for its mounts.
 type extras struct {
-	devices []string // arguments in pairs
-	serials []string // of disks that get a link in the guest
-	shared  bool     // the guest's memory must be shareable with other processes
-	network bool     // the guest must reach the host's loopback
-	peer    bool     // ... and the guest must bring up its card itself, for workloads that use the run's peer
-	links   []*link  // to other machines
+	devices []string       // arguments in pairs
+	drives  []drive        // those of them that are disks
+	folders []mount.Folder // and those that are folders
+	serials []string       // of disks that get a link in the guest
+	shared  bool           // the guest's memory must be shareable with other processes
+	network bool           // the guest must reach the host's loopback
+	peer    bool           // ... and the guest must bring up its card itself, for workloads that use the run's peer
+	links   []*link        // to other machines
 }
 
 // modules are the kernel modules that the machine needs.

@@ -100,11 +100,17 @@ func (d driver) serveMount(ctx context.Context, o env.Options, r mount.Request) 
 		return serveOwn(ctx, r, r.Link)
 	}
 	if mount.ServedByVM(r.Spec) {
+		if d.manager != nil {
+			return served{}, errManaged
+		}
 		return d.serveByVM(ctx, o, r)
 	}
 	s, err := mount.Serve(ctx, r)
 	if err != nil || s.Tap == nil {
 		return served{Served: s}, err
+	}
+	if d.manager != nil {
+		return served{}, errors.Join(errManaged, s.Close())
 	}
 	return served{Served: s, tap: newTapLink(s.Order.Link.Hardware, s.Tap)}, nil
 }
@@ -180,6 +186,12 @@ func (ss *shares) extras() extras {
 	var x extras
 	for _, s := range ss.alive() {
 		x.devices = append(x.devices, s.Devices...)
+		if s.drive != nil {
+			x.drives = append(x.drives, *s.drive)
+		}
+		if s.Share != nil {
+			x.folders = append(x.folders, *s.Share)
+		}
 		x.shared = x.shared || s.SharedMemory
 		x.network = x.network || s.Network
 		switch {

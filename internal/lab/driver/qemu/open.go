@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -63,7 +64,6 @@ type boot struct {
 	// imageFacts are the facts of image, by names without a prefix.
 	imageFacts map[string]string
 	retries    []record.Failure
-	packed     bool    // boot the compressed kernel image, because a boot with the unpacked one failed
 	second     *second // nil unless the machine serves another one
 
 	op, remedy string // for the error
@@ -89,14 +89,9 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b.op, b.remedy = "find QEMU", b.config.remedy()
-	if b.program, err = proc.LookPath(filepath.Join(b.programs, b.config.program)); err != nil {
-		return nil, fmt.Errorf("%s is not installed", b.config.program)
-	}
-	if b.version, err = qemuVersion(ctx, b.program); err != nil {
+	if err := b.find(ctx); err != nil {
 		return nil, err
 	}
-	b.facts = map[string]string{"qemu.version": b.version}
 	if err := b.findRoot(ctx); err != nil {
 		return nil, err
 	}
@@ -105,6 +100,16 @@ func (b *boot) open(ctx context.Context) (*vm, error) {
 		return nil, err
 	}
 	return b.accelerate(ctx)
+}
+
+// findProgram finds QEMU's program.
+func (b *boot) findProgram(ctx context.Context) (err error) {
+	if b.program, err = proc.LookPath(filepath.Join(b.programs, b.config.program)); err != nil {
+		return fmt.Errorf("%s is not installed", b.config.program)
+	}
+	b.version, err = qemuVersion(ctx, b.program)
+	b.facts = map[string]string{"qemu.version": b.version}
+	return err
 }
 
 func (b *boot) initrd() string { return filepath.Join(b.dir, "initrd") }
@@ -270,7 +275,7 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 		"append=\"loglevel=7\" makes the kernel log more"
 	limit := b.deadline(accel, trial)
 	began := time.Now()
-	v, err := launch(ctx, &b.config, accel, files{
+	v, err := b.launch(ctx, accel, files{
 		program: b.program, kernel: b.entry(accel), initrd: b.initrd(), disk: b.disk(),
 		// The run's id in the command line marks the processes of this run.
 		name: "tare-" + b.RunID, hostname: b.hostname(), extras: b.extras(),
@@ -286,6 +291,8 @@ func (b *boot) once(ctx context.Context, accel string, trial bool) (*vm, error) 
 		}
 		v.Close()
 		b.evidence = v.Diagnose()
+	} else {
+		err = b.explained(err)
 	}
 	if _, refused := errors.AsType[*refusedError](err); refused && ctx.Err() == nil {
 		if s := b.shares.blamed(string(b.evidence), b.config.bus()); s != nil {
@@ -336,6 +343,7 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 			extra[k] = s
 		}
 	}
+	maps.Copy(extra, v.reported)
 	extra["accel"] = accel
 	extra["boot_ms"] = fmt.Sprint(took.Milliseconds())
 	if b.config.shown["boot"] == "" {
@@ -375,6 +383,12 @@ func (b *boot) learn(v *vm, accel string, took time.Duration) error {
 		OS: "linux", Arch: b.config.arch, Kernel: b.kernel.Release, Hypervisor: "qemu " + accel,
 		Emulated: accel == "tcg",
 		Threads:  b.config.cpus, MemoryBytes: b.config.memory, Settings: b.config.shown, Command: v.argv, Extra: extra,
+	}
+	if b.manager != nil {
+		v.facts.Settings = b.manager.Settings(b.config.shown)
+		if b.disk() != "" {
+			extra["disk.image"] = b.disk() // a manager's command line does not say it
+		}
 	}
 	return nil
 }

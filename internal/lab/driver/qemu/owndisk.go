@@ -113,6 +113,7 @@ type served struct {
 	serial string       // the disk's serial number, by which the guest finds it
 	image  *vdisk.Image // nil for all other kinds
 	cache  cacheMode
+	drive  *drive    // the disk; nil for all other kinds
 	second *secondVM // the machine that serves it; nil for all other kinds
 	tap    *link     // link to the host's own server in its namespaces; nil for all other kinds
 }
@@ -175,10 +176,11 @@ func (s *served) makeDisk(ctx context.Context, r mount.Request, number int) erro
 	s.Mount.Facts = prefixed("disk.", s.Mount.Facts)
 	s.id, s.serial = fmt.Sprintf("disk%d", number), fmt.Sprintf("tare-disk-%d", number)
 	s.Mount.Command = append([]string{program}, fs.args...)
-	s.Devices = drive{
+	s.drive = &drive{
 		id: s.id, serial: s.serial, path: s.image.Path, shape: shape, cache: s.cache, aio: shown["aio"],
 		discard: shown[settingDiscard],
-	}.arguments("pci")
+	}
+	s.Devices = s.drive.arguments("pci")
 	s.Modules = []string{"virtio_blk", fs.name}
 	s.Order.Type, s.Order.Source, s.Order.Options = fs.name, guestabi.Disks+s.serial,
 		mountOptions(shown["options"], shape, shown[settingDiscard])

@@ -40,33 +40,69 @@ func (e *unpreparedError) Unwrap() error { return e.err }
 
 // vm is a running micro-VM.
 type vm struct {
-	argv    []string
-	dir     string
-	image   *vdisk.Image // the scratch disk; nil if there is none or the caller serves it
-	shares  *shares
-	reach   error // why the host's loopback cannot be reached; nil if it can
-	facts   record.Facts
-	retries []record.Failure
+	argv   []string
+	dir    string
+	image  *vdisk.Image // the scratch disk; nil if there is none or the caller serves it
+	shares *shares
+	reach  error // why the host's loopback cannot be reached; nil if it can
+	facts  record.Facts
+	// reported are facts of the manager; nil if there is none.
+	reported map[string]string
+	retries  []record.Failure
 
-	end      context.CancelFunc // ends QEMU, whatever else fails
-	qemu     *proc.Stream       // its standard output is the console
-	console  *proc.Tail
-	drained  chan struct{} // closed when the console has ended
-	channels []*channel
-	wire     *port
-	control  net.Conn
-	monitor  *qmp // on control; method qmp makes it
+	qemu    Process
+	console *proc.Tail
+	drained chan struct{} // closed when the console has ended
+	wire    *port
+	ask     func(command string, limit time.Duration, result any) error // QEMU's monitor
+	// quit asks QEMU to end, if it can be asked, and release ends what is left of it and its connections.
+	quit, release func()
 
 	mu     sync.Mutex
 	taken  bool // the agent's stream is in use
 	closed bool
 }
 
+// Process is QEMU, as a child of tare or of a Manager.
+type Process interface {
+	// Done is closed when it has ended; Err and How then say how.
+	Done() <-chan struct{}
+	Err() error
+	How() error
+	// Stderr is the end of its own output.
+	Stderr() []byte
+	Pid() int
+	// Close ends it, by force if it must.
+	Close() error
+}
+
+// child is QEMU as a child of tare. Its context ends it.
+type child struct {
+	*proc.Stream
+	end context.CancelFunc
+}
+
+func (c child) Close() error {
+	c.end()
+	return c.Stream.Close()
+}
+
 // launch starts QEMU. ctx does not bound its life. After an error nothing runs, but the vm, if there is one, has
 // evidence.
 func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	v = &vm{end: end, console: proc.NewTail(consoleTail), drained: make(chan struct{})}
+	v = &vm{console: proc.NewTail(consoleTail), drained: make(chan struct{}), quit: func() {}}
+	var channels []*channel
+	var conns []net.Conn
+	v.release = func() {
+		end()
+		for _, c := range channels {
+			c.close()
+		}
+		for _, c := range conns {
+			c.Close()
+		}
+	}
 	defer func() {
 		if err != nil {
 			v.stop()
@@ -81,7 +117,7 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 		if err != nil {
 			return v, err
 		}
-		v.channels = append(v.channels, ch)
+		channels = append(channels, ch)
 		*arg = ch.give(cmd)
 	}
 	for _, l := range f.links {
@@ -89,22 +125,35 @@ func launch(ctx context.Context, c *config, accel string, f files) (v *vm, err e
 	}
 	v.argv = c.arguments(accel, f)
 	cmd.Args = v.argv
-	if v.qemu, err = proc.Start(cmd); err != nil {
-		return v, err
-	}
-	go func() {
-		io.Copy(v.console, v.qemu)
-		close(v.drained)
-	}()
-	if v.control, err = v.channels[0].connect(ctx); err != nil {
-		return v, err
-	}
-	wire, err := v.channels[1].connect(ctx)
+	qemu, err := proc.Start(cmd)
 	if err != nil {
 		return v, err
 	}
+	v.qemu = child{qemu, end}
+	v.listen(qemu)
+	control, err := channels[0].connect(ctx)
+	if err != nil {
+		return v, err
+	}
+	conns = append(conns, control)
+	monitor := &monitor{conn: control}
+	v.ask = monitor.ask
+	v.quit = func() { monitor.within(2*time.Second, "quit", time.Second, nil) } // if it is refused, signals follow
+	wire, err := channels[1].connect(ctx)
+	if err != nil {
+		return v, err
+	}
+	conns = append(conns, wire)
 	v.wire = &port{Conn: wire, r: bufio.NewReader(wire), vm: v}
 	return v, nil
+}
+
+// listen keeps the end of what the guest's console says.
+func (v *vm) listen(console io.Reader) {
+	go func() {
+		io.Copy(v.console, console)
+		close(v.drained)
+	}()
 }
 
 // awaitAgent waits for the first output of the agent in the guest.
@@ -238,32 +287,18 @@ func (v *vm) Close() error {
 	return err
 }
 
-// stop ends QEMU: with its own quit command, and else with signals (see proc).
+// stop ends QEMU: it is asked to, and then it must (see proc).
 func (v *vm) stop() {
 	if v.qemu != nil {
-		if v.control != nil {
-			if q, err := v.qmp(2 * time.Second); err == nil {
-				q.execute("quit", time.Second, nil) // if it is refused, Close below sends signals
-			}
-		}
+		v.quit()
 		select {
 		case <-v.qemu.Done():
 		case <-time.After(2 * time.Second):
 		}
-		v.end()
 		v.qemu.Close()
 		<-v.drained
 	}
-	v.end()
-	for _, c := range v.channels {
-		c.close()
-	}
-	if v.wire != nil {
-		v.wire.Conn.Close()
-	}
-	if v.control != nil {
-		v.control.Close()
-	}
+	v.release()
 }
 
 // port is the host's end of the wire.
