@@ -24,5 +24,9 @@ const (
 	HostnameArg = "tare.hostname" // the guest's host name
 	DisksArg    = "tare.disks"    // serial numbers of the other disks that get a link, separated by commas
 	NetworkArg  = "tare.network"  // bring up the network card on QEMU's user-mode network
-	ScratchArg  = "tare.scratch"  // serial number of the disk to mount at Scratch; absent when there is none
+	// ScratchArg is the serial number, or the device (/dev/NAME), of the disk to mount at Scratch; absent when there is
+	// none.
+	ScratchArg = "tare.scratch"
+	// PortArg is the serial port for the wire, NAME,BAUD as in console=. Without it the wire is the virtio-serial port.
+	PortArg = "tare.port"
 )

@@ -1,6 +1,6 @@
 // Package pid1 makes the agent the first and only program of a micro-VM: it mounts what a Linux system needs, loads the
 // kernel modules that the host put beside it, finds the port for the wire and the scratch disk, serves one controller,
-// and powers the machine off.
+// and powers the machine off; on a serial port it serves one controller after another.
 //
 // It is opinionated about being small. There is no shell, no supervisor and no reaper: a process that waits for all
 // children would take their exit statuses from their parents, and a process that polls would disturb the measurement.
@@ -9,6 +9,7 @@ package pid1
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"tare/internal/measure/guestabi"
@@ -54,6 +55,18 @@ func moduleList(text string) ([]module, error) {
 		modules = append(modules, module{file, mayFail})
 	}
 	return modules, nil
+}
+
+// serialPort reads the name of a serial port with its speed, which may be missing: "ttyS0,115200".
+func serialPort(text string) (name string, baud int, err error) {
+	name, speed, given := strings.Cut(text, ",")
+	if baud = 115200; given {
+		baud, err = strconv.Atoi(speed)
+	}
+	if err != nil || baud <= 0 || name == "" || strings.ContainsRune(name, '/') {
+		return "", 0, fmt.Errorf("%s=%q is not NAME,BAUD", guestabi.PortArg, text)
+	}
+	return name, baud, nil
 }
 
 // serials reads the list of disks that get a link.

@@ -14,6 +14,7 @@ import (
 
 	"tare/internal/measure/agent"
 	"tare/internal/measure/guestabi"
+	"tare/internal/measure/line"
 )
 
 // patience bounds the wait for a device that the host provides: the kernel probes some of them in the background.
@@ -83,12 +84,50 @@ func serve() (err error) {
 		}
 		root = guestabi.Root
 	}
+	o := agent.Options{Dir: dir, Mounts: true, Root: root}
+	if port := args[guestabi.PortArg]; port != "" {
+		return serveLine(port, o)
+	}
 	port, err := openPort(guestabi.Port)
 	if err != nil {
 		return err
 	}
 	defer port.Close()
-	return agent.Serve(context.Background(), port, port, agent.Options{Dir: dir, Mounts: true, Root: root})
+	return agent.Serve(context.Background(), port, port, o)
+}
+
+// serveLine serves one controller after another on a serial port. It never powers the machine off, because the next
+// controller may come at any time.
+func serveLine(text string, o agent.Options) error {
+	name, baud, err := serialPort(text)
+	if err != nil {
+		return err
+	}
+	dev := "/dev/" + name
+	if err := await("serial port "+dev, func() bool { return exists(dev) }); err != nil {
+		return err
+	}
+	port, err := line.OpenDevice(dev, baud)
+	if err != nil {
+		return err
+	}
+	// An interrupt for each 14 bytes that arrive, and not for each 8: a 16550's FIFO has 16. Other chips refuse it.
+	_ = os.WriteFile("/sys/class/tty/"+name+"/rx_trig_bytes", []byte("14"), 0)
+	ready := fmt.Sprintf("tare: waiting for a controller on %s, %d baud\n", name, baud)
+	fmt.Fprint(os.Stderr, ready)
+	_ = os.WriteFile("/dev/tty0", []byte(ready), 0) // for whoever looks at the screen, if there is one
+	l := line.Listen(port)
+	defer l.Close()
+	for {
+		session, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		if err := agent.Serve(context.Background(), session, session, o); err != nil {
+			fmt.Fprintf(os.Stderr, "tare: %v\n", err)
+		}
+		session.Close()
+	}
 }
 
 // settle sets up what programs expect of a machine. A guest without a loopback device can still run most workloads.
@@ -198,14 +237,20 @@ func openPort(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dev), nil
 }
 
-// disk waits for the disk with a serial number and returns its device.
+// disk waits for the disk with a serial number, or for a device, and returns its device.
 func disk(serial string) (dev string, err error) {
 	err = await("disk "+serial, func() bool {
-		names, _ := filepath.Glob("/sys/block/*/serial")
-		for _, n := range names {
-			if is(n, serial) {
-				dev = filepath.Join("/dev", filepath.Base(filepath.Dir(n)))
-				return exists(dev)
+		if dev = serial; strings.HasPrefix(dev, "/dev/") {
+			return exists(dev)
+		}
+		// virtio-blk has it in the first place, NVMe in the second, SCSI and ATA in the third.
+		for _, place := range []string{"serial", "device/serial", "device/vpd_pg80"} {
+			names, _ := filepath.Glob("/sys/block/*/" + place)
+			for _, n := range names {
+				if is(n, serial) {
+					dev = filepath.Join("/dev", strings.Split(n, "/")[3])
+					return exists(dev)
+				}
 			}
 		}
 		return false
@@ -254,8 +299,12 @@ func await(what string, there func() bool) error {
 	}
 }
 
+// is tells whether a file has that text, after the four bytes that a page of a SCSI disk's data begins with.
 func is(file, want string) bool {
 	b, err := os.ReadFile(file)
+	if err == nil && len(b) > 4 && strings.HasSuffix(file, "vpd_pg80") {
+		b = b[4:]
+	}
 	return err == nil && strings.TrimSpace(string(b)) == want
 }
 

@@ -54,3 +54,13 @@ func TestNoProcessOfATestIsAMachinesFirst(t *testing.T) {
 		t.Error("a test takes itself for PID 1 of a micro-VM")
 	}
 }
+
+func TestSerialPortHasANameAndASpeed(t *testing.T) {
+	for text, want := range map[string]int{"ttyS0,9600": 9600, "ttyS0": 115200, "": 0, "ttyS0,": 0, "ttyS0,fast": 0,
+		"ttyS0,-1": 0, "../x": 0, ",9600": 0} {
+		name, baud, err := serialPort(text)
+		if (err == nil) != (want > 0) || baud != want || want > 0 && name != "ttyS0" {
+			t.Errorf("%q: %q %d %v", text, name, baud, err)
+		}
+	}
+}

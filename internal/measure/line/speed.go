@@ -1,0 +1,132 @@
+package line
+
+import (
+	"context"
+	"encoding/binary"
+	"strconv"
+	"time"
+)
+
+// Speed is what a line does when nothing else is on it.
+type Speed struct {
+	RoundTrip time.Duration // of the shortest frame, the fastest of a few; 0 if it could not be measured
+	// Bytes of data in a second; 0 if it could not be measured.
+	ToGuest, FromGuest float64
+}
+
+// ask is a frame of a measurement.
+type ask struct {
+	answers byte   // wanted
+	size    uint16 // of each, in bytes
+	filler  int    // that are sent with it
+}
+
+func (a ask) head() []byte { return binary.LittleEndian.AppendUint16([]byte{a.answers}, a.size) }
+
+func parseAsk(b []byte) (a ask, ok bool) {
+	if len(b) < 3 {
+		return a, false
+	}
+	a = ask{b[0], binary.LittleEndian.Uint16(b[1:]), len(b) - 3}
+	return a, a.size <= maxData
+}
+
+// measureTime bounds each step of a measurement, on a line that loses frames.
+const measureTime = 5 * time.Second
+
+// measure fills in speed. A step that loses a frame leaves its figure out.
+func (c *Conn) measure(ctx context.Context) {
+	var s Speed
+	for range 5 {
+		if t := c.ask(ctx, ask{answers: 1}); t > 0 && (s.RoundTrip == 0 || t < s.RoundTrip) {
+			s.RoundTrip = t
+		} else if t == 0 {
+			break
+		}
+	}
+	if s.RoundTrip > 0 {
+		rate := func(step func(n int) []ask) (perSecond float64) {
+			// More is sent while that takes no longer than a moment.
+			for n := 2; n <= 64; n *= 4 {
+				t := c.ask(ctx, step(n)...)
+				if t == 0 {
+					break
+				}
+				perSecond = float64(n*maxData) / max(t-s.RoundTrip, t/4, 1).Seconds()
+				if t > 200*time.Millisecond {
+					break
+				}
+			}
+			return perSecond
+		}
+		s.ToGuest = rate(func(n int) []ask {
+			steps := make([]ask, n)
+			for i := range steps {
+				steps[i].filler = maxData
+			}
+			steps[n-1].answers = 1
+			return steps
+		})
+		s.FromGuest = rate(func(n int) []ask { return []ask{{answers: byte(n), size: maxData}} })
+	}
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.speed = s
+}
+
+// ask sends frames and waits for all answers. It returns how long that took, or 0 if one did not come.
+func (c *Conn) ask(ctx context.Context, steps ...ask) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, measureTime)
+	defer cancel()
+	p := c.p
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	want := p.seen.answers
+	for _, s := range steps {
+		want += int64(s.answers)
+	}
+	began := time.Now()
+	c.asked = append(c.asked, steps...)
+	p.changed.Broadcast()
+	for p.seen.answers < want {
+		if ctx.Err() != nil || c.err != nil {
+			return 0
+		}
+		p.changed.Wait()
+	}
+	return max(p.answeredAt.Sub(began), 1)
+}
+
+// Speed is what the line did when the session was opened.
+func (c *Conn) Speed() Speed {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	return c.speed
+}
+
+// Facts are what a line is like and what has happened on it, as facts of an environment.
+func (c *Conn) Facts() map[string]string {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	facts := map[string]string{
+		"line.damaged_frames":   strconv.FormatInt(c.p.seen.damaged, 10),
+		"line.noise_bytes":      strconv.FormatInt(c.p.seen.noise, 10),
+		"line.bytes_sent_again": strconv.FormatInt(c.again, 10),
+	}
+	if c.speed.RoundTrip > 0 {
+		facts["line.round_trip_us"] = strconv.FormatInt(c.speed.RoundTrip.Microseconds(), 10)
+	}
+	for name, rate := range map[string]float64{"line.to_guest_bytes_per_second": c.speed.ToGuest,
+		"line.from_guest_bytes_per_second": c.speed.FromGuest} {
+		if rate > 0 {
+			facts[name] = strconv.FormatFloat(rate, 'f', 0, 64)
+		}
+	}
+	return facts
+}
