@@ -17,7 +17,7 @@ const (
 	manifestName = "manifest.json"
 	// manifestFormat is increased when more files of a package are kept, so that kernels fetched by older versions are
 	// fetched again.
-	manifestFormat = 3
+	manifestFormat = 4
 )
 
 // manifest describes a fetched kernel's folder. Paths are relative to it, with slashes.

@@ -19,6 +19,9 @@ var wanted = []string{
 	"ext4", "crc32c_generic", "crc32c_intel", "xfs", "btrfs", "overlay", "loop",
 	"virtiofs", "fuse", "9p", "9pnet_virtio", "nfs", "nfsv3", "nfsv4", "nfsd", "tun", "cifs",
 	"dm_log_writes", "dm_flakey",
+	// What common hypervisors have besides: see package medium.
+	"ata_piix", "ahci", "mptspi", "mptsas", "vmw_pvscsi", "hv_storvsc", "xen_blkfront", "pcnet32", "vmxnet3",
+	"hv_netvsc", "vboxguest", "vboxsf",
 }
 
 // modinfo returns the values of a key in a module's .modinfo section: "depends", "softdep", "alias".
