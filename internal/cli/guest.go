@@ -20,7 +20,7 @@ type guestCommand struct {
 }
 
 func (cmd *guestCommand) command() *cobra.Command {
-	c := &cobra.Command{Use: "guest", Short: "Fetch and list kernels for the micro-VM, build root images"}
+	c := &cobra.Command{Use: "guest", Short: "Kernels for the micro-VM, root images, boot media"}
 	var arch, flavour string
 	fetch := &cobra.Command{
 		Use: "fetch", Short: "Fetch a kernel with the distribution's package tool",
@@ -75,6 +75,6 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			return nil
 		},
 	}
-	c.AddCommand(fetch, cmd.guestBuildCommand(), list)
+	c.AddCommand(fetch, cmd.guestBuildCommand(), list, cmd.guestMediaCommand())
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"tare/internal/lab/driver/local"
 	"tare/internal/lab/driver/namespace"
 	"tare/internal/lab/driver/qemu"
+	"tare/internal/lab/driver/serial"
 	"tare/internal/lab/driver/ssh"
 	"tare/internal/lab/env"
 )
@@ -22,6 +23,7 @@ func Drivers() *env.Registry {
 		container.Infos(),
 		qemu.Infos(),
 		libvirt.Infos(),
+		serial.Infos(),
 		ssh.Infos(),
 		command.Infos(),
 	)...)
