@@ -237,10 +237,15 @@ func (cmd *runCommand) measure(ctx context.Context, p *plan.Plan) error {
 	if err := bundle.Vacant(f.out); err != nil && f.out != "" && !f.dryRun {
 		return usageError{err}
 	}
-	cmd.forecast(cmd.err, p, f.dryRun || !f.quiet)
 	if f.dryRun {
-		return nil
+		var text strings.Builder
+		cmd.forecast(&text, p, true)
+		fmt.Fprint(cmd.err, strings.TrimSuffix(text.String(), "\n"))
+		err := cmd.sayLogs(ctx, p)
+		fmt.Fprintln(cmd.err)
+		return err
 	}
+	cmd.forecast(cmd.err, p, !f.quiet)
 	runID := newRunID()
 	var w *bundle.Writer
 	if f.out == "" {
@@ -365,6 +370,37 @@ func (x *execution) sayLog(text string) {
 	if !x.flags.quiet {
 		fmt.Fprintf(x.err, "log        %s\n", printableLine(text))
 	}
+}
+
+// sayLogs says what of the logs of a plan would be replayed, in which targets, and what not, and why.
+func (cmd *runCommand) sayLogs(ctx context.Context, p *plan.Plan) error {
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		m, a, err := supply.Preview(ctx, w)
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			continue
+		}
+		var in []string
+		for j := range p.Targets {
+			if w.On(p.Targets[j].Name) {
+				in = append(in, p.Targets[j].Name)
+			}
+		}
+		fmt.Fprintf(cmd.err, "log        %s: %d of %d statements are replayed in %s\n", printableLine(w.Label),
+			m.Statements.Replayed, m.Statements.Total, strings.Join(in, ", "))
+		if m.Database != "" && w.Params["database"] == "" {
+			fmt.Fprintf(cmd.err, "           database %s, the only one that it names\n", printableLine(m.Database))
+		}
+		for j := 0; a != nil && j < len(a.Reasons); j++ {
+			if r := &a.Reasons[j]; r.Statements > 0 {
+				fmt.Fprintf(cmd.err, "           %s %d: %s\n", r.Part, r.Statements, printableLine(r.Reason))
+			}
+		}
+	}
+	return nil
 }
 
 func (x *execution) display(ctx context.Context) display {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type sqlInspect struct {
 	top                              int
 	statement                        int64
 	policy                           log.Policy
+	sqlFollow
 }
 
 func (cmd *sqlCommand) sqlInspectCommand() *cobra.Command {
@@ -51,9 +53,13 @@ syslog, JSON of Cloud SQL, CloudWatch or a container's engine with these in it, 
 compressed with gzip, bzip2, zstd or xz. Name the parts of one that was rotated in the order of their times; "-" is
 standard input. The format is found by the first 64 KiB.
 
+With --follow, a log that grows is read until Ctrl-C, --for or --until; then everything is shown. If the log is rotated,
+by renaming it or by copying and truncating it, the next one is read on. With --checkpoint, what was read is kept in a
+file, from which the next call goes on, so that nothing counts twice.
+
 The exit code is 1 when a log cannot be read to its end; what was read is shown.`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return cmd.sqlInspect(args, &o) },
+		RunE: func(c *cobra.Command, args []string) error { return cmd.sqlInspect(c.Context(), args, &o) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "", "text, json or html: a page with charts [by the name of -o, else text]")
@@ -67,10 +73,17 @@ The exit code is 1 when a log cannot be read to its end; what was read is shown.
 		"show only the statement with this number in the log, from 0, as a report names it")
 	f.BoolVar(&o.policy.Writes, "writes", false, "as if writes were replayed as well")
 	f.BoolVar(&o.policy.Locks, "locks", false, "as if SELECT ... FOR UPDATE were replayed as well")
+	f.BoolVarP(&o.follow, "follow", "f", false, "read on as the log grows")
+	f.DurationVar(&o.length, "for", 0, "with --follow: for how long [until Ctrl-C]")
+	f.StringVar(&o.until, "until", "", "with --follow: until when, such as 17:30 [until Ctrl-C]")
+	f.StringVar(&o.checkpoint, "checkpoint", "", "with --follow: file to go on from, and to keep what was read in")
 	return c
 }
 
-func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
+func (cmd *sqlCommand) sqlInspect(ctx context.Context, args []string, in *sqlInspect) error {
+	if err := in.checkFollow(args); err != nil {
+		return err
+	}
 	switch {
 	case in.statement < -1:
 		return usagef("--statement is a number from 0 on, not %d", in.statement)
@@ -93,6 +106,13 @@ func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
+	if in.follow {
+		s, failed := cmd.sqlFollow(ctx, args[0], in, o)
+		if s == nil {
+			return failed
+		}
+		return cmd.sqlShow(s, args, in, failed)
+	}
 	parts := log.Join(supply.Parts(args, cmd.in)...)
 	defer parts.Close()
 	r, err := log.Open(parts, o)
@@ -103,7 +123,12 @@ func (cmd *sqlCommand) sqlInspect(args []string, in *sqlInspect) error {
 		return cmd.sqlStatement(r, in.statement)
 	}
 	s, failed := log.Summarize(r, in.policy)
-	s.Logs = args
+	return cmd.sqlShow(s, args, in, failed)
+}
+
+// sqlShow shows what is in a log. failed is the error that ended the reading of it.
+func (cmd *sqlCommand) sqlShow(s *log.Summary, logs []string, in *sqlInspect, failed error) (err error) {
+	s.Logs = logs
 	if in.top > 0 && len(s.Fingerprints) > in.top && in.format == "json" {
 		s.Fingerprints = s.Fingerprints[:in.top]
 	}

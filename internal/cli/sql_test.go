@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,18 @@ func TestSQLInspect(t *testing.T) {
 		!strings.Contains(said, "the log has 4 statements, numbered from 0") {
 		t.Errorf("exit %d, %q, %q", code, said, out)
 	}
+	// A replay in two environments would do the same, by its dry run.
+	var dry bytes.Buffer
+	a := &app{console: console{in: strings.NewReader(""), out: io.Discard, err: &dry,
+		getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+	code = a.run(context.Background(), []string{"run", "--dry-run", "-e", "host", "-e", "again=local", "-w",
+		`sql.replay:log="` + parts[0] + `,` + parts[1] + `"`, "-o", filepath.Join(dir, "none")})
+	for _, want := range []string{": 2 of 4 statements are replayed in host, again\n", "  database d, the only one",
+		"  skipped 1: write: changes rows\n"} {
+		if code != exitOK || !strings.Contains(dry.String(), want) {
+			t.Errorf("exit %d, %s is not in %s", code, want, &dry)
+		}
+	}
 	page := filepath.Join(dir, "page.html")
 	if code, out, said = run("", append([]string{"-o", page}, parts...)...); code != exitOK || out != "" || said != "" {
 		t.Errorf("exit %d, %q, %q", code, said, out)
@@ -127,6 +140,75 @@ func TestSQLCaptureUsage(t *testing.T) {
 		code := a.run(context.Background(), append(append([]string{"sql", "capture"}, good...), c.more...))
 		if code != c.code || !strings.Contains(stderr.String(), c.says) {
 			t.Errorf("%q exits with %d: %s", c.more, code, stderr.String())
+		}
+	}
+}
+
+// TestSQLFollow follows a log twice, with a checkpoint between: nothing counts twice.
+func TestSQLFollow(t *testing.T) {
+	dir := t.TempDir()
+	name, checkpoint := filepath.Join(dir, "a.log"), filepath.Join(dir, "checkpoint")
+	follow := func(more ...string) (code int, s log.Summary, said string) {
+		var stdout, stderr bytes.Buffer
+		a := &app{console: console{in: strings.NewReader(""), out: &stdout, err: &stderr,
+			getenv: func(string) string { return "" }, outFD: -1, errFD: -1}}
+		args := append([]string{"sql", "inspect", "--follow", "--format", "json", name}, more...)
+		if code = a.run(context.Background(), args); code == exitOK {
+			if err := json.Unmarshal(stdout.Bytes(), &s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return code, s, stderr.String()
+	}
+	text := "261121  0:05:31\t     8 Connect\ta@b on d\n\t\t     8 Query\tSELECT 1\n\t\t     8 Query\tSELECT 2\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3) {
+		code, s, said := follow("--for", "1ms", "--checkpoint", checkpoint)
+		if code != exitOK || s.Account.Statements.Total != 2+i || s.Sessions.Total != 1 || s.Sessions.Begun != 0 {
+			t.Errorf("exit %d, %q, %+v, %+v", code, said, s.Account, s.Sessions)
+		}
+		f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.WriteString("\t\t     8 Query\tSELECT 3\n")
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(checkpoint); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("others can read the checkpoint: %v, %v", info, err)
+	}
+	empty, packed, plain := filepath.Join(dir, "empty"), filepath.Join(dir, "a.gz"), filepath.Join(dir, "a.sql")
+	for path, text := range map[string]string{empty: "", packed: "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03",
+		plain: "SELECT 1;\nSELECT 2;\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "one file", []string{name}}, {exitUsage, "--until", []string{"--until", "noon"}},
+		{exitUsage, "is over", []string{"--until", "2001-01-01T00:00:00Z"}},
+		{exitUsage, "one of them", []string{"--until", "17:00", "--for", "1s"}},
+		{exitFailed, "--writes", []string{"--writes", "--checkpoint", checkpoint}},
+	} {
+		if code, _, said := follow(c.args...); code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("%q: exit %d, %q", c.args, code, said)
+		}
+	}
+	for path, says := range map[string]string{empty: "--log-format", packed: "compressed", plain: "file of statements",
+		filepath.Join(dir, "none"): "no such file"} {
+		name = path
+		if code, _, said := follow("--for", "1ms"); code != exitFailed || !strings.Contains(said, says) {
+			t.Errorf("%s: exit %d, %q", path, code, said)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tare/internal/measure/workload"
+	"tare/internal/plan"
 	"tare/internal/sys/sql"
 	"tare/internal/sys/sql/datadir"
 	"tare/internal/sys/sql/lex"
@@ -81,14 +82,34 @@ func openLog(value string, p workload.Params) (*log.Reader, io.Closer, error) {
 }
 
 func makeTrace(ctx context.Context, value string, p workload.Params, dst io.Writer) (*log.Account, error) {
+	_, a, err := writeTrace(ctx, value, p, dst)
+	return a, err
+}
+
+// Preview returns what a trace of a workload's log would be like, and the account of the log, nil for the shop. It is
+// nil for a workload without a log.
+func Preview(ctx context.Context, w *plan.Workload) (*trace.Meta, *log.Account, error) {
+	value := w.Params["log"]
+	if value == "" || !strings.HasPrefix(w.Kind, family) {
+		return nil, nil, nil
+	}
+	m, a, err := writeTrace(ctx, value, w.Params, io.Discard)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: log: %w", w.Label, err)
+	}
+	return m, a, nil
+}
+
+func writeTrace(ctx context.Context, value string, p workload.Params, dst io.Writer) (*trace.Meta, *log.Account,
+	error) {
 	shard, _ := strconv.ParseInt(p["shard"], 10, 64)
 	w := trace.NewWriter(dst, trace.Meta{Shard: shard, Dialect: dialectOf(p), Sources: []string{Shop}})
 	if value == Shop {
-		return nil, makeSessions(w, p)
+		return &w.Meta, nil, makeSessions(w, p)
 	}
 	r, src, err := openLog(value, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer src.Close()
 	w.Meta.Sources = nil
@@ -98,13 +119,13 @@ func makeTrace(ctx context.Context, value string, p workload.Params, dst io.Writ
 	err = convert(ctx, r, log.Policy{Writes: p["writes"] == "true", Locks: p["locks"] == "true"}, w,
 		p["order"] == "transactions")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a := r.Account()
 	if a.Statements.Replayed == 0 {
-		return nil, fmt.Errorf("%s contains no statement to replay: %s", value, said(&a))
+		return nil, nil, fmt.Errorf("%s contains no statement to replay: %s", value, said(&a))
 	}
-	return &a, nil
+	return &w.Meta, &a, nil
 }
 
 // shopOpens is the start of the shop's sessions, 2026-01-01, in microseconds since 1970 UTC.

@@ -19,7 +19,11 @@ func (r *Reader) detect() error {
 			return err
 		}
 	}
-	sample := r.in.atLeast(sampleSize)
+	size := max(0, r.o.Sample)
+	if r.o.Sample == 0 {
+		size = sampleSize
+	}
+	sample := r.in.atLeast(size)
 	if r.in.err != nil && len(sample) == 0 && !isEnd(r.in.err) {
 		return r.in.err
 	}
@@ -31,7 +35,7 @@ func (r *Reader) detect() error {
 			}
 		} else if found != PgJSON && found != Audit {
 			r.unwrap()
-			sample = r.in.atLeast(sampleSize)
+			sample = r.in.atLeast(size)
 		}
 	}
 	defer func(c clock) { r.clock = c }(r.clock) // what is tried leaves no trace

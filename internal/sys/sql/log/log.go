@@ -121,6 +121,9 @@ type Options struct {
 	Zone    *time.Location // of times without one; nil is UTC
 	// MaxStatement is the size in bytes above which a statement is lost; 0 is 64 MiB. It bounds the memory.
 	MaxStatement int
+	// Sample is how many bytes are read to find what is not given: 0 is 64 KiB, and -1 none, where nothing has to be
+	// found. A log that grows may not have more for now.
+	Sample int
 	// Aside, if set, is called for each record that is no event but belongs to a session: who copies the records of a
 	// session needs these as well. The numbers are those of Event. It works for General, Slow, PgStderr
 	// and PgCSV.
@@ -161,7 +164,7 @@ type reads interface {
 	next(r *Reader, e *Event) error
 }
 
-// Open begins to read a log. It reads the first 64 KiB to find what is not given, and fails if that cannot be found.
+// Open begins to read a log. It reads a sample to find what is not given, and fails if that cannot be found.
 func Open(src io.Reader, o Options) (*Reader, error) {
 	if o.MaxStatement <= 0 {
 		o.MaxStatement = defaultMax

@@ -46,7 +46,7 @@ func Decompress(src io.Reader, bunzip func(io.Reader) io.Reader) (io.Reader, Com
 
 // Files are the parts of a log that was rotated, in the order of their times, read one after the other as one log.
 type Files struct {
-	open  []func() (io.ReadCloser, error)
+	open  func() (io.ReadCloser, error)
 	now   io.ReadCloser
 	size  int64 // read so far, with what was put in
 	last  byte  // the last byte of the part that was read before
@@ -59,19 +59,28 @@ type Files struct {
 }
 
 // Join makes one log of parts, each of which is opened when it is needed and closed behind its end.
-func Join(open ...func() (io.ReadCloser, error)) *Files { return &Files{open: open} }
+func Join(open ...func() (io.ReadCloser, error)) *Files {
+	return JoinAll(func() (io.ReadCloser, error) {
+		if len(open) == 0 {
+			return nil, io.EOF
+		}
+		first := open[0]
+		open = open[1:]
+		return first()
+	})
+}
+
+// JoinAll makes one log of parts that a function opens one after the other, until it returns io.EOF.
+func JoinAll(open func() (io.ReadCloser, error)) *Files { return &Files{open: open} }
 
 func (f *Files) Read(p []byte) (int, error) {
 	for {
 		if f.next == nil {
-			if len(f.open) == 0 {
-				return 0, io.EOF
-			}
-			part, err := f.open[0]()
+			part, err := f.open()
 			if err != nil {
 				return 0, err
 			}
-			f.now, f.open = part, f.open[1:]
+			f.now = part
 			f.next, f.first = bufio.NewReaderSize(part, 4<<10), true
 		}
 		if f.size > 0 && f.last != '\n' && f.first {

@@ -135,22 +135,16 @@ func Summarize(r *Reader, p Policy) (*Summary, error) { return summarize(r, p, f
 
 // summarize is Summarize with a function that is called for each event.
 func summarize(r *Reader, p Policy, each func()) (*Summary, error) {
-	f, wrapped := r.Format()
-	z := &summarizer{r: r, plan: Planner{Policy: p, Dialect: r.Dialect()}, groups: map[groupKey]*Group{},
-		names: map[string]*Count{}, why: map[string]*Count{}, active: map[uint64]struct{}{}, width: second,
-		s: &Summary{Schema: Schema, Format: f, Wrapped: wrapped, Prefix: r.Prefix(), Dialect: r.Dialect().String(),
-			Time: Span{first: NoTime, last: NoTime}}}
+	s := Sum(r, p)
 	var e Event
 	for {
-		err := r.Next(&e)
-		if err != nil {
-			z.finish()
-			if err == io.EOF {
-				err = nil
-			}
-			return z.s, err
+		err := s.Next(&e)
+		if err == io.EOF {
+			return s.Summary(), nil
 		}
-		z.add(&e)
+		if err != nil {
+			return s.Summary(), err
+		}
 		each()
 	}
 }
