@@ -43,6 +43,7 @@ var ladder = []string{
 	"internal/measure/*",
 	"internal/stats",
 	"internal/sys/*",
+	"internal/sys/clock",
 	"internal/record internal/unit internal/suggest internal/version internal",
 }
 

@@ -1,6 +1,10 @@
 package sysinfo
 
-import "time"
+import (
+	"time"
+
+	"tare/internal/sys/clock"
+)
 
 // The clock is measured as the fastest of many short runs of a known number of cycles: short, because a preempted run
 // is useless; many, because an idle processor needs some milliseconds to reach its clock.
@@ -24,11 +28,11 @@ func measuredMHz() float64 {
 		return 0
 	}
 	var best time.Duration
-	began := time.Now()
-	for i := 0; i < clockAtMost && (i < clockAtLeast || time.Since(began) < clockLength); i++ {
-		t := time.Now()
+	began := clock.Now()
+	for i := 0; i < clockAtMost && (i < clockAtLeast || clock.Since(began) < clockLength); i++ {
+		t := clock.Now()
 		countCycles(clockRounds)
-		if d := time.Since(t); best == 0 || d < best {
+		if d := clock.Since(t); best == 0 || d < best {
 			best = d
 		}
 	}

@@ -3,7 +3,8 @@ package workload
 import (
 	"context"
 	"errors"
-	"time"
+
+	"tare/internal/sys/clock"
 )
 
 // Drive takes a trial through its life as a worker does. Cleanup is called whatever happens.
@@ -12,11 +13,11 @@ func Drive(ctx context.Context, trial Trial, b *Bench) (err error) {
 	if err := trial.Setup(ctx, b); err != nil {
 		return err
 	}
-	start := time.Now()
+	start := clock.Now()
 	if err := trial.Measure(ctx, b); err != nil {
 		return err
 	}
-	b.Elapsed = time.Since(start)
+	b.Elapsed = clock.Since(start)
 	if r, ok := trial.(Reporter); ok {
 		return r.Report(b)
 	}

@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"tare/internal/sys/clock"
 )
 
 // subBits is the resolution: each power of two is divided into 2^subBits buckets of equal width, so that a bucket is
@@ -119,12 +121,12 @@ func Rank(q float64, n uint64) uint64 {
 func ClockCost() float64 {
 	const rounds, readings = 16, 512
 	best := math.Inf(1)
-	base := time.Now()
+	base := clock.Now()
 	for range rounds {
-		from := time.Since(base)
+		from := clock.Since(base)
 		var last time.Duration
 		for range readings {
-			last = time.Since(base)
+			last = clock.Since(base)
 		}
 		best = min(best, float64(last-from)/readings)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 )
 
 // killGrace is the time between SIGTERM and SIGKILL for a command that is stopped early.
@@ -124,7 +125,7 @@ func (r *runner) timed(ctx context.Context, attr *procAttr) (o outcome, err erro
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, end)()
 
-	begin := time.Now()
+	begin := clock.Now()
 	p, err := start(r.path, r.argv, attr)
 	if err != nil {
 		return o, fmt.Errorf("start %s: %w", r.path, err)
@@ -134,7 +135,7 @@ func (r *runner) timed(ctx context.Context, attr *procAttr) (o outcome, err erro
 		end()
 	}
 	o.usage, err = p.wait()
-	o.wall = time.Since(begin)
+	o.wall = clock.Since(begin)
 
 	running.Store(nil)
 	if !r.leave {

@@ -14,6 +14,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 )
 
 // compile is one trial of dev.compile.
@@ -147,9 +148,9 @@ func (c *compile) clean() error {
 }
 
 func (c *compile) compile(u int) error {
-	began := time.Time{}
+	var began clock.Instant
 	if c.think > 0 {
-		began = time.Now()
+		began = clock.Now()
 	}
 	if err := c.from.lstat(c.sources[u], &c.status); err != nil {
 		return err
@@ -174,7 +175,7 @@ func (c *compile) compile(u int) error {
 			return err
 		}
 	}
-	for c.think > 0 && time.Since(began) < c.think {
+	for c.think > 0 && clock.Since(began) < c.think {
 	}
 	for range 2 {
 		if err := c.notThere(c.objects[u]); err != nil {

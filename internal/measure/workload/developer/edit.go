@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 	"tare/internal/sys/histogram"
 )
 
@@ -84,7 +84,7 @@ func (e *edit) Measure(ctx context.Context, b *workload.Bench) error {
 	}
 	defer leave()
 	stride := (b.Work + workload.MaxSamples - 1) / workload.MaxSamples
-	last := time.Now()
+	last := clock.Now()
 	for i := range b.Work {
 		if i%256 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -95,7 +95,7 @@ func (e *edit) Measure(ctx context.Context, b *workload.Bench) error {
 		if err := e.once(int(e.edits%editedFiles), e.version(e.edits)); err != nil {
 			return err
 		}
-		now := time.Now()
+		now := clock.Now()
 		ns := now.Sub(last).Nanoseconds()
 		last = now
 		e.took.Record(ns)

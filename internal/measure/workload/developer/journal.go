@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 	"tare/internal/sys/histogram"
 )
 
@@ -161,7 +161,7 @@ func (c *commits) Measure(ctx context.Context, b *workload.Bench) error {
 	}
 	defer leave()
 	stride := (b.Work + workload.MaxSamples - 1) / workload.MaxSamples
-	last := time.Now()
+	last := clock.Now()
 	for i := range b.Work {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (c *commits) Measure(ctx context.Context, b *workload.Bench) error {
 		if err != nil {
 			return c.explain(err)
 		}
-		now := time.Now()
+		now := clock.Now()
 		ns := now.Sub(last).Nanoseconds()
 		last = now
 		c.took.Record(ns)

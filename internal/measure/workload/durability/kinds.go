@@ -6,9 +6,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/clock"
 	"tare/internal/sys/histogram"
 	"tare/internal/unit"
 )
@@ -71,14 +71,14 @@ func (t *flushes) Measure(_ context.Context, b *workload.Bench) error {
 	off := int64(0)
 	for n := range b.Work {
 		t.page[0] = byte(n)
-		began := time.Now()
+		began := clock.Now()
 		if _, err := t.file.WriteAt(t.page, off); err != nil {
 			return err
 		}
 		if err := syncData(t.file); err != nil {
 			return err
 		}
-		t.times.Record(int64(time.Since(began)))
+		t.times.Record(int64(clock.Since(began)))
 		if off += slot; off == t.size {
 			off = 0
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tare/internal/measure/fileio"
+	"tare/internal/sys/clock"
 	"tare/internal/sys/histogram"
 )
 
@@ -50,7 +51,7 @@ type lane struct {
 	wgen   uint64 // its generation
 	reads  *histogram.Histogram
 	writes *histogram.Histogram
-	epoch  time.Time
+	epoch  clock.Instant
 	thread fileio.Thread
 	// private: the thread had its own table of files.
 	private bool
@@ -58,7 +59,7 @@ type lane struct {
 }
 
 // clock is one reading of the monotonic clock.
-func (l *lane) clock() int64 { return int64(time.Since(l.epoch)) }
+func (l *lane) clock() int64 { return int64(clock.Since(l.epoch)) }
 
 // chunk is the number of operations between two checks of the context.
 const chunk = 1024
@@ -99,7 +100,7 @@ func (l *lane) operate(ctx context.Context, n int64) (err error) {
 	if err == nil && l.write && l.inPass != 0 {
 		err = l.flush()
 	}
-	l.took = time.Since(l.epoch)
+	l.took = clock.Since(l.epoch)
 	return err
 }
 
@@ -169,7 +170,7 @@ func (l *lane) readTimed(n int64) error {
 
 // workSome does all operations except bare reads.
 func (l *lane) workSome(n int64) error {
-	each := l.fsync == syncEach || l.fsync == syncDataEach
+	each := l.flushesEach()
 	var from int64
 	if l.timed {
 		from = l.clock()
@@ -255,10 +256,10 @@ func (l *lane) renew() error {
 
 // flush ends a pass.
 func (l *lane) flush() error {
-	if l.fsync == syncEnd || l.fsync == syncDataEnd {
-		return l.flushAs(l.fsync)
+	if l.fsync == syncNone || l.flushesEach() {
+		return nil
 	}
-	return nil
+	return l.flushAs(l.fsync)
 }
 
 func (l *lane) flushAs(how string) error {
@@ -268,6 +269,8 @@ func (l *lane) flushAs(how string) error {
 		err = syncMapped(l.memory)
 	case how == syncDataEach || how == syncDataEnd:
 		err = l.file.Datasync()
+	case how == syncFullEach || how == syncFullEnd:
+		err = l.file.FullSync()
 	default:
 		err = l.file.Sync()
 	}

@@ -78,10 +78,12 @@ func cacheParams() []workload.Param {
 func syncParam() workload.Param {
 	return workload.Param{
 		Name: "fsync", Type: workload.Choice, Default: syncNone,
-		Choices: []string{syncNone, syncEnd, syncEach, syncDataEnd, syncDataEach},
+		Choices: []string{syncNone, syncEnd, syncEach, syncDataEnd, syncDataEach, syncFullEnd,
+			syncFullEach},
 		Doc: "flush inside the timed section: none; end: fsync after each pass over the file and after the last " +
-			"record; each: after every record; datasync-end, datasync-each: the same with fdatasync; engine=mmap " +
-			"uses msync"}
+			"record; each: after every record; datasync-end, datasync-each: the same with fdatasync; full-end, " +
+			"full-each: the same down to the medium, for which macOS has a call of its own (F_FULLFSYNC); elsewhere " +
+			"fsync does that; engine=mmap uses msync"}
 }
 
 // recordKind makes the table row of a record workload. They differ in profile, default record size and parameters.

@@ -12,6 +12,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 	"tare/internal/sys/histogram"
 	"tare/internal/sys/thread"
 	"tare/internal/sys/uring"
@@ -25,6 +26,8 @@ const (
 	syncEach     = "each"
 	syncDataEnd  = "datasync-end"
 	syncDataEach = "datasync-each"
+	syncFullEnd  = "full-end"
+	syncFullEach = "full-each"
 )
 
 // How operations reach the kernel.
@@ -91,7 +94,7 @@ func newRW(p profile, params workload.Params) (workload.Trial, error) {
 
 // agree checks which parameters exclude each other.
 func (t *rw) agree() error {
-	each := t.fsync == syncEach || t.fsync == syncDataEach
+	each := t.flushesEach()
 	perLane := t.records
 	if !t.own {
 		perLane /= int64(t.threads)
@@ -115,6 +118,11 @@ func (t *rw) agree() error {
 		return errors.New("attr_wait is negative: set it to the lifetime of attributes, such as 3s")
 	}
 	return nil
+}
+
+// flushesEach tells whether each record is flushed.
+func (s *settings) flushesEach() bool {
+	return s.fsync == syncEach || s.fsync == syncDataEach || s.fsync == syncFullEach
 }
 
 func (t *rw) size() int64 { return t.records * int64(t.bs) }
@@ -340,7 +348,7 @@ func (t *rw) probeDirect(b *workload.Bench) error {
 // wake them. A call that blocks keeps its P from Go's scheduler (see fileio.Handle), so each thread needs its own.
 func (t *rw) assemble() error {
 	n := len(t.lanes)
-	epoch := time.Now()
+	epoch := clock.Now()
 	for _, l := range t.lanes {
 		l.epoch = epoch
 	}

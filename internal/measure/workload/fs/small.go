@@ -13,6 +13,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 )
 
 // The phases of a small file's life, in order.
@@ -104,7 +105,7 @@ func (s *small) Measure(ctx context.Context, b *workload.Bench) error {
 }
 
 func (s *small) round(n int) error {
-	start := time.Now()
+	start := clock.Now()
 	from := start
 	for p := range phases {
 		for f := range n {
@@ -112,7 +113,7 @@ func (s *small) round(n int) error {
 				return fileio.Explain(fmt.Sprintf("%s file %d below", phaseNames[p], f), s.root, err)
 			}
 		}
-		now := time.Now()
+		now := clock.Now()
 		s.spent[p] += now.Sub(from)
 		from = now
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"tare/internal/measure/fileio"
+	"tare/internal/sys/clock"
 )
 
 // How iozone opens its file: for reading; for writing in place; and as it does where the file might not be there yet.
@@ -105,7 +105,7 @@ func (w *row) timedCompat(o Op, m fileio.Mode, flush bool, before, body func(h *
 			return err
 		}
 	}
-	start := time.Now()
+	start := clock.Now()
 	err = body(h)
 	if err == nil && w.Fsync && o != Fread && o != Freread {
 		err = h.Sync()
@@ -113,7 +113,7 @@ func (w *row) timedCompat(o Op, m fileio.Mode, flush bool, before, body func(h *
 	if err == nil && w.Close {
 		closed, err = true, h.Close()
 	}
-	took := time.Since(start)
+	took := clock.Since(start)
 	if err != nil {
 		return err
 	}

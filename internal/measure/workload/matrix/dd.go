@@ -12,6 +12,7 @@ import (
 	"tare/internal/measure/fileio"
 	"tare/internal/measure/workload"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 	"tare/internal/unit"
 )
 
@@ -169,7 +170,7 @@ func (t *dd) half(ctx context.Context, m fileio.Mode, do func(*fileio.Handle, in
 	if err != nil {
 		return 0, err
 	}
-	start := time.Now()
+	start := clock.Now()
 	for i := int64(0); i < t.blocks && err == nil; i++ {
 		if i%chunk == 0 && ctx.Err() != nil {
 			err = ctx.Err()
@@ -180,7 +181,7 @@ func (t *dd) half(ctx context.Context, m fileio.Mode, do func(*fileio.Handle, in
 	if e := h.Close(); e != nil && err == nil {
 		err = fileio.Explain("close", t.path, e)
 	}
-	return time.Since(start), err
+	return clock.Since(start), err
 }
 
 func (t *dd) write(h *fileio.Handle, i int64) error {

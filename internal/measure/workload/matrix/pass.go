@@ -8,6 +8,7 @@ import (
 
 	"tare/internal/measure/fileio"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 )
 
 // pass does one pass of an operation: it prepares the file, times the segments, and keeps the samples.
@@ -39,11 +40,11 @@ func (w *row) pass(ctx context.Context, o Op) (err error) {
 	segments := max(1, w.shape.segments)
 	for i := range segments {
 		from, to := w.n*i/segments, w.n*(i+1)/segments
-		start := time.Now()
+		start := clock.Now()
 		if err = w.move(ctx, o, h, to-from); err == nil && i == segments-1 {
 			closed, err = w.end(h)
 		}
-		took := time.Since(start)
+		took := clock.Since(start)
 		if err != nil {
 			return w.failed(o, err)
 		}

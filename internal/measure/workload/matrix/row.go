@@ -11,6 +11,7 @@ import (
 
 	"tare/internal/measure/fileio"
 	"tare/internal/record"
+	"tare/internal/sys/clock"
 )
 
 // Cell is the result of an operation of a row.
@@ -129,10 +130,10 @@ const ticksNeeded = 100
 func clockStep() time.Duration {
 	least := time.Hour
 	for range 20 {
-		t := time.Now()
-		d := time.Since(t)
+		t := clock.Now()
+		d := clock.Since(t)
 		for d <= 0 {
-			d = time.Since(t)
+			d = clock.Since(t)
 		}
 		least = min(least, d)
 	}

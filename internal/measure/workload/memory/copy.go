@@ -6,10 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 	"unsafe"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/clock"
 	"tare/internal/sys/thread"
 	"tare/internal/unit"
 )
@@ -121,10 +121,10 @@ func (t *copyTrial) Setup(_ context.Context, b *workload.Bench) error {
 func (t *copyTrial) Measure(_ context.Context, b *workload.Bench) error {
 	mib := float64(t.size) / (1 << 20)
 	t.passes = t.passes[:0]
-	last := time.Now()
+	last := clock.Now()
 	for range b.Work {
 		t.kernel.copy(t.by, t.b, t.a, t.block)
-		now := time.Now()
+		now := clock.Now()
 		if len(t.passes) < cap(t.passes) {
 			t.passes = append(t.passes, mib/now.Sub(last).Seconds())
 		}

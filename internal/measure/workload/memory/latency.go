@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/clock"
 	"tare/internal/sys/thread"
 	"tare/internal/unit"
 )
@@ -121,9 +122,9 @@ func (r *ring) measure(work int64) {
 	r.spent, r.rounds = 0, r.rounds[:0]
 	at := chase(r.at, min(r.nodes, maxLap))
 	for range work {
-		start := time.Now()
+		start := clock.Now()
 		at = chase(at, r.loads)
-		d := time.Since(start)
+		d := clock.Since(start)
 		r.spent += d
 		if len(r.rounds) < cap(r.rounds) {
 			r.rounds = append(r.rounds, float64(d)/float64(r.loads))

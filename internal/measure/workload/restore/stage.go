@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"tare/internal/measure/workload"
+	"tare/internal/sys/clock"
 )
 
 // stage is the record of one stage.
@@ -26,9 +27,9 @@ type meter struct {
 // run times one stage, which returns the number of bytes processed.
 func (m *meter) run(name string, do func() (int64, error)) error {
 	cpu, ios := m.cpu(), m.disk.completed()
-	begin := time.Now()
+	begin := clock.Now()
 	n, err := do()
-	wall := time.Since(begin)
+	wall := clock.Since(begin)
 	m.stages = append(m.stages, stage{name, wall, m.cpu() - cpu, n, m.disk.completed() - ios})
 	return err
 }

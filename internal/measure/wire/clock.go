@@ -1,10 +1,8 @@
-//go:build !windows
-
 package wire
 
-import "time"
+import "tare/internal/sys/clock"
 
-var began = time.Now()
+var began = clock.Now()
 
 // Now is the process's monotonic clock, in ns since the program began. Both ends stamp with it.
-func Now() int64 { return int64(time.Since(began)) }
+func Now() int64 { return int64(clock.Since(began)) }
