@@ -7,7 +7,7 @@
 
 SHELL    := /bin/bash
 GO       ?= go
-PLATFORMS := linux_amd64 linux_arm64 darwin_arm64 windows_amd64 freebsd_amd64
+PLATFORMS := linux_amd64 linux_arm64 linux_riscv64 darwin_arm64 windows_amd64 windows_arm64 freebsd_amd64
 AGENTS   := internal/lab/deploy/agents
 SOURCES  := $(shell find cmd internal \( -name '*.go' ! -name '*_test.go' \) -o -name '*.s' 2>/dev/null) go.mod go.sum
 # The build id is the same for the controller and all agents of one source tree, and for no other.

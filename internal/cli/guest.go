@@ -32,6 +32,9 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 			if err != nil {
 				return err
 			}
+			if flavour == "" {
+				flavour = microvm.DefaultFlavour(arch)
+			}
 			if !slices.Contains(microvm.Arches(), arch) || !slices.Contains(microvm.Flavours(), flavour) {
 				return usagef("--arch is one of %s and --flavour one of %s", strings.Join(microvm.Arches(), ", "),
 					strings.Join(microvm.Flavours(), ", "))
@@ -46,7 +49,8 @@ downloaded, checked by the package tool, and the kernel and the few modules the 
 		},
 	}
 	fetch.Flags().StringVar(&arch, "arch", runtime.GOARCH, strings.Join(microvm.Arches(), " or "))
-	fetch.Flags().StringVar(&flavour, "flavour", microvm.Cloud, "cloud (small) or generic (every driver, 9p included)")
+	fetch.Flags().StringVar(&flavour, "flavour", "", "cloud (small) or generic (every driver, 9p included) "+
+		"[cloud, where there is one]")
 	list := &cobra.Command{
 		Use: "list", Short: "List the kernels and root images on this machine", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -120,7 +120,7 @@ var systems = map[string]string{"linux": "linux", "darwin": "darwin", "freebsd":
 
 // machines maps the output of uname -m to GOARCH.
 var machines = map[string]string{"x86_64": "amd64", "amd64": "amd64", "x64": "amd64", "aarch64": "arm64",
-	"arm64": "arm64"}
+	"arm64": "arm64", "riscv64": "riscv64"}
 
 // small lists 32-bit machines, for which there is no agent. armv8l is 32-bit mode on a 64-bit processor.
 var small = []string{"i386", "i486", "i586", "i686", "x86", "armv5", "armv6", "armv7", "armv8l", "arm"}
@@ -152,12 +152,14 @@ func ParseUname(output string) (Platform, error) {
 		for _, s := range small {
 			if strings.HasPrefix(f[1], s) {
 				return Platform{},
-					fmt.Errorf("%s is a 32-bit system; tare measures only 64-bit systems (amd64, arm64)", unknown)
+					fmt.Errorf("%s is a 32-bit system; tare measures only 64-bit systems (amd64, arm64, riscv64)",
+						unknown)
 			}
 		}
 	}
 	if unknown != "" {
-		return Platform{}, fmt.Errorf("there is no agent for %.80q; there are agents for amd64 and arm64", unknown)
+		return Platform{}, fmt.Errorf("there is no agent for %.80q; there are agents for amd64, arm64 and riscv64",
+			unknown)
 	}
 	if s := strings.TrimSpace(output); s != "" {
 		return Platform{}, fmt.Errorf("uname -s -m printed %.80q, which is not a system known to tare", s)

@@ -80,7 +80,7 @@ func TestPushThatFails(t *testing.T) {
 		message string
 	}{
 		"32 bits":      {here{script: "echo Linux armv7l"}, self, "32-bit"},
-		"odd machine":  {here{script: "echo Linux riscv64"}, self, "Linux riscv64"},
+		"odd machine":  {here{script: "echo Linux s390x"}, self, "Linux s390x"},
 		"odd system":   {here{script: "echo SunOS i86pc"}, self, "SunOS"},
 		"says nothing": {here{script: "exit 0"}, self, "printed nothing"},
 		"refuses": {here{script: "echo kex_exchange_identification >&2; exit 255"}, self,

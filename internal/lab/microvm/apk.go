@@ -15,7 +15,7 @@ import (
 // apkDownload downloads Alpine's kernel. It follows apk-tools(8) and apk(5). It has not been run on Alpine yet.
 func apkDownload(ctx context.Context, arch, flavour, dir string) ([]string, string, error) {
 	name := map[string]string{Cloud: "linux-virt", Generic: "linux-lts"}[flavour]
-	cpu := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
+	cpu := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "riscv64": "riscv64"}[arch]
 	argv := []string{"apk", "fetch", "--output", dir}
 	if arch != hostArch() {
 		argv = append(argv, "--arch", cpu)

@@ -25,6 +25,7 @@ func aptMeta(arch, flavour string) []string {
 type apt struct {
 	arch    string
 	private string // folder of the private index; "" for the machine's own
+	sources string // file with the sources of the private index; "" for the machine's own sources
 }
 
 // options are the options for every apt program. The private index uses the machine's sources and keys, but has its own
@@ -34,6 +35,9 @@ func (a apt) options() []string {
 	o := []string{"-o", "APT::Sandbox::User=" + currentUser(), "-o", "APT::Get::List-Cleanup=false"}
 	if a.private == "" {
 		return o
+	}
+	if a.sources != "" {
+		o = append(o, "-o", "Dir::Etc::SourceList="+a.sources, "-o", "Dir::Etc::SourceParts=/dev/null")
 	}
 	for _, kv := range []string{
 		"APT::Architecture=" + a.arch,
@@ -76,7 +80,7 @@ func (a apt) update(ctx context.Context) error {
 // aptDownload downloads the kernel's package and, on Ubuntu, the package with its modules. It first uses the machine's
 // own index. If that has no such kernel, is out of date or is of another architecture, it makes a private one.
 func aptDownload(ctx context.Context, arch, flavour, dir string) ([]string, string, error) {
-	private := apt{arch, filepath.Join(dir, "apt")}
+	private := apt{arch: arch, private: filepath.Join(dir, "apt")}
 	if arch == hostArch() {
 		files, label, err := apt{arch: arch}.kernel(ctx, flavour, dir)
 		if err == nil || ctx.Err() != nil {
@@ -85,11 +89,48 @@ func aptDownload(ctx context.Context, arch, flavour, dir string) ([]string, stri
 	}
 	updated := private.update(ctx)
 	files, label, err := private.kernel(ctx, flavour, dir)
+	if err != nil && ctx.Err() == nil && arch == "riscv64" {
+		// Debian has it from release 13 on.
+		if e := private.useStable(ctx); e == nil {
+			updated = private.update(ctx)
+			files, label, err = private.kernel(ctx, flavour, dir)
+		}
+	}
 	if err != nil {
 		// An unreachable source fails the update. That matters only if no other source had the kernel.
 		return nil, "", errors.Join(err, updated)
 	}
 	return files, label, nil
+}
+
+// debianKeys are the keys of all releases of Debian.
+const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+// useStable has the private index know the stable release of Debian alone, from the mirror that this machine uses.
+func (a *apt) useStable(ctx context.Context) error {
+	out, err := apt{}.run(ctx, "", "apt-get", "indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(CODENAME)",
+		"Created-By: Packages")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		// Not the updates of a release, whose mirror may have nothing else.
+		if len(f) != 3 || f[1] != "Debian" || strings.ContainsAny(f[2], "-/") {
+			continue
+		}
+		keys := ""
+		if readable(debianKeys) {
+			keys = "[signed-by=" + debianKeys + "] "
+		}
+		sources := filepath.Join(a.private, "sources.list")
+		if err := os.WriteFile(sources, []byte("deb "+keys+f[0]+" stable main\n"), 0o600); err != nil {
+			return err
+		}
+		a.sources = sources
+		return nil
+	}
+	return errors.New("this machine's apt knows no source of Debian")
 }
 
 func (a apt) kernel(ctx context.Context, flavour, dir string) ([]string, string, error) {

@@ -43,6 +43,9 @@ func fetch(ctx context.Context, cache, arch, flavour string) (Kernel, error) {
 	if !slices.Contains(Flavours(), flavour) {
 		return Kernel{}, fmt.Errorf("the flavour must be one of %s, not %q", strings.Join(Flavours(), ", "), flavour)
 	}
+	if flavour == Cloud && DefaultFlavour(arch) != Cloud {
+		return Kernel{}, fmt.Errorf("there is no kernel of flavour %s; %s", Cloud, Remedy(arch, ""))
+	}
 	cache, err := orDefault(cache)
 	if err != nil {
 		return Kernel{}, err
@@ -135,7 +138,7 @@ func unpackPackage(ctx context.Context, file, dir string) ([]string, error) {
 func kept(name string) string {
 	name = strings.TrimPrefix(name, "usr/")
 	if rest, ok := strings.CutPrefix(name, "boot/"); ok && !strings.Contains(rest, "/") {
-		for _, prefix := range []string{"vmlinuz", "config"} {
+		for _, prefix := range []string{"vmlinuz", "vmlinux", "config"} {
 			if rest == prefix || strings.HasPrefix(rest, prefix+"-") {
 				return rest
 			}
@@ -157,7 +160,7 @@ func describe(dir string, names []string, k *Kernel) error {
 	var modules []string
 	for _, n := range names {
 		switch {
-		case strings.HasPrefix(n, "vmlinuz"):
+		case strings.HasPrefix(n, "vmlinu"): // vmlinux is riscv64's
 			k.Image = n
 		case strings.HasPrefix(n, "config"):
 			k.Config = n

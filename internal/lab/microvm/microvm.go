@@ -32,7 +32,15 @@ const (
 func Flavours() []string { return []string{Cloud, Generic} }
 
 // Arches are the architectures of guests, as GOARCH.
-func Arches() []string { return []string{"amd64", "arm64"} }
+func Arches() []string { return []string{"amd64", "arm64", "riscv64"} }
+
+// DefaultFlavour is the smallest one that there is for an architecture (GOARCH).
+func DefaultFlavour(arch string) string {
+	if arch == "riscv64" {
+		return Generic
+	}
+	return Cloud
+}
 
 // Kernel is a bootable kernel.
 type Kernel struct {
@@ -64,7 +72,10 @@ func Remedy(arch, flavour string) string {
 	if arch != "" && arch != hostArch() {
 		s += " --arch " + arch
 	}
-	if flavour != "" && flavour != Cloud {
+	if flavour == "" {
+		flavour = DefaultFlavour(arch)
+	}
+	if flavour != Cloud {
 		s += " --flavour " + flavour
 	}
 	return s

@@ -139,8 +139,9 @@ func (c *collector) machine(t tree) {
 	switch {
 	case sure, generic && name != "":
 		c.vm = name
-	case generic && strings.HasPrefix(t.read("proc/device-tree/compatible"), "linux,dummy-virt"):
-		c.vm = "qemu" // QEMU's arm64 machine "virt"; whether the CPU is emulated is not known
+	case generic && (strings.HasPrefix(t.read("proc/device-tree/compatible"), "linux,dummy-virt") ||
+		strings.HasPrefix(t.read("proc/device-tree/compatible"), "riscv-virtio")):
+		c.vm = "qemu" // QEMU's machine "virt" of arm64 or riscv64; whether the CPU is emulated is not known
 	case generic && t.line("sys/hypervisor/type") != "":
 		c.vm = t.line("sys/hypervisor/type")
 	}

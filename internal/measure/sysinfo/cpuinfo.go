@@ -16,10 +16,10 @@ type cpuInfo struct {
 	features   string  // flags of the first processor
 }
 
-// parseCPUInfo reads /proc/cpuinfo of x86 and arm64. It accepts any text.
+// parseCPUInfo reads /proc/cpuinfo of x86, arm64 and riscv64. It accepts any text.
 func parseCPUInfo(text string) cpuInfo {
 	var c cpuInfo
-	var implementer, part, package_, core string
+	var implementer, part, package_, core, isa string
 	var sum float64
 	var clocks int
 	seen := map[string]bool{}
@@ -41,7 +41,7 @@ func parseCPUInfo(text string) cpuInfo {
 				flush()
 				c.processors++
 			}
-		case "model name", "Model", "Processor":
+		case "model name", "Model", "Processor", "uarch":
 			if c.model == "" {
 				c.model = value
 			}
@@ -61,6 +61,8 @@ func parseCPUInfo(text string) cpuInfo {
 				c.features = value
 				c.hypervisor = strings.Contains(" "+value+" ", " hypervisor ")
 			}
+		case "isa":
+			isa, _, _ = strings.Cut(value, "_")
 		case "CPU implementer":
 			implementer = value
 		case "CPU part":
@@ -74,6 +76,9 @@ func parseCPUInfo(text string) cpuInfo {
 	}
 	if c.model == "" && implementer != "" {
 		c.model = armModel(implementer, part)
+	}
+	if c.model == "" && isa != "" {
+		c.model = "RISC-V " + isa
 	}
 	return c
 }

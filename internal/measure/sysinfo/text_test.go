@@ -50,6 +50,10 @@ func TestParseCPUInfo(t *testing.T) {
 	if c.model != "Neoverse-N1" || c.processors != 2 || c.cores != 0 || c.mhz != 0 || c.hypervisor {
 		t.Errorf("arm64: %+v", c)
 	}
+	c = parseCPUInfo("processor\t: 0\nhart\t: 0\nisa\t: rv64imafdch_zicsr_zifencei\nmmu\t: sv57\n")
+	if c.model != "RISC-V rv64imafdch" || c.processors != 1 {
+		t.Errorf("riscv64: %+v", c)
+	}
 	if c := parseCPUInfo("flags : hypervisors"); c.hypervisor {
 		t.Error("a flag that only begins like another was taken for it")
 	}

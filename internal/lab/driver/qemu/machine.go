@@ -27,8 +27,12 @@ func targets() []target {
 		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"q35", "microvm", "pc"}, "ttyS0", "max"},
 		// Not max: it has pointer authentication, and emulating that takes more time than everything else.
 		{"arm64", "qemu-system-aarch64", "qemu-system-arm", []string{"virt"}, "ttyAMA0", "cortex-a72"},
+		{"riscv64", "qemu-system-riscv64", riscvPackage, []string{"virt"}, "ttyS0", "rv64"},
 	}
 }
+
+// riscvPackage has the firmware, OpenSBI, in a package of its own. From Debian 13 on it is qemu-system-riscv.
+const riscvPackage = "qemu-system-misc opensbi"
 
 func targetOf(arch string) (target, error) {
 	for _, t := range targets() {
@@ -36,7 +40,7 @@ func targetOf(arch string) (target, error) {
 			return t, nil
 		}
 	}
-	return target{}, fmt.Errorf("there are no guests for %s; use arch=x86_64 or arch=arm64", arch)
+	return target{}, fmt.Errorf("there are no guests for %s; use arch=x86_64, arch=arm64 or arch=riscv64", arch)
 }
 
 func (t target) remedy() string { return "install QEMU: apt-get install " + t.pkg }
@@ -176,7 +180,7 @@ const memoryID = "ram"
 // topology as without sharing.
 func (c *config) machineOptions(shared bool) string {
 	m := c.machine
-	if m == "virt" {
+	if c.arch == "arm64" {
 		m += ",gic-version=3"
 	}
 	if shared {

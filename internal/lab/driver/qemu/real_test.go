@@ -203,6 +203,35 @@ func TestArm64GuestRunsATrial(t *testing.T) {
 	t.Logf("boot to first word: %s ms", v.Facts().Extra["boot_ms"])
 }
 
+// The kernel is of another release of Debian than the host's, and its image is of another form.
+func TestRiscvGuestRunsATrial(t *testing.T) {
+	t.Parallel()
+	need(t, "riscv64", microvm.Generic)
+	v, s := open(t, driver{}, options(t, spec("arch", "riscv64", "accel", "tcg", "cpus", "2", "memory", "512MiB",
+		"disk", "64MiB", "boot", "3m"), "linux/riscv64"))
+	if h := s.Hello(); h.OS != "linux" || h.Arch != "riscv64" || h.PID != 1 {
+		t.Errorf("the agent is %+v", h)
+	}
+	if f := v.Facts(); !f.Emulated || f.Arch != "riscv64" || f.Settings["machine"] != "virt" {
+		t.Errorf("facts %+v", f)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if f, err := s.Facts(ctx); err != nil || f.CPU == "" || f.Clock == "" || f.Hypervisor == "" ||
+		!strings.Contains(f.WorkFS, "ext4") {
+		t.Errorf("the guest's facts %+v, %v", f, err)
+	}
+	nullTrial(t, s)
+	if err := work(t, s, "syscall", "", nil); err != nil { // it spawns machine code of that processor
+		t.Errorf("system calls: %v", err)
+	}
+	if err := work(t, s, "fs.seqwrite", "", map[string]string{"size": "1MiB", "bs": "64KiB",
+		"fsync": "end"}); err != nil {
+		t.Errorf("a file: %v", err)
+	}
+	t.Logf("boot to first word: %s ms", v.Facts().Extra["boot_ms"])
+}
+
 func TestScratchDiskIsExt4WithTheCacheAskedFor(t *testing.T) {
 	t.Parallel()
 	need(t, "amd64", microvm.Cloud)

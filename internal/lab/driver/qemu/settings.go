@@ -64,10 +64,11 @@ func settings() []env.Setting {
 			Doc: "Accelerator: kvm, hvf, whpx, or tcg, which emulates the CPU; auto uses the first one that " +
 				"really boots.", Check: env.OneOf("auto", "kvm", "hvf", "whpx", "tcg")},
 		{Name: "arch", Default: archName(runtime.GOARCH),
-			Doc:   "The guest's architecture: x86_64 or arm64; if it is not the host's, it is emulated.",
+			Doc:   "The guest's architecture: x86_64, arm64 or riscv64; if it is not the host's, it is emulated.",
 			Check: checkArch},
-		{Name: "machine", Default: "q35 (x86_64), virt (arm64)",
-			Doc:   "QEMU's machine: q35, microvm or pc (a chipset of 1996) for x86_64, virt for arm64.",
+		{Name: "machine", Default: "q35 (x86_64), virt (arm64, riscv64)",
+			Doc: "QEMU's machine: q35, microvm or pc (a chipset of 1996) for x86_64, virt for arm64 and " +
+				"riscv64.",
 			Check: env.OneOf("q35", "microvm", "pc", "virt")},
 		{Name: "cpus", Doc: "Virtual CPUs, 1 to 255; by default as many as this machine has.",
 			Check: func(v string) error { _, err := parseCPUs(v); return err }},
@@ -187,6 +188,8 @@ func goarch(arch string) string {
 		return "amd64"
 	case "arm64", "aarch64":
 		return "arm64"
+	case "riscv64":
+		return "riscv64"
 	}
 	return ""
 }
@@ -200,7 +203,7 @@ func archName(goarch string) string {
 
 func checkArch(v string) error {
 	if goarch(v) == "" {
-		return fmt.Errorf("%q is not one of x86_64, arm64", v)
+		return fmt.Errorf("%q is not one of x86_64, arm64, riscv64", v)
 	}
 	return nil
 }

@@ -56,6 +56,28 @@ var programARM64 = words(
 	0xd4000001, //        svc #0
 )
 
+var programRISCV64 = words(
+	0x00013283, //        ld t0, 0(sp)       argc
+	0x00200313, //        li t1, 2
+	0x02629c63, //        bne t0, t1, exit
+	0x00000513, // again: li a0, 0           read(0, sp-8, 1)
+	0xff810593, //        addi a1, sp, -8
+	0x00100613, //        li a2, 1
+	0x03f00893, //        li a7, 63
+	0x00000073, //        ecall
+	0x00100293, //        li t0, 1
+	0x00551e63, //        bne a0, t0, exit
+	0x00100513, //        li a0, 1           write(1, sp-8, 1)
+	0xff810593, //        addi a1, sp, -8
+	0x00100613, //        li a2, 1
+	0x04000893, //        li a7, 64
+	0x00000073, //        ecall
+	0xfc5508e3, //        beq a0, t0, again
+	0x00000513, // exit:  li a0, 0           exit_group(0)
+	0x05e00893, //        li a7, 94
+	0x00000073, //        ecall
+)
+
 func words(w ...uint32) []byte {
 	var b []byte
 	for _, v := range w {
@@ -72,14 +94,15 @@ const (
 	// segmentAlign is the largest page size of the platforms, so that the segment can be mapped with every page size.
 	segmentAlign = 0x10000
 
-	typeExec     = 2
-	machineAMD64 = 62
-	machineARM64 = 183
-	segmentLoad  = 1
-	segmentStack = 0x6474e551 // PT_GNU_STACK: without it old kernels make all memory executable
-	flagX        = 1
-	flagW        = 2
-	flagR        = 4
+	typeExec       = 2
+	machineAMD64   = 62
+	machineARM64   = 183
+	machineRISCV64 = 243
+	segmentLoad    = 1
+	segmentStack   = 0x6474e551 // PT_GNU_STACK: without it old kernels make all memory executable
+	flagX          = 1
+	flagW          = 2
+	flagR          = 4
 )
 
 // program returns the executable for a GOARCH.
@@ -91,6 +114,8 @@ func program(arch string) ([]byte, error) {
 		code, machine = programAMD64, machineAMD64
 	case "arm64":
 		code, machine = programARM64, machineARM64
+	case "riscv64":
+		code, machine = programRISCV64, machineRISCV64
 	default:
 		return nil, fmt.Errorf("make a program to spawn: there is none for %s", arch)
 	}

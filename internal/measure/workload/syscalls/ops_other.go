@@ -1,4 +1,4 @@
-//go:build !linux || !(amd64 || arm64)
+//go:build !linux || !(amd64 || arm64 || riscv64)
 
 package syscalls
 
@@ -10,6 +10,6 @@ import (
 )
 
 func newOperation(info opInfo) (operation, error) {
-	return nil, fmt.Errorf("%s: %w: only Linux on x86-64 or arm64 can be measured, and this is %s/%s", info.name,
-		thread.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
+	return nil, fmt.Errorf("%s: %w: only Linux on x86-64, arm64 or riscv64 can be measured, and this is %s/%s",
+		info.name, thread.ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 }
