@@ -10,6 +10,9 @@
 # scripts/deps.sh mysql prints a directory with an unpacked MySQL server and its libraries, downloaded in the same way from Debian
 # unstable: releases have only MariaDB.
 #
+# scripts/deps.sh wine prints a directory with an unpacked Wine and its libraries, of Debian 13: what Go needs of Windows is not in
+# the one of Debian 12.
+#
 # scripts/deps.sh qemu-samples prints the folder of the disk images of QEMU's own tests, fetched with its source package.
 #
 # scripts/deps.sh sql-logs prints the folder of the logs that the tests of pgBadger and Percona Toolkit read, fetched with
@@ -76,25 +79,26 @@ unpack_elsewhere() {
 	done
 }
 
-# mysql_tree prints the directory of the unpacked MySQL server.
-mysql_tree() {
-	local dir=$cache/mysql work
-	if [ -n "${TARE_MYSQL_ROOT:-}" ]; then
-		echo "$TARE_MYSQL_ROOT"
+# tree NAME GIVEN SUITE PACKAGE prints the directory of an unpacked PACKAGE with all that it needs: GIVEN, if it is not empty, or
+# $cache/NAME, unpacked from that release of Debian.
+tree() {
+	local dir=$cache/$1 work
+	if [ -n "$2" ]; then
+		echo "$2"
 		return
 	fi
 	if ! [ -d "$dir" ]; then
 		if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-			echo "deps: no MySQL here; give the root of a system with one by TARE_MYSQL_ROOT=DIR" >&2
+			echo "deps: no $1 here; give the root of a system with it by TARE_$(tr a-z A-Z <<<"$1")_ROOT=DIR" >&2
 			return 1
 		fi
-		echo "deps: downloading MySQL from Debian unstable" >&2
+		echo "deps: downloading $4 from Debian $3" >&2
 		mkdir -p "$cache"
-		work=$(mktemp -d "$cache/mysql.XXXXXX")
+		work=$(mktemp -d "$cache/$1.XXXXXX")
 		# shellcheck disable=SC2064
 		trap "rm -rf '$work'" EXIT
-		elsewhere "$work" sid main || return 1
-		unpack_elsewhere "$work" mysql-server-core || return 1
+		elsewhere "$work" "$3" main || return 1
+		unpack_elsewhere "$work" "$4" || return 1
 		mv "$work/root" "$dir"
 	fi
 	echo "$dir"
@@ -206,7 +210,11 @@ virtiofsd)
 	exit
 	;;
 mysql)
-	mysql_tree
+	tree mysql "${TARE_MYSQL_ROOT:-}" sid mysql-server-core
+	exit
+	;;
+wine)
+	tree wine "${TARE_WINE_ROOT:-}" trixie wine64
 	exit
 	;;
 qemu-samples)
@@ -221,7 +229,7 @@ esac
 
 case ${1:-test} in
 # ipxe-qemu is only recommended by QEMU, which does not start with a network card when the card's ROM is missing.
-test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
+test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu docker.io podman openssh-server openssh-client
 	e2fsprogs iproute2 busybox-static strace fio sysbench mbw hyperfine jq gcc libc6-dev iperf3 wrk nginx-light
 	postgresql postgresql-contrib mariadb-server mmdebstrap
 	nfs-ganesha nfs-ganesha-vfs samba smbclient rpcbind sshfs rsync groff-base exfatprogs
@@ -230,7 +238,7 @@ test) packages=(qemu-system-x86 qemu-system-arm qemu-utils ipxe-qemu docker.io p
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|qemu-samples|sql-logs]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|qemu-samples|sql-logs]" >&2
 	exit 2
 	;;
 esac
@@ -242,6 +250,15 @@ fi
 # The Rust virtiofsd is a package from Debian 13 on; see rust_virtiofsd for what comes before.
 if [ "${1:-test}" = test ] && apt-cache show virtiofsd >/dev/null 2>&1; then
 	packages+=(virtiofsd)
+fi
+
+# From Debian 13 on QEMU for riscv64 is a package of its own.
+if [ "${1:-test}" = test ]; then
+	if apt-cache show qemu-system-riscv >/dev/null 2>&1; then
+		packages+=(qemu-system-riscv)
+	else
+		packages+=(qemu-system-misc)
+	fi
 fi
 
 # A virtual machine of the machine's own kind is what demo boots.

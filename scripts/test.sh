@@ -78,6 +78,12 @@ if TARE_MYSQL_ROOT=$(scripts/deps.sh mysql); then
 else
 	unset TARE_MYSQL_ROOT
 fi
+# The agent for Windows is run by a Wine that is new enough.
+if TARE_WINE_ROOT=$(scripts/deps.sh wine); then
+	export TARE_WINE_ROOT
+else
+	unset TARE_WINE_ROOT
+fi
 # Disk images that other programs wrote, as QEMU keeps them for its tests. Where this fails, the test of them says so.
 if TARE_QEMU_SAMPLES=$(scripts/deps.sh qemu-samples); then
 	export TARE_QEMU_SAMPLES
@@ -101,7 +107,7 @@ standing() {
 	{
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
-			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/qemu-samples" \
+			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/wine" -o -path "$kept/qemu-samples" \
 			-o -path "$kept/sql-logs" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
@@ -120,7 +126,7 @@ unset XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME
 mkdir -p "$HOME/.cache/tare"
 ln -s "$kept/guest" "$HOME/.cache/tare/guest"
 if [ -x bin/tare ]; then
-	for kernel in "amd64 cloud" "amd64 generic" "arm64 cloud"; do
+	for kernel in "amd64 cloud" "amd64 generic" "arm64 cloud" "riscv64 generic"; do
 		bin/tare guest fetch --arch "${kernel% *}" --flavour "${kernel#* }" || true
 	done
 fi
