@@ -17,9 +17,10 @@ type Space struct {
 	holder *proc.Stream // PID 1; when it ends, all processes end
 }
 
-// hold is PID 1. Mounts made in the space are not visible outside, and /proc shows the processes inside. It reaps
+// hold is PID 1. Mounts made in the space are not visible outside, those made outside later are visible in it, and
+// /proc shows the processes inside. It reaps
 // children, because a daemon does not restart while its dead helper is still a zombie.
-const hold = "mount --make-rprivate / && mount -t proc proc /proc && ip link set lo up && { %s; } && echo held && " +
+const hold = "mount --make-rslave / && mount -t proc proc /proc && ip link set lo up && { %s; } && echo held && " +
 	"{ sleep 2147483647 & while :; do wait; done; }"
 
 // New makes a space. setup is a line for sh that runs in it first, such as "mount ..." or ":".

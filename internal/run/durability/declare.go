@@ -18,6 +18,10 @@ var diskFS = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "ap
 // localDrivers are drivers whose files are on a disk of the controller's machine with nothing in between.
 var localDrivers = []string{"local", "namespace", "command"}
 
+// microVM tells whether a driver's machines run in QEMU with a disk that tare has made, and whose cache mode it has
+// set.
+func microVM(driver string) bool { return driver == "qemu" || driver == "libvirt" }
+
 // Declared is what an environment's facts say of a flush in it: the configuration audit, which costs nothing. driver is
 // the name of its driver. The verdict is always UNTESTED, because a declaration is no test; the class is "unknown"
 // where something is in between that is not known here.
@@ -55,7 +59,7 @@ func audit(driver string, e *record.Environment, kind, options string) []Finding
 	}
 	// A disk whose hypervisor writes through has no cache to flush, and the guest is right not to.
 	if machine := e.Inside.Extra["hypervisor.vm"] != "" ||
-		driver == "qemu"; machine && mode != "writethrough" && mode != "directsync" {
+		microVM(driver); machine && mode != "writethrough" && mode != "directsync" {
 		for _, f := range WriteCache(e.Inside.Extra["work.disk.name"], e.Inside.Extra["work.disk.write_cache"]) {
 			f.Ignores = mode != "" // of others it is not known whether their disk has a cache
 			found = append(found, f)
@@ -145,7 +149,7 @@ func fileSystem(e *record.Environment) (kind, options string) {
 // cache is the cache mode of the virtual disk that files are on; "" when they are on none that tare made.
 func cache(driver string, e *record.Environment) string {
 	switch {
-	case driver != "qemu":
+	case !microVM(driver):
 		return ""
 	case e.Mount == nil:
 		return e.Outside.Settings["cache"]

@@ -75,8 +75,8 @@ func (p *Pulled) lost() bool {
 // Check says what is wrong with the options.
 func (o *Options) Check() error {
 	switch {
-	case o.Spec.Driver != "qemu":
-		return fmt.Errorf("cut the power of %s: only a micro-VM (qemu) has a disk that tare can serve itself",
+	case !microVM(o.Spec.Driver) || o.Spec.Arg != "":
+		return fmt.Errorf("cut the power of %s: only a micro-VM (qemu, libvirt) has a disk that tare can serve itself",
 			o.Spec.Driver)
 	case o.Cuts < 1 || o.Cuts > 10000 || o.Control < 1:
 		return fmt.Errorf("%d cuts are outside 1 to 10000, or %d of each control below 1", o.Cuts, o.Control)

@@ -1,14 +1,19 @@
 package durability
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/lab/driver/libvirt"
 	"tare/internal/lab/driver/qemu"
 	"tare/internal/lab/env"
+	"tare/internal/lab/libvirttest"
 	"tare/internal/measure/workload/durability"
 	"tare/internal/record"
 	"tare/internal/sys/nbd"
@@ -91,5 +96,28 @@ func TestPull(t *testing.T) {
 		if row.Acknowledged == 0 || row.Lost != 0 {
 			t.Errorf("cache=none: %+v", row)
 		}
+	}
+}
+
+// TestPullByLibvirt pulls the plug of a machine that libvirt ignores the flushes of.
+func TestPullByLibvirt(t *testing.T) {
+	o := vmOptions(t, "unsafe")
+	// The disk is a file by FUSE, which libvirtd must see in its own mount namespace.
+	if err := errors.Join(unix.Mount(o.Dir, o.Dir, "", unix.MS_BIND, ""),
+		unix.Mount("", o.Dir, "", unix.MS_SHARED, "")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(o.Dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	d := libvirttest.New(t)
+	o.Driver = libvirt.Infos()[0].Driver
+	o.Spec = env.Spec{Name: "lv", Driver: "libvirt", Settings: map[string]string{"uri": d.URI, "type": "qemu",
+		"memory": "256MiB", "cpus": "1", "cache": "unsafe"}}
+	o.Faults = []nbd.Fault{nbd.Drop}
+	if r := pull(t, o); r.Verdict.Verdict != record.Disproved {
+		t.Errorf("cache=unsafe: %+v", r.Verdict)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,6 +76,10 @@ func attach(ctx context.Context, v virsh, o env.Options) (env.Env, error) {
 			x.Err = fmt.Errorf("%w: %w", ctx.Err(), x.Err)
 		}
 		return nil, x
+	}
+	if o.Scratch != "" {
+		return fail(&env.OpenError{Op: "attach disk", Err: errors.New("a domain that exists is not changed"),
+			Remedy: "cut the power of a micro-VM: libvirt, without a name"})
 	}
 	libvirt, hypervisor, err := v.version(ctx)
 	if err != nil {

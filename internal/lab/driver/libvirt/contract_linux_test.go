@@ -62,6 +62,7 @@ func mountSpec(t *testing.T, text string) env.Spec {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel() // the agents are in the machines, so the suite finds its own
 	d := libvirttest.Shared(t)
 	kernel(t, microvm.Generic)
 	kernel(t, microvm.Cloud)

@@ -57,6 +57,7 @@ func trial(t *testing.T, conn *deploy.Conn) error {
 
 // TestLibvirtdGone kills libvirtd while a micro-VM is being measured: work goes on, and nothing stays behind.
 func TestLibvirtdGone(t *testing.T) {
+	t.Parallel()
 	d := libvirttest.New(t)
 	kernel(t, microvm.Cloud)
 	o := options(t, spec(d, append(slices.Clone(small), "machine", "pc", "cache", "writethrough")...))
