@@ -156,55 +156,80 @@ run() {
 besides=()
 ended() { besides+=(-runner "gotestsum of $1 ended with an error"); }
 
-# together FEW MANY runs two functions at a time, and prints what the first one says when both have ended. A job of its own
-# process group keeps its signals, which a shell without job control would have it ignore.
-together() {
+# queue NAME PACKAGE... splits packages into what one go test takes, in the order in which it is best begun: those that
+# work in machines, one after the other; what else takes long, each by itself; the rest by the dozen. A line for each is
+# in $work/queue.NAME, and the names of their runs are added to $runs.
+machines="tare/internal/lab/driver/qemu tare/internal/lab/driver/virtualbox tare/internal/lab/driver/vagrant
+	tare/internal/lab/driver/libvirt tare/internal/lab/driver/serial"
+long="tare/internal/cli tare/internal/measure/workload/sql tare/bench tare/internal tare/internal/lab/driver/container
+	tare/internal/run/capture tare/internal/lab/deploy tare/internal/lab/driver/ssh"
+queue() {
+	local name=$1 package n=0 in_machines="" rest=()
+	shift
+	: >"$work/queue.$name"
+	add() {
+		n=$((n + 1))
+		echo "$name-$n $*" >>"$work/queue.$name"
+		runs+=("$work/$name-$n")
+	}
+	among() { [[ " $* " == *" $package "* ]]; }
+	for package in "$@"; do
+		if among $machines; then
+			in_machines+="$package "
+		elif ! among $long; then
+			rest+=("$package")
+		fi
+	done
+	[ -z "$in_machines" ] || add "$in_machines"
+	for package in $long; do
+		! among "$@" || add "$package"
+	done
+	set -- ${rest[@]+"${rest[@]}"}
+	while [ $# -gt 0 ]; do
+		add "${@:1:12}"
+		shift $(($# < 12 ? $# : 12))
+	done
+}
+
+# lane NAME FLAG... tests what is left in a queue, until nothing is.
+lane() {
+	local queue=$work/queue.$1 line failed=0
+	shift
+	while line=$(flock "$queue.lock" sh -c 'head -n 1 "$0" && sed -i 1d "$0"' "$queue") && [ -n "$line" ]; do
+		run "${line%% *}" "${line#* }" -p 1 "$@" || failed=1
+	done
+	return $failed
+}
+
+# two_lanes NAME FLAG... runs two of them at a time: there are two cores, and tests that race against deadlines. It prints
+# what the first one says when both have ended. A job of its own process group keeps its signals, which a shell without
+# job control would have it ignore.
+two_lanes() {
 	set -m
-	"$1" >"$work/said" 2>&1 &
+	lane "$@" >"$work/said" 2>&1 &
 	beside=$!
 	set +m
 	trap 'kill -TERM -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
-	"$2" || ended "${2/_/ }"
-	wait "$beside" || ended "${1/_/ }"
+	lane "$@" || ended "$1"
+	wait "$beside" || ended "$1"
 	trap 'rm -rf "$work"' EXIT
 	cat "$work/said"
 }
 
+runs=()
 if [ $# -gt 0 ]; then
 	echo "== tests of $*"
 	runs=("$work/given")
 	run given "$*" -p 1 || ended "the given packages"
 else
-	# Two packages at a time, and one test at work among the machines, beside those that wait for a deadline: there are
-	# two cores, and tests that race against deadlines. Three machines at work took as long and starved all others.
-	# Beside the many go those that together take as long.
-	machines=tare/internal/lab/driver/qemu
-	slow="tare/bench tare/internal tare/internal/cli"
-	without() { grep -vxF "$(printf '%s\n' "$@")" | tr '\n' ' '; }
-	slow_packages() {
-		local failed=0
-		run machines $machines -parallel 4 || failed=1
-		run slow "$slow" -p 1 || failed=1
-		return $failed
-	}
-	other_packages() { run others "$($GO list ./... | without $machines $slow)" -p 1; }
 	echo "== tests"
-	runs=("$work/machines" "$work/slow" "$work/others")
-	together slow_packages other_packages
+	queue tests $($GO list ./...)
+	two_lanes tests
 
 	if [ "$($GO env GOOS)" = linux ] && command -v gcc >/dev/null; then
-		slow="tare/internal/cli tare/internal/lab/deploy tare/internal/lab/driver/container"
-		slow_packages() {
-			local failed=0
-			run race-machines $machines -parallel 4 -race -short || failed=1
-			run race-slow "$slow" -p 1 -race -short || failed=1
-			return $failed
-		}
-		other_packages() { run race "$(goroutines | without $machines $slow)" -p 1 -race -short; }
 		echo "== race detector"
-		# They are judged last, as what is left out here ran before.
-		runs+=("$work/race-machines" "$work/race-slow" "$work/race")
-		CGO_ENABLED=1 together slow_packages other_packages
+		queue race $(goroutines) # judged last, as what is left out here ran before
+		CGO_ENABLED=1 two_lanes race -race -short
 	fi
 	echo "== known faults of what is used"
 	scripts/vulnerable.sh || besides+=(-failed "a known fault of what is used")
