@@ -190,7 +190,19 @@ func parseArg(arg string) (a address, err error) {
 type driver struct{}
 
 // Open puts an agent on the host.
-func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) {
+func (driver) Open(ctx context.Context, o env.Options) (env.Env, error) { return Open(ctx, o) }
+
+// Command prepares words as one command on the host of a spec.
+func Command(ctx context.Context, s *env.Spec, words ...string) (*proc.Cmd, error) {
+	c, err := connection(s)
+	if err != nil {
+		return nil, err
+	}
+	return proc.Command(ctx, c.argv(words...)...), nil
+}
+
+// Open is the driver's, for machines that another driver starts or finds.
+func Open(ctx context.Context, o env.Options) (env.Env, error) {
 	c, err := connection(&o.Spec)
 	if err != nil {
 		return nil, &env.OpenError{Env: o.Name, Op: "read settings", Err: err, Remedy: "write ssh:[USER@]HOST[:PORT]"}

@@ -46,8 +46,8 @@ var complaints = []complaint{
 		"use an existing file with the setting config=FILE"},
 }
 
-// lost is ssh's own exit code; other codes are those of the command that it ran.
-const lost = 255
+// Lost is ssh's own exit code; other codes are those of the command that it ran.
+const Lost = 255
 
 // explain says what ssh's message means. It only looks at failures of ssh itself, because the far side may print
 // anything.
@@ -56,7 +56,7 @@ func (c *client) explain(err error, said string) (string, error) {
 		return install, fmt.Errorf("ssh is not installed: %w", err)
 	}
 	x, ok := errors.AsType[*proc.ExitError](err)
-	if !ok || x.Code != lost {
+	if !ok || x.Code != Lost {
 		return "", nil
 	}
 	host, known := c.host, c.host
