@@ -85,6 +85,17 @@ func (cat *catalog) available(ctx context.Context) func(s env.Spec, mount *env.S
 	}
 }
 
+// declared lists the mounts that an environment has by itself.
+func (cat *catalog) declared(ctx context.Context, s env.Spec) ([]env.Spec, error) {
+	info, ok := cat.drivers.Lookup(s.Driver)
+	if !ok || info.Declared == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	return info.Declared(ctx, s)
+}
+
 // probeTime bounds the question whether something can work here.
 const probeTime = 10 * time.Second
 

@@ -19,6 +19,7 @@ import (
 	"tare/internal/judge/rundiff"
 	"tare/internal/judge/verdict"
 	"tare/internal/lab/deploy"
+	"tare/internal/lab/env"
 	"tare/internal/lab/leftover"
 	"tare/internal/plan"
 	"tare/internal/plan/study"
@@ -170,6 +171,7 @@ func (cmd *runCommand) resolve(ctx context.Context, args []string) (*plan.Plan, 
 	f := cmd.flags
 	t := cmd.tables()
 	t.Here = func() []string { return cmd.here(ctx) }
+	t.Declared = func(s env.Spec) ([]env.Spec, error) { return cmd.declared(ctx, s) }
 	t.Available, t.LeftOut = cmd.available(ctx), func(target, why string) {
 		fmt.Fprintf(cmd.err, "without    %s: %s\n", target, printableLine(why))
 	}

@@ -14,7 +14,8 @@ import (
 // Flags is what the command line says of a run. The zero value says nothing.
 type Flags struct {
 	// Environments are the values of -e: NAME[=DRIVER[:ARG][?key=value&...]]. When all of them are bare names of the
-	// plan's environments they select these; otherwise they are added, or replace the plan's of the same name.
+	// plan's environments they select these; otherwise they are added, or replace the plan's of the same name. One that
+	// has mounts by itself, such as a project's machine, selects: see ownFolders.
 	Environments []string
 	// Mounts are the values of -m: ENVIRONMENT:NAME[=KIND[:ARG][?key=value&...]]. They are added, or replace the plan's
 	// of the same name.
@@ -91,6 +92,7 @@ func (d *draft) withFlags(f Flags, t *Tables, p *problems) (*Plan, error) {
 	if len(f.Mounts) > 0 && len(d.Targets) == 0 {
 		d.here(t, p)
 	}
+	d.ownFolders(f, &reader{t, p})
 	for _, text := range f.Mounts {
 		d.addMount(&reader{t, p}, text, pos{file: "-m " + text})
 	}
@@ -182,6 +184,54 @@ func (d *draft) flagEnvironments(texts []string, r *reader) {
 	}
 	if len(d.Targets) > maxEnvironments {
 		r.p.add(pos{file: "-e"}, "%d environments are more than %d", len(d.Targets), maxEnvironments)
+	}
+}
+
+// ownFolders adds the mounts that environments given by -e have by themselves, unless -m names some in them. The
+// question of a plan is then asked about these: workloads that the plan limits to some mounts go to them, too, and
+// environments of the plan that -e does not name are not selected.
+func (d *draft) ownFolders(f Flags, r *reader) {
+	if r.t.Declared == nil {
+		return
+	}
+	var added []string
+	keep := map[string]bool{}
+	for _, text := range f.Environments {
+		if e, ok := d.Target(text); ok {
+			keep[e.Place()] = true
+		}
+		s, err := env.ParseSpec(text)
+		e, ok := d.Target(s.Name)
+		if err != nil || !ok || e.Text != s.String() {
+			continue
+		}
+		keep[s.Name] = true
+		if slices.ContainsFunc(f.Mounts, func(m string) bool { return strings.HasPrefix(m, s.Name+":") }) ||
+			len(d.Mounts(s.Name)) > 0 {
+			continue
+		}
+		own, err := r.t.Declared(s)
+		if err != nil {
+			r.p.add(pos{file: "-e " + text}, "%v", err)
+		}
+		for _, m := range own {
+			name := s.Name + ":" + m.Name
+			d.Targets = append(d.Targets, Target{Name: name, Of: s.Name, Spec: m, Text: m.String(), Against: s.Name})
+			added = append(added, name)
+		}
+		if len(own) > 0 {
+			added = append(added, s.Name)
+		}
+	}
+	if len(added) == 0 {
+		return
+	}
+	d.Targets = slices.DeleteFunc(d.Targets, func(e Target) bool { return !keep[e.Place()] })
+	for i := range d.Workloads {
+		w := &d.Workloads[i]
+		if slices.ContainsFunc(w.Targets, func(n string) bool { _, _, mount := env.CutMount(n); return mount }) {
+			w.Targets = append(w.Targets, added...)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tare/internal/lab/env"
 )
 
 func TestFlagsAlone(t *testing.T) {
@@ -316,4 +318,73 @@ func FuzzSplitPairs(f *testing.F) {
 			t.Fatalf("%q is %q, written %q, read %q, %v", s, pairs, b.String(), again, err)
 		}
 	})
+}
+
+// TestFlagsOwnFolders: an environment that has mounts by itself brings them, and the plan's question is asked of them.
+func TestFlagsOwnFolders(t *testing.T) {
+	const study = "environments: {host: local, vm: qemu, 'vm:9p': {kind: 9p, against: vm}}\nworkloads:\n" +
+		"  - {kind: fs.randread, targets: [host, vm, 'vm:9p']}\n  - {kind: cpu.prime, targets: [host, vm]}\n" +
+		"  - {kind: command, command: x}\n"
+	tables := tables()
+	shared := env.MountKind{Name: "9p"}
+	tables.Drivers = env.NewRegistry(append(tables.Drivers.All(), env.Info{Name: "project", Driver: closed{},
+		Mounts: []env.MountKind{shared}})...)
+	for i, d := range tables.Drivers.All() {
+		if d.Name == "qemu" {
+			tables.Drivers.All()[i].Mounts = []env.MountKind{shared}
+		}
+	}
+	for i := range tables.Kinds {
+		tables.Kinds[i].Needs.FS = tables.Kinds[i].Name != "cpu.prime"
+	}
+	tables.Declared = func(s env.Spec) ([]env.Spec, error) {
+		if s.Driver != "project" {
+			return nil, nil
+		}
+		if s.Settings["bad"] != "" {
+			return nil, errors.New("no project")
+		}
+		return []env.Spec{{Name: "a", Driver: "9p"}, {Name: "b", Driver: "9p"}}, nil
+	}
+	for i, d := range tables.Drivers.All() {
+		if d.Name == "project" {
+			tables.Drivers.All()[i].Settings = []env.Setting{{Name: "bad"}}
+		}
+	}
+	for _, c := range []struct {
+		f    Flags
+		want string // targets; then those of each workload that is not everywhere
+	}{
+		{Flags{Environments: []string{"p=project"}}, "p p:a p:b"},
+		{Flags{Environments: []string{"host", "p=project"}}, "host p p:a p:b; cpu.prime: host"},
+		{Flags{Environments: []string{"p=project"}, Mounts: []string{"p:x=9p"}},
+			"host vm vm:9p p p:x; fs.randread: host vm vm:9p; cpu.prime: host vm"},
+		{Flags{Environments: []string{"vm"}}, "vm"},
+	} {
+		p, err := ParseWithFlags("plan.yaml", []byte(study), c.f, tables)
+		if err != nil {
+			t.Errorf("%+v: %v", c.f, err)
+			continue
+		}
+		var names []string
+		for _, e := range p.Targets {
+			names = append(names, e.Name)
+			if e.Name == "p:a" && e.Against != "p" && p.Baseline != "p" {
+				t.Errorf("%+v: p:a is compared with %q", c.f, e.Against)
+			}
+		}
+		got := strings.Join(names, " ")
+		for _, w := range p.Workloads {
+			if len(w.Targets) > 0 {
+				got += "; " + w.Kind + ": " + strings.Join(w.Targets, " ")
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s\nwant %s", c.f, got, c.want)
+		}
+	}
+	if _, err := ParseWithFlags("plan.yaml", []byte(study), Flags{Environments: []string{"p=project?bad=1"}},
+		tables); err == nil || !strings.Contains(err.Error(), "no project") {
+		t.Errorf("an error is %v", err)
+	}
 }

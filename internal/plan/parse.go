@@ -20,6 +20,8 @@ type Tables struct {
 	// Available, where set, tells whether an environment, or a mount in it (not nil), can work on this machine, or why
 	// not. It is asked by plans that say missing: skip.
 	Available func(environment env.Spec, mount *env.Spec) (ok bool, why string)
+	// Declared, where set, lists the mounts that an environment has by itself.
+	Declared func(environment env.Spec) ([]env.Spec, error)
 	// LeftOut, where set, is told what such a plan leaves out.
 	LeftOut func(target, why string)
 }

@@ -192,6 +192,10 @@ type Info struct {
 	// Reach says which setting a spec lacks to reach the controller's loopback; nil if it lacks none. It looks only at
 	// the spec. It is nil if the driver has no setting that makes the loopback reachable.
 	Reach func(s Spec) error
+	// Declared lists the mounts that the environment of a spec has by itself, as its owner declared them. A run that
+	// names the environment, and no mount in it, takes them. It takes less than 2 s and changes nothing. It is nil if
+	// the driver's environments have none.
+	Declared func(ctx context.Context, s Spec) ([]Spec, error)
 	// Clean finds what killed runs left behind and, unless dry, removes it. It returns one line for each thing found.
 	// It is nil if the driver leaves nothing that outlives tare.
 	Clean func(ctx context.Context, dry bool) ([]string, error)
