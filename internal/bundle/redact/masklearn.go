@@ -16,7 +16,8 @@ import (
 var common = []string{
 	"localhost", "host", "guest", "vm", "box", "linux", "debian", "ubuntu", "fedora", "alpine", "arch", "tare",
 	"(none)",
-	"local", "namespace", "command", "ssh", "docker", "podman", "qemu", "container", "kubectl", "lima", "wsl",
+	"local", "namespace", "command", "ssh", "docker", "podman", "qemu", "vagrant", "container", "kubectl", "lima",
+	"wsl",
 	"multipass", "incus",
 	"root", "user", "admin", "nobody", "daemon", "vagrant", "core", "shared", "public", "runner", "git", "postgres",
 	"www-data",

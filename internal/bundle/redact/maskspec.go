@@ -76,7 +76,7 @@ func (m *mask) learnSpec(s *env.Spec) {
 		case "user":
 			name, _, _ := strings.Cut(v, ":")
 			m.user(name)
-		case "context", "namespace", "container", "network":
+		case "context", "namespace", "container", "network", "machine":
 			m.instance(v)
 		case "host":
 			m.learnAddress(v)

@@ -12,6 +12,7 @@ import (
 	"tare/internal/lab/driver/qemu"
 	"tare/internal/lab/driver/serial"
 	"tare/internal/lab/driver/ssh"
+	"tare/internal/lab/driver/vagrant"
 	"tare/internal/lab/env"
 )
 
@@ -24,6 +25,7 @@ func Drivers() *env.Registry {
 		qemu.Infos(),
 		libvirt.Infos(),
 		serial.Infos(),
+		vagrant.Infos(),
 		ssh.Infos(),
 		command.Infos(),
 	)...)

@@ -1,0 +1,163 @@
+package vagrant
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tare/internal/lab/leftover"
+)
+
+// note says what has to be undone in a project. It is on the disk before Vagrant is told to make anything, in a folder
+// of its own, which is also the project of a scratch machine.
+type note struct {
+	Owner   string   `json:"owner"`
+	Project string   `json:"project"`
+	Undo    []string `json:"undo"` // a call of Vagrant; none while nothing was made
+	Set     []string `json:"set"`  // what told Vagrant where things are
+	dir     string
+}
+
+const (
+	// noteFolder is below the user's cache folder.
+	noteFolder = "tare/vagrant"
+	noteFile   = "note.json"
+	notePrefix = "tare-"
+)
+
+// places are the variables that say where Vagrant and the providers keep things.
+var places = []string{"VAGRANT_HOME", "VAGRANT_DOTFILE_PATH", "VAGRANT_VAGRANTFILE", "LIBVIRT_DEFAULT_URI",
+	"DOCKER_HOST", "DOCKER_CONTEXT"}
+
+func notes() (string, error) {
+	base, err := os.UserCacheDir()
+	return filepath.Join(base, filepath.FromSlash(noteFolder)), err
+}
+
+// newNote makes the folder of a note. If project is empty, the folder itself is the project.
+func newNote(runID, project string) (*note, error) {
+	if err := leftover.CheckRunID(runID); err != nil {
+		return nil, err
+	}
+	base, err := notes()
+	if err != nil {
+		return nil, err
+	}
+	self, err := leftover.Self()
+	if err != nil {
+		return nil, err
+	}
+	n := &note{Owner: self.String(), Project: project,
+		dir: filepath.Join(base, notePrefix+runID+"-"+strings.ToLower(rand.Text()[:6]))}
+	if project == "" {
+		n.Project = n.dir
+	}
+	for _, name := range places {
+		if v, ok := os.LookupEnv(name); ok {
+			n.Set = append(n.Set, name+"="+v)
+		}
+	}
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := n.promise(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(n.dir))
+	}
+	return n, nil
+}
+
+// promise writes down how to undo what is about to be done. It replaces the file, so that a killed run leaves a whole
+// one.
+func (n *note) promise(undo ...string) error {
+	n.Undo = undo
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	half := filepath.Join(n.dir, noteFile+".new")
+	if err := os.WriteFile(half, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(half, filepath.Join(n.dir, noteFile))
+}
+
+// own tells whether the project is tare's.
+func (n *note) own() bool { return n.Project == n.dir }
+
+// undoTime bounds undoing: stopping a machine that does not listen takes minutes.
+const undoTime = 10 * time.Minute
+
+// undo does what the note says and removes it, and the project if it is tare's.
+func (n *note) undo(ctx context.Context) error {
+	if _, err := os.Stat(n.Project); err == nil && len(n.Undo) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, undoTime)
+		defer cancel()
+		t := &tool{dir: n.Project, own: n.own(), set: n.Set}
+		if _, err := t.run(ctx, n.Undo...); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(n.dir)
+}
+
+func (n *note) String() string {
+	what := "vagrant machine"
+	if len(n.Undo) > 0 {
+		what = "vagrant " + strings.Join(n.Undo, " ")
+	}
+	return what + " in " + n.Project
+}
+
+// unfinished is how old a folder without a note must be to count as left over.
+const unfinished = time.Hour
+
+// readNote reads the note of a run that has ended; nil for all others.
+func readNote(dir string) *note {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(dir, noteFile))
+	n := &note{}
+	if err != nil || json.Unmarshal(text, n) != nil {
+		if time.Since(info.ModTime()) < unfinished {
+			return nil
+		}
+		return &note{Project: dir, dir: dir}
+	}
+	n.dir = dir
+	if owner, err := leftover.ParseOwner(n.Owner); err != nil || owner.Alive() {
+		return nil
+	}
+	return n
+}
+
+// clean finishes what killed runs began.
+func clean(ctx context.Context, dry bool) (lines []string, err error) {
+	base, err := notes()
+	if err != nil {
+		return nil, nil // then there is no note either
+	}
+	entries, _ := os.ReadDir(base)
+	var errs []error
+	for _, e := range entries {
+		n := readNote(filepath.Join(base, e.Name()))
+		if n == nil {
+			continue
+		}
+		if !dry {
+			if err := n.undo(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", n, err))
+				continue
+			}
+		}
+		lines = append(lines, n.String())
+	}
+	return lines, errors.Join(errs...)
+}
