@@ -12,7 +12,7 @@ package agent
 
 import (
 	"context"
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,20 +69,14 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	if len(args) > 1 {
 		role, rest = args[1], args[2:]
 	}
-	flags := flag.NewFlagSet("tare-agent "+role, flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	dir := flags.String("dir", "",
-		"existing `directory` below which to work; empty means the system's directory for temporary files")
-	home := flags.String("home", "", "another existing `directory` of the environment itself, if --dir is on a mount")
-	remove := flags.String("remove", "",
-		"`directory` to remove at the end, with this program in it; its name must begin with .tare-")
-	about := flags.Bool("version", false, "print version, build id and platform")
+	var o options
 	if role == roleAgent || role == roleWorker || role == roleService || role == roleVersion {
-		if err := flags.Parse(rest); err != nil {
+		if err := o.parse(rest); err != nil {
+			fmt.Fprintf(stderr, "tare-agent: %v\n", err)
 			return 2
 		}
 	}
-	if *about || role == roleVersion {
+	if o.version || role == roleVersion {
 		fmt.Fprintln(stdout, wire.VersionLine())
 		return 0
 	}
@@ -90,17 +84,53 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	case nsinit.Role:
 		return nsinit.Main(rest, stderr)
 	case roleAgent:
-		return p.agent(*dir, *remove, stdin, stdout, stderr)
+		return p.agent(o.dir, o.remove, stdin, stdout, stderr)
 	case roleWorker:
-		return work(p.Kinds(), *dir, *home, stdin, stdout)
+		return work(p.Kinds(), o.dir, o.home, stdin, stdout)
 	case roleService:
-		return runService(p.Kinds(), *dir, *home, stdin, stdout, stderr)
+		return runService(p.Kinds(), o.dir, o.home, stdin, stdout, stderr)
 	case netpeer.Role:
 		return netpeer.Main(stdin, stdout, stderr, web.NewHost())
 	}
 	fmt.Fprintf(stderr, "tare-agent: there is no role %q; use agent [--dir DIR], worker, service, peer or version\n",
 		role)
 	return 2
+}
+
+// options are an agent's. Only tare itself gives them, so package flag, with 20 kB, is not worth its size.
+type options struct {
+	dir     string // below which to work; empty means the system's directory for temporary files
+	home    string // another one, of the environment itself, if dir is on a mount
+	remove  string // to remove at the end, with this program in it; its name must begin with .tare-
+	version bool   // print version, build id and platform
+}
+
+func (o *options) parse(words []string) error {
+	for ; len(words) > 0; words = words[1:] {
+		name, value, given := strings.Cut(words[0], "=")
+		var to *string
+		switch name {
+		case "--version":
+			o.version = true
+			continue
+		case "--dir":
+			to = &o.dir
+		case "--home":
+			to = &o.home
+		case "--remove":
+			to = &o.remove
+		}
+		if to != nil && !given && len(words) > 1 {
+			words = words[1:]
+			value, given = words[0], true
+		}
+		if to == nil || !given {
+			return errors.New(words[0] + " is not an option with a value; there are --dir DIR, --home DIR, " +
+				"--remove DIR and --version")
+		}
+		*to = value
+	}
+	return nil
 }
 
 func (p Program) agent(dir, remove string, stdin io.Reader, stdout, stderr io.Writer) int {
