@@ -130,10 +130,10 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// self gives this program as the agent.
+// self gives this file as the agent: what is written here is not booted.
 type self struct{}
 
-func (self) Path(string, string) (string, error) { return os.Executable() }
+func (self) Path(string, string) (string, error) { return "medium_test.go", nil }
 
 type none struct{}
 

@@ -40,9 +40,10 @@ func (e *DeadError) Evidence() []byte { return e.noise }
 // Dial waits at the controller's end of a line until a guest calls, opens a session, and measures the line. ctx bounds
 // the wait, not the session. On failure rw is closed, and the error is a *DeadError.
 func Dial(ctx context.Context, rw io.ReadWriteCloser) (*Conn, error) {
-	p := newPort(rw, true)
+	p := newPort(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.start(rw)
 	c := newConn(p, sessionNumber())
 	p.cur = c
 	p.calling = time.AfterFunc(callTime, (&knock{port: p}).tick)

@@ -50,7 +50,7 @@ func FuzzEnds(f *testing.F) {
 	f.Add(appendFrame(nil, kindOpen|fromHost, 0, []byte{7, 0, 0, 0}), byte(0))
 	f.Add(appendFrame(nil, kindAsk|fromHost, 7, []byte{255, 255, 3}), byte(0))
 	f.Fuzz(func(t *testing.T, b []byte, host byte) {
-		p := bare(host&1 != 0)
+		p := newPort(host&1 != 0)
 		p.cur = newConn(p, 7)
 		p.cur.met = true
 		p.split.feed(b, p.chunk)

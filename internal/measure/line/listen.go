@@ -11,9 +11,10 @@ type Listener struct{ p *port }
 
 // Listen begins to call on a line.
 func Listen(rw io.ReadWriteCloser) *Listener {
-	p := newPort(rw, false)
+	p := newPort(false)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.start(rw)
 	p.calling = time.AfterFunc(0, p.callOut)
 	return &Listener{p}
 }

@@ -46,16 +46,15 @@ type counts struct {
 	damaged                            int64 // chunks in a session that are no frames of it
 }
 
-func newPort(rw io.ReadWriteCloser, host bool) *port {
-	p := bare(host)
+// start begins to use a line. mu is held, so that nothing is taken before the caller is done.
+func (p *port) start(rw io.ReadWriteCloser) {
 	p.rw = rw
 	go p.read()
 	go p.write()
-	return p
 }
 
-// bare is a port without a line.
-func bare(host bool) *port {
+// newPort makes an end without a line.
+func newPort(host bool) *port {
 	p := &port{host: host, noise: proc.NewTail(noiseTail)}
 	p.changed.L = &p.mu
 	return p
