@@ -26,7 +26,7 @@ type DeadError struct {
 
 func (e *DeadError) Error() string {
 	s := fmt.Sprintf("wait for a guest on the serial line: %v; %s", e.Err, e.Said)
-	if last := []rune(proc.Line(proc.Telling(e.noise))); len(last) > 0 {
+	if last := []rune(proc.Line(proc.Telling(withoutControls(e.noise)))); len(last) > 0 {
 		s += ": " + string(last[:min(len(last), 200)])
 	}
 	return s
@@ -154,6 +154,19 @@ func (p *port) said() string {
 			"bits without parity?", p.seen.bytes)
 	}
 	return fmt.Sprintf("%d bytes came, but no guest called; the last line", p.seen.bytes)
+}
+
+// withoutControls leaves out a terminal's control sequences (ESC [ ... letter), which a firmware's screen is full of.
+func withoutControls(b []byte) (out []byte) {
+	for i := 0; i < len(b); i++ {
+		if b[i] != 0x1b || i+1 == len(b) || b[i+1] != '[' {
+			out = append(out, b[i])
+			continue
+		}
+		for i += 2; i < len(b) && (b[i] < '@' || b[i] > '~'); i++ {
+		}
+	}
+	return out
 }
 
 // heard is the end of what came between frames. mu is held.

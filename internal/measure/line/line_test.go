@@ -295,6 +295,9 @@ func TestNobodyIsThere(t *testing.T) {
 		{"a panic", func(l *cable) {
 			l.toHost.push([]byte("[ 1.0] Kernel panic - not syncing: VFS\r\n[ 1.1] ---[ end\r\n"))
 		}, "Kernel panic - not syncing: VFS"},
+		{"a firmware", func(l *cable) {
+			l.toHost.push([]byte("\x1b[2J\x1b[01;01HNo bootable \x1b[1m\x1b[33mdevice\x1b["))
+		}, "the last line: No bootable device"},
 		{"another baud rate", func(l *cable) { l.toHost.push(garbage) }, "same baud rate"},
 		{"an echo", func(l *cable) { l.toGuest.copies = func(b []byte) { l.toHost.push(b) } }, "only an echo"},
 		{"a deaf guest", func(l *cable) {

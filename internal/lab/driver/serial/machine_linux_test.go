@@ -58,11 +58,15 @@ func media(t testing.TB, format string) string {
 		found = []microvm.Kernel{k}
 	}
 	path := filepath.Join(folder, "medium."+format)
-	if _, err := medium.Write(t.Context(), path, medium.Options{
+	o := medium.Options{
 		Agents: agenttest.Store(t, "linux/amd64"), Kernel: found[0], Common: true,
 		// What emulation needs on a busy machine; see package qemu.
 		Args: []string{"no_timer_check"},
-	}); err != nil {
+	}
+	if format != "iso" {
+		o.Scratch = scratchSerial
+	}
+	if _, err := medium.Write(t.Context(), path, o); err != nil {
 		t.Fatal(err)
 	}
 	pathOf[format] = path
@@ -130,6 +134,27 @@ func asDisk(path, format, machine, device string) []string {
 	// Not all of these can be read-only. What is written is discarded.
 	return []string{"-machine", machine, "-drive", "if=none,id=m,snapshot=on,format=" + format + ",file=" + path,
 		"-device", device + ",drive=m"}
+}
+
+// scratchSerial is the serial number of the disk for files; media that are CDs ask for none.
+const scratchSerial = "tare-scratch"
+
+// withScratch adds such a disk.
+func withScratch(t testing.TB, device string) []string {
+	t.Helper()
+	f, err := os.CreateTemp(folder, "scratch-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(32 << 20); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := proc.Run(t.Context(), nil, "mke2fs", "-q", "-F", "-t", "ext4", f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"-drive", "if=none,id=f,format=raw,file=" + f.Name(), "-device", device + ",drive=f,serial=" +
+		scratchSerial}
 }
 
 // onSocket connects the serial port to a Unix socket.
