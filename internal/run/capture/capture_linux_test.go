@@ -313,6 +313,49 @@ func TestKilled(t *testing.T) {
 	})
 }
 
+// A file that the server has made and that is not here is on another machine, and is named.
+func TestKilledFarAway(t *testing.T) {
+	b := newBench(t, dbserver.MariaDB)
+	before := b.state()
+	cmd, _ := b.begin(b.options())
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(b.target.Address)), "data", "tare-*.log"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	if err := os.Rename(files[0], files[0]+".far"); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := Clean(t.Context(), false, os.Getenv)
+	if err != nil || len(lines) != 1 || !strings.Contains(lines[0], files[0]+" cannot be removed from here") {
+		t.Errorf("%q, %v", lines, err)
+	}
+	if err := os.Remove(files[0] + ".far"); err != nil {
+		t.Error(err)
+	}
+	b.same(before)
+}
+
+// What the server's command line says cannot be changed, which is said before anything is.
+func TestCommandLine(t *testing.T) {
+	b := ownBench(t, dbserver.PostgreSQL)
+	b.stop()
+	o := options(dbserver.PostgreSQL, filepath.Base(filepath.Dir(filepath.Dir(b.target.Address))))
+	o.Settings = append(o.Settings, "log_min_duration_statement=1000")
+	s, err := dbserver.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop(context.Background())
+	_, err = Prepare(t.Context(), b.options())
+	if err == nil || !strings.Contains(err.Error(), `log_min_duration_statement is "1000" by the server's command line`) {
+		t.Error(err)
+	}
+}
+
 func (b *bench) stop() {
 	b.Helper()
 	if err := b.server.Stop(context.Background()); err != nil {

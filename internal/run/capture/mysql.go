@@ -19,13 +19,14 @@ import (
 type mysqlServer struct {
 	*conn
 	product dbserver.Product
+	wrote   bool // the log that a capture turned on was still on when its settings were restored
 }
 
 // noPrivilege is the number of the error for a privilege that the user lacks (ER_SPECIFIC_ACCESS_DENIED_ERROR).
 const noPrivilege = 1227
 
 func newMySQL(ctx context.Context, t *Target, c *conn) (server, error) {
-	s := &mysqlServer{c, t.Product}
+	s := &mysqlServer{conn: c, product: t.Product}
 	_, err := s.rows(ctx, "SET SESSION sql_log_off = ON, SESSION long_query_time = 31536000, "+
 		"SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")
 	if err == nil {
@@ -46,8 +47,8 @@ func newMySQL(ctx context.Context, t *Target, c *conn) (server, error) {
 	return s, nil
 }
 
-// far is false: Prepare refuses others.
-func (s *mysqlServer) far() bool { return false }
+// far tells whether a file that is not here is on another machine, which a tunnel leads to: the server has made it.
+func (s *mysqlServer) far() bool { return s.wrote }
 
 func (s *mysqlServer) close() error { return s.conn.close() }
 
@@ -193,6 +194,7 @@ func (s *mysqlServer) restore(ctx context.Context, changes []Change) (others []s
 	}
 	var errs []error
 	ours := len(changes) > 0 && now[changes[0].Name] == changes[0].To // the log's file
+	s.wrote = ours && now[changes[len(changes)-1].Name] == "ON"
 	for _, c := range slices.Backward(changes) {
 		switch {
 		case now[c.Name] == c.From: // the server was restarted, or it was never changed

@@ -177,8 +177,8 @@ func (n *note) undo(ctx context.Context, getenv func(string) string) (left []str
 		if err != nil {
 			return nil, err
 		}
-		far = s.far()
 		others, err := s.restore(ctx, n.Changes)
+		far = s.far()
 		left = leaves(others)
 		if err = errors.Join(err, s.close()); err != nil {
 			return left, err

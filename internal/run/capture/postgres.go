@@ -76,7 +76,10 @@ type pgSetting struct {
 }
 
 func (s *postgresServer) settings(ctx context.Context) (map[string]pgSetting, error) {
-	rows, err := s.rows(ctx, "SELECT name, reset_val, source FROM pg_settings")
+	// Where a setting comes from is told of the session's own only once that is reset. It is one text, as in
+	// newPostgres.
+	rows, err := s.rows(ctx, "RESET log_min_duration_statement; SELECT name, reset_val, source FROM pg_settings; "+
+		"SET log_min_duration_statement = -1")
 	all := map[string]pgSetting{}
 	for _, r := range rows {
 		all[r[0]] = pgSetting{r[1], r[2]}
