@@ -346,6 +346,9 @@ func (x *execution) execute(ctx context.Context) (*verdict.Result, []record.Tria
 	if err := files.Prepare(ctx, x.plan, x.sayLog); err != nil {
 		return nil, nil, err
 	}
+	if err := files.Same(ctx, x.plan, x.trials); err != nil { // there are some if the run is resumed
+		return nil, nil, usageError{err}
+	}
 
 	show := x.display(ctx)
 	defer show.close()

@@ -10,6 +10,7 @@ package supply
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -210,6 +211,35 @@ func (g *gauge) Write(b []byte) (int, error) {
 	n, err := g.w.Write(b)
 	*g.size += int64(n)
 	return n, err
+}
+
+// Same returns an error if a trial of an earlier part of the run read other files than those that the Maker makes of the
+// workloads now: a run goes on with the same work only.
+func (m *Maker) Same(ctx context.Context, p *plan.Plan, trials []record.Trial) error {
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		files, err := m.Of(ctx, w)
+		if err != nil {
+			return err
+		}
+		for param, read := range map[string]func(*record.Trial) string{
+			"log":  func(t *record.Trial) string { return t.Checks["trace"] },
+			"data": func(t *record.Trial) string { return t.State["data"] },
+		} {
+			f, ok := files[param]
+			if !ok {
+				continue
+			}
+			now := hex.EncodeToString(f.Digest[:])
+			for j := range trials {
+				if t := &trials[j]; t.Workload == w.Label && read(t) != "" && read(t) != now {
+					return fmt.Errorf("%s: %s: %s has changed since the run began, so that it cannot go on: bring back "+
+						"what was there, or begin a new run", w.Label, param, w.Params[param])
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // account returns the account of a workload's log, nil without a log or before it is read.

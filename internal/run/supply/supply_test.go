@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"tare/internal/lab/deploy"
 	"tare/internal/measure/workload"
 	"tare/internal/plan"
+	"tare/internal/record"
 	"tare/internal/sys/sql/datadir"
 	"tare/internal/sys/sql/trace"
 )
@@ -248,5 +250,39 @@ func TestDataDirectory(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(to, "ibdata1")); err != nil || string(b) != "pages" {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A run that is resumed has the log and the data that it began with.
+func TestSame(t *testing.T) {
+	log, dump := file(t, "a.log", generalLog), file(t, "a.sql", "CREATE TABLE a (b INT);\n")
+	w := replays(workload.Params{"server": "mariadb", "log": log, "data": dump})
+	p := &plan.Plan{Workloads: []plan.Workload{*w}}
+	files, err := maker(t).Of(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := func(param string) string { d := files[param].Digest; return hex.EncodeToString(d[:]) }
+	trials := []record.Trial{{Workload: "other", Figures: record.Figures{Checks: map[string]string{"trace": "1"}}},
+		{Workload: w.Label}, {Workload: w.Label, Figures: record.Figures{
+			Checks: map[string]string{"trace": before("log")}, State: map[string]string{"data": before("data")}}}}
+	if err := maker(t).Same(t.Context(), p, trials); err != nil {
+		t.Error(err)
+	}
+	for param, path := range map[string]string{"log": log, "data": dump} {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, append(text, "\t\t    8 Query\tSELECT 3;\n"...), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = maker(t).Same(t.Context(), p, trials)
+		if err == nil || !strings.Contains(err.Error(), param+": "+path+" has changed since the run began") {
+			t.Errorf("%s: %v", param, err)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

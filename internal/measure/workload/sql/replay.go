@@ -90,6 +90,8 @@ func replayKind() workload.Kind {
 				Doc: "statements that a shard has at least; 0: a 256th of the log's, but 64 at least and 4096 at most"},
 			workload.Param{Name: "items", Type: workload.Int, Default: "2000", Min: 1, Max: 10_000_000,
 				Doc: "items that the synthetic shop sells; everything else in it grows with them"},
+			workload.Param{Name: "views", Type: workload.Int, Default: "1000", Min: 1, Max: 1_000_000,
+				Doc: "pages of the synthetic shop that are looked at, each of which is a session"},
 			workload.Param{Name: "whole", Type: workload.Bool, Default: "no",
 				Doc: "one unit of work is the whole log"},
 			workload.Param{Name: "warm", Type: workload.Bool, Default: "yes",

@@ -83,6 +83,9 @@ func (r *replay) open(b *workload.Bench) (err error) {
 		return failed("the log tells no times, so that they cannot be kept: use pace=flat, without pin-time")
 	}
 	b.Check("trace", filepath.Base(path)) // its SHA-256
+	if data := b.Files["data"]; data != "" {
+		b.Note("data", filepath.Base(data))
+	}
 	return nil
 }
 
