@@ -108,6 +108,12 @@ func TestServer(t *testing.T) {
 		if v := s.Version(); v == "" || strings.Contains(v, "MariaDB") != (o.Product == MariaDB) {
 			t.Errorf("version %q", v)
 		}
+		if o.Product == MariaDB {
+			ask(t, s, "CREATE DATABASE own", "CREATE PROCEDURE own.nothing() BEGIN END")
+			if log := s.Log(); strings.Contains(log, "moved table") {
+				t.Errorf("the tables are taken for those of another server: %s", log)
+			}
+		}
 		if os.Geteuid() == 0 {
 			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
 			if err != nil || strings.Contains(string(status), "\nUid:\t0\t") || s.Account() == "root" {

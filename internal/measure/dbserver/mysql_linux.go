@@ -171,6 +171,15 @@ func startMySQL(ctx context.Context, o Options) (_ Server, err error) {
 	} else {
 		argv = append(argv, "--skip-networking")
 	}
+	if p.install != "" && s.as.Privileged() {
+		// Aria asks by access(2), which knows no capability, whether its log is there, and would begin another: to that
+		// the tables are those of another server, which it has to repair when they are first used.
+		log, err := s.inherit(data)
+		if err != nil {
+			return nil, with(err, s.remove())
+		}
+		argv = append(argv, "--aria-log-dir-path="+log)
+	}
 	if o.Copied {
 		// Each product and release knows one or both of the names.
 		argv = append(argv, "--skip-grant-tables", "--loose-skip-slave-start", "--loose-skip-replica-start")

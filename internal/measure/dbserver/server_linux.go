@@ -48,13 +48,14 @@ func Start(ctx context.Context, o Options) (Server, error) {
 type server struct {
 	product  Product
 	as       account.User
-	socket   string   // its path
-	listen   string   // its path as the server is told
-	folder   *os.File // what listen refers to, if that is not socket
+	socket   string // its path
+	listen   string // its path as the server is told
 	process  *proc.Stream
 	version  string
 	endpoint Endpoint
 	remove   func() error // removes all but the data
+	// inherited are the directories that the server has as descriptors, the first as 3.
+	inherited []*os.File
 }
 
 func (s *server) Endpoint() Endpoint    { return s.endpoint }
@@ -82,10 +83,10 @@ func (s *server) folders(o Options, socket string) error {
 	s.listen = s.socket
 	temp := filepath.Join(o.Dir, "tmp")
 	s.remove = func() error {
-		if s.folder != nil {
-			_ = s.folder.Close() // it was only opened for its path
-			s.folder = nil
+		for _, f := range s.inherited {
+			_ = f.Close() // it was only opened for its path
 		}
+		s.inherited = nil
 		return errors.Join(os.RemoveAll(dir), os.RemoveAll(temp))
 	}
 	if err := os.RemoveAll(temp); err != nil {
@@ -99,13 +100,23 @@ func (s *server) folders(o Options, socket string) error {
 	if len(s.socket) <= sql.MaxPath {
 		return nil
 	}
-	// The server inherits the folder as descriptor 3, the first of ExtraFiles, whose path is short.
-	var err error
-	if s.folder, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
-		return with(fmt.Errorf("start %s: %w", s.product, err), s.remove())
+	short, err := s.inherit(dir)
+	if err != nil {
+		return with(err, s.remove())
 	}
-	s.listen = filepath.Join("/proc/self/fd/3", socket)
+	s.listen = filepath.Join(short, socket)
 	return nil
+}
+
+// inherit returns a path of a directory that is valid in the server only: one of a descriptor that it inherits. It is
+// short, and nothing but the directory itself has to let the server in.
+func (s *server) inherit(dir string) (string, error) {
+	f, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return "", fmt.Errorf("start %s: %w", s.product, err)
+	}
+	s.inherited = append(s.inherited, f)
+	return fmt.Sprintf("/proc/self/fd/%d", 2+len(s.inherited)), nil // the first of ExtraFiles is 3
 }
 
 // own creates a directory if it does not exist, gives it to the server's account, and ensures that it can be reached.
@@ -189,9 +200,7 @@ func (s *server) command(ctx context.Context, dir string, argv ...string) *proc.
 
 // launch starts the server and waits until ask, which returns the server's version, succeeds.
 func (s *server) launch(ctx context.Context, cmd *proc.Cmd, ask func(context.Context) (string, error)) error {
-	if s.folder != nil {
-		cmd.ExtraFiles = []*os.File{s.folder}
-	}
+	cmd.ExtraFiles = s.inherited
 	process, err := proc.Start(cmd)
 	if err != nil {
 		return fmt.Errorf("start %s as user %s: %w", s.product, s.as.Name, err)
