@@ -213,8 +213,8 @@ func (g *gauge) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Same returns an error if a trial of an earlier part of the run read other files than those that the Maker makes of the
-// workloads now: a run goes on with the same work only.
+// Same returns an error if a trial of an earlier part of the run read other files than those that the Maker makes of
+// the workloads now: a run goes on with the same work only.
 func (m *Maker) Same(ctx context.Context, p *plan.Plan, trials []record.Trial) error {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -233,8 +233,8 @@ func (m *Maker) Same(ctx context.Context, p *plan.Plan, trials []record.Trial) e
 			now := hex.EncodeToString(f.Digest[:])
 			for j := range trials {
 				if t := &trials[j]; t.Workload == w.Label && read(t) != "" && read(t) != now {
-					return fmt.Errorf("%s: %s: %s has changed since the run began, so that it cannot go on: bring back "+
-						"what was there, or begin a new run", w.Label, param, w.Params[param])
+					return fmt.Errorf("%s: %s: %s has changed since the run began, so that it cannot go on: bring "+
+						"back what was there, or begin a new run", w.Label, param, w.Params[param])
 				}
 			}
 		}
