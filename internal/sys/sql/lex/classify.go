@@ -38,6 +38,9 @@ type Verdict struct {
 	Class    Class
 	Reason   string // why it is not Read, Session or Transaction
 	Volatile string // why two servers with the same data may answer differently; NoOrder is the weakest
+	// Routine says that MySQL or MariaDB has written the statement into its log for a routine of its own that carried it
+	// out, with the values of its variables.
+	Routine bool
 }
 
 // Classify tells what a text does. It may be several statements.
@@ -196,6 +199,8 @@ func (c *classifier) name(t Token) {
 		case "":
 		case effectAdmin:
 			c.is(Admin, f.effect)
+		case effectRoutine:
+			c.verdict.Routine = true
 		default:
 			c.is(SideEffect, f.effect)
 		}

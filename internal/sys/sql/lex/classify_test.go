@@ -175,3 +175,20 @@ func TestClassify(t *testing.T) {
 		}
 	}
 }
+
+// MySQL and MariaDB write the values of a routine's variables into its statements.
+func TestRoutine(t *testing.T) {
+	for text, want := range map[string]bool{
+		"INSERT INTO t VALUES ( NAME_CONST('n',5))":                         true,
+		"UPDATE t SET a = a + name_const ('it''s',_utf8mb4'x' COLLATE 'c')": true,
+		"INSERT INTO t VALUES ('NAME_CONST(1)')":                            false,
+		"INSERT INTO name_const VALUES (1)":                                 false,
+	} {
+		if v := Classify([]byte(text), my); v.Routine != want || v.Class != Write {
+			t.Errorf("%s: %+v", text, v)
+		}
+	}
+	if Classify([]byte("SELECT name_const('n', 5)"), pg).Routine {
+		t.Error("PostgreSQL has none")
+	}
+}

@@ -30,6 +30,7 @@ const (
 	effectSession  = "changes a setting"
 	effectMessage  = "sends a message to other sessions"
 	effectProgram  = "runs a program"
+	effectRoutine  = "is carried out by a routine" // no effect; see Verdict.Routine
 
 	volatileTime    = "the time"
 	volatileRandom  = "a random value"
@@ -43,6 +44,7 @@ const (
 var groups = []group{
 	{MySQL, feature{true, effectLock, volatileSession}, []string{"get_lock", "release_lock", "release_all_locks"}},
 	{MySQL, feature{true, "", volatileSession}, []string{"is_free_lock", "is_used_lock"}},
+	{MySQL, feature{true, effectRoutine, ""}, []string{"name_const"}},
 	{MySQL, feature{true, effectWait, ""}, []string{"sleep", "master_pos_wait", "source_pos_wait", "master_gtid_wait",
 		"wait_for_executed_gtid_set", "wait_until_sql_thread_after_gtids"}},
 	{MySQL, feature{true, effectLoad, ""}, []string{"benchmark"}},

@@ -149,6 +149,7 @@ const (
 	whyBadJSON   = "JSON that cannot be read"
 	whyClient    = "commands of a client program"
 	whyCopy      = "data of COPY"
+	whyRoutine   = "carried out by a stored routine, which is replayed as a whole"
 	whyDelimiter = "routines between DELIMITER lines"
 )
 

@@ -46,6 +46,8 @@ func (p *Planner) Decide(e *Event) Decision {
 		d.Part, d.Reason = Ambiguous, e.Ambiguous
 	case e.Op == Denied:
 		d.Part, d.Reason = Skipped, "logins that failed"
+	case d.Verdict.Routine && p.Writes:
+		d.Part, d.Reason = Skipped, whyRoutine
 	case !p.allows(d.Verdict):
 		d.Part, d.Reason = Skipped, p.reason(d.Verdict)
 	}
