@@ -19,7 +19,7 @@ const other = record.MaxGroups
 // grouping divides the statements of a trial by their fingerprints.
 type grouping struct {
 	of      []uint16 // by fingerprint: its group, or other
-	members []uint32 // by group: its fingerprint
+	members []int    // by group: its fingerprint
 	rest    bool     // there are statements of other
 }
 
@@ -33,10 +33,11 @@ func group(kinds []trace.Fingerprint, executions []int64) *grouping {
 		case kinds[i].ID == 0: // it stands for many
 			g.rest = true
 		default:
-			g.members = append(g.members, uint32(i))
+			g.members = append(g.members, i)
 		}
 	}
-	slices.SortFunc(g.members, func(a, b uint32) int {
+	// The agent sorts ints in this way elsewhere: each other way would make it larger.
+	slices.SortStableFunc(g.members, func(a, b int) int {
 		return cmp.Or(cmp.Compare(executions[b], executions[a]), cmp.Compare(kinds[a].ID, kinds[b].ID))
 	})
 	if len(g.members) > record.MaxGroups {
