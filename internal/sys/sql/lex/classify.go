@@ -38,8 +38,8 @@ type Verdict struct {
 	Class    Class
 	Reason   string // why it is not Read, Session or Transaction
 	Volatile string // why two servers with the same data may answer differently; NoOrder is the weakest
-	// Routine says that MySQL or MariaDB has written the statement into its log for a routine of its own that carried it
-	// out, with the values of its variables.
+	// Routine says that MySQL or MariaDB has written the statement into its log for a routine of its own that carried
+	// it out, with the values of its variables.
 	Routine bool
 }
 
