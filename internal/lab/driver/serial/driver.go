@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tare/internal/lab/env"
+	"tare/internal/lab/medium"
 	"tare/internal/measure/line"
 	"tare/internal/record"
 )
@@ -47,8 +48,12 @@ func Infos() []env.Info {
 				"can reach it can read and change everything on the line.", Check: env.OneOf("no", "yes")},
 		},
 		Driver: driver{},
-		Probe: func(context.Context) env.Status {
-			return env.Status{OK: true, Detail: "needs a guest that was booted from tare guest media"}
+		Probe: func(ctx context.Context) env.Status {
+			s := env.Status{OK: true, Detail: "needs a guest that was booted from tare guest media"}
+			if m := medium.Probe(ctx); !m.OK { // it may have been written elsewhere
+				s.Detail += "; to write one here: " + m.Remedy
+			}
+			return s
 		},
 		Has: func(_ context.Context, s env.Spec) env.Status {
 			p, err := parse(s.Arg, s.Get("remote", "no") == "yes")
