@@ -13,6 +13,12 @@
 # scripts/deps.sh wine prints a directory with an unpacked Wine and its libraries, of Debian 13: what Go needs of Windows is not in
 # the one of Debian 12.
 #
+# scripts/deps.sh virtualbox prints the root directory of a system with VirtualBox, in the same way from Debian unstable, which
+# alone has it.
+#
+# scripts/deps.sh vboxsf prints a folder with the modules that a guest needs for VirtualBox's shared folders, built for the kernel
+# that tare fetched.
+#
 # scripts/deps.sh qemu-samples prints the folder of the disk images of QEMU's own tests, fetched with its source package.
 #
 # scripts/deps.sh sql-logs prints the folder of the logs that the tests of pgBadger and Percona Toolkit read, fetched with
@@ -58,14 +64,15 @@ elsewhere() {
 	fi
 }
 
-# unpack_elsewhere DIR PACKAGE unpacks a package of such an apt and all packages that it depends on into DIR/root.
+# unpack_elsewhere DIR PACKAGE... unpacks packages of such an apt and all packages that they depend on into DIR/root.
 unpack_elsewhere() {
 	local dir=$1 packages file
+	shift
 	# No package is installed there, so apt lists all of them.
-	packages=$(apt_elsewhere "$dir" -s --no-install-recommends install "$2" 2>"$dir/log" | awk '$1 == "Inst" { print $2 }') || true
+	packages=$(apt_elsewhere "$dir" -s --no-install-recommends install "$@" 2>"$dir/log" | awk '$1 == "Inst" { print $2 }') || true
 	if [ -z "$packages" ]; then
 		cat "$dir/log" >&2
-		echo "deps: there is no $2 in that part of Debian" >&2
+		echo "deps: there is no $* in that part of Debian" >&2
 		return 1
 	fi
 	# shellcheck disable=SC2086
@@ -79,29 +86,89 @@ unpack_elsewhere() {
 	done
 }
 
-# tree NAME GIVEN SUITE PACKAGE prints the directory of an unpacked PACKAGE with all that it needs: GIVEN, if it is not empty, or
-# $cache/NAME, unpacked from that release of Debian.
+# tree NAME GIVEN SUITE COMPONENTS PACKAGE... prints the directory of unpacked packages with all that they need: GIVEN, if it is not
+# empty, or $cache/NAME, unpacked from that release of Debian.
 tree() {
-	local dir=$cache/$1 work
-	if [ -n "$2" ]; then
-		echo "$2"
+	local name=$1 given=$2 suite=$3 components=$4 dir=$cache/$1 work
+	shift 4
+	if [ -n "$given" ]; then
+		echo "$given"
 		return
 	fi
 	if ! [ -d "$dir" ]; then
 		if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-			echo "deps: no $1 here; give the root of a system with it by TARE_$(tr a-z A-Z <<<"$1")_ROOT=DIR" >&2
+			echo "deps: no $name here; give the root of a system with it by TARE_$(tr a-z A-Z <<<"$name")_ROOT=DIR" >&2
 			return 1
 		fi
-		echo "deps: downloading $4 from Debian $3" >&2
+		echo "deps: downloading $1 from Debian $suite" >&2
 		mkdir -p "$cache"
-		work=$(mktemp -d "$cache/$1.XXXXXX")
+		work=$(mktemp -d "$cache/$name.XXXXXX")
 		# shellcheck disable=SC2064
 		trap "rm -rf '$work'" EXIT
-		elsewhere "$work" "$3" main || return 1
-		unpack_elsewhere "$work" "$4" || return 1
+		elsewhere "$work" "$suite" "$components" || return 1
+		unpack_elsewhere "$work" "$@" || return 1
+		chmod 755 "$work/root"
 		mv "$work/root" "$dir"
 	fi
 	echo "$dir"
+}
+
+# vboxsf_modules prints a folder with the modules for VirtualBox's shared folders that the kernel's own source has, for the cloud
+# kernel that `tare guest fetch` fetched: Debian builds them for its generic kernel only, which an interpreted processor does not
+# unpack in minutes.
+vboxsf_modules() {
+	local found release dir work
+	if [ -n "${TARE_VBOXSF_MODULES:-}" ]; then
+		echo "$TARE_VBOXSF_MODULES"
+		return
+	fi
+	found=$(find "$cache/guest/amd64/cloud/" -path '*/modules/*' -name modules.dep 2>/dev/null | sort -V | tail -1)
+	release=$(basename "$(dirname "${found:-/}")")
+	if [ "$release" = / ]; then
+		echo "deps: no guest kernel here to build vboxsf for; run: tare guest fetch" >&2
+		return 1
+	fi
+	dir=$cache/vboxsf/$release
+	if ! [ -d "$dir" ]; then
+		echo "deps: building vboxguest and vboxsf for kernel $release" >&2
+		mkdir -p "$cache/vboxsf"
+		work=$(mktemp -d "$cache/vboxsf/new.XXXXXX")
+		# shellcheck disable=SC2064
+		trap "rm -rf '$work'" EXIT
+		if ! vboxsf_build "$work" "$release" >"$work/log" 2>&1; then
+			tail -20 "$work/log" >&2
+			return 1
+		fi
+		mv "$work/out" "$dir"
+	fi
+	echo "$dir"
+}
+
+# vboxsf_build WORK RELEASE builds them into WORK/out with that kernel's headers, from the source of its package.
+vboxsf_build() {
+	local work=$1 release=$2 headers version file
+	headers=linux-headers-$release
+	version=$(sed -n 's/^\([0-9]*\.[0-9]*\).*/\1/p' <<<"$release")
+	(cd "$work" && apt-get -q -o APT::Sandbox::User=root download "$headers" "linux-source-$version" \
+		$(apt-cache depends --no-recommends "$headers" | awk '$1 == "Depends:" && $2 ~ /^linux-(headers|kbuild)/ { print $2 }')) || return 1
+	mkdir -p "$work/root" "$work/out"
+	for file in "$work"/linux-headers-*.deb "$work"/linux-kbuild-*.deb; do
+		dpkg-deb --extract "$file" "$work/root" || return 1
+	done
+	dpkg-deb --fsys-tarfile "$work"/linux-source-*.deb | tar -xO --wildcards './usr/src/linux-source-*.tar.*' >"$work/source.tar.xz" || return 1
+	tar -xJf "$work/source.tar.xz" -C "$work" --strip-components=1 --wildcards '*/drivers/virt/vboxguest/*' '*/fs/vboxsf/*' || return 1
+	# The packages name each other by where they would be installed.
+	grep -rlE '/usr/(src|lib)/linux-' "$work/root/usr/src/$headers" --include=Makefile --include='*.mk' |
+		xargs -r sed -i -E "s#/usr/(src|lib)/linux-#$work/root/usr/\\1/linux-#g"
+	find "$work/root/usr" -type l | while read -r file; do
+		case $(readlink "$file") in
+		/usr/*) ln -sfn "$work/root$(readlink "$file")" "$file" ;;
+		esac
+	done
+	echo 'obj-m += drivers/virt/vboxguest/ fs/vboxsf/' >"$work/Kbuild"
+	make -C "$work/root/usr/src/$headers" M="$work" CONFIG_VBOXGUEST=m CONFIG_VBOXSF_FS=m modules || return 1
+	strip --strip-debug "$work"/drivers/virt/vboxguest/vboxguest.ko "$work"/fs/vboxsf/vboxsf.ko
+	mv "$work"/drivers/virt/vboxguest/vboxguest.ko "$work"/fs/vboxsf/vboxsf.ko "$work/out"
 }
 
 # nonfree_iozone installs it where apt does not know it: it is in Debian's non-free component, which few machines have switched on.
@@ -210,11 +277,20 @@ virtiofsd)
 	exit
 	;;
 mysql)
-	tree mysql "${TARE_MYSQL_ROOT:-}" sid mysql-server-core
+	tree mysql "${TARE_MYSQL_ROOT:-}" sid main mysql-server-core
 	exit
 	;;
 wine)
-	tree wine "${TARE_WINE_ROOT:-}" trixie wine64
+	tree wine "${TARE_WINE_ROOT:-}" trixie main wine64
+	exit
+	;;
+virtualbox)
+	# Nothing is configured: what its programs need is the files. The kernel's driver is only wanted as source, which is not built.
+	tree virtualbox "${TARE_VIRTUALBOX_ROOT:-}" sid "main contrib" virtualbox virtualbox-source python3-minimal base-files
+	exit
+	;;
+vboxsf)
+	vboxsf_modules
 	exit
 	;;
 qemu-samples)
@@ -238,7 +314,7 @@ test) packages=(qemu-system-x86 qemu-system-arm opensbi qemu-utils ipxe-qemu doc
 demo) packages=(qemu-system-x86 ipxe-qemu e2fsprogs) ;;
 bench) packages=(fio sysbench mbw iperf3 hyperfine gcc libc6-dev qemu-system-x86 ipxe-qemu qemu-utils e2fsprogs docker.io iproute2 bzip2 wrk nginx-light mariadb-server postgresql percona-toolkit) ;;
 *)
-	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|qemu-samples|sql-logs]" >&2
+	echo "usage: scripts/deps.sh [test|demo|bench|virtiofsd|mysql|wine|virtualbox|vboxsf|qemu-samples|sql-logs]" >&2
 	exit 2
 	;;
 esac

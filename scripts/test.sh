@@ -84,6 +84,12 @@ if TARE_WINE_ROOT=$(scripts/deps.sh wine); then
 else
 	unset TARE_WINE_ROOT
 fi
+# Debian's releases have no VirtualBox either.
+if TARE_VIRTUALBOX_ROOT=$(scripts/deps.sh virtualbox); then
+	export TARE_VIRTUALBOX_ROOT
+else
+	unset TARE_VIRTUALBOX_ROOT
+fi
 # Disk images that other programs wrote, as QEMU keeps them for its tests. Where this fails, the test of them says so.
 if TARE_QEMU_SAMPLES=$(scripts/deps.sh qemu-samples); then
 	export TARE_QEMU_SAMPLES
@@ -107,7 +113,8 @@ standing() {
 	{
 		find "$home" "$cache" "$config" "$data" "$state" -mindepth 1 -maxdepth 1
 		find "$cache/tare" "$data/tare" "$home/.ssh" "$home/.docker" "$config/containers" "$data/containers" \
-			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/wine" -o -path "$kept/qemu-samples" \
+			\( -path "$kept/guest" -o -path "$kept/virtiofsd" -o -path "$kept/mysql" -o -path "$kept/wine" -o -path "$kept/virtualbox" \
+			-o -path "$kept/vboxsf" -o -path "$kept/qemu-samples" \
 			-o -path "$kept/sql-logs" \) -prune -o -print
 	} 2>/dev/null | LC_ALL=C sort -u || true # some of these are not there
 }
@@ -129,6 +136,11 @@ if [ -x bin/tare ]; then
 	for kernel in "amd64 cloud" "amd64 generic" "arm64 cloud" "riscv64 generic"; do
 		bin/tare guest fetch --arch "${kernel% *}" --flavour "${kernel#* }" || true
 	done
+fi
+if TARE_VBOXSF_MODULES=$(TARE_TEST_CACHE=$kept scripts/deps.sh vboxsf); then
+	export TARE_VBOXSF_MODULES
+else
+	unset TARE_VBOXSF_MODULES
 fi
 
 # goroutines lists the packages that start one.
