@@ -215,6 +215,10 @@ var mountFlags = map[string]uintptr{
 }
 
 func mountCall(m *guestabi.Mount) error {
+	source, err := Device(m.Source)
+	if err != nil {
+		return err
+	}
 	var flags uintptr
 	var data []string
 	for _, o := range []string{m.Options, m.Secret} {
@@ -229,7 +233,7 @@ func mountCall(m *guestabi.Mount) error {
 	// A signal, such as the one by which Go's runtime preempts, ends the wait for a server's answer with EINTR: nothing
 	// is mounted then, and the call is made again.
 	for tries := 0; ; tries++ {
-		err := unix.Mount(m.Source, m.Dir, m.Type, flags, strings.Join(data, ","))
+		err := unix.Mount(source, m.Dir, m.Type, flags, strings.Join(data, ","))
 		if !errors.Is(err, unix.EINTR) || tries == mountTries {
 			return err
 		}

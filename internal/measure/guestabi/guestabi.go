@@ -14,6 +14,8 @@ const (
 	Scratch = "/scratch" // where the scratch disk is mounted
 	// Disks is where every disk with a serial number has a link DisksSERIAL to its device, as udev makes them.
 	Disks = "/dev/disk/by-id/virtio-"
+	// ByLabel before a label, in the place of a device, is the disk with an ext4 of that label.
+	ByLabel = "LABEL="
 )
 
 // Port is the name of the virtio-serial port for the wire.
@@ -24,8 +26,8 @@ const (
 	HostnameArg = "tare.hostname" // the guest's host name
 	DisksArg    = "tare.disks"    // serial numbers of the other disks that get a link, separated by commas
 	NetworkArg  = "tare.network"  // bring up the network card on QEMU's user-mode network
-	// ScratchArg is the serial number, or the device (/dev/NAME), of the disk to mount at Scratch; absent when there is
-	// none.
+	// ScratchArg is the serial number, the device (/dev/NAME) or the label (ByLabel) of the disk to mount at Scratch;
+	// absent when there is none.
 	ScratchArg = "tare.scratch"
 	// PortArg is the serial port for the wire, NAME,BAUD as in console=. Without it the wire is the virtio-serial port.
 	PortArg = "tare.port"

@@ -15,6 +15,25 @@ const (
 	clockAtMost  = 200
 )
 
+// Slower than slowest is no processor: a hypervisor interprets its code, as VirtualBox does where it has no driver.
+const (
+	slowest   = 100 // MHz
+	slowTries = 3   // a preempted one is slow on any machine
+)
+
+// interpreted tells whether this system's processor is that slow.
+func interpreted() bool {
+	const rounds = clockRounds / 100
+	for range slowTries {
+		t := time.Now()
+		countCycles(rounds)
+		if time.Since(t) < cyclesPerRound*rounds*time.Microsecond/slowest {
+			return false
+		}
+	}
+	return canCount
+}
+
 // measuredMHz is the clock at which one processor runs just now when it has work, in MHz; 0 where that cannot be
 // measured.
 //
@@ -22,7 +41,7 @@ const (
 // and so takes one cycle on every processor that Go knows with assembly here (latency 1: Agner Fog, Instruction tables;
 // Arm Cortex and Neoverse software optimization guides). It is the clock of one busy core including turbo, by this
 // system's own time: an error of one percent there is an error of one percent here. On an emulated processor it would
-// be the speed of translated code, so Collect does not measure it there.
+// be the speed of translated code, and take seconds on an interpreted one, so Collect does not measure it there.
 func measuredMHz() float64 {
 	if !canCount {
 		return 0

@@ -32,7 +32,7 @@ func Collect(ctx context.Context, workDir string) record.Facts {
 		c.extra("hypervisor.container", c.container)
 		c.Hypervisor = c.container // the innermost of the two counts
 	}
-	c.Emulated = c.vm == "tcg"
+	c.Emulated = c.vm == "tcg" || c.vm != "" && interpreted()
 	if !c.Emulated && ctx.Err() == nil {
 		if mhz := measuredMHz(); mhz > 0 {
 			c.extra("cpu.measured_mhz", strconv.FormatFloat(mhz, 'f', 0, 64))

@@ -240,8 +240,10 @@ func openPort(name string) (*os.File, error) {
 // disk waits for the disk with a serial number, or for a device, and returns its device.
 func disk(serial string) (dev string, err error) {
 	err = await("disk "+serial, func() bool {
-		if dev = serial; strings.HasPrefix(dev, "/dev/") {
-			return exists(dev)
+		if strings.HasPrefix(serial, "/dev/") || strings.HasPrefix(serial, guestabi.ByLabel) {
+			var e error
+			dev, e = agent.Device(serial)
+			return e == nil && exists(dev)
 		}
 		// virtio-blk has it in the first place, NVMe in the second, SCSI and ATA in the third.
 		for _, place := range []string{"serial", "device/serial", "device/vpd_pg80"} {
