@@ -41,32 +41,95 @@ type call struct {
 // flushProgram tells the ring of each system call that flushes a file. It hangs on sys_enter, whose arguments are the
 // registers and the call's number. It stops nobody: a call that is none of these costs a few instructions.
 func flushProgram(ring *ebpf.Map) asm.Instructions {
-	const event = -eventSize // on the stack
-	return asm.Instructions{
+	in := asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, 8, asm.DWord),
-		asm.JEq.Imm(asm.R2, unix.SYS_FSYNC, "tell"),
-		asm.JEq.Imm(asm.R2, unix.SYS_FDATASYNC, "tell"),
-		asm.JEq.Imm(asm.R2, unix.SYS_SYNCFS, "tell"),
+		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord), // the registers' address
+		asm.JEq.Imm(asm.R2, unix.SYS_FSYNC, "file"),
+		asm.JEq.Imm(asm.R2, unix.SYS_FDATASYNC, "file"),
+		asm.JEq.Imm(asm.R2, unix.SYS_SYNCFS, "file"),
+		asm.JEq.Imm(asm.R2, unix.SYS_IO_SUBMIT, "submit"),
 		asm.Ja.Label("end"),
-		asm.LoadMem(asm.R3, asm.R1, 0, asm.DWord).WithSymbol("tell"), // the registers' address
-		asm.Add.Imm(asm.R3, firstArgument),
-		asm.Mov.Imm(asm.R2, 0),
-		asm.StoreMem(asm.RFP, event+8, asm.R2, asm.DWord),
-		asm.Mov.Reg(asm.R1, asm.RFP),
-		asm.Add.Imm(asm.R1, event+8),
+		asm.Mov.Imm(asm.R2, 0).WithSymbol("file"),
+		asm.StoreMem(asm.RFP, atFile, asm.R2, asm.DWord),
+	}
+	in = append(in, argument(0, atFile)...)
+	in = append(in, tell(ring)...)
+	in = append(in, asm.Ja.Label("end"))
+	// A request that was submitted to Linux's own asynchronous I/O may be a flush, too: VirtualBox flushes so.
+	in = append(in, label(argument(1, atWord), "submit")...)
+	in = append(in, asm.LoadMem(asm.R7, asm.RFP, atWord, asm.DWord)) // how many
+	in = append(in, argument(2, atWord)...)
+	in = append(in, asm.LoadMem(asm.R8, asm.RFP, atWord, asm.DWord)) // where their addresses are
+	for i := range int32(mostRequests) {
+		next := fmt.Sprintf("request%d", i+1)
+		in = append(in, asm.JLE.Imm(asm.R7, i, "end"))
+		in = append(in, asm.Mov.Reg(asm.R3, asm.R8), asm.Add.Imm(asm.R3, 8*i))
+		in = append(in, readUser(atWord, 8)...)
+		in = append(in, asm.LoadMem(asm.R3, asm.RFP, atWord, asm.DWord))
+		in = append(in, readUser(atRequest, requestSize)...)
+		in = append(in,
+			asm.LoadMem(asm.R2, asm.RFP, atRequest+16, asm.Half), // aio_lio_opcode
+			asm.JEq.Imm(asm.R2, requestFsync, next+"-flush"),
+			asm.JNE.Imm(asm.R2, requestFdsync, next),
+			asm.LoadMem(asm.R2, asm.RFP, atRequest+20, asm.Word).WithSymbol(next+"-flush"), // aio_fildes
+			asm.StoreMem(asm.RFP, atFile, asm.R2, asm.DWord),
+		)
+		in = append(in, tell(ring)...)
+		in = append(in, asm.Mov.Imm(asm.R0, 0).WithSymbol(next))
+	}
+	return append(in, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
+}
+
+// The program's places on its stack: the event with the process and its file, a word, and the beginning of a struct
+// iocb (linux/aio_abi.h).
+const (
+	atEvent     = -eventSize
+	atFile      = atEvent + 8
+	atWord      = atEvent - 8
+	atRequest   = atWord - requestSize
+	requestSize = 24
+
+	requestFsync, requestFdsync = 2, 3
+	// mostRequests bounds how many of the requests that are submitted at once are looked at.
+	mostRequests = 32
+)
+
+// argument reads the number of an argument of the system call to a place on the stack.
+func argument(n, to int16) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)),
 		asm.Mov.Imm(asm.R2, 8),
+		asm.Mov.Reg(asm.R3, asm.R6), asm.Add.Imm(asm.R3, firstArgument+int32(n)*nextArgument),
 		asm.FnProbeReadKernel.Call(),
+	}
+}
+
+// readUser reads from the address in R3, in the caller's memory, to a place on the stack.
+func readUser(to int16, size int32) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)),
+		asm.Mov.Imm(asm.R2, size),
+		asm.FnProbeReadUser.Call(),
+		asm.JNE.Imm(asm.R0, 0, "end"),
+	}
+}
+
+// tell sends the event, whose file is on the stack.
+func tell(ring *ebpf.Map) asm.Instructions {
+	return asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
-		asm.StoreMem(asm.RFP, event, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, atEvent, asm.R0, asm.DWord),
 		asm.LoadMapPtr(asm.R1, ring.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, event),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, atEvent),
 		asm.Mov.Imm(asm.R3, eventSize),
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnRingbufOutput.Call(),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
-		asm.Return(),
 	}
+}
+
+func label(in asm.Instructions, name string) asm.Instructions {
+	in[0] = in[0].WithSymbol(name)
+	return in
 }
 
 // initialPIDs is the inode of the first namespace of process ids (PROC_PID_INIT_INO).

@@ -2,3 +2,6 @@ package durability
 
 // firstArgument is the place of a system call's first argument in the kernel's struct pt_regs, in bytes: rdi.
 const firstArgument = 112
+
+// nextArgument is how far the next one is from there.
+const nextArgument = -8

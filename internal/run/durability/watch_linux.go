@@ -20,7 +20,8 @@ type identity struct{ dev, ino uint64 }
 // entry of system calls (BPF) that stops nobody, so that what is watched runs at its own speed; it needs the rights to
 // do so, which are root's.
 //
-// It sees fsync, fdatasync and syncfs. It does not see what goes through an io_uring, nor a file server in the kernel.
+// It sees fsync, fdatasync, syncfs, and flushes submitted to Linux's own asynchronous I/O (io_submit). It does not see
+// what goes through an io_uring, nor a file server in the kernel.
 type Watcher struct {
 	tap  *tap
 	stop chan struct{}

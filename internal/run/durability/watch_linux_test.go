@@ -3,9 +3,15 @@
 package durability
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"tare/internal/sys/proc"
 )
@@ -72,6 +78,51 @@ func TestWatcherCounts(t *testing.T) {
 	}
 	if _, err := w.File(filepath.Join(dir, "missing")); err == nil {
 		t.Error("a missing file was counted")
+	}
+}
+
+// TestWatcherSeesSubmittedFlushes has the kernel flush as VirtualBox does: by requests that are submitted among others.
+func TestWatcherSeesSubmittedFlushes(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "flushed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := watcher(t)
+	const write, fsync, fdsync = 1, 2, 3
+	page := make([]byte, 4096)
+	var all []*[64]byte
+	for i := range 20 {
+		r := &[64]byte{} // struct iocb of linux/aio_abi.h
+		put := binary.NativeEndian
+		put.PutUint16(r[16:], write)
+		put.PutUint32(r[20:], uint32(f.Fd()))
+		switch i {
+		case 7:
+			put.PutUint16(r[16:], fsync)
+		case 19:
+			put.PutUint16(r[16:], fdsync)
+		default:
+			put.PutUint64(r[24:], uint64(uintptr(unsafe.Pointer(&page[0]))))
+			put.PutUint64(r[32:], uint64(len(page)))
+			put.PutUint64(r[40:], uint64(i*len(page)))
+		}
+		all = append(all, r)
+	}
+	var id uint64
+	if _, _, e := unix.Syscall(unix.SYS_IO_SETUP, 32, uintptr(unsafe.Pointer(&id)), 0); e != 0 {
+		t.Fatal(e)
+	}
+	defer unix.Syscall(unix.SYS_IO_DESTROY, uintptr(id), 0, 0) // it waits for all of them
+	n, _, e := unix.Syscall(unix.SYS_IO_SUBMIT, uintptr(id), uintptr(len(all)), uintptr(unsafe.Pointer(&all[0])))
+	runtime.KeepAlive(page)
+	if e != 0 || int(n) != len(all) {
+		t.Fatalf("%d of %d requests: %v", n, len(all), e)
+	}
+	for end := time.Now().Add(tryTime); count(t, w, f.Name()) < 2 && time.Now().Before(end); time.Sleep(pollEvery) {
+	}
+	if n := count(t, w, f.Name()); n != 2 {
+		t.Errorf("%d of 2 submitted flushes were seen", n)
 	}
 }
 
