@@ -59,7 +59,7 @@ func (s *suite) work(t *testing.T) {
 		conn := s.connect(t, e, o.RunID)
 		s.checkHello(t, conn.Hello())
 		s.checkFacts(t, e, conn)
-		for _, r := range []wire.Run{null(shortWork), files(), null(shortWork)} {
+		for _, r := range []wire.Run{null(s.Work), files(), null(s.Work)} {
 			s.trial(t, conn, r)
 		}
 		s.service(t, conn)
@@ -122,7 +122,7 @@ func (s *suite) service(t *testing.T, conn *deploy.Conn) {
 	t.Helper()
 	pid := ""
 	for n := range 3 {
-		is := s.trial(t, conn, served(shortWork)).Result.State
+		is := s.trial(t, conn, served(s.Work)).Result.State
 		if pid == "" {
 			pid = is["service_pid"]
 		}

@@ -51,6 +51,9 @@ type Options struct {
 	// Leaks returns leftovers of a run that the suite itself cannot see: containers, files in unusual places. The suite
 	// searches for processes, mounts and temporary files with the run's id, and for running agents.
 	Leaks func(t testing.TB, runID string) []string
+	// Work is the amount of a short trial's work; it defaults to one that takes well below a second unless the
+	// processor is interpreted.
+	Work int64
 	// Log gets the driver's log lines; it defaults to none.
 	Log io.Writer
 }
@@ -97,6 +100,9 @@ func newSuite(t *testing.T, d env.Driver, o Options) *suite {
 	}
 	if o.CancelAfter == nil {
 		o.CancelAfter = []time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond}
+	}
+	if o.Work == 0 {
+		o.Work = shortWork
 	}
 	if o.Log == nil {
 		o.Log = io.Discard

@@ -38,11 +38,11 @@ func (i *Image) onDevice(ctx context.Context, r *Request) error {
 	}
 	i.Path = filepath.Join(r.Dir, r.Name+i.ending())
 	i.Places = append(i.Places, i.Path)
-	return os.WriteFile(i.Path, []byte(descriptor(device, i.Size)), 0o600)
+	return os.WriteFile(i.Path, []byte(Descriptor(device, i.Size)), 0o600)
 }
 
-// descriptor is a VMDK that only refers to a device, as in VMware's "Virtual Disk Format 1.1".
-func descriptor(device string, size int64) string {
+// Descriptor is a VMDK that only refers to a device, as in VMware's "Virtual Disk Format 1.1".
+func Descriptor(device string, size int64) string {
 	const sector, heads, perTrack = 512, 16, 63
 	sectors := size / sector
 	return fmt.Sprintf(`# Disk DescriptorFile

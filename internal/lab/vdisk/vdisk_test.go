@@ -111,7 +111,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestDescriptorNamesItsDevice(t *testing.T) {
-	d := descriptor("/dev/loop9", 64<<20)
+	d := Descriptor("/dev/loop9", 64<<20)
 	for _, want := range []string{"RW 131072 FLAT \"/dev/loop9\" 0\n", "createType=\"monolithicFlat\"\n",
 		"ddb.geometry.cylinders = \"130\"\n"} {
 		if !bytes.Contains([]byte(d), []byte(want)) {

@@ -13,6 +13,7 @@ import (
 	"tare/internal/lab/driver/serial"
 	"tare/internal/lab/driver/ssh"
 	"tare/internal/lab/driver/vagrant"
+	"tare/internal/lab/driver/virtualbox"
 	"tare/internal/lab/env"
 )
 
@@ -26,6 +27,7 @@ func Drivers() *env.Registry {
 		libvirt.Infos(),
 		serial.Infos(),
 		vagrant.Infos(),
+		virtualbox.Infos(),
 		ssh.Infos(),
 		command.Infos(),
 	)...)

@@ -89,7 +89,7 @@ func makeDisk(ctx context.Context, r vdisk.Request, fs fileSystem) (*vdisk.Image
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	free, err := freeSpace(r.Dir)
+	free, err := vdisk.FreeSpace(r.Dir)
 	// For a moment the file that fills the disk also exists next to it, and in the raw image that is converted.
 	if need := r.Room(r.Size) + 2*r.FillBytes + reserve; err == nil && free >= 0 && free < need {
 		return nil, nil, fmt.Errorf("%s has %s free, but the disk needs %s", r.Dir, mib(free), mib(need))

@@ -1,11 +1,11 @@
 //go:build linux || darwin || freebsd
 
-package qemu
+package vdisk
 
 import "golang.org/x/sys/unix"
 
-// freeSpace returns how many bytes this user can still write below dir.
-func freeSpace(dir string) (int64, error) {
+// FreeSpace returns how many bytes this user can still write below dir.
+func FreeSpace(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return -1, err

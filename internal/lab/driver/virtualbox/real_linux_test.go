@@ -1,0 +1,138 @@
+//go:build amd64
+
+package virtualbox
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tare/internal/lab/deploy"
+	"tare/internal/lab/deploy/agenttest"
+	"tare/internal/lab/env"
+	"tare/internal/lab/envtest"
+	"tare/internal/lab/microvm"
+	"tare/internal/measure/wire"
+)
+
+// need ends a test where no machine of VirtualBox can be made. Its product is in a root directory that
+// scripts/deps.sh has made, as its modules for shared folders are.
+func need(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("an interpreted machine is booted")
+	}
+	why := ""
+	if os.Getenv(rootVar) == "" {
+		why = rootVar + " names no root directory with VirtualBox; scripts/deps.sh virtualbox makes one"
+	} else if os.Getenv(modulesVar) == "" {
+		why = modulesVar + " names no folder with vboxsf; scripts/deps.sh vboxsf makes one"
+	} else if os.Getuid() != 0 {
+		why = "a root directory is entered as root only"
+	} else if s := probe(t.Context()); !s.OK {
+		why = s.Detail + "; " + s.Remedy
+	} else if _, err := microvm.Find("", "amd64", microvm.Cloud); err != nil {
+		why = err.Error()
+	}
+	if why != "" && os.Getenv("TARE_REQUIRE") != "" {
+		t.Fatal(why)
+	} else if why != "" {
+		t.Skip(why)
+	}
+}
+
+const modulesVar = "TARE_VBOXSF_MODULES"
+
+// small is the smallest machine that does the work; interpreted, so that it is the same on every host.
+func small(pairs ...string) env.Spec {
+	return spec(append([]string{"engine", interpreter, "memory", "160MiB", "disk", "64MiB", "kernel", microvm.Cloud},
+		pairs...)...)
+}
+
+func mount(kind, as string, pairs ...string) env.Spec {
+	s := spec(pairs...)
+	s.Name, s.Driver = as, kind
+	return s
+}
+
+func TestContract(t *testing.T) {
+	need(t)
+	impossible := []env.Spec{
+		small("kernel", "/etc/hostname"),
+		small("controller", "ahci"), // Debian's cloud kernel has no driver for it
+		small("boot", "10s", "saved", "off", "disk", "none"),
+	}
+	if !driverLoaded() {
+		impossible = append(impossible, spec("engine", "hwvirt"))
+	}
+	envtest.Run(t, driver{}, envtest.Options{
+		Spec: small("modules", os.Getenv(modulesVar)), OS: "linux", Arch: "amd64", Patience: 15 * time.Minute,
+		Work:        2000,
+		CancelAfter: []time.Duration{0, 100 * time.Millisecond, 2 * time.Second},
+		// Without disks it is the same machine as without mounts, and goes on from the same saved state.
+		Mounts: []env.Spec{mount(kindVboxsf, "share"), mount(kindVboxsf, "plain", "options", "noatime")},
+		Broken: []env.Spec{mount(kindVboxsf, "bad", "options", "nonsense=1")},
+		Kill: func(t testing.TB, e env.Env, _ wire.Hello) {
+			pids := e.(*vm).Processes()
+			if err := syscall.Kill(pids[len(pids)-1], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Leaks: func(t testing.TB, runID string) []string {
+			found, _ := filepath.Glob("/tmp/.vbox-" + ipcPrefix + "*" + runID + "*")
+			return found
+		},
+		Impossible: impossible,
+	})
+}
+
+// TestExisting meets a machine that another VirtualBox session has made, on its serial line, and leaves it running.
+func TestExisting(t *testing.T) {
+	need(t)
+	o := env.Options{Spec: small("modules", os.Getenv(modulesVar)), RunID: "existing", Dir: t.TempDir(),
+		Agents: agenttest.Store(t), Log: slog.New(slog.DiscardHandler)}
+	e, err := driver{}.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	v := e.(*vm)
+	v.wire.Close() // this end of the line is the other's now
+	mine := env.Options{Spec: env.Spec{Name: "mine", Driver: name, Arg: v.name}}
+	x, err := attach(t.Context(), v.session, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := deploy.Attach(t.Context(), x, "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, err := conn.Facts(t.Context()); err != nil || !in.Emulated || in.Hypervisor != "virtualbox" {
+		t.Errorf("the guest says %q, emulated %v, %v", in.Hypervisor, in.Emulated, err)
+	}
+	if f := x.Facts(); !f.Emulated || !strings.Contains(f.Hypervisor, "IEM") || f.Extra["virtualbox.flushes"] == "" {
+		t.Errorf("its log was not read: %+v", f)
+	}
+	if err := errors.Join(conn.Close(), x.Close()); err != nil {
+		t.Error(err)
+	}
+	if info, err := v.info(t.Context(), v.name); err != nil || info["VMState"] != "running" {
+		t.Errorf("it was not left running: %q, %v", info["VMState"], err)
+	}
+	if _, err := v.run(t.Context(), "controlvm", v.name, "poweroff"); err != nil {
+		t.Error(err)
+	}
+	<-v.process.Done()
+	for arg, says := range map[string]string{v.name: "not running, but powered off", "nobody": "could not find"} {
+		mine.Arg = arg
+		if x, err := attach(t.Context(), v.session, mine); err == nil || !strings.Contains(strings.ToLower(err.Error()),
+			says) {
+			t.Errorf("%s: %v, %v, want %q", arg, x, err, says)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package virtualbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/unit"
+)
+
+// The settings' values that mean more than VirtualBox's own word for them.
+const (
+	byDefault   = "default" // VirtualBox decides
+	interpreter = "interpreter"
+	none        = "none"
+
+	formatVDI   = "vdi"
+	formatFixed = "vdi-fixed"
+	formatRaw   = "raw"
+)
+
+const (
+	defaultMemory = "512MiB"
+	defaultDisk   = "256MiB"
+	minMemory     = 128 << 20 // bytes
+	maxMemory     = 1 << 40
+	minDisk       = 32 << 20 // bytes; smaller ext4 file systems have no journal
+	maxDisk       = 1 << 41
+	// How long a boot may take by default until the agent answers.
+	bootVirtual     = time.Minute
+	bootInterpreted = 8 * time.Minute
+)
+
+// config is the parsed settings, checked one by one and together.
+type config struct {
+	root                        string
+	engine                      string
+	fallback                    bool // to the interpreter, because the driver is not loaded
+	cpus                        int
+	memory                      int64 // bytes, a multiple of MiB
+	paravirt, chipset, firmware string
+	nic, nicMode                string
+	disk                        int64 // bytes; 0: no scratch disk
+	drive                       drive // of the scratch disk
+	nestedPaging, largePages    string
+	kernel, modules             string
+	boot                        time.Duration
+	saved                       bool
+	shown                       map[string]string // all settings as text, with defaults
+}
+
+// drive is how a disk is kept and connected.
+type drive struct {
+	controller  string
+	format      string
+	cache       bool   // the host's page cache is used
+	ignoreFlush string // "default", "on" or "off"
+}
+
+// driveSettings are those of every disk.
+func driveSettings() []env.Setting {
+	return []env.Setting{
+		{Name: "controller", Default: "virtio-scsi", Doc: "What the disk is connected to: ide, ahci, nvme or " +
+			"virtio-scsi. It decides what a guest's flush is worth.", Check: env.OneOf(controllerNames()...)},
+		{Name: "format", Default: formatVDI, Doc: "How the disk is kept: vdi (grows), vdi-fixed (written in full), " +
+			"or raw, a file without a format behind a VMDK descriptor.", Check: env.OneOf(formatVDI, formatFixed,
+			formatRaw)},
+		{Name: "hostiocache", Default: "off", Doc: "Whether VirtualBox uses the host's page cache for the disk: on " +
+			"or off.", Check: env.OneOf("on", "off")},
+		{Name: "ignore_flush", Default: byDefault, Doc: "Whether VirtualBox ignores the guest's flushes: on, off, or " +
+			"default, which is on for ide and off for the others.", Check: env.OneOf(byDefault, "on", "off")},
+	}
+}
+
+// rootVar is an environment variable with the default of root=.
+const rootVar = "TARE_VIRTUALBOX_ROOT"
+
+func settings() []env.Setting {
+	return slices.Concat([]env.Setting{
+		{Name: "root", Default: "$" + rootVar, Doc: "Root directory of a system that has VirtualBox, instead of this " +
+			"machine's own; so versions are compared. Linux, as root.", Check: checkRoot},
+		{Name: "engine", Default: byDefault, Doc: "What executes the guest's code: hwvirt is the processor, with " +
+			"VirtualBox's kernel driver; interpreter needs no driver, has one CPU and is about 100 times slower; " +
+			"default takes the first that is there.",
+			Check: env.OneOf(byDefault, "hwvirt", interpreter)},
+		{Name: "cpus", Default: "1", Doc: "Virtual CPUs, 1 to 64.",
+			Check: func(v string) error { _, err := parseCPUs(v); return err }},
+		{Name: "memory", Default: defaultMemory, Doc: "The guest's memory, such as 1GiB.",
+			Check: func(v string) error { _, err := parseMemory(v); return err }},
+		{Name: "disk", Default: defaultDisk,
+			Doc:   "Size of the scratch disk, where file workloads run; with none they run in the guest's memory.",
+			Check: func(v string) error { _, err := parseDisk(v); return err }},
+	}, driveSettings(), []env.Setting{
+		{Name: "paravirt", Default: "default (interpreter: none)", Doc: "Interface that the guest's kernel is " +
+			"offered: none, default, legacy, minimal, hyperv or kvm.",
+			Check: env.OneOf(none, byDefault, "legacy", "minimal", "hyperv", "kvm")},
+		{Name: "chipset", Default: "piix3", Doc: "The machine's chipset: piix3 or ich9.", Check: env.OneOf("piix3",
+			"ich9")},
+		{Name: "firmware", Default: "bios", Doc: "The machine's firmware: bios or efi.", Check: env.OneOf("bios",
+			"efi")},
+		{Name: "nic", Default: none, Doc: "Network card: none, 82540EM, 82545EM, Am79C973 or virtio; no workload " +
+			"uses it.",
+			Check: env.OneOf(none, "82540EM", "82545EM", "Am79C973", "virtio")},
+		{Name: "nic_mode", Default: "null", Doc: "What the card is connected to: null or nat.", Check: env.OneOf("null",
+			"nat")},
+		{Name: "nested_paging", Default: byDefault, Doc: "The processor's nested page tables: on, off or default.",
+			Check: env.OneOf(byDefault, "on", "off")},
+		{Name: "large_pages", Default: byDefault, Doc: "Large pages for the guest's memory: on, off or default.",
+			Check: env.OneOf(byDefault, "on", "off")},
+		{Name: "kernel", Default: "auto", Doc: "The guest's kernel: cloud, generic, the release of a fetched kernel, " +
+			"or the path of an image; auto takes the first one with the needed drivers."},
+		{Name: "modules", Default: "", Doc: "Folder with more modules for that kernel, such as a vboxguest.ko and " +
+			"vboxsf.ko for one that was built without them.", Check: checkFolder},
+		{Name: "boot", Default: "60s, 8m (interpreter)", Doc: "How long a boot may take until the agent answers, 10s " +
+			"to 1h.",
+			Check: func(v string) error { _, err := parseBoot(v); return err }},
+		{Name: "saved", Default: "on", Doc: "Whether later openings in a run go on from the saved state of the first " +
+			"boot, instead of booting: on or off.", Check: env.OneOf("on", "off")},
+	})
+}
+
+// parse reads the settings of a spec. The error says what to change.
+func parse(s *env.Spec) (config, error) {
+	c := config{shown: map[string]string{}}
+	if err := check(settings(), s, c.shown); err != nil {
+		return c, err
+	}
+	c.engine = c.shown["engine"]
+	if c.root = c.shown["root"]; c.root == "" {
+		c.root = os.Getenv(rootVar)
+	}
+	if c.fallback = c.engine == byDefault && !driverLoaded(); c.fallback {
+		c.engine, c.shown["engine"] = interpreter, interpreter
+	}
+	c.cpus, _ = parseCPUs(c.shown["cpus"])
+	c.memory, _ = parseMemory(c.shown["memory"])
+	c.disk, _ = parseDisk(c.shown["disk"])
+	c.drive = parseDrive(c.shown)
+	if _, given := s.Settings["paravirt"]; !given {
+		c.shown["paravirt"] = byDefault
+		if c.engine == interpreter {
+			c.shown["paravirt"] = none
+		}
+	}
+	if _, given := s.Settings["boot"]; !given {
+		c.shown["boot"] = bootVirtual.String()
+		if c.engine == interpreter {
+			c.shown["boot"] = bootInterpreted.String()
+		}
+	}
+	c.boot, _ = parseBoot(c.shown["boot"])
+	c.paravirt, c.chipset, c.firmware = c.shown["paravirt"], c.shown["chipset"], c.shown["firmware"]
+	c.nic, c.nicMode = c.shown["nic"], c.shown["nic_mode"]
+	c.nestedPaging, c.largePages = c.shown["nested_paging"], c.shown["large_pages"]
+	c.kernel, c.modules, c.saved = c.shown["kernel"], c.shown["modules"], c.shown["saved"] == "on"
+	switch {
+	case c.engine == interpreter && c.cpus > 1:
+		return c, fmt.Errorf("engine=interpreter runs one CPU only: with more, the guest's kernel finds them stuck; "+
+			"leave "+
+			"out cpus=%d", c.cpus)
+	case c.engine == interpreter && (c.nestedPaging != byDefault || c.largePages != byDefault):
+		return c, errors.New("nested_paging= and large_pages= are of a processor's help, which engine=interpreter " +
+			"does not use; leave them out")
+	case runtime.GOARCH != "amd64":
+		return c, errors.New("machines are made on x86-64 only")
+	}
+	return c, nil
+}
+
+// check reads settings by their declarations, into shown, with the defaults of those that are not given.
+func check(declared []env.Setting, s *env.Spec, shown map[string]string) error {
+	var names []string
+	for _, d := range declared {
+		names = append(names, d.Name)
+		if strings.HasPrefix(d.Default, "$") {
+			d.Default = ""
+		}
+		v, given := s.Settings[d.Name]
+		if given && d.Check != nil {
+			if err := d.Check(v); err != nil {
+				return fmt.Errorf("setting %s: %w", d.Name, err)
+			}
+		}
+		if shown[d.Name] = d.Default; given {
+			shown[d.Name] = v
+		}
+	}
+	for k := range s.Settings {
+		if !slices.Contains(names, k) {
+			return fmt.Errorf("there is no setting %q; there are: %s", k, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+func parseDrive(shown map[string]string) drive {
+	return drive{shown["controller"], shown["format"], shown["hostiocache"] == "on", shown["ignore_flush"]}
+}
+
+func checkRoot(v string) error {
+	if err := env.CheckAbsolute(v); err != nil {
+		return err
+	}
+	_, err := find(v)
+	return err
+}
+
+func checkFolder(v string) error {
+	if v == "" {
+		return nil
+	}
+	return env.CheckAbsolute(v)
+}
+
+func parseCPUs(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > 64 {
+		return 0, fmt.Errorf("%q is not a number of CPUs from 1 to 64", v)
+	}
+	return n, nil
+}
+
+func parseMemory(v string) (int64, error) {
+	n, err := unit.ParseSize(v)
+	if err != nil {
+		return 0, err
+	}
+	if n < minMemory || n > maxMemory || n%(1<<20) != 0 {
+		return 0, fmt.Errorf("%q is not a whole number of MiB of at least %s", v, unit.FormatSize(minMemory))
+	}
+	return n, nil
+}
+
+func parseDisk(v string) (int64, error) {
+	if v == none {
+		return 0, nil
+	}
+	n, err := unit.ParseSize(v)
+	if err != nil {
+		return 0, err
+	}
+	if n < minDisk || n > maxDisk || n%(1<<20) != 0 {
+		return 0, fmt.Errorf("%q is neither none nor a whole number of MiB of at least %s and at most %s", v,
+			unit.FormatSize(minDisk), unit.FormatSize(maxDisk))
+	}
+	return n, nil
+}
+
+func parseBoot(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 10*time.Second || d > time.Hour {
+		return 0, fmt.Errorf("%q is not a time from 10s to 1h, such as 90s", v)
+	}
+	return d, nil
+}
+
+// openTime is how long opening a spec's machine may take: a boot, and what is done before and after it.
+func openTime(s env.Spec) time.Duration {
+	c, err := parse(&s)
+	if err != nil {
+		return 0
+	}
+	return c.boot + 2*time.Minute
+}
+
+// ownDiskSpace is the size of the scratch disk, if there is one.
+func ownDiskSpace(s env.Spec, _ string) env.FreeSpace {
+	c, err := parse(&s)
+	if err != nil || c.disk == 0 {
+		return env.FreeSpace{Bytes: -1}
+	}
+	return env.FreeSpace{Bytes: c.disk, Where: "its disk", Remedy: "a larger one with disk="}
+}

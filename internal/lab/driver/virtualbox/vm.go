@@ -1,0 +1,261 @@
+package virtualbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tare/internal/lab/env"
+	"tare/internal/measure/line"
+	"tare/internal/record"
+	"tare/internal/sys/proc"
+)
+
+// vm is a running machine that tare made.
+type vm struct {
+	*machine
+	dir     string // of the environment
+	facts   record.Facts
+	retries []record.Failure
+	mounts  []env.Mounted
+
+	end     context.CancelFunc
+	process *proc.Stream // VBoxHeadless
+
+	mu     sync.Mutex
+	wire   *stream // the latest; nil before the first
+	unused bool    // wire was not handed out yet
+	closed bool
+}
+
+// start starts the machine's process. ctx does not bound its life.
+func (v *vm) start(ctx context.Context, engine string) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	v.end = end
+	argv := []string{filepath.Join(v.folder(), "VBoxHeadless")}
+	if engine == interpreter && !driverLoaded() {
+		argv = []string{python, "-c", launcher, v.folder()}
+	}
+	os.Remove(v.log()) // what was logged before a state was saved tells nothing of this start
+	var err error
+	v.process, err = proc.Start(v.command(life, append(argv, "--startvm", v.name, "--vrde", "off")...))
+	return err
+}
+
+// kill ends the machine's process at once, as a crash of the host would.
+func (v *vm) kill() {
+	if v.process == nil {
+		return
+	}
+	if pids := v.Processes(); len(pids) > 1 { // else nsenter's death would leave its child to the namespace
+		if p, err := os.FindProcess(pids[1]); err == nil {
+			p.Kill()
+		}
+	}
+	v.process.Kill()
+	<-v.process.Done()
+	v.process.Close()
+	v.end()
+}
+
+// connect waits for the guest's call on the serial line.
+func (v *vm) connect(ctx context.Context, limit time.Duration) (*stream, error) {
+	patience, cancel := proc.WithPatience(ctx, limit)
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	waiting, give := context.WithCancelCause(patience)
+	defer give(nil)
+	process := v.process
+	go func() {
+		select {
+		case <-process.Done():
+			give(errEnded)
+		case <-stop:
+		}
+	}()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(waiting, "unix", v.socket())
+		if err == nil {
+			var c *line.Conn
+			if c, err = line.Dial(waiting, conn); err == nil {
+				return &stream{Conn: c, vm: v}, nil
+			}
+			// VirtualBox takes one connection at a time, and may not have noticed the end of the one before.
+			if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+				return nil, v.silent(ctx, waiting, limit, err)
+			}
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-waiting.Done():
+			return nil, v.silent(ctx, waiting, limit, err)
+		}
+	}
+}
+
+var errEnded = errors.New("VirtualBox's process ended")
+
+// silent says why no agent answered.
+func (v *vm) silent(ctx, waiting context.Context, limit time.Duration, said error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(context.Cause(waiting), errEnded):
+		return v.died()
+	case said != nil:
+		return fmt.Errorf("the agent did not answer within %v: %w", limit, said)
+	}
+	return fmt.Errorf("the agent did not answer within %v", limit)
+}
+
+// died says why VirtualBox's process ended.
+func (v *vm) died() error {
+	if l := v.readLog(); l.Failed != "" {
+		return fmt.Errorf("%w: %s", errEnded, l.Failed)
+	}
+	said := proc.Telling(v.process.Stderr())
+	if said == "" {
+		return errEnded
+	}
+	return fmt.Errorf("%w: %s", errEnded, said)
+}
+
+// Agent connects to the agent in the guest, which serves one connection after another.
+func (v *vm) Agent(ctx context.Context) (env.Stream, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.closed:
+		return nil, errors.New("connect to agent: the machine is closed")
+	case v.unused:
+		v.unused = false
+		return v.wire, nil
+	case v.wire != nil && !v.wire.ended():
+		return nil, errors.New("connect to agent: the machine has one serial line, and it is in use")
+	}
+	w, err := v.connect(ctx, time.Minute)
+	if err != nil {
+		return nil, fmt.Errorf("connect to agent: %w", err)
+	}
+	v.wire = w
+	return w, nil
+}
+
+// stream is a connection to the agent.
+type stream struct {
+	*line.Conn
+	vm   *vm
+	mu   sync.Mutex
+	done bool
+}
+
+// Close closes the connection.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	s.done = true
+	s.mu.Unlock()
+	return s.Conn.Close()
+}
+
+func (s *stream) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done
+}
+
+// Diagnose returns what the guest's console said, and VirtualBox's log.
+func (s *stream) Diagnose() []byte { return append(s.Conn.Diagnose(), s.vm.Diagnose()...) }
+
+// Facts is what VirtualBox and the host say of the machine.
+func (v *vm) Facts() record.Facts {
+	f := v.facts
+	f.Settings, f.Extra, f.Command = maps.Clone(f.Settings), maps.Clone(f.Extra), slices.Clone(f.Command)
+	return f
+}
+
+// Retries are the openings that failed before this one.
+func (v *vm) Retries() []record.Failure { return v.retries }
+
+// Mounts are the machine's mounts; the host's side is done.
+func (v *vm) Mounts() []env.Mounted { return v.mounts }
+
+// Processes returns the machine's process, and before it that which entered the namespaces.
+func (v *vm) Processes() []int {
+	if v.process == nil {
+		return nil
+	}
+	pids := []int{v.process.Pid()}
+	if v.root != "" {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pids[0], pids[0]))
+		for _, word := range strings.Fields(string(children)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// logTail is how much of VBox.log is evidence, in bytes.
+const logTail = 32 << 10
+
+// Diagnose returns the end of VBox.log and what the machine's process printed.
+func (v *vm) Diagnose() []byte {
+	var out []byte
+	if text, err := openLog(v.log()); err == nil {
+		out = append([]byte("[VBox.log] "), text[max(0, len(text)-logTail):]...)
+	}
+	if p := v.process; p != nil {
+		if said := p.Stderr(); len(said) > 0 {
+			out = append(append(out, "\n[VBoxHeadless] "...), said...)
+		}
+	}
+	return out
+}
+
+func (m *machine) log() string {
+	return filepath.Join(m.machines, m.name, "Logs", "VBox.log")
+}
+
+func (m *machine) readLog() logged {
+	text, err := openLog(m.log())
+	if err != nil {
+		return logged{}
+	}
+	return readLog(text)
+}
+
+// socket is where the serial line is.
+func (m *machine) socket() string { return filepath.Join(m.session.dir, wireName) }
+
+// Close ends the machine at once and removes everything of it: its disks are deleted, so the guest need not shut down.
+func (v *vm) Close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	if v.wire != nil {
+		v.wire.Close()
+	}
+	v.kill()
+	err := v.session.close()
+	if v.dir != "" {
+		if e := os.RemoveAll(v.dir); e != nil {
+			err = errors.Join(err, fmt.Errorf("remove the machine's files: %w", e))
+		}
+	}
+	return err
+}
