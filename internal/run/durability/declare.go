@@ -41,7 +41,8 @@ func Declared(driver string, e *record.Environment) record.Durability {
 		d.Class, d.Text = ClassIgnores, found[i].Text
 		return d
 	}
-	if slices.Contains(diskFS, kind) && (slices.Contains(localDrivers, driver) || cache(driver, e) != "") {
+	if slices.Contains(diskFS, kind) && (slices.Contains(localDrivers, driver) || cache(driver, e) != "" ||
+		driver == vbox && Image(e) != "") {
 		d.Class, d.Text = ClassFlushes, "no setting was found that ignores flushes"
 	}
 	return d
@@ -50,6 +51,9 @@ func Declared(driver string, e *record.Environment) record.Durability {
 // audit reads every configuration that the facts have.
 func audit(driver string, e *record.Environment, kind, options string) []Finding {
 	found := MountOptions(kind, options)
+	if driver == vbox {
+		return append(found, virtualBoxDisk(e)...)
+	}
 	mode := cache(driver, e)
 	switch argv := diskArguments(e); {
 	case mode != "" && len(argv) > 0:
@@ -121,6 +125,9 @@ const scratch = "scratch"
 // Image is the file on this machine that holds the disk which files of the target are on; empty where they are on none
 // that tare knows. The copy that rsync makes is on its machine's own disk.
 func Image(e *record.Environment) string {
+	if image := imageFact(e); image != "" {
+		return image
+	}
 	if m := e.Mount; m != nil && m.Kind == "disk" {
 		if n := len(m.Command); n > 0 {
 			return m.Command[n-1] // the program that made the file system was given it
@@ -133,6 +140,17 @@ func Image(e *record.Environment) string {
 		if d.name == scratch {
 			return d.file
 		}
+	}
+	return ""
+}
+
+// imageFact is that file where the driver says so in a fact.
+func imageFact(e *record.Environment) string {
+	switch m := e.Mount; {
+	case m == nil:
+		return e.Outside.Extra["disk.image"]
+	case m.Kind == "disk":
+		return m.Facts["disk.image"]
 	}
 	return ""
 }

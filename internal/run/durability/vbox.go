@@ -2,6 +2,7 @@ package durability
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -9,7 +10,46 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"tare/internal/record"
 )
+
+// vbox is the driver of VirtualBox.
+const vbox = "virtualbox"
+
+// virtualBoxDisk judges the disk of a machine that tare made: what a flush is worth depends on its controller.
+func virtualBoxDisk(e *record.Environment) []Finding {
+	settings := e.Outside.Settings
+	if e.Mount != nil {
+		settings = e.Mount.Settings
+	}
+	controller, ignore := settings["controller"], settings["ignore_flush"]
+	const better = "use controller=virtio-scsi or controller=ahci"
+	switch {
+	case Image(e) == "":
+		// A machine that tare did not make has its log; which of its disks the files are on is not known.
+		found, _ := VirtualBoxLog(e.Outside.Extra["virtualbox.flushes"])
+		for i := range found {
+			found[i].Ignores = false
+		}
+		return found
+	case controller == "ide" && ignore != "off":
+		return []Finding{{"vbox-sync-flush-ignored", layerHypervisor,
+			"VirtualBox ignores the guest's flushes of this disk" + textIDE, better + ", or ignore_flush=off", true}}
+	case controller != "ide" && ignore == "on":
+		return []Finding{{"vbox-flush-ignored", layerHypervisor,
+			"VirtualBox is configured to ignore the guest's flushes of this disk (" + keyAsync + " = 1)",
+			"leave out ignore_flush=on", true}}
+	case settings["format"] == "raw":
+		return []Finding{{"vbox-raw-not-flushed", layerHypervisor, "VirtualBox passes no flushes on to a raw disk, " +
+			"which is a VMDK with an absolute path", "use format=vdi-fixed", true}}
+	case strings.TrimSpace(e.Inside.Extra["work.disk.write_cache"]) == "write through":
+		return []Finding{{"vbox-write-through", layerHypervisor, "VirtualBox's " + cmp.Or(controller, "disk") +
+			" controller says that the disk has no volatile cache, so the guest sends no flushes: none reaches the " +
+			"host", better, true}}
+	}
+	return nil
+}
 
 // VirtualBox has two settings for each disk. IgnoreFlush is of a flush that the controller waits for, and on unless it
 // is told otherwise; only IDE controllers flush that way. IgnoreFlushAsync is of all others, and off.

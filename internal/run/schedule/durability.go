@@ -49,7 +49,7 @@ func (d *Drivers) flush(ctx context.Context, s *deploy.Conn, e *plan.Target, r *
 // known.
 func (d *Drivers) subject(s *deploy.Conn, e *plan.Target, r *record.Environment,
 	root string) (subject durability.Subject, inMemory string, ok bool) {
-	if e.Spec.Driver != "qemu" {
+	if e.Spec.Driver != "qemu" && e.Spec.Driver != "virtualbox" {
 		return subject, "", false
 	}
 	subject = durability.Subject{Worker: s, Root: root, Image: durability.Image(r)}
