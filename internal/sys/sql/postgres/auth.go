@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The requests of a server for authentication (protocol, "AuthenticationOk" and its kin).
@@ -84,6 +85,19 @@ func (l *login) step(body []byte) error {
 		"md5 and scram-sha-256", code)
 }
 
+// wrongPassword is the SQLSTATE for a password that is not the user's.
+const wrongPassword = "28P01"
+
+// explain adds to an error of the server's what may be the reason for it.
+func (l *login) explain(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if ok && e.Code == wrongPassword && l.scram != nil && !l.scram.plain() {
+		e.Message += "; the password has characters beyond ASCII, and those of which Unicode has several forms are " +
+			"not prepared as SASLprep wants it: if it is right, use one in ASCII"
+	}
+	return err
+}
+
 func sumMD5(s string) string {
 	sum := md5.Sum([]byte(s))
 	return hex.EncodeToString(sum[:])
@@ -138,6 +152,11 @@ const noBinding = "biws"
 func newScram(password, nonce string) *scram {
 	// The user's name is that of the introduction; the one here is ignored.
 	return &scram{password: password, nonce: nonce, bare: "n=,r=" + nonce}
+}
+
+// plain tells whether the password is the same in all forms.
+func (s *scram) plain() bool {
+	return strings.IndexFunc(s.password, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 func (s *scram) first() string { return "n,," + s.bare }

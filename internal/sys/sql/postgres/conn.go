@@ -197,7 +197,7 @@ func (c *Conn) startUp() error {
 			}
 			c.pid, c.key = binary.BigEndian.Uint32(body), binary.BigEndian.Uint32(body[4:])
 		case 'E':
-			return parseError(body)
+			return login.explain(parseError(body))
 		case 'Z':
 			if !login.done {
 				return wrong("it is ready before it let the client in")

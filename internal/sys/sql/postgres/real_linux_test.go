@@ -87,6 +87,14 @@ func TestEveryWayIn(t *testing.T) {
 		}
 	}
 	config := s.config()
+	config.User = "scram"
+	for given, hint := range map[string]bool{"wrong": false, "ﬁ": true} { // SASLprep makes two letters of the one
+		config.Password = given
+		if _, err := postgres.Dial(within(t), config); err == nil || strings.Contains(err.Error(), "SASLprep") != hint {
+			t.Errorf("%s: %v", given, err)
+		}
+	}
+	config = s.config()
 	config.User = "nobody"
 	_, err := postgres.Dial(within(t), config)
 	code(t, "a role without a way in", err, "28000")
