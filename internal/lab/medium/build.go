@@ -98,7 +98,7 @@ func (t *tools) build(ctx context.Context, dir string, p parts, image string) er
 	if err := t.buildEFI(ctx, dir, p, filepath.Join(tree, "efi.img")); err != nil {
 		return err
 	}
-	_, err := proc.Run(ctx, nil, t.iso, "-as", "mkisofs", "-quiet", "-V", "TARE", "-o", image,
+	_, err := proc.Run(ctx, nil, t.iso, "-no_rc", "-as", "mkisofs", "-quiet", "-V", "TARE", "-o", image,
 		"-isohybrid-mbr", t.record, "-c", "isolinux/boot.cat", "-b", "isolinux/isolinux.bin", "-no-emul-boot",
 		"-boot-load-size", "4", "-boot-info-table",
 		"-eltorito-alt-boot", "-e", "efi.img", "-no-emul-boot", "-isohybrid-gpt-basdat", tree)
