@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"tare/internal/lab/nstest"
 	"tare/internal/sys/proc"
+	"tare/internal/sys/shell"
 )
 
 // Daemon is a libvirtd for tests.
@@ -98,7 +100,8 @@ func start(t testing.TB) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{Dir: dir, URI: "qemu:///system?socket=" + dir + "/run/libvirt-sock"}
+	socket := url.URL{Path: dir + "/run/libvirt-sock"}
+	d := &Daemon{Dir: dir, URI: "qemu:///system?socket=" + socket.EscapedPath()}
 	if err := d.start(); err != nil {
 		d.Close()
 		t.Fatalf("start libvirtd: %v", err)
@@ -138,7 +141,7 @@ func (d *Daemon) start() error {
 		if err := os.Mkdir(own, 0o755); err != nil {
 			return err
 		}
-		setup += fmt.Sprintf(" && mkdir -p %s && mount --bind %s %[1]s", f.libvirts, own)
+		setup += fmt.Sprintf(" && mkdir -p %s && mount --bind %s %[1]s", f.libvirts, shell.Quote(own))
 	}
 	for name, text := range map[string]string{"libvirtd.conf": daemonConf, "qemu.conf": qemuConf} {
 		if err := os.WriteFile(filepath.Join(d.Dir, "etc", name), []byte(text), 0o600); err != nil {

@@ -221,6 +221,7 @@ func opened(o env.Options) (env.Env, error) {
 
 // TestDockerContract is the contract of all drivers, with a project's machine that is up.
 func TestDockerContract(t *testing.T) {
+	t.Parallel() // with the test of libvirt
 	y := docker(t)
 	dir := y.project(t, oneMachine)
 	up(t, dir)

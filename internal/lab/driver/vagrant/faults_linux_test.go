@@ -24,7 +24,7 @@ func listen(t *testing.T) (calls func() []string) {
 	}
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	if err := os.WriteFile(filepath.Join(dir, "vagrant"), []byte("#!/bin/sh\necho \"$1\" >>"+log+"\nexec "+real+
+	if err := os.WriteFile(filepath.Join(dir, "vagrant"), []byte("#!/bin/sh\necho \"$1\" >>'"+log+"'\nexec "+real+
 		" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +94,13 @@ func TestStudyOfAProject(t *testing.T) {
 		must(t, "go", "build", "-o", tare, "tare/cmd/tare")
 	}
 	cmd := proc.Command(t.Context(), tare, "run", "--study", "folders", "-e", "p=vagrant", "-w", "dev.edit",
-		"-w", "dev.status", "--cards=false", "--blocks", "11", "-o", filepath.Join(t.TempDir(), "out"))
+		"--cards=false", "--blocks", "11", "-o", filepath.Join(t.TempDir(), "out"))
 	cmd.Dir = filepath.Join(dir, "src")
 	out, err := proc.RunCmd(cmd, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"dev.edit", "dev.status", "p:srv-src", "p:vagrant"} {
+	for _, want := range []string{"dev.edit", "p:srv-src", "p:vagrant"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the report has no %s", want)
 		}
@@ -296,4 +296,23 @@ func TestCleanAfterKill(t *testing.T) {
 	}
 	t.Log(lines)
 	noNotes(t)
+}
+
+// TestCancelledScratch stops the opening while Vagrant is at work: nothing is left.
+func TestCancelledScratch(t *testing.T) {
+	y := docker(t)
+	for _, after := range []time.Duration{time.Second, 4 * time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		e, err := driver{}.Open(ctx, options(t, y.scratchSpec()))
+		cancel()
+		if err == nil {
+			e.Close() // a fast machine
+		} else if _, ok := errors.AsType[*env.OpenError](err); !ok {
+			t.Errorf("%v", err)
+		}
+		if got := y.containers(t); len(got) != 0 {
+			t.Errorf("after %v: containers %v", after, got)
+		}
+		noNotes(t)
+	}
 }

@@ -53,13 +53,13 @@ func makeBox(t *testing.T, key string) string {
 		t.Fatal("the root image has no kernel")
 	}
 	write(t, filepath.Join(dir, "network"), "[Match]\nName=e*\n[Network]\nDHCP=ipv4\n")
-	write(t, filepath.Join(dir, "changes"), fmt.Sprintf(`dump /boot/vmlinuz-%[1]s %[2]s/vmlinuz
-dump /boot/initrd.img-%[1]s %[2]s/initrd
-write %[2]s/network /etc/systemd/network/80-all.network
+	write(t, filepath.Join(dir, "changes"), fmt.Sprintf(`dump /boot/vmlinuz-%[1]s "%[2]s/vmlinuz"
+dump /boot/initrd.img-%[1]s "%[2]s/initrd"
+write "%[2]s/network" /etc/systemd/network/80-all.network
 symlink /etc/systemd/system/multi-user.target.wants/%[4]s /lib/systemd/system/%[4]s
 mkdir /root/.ssh
 set_inode_field /root/.ssh mode 040700
-write %[3]s.pub /root/.ssh/authorized_keys
+write "%[3]s.pub" /root/.ssh/authorized_keys
 set_inode_field /root/.ssh/authorized_keys mode 0100600
 set_inode_field /root/.ssh/authorized_keys uid 0
 `, kernel, dir, key, "systemd-networkd.service"))
@@ -135,6 +135,7 @@ func TestLibvirt(t *testing.T) {
 			lack(t, "%s is not installed", p)
 		}
 	}
+	t.Parallel() // with the contract, which leaves a processor idle
 	d := libvirttest.New(t)
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
@@ -162,7 +163,6 @@ end
 		return env.Spec{Settings: map[string]string{"box": box, "provider": "libvirt", "vagrantfile": common}}
 	}
 	t.Run("NoSuchBox", func(t *testing.T) {
-		t.Setenv("VAGRANT_SERVER_URL", "http://127.0.0.1:1") // where boxes are looked for
 		_, err := opened(options(t, spec("tare/none-such")))
 		x, ok := errors.AsType[*env.OpenError](err)
 		if !ok || !strings.Contains(x.Remedy, "vagrant box") {
